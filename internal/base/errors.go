@@ -1,0 +1,86 @@
+package base
+
+import (
+	stderrors "errors"
+	"fmt"
+
+	"github.com/cockroachdb/errors"
+)
+
+// The sentinels of the public API, re-exported by package db. Test for them
+// with errors.Is. Their texts differ because cockroachdb/errors treats errors
+// with equal texts as equal.
+var (
+	// ErrNotFound says that a key has no value. It is returned bare: wrapping
+	// would capture a stack on the very path that filters make fast.
+	ErrNotFound = stderrors.New("sievedb: not found")
+	// ErrCorruption is what every CorruptionError is.
+	ErrCorruption = stderrors.New("sievedb: corruption")
+	// ErrClosed says that the database, iterator or snapshot was closed.
+	ErrClosed = stderrors.New("sievedb: closed")
+	// ErrReadOnly refuses a write: the database was opened read-only, or an
+	// earlier failure ended its writes.
+	ErrReadOnly = stderrors.New("sievedb: read-only")
+	// ErrLocked says that another process, or this one, has the directory open.
+	ErrLocked = stderrors.New("sievedb: locked")
+)
+
+// CorruptionError says which bytes of which file are not what the format asks
+// for. errors.Is(err, ErrCorruption) holds for it; the method is needed because
+// the standard library does not see the marks of cockroachdb/errors.
+type CorruptionError struct {
+	// File is the file's path, empty while the fault is still inside a decoder
+	// that knows only bytes.
+	File string
+	// Part names the piece of the format: "footer", "data block", "log record".
+	Part string
+	// Offset is where Part begins in the file, in bytes; -1 where it is unknown.
+	Offset int64
+	// Detail says what was wrong, with the wanted and the found value. It never
+	// holds bytes of keys or values.
+	Detail string
+}
+
+// Error implements error.
+func (e *CorruptionError) Error() string {
+	s := "sievedb: corruption"
+	if e.File != "" {
+		s += " in " + e.File
+	}
+	s += ": " + e.Part
+	if e.Offset >= 0 {
+		s += fmt.Sprintf(" at offset %d", e.Offset)
+	}
+	return s + ": " + e.Detail
+}
+
+// Is makes errors.Is(e, ErrCorruption) true.
+func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption }
+
+// Corruptf makes a CorruptionError that does not know its file yet. A decoder
+// of bare bytes passes the offset within them, or -1; its caller corrects it
+// with InFile.
+func Corruptf(part string, offset int64, format string, args ...any) error {
+	return &CorruptionError{Part: part, Offset: offset, Detail: fmt.Sprintf(format, args...)}
+}
+
+// InFile says where err happened. A CorruptionError without a file gets this
+// one, and the offset as well where it had none; any other error is wrapped
+// with the file's name. Nil stays nil.
+func InFile(err error, file string, offset int64) error {
+	if err == nil {
+		return nil
+	}
+	if c, ok := err.(*CorruptionError); ok {
+		if c.File != "" {
+			return err
+		}
+		located := *c
+		located.File = file
+		if located.Offset < 0 {
+			located.Offset = offset
+		}
+		return &located
+	}
+	return errors.Wrapf(err, "%s", file)
+}

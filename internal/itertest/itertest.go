@@ -1,0 +1,131 @@
+// Package itertest is the conformance test of base.Iterator: one suite that
+// every implementation passes, with a sorted slice as the model. Only tests
+// import it.
+package itertest
+
+import (
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// Entry is one entry that the iterator under test must show.
+type Entry struct{ Key, Value []byte } // Key is an internal key
+
+// Run checks newIter's iterators against entries, which must be in the order
+// of cmp.CompareInternal: whole walks in both directions, then random walks
+// with seeks to targets at, between and outside the entries. The seed is
+// printed when a walk fails.
+func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter func() base.Iterator) {
+	t.Helper()
+	t.Run("forward", func(t *testing.T) {
+		it := newIter()
+		i := 0
+		for ok := it.First(); ok; ok = it.Next() {
+			require.Less(t, i, len(entries), "more entries than were written")
+			check(t, it, entries, i)
+			i++
+		}
+		require.NoError(t, it.Close())
+		require.Equal(t, len(entries), i)
+	})
+	t.Run("backward", func(t *testing.T) {
+		it := newIter()
+		i := len(entries) - 1
+		for ok := it.Last(); ok; ok = it.Prev() {
+			require.GreaterOrEqual(t, i, 0, "more entries than were written")
+			check(t, it, entries, i)
+			i--
+		}
+		require.NoError(t, it.Close())
+		require.Equal(t, -1, i)
+	})
+	t.Run("random walk", func(t *testing.T) {
+		t.Logf("seed %d", seed)
+		walk(t, cmp, entries, rand.New(rand.NewPCG(seed, seed)), newIter())
+	})
+}
+
+// walk moves it and the index i together. i is -1 or len(entries) where the
+// iterator is invalid.
+func walk(t *testing.T, cmp *base.Comparer, entries []Entry, rnd *rand.Rand, it base.Iterator) {
+	n := len(entries)
+	i := -1
+	require.False(t, it.Valid(), "a new iterator must not be positioned")
+	for range 2000 {
+		valid := i >= 0 && i < n
+		switch op := rnd.IntN(10); {
+		case op == 0:
+			i = 0
+			require.Equal(t, n > 0, it.First())
+		case op == 1:
+			i = n - 1
+			require.Equal(t, n > 0, it.Last())
+		case op <= 3:
+			target := randomTarget(rnd, entries)
+			i = lowerBound(cmp, entries, target)
+			require.Equal(t, i < n, it.SeekGE(target))
+		case op <= 5:
+			target := randomTarget(rnd, entries)
+			i = lowerBound(cmp, entries, target) - 1
+			require.Equal(t, i >= 0, it.SeekLT(target))
+		case op <= 7 && valid:
+			i++
+			require.Equal(t, i < n, it.Next())
+		case valid:
+			i--
+			require.Equal(t, i >= 0, it.Prev())
+		}
+		if i >= 0 && i < n {
+			check(t, it, entries, i)
+		} else {
+			require.False(t, it.Valid())
+			i = -1
+		}
+	}
+	require.NoError(t, it.Err())
+	require.NoError(t, it.Close())
+	require.NoError(t, it.Close(), "Close may be called more than once")
+}
+
+func check(t *testing.T, it base.Iterator, entries []Entry, i int) {
+	t.Helper()
+	require.True(t, it.Valid())
+	require.Equal(t, string(entries[i].Key), string(it.Key()), "key of entry %d", i)
+	require.Equal(t, string(entries[i].Value), string(it.Value()), "value of entry %d", i)
+}
+
+func lowerBound(cmp *base.Comparer, entries []Entry, target []byte) int {
+	return sort.Search(len(entries), func(i int) bool {
+		return cmp.CompareInternal(entries[i].Key, target) >= 0
+	})
+}
+
+// randomTarget returns an internal key at, just before, just behind or far
+// from an entry.
+func randomTarget(rnd *rand.Rand, entries []Entry) []byte {
+	if len(entries) == 0 || rnd.IntN(8) == 0 {
+		user := make([]byte, rnd.IntN(6))
+		for i := range user {
+			user[i] = byte(rnd.UintN(256))
+		}
+		return base.AppendInternalKey(nil, user, rnd.Uint64N(base.MaxSeq), base.KindSeek)
+	}
+	key := entries[rnd.IntN(len(entries))].Key
+	user := append([]byte(nil), base.UserKey(key)...)
+	seq, kind := base.SplitTrailer(base.Trailer(key))
+	switch rnd.IntN(5) {
+	case 0:
+		return append([]byte(nil), key...)
+	case 1:
+		return base.AppendInternalKey(nil, user, base.MaxSeq, base.KindSeek)
+	case 2:
+		return base.AppendInternalKey(nil, user, 0, base.KindDelete)
+	case 3:
+		return base.AppendInternalKey(nil, append(user, byte(rnd.UintN(256))), seq, kind)
+	}
+	return base.AppendInternalKey(nil, user[:rnd.IntN(len(user)+1)], seq, kind)
+}
