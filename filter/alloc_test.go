@@ -1,0 +1,39 @@
+//go:build !race
+
+package filter
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The race detector allocates on its own account, so these counts are taken
+// without it.
+
+func TestLookupsAllocateNothing(t *testing.T) {
+	p := NewBloomPolicy(10)
+	keys := le32Keys(0, 1000)
+	filter := p.CreateFilter(nil, keys)
+	probe := p.NewProbe(filter)
+	require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(keys[0], filter) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { probe.HashMayMatch(p.KeyHash(keys[0])) }))
+}
+
+func TestMakingAFilterAllocatesOnlyWhatIsMissing(t *testing.T) {
+	p := NewBloomPolicy(10)
+	keys := le32Keys(0, 1000)
+	room := make([]byte, 0, 2000)
+	require.Zero(t, testing.AllocsPerRun(100, func() { p.CreateFilter(room, keys) }))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.CreateFilter(nil, keys) }), 1.0)
+
+	g := p.NewGenerator()
+	fill := func() {
+		for _, key := range keys {
+			g.Add(key)
+		}
+		g.AppendFilter(room)
+	}
+	fill()
+	require.Zero(t, testing.AllocsPerRun(100, fill), "a used generator has its memory already")
+}

@@ -1,0 +1,110 @@
+package filter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// benchKeys returns n keys of 16 random bytes, the same for the same stream.
+func benchKeys(n int, stream uint64) [][]byte {
+	rng := rand.New(rand.NewPCG(7, stream))
+	memory := make([]byte, 16*n)
+	keys := make([][]byte, n)
+	for i := range keys {
+		keys[i] = memory[16*i : 16*i+16 : 16*i+16]
+		binary.LittleEndian.PutUint64(keys[i], rng.Uint64())
+		binary.LittleEndian.PutUint64(keys[i][8:], rng.Uint64())
+	}
+	return keys
+}
+
+var benchBool bool
+
+// BenchmarkQuery asks a filter of ten bits a key for keys that are in it and
+// for keys that are not, with the hash at hand (part=probe) and without
+// (part=hash+probe). A filter of 1,677,721 keys has 2 MB.
+func BenchmarkQuery(b *testing.B) {
+	const asked = 1 << 16
+	for _, n := range []int{18_000, 1_677_721} {
+		p := NewBloomPolicy(10)
+		keys, absent := benchKeys(n, 1), benchKeys(asked, 2)
+		filter := p.CreateFilter(nil, keys)
+		array, k := filter[:len(filter)-1], int(filter[len(filter)-1])
+		probe := p.NewProbe(filter)
+		rng := rand.New(rand.NewPCG(7, 3))
+		present := benchKeys(asked, 4) // its memory, so that keys lie as close as the absent ones
+		for i := range present {
+			copy(present[i], keys[rng.IntN(n)])
+		}
+		for _, set := range []struct {
+			name string
+			keys [][]byte
+		}{{"absent", absent}, {"present", present}} {
+			hashes := make([]uint64, asked)
+			for i, key := range set.keys {
+				hashes[i] = p.KeyHash(key)
+			}
+			run := func(part, form string, ask func(i int) bool) {
+				b.Run(fmt.Sprintf("keys=%d/%s/part=%s/form=%s", n, set.name, part, form), func(b *testing.B) {
+					b.ReportAllocs()
+					i, yes := 0, 0
+					for b.Loop() {
+						if ask(i) {
+							yes++
+						}
+						i = (i + 1) & (asked - 1)
+					}
+					b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+				})
+			}
+			run("probe", "plain", func(i int) bool { return plainMayMatch(array, k, uint32(hashes[i])) })
+			run("probe", "pairs", func(i int) bool { return probe.HashMayMatch(hashes[i]) })
+			run("hash+probe", "plain", func(i int) bool { return p.KeyMayMatch(set.keys[i], filter) })
+			run("hash+probe", "pairs", func(i int) bool { return probe.HashMayMatch(p.KeyHash(set.keys[i])) })
+		}
+	}
+}
+
+// BenchmarkBuild makes filters of 16-byte keys; the metric is the time a key.
+func BenchmarkBuild(b *testing.B) {
+	for _, n := range []int{36, 18_000, 1_677_721} {
+		keys := benchKeys(n, 1)
+		for _, bits := range []int{10, 16} {
+			p := NewBloomPolicy(bits)
+			perKey := func(b *testing.B) {
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
+			}
+			b.Run(fmt.Sprintf("keys=%d/bits=%d/list", n, bits), func(b *testing.B) {
+				b.ReportAllocs()
+				var dst []byte
+				for b.Loop() {
+					dst = p.CreateFilter(dst[:0], keys)
+				}
+				perKey(b)
+			})
+			b.Run(fmt.Sprintf("keys=%d/bits=%d/generator", n, bits), func(b *testing.B) {
+				b.ReportAllocs()
+				var dst []byte
+				g := p.NewGenerator()
+				for b.Loop() {
+					for _, key := range keys {
+						g.Add(key)
+					}
+					dst = g.AppendFilter(dst[:0])
+				}
+				perKey(b)
+			})
+		}
+	}
+}
+
+func BenchmarkNewProbe(b *testing.B) {
+	p := NewBloomPolicy(10)
+	filter := p.CreateFilter(nil, benchKeys(1000, 1))
+	b.ReportAllocs()
+	for b.Loop() {
+		benchBool = p.NewProbe(filter) != nil
+	}
+}

@@ -1,0 +1,164 @@
+package filter
+
+import (
+	"slices"
+
+	"github.com/sievedb/sievedb/util"
+)
+
+const (
+	// DefaultBitsPerKey is the bits a key of the zero BloomPolicy: about one
+	// false positive in a hundred.
+	DefaultBitsPerKey = 10
+
+	// MaxBitsPerKey is the most bits a key that a BloomPolicy takes. k stops
+	// growing at 44, and the 32-bit hash decides the rate from about 20.
+	MaxBitsPerKey = 100
+)
+
+// These reach the disk and never change; all are LevelDB's (util/bloom.cc).
+const (
+	bloomName      = "leveldb.BuiltinBloomFilter2"
+	bloomSeed      = 0xbc9f1d34
+	bloomRotate    = 17 // delta is the hash rotated right by this
+	minBloomBits   = 64 // smaller filters err too often
+	maxBloomHashes = 30 // a k above it is kept for later encodings
+)
+
+// maxBloomBytes keeps the number of bits below 2^32. LevelDB has no such limit,
+// but bits beyond it would never be set.
+const maxBloomBytes = 1<<29 - 1
+
+// BloomPolicy is LevelDB's bloom filter, "leveldb.BuiltinBloomFilter2", byte
+// for byte; see the package comment. It is a Policy, a GeneratorPolicy and a
+// HashPolicy.
+//
+// It is a small value: compare policies with ==. The zero BloomPolicy is
+// NewBloomPolicy(DefaultBitsPerKey). The bits a key matter to new filters only;
+// any BloomPolicy reads any filter of this name.
+type BloomPolicy struct {
+	// bitsPerKey is 0 for DefaultBitsPerKey, never that number itself, so that
+	// the zero value is useful and equal policies compare equal.
+	bitsPerKey uint8
+}
+
+var (
+	_ GeneratorPolicy = BloomPolicy{}
+	_ HashPolicy      = BloomPolicy{}
+)
+
+// NewBloomPolicy returns the policy that spends about bitsPerKey bits on each
+// key. Below 1 it takes 1, and above MaxBitsPerKey it takes MaxBitsPerKey.
+//
+// A filter has at least 64 bits and fewer than 2^32 (half a gigabyte: 429
+// million keys at ten bits). Filters of more keys get fewer bits for each.
+func NewBloomPolicy(bitsPerKey int) BloomPolicy {
+	b := clampBitsPerKey(bitsPerKey)
+	if b == DefaultBitsPerKey {
+		return BloomPolicy{}
+	}
+	return BloomPolicy{bitsPerKey: uint8(b)}
+}
+
+// BitsPerKey returns the bits a key that p spends, within 1..MaxBitsPerKey.
+func (p BloomPolicy) BitsPerKey() int {
+	if p.bitsPerKey == 0 {
+		return DefaultBitsPerKey
+	}
+	return int(p.bitsPerKey)
+}
+
+// Name returns "leveldb.BuiltinBloomFilter2".
+func (p BloomPolicy) Name() string { return bloomName }
+
+// CreateFilter implements Policy. It allocates only where dst has no room.
+func (p BloomPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
+	dst, filter := appendEmptyBloom(dst, len(keys), p.BitsPerKey())
+	w := newBloomWriter(filter)
+	for _, key := range keys {
+		w.set(bloomHash(key))
+	}
+	return dst
+}
+
+// KeyMayMatch implements Policy. It suits single questions: NewProbe prepares
+// what it computes anew each time. It allocates nothing.
+func (p BloomPolicy) KeyMayMatch(key, filter []byte) bool {
+	bits, k, verdict := parseBloom(filter)
+	if verdict != askBits {
+		return verdict == alwaysMatch
+	}
+	return plainMayMatch(bits, k, bloomHash(key))
+}
+
+// KeyHash implements HashPolicy; the hash has 32 bits.
+func (p BloomPolicy) KeyHash(key []byte) uint64 { return uint64(bloomHash(key)) }
+
+// NewProbe implements HashPolicy.
+func (p BloomPolicy) NewProbe(filter []byte) Probe {
+	bits, k, verdict := parseBloom(filter)
+	if verdict != askBits {
+		return fixedProbe(verdict == alwaysMatch)
+	}
+	return newBloomProbe(bits, k)
+}
+
+// NewGenerator implements GeneratorPolicy. The generator keeps four bytes a key.
+func (p BloomPolicy) NewGenerator() Generator {
+	return &bloomGenerator{bitsPerKey: p.BitsPerKey()}
+}
+
+type bloomGenerator struct {
+	bitsPerKey int
+	hashes     []uint32
+}
+
+func (g *bloomGenerator) Add(key []byte) { g.hashes = append(g.hashes, bloomHash(key)) }
+func (g *bloomGenerator) Len() int       { return len(g.hashes) }
+
+func (g *bloomGenerator) AppendFilter(dst []byte) []byte {
+	dst, filter := appendEmptyBloom(dst, len(g.hashes), g.bitsPerKey)
+	w := newBloomWriter(filter)
+	for _, h := range g.hashes {
+		w.set(h)
+	}
+	g.hashes = g.hashes[:0]
+	return dst
+}
+
+func bloomHash(key []byte) uint32 { return util.Hash(key, bloomSeed) }
+
+// appendEmptyBloom appends to dst a filter for the given number of keys with no
+// bit set, and returns dst and, within it, the filter.
+func appendEmptyBloom(dst []byte, keys, bitsPerKey int) (extended, filter []byte) {
+	bytes, k := bloomShape(uint64(keys), bitsPerKey)
+	start, size := len(dst), int(bytes)+1
+	dst = slices.Grow(dst, size)[:start+size]
+	filter = dst[start:]
+	clear(filter) // spare capacity holds whatever was there before
+	filter[size-1] = byte(k)
+	return dst, filter
+}
+
+// bloomVerdict says what a filter's form tells before any bit is asked.
+type bloomVerdict uint8
+
+const (
+	neverMatch bloomVerdict = iota
+	alwaysMatch
+	askBits
+)
+
+// parseBloom takes a filter apart: its bit array, of 1 to maxBloomBytes bytes,
+// and k, within 1..maxBloomHashes, when the verdict is askBits.
+func parseBloom(filter []byte) (bits []byte, k int, verdict bloomVerdict) {
+	n := len(filter) - 1
+	if n < 1 {
+		return nil, 0, neverMatch
+	}
+	k = int(filter[n])
+	if k == 0 || k > maxBloomHashes || n > maxBloomBytes {
+		return nil, 0, alwaysMatch
+	}
+	return filter[:n], k, askBits
+}

@@ -1,0 +1,107 @@
+package filter
+
+import (
+	"math"
+	"math/bits"
+)
+
+// This file is the hot path: what a lookup does for every table that it asks,
+// and what a table's writer does for every key.
+
+// plainMayMatch asks for the k bits of hash h one after the other, as
+// LevelDB's BloomFilterPolicy::KeyMayMatch does. bloomProbe is the fast form of
+// the same function.
+func plainMayMatch(array []byte, k int, h uint32) bool {
+	m := uint32(len(array)) * 8
+	delta := bits.RotateLeft32(h, -bloomRotate)
+	for range k {
+		pos := h % m
+		if array[pos/8]>>(pos%8)&1 == 0 {
+			return false
+		}
+		h += delta
+	}
+	return true
+}
+
+// A divisor computes exact remainders with two multiplications in place of a
+// division, which is several times slower and cannot overlap with the next one
+// (Lemire, Kaser, Kurz: Faster remainder by direct computation, 2019, with a
+// 64-bit reciprocal for 32-bit numbers, where it is exact for all of them).
+type divisor struct {
+	inverse uint64 // 2^64 / d, rounded up
+	d       uint64 // 1 to 2^32 - 1
+}
+
+func newDivisor(d uint32) divisor {
+	return divisor{inverse: math.MaxUint64/uint64(d) + 1, d: uint64(d)}
+}
+
+// mod returns h mod d: the low half of inverse × h is the fraction of h/d in
+// units of 2^-64, and d times that fraction is the remainder.
+func (v divisor) mod(h uint32) uint64 {
+	r, _ := bits.Mul64(v.inverse*uint64(h), v.d)
+	return r
+}
+
+// bloomProbe is a well-formed bloom filter with its reciprocal at hand.
+type bloomProbe struct {
+	array   []byte
+	divisor divisor // by the number of bits, 8 × len(array)
+	k       int     // 1 to maxBloomHashes
+}
+
+func newBloomProbe(array []byte, k int) *bloomProbe {
+	return &bloomProbe{array: array, divisor: newDivisor(uint32(len(array)) * 8), k: k}
+}
+
+// HashMayMatch tests bits in pairs, with one branch for two. An absent key
+// finds each bit set or clear with even chances, so a branch for each bit is
+// mispredicted about once a lookup, and costs more than reading a second bit;
+// with pairs three of four lookups leave at the first branch. Testing all k
+// bits without a branch loses again: it waits for k cache lines. (Ten bits a
+// key, 2 MB, absent keys: 10 ns against 18 for the plain loop, and 16 with the
+// reciprocal alone. Reading without bounds checks gains nothing.)
+func (p *bloomProbe) HashMayMatch(hash uint64) bool {
+	h := uint32(hash)
+	delta := bits.RotateLeft32(h, -bloomRotate)
+	k := p.k
+	for ; k >= 2; k -= 2 {
+		a, b := p.divisor.mod(h), p.divisor.mod(h+delta)
+		if p.array[a/8]>>(a%8)&(p.array[b/8]>>(b%8))&1 == 0 {
+			return false
+		}
+		h += 2 * delta
+	}
+	if k == 0 {
+		return true
+	}
+	a := p.divisor.mod(h)
+	return p.array[a/8]>>(a%8)&1 != 0
+}
+
+// fixedProbe is a filter whose form alone gives the answer.
+type fixedProbe bool
+
+func (p fixedProbe) HashMayMatch(uint64) bool { return bool(p) }
+
+// bloomWriter sets bits in a filter that appendEmptyBloom made.
+type bloomWriter struct {
+	array   []byte
+	divisor divisor
+	k       int
+}
+
+func newBloomWriter(filter []byte) bloomWriter {
+	n := len(filter) - 1
+	return bloomWriter{array: filter[:n], divisor: newDivisor(uint32(n) * 8), k: int(filter[n])}
+}
+
+func (w *bloomWriter) set(h uint32) {
+	delta := bits.RotateLeft32(h, -bloomRotate)
+	for range w.k {
+		pos := w.divisor.mod(h)
+		w.array[pos/8] |= 1 << (pos % 8)
+		h += delta
+	}
+}

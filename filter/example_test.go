@@ -1,0 +1,69 @@
+package filter_test
+
+import (
+	"fmt"
+
+	"github.com/sievedb/sievedb/filter"
+)
+
+func ExampleBloomPolicy() {
+	policy := filter.NewBloomPolicy(10)
+	made := policy.CreateFilter(nil, [][]byte{[]byte("hello"), []byte("world")})
+	fmt.Printf("% x\n", made)
+	for _, key := range []string{"hello", "world", "sieve"} {
+		fmt.Println(key, policy.KeyMayMatch([]byte(key), made))
+	}
+	// Output:
+	// 11 40 00 41 44 10 40 10 06
+	// hello true
+	// world true
+	// sieve false
+}
+
+// Keys may be added as they come, in a buffer that is used again.
+func ExampleGeneratorPolicy() {
+	var policy filter.Policy = filter.NewBloomPolicy(10)
+	maker, ok := policy.(filter.GeneratorPolicy)
+	if !ok {
+		return // a policy without it: collect the keys and call CreateFilter
+	}
+	generator := maker.NewGenerator()
+	key := make([]byte, 0, 16)
+	for i := range 1000 {
+		key = fmt.Appendf(key[:0], "user%d", i)
+		generator.Add(key)
+	}
+	made := generator.AppendFilter(nil)
+	fmt.Println(len(made), "bytes,", generator.Len(), "keys left")
+	fmt.Println(policy.KeyMayMatch([]byte("user42"), made))
+	// Output:
+	// 1251 bytes, 0 keys left
+	// true
+}
+
+// One hash serves the filters of many tables.
+func ExampleHashPolicy() {
+	policy := filter.NewBloomPolicy(10)
+	var tables []filter.Probe
+	for _, key := range []string{"amber", "birch", "cedar"} {
+		tables = append(tables, policy.NewProbe(policy.CreateFilter(nil, [][]byte{[]byte(key)})))
+	}
+	hash := policy.KeyHash([]byte("birch"))
+	for i, table := range tables {
+		fmt.Println(i, table.HashMayMatch(hash))
+	}
+	// Output:
+	// 0 false
+	// 1 true
+	// 2 false
+}
+
+func ExamplePredictedRate() {
+	for _, bits := range []int{4, 10, 16} {
+		fmt.Printf("%2d bits, %2d hashes: %.3f %%\n", bits, filter.BloomHashes(bits), 100*filter.PredictedRate(1_000_000, bits))
+	}
+	// Output:
+	//  4 bits,  2 hashes: 15.501 %
+	// 10 bits,  6 hashes: 0.867 %
+	// 16 bits, 11 hashes: 0.069 %
+}

@@ -1,0 +1,48 @@
+package filter
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzBloomReader asks arbitrary bytes as filters: no panic, and both forms of
+// the question agree (mayMatch insists on it).
+func FuzzBloomReader(f *testing.F) {
+	f.Add([]byte{}, []byte("hello"))
+	f.Add([]byte{6}, []byte("hello"))
+	f.Add([]byte{0xff, 30}, []byte{})
+	f.Add([]byte{0xff, 0xff, 31}, []byte("hello"))
+	f.Add([]byte{0x00, 0}, []byte("hello"))
+	f.Add([]byte{0x11, 0x40, 0x00, 0x41, 0x44, 0x10, 0x40, 0x10, 0x06}, []byte("world"))
+	f.Add(append(bytes.Repeat([]byte{0xff}, 1000), 29), []byte("\xff\x80"))
+	f.Fuzz(func(t *testing.T, filter, key []byte) {
+		before := bytes.Clone(filter)
+		got := mayMatch(t, BloomPolicy{}, key, filter)
+		require.Equal(t, got, mayMatch(t, NewBloomPolicy(30), key, filter), "the reader's bits must not matter")
+		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
+	})
+}
+
+// FuzzBloomKeys makes a filter of arbitrary keys, cut from data at each sep,
+// and asks for each of them.
+func FuzzBloomKeys(f *testing.F) {
+	f.Add([]byte("hello world"), byte(' '), 10)
+	f.Add([]byte{}, byte(0), 1)
+	f.Add(bytes.Repeat([]byte{0x80, 0xff, 0}, 50), byte(0), 44)
+	f.Add([]byte("aaaaaaaa"), byte('b'), -5)
+	f.Fuzz(func(t *testing.T, data []byte, sep byte, bitsPerKey int) {
+		p := NewBloomPolicy(bitsPerKey)
+		keys := bytes.Split(data, []byte{sep})
+		filter := p.CreateFilter([]byte("head"), keys)
+		require.Equal(t, "head", string(filter[:4]))
+		filter = filter[4:]
+		g := p.NewGenerator()
+		for _, key := range keys {
+			g.Add(key)
+			require.True(t, mayMatch(t, p, key, filter))
+		}
+		require.Equal(t, filter, g.AppendFilter(nil))
+	})
+}

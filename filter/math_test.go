@@ -1,0 +1,102 @@
+package filter
+
+import (
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBloomHashesAgreeWithLevelDBsFloatingPoint(t *testing.T) {
+	for bits := -3; bits <= 300; bits++ {
+		factor := 0.69 // a variable, so that the product is rounded as in C++
+		want := min(max(int(float64(bits)*factor), 1), 30)
+		require.Equal(t, want, BloomHashes(bits), "%d bits a key", bits)
+	}
+	require.Equal(t, 30, BloomHashes(math.MaxInt))
+	require.Equal(t, 1, BloomHashes(math.MinInt))
+}
+
+func TestFalsePositiveRateReproducesThePublishedTable(t *testing.T) {
+	data, err := os.ReadFile("testdata/bloom_rates.tsv")
+	require.NoError(t, err)
+	figures := 0
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
+		bitsPerKey, err := strconv.ParseUint(cells[0], 10, 64)
+		if err != nil {
+			continue // the comments and the heading
+		}
+		for k, cell := range cells[1:] {
+			if k == 0 || cell == "" {
+				continue // no hashes; no figure
+			}
+			want, err := strconv.ParseFloat(cell, 64)
+			require.NoError(t, err)
+			const keys = 1000
+			got := FalsePositiveRate(keys, keys*bitsPerKey, k)
+			if bitsPerKey == 1 && k == 1 {
+				continue // the table says 1.0, for want of a figure; the formula 0.632
+			}
+			// Three digits are published, some cut and some rounded.
+			require.InEpsilon(t, want, got, 0.006, "%d bits a key, %d hashes", bitsPerKey, k)
+			figures++
+		}
+	}
+	require.Greater(t, figures, 150, "the whole table was read")
+}
+
+func TestFalsePositiveRateAtItsEdges(t *testing.T) {
+	require.Zero(t, FalsePositiveRate(0, 0, 0), "no keys, no errors")
+	require.Zero(t, FalsePositiveRate(0, 64, 6))
+	require.Equal(t, 1.0, FalsePositiveRate(1, 0, 6), "no bits, no knowledge")
+	require.Equal(t, 1.0, FalsePositiveRate(1, 64, 0))
+	require.Equal(t, 1.0, FalsePositiveRate(1, 64, -1))
+	require.Equal(t, 1.0, FalsePositiveRate(math.MaxUint64, 64, 6), "saturated")
+	require.InEpsilon(t, 1e-12, FalsePositiveRate(1, 1_000_000_000_000, 1), 1e-6, "small rates keep their digits")
+}
+
+func TestPredictedRate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys uint64
+		bits int
+		want float64 // to three digits
+	}{
+		{"no keys", 0, 10, 0},
+		{"ten bits, six hashes", 20_000, 10, 0.00844},
+		{"36 keys, one of LevelDB's blocks", 36, 10, 0.00844},
+		{"a single key has 64 bits", 1, 10, 5.138e-7},
+		{"a million keys share 32 bits of hash", 1_000_000, 10, 0.00867},
+		{"at a hundred million that outweighs the bits", 100_000_000, 10, 0.0312},
+		{"and at twenty bits it is nearly all", 100_000_000, 20, 0.0231},
+		{"bits below one count as one", 1000, 0, 0.632},
+		{"bits above the most count as the most", 1000, 1 << 30, 2.33e-7},
+		{"past 2^32 bits the bits a key fall", 1 << 30, 10, 0.3418},
+		{"and in the end everything matches", 1 << 62, 10, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := PredictedRate(c.keys, c.bits)
+			if c.want == 0 {
+				require.Zero(t, got)
+				return
+			}
+			require.InEpsilon(t, c.want, got, 0.006)
+		})
+	}
+}
+
+func TestTheRatesInThePackageComment(t *testing.T) {
+	for _, c := range []struct {
+		bits, k int
+		percent float64
+	}{
+		{4, 2, 15.5}, {6, 4, 5.63}, {8, 5, 2.19}, {10, 6, 0.867}, {12, 8, 0.338}, {16, 11, 0.0692}, {20, 13, 0.0301},
+	} {
+		require.Equal(t, c.k, BloomHashes(c.bits))
+		require.InEpsilon(t, c.percent, 100*PredictedRate(1_000_000, c.bits), 0.005, "%d bits", c.bits)
+	}
+}

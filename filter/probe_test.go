@@ -1,0 +1,162 @@
+package filter
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newRand returns a source of random numbers whose seed is in the test's log.
+func newRand(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func TestDivisorIsExact(t *testing.T) {
+	rng := newRand(t)
+	check := func(h, d uint32) {
+		if got := newDivisor(d).mod(h); got != uint64(h%d) {
+			require.Fail(t, "wrong remainder", "%d mod %d is %d, not %d", h, d, h%d, got)
+		}
+	}
+	around := func(d uint32) {
+		top := math.MaxUint32 / d * d // the greatest multiple of d
+		for _, h := range []uint32{0, 1, d - 1, d, d + 1, top - 1, top, top + d - 1, math.MaxUint32} {
+			check(h, d)
+		}
+		for range 20 {
+			check(rng.Uint32(), d)
+		}
+	}
+	for d := uint32(1); d <= 4096; d++ {
+		around(d)
+		around(d * 8)
+		around(math.MaxUint32 - d + 1)
+		around(maxBloomBytes*8 - 8*(d-1))
+	}
+	for shift := range 32 {
+		around(1 << shift)
+		around(1<<shift | 1)
+	}
+	for range 20000 {
+		around(rng.Uint32() | 1)
+	}
+}
+
+// TestProbeEqualsThePlainLoop compares the two forms of the same question for
+// every k and for many sizes, on arrays that are almost full, half full and
+// almost empty, so that both answers come after any number of bits.
+func TestProbeEqualsThePlainLoop(t *testing.T) {
+	rng := newRand(t)
+	sizes := []int{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 127, 251, 256, 1000, 1021, 4096, 65537, 1 << 20}
+	for _, size := range sizes {
+		for _, density := range []string{"sparse", "half", "dense"} {
+			array := make([]byte, size)
+			for i := range array {
+				a, b, c := byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32())
+				switch density {
+				case "sparse":
+					array[i] = a & b & c
+				case "half":
+					array[i] = a
+				case "dense":
+					array[i] = a | b | c
+				}
+			}
+			yes := 0
+			for k := 1; k <= maxBloomHashes; k++ {
+				probe := newBloomProbe(array, k)
+				for i := range 200 {
+					h := rng.Uint32()
+					if i < len(edgeHashes) {
+						h = edgeHashes[i]
+					}
+					want := plainMayMatch(array, k, h)
+					if want != probe.HashMayMatch(uint64(h)) {
+						require.Fail(t, "the probe differs", "size %d, k %d, hash %#x, plain %v", size, k, h, want)
+					}
+					if want {
+						yes++
+					}
+				}
+			}
+			if size >= 64 {
+				require.NotZero(t, yes, "the comparison must see both answers")
+				require.NotEqual(t, 200*maxBloomHashes, yes, "the comparison must see both answers")
+			}
+		}
+	}
+}
+
+var edgeHashes = []uint32{0, 1, 7, 8, math.MaxUint32, math.MaxUint32 - 1, 1 << 31, 1 << 17, 1 << 15, 0x55555555, 0xaaaaaaaa}
+
+func TestProbeIgnoresBitsAboveThe32OfItsHash(t *testing.T) {
+	p := BloomPolicy{}
+	probe := p.NewProbe(p.CreateFilter(nil, words("hello")))
+	require.True(t, probe.HashMayMatch(p.KeyHash([]byte("hello"))|0xdeadbeef<<32))
+}
+
+func TestNoKeyIsDenied(t *testing.T) {
+	// Random keys of 0 to 24 bytes, every byte value, in filters of 1 to 30 bits.
+	rng := newRand(t)
+	for bits := 1; bits <= 30; bits++ {
+		p := NewBloomPolicy(bits)
+		keys := make([][]byte, 1+rng.IntN(5000))
+		for i := range keys {
+			keys[i] = make([]byte, rng.IntN(25))
+			for j := range keys[i] {
+				keys[i][j] = byte(rng.Uint32())
+			}
+		}
+		filter := p.CreateFilter(nil, keys)
+		probe := p.NewProbe(filter)
+		for _, key := range keys {
+			if !p.KeyMayMatch(key, filter) || !probe.HashMayMatch(p.KeyHash(key)) {
+				require.Fail(t, "a key that went in is denied", "%x at %d bits", key, bits)
+			}
+		}
+	}
+}
+
+func TestMeasuredRatesAreNearThePrediction(t *testing.T) {
+	// Fixed random keys: the figures are the same on every run. 10,000 keys are
+	// within the range where the double hashing is as good as the formula, give
+	// or take a sixth.
+	rng := rand.New(rand.NewPCG(1, 2))
+	randomKey := func() []byte {
+		key := make([]byte, 16)
+		for i := range key {
+			key[i] = byte(rng.Uint32())
+		}
+		return key
+	}
+	const n, asked = 10_000, 200_000
+	keys := make([][]byte, n)
+	for i := range keys {
+		keys[i] = randomKey()
+	}
+	hashes := make([]uint64, asked)
+	for i := range hashes {
+		hashes[i] = BloomPolicy{}.KeyHash(randomKey())
+	}
+	for _, bits := range []int{4, 6, 8, 10, 12} {
+		t.Run(fmt.Sprintf("bits=%d", bits), func(t *testing.T) {
+			p := NewBloomPolicy(bits)
+			probe := p.NewProbe(p.CreateFilter(nil, keys))
+			wrong := 0
+			for _, h := range hashes {
+				if probe.HashMayMatch(h) {
+					wrong++
+				}
+			}
+			got, want := float64(wrong)/asked, PredictedRate(n, bits)
+			t.Logf("%.4f %%, predicted %.4f %%", 100*got, 100*want)
+			require.InEpsilon(t, want, got, 1.0/6)
+		})
+	}
+}
