@@ -1,0 +1,191 @@
+package cache
+
+import "sync"
+
+const (
+	// Shares of a shard's budget. In simulation a probation of 1/32 to 1/8 differs
+	// by under one point; see the package comment for the traces.
+	probationDivisor = 16
+	// While main has less than share - share/fillDivisor, values skip probation.
+	// The gap to probationDivisor keeps the odd eviction from main, which leaves
+	// room there, from opening this door to a scan.
+	fillDivisor = 8
+
+	// Slots remember evictions of this many generations back, the current one
+	// included. A generation is a quarter of the shard's count of entries, but
+	// at least minGeneration evictions: each generation costs one mark, which the
+	// slots that point to it keep alive.
+	ghostGenerations = 4
+	minGeneration    = 32
+)
+
+// shard is a lock and what it guards: two queues, the loads under way and the
+// counters, for the slots whose addresses fall to it.
+type shard[V any] struct {
+	mu sync.Mutex
+
+	// probation and main hold each kept entry once; an entry is in a queue
+	// exactly while its slot points to it.
+	probation queue[V]
+	main      queue[V]
+
+	// flights has the loads under way. A slot that holds an entry has none.
+	flights map[*Slot[V]]*flight[V]
+
+	// ghosts are the marks of the youngest generations, ghosts[0] is the current
+	// one, which evictedInGeneration slots have got so far.
+	ghosts              [ghostGenerations]*entry[V]
+	evictedInGeneration int64
+
+	// inserts = evictions + drops + entries in the queues, whenever mu is free.
+	inserts, evictions, drops, unkept int64
+
+	_ [64]byte // the next shard's lock is on a line of its own
+}
+
+// flight is a load under way.
+type flight[V any] struct {
+	done chan struct{} // made by the first goroutine that waits; guarded by the shard's lock
+	// Written by the loading goroutine before done is closed.
+	entry *entry[V] // nil if err is not
+	err   error
+}
+
+func (sh *shard[V]) sizeLocked() int64 { return sh.probation.size + sh.main.size }
+
+// insertLocked puts e into the slot, which is empty, and into the queue that the
+// slot's history and the filling of a shard with this share call for.
+func (sh *shard[V]) insertLocked(s *Slot[V], e *entry[V], share int64) {
+	filling := e.size <= share-share/fillDivisor-sh.main.size
+	e.inMain = filling || sh.remembersLocked(s)
+	e.slot = s
+	sh.queueOf(e).pushHead(e)
+	sh.inserts++
+	s.p.Store(e)
+}
+
+// victimLocked takes the entry that should go next out of its queue and its slot;
+// nil when nothing is held.
+func (sh *shard[V]) victimLocked(share int64) *entry[V] {
+	if sh.main.count == 0 || sh.probation.size > share/probationDivisor {
+		e := sh.probation.tail
+		if e == nil {
+			return nil
+		}
+		sh.removeLocked(e, sh.ghostLocked())
+		sh.evictions++
+		return e
+	}
+	// The count of turns bounds the search where hits race with the hand.
+	for turns := maxHits * sh.main.count; turns > 0; turns-- {
+		e := sh.main.tail
+		hits := e.state.Load()
+		if hits == 0 {
+			break
+		}
+		e.state.Store(hits - 1)
+		sh.main.moveToHead(e)
+	}
+	e := sh.main.tail
+	sh.removeLocked(e, nil)
+	sh.evictions++
+	return e
+}
+
+// removeLocked takes e out of its queue and leaves mark, which may be nil, in its
+// slot. It cuts e's pointers: who still reads the value keeps nothing else alive.
+func (sh *shard[V]) removeLocked(e, mark *entry[V]) {
+	sh.queueOf(e).remove(e)
+	e.slot.p.Store(mark)
+	e.slot = nil
+}
+
+// removeAllLocked empties the shard and returns what it held.
+func (sh *shard[V]) removeAllLocked() []*entry[V] {
+	all := make([]*entry[V], 0, sh.probation.count+sh.main.count)
+	for _, q := range []*queue[V]{&sh.probation, &sh.main} {
+		for q.tail != nil {
+			all = append(all, q.tail)
+			sh.removeLocked(q.tail, nil)
+		}
+	}
+	sh.drops += int64(len(all))
+	return all
+}
+
+func (sh *shard[V]) queueOf(e *entry[V]) *queue[V] {
+	if e.inMain {
+		return &sh.main
+	}
+	return &sh.probation
+}
+
+// ghostLocked returns the mark for a slot whose entry leaves probation.
+func (sh *shard[V]) ghostLocked() *entry[V] {
+	generation := max(minGeneration, (sh.probation.count+sh.main.count)/ghostGenerations)
+	if sh.ghosts[0] == nil || sh.evictedInGeneration >= generation {
+		copy(sh.ghosts[1:], sh.ghosts[:])
+		sh.ghosts[0] = newMark[V](stateGhost)
+		sh.evictedInGeneration = 0
+	}
+	sh.evictedInGeneration++
+	return sh.ghosts[0]
+}
+
+// remembersLocked says whether the slot's value was evicted from probation within
+// the last generations.
+func (sh *shard[V]) remembersLocked(s *Slot[V]) bool {
+	mark := s.p.Load()
+	if mark == nil {
+		return false
+	}
+	for _, ghost := range sh.ghosts {
+		if mark == ghost {
+			return true
+		}
+	}
+	return false
+}
+
+// queue is a doubly linked list of entries: in at the head, out at the tail, and
+// from the middle where a slot is dropped.
+type queue[V any] struct {
+	head, tail *entry[V]
+	count      int64
+	size       int64 // the sum of the entries' sizes
+}
+
+func (q *queue[V]) pushHead(e *entry[V]) {
+	e.prev, e.next = nil, q.head
+	if q.head != nil {
+		q.head.prev = e
+	} else {
+		q.tail = e
+	}
+	q.head = e
+	q.count++
+	q.size += e.size
+}
+
+func (q *queue[V]) remove(e *entry[V]) {
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		q.head = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	} else {
+		q.tail = e.prev
+	}
+	e.prev, e.next = nil, nil
+	q.count--
+	q.size -= e.size
+}
+
+func (q *queue[V]) moveToHead(e *entry[V]) {
+	if q.head != e {
+		q.remove(e)
+		q.pushHead(e)
+	}
+}
