@@ -1,0 +1,123 @@
+package wal
+
+import (
+	"bytes"
+	"io"
+	"runtime"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// fuzzRoom is how many bytes FuzzReader leaves in the first block where it fills
+// the rest.
+const fuzzRoom = 100
+
+// FuzzReader reads arbitrary bytes as a log in every mode and salvages what it
+// can. It must not panic, must end, must not use memory out of proportion, and
+// what it accepts must encode to a log that reads the same.
+func FuzzReader(f *testing.F) {
+	// Long inputs stall the fuzzer; mode 16 puts short ones over a block's border.
+	short := readVectors(f)[0].log
+	f.Add(short, byte(0))
+	f.Add(short[:len(short)-3], byte(1))
+	f.Add(append(bytes.Clone(short), make([]byte, 600)...), byte(2))
+	f.Add(appendChunk(make([]byte, 0), kindFirst, bytes.Repeat([]byte{9}, fuzzRoom-headerSize)), byte(17))
+	f.Add(appendChunk(appendChunk(nil, kindFirst, bytes.Repeat([]byte{9}, fuzzRoom-headerSize)), kindLast, nil), byte(16))
+	log, ends := encode(f, []byte("one"), make([]byte, 1000), []byte("three"))
+	flipped := bytes.Clone(log)
+	flipped[ends[0]+5] ^= 0x40
+	f.Add(flipped, byte(1))
+	clear(log[ends[0] : ends[0]+600])
+	f.Add(log, byte(1))
+	f.Add(hostileLog(1000), byte(1))
+
+	f.Fuzz(func(t *testing.T, log []byte, mode byte) {
+		o := ReaderOptions{Last: mode&1 != 0, AllowTornEnd: mode&2 != 0}
+		if mode&4 != 0 {
+			o.Plausible = func(p []byte, lost int64) bool { return lost > 0 && len(p)%2 == 0 }
+		}
+		if mode&8 != 0 {
+			o.MaxRecord = 1000
+		}
+		if mode&16 != 0 {
+			front, _ := encode(t, make([]byte, blockSize-headerSize-fuzzRoom))
+			log = append(front, log...)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := open(log, o)
+		var records [][]byte
+		for end := int64(0); ; {
+			got, err := readAll(r)
+			records = append(records, got...)
+			tail := r.Tail()
+			checkTail(t, tail, int64(len(log)), end)
+			if err == io.EOF {
+				require.NotEqual(t, TailDamaged, tail.Kind)
+			} else {
+				require.ErrorIs(t, err, base.ErrCorruption)
+			}
+			if !r.Skip() {
+				break
+			}
+			end = tail.Resume
+		}
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20+16*len(log)))
+
+		again, _ := encode(t, records...)
+		back, err := readAll(open(again, ReaderOptions{}))
+		require.Same(t, io.EOF, err)
+		requireRecords(t, records, back)
+	})
+}
+
+// checkTail holds a tail of a log of the given size to its own promises; nothing
+// before end may be part of it.
+func checkTail(t *testing.T, tail Tail, size, end int64) {
+	require.GreaterOrEqual(t, tail.Offset, end)
+	require.LessOrEqual(t, tail.Offset, size)
+	if tail.Kind == TailClean {
+		require.Zero(t, tail.Dropped)
+		require.Equal(t, int64(-1), tail.Resume)
+		return
+	}
+	require.Equal(t, size-tail.Offset, tail.Dropped)
+	require.NotEmpty(t, tail.Reason)
+	if tail.Kind == TailTorn {
+		require.Equal(t, int64(-1), tail.Resume)
+	}
+	if tail.Kind == TailHole {
+		require.Greater(t, tail.Resume, tail.Offset)
+	}
+	if tail.Resume >= 0 {
+		require.GreaterOrEqual(t, tail.Resume, tail.Offset)
+		require.LessOrEqual(t, tail.Resume+headerSize, size)
+	}
+}
+
+// FuzzRoundTrip writes records whose lengths are arbitrary, two bytes each, and
+// reads them back, whole and cut short.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 2, 0}, uint16(5))
+	f.Add([]byte{0x7f, 0xf9, 0, 0, 0x7f, 0xf2, 0, 3}, uint16(0))
+	f.Add([]byte{0x7f, 0xf3, 0xff, 0xff, 0xff, 0xff}, uint16(40_000))
+	f.Fuzz(func(t *testing.T, sizes []byte, cut uint16) {
+		var records [][]byte
+		for ; len(sizes) >= 2 && len(records) < 64; sizes = sizes[2:] {
+			n := int(sizes[0])<<8 | int(sizes[1])
+			records = append(records, bytes.Repeat([]byte{byte(len(records))}, n))
+		}
+		log, ends := encode(t, records...)
+		got, err := readAll(open(log, ReaderOptions{}))
+		require.Same(t, io.EOF, err)
+		requireRecords(t, records, got)
+
+		short := max(0, len(log)-int(cut))
+		got, err = readAll(open(log[:short], ReaderOptions{Last: true}))
+		require.Same(t, io.EOF, err)
+		requireRecords(t, records[:wholeBefore(ends, short)], got)
+	})
+}

@@ -1,0 +1,85 @@
+package wal
+
+// finding is what the look-ahead brings back.
+type finding struct {
+	at int64 // where the record found begins, -1 if there is none
+	// zeroSector: before the record found, or before the log's end, a whole
+	// sector outside chunks with good checksums holds zeros only.
+	zeroSector bool
+}
+
+// lookAhead searches the bytes from off to the log's end for a whole record that
+// is plausible. A chunk with a good checksum is passed over as one, so that no
+// byte is looked at twice; between such chunks every byte is tried.
+//
+// To try only the begins of later blocks would be cheaper, but two damaged
+// places in two blocks would then hide what stands behind the second.
+func (r *Reader) lookAhead(off int64) (finding, error) {
+	found := finding{at: -1}
+	r.asm.open = false
+	for off < r.size && found.at < 0 {
+		if err := r.load(off); err != nil {
+			return found, err
+		}
+		r.searchBlock(int(off-r.block.off), &found)
+		off = blockEnd(off)
+	}
+	return found, nil
+}
+
+// searchBlock is lookAhead within r.block, from data[at:] on. r.asm carries a
+// record that crosses from one block to the next.
+func (r *Reader) searchBlock(at int, found *finding) {
+	data := r.block.data
+	wild := -1 // begin of the stretch at hand that no good chunk accounts for, -1: none
+	for at <= len(data)-headerSize {
+		c, ok := r.block.tryChunk(at)
+		if !ok {
+			if wild < 0 {
+				wild = at
+				r.asm.open = false
+			}
+			at++
+			continue
+		}
+		if wild >= 0 {
+			found.zeroSector = found.zeroSector || hasZeroSector(data, wild, at)
+			wild = -1
+		}
+		if r.joinsPlausible(c) {
+			found.at = r.asm.start
+			return
+		}
+		at = int(c.end - r.block.off)
+	}
+	if wild >= 0 {
+		found.zeroSector = found.zeroSector || hasZeroSector(data, wild, len(data))
+	}
+}
+
+// joinsPlausible adds a chunk that the look-ahead met, and reports whether it
+// ends a plausible record. A chunk that does not fit the ones before it begins
+// anew, or is the rest of a record whose begin is lost.
+func (r *Reader) joinsPlausible(c chunk) bool {
+	record, done, bad := r.asm.add(c, r.o.MaxRecord)
+	if bad != nil {
+		r.asm.open = false
+		record, done, bad = r.asm.add(c, r.o.MaxRecord)
+	}
+	if bad != nil || !done {
+		return false
+	}
+	return r.o.Plausible == nil || r.o.Plausible(record, r.asm.start-r.end)
+}
+
+// hasZeroSector reports whether data[from:to] holds a whole sector of zeros.
+// data begins at a sector's begin.
+func hasZeroSector(data []byte, from, to int) bool {
+	from = (from + sectorSize - 1) / sectorSize * sectorSize
+	for ; from+sectorSize <= to; from += sectorSize {
+		if allZero(data[from : from+sectorSize]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,232 @@
+package wal
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// TailKind sorts what stands behind the last good record of a log. It tells what
+// the bytes look like; which kinds are accepted, ReaderOptions decides.
+type TailKind int
+
+const (
+	// TailClean: nothing, or zeros only.
+	TailClean TailKind = iota
+	// TailTorn: bytes that do not decode, and no later record behind them.
+	TailTorn
+	// TailHole: a later record behind at least a sector of zeros, as a power cut
+	// leaves it that wrote later pages before earlier ones.
+	TailHole
+	// TailDamaged: a later record behind bytes that were written and have
+	// changed, or a record above the limit of length.
+	TailDamaged
+)
+
+// String returns one word.
+func (k TailKind) String() string {
+	switch k {
+	case TailClean:
+		return "clean"
+	case TailTorn:
+		return "torn"
+	case TailHole:
+		return "hole"
+	case TailDamaged:
+		return "damaged"
+	}
+	return fmt.Sprintf("TailKind(%d)", int(k))
+}
+
+// Tail says what stands behind the last good record. Offsets and lengths are in
+// bytes.
+type Tail struct {
+	Kind TailKind
+	// Offset is the end of the last good record.
+	Offset int64
+	// Dropped is how many bytes are given up if the log ends at Offset. It is
+	// zero for a clean tail.
+	Dropped int64
+	// Resume is where the next record begins that can be read, -1 if there is
+	// none. Skip goes there.
+	Resume int64
+	// BitFlip says that turning one bit would make the first chunk behind Offset
+	// that does not decode a good one, and that it is not a bit which unwritten
+	// zeros explain. A crash does not leave that: in a torn tail, it means damage
+	// to the last record, which may have been synced.
+	BitFlip bool
+	// Reason says what is wrong with the first bytes that do not decode; empty
+	// for a clean tail.
+	Reason string
+}
+
+// judge applies the tail rule to what stands behind the last good record, sets
+// r.tail, and returns io.EOF or the corruption. bad is why the reading stopped;
+// r.asm tells whether it was inside a record.
+func (r *Reader) judge(bad *fault) error {
+	begin, inside := bad.at, r.asm.open
+	if inside {
+		begin = r.asm.start
+	}
+	r.tail = Tail{Offset: r.end, Resume: -1}
+	if !inside {
+		zeros, err := r.zerosToEnd(bad.at)
+		if err != nil {
+			return err
+		}
+		if zeros {
+			return r.judgeClean(bad.at)
+		}
+	}
+	found, err := r.lookAhead(bad.at)
+	if err != nil {
+		return err
+	}
+	flipped, err := r.isBitFlip(bad.at)
+	if err != nil {
+		return err
+	}
+	edge, err := r.unwrittenFrom(bad.at)
+	if err != nil {
+		return err
+	}
+	unwritten := edge || found.zeroSector
+	r.tail.Dropped = r.size - r.end
+	r.tail.Resume = found.at
+	r.tail.BitFlip = flipped
+	r.tail.Reason = bad.why
+	switch {
+	case bad.whole:
+		r.tail.Kind = TailDamaged
+	case found.at < 0:
+		r.tail.Kind = TailTorn
+	case unwritten && !flipped:
+		r.tail.Kind = TailHole
+	default:
+		r.tail.Kind = TailDamaged
+	}
+	accepted, err := r.accepts(bad, unwritten)
+	switch {
+	case err != nil:
+		return err
+	case accepted:
+		return io.EOF
+	}
+	return r.corruption(begin, bad)
+}
+
+// judgeClean is judge for a log that ends at off, or holds only zeros behind
+// it. Such zeros are reserved space, or pages that a crash left unwritten: a
+// log that was synced whole has none.
+func (r *Reader) judgeClean(off int64) error {
+	if off == r.size || r.o.Last || r.o.AllowTornEnd {
+		return io.EOF
+	}
+	r.tail.Reason = "only zeros follow up to the log's end"
+	return base.Corruptf("log record", off, "%d bytes of zeros end a log that is not the newest and must be whole: "+
+		"records may be missing; allow a torn end if its writer did not sync it", r.size-off)
+}
+
+// accepts reports whether r.tail, not a clean one, is an end for this log.
+func (r *Reader) accepts(bad *fault, unwritten bool) (bool, error) {
+	switch {
+	case r.o.Last:
+		return r.tail.Kind != TailDamaged, nil
+	case r.tail.Kind != TailTorn || !r.o.AllowTornEnd || r.tail.BitFlip:
+		return false, nil
+	case bad.cut || unwritten:
+		return true, nil
+	}
+	return r.isZero(max(bad.at, r.size-r.size%sectorSize), r.size)
+}
+
+// corruption describes r.tail as an error.
+func (r *Reader) corruption(begin int64, bad *fault) error {
+	detail := bad.why
+	if bad.at != begin {
+		detail += fmt.Sprintf(" (at offset %d)", bad.at)
+	}
+	if r.tail.BitFlip {
+		detail += "; one flipped bit explains it"
+	}
+	switch {
+	case r.tail.Resume >= 0:
+		detail += fmt.Sprintf("; %d bytes are lost, then a later record can be read at offset %d: restore a copy, or salvage the log", r.tail.Resume-r.end, r.tail.Resume)
+	case bad.whole:
+		detail += "; raise the limit, restore a copy, or salvage the log"
+	default:
+		detail += fmt.Sprintf("; no record can be read in the %d bytes to the end of a log that must be whole: restore a copy, or salvage the log", r.size-r.end)
+	}
+	return base.Corruptf("log record", begin, "%s", detail)
+}
+
+// isBitFlip decides Tail.BitFlip for the bytes at off. A bit that is missing
+// from a sector of zeros does not count: that sector may as well never have been
+// written. Of a piece of a sector that is shorter than a header, zeros say too
+// little for that: one checksum in 32 has a single bit in its first byte.
+func (r *Reader) isBitFlip(off int64) (bool, error) {
+	if off == r.size {
+		return false, nil
+	}
+	if err := r.load(off); err != nil {
+		return false, err
+	}
+	b := r.block.data[off-r.block.off:]
+	if r.flipBudget -= int64(len(b)); r.flipBudget < 0 {
+		return false, nil
+	}
+	at := flippedBit(b)
+	if at < 0 {
+		return false, nil
+	}
+	sector := off + int64(at)
+	sector -= sector % sectorSize
+	from, to := max(off, sector), min(sector+sectorSize, r.size)
+	if to-from < headerSize {
+		return true, nil
+	}
+	zeros, err := r.isZero(from, to)
+	return !zeros, err
+}
+
+// unwrittenFrom reports whether the bytes from off to the end of its sector are
+// zero. A sector that held synced records up to off and lost what came behind
+// them reads so, however short the rest of it is.
+func (r *Reader) unwrittenFrom(off int64) (bool, error) {
+	return r.isZero(off, min(off-off%sectorSize+sectorSize, r.size))
+}
+
+// zerosToEnd reports whether all bytes from off to the log's end are zero.
+func (r *Reader) zerosToEnd(off int64) (bool, error) {
+	for off < r.size {
+		end := min(blockEnd(off), r.size)
+		zeros, err := r.isZero(off, end)
+		if !zeros || err != nil {
+			return false, err
+		}
+		off = end
+	}
+	return true, nil
+}
+
+// isZero reports whether the bytes from..to, within one block, are there and all
+// zero.
+func (r *Reader) isZero(from, to int64) (bool, error) {
+	if from >= to {
+		return false, nil
+	}
+	if err := r.load(from); err != nil {
+		return false, err
+	}
+	return allZero(r.block.data[from-r.block.off : to-r.block.off]), nil
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

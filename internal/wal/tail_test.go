@@ -1,0 +1,351 @@
+package wal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// smallLog has records around and over a block's border, an empty one, and one
+// full of zeros, in which a flipped bit must not pass for a hole.
+func smallLog(t testing.TB, rnd *rand.Rand) (records [][]byte, log []byte, ends []int64) {
+	records = [][]byte{
+		random(rnd, 40), {}, make([]byte, 1700), random(rnd, 300), random(rnd, blockSize-2000),
+		random(rnd, 90), make([]byte, 600), random(rnd, 20),
+	}
+	log, ends = encode(t, records...)
+	return records, log, ends
+}
+
+// wholeBefore counts the records that end at or before cut.
+func wholeBefore(ends []int64, cut int) (n int) {
+	for n < len(ends) && ends[n] <= int64(cut) {
+		n++
+	}
+	return n
+}
+
+func TestEveryTruncationGivesTheWholeRecordsBeforeIt(t *testing.T) {
+	rnd := newRand(t)
+	small := [][]byte{random(rnd, 40), {}, make([]byte, 700), random(rnd, 300), {}, random(rnd, 1), random(rnd, 600)}
+	log, ends := encode(t, small...)
+	for cut := range log {
+		checkCut(t, small, log, ends, cut)
+	}
+
+	// Over a block's border: every cut near a border of anything, some between.
+	records, log, ends := smallLog(t, rnd)
+	for cut := range log {
+		near := cut%blockSize < 20 || cut%blockSize > blockSize-20 || cut%61 == 0
+		for _, end := range ends {
+			near = near || max(int64(cut)-end, end-int64(cut)) < 20
+		}
+		if near {
+			checkCut(t, records, log, ends, cut)
+		}
+	}
+}
+
+// checkCut reads the first cut bytes of log in every mode.
+func checkCut(t *testing.T, records [][]byte, log []byte, ends []int64, cut int) {
+	n := wholeBefore(ends, cut)
+	end := int64(0)
+	if n > 0 {
+		end = ends[n-1]
+	}
+	atBorder := int64(cut) == end || int64(cut) <= skipTrailer(end)
+	want := Tail{Kind: TailTorn, Offset: end, Dropped: int64(cut) - end, Resume: -1}
+	if atBorder || allZero(log[skipTrailer(end):cut]) { // a checksum may begin with zeros
+		want.Kind, want.Dropped = TailClean, 0
+	}
+	for _, o := range []ReaderOptions{{Last: true}, {AllowTornEnd: true}, {}} {
+		r := open(log[:cut], o)
+		got, err := readAll(r)
+		requireRecords(t, records[:n], got, "cut at %d", cut)
+		if o.Last || o.AllowTornEnd || atBorder {
+			require.Same(t, io.EOF, err, "cut at %d", cut)
+		} else {
+			requireCorruption(t, err, skipTrailer(end), "cut at %d", cut)
+		}
+		tail := r.Tail()
+		tail.Reason = ""
+		require.Equal(t, want, tail, "cut at %d", cut)
+		require.False(t, r.Skip())
+	}
+}
+
+// A record cut at a sector and followed by zeros is what a crash leaves where
+// the file's size was written before its data.
+func TestEveryTruncationFilledWithZerosOpens(t *testing.T) {
+	records, log, ends := smallLog(t, newRand(t))
+	for cut := 0; cut < len(log); cut += sectorSize {
+		for _, zeros := range []int{1, 6, 7, 100, sectorSize, blockSize, 3*blockSize + 5} {
+			filled := append(bytes.Clone(log[:cut]), make([]byte, zeros)...)
+			for _, o := range []ReaderOptions{{Last: true}, {AllowTornEnd: true}} {
+				r := open(filled, o)
+				got, err := readAll(r)
+				require.Same(t, io.EOF, err, "cut at %d, %d zeros", cut, zeros)
+				n := wholeBefore(ends, cut)
+				require.GreaterOrEqual(t, len(got), n) // one more if what it lost were zeros
+				requireRecords(t, records[:len(got)], got)
+			}
+		}
+	}
+}
+
+func TestZerosBehindTheLastRecordAreReservedSpace(t *testing.T) {
+	log, ends := encode(t, []byte("one"), []byte("two"))
+	for _, zeros := range []int{1, 6, 7, 8, 4096, blockSize, 5*blockSize + 1} {
+		filled := append(bytes.Clone(log), make([]byte, zeros)...)
+		for _, o := range []ReaderOptions{{Last: true}, {AllowTornEnd: true}} {
+			r := open(filled, o)
+			got, err := readAll(r)
+			require.Same(t, io.EOF, err)
+			require.Len(t, got, 2)
+			require.Equal(t, Tail{Offset: ends[1], Resume: -1}, r.Tail())
+		}
+		r := open(filled, ReaderOptions{})
+		_, err := readAll(r)
+		requireCorruption(t, err, ends[1])
+		require.Equal(t, TailClean, r.Tail().Kind)
+	}
+}
+
+// checkFlip reads log, of which one bit within record k was turned, and holds it
+// to the property: the records before k come back and none of its bytes; if a
+// record follows, that is corruption, in every mode, and salvage gives all
+// records but k; if k is the last, the newest log ends before it and says that a
+// bit was flipped, and every other log is corrupt.
+func checkFlip(t *testing.T, records [][]byte, ends []int64, log []byte, bit int) {
+	k := wholeBefore(ends, bit/8)
+	begin := int64(0)
+	if k > 0 {
+		begin = skipTrailer(ends[k-1])
+	}
+	inTrailer := int64(bit/8) < begin
+	for _, o := range []ReaderOptions{{Last: true}, {AllowTornEnd: true}, {}} {
+		r := open(log, o)
+		got, err := readAll(r)
+		if inTrailer {
+			require.Same(t, io.EOF, err, "bit %d", bit)
+			requireRecords(t, records, got)
+			continue
+		}
+		requireRecords(t, records[:k], got, "bit %d", bit)
+		require.True(t, r.Tail().BitFlip, "bit %d", bit)
+		if k == len(records)-1 {
+			require.Equal(t, TailTorn, r.Tail().Kind, "bit %d", bit)
+			if o.Last {
+				require.Same(t, io.EOF, err, "bit %d", bit)
+			} else {
+				requireCorruption(t, err, begin, "bit %d", bit)
+			}
+			continue
+		}
+		requireCorruption(t, err, begin, "bit %d", bit)
+		require.Equal(t, TailDamaged, r.Tail().Kind, "bit %d", bit)
+		require.Equal(t, skipTrailer(ends[k]), r.Tail().Resume, "bit %d", bit)
+		require.True(t, r.Skip())
+		rest, err := readAll(r)
+		require.Same(t, io.EOF, err)
+		requireRecords(t, records[k+1:], rest, "bit %d", bit)
+	}
+}
+
+func TestEveryFlippedBitIsDetected(t *testing.T) {
+	rnd := newRand(t)
+	for _, c := range []struct {
+		name  string
+		sizes []int
+	}{
+		{"short records", []int{40, 0, 130, 7, 0, 90, 20, 0}},
+		{"short records, the last one not empty", []int{0, 0, 40, 0, 17}},
+		{"zeros of more than a sector", []int{30, -1100, 25, -40, 20}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var records [][]byte
+			for _, n := range c.sizes {
+				if n < 0 {
+					records = append(records, make([]byte, -n))
+				} else {
+					records = append(records, random(rnd, n))
+				}
+			}
+			log, ends := encode(t, records...)
+			for bit := range 8 * len(log) {
+				log[bit/8] ^= 1 << (bit % 8)
+				checkFlip(t, records, ends, log, bit)
+				log[bit/8] ^= 1 << (bit % 8)
+			}
+		})
+	}
+}
+
+// LevelDB's paranoid mode takes a length that now points past the end of the
+// file for a torn tail, and drops acknowledged records.
+func TestFlippedBitsAreDetectedInALogOfSeveralBlocks(t *testing.T) {
+	rnd := newRand(t)
+	records, log, ends := smallLog(t, rnd)
+	var bits []int
+	for i := range ends { // every bit of every record's header
+		begin := int64(0)
+		if i > 0 {
+			begin = skipTrailer(ends[i-1])
+		}
+		for b := range 8 * headerSize {
+			bits = append(bits, int(8*begin)+b)
+		}
+	}
+	for b := range 8 * headerSize { // of the chunk that begins block 1
+		bits = append(bits, 8*blockSize+b)
+	}
+	for b := range 8 * 12 { // around the border
+		bits = append(bits, 8*(blockSize-6)+b)
+	}
+	for range 100 {
+		bits = append(bits, rnd.Intn(8*len(log)))
+	}
+	for _, bit := range bits {
+		log[bit/8] ^= 1 << (bit % 8)
+		checkFlip(t, records, ends, log, bit)
+		log[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+func TestALostPageIsAHole(t *testing.T) {
+	rnd := newRand(t)
+	var records [][]byte
+	for range 300 {
+		records = append(records, random(rnd, 100+rnd.Intn(200)))
+	}
+	log, ends := encode(t, records...)
+	const page = 4096
+	for lost := 0; lost+2*page < len(log); lost += page {
+		holed := bytes.Clone(log)
+		clear(holed[lost : lost+page])
+		n := wholeBefore(ends, lost)
+
+		r := open(holed, ReaderOptions{Last: true})
+		got, err := readAll(r)
+		require.Same(t, io.EOF, err)
+		requireRecords(t, records[:n], got)
+		tail := r.Tail()
+		require.Equal(t, TailHole, tail.Kind)
+		require.Equal(t, int64(len(log))-tail.Offset, tail.Dropped)
+		require.GreaterOrEqual(t, tail.Resume, int64(lost+page))
+		require.Less(t, tail.Resume, int64(lost+page+1000))
+		require.True(t, r.Skip())
+		rest, err := readAll(r)
+		require.Same(t, io.EOF, err)
+		requireRecords(t, records[len(records)-len(rest):], rest)
+
+		for _, o := range []ReaderOptions{{}, {AllowTornEnd: true}} {
+			_, err = readAll(open(holed, o))
+			requireCorruption(t, err, skipTrailer(tail.Offset))
+		}
+	}
+}
+
+// Of a page whose front was synced, a power cut can lose the rest, which may be
+// less than a sector.
+func TestTheLostRestOfASyncedPageIsAHole(t *testing.T) {
+	rnd := newRand(t)
+	const page = 4096
+	for rest := headerSize; rest < 600; rest += 13 {
+		front, lost, later := random(rnd, page-rest-headerSize), random(rnd, rest+50), random(rnd, 30)
+		log, ends := encode(t, front, lost, later)
+		require.Equal(t, int64(page-rest), ends[0])
+		clear(log[ends[0]:page])
+		r := open(log, ReaderOptions{Last: true})
+		got, err := readAll(r)
+		require.Same(t, io.EOF, err, "the last %d bytes of the page", rest)
+		requireRecords(t, [][]byte{front}, got)
+		require.Equal(t, TailHole, r.Tail().Kind)
+	}
+}
+
+func TestOverwrittenBytesAreDamageNotAHole(t *testing.T) {
+	rnd := newRand(t)
+	for _, c := range []struct {
+		name     string
+		from, to int
+	}{
+		{"zeros over the border of two sectors", 600, 1100},
+		{"zeros of almost two sectors, none whole", 513, 1535 - sectorSize},
+		{"a few zeros in a header", 1107, 1112},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log, ends := encode(t, random(rnd, 1100), random(rnd, 1000), random(rnd, 10))
+			k := wholeBefore(ends, c.from)
+			clear(log[c.from:c.to])
+			r := open(log, ReaderOptions{Last: true})
+			_, err := readAll(r)
+			require.Equal(t, TailDamaged, r.Tail().Kind)
+			require.Equal(t, ends[k], r.Tail().Resume)
+			require.ErrorContains(t, err, fmt.Sprintf("a later record can be read at offset %d", ends[k]))
+		})
+	}
+}
+
+// The zeros of a value were written: only its damaged chunk can be a hole.
+func TestZerosInGoodChunksAreNoHole(t *testing.T) {
+	rnd := newRand(t)
+	first := blockSize - headerSize - 100 // leaves 93 bytes of the second record in block 0
+	second := make([]byte, 3*blockSize)
+	copy(second, random(rnd, 93))
+	log, ends := encode(t, random(rnd, first), second, []byte("later"))
+	copy(log[ends[0]+50:], "damage")
+	r := open(log, ReaderOptions{Last: true})
+	_, err := readAll(r)
+	requireCorruption(t, err, ends[0])
+	require.Equal(t, TailDamaged, r.Tail().Kind)
+	require.Equal(t, ends[1], r.Tail().Resume)
+}
+
+func TestATornEndIsAcceptedOnlyWhereItWasCut(t *testing.T) {
+	rnd := newRand(t)
+	log, ends := encode(t, random(rnd, 100), random(rnd, 3000))
+	last := int(ends[0])
+	for _, c := range []struct {
+		name   string
+		change func(log []byte) []byte
+		ok     bool
+	}{
+		{"bytes are missing", func(b []byte) []byte { return b[:len(b)-1] }, true},
+		{"all but a byte is missing", func(b []byte) []byte { return b[:last+1] }, true},
+		{"the end is zeros from a sector on", func(b []byte) []byte { clear(b[1024:]); return b }, true},
+		{"a sector within is zeros", func(b []byte) []byte { clear(b[1024:1536]); return b }, true},
+		{"the last bytes, in a sector of their own, are zeros", func(b []byte) []byte { clear(b[len(b)/512*512:]); return b }, true},
+		{"the first bytes, up to their sector's end, are zeros", func(b []byte) []byte { clear(b[last:512]); return b }, true},
+		{"a bit was flipped", func(b []byte) []byte { b[last+50] ^= 4; return b }, false},
+		{"the length's bit was flipped to pass the end", func(b []byte) []byte { b[last+5] ^= 4; return b }, false},
+		{"bytes were changed", func(b []byte) []byte { b[last+50] ^= 0xff; b[last+700] ^= 0xff; return b }, false},
+		{"zeros stand where no sector ends", func(b []byte) []byte { clear(b[last : last+100]); return b }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := c.change(bytes.Clone(log))
+			r := open(changed, ReaderOptions{AllowTornEnd: true})
+			got, err := readAll(r)
+			require.Len(t, got, 1)
+			require.Equal(t, TailTorn, r.Tail().Kind)
+			if c.ok {
+				require.Same(t, io.EOF, err)
+			} else {
+				requireCorruption(t, err, ends[0])
+			}
+			_, err = readAll(open(changed, ReaderOptions{}))
+			requireCorruption(t, err, ends[0])
+			_, err = readAll(open(changed, ReaderOptions{Last: true}))
+			require.Same(t, io.EOF, err)
+		})
+	}
+}
+
+func TestTailKindsHaveNames(t *testing.T) {
+	require.Equal(t, "[clean torn hole damaged TailKind(9)]",
+		fmt.Sprint([]TailKind{TailClean, TailTorn, TailHole, TailDamaged, 9}))
+}

@@ -1,0 +1,155 @@
+package wal
+
+import (
+	"io"
+
+	"github.com/cockroachdb/errors"
+)
+
+// File is what a Writer asks of its file. Write appends.
+type File interface {
+	io.Writer
+	Sync() error
+	Close() error
+}
+
+// maxKeptBuffer bounds the buffer that a Writer keeps between records, so that
+// one huge record does not hold its size in memory for ever. A group of writes
+// is at most 1 MiB in LevelDB.
+const maxKeptBuffer = 2 << 20
+
+// Writer appends records to a log. The first failure of an append or a sync is
+// final: a record that was cut short can only be told from damage if nothing
+// stands behind it, and a sync that succeeds after one that failed may have
+// lost pages in between. So every later call returns that first error and the
+// file is not touched again but to close it.
+//
+// A Writer is used by one goroutine at a time.
+type Writer struct {
+	file   File
+	buf    []byte // the last record as framed; kept for its room
+	size   int64
+	synced int64
+	err    error // first failure; nothing is written or synced once it is set
+
+	closed   bool
+	closeErr error
+}
+
+// NewWriter returns a Writer for f, which must be empty and which the Writer
+// closes. A log that was recovered is never appended to: its tail may be torn,
+// and what is written behind a torn tail reads as damage.
+func NewWriter(f File) *Writer { return &Writer{file: f} }
+
+// WriteRecord appends p as one record, in one call of the file's Write. It does
+// not keep p. Nothing is durable before Sync returns.
+//
+// An error other than that of a record above MaxRecordSize is final. The record
+// may then be in the file whole, in part or not at all.
+func (w *Writer) WriteRecord(p []byte) error { return w.WriteRecordParts(p) }
+
+// WriteRecordParts appends the concatenation of parts as one record, as
+// WriteRecord does. A group of batches needs no buffer to be joined in first:
+// the parts are copied once, to between the chunk headers.
+func (w *Writer) WriteRecordParts(parts ...[]byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	var total int64
+	for _, p := range parts {
+		total += int64(len(p))
+	}
+	if total > MaxRecordSize {
+		return errors.Newf("log record of %d bytes is longer than the limit of %d: split the batch", total, MaxRecordSize)
+	}
+	w.frame(parts, int(total))
+	n, err := w.file.Write(w.buf)
+	if err == nil && n != len(w.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		w.err = errors.Wrapf(err, "append of %d bytes to the log at offset %d; it takes no more records", len(w.buf), w.size)
+	}
+	w.size += int64(max(0, min(n, len(w.buf))))
+	if cap(w.buf) > maxKeptBuffer {
+		w.buf = nil
+	}
+	return w.err
+}
+
+// frame sets w.buf to what the record of the given parts appends to the file:
+// the zeros that end the block if no header fits it, then the chunks. As
+// LevelDB, the zeros are written with the record behind them, not with the one
+// before.
+func (w *Writer) frame(parts [][]byte, remaining int) {
+	buf := w.buf[:0]
+	room := int(blockSize - w.size%blockSize)
+	if room < headerSize {
+		buf = append(buf, make([]byte, headerSize-1)[:room]...)
+		room = blockSize
+	}
+	var from []byte // what is left of the part being copied
+	for begins := true; begins || remaining > 0; begins = false {
+		n := min(remaining, room-headerSize)
+		remaining -= n
+		head := len(buf)
+		buf = appendChunkHeader(buf, n, chunkKind(begins, remaining == 0))
+		for n > 0 {
+			for len(from) == 0 {
+				from, parts = parts[0], parts[1:]
+			}
+			m := min(n, len(from))
+			buf = append(buf, from[:m]...)
+			from, n = from[m:], n-m
+		}
+		sealChunk(buf[head:])
+		room = blockSize
+	}
+	w.buf = buf
+}
+
+// Sync makes every record appended so far durable. The file's entry in its
+// directory is the caller's to sync. A failure is final; Sync is not tried
+// again.
+func (w *Writer) Sync() error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.file.Sync(); err != nil {
+		w.err = errors.Wrapf(err, "sync of the log at offset %d; it takes no more records", w.size)
+		return w.err
+	}
+	w.synced = w.size
+	return nil
+}
+
+// Size returns the number of bytes written to the file, those of an append that
+// failed half-way included.
+func (w *Writer) Size() int64 { return w.size }
+
+// Unsynced returns how many of these bytes no successful Sync has covered.
+func (w *Writer) Unsynced() int64 { return w.size - w.synced }
+
+// errWriterClosed is what a Writer answers after Close, unless an earlier
+// failure is there to tell.
+var errWriterClosed = errors.New("log writer was closed")
+
+// Close closes the file, without syncing it. It returns the first failure of
+// the Writer, or that of closing: a file system may tell only then that bytes
+// written earlier were lost. Closing again returns the same.
+func (w *Writer) Close() error {
+	if w.closed {
+		return w.closeErr
+	}
+	w.closed = true
+	w.buf = nil
+	w.closeErr = w.err
+	if err := w.file.Close(); err != nil && w.err == nil {
+		w.closeErr = errors.Wrapf(err, "close of the log at offset %d", w.size)
+		w.err = w.closeErr
+	}
+	if w.err == nil {
+		w.err = errWriterClosed
+	}
+	return w.closeErr
+}
