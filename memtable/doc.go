@@ -1,0 +1,73 @@
+// Package memtable is the run in memory: a skiplist of internal keys in one
+// arena, which takes the newest writes until it is full and is then written out
+// as a table.
+//
+// # Promises
+//
+// Entries are only ever added. Add copies key and value, takes no lock, and is
+// safe beside other Adds and any readers: a new node becomes visible by one
+// compare-and-swap on the bottom level. Get and iterators take no lock, wait
+// for nobody and allocate nothing (making an iterator allocates the iterator).
+// What they return points into the arena, must not be changed, and stays good
+// for as long as anyone refers to it: the garbage collector is what frees a
+// memtable, so a reader pins what it reads by holding it.
+//
+// A memtable knows sequence numbers only as part of the order. That a batch
+// becomes visible as a whole is its caller's business, by publishing the
+// sequence when every entry has been added.
+//
+// # The arena
+//
+// All nodes live in one slice of uint32 that is allocated with the memtable and
+// refer to each other by 32-bit offsets, so the garbage collector sees one
+// object without pointers, whatever the number of entries. Offsets count bytes
+// from the head's own place in the arena:
+//
+//	+------------+--------+--------+-----+--------+-----------+
+//	| head tower | head   | node   | ... | node   | free      |
+//	+------------+--------+--------+-----+--------+-----------+
+//	  44 bytes   ^ 16 bytes                       ^           ^
+//	             offset 0                         Size        Capacity
+//
+// A node is drawn around its offset. Links are in the machine's byte order: no
+// node reaches the disk.
+//
+//	                    offset
+//	+----------+-------+---------+------+--------+----------+----------+---------+-------+-----+
+//	| next h-1 |  ...  | next[0] | prev | keyLen | valueLen | user key | trailer | value | pad |
+//	+----------+-------+---------+------+--------+----------+----------+---------+-------+-----+
+//
+//	at        size  meaning
+//	-4*level  4     next[level]: offset of the successor on that level, 0 at the end
+//	+4        4     prev: offset of a predecessor on the bottom level, 0 for the head
+//	+8        4     length of the user key, k
+//	+12       4     length of the value, v
+//	+16       k     user key
+//	+16+k     8     trailer, fixed64 little-endian, as package base has it: behind the
+//	                user key it makes an internal key that iterators show as it stands
+//	+24+k     v     value
+//	+24+k+v   0-3   padding to a multiple of 4
+//
+// The entry ("key", 7, KindSet) -> "val", of height 1 and alone in its
+// memtable, is at offset 16 and takes 32 bytes (here on a little-endian
+// machine):
+//
+//	00 00 00 00  00 00 00 00  03 00 00 00  03 00 00 00      next[0], prev, lengths
+//	6b 65 79  01 07 00 00 00 00 00 00  76 61 6c  00 00      user key, trailer, value, padding
+//
+// # The list
+//
+// A node reaches each further level with probability 1/4 (Pugh, Skip Lists,
+// CACM 33(6), 1990); 1/2 searched no faster and takes more room. The bottom
+// level is linked both ways and closed to a ring through the head. Links
+// forward are exact; a link back may lag behind the insertions under way, never
+// behind a finished one, and always names an earlier node, so that Prev steps
+// to it and, if need be, forward again (see linkBack).
+//
+// # A filter in front
+//
+// A lookup that the memtable cannot answer need not walk the list if a filter
+// over the user keys says so first. Such a filter belongs in Memtable, beside
+// the arena: add would feed it before the entry is linked, Get would ask it
+// before the search; both places are marked.
+package memtable

@@ -1,0 +1,88 @@
+package memtable
+
+import "github.com/sievedb/sievedb/internal/base"
+
+// Iter is a memtable's base.Iterator. It shows at least the entries whose Add
+// had returned before its movement began, and perhaps later ones: what a
+// snapshot may see is told by the sequences. Beyond the contract, the slices of
+// Key and Value stay good after the next movement and after Close, because
+// nothing in the arena moves. Err is always nil.
+type Iter struct {
+	nodes
+	m    *Memtable
+	node uint32 // end: not at an entry
+}
+
+var _ base.Iterator = (*Iter)(nil)
+
+// NewIter returns an iterator that is not positioned.
+func (m *Memtable) NewIter() *Iter { return &Iter{nodes: m.nodes, m: m} }
+
+// First implements base.Iterator.
+func (it *Iter) First() bool {
+	it.node = it.next(end, 0).Load()
+	return it.node != end
+}
+
+// Last implements base.Iterator.
+func (it *Iter) Last() bool {
+	it.node = it.nearestBefore(end)
+	return it.node != end
+}
+
+// SeekGE implements base.Iterator.
+func (it *Iter) SeekGE(ikey []byte) bool {
+	t := it.m.seekTarget(ikey)
+	_, it.node = it.m.search(&t)
+	return it.node != end
+}
+
+// SeekLT implements base.Iterator.
+func (it *Iter) SeekLT(ikey []byte) bool {
+	t := it.m.seekTarget(ikey)
+	it.node, _ = it.m.search(&t)
+	return it.node != end
+}
+
+// Next implements base.Iterator.
+func (it *Iter) Next() bool {
+	it.node = it.next(it.node, 0).Load()
+	return it.node != end
+}
+
+// Prev implements base.Iterator.
+func (it *Iter) Prev() bool {
+	it.node = it.nearestBefore(it.node)
+	return it.node != end
+}
+
+// nearestBefore returns the node right before node. The link back may be
+// behind the times by the insertions under way; the links forward never are.
+func (it *Iter) nearestBefore(node uint32) uint32 {
+	before := it.prev(node).Load()
+	for {
+		next := it.next(before, 0).Load()
+		if next == node {
+			return before
+		}
+		before = next
+	}
+}
+
+// Valid implements base.Iterator.
+func (it *Iter) Valid() bool { return it.node != end }
+
+// Key implements base.Iterator.
+func (it *Iter) Key() []byte { return it.internalKey(it.node) }
+
+// Value implements base.Iterator.
+func (it *Iter) Value() []byte { return it.value(it.node) }
+
+// Err implements base.Iterator.
+func (it *Iter) Err() error { return nil }
+
+// Close implements base.Iterator.
+func (it *Iter) Close() error {
+	it.node = end
+	return nil
+}

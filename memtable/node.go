@@ -1,0 +1,121 @@
+package memtable
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// Where a node's parts lie, in bytes from the node's own offset. The links of
+// the levels above 0 lie below it, so that the parts that every comparison
+// reads have fixed places whatever the tower's height.
+const (
+	linkSize       = 4
+	prevOffset     = 4
+	keyLenOffset   = 8
+	valueLenOffset = 12
+	keyOffset      = 16
+
+	nodeAlign = 4
+)
+
+const (
+	// maxHeight links hold 4^12 = 16 M entries at the expected cost; the 10^8
+	// smallest entries that 4 GiB can take add two dozen steps on the top level.
+	maxHeight = 12
+	// heightBits random bits, all zero, raise a tower by a level: one node in
+	// four.
+	heightBits = 2
+	// headTower is where the head's own offset lies in the arena, in bytes.
+	headTower = (maxHeight - 1) * linkSize
+	// headSize is what the head takes of every arena, in bytes.
+	headSize = headTower + keyOffset
+)
+
+// end is both the head's offset and the link value that means "no node on this
+// side": the bottom level is a ring through the head, whose prev is the last
+// entry. It is zero so that a zeroed arena is an empty list.
+const end = 0
+
+// nodes reads the nodes of an arena. Offsets count bytes from the head.
+//
+// Why its use of unsafe is sound: head points into a []uint32 that lives as
+// long as any pointer to it; every offset comes from arena.alloc, which gives
+// each node a range of its own within that slice, aligned to 4 bytes; links are
+// accessed only through atomic.Uint32, which has a uint32's size and alignment;
+// and all else in a node is written before the compare-and-swap that publishes
+// its offset, and never after, so a plain read that follows an atomic load of
+// the offset cannot race.
+type nodes struct {
+	head unsafe.Pointer
+}
+
+func (n nodes) at(offset uint32, delta uintptr) unsafe.Pointer {
+	return unsafe.Add(n.head, uintptr(offset)+delta)
+}
+
+// next is the link from node to its successor on level.
+func (n nodes) next(node uint32, level int) *atomic.Uint32 {
+	return (*atomic.Uint32)(n.at(node, -uintptr(level)*linkSize))
+}
+
+// prev is the link back on the bottom level: always to a node that precedes
+// this one, though not to the nearest one while an insertion is under way
+// between the two.
+func (n nodes) prev(node uint32) *atomic.Uint32 {
+	return (*atomic.Uint32)(n.at(node, prevOffset))
+}
+
+func (n nodes) keyLen(node uint32) uint32 {
+	return *(*uint32)(n.at(node, keyLenOffset))
+}
+
+func (n nodes) valueLen(node uint32) uint32 {
+	return *(*uint32)(n.at(node, valueLenOffset))
+}
+
+func (n nodes) userKey(node uint32) []byte {
+	return unsafe.Slice((*byte)(n.at(node, keyOffset)), n.keyLen(node))
+}
+
+func (n nodes) internalKey(node uint32) []byte {
+	return unsafe.Slice((*byte)(n.at(node, keyOffset)), n.keyLen(node)+base.TrailerLen)
+}
+
+func (n nodes) trailer(node uint32) uint64 {
+	b := (*[base.TrailerLen]byte)(n.at(node, keyOffset+uintptr(n.keyLen(node))))
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func (n nodes) value(node uint32) []byte {
+	size := n.valueLen(node)
+	if size == 0 {
+		// Behind an empty value at the very end of the arena there is nothing
+		// that a pointer may point to.
+		return []byte{}
+	}
+	return unsafe.Slice((*byte)(n.at(node, keyOffset+uintptr(n.keyLen(node))+base.TrailerLen)), size)
+}
+
+// prefix returns the first 8 bytes of node's user key as a big-endian integer,
+// with zeros for what a shorter key lacks. The load never leaves the node: the
+// trailer's 8 bytes follow the shortest key.
+func (n nodes) prefix(node uint32) uint64 {
+	p := binary.BigEndian.Uint64((*[8]byte)(n.at(node, keyOffset))[:])
+	if k := n.keyLen(node); k < 8 {
+		p &^= ^uint64(0) >> (8 * k)
+	}
+	return p
+}
+
+// keyPrefix is nodes.prefix of a key that is not in the arena.
+func keyPrefix(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var padded [8]byte
+	copy(padded[:], key)
+	return binary.BigEndian.Uint64(padded[:])
+}
