@@ -1,0 +1,148 @@
+package sstable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+// benchEntries makes n entries of 16-byte random keys and 100-byte values that
+// compress to half. Absent keys are the same with their last bit turned.
+func benchEntries(n int) entries {
+	rnd := rand.New(rand.NewPCG(9, 9))
+	es := make(entries, n)
+	for i := range es {
+		key := make([]byte, 16, 24)
+		binary.BigEndian.PutUint64(key, rnd.Uint64())
+		binary.BigEndian.PutUint64(key[8:], rnd.Uint64()&^1)
+		value := make([]byte, 100)
+		for j := range 50 {
+			value[j] = byte(rnd.UintN(256))
+		}
+		es[i] = itertest.Entry{Key: base.AppendInternalKey(key, nil, uint64(i+1), base.KindSet), Value: value}
+	}
+	return sortEntries(base.Bytewise, es)
+}
+
+func BenchmarkGetCached(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		es := benchEntries(n)
+		for _, interval := range []int{1, 16} {
+			data := buildTable(b, WriterOptions{Filter: bloom, Compression: Snappy, BlockRestartInterval: interval}, es)
+			for _, present := range []bool{true, false} {
+				b.Run(fmt.Sprintf("keys=%d/restart=%d/present=%v", n, interval, present), func(b *testing.B) {
+					r, _ := openTable(b, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+					rnd := rand.New(rand.NewPCG(1, 1))
+					users := make([][]byte, 1<<14)
+					for i := range users {
+						users[i] = append([]byte(nil), base.UserKey(es[rnd.IntN(n)].Key)...)
+						if !present {
+							users[i][15] |= 1
+						}
+					}
+					get := func(i int) Result {
+						var lk Lookup
+						lk.Init(users[i&(1<<14-1)], base.MaxSeq)
+						res, err := r.Get(&lk)
+						if err != nil {
+							b.Fatal(err)
+						}
+						return res
+					}
+					for i := range users {
+						get(i)
+					}
+					passed := 0
+					b.ReportAllocs()
+					b.ResetTimer()
+					for i := range b.N {
+						if get(i).Filter == FilterPassed {
+							passed++
+						}
+					}
+					b.ReportMetric(float64(passed)/float64(b.N), "passed/op")
+				})
+			}
+		}
+	}
+}
+
+func BenchmarkWriter(b *testing.B) {
+	es := benchEntries(100_000)
+	for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
+		for _, policy := range []filter.Policy{nil, bloom} {
+			b.Run(fmt.Sprintf("compression=%d/filter=%v", kind, policy != nil), func(b *testing.B) {
+				b.SetBytes(int64(len(es) * 124))
+				b.ReportAllocs()
+				for range b.N {
+					w := NewWriter(io.Discard, WriterOptions{Filter: policy, Compression: kind})
+					for _, e := range es {
+						if err := w.Add(e.Key, e.Value); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if _, err := w.Finish(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/entry")
+			})
+		}
+	}
+}
+
+func BenchmarkIterate(b *testing.B) {
+	es := benchEntries(100_000)
+	data := buildTable(b, WriterOptions{Compression: Snappy}, es)
+	for _, forward := range []bool{true, false} {
+		for name, o := range map[string]IterOptions{
+			"cached":    {},
+			"readahead": {NoFillCache: true, ReadAhead: 256 << 10},
+		} {
+			b.Run(fmt.Sprintf("%s/forward=%v", name, forward), func(b *testing.B) {
+				r, _ := openTable(b, data, ReaderOptions{Cache: newCache()})
+				it, err := r.NewIter(o)
+				require.NoError(b, err)
+				start, move := it.First, it.Next
+				if !forward {
+					start, move = it.Last, it.Prev
+				}
+				start()
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					if !move() {
+						start()
+					}
+				}
+				b.StopTimer()
+				require.NoError(b, it.Close())
+			})
+		}
+	}
+}
+
+func BenchmarkSeekCached(b *testing.B) {
+	es := benchEntries(100_000)
+	r, _ := openTable(b, buildTable(b, WriterOptions{Compression: Snappy}, es), ReaderOptions{Cache: newCache()})
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(b, err)
+	for ok := it.First(); ok; ok = it.Next() {
+	}
+	rnd := rand.New(rand.NewPCG(2, 2))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		if !it.SeekGE(es[rnd.IntN(len(es))].Key) {
+			b.Fatal(it.Err())
+		}
+	}
+	require.NoError(b, it.Close())
+}

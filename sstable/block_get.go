@@ -1,0 +1,226 @@
+package sstable
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// searchRestarts returns the last restart point whose key is before the target
+// (userKey, trailer), or 0 where none is. The keys there are whole, so nothing
+// is rebuilt. A malformed entry ends the search: bad is then its position, and
+// -1 otherwise. The block must not be empty.
+func (b *Block) searchRestarts(cmp *base.Comparer, bytewise bool, userKey []byte, trailer uint64) (r, bad int) {
+	lo, hi := 0, b.numRestarts-1 // the answer is in [lo, hi]
+	for lo < hi {
+		mid := lo + (hi-lo+1)/2
+		p := b.restart(mid)
+		e, ok := readEntry(b.data, p, b.entriesEnd)
+		n := e.value - e.suffix - base.TrailerLen
+		if !ok || e.shared != 0 || n < 0 {
+			return 0, p
+		}
+		key := b.data[e.suffix : e.suffix+n : e.suffix+n]
+		var c int
+		if bytewise {
+			c = bytes.Compare(key, userKey)
+		} else {
+			c = cmp.Compare(key, userKey)
+		}
+		if c < 0 || c == 0 && util.Fixed64(b.data[e.suffix+n:e.value]) > trailer {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo, -1
+}
+
+// found is what a point search of a block came to.
+type found struct {
+	value   []byte
+	trailer uint64
+	ok      bool // the block holds an entry of the user key at or behind the target
+	atEnd   bool // every entry is before the target
+}
+
+// get finds the first entry at or behind the target (userKey, trailer) and
+// says whether it is of that user key. It answers as blockIter.seekGE does, on
+// any bytes, and refuses a block where that fails.
+func (b *Block) get(cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
+	if b.empty() {
+		return found{atEnd: true}, nil
+	}
+	if cmp.IsBytewise() {
+		f, state, at := b.getBytewise(userKey, trailer)
+		switch {
+		case state == "":
+			return f, nil
+		case state != needsKeys:
+			return found{}, corruptEntry("data block", at, state)
+		}
+	}
+	return b.getRebuilding(cmp, userKey, trailer)
+}
+
+// needsKeys is getBytewise's way to say that it cannot tell without rebuilding
+// keys.
+const needsKeys = "needs keys"
+
+// iterPool serves getRebuilding, so that it allocates nothing in the long run.
+var iterPool = sync.Pool{New: func() any { return new(blockIter) }}
+
+// getRebuilding is get by means of the iterator.
+//
+//go:noinline
+func (b *Block) getRebuilding(cmp *base.Comparer, userKey []byte, trailer uint64) (f found, err error) {
+	it := iterPool.Get().(*blockIter)
+	it.init(cmp, *b, "data block")
+	if it.seekGE(userKey, trailer) {
+		if cmp.Compare(base.UserKey(it.key), userKey) == 0 {
+			f = found{value: it.Value(), trailer: base.Trailer(it.key), ok: true}
+		}
+	} else {
+		f.atEnd = true
+	}
+	err = it.err
+	it.block, it.err = Block{}, nil // the pool must not keep a block alive
+	iterPool.Put(it)
+	return f, err
+}
+
+// getBytewise is get for keys that order as plain bytes. It rebuilds no key:
+// it knows how many bytes of the target the previous entry's user key matched,
+// and that this entry was before the target, and concludes from the shared
+// length of the next one.
+//
+// Let u be the target's user key, n its length, prev the previous user key,
+// m the length of what u and prev have in common, s the shared length and
+// next the user key to judge. Then prev < u with a smaller byte at m, or prev
+// is u's prefix (m = len(prev) < n), or prev = u with a newer trailer.
+//
+//   - len(next) <= min(s, m), not all of u: next is a prefix of u, so before it.
+//   - s <= m: next begins with u[:s]; only its suffix is compared, with u[s:].
+//   - s > m, m < len(prev): next has prev's smaller byte at m: before it too.
+//   - s > m = len(prev) = n: the shared bytes reach into the trailer. next is u
+//     again, in another version, or u and more bytes, hence behind it.
+//   - s > m = len(prev) < n: next continues with bytes of prev's trailer. That
+//     is rare (a key, then another that continues it with 0x00 or 0x01); the
+//     iterator answers.
+//
+// bad is empty on success, needsKeys, or what is wrong with the entry at
+// position at.
+func (b *Block) getBytewise(u []byte, trailer uint64) (f found, bad string, at int) {
+	r, p := b.searchRestarts(base.Bytewise, true, u, trailer)
+	if p >= 0 {
+		return f, badEntryRestart, p
+	}
+	data, n := b.data, len(u)
+	limit := b.restartLimit(r)
+	var (
+		m, prevLen  int                   // of user keys
+		keyLen      int                   // of the previous internal key: what may be shared
+		prevTrailer [base.TrailerLen]byte // set while prev = u
+		e           entry
+		ok          bool
+	)
+	for p = b.restart(r); p < limit; p = e.valueEnd {
+		e, ok = readEntry(data, p, b.entriesEnd)
+		switch {
+		case !ok:
+			return f, badEntryBytes, p
+		case e.shared > keyLen:
+			return f, badEntryShared, p
+		case e.valueEnd > limit:
+			return f, badEntryRestart, p
+		}
+		s := e.shared
+		keyLen = s + e.value - e.suffix
+		nextLen := keyLen - base.TrailerLen
+		if nextLen < 0 {
+			return f, badEntryKey, p
+		}
+		switch {
+		case s > m && m < prevLen, nextLen <= min(s, m) && nextLen < n:
+			m = min(m, nextLen)
+
+		case s > m && m < n:
+			return f, needsKeys, p
+
+		case s > m: // prev = u
+			if nextLen > n {
+				kind := prevTrailer[min(nextLen-n, base.TrailerLen-1)]
+				if nextLen >= s {
+					kind = data[e.suffix+nextLen-s]
+				}
+				return b.behind(kind, p)
+			}
+			copy(prevTrailer[s-n:], data[e.suffix:e.value])
+			if t := util.Fixed64(prevTrailer[:]); t <= trailer {
+				return b.landed(e, t, p)
+			}
+
+		default:
+			end := e.value - base.TrailerLen
+			suffix := data[e.suffix:end]
+			k := base.SharedPrefixLen(suffix, u[s:])
+			m = s + k
+			if k < len(suffix) {
+				if m == n || suffix[k] > u[m] {
+					return b.behind(data[end], p)
+				}
+			} else if m == n {
+				copy(prevTrailer[:], data[end:e.value])
+				if t := util.Fixed64(prevTrailer[:]); t <= trailer {
+					return b.landed(e, t, p)
+				}
+			}
+		}
+		prevLen = nextLen
+	}
+	if r+1 == b.numRestarts {
+		return found{atEnd: true}, "", 0
+	}
+	return b.getAtRestart(r+1, u)
+}
+
+// landed is the answer where e, at position p, is a version of the target.
+func (b *Block) landed(e entry, trailer uint64, p int) (f found, bad string, at int) {
+	if base.Kind(trailer&0xff) > base.KindSet {
+		return f, badEntryKey, p
+	}
+	return found{value: b.data[e.value:e.valueEnd:e.valueEnd], trailer: trailer, ok: true}, "", 0
+}
+
+// behind is the answer where the first entry that is not before the target, at
+// position p, is of another user key. Its kind is checked as the iterator does.
+func (b *Block) behind(kind byte, p int) (f found, bad string, at int) {
+	if base.Kind(kind) > base.KindSet {
+		return f, badEntryKey, p
+	}
+	return f, "", 0
+}
+
+// getAtRestart answers from restart point r, whose key the search found to be
+// at or behind the target.
+func (b *Block) getAtRestart(r int, u []byte) (f found, bad string, at int) {
+	p := b.restart(r)
+	e, ok := readEntry(b.data, p, b.entriesEnd)
+	end := e.value - base.TrailerLen
+	switch {
+	case !ok:
+		return f, badEntryBytes, p
+	case e.shared != 0:
+		return f, badEntryShared, p
+	case e.valueEnd > b.restartLimit(r):
+		return f, badEntryRestart, p
+	case end < e.suffix:
+		return f, badEntryKey, p
+	}
+	if string(b.data[e.suffix:end]) != string(u) {
+		return b.behind(b.data[end], p)
+	}
+	return b.landed(e, util.Fixed64(b.data[end:e.value]), p)
+}

@@ -1,0 +1,321 @@
+package sstable
+
+import (
+	"bytes"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// blockIter walks the entries of one block whose keys are internal keys. It is
+// a base.Iterator without the interface's cost: Iter embeds it. A block's
+// bytes are not trusted: each entry's lengths, its agreement with the restart
+// array and its trailer are checked when the iterator comes to it.
+type blockIter struct {
+	cmp      *base.Comparer
+	bytewise bool // cmp.IsBytewise, asked once
+	block    Block
+	part     string // names the block in errors
+
+	key     []byte // the current entry's key, rebuilt; the buffer is reused
+	cur     entry  // the current entry
+	pos     int    // where the current entry begins; -1 when not at one
+	restart int    // the restart interval that pos lies in
+	limit   int    // where that interval ends
+	err     error
+
+	// past holds the entries of the current interval from its restart point up
+	// to and including the current entry, once Prev has asked for them; it is
+	// empty before that. See Prev.
+	past []pastEntry
+}
+
+// pastEntry is an entry that was passed on the way to the current one.
+type pastEntry struct {
+	entry
+	pos int
+	// donor is the index in past of the nearest earlier entry that shares fewer
+	// bytes than this one: the one whose suffix ends the part of this key that
+	// this entry's own suffix does not hold. -1 at a restart point.
+	donor int
+}
+
+var _ base.Iterator = (*blockIter)(nil)
+
+// init points the iterator at a block, not positioned. Buffers are kept.
+func (it *blockIter) init(cmp *base.Comparer, b Block, part string) {
+	it.cmp, it.bytewise, it.block, it.part = cmp, cmp.IsBytewise(), b, part
+	it.err = nil
+	it.unposition()
+}
+
+func (it *blockIter) unposition() {
+	it.pos = -1
+	it.key = it.key[:0]
+	it.past = it.past[:0]
+}
+
+func (it *blockIter) Valid() bool { return it.pos >= 0 }
+func (it *blockIter) Key() []byte { return it.key }
+func (it *blockIter) Value() []byte {
+	return it.block.data[it.cur.value:it.cur.valueEnd:it.cur.valueEnd]
+}
+func (it *blockIter) Err() error { return it.err }
+func (it *blockIter) Close() error {
+	it.unposition()
+	return it.err
+}
+
+// fail records the first error and ends the walk.
+func (it *blockIter) fail(p int, why string) bool {
+	if it.err == nil {
+		it.err = corruptEntry(it.part, p, why)
+	}
+	it.unposition()
+	return false
+}
+
+// toRestart makes the entry at restart point i the next one that step reads.
+func (it *blockIter) toRestart(i int) {
+	it.unposition()
+	it.restart = i
+	it.limit = it.block.restartLimit(i)
+	it.cur.valueEnd = it.block.restart(i)
+}
+
+// step reads the entry behind the current one, which must be within the
+// current restart interval, and rebuilds its key. It checks all but the kind,
+// so that a search refuses only what it lands on, as the point search does.
+func (it *blockIter) step() bool {
+	p := it.cur.valueEnd
+	e, ok := readEntry(it.block.data, p, it.block.entriesEnd)
+	switch {
+	case !ok:
+		return it.fail(p, badEntryBytes)
+	case e.shared > len(it.key):
+		// At a restart point the key is empty, so this is the check that an
+		// entry there shares nothing.
+		return it.fail(p, badEntryShared)
+	case e.valueEnd > it.limit:
+		return it.fail(p, badEntryRestart)
+	}
+	it.key = append(it.key[:e.shared], it.block.data[e.suffix:e.value]...)
+	if len(it.key) < base.TrailerLen {
+		return it.fail(p, badEntryKey)
+	}
+	it.cur, it.pos = e, p
+	return true
+}
+
+// landed checks the trailer of the entry that a movement ended at.
+func (it *blockIter) landed() bool {
+	if !base.ValidInternalKey(it.key) {
+		return it.fail(it.pos, badEntryKey)
+	}
+	return true
+}
+
+func (it *blockIter) First() bool {
+	if it.err != nil || it.block.empty() {
+		it.unposition()
+		return false
+	}
+	it.toRestart(0)
+	return it.step() && it.landed()
+}
+
+func (it *blockIter) Last() bool {
+	if it.err != nil || it.block.empty() {
+		it.unposition()
+		return false
+	}
+	it.toRestart(it.block.numRestarts - 1)
+	return it.lastBefore(it.limit)
+}
+
+func (it *blockIter) Next() bool {
+	if it.cur.valueEnd >= it.limit {
+		if it.restart+1 >= it.block.numRestarts {
+			it.unposition()
+			return false
+		}
+		it.toRestart(it.restart + 1)
+		return it.step() && it.landed()
+	}
+	if !it.step() {
+		return false
+	}
+	if len(it.past) > 0 { // or a walk to and fro would read the interval again and again
+		it.remember()
+	}
+	return it.landed()
+}
+
+// Prev restores the previous key out of the suffixes that the entries of its
+// restart interval hold, instead of reading the interval again for each step.
+//
+// Key i-1 agrees with key i in the bytes that i shares. What follows those in
+// key i-1 stands in its own suffix, or, for bytes that it shared in its turn,
+// in the suffixes of its donors. Each byte of the interval is copied back at
+// most once, where it came to be dropped, so a walk through an interval costs
+// what it holds, however the lengths in it were chosen.
+func (it *blockIter) Prev() bool {
+	if len(it.past) == 0 {
+		pos := it.pos
+		if pos == it.block.restart(it.restart) {
+			if it.restart == 0 {
+				it.unposition()
+				return false
+			}
+			it.toRestart(it.restart - 1)
+			return it.lastBefore(it.limit)
+		}
+		it.toRestart(it.restart)
+		return it.lastBefore(pos)
+	}
+	shared := it.cur.shared
+	it.past = it.past[:len(it.past)-1]
+	if len(it.past) == 0 {
+		if it.restart == 0 {
+			it.unposition()
+			return false
+		}
+		it.toRestart(it.restart - 1)
+		return it.lastBefore(it.limit)
+	}
+	i := len(it.past) - 1
+	it.cur, it.pos = it.past[i].entry, it.past[i].pos
+	it.restoreKey(shared, i)
+	return it.landed()
+}
+
+// restoreKey makes it.key the key of past[i], of which the first kept bytes
+// stand in it.key already.
+func (it *blockIter) restoreKey(kept, i int) {
+	end := it.past[i].keyLen()
+	if end <= cap(it.key) {
+		it.key = it.key[:end]
+	} else {
+		it.key = append(it.key, make([]byte, end-len(it.key))...)
+	}
+	for end > kept {
+		e := &it.past[i]
+		if from := max(e.shared, kept); from < end {
+			copy(it.key[from:end], it.block.data[e.suffix+from-e.shared:])
+			end = from
+		}
+		i = e.donor
+	}
+}
+
+// lastBefore steps from the restart point that toRestart chose to the last
+// entry that begins before position end, remembering the way.
+func (it *blockIter) lastBefore(end int) bool {
+	it.past = it.past[:0]
+	for it.cur.valueEnd < end {
+		if !it.step() {
+			return false
+		}
+		it.remember()
+	}
+	return it.landed()
+}
+
+// remember appends the current entry to past.
+func (it *blockIter) remember() {
+	donor := len(it.past) - 1
+	for donor >= 0 && it.past[donor].shared >= it.cur.shared {
+		donor = it.past[donor].donor
+	}
+	it.past = append(it.past, pastEntry{entry: it.cur, pos: it.pos, donor: donor})
+}
+
+func (it *blockIter) SeekGE(ikey []byte) bool {
+	return it.seekGE(base.UserKey(ikey), base.Trailer(ikey))
+}
+
+// seekGE is SeekGE with the internal key in its two pieces.
+func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
+	if !it.toInterval(userKey, trailer) {
+		return false
+	}
+	for {
+		if !it.step() {
+			return false
+		}
+		if !it.before(it.key, userKey, trailer) {
+			return it.landed()
+		}
+		if it.cur.valueEnd < it.limit {
+			continue
+		}
+		// The search over the restart points found the next one to hold a key at
+		// or behind the target.
+		if it.restart+1 >= it.block.numRestarts {
+			it.unposition()
+			return false
+		}
+		it.toRestart(it.restart + 1)
+		return it.step() && it.landed()
+	}
+}
+
+func (it *blockIter) SeekLT(ikey []byte) bool {
+	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
+	if !it.toInterval(userKey, trailer) {
+		return false
+	}
+	end := it.limit
+	for it.cur.valueEnd < it.limit {
+		if !it.step() {
+			return false
+		}
+		if !it.before(it.key, userKey, trailer) {
+			end = it.pos
+			break
+		}
+		it.remember()
+	}
+	if len(it.past) == 0 { // only in the first interval can its first entry be too great
+		it.unposition()
+		return false
+	}
+	if end < it.limit {
+		// One step too far: go back to the last entry remembered.
+		i := len(it.past) - 1
+		shared := it.cur.shared
+		it.cur, it.pos = it.past[i].entry, it.past[i].pos
+		it.restoreKey(shared, i)
+	}
+	return it.landed()
+}
+
+// toInterval goes to the restart interval in which the search for the target
+// must begin: the last one whose first key is before the target, or the first.
+func (it *blockIter) toInterval(userKey []byte, trailer uint64) bool {
+	it.unposition()
+	if it.err != nil || it.block.empty() {
+		return false
+	}
+	r, bad := it.block.searchRestarts(it.cmp, it.bytewise, userKey, trailer)
+	if bad >= 0 {
+		return it.fail(bad, badEntryRestart)
+	}
+	it.toRestart(r)
+	return true
+}
+
+// before reports whether the internal key is before the target.
+func (it *blockIter) before(key, userKey []byte, trailer uint64) bool {
+	n := len(key) - base.TrailerLen
+	var c int
+	if it.bytewise {
+		c = bytes.Compare(key[:n], userKey)
+	} else {
+		c = it.cmp.Compare(key[:n:n], userKey)
+	}
+	if c != 0 {
+		return c < 0
+	}
+	return util.Fixed64(key[n:]) > trailer
+}

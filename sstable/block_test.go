@@ -1,0 +1,260 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+func buildBlock(interval int, es entries) []byte {
+	w := blockWriter{interval: interval}
+	for _, e := range es {
+		w.add(e.Key, e.Value)
+	}
+	return bytes.Clone(w.finish())
+}
+
+var intervals = []int{1, 2, 3, 16, 1000}
+
+func TestBlockIteratorConforms(t *testing.T) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for _, cmp := range []*base.Comparer{base.Bytewise, reverseOrder} {
+		for _, n := range []int{0, 1, 2, 50, 300} {
+			for _, interval := range intervals {
+				t.Run(fmt.Sprintf("%s/%d entries/restart interval %d", cmp.Name, n, interval), func(t *testing.T) {
+					es := trickyEntries(rnd, cmp, n)
+					b, err := newBlock(buildBlock(interval, es), dataPart)
+					require.NoError(t, err)
+					itertest.Run(t, cmp, es, seed, func() base.Iterator {
+						it := new(blockIter)
+						it.init(cmp, b, dataPart)
+						return it
+					})
+				})
+			}
+		}
+	}
+}
+
+// blockAnswers asks both searches the same question. They must give the same
+// answer, or both refuse.
+func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, error) {
+	t.Helper()
+	fast, fastErr := b.get(base.Bytewise, user, trailer)
+	slow, slowErr := b.getRebuilding(base.Bytewise, user, trailer)
+	require.Equal(t, slowErr == nil, fastErr == nil, "fast: %v, slow: %v", fastErr, slowErr)
+	if slowErr != nil {
+		require.ErrorIs(t, fastErr, base.ErrCorruption)
+		require.ErrorIs(t, slowErr, base.ErrCorruption)
+		return found{}, slowErr
+	}
+	require.Equal(t, slow, fast)
+	return fast, nil
+}
+
+func TestPointSearchAgreesWithTheIterator(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	var fast, all int
+	for range 150 {
+		es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(60))
+		for _, interval := range intervals {
+			b, err := newBlock(buildBlock(interval, es), dataPart)
+			require.NoError(t, err)
+			for range 60 {
+				user, trailer := randomUser(rnd, es), base.MakeTrailer(randomSeq(rnd), base.Kind(rnd.UintN(2)))
+				got, err := blockAnswers(t, &b, user, trailer)
+				require.NoError(t, err)
+				value, wantTrailer, ok := modelGet(base.Bytewise, es, user, trailer>>8)
+				if base.Kind(trailer&0xff) == base.KindSeek {
+					require.Equal(t, ok, got.ok)
+					if ok {
+						require.Equal(t, wantTrailer, got.trailer)
+						require.Equal(t, string(value), string(got.value))
+					}
+				}
+				all++
+				if _, state, _ := b.getBytewise(user, trailer); state == "" {
+					fast++
+				}
+			}
+		}
+	}
+	require.Less(t, fast, all, "the search that rebuilds keys must have been needed at times")
+	require.Greater(t, fast, all/2, "and seldom")
+}
+
+// rawEntry encodes a block entry with any lengths.
+func rawEntry(shared, unshared, valueLen uint64, rest string) string {
+	b := util.AppendUvarint64(nil, shared)
+	b = util.AppendUvarint64(b, unshared)
+	return string(util.AppendUvarint64(b, valueLen)) + rest
+}
+
+func rawBlock(body string, restarts ...uint32) []byte {
+	b := []byte(body)
+	for _, r := range restarts {
+		b = util.AppendFixed32(b, r)
+	}
+	return util.AppendFixed32(b, uint32(len(restarts)))
+}
+
+func TestMalformedBlocksAreRefused(t *testing.T) {
+	key := string(ikey("k", 1, base.KindSet))
+	good := rawEntry(0, 9, 1, key+"v")
+	count := func(n uint32) []byte { return util.AppendFixed32([]byte(good), n) }
+	for _, c := range []struct {
+		name string
+		data []byte
+	}{
+		{"no room for the count", []byte{0, 0, 0}},
+		{"more restart points than fit", count(1000)},
+		{"2^32-1 restart points", count(math.MaxUint32)},
+		{"entries without a restart point", count(0)},
+		{"the first restart point is not 0", rawBlock(good, 1)},
+		{"restart points do not rise", rawBlock(good+good, 0, 0)},
+		{"a restart point lies behind the entries", rawBlock(good, 0, 1000)},
+		{"an empty block with a restart point elsewhere", rawBlock("", 3)},
+		{"a key longer than the block", rawBlock(rawEntry(0, 200, 1, key+"v"), 0)},
+		{"a value longer than the block", rawBlock(rawEntry(0, 9, 200, key+"v"), 0)},
+		{"lengths whose sum overflows 32 bits", rawBlock(rawEntry(0, math.MaxUint32, math.MaxUint32, key+"v"), 0)},
+		{"a length of 64 bits", rawBlock(rawEntry(0, 9, math.MaxUint64, key+"v"), 0)},
+		{"the first key shares bytes with none", rawBlock(rawEntry(3, 9, 1, key+"v"), 0)},
+		{"a key shares more than the one before has", rawBlock(good+rawEntry(10, 9, 1, key+"v"), 0)},
+		{"a restart point within an entry", rawBlock(good+good, 0, 5)},
+		{"a key at a restart point shares", rawBlock(good+rawEntry(1, 8, 1, key[1:]+"v"), 0, uint32(len(good)))},
+		{"a key without a trailer", rawBlock(rawEntry(0, 7, 0, key[:7]), 0)},
+		{"a key of unknown kind", rawBlock(rawEntry(0, 9, 0, "k\x02\x01\x00\x00\x00\x00\x00\x00"), 0)},
+		{"a varint that does not end", rawBlock("\x80\x80\x80\x80\x80\x80\x80", 0)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := newBlock(c.data, dataPart)
+			if err != nil {
+				require.ErrorIs(t, err, base.ErrCorruption)
+				return
+			}
+			walkHostile(t, b)
+			it := new(blockIter)
+			it.init(base.Bytewise, b, dataPart)
+			for it.First(); it.Valid(); it.Next() {
+			}
+			require.ErrorIs(t, it.Err(), base.ErrCorruption)
+			require.False(t, it.First(), "an error sticks")
+			require.False(t, it.SeekGE(ikey("a", 1, base.KindSet)))
+		})
+	}
+}
+
+// walkHostile uses a block of any bytes in every way: no movement may panic or
+// run without end, and what both directions read must agree.
+func walkHostile(t *testing.T, b Block) {
+	walk := func(start, move func(*blockIter) bool) (keys []string, err error) {
+		it := new(blockIter)
+		it.init(base.Bytewise, b, dataPart)
+		for ok := start(it); ok; ok = move(it) {
+			require.True(t, it.Valid())
+			keys = append(keys, string(it.Key())+"="+string(it.Value()))
+			require.LessOrEqual(t, len(keys), len(b.data), "an endless walk")
+		}
+		require.False(t, it.Valid())
+		return keys, it.Err()
+	}
+	forward, err := walk((*blockIter).First, (*blockIter).Next)
+	backward, backErr := walk((*blockIter).Last, (*blockIter).Prev)
+	require.Equal(t, err == nil, backErr == nil)
+	if err == nil {
+		require.Len(t, backward, len(forward))
+		for i := range forward {
+			require.Equal(t, forward[i], backward[len(forward)-1-i])
+		}
+	}
+	for _, kv := range forward {
+		target := []byte(kv[:min(len(kv), 12)])
+		if len(target) >= 8 {
+			_, _ = blockAnswers(t, &b, base.UserKey(target), base.Trailer(target))
+			seekLT := func(it *blockIter) bool { return it.SeekLT(target) }
+			_, _ = walk(seekLT, (*blockIter).Prev)
+			_, _ = walk(seekLT, (*blockIter).Next)
+			if len(forward) > 64 {
+				break
+			}
+		}
+	}
+}
+
+func TestPrevCostsWhatTheIntervalHolds(t *testing.T) {
+	// One interval with 3,000 keys, each the one before and a byte more: rebuilt
+	// from the restart point for every step this would copy 13 GB.
+	var es entries
+	user := []byte{}
+	for i := range 3000 {
+		user = append(user, 'a')
+		es = append(es, itertest.Entry{Key: base.AppendInternalKey(nil, user, 1, base.KindSet), Value: []byte{byte(i)}})
+	}
+	b, err := newBlock(buildBlock(1<<20, es), dataPart)
+	require.NoError(t, err)
+	it := new(blockIter)
+	it.init(base.Bytewise, b, dataPart)
+	i := len(es) - 1
+	for ok := it.Last(); ok; ok = it.Prev() {
+		require.True(t, bytes.Equal(es[i].Key, it.Key()))
+		i--
+	}
+	require.NoError(t, it.Err())
+	require.Equal(t, -1, i)
+}
+
+func FuzzBlock(f *testing.F) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for _, interval := range intervals {
+		f.Add(buildBlock(interval, trickyEntries(rnd, base.Bytewise, 20)), []byte("a\x01\x01"), uint64(513))
+	}
+	f.Add(rawBlock(""), []byte{}, uint64(0))
+	f.Fuzz(func(t *testing.T, data, user []byte, trailer uint64) {
+		b, err := newBlock(data, dataPart)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		_, _ = blockAnswers(t, &b, user, trailer)
+		walkHostile(t, b)
+	})
+}
+
+func TestMutatedBlocksAreReadAlikeByAll(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	accepted, refused := 0, 0
+	for range 4000 {
+		es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(25))
+		data := buildBlock(intervals[rnd.IntN(len(intervals))], es)
+		for range 1 + rnd.IntN(3) {
+			data[rnd.IntN(len(data))] = []byte{0, 1, 8, 9, 0x80, 0xff, byte(rnd.UintN(256))}[rnd.IntN(7)]
+		}
+		b, err := newBlock(data, dataPart)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			continue
+		}
+		for range 10 {
+			if _, err := blockAnswers(t, &b, randomUser(rnd, es), base.MakeTrailer(randomSeq(rnd), base.KindSeek)); err != nil {
+				refused++
+			} else {
+				accepted++
+			}
+		}
+		walkHostile(t, b)
+	}
+	require.NotZero(t, accepted)
+	require.NotZero(t, refused)
+}

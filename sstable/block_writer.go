@@ -1,0 +1,68 @@
+package sstable
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// blockWriter builds one block at a time: LevelDB's table_format.md, "block".
+// The zero value with a restart interval is ready; buffers are reused.
+type blockWriter struct {
+	interval int // entries between restart points, at least 1
+
+	buf      []byte
+	restarts []uint32
+	lastKey  []byte
+	counter  int // entries since the last restart point
+	entries  int
+}
+
+// add appends an entry. Keys rise; the caller sees to it.
+func (w *blockWriter) add(key, value []byte) {
+	w.addShared(key, value, base.SharedPrefixLen(w.lastKey, key))
+}
+
+// addShared is add for a caller that already knows how many bytes key shares
+// with the last one. At a restart point the number does not matter.
+func (w *blockWriter) addShared(key, value []byte, shared int) {
+	if w.entries == 0 || w.counter == w.interval {
+		w.restarts = append(w.restarts, uint32(len(w.buf)))
+		w.counter, shared = 0, 0
+	}
+	unshared, valueLen := len(key)-shared, len(value)
+	if shared|unshared|valueLen < 0x80 {
+		w.buf = append(w.buf, byte(shared), byte(unshared), byte(valueLen))
+	} else {
+		w.buf = util.AppendUvarint32(w.buf, uint32(shared))
+		w.buf = util.AppendUvarint32(w.buf, uint32(unshared))
+		w.buf = util.AppendUvarint32(w.buf, uint32(valueLen))
+	}
+	w.buf = append(w.buf, key[shared:]...)
+	w.buf = append(w.buf, value...)
+	// lastKey's first bytes are key's already, unless this is a restart point.
+	w.lastKey = append(w.lastKey[:shared], key[shared:]...)
+	w.counter++
+	w.entries++
+}
+
+func (w *blockWriter) empty() bool { return w.entries == 0 }
+
+// size is the length in bytes that finish would give the block.
+func (w *blockWriter) size() int { return len(w.buf) + 4*max(1, len(w.restarts)) + 4 }
+
+// finish appends the restart array and returns the block, valid until reset.
+func (w *blockWriter) finish() []byte {
+	if w.entries == 0 {
+		w.restarts = append(w.restarts, 0) // readers expect one, as LevelDB writes
+	}
+	for _, r := range w.restarts {
+		w.buf = util.AppendFixed32(w.buf, r)
+	}
+	w.buf = util.AppendFixed32(w.buf, uint32(len(w.restarts)))
+	return w.buf
+}
+
+func (w *blockWriter) reset() {
+	w.buf, w.restarts, w.lastKey = w.buf[:0], w.restarts[:0], w.lastKey[:0]
+	w.counter, w.entries = 0, 0
+}

@@ -1,0 +1,140 @@
+package sstable
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/golang/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// Compression is how a block is stored: the byte behind it in the file, whose
+// values never change.
+type Compression uint8
+
+// The kinds of compression, as LevelDB numbers them.
+const (
+	NoCompression Compression = 0
+	Snappy        Compression = 1
+	Zstd          Compression = 2
+)
+
+// maxDecoded is what a compressed block may decode to where its own size does
+// not vouch for more, in bytes. A writer stores larger blocks uncompressed.
+const maxDecoded = 64 << 20
+
+// decodedCap bounds what a stored block of n bytes may decode to, so that what
+// is allocated stays within 64 MiB + 8 times the file.
+func decodedCap(n int) uint64 { return max(maxDecoded, 8*uint64(n)) }
+
+// zstdCodecs are made at the first use: most databases never need them. They
+// are safe for concurrent use and hold no goroutines.
+var (
+	zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+		return zstd.NewReader(nil,
+			zstd.WithDecoderConcurrency(0), // at most GOMAXPROCS at work, others wait
+			zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(maxBlockLen),
+			zstd.WithDecodeAllCapLimit(true)) // never more than the buffer given
+	})
+	// Level 1 is LevelDB's own default for its zstd_compression_level.
+	zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil,
+			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(1)),
+			zstd.WithEncoderCRC(false),   // the block's trailer has one
+			zstd.WithSingleSegment(true)) // always states the content's size
+	})
+)
+
+// appendCompressed appends block to dst, compressed as kind asks if that saves
+// an eighth of it (LevelDB's rule, table/table_builder.cc), and as it is
+// otherwise. It returns the kind that it stored.
+func appendCompressed(dst, block []byte, kind Compression) ([]byte, Compression, error) {
+	start := len(dst)
+	if kind != NoCompression && len(block) <= maxDecoded {
+		var err error
+		if dst, err = appendCodec(dst, block, kind); err != nil {
+			return dst[:start], kind, err
+		}
+		if n := len(dst) - start; n < len(block)-len(block)/8 {
+			return dst, kind, nil
+		}
+	}
+	return append(dst[:start], block...), NoCompression, nil
+}
+
+func appendCodec(dst, block []byte, kind Compression) ([]byte, error) {
+	if kind == Zstd {
+		enc, err := zstdEncoder()
+		if err != nil {
+			return dst, err
+		}
+		return enc.EncodeAll(block, dst), nil
+	}
+	start, most := len(dst), snappy.MaxEncodedLen(len(block))
+	dst = slices.Grow(dst, most)
+	out := snappy.Encode(dst[start:start+most], block)
+	return dst[:start+len(out)], nil
+}
+
+// decompress returns the decoded form of a block stored as kind. It is raw
+// itself where nothing is to be done, and otherwise lies in buf where that has
+// room, or in a new slice of exactly the size needed. The claimed size is
+// checked before anything is allocated for it.
+func decompress(kind Compression, raw, buf []byte, part string) ([]byte, error) {
+	switch kind {
+	case NoCompression:
+		return raw, nil
+	case Snappy:
+		return decodeSnappy(raw, buf, part)
+	case Zstd:
+		return decodeZstd(raw, buf, part)
+	}
+	return nil, base.Corruptf(part, -1, "compression kind %d is unknown; want 0 (none), 1 (Snappy) or 2 (Zstandard)", kind)
+}
+
+func decodeSnappy(raw, buf []byte, part string) ([]byte, error) {
+	n, err := snappy.DecodedLen(raw)
+	// No Snappy element makes more than 64 bytes of 3, so 32 times is generous.
+	if most := min(decodedCap(len(raw)), 32*uint64(len(raw))+64); err != nil || uint64(n) > most {
+		return nil, base.Corruptf(part, -1, "Snappy claims %d bytes out of %d; want at most %d", n, len(raw), most)
+	}
+	buf = sized(buf, n)
+	out, err := snappy.Decode(buf, raw)
+	if err != nil || len(out) != n {
+		return nil, base.Corruptf(part, -1, "Snappy cannot decode %d bytes to the %d that they claim", len(raw), n)
+	}
+	return out, nil
+}
+
+func decodeZstd(raw, buf []byte, part string) ([]byte, error) {
+	dec, err := zstdDecoder()
+	if err != nil {
+		return nil, err
+	}
+	var head zstd.Header
+	if err := head.Decode(raw); err != nil || head.Skippable || !head.HasFCS {
+		return nil, base.Corruptf(part, -1, "%d bytes begin with no Zstandard frame that states its size", len(raw))
+	}
+	if most := decodedCap(len(raw)); head.FrameContentSize > most {
+		return nil, base.Corruptf(part, -1, "Zstandard claims %d bytes out of %d; want at most %d", head.FrameContentSize, len(raw), most)
+	}
+	n := int(head.FrameContentSize)
+	buf = sized(buf, n)
+	out, err := dec.DecodeAll(raw, buf[:0:n])
+	if err != nil || len(out) != n {
+		return nil, base.Corruptf(part, -1, "Zstandard cannot decode %d bytes to the %d that they claim", len(raw), n)
+	}
+	return out, nil
+}
+
+// sized returns a slice of n bytes: buf's memory if it is large enough, else
+// new memory whose capacity is what the allocator really gave, so that a cache
+// can charge for it.
+func sized(buf []byte, n int) []byte {
+	if n <= cap(buf) {
+		return buf[:n]
+	}
+	return slices.Grow([]byte(nil), n)[:n]
+}

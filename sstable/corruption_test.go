@@ -1,0 +1,490 @@
+package sstable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/golang/snappy"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// smallTable has every part of the format, in few bytes.
+func smallTable(t testing.TB) (entries, []byte) {
+	es := entries{
+		{Key: ikey("", 3, base.KindSet), Value: []byte("empty key")},
+		{Key: ikey("apple", 9, base.KindSet), Value: bytes.Repeat([]byte("red "), 30)},
+		{Key: ikey("apple", 7, base.KindDelete)},
+		{Key: ikey("apricot", 5, base.KindSet), Value: nil},
+		{Key: ikey("banana", 1, base.KindSet), Value: []byte("yellow")},
+		{Key: ikey("cherry", 2, base.KindSet), Value: []byte("dark")},
+	}
+	return es, buildTable(t, WriterOptions{Filter: bloom, BlockSize: 64, BlockRestartInterval: 2, Compression: Snappy}, es)
+}
+
+// checkDamaged reads a table with damaged bytes in every way: each answer is
+// right, or an error that is corruption.
+func checkDamaged(t *testing.T, es entries, data []byte, what string) (refused bool) {
+	t.Helper()
+	corrupt := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, base.ErrCorruption, what)
+		var c *base.CorruptionError
+		require.ErrorAs(t, err, &c, what)
+		require.Equal(t, "000009.ldb", c.File, what)
+		require.NotEmpty(t, c.Part, what)
+		require.GreaterOrEqual(t, c.Offset, int64(0), "%s: %v", what, err)
+		refused = true
+	}
+	f := &memFile{data: data}
+	r, err := Open(f, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Name: "000009.ldb"})
+	if err != nil {
+		corrupt(err)
+		require.Equal(t, 1, f.closed)
+		return refused
+	}
+	defer r.Close()
+	for _, user := range []string{"", "apple", "apricot", "banana", "cherry", "appl", "apples", "zzz"} {
+		for _, seq := range []uint64{base.MaxSeq, 8, 4} {
+			res, err := get(r, user, seq)
+			if err != nil {
+				corrupt(err)
+				continue
+			}
+			value, trailer, ok := modelGet(base.Bytewise, es, []byte(user), seq)
+			require.Equal(t, ok, res.Found, "%s: %q", what, user)
+			if ok {
+				require.Equal(t, trailer, res.Trailer, what)
+				require.Equal(t, string(value), string(res.Value), what)
+			}
+		}
+	}
+	for _, o := range []IterOptions{{}, {ReadAhead: 1 << 10}} {
+		it, err := r.NewIter(o)
+		if err != nil {
+			corrupt(err)
+			continue
+		}
+		n := 0
+		for ok := it.First(); ok; ok = it.Next() {
+			require.Less(t, n, len(es), what)
+			require.Equal(t, string(es[n].Key), string(it.Key()), what)
+			require.Equal(t, string(es[n].Value), string(it.Value()), what)
+			n++
+		}
+		if it.Err() != nil {
+			corrupt(it.Err())
+			require.False(t, it.First(), "an error sticks")
+			require.Equal(t, it.Err(), it.Close())
+		} else {
+			require.Equal(t, len(es), n, what)
+			require.NoError(t, it.Close())
+		}
+	}
+	if p, ok := r.Properties(); ok {
+		require.Equal(t, uint64(len(es)), p.Entries, what)
+	}
+	return refused
+}
+
+func TestEveryBitFlipIsNoticedOrHarmless(t *testing.T) {
+	es, data := smallTable(t)
+	require.False(t, checkDamaged(t, es, data, "as written"))
+	harmless := 0
+	for i := range data {
+		for bit := range 8 {
+			damaged := bytes.Clone(data)
+			damaged[i] ^= 1 << bit
+			if !checkDamaged(t, es, damaged, fmt.Sprintf("byte %d bit %d", i, bit)) {
+				harmless++
+			}
+		}
+	}
+	// The filter, the properties, the metaindex and the footer's padding.
+	require.Less(t, harmless, 8*len(data)*2/3)
+}
+
+func TestEveryTruncationIsNoticed(t *testing.T) {
+	es, data := smallTable(t)
+	for n := range data {
+		require.True(t, checkDamaged(t, es, data[:n], fmt.Sprintf("cut to %d bytes", n)))
+	}
+}
+
+func TestDamagedFilterMeansMaybe(t *testing.T) {
+	es := plainEntries(500, 50)
+	data := buildTable(t, WriterOptions{Filter: bloom}, es)
+	start := dataEnd(t, data) // the filter block stands behind the data
+	data[start+20] ^= 0x10
+	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+	st := r.FilterStatus()
+	require.Equal(t, FilterDamaged, st.State)
+	require.Equal(t, bloom.Name(), st.Policy)
+	require.ErrorIs(t, st.Err, base.ErrCorruption)
+	require.Contains(t, st.Err.Error(), "filter block at offset")
+	for _, e := range es {
+		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+	}
+}
+
+// finishWith ends a table of es with any filter block.
+func finishWith(t testing.TB, es entries, blockSize int, filterBlock []byte) []byte {
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{BlockSize: blockSize})
+	for _, e := range es {
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	require.NoError(t, w.finishDataBlock())
+	w.indexPending(nil)
+	require.NoError(t, w.finishTail(bloom.Name(), filterBlock))
+	return file.Bytes()
+}
+
+func TestHostileFilterBlocksHideNothing(t *testing.T) {
+	es := plainEntries(200, 50)
+	var keys [][]byte
+	for _, e := range es {
+		keys = append(keys, base.UserKey(e.Key))
+	}
+	good := bloom.CreateFilter(nil, keys)
+	envelope := func(f []byte, offsets []uint32, arrayStart uint32, baseLg byte) []byte {
+		b := bytes.Clone(f)
+		for _, o := range append(offsets, arrayStart) {
+			b = util.AppendFixed32(b, o)
+		}
+		return append(b, baseLg)
+	}
+	n := uint32(len(good))
+	for _, c := range []struct {
+		name  string
+		block []byte
+		state FilterState
+	}{
+		{"sound", envelope(good, []uint32{0}, n, 20), FilterWholeTable},
+		{"empty block", []byte{}, FilterDamaged},
+		{"four bytes", []byte{0, 0, 0, 0}, FilterDamaged},
+		{"array behind the block", envelope(good, []uint32{0}, n+100, 20), FilterDamaged},
+		{"array at 2^32-1", envelope(good, []uint32{0}, math.MaxUint32, 20), FilterDamaged},
+		{"array of no whole number of offsets", envelope(good, []uint32{0}, n+1, 20), FilterDamaged},
+		{"no filters", envelope(nil, nil, 0, 20), FilterPerBlock},
+		{"a filter behind the array", envelope(good, []uint32{n + 9}, n, 20), FilterPerBlock},
+		{"an empty filter for the table", envelope(good, []uint32{n}, n, 20), FilterPerBlock},
+		{"base_lg that shifts nothing away", envelope(good, []uint32{0}, n, 0), FilterPerBlock},
+		{"base_lg 63", envelope(good, []uint32{0}, n, 63), FilterWholeTable},
+		{"base_lg 64", envelope(good, []uint32{0}, n, 64), FilterPerBlock},
+		{"base_lg 255", envelope(good, []uint32{0}, n, 255), FilterPerBlock},
+		{"falling offsets", envelope(good, []uint32{9, 3, 0}, n, 1), FilterPerBlock},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _ := openTable(t, finishWith(t, es, 512, c.block), ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+			require.Equal(t, c.state, r.FilterStatus().State)
+			if c.name == "an empty filter for the table" || c.name == "falling offsets" {
+				return // LevelDB's rule for ranges: an empty or foreign filter denies
+			}
+			for _, e := range es {
+				checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+			}
+		})
+	}
+}
+
+// rawTable is a table made of given blocks, with good checksums throughout.
+func rawTable(t testing.TB, kind Compression, data []byte) []byte {
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{})
+	w.out = append(w.out, data...)
+	w.out = append(w.out, byte(kind))
+	w.out = util.AppendFixed32(w.out, util.MaskCRC(util.CRC32C(w.out)))
+	w.index.add(ikey("z", 1, base.KindSet), handle{0, uint64(len(data))}.append(nil))
+	require.NoError(t, w.finishTail("", nil))
+	return file.Bytes()
+}
+
+func TestHostileDataBlocksAreRefused(t *testing.T) {
+	sound := buildBlock(2, plainEntries(5, 10))
+	bomb := util.AppendUvarint32(nil, 1<<31-1)
+	for _, c := range []struct {
+		name  string
+		kind  Compression
+		block []byte
+		want  string
+	}{
+		{"unknown compression", 9, sound, "compression kind 9 is unknown"},
+		{"Snappy that claims 2 GiB", Snappy, append(bomb, sound...), "want at most"},
+		{"Snappy that claims more than its bytes can make", Snappy, append(util.AppendUvarint32(nil, 5000), 1, 2, 3), "want at most"},
+		{"Snappy without a length", Snappy, bytes.Repeat([]byte{0xff}, 20), "Snappy"},
+		{"Snappy of nonsense", Snappy, append([]byte{50}, sound...), "Snappy cannot decode"},
+		{"Zstandard of nonsense", Zstd, sound, "no Zstandard frame"},
+		{"Zstandard that claims 1 TiB", Zstd, []byte("\x28\xb5\x2f\xfd\xe0\x00\x00\x00\x00\x00\x01\x00\x00\x01\x00\x00"), "want at most"},
+		{"Zstandard that claims too much", Zstd, []byte("\x28\xb5\x2f\xfd\x20\x09\x41\x00\x00abcdefgh"), "Zstandard cannot decode"},
+		{"no block", NoCompression, []byte{1}, "want 4 to"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _ := openTable(t, rawTable(t, c.kind, c.block), ReaderOptions{Cache: newCache(), Name: "000003.ldb"})
+			_, err := get(r, "key00000000", base.MaxSeq)
+			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorContains(t, err, "000003.ldb")
+			require.ErrorContains(t, err, "data block at offset 0")
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestHostileIndexesAreRefused(t *testing.T) {
+	sound := handle{0, 100}.append(nil)
+	build := func(interval int, es ...[]byte) []byte {
+		w := blockWriter{interval: interval}
+		for i := 0; i < len(es); i += 2 {
+			w.add(es[i], es[i+1])
+		}
+		return w.finish()
+	}
+	a, b := ikey("a", 1, base.KindSet), ikey("b", 1, base.KindSet)
+	_, err := decodeIndex(build(1, a, sound, b, handle{105, 100}.append(nil)), base.Bytewise, 1000)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name string
+		data []byte
+	}{
+		{"separators that fall", build(1, b, sound, a, sound)},
+		{"a separator without a trailer", build(1, []byte("abc"), sound)},
+		{"a handle behind the file", build(1, a, handle{900, 100}.append(nil))},
+		{"a handle that overflows 64 bits", build(1, a, handle{math.MaxUint64 - 50, 100}.append(nil))},
+		{"a size of 2^64-1", build(1, a, handle{0, math.MaxUint64}.append(nil))},
+		{"half a handle", build(1, a, []byte{0x80})},
+		{"more blocks than the file can hold", func() []byte {
+			w := blockWriter{interval: 16}
+			for i := range 200 {
+				w.add(base.AppendInternalKey(nil, []byte("same"), uint64(1000-i), base.KindSet), sound)
+			}
+			return w.finish()
+		}()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := decodeIndex(c.data, base.Bytewise, 1000)
+			require.ErrorIs(t, err, base.ErrCorruption)
+		})
+	}
+	t.Run("separators that multiply", func(t *testing.T) {
+		w := blockWriter{interval: 1 << 20}
+		long := bytes.Repeat([]byte("x"), 64<<10)
+		for i := range 1000 {
+			w.add(base.AppendInternalKey(long[:len(long):len(long)], nil, uint64(1000-i), base.KindSet), sound)
+		}
+		_, err := decodeIndex(w.finish(), base.Bytewise, 1<<40)
+		require.ErrorContains(t, err, "unfold")
+	})
+}
+
+func TestReadErrorsAreReportedAndNotRemembered(t *testing.T) {
+	es := plainEntries(100, 50)
+	data := buildTable(t, WriterOptions{Filter: bloom}, es)
+	r, f := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+	broken := errors.New("EIO")
+	f.readErr = broken
+	user := string(base.UserKey(es[50].Key))
+	_, err := get(r, user, base.MaxSeq)
+	require.ErrorIs(t, err, broken)
+	require.NotErrorIs(t, err, base.ErrCorruption)
+	_, err = r.NewIter(IterOptions{})
+	require.ErrorIs(t, err, broken)
+	f.readErr = nil
+	checkGet(t, r, base.Bytewise, es, []byte(user), base.MaxSeq)
+
+	_, err = Open(&memFile{data: data, readErr: broken}, ReaderOptions{})
+	require.ErrorIs(t, err, broken)
+}
+
+// sealBlocks gives a mutated table its checksums back, so that what is behind
+// them is put to the test.
+func sealBlocks(data []byte, hs []handle) {
+	for _, h := range hs {
+		end := h.offset + h.size + 1
+		util.PutFixed32(data[end:], util.MaskCRC(util.CRC32C(data[h.offset:end])))
+	}
+}
+
+// tableBlocks returns the handles of all blocks of a sound table.
+func tableBlocks(t testing.TB, data []byte) []handle {
+	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	hs := []handle{r.foot.index, r.foot.metaindex, r.props}
+	for i := range ix.n {
+		hs = append(hs, ix.block(i))
+	}
+	end := ix.endOfData()
+	return append(hs, handle{end, uint64(len(r.filter.data))})
+}
+
+// useHostile reads a table of any bytes; errors are corruption, and nothing
+// panics.
+func useHostile(t *testing.T, data []byte) {
+	r, err := Open(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Name: "x"})
+	if err != nil {
+		require.ErrorIs(t, err, base.ErrCorruption)
+		return
+	}
+	defer r.Close()
+	check := func(err error) {
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+		}
+	}
+	for _, user := range []string{"", "apple", "b", "cherry", "zz"} {
+		_, err := get(r, user, 6)
+		check(err)
+	}
+	_, err = r.ApproximateOffset(ikey("b", 1, base.KindSet))
+	check(err)
+	r.Properties()
+	for _, o := range []IterOptions{{}, {NoFillCache: true, ReadAhead: 200}} {
+		it, err := r.NewIter(o)
+		if err != nil {
+			check(err)
+			continue
+		}
+		n := 0
+		for ok := it.First(); ok && n < 10000; ok = it.Next() {
+			n++
+		}
+		for ok := it.Last(); ok && n < 20000; ok = it.Prev() {
+			n++
+		}
+		it.SeekGE(ikey("b", 1, base.KindSet))
+		it.SeekLT(ikey("b", 1, base.KindSet))
+		check(it.Close())
+	}
+}
+
+func TestMutatedTablesWithGoodChecksumsDoNotPanic(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 8))
+	_, sound := smallTable(t)
+	hs := tableBlocks(t, sound)
+	for range 5000 {
+		data := bytes.Clone(sound)
+		for range 1 + rnd.IntN(3) {
+			data[rnd.IntN(len(data)-8)] = []byte{0, 1, 0x7f, 0x80, 0xff, byte(rnd.UintN(256))}[rnd.IntN(6)]
+		}
+		sealBlocks(data, hs)
+		useHostile(t, data)
+	}
+}
+
+func FuzzTable(f *testing.F) {
+	_, sound := smallTable(f)
+	hs := tableBlocks(f, sound)
+	f.Add(sound, false)
+	f.Add(sound, true)
+	f.Add(buildTable(f, WriterOptions{}, nil), false)
+	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
+		if seal && len(data) == len(sound) {
+			sealBlocks(data, hs)
+		}
+		useHostile(t, data)
+	})
+}
+
+func FuzzFooterAndHandle(f *testing.F) {
+	f.Add(footer{handle{1, 2}, handle{3, 4}}.append(nil), uint64(1000))
+	f.Fuzz(func(t *testing.T, b []byte, size uint64) {
+		foot, err := decodeFooter(b, size)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		require.LessOrEqual(t, foot.index.end(), size)
+		require.LessOrEqual(t, foot.metaindex.end(), size)
+		again, err := decodeFooter(foot.append(nil), size)
+		require.NoError(t, err)
+		require.Equal(t, foot, again)
+	})
+}
+
+func FuzzFilterBlock(f *testing.F) {
+	f.Add(appendFilterEnvelope(bloom.CreateFilter(nil, [][]byte{[]byte("k")}), 0), []byte("k"), uint64(0))
+	f.Fuzz(func(t *testing.T, data, key []byte, offset uint64) {
+		fb, ok := newFilterBlock(data, bloom, 0, offset)
+		if !ok {
+			return
+		}
+		var lk Lookup
+		lk.Init(key, 1)
+		if fb.whole {
+			require.Equal(t, bloom.KeyMayMatch(key, fb.filter), fb.mayContain(&lk))
+		}
+		fb.mayContainAt(&lk, offset)
+		fb.mayContainAt(&lk, 0)
+	})
+}
+
+func FuzzProperties(f *testing.F) {
+	var w blockWriter
+	w.interval = 1
+	encodeProperties(&w, &Properties{Entries: 1, LargestSeq: 1 << 40})
+	f.Add(w.finish())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := decodeProperties(data)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		w := blockWriter{interval: 1}
+		encodeProperties(&w, &p)
+		again, err := decodeProperties(w.finish())
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+	})
+}
+
+func FuzzMetaindexAndIndex(f *testing.F) {
+	_, sound := smallTable(f)
+	r, _ := openTable(f, sound, ReaderOptions{})
+	for _, h := range []handle{r.foot.metaindex, r.foot.index} {
+		f.Add(sound[h.offset : h.offset+h.size])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := decodeMetaindex(data); err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+		}
+		ix, err := decodeIndex(data, base.Bytewise, 1<<20)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		for i := range ix.n {
+			sep := ix.separator(i)
+			require.LessOrEqual(t, ix.find(base.Bytewise, base.UserKey(sep), base.Trailer(sep)), i)
+		}
+	})
+}
+
+func FuzzDecompress(f *testing.F) {
+	text := bytes.Repeat([]byte("some text "), 50)
+	f.Add(byte(Snappy), snappy.Encode(nil, text))
+	z, _, err := appendCompressed(nil, text, Zstd)
+	require.NoError(f, err)
+	f.Add(byte(Zstd), z)
+	f.Add(byte(3), text)
+	f.Fuzz(func(t *testing.T, kind byte, raw []byte) {
+		out, err := decompress(Compression(kind), raw, nil, dataPart)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		require.LessOrEqual(t, uint64(len(out)), decodedCap(len(raw)))
+		stored, storedKind, err := appendCompressed(nil, out, Compression(kind))
+		require.NoError(t, err)
+		again, err := decompress(storedKind, stored, nil, dataPart)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(out, again))
+	})
+}

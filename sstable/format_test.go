@@ -1,0 +1,87 @@
+package sstable
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+func exampleEntries() entries {
+	return entries{
+		{Key: ikey("ant", 3, base.KindSet), Value: []byte("6")},
+		{Key: ikey("ant", 1, base.KindSet), Value: []byte("six")},
+		{Key: ikey("bee", 2, base.KindDelete)},
+	}
+}
+
+// unhex gathers the leading hex bytes of each line, up to two spaces or a bar.
+func unhex(t *testing.T, lines []string) (b []byte) {
+	for _, line := range lines {
+		line, _, _ = strings.Cut(line, "|")
+		line, _, _ = strings.Cut(line, "  ")
+		bs, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
+		require.NoError(t, err, line)
+		b = append(b, bs...)
+	}
+	return b
+}
+
+func TestWorkedExample(t *testing.T) {
+	es := exampleEntries()
+	got := buildTable(t, WriterOptions{Filter: bloom, BlockRestartInterval: 2}, es)
+
+	t.Run("the annotated table is what the writer writes", func(t *testing.T) {
+		text, err := os.ReadFile("testdata/three_entries.hex")
+		require.NoError(t, err)
+		var lines []string
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "#") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		require.Equal(t, hex.Dump(unhex(t, lines)), hex.Dump(got))
+	})
+
+	t.Run("the package comment shows its first two blocks", func(t *testing.T) {
+		text, err := os.ReadFile("doc.go")
+		require.NoError(t, err)
+		_, example, ok := strings.Cut(strings.ReplaceAll(string(text), "\r", ""), "with their trailers:\n//\n")
+		require.True(t, ok)
+		example, _, ok = strings.Cut(example, "\n//\n")
+		require.True(t, ok)
+		var lines []string
+		for _, line := range strings.Split(example, "\n") {
+			lines = append(lines, strings.TrimPrefix(line, "//\t"))
+		}
+		require.Equal(t, hex.Dump(got[:59+18+5]), hex.Dump(unhex(t, lines)))
+	})
+
+	t.Run("it reads back", func(t *testing.T) {
+		r, _ := openTable(t, bytes.Clone(got), ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+		for seq := uint64(0); seq < 5; seq++ {
+			for _, user := range []string{"ant", "bee", "cat"} {
+				checkGet(t, r, base.Bytewise, es, []byte(user), seq)
+			}
+		}
+	})
+}
+
+func TestEmptyTableIsLegal(t *testing.T) {
+	for _, p := range []filter.Policy{nil, bloom} {
+		data := buildTable(t, WriterOptions{Filter: p}, nil)
+		r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{p}, Cache: newCache()})
+		checkGet(t, r, base.Bytewise, nil, nil, base.MaxSeq)
+		off, err := r.ApproximateOffset(ikey("a", 1, base.KindSet))
+		require.NoError(t, err)
+		require.Zero(t, off)
+		props, ok := r.Properties()
+		require.True(t, ok)
+		require.Equal(t, Properties{}, props)
+	}
+}

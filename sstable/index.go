@@ -1,0 +1,278 @@
+package sstable
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+)
+
+// index is a table's index block, decoded into flat arrays: entry i says that
+// data block i lies at block(i), and that its last key is at or before
+// separator i, which is before the first key of block i+1. It is immutable but
+// for the slots.
+type index struct {
+	n int
+
+	// prefixes are the eight bytes of each separator's user key that follow what
+	// all of them have in common, zeros where it ends, as big-endian numbers:
+	// they order as the keys do, except where they are equal. Only for bytewise
+	// comparers. A search touches these alone, mostly.
+	prefixes []uint64
+	common   []byte
+
+	// Separator i, an internal key, is keys[keyStarts[i]:keyStarts[i+1]].
+	keys      []byte
+	keyStarts []uint32
+
+	offsets []uint64
+	sizes   []uint32
+
+	slots []cache.Slot[Block] // of the block cache, one a block; nil without one
+}
+
+// maxIndexKeys bounds the rebuilt separators, in bytes: four times the raw
+// block, or 32 MiB, so that shared prefixes cannot be made to multiply. Writers
+// share no prefixes in an index (its restart interval is 1).
+func maxIndexKeys(raw int) uint64 {
+	return min(max(32<<20, 4*uint64(raw)), math.MaxInt32)
+}
+
+// decodeIndex reads an index block. limit is the number of bytes before the
+// footer, where every data block must lie.
+func decodeIndex(data []byte, cmp *base.Comparer, limit uint64) (*index, error) {
+	b, err := newBlock(data, indexPart)
+	if err != nil {
+		return nil, err
+	}
+	n, keyBytes, err := measureIndex(&b, limit)
+	if err != nil {
+		return nil, err
+	}
+	ix := &index{
+		keys:      make([]byte, 0, keyBytes),
+		keyStarts: append(make([]uint32, 0, n+1), 0),
+		offsets:   make([]uint64, 0, n),
+		sizes:     make([]uint32, 0, n),
+	}
+	err = b.eachEntry(indexPart, func(key, value []byte) error {
+		return ix.add(cmp, key, value, limit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if cmp.IsBytewise() {
+		ix.makePrefixes()
+	}
+	return ix, nil
+}
+
+const indexPart = "index block"
+
+// measureIndex counts the entries and the bytes of their separators, and
+// refuses more than the table can justify, so that the index is allocated once
+// and exactly.
+func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
+	const smallest = 4 + blockTrailerLen // of a block and its trailer
+	most := maxIndexKeys(len(b.data))
+	err = b.eachEntry(indexPart, func(key, _ []byte) error {
+		n++
+		keyBytes += uint64(len(key))
+		switch {
+		case len(key) < base.TrailerLen:
+			return base.Corruptf(indexPart, -1, "separator %d has %d bytes; want %d or more", n-1, len(key), base.TrailerLen)
+		case keyBytes > most:
+			return base.Corruptf(indexPart, -1, "its %d bytes unfold to more than %d bytes of separators", len(b.data), most)
+		case uint64(n) > limit/smallest:
+			return base.Corruptf(indexPart, -1, "it lists more data blocks than the %d bytes before the footer can hold", limit)
+		}
+		return nil
+	})
+	return n, keyBytes, err
+}
+
+// add appends an entry to an index being decoded.
+func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error {
+	if prev := ix.last(); prev != nil && cmp.CompareInternal(prev, key) > 0 {
+		return base.Corruptf(indexPart, -1, "separator %d sorts before separator %d; want them rising", ix.n, ix.n-1)
+	}
+	h, _, err := decodeHandle(value, indexPart)
+	if err != nil {
+		return err
+	}
+	if err := h.check(limit, indexPart, dataPart); err != nil {
+		return err
+	}
+	ix.n++
+	ix.keys = append(ix.keys, key...)
+	ix.keyStarts = append(ix.keyStarts, uint32(len(ix.keys)))
+	ix.offsets = append(ix.offsets, h.offset)
+	ix.sizes = append(ix.sizes, uint32(h.size))
+	return nil
+}
+
+func (ix *index) makePrefixes() {
+	if ix.n == 0 {
+		return
+	}
+	// They rise, so what the first and the last have in common all have.
+	first := base.UserKey(ix.separator(0))
+	ix.common = first[:base.SharedPrefixLen(first, base.UserKey(ix.last()))]
+	ix.prefixes = make([]uint64, ix.n)
+	for i := range ix.prefixes {
+		ix.prefixes[i] = prefix64(base.UserKey(ix.separator(i))[len(ix.common):])
+	}
+}
+
+// prefix64 returns the first eight bytes of b, zeros where it ends, as a number
+// that orders as they do.
+func prefix64(b []byte) uint64 {
+	if len(b) >= 8 {
+		return binary.BigEndian.Uint64(b)
+	}
+	var p uint64
+	for i, c := range b {
+		p |= uint64(c) << (56 - 8*i)
+	}
+	return p
+}
+
+func (ix *index) separator(i int) []byte { return ix.keys[ix.keyStarts[i]:ix.keyStarts[i+1]] }
+
+// last returns the last separator, nil if there is none.
+func (ix *index) last() []byte {
+	if ix.n == 0 {
+		return nil
+	}
+	return ix.separator(ix.n - 1)
+}
+
+func (ix *index) block(i int) handle { return handle{offset: ix.offsets[i], size: uint64(ix.sizes[i])} }
+
+// find returns the first entry whose separator is at or behind the internal
+// key (userKey, trailer), and n where there is none: the only block that can
+// hold the first table entry at or behind that key, but for one case, see
+// continues.
+func (ix *index) find(cmp *base.Comparer, userKey []byte, trailer uint64) int {
+	lo, hi := 0, ix.n
+	if ix.prefixes != nil {
+		if lo, hi = ix.findPrefix(userKey); lo == hi {
+			return lo
+		}
+	}
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		sep := ix.separator(mid)
+		c := cmp.Compare(base.UserKey(sep), userKey)
+		if c < 0 || c == 0 && base.Trailer(sep) > trailer {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// findPrefix narrows find to [lo, hi), the separators whose prefix is the
+// target's, or to lo == hi, the answer.
+func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
+	c := len(ix.common)
+	if len(userKey) < c || string(userKey[:c]) != string(ix.common) {
+		if bytes.Compare(userKey, ix.common) < 0 {
+			return 0, 0
+		}
+		return ix.n, ix.n
+	}
+	p := prefix64(userKey[c:])
+	lo = lowerBound64(ix.prefixes, p)
+	if lo == ix.n || ix.prefixes[lo] != p {
+		return lo, lo
+	}
+	// Equal prefixes are few as a rule, and next to each other.
+	for hi = lo + 1; hi < ix.n && ix.prefixes[hi] == p; hi++ {
+		if hi-lo == 8 {
+			if p == math.MaxUint64 {
+				return lo, ix.n
+			}
+			return lo, hi + lowerBound64(ix.prefixes[hi:], p+1)
+		}
+	}
+	return lo, hi
+}
+
+// lowerBound64 returns the first i with a[i] >= p. The loop has no branch that
+// depends on the data: the compiler makes a conditional move of it.
+func lowerBound64(a []uint64, p uint64) int {
+	base, n := 0, len(a)
+	for n > 0 {
+		half := n >> 1
+		next := base + half + 1
+		if a[base+half] < p {
+			base = next
+			n -= half + 1
+		} else {
+			n = half
+		}
+	}
+	return base
+}
+
+// continues reports whether the search for userKey must go on behind block i
+// where all of that block is before the target: the separator is the target's
+// own user key, so a version of it may begin the next block. It takes a target
+// whose trailer is that of a shortened separator: one of the greatest sequence
+// number that there is.
+func (ix *index) continues(cmp *base.Comparer, i int, userKey []byte) bool {
+	return i+1 < ix.n && cmp.Compare(base.UserKey(ix.separator(i)), userKey) == 0
+}
+
+// memBytes is the memory that the index holds, in bytes, the slots included.
+func (ix *index) memBytes() uint64 {
+	return uint64(unsafe.Sizeof(*ix)) + uint64(cap(ix.keys)) + 4*uint64(cap(ix.keyStarts)+cap(ix.sizes)) +
+		8*uint64(cap(ix.offsets)+cap(ix.prefixes)) +
+		uint64(cap(ix.slots))*uint64(unsafe.Sizeof(cache.Slot[Block]{}))
+}
+
+// endOfData returns where the last data block ends in the file.
+func (ix *index) endOfData() uint64 {
+	var end uint64
+	for i := range ix.n {
+		end = max(end, ix.block(i).end())
+	}
+	return end
+}
+
+// blockSpan is a range of blocks that lie behind one another in the file.
+type blockSpan struct {
+	first, end int // blocks [first, end)
+	offset     uint64
+	size       uint64 // bytes, trailers included
+}
+
+// span returns the blocks around i, on one side of it, that one read of at most
+// most bytes can take: i itself always.
+func (ix *index) span(i int, forward bool, most uint64) blockSpan {
+	h := ix.block(i)
+	s := blockSpan{first: i, end: i + 1, offset: h.offset, size: h.size + blockTrailerLen}
+	for forward && s.end < ix.n {
+		next := ix.block(s.end)
+		if next.offset != s.offset+s.size || s.size+next.size+blockTrailerLen > most {
+			break
+		}
+		s.size += next.size + blockTrailerLen
+		s.end++
+	}
+	for !forward && s.first > 0 {
+		prev := ix.block(s.first - 1)
+		if prev.end() != s.offset || s.size+prev.size+blockTrailerLen > most {
+			break
+		}
+		s.size += prev.size + blockTrailerLen
+		s.offset = prev.offset
+		s.first--
+	}
+	return s
+}

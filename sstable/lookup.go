@@ -1,0 +1,43 @@
+package sstable
+
+import (
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// MaxPolicies is how many filter policies a Reader can be given: a Lookup has
+// room for one hash of each.
+const MaxPolicies = 4
+
+// Lookup is one question asked of any number of tables: the newest version of
+// a user key that is at most as new as a sequence number. It keeps the key's
+// hash for each filter policy once a table has needed it, so every Reader that
+// it is passed to must have been opened with the same ReaderOptions.Policies.
+//
+// A Lookup allocates nothing and may live on the stack. It belongs to one
+// goroutine; the user key must not change while it is in use.
+type Lookup struct {
+	userKey []byte
+	trailer uint64
+	hashes  [MaxPolicies]uint64
+	hashed  uint8 // bit i: hashes[i] is set
+}
+
+// Init starts a lookup of userKey as of seq.
+func (lk *Lookup) Init(userKey []byte, seq uint64) {
+	lk.userKey = userKey
+	lk.trailer = base.MakeTrailer(seq, base.KindSeek)
+	lk.hashed = 0
+}
+
+// UserKey returns the key looked up.
+func (lk *Lookup) UserKey() []byte { return lk.userKey }
+
+// hash returns the key's hash for policy i of the readers' policies.
+func (lk *Lookup) hash(i int, p filter.HashPolicy) uint64 {
+	if lk.hashed&(1<<i) == 0 {
+		lk.hashes[i] = p.KeyHash(lk.userKey)
+		lk.hashed |= 1 << i
+	}
+	return lk.hashes[i]
+}

@@ -1,0 +1,82 @@
+package sstable
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// propertiesKey is the metaindex key of the properties block. Other readers of
+// the format pass over it. Its value is the block's handle, as of any meta
+// block, and then, as one more varint, the offset of the last data block, which
+// tells a reader that the lone filter of a table covers all of it without
+// reading the index.
+const propertiesKey = "sievedb.properties"
+
+// Properties are figures about a table that its writer stored in it. They are
+// for metrics and for choosing compactions; nothing that a lookup answers
+// depends on them.
+type Properties struct {
+	Entries       uint64 // entries, tombstones among them
+	Deletions     uint64 // tombstones
+	FilterKeys    uint64 // user keys in the filter; 0 without one
+	RawKeyBytes   uint64 // bytes of the internal keys, before compression
+	RawValueBytes uint64 // bytes of the values, before compression
+	DataBlocks    uint64 // data blocks
+	DataBytes     uint64 // bytes of the file that the data blocks take
+	SmallestSeq   uint64 // the smallest sequence number; 0 in an empty table
+	LargestSeq    uint64 // the largest sequence number
+}
+
+// propertyNames are the keys of the properties block, which never change, and
+// the fields that their values, a varint each, are stored in; rising, as keys
+// in a block do.
+var propertyNames = [...]struct {
+	name  string
+	field func(*Properties) *uint64
+}{
+	{"data-blocks", func(p *Properties) *uint64 { return &p.DataBlocks }},
+	{"data-bytes", func(p *Properties) *uint64 { return &p.DataBytes }},
+	{"deletions", func(p *Properties) *uint64 { return &p.Deletions }},
+	{"entries", func(p *Properties) *uint64 { return &p.Entries }},
+	{"filter-keys", func(p *Properties) *uint64 { return &p.FilterKeys }},
+	{"largest-seq", func(p *Properties) *uint64 { return &p.LargestSeq }},
+	{"raw-key-bytes", func(p *Properties) *uint64 { return &p.RawKeyBytes }},
+	{"raw-value-bytes", func(p *Properties) *uint64 { return &p.RawValueBytes }},
+	{"smallest-seq", func(p *Properties) *uint64 { return &p.SmallestSeq }},
+}
+
+// encodeProperties adds the properties to an empty block writer.
+func encodeProperties(w *blockWriter, p *Properties) {
+	var value []byte
+	for _, e := range propertyNames {
+		value = util.AppendUvarint64(value[:0], *e.field(p))
+		w.add([]byte(e.name), value)
+	}
+}
+
+// decodeProperties reads a properties block. A property that is not there is
+// zero, and an unknown one is passed over: a later version may store more.
+func decodeProperties(data []byte) (p Properties, err error) {
+	const part = "properties block"
+	b, err := newBlock(data, part)
+	if err != nil {
+		return Properties{}, err
+	}
+	err = b.eachEntry(part, func(key, value []byte) error {
+		for _, e := range propertyNames {
+			if string(key) != e.name {
+				continue
+			}
+			v, n := util.Uvarint64(value)
+			if n == 0 || n != len(value) {
+				return base.Corruptf(part, -1, "%s has a value of %d bytes; want one varint", e.name, len(value))
+			}
+			*e.field(&p) = v
+		}
+		return nil
+	})
+	if err != nil {
+		return Properties{}, err
+	}
+	return p, nil
+}

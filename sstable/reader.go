@@ -1,0 +1,445 @@
+package sstable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/util"
+)
+
+// ErrReaderClosed says that a Reader would have had to read its file after the
+// last reference to it was gone. Whoever asks tables through versions takes the
+// newest version and asks again.
+var ErrReaderClosed = errors.New("sievedb: table reader closed")
+
+// ReaderOptions say how a table is read.
+type ReaderOptions struct {
+	// Comparer orders the user keys; it must be the writer's. Nil: base.Bytewise.
+	Comparer *base.Comparer
+	// Policies are the filter policies that are known, the best first, at most
+	// MaxPolicies; of the filters that a table lists the first known one is used.
+	// nil and filter.None in it are passed over. All Readers that share Lookups
+	// have the same.
+	Policies []filter.Policy
+	// Cache keeps data blocks. Nil: every read is from disk.
+	Cache *cache.Cache[Block]
+	// Name is the file's path, for errors.
+	Name string
+}
+
+// Reader reads one table. Its methods may be called from any goroutine.
+//
+// What it holds for the table's life: the filter, from Open, and the decoded
+// index, from the first call that needs it. See the package comment for when
+// its file is closed.
+type Reader struct {
+	// Fixed by Open.
+	cmp      *base.Comparer
+	policies []filter.Policy
+	cache    *cache.Cache[Block]
+	name     string
+	file     vfs.File
+	limit    uint64 // bytes before the footer
+	foot     footer
+	filter   *filterBlock // nil where nothing can be ruled out
+	status   FilterStatus
+	props    handle // of the properties block; size 0: the table has none
+
+	index  atomic.Pointer[index] // nil until it is needed
+	loadMu sync.Mutex            // held while the index or the properties are loaded
+
+	loadedProps atomic.Pointer[Properties]
+
+	refs    atomic.Int64 // the base reference, open iterators, reads from disk
+	closed  atomic.Bool  // the base reference was dropped
+	dropped atomic.Bool  // DropBlocks was called
+}
+
+// Open opens the table in f, which it owns from now on: it is closed by Close,
+// or here on an error. It reads the footer, the metaindex and the filter, no
+// byte of index or data.
+//
+// A metaindex or filter that is damaged costs the filter, not the table:
+// FilterStatus tells.
+func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
+	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f}
+	if r.cmp == nil {
+		r.cmp = base.Bytewise
+	}
+	r.refs.Store(1)
+	if err := r.open(); err != nil {
+		_ = f.Close() // the first error tells more, and nothing was written
+		return nil, base.InFile(err, o.Name, -1)
+	}
+	return r, nil
+}
+
+func (r *Reader) open() error {
+	if len(r.policies) > MaxPolicies {
+		return fmt.Errorf("sstable: %d filter policies; at most %d can be asked", len(r.policies), MaxPolicies)
+	}
+	size, err := r.file.Size()
+	if err != nil {
+		return err
+	}
+	if size < footerLen {
+		return base.Corruptf("footer", 0, "the file has %d bytes; want %d or more", size, footerLen)
+	}
+	r.limit = uint64(size) - footerLen
+	var buf [footerLen]byte
+	if err := r.readAt(buf[:], r.limit, "footer"); err != nil {
+		return err
+	}
+	if r.foot, err = decodeFooter(buf[:], uint64(size)); err != nil {
+		return base.InFile(err, r.name, int64(r.limit))
+	}
+	return r.openFilter()
+}
+
+// metaindex is what a metaindex block says that we understand.
+type metaindex struct {
+	filters        map[string]handle // by policy name
+	someFilter     string            // the name of one of them
+	properties     handle
+	lastDataOffset uint64
+	knowsLast      bool // lastDataOffset is set
+}
+
+func decodeMetaindex(data []byte) (m metaindex, err error) {
+	const part = "metaindex block"
+	m.filters = make(map[string]handle)
+	b, err := newBlock(data, part)
+	if err != nil {
+		return m, err
+	}
+	err = b.eachEntry(part, func(key, value []byte) error {
+		name, isFilter := strings.CutPrefix(string(key), filterKeyPrefix)
+		if !isFilter && name != propertiesKey {
+			return nil // not ours to know
+		}
+		h, rest, err := decodeHandle(value, part)
+		if err != nil {
+			return err
+		}
+		if isFilter {
+			m.filters[name], m.someFilter = h, name
+			return nil
+		}
+		m.properties = h
+		if v, n := util.Uvarint64(rest); n > 0 {
+			m.lastDataOffset, m.knowsLast = v, true
+		}
+		return nil
+	})
+	return m, err
+}
+
+// openFilter reads the metaindex and the filter that it lists for the first
+// policy known. Corruption goes into the status; an I/O error is returned, for
+// the file may be sound.
+func (r *Reader) openFilter() error {
+	data, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	var m metaindex
+	if err == nil {
+		m, err = decodeMetaindex(data)
+		err = base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+	}
+	if err != nil {
+		r.status = FilterStatus{State: FilterDamaged, Err: err}
+		return onlyIO(err)
+	}
+	r.props = m.properties
+	slot, h := r.choosePolicy(&m)
+	if slot < 0 {
+		return nil
+	}
+	policy := r.policies[slot]
+	if err = h.check(r.limit, "metaindex block", "filter block"); err != nil {
+		err = base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+	} else {
+		data, err = r.readBlock(h, "filter block")
+	}
+	if err != nil {
+		r.status = FilterStatus{State: FilterDamaged, Policy: policy.Name(), Err: err}
+		return onlyIO(err)
+	}
+	// Writers put the filter behind the data blocks; one that claims to lie
+	// before some of them is taken to bound nothing.
+	endOfData := h.offset
+	if m.knowsLast && m.lastDataOffset < endOfData {
+		endOfData = m.lastDataOffset + 1
+	}
+	f, ok := newFilterBlock(data, policy, slot, endOfData)
+	if !ok {
+		err := base.Corruptf("filter block", int64(h.offset), "its %d bytes do not end in an array of offsets", len(data))
+		r.status = FilterStatus{State: FilterDamaged, Policy: policy.Name(), Err: base.InFile(err, r.name, -1)}
+		return nil
+	}
+	r.filter = f
+	r.status = FilterStatus{State: FilterPerBlock, Policy: policy.Name()}
+	if f.whole {
+		r.status.State = FilterWholeTable
+	}
+	return nil
+}
+
+// choosePolicy returns the place of the first policy that the table has a
+// filter of, or -1 and why in the status.
+func (r *Reader) choosePolicy(m *metaindex) (slot int, h handle) {
+	r.status = FilterStatus{State: FilterOff}
+	for i, p := range r.policies {
+		if p == nil || p == filter.None {
+			continue
+		}
+		if h, ok := m.filters[p.Name()]; ok {
+			return i, h
+		}
+		r.status = FilterStatus{State: FilterUnknown, Policy: m.someFilter}
+		if len(m.filters) == 0 {
+			r.status.State = FilterMissing
+		}
+	}
+	return -1, handle{}
+}
+
+// onlyIO returns err unless it is corruption.
+func onlyIO(err error) error {
+	if errors.Is(err, base.ErrCorruption) {
+		return nil
+	}
+	return err
+}
+
+// readAt fills buf from the file. The end of the file within it is corruption:
+// the range was checked against the file's size.
+func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
+	n, err := r.file.ReadAt(buf, int64(offset))
+	switch {
+	case n == len(buf):
+		return nil
+	case err == io.EOF || err == nil:
+		return base.InFile(base.Corruptf(part, int64(offset), "the file ends after %d of its %d bytes", n, len(buf)), r.name, -1)
+	}
+	return base.InFile(err, r.name, int64(offset))
+}
+
+// readBlock reads, checks and decompresses the block at h, whose handle was
+// checked, into memory of its own.
+func (r *Reader) readBlock(h handle, part string) ([]byte, error) {
+	buf := sized(nil, int(h.size)+blockTrailerLen)
+	if err := r.readAt(buf, h.offset, part); err != nil {
+		return nil, err
+	}
+	data, _, err := openBlock(buf, nil, part)
+	return data, base.InFile(err, r.name, int64(h.offset))
+}
+
+// openBlock checks the trailer of a stored block, and returns the block
+// decompressed: within stored itself where it is not compressed, else in buf or
+// in new memory, see decompress; inBuf tells which. The checksum comes first,
+// so that chance damage never reaches a decoder.
+func openBlock(stored, buf []byte, part string) (data []byte, inBuf bool, err error) {
+	n := len(stored) - blockTrailerLen
+	want := util.UnmaskCRC(util.Fixed32(stored[n+1:]))
+	if got := util.CRC32C(stored[:n+1]); got != want {
+		return nil, false, base.Corruptf(part, -1, "checksum of %d bytes is %#08x; want %#08x", n+1, got, want)
+	}
+	kind := Compression(stored[n])
+	data, err = decompress(kind, stored[:n], buf, part)
+	return data, kind != NoCompression, err
+}
+
+// loadIndex reads the index if nobody has yet. bytesRead is what this call read
+// from disk.
+//
+//go:noinline
+func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
+	r.loadMu.Lock()
+	defer r.loadMu.Unlock()
+	if ix = r.index.Load(); ix != nil {
+		return ix, 0, nil
+	}
+	if !r.Ref() {
+		return nil, 0, ErrReaderClosed
+	}
+	defer r.Unref()
+	h := r.foot.index
+	data, err := r.readBlock(h, indexPart)
+	if err != nil {
+		return nil, 0, err
+	}
+	ix, err = decodeIndex(data, r.cmp, r.limit)
+	if err != nil {
+		return nil, 0, base.InFile(err, r.name, int64(h.offset))
+	}
+	if r.cache != nil {
+		ix.slots = make([]cache.Slot[Block], ix.n)
+	}
+	r.index.Store(ix)
+	if r.dropped.Load() {
+		r.DropBlocks()
+	}
+	return ix, uint32(h.size) + blockTrailerLen, nil
+}
+
+// readData reads data block i from disk.
+func (r *Reader) readData(ix *index, i int) (Block, error) {
+	if !r.Ref() {
+		return Block{}, ErrReaderClosed
+	}
+	defer r.Unref()
+	h := ix.block(i)
+	data, err := r.readBlock(h, dataPart)
+	if err != nil {
+		return Block{}, err
+	}
+	b, err := newBlock(data, dataPart)
+	return b, base.InFile(err, r.name, int64(h.offset))
+}
+
+const dataPart = "data block"
+
+// loadData returns data block i through the cache after a miss; bytesRead is 0
+// where another goroutine's read was shared. It is apart from Get and not
+// inlined so that its closure costs only those who miss.
+//
+//go:noinline
+func (r *Reader) loadData(ix *index, i int) (b *Block, bytesRead uint32, err error) {
+	if r.cache == nil {
+		block, err := r.readData(ix, i)
+		return &block, ix.sizes[i] + blockTrailerLen, err
+	}
+	b, err = r.cache.GetOrLoad(&ix.slots[i], func() (Block, int64, error) {
+		block, err := r.readData(ix, i)
+		bytesRead = ix.sizes[i] + blockTrailerLen
+		return block, block.memBytes(), err
+	})
+	return b, bytesRead, err
+}
+
+// Ref takes a reference that keeps the file open, unless it is closed already.
+func (r *Reader) Ref() bool {
+	for {
+		n := r.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if r.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Unref gives back a reference that Ref took. The last one closes the file.
+func (r *Reader) Unref() {
+	_ = r.unref() // a file that was only read has nothing to lose
+}
+
+// unref returns the error of closing the file, if it was the one to do that.
+func (r *Reader) unref() error {
+	switch n := r.refs.Add(-1); {
+	case n == 0:
+		return r.file.Close()
+	case n < 0:
+		panic("sstable: Unref without Ref")
+	}
+	return nil
+}
+
+// Close drops the reference that Open took; only the first call does anything.
+// The file is closed once open iterators and reads under way are done as well;
+// where that is at once, Close returns the file's error. What is in memory,
+// cached blocks included, still answers Gets.
+func (r *Reader) Close() error {
+	if r.closed.Swap(true) {
+		return nil
+	}
+	return r.unref()
+}
+
+// DropBlocks takes the table's blocks out of the cache, for good: for a Reader
+// that nobody will ask again, or whose table was deleted.
+func (r *Reader) DropBlocks() {
+	r.dropped.Store(true)
+	if ix := r.index.Load(); ix != nil && r.cache != nil {
+		r.cache.Drop(ix.slots)
+	}
+}
+
+// ApproximateOffset returns where in the file, in bytes, the entries at or
+// behind the internal key begin: the offset of its data block, or the end of
+// the data. It may read the index.
+func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
+	ix := r.index.Load()
+	if ix == nil {
+		var err error
+		if ix, _, err = r.loadIndex(); err != nil {
+			return 0, err
+		}
+	}
+	if i := ix.find(r.cmp, base.UserKey(ikey), base.Trailer(ikey)); i < ix.n {
+		return ix.offsets[i], nil
+	}
+	return ix.endOfData(), nil
+}
+
+// Properties returns what the writer stored about the table; ok is false where
+// it stored nothing, as other writers do, or it cannot be read. The first call
+// reads from disk.
+func (r *Reader) Properties() (p Properties, ok bool) {
+	if p := r.loadedProps.Load(); p != nil {
+		return *p, true
+	}
+	r.loadMu.Lock()
+	defer r.loadMu.Unlock()
+	if p := r.loadedProps.Load(); p != nil {
+		return *p, true
+	}
+	const part = "properties block"
+	if r.props.size == 0 || r.props.check(r.limit, "metaindex block", part) != nil || !r.Ref() {
+		return Properties{}, false
+	}
+	defer r.Unref()
+	data, err := r.readBlock(r.props, part)
+	if err != nil {
+		return Properties{}, false
+	}
+	if p, err = decodeProperties(data); err != nil {
+		return Properties{}, false
+	}
+	r.loadedProps.Store(&p)
+	return p, true
+}
+
+// FilterSize returns the bytes of memory that the filter pins.
+func (r *Reader) FilterSize() uint64 {
+	if r.filter == nil {
+		return 0
+	}
+	return uint64(cap(r.filter.data))
+}
+
+// IndexSize returns the bytes of memory that the decoded index pins, 0 until
+// something needed it.
+func (r *Reader) IndexSize() uint64 {
+	if ix := r.index.Load(); ix != nil {
+		return ix.memBytes()
+	}
+	return 0
+}
+
+// FilterStatus tells which filter the table has and why none is used.
+func (r *Reader) FilterStatus() FilterStatus { return r.status }
+
+// located adds to an error of data block i where that block is.
+func (r *Reader) located(err error, ix *index, i int) error {
+	return base.InFile(err, r.name, int64(ix.offsets[i]))
+}

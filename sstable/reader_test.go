@@ -1,0 +1,160 @@
+package sstable
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+func openBare(t *testing.T, es entries) (*Reader, *memFile) {
+	f := &memFile{data: buildTable(t, WriterOptions{Filter: bloom}, es)}
+	r, err := Open(f, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+	require.NoError(t, err)
+	return r, f
+}
+
+func TestClosedReaderAnswersFromMemoryOnly(t *testing.T) {
+	es := plainEntries(1000, 100)
+	r, f := openBare(t, es)
+	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Close(), "Close may be called more than once")
+	require.Equal(t, 1, f.closed)
+
+	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
+	checkGet(t, r, base.Bytewise, es, []byte("absent"), base.MaxSeq)
+	_, err := get(r, string(base.UserKey(es[999].Key)), base.MaxSeq)
+	require.ErrorIs(t, err, ErrReaderClosed)
+	_, err = r.NewIter(IterOptions{})
+	require.ErrorIs(t, err, ErrReaderClosed)
+	require.False(t, r.Ref())
+	_, ok := r.Properties()
+	require.False(t, ok)
+
+	unread, f := openBare(t, es)
+	require.NoError(t, unread.Close())
+	require.Equal(t, 1, f.closed)
+	_, err = get(unread, string(base.UserKey(es[0].Key)), base.MaxSeq)
+	require.ErrorIs(t, err, ErrReaderClosed)
+	_, err = unread.ApproximateOffset(es[0].Key)
+	require.ErrorIs(t, err, ErrReaderClosed)
+}
+
+func TestIteratorsAndReferencesKeepTheFileOpen(t *testing.T) {
+	es := plainEntries(1000, 100)
+	r, f := openBare(t, es)
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	require.True(t, r.Ref())
+	require.NoError(t, r.Close())
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	require.Equal(t, len(es), n)
+	require.NoError(t, it.Close())
+	require.NoError(t, it.Close())
+	require.Zero(t, f.closed)
+	r.Unref()
+	require.Equal(t, 1, f.closed)
+	require.Panics(t, r.Unref)
+}
+
+func TestConcurrentReadersReadTheIndexAndEachBlockOnce(t *testing.T) {
+	es := plainEntries(3000, 100)
+	r, f := openBare(t, es)
+	f.takeReads()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range es {
+				e := es[(i*7+g*100)%len(es)]
+				res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
+				if err != nil || !res.Found {
+					t.Errorf("entry %d: %v", i, err)
+					return
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	seen := map[uint64]bool{}
+	for _, s := range f.takeReads() {
+		require.False(t, seen[s.offset], "offset %d was read twice", s.offset)
+		seen[s.offset] = true
+	}
+	require.NoError(t, r.Close())
+}
+
+func TestCloseWhileReading(t *testing.T) {
+	es := plainEntries(2000, 100)
+	for range 20 {
+		r, f := openBare(t, es)
+		var wg sync.WaitGroup
+		started := make(chan struct{}, 4)
+		for g := range 4 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				started <- struct{}{}
+				for i := range es {
+					res, err := get(r, string(base.UserKey(es[(i+g*500)%len(es)].Key)), base.MaxSeq)
+					if err == ErrReaderClosed {
+						return
+					}
+					if err != nil || !res.Found {
+						t.Errorf("entry %d: %v", i, err)
+						return
+					}
+				}
+			}()
+		}
+		<-started
+		runtime.Gosched()
+		require.NoError(t, r.Close())
+		wg.Wait()
+		require.Equal(t, 1, f.closed)
+	}
+}
+
+// hashCounter is a bloom policy that counts hashes.
+type hashCounter struct {
+	filter.HashPolicy
+	name   string
+	hashes *int
+}
+
+func (p hashCounter) Name() string { return p.name }
+func (p hashCounter) KeyHash(key []byte) uint64 {
+	*p.hashes++
+	return p.HashPolicy.KeyHash(key)
+}
+
+func TestLookupHashesOnceForAllTables(t *testing.T) {
+	var hashes [2]int
+	var hp filter.HashPolicy = bloom
+	policies := []filter.Policy{hashCounter{hp, "one", &hashes[0]}, hashCounter{hp, "two", &hashes[1]}}
+	var readers []*Reader
+	for i := range 6 {
+		es := plainEntries(100+i, 10)
+		r, _ := openTable(t, buildTable(t, WriterOptions{Filter: policies[i%2]}, es), ReaderOptions{Policies: policies, Cache: newCache()})
+		readers = append(readers, r)
+	}
+	for n := 1; n < 4; n++ {
+		var lk Lookup
+		lk.Init(fmt.Appendf(nil, "key%08d", 2*n), base.MaxSeq)
+		for _, r := range readers {
+			res, err := r.Get(&lk)
+			require.NoError(t, err)
+			require.True(t, res.Found)
+		}
+		require.Equal(t, [2]int{n, n}, hashes)
+	}
+}

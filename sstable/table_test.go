@@ -1,0 +1,326 @@
+package sstable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+// tableShape is one way to write a table.
+type tableShape struct {
+	cmp         *base.Comparer
+	blockSize   int
+	interval    int
+	compression Compression
+	policy      filter.Policy
+}
+
+func (s tableShape) String() string {
+	return fmt.Sprintf("%s/block %d/interval %d/compression %d/filter %v", s.cmp.Name, s.blockSize, s.interval, s.compression, s.policy != nil)
+}
+
+func (s tableShape) options() WriterOptions {
+	return WriterOptions{Comparer: s.cmp, Filter: s.policy, BlockSize: s.blockSize, BlockRestartInterval: s.interval, Compression: s.compression}
+}
+
+func (s tableShape) policies() []filter.Policy { return []filter.Policy{s.policy} }
+
+var bloom = filter.NewBloomPolicy(10)
+
+var tableShapes = []tableShape{
+	{base.Bytewise, 4096, 16, Snappy, bloom},
+	{base.Bytewise, 64, 1, NoCompression, bloom},
+	{base.Bytewise, 1, 4, NoCompression, nil},
+	{base.Bytewise, 300, 3, Zstd, nil},
+	{base.Bytewise, 1 << 20, 2, Snappy, constPolicy{answer: true}},
+	{reverseOrder, 200, 5, Snappy, bloom},
+}
+
+func TestTableIteratorConforms(t *testing.T) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 4))
+	for _, shape := range tableShapes {
+		for _, n := range []int{0, 1, 300} {
+			es := trickyEntries(rnd, shape.cmp, n)
+			data := buildTable(t, shape.options(), es)
+			for name, o := range map[string]IterOptions{
+				"cached":     {},
+				"no fill":    {NoFillCache: true},
+				"read ahead": {ReadAhead: 700},
+			} {
+				t.Run(fmt.Sprintf("%v/%d entries/%s", shape, n, name), func(t *testing.T) {
+					r, _ := openTable(t, data, ReaderOptions{Comparer: shape.cmp, Cache: newCache(), Policies: shape.policies()})
+					itertest.Run(t, shape.cmp, es, seed, func() base.Iterator {
+						it, err := r.NewIter(o)
+						require.NoError(t, err)
+						return it
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestGetAgreesWithTheModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	for _, shape := range tableShapes {
+		for _, cached := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%v/cached %v", shape, cached), func(t *testing.T) {
+				es := trickyEntries(rnd, shape.cmp, 400)
+				o := ReaderOptions{Comparer: shape.cmp, Policies: shape.policies()}
+				if cached {
+					o.Cache = newCache()
+				}
+				r, _ := openTable(t, buildTable(t, shape.options(), es), o)
+				for range 3000 {
+					user, seq := randomUser(rnd, es), randomSeq(rnd)
+					checkGet(t, r, shape.cmp, es, user, seq)
+				}
+			})
+		}
+	}
+}
+
+func checkGet(t *testing.T, r *Reader, cmp *base.Comparer, es entries, user []byte, seq uint64) {
+	t.Helper()
+	value, trailer, ok := modelGet(cmp, es, user, seq)
+	got, err := get(r, string(user), seq)
+	require.NoError(t, err)
+	require.Equal(t, ok, got.Found, "user key %q at %d", user, seq)
+	if ok {
+		require.Equal(t, trailer, got.Trailer)
+		require.Equal(t, string(value), string(got.Value))
+		require.NotEqual(t, FilterNegative, got.Filter)
+	}
+}
+
+func TestApproximateOffsetRisesToTheEndOfData(t *testing.T) {
+	es := plainEntries(1000, 100)
+	data := buildTable(t, WriterOptions{}, es)
+	r, _ := openTable(t, data, ReaderOptions{Cache: newCache()})
+	var last uint64
+	for i, e := range es {
+		off, err := r.ApproximateOffset(e.Key)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, off, last)
+		require.InDelta(t, float64(len(data))*float64(i)/1000, float64(off), 8192)
+		last = off
+	}
+	first, err := r.ApproximateOffset(ikey("", 1, base.KindSet))
+	require.NoError(t, err)
+	require.Zero(t, first)
+	end, err := r.ApproximateOffset(ikey("z", 1, base.KindSet))
+	require.NoError(t, err)
+	p, ok := r.Properties()
+	require.True(t, ok)
+	require.Equal(t, p.DataBytes, end)
+}
+
+func TestWriterRefuses(t *testing.T) {
+	a1, a2, b := ikey("a", 1, base.KindSet), ikey("a", 2, base.KindSet), ikey("b", 1, base.KindSet)
+	for _, c := range []struct {
+		name string
+		keys [][]byte
+	}{
+		{"the same key twice", [][]byte{a1, a1}},
+		{"a newer version behind an older one", [][]byte{a1, a2}},
+		{"a smaller user key", [][]byte{b, a1}},
+		{"a prefix of the last user key", [][]byte{ikey("aa", 1, base.KindSet), a1}},
+		{"a key without a trailer", [][]byte{[]byte("short")}},
+		{"a kind that nobody knows", [][]byte{ikey("a", 1, 7)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := NewWriter(io.Discard, WriterOptions{})
+			for _, k := range c.keys[:len(c.keys)-1] {
+				require.NoError(t, w.Add(k, nil))
+			}
+			err := w.Add(c.keys[len(c.keys)-1], nil)
+			require.Error(t, err)
+			require.Equal(t, err, w.Add(ikey("zzz", 1, base.KindSet), nil), "the error sticks")
+			_, finishErr := w.Finish()
+			require.Equal(t, err, finishErr)
+		})
+	}
+	t.Run("use after Finish", func(t *testing.T) {
+		w := NewWriter(io.Discard, WriterOptions{})
+		_, err := w.Finish()
+		require.NoError(t, err)
+		require.Error(t, w.Add(a1, nil))
+		_, err = w.Finish()
+		require.Error(t, err)
+	})
+}
+
+// failingWriter fails once more than room bytes were written.
+type failingWriter struct {
+	room  int
+	short bool
+}
+
+var errDiskFull = errors.New("disk full")
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room >= 0 {
+		return len(p), nil
+	}
+	if w.short {
+		return len(p) / 2, nil
+	}
+	return 0, errDiskFull
+}
+
+func TestWriterReportsTheFilesErrors(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		for _, room := range []int{0, 300 << 10} {
+			w := NewWriter(&failingWriter{room: room, short: short}, WriterOptions{})
+			var first error
+			for _, e := range plainEntries(8000, 100) {
+				if err := w.Add(e.Key, e.Value); first == nil {
+					first = err
+				} else {
+					require.Equal(t, first, err)
+				}
+			}
+			_, err := w.Finish()
+			want := errDiskFull
+			if short {
+				want = io.ErrShortWrite
+			}
+			require.ErrorIs(t, err, want)
+		}
+	}
+}
+
+func TestWriterWritesInLargePieces(t *testing.T) {
+	var sizes []int
+	w := NewWriter(writerFunc(func(p []byte) (int, error) {
+		sizes = append(sizes, len(p))
+		return len(p), nil
+	}), WriterOptions{})
+	for _, e := range plainEntries(20000, 100) {
+		require.NoError(t, w.Add(e.Key, e.Value))
+		require.GreaterOrEqual(t, w.EstimatedSize(), w.Size())
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	for _, n := range sizes[:len(sizes)-1] {
+		require.GreaterOrEqual(t, n, writeBufferBytes)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestPropertiesAreWhatWasWritten(t *testing.T) {
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{Filter: bloom, BlockSize: 64, Compression: Snappy})
+	require.Nil(t, w.Smallest())
+	require.Nil(t, w.Largest())
+	require.NoError(t, w.Add(ikey("a", 9, base.KindDelete), nil))
+	require.NoError(t, w.Add(ikey("a", 3, base.KindSet), []byte("one")))
+	require.NoError(t, w.Add(ikey("b", 12, base.KindSet), bytes.Repeat([]byte("x"), 100)))
+	require.NoError(t, w.Add(ikey("c", 5, base.KindSet), []byte("three")))
+	p, err := w.Finish()
+	require.NoError(t, err)
+	require.Equal(t, ikey("a", 9, base.KindDelete), w.Smallest())
+	require.Equal(t, ikey("c", 5, base.KindSet), w.Largest())
+
+	r, _ := openTable(t, file.Bytes(), ReaderOptions{})
+	got, ok := r.Properties()
+	require.True(t, ok)
+	require.Equal(t, p, got)
+	require.NotZero(t, p.DataBytes)
+	p.DataBytes = 0
+	require.Equal(t, Properties{
+		Entries: 4, Deletions: 1, FilterKeys: 3, RawKeyBytes: 36, RawValueBytes: 108, DataBlocks: 2,
+		SmallestSeq: 3, LargestSeq: 12,
+	}, p)
+}
+
+func TestEachUserKeyIsFilteredOnce(t *testing.T) {
+	var added []string
+	es := sortEntries(base.Bytewise, entries{
+		{Key: ikey("", 9, base.KindSet)}, {Key: ikey("", 8, base.KindSet)},
+		{Key: ikey("a", 9, base.KindSet)}, {Key: ikey("a", 1, base.KindDelete)},
+		{Key: ikey("a\x01\x09", 9, base.KindSet)}, {Key: ikey("b", 4, base.KindSet)},
+	})
+	buildTable(t, WriterOptions{Filter: constPolicy{added: &added}, BlockSize: 1}, es)
+	require.Equal(t, []string{"", "a", "a\x01\x09", "b"}, added)
+}
+
+func TestLargeEntriesSurvive(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(6, 6))
+	random := make([]byte, 1<<20)
+	for i := range random {
+		random[i] = byte(rnd.UintN(256))
+	}
+	es := entries{
+		{Key: ikey("", 1, base.KindSet), Value: nil},
+		{Key: ikey("big", 1, base.KindSet), Value: bytes.Repeat([]byte{7}, 8<<20)},
+		{Key: ikey("key"+string(random[:64<<10]), 1, base.KindSet), Value: random},
+		{Key: ikey("key"+string(random[:64<<10])+"\x00", 2, base.KindSet), Value: []byte{}},
+	}
+	for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			r, _ := openTable(t, buildTable(t, WriterOptions{Filter: bloom, Compression: kind}, es), ReaderOptions{Cache: newCache(), Policies: []filter.Policy{bloom}})
+			for _, e := range es {
+				res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
+				require.NoError(t, err)
+				require.True(t, res.Found)
+				require.True(t, bytes.Equal(e.Value, res.Value))
+			}
+		})
+	}
+}
+
+func TestForeignIndexWithSharedPrefixesIsRead(t *testing.T) {
+	es := plainEntries(2000, 30)
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{BlockSize: 200, Filter: bloom})
+	w.index.interval = 16
+	for _, e := range es {
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	r, _ := openTable(t, file.Bytes(), ReaderOptions{Cache: newCache(), Policies: []filter.Policy{bloom}})
+	for _, e := range es {
+		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+	}
+}
+
+// A lookup as of the greatest sequence number has the very trailer of a
+// shortened separator: the block that the index names ends before it, and the
+// key begins the next one.
+func TestGreatestSequenceFindsAKeyThatIsASeparator(t *testing.T) {
+	es := entries{
+		{Key: ikey("aaaa", 1, base.KindSet), Value: []byte("1")},
+		{Key: ikey("b", 5, base.KindSet), Value: []byte("2")}, // separator of "aaaa" and "c" alike
+		{Key: ikey("c", 5, base.KindSet), Value: []byte("3")},
+	}
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{BlockSize: 1, Comparer: &base.Comparer{
+		Name: "test.LongSeparator", Compare: bytes.Compare,
+		Separator: func(dst, _, b []byte) []byte { return append(dst, b[:1]...) },
+	}})
+	for _, e := range es {
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	r, _ := openTable(t, file.Bytes(), ReaderOptions{Cache: newCache()})
+	for _, e := range es {
+		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+	}
+}

@@ -1,0 +1,371 @@
+package sstable
+
+import (
+	"io"
+	"math"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// writeBufferBytes is how much of the file a Writer gathers before it writes:
+// a block at a time would be a system call for each 4 KiB.
+const writeBufferBytes = 256 << 10
+
+// WriterOptions say how a table is written.
+type WriterOptions struct {
+	// Comparer orders the user keys. Nil: base.Bytewise.
+	Comparer *base.Comparer
+	// Filter makes the table's filter. Nil or filter.None: the table has none.
+	Filter filter.Policy
+	// BlockSize is the size in bytes, uncompressed, at which a data block is
+	// closed; it is exceeded by at most one entry. 0: 4096.
+	BlockSize int
+	// BlockRestartInterval is the number of entries from one restart point of a
+	// data block to the next. 0: 16.
+	BlockRestartInterval int
+	// Compression of the data and index blocks; a block that does not shrink by
+	// an eighth is stored raw.
+	Compression Compression
+}
+
+// Writer writes one table. Entries are added in rising order, then Finish is
+// called once. The first error sticks: every later call returns it. A Writer is
+// used by one goroutine at a time.
+type Writer struct {
+	w        io.Writer
+	cmp      *base.Comparer
+	bytewise bool
+	opts     WriterOptions
+
+	out     []byte // bytes of the file that are not written yet
+	written uint64 // bytes handed to w
+	err     error
+	done    bool
+
+	data    blockWriter
+	index   blockWriter
+	filter  tableFilter
+	lastKey []byte // internal key of the last entry
+	// pending is the block that awaits its index entry: the separator needs the
+	// first key of the next one. lastOffset is where the last block begins.
+	pending    handle
+	hasPending bool
+	lastOffset uint64
+
+	smallest []byte
+	props    Properties
+	scratch  []byte
+}
+
+// NewWriter returns a Writer of a table to w. It neither syncs nor closes w.
+func NewWriter(w io.Writer, o WriterOptions) *Writer {
+	if o.Comparer == nil {
+		o.Comparer = base.Bytewise
+	}
+	if o.BlockSize <= 0 {
+		o.BlockSize = 4096
+	}
+	if o.BlockRestartInterval <= 0 {
+		o.BlockRestartInterval = 16
+	}
+	return &Writer{
+		w: w, cmp: o.Comparer, bytewise: o.Comparer.IsBytewise(), opts: o,
+		data:   blockWriter{interval: o.BlockRestartInterval},
+		index:  blockWriter{interval: 1},
+		filter: newTableFilter(o.Filter),
+		out:    make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
+	}
+}
+
+// Add appends an entry. The internal key must sort behind all before it. Both
+// slices are copied.
+func (w *Writer) Add(ikey, value []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.done {
+		return w.fail(errors.New("sstable: Add after Finish"))
+	}
+	if !base.ValidInternalKey(ikey) {
+		return w.fail(errors.New("sstable: the key added is no internal key; want 8 bytes of trailer of kind 0 or 1"))
+	}
+	if uint64(len(ikey))+uint64(len(value)) > maxBlockLen/2 {
+		return w.fail(errors.Newf("sstable: an entry of %d bytes does not fit a block; at most %d do", len(ikey)+len(value), maxBlockLen/2))
+	}
+	shared := base.SharedPrefixLen(w.lastKey, ikey)
+	newUser, ok := w.place(ikey, shared)
+	if !ok {
+		return w.fail(errors.Newf("sstable: entry %d does not sort behind the one before it", w.props.Entries))
+	}
+	if w.hasPending {
+		w.indexPending(ikey)
+	}
+	if newUser {
+		w.filter.add(base.UserKey(ikey))
+	}
+	w.count(ikey, value)
+	w.data.addShared(ikey, value, min(shared, len(w.data.lastKey)))
+	w.lastKey = append(w.lastKey[:shared], ikey[shared:]...)
+	if w.data.size() >= w.opts.BlockSize {
+		return w.finishDataBlock()
+	}
+	return nil
+}
+
+// place compares ikey, which shares that many bytes with the last key, with the
+// last key: ok is whether it sorts behind it, newUser whether it has another
+// user key. For bytewise order the shared length has done the work already.
+func (w *Writer) place(ikey []byte, shared int) (newUser, ok bool) {
+	if w.props.Entries == 0 {
+		return true, true
+	}
+	n, last := len(ikey)-base.TrailerLen, len(w.lastKey)-base.TrailerLen
+	if w.bytewise && shared < min(n, last) {
+		return true, w.lastKey[shared] < ikey[shared]
+	}
+	newUser = n != last || shared < n
+	return newUser, w.cmp.CompareInternal(w.lastKey, ikey) < 0
+}
+
+// count keeps the properties.
+func (w *Writer) count(ikey, value []byte) {
+	p := &w.props
+	seq, kind := base.SplitTrailer(base.Trailer(ikey))
+	if p.Entries == 0 {
+		w.smallest = append([]byte(nil), ikey...)
+		p.SmallestSeq = seq
+	}
+	p.Entries++
+	if kind == base.KindDelete {
+		p.Deletions++
+	}
+	p.RawKeyBytes += uint64(len(ikey))
+	p.RawValueBytes += uint64(len(value))
+	p.SmallestSeq = min(p.SmallestSeq, seq)
+	p.LargestSeq = max(p.LargestSeq, seq)
+}
+
+// finishDataBlock writes the pending data block.
+func (w *Writer) finishDataBlock() error {
+	if w.data.empty() {
+		return nil
+	}
+	w.lastOffset = w.Size()
+	h, err := w.writeBlock(w.data.finish(), w.opts.Compression)
+	if err != nil {
+		return err
+	}
+	w.data.reset()
+	w.pending, w.hasPending = h, true
+	w.props.DataBlocks++
+	w.props.DataBytes += h.size + blockTrailerLen
+	return nil
+}
+
+// indexPending writes the index entry of the pending block. next is the key
+// behind it, nil at the end of the table.
+func (w *Writer) indexPending(next []byte) {
+	if next != nil {
+		w.scratch = w.cmp.InternalSeparator(w.scratch[:0], w.lastKey, next)
+	} else {
+		w.scratch = w.cmp.InternalSuccessor(w.scratch[:0], w.lastKey)
+	}
+	n := len(w.scratch)
+	w.scratch = w.pending.append(w.scratch)
+	w.index.add(w.scratch[:n], w.scratch[n:])
+	w.hasPending = false
+}
+
+// writeBlock appends a block and its trailer to the file.
+func (w *Writer) writeBlock(block []byte, kind Compression) (handle, error) {
+	if len(block) > maxBlockLen {
+		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d fit", len(block), maxBlockLen))
+	}
+	h := handle{offset: w.Size()}
+	start := len(w.out)
+	out, stored, err := appendCompressed(w.out, block, kind)
+	if err != nil {
+		return handle{}, w.fail(errors.Wrap(err, "sstable: compressing a block"))
+	}
+	h.size = uint64(len(out) - start)
+	out = append(out, byte(stored))
+	w.out = util.AppendFixed32(out, util.MaskCRC(util.CRC32C(out[start:])))
+	if len(w.out) < writeBufferBytes {
+		return h, nil
+	}
+	return h, w.flushOut()
+}
+
+func (w *Writer) flushOut() error {
+	if len(w.out) == 0 {
+		return nil
+	}
+	n, err := w.w.Write(w.out)
+	if err == nil && n != len(w.out) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return w.fail(errors.Wrapf(err, "sstable: writing %d bytes at offset %d", len(w.out), w.written))
+	}
+	w.written += uint64(len(w.out))
+	w.out = w.out[:0]
+	return nil
+}
+
+func (w *Writer) fail(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
+
+// Finish writes what is left of the data, the filter, the properties,
+// metaindex, index and footer. It neither syncs nor closes the file.
+func (w *Writer) Finish() (Properties, error) {
+	if w.err != nil {
+		return Properties{}, w.err
+	}
+	if w.done {
+		return Properties{}, w.fail(errors.New("sstable: Finish after Finish"))
+	}
+	if err := w.finishDataBlock(); err != nil {
+		return Properties{}, err
+	}
+	if w.hasPending {
+		w.indexPending(nil)
+	}
+	block, err := w.filter.block(w.lastOffset)
+	if err != nil {
+		return Properties{}, w.fail(err)
+	}
+	w.props.FilterKeys = uint64(w.filter.keys)
+	if err := w.finishTail(w.filter.name(), block); err != nil {
+		return Properties{}, err
+	}
+	w.done = true
+	return w.props, nil
+}
+
+// finishTail writes all behind the data blocks. filterBlock is nil for none.
+func (w *Writer) finishTail(policyName string, filterBlock []byte) (err error) {
+	var foot footer
+	meta := blockWriter{interval: 1}
+	if filterBlock != nil {
+		// Raw, as LevelDB writes it: random bits do not shrink.
+		h, err := w.writeBlock(filterBlock, NoCompression)
+		if err != nil {
+			return err
+		}
+		meta.add([]byte(filterKeyPrefix+policyName), h.append(nil))
+	}
+	props := blockWriter{interval: 1}
+	encodeProperties(&props, &w.props)
+	h, err := w.writeBlock(props.finish(), NoCompression)
+	if err != nil {
+		return err
+	}
+	meta.add([]byte(propertiesKey), util.AppendUvarint64(h.append(nil), w.lastOffset))
+	// Raw as well: the tools of other stores read no compressed metaindex.
+	if foot.metaindex, err = w.writeBlock(meta.finish(), NoCompression); err != nil {
+		return err
+	}
+	if foot.index, err = w.writeBlock(w.index.finish(), w.opts.Compression); err != nil {
+		return err
+	}
+	w.out = foot.append(w.out)
+	return w.flushOut()
+}
+
+// Size returns the length of the file so far, in bytes, without the pending
+// data block; after Finish, the length of the file.
+func (w *Writer) Size() uint64 { return w.written + uint64(len(w.out)) }
+
+// EstimatedSize returns the length of the file so far, in bytes, the pending
+// data block included as if it did not compress.
+func (w *Writer) EstimatedSize() uint64 {
+	if w.data.empty() {
+		return w.Size()
+	}
+	return w.Size() + uint64(w.data.size())
+}
+
+// Smallest returns the first internal key added, nil if there is none. The
+// slice is the Writer's; it does not change.
+func (w *Writer) Smallest() []byte { return w.smallest }
+
+// Largest returns the last internal key added, nil if there is none. The slice
+// is the Writer's and changes with Add.
+func (w *Writer) Largest() []byte {
+	if w.props.Entries == 0 {
+		return nil
+	}
+	return w.lastKey
+}
+
+// tableFilter gathers the user keys of a table for its filter: as a generator
+// where the policy has one, which needs no keys in memory, else as they are.
+type tableFilter struct {
+	policy filter.Policy
+	gen    filter.Generator
+	keys   int
+	arena  []byte
+	ends   []int
+}
+
+func newTableFilter(p filter.Policy) tableFilter {
+	if p == nil || p == filter.None {
+		return tableFilter{}
+	}
+	f := tableFilter{policy: p}
+	if g, ok := p.(filter.GeneratorPolicy); ok {
+		f.gen = g.NewGenerator()
+	}
+	return f
+}
+
+func (f *tableFilter) add(userKey []byte) {
+	switch {
+	case f.policy == nil:
+		return
+	case f.gen != nil:
+		f.gen.Add(userKey)
+	default:
+		f.arena = append(f.arena, userKey...)
+		f.ends = append(f.ends, len(f.arena))
+	}
+	f.keys++
+}
+
+func (f *tableFilter) name() string {
+	if f.policy == nil {
+		return ""
+	}
+	return f.policy.Name()
+}
+
+// block returns the filter block, or nil where the table has no filter: it was
+// not asked for, or there is no key.
+func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
+	if f.policy == nil || f.keys == 0 {
+		return nil, nil
+	}
+	var b []byte
+	if f.gen != nil {
+		b = f.gen.AppendFilter(nil)
+	} else {
+		keys := make([][]byte, len(f.ends))
+		start := 0
+		for i, end := range f.ends {
+			keys[i] = f.arena[start:end:end]
+			start = end
+		}
+		b = f.policy.CreateFilter(nil, keys)
+	}
+	if uint64(len(b)) > math.MaxUint32-16 {
+		return nil, errors.Newf("sstable: a filter of %d bytes; the format counts them with 32 bits", len(b))
+	}
+	return appendFilterEnvelope(b, lastOffset), nil
+}
