@@ -1,0 +1,19 @@
+// Package testdata holds the word lists that ship with the project, so that a
+// command finds them wherever it runs. The go command passes over folders of
+// this name in patterns such as ./...; README.md tells where the lists come from
+// and under which licence.
+package testdata
+
+import "embed"
+
+// The files of Words, gzip-compressed: one word a line, sorted by their bytes.
+// No word is in both.
+const (
+	WordsStored = "words-stored.txt.gz" // 170,421 words
+	WordsAbsent = "words-absent.txt.gz" // 100,000 rarer ones
+)
+
+// Words holds WordsStored and WordsAbsent.
+//
+//go:embed words-stored.txt.gz words-absent.txt.gz
+var Words embed.FS
