@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+)
+
+// config is what the command line asks for. Its JSON names are the flags'.
+type config struct {
+	Benchmarks       []string `json:"benchmarks"`
+	Num              int      `json:"num"`
+	Reads            int      `json:"reads"`    // -1: as many as there are keys
+	Duration         seconds  `json:"duration"` // 0: until the operations are done
+	Threads          int      `json:"threads"`
+	Seed             uint64   `json:"seed"`
+	KeySize          int      `json:"key_size"`
+	ValueSize        int      `json:"value_size"`
+	CompressionRatio float64  `json:"compression_ratio"`
+	BatchSize        int      `json:"batch_size"`
+	SeekNexts        int      `json:"seek_nexts"`
+	BloomBits        int      `json:"bloom_bits"` // 0: no filter
+	CacheSize        int64    `json:"cache_size"` // -1: the default; 0: no cache
+	WriteBufferSize  int      `json:"write_buffer_size"`
+	BlockSize        int      `json:"block_size"`
+	MaxFileSize      int64    `json:"max_file_size"`
+	OpenFiles        int      `json:"open_files"`
+	Compression      string   `json:"compression"`
+	DB               string   `json:"db"`
+	UseExistingDB    bool     `json:"use_existing_db"`
+	Keys             string   `json:"keys"`
+	Absent           string   `json:"absent"`
+	Histogram        bool     `json:"histogram"`
+	JSON             string   `json:"-"`
+	CPUProfile       string   `json:"-"`
+	MemProfile       string   `json:"-"`
+
+	// showcase is set where no flag changes what the default run shows, so that
+	// its promises can be held to.
+	showcase bool
+}
+
+// quietFlags do not change what the default run measures.
+var quietFlags = map[string]bool{"json": true, "db": true, "cpuprofile": true, "memprofile": true, "histogram": true}
+
+// flagSet declares the flags of c with their defaults.
+func (c *config) flagSet() *flag.FlagSet {
+	fs := flag.NewFlagSet("dbbench", flag.ContinueOnError)
+	c.Compression, c.Benchmarks = "snappy", nil
+	fs.Func("benchmarks", "`workloads` to run, in this order, with commas between; default: the report of disk reads saved", func(s string) error {
+		c.Benchmarks = splitList(s)
+		return nil
+	})
+	fs.IntVar(&c.Num, "num", 1_000_000, "`keys` to write; of a key file, at most so many are used")
+	fs.IntVar(&c.Reads, "reads", -1, "`operations` of each reading thread; -1: as many as there are keys")
+	fs.Var(&c.Duration, "duration", "run each workload for so many `seconds`, whatever its number of operations; 0: off")
+	fs.IntVar(&c.Threads, "threads", 1, "`goroutines` that run a workload at once, each all of its operations")
+	fs.Uint64Var(&c.Seed, "seed", 301, "`seed` of keys, values and order")
+	fs.IntVar(&c.KeySize, "key_size", 16, "`bytes` of a generated key")
+	fs.IntVar(&c.ValueSize, "value_size", 100, "`bytes` of a generated value")
+	fs.Float64Var(&c.CompressionRatio, "compression_ratio", 0.5, "`share` of a generated value that remains when it is compressed")
+	fs.IntVar(&c.BatchSize, "batch_size", 100, "`keys` that fillbatch writes at once")
+	fs.IntVar(&c.SeekNexts, "seek_nexts", 0, "`entries` that seekrandom reads behind the one it sought")
+	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "`bits` of filter for each key; 0: no filters")
+	fs.Int64Var(&c.CacheSize, "cache_size", -1, "`bytes` of block cache; -1: the store's default, 1 MiB in filterreads; 0: none")
+	fs.IntVar(&c.WriteBufferSize, "write_buffer_size", 0, "`bytes` that a memtable holds; 0: the store's default")
+	fs.IntVar(&c.BlockSize, "block_size", 0, "`bytes` of a data block before compression; 0: the store's default")
+	fs.Int64Var(&c.MaxFileSize, "max_file_size", 0, "`bytes` of the tables that compactions write; 0: the store's default")
+	fs.IntVar(&c.OpenFiles, "open_files", 0, "`tables` held open; 0: the store's default")
+	fs.StringVar(&c.Compression, "compression", "snappy", "`kind`: none (or 0), snappy (or 1), zstd")
+	fs.StringVar(&c.DB, "db", "", "`folder` of the database, kept afterwards; default: a temporary one, removed")
+	fs.BoolVar(&c.UseExistingDB, "use_existing_db", false, "use the database that --db names as it is; workloads that want an empty one are left out")
+	fs.StringVar(&c.Keys, "keys", "", "`file` (plain or .gz) of keys to use in place of generated ones: a key a line, or key TAB value")
+	fs.StringVar(&c.Absent, "absent", "", "`file` (plain or .gz) of keys that are not stored: a key a line")
+	fs.BoolVar(&c.Histogram, "histogram", false, "measure each operation and print percentiles")
+	fs.StringVar(&c.JSON, "json", "", "write the results to this `file`")
+	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a CPU profile to this `file`")
+	fs.StringVar(&c.MemProfile, "memprofile", "", "write a heap profile, taken at the end, to this `file`")
+	return fs
+}
+
+// parseConfig reads the command line. Help goes to out; then the error is
+// flag.ErrHelp. Every other error is the caller's to print.
+func parseConfig(args []string, out io.Writer) (*config, error) {
+	c := &config{}
+	fs := c.flagSet()
+	fs.SetOutput(io.Discard) // flag would print each error a second time, with all of the help
+	fs.Usage = func() {}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		printHelp(fs, out)
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; see dbbench --help", err)
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q; every setting is a flag, see dbbench --help", fs.Arg(0))
+	}
+	c.showcase = true
+	fs.Visit(func(f *flag.Flag) { c.showcase = c.showcase && quietFlags[f.Name] })
+	return c, c.validate()
+}
+
+func printHelp(fs *flag.FlagSet, out io.Writer) {
+	fmt.Fprint(out, "dbbench measures SieveDB. Without a flag it shows the disk reads that filters save on a real word list.\n\nWorkloads for --benchmarks:\n")
+	for _, w := range workloads {
+		fmt.Fprintf(out, "  %-17s %s\n", w.name, w.about)
+	}
+	fmt.Fprint(out, "\nFlags:\n")
+	fs.SetOutput(out)
+	fs.PrintDefaults()
+}
+
+func splitList(s string) []string {
+	var list []string
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// validate reports the first setting that is out of range, with its bounds.
+func (c *config) validate() error {
+	const anyInt = math.MaxInt32
+	ranges := []struct {
+		flag      string
+		value     int64
+		low, high int64
+	}{
+		{"num", int64(c.Num), 1, anyInt},
+		{"reads", int64(c.Reads), -1, anyInt},
+		{"threads", int64(c.Threads), 1, 1024},
+		{"key_size", int64(c.KeySize), 1, 64 << 10},
+		{"value_size", int64(c.ValueSize), 0, 64 << 20},
+		{"batch_size", int64(c.BatchSize), 1, 1_000_000},
+		{"seek_nexts", int64(c.SeekNexts), 0, anyInt},
+		{"bloom_bits", int64(c.BloomBits), 0, filter.MaxBitsPerKey},
+		{"cache_size", c.CacheSize, -1, 1 << 50},
+		{"write_buffer_size", int64(c.WriteBufferSize), 0, anyInt},
+		{"block_size", int64(c.BlockSize), 0, anyInt},
+		{"max_file_size", c.MaxFileSize, 0, 1 << 50},
+		{"open_files", int64(c.OpenFiles), 0, anyInt},
+	}
+	for _, r := range ranges {
+		if r.value < r.low || r.value > r.high {
+			return fmt.Errorf("--%s is %d; it must be from %d to %d", r.flag, r.value, r.low, r.high)
+		}
+	}
+	if !(c.CompressionRatio > 0 && c.CompressionRatio <= 1) {
+		return fmt.Errorf("--compression_ratio is %v; it must be above 0 and at most 1", c.CompressionRatio)
+	}
+	if c.Reads == 0 {
+		return errors.New("--reads is 0; it must be -1 or at least 1")
+	}
+	if digits := len(strconv.Itoa(c.Num - 1)); c.Keys == "" && digits > c.KeySize {
+		return fmt.Errorf("--key_size is %d; %d keys need numbers of %d digits", c.KeySize, c.Num, digits)
+	}
+	return c.validateNames()
+}
+
+// validateNames checks what is not a number.
+func (c *config) validateNames() error {
+	if _, ok := compressionKinds[c.Compression]; !ok {
+		return fmt.Errorf("--compression is %q; it must be none (or 0), snappy (or 1) or zstd", c.Compression)
+	}
+	if c.UseExistingDB && c.DB == "" {
+		return errors.New("--use_existing_db needs --db to say which database")
+	}
+	if c.Absent != "" && c.Keys == "" && !c.UseExistingDB {
+		return errors.New("--absent needs --keys: nothing is known to be absent from generated keys")
+	}
+	for _, name := range c.Benchmarks {
+		w, ok := findWorkload(name)
+		if !ok {
+			return fmt.Errorf("--benchmarks names %q; there are: %s", name, workloadNames())
+		}
+		if w.needsFilter && c.BloomBits == 0 {
+			return fmt.Errorf("%s compares filters with none, so --bloom_bits must not be 0", name)
+		}
+	}
+	if len(c.Benchmarks) == 0 && c.BloomBits == 0 {
+		return errors.New("the report compares filters with none, so --bloom_bits must not be 0")
+	}
+	// The store knows the bounds of its own options; ask it before anything is done.
+	return c.options().Validate()
+}
+
+var compressionKinds = map[string]db.Compression{
+	"none": db.NoCompression, "0": db.NoCompression,
+	"snappy": db.SnappyCompression, "1": db.SnappyCompression,
+	"zstd": db.ZstdCompression,
+}
+
+// options translates the settings to the store's. FS is left to the session.
+func (c *config) options() *db.Options {
+	o := &db.Options{
+		Filter:          filter.None,
+		WriteBufferSize: c.WriteBufferSize,
+		BlockSize:       c.BlockSize,
+		TableSize:       c.MaxFileSize,
+		MaxOpenFiles:    c.OpenFiles,
+		Compression:     compressionKinds[c.Compression],
+		BlockCacheSize:  cacheOption(c.CacheSize),
+	}
+	if c.BloomBits > 0 {
+		o.Filter = filter.NewBloomPolicy(c.BloomBits)
+	}
+	return o
+}
+
+// cacheOption translates --cache_size, where 0 is no cache as in db_bench, to
+// Options.BlockCacheSize, where 0 is the default.
+func cacheOption(flagValue int64) int64 {
+	switch {
+	case flagValue < 0:
+		return 0
+	case flagValue == 0:
+		return -1
+	}
+	return flagValue
+}
+
+// seconds is a duration that is given as a number of seconds, as db_bench
+// wants it, or in Go's way (90s, 2m).
+type seconds time.Duration
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if number, numErr := strconv.ParseFloat(text, 64); numErr == nil {
+		d, err = time.Duration(number*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 || d > 1000*time.Hour {
+		return errors.New("want a number of seconds, or a duration such as 90s or 2m, of at most 1000h")
+	}
+	*s = seconds(d)
+	return nil
+}
+
+// MarshalJSON writes the number of seconds.
+func (s seconds) MarshalJSON() ([]byte, error) {
+	return []byte(strconv.FormatFloat(time.Duration(s).Seconds(), 'g', -1, 64)), nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFlagsHaveTheirDefaults(t *testing.T) {
+	c, err := parseConfig(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, &config{
+		Num: 1_000_000, Reads: -1, Threads: 1, Seed: 301, KeySize: 16, ValueSize: 100, CompressionRatio: 0.5,
+		BatchSize: 100, BloomBits: 10, CacheSize: -1, Compression: "snappy", showcase: true,
+	}, c)
+}
+
+func TestFlagsAreReadAsDbBenchWritesThem(t *testing.T) {
+	c, err := parseConfig([]string{
+		"--benchmarks=fillseq, readrandom,,stats", "-num=5000", "--histogram=1", "--duration=90", "--compression=0",
+		"--bloom_bits", "12", "--cache_size=0", "--use_existing_db=0",
+	}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, []string{"fillseq", "readrandom", "stats"}, c.Benchmarks)
+	require.Equal(t, 5000, c.Num)
+	require.True(t, c.Histogram)
+	require.Equal(t, seconds(90*time.Second), c.Duration)
+	require.Equal(t, 12, c.BloomBits)
+	require.EqualValues(t, -1, c.options().BlockCacheSize, "no cache is 0 on the command line and negative in Options")
+	require.False(t, c.showcase)
+}
+
+func TestOnlyFlagsThatChangeTheReportLiftItsPromises(t *testing.T) {
+	for args, want := range map[string]bool{"--json=x": true, "--histogram": true, "--bloom_bits=10": false, "--num=10": false} {
+		c, err := parseConfig([]string{args}, io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, want, c.showcase, args)
+	}
+}
+
+func TestWrongFlagsAreExplained(t *testing.T) {
+	tests := []struct{ name, arg, want string }{
+		{"an unknown workload lists those that exist", "--benchmarks=fillseq,nope", `--benchmarks names "nope"; there are: fillseq, fillrandom, fillsync`},
+		{"an unknown flag", "--nope", "flag provided but not defined: -nope; see dbbench --help"},
+		{"an argument that is no flag", "nope", `unexpected argument "nope"`},
+		{"a number out of range", "--num=0", "--num is 0; it must be from 1 to 2147483647"},
+		{"no number", "--num=many", `invalid value "many" for flag -num`},
+		{"reads of zero", "--reads=0", "--reads is 0; it must be -1 or at least 1"},
+		{"a ratio out of range", "--compression_ratio=1.5", "it must be above 0 and at most 1"},
+		{"a ratio that is no number", "--compression_ratio=NaN", "it must be above 0 and at most 1"},
+		{"too many bits", "--bloom_bits=101", "it must be from 0 to 100"},
+		{"a report without filters", "--bloom_bits=0", "--bloom_bits must not be 0"},
+		{"an unknown compression lists the kinds", "--compression=lz4", "it must be none (or 0), snappy (or 1) or zstd"},
+		{"keys too short for their numbers", "--key_size=5", "--key_size is 5; 1000000 keys need numbers of 6 digits"},
+		{"an existing database without its name", "--use_existing_db", "--use_existing_db needs --db"},
+		{"absent keys without stored ones", "--absent=x", "--absent needs --keys"},
+		{"a bad duration", "--duration=-1", "want a number of seconds"},
+		{"an option that the store refuses", "--write_buffer_size=1", "Options.WriteBufferSize is 1; it must be from 4096"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseConfig([]string{tt.arg}, io.Discard)
+			require.ErrorContains(t, err, tt.want)
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, exitUsage, run(t.Context(), []string{tt.arg}, &stdout, &stderr))
+			require.Empty(t, stdout.String())
+			require.Contains(t, stderr.String(), "dbbench: ")
+		})
+	}
+}
+
+func TestHelpListsWorkloadsAndFlags(t *testing.T) {
+	var out bytes.Buffer
+	_, err := parseConfig([]string{"--help"}, &out)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for _, w := range workloads {
+		require.Contains(t, out.String(), "  "+w.name+" ")
+	}
+	(&config{}).flagSet().VisitAll(func(f *flag.Flag) { require.Contains(t, out.String(), "\n  -"+f.Name) })
+}

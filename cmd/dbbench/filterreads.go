@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// smallCache is the block cache of the report, in bytes, unless --cache_size
+// says otherwise: far less than the data, so that a lookup's read goes to disk
+// as it would in a store that outgrows its memory.
+const smallCache = 1 << 20
+
+// lookups is what looking up a list of keys came to, once each in random order,
+// from the opening of the store to the last key. Its JSON form is documented
+// in README.md.
+type lookups struct {
+	Gets  uint64 `json:"gets"`
+	Found uint64 `json:"found"`
+
+	// What the store says of itself.
+	TablesConsulted      uint64  `json:"tables_consulted"`
+	FilterChecks         uint64  `json:"filter_checks"`
+	FilterNegatives      uint64  `json:"filter_negatives"`
+	FilterTruePositives  uint64  `json:"filter_true_positives"`
+	FilterFalsePositives uint64  `json:"filter_false_positives"`
+	FalsePositiveRate    float64 `json:"false_positive_rate"`
+	PredictedRate        float64 `json:"predicted_false_positive_rate"`
+	BlocksFromCache      uint64  `json:"blocks_from_cache"`
+	StoreIndexReads      uint64  `json:"store_index_reads"`
+	StoreDataReads       uint64  `json:"store_data_reads"`
+	FilterBytes          uint64  `json:"filter_bytes"` // of memory
+
+	// What was counted at the file system.
+	OpeningReads uint64  `json:"opening_reads"`
+	IndexReads   uint64  `json:"index_reads"`
+	DataReads    uint64  `json:"data_reads"`
+	DiskReads    uint64  `json:"disk_reads"` // the sum of the three
+	BytesRead    uint64  `json:"bytes_read"`
+	ReadsPerGet  float64 `json:"disk_reads_per_get"`
+
+	MicrosPerOp float64 `json:"micros_per_op"`
+}
+
+// comparison is the same lookups with the filter off and on.
+type comparison struct {
+	Off        lookups  `json:"filter_off"`
+	On         lookups  `json:"filter_on"`
+	ReadsSaved int64    `json:"reads_saved"`
+	Factor     *float64 `json:"reads_saved_factor"` // off's reads by on's; null where on has none
+}
+
+func (c *comparison) summarize() {
+	c.ReadsSaved = int64(c.Off.DiskReads) - int64(c.On.DiskReads)
+	if c.On.DiskReads > 0 {
+		f := float64(c.Off.DiskReads) / float64(c.On.DiskReads)
+		c.Factor = &f
+	}
+}
+
+// filterReads makes the report on the database as it is. The lookups run on
+// the folder opened read-only, so that no compaction moves tables, or reads
+// them, meanwhile.
+func filterReads(ctx context.Context, s *session, _ string) error {
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	stored, absent, err := s.lookupKeys(ctx)
+	if err != nil {
+		return err
+	}
+	r := &report{Bits: s.cfg.BloomBits, Words: s.keys.list != nil && s.cfg.Keys == "", CacheBytes: s.reportCache()}
+	r.setShape(s.db.Metrics())
+	if err := s.closeDB(); err != nil {
+		return err
+	}
+	reads, err := readLayouts(vfs.OS, s.dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		policy         filter.Policy
+		stored, absent *lookups
+	}{
+		{filter.None, &r.Stored.Off, &r.Absent.Off},
+		{filter.NewBloomPolicy(s.cfg.BloomBits), &r.Stored.On, &r.Absent.On},
+	} {
+		if err := s.pass(ctx, "stored keys", p.policy, reads, stored, p.stored); err != nil {
+			return err
+		}
+		if err := s.pass(ctx, "absent keys", p.policy, reads, absent, p.absent); err != nil {
+			return err
+		}
+	}
+	r.finish(s.cfg.showcase)
+	s.report = r
+	if err := r.write(s.stdout); err != nil {
+		return err
+	}
+	if n := r.failed(); n > 0 {
+		return fmt.Errorf("%s failed", counted(uint64(n), "check"))
+	}
+	return nil
+}
+
+func (s *session) reportCache() int64 {
+	if s.cfg.CacheSize < 0 {
+		return smallCache
+	}
+	return s.cfg.CacheSize
+}
+
+// pass opens the store anew, looks all keys up, in an order that depends on the
+// seed alone, and fills in l.
+func (s *session) pass(ctx context.Context, what string, policy filter.Policy, reads *tableReads, keys *keyList, l *lookups) error {
+	s.fs.Observe(reads.observe)
+	defer s.fs.Observe(nil)
+	reads.reset()
+	before := s.fs.Snapshot()
+	o := s.cfg.options()
+	o.FS, o.ReadOnly, o.Filter, o.BlockCacheSize = s.fs, true, policy, cacheOption(s.reportCache())
+	d, err := db.Open(s.dir, o)
+	if err != nil {
+		return err
+	}
+	name := "filter off, " + what
+	if policy != filter.None {
+		name = "filter on, " + what
+	}
+	elapsed, err := s.lookUp(ctx, name, d, keys, l)
+	if err == nil {
+		l.setStore(d.Metrics())
+		l.PredictedRate = reads.predictedRate(policy, s.cfg.BloomBits)
+		l.MicrosPerOp = float64(elapsed.Nanoseconds()) / 1e3 / float64(max(l.Gets, 1))
+		all := s.fs.Snapshot().Sub(before).Of(base.FileTable, base.FileOldTable)
+		err = l.setReads(reads.counts(), all)
+	}
+	return errors.Join(err, d.Close())
+}
+
+func (s *session) lookUp(ctx context.Context, name string, d *db.DB, keys *keyList, l *lookups) (time.Duration, error) {
+	order := rand.New(rand.NewPCG(s.cfg.Seed, 0)).Perm(keys.len())
+	bar := s.newProgress(name, len(order), 0)
+	defer bar.close()
+	var value []byte
+	began := time.Now()
+	for i, n := range order {
+		if i%checkEvery == 0 {
+			bar.done.Store(int64(i))
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+		}
+		var err error
+		value, err = d.GetTo(value[:0], keys.key(n))
+		switch {
+		case err == nil:
+			l.Found++
+		case !errors.Is(err, db.ErrNotFound):
+			return 0, err
+		}
+	}
+	l.Gets = uint64(len(order))
+	return time.Since(began), nil
+}
+
+// setStore takes over what the store counted since it was opened.
+func (l *lookups) setStore(m *db.Metrics) {
+	t := m.Total()
+	l.TablesConsulted, l.FilterChecks, l.FilterNegatives = t.Reads, t.FilterChecks, t.FilterNegatives
+	l.FilterTruePositives, l.FilterFalsePositives = t.FilterTruePositives, t.FilterFalsePositives
+	if wrongOrNo := t.FilterNegatives + t.FilterFalsePositives; wrongOrNo > 0 {
+		l.FalsePositiveRate = float64(t.FilterFalsePositives) / float64(wrongOrNo)
+	}
+	l.BlocksFromCache, l.StoreIndexReads, l.StoreDataReads = t.BlocksFromCache, t.IndexReads, t.BlocksFromDisk
+	l.FilterBytes = m.FilterBytes
+}
+
+// setReads takes over what was counted at the file system: the reads told apart
+// by where they went, and all reads of table files, known tables or not.
+func (l *lookups) setReads(c readCounts, all vfs.Counts) error {
+	if c.all() != all.Reads {
+		return fmt.Errorf("of %s of table files only %s went to tables that were there when the lookups began",
+			counted(all.Reads, "read"), grouped(c.all()))
+	}
+	l.OpeningReads, l.IndexReads, l.DataReads = c.Opening, c.Index, c.Data
+	l.DiskReads, l.BytesRead = all.Reads, all.ReadBytes
+	l.ReadsPerGet = float64(l.DiskReads) / float64(max(l.Gets, 1))
+	return nil
+}
+
+// predictedRate is what theory expects of the tables' filters: the mean of
+// their rates, a table counting as much as it has keys.
+func (t *tableReads) predictedRate(policy filter.Policy, bits int) float64 {
+	if policy == filter.None {
+		return 0
+	}
+	// Of tables that do not say, the usual number: the rate hardly depends on it.
+	const usualKeys = 20_000
+	var keys, sum float64
+	for _, l := range t.layouts {
+		n := l.filterKeys
+		if n == 0 {
+			n = usualKeys
+		}
+		keys += float64(n)
+		sum += float64(n) * filter.PredictedRate(n, bits)
+	}
+	if keys == 0 {
+		return 0
+	}
+	return sum / keys
+}
+
+// lookupKeys returns the keys to find and those to miss. Where a file lists all
+// keys those are known; else they are drawn from the database itself.
+func (s *session) lookupKeys(ctx context.Context) (stored, absent *keyList, err error) {
+	if s.allKeysStored {
+		stored = s.keys.list
+	} else if stored, err = s.sampleKeys(ctx, s.reads(s.keys.num)); err != nil {
+		return nil, nil, err
+	}
+	if absent = s.keys.missing; absent == nil {
+		if absent, err = s.neighbours(ctx, stored); err != nil {
+			return nil, nil, err
+		}
+	}
+	if stored.len() == 0 {
+		return nil, nil, errors.New("the database is empty; fill it first, as in --benchmarks=fillrandom,filterreads")
+	}
+	if s.cfg.Reads > 0 {
+		stored, absent = stored.first(s.cfg.Reads), absent.first(s.cfg.Reads)
+	}
+	return stored, absent, nil
+}
+
+// sampleKeys draws at most n of the database's keys, each as likely as another
+// (Vitter's algorithm R).
+func (s *session) sampleKeys(ctx context.Context, n int) (*keyList, error) {
+	it, err := s.db.NewIterator(&db.IterOptions{NoFillCache: true})
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(s.cfg.Seed, 0))
+	var sample [][]byte
+	seen := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if seen%1000 == 0 && ctx.Err() != nil {
+			return nil, errors.Join(context.Cause(ctx), it.Close())
+		}
+		if seen++; len(sample) < n {
+			sample = append(sample, append([]byte(nil), it.Key()...))
+		} else if i := rng.IntN(seen); i < n {
+			sample[i] = append(sample[i][:0], it.Key()...)
+		}
+	}
+	list := &keyList{}
+	for _, key := range sample {
+		list.add(key)
+	}
+	return list, errors.Join(it.Err(), it.Close())
+}
+
+// neighbours returns, for each key, one that sorts just behind it and is not in
+// the database. An iterator tells: it reads the data and asks no filter.
+func (s *session) neighbours(ctx context.Context, keys *keyList) (*keyList, error) {
+	it, err := s.db.NewIterator(nil)
+	if err != nil {
+		return nil, err
+	}
+	list := &keyList{}
+	var key []byte
+	for i := range keys.len() {
+		if i%1000 == 0 && ctx.Err() != nil {
+			return nil, errors.Join(context.Cause(ctx), it.Close())
+		}
+		key = append(append(key[:0], keys.key(i)...), missingSuffix)
+		for it.SeekGE(key) && string(it.Key()) == string(key) {
+			key = append(key, missingSuffix)
+		}
+		list.add(key)
+	}
+	return list, errors.Join(it.Err(), it.Close())
+}

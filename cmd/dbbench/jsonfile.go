@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"time"
+)
+
+// jsonVersion is the version of the JSON file's form. Fields may be added under
+// the same number; one that is removed or changes its meaning raises it.
+const jsonVersion = 1
+
+// jsonFile is everything that a run found out; README.md documents it.
+type jsonFile struct {
+	Version        int       `json:"version"`
+	Program        string    `json:"program"`
+	Started        time.Time `json:"started"`
+	Machine        machine   `json:"machine"`
+	Settings       *config   `json:"settings"`
+	Keys           int       `json:"keys"`
+	Results        []*result `json:"results"`
+	DiskReadsSaved *report   `json:"disk_reads_saved"` // null without filterreads
+	Stats          *stats    `json:"stats"`            // null without stats; the last
+	Error          string    `json:"error,omitempty"`
+}
+
+type machine struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"`
+	Go   string `json:"go"`
+}
+
+// writeJSON writes the file that --json asks for. failure is what ended the run
+// early, if anything did.
+func (s *session) writeJSON(started time.Time, failure error) error {
+	out := jsonFile{
+		Version: jsonVersion, Program: "dbbench", Started: started.UTC(),
+		Machine:  machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()},
+		Settings: s.cfg, Keys: s.keys.num, Results: s.results, DiskReadsSaved: s.report, Stats: s.stats,
+	}
+	if out.Results == nil {
+		out.Results = []*result{}
+	}
+	if failure != nil {
+		out.Error = failure.Error()
+	}
+	data, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.cfg.JSON, append(data, '\n'), 0o644)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// get looks th.key up and counts what it finds.
+func (s *session) get(th *thread) error {
+	var err error
+	th.value, err = s.db.GetTo(th.value[:0], th.key)
+	if errors.Is(err, db.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		th.found++
+		th.bytes += uint64(len(th.key) + len(th.value))
+	}
+	return err
+}
+
+// lookups returns the job of getting the keys that pick appends to its
+// argument, at random.
+func (s *session) lookups(name string, pick func(th *thread, dst []byte) []byte) job {
+	return job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
+		return func(int) error {
+			th.key = pick(th, th.key[:0])
+			return s.get(th)
+		}, nil, nil
+	}}
+}
+
+// randomKey appends one of the first n keys.
+func (s *session) randomKey(n int) func(th *thread, dst []byte) []byte {
+	return func(th *thread, dst []byte) []byte { return s.keys.appendKey(dst, th.rng.IntN(n)) }
+}
+
+func readRandom(ctx context.Context, s *session, name string) error {
+	return s.measureAndPrint(ctx, s.lookups(name, s.randomKey(s.keys.num)))
+}
+
+func readMissing(ctx context.Context, s *session, name string) error {
+	missing := s.keys.numMissing()
+	return s.measureAndPrint(ctx, s.lookups(name, func(th *thread, dst []byte) []byte {
+		return s.keys.appendMissing(dst, th.rng.IntN(missing))
+	}))
+}
+
+// readHot reads from the first hundredth of the keys, as db_bench.
+func readHot(ctx context.Context, s *session, name string) error {
+	return s.measureAndPrint(ctx, s.lookups(name, s.randomKey((s.keys.num+99)/100)))
+}
+
+// readWhileWriting measures readers only. The writer beside them goes on until
+// they are done.
+func readWhileWriting(ctx context.Context, s *session, name string) error {
+	writing, stop := context.WithCancel(ctx)
+	defer stop()
+	writer := s.newThread()
+	var writes uint64
+	var writeErr error
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for ; writing.Err() == nil && writeErr == nil; writes++ {
+			writeErr = s.put(writer, writer.rng.IntN(s.keys.num), db.NoSync)
+		}
+	})
+	r, err := s.measure(ctx, s.lookups(name, s.randomKey(s.keys.num)))
+	stop()
+	wait.Wait()
+	r.Note = fmt.Sprintf("%s meanwhile", counted(writes, "write"))
+	s.addResult(r)
+	return errors.Join(err, writeErr)
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
+)
+
+// tableReads counts the reads that a store makes from table files, where they
+// leave it for the file system. It knows where in each table what lies, so it
+// can tell an index block from a data block by the offset alone and depends on
+// nothing that the store says about itself.
+//
+// The tables must not change while it counts.
+type tableReads struct {
+	layouts map[string]tableLayout // by path
+
+	opening, index, data atomic.Uint64 // calls of ReadAt
+}
+
+// readCounts are the reads of table files in one pass.
+type readCounts struct {
+	Opening uint64 // of footer, metaindex and filter
+	Index   uint64
+	Data    uint64
+}
+
+func (c readCounts) all() uint64 { return c.Opening + c.Index + c.Data }
+
+// tableLayout is what tells the reads of one table apart.
+type tableLayout struct {
+	lastData   uint64 // offset of the last data block: none begins behind it
+	index      uint64 // offset of the index block
+	filterKeys uint64 // keys in the filter; 0 where the table does not say
+}
+
+// kind returns the counter that a read at offset belongs to.
+func (l tableLayout) kind(t *tableReads, offset uint64) *atomic.Uint64 {
+	switch {
+	case offset <= l.lastData:
+		return &t.data
+	case offset == l.index:
+		return &t.index
+	}
+	return &t.opening
+}
+
+// readLayouts looks at each table in dir.
+func readLayouts(fs vfs.FS, dir string) (*tableReads, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &tableReads{layouts: make(map[string]tableLayout)}
+	for _, name := range names {
+		if !isTable(name) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if t.layouts[path], err = readLayout(fs, path); err != nil {
+			return nil, fmt.Errorf("looking at table %s: %w", path, err)
+		}
+	}
+	return t, nil
+}
+
+func readLayout(fs vfs.FS, path string) (l tableLayout, err error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return l, err
+	}
+	r, err := sstable.Open(f, sstable.ReaderOptions{Name: path}) // closes f, also on an error
+	if err != nil {
+		return l, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if l.index, err = indexOffset(f); err != nil {
+		return l, err
+	}
+	if p, ok := r.Properties(); ok {
+		l.filterKeys = p.FilterKeys
+	}
+	it, err := r.NewIter(sstable.IterOptions{})
+	if err != nil {
+		return l, err
+	}
+	if it.Last() {
+		l.lastData, err = r.ApproximateOffset(it.Key())
+	}
+	return l, errors.Join(err, it.Err(), it.Close())
+}
+
+// indexOffset reads where the index block lies from the footer: LevelDB's
+// table_format.md. The table was opened, so the footer is known to be sound.
+func indexOffset(f vfs.File) (uint64, error) {
+	const footerLen = 48
+	size, err := f.Size()
+	if err != nil {
+		return 0, err
+	}
+	var footer [footerLen]byte
+	if _, err := f.ReadAt(footer[:], size-footerLen); err != nil {
+		return 0, err
+	}
+	rest := footer[:]
+	// The metaindex handle (offset and size) comes first.
+	for range 2 {
+		_, n := util.Uvarint64(rest)
+		rest = rest[n:]
+	}
+	offset, n := util.Uvarint64(rest)
+	if n == 0 {
+		return 0, errors.New("the footer has no index handle")
+	}
+	return offset, nil
+}
+
+func isTable(name string) bool {
+	kind, _, ok := base.ParseFileName(name)
+	return ok && (kind == base.FileTable || kind == base.FileOldTable)
+}
+
+// observe takes note of the reads of tables among a file system's operations.
+// It may be called from any goroutine.
+func (t *tableReads) observe(op vfs.Op) {
+	if op.Kind != vfs.OpRead {
+		return
+	}
+	if l, ok := t.layouts[op.Name]; ok {
+		l.kind(t, uint64(op.Offset)).Add(1)
+	}
+}
+
+// counts returns what was counted since the last reset.
+func (t *tableReads) counts() readCounts {
+	return readCounts{Opening: t.opening.Load(), Index: t.index.Load(), Data: t.data.Load()}
+}
+
+// reset begins to count anew.
+func (t *tableReads) reset() {
+	for _, c := range []*atomic.Uint64{&t.opening, &t.index, &t.data} {
+		c.Store(0)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
+	dir := t.TempDir()
+	d, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	for i := range 1000 {
+		require.NoError(t, d.Put(fmt.Appendf(nil, "key%04d", i), make([]byte, 100), db.NoSync))
+	}
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+
+	reads, err := readLayouts(vfs.OS, dir)
+	require.NoError(t, err)
+	require.Len(t, reads.layouts, 1)
+	for path, l := range reads.layouts {
+		require.EqualValues(t, 1000, l.filterKeys)
+		require.Positive(t, l.lastData)
+		require.Greater(t, l.index, l.lastData)
+		read := func(offset uint64) {
+			reads.observe(vfs.Op{Kind: vfs.OpRead, Name: path, Offset: int64(offset), Length: 10, N: 10})
+		}
+		read(0)              // data
+		read(l.lastData)     // data
+		read(l.lastData + 1) // behind the data: a filter, say
+		read(l.index)        // index
+		read(l.index + 1)    // footer, say
+		reads.observe(vfs.Op{Kind: vfs.OpSize, Name: path})
+		reads.observe(vfs.Op{Kind: vfs.OpRead, Name: filepath.Join(dir, "000001.log"), N: 10})
+	}
+	require.Equal(t, readCounts{Opening: 2, Index: 1, Data: 2}, reads.counts())
+
+	var l lookups
+	l.Gets = 2
+	require.NoError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 5, ReadBytes: 50}))
+	require.Equal(t, lookups{Gets: 2, OpeningReads: 2, IndexReads: 1, DataReads: 2, DiskReads: 5, BytesRead: 50, ReadsPerGet: 2.5}, l)
+	require.EqualError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 6}),
+		"of 6 reads of table files only 5 went to tables that were there when the lookups began")
+
+	reads.reset()
+	require.Zero(t, reads.counts())
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime/metrics"
+	"text/tabwriter"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+func compact(ctx context.Context, s *session, name string) error {
+	return s.once(ctx, name, func(ctx context.Context) error { return s.db.Compact(ctx, nil, nil) })
+}
+
+func settle(ctx context.Context, s *session, name string) error { return s.once(ctx, name, s.settle) }
+
+// once measures what is done once, whatever numbers and durations were asked
+// for.
+func (s *session) once(ctx context.Context, name string, do func(context.Context) error) error {
+	r, err := s.measure(ctx, job{name: name, threads: 1, steps: 1, once: true, begin: func(*thread) (step, func() error, error) {
+		return func(int) error { return do(ctx) }, nil, nil
+	}})
+	r.Note = levelsText(s.db.Metrics())
+	s.addResult(r)
+	return err
+}
+
+// levelsText describes the levels that hold anything.
+func levelsText(m *db.Metrics) string {
+	text := ""
+	for i, l := range m.Levels {
+		if l.Tables == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("level %d: %s of %s", i, counted(uint64(l.Tables), "table"), sizeText(l.Bytes))
+	}
+	if text == "" {
+		return "no tables"
+	}
+	return text
+}
+
+func printStats(_ context.Context, s *session, _ string) error {
+	m := s.db.Metrics()
+	s.stats = &stats{Metrics: m, Memory: readMemory()}
+	if m.BackgroundError != nil {
+		s.stats.BackgroundError = m.BackgroundError.Error()
+	}
+	return s.stats.write(s.stdout)
+}
+
+// stats is what the workload of that name found: the store's metrics, which
+// have the names of package db in JSON, and the process's memory.
+type stats struct {
+	*db.Metrics
+	BackgroundError string `json:",omitempty"` // hides the one in Metrics: an error has no JSON form
+	Memory          memory
+}
+
+// memory is what the process uses, in bytes, as Go's runtime counts it.
+type memory struct {
+	HeapBytes  uint64 // objects, those not yet collected included
+	TotalBytes uint64 // obtained from the system and not given back
+}
+
+func readMemory() memory {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	return memory{HeapBytes: samples[0].Value.Uint64(), TotalBytes: samples[1].Value.Uint64() - samples[2].Value.Uint64()}
+}
+
+// write prints a line a level, then the rest.
+func (s *stats) write(w io.Writer) error {
+	m := s.Metrics
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "level\ttables\tsize\treads\tfilter checks\tnegatives\ttrue pos.\tfalse pos.\tindex reads\tblocks cached\tblocks read\tbytes read\t")
+	total := m.Total()
+	for i := range m.Levels {
+		if l := &m.Levels[i]; *l != (db.LevelMetrics{}) {
+			writeLevel(t, fmt.Sprint(i), l)
+		}
+	}
+	writeLevel(t, "all", &total)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, `gets %s, found %s, answered by memtables %s; writes %s (%s)
+log %s in %s; flushes %s (%s); compactions %s (read %s, written %s), tables moved %s
+memory: memtables %s, block cache %s of %s, filters %s, indexes %s; tables open %d
+process: heap %s, %s in all
+write stalls %s, %v in all
+`,
+		grouped(m.Gets), grouped(m.GetsFound), grouped(m.MemtableHits), grouped(m.Writes), sizeText(m.WriteBytes),
+		sizeText(m.LogBytes), counted(m.LogSyncs, "sync"), grouped(m.Flushes), sizeText(m.FlushBytes),
+		grouped(m.Compactions), sizeText(m.CompactionBytesRead), sizeText(m.CompactionBytesWritten), grouped(m.TrivialMoves),
+		sizeText(m.MemtableBytes), sizeText(uint64(max(m.BlockCacheBytes, 0))), sizeText(uint64(max(m.BlockCacheCapacity, 0))),
+		sizeText(m.FilterBytes), sizeText(m.IndexBytes), m.OpenTables, sizeText(s.Memory.HeapBytes), sizeText(s.Memory.TotalBytes),
+		grouped(m.WriteStalls), m.WriteStallTime)
+	return err
+}
+
+func writeLevel(w io.Writer, name string, l *db.LevelMetrics) {
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, l.Tables, sizeText(l.Bytes), grouped(l.Reads),
+		grouped(l.FilterChecks), grouped(l.FilterNegatives), grouped(l.FilterTruePositives), grouped(l.FilterFalsePositives),
+		grouped(l.IndexReads), grouped(l.BlocksFromCache), grouped(l.BlocksFromDisk), sizeText(l.BytesFromDisk))
+}

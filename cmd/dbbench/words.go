@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/sievedb/sievedb/testdata"
+)
+
+// shippedWords returns the words to store and those to miss that come with the
+// project; testdata/README.md tells their source and licence.
+func shippedWords() (stored, absent *keyList, err error) {
+	for _, f := range []struct {
+		name string
+		list **keyList
+	}{{testdata.WordsStored, &stored}, {testdata.WordsAbsent, &absent}} {
+		data, err := testdata.Words.ReadFile(f.name)
+		if err == nil {
+			data, err = gunzip(data)
+		}
+		if err == nil {
+			*f.list, err = parseKeys(data)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("word list %s: %w", f.name, err)
+		}
+	}
+	return stored, absent, nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// An ordering makes the key numbers of one thread's writes.
+type ordering func(s *session, th *thread) func(i int) int
+
+func inOrder(s *session, _ *thread) func(i int) int {
+	return func(i int) int { return i % s.keys.num }
+}
+
+func atRandom(s *session, th *thread) func(i int) int { return s.keys.order(th.rng) }
+
+// put writes key number n.
+func (s *session) put(th *thread, n int, wo *db.WriteOptions) error {
+	value := s.entry(th, n)
+	return s.db.Put(th.key, value, wo)
+}
+
+// entry leaves key number n in th.key and returns its value.
+func (s *session) entry(th *thread, n int) []byte {
+	th.key = s.keys.appendKey(th.key[:0], n)
+	value, given := s.keys.givenValue(n)
+	if !given {
+		value = th.values.next(s.cfg.ValueSize)
+	}
+	th.bytes += uint64(len(th.key) + len(value))
+	return value
+}
+
+// fill makes as many writes as there are keys, each a Put of its own.
+func fill(order ordering) func(context.Context, *session, string) error {
+	return func(ctx context.Context, s *session, name string) error {
+		return s.fillWith(ctx, name, order, s.keys.num, db.NoSync)
+	}
+}
+
+// fillSync does a thousandth of fillrandom's writes, as db_bench: a sync takes
+// about as much longer.
+func fillSync(ctx context.Context, s *session, name string) error {
+	return s.fillWith(ctx, name, atRandom, max(s.keys.num/1000, 1), db.Sync)
+}
+
+func (s *session) fillWith(ctx context.Context, name string, order ordering, writes int, wo *db.WriteOptions) error {
+	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: writes, begin: func(th *thread) (step, func() error, error) {
+		number := order(s, th)
+		return func(i int) error { return s.put(th, number(i), wo) }, nil, nil
+	}})
+}
+
+func fillBatch(ctx context.Context, s *session, name string) error {
+	size := min(s.cfg.BatchSize, s.keys.num)
+	batches := (s.keys.num + size - 1) / size
+	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: batches, begin: func(th *thread) (step, func() error, error) {
+		var b db.Batch
+		return func(i int) error {
+			b.Reset()
+			first := i % batches * size
+			for n := first; n < min(first+size, s.keys.num); n++ {
+				value := s.entry(th, n)
+				b.Put(th.key, value)
+			}
+			th.ops += uint64(b.Len())
+			return s.db.Apply(&b, db.NoSync)
+		}, nil, nil
+	}})
+}
+
+func deleteRandom(ctx context.Context, s *session, name string) error {
+	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
+		return func(int) error {
+			th.key = s.keys.appendKey(th.key[:0], th.rng.IntN(s.keys.num))
+			th.bytes += uint64(len(th.key))
+			return s.db.Delete(th.key, db.NoSync)
+		}, nil, nil
+	}})
+}
