@@ -1,0 +1,81 @@
+package manifest
+
+import (
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+var errNotExist = fs.ErrNotExist
+
+// maxCurrentSize is more than any name with its newline takes.
+const maxCurrentSize = 64
+
+// readCurrent returns the MANIFEST's name that CURRENT holds. CURRENT is
+// "MANIFEST-", decimal digits and a newline, nothing else: a file that a power
+// cut left empty, doubled or torn is refused with what it is.
+func readCurrent(fsys vfs.FS, dir string) (string, error) {
+	path := filepath.Join(dir, base.CurrentName)
+	f, err := fsys.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return "", err
+	}
+	if size > maxCurrentSize {
+		return "", base.InFile(base.Corruptf("CURRENT", 0, "it is %d bytes long, want one MANIFEST name and a newline", size), path, 0)
+	}
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); err != nil && !(err == io.EOF && n == len(b)) {
+		return "", err
+	}
+	name, err := parseCurrent(b)
+	return name, base.InFile(err, path, 0)
+}
+
+func parseCurrent(b []byte) (string, error) {
+	if len(b) == 0 {
+		return "", base.Corruptf("CURRENT", 0, "it is empty, want one MANIFEST name and a newline; Repair can rebuild it")
+	}
+	if b[len(b)-1] != '\n' {
+		return "", base.Corruptf("CURRENT", int64(len(b)), "it does not end with a newline")
+	}
+	name := string(b[:len(b)-1])
+	kind, _, ok := base.ParseFileName(name)
+	if !ok || kind != base.FileManifest || name == "MANIFEST-" {
+		return "", base.Corruptf("CURRENT", 0, "it holds %q, want MANIFEST- and a number", name)
+	}
+	return name, nil
+}
+
+// writeCurrent makes CURRENT name MANIFEST num: a temporary file, synced,
+// renamed over CURRENT, and the directory synced, so that a crash leaves the old
+// name or the new one.
+func writeCurrent(fsys vfs.FS, dir string, num uint64) error {
+	tmp := filepath.Join(dir, base.FileName(base.FileTemp, num))
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(base.FileName(base.FileManifest, num) + "\n"))
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = fsys.Rename(tmp, filepath.Join(dir, base.CurrentName))
+	}
+	if err != nil {
+		_ = fsys.Remove(tmp)
+		return err
+	}
+	return fsys.SyncDir(dir)
+}

@@ -1,0 +1,88 @@
+package manifest
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+func ikey(user string, seq uint64) []byte {
+	return base.AppendInternalKey(nil, []byte(user), seq, base.KindSet)
+}
+
+// hexVector reads annotated hex: bytes in hexadecimal, and behind # on each line
+// what they mean.
+func hexVector(t *testing.T, path string) []byte {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var b []byte
+	for line := range strings.Lines(string(text)) {
+		hex, _, _ := strings.Cut(line, "#")
+		for _, field := range strings.Fields(hex) {
+			require.Len(t, field, 2, "line %q", line)
+			var v byte
+			for _, c := range []byte(field) {
+				v = v<<4 | byte(strings.IndexByte("0123456789abcdef", c))
+			}
+			b = append(b, v)
+		}
+	}
+	return b
+}
+
+func TestEditVectorDecodesAndEncodesBack(t *testing.T) {
+	want := &Edit{
+		Comparer: base.Bytewise.Name, LogNum: Num(9), PrevLogNum: Num(0), NextFileNum: Num(300), LastSeq: Num(70000),
+		CompactPointers: []CompactPointer{{Level: 1, Key: ikey("m", 5)}},
+		Deleted:         []DeletedFile{{Level: 2, Num: 7}},
+		Added:           []LevelFile{{Level: 3, File: NewFileMeta(12, 2097152, ikey("a", 1), ikey("k", 2))}},
+	}
+	raw := hexVector(t, "testdata/edit.hex")
+	got, err := DecodeEdit(raw)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, raw, got.Encode(nil))
+}
+
+func TestDamagedEditsAreCorruption(t *testing.T) {
+	added := (&Edit{Added: []LevelFile{{Level: 1, File: NewFileMeta(1, 2, ikey("a", 1), ikey("b", 1))}}}).Encode(nil)
+	cases := map[string][]byte{
+		"unknown tag":              {8},
+		"tag cut off":              {0x80},
+		"level out of range":       {tagDeletedFile, NumLevels, 1},
+		"number cut off":           {tagLogNum, 0xff},
+		"number above the bound":   {tagLogNum, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+		"sequence above 2^56":      {tagLastSeq, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02},
+		"comparator too long":      append([]byte{tagComparer, 0x81, 0x10}, bytes.Repeat([]byte{'x'}, 2049)...),
+		"empty comparator":         {tagComparer, 0},
+		"key without a trailer":    {tagCompactPointer, 1, 3, 'a', 'b', 'c'},
+		"key of an unknown kind":   append([]byte{tagCompactPointer, 1, 9, 'a'}, 7, 0, 0, 0, 0, 0, 0, 0),
+		"new file without its end": added[:len(added)-1],
+	}
+	for name, raw := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := DecodeEdit(raw)
+			require.ErrorIs(t, err, base.ErrCorruption)
+		})
+	}
+}
+
+func FuzzDecodeEdit(f *testing.F) {
+	f.Add((&Edit{Comparer: "c", LogNum: Num(1), Deleted: []DeletedFile{{1, 2}}}).Encode(nil))
+	f.Add((&Edit{Added: []LevelFile{{Level: 6, File: NewFileMeta(1, 2, ikey("", 0), ikey("b", base.MaxSeq))}}}).Encode(nil))
+	f.Add([]byte{tagCompactPointer, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		e, err := DecodeEdit(raw)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		again, err := DecodeEdit(e.Encode(nil))
+		require.NoError(t, err)
+		require.Equal(t, e, again)
+	})
+}

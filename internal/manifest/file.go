@@ -1,0 +1,60 @@
+package manifest
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// FileMeta is a table as a level holds it. What the MANIFEST says of it is
+// fixed; beside that it carries what the store knows of it while it runs.
+type FileMeta struct {
+	Num  uint64
+	Size uint64 // bytes
+	// Smallest and Largest are the internal keys of the first and last entry.
+	Smallest, Largest []byte
+
+	// OldSuffix says that the file is called .sst; set before the FileMeta is
+	// shared.
+	OldSuffix bool
+
+	// Reader is the open table, owned by the open-table cache.
+	Reader cache.Slot[*sstable.Reader]
+
+	// Counters counts the lookups that consulted this table since it came to the
+	// level where it is.
+	Counters *Counters
+
+	// Compacting is set while a compaction has the file as input. Guarded by the
+	// lock of whoever picks compactions.
+	Compacting bool
+
+	refs atomic.Int32 // versions that name the file
+}
+
+// NewFileMeta returns the description of a table; smallest and largest are
+// internal keys, kept by reference.
+func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {
+	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest, Counters: new(Counters)}
+}
+
+// Name returns the file's name without its directory.
+func (f *FileMeta) Name() string {
+	if f.OldSuffix {
+		return base.FileName(base.FileOldTable, f.Num)
+	}
+	return base.FileName(base.FileTable, f.Num)
+}
+
+// String names the file without its keys, which never appear in a log.
+func (f *FileMeta) String() string { return fmt.Sprintf("%s (%d bytes)", f.Name(), f.Size) }
+
+// OverlapsUser reports whether the file's range of user keys meets
+// [start, limit], both inclusive; nil is unbounded.
+func (f *FileMeta) OverlapsUser(cmp *base.Comparer, start, limit []byte) bool {
+	return (start == nil || cmp.Compare(base.UserKey(f.Largest), start) >= 0) &&
+		(limit == nil || cmp.Compare(base.UserKey(f.Smallest), limit) <= 0)
+}

@@ -1,0 +1,335 @@
+package manifest
+
+import (
+	"math"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// levelRatio is how many times more than the level above a level may hold.
+const levelRatio = 10
+
+// PickOptions are the sizes that decide what is compacted.
+type PickOptions struct {
+	L0Trigger    int    // tables in level 0 that are worth a compaction
+	MaxLevelBase uint64 // bytes that the smallest level below level 0 may hold
+	TableSize    uint64 // target size of output tables
+}
+
+// maxGrandparentOverlap bounds, in bytes, how much of the level below its own an
+// output table may overlap, so that compacting it later stays cheap. As LevelDB.
+func (o PickOptions) maxGrandparentOverlap() uint64 { return 10 * o.TableSize }
+
+// Compaction is a choice: tables of Level and those of OutputLevel that they
+// overlap, to be merged into OutputLevel.
+type Compaction struct {
+	Version            *Version
+	Level, OutputLevel int
+	Inputs             []*FileMeta // of Level, in its order
+	Overlaps           []*FileMeta // of OutputLevel
+	Grandparents       []*FileMeta // of OutputLevel+1, within the inputs' range
+	Reason             string
+
+	maxGrandparentOverlap uint64
+}
+
+// AllInputs returns Inputs and Overlaps.
+func (c *Compaction) AllInputs() []*FileMeta {
+	all := make([]*FileMeta, 0, len(c.Inputs)+len(c.Overlaps))
+	return append(append(all, c.Inputs...), c.Overlaps...)
+}
+
+// InputBytes returns the size of all inputs.
+func (c *Compaction) InputBytes() uint64 { return totalSize(c.Inputs) + totalSize(c.Overlaps) }
+
+// TrivialMove reports whether the one input can go to the output level as it
+// is. Not where it would come to overlap too much of the level below.
+func (c *Compaction) TrivialMove() bool {
+	return c.Level != c.OutputLevel && len(c.Inputs) == 1 && len(c.Overlaps) == 0 &&
+		totalSize(c.Grandparents) <= c.maxGrandparentOverlap
+}
+
+func totalSize(files []*FileMeta) uint64 {
+	var n uint64
+	for _, f := range files {
+		n += f.Size
+	}
+	return n
+}
+
+// Shape is how much each level may hold, and where level 0 goes.
+type Shape struct {
+	BaseLevel int               // level 0 is compacted into this one
+	Target    [NumLevels]uint64 // bytes; 0 for level 0 and for levels above the base level
+}
+
+// Shape sizes the levels from the last one up: each may hold a tenth of the one
+// below, down to the level that fits MaxLevelBase, which becomes the base level;
+// the ones above stay empty. So the last level holds about nine tenths of the
+// data whatever the total, which bounds the space that shadowed versions take,
+// and a small database is two levels deep. (RocksDB calls it dynamic level
+// bytes.) Where LevelDB filled the upper levels, they are kept in use.
+func (v *Version) Shape(o PickOptions) Shape {
+	first, last := 0, 0
+	for level := 1; level < NumLevels; level++ {
+		if len(v.Levels[level].Files) > 0 {
+			if first == 0 {
+				first = level
+			}
+			last = level
+		}
+	}
+	var s Shape
+	if last == 0 {
+		s.BaseLevel = NumLevels - 1
+		s.Target[s.BaseLevel] = o.MaxLevelBase
+		return s
+	}
+	size := v.Levels[last].Bytes
+	level := last
+	for level > 1 && size > o.MaxLevelBase {
+		s.Target[level] = size
+		size /= levelRatio
+		level--
+	}
+	if level == 1 && size > o.MaxLevelBase && last < NumLevels-1 {
+		// There are too few levels for the data: size them from the top, and the
+		// last one will spill into the next.
+		size = o.MaxLevelBase
+		for level := 1; level < NumLevels; level++ {
+			s.Target[level] = size
+			size *= levelRatio
+		}
+		s.BaseLevel = 1
+		return s
+	}
+	s.Target[level] = max(size, o.MaxLevelBase)
+	s.Target[last] = math.MaxUint64 // there is nowhere better to put it
+	s.BaseLevel = min(level, first)
+	return s
+}
+
+// Score returns how urgent the compaction of a level is: from 1 on it is due.
+// Files that a compaction has already do not count.
+func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
+	files := v.Levels[level].Files
+	if level == 0 {
+		n := 0
+		for _, f := range files {
+			if !f.Compacting {
+				n++
+			}
+		}
+		return float64(n) / float64(o.L0Trigger)
+	}
+	var size uint64
+	for _, f := range files {
+		if !f.Compacting {
+			size += f.Size
+		}
+	}
+	if size == 0 || level == NumLevels-1 {
+		return 0
+	}
+	if s.Target[level] == 0 {
+		// Above the base level nothing should stay, but nothing is in a hurry.
+		return 1
+	}
+	return float64(size) / float64(s.Target[level])
+}
+
+// Debt returns the bytes by which levels exceed their targets.
+func (v *Version) Debt(o PickOptions) uint64 {
+	s := v.Shape(o)
+	var debt uint64
+	for level := 1; level < NumLevels-1; level++ {
+		if b := v.Levels[level].Bytes; b > s.Target[level] {
+			debt += b - s.Target[level]
+		}
+	}
+	return debt
+}
+
+// Pick returns the most urgent compaction whose inputs are free, or nil. The
+// caller marks the inputs as Compacting.
+func (v *Version) Pick(o PickOptions) *Compaction {
+	shape := v.Shape(o)
+	tried := [NumLevels]bool{}
+	for {
+		best, score := -1, 1.0
+		for level := 0; level < NumLevels-1; level++ {
+			if tried[level] {
+				continue
+			}
+			if s := v.Score(level, shape, o); s >= score {
+				best, score = level, s
+			}
+		}
+		if best < 0 {
+			return nil
+		}
+		tried[best] = true
+		if c := v.pickLevel(best, shape, o); c != nil {
+			return c
+		}
+	}
+}
+
+func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
+	if level == 0 {
+		files := v.Levels[0].Files
+		oldest := files[len(files)-1]
+		return v.build(0, s.BaseLevel, []*FileMeta{oldest}, "level 0 has too many tables", o)
+	}
+	var best *Compaction
+	bestRatio := 0.0
+	for _, f := range v.Levels[level].Files {
+		if f.Compacting {
+			continue
+		}
+		overlap := totalSize(v.Overlapping(level+1, base.UserKey(f.Smallest), base.UserKey(f.Largest)))
+		ratio := float64(overlap) / float64(max(f.Size, 1))
+		if best != nil && ratio >= bestRatio {
+			continue
+		}
+		if c := v.build(level, level+1, []*FileMeta{f}, "level exceeds its size", o); c != nil {
+			best, bestRatio = c, ratio
+		}
+	}
+	return best
+}
+
+// PickRange returns the compaction of at most maxBytes of level's tables within
+// the user keys [start, limit], from start on, into outputLevel; nil when the
+// level has none there. busy reports that a table needed is in a compaction
+// already: the caller waits and asks again.
+func (v *Version) PickRange(level, outputLevel int, start, limit []byte, maxBytes uint64, o PickOptions) (c *Compaction, busy bool) {
+	files := v.Overlapping(level, start, limit)
+	if len(files) == 0 {
+		return nil, false
+	}
+	if level > 0 {
+		var size uint64
+		for i, f := range files {
+			if size += f.Size; size >= maxBytes {
+				files = files[:i+1]
+				break
+			}
+		}
+	}
+	c = v.build(level, outputLevel, files, "manual", o)
+	return c, c == nil
+}
+
+// build completes a choice: inputs closed over user keys, so that no version of
+// a key moves below an older one that stays (LevelDB issues 320 and 376), the
+// overlapped tables of the output level, and the grandparents. It returns nil
+// when one of them is in another compaction.
+func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string, o PickOptions) *Compaction {
+	c := &Compaction{Version: v, Level: level, OutputLevel: outputLevel, Reason: reason, maxGrandparentOverlap: o.maxGrandparentOverlap()}
+	start, limit := v.userRange(seed)
+	c.Inputs, start, limit = v.closure(level, start, limit)
+	if outputLevel != level {
+		c.Overlaps, start, limit = v.closure(outputLevel, start, limit)
+	}
+	if anyCompacting(c.Inputs) || anyCompacting(c.Overlaps) {
+		return nil
+	}
+	if outputLevel+1 < NumLevels {
+		c.Grandparents = v.Overlapping(outputLevel+1, start, limit)
+	}
+	return c
+}
+
+func anyCompacting(files []*FileMeta) bool {
+	for _, f := range files {
+		if f.Compacting {
+			return true
+		}
+	}
+	return false
+}
+
+// userRange returns the smallest and largest user keys of files.
+func (v *Version) userRange(files []*FileMeta) (start, limit []byte) {
+	for i, f := range files {
+		lo, hi := base.UserKey(f.Smallest), base.UserKey(f.Largest)
+		if i == 0 || v.Cmp.Compare(lo, start) < 0 {
+			start = lo
+		}
+		if i == 0 || v.Cmp.Compare(hi, limit) > 0 {
+			limit = hi
+		}
+	}
+	return start, limit
+}
+
+// closure returns the files of level that meet [start, limit], widened until no
+// file left out shares a user key with the range of those taken.
+func (v *Version) closure(level int, start, limit []byte) (files []*FileMeta, lo, hi []byte) {
+	for {
+		files = v.Overlapping(level, start, limit)
+		if len(files) == 0 {
+			return nil, start, limit
+		}
+		lo, hi = v.userRange(files)
+		if v.Cmp.Compare(start, lo) < 0 {
+			lo = start
+		}
+		if v.Cmp.Compare(limit, hi) > 0 {
+			hi = limit
+		}
+		if v.Cmp.Compare(lo, start) == 0 && v.Cmp.Compare(hi, limit) == 0 {
+			return files, lo, hi
+		}
+		start, limit = lo, hi
+	}
+}
+
+// HasKeyBelow reports, for keys that are asked in ascending order, whether a
+// level below Level may hold the key: then its tombstone must stay. pos is the
+// caller's memory between calls, zero at first.
+func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
+	for level := c.OutputLevel + 1; level < NumLevels; level++ {
+		files := c.Version.Levels[level].Files
+		for pos[level] < len(files) {
+			f := files[pos[level]]
+			if c.Version.Cmp.Compare(key, base.UserKey(f.Largest)) <= 0 {
+				if c.Version.Cmp.Compare(key, base.UserKey(f.Smallest)) >= 0 {
+					return true
+				}
+				break
+			}
+			pos[level]++
+		}
+	}
+	return false
+}
+
+// OutputCutter says where an output table should end for the sake of later
+// compactions: when it overlaps too much of the grandparents.
+type OutputCutter struct {
+	c       *Compaction
+	pos     int
+	overlap uint64
+}
+
+// NewOutputCutter returns a cutter for one pass over the merged keys.
+func (c *Compaction) NewOutputCutter() *OutputCutter { return &OutputCutter{c: c} }
+
+// ShouldCut reports whether the table should end before the internal key ikey,
+// given that it holds entries. Keys are passed in ascending order.
+func (o *OutputCutter) ShouldCut(ikey []byte, hasEntries bool) bool {
+	for o.pos < len(o.c.Grandparents) &&
+		o.c.Version.Cmp.CompareInternal(ikey, o.c.Grandparents[o.pos].Largest) > 0 {
+		if hasEntries {
+			o.overlap += o.c.Grandparents[o.pos].Size
+		}
+		o.pos++
+	}
+	if o.overlap > o.c.maxGrandparentOverlap {
+		o.overlap = 0
+		return true
+	}
+	return false
+}

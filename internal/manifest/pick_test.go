@@ -1,0 +1,118 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var testPick = PickOptions{L0Trigger: 2, MaxLevelBase: 100, TableSize: 10}
+
+func numsOf(files []*FileMeta) (n []uint64) {
+	for _, f := range files {
+		n = append(n, f.Num)
+	}
+	return n
+}
+
+func TestShapeSizesLevelsFromTheLastOneUp(t *testing.T) {
+	cases := []struct {
+		name   string
+		sizes  map[int]uint64
+		base   int
+		target map[int]uint64
+	}{
+		{"an empty database fills the last level", nil, 6, map[int]uint64{6: 100}},
+		{"a small last level takes level 0 itself", map[int]uint64{6: 90}, 6, nil},
+		{"a larger one gets a level above", map[int]uint64{6: 900}, 5, map[int]uint64{5: 100}},
+		{"and one more", map[int]uint64{6: 20000}, 3, map[int]uint64{5: 2000, 4: 200, 3: 100}},
+		{"levels that LevelDB filled stay in use", map[int]uint64{1: 50, 2: 900}, 1, map[int]uint64{1: 100}},
+		{"too few levels for the data are sized from the top", map[int]uint64{1: 100, 2: 5000}, 1, map[int]uint64{1: 100, 2: 1000, 3: 10000}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			levels := map[int][]*FileMeta{}
+			num := uint64(0)
+			for level, size := range c.sizes {
+				num++
+				levels[level] = []*FileMeta{file(num, "a", "z", size)}
+			}
+			s := newVersion(t, levels).Shape(testPick)
+			require.Equal(t, c.base, s.BaseLevel)
+			for level, want := range c.target {
+				require.Equal(t, want, s.Target[level], "level %d", level)
+			}
+		})
+	}
+}
+
+func TestPickTakesAllOverlappingTablesOfLevel0(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		0: {file(1, "a", "c", 1), file(2, "c", "f", 1), file(3, "f", "h", 1), file(4, "x", "z", 1)},
+		6: {file(10, "b", "d", 1), file(11, "g", "i", 1), file(12, "j", "k", 1)},
+	})
+	c := v.Pick(testPick)
+	require.NotNil(t, c)
+	require.Equal(t, []uint64{3, 2, 1}, numsOf(c.Inputs), "closed over the ranges, without the one that stands apart")
+	require.Equal(t, []uint64{10, 11}, numsOf(c.Overlaps))
+	require.Equal(t, 6, c.OutputLevel)
+}
+
+func TestPickPrefersTheLeastOverlap(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		5: {file(1, "a", "c", 100), file(2, "e", "g", 100)},
+		6: {file(3, "a", "b", 600), file(4, "f", "f", 10), file(5, "x", "z", 100)},
+	})
+	c := v.Pick(testPick)
+	require.NotNil(t, c)
+	require.Equal(t, []uint64{2}, numsOf(c.Inputs))
+	require.Equal(t, []uint64{4}, numsOf(c.Overlaps))
+}
+
+func TestPickLeavesTablesInCompactionAlone(t *testing.T) {
+	a, b := file(1, "a", "c", 100), file(2, "e", "g", 100)
+	below := file(3, "a", "z", 600)
+	v := newVersion(t, map[int][]*FileMeta{5: {a, b}, 6: {below}})
+	below.Compacting = true
+	require.Nil(t, v.Pick(testPick))
+	below.Compacting, a.Compacting = false, true
+	v = newVersion(t, map[int][]*FileMeta{5: {a, b, file(4, "h", "i", 80)}, 6: {below}})
+	c := v.Pick(testPick)
+	require.NotNil(t, c)
+	require.NotContains(t, numsOf(c.Inputs), uint64(1))
+}
+
+// LevelDB issues 320 and 376: versions of one user key in two tables of a level,
+// of which the newer one alone was moved below the older.
+func TestInputsAreClosedOverUserKeys(t *testing.T) {
+	newer := NewFileMeta(1, 100, ikey("a", 9), ikey("k", 7))
+	older := NewFileMeta(2, 100, ikey("k", 5), ikey("p", 3))
+	v := newVersion(t, map[int][]*FileMeta{5: {newer, older, file(3, "q", "r", 1)}, 6: {file(9, "x", "z", 900)}})
+	c, busy := v.PickRange(5, 6, []byte("a"), []byte("b"), 1<<30, testPick)
+	require.False(t, busy)
+	require.Equal(t, []uint64{1, 2}, numsOf(c.Inputs))
+}
+
+func TestTombstonesStayWhileADeeperLevelMayHoldTheKey(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		4: {file(1, "a", "z", 1)}, 5: {file(2, "a", "z", 1)}, 6: {file(3, "c", "e", 1), file(4, "k", "m", 1)},
+	})
+	c, _ := v.PickRange(4, 5, nil, nil, 1, testPick)
+	var pos [NumLevels]int
+	for _, k := range []struct {
+		key  string
+		want bool
+	}{{"a", false}, {"c", true}, {"d", true}, {"e", true}, {"f", false}, {"k", true}, {"n", false}} {
+		require.Equal(t, k.want, c.HasKeyBelow([]byte(k.key), &pos), "key %s", k.key)
+	}
+}
+
+func TestAMoveIsTrivialOnlyWithoutOverlapAndWithFewGrandparents(t *testing.T) {
+	build := func(grandparent uint64) *Compaction {
+		v := newVersion(t, map[int][]*FileMeta{4: {file(1, "a", "c", 1)}, 5: {file(2, "x", "z", 1)}, 6: {file(3, "a", "z", grandparent)}})
+		c, _ := v.PickRange(4, 5, nil, nil, 1, testPick)
+		return c
+	}
+	require.True(t, build(100).TrivialMove())
+	require.False(t, build(101).TrivialMove(), "compacting the moved table later would be dear")
+}

@@ -1,0 +1,365 @@
+package manifest
+
+import (
+	stderrors "errors"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/wal"
+)
+
+// SetOptions say where a Set lives and whom it tells.
+type SetOptions struct {
+	FS              vfs.FS
+	Dir             string
+	Cmp             *base.Comparer
+	MaxManifestSize int64 // bytes after which Apply starts a new MANIFEST
+	// Obsolete is handed the files that no version names any more, with the level
+	// that each was last on. It is called from whoever gave up the last reference,
+	// and must not block.
+	Obsolete func([]LevelFile)
+}
+
+// Set owns the current version and the MANIFEST. Apply calls follow one
+// another; everything else may be called at any time.
+type Set struct {
+	opts SetOptions
+
+	nextFileNum atomic.Uint64 // the next number to hand out
+
+	// mu serialises Apply, its input and output included, and guards what follows.
+	mu          sync.Mutex
+	log         *wal.Writer
+	manifestNum uint64
+	logNum      uint64
+	lastSeq     uint64 // as recorded
+	buf         []byte
+	err         error // the first failure to write: the MANIFEST is finished then
+
+	current atomic.Pointer[Version]
+}
+
+// New returns the Set of an empty database. Nothing is written before Begin.
+func New(o SetOptions) *Set {
+	s := &Set{opts: o}
+	s.nextFileNum.Store(1)
+	v := &Version{Cmp: o.Cmp, set: s}
+	v.refs.Store(1)
+	s.current.Store(v)
+	return s
+}
+
+// State is what Load found in the MANIFEST beside the version.
+type State struct {
+	ManifestName string
+	LogNum       uint64 // logs below are not needed
+	PrevLogNum   uint64 // one older log that is, from LevelDB's early days; 0: none
+	LastSeq      uint64
+	Tail         wal.Tail // what stood behind the last edit
+}
+
+// Load reads CURRENT and the MANIFEST that it names. The error is a
+// base.CorruptionError where they do not say what the format asks for.
+func Load(o SetOptions) (*Set, State, error) {
+	var st State
+	name, err := readCurrent(o.FS, o.Dir)
+	if err != nil {
+		return nil, st, err
+	}
+	st.ManifestName = name
+	path := filepath.Join(o.Dir, name)
+	edits, tail, err := readEdits(o.FS, path)
+	if err != nil {
+		return nil, st, err
+	}
+	st.Tail = tail
+	s := New(o)
+	if err := s.replay(edits, &st); err != nil {
+		return nil, st, base.InFile(err, path, -1)
+	}
+	return s, st, nil
+}
+
+// replay makes the current version of the edits and checks that they agree.
+func (s *Set) replay(edits []*Edit, st *State) error {
+	var comparer string
+	var logNum, prevLog, nextFile, lastSeq OptionalNum
+	maxNum := uint64(0)
+	for _, e := range edits {
+		if e.Comparer != "" {
+			comparer = e.Comparer
+		}
+		merge(&logNum, e.LogNum)
+		merge(&prevLog, e.PrevLogNum)
+		merge(&nextFile, e.NextFileNum)
+		merge(&lastSeq, e.LastSeq)
+		for _, a := range e.Added {
+			maxNum = max(maxNum, a.File.Num)
+		}
+	}
+	for _, need := range []struct {
+		num  OptionalNum
+		what string
+	}{{nextFile, "next file number"}, {logNum, "log number"}, {lastSeq, "last sequence"}} {
+		if !need.num.Set {
+			return base.Corruptf("MANIFEST", -1, "no edit carries the %s", need.what)
+		}
+	}
+	if comparer != "" && comparer != s.opts.Cmp.Name {
+		return errors.Newf("the database was created with comparer %q, but it is opened with comparer %q: "+
+			"pass a Comparer of that name in Options.Comparer", comparer, s.opts.Cmp.Name)
+	}
+	v, err := s.current.Load().Apply(edits...)
+	if err != nil {
+		return err
+	}
+	if maxNum >= nextFile.Value {
+		// Harmless for us, since the numbers of all files count, and seen where a
+		// crash followed an edit; handing out a number twice would not be.
+		nextFile.Value = maxNum + 1
+	}
+	s.current.Store(v)
+	s.nextFileNum.Store(nextFile.Value)
+	s.logNum, s.lastSeq = logNum.Value, lastSeq.Value
+	st.LogNum, st.PrevLogNum, st.LastSeq = logNum.Value, prevLog.Value, lastSeq.Value
+	return nil
+}
+
+func merge(into *OptionalNum, n OptionalNum) {
+	if n.Set {
+		*into = n
+	}
+}
+
+// readEdits decodes all records of a MANIFEST. A record cut off at the end of
+// the file is what a crash leaves while an edit is written; whether its loss
+// hurts is the caller's to check, by looking for the files that the version
+// names. Anything else that does not decode is corruption.
+func readEdits(fs vfs.FS, path string) ([]*Edit, wal.Tail, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		if stderrors.Is(err, errNotExist) {
+			return nil, wal.Tail{}, base.Corruptf("CURRENT", 0, "it names %s, which does not exist; Repair can rebuild the MANIFEST from the tables", path)
+		}
+		return nil, wal.Tail{}, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, wal.Tail{}, err
+	}
+	r := wal.NewReader(f, size, wal.ReaderOptions{AllowTornEnd: true})
+	var edits []*Edit
+	for {
+		record, err := r.Next()
+		if err == io.EOF {
+			return edits, r.Tail(), nil
+		}
+		if err != nil {
+			return nil, r.Tail(), base.InFile(err, path, -1)
+		}
+		e, err := DecodeEdit(record)
+		if err != nil {
+			return nil, r.Tail(), base.InFile(err, path, r.Offset())
+		}
+		edits = append(edits, e)
+	}
+}
+
+// Current returns the newest version. Whoever keeps it beyond the moment takes
+// a reference.
+func (s *Set) Current() *Version { return s.current.Load() }
+
+// RefCurrent returns the newest version with a reference taken.
+func (s *Set) RefCurrent() *Version {
+	for {
+		if v := s.current.Load(); v.TryRef() {
+			return v
+		}
+	}
+}
+
+// NewFileNum hands out a file number that was never used.
+func (s *Set) NewFileNum() uint64 { return s.nextFileNum.Add(1) - 1 }
+
+// MarkUsed makes sure that num, found in the directory, is never handed out.
+func (s *Set) MarkUsed(num uint64) {
+	for {
+		next := s.nextFileNum.Load()
+		if num < next || s.nextFileNum.CompareAndSwap(next, num+1) {
+			return
+		}
+	}
+}
+
+// ManifestNum returns the number of the MANIFEST in force.
+func (s *Set) ManifestNum() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.manifestNum
+}
+
+// LogNum returns the number below which logs are not needed, as recorded.
+func (s *Set) LogNum() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logNum
+}
+
+// Begin writes edit's outcome as the snapshot of a new MANIFEST and points
+// CURRENT at it. Every opening for writing begins so: a MANIFEST that was
+// recovered is never appended to. install is as in Apply.
+func (s *Set) Begin(edit *Edit, install func(*Version)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := s.prepare(edit)
+	if err != nil {
+		return err
+	}
+	if err := s.newManifest(next); err != nil {
+		s.err = err
+		return err
+	}
+	s.publish(next, install)
+	return nil
+}
+
+// Apply records edit in the MANIFEST, syncs it, and makes the version that it
+// leads to the current one. install, if not nil, runs when nothing can fail any
+// more and before the old version is given up. After an error the MANIFEST is
+// finished: whether the edit took effect is unknown until the database is
+// opened again, so every later Apply returns that error.
+func (s *Set) Apply(edit *Edit, install func(*Version)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	next, err := s.prepare(edit)
+	if err != nil {
+		return err
+	}
+	if s.log.Size() >= s.opts.MaxManifestSize {
+		if err := s.newManifest(next); err != nil {
+			s.err = err
+			return err
+		}
+		s.publish(next, install)
+		return nil
+	}
+	s.buf = edit.Encode(s.buf[:0])
+	if err := s.log.WriteRecord(s.buf); err == nil {
+		err = s.log.Sync()
+		if err != nil {
+			s.err = errors.Wrap(err, "sievedb: syncing the MANIFEST")
+			return s.err
+		}
+	} else {
+		s.err = errors.Wrap(err, "sievedb: writing the MANIFEST")
+		return s.err
+	}
+	s.publish(next, install)
+	return nil
+}
+
+// prepare completes edit with the numbers that every edit carries and returns
+// the version that it leads to. A failure here leaves everything as it was.
+func (s *Set) prepare(edit *Edit) (*Version, error) {
+	if edit.LogNum.Set {
+		s.logNum = edit.LogNum.Value
+	}
+	edit.LogNum = Num(s.logNum)
+	if edit.LastSeq.Set {
+		s.lastSeq = max(s.lastSeq, edit.LastSeq.Value)
+	}
+	edit.LastSeq = Num(s.lastSeq)
+	edit.PrevLogNum = Num(0)
+	edit.NextFileNum = Num(s.nextFileNum.Load())
+	return s.current.Load().Apply(edit)
+}
+
+func (s *Set) publish(next *Version, install func(*Version)) {
+	old := s.current.Swap(next)
+	if install != nil {
+		install(next)
+	}
+	old.Unref()
+}
+
+// newManifest writes v as the first record of a new MANIFEST, makes that
+// durable, then points CURRENT at it. The old MANIFEST stays for the caller to
+// remove.
+func (s *Set) newManifest(v *Version) error {
+	num := s.NewFileNum()
+	snapshot := &Edit{
+		Comparer: s.opts.Cmp.Name, LogNum: Num(s.logNum), PrevLogNum: Num(0),
+		NextFileNum: Num(s.nextFileNum.Load()), LastSeq: Num(s.lastSeq),
+	}
+	v.Files(func(level int, f *FileMeta) {
+		snapshot.Added = append(snapshot.Added, LevelFile{Level: level, File: f})
+	})
+	f, err := s.opts.FS.Create(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
+	if err != nil {
+		return err
+	}
+	log := wal.NewWriter(f)
+	s.buf = snapshot.Encode(s.buf[:0])
+	err = log.WriteRecord(s.buf)
+	if err == nil {
+		err = log.Sync()
+	}
+	if err == nil {
+		err = s.opts.FS.SyncDir(s.opts.Dir)
+	}
+	if err == nil {
+		err = writeCurrent(s.opts.FS, s.opts.Dir, num)
+	}
+	if err != nil {
+		return errors.CombineErrors(errors.Wrap(err, "sievedb: starting a new MANIFEST"), log.Close())
+	}
+	oldNum := s.manifestNum
+	old := s.log
+	s.log, s.manifestNum = log, num
+	if old == nil {
+		return nil
+	}
+	// The new MANIFEST is in force: what happens to the old one does not matter.
+	_ = old.Close()
+	_ = s.opts.FS.Remove(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, oldNum)))
+	return nil
+}
+
+// Close closes the MANIFEST and gives up the current version.
+func (s *Set) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = base.ErrClosed
+	}
+	if s.log == nil {
+		return nil
+	}
+	err := s.log.Close()
+	s.log = nil
+	return err
+}
+
+// obsolete passes files on.
+func (s *Set) obsolete(files []LevelFile) {
+	if s.opts.Obsolete != nil {
+		s.opts.Obsolete(files)
+	}
+}
+
+// Failed reports whether the MANIFEST is finished: a write to it failed, and
+// every later Apply will.
+func (s *Set) Failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}

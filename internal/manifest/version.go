@@ -1,0 +1,267 @@
+package manifest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// Version is the set of tables of the database at one moment. It is immutable;
+// any number of goroutines may read it.
+type Version struct {
+	Cmp    *base.Comparer
+	Levels [NumLevels]Level
+
+	set  *Set
+	refs atomic.Int32
+}
+
+// Level is the tables of one level. Level 0 is in the order to consult it,
+// newest first: its tables overlap. The others ascend, and no internal key is
+// in the range of two of them.
+type Level struct {
+	Files []*FileMeta
+	Bytes uint64
+
+	// What follows answers Find for bytewise keys without touching the files:
+	// the eight bytes behind shared, big-endian and zero-padded, of each file's
+	// largest user key. Zero-padding keeps the order, not strictly: ties are
+	// settled by the whole keys.
+	bytewise bool
+	shared   []byte
+	prefixes []uint64
+}
+
+// newLevel sorts files as the level wants them and prepares the search.
+func newLevel(cmp *base.Comparer, number int, files []*FileMeta) Level {
+	l := Level{Files: files}
+	for _, f := range files {
+		l.Bytes += f.Size
+	}
+	if number == 0 {
+		slices.SortFunc(files, func(a, b *FileMeta) int { return compareNums(b.Num, a.Num) })
+		return l
+	}
+	slices.SortFunc(files, func(a, b *FileMeta) int { return cmp.CompareInternal(a.Smallest, b.Smallest) })
+	if !cmp.IsBytewise() || len(files) == 0 {
+		return l
+	}
+	l.bytewise = true
+	first, last := base.UserKey(files[0].Largest), base.UserKey(files[len(files)-1].Largest)
+	l.shared = first[:base.SharedPrefixLen(first, last)]
+	l.prefixes = make([]uint64, len(files))
+	for i, f := range files {
+		l.prefixes[i] = keyPrefix(base.UserKey(f.Largest)[len(l.shared):])
+	}
+	return l
+}
+
+func compareNums(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// keyPrefix returns the first eight bytes of key as a big-endian number, padded
+// with zeros.
+func keyPrefix(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// Find returns the index of the first file whose largest user key is >= key, or
+// len(l.Files). Not for level 0.
+func (l *Level) Find(cmp *base.Comparer, key []byte) int {
+	if !l.bytewise {
+		return sort.Search(len(l.Files), func(i int) bool {
+			return cmp.Compare(base.UserKey(l.Files[i].Largest), key) >= 0
+		})
+	}
+	if n := len(l.shared); n > 0 {
+		// All largest keys share a prefix: a key without it is before or behind
+		// all of them.
+		switch head := key[:min(n, len(key))]; {
+		case string(head) < string(l.shared):
+			return 0
+		case string(head) > string(l.shared):
+			return len(l.Files)
+		}
+		key = key[n:]
+	}
+	p := keyPrefix(key)
+	lo, hi := 0, len(l.prefixes)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if l.prefixes[mid] < p {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	for lo < len(l.prefixes) && l.prefixes[lo] == p &&
+		string(base.UserKey(l.Files[lo].Largest)[len(l.shared):]) < string(key) {
+		lo++
+	}
+	return lo
+}
+
+// Overlapping returns the files of level that meet the user keys
+// [start, limit], both inclusive, nil for no bound, in the level's order. The
+// result may alias the version and must not be changed.
+func (v *Version) Overlapping(level int, start, limit []byte) []*FileMeta {
+	l := &v.Levels[level]
+	if level == 0 {
+		var out []*FileMeta
+		for _, f := range l.Files {
+			if f.OverlapsUser(v.Cmp, start, limit) {
+				out = append(out, f)
+			}
+		}
+		return out
+	}
+	lo, hi := 0, len(l.Files)
+	if start != nil {
+		lo = l.Find(v.Cmp, start)
+	}
+	if limit != nil {
+		hi = lo + sort.Search(len(l.Files)-lo, func(i int) bool {
+			return v.Cmp.Compare(base.UserKey(l.Files[lo+i].Smallest), limit) > 0
+		})
+	}
+	return l.Files[lo:hi:hi]
+}
+
+// NumFiles returns the number of tables.
+func (v *Version) NumFiles() int {
+	n := 0
+	for i := range v.Levels {
+		n += len(v.Levels[i].Files)
+	}
+	return n
+}
+
+// Files calls f for each table, level by level.
+func (v *Version) Files(f func(level int, file *FileMeta)) {
+	for level := range v.Levels {
+		for _, file := range v.Levels[level].Files {
+			f(level, file)
+		}
+	}
+}
+
+// check holds the invariants that the read path and compaction rest on. It is
+// run on every version, those read from disk as well: a MANIFEST may be wrong.
+func (v *Version) check() error {
+	seen := make(map[uint64]int, v.NumFiles())
+	for level := range v.Levels {
+		files := v.Levels[level].Files
+		for i, f := range files {
+			if other, dup := seen[f.Num]; dup {
+				return base.Corruptf("version", -1, "table %d is on level %d and on level %d", f.Num, other, level)
+			}
+			seen[f.Num] = level
+			if v.Cmp.CompareInternal(f.Smallest, f.Largest) > 0 {
+				return base.Corruptf("version", -1, "table %d on level %d begins behind its end", f.Num, level)
+			}
+			if level > 0 && i > 0 && v.Cmp.CompareInternal(files[i-1].Largest, f.Smallest) >= 0 {
+				return base.Corruptf("version", -1, "tables %d and %d on level %d overlap", files[i-1].Num, f.Num, level)
+			}
+		}
+	}
+	return nil
+}
+
+// TryRef takes a reference that keeps the version's files from removal, unless
+// the version was given up already: then the caller loads the current one.
+func (v *Version) TryRef() bool {
+	for {
+		n := v.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if v.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Unref gives a reference back. Files that no version names any more go to the
+// Set's obsolete function.
+func (v *Version) Unref() {
+	n := v.refs.Add(-1)
+	if n < 0 {
+		panic(fmt.Sprintf("manifest: version reference count fell to %d", n))
+	}
+	if n > 0 {
+		return
+	}
+	var obsolete []LevelFile
+	v.Files(func(level int, f *FileMeta) {
+		if f.refs.Add(-1) == 0 {
+			obsolete = append(obsolete, LevelFile{level, f})
+		}
+	})
+	if len(obsolete) > 0 && v.set != nil {
+		v.set.obsolete(obsolete)
+	}
+}
+
+// Apply returns the version that the edits make of v, checked. The new version
+// has one reference and counts in its files; v is unchanged.
+func (v *Version) Apply(edits ...*Edit) (*Version, error) {
+	type place struct {
+		level int
+		num   uint64
+	}
+	deleted := map[place]bool{}
+	added := map[place]*FileMeta{}
+	for _, e := range edits {
+		for _, d := range e.Deleted {
+			p := place{d.Level, d.Num}
+			if _, ok := added[p]; ok {
+				delete(added, p)
+			} else {
+				deleted[p] = true
+			}
+		}
+		for _, a := range e.Added {
+			p := place{a.Level, a.File.Num}
+			delete(deleted, p)
+			added[p] = a.File
+		}
+	}
+	next := &Version{Cmp: v.Cmp, set: v.set}
+	next.refs.Store(1)
+	for level := range v.Levels {
+		files := make([]*FileMeta, 0, len(v.Levels[level].Files)+1)
+		for _, f := range v.Levels[level].Files {
+			p := place{level, f.Num}
+			if !deleted[p] && added[p] == nil {
+				files = append(files, f)
+			}
+		}
+		for p, f := range added {
+			if p.level == level {
+				files = append(files, f)
+			}
+		}
+		next.Levels[level] = newLevel(v.Cmp, level, files)
+	}
+	if err := next.check(); err != nil {
+		return nil, err
+	}
+	next.Files(func(_ int, f *FileMeta) { f.refs.Add(1) })
+	return next, nil
+}

@@ -1,0 +1,137 @@
+package manifest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// file describes a table of the given user keys; every key has sequence 1
+// unless a test sets others.
+func file(num uint64, smallest, largest string, size uint64) *FileMeta {
+	return NewFileMeta(num, size, ikey(smallest, 1), ikey(largest, 1))
+}
+
+func newVersion(t *testing.T, levels map[int][]*FileMeta) *Version {
+	t.Helper()
+	s := New(SetOptions{Cmp: base.Bytewise})
+	e := &Edit{}
+	for level, files := range levels {
+		for _, f := range files {
+			e.Added = append(e.Added, LevelFile{level, f})
+		}
+	}
+	v, err := s.Current().Apply(e)
+	require.NoError(t, err)
+	return v
+}
+
+func TestFindAgreesWithSearchingTheKeys(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	reversed := &base.Comparer{Name: "test", Compare: base.Bytewise.Compare} // not Bytewise: no prefixes
+	for round := range 200 {
+		prefix := []string{"", "k", "a long shared prefix ", "\xff\xff"}[round%4]
+		keys := map[string]bool{}
+		for len(keys) < 1+rnd.IntN(40) {
+			b := make([]byte, rnd.IntN(12))
+			for i := range b {
+				b[i] = "\x00\x01ab\xff"[rnd.IntN(5)]
+			}
+			keys[prefix+string(b)] = true
+		}
+		var sorted []string
+		for k := range keys {
+			sorted = append(sorted, k)
+		}
+		sort.Strings(sorted)
+		var files []*FileMeta
+		for i, k := range sorted {
+			files = append(files, file(uint64(i+1), k, k, 1))
+		}
+		fast := newLevel(base.Bytewise, 1, append([]*FileMeta(nil), files...))
+		slow := newLevel(reversed, 1, append([]*FileMeta(nil), files...))
+		for range 200 {
+			target := []byte(sorted[rnd.IntN(len(sorted))])
+			switch rnd.IntN(4) {
+			case 0:
+				target = target[:rnd.IntN(len(target)+1)]
+			case 1:
+				target = append(target, byte(rnd.UintN(256)))
+			case 2:
+				target = []byte{byte(rnd.UintN(256))}
+			}
+			want := sort.SearchStrings(sorted, string(target))
+			require.Equal(t, want, fast.Find(base.Bytewise, target), "target %q in %q", target, sorted)
+			require.Equal(t, want, slow.Find(reversed, target))
+		}
+	}
+}
+
+func TestOverlappingTakesInclusiveBounds(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		0: {file(9, "a", "m", 1), file(8, "k", "z", 1)},
+		1: {file(1, "a", "c", 1), file(2, "e", "g", 1), file(3, "i", "k", 1)},
+	})
+	nums := func(files []*FileMeta) (n []uint64) {
+		for _, f := range files {
+			n = append(n, f.Num)
+		}
+		return n
+	}
+	for _, c := range []struct {
+		level        int
+		start, limit string
+		want         []uint64
+	}{
+		{1, "c", "e", []uint64{1, 2}},
+		{1, "d", "d", nil},
+		{1, "g", "h", []uint64{2}},
+		{1, "x", "z", nil},
+		{0, "l", "l", []uint64{9, 8}},
+		{0, "a", "b", []uint64{9}},
+	} {
+		t.Run(fmt.Sprintf("level %d from %s to %s", c.level, c.start, c.limit), func(t *testing.T) {
+			require.Equal(t, c.want, nums(v.Overlapping(c.level, []byte(c.start), []byte(c.limit))))
+		})
+	}
+	require.Equal(t, []uint64{1, 2, 3}, nums(v.Overlapping(1, nil, nil)))
+	require.Equal(t, []uint64{9, 8}, nums(v.Overlapping(0, nil, nil)), "level 0 newest first")
+}
+
+func TestVersionsThatBreakAnInvariantAreRefused(t *testing.T) {
+	cases := map[string][]LevelFile{
+		"tables of a level overlap":          {{1, file(1, "a", "m", 1)}, {1, file(2, "k", "z", 1)}},
+		"a table on two levels":              {{1, file(1, "a", "b", 1)}, {2, file(1, "a", "b", 1)}},
+		"a table that ends before it begins": {{1, file(1, "z", "a", 1)}},
+	}
+	for name, added := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(&Edit{Added: added})
+			require.ErrorIs(t, err, base.ErrCorruption)
+		})
+	}
+}
+
+func TestFilesBecomeObsoleteWithTheLastVersionThatNamesThem(t *testing.T) {
+	var obsolete []LevelFile
+	s := New(SetOptions{Cmp: base.Bytewise, Obsolete: func(f []LevelFile) { obsolete = append(obsolete, f...) }})
+	f1, f2 := file(1, "a", "b", 1), file(2, "c", "d", 1)
+	v1, err := s.Current().Apply(&Edit{Added: []LevelFile{{1, f1}, {1, f2}}})
+	require.NoError(t, err)
+	v2, err := v1.Apply(&Edit{Deleted: []DeletedFile{{1, 1}}})
+	require.NoError(t, err)
+	require.True(t, v1.TryRef(), "a reader holds v1")
+	v1.Unref()
+	require.Empty(t, obsolete)
+	v1.Unref()
+	require.Equal(t, []LevelFile{{1, f1}}, obsolete)
+	require.False(t, v1.TryRef(), "v1 is gone")
+	v2.Unref()
+	require.Equal(t, []LevelFile{{1, f1}, {1, f2}}, obsolete)
+}
