@@ -1,0 +1,76 @@
+//go:build !race
+
+package db
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The race detector allocates on its own, so these run without it.
+
+func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.BlockCacheSize = 8 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, 4000)
+	settle(t, d)
+	for i := range 4000 {
+		_, err := d.Get(testKey(i))
+		require.NoError(t, err)
+	}
+	key, absent := testKey(1234), []byte("key0012345")
+	buf := make([]byte, 0, 1024)
+	cases := []struct {
+		name   string
+		allocs float64
+		get    func()
+	}{
+		{"Get", 1, func() { _, _ = d.Get(key) }},
+		{"Get of an absent key", 0, func() { _, _ = d.Get(absent) }},
+		{"GetTo with room", 0, func() { buf, _ = d.GetTo(buf[:0], key) }},
+		{"GetTo of an absent key", 0, func() { buf, _ = d.GetTo(buf[:0], absent) }},
+		{"Has", 0, func() { _, _ = d.Has(key) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.allocs, testing.AllocsPerRun(1000, c.get)) })
+	}
+	require.NoError(t, d.Put(key, []byte("in the memtable"), NoSync))
+	t.Run("GetTo from the memtable", func(t *testing.T) {
+		require.Zero(t, testing.AllocsPerRun(1000, func() { buf, _ = d.GetTo(buf[:0], key) }))
+	})
+}
+
+func TestPutAllocatesNothingInSteadyState(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.WriteBufferSize = 64 << 20 // no switch of memtables while counting
+	d := openTest(t, o)
+	fill(t, d, 0, 1000)
+	key, value := testKey(5), testValue(5)
+	require.Less(t, testing.AllocsPerRun(5000, func() { _ = d.Put(key, value, NoSync) }), 0.1,
+		"but for what the file system in memory needs now and then")
+}
+
+func TestIteratingAllocatesNothingAStep(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.BlockCacheSize = 8 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, 4000)
+	settle(t, d)
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	defer it.Close()
+	require.True(t, it.First())
+	for it.Next() {
+	}
+	walk := func(first, step func() bool) float64 {
+		return testing.AllocsPerRun(5, func() {
+			for ok := first(); ok; ok = step() {
+			}
+		}) / 4000
+	}
+	// What is left is opening one table after another.
+	require.Less(t, walk(it.First, it.Next), 0.2)
+	require.Less(t, walk(it.Last, it.Prev), 0.2)
+}

@@ -1,0 +1,173 @@
+package db
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/util"
+)
+
+// Batch collects writes that Apply makes visible and durable together, all or
+// none. Within a batch a later write to a key wins. The zero Batch is empty and
+// ready. A Batch is used by one goroutine at a time and may be reused after
+// Reset, or applied again as it is.
+//
+// Its bytes are the payload of a log record (LevelDB's db/write_batch.cc):
+//
+//	fixed64 sequence of the first entry | fixed32 count | entries
+//	entry: kind (1 put, 0 delete) | length-prefixed key | length-prefixed value (put only)
+type Batch struct {
+	data    []byte // empty, or a header and the entries
+	memSize uint64 // upper bound of the memtable arena that the entries take, in bytes
+	tooBig  bool
+}
+
+const batchHeaderLen = 12
+
+// maxBatchSize bounds a batch in bytes: it becomes one log record, and a record's
+// length is trusted no further than this when it is read.
+const maxBatchSize = 1 << 30
+
+// Put adds the writing of value under key. It copies both.
+func (b *Batch) Put(key, value []byte) {
+	if b.add(base.KindSet, key, len(value)) {
+		b.data = util.AppendLengthPrefixed(b.data, value)
+	}
+}
+
+// Delete adds the deletion of key. Deleting a key that does not exist is fine.
+func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, 0) }
+
+func (b *Batch) add(kind base.Kind, key []byte, valueLen int) bool {
+	if len(b.data) == 0 {
+		b.data = append(b.data, make([]byte, batchHeaderLen)...)
+	}
+	if uint64(len(b.data))+uint64(len(key))+uint64(valueLen)+11 > maxBatchSize || b.Len() == math.MaxInt32 {
+		b.tooBig = true // Apply says so: a batch must not be applied in part
+		return false
+	}
+	b.data = append(b.data, byte(kind))
+	b.data = util.AppendLengthPrefixed(b.data, key)
+	b.setCount(b.count() + 1)
+	b.memSize += uint64(memtable.EntrySize(len(key), valueLen))
+	return true
+}
+
+// Len returns the number of writes in the batch.
+func (b *Batch) Len() int { return int(b.count()) }
+
+// Size returns the bytes that the batch takes in the log.
+func (b *Batch) Size() int { return len(b.data) }
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() { b.data, b.memSize, b.tooBig = b.data[:0], 0, false }
+
+func (b *Batch) count() uint32 {
+	if len(b.data) == 0 {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(b.data[8:])
+}
+
+func (b *Batch) setCount(n uint32)   { binary.LittleEndian.PutUint32(b.data[8:], n) }
+func (b *Batch) setSeq(first uint64) { binary.LittleEndian.PutUint64(b.data, first) }
+
+// batchReader walks the entries of a batch's bytes.
+type batchReader struct {
+	rest  []byte
+	seq   uint64 // of the next entry
+	count uint32 // entries not read yet
+}
+
+// readBatchHeader checks the header of a log record's payload.
+func readBatchHeader(record []byte) (batchReader, error) {
+	if len(record) < batchHeaderLen {
+		return batchReader{}, base.Corruptf("batch", 0, "it is %d bytes long, want at least %d", len(record), batchHeaderLen)
+	}
+	r := batchReader{
+		seq:   binary.LittleEndian.Uint64(record),
+		count: binary.LittleEndian.Uint32(record[8:]),
+		rest:  record[batchHeaderLen:],
+	}
+	// Each entry takes two bytes or more.
+	if uint64(r.count) > uint64(len(r.rest))/2 {
+		return batchReader{}, base.Corruptf("batch", 8, "it counts %d entries in %d bytes", r.count, len(r.rest))
+	}
+	if r.seq > base.MaxSeq-uint64(r.count) {
+		return batchReader{}, base.Corruptf("batch", 0, "its sequence is %d and it counts %d entries, want at most %d together", r.seq, r.count, base.MaxSeq)
+	}
+	return r, nil
+}
+
+// next returns the next entry, whose slices are within the batch's bytes. ok is
+// false at the end; then err tells whether the bytes were as they should.
+func (r *batchReader) next() (kind base.Kind, key, value []byte, seq uint64, ok bool, err error) {
+	if r.count == 0 {
+		if len(r.rest) > 0 {
+			err = base.Corruptf("batch", -1, "%d bytes follow its last entry", len(r.rest))
+		}
+		return 0, nil, nil, 0, false, err
+	}
+	if len(r.rest) == 0 {
+		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "it ends with %d entries missing", r.count)
+	}
+	kind = base.Kind(r.rest[0])
+	if kind > base.KindSet {
+		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "entry of unknown kind %d", kind)
+	}
+	key, rest, ok := util.LengthPrefixed(r.rest[1:])
+	if ok && kind == base.KindSet {
+		value, rest, ok = util.LengthPrefixed(rest)
+	}
+	if !ok {
+		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "a key or value runs past its end")
+	}
+	seq = r.seq
+	r.rest = rest
+	r.seq++
+	r.count--
+	return kind, key, value, seq, true, nil
+}
+
+// checkBatch walks all of record and returns the sequence number behind its
+// last entry, and how much of a memtable's arena it needs.
+func checkBatch(record []byte) (nextSeq, memSize uint64, err error) {
+	r, err := readBatchHeader(record)
+	if err != nil {
+		return 0, 0, err
+	}
+	for {
+		_, key, value, _, ok, err := r.next()
+		if err != nil {
+			return 0, 0, err
+		}
+		if !ok {
+			return r.seq, memSize, nil
+		}
+		memSize += uint64(memtable.EntrySize(len(key), len(value)))
+	}
+}
+
+// insertBatch adds the entries of a batch, whose bytes are known to be good, to
+// mem, which is known to have room.
+func insertBatch(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
+	r, err := readBatchHeader(data)
+	for err == nil {
+		var kind base.Kind
+		var key, value []byte
+		var seq uint64
+		var ok bool
+		if kind, key, value, seq, ok, err = r.next(); !ok {
+			break
+		}
+		if !mem.AddWith(ins, seq, kind, key, value) {
+			panic("db: the memtable is full although room was reserved for the batch")
+		}
+	}
+	if err != nil {
+		panic(errors.Wrap(err, "db: a batch of our own making does not decode"))
+	}
+}

@@ -1,0 +1,402 @@
+package db
+
+import (
+	"context"
+	stderrors "errors"
+	"sort"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// compactionReadAhead is how much of a table a compaction reads at once, in
+// bytes: enough that the disk's latency hardly counts.
+const compactionReadAhead = 256 << 10
+
+func (d *DB) pickOptions() manifest.PickOptions {
+	return manifest.PickOptions{
+		L0Trigger:    d.opts.L0CompactionTrigger,
+		MaxLevelBase: uint64(d.opts.MaxLevelBase),
+		TableSize:    uint64(d.opts.TableSize),
+	}
+}
+
+// scheduleCompactions starts what is due and allowed.
+func (d *DB) scheduleCompactions() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.scheduleCompactionsLocked()
+}
+
+func (d *DB) scheduleCompactionsLocked() {
+	if d.opts.ReadOnly {
+		return
+	}
+	for d.compactions < d.opts.MaxConcurrentCompactions && !d.closed.Load() && d.writeErr == nil {
+		c := d.state.Load().version.Pick(d.pickOptions())
+		if c == nil {
+			return
+		}
+		d.startLocked(c)
+		d.background.Add(1)
+		go d.compactInBackground(c)
+	}
+}
+
+// startLocked claims the inputs of c and pins its version, which is the present
+// one.
+func (d *DB) startLocked(c *manifest.Compaction) {
+	if !c.Version.TryRef() {
+		panic("db: the version of the present read state was given up")
+	}
+	for _, f := range c.AllInputs() {
+		f.Compacting = true
+	}
+	d.compactions++
+}
+
+// done gives back what startLocked took. The inputs of a compaction that met
+// corruption stay claimed: trying again would fail again (basho/eleveldb issue
+// 23), and reads of other keys go on.
+func (d *DB) done(c *manifest.Compaction, err error) {
+	parked := stderrors.Is(err, ErrCorruption)
+	d.mu.Lock()
+	for _, f := range c.AllInputs() {
+		f.Compacting = parked
+	}
+	d.compactions--
+	d.cond.Broadcast()
+	d.mu.Unlock()
+	c.Version.Unref()
+}
+
+func (d *DB) compactInBackground(c *manifest.Compaction) {
+	defer d.background.Done()
+	err := d.compact(c)
+	d.done(c, err)
+	d.obsolete.remove(d)
+	if err == ErrClosed {
+		return
+	}
+	d.noteBackground(err)
+	d.mu.Lock()
+	if err == nil {
+		d.compactionDelay = compactionBackoff{}
+		d.scheduleCompactionsLocked()
+		d.mu.Unlock()
+		return
+	}
+	wait := d.compactionDelay.next()
+	d.mu.Unlock()
+	if d.pause(wait) {
+		d.scheduleCompactions()
+	}
+}
+
+// compact runs c and installs its outcome.
+func (d *DB) compact(c *manifest.Compaction) error {
+	info := CompactionInfo{
+		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
+		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),
+	}
+	d.opts.EventListener.compactionBegin(info)
+	start := time.Now()
+	err := d.runCompaction(c, &info)
+	info.Duration, info.Err = time.Since(start), err
+	d.opts.EventListener.compactionEnd(info)
+	if err == nil {
+		d.opts.Logger.Info("compacted", "from", c.Level, "to", c.OutputLevel, "inputs", info.InputTables,
+			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten, "moved", info.TrivialMove, "took", info.Duration)
+	}
+	return err
+}
+
+func (d *DB) runCompaction(c *manifest.Compaction, info *CompactionInfo) error {
+	edit := &manifest.Edit{}
+	for _, f := range c.Inputs {
+		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
+	}
+	for _, f := range c.Overlaps {
+		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.OutputLevel, Num: f.Num})
+	}
+	if info.TrivialMove {
+		f := c.Inputs[0]
+		edit.Added = []manifest.LevelFile{{Level: c.OutputLevel, File: f}}
+		info.OutputTables = 1
+		if err := d.applyEdit(edit, nil); err != nil {
+			return err
+		}
+		d.counters.retired.moved(c.Level, f)
+		d.counters.trivialMoves.Add(1)
+		return nil
+	}
+	files, err := d.mergeTables(c)
+	if err != nil {
+		if err == ErrClosed {
+			return err
+		}
+		return errors.Wrapf(err, "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
+	}
+	for _, f := range files {
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: c.OutputLevel, File: f})
+		info.BytesWritten += f.Size
+	}
+	info.BytesRead, info.OutputTables = c.InputBytes(), len(files)
+	if err := d.applyEdit(edit, nil); err != nil {
+		// Whether the edit took effect is unknown: the new tables must stay.
+		return err
+	}
+	d.counters.compactions.Add(1)
+	d.counters.compactionBytesRead.Add(info.BytesRead)
+	d.counters.compactionBytesWrit.Add(info.BytesWritten)
+	return nil
+}
+
+// mergeTables writes what remains of the inputs to new tables.
+func (d *DB) mergeTables(c *manifest.Compaction) ([]*manifest.FileMeta, error) {
+	it, err := d.compactionIter(c)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	out := d.newTableWriter()
+	m := merger{
+		d: d, c: c, out: out, cutter: c.NewOutputCutter(),
+		visible: d.snapshots.all(&d.visibleSeq),
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		err = m.entry(it.Key(), it.Value())
+	}
+	if err == nil {
+		err = it.Err()
+	}
+	if err != nil {
+		out.abandon()
+		return nil, err
+	}
+	return out.finish()
+}
+
+// compactionIter merges the inputs of c. Level 0 overlaps itself, so each of its
+// tables is a run; other levels are one run each.
+func (d *DB) compactionIter(c *manifest.Compaction) (base.Iterator, error) {
+	o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead}
+	var runs []base.Iterator
+	if c.Level == 0 {
+		for _, f := range c.Inputs {
+			runs = append(runs, newLevelIter(d.tables, d.cmp, []*manifest.FileMeta{f}, o))
+		}
+	} else {
+		runs = append(runs, newLevelIter(d.tables, d.cmp, c.Inputs, o))
+	}
+	if len(c.Overlaps) > 0 {
+		runs = append(runs, newLevelIter(d.tables, d.cmp, c.Overlaps, o))
+	}
+	return newMergingIter(d.cmp, runs), nil
+}
+
+// merger decides for each entry of a compaction whether anybody can still see
+// it, and writes those.
+type merger struct {
+	d       *DB
+	c       *manifest.Compaction
+	out     *tableWriter
+	cutter  *manifest.OutputCutter
+	visible []uint64 // sequence numbers that readers ask for, ascending
+	below   [manifest.NumLevels]int
+	count   int
+
+	key     []byte // the user key of the entry before
+	hasKey  bool
+	stratum int // see below; of the entry before
+	ikey    []byte
+}
+
+// entry takes the next entry of the merged order.
+//
+// The sequence numbers that readers ask for cut history into strata: stratum i
+// holds the entries that visible[i] shows and visible[i-1] does not. Of the
+// entries of one key within one stratum only the newest can be seen.
+func (m *merger) entry(ikey, value []byte) error {
+	if m.count++; m.count%1024 == 0 && m.d.closed.Load() {
+		return ErrClosed
+	}
+	if !base.ValidInternalKey(ikey) {
+		return base.Corruptf("table", -1, "a key of %d bytes is no internal key", len(ikey))
+	}
+	if m.ikey != nil && m.d.cmp.CompareInternal(m.ikey, ikey) >= 0 {
+		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend")
+	}
+	m.ikey = append(m.ikey[:0], ikey...)
+	user := base.UserKey(ikey)
+	seq, kind := base.SplitTrailer(base.Trailer(ikey))
+	newKey := !m.hasKey || m.d.cmp.Compare(user, m.key) != 0
+	if newKey {
+		m.key, m.hasKey = append(m.key[:0], user...), true
+	}
+	stratum := sort.Search(len(m.visible), func(i int) bool { return m.visible[i] >= seq })
+	shadowed := !newKey && stratum == m.stratum
+	m.stratum = stratum
+	if shadowed {
+		return nil
+	}
+	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {
+		// Everybody sees the deletion and there is nothing left for it to hide: the
+		// key's older entries are in this stratum too.
+		return nil
+	}
+	cut := m.cutter.ShouldCut(ikey, m.out.open()) ||
+		m.out.open() && m.out.size() >= uint64(m.d.opts.TableSize)
+	if cut && newKey && m.out.open() { // never between the versions of one key
+		if err := m.out.endTable(); err != nil {
+			return err
+		}
+	}
+	return m.out.add(ikey, value)
+}
+
+// manualStep bounds the inputs of one step of a manual compaction, in bytes, so
+// that the space which it needs meanwhile stays small against the database.
+const manualStep = 64 << 20
+
+// Compact merges all tables that may hold keys from start to limit, both
+// inclusive, nil for no bound, so that deleted and shadowed entries there give
+// their space back (unless a snapshot needs them) and every table is written
+// with the present options. It returns when that is done, or when ctx is; what
+// was merged until then stays merged.
+func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
+	if start != nil && limit != nil && d.cmp.Compare(start, limit) > 0 {
+		return errors.New("sievedb: Compact: start is behind limit")
+	}
+	if err := d.Flush(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.cond.Broadcast()
+	})
+	defer stop()
+	fresh := d.set.NewFileNum() // tables from here on are written by this call, or later
+	for level := 0; level < NumLevels-1; level++ {
+		if err := d.compactLevel(ctx, level, start, limit); err != nil {
+			return err
+		}
+	}
+	return d.rewriteLastLevel(ctx, start, limit, fresh)
+}
+
+// compactLevel moves level's tables within the range down, unless it is the last
+// that holds any there.
+func (d *DB) compactLevel(ctx context.Context, level int, start, limit []byte) error {
+	from := start
+	for {
+		c, err := d.claim(ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
+			below := false
+			for l := level + 1; l < NumLevels; l++ {
+				below = below || len(v.Overlapping(l, start, limit)) > 0
+			}
+			out := level + 1
+			if level == 0 {
+				out = v.Shape(d.pickOptions()).BaseLevel
+			} else if !below {
+				return nil, false
+			}
+			return v.PickRange(level, out, from, limit, manualStep, d.pickOptions())
+		})
+		if err != nil || c == nil {
+			return err
+		}
+		if level > 0 {
+			from = base.UserKey(c.Inputs[len(c.Inputs)-1].Largest)
+		}
+		if err := d.compactClaimed(c); err != nil {
+			return err
+		}
+	}
+}
+
+// rewriteLastLevel rewrites the tables of the deepest level within the range
+// that this call has not written yet.
+func (d *DB) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
+	for {
+		c, err := d.claim(ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
+			for level := NumLevels - 1; level > 0; level-- {
+				files := v.Overlapping(level, start, limit)
+				if len(files) == 0 {
+					continue
+				}
+				stale := firstRun(files, func(f *manifest.FileMeta) bool { return f.Num < fresh })
+				if len(stale) == 0 {
+					return nil, false
+				}
+				return v.PickRange(level, level, base.UserKey(stale[0].Smallest),
+					base.UserKey(stale[len(stale)-1].Largest), manualStep, d.pickOptions())
+			}
+			return nil, false
+		})
+		if err != nil || c == nil {
+			return err
+		}
+		if err := d.compactClaimed(c); err != nil {
+			return err
+		}
+	}
+}
+
+// firstRun returns the first files, all neighbours, for which is holds.
+func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*manifest.FileMeta {
+	i := 0
+	for i < len(files) && !is(files[i]) {
+		i++
+	}
+	j := i
+	for j < len(files) && is(files[j]) {
+		j++
+	}
+	return files[i:j]
+}
+
+// claim waits until pick returns a compaction whose inputs are free, or none at
+// all, and claims it.
+func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifest.Compaction, busy bool)) (*manifest.Compaction, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case d.closed.Load():
+			return nil, ErrClosed
+		case d.writeErr != nil:
+			return nil, d.writeErr
+		}
+		c, busy := pick(d.state.Load().version)
+		if c != nil {
+			d.startLocked(c)
+			return c, nil
+		}
+		if !busy {
+			return nil, nil
+		}
+		if d.compactions == 0 {
+			return nil, errors.Wrap(d.backgroundErr, "sievedb: tables in the range were set aside after a failed compaction")
+		}
+		d.cond.Wait()
+	}
+}
+
+func (d *DB) compactClaimed(c *manifest.Compaction) error {
+	err := d.compact(c)
+	d.done(c, err)
+	d.obsolete.remove(d)
+	if err == nil {
+		d.scheduleCompactions()
+	} else if err != ErrClosed {
+		d.noteBackground(err)
+	}
+	return err
+}

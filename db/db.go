@@ -1,0 +1,223 @@
+package db
+
+import (
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// The errors of the public API; test for them with errors.Is.
+var (
+	// ErrNotFound says that a key has no value. It is returned bare.
+	ErrNotFound = base.ErrNotFound
+	// ErrCorruption is what every error about damaged files is; such an error is a
+	// *CorruptionError as well.
+	ErrCorruption = base.ErrCorruption
+	// ErrClosed is returned by every method of what was closed.
+	ErrClosed = base.ErrClosed
+	// ErrReadOnly refuses a write: the database was opened read-only, or an earlier
+	// failure, which the error names, ended its writes.
+	ErrReadOnly = base.ErrReadOnly
+	// ErrLocked says that another process, or this one, has the directory open.
+	ErrLocked = base.ErrLocked
+)
+
+// CorruptionError says which bytes of which file are damaged, and how.
+type CorruptionError = base.CorruptionError
+
+// DB is an open database. Use Open to get one.
+type DB struct {
+	opts Options // complete
+	dir  string
+	fs   vfs.FS
+	cmp  *base.Comparer
+	lock interface{ Close() error }
+
+	set        *manifest.Set
+	tables     *tableCache
+	blockCache *cache.Cache[sstable.Block]
+
+	// state is what a reader loads; replaced under mu.
+	state atomic.Pointer[readState]
+	// visibleSeq is the last sequence number that readers may see.
+	visibleSeq atomic.Uint64
+	closed     atomic.Bool
+	closing    chan struct{} // closed when Close begins
+
+	commit    commitQueue
+	log       logState // the leader's
+	throttle  throttle
+	counters  dbCounters
+	snapshots snapshotList
+	obsolete  obsoleteFiles
+
+	// mu guards what follows. cond is signalled whenever any of it changes.
+	mu              sync.Mutex
+	cond            *sync.Cond
+	writeErr        error // ended the writes; sticky
+	backgroundErr   error // the last failure of a flush or compaction; nil after a success
+	flushing        bool
+	compactions     int // running, manual ones included
+	compactionDelay compactionBackoff
+	stallReason     string
+	report          OpenReport
+
+	background sync.WaitGroup
+}
+
+// readState is everything that a lookup needs, in the order to consult it.
+// Immutable but for the active memtable's contents.
+type readState struct {
+	mem     *memBuffer
+	imm     []*memBuffer // newest first
+	version *manifest.Version
+}
+
+// memBuffer is a memtable with the log that makes it durable.
+type memBuffer struct {
+	*memtable.Memtable
+	logNum uint64
+	maxSeq uint64 // set when the memtable becomes immutable
+}
+
+// install makes a new read state current. d.mu is held.
+func (d *DB) installLocked(change func(*readState)) {
+	next := *d.state.Load()
+	change(&next)
+	d.state.Store(&next)
+	d.throttle.update(d, &next)
+	d.cond.Broadcast()
+}
+
+// installVersion returns the install function for Set.Apply: it puts the new
+// version, and what also changes, in one read state.
+func (d *DB) installVersion(also func(*readState)) func(*manifest.Version) {
+	return func(v *manifest.Version) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.installLocked(func(s *readState) {
+			s.version = v
+			if also != nil {
+				also(s)
+			}
+		})
+	}
+}
+
+// refState returns the current read state with its version referenced; the
+// caller gives it back with state.version.Unref.
+func (d *DB) refState() *readState {
+	for {
+		if s := d.state.Load(); s.version.TryRef() {
+			return s
+		}
+	}
+}
+
+func (d *DB) path(kind base.FileKind, num uint64) string {
+	return filepath.Join(d.dir, base.FileName(kind, num))
+}
+
+// writesEnded is the error of every write after a failure that ended them. It is
+// ErrReadOnly and the cause.
+type writesEnded struct{ cause error }
+
+func (e *writesEnded) Error() string {
+	return "sievedb: read-only since an earlier failure; close the database and open it again once the cause is gone: " + e.cause.Error()
+}
+
+func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
+
+// endWrites makes cause the reason that every later write fails.
+func (d *DB) endWrites(cause error) {
+	d.mu.Lock()
+	first := d.writeErr == nil
+	if first {
+		d.writeErr = &writesEnded{cause}
+		d.cond.Broadcast()
+	}
+	d.mu.Unlock()
+	if first {
+		d.opts.Logger.Error("writes ended", "err", cause)
+		d.opts.EventListener.backgroundError(cause)
+	}
+}
+
+// Flush writes what is in memory to tables and returns when that is done. Every
+// write acknowledged before is then in a table, durable whatever its
+// WriteOptions were.
+func (d *DB) Flush() error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	if d.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	if err := d.commit.run(d, &commitRequest{flush: true}); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// Memtables that come later are not waited for.
+	waitFor := d.state.Load().imm
+	for {
+		pending := false
+		for _, m := range d.state.Load().imm {
+			for _, w := range waitFor {
+				pending = pending || m == w
+			}
+		}
+		switch {
+		case !pending:
+			return nil
+		case d.closed.Load():
+			return ErrClosed
+		case d.writeErr != nil:
+			return d.writeErr
+		case d.backgroundErr != nil:
+			return d.backgroundErr
+		}
+		d.cond.Wait()
+	}
+}
+
+// Close waits for the background work under way, makes everything written
+// durable, and releases the directory. Iterators and snapshots should be closed
+// before; those left open are told of in the error, and answer ErrClosed from
+// then on. A second Close returns ErrClosed.
+func (d *DB) Close() error {
+	if !d.closed.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
+	close(d.closing)
+	d.mu.Lock()
+	d.cond.Broadcast()
+	d.mu.Unlock()
+
+	// From here no writer starts; the one that leads ends.
+	d.commit.shut()
+	d.background.Wait()
+
+	var err error
+	keep := func(e error) { err = errors.CombineErrors(err, e) }
+	if !d.opts.ReadOnly {
+		keep(d.log.close(d))
+		d.obsolete.remove(d)
+		keep(d.set.Close())
+	}
+	d.tables.close()
+	d.blockCache.Close()
+	keep(d.lock.Close())
+	if n, m := d.counters.openIterators.Load(), d.snapshots.count(); n > 0 || m > 0 {
+		keep(errors.Newf("sievedb: closed with %d iterators and %d snapshots open", n, m))
+	}
+	return err
+}

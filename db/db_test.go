@@ -1,0 +1,242 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAgreesWithAMap runs random operations on a database and on a sorted map,
+// with tables small enough that every level is in use, and compares all that
+// can be asked: Get, Has, iterators both ways, snapshots; before and after
+// flushes, compactions and reopening.
+func TestAgreesWithAMap(t *testing.T) {
+	for round := range 6 {
+		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			newModelRun(t, seed).run(3000)
+		})
+	}
+}
+
+type modelRun struct {
+	t     *testing.T
+	rnd   *rand.Rand
+	opts  *Options
+	d     *DB
+	model map[string]string
+	snaps []modelSnapshot
+}
+
+type modelSnapshot struct {
+	*Snapshot
+	model map[string]string
+}
+
+func newModelRun(t *testing.T, seed uint64) *modelRun {
+	m := &modelRun{t: t, rnd: rand.New(rand.NewPCG(seed, 7)), opts: testOptions(NewMemFS()), model: map[string]string{}}
+	m.opts.MaxConcurrentCompactions = 1 + m.rnd.IntN(3)
+	m.opts.BlockRestartInterval = 1 + m.rnd.IntN(20)
+	m.opts.Compression = Compression(m.rnd.IntN(4))
+	m.opts.WriteBufferSize = 4<<10 + m.rnd.IntN(20<<10)
+	m.opts.BlockCacheSize = []int64{-1, 4 << 10, 1 << 20}[m.rnd.IntN(3)]
+	if m.rnd.IntN(3) == 0 {
+		m.opts.MaxOpenFiles = 10
+	}
+	m.d = mustOpen(t, m.opts)
+	return m
+}
+
+func (m *modelRun) key() []byte {
+	switch m.rnd.IntN(20) {
+	case 0:
+		return nil
+	case 1:
+		return []byte{0xff, byte(m.rnd.UintN(256))}
+	case 2:
+		return []byte{byte(m.rnd.UintN(3))}
+	}
+	return fmt.Appendf(nil, "k%d", m.rnd.IntN(700))
+}
+
+func (m *modelRun) run(ops int) {
+	for range ops {
+		switch op := m.rnd.IntN(100); {
+		case op < 40:
+			k, v := m.key(), bytes.Repeat([]byte{byte(m.rnd.UintN(256))}, m.rnd.IntN(120))
+			require.NoError(m.t, m.d.Put(k, v, NoSync))
+			m.model[string(k)] = string(v)
+		case op < 55:
+			k := m.key()
+			require.NoError(m.t, m.d.Delete(k, NoSync))
+			delete(m.model, string(k))
+		case op < 65:
+			m.batch()
+		case op < 85:
+			checkGet(m.t, m.d.Get, m.key(), m.model)
+		case op < 90:
+			m.snapshot()
+		case op < 92:
+			it, err := m.d.NewIterator(m.bounds())
+			require.NoError(m.t, err)
+			checkIterator(m.t, it, m.rnd, m.model)
+		case op < 96:
+			require.NoError(m.t, m.d.Flush())
+		case op == 96:
+			a, b := m.key(), m.key()
+			if bytes.Compare(a, b) > 0 {
+				a, b = b, a
+			}
+			require.NoError(m.t, m.d.Compact(context.Background(), a, b))
+		case op == 97:
+			m.reopen()
+		}
+	}
+	m.closeSnapshots(0)
+	require.NoError(m.t, m.d.Compact(context.Background(), nil, nil))
+	it, err := m.d.NewIterator(nil)
+	require.NoError(m.t, err)
+	checkIterator(m.t, it, m.rnd, m.model)
+	m.reopen()
+	for k := range m.model {
+		checkGet(m.t, m.d.Get, []byte(k), m.model)
+	}
+	require.NoError(m.t, m.d.Close())
+}
+
+func (m *modelRun) batch() {
+	var b Batch
+	for range m.rnd.IntN(20) {
+		k, v := m.key(), fmt.Appendf(nil, "batch%d", m.rnd.Int())
+		if m.rnd.IntN(4) == 0 {
+			b.Delete(k)
+			delete(m.model, string(k))
+		} else {
+			b.Put(k, v)
+			m.model[string(k)] = string(v)
+		}
+	}
+	require.NoError(m.t, m.d.Apply(&b, NoSync))
+}
+
+func (m *modelRun) snapshot() {
+	if len(m.snaps) > 3 {
+		s := m.snaps[m.rnd.IntN(len(m.snaps))]
+		for range 5 {
+			checkGet(m.t, s.Get, m.key(), s.model)
+		}
+		it, err := s.NewIterator(m.bounds())
+		require.NoError(m.t, err)
+		checkIterator(m.t, it, m.rnd, s.model)
+		m.closeSnapshots(2)
+		return
+	}
+	frozen := make(map[string]string, len(m.model))
+	for k, v := range m.model {
+		frozen[k] = v
+	}
+	m.snaps = append(m.snaps, modelSnapshot{m.d.NewSnapshot(), frozen})
+}
+
+func (m *modelRun) closeSnapshots(keep int) {
+	for len(m.snaps) > keep {
+		i := m.rnd.IntN(len(m.snaps))
+		require.NoError(m.t, m.snaps[i].Close())
+		m.snaps = append(m.snaps[:i], m.snaps[i+1:]...)
+	}
+}
+
+func (m *modelRun) bounds() *IterOptions {
+	o := &IterOptions{NoFillCache: m.rnd.IntN(2) == 0}
+	if m.rnd.IntN(2) == 0 {
+		o.LowerBound = m.key()
+	}
+	if m.rnd.IntN(2) == 0 {
+		o.UpperBound = m.key()
+	}
+	return o
+}
+
+func (m *modelRun) reopen() {
+	m.closeSnapshots(0)
+	require.NoError(m.t, m.d.Close())
+	m.d = mustOpen(m.t, m.opts)
+}
+
+func checkGet(t *testing.T, get func([]byte) ([]byte, error), key []byte, model map[string]string) {
+	t.Helper()
+	got, err := get(key)
+	if want, ok := model[string(key)]; ok {
+		require.NoError(t, err, "key %q", key)
+		require.Equal(t, want, string(got), "key %q", key)
+	} else {
+		require.Equal(t, ErrNotFound, err, "key %q", key)
+	}
+}
+
+// checkIterator walks it beside the sorted keys of model that its bounds admit,
+// and closes it.
+func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]string) {
+	t.Helper()
+	var keys []string
+	for k := range model {
+		if (it.lower == nil || k >= string(it.lower)) && (it.upper == nil || k < string(it.upper)) {
+			keys = append(keys, k)
+		}
+	}
+	sort.Strings(keys)
+	at := 0
+	check := func(ok bool) {
+		t.Helper()
+		require.Equal(t, at >= 0 && at < len(keys), ok)
+		require.Equal(t, ok, it.Valid())
+		if ok {
+			require.Equal(t, keys[at], string(it.Key()))
+			require.Equal(t, model[keys[at]], string(it.Value()))
+		} else {
+			require.Nil(t, it.Key())
+		}
+	}
+	for check(it.First()); it.Valid(); check(it.Next()) {
+		at++
+		if at == len(keys) {
+			require.False(t, it.Next())
+			break
+		}
+	}
+	at = len(keys) - 1
+	for check(it.Last()); it.Valid(); check(it.Prev()) {
+		at--
+	}
+	n := 0
+	for k, v := range it.All() {
+		require.Equal(t, keys[n], string(k))
+		require.Equal(t, model[keys[n]], string(v))
+		n++
+	}
+	require.Equal(t, len(keys), n)
+	for range 60 {
+		target := fmt.Appendf(nil, "k%d", rnd.IntN(800))
+		switch op := rnd.IntN(4); {
+		case op == 0:
+			at = sort.SearchStrings(keys, string(target))
+			check(it.SeekGE(target))
+		case op == 1:
+			at = sort.SearchStrings(keys, string(target)) - 1
+			check(it.SeekLT(target))
+		case it.Valid() && op == 2:
+			at++
+			check(it.Next())
+		case it.Valid():
+			at--
+			check(it.Prev())
+		}
+	}
+	require.NoError(t, it.Close())
+}

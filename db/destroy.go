@@ -1,0 +1,57 @@
+package db
+
+import (
+	stderrors "errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// Destroy removes the database in dir: the files whose names are the format's,
+// and the directory if nothing else is in it. A directory that does not exist is
+// fine. The error is ErrLocked while the database is open. Only Options.FS is
+// used; nil opts mean the operating system's.
+func Destroy(dir string, opts *Options) error {
+	o := opts.withDefaults()
+	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lockPath := filepath.Join(dir, base.LockName)
+	lock, err := o.FS.Lock(lockPath, false)
+	if err != nil {
+		return err
+	}
+	names, err := o.FS.List(dir)
+	if err != nil {
+		return stderrors.Join(err, lock.Close())
+	}
+	var failed error
+	remove := func(name string) {
+		if err := o.FS.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = stderrors.Join(failed, err)
+		}
+	}
+	for _, name := range names {
+		// CURRENT goes first, so that a crash leaves no database that looks whole.
+		if name == base.CurrentName {
+			remove(name)
+		}
+	}
+	for _, name := range names {
+		if kind, _, ok := base.ParseFileName(name); ok && kind != base.FileLock && kind != base.FileCurrent {
+			remove(name)
+		}
+	}
+	failed = stderrors.Join(failed, lock.Close())
+	if failed != nil {
+		return failed
+	}
+	remove(base.LockName)
+	rest, err := o.FS.List(dir)
+	if err == nil && len(rest) == 0 {
+		_ = o.FS.Remove(dir) // an empty directory left behind does no harm
+	}
+	return failed
+}

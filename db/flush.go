@@ -1,0 +1,254 @@
+package db
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// makeRoom makes sure that the memtable can take memSize bytes of entries,
+// slowing the writer down where compaction lags behind. Only the leader runs it.
+func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
+	mem := d.state.Load().mem
+	if uint64(mem.Available()) >= memSize {
+		d.mu.Lock()
+		err := d.writeErr
+		d.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		d.throttle.slow(d, recordBytes)
+		return nil
+	}
+	return d.rotateMemtable(memSize)
+}
+
+// rotateMemtable makes the memtable immutable, for the background to flush, and
+// starts a new one, with a new log, that has room for at least memSize bytes.
+// Only the leader runs it.
+func (d *DB) rotateMemtable(memSize uint64) error {
+	if err := d.waitForFlush(); err != nil {
+		return err
+	}
+	if memSize == 0 && d.state.Load().mem.Len() == 0 {
+		return nil
+	}
+	num := d.set.NewFileNum()
+	w, err := d.createLog(num)
+	if err != nil {
+		// The old log is whole and goes on; this write alone has failed.
+		return errors.Wrap(err, "sievedb: starting a new log")
+	}
+	// The old log must be durable before anything in the new one is: a power cut
+	// would otherwise leave a hole in the history (LevelDB issues 193 and 1081).
+	if d.log.w.Unsynced() > 0 {
+		if err := d.log.w.Sync(); err != nil {
+			err = errors.CombineErrors(errors.Wrap(err, "sievedb: syncing the full log"), w.Close())
+			d.endWrites(err)
+			return err
+		}
+		d.counters.logSyncs.Add(1)
+	}
+	if err := d.log.w.Close(); err != nil {
+		err = errors.CombineErrors(errors.Wrap(err, "sievedb: closing the full log"), w.Close())
+		d.endWrites(err)
+		return err
+	}
+	d.log.w = w
+	next := d.newMemBuffer(num, memSize)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.installLocked(func(s *readState) {
+		s.mem.maxSeq = d.log.lastSeq
+		s.imm = append([]*memBuffer{s.mem}, s.imm...)
+		s.mem = next
+	})
+	return nil
+}
+
+// memtableSlack is what a memtable's arena takes beside its entries.
+const memtableSlack = 4 << 10
+
+func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
+	capacity := max(uint64(d.opts.WriteBufferSize), memSize+memtableSlack)
+	return &memBuffer{Memtable: memtable.New(d.cmp, int(capacity)), logNum: logNum}
+}
+
+// createLog creates a log file and makes its name durable, so that a synced
+// write in it is found after a power loss.
+func (d *DB) createLog(num uint64) (*wal.Writer, error) {
+	path := d.path(base.FileLog, num)
+	f, err := d.fs.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.fs.SyncDir(d.dir); err != nil {
+		return nil, errors.CombineErrors(errors.CombineErrors(err, f.Close()), d.fs.Remove(path))
+	}
+	return wal.NewWriter(f), nil
+}
+
+// flushLoop writes immutable memtables as tables, oldest first, until the store
+// closes. What is left then is in the logs.
+func (d *DB) flushLoop() {
+	defer d.background.Done()
+	backoff := compactionBackoff{}
+	for {
+		mem, next := d.nextToFlush()
+		if mem == nil {
+			return
+		}
+		err := d.flushMemtable(mem, next)
+		d.noteBackground(err)
+		if err == nil {
+			backoff = compactionBackoff{}
+			continue
+		}
+		if d.writesHaveEnded() || !d.pause(backoff.next()) {
+			return
+		}
+	}
+}
+
+// nextToFlush waits for an immutable memtable and returns the oldest, and the
+// number of the log that is the oldest needed once it is flushed. Nil when the
+// store closes.
+func (d *DB) nextToFlush() (*memBuffer, uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.flushing = false
+	d.cond.Broadcast()
+	for {
+		if d.closed.Load() || d.writeErr != nil {
+			return nil, 0
+		}
+		s := d.state.Load()
+		if n := len(s.imm); n > 0 {
+			d.flushing = true
+			next := s.mem.logNum
+			if n > 1 {
+				next = s.imm[n-2].logNum
+			}
+			return s.imm[n-1], next
+		}
+		d.cond.Wait()
+	}
+}
+
+// flushMemtable writes mem to a table of level 0, records that, and removes
+// mem's log.
+func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
+	start := time.Now()
+	edit := &manifest.Edit{
+		LogNum: manifest.Num(nextLog),
+		// Not the newest sequence number given out: goleveldb drops records of the
+		// live log that are numbered below what an edit says.
+		LastSeq: manifest.Num(mem.maxSeq),
+	}
+	info := FlushInfo{}
+	file, err := d.writeMemtable(mem.Memtable)
+	if err == nil && file != nil {
+		edit.Added = []manifest.LevelFile{{Level: 0, File: file}}
+		info.FileNum, info.Bytes, info.Entries = file.Num, file.Size, uint64(mem.Len())
+	}
+	if err == nil {
+		err = d.applyEdit(edit, func(s *readState) { s.imm = s.imm[: len(s.imm)-1 : len(s.imm)-1] })
+	}
+	info.Duration, info.Err = time.Since(start), err
+	d.opts.EventListener.flushEnd(info)
+	if err != nil {
+		return errors.Wrap(err, "sievedb: flushing a memtable")
+	}
+	d.counters.flushes.Add(1)
+	d.counters.flushBytes.Add(info.Bytes)
+	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
+	d.removeFile(d.path(base.FileLog, mem.logNum))
+	d.obsolete.remove(d)
+	d.scheduleCompactions()
+	return nil
+}
+
+// applyEdit records edit in the MANIFEST and installs the version that it leads
+// to. A MANIFEST that cannot be written ends the writes.
+func (d *DB) applyEdit(edit *manifest.Edit, also func(*readState)) error {
+	err := d.set.Apply(edit, d.installVersion(also))
+	if err != nil && d.set.Failed() {
+		d.endWrites(err)
+	}
+	return err
+}
+
+// writeMemtable writes the entries of mem as a table, synced, with its directory
+// entry durable. Nil where mem is empty. After an error no file is left.
+func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
+	it := mem.NewIter()
+	defer it.Close()
+	if !it.First() {
+		return nil, it.Err()
+	}
+	out := d.newTableWriter()
+	for ok := true; ok; ok = it.Next() {
+		if err := out.add(it.Key(), it.Value()); err != nil {
+			out.abandon()
+			return nil, err
+		}
+	}
+	files, err := out.finish()
+	if err != nil {
+		return nil, err
+	}
+	return files[0], nil
+}
+
+// removeFile removes a file that is not needed any more. A failure is no more
+// than a file too many, which the next Open removes: it is logged.
+func (d *DB) removeFile(path string) {
+	if err := d.fs.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.opts.Logger.Warn("cannot remove an obsolete file; the next open tries again", "file", filepath.Base(path), "err", err)
+	}
+}
+
+// noteBackground keeps the outcome of background work for Metrics and for those
+// who wait on it.
+func (d *DB) noteBackground(err error) {
+	d.mu.Lock()
+	d.backgroundErr = err
+	d.cond.Broadcast()
+	d.mu.Unlock()
+	if err != nil {
+		d.opts.Logger.Error("background work failed", "err", err)
+		d.opts.EventListener.backgroundError(err)
+	}
+}
+
+func (d *DB) writesHaveEnded() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writeErr != nil
+}
+
+// pause waits and reports whether the store is still open then.
+func (d *DB) pause(wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-d.closing:
+		return false
+	}
+}
+
+// compactionBackoff spaces out repetitions of what failed.
+type compactionBackoff struct{ wait time.Duration }
+
+func (b *compactionBackoff) next() time.Duration {
+	b.wait = min(max(2*b.wait, 50*time.Millisecond), 30*time.Second)
+	return b.wait
+}

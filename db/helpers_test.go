@@ -1,0 +1,114 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// testOptions are small sizes, so that a few thousand keys make several levels.
+func testOptions(fs FS) *Options {
+	return &Options{
+		FS: fs, WriteBufferSize: 16 << 10, TableSize: 8 << 10, MaxLevelBase: 32 << 10,
+		BlockSize: 512, BlockCacheSize: 256 << 10,
+	}
+}
+
+func mustOpen(t testing.TB, o *Options) *DB {
+	t.Helper()
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	return d
+}
+
+func openTest(t testing.TB, o *Options) *DB {
+	t.Helper()
+	d := mustOpen(t, o)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func testKey(i int) []byte { return fmt.Appendf(nil, "key%06d", i) }
+
+// testValue differs from key to key and takes a hundred bytes.
+func testValue(i int) []byte { return fmt.Appendf(nil, "value%06d%089d", i, i) }
+
+// fill puts keys [from, to) in random order.
+func fill(t testing.TB, d *DB, from, to int) {
+	t.Helper()
+	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(to - from) {
+		require.NoError(t, d.Put(testKey(from+i), testValue(from+i), NoSync))
+	}
+}
+
+// settle flushes and waits until no compaction is due.
+func settle(t testing.TB, d *DB) {
+	t.Helper()
+	require.NoError(t, d.Flush())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.compactions > 0 || d.flushing || d.state.Load().version.Pick(d.pickOptions()) != nil {
+		require.NoError(t, d.backgroundErr)
+		require.NoError(t, d.writeErr)
+		d.scheduleCompactionsLocked()
+		d.cond.Wait()
+	}
+}
+
+func requireValue(t testing.TB, d *DB, key, want []byte) {
+	t.Helper()
+	got, err := d.Get(key)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
+// never is a policy whose filters deny every key; always one whose filters
+// allow every key.
+type constantPolicy struct{ verdict bool }
+
+func (p constantPolicy) Name() string { return fmt.Sprintf("test.constant.%v", p.verdict) }
+func (p constantPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
+	return append(dst, "filter"...)
+}
+func (p constantPolicy) KeyMayMatch(key, f []byte) bool { return p.verdict }
+
+var never, always filter.Policy = constantPolicy{false}, constantPolicy{true}
+
+// eventually waits for what happens in the background. It starts no goroutine,
+// as testify's does, and nothing is asserted about the time that it takes.
+func eventually(t testing.TB, condition func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			require.Fail(t, "it never came true")
+		}
+	}
+}
+
+// restampFirstBlock sets the compression byte of a table's first data block, and
+// its checksum to match, so that only the byte is wrong.
+func restampFirstBlock(t testing.TB, fsys FS, table string, kind byte) {
+	t.Helper()
+	data := readFile(t, fsys, table)
+	for end := 0; ; end++ { // where a checksum over what precedes it matches, the block ends
+		sum := data[end+1:]
+		if binary.LittleEndian.Uint32(sum) == util.MaskCRC(util.CRC32C(data[:end+1])) {
+			data[end] = kind
+			binary.LittleEndian.PutUint32(sum, util.MaskCRC(util.CRC32C(data[:end+1])))
+			break
+		}
+	}
+	require.NoError(t, fsys.Remove(table))
+	writeFile(t, fsys, table, data)
+}

@@ -1,0 +1,119 @@
+package db
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// NumLevels is the number of levels, LevelDB's seven.
+const NumLevels = manifest.NumLevels
+
+// Metrics is what the store counted since it was opened, and what it holds
+// now. Every number is counted where the thing happens. The numbers of one
+// Metrics are read one after another while the store goes on, so they may
+// disagree by what happened meanwhile.
+type Metrics struct {
+	// Levels describes each level; lookups are counted for Get, GetTo and Has, not
+	// for iterators.
+	Levels [NumLevels]LevelMetrics
+
+	// Gets counts lookups; GetsFound those that returned a value. MemtableHits
+	// counts lookups answered by a memtable, a tombstone there included.
+	Gets, GetsFound, MemtableHits uint64
+
+	// Writes counts the batches applied, WriteBytes the bytes of their records.
+	Writes, WriteBytes uint64
+	// LogBytes is what was written to the log, its framing included. LogSyncs
+	// counts its fsyncs; a group of writers shares one.
+	LogBytes, LogSyncs uint64
+
+	// Flushes and FlushBytes count memtables written as tables.
+	Flushes, FlushBytes uint64
+	// Compactions counts merges, TrivialMoves tables moved down as they were.
+	Compactions, TrivialMoves uint64
+	// CompactionBytesRead and CompactionBytesWritten count table bytes.
+	CompactionBytesRead, CompactionBytesWritten uint64
+
+	// MemtableBytes is the memory of all memtables: the arenas' capacity.
+	MemtableBytes uint64
+	// Memtables is the number of memtables, those waiting to be flushed included.
+	Memtables int
+
+	// BlockCacheCapacity and BlockCacheBytes are the block cache's budget and what
+	// it holds, in bytes; BlockCacheBlocks counts its blocks.
+	BlockCacheCapacity, BlockCacheBytes int64
+	BlockCacheBlocks                    int64
+	// FilterBytes and IndexBytes are held by open tables, beside the block cache.
+	FilterBytes, IndexBytes uint64
+	// OpenTables counts the tables whose file is open.
+	OpenTables int
+	// TablesWithoutFilter, TablesWithUnknownFilter and TablesWithDamagedFilter
+	// count, among OpenTables, those whose lookups no filter can spare: it was not
+	// written, it is under a policy name that Options.Filter does not know, or its
+	// bytes are damaged.
+	TablesWithoutFilter, TablesWithUnknownFilter, TablesWithDamagedFilter int
+
+	// ObsoleteTables counts table files that only readers keep from deletion.
+	ObsoleteTables int
+	// OpenIterators and OpenSnapshots count what was not closed yet.
+	OpenIterators, OpenSnapshots int
+
+	// WriteStalls counts waits of writers for flush or compaction; WriteStallTime
+	// is how long they took together. WriteStallReason says what writers are
+	// waiting for at this moment, "" if they are not.
+	WriteStalls      uint64
+	WriteStallTime   time.Duration
+	WriteStallReason string
+
+	// LastSequence is the sequence number of the newest visible write.
+	LastSequence uint64
+
+	// BackgroundError is the error that ended writes, nil while all is well.
+	BackgroundError error
+}
+
+// LevelMetrics describes one level.
+type LevelMetrics struct {
+	// Tables and Bytes are what the level holds now.
+	Tables int
+	Bytes  uint64
+
+	// Reads counts how often a lookup consulted a table of this level: its key was
+	// within the table's range.
+	Reads uint64
+	// FilterChecks counts the reads that asked a filter. It is the sum of
+	// FilterNegatives (the filter ruled the table out), FilterTruePositives (the
+	// key was there, be it as a tombstone) and FilterFalsePositives (it was not).
+	FilterChecks, FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
+
+	// IndexReads counts index blocks read from disk by lookups.
+	IndexReads uint64
+	// BlocksFromCache and BlocksFromDisk count the data blocks that lookups read.
+	BlocksFromCache, BlocksFromDisk uint64
+	// BytesFromDisk counts what these lookups read from disk, index and data.
+	BytesFromDisk uint64
+}
+
+// Total returns the sums over all levels.
+func (m *Metrics) Total() LevelMetrics {
+	var t LevelMetrics
+	for i := range m.Levels {
+		t.add(&m.Levels[i])
+	}
+	return t
+}
+
+func (l *LevelMetrics) add(o *LevelMetrics) {
+	l.Tables += o.Tables
+	l.Bytes += o.Bytes
+	l.Reads += o.Reads
+	l.FilterChecks += o.FilterChecks
+	l.FilterNegatives += o.FilterNegatives
+	l.FilterTruePositives += o.FilterTruePositives
+	l.FilterFalsePositives += o.FilterFalsePositives
+	l.IndexReads += o.IndexReads
+	l.BlocksFromCache += o.BlocksFromCache
+	l.BlocksFromDisk += o.BlocksFromDisk
+	l.BytesFromDisk += o.BytesFromDisk
+}

@@ -1,0 +1,228 @@
+package db
+
+import (
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Open opens the database in the directory dir, and creates it unless
+// Options.ErrorIfMissing or ReadOnly say otherwise; nil opts are the defaults.
+// A LevelDB or goleveldb directory is opened in place.
+//
+// The error is ErrLocked when the directory is in use, ErrCorruption when its
+// files are damaged; Repair salvages what such a directory holds. After an error
+// the directory holds what it held before.
+func Open(dir string, opts *Options) (*DB, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	d := &DB{opts: opts.withDefaults(), dir: dir, closing: make(chan struct{})}
+	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
+	d.cond = sync.NewCond(&d.mu)
+	d.obsolete.kick = make(chan struct{}, 1)
+
+	created, err := prepareDir(&d.opts, dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := d.fs.Lock(filepath.Join(dir, base.LockName), d.opts.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	d.lock = lock
+	d.blockCache = cache.New[sstable.Block](d.opts.BlockCacheSize, nil)
+	d.tables = newTableCache(d)
+	if err := d.open(created); err != nil {
+		d.tables.close()
+		return nil, errors.CombineErrors(err, lock.Close())
+	}
+	return d, nil
+}
+
+// prepareDir makes sure that dir is a directory. It reports whether it made it.
+func prepareDir(o *Options, dir string) (created bool, err error) {
+	info, err := o.FS.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return false, errors.Newf("sievedb: %s is a file; a database is a directory", dir)
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case o.ErrorIfMissing || o.ReadOnly:
+		return false, errMissing(o, dir, err)
+	}
+	return true, vfs.MkdirAllSynced(o.FS, dir)
+}
+
+func errMissing(o *Options, dir string, cause error) error {
+	why := "Options.ErrorIfMissing"
+	if o.ReadOnly {
+		why = "Options.ReadOnly"
+	}
+	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s forbids to create one", dir, why)
+}
+
+// open does what Open does once the directory is locked.
+func (d *DB) open(created bool) error {
+	files, err := listDir(d.fs, d.dir)
+	if err != nil {
+		return err
+	}
+	d.report.Created = created || !files.hasCurrent
+	if files.hasCurrent {
+		if d.opts.ErrorIfExists {
+			return errors.Wrapf(fs.ErrExist, "sievedb: there is a database in %s already, and Options.ErrorIfExists forbids to open it", d.dir)
+		}
+	} else if err := d.mayCreate(files); err != nil {
+		return err
+	}
+	o := manifest.SetOptions{
+		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
+		MaxManifestSize: d.opts.MaxManifestSize, Obsolete: d.obsolete.add,
+	}
+	var state manifest.State
+	if files.hasCurrent {
+		if d.set, state, err = manifest.Load(o); err != nil {
+			return err
+		}
+	} else {
+		d.set = manifest.New(o)
+	}
+	d.report.Manifest = state.ManifestName
+	d.report.ManifestBytesDropped = state.Tail.Dropped
+	for _, f := range files.all {
+		d.set.MarkUsed(f.num)
+	}
+	if err := d.checkTables(files); err != nil {
+		return err
+	}
+	if err := d.recover(files, state); err != nil {
+		return err
+	}
+	if !d.opts.ReadOnly {
+		d.background.Add(2)
+		go d.flushLoop()
+		go d.cleanLoop()
+		d.scheduleCompactions()
+	}
+	return nil
+}
+
+// mayCreate refuses to create a database over the remains of one.
+func (d *DB) mayCreate(files dirFiles) error {
+	if d.opts.ErrorIfMissing || d.opts.ReadOnly {
+		return errMissing(&d.opts, d.dir, fs.ErrNotExist)
+	}
+	for _, f := range files.all {
+		if f.kind == base.FileTable || f.kind == base.FileOldTable || f.kind == base.FileLog && f.size > 0 {
+			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
+				"Repair can rebuild it", base.FileName(f.kind, f.num)), filepath.Join(d.dir, base.CurrentName), -1)
+		}
+	}
+	return nil
+}
+
+// dirFile is a file of the directory whose name is one of the format's.
+type dirFile struct {
+	kind base.FileKind
+	num  uint64
+	size int64
+}
+
+// dirFiles is what a database directory holds.
+type dirFiles struct {
+	hasCurrent bool
+	all        []dirFile // in the order of names
+}
+
+func listDir(fsys FS, dir string) (dirFiles, error) {
+	var files dirFiles
+	names, err := fsys.List(dir)
+	if err != nil {
+		return files, err
+	}
+	for _, name := range names {
+		kind, num, ok := base.ParseFileName(name)
+		if !ok {
+			continue
+		}
+		info, err := fsys.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return files, err
+		}
+		if kind == base.FileCurrent {
+			files.hasCurrent = true
+		} else if info.Mode().IsRegular() && kind != base.FileLock && kind != base.FileInfoLog {
+			files.all = append(files.all, dirFile{kind, num, info.Size()})
+		}
+	}
+	return files, nil
+}
+
+// checkTables makes sure that every table that the version names is there, with
+// its size, so that a MANIFEST which lost its tail or a directory that lost a
+// file is told at once and not when a key is asked for.
+func (d *DB) checkTables(files dirFiles) error {
+	sizes := map[uint64]dirFile{}
+	for _, f := range files.all {
+		if f.kind == base.FileTable || f.kind == base.FileOldTable {
+			if have, ok := sizes[f.num]; !ok || have.kind == base.FileOldTable {
+				sizes[f.num] = f
+			}
+		}
+	}
+	var err error
+	d.set.Current().Files(func(level int, f *manifest.FileMeta) {
+		have, ok := sizes[f.Num]
+		f.OldSuffix = have.kind == base.FileOldTable
+		if err != nil {
+			return
+		}
+		path := filepath.Join(d.dir, f.Name())
+		if !ok {
+			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
+		} else if uint64(have.size) != f.Size {
+			err = base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", have.size, f.Size), path, -1)
+		}
+	})
+	return err
+}
+
+// OpenReport says what Open found and did.
+type OpenReport struct {
+	// Created says that there was no database.
+	Created bool
+	// Manifest is the name of the MANIFEST that was read; "" for a new database.
+	Manifest string
+	// ManifestBytesDropped counts the bytes of a last edit that a crash cut off.
+	ManifestBytesDropped int64
+	// Logs lists the logs that were replayed, oldest first.
+	Logs []LogReport
+	// FilesRemoved counts files that an earlier run left behind.
+	FilesRemoved int
+}
+
+// LogReport says what one log held.
+type LogReport struct {
+	Name             string
+	Records, Entries uint64
+	// Tail is "clean", "torn" (the end was cut, as a crash leaves it) or "hole"
+	// (the end was written in part only, as a power loss leaves it).
+	Tail string
+	// BytesDropped counts the bytes of the tail that hold no acknowledged write.
+	BytesDropped int64
+	// Reason says what is wrong with the first of them.
+	Reason string
+}
+
+// OpenReport returns what Open found and did.
+func (d *DB) OpenReport() OpenReport { return d.report }

@@ -1,0 +1,350 @@
+package db
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// writeFile and readFile are for tests that change a database's files.
+func writeFile(t testing.TB, fsys FS, name string, data []byte) {
+	t.Helper()
+	f, err := fsys.Create(name)
+	require.NoError(t, err)
+	_, err = f.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+}
+
+func readFile(t testing.TB, fsys FS, name string) []byte {
+	t.Helper()
+	f, err := fsys.Open(name)
+	require.NoError(t, err)
+	defer f.Close()
+	size, err := f.Size()
+	require.NoError(t, err)
+	b := make([]byte, size)
+	n, _ := f.ReadAt(b, 0)
+	require.Equal(t, len(b), n)
+	return b
+}
+
+// namesOf returns the names of the files of that kind.
+func namesOf(t testing.TB, fsys FS, kind base.FileKind) (names []string) {
+	t.Helper()
+	all, err := fsys.List("db")
+	require.NoError(t, err)
+	for _, name := range all {
+		if k, _, ok := base.ParseFileName(name); ok && k == kind {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestOpenCreatesUnlessToldOtherwise(t *testing.T) {
+	mem := NewMemFS()
+	_, err := Open("db", &Options{FS: mem, ErrorIfMissing: true})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "ErrorIfMissing")
+	_, err = Open("db", &Options{FS: mem, ReadOnly: true})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "ReadOnly")
+	_, err = mem.Stat("db")
+	require.ErrorIs(t, err, fs.ErrNotExist, "a refused Open leaves nothing behind")
+
+	d := mustOpen(t, &Options{FS: mem})
+	require.True(t, d.OpenReport().Created)
+	require.NoError(t, d.Close())
+	_, err = Open("db", &Options{FS: mem, ErrorIfExists: true})
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.ErrorContains(t, err, "ErrorIfExists")
+	d = mustOpen(t, &Options{FS: mem, ErrorIfMissing: true})
+	require.False(t, d.OpenReport().Created)
+	require.NoError(t, d.Close())
+}
+
+func TestOpenRefusesAFileInsteadOfADirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	_, err := Open(path, nil)
+	require.ErrorContains(t, err, "is a file; a database is a directory")
+}
+
+func TestOpenRefusesADirectoryInUse(t *testing.T) {
+	for name, fsys := range map[string]FS{"in memory": NewMemFS(), "on disk": nil} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "db")
+			d, err := Open(dir, &Options{FS: fsys})
+			require.NoError(t, err)
+			_, err = Open(dir, &Options{FS: fsys})
+			require.ErrorIs(t, err, ErrLocked)
+			_, err = Open(dir, &Options{FS: fsys, ReadOnly: true})
+			require.ErrorIs(t, err, ErrLocked)
+			require.ErrorIs(t, Destroy(dir, &Options{FS: fsys}), ErrLocked)
+			require.NoError(t, d.Close())
+			readers := [2]*DB{}
+			for i := range readers {
+				readers[i], err = Open(dir, &Options{FS: fsys, ReadOnly: true})
+				require.NoError(t, err, "readers share")
+			}
+			_, err = Open(dir, &Options{FS: fsys})
+			require.ErrorIs(t, err, ErrLocked)
+			for _, r := range readers {
+				require.NoError(t, r.Close())
+			}
+			require.NoError(t, Destroy(dir, &Options{FS: fsys}))
+		})
+	}
+}
+
+func TestOpenRefusesAForeignComparer(t *testing.T) {
+	mem := NewMemFS()
+	reverse := &Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+	d := mustOpen(t, &Options{FS: mem, Comparer: reverse})
+	require.NoError(t, d.Put([]byte("a"), nil, nil))
+	require.NoError(t, d.Put([]byte("b"), nil, nil))
+	require.NoError(t, d.Close())
+	_, err := Open("db", &Options{FS: mem})
+	require.ErrorContains(t, err, `"test.Reverse"`)
+	require.ErrorContains(t, err, "Options.Comparer")
+	d = openTest(t, &Options{FS: mem, Comparer: reverse})
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.True(t, it.First())
+	require.Equal(t, "b", string(it.Key()))
+	require.NoError(t, it.Close())
+}
+
+func TestBuiltInFiltersAreRefusedWhereEqualKeysDiffer(t *testing.T) {
+	folding := &Comparer{
+		Name:         "test.FoldCase",
+		Compare:      func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
+		InexactEqual: true,
+	}
+	_, err := Open("db", &Options{FS: NewMemFS(), Comparer: folding})
+	require.ErrorContains(t, err, "filter.None")
+	d := openTest(t, &Options{FS: NewMemFS(), Comparer: folding, Filter: filter.None})
+	require.NoError(t, d.Put([]byte("Key"), []byte("v"), nil))
+	require.NoError(t, d.Flush())
+	requireValue(t, d, []byte("kEY"), []byte("v"))
+}
+
+func TestOptionsOutOfRangeAreNamed(t *testing.T) {
+	cases := map[string]Options{
+		"WriteBufferSize":          {WriteBufferSize: 100},
+		"BlockSize":                {BlockSize: 8 << 20},
+		"BlockRestartInterval":     {BlockRestartInterval: -1},
+		"TableSize":                {TableSize: 1},
+		"Compression":              {Compression: 9},
+		"MaxOpenFiles":             {MaxOpenFiles: 3},
+		"MaxConcurrentCompactions": {MaxConcurrentCompactions: 65},
+		"MaxMemtables":             {MaxMemtables: -1},
+		"L0CompactionTrigger":      {L0CompactionTrigger: -4},
+		"L0SlowdownTrigger":        {L0CompactionTrigger: 8, L0SlowdownTrigger: 7},
+		"L0StopTrigger":            {L0SlowdownTrigger: 20, L0StopTrigger: 20},
+		"MaxLevelBase":             {MaxLevelBase: 1},
+		"MaxManifestSize":          {MaxManifestSize: -1},
+		"Comparer":                 {Comparer: &Comparer{Name: "no function"}},
+		"ErrorIfMissing":           {ErrorIfMissing: true, ErrorIfExists: true},
+	}
+	for field, o := range cases {
+		t.Run(field, func(t *testing.T) {
+			o.FS = NewMemFS()
+			_, err := Open("db", &o)
+			require.ErrorContains(t, err, "Options."+field)
+			_, err = o.FS.Stat("db")
+			require.ErrorIs(t, err, fs.ErrNotExist, "nothing was touched")
+		})
+	}
+	var zero *Options
+	require.NoError(t, zero.Validate())
+}
+
+func TestDamagedCurrentIsTold(t *testing.T) {
+	cases := map[string]string{
+		"empty":              "",
+		"without newline":    "MANIFEST-000001",
+		"the name twice":     "MANIFEST-000001\nMANIFEST-000001\n",
+		"another file":       "000001.log\n",
+		"a path":             "../MANIFEST-000001\n",
+		"no number":          "MANIFEST-\n",
+		"a missing MANIFEST": "MANIFEST-999999\n",
+		"far too long":       string(bytes.Repeat([]byte("x"), 1<<16)),
+	}
+	for name, content := range cases {
+		t.Run(name, func(t *testing.T) {
+			mem := NewMemFS()
+			require.NoError(t, mustOpen(t, &Options{FS: mem}).Close())
+			writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte(content))
+			_, err := Open("db", &Options{FS: mem})
+			require.ErrorIs(t, err, ErrCorruption)
+			require.ErrorContains(t, err, "CURRENT")
+		})
+	}
+}
+
+func TestAMissingCurrentDoesNotMakeANewDatabase(t *testing.T) {
+	mem := NewMemFS()
+	d := mustOpen(t, &Options{FS: mem})
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
+	require.NoError(t, d.Close())
+	require.NoError(t, mem.Remove(filepath.Join("db", "CURRENT")))
+	_, err := Open("db", &Options{FS: mem})
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, "Repair")
+}
+
+func TestMissingAndShortTablesAreToldAtOpen(t *testing.T) {
+	for _, name := range []string{"missing", "short"} {
+		t.Run(name, func(t *testing.T) {
+			mem := NewMemFS()
+			d := mustOpen(t, testOptions(mem))
+			fill(t, d, 0, 500)
+			settle(t, d)
+			require.NoError(t, d.Close())
+			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+			data := readFile(t, mem, table)
+			require.NoError(t, mem.Remove(table))
+			if name == "short" {
+				writeFile(t, mem, table, data[:len(data)-1])
+			}
+			_, err := Open("db", testOptions(mem))
+			require.ErrorIs(t, err, ErrCorruption)
+			require.ErrorContains(t, err, filepath.Base(table))
+		})
+	}
+}
+
+func TestUnknownCompressionIsToldByNumberAndBlock(t *testing.T) {
+	mem := NewMemFS()
+	o := testOptions(mem)
+	o.Compression = NoCompression
+	d := mustOpen(t, o)
+	fill(t, d, 0, 50)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+	restampFirstBlock(t, mem, table, 77)
+	d = openTest(t, o)
+	_, err := d.Get(testKey(0))
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, "77")
+	require.ErrorContains(t, err, filepath.Base(table))
+}
+
+func TestAfterCloseEverythingSaysSo(t *testing.T) {
+	d := mustOpen(t, &Options{FS: NewMemFS()})
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.True(t, it.First())
+	s := d.NewSnapshot()
+	require.ErrorContains(t, d.Close(), "1 iterators and 1 snapshots open")
+
+	_, err = d.Get([]byte("k"))
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.GetTo(nil, []byte("k"))
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.Has([]byte("k"))
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, d.Put(nil, nil, nil), ErrClosed)
+	require.ErrorIs(t, d.Delete(nil, nil), ErrClosed)
+	require.ErrorIs(t, d.Apply(&Batch{}, nil), ErrClosed)
+	require.ErrorIs(t, d.Flush(), ErrClosed)
+	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrClosed)
+	_, err = d.ApproximateSize(nil, nil)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.Explain([]byte("k"))
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.NewIterator(nil)
+	require.ErrorIs(t, err, ErrClosed)
+	require.NotNil(t, d.Metrics())
+	require.ErrorIs(t, d.Close(), ErrClosed)
+
+	require.False(t, it.Next())
+	require.False(t, it.Valid())
+	require.ErrorIs(t, it.Err(), ErrClosed)
+	require.NoError(t, it.Close())
+	require.NoError(t, it.Close())
+	_, err = s.Get([]byte("k"))
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.NewSnapshot().Get([]byte("k"))
+	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Close(), ErrClosed)
+	_, err = s.NewIterator(nil)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestReadOnlyChangesNothing(t *testing.T) {
+	mem := NewMemFS()
+	d := mustOpen(t, testOptions(mem))
+	fill(t, d, 0, 300)
+	settle(t, d)
+	fill(t, d, 300, 600) // some of it in the log alone
+	require.NoError(t, d.Close())
+	before, err := mem.List("db")
+	require.NoError(t, err)
+
+	o := testOptions(mem)
+	o.ReadOnly = true
+	d = mustOpen(t, o)
+	for i := range 600 {
+		requireValue(t, d, testKey(i), testValue(i))
+	}
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	n := 0
+	for range it.All() {
+		n++
+	}
+	require.Equal(t, 600, n)
+	require.NoError(t, it.Close())
+	require.ErrorIs(t, d.Put([]byte("k"), nil, nil), ErrReadOnly)
+	require.ErrorIs(t, d.Delete([]byte("k"), nil), ErrReadOnly)
+	require.ErrorIs(t, d.Flush(), ErrReadOnly)
+	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrReadOnly)
+	require.NoError(t, d.Close())
+	after, err := mem.List("db")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 5 {
+		mem := NewMemFS()
+		d := mustOpen(t, testOptions(mem))
+		fill(t, d, 0, 500)
+		require.NoError(t, d.Close())
+		_, err := Open("db", &Options{FS: mem, ErrorIfExists: true})
+		require.Error(t, err)
+	}
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
+	mem := NewMemFS()
+	require.NoError(t, Destroy("db", &Options{FS: mem}), "nothing there is fine")
+	d := mustOpen(t, testOptions(mem))
+	fill(t, d, 0, 500)
+	require.NoError(t, d.Close())
+	writeFile(t, mem, filepath.Join("db", "notes.txt"), []byte("mine"))
+	require.NoError(t, Destroy("db", &Options{FS: mem}))
+	names, err := mem.List("db")
+	require.NoError(t, err)
+	require.Equal(t, []string{"notes.txt"}, names)
+	require.NoError(t, mem.Remove(filepath.Join("db", "notes.txt")))
+	require.NoError(t, Destroy("db", &Options{FS: mem}))
+	_, err = mem.Stat("db")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

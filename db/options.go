@@ -1,0 +1,295 @@
+package db
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// FS is the file system that a database lives on. Nil in Options means the
+// operating system's; NewMemFS returns one in memory.
+type FS = vfs.FS
+
+// NewMemFS returns an empty file system in memory, for databases that need not
+// outlive the process, and for tests.
+func NewMemFS() FS { return vfs.NewMem() }
+
+// Comparer defines the order of keys; see the fields' comments.
+type Comparer = base.Comparer
+
+// BytewiseComparer is the default order, LevelDB's: bytes.Compare.
+var BytewiseComparer = base.Bytewise
+
+// Compression says how the blocks of new tables are compressed. Tables of any
+// kind are read whatever this says.
+type Compression int
+
+const (
+	// DefaultCompression is SnappyCompression.
+	DefaultCompression Compression = iota
+	// SnappyCompression stores a block with Snappy where that saves an eighth.
+	SnappyCompression
+	// NoCompression stores blocks as they are.
+	NoCompression
+	// ZstdCompression stores blocks with Zstandard: smaller and slower. LevelDB
+	// before 1.23 and goleveldb cannot read such tables.
+	ZstdCompression
+)
+
+// Options configure Open. The zero value of each field is its default, and a
+// nil *Options is the zero Options. Open copies what it needs: an Options may
+// be shared by several databases and changed afterwards.
+type Options struct {
+	// FS is the file system. Default: the operating system's.
+	FS FS
+
+	// Comparer orders the keys. Default: BytewiseComparer. A database opens only
+	// under the comparer name that it was created with.
+	Comparer *Comparer
+
+	// Filter makes the filter of each new table and reads those of old ones.
+	// Default: filter.NewBloomPolicy(10). filter.None writes no filters and asks
+	// none. Whatever policy wrote a table, its data can be read: a filter under
+	// another name is passed over.
+	Filter filter.Policy
+
+	// BlockCacheSize bounds the decoded data blocks kept in memory, in bytes.
+	// Default: 32 MiB. Negative: no cache. Filters and indexes of open tables are
+	// held beside it; Metrics reports both.
+	BlockCacheSize int64
+
+	// WriteBufferSize is how many bytes a memtable holds before it is flushed to a
+	// table. Default: 8 MiB. Minimum 4 KiB, maximum 1 GiB. Up to
+	// MaxMemtables+1 of them exist at a time.
+	WriteBufferSize int
+
+	// MaxMemtables is how many full memtables may wait for their flush before
+	// writers wait for it. Default: 2.
+	MaxMemtables int
+
+	// BlockSize is the target size of a data block before compression, in bytes.
+	// Default: 4 KiB. Minimum 64, maximum 4 MiB.
+	BlockSize int
+
+	// BlockRestartInterval is how many keys share a restart point. Default: 16.
+	BlockRestartInterval int
+
+	// TableSize is the target size of a compaction's output tables, in bytes.
+	// Default: 2 MiB. Minimum 4 KiB, maximum 1 GiB.
+	TableSize int64
+
+	// Compression is how new blocks are stored. Default: Snappy.
+	Compression Compression
+
+	// MaxOpenFiles bounds the tables held open, with their filters and indexes.
+	// Default: 1000. Minimum 10. Files being written come on top.
+	MaxOpenFiles int
+
+	// ReadOnly opens without changing anything: no file is created, written or
+	// removed, and what the logs hold is kept in memory. Several processes may
+	// have a database open read-only at once, but none beside a writer.
+	ReadOnly bool
+
+	// ErrorIfMissing refuses to create a database. Default: create it.
+	ErrorIfMissing bool
+
+	// ErrorIfExists refuses to open a database that exists.
+	ErrorIfExists bool
+
+	// MaxConcurrentCompactions bounds the compactions that run at once. A flush
+	// runs beside them. Default: 1.
+	MaxConcurrentCompactions int
+
+	// L0CompactionTrigger is the number of tables in level 0 that starts a
+	// compaction. Default: 4.
+	L0CompactionTrigger int
+
+	// L0SlowdownTrigger is the number of tables in level 0 from which writes are
+	// slowed, gently at first. Default: 12.
+	L0SlowdownTrigger int
+
+	// L0StopTrigger is the number of tables in level 0 at which writes wait for
+	// compaction. Default: 24.
+	L0StopTrigger int
+
+	// MaxLevelBase is the size that the smallest non-empty level below level 0 may
+	// reach before it is compacted, in bytes. Default: 10 MiB. Each deeper level
+	// holds ten times more.
+	MaxLevelBase int64
+
+	// MaxManifestSize is the size at which a new MANIFEST replaces the old one, in
+	// bytes. Default: 4 MiB.
+	MaxManifestSize int64
+
+	// Logger receives what the store does in the background. Default: nothing is
+	// logged. Keys and values never appear.
+	Logger *slog.Logger
+
+	// EventListener is told of flushes, compactions, stalls and errors.
+	EventListener *EventListener
+}
+
+// Defaults of Options.
+const (
+	defaultBlockCacheSize  = 32 << 20
+	defaultWriteBufferSize = 8 << 20
+	defaultBlockSize       = 4 << 10
+	defaultRestartInterval = 16
+	defaultTableSize       = 2 << 20
+	defaultMaxOpenFiles    = 1000
+	defaultFilterBits      = 10
+	defaultMaxLevelBase    = 10 << 20
+	defaultMaxManifestSize = 4 << 20
+)
+
+// withDefaults returns a copy of o in which every field has its meaning filled
+// in. It does not judge: validate does.
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.FS == nil {
+		c.FS = vfs.OS
+	}
+	if c.Comparer == nil {
+		c.Comparer = BytewiseComparer
+	}
+	if c.Filter == nil {
+		c.Filter = filter.NewBloomPolicy(defaultFilterBits)
+	}
+	setDefault(&c.BlockCacheSize, defaultBlockCacheSize)
+	setDefault(&c.WriteBufferSize, defaultWriteBufferSize)
+	setDefault(&c.MaxMemtables, 2)
+	setDefault(&c.BlockSize, defaultBlockSize)
+	setDefault(&c.BlockRestartInterval, defaultRestartInterval)
+	setDefault(&c.TableSize, defaultTableSize)
+	setDefault(&c.Compression, SnappyCompression)
+	setDefault(&c.MaxOpenFiles, defaultMaxOpenFiles)
+	setDefault(&c.MaxConcurrentCompactions, 1)
+	setDefault(&c.L0CompactionTrigger, 4)
+	setDefault(&c.L0SlowdownTrigger, max(12, c.L0CompactionTrigger))
+	setDefault(&c.L0StopTrigger, max(24, c.L0SlowdownTrigger+1))
+	setDefault(&c.MaxLevelBase, defaultMaxLevelBase)
+	setDefault(&c.MaxManifestSize, defaultMaxManifestSize)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.EventListener == nil {
+		c.EventListener = &EventListener{}
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports the first field of o that is out of range, by name and with
+// its bounds. Open calls it.
+func (o *Options) Validate() error {
+	c := o.withDefaults()
+	ranges := []struct {
+		field     string
+		value     int64
+		low, high int64
+	}{
+		{"WriteBufferSize", int64(c.WriteBufferSize), 4 << 10, 1 << 30},
+		{"MaxMemtables", int64(c.MaxMemtables), 1, 64},
+		{"BlockSize", int64(c.BlockSize), 64, 4 << 20},
+		{"BlockRestartInterval", int64(c.BlockRestartInterval), 1, 1 << 16},
+		{"TableSize", c.TableSize, 4 << 10, 1 << 30},
+		{"Compression", int64(c.Compression), int64(SnappyCompression), int64(ZstdCompression)},
+		{"MaxOpenFiles", int64(c.MaxOpenFiles), 10, math.MaxInt32},
+		{"MaxConcurrentCompactions", int64(c.MaxConcurrentCompactions), 1, 64},
+		{"L0CompactionTrigger", int64(c.L0CompactionTrigger), 1, 1 << 16},
+		{"L0SlowdownTrigger", int64(c.L0SlowdownTrigger), int64(c.L0CompactionTrigger), 1 << 16},
+		{"L0StopTrigger", int64(c.L0StopTrigger), int64(c.L0SlowdownTrigger) + 1, 1<<16 + 1},
+		{"MaxLevelBase", c.MaxLevelBase, 4 << 10, 1 << 50},
+		{"MaxManifestSize", c.MaxManifestSize, 4 << 10, 1 << 30},
+	}
+	for _, r := range ranges {
+		if r.value < r.low || r.value > r.high {
+			return errors.Newf("sievedb: Options.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
+		}
+	}
+	return c.validateComparer()
+}
+
+// maxComparerName is what the MANIFEST reader accepts as well.
+const maxComparerName = 1 << 10
+
+func (o *Options) validateComparer() error {
+	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName {
+		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes", maxComparerName)
+	}
+	if _, bloom := o.Filter.(filter.BloomPolicy); bloom && o.Comparer.InexactEqual {
+		return errors.Newf("sievedb: comparer %q calls keys equal whose bytes differ, so filter policy %q, which hashes bytes, "+
+			"would deny stored keys; set Options.Filter to filter.None or to a policy made for this comparer",
+			o.Comparer.Name, o.Filter.Name())
+	}
+	if o.ErrorIfMissing && o.ErrorIfExists {
+		return errors.New("sievedb: Options.ErrorIfMissing and Options.ErrorIfExists exclude each other")
+	}
+	return nil
+}
+
+// tableCompression translates to the byte that stands in table files.
+func (o *Options) tableCompression() sstable.Compression {
+	switch o.Compression {
+	case NoCompression:
+		return sstable.NoCompression
+	case ZstdCompression:
+		return sstable.Zstd
+	case SnappyCompression:
+		return sstable.Snappy
+	}
+	panic(fmt.Sprintf("db: compression %d passed validation", o.Compression))
+}
+
+// readPolicies lists the filter policies that the reader knows, best first.
+func (o *Options) readPolicies() []filter.Policy {
+	if o.Filter == filter.None {
+		return nil
+	}
+	policies := []filter.Policy{o.Filter}
+	if bloom := filter.NewBloomPolicy(defaultFilterBits); o.Filter.Name() != bloom.Name() && !o.Comparer.InexactEqual {
+		policies = append(policies, bloom)
+	}
+	return policies
+}
+
+// WriteOptions say how durable a write must be before it is acknowledged.
+type WriteOptions struct {
+	// NoSync acknowledges once the log's bytes are with the operating system: the
+	// write survives the death of the process, not a power loss.
+	NoSync bool
+}
+
+// The two durabilities. A nil *WriteOptions is Sync.
+var (
+	// Sync acknowledges when the write is on stable storage.
+	Sync = &WriteOptions{}
+	// NoSync acknowledges when the write is with the operating system.
+	NoSync = &WriteOptions{NoSync: true}
+)
+
+// IterOptions bound an iterator. A nil *IterOptions is the zero value.
+type IterOptions struct {
+	// LowerBound is the first key that the iterator may show; nil: no bound.
+	LowerBound []byte
+	// UpperBound is the first key that it may not show any more; nil: no bound.
+	UpperBound []byte
+	// NoFillCache keeps the blocks read out of the block cache, for scans that
+	// will not come back.
+	NoFillCache bool
+}

@@ -1,0 +1,238 @@
+package db
+
+import (
+	"cmp"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// recovery replays the logs that the MANIFEST says are needed.
+//
+// Nothing that was recovered is appended to: what the logs held goes to tables,
+// a new log and a new MANIFEST begin, and only when CURRENT names that one do the
+// old files go. A crash at any moment of it finds the old state, or the new one.
+type recovery struct {
+	d        *DB
+	logs     []dirFile // needed, ascending
+	mem      *memtable.Memtable
+	inserter memtable.Inserter
+	full     []*memtable.Memtable // read-only: oldest first
+	lastSeq  uint64
+	tables   []manifest.LevelFile
+}
+
+// recover brings the store to the state that the files describe.
+func (d *DB) recover(files dirFiles, state manifest.State) error {
+	r := &recovery{d: d, lastSeq: state.LastSeq}
+	d.set.Current().Files(func(_ int, f *manifest.FileMeta) {
+		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
+	})
+	for _, f := range files.all {
+		if f.kind == base.FileLog && (f.num >= state.LogNum || f.num == state.PrevLogNum) && files.hasCurrent {
+			r.logs = append(r.logs, f)
+		}
+	}
+	slices.SortFunc(r.logs, func(a, b dirFile) int { return cmp.Compare(a.num, b.num) })
+	err := r.replay()
+	if err == nil {
+		if d.opts.ReadOnly {
+			r.installReadOnly()
+			return nil
+		}
+		err = r.install(files)
+	}
+	if err != nil {
+		r.abandon()
+	}
+	return err
+}
+
+// replay reads the logs. The newest that holds anything may have a torn tail; an
+// older one too, where LevelDB or goleveldb wrote it, since they do not sync a
+// log before they start the next.
+func (r *recovery) replay() error {
+	last := len(r.logs) - 1
+	for last > 0 && r.logs[last].size == 0 {
+		last--
+	}
+	for i, f := range r.logs {
+		if err := r.replayLog(f, i >= last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) replayLog(f dirFile, last bool) error {
+	name := base.FileName(base.FileLog, f.num)
+	path := filepath.Join(r.d.dir, name)
+	file, err := r.d.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	report := LogReport{Name: name}
+	expected := uint64(0) // the sequence number of the next record; 0: any
+	log := wal.NewReader(file, f.size, wal.ReaderOptions{
+		Last: last, AllowTornEnd: true,
+		Plausible: func(record []byte, lost int64) bool {
+			h, err := readBatchHeader(record)
+			if err != nil || h.seq < expected || expected > 0 && h.seq-expected > uint64(lost) {
+				return false
+			}
+			_, _, err = checkBatch(record)
+			return err == nil
+		},
+	})
+	for {
+		record, err := log.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			expected, err = r.replayRecord(record, expected, &report)
+		}
+		if err != nil {
+			return base.InFile(err, path, log.Offset())
+		}
+	}
+	tail := log.Tail()
+	report.Tail, report.BytesDropped, report.Reason = tail.Kind.String(), tail.Dropped, tail.Reason
+	r.d.report.Logs = append(r.d.report.Logs, report)
+	if tail.Dropped > 0 {
+		r.d.opts.Logger.Warn("the end of a log was cut by a crash", "log", name, "offset", tail.Offset,
+			"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
+	}
+	return nil
+}
+
+// replayRecord adds one batch to the memtable and returns the sequence number
+// behind it. The MANIFEST's last sequence does not matter here: LevelDB records
+// numbers ahead of what the live log holds, and the log's entries count.
+func (r *recovery) replayRecord(record []byte, expected uint64, report *LogReport) (next uint64, err error) {
+	next, memSize, err := checkBatch(record)
+	if err != nil {
+		return 0, err
+	}
+	header, _ := readBatchHeader(record)
+	if header.seq < expected {
+		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.seq, expected)
+	}
+	if err := r.makeRoom(memSize); err != nil {
+		return 0, err
+	}
+	insertBatch(r.mem, &r.inserter, record)
+	report.Records++
+	report.Entries += uint64(header.count)
+	r.lastSeq = max(r.lastSeq, next-1)
+	return next, nil
+}
+
+func (r *recovery) makeRoom(memSize uint64) error {
+	if r.mem != nil && uint64(r.mem.Available()) >= memSize {
+		return nil
+	}
+	if r.mem != nil {
+		if r.d.opts.ReadOnly {
+			r.full = append(r.full, r.mem)
+		} else if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	r.mem = r.d.newMemBuffer(0, memSize).Memtable
+	return nil
+}
+
+// flush writes the memtable as a table of level 0.
+func (r *recovery) flush() error {
+	file, err := r.d.writeMemtable(r.mem)
+	if err == nil && file != nil {
+		r.tables = append(r.tables, manifest.LevelFile{Level: 0, File: file})
+	}
+	r.mem = nil
+	return err
+}
+
+// install makes the recovered state the store's, durably.
+func (r *recovery) install(files dirFiles) error {
+	d := r.d
+	if r.mem != nil {
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	logNum := d.set.NewFileNum()
+	w, err := d.createLog(logNum)
+	if err != nil {
+		return err
+	}
+	d.log = logState{w: w, lastSeq: r.lastSeq}
+	d.visibleSeq.Store(r.lastSeq)
+	err = d.set.Begin(&manifest.Edit{
+		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,
+	}, func(v *manifest.Version) {
+		d.state.Store(&readState{mem: d.newMemBuffer(logNum, 0), version: v})
+		d.throttle.update(d, d.state.Load())
+	})
+	if err != nil {
+		err = errors.CombineErrors(err, w.Close())
+		if d.set.ManifestNum() == 0 { // CURRENT does not name the new MANIFEST
+			d.removeFile(d.path(base.FileLog, logNum))
+		} else {
+			r.tables = nil
+		}
+		return err
+	}
+	r.removeOld(files, logNum)
+	return nil
+}
+
+// removeOld removes what the listing shows and the new state does not need.
+func (r *recovery) removeOld(files dirFiles, logNum uint64) {
+	d := r.d
+	live := map[uint64]bool{}
+	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
+	for _, f := range files.all {
+		keep := false
+		switch f.kind {
+		case base.FileTable, base.FileOldTable:
+			keep = live[f.num]
+		case base.FileLog:
+			keep = f.num >= logNum
+		case base.FileManifest:
+			keep = f.num == d.set.ManifestNum()
+		}
+		if !keep {
+			d.removeFile(d.path(f.kind, f.num))
+			d.report.FilesRemoved++
+		}
+	}
+}
+
+// installReadOnly keeps what the logs held in memory.
+func (r *recovery) installReadOnly() {
+	d := r.d
+	s := &readState{version: d.set.Current()}
+	for _, m := range r.full {
+		s.imm = append([]*memBuffer{{Memtable: m}}, s.imm...)
+	}
+	if s.mem = (&memBuffer{Memtable: r.mem}); r.mem == nil {
+		s.mem = &memBuffer{Memtable: memtable.New(d.cmp, memtableSlack)}
+	}
+	d.visibleSeq.Store(r.lastSeq)
+	d.state.Store(s)
+}
+
+// abandon removes the tables that were written for nothing.
+func (r *recovery) abandon() {
+	for _, t := range r.tables {
+		r.d.removeFile(r.d.path(base.FileTable, t.File.Num))
+	}
+}

@@ -1,0 +1,279 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/stretchr/testify/require"
+)
+
+// rest waits until nothing happens in the background, so that the files can be
+// copied one after another.
+func rest(d *DB) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.compactions > 0 || d.flushing || len(d.state.Load().imm) > 0 {
+		d.cond.Wait()
+	}
+}
+
+// copyFS returns the files of the directory db in a new file system: what a
+// process leaves that dies without Close. Its memory of the lock dies with it.
+func copyFS(t testing.TB, from FS) *vfs.Mem {
+	t.Helper()
+	to := vfs.NewMem()
+	require.NoError(t, to.MkdirAll("db"))
+	names, err := from.List("db")
+	require.NoError(t, err)
+	for _, name := range names {
+		if name != base.LockName {
+			path := filepath.Join("db", name)
+			writeFile(t, to, path, readFile(t, from, path))
+		}
+	}
+	require.NoError(t, to.SyncDir("db"))
+	require.NoError(t, to.SyncDir("."))
+	return to
+}
+
+func TestEveryAcknowledgedWriteSurvivesTheDeathOfTheProcess(t *testing.T) {
+	for _, n := range []int{0, 1, 50, 1000, 5000} {
+		t.Run(fmt.Sprintf("%d keys", n), func(t *testing.T) {
+			mem := vfs.NewMem()
+			d := openTest(t, testOptions(mem))
+			for i := range n {
+				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+			}
+			rest(d)
+			killed := copyFS(t, mem)
+			for range 2 { // the second opening finds what the first one made of it
+				again := mustOpen(t, testOptions(killed))
+				for i := range n {
+					requireValue(t, again, testKey(i), testValue(i))
+				}
+				require.NoError(t, again.Close())
+			}
+		})
+	}
+}
+
+func TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	for range 30 {
+		mem := vfs.NewMem()
+		d := mustOpen(t, testOptions(mem))
+		n, lastSynced := rnd.IntN(3000), -1
+		for i := range n {
+			wo := NoSync
+			if rnd.IntN(50) == 0 {
+				wo, lastSynced = Sync, i
+			}
+			require.NoError(t, d.Put(testKey(i), testValue(i), wo))
+		}
+		crashed := mem.Crash()
+		_ = d.Close()
+		d = mustOpen(t, testOptions(crashed))
+		survived := 0
+		for ; survived < n; survived++ {
+			if _, err := d.Get(testKey(survived)); err == ErrNotFound {
+				break
+			}
+			requireValue(t, d, testKey(survived), testValue(survived))
+		}
+		require.GreaterOrEqual(t, survived, lastSynced+1, "a synced write was lost")
+		for i := survived; i < n; i++ {
+			_, err := d.Get(testKey(i))
+			require.Equal(t, ErrNotFound, err, "a write survived that is younger than a lost one")
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
+func TestATornLogIsTheEndOfTheLog(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem})
+	for i := range 20 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	killed := copyFS(t, mem)
+	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
+	whole := readFile(t, killed, log)
+	for cut := len(whole) - 1; cut > 0; cut -= 7 {
+		writeFile(t, killed, log, whole[:cut])
+		torn := mustOpen(t, &Options{FS: copyFS(t, killed)})
+		report := torn.OpenReport()
+		require.Len(t, report.Logs, 1)
+		n := 0
+		for ; n < 20; n++ {
+			if _, err := torn.Get(testKey(n)); err == ErrNotFound {
+				break
+			}
+		}
+		require.EqualValues(t, n, report.Logs[0].Entries)
+		require.Equal(t, report.Logs[0].Tail == "torn", report.Logs[0].BytesDropped > 0)
+		for i := n; i < 20; i++ {
+			_, err := torn.Get(testKey(i))
+			require.Equal(t, ErrNotFound, err)
+		}
+		require.NoError(t, torn.Close())
+	}
+}
+
+func TestDamageInsideALogIsCorruptionWithItsPlace(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem})
+	for i := range 20 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	killed := copyFS(t, mem)
+	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
+	data := readFile(t, killed, log)
+	data[len(data)/2] ^= 4
+	writeFile(t, killed, log, data)
+	before, err := killed.List("db")
+	require.NoError(t, err)
+	_, err = Open("db", &Options{FS: killed})
+	require.ErrorIs(t, err, ErrCorruption)
+	var c *CorruptionError
+	require.ErrorAs(t, err, &c)
+	require.Equal(t, log, c.File)
+	require.Positive(t, c.Offset)
+	after, err := killed.List("db")
+	require.NoError(t, err)
+	require.Subset(t, append(before, base.LockName), after, "a refused Open leaves nothing behind")
+}
+
+// LevelDB records, in its MANIFEST, last sequence numbers that are ahead of
+// records in the live log; goleveldb silently drops such records.
+func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("db"))
+	writeLogFile := func(name string, records ...[]byte) {
+		f, err := mem.Create(filepath.Join("db", name))
+		require.NoError(t, err)
+		w := wal.NewWriter(f)
+		for _, r := range records {
+			require.NoError(t, w.WriteRecord(r))
+		}
+		require.NoError(t, w.Close())
+	}
+	var b Batch
+	b.Put([]byte("k"), []byte("v"))
+	b.setSeq(5)
+	writeLogFile("000003.log", b.data)
+	edit := manifest.Edit{
+		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), NextFileNum: manifest.Num(4), LastSeq: manifest.Num(1000),
+	}
+	writeLogFile("MANIFEST-000002", edit.Encode(nil))
+	writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte("MANIFEST-000002\n"))
+	d := openTest(t, &Options{FS: mem})
+	requireValue(t, d, []byte("k"), []byte("v"))
+	require.EqualValues(t, 1000, d.Metrics().LastSequence, "and numbers never go back")
+}
+
+// The other direction: what we record must not be ahead of the live log either.
+func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	for i := range 3000 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		if i%500 == 0 {
+			rest(d)
+			killed := copyFS(t, mem)
+			_, state, err := manifest.Load(manifest.SetOptions{FS: killed, Dir: "db", Cmp: base.Bytewise})
+			require.NoError(t, err)
+			for _, name := range namesOf(t, killed, base.FileLog) {
+				_, num, _ := base.ParseFileName(name)
+				data := readFile(t, killed, filepath.Join("db", name))
+				if num < state.LogNum || len(data) < 7+batchHeaderLen {
+					continue
+				}
+				first, err := readBatchHeader(data[7:])
+				if err == nil || len(data) > 7+batchHeaderLen {
+					require.Greater(t, first.seq, state.LastSeq, name)
+				}
+			}
+		}
+	}
+}
+
+func TestFailedLogEndsTheWritesAndReadsGoOn(t *testing.T) {
+	for _, op := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+		t.Run(op.String(), func(t *testing.T) {
+			fail := false
+			mem := vfs.NewMem()
+			fsys := vfs.NewFaulty(mem, func(o vfs.Op) *vfs.Fault {
+				if fail && o.Kind == op && filepath.Ext(o.Name) == ".log" {
+					fail = false // once: the store must not try again
+					return &vfs.Fault{Short: 5}
+				}
+				return nil
+			})
+			var told error
+			o := testOptions(fsys)
+			o.EventListener = &EventListener{BackgroundError: func(err error) { told = err }}
+			d := mustOpen(t, o)
+			require.NoError(t, d.Put([]byte("a"), []byte("1"), Sync))
+			fail = true
+			require.ErrorIs(t, d.Put([]byte("b"), []byte("2"), Sync), vfs.ErrInjected)
+			require.ErrorIs(t, told, vfs.ErrInjected)
+			for range 3 {
+				err := d.Put([]byte("c"), []byte("3"), Sync)
+				require.ErrorIs(t, err, ErrReadOnly)
+				require.ErrorIs(t, err, vfs.ErrInjected, "it says why")
+			}
+			require.ErrorIs(t, d.Metrics().BackgroundError, vfs.ErrInjected)
+			requireValue(t, d, []byte("a"), []byte("1"))
+			_ = d.Close()
+			d = mustOpen(t, testOptions(mem))
+			requireValue(t, d, []byte("a"), []byte("1"))
+			_, err := d.Get([]byte("c"))
+			require.Equal(t, ErrNotFound, err)
+			require.NoError(t, d.Put([]byte("c"), []byte("3"), Sync))
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// At every operation of a workload that opens, fills, compacts and closes: fail
+// it once, then open what is left. Nothing acknowledged and synced may be gone.
+func TestAFailureAtAnyOperationLosesNothing(t *testing.T) {
+	workload := func(fsys FS) (acknowledged int) {
+		o := testOptions(fsys)
+		o.WriteBufferSize, o.L0CompactionTrigger = 4<<10, 2
+		d, err := Open("db", o)
+		if err != nil {
+			return 0
+		}
+		defer d.Close()
+		for i := range 120 {
+			if d.Put(testKey(i), testValue(i), Sync) != nil {
+				return i
+			}
+		}
+		_ = d.Compact(t.Context(), nil, nil)
+		return 120
+	}
+	counter := vfs.NewFaulty(vfs.NewMem(), func(vfs.Op) *vfs.Fault { return nil })
+	require.Equal(t, 120, workload(counter))
+	total := counter.Ops()
+	require.Greater(t, total, uint64(300))
+	for n := uint64(0); n < total; n += 1 + n/40 {
+		mem := vfs.NewMem()
+		acknowledged := workload(vfs.NewFaulty(mem, vfs.FailNth(n, vfs.ErrInjected)))
+		d, err := Open("db", testOptions(mem))
+		require.NoError(t, err, "operation %d", n)
+		for i := range acknowledged {
+			requireValue(t, d, testKey(i), testValue(i))
+		}
+		require.NoError(t, d.Close())
+	}
+}

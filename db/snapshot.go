@@ -1,0 +1,109 @@
+package db
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Snapshot is the database as it was at one moment. It is safe for concurrent
+// use. Until it is closed, what it can see is kept on disk.
+type Snapshot struct {
+	db     *DB
+	seq    uint64
+	closed atomic.Bool
+}
+
+// snapshotList holds the sequence numbers of the open snapshots. A compaction
+// reads it to know which shadowed versions somebody can still see.
+type snapshotList struct {
+	mu   sync.Mutex
+	seqs []uint64 // ascending, with repetitions
+}
+
+// add opens a snapshot at the newest visible sequence number, which is read
+// under the lock: a compaction that misses the snapshot in the list has then
+// seen a visible sequence number no newer than the snapshot's.
+func (l *snapshotList) add(visible *atomic.Uint64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq := visible.Load()
+	l.seqs = append(l.seqs, seq)
+	return seq
+}
+
+func (l *snapshotList) remove(seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, _ := slices.BinarySearch(l.seqs, seq)
+	l.seqs = slices.Delete(l.seqs, i, i+1)
+}
+
+func (l *snapshotList) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.seqs)
+}
+
+// all returns the sequence numbers that readers may ask for, ascending and
+// without repetitions, the newest visible one last.
+func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Compact(append(slices.Clone(l.seqs), visible.Load()))
+}
+
+// NewSnapshot returns a snapshot of what is visible now. The caller closes it.
+// On a closed DB every method of the snapshot returns ErrClosed.
+func (d *DB) NewSnapshot() *Snapshot {
+	return &Snapshot{db: d, seq: d.snapshots.add(&d.visibleSeq)}
+}
+
+// Get is DB.Get as of the snapshot.
+func (s *Snapshot) Get(key []byte) ([]byte, error) {
+	value, err := s.find(key)
+	if err != nil {
+		return nil, err
+	}
+	return append(make([]byte, 0, len(value)), value...), nil
+}
+
+// GetTo is DB.GetTo as of the snapshot.
+func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
+	value, err := s.find(key)
+	return append(dst, value...), err
+}
+
+// Has is DB.Has as of the snapshot.
+func (s *Snapshot) Has(key []byte) (bool, error) {
+	_, err := s.find(key)
+	if err == ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s *Snapshot) find(key []byte) ([]byte, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return s.db.find(key, s.seq)
+}
+
+// NewIterator is DB.NewIterator as of the snapshot. The iterator goes on working
+// when the snapshot is closed.
+func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return s.db.newIterator(o, s.seq)
+}
+
+// Close gives the snapshot up. A second Close returns ErrClosed.
+func (s *Snapshot) Close() error {
+	if !s.closed.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
+	s.db.snapshots.remove(s.seq)
+	return nil
+}

@@ -1,0 +1,134 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Metrics returns what the store has counted and what it holds. It may be called
+// at any time; on a closed DB it returns what is still known.
+func (d *DB) Metrics() *Metrics {
+	s := d.state.Load()
+	m := &Metrics{
+		Writes: d.counters.writes.Load(), WriteBytes: d.counters.writeBytes.Load(),
+		LogBytes: d.counters.logBytes.Load(), LogSyncs: d.counters.logSyncs.Load(),
+		Flushes: d.counters.flushes.Load(), FlushBytes: d.counters.flushBytes.Load(),
+		Compactions: d.counters.compactions.Load(), TrivialMoves: d.counters.trivialMoves.Load(),
+		CompactionBytesRead:    d.counters.compactionBytesRead.Load(),
+		CompactionBytesWritten: d.counters.compactionBytesWrit.Load(),
+		ObsoleteTables:         d.obsolete.count(),
+		OpenIterators:          int(d.counters.openIterators.Load()),
+		OpenSnapshots:          d.snapshots.count(),
+		WriteStalls:            d.throttle.stalls.Load(),
+		WriteStallTime:         d.throttle.stallTime(),
+		LastSequence:           d.visibleSeq.Load(),
+	}
+	for i := range d.counters.lookups {
+		c := &d.counters.lookups[i]
+		m.Gets += c.gets.Load()
+		m.GetsFound += c.found.Load()
+		m.MemtableHits += c.memtableHits.Load()
+	}
+	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
+		m.MemtableBytes += uint64(mem.Capacity())
+		m.Memtables++
+	}
+	d.tableMetrics(s.version, m)
+	c := d.blockCache.Metrics()
+	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, int64(c.Count)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m.WriteStallReason = d.stallReason
+	if m.BackgroundError = d.writeErr; m.BackgroundError == nil {
+		m.BackgroundError = d.backgroundErr
+	}
+	return m
+}
+
+// tableMetrics adds what the tables and levels say.
+func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
+	sums := d.counters.retired.sums()
+	v.Files(func(level int, f *manifest.FileMeta) {
+		m.Levels[level].Tables++
+		m.Levels[level].Bytes += f.Size
+		sums[level].Plus(f.Counters.Sums())
+		if r := f.Reader.Peek(); r != nil {
+			m.OpenTables++
+			m.FilterBytes += (*r).FilterSize()
+			m.IndexBytes += (*r).IndexSize()
+			switch (*r).FilterStatus().State {
+			case sstable.FilterMissing:
+				m.TablesWithoutFilter++
+			case sstable.FilterUnknown:
+				m.TablesWithUnknownFilter++
+			case sstable.FilterDamaged:
+				m.TablesWithDamagedFilter++
+			}
+		}
+	})
+	for level := range sums {
+		l, s := &m.Levels[level], sums[level]
+		l.FilterNegatives = s[manifest.FilterNegatives]
+		l.FilterTruePositives = s[manifest.FilterTruePositives]
+		l.FilterFalsePositives = s[manifest.FilterFalsePositives]
+		l.FilterChecks = l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
+		l.Reads = l.FilterChecks + s[manifest.UnfilteredReads]
+		l.IndexReads = s[manifest.IndexReads]
+		l.BlocksFromCache = s[manifest.BlocksFromCache]
+		l.BlocksFromDisk = s[manifest.BlocksFromDisk]
+		l.BytesFromDisk = s[manifest.BytesFromDisk]
+	}
+}
+
+// ApproximateSize returns about how many bytes on disk the tables use for keys
+// from start to limit, limit excluded; nil for no bound. What is only in
+// memory does not count.
+func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
+	if d.closed.Load() {
+		return 0, ErrClosed
+	}
+	s := d.refState()
+	defer s.version.Unref()
+	var total uint64
+	var err error
+	s.version.Files(func(_ int, f *manifest.FileMeta) {
+		if err != nil {
+			return
+		}
+		var size uint64
+		size, err = d.approximateTableSize(f, start, limit)
+		total += size
+	})
+	return total, err
+}
+
+func (d *DB) approximateTableSize(f *manifest.FileMeta, start, limit []byte) (uint64, error) {
+	smallest, largest := base.UserKey(f.Smallest), base.UserKey(f.Largest)
+	if limit != nil && d.cmp.Compare(smallest, limit) >= 0 || start != nil && d.cmp.Compare(largest, start) < 0 {
+		return 0, nil
+	}
+	if (start == nil || d.cmp.Compare(start, smallest) <= 0) && (limit == nil || d.cmp.Compare(largest, limit) < 0) {
+		return f.Size, nil
+	}
+	r, err := d.tables.ref(f)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Unref()
+	offset := func(key []byte, otherwise uint64) (uint64, error) {
+		if key == nil {
+			return otherwise, nil
+		}
+		return r.ApproximateOffset(base.AppendInternalKey(nil, key, base.MaxSeq, base.KindSeek))
+	}
+	from, err := offset(start, 0)
+	if err != nil {
+		return 0, err
+	}
+	to, err := offset(limit, f.Size)
+	if err != nil || to < from {
+		return 0, err
+	}
+	return to - from, nil
+}

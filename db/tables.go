@@ -1,0 +1,142 @@
+package db
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// tableCache opens tables when they are needed and keeps at most MaxOpenFiles of
+// them open.
+type tableCache struct {
+	fs      vfs.FS
+	dir     string
+	options sstable.ReaderOptions // but for the name
+	open    *cache.Cache[*sstable.Reader]
+}
+
+func newTableCache(d *DB) *tableCache {
+	return &tableCache{
+		fs: d.fs, dir: d.dir,
+		options: sstable.ReaderOptions{Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache},
+		open: cache.New(int64(d.opts.MaxOpenFiles), func(r **sstable.Reader) {
+			(*r).DropBlocks() // whoever opens the table again has slots of its own
+			_ = (*r).Close()  // of a file that was only read: nothing can be lost
+		}),
+	}
+}
+
+// get returns f's reader, opened if need be. The hit is one atomic load.
+func (t *tableCache) get(f *manifest.FileMeta) (*sstable.Reader, error) {
+	if r := f.Reader.Get(); r != nil {
+		return *r, nil
+	}
+	return t.load(f)
+}
+
+func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
+	r, err := t.open.GetOrLoad(&f.Reader, func() (*sstable.Reader, int64, error) {
+		r, err := t.openTable(f)
+		return r, 1, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *r, nil
+}
+
+func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
+	path := filepath.Join(t.dir, f.Name())
+	file, err := t.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	size, err := file.Size()
+	if err == nil && uint64(size) != f.Size {
+		err = base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", size, f.Size), path, -1)
+	}
+	if err != nil {
+		return nil, errors.CombineErrors(err, file.Close())
+	}
+	options := t.options
+	options.Name = path
+	return sstable.Open(file, options)
+}
+
+// ref returns f's reader with a reference, which keeps its file open until
+// Unref.
+func (t *tableCache) ref(f *manifest.FileMeta) (*sstable.Reader, error) {
+	for {
+		r, err := t.get(f)
+		if err != nil {
+			return nil, err
+		}
+		if r.Ref() {
+			return r, nil
+		}
+	}
+}
+
+// drop closes f's reader for good: the table is obsolete.
+func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&f.Reader) }
+
+func (t *tableCache) close() { t.open.Close() }
+
+// obsoleteFiles holds tables that no version names any more until they are
+// removed.
+type obsoleteFiles struct {
+	mu    sync.Mutex
+	files []manifest.LevelFile
+	kick  chan struct{} // wakes the cleaner; capacity 1
+}
+
+// add is the Set's Obsolete function: it must not block.
+func (o *obsoleteFiles) add(files []manifest.LevelFile) {
+	o.mu.Lock()
+	o.files = append(o.files, files...)
+	o.mu.Unlock()
+	select {
+	case o.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (o *obsoleteFiles) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.files)
+}
+
+// remove removes the files that are waiting. Several goroutines may call it;
+// each file is removed by one of them.
+func (o *obsoleteFiles) remove(d *DB) {
+	o.mu.Lock()
+	files := o.files
+	o.files = nil
+	o.mu.Unlock()
+	for _, f := range files {
+		d.tables.drop(f.File)
+		d.removeFile(filepath.Join(d.dir, f.File.Name()))
+		d.counters.retired.retire(f.Level, f.File)
+		d.opts.EventListener.tableRemoved(f.File.Num)
+	}
+}
+
+// cleanLoop removes files that readers gave up, until the store closes.
+func (d *DB) cleanLoop() {
+	defer d.background.Done()
+	for {
+		select {
+		case <-d.obsolete.kick:
+			d.obsolete.remove(d)
+		case <-d.closing:
+			return
+		}
+	}
+}

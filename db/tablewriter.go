@@ -1,0 +1,99 @@
+package db
+
+import (
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// tableWriter writes entries, which come in the order of internal keys, to one
+// table after another. The files are synced when they are finished, and their
+// directory entries in finish.
+type tableWriter struct {
+	d     *DB
+	files []*manifest.FileMeta // finished
+
+	num  uint64 // of the open table
+	file vfs.File
+	w    *sstable.Writer
+}
+
+func (d *DB) newTableWriter() *tableWriter { return &tableWriter{d: d} }
+
+// open reports whether a table has been begun and not ended.
+func (t *tableWriter) open() bool { return t.w != nil }
+
+// size returns the bytes of the open table so far.
+func (t *tableWriter) size() uint64 { return t.w.EstimatedSize() }
+
+func (t *tableWriter) add(ikey, value []byte) error {
+	if t.w == nil {
+		t.num = t.d.set.NewFileNum()
+		file, err := t.d.fs.Create(t.d.path(base.FileTable, t.num))
+		if err != nil {
+			return err
+		}
+		t.file = file
+		t.w = sstable.NewWriter(file, sstable.WriterOptions{
+			Comparer:             t.d.cmp,
+			Filter:               t.d.opts.Filter,
+			BlockSize:            t.d.opts.BlockSize,
+			BlockRestartInterval: t.d.opts.BlockRestartInterval,
+			Compression:          t.d.opts.tableCompression(),
+		})
+	}
+	return t.w.Add(ikey, value)
+}
+
+// endTable finishes the open table.
+func (t *tableWriter) endTable() error {
+	if _, err := t.w.Finish(); err != nil {
+		return err
+	}
+	if err := t.file.Sync(); err != nil {
+		return err
+	}
+	err := t.file.Close()
+	t.file = nil
+	if err != nil {
+		return err
+	}
+	t.files = append(t.files, manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), t.w.Largest()))
+	t.w = nil
+	return nil
+}
+
+// finish ends the open table, makes the names of all durable and returns them.
+// After an error no file is left.
+func (t *tableWriter) finish() ([]*manifest.FileMeta, error) {
+	err := error(nil)
+	if t.w != nil {
+		err = t.endTable()
+	}
+	if err == nil && len(t.files) > 0 {
+		err = t.d.fs.SyncDir(t.d.dir)
+	}
+	if err != nil {
+		t.abandon()
+		return nil, errors.Wrap(err, "sievedb: writing tables")
+	}
+	return t.files, nil
+}
+
+// abandon removes all that was written.
+func (t *tableWriter) abandon() {
+	if t.file != nil {
+		_ = t.file.Close() // the file goes away
+		t.file = nil
+	}
+	if t.w != nil {
+		t.d.removeFile(t.d.path(base.FileTable, t.num))
+		t.w = nil
+	}
+	for _, f := range t.files {
+		t.d.removeFile(t.d.path(base.FileTable, f.Num))
+	}
+	t.files = nil
+}
