@@ -1,0 +1,205 @@
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// Counting is a file system that counts what another one is asked to do, in
+// total and by the kind of file that the name tells. Without an observer an
+// operation costs one to three atomic additions.
+type Counting struct {
+	fs       FS
+	buckets  [numBuckets]bucket
+	dirSyncs atomic.Uint64
+	observer atomic.Pointer[func(Op)]
+}
+
+// NewCounting returns a Counting over fsys with every count zero.
+func NewCounting(fsys FS) *Counting { return &Counting{fs: fsys} }
+
+// Observe has f called after each operation, with what it returned; nil ends
+// that. f runs on the goroutine of the operation and must be safe for calls from
+// several.
+func (c *Counting) Observe(f func(Op)) {
+	if f == nil {
+		c.observer.Store(nil)
+		return
+	}
+	c.observer.Store(&f)
+}
+
+func (c *Counting) observe(op Op) {
+	if f := c.observer.Load(); f != nil {
+		(*f)(op)
+	}
+}
+
+// Snapshot returns the counts at this moment. Beside running operations each
+// number is right by itself; they need not be of one instant.
+func (c *Counting) Snapshot() Snapshot {
+	var s Snapshot
+	for i := range s.kinds {
+		s.kinds[i] = c.buckets[i].load()
+		s.Total = s.Total.plus(s.kinds[i])
+	}
+	s.Other = c.buckets[otherBucket].load()
+	s.Total = s.Total.plus(s.Other)
+	s.DirSyncs = c.dirSyncs.Load()
+	return s
+}
+
+func (c *Counting) bucketOf(name string) *bucket {
+	kind, _, ok := base.ParseFileName(filepath.Base(name))
+	if !ok || int(kind) >= otherBucket {
+		return &c.buckets[otherBucket]
+	}
+	return &c.buckets[kind]
+}
+
+// Create implements FS.
+func (c *Counting) Create(name string) (File, error) {
+	f, err := c.fs.Create(name)
+	b := c.bucketOf(name)
+	if err == nil {
+		b.creates.Add(1)
+	}
+	return c.opened(f, err, b, Op{Kind: OpCreate, Name: name})
+}
+
+// Open implements FS.
+func (c *Counting) Open(name string) (File, error) {
+	f, err := c.fs.Open(name)
+	b := c.bucketOf(name)
+	if err == nil {
+		b.opens.Add(1)
+	}
+	return c.opened(f, err, b, Op{Kind: OpOpen, Name: name})
+}
+
+func (c *Counting) opened(f File, err error, b *bucket, op Op) (File, error) {
+	op.Err = err
+	if err != nil {
+		c.observe(op)
+		return nil, err
+	}
+	b.openFiles.Add(1)
+	c.observe(op)
+	return &countingFile{c: c, f: f, b: b, name: op.Name}, nil
+}
+
+// Remove implements FS.
+func (c *Counting) Remove(name string) error {
+	err := c.fs.Remove(name)
+	if err == nil {
+		c.bucketOf(name).removes.Add(1)
+	}
+	c.observe(Op{Kind: OpRemove, Name: name, Err: err})
+	return err
+}
+
+// Rename implements FS.
+func (c *Counting) Rename(oldname, newname string) error {
+	err := c.fs.Rename(oldname, newname)
+	if err == nil {
+		c.bucketOf(newname).renames.Add(1)
+	}
+	c.observe(Op{Kind: OpRename, Name: oldname, NewName: newname, Err: err})
+	return err
+}
+
+// Link implements FS.
+func (c *Counting) Link(oldname, newname string) error {
+	err := c.fs.Link(oldname, newname)
+	c.observe(Op{Kind: OpLink, Name: oldname, NewName: newname, Err: err})
+	return err
+}
+
+// List implements FS.
+func (c *Counting) List(dir string) ([]string, error) {
+	names, err := c.fs.List(dir)
+	c.observe(Op{Kind: OpList, Name: dir, Err: err})
+	return names, err
+}
+
+// Stat implements FS.
+func (c *Counting) Stat(name string) (fs.FileInfo, error) {
+	info, err := c.fs.Stat(name)
+	c.observe(Op{Kind: OpStat, Name: name, Err: err})
+	return info, err
+}
+
+// MkdirAll implements FS.
+func (c *Counting) MkdirAll(dir string) error {
+	err := c.fs.MkdirAll(dir)
+	c.observe(Op{Kind: OpMkdirAll, Name: dir, Err: err})
+	return err
+}
+
+// SyncDir implements FS.
+func (c *Counting) SyncDir(dir string) error {
+	err := c.fs.SyncDir(dir)
+	c.dirSyncs.Add(1)
+	c.observe(Op{Kind: OpSyncDir, Name: dir, Err: err})
+	return err
+}
+
+// Lock implements FS.
+func (c *Counting) Lock(name string, shared bool) (io.Closer, error) {
+	l, err := c.fs.Lock(name, shared)
+	c.observe(Op{Kind: OpLock, Name: name, Err: err})
+	return l, err
+}
+
+// countingFile counts in the bucket of the name that it was opened with.
+type countingFile struct {
+	c       *Counting
+	f       File
+	b       *bucket
+	name    string
+	written atomic.Int64 // bytes appended through this handle
+	closed  atomic.Bool
+}
+
+func (f *countingFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.f.ReadAt(p, off)
+	f.b.reads.Add(1)
+	f.b.readBytes.Add(uint64(n))
+	f.c.observe(Op{Kind: OpRead, Name: f.name, Offset: off, Length: len(p), N: n, Err: err})
+	return n, err
+}
+
+func (f *countingFile) Write(p []byte) (int, error) {
+	n, err := f.f.Write(p)
+	f.b.writes.Add(1)
+	f.b.writeBytes.Add(uint64(n))
+	end := f.written.Add(int64(n))
+	f.c.observe(Op{Kind: OpWrite, Name: f.name, Offset: end - int64(n), Length: len(p), N: n, Err: err})
+	return n, err
+}
+
+func (f *countingFile) Sync() error {
+	err := f.f.Sync()
+	f.b.syncs.Add(1)
+	f.c.observe(Op{Kind: OpSync, Name: f.name, Err: err})
+	return err
+}
+
+func (f *countingFile) Size() (int64, error) {
+	size, err := f.f.Size()
+	f.c.observe(Op{Kind: OpSize, Name: f.name, Err: err})
+	return size, err
+}
+
+func (f *countingFile) Close() error {
+	err := f.f.Close()
+	if !f.closed.Swap(true) {
+		f.b.openFiles.Add(-1) // closed even if it failed, as File says
+	}
+	f.c.observe(Op{Kind: OpClose, Name: f.name, Err: err})
+	return err
+}

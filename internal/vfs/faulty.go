@@ -1,0 +1,221 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"sync/atomic"
+)
+
+// ErrInjected is the error of a Fault that names none.
+var ErrInjected = errors.New("vfs: injected fault")
+
+// Fault is what befalls an operation instead of being done.
+type Fault struct {
+	// Err is the cause that the operation's error wraps; nil is ErrInjected.
+	// io.EOF is returned bare, as a file's end is.
+	Err error
+	// Short is how many bytes a Write still appends, or a ReadAt still reads,
+	// before it fails; at most the operation's length counts.
+	Short int
+}
+
+// Faulty is a file system that asks a hook before each operation on another one
+// whether it shall fail.
+type Faulty struct {
+	fs   FS
+	hook func(Op) *Fault
+	ops  atomic.Uint64
+}
+
+// NewFaulty returns a Faulty over fsys. The hook runs before each operation, on
+// its goroutine and without a lock; it returns nil to let the operation be done. A
+// nil hook fails nothing.
+// Indexes are given from 0 in the order that operations begin; with several
+// goroutines two hook calls may come in the other order.
+//
+// An operation that fails is not done, with two exceptions: Fault.Short, and
+// Close, which closes the file and then fails, as close(2) does.
+func NewFaulty(fsys FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
+
+// FailNth is a hook that fails operation n alone with err.
+func FailNth(n uint64, err error) func(Op) *Fault {
+	return func(op Op) *Fault {
+		if op.Index != n {
+			return nil
+		}
+		return &Fault{Err: err}
+	}
+}
+
+// FailFrom is a hook that fails operation n and all that follow with err.
+func FailFrom(n uint64, err error) func(Op) *Fault {
+	return func(op Op) *Fault {
+		if op.Index < n {
+			return nil
+		}
+		return &Fault{Err: err}
+	}
+}
+
+// Ops returns the number of operations so far, which is the next one's index.
+func (y *Faulty) Ops() uint64 { return y.ops.Load() }
+
+// begin numbers the operation and asks the hook. The error is what the operation
+// shall return, nil without a fault.
+func (y *Faulty) begin(op Op) (short int, err error) {
+	op.Index = y.ops.Add(1) - 1
+	var fault *Fault
+	if y.hook != nil {
+		fault = y.hook(op)
+	}
+	if fault == nil {
+		return 0, nil
+	}
+	err = fault.Err
+	if err == nil {
+		err = ErrInjected
+	}
+	return max(0, min(fault.Short, op.Length)), op.fail(err)
+}
+
+// Create implements FS.
+func (y *Faulty) Create(name string) (File, error) { return y.open(OpCreate, name, y.fs.Create) }
+
+// Open implements FS.
+func (y *Faulty) Open(name string) (File, error) { return y.open(OpOpen, name, y.fs.Open) }
+
+func (y *Faulty) open(kind OpKind, name string, open func(string) (File, error)) (File, error) {
+	if _, err := y.begin(Op{Kind: kind, Name: name}); err != nil {
+		return nil, err
+	}
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyFile{y: y, f: f, name: name}, nil
+}
+
+// Remove implements FS.
+func (y *Faulty) Remove(name string) error {
+	if _, err := y.begin(Op{Kind: OpRemove, Name: name}); err != nil {
+		return err
+	}
+	return y.fs.Remove(name)
+}
+
+// Rename implements FS.
+func (y *Faulty) Rename(oldname, newname string) error {
+	if _, err := y.begin(Op{Kind: OpRename, Name: oldname, NewName: newname}); err != nil {
+		return err
+	}
+	return y.fs.Rename(oldname, newname)
+}
+
+// Link implements FS.
+func (y *Faulty) Link(oldname, newname string) error {
+	if _, err := y.begin(Op{Kind: OpLink, Name: oldname, NewName: newname}); err != nil {
+		return err
+	}
+	return y.fs.Link(oldname, newname)
+}
+
+// List implements FS.
+func (y *Faulty) List(dir string) ([]string, error) {
+	if _, err := y.begin(Op{Kind: OpList, Name: dir}); err != nil {
+		return nil, err
+	}
+	return y.fs.List(dir)
+}
+
+// Stat implements FS.
+func (y *Faulty) Stat(name string) (fs.FileInfo, error) {
+	if _, err := y.begin(Op{Kind: OpStat, Name: name}); err != nil {
+		return nil, err
+	}
+	return y.fs.Stat(name)
+}
+
+// MkdirAll implements FS.
+func (y *Faulty) MkdirAll(dir string) error {
+	if _, err := y.begin(Op{Kind: OpMkdirAll, Name: dir}); err != nil {
+		return err
+	}
+	return y.fs.MkdirAll(dir)
+}
+
+// SyncDir implements FS.
+func (y *Faulty) SyncDir(dir string) error {
+	if _, err := y.begin(Op{Kind: OpSyncDir, Name: dir}); err != nil {
+		return err
+	}
+	return y.fs.SyncDir(dir)
+}
+
+// Lock implements FS.
+func (y *Faulty) Lock(name string, shared bool) (io.Closer, error) {
+	if _, err := y.begin(Op{Kind: OpLock, Name: name}); err != nil {
+		return nil, err
+	}
+	return y.fs.Lock(name, shared)
+}
+
+type faultyFile struct {
+	y       *Faulty
+	f       File
+	name    string
+	written atomic.Int64 // bytes appended through this handle
+}
+
+func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
+	short, fault := f.y.begin(Op{Kind: OpRead, Name: f.name, Offset: off, Length: len(p)})
+	if fault == nil {
+		return f.f.ReadAt(p, off)
+	}
+	if short == 0 {
+		return 0, fault
+	}
+	n, _ := f.f.ReadAt(p[:short], off) // whatever it says, the read fails as injected
+	return n, fault
+}
+
+func (f *faultyFile) Write(p []byte) (int, error) {
+	short, fault := f.y.begin(Op{Kind: OpWrite, Name: f.name, Offset: f.written.Load(), Length: len(p)})
+	if fault == nil {
+		return f.append(p)
+	}
+	if short == 0 {
+		return 0, fault
+	}
+	n, _ := f.append(p[:short])
+	return n, fault
+}
+
+func (f *faultyFile) append(p []byte) (int, error) {
+	n, err := f.f.Write(p)
+	f.written.Add(int64(n))
+	return n, err
+}
+
+func (f *faultyFile) Sync() error {
+	if _, err := f.y.begin(Op{Kind: OpSync, Name: f.name}); err != nil {
+		return err
+	}
+	return f.f.Sync()
+}
+
+func (f *faultyFile) Size() (int64, error) {
+	if _, err := f.y.begin(Op{Kind: OpSize, Name: f.name}); err != nil {
+		return 0, err
+	}
+	return f.f.Size()
+}
+
+func (f *faultyFile) Close() error {
+	_, fault := f.y.begin(Op{Kind: OpClose, Name: f.name})
+	err := f.f.Close()
+	if fault != nil {
+		return fault
+	}
+	return err
+}

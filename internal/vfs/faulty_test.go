@@ -1,0 +1,244 @@
+package vfs_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// everyOperation does each kind of operation and returns their errors. After a
+// failed MkdirAll or Create it goes on with what fallback makes, so that the
+// operations that follow still come.
+func everyOperation(fsys, fallback vfs.FS) []error {
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	note(fsys.MkdirAll("d"))
+	_ = fallback.MkdirAll("d")
+	f, err := fsys.Create("d/a")
+	note(err)
+	if err != nil {
+		f, _ = fallback.Create("d/a")
+	}
+	_, err = f.Write([]byte("abc"))
+	note(err)
+	_, err = f.ReadAt(nil, 0)
+	note(err)
+	_, err = f.Size()
+	note(err)
+	note(f.Sync())
+	note(f.Close())
+	r, err := fsys.Open("d/a")
+	note(err)
+	if err == nil {
+		note(r.Close())
+	}
+	note(fsys.Link("d/a", "d/b"))
+	note(fsys.Rename("d/a", "d/c"))
+	note(fsys.SyncDir("d"))
+	_, err = fsys.List("d")
+	note(err)
+	_, err = fsys.Stat("d")
+	note(err)
+	l, err := fsys.Lock("d/LOCK", true)
+	note(err)
+	if err == nil {
+		_ = l.Close()
+	}
+	note(fsys.Remove("d/LOCK"))
+	return errs
+}
+
+func TestIndexesRunFromZeroInOrder(t *testing.T) {
+	var seen []vfs.Op
+	faulty := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+		seen = append(seen, op)
+		return nil
+	})
+	for _, err := range everyOperation(faulty, vfs.NewMem()) {
+		require.NoError(t, err)
+	}
+	kinds := map[vfs.OpKind]bool{}
+	for i, op := range seen {
+		require.EqualValues(t, i, op.Index)
+		kinds[op.Kind] = true
+	}
+	require.Len(t, kinds, 15, "every kind of operation passes the hook")
+	require.EqualValues(t, len(seen), faulty.Ops())
+	require.Equal(t, vfs.Op{Index: 2, Kind: vfs.OpWrite, Name: "d/a", Offset: 0, Length: 3}, seen[2])
+}
+
+func TestFailNthFailsThatOperationAlone(t *testing.T) {
+	clean := vfs.NewFaulty(vfs.NewMem(), nil)
+	everyOperation(clean, vfs.NewMem())
+	for n := range clean.Ops() {
+		mem := vfs.NewMem()
+		var failed vfs.Op
+		hook := vfs.FailNth(n, syscall.EIO)
+		faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			fault := hook(op)
+			if fault != nil {
+				failed = op
+			}
+			return fault
+		})
+		failures := 0
+		for _, err := range everyOperation(faulty, mem) {
+			// Later operations may fail of their own for what was not done at n.
+			if errors.Is(err, syscall.EIO) {
+				failures++
+				require.Contains(t, err.Error(), failed.Kind.String())
+				require.Contains(t, err.Error(), failed.Name)
+				require.Contains(t, err.Error(), failed.NewName)
+			}
+		}
+		require.Equal(t, 1, failures, "operation %d, %v", n, failed.Kind)
+	}
+}
+
+func TestFailFromFailsAllThatFollow(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem(), vfs.FailFrom(2, syscall.ENOSPC))
+	require.NoError(t, faulty.MkdirAll("d"))
+	f, err := faulty.Create("d/a")
+	require.NoError(t, err)
+	for range 3 {
+		_, err = f.Write([]byte("abc"))
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.ErrorIs(t, f.Sync(), syscall.ENOSPC)
+		require.ErrorIs(t, faulty.Remove("d/a"), syscall.ENOSPC)
+	}
+}
+
+func TestFailedOperationIsNotDone(t *testing.T) {
+	mem := vfs.NewMem()
+	s := script{t, mem}
+	s.durable("a", "x")
+	faulty := vfs.NewFaulty(mem, vfs.FailFrom(0, nil))
+	require.ErrorIs(t, faulty.Remove("a"), vfs.ErrInjected)
+	err := faulty.Rename("a", "b")
+	require.ErrorIs(t, err, vfs.ErrInjected)
+	var link *os.LinkError
+	require.ErrorAs(t, err, &link)
+	require.Equal(t, "rename a b: vfs: injected fault", err.Error())
+	require.ErrorIs(t, faulty.Link("a", "b"), vfs.ErrInjected)
+	require.ErrorIs(t, faulty.MkdirAll("d"), vfs.ErrInjected)
+	_, err = faulty.Create("c")
+	require.ErrorIs(t, err, vfs.ErrInjected)
+	_, err = faulty.Lock("LOCK", false)
+	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.Equal(t, map[string]string{"a": "x"}, tree(t, mem, "."))
+}
+
+func TestFailedSyncMakesNothingDurable(t *testing.T) {
+	mem := vfs.NewMem()
+	faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpSync {
+			return &vfs.Fault{Err: syscall.EIO}
+		}
+		return nil
+	})
+	f, err := faulty.Create("a")
+	require.NoError(t, err)
+	_, err = f.Write([]byte("abc"))
+	require.NoError(t, err)
+	require.ErrorIs(t, f.Sync(), syscall.EIO)
+	require.NoError(t, faulty.SyncDir("."))
+	require.Equal(t, map[string]string{"a": ""}, tree(t, mem.Crash(), "."))
+}
+
+func TestFailedCloseClosesAllTheSame(t *testing.T) {
+	cnt := vfs.NewCounting(vfs.NewMem())
+	faulty := vfs.NewFaulty(cnt, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpClose {
+			return &vfs.Fault{Err: syscall.EIO}
+		}
+		return nil
+	})
+	f, err := faulty.Create("a")
+	require.NoError(t, err)
+	require.ErrorIs(t, f.Close(), syscall.EIO)
+	require.Zero(t, cnt.Snapshot().Total.OpenFiles)
+}
+
+func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		short int
+		want  string
+	}{
+		{"none", 0, "before"},
+		{"one", 1, "before1"},
+		{"half", 4, "before1234"},
+		{"all but one", 7, "before1234567"},
+		{"all, and told failed", 8, "before12345678"},
+		{"more than asked for is all", 99, "before12345678"},
+		{"a negative number is none", -1, "before"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			var offsets []int64
+			faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				if op.Kind == vfs.OpWrite {
+					offsets = append(offsets, op.Offset)
+				}
+				if op.Index == 2 {
+					return &vfs.Fault{Err: syscall.ENOSPC, Short: c.short}
+				}
+				return nil
+			})
+			f, err := faulty.Create("a")
+			require.NoError(t, err)
+			_, err = f.Write([]byte("before"))
+			require.NoError(t, err)
+			n, err := f.Write([]byte("12345678"))
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			require.Equal(t, "write a: "+syscall.ENOSPC.Error(), err.Error())
+			require.Equal(t, len(c.want)-len("before"), n)
+			require.Equal(t, c.want, tree(t, mem, ".")["a"])
+			_, err = f.Write([]byte("!"))
+			require.NoError(t, err)
+			require.Equal(t, []int64{0, 6, int64(len(c.want))}, offsets)
+		})
+	}
+}
+
+func TestShortReadBringsItsBytesAndFails(t *testing.T) {
+	mem := vfs.NewMem()
+	script{t, mem}.durable("a", "0123456789")
+	for _, c := range []struct {
+		name  string
+		fault vfs.Fault
+		at    int64
+		want  string
+		is    error
+	}{
+		{"some bytes", vfs.Fault{Short: 3, Err: syscall.EIO}, 2, "234", syscall.EIO},
+		{"no bytes", vfs.Fault{Err: syscall.EIO}, 2, "", syscall.EIO},
+		{"an end of file that is none, bare", vfs.Fault{Short: 2, Err: io.EOF}, 0, "01", io.EOF},
+		{"no more than the file has", vfs.Fault{Short: 4}, 8, "89", vfs.ErrInjected},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				if op.Kind == vfs.OpRead {
+					return &c.fault
+				}
+				return nil
+			})
+			f, err := faulty.Open("a")
+			require.NoError(t, err)
+			b := make([]byte, 6)
+			n, err := f.ReadAt(b, c.at)
+			require.Equal(t, c.want, string(b[:n]))
+			require.ErrorIs(t, err, c.is)
+			if c.is == io.EOF {
+				require.Equal(t, io.EOF, err)
+			}
+			require.NoError(t, f.Close())
+		})
+	}
+}

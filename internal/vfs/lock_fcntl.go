@@ -1,0 +1,22 @@
+//go:build linux || aix || solaris
+
+package vfs
+
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
+func fcntlLock(f *os.File, command int, shared bool) error {
+	return retryEINTR(func() error { return syscall.FcntlFlock(f.Fd(), command, wholeFile(shared)) })
+}
+
+// wholeFile is an fcntl lock over every byte that the file has or may get.
+func wholeFile(shared bool) *syscall.Flock_t {
+	kind := int16(syscall.F_WRLCK)
+	if shared {
+		kind = syscall.F_RDLCK
+	}
+	return &syscall.Flock_t{Type: kind, Whence: io.SeekStart}
+}

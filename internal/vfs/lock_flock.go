@@ -1,0 +1,16 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package vfs
+
+import (
+	"os"
+	"syscall"
+)
+
+func flockLock(f *os.File, shared bool) error {
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
+	}
+	return retryEINTR(func() error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) })
+}

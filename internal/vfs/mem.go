@@ -1,0 +1,270 @@
+package vfs
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Mem is a file system in memory. It knows of every file and directory what a
+// power cut would leave, and Crash shows it. Relative names start at its root.
+// It has no symbolic links and no permissions.
+//
+// Lock order: Mem.mu before memNode.mu.
+type Mem struct {
+	// mu guards the directory maps of every node of the tree, and locks.
+	mu   sync.RWMutex
+	root *memNode
+	// locks holds who has each file locked: -1 for one exclusive holder,
+	// otherwise the number of shared ones.
+	locks map[*memNode]int
+}
+
+// NewMem returns an empty file system.
+func NewMem() *Mem { return newMem(newMemDir()) }
+
+func newMem(root *memNode) *Mem { return &Mem{root: root, locks: make(map[*memNode]int)} }
+
+// Crash returns what a power cut at this moment would leave in the worst case:
+// of each directory the entries as of its last SyncDir, of each file the bytes
+// as of its last Sync. Nobody holds a lock in it. The receiver goes on
+// unaffected, its open files too; bytes are shared and not copied.
+func (m *Mem) Crash() *Mem {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return newMem(m.root.survivor(make(map[*memNode]*memNode)))
+}
+
+// splitPath returns the elements of a name from the root.
+func splitPath(name string) []string {
+	clean := path.Clean("/" + filepath.ToSlash(name))
+	if clean == "/" {
+		return nil
+	}
+	return strings.Split(clean[1:], "/")
+}
+
+// lookupLocked returns the node of a name. It needs m.mu held.
+func (m *Mem) lookupLocked(elems []string) (*memNode, error) {
+	n := m.root
+	for _, e := range elems {
+		if !n.isDir() {
+			return nil, errNotDir
+		}
+		next := n.entries[e]
+		if next == nil {
+			return nil, fs.ErrNotExist
+		}
+		n = next
+	}
+	return n, nil
+}
+
+// parentLocked returns the directory that a name is in, and its last element.
+// It needs m.mu held.
+func (m *Mem) parentLocked(name string) (dir *memNode, base string, err error) {
+	elems := splitPath(name)
+	if len(elems) == 0 {
+		return nil, "", errIsDir
+	}
+	dir, err = m.lookupLocked(elems[:len(elems)-1])
+	if err == nil && !dir.isDir() {
+		err = errNotDir
+	}
+	return dir, elems[len(elems)-1], err
+}
+
+// fileLocked returns the directory, last element and node of a plain file. It
+// needs m.mu held.
+func (m *Mem) fileLocked(name string) (dir *memNode, base string, file *memNode, err error) {
+	dir, base, err = m.parentLocked(name)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	file = dir.entries[base]
+	switch {
+	case file == nil:
+		err = fs.ErrNotExist
+	case file.isDir():
+		err = errIsDir
+	}
+	return dir, base, file, err
+}
+
+// Create implements FS.
+func (m *Mem) Create(name string) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.createLocked(name)
+	if err != nil {
+		return nil, pathError("create", name, err)
+	}
+	return &memFile{name: name, node: n}, nil
+}
+
+func (m *Mem) createLocked(name string) (*memNode, error) {
+	dir, base, err := m.parentLocked(name)
+	if err != nil {
+		return nil, err
+	}
+	if old := dir.entries[base]; old != nil && old.isDir() {
+		return nil, errIsDir
+	}
+	n := newMemFile()
+	dir.entries[base] = n
+	return n, nil
+}
+
+// Open implements FS.
+func (m *Mem) Open(name string) (File, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, _, n, err := m.fileLocked(name)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &memFile{name: name, node: n, reading: true}, nil
+}
+
+// Remove implements FS.
+func (m *Mem) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, base, err := m.parentLocked(name)
+	if err != nil {
+		return pathError("remove", name, err)
+	}
+	n := dir.entries[base]
+	switch {
+	case n == nil:
+		return pathError("remove", name, fs.ErrNotExist)
+	case n.isDir() && len(n.entries) > 0:
+		return pathError("remove", name, errNotEmpty)
+	}
+	delete(dir.entries, base)
+	return nil
+}
+
+// Rename implements FS. It refuses directories.
+func (m *Mem) Rename(oldname, newname string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.renameLocked(oldname, newname); err != nil {
+		return &os.LinkError{Op: "rename", Old: oldname, New: newname, Err: err}
+	}
+	return nil
+}
+
+func (m *Mem) renameLocked(oldname, newname string) error {
+	oldDir, oldBase, n, err := m.fileLocked(oldname)
+	if err != nil {
+		return err
+	}
+	newDir, newBase, err := m.parentLocked(newname)
+	if err != nil {
+		return err
+	}
+	target := newDir.entries[newBase]
+	if target != nil && target.isDir() {
+		return errIsDir
+	}
+	if target == n {
+		return nil // rename(2): two names of one file both stay
+	}
+	delete(oldDir.entries, oldBase)
+	newDir.entries[newBase] = n
+	return nil
+}
+
+// Link implements FS.
+func (m *Mem) Link(oldname, newname string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.linkLocked(oldname, newname); err != nil {
+		return &os.LinkError{Op: "link", Old: oldname, New: newname, Err: err}
+	}
+	return nil
+}
+
+func (m *Mem) linkLocked(oldname, newname string) error {
+	_, _, n, err := m.fileLocked(oldname)
+	if err != nil {
+		return err
+	}
+	dir, base, err := m.parentLocked(newname)
+	if err != nil {
+		return err
+	}
+	if dir.entries[base] != nil {
+		return fs.ErrExist
+	}
+	dir.entries[base] = n
+	return nil
+}
+
+// dirLocked returns the directory of that name. It needs m.mu held.
+func (m *Mem) dirLocked(name string) (*memNode, error) {
+	n, err := m.lookupLocked(splitPath(name))
+	if err == nil && !n.isDir() {
+		err = errNotDir
+	}
+	return n, err
+}
+
+// List implements FS.
+func (m *Mem) List(dir string) ([]string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.dirLocked(dir)
+	if err != nil {
+		return nil, pathError("list", dir, err)
+	}
+	return slices.Sorted(maps.Keys(n.entries)), nil
+}
+
+// Stat implements FS.
+func (m *Mem) Stat(name string) (fs.FileInfo, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.lookupLocked(splitPath(name))
+	if err != nil {
+		return nil, pathError("stat", name, err)
+	}
+	return n.info(filepath.Base(name)), nil
+}
+
+// MkdirAll implements FS.
+func (m *Mem) MkdirAll(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.root
+	for _, e := range splitPath(dir) {
+		next := n.entries[e]
+		if next == nil {
+			next = newMemDir()
+			n.entries[e] = next
+		}
+		if !next.isDir() {
+			return pathError("mkdir", dir, errNotDir)
+		}
+		n = next
+	}
+	return nil
+}
+
+// SyncDir implements FS.
+func (m *Mem) SyncDir(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.dirLocked(dir)
+	if err != nil {
+		return pathError("sync directory", dir, err)
+	}
+	n.durable = maps.Clone(n.entries)
+	return nil
+}

@@ -1,0 +1,166 @@
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// memNode is a file or directory of a Mem, apart from its names.
+type memNode struct {
+	// entries and durable are a directory's names, as they are and as of its last
+	// SyncDir; both nil for a file. Guarded by Mem.mu. durable is never changed,
+	// only replaced.
+	entries, durable map[string]*memNode
+
+	mu sync.RWMutex // guards the fields below
+	// data is a file's bytes. It only grows: bytes below len(data) never change,
+	// so that readers and survivors may keep a slice of them.
+	data []byte
+	// synced is the length of data as of the last Sync.
+	synced  int
+	modTime time.Time
+}
+
+func newMemFile() *memNode { return &memNode{modTime: time.Now()} }
+
+func newMemDir() *memNode {
+	return &memNode{entries: make(map[string]*memNode), modTime: time.Now()}
+}
+
+// isDir needs no lock: a node never changes from one to the other.
+func (n *memNode) isDir() bool { return n.entries != nil }
+
+// survivor returns the node as a power cut leaves it. seen maps nodes to those
+// made already, for a file may have several names. It needs Mem.mu held.
+func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
+	if s := seen[n]; s != nil {
+		return s
+	}
+	if !n.isDir() {
+		n.mu.RLock()
+		defer n.mu.RUnlock()
+		// The capacity is cut too: the original goes on writing behind synced.
+		s := &memNode{data: n.data[:n.synced:n.synced], synced: n.synced, modTime: n.modTime}
+		seen[n] = s
+		return s
+	}
+	s := &memNode{entries: make(map[string]*memNode, len(n.durable)), modTime: n.modTime}
+	seen[n] = s
+	durable := make(map[string]*memNode, len(n.durable))
+	for name, child := range n.durable {
+		c := child.survivor(seen)
+		s.entries[name], durable[name] = c, c
+	}
+	s.durable = durable
+	return s
+}
+
+// bytes returns the file's content, which the caller may read and not change.
+func (n *memNode) bytes() []byte {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.data
+}
+
+func (n *memNode) info(name string) fs.FileInfo {
+	if n.isDir() {
+		return memInfo{name: name, mode: fs.ModeDir | dirMode, modTime: n.modTime}
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return memInfo{name: name, mode: fileMode, size: int64(len(n.data)), modTime: n.modTime}
+}
+
+// memFile is an open file of a Mem.
+type memFile struct {
+	name    string
+	node    *memNode
+	reading bool // from Open
+	closed  atomic.Bool
+}
+
+func (f *memFile) usable(op string, writing bool) error {
+	switch {
+	case writing && f.reading:
+		return pathError(op, f.name, errReadingOnly)
+	case f.closed.Load():
+		return pathError(op, f.name, fs.ErrClosed)
+	}
+	return nil
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.usable("read", false); err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, pathError("read", f.name, errNegative)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	data := f.node.bytes()
+	if off >= int64(len(data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) Write(p []byte) (int, error) {
+	if err := f.usable("write", true); err != nil {
+		return 0, err
+	}
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.data = append(n.data, p...)
+	n.modTime = time.Now()
+	return len(p), nil
+}
+
+func (f *memFile) Sync() error {
+	if err := f.usable("sync", true); err != nil {
+		return err
+	}
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.synced = len(n.data)
+	return nil
+}
+
+func (f *memFile) Close() error {
+	if f.closed.Swap(true) {
+		return pathError("close", f.name, fs.ErrClosed)
+	}
+	return nil
+}
+
+func (f *memFile) Size() (int64, error) {
+	if err := f.usable("size", false); err != nil {
+		return 0, err
+	}
+	return int64(len(f.node.bytes())), nil
+}
+
+// memInfo implements fs.FileInfo.
+type memInfo struct {
+	name    string
+	size    int64
+	mode    fs.FileMode
+	modTime time.Time
+}
+
+func (i memInfo) Name() string       { return i.name }
+func (i memInfo) Size() int64        { return i.size }
+func (i memInfo) Mode() fs.FileMode  { return i.mode }
+func (i memInfo) ModTime() time.Time { return i.modTime }
+func (i memInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i memInfo) Sys() any           { return nil }

@@ -1,0 +1,160 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// OS is the operating system's file system.
+var OS FS = osFS{}
+
+// The modes that new files and directories get, before the umask: a database is
+// its owner's. The mode of what exists is never changed.
+const (
+	fileMode = 0o600
+	dirMode  = 0o700
+)
+
+type osFS struct{}
+
+func (osFS) Create(name string) (File, error) {
+	// O_EXCL follows no link and takes no planted file, and costs nothing in the
+	// usual case, a name that is free.
+	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(name, flags, fileMode)
+	if errors.Is(err, fs.ErrExist) {
+		if err := removePlain(name); err != nil {
+			return nil, err
+		}
+		f, err = os.OpenFile(name, flags, fileMode)
+	}
+	if err != nil {
+		return nil, renamed("create", err)
+	}
+	return &osFile{f: f}, nil
+}
+
+// removePlain removes the plain file that is in Create's way.
+func removePlain(name string) error {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // gone since
+	}
+	if err != nil {
+		return renamed("create", err)
+	}
+	if err := notPlain(info.Mode()); err != nil {
+		return pathError("create", name, err)
+	}
+	return renamed("create", os.Remove(name))
+}
+
+func (osFS) Open(name string) (File, error) {
+	f, err := openPlain("open", name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return &osFile{f: f, reading: true}, nil
+}
+
+// openPlain opens a plain file and nothing else: a link is not followed, and a
+// named pipe in a directory of somebody's making must not hang us.
+func openPlain(op, name string, flags int) (*os.File, error) {
+	f, err := openNoFollow(name, flags)
+	if err != nil {
+		// What the system says of a link differs ("too many levels", "too many
+		// links", "inappropriate file type"); ours is plain.
+		if info, lerr := os.Lstat(name); lerr == nil {
+			if why := notPlain(info.Mode()); why != nil {
+				return nil, pathError(op, name, why)
+			}
+		}
+		return nil, renamed(op, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = notPlain(info.Mode())
+	}
+	if err != nil {
+		return nil, pathError(op, name, errors.Join(err, f.Close()))
+	}
+	return f, nil
+}
+
+// renamed gives an error of package os the name of our operation, in place of
+// the system call's.
+func renamed(op string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return pathError(op, p.Path, p.Err)
+	}
+	return err
+}
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) Rename(oldname, newname string) error { return os.Rename(oldname, newname) }
+
+func (osFS) Link(oldname, newname string) error { return os.Link(oldname, newname) }
+
+func (osFS) List(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, renamed("list", err)
+	}
+	names, err := d.Readdirnames(-1)
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, renamed("list", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (osFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirMode) }
+
+func (osFS) SyncDir(dir string) error { return renamed("sync directory", syncDir(dir)) }
+
+func (osFS) Lock(name string, shared bool) (io.Closer, error) { return lockFile(name, shared) }
+
+// osFile adds to *os.File what File promises alike everywhere. EINTR and
+// partial writes are package os's to handle, and it does.
+type osFile struct {
+	f       *os.File
+	reading bool // from Open
+}
+
+func (o *osFile) ReadAt(p []byte, off int64) (int, error) { return o.f.ReadAt(p, off) }
+
+func (o *osFile) Write(p []byte) (int, error) {
+	if o.reading {
+		return 0, pathError("write", o.f.Name(), errReadingOnly)
+	}
+	return o.f.Write(p)
+}
+
+// Sync is fsync, on Windows FlushFileBuffers. On macOS package os asks for
+// F_FULLFSYNC, which empties the drive's cache too; fsync there does not.
+func (o *osFile) Sync() error {
+	if o.reading {
+		return pathError("sync", o.f.Name(), errReadingOnly)
+	}
+	return o.f.Sync()
+}
+
+func (o *osFile) Close() error { return o.f.Close() }
+
+func (o *osFile) Size() (int64, error) {
+	info, err := o.f.Stat()
+	if err != nil {
+		return 0, renamed("size", err)
+	}
+	return info.Size(), nil
+}

@@ -1,0 +1,40 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// openNoFollow opens name unless it is a symbolic link. O_NONBLOCK means
+// nothing to a plain file and keeps the open of a pipe from waiting for its
+// other end.
+func openNoFollow(name string, flags int) (*os.File, error) {
+	return os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, fileMode)
+}
+
+// syncDir is fsync of the directory. EINVAL and ENOTSUP are how file systems
+// say that they have no such thing for directories (fsync(2)); every other
+// error is a failure.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	info, err := d.Stat()
+	switch {
+	case err == nil && !info.IsDir():
+		err = pathError("sync", dir, errNotDir)
+	case err == nil:
+		err = d.Sync()
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+			err = nil
+		}
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

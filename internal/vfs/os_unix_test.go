@@ -1,0 +1,98 @@
+//go:build unix
+
+package vfs_test
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// What somebody put at a name of ours: nothing of it may be read, written to,
+// waited for or replaced.
+func TestWhatIsNoPlainFileIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		plant func(t *testing.T, dir, path string)
+		words string
+	}{
+		{"a link to a file", func(t *testing.T, dir, path string) {
+			require.NoError(t, os.Symlink(filepath.Join(dir, "victim"), path))
+		}, "symbolic link"},
+		{"a link to nothing", func(t *testing.T, dir, path string) {
+			require.NoError(t, os.Symlink(filepath.Join(dir, "nothing"), path))
+		}, "symbolic link"},
+		{"a named pipe", func(t *testing.T, dir, path string) {
+			require.NoError(t, syscall.Mkfifo(path, 0o600))
+		}, "pipe"},
+		{"a directory", func(t *testing.T, dir, path string) {
+			require.NoError(t, os.Mkdir(path, 0o700))
+		}, "directory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "name")
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "victim"), []byte("precious"), 0o600))
+			c.plant(t, dir, path)
+			before, err := os.Lstat(path)
+			require.NoError(t, err)
+
+			_, createErr := vfs.OS.Create(path)
+			_, openErr := vfs.OS.Open(path)
+			_, lockErr := vfs.OS.Lock(path, false)
+			_, sharedErr := vfs.OS.Lock(path, true)
+			for op, err := range map[string]error{"create": createErr, "open": openErr, "lock": lockErr, "lock ": sharedErr} {
+				require.ErrorContains(t, err, op)
+				require.ErrorContains(t, err, path)
+				require.ErrorContains(t, err, c.words)
+			}
+			after, err := os.Lstat(path)
+			require.NoError(t, err)
+			require.True(t, os.SameFile(before, after))
+			victim, err := os.ReadFile(filepath.Join(dir, "victim"))
+			require.NoError(t, err)
+			require.Equal(t, "precious", string(victim))
+			require.NoFileExists(t, filepath.Join(dir, "nothing"))
+		})
+	}
+}
+
+func TestModes(t *testing.T) {
+	dir := t.TempDir()
+	mode := func(name string) fs.FileMode {
+		info, err := vfs.OS.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return info.Mode().Perm()
+	}
+	require.NoError(t, vfs.OS.MkdirAll(filepath.Join(dir, "db/deep")))
+	f, err := vfs.OS.Create(filepath.Join(dir, "file"))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	l, err := vfs.OS.Lock(filepath.Join(dir, "LOCK"), false)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	require.Equal(t, fs.FileMode(0o700), mode("db"))
+	require.Equal(t, fs.FileMode(0o700), mode("db/deep"))
+	require.Equal(t, fs.FileMode(0o600), mode("file"))
+	require.Equal(t, fs.FileMode(0o600), mode("LOCK"))
+}
+
+func TestRemovedFileIsReadOnByTheSystem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	f, err := vfs.OS.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, vfs.OS.Remove(path))
+	b := make([]byte, 4)
+	n, err := f.ReadAt(b, 0)
+	require.Equal(t, io.EOF, err)
+	require.Equal(t, "old", string(b[:n]))
+	require.NoError(t, f.Close())
+}

@@ -1,0 +1,400 @@
+// Package vfstest holds the contract of vfs.FS as a test suite. Only tests
+// import it.
+package vfstest
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// Run checks a file system against the contract of vfs.FS and vfs.File. fresh
+// returns a file system and an empty directory in it, anew for each claim.
+func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
+	for _, c := range claims {
+		t.Run(c.name, func(t *testing.T) {
+			fsys, dir := fresh(t)
+			c.check(t, &env{FS: fsys, dir: dir})
+		})
+	}
+}
+
+// env is a file system with its directory and a few short forms.
+type env struct {
+	vfs.FS
+	dir string
+}
+
+func (e *env) path(name string) string { return filepath.Join(e.dir, name) }
+
+// write makes a file with that content.
+func (e *env) write(t *testing.T, name, content string) {
+	t.Helper()
+	f, err := e.Create(e.path(name))
+	require.NoError(t, err)
+	n, err := f.Write([]byte(content))
+	require.NoError(t, err)
+	require.Equal(t, len(content), n)
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+}
+
+// open opens a file until the test's end.
+func (e *env) open(t *testing.T, name string) vfs.File {
+	t.Helper()
+	f, err := e.Open(e.path(name))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func content(t *testing.T, f vfs.File) string {
+	t.Helper()
+	size, err := f.Size()
+	require.NoError(t, err)
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	require.NoError(t, err)
+	require.Equal(t, len(b), n)
+	return string(b)
+}
+
+// read returns what the file of that name holds.
+func (e *env) read(t *testing.T, name string) string {
+	t.Helper()
+	f, err := e.Open(e.path(name))
+	require.NoError(t, err)
+	s := content(t, f)
+	require.NoError(t, f.Close())
+	return s
+}
+
+func (e *env) list(t *testing.T) []string {
+	t.Helper()
+	names, err := e.List(e.dir)
+	require.NoError(t, err)
+	return names
+}
+
+var claims = []struct {
+	name  string
+	check func(t *testing.T, e *env)
+}{
+	{"writes append and are read back", func(t *testing.T, e *env) {
+		f, err := e.Create(e.path("a"))
+		require.NoError(t, err)
+		for _, s := range []string{"one", "", "two", "three"} {
+			n, err := f.Write([]byte(s))
+			require.NoError(t, err)
+			require.Equal(t, len(s), n)
+		}
+		require.Equal(t, "onetwothree", content(t, f), "through the writing handle")
+		require.NoError(t, f.Close())
+		require.Equal(t, "onetwothree", e.read(t, "a"))
+	}},
+	{"a reader sees what is written after it opened", func(t *testing.T, e *env) {
+		f, err := e.Create(e.path("a"))
+		require.NoError(t, err)
+		r := e.open(t, "a")
+		_, err = f.Write([]byte("late"))
+		require.NoError(t, err)
+		require.Equal(t, "late", content(t, r))
+		require.NoError(t, f.Close())
+	}},
+	{"ReadAt is short only with an error", checkReadAt},
+	{"a negative offset is refused", func(t *testing.T, e *env) {
+		e.write(t, "a", "abc")
+		_, err := e.open(t, "a").ReadAt(make([]byte, 1), -1)
+		require.Error(t, err)
+		require.NotEqual(t, io.EOF, err)
+	}},
+	{"a written slice may be reused", func(t *testing.T, e *env) {
+		f, err := e.Create(e.path("a"))
+		require.NoError(t, err)
+		b := []byte("abc")
+		_, err = f.Write(b)
+		require.NoError(t, err)
+		copy(b, "xyz")
+		require.Equal(t, "abc", content(t, f))
+		require.NoError(t, f.Close())
+	}},
+	{"Create over a file starts empty", func(t *testing.T, e *env) {
+		e.write(t, "a", "old")
+		e.write(t, "a", "n")
+		require.Equal(t, "n", e.read(t, "a"))
+		require.Equal(t, []string{"a"}, e.list(t))
+	}},
+	{"Create over a linked file leaves its other name alone", func(t *testing.T, e *env) {
+		e.write(t, "a", "old")
+		require.NoError(t, e.Link(e.path("a"), e.path("b")))
+		e.write(t, "a", "new")
+		require.Equal(t, "old", e.read(t, "b"))
+	}},
+	{"Write and Sync on a file from Open fail", func(t *testing.T, e *env) {
+		e.write(t, "a", "abc")
+		f := e.open(t, "a")
+		n, err := f.Write([]byte("x"))
+		require.Zero(t, n)
+		require.ErrorIs(t, err, fs.ErrPermission)
+		require.ErrorIs(t, f.Sync(), fs.ErrPermission)
+		require.Equal(t, "abc", e.read(t, "a"))
+	}},
+	{"a closed file does nothing more", func(t *testing.T, e *env) {
+		f, err := e.Create(e.path("a"))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		_, err = f.Write([]byte("x"))
+		require.ErrorIs(t, err, fs.ErrClosed)
+		_, err = f.ReadAt(make([]byte, 1), 0)
+		require.ErrorIs(t, err, fs.ErrClosed)
+		_, err = f.Size()
+		require.ErrorIs(t, err, fs.ErrClosed)
+		require.ErrorIs(t, f.Sync(), fs.ErrClosed)
+		require.ErrorIs(t, f.Close(), fs.ErrClosed)
+		require.Equal(t, "", e.read(t, "a"))
+	}},
+	{"Remove takes a file or an empty directory away", func(t *testing.T, e *env) {
+		e.write(t, "a", "abc")
+		require.NoError(t, e.MkdirAll(e.path("d")))
+		require.NoError(t, e.Remove(e.path("a")))
+		require.NoError(t, e.Remove(e.path("d")))
+		require.Empty(t, e.list(t))
+	}},
+	{"Rename replaces the file that has the name", func(t *testing.T, e *env) {
+		e.write(t, "a", "new")
+		e.write(t, "b", "old")
+		require.NoError(t, e.Rename(e.path("a"), e.path("b")))
+		require.Equal(t, "new", e.read(t, "b"))
+		require.Equal(t, []string{"b"}, e.list(t))
+	}},
+	{"Rename between two names of one file keeps both", func(t *testing.T, e *env) {
+		e.write(t, "a", "x")
+		require.NoError(t, e.Link(e.path("a"), e.path("b")))
+		require.NoError(t, e.Rename(e.path("a"), e.path("b")))
+		require.Equal(t, []string{"a", "b"}, e.list(t))
+	}},
+	{"Rename moves between directories", func(t *testing.T, e *env) {
+		e.write(t, "a", "x")
+		require.NoError(t, e.MkdirAll(e.path("d")))
+		require.NoError(t, e.Rename(e.path("a"), e.path("d/b")))
+		require.Equal(t, []string{"d"}, e.list(t))
+		require.Equal(t, "x", e.read(t, "d/b"))
+	}},
+	{"a linked file is one file", func(t *testing.T, e *env) {
+		f, err := e.Create(e.path("a"))
+		require.NoError(t, err)
+		require.NoError(t, e.Link(e.path("a"), e.path("b")))
+		_, err = f.Write([]byte("both"))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.NoError(t, e.Remove(e.path("a")))
+		require.Equal(t, "both", e.read(t, "b"))
+	}},
+	{"List sorts and shows directories too", func(t *testing.T, e *env) {
+		for _, name := range []string{"b", "a10", "a9", "A"} {
+			e.write(t, name, "")
+		}
+		require.NoError(t, e.MkdirAll(e.path("c/deep")))
+		require.Equal(t, []string{"A", "a10", "a9", "b", "c"}, e.list(t))
+	}},
+	{"Stat tells name, size and kind", func(t *testing.T, e *env) {
+		e.write(t, "a", "four")
+		require.NoError(t, e.MkdirAll(e.path("d")))
+		info, err := e.Stat(e.path("a"))
+		require.NoError(t, err)
+		require.Equal(t, "a", info.Name())
+		require.EqualValues(t, 4, info.Size())
+		require.True(t, info.Mode().IsRegular())
+		info, err = e.Stat(e.path("d"))
+		require.NoError(t, err)
+		require.True(t, info.IsDir())
+	}},
+	{"MkdirAll makes parents and may be repeated", func(t *testing.T, e *env) {
+		require.NoError(t, e.MkdirAll(e.path("x/y/z")))
+		e.write(t, "x/y/z/f", "deep")
+		require.NoError(t, e.MkdirAll(e.path("x/y/z")))
+		require.Equal(t, "deep", e.read(t, "x/y/z/f"))
+	}},
+	{"MkdirAllSynced makes parents and may be repeated", func(t *testing.T, e *env) {
+		require.NoError(t, vfs.MkdirAllSynced(e, e.path("x/y/z")))
+		require.NoError(t, vfs.MkdirAllSynced(e, e.path("x/y/z")))
+		e.write(t, "x/y/z/f", "deep")
+	}},
+	{"names may be unclean", func(t *testing.T, e *env) {
+		e.write(t, "a", "x")
+		f, err := e.Open(e.dir + "/./a")
+		require.NoError(t, err)
+		require.Equal(t, "x", content(t, f))
+		require.NoError(t, f.Close())
+	}},
+	{"errors have the standard causes and name the path", checkErrors},
+	{"Lock keeps others out until it is closed", checkLock},
+	{"Lock leaves the file's bytes alone", func(t *testing.T, e *env) {
+		e.write(t, "LOCK", "somebody's")
+		for _, shared := range []bool{false, true} {
+			l, err := e.Lock(e.path("LOCK"), shared)
+			require.NoError(t, err)
+			require.NoError(t, l.Close())
+		}
+		require.Equal(t, "somebody's", e.read(t, "LOCK"))
+	}},
+	{"reads go on beside appends", checkConcurrentReads},
+}
+
+func checkReadAt(t *testing.T, e *env) {
+	e.write(t, "a", "0123456789")
+	f := e.open(t, "a")
+	for _, c := range []struct {
+		offset int64
+		length int
+		want   string
+		err    error
+	}{
+		{0, 10, "0123456789", nil},
+		{3, 4, "3456", nil},
+		{9, 1, "9", nil},
+		{0, 11, "0123456789", io.EOF},
+		{9, 2, "9", io.EOF},
+		{10, 1, "", io.EOF},
+		{1 << 40, 1, "", io.EOF},
+		{0, 0, "", nil},
+		{20, 0, "", nil},
+	} {
+		b := make([]byte, c.length)
+		n, err := f.ReadAt(b, c.offset)
+		require.Equal(t, c.err, err, "offset %d length %d", c.offset, c.length)
+		require.Equal(t, c.want, string(b[:n]), "offset %d length %d", c.offset, c.length)
+	}
+}
+
+func checkErrors(t *testing.T, e *env) {
+	e.write(t, "file", "x")
+	require.NoError(t, e.MkdirAll(e.path("dir/sub")))
+	none, file, dir := e.path("none"), e.path("file"), e.path("dir")
+	open := func(f vfs.File, err error) error {
+		if err == nil {
+			_ = f.Close()
+		}
+		return err
+	}
+	lock := func(l io.Closer, err error) error {
+		if err == nil {
+			_ = l.Close()
+		}
+		return err
+	}
+	second := func(_ any, err error) error { return err }
+	for _, c := range []struct {
+		claim string
+		err   error
+		is    error // nil: any error
+		path  string
+	}{
+		{"Open of nothing", open(e.Open(none)), fs.ErrNotExist, none},
+		{"Open of a directory", open(e.Open(dir)), nil, dir},
+		{"Create over a directory", open(e.Create(dir)), nil, dir},
+		{"Create in nothing", open(e.Create(filepath.Join(none, "f"))), fs.ErrNotExist, none},
+		{"Create in a file", open(e.Create(filepath.Join(file, "f"))), nil, file},
+		{"Remove of nothing", e.Remove(none), fs.ErrNotExist, none},
+		{"Remove of a full directory", e.Remove(dir), nil, dir},
+		{"Rename of nothing", e.Rename(none, file), fs.ErrNotExist, none},
+		{"Rename over a directory", e.Rename(file, dir), nil, dir},
+		{"Rename into nothing", e.Rename(file, filepath.Join(none, "f")), fs.ErrNotExist, none},
+		{"Link of nothing", e.Link(none, e.path("l")), fs.ErrNotExist, none},
+		{"Link over a file", e.Link(file, file), fs.ErrExist, file},
+		{"List of nothing", second(e.List(none)), fs.ErrNotExist, none},
+		{"List of a file", second(e.List(file)), nil, file},
+		{"Stat of nothing", second(e.Stat(none)), fs.ErrNotExist, none},
+		{"MkdirAll through a file", e.MkdirAll(filepath.Join(file, "d")), nil, file},
+		{"SyncDir of nothing", e.SyncDir(none), fs.ErrNotExist, none},
+		{"SyncDir of a file", e.SyncDir(file), nil, file},
+		{"Lock of a directory", lock(e.Lock(dir, false)), nil, dir},
+		{"shared Lock in nothing", lock(e.Lock(filepath.Join(none, "LOCK"), true)), fs.ErrNotExist, none},
+	} {
+		require.Error(t, c.err, c.claim)
+		if c.is != nil {
+			require.ErrorIs(t, c.err, c.is, c.claim)
+		}
+		require.False(t, errors.Is(c.err, base.ErrLocked), c.claim)
+		require.Contains(t, c.err.Error(), c.path, c.claim)
+	}
+	require.Equal(t, []string{"dir", "file"}, e.list(t), "failures leave things as they were")
+}
+
+func checkLock(t *testing.T, e *env) {
+	name := e.path("LOCK")
+	take := func(shared bool) io.Closer {
+		t.Helper()
+		l, err := e.Lock(name, shared)
+		require.NoError(t, err)
+		return l
+	}
+	refuse := func(shared bool) {
+		t.Helper()
+		_, err := e.Lock(name, shared)
+		require.ErrorIs(t, err, base.ErrLocked)
+		require.Contains(t, err.Error(), name)
+		require.Contains(t, err.Error(), "has it open")
+	}
+	exclusive := take(false)
+	refuse(false)
+	refuse(true)
+	require.NoError(t, exclusive.Close())
+	require.Equal(t, []string{"LOCK"}, e.list(t))
+
+	one, two := take(true), take(true)
+	refuse(false)
+	require.NoError(t, one.Close())
+	refuse(false)
+	three := take(true)
+	require.NoError(t, two.Close())
+	refuse(false)
+	require.NoError(t, three.Close())
+
+	last := take(false)
+	refuse(true)
+	require.NoError(t, last.Close())
+}
+
+// checkConcurrentReads is for the race detector: one writer, readers of what is
+// surely there.
+func checkConcurrentReads(t *testing.T, e *env) {
+	const records = 200
+	f, err := e.Create(e.path("a"))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			b := make([]byte, 16)
+			for size := int64(0); size < 16*records; {
+				var err error
+				if size, err = f.Size(); err != nil {
+					t.Error(err)
+					return
+				}
+				if size < 16 {
+					continue
+				}
+				if _, err := f.ReadAt(b, size-16); err != nil || string(b) != "sixteen bytes ok" {
+					t.Errorf("got %q, %v", b, err)
+					return
+				}
+			}
+		})
+	}
+	for range records {
+		_, err := f.Write([]byte("sixteen bytes ok"))
+		require.NoError(t, err)
+	}
+	wg.Wait()
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+}
