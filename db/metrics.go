@@ -37,6 +37,10 @@ type Metrics struct {
 
 	// MemtableBytes is the memory of all memtables: the arenas' capacity.
 	MemtableBytes uint64
+	// MemtableLimit is the most that they may take: Options.WriteBufferSize for the
+	// active one and for each of Options.MaxMemtables. Only a batch larger than a
+	// write buffer goes beyond.
+	MemtableLimit uint64
 	// Memtables is the number of memtables, those waiting to be flushed included.
 	Memtables int
 

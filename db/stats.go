@@ -17,6 +17,7 @@ func (d *DB) Metrics() *Metrics {
 		Compactions: d.counters.compactions.Load(), TrivialMoves: d.counters.trivialMoves.Load(),
 		CompactionBytesRead:    d.counters.compactionBytesRead.Load(),
 		CompactionBytesWritten: d.counters.compactionBytesWrit.Load(),
+		MemtableLimit:          uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
 		ObsoleteTables:         d.obsolete.count(),
 		OpenIterators:          int(d.counters.openIterators.Load()),
 		OpenSnapshots:          d.snapshots.count(),

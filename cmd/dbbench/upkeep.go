@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime/metrics"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sievedb/sievedb/db"
@@ -48,6 +51,7 @@ func levelsText(m *db.Metrics) string {
 func printStats(_ context.Context, s *session, _ string) error {
 	m := s.db.Metrics()
 	s.stats = &stats{Metrics: m, Memory: readMemory()}
+	s.stats.Memory.PeakBytes, s.stats.Memory.BoundBytes = peakResident(), bound(m)
 	if m.BackgroundError != nil {
 		s.stats.BackgroundError = m.BackgroundError.Error()
 	}
@@ -66,6 +70,32 @@ type stats struct {
 type memory struct {
 	HeapBytes  uint64 // objects, those not yet collected included
 	TotalBytes uint64 // obtained from the system and not given back
+	PeakBytes  uint64 // the most that was resident, as the system counts it; 0 where it does not tell
+	BoundBytes uint64 // what the options and the store's numbers account for: see bound
+}
+
+// allowance is what the process may take beside what the options bound.
+const allowance = 64 << 20
+
+// bound is the memory that options and metrics account for: block cache, write
+// buffers, filters and indexes of the open tables, and the allowance.
+func bound(m *db.Metrics) uint64 {
+	return uint64(max(m.BlockCacheCapacity, 0)) + m.MemtableLimit + m.FilterBytes + m.IndexBytes + allowance
+}
+
+// peakResident returns what Linux reports as VmHWM, 0 elsewhere.
+func peakResident() uint64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 func readMemory() memory {
@@ -94,7 +124,7 @@ func (s *stats) write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `gets %s, found %s, answered by memtables %s; writes %s (%s)
 log %s in %s; flushes %s (%s); compactions %s (read %s, written %s), tables moved %s
 memory: memtables %s, block cache %s of %s, filters %s, indexes %s; tables open %d
-process: heap %s, %s in all
+process: heap %s, %s in all; resident at most %s; accounted for: %s (cache, write buffers, filters, indexes, and %s)
 write stalls %s, %v in all
 `,
 		grouped(m.Gets), grouped(m.GetsFound), grouped(m.MemtableHits), grouped(m.Writes), sizeText(m.WriteBytes),
@@ -102,6 +132,7 @@ write stalls %s, %v in all
 		grouped(m.Compactions), sizeText(m.CompactionBytesRead), sizeText(m.CompactionBytesWritten), grouped(m.TrivialMoves),
 		sizeText(m.MemtableBytes), sizeText(uint64(max(m.BlockCacheBytes, 0))), sizeText(uint64(max(m.BlockCacheCapacity, 0))),
 		sizeText(m.FilterBytes), sizeText(m.IndexBytes), m.OpenTables, sizeText(s.Memory.HeapBytes), sizeText(s.Memory.TotalBytes),
+		sizeText(s.Memory.PeakBytes), sizeText(s.Memory.BoundBytes), sizeText(allowance),
 		grouped(m.WriteStalls), m.WriteStallTime)
 	return err
 }
