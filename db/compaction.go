@@ -81,7 +81,7 @@ func (d *DB) compactInBackground(c *manifest.Compaction) {
 	if err == ErrClosed {
 		return
 	}
-	d.noteBackground(err)
+	d.noteBackground(&d.compactionErr, err)
 	d.mu.Lock()
 	if err == nil {
 		d.compactionDelay = compactionBackoff{}
@@ -383,7 +383,7 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 			return nil, nil
 		}
 		if d.compactions == 0 {
-			return nil, errors.Wrap(d.backgroundErr, "sievedb: tables in the range were set aside after a failed compaction")
+			return nil, errors.Wrap(d.compactionErr, "sievedb: tables in the range were set aside after a failed compaction")
 		}
 		d.cond.Wait()
 	}
@@ -396,7 +396,7 @@ func (d *DB) compactClaimed(c *manifest.Compaction) error {
 	if err == nil {
 		d.scheduleCompactions()
 	} else if err != ErrClosed {
-		d.noteBackground(err)
+		d.noteBackground(&d.compactionErr, err)
 	}
 	return err
 }

@@ -63,7 +63,8 @@ type DB struct {
 	mu              sync.Mutex
 	cond            *sync.Cond
 	writeErr        error // ended the writes; sticky
-	backgroundErr   error // the last failure of a flush or compaction; nil after a success
+	flushErr        error // of the last flush; nil after a success
+	compactionErr   error // of the last compaction, likewise
 	flushing        bool
 	compactions     int // running, manual ones included
 	compactionDelay compactionBackoff
@@ -182,8 +183,8 @@ func (d *DB) Flush() error {
 			return ErrClosed
 		case d.writeErr != nil:
 			return d.writeErr
-		case d.backgroundErr != nil:
-			return d.backgroundErr
+		case d.flushErr != nil:
+			return d.flushErr
 		}
 		d.cond.Wait()
 	}

@@ -105,7 +105,7 @@ func (d *DB) flushLoop() {
 			return
 		}
 		err := d.flushMemtable(mem, next)
-		d.noteBackground(err)
+		d.noteBackground(&d.flushErr, err)
 		if err == nil {
 			backoff = compactionBackoff{}
 			continue
@@ -214,11 +214,11 @@ func (d *DB) removeFile(path string) {
 	}
 }
 
-// noteBackground keeps the outcome of background work for Metrics and for those
-// who wait on it.
-func (d *DB) noteBackground(err error) {
+// noteBackground keeps the outcome of background work, in d.flushErr or
+// d.compactionErr, for Metrics and for those who wait on it.
+func (d *DB) noteBackground(outcome *error, err error) {
 	d.mu.Lock()
-	d.backgroundErr = err
+	*outcome = err
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	if err != nil {

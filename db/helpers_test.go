@@ -54,7 +54,8 @@ func settle(t testing.TB, d *DB) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.compactions > 0 || d.flushing || d.state.Load().version.Pick(d.pickOptions()) != nil {
-		require.NoError(t, d.backgroundErr)
+		require.NoError(t, d.flushErr)
+		require.NoError(t, d.compactionErr)
 		require.NoError(t, d.writeErr)
 		d.scheduleCompactionsLocked()
 		d.cond.Wait()

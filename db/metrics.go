@@ -73,7 +73,8 @@ type Metrics struct {
 	// LastSequence is the sequence number of the newest visible write.
 	LastSequence uint64
 
-	// BackgroundError is the error that ended writes, nil while all is well.
+	// BackgroundError is the error that ended writes or, if none did, that of the
+	// last flush or compaction, which is being tried again; nil while all is well.
 	BackgroundError error
 }
 

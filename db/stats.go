@@ -41,8 +41,10 @@ func (d *DB) Metrics() *Metrics {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m.WriteStallReason = d.stallReason
-	if m.BackgroundError = d.writeErr; m.BackgroundError == nil {
-		m.BackgroundError = d.backgroundErr
+	for _, err := range []error{d.writeErr, d.flushErr, d.compactionErr} {
+		if m.BackgroundError == nil {
+			m.BackgroundError = err
+		}
 	}
 	return m
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/cockroachdb/errors"
 )
 
 // throttle slows writers down as compaction falls behind, a little at first, so
@@ -73,9 +75,16 @@ func (d *DB) waitForFlush() error {
 			defer d.mu.Unlock()
 			return d.writeErr
 		}
-		now := d.stallReasonLocked()
+		now, cause := d.stallReasonLocked()
 		if now == "" {
 			break
+		}
+		if cause != nil {
+			// What would make room fails: the writer is told instead of hanging. It
+			// is tried again in the background, and once it succeeds writes go on.
+			defer d.mu.Unlock()
+			d.stallReason = ""
+			return errors.Wrapf(cause, "sievedb: no room for the write (%s)", now)
 		}
 		if reason == "" {
 			began, reason = time.Now(), now
@@ -91,15 +100,17 @@ func (d *DB) waitForFlush() error {
 	return nil
 }
 
-func (d *DB) stallReasonLocked() string {
+// stallReasonLocked says why no memtable may be started now, "" if one may, and
+// the failure, if any, that keeps it so.
+func (d *DB) stallReasonLocked() (reason string, cause error) {
 	s := d.state.Load()
 	switch {
 	case len(s.imm) >= d.opts.MaxMemtables:
-		return "memtables wait for their flush"
+		return "memtables wait for their flush", d.flushErr
 	case len(s.version.Levels[0].Files) >= d.opts.L0StopTrigger:
-		return "level 0 is full"
+		return "level 0 is full", d.compactionErr
 	}
-	return ""
+	return "", nil
 }
 
 func (t *throttle) stallTime() time.Duration { return time.Duration(t.stallNanos.Load()) }

@@ -40,8 +40,8 @@ func TestHashAgreesWithLevelDBsOwnTest(t *testing.T) {
 }
 
 func TestHashVectorsOfTheBloomSeed(t *testing.T) {
-	// Computed with a byte-by-byte C program under both readings of char; the
-	// unsigned column was confirmed with leveldb::Hash of LevelDB 1.23.
+	// Computed with a byte-by-byte C program under both readings of char; six of
+	// the unsigned values were confirmed with leveldb::Hash of LevelDB 1.23.
 	for _, c := range []struct {
 		key              string
 		unsigned, signed uint32
