@@ -383,7 +383,9 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 			return nil, nil
 		}
 		if d.compactions == 0 {
-			return nil, errors.Wrap(d.compactionErr, "sievedb: tables in the range were set aside after a failed compaction")
+			return nil, errors.CombineErrors(
+				errors.New("sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages what they hold"),
+				d.compactionErr)
 		}
 		d.cond.Wait()
 	}

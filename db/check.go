@@ -1,0 +1,150 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// CheckReport is what Check went through.
+type CheckReport struct {
+	// Tables, Entries and Bytes count what was read.
+	Tables  int
+	Entries uint64
+	Bytes   uint64
+	// Faults lists what is wrong, a message each; empty for a sound database.
+	Faults []string
+}
+
+// Check reads every table of the database and compares it with what the
+// MANIFEST says: checksums, the order of keys, the range of each table; and that
+// each key is found through the table's filter and index, so that no filter
+// denies a key that is there. It goes on behind a damaged table. The error is
+// for what kept it from looking, not for faults found.
+func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
+	if d.closed.Load() {
+		return nil, ErrClosed
+	}
+	s := d.refState()
+	defer s.version.Unref()
+	report := &CheckReport{}
+	var failed error
+	s.version.Files(func(level int, f *manifest.FileMeta) {
+		if failed != nil {
+			return
+		}
+		if failed = ctx.Err(); failed != nil {
+			return
+		}
+		report.Tables++
+		report.Bytes += f.Size
+		if err := d.checkTable(ctx, f, report); err != nil {
+			if failed = ctx.Err(); failed == nil {
+				report.Faults = append(report.Faults, fmt.Sprintf("level %d, %s: %v", level, f.Name(), err))
+			}
+		}
+	})
+	return report, failed
+}
+
+// checkTable walks f and looks each of its keys up.
+func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *CheckReport) error {
+	r, err := d.tables.ref(f)
+	if err != nil {
+		return err
+	}
+	defer r.Unref()
+	it, err := r.NewIter(sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	var prev []byte
+	for ok := it.First(); ok; ok = it.Next() {
+		ikey := it.Key()
+		if prev != nil && d.cmp.CompareInternal(prev, ikey) >= 0 {
+			return errors.New("its keys do not ascend")
+		}
+		if d.cmp.CompareInternal(ikey, f.Smallest) < 0 || d.cmp.CompareInternal(ikey, f.Largest) > 0 {
+			return errors.New("it holds a key outside the range that the MANIFEST gives")
+		}
+		prev = append(prev[:0], ikey...)
+		report.Entries++
+		if report.Entries%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := checkLookup(r, ikey); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// checkLookup makes sure that a lookup finds the entry ikey of its own table.
+func checkLookup(r *sstable.Reader, ikey []byte) error {
+	var lookup sstable.Lookup
+	lookup.Init(base.UserKey(ikey), base.Trailer(ikey)>>8)
+	res, err := r.Get(&lookup)
+	switch {
+	case err != nil:
+		return err
+	case res.Filter == sstable.FilterNegative:
+		return errors.New("its filter denies a key that it holds")
+	case !res.Found || res.Trailer != base.Trailer(ikey):
+		return errors.New("a lookup does not find a key that a walk shows")
+	}
+	return nil
+}
+
+// TableInfo describes a table, for tools.
+type TableInfo struct {
+	Level   int
+	FileNum uint64
+	Name    string
+	Bytes   uint64
+	// Smallest and Largest are the user keys at the ends of its range; copies.
+	Smallest, Largest []byte
+	// Entries and Deletions count its entries and the tombstones among them; -1
+	// where the table, written by another program, does not say.
+	Entries, Deletions int64
+	// Filter is how its filter is used, in words, and FilterPolicy the filter's
+	// name; FilterBytes is what it holds in memory.
+	Filter, FilterPolicy string
+	FilterBytes          uint64
+}
+
+// Tables describes every table, level by level. It opens each of them.
+func (d *DB) Tables() ([]TableInfo, error) {
+	if d.closed.Load() {
+		return nil, ErrClosed
+	}
+	s := d.refState()
+	defer s.version.Unref()
+	var infos []TableInfo
+	var failed error
+	s.version.Files(func(level int, f *manifest.FileMeta) {
+		info := TableInfo{
+			Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, Entries: -1, Deletions: -1,
+			Smallest: append([]byte{}, base.UserKey(f.Smallest)...), Largest: append([]byte{}, base.UserKey(f.Largest)...),
+		}
+		r, err := d.tables.ref(f)
+		if err != nil {
+			failed = errors.CombineErrors(failed, err)
+			info.Filter = "the table cannot be opened"
+			infos = append(infos, info)
+			return
+		}
+		defer r.Unref()
+		if p, ok := r.Properties(); ok {
+			info.Entries, info.Deletions = int64(p.Entries), int64(p.Deletions)
+		}
+		status := r.FilterStatus()
+		info.Filter, info.FilterPolicy, info.FilterBytes = status.State.String(), status.Policy, r.FilterSize()
+		infos = append(infos, info)
+	})
+	return infos, failed
+}
