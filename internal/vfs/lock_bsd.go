@@ -10,3 +10,5 @@ import "os"
 // kern_lockf.c of FreeBSD and macOS). flock's owner is the open file and fcntl's
 // the process, so taking both would be refused by our own first lock.
 func lockFamilies(f *os.File, shared bool) error { return flockLock(f, shared) }
+
+func unlockFamilies(f *os.File) { _ = flockUnlock(f) }

@@ -12,6 +12,12 @@ func fcntlLock(f *os.File, command int, shared bool) error {
 	return retryEINTR(func() error { return syscall.FcntlFlock(f.Fd(), command, wholeFile(shared)) })
 }
 
+func fcntlUnlock(f *os.File, command int) error {
+	whole := wholeFile(false)
+	whole.Type = syscall.F_UNLCK
+	return retryEINTR(func() error { return syscall.FcntlFlock(f.Fd(), command, whole) })
+}
+
 // wholeFile is an fcntl lock over every byte that the file has or may get.
 func wholeFile(shared bool) *syscall.Flock_t {
 	kind := int16(syscall.F_WRLCK)

@@ -14,3 +14,7 @@ func flockLock(f *os.File, shared bool) error {
 	}
 	return retryEINTR(func() error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) })
 }
+
+func flockUnlock(f *os.File) error {
+	return retryEINTR(func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) })
+}

@@ -30,3 +30,9 @@ func lockFamilies(f *os.File, shared bool) error {
 	}
 	return flockLock(f, shared)
 }
+
+// unlockFamilies gives both back. Where a call fails there was no such lock.
+func unlockFamilies(f *os.File) {
+	_ = fcntlUnlock(f, ofdSetLock)
+	_ = flockUnlock(f)
+}

@@ -73,7 +73,7 @@ func (t *lockTable) takeLocked(name string, shared bool) (*heldLock, error) {
 	}
 	id, err := acquire(f, name, shared)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, closeUnlocked(f))
 	}
 	h := &heldLock{file: f, id: id, shared: shared, holders: 1}
 	t.held[id] = h
@@ -137,6 +137,15 @@ func acquire(f *os.File, name string, shared bool) (inode, error) {
 	return inodeOf(info), nil
 }
 
+// closeUnlocked gives the locks back and closes the file. Closing alone would not
+// do: the locks are the open file's, and a child that some other goroutine is just
+// starting has a descriptor of it until it executes its program. A lock that
+// outlives Close for so long would refuse whoever opens the directory next.
+func closeUnlocked(f *os.File) error {
+	unlockFamilies(f)
+	return f.Close()
+}
+
 // lockHandle is one holder's share of a lock.
 type lockHandle struct {
 	name string
@@ -144,8 +153,8 @@ type lockHandle struct {
 	done bool      // guarded by locksOfProcess.mu
 }
 
-// Close gives the lock back; the last holder's Close closes the descriptor,
-// which releases the locks of every family.
+// Close gives the lock back; the last holder's Close releases the locks of every
+// family and closes the descriptor.
 func (l *lockHandle) Close() error {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()
@@ -161,7 +170,7 @@ func (l *lockHandle) Close() error {
 		return nil
 	}
 	delete(locksOfProcess.held, l.lock.id)
-	return renamed("unlock", l.lock.file.Close())
+	return renamed("unlock", closeUnlocked(l.lock.file))
 }
 
 // retryEINTR repeats a call that a signal cut short, as the runtime's own do.
