@@ -105,6 +105,9 @@ func (d *DB) open(created bool) error {
 	if err := d.checkTables(files); err != nil {
 		return err
 	}
+	if err := d.checkLog(files, state); err != nil {
+		return err
+	}
 	if err := d.recover(files, state); err != nil {
 		return err
 	}
@@ -197,6 +200,29 @@ func (d *DB) checkTables(files dirFiles) error {
 	return err
 }
 
+// checkLog tells a MANIFEST that a crash cut from one that lost an edit which had
+// been in force: of the latter, the log that it names is gone, because that edit
+// said it was not needed. A MANIFEST that is whole may name a log that is missing,
+// as LevelDB allows; that is reported.
+func (d *DB) checkLog(files dirFiles, state manifest.State) error {
+	if state.LogNum == 0 {
+		return nil
+	}
+	for _, f := range files.all {
+		if f.kind == base.FileLog && f.num == state.LogNum {
+			return nil
+		}
+	}
+	name := base.FileName(base.FileLog, state.LogNum)
+	if state.Tail.Dropped > 0 {
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the last edit is cut off, and %s, which the edits before need, is gone: "+
+			"the edit was in force once; Repair can rebuild the MANIFEST", name), filepath.Join(d.dir, state.ManifestName), state.Tail.Offset)
+	}
+	d.report.MissingLog = name
+	d.opts.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name)
+	return nil
+}
+
 // OpenReport says what Open found and did.
 type OpenReport struct {
 	// Created says that there was no database.
@@ -205,6 +231,9 @@ type OpenReport struct {
 	Manifest string
 	// ManifestBytesDropped counts the bytes of a last edit that a crash cut off.
 	ManifestBytesDropped int64
+	// MissingLog is the log that the MANIFEST names, if it is not there: what had not
+	// reached a table is lost then. "" normally.
+	MissingLog string
 	// Logs lists the logs that were replayed, oldest first.
 	Logs []LogReport
 	// FilesRemoved counts files that an earlier run left behind.

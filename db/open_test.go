@@ -348,3 +348,30 @@ func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
 	_, err = mem.Stat("db")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// A MANIFEST whose last edit is cut off is what a crash leaves, but not when
+// what that edit made obsolete is gone already.
+func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
+	mem := NewMemFS()
+	d := mustOpen(t, testOptions(mem))
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	path := filepath.Join("db", namesOf(t, mem, base.FileManifest)[0])
+	whole := readFile(t, mem, path)
+	writeFile(t, mem, path, whole[:len(whole)-1])
+	_, err := Open("db", testOptions(mem))
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, ".log")
+	writeFile(t, mem, path, whole)
+	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
+}
+
+func TestAMissingLogIsReported(t *testing.T) {
+	mem := NewMemFS()
+	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
+	log := namesOf(t, mem, base.FileLog)[0]
+	require.NoError(t, mem.Remove(filepath.Join("db", log)))
+	d := openTest(t, testOptions(mem))
+	require.Equal(t, log, d.OpenReport().MissingLog)
+}
