@@ -1,0 +1,233 @@
+package db_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// The quickstart of README.md, line for line.
+func Example() {
+	dir, err := os.MkdirTemp("", "quickstart")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	d, err := db.Open(dir, nil) // creates the database if there is none
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+
+	// With nil options, a write returns when it is on stable storage.
+	if err := d.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
+		log.Fatal(err)
+	}
+
+	// A batch is applied whole or not at all. NoSync does not wait for the disk.
+	var b db.Batch
+	b.Put([]byte("bee"), []byte("6 legs"))
+	b.Put([]byte("spider"), []byte("8 legs"))
+	b.Delete([]byte("ant"))
+	if err := d.Apply(&b, db.NoSync); err != nil {
+		log.Fatal(err)
+	}
+
+	value, err := d.Get([]byte("spider"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("a spider has %s\n", value)
+	if _, err := d.Get([]byte("ant")); errors.Is(err, db.ErrNotFound) {
+		fmt.Println("there is no ant")
+	}
+
+	it, err := d.NewIterator(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer it.Close()
+	for key, value := range it.All() { // in the order of keys
+		fmt.Printf("%s: %s\n", key, value)
+	}
+	if err := it.Err(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// a spider has 8 legs
+	// there is no ant
+	// bee: 6 legs
+	// spider: 8 legs
+}
+
+// openMem opens a database in memory, for the examples.
+func openMem() *db.DB {
+	d, err := db.Open("example", &db.Options{FS: db.NewMemFS()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return d
+}
+
+// must ends an example that failed.
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Writes of a batch become visible and durable together; a later one wins over
+// an earlier one.
+func ExampleDB_Apply() {
+	d := openMem()
+	defer d.Close()
+	var b db.Batch
+	b.Put([]byte("alice"), []byte("70"))
+	b.Put([]byte("bob"), []byte("30"))
+	b.Put([]byte("alice"), []byte("60"))
+	must(d.Apply(&b, nil))
+	for _, name := range []string{"alice", "bob"} {
+		value, err := d.Get([]byte(name))
+		fmt.Printf("%s %s %v\n", name, value, err)
+	}
+	b.Reset() // and the batch's memory is used again
+	fmt.Println(b.Len(), "writes in it")
+	// Output:
+	// alice 60 <nil>
+	// bob 30 <nil>
+	// 0 writes in it
+}
+
+// GetTo appends to a buffer of the caller's, so that a loop of lookups need not
+// allocate. A missing key leaves the buffer as it was.
+func ExampleDB_GetTo() {
+	d := openMem()
+	defer d.Close()
+	must(d.Put([]byte("one"), []byte("eins"), nil))
+	must(d.Put([]byte("two"), []byte("zwei"), nil))
+	buf := make([]byte, 0, 64)
+	for _, key := range []string{"one", "two", "three"} {
+		var err error
+		buf, err = d.GetTo(buf[:0], []byte(key))
+		fmt.Printf("%q %v\n", buf, err)
+	}
+	// Output:
+	// "eins" <nil>
+	// "zwei" <nil>
+	// "" sievedb: not found
+}
+
+// An iterator shows the database as it was when the iterator was made. LowerBound
+// is in the range, UpperBound is not.
+func ExampleIterator_All() {
+	d := openMem()
+	defer d.Close()
+	for _, key := range []string{"apple", "banana", "cherry", "date"} {
+		must(d.Put([]byte(key), []byte("a fruit"), nil))
+	}
+	it, err := d.NewIterator(&db.IterOptions{LowerBound: []byte("b"), UpperBound: []byte("date")})
+	must(err)
+	defer it.Close()
+	must(d.Delete([]byte("banana"), nil))
+	for key, value := range it.All() {
+		fmt.Printf("%s: %s\n", key, value)
+	}
+	must(it.Err()) // whether the loop saw everything
+	// Output:
+	// banana: a fruit
+	// cherry: a fruit
+}
+
+// Movements return whether the iterator is at a key then.
+func ExampleIterator_SeekLT() {
+	d := openMem()
+	defer d.Close()
+	for _, day := range []string{"2024-02-28", "2024-02-29", "2024-03-01"} {
+		must(d.Put([]byte(day), nil, nil))
+	}
+	it, err := d.NewIterator(nil)
+	must(err)
+	defer it.Close()
+	for ok := it.SeekLT([]byte("2024-03")); ok; ok = it.Prev() {
+		fmt.Printf("%s\n", it.Key())
+	}
+	must(it.Err())
+	// Output:
+	// 2024-02-29
+	// 2024-02-28
+}
+
+// A snapshot goes on showing what was there when it was taken.
+func ExampleDB_NewSnapshot() {
+	d := openMem()
+	defer d.Close()
+	must(d.Put([]byte("motto"), []byte("slow and steady"), nil))
+	before := d.NewSnapshot()
+	defer before.Close()
+	must(d.Put([]byte("motto"), []byte("move fast"), nil))
+
+	then, err := before.Get([]byte("motto"))
+	must(err)
+	now, err := d.Get([]byte("motto"))
+	must(err)
+	fmt.Printf("then: %s\nnow: %s\n", then, now)
+	// Output:
+	// then: slow and steady
+	// now: move fast
+}
+
+// Explain tells what a lookup did. Here two tables may hold the key: the filter of
+// the newer one rules it out, so that only the older one is read. (String has the
+// same as a table for people, with times.)
+func ExampleDB_Explain() {
+	d := openMem()
+	defer d.Close()
+	for _, keys := range [][]string{{"ant", "bee", "spider"}, {"apple", "cherry", "zucchini"}} {
+		for _, key := range keys {
+			must(d.Put([]byte(key), []byte("a value"), nil))
+		}
+		must(d.Flush()) // makes a table of level 0
+	}
+	x, err := d.Explain([]byte("bee"))
+	must(err)
+	for _, s := range x.Steps {
+		fmt.Printf("%-8s  filter: %-6s  found: %-5v  block from disk: %v\n", s.Run, s.Filter, s.Found, s.BlockFromDisk)
+	}
+	fmt.Printf("disk reads %d, saved %d, wasted %d\n", x.DiskReads, x.ReadsSaved, x.ReadsWasted)
+	// Output:
+	// memtable  filter: none    found: false  block from disk: false
+	// table     filter: absent  found: false  block from disk: false
+	// table     filter: maybe   found: true   block from disk: true
+	// disk reads 2, saved 1, wasted 0
+}
+
+// Metrics counts, for each level, what lookups asked and what filters saved.
+func ExampleDB_Metrics() {
+	d := openMem()
+	defer d.Close()
+	for i := range 1000 {
+		must(d.Put(fmt.Appendf(nil, "user%d", i), []byte("a value"), db.NoSync))
+	}
+	must(d.Flush())
+	for i := range 1000 {
+		_, err := d.Get(fmt.Appendf(nil, "user%d ", i)) // none of them is stored
+		if err != db.ErrNotFound {
+			log.Fatal(err)
+		}
+	}
+	m := d.Metrics()
+	l := m.Levels[0]
+	fmt.Println("lookups:", m.Gets, "found:", m.GetsFound)
+	fmt.Println("every one ruled out or read in vain:", l.FilterNegatives+l.FilterFalsePositives == l.FilterChecks)
+	fmt.Println("at most 2 % in vain:", l.FilterFalsePositives <= 20)
+	fmt.Println("filters in memory:", m.FilterBytes > 0)
+	// Output:
+	// lookups: 1000 found: 0
+	// every one ruled out or read in vain: true
+	// at most 2 % in vain: true
+	// filters in memory: true
+}
