@@ -1,0 +1,209 @@
+// Package oracle knows what a store may hold after a crash: the effect of some
+// prefix of the batches in the order in which they were committed, long enough
+// to include every batch whose durability was promised, and no batch that was
+// not asked for yet. Only tests import it.
+//
+// Every batch writes, beside its own operations, its number under its writer's
+// marker key. The markers of a state tell the prefix; the rest of the state must
+// then be that prefix's effect, key by key. So half a batch, a lost batch in the
+// middle, a deleted key that came back and a value that was never written are
+// all found.
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Never stands for the time of what did not happen.
+const Never = int(^uint(0) >> 1)
+
+// Op is one operation of a batch.
+type Op struct {
+	Key, Value string
+	Delete     bool
+}
+
+// Batch is what was committed together. Times are cuts of a recorder's trace.
+type Batch struct {
+	Writer, Number int // numbers of one writer count from 1
+	Ops            []Op
+	Sync           bool
+	// Issued is when the store was asked, Acked when it had answered; Never where
+	// it did not, or answered with an error.
+	Issued, Acked int
+}
+
+// markerPrefix begins the keys that belong to the oracle.
+const markerPrefix = "!writer"
+
+// MarkerKey returns the key under which a writer's batches put their number.
+func MarkerKey(writer int) string { return fmt.Sprintf("%s%03d", markerPrefix, writer) }
+
+// All returns the batch's operations with its marker, as they are to be given to
+// the store.
+func (b *Batch) All() []Op {
+	marker := Op{Key: MarkerKey(b.Writer), Value: strconv.Itoa(b.Number)}
+	return append(slices.Clone(b.Ops), marker)
+}
+
+// History is the batches in commit order. It is immutable.
+type History struct {
+	batches  []*Batch
+	writers  map[int][]int        // by writer: the place of its batches in commit order
+	versions map[string][]version // by key, oldest first
+	live     []int                // live[n]: the keys with a value after the first n batches
+	keys     []string
+}
+
+// version is what a key holds from a batch on.
+type version struct {
+	after  int // the number of batches committed then
+	value  string
+	exists bool
+}
+
+// New returns the history of batches, which are in commit order.
+func New(batches []*Batch) *History {
+	h := &History{batches: batches, writers: map[int][]int{}, versions: map[string][]version{}, live: []int{0}}
+	live := map[string]bool{}
+	for i, b := range batches {
+		h.writers[b.Writer] = append(h.writers[b.Writer], i)
+		if got := len(h.writers[b.Writer]); got != b.Number {
+			panic(fmt.Sprintf("oracle: batch %d of writer %d comes as its batch %d", b.Number, b.Writer, got))
+		}
+		for _, op := range b.All() {
+			h.versions[op.Key] = append(h.versions[op.Key], version{i + 1, op.Value, !op.Delete})
+			if op.Delete {
+				delete(live, op.Key)
+			} else {
+				live[op.Key] = true
+			}
+		}
+		h.live = append(h.live, len(live))
+	}
+	h.keys = slices.Sorted(maps.Keys(h.versions))
+	return h
+}
+
+// Len returns the number of batches.
+func (h *History) Len() int { return len(h.batches) }
+
+// Keys returns every key that was ever written, ascending.
+func (h *History) Keys() []string { return h.keys }
+
+// Bounds returns how many batches must at least be there after a cut, and how
+// many may be at most. keepsAll says that what was acknowledged without sync
+// must be there as well.
+func (h *History) Bounds(cut int, keepsAll bool) (low, high int) {
+	for i, b := range h.batches {
+		if b.Acked <= cut && (b.Sync || keepsAll) {
+			low = i + 1
+		}
+		if b.Issued < cut {
+			high = i + 1
+		}
+	}
+	return low, high
+}
+
+// At returns the value of key after the first n batches.
+func (h *History) At(n int, key string) (value string, exists bool) {
+	versions := h.versions[key]
+	i := sort.Search(len(versions), func(i int) bool { return versions[i].after > n })
+	if i == 0 {
+		return "", false
+	}
+	return versions[i-1].value, versions[i-1].exists
+}
+
+// Entry is a key of a state with its value.
+type Entry struct{ Key, Value string }
+
+// Prefix returns the number of batches whose effect the state is, and an error
+// that tells why it is none's. The state is in the order of keys.
+func (h *History) Prefix(state []Entry) (int, error) {
+	n, err := h.markedPrefix(state)
+	if err != nil {
+		return 0, err
+	}
+	for i, e := range state {
+		if i > 0 && state[i-1].Key >= e.Key {
+			return n, fmt.Errorf("key %q follows %q", e.Key, state[i-1].Key)
+		}
+		want, exists := h.At(n, e.Key)
+		if !exists {
+			return n, fmt.Errorf("key %q is there with value %q; after %d batches it must not be", e.Key, e.Value, n)
+		}
+		if want != e.Value {
+			return n, fmt.Errorf("key %q has value %q; after %d batches it must be %q", e.Key, e.Value, n, want)
+		}
+	}
+	if len(state) != h.live[n] {
+		return n, fmt.Errorf("%d keys are there; after %d batches it must be %d: %s is missing", len(state), n, h.live[n], h.firstMissing(state, n))
+	}
+	return n, nil
+}
+
+// markedPrefix reads the markers and returns the prefix that they tell.
+func (h *History) markedPrefix(state []Entry) (int, error) {
+	marks, sum := map[int]int{}, 0
+	for _, e := range state {
+		name, ok := strings.CutPrefix(e.Key, markerPrefix)
+		if !ok {
+			continue
+		}
+		writer, err1 := strconv.Atoi(name)
+		number, err2 := strconv.Atoi(e.Value)
+		if err1 != nil || err2 != nil || number < 1 || number > len(h.writers[writer]) {
+			return 0, fmt.Errorf("marker %q has value %q, which was never written", e.Key, e.Value)
+		}
+		marks[writer] = number
+		sum += number
+	}
+	for _, writer := range slices.Sorted(maps.Keys(h.writers)) {
+		places := h.writers[writer]
+		want := sort.SearchInts(places, sum) // how many of its batches are among the first sum
+		if marks[writer] != want {
+			return 0, fmt.Errorf("%d batches are there, %d of them writer %d's; of the first %d batches %d are: they are no prefix of the commit order",
+				sum, marks[writer], writer, sum, want)
+		}
+	}
+	return sum, nil
+}
+
+func (h *History) firstMissing(state []Entry, n int) string {
+	have := map[string]bool{}
+	for _, e := range state {
+		have[e.Key] = true
+	}
+	for _, k := range h.keys {
+		if _, exists := h.At(n, k); exists && !have[k] {
+			return strconv.Quote(k)
+		}
+	}
+	return "no key"
+}
+
+// Check returns the number of batches whose effect the state is. The error tells
+// why the state may not be what a crash at the cut leaves.
+func (h *History) Check(state []Entry, cut int, keepsAll bool) (int, error) {
+	n, err := h.Prefix(state)
+	if err != nil {
+		return n, err
+	}
+	low, high := h.Bounds(cut, keepsAll)
+	if n < low {
+		b := h.batches[low-1]
+		return n, fmt.Errorf("%d batches are there, but the first %d were promised: batch %d of writer %d (sync %v) was acknowledged at %d",
+			n, low, b.Number, b.Writer, b.Sync, b.Acked)
+	}
+	if n > high {
+		return n, fmt.Errorf("%d batches are there, but only %d had been asked for", n, high)
+	}
+	return n, nil
+}

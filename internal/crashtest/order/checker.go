@@ -1,0 +1,274 @@
+package order
+
+import (
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// FS passes operations on and checks them. The hook of a Faulty below it may
+// block: no lock is held during an operation.
+type FS struct {
+	fs vfs.FS
+
+	mu         sync.Mutex
+	dirs       map[string]*dir
+	violations []string
+}
+
+// New returns a checker over fsys.
+func New(fsys vfs.FS) *FS { return &FS{fs: fsys, dirs: map[string]*dir{}} }
+
+// Unwrap returns the file system below.
+func (c *FS) Unwrap() vfs.FS { return c.fs }
+
+// Violations returns what was found so far.
+func (c *FS) Violations() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.violations)
+}
+
+func (c *FS) violatedLocked(rule int, format string, args ...any) {
+	c.violations = append(c.violations, fmt.Sprintf("rule %d: ", rule)+fmt.Sprintf(format, args...))
+}
+
+// dir is what is known of a directory. A name in neither map was there before,
+// or was not; if it was, it is durable.
+type dir struct {
+	entries, durable map[string]*file // nil: the name is gone
+}
+
+// found stands for whatever file had a name before the checker saw a change of
+// that name.
+var found = &file{}
+
+func (c *FS) dirLocked(path string) *dir {
+	path = filepath.Clean(path)
+	d := c.dirs[path]
+	if d == nil {
+		d = &dir{entries: map[string]*file{}, durable: map[string]*file{}}
+		c.dirs[path] = d
+	}
+	return d
+}
+
+// get returns the file that has the name now, and the one that has it after a
+// power cut which keeps the least.
+func (d *dir) get(name string) (now, durable *file) {
+	now, ok := d.entries[name]
+	if !ok {
+		return found, found
+	}
+	return now, d.durable[name]
+}
+
+func (d *dir) set(name string, f *file) {
+	if _, ok := d.entries[name]; !ok {
+		d.durable[name] = found
+	}
+	d.entries[name] = f
+}
+
+// file is a file that was created through the checker.
+type file struct {
+	name            string
+	written, synced int64
+	failed          string // the first append or sync that failed
+	open            bool   // for writing
+
+	kind base.FileKind
+	data []byte // of a MANIFEST, CURRENT or temporary file: what was written
+	// edits are a MANIFEST's, as far as they are whole.
+	edits editLog
+}
+
+func (f *file) whole() bool { return f == found || f != nil && f.failed == "" && f.synced == f.written }
+
+// Create implements vfs.FS.
+func (c *FS) Create(name string) (vfs.File, error) {
+	f, err := c.fs.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kind, _, ok := base.ParseFileName(filepath.Base(name))
+	if !ok {
+		kind = base.FileInfoLog // of no concern
+	}
+	d := c.dirLocked(filepath.Dir(name))
+	if now, _ := d.get(filepath.Base(name)); now != nil && now.open {
+		c.violatedLocked(6, "%s is created while another handle writes to it", name)
+	}
+	node := &file{name: name, kind: kind, open: true}
+	d.set(filepath.Base(name), node)
+	return &checkedFile{File: f, c: c, node: node}, nil
+}
+
+// Open implements vfs.FS.
+func (c *FS) Open(name string) (vfs.File, error) { return c.fs.Open(name) }
+
+// Remove implements vfs.FS.
+func (c *FS) Remove(name string) error {
+	c.mu.Lock()
+	c.checkRemoveLocked(name)
+	c.mu.Unlock()
+	if err := c.fs.Remove(name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dirLocked(filepath.Dir(name)).set(filepath.Base(name), nil)
+	return nil
+}
+
+// Rename implements vfs.FS.
+func (c *FS) Rename(oldname, newname string) error {
+	c.mu.Lock()
+	from, to := c.dirLocked(filepath.Dir(oldname)), c.dirLocked(filepath.Dir(newname))
+	node, _ := from.get(filepath.Base(oldname))
+	if filepath.Base(newname) == base.CurrentName {
+		c.checkCurrentLocked(to, oldname, node)
+	}
+	c.mu.Unlock()
+	if err := c.fs.Rename(oldname, newname); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from.set(filepath.Base(oldname), nil)
+	to.set(filepath.Base(newname), node)
+	return nil
+}
+
+// Link implements vfs.FS.
+func (c *FS) Link(oldname, newname string) error {
+	if err := c.fs.Link(oldname, newname); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	node, _ := c.dirLocked(filepath.Dir(oldname)).get(filepath.Base(oldname))
+	c.dirLocked(filepath.Dir(newname)).set(filepath.Base(newname), node)
+	return nil
+}
+
+// SyncDir implements vfs.FS.
+func (c *FS) SyncDir(path string) error {
+	c.mu.Lock()
+	d := c.dirLocked(path)
+	before := make(map[string]*file, len(d.entries))
+	for name, f := range d.entries {
+		before[name] = f
+	}
+	c.mu.Unlock()
+	if err := c.fs.SyncDir(path); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, f := range before {
+		if d.entries[name] == nil && f == nil {
+			// Gone for good. It stays known as gone, or it would count as found.
+			d.durable[name] = nil
+			continue
+		}
+		d.durable[name] = f
+	}
+	return nil
+}
+
+// Lock implements vfs.FS. Whoever opens a database takes what is there as its
+// beginning.
+func (c *FS) Lock(name string, shared bool) (io.Closer, error) {
+	l, err := c.fs.Lock(name, shared)
+	if err == nil && !shared {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.dirs, filepath.Clean(filepath.Dir(name)))
+	}
+	return l, err
+}
+
+// List implements vfs.FS.
+func (c *FS) List(dir string) ([]string, error) { return c.fs.List(dir) }
+
+// Stat implements vfs.FS.
+func (c *FS) Stat(name string) (iofs.FileInfo, error) { return c.fs.Stat(name) }
+
+// MkdirAll implements vfs.FS.
+func (c *FS) MkdirAll(dir string) error { return c.fs.MkdirAll(dir) }
+
+// checkedFile is a handle from Create.
+type checkedFile struct {
+	vfs.File
+	c    *FS
+	node *file
+}
+
+func (f *checkedFile) Write(p []byte) (int, error) {
+	f.c.beforeTouch(f.node, "append")
+	n, err := f.File.Write(p)
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	f.node.written += int64(n)
+	switch f.node.kind {
+	case base.FileCurrent, base.FileTemp:
+		f.node.data = append(f.node.data, p[:n]...)
+	case base.FileManifest:
+		edit := f.node.edits.add(p[:n], f.node.written)
+		f.c.checkEditLocked(f.node.name, edit)
+	}
+	if err != nil && f.node.failed == "" && f.node.open {
+		f.node.failed = "append"
+	}
+	return n, err
+}
+
+func (f *checkedFile) Sync() error {
+	f.c.beforeTouch(f.node, "sync")
+	f.c.mu.Lock()
+	covered := f.node.written
+	f.c.mu.Unlock()
+	err := f.File.Sync()
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	if err != nil {
+		if f.node.failed == "" && f.node.open {
+			f.node.failed = "sync"
+		}
+		return err
+	}
+	f.node.synced = max(f.node.synced, covered)
+	f.node.edits.synced(covered)
+	if f.node.kind == base.FileLog && covered > 0 {
+		f.c.checkLogSyncLocked(f.node)
+	}
+	return nil
+}
+
+// beforeTouch checks rules 5 and 6.
+func (c *FS) beforeTouch(n *file, op string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !n.open {
+		c.violatedLocked(6, "%s of %s behind its Close", op, n.name)
+	} else if n.failed != "" {
+		c.violatedLocked(5, "%s of %s, of which an %s failed", op, n.name, n.failed)
+	}
+}
+
+func (f *checkedFile) Close() error {
+	err := f.File.Close()
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	f.node.open = false
+	return err
+}

@@ -1,0 +1,261 @@
+package order
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckingKeepsTheContractOfAFileSystem(t *testing.T) {
+	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
+		mem := vfs.NewMem()
+		require.NoError(t, mem.MkdirAll("dir"))
+		return New(mem), "dir"
+	})
+}
+
+// store does by hand what a store does, so that each test can leave out a step.
+type store struct {
+	*testing.T
+	*FS
+	manifest *wal.Writer
+}
+
+func (s *store) path(kind base.FileKind, num uint64) string {
+	return filepath.Join("db", base.FileName(kind, num))
+}
+
+func (s *store) file(name, content string, sync bool) vfs.File {
+	f, err := s.Create(name)
+	require.NoError(s, err)
+	_, err = f.Write([]byte(content))
+	require.NoError(s, err)
+	if sync {
+		require.NoError(s, f.Sync())
+	}
+	return f
+}
+
+func (s *store) table(num uint64, sync bool) {
+	require.NoError(s, s.file(s.path(base.FileTable, num), strings.Repeat("t", 100), sync).Close())
+}
+
+func (s *store) syncDir() { require.NoError(s, s.SyncDir("db")) }
+
+func addTable(num uint64) manifest.LevelFile {
+	key := base.AppendInternalKey(nil, []byte("k"), 1, base.KindSet)
+	return manifest.LevelFile{Level: 1, File: manifest.NewFileMeta(num, 100, key, key)}
+}
+
+func (s *store) edit(sync bool, e *manifest.Edit) {
+	require.NoError(s, s.manifest.WriteRecord(e.Encode(nil)))
+	if sync {
+		require.NoError(s, s.manifest.Sync())
+	}
+}
+
+func (s *store) newManifest(num uint64, sync, syncDir bool, e *manifest.Edit) {
+	f, err := s.Create(s.path(base.FileManifest, num))
+	require.NoError(s, err)
+	s.manifest = wal.NewWriter(f)
+	s.edit(sync, e)
+	if syncDir {
+		s.syncDir()
+	}
+}
+
+func (s *store) current(num uint64, sync, syncDir bool) {
+	tmp := s.path(base.FileTemp, num)
+	require.NoError(s, s.file(tmp, base.FileName(base.FileManifest, num)+"\n", sync).Close())
+	require.NoError(s, s.Rename(tmp, filepath.Join("db", base.CurrentName)))
+	if syncDir {
+		s.syncDir()
+	}
+}
+
+// open makes the files of a database: table 1, log 2, MANIFEST 3.
+func open(t *testing.T, fsys vfs.FS) *store {
+	s := &store{T: t, FS: New(fsys)}
+	require.NoError(t, s.MkdirAll("db"))
+	lock, err := s.Lock("db/LOCK", false)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = lock.Close() })
+	s.table(1, true)
+	s.syncDir()
+	s.newManifest(3, true, true, &manifest.Edit{LogNum: manifest.Num(2), Added: []manifest.LevelFile{addTable(1)}})
+	s.current(3, true, true)
+	require.Empty(t, s.Violations())
+	return s
+}
+
+func TestEachBrokenRuleIsTold(t *testing.T) {
+	cases := []struct {
+		claim string
+		rule  int // 0: all is well
+		do    func(s *store)
+	}{
+		{"a table is synced, then named", 0, func(s *store) {
+			s.table(5, true)
+			s.syncDir()
+			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		}},
+		{"a table's bytes are not synced", 1, func(s *store) {
+			s.table(5, false)
+			s.syncDir()
+			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		}},
+		{"a table's name is not durable", 1, func(s *store) {
+			s.table(5, true)
+			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		}},
+		{"a table's name is not durable and the edit stands in the log's second block", 1, func(s *store) {
+			for i := range 1000 {
+				s.edit(true, &manifest.Edit{Comparer: strings.Repeat("c", 1+i)})
+			}
+			require.Empty(s, s.Violations())
+			s.table(5, true)
+			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+		}},
+		{"a table of a new MANIFEST was removed", 1, func(s *store) {
+			s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+			s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+		}},
+		{"a log is found by name, then synced", 0, func(s *store) {
+			f := s.file(s.path(base.FileLog, 4), "x", false)
+			s.syncDir()
+			require.NoError(s, f.Sync())
+		}},
+		{"a log's name is not durable", 2, func(s *store) { s.file(s.path(base.FileLog, 4), "x", true) }},
+		{"an older log was not synced", 2, func(s *store) {
+			s.file(s.path(base.FileLog, 4), "x", false)
+			f := s.file(s.path(base.FileLog, 5), "x", false)
+			s.syncDir()
+			require.NoError(s, f.Sync())
+		}},
+		{"an older log was not synced and is not needed", 0, func(s *store) {
+			s.file(s.path(base.FileLog, 4), "x", false)
+			f := s.file(s.path(base.FileLog, 5), "x", false)
+			s.syncDir()
+			s.edit(true, &manifest.Edit{LogNum: manifest.Num(5)})
+			require.NoError(s, f.Sync())
+		}},
+		{"a new MANIFEST comes in force", 0, func(s *store) {
+			s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+			s.current(9, true, true)
+			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
+		}},
+		{"CURRENT's bytes are not synced", 3, func(s *store) {
+			s.newManifest(9, true, true, &manifest.Edit{})
+			s.current(9, false, true)
+		}},
+		{"a MANIFEST's bytes are not synced", 3, func(s *store) {
+			s.newManifest(9, false, true, &manifest.Edit{})
+			s.current(9, true, true)
+		}},
+		{"a MANIFEST's name is not durable", 3, func(s *store) {
+			s.newManifest(9, true, false, &manifest.Edit{})
+			s.current(9, true, true)
+		}},
+		{"CURRENT names what does not exist", 3, func(s *store) {
+			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
+			s.mu.Lock()
+			s.violations = nil // the removal's own
+			s.mu.Unlock()
+			s.current(3, true, true)
+		}},
+		{"a live table is removed", 4, func(s *store) { require.NoError(s, s.Remove(s.path(base.FileTable, 1))) }},
+		{"a table is removed before the edit is synced", 4, func(s *store) {
+			s.edit(false, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+		}},
+		{"a table is removed behind its edit", 0, func(s *store) {
+			s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+		}},
+		{"a needed log is removed", 4, func(s *store) {
+			s.file(s.path(base.FileLog, 4), "x", false)
+			require.NoError(s, s.Remove(s.path(base.FileLog, 4)))
+		}},
+		{"the MANIFEST before is removed while the renaming of CURRENT is not durable", 4, func(s *store) {
+			s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+			s.current(9, true, false)
+			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
+		}},
+		{"a file has two writers", 6, func(s *store) {
+			s.file(s.path(base.FileLog, 4), "x", false)
+			s.file(s.path(base.FileLog, 4), "y", false)
+		}},
+		{"a write comes behind Close", 6, func(s *store) {
+			f := s.file(s.path(base.FileLog, 4), "x", false)
+			require.NoError(s, f.Close())
+			_, err := f.Write([]byte("y"))
+			require.Error(s, err)
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.claim, func(t *testing.T) {
+			s := open(t, vfs.NewMem())
+			c.do(s)
+			if c.rule == 0 {
+				require.Empty(t, s.Violations())
+				return
+			}
+			require.NotEmpty(t, s.Violations())
+			for _, v := range s.Violations() {
+				require.True(t, strings.HasPrefix(v, fmt.Sprintf("rule %d: ", c.rule)), v)
+			}
+		})
+	}
+}
+
+func TestAFailedFileIsNotTouchedAgain(t *testing.T) {
+	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+		t.Run(kind.String(), func(t *testing.T) {
+			fail := false
+			s := open(t, vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+				if fail && op.Kind == kind {
+					return &vfs.Fault{Short: 1}
+				}
+				return nil
+			}))
+			f := s.file(s.path(base.FileLog, 4), "x", false)
+			fail = true
+			_, _ = f.Write([]byte("y"))
+			_ = f.Sync()
+			fail = false
+			before := len(s.Violations())
+			_, err := f.Write([]byte("z"))
+			require.NoError(t, err)
+			require.Len(t, s.Violations(), before+1)
+			require.Contains(t, s.Violations()[before], "rule 5: ")
+		})
+	}
+}
+
+func TestFilesFoundAreProtectedToo(t *testing.T) {
+	for _, renamed := range []bool{false, true} {
+		mem := vfs.NewMem()
+		before := open(t, mem)
+		require.NoError(t, before.SyncDir("."))
+		s := &store{T: t, FS: New(mem.Crash())}
+		lock, err := s.Lock("db/LOCK", false)
+		require.NoError(t, err)
+		if renamed {
+			s.newManifest(9, true, true, &manifest.Edit{})
+			s.current(9, true, false)
+		}
+		require.NoError(t, s.Remove(s.path(base.FileTable, 1)))
+		require.Len(t, s.Violations(), 1)
+		require.Contains(t, s.Violations()[0], "rule 4: ")
+		require.NoError(t, lock.Close())
+	}
+}

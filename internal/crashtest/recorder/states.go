@@ -1,0 +1,208 @@
+package recorder
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+)
+
+// Model says what of the un-synced is on the disk after the cut; see the package
+// comment.
+type Model int
+
+// The models.
+const (
+	M0 Model = iota
+	M1
+	M2
+	M3
+	M4
+	M5
+	NumModels
+)
+
+// String returns the model's name.
+func (m Model) String() string { return fmt.Sprintf("M%d", int(m)) }
+
+// KeepsAll reports whether everything written before the cut is there, so that
+// each acknowledged write must be, synced or not.
+func (m Model) KeepsAll() bool { return m == M1 }
+
+// ParseModel is the inverse of String.
+func ParseModel(s string) (Model, error) {
+	for m := M0; m < NumModels; m++ {
+		if m.String() == s {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("crash state %q is unknown, want M0 to M5", s)
+}
+
+// State is a disk that a cut may leave.
+type State struct {
+	Image
+	// Detail tells the state from others of its cut and model, for a report.
+	Detail string
+}
+
+const (
+	sectorSize = 512
+	pageSize   = 4 << 10
+)
+
+// States yields the disks of the cursor's cut under the model. What is random
+// depends on seed, cut and model alone. The cursor must not move meanwhile.
+func (c *Cursor) States(model Model, seed uint64) iter.Seq[State] {
+	rnd := rand.New(rand.NewPCG(seed, uint64(c.cut)<<8|uint64(model)))
+	return func(yield func(State) bool) {
+		if model == M2 {
+			c.tornStates(rnd, yield)
+			return
+		}
+		b := builder{model: model, rnd: rnd}
+		if model == M5 {
+			b.syncedOnly = rnd.IntN(2) == 0
+		}
+		yield(State{Image: b.image(c.root)})
+	}
+}
+
+// tornStates yields the states of M2, none where nothing is un-synced.
+func (c *Cursor) tornStates(rnd *rand.Rand, yield func(State) bool) {
+	torn := lastUnsynced(c.root)
+	if torn == nil {
+		return
+	}
+	var ends []int
+	from := max(torn.lastOffset, torn.synced)
+	for end := from - from%sectorSize + sectorSize; end < torn.written; end += sectorSize {
+		ends = append(ends, end)
+	}
+	if torn.written-from > 1 {
+		ends = append(ends, from+1+rnd.IntN(torn.written-from-1))
+	}
+	for _, end := range ends {
+		b := builder{model: M2, torn: torn, tornEnd: end}
+		detail := fmt.Sprintf("%q ends after %d of its bytes", c.trace.Ops[torn.lastWrite], end-torn.lastOffset)
+		if !yield(State{Image: b.image(c.root), Detail: detail}) {
+			return
+		}
+	}
+}
+
+// lastUnsynced returns the file whose last write is the newest that is not
+// durable, nil without one.
+func lastUnsynced(dir *node) *node {
+	var found *node
+	for _, n := range dir.entries {
+		if n.isDir() {
+			n = lastUnsynced(n)
+		}
+		if n != nil && n.written > n.synced && (found == nil || n.lastWrite > found.lastWrite) {
+			found = n
+		}
+	}
+	return found
+}
+
+// builder makes one image.
+type builder struct {
+	model      Model
+	rnd        *rand.Rand
+	syncedOnly bool
+	torn       *node // M2: the file cut short, and where
+	tornEnd    int
+
+	out  Image
+	made map[*node][]byte // a file of two names has one content
+}
+
+func (b *builder) image(root *node) Image {
+	b.made = map[*node][]byte{}
+	b.dir("", root)
+	return b.out
+}
+
+func (b *builder) dir(prefix string, dir *node) {
+	entries := b.entries(dir)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		n, path := entries[name], filepath.Join(prefix, name)
+		if n.isDir() {
+			b.out.Dirs = append(b.out.Dirs, path)
+			b.dir(path, n)
+			continue
+		}
+		data, ok := b.made[n]
+		if !ok {
+			data = b.content(n)
+			b.made[n] = data
+		}
+		b.out.Files = append(b.out.Files, ImageFile{Path: path, Data: data})
+	}
+}
+
+// entries returns the names that the directory has on the disk.
+func (b *builder) entries(dir *node) map[string]*node {
+	switch {
+	case b.model == M0:
+		return dir.durable
+	case b.model <= M2 || len(dir.pending) == 0:
+		return dir.entries
+	}
+	entries := maps.Clone(dir.durable)
+	if b.model == M5 {
+		order := b.rnd.Perm(len(dir.pending))
+		for _, i := range order[:b.rnd.IntN(len(order)+1)] {
+			set(entries, dir.pending[i])
+		}
+		return entries
+	}
+	for _, c := range dir.pending {
+		if b.rnd.IntN(2) == 0 {
+			set(entries, c)
+		}
+	}
+	return entries
+}
+
+// content returns the bytes that the file has on the disk.
+func (b *builder) content(n *node) []byte {
+	switch {
+	case b.model == M0 || b.syncedOnly:
+		return n.data[:n.synced:n.synced]
+	case n == b.torn:
+		return n.data[:b.tornEnd:b.tornEnd]
+	case b.model == M3 || b.model == M4:
+		if n.written > n.synced {
+			return b.pages(n)
+		}
+	}
+	return n.data[:n.written:n.written]
+}
+
+// pages returns the synced bytes and a random part of the pages behind. The
+// file's length may be recorded though its last pages are not.
+func (b *builder) pages(n *node) []byte {
+	data := make([]byte, n.written)
+	copy(data, n.data[:n.synced])
+	end := n.synced
+	for from := n.synced; from < n.written; {
+		to := min(from-from%pageSize+pageSize, n.written)
+		if b.rnd.IntN(2) == 0 {
+			copy(data[from:to], n.data[from:to])
+			end = to
+		} else if b.model == M4 {
+			for i := from; i < to; i++ {
+				data[i] = byte(b.rnd.Uint32())
+			}
+		}
+		from = to
+	}
+	if b.rnd.IntN(2) == 0 {
+		end = n.written
+	}
+	return data[:end]
+}
