@@ -1,0 +1,235 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// The golden databases were written by LevelDB and goleveldb; their README files
+// tell how. See testdata/golden/README.md for the form of expected.txt.
+const goldenDir = "../testdata/golden"
+
+// goldenComparers are the orders of those databases whose order is not the default.
+var goldenComparers = map[string]*Comparer{
+	"leveldb-1.23-reverse-comparator": {
+		Name:    "interop.ReverseBytewise",
+		Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
+	},
+	"leveldb-1.23-idb-cmp1": {Name: "idb_cmp1", Compare: bytes.Compare},
+}
+
+// goldenEntry is a line of expected.txt; value is as the file describes it.
+type goldenEntry struct{ key, value string }
+
+type golden struct {
+	name    string
+	cmp     *Comparer
+	entries []goldenEntry // in the database's order
+	deleted []string
+}
+
+func loadGolden(t *testing.T, name string) *golden {
+	t.Helper()
+	g := &golden{name: name, cmp: goldenComparers[name]}
+	listing, err := os.ReadFile(filepath.Join(goldenDir, name, "expected.txt"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(listing)) {
+		fields := strings.Fields(line)
+		key := fields[1]
+		if key == "." {
+			key = ""
+		}
+		raw, err := hex.DecodeString(key)
+		require.NoError(t, err)
+		switch fields[0] {
+		case "put":
+			g.entries = append(g.entries, goldenEntry{string(raw), fields[2]})
+		case "del":
+			g.deleted = append(g.deleted, string(raw))
+		default:
+			require.Fail(t, "unknown line", "%s", line)
+		}
+	}
+	require.NotEmpty(t, g.entries)
+	if g.cmp != nil {
+		slices.SortFunc(g.entries, func(a, b goldenEntry) int { return g.cmp.Compare([]byte(a.key), []byte(b.key)) })
+	}
+	return g
+}
+
+// goldenText describes a value as expected.txt does.
+func goldenText(value []byte) string {
+	switch {
+	case len(value) == 0:
+		return "."
+	case len(value) <= 64:
+		return hex.EncodeToString(value)
+	}
+	return fmt.Sprintf("sha256:%d:%x", len(value), sha256.Sum256(value))
+}
+
+// copy returns a copy of the database, which a test may change.
+func (g *golden) copy(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range goldenFiles(t, filepath.Join(goldenDir, g.name, "db")) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	return dir
+}
+
+func goldenFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range list {
+		content, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		require.NoError(t, err)
+		files[f.Name()] = string(content)
+	}
+	return files
+}
+
+// requireHeldBy compares what d holds with the listing, in every way to read.
+func (g *golden) requireHeldBy(t *testing.T, d *DB) {
+	t.Helper()
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	var forward, backward []goldenEntry
+	for ok := it.First(); ok; ok = it.Next() {
+		forward = append(forward, goldenEntry{string(it.Key()), goldenText(it.Value())})
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		backward = append(backward, goldenEntry{string(it.Key()), goldenText(it.Value())})
+	}
+	for i, e := range g.entries {
+		require.True(t, it.SeekGE([]byte(e.key)))
+		require.Equal(t, e.key, string(it.Key()), "SeekGE")
+		require.Equal(t, i > 0, it.SeekLT([]byte(e.key)))
+		if i > 0 {
+			require.Equal(t, g.entries[i-1].key, string(it.Key()), "SeekLT")
+		}
+	}
+	require.NoError(t, it.Close())
+	require.Equal(t, g.entries, forward)
+	slices.Reverse(backward)
+	require.Equal(t, g.entries, backward)
+	present := map[string]bool{}
+	for _, e := range g.entries {
+		present[e.key] = true
+		value, err := d.Get([]byte(e.key))
+		require.NoError(t, err, "key %q", e.key)
+		require.Equal(t, e.value, goldenText(value), "key %q", e.key)
+	}
+	absent := slices.Clone(g.deleted)
+	for _, e := range g.entries {
+		absent = append(absent, e.key+"\x00", e.key+"z", strings.TrimSuffix(e.key, "0"))
+	}
+	for _, key := range absent {
+		found, err := d.Has([]byte(key))
+		require.NoError(t, err)
+		require.Equal(t, present[key], found, "key %q", key)
+	}
+}
+
+func TestGoldenDatabases(t *testing.T) {
+	list, err := os.ReadDir(goldenDir)
+	require.NoError(t, err)
+	databases := 0
+	for _, entry := range list {
+		if !entry.IsDir() {
+			continue
+		}
+		databases++
+		t.Run(entry.Name(), func(t *testing.T) {
+			t.Parallel()
+			g := loadGolden(t, entry.Name())
+			for name, policy := range map[string]filter.Policy{"default filter": nil, "no filter": filter.None} {
+				t.Run(name, func(t *testing.T) {
+					t.Run("read-only", func(t *testing.T) { g.readOnly(t, policy) })
+					t.Run("read and written", func(t *testing.T) { g.readAndWritten(t, policy) })
+				})
+			}
+		})
+	}
+	require.GreaterOrEqual(t, databases, 14)
+}
+
+func (g *golden) readOnly(t *testing.T, policy filter.Policy) {
+	dir := g.copy(t)
+	before := goldenFiles(t, dir)
+	d, err := Open(dir, &Options{Comparer: g.cmp, Filter: policy, ReadOnly: true})
+	require.NoError(t, err)
+	g.requireHeldBy(t, d)
+	require.NoError(t, d.Close())
+	require.Equal(t, before, goldenFiles(t, dir), "reading must not change a byte")
+}
+
+func (g *golden) readAndWritten(t *testing.T, policy filter.Policy) {
+	o := &Options{Comparer: g.cmp, Filter: policy, ErrorIfMissing: true}
+	dir := g.copy(t)
+	d, err := Open(dir, o)
+	require.NoError(t, err)
+	g.requireHeldBy(t, d)
+	for _, e := range g.entries {
+		require.NoError(t, d.Put([]byte(e.key+" ours"), []byte("ours"), NoSync))
+	}
+	require.NoError(t, d.Close())
+
+	d, err = Open(dir, o)
+	require.NoError(t, err)
+	for _, e := range g.entries {
+		requireValue(t, d, []byte(e.key+" ours"), []byte("ours"))
+		require.NoError(t, d.Delete([]byte(e.key+" ours"), NoSync))
+	}
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
+	g.requireHeldBy(t, d)
+	require.NoError(t, d.Close())
+
+	d, err = Open(dir, o)
+	require.NoError(t, err)
+	g.requireHeldBy(t, d)
+	require.NoError(t, d.Close())
+}
+
+func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
+	for name, cmp := range goldenComparers {
+		t.Run(name, func(t *testing.T) {
+			g := loadGolden(t, name)
+			dir := g.copy(t)
+			before := goldenFiles(t, dir)
+			_, err := Open(dir, nil)
+			require.ErrorContains(t, err, cmp.Name)
+			require.Equal(t, before, goldenFiles(t, dir))
+		})
+	}
+}
+
+// Three flushes that overlap lie on levels 2, 1 and 0 of LevelDB's databases, and
+// we take them as they are.
+func TestGoldenLevelsAreKept(t *testing.T) {
+	for _, name := range []string{
+		"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.23-uncompressed", "leveldb-1.23-sst-names", "leveldb-main-zstd",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := Open(loadGolden(t, name).copy(t), &Options{ReadOnly: true})
+			require.NoError(t, err)
+			defer d.Close()
+			for level := range 3 {
+				require.Equal(t, 1, d.Metrics().Levels[level].Tables, "level %d", level)
+			}
+		})
+	}
+}

@@ -1,0 +1,30 @@
+// Package interop proves that SieveDB's files are LevelDB's, with the other
+// programs: LevelDB 1.23 in C++, goleveldb, and RocksDB's tools. It is a module
+// of its own, so that nobody who uses the library gets goleveldb with it.
+//
+// An Engine is one of the programs, a DB one database that it has open; SieveDB
+// is an Engine among the others. A test lets one engine write a database, a
+// second one read, check and change it, and the first one check what became of
+// it, and compares each of them with a Model, a sorted map in memory.
+//
+// # What runs where
+//
+// goleveldb runs wherever Go does. LevelDB is driven through leveldb/driver.cc,
+// which BuildDriver compiles against the system's libleveldb; RocksDB's sst_dump
+// and ldb are run as they are installed. setup.sh installs them on Debian. Where
+// they are missing, the tests that need them are skipped with the reason, and the
+// test binary says so once on standard error; where they are installed but do not
+// build or run, tests fail. The golden directories under testdata/golden, made by
+// makegolden, are checked by package db everywhere.
+//
+// # Flags of the tests
+//
+//	-interop.random=50   random databases for each pair of engines and direction
+//	-interop.seed=0      seed of the first of them; the others count up; 0: choose
+//
+// # How a process's death is imitated
+//
+// The LevelDB driver really ends with _exit. goleveldb and SieveDB live in the
+// test's process: Kill copies the directory while it is open, which is what the
+// file system holds at that moment and so what a killed process would leave.
+package interop
