@@ -1,0 +1,478 @@
+package db
+
+import (
+	stderrors "errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/oracle"
+	"github.com/sievedb/sievedb/internal/crashtest/order"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/stretchr/testify/require"
+)
+
+// The defaults are what every run of the tests can afford; see docs/reliability.md
+// for the long ones.
+var (
+	crashStates = flag.String("crash.states", "M0,M1,M2", "crash models to build, M0 to M5, separated by commas")
+	crashSeeds  = flag.Int("crash.seeds", 1, "number of workloads, each with a seed of its own")
+	crashSeed   = flag.Uint64("crash.seed", 0, "first seed; 0 takes a random one")
+	crashLimit  = flag.Int("crash.limit", 0, "recoveries to run for each seed, spread over all cuts; 0: all, or what the build affords")
+)
+
+func crashModels(t testing.TB) (models []recorder.Model) {
+	for _, s := range strings.Split(*crashStates, ",") {
+		m, err := recorder.ParseModel(s)
+		require.NoError(t, err)
+		models = append(models, m)
+	}
+	return models
+}
+
+// testSeeds calls f once for each seed asked for.
+func testSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
+	first := *crashSeed
+	if first == 0 {
+		first = rand.Uint64N(1 << 40)
+	}
+	for i := range uint64(*crashSeeds) {
+		t.Run(fmt.Sprintf("seed=%d", first+i), func(t *testing.T) { f(t, first+i) })
+	}
+}
+
+// crashOptions are the smallest sizes there are, so that a short run flushes,
+// compacts and begins MANIFESTs often, and each recovery is quick. The seed
+// chooses among shapes of store.
+func crashOptions(fsys FS, seed uint64) *Options {
+	o := &Options{
+		FS: fsys, WriteBufferSize: 4 << 10, TableSize: 4 << 10, MaxLevelBase: 16 << 10, BlockSize: 512,
+		BlockCacheSize: 64 << 10, MaxManifestSize: 4 << 10, L0CompactionTrigger: 2, MaxOpenFiles: 20,
+	}
+	switch seed % 3 {
+	case 1:
+		o.MaxConcurrentCompactions, o.MaxMemtables, o.Compression = 2, 3, NoCompression
+	case 2:
+		o.MaxMemtables, o.BlockRestartInterval, o.Compression = 1, 1, ZstdCompression
+	}
+	return o
+}
+
+// crashWorkload writes from several goroutines, closing and opening the store
+// now and then, and keeps what it did.
+type crashWorkload struct {
+	seed    uint64
+	keys    int
+	batches map[[2]int]*oracle.Batch // by writer and number
+	metrics Metrics                  // sums
+	// wrap, if not nil, comes between the store and the recorder.
+	wrap func(vfs.FS) vfs.FS
+}
+
+// run makes each of so many writers commit about total/writers batches.
+func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens int) {
+	w.batches = map[[2]int]*oracle.Batch{}
+	var fsys vfs.FS = r
+	if w.wrap != nil {
+		fsys = w.wrap(r)
+	}
+	for round := range opens {
+		d, err := Open("db", crashOptions(fsys, w.seed))
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		for writer := range writers {
+			from := round * (total / writers / opens)
+			group.Go(func() {
+				rnd := rand.New(rand.NewPCG(w.seed, uint64(writer)<<32|uint64(from)))
+				for i := range total / writers / opens {
+					b := w.batch(rnd, writer, from+i+1)
+					mu.Lock()
+					w.batches[[2]int{writer, b.Number}] = b
+					mu.Unlock()
+					if err := w.apply(r, d, b); err != nil {
+						panic(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		m := d.Metrics()
+		w.metrics.Flushes += m.Flushes
+		w.metrics.Compactions += m.Compactions
+		w.metrics.TrivialMoves += m.TrivialMoves
+		require.NoError(t, d.Close())
+	}
+}
+
+func (w *crashWorkload) batch(rnd *rand.Rand, writer, number int) *oracle.Batch {
+	b := &oracle.Batch{Writer: writer, Number: number, Sync: rnd.IntN(10) == 0, Acked: oracle.Never}
+	for range 1 + rnd.IntN(3) {
+		op := oracle.Op{Key: fmt.Sprintf("key%04d", rnd.IntN(w.keys)), Delete: rnd.IntN(4) == 0}
+		if !op.Delete {
+			op.Value = fmt.Sprintf("%d/%d/%s", writer, number, strings.Repeat("v", rnd.IntN(60)))
+		}
+		b.Ops = append(b.Ops, op)
+	}
+	if rnd.IntN(200) == 0 { // now and then a record of several sectors, once of several blocks
+		b.Ops = append(b.Ops, oracle.Op{Key: "long", Value: fmt.Sprintf("%d/%d/%s", writer, number, strings.Repeat("l", 2000+rnd.IntN(2000)))})
+	}
+	return b
+}
+
+func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
+	var batch Batch
+	for _, op := range b.All() {
+		if op.Delete {
+			batch.Delete([]byte(op.Key))
+		} else {
+			batch.Put([]byte(op.Key), []byte(op.Value))
+		}
+	}
+	b.Issued = r.Len()
+	err := d.Apply(&batch, &WriteOptions{NoSync: !b.Sync})
+	if err == nil {
+		b.Acked = r.Len()
+	}
+	return err
+}
+
+// history reads the commit order from the logs.
+func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.History {
+	var ordered []*oracle.Batch
+	seq := uint64(0)
+	trace.FilesNamed(".log", func(name string, data []byte) {
+		log := wal.NewReader(strings.NewReader(string(data)), int64(len(data)), wal.ReaderOptions{})
+		for {
+			record, err := log.Next()
+			if err != nil {
+				return
+			}
+			r, err := readBatchHeader(record)
+			require.NoError(t, err)
+			require.Greater(t, r.seq, seq, "sequence numbers rise from log to log")
+			for {
+				_, key, value, s, ok, err := r.next()
+				require.NoError(t, err)
+				if !ok {
+					break
+				}
+				seq = s
+				var writer, number int
+				if n, _ := fmt.Sscanf(string(key), oracle.MarkerKey(0)[:len("!writer")]+"%d", &writer); n == 1 {
+					_, err := fmt.Sscan(string(value), &number)
+					require.NoError(t, err)
+					ordered = append(ordered, w.batches[[2]int{writer, number}])
+				}
+			}
+		}
+	})
+	require.Len(t, ordered, len(w.batches), "each batch is in the logs once")
+	return oracle.New(ordered)
+}
+
+// dump returns all that the store holds.
+func dump(d *DB) ([]oracle.Entry, error) {
+	it, err := d.NewIterator(nil)
+	if err != nil {
+		return nil, err
+	}
+	var entries []oracle.Entry
+	for ok := it.First(); ok; ok = it.Next() {
+		entries = append(entries, oracle.Entry{Key: string(it.Key()), Value: string(it.Value())})
+	}
+	if err := it.Err(); err != nil {
+		_ = it.Close()
+		return nil, err
+	}
+	return entries, it.Close()
+}
+
+// crashJudge opens the disks that cuts leave and asks the oracle about them.
+type crashJudge struct {
+	seed    uint64
+	history *oracle.History
+	// wrap, if not nil, comes between the store and the disk.
+	wrap func(vfs.FS) vfs.FS
+
+	recoveries atomic.Int64 // opens of a state that a cut left
+	opens      atomic.Int64 // all opens
+	refused    atomic.Int64 // M4 alone: garbage in front of good records reads as damage
+}
+
+// open opens a disk under the order checker. One in eight compacts what it finds,
+// which costs as much as all the rest.
+func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
+	n := j.opens.Add(1)
+	var fsys vfs.FS = mem
+	if j.wrap != nil {
+		fsys = j.wrap(fsys)
+	}
+	checker := order.New(fsys)
+	o := crashOptions(checker, j.seed)
+	if n%8 != 0 {
+		o.L0CompactionTrigger = 100
+	}
+	d, err := Open("db", o)
+	return d, checker, err
+}
+
+// judge recovers one state: the answer must be a prefix that holds what was
+// promised. Then the power is cut again, right behind the Open or after some
+// writes, and the same answer must come, with those of the writes that were
+// promised.
+func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) error {
+	j.recoveries.Add(1)
+	mem := s.Mem()
+	d, checker, err := j.open(mem)
+	if err != nil {
+		if model == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+			j.refused.Add(1)
+			return nil
+		}
+		return fmt.Errorf("open: %w", err)
+	}
+	state, err := dump(d)
+	if err == nil {
+		_, err = j.history.Check(state, cut, model.KeepsAll())
+	}
+	if err == nil {
+		err = j.askKeys(d, state)
+	}
+	fresh := 3 * min(1, cut%4) // of these writes the second is synced
+	for i := 0; i < fresh && err == nil; i++ {
+		err = d.Put(fmt.Appendf(nil, "~new%d", i), []byte("new"), &WriteOptions{NoSync: i != 1})
+	}
+	after := mem.Crash()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	if v := checker.Violations(); err == nil && len(v) > 0 {
+		err = fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
+	}
+	if err == nil {
+		err = j.again(after, state, fresh*2/3, fresh)
+	}
+	return err
+}
+
+// judgeOnly recovers one state and asks for nothing more.
+func (j *crashJudge) judgeOnly(s recorder.State, cut int, keepsAll bool) error {
+	j.recoveries.Add(1)
+	d, _, err := j.open(s.Mem())
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	state, err := dump(d)
+	if err == nil {
+		_, err = j.history.Check(state, cut, keepsAll)
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// judgeNested recovers one state and cuts the power at every operation of that
+// recovery, compactions that follow it and Close included.
+func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model) error {
+	r := recorder.New(s.Image)
+	var fsys vfs.FS = r
+	if j.wrap != nil {
+		fsys = j.wrap(fsys)
+	}
+	d, err := Open("db", crashOptions(fsys, j.seed))
+	if err != nil {
+		if model == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+			j.refused.Add(1)
+			return nil
+		}
+		return fmt.Errorf("open: %w", err)
+	}
+	rest(d)
+	if err := d.Close(); err != nil {
+		return err
+	}
+	trace := r.Trace()
+	c := trace.Cursor()
+	for nested := 0; nested <= len(trace.Ops); nested++ {
+		c.Seek(nested)
+		for _, m := range []recorder.Model{recorder.M0, recorder.M2} {
+			for n := range c.States(m, j.seed) {
+				if err := j.judgeOnly(n, cut, model.KeepsAll()); err != nil {
+					return fmt.Errorf("in its recovery %v, %s %s: %w", m, trace.At(nested), n.Detail, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// askKeys compares some Gets, which filters answer too, with the iterator.
+func (j *crashJudge) askKeys(d *DB, state []oracle.Entry) error {
+	want := map[string]string{}
+	for _, e := range state {
+		want[e.Key] = e.Value
+	}
+	keys := j.history.Keys()
+	for i := 0; i < len(keys); i += 7 {
+		got, err := d.Get([]byte(keys[i]))
+		value, exists := want[keys[i]]
+		if err != nil && (err != ErrNotFound || exists) || err == nil && (!exists || string(got) != value) {
+			return fmt.Errorf("Get of %q: %q, %v; the iterator shows %q, %v", keys[i], got, err, value, exists)
+		}
+	}
+	return nil
+}
+
+// again opens what a second cut left: what was answered before, and of the new
+// writes the first few, from low to high of them.
+func (j *crashJudge) again(mem *vfs.Mem, want []oracle.Entry, low, high int) error {
+	d, checker, err := j.open(mem)
+	if err != nil {
+		return fmt.Errorf("second open: %w", err)
+	}
+	got, err := dump(d)
+	if err != nil {
+		return fmt.Errorf("second open: %w", err)
+	}
+	fresh := len(got) - len(want)
+	if fresh < low || fresh > high || !slices.Equal(got[:len(want)], want) {
+		return fmt.Errorf("second open: %d entries, before it were %d, then %d to %d were written; %s", len(got), len(want), low, high, firstDifference(want, got))
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+	if v := checker.Violations(); len(v) > 0 {
+		return fmt.Errorf("second open: order of operations: %s", strings.Join(v, "; "))
+	}
+	return nil
+}
+
+func firstDifference(want, got []oracle.Entry) string {
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			return fmt.Sprintf("entry %d was %q, is %q", i, want[i], got[i])
+		}
+	}
+	return "one is the other's begin"
+}
+
+// eachState calls judge for every state of the models at every cut, on all
+// processors, about limit of them if limit is not 0. It returns the number of
+// states and the first failure.
+func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limit int, judge func(s recorder.State, cut int, m recorder.Model) error) (int, error) {
+	stride := uint64(1)
+	if limit > 0 {
+		stride = max(1, uint64(len(trace.Ops)*len(models))/uint64(limit))
+	}
+	var states atomic.Int64
+	var failed atomic.Pointer[crashFailure]
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // small stores, soon dropped
+	var group sync.WaitGroup
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		group.Go(func() {
+			c := trace.Cursor()
+			for cut := 0; cut <= len(trace.Ops); cut++ {
+				c.Seek(cut)
+				if cut%workers != w {
+					continue
+				}
+				for i, m := range models {
+					if (uint64(cut/workers)*uint64(len(models))+uint64(i))%stride != seed%stride {
+						continue
+					}
+					for s := range c.States(m, seed) {
+						if failed.Load() != nil {
+							return
+						}
+						states.Add(1)
+						if err := judge(s, cut, m); err != nil {
+							failed.CompareAndSwap(nil, &crashFailure{seed, cut, m, s, trace.At(cut), err})
+							return
+						}
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	if f := failed.Load(); f != nil {
+		return int(states.Load()), f
+	}
+	return int(states.Load()), nil
+}
+
+// crashFailure is a state that was judged wrong.
+type crashFailure struct {
+	seed  uint64
+	cut   int
+	model recorder.Model
+	state recorder.State
+	at    string
+	err   error
+}
+
+// Error says all that tells this state from others.
+func (f *crashFailure) Error() string {
+	return fmt.Sprintf("seed %d, %v, %s %s: %v", f.seed, f.model, f.at, f.state.Detail, f.err)
+}
+
+// requireNoFailure fails the test with what tells the state from others. A trace
+// depends on how the goroutines ran, so the disk itself is kept: opening it shows
+// the failure again.
+func requireNoFailure(t testing.TB, err error) {
+	t.Helper()
+	var f *crashFailure
+	if stderrors.As(err, &f) {
+		require.NoError(t, err, "the disk is "+f.keep())
+	}
+	require.NoError(t, err)
+}
+
+func (f *crashFailure) keep() string {
+	dir, err := os.MkdirTemp("", "sievedb-crash-")
+	for _, d := range f.state.Dirs {
+		_ = os.MkdirAll(filepath.Join(dir, d), 0o700)
+	}
+	for _, file := range f.state.Files {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, file.Path), file.Data, 0o600)
+		}
+	}
+	if err != nil {
+		return "lost: " + err.Error()
+	}
+	return "kept in " + dir
+}
+
+// manifestRolls counts the MANIFESTs that a run began, but for those of its opens.
+func manifestRolls(trace *recorder.Trace, opens int) int {
+	n := -opens
+	for _, op := range trace.Ops {
+		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest && op.Kind == vfs.OpCreate {
+			n++
+		}
+	}
+	return n
+}
+
+func logRate(t testing.TB, what string, j *crashJudge, start time.Time) {
+	took := time.Since(start)
+	t.Logf("%s: %d recoveries (%d opens) in %v, %.0f a second; %d refused as damage",
+		what, j.recoveries.Load(), j.opens.Load(), took.Round(time.Millisecond), float64(j.recoveries.Load())/took.Seconds(), j.refused.Load())
+}

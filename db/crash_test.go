@@ -1,0 +1,126 @@
+package db
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// crashRecord runs the workload and returns its trace.
+func crashRecord(t testing.TB, seed uint64, total, writers, opens int) (*crashWorkload, *recorder.Trace) {
+	w := &crashWorkload{seed: seed, keys: 150}
+	r := recorder.New(recorder.Image{})
+	w.run(t, r, total, writers, opens)
+	return w, r.Trace()
+}
+
+// At every operation of a long run the power fails, and the disk is as the
+// models say. What opens is a prefix of the commits that holds what was promised.
+func TestCrashAtEveryOperation(t *testing.T) {
+	total, limit := 7000, 0
+	if raceEnabled {
+		total, limit = 3000, 600
+	}
+	if *crashLimit > 0 {
+		limit = *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		start := time.Now()
+		w, trace := crashRecord(t, seed, total, 3, 4)
+		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		rolls := manifestRolls(trace, 4)
+		t.Logf("seed %d: %d operations, %d batches, %d flushes, %d compactions, %d moves, %d MANIFEST rolls, recorded in %v",
+			seed, len(trace.Ops), j.history.Len(), w.metrics.Flushes, w.metrics.Compactions, w.metrics.TrivialMoves, rolls, time.Since(start))
+		if !raceEnabled {
+			require.GreaterOrEqual(t, len(trace.Ops), 10000)
+			require.GreaterOrEqual(t, w.metrics.Flushes, uint64(30))
+			require.GreaterOrEqual(t, w.metrics.Compactions, uint64(10))
+			require.GreaterOrEqual(t, rolls, 3)
+		}
+		start = time.Now()
+		_, err := eachState(trace, crashModels(t), seed, limit, j.judge)
+		requireNoFailure(t, err)
+		logRate(t, "crash at every operation", j, start)
+	})
+}
+
+// The power fails, and fails again at every operation of the recovery. Whatever
+// was there before the first recovery is there after the second.
+func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
+	states := 200
+	if raceEnabled {
+		states = 15
+	}
+	if *crashLimit > 0 {
+		states = *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		w, trace := crashRecord(t, seed, 3000, 3, 3)
+		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		start := time.Now()
+		n, err := eachState(trace, crashModels(t), seed, states, j.judgeNested)
+		requireNoFailure(t, err)
+		logRate(t, "crash during recovery", j, start)
+		t.Logf("seed %d: %d states", seed, n)
+	})
+}
+
+// lyingFS leaves out operations that make something durable and says that it did
+// them.
+type lyingFS struct {
+	vfs.FS
+	skipDir  bool
+	skipFile func(name string) bool
+}
+
+func (l lyingFS) SyncDir(dir string) error {
+	if l.skipDir {
+		return nil
+	}
+	return l.FS.SyncDir(dir)
+}
+
+func (l lyingFS) Create(name string) (vfs.File, error) {
+	f, err := l.FS.Create(name)
+	if err != nil || l.skipFile == nil || !l.skipFile(name) {
+		return f, err
+	}
+	return lyingFile{f}, nil
+}
+
+type lyingFile struct{ vfs.File }
+
+func (lyingFile) Sync() error { return nil }
+
+// A machine that finds nothing must be shown to find something: each of these
+// stores omits one step, and the cuts show it.
+func TestCrashesFindStoresThatOmitASync(t *testing.T) {
+	skip := func(kind base.FileKind) func(string) bool {
+		return func(name string) bool { k, _, ok := base.ParseFileName(name[len("db/"):]); return ok && k == kind }
+	}
+	cases := map[string]lyingFS{
+		"of the directory": {skipDir: true},
+		"of logs":          {skipFile: skip(base.FileLog)},
+		"of tables":        {skipFile: skip(base.FileTable)},
+		"of the MANIFEST":  {skipFile: skip(base.FileManifest)},
+		"of CURRENT":       {skipFile: skip(base.FileTemp)},
+	}
+	for name, lie := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := &crashWorkload{seed: 3, keys: 150, wrap: func(fsys vfs.FS) vfs.FS { lie.FS = fsys; return lie }}
+			r := recorder.New(recorder.Image{})
+			w.run(t, r, 1200, 3, 2)
+			trace := r.Trace()
+			j := &crashJudge{seed: 3, history: w.history(t, trace)}
+			_, err := eachState(trace, []recorder.Model{recorder.M0, recorder.M3}, 3, 0, func(s recorder.State, cut int, m recorder.Model) error {
+				return j.judgeOnly(s, cut, m.KeepsAll())
+			})
+			require.Error(t, err)
+			t.Log(err)
+		})
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package db
+
+// raceEnabled shortens the tests that open thousands of stores.
+const raceEnabled = false

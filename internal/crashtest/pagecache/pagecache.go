@@ -1,0 +1,229 @@
+// Package pagecache is a file system whose fsync fails when told to, and then
+// does with the pages what file systems were seen to do with them (Rebello et
+// al., "Can Applications Recover from fsync Failures?", ATC 2020). Only tests
+// import it.
+//
+// After a failed Sync of a file the bytes behind its last good Sync are
+//
+//	model     in the cache, for readers   on the disk, after a power cut
+//	Clean     as written                  zeros: the pages are marked clean and
+//	                                      never written, whatever Sync says later
+//	Journal   as written                  as written: the journal had them
+//	Reverted  gone                        gone
+//
+// Clean is ext4 (data=ordered) and XFS, Journal ext4 with data=journal, Reverted
+// Btrfs. After a failed SyncDir the names are durable under Journal and not under
+// the others, until a SyncDir succeeds.
+package pagecache
+
+import (
+	"io"
+	iofs "io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// Model says what becomes of pages that could not be written.
+type Model int
+
+// The models.
+const (
+	Clean Model = iota
+	Journal
+	Reverted
+	NumModels
+)
+
+// String returns the model's name.
+func (m Model) String() string { return [...]string{"clean", "journal", "reverted"}[m] }
+
+// FS is a vfs.Mem whose Sync and SyncDir may fail.
+type FS struct {
+	mem   *vfs.Mem
+	model Model
+	// fail is asked before each sync, with its number from 0, and returns the
+	// error or nil.
+	fail func(n int, op vfs.Op) error
+
+	mu    sync.Mutex
+	syncs int
+	lost  map[string][]span // by name: what the disk does not have though it was synced since
+}
+
+// span is bytes from..to of a file.
+type span struct{ from, to int64 }
+
+// New returns an empty file system.
+func New(model Model, fail func(n int, op vfs.Op) error) *FS {
+	return &FS{mem: vfs.NewMem(), model: model, fail: fail, lost: map[string][]span{}}
+}
+
+// Syncs returns how many syncs there were.
+func (c *FS) Syncs() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.syncs
+}
+
+// begin numbers a sync and asks whether it fails.
+func (c *FS) begin(op vfs.Op) error {
+	c.mu.Lock()
+	n := c.syncs
+	c.syncs++
+	c.mu.Unlock()
+	if err := c.fail(n, op); err != nil {
+		return &iofs.PathError{Op: op.Kind.String(), Path: op.Name, Err: err}
+	}
+	return nil
+}
+
+// Crash returns what a power cut leaves.
+func (c *FS) Crash() *vfs.Mem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	disk := c.mem.Crash()
+	for name, spans := range c.lost {
+		f, err := disk.Open(name)
+		if err != nil {
+			continue // its name is lost as well
+		}
+		size, _ := f.Size()
+		data := make([]byte, size)
+		_, _ = f.ReadAt(data, 0)
+		_ = f.Close()
+		for _, s := range spans {
+			clear(data[min(s.from, size):min(s.to, size)])
+		}
+		must(write(disk, name, data))
+	}
+	return disk
+}
+
+// write makes name a durable file with that content.
+func write(mem *vfs.Mem, name string, data []byte) error {
+	f, err := mem.Create(name)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = mem.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+func must(err error) {
+	if err != nil {
+		panic("pagecache: a file system in memory failed: " + err.Error())
+	}
+}
+
+// Create implements vfs.FS.
+func (c *FS) Create(name string) (vfs.File, error) {
+	f, err := c.mem.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.lost, filepath.Clean(name))
+	return &file{File: f, c: c, name: name}, nil
+}
+
+// Rename implements vfs.FS.
+func (c *FS) Rename(oldname, newname string) error {
+	if err := c.mem.Rename(oldname, newname); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost[filepath.Clean(newname)] = c.lost[filepath.Clean(oldname)]
+	delete(c.lost, filepath.Clean(oldname))
+	return nil
+}
+
+// SyncDir implements vfs.FS.
+func (c *FS) SyncDir(dir string) error {
+	err := c.begin(vfs.Op{Kind: vfs.OpSyncDir, Name: dir})
+	if err == nil || c.model == Journal {
+		if err := c.mem.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Open implements vfs.FS.
+func (c *FS) Open(name string) (vfs.File, error) { return c.mem.Open(name) }
+
+// Remove implements vfs.FS.
+func (c *FS) Remove(name string) error { return c.mem.Remove(name) }
+
+// Link implements vfs.FS.
+func (c *FS) Link(oldname, newname string) error { return c.mem.Link(oldname, newname) }
+
+// List implements vfs.FS.
+func (c *FS) List(dir string) ([]string, error) { return c.mem.List(dir) }
+
+// Stat implements vfs.FS.
+func (c *FS) Stat(name string) (iofs.FileInfo, error) { return c.mem.Stat(name) }
+
+// MkdirAll implements vfs.FS.
+func (c *FS) MkdirAll(dir string) error { return c.mem.MkdirAll(dir) }
+
+// Lock implements vfs.FS.
+func (c *FS) Lock(name string, shared bool) (io.Closer, error) { return c.mem.Lock(name, shared) }
+
+// file is a handle from Create.
+type file struct {
+	vfs.File
+	c    *FS
+	name string
+
+	synced int64
+}
+
+func (f *file) Sync() error {
+	err := f.c.begin(vfs.Op{Kind: vfs.OpSync, Name: f.name})
+	size, sizeErr := f.Size()
+	if sizeErr != nil {
+		return sizeErr
+	}
+	if err == nil || f.c.model == Journal {
+		if err := f.File.Sync(); err != nil {
+			return err
+		}
+		f.synced = size
+		return err
+	}
+	if f.c.model == Reverted {
+		f.revert()
+		return err
+	}
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	name := filepath.Clean(f.name)
+	f.c.lost[name] = append(f.c.lost[name], span{f.synced, size})
+	f.synced = size // the kernel thinks so
+	return err
+}
+
+// revert gives the name a file that ends where the last good Sync was. The disk
+// keeps the file that it has, which ends there too.
+func (f *file) revert() {
+	data := make([]byte, f.synced)
+	_, _ = f.ReadAt(data, 0)
+	must(f.File.Close())
+	again, err := f.c.mem.Create(f.name)
+	must(err)
+	_, err = again.Write(data)
+	must(err)
+	f.File = again
+}
