@@ -18,6 +18,14 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	probe := p.NewProbe(filter)
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(keys[0], filter) }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { probe.HashMayMatch(p.KeyHash(keys[0])) }))
+	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy)} {
+		probe := p.NewProbe(filter)
+		for _, key := range [][]byte{keys[0], []byte("caf\xc3\xa9")} {
+			require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(key, filter) }))
+			require.Zero(t, testing.AllocsPerRun(100, func() { p.HashMayMatchFilter(p.KeyHash(key), filter) }))
+			require.Zero(t, testing.AllocsPerRun(100, func() { probe.HashMayMatch(p.KeyHash(key)) }))
+		}
+	}
 }
 
 func TestMakingAFilterAllocatesOnlyWhatIsMissing(t *testing.T) {

@@ -108,3 +108,90 @@ func BenchmarkNewProbe(b *testing.B) {
 		benchBool = p.NewProbe(filter) != nil
 	}
 }
+
+// BenchmarkLegacyProbe is what the old name costs beside the plain policy
+// (policy=plain), for 16-byte keys, whose two hashes are one, and for keys of 15
+// bytes with and without a tail byte of 0x80 or more. Filters are made as
+// goleveldb makes them, of keys of the same kind.
+func BenchmarkLegacyProbe(b *testing.B) {
+	const asked = 1 << 16
+	for _, n := range []int{18_000, 1_677_721} {
+		for _, tail := range []string{"none", "low", "high"} {
+			shape := func(keys [][]byte) {
+				for i := range keys {
+					switch tail {
+					case "low":
+						keys[i] = keys[i][:15]
+						for j := 12; j < 15; j++ {
+							keys[i][j] &= 0x7f
+						}
+					case "high":
+						keys[i] = keys[i][:15]
+						keys[i][14] |= 0x80
+					}
+				}
+			}
+			keys, absent := benchKeys(n, 1), benchKeys(asked, 2)
+			shape(keys)
+			shape(absent)
+			filter := NewBloomPolicy(10).CreateFilter(nil, keys)
+			for _, p := range []HashPolicy{BloomPolicy{}, legacyBloom{}} {
+				name := map[HashPolicy]string{BloomPolicy{}: "plain", legacyBloom{}: "legacy"}[p]
+				probe := p.NewProbe(filter)
+				hashes := make([]uint64, asked)
+				for i, key := range absent {
+					hashes[i] = p.KeyHash(key)
+				}
+				run := func(part string, ask func(i int) bool) {
+					b.Run(fmt.Sprintf("keys=%d/tail=%s/part=%s/policy=%s", n, tail, part, name), func(b *testing.B) {
+						b.ReportAllocs()
+						i, yes := 0, 0
+						for b.Loop() {
+							if ask(i) {
+								yes++
+							}
+							i = (i + 1) & (asked - 1)
+						}
+						b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+					})
+				}
+				run("hash", func(i int) bool { return p.KeyHash(absent[i])&1 != 0 })
+				run("probe", func(i int) bool { return probe.HashMayMatch(hashes[i]) })
+			}
+		}
+	}
+}
+
+// BenchmarkSmallFilter asks a filter of 36 keys, such as LevelDB has for each 2
+// KiB of a table, without preparing it: with a hash at hand (form=direct), and
+// with the key (form=key).
+func BenchmarkSmallFilter(b *testing.B) {
+	keys, absent := benchKeys(36, 1), benchKeys(1<<12, 2)
+	p := NewBloomPolicy(10)
+	filter := p.CreateFilter(nil, keys)
+	for _, set := range []struct {
+		name string
+		keys [][]byte
+	}{{"absent", absent}, {"present", keys}} {
+		hashes := make([]uint64, len(set.keys))
+		for i, key := range set.keys {
+			hashes[i] = p.KeyHash(key)
+		}
+		n := len(set.keys)
+		run := func(form string, ask func(i int) bool) {
+			b.Run(fmt.Sprintf("%s/form=%s", set.name, form), func(b *testing.B) {
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					benchBool = ask(i)
+					if i++; i == n {
+						i = 0
+					}
+				}
+			})
+		}
+		run("key", func(i int) bool { return p.KeyMayMatch(set.keys[i], filter) })
+		run("direct", func(i int) bool { return p.HashMayMatchFilter(hashes[i], filter) })
+		run("legacy", func(i int) bool { return legacyBloom{}.HashMayMatchFilter(hashes[i]|hashes[i]<<32, filter) })
+	}
+}

@@ -45,6 +45,7 @@ type BloomPolicy struct {
 var (
 	_ GeneratorPolicy = BloomPolicy{}
 	_ HashPolicy      = BloomPolicy{}
+	_ DirectPolicy    = BloomPolicy{}
 )
 
 // NewBloomPolicy returns the policy that spends about bitsPerKey bits on each
@@ -84,11 +85,16 @@ func (p BloomPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
 // KeyMayMatch implements Policy. It suits single questions: NewProbe prepares
 // what it computes anew each time. It allocates nothing.
 func (p BloomPolicy) KeyMayMatch(key, filter []byte) bool {
+	return p.HashMayMatchFilter(uint64(bloomHash(key)), filter)
+}
+
+// HashMayMatchFilter implements DirectPolicy.
+func (p BloomPolicy) HashMayMatchFilter(hash uint64, filter []byte) bool {
 	bits, k, verdict := parseBloom(filter)
 	if verdict != askBits {
 		return verdict == alwaysMatch
 	}
-	return plainMayMatch(bits, k, bloomHash(key))
+	return plainMayMatch(bits, k, uint32(hash))
 }
 
 // KeyHash implements HashPolicy; the hash has 32 bits.
@@ -100,7 +106,8 @@ func (p BloomPolicy) NewProbe(filter []byte) Probe {
 	if verdict != askBits {
 		return fixedProbe(verdict == alwaysMatch)
 	}
-	return newBloomProbe(bits, k)
+	probe := makeBloomProbe(bits, k)
+	return &probe
 }
 
 // NewGenerator implements GeneratorPolicy. The generator keeps four bytes a key.
@@ -117,16 +124,22 @@ func (g *bloomGenerator) Add(key []byte) { g.hashes = append(g.hashes, bloomHash
 func (g *bloomGenerator) Len() int       { return len(g.hashes) }
 
 func (g *bloomGenerator) AppendFilter(dst []byte) []byte {
-	dst, filter := appendEmptyBloom(dst, len(g.hashes), g.bitsPerKey)
-	w := newBloomWriter(filter)
-	for _, h := range g.hashes {
-		w.set(h)
-	}
+	dst = appendBloom(dst, g.hashes, g.bitsPerKey)
 	g.hashes = g.hashes[:0]
 	return dst
 }
 
 func bloomHash(key []byte) uint32 { return util.Hash(key, bloomSeed) }
+
+// appendBloom appends to dst the filter of keys with these hashes.
+func appendBloom(dst []byte, hashes []uint32, bitsPerKey int) []byte {
+	dst, filter := appendEmptyBloom(dst, len(hashes), bitsPerKey)
+	w := newBloomWriter(filter)
+	for _, h := range hashes {
+		w.set(h)
+	}
+	return dst
+}
 
 // appendEmptyBloom appends to dst a filter for the given number of keys with no
 // bit set, and returns dst and, within it, the filter.

@@ -9,8 +9,9 @@ import (
 // and what a table's writer does for every key.
 
 // plainMayMatch asks for the k bits of hash h one after the other, as
-// LevelDB's BloomFilterPolicy::KeyMayMatch does. bloomProbe is the fast form of
-// the same function.
+// LevelDB's BloomFilterPolicy::KeyMayMatch does. It suits a single question: the
+// reciprocal of bloomProbe, the fast form of the same function, costs more to
+// make than it saves once (36 keys: 11 ns against 17).
 func plainMayMatch(array []byte, k int, h uint32) bool {
 	m := uint32(len(array)) * 8
 	delta := bits.RotateLeft32(h, -bloomRotate)
@@ -51,17 +52,18 @@ type bloomProbe struct {
 	k       int     // 1 to maxBloomHashes
 }
 
-func newBloomProbe(array []byte, k int) *bloomProbe {
-	return &bloomProbe{array: array, divisor: newDivisor(uint32(len(array)) * 8), k: k}
+func makeBloomProbe(array []byte, k int) bloomProbe {
+	return bloomProbe{array: array, divisor: newDivisor(uint32(len(array)) * 8), k: k}
 }
 
-// HashMayMatch tests bits in pairs, with one branch for two. An absent key
-// finds each bit set or clear with even chances, so a branch for each bit is
-// mispredicted about once a lookup, and costs more than reading a second bit;
-// with pairs three of four lookups leave at the first branch. Testing all k
-// bits without a branch loses again: it waits for k cache lines. (Ten bits a
-// key, 2 MB, absent keys: 10 ns against 18 for the plain loop, and 16 with the
-// reciprocal alone. Reading without bounds checks gains nothing.)
+// HashMayMatch takes the low 32 bits of hash. It tests bits in pairs, with one
+// branch for two. An absent key finds each bit set or clear with even chances,
+// so a branch for each bit is mispredicted about once a lookup, and costs more
+// than reading a second bit; with pairs three of four lookups leave at the first
+// branch. Testing all k bits without a branch loses again: it waits for k cache
+// lines. (Ten bits a key, 2 MB, absent keys: 10 ns against 18 for the plain
+// loop, and 16 with the reciprocal alone. Reading without bounds checks gains
+// nothing.)
 func (p *bloomProbe) HashMayMatch(hash uint64) bool {
 	h := uint32(hash)
 	delta := bits.RotateLeft32(h, -bloomRotate)

@@ -28,12 +28,12 @@ func words(s ...string) [][]byte {
 	return keys
 }
 
-// mayMatch asks a filter in both ways and insists that they agree.
+// mayMatch asks a filter in all three ways and insists that they agree.
 func mayMatch(t testing.TB, p BloomPolicy, key, filter []byte) bool {
 	t.Helper()
 	plain := p.KeyMayMatch(key, filter)
-	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) {
-		require.Fail(t, "KeyMayMatch and the probe disagree", "key %x, filter %x", key, filter)
+	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) || plain != p.HashMayMatchFilter(p.KeyHash(key), filter) {
+		require.Fail(t, "the ways to ask disagree", "key %x, filter %x", key, filter)
 	}
 	return plain
 }

@@ -9,10 +9,12 @@
 //
 // The package knows keys and bytes, no files and no tables. A [Policy] makes
 // one filter from a list of keys and asks it about one key; that is all that a
-// user's own policy needs. Two optional interfaces make it cheap: a
+// user's own policy needs. Optional interfaces make it cheap: a
 // [GeneratorPolicy] takes keys one by one, so that a table's keys need not be
-// kept, and a [HashPolicy] hashes a key once for all tables of a lookup.
-// [BloomPolicy] has both; [None] writes no filter.
+// kept; a [HashPolicy] hashes a key once for all tables of a lookup, and a
+// [DirectPolicy] for the many small filters of LevelDB's tables too.
+// [BloomPolicy] has them all; [LegacyBloom] reads the filters of goleveldb and
+// of LevelDB before 1.18; [None] writes no filter.
 //
 // Policies are values without state: every method may be called from any
 // goroutine. So may those of a [Probe]. A [Generator] belongs to one goroutine.
@@ -61,6 +63,11 @@
 //	k times:  set bit h mod m;  h = h + delta  (modulo 2^32)
 //
 // A lookup tests the same bits and stops at the first that is clear.
+//
+// The name without the 2, "leveldb.BuiltinBloomFilter", stands for two
+// encodings: goleveldb's, which is the one above, and that of LevelDB before
+// 1.18, whose h takes the tail bytes as signed on most machines. [LegacyBloom]
+// believes "no" only where both would say it.
 //
 // # By hand
 //

@@ -60,6 +60,18 @@ type HashPolicy interface {
 	NewProbe(filter []byte) Probe
 }
 
+// A DirectPolicy is a HashPolicy that also asks filters that were not prepared:
+// a table of LevelDB's has hundreds of small ones, each asked too seldom to be
+// worth a Probe. For a HashPolicy without it, KeyMayMatch hashes the key again
+// for each of them.
+type DirectPolicy interface {
+	HashPolicy
+
+	// HashMayMatchFilter returns what KeyMayMatch returns for filter and a key
+	// with this KeyHash. It allocates nothing and keeps nothing.
+	HashMayMatchFilter(hash uint64, filter []byte) bool
+}
+
 // A Probe is one filter prepared for lookups. It is immutable and safe for
 // concurrent use.
 type Probe interface {

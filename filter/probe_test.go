@@ -70,7 +70,7 @@ func TestProbeEqualsThePlainLoop(t *testing.T) {
 			}
 			yes := 0
 			for k := 1; k <= maxBloomHashes; k++ {
-				probe := newBloomProbe(array, k)
+				probe := makeBloomProbe(array, k)
 				for i := range 200 {
 					h := rng.Uint32()
 					if i < len(edgeHashes) {
