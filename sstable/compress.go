@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/cockroachdb/errors"
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/sievedb/sievedb/internal/base"
@@ -13,11 +14,19 @@ import (
 // values never change.
 type Compression uint8
 
-// The kinds of compression, as LevelDB numbers them.
+// The kinds of compression that are written, as LevelDB numbers them.
 const (
 	NoCompression Compression = 0
 	Snappy        Compression = 1
 	Zstd          Compression = 2
+)
+
+// Mojang's LevelDB, the one of game worlds, had kinds of its own before LevelDB
+// had Zstandard. They are read, never written. Its kind 2 is zlib: what the
+// stored bytes begin with tells it from Zstandard.
+const (
+	zlibKind    = Zstd
+	deflateKind = Compression(4) // deflate without zlib's header and checksum
 )
 
 // maxDecoded is what a compressed block may decode to where its own size does
@@ -65,17 +74,20 @@ func appendCompressed(dst, block []byte, kind Compression) ([]byte, Compression,
 }
 
 func appendCodec(dst, block []byte, kind Compression) ([]byte, error) {
-	if kind == Zstd {
+	switch kind {
+	case Snappy:
+		start, most := len(dst), snappy.MaxEncodedLen(len(block))
+		dst = slices.Grow(dst, most)
+		out := snappy.Encode(dst[start:start+most], block)
+		return dst[:start+len(out)], nil
+	case Zstd:
 		enc, err := zstdEncoder()
 		if err != nil {
 			return dst, err
 		}
 		return enc.EncodeAll(block, dst), nil
 	}
-	start, most := len(dst), snappy.MaxEncodedLen(len(block))
-	dst = slices.Grow(dst, most)
-	out := snappy.Encode(dst[start:start+most], block)
-	return dst[:start+len(out)], nil
+	return dst, errors.Newf("compression kind %d is not written; want 0 (none), 1 (Snappy) or 2 (Zstandard)", kind)
 }
 
 // decompress returns the decoded form of a block stored as kind. It is raw
@@ -89,9 +101,15 @@ func decompress(kind Compression, raw, buf []byte, part string) ([]byte, error) 
 	case Snappy:
 		return decodeSnappy(raw, buf, part)
 	case Zstd:
+		if hasZlibHeader(raw) {
+			return decodeDeflate(raw, buf, zlibKind, part)
+		}
 		return decodeZstd(raw, buf, part)
+	case deflateKind:
+		return decodeDeflate(raw, buf, deflateKind, part)
 	}
-	return nil, base.Corruptf(part, -1, "compression kind %d is unknown; want 0 (none), 1 (Snappy) or 2 (Zstandard)", kind)
+	return nil, base.Corruptf(part, -1, "compression kind %d is unknown; want 0 (none), 1 (Snappy), "+
+		"2 (Zstandard or zlib) or 4 (deflate)", kind)
 }
 
 func decodeSnappy(raw, buf []byte, part string) ([]byte, error) {
@@ -103,7 +121,7 @@ func decodeSnappy(raw, buf []byte, part string) ([]byte, error) {
 	buf = sized(buf, n)
 	out, err := snappy.Decode(buf, raw)
 	if err != nil || len(out) != n {
-		return nil, base.Corruptf(part, -1, "Snappy cannot decode %d bytes to the %d that they claim", len(raw), n)
+		return nil, base.Corruptf(part, -1, "Snappy cannot decode %d bytes; want the %d that they claim", len(raw), n)
 	}
 	return out, nil
 }
@@ -115,7 +133,7 @@ func decodeZstd(raw, buf []byte, part string) ([]byte, error) {
 	}
 	var head zstd.Header
 	if err := head.Decode(raw); err != nil || head.Skippable || !head.HasFCS {
-		return nil, base.Corruptf(part, -1, "%d bytes begin with no Zstandard frame that states its size", len(raw))
+		return nil, base.Corruptf(part, -1, "%d bytes begin neither way; want a Zstandard frame that states its size, or a zlib header", len(raw))
 	}
 	if most := decodedCap(len(raw)); head.FrameContentSize > most {
 		return nil, base.Corruptf(part, -1, "Zstandard claims %d bytes out of %d; want at most %d", head.FrameContentSize, len(raw), most)
@@ -124,7 +142,7 @@ func decodeZstd(raw, buf []byte, part string) ([]byte, error) {
 	buf = sized(buf, n)
 	out, err := dec.DecodeAll(raw, buf[:0:n])
 	if err != nil || len(out) != n {
-		return nil, base.Corruptf(part, -1, "Zstandard cannot decode %d bytes to the %d that they claim", len(raw), n)
+		return nil, base.Corruptf(part, -1, "Zstandard cannot decode %d bytes; want the %d that they claim", len(raw), n)
 	}
 	return out, nil
 }

@@ -220,9 +220,12 @@ func TestHostileDataBlocksAreRefused(t *testing.T) {
 		{"Snappy that claims more than its bytes can make", Snappy, append(util.AppendUvarint32(nil, 5000), 1, 2, 3), "want at most"},
 		{"Snappy without a length", Snappy, bytes.Repeat([]byte{0xff}, 20), "Snappy"},
 		{"Snappy of nonsense", Snappy, append([]byte{50}, sound...), "Snappy cannot decode"},
-		{"Zstandard of nonsense", Zstd, sound, "no Zstandard frame"},
+		{"Zstandard of nonsense", Zstd, sound, "a Zstandard frame"},
 		{"Zstandard that claims 1 TiB", Zstd, []byte("\x28\xb5\x2f\xfd\xe0\x00\x00\x00\x00\x00\x01\x00\x00\x01\x00\x00"), "want at most"},
 		{"Zstandard that claims too much", Zstd, []byte("\x28\xb5\x2f\xfd\x20\x09\x41\x00\x00abcdefgh"), "Zstandard cannot decode"},
+		{"zlib of nonsense", zlibKind, append([]byte{0x78, 0x9c}, sound...), "zlib cannot decode"},
+		{"deflate of nonsense", deflateKind, bytes.Repeat([]byte{0xff}, 40), "deflate cannot decode"},
+		{"deflate of nothing", deflateKind, nil, "deflate cannot decode"},
 		{"no block", NoCompression, []byte{1}, "want 4 to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -474,6 +477,11 @@ func FuzzDecompress(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(byte(Zstd), z)
 	f.Add(byte(3), text)
+	for kind, vectors := range deflateVectors(f) {
+		for _, raw := range vectors {
+			f.Add(byte(kind), raw)
+		}
+	}
 	f.Fuzz(func(t *testing.T, kind byte, raw []byte) {
 		out, err := decompress(Compression(kind), raw, nil, dataPart)
 		if err != nil {
@@ -481,8 +489,11 @@ func FuzzDecompress(f *testing.F) {
 			return
 		}
 		require.LessOrEqual(t, uint64(len(out)), decodedCap(len(raw)))
-		stored, storedKind, err := appendCompressed(nil, out, Compression(kind))
-		require.NoError(t, err)
+		stored, storedKind := deflateStream(t, out), deflateKind
+		if Compression(kind) != deflateKind {
+			stored, storedKind, err = appendCompressed(nil, out, Compression(kind))
+			require.NoError(t, err)
+		}
 		again, err := decompress(storedKind, stored, nil, dataPart)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(out, again))

@@ -52,7 +52,9 @@
 //	+--------+-----+--------+--------+------------+-----------+-------+--------+
 //
 //	block trailer, 5 bytes
-//	0  1  compression: 0 none, 1 Snappy, 2 Zstandard
+//	0  1  compression: 0 none, 1 Snappy, 2 Zstandard; read but never written:
+//	      2 zlib, told from Zstandard by its header, and 4 raw deflate, both of
+//	      game worlds
 //	1  4  CRC-32C, masked, of the stored block and the compression byte
 //
 //	block entry (data, index, metaindex, properties)
@@ -86,6 +88,10 @@
 //	    <=20  handle of the index
 //	    ...   zeros up to 40
 //	40  8     magic 0xdb4775248b80fb57
+//
+// The metaindex may list one filter block under several names; the first policy
+// of ReaderOptions.Policies that is among them is used, and names that none of
+// them has are passed over.
 //
 // LevelDB writes base_lg 11, a filter for each 2 KiB of the file. A Writer makes
 // one filter for the whole table, with the smallest base_lg (11 to 63) that

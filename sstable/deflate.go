@@ -1,0 +1,125 @@
+package sstable
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+const (
+	// deflateRatio is the most bytes that deflate makes of one: a match of 258
+	// bytes takes two bits (RFC 1951, section 3.2.5).
+	deflateRatio = 1032
+	// minInflated is where the memory of a decoder starts: a usual block.
+	minInflated = 8 << 10
+	// keptInflated is how much of it an idle decoder keeps.
+	keptInflated = 1 << 20
+)
+
+// hasZlibHeader reports whether raw begins as a zlib stream without a dictionary
+// does (RFC 1950, section 2.2): method 8, a window of at most 32 KiB, and two
+// bytes that are, as a number, a multiple of 31. No Zstandard frame does: of the
+// two bytes 28 b5 that begin its magic number, 31 leaves 5.
+func hasZlibHeader(raw []byte) bool {
+	if len(raw) < 2 {
+		return false
+	}
+	const methodMask, deflated, maxWindow, dictionary = 0x0f, 8, 7, 0x20
+	return raw[0]&methodMask == deflated && raw[0]>>4 <= maxWindow &&
+		raw[1]&dictionary == 0 && (uint(raw[0])<<8|uint(raw[1]))%31 == 0
+}
+
+// inflaters are decoders at rest: each holds some 40 KiB of tables and window.
+var inflaters = sync.Pool{New: func() any { return new(inflater) }}
+
+// inflater decodes deflate streams, one after another.
+type inflater struct {
+	src  bytes.Reader
+	raw  io.ReadCloser // decodes deflate; nil until needed
+	zlib io.ReadCloser // decodes zlib; nil until needed
+	out  []byte        // the last stream's bytes
+}
+
+// decodeDeflate decodes a block stored as deflateKind or zlibKind; see
+// decompress. The streams do not say how long they become, so they are decoded
+// into memory that grows with what is really there, up to the bound.
+func decodeDeflate(raw, buf []byte, kind Compression, part string) ([]byte, error) {
+	f := inflaters.Get().(*inflater)
+	defer f.rest()
+	most := min(decodedCap(len(raw)), deflateRatio*uint64(len(raw))+64, maxBlockLen-1)
+	if err := f.inflate(raw, kind, int(most)); err != nil {
+		return nil, base.Corruptf(part, -1, "%s cannot decode %d bytes: %v; want a whole stream", kindName(kind), len(raw), err)
+	}
+	switch {
+	case uint64(len(f.out)) > most:
+		return nil, base.Corruptf(part, -1, "%s makes too much of %d bytes; want at most %d", kindName(kind), len(raw), most)
+	case f.src.Len() > 0:
+		return nil, base.Corruptf(part, -1, "%d of %d bytes follow the end of the %s stream; want none", f.src.Len(), len(raw), kindName(kind))
+	}
+	buf = sized(buf, len(f.out))
+	copy(buf, f.out)
+	return buf, nil
+}
+
+func kindName(kind Compression) string {
+	if kind == deflateKind {
+		return "deflate"
+	}
+	return "zlib"
+}
+
+// inflate decodes src into f.out, and stops once that has more than most bytes.
+func (f *inflater) inflate(src []byte, kind Compression, most int) error {
+	stream, err := f.open(src, kind)
+	if err != nil {
+		return err
+	}
+	f.out = f.out[:0]
+	for len(f.out) <= most {
+		if len(f.out) == cap(f.out) {
+			f.out = slices.Grow(f.out, min(max(len(f.out), minInflated), most+1-len(f.out)))
+		}
+		n, err := stream.Read(f.out[len(f.out):cap(f.out)])
+		f.out = f.out[:len(f.out)+n]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open points the decoder of that kind at src.
+func (f *inflater) open(src []byte, kind Compression) (stream io.Reader, err error) {
+	f.src.Reset(src)
+	switch {
+	case kind == deflateKind && f.raw == nil:
+		f.raw = flate.NewReader(&f.src)
+	case kind == deflateKind:
+		err = f.raw.(flate.Resetter).Reset(&f.src, nil)
+	case f.zlib == nil:
+		f.zlib, err = zlib.NewReader(&f.src)
+	default:
+		err = f.zlib.(zlib.Resetter).Reset(&f.src, nil)
+	}
+	if kind == deflateKind {
+		return f.raw, err
+	}
+	return f.zlib, err
+}
+
+// rest puts f back for the next block, without what would pin memory.
+func (f *inflater) rest() {
+	f.src.Reset(nil)
+	if cap(f.out) > keptInflated {
+		f.out = nil
+	}
+	inflaters.Put(f)
+}

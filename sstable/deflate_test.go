@@ -1,0 +1,302 @@
+package sstable
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// zlibStream and deflateStream compress b as other stores do.
+func zlibStream(t testing.TB, b []byte) []byte {
+	var out bytes.Buffer
+	w := zlib.NewWriter(&out)
+	_, err := w.Write(b)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func deflateStream(t testing.TB, b []byte) []byte {
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.DefaultCompression)
+	require.NoError(t, err)
+	_, err = w.Write(b)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+// deflateVectors are the stored forms of buildBlock(1, plainEntries(12, 20)) in
+// testdata/deflate_vectors.txt, by kind and name.
+func deflateVectors(t testing.TB) map[Compression]map[string][]byte {
+	text, err := os.ReadFile("testdata/deflate_vectors.txt")
+	require.NoError(t, err)
+	vectors := map[Compression]map[string][]byte{zlibKind: {}, deflateKind: {}}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if fields[0] == "#" {
+			continue
+		}
+		require.Len(t, fields, 3)
+		raw, err := hex.DecodeString(fields[2])
+		require.NoError(t, err)
+		vectors[Compression(fields[0][0]-'0')][fields[1]] = raw
+	}
+	require.Len(t, vectors[zlibKind], 8)
+	require.Len(t, vectors[deflateKind], 8)
+	return vectors
+}
+
+func TestBlocksOfGameWorldsAreRead(t *testing.T) {
+	es := plainEntries(12, 20)
+	want := buildBlock(1, es)
+	for kind, vectors := range deflateVectors(t) {
+		for name, raw := range vectors {
+			t.Run(fmt.Sprintf("kind %d/%s", kind, name), func(t *testing.T) {
+				got, err := decompress(kind, raw, nil, dataPart)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+				require.Less(t, cap(got), len(want)+len(want)/4+64, "a cache is charged for what a block needs")
+
+				room := make([]byte, 5, 2*len(want))
+				got, err = decompress(kind, raw, room, dataPart)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+				require.Same(t, &room[0], &got[0], "a buffer with room is used")
+
+				r, _ := openTable(t, rawTable(t, kind, raw), ReaderOptions{Cache: newCache()})
+				for i := range 25 {
+					checkGet(t, r, base.Bytewise, es, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
+				}
+				it, err := r.NewIter(IterOptions{ReadAhead: 1 << 10, NoFillCache: true})
+				require.NoError(t, err)
+				n := 0
+				for ok := it.First(); ok; ok = it.Next() {
+					require.Equal(t, string(es[n].Value), string(it.Value()))
+					n++
+				}
+				require.NoError(t, it.Close())
+				require.Equal(t, len(es), n)
+			})
+		}
+	}
+}
+
+func TestEveryBitFlipInAGameWorldsBlockIsNoticed(t *testing.T) {
+	// Under a good checksum zlib has one of its own; raw deflate may decode to
+	// anything, but neither panics nor grows beyond its bound.
+	want := buildBlock(1, plainEntries(12, 20))
+	for kind, vectors := range deflateVectors(t) {
+		raw := vectors["level-6"]
+		for i := range raw {
+			for bit := range 8 {
+				damaged := bytes.Clone(raw)
+				damaged[i] ^= 1 << bit
+				got, err := decompress(kind, damaged, nil, dataPart)
+				switch {
+				case err != nil:
+					require.ErrorIs(t, err, base.ErrCorruption)
+				case kind == deflateKind:
+					require.LessOrEqual(t, len(got), deflateRatio*len(raw)+64)
+				default: // a bit of the header that only hints at the level
+					require.Equal(t, want, got, "byte %d bit %d", i, bit)
+				}
+			}
+			_, err := decompress(kind, raw[:i], nil, dataPart)
+			require.ErrorIs(t, err, base.ErrCorruption, "cut to %d bytes", i)
+		}
+		_, err := decompress(kind, append(bytes.Clone(raw), 0), nil, dataPart)
+		require.ErrorContains(t, err, "follow the end of the")
+	}
+}
+
+func TestKindTwoIsTakenForWhatItsFirstBytesSay(t *testing.T) {
+	block := buildBlock(16, plainEntries(40, 50))
+	z, kind, err := appendCompressed(nil, block, Zstd)
+	require.NoError(t, err)
+	require.Equal(t, Zstd, kind)
+	require.False(t, hasZlibHeader(z))
+	require.False(t, hasZlibHeader([]byte{0x28, 0xb5, 0x2f, 0xfd}), "Zstandard's magic number")
+	for _, raw := range [][]byte{z, zlibStream(t, block)} {
+		got, err := decompress(2, raw, nil, dataPart)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(block, got))
+	}
+	for _, c := range []struct {
+		name string
+		head []byte
+		want bool
+	}{
+		{"the smallest window", []byte{0x18, 0x19}, true},
+		{"the usual header", []byte{0x78, 0x9c}, true},
+		{"another method", []byte{0x79, 0x1a}, false},
+		{"a window above 32 KiB", []byte{0x88, 0x1c}, false},
+		{"a dictionary", []byte{0x78, 0xbb}, false},
+		{"no multiple of 31", []byte{0x78, 0x9d}, false},
+		{"one byte", []byte{0x78}, false},
+		{"nothing", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, hasZlibHeader(c.head))
+		})
+	}
+}
+
+// bomb returns a deflate stream, or a zlib stream with a wrong checksum, of n
+// bytes of zeros or somewhat more.
+func bomb(t testing.TB, kind Compression, n int) []byte {
+	var out bytes.Buffer
+	if kind == zlibKind {
+		out.Write([]byte{0x78, 0x9c})
+	}
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	require.NoError(t, err)
+	const step = 1 << 16
+	start := out.Len()
+	_, err = w.Write(make([]byte, step))
+	require.NoError(t, err)
+	require.NoError(t, w.Flush())
+	// A flushed chunk begins and ends with whole bytes, and can be repeated.
+	chunk := bytes.Clone(out.Bytes()[start:])
+	for made := step; made < n; made += step {
+		out.Write(chunk)
+	}
+	out.Write([]byte{3, 0, 0, 0, 0, 0}) // a last block, empty, and four bytes for zlib
+	if kind == deflateKind {
+		return out.Bytes()[:out.Len()-4]
+	}
+	return out.Bytes()
+}
+
+func TestInflatingIsBounded(t *testing.T) {
+	t.Run("the best that deflate can do is within the ratio", func(t *testing.T) {
+		block := make([]byte, 1<<20)
+		for kind, raw := range map[Compression][]byte{zlibKind: zlibStream(t, block), deflateKind: deflateStream(t, block)} {
+			require.Less(t, len(raw), len(block)/1000)
+			got, err := decompress(kind, raw, nil, dataPart)
+			require.NoError(t, err)
+			require.Len(t, got, len(block))
+		}
+	})
+	t.Run("decoding stops where it is told to", func(t *testing.T) {
+		for _, kind := range []Compression{zlibKind, deflateKind} {
+			for _, most := range []int{0, 1, minInflated - 1, minInflated, minInflated + 1, 100_000} {
+				f := inflater{}
+				require.NoError(t, f.inflate(bomb(t, kind, 10*most+1<<20), kind, most))
+				require.Greater(t, len(f.out), most, "so that the caller sees it")
+				require.LessOrEqual(t, cap(f.out), most+most/2+2*minInflated, "what is allocated is bounded too")
+			}
+		}
+	})
+	t.Run("a bomb stops at 64 MiB", func(t *testing.T) {
+		raw := bomb(t, deflateKind, maxDecoded+1)
+		require.Less(t, len(raw), 100<<10)
+		_, err := decompress(deflateKind, raw, nil, dataPart)
+		require.ErrorIs(t, err, base.ErrCorruption)
+		require.ErrorContains(t, err, fmt.Sprintf("want at most %d", maxDecoded))
+	})
+	t.Run("an idle decoder keeps little", func(t *testing.T) {
+		f := &inflater{out: make([]byte, 2*keptInflated)}
+		f.src.Reset([]byte("raw"))
+		f.rest()
+		require.Nil(t, f.out)
+		require.Zero(t, f.src.Len())
+	})
+}
+
+func TestGameWorldsDecodersAreReused(t *testing.T) {
+	// A decoder that met damage decodes the next block all the same, and several
+	// goroutines never share one.
+	want := buildBlock(1, plainEntries(12, 20))
+	vectors := deflateVectors(t)
+	var done sync.WaitGroup
+	errs := make(chan error, 8)
+	for g := range cap(errs) {
+		done.Go(func() {
+			for i := range 200 {
+				kind := []Compression{zlibKind, deflateKind}[(g+i)%2]
+				raw := vectors[kind][[]string{"level-1", "sync-flush", "window-512"}[i%3]]
+				if i%4 == 0 {
+					if _, err := decompress(kind, raw[:len(raw)/2], nil, dataPart); err == nil {
+						errs <- io.ErrNoProgress
+						return
+					}
+					continue
+				}
+				got, err := decompress(kind, raw, nil, dataPart)
+				if err == nil && !bytes.Equal(want, got) {
+					err = io.ErrShortWrite
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
+	close(errs)
+	require.NoError(t, <-errs)
+}
+
+func TestOtherStoresCompressionsAreNotWritten(t *testing.T) {
+	for _, kind := range []Compression{3, deflateKind, 77} {
+		w := NewWriter(io.Discard, WriterOptions{Compression: kind})
+		require.NoError(t, w.Add(ikey("k", 1, base.KindSet), nil))
+		_, err := w.Finish()
+		require.ErrorContains(t, err, "is not written; want 0 (none), 1 (Snappy) or 2 (Zstandard)")
+	}
+}
+
+// recompressed returns a table of ours with every block but the filter stored
+// as kind, as a game world has it.
+func recompressed(t testing.TB, table []byte, kind Compression) []byte {
+	r, _ := openTable(t, table, ReaderOptions{})
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	stream := deflateStream
+	if kind == zlibKind {
+		stream = zlibStream
+	}
+	var file []byte
+	put := func(block []byte) handle {
+		h := handle{offset: uint64(len(file))}
+		file = append(file, stream(t, block)...)
+		h.size = uint64(len(file)) - h.offset
+		file = append(file, byte(kind))
+		file = util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.offset:])))
+		return h
+	}
+	index := blockWriter{interval: 1}
+	for i := range ix.n {
+		data, err := r.readBlock(ix.block(i), dataPart)
+		require.NoError(t, err)
+		index.add(ix.separator(i), put(data).append(nil))
+	}
+	meta := blockWriter{interval: 1}
+	return footer{metaindex: put(meta.finish()), index: put(index.finish())}.append(file)
+}
+
+func TestTablesOfGameWorldsAreRead(t *testing.T) {
+	es := plainEntries(2000, 100)
+	ours := buildTable(t, WriterOptions{Filter: bloom}, es)
+	for _, kind := range []Compression{zlibKind, deflateKind} {
+		r, _ := openTable(t, recompressed(t, ours, kind), ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+		require.Equal(t, FilterMissing, r.FilterStatus().State)
+		for i := 0; i < 4001; i += 7 {
+			checkGet(t, r, base.Bytewise, es, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
+		}
+	}
+}
