@@ -54,9 +54,14 @@ type Metrics struct {
 	OpenTables int
 	// TablesWithoutFilter, TablesWithUnknownFilter and TablesWithDamagedFilter
 	// count, among OpenTables, those whose lookups no filter can spare: it was not
-	// written, it is under a policy name that Options.Filter does not know, or its
-	// bytes are damaged.
+	// written, it is under names that neither Options.Filter nor the store itself
+	// knows (or that hash bytes which Options.Comparer does not compare), or its
+	// bytes are damaged. With filter.None nothing is asked, and nothing counted.
 	TablesWithoutFilter, TablesWithUnknownFilter, TablesWithDamagedFilter int
+	// UnknownFilters splits TablesWithUnknownFilter by the policy name that stands
+	// in the tables; one that lists several counts under the last. Names are taken
+	// from the files as they are: quote them. Nil if there are none.
+	UnknownFilters map[string]int
 
 	// ObsoleteTables counts table files that only readers keep from deletion.
 	ObsoleteTables int

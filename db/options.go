@@ -55,9 +55,24 @@ type Options struct {
 
 	// Filter makes the filter of each new table and reads those of old ones.
 	// Default: filter.NewBloomPolicy(10). filter.None writes no filters and asks
-	// none. Whatever policy wrote a table, its data can be read: a filter under
-	// another name is passed over.
+	// none. Bloom filters of LevelDB and goleveldb are read beside Filter's own,
+	// under the old name too (filter.LegacyBloom). Whatever policy wrote a table,
+	// its data can be read: a filter under another name is passed over, and
+	// Metrics.UnknownFilters tells.
 	Filter filter.Policy
+
+	// FilterForGoleveldb lists the filter of each new table under the name that
+	// goleveldb knows as well, "leveldb.BuiltinBloomFilter", so that goleveldb's
+	// lookups profit from it too; without this it reads our tables without their
+	// filters. It costs some 40 bytes a table, and needs Filter to be a
+	// filter.BloomPolicy, whose encoding is goleveldb's.
+	//
+	// Default: off, for one hazard. LevelDB before 1.18 (2014) knows that name for
+	// an encoding of its own: on machines whose char is signed (x86 among them) it
+	// would not find keys whose last length mod 4 bytes hold one of 0x80 or more.
+	// It does so with every directory of goleveldb's. LevelDB since 1.18 goes by
+	// the other name and is not concerned.
+	FilterForGoleveldb bool
 
 	// BlockCacheSize bounds the decoded data blocks kept in memory, in bytes.
 	// Default: 32 MiB. Negative: no cache. Filters and indexes of open tables are
@@ -222,7 +237,14 @@ func (o *Options) Validate() error {
 			return errors.Newf("sievedb: Options.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
 		}
 	}
-	return c.validateComparer()
+	if err := c.validateComparer(); err != nil {
+		return err
+	}
+	if _, bloom := c.Filter.(filter.BloomPolicy); c.FilterForGoleveldb && !bloom {
+		return errors.Newf("sievedb: Options.FilterForGoleveldb lists filters under the name %q as well, whose encoding is that of "+
+			"filter.BloomPolicy, but Options.Filter is %q; unset one of the two", filter.LegacyBloom.Name(), c.Filter.Name())
+	}
+	return nil
 }
 
 // maxComparerName is what the MANIFEST reader accepts as well.
@@ -232,7 +254,7 @@ func (o *Options) validateComparer() error {
 	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName {
 		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes", maxComparerName)
 	}
-	if _, bloom := o.Filter.(filter.BloomPolicy); bloom && o.Comparer.InexactEqual {
+	if _, bloom := o.Filter.(filter.BloomPolicy); (bloom || o.Filter == filter.LegacyBloom) && o.Comparer.InexactEqual {
 		return errors.Newf("sievedb: comparer %q calls keys equal whose bytes differ, so filter policy %q, which hashes bytes, "+
 			"would deny stored keys; set Options.Filter to filter.None or to a policy made for this comparer",
 			o.Comparer.Name, o.Filter.Name())
@@ -256,14 +278,32 @@ func (o *Options) tableCompression() sstable.Compression {
 	panic(fmt.Sprintf("db: compression %d passed validation", o.Compression))
 }
 
-// readPolicies lists the filter policies that the reader knows, best first.
+// filterAlias is the second name that tables list their filter under, or "".
+func (o *Options) filterAlias() string {
+	if o.FilterForGoleveldb {
+		return filter.LegacyBloom.Name()
+	}
+	return ""
+}
+
+// readPolicies lists the filter policies that the reader knows, best first. The
+// old name, which leaves open how it hashes, comes last: of a table that lists
+// its filter under both names, the certain one is used.
 func (o *Options) readPolicies() []filter.Policy {
-	if o.Filter == filter.None {
+	var bloom filter.Policy = filter.NewBloomPolicy(defaultFilterBits)
+	switch {
+	case o.Filter == filter.None:
 		return nil
+	case o.Comparer.InexactEqual: // the others hash bytes that it does not compare
+		return []filter.Policy{o.Filter}
+	case o.Filter == filter.LegacyBloom:
+		return []filter.Policy{bloom, o.Filter}
 	}
 	policies := []filter.Policy{o.Filter}
-	if bloom := filter.NewBloomPolicy(defaultFilterBits); o.Filter.Name() != bloom.Name() && !o.Comparer.InexactEqual {
-		policies = append(policies, bloom)
+	for _, p := range []filter.Policy{bloom, filter.LegacyBloom} {
+		if p.Name() != o.Filter.Name() {
+			policies = append(policies, p)
+		}
 	}
 	return policies
 }

@@ -60,11 +60,15 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			m.OpenTables++
 			m.FilterBytes += (*r).FilterSize()
 			m.IndexBytes += (*r).IndexSize()
-			switch (*r).FilterStatus().State {
+			switch status := (*r).FilterStatus(); status.State {
 			case sstable.FilterMissing:
 				m.TablesWithoutFilter++
 			case sstable.FilterUnknown:
 				m.TablesWithUnknownFilter++
+				if m.UnknownFilters == nil {
+					m.UnknownFilters = make(map[string]int)
+				}
+				m.UnknownFilters[status.Policy]++
 			case sstable.FilterDamaged:
 				m.TablesWithDamagedFilter++
 			}

@@ -39,6 +39,7 @@ func (t *tableWriter) add(ikey, value []byte) error {
 		t.w = sstable.NewWriter(file, sstable.WriterOptions{
 			Comparer:             t.d.cmp,
 			Filter:               t.d.opts.Filter,
+			FilterAlias:          t.d.opts.filterAlias(),
 			BlockSize:            t.d.opts.BlockSize,
 			BlockRestartInterval: t.d.opts.BlockRestartInterval,
 			Compression:          t.d.opts.tableCompression(),

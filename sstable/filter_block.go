@@ -45,8 +45,9 @@ type filterBlock struct {
 	baseLg     uint8
 
 	policy filter.Policy
-	slot   int               // the policy's place in ReaderOptions.Policies
-	hashed filter.HashPolicy // the policy again, or nil
+	slot   int                 // the policy's place in ReaderOptions.Policies
+	hashed filter.HashPolicy   // the policy again, or nil
+	direct filter.DirectPolicy // and again, or nil
 	// whole is set where one filter answers for every key of the table.
 	whole  bool
 	filter []byte       // the whole-table filter
@@ -73,6 +74,7 @@ func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f
 		policy: p, slot: slot,
 	}
 	f.hashed, _ = p.(filter.HashPolicy)
+	f.direct, _ = p.(filter.DirectPolicy)
 	if f.num == 1 && f.baseLg <= maxBaseLg && (endOfData == 0 || (endOfData-1)>>f.baseLg == 0) {
 		// LevelDB reads an empty filter as "absent", which is right where a range
 		// without blocks has one; a whole table without a bit is more likely an
@@ -124,7 +126,10 @@ func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, asked bool) 
 	case len(b) == 0: // no block of this range has a key: LevelDB's FilterBlockReader
 		return false, true
 	}
-	// Preparing a probe for one question would cost more than hashing again.
+	// A probe for each of hundreds of filters would cost more than it saves.
+	if f.direct != nil {
+		return f.direct.HashMayMatchFilter(lk.hash(f.slot, f.direct), b), true
+	}
 	return f.policy.KeyMayMatch(lk.userKey, b), true
 }
 
@@ -170,8 +175,8 @@ func (s FilterState) String() string {
 // FilterStatus describes a table's filter, for metrics and tools.
 type FilterStatus struct {
 	State FilterState
-	// Policy is the name of the filter that is used or, where none can be, of
-	// one that the table lists; empty if it lists none.
+	// Policy is the name of the filter that is used or, where none can be, of the
+	// last that the table lists; empty if it lists none.
 	Policy string
 	// Err is why a damaged filter is not used. It wraps base.ErrCorruption.
 	Err error

@@ -107,7 +107,7 @@ func (r *Reader) open() error {
 // metaindex is what a metaindex block says that we understand.
 type metaindex struct {
 	filters        map[string]handle // by policy name
-	someFilter     string            // the name of one of them
+	someFilter     string            // the name of the last of them
 	properties     handle
 	lastDataOffset uint64
 	knowsLast      bool // lastDataOffset is set

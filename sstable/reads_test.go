@@ -174,7 +174,7 @@ func TestBaseLgCoversTheLastBlock(t *testing.T) {
 
 // buildPerBlock writes a table with a filter for each 2^baseLg bytes of file,
 // as LevelDB does (table/filter_block.cc, FilterBlockBuilder).
-func buildPerBlock(t testing.TB, es entries, blockSize int, baseLg uint8) []byte {
+func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, baseLg uint8) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{BlockSize: blockSize})
@@ -186,7 +186,7 @@ func buildPerBlock(t testing.TB, es entries, blockSize int, baseLg uint8) []byte
 	emit := func() {
 		offsets = append(offsets, uint32(len(filters)))
 		if len(keys) > 0 {
-			filters = bloom.CreateFilter(filters, keys)
+			filters = p.CreateFilter(filters, keys)
 			keys = nil
 		}
 	}
@@ -207,7 +207,7 @@ func buildPerBlock(t testing.TB, es entries, blockSize int, baseLg uint8) []byte
 	for _, o := range append(offsets, arrayStart) {
 		block = append(block, byte(o), byte(o>>8), byte(o>>16), byte(o>>24))
 	}
-	require.NoError(t, w.finishTail(bloom.Name(), append(block, baseLg)))
+	require.NoError(t, w.finishTail(p.Name(), append(block, baseLg)))
 	return file.Bytes()
 }
 
@@ -218,7 +218,7 @@ func TestFiltersOfBlockRangesAreReadToo(t *testing.T) {
 	}{{300, 11}, {4096, 11}, {9000, 11}, {700, 13}, {4096, 21}} {
 		t.Run(fmt.Sprintf("block %d/base_lg %d", c.blockSize, c.baseLg), func(t *testing.T) {
 			es := plainEntries(1000, 60)
-			r, f := openTable(t, buildPerBlock(t, es, c.blockSize, c.baseLg), ReaderOptions{Policies: []filter.Policy{bloom}})
+			r, f := openTable(t, buildPerBlock(t, bloom, es, c.blockSize, c.baseLg), ReaderOptions{Policies: []filter.Policy{bloom}})
 			if c.baseLg < 21 {
 				require.Equal(t, FilterPerBlock, r.FilterStatus().State)
 			}

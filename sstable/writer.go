@@ -3,6 +3,7 @@ package sstable
 import (
 	"io"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
@@ -20,6 +21,9 @@ type WriterOptions struct {
 	Comparer *base.Comparer
 	// Filter makes the table's filter. Nil or filter.None: the table has none.
 	Filter filter.Policy
+	// FilterAlias is a second name that the metaindex lists the filter under, for
+	// readers that know the same encoding by that name. "": none.
+	FilterAlias string
 	// BlockSize is the size in bytes, uncompressed, at which a data block is
 	// closed; it is exceeded by at most one entry. 0: 4096.
 	BlockSize int
@@ -259,7 +263,9 @@ func (w *Writer) finishTail(policyName string, filterBlock []byte) (err error) {
 		if err != nil {
 			return err
 		}
-		meta.add([]byte(filterKeyPrefix+policyName), h.append(nil))
+		for _, name := range w.filterNames(policyName) {
+			meta.add([]byte(filterKeyPrefix+name), h.append(nil))
+		}
 	}
 	props := blockWriter{interval: 1}
 	encodeProperties(&props, &w.props)
@@ -277,6 +283,16 @@ func (w *Writer) finishTail(policyName string, filterBlock []byte) (err error) {
 	}
 	w.out = foot.append(w.out)
 	return w.flushOut()
+}
+
+// filterNames returns what the metaindex calls the filter, in its order.
+func (w *Writer) filterNames(policyName string) []string {
+	names := []string{policyName}
+	if alias := w.opts.FilterAlias; alias != "" && alias != policyName {
+		names = append(names, alias)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Size returns the length of the file so far, in bytes, without the pending

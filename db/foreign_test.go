@@ -1,0 +1,481 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// Databases as other programs write them: their filters' names and dialects,
+// their comparators.
+
+// oldDialect makes filters under the old name, as goleveldb does (util.Hash) or
+// LevelDB up to 1.17 did (util.HashSignedTail), at ten bits a key. It reads with
+// the same hash alone, as they do, which is what loses the other's keys.
+type oldDialect struct {
+	hash func(data []byte, seed uint32) uint32
+}
+
+var (
+	goleveldb  = oldDialect{util.Hash}
+	leveldb117 = oldDialect{util.HashSignedTail}
+)
+
+func (p oldDialect) Name() string { return "leveldb.BuiltinBloomFilter" }
+
+// bitsOf returns the six bits of a key in an array of that many bytes.
+func (p oldDialect) bitsOf(key []byte, arrayBytes int) (positions [6]uint32) {
+	h := p.hash(key, 0xbc9f1d34)
+	delta := bits.RotateLeft32(h, -17)
+	for i := range positions {
+		positions[i] = h % uint32(8*arrayBytes)
+		h += delta
+	}
+	return positions
+}
+
+func (p oldDialect) CreateFilter(dst []byte, keys [][]byte) []byte {
+	array := make([]byte, (max(64, 10*len(keys))+7)/8)
+	for _, key := range keys {
+		for _, pos := range p.bitsOf(key, len(array)) {
+			array[pos/8] |= 1 << (pos % 8)
+		}
+	}
+	return append(append(dst, array...), 6)
+}
+
+func (p oldDialect) KeyMayMatch(key, f []byte) bool {
+	array := f[:len(f)-1]
+	for _, pos := range p.bitsOf(key, len(array)) {
+		if array[pos/8]>>(pos%8)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// foreignTable returns a table of the keys, ascending, at sequence numbers from
+// firstSeq on, with a filter for each 2 KiB of file and without the parts that
+// only we write (LevelDB's table/filter_block.cc and table/table_builder.cc).
+func foreignTable(t testing.TB, p filter.Policy, keys [][]byte, firstSeq uint64) []byte {
+	t.Helper()
+	const baseLg = 11
+	var (
+		fsys    = NewMemFS()
+		filters []byte
+		offsets []uint32
+		pending [][]byte
+	)
+	emitUntil := func(index uint64) {
+		for uint64(len(offsets)) < index {
+			offsets = append(offsets, uint32(len(filters)))
+			if len(pending) > 0 {
+				filters = p.CreateFilter(filters, pending)
+				pending = nil
+			}
+		}
+	}
+	table := plainTable(t, fsys, keys, firstSeq)
+	f, err := fsys.Open("table")
+	require.NoError(t, err)
+	r, err := sstable.Open(f, sstable.ReaderOptions{})
+	require.NoError(t, err)
+	for i, key := range keys {
+		offset, err := r.ApproximateOffset(foreignKey(key, firstSeq+uint64(i)))
+		require.NoError(t, err)
+		emitUntil(offset >> baseLg)
+		pending = append(pending, key)
+	}
+	require.NoError(t, r.Close())
+	emitUntil(uint64(len(offsets)) + 1)
+	block := filters
+	for _, offset := range append(offsets, uint32(len(filters))) {
+		block = binary.LittleEndian.AppendUint32(block, offset)
+	}
+	return withFilterBlock(t, table, p.Name(), append(block, baseLg))
+}
+
+func foreignKey(user []byte, seq uint64) []byte {
+	return base.AppendInternalKey(nil, user, seq, base.KindSet)
+}
+
+// plainTable writes the keys to the file "table", without a filter, and returns
+// its bytes.
+func plainTable(t testing.TB, fsys FS, keys [][]byte, firstSeq uint64) []byte {
+	t.Helper()
+	f, err := fsys.Create("table")
+	require.NoError(t, err)
+	w := sstable.NewWriter(f, sstable.WriterOptions{BlockSize: 1024, Compression: sstable.Snappy})
+	for i, key := range keys {
+		require.NoError(t, w.Add(foreignKey(key, firstSeq+uint64(i)), foreignValue(key)))
+	}
+	_, err = w.Finish()
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	return readFile(t, fsys, "table")
+}
+
+// foreignValue is what a foreign database holds for key.
+func foreignValue(key []byte) []byte { return fmt.Appendf(nil, "value of %x", key) }
+
+// withFilterBlock replaces a table's footer by a filter block, a metaindex that
+// names nothing else, and a footer that points there. What the old metaindex
+// named is dead weight before them.
+func withFilterBlock(t testing.TB, table []byte, policy string, block []byte) []byte {
+	t.Helper()
+	const footerLen = 48
+	body, footer := table[:len(table)-footerLen], table[len(table)-footerLen:]
+	handle := func(offset, size int) []byte {
+		return binary.AppendUvarint(binary.AppendUvarint(nil, uint64(offset)), uint64(size))
+	}
+	append1 := func(b []byte) (h []byte) {
+		h = handle(len(body), len(b))
+		body = append(append(body, b...), 0) // not compressed
+		body = util.AppendFixed32(body, util.MaskCRC(util.CRC32C(body[len(body)-len(b)-1:])))
+		return h
+	}
+	value, key := append1(block), "filter."+policy
+	meta := append([]byte{0, byte(len(key)), byte(len(value))}, key...)
+	meta = append(append(meta, value...), 0, 0, 0, 0, 1, 0, 0, 0) // one restart point, at 0
+	handles := append1(meta)
+	var index [2]uint64
+	for i, rest := 0, footer; i < 4; i++ {
+		v, n := binary.Uvarint(rest)
+		require.Positive(t, n)
+		index[i%2], rest = v, rest[n:] // the second handle remains
+	}
+	handles = append(handles, handle(int(index[0]), int(index[1]))...)
+	handles = append(handles, make([]byte, footerLen-8-len(handles))...)
+	return append(append(body, handles...), footer[footerLen-8:]...)
+}
+
+// foreignDB makes a database of the keys in fsys, in tables on two levels whose
+// filters p makes: for each 2 KiB of a table, or for each table.
+func foreignDB(t testing.TB, fsys FS, p filter.Policy, perBlock bool, keys [][]byte) {
+	t.Helper()
+	require.NoError(t, fsys.MkdirAll("db"))
+	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: BytewiseComparer, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {}})
+	edit := &manifest.Edit{}
+	add := func(level int, keys [][]byte, firstSeq uint64) {
+		var table []byte
+		if perBlock {
+			table = foreignTable(t, p, keys, firstSeq)
+		} else {
+			mem := NewMemFS()
+			table = withFilterBlock(t, plainTable(t, mem, keys, firstSeq), p.Name(), wholeTable(p, keys))
+		}
+		num := set.NewFileNum()
+		writeFile(t, fsys, filepath.Join("db", base.FileName(base.FileTable, num)), table)
+		last := len(keys) - 1
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, uint64(len(table)),
+			foreignKey(keys[0], firstSeq), foreignKey(keys[last], firstSeq+uint64(last)))})
+	}
+	var upper, lower [][]byte
+	for i, key := range keys {
+		if i%4 == 0 {
+			upper = append(upper, key)
+		} else {
+			lower = append(lower, key)
+		}
+	}
+	seq := uint64(1)
+	for chunk := range slices.Chunk(lower, len(lower)/3+1) {
+		add(2, chunk, seq)
+		seq += uint64(len(chunk))
+	}
+	add(1, upper, seq)
+	edit.LastSeq = manifest.Num(seq + uint64(len(upper)))
+	log := set.NewFileNum()
+	edit.LogNum = manifest.Num(log)
+	writeFile(t, fsys, filepath.Join("db", base.FileName(base.FileLog, log)), nil)
+	require.NoError(t, set.Begin(edit, nil))
+	require.NoError(t, set.Close())
+}
+
+// wholeTable is a filter block of one filter.
+func wholeTable(p filter.Policy, keys [][]byte) []byte {
+	b := p.CreateFilter(nil, keys)
+	n := uint32(len(b))
+	return append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, 0), n), 40)
+}
+
+// binaryKeys returns n random keys of that length, ascending, without
+// duplicates, and as many that are not among them.
+func binaryKeys(rng *rand.Rand, n, length int) (stored, absent [][]byte) {
+	seen := map[string]bool{}
+	for len(seen) < 2*n {
+		key := make([]byte, length)
+		for i := range key {
+			key[i] = byte(rng.Uint32())
+		}
+		if seen[string(key)] {
+			continue
+		}
+		seen[string(key)] = true
+		if len(seen)%2 == 0 {
+			stored = append(stored, key)
+		} else {
+			absent = append(absent, key)
+		}
+	}
+	slices.SortFunc(stored, BytewiseComparer.Compare)
+	return stored, absent
+}
+
+// countMissing returns how many of keys are not found; what is found is right.
+func countMissing(t testing.TB, d *DB, keys [][]byte) (missing int) {
+	t.Helper()
+	for _, key := range keys {
+		value, err := d.Get(key)
+		if err == ErrNotFound {
+			missing++
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, string(foreignValue(key)), string(value))
+	}
+	return missing
+}
+
+func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
+	// goleveldb loses 86 % of random seven-byte keys in a directory of LevelDB
+	// 1.17's: both call their filters leveldb.BuiltinBloomFilter, but hash the last
+	// bytes of keys otherwise, and a filter asked with the wrong hash denies keys.
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	keys, absent := binaryKeys(rand.New(rand.NewPCG(seed, 3)), 6000, 7)
+	type program struct {
+		name   string
+		policy oldDialect
+	}
+	programs := []program{{"goleveldb", goleveldb}, {"LevelDB 1.17", leveldb117}}
+	for i, writer := range programs {
+		for _, perBlock := range []bool{true, false} {
+			t.Run(fmt.Sprintf("written by %s/a filter for each 2 KiB %v", writer.name, perBlock), func(t *testing.T) {
+				mem := NewMemFS()
+				foreignDB(t, mem, writer.policy, perBlock, keys)
+
+				other := programs[1-i]
+				d := mustOpen(t, &Options{FS: mem, Filter: other.policy, ReadOnly: true})
+				lost := countMissing(t, d, keys)
+				require.NoError(t, d.Close())
+				t.Logf("read as %s reads: %d of %d keys are lost (%.1f %%)", other.name, lost, len(keys), 100*float64(lost)/float64(len(keys)))
+				require.InDelta(t, 0.867, float64(lost)/float64(len(keys)), 0.025)
+
+				// Read-only, so that no compaction replaces the tables.
+				d = mustOpen(t, &Options{FS: mem, BlockCacheSize: -1, ReadOnly: true})
+				require.Zero(t, countMissing(t, d, keys))
+				m := d.Metrics()
+				require.Zero(t, m.TablesWithUnknownFilter)
+				for _, policy := range filterNames(t, d) {
+					require.Equal(t, "leveldb.BuiltinBloomFilter", policy)
+				}
+				before := m.Total()
+				require.Equal(t, uint64(len(keys)), before.FilterTruePositives)
+				require.Equal(t, len(absent), countMissing(t, d, absent))
+				after := d.Metrics().Total()
+				falsePositives := after.FilterFalsePositives - before.FilterFalsePositives
+				checks := after.FilterChecks - before.FilterChecks
+				rate := float64(falsePositives) / float64(checks)
+				t.Logf("absent keys: %d checks, %.2f %% of them false positives", checks, 100*rate)
+				require.Greater(t, checks, uint64(len(absent))*19/10, "on two levels")
+				require.Less(t, rate, 0.035, "twice a bloom filter's rate at ten bits a key, and a margin")
+				require.Equal(t, falsePositives, after.BlocksFromDisk-before.BlocksFromDisk, "nothing but false positives reads a block")
+
+				require.NoError(t, d.Close())
+
+				d = openTest(t, &Options{FS: mem})
+				require.NoError(t, d.Compact(t.Context(), nil, nil))
+				require.Zero(t, countMissing(t, d, keys), "and none is lost on the way to tables of ours")
+				for _, policy := range filterNames(t, d) {
+					require.Equal(t, "leveldb.BuiltinBloomFilter2", policy)
+				}
+			})
+		}
+	}
+}
+
+// filterNames returns the filter policy of each table.
+func filterNames(t testing.TB, d *DB) (names []string) {
+	t.Helper()
+	tables, err := d.Tables()
+	require.NoError(t, err)
+	require.NotEmpty(t, tables)
+	for _, table := range tables {
+		names = append(names, table.FilterPolicy)
+	}
+	return names
+}
+
+func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
+	keys, _ := binaryKeys(rand.New(rand.NewPCG(5, 5)), 300, 7)
+	inexact := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
+	for _, c := range []struct {
+		name    string
+		options Options
+		unknown bool
+	}{
+		{"filters are switched off", Options{Filter: filter.None}, false},
+		{"the comparer calls different bytes equal", Options{Filter: always, Comparer: inexact}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := c.options
+			o.FS = NewMemFS()
+			foreignDB(t, o.FS, goleveldb, true, keys)
+			o.ReadOnly = true // no compaction replaces the tables
+			d := openTest(t, &o)
+			require.Zero(t, countMissing(t, d, keys))
+			m := d.Metrics()
+			require.Zero(t, m.Total().FilterChecks)
+			if c.unknown {
+				require.Equal(t, map[string]int{"leveldb.BuiltinBloomFilter": m.OpenTables}, m.UnknownFilters)
+			} else {
+				require.Nil(t, m.UnknownFilters)
+			}
+		})
+	}
+	_, err := Open("db", &Options{FS: NewMemFS(), Filter: filter.LegacyBloom, Comparer: inexact})
+	require.ErrorContains(t, err, "filter.None")
+}
+
+// renamed is the bloom filter under any name.
+type renamed struct {
+	filter.BloomPolicy
+	name string
+}
+
+func (p renamed) Name() string { return p.name }
+
+func TestUnknownFiltersAreCountedByName(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.L0CompactionTrigger = 100 // each flush stays a table
+	for i, name := range []string{"rocksdb.BuiltinBloomFilter", "test.Mine", "test.Mine"} {
+		o.Filter = renamed{name: name}
+		d := mustOpen(t, o)
+		fill(t, d, 100*i, 100*i+100)
+		require.NoError(t, d.Flush())
+		require.NoError(t, d.Close())
+	}
+	o.Filter = nil
+	d := openTest(t, o)
+	for i := range 300 {
+		requireValue(t, d, testKey(i), testValue(i))
+	}
+	m := d.Metrics()
+	require.Equal(t, map[string]int{"rocksdb.BuiltinBloomFilter": 1, "test.Mine": 2}, m.UnknownFilters)
+	require.Equal(t, 3, m.TablesWithUnknownFilter)
+	require.Zero(t, m.Total().FilterChecks)
+
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Nil(t, d.Metrics().UnknownFilters, "compaction gives the tables filters that are known")
+}
+
+func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
+	keys, absent := binaryKeys(rand.New(rand.NewPCG(6, 6)), 3000, 7)
+	for _, listed := range []bool{false, true} {
+		t.Run(fmt.Sprint(listed), func(t *testing.T) {
+			o := testOptions(NewMemFS())
+			o.FilterForGoleveldb = listed
+			d := mustOpen(t, o)
+			for _, key := range keys {
+				require.NoError(t, d.Put(key, foreignValue(key), NoSync))
+			}
+			settle(t, d)
+			for _, policy := range filterNames(t, d) {
+				require.Equal(t, "leveldb.BuiltinBloomFilter2", policy, "we go by the certain name")
+			}
+			require.NoError(t, d.Close())
+
+			// As goleveldb reads: one name, one hash. Its comparer is exact; the flag
+			// keeps our own policies out.
+			alone := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
+			d = openTest(t, &Options{FS: o.FS, Filter: goleveldb, Comparer: alone, ReadOnly: true})
+			require.Zero(t, countMissing(t, d, keys))
+			require.Equal(t, len(absent), countMissing(t, d, absent))
+			m := d.Metrics()
+			if !listed {
+				require.Equal(t, m.OpenTables, m.UnknownFilters["leveldb.BuiltinBloomFilter2"])
+				require.Zero(t, m.Total().FilterChecks)
+				return
+			}
+			require.Nil(t, m.UnknownFilters)
+			require.Greater(t, m.Total().FilterNegatives, uint64(len(absent))*95/100)
+
+			// The hazard: LevelDB before 1.18 takes the name for its own dialect.
+			d2, err := Open("db", &Options{FS: o.FS, Filter: leveldb117, Comparer: alone, ReadOnly: true})
+			require.NoError(t, err)
+			defer d2.Close()
+			require.Greater(t, countMissing(t, d2, keys), len(keys)*8/10)
+		})
+	}
+}
+
+func TestListingForGoleveldbNeedsItsEncoding(t *testing.T) {
+	for _, p := range []filter.Policy{filter.None, filter.LegacyBloom, always} {
+		err := (&Options{FilterForGoleveldb: true, Filter: p}).Validate()
+		require.ErrorContains(t, err, "Options.FilterForGoleveldb")
+		require.ErrorContains(t, err, "filter.BloomPolicy")
+		require.ErrorContains(t, err, p.Name())
+	}
+	for _, p := range []filter.Policy{nil, filter.NewBloomPolicy(16)} {
+		require.NoError(t, (&Options{FilterForGoleveldb: true, Filter: p}).Validate())
+	}
+}
+
+func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
+	keys, absent := binaryKeys(rand.New(rand.NewPCG(7, 7)), 3000, 7)
+	o := testOptions(NewMemFS())
+	o.Filter = filter.LegacyBloom
+	d := mustOpen(t, o)
+	for _, key := range keys {
+		require.NoError(t, d.Put(key, foreignValue(key), NoSync))
+	}
+	settle(t, d)
+	require.NoError(t, d.Close())
+	for _, p := range []filter.Policy{nil, filter.LegacyBloom, goleveldb, leveldb117} {
+		d := mustOpen(t, &Options{FS: o.FS, Filter: p, ReadOnly: true})
+		require.Zero(t, countMissing(t, d, keys))
+		require.Equal(t, len(absent), countMissing(t, d, absent))
+		m := d.Metrics().Total()
+		require.Equal(t, m.Reads, m.FilterChecks)
+		require.Greater(t, float64(m.FilterNegatives), 0.95*float64(m.FilterChecks-m.FilterTruePositives))
+		require.NoError(t, d.Close())
+	}
+}
+
+func TestAnUnknownComparatorIsNamed(t *testing.T) {
+	// The first edit of a database of a browser's IndexedDB.
+	mem := NewMemFS()
+	require.NoError(t, mem.MkdirAll("db"))
+	f, err := mem.Create(filepath.Join("db", "MANIFEST-000001"))
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	require.NoError(t, w.WriteRecord([]byte("\x01\x08idb_cmp1\x02\x00\x03\x02\x04\x00"))) // comparator, log, next file, last sequence
+	require.NoError(t, w.Close())
+	writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte("MANIFEST-000001\n"))
+
+	_, err = Open("db", &Options{FS: mem})
+	require.ErrorContains(t, err, `created with comparer "idb_cmp1"`)
+	require.ErrorContains(t, err, `opened with comparer "leveldb.BytewiseComparator"`)
+	require.ErrorContains(t, err, "pass a Comparer of that name in Options.Comparer")
+	require.NotErrorIs(t, err, ErrCorruption)
+	names, err := mem.List("db")
+	require.NoError(t, err)
+	require.Subset(t, []string{"CURRENT", "LOCK", "MANIFEST-000001"}, names, "nothing was written but the lock")
+
+	d := openTest(t, &Options{FS: mem, Comparer: &Comparer{Name: "idb_cmp1", Compare: BytewiseComparer.Compare}})
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
+	requireValue(t, d, []byte("k"), []byte("v"))
+}
