@@ -53,7 +53,7 @@ func (b *Block) checkRestarts(part string) error {
 		return nil
 	}
 	if b.numRestarts == 0 {
-		return base.Corruptf(part, -1, "%d bytes of entries without a restart point", b.entriesEnd)
+		return base.Corruptf(part, -1, "%d bytes of entries without a restart point; want one at 0", b.entriesEnd)
 	}
 	prev := -1
 	for i := range b.numRestarts {
@@ -156,7 +156,7 @@ func corruptEntry(part string, p int, why string) error {
 // iterator must refuse the same entries.
 const (
 	badEntryBytes   = "its lengths are malformed or reach behind the entries; want three varints that fit"
-	badEntryShared  = "it shares more bytes than the previous key has"
+	badEntryShared  = "it shares more bytes than the previous key has; want no more than those"
 	badEntryRestart = "a restart point lies here or within; want an entry that begins there and shares nothing"
 	badEntryKey     = "its key is no internal key; want 8 bytes of trailer or more, of kind 0 or 1"
 )

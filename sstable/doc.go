@@ -18,6 +18,8 @@
 //
 //	  - Open reads footer, metaindex and filter. The index is read when a lookup
 //	    first passes the filter, once, and then held decoded, in flat arrays.
+//	    Given the keys that the table must begin and end with, Open refuses a file
+//	    that is another table; see ReaderOptions.
 //	  - Each Reader owns one cache slot for each data block. A hit is a load of
 //	    that slot; a miss reads exactly the block and its trailer.
 //	  - Get allocates nothing on a hit, takes no lock, and rebuilds no keys.
@@ -72,8 +74,10 @@
 //	index       internal key k, last of the block    handle of the data block
 //	            <= k < first of the next
 //	metaindex   "filter." and the policy's name      handle of the filter block
-//	            "sievedb.properties"                 handle, and a varint: the last
-//	                                                 data block's offset
+//	            "sievedb.properties"                 handle; a varint: the last data
+//	                                                 block's offset; 4 bytes each: the
+//	                                                 masked CRC-32C of the first and
+//	                                                 of the last internal key
 //	properties  name                                 varint; see Properties
 //
 //	filter block (never compressed)

@@ -33,6 +33,10 @@ type ReaderOptions struct {
 	Cache *cache.Cache[Block]
 	// Name is the file's path, for errors.
 	Name string
+	// Smallest and Largest are the internal keys that the table must begin and end
+	// with, as the MANIFEST says: a file that is another table is refused by Open.
+	// Nil: not checked. They are not kept.
+	Smallest, Largest []byte
 }
 
 // Reader reads one table. Its methods may be called from any goroutine.
@@ -52,6 +56,8 @@ type Reader struct {
 	filter   *filterBlock // nil where nothing can be ruled out
 	status   FilterStatus
 	props    handle // of the properties block; size 0: the table has none
+	bounds   bounds // the mark of the first and last key, where marked is set
+	marked   bool
 
 	index  atomic.Pointer[index] // nil until it is needed
 	loadMu sync.Mutex            // held while the index or the properties are loaded
@@ -65,7 +71,8 @@ type Reader struct {
 
 // Open opens the table in f, which it owns from now on: it is closed by Close,
 // or here on an error. It reads the footer, the metaindex and the filter, no
-// byte of index or data.
+// byte of index or data, unless it must check the bounds of a table that another
+// program wrote: then also the index and two data blocks.
 //
 // A metaindex or filter that is damaged costs the filter, not the table:
 // FilterStatus tells.
@@ -75,7 +82,11 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 		r.cmp = base.Bytewise
 	}
 	r.refs.Store(1)
-	if err := r.open(); err != nil {
+	err := r.open()
+	if err == nil {
+		err = r.checkBounds(o.Smallest, o.Largest)
+	}
+	if err != nil {
 		_ = f.Close() // the first error tells more, and nothing was written
 		return nil, base.InFile(err, o.Name, -1)
 	}
@@ -111,6 +122,8 @@ type metaindex struct {
 	properties     handle
 	lastDataOffset uint64
 	knowsLast      bool // lastDataOffset is set
+	bounds         bounds
+	marked         bool // bounds is set
 }
 
 func decodeMetaindex(data []byte) (m metaindex, err error) {
@@ -136,6 +149,7 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 		m.properties = h
 		if v, n := util.Uvarint64(rest); n > 0 {
 			m.lastDataOffset, m.knowsLast = v, true
+			m.bounds, m.marked = decodeBounds(rest[n:])
 		}
 		return nil
 	})
@@ -156,7 +170,7 @@ func (r *Reader) openFilter() error {
 		r.status = FilterStatus{State: FilterDamaged, Err: err}
 		return onlyIO(err)
 	}
-	r.props = m.properties
+	r.props, r.bounds, r.marked = m.properties, m.bounds, m.marked
 	slot, h := r.choosePolicy(&m)
 	if slot < 0 {
 		return nil

@@ -20,7 +20,13 @@ type WriterOptions struct {
 	// Comparer orders the user keys. Nil: base.Bytewise.
 	Comparer *base.Comparer
 	// Filter makes the table's filter. Nil or filter.None: the table has none.
+	// Finish asks the filter for every key before it writes it, and fails if one is
+	// denied. The keys are held in memory for that unless the policy's generator is
+	// a filter.CheckedGenerator.
 	Filter filter.Policy
+	// TrustFilter writes the filter unasked, for tests of what readers do with a
+	// filter that lies.
+	TrustFilter bool
 	// FilterAlias is a second name that the metaindex lists the filter under, for
 	// readers that know the same encoding by that name. "": none.
 	FilterAlias string
@@ -79,7 +85,7 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 		w: w, cmp: o.Comparer, bytewise: o.Comparer.IsBytewise(), opts: o,
 		data:   blockWriter{interval: o.BlockRestartInterval},
 		index:  blockWriter{interval: 1},
-		filter: newTableFilter(o.Filter),
+		filter: newTableFilter(o.Filter, o.TrustFilter),
 		out:    make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
 	}
 }
@@ -273,7 +279,7 @@ func (w *Writer) finishTail(policyName string, filterBlock []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	meta.add([]byte(propertiesKey), util.AppendUvarint64(h.append(nil), w.lastOffset))
+	meta.add([]byte(propertiesKey), w.propertiesValue(h))
 	// Raw as well: the tools of other stores read no compressed metaindex.
 	if foot.metaindex, err = w.writeBlock(meta.finish(), NoCompression); err != nil {
 		return err
@@ -283,6 +289,15 @@ func (w *Writer) finishTail(policyName string, filterBlock []byte) (err error) {
 	}
 	w.out = foot.append(w.out)
 	return w.flushOut()
+}
+
+// propertiesValue returns the metaindex value of the properties block at h.
+func (w *Writer) propertiesValue(h handle) []byte {
+	value := util.AppendUvarint64(h.append(nil), w.lastOffset)
+	if w.props.Entries == 0 {
+		return value
+	}
+	return makeBounds(w.smallest, w.lastKey).append(value)
 }
 
 // filterNames returns what the metaindex calls the filter, in its order.
@@ -326,18 +341,22 @@ func (w *Writer) Largest() []byte {
 type tableFilter struct {
 	policy filter.Policy
 	gen    filter.Generator
+	trust  bool // the finished filter is not asked for the keys
 	keys   int
 	arena  []byte
 	ends   []int
 }
 
-func newTableFilter(p filter.Policy) tableFilter {
+func newTableFilter(p filter.Policy, trust bool) tableFilter {
 	if p == nil || p == filter.None {
 		return tableFilter{}
 	}
-	f := tableFilter{policy: p}
-	if g, ok := p.(filter.GeneratorPolicy); ok {
-		f.gen = g.NewGenerator()
+	f := tableFilter{policy: p, trust: trust}
+	if p, ok := p.(filter.GeneratorPolicy); ok {
+		gen := p.NewGenerator()
+		if _, checks := gen.(filter.CheckedGenerator); checks || trust {
+			f.gen = gen
+		}
 	}
 	return f
 }
@@ -368,20 +387,36 @@ func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
 	if f.policy == nil || f.keys == 0 {
 		return nil, nil
 	}
-	var b []byte
-	if f.gen != nil {
-		b = f.gen.AppendFilter(nil)
-	} else {
-		keys := make([][]byte, len(f.ends))
-		start := 0
-		for i, end := range f.ends {
-			keys[i] = f.arena[start:end:end]
-			start = end
-		}
-		b = f.policy.CreateFilter(nil, keys)
+	b, denied := f.make()
+	if denied > 0 {
+		return nil, errors.Newf("sstable: the filter %q, just made of %d keys, denies %d of them: "+
+			"the policy has a defect, or the machine's memory has; the table is not written", f.name(), f.keys, denied)
 	}
 	if uint64(len(b)) > math.MaxUint32-16 {
 		return nil, errors.Newf("sstable: a filter of %d bytes; the format counts them with 32 bits", len(b))
 	}
 	return appendFilterEnvelope(b, lastOffset), nil
+}
+
+// make returns the filter and how many of its keys it denies.
+func (f *tableFilter) make() (b []byte, denied int) {
+	if f.gen != nil {
+		if f.trust {
+			return f.gen.AppendFilter(nil), 0
+		}
+		return f.gen.(filter.CheckedGenerator).AppendChecked(nil)
+	}
+	keys := make([][]byte, len(f.ends))
+	start := 0
+	for i, end := range f.ends {
+		keys[i] = f.arena[start:end:end]
+		start = end
+	}
+	b = f.policy.CreateFilter(nil, keys)
+	for _, key := range keys {
+		if !f.trust && !f.policy.KeyMayMatch(key, b) {
+			denied++
+		}
+	}
+	return b, denied
 }

@@ -1,0 +1,284 @@
+package damage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"runtime/metrics"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// Store is an open database, as far as the driver reads it.
+type Store interface {
+	// Get returns base.ErrNotFound for a key that is not there.
+	Get(key []byte) ([]byte, error)
+	NewIterator() (Iterator, error)
+	Close() error
+}
+
+// Iterator is an iterator as the store's users see it.
+type Iterator interface {
+	First() bool
+	Last() bool
+	Next() bool
+	Prev() bool
+	Key() []byte
+	Value() []byte
+	Err() error
+	Close() error
+}
+
+// Pair is a key and its value.
+type Pair struct{ Key, Value []byte }
+
+// Class sorts outcomes; see the package comment.
+type Class int
+
+// The classes, the worst last.
+const (
+	Correct Class = iota
+	Refused
+	Unclear
+	Silent
+	Panic
+	Hang
+	Memory
+
+	// NumClasses is the number of classes.
+	NumClasses
+)
+
+// String returns the class in a word.
+func (c Class) String() string {
+	if c < 0 || c >= NumClasses {
+		return fmt.Sprintf("Class(%d)", int(c))
+	}
+	return [NumClasses]string{"correct", "refused", "unclear", "SILENT", "PANIC", "HANG", "MEMORY"}[c]
+}
+
+// Outcome is what came of one damaged image.
+type Outcome struct {
+	Class Class
+	// Err is the first error met, nil if there was none.
+	Err error
+	// Detail says what was wrong, for the classes from Silent on.
+	Detail string
+	// State is the index of the state that the database showed, in Driver.States.
+	State int
+	// Allocated is how many bytes were allocated in all.
+	Allocated uint64
+}
+
+// Driver opens damaged images and judges what it reads.
+type Driver struct {
+	// Dir is the directory that the image goes into.
+	Dir string
+	// Open opens the database in it.
+	Open func(vfs.FS) (Store, error)
+	// States are what the database may hold, each sorted by key. The first is what
+	// it held undamaged. Everything read of one image must be of one state.
+	States [][]Pair
+	// Absent are keys that no state holds.
+	Absent [][]byte
+	// MaxOps bounds the file operations of one run, as a bound on the time that
+	// it takes. 0: 20,000.
+	MaxOps uint64
+	// BeforeClose, where it is not nil, is called with each database that opened.
+	BeforeClose func(Store)
+}
+
+// errTooManyOps is what file operations fail with beyond MaxOps.
+var errTooManyOps = errors.New("damage: too many file operations")
+
+// Run opens the image and reads all of it.
+func (d *Driver) Run(im Image) (out Outcome) {
+	mem, err := im.FS(d.Dir)
+	if err != nil {
+		panic(err) // the file system in memory, of our own making
+	}
+	most := d.MaxOps
+	if most == 0 {
+		most = 20_000
+	}
+	faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Index < most {
+			return nil
+		}
+		return &vfs.Fault{Err: errTooManyOps}
+	})
+	before := Allocated()
+	out = d.guarded(faulty)
+	out.Allocated = Allocated() - before
+	switch {
+	case out.Class == Panic:
+	case faulty.Ops() >= most:
+		out.Class, out.Detail = Hang, fmt.Sprintf("%d file operations", faulty.Ops())
+	case out.Allocated > MemoryBound(im.Size()):
+		out.Class, out.Detail = Memory, fmt.Sprintf("%d bytes allocated for an image of %d", out.Allocated, im.Size())
+	}
+	return out
+}
+
+// MemoryBound is what opening and reading files of size bytes may allocate.
+func MemoryBound(size int) uint64 { return 64<<20 + 8*uint64(size) }
+
+// Allocated returns the bytes that the process has allocated on the heap since
+// it began, freed ones included.
+func Allocated() uint64 {
+	s := [1]metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s[:])
+	return s[0].Value.Uint64()
+}
+
+// guarded is open with panics caught.
+func (d *Driver) guarded(fsys vfs.FS) (out Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = Outcome{Class: Panic, Detail: fmt.Sprintf("%v\n%s", p, debug.Stack())}
+		}
+	}()
+	store, err := d.Open(fsys)
+	if err != nil {
+		return Outcome{Class: classify(err), Err: err}
+	}
+	best := Outcome{Class: Hang}
+	for state := range d.States {
+		r := reading{d: d, want: d.States[state], store: store}
+		r.all()
+		if r.out.State = state; r.out.Class < best.Class {
+			best = r.out
+		}
+		if best.Class <= Refused {
+			break
+		}
+	}
+	if d.BeforeClose != nil {
+		d.BeforeClose(store)
+	}
+	if err := store.Close(); err != nil && best.Class == Correct {
+		best = Outcome{Class: classify(err), Err: err, State: best.State}
+	}
+	return best
+}
+
+// classify sorts an error.
+func classify(err error) Class {
+	if errors.Is(err, base.ErrCorruption) || errors.Is(err, fs.ErrNotExist) {
+		return Refused
+	}
+	return Unclear
+}
+
+// reading compares one open store with one state.
+type reading struct {
+	d     *Driver
+	want  []Pair
+	store Store
+	out   Outcome
+}
+
+// worse keeps the worst class, and the first thing that was found of it.
+func (r *reading) worse(c Class, err error, format string, args ...any) {
+	if r.out.Err == nil {
+		r.out.Err = err
+	}
+	if c > r.out.Class {
+		r.out.Class = c
+		r.out.Detail = fmt.Sprintf(format, args...)
+		if err != nil {
+			r.out.Detail += ": " + err.Error()
+		}
+	}
+}
+
+func (r *reading) failed(err error, where string) { r.worse(classify(err), err, "%s", where) }
+
+func (r *reading) all() {
+	for i, p := range r.want {
+		got, err := r.store.Get(p.Key)
+		switch {
+		case errors.Is(err, base.ErrNotFound):
+			r.worse(Silent, nil, "key %d of %d is not found", i, len(r.want))
+		case err != nil:
+			r.failed(err, "Get")
+		case !bytes.Equal(got, p.Value):
+			r.worse(Silent, nil, "key %d of %d has another value", i, len(r.want))
+		}
+	}
+	for i, key := range r.d.Absent {
+		_, err := r.store.Get(key)
+		switch {
+		case err == nil:
+			r.worse(Silent, nil, "absent key %d is found", i)
+		case !errors.Is(err, base.ErrNotFound):
+			r.failed(err, "Get of an absent key")
+		}
+	}
+	r.walk("forward", Iterator.First, Iterator.Next, func(i int) Pair { return r.want[i] })
+	r.walk("backward", Iterator.Last, Iterator.Prev, func(i int) Pair { return r.want[len(r.want)-1-i] })
+}
+
+// walk compares one pass of an iterator with want, which counts in its order.
+func (r *reading) walk(way string, first, next func(Iterator) bool, want func(int) Pair) {
+	it, err := r.store.NewIterator()
+	if err != nil {
+		r.failed(err, "NewIterator")
+		return
+	}
+	n := 0
+	for ok := first(it); ok; ok = next(it) {
+		if n == len(r.want) {
+			r.worse(Silent, nil, "%s: more entries than %d", way, n)
+			break
+		}
+		if p := want(n); !bytes.Equal(p.Key, it.Key()) || !bytes.Equal(p.Value, it.Value()) {
+			r.worse(Silent, nil, "%s: entry %d of %d is another", way, n, len(r.want))
+			break
+		}
+		n++
+	}
+	if err := it.Err(); err != nil {
+		r.failed(err, way)
+		if first(it) {
+			r.worse(Silent, nil, "%s: an iterator goes on after its error", way)
+		}
+	} else if n < len(r.want) {
+		r.worse(Silent, nil, "%s: it ends after %d of %d entries without an error", way, n, len(r.want))
+	}
+	if err := it.Close(); err != nil {
+		r.failed(err, "closing an iterator")
+	}
+}
+
+// Tally counts outcomes by class.
+type Tally [NumClasses]int
+
+// Add counts an outcome.
+func (t *Tally) Add(c Class) { t[c]++ }
+
+// Total returns the number of outcomes.
+func (t *Tally) Total() (n int) {
+	for _, c := range t {
+		n += c
+	}
+	return n
+}
+
+// Wrong returns the number of outcomes that must not be: all but Correct and
+// Refused.
+func (t *Tally) Wrong() int { return t.Total() - t[Correct] - t[Refused] }
+
+// String lists the classes.
+func (t *Tally) String() string {
+	s := fmt.Sprintf("%7d cases:", t.Total())
+	for c, n := range t {
+		if n > 0 || c <= int(Refused) {
+			s += fmt.Sprintf(" %d %s", n, Class(c))
+		}
+	}
+	return s
+}

@@ -1,0 +1,199 @@
+package damage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// lines is a store of one file, a key=value a line; fault says what is wrong
+// with it.
+type lines struct {
+	pairs []Pair
+	fault string
+	fsys  vfs.FS
+	at    int
+	err   error
+}
+
+func openLines(fault string) func(vfs.FS) (Store, error) {
+	return func(fsys vfs.FS) (Store, error) {
+		switch fault {
+		case "refuses to open":
+			return nil, base.Corruptf("file", 0, "damaged")
+		case "cannot say why":
+			return nil, errors.New("something is wrong")
+		case "panics":
+			panic("at the disco")
+		case "allocates":
+			sink = make([]byte, 65<<20)
+		}
+		b, err := readFile(fsys, "db/kv")
+		if err != nil {
+			return nil, err
+		}
+		s := &lines{fault: fault, fsys: fsys}
+		for line := range bytes.Lines(b) {
+			k, v, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte("="))
+			s.pairs = append(s.pairs, Pair{k, v})
+		}
+		return s, nil
+	}
+}
+
+var sink []byte
+
+func (s *lines) Get(key []byte) ([]byte, error) {
+	if s.fault == "reads for ever" {
+		for {
+			if _, err := readFile(s.fsys, "db/kv"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i, p := range s.pairs {
+		if bytes.Equal(p.Key, key) {
+			switch {
+			case s.fault == "loses a key" && i == 1:
+				return nil, base.ErrNotFound
+			case s.fault == "errs on a key" && i == 1:
+				return nil, base.Corruptf("file", 0, "damaged")
+			}
+			return p.Value, nil
+		}
+	}
+	if s.fault == "invents keys" {
+		return key, nil
+	}
+	return nil, base.ErrNotFound
+}
+
+func (s *lines) NewIterator() (Iterator, error) { return &lines{pairs: s.pairs, fault: s.fault}, nil }
+func (s *lines) Close() error                   { return nil }
+func (s *lines) Err() error                     { return s.err }
+func (s *lines) Key() []byte                    { return s.pairs[s.at].Key }
+func (s *lines) Value() []byte                  { return s.pairs[s.at].Value }
+func (s *lines) First() bool                    { return s.to(0) }
+func (s *lines) Last() bool                     { return s.to(len(s.pairs) - 1) }
+func (s *lines) Next() bool                     { return s.to(s.at + 1) }
+func (s *lines) Prev() bool                     { return s.to(s.at - 1) }
+
+func (s *lines) to(i int) bool {
+	switch {
+	case s.fault == "an iterator without end" && i == len(s.pairs):
+		i = 0
+	case s.fault == "an iterator that ends early" && i == 2:
+		return false
+	case s.fault == "an iterator that errs" && i == 2:
+		s.err = base.Corruptf("file", 0, "damaged")
+		return false
+	case s.fault == "an iterator that errs and goes on" && i == 2:
+		s.err = base.Corruptf("file", 0, "damaged")
+		return false
+	case s.err != nil && s.fault == "an iterator that errs":
+		return false
+	}
+	s.at = i
+	return i >= 0 && i < len(s.pairs)
+}
+
+func testDriver(fault string) *Driver {
+	pairs := []Pair{{[]byte("a"), []byte("1")}, {[]byte("b"), []byte("2")}, {[]byte("c"), []byte("3")}, {[]byte("d"), []byte("4")}}
+	return &Driver{Dir: "db", Open: openLines(fault), States: [][]Pair{pairs, pairs[:3]}, Absent: [][]byte{[]byte("x")}, MaxOps: 500}
+}
+
+var sound = Image{"kv": []byte("a=1\nb=2\nc=3\nd=4\n")}
+
+func TestEachFaultComesIntoItsClass(t *testing.T) {
+	for fault, want := range map[string]Class{
+		"":                                  Correct,
+		"refuses to open":                   Refused,
+		"errs on a key":                     Refused,
+		"an iterator that errs":             Refused,
+		"cannot say why":                    Unclear,
+		"loses a key":                       Silent,
+		"invents keys":                      Silent,
+		"an iterator that ends early":       Silent,
+		"an iterator without end":           Silent,
+		"an iterator that errs and goes on": Silent,
+		"panics":                            Panic,
+		"reads for ever":                    Hang,
+		"allocates":                         Memory,
+	} {
+		t.Run(fault, func(t *testing.T) {
+			out := testDriver(fault).Run(sound)
+			require.Equal(t, want, out.Class, "%s %v", out.Detail, out.Err)
+			if want > Unclear {
+				require.NotEmpty(t, out.Detail)
+			}
+		})
+	}
+}
+
+func TestAnotherStateCountsOnlyAsAWhole(t *testing.T) {
+	d := testDriver("")
+	out := d.Run(Image{"kv": []byte("a=1\nb=2\nc=3\n")})
+	require.Equal(t, Correct, out.Class)
+	require.Equal(t, 1, out.State)
+	require.Equal(t, Silent, d.Run(Image{"kv": []byte("a=1\nb=2\n")}).Class)
+	require.Equal(t, Silent, d.Run(Image{"kv": []byte("a=1\nb=2\nc=9\n")}).Class)
+	require.Equal(t, Refused, d.Run(Image{}).Class, "a missing file is told")
+}
+
+func TestHarmIsCompleteAndLeavesTheImageAlone(t *testing.T) {
+	a, b := bytes.Repeat([]byte("abcdefgh"), 200), bytes.Repeat([]byte{7}, 100)
+	im := Image{"a": a, "b": b}
+	older := Image{"a": bytes.Repeat([]byte("older"), 120)}
+	seen := map[string]bool{}
+	count := func(seq func(func(Harm) bool)) (n int) {
+		for h := range seq {
+			n++
+			key := fmt.Sprint(len(h.Image), h.Image)
+			require.False(t, seen[key], "%s: the same damage twice", h.What)
+			require.NotEqual(t, im, h.Image, h.What)
+			seen[key] = true
+		}
+		return n
+	}
+	require.Equal(t, 8*1600, count(Flips(im, "a")))
+	clear(seen)
+	require.Equal(t, 1600, count(Cuts(im, "a")))
+	clear(seen)
+	// Four sectors, the last of 64 bytes: all zero, all 0xFF, the first two older;
+	// their neighbours hold the same.
+	require.Equal(t, 4+4+2+1, count(Sectors(im, older, "a")))
+	require.Equal(t, 2, count(Missing(im)))
+	require.Equal(t, 1, count(Swaps(im, []string{"a", "b"})))
+	require.Equal(t, 2*4, count(Tails(im, "a", SectorSize)))
+	require.Equal(t, bytes.Repeat([]byte("abcdefgh"), 200), a)
+	require.Equal(t, bytes.Repeat([]byte{7}, 100), b)
+}
+
+func TestImagesGoToAFileSystemAndBack(t *testing.T) {
+	fsys, err := sound.FS("some/dir")
+	require.NoError(t, err)
+	back, err := Load(fsys.Crash(), "some/dir", nil)
+	require.NoError(t, err, "it is durable")
+	require.Equal(t, sound, back)
+	none, err := Load(fsys, "some/dir", func(name string) bool { return name == "kv" })
+	require.NoError(t, err)
+	require.Empty(t, none)
+	_, err = Load(fsys, "nowhere", nil)
+	require.Error(t, err)
+}
+
+func TestTalliesCount(t *testing.T) {
+	var tally Tally
+	for _, c := range []Class{Correct, Refused, Refused, Silent} {
+		tally.Add(c)
+	}
+	require.Equal(t, 4, tally.Total())
+	require.Equal(t, 1, tally.Wrong())
+	require.Equal(t, "      4 cases: 1 correct 2 refused 1 SILENT", tally.String())
+	require.Equal(t, "Class(99)", Class(99).String())
+}

@@ -1,0 +1,297 @@
+package damage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/golang/snappy"
+	"github.com/sievedb/sievedb/util"
+)
+
+// Forge makes tables whose checksums are right and whose contents are not. It
+// takes a sound table apart to its sites: each number and each string of bytes
+// that the format has, in the order of the file. Build puts the table together
+// again, with chosen sites changed, and then sets every checksum. Positions
+// follow: a longer block moves those behind it, and their handles with them.
+//
+// It reads and writes the format by itself, so that a fault of the store's own
+// code does not hide in it.
+type Forge struct {
+	data   []block
+	filter []byte // nil: none
+	props  block
+	meta   block
+	index  block
+	alias  int // the metaindex entry of the filter, -1: none
+	own    int // the metaindex entry of the properties, -1: none
+}
+
+// block is a block taken apart.
+type block struct {
+	entries  []entry
+	restarts []uint32
+	kind     byte // as stored: 0 or 1
+}
+
+type entry struct {
+	shared        uint64
+	suffix, value []byte
+}
+
+const (
+	trailerLen = 5
+	footerLen  = 48
+	magic      = uint64(0xdb4775248b80fb57)
+)
+
+// NewForge takes a sound table apart. It knows compression kinds 0 and 1, and
+// filters and properties as the store writes them.
+func NewForge(table []byte) (*Forge, error) {
+	if len(table) < footerLen {
+		return nil, fmt.Errorf("a table of %d bytes", len(table))
+	}
+	foot := table[len(table)-footerLen:]
+	var err error
+	get := func(at []byte) (b block) {
+		off, size := handleAt(at)
+		if err == nil {
+			b, err = parseBlock(table[off:off+size], table[off+size])
+		}
+		return b
+	}
+	_, n := binary.Uvarint(foot)
+	_, m := binary.Uvarint(foot[n:])
+	f := &Forge{alias: -1, own: -1}
+	f.meta, f.index = get(foot), get(foot[n+m:])
+	for _, e := range f.index.entries {
+		f.data = append(f.data, get(e.value))
+	}
+	for i, e := range f.meta.entries {
+		if string(e.suffix) == "sievedb.properties" {
+			f.props, f.own = get(e.value), i
+			continue
+		}
+		off, size := handleAt(e.value)
+		f.filter, f.alias = table[off:off+size], i
+	}
+	return f, err
+}
+
+func handleAt(b []byte) (off, size uint64) {
+	off, n := binary.Uvarint(b)
+	size, _ = binary.Uvarint(b[n:])
+	return off, size
+}
+
+func parseBlock(raw []byte, kind byte) (b block, err error) {
+	if b.kind = kind; kind == 1 {
+		if raw, err = snappy.Decode(nil, raw); err != nil {
+			return b, err
+		}
+	}
+	count := int(binary.LittleEndian.Uint32(raw[len(raw)-4:]))
+	end := len(raw) - 4 - 4*count
+	for i := range count {
+		b.restarts = append(b.restarts, binary.LittleEndian.Uint32(raw[end+4*i:]))
+	}
+	for rest := raw[:end]; len(rest) > 0; {
+		var v [3]uint64
+		for i := range v {
+			n := 0
+			v[i], n = binary.Uvarint(rest)
+			rest = rest[n:]
+		}
+		b.entries = append(b.entries, entry{v[0], rest[:v[1]], rest[v[1] : v[1]+v[2]]})
+		rest = rest[v[1]+v[2]:]
+	}
+	return b, nil
+}
+
+// forging is one table being put together.
+type forging struct {
+	*Forge
+	out []byte
+	// site counts the sites visited; those in change are changed.
+	site    int
+	change  map[int]bool
+	rnd     *rand.Rand
+	changed []string
+}
+
+// Sites returns the number of sites of the table.
+func (f *Forge) Sites() int {
+	g := forging{Forge: f}
+	g.table()
+	return g.site
+}
+
+// Sound returns the table as it was.
+func (f *Forge) Sound() []byte {
+	g := forging{Forge: f}
+	g.table()
+	return g.out
+}
+
+// Build returns the table with one to three sites changed as rnd says, and what
+// they were.
+func (f *Forge) Build(rnd *rand.Rand, sites int) (table []byte, changed []string) {
+	g := forging{Forge: f, change: map[int]bool{}, rnd: rnd}
+	for range 1 + rnd.IntN(3) {
+		g.change[rnd.IntN(sites)] = true
+	}
+	g.table()
+	return g.out, g.changed
+}
+
+func (g *forging) hit(what string) bool {
+	g.site++
+	if !g.change[g.site-1] {
+		return false
+	}
+	g.changed = append(g.changed, what)
+	return true
+}
+
+// num is a site that holds a number.
+func (g *forging) num(what string, v uint64) uint64 {
+	if !g.hit(what) {
+		return v
+	}
+	hostile := []uint64{
+		0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 62, 63, 64, 0x7f, 0x80, 0xff, 0x100, 0xffff, 1 << 20, 64 << 20, 64<<20 + 1,
+		1<<31 - 1 - trailerLen, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<56 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1,
+	}
+	switch g.rnd.IntN(4) {
+	case 0:
+		return v + uint64(g.rnd.IntN(9)) - 4
+	case 1:
+		return v ^ 1<<g.rnd.IntN(64)
+	case 2:
+		return -v + uint64(g.rnd.IntN(3)) - 1
+	}
+	return hostile[g.rnd.IntN(len(hostile))]
+}
+
+// bytes is a site that holds a string of bytes.
+func (g *forging) bytes(what string, b []byte) []byte {
+	if !g.hit(what) {
+		return b
+	}
+	b = slices.Clone(b)
+	at := func(n int) int { return g.rnd.IntN(max(1, n)) }
+	switch g.rnd.IntN(6) {
+	case 0:
+		return nil
+	case 1:
+		return b[:at(len(b))]
+	case 2:
+		return append(b, b[at(len(b)):]...)
+	case 3:
+		return append(b, make([]byte, at(64))...)
+	case 4:
+		for range min(len(b), 4) {
+			b[at(len(b))] = byte(g.rnd.Uint32())
+		}
+		return b
+	}
+	if len(b) > 0 {
+		b[at(len(b))] ^= 1 << g.rnd.IntN(8)
+	}
+	return b
+}
+
+func (g *forging) varint(dst []byte, what string, v uint64) []byte {
+	return binary.AppendUvarint(dst, g.num(what, v))
+}
+
+func (g *forging) fixed32(dst []byte, what string, v uint64) []byte {
+	return binary.LittleEndian.AppendUint32(dst, uint32(g.num(what, v)))
+}
+
+// table writes all of the table to g.out.
+func (g *forging) table() {
+	var handles [][2]uint64
+	for _, b := range g.data {
+		handles = append(handles, g.stored("data", g.block("data", b, nil), b.kind))
+	}
+	values := map[int][]byte{}
+	if g.alias >= 0 {
+		h := g.stored("filter", g.filterBlock(), 0)
+		values[g.alias] = g.handle("filter", h)
+	}
+	if g.own >= 0 {
+		h := g.stored("properties", g.block("properties", g.props, nil), 0)
+		_, n := binary.Uvarint(g.meta.entries[g.own].value)
+		_, m := binary.Uvarint(g.meta.entries[g.own].value[n:])
+		last, k := binary.Uvarint(g.meta.entries[g.own].value[n+m:])
+		v := g.varint(g.handle("properties", h), "metaindex: last data offset", last)
+		values[g.own] = append(v, g.bytes("metaindex: bounds", g.meta.entries[g.own].value[n+m+k:])...)
+	}
+	meta := g.stored("metaindex", g.block("metaindex", g.meta, values), g.meta.kind)
+	values = map[int][]byte{}
+	for i, h := range handles {
+		values[i] = g.handle("data", h)
+	}
+	index := g.stored("index", g.block("index", g.index, values), g.index.kind)
+	foot := append(g.handle("metaindex", meta), g.handle("index", index)...)
+	foot = g.bytes("footer", foot)
+	if n := footerLen - 8 - len(foot); n > 0 {
+		foot = append(foot, make([]byte, n)...)
+	}
+	g.out = append(g.out, foot[:footerLen-8]...)
+	g.out = binary.LittleEndian.AppendUint64(g.out, g.num("footer: magic", magic))
+}
+
+// handle is the handle of the block named, as h tells where it is.
+func (g *forging) handle(of string, h [2]uint64) []byte {
+	b := g.varint(nil, "handle of the "+of+" block: offset", h[0])
+	return g.bytes("handle of the "+of+" block", g.varint(b, "handle of the "+of+" block: size", h[1]))
+}
+
+// block puts a block together. values replace those of the entries.
+func (g *forging) block(part string, b block, values map[int][]byte) (raw []byte) {
+	for i, e := range b.entries {
+		value, ok := values[i]
+		if !ok {
+			value = g.bytes(part+": value", e.value)
+		}
+		suffix := g.bytes(part+": key", e.suffix)
+		raw = g.varint(raw, part+": shared length", e.shared)
+		raw = g.varint(raw, part+": unshared length", uint64(len(suffix)))
+		raw = g.varint(raw, part+": value length", uint64(len(value)))
+		raw = append(append(raw, suffix...), value...)
+	}
+	for _, r := range b.restarts {
+		raw = g.fixed32(raw, part+": restart offset", uint64(r))
+	}
+	raw = g.fixed32(raw, part+": restart count", uint64(len(b.restarts)))
+	return g.bytes(part+": block", raw)
+}
+
+// filterBlock puts the filter block together: the filter, its offset, the
+// array's, base_lg.
+func (g *forging) filterBlock() []byte {
+	n := len(g.filter) - 9
+	b := slices.Clone(g.bytes("filter: bits", g.filter[:n-1]))
+	b = append(b, byte(g.num("filter: probes", uint64(g.filter[n-1]))))
+	b = g.fixed32(b, "filter: offset", uint64(binary.LittleEndian.Uint32(g.filter[n:])))
+	b = g.fixed32(b, "filter: array offset", uint64(binary.LittleEndian.Uint32(g.filter[n+4:])))
+	b = append(b, byte(g.num("filter: base_lg", uint64(g.filter[n+8]))))
+	return g.bytes("filter: block", b)
+}
+
+// stored appends a block as kind stores it, with its trailer, and returns where.
+func (g *forging) stored(part string, raw []byte, kind byte) [2]uint64 {
+	if kind == 1 {
+		raw = snappy.Encode(nil, raw)
+		claimed, n := binary.Uvarint(raw)
+		raw = append(g.varint(nil, part+": claimed length", claimed), g.bytes(part+": compressed bytes", raw[n:])...)
+	}
+	h := [2]uint64{uint64(len(g.out)), uint64(len(raw))}
+	g.out = append(g.out, raw...)
+	g.out = append(g.out, byte(g.num(part+": compression", uint64(kind))))
+	g.out = util.AppendFixed32(g.out, util.MaskCRC(util.CRC32C(g.out[h[0]:])))
+	return h
+}

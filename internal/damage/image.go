@@ -1,0 +1,105 @@
+package damage
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// Image is the files of a directory: names without the directory, and bytes,
+// which nobody changes.
+type Image map[string][]byte
+
+// Load reads the files of dir, but for those that skip says to leave out; nil
+// leaves out none.
+func Load(fsys vfs.FS, dir string, skip func(name string) bool) (Image, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	im := Image{}
+	for _, name := range names {
+		if skip != nil && skip(name) {
+			continue
+		}
+		if im[name], err = readFile(fsys, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return im, nil
+}
+
+func readFile(fsys vfs.FS, path string) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if n < len(b) {
+		return nil, fmt.Errorf("read %d of %d bytes of %s: %w", n, len(b), path, err)
+	}
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Names returns the names of the files, sorted.
+func (im Image) Names() []string { return slices.Sorted(maps.Keys(im)) }
+
+// Size returns the bytes of all files together.
+func (im Image) Size() (n int) {
+	for _, b := range im {
+		n += len(b)
+	}
+	return n
+}
+
+// With returns the image with one file's bytes replaced; nil removes the file.
+func (im Image) With(name string, b []byte) Image {
+	out := maps.Clone(im)
+	if b == nil {
+		delete(out, name)
+	} else {
+		out[name] = b
+	}
+	return out
+}
+
+// FS returns a new file system in memory that holds the image in dir, durably.
+func (im Image) FS(dir string) (*vfs.Mem, error) {
+	m := vfs.NewMem()
+	if err := vfs.MkdirAllSynced(m, dir); err != nil {
+		return nil, err
+	}
+	for name, b := range im {
+		if err := writeFile(m, filepath.Join(dir, name), b); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.SyncDir(dir)
+}
+
+func writeFile(fsys vfs.FS, path string, b []byte) error {
+	f, err := fsys.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,122 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// A file can be sound and yet not be the table that its name says: one restored
+// under a wrong name, or two swapped. Its filter then denies keys that the right
+// table holds, and nothing else of it need be read for that answer. So a Reader
+// that is told what the first and last key must be finds out in Open.
+//
+// Tables that a Writer made carry a mark of both keys in the metaindex, which
+// Open reads anyway:
+//
+//	4  CRC-32C, masked, of the first entry's internal key
+//	4  CRC-32C, masked, of the last entry's internal key
+//
+// It stands behind the last data block's offset, in the value of
+// "sievedb.properties". Of other tables the index, the first and the last data
+// block are read, once each time that the table is opened.
+
+// bounds is the mark of a table's first and last key.
+type bounds struct {
+	smallest, largest uint32
+}
+
+// boundsLen is the length of an encoded mark, in bytes.
+const boundsLen = 8
+
+func makeBounds(smallest, largest []byte) bounds {
+	return bounds{util.MaskCRC(util.CRC32C(smallest)), util.MaskCRC(util.CRC32C(largest))}
+}
+
+func (b bounds) append(dst []byte) []byte {
+	return util.AppendFixed32(util.AppendFixed32(dst, b.smallest), b.largest)
+}
+
+// decodeBounds reads a mark from the front of b; ok is false where none is
+// there, as in tables of earlier versions.
+func decodeBounds(b []byte) (m bounds, ok bool) {
+	if len(b) < boundsLen {
+		return bounds{}, false
+	}
+	return bounds{util.Fixed32(b), util.Fixed32(b[4:])}, true
+}
+
+// checkBounds makes sure that the table begins and ends with the internal keys
+// that it should: by the mark where it has one, else by its data.
+func (r *Reader) checkBounds(smallest, largest []byte) error {
+	if smallest == nil || largest == nil {
+		return nil
+	}
+	if !r.marked {
+		return r.checkBoundsByData(smallest, largest)
+	}
+	want := makeBounds(smallest, largest)
+	if r.bounds == want {
+		return nil
+	}
+	return r.wrongTable("metaindex block", int64(r.foot.metaindex.offset),
+		"the checksums of its first and last key differ (first: %v, last: %v); want those of the keys that the MANIFEST says, %s and %s",
+		r.bounds.smallest != want.smallest, r.bounds.largest != want.largest, describeKey(smallest), describeKey(largest))
+}
+
+// checkBoundsByData is checkBounds for a table without a mark.
+func (r *Reader) checkBoundsByData(smallest, largest []byte) error {
+	ix, _, err := r.loadIndex()
+	if err != nil {
+		return err
+	}
+	if ix.n == 0 {
+		return r.wrongTable(indexPart, int64(r.foot.index.offset), "it is empty; want entries")
+	}
+	first, err := r.edgeKey(ix, 0, (*blockIter).First)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(first, smallest) {
+		return r.wrongTable(dataPart, int64(ix.offsets[0]), "its first key, %s, differs; want the one that the MANIFEST says, %s", describeKey(first), describeKey(smallest))
+	}
+	last, err := r.edgeKey(ix, ix.n-1, (*blockIter).Last)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(last, largest) {
+		return r.wrongTable(dataPart, int64(ix.offsets[ix.n-1]), "its last key, %s, differs; want the one that the MANIFEST says, %s", describeKey(last), describeKey(largest))
+	}
+	return nil
+}
+
+// edgeKey reads data block i and returns the key that move goes to, nil where
+// the block is empty.
+func (r *Reader) edgeKey(ix *index, i int, move func(*blockIter) bool) ([]byte, error) {
+	b, err := r.readData(ix, i)
+	if err != nil {
+		return nil, err
+	}
+	var it blockIter
+	it.init(r.cmp, b, dataPart)
+	if move(&it) {
+		return it.key, nil
+	}
+	return nil, r.located(it.err, ix, i)
+}
+
+// describeKey says of an internal key what may be said in an error: no byte of
+// the user key, nor a checksum, from which a short key could be found.
+func describeKey(ikey []byte) string {
+	if len(ikey) < base.TrailerLen {
+		return "none"
+	}
+	return fmt.Sprintf("of %d bytes with trailer %#x", len(ikey), base.Trailer(ikey))
+}
+
+func (r *Reader) wrongTable(part string, offset int64, format string, args ...any) error {
+	err := base.Corruptf(part, offset, "this is not the table that belongs under this name: "+format, args...)
+	return base.InFile(err, r.name, -1)
+}

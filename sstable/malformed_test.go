@@ -1,0 +1,200 @@
+package sstable
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	malformedTables = flag.Int("malformed.tables", 10_000, "how many malformed tables to read")
+	malformedSeed   = flag.Uint64("malformed.seed", 0, "the seed of the malformed tables; 0: a new one")
+)
+
+// malformedSources are the sound tables that are forged.
+func malformedSources(t testing.TB) map[string]entries {
+	return map[string]entries{
+		"tricky": trickyEntries(rand.New(rand.NewPCG(1, 1)), base.Bytewise, 60),
+		"plain":  plainEntries(40, 30),
+		"small":  func() entries { es, _ := smallTable(t); return es }(),
+	}
+}
+
+// tableReport is what became of one table.
+type tableReport struct {
+	refusedAtOpen, refused, changed bool
+	panicked                        string
+	problems                        []string
+}
+
+func (r *tableReport) check(err error) {
+	if err == nil {
+		return
+	}
+	r.refused = true
+	if p := explainsItself(err); p != "" {
+		r.problems = append(r.problems, p)
+	}
+}
+
+// explainsItself returns what err lacks of what every error of a damaged table
+// says: file, part, offset, what was wanted and what was found.
+func explainsItself(err error) string {
+	c, ok := err.(*base.CorruptionError)
+	switch {
+	case !ok:
+		return fmt.Sprintf("not a CorruptionError: %v", err)
+	case c.File != "000009.ldb" || c.Part == "" || c.Offset < 0:
+		return fmt.Sprintf("without file, part or offset: %v", err)
+	case !strings.Contains(c.Detail, "want"):
+		return fmt.Sprintf("without what was wanted: %v", err)
+	}
+	return ""
+}
+
+// readMalformed does with a table what the store does, and more.
+func readMalformed(data []byte, es entries) (rep tableReport) {
+	defer func() {
+		if p := recover(); p != nil {
+			rep.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+		}
+	}()
+	r, err := Open(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Name: "000009.ldb"})
+	if err != nil {
+		rep.refusedAtOpen = true
+		rep.check(err)
+		return rep
+	}
+	defer r.Close()
+	for i := 0; i < len(es); i += 3 {
+		for _, user := range [][]byte{base.UserKey(es[i].Key), append(bytes.Clone(base.UserKey(es[i].Key)), '!')} {
+			for _, seq := range []uint64{base.MaxSeq, 4} {
+				res, err := get(r, string(user), seq)
+				rep.check(err)
+				value, _, ok := modelGet(base.Bytewise, es, user, seq)
+				rep.changed = rep.changed || err == nil && (ok != res.Found || !bytes.Equal(value, res.Value))
+			}
+		}
+		_, err := r.ApproximateOffset(es[i].Key)
+		rep.check(err)
+	}
+	r.Properties()
+	for _, o := range []IterOptions{{}, {NoFillCache: true, ReadAhead: 300}} {
+		it, err := r.NewIter(o)
+		if err != nil {
+			rep.check(err)
+			continue
+		}
+		rep.walk(it, es, len(data))
+		rep.check(it.Close())
+	}
+	return rep
+}
+
+// walk moves an iterator every way. Its steps are bounded by what the bytes can
+// hold: an entry takes three bytes or more, even decompressed 22 times.
+func (r *tableReport) walk(it *Iter, es entries, size int) {
+	most := 22 * size
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if n < len(es) && !bytes.Equal(it.Key(), es[n].Key) {
+			r.changed = true
+		}
+		if n++; n > most {
+			r.problems = append(r.problems, "Next without end")
+			return
+		}
+	}
+	r.changed = r.changed || it.Err() == nil && n != len(es)
+	n = 0
+	for ok := it.Last(); ok; ok = it.Prev() {
+		if n++; n > most {
+			r.problems = append(r.problems, "Prev without end")
+			return
+		}
+	}
+	for i := 0; i < len(es); i += 5 {
+		if it.SeekGE(es[i].Key) && it.Next() {
+			it.Prev()
+		}
+		if it.SeekLT(es[i].Key) && it.Prev() {
+			it.Next()
+		}
+	}
+}
+
+// Tables whose checksums are right and whose contents are not: each number and
+// each string of bytes of the format is changed, the checksums set anew. None
+// may panic, run on, or allocate more than the file could justify, and every
+// error says file, part, offset, what was wanted and what was found.
+func TestMalformedTablesWithGoodChecksums(t *testing.T) {
+	seed := *malformedSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 21))
+	type source struct {
+		name  string
+		es    entries
+		forge *damage.Forge
+		sites int
+	}
+	var sources []source
+	for name, es := range malformedSources(t) {
+		for _, c := range []Compression{NoCompression, Snappy} {
+			data := buildTable(t, WriterOptions{Filter: bloom, BlockSize: 200, BlockRestartInterval: 4, Compression: c}, es)
+			forge, err := damage.NewForge(data)
+			require.NoError(t, err)
+			require.Equal(t, data, forge.Sound(), "the forge must know the format")
+			rep := readMalformed(data, es)
+			require.Equal(t, tableReport{}, rep, "a sound table is read as such")
+			sources = append(sources, source{name, es, forge, forge.Sites()})
+		}
+	}
+	sort.SliceStable(sources, func(i, j int) bool { return sources[i].name < sources[j].name }) // for the seed
+
+	counts := map[string]int{}
+	parts := map[string]int{}
+	var largest uint64
+	for i := range *malformedTables {
+		s := sources[i%len(sources)]
+		data, changed := s.forge.Build(rnd, s.sites)
+		for _, what := range changed {
+			part, _, _ := strings.Cut(what, ":")
+			parts[part]++
+		}
+		before := damage.Allocated()
+		rep := readMalformed(data, s.es)
+		allocated := damage.Allocated() - before
+		largest = max(largest, allocated)
+		require.Empty(t, rep.panicked, "table %d, %s: %q", i, s.name, changed)
+		require.Empty(t, rep.problems, "table %d, %s: %q", i, s.name, changed)
+		require.LessOrEqual(t, allocated, damage.MemoryBound(len(data)), "table %d, %s: %q", i, s.name, changed)
+		switch {
+		case rep.refusedAtOpen:
+			counts["refused by Open"]++
+		case rep.refused:
+			counts["refused by a read"]++
+		case rep.changed:
+			counts["other contents, read as they stand"]++
+		default:
+			counts["harmless"]++
+		}
+	}
+	t.Logf("%d malformed tables, 0 panics, at most %d KiB allocated for one: %v", *malformedTables, largest>>10, counts)
+	t.Logf("changed sites by part: %v", parts)
+	if *malformedTables >= 1000 {
+		require.Len(t, counts, 4, "every outcome occurs")
+	}
+}
