@@ -79,6 +79,23 @@ func (p constantPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
 }
 func (p constantPolicy) KeyMayMatch(key, f []byte) bool { return p.verdict }
 
+// NewGenerator swears that its filters deny nothing: a policy that lies to the
+// writer too could not write a table.
+func (p constantPolicy) NewGenerator() filter.Generator { return &constantGenerator{policy: p} }
+
+type constantGenerator struct {
+	policy constantPolicy
+	keys   int
+}
+
+func (g *constantGenerator) Add([]byte) { g.keys++ }
+func (g *constantGenerator) Len() int   { return g.keys }
+func (g *constantGenerator) AppendFilter(dst []byte) []byte {
+	g.keys = 0
+	return g.policy.CreateFilter(dst, nil)
+}
+func (g *constantGenerator) AppendChecked(dst []byte) ([]byte, int) { return g.AppendFilter(dst), 0 }
+
 var never, always filter.Policy = constantPolicy{false}, constantPolicy{true}
 
 // eventually waits for what happens in the background. It starts no goroutine,

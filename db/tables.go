@@ -66,6 +66,7 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	}
 	options := t.options
 	options.Name = path
+	options.Smallest, options.Largest = f.Smallest, f.Largest
 	return sstable.Open(file, options)
 }
 
