@@ -215,8 +215,8 @@ func (f *file) Sync() error {
 	return err
 }
 
-// revert gives the name a file that ends where the last good Sync was. The disk
-// keeps the file that it has, which ends there too.
+// revert gives the name a file that ends where the last good Sync was, and that
+// much of it is durable, under the new entry and under the old.
 func (f *file) revert() {
 	data := make([]byte, f.synced)
 	_, _ = f.ReadAt(data, 0)
@@ -225,5 +225,6 @@ func (f *file) revert() {
 	must(err)
 	_, err = again.Write(data)
 	must(err)
+	must(again.Sync())
 	f.File = again
 }
