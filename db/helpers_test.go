@@ -4,24 +4,53 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
 
 // testOptions are small sizes, so that a few thousand keys make several levels.
+// The order of the store's operations is checked; see checkOrder.
 func testOptions(fs FS) *Options {
 	return &Options{
-		FS: fs, WriteBufferSize: 16 << 10, TableSize: 8 << 10, MaxLevelBase: 32 << 10,
+		FS: checkOrder(fs), WriteBufferSize: 16 << 10, TableSize: 8 << 10, MaxLevelBase: 32 << 10,
 		BlockSize: 512, BlockCacheSize: 256 << 10,
 	}
 }
 
+// brokenOrder is what all checkers of the test binary found. TestMain fails the
+// run for it: some tests open the store past mustOpen.
+var brokenOrder struct {
+	sync.Mutex
+	violations []string
+}
+
+// checkOrder puts a checker of the order of operations over fsys, unless there
+// is one.
+func checkOrder(fsys FS) FS {
+	if _, ok := fsys.(*order.FS); ok || fsys == nil {
+		return fsys
+	}
+	return order.NewTelling(fsys, func(v string) {
+		brokenOrder.Lock()
+		defer brokenOrder.Unlock()
+		brokenOrder.violations = append(brokenOrder.violations, v)
+	})
+}
+
 func mustOpen(t testing.TB, o *Options) *DB {
 	t.Helper()
+	if _, test := t.(*testing.T); test && o != nil && o.FS != nil {
+		checked := *o
+		checked.FS = checkOrder(o.FS)
+		o = &checked
+		t.Cleanup(func() { require.Empty(t, o.FS.(*order.FS).Violations(), "order of operations") })
+	}
 	d, err := Open("db", o)
 	require.NoError(t, err)
 	return d

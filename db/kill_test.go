@@ -20,7 +20,12 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(killDirEnv); dir != "" {
 		writeUntilKilled(dir)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if v := brokenOrder.violations; len(v) > 0 {
+		fmt.Println("order of operations:", strings.Join(v, "\n"))
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // writeUntilKilled puts one key after another and says each number once its Put

@@ -15,7 +15,8 @@ import (
 // FS passes operations on and checks them. The hook of a Faulty below it may
 // block: no lock is held during an operation.
 type FS struct {
-	fs vfs.FS
+	fs   vfs.FS
+	tell func(violation string) // may be nil
 
 	mu         sync.Mutex
 	dirs       map[string]*dir
@@ -23,7 +24,13 @@ type FS struct {
 }
 
 // New returns a checker over fsys.
-func New(fsys vfs.FS) *FS { return &FS{fs: fsys, dirs: map[string]*dir{}} }
+func New(fsys vfs.FS) *FS { return NewTelling(fsys, nil) }
+
+// NewTelling returns a checker that calls tell for each violation as well. It
+// must not use the checker.
+func NewTelling(fsys vfs.FS, tell func(violation string)) *FS {
+	return &FS{fs: fsys, tell: tell, dirs: map[string]*dir{}}
+}
 
 // Unwrap returns the file system below.
 func (c *FS) Unwrap() vfs.FS { return c.fs }
@@ -36,7 +43,11 @@ func (c *FS) Violations() []string {
 }
 
 func (c *FS) violatedLocked(rule int, format string, args ...any) {
-	c.violations = append(c.violations, fmt.Sprintf("rule %d: ", rule)+fmt.Sprintf(format, args...))
+	v := fmt.Sprintf("rule %d: ", rule) + fmt.Sprintf(format, args...)
+	c.violations = append(c.violations, v)
+	if c.tell != nil {
+		c.tell(v)
+	}
 }
 
 // dir is what is known of a directory. A name in neither map was there before,
