@@ -1,0 +1,129 @@
+// Package docs_test holds the documents to what they say: quoted bytes and
+// quoted code are what the files have, links lead somewhere, and the tests
+// named exist.
+package docs_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = ".."
+
+// documents are the pages held to account, by their path from the root.
+var documents = []string{"README.md", "docs/architecture.md", "docs/format.md"}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return strings.ReplaceAll(string(text), "\r\n", "\n")
+}
+
+// between returns what stands in text behind the first begin, up to end.
+func between(t *testing.T, text, begin, end string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, begin)
+	require.True(t, ok, "%q is missing", begin)
+	part, _, ok := strings.Cut(rest, end)
+	require.True(t, ok, "%q is missing behind %q", end, begin)
+	return part
+}
+
+var quotation = regexp.MustCompile("(?m)^From \\[`([^`]+)`\\]\\(\\.\\./([^)]+)\\):\n\n```text\n((?:.*\n)*?)```$")
+
+// The tests of each package decode and encode its files; here the page is held
+// to the files.
+func TestFormatQuotesTheWorkedBytesAsTheyAre(t *testing.T) {
+	page := read(t, "docs/format.md")
+	quoted := map[string]bool{}
+	quotations := quotation.FindAllStringSubmatch(page, -1)
+	require.Len(t, quotations, strings.Count(page, "\nFrom [`"), "one is not of the form that this test reads")
+	for _, q := range quotations {
+		require.Equal(t, q[1], q[2], "the link goes elsewhere than it says")
+		require.Contains(t, "\n"+read(t, q[1]), "\n"+q[3], q[1])
+		quoted[q[1]] = true
+	}
+	for _, structure := range []string{
+		"db/testdata/batch.hex", "internal/base/testdata/ikey.hex", "internal/manifest/testdata/current.hex",
+		"internal/manifest/testdata/edit.hex", "internal/wal/testdata/logs.txt", "sstable/testdata/block.hex",
+		"sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex",
+		"sstable/testdata/footer.hex", "sstable/testdata/metaindex.hex", "sstable/testdata/three_entries.hex",
+	} {
+		require.True(t, quoted[structure], "%s is not quoted", structure)
+	}
+}
+
+func TestQuickstartIsTheExample(t *testing.T) {
+	page, source := read(t, "README.md"), read(t, "db/example_test.go")
+	want := between(t, source, "func Example() {\n", "\t// Output:\n")
+	require.Equal(t, want, between(t, page, "func main() {\n", "}\n```"))
+
+	output := between(t, source, "\t// Output:\n", "}\n")
+	output = strings.ReplaceAll(output, "\t// ", "")
+	require.Equal(t, output, between(t, page, "It prints\n\n```text\n", "```"))
+}
+
+var link = regexp.MustCompile(`\]\(([^)]+)\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, name := range documents {
+		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+			u, err := url.Parse(m[1])
+			require.NoError(t, err, "%s: %s", name, m[1])
+			if u.Scheme != "" {
+				continue
+			}
+			target := name
+			if u.Path != "" {
+				target = path.Join(path.Dir(name), u.Path)
+			}
+			_, err = os.Stat(filepath.Join(root, filepath.FromSlash(target)))
+			require.NoError(t, err, "%s: %s", name, m[1])
+			if u.Fragment != "" {
+				require.Contains(t, anchors(read(t, target)), u.Fragment, "%s: %s", name, m[1])
+			}
+		}
+	}
+}
+
+var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+// anchors returns the fragments that headings can be linked by.
+func anchors(page string) []string {
+	var all []string
+	for line := range strings.Lines(page) {
+		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
+			plain := notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			all = append(all, strings.ReplaceAll(plain, " ", "-"))
+		}
+	}
+	return all
+}
+
+var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
+
+func TestTheTestsNamedExist(t *testing.T) {
+	var sources strings.Builder
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		sources.Write(text)
+		return err
+	}))
+	for _, name := range documents {
+		for _, m := range testName.FindAllStringSubmatch(read(t, name), -1) {
+			require.Contains(t, sources.String(), "func "+m[1]+"(", "named in %s", name)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package sstable
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// hexFile reads annotated hex: bytes in hexadecimal, and behind # on each line
+// what they mean.
+func hexFile(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	var all []byte
+	for line := range strings.Lines(string(text)) {
+		digits, _, _ := strings.Cut(line, "#")
+		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		require.NoError(t, err, line)
+		all = append(all, b...)
+	}
+	return all
+}
+
+// decodeStored checks a block's trailer and returns the block.
+func decodeStored(t *testing.T, stored []byte) []byte {
+	t.Helper()
+	data, _, err := openBlock(bytes.Clone(stored), nil, "block")
+	require.NoError(t, err)
+	return data
+}
+
+// storeRaw appends to a block the trailer of one that is not compressed.
+func storeRaw(block []byte) []byte {
+	b := append(bytes.Clone(block), byte(NoCompression))
+	return util.AppendFixed32(b, util.MaskCRC(util.CRC32C(b)))
+}
+
+func TestBlockVectorDecodesAndEncodesBack(t *testing.T) {
+	want := entries{
+		{Key: ikey("bat", 300, base.KindSet), Value: []byte("wing")},
+		{Key: ikey("bath", 299, base.KindSet), Value: []byte("tub")},
+		{Key: ikey("bee", 298, base.KindDelete), Value: []byte{}},
+	}
+	stored := hexFile(t, "block.hex")
+
+	block, err := newBlock(decodeStored(t, stored), dataPart)
+	require.NoError(t, err)
+	var got entries
+	require.NoError(t, block.eachEntry(dataPart, func(key, value []byte) error {
+		got = append(got, entries{{Key: bytes.Clone(key), Value: bytes.Clone(value)}}...)
+		return nil
+	}))
+	require.Equal(t, want, got)
+
+	w := blockWriter{interval: 2}
+	for _, e := range want {
+		w.add(e.Key, e.Value)
+	}
+	require.Equal(t, hex.Dump(stored), hex.Dump(storeRaw(w.finish())))
+}
+
+// insectsAndCat is the table whose tail the vectors show: three data blocks of
+// one entry each.
+func insectsAndCat() entries {
+	var es entries
+	for i, user := range []string{"ant", "bee", "cat"} {
+		es = append(es, entries{{
+			Key: ikey(user, uint64(i+1), base.KindSet), Value: bytes.Repeat([]byte(user[:1]), 5000),
+		}}...)
+	}
+	return es
+}
+
+func TestTailVectorsAreWhatTheWriterWrites(t *testing.T) {
+	file := buildTable(t, WriterOptions{Filter: bloom}, insectsAndCat())
+	foot, err := decodeFooter(file[len(file)-footerLen:], uint64(len(file)))
+	require.NoError(t, err)
+	stored := func(h handle) []byte { return file[h.offset:h.end()] }
+	meta, err := decodeMetaindex(decodeStored(t, stored(foot.metaindex)))
+	require.NoError(t, err)
+
+	require.Equal(t, hex.Dump(hexFile(t, "filter_block.hex")), hex.Dump(stored(meta.filters[bloom.Name()])))
+	require.Equal(t, hex.Dump(hexFile(t, "metaindex.hex")), hex.Dump(stored(foot.metaindex)))
+	require.Equal(t, hex.Dump(hexFile(t, "footer.hex")), hex.Dump(file[len(file)-footerLen:]))
+}
+
+func TestFooterVectorDecodesAndEncodesBack(t *testing.T) {
+	raw := hexFile(t, "footer.hex")
+	got, err := decodeFooter(raw, 15501)
+	require.NoError(t, err)
+	require.Equal(t, footer{metaindex: handle{15289, 87}, index: handle{15381, 67}}, got)
+	require.Equal(t, raw, got.append(nil))
+}
+
+func TestMetaindexVectorDecodes(t *testing.T) {
+	got, err := decodeMetaindex(decodeStored(t, hexFile(t, "metaindex.hex")))
+	require.NoError(t, err)
+	require.Equal(t, map[string]handle{"leveldb.BuiltinBloomFilter2": {15084, 18}}, got.filters)
+	require.Equal(t, handle{15107, 177}, got.properties)
+	require.True(t, got.knowsLast)
+	require.EqualValues(t, 10056, got.lastDataOffset)
+	require.True(t, got.marked)
+	require.Equal(t, makeBounds(ikey("ant", 1, base.KindSet), ikey("cat", 3, base.KindSet)), got.bounds)
+}
+
+// The same keys at the same offsets in both layouts of a filter block.
+func TestFilterBlockVectorsDecode(t *testing.T) {
+	offsets := map[string]uint64{"ant": 0, "bee": 5028, "cat": 10056}
+
+	t.Run("one filter for the table", func(t *testing.T) {
+		f, ok := newFilterBlock(decodeStored(t, hexFile(t, "filter_block.hex")), bloom, 0, 10057)
+		require.True(t, ok)
+		require.True(t, f.whole)
+		for user := range offsets {
+			var lk Lookup
+			lk.Init([]byte(user), base.MaxSeq)
+			require.True(t, f.mayContain(&lk), user)
+		}
+		var lk Lookup
+		lk.Init([]byte("dog"), base.MaxSeq)
+		require.False(t, f.mayContain(&lk))
+	})
+
+	t.Run("a filter for each 2 KiB, by LevelDB", func(t *testing.T) {
+		f, ok := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057)
+		require.True(t, ok)
+		require.False(t, f.whole)
+		for user, home := range offsets {
+			var lk Lookup
+			lk.Init([]byte(user), base.MaxSeq)
+			for other, offset := range offsets {
+				may, asked := f.mayContainAt(&lk, offset)
+				require.True(t, asked)
+				require.Equal(t, offset == home, may, "%s asked of the block of %s", user, other)
+			}
+			may, asked := f.mayContainAt(&lk, 2048)
+			require.True(t, asked && !may, "an empty filter denies")
+			may, asked = f.mayContainAt(&lk, 7<<11)
+			require.True(t, !asked && may, "behind the last filter nothing is denied")
+		}
+		// What LevelDB wrote is what our policy makes of the same keys.
+		want := bloom.CreateFilter(nil, [][]byte{[]byte("ant")})
+		want = bloom.CreateFilter(want, [][]byte{[]byte("bee")})
+		want = bloom.CreateFilter(want, [][]byte{[]byte("cat")})
+		require.Equal(t, hex.Dump(want), hex.Dump(f.data[:f.arrayStart]))
+	})
+}
