@@ -52,10 +52,26 @@ func FileName(kind FileKind, num uint64) string {
 	panic(fmt.Sprintf("base: no file kind %d", kind))
 }
 
+// MaxFileNum is the largest file number with which a database is opened. The
+// format counts to 2^63-1; what lies between is room for new files, more than can
+// ever be made. A file whose name says more is not ours: were it counted, the
+// numbers behind it would run out.
+const MaxFileNum = uint64(1) << 62
+
 // ParseFileName tells what the file of that name, without a directory, is. ok
 // is false for a name that no version of the format gives: such files are not
-// ours and are left alone.
+// ours and are left alone. Among them is a number written with fewer or more
+// zeros than FileName writes: "7.log" would stand for the same file as
+// "000007.log", of which there is one.
 func ParseFileName(name string) (kind FileKind, num uint64, ok bool) {
+	kind, num, ok = parseFileName(name)
+	if !ok || name != FileName(kind, num) && name != InfoLogName+".old" {
+		return 0, 0, false
+	}
+	return kind, num, true
+}
+
+func parseFileName(name string) (kind FileKind, num uint64, ok bool) {
 	switch name {
 	case CurrentName:
 		return FileCurrent, 0, true
@@ -89,7 +105,7 @@ func ParseFileName(name string) (kind FileKind, num uint64, ok bool) {
 }
 
 // parseFileNum takes decimal digits only (strconv alone would take a sign) and
-// a number below 2^63, the bound that the MANIFEST keeps.
+// a number up to MaxFileNum.
 func parseFileNum(digits string) (uint64, bool) {
 	for _, c := range []byte(digits) {
 		if c < '0' || c > '9' {
@@ -97,5 +113,5 @@ func parseFileNum(digits string) (uint64, bool) {
 		}
 	}
 	num, err := strconv.ParseUint(digits, 10, 63)
-	return num, err == nil
+	return num, err == nil && num <= MaxFileNum
 }

@@ -114,6 +114,10 @@ func (s *Set) replay(edits []*Edit, st *State) error {
 		return errors.Newf("the database was created with comparer %q, but it is opened with comparer %q: "+
 			"pass a Comparer of that name in Options.Comparer", comparer, s.opts.Cmp.Name)
 	}
+	if most := max(nextFile.Value, maxNum); most > base.MaxFileNum {
+		// Handing out numbers from there would end in edits that nobody can read.
+		return base.Corruptf("MANIFEST", -1, "file numbers go up to %d, want at most %d", most, base.MaxFileNum)
+	}
 	v, err := s.current.Load().Apply(edits...)
 	if err != nil {
 		return err
