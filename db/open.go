@@ -202,21 +202,32 @@ func (d *DB) checkTables(files dirFiles) error {
 
 // checkLog tells a MANIFEST that a crash cut from one that lost an edit which had
 // been in force: of the latter, the log that it names is gone, because that edit
-// said it was not needed. A MANIFEST that is whole may name a log that is missing,
-// as LevelDB allows; that is reported.
+// said it was not needed. It shows in a MANIFEST that is cut in the middle of an
+// edit, and, where the cut is exactly behind one, in a later log that is there. A
+// MANIFEST that is whole may name a log that is missing when there is no other, as
+// LevelDB allows; that is reported.
 func (d *DB) checkLog(files dirFiles, state manifest.State) error {
 	if state.LogNum == 0 {
 		return nil
 	}
+	later := ""
 	for _, f := range files.all {
 		if f.kind == base.FileLog && f.num == state.LogNum {
 			return nil
 		}
+		if f.kind == base.FileLog && f.num > state.LogNum {
+			later = base.FileName(f.kind, f.num)
+		}
 	}
 	name := base.FileName(base.FileLog, state.LogNum)
-	if state.Tail.Dropped > 0 {
+	path := filepath.Join(d.dir, state.ManifestName)
+	switch {
+	case state.Tail.Dropped > 0:
 		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the last edit is cut off, and %s, which the edits before need, is gone: "+
-			"the edit was in force once; Repair can rebuild the MANIFEST", name), filepath.Join(d.dir, state.ManifestName), state.Tail.Offset)
+			"the edit was in force once; Repair can rebuild the MANIFEST", name), path, -1)
+	case later != "":
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is gone, while %s is there: "+
+			"an edit that came behind them is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
 	}
 	d.report.MissingLog = name
 	d.opts.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name)

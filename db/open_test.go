@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -374,4 +376,24 @@ func TestAMissingLogIsReported(t *testing.T) {
 	require.NoError(t, mem.Remove(filepath.Join("db", log)))
 	d := openTest(t, testOptions(mem))
 	require.Equal(t, log, d.OpenReport().MissingLog)
+}
+
+// A MANIFEST that is cut exactly behind an edit looks whole: the store had opened
+// as it was at that edit, without the tables that came later, and replayed the
+// newest log on top of it.
+func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("b"), []byte("2"), nil))
+	killed := copyFS(t, mem)
+	path := filepath.Join("db", namesOf(t, killed, base.FileManifest)[0])
+	manifest := readFile(t, killed, path)
+	first := 7 + int(binary.LittleEndian.Uint16(manifest[4:]))
+	require.Less(t, first, len(manifest))
+	writeFile(t, killed, path, manifest[:first])
+	_, err := Open("db", testOptions(killed))
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, "an edit that came behind them is lost")
 }

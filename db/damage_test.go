@@ -1,0 +1,549 @@
+package db
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	damageShapes  = flag.Bool("damage.shapes", false, "damage databases of all shapes, not of one")
+	damageDoubles = flag.Int("damage.doubles", 1000, "how many random double flips to try")
+)
+
+// damageShape is a small database to be damaged.
+type damageShape struct {
+	name        string
+	filter      filter.Policy
+	compression Compression
+	valueLen    int
+	logRecords  int
+}
+
+var damageDefault = damageShape{name: "bloom, raw blocks", compression: NoCompression, valueLen: 20, logRecords: 6}
+
+// shapesToDamage lists the shapes of this run.
+func shapesToDamage() []damageShape {
+	if !*damageShapes || testing.Short() {
+		return []damageShape{damageDefault}
+	}
+	return []damageShape{
+		damageDefault,
+		{"bloom, Snappy", nil, SnappyCompression, 60, 6},
+		{"no filter, Zstandard", filter.None, ZstdCompression, 60, 6},
+		{"the old filter name, raw blocks", filter.LegacyBloom, NoCompression, 20, 6},
+		{"a log of several blocks", nil, NoCompression, 1500, 50},
+	}
+}
+
+func (s damageShape) options(fsys FS, readOnly bool) *Options {
+	return &Options{
+		FS: fsys, WriteBufferSize: 4 << 10, BlockSize: 128, BlockCacheSize: 64 << 10, BlockRestartInterval: 4,
+		Compression: s.compression, Filter: s.filter, ReadOnly: readOnly, L0CompactionTrigger: 100, L0SlowdownTrigger: 101,
+	}
+}
+
+// victim is a small database that was not closed, with what it holds.
+type victim struct {
+	shape damageShape
+	image damage.Image
+	older damage.Image // some writes before
+	log   string       // the name of its one log with records
+	// states are what it holds, with all of the log's records, then with one fewer
+	// each.
+	states [][]damage.Pair
+	absent [][]byte
+	tables []string
+}
+
+// newVictim makes four tables, three of them on level 0 and of one size, and a
+// log with records, deletions among them.
+func newVictim(t testing.TB, shape damageShape) *victim {
+	v := &victim{shape: shape}
+	mem := vfs.NewMem()
+	o := shape.options(mem, false)
+	o.WriteBufferSize = 256 << 10
+	d := mustOpen(t, o)
+	defer d.Close()
+	model := map[string]string{}
+	put := func(key, value string) {
+		require.NoError(t, d.Put([]byte(key), []byte(value), Sync))
+		model[key] = value
+	}
+	value := func(i int) string { return fmt.Sprintf("%0*d", shape.valueLen, i*7919) }
+	for i := range 12 {
+		put(fmt.Sprintf("key%02d", 3*i), value(i))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	for table := range 3 {
+		for i := range 5 {
+			put(fmt.Sprintf("key%02d", 10*table+2*i), value(100*table+i))
+		}
+		require.NoError(t, d.Flush())
+	}
+	v.older = v.load(t, mem)
+	for i := range shape.logRecords {
+		v.states = append(v.states, pairsOf(model))
+		if i%3 == 1 {
+			require.NoError(t, d.Delete(fmt.Appendf(nil, "key%02d", 4*i%36), Sync))
+			delete(model, fmt.Sprintf("key%02d", 4*i%36))
+			continue
+		}
+		put(fmt.Sprintf("key%02d", 5*i%40), value(1000+i))
+	}
+	v.states = append(v.states, pairsOf(model))
+	slices.Reverse(v.states)
+	v.image = v.load(t, mem)
+	for i := range 50 {
+		v.absent = append(v.absent, fmt.Appendf(nil, "key%02d!", i))
+	}
+	for _, name := range v.image.Names() {
+		switch kind, _, _ := base.ParseFileName(name); kind {
+		case base.FileTable:
+			v.tables = append(v.tables, name)
+		case base.FileLog:
+			v.log = name
+		}
+	}
+	require.Len(t, v.tables, 4)
+	require.Len(t, v.image, 7, "tables, log, MANIFEST, CURRENT: %v", v.image.Names())
+	return v
+}
+
+func (v *victim) load(t testing.TB, fsys FS) damage.Image {
+	im, err := damage.Load(fsys, "db", func(name string) bool { return name == base.LockName })
+	require.NoError(t, err)
+	return im
+}
+
+func pairsOf(model map[string]string) (pairs []damage.Pair) {
+	for _, key := range slices.Sorted(maps.Keys(model)) {
+		pairs = append(pairs, damage.Pair{Key: []byte(key), Value: []byte(model[key])})
+	}
+	return pairs
+}
+
+// storeUnderTest is a DB as the damage driver reads it.
+type storeUnderTest struct{ *DB }
+
+func (s storeUnderTest) NewIterator() (damage.Iterator, error) {
+	it, err := s.DB.NewIterator(nil)
+	if err != nil {
+		return nil, err
+	}
+	return it, nil
+}
+
+// driver reads the victim; its database may show the states from.. to..
+func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
+	return &damage.Driver{
+		Dir: "db", States: states, Absent: v.absent,
+		Open: func(fsys vfs.FS) (damage.Store, error) {
+			d, err := Open("db", v.shape.options(fsys, readOnly))
+			if err != nil {
+				return nil, err
+			}
+			return storeUnderTest{d}, nil
+		},
+	}
+}
+
+// recordEnds returns where the log's records end. Each is one chunk, or several.
+func recordEnds(log []byte) (ends []int) {
+	for at := 0; at+7 <= len(log); {
+		if left := 32<<10 - at%(32<<10); left < 7 {
+			at += left
+			continue
+		}
+		kind := log[at+6]
+		at += 7 + int(binary.LittleEndian.Uint16(log[at+4:]))
+		if kind == 1 || kind == 4 {
+			ends = append(ends, at)
+		}
+	}
+	return ends
+}
+
+// wholeRecords returns how many of the log's first records damaged holds as
+// they were, and whether it holds any of those behind the first that is not.
+func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
+	whole, start := v.image[v.log], 0
+	broken := false
+	for _, end := range recordEnds(whole) {
+		same := end <= len(damaged) && bytes.Equal(whole[start:end], damaged[start:end])
+		switch {
+		case same && !broken:
+			n++
+		case same:
+			more = true
+		default:
+			broken = true
+		}
+		start = end
+	}
+	return n, more
+}
+
+// modes are the ways to open a damaged database.
+var modes = map[string]bool{"read-only": true, "for writing": false}
+
+// kindNames are for the figures.
+func kindName(name string) string {
+	switch kind, _, _ := base.ParseFileName(name); kind {
+	case base.FileTable:
+		return "tables"
+	case base.FileLog:
+		return "log"
+	case base.FileManifest:
+		return "MANIFEST"
+	}
+	return "CURRENT"
+}
+
+// tallies counts by kind of file.
+type tallies map[string]*damage.Tally
+
+func (ts tallies) add(kind string, c damage.Class) {
+	if ts[kind] == nil {
+		ts[kind] = &damage.Tally{}
+	}
+	ts[kind].Add(c)
+}
+
+func (ts tallies) log(t *testing.T, what string) {
+	for _, kind := range slices.Sorted(maps.Keys(ts)) {
+		t.Logf("%-14s %-28s %s", what, kind, ts[kind])
+	}
+}
+
+// check runs one damaged image and fails the test where the outcome must not be.
+// Only a log may show less than all of its records, under the rule of its tail:
+// those before the damage, and only where the damage can be a crash's.
+func (v *victim) check(t *testing.T, h damage.Harm, readOnly, asCrash bool) damage.Outcome {
+	t.Helper()
+	states := v.states[:1]
+	if h.File == v.log {
+		n, more := v.wholeRecords(h.Image[v.log])
+		if !more || asCrash {
+			states = [][]damage.Pair{v.states[0], v.states[len(v.states)-1-n]}
+		}
+	}
+	out := v.driver(readOnly, states).Run(h.Image)
+	if out.Class != damage.Correct && out.Class != damage.Refused {
+		require.Fail(t, "a wrong outcome", "%s: %s: %s %v", h.What, out.Class, out.Detail, out.Err)
+	}
+	return out
+}
+
+// A driver that finds nothing proves nothing: changed bytes under a good
+// checksum are a wrong answer, and it must say so.
+func TestTheDamageDriverSeesAPlantedFault(t *testing.T) {
+	v := newVictim(t, damageDefault)
+	require.Equal(t, damage.Correct, v.driver(true, v.states[:1]).Run(v.image).Class)
+	name := v.tables[len(v.tables)-1]
+	table := bytes.Clone(v.image[name])
+	for end := 20; ; end++ { // the end of the first data block: its checksum fits
+		if binary.LittleEndian.Uint32(table[end+1:]) == util.MaskCRC(util.CRC32C(table[:end+1])) {
+			at := bytes.Index(table[:end], []byte("00000"))
+			require.Positive(t, at)
+			table[at] = '9'
+			binary.LittleEndian.PutUint32(table[end+1:], util.MaskCRC(util.CRC32C(table[:end+1])))
+			break
+		}
+	}
+	out := v.driver(true, v.states[:1]).Run(v.image.With(name, table))
+	require.Equal(t, damage.Silent, out.Class)
+	require.Contains(t, out.Detail, "another value")
+
+	// And a log that lost its last record, where that is not allowed for.
+	cut := v.image[v.log]
+	cut = cut[:len(cut)-1]
+	require.Equal(t, damage.Silent, v.driver(true, v.states[:1]).Run(v.image.With(v.log, cut)).Class)
+}
+
+// Every bit of every file turned, one at a time: the answer is right or it is
+// ErrCorruption. The only exception is the log's last record: the log was not
+// closed, so that damage there can be the end that a crash leaves.
+func TestEveryFlippedBitIsSeenOrDoesNoHarm(t *testing.T) {
+	for _, shape := range shapesToDamage() {
+		for mode, readOnly := range modes {
+			t.Run(shape.name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				v := newVictim(t, shape)
+				counts := tallies{}
+				lastRecordDropped := 0
+				for _, name := range v.image.Names() {
+					for h := range damage.Flips(v.image, name) {
+						if h.Offset%v.flipStep(name, readOnly) != 0 {
+							continue
+						}
+						out := v.check(t, h, readOnly, false)
+						counts.add(kindName(name), out.Class)
+						if out.State > 0 {
+							lastRecordDropped++
+						}
+					}
+				}
+				counts.log(t, "bit flips")
+				t.Logf("%d bytes; %d flips in the log's last record dropped it", v.image.Size(), lastRecordDropped)
+			})
+		}
+	}
+}
+
+// flipStep says that every so many bytes of a file are tried: all, but in large
+// logs, and in the tables of a store opened for writing, which reads them as the
+// read-only one does.
+func (v *victim) flipStep(name string, readOnly bool) int {
+	switch {
+	case len(v.image[name]) > 16<<10:
+		return 37
+	case raceEnabled:
+		return 11
+	case !readOnly && slices.Contains(v.tables, name) && !*damageShapes:
+		return 8
+	}
+	return 1
+}
+
+// A filter that is damaged means "maybe", and Metrics counts its table: every
+// bit of every filter block, with its checksum.
+func TestEveryFlippedBitOfAFilterCostsNoAnswer(t *testing.T) {
+	v := newVictim(t, damageDefault)
+	flips := 0
+	for _, name := range v.tables {
+		at, size := filterBlockOf(t, v.image[name])
+		for h := range damage.Flips(v.image, name) {
+			if h.Offset < at || h.Offset >= at+size+5 {
+				continue
+			}
+			flips++
+			driver := v.driver(true, v.states[:1])
+			driver.BeforeClose = func(s damage.Store) {
+				require.Equal(t, 1, s.(storeUnderTest).Metrics().TablesWithDamagedFilter, h.What)
+			}
+			out := driver.Run(h.Image)
+			require.Equal(t, damage.Correct, out.Class, "%s: %s %v", h.What, out.Detail, out.Err)
+		}
+	}
+	t.Logf("%d flips in filter blocks, each answered right and counted", flips)
+	require.Greater(t, flips, 500)
+}
+
+// filterBlockOf returns where a table's filter block lies: at the first meta
+// block's place, since writers put it right behind the data.
+func filterBlockOf(t testing.TB, table []byte) (at, size int) {
+	t.Helper()
+	foot := table[len(table)-48:]
+	off, n := binary.Uvarint(foot)
+	length, _ := binary.Uvarint(foot[n:])
+	meta := table[off : off+length]
+	name := append([]byte("filter."), filter.NewBloomPolicy(10).Name()...)
+	i := bytes.Index(meta, name)
+	require.Positive(t, i)
+	o, n := binary.Uvarint(meta[i+len(name):])
+	s, _ := binary.Uvarint(meta[i+len(name)+n:])
+	return int(o), int(s)
+}
+
+// Two bits at once, anywhere: the checksum of a short block sees every pair, and
+// two places at once defeat whoever trusts one of them.
+func TestRandomDoubleFlips(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 17))
+	v := newVictim(t, damageDefault)
+	names := v.image.Names()
+	counts := tallies{}
+	for range *damageDoubles {
+		im, what := v.image, ""
+		first := ""
+		for range 2 {
+			name := names[rnd.IntN(len(names))]
+			b := bytes.Clone(im[name])
+			at, bit := rnd.IntN(len(b)), rnd.IntN(8)
+			b[at] ^= 1 << bit
+			im = im.With(name, b)
+			what += fmt.Sprintf("%s: bit %d of byte %d turned; ", name, bit, at)
+			if first == "" || name == v.log {
+				first = name
+			}
+		}
+		out := v.check(t, damage.Harm{What: what, File: first, Image: im}, true, false)
+		counts.add("two of all", out.Class)
+	}
+	counts.log(t, "double flips")
+}
+
+// Every length of every file, every sector in four ways, every file gone, every
+// two tables swapped.
+func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
+	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40})
+	for _, shape := range shapes {
+		for mode, readOnly := range modes {
+			t.Run(shape.name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				v := newVictim(t, shape)
+				run := func(what string, harms iter.Seq[damage.Harm], asCrash func(damage.Harm) bool) {
+					counts := tallies{}
+					for h := range harms {
+						if what == "cut" && h.Offset%(1+len(v.image[h.File])/1000) != 0 {
+							continue // of a large file, a thousand lengths
+						}
+						out := v.check(t, h, readOnly, asCrash(h))
+						counts.add(kindName(h.File), out.Class)
+					}
+					counts.log(t, what)
+				}
+				no := func(damage.Harm) bool { return false }
+				for _, name := range v.image.Names() {
+					run("cut", damage.Cuts(v.image, name), no)
+					// A sector of zeros in the log is what a power cut leaves.
+					run("stale sectors", damage.Sectors(v.image, v.older, name), func(h damage.Harm) bool {
+						return h.File == v.log && bytes.Contains(h.Image[v.log], make([]byte, damage.SectorSize))
+					})
+				}
+				for h := range damage.Missing(v.image) {
+					if h.File != v.log {
+						v.check(t, h, readOnly, false)
+					}
+				}
+				v.checkMissingLog(t, readOnly)
+				run("swapped", damage.Swaps(v.image, v.tables), no)
+				run("swapped", damage.Swaps(v.image, v.image.Names()), no)
+			})
+		}
+	}
+}
+
+// checkMissingLog opens the database without its log. LevelDB opens such a
+// directory; so do we, without what was only there, and the report says so.
+func (v *victim) checkMissingLog(t *testing.T, readOnly bool) {
+	driver := v.driver(readOnly, v.states[len(v.states)-1:])
+	driver.BeforeClose = func(s damage.Store) {
+		require.Equal(t, v.log, s.(storeUnderTest).OpenReport().MissingLog)
+	}
+	out := driver.Run(v.image.With(v.log, nil))
+	require.Equal(t, damage.Correct, out.Class, "%s %v", out.Detail, out.Err)
+}
+
+// Tables of one size, so that only their first and last keys tell them apart,
+// under each other's names: no read of any key may miss it. A filter that denies
+// the key would have hidden it before.
+func TestSwappedTablesOfOneSizeAreCorruption(t *testing.T) {
+	v := newVictim(t, damageDefault)
+	pairs := 0
+	for i, a := range v.tables {
+		for _, b := range v.tables[:i] {
+			if len(v.image[a]) != len(v.image[b]) {
+				continue
+			}
+			pairs++
+			mem, err := v.image.With(a, v.image[b]).With(b, v.image[a]).FS("db")
+			require.NoError(t, err)
+			d, err := Open("db", v.shape.options(mem, true))
+			require.NoError(t, err, "tables are opened when they are needed")
+			refused := 0
+			for _, p := range v.states[0] {
+				got, err := d.Get(p.Key)
+				if err == nil {
+					require.Equal(t, p.Value, got)
+					continue
+				}
+				require.ErrorIs(t, err, ErrCorruption)
+				require.ErrorContains(t, err, "this is not the table that belongs under this name")
+				refused++
+			}
+			require.Positive(t, refused)
+			require.NoError(t, d.Close())
+		}
+	}
+	require.GreaterOrEqual(t, pairs, 3, "the test wants tables of one size")
+}
+
+// Ordinary torn tails: the last log cut at every length opens in every mode,
+// with exactly the records that are whole.
+func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
+	for _, shape := range []damageShape{damageDefault, {"long", nil, NoCompression, 1500, 50}} {
+		for mode, readOnly := range modes {
+			t.Run(shape.name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				v := newVictim(t, shape)
+				opened := 0
+				run := func(h damage.Harm) {
+					n, _ := v.wholeRecords(h.Image[v.log])
+					driver := v.driver(readOnly, v.states[len(v.states)-1-n:len(v.states)-n])
+					driver.BeforeClose = func(s damage.Store) {
+						for _, r := range s.(storeUnderTest).OpenReport().Logs {
+							require.Equal(t, r.Tail == "clean", r.BytesDropped == 0, "%s: %+v", h.What, r)
+						}
+					}
+					out := driver.Run(h.Image)
+					require.Equal(t, damage.Correct, out.Class, "%s: %d whole records: %s %v", h.What, n, out.Detail, out.Err)
+					opened++
+				}
+				step := 1
+				if shape.logRecords > 10 {
+					step = 127
+				}
+				for h := range damage.Cuts(v.image, v.log) {
+					if h.Offset%step == 0 {
+						run(h)
+					}
+				}
+				for h := range damage.Tails(v.image, v.log, step) {
+					run(h)
+				}
+				const page = 4 << 10
+				for at := 0; at < len(v.image[v.log]); at += page {
+					b := bytes.Clone(v.image[v.log])
+					clear(b[at:min(at+page, len(b))])
+					run(damage.Harm{What: fmt.Sprintf("a page of zeros at %d", at), File: v.log, Image: v.image.With(v.log, b)})
+				}
+				t.Logf("%d torn tails opened, each with the whole records before it", opened)
+			})
+		}
+	}
+}
+
+// What a refused Open leaves is what it found.
+func TestARefusedOpenChangesNothing(t *testing.T) {
+	v := newVictim(t, damageDefault)
+	refused := 0
+	for _, name := range v.image.Names() {
+		for h := range damage.Flips(v.image, name) {
+			if h.Offset%5 != 0 {
+				continue
+			}
+			mem, err := h.Image.FS("db")
+			require.NoError(t, err)
+			d, err := Open("db", v.shape.options(mem, false))
+			if err == nil {
+				require.NoError(t, errors.Join(nil, d.Close()))
+				continue
+			}
+			refused++
+			require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, fs.ErrNotExist), "%v", err)
+			require.Equal(t, h.Image, v.load(t, mem), h.What)
+			_, err = mem.Stat(filepath.Join("db", base.LockName))
+			require.NoError(t, err, "the lock alone is new")
+		}
+	}
+	require.Greater(t, refused, 100)
+}
