@@ -1,0 +1,299 @@
+package sstable
+
+import (
+	"errors"
+	"hash/crc32"
+	"math"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/util"
+)
+
+// SalvageReport says what Salvage found in a table.
+type SalvageReport struct {
+	// Entries is how many entries were passed on.
+	Entries uint64
+	// Blocks counts the data blocks that were read whole. BlocksLost counts those
+	// that were not, in part or at all, and BytesLost their bytes in the file.
+	// Without an index nobody knows how many blocks there were: then BlocksLost is
+	// 0, and BytesLost counts from the first byte that could not be made sense of.
+	Blocks, BlocksLost uint64
+	BytesLost          uint64
+	// IndexLost says that the footer or the index could not be read, and that the
+	// data blocks were found by their checksums.
+	IndexLost bool
+	// Err is the first thing that is wrong with the table, a damaged filter
+	// included; nil if nothing is. It is a base.CorruptionError.
+	Err error
+}
+
+func (s *SalvageReport) note(err error) {
+	if s.Err == nil {
+		s.Err = err
+	}
+}
+
+// Salvage reads all of a table and calls fn with each entry that can be read, in
+// the order of the file. It goes on behind what is damaged, and finds the data
+// blocks without the index where that is gone. For a sound table it is a check
+// of everything that a lookup trusts: every block, the order of the entries over
+// all blocks, the separators of the index, and that the filter admits every key.
+//
+// The slices are valid during the call of fn only. Keys are internal keys that
+// base.ValidInternalKey accepts. They rise strictly unless the report has an
+// Err. f stays open. The error is one of reading the file, or fn's: damage is
+// told in the report.
+//
+// Memory is bounded by the largest block and the index, time by the file's size.
+func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (SalvageReport, error) {
+	r := &Reader{cmp: o.Comparer, policies: o.Policies, name: o.Name, file: f}
+	if r.cmp == nil {
+		r.cmp = base.Bytewise
+	}
+	size, err := f.Size()
+	if err != nil {
+		return SalvageReport{}, base.InFile(err, o.Name, -1)
+	}
+	s := salvager{r: r, fn: fn, keyBudget: maxSalvageKeys(size)}
+	ix, err := s.open()
+	switch {
+	case err == nil:
+		err = s.byIndex(ix)
+	case onlyIO(err) == nil:
+		s.rep.note(err)
+		s.rep.IndexLost = true
+		err = s.byChecksum(uint64(size))
+	}
+	if err == errKeysUnfold {
+		err = nil
+		s.rep.note(base.InFile(base.Corruptf(dataPart, -1, "the keys unfold to more than %d bytes; what follows is not read", maxSalvageKeys(size)), o.Name, -1))
+	}
+	return s.rep, base.InFile(err, o.Name, -1)
+}
+
+// maxSalvageKeys bounds the keys of a table of size bytes as they are handed
+// out, prefixes repeated, so that a crafted table cannot make a long key share
+// itself millions of times. Prefix compression of 16 and a block compression of
+// 22, the most that Snappy does, make 352.
+func maxSalvageKeys(size int64) uint64 { return 64<<20 + 1024*uint64(max(size, 0)) }
+
+// errKeysUnfold ends the reading of a table whose keys exceed that bound.
+var errKeysUnfold = errors.New("sstable: keys unfold")
+
+// salvageReadAhead is how many bytes one read covers.
+const salvageReadAhead = 256 << 10
+
+type salvager struct {
+	r   *Reader
+	fn  func(ikey, value []byte) error
+	rep SalvageReport
+
+	prev      []byte // the entry passed on last
+	lookup    Lookup
+	keyBudget uint64
+}
+
+// open reads footer, filter and index. The error tells that one of footer and
+// index is damaged, or could not be read.
+func (s *salvager) open() (*index, error) {
+	r := s.r
+	if err := r.open(); err != nil {
+		return nil, base.InFile(err, r.name, -1)
+	}
+	if r.status.State == FilterDamaged {
+		s.rep.note(r.status.Err)
+	}
+	data, err := r.readBlock(r.foot.index, indexPart)
+	if err != nil {
+		return nil, err
+	}
+	ix, err := decodeIndex(data, r.cmp, r.limit)
+	return ix, base.InFile(err, r.name, int64(r.foot.index.offset))
+}
+
+// byIndex visits the data blocks that the index lists.
+func (s *salvager) byIndex(ix *index) error {
+	it := &Iter{r: s.r, ix: ix, at: -1, stats: new(IterStats), opts: IterOptions{NoFillCache: true, ReadAhead: salvageReadAhead}}
+	it.data.pos = -1
+	end := uint64(0)
+	for i := range ix.n {
+		h := ix.block(i)
+		if h.offset < end {
+			// Blocks that are listed twice could make the work quadratic.
+			s.loseBlock(h, s.located(h, "its handle reaches into the block before it"))
+			continue
+		}
+		end = h.end()
+		if err := s.block(it, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block visits data block i. An iterator stops at the first damage for good, so
+// its error is taken out before the next block.
+func (s *salvager) block(it *Iter, i int) error {
+	h := it.ix.block(i)
+	if it.load(i, true) {
+		first := true
+		for ok := it.data.First(); ok; ok = it.data.Next() {
+			s.check(it.ix, i, it.data.key, first)
+			if err := s.emit(it.data.key, it.data.Value()); err != nil {
+				return err
+			}
+			first = false
+		}
+	}
+	if !it.failed() {
+		if s.prev != nil && it.r.cmp.CompareInternal(s.prev, it.ix.separator(i)) > 0 {
+			s.rep.note(s.located(h, "its last entry sorts behind its separator in the index"))
+		}
+		s.rep.Blocks++
+		return nil
+	}
+	err := it.err
+	it.err, it.data.err, it.at = nil, nil, -1
+	if ioErr := onlyIO(err); ioErr != nil {
+		return ioErr
+	}
+	s.loseBlock(h, err)
+	return nil
+}
+
+func (s *salvager) located(h handle, detail string) error {
+	return base.InFile(base.Corruptf(dataPart, int64(h.offset), "%s", detail), s.r.name, -1)
+}
+
+func (s *salvager) loseBlock(h handle, err error) {
+	s.rep.note(err)
+	s.rep.BlocksLost++
+	s.rep.BytesLost += h.size + blockTrailerLen
+}
+
+// check holds an entry of block i against what lookups trust.
+func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
+	if s.rep.Err != nil {
+		return // the table is not sound; nothing more follows from this
+	}
+	h := ix.block(i)
+	switch cmp := s.r.cmp; {
+	case s.prev != nil && cmp.CompareInternal(s.prev, ikey) >= 0:
+		s.rep.note(s.located(h, "an entry does not sort behind the one before it"))
+	case first && i > 0 && cmp.CompareInternal(ix.separator(i-1), ikey) >= 0:
+		s.rep.note(s.located(h, "its first entry does not sort behind the separator of the block before"))
+	case !s.filterAdmits(base.UserKey(ikey), h.offset):
+		s.rep.note(s.located(h, "the filter denies a key that the block holds"))
+	}
+}
+
+func (s *salvager) filterAdmits(userKey []byte, offset uint64) bool {
+	f := s.r.filter
+	if f == nil {
+		return true
+	}
+	s.lookup.Init(userKey, base.MaxSeq)
+	if f.whole {
+		return f.mayContain(&s.lookup)
+	}
+	may, _ := f.mayContainAt(&s.lookup, offset)
+	return may
+}
+
+// emit passes an entry on.
+func (s *salvager) emit(ikey, value []byte) error {
+	if uint64(len(ikey)) > s.keyBudget {
+		return errKeysUnfold
+	}
+	s.keyBudget -= uint64(len(ikey))
+	s.prev = append(s.prev[:0], ikey...)
+	s.rep.Entries++
+	return s.fn(ikey, value)
+}
+
+// byChecksum visits the data blocks of a table without an index. They stand one
+// behind the other from the file's begin, so a block ends where a checksum
+// agrees with all bytes since the end of the last one. It stops at the first
+// block that is damaged or holds something else: further on, the index itself
+// could pass for data.
+func (s *salvager) byChecksum(size uint64) error {
+	s.r.filter = nil
+	buf := make([]byte, 64<<10)
+	for off := uint64(0); off < size; {
+		h, found, err := s.nextBlock(off, size, buf)
+		if err != nil {
+			return err
+		}
+		if !found {
+			s.rep.BytesLost = size - off
+			return nil
+		}
+		isData, err := s.looseBlock(h)
+		if !isData || err != nil {
+			return err
+		}
+		off = h.end()
+	}
+	return nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// nextBlock searches for the end of the block that begins at off.
+func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool, err error) {
+	const after = blockTrailerLen - 1 // the bytes of a checksum
+	crc := ^uint32(0)
+	for at := off; at+after < size; {
+		n := int(min(uint64(len(buf)), size-at))
+		if err := s.r.readAt(buf[:n], at, dataPart); err != nil {
+			return handle{}, false, err
+		}
+		for i, c := range buf[:n-after] {
+			crc = castagnoli[byte(crc)^c] ^ crc>>8
+			// c may be the byte of compression, of which there are few.
+			if c <= maxCompressionByte && util.Fixed32(buf[i+1:]) == util.MaskCRC(^crc) {
+				h = handle{offset: off, size: at + uint64(i) - off}
+				return h, h.size <= math.MaxInt32-blockTrailerLen, nil
+			}
+		}
+		at += uint64(n - after)
+	}
+	return handle{}, false, nil
+}
+
+// maxCompressionByte is the largest kind of compression that LevelDB or its
+// derivatives wrote.
+const maxCompressionByte = 4
+
+// looseBlock passes on the entries of the block at h if all of it is data that
+// continues what came before.
+func (s *salvager) looseBlock(h handle) (isData bool, err error) {
+	data, err := s.r.readBlock(h, dataPart)
+	if err != nil {
+		return false, onlyIO(err)
+	}
+	b, err := newBlock(data, dataPart)
+	if err != nil {
+		return false, nil
+	}
+	var it blockIter
+	it.init(s.r.cmp, b, dataPart)
+	prev := append([]byte(nil), s.prev...)
+	for ok := it.First(); ok; ok = it.Next() {
+		if len(prev) > 0 && s.r.cmp.CompareInternal(prev, it.key) >= 0 {
+			return false, nil
+		}
+		prev = append(prev[:0], it.key...)
+	}
+	if it.err != nil || b.empty() {
+		return false, nil
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := s.emit(it.key, it.Value()); err != nil {
+			return false, err
+		}
+	}
+	s.rep.Blocks++
+	return true, nil
+}

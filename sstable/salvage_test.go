@@ -1,0 +1,349 @@
+package sstable
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+func salvageAll(t testing.TB, data []byte, o ReaderOptions) (entries, SalvageReport) {
+	t.Helper()
+	var got entries
+	rep, err := Salvage(&memFile{data: data}, o, func(ikey, value []byte) error {
+		got = append(got, itertest.Entry{Key: bytes.Clone(ikey), Value: bytes.Clone(value)})
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, uint64(len(got)), rep.Entries)
+	return got, rep
+}
+
+// blocksOf returns the handles of a sound table's data blocks.
+func blocksOf(t testing.TB, data []byte) (*Reader, []handle) {
+	t.Helper()
+	r, _ := openTable(t, data, ReaderOptions{})
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	handles := make([]handle, ix.n)
+	for i := range handles {
+		handles[i] = ix.block(i)
+	}
+	return r, handles
+}
+
+// withoutBlock returns the entries but for those of block i.
+func withoutBlock(t testing.TB, r *Reader, i int) entries {
+	t.Helper()
+	var want entries
+	for j := range r.index.Load().n {
+		if j == i {
+			continue
+		}
+		b, err := r.readData(r.index.Load(), j)
+		require.NoError(t, err)
+		var it blockIter
+		it.init(r.cmp, b, dataPart)
+		for ok := it.First(); ok; ok = it.Next() {
+			want = append(want, itertest.Entry{Key: bytes.Clone(it.Key()), Value: bytes.Clone(it.Value())})
+		}
+	}
+	return want
+}
+
+var salvageKinds = []struct {
+	name  string
+	write WriterOptions
+	read  ReaderOptions
+}{
+	{"raw", WriterOptions{BlockSize: 300}, ReaderOptions{}},
+	{"Snappy and a filter", WriterOptions{BlockSize: 300, Compression: Snappy, Filter: filter.NewBloomPolicy(10)},
+		ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}}},
+	{"Zstandard in another order", WriterOptions{BlockSize: 300, Compression: Zstd, Comparer: reverseOrder},
+		ReaderOptions{Comparer: reverseOrder}},
+}
+
+func TestSalvageOfASoundTableGivesEveryEntryAndFindsNoFault(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, k := range salvageKinds {
+		t.Run(k.name, func(t *testing.T) {
+			cmp := k.write.Comparer
+			if cmp == nil {
+				cmp = base.Bytewise
+			}
+			es := trickyEntries(rand.New(rand.NewPCG(seed, 1)), cmp, 800)
+			got, rep := salvageAll(t, buildTable(t, k.write, es), k.read)
+			require.NoError(t, rep.Err)
+			require.Equal(t, es, got)
+			require.Greater(t, rep.Blocks, uint64(10))
+			require.Zero(t, rep.BlocksLost)
+		})
+	}
+}
+
+func TestSalvageGoesOnBehindADamagedBlock(t *testing.T) {
+	for _, k := range salvageKinds[:2] {
+		t.Run(k.name, func(t *testing.T) {
+			data := buildTable(t, k.write, plainEntries(400, 20))
+			r, handles := blocksOf(t, data)
+			for _, i := range []int{0, 1, len(handles) / 2, len(handles) - 1} {
+				bad := bytes.Clone(data)
+				bad[handles[i].offset+handles[i].size/2] ^= 0x20
+				got, rep := salvageAll(t, bad, k.read)
+				require.Equal(t, withoutBlock(t, r, i), got)
+				require.ErrorIs(t, rep.Err, base.ErrCorruption)
+				require.Equal(t, uint64(1), rep.BlocksLost)
+				require.Equal(t, handles[i].size+blockTrailerLen, rep.BytesLost)
+				require.False(t, rep.IndexLost)
+			}
+		})
+	}
+}
+
+func TestSalvageFindsTheBlocksWithoutAnIndex(t *testing.T) {
+	for _, k := range salvageKinds {
+		t.Run(k.name, func(t *testing.T) {
+			cmp := k.write.Comparer
+			if cmp == nil {
+				cmp = base.Bytewise
+			}
+			es := sortEntries(cmp, plainEntries(400, 20))
+			data := buildTable(t, k.write, es)
+			r, _ := openTable(t, data, ReaderOptions{Comparer: cmp})
+			index := r.foot.index
+
+			bad := bytes.Clone(data)
+			bad[index.offset] ^= 1
+			got, rep := salvageAll(t, bad, k.read)
+			require.Equal(t, es, got, "index damaged")
+			require.True(t, rep.IndexLost)
+			require.ErrorIs(t, rep.Err, base.ErrCorruption)
+
+			got, rep = salvageAll(t, data[:len(data)-1], k.read)
+			require.Equal(t, es, got, "footer cut")
+			require.True(t, rep.IndexLost)
+
+			got, rep = salvageAll(t, append(bytes.Clone(data[:index.offset]), make([]byte, 4096)...), k.read)
+			require.Equal(t, es, got, "zeros from the index on")
+			require.True(t, rep.IndexLost)
+		})
+	}
+}
+
+func TestSalvageOfACutTableGivesTheWholeBlocksThatAreLeft(t *testing.T) {
+	data := buildTable(t, WriterOptions{BlockSize: 300}, plainEntries(100, 20))
+	r, handles := blocksOf(t, data)
+	all := withoutBlock(t, r, -1)
+	for n := 0; n < len(data); n += 7 {
+		got, rep := salvageAll(t, data[:n], ReaderOptions{})
+		whole := uint64(0)
+		for _, h := range handles {
+			if h.end() <= uint64(n) {
+				whole++
+			}
+		}
+		require.Equal(t, whole, rep.Blocks, "cut at %d", n)
+		require.Equal(t, all[:len(got)], append(entries{}, got...))
+		require.ErrorIs(t, rep.Err, base.ErrCorruption)
+	}
+}
+
+// Without an index, an index block must not be taken for data: its keys would
+// be keys that were never written.
+func TestSalvageNeverTakesAnIndexForData(t *testing.T) {
+	for _, n := range []int{1, 3, 40} {
+		es := plainEntries(n, 20)
+		data := buildTable(t, WriterOptions{BlockSize: 100}, es)
+		got, rep := salvageAll(t, data[:len(data)-footerLen], ReaderOptions{})
+		require.Equal(t, es, got)
+		require.True(t, rep.IndexLost)
+
+		// LevelDB writes an empty metaindex where there is no filter.
+		r, handles := blocksOf(t, data)
+		end := handles[len(handles)-1].end()
+		var w Writer
+		meta := blockWriter{interval: 1}
+		_, err := w.writeBlock(meta.finish(), NoCompression)
+		require.NoError(t, err)
+		foreign := append(append(bytes.Clone(data[:end]), w.out...), data[r.foot.index.offset:len(data)-footerLen]...)
+		got, _ = salvageAll(t, foreign, ReaderOptions{})
+		require.Equal(t, es, got)
+	}
+}
+
+func TestSalvageFindsWhatMisleadsLookups(t *testing.T) {
+	bloom := filter.NewBloomPolicy(10)
+	es := plainEntries(60, 20)
+	t.Run("a filter that denies a key", func(t *testing.T) {
+		data := buildTable(t, WriterOptions{Filter: constPolicy{}, TrustFilter: true}, es)
+		got, rep := salvageAll(t, data, ReaderOptions{Policies: []filter.Policy{constPolicy{answer: false}}})
+		require.ErrorContains(t, rep.Err, "filter denies")
+		require.Equal(t, es, got)
+	})
+	t.Run("a damaged filter", func(t *testing.T) {
+		data := buildTable(t, WriterOptions{Filter: bloom}, es)
+		r, _ := openTable(t, data, ReaderOptions{})
+		m := make([]byte, r.foot.metaindex.size+blockTrailerLen)
+		require.NoError(t, r.readAt(m, r.foot.metaindex.offset, "metaindex"))
+		meta, err := decodeMetaindex(m[:r.foot.metaindex.size])
+		require.NoError(t, err)
+		bad := bytes.Clone(data)
+		bad[meta.filters[bloom.Name()].offset] ^= 1
+		got, rep := salvageAll(t, bad, ReaderOptions{Policies: []filter.Policy{bloom}})
+		require.ErrorIs(t, rep.Err, base.ErrCorruption)
+		require.Zero(t, rep.BlocksLost)
+		require.Equal(t, es, got)
+	})
+	t.Run("entries out of order", func(t *testing.T) {
+		data := tableOfBlocks(t, [][]int{{4, 5}, {1, 2}}, []int{5, 5}, es)
+		got, rep := salvageAll(t, data, ReaderOptions{})
+		require.ErrorContains(t, rep.Err, "does not sort behind the one before")
+		require.Len(t, got, 4)
+	})
+	t.Run("a separator before the last entry", func(t *testing.T) {
+		data := tableOfBlocks(t, [][]int{{1, 2}, {3, 4}}, []int{1, 4}, es)
+		got, rep := salvageAll(t, data, ReaderOptions{})
+		require.ErrorContains(t, rep.Err, "behind its separator")
+		require.Len(t, got, 4)
+	})
+	t.Run("a separator behind the next entry", func(t *testing.T) {
+		data := tableOfBlocks(t, [][]int{{1, 2}, {3, 4}}, []int{3, 4}, es)
+		got, rep := salvageAll(t, data, ReaderOptions{})
+		require.ErrorContains(t, rep.Err, "separator of the block before")
+		require.Len(t, got, 4)
+	})
+}
+
+// tableOfBlocks makes a table whose data blocks hold the entries with those
+// numbers, and whose index has the keys of those entries as separators.
+func tableOfBlocks(t *testing.T, blocks [][]int, separators []int, es entries) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{})
+	for i, numbers := range blocks {
+		b := blockWriter{interval: 16}
+		for _, n := range numbers {
+			b.add(es[n].Key, es[n].Value)
+		}
+		h, err := w.writeBlock(b.finish(), NoCompression)
+		require.NoError(t, err)
+		w.index.add(es[separators[i]].Key, h.append(nil))
+	}
+	require.NoError(t, w.finishTail("", nil))
+	return file.Bytes()
+}
+
+func TestSalvageReadsABlockThatIsListedTwiceOnce(t *testing.T) {
+	es := plainEntries(60, 20)
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{})
+	b := blockWriter{interval: 16}
+	b.add(es[1].Key, es[1].Value)
+	h, err := w.writeBlock(b.finish(), NoCompression)
+	require.NoError(t, err)
+	w.index.add(es[1].Key, h.append(nil))
+	w.index.add(es[2].Key, h.append(nil))
+	require.NoError(t, w.finishTail("", nil))
+	got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
+	require.Len(t, got, 1)
+	require.ErrorContains(t, rep.Err, "reaches into the block before")
+}
+
+// One long key that a million entries share takes a small block and unfolds to
+// more than any machine could copy.
+func TestSalvageBoundsKeysThatUnfold(t *testing.T) {
+	var raw []byte
+	key := ikey(string(bytes.Repeat([]byte{'k'}, 1<<20)), 1, base.KindSet)
+	raw = append(raw, 0)
+	raw = append(raw, 0x88, 0x80, 0x40, 0) // 1 MiB and 8 bytes, no value
+	raw = append(raw, key...)
+	for range 1 << 15 {
+		raw = append(raw, 0x88, 0x80, 0x40, 0, 0) // shares all of it
+	}
+	raw = append(raw, 0, 0, 0, 0, 1, 0, 0, 0)
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{Compression: Snappy})
+	h, err := w.writeBlock(raw, Snappy)
+	require.NoError(t, err)
+	require.Less(t, h.size, uint64(100<<10))
+	w.index.add(key, h.append(nil))
+	require.NoError(t, w.finishTail("", nil))
+	n := 0
+	rep, err := Salvage(&memFile{data: file.Bytes()}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil })
+	require.NoError(t, err)
+	require.Less(t, n, 300)
+	require.ErrorIs(t, rep.Err, base.ErrCorruption)
+}
+
+func TestSalvageReturnsErrorsOfReadingAndOfItsCaller(t *testing.T) {
+	data := buildTable(t, WriterOptions{BlockSize: 300}, plainEntries(100, 20))
+	broken := errors.New("a disk is broken")
+	_, err := Salvage(&memFile{data: data, readErr: broken}, ReaderOptions{}, func(_, _ []byte) error { return nil })
+	require.ErrorIs(t, err, broken)
+	enough := errors.New("enough")
+	_, err = Salvage(&memFile{data: data}, ReaderOptions{}, func(_, _ []byte) error { return enough })
+	require.ErrorIs(t, err, enough)
+}
+
+func FuzzSalvage(f *testing.F) {
+	for _, k := range salvageKinds[:2] {
+		data := buildTable(f, k.write, plainEntries(30, 10))
+		f.Add(data)
+		f.Add(data[:len(data)-9])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var prev []byte
+		var entries int
+		rep, err := Salvage(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}}, func(ikey, _ []byte) error {
+			require.True(t, base.ValidInternalKey(ikey))
+			prev = append(prev[:0], ikey...)
+			entries++
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, uint64(entries), rep.Entries)
+		if rep.Err == nil {
+			// A table without fault is one that a Reader walks to the same end.
+			r, err := Open(&memFile{data: data}, ReaderOptions{})
+			require.NoError(t, err)
+			it, err := r.NewIter(IterOptions{})
+			require.NoError(t, err)
+			n := 0
+			for ok := it.First(); ok; ok = it.Next() {
+				n++
+			}
+			require.NoError(t, it.Close())
+			require.Equal(t, entries, n)
+			require.NoError(t, r.Close())
+		}
+	})
+}
+
+func TestSalvageOfMalformedTablesWithGoodChecksums(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	data := buildTable(t, WriterOptions{Filter: filter.NewBloomPolicy(10), BlockSize: 200, BlockRestartInterval: 4}, plainEntries(60, 20))
+	forge, err := damage.NewForge(data)
+	require.NoError(t, err)
+	for range 1500 {
+		bad, changed := forge.Build(rnd, forge.Sites())
+		n := 0
+		before := damage.Allocated()
+		rep, err := Salvage(&memFile{data: bad}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}}, func(ikey, _ []byte) error {
+			require.True(t, base.ValidInternalKey(ikey))
+			n++
+			return nil
+		})
+		require.NoError(t, err, "%q", changed)
+		require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(len(bad)), "%q", changed)
+		require.Equal(t, uint64(n), rep.Entries)
+	}
+}
