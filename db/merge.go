@@ -7,7 +7,8 @@ import (
 )
 
 // mergingIter merges runs into one order. It is a base.Iterator. Internal keys
-// are unique over all runs, so ties do not occur.
+// are unique over all runs of a database; where they are not, in a repair, equal
+// ones come one behind the other.
 //
 // The valid children stand in a heap: the one with the smallest key on top going
 // forward, with the greatest going backward. Turning round moves the other

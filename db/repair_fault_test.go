@@ -1,0 +1,368 @@
+package db
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// brokenStores are directories that a repair has much to do with, and what it
+// makes of them.
+func brokenStores(t testing.TB) map[string]repairDir {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 4<<10, 4<<10, 8<<10
+	d := mustOpen(t, o)
+	for i := range 180 {
+		require.NoError(t, d.Put(testKey(i*7%60), fmt.Appendf(nil, "value%0100d", i), NoSync))
+		if i%9 == 0 {
+			require.NoError(t, d.Delete(testKey(i%60), NoSync))
+		}
+	}
+	settle(t, d)
+	for i := range 20 {
+		require.NoError(t, d.Put(testKey(i*3), testValue(i), NoSync))
+	}
+	require.NoError(t, d.Close())
+	files := readDir(t, mem, "db")
+	require.GreaterOrEqual(t, len(files.tables()), 3)
+	manifestName, log := files.only(base.FileManifest)[0], files.only(base.FileLog)[0]
+
+	stores := map[string]repairDir{}
+	for name, damage := range map[string]func(repairDir){
+		"torn log":           func(d repairDir) { d[log] = d[log][:len(d[log])-1] },
+		"CURRENT missing":    func(d repairDir) { delete(d, "CURRENT") },
+		"CURRENT garbled":    func(d repairDir) { d["CURRENT"] = []byte("MANI") },
+		"MANIFEST damaged":   func(d repairDir) { d[manifestName][40] ^= 1 },
+		"nothing but tables": func(d repairDir) { delete(d, manifestName); delete(d, "CURRENT"); delete(d, log) },
+		"table and log damaged": func(d repairDir) {
+			table := d.tables()[0]
+			d[table][len(d[table])/3] ^= 1
+			d[log][len(d[log])/2] ^= 1
+		},
+	} {
+		stores[name] = files.clone()
+		damage(stores[name])
+	}
+	return stores
+}
+
+// mutates reports whether an operation changes what is on disk, or makes it
+// durable.
+func mutates(k vfs.OpKind) bool {
+	return slices.Contains([]vfs.OpKind{vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpMkdirAll, vfs.OpSyncDir, vfs.OpLock, vfs.OpWrite, vfs.OpSync}, k)
+}
+
+// eachFault calls run with the index of every operation of a repair that
+// changes something, and of one in seventeen others.
+func (d repairDir) eachFault(t *testing.T, run func(n uint64, op vfs.Op)) {
+	var ops []vfs.Op
+	require.NoError(t, Repair("db", testOptions(vfs.NewFaulty(d.fs(t), func(op vfs.Op) *vfs.Fault {
+		ops = append(ops, op)
+		return nil
+	}))))
+	for n, op := range ops {
+		if mutates(op.Kind) || n%17 == 0 {
+			run(uint64(n), op)
+		}
+	}
+}
+
+// requireSurvives looks for the bytes of all files but CURRENT in after.
+func (d repairDir) requireSurvives(t *testing.T, after repairDir, where string) {
+	t.Helper()
+	sums := map[uint32]bool{}
+	for _, b := range after {
+		sums[util.CRC32C(b)] = true
+	}
+	for name, b := range d {
+		if name != base.CurrentName {
+			require.True(t, sums[util.CRC32C(b)], "%s is gone: %s", name, where)
+		}
+	}
+}
+
+func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
+	for name, d := range brokenStores(t) {
+		t.Run(name, func(t *testing.T) {
+			want, _, _ := d.repaired(t)
+			require.NotEmpty(t, want)
+			d.eachFault(t, func(n uint64, op vfs.Op) {
+				for kind, hook := range map[string]func(vfs.Op) *vfs.Fault{
+					"once": vfs.FailNth(n, vfs.ErrInjected), "from": vfs.FailFrom(n, vfs.ErrInjected),
+				} {
+					where := fmt.Sprintf("%s %d, %s of %s", kind, n, op.Kind, op.Name)
+					mem := d.fs(t)
+					err := Repair("db", testOptions(vfs.NewFaulty(mem, hook)))
+					if err != nil {
+						require.ErrorIs(t, err, vfs.ErrInjected, where)
+					}
+					after := readDir(t, mem, "db")
+					d.requireSurvives(t, after, where)
+					if kind == "once" && err != nil && len(after.only(base.FileManifest)) == len(d.only(base.FileManifest)) && !hasLost(after) {
+						requireSameFiles(t, d, after) // what was made is removed again
+					}
+					if err != nil {
+						mustRepair(t, mem)
+					}
+					require.Equal(t, want, contentsOf(t, mem), where)
+					d.requireSurvives(t, readDir(t, mem, "db"), where)
+				}
+			})
+		})
+	}
+}
+
+func hasLost(d repairDir) bool {
+	for name := range d {
+		if strings.HasPrefix(name, lostDir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
+	for name, d := range brokenStores(t) {
+		t.Run(name, func(t *testing.T) {
+			want, _, _ := d.repaired(t)
+			d.eachFault(t, func(n uint64, op vfs.Op) {
+				where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
+				mem := d.fs(t)
+				var powerLost, killed *vfs.Mem // what is left of a power cut, and of a kill
+				err := Repair("db", testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+					if op.Index == n {
+						powerLost, killed = mem.Crash(), readDir(t, mem, "db").fs(t)
+					}
+					return nil
+				})))
+				require.NoError(t, err)
+				for _, left := range []*vfs.Mem{powerLost, killed} {
+					files := readDir(t, left, "db")
+					d.requireSurvives(t, files, where)
+					if name != "table and log damaged" { // an Open shows less of that
+						requireRefusedOrEqual(t, files.fs(t), want, where)
+					}
+					mustRepair(t, left)
+					require.Equal(t, want, contentsOf(t, left), where)
+					d.requireSurvives(t, readDir(t, left, "db"), where)
+				}
+			})
+		})
+	}
+}
+
+// requireRefusedOrEqual opens what an interrupted repair left, for writing.
+func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want contents, where string) {
+	t.Helper()
+	d, err := Open("db", testOptions(mem))
+	if err != nil {
+		require.ErrorIs(t, err, ErrCorruption, where)
+		return
+	}
+	require.NoError(t, d.Close())
+	require.Equal(t, want, contentsOf(t, mem), where)
+}
+
+// history is what was done to a database: for each value and deletion when.
+type history struct {
+	when    map[string]uint64   // value: its operation
+	deleted map[string][]uint64 // key: its deletions
+	keys    map[string]map[string]bool
+	last    uint64
+}
+
+func randomStore(t *testing.T, rnd *rand.Rand) (repairDir, *history) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 4<<10, 4<<10, 8<<10
+	o.BlockSize = 64 << rnd.IntN(5)
+	o.Compression = Compression(rnd.IntN(4))
+	o.MaxManifestSize = 4 << 10
+	d := mustOpen(t, o)
+	h := &history{when: map[string]uint64{}, deleted: map[string][]uint64{}, keys: map[string]map[string]bool{}}
+	for range 300 + rnd.IntN(1500) {
+		h.last++
+		key := testKey(rnd.IntN(150))
+		switch rnd.IntN(30) {
+		default:
+			value := fmt.Sprintf("value%d.%0*d", h.last, rnd.IntN(200), 0)
+			require.NoError(t, d.Put(key, []byte(value), NoSync))
+			h.when[value] = h.last
+			if h.keys[string(key)] == nil {
+				h.keys[string(key)] = map[string]bool{}
+			}
+			h.keys[string(key)][value] = true
+		case 0, 1, 2, 3:
+			require.NoError(t, d.Delete(key, NoSync))
+			h.deleted[string(key)] = append(h.deleted[string(key)], h.last)
+		case 4:
+			if rnd.IntN(8) == 0 {
+				require.NoError(t, d.Close())
+				d = mustOpen(t, o)
+			}
+		}
+	}
+	if rnd.IntN(2) == 0 {
+		settle(t, d)
+	}
+	require.NoError(t, d.Close())
+	return readDir(t, mem, "db"), h
+}
+
+// damageOne breaks a random file and returns its name.
+func (d repairDir) damageOne(rnd *rand.Rand) string {
+	kinds := [][]base.FileKind{{base.FileTable}, {base.FileLog}, {base.FileManifest}, {base.FileCurrent}, {base.FileTable}}
+	names := d.only(kinds[rnd.IntN(len(kinds))]...)
+	if len(names) == 0 {
+		return ""
+	}
+	name := names[rnd.IntN(len(names))]
+	b := d[name]
+	switch op := rnd.IntN(6); {
+	case op == 0 || len(b) == 0:
+		delete(d, name)
+	case op == 1:
+		d[name] = b[:rnd.IntN(len(b))]
+	case op == 2: // a sector that was not written
+		from := rnd.IntN(len(b)) &^ 511
+		clear(b[from:min(from+512, len(b))])
+	case op == 3:
+		for range 20 {
+			b[rnd.IntN(len(b))] = byte(rnd.UintN(256))
+		}
+	default:
+		b[rnd.IntN(len(b))] ^= 1 << rnd.IntN(8)
+	}
+	return name
+}
+
+func TestRepairOfRandomDamageAnswersWithTheNewestThatSurvives(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	for range 6 {
+		files, h := randomStore(t, rnd)
+		for range 15 {
+			d := files.clone()
+			var touched []string
+			for range 1 + rnd.IntN(4) {
+				touched = append(touched, d.damageOne(rnd))
+			}
+			untouched := d.clone()
+			for _, name := range touched {
+				delete(untouched, name)
+			}
+			if len(d.only(databaseKinds...)) == 0 {
+				continue
+			}
+			sure := untouched.versions(t)
+			got, rep, _ := d.repaired(t)
+			for key, value := range got {
+				require.True(t, h.keys[key][value], "a value that was never written for its key")
+			}
+			for key, all := range sure {
+				newest := slices.MaxFunc(all, func(a, b version) int { return int(int64(a.seq) - int64(b.seq)) })
+				h.requireNotOlder(t, key, newest, got, rep)
+			}
+		}
+	}
+}
+
+// requireNotOlder compares what is answered for a key with a version in a file
+// that was not touched. Sequence numbers count the operations.
+func (h *history) requireNotOlder(t *testing.T, key string, sure version, got contents, rep *RepairReport) {
+	t.Helper()
+	value, found := got[key]
+	if found {
+		require.GreaterOrEqual(t, h.when[value], sure.seq, "an older version than one that survived\n%s", rep)
+		return
+	}
+	deleted := h.deleted[key]
+	require.True(t, len(deleted) > 0 && deleted[len(deleted)-1] >= sure.seq, "a version that survived is not found\n%s", rep)
+}
+
+// A new MANIFEST that cannot be taken back needs its tables.
+func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
+	d := brokenStores(t)["MANIFEST damaged"]
+	want, _, _ := d.repaired(t)
+	mem := d.fs(t)
+	written := false
+	err := Repair("db", testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
+		written = written || op.Kind == vfs.OpCreate && kind == base.FileManifest
+		if written && (op.Kind == vfs.OpSyncDir || op.Kind == vfs.OpRemove && kind == base.FileManifest) {
+			return &vfs.Fault{}
+		}
+		return nil
+	})))
+	require.ErrorIs(t, err, vfs.ErrInjected)
+	left := readDir(t, mem, "db")
+	require.Greater(t, len(left.only(base.FileManifest)), len(d.only(base.FileManifest)))
+	require.Greater(t, len(left.tables()), len(d.tables()))
+	mustRepair(t, mem)
+	require.Equal(t, want, contentsOf(t, mem))
+}
+
+// Tables whose checksums are right and whose contents are not must not survive
+// as they are where a lookup would be misled.
+func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 6))
+	var entries []craftedEntry
+	for i := range 60 {
+		entries = append(entries, put(string(testKey(i)), uint64(i+1), string(testValue(i))))
+	}
+	forge, err := damage.NewForge(craftTable(t, entries...))
+	require.NoError(t, err)
+	for range 150 {
+		table, changed := forge.Build(rnd, forge.Sites())
+		mem := repairDir{
+			"000005.ldb": table,
+			"000006.ldb": craftTable(t, put(string(testKey(3)), 900, "newest")),
+		}.fs(t)
+		require.NoError(t, Repair("db", testOptions(mem)), "%q", changed)
+		require.Equal(t, "newest", contentsOf(t, mem)[string(testKey(3))], "%q", changed)
+		require.NoError(t, Repair("db", testOptions(mem)), "%q", changed)
+	}
+}
+
+// FuzzRepair gives a repair a directory of any bytes. It must neither panic nor
+// fail, and leave a database that opens.
+func FuzzRepair(f *testing.F) {
+	for _, d := range brokenStores(f) {
+		table := d.tables()[0]
+		log, manifestName := d.only(base.FileLog), d.only(base.FileManifest)
+		f.Add(d[table], d[append(log, "none")[0]], d[append(manifestName, "none")[0]], d["CURRENT"])
+	}
+	f.Fuzz(func(t *testing.T, table, log, manifestBytes, current []byte) {
+		if bytes.Contains(manifestBytes, []byte("parator")) && !bytes.Contains(manifestBytes, []byte(base.Bytewise.Name)) {
+			return // it may name another comparer, which is refused
+		}
+		mem := repairDir{
+			"000005.ldb": table, "000007.log": log, "MANIFEST-000004": manifestBytes, "CURRENT": current,
+			"000006.ldb": craftTable(t, put("key", 1, "value")),
+		}.fs(t)
+		require.NoError(t, Repair("db", testOptions(mem)))
+		d, err := Open("db", testOptions(mem))
+		require.NoError(t, err)
+		it, err := d.NewIterator(nil)
+		require.NoError(t, err)
+		for range it.All() {
+		}
+		require.NoError(t, it.Err())
+		require.NoError(t, it.Close())
+		require.NoError(t, d.Close())
+	})
+}

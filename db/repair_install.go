@@ -1,0 +1,201 @@
+package db
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// lostDir is where a repair puts what is not in use afterwards, within the
+// database's directory. The name is LevelDB's.
+const lostDir = "lost"
+
+// install makes the plan the state of the directory.
+//
+//  1. The new tables get their names, durably.
+//  2. The new MANIFEST is written, durably, with a number above all others.
+//  3. The other MANIFESTs go to lost/, then all else that is not in use.
+//  4. CURRENT is switched.
+//
+// Until 3, another repair finds what this one found, and entries twice. From
+// then on CURRENT names no MANIFEST that is there, or is damaged: Open and
+// LevelDB refuse, and another repair believes the new MANIFEST, the newest.
+// Moving files before the switch means that no Open comes between the two and
+// takes them for leftovers to be deleted.
+func (r *repairer) install(p *repairPlan) error {
+	if err := r.nameTables(p); err != nil {
+		return err
+	}
+	manifestNum, err := r.writeManifest(p)
+	if err != nil {
+		return err
+	}
+	r.made = nil // from here on, all that we made is needed
+	if err := r.moveAway(p); err != nil {
+		return err
+	}
+	return manifest.SetCurrent(r.fs, r.dir, manifestNum)
+}
+
+// nameTables renames the new tables from their temporary names.
+func (r *repairer) nameTables(p *repairPlan) error {
+	for _, u := range p.made {
+		name := base.FileName(base.FileTable, u.meta.Num)
+		r.made[name] = true
+		if err := r.fs.Rename(u.path, r.path(name)); err != nil {
+			return err
+		}
+		delete(r.made, filepath.Base(u.path))
+		r.report.TablesWritten++
+		r.report.BytesWritten += u.meta.Size
+		r.report.EntriesWritten += u.entries
+	}
+	if len(p.made) == 0 {
+		return nil
+	}
+	return r.fs.SyncDir(r.dir)
+}
+
+func (r *repairer) writeManifest(p *repairPlan) (num uint64, err error) {
+	logNum := r.newNum() // of an empty log: all that the logs held is in tables
+	if err := r.writeEmptyLog(base.FileName(base.FileLog, logNum)); err != nil {
+		return 0, err
+	}
+	num = r.newNum()
+	edit := &manifest.Edit{
+		Comparer: r.cmp.Name, LogNum: manifest.Num(logNum), PrevLogNum: manifest.Num(0),
+		NextFileNum: manifest.Num(r.nextNum), LastSeq: manifest.Num(r.lastSeq), Added: p.placed,
+	}
+	// Applied once, so that what could not be opened is never installed.
+	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit); err != nil {
+		return 0, err
+	}
+	name := base.FileName(base.FileManifest, num)
+	r.made[name] = true
+	r.report.NewManifest = name
+	return num, manifest.WriteFile(r.fs, r.dir, num, edit)
+}
+
+// writeEmptyLog makes the log that the new MANIFEST names: one that is missing
+// means that something was lost. Its name is durable with the MANIFEST's.
+func (r *repairer) writeEmptyLog(name string) error {
+	f, err := r.fs.Create(r.path(name))
+	if err != nil {
+		return err
+	}
+	r.made[name] = true
+	return errors.CombineErrors(f.Sync(), f.Close())
+}
+
+// moveAway puts what is not in use into lost/.
+func (r *repairer) moveAway(p *repairPlan) error {
+	copyCurrent := !r.manifest.inForce && len(r.ofKind(base.FileCurrent)) > 0
+	if len(p.moves) == 0 && !copyCurrent {
+		return nil
+	}
+	lost := r.path(lostDir)
+	if err := r.fs.MkdirAll(lost); err != nil {
+		return err
+	}
+	if err := r.fs.SyncDir(r.dir); err != nil {
+		return err
+	}
+	names, err := r.fs.List(lost)
+	if err != nil {
+		return err
+	}
+	m := mover{r: r, lost: lost, taken: map[string]bool{}}
+	for _, name := range names {
+		m.taken[name] = true
+	}
+	if copyCurrent {
+		line, err := m.copyCurrent()
+		if err != nil {
+			return err
+		}
+		p.lines = append(p.lines, line)
+	}
+	var manifests, others []*RepairedFile
+	for _, line := range p.moves {
+		if kind, _, _ := base.ParseFileName(line.Name); kind == base.FileManifest {
+			manifests = append(manifests, line)
+		} else {
+			others = append(others, line)
+		}
+	}
+	if err := m.move(manifests); err != nil {
+		return err
+	}
+	return m.move(others)
+}
+
+// mover moves files to lost/.
+type mover struct {
+	r     *repairer
+	lost  string
+	taken map[string]bool // names in lost/
+}
+
+// free returns a name in lost/ that is free: name itself, or with a number.
+func (m *mover) free(name string) string {
+	unique := name
+	for i := 1; m.taken[unique]; i++ {
+		unique = fmt.Sprintf("%s.%d", name, i)
+	}
+	m.taken[unique] = true
+	return unique
+}
+
+// move renames the files and makes that durable: in lost/ first, for a name that
+// is gone from one directory and not yet in the other would be a file lost.
+func (m *mover) move(files []*RepairedFile) error {
+	if len(files) == 0 {
+		return nil
+	}
+	var failed error
+	for _, f := range files {
+		name := m.free(f.Name)
+		if failed = m.r.fs.Rename(m.r.path(f.Name), filepath.Join(m.lost, name)); failed != nil {
+			break
+		}
+		f.LostName = name
+	}
+	err := errors.CombineErrors(failed, m.r.fs.SyncDir(m.lost))
+	if err == nil {
+		err = m.r.fs.SyncDir(m.r.dir)
+	}
+	return err
+}
+
+// copyCurrent keeps a copy of a CURRENT that was not sound. It cannot be moved:
+// LevelDB takes a directory without CURRENT for one in which to create a
+// database, and removes the tables.
+func (m *mover) copyCurrent() (*RepairedFile, error) {
+	from, err := m.r.fs.Open(m.r.path(base.CurrentName))
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	size, err := from.Size()
+	if err != nil {
+		return nil, err
+	}
+	line := &RepairedFile{Name: base.CurrentName, Fate: FileRewritten, Level: -1, Bytes: uint64(size), LostName: m.free(base.CurrentName)}
+	to, err := m.r.fs.Create(filepath.Join(m.lost, line.LostName))
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(to, io.NewSectionReader(from, 0, size))
+	if err == nil {
+		err = to.Sync()
+	}
+	err = errors.CombineErrors(err, to.Close())
+	if err == nil {
+		err = m.r.fs.SyncDir(m.lost)
+	}
+	return line, err
+}

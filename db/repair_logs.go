@@ -1,0 +1,128 @@
+package db
+
+import (
+	"io"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/wal"
+)
+
+// foundLog is a log of the directory.
+type foundLog struct {
+	repairFile
+	line *RepairedFile
+	// needed: nothing says that tables hold all of it.
+	needed bool
+	// clean: Open would replay it and drop nothing.
+	clean bool
+}
+
+// scanLogs reads the logs that are needed, without keeping anything.
+func (r *repairer) scanLogs() error {
+	for _, f := range r.ofKind(base.FileLog) {
+		l := &foundLog{repairFile: f, needed: r.manifest.needsLog(f.num)}
+		l.line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
+		r.logs = append(r.logs, l)
+		if !l.needed {
+			continue
+		}
+		l.line.Fate, l.line.Reason = FileRewritten, "its entries are in tables now"
+		if err := r.readLog(l, nil); err != nil {
+			return err
+		}
+		l.clean = l.line.Damage == ""
+	}
+	return nil
+}
+
+// logEntry is told of each entry of a log. The slices are valid during the call.
+type logEntry func(seq uint64, kind base.Kind, key, value []byte) error
+
+// readLog reads all of a log that can be read. With a nil fn it fills the log's
+// line of the report instead.
+//
+// Records behind damage are taken up too: Open refuses them, because they make a
+// state that the database never had, but a repair asks for what is left.
+func (r *repairer) readLog(l *foundLog, fn logEntry) error {
+	path := r.path(l.name)
+	file, err := r.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	damage := func(err error, blocks uint64, bytes int64) {
+		if l.line.Damage == "" {
+			l.line.Damage = base.InFile(err, path, -1).Error()
+		}
+		l.line.BlocksLost += blocks
+		l.line.BytesLost += uint64(bytes)
+	}
+	if fn != nil {
+		damage = func(error, uint64, int64) {}
+	}
+	next := uint64(0) // the least sequence of the next record
+	log := wal.NewReader(file, l.size, wal.ReaderOptions{
+		Plausible: func(record []byte, _ int64) bool {
+			h, err := readBatchHeader(record)
+			if err != nil || h.seq < next {
+				return false
+			}
+			_, _, err = checkBatch(record)
+			return err == nil
+		},
+	})
+	for {
+		record, err := log.Next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, ErrCorruption):
+			tail := log.Tail()
+			if log.Skip() {
+				damage(err, 0, tail.Resume-tail.Offset)
+				continue
+			}
+			if tail.Dropped > 0 { // not only zeros
+				damage(err, 0, tail.Dropped)
+			}
+			return nil
+		case err != nil:
+			return base.InFile(err, path, -1)
+		}
+		behind, _, err := checkBatch(record)
+		if err != nil {
+			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))
+			continue
+		}
+		h, _ := readBatchHeader(record)
+		if h.seq < next {
+			damage(base.Corruptf("batch", log.Offset(), "its sequence is %d, want at least %d", h.seq, next), 0, 0)
+		}
+		next = behind
+		if fn == nil {
+			l.line.Blocks++
+			l.line.Entries += uint64(h.count)
+			if h.count > 0 {
+				r.lastSeq = max(r.lastSeq, behind-1)
+			}
+			continue
+		}
+		if err := eachEntry(record, fn); err != nil {
+			return err
+		}
+	}
+}
+
+// eachEntry calls fn with the entries of a batch that checkBatch accepts.
+func eachEntry(record []byte, fn logEntry) error {
+	b, err := readBatchHeader(record)
+	for err == nil {
+		kind, key, value, seq, ok, nextErr := b.next()
+		if !ok {
+			return nextErr
+		}
+		err = fn(seq, kind, key, value)
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package db
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/wal"
+)
+
+// manifestFindings are what the MANIFESTs tell, in whatever state they are.
+type manifestFindings struct {
+	// inForce: CURRENT names the MANIFEST that is believed.
+	inForce bool
+	// sound: Open would take CURRENT and MANIFEST as they are, and drop nothing.
+	sound bool
+	// version is what the MANIFEST name says the tables in use are. It is nil, and
+	// name empty, where no MANIFEST could be read whole.
+	name    string
+	version *manifest.Version
+	// dead holds tables that a readable edit took out of use.
+	dead map[uint64]bool
+	// Logs below logNum are not needed, but for prevLogNum.
+	logNum, prevLogNum uint64
+	nextNum            uint64 // above every file number read
+	lastSeq            uint64
+
+	lines map[string]*RepairedFile // of the report
+}
+
+// needsLog reports whether log num may hold what no table does.
+func (m *manifestFindings) needsLog(num uint64) bool {
+	return num >= m.logNum || num == m.prevLogNum && num > 0
+}
+
+// readManifests finds out what is known of the tables. CURRENT decides where it
+// and its MANIFEST are sound. Otherwise the newest MANIFEST that has begun to
+// say something does, provided that it can be read whole: an older one names
+// tables that are gone, or worse, that wait for their removal.
+func (r *repairer) readManifests() error {
+	m := &r.manifest
+	m.dead = map[uint64]bool{}
+	m.lines = map[string]*RepairedFile{}
+	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp})
+	switch {
+	case loadErr == nil:
+		m.inForce, m.sound = true, state.Tail.Dropped == 0
+		if !m.sound {
+			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s was cut off, %d bytes: %s", state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
+		}
+	case errors.Is(loadErr, ErrCorruption):
+		r.report.ManifestProblem = loadErr.Error()
+	case errors.Is(loadErr, fs.ErrNotExist):
+		r.report.ManifestProblem = "CURRENT is missing"
+	default: // a comparer that differs is here, too
+		return loadErr
+	}
+	var best *manifestLog
+	for _, f := range r.ofKind(base.FileManifest) {
+		line := &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "superseded"}
+		m.lines[f.name] = line
+		if m.inForce && f.name != state.ManifestName || !f.canonical() {
+			continue
+		}
+		log, err := r.readManifest(f, line)
+		if err != nil {
+			return err
+		}
+		m.learn(log.edits)
+		if log.begun() {
+			best = log
+		}
+	}
+	if best != nil && !best.damaged {
+		m.believe(best, r.cmp)
+	}
+	return nil
+}
+
+// manifestLog is one MANIFEST.
+type manifestLog struct {
+	name    string
+	edits   []*manifest.Edit
+	damaged bool // records are missing in front of the end
+}
+
+// begun reports whether the MANIFEST got as far as to be of use. Nothing points
+// to one that did not: a crash came while it was begun.
+func (l *manifestLog) begun() bool {
+	if l.damaged {
+		return true
+	}
+	var logNum, nextNum, lastSeq bool
+	for _, e := range l.edits {
+		logNum = logNum || e.LogNum.Set
+		nextNum = nextNum || e.NextFileNum.Set
+		lastSeq = lastSeq || e.LastSeq.Set
+	}
+	return logNum && nextNum && lastSeq
+}
+
+// readManifest reads every edit that can be read.
+func (r *repairer) readManifest(f repairFile, line *RepairedFile) (*manifestLog, error) {
+	path := r.path(f.name)
+	file, err := r.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	l := &manifestLog{name: f.name}
+	damage := func(err error, bytes int64) {
+		l.damaged = true
+		line.BytesLost += uint64(bytes)
+		line.BlocksLost++
+		if line.Damage == "" {
+			line.Damage = base.InFile(err, path, -1).Error()
+		}
+	}
+	log := wal.NewReader(file, f.size, wal.ReaderOptions{AllowTornEnd: true})
+	for {
+		record, err := log.Next()
+		switch {
+		case err == io.EOF:
+			line.BytesLost += uint64(log.Tail().Dropped)
+			return l, nil
+		case errors.Is(err, ErrCorruption):
+			tail := log.Tail()
+			more := log.Skip()
+			if more {
+				damage(err, tail.Resume-tail.Offset)
+				continue
+			}
+			damage(err, tail.Dropped)
+			return l, nil
+		case err != nil:
+			return nil, base.InFile(err, path, -1)
+		}
+		e, err := manifest.DecodeEdit(record)
+		if err != nil {
+			damage(err, int64(len(record)))
+			continue
+		}
+		if e.Comparer != "" && e.Comparer != r.cmp.Name {
+			return nil, errors.Newf("%s: the database was created with comparer %q, but it is repaired with comparer %q: "+
+				"pass a Comparer of that name in Options.Comparer", path, e.Comparer, r.cmp.Name)
+		}
+		line.Blocks++
+		l.edits = append(l.edits, e)
+	}
+}
+
+// learn takes over what edits tell, be they all there or not.
+func (m *manifestFindings) learn(edits []*manifest.Edit) {
+	number := func(n uint64) {
+		if n < maxRepairNum {
+			m.nextNum = max(m.nextNum, n+1)
+		}
+	}
+	for _, e := range edits {
+		for _, d := range e.Deleted {
+			m.dead[d.Num] = true
+		}
+		for _, a := range e.Added { // a table that moves is deleted and added
+			delete(m.dead, a.File.Num)
+			number(a.File.Num)
+		}
+		if e.LogNum.Set && e.LogNum.Value < maxRepairNum {
+			m.logNum = max(m.logNum, e.LogNum.Value)
+		}
+		if e.PrevLogNum.Set {
+			m.prevLogNum = e.PrevLogNum.Value
+		}
+		if e.NextFileNum.Set && e.NextFileNum.Value > 0 {
+			number(e.NextFileNum.Value - 1)
+		}
+		if e.LastSeq.Set {
+			m.lastSeq = max(m.lastSeq, e.LastSeq.Value)
+		}
+	}
+}
+
+// believe makes the version that a whole MANIFEST describes the one to keep.
+func (m *manifestFindings) believe(l *manifestLog, cmp *base.Comparer) {
+	v, err := manifest.New(manifest.SetOptions{Cmp: cmp}).Current().Apply(l.edits...)
+	if err != nil {
+		m.lines[l.name].Damage = base.InFile(err, filepath.Base(l.name), -1).Error()
+		return
+	}
+	m.name, m.version = l.name, v
+}

@@ -1,0 +1,358 @@
+package db
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// construct gives every run a place such that lookups, which stop at the first
+// level that holds a key, find its newest version.
+//
+// Where no table has a level, the runs fall into groups whose key ranges do not
+// meet. A run on its own is good for the last level as it is; the others of a
+// group are merged to new tables there. Where tables have their levels, the
+// others are merged, and an entry goes to level 0 if it is newer than all that
+// the placed tables hold for its key, and is dropped otherwise: that costs no
+// rewriting of what is in order, whatever the keys.
+func (r *repairer) construct(p *repairPlan) error {
+	if len(p.placed) > 0 {
+		return r.layOnTop(p)
+	}
+	for _, group := range r.groups(p.unplaced) {
+		if len(group) == 1 && r.adoptable(p, group[0]) {
+			p.adopt(group[0], manifest.NumLevels-1)
+			continue
+		}
+		runs, err := r.merge(group, r.tableSize(), nil)
+		if err != nil {
+			return err
+		}
+		p.replace(group, runs, manifest.NumLevels-1)
+	}
+	return nil
+}
+
+func (r *repairer) tableSize() uint64 { return uint64(r.opts.TableSize) }
+
+// adoptable reports whether the run can become a table of the result as it is.
+func (r *repairer) adoptable(p *repairPlan, u *run) bool {
+	if u.table == nil {
+		return true
+	}
+	if !u.table.canonical() {
+		return false
+	}
+	// A table of LevelDB before 1.14 and one of today may have the same number.
+	return !slices.ContainsFunc(p.placed, func(f manifest.LevelFile) bool { return f.File.Num == u.table.num })
+}
+
+// adopt places a run as it is.
+func (p *repairPlan) adopt(u *run, level int) {
+	if u.table != nil {
+		u.table.line.Level = level
+	} else {
+		p.made = append(p.made, u)
+	}
+	p.placed = append(p.placed, manifest.LevelFile{Level: level, File: u.meta})
+}
+
+// replace places runs that were made of others.
+func (p *repairPlan) replace(old, runs []*run, level int) {
+	for _, u := range old {
+		if u.table != nil {
+			u.table.line.Fate = FileRewritten
+			p.moves = append(p.moves, u.table.line)
+		}
+	}
+	for _, u := range runs {
+		p.adopt(u, level)
+	}
+}
+
+// layOnTop places the entries of the unplaced runs that are newer than what the
+// placed tables hold.
+func (r *repairer) layOnTop(p *repairPlan) error {
+	if len(p.unplaced) == 0 {
+		return nil
+	}
+	below, err := r.newPlacedTables(p.placed)
+	if err != nil {
+		return err
+	}
+	defer below.close()
+	var key []byte
+	var newest uint64
+	var found bool
+	keep := func(ikey []byte) (bool, error) {
+		user := base.UserKey(ikey)
+		if key == nil || r.cmp.Compare(key, user) != 0 {
+			key = append(key[:0], user...)
+			if key == nil {
+				key = []byte{}
+			}
+			if newest, found, err = below.newest(key); err != nil {
+				return false, err
+			}
+		}
+		seq, _ := base.SplitTrailer(base.Trailer(ikey))
+		switch {
+		case !found || seq > newest:
+			return true, nil
+		case seq == newest:
+			r.report.EntriesDuplicate++
+		default:
+			r.report.EntriesShadowed++
+		}
+		return false, nil
+	}
+	// Few tables: each one more in level 0 slows every lookup until compaction.
+	size := r.tableSize()
+	for _, u := range p.unplaced {
+		size = max(size, u.meta.Size/2)
+	}
+	runs, err := r.merge(p.unplaced, size, keep)
+	if err != nil {
+		return err
+	}
+	p.replace(p.unplaced, runs, 0)
+	return nil
+}
+
+// placedTables looks up what placed tables hold.
+type placedTables struct {
+	version *manifest.Version
+	cmp     *base.Comparer
+	db      *DB // as much of one as the open-table cache needs
+}
+
+func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
+	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(&manifest.Edit{Added: placed})
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{opts: r.opts, dir: r.dir, fs: r.fs, cmp: r.cmp}
+	d.blockCache = cache.New[sstable.Block](d.opts.BlockCacheSize, nil)
+	d.tables = newTableCache(d)
+	return &placedTables{version: v, cmp: r.cmp, db: d}, nil
+}
+
+func (t *placedTables) close() {
+	t.db.tables.close()
+	t.db.blockCache.Close()
+}
+
+// newest returns the greatest sequence number among the versions of key. It asks
+// all levels: the order of levels is not relied on.
+func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
+	var lookup sstable.Lookup
+	lookup.Init(key, base.MaxSeq)
+	for level := range t.version.Levels {
+		for _, f := range t.version.Overlapping(level, key, key) {
+			r, err := t.db.tables.ref(f)
+			if err != nil {
+				return 0, false, err
+			}
+			res, err := r.Get(&lookup)
+			r.Unref()
+			if err != nil {
+				return 0, false, err
+			}
+			if res.Found {
+				s, _ := base.SplitTrailer(res.Trailer)
+				seq, found = max(seq, s), true
+			}
+		}
+	}
+	return seq, found, nil
+}
+
+// groups sorts runs by key and splits them where no range of user keys reaches
+// across.
+func (r *repairer) groups(runs []*run) [][]*run {
+	r.sortRuns(runs)
+	var groups [][]*run
+	start := 0
+	var end []byte
+	for i, u := range runs {
+		if i > start && r.cmp.Compare(base.UserKey(u.meta.Smallest), end) > 0 {
+			groups = append(groups, runs[start:i:i])
+			start = i
+		}
+		if largest := base.UserKey(u.meta.Largest); i == start || r.cmp.Compare(largest, end) > 0 {
+			end = largest
+		}
+	}
+	if start < len(runs) {
+		groups = append(groups, runs[start:])
+	}
+	return groups
+}
+
+func (r *repairer) sortRuns(runs []*run) {
+	slices.SortStableFunc(runs, func(a, b *run) int { return r.cmp.CompareInternal(a.meta.Smallest, b.meta.Smallest) })
+}
+
+// repairFanIn is how many chains are merged at once. Each has one table open,
+// with its index and repairReadAhead bytes of it.
+const (
+	repairFanIn     = 64
+	repairReadAhead = 256 << 10
+)
+
+// merge writes the entries of runs to new ones that do not overlap, and discards
+// those that the repair made. Where too many overlap to be merged at once, some
+// are merged first.
+func (r *repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run, error) {
+	chains := r.chains(runs)
+	for len(chains) > r.maxFanIn {
+		some, err := r.mergeChains(chains[:r.maxFanIn], max(targetSize, 32<<20), nil)
+		if err != nil {
+			return nil, err
+		}
+		chains = append(chains[r.maxFanIn:], some)
+	}
+	return r.mergeChains(chains, targetSize, keep)
+}
+
+func (r *repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc) ([]*run, error) {
+	children := make([]base.Iterator, len(chains))
+	for i, c := range chains {
+		children[i] = r.newChainIter(c)
+	}
+	it := newMergingIter(r.cmp, children)
+	runs, err := r.writeRuns(it, targetSize, keep)
+	if cerr := it.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chains {
+		r.discard(c)
+	}
+	return runs, nil
+}
+
+// chains deals runs out to as few lists as there can be of runs that follow one
+// another without overlap: as many as ranges meet at one key.
+func (r *repairer) chains(runs []*run) [][]*run {
+	r.sortRuns(runs)
+	h := chainHeap{cmp: r.cmp}
+	for _, u := range runs {
+		if len(h.chains) > 0 && r.cmp.CompareInternal(h.end(0), u.meta.Smallest) < 0 {
+			h.chains[0] = append(h.chains[0], u)
+			heap.Fix(&h, 0)
+		} else {
+			heap.Push(&h, []*run{u})
+		}
+	}
+	return h.chains
+}
+
+// chainHeap has the chain that ends first on top.
+type chainHeap struct {
+	cmp    *base.Comparer
+	chains [][]*run
+}
+
+func (h *chainHeap) end(i int) []byte {
+	c := h.chains[i]
+	return c[len(c)-1].meta.Largest
+}
+
+func (h *chainHeap) Len() int           { return len(h.chains) }
+func (h *chainHeap) Less(i, j int) bool { return h.cmp.CompareInternal(h.end(i), h.end(j)) < 0 }
+func (h *chainHeap) Swap(i, j int)      { h.chains[i], h.chains[j] = h.chains[j], h.chains[i] }
+func (h *chainHeap) Push(c any)         { h.chains = append(h.chains, c.([]*run)) }
+func (h *chainHeap) Pop() any {
+	last := h.chains[len(h.chains)-1]
+	h.chains = h.chains[:len(h.chains)-1]
+	return last
+}
+
+// chainIter walks runs that follow one another, forward only, one table open at
+// a time. Valid, Key and Value are those of the table at hand.
+type chainIter struct {
+	base.Iterator // of the table at hand; never nil
+	r             *repairer
+	runs          []*run
+	next          int // the run to open next
+	reader        *sstable.Reader
+	err           error
+}
+
+func (r *repairer) newChainIter(runs []*run) *chainIter {
+	return &chainIter{Iterator: newMergingIter(r.cmp, nil), r: r, runs: runs}
+}
+
+func (c *chainIter) First() bool {
+	c.closeTable()
+	c.next = 0
+	return c.forward(false)
+}
+
+func (c *chainIter) Next() bool { return c.forward(c.Iterator.Next()) }
+
+// forward returns ok, or moves on to the first entry of a later table.
+func (c *chainIter) forward(ok bool) bool {
+	for !ok {
+		c.closeTable()
+		if c.err != nil || c.next == len(c.runs) {
+			return false
+		}
+		c.err = c.open(c.runs[c.next])
+		c.next++
+		ok = c.err == nil && c.Iterator.First()
+	}
+	return true
+}
+
+func (c *chainIter) open(u *run) error {
+	f, err := c.r.fs.Open(u.path)
+	if err != nil {
+		return err
+	}
+	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: c.r.cmp, Name: u.path})
+	if err != nil {
+		return err
+	}
+	it, err := reader.NewIter(sstable.IterOptions{ReadAhead: repairReadAhead})
+	if err != nil {
+		_ = reader.Close() // the first error tells more
+		return err
+	}
+	c.Iterator, c.reader = it, reader
+	return nil
+}
+
+// closeTable leaves an iterator without entries in the place of the table's.
+func (c *chainIter) closeTable() {
+	err := c.Iterator.Close()
+	if c.reader != nil {
+		if cerr := c.reader.Close(); err == nil {
+			err = cerr
+		}
+		c.reader = nil
+	}
+	if c.err == nil {
+		c.err = err
+	}
+	c.Iterator = newMergingIter(c.r.cmp, nil)
+}
+
+func (c *chainIter) Err() error {
+	if c.err == nil {
+		return c.Iterator.Err()
+	}
+	return c.err
+}
+
+func (c *chainIter) Close() error {
+	c.closeTable()
+	return c.err
+}

@@ -1,0 +1,222 @@
+package db
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// repairPlan says what becomes of every file.
+type repairPlan struct {
+	healthy bool
+	// live are the tables that the MANIFEST names and that are what it says, with
+	// their levels; complete says that it names no others.
+	live     map[*foundTable]int
+	complete bool
+	named    map[uint64]bool // the numbers that the MANIFEST names
+	// placed are sound tables that stay, with their levels.
+	placed []manifest.LevelFile
+	// unplaced are sorted runs that must be merged, or find a level.
+	unplaced []*run
+	// damaged are tables whose entries are to be salvaged.
+	damaged []*foundTable
+	made    []*run          // placed runs that the repair wrote
+	lines   []*RepairedFile // the report's
+	moves   []*RepairedFile // files that go to lost/
+}
+
+// plan decides what becomes of every file.
+func (r *repairer) plan(p *repairPlan) error {
+	p.healthy = p.healthy && r.manifest.sound
+	if err := r.placeLive(p); err != nil {
+		return err
+	}
+	r.planTables(p)
+	r.findLog(p)
+	for _, l := range r.logs {
+		p.lines = append(p.lines, l.line)
+		p.moves = append(p.moves, l.line)
+		p.healthy = p.healthy && (!l.needed || l.clean)
+	}
+	for _, f := range r.ofKind(base.FileManifest, base.FileTemp) {
+		line := r.manifest.lines[f.name]
+		if line == nil {
+			line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "a temporary file that was left behind"}
+		}
+		p.lines = append(p.lines, line)
+		p.moves = append(p.moves, line)
+	}
+	return nil
+}
+
+// findLog looks for the log that the MANIFEST names. Its absence is a loss, which
+// Open tells of as well (see DB.checkLog); a repair leaves an empty one.
+func (r *repairer) findLog(p *repairPlan) {
+	num := r.manifest.logNum
+	if r.manifest.version == nil || num == 0 || slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.num == num }) {
+		return
+	}
+	p.healthy = false
+	p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, num), Fate: FileMissing, Level: -1,
+		Reason: "the MANIFEST names it; what was only there is lost, unless tables that the MANIFEST does not name hold it"})
+}
+
+// findLive begins a plan: it compares the directory with what the MANIFEST says.
+func (r *repairer) findLive() *repairPlan {
+	known := r.manifest.version != nil
+	p := &repairPlan{live: map[*foundTable]int{}, named: map[uint64]bool{}, healthy: known, complete: known}
+	if !known {
+		return p
+	}
+	byNum := map[uint64][]*foundTable{}
+	for _, t := range r.tables {
+		byNum[t.num] = append(byNum[t.num], t)
+	}
+	r.manifest.version.Files(func(level int, f *manifest.FileMeta) {
+		p.named[f.Num] = true
+		for _, t := range byNum[f.Num] {
+			// Another table under this name would be as sound: what it holds decides.
+			if t.sound() && t.canonical() && bytes.Equal(t.smallest, f.Smallest) && bytes.Equal(t.largest, f.Largest) {
+				p.live[t] = level
+				p.healthy = p.healthy && uint64(t.size) == f.Size
+				return
+			}
+		}
+		p.complete, p.healthy = false, false
+		if byNum[f.Num] == nil {
+			p.lines = append(p.lines, &RepairedFile{Name: f.Name(), Fate: FileMissing, Level: -1, Bytes: f.Size,
+				Reason: fmt.Sprintf("the MANIFEST names it on level %d with %d bytes", level, f.Size)})
+		}
+	})
+	if !p.complete && !r.manifest.inForce {
+		// It may be one that a crash or a failure left before its time. What it says
+		// of logs is too dear to be believed then.
+		r.manifest.logNum = 0
+	}
+	return p
+}
+
+// placeLive leaves live tables on their levels, but not on a level 0 that would
+// answer with old versions, as a repair by LevelDB leaves it.
+func (r *repairer) placeLive(p *repairPlan) error {
+	var level0 []*foundTable
+	for t, level := range p.live {
+		if level == 0 {
+			level0 = append(level0, t)
+		}
+	}
+	slices.SortFunc(level0, func(a, b *foundTable) int { return cmp.Compare(b.num, a.num) })
+	agrees, err := r.inSequence(level0)
+	if err != nil {
+		return err
+	}
+	for t, level := range p.live {
+		if level > 0 || agrees {
+			t.line.Level = level
+			p.placed = append(p.placed, manifest.LevelFile{Level: level, File: t.meta()})
+		}
+	}
+	return nil
+}
+
+// inSequence reports whether tables of level 0, newest file first, agree with
+// the order of sequence numbers: of a key that several hold, the first has the
+// newest version. Flushes make tables whose ranges of sequence numbers say so;
+// otherwise the keys are compared.
+func (r *repairer) inSequence(level0 []*foundTable) (bool, error) {
+	rising := true
+	for i := 1; i < len(level0); i++ {
+		rising = rising && level0[i-1].minSeq > level0[i].maxSeq
+	}
+	if rising || len(level0) > r.maxFanIn {
+		return rising, nil
+	}
+	children := make([]base.Iterator, len(level0))
+	rank := map[base.Iterator]int{}
+	for i, t := range level0 {
+		children[i] = r.newChainIter([]*run{r.tableRun(t)})
+		rank[children[i]] = i
+	}
+	it := newMergingIter(r.cmp, children)
+	agrees := true
+	var key []byte
+	last := 0
+	for ok := it.First(); ok && agrees; ok = it.Next() {
+		user, at := base.UserKey(it.Key()), rank[it.heap[0].it]
+		if key != nil && r.cmp.Compare(key, user) == 0 {
+			agrees = at >= last
+		}
+		key, last = append(key[:0], user...), at
+	}
+	return agrees, it.Close()
+}
+
+// planTables decides about the tables that have no place yet.
+//
+// A table that the MANIFEST does not name is left out where it names all that
+// is needed: then such a table waits for its removal, or was being written. It
+// is taken up where its entries are newer than those of all live tables, which
+// happens when the end of the MANIFEST is lost, or a flush was under way; and
+// where a live table is missing or damaged, since it may hold the same.
+func (r *repairer) planTables(p *repairPlan) {
+	placed := map[uint64]bool{}
+	for _, f := range p.placed {
+		placed[f.File.Num] = true
+	}
+	var newest uint64
+	for t := range p.live {
+		newest = max(newest, t.maxSeq)
+	}
+	for _, t := range r.tables {
+		p.lines = append(p.lines, t.line)
+		_, live := p.live[t]
+		switch {
+		case live && placed[t.num]:
+		case live:
+			r.takeUp(p, t, "level 0 was not in the order of sequence numbers")
+		case t.dead:
+			p.leaveOut(t, "out of use: the MANIFEST says that it was replaced by other tables")
+		case p.complete && (t.num < r.manifest.logNum || t.maxSeq <= newest):
+			p.leaveOut(t, "out of use: the MANIFEST does not name it, and the tables that it names are all there and hold later entries")
+		case t.entries == 0:
+			p.healthy = false
+			p.leaveOut(t, "no entry of it can be read")
+		default:
+			r.report.MayResurrect = r.report.MayResurrect || !p.complete && !p.named[t.num]
+			r.takeUp(p, t, "it had no level")
+		}
+	}
+}
+
+// takeUp makes the entries of a table part of the result.
+func (r *repairer) takeUp(p *repairPlan, t *foundTable, reason string) {
+	p.healthy = false
+	t.line.Reason = reason
+	if t.sound() {
+		p.unplaced = append(p.unplaced, r.tableRun(t))
+		return
+	}
+	t.line.Fate, t.line.Reason = FileRewritten, "damaged"
+	p.damaged = append(p.damaged, t)
+	p.moves = append(p.moves, t.line)
+}
+
+func (p *repairPlan) leaveOut(t *foundTable, reason string) {
+	t.line.Fate, t.line.Reason = FileUnused, reason
+	p.moves = append(p.moves, t.line)
+}
+
+// untouched makes the report of a database that is left as it is.
+func (p *repairPlan) untouched(r *repairer) {
+	for _, l := range r.logs {
+		if l.needed {
+			l.line.Fate, l.line.Reason = FileKept, ""
+		}
+	}
+	line := r.manifest.lines[r.manifest.name]
+	line.Fate, line.Reason = FileKept, ""
+}

@@ -1,0 +1,171 @@
+package db
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// RepairReport says what a repair found and did. It holds no keys or values.
+type RepairReport struct {
+	Dir string
+	// Healthy says that nothing was wrong, and that nothing was changed.
+	Healthy bool
+
+	// Manifest is the MANIFEST that was believed: which tables are in use, and on
+	// which level. It is empty where none could be.
+	Manifest string
+	// ManifestProblem says what was wrong with CURRENT or the MANIFEST; empty if
+	// nothing was.
+	ManifestProblem string
+	// MayResurrect says that it could not be told which tables were in use. One
+	// that a compaction had replaced may have brought back deleted keys.
+	MayResurrect bool
+
+	// Files lists the tables, logs, MANIFESTs and temporary files found or missed,
+	// by name.
+	Files []RepairedFile
+
+	// TablesWritten and BytesWritten count the new tables, EntriesWritten their
+	// entries, tombstones and old versions included.
+	TablesWritten, BytesWritten, EntriesWritten uint64
+	// EntriesDuplicate counts entries dropped because they are there twice;
+	// EntriesConflicting those of them whose values differ (the greater value was
+	// kept, for want of a better rule); EntriesShadowed entries dropped because a
+	// table that was kept has a newer version of the key; EntriesTooLarge entries
+	// dropped because no table can be written with them.
+	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
+	// LastSequence is the greatest sequence number seen, kept or not.
+	LastSequence uint64
+	// NewManifest is the MANIFEST that was written.
+	NewManifest string
+}
+
+// FileFate is what a repair did with a file.
+type FileFate int
+
+const (
+	// FileKept: it is in use as it is.
+	FileKept FileFate = iota
+	// FileRewritten: what could be read of it went to new tables.
+	FileRewritten
+	// FileUnused: nothing of it was used.
+	FileUnused
+	// FileMissing: the MANIFEST names it, and it is not there.
+	FileMissing
+)
+
+// String returns the fate in a word.
+func (f FileFate) String() string {
+	switch f {
+	case FileKept:
+		return "kept"
+	case FileRewritten:
+		return "rewritten"
+	case FileUnused:
+		return "unused"
+	case FileMissing:
+		return "missing"
+	}
+	return fmt.Sprintf("FileFate(%d)", int(f))
+}
+
+// RepairedFile is a file as a repair found it.
+type RepairedFile struct {
+	Name string
+	Fate FileFate
+	// Level is where a table that was kept is; -1 otherwise.
+	Level int
+	// LostName is the file's name within dir/lost, empty if it did not go there.
+	LostName string
+	// Reason says why the file was not kept as it is.
+	Reason string
+	// Damage says what is wrong with its bytes, the first such thing; empty if
+	// nothing is.
+	Damage string
+
+	// Bytes is the file's size, BytesLost the part of it that could not be read.
+	Bytes, BytesLost uint64
+	// Blocks counts the data blocks of a table, or the records of a log or
+	// MANIFEST, that were read; BlocksLost those that are known to be lost.
+	Blocks, BlocksLost uint64
+	// Entries counts the entries read.
+	Entries uint64
+}
+
+// String returns the report as text of several lines, for people.
+func (r *RepairReport) String() string {
+	var b strings.Builder
+	if r.Healthy {
+		fmt.Fprintf(&b, "%s: nothing is wrong with it; nothing was changed\n", r.Dir)
+	} else {
+		fmt.Fprintf(&b, "%s: repaired\n", r.Dir)
+	}
+	if r.ManifestProblem != "" {
+		fmt.Fprintf(&b, "  CURRENT or MANIFEST: %s\n", r.ManifestProblem)
+	}
+	if r.Manifest != "" {
+		fmt.Fprintf(&b, "  the tables in use and their levels are those of %s\n", r.Manifest)
+	} else {
+		b.WriteString("  no MANIFEST could be believed: the tables were placed by their contents\n")
+	}
+	if r.MayResurrect {
+		b.WriteString("  which tables were in use is not known: one that was about to be removed may have brought back deleted keys\n")
+	}
+	for i := range r.Files {
+		b.WriteString("  " + r.Files[i].String() + "\n")
+	}
+	if r.Healthy {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "  written: %d tables, %d bytes, %d entries", r.TablesWritten, r.BytesWritten, r.EntriesWritten)
+	for _, dropped := range []struct {
+		n   uint64
+		why string
+	}{
+		{r.EntriesShadowed, "that a newer version hides"},
+		{r.EntriesDuplicate, "that were there twice"},
+		{r.EntriesConflicting, "of these with different values"},
+		{r.EntriesTooLarge, "too large for a table"},
+	} {
+		if dropped.n > 0 {
+			fmt.Fprintf(&b, "; dropped %d %s", dropped.n, dropped.why)
+		}
+	}
+	fmt.Fprintf(&b, "\n  last sequence %d; new %s\n", r.LastSequence, r.NewManifest)
+	return b.String()
+}
+
+// String returns the file in one line.
+func (f *RepairedFile) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", f.Name, f.Fate)
+	if f.Fate == FileKept && f.Level >= 0 {
+		fmt.Fprintf(&b, " on level %d", f.Level)
+	}
+	if f.Reason != "" {
+		fmt.Fprintf(&b, ", %s", f.Reason)
+	}
+	if f.Fate != FileMissing {
+		fmt.Fprintf(&b, "; %d entries in %d blocks of %d bytes", f.Entries, f.Blocks, f.Bytes)
+	}
+	if f.BlocksLost > 0 || f.BytesLost > 0 {
+		fmt.Fprintf(&b, "; lost %d blocks, %d bytes", f.BlocksLost, f.BytesLost)
+	}
+	if f.Damage != "" {
+		fmt.Fprintf(&b, "; damage: %s", f.Damage)
+	}
+	if f.LostName != "" {
+		fmt.Fprintf(&b, "; now %s/%s", lostDir, f.LostName)
+	}
+	return b.String()
+}
+
+// list sets the report's files.
+func (r *RepairReport) list(lines []*RepairedFile) {
+	for _, f := range lines {
+		r.Files = append(r.Files, *f)
+	}
+	slices.SortStableFunc(r.Files, func(a, b RepairedFile) int { return cmp.Compare(a.Name, b.Name) })
+}

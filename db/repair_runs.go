@@ -1,0 +1,237 @@
+package db
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// run is a sorted run in a file: a table of the directory, or one that the
+// repair made. What it makes has the name of a temporary file until it is put
+// to use: neither Open nor another repair takes that for a table.
+type run struct {
+	path    string
+	meta    *manifest.FileMeta
+	entries uint64
+	table   *foundTable // nil for one that the repair made
+}
+
+func (r *repairer) tableRun(t *foundTable) *run {
+	return &run{path: r.path(t.name), meta: t.meta(), table: t}
+}
+
+// maxRepairEntry is the largest entry, key and value, that a table can be
+// written with (sstable.Writer).
+const maxRepairEntry = math.MaxInt32 / 2
+
+// keepFunc decides whether an entry goes to the run being written.
+type keepFunc func(ikey []byte) (bool, error)
+
+// writeRuns writes the entries of it, which come in the order of internal keys,
+// to tables of about targetSize bytes. No two of them hold the same user key. Of
+// entries with the same internal key one is written; where their values differ,
+// which no sound program leaves, the greater one, so that a second try chooses
+// alike. A nil keep keeps all.
+func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
+	w := &runWriter{r: r, targetSize: targetSize}
+	var key, value []byte
+	pending := false
+	flush := func() error {
+		if !pending {
+			return nil
+		}
+		pending = false
+		if keep != nil {
+			if ok, err := keep(key); !ok || err != nil {
+				return err
+			}
+		}
+		return w.add(key, value)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if pending && r.cmp.CompareInternal(key, it.Key()) == 0 {
+			r.report.EntriesDuplicate++
+			if c := bytes.Compare(it.Value(), value); c != 0 {
+				r.report.EntriesConflicting++
+				if c > 0 {
+					value = append(value[:0], it.Value()...)
+				}
+			}
+			continue
+		}
+		if err := flush(); err != nil {
+			return nil, w.abandon(err)
+		}
+		if uint64(len(it.Key()))+uint64(len(it.Value())) > maxRepairEntry {
+			r.report.EntriesTooLarge++
+			continue
+		}
+		key, value = append(key[:0], it.Key()...), append(value[:0], it.Value()...)
+		pending = true
+	}
+	err := it.Err()
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = w.endTable()
+	}
+	if err != nil {
+		return nil, w.abandon(err)
+	}
+	return w.runs, nil
+}
+
+// runWriter writes one table after another, under temporary names.
+type runWriter struct {
+	r          *repairer
+	targetSize uint64
+	runs       []*run
+
+	num  uint64 // of the open table
+	file vfs.File
+	w    *sstable.Writer // nil: none is open
+}
+
+func (w *runWriter) add(ikey, value []byte) error {
+	if w.w != nil && w.w.EstimatedSize() >= w.targetSize &&
+		w.r.cmp.Compare(base.UserKey(w.w.Largest()), base.UserKey(ikey)) != 0 {
+		if err := w.endTable(); err != nil {
+			return err
+		}
+	}
+	if w.w == nil {
+		w.num = w.r.newNum()
+		name := base.FileName(base.FileTemp, w.num)
+		w.r.made[name] = true
+		file, err := w.r.fs.Create(w.r.path(name))
+		if err != nil {
+			return err
+		}
+		o := &w.r.opts
+		w.file = file
+		w.w = sstable.NewWriter(file, sstable.WriterOptions{
+			Comparer: w.r.cmp, Filter: o.Filter, FilterAlias: o.filterAlias(), BlockSize: o.BlockSize,
+			BlockRestartInterval: o.BlockRestartInterval, Compression: o.tableCompression(),
+		})
+	}
+	return w.w.Add(ikey, value)
+}
+
+// endTable finishes the open table and makes its bytes durable.
+func (w *runWriter) endTable() error {
+	if w.w == nil {
+		return nil
+	}
+	props, err := w.w.Finish()
+	if err == nil {
+		err = w.file.Sync()
+	}
+	err = errors.CombineErrors(err, w.file.Close())
+	w.file = nil
+	if err != nil {
+		return err
+	}
+	w.runs = append(w.runs, &run{
+		path:    w.r.path(base.FileName(base.FileTemp, w.num)),
+		meta:    manifest.NewFileMeta(w.num, w.w.Size(), w.w.Smallest(), bytes.Clone(w.w.Largest())),
+		entries: props.Entries,
+	})
+	w.w = nil
+	return nil
+}
+
+// abandon closes what is open; repairer.abandon removes the files.
+func (w *runWriter) abandon(err error) error {
+	if w.file != nil {
+		err = errors.CombineErrors(err, w.file.Close())
+	}
+	return err
+}
+
+// discard removes runs that the repair made and does not need any more.
+func (r *repairer) discard(runs []*run) {
+	for _, u := range runs {
+		if u.table != nil {
+			continue
+		}
+		name := base.FileName(base.FileTemp, u.meta.Num)
+		if err := r.fs.Remove(r.path(name)); err != nil {
+			r.opts.Logger.Warn("cannot remove a temporary file", "file", name, "err", err)
+			continue
+		}
+		delete(r.made, name)
+	}
+}
+
+// spill sorts entries that come in no order: it gathers them in a memtable and
+// writes that as a run whenever it is full.
+type spill struct {
+	r    *repairer
+	mem  *memtable.Memtable // nil: empty
+	ins  memtable.Inserter
+	runs []*run
+}
+
+func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
+	if uint64(len(key))+uint64(len(value)) > maxRepairEntry-base.TrailerLen {
+		s.r.report.EntriesTooLarge++
+		return nil
+	}
+	need := memtable.EntrySize(len(key), len(value))
+	if s.mem != nil && s.mem.Available() < need {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	if s.mem == nil {
+		s.mem = memtable.New(s.r.cmp, max(s.r.opts.WriteBufferSize, need+memtableSlack))
+		s.ins = memtable.Inserter{}
+	}
+	if !s.mem.AddWith(&s.ins, seq, kind, key, value) {
+		panic("db: the memtable is full although room was made for the entry")
+	}
+	return nil
+}
+
+func (s *spill) flush() error {
+	if s.mem == nil {
+		return nil
+	}
+	it := s.mem.NewIter()
+	runs, err := s.r.writeRuns(it, math.MaxUint64, nil)
+	s.runs = append(s.runs, runs...)
+	s.mem = nil
+	return errors.CombineErrors(err, it.Close())
+}
+
+// salvage makes sorted runs of what can be read of damaged tables, and of the
+// logs.
+func (r *repairer) salvage(p *repairPlan) ([]*run, error) {
+	s := &spill{r: r}
+	for _, t := range p.damaged {
+		_, err := r.salvageTable(t, func(ikey, value []byte) error {
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			return s.add(seq, kind, base.UserKey(ikey), value)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range r.logs {
+		if !l.needed {
+			continue
+		}
+		if err := r.readLog(l, s.add); err != nil {
+			return nil, err
+		}
+	}
+	err := s.flush()
+	return s.runs, err
+}

@@ -1,0 +1,87 @@
+package db
+
+import (
+	"bytes"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// foundTable is a table file of the directory and what reading it gave.
+type foundTable struct {
+	repairFile
+	line *RepairedFile
+
+	dead bool // known to be out of use; then it was not read
+	err  error
+	// What follows is known of tables that were read; the bounds are of use only
+	// where err is nil.
+	entries           uint64
+	smallest, largest []byte // internal keys
+	minSeq, maxSeq    uint64
+}
+
+// sound reports whether the table can stay as it is.
+func (t *foundTable) sound() bool { return !t.dead && t.err == nil && t.entries > 0 }
+
+func (t *foundTable) meta() *manifest.FileMeta {
+	m := manifest.NewFileMeta(t.num, uint64(t.size), t.smallest, t.largest)
+	m.OldSuffix = t.kind == base.FileOldTable
+	return m
+}
+
+// scanTables reads every table but for those known to be out of use.
+func (r *repairer) scanTables() error {
+	r.lastSeq = max(r.lastSeq, r.manifest.lastSeq)
+	for _, f := range r.ofKind(base.FileTable, base.FileOldTable) {
+		t := &foundTable{repairFile: f, dead: r.manifest.dead[f.num]}
+		t.line = &RepairedFile{Name: f.name, Level: -1, Bytes: uint64(f.size)}
+		r.tables = append(r.tables, t)
+		if t.dead {
+			continue
+		}
+		if err := r.scanTable(t); err != nil {
+			return err
+		}
+		r.lastSeq = max(r.lastSeq, t.maxSeq)
+	}
+	return nil
+}
+
+func (r *repairer) scanTable(t *foundTable) error {
+	rep, err := r.salvageTable(t, func(ikey, _ []byte) error {
+		seq, _ := base.SplitTrailer(base.Trailer(ikey))
+		if t.entries == 0 {
+			t.smallest = bytes.Clone(ikey)
+			t.minSeq = seq
+		}
+		t.entries++
+		t.largest = append(t.largest[:0], ikey...)
+		t.minSeq, t.maxSeq = min(t.minSeq, seq), max(t.maxSeq, seq)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.err = rep.Err
+	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
+	t.line.BlocksLost, t.line.BytesLost = rep.BlocksLost, rep.BytesLost
+	if rep.Err != nil {
+		t.line.Damage = rep.Err.Error()
+	}
+	return nil
+}
+
+func (r *repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error) (sstable.SalvageReport, error) {
+	path := r.path(t.name)
+	f, err := r.fs.Open(path)
+	if err != nil {
+		return sstable.SalvageReport{}, err
+	}
+	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.readPolicies(), Name: path}, fn)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return rep, err
+}
