@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -66,6 +67,9 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 	d.mu.Lock()
 	for _, f := range c.AllInputs() {
 		f.Compacting = parked
+	}
+	if parked {
+		d.parkedErr = err
 	}
 	d.compactions--
 	d.cond.Broadcast()
@@ -228,7 +232,7 @@ func (m *merger) entry(ikey, value []byte) error {
 		return base.Corruptf("table", -1, "a key of %d bytes is no internal key", len(ikey))
 	}
 	if m.ikey != nil && m.d.cmp.CompareInternal(m.ikey, ikey) >= 0 {
-		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend")
+		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend, want them to: one of %s is damaged; Check tells which", m.inputs())
 	}
 	m.ikey = append(m.ikey[:0], ikey...)
 	user := base.UserKey(ikey)
@@ -256,6 +260,15 @@ func (m *merger) entry(ikey, value []byte) error {
 		}
 	}
 	return m.out.add(ikey, value)
+}
+
+// inputs names the tables that are merged.
+func (m *merger) inputs() string {
+	var names []string
+	for _, f := range m.c.AllInputs() {
+		names = append(names, f.Name())
+	}
+	return strings.Join(names, ", ")
 }
 
 // manualStep bounds the inputs of one step of a manual compaction, in bytes, so
@@ -383,9 +396,8 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 			return nil, nil
 		}
 		if d.compactions == 0 {
-			return nil, errors.CombineErrors(
-				errors.New("sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages what they hold"),
-				d.compactionErr)
+			return nil, errors.Wrap(d.parkedErr,
+				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages what they hold")
 		}
 		d.cond.Wait()
 	}

@@ -65,6 +65,7 @@ type DB struct {
 	writeErr        error // ended the writes; sticky
 	flushErr        error // of the last flush; nil after a success
 	compactionErr   error // of the last compaction, likewise
+	parkedErr       error // of the last compaction that met corruption, whose inputs were set aside
 	flushing        bool
 	compactions     int // running, manual ones included
 	compactionDelay compactionBackoff
