@@ -96,8 +96,8 @@ func readBatchHeader(record []byte) (batchReader, error) {
 	if uint64(r.count) > uint64(len(r.rest))/2 {
 		return batchReader{}, base.Corruptf("batch", 8, "it counts %d entries in %d bytes", r.count, len(r.rest))
 	}
-	if r.seq > base.MaxSeq-uint64(r.count) {
-		return batchReader{}, base.Corruptf("batch", 0, "its sequence is %d and it counts %d entries, want at most %d together", r.seq, r.count, base.MaxSeq)
+	if last := max(uint64(r.count), 1) - 1; r.seq > base.MaxSeq-last {
+		return batchReader{}, base.Corruptf("batch", 0, "its sequence is %d and it counts %d entries, want the last at most at %d", r.seq, r.count, base.MaxSeq)
 	}
 	return r, nil
 }

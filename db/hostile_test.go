@@ -1,0 +1,429 @@
+package db
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// logBytes returns a log of the records.
+func logBytes(t testing.TB, records ...[]byte) []byte {
+	t.Helper()
+	mem := vfs.NewMem()
+	f, err := mem.Create("log")
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	for _, r := range records {
+		require.NoError(t, w.WriteRecord(r))
+	}
+	require.NoError(t, w.Close())
+	return readFile(t, mem, "log")
+}
+
+// hostileEdit is the edit of a database with the log 3 and no table.
+func hostileEdit() *manifest.Edit {
+	return &manifest.Edit{
+		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), NextFileNum: manifest.Num(10), LastSeq: manifest.Num(5),
+	}
+}
+
+// hostileImage is a database of these edits, with more files.
+func hostileImage(t testing.TB, records [][]byte, more damage.Image) damage.Image {
+	im := damage.Image{
+		"CURRENT": []byte("MANIFEST-000002\n"), "MANIFEST-000002": logBytes(t, records...), "000003.log": {},
+	}
+	for name, b := range more {
+		im[name] = b
+	}
+	return im
+}
+
+func smallBatch(seq uint64, keys ...string) []byte {
+	var b Batch
+	for _, k := range keys {
+		b.Put([]byte(k), []byte("v"))
+	}
+	b.setSeq(seq)
+	return b.data
+}
+
+// craft returns a sound table of the entries, and its description.
+func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *manifest.FileMeta) {
+	var file bytes.Buffer
+	w := sstable.NewWriter(&file, sstable.WriterOptions{Filter: filter.NewBloomPolicy(10)})
+	for _, k := range keys {
+		require.NoError(t, w.Add(base.AppendInternalKey(nil, []byte(k), seq, base.KindSet), []byte("v")))
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	return file.Bytes(), manifest.NewFileMeta(num, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
+}
+
+// openHostile opens the image and reads what it can. The memory that it takes is
+// bounded, and a refused Open leaves the files as they were.
+func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
+	t.Helper()
+	mem, err := im.FS("db")
+	require.NoError(t, err)
+	o.FS = mem
+	o.WriteBufferSize, o.BlockCacheSize = 64<<10, 64<<10
+	before := damage.Allocated()
+	d, err := Open("db", &o)
+	if err == nil {
+		err = readHostile(d)
+		if cerr := d.Close(); err == nil {
+			err = cerr
+		}
+	} else {
+		after, lerr := damage.Load(mem, "db", func(name string) bool { return name == base.LockName })
+		require.NoError(t, lerr)
+		require.Equal(t, im, after, "a refused Open changes nothing")
+	}
+	require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(im.Size()))
+	top, lerr := mem.List(".")
+	require.NoError(t, lerr)
+	require.Equal(t, []string{"db"}, top, "nothing is written outside the directory")
+	return err
+}
+
+func readHostile(d *DB) error {
+	for _, key := range []string{"", "a", "b", "m", "\xff"} {
+		if _, err := d.Get([]byte(key)); err != nil && err != ErrNotFound {
+			return err
+		}
+	}
+	it, err := d.NewIterator(nil)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for ok := it.First(); ok && n < 1_000_000; ok = it.Next() {
+		n++
+	}
+	for ok := it.Last(); ok && n < 2_000_000; ok = it.Prev() {
+		n++
+	}
+	return it.Close()
+}
+
+func TestHostileManifestsAreRefused(t *testing.T) {
+	table, meta := craft(t, 5, 4, "a", "m")
+	other, overlapping := craft(t, 6, 3, "b", "z")
+	tables := damage.Image{"000005.ldb": table, "000006.ldb": other}
+	edit := func(change func(*manifest.Edit)) [][]byte {
+		e := hostileEdit()
+		e.Added = []manifest.LevelFile{{Level: 1, File: meta}}
+		change(e)
+		return [][]byte{e.Encode(nil)}
+	}
+	good := edit(func(*manifest.Edit) {})
+	require.NoError(t, openHostile(t, hostileImage(t, good, tables), Options{}))
+	huge := util.AppendUvarint32(append(bytes.Clone(good[0]), 7, 1, 9, 9), math.MaxUint32)
+	for name, records := range map[string][][]byte{
+		"no record at all":             {},
+		"an empty record":              {{}},
+		"a key of 4 GiB":               {append(huge, "abc"...)},
+		"level 7":                      {append(bytes.Clone(good[0]), 6, 7, 1)},
+		"level 2^32-1":                 {util.AppendUvarint32(append(bytes.Clone(good[0]), 6), math.MaxUint32)},
+		"an unknown tag":               {append(bytes.Clone(good[0]), 8, 1)},
+		"tag 2^32-1":                   {util.AppendUvarint32(bytes.Clone(good[0]), math.MaxUint32)},
+		"the same table on two levels": edit(func(e *manifest.Edit) { e.Added = append(e.Added, manifest.LevelFile{Level: 2, File: meta}) }),
+		"two tables that overlap":      edit(func(e *manifest.Edit) { e.Added = append(e.Added, manifest.LevelFile{Level: 1, File: overlapping}) }),
+		"a table that begins behind its end": edit(func(e *manifest.Edit) {
+			e.Added[0].File = manifest.NewFileMeta(5, meta.Size, meta.Largest, meta.Smallest)
+		}),
+		"a table of 2^64-1 bytes": edit(func(e *manifest.Edit) {
+			e.Added[0].File = manifest.NewFileMeta(5, math.MaxUint64, meta.Smallest, meta.Largest)
+		}),
+		"a table number of 2^63-1": edit(func(e *manifest.Edit) {
+			e.Added[0].File = manifest.NewFileMeta(math.MaxInt64, 1, meta.Smallest, meta.Largest)
+		}),
+		"a table that is not there": edit(func(e *manifest.Edit) { e.Added[0].File = manifest.NewFileMeta(7, 1, meta.Smallest, meta.Largest) }),
+		"a table of other keys": edit(func(e *manifest.Edit) {
+			e.Added[0].File = manifest.NewFileMeta(5, meta.Size, meta.Smallest, meta.Smallest)
+		}),
+		"a next number of 2^62+1":         edit(func(e *manifest.Edit) { e.NextFileNum = manifest.Num(base.MaxFileNum + 1) }),
+		"a next number of 2^63-1":         edit(func(e *manifest.Edit) { e.NextFileNum = manifest.Num(math.MaxInt64) }),
+		"a next number of 2^64-1":         edit(func(e *manifest.Edit) { e.NextFileNum = manifest.Num(math.MaxUint64) }),
+		"a last sequence of 2^56":         edit(func(e *manifest.Edit) { e.LastSeq = manifest.Num(base.MaxSeq + 1) }),
+		"a comparator name of 1025 bytes": edit(func(e *manifest.Edit) { e.Comparer = strings.Repeat("c", 1025) }),
+		"a comparator name of 1 MiB":      edit(func(e *manifest.Edit) { e.Comparer = strings.Repeat("c", 1<<20) }),
+		"no next number":                  edit(func(e *manifest.Edit) { e.NextFileNum = manifest.OptionalNum{} }),
+		"no log number":                   edit(func(e *manifest.Edit) { e.LogNum = manifest.OptionalNum{} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorIs(t, openHostile(t, hostileImage(t, records, tables), Options{}), ErrCorruption)
+			require.ErrorIs(t, openHostile(t, hostileImage(t, records, tables), Options{ReadOnly: true}), ErrCorruption)
+		})
+	}
+	t.Run("another comparator is named", func(t *testing.T) {
+		err := openHostile(t, hostileImage(t, edit(func(e *manifest.Edit) { e.Comparer = "idb_cmp1" }), tables), Options{})
+		require.ErrorContains(t, err, `"idb_cmp1"`)
+	})
+}
+
+// A MANIFEST of a great many small edits and files that do not exist: what is
+// decoded takes more room than its bytes.
+func TestLargeHostileManifestsStayWithinTheirMemory(t *testing.T) {
+	e := hostileEdit()
+	records := [][]byte{e.Encode(nil)}
+	for i := range 100_000 {
+		records = append(records, (&manifest.Edit{Deleted: []manifest.DeletedFile{{Level: i % 7, Num: uint64(i)}}}).Encode(nil))
+	}
+	require.NoError(t, openHostile(t, hostileImage(t, records, nil), Options{ReadOnly: true}))
+
+	e = hostileEdit()
+	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
+	for i := range 50_000 {
+		e.Added = append(e.Added, manifest.LevelFile{Level: 0, File: manifest.NewFileMeta(uint64(i+10), 1, key, key)})
+	}
+	require.ErrorIs(t, openHostile(t, hostileImage(t, [][]byte{e.Encode(nil)}, nil), Options{}), ErrCorruption)
+}
+
+func TestHostileCurrentsAreRefused(t *testing.T) {
+	records := [][]byte{hostileEdit().Encode(nil)}
+	for _, current := range []string{
+		"", "\n", "MANIFEST-000002", "MANIFEST-000002\r\n", "MANIFEST-000002\n\n", "MANIFEST-000002\n\x00", " MANIFEST-000002\n", "MANIFEST-000002 \n",
+		"MANIFEST-2\n", "MANIFEST-0000002\n", "MANIFEST-+00002\n", "MANIFEST--00002\n", "manifest-000002\n", "MANIFEST-00000x\n", "MANIFEST-000009\n",
+		"MANIFEST-9223372036854775807\n", "MANIFEST-18446744073709551618\n", "./MANIFEST-000002\n", "../db/MANIFEST-000002\n", "/db/MANIFEST-000002\n",
+		"000003.log\n", "CURRENT\n", strings.Repeat("M", 1<<20) + "\n", "MANIFEST-000002\nMANIFEST-000002\n", "\xef\xbb\xbfMANIFEST-000002\n",
+	} {
+		im := hostileImage(t, records, damage.Image{"CURRENT": []byte(current)})
+		err := openHostile(t, im, Options{})
+		require.ErrorIs(t, err, ErrCorruption, "%q", current)
+		require.ErrorContains(t, err, "CURRENT")
+	}
+	// Numbers with leading zeros beyond ours name another file, which is there.
+	im := hostileImage(t, records, damage.Image{"CURRENT": []byte("MANIFEST-2\n"), "MANIFEST-2": logBytes(t, records...)})
+	require.ErrorIs(t, openHostile(t, im, Options{}), ErrCorruption)
+}
+
+func TestHostileLogsAreRefused(t *testing.T) {
+	edit := [][]byte{hostileEdit().Encode(nil)}
+	header := func(seq uint64, count uint32) []byte {
+		b := binary.LittleEndian.AppendUint64(nil, seq)
+		return binary.LittleEndian.AppendUint32(b, count)
+	}
+	for name, record := range map[string][]byte{
+		"an empty record":              {},
+		"eleven bytes":                 make([]byte, 11),
+		"2^32-1 entries in two bytes":  append(header(6, math.MaxUint32), 0, 0),
+		"a sequence of 2^56":           append(header(base.MaxSeq+1, 1), 0, 0),
+		"a sequence that passes 2^56":  append(header(base.MaxSeq, 2), 0, 0, 0, 0),
+		"a sequence of 2^64-1":         append(header(math.MaxUint64, 1), 0, 0),
+		"a key of 4 GiB":               append(header(6, 1), 0, 0xff, 0xff, 0xff, 0xff, 0x0f),
+		"a length of six bytes":        append(header(6, 1), 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01),
+		"a value behind the end":       append(header(6, 1), 1, 1, 'k', 9, 'v'),
+		"an unknown kind":              append(header(6, 1), 7, 1, 'k'),
+		"more entries than it counts":  append(header(6, 1), 0, 1, 'k', 0, 1, 'l'),
+		"fewer entries than it counts": append(header(6, 3), 0, 1, 'k', 0, 1, 'l'),
+	} {
+		t.Run(name, func(t *testing.T) {
+			im := hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)})
+			for _, readOnly := range []bool{false, true} {
+				err := openHostile(t, im, Options{ReadOnly: readOnly})
+				require.ErrorIs(t, err, ErrCorruption)
+				require.ErrorContains(t, err, "000003.log")
+			}
+		})
+	}
+	// Chunks that begin a record and never end it: the log's end, torn.
+	chunk := append(make([]byte, 7), make([]byte, 32<<10-7)...)
+	binary.LittleEndian.PutUint16(chunk[4:], 32<<10-7)
+	var log []byte
+	for kind := byte(2); len(log) < 8<<20; kind = 3 {
+		chunk[6] = kind
+		binary.LittleEndian.PutUint32(chunk, util.MaskCRC(util.CRC32C(chunk[6:])))
+		log = append(log, chunk...)
+	}
+	require.NoError(t, openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": log}), Options{}))
+}
+
+// Tiny entries take many times their bytes in a memtable.
+func TestALogOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
+	record := binary.LittleEndian.AppendUint64(nil, 6)
+	record = binary.LittleEndian.AppendUint32(record, 500_000)
+	record = append(record, make([]byte, 2*500_000)...) // deletions of the empty key
+	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, record)})
+	for _, readOnly := range []bool{false, true} {
+		require.NoError(t, openHostile(t, im, Options{ReadOnly: readOnly}))
+	}
+}
+
+// The write with the very last sequence number panicked, after it was in the
+// log, where no opening could read it again: the last number was taken for one too
+// many. Near the end the store opens, reads, and refuses the write that would not
+// fit, before anything of it is written.
+func TestSequenceNumbersRunOutWithAnErrorAndNotAWrap(t *testing.T) {
+	e := hostileEdit()
+	e.LastSeq = manifest.Num(base.MaxSeq - 2)
+	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, nil).FS("db")
+	require.NoError(t, err)
+	for range 2 {
+		d := mustOpen(t, &Options{FS: mem})
+		var b Batch
+		for i := range 4 {
+			b.Put(testKey(i), nil)
+		}
+		require.ErrorContains(t, d.Apply(&b, nil), "out of sequence numbers")
+		_, err = d.Get(testKey(0))
+		require.Equal(t, ErrNotFound, err)
+		require.NoError(t, d.Flush())
+		require.NoError(t, d.Close())
+	}
+	d := mustOpen(t, &Options{FS: mem})
+	require.NoError(t, d.Put([]byte("k"), []byte("1"), nil))
+	require.NoError(t, d.Put([]byte("k"), []byte("2"), nil))
+	require.ErrorContains(t, d.Put([]byte("k"), []byte("3"), nil), "out of sequence numbers")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireValue(t, d, []byte("k"), []byte("2"))
+	require.NoError(t, d.Close())
+	d = openTest(t, &Options{FS: mem})
+	requireValue(t, d, []byte("k"), []byte("2"))
+}
+
+// A table, or a log, that holds numbers near the end, without the MANIFEST saying
+// so.
+func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
+	table, meta := craft(t, 5, base.MaxSeq, "a")
+	e := hostileEdit()
+	e.Added = []manifest.LevelFile{{Level: 0, File: meta}}
+	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table}).FS("db")
+	require.NoError(t, err)
+	d := openTest(t, &Options{FS: mem})
+	requireValue(t, d, []byte("a"), []byte("v"))
+	require.ErrorContains(t, d.Put([]byte("a"), nil, nil), "out of sequence numbers")
+
+	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, smallBatch(base.MaxSeq-1, "b"))})
+	mem, err = im.FS("db")
+	require.NoError(t, err)
+	d = openTest(t, &Options{FS: mem})
+	requireValue(t, d, []byte("b"), []byte("v"))
+	require.NoError(t, d.Put([]byte("b"), []byte("last"), nil))
+	require.ErrorContains(t, d.Put([]byte("b"), nil, nil), "out of sequence numbers")
+}
+
+// Names that are no names of ours, numbers that are too large, directories under
+// the names of files: what is not ours is left alone.
+func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
+	strange := damage.Image{
+		"7.log": []byte("x"), "MANIFEST-3": nil, "0000005.ldb": []byte("x"), "9223372036854775807.ldb": []byte("x"), "4611686018427387905.log": []byte("x"),
+		"99999999999999999999.sst": []byte("x"), "000004.ldb.bak": []byte("x"), "CURRENT.old": []byte("x"), "notes": []byte("x"),
+	}
+	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"))})
+	for name, b := range strange {
+		im[name] = append([]byte{}, b...)
+	}
+	mem, err := im.FS("db")
+	require.NoError(t, err)
+	for _, dir := range []string{"000001.ldb", "000002.log", "MANIFEST-000001", "000001.dbtmp", "LOG", "sub"} {
+		require.NoError(t, mem.MkdirAll(filepath.Join("db", dir, "kept")))
+	}
+	for range 3 {
+		d := mustOpen(t, &Options{FS: mem})
+		requireValue(t, d, []byte("a"), []byte("v"))
+		require.NoError(t, d.Put([]byte("b"), nil, nil))
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		require.NoError(t, d.Close())
+	}
+	names, err := mem.List("db")
+	require.NoError(t, err)
+	for name := range strange {
+		require.Contains(t, names, name)
+	}
+	for _, dir := range []string{"000001.ldb", "000002.log", "MANIFEST-000001", "000001.dbtmp", "LOG", "sub"} {
+		_, err := mem.Stat(filepath.Join("db", dir, "kept"))
+		require.NoError(t, err)
+	}
+	d := openTest(t, &Options{FS: mem})
+	require.Less(t, d.set.NewFileNum(), uint64(1000), "numbers that are not ours do not count")
+}
+
+func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
+	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, nil)
+	for _, name := range []string{"CURRENT", "MANIFEST-000002", "LOCK", "000003.log"} {
+		mem, err := im.With(name, nil).FS("db")
+		require.NoError(t, err)
+		require.NoError(t, mem.MkdirAll(filepath.Join("db", name)))
+		d, err := Open("db", &Options{FS: mem})
+		if name == "000003.log" && err == nil { // told as a missing log
+			require.Equal(t, name, d.OpenReport().MissingLog)
+			require.NoError(t, d.Close())
+			continue
+		}
+		require.Error(t, err, name)
+		info, err := mem.Stat(filepath.Join("db", name))
+		require.NoError(t, err)
+		require.True(t, info.IsDir())
+	}
+}
+
+// Malformed tables with good checksums, under a MANIFEST that names them: Open,
+// reads, and a compaction of them end in data or in ErrCorruption that names a
+// file. After a background compaction had set such tables aside, Compact's error
+// was neither.
+func TestMalformedTablesInADatabase(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	var keys []string
+	for i := range 60 {
+		keys = append(keys, fmt.Sprintf("key%03d", i))
+	}
+	table, meta := craft(t, 5, 4, keys...)
+	second, secondMeta := craft(t, 6, 3, keys...)
+	forge, err := damage.NewForge(table)
+	require.NoError(t, err)
+	sites := forge.Sites()
+	counts := map[string]int{}
+	tables := 1500
+	if raceEnabled {
+		tables = 150
+	}
+	for range tables {
+		forged, changed := forge.Build(rnd, sites)
+		e := hostileEdit()
+		e.Added = []manifest.LevelFile{
+			{Level: 1, File: manifest.NewFileMeta(5, uint64(len(forged)), meta.Smallest, meta.Largest)},
+			{Level: 2, File: secondMeta},
+		}
+		im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": forged, "000006.ldb": second})
+		mem, err := im.FS("db")
+		require.NoError(t, err)
+		before := damage.Allocated()
+		d := mustOpen(t, &Options{FS: mem, WriteBufferSize: 16 << 10, BlockCacheSize: 64 << 10})
+		read := readHostile(d)
+		if read != nil {
+			require.ErrorIs(t, read, ErrCorruption, "%q", changed)
+		}
+		compacted := d.Compact(t.Context(), nil, nil)
+		if compacted != nil {
+			require.ErrorIs(t, compacted, ErrCorruption, "%q", changed)
+			require.ErrorContains(t, compacted, "000005.ldb", "%q", changed)
+		}
+		require.NoError(t, d.Close())
+		require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(im.Size()), "%q", changed)
+		counts[fmt.Sprintf("read refused: %v, compaction refused: %v", read != nil, compacted != nil)]++
+		if compacted == nil { // what was accepted must be readable
+			d := mustOpen(t, &Options{FS: mem})
+			require.NoError(t, readHostile(d), "%q", changed)
+			require.NoError(t, d.Close())
+		}
+	}
+	t.Logf("%d databases: %v", tables, counts)
+}
