@@ -16,7 +16,6 @@ type dbCounters struct {
 	flushes, flushBytes                      atomic.Uint64
 	compactions, trivialMoves                atomic.Uint64
 	compactionBytesRead, compactionBytesWrit atomic.Uint64
-	openIterators                            atomic.Int64
 
 	retired retiredCounters
 }

@@ -57,6 +57,7 @@ type DB struct {
 	throttle  throttle
 	counters  dbCounters
 	snapshots snapshotList
+	opened    openedList
 	obsolete  obsoleteFiles
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
@@ -218,8 +219,8 @@ func (d *DB) Close() error {
 	d.tables.close()
 	d.blockCache.Close()
 	keep(d.lock.Close())
-	if n, m := d.counters.openIterators.Load(), d.snapshots.count(); n > 0 || m > 0 {
-		keep(errors.Newf("sievedb: closed with %d iterators and %d snapshots open", n, m))
+	if open := d.opened.String(); open != "" {
+		keep(errors.Newf("sievedb: closed with %s", open))
 	}
 	return err
 }

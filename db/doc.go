@@ -42,12 +42,15 @@
 //
 // # Locks
 //
-// There are five, always taken in this order, none held during file access but
-// the first two:
+// These are this package's, taken in this order; none but the first two is held
+// during file access. Those of other rooms are leaves: nothing of ours is called
+// under them. docs/architecture.md lists all.
 //
 //	Set.mu (package manifest)  one edit of the MANIFEST at a time, its writing included
-//	(the commit leadership)    one leader at a time; not a mutex, see commit.go
+//	(the commit leadership)    one leader at a time; commitQueue.mu hands it on
 //	DB.mu                      the memtable list, background work, errors
-//	snapshotList.mu            the open snapshots
+//	snapshotList.mu            the sequence numbers of open snapshots
+//	openedList.mu              the open iterators and snapshots, for Close to name
 //	obsoleteFiles.mu           the files waiting for removal
+//	retiredCounters.mu         what removed tables had counted
 package db

@@ -69,7 +69,7 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 	}
 	children, err := d.runs(s, it.lower, it.upper, sstable.IterOptions{NoFillCache: o.NoFillCache})
 	it.it = newMergingIter(d.cmp, children)
-	d.counters.openIterators.Add(1)
+	d.opened.add(it, d.opts.TrackOpen)
 	if err != nil {
 		_ = it.Close()
 		return nil, err
@@ -301,7 +301,7 @@ func (i *Iterator) Close() error {
 		i.err = err
 	}
 	i.state.version.Unref()
-	i.db.counters.openIterators.Add(-1)
+	i.db.opened.remove(i)
 	return i.failure()
 }
 

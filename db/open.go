@@ -122,14 +122,14 @@ func (d *DB) open(created bool) error {
 
 // mayCreate refuses to create a database over the remains of one.
 func (d *DB) mayCreate(files dirFiles) error {
-	if d.opts.ErrorIfMissing || d.opts.ReadOnly {
-		return errMissing(&d.opts, d.dir, fs.ErrNotExist)
-	}
 	for _, f := range files.all {
 		if f.kind == base.FileTable || f.kind == base.FileOldTable || f.kind == base.FileLog && f.size > 0 {
 			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
 				"Repair can rebuild it", base.FileName(f.kind, f.num)), filepath.Join(d.dir, base.CurrentName), -1)
 		}
+	}
+	if d.opts.ErrorIfMissing || d.opts.ReadOnly {
+		return errMissing(&d.opts, d.dir, fs.ErrNotExist)
 	}
 	return nil
 }
@@ -255,13 +255,26 @@ type OpenReport struct {
 type LogReport struct {
 	Name             string
 	Records, Entries uint64
-	// Tail is "clean", "torn" (the end was cut, as a crash leaves it) or "hole"
-	// (the end was written in part only, as a power loss leaves it).
+	// Tail is "clean", "torn" (the end was cut, as a crash leaves it), "hole" (the
+	// end was written in part only, as a power loss leaves it), "damaged" (Salvage
+	// passed something over) or "not read" (it comes behind damage).
 	Tail string
 	// BytesDropped counts the bytes of the tail that hold no acknowledged write.
 	BytesDropped int64
-	// Reason says what is wrong with the first of them.
+	// Reason says what is wrong with the first of them, or of those skipped.
 	Reason string
+	// GapBefore counts the operations that are missing between the log before and
+	// this one: LevelDB and goleveldb do not sync a log before they go on with the
+	// next, so a power loss may take its end.
+	GapBefore uint64
+	// BytesSkipped and RecordsSkipped count what Options.Salvage passed over: bytes
+	// that do not decode, or that come behind such, and records that do not decode
+	// although their checksums hold.
+	BytesSkipped   int64
+	RecordsSkipped uint64
+	// SetAside is the file below the directory that keeps what was dropped or
+	// skipped; "" where nothing was, and for a read-only opening.
+	SetAside string
 }
 
 // OpenReport returns what Open found and did.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
@@ -396,4 +397,25 @@ func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
 	_, err := Open("db", testOptions(killed))
 	require.ErrorIs(t, err, ErrCorruption)
 	require.ErrorContains(t, err, "an edit that came behind them is lost")
+}
+
+func TestCloseNamesWhatWasLeftOpen(t *testing.T) {
+	o := &Options{FS: NewMemFS(), TrackOpen: true}
+	d := mustOpen(t, o)
+	s := d.NewSnapshot()
+	it, err := s.NewIterator(nil)
+	require.NoError(t, err)
+	other, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	m := d.Metrics()
+	require.Equal(t, 1, m.OpenIterators)
+	require.Equal(t, 1, m.OpenSnapshots)
+	err = d.Close()
+	require.ErrorContains(t, err, "1 iterators and 1 snapshots open")
+	require.ErrorContains(t, err, "iterator opened at ")
+	require.ErrorContains(t, err, "snapshot opened at ")
+	require.Equal(t, 2, strings.Count(err.Error(), "open_test.go:"), "%v", err)
+	require.NoError(t, it.Close())
+	require.NoError(t, s.Close())
 }

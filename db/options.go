@@ -37,8 +37,8 @@ const (
 	SnappyCompression
 	// NoCompression stores blocks as they are.
 	NoCompression
-	// ZstdCompression stores blocks with Zstandard: smaller and slower. LevelDB
-	// before 1.23 and goleveldb cannot read such tables.
+	// ZstdCompression stores blocks with Zstandard: smaller and slower. LevelDB up
+	// to 1.23 and goleveldb cannot read such tables.
 	ZstdCompression
 )
 
@@ -107,7 +107,8 @@ type Options struct {
 	MaxOpenFiles int
 
 	// ReadOnly opens without changing anything: no file is created, written or
-	// removed, and what the logs hold is kept in memory. Several processes may
+	// removed, but for an empty LOCK where there is none and the directory can be
+	// written to; what the logs hold is kept in memory. Several processes may
 	// have a database open read-only at once, but none beside a writer.
 	ReadOnly bool
 
@@ -145,6 +146,16 @@ type Options struct {
 	// Logger receives what the store does in the background. Default: nothing is
 	// logged. Keys and values never appear.
 	Logger *slog.Logger
+
+	// Salvage says what becomes of a log that is damaged in the middle. Default:
+	// Open refuses, with ErrCorruption. What is not read is kept in the directory
+	// lost/ within the database's.
+	Salvage Salvage
+
+	// TrackOpen remembers where each iterator and snapshot was opened, so that the
+	// error of Close can name those that were forgotten. It costs about a
+	// microsecond each. Default: they are only counted.
+	TrackOpen bool
 
 	// EventListener is told of flushes, compactions, stalls and errors.
 	EventListener *EventListener
@@ -229,6 +240,7 @@ func (o *Options) Validate() error {
 		{"L0CompactionTrigger", int64(c.L0CompactionTrigger), 1, 1 << 16},
 		{"L0SlowdownTrigger", int64(c.L0SlowdownTrigger), int64(c.L0CompactionTrigger), 1 << 16},
 		{"L0StopTrigger", int64(c.L0StopTrigger), int64(c.L0SlowdownTrigger) + 1, 1<<16 + 1},
+		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
 		{"MaxLevelBase", c.MaxLevelBase, 4 << 10, 1 << 50},
 		{"MaxManifestSize", c.MaxManifestSize, 4 << 10, 1 << 30},
 	}

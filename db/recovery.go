@@ -2,6 +2,7 @@ package db
 
 import (
 	"cmp"
+	stderrors "errors"
 	"io"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,9 @@ type recovery struct {
 	inserter memtable.Inserter
 	full     []*memtable.Memtable // read-only: oldest first
 	lastSeq  uint64
+	logSeq   uint64 // the last sequence number read from a log; 0: none yet
+	ended    bool   // by Salvage: what comes later is not replayed
+	aside    []asideLog
 	tables   []manifest.LevelFile
 }
 
@@ -63,6 +67,10 @@ func (r *recovery) replay() error {
 		last--
 	}
 	for i, f := range r.logs {
+		if r.ended {
+			r.skipLog(f)
+			continue
+		}
 		if err := r.replayLog(f, i >= last); err != nil {
 			return err
 		}
@@ -91,26 +99,48 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 			return err == nil
 		},
 	})
-	for {
+	for !r.ended {
 		record, err := log.Next()
 		if err == io.EOF {
 			break
 		}
+		if err != nil {
+			if record, err = r.salvage(log, err, expected, &report); err == nil && record == nil {
+				break
+			}
+		}
 		if err == nil {
-			expected, err = r.replayRecord(record, expected, &report)
+			var next uint64
+			if next, err = r.replayRecord(record, expected, &report); err == nil {
+				expected = next
+			} else if stderrors.Is(err, ErrCorruption) {
+				err = r.salvageRecord(err, &report)
+			}
 		}
 		if err != nil {
 			return base.InFile(err, path, log.Offset())
 		}
 	}
-	tail := log.Tail()
-	report.Tail, report.BytesDropped, report.Reason = tail.Kind.String(), tail.Dropped, tail.Reason
-	r.d.report.Logs = append(r.d.report.Logs, report)
-	if tail.Dropped > 0 {
-		r.d.opts.Logger.Warn("the end of a log was cut by a crash", "log", name, "offset", tail.Offset,
-			"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
-	}
+	r.finishLog(f, log.Tail(), report)
 	return nil
+}
+
+// finishLog reports the log and decides what of it is kept aside: all of a
+// damaged one, of a cut one the bytes behind its last record.
+func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) {
+	switch {
+	case report.BytesSkipped > 0 || report.RecordsSkipped > 0:
+		report.Tail = "damaged"
+		report.SetAside = r.setAside(f, 0)
+	default:
+		report.Tail, report.BytesDropped, report.Reason = tail.Kind.String(), tail.Dropped, tail.Reason
+		if tail.Dropped > 0 {
+			report.SetAside = r.setAside(f, tail.Offset)
+			r.d.opts.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
+				"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
+		}
+	}
+	r.d.report.Logs = append(r.d.report.Logs, report)
 }
 
 // replayRecord adds one batch to the memtable and returns the sequence number
@@ -129,6 +159,11 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 		return 0, err
 	}
 	insertBatch(r.mem, &r.inserter, record)
+	if report.Records == 0 && r.logSeq > 0 && header.seq > r.logSeq+1 {
+		report.GapBefore = header.seq - r.logSeq - 1
+		r.d.opts.Logger.Warn("operations are missing between two logs", "log", report.Name, "missing", report.GapBefore)
+	}
+	r.logSeq = max(r.logSeq, next-1)
 	report.Records++
 	report.Entries += uint64(header.count)
 	r.lastSeq = max(r.lastSeq, next-1)
@@ -208,6 +243,9 @@ func (r *recovery) removeOld(files dirFiles, logNum uint64) {
 			keep = f.num >= logNum
 		case base.FileManifest:
 			keep = f.num == d.set.ManifestNum()
+		}
+		if f.kind == base.FileLog && r.keepAside(f) {
+			continue
 		}
 		if !keep {
 			d.removeFile(d.path(f.kind, f.num))

@@ -39,12 +39,6 @@ func (l *snapshotList) remove(seq uint64) {
 	l.seqs = slices.Delete(l.seqs, i, i+1)
 }
 
-func (l *snapshotList) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.seqs)
-}
-
 // all returns the sequence numbers that readers may ask for, ascending and
 // without repetitions, the newest visible one last.
 func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
@@ -56,7 +50,9 @@ func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
 // NewSnapshot returns a snapshot of what is visible now. The caller closes it.
 // On a closed DB every method of the snapshot returns ErrClosed.
 func (d *DB) NewSnapshot() *Snapshot {
-	return &Snapshot{db: d, seq: d.snapshots.add(&d.visibleSeq)}
+	s := &Snapshot{db: d, seq: d.snapshots.add(&d.visibleSeq)}
+	d.opened.add(s, d.opts.TrackOpen)
+	return s
 }
 
 // Get is DB.Get as of the snapshot.
@@ -105,5 +101,6 @@ func (s *Snapshot) Close() error {
 		return ErrClosed
 	}
 	s.db.snapshots.remove(s.seq)
+	s.db.opened.remove(s)
 	return nil
 }

@@ -19,12 +19,11 @@ func (d *DB) Metrics() *Metrics {
 		CompactionBytesWritten: d.counters.compactionBytesWrit.Load(),
 		MemtableLimit:          uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
 		ObsoleteTables:         d.obsolete.count(),
-		OpenIterators:          int(d.counters.openIterators.Load()),
-		OpenSnapshots:          d.snapshots.count(),
 		WriteStalls:            d.throttle.stalls.Load(),
 		WriteStallTime:         d.throttle.stallTime(),
 		LastSequence:           d.visibleSeq.Load(),
 	}
+	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
 	for i := range d.counters.lookups {
 		c := &d.counters.lookups[i]
 		m.Gets += c.gets.Load()

@@ -1,0 +1,134 @@
+package db
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/stretchr/testify/require"
+)
+
+// damagedLog returns a database whose only log holds keys 0 to 19, a record
+// each, of which record 10 is damaged.
+func damagedLog(t *testing.T) *vfs.Mem {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem})
+	for i := range 20 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	killed := copyFS(t, mem)
+	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
+	data := readFile(t, killed, log)
+	data[len(data)*21/40] ^= 1
+	writeFile(t, killed, log, data)
+	return killed
+}
+
+func TestSalvageOpensADamagedLogAsFarAsItIsAsked(t *testing.T) {
+	_, err := Open("db", &Options{FS: damagedLog(t)})
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, "numbered 11 to 11 cannot be read")
+	require.ErrorContains(t, err, "Options.Salvage")
+
+	cases := []struct {
+		name    string
+		mode    Salvage
+		missing func(i int) bool
+	}{
+		{"the prefix", SalvagePrefix, func(i int) bool { return i >= 10 }},
+		{"all that can be read", SalvageAll, func(i int) bool { return i == 10 }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			fs := damagedLog(t)
+			log := namesOf(t, fs, base.FileLog)[0]
+			original := readFile(t, fs, filepath.Join("db", log))
+			d := mustOpen(t, &Options{FS: fs, Salvage: c.mode})
+			for i := range 20 {
+				_, err := d.Get(testKey(i))
+				require.Equal(t, c.missing(i), err == ErrNotFound, "key %d: %v", i, err)
+			}
+			report := d.OpenReport().Logs[0]
+			require.Equal(t, "damaged", report.Tail)
+			require.Positive(t, report.BytesSkipped)
+			require.NotEmpty(t, report.Reason)
+			require.Equal(t, original, readFile(t, fs, filepath.Join("db", report.SetAside)), "the log is kept whole")
+			require.NoError(t, d.Put([]byte("after"), nil, nil))
+			require.NoError(t, d.Close())
+			d = mustOpen(t, &Options{FS: fs})
+			_, err := d.Get([]byte("after"))
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
+	fs := damagedLog(t)
+	log := namesOf(t, fs, base.FileLog)[0]
+	_, num, _ := base.ParseFileName(log)
+	var b Batch
+	b.Put([]byte("later"), nil)
+	b.setSeq(21)
+	later := filepath.Join("db", base.FileName(base.FileLog, num+1))
+	writeFile(t, fs, later, logOf(t, b.data))
+	d := openTest(t, &Options{FS: fs, Salvage: SalvagePrefix})
+	_, err := d.Get([]byte("later"))
+	require.Equal(t, ErrNotFound, err)
+	reports := d.OpenReport().Logs
+	require.Len(t, reports, 2)
+	require.Equal(t, "not read", reports[1].Tail)
+	require.NotEmpty(t, readFile(t, fs, filepath.Join("db", reports[1].SetAside)))
+}
+
+func TestTheDroppedEndOfATornLogIsKept(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem})
+	for i := range 3 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	killed := copyFS(t, mem)
+	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
+	data := readFile(t, killed, log)
+	writeFile(t, killed, log, data[:len(data)-5])
+	d = openTest(t, &Options{FS: killed})
+	report := d.OpenReport().Logs[0]
+	require.Equal(t, "torn", report.Tail)
+	kept := readFile(t, killed, filepath.Join("db", report.SetAside))
+	require.EqualValues(t, report.BytesDropped, len(kept))
+	require.Equal(t, data[len(data)-5-len(kept):len(data)-5], kept)
+}
+
+// LevelDB and goleveldb do not sync a log before they go on with the next one,
+// so a power loss may take the end of the older: the newer still counts, and the
+// gap is told.
+func TestAGapBetweenLogsIsToldAndTheNewerLogApplied(t *testing.T) {
+	fs := damagedLog(t) // the damage is cut off here
+	name := namesOf(t, fs, base.FileLog)[0]
+	_, num, _ := base.ParseFileName(name)
+	data := readFile(t, fs, filepath.Join("db", name))
+	writeFile(t, fs, filepath.Join("db", name), data[:len(data)/2-20])
+	var b Batch
+	b.Put([]byte("later"), []byte("v"))
+	b.setSeq(21)
+	writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), logOf(t, b.data))
+	d := openTest(t, &Options{FS: fs})
+	requireValue(t, d, []byte("later"), []byte("v"))
+	requireValue(t, d, testKey(5), testValue(5))
+	require.Positive(t, d.OpenReport().Logs[1].GapBefore)
+}
+
+// logOf returns the bytes of a log of those records.
+func logOf(t *testing.T, records ...[]byte) []byte {
+	mem := vfs.NewMem()
+	f, err := mem.Create("log")
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	for _, r := range records {
+		require.NoError(t, w.WriteRecord(r))
+	}
+	require.NoError(t, w.Close())
+	return readFile(t, mem, "log")
+}
