@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// The exit codes.
+const (
+	exitOK       = 0
+	exitFailed   = 1 // the command could not be done
+	exitUsage    = 2 // the words are wrong
+	exitNotFound = 3 // get and explain: the key has no value
+	exitFaults   = 4 // check: the database has faults
+)
+
+// call is one run of a command.
+type call struct {
+	ctx    context.Context
+	dir    string
+	args   []string // behind the directory
+	flags  options
+	stdin  io.Reader
+	stdout io.Writer
+}
+
+// options are the flags of all commands; each takes those that mean something
+// to it.
+type options struct {
+	hex   bool
+	limit int
+}
+
+// command is one word of the tool.
+type command struct {
+	name, args, help string
+	min, max         int // arguments behind the directory
+	run              func(*call) (int, error)
+}
+
+var commands = []command{
+	{"get", "KEY", "print the value of KEY", 1, 1, get},
+	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put},
+	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey},
+	{"scan", "[FROM [TO]]", "print keys and values from FROM on, up to TO (excluded)", 0, 2, scan},
+	{"explain", "KEY", "show each run that a lookup of KEY consults, what its filter says and what is read", 1, 1, explain},
+	{"stats", "", "print what the levels hold and how the directory opened", 0, 0, stats},
+	{"tables", "", "list the tables with their filters", 0, 0, tables},
+	{"check", "", "read everything and report faults", 0, 0, check},
+	{"compact", "[FROM [TO]]", "merge the tables from FROM to TO so that deleted and shadowed entries give their space back", 0, 2, compact},
+	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair},
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &call{ctx: ctx, stdin: stdin, stdout: stdout}
+	set := flag.NewFlagSet("sievedb", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.Usage = func() { usage(stderr, set) }
+	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given and printed in hexadecimal")
+	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return exitOK
+		}
+		return exitUsage
+	}
+	words := set.Args()
+	if len(words) == 0 || words[0] == "help" {
+		usage(stdout, set)
+		return exitOK
+	}
+	for _, cmd := range commands {
+		if cmd.name != words[0] {
+			continue
+		}
+		if n := len(words) - 2; n < cmd.min || n > cmd.max {
+			fmt.Fprintf(stderr, "sievedb: usage: %s\n", cmd.usage())
+			return exitUsage
+		}
+		c.dir, c.args = words[1], words[2:]
+		code, err := cmd.run(c)
+		if err != nil {
+			fmt.Fprintf(stderr, "%v\n", err)
+			if errors.Is(err, db.ErrCorruption) && cmd.name != "repair" {
+				fmt.Fprintf(stderr, "sievedb: «sievedb repair %s» keeps what can be read; make a copy first\n", c.dir)
+			}
+		}
+		return code
+	}
+	fmt.Fprintf(stderr, "sievedb: unknown command %q; «sievedb help» lists them\n", words[0])
+	return exitUsage
+}
+
+func (c command) usage() string {
+	return strings.TrimSpace("sievedb [flags] " + c.name + " DIR " + c.args)
+}
+
+func usage(w io.Writer, set *flag.FlagSet) {
+	fmt.Fprintln(w, "sievedb looks into and works on a database directory (SieveDB, LevelDB, goleveldb).")
+	for _, c := range commands {
+		fmt.Fprintf(w, "\n  %s\n        %s\n", c.usage(), c.help)
+	}
+	fmt.Fprintln(w, "\nflags:")
+	set.SetOutput(w)
+	set.PrintDefaults()
+	fmt.Fprintf(w, "\nexit codes: %d done, %d failed, %d wrong usage, %d key not found, %d faults found\n",
+		exitOK, exitFailed, exitUsage, exitNotFound, exitFaults)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/stretchr/testify/require"
+)
+
+// tool runs the command and returns its exit code and output.
+func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func newDatabase(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "db")
+	d, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	for _, k := range []string{"apple", "pear", "plum", "\x00\xff"} {
+		require.NoError(t, d.Put([]byte(k), []byte("value of "+k), nil))
+	}
+	require.NoError(t, d.Delete([]byte("plum"), nil))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	return dir
+}
+
+func TestCommandsThatLook(t *testing.T) {
+	dir := newDatabase(t)
+	cases := []struct {
+		name string
+		args []string
+		code int
+		want []string // parts of the output
+	}{
+		{"get prints the value", []string{"get", dir, "pear"}, exitOK, []string{"value of pear\n"}},
+		{"get in hexadecimal", []string{"-hex", "get", dir, "00ff"}, exitOK, []string{"76616c7565206f6620"}},
+		{"scan quotes what a terminal cannot show", []string{"scan", dir}, exitOK, []string{"\"\\x00\\xff\"\t", "apple\tvalue of apple\npear\tvalue of pear\n"}},
+		{"scan takes bounds", []string{"scan", dir, "b", "q"}, exitOK, []string{"pear\tvalue of pear\n"}},
+		{"scan takes a limit", []string{"-limit", "1", "scan", dir}, exitOK, []string{"\n"}},
+		{"explain names the table and the filter's verdict", []string{"explain", dir, "pear"}, exitOK, []string{"filter: maybe", "found: "}},
+		{"explain of a deleted key", []string{"explain", dir, "plum"}, exitNotFound, []string{"deleted: "}},
+		{"stats lists levels", []string{"stats", dir}, exitOK, []string{"level", "all", "last sequence 5", "MANIFEST-"}},
+		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"leveldb.BuiltinBloomFilter2", "whole table"}},
+		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
+	}
+	before, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := tool(t, c.args...)
+			require.Equal(t, c.code, code, stderr)
+			for _, want := range c.want {
+				require.Contains(t, stdout, want)
+			}
+		})
+	}
+	after, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Equal(t, before, after, "looking changes nothing")
+}
+
+func TestCommandsThatWrite(t *testing.T) {
+	dir := newDatabase(t)
+	code, _, stderr := tool(t, "put", dir, "new", "thing")
+	require.Equal(t, exitOK, code, stderr)
+	_, stdout, _ := tool(t, "get", dir, "new")
+	require.Equal(t, "thing\n", stdout)
+	code, _, _ = tool(t, "delete", dir, "new")
+	require.Equal(t, exitOK, code)
+	code, _, stderr = tool(t, "get", dir, "new")
+	require.Equal(t, exitNotFound, code)
+	require.Contains(t, stderr, "not found")
+	code, stdout, _ = tool(t, "compact", dir)
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stdout, "became 1 of")
+}
+
+func TestRepairBringsBackWhatIsThere(t *testing.T) {
+	dir := newDatabase(t)
+	require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))
+	code, _, stderr := tool(t, "get", dir, "pear")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "sievedb repair")
+	code, stdout, stderr := tool(t, "repair", dir)
+	require.Equal(t, exitOK, code, stderr)
+	require.NotEmpty(t, stdout)
+	_, stdout, _ = tool(t, "get", dir, "pear")
+	require.Equal(t, "value of pear\n", stdout)
+}
+
+func TestWrongWordsAreExplained(t *testing.T) {
+	cases := []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"no such command", []string{"frobnicate", "x"}, exitUsage, "sievedb help"},
+		{"an argument missing", []string{"get", "x"}, exitUsage, "sievedb [flags] get DIR KEY"},
+		{"an argument too many", []string{"stats", "x", "y"}, exitUsage, "stats DIR"},
+		{"no such flag", []string{"-nope"}, exitUsage, "nope"},
+		{"bad hexadecimal", []string{"-hex", "get", "x", "zz"}, exitUsage, "hexadecimal"},
+		{"no database", []string{"get", filepath.Join(t.TempDir(), "none"), "k"}, exitFailed, "there is no database"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			code, _, stderr := tool(t, c.args...)
+			require.Equal(t, c.code, code)
+			require.Contains(t, stderr, c.want)
+		})
+	}
+	code, stdout, _ := tool(t, "help")
+	require.Equal(t, exitOK, code)
+	for _, c := range commands {
+		require.Contains(t, stdout, c.usage())
+	}
+}
