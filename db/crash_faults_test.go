@@ -108,19 +108,19 @@ func (r *faultRun) readAll(d *DB) error {
 		return nil
 	}
 	for pair := range faultPairs {
-		a, b := string(pairKey(pair, "a")), string(pairKey(pair, "b"))
-		if err := r.model.check(pair, found[a], found[b]); err != nil {
+		a, b := pairKey(pair, "a"), pairKey(pair, "b")
+		if err := r.model.check(pair, found[string(a)], found[string(b)]); err != nil {
 			return fmt.Errorf("iterator: %w", err)
 		}
-		got, err := s.Get([]byte(a))
+		got, err := s.Get(a)
 		switch {
 		case err != nil && err != ErrNotFound:
 			r.failures++
 			if r.readsMustWork {
 				return fmt.Errorf("a Get failed: %w", err)
 			}
-		case string(got) != found[a]:
-			return fmt.Errorf("Get of %s is %q, the iterator shows %q", a, got, found[a])
+		case string(got) != found[string(a)]:
+			return fmt.Errorf("Get of %s is %q, the iterator shows %q", a, got, found[string(a)])
 		}
 	}
 	return nil
