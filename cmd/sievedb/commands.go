@@ -39,6 +39,14 @@ func (c *call) bytes(i int) ([]byte, error) {
 	return b, nil
 }
 
+// pair reads the first two arguments.
+func (c *call) pair() (first, second []byte, err error) {
+	if first, err = c.bytes(0); err == nil {
+		second, err = c.bytes(1)
+	}
+	return first, second, err
+}
+
 // text prints bytes as the flags say: in hexadecimal, or quoted where a terminal
 // could not show them.
 func (c *call) text(b []byte) string {
@@ -78,11 +86,7 @@ func codeOf(err error) int {
 }
 
 func put(c *call) (int, error) {
-	key, err := c.bytes(0)
-	if err != nil {
-		return exitUsage, err
-	}
-	value, err := c.bytes(1)
+	key, value, err := c.pair()
 	if err != nil {
 		return exitUsage, err
 	}
@@ -104,11 +108,7 @@ func deleteKey(c *call) (int, error) {
 }
 
 func scan(c *call) (int, error) {
-	from, err := c.bytes(0)
-	if err != nil {
-		return exitUsage, err
-	}
-	to, err := c.bytes(1)
+	from, to, err := c.pair()
 	if err != nil {
 		return exitUsage, err
 	}
@@ -224,11 +224,7 @@ func check(c *call) (int, error) {
 }
 
 func compact(c *call) (int, error) {
-	from, err := c.bytes(0)
-	if err != nil {
-		return exitUsage, err
-	}
-	to, err := c.bytes(1)
+	from, to, err := c.pair()
 	if err != nil {
 		return exitUsage, err
 	}
