@@ -21,6 +21,9 @@ var (
 	// ErrReadOnly refuses a write: the database was opened read-only, or an
 	// earlier failure ended its writes.
 	ErrReadOnly = stderrors.New("sievedb: read-only")
+	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost, and
+	// writes go on once there is space, unless the error is ErrReadOnly as well.
+	ErrNoSpace = stderrors.New("sievedb: no space left on the disk")
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = stderrors.New("sievedb: locked")
 )
