@@ -217,11 +217,12 @@ func (r *recovery) install(files dirFiles) error {
 		d.throttle.update(d, d.state.Load())
 	})
 	if err != nil {
+		uncertain := manifest.IsUncertain(err)
 		err = errors.CombineErrors(err, w.Close())
-		if d.set.ManifestNum() == 0 { // CURRENT does not name the new MANIFEST
-			d.removeFile(d.path(base.FileLog, logNum))
-		} else {
+		if uncertain { // CURRENT may name the new MANIFEST, which names both
 			r.tables = nil
+		} else {
+			d.removeFile(d.path(base.FileLog, logNum))
 		}
 		return err
 	}

@@ -56,7 +56,7 @@ func parseCurrent(b []byte) (string, error) {
 
 // writeCurrent makes CURRENT name MANIFEST num: a temporary file, synced,
 // renamed over CURRENT, and the directory synced, so that a crash leaves the old
-// name or the new one.
+// name or the new one. From the renaming on a failure is uncertain.
 func writeCurrent(fsys vfs.FS, dir string, num uint64) error {
 	tmp := filepath.Join(dir, base.FileName(base.FileTemp, num))
 	f, err := fsys.Create(tmp)
@@ -70,12 +70,16 @@ func writeCurrent(fsys vfs.FS, dir string, num uint64) error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
-	if err == nil {
-		err = fsys.Rename(tmp, filepath.Join(dir, base.CurrentName))
-	}
 	if err != nil {
 		_ = fsys.Remove(tmp)
 		return err
 	}
-	return fsys.SyncDir(dir)
+	if err := fsys.Rename(tmp, filepath.Join(dir, base.CurrentName)); err != nil {
+		_ = fsys.Remove(tmp)
+		return uncertain(err)
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return uncertain(err)
+	}
+	return nil
 }

@@ -39,7 +39,10 @@ type Set struct {
 	logNum      uint64
 	lastSeq     uint64 // as recorded
 	buf         []byte
-	err         error // the first failure to write: the MANIFEST is finished then
+	// full is why the MANIFEST in force takes no more edits although another one
+	// may: the disk was full. The next edit goes to a new one.
+	full error
+	err  error // the first failure of another kind: no edit is taken any more
 
 	current atomic.Pointer[Version]
 }
@@ -235,56 +238,72 @@ func (s *Set) Begin(edit *Edit, install func(*Version)) error {
 
 // Apply records edit in the MANIFEST, syncs it, and makes the version that it
 // leads to the current one. install, if not nil, runs when nothing can fail any
-// more and before the old version is given up. After an error the MANIFEST is
-// finished: whether the edit took effect is unknown until the database is
-// opened again, so every later Apply returns that error.
+// more and before the old version is given up.
+//
+// After an error IsUncertain tells whether the edit may be in force all the same.
+// If it may, the MANIFEST is finished, and every later Apply returns that error;
+// unless the disk was full: then the next Apply begins a new MANIFEST, and once
+// that is in force nothing is uncertain any more.
 func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
+	before := [2]uint64{s.logNum, s.lastSeq}
 	next, err := s.prepare(edit)
 	if err != nil {
 		return err
 	}
-	if s.log.Size() >= s.opts.MaxManifestSize {
-		if err := s.newManifest(next); err != nil {
-			s.err = err
-			return err
-		}
-		s.publish(next, install)
-		return nil
-	}
-	s.buf = edit.Encode(s.buf[:0])
-	if err := s.log.WriteRecord(s.buf); err == nil {
-		err = s.log.Sync()
-		if err != nil {
-			s.err = errors.Wrap(err, "sievedb: syncing the MANIFEST")
-			return s.err
-		}
+	if s.full != nil || s.log.Size() >= s.opts.MaxManifestSize {
+		err = s.newManifest(next)
 	} else {
-		s.err = errors.Wrap(err, "sievedb: writing the MANIFEST")
-		return s.err
+		err = s.append(edit)
+	}
+	if err != nil {
+		s.logNum, s.lastSeq = before[0], before[1]
+		next.discard()
+		return err
 	}
 	s.publish(next, install)
 	return nil
 }
 
+// append writes edit to the MANIFEST in force, durably. A failure is final for
+// that file: what stands behind a failed append reads as damage, and a second
+// sync proves nothing.
+func (s *Set) append(edit *Edit) error {
+	s.buf = edit.Encode(s.buf[:0])
+	err := errors.Wrap(s.log.WriteRecord(s.buf), "sievedb: writing the MANIFEST")
+	if err == nil {
+		err = errors.Wrap(s.log.Sync(), "sievedb: syncing the MANIFEST")
+	}
+	if err == nil {
+		return nil
+	}
+	err = uncertain(err)
+	if base.IsNoSpace(err) {
+		s.full = err
+	} else {
+		s.err = err
+	}
+	return err
+}
+
 // prepare completes edit with the numbers that every edit carries and returns
 // the version that it leads to. A failure here leaves everything as it was.
 func (s *Set) prepare(edit *Edit) (*Version, error) {
-	if edit.LogNum.Set {
-		s.logNum = edit.LogNum.Value
+	if !edit.LogNum.Set {
+		edit.LogNum = Num(s.logNum)
 	}
-	edit.LogNum = Num(s.logNum)
-	if edit.LastSeq.Set {
-		s.lastSeq = max(s.lastSeq, edit.LastSeq.Value)
-	}
-	edit.LastSeq = Num(s.lastSeq)
+	edit.LastSeq = Num(max(s.lastSeq, edit.LastSeq.Value))
 	edit.PrevLogNum = Num(0)
 	edit.NextFileNum = Num(s.nextFileNum.Load())
-	return s.current.Load().Apply(edit)
+	next, err := s.current.Load().Apply(edit)
+	if err == nil {
+		s.logNum, s.lastSeq = edit.LogNum.Value, edit.LastSeq.Value
+	}
+	return next, err
 }
 
 func (s *Set) publish(next *Version, install func(*Version)) {
@@ -296,10 +315,37 @@ func (s *Set) publish(next *Version, install func(*Version)) {
 }
 
 // newManifest writes v as the first record of a new MANIFEST, makes that
-// durable, then points CURRENT at it. The old MANIFEST stays for the caller to
-// remove.
+// durable, then points CURRENT at it and removes the old one. An error that is
+// not uncertain leaves the old one in force, and no file behind.
 func (s *Set) newManifest(v *Version) error {
 	num := s.NewFileNum()
+	log, err := s.createManifest(num, v)
+	if err != nil {
+		return errors.Wrap(err, "sievedb: starting a new MANIFEST")
+	}
+	if err := writeCurrent(s.opts.FS, s.opts.Dir, num); err != nil {
+		err = errors.Wrap(errors.CombineErrors(err, log.Close()), "sievedb: starting a new MANIFEST")
+		if IsUncertain(err) {
+			s.err = err
+		} else {
+			s.removeManifest(num)
+		}
+		return err
+	}
+	oldNum, old := s.manifestNum, s.log
+	s.log, s.manifestNum, s.full = log, num, nil
+	if old == nil {
+		return nil
+	}
+	// The new MANIFEST is in force: what happens to the old one does not matter.
+	_ = old.Close()
+	s.removeManifest(oldNum)
+	return nil
+}
+
+// createManifest writes a MANIFEST that nothing names yet. After an error it is
+// gone.
+func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	snapshot := &Edit{
 		Comparer: s.opts.Cmp.Name, LogNum: Num(s.logNum), PrevLogNum: Num(0),
 		NextFileNum: Num(s.nextFileNum.Load()), LastSeq: Num(s.lastSeq),
@@ -309,7 +355,7 @@ func (s *Set) newManifest(v *Version) error {
 	})
 	f, err := s.opts.FS.Create(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	log := wal.NewWriter(f)
 	s.buf = snapshot.Encode(s.buf[:0])
@@ -320,22 +366,18 @@ func (s *Set) newManifest(v *Version) error {
 	if err == nil {
 		err = s.opts.FS.SyncDir(s.opts.Dir)
 	}
-	if err == nil {
-		err = writeCurrent(s.opts.FS, s.opts.Dir, num)
-	}
 	if err != nil {
-		return errors.CombineErrors(errors.Wrap(err, "sievedb: starting a new MANIFEST"), log.Close())
+		err = errors.CombineErrors(err, log.Close())
+		s.removeManifest(num)
+		return nil, err
 	}
-	oldNum := s.manifestNum
-	old := s.log
-	s.log, s.manifestNum = log, num
-	if old == nil {
-		return nil
-	}
-	// The new MANIFEST is in force: what happens to the old one does not matter.
-	_ = old.Close()
-	_ = s.opts.FS.Remove(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, oldNum)))
-	return nil
+	return log, nil
+}
+
+// removeManifest removes a MANIFEST that is not in force. If that fails it is a
+// file too many, which the next opening removes.
+func (s *Set) removeManifest(num uint64) {
+	_ = s.opts.FS.Remove(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 }
 
 // Close closes the MANIFEST and gives up the current version.
@@ -360,8 +402,8 @@ func (s *Set) obsolete(files []LevelFile) {
 	}
 }
 
-// Failed reports whether the MANIFEST is finished: a write to it failed, and
-// every later Apply will.
+// Failed reports whether edits are not taken any more: a write failed, and every
+// later Apply will.
 func (s *Set) Failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -175,3 +175,19 @@ func TestCurrentIsExact(t *testing.T) {
 		require.ErrorIs(t, err, base.ErrCorruption, "%q", bad)
 	}
 }
+
+// Bug: an edit that was refused, for breaking an invariant, left its log number
+// behind, and the next edit recorded it: the log that held unflushed writes was
+// taken for not needed.
+func TestARefusedEditLeavesTheNumbers(t *testing.T) {
+	fs := vfs.NewMem()
+	require.NoError(t, fs.MkdirAll("db"))
+	s := begun(t, testSet(fs))
+	before := s.LogNum()
+	overlapping := []LevelFile{{1, file(8, "a", "m", 10)}, {1, file(9, "b", "n", 10)}}
+	require.ErrorIs(t, s.Apply(&Edit{LogNum: Num(before + 7), Added: overlapping}, nil), base.ErrCorruption)
+	require.Equal(t, before, s.LogNum())
+	require.NoError(t, s.Apply(&Edit{LastSeq: Num(5)}, nil))
+	require.Equal(t, before, s.LogNum())
+	require.NoError(t, s.Close())
+}

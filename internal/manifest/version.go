@@ -218,6 +218,13 @@ func (v *Version) Unref() {
 	}
 }
 
+// discard gives up a version that never became the current one. Its new files
+// are the caller's to remove; those of v, the version before, stay as they are.
+func (v *Version) discard() {
+	v.refs.Store(0)
+	v.Files(func(_ int, f *FileMeta) { f.refs.Add(-1) })
+}
+
 // Apply returns the version that the edits make of v, checked. The new version
 // has one reference and counts in its files; v is unchanged.
 func (v *Version) Apply(edits ...*Edit) (*Version, error) {
