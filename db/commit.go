@@ -62,7 +62,7 @@ func (q *commitQueue) run(d *DB, r *commitRequest) error {
 // lead commits the group at the head of the queue, the caller's request first.
 func (q *commitQueue) lead(d *DB) {
 	q.takeGroup()
-	err := d.commitGroup(q)
+	err := base.NoSpace(d.commitGroup(q))
 	own := q.group[0]
 	own.err = err
 	for _, r := range q.group[1:] {
@@ -126,6 +126,10 @@ func (q *commitQueue) shut() {
 type logState struct {
 	w       *wal.Writer
 	lastSeq uint64 // the last sequence number given out, be it to a write that failed
+	// full is why the log takes no more records although another one may: the disk
+	// was full. replaced says that w is that other one already; see replaceLog.
+	full     error
+	replaced bool
 	// inserter remembers where the last insert went: ascending keys are cheap.
 	inserter memtable.Inserter
 }
@@ -135,8 +139,9 @@ func (l *logState) close(d *DB) error {
 	if l.w == nil {
 		return nil
 	}
-	var err error
-	if l.w.Unsynced() > 0 {
+	// What a log holds that a full disk ended cannot be made durable any more.
+	err := l.full
+	if err == nil && l.w.Unsynced() > 0 {
 		d.mu.Lock()
 		ended := d.writeErr != nil
 		d.mu.Unlock()
@@ -201,6 +206,11 @@ func (d *DB) commitGroup(q *commitQueue) error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
+	if d.log.full != nil {
+		if err := d.replaceLog(); err != nil {
+			return err
+		}
+	}
 	if q.group[0].flush {
 		return d.rotateMemtable(0)
 	}
@@ -221,7 +231,7 @@ func (d *DB) commitGroup(q *commitQueue) error {
 	record := q.groupRecord(d.log.lastSeq+1, count)
 	d.log.lastSeq += count // even if the write fails: its numbers are never used again
 	if err := d.appendLog(record, sync); err != nil {
-		d.endWrites(err)
+		d.logFailed(err)
 		return err
 	}
 	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)

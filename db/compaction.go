@@ -93,7 +93,7 @@ func (d *DB) compactInBackground(c *manifest.Compaction) {
 		d.mu.Unlock()
 		return
 	}
-	wait := d.compactionDelay.next()
+	wait := d.compactionDelay.next(err)
 	d.mu.Unlock()
 	if d.pause(wait) {
 		d.scheduleCompactions()
@@ -108,7 +108,7 @@ func (d *DB) compact(c *manifest.Compaction) error {
 	}
 	d.opts.EventListener.compactionBegin(info)
 	start := time.Now()
-	err := d.runCompaction(c, &info)
+	err := base.NoSpace(d.runCompaction(c, &info))
 	info.Duration, info.Err = time.Since(start), err
 	d.opts.EventListener.compactionEnd(info)
 	if err == nil {
@@ -130,7 +130,7 @@ func (d *DB) runCompaction(c *manifest.Compaction, info *CompactionInfo) error {
 		f := c.Inputs[0]
 		edit.Added = []manifest.LevelFile{{Level: c.OutputLevel, File: f}}
 		info.OutputTables = 1
-		if err := d.applyEdit(edit, nil); err != nil {
+		if err := d.applyEdit(edit, nil, nil); err != nil {
 			return err
 		}
 		d.counters.retired.moved(c.Level, f)
@@ -149,8 +149,7 @@ func (d *DB) runCompaction(c *manifest.Compaction, info *CompactionInfo) error {
 		info.BytesWritten += f.Size
 	}
 	info.BytesRead, info.OutputTables = c.InputBytes(), len(files)
-	if err := d.applyEdit(edit, nil); err != nil {
-		// Whether the edit took effect is unknown: the new tables must stay.
+	if err := d.applyEdit(edit, files, nil); err != nil {
 		return err
 	}
 	d.counters.compactions.Add(1)

@@ -26,6 +26,10 @@ var (
 	// ErrReadOnly refuses a write: the database was opened read-only, or an earlier
 	// failure, which the error names, ended its writes.
 	ErrReadOnly = base.ErrReadOnly
+	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost, reads go
+	// on, and so do writes once there is space; unless the error is ErrReadOnly as
+	// well: then the database must be opened again.
+	ErrNoSpace = base.ErrNoSpace
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = base.ErrLocked
 )
@@ -70,6 +74,7 @@ type DB struct {
 	flushing        bool
 	compactions     int // running, manual ones included
 	compactionDelay compactionBackoff
+	uncertain       []string // files to remove once a later edit is in force
 	stallReason     string
 	report          OpenReport
 
@@ -141,6 +146,7 @@ func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
 
 // endWrites makes cause the reason that every later write fails.
 func (d *DB) endWrites(cause error) {
+	cause = base.NoSpace(cause)
 	d.mu.Lock()
 	first := d.writeErr == nil
 	if first {
@@ -222,5 +228,5 @@ func (d *DB) Close() error {
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))
 	}
-	return err
+	return base.NoSpace(err)
 }

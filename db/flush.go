@@ -49,17 +49,27 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	// would otherwise leave a hole in the history (LevelDB issues 193 and 1081).
 	if d.log.w.Unsynced() > 0 {
 		if err := d.log.w.Sync(); err != nil {
-			err = errors.CombineErrors(errors.Wrap(err, "sievedb: syncing the full log"), w.Close())
-			d.endWrites(err)
-			return err
+			return d.rotationFailed(w, num, errors.Wrap(err, "sievedb: syncing the full log"))
 		}
 		d.counters.logSyncs.Add(1)
 	}
 	if err := d.log.w.Close(); err != nil {
-		err = errors.CombineErrors(errors.Wrap(err, "sievedb: closing the full log"), w.Close())
-		d.endWrites(err)
-		return err
+		return d.rotationFailed(w, num, errors.Wrap(err, "sievedb: closing the full log"))
 	}
+	d.switchLog(w, num, memSize)
+	return nil
+}
+
+// rotationFailed gives up the new log, since the old one has failed.
+func (d *DB) rotationFailed(w *wal.Writer, num uint64, err error) error {
+	d.logFailed(err)
+	err = errors.CombineErrors(err, w.Close())
+	d.removeFile(d.path(base.FileLog, num))
+	return err
+}
+
+// switchLog makes w the log, and the memtable immutable with the old one.
+func (d *DB) switchLog(w *wal.Writer, num, memSize uint64) {
 	d.log.w = w
 	next := d.newMemBuffer(num, memSize)
 	d.mu.Lock()
@@ -69,7 +79,6 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 		s.imm = append([]*memBuffer{s.mem}, s.imm...)
 		s.mem = next
 	})
-	return nil
 }
 
 // memtableSlack is what a memtable's arena takes beside its entries.
@@ -110,7 +119,7 @@ func (d *DB) flushLoop() {
 			backoff = compactionBackoff{}
 			continue
 		}
-		if d.writesHaveEnded() || !d.pause(backoff.next()) {
+		if d.writesHaveEnded() || !d.pause(backoff.next(err)) {
 			return
 		}
 	}
@@ -158,7 +167,11 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		info.FileNum, info.Bytes, info.Entries = file.Num, file.Size, uint64(mem.Len())
 	}
 	if err == nil {
-		err = d.applyEdit(edit, func(s *readState) { s.imm = s.imm[: len(s.imm)-1 : len(s.imm)-1] })
+		var written []*manifest.FileMeta
+		if file != nil {
+			written = append(written, file)
+		}
+		err = d.applyEdit(edit, written, func(s *readState) { s.imm = s.imm[: len(s.imm)-1 : len(s.imm)-1] })
 	}
 	info.Duration, info.Err = time.Since(start), err
 	d.opts.EventListener.flushEnd(info)
@@ -175,11 +188,31 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 }
 
 // applyEdit records edit in the MANIFEST and installs the version that it leads
-// to. A MANIFEST that cannot be written ends the writes.
-func (d *DB) applyEdit(edit *manifest.Edit, also func(*readState)) error {
+// to. A MANIFEST that cannot be written ends the writes, unless the disk is full:
+// then a new one is begun by the next edit. written are the tables that were
+// written for this edit; after an error nobody needs them, and they are removed
+// as soon as it is certain that the edit is not in force.
+func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*readState)) error {
 	err := d.set.Apply(edit, d.installVersion(also))
 	if err != nil && d.set.Failed() {
 		d.endWrites(err)
+	}
+	var remove []string
+	if err != nil {
+		for _, f := range written {
+			remove = append(remove, d.path(base.FileTable, f.Num))
+		}
+	}
+	d.mu.Lock()
+	if manifest.IsUncertain(err) {
+		d.uncertain = append(d.uncertain, remove...)
+		remove = nil
+	} else if err == nil {
+		remove, d.uncertain = d.uncertain, nil
+	}
+	d.mu.Unlock()
+	for _, path := range remove {
+		d.removeFile(path)
 	}
 	return err
 }
@@ -217,6 +250,7 @@ func (d *DB) removeFile(path string) {
 // noteBackground keeps the outcome of background work, in d.flushErr or
 // d.compactionErr, for Metrics and for those who wait on it.
 func (d *DB) noteBackground(outcome *error, err error) {
+	err = base.NoSpace(err)
 	d.mu.Lock()
 	*outcome = err
 	d.cond.Broadcast()
@@ -248,7 +282,13 @@ func (d *DB) pause(wait time.Duration) bool {
 // compactionBackoff spaces out repetitions of what failed.
 type compactionBackoff struct{ wait time.Duration }
 
-func (b *compactionBackoff) next() time.Duration {
-	b.wait = min(max(2*b.wait, 50*time.Millisecond), 30*time.Second)
+// next returns how long to wait behind err. A full disk is looked at every
+// second: it costs little, and writers wait for it.
+func (b *compactionBackoff) next(err error) time.Duration {
+	longest := 30 * time.Second
+	if base.IsNoSpace(err) {
+		longest = time.Second
+	}
+	b.wait = min(max(2*b.wait, 50*time.Millisecond), longest)
 	return b.wait
 }

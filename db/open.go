@@ -31,18 +31,18 @@ func Open(dir string, opts *Options) (*DB, error) {
 
 	created, err := prepareDir(&d.opts, dir)
 	if err != nil {
-		return nil, err
+		return nil, base.NoSpace(err)
 	}
 	lock, err := d.fs.Lock(filepath.Join(dir, base.LockName), d.opts.ReadOnly)
 	if err != nil {
-		return nil, err
+		return nil, base.NoSpace(err)
 	}
 	d.lock = lock
 	d.blockCache = cache.New[sstable.Block](d.opts.BlockCacheSize, nil)
 	d.tables = newTableCache(d)
 	if err := d.open(created); err != nil {
 		d.tables.close()
-		return nil, errors.CombineErrors(err, lock.Close())
+		return nil, base.NoSpace(errors.CombineErrors(err, lock.Close()))
 	}
 	return d, nil
 }
@@ -84,6 +84,8 @@ func (d *DB) open(created bool) error {
 		}
 	} else if err := d.mayCreate(files); err != nil {
 		return err
+	} else if err := d.syncParent(); err != nil {
+		return err
 	}
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
@@ -118,6 +120,17 @@ func (d *DB) open(created bool) error {
 		d.scheduleCompactions()
 	}
 	return nil
+}
+
+// syncParent makes the directory's own name durable before a database is created
+// in it: whoever made it, an attempt to open that failed or another program, may
+// not have done so. A parent that may not be read is whoever made it's business.
+func (d *DB) syncParent() error {
+	err := d.fs.SyncDir(filepath.Dir(filepath.Clean(d.dir)))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // mayCreate refuses to create a database over the remains of one.

@@ -1,0 +1,70 @@
+package db
+
+import (
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// A full disk ends a log as any failure does, but not the writes. Nothing is
+// appended behind a record that may be cut short, and no sync is tried again. The
+// memtable holds all that was acknowledged: it is flushed, and once the MANIFEST
+// says that the old log is not needed, a new one goes on. Until there is space
+// for that, each write fails with ErrNoSpace and tries again.
+
+// logFailed notes that a write or sync of the log failed. Only the leader runs
+// it.
+func (d *DB) logFailed(err error) {
+	if !base.IsNoSpace(err) {
+		d.endWrites(err)
+		return
+	}
+	err = base.NoSpace(err)
+	d.log.full = err
+	d.opts.Logger.Error("the disk is full; writes fail until there is space", "err", err)
+	d.opts.EventListener.backgroundError(err)
+}
+
+// replaceLog makes a log that a full disk ended needless and goes on with another
+// one. Until it succeeds no write may be accepted: the old log may end in the
+// middle of a record, or lack what was never synced, and a record in a newer one
+// would stand behind a hole. Only the leader runs it.
+func (d *DB) replaceLog() error {
+	if !d.log.replaced {
+		if err := d.waitForMemtables(); err != nil {
+			return err
+		}
+		num := d.set.NewFileNum()
+		w, err := d.createLog(num)
+		if err != nil {
+			return errors.Wrap(err, "sievedb: starting a new log")
+		}
+		_ = d.log.w.Close() // it failed before, and what it holds is in the memtable
+		d.switchLog(w, num, 0)
+		d.log.replaced = true
+	}
+	if err := d.waitForMemtables(); err != nil {
+		return err
+	}
+	d.log.full, d.log.replaced = nil, false
+	d.opts.Logger.Info("there is space again; writes go on")
+	return nil
+}
+
+// waitForMemtables waits until every immutable memtable is in a table, or the
+// last attempt at that has failed.
+func (d *DB) waitForMemtables() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.state.Load().imm) > 0 {
+		switch {
+		case d.closed.Load():
+			return ErrClosed
+		case d.writeErr != nil:
+			return d.writeErr
+		case d.flushErr != nil:
+			return errors.Wrap(d.flushErr, "sievedb: the log is full and the memtable cannot be flushed")
+		}
+		d.cond.Wait()
+	}
+	return nil
+}
