@@ -64,6 +64,10 @@ type State struct {
 	PrevLogNum   uint64 // one older log that is, from LevelDB's early days; 0: none
 	LastSeq      uint64
 	Tail         wal.Tail // what stood behind the last edit
+
+	// ByGoLevelDB says that no edit carries a previous log number. LevelDB and we
+	// write one in each edit, goleveldb in none.
+	ByGoLevelDB bool
 }
 
 // Load reads CURRENT and the MANIFEST that it names. The error is a
@@ -134,6 +138,7 @@ func (s *Set) replay(edits []*Edit, st *State) error {
 	s.nextFileNum.Store(nextFile.Value)
 	s.logNum, s.lastSeq = logNum.Value, lastSeq.Value
 	st.LogNum, st.PrevLogNum, st.LastSeq = logNum.Value, prevLog.Value, lastSeq.Value
+	st.ByGoLevelDB = !prevLog.Set
 	return nil
 }
 

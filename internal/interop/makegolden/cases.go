@@ -78,6 +78,10 @@ var cases = []golden{
 		about: "Tables with goleveldb's default options: no filter, compressed metaindex."},
 	{name: "goleveldb-log-only", program: "goleveldb", opts: filtered, fill: fillLog, killed: true,
 		about: "All data in the log of a process that ended without closing: the directory was copied while goleveldb had it open."},
+	{name: "goleveldb-empty-flush", program: "goleveldb", opts: filtered, fill: fillEmptyFlush, killed: true,
+		about: "The MANIFEST names a log that is not there, although nothing is lost: goleveldb was told to compact everything when its " +
+			"memtable was empty, so it began a new log and removed the old one without an edit. What was written then is in the new log. " +
+			"The directory was copied while goleveldb had it open."},
 	{name: "leveldb-1.17-signed-filter", program: "leveldb-1.17", opts: filtered, fill: fillSignedTails,
 		about: "A table whose filter, named leveldb.BuiltinBloomFilter, hashes tail bytes signed, and keys whose last length%4 bytes " +
 			"are 0x80 or more: a reader that hashes them unsigned, as goleveldb does for this name, loses most of them. " +
@@ -124,6 +128,17 @@ func fillLog(m *maker) {
 	}
 	m.write(interop.Put([]byte("spans two blocks"), m.bytes(30_000)))
 	m.put("last", "small")
+}
+
+func fillEmptyFlush(m *maker) {
+	for i := range 50 {
+		m.put(fmt.Sprintf("in a table %d", i), "v")
+	}
+	m.flush()
+	m.do(func() error { return m.db.Compact(nil, nil) })
+	for i := range 10 {
+		m.put(fmt.Sprintf("in the log %d", i), "v")
+	}
 }
 
 func fillVersions(m *maker) {
