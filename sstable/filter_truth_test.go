@@ -1,0 +1,83 @@
+package sstable
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+var truthKeys = flag.Uint64("truth.keys", 10_000_000, "how many keys of each filter kind must be admitted")
+
+// truthPolicies are the kinds of filter that tables are written with.
+var truthPolicies = []filter.Policy{bloom, filter.LegacyBloom}
+
+// Every key that went into a table is admitted by its filter, read back from the
+// file's bytes: no false negative, of any kind, in all of them.
+func TestFiltersNeverDenyAKeyOfTheirTable(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	keys := *truthKeys
+	if raceEnabled {
+		keys = min(keys, 100_000)
+	}
+	for _, p := range truthPolicies {
+		t.Run(p.Name(), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 15))
+			var denied, asked uint64
+			for n := uint64(0); n < keys; n += tableOfTruth {
+				d, a := askTable(t, p, rnd)
+				denied, asked = denied+d, asked+a
+			}
+			require.Zero(t, denied, "of %d keys", asked)
+			t.Logf("%d keys, 0 denied", asked)
+		})
+	}
+}
+
+// tableOfTruth is the number of keys in one table.
+const tableOfTruth = 500_000
+
+// askTable writes a table of rising random keys of 8 to 11 bytes, opens it, and
+// asks its filter for each of them.
+func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, asked uint64) {
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{Filter: p, BlockSize: 64 << 10, TrustFilter: true})
+	keySeed := rnd.Uint64()
+	walk := func(fn func(user []byte)) {
+		steps := rand.New(rand.NewPCG(keySeed, 1))
+		buf := make([]byte, 8, 16)
+		for n, at := 0, uint64(0); n < tableOfTruth; n++ {
+			at += 1 + steps.Uint64N(1<<44)
+			binary.BigEndian.PutUint64(buf[:8], at)
+			fn(buf[:8+at%4])
+		}
+	}
+	var ikey []byte
+	walk(func(user []byte) {
+		ikey = base.AppendInternalKey(ikey[:0], user, 1, base.KindSet)
+		if err := w.Add(ikey, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	_, err := w.Finish()
+	require.NoError(t, err)
+	r, err := Open(&memFile{data: file.Bytes()}, ReaderOptions{Policies: []filter.Policy{p}})
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, FilterWholeTable, r.FilterStatus().State)
+	var lk Lookup
+	walk(func(user []byte) {
+		lk.Init(user, 1)
+		asked++
+		if !r.filter.mayContain(&lk) {
+			denied++
+		}
+	})
+	return denied, asked
+}
