@@ -155,10 +155,9 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 	if header.seq < expected {
 		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.seq, expected)
 	}
-	if err := r.makeRoom(memSize); err != nil {
+	if err := r.insert(record, memSize); err != nil {
 		return 0, err
 	}
-	insertBatch(r.mem, &r.inserter, record)
 	if report.Records == 0 && r.logSeq > 0 && header.seq > r.logSeq+1 {
 		report.GapBefore = header.seq - r.logSeq - 1
 		r.d.opts.Logger.Warn("operations are missing between two logs", "log", report.Name, "missing", report.GapBefore)
@@ -168,6 +167,31 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 	report.Entries += uint64(header.count)
 	r.lastSeq = max(r.lastSeq, next-1)
 	return next, nil
+}
+
+// insert adds a batch, whose bytes are known to be good, to the memtable. A large
+// one goes in entry by entry, over as many memtables as it takes: reserving for all
+// of it would take 70 times its bytes where the entries are tiny. Nobody sees a
+// part of it, since nothing is published before all logs are replayed.
+func (r *recovery) insert(record []byte, memSize uint64) error {
+	if memSize <= uint64(r.d.opts.WriteBufferSize) {
+		if err := r.makeRoom(memSize); err != nil {
+			return err
+		}
+		insertBatch(r.mem, &r.inserter, record)
+		return nil
+	}
+	b, err := readBatchHeader(record)
+	for err == nil {
+		kind, key, value, seq, ok, nextErr := b.next()
+		if !ok {
+			return nextErr
+		}
+		if err = r.makeRoom(uint64(memtable.EntrySize(len(key), len(value)))); err == nil {
+			r.mem.AddWith(&r.inserter, seq, kind, key, value)
+		}
+	}
+	return err
 }
 
 func (r *recovery) makeRoom(memSize uint64) error {
