@@ -348,15 +348,16 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 				}
 			}
 		}
-		require.NoError(t, runFaultCases(len(cases), func(i int) error { return cases[i].run() }))
+		require.NoError(t, runFaultCases(len(cases), 10, func(i int) error { return cases[i].run() }))
 		t.Logf("seed %d: %d operations, %d runs", seed, total, len(cases))
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
 // runFaultCases runs cases in parallel, more than there are processors: many of
-// them wait out a pause after a failure. It returns the first error.
-func runFaultCases(n int, run func(i int) error) error {
+// them wait out a pause after a failure. It ends with so many errors and returns
+// them.
+func runFaultCases(n, maxErrors int, run func(i int) error) error {
 	var next atomic.Int64
 	var mu sync.Mutex
 	var errs []error
@@ -366,7 +367,7 @@ func runFaultCases(n int, run func(i int) error) error {
 			for {
 				i := int(next.Add(1) - 1)
 				mu.Lock()
-				enough := len(errs) >= 10
+				enough := len(errs) >= maxErrors
 				mu.Unlock()
 				if i >= n || enough {
 					return
@@ -404,7 +405,7 @@ func TestAFailureOfEverySync(t *testing.T) {
 				}
 			}
 		}
-		require.NoError(t, runFaultCases(len(cases), func(i int) error { return cases[i].run() }))
+		require.NoError(t, runFaultCases(len(cases), 10, func(i int) error { return cases[i].run() }))
 		t.Logf("seed %d: %d syncs, %d runs", seed, total, len(cases))
 	})
 }
@@ -495,7 +496,7 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[vfs.Op]) error 
 // endsSoon waits until the store takes no more writes: a MANIFEST's failure shows
 // in the background first.
 func endsSoon(d *DB) bool {
-	for range 2000 {
+	for range 1000 {
 		if d.writesHaveEnded() {
 			return true
 		}
@@ -586,8 +587,8 @@ func TestErrorsThatAreIgnoredAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrap := func(fsys FS) FS { return deafFS{fsys, deaf} }
-			err := runFaultCases(520, func(i int) error {
-				return faultCase{kind: faultKinds[2], at: uint64(i), seed: 5, wrap: wrap}.run()
+			err := runFaultCases(520, 1, func(i int) error { // from the end: the latest files are still there
+				return faultCase{kind: faultKinds[2], at: uint64(519 - i), seed: 5, wrap: wrap}.run()
 			})
 			require.Error(t, err)
 			t.Log(strings.SplitN(err.Error(), "\n", 2)[0])
@@ -600,7 +601,7 @@ func TestErrorsThatAreIgnoredAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrap := func(fsys FS) FS { return deafFS{fsys, deaf} }
-			err := runFaultCases(250, func(i int) error {
+			err := runFaultCases(250, 1, func(i int) error {
 				return syncCase{model: pagecache.Clean, at: i, then: thenGoOn, seed: 5, wrap: wrap}.run()
 			})
 			require.Error(t, err)

@@ -138,7 +138,7 @@ func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 		}
 		before := runtime.NumGoroutine()
 		var finals atomic.Int64
-		require.NoError(t, runFaultCases(total/step, func(i int) error {
+		require.NoError(t, runFaultCases(total/step, 10, func(i int) error {
 			final, err := fillUp(seed, uint64(i*step))
 			if final {
 				finals.Add(1)
