@@ -54,6 +54,8 @@ type Options struct {
 	// StandardFilterName makes goleveldb read and write its filter under LevelDB's
 	// name leveldb.BuiltinBloomFilter2 in place of its own, the same without the 2.
 	StandardFilterName bool
+	// BothFilterNames makes SieveDB list its filters under goleveldb's name too.
+	BothFilterNames bool
 	// LevelFactor is how many times larger than the one above a level is.
 	// goleveldb only; 0: 10.
 	LevelFactor float64

@@ -89,6 +89,24 @@ func TestGoLevelDBPassesOverOurFilterUnderItsStandardName(t *testing.T) {
 	require.Greater(t, reads, 95.0, "goleveldb looks for leveldb.BuiltinBloomFilter, without the 2")
 }
 
+// With Options.FilterForGoleveldb the same filter is listed under both names:
+// goleveldb as it is profits, LevelDB goes on doing so, and no key is lost to
+// either.
+func TestAFilterUnderBothNamesServesBoth(t *testing.T) {
+	o := Options{BloomBits: 10, BothFilterNames: true}
+	readers := map[string]func(testing.TB) Engine{
+		"goleveldb": func(testing.TB) Engine { return GoLevelDB{} },
+		"leveldb":   func(t testing.TB) Engine { return levelDB(t) },
+	}
+	for name, engine := range readers {
+		t.Run(name, func(t *testing.T) {
+			reads := absentReads(t, filterSession(t, SieveDB{}, o), engine(t), Options{BloomBits: 10})
+			t.Logf("%.2f reads for 100 lookups of absent keys", reads)
+			require.Less(t, reads, 2.0)
+		})
+	}
+}
+
 func TestLevelDBAsksOurFilterBeforeItReads(t *testing.T) {
 	s := filterSession(t, SieveDB{}, Options{BloomBits: 10})
 	d, err := levelDB(t).OpenDriver(s.dir, Options{BloomBits: 10, MustExist: true, Paranoid: true})

@@ -33,6 +33,7 @@ func sieveOptions(o Options) (*db.Options, error) {
 		Filter:          filter.None,
 		WriteBufferSize: o.WriteBufferSize, BlockSize: o.BlockSize, TableSize: int64(o.TableSize),
 		MaxLevelBase: int64(o.LevelBase), ErrorIfMissing: o.MustExist,
+		FilterForGoleveldb: o.BothFilterNames,
 	}
 	if o.BloomBits != 0 {
 		options.Filter = filter.NewBloomPolicy(o.BloomBits)
