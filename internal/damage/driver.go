@@ -94,8 +94,18 @@ type Driver struct {
 // errTooManyOps is what file operations fail with beyond MaxOps.
 var errTooManyOps = errors.New("damage: too many file operations")
 
-// Run opens the image and reads all of it.
+// Run opens the image and reads all of it. What other goroutines of the process
+// allocate meanwhile counts as well, so too much is measured again, and believed
+// when it comes back.
 func (d *Driver) Run(im Image) (out Outcome) {
+	out = d.runOnce(im)
+	for again := 0; again < 3 && out.Class == Memory; again++ {
+		out = d.runOnce(im)
+	}
+	return out
+}
+
+func (d *Driver) runOnce(im Image) (out Outcome) {
 	mem, err := im.FS(d.Dir)
 	if err != nil {
 		panic(err) // the file system in memory, of our own making
