@@ -1,0 +1,81 @@
+package metamorphic
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Answers are texts, the same from the model and from the store.
+const (
+	answerDone     = "done"
+	answerNotFound = "not found"
+	answerReadOnly = "read-only"
+	answerSound    = "sound, nothing left behind"
+)
+
+func appendBool(dst []byte, b bool) []byte { return strconv.AppendBool(dst, b) }
+
+// cursor is what both iterators have.
+type cursor interface {
+	First() bool
+	Last() bool
+	Next() bool
+	Prev() bool
+	SeekGE(key []byte) bool
+	SeekLT(key []byte) bool
+	Valid() bool
+	Key() []byte
+	Value() []byte
+	Err() error
+}
+
+// appendMoves moves it and appends what it shows after each step.
+func appendMoves(dst []byte, it cursor, steps []Step) []byte {
+	for _, s := range steps {
+		switch s.Move {
+		case "first":
+			dst = appendPosition(dst, it, it.First())
+		case "last":
+			dst = appendPosition(dst, it, it.Last())
+		case "next":
+			dst = appendPosition(dst, it, it.Next())
+		case "prev":
+			dst = appendPosition(dst, it, it.Prev())
+		case "seekge":
+			dst = appendPosition(dst, it, it.SeekGE(s.Key))
+		case "seeklt":
+			dst = appendPosition(dst, it, it.SeekLT(s.Key))
+		case "forward":
+			for it.Next() {
+				dst = appendPosition(dst, it, true)
+			}
+			dst = appendPosition(dst, it, false)
+		case "backward":
+			for it.Prev() {
+				dst = appendPosition(dst, it, true)
+			}
+			dst = appendPosition(dst, it, false)
+		default:
+			panic("metamorphic: no such movement: " + s.Move)
+		}
+	}
+	return dst
+}
+
+// appendPosition appends where it is; moved is what its movement returned.
+func appendPosition(dst []byte, it cursor, moved bool) []byte {
+	if moved != it.Valid() {
+		return append(dst, "[moved and valid differ]"...)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Appendf(dst, "[error: %v]", err)
+	}
+	if !moved {
+		return append(dst, "[-]"...)
+	}
+	dst = append(dst, '[')
+	dst = strconv.AppendQuote(dst, string(it.Key()))
+	dst = append(dst, '=')
+	dst = appendShown(dst, it.Value())
+	return append(dst, ']')
+}

@@ -1,0 +1,268 @@
+package metamorphic
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// slots is how many snapshots, and how many iterators, may be open at a time.
+const slots = 3
+
+// History is the operations that a seed stands for, and the order of its keys.
+type History struct {
+	Seed     uint64
+	Comparer *base.Comparer
+	Ops      []Op
+}
+
+// reversed is a second order of keys, which no shortcut for bytes fits.
+var reversed = &base.Comparer{
+	Name:    "sievedb.test.reversed",
+	Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
+}
+
+// NewHistory returns the history of a seed: about n operations, and an end that
+// reads everything again.
+func NewHistory(seed uint64, n int) *History {
+	g := &generator{rnd: rand.New(rand.NewPCG(seed, 'h')), h: &History{Seed: seed, Comparer: base.Bytewise}}
+	if g.rnd.IntN(4) == 0 {
+		g.h.Comparer = reversed
+	}
+	g.keys = []int{12, 150, 600, 3000}[g.rnd.IntN(4)]
+	g.shape = g.rnd.IntN(3)
+	for len(g.h.Ops) < n {
+		g.step()
+	}
+	g.end()
+	return g.h
+}
+
+// generator knows of the state of the database no more than what may be asked of
+// it: which slots are taken and whether it may be written to.
+type generator struct {
+	rnd       *rand.Rand
+	h         *History
+	keys      int // about how many different ones
+	shape     int // what most of them look like
+	values    int
+	snapshots [slots]bool
+	iterators [slots]bool
+	readOnly  bool
+}
+
+func (g *generator) add(o Op) { g.h.Ops = append(g.h.Ops, o) }
+
+func (g *generator) step() {
+	if g.readOnly && g.rnd.IntN(30) == 0 {
+		g.reopen(Reopen)
+		return
+	}
+	switch op := g.rnd.IntN(1000); {
+	case op < 300:
+		g.add(Op{Kind: Put, Key: g.key(), Value: g.value(), Sync: g.rnd.IntN(20) == 0})
+	case op < 400:
+		g.add(Op{Kind: Delete, Key: g.key(), Sync: g.rnd.IntN(20) == 0})
+	case op < 480:
+		g.add(Op{Kind: Apply, Batch: g.batch(), Sync: g.rnd.IntN(20) == 0})
+	case op < 750:
+		g.add(Op{Kind: Get, Key: g.key(), Slot: g.snapshotOrNone()})
+	case op < 790:
+		g.add(Op{Kind: Has, Key: g.key(), Slot: g.snapshotOrNone()})
+	case op < 830:
+		g.snapshot(g.rnd.IntN(slots))
+	case op < 940:
+		g.iterator(g.rnd.IntN(slots))
+	case op < 965 && !g.readOnly:
+		g.add(Op{Kind: Flush})
+	case op < 972 && !g.readOnly:
+		from, to := g.bounds(true)
+		g.add(Op{Kind: Compact, Key: from, Limit: to})
+	case op < 975 && !g.readOnly:
+		g.reopen([]Kind{Reopen, Reopen, OpenReadOnly}[g.rnd.IntN(3)])
+	case op < 977 && !g.readOnly:
+		g.crash()
+	}
+}
+
+func (g *generator) batch() []Write {
+	writes := make([]Write, 1+g.rnd.IntN(12))
+	for i := range writes {
+		writes[i] = Write{Key: g.key(), Delete: g.rnd.IntN(4) == 0}
+		if !writes[i].Delete {
+			writes[i].Value = g.value()
+		}
+	}
+	return writes
+}
+
+// snapshotOrNone is mostly -1, the database itself.
+func (g *generator) snapshotOrNone() int {
+	if s := g.rnd.IntN(slots); g.snapshots[s] && g.rnd.IntN(2) == 0 {
+		return s
+	}
+	return -1
+}
+
+func (g *generator) snapshot(slot int) {
+	if g.snapshots[slot] {
+		g.add(Op{Kind: CloseSnapshot, Slot: slot})
+	} else {
+		g.add(Op{Kind: NewSnapshot, Slot: slot})
+	}
+	g.snapshots[slot] = !g.snapshots[slot]
+}
+
+func (g *generator) iterator(slot int) {
+	if !g.iterators[slot] {
+		from, to := g.bounds(false)
+		g.add(Op{Kind: NewIterator, Slot: slot, Of: g.snapshotOrNone(), Key: from, Limit: to, NoFill: g.rnd.IntN(2) == 0})
+		g.iterators[slot] = true
+	}
+	g.add(Op{Kind: Move, Slot: slot, Moves: g.moves()})
+	if g.rnd.IntN(4) == 0 {
+		g.add(Op{Kind: CloseIterator, Slot: slot})
+		g.iterators[slot] = false
+	}
+}
+
+func (g *generator) moves() []Step {
+	steps := make([]Step, 1+g.rnd.IntN(12))
+	for i := range steps {
+		switch op := g.rnd.IntN(100); {
+		case op < 8:
+			steps[i].Move = "first"
+		case op < 16:
+			steps[i].Move = "last"
+		case op < 32:
+			steps[i] = Step{"seekge", g.key()}
+		case op < 48:
+			steps[i] = Step{"seeklt", g.key()}
+		case op < 72:
+			steps[i].Move = "next"
+		case op < 97:
+			steps[i].Move = "prev"
+		default:
+			steps[i].Move = []string{"forward", "backward"}[g.rnd.IntN(2)]
+		}
+	}
+	return steps
+}
+
+// bounds may be nil, and in an iterator's case in the wrong order.
+func (g *generator) bounds(ordered bool) (from, to []byte) {
+	if g.rnd.IntN(2) == 0 {
+		from = g.key()
+	}
+	if g.rnd.IntN(2) == 0 {
+		to = g.key()
+	}
+	wrong := from != nil && to != nil && g.h.Comparer.Compare(from, to) > 0
+	if wrong && (ordered || g.rnd.IntN(8) > 0) {
+		from, to = to, from
+	}
+	return from, to
+}
+
+// reopen closes what is open first: what Close says of the rest is another
+// test's.
+func (g *generator) reopen(kind Kind) {
+	g.closeSlots()
+	g.add(Op{Kind: kind})
+	g.readOnly = kind == OpenReadOnly
+}
+
+// crash makes everything durable beforehand, by one of two ways.
+func (g *generator) crash() {
+	switch g.rnd.IntN(4) {
+	case 0:
+		g.add(Op{Kind: Flush})
+	case 1:
+		g.add(Op{Kind: Apply, Batch: g.batch(), Sync: true})
+	case 2:
+		g.add(Op{Kind: Delete, Key: g.key(), Sync: true})
+	default:
+		g.add(Op{Kind: Put, Key: g.key(), Value: g.value(), Sync: true})
+	}
+	g.reopen(Crash)
+}
+
+func (g *generator) closeSlots() {
+	for i := range slots {
+		if g.iterators[i] {
+			g.add(Op{Kind: CloseIterator, Slot: i})
+		}
+		if g.snapshots[i] {
+			g.add(Op{Kind: CloseSnapshot, Slot: i})
+		}
+		g.iterators[i], g.snapshots[i] = false, false
+	}
+}
+
+// end reads everything both ways: as it is, merged, and opened again.
+func (g *generator) end() {
+	if g.readOnly {
+		g.reopen(Reopen)
+	}
+	g.closeSlots()
+	for _, before := range []Kind{Flush, Compact, Reopen} {
+		g.add(Op{Kind: before})
+		g.add(Op{Kind: NewIterator, Of: -1})
+		g.add(Op{Kind: Move, Moves: []Step{{Move: "first"}, {Move: "forward"}, {Move: "last"}, {Move: "backward"}}})
+		g.add(Op{Kind: CloseIterator})
+	}
+	g.add(Op{Kind: Finish})
+}
+
+func (g *generator) key() []byte {
+	shape := g.shape
+	if g.rnd.IntN(10) == 0 {
+		shape = g.rnd.IntN(3)
+	}
+	n := g.rnd.IntN(g.keys)
+	if g.rnd.IntN(3) == 0 {
+		n = g.rnd.IntN(max(1, g.keys/20)) // some are asked for more often
+	}
+	switch shape {
+	case 0:
+		return fmt.Appendf(nil, "k%d", n)
+	case 1: // a prefix that blocks can leave out, and bytes beyond ASCII
+		return append(bytes.Repeat([]byte("prefix/"), 8), byte(n>>8), byte(n))
+	}
+	// Short and binary: the empty key, one the prefix of the other, 0xff.
+	key := []byte{}
+	for ; n > 0; n /= 4 {
+		key = append(key, "\x00\x01a\xff"[n%4])
+	}
+	return key
+}
+
+// value is short, larger than a small block, or larger than a small memtable. No
+// two are the same.
+func (g *generator) value() []byte {
+	g.values++
+	value := fmt.Appendf(nil, "v%d", g.values)
+	size := 0
+	switch g.rnd.IntN(60) {
+	case 0:
+		size = g.rnd.IntN(6000)
+	case 1, 2, 3, 4, 5, 6, 7:
+		size = g.rnd.IntN(400)
+	default:
+		size = g.rnd.IntN(30)
+	}
+	compressible := g.rnd.IntN(2) == 0
+	for len(value) < size {
+		if compressible {
+			value = append(value, byte('a'+g.values%26))
+		} else {
+			value = append(value, byte(g.rnd.Uint32()))
+		}
+	}
+	if g.rnd.IntN(200) == 0 {
+		return []byte{}
+	}
+	return value
+}

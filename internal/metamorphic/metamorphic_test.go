@@ -1,0 +1,115 @@
+package metamorphic
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	firstSeed = flag.Uint64("meta.seed", 0, "seed of the first history; the others count up; 0: choose one")
+	seeds     = flag.Int("meta.seeds", defaultSeeds, "number of histories")
+	ops       = flag.Int("meta.ops", 1000, "operations in each history")
+	sets      = flag.Int("meta.sets", 21, "option sets that each history runs under")
+)
+
+func TestOptionsDoNotChangeAnswers(t *testing.T) {
+	first := *firstSeed
+	if first == 0 {
+		first = rand.Uint64() >> 1
+	}
+	t.Logf("seeds %d to %d, %d operations, %d option sets", first, first+uint64(*seeds)-1, *ops, *sets)
+	var workers sync.WaitGroup
+	var next, done atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(*seeds) && !t.Failed(); i = next.Add(1) - 1 {
+				out := Run(Config{Seed: first + uint64(i), Ops: *ops, Sets: *sets})
+				done.Add(int64(out.Ops))
+				report(t, out)
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d operations answered", done.Load())
+}
+
+// report fails the test where the outcome has differences, and keeps the
+// history.
+func report(t *testing.T, out *Outcome) {
+	if len(out.Differences) == 0 {
+		return
+	}
+	var b strings.Builder
+	for _, d := range out.Differences {
+		fmt.Fprintf(&b, "set %d (%s)\n  operation %d: %s\n  answered: %s\n  right:    %s\n", d.Set, d.Options, d.Index, d.Op, d.Answer, d.RightAnswer)
+	}
+	t.Errorf("seed %d: %d option sets differ; run again with -meta.seed=%d -meta.seeds=1 -meta.ops=%d -meta.sets=%d\n%s\nhistory: %s",
+		out.Seed, len(out.Differences), out.Seed, *ops, *sets, b.String(), keep(out))
+}
+
+// keep writes the history to a file that outlives the test, and returns its
+// name.
+func keep(out *Outcome) string {
+	f, err := os.CreateTemp("", fmt.Sprintf("sievedb-history-%d-*.txt", out.Seed))
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if err := out.WriteHistory(f); err != nil {
+		return err.Error()
+	}
+	return f.Name()
+}
+
+func TestASeedIsOneHistory(t *testing.T) {
+	texts := map[string]bool{}
+	for range 2 {
+		for seed := range uint64(3) {
+			out := Run(Config{Seed: seed, Ops: 200, Sets: 1})
+			report(t, out)
+			var b strings.Builder
+			require.NoError(t, out.WriteHistory(&b))
+			texts[b.String()] = true
+		}
+	}
+	require.Len(t, texts, 3)
+}
+
+func TestHistoriesHoldEveryOperation(t *testing.T) {
+	var seen [Finish + 1]int
+	orders := map[string]bool{}
+	for seed := range uint64(20) {
+		h := NewHistory(seed, 1000)
+		orders[h.Comparer.Name] = true
+		for _, o := range h.Ops {
+			seen[o.Kind]++
+		}
+	}
+	for kind, n := range seen {
+		require.NotZero(t, n, Kind(kind).String())
+	}
+	require.Len(t, orders, 2)
+}
+
+func TestSetsAreValidAndDiffer(t *testing.T) {
+	filters, texts := map[string]bool{}, map[string]bool{}
+	for i := range 200 {
+		o, text := Set(1, i)
+		require.NoError(t, o.Validate(), text)
+		texts[text] = true
+		if i > 0 {
+			filters[o.Filter.Name()] = true
+		}
+	}
+	require.Len(t, texts, 200)
+	require.Len(t, filters, 5)
+}

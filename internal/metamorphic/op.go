@@ -1,0 +1,117 @@
+package metamorphic
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
+
+// Kind is what an operation does.
+type Kind int
+
+// The operations. Slots number snapshots and iterators, each kind from 0.
+const (
+	Put           Kind = iota // Key, Value, Sync
+	Delete                    // Key, Sync
+	Apply                     // Batch, Sync
+	Get                       // Key; of snapshot Slot, where that is >= 0
+	Has                       // Key; likewise
+	NewSnapshot               // Slot
+	CloseSnapshot             // Slot
+	NewIterator               // Slot; Of, a snapshot's slot or -1; Key and Limit, the bounds; NoFill
+	Move                      // Slot, Moves
+	CloseIterator             // Slot
+	Flush                     //
+	Compact                   // Key, Limit
+	Reopen                    //
+	Crash                     // a power cut, and opening again
+	OpenReadOnly              // closing, and opening again read-only
+	Finish                    // checking, closing, and looking for what was left behind
+)
+
+var kindNames = [...]string{"put", "delete", "apply", "get", "has", "new snapshot", "close snapshot", "new iterator",
+	"move", "close iterator", "flush", "compact", "reopen", "crash", "open read-only", "finish"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Op is one operation of a history. Which fields count its Kind tells.
+type Op struct {
+	Kind              Kind
+	Slot, Of          int
+	Key, Limit, Value []byte
+	Batch             []Write
+	Moves             []Step
+	Sync, NoFill      bool
+}
+
+// Write is one write of a batch.
+type Write struct {
+	Key, Value []byte
+	Delete     bool
+}
+
+// Step is one movement of an iterator: "first", "last", "next", "prev", "seekge"
+// and "seeklt" with a key, "forward" and "backward" until it is at no key.
+type Step struct {
+	Move string
+	Key  []byte
+}
+
+func (o *Op) String() string {
+	var b strings.Builder
+	b.WriteString(o.Kind.String())
+	switch o.Kind {
+	case Put:
+		fmt.Fprintf(&b, " %q = %s", o.Key, show(o.Value))
+	case Delete:
+		fmt.Fprintf(&b, " %q", o.Key)
+	case Apply:
+		for _, w := range o.Batch {
+			if w.Delete {
+				fmt.Fprintf(&b, " delete %q", w.Key)
+			} else {
+				fmt.Fprintf(&b, " %q = %s", w.Key, show(w.Value))
+			}
+		}
+	case Get, Has:
+		fmt.Fprintf(&b, " %q of snapshot %d", o.Key, o.Slot)
+	case NewSnapshot, CloseSnapshot, CloseIterator:
+		fmt.Fprintf(&b, " %d", o.Slot)
+	case NewIterator:
+		fmt.Fprintf(&b, " %d of snapshot %d from %s to %s", o.Slot, o.Of, bound(o.Key), bound(o.Limit))
+	case Move:
+		fmt.Fprintf(&b, " %d:", o.Slot)
+		for _, s := range o.Moves {
+			fmt.Fprintf(&b, " %s", s.Move)
+			if s.Key != nil {
+				fmt.Fprintf(&b, " %q", s.Key)
+			}
+		}
+	case Compact:
+		fmt.Fprintf(&b, " from %s to %s", bound(o.Key), bound(o.Limit))
+	}
+	if o.Sync {
+		b.WriteString(", synced")
+	}
+	return b.String()
+}
+
+func bound(key []byte) string {
+	if key == nil {
+		return "the end"
+	}
+	return fmt.Sprintf("%q", key)
+}
+
+// show abbreviates a value: its beginning, its length and a hash.
+func show(value []byte) string { return string(appendShown(nil, value)) }
+
+func appendShown(dst, value []byte) []byte {
+	const whole = 20
+	if len(value) <= whole {
+		return fmt.Appendf(dst, "%q", value)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(value)
+	return fmt.Appendf(dst, "%q… %d bytes, %016x", value[:whole], len(value), h.Sum64())
+}

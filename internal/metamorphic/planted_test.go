@@ -1,0 +1,107 @@
+package metamorphic
+
+import (
+	"testing"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// forgetsADeletion acknowledges one deletion and does nothing: after each
+// opening the tenth of those that had something to delete.
+type forgetsADeletion struct {
+	*db.DB
+	n *int
+}
+
+func (s forgetsADeletion) Delete(key []byte, wo *db.WriteOptions) error {
+	if has, err := s.Has(key); err == nil && has {
+		if *s.n++; *s.n == 10 {
+			return nil
+		}
+	}
+	return s.DB.Delete(key, wo)
+}
+
+// neverSyncs takes synced writes for others.
+type neverSyncs struct{ *db.DB }
+
+func (s neverSyncs) Put(key, value []byte, _ *db.WriteOptions) error {
+	return s.DB.Put(key, value, db.NoSync)
+}
+func (s neverSyncs) Delete(key []byte, _ *db.WriteOptions) error { return s.DB.Delete(key, db.NoSync) }
+func (s neverSyncs) Apply(b *db.Batch, _ *db.WriteOptions) error { return s.DB.Apply(b, db.NoSync) }
+
+// ignoresUpperBounds shows keys behind an iterator's end.
+type ignoresUpperBounds struct{ *db.DB }
+
+func (s ignoresUpperBounds) NewIterator(o *db.IterOptions) (*db.Iterator, error) {
+	return s.DB.NewIterator(&db.IterOptions{LowerBound: o.LowerBound})
+}
+
+// staleSnapshots gives out a snapshot a second time.
+type staleSnapshots struct {
+	*db.DB
+	last *[]*db.Snapshot
+}
+
+func (s staleSnapshots) NewSnapshot() *db.Snapshot {
+	*s.last = append(*s.last, s.DB.NewSnapshot())
+	return (*s.last)[max(0, len(*s.last)-2)]
+}
+
+// deniesAll is a filter that lies, though not to the writer: its filters are
+// longer than what it is asked for when they are written.
+type deniesAll struct{ admitsAll }
+
+func (deniesAll) NewGenerator() filter.Generator { return &liar{} }
+func (deniesAll) KeyMayMatch(_, _ []byte) bool   { return false }
+
+type liar struct{ n int }
+
+func (g *liar) Add([]byte)                             { g.n++ }
+func (g *liar) Len() int                               { return g.n }
+func (g *liar) AppendFilter(dst []byte) []byte         { g.n = 0; return append(dst, '!') }
+func (g *liar) AppendChecked(dst []byte) ([]byte, int) { return g.AppendFilter(dst), 0 }
+
+// A machine that finds nothing must be shown to find what is there.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	wrap := func(plant func(*db.DB) Store) OpenFunc {
+		return func(dir string, o *db.Options) (Store, error) {
+			d, err := db.Open(dir, o)
+			if err != nil {
+				return nil, err
+			}
+			return plant(d), nil
+		}
+	}
+	for _, c := range []struct {
+		name string
+		open OpenFunc
+	}{
+		{"one deletion is forgotten", wrap(func(d *db.DB) Store { return forgetsADeletion{d, new(int)} })},
+		{"synced writes are not synced", wrap(func(d *db.DB) Store { return neverSyncs{d} })},
+		{"an upper bound is ignored", wrap(func(d *db.DB) Store { return ignoresUpperBounds{d} })},
+		{"a snapshot is stale", wrap(func(d *db.DB) Store { return staleSnapshots{d, &[]*db.Snapshot{}} })},
+		{"one kind of filter denies stored keys", func(dir string, o *db.Options) (Store, error) {
+			if o.Filter == filter.None {
+				o.Filter = deniesAll{}
+			}
+			return OpenDB(dir, o)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := 0
+			for seed := uint64(1); seed <= 5 && found == 0; seed++ {
+				out := Run(Config{Seed: seed, Ops: 1000, Sets: 8, Open: c.open})
+				for _, d := range out.Differences {
+					require.NotEqual(t, d.RightAnswer, d.Answer)
+					require.NotEmpty(t, d.Op)
+				}
+				found += len(out.Differences)
+			}
+			require.NotZero(t, found)
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package metamorphic
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+)
+
+// Set returns option set number i of a seed, without a file system or comparer,
+// and its description. Set 0 is the defaults, but for a
+// memtable that need not be cleared for long; those behind it are drawn.
+func Set(seed uint64, i int) (*db.Options, string) {
+	if i == 0 {
+		return &db.Options{WriteBufferSize: 256 << 10}, "the defaults, with a smaller memtable"
+	}
+	rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+	o := &db.Options{
+		WriteBufferSize:          int(between(rnd, 4<<10, 48<<10)),
+		MaxMemtables:             1 + rnd.IntN(4),
+		BlockSize:                int(between(rnd, 64, 64<<10)),
+		BlockRestartInterval:     int(between(rnd, 1, 128)),
+		TableSize:                between(rnd, 4<<10, 2<<20),
+		MaxLevelBase:             between(rnd, 4<<10, 4<<20),
+		MaxManifestSize:          between(rnd, 4<<10, 1<<20),
+		BlockCacheSize:           []int64{-1, 1, 4 << 10, 256 << 10, 64 << 20}[rnd.IntN(5)],
+		MaxOpenFiles:             []int{10, 11, 40, 1000}[rnd.IntN(4)],
+		Compression:              []db.Compression{db.SnappyCompression, db.NoCompression, db.ZstdCompression}[rnd.IntN(3)],
+		MaxConcurrentCompactions: 1 + rnd.IntN(4),
+		L0CompactionTrigger:      1 + rnd.IntN(8),
+		TrackOpen:                rnd.IntN(4) == 0,
+	}
+	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
+		o.WriteBufferSize = int(between(rnd, 48<<10, 4<<20))
+	}
+	o.L0SlowdownTrigger = o.L0CompactionTrigger + rnd.IntN(12)
+	o.L0StopTrigger = o.L0SlowdownTrigger + 1 + rnd.IntN(12)
+	o.Filter = policies[rnd.IntN(len(policies))]
+	if _, bloom := o.Filter.(filter.BloomPolicy); bloom {
+		o.FilterForGoleveldb = rnd.IntN(3) == 0
+	}
+	return o, describe(o)
+}
+
+// between draws evenly by magnitude, both ends included.
+func between(rnd *rand.Rand, low, high int64) int64 {
+	doublings := 0
+	for n := low; n < high; n *= 2 {
+		doublings++
+	}
+	floor := low << rnd.IntN(doublings)
+	return min(high, floor+rnd.Int64N(floor+1))
+}
+
+// policies are the filters of the lottery. The default stands there twice.
+var policies = []filter.Policy{
+	filter.NewBloomPolicy(10), filter.NewBloomPolicy(10), filter.NewBloomPolicy(1), filter.NewBloomPolicy(25),
+	filter.LegacyBloom, filter.None, checksums{}, admitsAll{},
+}
+
+// checksums is a policy with no more than the three methods that a policy needs.
+// Its filters are sets of one-byte checksums, so that they often say "perhaps"
+// wrongly.
+type checksums struct{}
+
+func (checksums) Name() string { return "sievedb.test.checksums" }
+
+func (checksums) CreateFilter(dst []byte, keys [][]byte) []byte {
+	var set [32]byte
+	for _, k := range keys {
+		sum := crc32.ChecksumIEEE(k)
+		set[sum%256/8] |= 1 << (sum % 8)
+	}
+	return append(dst, set[:]...)
+}
+
+func (checksums) KeyMayMatch(key, set []byte) bool {
+	sum := crc32.ChecksumIEEE(key)
+	return len(set) != 32 || set[sum%256/8]&(1<<(sum%8)) != 0
+}
+
+// admitsAll says "perhaps" to every key.
+type admitsAll struct{}
+
+func (admitsAll) Name() string                               { return "sievedb.test.admits-all" }
+func (admitsAll) CreateFilter(dst []byte, _ [][]byte) []byte { return append(dst, '?') }
+func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
+
+func describe(o *db.Options) string {
+	name := o.Filter.Name()
+	if b, ok := o.Filter.(filter.BloomPolicy); ok {
+		name = fmt.Sprintf("%s%+v", name, b)
+	}
+	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d, cache %d, files %d, "+
+		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v",
+		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize,
+		o.BlockCacheSize, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
+		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, name, o.FilterForGoleveldb, o.TrackOpen)
+}

@@ -1,0 +1,239 @@
+package metamorphic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/order"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// Store is what is asked of a *db.DB. A test may put something broken between.
+type Store interface {
+	Put(key, value []byte, wo *db.WriteOptions) error
+	Delete(key []byte, wo *db.WriteOptions) error
+	Apply(b *db.Batch, wo *db.WriteOptions) error
+	Get(key []byte) ([]byte, error)
+	Has(key []byte) (bool, error)
+	NewSnapshot() *db.Snapshot
+	NewIterator(o *db.IterOptions) (*db.Iterator, error)
+	Flush() error
+	Compact(ctx context.Context, start, limit []byte) error
+	Check(ctx context.Context) (*db.CheckReport, error)
+	Close() error
+}
+
+// OpenFunc opens a store. OpenDB is the one that is under test.
+type OpenFunc func(dir string, o *db.Options) (Store, error)
+
+// OpenDB is db.Open.
+func OpenDB(dir string, o *db.Options) (Store, error) { return db.Open(dir, o) }
+
+// subject is one run of a history on a store.
+type subject struct {
+	history *History
+	open    OpenFunc
+	sets    []*db.Options // the first opening has the first set, and so on, around
+	opened  int
+
+	disk     *vfs.Mem
+	checker  *order.FS
+	counting *vfs.Counting
+	store    Store
+
+	snapshots [slots]*db.Snapshot
+	iterators [slots]*db.Iterator
+
+	mu         sync.Mutex
+	background []error // what was told to the listener
+}
+
+func newSubject(h *History, open OpenFunc, sets []*db.Options) *subject {
+	s := &subject{history: h, open: open, sets: sets}
+	s.plugIn(vfs.NewMem())
+	return s
+}
+
+// plugIn puts the watchers over a disk.
+func (s *subject) plugIn(disk *vfs.Mem) {
+	s.disk = disk
+	s.checker = order.New(disk)
+	s.counting = vfs.NewCounting(s.checker)
+}
+
+const dir = "db"
+
+func (s *subject) openStore(readOnly bool) error {
+	o := *s.sets[s.opened%len(s.sets)]
+	s.opened++
+	o.FS, o.Comparer, o.ReadOnly = s.counting, s.history.Comparer, readOnly
+	o.EventListener = &db.EventListener{BackgroundError: func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.background = append(s.background, err)
+	}}
+	var err error
+	s.store, err = s.open(dir, &o)
+	return err
+}
+
+// do appends the answer to dst.
+func (s *subject) do(dst []byte, o *Op) []byte {
+	var err error
+	switch o.Kind {
+	case Put:
+		err = s.store.Put(o.Key, o.Value, &db.WriteOptions{NoSync: !o.Sync})
+	case Delete:
+		err = s.store.Delete(o.Key, &db.WriteOptions{NoSync: !o.Sync})
+	case Apply:
+		err = s.apply(o)
+	case Get, Has:
+		return s.look(dst, o)
+	case NewSnapshot:
+		s.snapshots[o.Slot] = s.store.NewSnapshot()
+	case CloseSnapshot:
+		err = s.snapshots[o.Slot].Close()
+	case NewIterator:
+		bounds := &db.IterOptions{LowerBound: o.Key, UpperBound: o.Limit, NoFillCache: o.NoFill}
+		if o.Of >= 0 {
+			s.iterators[o.Slot], err = s.snapshots[o.Of].NewIterator(bounds)
+		} else {
+			s.iterators[o.Slot], err = s.store.NewIterator(bounds)
+		}
+	case Move:
+		return appendMoves(dst, s.iterators[o.Slot], o.Moves)
+	case CloseIterator:
+		err = s.iterators[o.Slot].Close()
+	case Flush:
+		err = s.store.Flush()
+	case Compact:
+		err = s.store.Compact(context.Background(), o.Key, o.Limit)
+	case Reopen, OpenReadOnly:
+		if err = s.close(); err == nil {
+			err = s.openStore(o.Kind == OpenReadOnly)
+		}
+	case Crash:
+		err = s.crash()
+	case Finish:
+		if err = s.finish(); err == nil {
+			return append(dst, answerSound...)
+		}
+	}
+	return appendOutcome(dst, err)
+}
+
+func appendOutcome(dst []byte, err error) []byte {
+	switch {
+	case err == nil:
+		return append(dst, answerDone...)
+	case errors.Is(err, db.ErrReadOnly):
+		return append(dst, answerReadOnly...)
+	case errors.Is(err, db.ErrNotFound):
+		return append(dst, answerNotFound...)
+	}
+	return fmt.Appendf(dst, "error: %v", err)
+}
+
+func (s *subject) apply(o *Op) error {
+	var b db.Batch
+	for _, w := range o.Batch {
+		if w.Delete {
+			b.Delete(w.Key)
+		} else {
+			b.Put(w.Key, w.Value)
+		}
+	}
+	return s.store.Apply(&b, &db.WriteOptions{NoSync: !o.Sync})
+}
+
+func (s *subject) look(dst []byte, o *Op) []byte {
+	var from interface {
+		Get(key []byte) ([]byte, error)
+		Has(key []byte) (bool, error)
+	} = s.store
+	if o.Slot >= 0 {
+		from = s.snapshots[o.Slot]
+	}
+	if o.Kind == Has {
+		has, err := from.Has(o.Key)
+		if err != nil {
+			return appendOutcome(dst, err)
+		}
+		return appendBool(dst, has)
+	}
+	value, err := from.Get(o.Key)
+	if err != nil {
+		return appendOutcome(dst, err)
+	}
+	return appendShown(dst, value)
+}
+
+// crash cuts the power: the store that is running keeps the old disk.
+func (s *subject) crash() error {
+	after := s.disk.Crash()
+	if err := s.close(); err != nil {
+		return err
+	}
+	s.plugIn(after)
+	return s.openStore(false)
+}
+
+// close closes the store and looks whether all went as it must.
+func (s *subject) close() error {
+	if err := s.store.Close(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.background) > 0 {
+		return fmt.Errorf("in the background: %w", errors.Join(s.background...))
+	}
+	if v := s.checker.Violations(); len(v) > 0 {
+		return fmt.Errorf("order of operations: %s", strings.Join(v, "\n"))
+	}
+	if n := s.counting.Snapshot().Total.OpenFiles; n != 0 {
+		return fmt.Errorf("%d files are left open", n)
+	}
+	return nil
+}
+
+func (s *subject) finish() error {
+	report, err := s.store.Check(context.Background())
+	if err != nil {
+		return err
+	}
+	if len(report.Faults) > 0 {
+		return fmt.Errorf("check: %s", strings.Join(report.Faults, "\n"))
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	names, err := s.disk.List(dir)
+	for _, name := range names {
+		if kind, _, ok := base.ParseFileName(name); !ok || kind == base.FileTemp {
+			return fmt.Errorf("%s is left behind", name)
+		}
+	}
+	return err
+}
+
+// abandon closes what a run that stopped midway had open. What it says is of no
+// interest any more.
+func (s *subject) abandon() {
+	for i := range slots {
+		if s.iterators[i] != nil {
+			_ = s.iterators[i].Close()
+		}
+		if s.snapshots[i] != nil {
+			_ = s.snapshots[i].Close()
+		}
+	}
+	if s.store != nil {
+		_ = s.store.Close()
+	}
+}
