@@ -65,12 +65,13 @@ func TestRocksDBsToolsRefuseTwoTablesInLevel0(t *testing.T) {
 	for _, e := range []Engine{levelDB(t), SieveDB{}} {
 		t.Run(e.Name(), func(t *testing.T) {
 			s := newSession(t, e, Options{BloomBits: 10})
-			for range 4 {
+			// LevelDB moves the first ones to levels below; four tables of ours in
+			// level 0 would be compacted.
+			for s.tables()[0] < 2 {
 				s.put("a", "1")
 				s.put("z", "2")
 				s.flush()
 			}
-			require.GreaterOrEqual(t, s.tables()[0], 2)
 			s.close()
 			_, err := r.Scan(copyOf(t, s.dir))
 			require.ErrorContains(t, err, "L0 file")
