@@ -23,8 +23,9 @@
 //
 // # What an option set holds
 //
-// Everything of db.Options that may not change an answer; see Set. Sets with an odd number change to the next one's options each time
-// the database is opened, so that files of one kind are read under another.
+// Everything of db.Options that may not change an answer; see Set. Sets with
+// an odd number change to the next one's options each time the database is
+// opened, so that files of one kind are read under another.
 //
 // Beside the answers, each run must leave a sound database, no open file, no
 // temporary file, no error in the background and no breach of the order of
