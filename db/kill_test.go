@@ -2,23 +2,27 @@ package db
 
 import (
 	"bufio"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// killDirEnv tells the test binary that it is the child of the kill test, and
-// where its database is.
-const killDirEnv = "SIEVEDB_KILL_TEST_DIR"
+var (
+	killCycles = flag.Int("kill.cycles", 50, "how often the kill test kills")
+	killSeed   = flag.Uint64("kill.seed", 0, "what the kill test does, and when it kills; 0: choose")
+)
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killDirEnv); dir != "" {
-		writeUntilKilled(dir)
+	if task := os.Getenv(killTaskEnv); task != "" {
+		writeUntilKilled(task)
 	}
 	code := m.Run()
 	if v := brokenOrder.violations; len(v) > 0 {
@@ -28,63 +32,118 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// writeUntilKilled puts one key after another and says each number once its Put
-// has returned.
-func writeUntilKilled(dir string) {
-	d, err := Open(dir, &Options{WriteBufferSize: 64 << 10, TableSize: 32 << 10, L0CompactionTrigger: 2})
-	if err != nil {
-		fmt.Println("open:", err)
-		os.Exit(1)
+// A child process writes with four writers, syncing one batch in sixteen, and
+// is killed, again and again on one database. What it said it had written must be
+// there each time, synced or not; no batch may be there in part; nothing may be
+// there that it was not about to write.
+//
+// When it is killed a seeded number of acknowledgements decides, or that it has
+// begun to open; where in the store's work this falls the machine decides.
+func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64() >> 1
 	}
-	first := 0
-	it, err := d.NewIterator(nil)
-	if err == nil && it.Last() {
-		first, err = strconv.Atoi(strings.TrimPrefix(string(it.Key()), "key"))
-		first++
-	}
-	if err == nil {
-		err = it.Close()
-	}
-	for i := first; err == nil; i++ {
-		if err = d.Put(testKey(i), testValue(i), NoSync); err == nil {
-			fmt.Println(i)
+	t.Logf("-kill.seed=%d -kill.cycles=%d", seed, *killCycles)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	dir := t.TempDir()
+	o := newKillOracle(seed)
+	acknowledged, unanswered, openings := 0, 0, 0
+	for cycle := range *killCycles {
+		goal := int(rnd.ExpFloat64() * 1000)
+		if rnd.IntN(5) == 0 {
+			goal = -1 // while it opens
+			openings++
+		}
+		said := runKilledChild(t, killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.there}, goal)
+		before := o.there
+		state := readKilled(t, dir, rnd)
+		require.NoError(t, o.check(state, said.acknowledged, said.issued), "cycle %d", cycle)
+		for w := range killWriters {
+			acknowledged += said.acknowledged[w] - before[w]
+			unanswered += said.issued[w] - said.acknowledged[w]
 		}
 	}
-	fmt.Println("write:", err)
-	os.Exit(1)
+	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off", *killCycles, openings, acknowledged, unanswered)
+	if *killCycles >= 50 {
+		require.Greater(t, acknowledged, 300**killCycles)
+	}
 }
 
-// A child process writes, without syncing, and is killed at some moment, again
-// and again; what it said it had written must be there each time.
-func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
-	dir := t.TempDir()
-	last := -1
-	for round := range 8 {
-		child := exec.Command(os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), killDirEnv+"="+dir)
-		out, err := child.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		lines := bufio.NewScanner(out)
-		for goal := last + 1 + 1700*round; last < goal && lines.Scan(); {
-			n, err := strconv.Atoi(lines.Text())
-			require.NoError(t, err, "the child failed")
-			last = max(last, n)
-		}
-		require.NoError(t, child.Process.Kill())
-		for lines.Scan() { // what it had acknowledged by the time it died
-			if n, err := strconv.Atoi(lines.Text()); err == nil && n == last+1 {
-				last = n
-			}
-		}
-		_ = child.Wait() // killed
+// killReport is what a child said, a number of batches for each writer.
+type killReport struct{ issued, acknowledged [killWriters]int }
 
-		d, err := Open(dir, &Options{ReadOnly: round%2 == 0})
-		require.NoError(t, err)
-		for i := range last + 1 {
-			requireValue(t, d, testKey(i), testValue(i))
+// runKilledChild runs a child and kills it when it has acknowledged more than
+// goal batches, or has begun to open where goal is negative. What the child had
+// written to the pipe by its death is heard.
+func runKilledChild(t *testing.T, task killTask, goal int) killReport {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), killTaskEnv+"="+task.String())
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	said := killReport{task.Done, task.Done}
+	killed, heard := false, 0
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var what string
+		var writer, number int
+		switch _, err := fmt.Sscan(lines.Text(), &what, &writer, &number); {
+		case err != nil || what == "error":
+			t.Errorf("the child failed: %s", lines.Text())
+		case what == "opening" && goal >= 0:
+			continue
+		case what == "issued":
+			said.issued[writer] = number
+		case what == "acknowledged":
+			said.acknowledged[writer] = number
+			heard++
 		}
-		require.NoError(t, d.Close())
+		if heard > goal && !killed {
+			killed = true
+			require.NoError(t, child.Process.Kill())
+		}
 	}
-	require.Greater(t, last, 40000)
+	var exit *exec.ExitError
+	require.ErrorAs(t, child.Wait(), &exit)
+	require.True(t, killed, "the child ended by itself: %v", exit)
+	return said
+}
+
+// readKilled opens the database, for reading only or not, and returns all that
+// it holds, read in one of both directions.
+func readKilled(t *testing.T, dir string, rnd *rand.Rand) map[string]string {
+	t.Helper()
+	readOnly := rnd.IntN(3) == 0
+	d, err := Open(dir, &Options{ReadOnly: readOnly})
+	if readOnly && errors.Is(err, fs.ErrNotExist) { // killed before there was one
+		return nil
+	}
+	require.NoError(t, err)
+	state := map[string]string{}
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	if rnd.IntN(2) == 0 {
+		for ok := it.Last(); ok; ok = it.Prev() {
+			state[string(it.Key())] = string(it.Value())
+		}
+	} else {
+		for k, v := range it.All() {
+			state[string(k)] = string(v)
+		}
+	}
+	require.NoError(t, it.Close())
+	for k, v := range state { // lookups go another way, through filters
+		requireValue(t, d, []byte(k), []byte(v))
+		if rnd.IntN(8) == 0 {
+			break
+		}
+	}
+	if rnd.IntN(5) == 0 {
+		r, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, r.Faults)
+	}
+	require.NoError(t, d.Close())
+	return state
 }

@@ -1,0 +1,129 @@
+package db
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+)
+
+// killTaskEnv tells the test binary that it is the child of the kill test, and
+// what to do.
+const killTaskEnv = "SIEVEDB_KILL_TEST_TASK"
+
+const killWriters = 4
+
+// killTask is what a child has to do: to go on where each writer stands.
+type killTask struct {
+	Dir   string
+	Seed  uint64
+	Cycle int
+	Done  [killWriters]int
+}
+
+func (t killTask) String() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // strings and numbers can be marshalled
+	}
+	return string(text)
+}
+
+// killWrite is one write of a batch.
+type killWrite struct {
+	key, value string
+	delete     bool
+}
+
+// sharedKey is written by all writers; every other key by one of them.
+const sharedKey = "shared"
+
+// killBatch returns batch number n of a writer, which seed decides: a put, a
+// deletion, or several together with the shared key, and whether it is synced.
+// No value is written twice.
+func killBatch(seed uint64, writer, n int) (writes []killWrite, sync bool) {
+	rnd := rand.New(rand.NewPCG(seed+uint64(writer), uint64(n)))
+	own := func(i int, del bool) killWrite {
+		w := killWrite{key: fmt.Sprintf("key%03d/%d", rnd.IntN(150), writer), delete: del}
+		if !del {
+			w.value = fmt.Sprintf("%d %d %d", writer, n, i) + strings.Repeat(".", rnd.IntN(200)*rnd.IntN(2)*(1+rnd.IntN(20)/19*15))
+		}
+		return w
+	}
+	switch kind := rnd.IntN(10); {
+	case kind < 4:
+		writes = append(writes, own(0, false))
+	case kind < 6:
+		writes = append(writes, own(0, true))
+	default:
+		for i := range 1 + rnd.IntN(7) {
+			writes = append(writes, own(i, i > 0 && rnd.IntN(3) == 0))
+		}
+		// Behind all others, as a deletion may have hit the key of the first: the
+		// shared value alone tells that this batch is there.
+		writes = append(writes, killWrite{key: sharedKey, value: fmt.Sprintf("%d %d", writer, n)},
+			killWrite{key: fmt.Sprintf("last/%d", writer), value: fmt.Sprintf("%d %d", writer, n)})
+	}
+	return writes, rnd.IntN(16) == 0
+}
+
+// writeUntilKilled opens the database and writes with all writers at once. Each
+// says on standard output when it is about to write a batch, and when that was
+// acknowledged.
+func writeUntilKilled(text string) {
+	var task killTask
+	if err := json.Unmarshal([]byte(text), &task); err != nil {
+		sayAndExit(err)
+	}
+	rnd := rand.New(rand.NewPCG(task.Seed, uint64(task.Cycle)+1))
+	o := &Options{
+		WriteBufferSize: 4 << 10 << rnd.IntN(5), TableSize: 4 << 10 << rnd.IntN(4), MaxLevelBase: 8 << 10 << rnd.IntN(4),
+		L0CompactionTrigger: 1 + rnd.IntN(4), MaxConcurrentCompactions: 1 + rnd.IntN(3), MaxManifestSize: 4 << 10,
+		Compression: Compression(rnd.IntN(4)), MaxOpenFiles: 10 + rnd.IntN(100),
+	}
+	fmt.Println("opening 0 0")
+	d, err := Open(task.Dir, o)
+	if err != nil {
+		sayAndExit(err)
+	}
+	var writers sync.WaitGroup
+	for w := range killWriters {
+		writers.Go(func() {
+			for n := task.Done[w] + 1; ; n++ {
+				fmt.Println("issued", w, n)
+				if err := applyKillBatch(d, task.Seed, w, n); err != nil {
+					sayAndExit(err)
+				}
+				fmt.Println("acknowledged", w, n)
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// applyKillBatch uses Put and Delete where one write is all.
+func applyKillBatch(d *DB, seed uint64, writer, n int) error {
+	writes, sync := killBatch(seed, writer, n)
+	wo := &WriteOptions{NoSync: !sync}
+	if first := writes[0]; len(writes) == 1 && first.delete {
+		return d.Delete([]byte(first.key), wo)
+	} else if len(writes) == 1 {
+		return d.Put([]byte(first.key), []byte(first.value), wo)
+	}
+	var b Batch
+	for _, w := range writes {
+		if w.delete {
+			b.Delete([]byte(w.key))
+		} else {
+			b.Put([]byte(w.key), []byte(w.value))
+		}
+	}
+	return d.Apply(&b, wo)
+}
+
+func sayAndExit(err error) {
+	fmt.Println("error 0 0", err)
+	os.Exit(1)
+}
