@@ -1,0 +1,74 @@
+package linearizability
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// maxWidth is how many keys a group has at most.
+const maxWidth = 4
+
+// values are what a group's keys hold; 0 is no value. No value but that is
+// written twice.
+type values [maxWidth]int
+
+// input is an operation on a group: of its keys those in the mask are written or
+// read.
+type input struct {
+	group  int
+	mask   uint8
+	write  bool
+	values values // what is written; 0 deletes
+	how    string // for people
+}
+
+func (in input) has(key int) bool { return in.mask&(1<<key) != 0 }
+
+// groups is the model: the values of a group, a partition each. The output of a
+// read is the values that it found.
+var groups = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		var parts [][]porcupine.Operation
+		at := map[int]int{}
+		for _, op := range history {
+			group := op.Input.(input).group
+			i, ok := at[group]
+			if !ok {
+				i = len(parts)
+				at[group], parts = i, append(parts, nil)
+			}
+			parts[i] = append(parts[i], op)
+		}
+		return parts
+	},
+	Init: func() any { return values{} },
+	Step: func(state, in, out any) (bool, any) {
+		now, op := state.(values), in.(input)
+		for key := range now {
+			if !op.has(key) {
+				continue
+			}
+			if op.write {
+				now[key] = op.values[key]
+			} else if now[key] != out.(values)[key] {
+				return false, state
+			}
+		}
+		return true, now
+	},
+	DescribeOperation: func(in, out any) string {
+		op := in.(input)
+		shown := op.values
+		if !op.write {
+			shown = out.(values)
+		}
+		text := op.how
+		for key := range shown {
+			if op.has(key) {
+				text += fmt.Sprintf(" %d=%d", key, shown[key])
+			}
+		}
+		return text
+	},
+}
