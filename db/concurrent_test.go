@@ -3,20 +3,24 @@ package db
 import (
 	"encoding/binary"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
 
-// Writers move amounts between accounts, a batch each; the sum never changes.
-// Whoever sees another sum has seen half a batch.
+var atomicityFor = flag.Duration("atomicity.for", 0, "how long batches and snapshots are tested for being whole; a fixed number of batches at least")
+
+// Writers move amounts between their accounts, a batch each; the sums never
+// change. Whoever sees another sum has seen half a batch.
 func TestReadersSeeWholeBatchesOnly(t *testing.T) {
-	const accounts, balance, transfers = 20, 1000, 1500
+	const writersN, readersN, accounts, balance, transfers = 8, 8, 12, 1000, 600
 	o := testOptions(NewMemFS())
 	o.MaxConcurrentCompactions = 2
 	d := openTest(t, o)
@@ -24,72 +28,88 @@ func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 		b.Put(testKey(account), binary.LittleEndian.AppendUint64(nil, amount))
 	}
 	var b Batch
-	for i := range accounts {
+	for i := range writersN * accounts {
 		put(&b, i, balance)
 	}
 	require.NoError(t, d.Apply(&b, NoSync))
 
+	end := time.Now().Add(*atomicityFor)
 	var writers, readers sync.WaitGroup
-	var mu sync.Mutex // one transfer at a time: the store has no transactions
 	var stop atomic.Bool
-	for w := range 4 {
+	var written, read atomic.Uint64
+	for w := range writersN {
 		writers.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 1))
-			for range transfers {
-				mu.Lock()
+			var amounts [accounts]uint64
+			for i := range amounts {
+				amounts[i] = balance
+			}
+			for i := 0; i < transfers || time.Now().Before(end); i++ {
 				from, to := rnd.IntN(accounts), rnd.IntN(accounts)
-				a, err1 := d.Get(testKey(from))
-				c, err2 := d.Get(testKey(to))
-				if err1 == nil && err2 == nil && from != to {
-					x, y := binary.LittleEndian.Uint64(a), binary.LittleEndian.Uint64(c)
-					amount := rnd.Uint64N(x + 1)
-					var b Batch
-					put(&b, from, x-amount)
-					put(&b, to, y+amount)
-					err1 = d.Apply(&b, &WriteOptions{NoSync: rnd.IntN(10) > 0})
-				}
-				mu.Unlock()
-				if err := errors.Join(err1, err2); err != nil {
+				amount := rnd.Uint64N(amounts[from] + 1)
+				amounts[from] -= amount
+				amounts[to] += amount
+				var b Batch
+				put(&b, w*accounts+from, amounts[from])
+				put(&b, w*accounts+to, amounts[to])
+				if err := d.Apply(&b, &WriteOptions{NoSync: rnd.IntN(10) > 0}); err != nil {
 					t.Error(err)
 					return
 				}
+				written.Add(1)
 			}
 		})
 	}
-	for range 3 {
+	for range readersN {
 		readers.Go(func() {
-			for !stop.Load() {
+			for !stop.Load() && !t.Failed() {
 				s := d.NewSnapshot()
-				var sums [3]uint64
-				it, err := s.NewIterator(nil)
-				if err != nil {
+				forward, back, looked, err := sumsOf(s, accounts, writersN)
+				if err := errors.Join(err, s.Close()); err != nil {
 					t.Error(err)
-					return
 				}
-				for _, v := range it.All() {
-					sums[0] += binary.LittleEndian.Uint64(v)
-				}
-				for ok := it.Last(); ok; ok = it.Prev() {
-					sums[1] += binary.LittleEndian.Uint64(it.Value())
-				}
-				for i := range accounts {
-					v, err := s.Get(testKey(i))
-					if err != nil {
-						t.Error(err)
-						return
+				for w := range writersN {
+					if got := [3]uint64{forward[w], back[w], looked[w]}; got != [3]uint64{accounts * balance, accounts * balance, accounts * balance} {
+						t.Errorf("writer %d: sums %v", w, got)
 					}
-					sums[2] += binary.LittleEndian.Uint64(v)
 				}
-				if err := errors.Join(it.Close(), s.Close()); err != nil || sums != [3]uint64{accounts * balance, accounts * balance, accounts * balance} {
-					t.Errorf("sums %v, error %v", sums, err)
-					return
-				}
+				read.Add(1)
 			}
 		})
 	}
 	writers.Wait()
 	stop.Store(true)
 	readers.Wait()
+	t.Logf("%d batches written, %d snapshots read three times", written.Load(), read.Load())
+}
+
+// sumsOf adds up the accounts of each writer, read by an iterator in either
+// direction, and by lookups.
+func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64, err error) {
+	forward, back, looked = make([]uint64, writers), make([]uint64, writers), make([]uint64, writers)
+	it, err := s.NewIterator(nil)
+	if err != nil {
+		return forward, back, looked, err
+	}
+	// A key too many is added to some sum, and shows there.
+	owner := func(n int) int { return min(max(n, 0)/accounts, writers-1) }
+	n := 0
+	for _, v := range it.All() {
+		forward[owner(n)] += binary.LittleEndian.Uint64(v)
+		n++
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		n--
+		back[owner(n)] += binary.LittleEndian.Uint64(it.Value())
+	}
+	for i := range writers * accounts {
+		v, err := s.Get(testKey(i))
+		if err != nil {
+			return forward, back, looked, errors.Join(err, it.Close())
+		}
+		looked[owner(i)] += binary.LittleEndian.Uint64(v)
+	}
+	return forward, back, looked, it.Close()
 }
 
 // Each writer owns some keys and knows what it wrote; readers come and go;
