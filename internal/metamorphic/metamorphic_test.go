@@ -40,6 +40,29 @@ func TestOptionsDoNotChangeAnswers(t *testing.T) {
 	}
 	workers.Wait()
 	t.Logf("%d operations answered", done.Load())
+	if !t.Failed() {
+		require.Empty(t, storeGoroutines(), "goroutines of closed stores")
+	}
+}
+
+// storeGoroutines returns the stacks of the goroutines that package db runs. One
+// that has said that it is done may take a moment to go.
+func storeGoroutines() []string {
+	var left []string
+	for range 1000 {
+		left = left[:0]
+		stacks := make([]byte, 1<<20)
+		for _, g := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(g, "sievedb/db.") {
+				left = append(left, g)
+			}
+		}
+		if len(left) == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	return left
 }
 
 // report fails the test where the outcome has differences, and keeps the

@@ -105,3 +105,21 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		})
 	}
 }
+
+func TestAGoroutineLeftBehindIsFound(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	d, err := db.Open("db", &db.Options{FS: db.NewMemFS(), EventListener: &db.EventListener{FlushEnd: func(db.FlushInfo) {
+		close(begun)
+		<-release
+	}}})
+	require.NoError(t, err)
+	require.NoError(t, d.Put([]byte("key"), nil, db.NoSync))
+	flushed := make(chan error)
+	go func() { flushed <- d.Flush() }()
+	<-begun
+	require.NotEmpty(t, storeGoroutines())
+	close(release)
+	require.NoError(t, <-flushed)
+	require.NoError(t, d.Close())
+	require.Empty(t, storeGoroutines())
+}
