@@ -28,8 +28,8 @@
 // opened, so that files of one kind are read under another.
 //
 // Beside the answers, each run must leave a sound database, no open file, no
-// temporary file, no goroutine, no error in the background and no breach of the order of
-// operations that package order checks.
+// temporary file, no goroutine, no error in the background and no breach of the
+// order of operations that package order checks.
 //
 // # Running one again
 //

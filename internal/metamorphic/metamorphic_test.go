@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -135,4 +136,24 @@ func TestSetsAreValidAndDiffer(t *testing.T) {
 	}
 	require.Len(t, texts, 200)
 	require.Len(t, filters, 5)
+}
+
+// Whoever adds an option adds it to the lottery, or here, with the reason.
+func TestEveryOptionIsInTheLottery(t *testing.T) {
+	drawn := map[string]bool{
+		"FS": true, "Comparer": true, "ReadOnly": true, "EventListener": true, // the run and the history set them
+		"Logger":         true,                        // is told the same as EventListener
+		"ErrorIfMissing": true, "ErrorIfExists": true, // concern the opening alone
+		"Salvage": true, // concerns damaged files alone
+	}
+	for i := range 200 {
+		o, _ := Set(2, i)
+		v := reflect.ValueOf(*o)
+		for f := range v.NumField() {
+			drawn[v.Type().Field(f).Name] = drawn[v.Type().Field(f).Name] || !v.Field(f).IsZero()
+		}
+	}
+	for name, ok := range drawn {
+		require.True(t, ok, name)
+	}
 }
