@@ -277,6 +277,14 @@ func (o *Options) validateComparer() error {
 	return nil
 }
 
+// tableOptions are those of new tables. o is complete.
+func (o *Options) tableOptions() sstable.WriterOptions {
+	return sstable.WriterOptions{
+		Comparer: o.Comparer, Filter: o.Filter, FilterAlias: o.filterAlias(),
+		BlockSize: o.BlockSize, BlockRestartInterval: o.BlockRestartInterval, Compression: o.tableCompression(),
+	}
+}
+
 // tableCompression translates to the byte that stands in table files.
 func (o *Options) tableCompression() sstable.Compression {
 	switch o.Compression {

@@ -97,15 +97,22 @@ func TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix(t *testing.T) {
 	}
 }
 
-func TestATornLogIsTheEndOfTheLog(t *testing.T) {
+// killedWithKeysInTheLog returns what a killed process leaves that put keys 0 to
+// n-1: the file system, the only log's path, and its bytes.
+func killedWithKeysInTheLog(t *testing.T, n int) (killed *vfs.Mem, log string, data []byte) {
+	t.Helper()
 	mem := vfs.NewMem()
 	d := openTest(t, &Options{FS: mem})
-	for i := range 20 {
+	for i := range n {
 		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 	}
-	killed := copyFS(t, mem)
-	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
-	whole := readFile(t, killed, log)
+	killed = copyFS(t, mem)
+	log = filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
+	return killed, log, readFile(t, killed, log)
+}
+
+func TestATornLogIsTheEndOfTheLog(t *testing.T) {
+	killed, log, whole := killedWithKeysInTheLog(t, 20)
 	for cut := len(whole) - 1; cut > 0; cut -= 7 {
 		writeFile(t, killed, log, whole[:cut])
 		torn := mustOpen(t, &Options{FS: copyFS(t, killed)})
@@ -128,14 +135,7 @@ func TestATornLogIsTheEndOfTheLog(t *testing.T) {
 }
 
 func TestDamageInsideALogIsCorruptionWithItsPlace(t *testing.T) {
-	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem})
-	for i := range 20 {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-	}
-	killed := copyFS(t, mem)
-	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
-	data := readFile(t, killed, log)
+	killed, log, data := killedWithKeysInTheLog(t, 20)
 	data[len(data)/2] ^= 4
 	writeFile(t, killed, log, data)
 	before, err := killed.List("db")

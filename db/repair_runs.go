@@ -114,12 +114,8 @@ func (w *runWriter) add(ikey, value []byte) error {
 		if err != nil {
 			return err
 		}
-		o := &w.r.opts
 		w.file = file
-		w.w = sstable.NewWriter(file, sstable.WriterOptions{
-			Comparer: w.r.cmp, Filter: o.Filter, FilterAlias: o.filterAlias(), BlockSize: o.BlockSize,
-			BlockRestartInterval: o.BlockRestartInterval, Compression: o.tableCompression(),
-		})
+		w.w = sstable.NewWriter(file, w.r.opts.tableOptions())
 	}
 	return w.w.Add(ikey, value)
 }

@@ -6,21 +6,13 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/stretchr/testify/require"
 )
 
 // damagedLog returns a database whose only log holds keys 0 to 19, a record
 // each, of which record 10 is damaged.
 func damagedLog(t *testing.T) *vfs.Mem {
-	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem})
-	for i := range 20 {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-	}
-	killed := copyFS(t, mem)
-	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
-	data := readFile(t, killed, log)
+	killed, log, data := killedWithKeysInTheLog(t, 20)
 	data[len(data)*21/40] ^= 1
 	writeFile(t, killed, log, data)
 	return killed
@@ -73,7 +65,7 @@ func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
 	b.Put([]byte("later"), nil)
 	b.setSeq(21)
 	later := filepath.Join("db", base.FileName(base.FileLog, num+1))
-	writeFile(t, fs, later, logOf(t, b.data))
+	writeFile(t, fs, later, logBytes(t, b.data))
 	d := openTest(t, &Options{FS: fs, Salvage: SalvagePrefix})
 	_, err := d.Get([]byte("later"))
 	require.Equal(t, ErrNotFound, err)
@@ -84,16 +76,9 @@ func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
 }
 
 func TestTheDroppedEndOfATornLogIsKept(t *testing.T) {
-	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem})
-	for i := range 3 {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-	}
-	killed := copyFS(t, mem)
-	log := filepath.Join("db", namesOf(t, killed, base.FileLog)[0])
-	data := readFile(t, killed, log)
+	killed, log, data := killedWithKeysInTheLog(t, 3)
 	writeFile(t, killed, log, data[:len(data)-5])
-	d = openTest(t, &Options{FS: killed})
+	d := openTest(t, &Options{FS: killed})
 	report := d.OpenReport().Logs[0]
 	require.Equal(t, "torn", report.Tail)
 	kept := readFile(t, killed, filepath.Join("db", report.SetAside))
@@ -113,22 +98,9 @@ func TestAGapBetweenLogsIsToldAndTheNewerLogApplied(t *testing.T) {
 	var b Batch
 	b.Put([]byte("later"), []byte("v"))
 	b.setSeq(21)
-	writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), logOf(t, b.data))
+	writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), logBytes(t, b.data))
 	d := openTest(t, &Options{FS: fs})
 	requireValue(t, d, []byte("later"), []byte("v"))
 	requireValue(t, d, testKey(5), testValue(5))
 	require.Positive(t, d.OpenReport().Logs[1].GapBefore)
-}
-
-// logOf returns the bytes of a log of those records.
-func logOf(t *testing.T, records ...[]byte) []byte {
-	mem := vfs.NewMem()
-	f, err := mem.Create("log")
-	require.NoError(t, err)
-	w := wal.NewWriter(f)
-	for _, r := range records {
-		require.NoError(t, w.WriteRecord(r))
-	}
-	require.NoError(t, w.Close())
-	return readFile(t, mem, "log")
 }

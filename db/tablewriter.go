@@ -36,14 +36,7 @@ func (t *tableWriter) add(ikey, value []byte) error {
 			return err
 		}
 		t.file = file
-		t.w = sstable.NewWriter(file, sstable.WriterOptions{
-			Comparer:             t.d.cmp,
-			Filter:               t.d.opts.Filter,
-			FilterAlias:          t.d.opts.filterAlias(),
-			BlockSize:            t.d.opts.BlockSize,
-			BlockRestartInterval: t.d.opts.BlockRestartInterval,
-			Compression:          t.d.opts.tableCompression(),
-		})
+		t.w = sstable.NewWriter(file, t.d.opts.tableOptions())
 	}
 	return t.w.Add(ikey, value)
 }
