@@ -70,6 +70,13 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	}
 }
 
+func TestAKilledLiarIsFound(t *testing.T) {
+	task := killTask{Dir: t.TempDir(), Seed: 1, Lie: true}
+	said := runKilledChild(t, task, 300)
+	err := newKillOracle(task.Seed).check(readKilled(t, task.Dir, rand.New(rand.NewPCG(1, 1))), said.acknowledged, said.issued)
+	require.ErrorContains(t, err, "neither number nor one between")
+}
+
 // killReport is what a child said, a number of batches for each writer.
 type killReport struct{ issued, acknowledged [killWriters]int }
 
