@@ -7,7 +7,7 @@ MODULES     := . $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod internal/*/go.mod
 TARGETS     := linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 FUZZTIME    ?= 10s
 
-.PHONY: test setup format vet lint build-all unit race fuzz bench
+.PHONY: test setup format vet lint build-all unit race fuzz soak bench
 
 test: setup format vet lint build-all unit race
 	@echo "all checks passed"
@@ -43,6 +43,20 @@ fuzz:
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg || exit 1; \
 		done; done
+
+# The long runs of docs/reliability.md, one after another; it takes hours.
+soak:
+	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./db -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 8
+	$(GO) test -timeout 12h -run TestCrashAtEveryOperationOfARecovery ./db -crash.states M0,M1,M2,M3,M4,M5
+	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./db -damage.shapes -damage.doubles 100000
+	$(GO) test -timeout 12h -run TestMalformedTables ./sstable -malformed.tables 100000
+	$(GO) test -timeout 12h -run TestFiltersNeverDeny ./sstable -truth.keys 1000000000
+	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
+	$(GO) test -timeout 12h -race -run TestReadersSeeWholeBatchesOnly ./db -atomicity.for 1h
+	$(GO) test -timeout 12h -run TestOptions ./internal/metamorphic -meta.seeds 500 -meta.ops 10000
+	cd internal/linearizability && $(GO) test -timeout 12h . -lin.histories 1000
+	cd internal/interop && $(GO) test -timeout 12h -run Random . -interop.random 1000
+	$(MAKE) fuzz FUZZTIME=10m
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
