@@ -26,9 +26,9 @@ type recovery struct {
 	inserter memtable.Inserter
 	full     []*memtable.Memtable // read-only: oldest first
 	lastSeq  uint64
-	logSeq   uint64 // the last sequence number read from a log; 0: none yet
-	ended    bool   // by Salvage: what comes later is not replayed
-	aside    []asideLog
+	logSeq   uint64   // the last sequence number read from a log; 0: none yet
+	ended    bool     // by Salvage: what comes later is not replayed
+	kept     []string // files made in lost/
 	tables   []manifest.LevelFile
 }
 
@@ -68,7 +68,9 @@ func (r *recovery) replay() error {
 	}
 	for i, f := range r.logs {
 		if r.ended {
-			r.skipLog(f)
+			if err := r.skipLog(f); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := r.replayLog(f, i >= last); err != nil {
@@ -121,26 +123,26 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 			return base.InFile(err, path, log.Offset())
 		}
 	}
-	r.finishLog(f, log.Tail(), report)
-	return nil
+	return r.finishLog(f, log.Tail(), report)
 }
 
-// finishLog reports the log and decides what of it is kept aside: all of a
+// finishLog reports the log and keeps in lost/ what of it was not read: all of a
 // damaged one, of a cut one the bytes behind its last record.
-func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) {
+func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) (err error) {
 	switch {
 	case report.BytesSkipped > 0 || report.RecordsSkipped > 0:
 		report.Tail = "damaged"
-		report.SetAside = r.setAside(f, 0)
+		err = r.setAside(f, 0, &report)
 	default:
 		report.Tail, report.BytesDropped, report.Reason = tail.Kind.String(), tail.Dropped, tail.Reason
 		if tail.Dropped > 0 {
-			report.SetAside = r.setAside(f, tail.Offset)
+			err = r.setAside(f, tail.Offset, &report)
 			r.d.opts.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
 				"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
 		}
 	}
 	r.d.report.Logs = append(r.d.report.Logs, report)
+	return err
 }
 
 // replayRecord adds one batch to the memtable and returns the sequence number
@@ -244,7 +246,7 @@ func (r *recovery) install(files dirFiles) error {
 		uncertain := manifest.IsUncertain(err)
 		err = errors.CombineErrors(err, w.Close())
 		if uncertain { // CURRENT may name the new MANIFEST, which names both
-			r.tables = nil
+			r.tables, r.kept = nil, nil
 		} else {
 			d.removeFile(d.path(base.FileLog, logNum))
 		}
@@ -269,9 +271,6 @@ func (r *recovery) removeOld(files dirFiles, logNum uint64) {
 		case base.FileManifest:
 			keep = f.num == d.set.ManifestNum()
 		}
-		if f.kind == base.FileLog && r.keepAside(f) {
-			continue
-		}
 		if !keep {
 			d.removeFile(d.path(f.kind, f.num))
 			d.report.FilesRemoved++
@@ -293,8 +292,14 @@ func (r *recovery) installReadOnly() {
 	d.state.Store(s)
 }
 
-// abandon removes the tables that were written for nothing.
+// abandon removes what was written for nothing.
 func (r *recovery) abandon() {
+	for _, path := range r.kept {
+		r.d.removeFile(path)
+	}
+	if len(r.kept) > 0 {
+		_ = r.d.fs.Remove(filepath.Join(r.d.dir, lostDir)) // fails, as it should, where it holds more
+	}
 	for _, t := range r.tables {
 		r.d.removeFile(r.d.path(base.FileTable, t.File.Num))
 	}

@@ -2,7 +2,6 @@ package db
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/cockroachdb/errors"
@@ -175,25 +174,9 @@ func (m *mover) move(files []*RepairedFile) error {
 // LevelDB takes a directory without CURRENT for one in which to create a
 // database, and removes the tables.
 func (m *mover) copyCurrent() (*RepairedFile, error) {
-	from, err := m.r.fs.Open(m.r.path(base.CurrentName))
-	if err != nil {
-		return nil, err
-	}
-	defer from.Close()
-	size, err := from.Size()
-	if err != nil {
-		return nil, err
-	}
-	line := &RepairedFile{Name: base.CurrentName, Fate: FileRewritten, Level: -1, Bytes: uint64(size), LostName: m.free(base.CurrentName)}
-	to, err := m.r.fs.Create(filepath.Join(m.lost, line.LostName))
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(to, io.NewSectionReader(from, 0, size))
-	if err == nil {
-		err = to.Sync()
-	}
-	err = errors.CombineErrors(err, to.Close())
+	line := &RepairedFile{Name: base.CurrentName, Fate: FileRewritten, Level: -1, LostName: m.free(base.CurrentName)}
+	n, err := copyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)
+	line.Bytes = uint64(n)
 	if err == nil {
 		err = m.r.fs.SyncDir(m.lost)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
@@ -75,90 +76,67 @@ func (r *recovery) pass(cause error, report *LogReport) error {
 }
 
 // skipLog reports a log behind the damage at which SalvagePrefix ended.
-func (r *recovery) skipLog(f dirFile) {
+func (r *recovery) skipLog(f dirFile) error {
 	if f.size == 0 {
-		return
+		return nil
 	}
-	r.d.report.Logs = append(r.d.report.Logs, LogReport{
-		Name: base.FileName(base.FileLog, f.num), Tail: "not read", BytesSkipped: f.size, SetAside: r.setAside(f, 0),
-	})
-}
-
-// asideLog is a log of which the bytes from an offset on are kept in lost/ once
-// the database does not need the log any more.
-type asideLog struct {
-	num  uint64
-	from int64
-	name string // in lost/
-}
-
-// setAside notes that the bytes of f from that offset on are to be kept, and
-// returns where.
-func (r *recovery) setAside(f dirFile, from int64) string {
-	if r.d.opts.ReadOnly {
-		return ""
-	}
-	name := base.FileName(base.FileLog, f.num)
-	if from > 0 {
-		name = fmt.Sprintf("%s.from-%d", name, from)
-	}
-	r.aside = append(r.aside, asideLog{f.num, from, name})
-	return filepath.Join(lostDir, name)
-}
-
-// keepAside does what setAside noted of f, and reports whether f is gone by that.
-func (r *recovery) keepAside(f dirFile) (moved bool) {
-	for _, a := range r.aside {
-		if a.num != f.num {
-			continue
-		}
-		if err := r.d.moveAside(a); err != nil {
-			r.d.opts.Logger.Error("what a log held behind its last record could not be kept", "log", base.FileName(f.kind, f.num), "err", err)
-			return false
-		}
-		return a.from == 0
-	}
-	return false
-}
-
-func (d *DB) moveAside(a asideLog) error {
-	lost := filepath.Join(d.dir, lostDir)
-	if err := d.fs.MkdirAll(lost); err != nil {
-		return err
-	}
-	log, to := d.path(base.FileLog, a.num), filepath.Join(lost, a.name)
-	var err error
-	if a.from == 0 {
-		err = d.fs.Rename(log, to)
-	} else {
-		err = d.copyTail(log, to, a.from)
-	}
-	if err == nil {
-		err = d.fs.SyncDir(lost)
-	}
-	if err == nil {
-		err = d.fs.SyncDir(d.dir)
-	}
+	report := LogReport{Name: base.FileName(base.FileLog, f.num), Tail: "not read", BytesSkipped: f.size}
+	err := r.setAside(f, 0, &report)
+	r.d.report.Logs = append(r.d.report.Logs, report)
 	return err
 }
 
-func (d *DB) copyTail(log, to string, from int64) error {
-	src, err := d.fs.Open(log)
+// setAside copies the bytes of f from that offset on to lost/, durably and under
+// a name that nothing there has. It is done before the log is not needed any
+// more: what cannot be kept is not given up.
+func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
+	if r.d.opts.ReadOnly {
+		return nil
+	}
+	lost := filepath.Join(r.d.dir, lostDir)
+	if err := r.d.fs.MkdirAll(lost); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.num), from)
+	names, err := r.d.fs.List(lost)
 	if err != nil {
 		return err
+	}
+	unique := name
+	for i := 1; slices.Contains(names, unique); i++ {
+		unique = fmt.Sprintf("%s.%d", name, i)
+	}
+	to := filepath.Join(lost, unique)
+	r.kept = append(r.kept, to)
+	if _, err := copyFrom(r.d.fs, r.d.path(base.FileLog, f.num), to, from); err != nil {
+		return err
+	}
+	report.SetAside = filepath.Join(lostDir, unique)
+	if err := r.d.fs.SyncDir(lost); err != nil {
+		return err
+	}
+	return r.d.fs.SyncDir(r.d.dir)
+}
+
+// copyFrom copies a file from that offset on to a new one, which is synced (its
+// name is not), and returns how many bytes those are.
+func copyFrom(fsys FS, from, to string, offset int64) (n int64, err error) {
+	src, err := fsys.Open(from)
+	if err != nil {
+		return 0, err
 	}
 	defer src.Close()
 	size, err := src.Size()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	dst, err := d.fs.Create(to)
+	dst, err := fsys.Create(to)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = io.Copy(dst, io.NewSectionReader(src, from, size-from))
+	n, err = io.Copy(dst, io.NewSectionReader(src, offset, size-offset))
 	if err == nil {
 		err = dst.Sync()
 	}
-	return errors.CombineErrors(err, dst.Close())
+	return n, errors.CombineErrors(err, dst.Close())
 }

@@ -1,7 +1,9 @@
 package db
 
 import (
+	"io/fs"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -103,4 +105,34 @@ func TestAGapBetweenLogsIsToldAndTheNewerLogApplied(t *testing.T) {
 	requireValue(t, d, []byte("later"), []byte("v"))
 	requireValue(t, d, testKey(5), testValue(5))
 	require.Positive(t, d.OpenReport().Logs[1].GapBefore)
+}
+
+// What could not be kept was deleted: it was set aside after the new state was in
+// force, and then the log went all the same.
+func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
+	mem := damagedLog(t)
+	log := filepath.Join("db", namesOf(t, mem, base.FileLog)[0])
+	original := readFile(t, mem, log)
+	refuse := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpWrite && strings.Contains(op.Name, lostDir) {
+			return &vfs.Fault{}
+		}
+		return nil
+	})
+	_, err := Open("db", &Options{FS: refuse, Salvage: SalvageAll})
+	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.Equal(t, original, readFile(t, mem, log))
+	_, err = mem.Stat(filepath.Join("db", lostDir))
+	require.ErrorIs(t, err, fs.ErrNotExist, "an opening that fails leaves nothing behind")
+}
+
+// A name that was taken in lost/ was overwritten.
+func TestSettingAsideOverwritesNothing(t *testing.T) {
+	mem := damagedLog(t)
+	name := namesOf(t, mem, base.FileLog)[0] + ".from-0"
+	require.NoError(t, mem.MkdirAll(filepath.Join("db", lostDir)))
+	writeFile(t, mem, filepath.Join("db", lostDir, name), []byte("from before"))
+	d := openTest(t, &Options{FS: mem, Salvage: SalvageAll})
+	require.NotEqual(t, filepath.Join(lostDir, name), d.OpenReport().Logs[0].SetAside)
+	require.Equal(t, "from before", string(readFile(t, mem, filepath.Join("db", lostDir, name))))
 }
