@@ -18,6 +18,8 @@ import (
 var (
 	killCycles = flag.Int("kill.cycles", 50, "how often the kill test kills")
 	killSeed   = flag.Uint64("kill.seed", 0, "what the kill test does, and when it kills; 0: choose")
+	killDir    = flag.String("kill.dir", "", "a directory on the file system that the kill test is to use; empty: a temporary one")
+	killPower  = flag.String("kill.powercut", "", "a shell command that makes the file system of -kill.dir lose what was not synced; run after each kill")
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +41,10 @@ func TestMain(m *testing.M) {
 //
 // When it is killed a seeded number of acknowledgements decides, or that it has
 // begun to open; where in the store's work this falls the machine decides.
+//
+// With -kill.powercut the file system forgets, with each kill, what was not
+// synced. Then all must be there that was acknowledged before a synced batch was
+// begun that was acknowledged too, and that batch.
 func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -46,9 +52,9 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	}
 	t.Logf("-kill.seed=%d -kill.cycles=%d", seed, *killCycles)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	dir := t.TempDir()
+	dir := killTestDir(t)
 	o := newKillOracle(seed)
-	acknowledged, unanswered, openings := 0, 0, 0
+	acknowledged, unanswered, openings, lost := 0, 0, 0, 0
 	for cycle := range *killCycles {
 		goal := int(rnd.ExpFloat64() * 1000)
 		if rnd.IntN(5) == 0 {
@@ -57,17 +63,39 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 		}
 		said := runKilledChild(t, killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.there}, goal)
 		before := o.there
+		must := said.acknowledged
+		if *killPower != "" {
+			must = said.durable
+			cutPower(t)
+		}
 		state := readKilled(t, dir, rnd)
-		require.NoError(t, o.check(state, said.acknowledged, said.issued), "cycle %d", cycle)
+		require.NoError(t, o.check(state, must, said.issued), "cycle %d", cycle)
 		for w := range killWriters {
 			acknowledged += said.acknowledged[w] - before[w]
 			unanswered += said.issued[w] - said.acknowledged[w]
+			lost += max(0, said.acknowledged[w]-o.there[w])
 		}
 	}
-	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off", *killCycles, openings, acknowledged, unanswered)
+	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off, %d lost with the power", *killCycles, openings, acknowledged, unanswered, lost)
 	if *killCycles >= 50 {
 		require.Greater(t, acknowledged, 300**killCycles)
 	}
+}
+
+// killTestDir returns an empty directory for the database.
+func killTestDir(t *testing.T) string {
+	if *killDir == "" {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(*killDir, "kill")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func cutPower(t *testing.T) {
+	out, err := exec.Command("sh", "-c", *killPower).CombinedOutput()
+	require.NoError(t, err, "-kill.powercut: %s", out)
 }
 
 func TestAKilledLiarIsFound(t *testing.T) {
@@ -77,8 +105,23 @@ func TestAKilledLiarIsFound(t *testing.T) {
 	require.ErrorContains(t, err, "neither number nor one between")
 }
 
-// killReport is what a child said, a number of batches for each writer.
-type killReport struct{ issued, acknowledged [killWriters]int }
+// killReport is what a child said, a number of batches for each writer. Durable
+// are those that were acknowledged before a synced batch was issued that was
+// acknowledged as well, and that batch.
+type killReport struct{ issued, acknowledged, durable [killWriters]int }
+
+// acknowledge hears that batch number of writer is written. before is what was
+// acknowledged when it was issued.
+func (r *killReport) acknowledge(seed uint64, writer, number int, before [killWriters]int) {
+	r.acknowledged[writer] = number
+	if _, sync := killBatch(seed, writer, number); !sync {
+		return
+	}
+	before[writer] = number
+	for w := range before {
+		r.durable[w] = max(r.durable[w], before[w])
+	}
+}
 
 // runKilledChild runs a child and kills it when it has acknowledged more than
 // goal batches, or has begun to open where goal is negative. What the child had
@@ -90,7 +133,8 @@ func runKilledChild(t *testing.T, task killTask, goal int) killReport {
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	said := killReport{task.Done, task.Done}
+	said := killReport{task.Done, task.Done, task.Done}
+	var before [killWriters][killWriters]int // of each writer, when it issued its last batch
 	killed, heard := false, 0
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var what string
@@ -102,8 +146,9 @@ func runKilledChild(t *testing.T, task killTask, goal int) killReport {
 			continue
 		case what == "issued":
 			said.issued[writer] = number
+			before[writer] = said.acknowledged
 		case what == "acknowledged":
-			said.acknowledged[writer] = number
+			said.acknowledge(task.Seed, writer, number, before[writer])
 			heard++
 		}
 		if heard > goal && !killed {
