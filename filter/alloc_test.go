@@ -18,7 +18,8 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	probe := p.NewProbe(filter)
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(keys[0], filter) }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { probe.HashMayMatch(p.KeyHash(keys[0])) }))
-	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy)} {
+	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy), NewCacheLineBloomPolicy(10)} {
+		filter := p.CreateFilter(nil, keys)
 		probe := p.NewProbe(filter)
 		for _, key := range [][]byte{keys[0], []byte("caf\xc3\xa9")} {
 			require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(key, filter) }))
@@ -29,7 +30,12 @@ func TestLookupsAllocateNothing(t *testing.T) {
 }
 
 func TestMakingAFilterAllocatesOnlyWhatIsMissing(t *testing.T) {
-	p := NewBloomPolicy(10)
+	for _, p := range []BloomPolicy{NewBloomPolicy(10), NewCacheLineBloomPolicy(10)} {
+		requireFilterAllocs(t, p)
+	}
+}
+
+func requireFilterAllocs(t *testing.T, p BloomPolicy) {
 	keys := le32Keys(0, 1000)
 	room := make([]byte, 0, 2000)
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.CreateFilter(room, keys) }))

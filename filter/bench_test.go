@@ -63,6 +63,13 @@ func BenchmarkQuery(b *testing.B) {
 			run("probe", "pairs", func(i int) bool { return probe.HashMayMatch(hashes[i]) })
 			run("hash+probe", "plain", func(i int) bool { return p.KeyMayMatch(set.keys[i], filter) })
 			run("hash+probe", "pairs", func(i int) bool { return probe.HashMayMatch(p.KeyHash(set.keys[i])) })
+			lines := NewCacheLineBloomPolicy(10)
+			lineProbe, lineHashes := lines.NewProbe(lines.CreateFilter(nil, keys)), make([]uint64, asked)
+			for i, key := range set.keys {
+				lineHashes[i] = lines.KeyHash(key)
+			}
+			run("probe", "cache-line", func(i int) bool { return lineProbe.HashMayMatch(lineHashes[i]) })
+			run("hash+probe", "cache-line", func(i int) bool { return lineProbe.HashMayMatch(lines.KeyHash(set.keys[i])) })
 		}
 	}
 }
@@ -71,12 +78,11 @@ func BenchmarkQuery(b *testing.B) {
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range []int{36, 18_000, 1_677_721} {
 		keys := benchKeys(n, 1)
-		for _, bits := range []int{10, 16} {
-			p := NewBloomPolicy(bits)
+		for _, p := range []BloomPolicy{NewBloomPolicy(10), NewBloomPolicy(16), NewCacheLineBloomPolicy(10)} {
 			perKey := func(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
 			}
-			b.Run(fmt.Sprintf("keys=%d/bits=%d/list", n, bits), func(b *testing.B) {
+			b.Run(fmt.Sprintf("keys=%d/%s/bits=%d/list", n, p.Name(), p.BitsPerKey()), func(b *testing.B) {
 				b.ReportAllocs()
 				var dst []byte
 				for b.Loop() {
@@ -84,7 +90,7 @@ func BenchmarkBuild(b *testing.B) {
 				}
 				perKey(b)
 			})
-			b.Run(fmt.Sprintf("keys=%d/bits=%d/generator", n, bits), func(b *testing.B) {
+			b.Run(fmt.Sprintf("keys=%d/%s/bits=%d/generator", n, p.Name(), p.BitsPerKey()), func(b *testing.B) {
 				b.ReportAllocs()
 				var dst []byte
 				g := p.NewGenerator()

@@ -29,39 +29,73 @@ const (
 // but bits beyond it would never be set.
 const maxBloomBytes = 1<<29 - 1
 
-// BloomPolicy is LevelDB's bloom filter, "leveldb.BuiltinBloomFilter2", byte
-// for byte; see the package comment. It is a Policy, a GeneratorPolicy and a
-// HashPolicy.
+// BloomPolicy is a bloom filter in one of two layouts, or in both; see the
+// package comment for their bytes. NewBloomPolicy makes LevelDB's filters byte
+// for byte, "leveldb.BuiltinBloomFilter2"; NewCacheLineBloomPolicy makes those
+// of "sievedb.CacheLineBloom", which are asked faster and err equally seldom for
+// keys of every shape; NewDualBloomPolicy makes both. It is a Policy, a
+// GeneratorPolicy, a DirectPolicy and a SeveralPolicy.
 //
 // It is a small value: compare policies with ==. The zero BloomPolicy is
 // NewBloomPolicy(DefaultBitsPerKey). The bits a key matter to new filters only;
-// any BloomPolicy reads any filter of this name.
+// any BloomPolicy of a layout reads any filter of its name.
 type BloomPolicy struct {
+	layout bloomLayout
 	// bitsPerKey is 0 for DefaultBitsPerKey, never that number itself, so that
 	// the zero value is useful and equal policies compare equal.
 	bitsPerKey uint8
 }
 
-var (
-	_ GeneratorPolicy = BloomPolicy{}
-	_ HashPolicy      = BloomPolicy{}
-	_ DirectPolicy    = BloomPolicy{}
+// bloomLayout says where a key's bits are.
+type bloomLayout uint8
+
+const (
+	levelDBLayout   bloomLayout = iota
+	cacheLineLayout             // all bits of a key in one cache line
+	dualLayout                  // a filter of each; asked as cacheLineLayout
 )
 
-// NewBloomPolicy returns the policy that spends about bitsPerKey bits on each
-// key. Below 1 it takes 1, and above MaxBitsPerKey it takes MaxBitsPerKey.
+var (
+	_ GeneratorPolicy = BloomPolicy{}
+	_ DirectPolicy    = BloomPolicy{}
+	_ SeveralPolicy   = BloomPolicy{}
+	_ VersionedPolicy = BloomPolicy{}
+)
+
+// NewBloomPolicy returns the policy of LevelDB's filters that spends about
+// bitsPerKey bits on each key. Below 1 it takes 1, and above MaxBitsPerKey it
+// takes MaxBitsPerKey.
 //
 // A filter has at least 64 bits and fewer than 2^32 (half a gigabyte: 429
 // million keys at ten bits). Filters of more keys get fewer bits for each.
-func NewBloomPolicy(bitsPerKey int) BloomPolicy {
-	b := clampBitsPerKey(bitsPerKey)
-	if b == DefaultBitsPerKey {
-		return BloomPolicy{}
-	}
-	return BloomPolicy{bitsPerKey: uint8(b)}
+func NewBloomPolicy(bitsPerKey int) BloomPolicy { return newBloomPolicy(levelDBLayout, bitsPerKey) }
+
+// NewCacheLineBloomPolicy returns the policy of cache-line filters that spends
+// about bitsPerKey bits on each key, within the bounds of NewBloomPolicy. LevelDB
+// and goleveldb pass these filters over: they read the tables unfiltered.
+//
+// A filter is a multiple of 512 bits below two gigabytes (1.7 thousand million
+// keys at ten bits). Filters of more keys get fewer bits for each.
+func NewCacheLineBloomPolicy(bitsPerKey int) BloomPolicy {
+	return newBloomPolicy(cacheLineLayout, bitsPerKey)
 }
 
-// BitsPerKey returns the bits a key that p spends, within 1..MaxBitsPerKey.
+// NewDualBloomPolicy returns the policy of tables that carry both filters, each
+// of bitsPerKey bits a key: the cache-line one, which is asked here, and
+// LevelDB's for LevelDB and goleveldb. It does what
+// Several(NewCacheLineBloomPolicy(b), NewBloomPolicy(b)) does.
+func NewDualBloomPolicy(bitsPerKey int) BloomPolicy { return newBloomPolicy(dualLayout, bitsPerKey) }
+
+func newBloomPolicy(layout bloomLayout, bitsPerKey int) BloomPolicy {
+	b := clampBitsPerKey(bitsPerKey)
+	if b == DefaultBitsPerKey {
+		b = 0
+	}
+	return BloomPolicy{layout: layout, bitsPerKey: uint8(b)}
+}
+
+// BitsPerKey returns the bits a key that p spends, within 1..MaxBitsPerKey, on
+// each of its filters.
 func (p BloomPolicy) BitsPerKey() int {
 	if p.bitsPerKey == 0 {
 		return DefaultBitsPerKey
@@ -69,11 +103,28 @@ func (p BloomPolicy) BitsPerKey() int {
 	return int(p.bitsPerKey)
 }
 
-// Name returns "leveldb.BuiltinBloomFilter2".
-func (p BloomPolicy) Name() string { return bloomName }
+// Name returns "leveldb.BuiltinBloomFilter2", or "sievedb.CacheLineBloom" for a
+// policy that makes those, with others or alone.
+func (p BloomPolicy) Name() string {
+	if p.layout == levelDBLayout {
+		return bloomName
+	}
+	return cacheLineName
+}
+
+// Policies implements SeveralPolicy: both of NewDualBloomPolicy, else p alone.
+func (p BloomPolicy) Policies() []Policy {
+	if p.layout != dualLayout {
+		return []Policy{p}
+	}
+	return []Policy{BloomPolicy{cacheLineLayout, p.bitsPerKey}, BloomPolicy{levelDBLayout, p.bitsPerKey}}
+}
 
 // CreateFilter implements Policy. It allocates only where dst has no room.
 func (p BloomPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
+	if p.layout != levelDBLayout {
+		return appendCacheLine(dst, keys, p.BitsPerKey())
+	}
 	dst, filter := appendEmptyBloom(dst, len(keys), p.BitsPerKey())
 	w := newBloomWriter(filter)
 	for _, key := range keys {
@@ -85,11 +136,15 @@ func (p BloomPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
 // KeyMayMatch implements Policy. It suits single questions: NewProbe prepares
 // what it computes anew each time. It allocates nothing.
 func (p BloomPolicy) KeyMayMatch(key, filter []byte) bool {
-	return p.HashMayMatchFilter(uint64(bloomHash(key)), filter)
+	return p.HashMayMatchFilter(p.KeyHash(key), filter)
 }
 
 // HashMayMatchFilter implements DirectPolicy.
 func (p BloomPolicy) HashMayMatchFilter(hash uint64, filter []byte) bool {
+	if p.layout != levelDBLayout {
+		probe, verdict := parseCacheLine(filter)
+		return verdict == alwaysMatch || probe.HashMayMatch(hash)
+	}
 	bits, k, verdict := parseBloom(filter)
 	if verdict != askBits {
 		return verdict == alwaysMatch
@@ -97,11 +152,24 @@ func (p BloomPolicy) HashMayMatchFilter(hash uint64, filter []byte) bool {
 	return plainMayMatch(bits, k, uint32(hash))
 }
 
-// KeyHash implements HashPolicy; the hash has 32 bits.
-func (p BloomPolicy) KeyHash(key []byte) uint64 { return uint64(bloomHash(key)) }
+// KeyHash implements HashPolicy. LevelDB's hash has 32 bits, that of cache lines
+// 64.
+func (p BloomPolicy) KeyHash(key []byte) uint64 {
+	if p.layout != levelDBLayout {
+		return cacheLineHash(key)
+	}
+	return uint64(bloomHash(key))
+}
 
 // NewProbe implements HashPolicy.
 func (p BloomPolicy) NewProbe(filter []byte) Probe {
+	if p.layout != levelDBLayout {
+		probe, verdict := parseCacheLine(filter)
+		if verdict != askBits {
+			return fixedProbe(true)
+		}
+		return &probe
+	}
 	bits, k, verdict := parseBloom(filter)
 	if verdict != askBits {
 		return fixedProbe(verdict == alwaysMatch)
@@ -110,8 +178,22 @@ func (p BloomPolicy) NewProbe(filter []byte) Probe {
 	return &probe
 }
 
-// NewGenerator implements GeneratorPolicy. The generator keeps four bytes a key.
+// Understands implements VersionedPolicy. LevelDB's encoding has no versions:
+// whatever bytes, they are asked as LevelDB would.
+func (p BloomPolicy) Understands(filter []byte) bool {
+	if p.layout == levelDBLayout {
+		return true
+	}
+	_, verdict := parseCacheLine(filter)
+	return verdict == askBits
+}
+
+// NewGenerator implements GeneratorPolicy. The generator keeps four bytes a key
+// for LevelDB's layout, eight for cache lines.
 func (p BloomPolicy) NewGenerator() Generator {
+	if p.layout != levelDBLayout {
+		return &cacheLineGenerator{bitsPerKey: p.BitsPerKey()}
+	}
 	return &bloomGenerator{bitsPerKey: p.BitsPerKey()}
 }
 

@@ -11,16 +11,17 @@ import (
 func TestAppendCheckedMakesWhatAppendFilterMakes(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 7, 100, 5000} {
 		for _, bitsPerKey := range []int{1, 5, 10, 20, 44} {
-			p := NewBloomPolicy(bitsPerKey)
-			keys := le32Keys(0, n)
-			g := p.NewGenerator().(CheckedGenerator)
-			for _, key := range keys {
-				g.Add(key)
+			for _, p := range []BloomPolicy{NewBloomPolicy(bitsPerKey), NewCacheLineBloomPolicy(bitsPerKey)} {
+				keys := le32Keys(0, n)
+				g := p.NewGenerator().(CheckedGenerator)
+				for _, key := range keys {
+					g.Add(key)
+				}
+				got, denied := g.AppendChecked([]byte("front"))
+				require.Zero(t, denied, "%d keys, %d bits", n, bitsPerKey)
+				require.Equal(t, p.CreateFilter([]byte("front"), keys), got)
+				require.Zero(t, g.Len(), "the generator can be used again")
 			}
-			got, denied := g.AppendChecked([]byte("front"))
-			require.Zero(t, denied, "%d keys, %d bits", n, bitsPerKey)
-			require.Equal(t, p.CreateFilter([]byte("front"), keys), got)
-			require.Zero(t, g.Len(), "the generator can be used again")
 		}
 	}
 }

@@ -17,10 +17,19 @@ func FuzzBloomReader(f *testing.F) {
 	f.Add([]byte{0x00, 0}, []byte("hello"))
 	f.Add([]byte{0x11, 0x40, 0x00, 0x41, 0x44, 0x10, 0x40, 0x10, 0x06}, []byte("world"))
 	f.Add(append(bytes.Repeat([]byte{0xff}, 1000), 29), []byte("\xff\x80"))
+	f.Add(NewCacheLineBloomPolicy(10).CreateFilter(nil, words("hello", "world")), []byte("world"))
+	f.Add(append(make([]byte, 128), 30, 1), []byte("world"))
+	f.Add(append(make([]byte, 127), 6, 1), []byte("world"))
+	f.Add(append(make([]byte, 64), 255, 1), []byte("world"))
+	f.Add(append(make([]byte, 64), 6, 2), []byte("world"))
 	f.Fuzz(func(t *testing.T, filter, key []byte) {
 		before := bytes.Clone(filter)
 		got := mayMatch(t, BloomPolicy{}, key, filter)
 		require.Equal(t, got, mayMatch(t, NewBloomPolicy(30), key, filter), "the reader's bits must not matter")
+		lines := NewCacheLineBloomPolicy(10)
+		may := mayMatch(t, lines, key, filter)
+		require.Equal(t, may, mayMatch(t, NewDualBloomPolicy(30), key, filter), "the reader's bits must not matter")
+		require.True(t, may || lines.Understands(filter), "only a filter that is understood rules a key out")
 		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
 	})
 }
@@ -33,16 +42,19 @@ func FuzzBloomKeys(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0x80, 0xff, 0}, 50), byte(0), 44)
 	f.Add([]byte("aaaaaaaa"), byte('b'), -5)
 	f.Fuzz(func(t *testing.T, data []byte, sep byte, bitsPerKey int) {
-		p := NewBloomPolicy(bitsPerKey)
 		keys := bytes.Split(data, []byte{sep})
-		filter := p.CreateFilter([]byte("head"), keys)
-		require.Equal(t, "head", string(filter[:4]))
-		filter = filter[4:]
-		g := p.NewGenerator()
-		for _, key := range keys {
-			g.Add(key)
-			require.True(t, mayMatch(t, p, key, filter))
+		for _, p := range []BloomPolicy{NewBloomPolicy(bitsPerKey), NewCacheLineBloomPolicy(bitsPerKey)} {
+			filter := p.CreateFilter([]byte("head"), keys)
+			require.Equal(t, "head", string(filter[:4]))
+			filter = filter[4:]
+			g := p.NewGenerator()
+			for _, key := range keys {
+				g.Add(key)
+				require.True(t, mayMatch(t, p, key, filter))
+			}
+			made, denied := g.(CheckedGenerator).AppendChecked(nil)
+			require.Equal(t, filter, made)
+			require.Zero(t, denied)
 		}
-		require.Equal(t, filter, g.AppendFilter(nil))
 	})
 }

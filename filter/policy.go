@@ -72,6 +72,17 @@ type DirectPolicy interface {
 	HashMayMatchFilter(hash uint64, filter []byte) bool
 }
 
+// A VersionedPolicy is a Policy that can tell filters that it reads from those of
+// later versions under the same name, to which it can only say "may match". A
+// reader that has another filter of the same keys asks that one then.
+type VersionedPolicy interface {
+	Policy
+
+	// Understands reports whether filter is of a form that the policy reads. It
+	// takes any bytes.
+	Understands(filter []byte) bool
+}
+
 // A Probe is one filter prepared for lookups. It is immutable and safe for
 // concurrent use.
 type Probe interface {

@@ -1,0 +1,323 @@
+package filter
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/big"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var truthKeys = flag.Int("truth.keys", 100_000, "up to how many keys the rate of cache-line filters is measured")
+
+// linePlaces returns the line and the bits within it of a key with this hash, as
+// the package comment tells them, with integers that do not wrap.
+func linePlaces(hash, lines uint64, k int) (line uint64, places []uint64) {
+	product := new(big.Int).Mul(new(big.Int).SetUint64(hash), new(big.Int).SetUint64(lines))
+	line = product.Rsh(product, 64).Uint64()
+	h := hash
+	for i := range k {
+		if i%2 == 0 {
+			h *= 0x9e3779b97f4a7c15
+			places = append(places, h>>55)
+		} else {
+			places = append(places, h<<9>>55)
+		}
+	}
+	return line, places
+}
+
+func TestBitsOfACacheLineFilterAreThoseThatTheCommentTells(t *testing.T) {
+	rng := newRand(t)
+	for _, n := range []int{1, 2, 50, 51, 52, 1000} {
+		for bitsPerKey := 1; bitsPerKey <= 45; bitsPerKey++ {
+			hashes := make([]uint64, n)
+			want := make([]byte, (n*bitsPerKey+511)/512*64+2)
+			k := CacheLineHashes(bitsPerKey)
+			want[len(want)-2], want[len(want)-1] = byte(k), 1
+			for i := range hashes {
+				hashes[i] = rng.Uint64()
+				line, places := linePlaces(hashes[i], uint64(len(want)/64), k)
+				for _, p := range places {
+					want[line*64+p/8] |= 1 << (p % 8)
+				}
+			}
+			g := cacheLineGenerator{bitsPerKey: bitsPerKey, hashes: hashes}
+			require.Equal(t, want, g.AppendFilter(nil), "%d keys at %d bits", n, bitsPerKey)
+		}
+	}
+}
+
+// Lines of any density, and every k that a reader takes.
+func TestCacheLineProbesAskForTheBitsThatTheCommentTells(t *testing.T) {
+	rng := newRand(t)
+	for _, lines := range []int{1, 2, 3, 17, 1000} {
+		for _, dense := range []bool{false, true} {
+			filter := make([]byte, lines*64+2)
+			for i := range lines * 64 {
+				filter[i] = byte(rng.Uint32())
+				if dense {
+					filter[i] |= byte(rng.Uint32() | rng.Uint32()>>8)
+				}
+			}
+			filter[lines*64+1] = 1
+			yes := 0
+			for k := 1; k <= 30; k++ {
+				filter[lines*64] = byte(k)
+				probe := NewCacheLineBloomPolicy(1).NewProbe(filter)
+				for i := range 200 {
+					h := rng.Uint64()
+					if i < len(edgeHashes) {
+						h = uint64(edgeHashes[i]) << (8 * (i % 5))
+					}
+					line, places := linePlaces(h, uint64(lines), k)
+					want := true
+					for _, p := range places {
+						want = want && filter[line*64+p/8]>>(p%8)&1 != 0
+					}
+					require.Equal(t, want, probe.HashMayMatch(h), "%d lines, k %d, hash %#x", lines, k, h)
+					if want {
+						yes++
+					}
+				}
+			}
+			require.NotZero(t, yes, "the comparison must see both answers")
+			require.NotEqual(t, 200*30, yes, "the comparison must see both answers")
+		}
+	}
+}
+
+// The example in the package comment.
+func TestTheCacheLineFilterByHand(t *testing.T) {
+	p := NewCacheLineBloomPolicy(10)
+	require.Equal(t, uint64(0x9555e8555c62dcfd), p.KeyHash([]byte("hello")))
+	require.Equal(t, uint64(0xd6476c25083d69be), p.KeyHash([]byte("world")))
+	want := make([]byte, 66)
+	for _, bit := range []int{248, 349, 282, 391, 429, 353, 394, 219, 194, 480, 438, 390} {
+		want[bit/8] |= 1 << (bit % 8)
+	}
+	want[64], want[65] = 6, 1
+	require.Equal(t, []byte{
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0x04, 0, 0, 0x08, 0, 0, 0, 0x01,
+		0, 0, 0, 0x04, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x02, 0, 0, 0,
+		0xc0, 0x04, 0, 0, 0, 0x20, 0x40, 0, 0, 0, 0, 0, 0x01, 0, 0, 0,
+		6, 1,
+	}, want)
+	require.Equal(t, want, p.CreateFilter(nil, words("hello", "world")))
+}
+
+func TestMalformedCacheLineFiltersRuleNothingOut(t *testing.T) {
+	p := NewCacheLineBloomPolicy(10)
+	good := p.CreateFilter(nil, le32Keys(0, 100))
+	absent := []byte("no such key")
+	require.False(t, mayMatch(t, p, absent, good), "so that the answer can differ")
+	require.True(t, p.Understands(good))
+	with := func(at int, b byte) []byte {
+		f := append([]byte(nil), good...)
+		f[at] = b
+		return f
+	}
+	for _, c := range []struct {
+		claim  string
+		filter []byte
+	}{
+		{"nothing", nil},
+		{"one byte", []byte{1}},
+		{"k and version alone", good[len(good)-2:]},
+		{"a line cut by a byte", good[1:]},
+		{"a line and a half", append(make([]byte, 96), 6, 1)},
+		{"without its version", good[:len(good)-1]},
+		{"k of 0", with(len(good)-2, 0)},
+		{"k of 31", with(len(good)-2, 31)},
+		{"version 0", with(len(good)-1, 0)},
+		{"version 2", with(len(good)-1, 2)},
+		{"a filter of LevelDB's", NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			require.True(t, mayMatch(t, p, absent, c.filter))
+			require.False(t, p.Understands(c.filter))
+		})
+	}
+	require.True(t, NewBloomPolicy(10).Understands(nil), "LevelDB's encoding has no versions")
+}
+
+// Every single bit that is lost from a filter is noticed.
+func TestALostBitOfACacheLineIsCounted(t *testing.T) {
+	g := NewCacheLineBloomPolicy(10).NewGenerator().(*cacheLineGenerator)
+	for _, key := range le32Keys(0, 200) {
+		g.Add(key)
+	}
+	hashes := g.hashes
+	filter, denied := g.AppendChecked([]byte("front"))
+	require.Zero(t, denied)
+	filter = filter[len("front"):]
+	for i, b := range filter[:len(filter)-2] {
+		for ; b != 0; b &= b - 1 {
+			bit := byte(1) << bits.TrailingZeros8(b)
+			filter[i] ^= bit
+			require.Positive(t, countDeniedByLines(filter, hashes), "byte %d", i)
+			filter[i] ^= bit
+		}
+	}
+}
+
+func TestCacheLineFiltersOfMoreBitsThanASliceHas(t *testing.T) {
+	for _, c := range []struct {
+		keys  uint64
+		bits  int
+		lines uint64
+		k     int
+	}{
+		{0, 10, 1, 6},
+		{1, 10, 1, 6},
+		{51, 10, 1, 6},
+		{52, 10, 2, 6},
+		{1_000_000, 10, 19_532, 6},
+		{1_717_986_867, 10, maxLines, 6},
+		{1_717_986_918, 10, maxLines, 6},
+		{1 << 32, 10, maxLines, 2}, // four bits a key, less a few
+		{1 << 40, 10, maxLines, 1},
+		{1<<64 - 1, 100, maxLines, 1},
+	} {
+		t.Run(fmt.Sprintf("keys=%d/bits=%d", c.keys, c.bits), func(t *testing.T) {
+			lines, k := cacheLineShape(c.keys, c.bits)
+			require.Equal(t, c.lines, lines)
+			require.Equal(t, c.k, k)
+		})
+	}
+	require.Less(t, uint64(maxLines*lineBytes+lineTailBytes), uint64(1)<<31)
+}
+
+func TestSmallCacheLineFiltersGetAWholeLine(t *testing.T) {
+	p := NewCacheLineBloomPolicy(10)
+	empty := p.CreateFilter(nil, nil)
+	require.Len(t, empty, 64+2)
+	require.False(t, mayMatch(t, p, []byte("a"), empty), "without keys every key is absent")
+	require.Equal(t, empty, p.NewGenerator().AppendFilter(nil))
+}
+
+// keyShapes are those of keys whose absent neighbours collide in LevelDB's hash,
+// and some that do not: present keys have even numbers, absent ones odd ones.
+var keyShapes = []struct {
+	name string
+	key  func(dst []byte, i uint64) []byte
+}{
+	{"random", func(dst []byte, i uint64) []byte {
+		r := rand.New(rand.NewPCG(i, 99))
+		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, r.Uint64()), r.Uint64())
+	}},
+	{"u64-big-endian", binary.BigEndian.AppendUint64},
+	{"u64-little-endian", binary.LittleEndian.AppendUint64},
+	{"%016d", format("%016d")},
+	{"user%012d", format("user%012d")},
+	{"key%09d", format("key%09d")},
+	{"%08x", format("%08x")},
+	{"%020d", format("%020d")},
+	{"user:%d", format("user:%d")},
+	{"key-%07d", format("key-%07d")},
+	{"k%06d", format("k%06d")},
+	{"path", func(dst []byte, i uint64) []byte { return fmt.Appendf(dst, "path/%04d/file%05d.txt", i/1000, i) }},
+	{"with-a-dot", func(dst []byte, i uint64) []byte {
+		dst = fmt.Appendf(dst, "%016d", i&^1)
+		if i&1 != 0 {
+			dst = append(dst, '.')
+		}
+		return dst
+	}},
+	{"url of 60 to 70 bytes", func(dst []byte, i uint64) []byte {
+		return fmt.Appendf(dst, "https://www.example.org/catalogue/items/%d/reviews?page=%d&sort=date", i*7919, i%10)
+	}},
+}
+
+func format(f string) func([]byte, uint64) []byte {
+	return func(dst []byte, i uint64) []byte { return fmt.Appendf(dst, f, i) }
+}
+
+// sigmas is how many standard errors a measured rate may be off. All the tests
+// here make some 100 comparisons; chance breaks one of them in 16 million runs.
+const sigmas = 6
+
+// measureRate fills a filter with n even keys of a shape and asks for odd ones.
+// The predicted rate is that of an average filter: how far a single one is off
+// is allowed for with an eighth of the rate over the root of its lines.
+func measureRate(t *testing.T, p BloomPolicy, n, asked int, key func([]byte, uint64) []byte) {
+	g := p.NewGenerator()
+	buf := make([]byte, 0, 96)
+	for i := range n {
+		buf = key(buf[:0], uint64(2*i))
+		g.Add(buf)
+	}
+	probe := p.NewProbe(g.AppendFilter(nil))
+	wrong := 0
+	for i := range asked {
+		buf = key(buf[:0], uint64(2*i+1))
+		if probe.HashMayMatch(p.KeyHash(buf)) {
+			wrong++
+		}
+	}
+	requireRate(t, p, n, asked, wrong)
+}
+
+func requireRate(t *testing.T, p BloomPolicy, n, asked, wrong int) {
+	want, got := p.PredictedRate(uint64(n)), float64(wrong)/float64(asked)
+	lines, _ := cacheLineShape(uint64(n), p.BitsPerKey())
+	sampling := want * (1 - want) / float64(asked)
+	filters := want * want / float64(lines)
+	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*got, asked, 100*want)
+	diff := got - want
+	require.LessOrEqual(t, diff*diff, sigmas*sigmas*(sampling+filters), "measured %.4f %%, predicted %.4f %%", 100*got, 100*want)
+}
+
+func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
+	for _, shape := range keyShapes {
+		t.Run(shape.name, func(t *testing.T) {
+			measureRate(t, NewCacheLineBloomPolicy(10), 50_000, 100_000, shape.key)
+		})
+	}
+}
+
+func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
+	rng := newRand(t)
+	for bitsPerKey := 1; bitsPerKey <= 24; bitsPerKey++ {
+		t.Run(fmt.Sprintf("bits=%d", bitsPerKey), func(t *testing.T) {
+			measureHashes(t, rng, NewCacheLineBloomPolicy(bitsPerKey), 20_000, 300_000)
+		})
+	}
+}
+
+// -truth.keys=10000000 goes up to ten million keys.
+func TestCacheLineRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
+	rng := newRand(t)
+	for n := 1000; n <= *truthKeys; n *= 10 {
+		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
+			p := NewCacheLineBloomPolicy(10)
+			rate := p.PredictedRate(uint64(n))
+			if n > 1000 { // a thousand keys have twenty whole lines: 10.24 bits each
+				require.Greater(t, rate, 0.0094)
+			}
+			require.Less(t, rate, 0.0100)
+			measureHashes(t, rng, p, n, 500_000)
+		})
+	}
+}
+
+// measureHashes is measureRate for ideal hashes.
+func measureHashes(t *testing.T, rng *rand.Rand, p BloomPolicy, n, asked int) {
+	g := p.NewGenerator().(*cacheLineGenerator)
+	for range n {
+		g.hashes = append(g.hashes, rng.Uint64())
+	}
+	probe := p.NewProbe(g.AppendFilter(nil))
+	wrong := 0
+	for range asked {
+		if probe.HashMayMatch(rng.Uint64()) {
+			wrong++
+		}
+	}
+	requireRate(t, p, n, asked, wrong)
+}

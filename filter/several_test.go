@@ -1,0 +1,58 @@
+package filter
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func kindNames(p Policy) []string {
+	names := []string{}
+	for _, kind := range Kinds(p) {
+		names = append(names, kind.Name())
+	}
+	return names
+}
+
+func TestSeveralKeepsOneOfEachNameInOrder(t *testing.T) {
+	lines, bloom := NewCacheLineBloomPolicy(12), NewBloomPolicy(8)
+	for _, c := range []struct {
+		claim string
+		p     Policy
+		want  []string
+	}{
+		{"none", None, []string{}},
+		{"nil", nil, []string{}},
+		{"one", bloom, []string{bloomName}},
+		{"both layouts", NewDualBloomPolicy(10), []string{cacheLineName, bloomName}},
+		{"the order is kept", Several(bloom, lines), []string{bloomName, cacheLineName}},
+		{"names once", Several(lines, bloom, NewBloomPolicy(30), lines), []string{cacheLineName, bloomName}},
+		{"several in several", Several(LegacyBloom, Several(bloom, lines), NewDualBloomPolicy(3)), []string{legacyName, bloomName, cacheLineName}},
+		{"nothing in several", Several(nil, None), []string{}},
+	} {
+		t.Run(c.claim, func(t *testing.T) { require.Equal(t, c.want, kindNames(c.p)) })
+	}
+	require.Equal(t, []Policy{bloom, lines}, Kinds(Several(bloom, lines, NewBloomPolicy(30))), "the first of a name")
+	require.True(t, Several(bloom) == Policy(bloom), "one policy is itself")
+	require.True(t, Several() == None)
+	require.Equal(t, []Policy{NewCacheLineBloomPolicy(9), NewBloomPolicy(9)}, Kinds(NewDualBloomPolicy(9)))
+}
+
+func TestSeveralIsAPolicyLikeItsFirst(t *testing.T) {
+	bloom := NewBloomPolicy(8)
+	p := Several(bloom, NewCacheLineBloomPolicy(12))
+	require.True(t, p == p && p != Several(bloom, LegacyBloom), "comparable with ==")
+	require.Equal(t, bloomName, p.Name())
+	filter := p.CreateFilter(nil, words("a", "b"))
+	require.Equal(t, bloom.CreateFilter(nil, words("a", "b")), filter)
+	require.True(t, p.KeyMayMatch([]byte("a"), filter))
+	dual := NewDualBloomPolicy(10)
+	require.Equal(t, NewCacheLineBloomPolicy(10).CreateFilter(nil, words("a")), dual.CreateFilter(nil, words("a")))
+	require.Equal(t, cacheLineName, dual.Name())
+}
+
+func TestChangingWhatPoliciesReturnsChangesNothing(t *testing.T) {
+	p := Several(NewBloomPolicy(8), NewCacheLineBloomPolicy(12))
+	Kinds(p)[0] = None
+	require.Equal(t, []string{bloomName, cacheLineName}, kindNames(p))
+}
