@@ -93,6 +93,21 @@ func TestInputsAreClosedOverUserKeys(t *testing.T) {
 	require.Equal(t, []uint64{1, 2}, numsOf(c.Inputs))
 }
 
+// The second table shares a key with the first, and the third one with the second.
+func TestInputsAreClosedOverChainsOfTablesThatShareKeys(t *testing.T) {
+	first := NewFileMeta(1, 100, ikey("a", 9), ikey("k", 7))
+	second := NewFileMeta(2, 100, ikey("k", 5), ikey("p", 8))
+	third := NewFileMeta(3, 100, ikey("p", 3), ikey("q", 2))
+	below := NewFileMeta(9, 100, ikey("q", 1), ikey("z", 1))
+	v := newVersion(t, map[int][]*FileMeta{5: {first, second, third, file(4, "r", "s", 1)}, 6: {below}})
+	for _, start := range []string{"a", "l", "q"} {
+		c, busy := v.PickRange(5, 6, []byte(start), []byte(start), 1<<30, testPick)
+		require.False(t, busy)
+		require.Equal(t, []uint64{1, 2, 3}, numsOf(c.Inputs), "from %s", start)
+		require.Equal(t, []uint64{9}, numsOf(c.Overlaps), "from %s", start)
+	}
+}
+
 func TestTombstonesStayWhileADeeperLevelMayHoldTheKey(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		4: {file(1, "a", "z", 1)}, 5: {file(2, "a", "z", 1)}, 6: {file(3, "c", "e", 1), file(4, "k", "m", 1)},

@@ -1,0 +1,124 @@
+package db
+
+import (
+	stderrors "errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// Newer versions of a key in one table and older ones in the next of its level
+// could be moved apart, the newer below the older (LevelDB issues 320 and 376).
+func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.Compression = NoCompression
+	d := openTest(t, o)
+	fill(t, d, 0, 300)
+	const versions = 300
+	for i := range versions { // each is seen by a snapshot, so that all are kept
+		require.NoError(t, d.Put(testKey(150), testValue(i), NoSync))
+		s := d.NewSnapshot()
+		defer s.Close()
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	v := d.state.Load().version
+	require.Empty(t, v.Levels[0].Files)
+	for level := range v.Levels {
+		files := v.Levels[level].Files
+		for i := 1; i < len(files); i++ {
+			require.Negative(t, d.cmp.Compare(base.UserKey(files[i-1].Largest), base.UserKey(files[i].Smallest)),
+				"tables %d and %d of level %d share a key", files[i-1].Num, files[i].Num, level)
+		}
+	}
+	require.Greater(t, v.NumFiles(), 3)
+	require.Greater(t, d.Metrics().Total().Bytes, uint64((300+versions)*100), "the versions are there")
+}
+
+// A tombstone that a compaction drops too early brings back the value below it
+// (LevelDB issue 184).
+func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.Compression, o.L0CompactionTrigger = NoCompression, 100
+	d := openTest(t, o)
+	fill(t, d, 0, 2000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	base := d.state.Load().version.Shape(d.pickOptions()).BaseLevel
+	require.Less(t, base, NumLevels-1)
+	for range 2 { // two tables are merged, one would be moved
+		require.NoError(t, d.Delete(testKey(7), NoSync))
+		require.NoError(t, d.Put(testKey(8), testValue(8), NoSync))
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.Empty(t, d.state.Load().version.Levels[0].Files)
+	require.NotEmpty(t, d.state.Load().version.Levels[base].Files)
+	_, err := d.Get(testKey(7))
+	require.Equal(t, ErrNotFound, err)
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	defer it.Close()
+	require.True(t, it.SeekGE(testKey(7)))
+	require.Equal(t, string(testKey(8)), string(it.Key()))
+}
+
+// Of a deleted key that a snapshot shows, value and tombstone both stay.
+func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
+	d := openTest(t, testOptions(NewMemFS()))
+	require.NoError(t, d.Put(testKey(7), testValue(7), NoSync))
+	require.NoError(t, d.Put(testKey(8), testValue(8), NoSync))
+	s := d.NewSnapshot()
+	defer s.Close()
+	require.NoError(t, d.Delete(testKey(7), NoSync))
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	_, err := d.Get(testKey(7))
+	require.Equal(t, ErrNotFound, err)
+	got, err := s.Get(testKey(7))
+	require.NoError(t, err)
+	require.Equal(t, string(testValue(7)), string(got))
+}
+
+// Trying again would fail again and keep a processor and a disk busy for ever
+// (basho/eleveldb issue 23).
+func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
+	mem := NewMemFS()
+	o := testOptions(mem)
+	o.L0CompactionTrigger = 100
+	d := mustOpen(t, o)
+	for range 2 {
+		fill(t, d, 0, 50)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+	data := readFile(t, mem, table)
+	data[10] ^= 1
+	writeFile(t, mem, table, data)
+
+	var met atomic.Int64
+	o = testOptions(mem)
+	o.L0CompactionTrigger = 2
+	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) {
+		if stderrors.Is(i.Err, ErrCorruption) {
+			met.Add(1)
+		}
+	}}
+	d = openTest(t, o)
+	eventually(t, func() bool { return d.Metrics().BackgroundError != nil })
+	for i := range 3 {
+		fill(t, d, 100*i+100, 100*i+150)
+		require.NoError(t, d.Flush())
+		d.scheduleCompactions()
+		d.mu.Lock()
+		for d.compactions > 0 {
+			d.cond.Wait()
+		}
+		d.mu.Unlock()
+	}
+	require.EqualValues(t, 1, met.Load(), "compactions that met the damage")
+	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
+	requireValue(t, d, testKey(49), testValue(49)) // of the damaged table's twin
+	requireValue(t, d, testKey(120), testValue(120))
+}

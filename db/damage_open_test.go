@@ -1,0 +1,66 @@
+package db
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// Another program cuts a table short, or a disk forgets it, while the database is
+// open. With mmap that is a signal, which no Go program survives; here every
+// answer is right or ErrCorruption.
+func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
+	const keys = 500
+	for _, c := range []struct {
+		name string
+		harm func(f *os.File, size int64) error
+	}{
+		{"cut to nothing", func(f *os.File, size int64) error { return f.Truncate(0) }},
+		{"cut in the middle", func(f *os.File, size int64) error { return f.Truncate(size / 2) }},
+		{"zeroed", func(f *os.File, size int64) error {
+			_, err := f.WriteAt(make([]byte, size), 0)
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			d, err := Open(dir, &Options{BlockSize: 512, BlockCacheSize: 8 << 10, Compression: NoCompression})
+			require.NoError(t, err)
+			defer d.Close()
+			fill(t, d, 0, keys)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			requireValue(t, d, testKey(0), testValue(0)) // the table is open now
+
+			files := d.state.Load().version.Levels[NumLevels-1].Files
+			require.Len(t, files, 1)
+			f, err := os.OpenFile(filepath.Join(dir, base.FileName(base.FileTable, files[0].Num)), os.O_RDWR, 0)
+			require.NoError(t, err)
+			require.NoError(t, c.harm(f, int64(files[0].Size)))
+			require.NoError(t, f.Close())
+
+			errs := 0
+			for i := range keys {
+				got, err := d.Get(testKey(i))
+				if err == nil {
+					require.Equal(t, string(testValue(i)), string(got))
+					continue
+				}
+				require.ErrorIs(t, err, ErrCorruption)
+				errs++
+			}
+			require.Greater(t, errs, keys/3)
+			it, err := d.NewIterator(nil)
+			require.NoError(t, err)
+			n := 0
+			for k := range it.All() {
+				require.Equal(t, string(testKey(n)), string(k))
+				n++
+			}
+			require.Less(t, n, keys)
+			require.ErrorIs(t, it.Close(), ErrCorruption)
+		})
+	}
+}

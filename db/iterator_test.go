@@ -1,0 +1,84 @@
+package db
+
+import (
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// Each read of a walk fails, in turn. A walk that did not see everything says so
+// by Err, not by Close alone, and goes no further.
+func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	o.L0CompactionTrigger = 100
+	d := mustOpen(t, o)
+	fill(t, d, 0, 300)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	for i := range 100 { // a run above
+		require.NoError(t, d.Put(testKey(3*i), testValue(3*i), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+
+	var forward []string
+	for i := range 300 {
+		forward = append(forward, string(testKey(i)))
+	}
+	backward := slices.Clone(forward)
+	slices.Reverse(backward)
+	walks := map[string]struct {
+		begin, step func(*Iterator) bool
+		want        []string
+	}{
+		"forward":  {(*Iterator).First, (*Iterator).Next, forward},
+		"backward": {(*Iterator).Last, (*Iterator).Prev, backward},
+	}
+	for name, walk := range walks {
+		t.Run(name, func(t *testing.T) {
+			reads, failed := uint64(0), 0
+			for fail := uint64(0); fail <= reads; fail++ { // at first none does
+				var done atomic.Uint64
+				o.ReadOnly, o.BlockCacheSize = true, 4<<10
+				o.FS = vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+					if isTable(op.Name) && op.Kind == vfs.OpRead && done.Add(1) == fail {
+						return &vfs.Fault{}
+					}
+					return nil
+				})
+				d := mustOpen(t, o)
+				it, err := d.NewIterator(nil)
+				if err == nil {
+					seen := []string{}
+					for ok := walk.begin(it); ok; ok = walk.step(it) {
+						seen = append(seen, string(it.Key()))
+					}
+					if err = it.Err(); err == nil {
+						require.Equal(t, walk.want, seen, "read %d failed, and the walk ended cleanly", fail)
+					}
+					require.Equal(t, walk.want[:len(seen)], seen)
+					require.False(t, it.Valid())
+					require.False(t, it.Next())
+					require.Equal(t, err, it.Close())
+				}
+				if err != nil {
+					require.ErrorIs(t, err, vfs.ErrInjected)
+					failed++
+				}
+				reads = max(reads, done.Load())
+				require.NoError(t, d.Close())
+			}
+			require.Greater(t, failed, 50)
+		})
+	}
+}
+
+func isTable(path string) bool {
+	kind, _, ok := base.ParseFileName(filepath.Base(path))
+	return ok && kind == base.FileTable
+}
