@@ -56,6 +56,7 @@ soak:
 	$(GO) test -timeout 12h -run TestOptions ./internal/metamorphic -meta.seeds 500 -meta.ops 10000
 	cd internal/linearizability && $(GO) test -timeout 12h . -lin.histories 1000
 	cd internal/interop && $(GO) test -timeout 12h -run Random . -interop.random 1000
+	$(GO) test -timeout 12h ./internal/zoo -zoo.all
 	$(MAKE) fuzz FUZZTIME=10m
 
 bench:

@@ -1,0 +1,228 @@
+//go:build linux
+
+package zoo
+
+import "slices"
+
+// bugs are all bugs, in the order of their numbers.
+var bugs = slices.Concat(bugsFromB1, bugsFromB10, bugsFromB19)
+
+var bugsFromB1 = []bug{
+	{
+		id: "B1a", what: "the directory is not synced behind the creation of a log", seen: "LevelDB 195, 196",
+		plant: []patch{{
+			file: "db/flush.go",
+			old:  "if err := d.fs.SyncDir(d.dir); err != nil {",
+			new:  "if err := error(nil); err != nil {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix",
+			sees: "order of operations",
+		}, {
+			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M0 -crash.seed 1 -crash.limit 2000",
+			sees: "seed 1, M0",
+		}},
+	},
+	{
+		id: "B1b", what: "the directory is not synced behind the writing of tables", seen: "LevelDB 195, 196",
+		plant: []patch{{
+			file: "db/tablewriter.go",
+			old:  "err = t.d.fs.SyncDir(t.d.dir)",
+			new:  "err = nil",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M0 -crash.seed 1 -crash.limit 2000",
+			sees: "seed 1, M0",
+		}},
+	},
+	{
+		id: "B1c", what: "the directory is not synced behind the renaming of CURRENT", seen: "RocksDB 10573",
+		plant: []patch{{
+			file: "internal/manifest/current.go",
+			old:  "if err := fsys.SyncDir(dir); err != nil {",
+			new:  "if err := error(nil); err != nil {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M0 -crash.seed 1 -crash.limit 2000",
+			sees: "seed 1, M0",
+		}},
+	},
+	{
+		id: "B2", what: "a sync that failed is tried again, and its success is believed", seen: "ATC'20, fsync failures",
+		plant: []patch{{
+			file: "internal/wal/writer.go",
+			old:  "if err := w.file.Sync(); err != nil {",
+			new:  "if err := w.file.Sync(); err != nil && w.file.Sync() != nil {",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestAFailedSyncIsNotTriedAgain",
+			sees: "Not equal:",
+		}, {
+			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",
+			sees: "then crash",
+		}},
+	},
+	{
+		id: "B3", what: "behind an append that failed or was cut short the log goes on", seen: "LevelDB; RocksDB 6316, 6331",
+		plant: []patch{{
+			file: "internal/wal/writer.go",
+			old:  "w.err = errors.Wrapf(err, \"append of",
+			new:  "return errors.Wrapf(err, \"append of",
+		}, {
+			file: "db/fulldisk.go",
+			old:  "d.endWrites(err)",
+			new:  "",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestNothingIsAppendedBehindAFailedAppend",
+			sees: "Both arguments must be pointers",
+		}, {
+			pkg: "db", test: "TestFailedLogEndsTheWritesAndReadsGoOn",
+			sees: "vfs: injected fault",
+		}},
+	},
+	{
+		id: "B4", what: "the torn end of the newest log is taken for damage", seen: "goleveldb, StrictAll",
+		plant: []patch{{
+			file: "internal/wal/tail.go",
+			old:  "return r.tail.Kind != TailDamaged, nil",
+			new:  "return false, nil",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestEveryTruncationGivesTheWholeRecordsBeforeIt",
+			sees: "Not same:",
+		}, {
+			pkg: "db", test: "TestATornLogIsTheEndOfTheLog",
+			sees: "passes the log's end",
+		}},
+	},
+	{
+		id: "B5a", what: "damage inside the newest log is taken for its torn end", seen: "the default modes of LevelDB, goleveldb, Pebble, Badger",
+		plant: []patch{{
+			file: "internal/wal/tail.go",
+			old:  "return r.tail.Kind != TailDamaged, nil",
+			new:  "return true, nil",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestEveryFlippedBitIsDetected",
+			sees: "Target error should be in err chain",
+		}, {
+			pkg: "db", test: "TestDamageInsideALogIsCorruptionWithItsPlace",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}},
+	},
+	{
+		id: "B5b", what: "a flipped bit at the end of an older log is taken for its torn end", seen: "the default modes of LevelDB, goleveldb, Pebble, Badger",
+		plant: []patch{{
+			file: "internal/wal/tail.go",
+			old:  "case r.tail.Kind != TailTorn || !r.o.AllowTornEnd || r.tail.BitFlip:",
+			new:  "case r.tail.Kind != TailTorn || !r.o.AllowTornEnd:",
+		}, {
+			file: "internal/wal/tail.go",
+			old:  "case bad.cut || unwritten:",
+			new:  "case bad.cut || unwritten || r.tail.BitFlip:",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestATornEndIsAcceptedOnlyWhereItWasCut",
+			sees: "a_bit_was_flipped",
+		}},
+	},
+	{
+		id: "B6", what: "the log goes on behind the torn end of the one that was recovered", seen: "LevelDB, reuse_logs",
+		plant: []patch{{
+			file: "db/flush.go",
+			old:  "return wal.NewWriter(f), nil",
+			new: `if names, lerr := d.fs.List(d.dir + "/lost"); d.log.w == nil && lerr == nil && len(names) > 0 {
+		from, ferr := d.fs.Open(d.dir + "/lost/" + names[len(names)-1])
+		if ferr != nil {
+			return nil, ferr
+		}
+		size, _ := from.Size()
+		torn := make([]byte, size)
+		_, _ = from.ReadAt(torn, 0)
+		_, _ = f.Write(torn)
+		_ = from.Close()
+	}
+	return wal.NewWriter(f), nil`,
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M2 -crash.seed 1 -crash.limit 2000",
+			sees: "second open",
+		}},
+	},
+	{
+		id: "B7", what: "the old log is not synced before a synced write goes to the new one", seen: "LevelDB 193, 1081",
+		plant: []patch{{
+			file: "db/flush.go",
+			old:  "if d.log.w.Unsynced() > 0 {",
+			new:  "if false {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix",
+			sees: "order of operations: rule 2:",
+		}, {
+			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M0 -crash.seed 1 -crash.limit 4000",
+			sees: "seed 1, M0",
+		}},
+	},
+	{
+		id: "B8a", what: "the sequence numbers of replayed records do not count", seen: "Pebble, TestWALReplaySequenceNumBug",
+		plant: []patch{{
+			file: "db/recovery.go",
+			old:  "r.lastSeq = max(r.lastSeq, next-1)",
+			new:  "",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestSequenceNumbersOfTablesAndLogsCount",
+			sees: "Received unexpected error:",
+		}},
+	},
+	{
+		id: "B8b", what: "sequence numbers wrap at the format's limit", seen: "a hostile MANIFEST",
+		plant: []patch{{
+			file: "db/commit.go",
+			old:  "if d.log.lastSeq+count > base.MaxSeq {",
+			new:  "if d.log.lastSeq+count > 1<<63 {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestSequenceNumbersRunOutWithAnErrorAndNotAWrap",
+			sees: "panic: db: a batch of our own making does not decode",
+		}},
+	},
+	{
+		id: "B9a", what: "the numbers of files that the MANIFEST does not name are used again", seen: "RocksDB 7621",
+		plant: []patch{{
+			file: "db/open.go",
+			old:  "d.set.MarkUsed(f.num)",
+			new:  "_ = f",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestNumbersOfFilesThatTheManifestDoesNotNameAreNotUsedAgain",
+			sees: "is not greater than",
+		}},
+	},
+	{
+		id: "B9b", what: "tables are removed although the edit that names them may be in force", seen: "RocksDB 7621",
+		plant: []patch{{
+			file: "db/flush.go",
+			old:  "if manifest.IsUncertain(err) {",
+			new:  "if manifest.IsUncertain(nil) {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",
+			sees: "the file is missing",
+		}},
+	},
+	{
+		id: "B9c", what: "an Open that fails behind the renaming of CURRENT removes its tables", seen: "this store",
+		plant: []patch{{
+			file: "db/recovery.go",
+			old:  "uncertain := manifest.IsUncertain(err)",
+			new:  "uncertain := false",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAnOpenThatFailsBehindTheRenamingOfCurrentKeepsItsTables",
+			sees: "the file is missing",
+		}},
+	},
+}

@@ -1,0 +1,267 @@
+//go:build linux
+
+package zoo
+
+var bugsFromB10 = []bug{
+	{
+		id: "B10a", what: "a compaction drops tombstones although deeper levels hold their keys", seen: "LevelDB 184",
+		plant: []patch{{
+			file: "db/compaction.go",
+			old:  "kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below)",
+			new:  "kind == base.KindDelete && stratum == 0",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt",
+			sees: `{s:"sievedb: not found"}`,
+		}, {
+			pkg: "internal/metamorphic", test: "TestOptionsDoNotChangeAnswers", args: "-meta.seed 1 -meta.seeds 4",
+			sees: "option sets differ",
+		}},
+	},
+	{
+		id: "B10b", what: "a compaction drops tombstones that hide what a snapshot keeps", seen: "LevelDB 184",
+		plant: []patch{{
+			file: "db/compaction.go",
+			old:  "kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below)",
+			new:  "kind == base.KindDelete && !m.c.HasKeyBelow(user, &m.below)",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestADeletedKeyStaysDeletedWhileASnapshotShowsIt",
+			sees: `{s:"sievedb: not found"}`,
+		}},
+	},
+	{
+		id: "B10c", what: "two compactions take the same tables", seen: "RocksDB, by its HISTORY",
+		plant: []patch{{
+			file: "internal/manifest/pick.go",
+			old:  "if anyCompacting(c.Inputs) || anyCompacting(c.Overlaps) {",
+			new:  "if len(c.Inputs) == 0 {",
+		}},
+		caught: []catch{{
+			pkg: "internal/manifest", test: "TestPickLeavesTablesInCompactionAlone",
+			sees: "Expected nil, but got: &manifest.Compaction",
+		}},
+	},
+	{
+		id: "B11a", what: "a compaction's inputs leave out the table that the older versions of a key are in", seen: "LevelDB 320, 376",
+		plant: []patch{{
+			file: "internal/manifest/pick.go",
+			old:  "if v.Cmp.Compare(lo, start) == 0 && v.Cmp.Compare(hi, limit) == 0 {",
+			new:  "if len(files) > 0 {",
+		}},
+		caught: []catch{{
+			pkg: "internal/manifest", test: "TestInputsAreClosedOverChainsOfTablesThatShareKeys",
+			sees: "Not equal:",
+		}},
+	},
+	{
+		id: "B11b", what: "the versions of one key are split between two output tables", seen: "LevelDB 320, 376",
+		plant: []patch{{
+			file: "db/compaction.go",
+			old:  "if cut && newKey && m.out.open() {",
+			new:  "if cut && m.out.open() {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCompactionSplitsNoKeyBetweenTables",
+			sees: "share a key",
+		}},
+	},
+	{
+		id: "B12a", what: "a repair takes the greater file number in level 0 for the newer", seen: "LevelDB's repair",
+		plant: []patch{{
+			file: "db/repair_plan.go",
+			old:  "rising = rising && level0[i-1].minSeq > level0[i].maxSeq",
+			new:  "rising = rising && level0[i-1].num > level0[i].num",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestRepairRightsALevelZeroInTheWrongOrder",
+			sees: "Not equal:",
+		}},
+	},
+	{
+		id: "B12b", what: "a repair lays old entries on top of newer ones", seen: "LevelDB's repair",
+		plant: []patch{{
+			file: "db/repair_merge.go",
+			old:  "case !found || seq > newest:",
+			new:  "case !found || seq != newest:",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestRepairDropsWhatIsOlderThanTheLevelsThatStay",
+			sees: "Not equal:",
+		}},
+	},
+	{
+		id: "B13", what: "an iterator does not keep the tables that it reads", seen: "what LevelDB's IteratorPinsRef is there for",
+		plant: []patch{{
+			file: "db/iterator.go",
+			old:  "it := &Iterator{db: d, state: s, cmp: d.cmp, seq: seq}",
+			new:  "s.version.Unref()\n\tit := &Iterator{db: d, state: s, cmp: d.cmp, seq: seq}",
+		}, {
+			file: "db/iterator.go",
+			old:  "	i.state.version.Unref()\n",
+			new:  "",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAnIteratorKeepsItsFiles",
+			sees: "Should NOT be empty",
+		}},
+	},
+	{
+		id: "B14", what: "a batch is published before all of it is in the memtable", seen: "the bank tests of Badger and others",
+		plant: []patch{{
+			file: "db/commit.go",
+			old:  "	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n	d.visibleSeq.Store(d.log.lastSeq)\n",
+			new:  "	d.visibleSeq.Store(d.log.lastSeq)\n	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestReadersSeeWholeBatchesOnly",
+			sees: "sums",
+		}},
+	},
+	{
+		id: "B15a", what: "a full disk ends the writes for good", seen: "LevelDB 924, goleveldb 196, RocksDB 11643",
+		plant: []patch{{
+			file: "db/fulldisk.go",
+			old:  "if !base.IsNoSpace(err) {",
+			new:  "if !base.IsNoSpace(nil) {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace", args: "-crash.seed 1",
+			sees: "only a failure at the renaming of CURRENT is final",
+		}},
+	},
+	{
+		id: "B15b", what: "writes go on behind a record that a full disk cut short", seen: "LevelDB 1180",
+		plant: []patch{{
+			file: "db/commit.go",
+			old:  "if d.log.full != nil {",
+			new:  "if false {",
+		}, {
+			file: "internal/wal/writer.go",
+			old:  "w.err = errors.Wrapf(err, \"append of",
+			new:  "return errors.Wrapf(err, \"append of",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestWritesGoOnBehindAFullDisk", part: "write_of_000001.log",
+			sees: "rule 5: append of db/",
+		}},
+	},
+	{
+		id: "B15c", what: "a table that a full disk cut short is left", seen: "Badger 1199",
+		plant: []patch{{
+			file: "db/tablewriter.go",
+			old:  "t.d.removeFile(t.d.path(base.FileTable, t.num))",
+			new:  "_ = base.FileTable",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace", args: "-crash.seed 1",
+			sees: "is left and not needed",
+		}},
+	},
+	{
+		id: "B16", what: "files are read through mmap, which dies where a file becomes shorter", seen: "Badger 1199, 1682, 1801; bbolt",
+		plant: []patch{{
+			file: "internal/vfs/os.go",
+			old:  "{ return o.f.ReadAt(p, off) }",
+			new:  "{ return mappedRead(o.f, p, off) }",
+		}, {
+			file: "internal/vfs/os_unix.go",
+			old:  "	\"syscall\"\n)\n",
+			new: `	"sync"
+	"syscall"
+)
+
+var mappings sync.Map
+
+func mappedRead(f *os.File, p []byte, off int64) (int, error) {
+	m, ok := mappings.Load(f)
+	if !ok {
+		info, err := f.Stat()
+		if err != nil || off >= info.Size() {
+			return f.ReadAt(p, off)
+		}
+		b, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
+		if err != nil {
+			return 0, err
+		}
+		m, _ = mappings.LoadOrStore(f, b)
+	}
+	if off+int64(len(p)) > int64(len(m.([]byte))) {
+		return f.ReadAt(p, off)
+	}
+	return copy(p, m.([]byte)[off:]), nil
+}
+`,
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestATableThatChangesUnderAnOpenDatabaseIsAnError",
+			sees: "fatal error: fault",
+		}},
+	},
+	{
+		id: "B17a", what: "a short read is taken for all that there is", seen: "LevelDB 1285",
+		plant: []patch{{
+			file: "internal/wal/block.go",
+			old:  "case len(p) == 0:",
+			new:  "case len(p) == 0 || n > 0 && err == nil:",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestShortReadsAreNotTheEnd",
+			sees: "Not same:",
+		}},
+	},
+	{
+		id: "B17b", what: "a read that fails is taken for the end of the log", seen: "LevelDB 1285",
+		plant: []patch{{
+			file: "internal/wal/reader.go",
+			old:  "	case err != nil:\n		r.err = err\n",
+			new:  "	case err != nil:\n		r.err = io.EOF\n",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestReadErrorsAreReturnedAsTheyAre",
+			sees: "should have 10 item(s)",
+		}, {
+			pkg: "db", test: "TestAnErrorAtEveryOperation", args: "-crash.seed 1",
+			sees: "EIO at operation",
+		}},
+	},
+	{
+		id: "B18a", what: "the MANIFEST ends where an edit is damaged", seen: "Pebble, LevelDB, RocksDB",
+		plant: []patch{{
+			file: "internal/manifest/set.go",
+			old:  "return nil, r.Tail(), base.InFile(err, path, -1)",
+			new:  "return edits, r.Tail(), nil",
+		}},
+		caught: []catch{{
+			pkg: "internal/manifest", test: "TestOnlyACutLastEditIsDropped",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}},
+	},
+	{
+		id: "B18b", what: "a MANIFEST that lost an edit which was in force is believed", seen: "LevelDB, RocksDB",
+		plant: []patch{{
+			file: "db/open.go",
+			old:  "case state.ByGoLevelDB:",
+			new:  "case state.LogNum > 0:",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestALostEditThatWasInForceIsCorruption",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}, {
+			pkg: "db", test: "TestAManifestCutBehindAnEditIsCorruption",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}},
+	},
+	{
+		id: "B18c", what: "Open does not look for the tables that the MANIFEST names", seen: "LevelDB before 1.10",
+		plant: []patch{{
+			file: "db/open.go",
+			old:  "if err := d.checkTables(files); err != nil {",
+			new:  "if err := error(nil); err != nil {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestMissingAndShortTablesAreToldAtOpen",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}},
+	},
+}

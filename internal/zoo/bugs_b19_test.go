@@ -1,0 +1,275 @@
+//go:build linux
+
+package zoo
+
+var bugsFromB19 = []bug{
+	{
+		id: "B19a", what: "offset and size of a block are added before they are checked, and wrap", seen: "LevelDB 1310, 1313; RocksDB 14993",
+		plant: []patch{{
+			file: "sstable/handle.go",
+			old:  "h.size <= most && h.offset <= most-h.size &&",
+			new:  "h.offset+h.size <= most &&",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestHostileIndexesAreRefused",
+			sees: "a_handle_that_overflows_64_bits",
+		}},
+	},
+	{
+		id: "B19b", what: "a block's size is not compared with the file's before it is allocated", seen: "LevelDB 1314, 1318; RocksDB 15208",
+		plant: []patch{{
+			file: "sstable/handle.go",
+			old:  "h.size <= most && h.offset <= most-h.size &&",
+			new:  "h.offset <= most &&",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestMalformedTablesWithGoodChecksums", args: "-malformed.seed 1",
+			sees: "without what was wanted",
+		}},
+	},
+	{
+		id: "B20a", what: "what a Snappy block claims to decode to is allocated unchecked", seen: "LevelDB, goleveldb",
+		plant: []patch{{
+			file: "sstable/compress.go",
+			old:  "err != nil || uint64(n) > most {",
+			new:  "err != nil {",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestHostileDataBlocksAreRefused",
+			sees: "Snappy_that_claims_2_GiB",
+		}},
+	},
+	{
+		id: "B20b", what: "a few bytes of Snappy may claim to decode to as much as many may", seen: "LevelDB, goleveldb",
+		plant: []patch{{
+			file: "sstable/compress.go",
+			old:  "err != nil || uint64(n) > most {",
+			new:  "err != nil || uint64(n) > decodedCap(len(raw)) || most == 0 {",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestHostileDataBlocksAreRefused",
+			sees: "Snappy_that_claims_more_than_its_bytes_can_make",
+		}},
+	},
+	{
+		id: "B21a", what: "a filter is believed although its checksum is wrong", seen: "LevelDB's default",
+		plant: []patch{{
+			file: "sstable/reader.go",
+			old:  "data, err = r.readBlock(h, \"filter block\")",
+			new:  "data = make([]byte, h.size)\n		err = r.readAt(data, h.offset, \"filter block\")",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestDamagedFilterMeansMaybe",
+			sees: "Not equal:",
+		}, {
+			pkg: "db", test: "TestEveryFlippedBitOfAFilterCostsNoAnswer",
+			sees: "Not equal:",
+		}},
+	},
+	{
+		id: "B21b", what: "a filter that denies a key of its table is written", seen: "what RocksDB's detect_filter_construct_corruption is there for",
+		plant: []patch{{
+			file: "sstable/writer.go",
+			old:  "	if denied > 0 {",
+			new:  "	if denied < 0 {",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestAFilterThatDeniesAKeyOfItsTableIsNotWritten",
+			sees: "An error is expected but got nil",
+		}},
+	},
+	{
+		id: "B21c", what: "a filter that covers the first blocks is asked for the keys of all", seen: "a hostile filter block",
+		plant: []patch{{
+			file: "sstable/filter_block.go",
+			old:  "(endOfData == 0 || (endOfData-1)>>f.baseLg == 0) {",
+			new:  "endOfData+1 > 0 {",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestHostileFilterBlocksHideNothing",
+			sees: "base_lg_that_shifts_nothing_away",
+		}},
+	},
+	{
+		id: "B22", what: "a table under another's name is read", seen: "what RocksDB's verify_sst_unique_id is there for",
+		plant: []patch{{
+			file: "sstable/bounds.go",
+			old:  "if r.bounds == want {",
+			new:  "if r.bounds == want || r.marked {",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestATableUnderTheWrongNameIsRefusedAtOpen",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}, {
+			pkg: "db", test: "TestSwappedTablesOfOneSizeAreCorruption",
+			sees: "sievedb: not found",
+		}},
+	},
+	{
+		id: "B23a", what: "the lock is lost when any descriptor of LOCK is closed", seen: "fcntl(2): LevelDB, Pebble",
+		plant: []patch{{
+			file: "internal/vfs/lock_linux.go",
+			old:  "err := fcntlLock(f, ofdSetLock, shared)",
+			new:  "err := fcntlLock(f, syscall.F_SETLK, shared)",
+		}},
+		caught: []catch{{
+			pkg: "internal/vfs", test: "TestLockOutlivesOtherDescriptors",
+			sees: "does not contain \"refused\"",
+		}},
+	},
+	{
+		id: "B23b", what: "only one family of locks is taken, and stores that take the other are not kept out", seen: "LevelDB and goleveldb on one directory",
+		plant: []patch{{
+			file: "internal/vfs/lock_linux.go",
+			old:  "return flockLock(f, shared)",
+			new:  "return nil",
+		}},
+		caught: []catch{{
+			pkg: "internal/vfs", test: "TestLockBetweenProcesses",
+			sees: "flock_exclusive_excludes_our_exclusive",
+		}},
+	},
+	{
+		id: "B23c", what: "LOCK is cut to nothing when it is opened", seen: "Pebble",
+		plant: []patch{{
+			file: "internal/vfs/lock_unix.go",
+			old:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE)",
+			new:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)",
+		}},
+		caught: []catch{{
+			pkg: "internal/vfs", test: "TestConformance",
+			sees: "Lock_leaves_the_file's_bytes_alone",
+		}},
+	},
+	{
+		id: "B24a", what: "an iterator of a table passes over a block that it cannot read", seen: "LevelDB",
+		plant: []patch{{
+			file: "sstable/iter.go",
+			old:  "		it.err = err\n		it.data.unposition()\n",
+			new:  "		it.data.unposition()\n",
+		}},
+		caught: []catch{{
+			pkg: "sstable", test: "TestEveryBitFlipIsNoticedOrHarmless",
+			sees: "Not equal:",
+		}, {
+			pkg: "db", test: "TestEveryFlippedBitIsSeenOrDoesNoHarm",
+			sees: "a wrong outcome",
+		}},
+	},
+	{
+		id: "B24b", what: "an iterator ends cleanly where one of its runs failed", seen: "LevelDB",
+		plant: []patch{{
+			file: "db/merge.go",
+			old:  "		if err := top.it.Err(); err != nil {",
+			new:  "		if err := top.it.Err(); err != nil && m.reverse {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAnIteratorThatCannotReadSaysSo",
+			sees: "the walk ended cleanly",
+		}},
+	},
+	{
+		id: "B25", what: "a compaction that met damage is tried again for ever", seen: "basho/eleveldb 23, Pebble 270",
+		plant: []patch{{
+			file: "db/compaction.go",
+			old:  "parked := stderrors.Is(err, ErrCorruption)",
+			new:  "parked := stderrors.Is(err, ErrCorruption) && d == nil",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestACompactionThatMeetsDamageIsNotTriedAgain",
+			sees: "compactions that met the damage",
+		}},
+	},
+	{
+		id: "B26", what: "the chunks of a record that did not end go into the next one", seen: "Pebble 3865",
+		plant: []patch{{
+			file: "internal/wal/reader.go",
+			old:  "case begins && a.open && !a.emptyFirst(c):",
+			new:  "case begins && a.open && !a.emptyFirst(c) && c.off < 0:",
+		}, {
+			file: "internal/wal/reader.go",
+			old:  "a.buf, a.start = a.buf[:0], c.off",
+			new:  "if a.start = c.off; !a.open {\n\t\t\ta.buf = a.buf[:0]\n\t\t}",
+		}},
+		caught: []catch{{
+			pkg: "internal/wal", test: "TestALostRecordsChunksAreNotMixedIntoTheNextRecord",
+			sees: "Expected error with \"sievedb: corruption\"",
+		}},
+	},
+	{
+		id: "B27a", what: "recovery removes the logs before the new MANIFEST is in force", seen: "Pebble, TestCrashOpenCrashAfterWALCreation",
+		plant: []patch{{
+			file: "db/recovery.go",
+			old:  "err = d.set.Begin(&manifest.Edit{",
+			new:  "for _, f := range r.logs {\n\t\td.removeFile(d.path(f.kind, f.num))\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
+			sees: "in its recovery",
+		}},
+	},
+	{
+		id: "B27b", what: "CURRENT names a MANIFEST that is not durable", seen: "RocksDB, by its HISTORY",
+		plant: []patch{{
+			file: "internal/manifest/set.go",
+			old:  "	if err == nil {\n		err = log.Sync()\n	}\n",
+			new:  "",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
+			sees: "in its recovery",
+		}},
+	},
+	{
+		id: "B27c", what: "recovery does not sync the tables that it makes of the logs", seen: "RocksDB, by its HISTORY",
+		plant: []patch{{
+			file: "db/tablewriter.go",
+			old:  "if err := t.file.Sync(); err != nil {",
+			new:  "if t.d.log.w == nil {\n\t\t// in recovery\n\t} else if err := t.file.Sync(); err != nil {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
+			sees: "in its recovery",
+		}},
+	},
+	{
+		id: "B28a", what: "a write that failed is shown while the store is open", seen: "ATC'20, fsync failures",
+		plant: []patch{{
+			file: "db/commit.go",
+			old:  "		d.logFailed(err)\n",
+			new:  "		insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n		d.visibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays",
+			sees: `expected: "old"`,
+		}},
+	},
+	{
+		id: "B28b", what: "what one opening shows is gone at the next: the log that it was read from is not made durable", seen: "ATC'20, fsync failures",
+		plant: []patch{{
+			file: "db/recovery.go",
+			old:  "	d := r.d\n	if r.mem != nil {\n",
+			new:  "	d := r.d\n	if r.mem != nil && len(r.logs) != 1 {\n",
+		}, {
+			file: "db/recovery.go",
+			old:  "LogNum: manifest.Num(logNum), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,",
+			new:  "LogNum: manifest.Num(r.keptLog(logNum)), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,",
+		}, {
+			file: "db/recovery.go",
+			old:  "d.state.Store(&readState{mem: d.newMemBuffer(logNum, 0), version: v})",
+			new:  "s := &readState{mem: d.newMemBuffer(logNum, 0), version: v}\n\t\tif r.mem != nil {\n\t\t\ts.mem = &memBuffer{Memtable: r.mem, logNum: r.keptLog(logNum)}\n\t\t}\n\t\td.state.Store(s)",
+		}, {
+			file: "db/recovery.go",
+			old:  "	r.removeOld(files, logNum)\n",
+			new:  "	r.removeOld(files, r.keptLog(logNum))\n",
+		}, {
+			file: "db/recovery.go",
+			old:  "// removeOld removes what the listing shows and the new state does not need.\n",
+			new:  "func (r *recovery) keptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].num\n\t}\n\treturn num\n}\n\n",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",
+			sees: "then",
+		}},
+	},
+}
