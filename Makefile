@@ -6,6 +6,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES     := . $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod internal/*/go.mod))
 TARGETS     := linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 FUZZTIME    ?= 10s
+SOAKTIME    ?= 24h
 
 .PHONY: test setup format vet lint build-all unit race fuzz soak bench
 
@@ -44,7 +45,8 @@ fuzz:
 			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg || exit 1; \
 		done; done
 
-# The long runs of docs/reliability.md, one after another; it takes hours.
+# The long runs of docs/reliability.md, one after another; it takes a day and
+# more.
 soak:
 	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./db -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 8
 	$(GO) test -timeout 12h -run TestCrashAtEveryOperationOfARecovery ./db -crash.states M0,M1,M2,M3,M4,M5
@@ -54,6 +56,7 @@ soak:
 	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
 	$(GO) test -timeout 12h -race -run TestReadersSeeWholeBatchesOnly ./db -atomicity.for 1h
 	$(GO) test -timeout 12h -run TestOptions ./internal/metamorphic -meta.seeds 500 -meta.ops 10000
+	$(GO) test -timeout 48h -v -run TestSoak ./internal/soak -soak.for $(SOAKTIME)
 	cd internal/linearizability && $(GO) test -timeout 12h . -lin.histories 1000
 	cd internal/interop && $(GO) test -timeout 12h -run Random . -interop.random 1000
 	$(GO) test -timeout 12h ./internal/zoo -zoo.all

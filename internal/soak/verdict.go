@@ -1,0 +1,157 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+const (
+	growthAllowed = 1.05
+	spaceClosed   = 2.0
+	// spaceWorking allows for the tables of one more version, which an iterator
+	// over all keys keeps while it reads.
+	spaceWorking = 3.0
+)
+
+// quantities are what is looked at from sample to sample. The live heap is told
+// and not judged: it is so small that the runtime's own tables move it by more.
+var quantities = []struct {
+	name   string
+	judged bool
+	// slack is what a short run may grow by on top: of the program itself, pages
+	// are in memory once they were first executed.
+	slack int64
+	of    func(sample) int64
+}{
+	{"resident bytes", true, 2 << 20, func(s sample) int64 { return s.resident }},
+	{"descriptors", true, 0, func(s sample) int64 { return s.descriptors }},
+	{"heap bytes", false, 0, func(s sample) int64 { return s.heap }},
+}
+
+// longRun is the number of sessions from which on a run is not short.
+const longRun = 60
+
+// judge says what grew.
+func judge(samples []sample) error {
+	var faults []error
+	for _, q := range quantities {
+		first, last := thirds(samples, q.of)
+		allowed := float64(first) * growthAllowed
+		if len(samples) < longRun {
+			allowed += float64(q.slack)
+		}
+		if q.judged && float64(last) > allowed {
+			faults = append(faults, fmt.Errorf("%s grew from %d to %d", q.name, first, last))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func trends(samples []sample) string {
+	var all []string
+	for _, q := range quantities {
+		first, last := thirds(samples, q.of)
+		all = append(all, fmt.Sprintf("%s %d → %d", q.name, first, last))
+	}
+	return strings.Join(all, ", ")
+}
+
+// thirds returns the medians of the first third and of the last third of what
+// comes behind the warm-up, the first quarter.
+func thirds(samples []sample, of func(sample) int64) (first, last int64) {
+	warm := samples[len(samples)/4:]
+	third := (len(warm) + 2) / 3
+	if third == 0 {
+		return 0, 0
+	}
+	median := func(some []sample) int64 {
+		var values []int64
+		for _, s := range some {
+			values = append(values, of(s))
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	return median(warm[:third]), median(warm[len(warm)-third:])
+}
+
+// space follows what the directory takes, compared with what lives in it.
+type space struct {
+	mu         sync.Mutex
+	disk, live int64      // the latest
+	worst      [2]crowded // while the store works, and behind its Close
+}
+
+// crowded is how much more than what lives in it a directory took.
+type crowded struct {
+	ratio      float64
+	disk, live int64
+}
+
+func (s *space) add(disk, live int64, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk, s.live = disk, live
+	when := 0
+	if closed {
+		when = 1
+	}
+	if ratio := float64(disk) / float64(live); ratio > s.worst[when].ratio {
+		s.worst[when] = crowded{ratio, disk, live}
+	}
+}
+
+func (s *space) judge() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for when, allowed := range []float64{spaceWorking, spaceClosed} {
+		if w := s.worst[when]; w.live == 0 {
+			return errors.New("the directory was never measured")
+		} else if w.ratio > allowed {
+			return fmt.Errorf("the directory took %d bytes for %d live ones: more than %v times them", w.disk, w.live, allowed)
+		}
+	}
+	return nil
+}
+
+func (s *space) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("live %d, disk %d, at worst %.2f x, closed %.2f x", s.live, s.disk, s.worst[0].ratio, s.worst[1].ratio)
+}
+
+// stallCount counts stalls. Of those in children it knows only how many they
+// were: a child judges itself how long.
+type stallCount struct{ count, stopped, nanos, longest atomic.Int64 }
+
+func (c *stallCount) add(i db.WriteStallInfo) {
+	c.count.Add(1)
+	c.nanos.Add(int64(i.Duration))
+	if i.Stopped {
+		c.stopped.Add(1)
+	}
+	for {
+		old := c.longest.Load()
+		if int64(i.Duration) <= old || c.longest.CompareAndSwap(old, int64(i.Duration)) {
+			return
+		}
+	}
+}
+
+func (c *stallCount) judge(longest time.Duration) error {
+	if d := time.Duration(c.longest.Load()); d > longest {
+		return fmt.Errorf("a writer waited %v for flush or compaction; %v is the bound", d, longest)
+	}
+	return nil
+}
+
+func (c *stallCount) String() string {
+	return fmt.Sprintf("stalls %d (%d full stops here), longest %v", c.count.Load(), c.stopped.Load(), time.Duration(c.longest.Load()).Round(time.Millisecond))
+}

@@ -1,0 +1,80 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	measureEvery = 200 * time.Millisecond
+	lineEvery    = time.Minute
+)
+
+// watch measures the directory, writes a line a minute, and ends the process
+// where nothing is done for too long: a writer that waits for ever tells of no
+// stall. It returns the function that ends it.
+func (r *run) watch() (end func()) {
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(measureEvery)
+		defer tick.Stop()
+		lastLine, lastOps, lastMoved := time.Now(), uint64(0), time.Now()
+		for {
+			r.measure(false)
+			if ops := r.ops.Load(); ops != lastOps {
+				lastOps, lastMoved = ops, time.Now()
+			}
+			if time.Since(lastMoved) > r.LongestStall+longestSession {
+				stacks := make([]byte, 1<<20)
+				panic(fmt.Sprintf("soak: nothing was done for %v\n%s", time.Since(lastMoved), stacks[:runtime.Stack(stacks, true)]))
+			}
+			if time.Since(lastLine) >= lineEvery {
+				lastLine = time.Now()
+				r.Log("%s", r.line())
+			}
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		watching.Wait()
+	}
+}
+
+// measure adds up the sizes of all files, once the fill is over; one that goes
+// meanwhile takes nothing. closed says that the store is.
+func (r *run) measure(closed bool) {
+	live, disk := r.live(), int64(0)
+	if live == 0 {
+		return
+	}
+	_ = filepath.WalkDir(r.Dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			disk += info.Size()
+		}
+		return nil
+	})
+	r.space.add(disk, live, closed)
+}
+
+func (r *run) line() string {
+	now := takeSampleAsIs()
+	return fmt.Sprintf("%v: %d ops, %d batches; %s; resident %d, descriptors %d; %s", time.Since(r.began).Round(time.Second),
+		r.ops.Load(), r.batches.Load(), &r.space, now.resident, now.descriptors, &r.stalls)
+}
