@@ -141,13 +141,8 @@ func (l *logState) close(d *DB) error {
 	}
 	// What a log holds that a full disk ended cannot be made durable any more.
 	err := l.full
-	if err == nil && l.w.Unsynced() > 0 {
-		d.mu.Lock()
-		ended := d.writeErr != nil
-		d.mu.Unlock()
-		if !ended { // after a failure the file is not touched again
-			err = l.w.Sync()
-		}
+	if err == nil && l.w.Unsynced() > 0 && d.writeErr() == nil { // after a failure the file is not touched again
+		err = l.w.Sync()
 	}
 	return errors.CombineErrors(err, l.w.Close())
 }

@@ -33,10 +33,10 @@ func (d *DB) scheduleCompactions() {
 }
 
 func (d *DB) scheduleCompactionsLocked() {
-	if d.opts.ReadOnly {
+	if d.opts.ReadOnly || d.resting > 0 {
 		return
 	}
-	for d.compactions < d.opts.MaxConcurrentCompactions && !d.closed.Load() && d.writeErr == nil {
+	for d.compactions < d.opts.MaxConcurrentCompactions && !d.closed.Load() && d.writeErr() == nil {
 		c := d.state.Load().version.Pick(d.pickOptions())
 		if c == nil {
 			return
@@ -70,6 +70,7 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 	}
 	if parked {
 		d.parkedErr = err
+		d.parkedTables += len(c.AllInputs())
 	}
 	d.compactions--
 	d.cond.Broadcast()
@@ -80,24 +81,42 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 func (d *DB) compactInBackground(c *manifest.Compaction) {
 	defer d.background.Done()
 	err := d.compact(c)
+	wait := d.beginRest(err) // before a flush can pick the same inputs again
 	d.done(c, err)
 	d.obsolete.remove(d)
 	if err == ErrClosed {
 		return
 	}
 	d.noteBackground(&d.compactionErr, err)
-	d.mu.Lock()
-	if err == nil {
-		d.compactionDelay = compactionBackoff{}
-		d.scheduleCompactionsLocked()
+	if wait > 0 {
+		if !d.pause(wait) {
+			return
+		}
+		d.mu.Lock()
+		d.resting--
 		d.mu.Unlock()
-		return
 	}
-	wait := d.compactionDelay.next(err)
-	d.mu.Unlock()
-	if d.pause(wait) {
-		d.scheduleCompactions()
+	d.scheduleCompactions()
+}
+
+// beginRest takes the outcome of a background compaction. After a failure it
+// returns how long the background shall start none; the caller ends that. Inputs
+// that are corrupt stay claimed, so that there the next choice is another one and
+// nothing need wait.
+func (d *DB) beginRest(err error) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil && d.resting == 0:
+		d.compactionDelay = compactionBackoff{}
+		return 0
+	case err == nil || err == ErrClosed || stderrors.Is(err, ErrCorruption):
+		return 0
 	}
+	if d.resting++; d.resting > 1 { // of those that fail together, one counts
+		return d.compactionDelay.wait
+	}
+	return d.compactionDelay.next(err)
 }
 
 // compact runs c and installs its outcome.
@@ -378,13 +397,13 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
-		switch {
+		switch err := d.writeErr(); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case d.closed.Load():
 			return nil, ErrClosed
-		case d.writeErr != nil:
-			return nil, d.writeErr
+		case err != nil:
+			return nil, err
 		}
 		c, busy := pick(d.state.Load().version)
 		if c != nil {

@@ -497,7 +497,7 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[vfs.Op]) error 
 // in the background first.
 func endsSoon(d *DB) bool {
 	for range 1000 {
-		if d.writesHaveEnded() {
+		if d.writeErr() != nil {
 			return true
 		}
 		d.pause(time.Millisecond)

@@ -54,7 +54,10 @@ type DB struct {
 	// visibleSeq is the last sequence number that readers may see.
 	visibleSeq atomic.Uint64
 	closed     atomic.Bool
-	closing    chan struct{} // closed when Close begins
+	// ended is why writes have ended, nil while they have not; set once, under mu,
+	// so that those who wait on cond see it, and read without.
+	ended   atomic.Pointer[writesEnded]
+	closing chan struct{} // closed when Close begins
 
 	commit    commitQueue
 	log       logState // the leader's
@@ -67,13 +70,14 @@ type DB struct {
 	// mu guards what follows. cond is signalled whenever any of it changes.
 	mu              sync.Mutex
 	cond            *sync.Cond
-	writeErr        error // ended the writes; sticky
 	flushErr        error // of the last flush; nil after a success
 	compactionErr   error // of the last compaction, likewise
 	parkedErr       error // of the last compaction that met corruption, whose inputs were set aside
 	flushing        bool
 	compactions     int // running, manual ones included
+	parkedTables    int // their inputs
 	compactionDelay compactionBackoff
+	resting         int      // failed compactions whose back-off is not over; meanwhile the background starts none
 	uncertain       []string // files to remove once a later edit is in force
 	stallReason     string
 	report          OpenReport
@@ -148,16 +152,21 @@ func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
 func (d *DB) endWrites(cause error) {
 	cause = base.NoSpace(cause)
 	d.mu.Lock()
-	first := d.writeErr == nil
-	if first {
-		d.writeErr = &writesEnded{cause}
-		d.cond.Broadcast()
-	}
+	first := d.ended.CompareAndSwap(nil, &writesEnded{cause})
+	d.cond.Broadcast()
 	d.mu.Unlock()
 	if first {
 		d.opts.Logger.Error("writes ended", "err", cause)
 		d.opts.EventListener.backgroundError(cause)
 	}
+}
+
+// writeErr returns the error of every write once writes have ended, nil before.
+func (d *DB) writeErr() error {
+	if e := d.ended.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // Flush writes what is in memory to tables and returns when that is done. Every
@@ -184,13 +193,13 @@ func (d *DB) Flush() error {
 				pending = pending || m == w
 			}
 		}
-		switch {
+		switch err := d.writeErr(); {
 		case !pending:
 			return nil
 		case d.closed.Load():
 			return ErrClosed
-		case d.writeErr != nil:
-			return d.writeErr
+		case err != nil:
+			return err
 		case d.flushErr != nil:
 			return d.flushErr
 		}

@@ -17,10 +17,7 @@ import (
 func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
 	mem := d.state.Load().mem
 	if uint64(mem.Available()) >= memSize {
-		d.mu.Lock()
-		err := d.writeErr
-		d.mu.Unlock()
-		if err != nil {
+		if err := d.writeErr(); err != nil {
 			return err
 		}
 		d.throttle.slow(d, recordBytes)
@@ -119,7 +116,7 @@ func (d *DB) flushLoop() {
 			backoff = compactionBackoff{}
 			continue
 		}
-		if d.writesHaveEnded() || !d.pause(backoff.next(err)) {
+		if d.writeErr() != nil || !d.pause(backoff.next(err)) {
 			return
 		}
 	}
@@ -134,7 +131,7 @@ func (d *DB) nextToFlush() (*memBuffer, uint64) {
 	d.flushing = false
 	d.cond.Broadcast()
 	for {
-		if d.closed.Load() || d.writeErr != nil {
+		if d.closed.Load() || d.writeErr() != nil {
 			return nil, 0
 		}
 		s := d.state.Load()
@@ -259,12 +256,6 @@ func (d *DB) noteBackground(outcome *error, err error) {
 		d.opts.Logger.Error("background work failed", "err", err)
 		d.opts.EventListener.backgroundError(err)
 	}
-}
-
-func (d *DB) writesHaveEnded() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.writeErr != nil
 }
 
 // pause waits and reports whether the store is still open then.

@@ -56,11 +56,11 @@ func (d *DB) waitForMemtables() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for len(d.state.Load().imm) > 0 {
-		switch {
+		switch err := d.writeErr(); {
 		case d.closed.Load():
 			return ErrClosed
-		case d.writeErr != nil:
-			return d.writeErr
+		case err != nil:
+			return err
 		case d.flushErr != nil:
 			return errors.Wrap(d.flushErr, "sievedb: the log is full and the memtable cannot be flushed")
 		}

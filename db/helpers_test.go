@@ -85,7 +85,7 @@ func settle(t testing.TB, d *DB) {
 	for d.compactions > 0 || d.flushing || d.state.Load().version.Pick(d.pickOptions()) != nil {
 		require.NoError(t, d.flushErr)
 		require.NoError(t, d.compactionErr)
-		require.NoError(t, d.writeErr)
+		require.NoError(t, d.writeErr())
 		d.scheduleCompactionsLocked()
 		d.cond.Wait()
 	}

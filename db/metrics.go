@@ -78,8 +78,13 @@ type Metrics struct {
 	// LastSequence is the sequence number of the newest visible write.
 	LastSequence uint64
 
+	// TablesSetAside counts the inputs of compactions that met corruption. They are
+	// read as before, but not compacted until the database is opened again.
+	TablesSetAside int
+
 	// BackgroundError is the error that ended writes or, if none did, that of the
-	// last flush or compaction, which is being tried again; nil while all is well.
+	// last flush or compaction, which is being tried again, or else the corruption
+	// that tables were set aside for; nil while all is well.
 	BackgroundError error
 }
 

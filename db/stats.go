@@ -40,7 +40,8 @@ func (d *DB) Metrics() *Metrics {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m.WriteStallReason = d.stallReason
-	for _, err := range []error{d.writeErr, d.flushErr, d.compactionErr} {
+	m.TablesSetAside = d.parkedTables
+	for _, err := range []error{d.writeErr(), d.flushErr, d.compactionErr, d.parkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
 		}

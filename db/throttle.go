@@ -71,9 +71,9 @@ func (d *DB) waitForFlush() error {
 			d.mu.Unlock()
 			return ErrClosed
 		}
-		if d.writeErr != nil {
-			defer d.mu.Unlock()
-			return d.writeErr
+		if err := d.writeErr(); err != nil {
+			d.mu.Unlock()
+			return err
 		}
 		now, cause := d.stallReasonLocked()
 		if now == "" {
@@ -108,9 +108,19 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 	case len(s.imm) >= d.opts.MaxMemtables:
 		return "memtables wait for their flush", d.flushErr
 	case len(s.version.Levels[0].Files) >= d.opts.L0StopTrigger:
-		return "level 0 is full", d.compactionErr
+		return "level 0 is full", d.stuckLocked(s)
 	}
 	return "", nil
+}
+
+// stuckLocked returns what keeps compactions from making room: the last one's
+// failure, or the corruption that tables were set aside for, where nothing is
+// left to compact beside them.
+func (d *DB) stuckLocked(s *readState) error {
+	if d.compactionErr == nil && d.parkedErr != nil && d.compactions == 0 && s.version.Pick(d.pickOptions()) == nil {
+		return d.parkedErr
+	}
+	return d.compactionErr
 }
 
 func (t *throttle) stallTime() time.Duration { return time.Duration(t.stallNanos.Load()) }

@@ -1,0 +1,133 @@
+package db
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// longestRest makes the next back-off of compactions 30 seconds, which no test
+// waits for.
+func longestRest(d *DB) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.compactionDelay.wait = time.Minute
+}
+
+func requireIdle(t testing.TB, d *DB) {
+	t.Helper()
+	eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.compactions == 0 && !d.flushing
+	})
+}
+
+// A flush started the compactions that were due, the one that had just failed
+// first, so that under writes it was tried without a pause.
+func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
+	var failing atomic.Bool
+	broken := errors.New("broken disk")
+	mem := NewMemFS()
+	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if failing.Load() && op.Kind == vfs.OpRead {
+			return &vfs.Fault{Err: broken}
+		}
+		return nil
+	}))
+	var begun atomic.Int32
+	failed := make(chan struct{}, 100)
+	o.EventListener = &EventListener{
+		CompactionBegin: func(CompactionInfo) { begun.Add(1) },
+		CompactionEnd:   func(CompactionInfo) { failed <- struct{}{} },
+	}
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 2, 50, 100
+	d := openTest(t, o)
+	longestRest(d)
+	failing.Store(true)
+	for i := range 10 {
+		fill(t, d, 0, 100) // every table overlaps the others
+		require.NoError(t, d.Flush())
+		if i == 1 {
+			<-failed
+		}
+	}
+	requireIdle(t, d)
+	require.EqualValues(t, 1, begun.Load(), "compactions tried during the rest")
+	require.ErrorIs(t, d.Metrics().BackgroundError, broken)
+	require.Zero(t, d.Metrics().TablesSetAside)
+
+	failing.Store(false)
+	require.NoError(t, d.Compact(t.Context(), nil, nil), "whoever asks for it need not wait")
+	requireValue(t, d, testKey(7), testValue(7))
+}
+
+// corruptStore has a damaged table and a sound one in level 0 that overlap.
+func corruptStore(t testing.TB) *Options {
+	mem := NewMemFS()
+	o := testOptions(mem)
+	o.L0CompactionTrigger = 100
+	d := mustOpen(t, o)
+	for i := range 2 {
+		fill(t, d, 50*i, 50*i+100)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	restampFirstBlock(t, mem, filepath.Join("db", namesOf(t, mem, base.FileTable)[0]), 77) // the older one
+	o = testOptions(mem)                                                                   // the order checker did not see the damage come
+	o.L0CompactionTrigger = 2
+	return o
+}
+
+func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
+	o := corruptStore(t)
+	var failures, begun atomic.Int32
+	o.EventListener = &EventListener{
+		CompactionBegin: func(CompactionInfo) { begun.Add(1) },
+		CompactionEnd: func(i CompactionInfo) {
+			if i.Err != nil {
+				failures.Add(1)
+			}
+		},
+	}
+	d := openTest(t, o)
+	eventually(t, func() bool { return d.Metrics().TablesSetAside == 2 })
+	for i := range 10 {
+		fill(t, d, 1000*i+5000, 1000*i+5100)
+		require.NoError(t, d.Flush())
+	}
+	requireIdle(t, d)
+	require.EqualValues(t, 1, failures.Load())
+	require.EqualValues(t, begun.Load(), failures.Load(), "level 0 goes down in order: nothing passes the tables set aside")
+	m := d.Metrics()
+	require.Equal(t, 2, m.TablesSetAside)
+	require.ErrorIs(t, m.BackgroundError, ErrCorruption)
+	requireValue(t, d, testKey(120), testValue(120)) // the sound table that was set aside with it
+	requireValue(t, d, testKey(5050), testValue(5050))
+}
+
+// Behind tables that were set aside level 0 never empties. A compaction elsewhere
+// that succeeded took the error away, and writers waited for ever.
+func TestWritersAreToldThatLevelZeroIsStuckBehindCorruption(t *testing.T) {
+	o := corruptStore(t)
+	o.L0SlowdownTrigger, o.L0StopTrigger = 3, 4
+	d := openTest(t, o)
+	eventually(t, func() bool { return d.Metrics().TablesSetAside == 2 })
+	requireIdle(t, d)
+	d.noteBackground(&d.compactionErr, nil) // as a success elsewhere does
+	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
+	var err error
+	for i := 0; i < 10 && err == nil; i++ {
+		if err = d.Put(testKey(i), nil, NoSync); err == nil {
+			err = d.Flush()
+		}
+	}
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, "level 0 is full")
+}
