@@ -172,21 +172,19 @@ func TestHostileFilterBlocksHideNothing(t *testing.T) {
 		{"array behind the block", envelope(good, []uint32{0}, n+100, 20), FilterDamaged},
 		{"array at 2^32-1", envelope(good, []uint32{0}, math.MaxUint32, 20), FilterDamaged},
 		{"array of no whole number of offsets", envelope(good, []uint32{0}, n+1, 20), FilterDamaged},
-		{"no filters", envelope(nil, nil, 0, 20), FilterPerBlock},
-		{"a filter behind the array", envelope(good, []uint32{n + 9}, n, 20), FilterPerBlock},
-		{"an empty filter for the table", envelope(good, []uint32{n}, n, 20), FilterPerBlock},
+		{"no filters", envelope(nil, nil, 0, 20), FilterDamaged},
+		{"a filter behind the array", envelope(good, []uint32{n + 9}, n, 20), FilterDamaged},
+		{"an empty filter for the table", envelope(good, []uint32{n}, n, 20), FilterDamaged},
 		{"base_lg that shifts nothing away", envelope(good, []uint32{0}, n, 0), FilterPerBlock},
 		{"base_lg 63", envelope(good, []uint32{0}, n, 63), FilterWholeTable},
-		{"base_lg 64", envelope(good, []uint32{0}, n, 64), FilterPerBlock},
-		{"base_lg 255", envelope(good, []uint32{0}, n, 255), FilterPerBlock},
-		{"falling offsets", envelope(good, []uint32{9, 3, 0}, n, 1), FilterPerBlock},
+		{"base_lg 64", envelope(good, []uint32{0}, n, 64), FilterDamaged},
+		{"base_lg 255", envelope(good, []uint32{0}, n, 255), FilterDamaged},
+		{"falling offsets", envelope(good, []uint32{9, 3, 0}, n, 1), FilterDamaged},
+		{"empty filters for ranges with blocks", envelope(good, []uint32{0, n, n, n, n, n, n, n, n}, n, 11), FilterPerBlock},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := openTable(t, finishWith(t, es, 512, c.block), ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
 			require.Equal(t, c.state, r.FilterStatus().State)
-			if c.name == "an empty filter for the table" || c.name == "falling offsets" {
-				return // LevelDB's rule for ranges: an empty or foreign filter denies
-			}
 			for _, e := range es {
 				checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
 			}
@@ -415,8 +413,9 @@ func FuzzFooterAndHandle(f *testing.F) {
 func FuzzFilterBlock(f *testing.F) {
 	f.Add(appendFilterEnvelope(bloom.CreateFilter(nil, [][]byte{[]byte("k")}), 0), []byte("k"), uint64(0))
 	f.Fuzz(func(t *testing.T, data, key []byte, offset uint64) {
-		fb, ok := newFilterBlock(data, bloom, 0, offset)
-		if !ok {
+		fb, err := newFilterBlock(data, bloom, 0, offset)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
 			return
 		}
 		var lk Lookup

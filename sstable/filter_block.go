@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -54,50 +55,67 @@ type filterBlock struct {
 	probe  filter.Probe // the same, ready to be asked; nil if hashed is
 }
 
-// newFilterBlock checks the shape of data. ok is false where it has none, and
-// then nothing can be concluded from it.
+// newFilterBlock checks the shape of data. The error is a base.CorruptionError
+// without a place where it has none of those known; then nothing can be concluded
+// from it.
 //
 // endOfData is an offset that every data block begins below. It takes the proof
 // that every offset maps to filter 0 to believe a lone filter for the table: one
 // that covers only the first blocks would deny the keys of the others.
-func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f *filterBlock, ok bool) {
+func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f *filterBlock, err error) {
+	const part = "filter block"
 	n := len(data)
 	if n < 5 {
-		return nil, false
+		return nil, base.Corruptf(part, -1, "it has %d bytes, want at least 5", n)
 	}
 	start := uint64(util.Fixed32(data[n-5:]))
-	if start > uint64(n-5) || (uint64(n-5)-start)%4 != 0 {
-		return nil, false
+	if start >= uint64(n-5) || (uint64(n-5)-start)%4 != 0 {
+		return nil, base.Corruptf(part, -1, "its %d bytes do not end in an array of offsets, which begins at %d", n, start)
+	}
+	if data[n-1] > maxBaseLg {
+		return nil, base.Corruptf(part, -1, "base_lg is %d, want at most %d", data[n-1], maxBaseLg)
 	}
 	f = &filterBlock{
 		data: data, arrayStart: int(start), num: (n - 5 - int(start)) / 4, baseLg: data[n-1],
 		policy: p, slot: slot,
 	}
+	if err := f.checkOffsets(); err != nil {
+		return nil, err
+	}
 	f.hashed, _ = p.(filter.HashPolicy)
 	f.direct, _ = p.(filter.DirectPolicy)
-	if f.num == 1 && f.baseLg <= maxBaseLg && (endOfData == 0 || (endOfData-1)>>f.baseLg == 0) {
-		// LevelDB reads an empty filter as "absent", which is right where a range
-		// without blocks has one; a whole table without a bit is more likely an
-		// error of its writer, and is not believed.
-		if b, ok := f.at(0); ok && len(b) > 0 {
-			f.whole, f.filter = true, b
-			if f.hashed != nil {
-				f.probe = f.hashed.NewProbe(b)
-			}
+	if f.num == 1 && (endOfData == 0 || (endOfData-1)>>f.baseLg == 0) {
+		f.whole, f.filter = true, f.at(0)
+		if len(f.filter) == 0 {
+			return nil, base.Corruptf(part, -1, "the filter for the whole table is empty")
+		}
+		if f.hashed != nil {
+			f.probe = f.hashed.NewProbe(f.filter)
 		}
 	}
-	return f, true
+	return f, nil
 }
 
-// at returns filter i; ok is false where its offsets are malformed.
-func (f *filterBlock) at(i int) (b []byte, ok bool) {
-	// The word behind the last offset is the array's own start: the last limit.
-	start := uint64(util.Fixed32(f.data[f.arrayStart+4*i:]))
-	limit := uint64(util.Fixed32(f.data[f.arrayStart+4*i+4:]))
-	if start > limit || limit > uint64(f.arrayStart) {
-		return nil, false
+// checkOffsets makes sure that each filter ends where the next one begins, or
+// behind its own begin at least, and the last one where the array does.
+func (f *filterBlock) checkOffsets() error {
+	for i := range f.num {
+		start, limit := f.offset(i), f.offset(i+1)
+		if start > limit {
+			return base.Corruptf("filter block", -1, "filter %d of %d goes from offset %d to %d", i, f.num, start, limit)
+		}
 	}
-	return f.data[start:limit:limit], true
+	return nil
+}
+
+// offset returns where filter i begins. The word behind the last offset is the
+// array's own start: the end of the last filter.
+func (f *filterBlock) offset(i int) uint32 { return util.Fixed32(f.data[f.arrayStart+4*i:]) }
+
+// at returns filter i.
+func (f *filterBlock) at(i int) []byte {
+	limit := f.offset(i + 1)
+	return f.data[f.offset(i):limit:limit]
 }
 
 // mayContain asks the whole-table filter.
@@ -108,23 +126,18 @@ func (f *filterBlock) mayContain(lk *Lookup) bool {
 	return f.policy.KeyMayMatch(lk.userKey, f.filter)
 }
 
-// mayContainAt asks the filter of the data block at offset. Where there is
-// none, or base_lg is no shift, or offsets are malformed, the answer is yes, as
-// LevelDB's. asked is false where no filter was consulted.
+// mayContainAt asks the filter of the data block at offset. Where there is none
+// the answer is yes, as LevelDB's, and where it is empty, unlike LevelDB's: a
+// range without blocks has an empty filter, and to a range in which a block
+// begins it does not belong. asked is false where no filter was consulted.
 func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, asked bool) {
-	if f.baseLg > maxBaseLg {
-		return true, false
-	}
 	i := offset >> f.baseLg
 	if i >= uint64(f.num) {
 		return true, false
 	}
-	b, ok := f.at(int(i))
-	switch {
-	case !ok:
+	b := f.at(int(i))
+	if len(b) == 0 {
 		return true, false
-	case len(b) == 0: // no block of this range has a key: LevelDB's FilterBlockReader
-		return false, true
 	}
 	// A probe for each of hundreds of filters would cost more than it saves.
 	if f.direct != nil {
@@ -148,7 +161,7 @@ const (
 	FilterWholeTable
 	// FilterPerBlock: filters answer for ranges of blocks, behind the index.
 	FilterPerBlock
-	// FilterDamaged: the filter block failed its checksum, or has no shape; every
+	// FilterDamaged: the filter block failed its checksum, or has no known shape; every
 	// key may be in the table. Err of the status tells more.
 	FilterDamaged
 )

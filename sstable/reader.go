@@ -191,10 +191,9 @@ func (r *Reader) openFilter() error {
 	if m.knowsLast && m.lastDataOffset < endOfData {
 		endOfData = m.lastDataOffset + 1
 	}
-	f, ok := newFilterBlock(data, policy, slot, endOfData)
-	if !ok {
-		err := base.Corruptf("filter block", int64(h.offset), "its %d bytes do not end in an array of offsets", len(data))
-		r.status = FilterStatus{State: FilterDamaged, Policy: policy.Name(), Err: base.InFile(err, r.name, -1)}
+	f, err := newFilterBlock(data, policy, slot, endOfData)
+	if err != nil {
+		r.status = FilterStatus{State: FilterDamaged, Policy: policy.Name(), Err: base.InFile(err, r.name, int64(h.offset))}
 		return nil
 	}
 	r.filter = f

@@ -115,8 +115,8 @@ func TestFilterBlockVectorsDecode(t *testing.T) {
 	offsets := map[string]uint64{"ant": 0, "bee": 5028, "cat": 10056}
 
 	t.Run("one filter for the table", func(t *testing.T) {
-		f, ok := newFilterBlock(decodeStored(t, hexFile(t, "filter_block.hex")), bloom, 0, 10057)
-		require.True(t, ok)
+		f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block.hex")), bloom, 0, 10057)
+		require.NoError(t, err)
 		require.True(t, f.whole)
 		for user := range offsets {
 			var lk Lookup
@@ -129,8 +129,8 @@ func TestFilterBlockVectorsDecode(t *testing.T) {
 	})
 
 	t.Run("a filter for each 2 KiB, by LevelDB", func(t *testing.T) {
-		f, ok := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057)
-		require.True(t, ok)
+		f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057)
+		require.NoError(t, err)
 		require.False(t, f.whole)
 		for user, home := range offsets {
 			var lk Lookup
@@ -141,7 +141,7 @@ func TestFilterBlockVectorsDecode(t *testing.T) {
 				require.Equal(t, offset == home, may, "%s asked of the block of %s", user, other)
 			}
 			may, asked := f.mayContainAt(&lk, 2048)
-			require.True(t, asked && !may, "an empty filter denies")
+			require.True(t, !asked && may, "an empty filter belongs to no block, and denies nothing")
 			may, asked = f.mayContainAt(&lk, 7<<11)
 			require.True(t, !asked && may, "behind the last filter nothing is denied")
 		}
