@@ -206,8 +206,8 @@ func (d *DB) checkTables(files dirFiles) error {
 		path := filepath.Join(d.dir, f.Name())
 		if !ok {
 			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
-		} else if uint64(have.size) != f.Size {
-			err = base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", have.size, f.Size), path, -1)
+		} else {
+			err = checkTableSize(f, have.size, path)
 		}
 	})
 	return err

@@ -58,8 +58,8 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 		return nil, err
 	}
 	size, err := file.Size()
-	if err == nil && uint64(size) != f.Size {
-		err = base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", size, f.Size), path, -1)
+	if err == nil {
+		err = checkTableSize(f, size, path)
 	}
 	if err != nil {
 		return nil, errors.CombineErrors(err, file.Close())
@@ -68,6 +68,15 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	options.Name = path
 	options.Smallest, options.Largest = f.Smallest, f.Largest
 	return sstable.Open(file, options)
+}
+
+// checkTableSize compares the size of a table's file with the MANIFEST's. Open asks
+// for all tables at once, and whoever opens one asks again.
+func checkTableSize(f *manifest.FileMeta, size int64, path string) error {
+	if uint64(size) == f.Size {
+		return nil
+	}
+	return base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", size, f.Size), path, -1)
 }
 
 // ref returns f's reader with a reference, which keeps its file open until
