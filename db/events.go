@@ -1,11 +1,17 @@
 package db
 
-import "time"
+import (
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
 
 // EventListener holds functions that the store calls when something happens.
-// Nil fields are skipped. They are called from the store's own goroutines, one
-// at a time or several at once, and never under a lock of the store; a slow one
-// delays the work that it is told of.
+// Nil fields are skipped. They are called from the store's own goroutines, but
+// for WriteStall and FilterUnusable, one at a time or several at once, and never
+// under a lock of the store; a slow one delays the work that it is told of.
 type EventListener struct {
 	// FlushEnd is told of each memtable written to a table, or not.
 	FlushEnd func(FlushInfo)
@@ -16,6 +22,13 @@ type EventListener struct {
 	WriteStall func(WriteStallInfo)
 	// TableRemoved is told of each table file that was deleted.
 	TableRemoved func(fileNum uint64)
+	// FilterUnusable is told of each table that has a filter which rules nothing out,
+	// because it is damaged or nobody here can read it: lookups read the table
+	// instead, and answer right. It is called once for a table while the database is
+	// open, by the goroutine that first needed the table, a Get's or an iterator's
+	// perhaps, which waits for it; others that read the table do not. No lock is
+	// held: it may call the DB.
+	FilterUnusable func(FilterInfo)
 	// BackgroundError is told of each error that no caller would see otherwise.
 	BackgroundError func(error)
 }
@@ -48,6 +61,45 @@ type WriteStallInfo struct {
 	Duration time.Duration
 }
 
+// FilterInfo describes a filter that is of no use.
+type FilterInfo struct {
+	FileNum uint64
+	Level   int // -1 where the newest version does not name the table any more
+	// Policy is the name that the table lists the filter under, as it stands in the
+	// file: quote it. Of several it is the last; it is "" where the list of filters
+	// itself is damaged.
+	Policy string
+	// Err says why. It is ErrCorruption for a filter that is damaged or has no known
+	// shape, and another error for a name that neither Options.Filter nor the store
+	// knows.
+	Err error
+}
+
+// tellFilter logs that the filter of a table is of no use, if so, and tells the
+// listener, once a table.
+func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
+	info := FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
+	switch status.State {
+	case sstable.FilterDamaged:
+	case sstable.FilterUnknown:
+		info.Err = errors.Newf("sievedb: filter policy %q is not known here; pass it in Options.Filter, or compact to give the tables filters of their own", status.Policy)
+	default:
+		return
+	}
+	if f.FilterTold.Swap(true) {
+		return
+	}
+	if s := d.state.Load(); s != nil { // nil in a repair
+		s.version.Files(func(level int, other *manifest.FileMeta) {
+			if other == f {
+				info.Level = level
+			}
+		})
+	}
+	d.opts.Logger.Warn("a table's filter is of no use; lookups read the table", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "err", info.Err)
+	d.opts.EventListener.filterUnusable(info)
+}
+
 func (l *EventListener) flushEnd(i FlushInfo) {
 	if l.FlushEnd != nil {
 		l.FlushEnd(i)
@@ -75,6 +127,12 @@ func (l *EventListener) writeStall(i WriteStallInfo) {
 func (l *EventListener) tableRemoved(fileNum uint64) {
 	if l.TableRemoved != nil {
 		l.TableRemoved(fileNum)
+	}
+}
+
+func (l *EventListener) filterUnusable(i FilterInfo) {
+	if l.FilterUnusable != nil {
+		l.FilterUnusable(i)
 	}
 }
 

@@ -19,11 +19,13 @@ type tableCache struct {
 	dir     string
 	options sstable.ReaderOptions // but for the name
 	open    *cache.Cache[*sstable.Reader]
+	// opened is told of each table opened, with no lock held.
+	opened func(*manifest.FileMeta, sstable.FilterStatus)
 }
 
 func newTableCache(d *DB) *tableCache {
 	return &tableCache{
-		fs: d.fs, dir: d.dir,
+		fs: d.fs, dir: d.dir, opened: d.tellFilter,
 		options: sstable.ReaderOptions{Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache},
 		open: cache.New(int64(d.opts.MaxOpenFiles), func(r **sstable.Reader) {
 			(*r).DropBlocks() // whoever opens the table again has slots of its own
@@ -48,6 +50,8 @@ func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Here, not within the load: the listener may ask for the same table.
+	t.opened(f, (*r).FilterStatus())
 	return *r, nil
 }
 

@@ -28,6 +28,9 @@ type FileMeta struct {
 	// level where it is.
 	Counters *Counters
 
+	// FilterTold is set once it was told that the table's filter is of no use.
+	FilterTold atomic.Bool
+
 	// Compacting is set while a compaction has the file as input. Guarded by the
 	// lock of whoever picks compactions.
 	Compacting bool

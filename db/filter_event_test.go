@@ -1,0 +1,138 @@
+package db
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// rewriteFilter changes the filter block of a table, of size bytes without its
+// trailer, and writes the checksum to match unless it shall be wrong.
+func rewriteFilter(t testing.TB, fsys FS, table string, restamp bool, change func(block []byte)) {
+	t.Helper()
+	data := readFile(t, fsys, table)
+	at, size := filterBlockOf(t, data)
+	change(data[at : at+size])
+	if restamp {
+		binary.LittleEndian.PutUint32(data[at+size+1:], util.MaskCRC(util.CRC32C(data[at:at+size+1])))
+	}
+	require.NoError(t, fsys.Remove(table))
+	writeFile(t, fsys, table, data)
+}
+
+func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
+	bloom := filter.NewBloomPolicy(10)
+	for _, c := range []struct {
+		name    string
+		policy  filter.Policy // of the table
+		restamp bool
+		change  func(block []byte)
+		corrupt bool
+		says    string
+	}{
+		{"a flipped bit", bloom, false, func(b []byte) { b[3] ^= 0x10 }, true, "checksum"},
+		{"an unknown name", renamed{name: "test.Mine"}, false, nil, false, `"test.Mine" is not known`},
+		{"base_lg out of range", bloom, true, func(b []byte) { b[len(b)-1] = 64 }, true, "base_lg is 64"},
+		{"no array of offsets", bloom, true, func(b []byte) { b[len(b)-2] = 0xff }, true, "array of offsets"},
+		{"offsets that fall", bloom, true, func(b []byte) { b[len(b)-7] = 0x7f }, true, "filter 0 of 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := NewMemFS()
+			o := testOptions(mem)
+			o.Filter = c.policy
+			d := mustOpen(t, o)
+			fill(t, d, 0, 100)
+			require.NoError(t, d.Flush())
+			require.NoError(t, d.Close())
+			table := namesOf(t, mem, base.FileTable)[0]
+			if c.change != nil {
+				rewriteFilter(t, mem, filepath.Join("db", table), c.restamp, c.change)
+			}
+
+			var mu sync.Mutex
+			var told []FilterInfo
+			o = testOptions(mem)
+			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) {
+				requireValue(t, d, testKey(5), testValue(5)) // no lock is held: it may ask the very table
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, i)
+			}}
+			d = openTest(t, o)
+			require.Empty(t, told, "Open reads no table")
+			var readers sync.WaitGroup
+			for range 4 {
+				readers.Go(func() {
+					for i := range 100 {
+						requireValue(t, d, testKey(i), testValue(i))
+					}
+				})
+			}
+			readers.Wait()
+			_, err := d.Get([]byte("key000050x")) // within the table's range
+			require.ErrorIs(t, err, ErrNotFound)
+
+			require.Len(t, told, 1)
+			_, num, _ := base.ParseFileName(table)
+			require.Equal(t, num, told[0].FileNum)
+			require.Equal(t, 0, told[0].Level)
+			require.Equal(t, c.policy.Name(), told[0].Policy)
+			require.ErrorContains(t, told[0].Err, c.says)
+			if c.corrupt {
+				require.ErrorIs(t, told[0].Err, ErrCorruption)
+				require.ErrorContains(t, told[0].Err, table)
+				require.Equal(t, 1, d.Metrics().TablesWithDamagedFilter)
+			} else {
+				require.NotErrorIs(t, told[0].Err, ErrCorruption)
+				require.Equal(t, 1, d.Metrics().TablesWithUnknownFilter)
+			}
+		})
+	}
+}
+
+func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
+	for _, p := range []filter.Policy{filter.NewBloomPolicy(10), filter.None} {
+		t.Run(p.Name(), func(t *testing.T) {
+			o := testOptions(NewMemFS())
+			o.Filter = p
+			d := mustOpen(t, o)
+			fill(t, d, 0, 100)
+			require.NoError(t, d.Flush())
+			require.NoError(t, d.Close())
+			o.Filter = nil
+			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { t.Errorf("told of %+v", i) }}
+			requireValue(t, openTest(t, o), testKey(5), testValue(5))
+		})
+	}
+}
+
+// A table that is closed for lack of room is opened again, and not told again.
+func TestATableThatIsOpenedAgainIsNotToldAgain(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.Filter, o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = renamed{name: "test.Mine"}, 100, 100, 200
+	d := mustOpen(t, o)
+	for i := range 25 {
+		fill(t, d, 100*i, 100*i+100)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	told := map[uint64]int{}
+	o.Filter, o.MaxOpenFiles = nil, 10
+	o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { told[i.FileNum]++ }}
+	d = openTest(t, o)
+	for range 3 {
+		for i := range 25 {
+			requireValue(t, d, testKey(100*i), testValue(100*i))
+		}
+	}
+	require.Len(t, told, 25)
+	for num, times := range told {
+		require.Equal(t, 1, times, "table %d", num)
+	}
+}
