@@ -435,3 +435,23 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 	}
 	t.Logf("%d databases: %v", tables, counts)
 }
+
+func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
+	o := Options{FS: NewMemFS(), MaxManifestSize: 4 << 10, ManifestReadLimit: 8 << 10}
+	d := mustOpen(t, &o)
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
+	require.NoError(t, d.Close())
+	im, err := damage.Load(o.FS, "db", func(name string) bool { return name == base.LockName })
+	require.NoError(t, err)
+	name := strings.TrimSpace(string(im["CURRENT"]))
+	im[name] = append(im[name], make([]byte, 8<<10)...) // zeros at the end are space, not damage
+	for _, readOnly := range []bool{false, true} {
+		refused := openHostile(t, im, Options{MaxManifestSize: 4 << 10, ManifestReadLimit: 8 << 10, ReadOnly: readOnly})
+		require.ErrorContains(t, refused, "Options.ManifestReadLimit")
+		require.ErrorContains(t, refused, name)
+	}
+	o.FS, err = im.FS("db")
+	require.NoError(t, err)
+	require.ErrorContains(t, Repair("db", &o), "Options.ManifestReadLimit")
+	require.NoError(t, openHostile(t, im, Options{}))
+}

@@ -89,7 +89,8 @@ func (d *DB) open(created bool) error {
 	}
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
-		MaxManifestSize: d.opts.MaxManifestSize, Obsolete: d.obsolete.add,
+		MaxManifestSize: d.opts.MaxManifestSize, ReadLimit: d.opts.ManifestReadLimit,
+		MaxTables: len(files.all) + missingTables, Obsolete: d.obsolete.add,
 	}
 	var state manifest.State
 	if files.hasCurrent {
@@ -121,6 +122,10 @@ func (d *DB) open(created bool) error {
 	}
 	return nil
 }
+
+// missingTables is how many tables beyond the files of the directory a MANIFEST may
+// name to be loaded all the same, so that checkTables tells one that is missing.
+const missingTables = 1000
 
 // syncParent makes the directory's own name durable before a database is created
 // in it: whoever made it, an attempt to open that failed or another program, may

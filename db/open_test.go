@@ -156,6 +156,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 		"L0StopTrigger":            {L0SlowdownTrigger: 20, L0StopTrigger: 20},
 		"MaxLevelBase":             {MaxLevelBase: 1},
 		"MaxManifestSize":          {MaxManifestSize: -1},
+		"ManifestReadLimit":        {MaxManifestSize: 1 << 20, ManifestReadLimit: 1 << 20},
 		"Comparer":                 {Comparer: &Comparer{Name: "no function"}},
 		"ErrorIfMissing":           {ErrorIfMissing: true, ErrorIfExists: true},
 	}

@@ -140,8 +140,16 @@ type Options struct {
 	MaxLevelBase int64
 
 	// MaxManifestSize is the size at which a new MANIFEST replaces the old one, in
-	// bytes. Default: 4 MiB.
+	// bytes. One that began larger than half of that, because there are so many
+	// tables, is replaced when it has doubled. Default: 4 MiB.
 	MaxManifestSize int64
+
+	// ManifestReadLimit is the size in bytes above which Open and Repair refuse a
+	// MANIFEST, whose reading takes several times its size in memory; it takes some
+	// million tables to get there. The store makes none above it either: what would
+	// need one fails and names this option. Default: 256 MiB, or twice
+	// MaxManifestSize, which is the minimum, if that is more.
+	ManifestReadLimit int64
 
 	// Logger receives what the store does in the background. Default: nothing is
 	// logged. Keys and values never appear.
@@ -172,6 +180,7 @@ const (
 	defaultFilterBits      = 10
 	defaultMaxLevelBase    = 10 << 20
 	defaultMaxManifestSize = 4 << 20
+	defaultManifestLimit   = 256 << 20
 )
 
 // withDefaults returns a copy of o in which every field has its meaning filled
@@ -204,6 +213,7 @@ func (o *Options) withDefaults() Options {
 	setDefault(&c.L0StopTrigger, max(24, c.L0SlowdownTrigger+1))
 	setDefault(&c.MaxLevelBase, defaultMaxLevelBase)
 	setDefault(&c.MaxManifestSize, defaultMaxManifestSize)
+	setDefault(&c.ManifestReadLimit, max(defaultManifestLimit, 2*c.MaxManifestSize))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -243,6 +253,7 @@ func (o *Options) Validate() error {
 		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
 		{"MaxLevelBase", c.MaxLevelBase, 4 << 10, 1 << 50},
 		{"MaxManifestSize", c.MaxManifestSize, 4 << 10, 1 << 30},
+		{"ManifestReadLimit", c.ManifestReadLimit, 2 * c.MaxManifestSize, 1 << 40},
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {

@@ -45,7 +45,7 @@ func (r *repairer) readManifests() error {
 	m := &r.manifest
 	m.dead = map[uint64]bool{}
 	m.lines = map[string]*RepairedFile{}
-	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp})
+	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit})
 	switch {
 	case loadErr == nil:
 		m.inForce, m.sound = true, state.Tail.Dropped == 0
@@ -106,6 +106,9 @@ func (l *manifestLog) begun() bool {
 // readManifest reads every edit that can be read.
 func (r *repairer) readManifest(f repairFile, line *RepairedFile) (*manifestLog, error) {
 	path := r.path(f.name)
+	if err := manifest.CheckSize(path, f.size, r.opts.ManifestReadLimit); err != nil {
+		return nil, err
+	}
 	file, err := r.fs.Open(path)
 	if err != nil {
 		return nil, err

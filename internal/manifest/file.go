@@ -25,7 +25,8 @@ type FileMeta struct {
 	Reader cache.Slot[*sstable.Reader]
 
 	// Counters counts the lookups that consulted this table since it came to the
-	// level where it is.
+	// level where it is. The first version that names the file makes them: a MANIFEST
+	// that is read names many files that are gone.
 	Counters *Counters
 
 	// FilterTold is set once it was told that the table's filter is of no use.
@@ -41,7 +42,7 @@ type FileMeta struct {
 // NewFileMeta returns the description of a table; smallest and largest are
 // internal keys, kept by reference.
 func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {
-	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest, Counters: new(Counters)}
+	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest}
 }
 
 // Name returns the file's name without its directory.

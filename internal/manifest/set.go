@@ -18,7 +18,14 @@ type SetOptions struct {
 	FS              vfs.FS
 	Dir             string
 	Cmp             *base.Comparer
-	MaxManifestSize int64 // bytes after which Apply starts a new MANIFEST
+	MaxManifestSize int64 // bytes after which Apply starts a new MANIFEST; see rollSize
+	// ReadLimit is the size in bytes above which Load refuses a MANIFEST, and Begin
+	// and Apply refuse to make one; 0: none.
+	ReadLimit int64
+	// MaxTables is how many tables a MANIFEST may name to be loaded; 0: any number. A
+	// few more than the directory holds, since whoever looks for each of them tells
+	// better which is missing.
+	MaxTables int
 	// Obsolete is handed the files that no version names any more, with the level
 	// that each was last on. It is called from whoever gave up the last reference,
 	// and must not block.
@@ -35,6 +42,7 @@ type Set struct {
 	// mu serialises Apply, its input and output included, and guards what follows.
 	mu          sync.Mutex
 	log         *wal.Writer
+	begunSize   int64 // of log, when its snapshot was written
 	manifestNum uint64
 	logNum      uint64
 	lastSeq     uint64 // as recorded
@@ -80,7 +88,7 @@ func Load(o SetOptions) (*Set, State, error) {
 	}
 	st.ManifestName = name
 	path := filepath.Join(o.Dir, name)
-	edits, tail, err := readEdits(o.FS, path)
+	edits, tail, err := readEdits(o.FS, path, o.ReadLimit)
 	if err != nil {
 		return nil, st, err
 	}
@@ -125,7 +133,7 @@ func (s *Set) replay(edits []*Edit, st *State) error {
 		// Handing out numbers from there would end in edits that nobody can read.
 		return base.Corruptf("MANIFEST", -1, "file numbers go up to %d, want at most %d", most, base.MaxFileNum)
 	}
-	v, err := s.current.Load().Apply(edits...)
+	v, err := s.current.Load().apply(s.opts.MaxTables, edits...)
 	if err != nil {
 		return err
 	}
@@ -152,7 +160,7 @@ func merge(into *OptionalNum, n OptionalNum) {
 // the file is what a crash leaves while an edit is written; whether its loss
 // hurts is the caller's to check, by looking for the files that the version
 // names. Anything else that does not decode is corruption.
-func readEdits(fs vfs.FS, path string) ([]*Edit, wal.Tail, error) {
+func readEdits(fs vfs.FS, path string, limit int64) ([]*Edit, wal.Tail, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		if stderrors.Is(err, errNotExist) {
@@ -162,6 +170,9 @@ func readEdits(fs vfs.FS, path string) ([]*Edit, wal.Tail, error) {
 	}
 	defer f.Close()
 	size, err := f.Size()
+	if err == nil {
+		err = CheckSize(path, size, limit)
+	}
 	if err != nil {
 		return nil, wal.Tail{}, err
 	}
@@ -181,6 +192,15 @@ func readEdits(fs vfs.FS, path string) ([]*Edit, wal.Tail, error) {
 		}
 		edits = append(edits, e)
 	}
+}
+
+// CheckSize refuses a MANIFEST of size bytes that is above limit, 0 for none, before
+// a byte of it is read. It is no corruption: the file may be sound.
+func CheckSize(path string, size, limit int64) error {
+	if limit <= 0 || size <= limit {
+		return nil
+	}
+	return errors.Newf("sievedb: %s is %d bytes long, and Options.ManifestReadLimit allows %d: raise it if the file is to be trusted", path, size, limit)
 }
 
 // Current returns the newest version. Whoever keeps it beyond the moment takes
@@ -260,10 +280,11 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	if err != nil {
 		return err
 	}
-	if s.full != nil || s.log.Size() >= s.opts.MaxManifestSize {
+	s.buf = edit.Encode(s.buf[:0])
+	if s.full != nil || s.log.Size() >= s.rollSize() || s.aboveLimit(s.log.Size()+2*int64(len(s.buf))) {
 		err = s.newManifest(next)
 	} else {
-		err = s.append(edit)
+		err = s.append()
 	}
 	if err != nil {
 		s.logNum, s.lastSeq = before[0], before[1]
@@ -274,11 +295,24 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	return nil
 }
 
-// append writes edit to the MANIFEST in force, durably. A failure is final for
-// that file: what stands behind a failed append reads as damage, and a second
-// sync proves nothing.
-func (s *Set) append(edit *Edit) error {
-	s.buf = edit.Encode(s.buf[:0])
+// rollSize is the size from which the next edit goes to a new MANIFEST. That
+// begins with a snapshot of the version, so a large version waits until as much
+// again was appended: what is written stays in proportion to the edits. Well below
+// the limit, an edit always fits.
+func (s *Set) rollSize() int64 {
+	size := max(s.opts.MaxManifestSize, 2*s.begunSize)
+	if limit := s.opts.ReadLimit; limit > 0 {
+		size = min(size, limit-limit/4)
+	}
+	return size
+}
+
+func (s *Set) aboveLimit(size int64) bool { return s.opts.ReadLimit > 0 && size > s.opts.ReadLimit }
+
+// append writes the edit in buf to the MANIFEST in force, durably. A failure is
+// final for that file: what stands behind a failed append reads as damage, and a
+// second sync proves nothing.
+func (s *Set) append() error {
 	err := errors.Wrap(s.log.WriteRecord(s.buf), "sievedb: writing the MANIFEST")
 	if err == nil {
 		err = errors.Wrap(s.log.Sync(), "sievedb: syncing the MANIFEST")
@@ -338,7 +372,7 @@ func (s *Set) newManifest(v *Version) error {
 		return err
 	}
 	oldNum, old := s.manifestNum, s.log
-	s.log, s.manifestNum, s.full = log, num, nil
+	s.log, s.manifestNum, s.begunSize, s.full = log, num, log.Size(), nil
 	if old == nil {
 		return nil
 	}
@@ -365,6 +399,9 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	log := wal.NewWriter(f)
 	s.buf = snapshot.Encode(s.buf[:0])
 	err = log.WriteRecord(s.buf)
+	if err == nil && s.aboveLimit(log.Size()) {
+		err = errors.Newf("the MANIFEST of %d tables takes %d bytes, and Options.ManifestReadLimit allows to read %d: raise it", len(snapshot.Added), log.Size(), s.opts.ReadLimit)
+	}
 	if err == nil {
 		err = log.Sync()
 	}

@@ -227,7 +227,11 @@ func (v *Version) discard() {
 
 // Apply returns the version that the edits make of v, checked. The new version
 // has one reference and counts in its files; v is unchanged.
-func (v *Version) Apply(edits ...*Edit) (*Version, error) {
+func (v *Version) Apply(edits ...*Edit) (*Version, error) { return v.apply(0, edits...) }
+
+// apply refuses, before anything large is made of them, more than maxTables added
+// tables; 0: any number.
+func (v *Version) apply(maxTables int, edits ...*Edit) (*Version, error) {
 	type place struct {
 		level int
 		num   uint64
@@ -249,6 +253,9 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 			added[p] = a.File
 		}
 	}
+	if maxTables > 0 && len(added) > maxTables {
+		return nil, base.Corruptf("version", -1, "it names %d tables, many more than the directory holds; Repair can rebuild the MANIFEST from the tables", len(added))
+	}
 	next := &Version{Cmp: v.Cmp, set: v.set}
 	next.refs.Store(1)
 	for level := range v.Levels {
@@ -269,6 +276,11 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	if err := next.check(); err != nil {
 		return nil, err
 	}
-	next.Files(func(_ int, f *FileMeta) { f.refs.Add(1) })
+	next.Files(func(_ int, f *FileMeta) {
+		f.refs.Add(1)
+		if f.Counters == nil {
+			f.Counters = new(Counters)
+		}
+	})
 	return next, nil
 }

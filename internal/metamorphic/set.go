@@ -32,6 +32,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		L0CompactionTrigger:      1 + rnd.IntN(8),
 		TrackOpen:                rnd.IntN(4) == 0,
 	}
+	o.ManifestReadLimit = max(1<<20, 2*o.MaxManifestSize)
 	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
 		o.WriteBufferSize = int(between(rnd, 48<<10, 4<<20))
 	}
@@ -93,9 +94,9 @@ func describe(o *db.Options) string {
 	if b, ok := o.Filter.(filter.BloomPolicy); ok {
 		name = fmt.Sprintf("%s%+v", name, b)
 	}
-	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d, cache %d, files %d, "+
+	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d, files %d, "+
 		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v",
-		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize,
+		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
 		o.BlockCacheSize, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
 		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, name, o.FilterForGoleveldb, o.TrackOpen)
 }

@@ -1,0 +1,131 @@
+package manifest
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+func manifestSize(t testing.TB, s *Set) int64 {
+	t.Helper()
+	info, err := s.opts.FS.Stat(filepath.Join("db", base.FileName(base.FileManifest, s.ManifestNum())))
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// addWide applies an edit with one more table, whose bounds take about 2*n bytes.
+func addWide(s *Set, n int) error {
+	num := s.NewFileNum()
+	pad := string(bytes.Repeat([]byte{'k'}, n))
+	return s.Apply(&Edit{Added: []LevelFile{{0, file(num, "a"+pad, "b"+pad, 1)}}}, nil)
+}
+
+func TestAManifestAboveTheLimitIsRefusedByName(t *testing.T) {
+	mem := vfs.NewMem()
+	s := begun(t, testSet(mem))
+	require.NoError(t, addWide(s, 5000))
+	size := manifestSize(t, s)
+	require.NoError(t, s.Close())
+	for limit, ok := range map[int64]bool{0: true, size: true, size - 1: false, 1: false} {
+		o := testSet(mem)
+		o.ReadLimit = limit
+		_, _, err := Load(o)
+		if ok {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "Options.ManifestReadLimit")
+		require.ErrorContains(t, err, "MANIFEST-")
+		require.NotErrorIs(t, err, base.ErrCorruption, "the file is sound: nothing to repair")
+	}
+}
+
+func TestNoManifestGrowsAboveTheLimit(t *testing.T) {
+	o := testSet(vfs.NewMem())
+	o.ReadLimit = 20_000 // far below MaxManifestSize
+	s := begun(t, o)
+	var last uint64
+	for range 300 { // 60 KB of edits
+		e := &Edit{Added: []LevelFile{{2, file(s.NewFileNum(), "a"+string(make([]byte, 180)), "b", 1)}}}
+		if last != 0 {
+			e.Deleted = []DeletedFile{{2, last}}
+		}
+		last = e.Added[0].File.Num
+		require.NoError(t, s.Apply(e, nil))
+		require.LessOrEqual(t, manifestSize(t, s), o.ReadLimit*3/4+500)
+	}
+}
+
+// A store that wrote a MANIFEST above its own limit could not be opened again.
+func TestAManifestThatCouldNotBeReadIsNotMade(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testSet(mem)
+	o.ReadLimit = 20_000
+	s := begun(t, o)
+	var err error
+	applied := 0
+	for ; applied < 100; applied++ {
+		if err = addWide(s, 1000); err != nil {
+			break
+		}
+		require.LessOrEqual(t, manifestSize(t, s), o.ReadLimit)
+	}
+	require.ErrorContains(t, err, "Options.ManifestReadLimit")
+	require.False(t, IsUncertain(err))
+	require.False(t, s.Failed(), "smaller edits go on")
+	require.Equal(t, 9, applied)
+	require.Len(t, files(s.Current()), applied)
+	names, err := mem.List("db")
+	require.NoError(t, err)
+	require.Len(t, names, 2, "CURRENT and one MANIFEST: %v", names)
+
+	drop := &Edit{}
+	for _, num := range files(s.Current())[:5] {
+		drop.Deleted = append(drop.Deleted, DeletedFile{0, num})
+	}
+	require.NoError(t, s.Apply(drop, nil))
+	require.NoError(t, addWide(s, 1000))
+	o.FS = mem.Crash()
+	again, _, err := Load(o)
+	require.NoError(t, err)
+	require.Equal(t, files(s.Current()), files(again.Current()))
+}
+
+// Each edit of a store of very many tables began a new MANIFEST, all tables in it.
+func TestALargeSnapshotIsNotWrittenForEachEdit(t *testing.T) {
+	o := testSet(vfs.NewMem())
+	o.MaxManifestSize = 4 << 10
+	s := begun(t, o)
+	for range 100 {
+		require.NoError(t, addWide(s, 1000))
+	}
+	manifests := map[uint64]bool{}
+	for range 100 {
+		require.NoError(t, s.Apply(&Edit{}, nil))
+		manifests[s.ManifestNum()] = true
+	}
+	require.Len(t, manifests, 1)
+}
+
+func TestAManifestThatNamesTooManyTablesIsRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	s := begun(t, testSet(mem))
+	for range 10 {
+		require.NoError(t, addWide(s, 1))
+	}
+	require.NoError(t, s.Apply(&Edit{Deleted: []DeletedFile{{0, files(s.Current())[0]}}}, nil))
+	for most, ok := range map[int]bool{0: true, 9: true, 8: false} {
+		o := testSet(mem)
+		o.MaxTables = most
+		if _, _, err := Load(o); ok {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorContains(t, err, "names 9 tables")
+		}
+	}
+}
