@@ -157,7 +157,7 @@ func (d *DB) endWrites(cause error) {
 	d.mu.Unlock()
 	if first {
 		d.opts.Logger.Error("writes ended", "err", cause)
-		d.opts.EventListener.backgroundError(cause)
+		tell(d.opts.EventListener.BackgroundError, cause)
 	}
 }
 

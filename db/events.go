@@ -97,47 +97,12 @@ func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 		})
 	}
 	d.opts.Logger.Warn("a table's filter is of no use; lookups read the table", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "err", info.Err)
-	d.opts.EventListener.filterUnusable(info)
+	tell(d.opts.EventListener.FilterUnusable, info)
 }
 
-func (l *EventListener) flushEnd(i FlushInfo) {
-	if l.FlushEnd != nil {
-		l.FlushEnd(i)
-	}
-}
-
-func (l *EventListener) compactionBegin(i CompactionInfo) {
-	if l.CompactionBegin != nil {
-		l.CompactionBegin(i)
-	}
-}
-
-func (l *EventListener) compactionEnd(i CompactionInfo) {
-	if l.CompactionEnd != nil {
-		l.CompactionEnd(i)
-	}
-}
-
-func (l *EventListener) writeStall(i WriteStallInfo) {
-	if l.WriteStall != nil {
-		l.WriteStall(i)
-	}
-}
-
-func (l *EventListener) tableRemoved(fileNum uint64) {
-	if l.TableRemoved != nil {
-		l.TableRemoved(fileNum)
-	}
-}
-
-func (l *EventListener) filterUnusable(i FilterInfo) {
-	if l.FilterUnusable != nil {
-		l.FilterUnusable(i)
-	}
-}
-
-func (l *EventListener) backgroundError(err error) {
-	if l.BackgroundError != nil {
-		l.BackgroundError(err)
+// tell calls a function of the listener, if it is set.
+func tell[T any](f func(T), what T) {
+	if f != nil {
+		f(what)
 	}
 }

@@ -171,7 +171,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		err = d.applyEdit(edit, written, func(s *readState) { s.imm = s.imm[: len(s.imm)-1 : len(s.imm)-1] })
 	}
 	info.Duration, info.Err = time.Since(start), err
-	d.opts.EventListener.flushEnd(info)
+	tell(d.opts.EventListener.FlushEnd, info)
 	if err != nil {
 		return errors.Wrap(err, "sievedb: flushing a memtable")
 	}
@@ -254,7 +254,7 @@ func (d *DB) noteBackground(outcome *error, err error) {
 	d.mu.Unlock()
 	if err != nil {
 		d.opts.Logger.Error("background work failed", "err", err)
-		d.opts.EventListener.backgroundError(err)
+		tell(d.opts.EventListener.BackgroundError, err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (o *obsoleteFiles) remove(d *DB) {
 		d.tables.drop(f.File)
 		d.removeFile(filepath.Join(d.dir, f.File.Name()))
 		d.counters.retired.retire(f.Level, f.File)
-		d.opts.EventListener.tableRemoved(f.File.Num)
+		tell(d.opts.EventListener.TableRemoved, f.File.Num)
 	}
 }
 

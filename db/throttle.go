@@ -58,7 +58,7 @@ func (t *throttle) slow(d *DB, recordBytes int) {
 func (t *throttle) record(d *DB, reason string, stopped bool, took time.Duration) {
 	t.stalls.Add(1)
 	t.stallNanos.Add(int64(took))
-	d.opts.EventListener.writeStall(WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
+	tell(d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
 }
 
 // waitForFlush waits while writers may not start another memtable.
