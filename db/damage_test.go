@@ -59,12 +59,13 @@ func (s damageShape) options(fsys FS, readOnly bool) *Options {
 	}
 }
 
-// victim is a small database that was not closed, with what it holds.
+// victim is a small database with what it holds. It was closed, or was not.
 type victim struct {
-	shape damageShape
-	image damage.Image
-	older damage.Image // some writes before
-	log   string       // the name of its one log with records
+	shape  damageShape
+	image  damage.Image
+	closed bool
+	older  damage.Image // some writes before
+	log    string       // the name of its one log with records
 	// states are what it holds, with all of the log's records, then with one fewer
 	// each.
 	states [][]damage.Pair
@@ -73,14 +74,20 @@ type victim struct {
 }
 
 // newVictim makes four tables, three of them on level 0 and of one size, and a
-// log with records, deletions among them.
-func newVictim(t testing.TB, shape damageShape) *victim {
-	v := &victim{shape: shape}
+// log with records, deletions among them, in a database that is not closed.
+func newVictim(t testing.TB, shape damageShape) *victim { return makeVictim(t, shape, false) }
+
+// newVictims returns both kinds.
+func newVictims(t testing.TB, shape damageShape) map[string]*victim {
+	return map[string]*victim{"not closed": makeVictim(t, shape, false), "closed": makeVictim(t, shape, true)}
+}
+
+func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
+	v := &victim{shape: shape, closed: closed}
 	mem := vfs.NewMem()
 	o := shape.options(mem, false)
 	o.WriteBufferSize = 256 << 10
-	d := mustOpen(t, o)
-	defer d.Close()
+	d := openTest(t, o)
 	model := map[string]string{}
 	put := func(key, value string) {
 		require.NoError(t, d.Put([]byte(key), []byte(value), Sync))
@@ -109,6 +116,11 @@ func newVictim(t testing.TB, shape damageShape) *victim {
 	}
 	v.states = append(v.states, pairsOf(model))
 	slices.Reverse(v.states)
+	files := 7 // tables, log, MANIFEST, CURRENT
+	if closed {
+		require.NoError(t, d.Close())
+		files++ // CLOSED
+	}
 	v.image = v.load(t, mem)
 	for i := range 50 {
 		v.absent = append(v.absent, fmt.Appendf(nil, "key%02d!", i))
@@ -122,7 +134,7 @@ func newVictim(t testing.TB, shape damageShape) *victim {
 		}
 	}
 	require.Len(t, v.tables, 4)
-	require.Len(t, v.image, 7, "tables, log, MANIFEST, CURRENT: %v", v.image.Names())
+	require.Len(t, v.image, files, "%v", v.image.Names())
 	return v
 }
 
@@ -212,6 +224,8 @@ func kindName(name string) string {
 		return "log"
 	case base.FileManifest:
 		return "MANIFEST"
+	case base.FileClosed:
+		return "CLOSED"
 	}
 	return "CURRENT"
 }
@@ -234,11 +248,12 @@ func (ts tallies) log(t *testing.T, what string) {
 
 // check runs one damaged image and fails the test where the outcome must not be.
 // Only a log may show less than all of its records, under the rule of its tail:
-// those before the damage, and only where the damage can be a crash's.
+// those before the damage, and only where the damage can be a crash's. There was
+// no crash where CLOSED says so.
 func (v *victim) check(t *testing.T, h damage.Harm, readOnly, asCrash bool) damage.Outcome {
 	t.Helper()
 	states := v.states[:1]
-	if h.File == v.log {
+	if !bytes.Equal(h.Image[v.log], v.image[v.log]) && !v.vouchedFor(h.Image) {
 		n, more := v.wholeRecords(h.Image[v.log])
 		if !more || asCrash {
 			states = [][]damage.Pair{v.states[0], v.states[len(v.states)-1-n]}
@@ -249,6 +264,19 @@ func (v *victim) check(t *testing.T, h damage.Harm, readOnly, asCrash bool) dama
 		require.Fail(t, "a wrong outcome", "%s: %s: %s %v", h.What, out.Class, out.Detail, out.Err)
 	}
 	return out
+}
+
+// vouchedFor reports whether the damage left alone what vouches for the log.
+func (v *victim) vouchedFor(im damage.Image) bool {
+	if !v.closed {
+		return false
+	}
+	for name, b := range v.image {
+		if kind := kindName(name); (kind == "CLOSED" || kind == "MANIFEST" || kind == "CURRENT") && !bytes.Equal(b, im[name]) {
+			return false
+		}
+	}
+	return true
 }
 
 // A driver that finds nothing proves nothing: changed bytes under a good
@@ -278,33 +306,42 @@ func TestTheDamageDriverSeesAPlantedFault(t *testing.T) {
 }
 
 // Every bit of every file turned, one at a time: the answer is right or it is
-// ErrCorruption. The only exception is the log's last record: the log was not
-// closed, so that damage there can be the end that a crash leaves.
+// ErrCorruption. The only exception is the last record of a log that was not
+// closed, where damage can be the end that a crash leaves.
 func TestEveryFlippedBitIsSeenOrDoesNoHarm(t *testing.T) {
 	for _, shape := range shapesToDamage() {
-		for mode, readOnly := range modes {
-			t.Run(shape.name+"/"+mode, func(t *testing.T) {
-				t.Parallel()
-				v := newVictim(t, shape)
-				counts := tallies{}
-				lastRecordDropped := 0
-				for _, name := range v.image.Names() {
-					for h := range damage.Flips(v.image, name) {
-						if h.Offset%v.flipStep(name, readOnly) != 0 {
-							continue
-						}
-						out := v.check(t, h, readOnly, false)
-						counts.add(kindName(name), out.Class)
-						if out.State > 0 {
-							lastRecordDropped++
-						}
-					}
-				}
-				counts.log(t, "bit flips")
-				t.Logf("%d bytes; %d flips in the log's last record dropped it", v.image.Size(), lastRecordDropped)
-			})
+		for state, v := range newVictims(t, shape) {
+			for mode, readOnly := range modes {
+				t.Run(shape.name+"/"+state+"/"+mode, func(t *testing.T) {
+					t.Parallel()
+					v.flipAll(t, readOnly)
+				})
+			}
 		}
 	}
+}
+
+func (v *victim) flipAll(t *testing.T, readOnly bool) {
+	counts := tallies{}
+	lastRecordDropped := 0
+	for _, name := range v.image.Names() {
+		for h := range damage.Flips(v.image, name) {
+			if h.Offset%v.flipStep(name, readOnly) != 0 {
+				continue
+			}
+			out := v.check(t, h, readOnly, false)
+			counts.add(kindName(name), out.Class)
+			if out.State > 0 {
+				lastRecordDropped++
+			}
+			if v.closed && name == v.log {
+				require.Equal(t, damage.Refused, out.Class, h.What)
+			}
+		}
+	}
+	counts.log(t, "bit flips")
+	t.Logf("%d bytes; %d flips in the log's last record dropped it", v.image.Size(), lastRecordDropped)
+	require.False(t, v.closed && lastRecordDropped > 0)
 }
 
 // flipStep says that every so many bytes of a file are tried: all, but in large
@@ -316,7 +353,7 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 		return 37
 	case raceEnabled:
 		return 43
-	case !readOnly && slices.Contains(v.tables, name) && !*damageShapes:
+	case (!readOnly || v.closed) && slices.Contains(v.tables, name) && !*damageShapes:
 		return 8
 	}
 	return 1
@@ -377,14 +414,15 @@ func TestRandomDoubleFlips(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 17))
-	v := newVictim(t, damageDefault)
-	names := v.image.Names()
+	victims := slices.Collect(maps.Values(newVictims(t, damageDefault)))
 	counts := tallies{}
 	doubles := *damageDoubles
 	if raceEnabled {
 		doubles /= 10
 	}
 	for range doubles {
+		v := victims[rnd.IntN(len(victims))]
+		names := v.image.Names()
 		im, what := v.image, ""
 		first := ""
 		for range 2 {
@@ -409,45 +447,58 @@ func TestRandomDoubleFlips(t *testing.T) {
 func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
 	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40})
 	for _, shape := range shapes {
-		for mode, readOnly := range modes {
-			t.Run(shape.name+"/"+mode, func(t *testing.T) {
-				t.Parallel()
-				v := newVictim(t, shape)
-				run := func(what string, harms iter.Seq[damage.Harm], asCrash func(damage.Harm) bool) {
-					counts := tallies{}
-					for h := range harms {
-						if what == "cut" && h.Offset%v.cutStep(h.File) != 0 {
-							continue
-						}
-						out := v.check(t, h, readOnly, asCrash(h))
-						counts.add(kindName(h.File), out.Class)
-					}
-					counts.log(t, what)
-				}
-				no := func(damage.Harm) bool { return false }
-				for _, name := range v.image.Names() {
-					run("cut", damage.Cuts(v.image, name), no)
-					// A sector of zeros in the log is what a power cut leaves.
-					run("stale sectors", damage.Sectors(v.image, v.older, name), func(h damage.Harm) bool {
-						return h.File == v.log && bytes.Contains(h.Image[v.log], make([]byte, damage.SectorSize))
-					})
-				}
-				for h := range damage.Missing(v.image) {
-					if h.File != v.log {
-						v.check(t, h, readOnly, false)
-					}
-				}
-				v.checkMissingLog(t, readOnly)
-				run("swapped", damage.Swaps(v.image, v.tables), no)
-				run("swapped", damage.Swaps(v.image, v.image.Names()), no)
-			})
+		for state, v := range newVictims(t, shape) {
+			for mode, readOnly := range modes {
+				t.Run(shape.name+"/"+state+"/"+mode, func(t *testing.T) {
+					t.Parallel()
+					v.cutAndSwap(t, readOnly)
+				})
+			}
 		}
 	}
 }
 
+func (v *victim) cutAndSwap(t *testing.T, readOnly bool) {
+	run := func(what string, harms iter.Seq[damage.Harm], asCrash func(damage.Harm) bool) {
+		counts := tallies{}
+		for h := range harms {
+			if what == "cut" && h.Offset%v.cutStep(h.File) != 0 {
+				continue
+			}
+			out := v.check(t, h, readOnly, asCrash(h))
+			counts.add(kindName(h.File), out.Class)
+			if v.closed && h.File == v.log && v.vouchedFor(h.Image) {
+				require.Equal(t, damage.Refused, out.Class, h.What)
+			}
+		}
+		counts.log(t, what)
+	}
+	no := func(damage.Harm) bool { return false }
+	for _, name := range v.image.Names() {
+		run("cut", damage.Cuts(v.image, name), no)
+		// A sector of zeros in the log is what a power cut leaves.
+		run("stale sectors", damage.Sectors(v.image, v.older, name), func(h damage.Harm) bool {
+			return h.File == v.log && bytes.Contains(h.Image[v.log], make([]byte, damage.SectorSize))
+		})
+	}
+	for h := range damage.Missing(v.image) {
+		if h.File != v.log {
+			v.check(t, h, readOnly, false)
+		}
+	}
+	v.checkMissingLog(t, readOnly)
+	run("swapped", damage.Swaps(v.image, v.tables), no)
+	run("swapped", damage.Swaps(v.image, v.image.Names()), no)
+}
+
 // checkMissingLog opens the database without its log. LevelDB opens such a
-// directory; so do we, without what was only there, and the report says so.
+// directory; so do we, without what was only there, and the report says so;
+// unless the log is known to have been there.
 func (v *victim) checkMissingLog(t *testing.T, readOnly bool) {
+	if v.closed {
+		v.check(t, damage.Harm{What: "no log", File: v.log, Image: v.image.With(v.log, nil)}, readOnly, false)
+		return
+	}
 	driver := v.driver(readOnly, v.states[len(v.states)-1:])
 	driver.BeforeClose = func(s damage.Store) {
 		require.Equal(t, v.log, s.(storeUnderTest).OpenReport().MissingLog)

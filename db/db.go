@@ -208,9 +208,9 @@ func (d *DB) Flush() error {
 }
 
 // Close waits for the background work under way, makes everything written
-// durable, and releases the directory. Iterators and snapshots should be closed
-// before; those left open are told of in the error, and answer ErrClosed from
-// then on. A second Close returns ErrClosed.
+// durable, says so in the file CLOSED, and releases the directory. Iterators and
+// snapshots should be closed before; those left open are told of in the error, and
+// answer ErrClosed from then on. A second Close returns ErrClosed.
 func (d *DB) Close() error {
 	if !d.closed.CompareAndSwap(false, true) {
 		return ErrClosed
@@ -229,7 +229,11 @@ func (d *DB) Close() error {
 	if !d.opts.ReadOnly {
 		keep(d.log.close(d))
 		d.obsolete.remove(d)
+		whole := d.set.Sound() && d.writeErr() == nil
 		keep(d.set.Close())
+		if err == nil && whole {
+			keep(d.writeCloseMark())
+		}
 	}
 	d.tables.close()
 	d.blockCache.Close()

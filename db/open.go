@@ -84,7 +84,7 @@ func (d *DB) open(created bool) error {
 		}
 	} else if err := d.mayCreate(files); err != nil {
 		return err
-	} else if err := d.syncParent(); err != nil {
+	} else if err := errors.CombineErrors(d.dropStaleMark(files), d.syncParent()); err != nil {
 		return err
 	}
 	o := manifest.SetOptions{
@@ -108,10 +108,14 @@ func (d *DB) open(created bool) error {
 	if err := d.checkTables(files); err != nil {
 		return err
 	}
+	mark, err := d.checkClosed(files, state)
+	if err != nil {
+		return err
+	}
 	if err := d.checkLog(files, state); err != nil {
 		return err
 	}
-	if err := d.recover(files, state); err != nil {
+	if err := d.recover(files, state, mark); err != nil {
 		return err
 	}
 	if !d.opts.ReadOnly {
@@ -257,6 +261,26 @@ func (d *DB) checkLog(files dirFiles, state manifest.State) error {
 	return nil
 }
 
+// checkClosed looks for what the last Close left, and for the log that it names.
+func (d *DB) checkClosed(files dirFiles, state manifest.State) (*closeMark, error) {
+	if !files.hasCurrent {
+		return nil, nil
+	}
+	mark, err := findCloseMark(&d.opts, d.dir, files.all, state)
+	if mark == nil {
+		return nil, err
+	}
+	d.report.ClosedCleanly = true
+	if err := mark.missing(d.dir, files.all); err != nil {
+		if d.opts.Salvage == SalvageNothing {
+			return nil, err
+		}
+		d.report.MissingLog = base.FileName(base.FileLog, mark.log.num)
+		d.opts.Logger.Error("salvaging what is left without a log", "err", err)
+	}
+	return mark, nil
+}
+
 // OpenReport says what Open found and did.
 type OpenReport struct {
 	// Created says that there was no database.
@@ -265,6 +289,10 @@ type OpenReport struct {
 	Manifest string
 	// ManifestBytesDropped counts the bytes of a last edit that a crash cut off.
 	ManifestBytesDropped int64
+	// ClosedCleanly says that the database was closed by Close, and that no program
+	// has written to it since. Every byte of the logs is known to have been written
+	// then: what is wrong with one is damage, never the end that a crash left.
+	ClosedCleanly bool
 	// MissingLog is the log that the MANIFEST names, if it is not there: what had not
 	// reached a table is lost then. "" normally.
 	MissingLog string

@@ -21,7 +21,8 @@ import (
 // old files go. A crash at any moment of it finds the old state, or the new one.
 type recovery struct {
 	d        *DB
-	logs     []dirFile // needed, ascending
+	logs     []dirFile  // needed, ascending
+	mark     *closeMark // nil: the database was not closed, as far as can be told
 	mem      *memtable.Memtable
 	inserter memtable.Inserter
 	full     []*memtable.Memtable // read-only: oldest first
@@ -33,8 +34,8 @@ type recovery struct {
 }
 
 // recover brings the store to the state that the files describe.
-func (d *DB) recover(files dirFiles, state manifest.State) error {
-	r := &recovery{d: d, lastSeq: state.LastSeq}
+func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark) error {
+	r := &recovery{d: d, mark: mark, lastSeq: state.LastSeq}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 	})
@@ -60,7 +61,7 @@ func (d *DB) recover(files dirFiles, state manifest.State) error {
 
 // replay reads the logs. The newest that holds anything may have a torn tail; an
 // older one too, where LevelDB or goleveldb wrote it, since they do not sync a
-// log before they start the next.
+// log before they start the next. Of a database that was closed every log is whole.
 func (r *recovery) replay() error {
 	last := len(r.logs) - 1
 	for last > 0 && r.logs[last].size == 0 {
@@ -91,7 +92,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 	report := LogReport{Name: name}
 	expected := uint64(0) // the sequence number of the next record; 0: any
 	log := wal.NewReader(file, f.size, wal.ReaderOptions{
-		Last: last, AllowTornEnd: true,
+		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
 		Plausible: func(record []byte, lost int64) bool {
 			h, err := readBatchHeader(record)
 			if err != nil || h.seq < expected || expected > 0 && h.seq-expected > uint64(lost) {
@@ -123,6 +124,11 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 			return base.InFile(err, path, log.Offset())
 		}
 	}
+	if r.mark != nil && r.mark.log.num == f.num && report.Reason == "" {
+		if err := r.salvageClosed(r.mark.check(file, f.size), &report); err != nil {
+			return base.InFile(err, path, -1)
+		}
+	}
 	return r.finishLog(f, log.Tail(), report)
 }
 
@@ -130,7 +136,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 // damaged one, of a cut one the bytes behind its last record.
 func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) (err error) {
 	switch {
-	case report.BytesSkipped > 0 || report.RecordsSkipped > 0:
+	case report.Reason != "": // Salvage has passed over something
 		report.Tail = "damaged"
 		err = r.setAside(f, 0, &report)
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 )
@@ -37,15 +38,21 @@ func (r *repairer) plan(p *repairPlan) error {
 	}
 	r.planTables(p)
 	r.findLog(p)
+	if err := r.checkClosed(p); err != nil {
+		return err
+	}
 	for _, l := range r.logs {
 		p.lines = append(p.lines, l.line)
 		p.moves = append(p.moves, l.line)
 		p.healthy = p.healthy && (!l.needed || l.clean)
 	}
-	for _, f := range r.ofKind(base.FileManifest, base.FileTemp) {
+	for _, f := range r.ofKind(base.FileManifest, base.FileTemp, base.FileClosed) {
 		line := r.manifest.lines[f.name]
 		if line == nil {
 			line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "a temporary file that was left behind"}
+			if f.kind == base.FileClosed {
+				line.Reason = "it vouches for a log that is not in use any more"
+			}
 		}
 		p.lines = append(p.lines, line)
 		p.moves = append(p.moves, line)
@@ -63,6 +70,49 @@ func (r *repairer) findLog(p *repairPlan) {
 	p.healthy = false
 	p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, num), Fate: FileMissing, Level: -1,
 		Reason: "the MANIFEST names it; what was only there is lost, unless tables that the MANIFEST does not name hold it"})
+}
+
+// checkClosed compares the logs with what the last Close left, as Open does.
+func (r *repairer) checkClosed(p *repairPlan) error {
+	if !r.manifest.inForce {
+		return nil
+	}
+	var files []dirFile
+	for _, f := range r.files {
+		files = append(files, f.dirFile)
+	}
+	mark, err := findCloseMark(&r.opts, r.dir, files, manifest.State{ManifestName: r.manifest.name, LogNum: r.manifest.logNum})
+	if mark == nil {
+		return err
+	}
+	if err := mark.missing(r.dir, files); err != nil {
+		p.healthy = false
+		if mark.log.num != r.manifest.logNum { // or findLog has told
+			p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, mark.log.num), Fate: FileMissing, Level: -1, Bytes: mark.log.size,
+				Reason: "it was there when the database was closed; what was only there is lost"})
+		}
+		return nil
+	}
+	for _, l := range r.logs {
+		if l.num == mark.log.num && l.clean {
+			err = r.compareClosed(mark, l)
+		}
+	}
+	return err
+}
+
+func (r *repairer) compareClosed(mark *closeMark, l *foundLog) error {
+	file, err := r.fs.Open(r.path(l.name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	err = mark.check(file, l.size)
+	if errors.Is(err, ErrCorruption) {
+		l.clean, l.line.Damage = false, base.InFile(err, r.path(l.name), -1).Error()
+		return nil
+	}
+	return err
 }
 
 // findLive begins a plan: it compares the directory with what the MANIFEST says.

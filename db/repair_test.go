@@ -158,7 +158,7 @@ func TestRepairOfLogsAloneGivesAllThatTheyHold(t *testing.T) {
 	require.NoError(t, d.Close())
 	files := readDir(t, mem, "db")
 	require.Empty(t, files.tables())
-	for _, name := range append(files.only(base.FileManifest), "CURRENT", "LOCK") {
+	for _, name := range append(files.only(base.FileManifest), "CURRENT", "CLOSED", "LOCK") {
 		delete(files, name)
 	}
 	require.Len(t, files, 1)
@@ -172,6 +172,7 @@ func TestRepairOfLogsAloneGivesAllThatTheyHold(t *testing.T) {
 func TestRepairDropsTheTornEndOfALog(t *testing.T) {
 	files, model := sampleStore(t)
 	log := files.only(base.FileLog)[0]
+	delete(files, base.ClosedName) // there was a crash
 	files[log] = files[log][:len(files[log])-3]
 	model[string(testKey(3))] = fmt.Sprintf("value8.%0100d", 3) // the deletion was the last record
 	require.Equal(t, model, contentsOf(t, files.fs(t)))

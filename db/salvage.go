@@ -46,6 +46,9 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 		}
 	}
 	told := *fault
+	if r.mark != nil {
+		told.Detail += "; the log was whole when the database was closed"
+	}
 	told.Detail += lost + "; Options.Salvage opens the database with what can"
 	if err := r.pass(&told, report); err != nil || r.ended || resumed == nil {
 		report.BytesSkipped += max(tail.Dropped, 1)
@@ -53,6 +56,18 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 	}
 	report.BytesSkipped += tail.Resume - tail.Offset
 	return resumed, nil
+}
+
+// salvageClosed decides what happens about a log that is not the one that was
+// closed, although its records are good.
+func (r *recovery) salvageClosed(cause error, report *LogReport) error {
+	var fault *base.CorruptionError
+	if !stderrors.As(cause, &fault) {
+		return cause
+	}
+	told := *fault
+	told.Detail += "; Options.Salvage opens the database with what can be read"
+	return r.pass(&told, report)
 }
 
 // salvageRecord decides what happens about a record whose checksum holds and

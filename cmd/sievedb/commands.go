@@ -173,6 +173,9 @@ func stats(c *call) (int, error) {
 		if r.ManifestBytesDropped > 0 {
 			fmt.Fprintf(c.stdout, " (%d bytes of a torn last edit dropped)", r.ManifestBytesDropped)
 		}
+		if r.ClosedCleanly {
+			fmt.Fprint(c.stdout, "; closed cleanly")
+		}
 		fmt.Fprintln(c.stdout)
 		for _, l := range r.Logs {
 			fmt.Fprintf(c.stdout, "%s: %d records, %d entries, end %s", l.Name, l.Records, l.Entries, l.Tail)

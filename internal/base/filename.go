@@ -19,6 +19,10 @@ const (
 	FileLock
 	FileTemp
 	FileInfoLog
+	FileClosed // ours: what Close vouched for; LevelDB's names have no such kind
+
+	// NumFileKinds is the number of kinds.
+	NumFileKinds = iota
 )
 
 // The names that carry no number.
@@ -26,6 +30,8 @@ const (
 	CurrentName = "CURRENT"
 	LockName    = "LOCK"
 	InfoLogName = "LOG"
+	// ClosedName parses in neither LevelDB nor goleveldb, so they leave the file alone.
+	ClosedName = "CLOSED"
 )
 
 // FileName returns the name, without a directory, of the file of that kind
@@ -48,6 +54,8 @@ func FileName(kind FileKind, num uint64) string {
 		return fmt.Sprintf("%06d.dbtmp", num)
 	case FileInfoLog:
 		return InfoLogName
+	case FileClosed:
+		return ClosedName
 	}
 	panic(fmt.Sprintf("base: no file kind %d", kind))
 }
@@ -59,7 +67,7 @@ func FileName(kind FileKind, num uint64) string {
 const MaxFileNum = uint64(1) << 62
 
 // ParseFileName tells what the file of that name, without a directory, is. ok
-// is false for a name that no version of the format gives: such files are not
+// is false for a name that neither the format nor we give: such files are not
 // ours and are left alone. Among them is a number written with fewer or more
 // zeros than FileName writes: "7.log" would stand for the same file as
 // "000007.log", of which there is one.
@@ -79,6 +87,8 @@ func parseFileName(name string) (kind FileKind, num uint64, ok bool) {
 		return FileLock, 0, true
 	case InfoLogName, InfoLogName + ".old":
 		return FileInfoLog, 0, true
+	case ClosedName:
+		return FileClosed, 0, true
 	}
 	if digits, found := strings.CutPrefix(name, "MANIFEST-"); found {
 		num, ok = parseFileNum(digits)

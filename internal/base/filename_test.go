@@ -10,7 +10,7 @@ import (
 )
 
 func TestFileNamesParseBack(t *testing.T) {
-	for kind := FileLog; kind <= FileInfoLog; kind++ {
+	for kind := range FileKind(NumFileKinds) {
 		for _, num := range []uint64{0, 1, 999_999, 1_000_000, MaxFileNum} {
 			gotKind, gotNum, ok := ParseFileName(FileName(kind, num))
 			require.True(t, ok, FileName(kind, num))
@@ -32,7 +32,7 @@ func TestNamesThatAreNotOursDoNotParse(t *testing.T) {
 		"", ".", "..", "7.log", "00007.log", "0000007.log", "MANIFEST-1", "MANIFEST-0000001", "MANIFEST-", "MANIFEST", "MANIFEST--00001",
 		"+00007.log", "-00007.log", " 000007.log", "000007.log ", "000007.LOG", "000007.log.bak", "000007.", "000007", ".log", "00000x.ldb",
 		"4611686018427387905.ldb", "9223372036854775807.log", "9223372036854775808.ldb", "18446744073709551615.ldb", "18446744073709551616.ldb", strings.Repeat("9", 400) + ".log",
-		"current", "CURRENT\n", "CURRENT.dbtmp", "LOCK ", "LOG.old.old", "000007.ldb/", "/000007.ldb", "../000007.ldb", "000007.ldb\x00",
+		"current", "CURRENT\n", "closed", "CLOSED.bak", "CLOSED-000007", "000007.closed", "CURRENT.dbtmp", "LOCK ", "LOG.old.old", "000007.ldb/", "/000007.ldb", "../000007.ldb", "000007.ldb\x00",
 	} {
 		_, _, ok := ParseFileName(name)
 		require.False(t, ok, "%q", name)
@@ -41,7 +41,7 @@ func TestNamesThatAreNotOursDoNotParse(t *testing.T) {
 
 // FuzzParseFileName: what parses is exactly what FileName writes.
 func FuzzParseFileName(f *testing.F) {
-	for kind := FileLog; kind <= FileInfoLog; kind++ {
+	for kind := range FileKind(NumFileKinds) {
 		f.Add(FileName(kind, 123))
 		f.Add(FileName(kind, math.MaxInt64))
 	}

@@ -50,7 +50,7 @@ func TestFileNamesRoundTrip(t *testing.T) {
 	}{
 		"000012.log": {FileLog, 12}, "000013.ldb": {FileTable, 13}, "000013.sst": {FileOldTable, 13},
 		"MANIFEST-000011": {FileManifest, 11}, "CURRENT": {FileCurrent, 0}, "LOCK": {FileLock, 0},
-		"LOG": {FileInfoLog, 0}, "000014.dbtmp": {FileTemp, 14}, "1234567.ldb": {FileTable, 1234567},
+		"LOG": {FileInfoLog, 0}, "CLOSED": {FileClosed, 0}, "000014.dbtmp": {FileTemp, 14}, "1234567.ldb": {FileTable, 1234567},
 	} {
 		kind, num, ok := ParseFileName(name)
 		require.True(t, ok, name)

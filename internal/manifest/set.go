@@ -444,6 +444,14 @@ func (s *Set) obsolete(files []LevelFile) {
 	}
 }
 
+// Sound reports whether the MANIFEST in force holds each edit that was applied
+// and nothing else: no append to it and no sync of it has failed.
+func (s *Set) Sound() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == nil && s.full == nil
+}
+
 // Failed reports whether edits are not taken any more: a write failed, and every
 // later Apply will.
 func (s *Set) Failed() bool {

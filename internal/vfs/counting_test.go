@@ -26,6 +26,7 @@ func TestCountingByKind(t *testing.T) {
 		{"LOCK", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileLock) }},
 		{"000007.dbtmp", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileTemp) }},
 		{"LOG", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileInfoLog) }},
+		{"CLOSED", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileClosed) }},
 		{"notes.txt", func(s vfs.Snapshot) vfs.Counts { return s.Other }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestCountingByKind(t *testing.T) {
 
 func TestCountingKnowsEveryKind(t *testing.T) {
 	kinds := 0
-	for k := base.FileLog; k <= base.FileInfoLog; k++ {
+	for k := range base.FileKind(base.NumFileKinds) {
 		cnt := vfs.NewCounting(vfs.NewMem())
 		f, err := cnt.Create(base.FileName(k, 1))
 		require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestCountingKnowsEveryKind(t *testing.T) {
 		require.Zero(t, cnt.Snapshot().Other)
 		kinds++
 	}
-	require.Equal(t, 8, kinds, "a new kind of file wants a bucket and a line in TestCountingByKind")
+	require.Equal(t, 9, kinds, "a new kind of file wants a bucket and a line in TestCountingByKind")
 }
 
 func TestCountingOfFailures(t *testing.T) {

@@ -44,7 +44,7 @@ func (c Counts) Sub(earlier Counts) Counts {
 
 // There is a bucket for each base.FileKind, and one more for other names.
 const (
-	otherBucket = int(base.FileInfoLog) + 1
+	otherBucket = base.NumFileKinds
 	numBuckets  = otherBucket + 1
 )
 

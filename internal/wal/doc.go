@@ -71,7 +71,8 @@
 // In a log that is not the newest, every tail but a clean one is corruption:
 // its writer synced it before it began the next. ReaderOptions.AllowTornEnd
 // accepts a cut there, for logs of writers that do not sync at that point, and
-// for a MANIFEST.
+// for a MANIFEST. Whoever knows that there was no crash reads the newest log as one
+// that is not the newest.
 //
 // # The look-ahead's price
 //

@@ -148,6 +148,9 @@ func (c *FS) Rename(oldname, newname string) error {
 	if filepath.Base(newname) == base.CurrentName {
 		c.checkCurrentLocked(to, oldname, node)
 	}
+	if filepath.Base(newname) == base.ClosedName {
+		c.checkClosedLocked(to, oldname, node)
+	}
 	c.mu.Unlock()
 	if err := c.fs.Rename(oldname, newname); err != nil {
 		return err

@@ -81,6 +81,24 @@ func (s *store) current(num uint64, sync, syncDir bool) {
 	}
 }
 
+// closed puts CLOSED in its place, for log 4 and MANIFEST 3.
+func (s *store) closed(sync, syncLog, closeManifest bool) {
+	log := s.file(s.path(base.FileLog, 4), "x", false)
+	s.syncDir()
+	if syncLog {
+		require.NoError(s, log.Sync())
+	}
+	require.NoError(s, log.Close())
+	if closeManifest {
+		require.NoError(s, s.manifest.Close())
+	}
+	mark := make([]byte, 52)
+	mark[8], mark[28] = 4, 3
+	tmp := s.path(base.FileTemp, 9)
+	require.NoError(s, s.file(tmp, string(mark), sync).Close())
+	require.NoError(s, s.Rename(tmp, filepath.Join("db", base.ClosedName)))
+}
+
 // open makes the files of a database: table 1, log 2, MANIFEST 3.
 func open(t *testing.T, fsys vfs.FS) *store {
 	s := &store{T: t, FS: New(fsys)}
@@ -190,6 +208,10 @@ func TestEachBrokenRuleIsTold(t *testing.T) {
 			s.current(9, true, false)
 			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
 		}},
+		{"CLOSED names a log and a MANIFEST that are whole", 0, func(s *store) { s.closed(true, true, true) }},
+		{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
+		{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
+		{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
 		{"a file has two writers", 6, func(s *store) {
 			s.file(s.path(base.FileLog, 4), "x", false)
 			s.file(s.path(base.FileLog, 4), "y", false)

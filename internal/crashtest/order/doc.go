@@ -20,6 +20,8 @@
 //  5. Nothing is appended to a file after a failed append or sync, and no failed
 //     sync is tried again.
 //  6. No file has two writers, and nothing is written behind Close.
+//  7. When a file is renamed to CLOSED, its bytes are synced, and so are those and
+//     the names of the log and the MANIFEST that it names; both are closed.
 //
 // Each edit is written by one Write, as package wal does it; that is relied on.
 // What a directory held before its LOCK was taken counts as durable: the checker

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"encoding/binary"
 	"path/filepath"
 	"strings"
 
@@ -72,6 +73,31 @@ func (c *FS) checkCurrentLocked(d *dir, from string, tmp *file) {
 		c.violatedLocked(3, "CURRENT comes to name %s, of which %d of %d bytes are synced", name, now.synced, now.written)
 	case durable != now:
 		c.violatedLocked(3, "CURRENT comes to name %s, whose name is not durable", name)
+	}
+}
+
+// checkClosedLocked is rule 7. docs/format.md has the bytes of CLOSED.
+func (c *FS) checkClosedLocked(d *dir, from string, tmp *file) {
+	if tmp == nil || tmp == found {
+		return
+	}
+	if !tmp.whole() || len(tmp.data) != 52 {
+		c.violatedLocked(7, "%s becomes CLOSED with un-synced bytes, or not whole", from)
+		return
+	}
+	for at, kind := range map[int]base.FileKind{8: base.FileLog, 28: base.FileManifest} {
+		name := base.FileName(kind, binary.LittleEndian.Uint64(tmp.data[at:]))
+		now, durable := d.get(name)
+		switch {
+		case now == nil:
+			c.violatedLocked(7, "CLOSED comes to name %s, which does not exist", name)
+		case now.open:
+			c.violatedLocked(7, "CLOSED comes to name %s, which is open for writing", name)
+		case !now.whole():
+			c.violatedLocked(7, "CLOSED comes to name %s, of which %d of %d bytes are synced", name, now.synced, now.written)
+		case durable != now:
+			c.violatedLocked(7, "CLOSED comes to name %s, whose name is not durable", name)
+		}
 	}
 }
 

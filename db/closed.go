@@ -1,0 +1,242 @@
+package db
+
+import (
+	"encoding/binary"
+	"io"
+	"path/filepath"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/util"
+)
+
+// closeMark is what the file CLOSED says, which Close leaves behind: the newest
+// log and the MANIFEST, as they were when nothing more was to come. While both
+// are still those files, there was no crash that could have cut the log, so that
+// whatever is wrong with it is damage, even in its very last record.
+//
+//	offset  size  meaning
+//	0       8     magic, "sieveCLS"
+//	8       20    the newest log
+//	28      20    the MANIFEST in force
+//	48      4     masked CRC-32C of bytes 0 to 47
+//
+// where each of the two files is
+//
+//	0       8     number, fixed64
+//	8       8     length in bytes, fixed64
+//	16      4     masked CRC-32C of its last 32 KiB, or of all of it
+//
+// The MANIFEST tells whether the mark is a stale one. LevelDB and goleveldb leave
+// CLOSED alone, but no program writes to a database without a MANIFEST of its
+// own, or an edit in the one that is there, or records behind those of the log.
+// Then one of the three numbers of a file differs, and the mark means nothing. The
+// log could not tell that by itself: a new database under the same directory
+// begins with the same numbers.
+type closeMark struct {
+	log, manifest fileMark
+}
+
+// fileMark tells a file from others, and from itself after a change of its end.
+type fileMark struct {
+	num, size uint64
+	sum       uint32
+}
+
+// These constants reach the disk and never change.
+const (
+	closeMarkMagic = "sieveCLS"
+	closeMarkSize  = 52
+	fileMarkSize   = 20
+	// markedBytes is how much of a file's end the mark's checksum covers: a block
+	// of the log, which is one read. All before it has checksums of its own, and
+	// good chunks behind it.
+	markedBytes = 32 << 10
+)
+
+func (m *closeMark) encode() []byte {
+	b := append(make([]byte, 0, closeMarkSize), closeMarkMagic...)
+	for _, f := range []fileMark{m.log, m.manifest} {
+		b = binary.LittleEndian.AppendUint64(b, f.num)
+		b = binary.LittleEndian.AppendUint64(b, f.size)
+		b = binary.LittleEndian.AppendUint32(b, f.sum)
+	}
+	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
+}
+
+// decodeCloseMark takes exactly what encode writes.
+func decodeCloseMark(b []byte) (m closeMark, err error) {
+	if len(b) != closeMarkSize {
+		return m, base.Corruptf("CLOSED", 0, "it is %d bytes long, want %d", len(b), closeMarkSize)
+	}
+	body := b[:closeMarkSize-4]
+	if got, want := util.Fixed32(b[len(body):]), util.MaskCRC(util.CRC32C(body)); got != want {
+		return m, base.Corruptf("CLOSED", int64(len(body)), "its checksum is %#08x, want %#08x", got, want)
+	}
+	if magic := body[:len(closeMarkMagic)]; string(magic) != closeMarkMagic {
+		return m, base.Corruptf("CLOSED", 0, "it begins with %x, want %q", magic, closeMarkMagic)
+	}
+	files := body[len(closeMarkMagic):]
+	return closeMark{decodeFileMark(files), decodeFileMark(files[fileMarkSize:])}, nil
+}
+
+func decodeFileMark(b []byte) fileMark {
+	return fileMark{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint32(b[16:])}
+}
+
+// markFile returns the mark of a file of dir as it is.
+func markFile(fsys vfs.FS, dir string, kind base.FileKind, num uint64) (fileMark, error) {
+	f, err := fsys.Open(filepath.Join(dir, base.FileName(kind, num)))
+	if err != nil {
+		return fileMark{}, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return fileMark{}, err
+	}
+	end, err := readEnd(f, size, markedBytes)
+	return fileMark{num, uint64(size), util.MaskCRC(util.CRC32C(end))}, err
+}
+
+// readEnd returns the last bytes of a file of that size, at most n of them.
+func readEnd(f vfs.File, size, n int64) ([]byte, error) {
+	end := make([]byte, min(size, n))
+	_, err := io.ReadFull(io.NewSectionReader(f, size-int64(len(end)), int64(len(end))), end)
+	return end, err
+}
+
+// writeCloseMark vouches for the log and the MANIFEST, which are synced and
+// closed. A crash leaves the mark whole or none, and with none the database is
+// what it is without this.
+func (d *DB) writeCloseMark() error {
+	log, err := markFile(d.fs, d.dir, base.FileLog, d.state.Load().mem.logNum)
+	if err == nil && log.size != uint64(d.log.w.Size()) {
+		err = errors.Newf("the log is %d bytes long, %d were written to it", log.size, d.log.w.Size())
+	}
+	mark := closeMark{log: log}
+	if err == nil {
+		mark.manifest, err = markFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
+	}
+	if err == nil {
+		err = d.installCloseMark(mark.encode())
+	}
+	return errors.Wrapf(err, "sievedb: all data is safe, but %s could not be written", base.ClosedName)
+}
+
+func (d *DB) installCloseMark(b []byte) error {
+	tmp := d.path(base.FileTemp, d.set.NewFileNum())
+	f, err := d.fs.Create(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.CombineErrors(err, f.Close()); err == nil {
+		err = d.fs.Rename(tmp, d.path(base.FileClosed, 0))
+	}
+	if err != nil {
+		d.removeFile(tmp)
+		return err
+	}
+	return d.fs.SyncDir(d.dir)
+}
+
+// findCloseMark returns what CLOSED says of the directory as it is; nil where it
+// does not speak of it: there is none, it is damaged, or another program has
+// written since. logs are the files that may be logs.
+func findCloseMark(o *Options, dir string, files []dirFile, state manifest.State) (*closeMark, error) {
+	size := int64(-1)
+	for _, f := range files {
+		if f.kind == base.FileClosed {
+			size = f.size
+		}
+	}
+	if size < 0 {
+		return nil, nil
+	}
+	f, err := o.FS.Open(filepath.Join(dir, base.ClosedName))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := readEnd(f, size, closeMarkSize+1)
+	if err != nil {
+		return nil, err
+	}
+	ignored := func(why any) (*closeMark, error) {
+		o.Logger.Info("CLOSED says nothing of this database; the end of the log may be a crash's", "why", why)
+		return nil, nil
+	}
+	mark, err := decodeCloseMark(b)
+	if err != nil {
+		return ignored(err)
+	}
+	if base.FileName(base.FileManifest, mark.manifest.num) != state.ManifestName {
+		return ignored("another MANIFEST is in force")
+	}
+	found, err := markFile(o.FS, dir, base.FileManifest, mark.manifest.num)
+	if err != nil {
+		return nil, err
+	}
+	if found != mark.manifest {
+		return ignored("the MANIFEST has changed")
+	}
+	if mark.log.num < state.LogNum {
+		return ignored("its log is not needed")
+	}
+	for _, f := range files {
+		if f.kind == base.FileLog && (f.num > mark.log.num && f.size > 0 || f.num == mark.log.num && uint64(f.size) > mark.log.size) {
+			return ignored("a log has grown since")
+		}
+	}
+	return &mark, nil
+}
+
+// missing returns the corruption where the log, which held something, is gone.
+func (m *closeMark) missing(dir string, files []dirFile) error {
+	if m.log.size == 0 {
+		return nil
+	}
+	for _, f := range files {
+		if f.kind == base.FileLog && f.num == m.log.num {
+			return nil
+		}
+	}
+	err := base.Corruptf("log", -1, "the file is missing; it had %d bytes when the database was closed", m.log.size)
+	return base.InFile(err, filepath.Join(dir, base.FileName(base.FileLog, m.log.num)), -1)
+}
+
+// check compares the log, whose records are all good, with the mark. It returns
+// the corruption where the file ends too early, between two records, or where its
+// end is another one.
+func (m *closeMark) check(file vfs.File, size int64) error {
+	if uint64(size) < m.log.size {
+		return base.Corruptf("log", size, "the file ends here; it had %d bytes when the database was closed", m.log.size)
+	}
+	end, err := readEnd(file, size, markedBytes)
+	if err != nil {
+		return err
+	}
+	if sum := util.MaskCRC(util.CRC32C(end)); sum != m.log.sum {
+		return base.Corruptf("log", size-int64(len(end)), "checksum of its last %d bytes is %#08x, want %#08x, as when the database was closed", len(end), sum, m.log.sum)
+	}
+	return nil
+}
+
+// dropStaleMark removes the mark of a database that is gone from under it, before
+// another one is created there, whose files may come to look like those of the
+// mark. The sync of the directory that the first log waits for makes it durable.
+// In all other cases the new MANIFEST's number makes a mark stale.
+func (d *DB) dropStaleMark(files dirFiles) error {
+	for _, f := range files.all {
+		if f.kind == base.FileClosed {
+			return d.fs.Remove(d.path(base.FileClosed, 0))
+		}
+	}
+	return nil
+}

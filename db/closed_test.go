@@ -1,0 +1,427 @@
+package db
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCloseMarkVector(t *testing.T) {
+	text, err := os.ReadFile("testdata/closed.hex")
+	require.NoError(t, err)
+	var want []byte
+	for line := range strings.Lines(string(text)) {
+		digits, _, _ := strings.Cut(line, "#")
+		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		require.NoError(t, err, line)
+		want = append(want, b...)
+	}
+	mark := closeMark{log: fileMark{12, 70000, 0x04030201}, manifest: fileMark{11, 300, 0x08070605}}
+	require.Equal(t, want, mark.encode())
+	got, err := decodeCloseMark(want)
+	require.NoError(t, err)
+	require.Equal(t, mark, got)
+}
+
+// FuzzDecodeCloseMark: what is accepted is exactly what is written.
+func FuzzDecodeCloseMark(f *testing.F) {
+	good := (&closeMark{log: fileMark{1, 2, 3}, manifest: fileMark{4, 5, 6}}).encode()
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(append(bytes.Clone(good), 0))
+	f.Add([]byte{})
+	f.Add((&closeMark{log: fileMark{1<<64 - 1, 1<<64 - 1, 1<<32 - 1}}).encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		mark, err := decodeCloseMark(b)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		require.Equal(t, b, mark.encode())
+	})
+}
+
+// closedWithKeysInTheLog returns what a store leaves that put keys 0 to n-1 and
+// was closed: the files, and the log's name.
+func closedWithKeysInTheLog(t testing.TB, n int) (im damage.Image, log string) {
+	t.Helper()
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem})
+	for i := range n {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	require.NoError(t, d.Close())
+	return imageOf(t, mem), namesOf(t, mem, base.FileLog)[0]
+}
+
+func imageOf(t testing.TB, fsys FS) damage.Image {
+	im, err := damage.Load(fsys, "db", func(name string) bool { return name == base.LockName })
+	require.NoError(t, err)
+	return im
+}
+
+func fsOf(t testing.TB, im damage.Image) *vfs.Mem {
+	mem, err := im.FS("db")
+	require.NoError(t, err)
+	return mem
+}
+
+func TestACleanCloseIsReportedOnceAndReadOnlyOpeningsLeaveItsMark(t *testing.T) {
+	im, log := closedWithKeysInTheLog(t, 5)
+	mem := fsOf(t, im)
+	for range 2 {
+		d := mustOpen(t, &Options{FS: mem, ReadOnly: true})
+		require.True(t, d.OpenReport().ClosedCleanly)
+		requireValue(t, d, testKey(4), testValue(4))
+		require.NoError(t, d.Close())
+		require.Equal(t, im, imageOf(t, mem))
+	}
+	d := mustOpen(t, &Options{FS: mem})
+	require.True(t, d.OpenReport().ClosedCleanly)
+	require.Equal(t, "clean", d.OpenReport().Logs[0].Tail)
+	require.NotContains(t, imageOf(t, mem), base.ClosedName, "the store is open for writing")
+	require.NotContains(t, imageOf(t, mem), log)
+	killed := copyFS(t, mem)
+	require.NoError(t, d.Close())
+
+	d = mustOpen(t, &Options{FS: killed})
+	require.False(t, d.OpenReport().ClosedCleanly)
+	require.NoError(t, d.Close())
+	require.NoError(t, Destroy("db", &Options{FS: killed}))
+	_, err := killed.Stat("db")
+	require.Error(t, err, "nothing is left")
+}
+
+// Each is a log that a crash might have left, and that none did.
+func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
+	im, log := closedWithKeysInTheLog(t, 5)
+	whole := im[log]
+	ends := recordEnds(whole)
+	last := ends[len(ends)-2]
+	zeros := bytes.Clone(whole)
+	clear(zeros[last:])
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)-1] ^= 0x81 // two bits: one would be told from a crash anyway
+	other := bytes.Clone(whole)
+	copy(other[last:], logBytes(t, putBatch(5, testKey(4), bytes.ToUpper(testValue(4)))))
+	for _, c := range []struct {
+		name   string
+		log    []byte
+		offset int64
+		keys   int
+		says   string
+	}{
+		{"two bits turned", flipped, int64(last), 4, "checksum"},
+		{"zeros in place of the last record", zeros, int64(last), 4, "zeros"},
+		{"cut within the last record", whole[:len(whole)-3], int64(last), 4, "passes the log's end"},
+		{"cut between records", whole[:last], int64(last), 4, "the file ends here"},
+		{"empty", []byte{}, 0, 0, "the file ends here"},
+		{"another good record of that length", other, 0, 5, "last 655 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			damaged := im.With(log, c.log)
+			for _, readOnly := range []bool{false, true} {
+				_, err := Open("db", &Options{FS: fsOf(t, damaged), ReadOnly: readOnly})
+				var fault *CorruptionError
+				require.ErrorAs(t, err, &fault)
+				require.ErrorIs(t, err, ErrCorruption)
+				require.Equal(t, filepath.Join("db", log), fault.File)
+				require.Equal(t, c.offset, fault.Offset)
+				require.ErrorContains(t, err, c.says)
+				require.ErrorContains(t, err, "when the database was closed")
+				require.ErrorContains(t, err, "Options.Salvage")
+			}
+			for _, mode := range []Salvage{SalvagePrefix, SalvageAll} {
+				mem := fsOf(t, damaged)
+				d := mustOpen(t, &Options{FS: mem, Salvage: mode})
+				report := d.OpenReport()
+				require.Equal(t, "damaged", report.Logs[0].Tail)
+				require.NotEmpty(t, report.Logs[0].Reason)
+				require.Equal(t, c.log, readFile(t, mem, filepath.Join("db", report.Logs[0].SetAside)))
+				for i := range 5 {
+					_, err := d.Get(testKey(i))
+					require.Equal(t, i >= c.keys, err == ErrNotFound, "key %d: %v", i, err)
+				}
+				require.NoError(t, d.Close())
+			}
+			require.NoError(t, openAndClose(fsOf(t, damaged.With(base.ClosedName, nil))), "without the mark it may be a crash's")
+
+			mem := fsOf(t, damaged)
+			report, err := RepairWithReport("db", &Options{FS: mem})
+			require.NoError(t, err)
+			require.False(t, report.Healthy)
+			require.NoError(t, openAndClose(mem), "a repair ends it")
+			report, err = RepairWithReport("db", &Options{FS: mem})
+			require.NoError(t, err)
+			require.True(t, report.Healthy, report.String())
+		})
+	}
+}
+
+func putBatch(seq uint64, key, value []byte) []byte {
+	var b Batch
+	b.Put(key, value)
+	b.setSeq(seq)
+	return b.data
+}
+
+func openAndClose(fsys FS) error {
+	d, err := Open("db", &Options{FS: fsys})
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+func TestAClosedLogThatIsGoneIsCorruption(t *testing.T) {
+	im, log := closedWithKeysInTheLog(t, 5)
+	_, err := Open("db", &Options{FS: fsOf(t, im.With(log, nil))})
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, log)
+
+	d := mustOpen(t, &Options{FS: fsOf(t, im.With(log, nil)), Salvage: SalvageAll})
+	require.Equal(t, log, d.OpenReport().MissingLog)
+	require.NoError(t, d.Close())
+
+	mem := fsOf(t, im.With(log, nil))
+	report, err := RepairWithReport("db", &Options{FS: mem})
+	require.NoError(t, err)
+	require.Equal(t, FileMissing, fateOf(t, report, log).Fate)
+	require.NoError(t, openAndClose(mem))
+
+	empty, log := closedWithKeysInTheLog(t, 0)
+	require.NoError(t, openAndClose(fsOf(t, empty.With(log, nil))), "an empty one held nothing")
+}
+
+// A good database must open, whatever stands in a CLOSED that does not speak of
+// it. In each the log has a torn end, which a crash may leave.
+func TestAStaleOrDamagedMarkRefusesNothing(t *testing.T) {
+	im, log := closedWithKeysInTheLog(t, 5)
+	_, num, _ := base.ParseFileName(log)
+	whole, mark := im[log], im[base.ClosedName]
+	torn := whole[:len(whole)-3]
+	longer := append(bytes.Clone(whole), logBytes(t, putBatch(6, []byte("more"), nil))...)
+	flip := func(b []byte, at int) []byte {
+		b = bytes.Clone(b)
+		b[at] ^= 1
+		return b
+	}
+	manifestName := strings.TrimSpace(string(im[base.CurrentName]))
+	edit := (&manifest.Edit{LogNum: manifest.Num(num), PrevLogNum: manifest.Num(0), NextFileNum: manifest.Num(num + 10), LastSeq: manifest.Num(0)}).Encode(nil)
+	cases := map[string]damage.Image{
+		"no mark":                              im.With(log, torn).With(base.ClosedName, nil),
+		"an empty mark":                        im.With(log, torn).With(base.ClosedName, []byte{}),
+		"a mark and a byte":                    im.With(log, torn).With(base.ClosedName, append(bytes.Clone(mark), 0)),
+		"a mark of a megabyte":                 im.With(log, torn).With(base.ClosedName, make([]byte, 1<<20)),
+		"records behind the log, the end torn": im.With(log, longer[:len(longer)-3]),
+		"a newer log that holds something":     im.With(log, torn).With(base.FileName(base.FileLog, num+1), longer[len(whole):]),
+		"an edit behind those of the MANIFEST": im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), logBytes(t, edit)...)),
+		"another MANIFEST with the same edits": im.With(log, torn).With(manifestName, nil).With("MANIFEST-000009", im[manifestName]).With(base.CurrentName, []byte("MANIFEST-000009\n")),
+		"a mark of a log that is not needed": im.With(log, torn).With(base.ClosedName, func() []byte {
+			m, err := decodeCloseMark(mark)
+			require.NoError(t, err)
+			m.log.num--
+			return m.encode()
+		}()),
+	}
+	for n := range mark {
+		cases[fmt.Sprintf("a mark of %d bytes", n)] = im.With(log, torn).With(base.ClosedName, mark[:n])
+		cases[fmt.Sprintf("a mark with a flip in byte %d", n)] = im.With(log, torn).With(base.ClosedName, flip(mark, n))
+	}
+	for name, c := range cases {
+		for _, readOnly := range []bool{false, true} {
+			d, err := Open("db", &Options{FS: fsOf(t, c), ReadOnly: readOnly})
+			require.NoError(t, err, name)
+			require.False(t, d.OpenReport().ClosedCleanly, name)
+			requireValue(t, d, testKey(3), testValue(3))
+			require.NoError(t, d.Close())
+		}
+		report, err := RepairWithReport("db", &Options{FS: fsOf(t, c)})
+		require.NoError(t, err, name)
+		require.NotEmpty(t, report.Files)
+	}
+}
+
+// A directory under CLOSED's name is not ours; Close says that it is in the way.
+func TestADirectoryInTheMarksPlaceIsLeftAlone(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll(filepath.Join("db", base.ClosedName, "kept")))
+	for range 2 {
+		d := mustOpen(t, &Options{FS: mem})
+		require.NoError(t, d.Put(testKey(0), testValue(0), nil))
+		require.ErrorContains(t, d.Close(), "all data is safe")
+		require.Empty(t, namesOf(t, mem, base.FileTemp))
+	}
+	_, err := mem.Stat(filepath.Join("db", base.ClosedName, "kept"))
+	require.NoError(t, err)
+}
+
+// LevelDB's destruction of a database leaves CLOSED, and a new database under the
+// same directory begins with the same numbers, byte for byte the same MANIFEST,
+// and may have a log that is shorter or as long.
+func TestTheMarkOfADestroyedDatabaseDoesNotHurtTheNext(t *testing.T) {
+	old, log := closedWithKeysInTheLog(t, 5)
+	for _, n := range []int{4, 5, 6} {
+		mem := fsOf(t, damage.Image{base.ClosedName: old[base.ClosedName]})
+		d := mustOpen(t, &Options{FS: mem})
+		for i := range n {
+			require.NoError(t, d.Put(testKey(i), testValue(i), Sync))
+		}
+		killed := imageOf(t, mem.Crash()) // which brings back what was removed without a sync
+		require.NoError(t, d.Close())
+		require.Equal(t, old[base.CurrentName], killed[base.CurrentName])
+		name := strings.TrimSpace(string(old[base.CurrentName]))
+		require.Equal(t, old[name], killed[name], "the test wants files that only the log tells apart")
+		require.NotContains(t, killed, base.ClosedName)
+		size := min(len(old[log]), len(killed[log])-3)
+		require.Positive(t, size)
+		require.NoError(t, openAndClose(fsOf(t, killed.With(log, killed[log][:size]))), "%d keys", n)
+	}
+}
+
+func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
+	for name, fault := range map[string]func(vfs.Op) bool{
+		"of an append to the log": func(op vfs.Op) bool { return op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".log") },
+		"of a sync of the log":    func(op vfs.Op) bool { return op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") },
+		"of the MANIFEST":         func(op vfs.Op) bool { return op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") },
+		"of the next CURRENT":     func(op vfs.Op) bool { return op.Kind == vfs.OpRename },
+	} {
+		for _, cause := range []error{nil, syscall.ENOSPC} {
+			t.Run(fmt.Sprintf("%s, %v", name, cause), func(t *testing.T) {
+				mem := vfs.NewMem()
+				var armed atomic.Bool
+				d, err := Open("db", &Options{MaxManifestSize: 4 << 10, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+					if !armed.Load() || !fault(op) {
+						return nil
+					}
+					return &vfs.Fault{Err: cause}
+				})})
+				require.NoError(t, err)
+				require.NoError(t, d.Put(testKey(0), testValue(0), nil))
+				armed.Store(true)
+				for i := 0; err == nil; i++ {
+					require.Less(t, i, 1000)
+					if err = d.Put(testKey(1), testValue(1), nil); err == nil {
+						err = d.Flush()
+					}
+				}
+				armed.Store(false) // the disk is well again, but the store is not
+				_ = d.Close()
+				require.NotContains(t, imageOf(t, mem), base.ClosedName)
+				require.NoError(t, openAndClose(mem))
+			})
+		}
+	}
+}
+
+// Whichever operation of the mark fails, Close says so, and the next Open finds
+// all of the data.
+func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
+	reported := 0
+	for n := 0; ; n++ {
+		mem := vfs.NewMem()
+		seen, closing := 0, false
+		d, err := Open("db", &Options{FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			if !closing || op.Kind == vfs.OpClose {
+				return nil
+			}
+			if seen++; seen == n+1 {
+				return &vfs.Fault{}
+			}
+			return nil
+		})})
+		require.NoError(t, err)
+		require.NoError(t, d.Put(testKey(0), testValue(0), Sync))
+		closing = true
+		err = d.Close()
+		if seen <= n {
+			require.NoError(t, err)
+			break
+		}
+		if err != nil {
+			require.ErrorIs(t, err, vfs.ErrInjected)
+			reported++
+		}
+		again := mustOpen(t, &Options{FS: mem})
+		requireValue(t, again, testKey(0), testValue(0))
+		require.NoError(t, again.Close())
+	}
+	require.Greater(t, reported, 5)
+}
+
+// The power is cut at every operation of three lives of a store, each of them
+// closed, and at every one of an opening that follows. Whatever mark is there
+// then, each state opens with what was synced.
+func TestCrashesAroundCloseMarksRefuseNothing(t *testing.T) {
+	options := func(fsys FS) *Options { return &Options{FS: fsys, WriteBufferSize: 4 << 10} }
+	r := recorder.New(recorder.Image{})
+	synced := map[int]int{} // number of the operation: keys that are durable from there on
+	for life := range 3 {
+		d, err := Open("db", options(checkOrder(r)))
+		require.NoError(t, err)
+		require.Equal(t, life > 0, d.OpenReport().ClosedCleanly)
+		for i := range 3 {
+			require.NoError(t, d.Put(testKey(3*life+i), testValue(3*life+i), &WriteOptions{NoSync: i != 1}))
+			if i == 1 {
+				synced[r.Len()] = 3*life + 2
+			}
+		}
+		require.NoError(t, d.Close())
+		synced[r.Len()] = 3*life + 3
+	}
+	trace := r.Trace()
+	states := 0
+	check := func(s recorder.State, cut int) error {
+		states++
+		least := 0
+		for from, n := range synced {
+			if from <= cut {
+				least = max(least, n)
+			}
+		}
+		for _, readOnly := range []bool{true, false} {
+			o := options(s.Mem())
+			o.ReadOnly = readOnly
+			d, err := Open("db", o)
+			if err != nil && readOnly && least == 0 {
+				continue // there may be no database yet
+			}
+			if err != nil {
+				return err
+			}
+			for i := range least {
+				if _, err := d.Get(testKey(i)); err != nil {
+					return fmt.Errorf("key %d of %d: %w", i, least, err)
+				}
+			}
+			if err := d.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	models := []recorder.Model{recorder.M0, recorder.M1, recorder.M2, recorder.M3, recorder.M4, recorder.M5}
+	c := trace.Cursor()
+	for cut := 0; cut <= len(trace.Ops); cut++ {
+		c.Seek(cut)
+		for _, m := range models {
+			for s := range c.States(m, 1) {
+				require.NoError(t, check(s, cut), "%v, %s %s", m, trace.At(cut), s.Detail)
+			}
+		}
+	}
+	t.Logf("%d operations, %d states", len(trace.Ops), states)
+}
