@@ -36,8 +36,8 @@
 // be back where they were behind each Close.
 //
 // The directory is measured from the end of the fill on. Behind a Close it may take
-// at most twice the bytes of the live keys and values; while the store works, three
-// times: iterators keep the tables of an older version.
+// at most twice the bytes of the live keys and values. While the store works it may
+// take as much again for each worker, as an iterator keeps the tables of its version.
 //
 // A writer's wait for flush or compaction is a stall; each is counted. The longest
 // that is no fault is the caller's to say: see Config.LongestStall.

@@ -181,8 +181,8 @@ func TestJudgeOfSpace(t *testing.T) {
 	s.add(201, 100, true)
 	s.add(100, 100, true)
 	require.ErrorContains(t, s.judge(), "201 bytes for 100 live ones: more than 2")
-	s.add(301, 100, false)
-	require.ErrorContains(t, s.judge(), "301 bytes for 100 live ones: more than 3")
+	s.add(601, 100, false)
+	require.ErrorContains(t, s.judge(), "601 bytes for 100 live ones: more than 6")
 }
 
 // What a worker had written when it was killed is what it said, or one batch

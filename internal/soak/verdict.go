@@ -15,9 +15,9 @@ import (
 const (
 	growthAllowed = 1.05
 	spaceClosed   = 2.0
-	// spaceWorking allows for the tables of one more version, which an iterator
-	// over all keys keeps while it reads.
-	spaceWorking = 3.0
+	// spaceWorking allows for the tables of one more version for each worker: an
+	// iterator over all keys keeps them while it reads.
+	spaceWorking = spaceClosed + workers
 )
 
 // quantities are what is looked at from sample to sample. The live heap is told
