@@ -7,9 +7,9 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 )
@@ -56,7 +56,7 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs := flag.NewFlagSet("dbbench", flag.ContinueOnError)
 	c.Compression, c.Benchmarks = "snappy", nil
 	fs.Func("benchmarks", "`workloads` to run, in this order, with commas between; default: the report of disk reads saved", func(s string) error {
-		c.Benchmarks = splitList(s)
+		c.Benchmarks = bench.SplitList(s)
 		return nil
 	})
 	fs.IntVar(&c.Num, "num", 1_000_000, "`keys` to write; of a key file, at most so many are used")
@@ -116,16 +116,6 @@ func printHelp(fs *flag.FlagSet, out io.Writer) {
 	fmt.Fprint(out, "\nFlags:\n")
 	fs.SetOutput(out)
 	fs.PrintDefaults()
-}
-
-func splitList(s string) []string {
-	var list []string
-	for part := range strings.SplitSeq(s, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			list = append(list, part)
-		}
-	}
-	return list
 }
 
 // validate reports the first setting that is out of range, with its bounds.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -105,7 +106,7 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		return err
 	}
 	if n := r.failed(); n > 0 {
-		return fmt.Errorf("%s failed", counted(uint64(n), "check"))
+		return fmt.Errorf("%s failed", bench.Counted(uint64(n), "check"))
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func (l *lookups) setStore(m *db.Metrics) {
 func (l *lookups) setReads(c readCounts, all vfs.Counts) error {
 	if c.all() != all.Reads {
 		return fmt.Errorf("of %s of table files only %s went to tables that were there when the lookups began",
-			counted(all.Reads, "read"), grouped(c.all()))
+			bench.Counted(all.Reads, "read"), bench.Grouped(c.all()))
 	}
 	l.OpeningReads, l.IndexReads, l.DataReads = c.Opening, c.Index, c.Data
 	l.DiskReads, l.BytesRead = all.Reads, all.ReadBytes

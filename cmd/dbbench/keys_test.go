@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/flate"
-	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -50,35 +48,3 @@ func TestRandomOrderOfAListHasEachKeyOnce(t *testing.T) {
 	}
 	require.Equal(t, map[int]int{0: 2, 1: 2, 2: 2, 3: 2, 4: 2}, seen)
 }
-
-func TestValuesCompressToTheirRatio(t *testing.T) {
-	for _, ratio := range []float64{0.1, 0.5, 1} {
-		src := newValueSource(rand.New(rand.NewPCG(1, 1)), 100, ratio)
-		var packed counter
-		w, err := flate.NewWriter(&packed, flate.BestSpeed)
-		require.NoError(t, err)
-		const values = 5000
-		for range values {
-			value := src.next(100)
-			require.Len(t, value, 100)
-			_, err := w.Write(value)
-			require.NoError(t, err)
-		}
-		require.NoError(t, w.Close())
-		// Letters carry less than eight bits, and matches take some room.
-		require.InDelta(t, ratio, float64(packed)/(values*100), 0.2)
-	}
-}
-
-func TestValuesMayBeAsLongAsOneLikes(t *testing.T) {
-	src := newValueSource(rand.New(rand.NewPCG(1, 1)), 3<<20, 0.5)
-	require.Len(t, src.next(3<<20), 3<<20)
-	require.Len(t, src.next(3<<20), 3<<20)
-	require.Empty(t, src.next(0))
-}
-
-type counter int
-
-func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
-
-var _ io.Writer = (*counter)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -72,7 +73,7 @@ func readWhileWriting(ctx context.Context, s *session, name string) error {
 	r, err := s.measure(ctx, s.lookups(name, s.randomKey(s.keys.num)))
 	stop()
 	wait.Wait()
-	r.Note = fmt.Sprintf("%s meanwhile", counted(writes, "write"))
+	r.Note = fmt.Sprintf("%s meanwhile", bench.Counted(writes, "write"))
 	s.addResult(r)
 	return errors.Join(err, writeErr)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -71,9 +72,9 @@ func (r *report) check(passed bool, name, detail string, args ...any) {
 func (r *report) checkAnswers() {
 	off, on := r.Stored.Off, r.Stored.On
 	r.check(off.Found == off.Gets && on.Found == on.Gets, "every stored key is found",
-		"missed: %s without filters, %s with them", grouped(off.Gets-off.Found), grouped(on.Gets-on.Found))
+		"missed: %s without filters, %s with them", bench.Grouped(off.Gets-off.Found), bench.Grouped(on.Gets-on.Found))
 	r.check(r.Absent.Off.Found == 0 && r.Absent.On.Found == 0, "no absent key is found",
-		"found: %s without filters, %s with them", grouped(r.Absent.Off.Found), grouped(r.Absent.On.Found))
+		"found: %s without filters, %s with them", bench.Grouped(r.Absent.Off.Found), bench.Grouped(r.Absent.On.Found))
 }
 
 // checkCounts compares the file system's counts with the store's own, which
@@ -89,7 +90,7 @@ func (r *report) checkCounts() {
 		told.Data += l.StoreDataReads
 	}
 	r.check(agree, "file system and store count the same reads", "index blocks %s and %s, data blocks %s and %s",
-		grouped(seen.Index), grouped(told.Index), grouped(seen.Data), grouped(told.Data))
+		bench.Grouped(seen.Index), bench.Grouped(told.Index), bench.Grouped(seen.Data), bench.Grouped(told.Data))
 }
 
 func (r *report) checkPromises() {
@@ -118,7 +119,7 @@ type reportRow struct {
 }
 
 func countRow(name string, count func(*lookups) uint64) reportRow {
-	return reportRow{name: name, text: func(l *lookups) string { return grouped(count(l)) }}
+	return reportRow{name: name, text: func(l *lookups) string { return bench.Grouped(count(l)) }}
 }
 
 func (r reportRow) whereOn() reportRow {
@@ -140,7 +141,7 @@ var reportRows = []reportRow{
 	countRow("reads to open tables", func(l *lookups) uint64 { return l.OpeningReads }),
 	countRow("disk reads in all", func(l *lookups) uint64 { return l.DiskReads }),
 	{name: "disk reads per Get", text: func(l *lookups) string { return fmt.Sprintf("%.4f", l.ReadsPerGet) }},
-	{name: "bytes read", text: func(l *lookups) string { return sizeText(l.BytesRead) }},
+	{name: "bytes read", text: func(l *lookups) string { return bench.SizeText(l.BytesRead) }},
 	{name: "µs per Get", text: func(l *lookups) string { return fmt.Sprintf("%.2f", l.MicrosPerOp) }},
 }
 
@@ -158,7 +159,7 @@ func factorText(f *float64) string {
 
 // write prints the report.
 func (r *report) write(w io.Writer) error {
-	cache := sizeText(uint64(r.CacheBytes)) + " of block cache"
+	cache := bench.SizeText(uint64(r.CacheBytes)) + " of block cache"
 	if r.CacheBytes == 0 {
 		cache = "no block cache"
 	}
@@ -220,9 +221,9 @@ func factorCell(f *float64) string {
 
 func groupedSigned(n int64) string {
 	if n < 0 {
-		return "-" + grouped(uint64(-n))
+		return "-" + bench.Grouped(uint64(-n))
 	}
-	return grouped(uint64(n))
+	return bench.Grouped(uint64(n))
 }
 
 // inWords says it to a person who sees such a table for the first time.
@@ -235,5 +236,5 @@ func (r *report) inWords() string {
 	return fmt.Sprintf("In words: to find that a %s is not stored took %.2f disk reads without filters and %.4f with them,\n"+
 		"%s fewer. A filter is a small summary of a table's keys (%s of memory for all tables here).\n"+
 		"It rules out nearly every table that does not hold the %s, and never one that does.",
-		noun, a.Off.ReadsPerGet, a.On.ReadsPerGet, factorText(a.Factor), sizeText(a.On.FilterBytes), noun)
+		noun, a.Off.ReadsPerGet, a.On.ReadsPerGet, factorText(a.Factor), bench.SizeText(a.On.FilterBytes), noun)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 	"github.com/stretchr/testify/require"
 )
@@ -123,12 +124,12 @@ func TestResultLines(t *testing.T) {
 
 func TestNumbersAreWrittenForPeople(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		require.Equal(t, want, grouped(n))
+		require.Equal(t, want, bench.Grouped(n))
 	}
 	for n, want := range map[uint64]string{0: "0 B", 10239: "10,239 B", 10240: "10.0 KiB", 1 << 20: "1.0 MiB", 1 << 30: "1.0 GiB"} {
-		require.Equal(t, want, sizeText(n))
+		require.Equal(t, want, bench.SizeText(n))
 	}
 	require.Equal(t, "-1,000", groupedSigned(-1000))
-	require.Equal(t, "1 table", counted(1, "table"))
-	require.Equal(t, "2 tables", counted(2, "table"))
+	require.Equal(t, "1 table", bench.Counted(1, "table"))
+	require.Equal(t, "2 tables", bench.Counted(2, "table"))
 }

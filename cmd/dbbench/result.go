@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
 // result is what one workload came to. Its JSON form is documented in
@@ -97,7 +99,7 @@ func (r *result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-17s: %11.3f micros/op; %11.0f ops/sec; %7.1f MB/s; %6.2f allocs/op", r.Name, r.MicrosPerOp, r.OpsPerSec, r.MBPerSec, r.AllocsPerOp)
 	if r.Found != nil {
-		fmt.Fprintf(&b, "; %s of %s found", grouped(*r.Found), grouped(r.Ops))
+		fmt.Fprintf(&b, "; %s of %s found", bench.Grouped(*r.Found), bench.Grouped(r.Ops))
 	}
 	if r.Note != "" {
 		fmt.Fprintf(&b, "; %s", r.Note)

@@ -8,6 +8,8 @@ import (
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
 // The exit statuses.
@@ -77,15 +79,15 @@ func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err 
 // printHeader says what the lines below it were measured with.
 func (s *session) printHeader() {
 	c := s.cfg
-	keys := fmt.Sprintf("%s of %d bytes", grouped(uint64(s.keys.num)), c.KeySize)
+	keys := fmt.Sprintf("%s of %d bytes", bench.Grouped(uint64(s.keys.num)), c.KeySize)
 	if s.keys.list != nil {
-		keys = fmt.Sprintf("%s from %s", grouped(uint64(s.keys.num)), c.Keys)
+		keys = fmt.Sprintf("%s from %s", bench.Grouped(uint64(s.keys.num)), c.Keys)
 	}
 	bits := "none"
 	if c.BloomBits > 0 {
 		bits = fmt.Sprintf("bloom, %d bits a key", c.BloomBits)
 	}
-	fmt.Fprintf(s.stdout, "SieveDB on %s/%s, %s, %s\n", runtime.GOOS, runtime.GOARCH, counted(uint64(runtime.NumCPU()), "CPU"), runtime.Version())
+	fmt.Fprintf(s.stdout, "SieveDB on %s/%s, %s, %s\n", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "CPU"), runtime.Version())
 	fmt.Fprintf(s.stdout, "keys: %s; values: %d bytes, compressible to %.0f %%\n", keys, c.ValueSize, 100*c.CompressionRatio)
 	fmt.Fprintf(s.stdout, "filter: %s; compression: %s; threads: %d; seed: %d\n\n", bits, c.Compression, c.Threads, c.Seed)
 }

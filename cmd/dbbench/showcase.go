@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -23,7 +24,7 @@ func (s *session) showcase(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(s.stdout, "Loaded %s %s in random order in %.1f s: nine tenths, compacted, then the last tenth on top.\n",
-		grouped(uint64(s.keys.num)), s.keyNoun(), time.Since(began).Seconds())
+		bench.Grouped(uint64(s.keys.num)), s.keyNoun(), time.Since(began).Seconds())
 	return filterReads(ctx, s, "filterreads")
 }
 

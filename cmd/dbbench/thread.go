@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
 // thread is one goroutine's share of a workload: its own random numbers,
 // buffers and counts, so that measuring shares nothing.
 type thread struct {
 	rng    *rand.Rand
-	values *valueSource
+	values *bench.ValueSource
 	key    []byte // scratch
 	value  []byte // scratch
 
@@ -56,7 +58,7 @@ const maxLatency = time.Minute
 func (s *session) newThread() *thread {
 	s.threadsMade++
 	rng := rand.New(rand.NewPCG(s.cfg.Seed, s.threadsMade))
-	th := &thread{rng: rng, values: newValueSource(rng, s.cfg.ValueSize, s.cfg.CompressionRatio)}
+	th := &thread{rng: rng, values: bench.NewValueSource(rng, s.cfg.ValueSize, s.cfg.CompressionRatio)}
 	if s.cfg.Histogram {
 		th.latencies = hdrhistogram.New(1, maxLatency.Nanoseconds(), 3)
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"runtime/metrics"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -40,7 +38,7 @@ func levelsText(m *db.Metrics) string {
 		if text != "" {
 			text += ", "
 		}
-		text += fmt.Sprintf("level %d: %s of %s", i, counted(uint64(l.Tables), "table"), sizeText(l.Bytes))
+		text += fmt.Sprintf("level %d: %s of %s", i, bench.Counted(uint64(l.Tables), "table"), bench.SizeText(l.Bytes))
 	}
 	if text == "" {
 		return "no tables"
@@ -51,7 +49,7 @@ func levelsText(m *db.Metrics) string {
 func printStats(_ context.Context, s *session, _ string) error {
 	m := s.db.Metrics()
 	s.stats = &stats{Metrics: m, Memory: readMemory()}
-	s.stats.Memory.PeakBytes, s.stats.Memory.BoundBytes = peakResident(), bound(m)
+	s.stats.Memory.PeakBytes, s.stats.Memory.BoundBytes = bench.Resident().Peak, bound(m)
 	if m.BackgroundError != nil {
 		s.stats.BackgroundError = m.BackgroundError.Error()
 	}
@@ -83,21 +81,6 @@ func bound(m *db.Metrics) uint64 {
 	return uint64(max(m.BlockCacheCapacity, 0)) + m.MemtableLimit + m.FilterBytes + m.IndexBytes + allowance
 }
 
-// peakResident returns what Linux reports as VmHWM, 0 elsewhere.
-func peakResident() uint64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kib << 10
-		}
-	}
-	return 0
-}
-
 func readMemory() memory {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
@@ -127,18 +110,18 @@ memory: memtables %s, block cache %s of %s, filters %s, indexes %s; tables open 
 process: heap %s, %s in all; resident at most %s; accounted for: %s (cache, write buffers, filters, indexes, and %s)
 write stalls %s, %v in all
 `,
-		grouped(m.Gets), grouped(m.GetsFound), grouped(m.MemtableHits), grouped(m.Writes), sizeText(m.WriteBytes),
-		sizeText(m.LogBytes), counted(m.LogSyncs, "sync"), grouped(m.Flushes), sizeText(m.FlushBytes),
-		grouped(m.Compactions), sizeText(m.CompactionBytesRead), sizeText(m.CompactionBytesWritten), grouped(m.TrivialMoves),
-		sizeText(m.MemtableBytes), sizeText(uint64(max(m.BlockCacheBytes, 0))), sizeText(uint64(max(m.BlockCacheCapacity, 0))),
-		sizeText(m.FilterBytes), sizeText(m.IndexBytes), m.OpenTables, sizeText(s.Memory.HeapBytes), sizeText(s.Memory.TotalBytes),
-		sizeText(s.Memory.PeakBytes), sizeText(s.Memory.BoundBytes), sizeText(allowance),
-		grouped(m.WriteStalls), m.WriteStallTime)
+		bench.Grouped(m.Gets), bench.Grouped(m.GetsFound), bench.Grouped(m.MemtableHits), bench.Grouped(m.Writes), bench.SizeText(m.WriteBytes),
+		bench.SizeText(m.LogBytes), bench.Counted(m.LogSyncs, "sync"), bench.Grouped(m.Flushes), bench.SizeText(m.FlushBytes),
+		bench.Grouped(m.Compactions), bench.SizeText(m.CompactionBytesRead), bench.SizeText(m.CompactionBytesWritten), bench.Grouped(m.TrivialMoves),
+		bench.SizeText(m.MemtableBytes), bench.SizeText(uint64(max(m.BlockCacheBytes, 0))), bench.SizeText(uint64(max(m.BlockCacheCapacity, 0))),
+		bench.SizeText(m.FilterBytes), bench.SizeText(m.IndexBytes), m.OpenTables, bench.SizeText(s.Memory.HeapBytes), bench.SizeText(s.Memory.TotalBytes),
+		bench.SizeText(s.Memory.PeakBytes), bench.SizeText(s.Memory.BoundBytes), bench.SizeText(allowance),
+		bench.Grouped(m.WriteStalls), m.WriteStallTime)
 	return err
 }
 
 func writeLevel(w io.Writer, name string, l *db.LevelMetrics) {
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, l.Tables, sizeText(l.Bytes), grouped(l.Reads),
-		grouped(l.FilterChecks), grouped(l.FilterNegatives), grouped(l.FilterTruePositives), grouped(l.FilterFalsePositives),
-		grouped(l.IndexReads), grouped(l.BlocksFromCache), grouped(l.BlocksFromDisk), sizeText(l.BytesFromDisk))
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, l.Tables, bench.SizeText(l.Bytes), bench.Grouped(l.Reads),
+		bench.Grouped(l.FilterChecks), bench.Grouped(l.FilterNegatives), bench.Grouped(l.FilterTruePositives), bench.Grouped(l.FilterFalsePositives),
+		bench.Grouped(l.IndexReads), bench.Grouped(l.BlocksFromCache), bench.Grouped(l.BlocksFromDisk), bench.SizeText(l.BytesFromDisk))
 }

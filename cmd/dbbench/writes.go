@@ -26,7 +26,7 @@ func (s *session) entry(th *thread, n int) []byte {
 	th.key = s.keys.appendKey(th.key[:0], n)
 	value, given := s.keys.givenValue(n)
 	if !given {
-		value = th.values.next(s.cfg.ValueSize)
+		value = th.values.Next(s.cfg.ValueSize)
 	}
 	th.bytes += uint64(len(th.key) + len(value))
 	return value
