@@ -7,12 +7,16 @@ MODULES     := . $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod internal/*/go.mod
 TARGETS     := linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 FUZZTIME    ?= 10s
 SOAKTIME    ?= 24h
+# The C++ engines that cmd/peerbench can be built with here; no other module has such tags.
+TAGS         = $(shell sh cmd/peerbench/tags.sh)
+# A short comparison; docs/performance.md has what a long one takes.
+PEERS_FLAGS ?= --num=200000 --rounds=1
 
 # What the store is made of. Tests must reach LEAST % of the statements of each.
 CORE        := util filter internal/base internal/wal internal/manifest internal/vfs internal/cache memtable sstable db
 LEAST       ?= 90
 
-.PHONY: test setup format vet lint build-all unit race fuzz soak bench
+.PHONY: test setup format vet lint build-all unit race fuzz soak bench peers
 
 test: setup format vet lint build-all unit race
 	@echo "all checks passed"
@@ -20,16 +24,16 @@ test: setup format vet lint build-all unit race
 # Other engines to compare with, where the system has packages of them.
 setup:
 	@$(GO) version
-	@for script in $(wildcard internal/*/setup.sh); do sh $$script || exit 1; done
+	@for script in $(wildcard internal/*/setup.sh cmd/*/setup.sh); do sh $$script || exit 1; done
 
 format:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 
 vet:
-	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && $(GO) vet ./...) || exit 1; done
+	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && $(GO) vet -tags '$(TAGS)' ./...) || exit 1; done
 
 lint:
-	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && $(GO) run $(STATICCHECK) ./...) || exit 1; done
+	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && $(GO) run $(STATICCHECK) -tags '$(TAGS)' ./...) || exit 1; done
 
 # Every system and word size that is supported compiles, tests included.
 build-all:
@@ -42,7 +46,7 @@ unit:
 	@$(GO) test -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
 		$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 	@awk -v least=$(LEAST) -v packages="$(CORE)" -f .ci/coverage.awk coverage.out
-	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(GO) test ./...) || exit 1; done
+	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(GO) test -tags '$(TAGS)' ./...) || exit 1; done
 
 race:
 	$(GO) test -race ./...
@@ -73,3 +77,7 @@ soak:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# SieveDB and its peers under the same workloads: docs/performance.md.
+peers:
+	$(GO) run -tags '$(TAGS)' ./cmd/peerbench $(PEERS_FLAGS)

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+	"github.com/sievedb/sievedb/cmd/peerbench/engine/cpp"
+)
+
+// childMark is the environment variable that makes the program measure one
+// thing, described on standard input, and write the result to standard output.
+const childMark = "PEERBENCH_CHILD"
+
+// A request is what a process is to do: measure a workload or, where none is
+// named, make the loaded database.
+type request struct {
+	Config   *config `json:"config"`
+	Dir      string  `json:"dir"`
+	Engine   string  `json:"engine"`
+	Workload string  `json:"workload"`
+	Threads  int     `json:"threads"`
+}
+
+// allDrivers are the engines that the program may know.
+var allDrivers = slices.Concat(engine.Go(), cpp.Drivers())
+
+func childMain(in io.Reader, out io.Writer) int {
+	var q request
+	r := &result{}
+	if err := json.NewDecoder(in).Decode(&q); err != nil {
+		r.Error = err.Error()
+	} else if r, err = q.measure(); err != nil {
+		r = &result{Error: err.Error()}
+	}
+	if json.NewEncoder(out).Encode(r) != nil {
+		return 1
+	}
+	return 0
+}
+
+func (q *request) measure() (*result, error) {
+	d, ok := findDriver(allDrivers, q.Engine)
+	if !ok || d.Open == nil {
+		return nil, fmt.Errorf("this program has no engine %q", q.Engine)
+	}
+	if q.Workload == "" {
+		return q.load(d)
+	}
+	w, ok := findWorkload(q.Workload)
+	if !ok {
+		return nil, fmt.Errorf("there is no workload %q", q.Workload)
+	}
+	s := newSession(q.Config, q.Dir)
+	o := q.Config.Options
+	o.Sync = w.sync
+	if w.cache != nil {
+		o.CacheBytes = w.cache(s.dataBytes())
+	}
+	if w.cold {
+		if err := dropPageCache(q.Dir); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if s.engine, err = d.Open(q.Dir, o); err != nil {
+		return nil, err
+	}
+	r, err := s.run(w, d, q.Threads)
+	return r, errors.Join(err, s.engine.Close())
+}
+
+// load makes the database that reads begin with.
+func (q *request) load(d engine.Driver) (*result, error) {
+	s := newSession(q.Config, q.Dir)
+	var err error
+	if s.engine, err = d.Open(q.Dir, q.Config.Options); err != nil {
+		return nil, err
+	}
+	_, err = s.pass(load(s), passOptions{ops: q.Config.Num, threads: 1})
+	if err == nil {
+		_, err = s.settle()
+	}
+	return &result{}, errors.Join(err, s.engine.Close())
+}
+
+// run warms the engine up, measures, and takes the latencies: while measuring
+// where operations are dear, in a pass of its own where the clock would count.
+func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error) {
+	r := &result{Engine: d.Name, Workload: w.name, Threads: threads}
+	ops := w.ops(s.cfg)
+	if err := s.warmUp(w, ops, threads); err != nil {
+		return nil, err
+	}
+	if w.cold {
+		if err := dropPageCache(s.dir); err != nil { // what opening has read
+			return nil, err
+		}
+	}
+	t := w.make(s)
+	once := w.writes() || w.cold
+	p, err := s.pass(t, passOptions{ops: ops, threads: threads, timed: once})
+	if err != nil {
+		return nil, err
+	}
+	r.setMeasured(p, d.Native)
+	if !once {
+		timed, err := s.pass(t, passOptions{ops: max(ops/2, 1), threads: threads, timed: true})
+		if err != nil {
+			return nil, err
+		}
+		r.Latency = summarize(timed.latencies)
+	}
+	if w.settles {
+		rested, err := s.settle()
+		if err != nil {
+			return nil, err
+		}
+		r.setSettled(p, readCounters(), rested.Sub(p.after.time).Seconds())
+	}
+	if r.DiskBytes, err = s.diskBytes(); err != nil {
+		return nil, err
+	}
+	return r, s.checkLeft(w)
+}
+
+// warmUp opens tables, fills the block cache, and checks what is read against
+// what was written.
+func (s *session) warmUp(w *workload, ops, threads int) error {
+	if w.base == empty || w.cold {
+		return nil
+	}
+	t := readStored(s)
+	if w.base == loaded {
+		t = w.make(s)
+	}
+	_, err := s.pass(t, passOptions{ops: max(ops/4, 1), threads: threads, check: true})
+	return err
+}
+
+// checkLeft counts the keys that are there afterwards.
+func (s *session) checkLeft(w *workload) error {
+	if w.left == nil {
+		return nil
+	}
+	n, err := s.count()
+	if want := w.left(s.cfg.Num); err == nil && n != want {
+		return fmt.Errorf("%d keys are there, it must be %d", n, want)
+	}
+	return err
+}

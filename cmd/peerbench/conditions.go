@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+)
+
+// conditions are what the figures were measured under.
+type conditions struct {
+	Date       time.Time    `json:"date"`
+	OS         string       `json:"os"`
+	Arch       string       `json:"arch"`
+	Kernel     string       `json:"kernel"`
+	Processor  string       `json:"processor"`
+	Processors int          `json:"processors"`
+	Memory     uint64       `json:"memory_bytes"`
+	Load       string       `json:"load"` // when the run was over
+	Go         string       `json:"go"`
+	ClockNanos float64      `json:"clock_nanoseconds"` // that a timed operation pays
+	Engines    []engineInfo `json:"engines"`
+}
+
+type engineInfo struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Version string `json:"version"`
+	Remark  string `json:"remark"`
+	LeftOut string `json:"left_out,omitempty"`
+}
+
+func newConditions(cfg *config, began time.Time, drivers []engine.Driver) conditions {
+	c := conditions{
+		Date: began.UTC().Truncate(time.Second), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
+		Processors: runtime.NumCPU(), ClockNanos: clockNanos(),
+		Kernel: firstLine("/proc/sys/kernel/osrelease"), Processor: field("/proc/cpuinfo", "model name"), Load: firstLine("/proc/loadavg"),
+	}
+	fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%d kB", &c.Memory)
+	c.Memory <<= 10
+	for _, d := range drivers {
+		if d.LeftOut != "" || slices.Contains(cfg.Engines, d.Name) {
+			c.Engines = append(c.Engines, engineInfo{d.Name, d.Title, d.Version, d.Remark, d.LeftOut})
+		}
+	}
+	return c
+}
+
+func clockNanos() float64 {
+	const n = 100_000
+	began := time.Now()
+	for range n {
+		time.Since(began)
+	}
+	return float64(time.Since(began).Nanoseconds()) / n
+}
+
+func firstLine(name string) string {
+	text, _ := os.ReadFile(name) // where there is none, nothing is said
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}
+
+// field returns what stands behind "name:" in a file, or nothing.
+func field(file, name string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (c *conditions) title(engine string) string {
+	for _, e := range c.Engines {
+		if e.Name == engine {
+			return e.Title
+		}
+	}
+	return engine
+}
+
+// lines say it for people.
+func (rep *report) lines() []string {
+	c := &rep.conditions
+	machine := fmt.Sprintf("%s. %d × %s, %s, %s/%s %s, %s; load %s. A reading of the clock takes %.0f ns.", c.Date.Format(time.RFC3339), c.Processors, c.Processor,
+		bench.SizeText(c.Memory), c.OS, c.Arch, c.Kernel, c.Go, c.Load, c.ClockNanos)
+	var in, out []string
+	for _, e := range c.Engines {
+		if e.LeftOut != "" {
+			out = append(out, e.Title+" ("+e.LeftOut+")")
+		} else {
+			in = append(in, e.Title+" "+e.Version)
+		}
+	}
+	lines := []string{machine, rep.cfg.String(), "Engines: " + strings.Join(in, ", ") + "."}
+	if len(out) > 0 {
+		lines = append(lines, "Left out: "+strings.Join(out, ", ")+".")
+	}
+	return lines
+}
+
+// jsonFile is what --json writes.
+type jsonFile struct {
+	Version    int        `json:"version"` // of this form
+	Program    string     `json:"program"`
+	Conditions conditions `json:"conditions"`
+	Settings   *config    `json:"settings"`
+	Complete   bool       `json:"complete"` // false: an error ended the run
+	Results    []*result  `json:"results"`  // in the order in which they were measured
+}
+
+// writeFiles writes the files that were asked for. Those for people are left as
+// they were where the run is not complete.
+func (rep *report) writeFiles(complete bool) (err error) {
+	if rep.cfg.json != "" {
+		text, e := json.MarshalIndent(jsonFile{1, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")
+		err = errors.Join(e, os.WriteFile(rep.cfg.json, append(text, '\n'), 0o644))
+	}
+	if rep.cfg.markdown != "" && complete {
+		err = errors.Join(err, rep.writeMarkdown(rep.cfg.markdown))
+	}
+	if rep.cfg.svg != "" && complete {
+		err = errors.Join(err, rep.writePlot(rep.cfg.svg))
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"errors"
+	"math"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+func badgerDriver() Driver {
+	return Driver{Name: "badger", Title: "Badger", Version: moduleVersion("github.com/dgraph-io/badger/v4"), Open: openBadger,
+		Remark: "A transaction for each call, without conflict detection; values of this size stand in its tables, not in its value log. Tables and logs are mapped: page faults are its reads. Two compactors are its least."}
+}
+
+type badgerEngine struct {
+	options badger.Options
+	db      *badger.DB
+}
+
+func openBadger(dir string, o Options) (Engine, error) {
+	b := &badgerEngine{options: badger.DefaultOptions(dir).
+		WithLogger(silent{}).
+		WithMemTableSize(int64(o.WriteBufferSize)).
+		WithBlockCacheSize(o.CacheBytes).
+		WithNumCompactors(max(o.BackgroundJobs, 2)).
+		WithCompression(map[string]options.CompressionType{None: options.None, Snappy: options.Snappy, Zstd: options.ZSTD}[o.Compression]).
+		WithBloomFalsePositive(falsePositiveRate(o.FilterBits)).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithDetectConflicts(false).
+		WithMetricsEnabled(false).
+		WithSyncWrites(o.Sync)}
+	return b, b.open()
+}
+
+// falsePositiveRate is what a bloom filter of so many bits a key comes to with
+// the best number of probes; 0, which is no filter to Badger, for no bits.
+func falsePositiveRate(bitsPerKey int) float64 {
+	if bitsPerKey == 0 {
+		return 0
+	}
+	return math.Exp(-float64(bitsPerKey) * math.Ln2 * math.Ln2)
+}
+
+func (b *badgerEngine) open() (err error) {
+	b.db, err = badger.Open(b.options)
+	return err
+}
+
+func (b *badgerEngine) Get(dst, key []byte) (value []byte, found bool, err error) {
+	value = dst
+	err = b.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		if err != nil {
+			return err
+		}
+		return item.Value(func(v []byte) error {
+			value, found = append(dst, v...), true
+			return nil
+		})
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		err = nil
+	}
+	return value, found, err
+}
+
+// Put hands over copies: a transaction keeps what it is given until it has been
+// written.
+func (b *badgerEngine) Put(key, value []byte) error {
+	return b.db.Update(func(txn *badger.Txn) error { return txn.Set(clone(key), clone(value)) })
+}
+
+func (b *badgerEngine) Delete(key []byte) error {
+	return b.db.Update(func(txn *badger.Txn) error { return txn.Delete(clone(key)) })
+}
+
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
+
+func (b *badgerEngine) Apply(n int, entry func(i int) (key, value []byte)) error {
+	batch := b.db.NewWriteBatch()
+	defer batch.Cancel()
+	for i := range n {
+		key, value := entry(i)
+		if err := batch.Set(clone(key), clone(value)); err != nil {
+			return err
+		}
+	}
+	return batch.Flush()
+}
+
+func (b *badgerEngine) NewIterator(reverse bool) (Iterator, error) {
+	txn := b.db.NewTransaction(false)
+	o := badger.DefaultIteratorOptions
+	o.Reverse = reverse
+	// Values stand beside their keys: there is nothing to fetch ahead.
+	o.PrefetchValues = false
+	return &badgerIterator{txn: txn, it: txn.NewIterator(o)}, nil
+}
+
+// Flush opens the store anew: closing it writes what is in memory, and there is
+// no other call for that.
+func (b *badgerEngine) Flush() error {
+	if err := b.db.Close(); err != nil {
+		return err
+	}
+	return b.open()
+}
+
+func (b *badgerEngine) Close() error { return b.db.Close() }
+
+type badgerIterator struct {
+	txn   *badger.Txn
+	it    *badger.Iterator
+	value []byte
+	err   error
+}
+
+func (b *badgerIterator) First() bool { return b.rewind() }
+func (b *badgerIterator) Last() bool  { return b.rewind() }
+
+func (b *badgerIterator) rewind() bool {
+	b.it.Rewind()
+	return b.it.Valid()
+}
+
+func (b *badgerIterator) Seek(key []byte) bool {
+	b.it.Seek(key)
+	return b.it.Valid()
+}
+
+func (b *badgerIterator) Next() bool {
+	b.it.Next()
+	return b.it.Valid()
+}
+
+// Prev is Next of a reverse iterator.
+func (b *badgerIterator) Prev() bool { return b.Next() }
+
+func (b *badgerIterator) Key() []byte { return b.it.Item().Key() }
+
+func (b *badgerIterator) Value() []byte {
+	err := b.it.Item().Value(func(v []byte) error {
+		b.value = v
+		return nil
+	})
+	b.err = errors.Join(b.err, err)
+	return b.value
+}
+
+func (b *badgerIterator) Close() error {
+	b.it.Close()
+	b.txn.Discard()
+	return b.err
+}

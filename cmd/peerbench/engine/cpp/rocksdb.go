@@ -1,0 +1,36 @@
+//go:build cgo && rocksdb
+
+package cpp
+
+/*
+#cgo LDFLAGS: -lrocksdb
+#include "store.h"
+*/
+import "C"
+
+import (
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+)
+
+func rocksdbDriver() engine.Driver {
+	d := rocksdbNames
+	d.Version = rocksdbVersion()
+	d.Open = opener(func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_rocksdb(dir, s, err) })
+	return d
+}
+
+var linkedRocksDB = regexp.MustCompile(`librocksdb\.so\.([0-9.]+)`)
+
+// rocksdbVersion is read off the name of the library that the process has
+// mapped: the C interface does not tell it.
+func rocksdbVersion() string {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	if m := linkedRocksDB.FindStringSubmatch(string(maps)); m != nil {
+		return strings.Trim(m[1], ".")
+	}
+	return "?"
+}

@@ -1,0 +1,52 @@
+#ifndef PEERBENCH_STORE_H
+#define PEERBENCH_STORE_H
+
+#include <stddef.h>
+
+// What a call came to. text is an error's, to be freed, or NULL.
+typedef struct {
+	long length; // of a value; -1: not found
+	char *text;
+} outcome;
+
+// Where an iterator stands. The bytes are valid until its next move.
+typedef struct {
+	const char *key, *value;
+	size_t key_length, value_length;
+	int valid;
+} place;
+
+typedef struct {
+	int filter_bits, compression; // compression as the libraries number it: 0 none, 1 Snappy, 7 Zstandard
+	size_t cache_bytes, write_buffer_bytes;
+	int background_jobs, sync;
+} settings;
+
+enum move { FIRST, LAST, SEEK, NEXT, PREV };
+
+typedef struct store store;
+
+struct store {
+	// get writes at most capacity bytes of the value to into.
+	outcome (*get)(store *, const char *key, size_t key_length, char *into, size_t capacity);
+	outcome (*put)(store *, const char *key, size_t key_length, const char *value, size_t value_length);
+	outcome (*remove)(store *, const char *key, size_t key_length);
+	outcome (*flush)(store *);
+	void (*close)(store *);
+
+	// A batch is filled entry by entry; apply empties it.
+	void (*add)(store *, const char *key, size_t key_length, const char *value, size_t value_length);
+	outcome (*apply)(store *);
+
+	void *(*iterator)(store *);
+	place (*move)(void *iterator, enum move, const char *key, size_t key_length);
+	char *(*end)(void *iterator); // and the error's text, or NULL
+
+	void *handle, *reads, *writes, *batch; // the library's own
+};
+
+// Each returns NULL and sets *error, to be freed, where it fails.
+store *open_leveldb(const char *dir, settings, char **error);
+store *open_rocksdb(const char *dir, settings, char **error);
+
+#endif

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+)
+
+func pebbleDriver() Driver {
+	return Driver{Name: "pebble", Title: "Pebble", Version: moduleVersion("github.com/cockroachdb/pebble/v2"), Open: openPebble,
+		Remark: "Get and its closer. Writes that are not synced may be lost when the process is killed, the others' are not. Get does not ask the filters of the last level."}
+}
+
+type pebbleEngine struct {
+	db    *pebble.DB
+	write *pebble.WriteOptions
+	cache *pebble.Cache
+}
+
+func openPebble(dir string, o Options) (Engine, error) {
+	cache := pebble.NewCache(o.CacheBytes)
+	options := &pebble.Options{
+		Cache:                      cache,
+		MemTableSize:               uint64(o.WriteBufferSize),
+		CompactionConcurrencyRange: func() (lower, upper int) { return 1, o.BackgroundJobs },
+		FormatMajorVersion:         pebble.FormatNewest,
+		Logger:                     silent{},
+	}
+	compression := map[string]*sstable.CompressionProfile{None: sstable.NoCompression, Snappy: sstable.SnappyCompression, Zstd: sstable.ZstdCompression}[o.Compression]
+	for i := range options.Levels {
+		options.Levels[i].Compression = func() *sstable.CompressionProfile { return compression }
+		options.Levels[i].FilterPolicy = pebble.NoFilterPolicy
+		if o.FilterBits > 0 {
+			options.Levels[i].FilterPolicy = bloom.FilterPolicy(o.FilterBits)
+		}
+	}
+	d, err := pebble.Open(dir, options)
+	if err != nil {
+		cache.Unref()
+		return nil, err
+	}
+	return &pebbleEngine{db: d, write: &pebble.WriteOptions{Sync: o.Sync}, cache: cache}, nil
+}
+
+func (p *pebbleEngine) Get(dst, key []byte) ([]byte, bool, error) {
+	value, closer, err := p.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, err
+	}
+	dst = append(dst, value...)
+	return dst, true, closer.Close()
+}
+
+func (p *pebbleEngine) Put(key, value []byte) error { return p.db.Set(key, value, p.write) }
+func (p *pebbleEngine) Delete(key []byte) error     { return p.db.Delete(key, p.write) }
+
+func (p *pebbleEngine) Apply(n int, entry func(i int) (key, value []byte)) error {
+	batch := p.db.NewBatch()
+	for i := range n {
+		key, value := entry(i)
+		if err := batch.Set(key, value, nil); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	return errors.Join(batch.Commit(p.write), batch.Close())
+}
+
+func (p *pebbleEngine) NewIterator(bool) (Iterator, error) {
+	it, err := p.db.NewIter(nil)
+	if err != nil {
+		return nil, err
+	}
+	return pebbleIterator{it}, nil
+}
+
+func (p *pebbleEngine) Flush() error { return p.db.Flush() }
+
+func (p *pebbleEngine) Close() error {
+	err := p.db.Close()
+	p.cache.Unref()
+	return err
+}
+
+type pebbleIterator struct{ *pebble.Iterator }
+
+func (it pebbleIterator) Seek(key []byte) bool { return it.SeekGE(key) }
+
+// silent drops what the engines would log; what is fatal still ends the process.
+type silent struct{}
+
+func (silent) Infof(string, ...any)    {}
+func (silent) Debugf(string, ...any)   {}
+func (silent) Warningf(string, ...any) {}
+func (silent) Errorf(string, ...any)   {}
+func (silent) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}

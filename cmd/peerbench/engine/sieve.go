@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+)
+
+func sieveDriver() Driver {
+	return Driver{Name: "sievedb", Title: "SieveDB", Version: "this tree", Open: openSieve,
+		Remark: "GetTo into a buffer of the caller's."}
+}
+
+type sieve struct {
+	db    *db.DB
+	write *db.WriteOptions
+	batch db.Batch
+}
+
+func openSieve(dir string, o Options) (Engine, error) {
+	options := &db.Options{
+		Filter:                   filter.None,
+		BlockCacheSize:           max(o.CacheBytes, 1),
+		WriteBufferSize:          o.WriteBufferSize,
+		MaxConcurrentCompactions: o.BackgroundJobs,
+		Compression:              map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression],
+	}
+	if o.FilterBits > 0 {
+		options.Filter = filter.NewBloomPolicy(o.FilterBits)
+	}
+	d, err := db.Open(dir, options)
+	if err != nil {
+		return nil, err
+	}
+	return &sieve{db: d, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
+}
+
+func (s *sieve) Get(dst, key []byte) ([]byte, bool, error) {
+	value, err := s.db.GetTo(dst, key)
+	if errors.Is(err, db.ErrNotFound) {
+		return dst, false, nil
+	}
+	return value, err == nil, err
+}
+
+func (s *sieve) Put(key, value []byte) error { return s.db.Put(key, value, s.write) }
+func (s *sieve) Delete(key []byte) error     { return s.db.Delete(key, s.write) }
+
+func (s *sieve) Apply(n int, entry func(i int) (key, value []byte)) error {
+	s.batch.Reset()
+	for i := range n {
+		key, value := entry(i)
+		s.batch.Put(key, value)
+	}
+	return s.db.Apply(&s.batch, s.write)
+}
+
+func (s *sieve) NewIterator(bool) (Iterator, error) {
+	it, err := s.db.NewIterator(nil)
+	if err != nil {
+		return nil, err
+	}
+	return sieveIterator{it}, nil
+}
+
+func (s *sieve) Flush() error { return s.db.Flush() }
+func (s *sieve) Close() error { return s.db.Close() }
+
+type sieveIterator struct{ *db.Iterator }
+
+func (it sieveIterator) Seek(key []byte) bool { return it.SeekGE(key) }
+
+func (it sieveIterator) Close() error { return errors.Join(it.Err(), it.Iterator.Close()) }

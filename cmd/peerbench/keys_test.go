@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysAreAllDifferent(t *testing.T) {
+	for _, random := range []bool{false, true} {
+		k := keySpace{random: random}
+		seen := map[string]bool{}
+		const n = 5000
+		for i := range uint64(n) {
+			seen[string(k.stored(nil, i))] = true
+			seen[string(k.absent(nil, i))] = true
+		}
+		require.Len(t, seen, 2*n)
+		for key := range seen {
+			require.Len(t, key, keySize)
+		}
+	}
+	require.Equal(t, fmt.Sprintf("%016d", 15), string(keySpace{}.absent(nil, 7)))
+}
+
+func TestAPermutationHasEachNumberOnce(t *testing.T) {
+	for _, n := range []uint64{2, 3, 100, 1000, 1024, 4097} {
+		p, seen := newPermutation(n, seed), map[uint64]bool{}
+		rising := 0
+		for i := range n {
+			seen[p.at(i)] = true
+			require.Less(t, p.at(i), n)
+			if i > 0 && p.at(i) > p.at(i-1) {
+				rising++
+			}
+		}
+		require.Len(t, seen, int(n))
+		if n > 1000 {
+			require.InDelta(t, 0.5, float64(rising)/float64(n), 0.05)
+		}
+	}
+}
+
+// YCSB's most popular of a thousand keys gets 1/zeta(1000, 0.99) of the draws.
+func TestZipfianIsAsSkewedAsYCSBs(t *testing.T) {
+	const n, draws = 1000, 200_000
+	z, rng, counts := newZipfian(n), rand.New(rand.NewPCG(1, 1)), [n]int{}
+	for range draws {
+		counts[z.draw(rng)]++
+	}
+	require.InDelta(t, 1/z.zeta, float64(counts[0])/draws, 0.01)
+	require.Greater(t, counts[0], counts[1])
+	require.Greater(t, counts[1], counts[10])
+	require.Positive(t, counts[n/2])
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+)
+
+// The test program is also the process of an engine, and knows one more that
+// lies.
+func TestMain(m *testing.M) {
+	allDrivers = append(allDrivers, liars()...)
+	if os.Getenv(childMark) != "" {
+		os.Exit(childMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// A liar is SieveDB but for one thing.
+type liar struct {
+	engine.Engine
+	puts  int
+	drops int // this put is not done
+	finds bool
+	wrong bool
+}
+
+func (l *liar) Put(key, value []byte) error {
+	if l.puts++; l.puts == l.drops {
+		return nil
+	}
+	return l.Engine.Put(key, value)
+}
+
+func (l *liar) Apply(n int, entry func(i int) (key, value []byte)) error {
+	if l.puts++; l.puts == l.drops {
+		n--
+	}
+	return l.Engine.Apply(n, entry)
+}
+
+func (l *liar) Get(dst, key []byte) ([]byte, bool, error) {
+	value, found, err := l.Engine.Get(dst, key)
+	if l.wrong && found {
+		value[len(value)-1] ^= 1
+	}
+	if l.finds && !found {
+		return make([]byte, testValueSize), true, err
+	}
+	return value, found, err
+}
+
+const testValueSize = 100
+
+func liars() []engine.Driver {
+	honest := engine.Go()[0].Open
+	driver := func(name string, l liar) engine.Driver {
+		return engine.Driver{Name: name, Title: name, Open: func(dir string, o engine.Options) (engine.Engine, error) {
+			e, err := honest(dir, o)
+			lying := l
+			lying.Engine = e
+			return &lying, err
+		}}
+	}
+	return []engine.Driver{
+		driver("drops", liar{drops: 2}),
+		driver("finds", liar{finds: true}),
+		driver("wrong", liar{wrong: true}),
+	}
+}
+
+// peerbench runs the command as a user does.
+func peerbench(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(context.Background(), append([]string{"--dir=" + t.TempDir()}, args...), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestEveryEngineDoesEveryWorkload(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	var engines []string
+	for _, name := range engineNames(allDrivers) {
+		if _, lies := findDriver(liars(), name); !lies {
+			engines = append(engines, name)
+		}
+	}
+	status, table, progress := peerbench(t, "--num=2000", "--rounds=1", "--threads=1,2", "--cold-reads=100", "--engines="+strings.Join(engines, ","),
+		"--json="+at("run.json"), "--markdown="+at("run.md"), "--svg="+at("run.svg"))
+	require.Equal(t, exitOK, status, progress)
+
+	var file jsonFile
+	text, err := os.ReadFile(at("run.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &file))
+	require.True(t, file.Complete)
+	measured := map[string]map[string]bool{}
+	for _, r := range file.Results {
+		if measured[r.Engine] == nil {
+			measured[r.Engine] = map[string]bool{}
+		}
+		measured[r.Engine][r.Workload] = true
+		w, ok := findWorkload(r.Workload)
+		require.True(t, ok)
+		require.GreaterOrEqual(t, r.Ops, uint64(w.ops(file.Settings)), r.Workload)
+		require.Positive(t, r.OpsPerSec, r.Workload)
+		require.NotNil(t, r.Latency, r.Workload)
+		require.Positive(t, r.DiskBytes, r.Workload)
+		switch r.Workload {
+		case "readrandom", "readhot", "seekrandom", "readseq", "readreverse", "readwhilewriting", "ycsb-c", "coldrandom":
+			require.Equal(t, r.Ops, r.Found, r.Workload)
+		case "readmissing", "coldmissing":
+			require.Zero(t, r.Found, r.Workload)
+		case "fillrandom":
+			require.NotNil(t, r.SettledOpsPerSec)
+		}
+	}
+	require.Len(t, measured, len(engines))
+	for _, name := range engines {
+		require.Len(t, measured[name], len(workloads), name)
+	}
+
+	page, err := os.ReadFile(at("run.md"))
+	require.NoError(t, err)
+	for _, name := range []string{"fillseq", "readrandom, 2 readers", "SieveDB", "bbolt"} {
+		require.Contains(t, table, name)
+		require.Contains(t, string(page), name)
+	}
+	svg, err := os.ReadFile(at("run.svg"))
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "<svg")
+}
+
+func TestAnEngineThatLiesIsNoticed(t *testing.T) {
+	for _, test := range []struct{ engine, workload, message string }{
+		{"drops", "fillrandom", "1999 keys are there"},
+		{"drops", "fillbatch", "1999 keys are there"},
+		{"drops", "readseq", "found "},
+		{"finds", "readmissing", "found "},
+		{"wrong", "readrandom", "another value"},
+	} {
+		t.Run(test.engine+" in "+test.workload, func(t *testing.T) {
+			status, _, progress := peerbench(t, "--num=2000", "--reads=8000", "--rounds=1", "--engines="+test.engine, "--workloads="+test.workload)
+			require.Equal(t, exitFailed, status)
+			require.Contains(t, progress, test.message)
+		})
+	}
+}
+
+func TestWrongCommandLinesAreRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"--num=1"}, {"--engines=oracle"}, {"--engines="}, {"--workloads=fillslow"}, {"--threads=0"}, {"--threads=x"},
+		{"--key-shape=round"}, {"--compression=lzw"}, {"--cache=1"}, {"--cache=64XB"}, {"--rounds=0"}, {"stray"},
+	} {
+		status, _, message := peerbench(t, args...)
+		require.Equal(t, exitUsage, status, args)
+		require.NotEmpty(t, message, args)
+	}
+	status, help, _ := peerbench(t, "--help")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, help, "readmissing")
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// A comparison is one run of the command: databases in a folder of its own, and the
+// results so far.
+type comparison struct {
+	cfg      *config
+	dir      string
+	progress io.Writer
+	results  []*result
+}
+
+// loadedDir and workDir are an engine's database for workloads that leave it as
+// it is, and one for the others.
+func (c *comparison) loadedDir(engine string) string { return filepath.Join(c.dir, engine+"-loaded") }
+func (c *comparison) workDir(engine string) string   { return filepath.Join(c.dir, engine+"-work") }
+
+// measureAll goes through rounds, workloads and, within, engines: what slows the
+// machine for a while meets all of them.
+func (c *comparison) measureAll(ctx context.Context) error {
+	for round := range c.cfg.Rounds {
+		for _, name := range c.cfg.Workloads {
+			w, _ := findWorkload(name) // the names have been checked
+			for _, threads := range c.threads(w) {
+				for i := range c.cfg.Engines {
+					// Each round another engine begins.
+					engine := c.cfg.Engines[(i+round)%len(c.cfg.Engines)]
+					if err := c.measure(ctx, engine, w, threads, round); err != nil {
+						return fmt.Errorf("%s, %s: %w", engine, name, err)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *comparison) threads(w *workload) []int {
+	switch {
+	case w.scales:
+		return c.cfg.Threads
+	case w.threads > 0:
+		return []int{w.threads}
+	}
+	return []int{1}
+}
+
+func (c *comparison) measure(ctx context.Context, engine string, w *workload, threads, round int) error {
+	dir, err := c.database(ctx, engine, w.base)
+	if err != nil {
+		return err
+	}
+	r, err := c.process(ctx, request{Config: c.cfg, Dir: dir, Engine: engine, Workload: w.name, Threads: threads})
+	if err != nil {
+		return err
+	}
+	r.Round = round
+	c.results = append(c.results, r)
+	fmt.Fprintf(c.progress, "round %d  %-22s %2d threads  %-10s %12.0f ops/s\n", round+1, w.name, threads, engine, r.OpsPerSec)
+	if w.base != loaded {
+		return os.RemoveAll(dir)
+	}
+	return nil
+}
+
+// database makes the folder that a workload begins with.
+func (c *comparison) database(ctx context.Context, engine string, b base) (string, error) {
+	work := c.workDir(engine)
+	if b == empty {
+		return work, os.MkdirAll(work, 0o755)
+	}
+	dir := c.loadedDir(engine)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(c.progress, "         loading %s\n", engine)
+		if _, err := c.process(ctx, request{Config: c.cfg, Dir: dir, Engine: engine}); err != nil {
+			return "", fmt.Errorf("loading: %w", err)
+		}
+	}
+	if b == copied {
+		return work, os.CopyFS(work, os.DirFS(dir))
+	}
+	return dir, nil
+}
+
+// process has a request done by a process of its own.
+func (c *comparison) process(ctx context.Context, q request) (*result, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	input, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), childMark+"=1")
+	cmd.Stdin = bytes.NewReader(input)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	r := &result{}
+	if err := json.Unmarshal(output, r); err != nil {
+		return nil, fmt.Errorf("the process answered %q: %w", output, err)
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	return r, nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+)
+
+// report is what a run came to, for every form in which it is shown.
+type report struct {
+	cfg        *config
+	conditions conditions
+	results    []*result
+	rows       []*row
+}
+
+// A row is a measurement, of every engine, all rounds.
+type row struct {
+	workload string
+	threads  int
+	cells    map[string][]*result // by engine
+}
+
+func (r *row) title() string {
+	if w, _ := findWorkload(r.workload); r.threads > 1 && w.threads == 0 {
+		return fmt.Sprintf("%s, %d readers", r.workload, r.threads)
+	}
+	return r.workload
+}
+
+func newReport(cfg *config, began time.Time, drivers []engine.Driver, results []*result) *report {
+	rep := &report{cfg: cfg, conditions: newConditions(cfg, began, drivers), results: results}
+	for _, res := range results {
+		i := slices.IndexFunc(rep.rows, func(r *row) bool { return r.workload == res.Workload && r.threads == res.Threads })
+		if i < 0 {
+			i = len(rep.rows)
+			rep.rows = append(rep.rows, &row{workload: res.Workload, threads: res.Threads, cells: map[string][]*result{}})
+		}
+		rep.rows[i].cells[res.Engine] = append(rep.rows[i].cells[res.Engine], res)
+	}
+	return rep
+}
+
+// spread is the median of the rounds, and the least and the greatest.
+type spread struct{ median, min, max float64 }
+
+// of returns the spread of a figure, and false where the engine has none.
+func (r *row) of(engine string, figure func(*result) *float64) (spread, bool) {
+	var values []float64
+	for _, res := range r.cells[engine] {
+		if v := figure(res); v != nil {
+			values = append(values, *v)
+		}
+	}
+	if len(values) == 0 {
+		return spread{}, false
+	}
+	slices.Sort(values)
+	middle := len(values) / 2
+	median := values[middle]
+	if len(values)%2 == 0 {
+		median = (values[middle-1] + values[middle]) / 2
+	}
+	return spread{median: median, min: values[0], max: values[len(values)-1]}, true
+}
+
+func opsPerSec(r *result) *float64 { return &r.OpsPerSec }
+
+// best is the greatest median rate of the engines that count.
+func (r *row) best(counts func(engine string) bool) float64 {
+	best := 0.0
+	for engine := range r.cells {
+		if s, ok := r.of(engine, opsPerSec); ok && counts(engine) {
+			best = max(best, s.median)
+		}
+	}
+	return best
+}
+
+func anyEngine(string) bool { return true }
+
+// ourName is the engine that the others are peers of.
+const ourName = "sievedb"
+
+func isPeer(engine string) bool { return engine != ourName }
+
+// A table is rows of cells below a heading.
+type table struct {
+	title string
+	head  []string
+	rows  [][]string
+}
+
+// tables are the overview and then one for each workload.
+func (rep *report) tables() []table {
+	all := []table{rep.overview()}
+	for _, r := range rep.rows {
+		all = append(all, rep.details(r))
+	}
+	return all
+}
+
+// overview has the median rates.
+func (rep *report) overview() table {
+	t := table{title: "ops/s, medians", head: []string{"workload"}}
+	for _, name := range rep.cfg.Engines {
+		t.head = append(t.head, rep.conditions.title(name))
+	}
+	t.head = append(t.head, "SieveDB / best peer", "SieveDB / Pebble")
+	for _, r := range rep.rows {
+		cells := []string{r.title()}
+		for _, name := range rep.cfg.Engines {
+			s, ok := r.of(name, opsPerSec)
+			cells = append(cells, known(ok, count(s.median)))
+		}
+		ours, ok := r.of(ourName, opsPerSec)
+		pebble, both := r.of("pebble", opsPerSec)
+		peer := r.best(isPeer)
+		cells = append(cells, known(ok && peer > 0, ratio(ours.median, peer)), known(ok && both, ratio(ours.median, pebble.median)))
+		t.rows = append(t.rows, cells)
+	}
+	return t
+}
+
+// A figure is a column of a workload's table. Columns that no engine has a
+// figure for are left out.
+type figure struct {
+	name string
+	get  func(*result) *float64
+	text func(float64) string
+}
+
+func scaled(get func(*result) float64) func(*result) *float64 {
+	return func(r *result) *float64 { v := get(r); return &v }
+}
+
+func latencyOf(get func(*latency) float64) func(*result) *float64 {
+	return func(r *result) *float64 {
+		if r.Latency == nil {
+			return nil
+		}
+		v := get(r.Latency)
+		return &v
+	}
+}
+
+const mb = 1e6
+
+var figures = []figure{
+	{"p50 µs", latencyOf(func(l *latency) float64 { return l.P50 }), short},
+	{"p99", latencyOf(func(l *latency) float64 { return l.P99 }), short},
+	{"p99.9", latencyOf(func(l *latency) float64 { return l.P999 }), short},
+	{"max", latencyOf(func(l *latency) float64 { return l.Max }), short},
+	{"CPU µs/op", func(r *result) *float64 {
+		if r.CPUSeconds == 0 || r.Ops == 0 {
+			return nil
+		}
+		v := r.CPUSeconds * 1e6 / float64(r.Ops)
+		return &v
+	}, short},
+	{"allocs/op", func(r *result) *float64 { return r.AllocsPerOp }, short},
+	{"read calls/op", func(r *result) *float64 { return r.ReadCallsPerOp }, short},
+	{"disk B/op", func(r *result) *float64 { return r.DiskReadPerOp }, short},
+	{"major faults/op", func(r *result) *float64 { return r.MajorFaultsPerOp }, short},
+	{"peak MB", scaled(func(r *result) float64 { return float64(r.PeakBytes) / mb }), count},
+	{"end MB", scaled(func(r *result) float64 { return float64(r.EndBytes) / mb }), count},
+	{"disk MB", scaled(func(r *result) float64 { return float64(r.DiskBytes) / mb }), count},
+	{"write amp.", func(r *result) *float64 { return r.WriteAmp }, short},
+	{"ops/s, debt paid", func(r *result) *float64 { return r.SettledOpsPerSec }, count},
+}
+
+// details has every figure of a workload.
+func (rep *report) details(r *row) table {
+	t := table{title: r.title(), head: []string{"engine", "ops/s", "min–max", "of best", "of Pebble"}}
+	var columns []figure
+	for _, f := range figures {
+		if slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := r.of(e, f.get); return ok }) {
+			columns = append(columns, f)
+			t.head = append(t.head, f.name)
+		}
+	}
+	pebble, both := r.of("pebble", opsPerSec)
+	for _, name := range rep.cfg.Engines {
+		s, ok := r.of(name, opsPerSec)
+		if !ok {
+			continue
+		}
+		cells := []string{rep.conditions.title(name), count(s.median), count(s.min) + "–" + count(s.max), ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
+		for _, f := range columns {
+			s, ok := r.of(name, f.get)
+			cells = append(cells, known(ok, f.text(s.median)))
+		}
+		t.rows = append(t.rows, cells)
+	}
+	return t
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+// result is what one measurement came to. Nil is what cannot be known here.
+type result struct {
+	Engine   string `json:"engine"`
+	Workload string `json:"workload"`
+	Threads  int    `json:"threads"`
+	Round    int    `json:"round"`
+
+	Ops       uint64   `json:"ops"`
+	Seconds   float64  `json:"seconds"`
+	OpsPerSec float64  `json:"ops_per_sec"`
+	Found     uint64   `json:"found"`
+	Latency   *latency `json:"latency_micros,omitempty"`
+
+	CPUSeconds       float64  `json:"cpu_seconds"` // of the whole process, settling included where there is any
+	AllocsPerOp      *float64 `json:"allocs_per_op"`
+	ReadCallsPerOp   *float64 `json:"read_calls_per_op"`
+	DiskReadPerOp    *float64 `json:"disk_read_bytes_per_op"`
+	MajorFaultsPerOp *float64 `json:"major_faults_per_op"`
+
+	PeakBytes uint64 `json:"peak_resident_bytes"`
+	EndBytes  uint64 `json:"end_resident_bytes"`
+	DiskBytes uint64 `json:"disk_bytes"`
+
+	// Where the debt is paid:
+	SettleSeconds    *float64 `json:"settle_seconds,omitempty"`
+	SettledOpsPerSec *float64 `json:"settled_ops_per_sec,omitempty"`
+	WriteAmp         *float64 `json:"write_amplification,omitempty"`       // by dirtied pages
+	CallWriteAmp     *float64 `json:"write_amplification_calls,omitempty"` // by bytes of write calls
+
+	Error string `json:"error,omitempty"`
+}
+
+// latency is in microseconds.
+type latency struct {
+	P50   float64 `json:"p50"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p99_9"`
+	P9999 float64 `json:"p99_99"`
+	Max   float64 `json:"max"`
+}
+
+func summarize(h *hdrhistogram.Histogram) *latency {
+	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e3 }
+	return &latency{P50: at(50), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: float64(h.Max()) / 1e3}
+}
+
+// setMeasured takes over what the measured pass tells.
+func (r *result) setMeasured(p *passResult, native bool) {
+	r.Ops, r.Found = p.ops, p.found
+	r.Seconds = p.after.time.Sub(p.before.time).Seconds()
+	r.OpsPerSec = float64(p.ops) / r.Seconds
+	r.CPUSeconds = p.after.cpu - p.before.cpu
+	perOp := func(after, before uint64) *float64 {
+		n := float64(after-before) / float64(p.ops)
+		return &n
+	}
+	if !native {
+		r.AllocsPerOp = perOp(p.after.mallocs, p.before.mallocs)
+	}
+	if p.after.hasIO {
+		r.ReadCallsPerOp = perOp(p.after.io.ReadCalls, p.before.io.ReadCalls)
+		r.DiskReadPerOp = perOp(p.after.io.ReadBytes, p.before.io.ReadBytes)
+		r.MajorFaultsPerOp = perOp(p.after.io.MajorFaults, p.before.io.MajorFaults)
+	}
+	memory := bench.Resident()
+	r.PeakBytes, r.EndBytes = memory.Peak, memory.Now
+	if p.latencies != nil {
+		r.Latency = summarize(p.latencies)
+	}
+}
+
+// setSettled adds what it took to pay the debt, until after.
+func (r *result) setSettled(p *passResult, after counters, settle float64) {
+	r.SettleSeconds = &settle
+	rate := float64(p.ops) / (r.Seconds + settle)
+	r.SettledOpsPerSec = &rate
+	r.CPUSeconds = after.cpu - p.before.cpu
+	if after.hasIO && p.bytes > 0 {
+		pages := float64(after.io.WriteBytes-p.before.io.WriteBytes) / float64(p.bytes)
+		calls := float64(after.io.WriteCallBytes-p.before.io.WriteCallBytes) / float64(p.bytes)
+		r.WriteAmp, r.CallWriteAmp = &pages, &calls
+	}
+	memory := bench.Resident()
+	r.PeakBytes, r.EndBytes = memory.Peak, memory.Now
+}

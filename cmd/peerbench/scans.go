@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+)
+
+func readSeq(s *session) task     { return s.walk(false) }
+func readReverse(s *session) task { return s.walk(true) }
+
+// walk reads one entry after another, and begins again behind the last.
+func (s *session) walk(reverse bool) task {
+	return task{want: everything, begin: func(th *thread) (func(int) (int, error), func() error, error) {
+		it, err := s.engine.NewIterator(reverse)
+		if err != nil {
+			return nil, nil, err
+		}
+		start, move := engine.Iterator.First, engine.Iterator.Next
+		if reverse {
+			start, move = engine.Iterator.Last, engine.Iterator.Prev
+		}
+		do := func(i int) (int, error) {
+			ok := false
+			if i%s.cfg.Num == 0 {
+				th.key = th.key[:0]
+				ok = start(it)
+			} else {
+				ok = move(it)
+			}
+			if !ok {
+				return 1, nil // th.found will tell
+			}
+			return 1, s.visit(th, it, reverse)
+		}
+		return do, it.Close, nil
+	}}
+}
+
+// visit takes the entry under it, and checks that it comes behind the last one.
+func (s *session) visit(th *thread, it engine.Iterator, reverse bool) error {
+	key, value := it.Key(), it.Value()
+	if len(key) != keySize || len(value) != s.cfg.ValueSize {
+		return fmt.Errorf("an entry has a key of %d and a value of %d bytes", len(key), len(value))
+	}
+	th.found++
+	if th.check {
+		if order := bytes.Compare(key, th.key); len(th.key) > 0 && (order <= 0) != reverse {
+			return errors.New("keys are not in order")
+		}
+		th.key = append(th.key[:0], key...)
+	}
+	return nil
+}
+
+// seekNexts is how many entries seekrandom reads behind the one that it sought.
+const seekNexts = 10
+
+// seekRandom opens an iterator for each seek, as db_bench does.
+func seekRandom(s *session) task {
+	return simple(everything, func(th *thread, _ int) error {
+		return s.scanFrom(th, th.rng.Uint64N(uint64(s.cfg.Num)), seekNexts)
+	})
+}
+
+// scanFrom finds stored key n and reads up to so many entries behind it.
+func (s *session) scanFrom(th *thread, n uint64, nexts int) error {
+	th.key = s.keys.stored(th.key, n)
+	it, err := s.engine.NewIterator(false)
+	if err != nil {
+		return err
+	}
+	ok := it.Seek(th.key)
+	if ok && bytes.Equal(it.Key(), th.key) {
+		th.found++
+		err = s.checkValue(th, n, it.Value())
+	}
+	for ; ok && nexts > 0; nexts-- {
+		if ok = it.Next(); ok && len(it.Key())+len(it.Value()) != keySize+s.cfg.ValueSize {
+			err = errors.Join(err, errors.New("an entry has another size than those that were written"))
+		}
+	}
+	return errors.Join(err, it.Close())
+}
+
+// count returns how many entries there are.
+func (s *session) count() (n int, err error) {
+	it, err := s.engine.NewIterator(false)
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	return n, it.Close()
+}

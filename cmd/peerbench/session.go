@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+)
+
+// seed is that of all random numbers: every engine gets the same keys in the
+// same order.
+const seed = 301
+
+// session is one measurement in the process that was made for it.
+type session struct {
+	cfg    *config
+	dir    string
+	engine engine.Engine
+	keys   keySpace
+	order  permutation
+	values *bench.ValueSource
+	passes uint64 // so that no pass draws another's numbers
+}
+
+func newSession(cfg *config, dir string) *session {
+	const halfCompressible = 0.5
+	return &session{
+		cfg: cfg, dir: dir,
+		keys:   keySpace{random: cfg.KeyShape == randomKeys},
+		order:  newPermutation(uint64(cfg.Num), seed),
+		values: bench.NewValueSource(rand.New(rand.NewPCG(seed, 0)), cfg.ValueSize, halfCompressible),
+	}
+}
+
+// value is what key n has, whenever it was written.
+func (s *session) value(n uint64) []byte { return s.values.At(n, s.cfg.ValueSize) }
+
+func (s *session) checkValue(th *thread, n uint64, value []byte) error {
+	if len(value) != s.cfg.ValueSize || th.check && !bytes.Equal(value, s.value(n)) {
+		return errors.New("a key has another value than was written")
+	}
+	return nil
+}
+
+// dataBytes is the size of all keys and values.
+func (s *session) dataBytes() int64 { return int64(s.cfg.Num) * int64(keySize+s.cfg.ValueSize) }
+
+// settle flushes and waits until the engine is at rest. It returns when that
+// was, which is before it was noticed.
+func (s *session) settle() (time.Time, error) {
+	if err := s.engine.Flush(); err != nil {
+		return time.Time{}, err
+	}
+	const (
+		pause     = 25 * time.Millisecond
+		pauses    = 10    // so many at rest are enough
+		mostCPU   = 0.005 // seconds of a pause at rest; the program itself takes a little
+		mostWaits = time.Hour
+	)
+	began := time.Now()
+	rested := began
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for quiet, last, cpu := 0, s.listing(), cpuSeconds(); quiet < pauses; {
+		now := <-tick.C
+		listing, used := s.listing(), cpuSeconds()
+		if quiet++; listing != last || used-cpu > mostCPU {
+			quiet, rested = 0, time.Now()
+		}
+		last, cpu = listing, used
+		if now.Sub(began) > mostWaits {
+			return rested, errors.New("the engine has not come to rest within an hour")
+		}
+	}
+	return rested, nil
+}
+
+// listing changes whenever a file comes, goes or grows.
+func (s *session) listing() string {
+	var b bytes.Buffer
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			fmt.Fprintln(&b, e.Name(), info.Size())
+		}
+	}
+	return b.String()
+}
+
+// diskBytes is the space that the files take.
+func (s *session) diskBytes() (total uint64, err error) {
+	err = filepath.WalkDir(s.dir, func(_ string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err == nil {
+			total += allocated(info)
+		}
+		return err
+	})
+	return total, err
+}

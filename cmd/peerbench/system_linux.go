@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// cpuSeconds is the processor time that all threads of this process have used.
+func cpuSeconds() float64 { return seconds(usage().Utime) + seconds(usage().Stime) }
+
+func seconds(t unix.Timeval) float64 { return float64(t.Nano()) / 1e9 }
+
+func usage() unix.Rusage {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for one's own process
+	return u
+}
+
+// readIO returns what the process has read and written, and false where the
+// system does not tell.
+func readIO() (ioCounts, bool) {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return ioCounts{}, false
+	}
+	field := func(name string) uint64 {
+		_, rest, _ := strings.Cut("\n"+string(text), "\n"+name+": ")
+		number, _, _ := strings.Cut(rest, "\n")
+		n, _ := strconv.ParseUint(number, 10, 64)
+		return n
+	}
+	return ioCounts{
+		ReadCalls: field("syscr"), ReadBytes: field("read_bytes"),
+		WriteBytes: field("write_bytes"), WriteCallBytes: field("wchar"),
+		MajorFaults: uint64(usage().Majflt),
+	}, true
+}
+
+// dropPageCache takes the files below dir out of the system's page cache, but
+// for pages that this process has mapped.
+func dropPageCache(dir string) error {
+	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // an open engine may remove files
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := f.Sync(); err != nil { // what is not written stays
+			return err
+		}
+		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	})
+}
+
+// allocated leaves holes out: files may be made longer than what is in them.
+func allocated(info fs.FileInfo) uint64 {
+	const block = 512 // whatever the file system's is
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Blocks) * block
+	}
+	return uint64(info.Size())
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+// known is text, or that there is nothing to tell.
+func known(ok bool, text string) string {
+	if !ok {
+		return "n/a"
+	}
+	return text
+}
+
+func count(v float64) string { return bench.Grouped(uint64(math.Round(v))) }
+
+// short writes three digits that matter.
+func short(v float64) string {
+	switch {
+	case v >= 100:
+		return count(v)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v >= 1 || v == 0:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 4, 64)
+}
+
+func ratio(a, b float64) string {
+	if b == 0 {
+		return "n/a"
+	}
+	return fmt.Sprintf("%.2f×", a/b)
+}
+
+// writeText shows the report on a terminal.
+func (rep *report) writeText(w io.Writer) {
+	for _, line := range rep.lines() {
+		fmt.Fprintln(w, line)
+	}
+	for _, t := range rep.tables() {
+		fmt.Fprintf(w, "\n%s\n", t.title)
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		for _, cells := range append([][]string{t.head}, t.rows...) {
+			fmt.Fprintln(tw, strings.Join(cells, "\t")+"\t")
+		}
+		_ = tw.Flush() // as Fprintln, nothing is to be done about a closed terminal
+	}
+}
+
+// markdownText is the report for a page.
+func (rep *report) markdownText() string {
+	var b strings.Builder
+	for _, line := range rep.lines() {
+		fmt.Fprintf(&b, "%s\n\n", line)
+	}
+	for _, t := range rep.tables() {
+		fmt.Fprintf(&b, "**%s**\n\n| %s |\n| --- |%s\n", t.title, strings.Join(t.head, " | "), strings.Repeat(" --: |", len(t.head)-1))
+		for _, cells := range t.rows {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// The marks between which a page holds the last run.
+const (
+	markBegin = "<!-- peerbench: begin -->\n"
+	markEnd   = "<!-- peerbench: end -->"
+)
+
+// writeMarkdown puts the tables between the marks of a page, or makes a page of
+// them.
+func (rep *report) writeMarkdown(name string) error {
+	text := rep.markdownText()
+	page, err := os.ReadFile(name)
+	if err == nil {
+		head, rest, begins := strings.Cut(string(page), markBegin)
+		_, tail, ends := strings.Cut(rest, markEnd)
+		if !begins || !ends {
+			return fmt.Errorf("--markdown: %s is there, but has no marks to write between", name)
+		}
+		text = head + markBegin + "\n" + text + markEnd + tail
+	}
+	return os.WriteFile(name, []byte(text), 0o644)
+}

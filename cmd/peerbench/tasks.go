@@ -1,0 +1,128 @@
+package main
+
+import (
+	"math/rand/v2"
+)
+
+// A task is a workload's work. do is called with i counted from 0 in each
+// thread, and returns how many operations that was. want is the number of keys
+// that ops operations must find.
+type task struct {
+	begin func(th *thread) (do func(i int) (ops int, err error), end func() error, err error)
+	want  func(ops uint64) uint64
+	// beside runs while the task is measured, until stop is closed.
+	beside func(stop <-chan struct{}) error
+}
+
+// thread is one goroutine's share of a task.
+type thread struct {
+	index, threads int // of the threads of this pass
+	rng            *rand.Rand
+	check          bool // compare what is read with what was written
+	key, buffer    []byte
+	found          uint64
+	bytes          uint64 // of keys and values that were written
+}
+
+func everything(ops uint64) uint64 { return ops }
+func nothing(uint64) uint64        { return 0 }
+
+// simple makes a task of one operation at a time.
+func simple(want func(uint64) uint64, do func(th *thread, i int) error) task {
+	return task{want: want, begin: func(th *thread) (func(int) (int, error), func() error, error) {
+		return func(i int) (int, error) { return 1, do(th, i) }, nil, nil
+	}}
+}
+
+// number is which operation of all threads this is.
+func (th *thread) number(i int) uint64 { return uint64(i*th.threads + th.index) }
+
+func (s *session) put(th *thread, n uint64) error {
+	th.key = s.keys.stored(th.key, n)
+	th.bytes += uint64(keySize + s.cfg.ValueSize)
+	return s.engine.Put(th.key, s.value(n))
+}
+
+func fillSeq(s *session) task {
+	return simple(nil, func(th *thread, i int) error { return s.put(th, th.number(i)) })
+}
+
+func fillRandom(s *session) task {
+	return simple(nil, func(th *thread, i int) error { return s.put(th, s.order.at(th.number(i))) })
+}
+
+// batchSize is fillbatch's keys a batch; loadBatch those by which the database
+// of the other workloads is made.
+const (
+	batchSize = 100
+	loadBatch = 1000
+)
+
+func fillBatch(s *session) task {
+	return s.batches(batchSize, func(n uint64) uint64 { return n })
+}
+
+func load(s *session) task { return s.batches(loadBatch, s.order.at) }
+
+// batches puts every key once, in the order given.
+func (s *session) batches(size int, order func(uint64) uint64) task {
+	return task{begin: func(th *thread) (func(int) (int, error), func() error, error) {
+		return func(i int) (int, error) {
+			first := i * size
+			n := min(size, s.cfg.Num-first)
+			th.bytes += uint64(n * (keySize + s.cfg.ValueSize))
+			return n, s.engine.Apply(n, func(j int) ([]byte, []byte) {
+				number := order(uint64(first + j))
+				th.key = s.keys.stored(th.key, number)
+				return th.key, s.value(number)
+			})
+		}, nil, nil
+	}}
+}
+
+func overwrite(s *session) task {
+	return simple(nil, func(th *thread, _ int) error { return s.put(th, th.rng.Uint64N(uint64(s.cfg.Num))) })
+}
+
+func deleteRandom(s *session) task {
+	return simple(nil, func(th *thread, i int) error {
+		th.key = s.keys.stored(th.key, s.order.at(th.number(i)))
+		th.bytes += keySize
+		return s.engine.Delete(th.key)
+	})
+}
+
+// getStored looks key n up, and counts and checks what it finds.
+func (s *session) getStored(th *thread, n uint64) error {
+	th.key = s.keys.stored(th.key, n)
+	value, found, err := s.engine.Get(th.buffer[:0], th.key)
+	if err != nil || !found {
+		return err
+	}
+	th.found++
+	if cap(value) > cap(th.buffer) {
+		th.buffer = value
+	}
+	return s.checkValue(th, n, value)
+}
+
+func readStored(s *session) task {
+	return simple(everything, func(th *thread, _ int) error { return s.getStored(th, th.rng.Uint64N(uint64(s.cfg.Num))) })
+}
+
+func readAbsent(s *session) task {
+	return simple(nothing, func(th *thread, _ int) error {
+		th.key = s.keys.absent(th.key, th.rng.Uint64N(uint64(s.cfg.Num)))
+		_, found, err := s.engine.Get(th.buffer[:0], th.key)
+		if found {
+			th.found++
+		}
+		return err
+	})
+}
+
+// readHot's keys are neighbours, as db_bench's.
+func readHot(s *session) task {
+	hot := uint64(s.cfg.Num+99) / 100
+	return simple(everything, func(th *thread, _ int) error { return s.getStored(th, th.rng.Uint64N(hot)) })
+}
