@@ -104,9 +104,16 @@ type process struct {
 	answers *bufio.Reader
 }
 
+// emulatorVariable names the emulator that runs this test binary, if one does: its
+// children are started by it as well. «make platforms» sets it.
+const emulatorVariable = "SIEVEDB_TEST_EMULATOR"
+
 func startProcess(t *testing.T) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
+	if emulator := os.Getenv(emulatorVariable); emulator != "" {
+		cmd = exec.Command(emulator, os.Args[0])
+	}
 	// The race detector makes a process wait a second before it ends; not here.
 	cmd.Env = append(os.Environ(), childVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
