@@ -7,8 +7,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
-
-	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
 // writePlot draws a group of bars for each workload, an engine's bar being its
@@ -19,7 +17,7 @@ func (rep *report) writePlot(name string) error {
 		height   = 4 * vg.Inch
 	)
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("ops/s as a share of the best engine's, %s keys", bench.Grouped(uint64(rep.cfg.Num)))
+	p.Title.Text = fmt.Sprintf("ops/s as a share of the best engine's, %s", rep.cfg)
 	p.Title.TextStyle.Font.Size = 9
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Legend.Top = true
