@@ -13,7 +13,7 @@ import (
 
 // TestAgreesWithAMap runs random operations on a database and on a sorted map,
 // with tables small enough that every level is in use, and compares all that
-// can be asked: Get, Has, iterators both ways, snapshots; before and after
+// can be asked: Get, GetTo, Has, iterators both ways, snapshots; before and after
 // flushes, compactions and reopening.
 func TestAgreesWithAMap(t *testing.T) {
 	for round := range 6 {
@@ -79,7 +79,7 @@ func (m *modelRun) run(ops int) {
 		case op < 65:
 			m.batch()
 		case op < 85:
-			checkGet(m.t, m.d.Get, m.key(), m.model)
+			checkGet(m.t, m.d, m.key(), m.model)
 		case op < 90:
 			m.snapshot()
 		case op < 92:
@@ -105,7 +105,7 @@ func (m *modelRun) run(ops int) {
 	checkIterator(m.t, it, m.rnd, m.model)
 	m.reopen()
 	for k := range m.model {
-		checkGet(m.t, m.d.Get, []byte(k), m.model)
+		checkGet(m.t, m.d, []byte(k), m.model)
 	}
 	require.NoError(m.t, m.d.Close())
 }
@@ -129,7 +129,7 @@ func (m *modelRun) snapshot() {
 	if len(m.snaps) > 3 {
 		s := m.snaps[m.rnd.IntN(len(m.snaps))]
 		for range 5 {
-			checkGet(m.t, s.Get, m.key(), s.model)
+			checkGet(m.t, s, m.key(), s.model)
 		}
 		it, err := s.NewIterator(m.bounds())
 		require.NoError(m.t, err)
@@ -169,10 +169,24 @@ func (m *modelRun) reopen() {
 	m.d = mustOpen(m.t, m.opts)
 }
 
-func checkGet(t *testing.T, get func([]byte) ([]byte, error), key []byte, model map[string]string) {
+// lookups is what the store and its snapshots have in common.
+type lookups interface {
+	Get(key []byte) ([]byte, error)
+	GetTo(dst, key []byte) ([]byte, error)
+	Has(key []byte) (bool, error)
+}
+
+func checkGet(t *testing.T, from lookups, key []byte, model map[string]string) {
 	t.Helper()
-	got, err := get(key)
-	if want, ok := model[string(key)]; ok {
+	want, exists := model[string(key)]
+	got, err := from.Get(key)
+	appended, appendErr := from.GetTo([]byte("before"), key)
+	has, hasErr := from.Has(key)
+	require.NoError(t, hasErr, "key %q", key)
+	require.Equal(t, exists, has, "key %q", key)
+	require.Equal(t, err, appendErr, "key %q", key)
+	require.Equal(t, "before"+want, string(appended), "key %q", key)
+	if exists {
 		require.NoError(t, err, "key %q", key)
 		require.Equal(t, want, string(got), "key %q", key)
 	} else {

@@ -138,18 +138,6 @@ func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
 	return float64(size) / float64(s.Target[level])
 }
 
-// Debt returns the bytes by which levels exceed their targets.
-func (v *Version) Debt(o PickOptions) uint64 {
-	s := v.Shape(o)
-	var debt uint64
-	for level := 1; level < NumLevels-1; level++ {
-		if b := v.Levels[level].Bytes; b > s.Target[level] {
-			debt += b - s.Target[level]
-		}
-	}
-	return debt
-}
-
 // Pick returns the most urgent compaction whose inputs are free, or nil. The
 // caller marks the inputs as Compacting.
 func (v *Version) Pick(o PickOptions) *Compaction {

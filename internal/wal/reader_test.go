@@ -238,31 +238,57 @@ func TestReadErrorsAreReturnedAsTheyAre(t *testing.T) {
 		records = append(records, random(rnd, 5000))
 	}
 	log, ends := encode(t, records...)
-	log[ends[9]+headerSize+100] ^= 0x55 // so that the look-ahead reads as well
-	log[ends[9]+headerSize+900] ^= 0x55
+	twice := bytes.Clone(log)
+	twice[ends[9]+headerSize+100] ^= 0x55
+	twice[ends[9]+headerSize+900] ^= 0x55
+	zeros := append(bytes.Clone(log), make([]byte, 3*blockSize)...)
+	bit := bytes.Clone(log)
+	bit[ends[9]+headerSize+900] ^= 1
+	for _, c := range []struct {
+		name    string
+		log     []byte
+		records int
+		reads   int // at least, until the verdict
+	}{
+		{"damage: what comes behind it is read as well", twice, 10, 2},
+		{"a flipped bit", bit, 10, 2},
+		{"a hole, and records behind it", append(bytes.Clone(zeros), log[:6000]...), 40, 8},
+		{"zeros to the end", zeros, 40, 9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, o := range []ReaderOptions{{}, {Last: true}, {AllowTornEnd: true}, {Last: true, Plausible: func([]byte, int64) bool { return false }}} {
+				requireReadErrors(t, c.log, records[:c.records], c.reads, o)
+			}
+		})
+	}
+}
+
+// requireReadErrors lets the first read fail, the second, and so on: the error must
+// come back, though the next read would succeed, and nothing be taken for the log's
+// end.
+func requireReadErrors(t *testing.T, log []byte, records [][]byte, reads int, o ReaderOptions) {
 	src := bytes.NewReader(log)
 	eio := errors.New("input/output error")
-	for _, o := range []ReaderOptions{{}, {Last: true, Plausible: func([]byte, int64) bool { return false }}} {
-		clean := false
-		for failing := 0; !clean; failing++ {
-			calls := 0
-			r := NewReader(readerAt(func(p []byte, off int64) (int, error) {
-				if calls++; calls > failing {
-					return 0, eio
-				}
-				return src.ReadAt(p, off)
-			}), int64(len(log)), o)
-			got, err := readAll(r)
-			requireRecords(t, records[:len(got)], got)
-			if clean = err != eio; clean {
-				require.Len(t, got, 10)
-				require.GreaterOrEqual(t, failing, 2)
-				continue
+	clean := false
+	for failing := 0; !clean; failing++ {
+		calls := 0
+		r := NewReader(readerAt(func(p []byte, off int64) (int, error) {
+			if calls++; calls == failing+1 {
+				return 0, eio
 			}
-			_, again := r.Next()
-			require.Same(t, eio, again)
-			require.False(t, r.Skip())
+			return src.ReadAt(p, off)
+		}), int64(len(log)), o)
+		got, err := readAll(r)
+		requireRecords(t, records[:len(got)], got)
+		if clean = calls <= failing; clean {
+			require.Len(t, got, len(records))
+			require.GreaterOrEqual(t, failing, reads)
+			continue
 		}
+		require.Same(t, eio, err)
+		_, again := r.Next()
+		require.Same(t, eio, again)
+		require.False(t, r.Skip())
 	}
 }
 
