@@ -25,8 +25,8 @@ type dbCounters struct {
 const lookupStripes = 8
 
 type lookupStripe struct {
-	gets, found, memtableHits atomic.Uint64
-	_                         [64 - 3*8]byte // a cache line of its own
+	gets, found, memtableSearches, memtableHits atomic.Uint64
+	_                                           [64 - 4*8]byte // a cache line of its own
 }
 
 func (c *dbCounters) lookup() *lookupStripe {

@@ -47,6 +47,7 @@ type DB struct {
 
 	set        *manifest.Set
 	tables     *tableCache
+	memHash    memHash
 	blockCache *cache.Cache[sstable.Block]
 
 	// state is what a reader loads; replaced under mu.

@@ -33,7 +33,8 @@ type ExplainStep struct {
 	Level   int
 	FileNum uint64
 	Bytes   uint64
-	// Filter is the verdict: "absent", "maybe" or "none" (nothing to ask).
+	// Filter is the verdict: "absent", "maybe" or "none" (nothing to ask: the table
+	// has no filter, or the memtable is empty).
 	Filter string
 	// Found says that the run holds the key, be it as a tombstone.
 	Found bool
@@ -96,20 +97,20 @@ func (x *Explanation) add(s ExplainStep) {
 	x.Steps = append(x.Steps, s)
 }
 
-// foundIn notes that a memtable answered; those before it were asked in vain.
-func (x *Explanation) foundIn(m *memBuffer) {
-	run := "memtable"
+// inMemtable notes that a memtable was asked: whether it has a filter, whether
+// that or its emptiness ruled the key out, and whether it holds the key.
+func (x *Explanation) inMemtable(m *memBuffer, filtered, ruledOut, found bool) {
+	s := ExplainStep{Run: "memtable", Level: -1, Filter: "none", Found: found}
 	if m.maxSeq != 0 {
-		run = "immutable memtable"
+		s.Run = "immutable memtable"
 	}
-	x.add(ExplainStep{Run: run, Level: -1, Filter: "none", Found: true})
-}
-
-func (x *Explanation) notInMemtables(s *readState) {
-	x.add(ExplainStep{Run: "memtable", Level: -1, Filter: "none"})
-	for range s.imm {
-		x.add(ExplainStep{Run: "immutable memtable", Level: -1, Filter: "none"})
+	switch {
+	case filtered && ruledOut:
+		s.Filter = "absent"
+	case filtered:
+		s.Filter = "maybe"
 	}
+	x.add(s)
 }
 
 func (x *Explanation) beginTable(level int, f *manifest.FileMeta) {

@@ -82,7 +82,7 @@ func (d *DB) switchLog(w *wal.Writer, num, memSize uint64) {
 const memtableSlack = 4 << 10
 
 func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
-	capacity := max(uint64(d.opts.WriteBufferSize), memSize+memtableSlack)
+	capacity := max(uint64(memtable.ArenaSize(d.opts.WriteBufferSize)), memSize+memtableSlack)
 	return &memBuffer{Memtable: memtable.New(d.cmp, int(capacity)), logNum: logNum}
 }
 

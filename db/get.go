@@ -89,19 +89,16 @@ func (d *DB) findOnce(key []byte, seq uint64, counters *lookupStripe, x *Explana
 	if seq == latest {
 		seq = d.visibleSeq.Load()
 	}
-	if value, kind, ok := s.mem.Get(key, seq); ok {
-		return value, kind, foundInMemtable(s.mem, counters, x)
-	}
-	for _, m := range s.imm {
-		if value, kind, ok := m.Get(key, seq); ok {
-			return value, kind, foundInMemtable(m, counters, x)
-		}
-	}
-	if x != nil {
-		x.notInMemtables(s)
-	}
 	var lookup sstable.Lookup
 	lookup.Init(key, seq)
+	if value, kind, ok := d.findInMemtable(s.mem, seq, &lookup, counters, x); ok {
+		return value, kind, nil
+	}
+	for _, m := range s.imm {
+		if value, kind, ok := d.findInMemtable(m, seq, &lookup, counters, x); ok {
+			return value, kind, nil
+		}
+	}
 	for level := range s.version.Levels {
 		l := &s.version.Levels[level]
 		if len(l.Files) == 0 {
@@ -113,6 +110,28 @@ func (d *DB) findOnce(key []byte, seq uint64, counters *lookupStripe, x *Explana
 		}
 	}
 	return nil, base.KindDelete, nil
+}
+
+// findInMemtable asks one memtable: its filter, then the list.
+func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, counters *lookupStripe, x *Explanation) ([]byte, base.Kind, bool) {
+	filtered := m.Filtered()
+	if filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
+		if x != nil {
+			x.inMemtable(m, filtered, true, false)
+		}
+		return nil, 0, false
+	}
+	value, kind, ok := m.Get(lookup.UserKey(), seq)
+	switch {
+	case x != nil:
+		x.inMemtable(m, filtered, false, ok)
+	case ok:
+		counters.memtableSearches.Add(1)
+		counters.memtableHits.Add(1)
+	default:
+		counters.memtableSearches.Add(1)
+	}
+	return value, kind, ok
 }
 
 // findInLevel asks the tables of one level that may hold the key.
@@ -143,16 +162,6 @@ func (d *DB) findInLevel(s *readState, level int, l *manifest.Level, key []byte,
 		}
 	}
 	return nil, 0, false, nil
-}
-
-// foundInMemtable counts a lookup that memtable m answered. It returns nil.
-func foundInMemtable(m *memBuffer, counters *lookupStripe, x *Explanation) error {
-	if x == nil {
-		counters.memtableHits.Add(1)
-		return nil
-	}
-	x.foundIn(m)
-	return nil
 }
 
 // findInTable asks one table and counts what that took.

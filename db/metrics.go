@@ -21,6 +21,10 @@ type Metrics struct {
 	// Gets counts lookups; GetsFound those that returned a value. MemtableHits
 	// counts lookups answered by a memtable, a tombstone there included.
 	Gets, GetsFound, MemtableHits uint64
+	// MemtableSearches counts how often a lookup searched a memtable: it was not
+	// empty, and its filter, if it has one, could not rule the key out. Those that
+	// are no MemtableHits the filter did not spare.
+	MemtableSearches uint64
 
 	// Writes counts the batches applied, WriteBytes the bytes of their records.
 	Writes, WriteBytes uint64
@@ -35,7 +39,8 @@ type Metrics struct {
 	// CompactionBytesRead and CompactionBytesWritten count table bytes.
 	CompactionBytesRead, CompactionBytesWritten uint64
 
-	// MemtableBytes is the memory of all memtables: the arenas' capacity.
+	// MemtableBytes is the memory of all memtables: the capacity of the arenas, and
+	// the filters.
 	MemtableBytes uint64
 	// MemtableLimit is the most that they may take: Options.WriteBufferSize for the
 	// active one and for each of Options.MaxMemtables. Only a batch larger than a

@@ -40,6 +40,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.lock = lock
 	d.blockCache = cache.New[sstable.Block](d.opts.BlockCacheSize, nil)
 	d.tables = newTableCache(d)
+	d.memHash = newMemHash(d.tables.options.Policies)
 	if err := d.open(created); err != nil {
 		d.tables.close()
 		return nil, base.NoSpace(errors.CombineErrors(err, lock.Close()))

@@ -79,9 +79,9 @@ type Options struct {
 	// held beside it; Metrics reports both.
 	BlockCacheSize int64
 
-	// WriteBufferSize is how many bytes a memtable holds before it is flushed to a
-	// table. Default: 8 MiB. Minimum 4 KiB, maximum 1 GiB. Up to
-	// MaxMemtables+1 of them exist at a time.
+	// WriteBufferSize is how many bytes a memtable takes before it is flushed to a
+	// table, one in 65 of them for its filter. Default: 8 MiB. Minimum 4 KiB,
+	// maximum 1 GiB. Up to MaxMemtables+1 of them exist at a time.
 	WriteBufferSize int
 
 	// MaxMemtables is how many full memtables may wait for their flush before

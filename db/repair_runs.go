@@ -187,7 +187,7 @@ func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
 		}
 	}
 	if s.mem == nil {
-		s.mem = memtable.New(s.r.cmp, max(s.r.opts.WriteBufferSize, need+memtableSlack))
+		s.mem = memtable.New(s.r.cmp, max(memtable.ArenaSize(s.r.opts.WriteBufferSize), need+memtableSlack))
 		s.ins = memtable.Inserter{}
 	}
 	if !s.mem.AddWith(&s.ins, seq, kind, key, value) {

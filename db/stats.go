@@ -28,10 +28,11 @@ func (d *DB) Metrics() *Metrics {
 		c := &d.counters.lookups[i]
 		m.Gets += c.gets.Load()
 		m.GetsFound += c.found.Load()
+		m.MemtableSearches += c.memtableSearches.Load()
 		m.MemtableHits += c.memtableHits.Load()
 	}
 	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
-		m.MemtableBytes += uint64(mem.Capacity())
+		m.MemtableBytes += uint64(mem.Capacity() + mem.FilterSize())
 		m.Memtables++
 	}
 	d.tableMetrics(s.version, m)

@@ -106,6 +106,7 @@ func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 		i = n - 1 // the newest, whose upper links may be the last ones missing
 	}
 	key := s.keys[w][i]
+	assert.True(t, s.m.Filtered() && s.m.MayHold(Hash(key)), "the filter knows an acknowledged entry")
 	value, kind, ok := s.m.Get(key, uint64(i+1))
 	assert.True(t, ok && kind == base.KindSet && string(value) == string(valueOf(key)), "Get of an acknowledged entry")
 	_, _, ok = s.m.Get(key, uint64(i))

@@ -64,10 +64,21 @@
 // behind a finished one, and always names an earlier node, so that Prev steps
 // to it and, if need be, forward again (see linkBack).
 //
-// # A filter in front
+// # The filter in front
 //
-// A lookup that the memtable cannot answer need not walk the list if a filter
-// over the user keys says so first. Such a filter belongs in Memtable, beside
-// the arena: add would feed it before the entry is linked, Get would ask it
-// before the search; both places are marked.
+// A lookup that the memtable cannot answer need not walk the list: a small bloom
+// filter over the user keys, tombstones' included, mostly says so first. It is
+// asked with a 64-bit hash, which a lookup computes once and uses for the filters
+// of tables as well. It takes a byte for each 64 of the arena, in memory of its
+// own, so what it says of absent keys depends on how large the entries are when
+// the arena is full; until then it errs less:
+//
+//	key + value     bits an entry   false positives, expected
+//	16 + 1000             130               under 0.01 %
+//	16 + 100               18                  0.4 %
+//	16 + 16                 7                  4 %
+//	8 + 8                   5                  10 %
+//
+// See runFilter for why it never denies an entry. Comparers that call keys equal
+// whose bytes differ have no filter.
 package memtable

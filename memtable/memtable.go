@@ -12,7 +12,10 @@ import (
 type Memtable struct {
 	compare  func(a, b []byte) int // fixed
 	bytewise bool                  // fixed: compare is bytes.Compare
-	height   atomic.Uint32         // the tallest tower that is linked, at least 1
+	filter   runFilter             // its words only ever gain bits
+	// height is that of the tallest tower that is linked, 0 while nothing was added:
+	// readers of an empty memtable look no further.
+	height atomic.Uint32
 
 	arena
 	entries atomic.Int64
@@ -24,10 +27,15 @@ type Memtable struct {
 // cleared first. Capacity is rounded down to a multiple of 4 and kept between
 // what the head of the list needs (then no Add succeeds) and 4 GiB - 4. In a
 // 32-bit address space New panics, as make does, well below that.
+//
+// The filter is allocated beside the arena, a byte for each 64 of it. There is
+// none if cmp calls keys equal whose bytes, and so whose hashes, differ.
 func New(cmp *base.Comparer, capacity int) *Memtable {
 	m := &Memtable{compare: cmp.Compare, bytewise: cmp.IsBytewise()}
 	m.arena.init(capacity)
-	m.height.Store(1)
+	if !cmp.InexactEqual {
+		m.filter.init(m.capacity)
+	}
 	return m
 }
 
@@ -76,8 +84,9 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 	if !ok {
 		return false
 	}
-	// A filter over the user keys learns key here, before the entry can be found.
+	entry := m.filter.prepare(key)
 	s.find(m, &t)
+	entry.set() // before the entry can be found
 	s.link(m, node, height, &t)
 	m.raise(height)
 	m.entries.Add(1)
@@ -121,7 +130,8 @@ func (m *Memtable) linkBack(node, behind uint32) {
 }
 
 // raise makes searches begin at height at least. They may begin lower, for a
-// while, at no harm but to their speed.
+// while, at no harm but to their speed; from 0, which finds nothing, only while no
+// Add has returned.
 func (m *Memtable) raise(height int) {
 	for {
 		old := m.height.Load()
@@ -134,9 +144,9 @@ func (m *Memtable) raise(height int) {
 // Get returns the newest entry of key whose sequence is at most seq, which is
 // at most base.MaxSeq. For a tombstone ok is true and kind base.KindDelete.
 // value points into the arena: it must not be changed, and holds as long as it
-// is referred to. Get takes no lock and allocates nothing.
+// is referred to. Get takes no lock and allocates nothing. It searches the list
+// whatever the filter says: who has the key's hash asks MayHold first.
 func (m *Memtable) Get(key []byte, seq uint64) (value []byte, kind base.Kind, ok bool) {
-	// A filter over the user keys is asked here; its "no" is the answer.
 	t := m.newTarget(key, base.MakeTrailer(seq, base.KindSeek))
 	_, node := m.search(&t)
 	if node == end || !m.hasKey(node, key) {

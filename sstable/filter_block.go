@@ -121,7 +121,7 @@ func (f *filterBlock) at(i int) []byte {
 // mayContain asks the whole-table filter.
 func (f *filterBlock) mayContain(lk *Lookup) bool {
 	if f.probe != nil {
-		return f.probe.HashMayMatch(lk.hash(f.slot, f.hashed))
+		return f.probe.HashMayMatch(lk.Hash(f.slot, f.hashed))
 	}
 	return f.policy.KeyMayMatch(lk.userKey, f.filter)
 }
@@ -141,7 +141,7 @@ func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, asked bool) 
 	}
 	// A probe for each of hundreds of filters would cost more than it saves.
 	if f.direct != nil {
-		return f.direct.HashMayMatchFilter(lk.hash(f.slot, f.direct), b), true
+		return f.direct.HashMayMatchFilter(lk.Hash(f.slot, f.direct), b), true
 	}
 	return f.policy.KeyMayMatch(lk.userKey, b), true
 }

@@ -19,8 +19,8 @@ const MaxPolicies = 4
 type Lookup struct {
 	userKey []byte
 	trailer uint64
-	hashes  [MaxPolicies]uint64
-	hashed  uint8 // bit i: hashes[i] is set
+	hashes  [MaxPolicies + 1]uint64
+	hashed  uint16 // bit i: hashes[i] is set
 }
 
 // Init starts a lookup of userKey as of seq.
@@ -33,8 +33,9 @@ func (lk *Lookup) Init(userKey []byte, seq uint64) {
 // UserKey returns the key looked up.
 func (lk *Lookup) UserKey() []byte { return lk.userKey }
 
-// hash returns the key's hash for policy i of the readers' policies.
-func (lk *Lookup) hash(i int, p filter.HashPolicy) uint64 {
+// Hash returns the key's hash for policy i of the readers' policies, which is p.
+// Behind the last one there is room for one policy more, of the caller's own.
+func (lk *Lookup) Hash(i int, p filter.HashPolicy) uint64 {
 	if lk.hashed&(1<<i) == 0 {
 		lk.hashes[i] = p.KeyHash(lk.userKey)
 		lk.hashed |= 1 << i

@@ -1,0 +1,78 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// benchKeys are n keys of 16 bytes at random places, even in their last bit;
+// absent ones differ from them in that bit alone.
+func benchKeys(n int, absent bool) [][]byte {
+	rnd := rand.New(rand.NewPCG(5, 5))
+	keys := make([][]byte, n)
+	for i := range keys {
+		last := rnd.Uint64() &^ 1
+		if absent {
+			last |= 1
+		}
+		keys[i] = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rnd.Uint64()), last)
+	}
+	return keys
+}
+
+// benchStore holds benchKeys(n, false) with values of 100 bytes, in memory or,
+// settled, in tables.
+func benchStore(b *testing.B, n int, inTables bool) *DB {
+	d, err := Open("db", &Options{FS: NewMemFS(), WriteBufferSize: 64 << 20, BlockCacheSize: 512 << 20, Compression: NoCompression})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, d.Close()) })
+	value := make([]byte, 100)
+	for _, key := range benchKeys(n, false) {
+		require.NoError(b, d.Put(key, value, NoSync))
+	}
+	if inTables {
+		require.NoError(b, d.Compact(b.Context(), nil, nil))
+	}
+	return d
+}
+
+// BenchmarkGetMemtable looks up keys of a store that is one full memtable.
+func BenchmarkGetMemtable(b *testing.B) {
+	const n = 100_000
+	d := benchStore(b, n, false)
+	for _, hit := range []bool{true, false} {
+		keys := benchKeys(n, !hit)
+		rand.New(rand.NewPCG(6, 6)).Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		b.Run(fmt.Sprintf("hit=%t", hit), func(b *testing.B) {
+			buf := make([]byte, 0, 128)
+			b.ReportAllocs()
+			for i := range b.N {
+				var err error
+				if buf, err = d.GetTo(buf[:0], keys[i%n]); (err == nil) != hit {
+					b.Fatal("wrong answer")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPutNoSyncDisk is the whole write path as it is set up by default but
+// for the sync: the log is a file, and what b.N fills of memtables is flushed and
+// compacted beside it.
+func BenchmarkPutNoSyncDisk(b *testing.B) {
+	d, err := Open(b.TempDir(), nil)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, d.Close()) }()
+	keys, value := benchKeys(100_000, false), make([]byte, 100)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if err := d.Put(keys[i%len(keys)], value, NoSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

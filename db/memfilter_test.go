@@ -1,0 +1,111 @@
+package db
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
+	lines := filter.NewCacheLineBloomPolicy(7)
+	custom := struct{ filter.BloomPolicy }{lines} // its name, but perhaps not its hash
+	cases := []struct {
+		name     string
+		policies []filter.Policy
+		slot     int
+	}{
+		{"no filters", nil, 0},
+		{"another kind of filter", []filter.Policy{filter.NewBloomPolicy(10), filter.LegacyBloom}, 2},
+		{"cache lines", []filter.Policy{filter.NewBloomPolicy(10), lines, filter.LegacyBloom}, 1},
+		{"a policy that took the name", []filter.Policy{custom}, 1},
+		{"as many as there may be", make([]filter.Policy, sstable.MaxPolicies), sstable.MaxPolicies},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h := newMemHash(c.policies)
+			require.Equal(t, c.slot, h.slot)
+			for _, key := range [][]byte{nil, []byte("k"), testKey(1), make([]byte, 300)} {
+				var lookup sstable.Lookup
+				lookup.Init(key, 1)
+				require.Equal(t, memtable.Hash(key), h.of(&lookup))
+				require.Equal(t, lines.KeyHash(key), lookup.Hash(h.slot, lines))
+			}
+		})
+	}
+}
+
+func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
+	const n = 2000
+	o := testOptions(NewMemFS())
+	o.WriteBufferSize = 1 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, n)
+	require.NoError(t, d.Delete(testKey(0), NoSync))
+	for i := range n {
+		_, err := d.Get(testKey(i))
+		require.Equal(t, i == 0, err == ErrNotFound)
+	}
+	m := d.Metrics()
+	require.EqualValues(t, n, m.MemtableHits, "the tombstone too")
+	require.EqualValues(t, n, m.MemtableSearches)
+	for i := range n {
+		_, err := d.Get(testKey(n + i))
+		require.Equal(t, ErrNotFound, err)
+	}
+	m = d.Metrics()
+	require.EqualValues(t, n, m.MemtableHits)
+	require.Less(t, m.MemtableSearches, uint64(n+n/20), "the filter denies nearly all of the absent keys")
+
+	step := func(key []byte) ExplainStep {
+		x, err := d.Explain(key)
+		require.NoError(t, err)
+		require.Len(t, x.Steps, 1)
+		return x.Steps[0]
+	}
+	denied := 0
+	for i := range 100 {
+		require.Equal(t, "maybe", step(testKey(i)).Filter)
+		require.True(t, step(testKey(i)).Found)
+		if step(testKey(n+i)).Filter == "absent" {
+			denied++
+		}
+	}
+	require.Greater(t, denied, 80)
+	require.NoError(t, d.Flush())
+	x, err := d.Explain(testKey(1))
+	require.NoError(t, err)
+	require.Equal(t, "none", x.Steps[0].Filter, "there is nothing to ask in an empty memtable")
+}
+
+// The filter is part of what a write buffer takes.
+func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
+	for _, size := range []int{16 << 10, 100_000, 8 << 20} {
+		o := testOptions(NewMemFS())
+		o.WriteBufferSize = size
+		m := openTest(t, o).Metrics()
+		require.Greater(t, m.MemtableBytes, uint64(size-80))
+		require.LessOrEqual(t, m.MemtableBytes, uint64(size))
+	}
+}
+
+func TestMemtablesOfInexactComparersAreSearched(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.Filter = filter.None
+	o.Comparer = &Comparer{
+		Name:         "test.Caseless",
+		Compare:      func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
+		InexactEqual: true,
+	}
+	d := openTest(t, o)
+	require.NoError(t, d.Put([]byte("Key"), []byte("v"), NoSync))
+	requireValue(t, d, []byte("kEY"), []byte("v"))
+	x, err := d.Explain([]byte("kEY"))
+	require.NoError(t, err)
+	require.Equal(t, "none", x.Steps[0].Filter)
+	require.NoError(t, d.Flush())
+	requireValue(t, d, []byte("keY"), []byte("v"))
+}
