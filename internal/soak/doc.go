@@ -35,9 +35,10 @@
 // sixty sessions memory may grow by 2 MiB more. Less is no fault. Goroutines must
 // be back where they were behind each Close.
 //
-// The directory is measured from the end of the fill on. Behind a Close it may take
-// at most twice the bytes of the live keys and values. While the store works it may
-// take as much again for each worker, as an iterator keeps the tables of its version.
+// The directory is measured from the end of the fill on. The median of what it took
+// behind each Close may be at most twice the bytes of the live keys and values. While
+// the store works it may take twice, and as much as lives again for each worker, as an
+// iterator keeps the tables of its version.
 //
 // A writer's wait for flush or compaction is a stall; each is counted. The longest
 // that is no fault is the caller's to say: see Config.LongestStall.

@@ -50,6 +50,7 @@ type run struct {
 	batches atomic.Uint64
 	stalls  stallCount
 	space   space
+	closed  occupancy // behind the last Close; of a killed session: none
 	samples []sample
 }
 
@@ -63,9 +64,9 @@ func Run(c Config) (summary string, err error) {
 	err = r.sessions()
 	watched()
 	if err == nil {
-		err = errors.Join(judge(r.samples), r.space.judge(), r.stalls.judge(c.LongestStall))
+		err = errors.Join(judge(r.samples), judgeClosed(r.samples), r.space.judge(), r.stalls.judge(c.LongestStall))
 	}
-	return r.line() + fmt.Sprintf("; %d sessions, %d of them killed; warm first third → last: %s", len(r.samples), r.kills, trends(r.samples)), err
+	return r.line() + fmt.Sprintf("; %d sessions, %d of them killed; %s", len(r.samples), r.kills, trends(r.samples)), err
 }
 
 // sessions runs them. Two of three end with Close, as only what this process
@@ -74,6 +75,7 @@ func (r *run) sessions() error {
 	for s := 0; s < fewestSessions || time.Since(r.began) < r.For; s++ {
 		length := time.Duration(r.rnd.Float64() * float64(min(longestSession, r.For/fewestSessions)))
 		var err error
+		r.closed = occupancy{}
 		if s > 0 && r.rnd.IntN(3) == 0 {
 			err = r.killedSession(s, length)
 		} else {
@@ -82,7 +84,9 @@ func (r *run) sessions() error {
 		if err != nil {
 			return fmt.Errorf("session %d: %w", s, err)
 		}
-		r.samples = append(r.samples, takeSample())
+		now := takeSample()
+		now.space = r.closed
+		r.samples = append(r.samples, now)
 	}
 	return r.lastSession()
 }
@@ -118,7 +122,7 @@ func (r *run) closedSession(session int, length time.Duration) error {
 	if err := errors.Join(err, d.Close()); err != nil {
 		return err
 	}
-	r.measure(true)
+	r.closed = r.measure()
 	if left := goroutinesOfTheStore(); len(left) > len(before) {
 		return fmt.Errorf("%d goroutines of the store before it was opened, %d after Close:\n%s", len(before), len(left), left)
 	}

@@ -10,8 +10,12 @@ import (
 	"strings"
 )
 
-// sample is what this process held behind a session.
-type sample struct{ resident, heap, descriptors int64 }
+// sample is what this process held behind a session, and what the directory took
+// where that ended with Close.
+type sample struct {
+	resident, heap, descriptors int64
+	space                       occupancy
+}
 
 func takeSample() sample {
 	debug.FreeOSMemory() // collects first

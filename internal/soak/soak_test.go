@@ -173,16 +173,23 @@ func TestJudgeOfStalls(t *testing.T) {
 
 func TestJudgeOfSpace(t *testing.T) {
 	var s space
+	s.add(occupancy{100, 0})
 	require.ErrorContains(t, s.judge(), "never measured")
-	s.add(300, 100, false)
-	require.ErrorContains(t, s.judge(), "never measured")
-	s.add(200, 100, true)
+	s.add(occupancy{600, 100})
 	require.NoError(t, s.judge())
-	s.add(201, 100, true)
-	s.add(100, 100, true)
-	require.ErrorContains(t, s.judge(), "201 bytes for 100 live ones: more than 2")
-	s.add(601, 100, false)
+	s.add(occupancy{601, 100})
+	s.add(occupancy{100, 100})
 	require.ErrorContains(t, s.judge(), "601 bytes for 100 live ones: more than 6")
+
+	closed := func(disk ...int64) (all []sample) {
+		for _, d := range disk {
+			all = append(all, sample{space: occupancy{d, 100}}, sample{}) // a killed one
+		}
+		return all
+	}
+	require.NoError(t, judgeClosed(closed()))
+	require.NoError(t, judgeClosed(closed(199, 300, 200, 300, 100)))
+	require.ErrorContains(t, judgeClosed(closed(199, 300, 201, 300, 100)), "2.01 times the live bytes")
 }
 
 // What a worker had written when it was killed is what it said, or one batch

@@ -26,7 +26,7 @@ func (r *run) watch() (end func()) {
 		defer tick.Stop()
 		lastLine, lastOps, lastMoved := time.Now(), uint64(0), time.Now()
 		for {
-			r.measure(false)
+			r.space.add(r.measure())
 			if ops := r.ops.Load(); ops != lastOps {
 				lastOps, lastMoved = ops, time.Now()
 			}
@@ -52,11 +52,10 @@ func (r *run) watch() (end func()) {
 }
 
 // measure adds up the sizes of all files, once the fill is over; one that goes
-// meanwhile takes nothing. closed says that the store is.
-func (r *run) measure(closed bool) {
-	live, disk := r.live(), int64(0)
-	if live == 0 {
-		return
+// meanwhile takes nothing.
+func (r *run) measure() (o occupancy) {
+	if o.live = r.live(); o.live == 0 {
+		return o
 	}
 	_ = filepath.WalkDir(r.Dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -66,11 +65,11 @@ func (r *run) measure(closed bool) {
 			return err
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			disk += info.Size()
+			o.disk += info.Size()
 		}
 		return nil
 	})
-	r.space.add(disk, live, closed)
+	return o
 }
 
 func (r *run) line() string {
