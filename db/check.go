@@ -22,8 +22,8 @@ type CheckReport struct {
 
 // Check reads every table of the database and compares it with what the
 // MANIFEST says: checksums, the order of keys, the range of each table; and that
-// each key is found through the table's filter and index, so that no filter
-// denies a key that is there. It goes on behind a damaged table. The error is
+// each key is found through the table's filter and index, so that no filter,
+// also of those that lookups do not ask, denies a key that is there or is damaged. It goes on behind a damaged table. The error is
 // for what kept it from looking, not for faults found.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if d.closed.Load() {
@@ -58,6 +58,10 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 		return err
 	}
 	defer r.Unref()
+	filters, err := r.AllFilters()
+	if err != nil {
+		return err
+	}
 	it, err := r.NewIter(sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead})
 	if err != nil {
 		return err
@@ -79,6 +83,9 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 		}
 		if err := checkLookup(r, ikey); err != nil {
 			return err
+		}
+		if name, denied := filters.DeniesWholly(base.UserKey(ikey)); denied {
+			return errors.Newf("its filter %q denies a key that it holds", name)
 		}
 	}
 	return it.Err()

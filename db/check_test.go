@@ -25,7 +25,7 @@ func TestCheckFindsASoundDatabaseSound(t *testing.T) {
 	var entries int64
 	for _, table := range tables {
 		entries += table.Entries
-		require.Equal(t, "leveldb.BuiltinBloomFilter2", table.FilterPolicy)
+		require.Equal(t, "sievedb.CacheLineBloom", table.FilterPolicy)
 		require.Equal(t, "whole table", table.Filter)
 		require.Positive(t, table.FilterBytes)
 	}

@@ -22,9 +22,9 @@ type EventListener struct {
 	WriteStall func(WriteStallInfo)
 	// TableRemoved is told of each table file that was deleted.
 	TableRemoved func(fileNum uint64)
-	// FilterUnusable is told of each table that has a filter which rules nothing out,
-	// because it is damaged or nobody here can read it: lookups read the table
-	// instead, and answer right. It is called once for a table while the database is
+	// FilterUnusable is told of each table whose best filter rules nothing out,
+	// because it is damaged or nobody here can read it: lookups ask another filter of
+	// the table or read the table instead, and answer right. It is called once for a table while the database is
 	// open, by the goroutine that first needed the table, a Get's or an iterator's
 	// perhaps, which waits for it; others that read the table do not. No lock is
 	// held: it may call the DB.
@@ -73,15 +73,20 @@ type FilterInfo struct {
 	// shape, and another error for a name that neither Options.Filter nor the store
 	// knows.
 	Err error
+	// Instead is the name of the table's filter that is asked instead, "" where
+	// there is none and lookups read the table.
+	Instead string
 }
 
 // tellFilter logs that the filter of a table is of no use, if so, and tells the
 // listener, once a table.
 func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	info := FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
-	switch status.State {
-	case sstable.FilterDamaged:
-	case sstable.FilterUnknown:
+	switch {
+	case status.State == sstable.FilterDamaged:
+	case status.Err != nil:
+		info.Policy, info.Instead = status.Damaged, status.Policy
+	case status.State == sstable.FilterUnknown:
 		info.Err = errors.Newf("sievedb: filter policy %q is not known here; pass it in Options.Filter, or compact to give the tables filters of their own", status.Policy)
 	default:
 		return
@@ -96,7 +101,7 @@ func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 			}
 		})
 	}
-	d.opts.Logger.Warn("a table's filter is of no use; lookups read the table", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "err", info.Err)
+	d.opts.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 	tell(d.opts.EventListener.FilterUnusable, info)
 }
 

@@ -34,8 +34,9 @@ type ExplainStep struct {
 	FileNum uint64
 	Bytes   uint64
 	// Filter is the verdict: "absent", "maybe" or "none" (nothing to ask: the table
-	// has no filter, or the memtable is empty).
-	Filter string
+	// has no filter, or the memtable is empty). FilterPolicy is the name of the policy
+	// whose filter the table's lookups ask, empty for none and for a memtable.
+	Filter, FilterPolicy string
 	// Found says that the run holds the key, be it as a tombstone.
 	Found bool
 	// IndexRead says that the table's index was read from disk, BlockFromCache and
@@ -118,8 +119,9 @@ func (x *Explanation) beginTable(level int, f *manifest.FileMeta) {
 	x.Steps = append(x.Steps, ExplainStep{Run: "table", Level: level, FileNum: f.Num, Bytes: f.Size})
 }
 
-func (x *Explanation) endTable(res *sstable.Result) {
+func (x *Explanation) endTable(r *sstable.Reader, res *sstable.Result) {
 	s := &x.Steps[len(x.Steps)-1]
+	s.FilterPolicy = r.FilterPolicy()
 	s.Duration = time.Since(x.began)
 	s.Found = res.Found
 	switch res.Filter {
@@ -146,7 +148,11 @@ func (x *Explanation) String() string {
 		if s.Found {
 			outcome = "found"
 		}
-		fmt.Fprintf(&b, "%-24s filter: %-7s %s", where, s.Filter, outcome)
+		verdict := s.Filter
+		if s.FilterPolicy != "" {
+			verdict += " by " + s.FilterPolicy
+		}
+		fmt.Fprintf(&b, "%-24s filter: %-7s %s", where, verdict, outcome)
 		if s.IndexRead {
 			b.WriteString(", index read from disk")
 		}
@@ -161,13 +167,13 @@ func (x *Explanation) String() string {
 		}
 		fmt.Fprintf(&b, ", %s\n", s.Duration)
 	}
-	verdict := "not found"
+	answer := "not found"
 	switch {
 	case x.Found:
-		verdict = "found"
+		answer = "found"
 	case x.Deleted:
-		verdict = "deleted"
+		answer = "deleted"
 	}
-	fmt.Fprintf(&b, "%s: %d disk reads, %d saved by filters, %d wasted\n", verdict, x.DiskReads, x.ReadsSaved, x.ReadsWasted)
+	fmt.Fprintf(&b, "%s: %d disk reads, %d saved by filters, %d wasted\n", answer, x.DiskReads, x.ReadsSaved, x.ReadsWasted)
 	return b.String()
 }

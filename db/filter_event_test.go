@@ -14,10 +14,10 @@ import (
 
 // rewriteFilter changes the filter block of a table, of size bytes without its
 // trailer, and writes the checksum to match unless it shall be wrong.
-func rewriteFilter(t testing.TB, fsys FS, table string, restamp bool, change func(block []byte)) {
+func rewriteFilter(t testing.TB, fsys FS, table string, p filter.Policy, restamp bool, change func(block []byte)) {
 	t.Helper()
 	data := readFile(t, fsys, table)
-	at, size := filterBlockOf(t, data)
+	at, size := filterBlockOf(t, data, p)
 	change(data[at : at+size])
 	if restamp {
 		binary.LittleEndian.PutUint32(data[at+size+1:], util.MaskCRC(util.CRC32C(data[at:at+size+1])))
@@ -52,7 +52,7 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 			require.NoError(t, d.Close())
 			table := namesOf(t, mem, base.FileTable)[0]
 			if c.change != nil {
-				rewriteFilter(t, mem, filepath.Join("db", table), c.restamp, c.change)
+				rewriteFilter(t, mem, filepath.Join("db", table), c.policy, c.restamp, c.change)
 			}
 
 			var mu sync.Mutex

@@ -300,7 +300,7 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 				require.NoError(t, d.Compact(t.Context(), nil, nil))
 				require.Zero(t, countMissing(t, d, keys), "and none is lost on the way to tables of ours")
 				for _, policy := range filterNames(t, d) {
-					require.Equal(t, "leveldb.BuiltinBloomFilter2", policy)
+					require.Equal(t, "sievedb.CacheLineBloom", policy)
 				}
 			})
 		}
@@ -394,7 +394,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			}
 			settle(t, d)
 			for _, policy := range filterNames(t, d) {
-				require.Equal(t, "leveldb.BuiltinBloomFilter2", policy, "we go by the certain name")
+				require.Equal(t, "sievedb.CacheLineBloom", policy, "we go by the best name")
 			}
 			require.NoError(t, d.Close())
 
@@ -406,7 +406,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			require.Equal(t, len(absent), countMissing(t, d, absent))
 			m := d.Metrics()
 			if !listed {
-				require.Equal(t, m.OpenTables, m.UnknownFilters["leveldb.BuiltinBloomFilter2"])
+				require.Equal(t, m.OpenTables, m.UnknownFilters["sievedb.CacheLineBloom"], "the last name that they list")
 				require.Zero(t, m.Total().FilterChecks)
 				return
 			}
@@ -423,13 +423,13 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 }
 
 func TestListingForGoleveldbNeedsItsEncoding(t *testing.T) {
-	for _, p := range []filter.Policy{filter.None, filter.LegacyBloom, always} {
+	for _, p := range []filter.Policy{filter.None, filter.LegacyBloom, always, filter.NewCacheLineBloomPolicy(10)} {
 		err := (&Options{FilterForGoleveldb: true, Filter: p}).Validate()
 		require.ErrorContains(t, err, "Options.FilterForGoleveldb")
-		require.ErrorContains(t, err, "filter.BloomPolicy")
+		require.ErrorContains(t, err, "filter.NewBloomPolicy")
 		require.ErrorContains(t, err, p.Name())
 	}
-	for _, p := range []filter.Policy{nil, filter.NewBloomPolicy(16)} {
+	for _, p := range []filter.Policy{nil, filter.NewBloomPolicy(16), filter.Several(always, filter.NewBloomPolicy(16))} {
 		require.NoError(t, (&Options{FilterForGoleveldb: true, Filter: p}).Validate())
 	}
 }

@@ -180,7 +180,7 @@ func (d *DB) findInTable(s *readState, level int, f *manifest.FileMeta, lookup *
 	if x == nil {
 		countLookup(f.Counters, &res)
 	} else {
-		x.endTable(&res)
+		x.endTable(r, &res)
 	}
 	if !res.Found {
 		return nil, 0, false, nil

@@ -67,6 +67,12 @@ type Metrics struct {
 	// in the tables; one that lists several counts under the last. Names are taken
 	// from the files as they are: quote them. Nil if there are none.
 	UnknownFilters map[string]int
+	// FilterPolicies counts the OpenTables whose lookups ask a filter, by the name of
+	// its policy. Nil if there are none.
+	FilterPolicies map[string]int
+	// FallbackFilters counts, among OpenTables, those whose best filter is damaged
+	// and whose lookups ask another one of the table.
+	FallbackFilters int
 
 	// ObsoleteTables counts table files that only readers keep from deletion.
 	ObsoleteTables int

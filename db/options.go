@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
@@ -53,19 +54,23 @@ type Options struct {
 	// under the comparer name that it was created with.
 	Comparer *Comparer
 
-	// Filter makes the filter of each new table and reads those of old ones.
-	// Default: filter.NewBloomPolicy(10). filter.None writes no filters and asks
-	// none. Bloom filters of LevelDB and goleveldb are read beside Filter's own,
-	// under the old name too (filter.LegacyBloom). Whatever policy wrote a table,
-	// its data can be read: a filter under another name is passed over, and
-	// Metrics.UnknownFilters tells.
+	// Filter makes the filters of each new table and reads those of old ones.
+	// Default: filter.NewDualBloomPolicy(10), cache lines for lookups here and
+	// LevelDB's for whoever opens the directory with LevelDB. filter.None writes no
+	// filters and asks none; filter.Several writes up to five.
+	//
+	// Of a table's filters the best one that is known and sound is loaded: in
+	// Filter's order, then filter.NewCacheLineBloomPolicy's, LevelDB's, and that of
+	// the old name (filter.LegacyBloom). Whatever policy wrote a table, its data can
+	// be read: a filter under another name is passed over, and Metrics.UnknownFilters
+	// tells.
 	Filter filter.Policy
 
-	// FilterForGoleveldb lists the filter of each new table under the name that
+	// FilterForGoleveldb lists LevelDB's filter of each new table under the name that
 	// goleveldb knows as well, "leveldb.BuiltinBloomFilter", so that goleveldb's
 	// lookups profit from it too; without this it reads our tables without their
-	// filters. It costs some 40 bytes a table, and needs Filter to be a
-	// filter.BloomPolicy, whose encoding is goleveldb's.
+	// filters. It costs some 40 bytes a table, and needs Filter to make
+	// filters of filter.NewBloomPolicy, whose encoding is goleveldb's.
 	//
 	// Default: off, for one hazard. LevelDB before 1.18 (2014) knows that name for
 	// an encoding of its own: on machines whose char is signed (x86 among them) it
@@ -197,7 +202,7 @@ func (o *Options) withDefaults() Options {
 		c.Comparer = BytewiseComparer
 	}
 	if c.Filter == nil {
-		c.Filter = filter.NewBloomPolicy(defaultFilterBits)
+		c.Filter = filter.NewDualBloomPolicy(defaultFilterBits)
 	}
 	setDefault(&c.BlockCacheSize, defaultBlockCacheSize)
 	setDefault(&c.WriteBufferSize, defaultWriteBufferSize)
@@ -263,11 +268,28 @@ func (o *Options) Validate() error {
 	if err := c.validateComparer(); err != nil {
 		return err
 	}
-	if _, bloom := c.Filter.(filter.BloomPolicy); c.FilterForGoleveldb && !bloom {
-		return errors.Newf("sievedb: Options.FilterForGoleveldb lists filters under the name %q as well, whose encoding is that of "+
-			"filter.BloomPolicy, but Options.Filter is %q; unset one of the two", filter.LegacyBloom.Name(), c.Filter.Name())
+	return c.validateFilter()
+}
+
+// maxFilters is how many filters a table may carry: what a lookup has room for,
+// less the kinds that are always read.
+const maxFilters = sstable.MaxPolicies - 3
+
+func (o *Options) validateFilter() error {
+	kinds := filter.Kinds(o.Filter)
+	if len(kinds) > maxFilters {
+		return errors.Newf("sievedb: Options.Filter stands for %d filters a table; at most %d can be had", len(kinds), maxFilters)
 	}
-	return nil
+	if !o.FilterForGoleveldb {
+		return nil
+	}
+	for _, p := range kinds {
+		if _, bloom := p.(filter.BloomPolicy); bloom && p.Name() == levelDBBloom.Name() {
+			return nil
+		}
+	}
+	return errors.Newf("sievedb: Options.FilterForGoleveldb lists filters of filter.NewBloomPolicy under the name %q as well, "+
+		"but Options.Filter, %q, makes none; unset one of the two", filter.LegacyBloom.Name(), o.Filter.Name())
 }
 
 // maxComparerName is what the MANIFEST reader accepts as well.
@@ -277,7 +299,7 @@ func (o *Options) validateComparer() error {
 	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName {
 		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes", maxComparerName)
 	}
-	if _, bloom := o.Filter.(filter.BloomPolicy); (bloom || o.Filter == filter.LegacyBloom) && o.Comparer.InexactEqual {
+	if o.Comparer.InexactEqual && slices.ContainsFunc(filter.Kinds(o.Filter), hashesBytes) {
 		return errors.Newf("sievedb: comparer %q calls keys equal whose bytes differ, so filter policy %q, which hashes bytes, "+
 			"would deny stored keys; set Options.Filter to filter.None or to a policy made for this comparer",
 			o.Comparer.Name, o.Filter.Name())
@@ -291,7 +313,7 @@ func (o *Options) validateComparer() error {
 // tableOptions are those of new tables. o is complete.
 func (o *Options) tableOptions() sstable.WriterOptions {
 	return sstable.WriterOptions{
-		Comparer: o.Comparer, Filter: o.Filter, FilterAlias: o.filterAlias(),
+		Comparer: o.Comparer, Filter: o.Filter, FilterAliases: o.filterAliases(),
 		BlockSize: o.BlockSize, BlockRestartInterval: o.BlockRestartInterval, Compression: o.tableCompression(),
 	}
 }
@@ -309,34 +331,49 @@ func (o *Options) tableCompression() sstable.Compression {
 	panic(fmt.Sprintf("db: compression %d passed validation", o.Compression))
 }
 
-// filterAlias is the second name that tables list their filter under, or "".
-func (o *Options) filterAlias() string {
-	if o.FilterForGoleveldb {
-		return filter.LegacyBloom.Name()
+// filterAliases are the second names that tables list filters under.
+func (o *Options) filterAliases() map[string]string {
+	if !o.FilterForGoleveldb {
+		return nil
 	}
-	return ""
+	return map[string]string{levelDBBloom.Name(): filter.LegacyBloom.Name()}
 }
 
-// readPolicies lists the filter policies that the reader knows, best first. The
-// old name, which leaves open how it hashes, comes last: of a table that lists
-// its filter under both names, the certain one is used.
+// The bloom filters that are read whatever Options.Filter is.
+var (
+	cacheLineBloom filter.Policy = filter.NewCacheLineBloomPolicy(defaultFilterBits)
+	levelDBBloom   filter.Policy = filter.NewBloomPolicy(defaultFilterBits)
+)
+
+// hashesBytes reports whether the policy is one of our own, which say that a key
+// is absent where the bytes differ from those of all keys.
+func hashesBytes(p filter.Policy) bool {
+	_, bloom := p.(filter.BloomPolicy)
+	return bloom || p == filter.LegacyBloom
+}
+
+// readPolicies lists the filter policies that the reader knows, best first: those
+// that are configured in their order, then cache lines, LevelDB's, and the old
+// name, which leaves open how it hashes. That one stays last when it is
+// configured: of a table that lists its filter under both names, the certain one
+// is used.
 func (o *Options) readPolicies() []filter.Policy {
-	var bloom filter.Policy = filter.NewBloomPolicy(defaultFilterBits)
-	switch {
-	case o.Filter == filter.None:
+	if o.Filter == filter.None {
 		return nil
-	case o.Comparer.InexactEqual: // the others hash bytes that it does not compare
-		return []filter.Policy{o.Filter}
-	case o.Filter == filter.LegacyBloom:
-		return []filter.Policy{bloom, o.Filter}
 	}
-	policies := []filter.Policy{o.Filter}
-	for _, p := range []filter.Policy{bloom, filter.LegacyBloom} {
-		if p.Name() != o.Filter.Name() {
+	var policies []filter.Policy
+	for _, p := range filter.Kinds(o.Filter) {
+		if p != filter.LegacyBloom {
 			policies = append(policies, p)
 		}
 	}
-	return policies
+	switch {
+	case !o.Comparer.InexactEqual: // ours hash bytes that such a comparer may not compare
+		policies = append(policies, cacheLineBloom, levelDBBloom, filter.LegacyBloom)
+	case len(policies) == 0:
+		return nil
+	}
+	return filter.Kinds(filter.Several(policies...))
 }
 
 // WriteOptions say how durable a write must be before it is acknowledged.

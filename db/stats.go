@@ -61,7 +61,17 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			m.OpenTables++
 			m.FilterBytes += (*r).FilterSize()
 			m.IndexBytes += (*r).IndexSize()
-			switch status := (*r).FilterStatus(); status.State {
+			status := (*r).FilterStatus()
+			if name := (*r).FilterPolicy(); name != "" {
+				if m.FilterPolicies == nil {
+					m.FilterPolicies = make(map[string]int)
+				}
+				m.FilterPolicies[name]++
+				if status.Err != nil {
+					m.FallbackFilters++
+				}
+			}
+			switch status.State {
 			case sstable.FilterMissing:
 				m.TablesWithoutFilter++
 			case sstable.FilterUnknown:

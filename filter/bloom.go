@@ -34,7 +34,7 @@ const maxBloomBytes = 1<<29 - 1
 // for byte, "leveldb.BuiltinBloomFilter2"; NewCacheLineBloomPolicy makes those
 // of "sievedb.CacheLineBloom", which are asked faster and err equally seldom for
 // keys of every shape; NewDualBloomPolicy makes both. It is a Policy, a
-// GeneratorPolicy, a DirectPolicy and a SeveralPolicy.
+// GeneratorPolicy and a DirectPolicy.
 //
 // It is a small value: compare policies with ==. The zero BloomPolicy is
 // NewBloomPolicy(DefaultBitsPerKey). The bits a key matter to new filters only;
@@ -58,7 +58,6 @@ const (
 var (
 	_ GeneratorPolicy = BloomPolicy{}
 	_ DirectPolicy    = BloomPolicy{}
-	_ SeveralPolicy   = BloomPolicy{}
 	_ VersionedPolicy = BloomPolicy{}
 )
 
@@ -82,8 +81,9 @@ func NewCacheLineBloomPolicy(bitsPerKey int) BloomPolicy {
 
 // NewDualBloomPolicy returns the policy of tables that carry both filters, each
 // of bitsPerKey bits a key: the cache-line one, which is asked here, and
-// LevelDB's for LevelDB and goleveldb. It does what
-// Several(NewCacheLineBloomPolicy(b), NewBloomPolicy(b)) does.
+// LevelDB's for LevelDB and goleveldb. Whoever writes tables does the same for it
+// as for Several(NewCacheLineBloomPolicy(b), NewBloomPolicy(b)); as a Policy it is
+// the first of these.
 func NewDualBloomPolicy(bitsPerKey int) BloomPolicy { return newBloomPolicy(dualLayout, bitsPerKey) }
 
 func newBloomPolicy(layout bloomLayout, bitsPerKey int) BloomPolicy {
@@ -110,14 +110,6 @@ func (p BloomPolicy) Name() string {
 		return bloomName
 	}
 	return cacheLineName
-}
-
-// Policies implements SeveralPolicy: both of NewDualBloomPolicy, else p alone.
-func (p BloomPolicy) Policies() []Policy {
-	if p.layout != dualLayout {
-		return []Policy{p}
-	}
-	return []Policy{BloomPolicy{cacheLineLayout, p.bitsPerKey}, BloomPolicy{levelDBLayout, p.bitsPerKey}}
 }
 
 // CreateFilter implements Policy. It allocates only where dst has no room.
@@ -202,13 +194,23 @@ type bloomGenerator struct {
 	hashes     []uint32
 }
 
-func (g *bloomGenerator) Add(key []byte) { g.hashes = append(g.hashes, bloomHash(key)) }
+func (g *bloomGenerator) Add(key []byte) { g.hashes = appendHash(g.hashes, bloomHash(key)) }
 func (g *bloomGenerator) Len() int       { return len(g.hashes) }
 
 func (g *bloomGenerator) AppendFilter(dst []byte) []byte {
 	dst = appendBloom(dst, g.hashes, g.bitsPerKey)
 	g.hashes = g.hashes[:0]
 	return dst
+}
+
+// appendHash appends to hashes, which double when they are full: growing as append
+// does, by a quarter, copies each hash of a table five times and leaves as much
+// garbage.
+func appendHash[T uint32 | uint64](hashes []T, h T) []T {
+	if len(hashes) == cap(hashes) {
+		hashes = slices.Grow(hashes, max(len(hashes), 512))
+	}
+	return append(hashes, h)
 }
 
 func bloomHash(key []byte) uint32 { return util.Hash(key, bloomSeed) }

@@ -1,24 +1,16 @@
 package filter
 
-// A SeveralPolicy is a Policy whose tables carry a filter of each of several
-// policies. As a Policy it is the first of them; whoever writes or reads tables
-// asks for all with Kinds.
-type SeveralPolicy interface {
-	Policy
-
-	// Policies returns the policies, the one that readers ask first in front. The
-	// slice is the caller's.
-	Policies() []Policy
-}
+import "slices"
 
 // Several returns a policy whose tables carry a filter of each of the given
 // policies, under its own name, so that more readers find one that they know.
 // Readers ask the first one that they know and that is not damaged, and load
 // only that one; the others cost disk space and the time to make them.
 //
-// Policies of a name that came before, None and nil are left out, and the
-// policies within a SeveralPolicy are taken one by one. Of a single policy it is
-// that policy, and of none it is None.
+// As a Policy it is the first of them; whoever writes or reads tables asks for all
+// with Kinds. Policies of a name that came before, None and nil are left out, and
+// those that Several made are taken apart. Of a single policy it is that policy,
+// and of none it is None.
 func Several(policies ...Policy) Policy {
 	var flat []Policy
 	names := map[string]bool{}
@@ -45,17 +37,22 @@ type several struct {
 	policies []Policy
 }
 
-func (s *several) Policies() []Policy { return append([]Policy(nil), s.policies...) }
-
 // Kinds returns the policies of the filters that a table written with p carries,
-// the one that readers ask first in front: those of a SeveralPolicy, else p
-// alone, and nothing for None and nil.
+// the one that readers ask first in front: those that Several or
+// NewDualBloomPolicy put together, else p alone, and nothing for None and nil. The
+// slice is the caller's.
 func Kinds(p Policy) []Policy {
-	if p == nil || p == None {
+	// By type and not by a method, which a policy that embeds one of ours would
+	// have without knowing.
+	switch p := p.(type) {
+	case nil, nonePolicy:
 		return nil
-	}
-	if s, ok := p.(SeveralPolicy); ok {
-		return s.Policies()
+	case *several:
+		return slices.Clone(p.policies)
+	case BloomPolicy:
+		if p.layout == dualLayout {
+			return []Policy{BloomPolicy{cacheLineLayout, p.bitsPerKey}, BloomPolicy{levelDBLayout, p.bitsPerKey}}
+		}
 	}
 	return []Policy{p}
 }

@@ -51,8 +51,15 @@ func TestSeveralIsAPolicyLikeItsFirst(t *testing.T) {
 	require.Equal(t, cacheLineName, dual.Name())
 }
 
-func TestChangingWhatPoliciesReturnsChangesNothing(t *testing.T) {
+func TestChangingWhatKindsReturnsChangesNothing(t *testing.T) {
 	p := Several(NewBloomPolicy(8), NewCacheLineBloomPolicy(12))
 	Kinds(p)[0] = None
 	require.Equal(t, []string{bloomName, cacheLineName}, kindNames(p))
+}
+
+// A policy that embeds one of ours, with bytes and a name of its own, is itself.
+func TestEmbeddingAPolicyOfOursMakesItNotSeveral(t *testing.T) {
+	type own struct{ BloomPolicy }
+	p := own{NewDualBloomPolicy(10)}
+	require.Equal(t, []Policy{p}, Kinds(p))
 }

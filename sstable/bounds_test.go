@@ -21,10 +21,10 @@ func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
 	if w.hasPending {
 		w.indexPending(nil)
 	}
-	block, err := w.filter.block(w.lastOffset)
+	blocks, err := w.filterBlocks()
 	require.NoError(t, err)
 	w.props.Entries = 0 // an empty table has no mark
-	require.NoError(t, w.finishTail(w.filter.name(), block))
+	require.NoError(t, w.finishTail(blocks))
 	return file.Bytes()
 }
 

@@ -142,7 +142,7 @@ func finishWith(t testing.TB, es entries, blockSize int, filterBlock []byte) []b
 	}
 	require.NoError(t, w.finishDataBlock())
 	w.indexPending(nil)
-	require.NoError(t, w.finishTail(bloom.Name(), filterBlock))
+	require.NoError(t, w.finishTail([]namedFilter{{bloom.Name(), filterBlock}}))
 	return file.Bytes()
 }
 
@@ -200,7 +200,7 @@ func rawTable(t testing.TB, kind Compression, data []byte) []byte {
 	w.out = append(w.out, byte(kind))
 	w.out = util.AppendFixed32(w.out, util.MaskCRC(util.CRC32C(w.out)))
 	w.index.add(ikey("z", 1, base.KindSet), handle{0, uint64(len(data))}.append(nil))
-	require.NoError(t, w.finishTail("", nil))
+	require.NoError(t, w.finishTail(nil))
 	return file.Bytes()
 }
 

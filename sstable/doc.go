@@ -49,9 +49,9 @@
 // All integers are little-endian; varints are of LevelDB's kind. Every block is
 // followed by a trailer, which a handle's size does not count.
 //
-//	+--------+-----+--------+--------+------------+-----------+-------+--------+
-//	| data 0 | ... | data n | filter | properties | metaindex | index | footer |
-//	+--------+-----+--------+--------+------------+-----------+-------+--------+
+//	+--------+-----+--------+---------+------------+-----------+-------+--------+
+//	| data 0 | ... | data n | filters | properties | metaindex | index | footer |
+//	+--------+-----+--------+---------+------------+-----------+-------+--------+
 //
 //	block trailer, 5 bytes
 //	0  1  compression: 0 none, 1 Snappy, 2 Zstandard; read but never written:
@@ -93,9 +93,10 @@
 //	    ...   zeros up to 40
 //	40  8     magic 0xdb4775248b80fb57
 //
-// The metaindex may list one filter block under several names; the first policy
-// of ReaderOptions.Policies that is among them is used, and names that none of
-// them has are passed over.
+// The metaindex may list several filter blocks, and one under several names. The
+// first policy of ReaderOptions.Policies that is among them and whose block is
+// sound is used; no other block is kept. Names that none of them has are passed
+// over.
 //
 // LevelDB writes base_lg 11, a filter for each 2 KiB of the file. A Writer makes
 // one filter for the whole table, with the smallest base_lg (11 to 63) that

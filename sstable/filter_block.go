@@ -96,6 +96,12 @@ func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f
 	return f, nil
 }
 
+// understood reports whether the policy knows the version of the table's filter.
+func (f *filterBlock) understood() bool {
+	p, versioned := f.policy.(filter.VersionedPolicy)
+	return !versioned || !f.whole || p.Understands(f.filter)
+}
+
 // checkOffsets makes sure that each filter ends where the next one begins, or
 // behind its own begin at least, and the last one where the array does.
 func (f *filterBlock) checkOffsets() error {
@@ -155,14 +161,15 @@ const (
 	FilterOff FilterState = iota
 	// FilterMissing: the table was written without a filter.
 	FilterMissing
-	// FilterUnknown: the table has filters, but none under a name known here.
+	// FilterUnknown: the table has filters, but none under a name known here, or in
+	// later versions only.
 	FilterUnknown
 	// FilterWholeTable: one filter answers for the table, before its index.
 	FilterWholeTable
 	// FilterPerBlock: filters answer for ranges of blocks, behind the index.
 	FilterPerBlock
-	// FilterDamaged: the filter block failed its checksum, or has no known shape; every
-	// key may be in the table. Err of the status tells more.
+	// FilterDamaged: the filter block failed its checksum, or has no known shape, and
+	// there is no other; every key may be in the table. Err of the status tells more.
 	FilterDamaged
 )
 
@@ -191,6 +198,9 @@ type FilterStatus struct {
 	// Policy is the name of the filter that is used or, where none can be, of the
 	// last that the table lists; empty if it lists none.
 	Policy string
-	// Err is why a damaged filter is not used. It wraps base.ErrCorruption.
-	Err error
+	// Damaged is the name of the best filter if that is damaged, and Err why; State
+	// then tells whether another took its place. Err wraps base.ErrCorruption; it
+	// stands without a name where the metaindex is damaged.
+	Damaged string
+	Err     error
 }

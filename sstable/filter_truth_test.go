@@ -15,7 +15,7 @@ import (
 var truthKeys = flag.Uint64("truth.keys", 10_000_000, "how many keys of each filter kind must be admitted")
 
 // truthPolicies are the kinds of filter that tables are written with.
-var truthPolicies = []filter.Policy{bloom, filter.LegacyBloom}
+var truthPolicies = []filter.Policy{bloom, filter.LegacyBloom, lines}
 
 // Every key that went into a table is admitted by its filter, read back from the
 // file's bytes: no false negative, of any kind, in all of them.

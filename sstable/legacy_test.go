@@ -216,7 +216,8 @@ func TestAHashPolicyWithoutDirectQuestionsStillWorks(t *testing.T) {
 func TestAFilterIsListedUnderTwoNames(t *testing.T) {
 	es := plainEntries(500, 60)
 	old := filter.LegacyBloom
-	table := buildTable(t, WriterOptions{Filter: bloom, FilterAlias: old.Name()}, es)
+	alias := map[string]string{bloom.Name(): old.Name()}
+	table := buildTable(t, WriterOptions{Filter: bloom, FilterAliases: alias}, es)
 	for _, c := range []struct {
 		name     string
 		policies []filter.Policy
@@ -261,9 +262,11 @@ func TestAFilterIsListedUnderTwoNames(t *testing.T) {
 	require.Equal(t, values[names[0]], values[names[1]], "one block under both names")
 
 	for name, o := range map[string]WriterOptions{
-		"its own name":         {Filter: bloom, FilterAlias: bloom.Name()},
-		"a table without":      {FilterAlias: old.Name()},
-		"filters switched off": {Filter: filter.None, FilterAlias: old.Name()},
+		"its own name":         {Filter: bloom, FilterAliases: map[string]string{bloom.Name(): bloom.Name()}},
+		"a table without":      {FilterAliases: alias},
+		"of another filter":    {Filter: bloom, FilterAliases: map[string]string{"test.Const": old.Name()}},
+		"of no name":           {Filter: bloom, FilterAliases: map[string]string{bloom.Name(): ""}},
+		"filters switched off": {Filter: filter.None, FilterAliases: alias},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plain := WriterOptions{Filter: o.Filter}

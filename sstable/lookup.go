@@ -7,7 +7,7 @@ import (
 
 // MaxPolicies is how many filter policies a Reader can be given: a Lookup has
 // room for one hash of each.
-const MaxPolicies = 4
+const MaxPolicies = 8
 
 // Lookup is one question asked of any number of tables: the newest version of
 // a user key that is at most as new as a sequence number. It keeps the key's

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -25,9 +24,9 @@ type ReaderOptions struct {
 	// Comparer orders the user keys; it must be the writer's. Nil: base.Bytewise.
 	Comparer *base.Comparer
 	// Policies are the filter policies that are known, the best first, at most
-	// MaxPolicies; of the filters that a table lists the first known one is used.
-	// nil and filter.None in it are passed over. All Readers that share Lookups
-	// have the same.
+	// MaxPolicies; of the filters that a table lists the first known one that is not
+	// damaged is loaded and used. nil and filter.None in it are passed over. All
+	// Readers that share Lookups have the same.
 	Policies []filter.Policy
 	// Cache keeps data blocks. Nil: every read is from disk.
 	Cache *cache.Cache[Block]
@@ -74,8 +73,8 @@ type Reader struct {
 // byte of index or data, unless it must check the bounds of a table that another
 // program wrote: then also the index and two data blocks.
 //
-// A metaindex or filter that is damaged costs the filter, not the table:
-// FilterStatus tells.
+// A metaindex or filter that is damaged costs the filter, not the table: where
+// the table has another filter that one is used, and FilterStatus tells.
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f}
 	if r.cmp == nil {
@@ -115,114 +114,6 @@ func (r *Reader) open() error {
 	return r.openFilter()
 }
 
-// metaindex is what a metaindex block says that we understand.
-type metaindex struct {
-	filters        map[string]handle // by policy name
-	someFilter     string            // the name of the last of them
-	properties     handle
-	lastDataOffset uint64
-	knowsLast      bool // lastDataOffset is set
-	bounds         bounds
-	marked         bool // bounds is set
-}
-
-func decodeMetaindex(data []byte) (m metaindex, err error) {
-	const part = "metaindex block"
-	m.filters = make(map[string]handle)
-	b, err := newBlock(data, part)
-	if err != nil {
-		return m, err
-	}
-	err = b.eachEntry(part, func(key, value []byte) error {
-		name, isFilter := strings.CutPrefix(string(key), filterKeyPrefix)
-		if !isFilter && name != propertiesKey {
-			return nil // not ours to know
-		}
-		h, rest, err := decodeHandle(value, part)
-		if err != nil {
-			return err
-		}
-		if isFilter {
-			m.filters[name], m.someFilter = h, name
-			return nil
-		}
-		m.properties = h
-		if v, n := util.Uvarint64(rest); n > 0 {
-			m.lastDataOffset, m.knowsLast = v, true
-			m.bounds, m.marked = decodeBounds(rest[n:])
-		}
-		return nil
-	})
-	return m, err
-}
-
-// openFilter reads the metaindex and the filter that it lists for the first
-// policy known. Corruption goes into the status; an I/O error is returned, for
-// the file may be sound.
-func (r *Reader) openFilter() error {
-	data, err := r.readBlock(r.foot.metaindex, "metaindex block")
-	var m metaindex
-	if err == nil {
-		m, err = decodeMetaindex(data)
-		err = base.InFile(err, r.name, int64(r.foot.metaindex.offset))
-	}
-	if err != nil {
-		r.status = FilterStatus{State: FilterDamaged, Err: err}
-		return onlyIO(err)
-	}
-	r.props, r.bounds, r.marked = m.properties, m.bounds, m.marked
-	slot, h := r.choosePolicy(&m)
-	if slot < 0 {
-		return nil
-	}
-	policy := r.policies[slot]
-	if err = h.check(r.limit, "metaindex block", "filter block"); err != nil {
-		err = base.InFile(err, r.name, int64(r.foot.metaindex.offset))
-	} else {
-		data, err = r.readBlock(h, "filter block")
-	}
-	if err != nil {
-		r.status = FilterStatus{State: FilterDamaged, Policy: policy.Name(), Err: err}
-		return onlyIO(err)
-	}
-	// Writers put the filter behind the data blocks; one that claims to lie
-	// before some of them is taken to bound nothing.
-	endOfData := h.offset
-	if m.knowsLast && m.lastDataOffset < endOfData {
-		endOfData = m.lastDataOffset + 1
-	}
-	f, err := newFilterBlock(data, policy, slot, endOfData)
-	if err != nil {
-		r.status = FilterStatus{State: FilterDamaged, Policy: policy.Name(), Err: base.InFile(err, r.name, int64(h.offset))}
-		return nil
-	}
-	r.filter = f
-	r.status = FilterStatus{State: FilterPerBlock, Policy: policy.Name()}
-	if f.whole {
-		r.status.State = FilterWholeTable
-	}
-	return nil
-}
-
-// choosePolicy returns the place of the first policy that the table has a
-// filter of, or -1 and why in the status.
-func (r *Reader) choosePolicy(m *metaindex) (slot int, h handle) {
-	r.status = FilterStatus{State: FilterOff}
-	for i, p := range r.policies {
-		if p == nil || p == filter.None {
-			continue
-		}
-		if h, ok := m.filters[p.Name()]; ok {
-			return i, h
-		}
-		r.status = FilterStatus{State: FilterUnknown, Policy: m.someFilter}
-		if len(m.filters) == 0 {
-			r.status.State = FilterMissing
-		}
-	}
-	return -1, handle{}
-}
-
 // onlyIO returns err unless it is corruption.
 func onlyIO(err error) error {
 	if errors.Is(err, base.ErrCorruption) {
@@ -247,7 +138,12 @@ func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 // readBlock reads, checks and decompresses the block at h, whose handle was
 // checked, into memory of its own.
 func (r *Reader) readBlock(h handle, part string) ([]byte, error) {
-	buf := sized(nil, int(h.size)+blockTrailerLen)
+	return r.readBlockInto(sized(nil, int(h.size)+blockTrailerLen), h, part)
+}
+
+// readBlockInto is readBlock with memory for the stored block and its trailer,
+// which the result may be part of.
+func (r *Reader) readBlockInto(buf []byte, h handle, part string) ([]byte, error) {
 	if err := r.readAt(buf, h.offset, part); err != nil {
 		return nil, err
 	}
@@ -447,6 +343,15 @@ func (r *Reader) IndexSize() uint64 {
 		return ix.memBytes()
 	}
 	return 0
+}
+
+// FilterPolicy returns the name of the policy whose filter lookups ask, "" for
+// none.
+func (r *Reader) FilterPolicy() string {
+	if r.filter == nil {
+		return ""
+	}
+	return r.status.Policy
 }
 
 // FilterStatus tells which filter the table has and why none is used.

@@ -207,7 +207,7 @@ func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, bas
 	for _, o := range append(offsets, arrayStart) {
 		block = append(block, byte(o), byte(o>>8), byte(o>>16), byte(o>>24))
 	}
-	require.NoError(t, w.finishTail(p.Name(), append(block, baseLg)))
+	require.NoError(t, w.finishTail([]namedFilter{{p.Name(), append(block, baseLg)}}))
 	return file.Bytes()
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"math"
+	"strconv"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -90,7 +91,7 @@ type salvager struct {
 	rep SalvageReport
 
 	prev      []byte // the entry passed on last
-	lookup    Lookup
+	filters   FilterSet
 	keyBudget uint64
 }
 
@@ -101,9 +102,14 @@ func (s *salvager) open() (*index, error) {
 	if err := r.open(); err != nil {
 		return nil, base.InFile(err, r.name, -1)
 	}
-	if r.status.State == FilterDamaged {
-		s.rep.note(r.status.Err)
+	filters, err := r.allFilters()
+	if ioErr := onlyIO(err); ioErr != nil {
+		return nil, ioErr
 	}
+	if err != nil {
+		s.rep.note(err)
+	}
+	s.filters = filters
 	data, err := r.readBlock(r.foot.index, indexPart)
 	if err != nil {
 		return nil, err
@@ -183,22 +189,11 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 		s.rep.note(s.located(h, "an entry does not sort behind the one before it"))
 	case first && i > 0 && cmp.CompareInternal(ix.separator(i-1), ikey) >= 0:
 		s.rep.note(s.located(h, "its first entry does not sort behind the separator of the block before"))
-	case !s.filterAdmits(base.UserKey(ikey), h.offset):
-		s.rep.note(s.located(h, "the filter denies a key that the block holds"))
+	default:
+		if name, denied := s.filters.Denies(base.UserKey(ikey), h.offset); denied {
+			s.rep.note(s.located(h, "the filter "+strconv.Quote(name)+" denies a key that the block holds"))
+		}
 	}
-}
-
-func (s *salvager) filterAdmits(userKey []byte, offset uint64) bool {
-	f := s.r.filter
-	if f == nil {
-		return true
-	}
-	s.lookup.Init(userKey, base.MaxSeq)
-	if f.whole {
-		return f.mayContain(&s.lookup)
-	}
-	may, _ := f.mayContainAt(&s.lookup, offset)
-	return may
 }
 
 // emit passes an entry on.
@@ -218,7 +213,6 @@ func (s *salvager) emit(ikey, value []byte) error {
 // block that is damaged or holds something else: further on, the index itself
 // could pass for data.
 func (s *salvager) byChecksum(size uint64) error {
-	s.r.filter = nil
 	buf := make([]byte, 64<<10)
 	for off := uint64(0); off < size; {
 		h, found, err := s.nextBlock(off, size, buf)

@@ -184,7 +184,7 @@ func TestSalvageFindsWhatMisleadsLookups(t *testing.T) {
 	t.Run("a filter that denies a key", func(t *testing.T) {
 		data := buildTable(t, WriterOptions{Filter: constPolicy{}, TrustFilter: true}, es)
 		got, rep := salvageAll(t, data, ReaderOptions{Policies: []filter.Policy{constPolicy{answer: false}}})
-		require.ErrorContains(t, rep.Err, "filter denies")
+		require.ErrorContains(t, rep.Err, `the filter "test.Const" denies`)
 		require.Equal(t, es, got)
 	})
 	t.Run("a damaged filter", func(t *testing.T) {
@@ -236,7 +236,7 @@ func tableOfBlocks(t *testing.T, blocks [][]int, separators []int, es entries) [
 		require.NoError(t, err)
 		w.index.add(es[separators[i]].Key, h.append(nil))
 	}
-	require.NoError(t, w.finishTail("", nil))
+	require.NoError(t, w.finishTail(nil))
 	return file.Bytes()
 }
 
@@ -250,7 +250,7 @@ func TestSalvageReadsABlockThatIsListedTwiceOnce(t *testing.T) {
 	require.NoError(t, err)
 	w.index.add(es[1].Key, h.append(nil))
 	w.index.add(es[2].Key, h.append(nil))
-	require.NoError(t, w.finishTail("", nil))
+	require.NoError(t, w.finishTail(nil))
 	got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
 	require.Len(t, got, 1)
 	require.ErrorContains(t, rep.Err, "reaches into the block before")
@@ -274,7 +274,7 @@ func TestSalvageBoundsKeysThatUnfold(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, h.size, uint64(100<<10))
 	w.index.add(key, h.append(nil))
-	require.NoError(t, w.finishTail("", nil))
+	require.NoError(t, w.finishTail(nil))
 	n := 0
 	rep, err := Salvage(&memFile{data: file.Bytes()}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil })
 	require.NoError(t, err)

@@ -91,6 +91,28 @@ func TestTailVectorsAreWhatTheWriterWrites(t *testing.T) {
 	require.Equal(t, hex.Dump(hexFile(t, "footer.hex")), hex.Dump(file[len(file)-footerLen:]))
 }
 
+// The same table with both filters.
+func TestVectorsOfATableWithTwoFilters(t *testing.T) {
+	file := buildTable(t, WriterOptions{Filter: dual}, insectsAndCat())
+	foot, err := decodeFooter(file[len(file)-footerLen:], uint64(len(file)))
+	require.NoError(t, err)
+	stored := func(h handle) []byte { return file[h.offset:h.end()] }
+	meta, err := decodeMetaindex(decodeStored(t, stored(foot.metaindex)))
+	require.NoError(t, err)
+	require.Equal(t, hex.Dump(hexFile(t, "filter_block_lines.hex")), hex.Dump(stored(meta.filters[lines.Name()])))
+	require.Equal(t, hex.Dump(hexFile(t, "filter_block.hex")), hex.Dump(stored(meta.filters[bloom.Name()])))
+	require.Equal(t, hex.Dump(hexFile(t, "metaindex_two_filters.hex")), hex.Dump(stored(foot.metaindex)))
+
+	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_lines.hex")), lines, 0, 10057)
+	require.NoError(t, err)
+	require.True(t, f.whole && f.understood())
+	for _, user := range []string{"ant", "bee", "cat", "dog"} {
+		var lk Lookup
+		lk.Init([]byte(user), base.MaxSeq)
+		require.Equal(t, user != "dog", f.mayContain(&lk), user)
+	}
+}
+
 func TestFooterVectorDecodesAndEncodesBack(t *testing.T) {
 	raw := hexFile(t, "footer.hex")
 	got, err := decodeFooter(raw, 15501)

@@ -2,8 +2,6 @@ package sstable
 
 import (
 	"io"
-	"math"
-	"slices"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
@@ -19,17 +17,19 @@ const writeBufferBytes = 256 << 10
 type WriterOptions struct {
 	// Comparer orders the user keys. Nil: base.Bytewise.
 	Comparer *base.Comparer
-	// Filter makes the table's filter. Nil or filter.None: the table has none.
-	// Finish asks the filter for every key before it writes it, and fails if one is
-	// denied. The keys are held in memory for that unless the policy's generator is
-	// a filter.CheckedGenerator.
+	// Filter makes the table's filter, or several: one of each of filter.Kinds, in a
+	// block of its own. Nil or filter.None: the table has none. Finish asks each
+	// filter for every key before it writes it, and fails if one is denied. The keys
+	// are held in memory for that unless the policy's generator is a
+	// filter.CheckedGenerator.
 	Filter filter.Policy
-	// TrustFilter writes the filter unasked, for tests of what readers do with a
+	// TrustFilter writes the filters unasked, for tests of what readers do with a
 	// filter that lies.
 	TrustFilter bool
-	// FilterAlias is a second name that the metaindex lists the filter under, for
-	// readers that know the same encoding by that name. "": none.
-	FilterAlias string
+	// FilterAliases are second names, by the name of the policy, that the metaindex
+	// lists filters under, for readers that know the same encoding by another name.
+	// Each is listed once, whatever this says.
+	FilterAliases map[string]string
 	// BlockSize is the size in bytes, uncompressed, at which a data block is
 	// closed; it is exceeded by at most one entry. 0: 4096.
 	BlockSize int
@@ -57,8 +57,8 @@ type Writer struct {
 
 	data    blockWriter
 	index   blockWriter
-	filter  tableFilter
-	lastKey []byte // internal key of the last entry
+	filters []tableFilter // best first
+	lastKey []byte        // internal key of the last entry
 	// pending is the block that awaits its index entry: the separator needs the
 	// first key of the next one. lastOffset is where the last block begins.
 	pending    handle
@@ -83,10 +83,10 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 	}
 	return &Writer{
 		w: w, cmp: o.Comparer, bytewise: o.Comparer.IsBytewise(), opts: o,
-		data:   blockWriter{interval: o.BlockRestartInterval},
-		index:  blockWriter{interval: 1},
-		filter: newTableFilter(o.Filter, o.TrustFilter),
-		out:    make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
+		data:    blockWriter{interval: o.BlockRestartInterval},
+		index:   blockWriter{interval: 1},
+		filters: newTableFilters(o.Filter, o.TrustFilter),
+		out:     make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
 	}
 }
 
@@ -114,7 +114,9 @@ func (w *Writer) Add(ikey, value []byte) error {
 		w.indexPending(ikey)
 	}
 	if newUser {
-		w.filter.add(base.UserKey(ikey))
+		for i := range w.filters {
+			w.filters[i].add(base.UserKey(ikey))
+		}
 	}
 	w.count(ikey, value)
 	w.data.addShared(ikey, value, min(shared, len(w.data.lastKey)))
@@ -247,31 +249,26 @@ func (w *Writer) Finish() (Properties, error) {
 	if w.hasPending {
 		w.indexPending(nil)
 	}
-	block, err := w.filter.block(w.lastOffset)
-	if err != nil {
-		return Properties{}, w.fail(err)
+	for _, f := range w.filters {
+		w.props.FilterKeys = uint64(f.keys) // of each the same
 	}
-	w.props.FilterKeys = uint64(w.filter.keys)
-	if err := w.finishTail(w.filter.name(), block); err != nil {
+	filters, err := w.filterBlocks()
+	if err != nil {
+		return Properties{}, err
+	}
+	if err := w.finishTail(filters); err != nil {
 		return Properties{}, err
 	}
 	w.done = true
 	return w.props, nil
 }
 
-// finishTail writes all behind the data blocks. filterBlock is nil for none.
-func (w *Writer) finishTail(policyName string, filterBlock []byte) (err error) {
+// finishTail writes all behind the data blocks.
+func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	var foot footer
 	meta := blockWriter{interval: 1}
-	if filterBlock != nil {
-		// Raw, as LevelDB writes it: random bits do not shrink.
-		h, err := w.writeBlock(filterBlock, NoCompression)
-		if err != nil {
-			return err
-		}
-		for _, name := range w.filterNames(policyName) {
-			meta.add([]byte(filterKeyPrefix+name), h.append(nil))
-		}
+	if err := w.writeFilters(filters, &meta); err != nil {
+		return err
 	}
 	props := blockWriter{interval: 1}
 	encodeProperties(&props, &w.props)
@@ -300,16 +297,6 @@ func (w *Writer) propertiesValue(h handle) []byte {
 	return makeBounds(w.smallest, w.lastKey).append(value)
 }
 
-// filterNames returns what the metaindex calls the filter, in its order.
-func (w *Writer) filterNames(policyName string) []string {
-	names := []string{policyName}
-	if alias := w.opts.FilterAlias; alias != "" && alias != policyName {
-		names = append(names, alias)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Size returns the length of the file so far, in bytes, without the pending
 // data block; after Finish, the length of the file.
 func (w *Writer) Size() uint64 { return w.written + uint64(len(w.out)) }
@@ -334,89 +321,4 @@ func (w *Writer) Largest() []byte {
 		return nil
 	}
 	return w.lastKey
-}
-
-// tableFilter gathers the user keys of a table for its filter: as a generator
-// where the policy has one, which needs no keys in memory, else as they are.
-type tableFilter struct {
-	policy filter.Policy
-	gen    filter.Generator
-	trust  bool // the finished filter is not asked for the keys
-	keys   int
-	arena  []byte
-	ends   []int
-}
-
-func newTableFilter(p filter.Policy, trust bool) tableFilter {
-	if p == nil || p == filter.None {
-		return tableFilter{}
-	}
-	f := tableFilter{policy: p, trust: trust}
-	if p, ok := p.(filter.GeneratorPolicy); ok {
-		gen := p.NewGenerator()
-		if _, checks := gen.(filter.CheckedGenerator); checks || trust {
-			f.gen = gen
-		}
-	}
-	return f
-}
-
-func (f *tableFilter) add(userKey []byte) {
-	switch {
-	case f.policy == nil:
-		return
-	case f.gen != nil:
-		f.gen.Add(userKey)
-	default:
-		f.arena = append(f.arena, userKey...)
-		f.ends = append(f.ends, len(f.arena))
-	}
-	f.keys++
-}
-
-func (f *tableFilter) name() string {
-	if f.policy == nil {
-		return ""
-	}
-	return f.policy.Name()
-}
-
-// block returns the filter block, or nil where the table has no filter: it was
-// not asked for, or there is no key.
-func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
-	if f.policy == nil || f.keys == 0 {
-		return nil, nil
-	}
-	b, denied := f.make()
-	if denied > 0 {
-		return nil, errors.Newf("sstable: the filter %q, just made of %d keys, denies %d of them: "+
-			"the policy has a defect, or the machine's memory has; the table is not written", f.name(), f.keys, denied)
-	}
-	if uint64(len(b)) > math.MaxUint32-16 {
-		return nil, errors.Newf("sstable: a filter of %d bytes; the format counts them with 32 bits", len(b))
-	}
-	return appendFilterEnvelope(b, lastOffset), nil
-}
-
-// make returns the filter and how many of its keys it denies.
-func (f *tableFilter) make() (b []byte, denied int) {
-	if f.gen != nil {
-		if f.trust {
-			return f.gen.AppendFilter(nil), 0
-		}
-		return f.gen.(filter.CheckedGenerator).AppendChecked(nil)
-	}
-	keys := make([][]byte, len(f.ends))
-	start := 0
-	for i, end := range f.ends {
-		keys[i] = f.arena[start:end:end]
-		start = end
-	}
-	b = f.policy.CreateFilter(nil, keys)
-	for _, key := range keys {
-		if !f.trust && !f.policy.KeyMayMatch(key, b) {
-			denied++
-		}
-	}
-	return b, denied
 }

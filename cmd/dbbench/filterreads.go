@@ -91,7 +91,7 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		stored, absent *lookups
 	}{
 		{filter.None, &r.Stored.Off, &r.Absent.Off},
-		{filter.NewBloomPolicy(s.cfg.BloomBits), &r.Stored.On, &r.Absent.On},
+		{s.cfg.filter(), &r.Stored.On, &r.Absent.On},
 	} {
 		if err := s.pass(ctx, "stored keys", p.policy, reads, stored, p.stored); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *session) pass(ctx context.Context, what string, policy filter.Policy, r
 	elapsed, err := s.lookUp(ctx, name, d, keys, l)
 	if err == nil {
 		l.setStore(d.Metrics())
-		l.PredictedRate = reads.predictedRate(policy, s.cfg.BloomBits)
+		l.PredictedRate = reads.predictedRate(policy)
 		l.MicrosPerOp = float64(elapsed.Nanoseconds()) / 1e3 / float64(max(l.Gets, 1))
 		all := s.fs.Snapshot().Sub(before).Of(base.FileTable, base.FileOldTable)
 		err = l.setReads(reads.counts(), all)
@@ -199,8 +199,9 @@ func (l *lookups) setReads(c readCounts, all vfs.Counts) error {
 
 // predictedRate is what theory expects of the tables' filters: the mean of
 // their rates, a table counting as much as it has keys.
-func (t *tableReads) predictedRate(policy filter.Policy, bits int) float64 {
-	if policy == filter.None {
+func (t *tableReads) predictedRate(policy filter.Policy) float64 {
+	bloom, ok := policy.(filter.BloomPolicy)
+	if !ok {
 		return 0
 	}
 	// Of tables that do not say, the usual number: the rate hardly depends on it.
@@ -212,7 +213,7 @@ func (t *tableReads) predictedRate(policy filter.Policy, bits int) float64 {
 			n = usualKeys
 		}
 		keys += float64(n)
-		sum += float64(n) * filter.PredictedRate(n, bits)
+		sum += float64(n) * bloom.PredictedRate(n)
 	}
 	if keys == 0 {
 		return 0

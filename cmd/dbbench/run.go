@@ -85,7 +85,7 @@ func (s *session) printHeader() {
 	}
 	bits := "none"
 	if c.BloomBits > 0 {
-		bits = fmt.Sprintf("bloom, %d bits a key", c.BloomBits)
+		bits = fmt.Sprintf("bloom (%s), %d bits a key", c.FilterKind, c.BloomBits)
 	}
 	fmt.Fprintf(s.stdout, "SieveDB on %s/%s, %s, %s\n", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "CPU"), runtime.Version())
 	fmt.Fprintf(s.stdout, "keys: %s; values: %d bytes, compressible to %.0f %%\n", keys, c.ValueSize, 100*c.CompressionRatio)

@@ -45,10 +45,10 @@ func TestCommandsThatLook(t *testing.T) {
 		{"scan quotes what a terminal cannot show", []string{"scan", dir}, exitOK, []string{"\"\\x00\\xff\"\t", "apple\tvalue of apple\npear\tvalue of pear\n"}},
 		{"scan takes bounds", []string{"scan", dir, "b", "q"}, exitOK, []string{"pear\tvalue of pear\n"}},
 		{"scan takes a limit", []string{"-limit", "1", "scan", dir}, exitOK, []string{"\n"}},
-		{"explain names the table and the filter's verdict", []string{"explain", dir, "pear"}, exitOK, []string{"filter: maybe", "found: "}},
+		{"explain names the table and the filter's verdict", []string{"explain", dir, "pear"}, exitOK, []string{"filter: maybe", "by sievedb.CacheLineBloom", "found: "}},
 		{"explain of a deleted key", []string{"explain", dir, "plum"}, exitNotFound, []string{"deleted: "}},
 		{"stats lists levels", []string{"stats", dir}, exitOK, []string{"level", "all", "last sequence 5", "MANIFEST-"}},
-		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"leveldb.BuiltinBloomFilter2", "whole table"}},
+		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"sievedb.CacheLineBloom", "whole table"}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
 	}
 	before, err := os.ReadDir(dir)

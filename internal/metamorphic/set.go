@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
@@ -39,7 +40,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 	o.L0SlowdownTrigger = o.L0CompactionTrigger + rnd.IntN(12)
 	o.L0StopTrigger = o.L0SlowdownTrigger + 1 + rnd.IntN(12)
 	o.Filter = policies[rnd.IntN(len(policies))]
-	if _, bloom := o.Filter.(filter.BloomPolicy); bloom {
+	if writesLevelDBs(o.Filter) {
 		o.FilterForGoleveldb = rnd.IntN(3) == 0
 	}
 	return o, describe(o)
@@ -57,8 +58,21 @@ func between(rnd *rand.Rand, low, high int64) int64 {
 
 // policies are the filters of the lottery. The default stands there twice.
 var policies = []filter.Policy{
-	filter.NewBloomPolicy(10), filter.NewBloomPolicy(10), filter.NewBloomPolicy(1), filter.NewBloomPolicy(25),
+	filter.NewDualBloomPolicy(10), filter.NewDualBloomPolicy(10), filter.NewDualBloomPolicy(1),
+	filter.NewBloomPolicy(10), filter.NewBloomPolicy(1), filter.NewBloomPolicy(25),
+	filter.NewCacheLineBloomPolicy(10), filter.NewCacheLineBloomPolicy(1), filter.NewCacheLineBloomPolicy(25),
+	filter.Several(checksums{}, filter.NewBloomPolicy(10)), filter.Several(filter.LegacyBloom, filter.NewCacheLineBloomPolicy(3), admitsAll{}),
 	filter.LegacyBloom, filter.None, checksums{}, admitsAll{},
+}
+
+// writesLevelDBs reports whether p makes filters that goleveldb can read too.
+func writesLevelDBs(p filter.Policy) bool {
+	for _, kind := range filter.Kinds(p) {
+		if b, ok := kind.(filter.BloomPolicy); ok && b.Name() == filter.NewBloomPolicy(10).Name() {
+			return true
+		}
+	}
+	return false
 }
 
 // checksums is a policy with no more than the three methods that a policy needs.
@@ -90,13 +104,25 @@ func (admitsAll) CreateFilter(dst []byte, _ [][]byte) []byte { return append(dst
 func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
-	name := o.Filter.Name()
-	if b, ok := o.Filter.(filter.BloomPolicy); ok {
-		name = fmt.Sprintf("%s%+v", name, b)
-	}
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d, files %d, "+
 		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v",
 		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
 		o.BlockCacheSize, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
-		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, name, o.FilterForGoleveldb, o.TrackOpen)
+		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterForGoleveldb, o.TrackOpen)
+}
+
+// describeFilter names the filters of a table, and their bits where that varies.
+func describeFilter(p filter.Policy) string {
+	if p == filter.None {
+		return p.Name()
+	}
+	var kinds []string
+	for _, kind := range filter.Kinds(p) {
+		name := kind.Name()
+		if b, ok := kind.(filter.BloomPolicy); ok {
+			name = fmt.Sprintf("%s of %d bits", name, b.BitsPerKey())
+		}
+		kinds = append(kinds, name)
+	}
+	return strings.Join(kinds, " and ")
 }

@@ -60,9 +60,9 @@ var bugsFromB19 = []bug{
 	{
 		id: "B21a", what: "a filter is believed although its checksum is wrong", seen: "LevelDB's default",
 		plant: []patch{{
-			file: "sstable/reader.go",
-			old:  "data, err = r.readBlock(h, \"filter block\")",
-			new:  "data = make([]byte, h.size)\n		err = r.readAt(data, h.offset, \"filter block\")",
+			file: "sstable/filter_open.go",
+			old:  "data, err := r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)",
+			new:  "data := alignedBytes(int(h.size))\n	err := r.readAt(data, h.offset, part)",
 		}},
 		caught: []catch{{
 			pkg: "sstable", test: "TestDamagedFilterMeansMaybe",
@@ -75,7 +75,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B21b", what: "a filter that denies a key of its table is written", seen: "what RocksDB's detect_filter_construct_corruption is there for",
 		plant: []patch{{
-			file: "sstable/writer.go",
+			file: "sstable/filter_writer.go",
 			old:  "	if denied > 0 {",
 			new:  "	if denied < 0 {",
 		}},

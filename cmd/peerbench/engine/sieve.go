@@ -27,7 +27,7 @@ func openSieve(dir string, o Options) (Engine, error) {
 		Compression:              map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression],
 	}
 	if o.FilterBits > 0 {
-		options.Filter = filter.NewBloomPolicy(o.FilterBits)
+		options.Filter = filter.NewDualBloomPolicy(o.FilterBits)
 	}
 	d, err := db.Open(dir, options)
 	if err != nil {

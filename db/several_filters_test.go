@@ -1,0 +1,132 @@
+package db
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	linesName = "sievedb.CacheLineBloom"
+	bloomName = "leveldb.BuiltinBloomFilter2"
+)
+
+// fillUnder writes keys from..to under a policy, as tables of their own.
+func fillUnder(t *testing.T, o *Options, p filter.Policy, from, to int) {
+	t.Helper()
+	o.Filter, o.L0CompactionTrigger = p, 100
+	d := mustOpen(t, o)
+	fill(t, d, from, to)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+}
+
+func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
+	o := testOptions(NewMemFS())
+	fillUnder(t, o, filter.NewBloomPolicy(10), 0, 100)
+	fillUnder(t, o, filter.NewCacheLineBloomPolicy(10), 100, 200)
+	fillUnder(t, o, filter.NewDualBloomPolicy(10), 200, 300)
+	fillUnder(t, o, filter.LegacyBloom, 300, 400)
+	fillUnder(t, o, filter.None, 400, 500)
+	for _, c := range []struct {
+		claim string
+		p     filter.Policy
+		want  map[string]int
+	}{
+		{"by default cache lines come first", nil, map[string]int{linesName: 2, bloomName: 1, "leveldb.BuiltinBloomFilter": 1}},
+		{"what is configured comes first", filter.NewBloomPolicy(10), map[string]int{linesName: 1, bloomName: 2, "leveldb.BuiltinBloomFilter": 1}},
+		{"in its order", filter.Several(always, filter.NewBloomPolicy(3), filter.NewCacheLineBloomPolicy(3)), map[string]int{linesName: 1, bloomName: 2, "leveldb.BuiltinBloomFilter": 1}},
+		{"nothing is asked without filters", filter.None, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			o.Filter, o.ReadOnly = c.p, true
+			d := openTest(t, o)
+			for i := range 500 {
+				requireValue(t, d, testKey(i), testValue(i))
+			}
+			m := d.Metrics()
+			require.Equal(t, c.want, m.FilterPolicies)
+			require.Zero(t, m.FallbackFilters)
+			if c.p != filter.None {
+				require.Equal(t, 1, m.TablesWithoutFilter)
+			}
+			for i := 0; i < 500; i += 100 {
+				x, err := d.Explain(testKey(i))
+				require.NoError(t, err)
+				step := x.Steps[len(x.Steps)-1]
+				require.True(t, step.Found)
+				require.Equal(t, step.Filter == "none", step.FilterPolicy == "")
+				require.Contains(t, x.String(), step.FilterPolicy)
+			}
+			report, err := d.Check(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, report.Faults)
+		})
+	}
+}
+
+// Check reads the filters too that lookups do not need.
+func TestCheckFindsDamageOfAFilterThatNobodyAsks(t *testing.T) {
+	for _, c := range []struct {
+		policy    filter.Policy
+		fallbacks int
+	}{{filter.NewCacheLineBloomPolicy(10), 1}, {filter.NewBloomPolicy(10), 0}} {
+		t.Run(c.policy.Name(), func(t *testing.T) {
+			mem := NewMemFS()
+			o := testOptions(mem)
+			fillUnder(t, o, nil, 0, 500)
+			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+			data := readFile(t, mem, table)
+			at, _ := filterBlockOf(t, data, c.policy)
+			data[at+3] ^= 8
+			writeFile(t, mem, table, data)
+
+			var told []FilterInfo
+			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { told = append(told, i) }}
+			d := openTest(t, o)
+			for i := range 500 {
+				requireValue(t, d, testKey(i), testValue(i))
+			}
+			require.Len(t, told, c.fallbacks)
+			for _, i := range told {
+				require.Equal(t, linesName, i.Policy)
+				require.Equal(t, bloomName, i.Instead)
+				require.ErrorIs(t, i.Err, ErrCorruption)
+			}
+			m := d.Metrics()
+			require.Equal(t, c.fallbacks, m.FallbackFilters)
+			require.Zero(t, m.TablesWithDamagedFilter)
+			report, err := d.Check(t.Context())
+			require.NoError(t, err)
+			require.Len(t, report.Faults, 1)
+			require.Contains(t, report.Faults[0], "filter block")
+		})
+	}
+}
+
+func TestPoliciesThatHashBytesNeedAnExactComparer(t *testing.T) {
+	inexact := &Comparer{Name: "test.Inexact", Compare: BytewiseComparer.Compare, InexactEqual: true}
+	for _, p := range []filter.Policy{
+		nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.NewDualBloomPolicy(10), filter.LegacyBloom,
+		filter.Several(always, filter.LegacyBloom), filter.Several(always, filter.NewCacheLineBloomPolicy(1)),
+	} {
+		require.ErrorContains(t, (&Options{Comparer: inexact, Filter: p}).Validate(), "would deny stored keys")
+	}
+	for _, p := range []filter.Policy{filter.None, always, filter.Several(always, never)} {
+		require.NoError(t, (&Options{Comparer: inexact, Filter: p}).Validate())
+	}
+}
+
+func TestATableCarriesFiveFiltersAtMost(t *testing.T) {
+	var many []filter.Policy
+	for i := range 5 {
+		many = append(many, renamed{name: fmt.Sprint("test.", i)})
+	}
+	require.NoError(t, (&Options{Filter: filter.Several(many...)}).Validate())
+	many = append(many, filter.NewBloomPolicy(10))
+	require.ErrorContains(t, (&Options{Filter: filter.Several(many...)}).Validate(), "Options.Filter stands for 6 filters a table; at most 5")
+}

@@ -1,0 +1,241 @@
+package sstable
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// metaindex is what a metaindex block says that we understand.
+type metaindex struct {
+	filters        map[string]handle // by policy name
+	someFilter     string            // the name of the last of them
+	properties     handle
+	lastDataOffset uint64
+	knowsLast      bool // lastDataOffset is set
+	bounds         bounds
+	marked         bool // bounds is set
+}
+
+func decodeMetaindex(data []byte) (m metaindex, err error) {
+	const part = "metaindex block"
+	m.filters = make(map[string]handle)
+	b, err := newBlock(data, part)
+	if err != nil {
+		return m, err
+	}
+	err = b.eachEntry(part, func(key, value []byte) error {
+		name, isFilter := strings.CutPrefix(string(key), filterKeyPrefix)
+		if !isFilter && name != propertiesKey {
+			return nil // not ours to know
+		}
+		h, rest, err := decodeHandle(value, part)
+		if err != nil {
+			return err
+		}
+		if isFilter {
+			m.filters[name], m.someFilter = h, name
+			return nil
+		}
+		m.properties = h
+		if v, n := util.Uvarint64(rest); n > 0 {
+			m.lastDataOffset, m.knowsLast = v, true
+			m.bounds, m.marked = decodeBounds(rest[n:])
+		}
+		return nil
+	})
+	return m, err
+}
+
+// openFilter reads the metaindex and, of the filters that it lists, the best one
+// that is known and sound. Corruption goes into the status; an I/O error is
+// returned, for the file may be sound.
+func (r *Reader) openFilter() error {
+	m, err := r.readMetaindex()
+	if err != nil {
+		r.status = FilterStatus{State: FilterDamaged, Err: err}
+		return onlyIO(err)
+	}
+	r.props, r.bounds, r.marked = m.properties, m.bounds, m.marked
+	r.status = r.withoutFilter(&m)
+	return r.eachFilter(&m, func(f *filterBlock, name string, err error) (more bool) {
+		switch {
+		case err != nil:
+			if r.status.Err == nil { // the best one's
+				r.status = FilterStatus{State: FilterDamaged, Policy: name, Damaged: name, Err: err}
+			}
+			return true
+		case !f.understood():
+			if r.status.Err == nil {
+				r.status = FilterStatus{State: FilterUnknown, Policy: name}
+			}
+			return true
+		}
+		r.filter = f
+		r.status = FilterStatus{State: FilterPerBlock, Policy: name, Damaged: r.status.Damaged, Err: r.status.Err}
+		if f.whole {
+			r.status.State = FilterWholeTable
+		}
+		return false
+	})
+}
+
+func (r *Reader) readMetaindex() (metaindex, error) {
+	data, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	if err != nil {
+		return metaindex{}, err
+	}
+	m, err := decodeMetaindex(data)
+	return m, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+}
+
+// withoutFilter returns the status of a table none of whose filters is used.
+func (r *Reader) withoutFilter(m *metaindex) FilterStatus {
+	asks := false
+	for _, p := range r.policies {
+		asks = asks || p != nil && p != filter.None
+	}
+	switch {
+	case !asks:
+		return FilterStatus{State: FilterOff}
+	case len(m.filters) == 0:
+		return FilterStatus{State: FilterMissing}
+	}
+	return FilterStatus{State: FilterUnknown, Policy: m.someFilter}
+}
+
+// eachFilter calls fn for each filter of the table whose policy is known, the
+// best first, until fn wants no more: with the filter, or with why it is damaged.
+// It returns the first error that is not corruption.
+func (r *Reader) eachFilter(m *metaindex, fn func(f *filterBlock, name string, err error) (more bool)) error {
+	for slot, p := range r.policies {
+		if p == nil || p == filter.None {
+			continue
+		}
+		h, ok := m.filters[p.Name()]
+		if !ok {
+			continue
+		}
+		f, err := r.readFilter(h, m, p, slot)
+		if ioErr := onlyIO(err); ioErr != nil {
+			return ioErr
+		}
+		if !fn(f, p.Name(), err) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// readFilter reads the filter block at h, of policy p in that slot.
+func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (*filterBlock, error) {
+	const part = "filter block"
+	if err := h.check(r.limit, "metaindex block", part); err != nil {
+		return nil, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+	}
+	data, err := r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)
+	if err != nil {
+		return nil, err
+	}
+	// Writers put the filters behind the data blocks; one that claims to lie
+	// before some of them is taken to bound nothing.
+	endOfData := h.offset
+	if m.knowsLast && m.lastDataOffset < endOfData {
+		endOfData = m.lastDataOffset + 1
+	}
+	f, err := newFilterBlock(data, p, slot, endOfData)
+	return f, base.InFile(err, r.name, int64(h.offset))
+}
+
+// cacheLineBytes is the cache line of the processors that we know of, or a
+// multiple of theirs.
+const cacheLineBytes = 64
+
+// alignedBytes returns n zeros that begin at a multiple of cacheLineBytes in
+// memory, as the lines of a filter should, lest each be two cache lines. Go
+// aligns so by itself all but small or oddly sized ones.
+func alignedBytes(n int) []byte {
+	b := make([]byte, n)
+	if misaligned(b) == 0 {
+		return b
+	}
+	b = make([]byte, n+cacheLineBytes-1)
+	skip := (cacheLineBytes - misaligned(b)) % cacheLineBytes
+	return b[skip : skip+n : skip+n]
+}
+
+func misaligned(b []byte) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) % cacheLineBytes)
+}
+
+// FilterSet is every filter of a table whose policy is known, for those who check
+// tables; lookups ask the best one only.
+type FilterSet struct {
+	filters []*filterBlock
+	lookup  Lookup
+}
+
+// AllFilters reads every filter of the table whose policy is known. The error
+// wraps base.ErrCorruption where the metaindex or a filter is damaged; the set
+// has the others then.
+func (r *Reader) AllFilters() (FilterSet, error) {
+	if !r.Ref() {
+		return FilterSet{}, ErrReaderClosed
+	}
+	defer r.Unref()
+	return r.allFilters()
+}
+
+func (r *Reader) allFilters() (FilterSet, error) {
+	m, err := r.readMetaindex()
+	if err != nil {
+		return FilterSet{}, err
+	}
+	var set FilterSet
+	var damage error
+	err = r.eachFilter(&m, func(f *filterBlock, _ string, err error) bool {
+		if err == nil {
+			set.filters = append(set.filters, f)
+		} else if damage == nil {
+			damage = err
+		}
+		return true
+	})
+	if err != nil {
+		return FilterSet{}, err
+	}
+	return set, damage
+}
+
+// DeniesWholly is Denies for the filters that cover the whole table, which need
+// not know the block.
+func (s *FilterSet) DeniesWholly(userKey []byte) (policy string, denied bool) {
+	s.lookup.Init(userKey, base.MaxSeq)
+	for _, f := range s.filters {
+		if f.whole && !f.mayContain(&s.lookup) {
+			return f.policy.Name(), true
+		}
+	}
+	return "", false
+}
+
+// Denies reports whether one of the filters denies a user key of the data block
+// at offset, and the name of that filter's policy.
+func (s *FilterSet) Denies(userKey []byte, offset uint64) (policy string, denied bool) {
+	s.lookup.Init(userKey, base.MaxSeq)
+	for _, f := range s.filters {
+		may := true
+		if f.whole {
+			may = f.mayContain(&s.lookup)
+		} else {
+			may, _ = f.mayContainAt(&s.lookup, offset)
+		}
+		if !may {
+			return f.policy.Name(), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,133 @@
+package sstable
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
+)
+
+// namedFilter is a filter block and the name of its policy.
+type namedFilter struct {
+	name  string
+	block []byte
+}
+
+// filterBlocks makes the table's filter blocks, the best one first. A table
+// without keys has none.
+func (w *Writer) filterBlocks() (blocks []namedFilter, err error) {
+	for i := range w.filters {
+		f := &w.filters[i]
+		if f.keys == 0 {
+			continue
+		}
+		block, err := f.block(w.lastOffset)
+		if err != nil {
+			return nil, w.fail(err)
+		}
+		blocks = append(blocks, namedFilter{f.policy.Name(), block})
+	}
+	return blocks, nil
+}
+
+// writeFilters writes the filter blocks and lists them in the metaindex.
+func (w *Writer) writeFilters(filters []namedFilter, meta *blockWriter) error {
+	values := map[string][]byte{}
+	for _, f := range filters {
+		// Raw, as LevelDB writes it: random bits do not shrink.
+		h, err := w.writeBlock(f.block, NoCompression)
+		if err != nil {
+			return err
+		}
+		values[f.name] = h.append(nil)
+	}
+	for _, f := range filters {
+		alias := w.opts.FilterAliases[f.name]
+		if _, taken := values[alias]; alias != "" && !taken {
+			values[alias] = values[f.name]
+		}
+	}
+	// LevelDB searches the metaindex, so its keys must rise.
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		meta.add([]byte(filterKeyPrefix+name), values[name])
+	}
+	return nil
+}
+
+// tableFilter gathers the user keys of a table for its filter: as a generator
+// where the policy has one, which needs no keys in memory, else as they are.
+type tableFilter struct {
+	policy filter.Policy
+	gen    filter.Generator
+	trust  bool // the finished filter is not asked for the keys
+	keys   int
+	arena  []byte
+	ends   []int
+}
+
+// newTableFilters returns one for each kind of filter that p stands for.
+func newTableFilters(p filter.Policy, trust bool) (filters []tableFilter) {
+	for _, kind := range filter.Kinds(p) {
+		filters = append(filters, newTableFilter(kind, trust))
+	}
+	return filters
+}
+
+func newTableFilter(p filter.Policy, trust bool) tableFilter {
+	f := tableFilter{policy: p, trust: trust}
+	if p, ok := p.(filter.GeneratorPolicy); ok {
+		gen := p.NewGenerator()
+		if _, checks := gen.(filter.CheckedGenerator); checks || trust {
+			f.gen = gen
+		}
+	}
+	return f
+}
+
+func (f *tableFilter) add(userKey []byte) {
+	if f.gen != nil {
+		f.gen.Add(userKey)
+	} else {
+		f.arena = append(f.arena, userKey...)
+		f.ends = append(f.ends, len(f.arena))
+	}
+	f.keys++
+}
+
+// block returns the filter block; it needs a key at least.
+func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
+	b, denied := f.make()
+	if denied > 0 {
+		return nil, errors.Newf("sstable: the filter %q, just made of %d keys, denies %d of them: "+
+			"the policy has a defect, or the machine's memory has; the table is not written", f.policy.Name(), f.keys, denied)
+	}
+	if uint64(len(b)) > math.MaxUint32-16 {
+		return nil, errors.Newf("sstable: a filter of %d bytes; the format counts them with 32 bits", len(b))
+	}
+	return appendFilterEnvelope(b, lastOffset), nil
+}
+
+// make returns the filter and how many of its keys it denies.
+func (f *tableFilter) make() (b []byte, denied int) {
+	if f.gen != nil {
+		if f.trust {
+			return f.gen.AppendFilter(nil), 0
+		}
+		return f.gen.(filter.CheckedGenerator).AppendChecked(nil)
+	}
+	keys := make([][]byte, len(f.ends))
+	start := 0
+	for i, end := range f.ends {
+		keys[i] = f.arena[start:end:end]
+		start = end
+	}
+	b = f.policy.CreateFilter(nil, keys)
+	for _, key := range keys {
+		if !f.trust && !f.policy.KeyMayMatch(key, b) {
+			denied++
+		}
+	}
+	return b, denied
+}

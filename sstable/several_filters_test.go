@@ -1,0 +1,259 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	lines   = filter.NewCacheLineBloomPolicy(10)
+	dual    = filter.NewDualBloomPolicy(10)
+	ourKind = []filter.Policy{lines, bloom, filter.LegacyBloom} // what a store reads
+)
+
+// filterHandles returns where the metaindex says that filters are.
+func filterHandles(t testing.TB, data []byte) map[string]handle {
+	r, _ := openTable(t, data, ReaderOptions{})
+	m, err := r.readMetaindex()
+	require.NoError(t, err)
+	return m.filters
+}
+
+func TestATableCarriesAFilterOfEachPolicy(t *testing.T) {
+	es := plainEntries(500, 50)
+	own := constPolicy{answer: true}
+	data := buildTable(t, WriterOptions{
+		Filter:        filter.Several(lines, own, bloom),
+		FilterAliases: map[string]string{bloom.Name(): filter.LegacyBloom.Name()},
+	}, es)
+	handles := filterHandles(t, data)
+	require.Len(t, handles, 4)
+	require.Equal(t, handles[bloom.Name()], handles[filter.LegacyBloom.Name()])
+	for _, p := range []filter.Policy{lines, own, bloom} {
+		alone := buildTable(t, WriterOptions{Filter: p}, es)
+		h, only := handles[p.Name()], filterHandles(t, alone)[p.Name()]
+		require.Equal(t, alone[only.offset:only.end()], data[h.offset:h.end()], "%s is what it would be alone", p.Name())
+	}
+	require.Equal(t, buildTable(t, WriterOptions{Filter: filter.Several(lines, bloom)}, es), buildTable(t, WriterOptions{Filter: dual}, es))
+
+	r, _ := openTable(t, data, ReaderOptions{})
+	block, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	require.NoError(t, err)
+	b, err := newBlock(block, "metaindex block")
+	require.NoError(t, err)
+	var last []byte
+	require.NoError(t, b.eachEntry("metaindex block", func(key, _ []byte) error {
+		require.Negative(t, bytes.Compare(last, key), "LevelDB searches the metaindex: it must be sorted")
+		last = bytes.Clone(key)
+		return nil
+	}))
+	p, ok := r.Properties()
+	require.True(t, ok)
+	require.EqualValues(t, 500, p.FilterKeys, "keys, not keys times filters")
+	require.Empty(t, filterHandles(t, buildTable(t, WriterOptions{Filter: dual}, nil)), "an empty table has none")
+}
+
+func TestTheBestFilterIsReadAndNoOther(t *testing.T) {
+	es := plainEntries(500, 50)
+	data := buildTable(t, WriterOptions{Filter: dual}, es)
+	handles := filterHandles(t, data)
+	for _, c := range []struct {
+		claim    string
+		policies []filter.Policy
+		want     string
+	}{
+		{"cache lines before LevelDB's", ourKind, lines.Name()},
+		{"the order is the reader's", []filter.Policy{bloom, lines}, bloom.Name()},
+		{"who knows one takes it", []filter.Policy{constPolicy{}, filter.LegacyBloom, bloom}, bloom.Name()},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r, f := openTable(t, data, ReaderOptions{Policies: c.policies})
+			require.Equal(t, FilterStatus{State: FilterWholeTable, Policy: c.want}, r.FilterStatus())
+			h := handles[c.want]
+			require.EqualValues(t, h.size+blockTrailerLen, r.FilterSize())
+			for _, read := range f.takeReads() {
+				for name, other := range handles {
+					if name != c.want {
+						require.False(t, read.offset < other.end() && other.offset < read.offset+read.size, "%s was read", name)
+					}
+				}
+			}
+			for i := range 999 {
+				checkGet(t, r, base.Bytewise, es, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
+			}
+		})
+	}
+}
+
+// A damaged filter must not cost the table's other one.
+func TestADamagedFilterIsReplacedByTheNextOne(t *testing.T) {
+	es := plainEntries(500, 50)
+	sound := buildTable(t, WriterOptions{Filter: dual}, es)
+	handles := filterHandles(t, sound)
+	damage := func(names ...string) []byte {
+		data := bytes.Clone(sound)
+		for _, name := range names {
+			data[handles[name].offset+7] ^= 4
+		}
+		return data
+	}
+	for _, c := range []struct {
+		claim    string
+		data     []byte
+		policies []filter.Policy
+		state    FilterState
+		policy   string
+		damaged  bool
+	}{
+		{"none", sound, ourKind, FilterWholeTable, lines.Name(), false},
+		{"the best", damage(lines.Name()), ourKind, FilterWholeTable, bloom.Name(), true},
+		{"the second, which is not read", damage(bloom.Name()), ourKind, FilterWholeTable, lines.Name(), false},
+		{"both", damage(lines.Name(), bloom.Name()), ourKind, FilterDamaged, lines.Name(), true},
+		{"the only one known", damage(lines.Name()), []filter.Policy{lines}, FilterDamaged, lines.Name(), true},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r, _ := openTable(t, c.data, ReaderOptions{Policies: c.policies})
+			st := r.FilterStatus()
+			require.Equal(t, c.state, st.State)
+			require.Equal(t, c.policy, st.Policy)
+			if c.damaged {
+				require.ErrorIs(t, st.Err, base.ErrCorruption)
+				require.Contains(t, st.Err.Error(), "filter block at offset")
+			} else {
+				require.NoError(t, st.Err)
+			}
+			negative := 0
+			for i := range 999 {
+				user := fmt.Appendf(nil, "key%08d", i)
+				checkGet(t, r, base.Bytewise, es, user, base.MaxSeq)
+				if res, err := get(r, string(user), base.MaxSeq); err == nil && res.Filter == FilterNegative {
+					negative++
+				}
+			}
+			require.Equal(t, c.state == FilterWholeTable, negative > 400, "%d", negative)
+			_, err := r.AllFilters()
+			_, rep := salvageAll(t, c.data, ReaderOptions{Policies: c.policies})
+			if bytes.Equal(c.data, sound) {
+				require.NoError(t, err)
+				require.NoError(t, rep.Err)
+			} else {
+				require.ErrorIs(t, err, base.ErrCorruption, "whoever checks reads all of them")
+				require.ErrorIs(t, rep.Err, base.ErrCorruption)
+			}
+		})
+	}
+}
+
+// newer is a policy of a later version of the cache-line filters.
+type newer struct{ filter.BloomPolicy }
+
+func (p newer) NewGenerator() filter.Generator { return newerGenerator{p.BloomPolicy.NewGenerator()} }
+
+type newerGenerator struct{ filter.Generator }
+
+func (g newerGenerator) AppendFilter(dst []byte) []byte {
+	dst = g.Generator.AppendFilter(dst)
+	dst[len(dst)-1]++
+	return dst
+}
+
+func TestAFilterOfALaterVersionIsPassedOver(t *testing.T) {
+	es := plainEntries(100, 50)
+	for _, c := range []struct {
+		claim  string
+		filter filter.Policy
+		want   FilterStatus
+	}{
+		{"for the next one", filter.Several(newer{lines}, bloom), FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
+		{"and where there is none, for none", newer{lines}, FilterStatus{State: FilterUnknown, Policy: lines.Name()}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			data := buildTable(t, WriterOptions{Filter: c.filter, TrustFilter: true}, es)
+			r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
+			require.Equal(t, c.want, r.FilterStatus())
+			for _, e := range es {
+				checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+			}
+		})
+	}
+}
+
+func TestAllFiltersTellWhichOneDeniesAKey(t *testing.T) {
+	es := plainEntries(50, 50)
+	data := buildTable(t, WriterOptions{Filter: filter.Several(lines, constPolicy{}), TrustFilter: true}, es)
+	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{lines, constPolicy{answer: false}}})
+	require.Equal(t, lines.Name(), r.FilterStatus().Policy, "lookups do not meet the one that lies")
+	set, err := r.AllFilters()
+	require.NoError(t, err)
+	name, denied := set.Denies(base.UserKey(es[0].Key), 0)
+	require.True(t, denied)
+	require.Equal(t, "test.Const", name)
+	_, rep := salvageAll(t, data, ReaderOptions{Policies: []filter.Policy{lines, constPolicy{answer: false}}})
+	require.ErrorContains(t, rep.Err, `the filter "test.Const" denies a key`)
+
+	require.NoError(t, r.Close())
+	_, err = r.AllFilters()
+	require.ErrorIs(t, err, ErrReaderClosed)
+}
+
+// countingHash counts how often a key is hashed.
+type countingHash struct {
+	filter.BloomPolicy
+	hashed *int
+}
+
+func (p countingHash) KeyHash(key []byte) uint64 {
+	*p.hashed++
+	return p.BloomPolicy.KeyHash(key)
+}
+
+func TestAKeyIsHashedOnceForEachKindThatItsTablesHave(t *testing.T) {
+	es := plainEntries(100, 50)
+	var byLines, byBloom int
+	policies := []filter.Policy{countingHash{lines, &byLines}, countingHash{bloom, &byBloom}}
+	open := func(p filter.Policy) *Reader {
+		r, _ := openTable(t, buildTable(t, WriterOptions{Filter: p}, es), ReaderOptions{Policies: policies})
+		return r
+	}
+	both, onlyLines, onlyBloom := open(dual), open(lines), open(bloom)
+	for _, c := range []struct {
+		claim        string
+		tables       []*Reader
+		lines, bloom int
+	}{
+		{"no filter asked, none hashed", nil, 0, 0},
+		{"one kind", []*Reader{both, onlyLines, both}, 1, 0},
+		{"the other", []*Reader{onlyBloom, onlyBloom}, 0, 1},
+		{"both kinds are met", []*Reader{onlyLines, onlyBloom, both, onlyBloom}, 1, 1},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			byLines, byBloom = 0, 0
+			var lk Lookup
+			lk.Init(base.UserKey(es[5].Key), base.MaxSeq)
+			for _, r := range c.tables {
+				res, err := r.Get(&lk)
+				require.NoError(t, err)
+				require.True(t, res.Found)
+			}
+			require.Equal(t, []int{c.lines, c.bloom}, []int{byLines, byBloom})
+		})
+	}
+}
+
+func TestLinesOfALoadedFilterAreCacheLines(t *testing.T) {
+	for n := range 3000 {
+		b := alignedBytes(n)
+		require.Len(t, b, n)
+		require.Zero(t, misaligned(b[:n:n]), "%d bytes", n)
+	}
+	for _, n := range []int{1, 10, 77, 500, 3000} {
+		data := buildTable(t, WriterOptions{Filter: lines}, plainEntries(n, 1))
+		r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
+		require.Zero(t, misaligned(r.filter.filter), "%d keys", n)
+	}
+}
