@@ -22,6 +22,16 @@ const (
 	Zstd   = "zstd"
 )
 
+// FilterKind is one of SieveDB's choices of filters; others have LevelDB's only.
+type FilterKind int
+
+// The kinds of filters.
+const (
+	BothFilters FilterKind = iota // the default: cache lines and LevelDB's
+	CacheLineFilter
+	LevelDBFilter
+)
+
 // Options are what the engines have in common; each takes what it knows of them.
 // Zeros are the engine's defaults.
 type Options struct {
@@ -54,6 +64,8 @@ type Options struct {
 	// StandardFilterName makes goleveldb read and write its filter under LevelDB's
 	// name leveldb.BuiltinBloomFilter2 in place of its own, the same without the 2.
 	StandardFilterName bool
+	// FilterKind says which filters SieveDB writes: BothFilters, or one alone.
+	FilterKind FilterKind
 	// BothFilterNames makes SieveDB list its filters under goleveldb's name too.
 	BothFilterNames bool
 	// LevelFactor is how many times larger than the one above a level is.

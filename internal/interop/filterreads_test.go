@@ -83,6 +83,38 @@ func TestOurFiltersSpareTheOthersReadsOfAbsentKeys(t *testing.T) {
 	}
 }
 
+// A filter under a name of ours costs the others nothing but its help; all keys
+// are found (absentReads checks them). Beside LevelDB's it does not even cost that.
+func TestTheOthersPassOverOurCacheLineFilter(t *testing.T) {
+	readers := []struct {
+		name   string
+		engine func(testing.TB) Engine
+		opts   Options
+	}{
+		{"leveldb", func(t testing.TB) Engine { return levelDB(t) }, Options{BloomBits: 10, Paranoid: true}},
+		{"goleveldb", func(testing.TB) Engine { return GoLevelDB{} }, Options{BloomBits: 10, Paranoid: true, StandardFilterName: true}},
+		{"sievedb", func(testing.TB) Engine { return SieveDB{} }, Options{BloomBits: 10}},
+	}
+	kinds := []struct {
+		name string
+		kind FilterKind
+	}{{"cache lines alone", CacheLineFilter}, {"LevelDB's alone", LevelDBFilter}, {"both", BothFilters}}
+	for _, k := range kinds {
+		for _, r := range readers {
+			t.Run(k.name+", read by "+r.name, func(t *testing.T) {
+				o := Options{BloomBits: 10, TableSize: 256 << 10, FilterKind: k.kind}
+				reads := absentReads(t, filterSession(t, SieveDB{}, o), r.engine(t), r.opts)
+				t.Logf("%.2f reads for 100 lookups of absent keys", reads)
+				if k.kind == CacheLineFilter && r.name != "sievedb" {
+					require.Greater(t, reads, 95.0, "it is passed over")
+				} else {
+					require.Less(t, reads, 2.0)
+				}
+			})
+		}
+	}
+}
+
 func TestGoLevelDBPassesOverOurFilterUnderItsStandardName(t *testing.T) {
 	s := filterSession(t, SieveDB{}, Options{BloomBits: 10})
 	reads := absentReads(t, s, GoLevelDB{}, Options{BloomBits: 10})

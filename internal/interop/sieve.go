@@ -36,7 +36,7 @@ func sieveOptions(o Options) (*db.Options, error) {
 		FilterForGoleveldb: o.BothFilterNames,
 	}
 	if o.BloomBits != 0 {
-		options.Filter = filter.NewBloomPolicy(o.BloomBits)
+		options.Filter = sieveFilter(o)
 	}
 	if o.NoBlockCache {
 		options.BlockCacheSize = -1
@@ -51,6 +51,16 @@ func sieveOptions(o Options) (*db.Options, error) {
 		return nil, fmt.Errorf("interop: sievedb knows no compression %q", o.Compression)
 	}
 	return options, nil
+}
+
+func sieveFilter(o Options) filter.Policy {
+	switch o.FilterKind {
+	case CacheLineFilter:
+		return filter.NewCacheLineBloomPolicy(o.BloomBits)
+	case LevelDBFilter:
+		return filter.NewBloomPolicy(o.BloomBits)
+	}
+	return filter.NewDualBloomPolicy(o.BloomBits)
 }
 
 type sieveDB struct {

@@ -20,6 +20,10 @@ var programs = map[string]programInfo{
 		"goleveldb v1.0.1-0.20220721030215-126854af5e6d",
 		"go run ./makegolden -program=goleveldb",
 	},
+	"sievedb": {
+		"SieveDB, at the commit that added this directory",
+		"go run ./makegolden -program=sievedb",
+	},
 	"leveldb-1.17": {
 		"LevelDB 1.17 (tag v1.17 of google/leveldb, its Makefile's libleveldb.a, g++ 12 on x86-64, where char is signed)",
 		"g++ -std=c++14 -O2 -DLEVELDB_BEFORE_1_21 -I LEVELDB/include -o DRIVER leveldb/driver.cc LEVELDB/libleveldb.a -lsnappy -pthread\n" +
@@ -82,6 +86,12 @@ var cases = []golden{
 		about: "The MANIFEST names a log that is not there, although nothing is lost: goleveldb was told to compact everything when its " +
 			"memtable was empty, so it began a new log and removed the old one without an edit. What was written then is in the new log. " +
 			"The directory was copied while goleveldb had it open."},
+	{name: "sievedb-cache-line-filter", program: "sievedb", fill: fillLevels,
+		opts:  interop.Options{BloomBits: 10, FilterKind: interop.CacheLineFilter},
+		about: "Tables of SieveDB whose only filter is the cache-line bloom filter, sievedb.CacheLineBloom, in its version 1."},
+	{name: "sievedb-both-filters", program: "sievedb", fill: fillLevels,
+		opts:  interop.Options{BloomBits: 10, FilterKind: interop.BothFilters, BothFilterNames: true},
+		about: "Tables of SieveDB with two filters, cache lines and LevelDB's, the latter under goleveldb's name as well."},
 	{name: "leveldb-1.17-signed-filter", program: "leveldb-1.17", opts: filtered, fill: fillSignedTails,
 		about: "A table whose filter, named leveldb.BuiltinBloomFilter, hashes tail bytes signed, and keys whose last length%4 bytes " +
 			"are 0x80 or more: a reader that hashes them unsigned, as goleveldb does for this name, loses most of them. " +

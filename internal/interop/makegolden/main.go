@@ -3,6 +3,7 @@
 //
 //	go run ./makegolden -program=leveldb-1.23    # the system's LevelDB
 //	go run ./makegolden -program=goleveldb
+//	go run ./makegolden -program=sievedb
 //	go run ./makegolden -program=leveldb-1.17 -driver=DRIVER
 //	go run ./makegolden -program=leveldb-main -driver=DRIVER
 //
@@ -70,6 +71,8 @@ func engineOf(program, driver, work string) (interop.Engine, error) {
 	switch {
 	case program == "goleveldb":
 		return interop.GoLevelDB{}, nil
+	case program == "sievedb":
+		return interop.SieveDB{}, nil
 	case driver != "":
 		return interop.NewLevelDB(driver), nil
 	case program != "leveldb-1.23":
