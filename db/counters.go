@@ -10,6 +10,7 @@ import (
 
 // dbCounters are the store's numbers beside those that tables keep themselves.
 type dbCounters struct {
+	_       [64]byte // what is before this may be written
 	lookups [lookupStripes]lookupStripe
 
 	writes, writeBytes, logBytes, logSyncs   atomic.Uint64
@@ -22,15 +23,17 @@ type dbCounters struct {
 
 // lookupStripes bounds the contention of counting lookups, as
 // manifest.Counters does for tables.
-const lookupStripes = 8
+const lookupStripes = 32 // what a Lane has bits for
 
+// lookupStripe is padded with the width of a cache line, so that two of them share
+// none wherever they begin, and the last one none with what writers count.
 type lookupStripe struct {
 	gets, found, memtableSearches, memtableHits atomic.Uint64
-	_                                           [64 - 4*8]byte // a cache line of its own
+	_                                           [64]byte
 }
 
-func (c *dbCounters) lookup() *lookupStripe {
-	return &c.lookups[manifest.StripeIndex(lookupStripes)]
+func (c *dbCounters) lookup(lane manifest.Lane) *lookupStripe {
+	return &c.lookups[lane%lookupStripes]
 }
 
 // retiredCounters keeps what tables counted on a level that they have left. A

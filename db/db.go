@@ -60,6 +60,8 @@ type DB struct {
 	ended   atomic.Pointer[writesEnded]
 	closing chan struct{} // closed when Close begins
 
+	_ [64]byte // writers write what follows; what lookups load is not on its cache line
+
 	commit    commitQueue
 	log       logState // the leader's
 	throttle  throttle

@@ -56,7 +56,7 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 	}
 	for attempt := 0; ; attempt++ {
 		x := &Explanation{began: time.Now()}
-		_, kind, err := d.findOnce(key, latest, nil, x)
+		_, kind, err := d.findOnce(key, latest, 0, x)
 		if tableGone(err) && attempt < maxAttempts && !d.closed.Load() {
 			continue
 		}

@@ -51,10 +51,11 @@ func (d *DB) find(key []byte, seq uint64) ([]byte, error) {
 	if d.closed.Load() {
 		return nil, ErrClosed
 	}
-	counters := d.counters.lookup()
+	lane := manifest.OwnLane()
+	counters := d.counters.lookup(lane)
 	counters.gets.Add(1)
 	for attempt := 0; ; attempt++ {
-		value, kind, err := d.findOnce(key, seq, counters, nil)
+		value, kind, err := d.findOnce(key, seq, lane, nil)
 		switch {
 		case err == nil && kind == base.KindSet:
 			counters.found.Add(1)
@@ -83,7 +84,7 @@ var errTableRemoved = stderrors.New("sievedb: table removed")
 // findOnce looks key up in one read state. The kind is base.KindDelete where
 // there is no value. An Explanation that is not nil is told each step; nothing is
 // counted then.
-func (d *DB) findOnce(key []byte, seq uint64, counters *lookupStripe, x *Explanation) ([]byte, base.Kind, error) {
+func (d *DB) findOnce(key []byte, seq uint64, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, error) {
 	// The state first, the sequence number second: see the package comment.
 	s := d.state.Load()
 	if seq == latest {
@@ -91,11 +92,11 @@ func (d *DB) findOnce(key []byte, seq uint64, counters *lookupStripe, x *Explana
 	}
 	var lookup sstable.Lookup
 	lookup.Init(key, seq)
-	if value, kind, ok := d.findInMemtable(s.mem, seq, &lookup, counters, x); ok {
+	if value, kind, ok := d.findInMemtable(s.mem, seq, &lookup, lane, x); ok {
 		return value, kind, nil
 	}
 	for _, m := range s.imm {
-		if value, kind, ok := d.findInMemtable(m, seq, &lookup, counters, x); ok {
+		if value, kind, ok := d.findInMemtable(m, seq, &lookup, lane, x); ok {
 			return value, kind, nil
 		}
 	}
@@ -104,7 +105,7 @@ func (d *DB) findOnce(key []byte, seq uint64, counters *lookupStripe, x *Explana
 		if len(l.Files) == 0 {
 			continue
 		}
-		value, kind, ok, err := d.findInLevel(s, level, l, key, &lookup, x)
+		value, kind, ok, err := d.findInLevel(s, level, l, key, &lookup, lane, x)
 		if ok || err != nil {
 			return value, kind, err
 		}
@@ -113,7 +114,7 @@ func (d *DB) findOnce(key []byte, seq uint64, counters *lookupStripe, x *Explana
 }
 
 // findInMemtable asks one memtable: its filter, then the list.
-func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, counters *lookupStripe, x *Explanation) ([]byte, base.Kind, bool) {
+func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, bool) {
 	filtered := m.Filtered()
 	if filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
 		if x != nil {
@@ -122,26 +123,26 @@ func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, co
 		return nil, 0, false
 	}
 	value, kind, ok := m.Get(lookup.UserKey(), seq)
-	switch {
-	case x != nil:
+	if x != nil {
 		x.inMemtable(m, filtered, false, ok)
-	case ok:
-		counters.memtableSearches.Add(1)
+		return value, kind, ok
+	}
+	counters := d.counters.lookup(lane)
+	counters.memtableSearches.Add(1)
+	if ok {
 		counters.memtableHits.Add(1)
-	default:
-		counters.memtableSearches.Add(1)
 	}
 	return value, kind, ok
 }
 
 // findInLevel asks the tables of one level that may hold the key.
-func (d *DB) findInLevel(s *readState, level int, l *manifest.Level, key []byte, lookup *sstable.Lookup, x *Explanation) ([]byte, base.Kind, bool, error) {
+func (d *DB) findInLevel(s *readState, level int, l *manifest.Level, key []byte, lookup *sstable.Lookup, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, bool, error) {
 	if level == 0 {
 		for _, f := range l.Files {
 			if !f.OverlapsUser(d.cmp, key, key) {
 				continue
 			}
-			if value, kind, ok, err := d.findInTable(s, level, f, lookup, x); ok || err != nil {
+			if value, kind, ok, err := d.findInTable(s, level, f, lookup, lane, x); ok || err != nil {
 				return value, kind, ok, err
 			}
 		}
@@ -152,7 +153,7 @@ func (d *DB) findInLevel(s *readState, level int, l *manifest.Level, key []byte,
 		if d.cmp.Compare(key, base.UserKey(f.Smallest)) < 0 {
 			break
 		}
-		if value, kind, ok, err := d.findInTable(s, level, f, lookup, x); ok || err != nil {
+		if value, kind, ok, err := d.findInTable(s, level, f, lookup, lane, x); ok || err != nil {
 			return value, kind, ok, err
 		}
 		// A table may end in the middle of the key's versions (LevelDB once wrote
@@ -165,7 +166,7 @@ func (d *DB) findInLevel(s *readState, level int, l *manifest.Level, key []byte,
 }
 
 // findInTable asks one table and counts what that took.
-func (d *DB) findInTable(s *readState, level int, f *manifest.FileMeta, lookup *sstable.Lookup, x *Explanation) ([]byte, base.Kind, bool, error) {
+func (d *DB) findInTable(s *readState, level int, f *manifest.FileMeta, lookup *sstable.Lookup, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, bool, error) {
 	if x != nil {
 		x.beginTable(level, f)
 	}
@@ -178,7 +179,7 @@ func (d *DB) findInTable(s *readState, level int, f *manifest.FileMeta, lookup *
 		return nil, 0, false, err
 	}
 	if x == nil {
-		countLookup(f.Counters, &res)
+		countLookup(lane, f.Counters, &res)
 	} else {
 		x.endTable(r, &res)
 	}
@@ -198,9 +199,9 @@ func (d *DB) openError(s *readState, err error) error {
 }
 
 // countLookup adds what a lookup did to the table's counters.
-func countLookup(c *manifest.Counters, res *sstable.Result) {
+func countLookup(lane manifest.Lane, c *manifest.Counters, res *sstable.Result) {
 	if res.Filter == sstable.FilterNegative {
-		c.Add(manifest.FilterNegatives, 1)
+		c.Add(lane, manifest.FilterNegatives, 1)
 		if !res.IndexRead {
 			return // all of it, for a whole-table filter
 		}
@@ -208,22 +209,22 @@ func countLookup(c *manifest.Counters, res *sstable.Result) {
 	switch {
 	case res.Filter == sstable.FilterNegative:
 	case res.Filter == sstable.FilterNone:
-		c.Add(manifest.UnfilteredReads, 1)
+		c.Add(lane, manifest.UnfilteredReads, 1)
 	case res.Found:
-		c.Add(manifest.FilterTruePositives, 1)
+		c.Add(lane, manifest.FilterTruePositives, 1)
 	default:
-		c.Add(manifest.FilterFalsePositives, 1)
+		c.Add(lane, manifest.FilterFalsePositives, 1)
 	}
 	if res.IndexRead {
-		c.Add(manifest.IndexReads, 1)
+		c.Add(lane, manifest.IndexReads, 1)
 	}
 	if res.BlockFromCache {
-		c.Add(manifest.BlocksFromCache, 1)
+		c.Add(lane, manifest.BlocksFromCache, 1)
 	}
 	if res.BlockFromDisk {
-		c.Add(manifest.BlocksFromDisk, 1)
+		c.Add(lane, manifest.BlocksFromDisk, 1)
 	}
 	if res.BytesRead > 0 {
-		c.Add(manifest.BytesFromDisk, uint64(res.BytesRead))
+		c.Add(lane, manifest.BytesFromDisk, uint64(res.BytesRead))
 	}
 }

@@ -1,0 +1,72 @@
+//go:build unix
+
+package db
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkReaders has readers look up the same keys in the same few tables, all
+// in the block cache, with and without a writer beside them. cpu-ns/op is the
+// processor time that a lookup costs all threads: it stays what it is for one
+// reader as long as readers do not wait for each other's cache lines. (Time by the
+// clock would tell as much on a machine with a core for each reader.)
+func BenchmarkReaders(b *testing.B) {
+	const n = 100_000
+	d := benchStore(b, n, true)
+	for _, hit := range []bool{true, false} {
+		keys := benchKeys(n, !hit)
+		for _, writing := range []bool{false, true} {
+			for _, readers := range []int{1, 2, 4} {
+				b.Run(fmt.Sprintf("hit=%t/writer=%t/readers=%d", hit, writing, readers), func(b *testing.B) {
+					benchReaders(b, d, keys, hit, writing, readers)
+				})
+			}
+		}
+	}
+}
+
+func benchReaders(b *testing.B, d *DB, keys [][]byte, hit, writing bool, readers int) {
+	var reading, writer sync.WaitGroup
+	var done atomic.Bool
+	var puts int
+	if writing {
+		writer.Go(func() { // at a pace that takes little of a core
+			for ; !done.Load(); puts++ {
+				_ = d.Put([]byte("x"), nil, NoSync)
+				time.Sleep(10 * time.Microsecond)
+			}
+		})
+	}
+	b.ResetTimer()
+	before := processorTime()
+	for r := range readers {
+		reading.Go(func() {
+			buf := make([]byte, 0, 128)
+			for i := range b.N / readers {
+				var err error
+				if buf, err = d.GetTo(buf[:0], keys[(i*7+r*len(keys)/readers)%len(keys)]); (err == nil) != hit {
+					b.Error("wrong answer")
+					return
+				}
+			}
+		})
+	}
+	reading.Wait()
+	b.ReportMetric(float64(processorTime()-before)/float64(b.N), "cpu-ns/op")
+	done.Store(true)
+	writer.Wait()
+}
+
+func processorTime() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
