@@ -273,6 +273,42 @@ func TestALogOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 	}
 }
 
+// A read-only opening kept every entry of the logs, some 28 bytes for two or three of
+// a log. It is held here to eight times the logs' size and 12 MiB, not 64.
+func TestAReadOnlyOpeningOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
+	n := 1_500_000
+	if raceEnabled {
+		n = 300_000
+	}
+	for keyLen, name := range []string{"the empty key", "keys of one byte", "keys of two bytes", "keys of three bytes"} {
+		t.Run(name, func(t *testing.T) {
+			var records [][]byte
+			for i := 0; i < n; {
+				record := binary.LittleEndian.AppendUint64(nil, uint64(6+i))
+				record = binary.LittleEndian.AppendUint32(record, 10_000)
+				for range 10_000 {
+					record = append(record, 0, byte(keyLen), byte(i*7919), byte(i>>8), byte(i>>16))[:len(record)+2+keyLen]
+					i++
+				}
+				records = append(records, record)
+			}
+			im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, records...)})
+			for _, buffer := range []int{4 << 10, 4 << 20} {
+				mem, err := im.FS("db")
+				require.NoError(t, err)
+				before := damage.Allocated()
+				d, err := Open("db", &Options{FS: mem, ReadOnly: true, WriteBufferSize: buffer, BlockCacheSize: -1})
+				took := damage.Allocated() - before
+				require.NoError(t, err)
+				t.Logf("%d bytes for %d of log", took, im.Size())
+				require.LessOrEqual(t, took, damage.MemoryBound(im.Size())-52<<20)
+				require.EqualValues(t, n, d.OpenReport().Logs[0].Entries)
+				require.NoError(t, d.Close())
+			}
+		})
+	}
+}
+
 // The write with the very last sequence number panicked, after it was in the
 // log, where no opening could read it again: the last number was taken for one too
 // many. Near the end the store opens, reads, and refuses the write that would not

@@ -26,6 +26,7 @@ type recovery struct {
 	mem      *memtable.Memtable
 	inserter memtable.Inserter
 	full     []*memtable.Memtable // read-only: oldest first
+	spare    *memtable.Memtable   // read-only: see thinOut
 	lastSeq  uint64
 	logSeq   uint64   // the last sequence number read from a log; 0: none yet
 	ended    bool     // by Salvage: what comes later is not replayed
@@ -180,9 +181,10 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 // insert adds a batch, whose bytes are known to be good, to the memtable. A large
 // one goes in entry by entry, over as many memtables as it takes: reserving for all
 // of it would take 70 times its bytes where the entries are tiny. Nobody sees a
-// part of it, since nothing is published before all logs are replayed.
+// part of it, since nothing is published before all logs are replayed. Where a
+// memtable is kept, no room in it is wasted so.
 func (r *recovery) insert(record []byte, memSize uint64) error {
-	if memSize <= uint64(r.d.opts.WriteBufferSize) {
+	if memSize <= uint64(r.d.opts.WriteBufferSize) && !r.d.opts.ReadOnly {
 		if err := r.makeRoom(memSize); err != nil {
 			return err
 		}
@@ -206,10 +208,11 @@ func (r *recovery) makeRoom(memSize uint64) error {
 	if r.mem != nil && uint64(r.mem.Available()) >= memSize {
 		return nil
 	}
+	if r.d.opts.ReadOnly {
+		return r.keepRoom(memSize)
+	}
 	if r.mem != nil {
-		if r.d.opts.ReadOnly {
-			r.full = append(r.full, r.mem)
-		} else if err := r.flush(); err != nil {
+		if err := r.flush(); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,12 @@ func (a *arena) init(capacity int) {
 	a.used.Store(headSize)
 }
 
+// reset makes the arena what init made it.
+func (a *arena) reset() {
+	clear(unsafe.Slice((*uint32)(unsafe.Add(a.head, -headTower)), a.used.Load()/nodeAlign))
+	a.used.Store(headSize)
+}
+
 // clampCapacity returns the arena size, in bytes, that is nearest to what was
 // asked for.
 func clampCapacity(capacity int) uint32 {

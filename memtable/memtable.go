@@ -39,6 +39,15 @@ func New(cmp *base.Comparer, capacity int) *Memtable {
 	return m
 }
 
+// Reset empties the memtable for use anew: whatever was read from it, iterators and
+// values included, must not be used any more, and neither may an Inserter that was.
+// Nothing else may use the memtable meanwhile.
+func (m *Memtable) Reset() {
+	m.arena.reset()
+	m.height.Store(1)
+	m.entries.Store(0)
+}
+
 // EntrySize returns the most bytes of arena that one Add of a key and a value
 // of these lengths takes, alignment included. An Add that finds that much
 // Available succeeds. The result is math.MaxInt where it would be

@@ -1,0 +1,94 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// A read-only opening keeps in memory what the logs hold. An entry of a memtable
+// takes some 28 bytes beside its value, and one of a log may take two: a deletion of
+// the empty key. But few entries can be that short and of different keys, and of
+// the versions of a key only the newest is ever seen, because nobody holds a
+// snapshot from before. So the hidden ones are left out when a memtable is full,
+// which keeps what is held below eight times the logs' size.
+
+const (
+	// minReplayBuffer is the least size in bytes of a memtable of a read-only
+	// opening, unless the logs are small. It holds all keys of up to two bytes,
+	// each once, more than twice over.
+	minReplayBuffer = 4 << 20
+	// entryGrowth is above what a log's bytes grow by in a memtable.
+	entryGrowth = 16
+	// nodeOverhead is the least that a memtable adds to an entry.
+	nodeOverhead = 16
+	// minHidden is the part of a memtable that must be hidden for it to be worth
+	// thinning out: one in so many bytes.
+	minHidden = 8
+)
+
+// keepRoom makes room in memory for an entry of memSize bytes.
+func (r *recovery) keepRoom(memSize uint64) error {
+	if r.mem != nil {
+		if err := r.thinOut(); err != nil {
+			return err
+		}
+		if uint64(r.mem.Available()) >= memSize {
+			return nil
+		}
+		r.full = append(r.full, r.mem)
+	}
+	var logBytes uint64
+	for _, f := range r.logs {
+		logBytes += uint64(f.size)
+	}
+	capacity := max(uint64(r.d.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*logBytes), memSize+memtableSlack)
+	r.mem = memtable.New(r.d.cmp, int(capacity))
+	return nil
+}
+
+// thinOut leaves the versions out of the memtable that newer ones hide, if there are
+// enough of them. The memtable that it copies from is kept to be copied to next.
+func (r *recovery) thinOut() error {
+	hidden := 0
+	err := r.versions(func(ikey, value []byte, newest bool) {
+		if !newest {
+			hidden += len(ikey) + len(value) + nodeOverhead
+		}
+	})
+	if err != nil || hidden < r.mem.Capacity()/minHidden {
+		return err
+	}
+	to := r.spare
+	if to == nil || to.Capacity() < r.mem.Capacity() {
+		to = memtable.New(r.d.cmp, r.mem.Capacity())
+	}
+	to.Reset()
+	fits := true
+	var inserter memtable.Inserter
+	err = r.versions(func(ikey, value []byte, newest bool) {
+		if newest && fits {
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			fits = to.AddWith(&inserter, seq, kind, base.UserKey(ikey), value)
+		}
+	})
+	if err != nil || !fits { // towers have random heights: once in an age
+		return err
+	}
+	r.mem, r.spare = to, r.mem
+	r.inserter = memtable.Inserter{} // it may know the memtable as it was before
+	return nil
+}
+
+// versions calls f for each entry of the memtable, and tells whether it is the
+// newest version of its key.
+func (r *recovery) versions(f func(ikey, value []byte, newest bool)) error {
+	it := r.mem.NewIter()
+	defer it.Close()
+	var before []byte
+	for ok := it.First(); ok; ok = it.Next() {
+		ikey := it.Key()
+		f(ikey, it.Value(), before == nil || r.d.cmp.Compare(base.UserKey(before), base.UserKey(ikey)) != 0)
+		before = ikey // in the arena
+	}
+	return it.Err()
+}

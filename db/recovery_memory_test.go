@@ -1,0 +1,76 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// Logs of many versions, larger than what is kept in one memtable: read-only, the
+// store shows what it shows when it is opened for writing.
+func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, keys := range []int{1, 3000, 200_000} {
+		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, uint64(keys)))
+			mem := vfs.NewMem()
+			o := &Options{FS: mem, WriteBufferSize: 64 << 20}
+			d := openTest(t, o)
+			model := map[string]string{}
+			for range 300 {
+				var b Batch
+				for range 500 {
+					key := fmt.Appendf(nil, "%d", rnd.IntN(keys))
+					if rnd.IntN(3) == 0 {
+						b.Delete(key)
+						delete(model, string(key))
+						continue
+					}
+					value := fmt.Appendf(nil, "%0*d", rnd.IntN(100), rnd.Uint32())
+					b.Put(key, value)
+					model[string(key)] = string(value)
+				}
+				require.NoError(t, d.Apply(&b, NoSync))
+			}
+			big := make([]byte, 6<<20) // more than a memtable holds
+			require.NoError(t, d.Put([]byte("big"), big, NoSync))
+			model["big"] = string(big)
+			require.NoError(t, d.Put([]byte("small"), nil, NoSync))
+			model["small"] = ""
+
+			r := mustOpen(t, &Options{FS: copyFS(t, mem), ReadOnly: true, WriteBufferSize: 4 << 10})
+			kept, report := 0, r.OpenReport()
+			s := r.state.Load()
+			for _, m := range append(s.imm, s.mem) {
+				kept += m.Len()
+			}
+			require.EqualValues(t, 150_002, report.Logs[0].Entries)
+			if keys < 10_000 {
+				require.Less(t, kept, 100_000, "of %d", report.Logs[0].Entries)
+			}
+			it, err := r.NewIterator(nil)
+			require.NoError(t, err)
+			n := 0
+			for key, value := range it.All() {
+				want, ok := model[string(key)]
+				require.True(t, ok)
+				require.Equal(t, len(want), len(value))
+				require.True(t, want == string(value))
+				n++
+			}
+			require.NoError(t, it.Close())
+			require.Equal(t, len(model), n)
+			for i := 0; i < keys; i += 1 + keys/1000 {
+				got, err := r.Get(fmt.Appendf(nil, "%d", i))
+				want, ok := model[fmt.Sprint(i)]
+				require.Equal(t, ok, err == nil, "%v", err)
+				require.True(t, want == string(got))
+			}
+			require.NoError(t, r.Close())
+		})
+	}
+}
