@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"bytes"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 )
@@ -105,15 +107,40 @@ func (e *Edit) Encode(dst []byte) []byte {
 // DecodeEdit parses an edit. It copies what it keeps of record. The error is a
 // base.CorruptionError whose offset is within record.
 func DecodeEdit(record []byte) (*Edit, error) {
-	d := editDecoder{rest: record, size: len(record)}
 	e := &Edit{}
-	for len(d.rest) > 0 && d.err == nil {
-		d.field(e)
-	}
-	if d.err != nil {
-		return nil, d.err
+	err := decodeEdit(record, e, &editVisitor{
+		pointer: func(level int, key []byte) {
+			e.CompactPointers = append(e.CompactPointers, CompactPointer{Level: level, Key: bytes.Clone(key)})
+		},
+		deleted: func(level int, num uint64) {
+			e.Deleted = append(e.Deleted, DeletedFile{Level: level, Num: num})
+		},
+		added: func(level int, num, size uint64, smallest, largest []byte) {
+			e.Added = append(e.Added, LevelFile{Level: level, File: newFileMetaCopy(num, size, smallest, largest)})
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
 	return e, nil
+}
+
+// editVisitor is told of the fields that an edit may have many of, as they come.
+// Where a function is nil, they are checked and passed over. Keys are the record's.
+type editVisitor struct {
+	pointer func(level int, key []byte)
+	deleted func(level int, num uint64)
+	added   func(level int, num, size uint64, smallest, largest []byte)
+}
+
+// decodeEdit parses an edit. Fields that it has once go to e, which also gets
+// those that come before an error; the others are v's.
+func decodeEdit(record []byte, e *Edit, v *editVisitor) error {
+	d := editDecoder{rest: record, size: len(record)}
+	for len(d.rest) > 0 && d.err == nil {
+		d.field(e, v)
+	}
+	return d.err
 }
 
 // editDecoder consumes rest and keeps the first error.
@@ -123,7 +150,7 @@ type editDecoder struct {
 	err  error
 }
 
-func (d *editDecoder) field(e *Edit) {
+func (d *editDecoder) field(e *Edit, v *editVisitor) {
 	switch tag := d.uvarint32("tag"); tag {
 	case tagComparer:
 		e.Comparer = string(d.bytes("comparator name"))
@@ -142,14 +169,22 @@ func (d *editDecoder) field(e *Edit) {
 			d.fail("last sequence is %d, want at most %d", e.LastSeq.Value, base.MaxSeq)
 		}
 	case tagCompactPointer:
-		e.CompactPointers = append(e.CompactPointers, CompactPointer{Level: d.level(), Key: d.internalKey("compact pointer")})
+		level, key := d.level(), d.internalKey("compact pointer")
+		if d.err == nil && v.pointer != nil {
+			v.pointer(level, key)
+		}
 	case tagDeletedFile:
-		e.Deleted = append(e.Deleted, DeletedFile{Level: d.level(), Num: d.fileNum("deleted file number")})
+		level, num := d.level(), d.fileNum("deleted file number")
+		if d.err == nil && v.deleted != nil {
+			v.deleted(level, num)
+		}
 	case tagNewFile:
 		level := d.level()
 		num, size := d.fileNum("new file number"), d.uvarint64("new file size")
 		smallest, largest := d.internalKey("smallest key"), d.internalKey("largest key")
-		e.Added = append(e.Added, LevelFile{Level: level, File: NewFileMeta(num, size, smallest, largest)})
+		if d.err == nil && v.added != nil {
+			v.added(level, num, size, smallest, largest)
+		}
 	default:
 		d.fail("unknown tag %d; the directory may have been written by a newer version", tag)
 	}
@@ -203,7 +238,7 @@ func (d *editDecoder) bytes(what string) []byte {
 		return nil
 	}
 	d.rest = rest
-	return append([]byte(nil), s...)
+	return s
 }
 
 func (d *editDecoder) internalKey(what string) []byte {

@@ -45,6 +45,13 @@ func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {
 	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest}
 }
 
+// newFileMetaCopy is NewFileMeta with copies of the keys.
+func newFileMetaCopy(num, size uint64, smallest, largest []byte) *FileMeta {
+	keys := append(append(make([]byte, 0, len(smallest)+len(largest)), smallest...), largest...)
+	n := len(smallest)
+	return NewFileMeta(num, size, keys[:n:n], keys[n:])
+}
+
 // Name returns the file's name without its directory.
 func (f *FileMeta) Name() string {
 	if f.OldSuffix {

@@ -227,15 +227,7 @@ func (v *Version) discard() {
 
 // Apply returns the version that the edits make of v, checked. The new version
 // has one reference and counts in its files; v is unchanged.
-func (v *Version) Apply(edits ...*Edit) (*Version, error) { return v.apply(0, edits...) }
-
-// apply refuses, before anything large is made of them, more than maxTables added
-// tables; 0: any number.
-func (v *Version) apply(maxTables int, edits ...*Edit) (*Version, error) {
-	type place struct {
-		level int
-		num   uint64
-	}
+func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	deleted := map[place]bool{}
 	added := map[place]*FileMeta{}
 	for _, e := range edits {
@@ -252,9 +244,6 @@ func (v *Version) apply(maxTables int, edits ...*Edit) (*Version, error) {
 			delete(deleted, p)
 			added[p] = a.File
 		}
-	}
-	if maxTables > 0 && len(added) > maxTables {
-		return nil, base.Corruptf("version", -1, "it names %d tables, many more than the directory holds; Repair can rebuild the MANIFEST from the tables", len(added))
 	}
 	next := &Version{Cmp: v.Cmp, set: v.set}
 	next.refs.Store(1)

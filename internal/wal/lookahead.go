@@ -61,10 +61,10 @@ func (r *Reader) searchBlock(at int, found *finding) {
 // ends a plausible record. A chunk that does not fit the ones before it begins
 // anew, or is the rest of a record whose begin is lost.
 func (r *Reader) joinsPlausible(c chunk) bool {
-	record, done, bad := r.asm.add(c, r.o.MaxRecord)
+	record, done, bad := r.asm.add(c, r.o.MaxRecord, r.size)
 	if bad != nil {
 		r.asm.open = false
-		record, done, bad = r.asm.add(c, r.o.MaxRecord)
+		record, done, bad = r.asm.add(c, r.o.MaxRecord, r.size)
 	}
 	if bad != nil || !done {
 		return false

@@ -3,6 +3,7 @@ package wal
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/sievedb/sievedb/util"
 )
@@ -128,7 +129,7 @@ func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 		if bad != nil || err != nil {
 			return nil, bad, err
 		}
-		record, done, bad := r.asm.add(c, r.o.MaxRecord)
+		record, done, bad := r.asm.add(c, r.o.MaxRecord, r.size)
 		if bad != nil {
 			return nil, bad, nil
 		}
@@ -175,8 +176,9 @@ type assembly struct {
 }
 
 // add takes the chunk that follows the one added before. It returns the record
-// once it is whole. After a fault the assembly is as it was before.
-func (a *assembly) add(c chunk, maxRecord int64) (record []byte, done bool, bad *fault) {
+// once it is whole. After a fault the assembly is as it was before. size is the
+// log's.
+func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool, bad *fault) {
 	begins := c.kind == kindFull || c.kind == kindFirst
 	switch {
 	case begins && a.open && !a.emptyFirst(c):
@@ -197,6 +199,11 @@ func (a *assembly) add(c chunk, maxRecord int64) (record []byte, done bool, bad 
 	if c.kind == kindFull {
 		a.open = false
 		return c.payload, true, nil
+	}
+	if need := len(a.buf) + len(c.payload); need > cap(a.buf) {
+		// Twice as much, so that a long record is not copied often, but no more than
+		// the log still has.
+		a.buf = slices.Grow(a.buf, len(c.payload)+int(min(int64(need), size-c.end)))
 	}
 	a.buf = append(a.buf, c.payload...)
 	a.open = c.kind != kindLast
