@@ -26,6 +26,7 @@ type Cache[V any] struct {
 	shards     []shard[V]
 	shardShift uint // hash >> shardShift is the shard's index
 	onEvict    func(*V)
+	large      func(*V) bool // nil: none is
 	closedMark *entry[V]
 
 	shut atomic.Bool // Close was called
@@ -50,6 +51,16 @@ type Cache[V any] struct {
 // references; see the example.
 func New[V any](capacity int64, onEvict func(*V)) *Cache[V] {
 	return newSharded(capacity, shardsFor(capacity, runtime.GOMAXPROCS(0)), onEvict)
+}
+
+// NewWithForms is New for values that have two forms, of which large tells the
+// larger one. The owner loads the smaller form where HasRoom says that the other
+// does not fit, and puts the larger one in its place once it is Hot. In a full
+// cache the large forms must be used more than others to stay.
+func NewWithForms[V any](capacity int64, large func(*V) bool, onEvict func(*V)) *Cache[V] {
+	c := New(capacity, onEvict)
+	c.large = large
+	return c
 }
 
 // newSharded is New with the number of shards, a power of two, as its caller wants it.
@@ -106,14 +117,9 @@ func (c *Cache[V]) GetOrLoad(s *Slot[V], load func() (value V, size int64, err e
 	if f := sh.flights[s]; f != nil {
 		return f.waitUnlock(sh)
 	}
-	f := &flight[V]{err: errLoadPanicked} // until load has returned
-	sh.flights[s] = f
+	f := sh.beginFlightLocked(s)
 	sh.mu.Unlock()
-	c.fly(home, s, f, load)
-	if f.err != nil {
-		return nil, f.err
-	}
-	return &f.entry.value, nil
+	return c.fly(home, s, f, load)
 }
 
 // waitUnlock unlocks the shard, and waits for the flight of another goroutine.
@@ -131,17 +137,24 @@ func (f *flight[V]) waitUnlock(sh *shard[V]) (*V, error) {
 }
 
 // fly loads the value of a flight, and lands the flight even if load panics.
-func (c *Cache[V]) fly(home int, s *Slot[V], f *flight[V], load func() (V, int64, error)) {
+func (c *Cache[V]) fly(home int, s *Slot[V], f *flight[V], load func() (V, int64, error)) (*V, error) {
 	defer c.land(home, s, f)
 	value, size, err := load()
 	if err != nil {
 		f.err = err
-		return
+		return nil, err
 	}
+	f.entry, f.err = c.newEntry(value, size), nil
+	return &f.entry.value, nil
+}
+
+func (c *Cache[V]) newEntry(value V, size int64) *entry[V] {
 	if size < 1 {
-		panic(fmt.Sprintf("cache: a load reported the size %d; it is at least 1", size))
+		panic(fmt.Sprintf("cache: a value was given the size %d; it is at least 1", size))
 	}
-	f.entry, f.err = &entry[V]{value: value, size: size}, nil
+	e := &entry[V]{value: value, size: size}
+	e.large = c.large != nil && c.large(&e.value)
+	return e
 }
 
 // land ends a flight: it keeps the value if it may, and wakes those who wait.
@@ -158,8 +171,7 @@ func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 	} else if e != nil {
 		sh.unkept++
 	}
-	delete(sh.flights, s)
-	done := f.done // nobody can begin to wait any more
+	done := sh.endFlightLocked(s, f) // nobody can begin to wait any more
 	sh.mu.Unlock()
 
 	if done != nil {
@@ -171,6 +183,44 @@ func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 	if e != nil && !kept {
 		c.left(e)
 	}
+}
+
+// HasRoom says whether a value of the given size would fit at this moment without
+// an eviction.
+func (c *Cache[V]) HasRoom(size int64) bool { return size <= c.capacity-c.used.Load() }
+
+// Replace puts another form of the same value in the place of old, which the
+// slot gave, and says whether it did: not if the slot holds something else by
+// now, nor if there is no room for what the new form is larger by. Others are
+// evicted to make that room. The new form has old's place in the order of
+// eviction. Like a value that is loaded, it passes to onEvict once: when it leaves
+// the cache, or here if it is not kept; so does old where it was replaced.
+func (c *Cache[V]) Replace(s *Slot[V], old *V, value V, size int64) bool {
+	e := c.newEntry(value, size)
+	was := s.held()
+	if was == nil || &was.value != old {
+		c.left(e)
+		return false
+	}
+	home := c.homeOf(s)
+	sh, more := &c.shards[home], max(size-was.size, 0)
+	reserved := c.reserve(home, more)
+	sh.mu.Lock()
+	replaced := reserved && s.p.Load() == was
+	if replaced {
+		sh.replaceLocked(was, e)
+	}
+	sh.mu.Unlock()
+	switch {
+	case replaced:
+		c.used.Add(size - was.size - more)
+		c.left(was)
+		return true
+	case reserved:
+		c.used.Add(-more)
+	}
+	c.left(e)
+	return false
 }
 
 // refuses says whether nothing may be kept in the slot. While the slot's shard is

@@ -39,6 +39,7 @@ func checkShards[V any](t testing.TB, c *Cache[V]) {
 			for e := q.head; e != nil; last, e = e, e.next {
 				require.Same(t, e, e.slot.p.Load(), "an entry in a queue is in its slot")
 				require.Same(t, q, sh.queueOf(e))
+				require.Equal(t, c.large != nil && c.large(&e.value), e.large)
 				require.True(t, e.prev == last)
 				require.Equal(t, i, c.homeOf(e.slot))
 				count, size = count+1, size+e.size

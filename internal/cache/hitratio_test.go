@@ -245,3 +245,36 @@ func hitRatio(p interface{ use(slot int) bool }, trace []access) float64 {
 	}
 	return float64(hits) / float64(counted)
 }
+
+// BenchmarkTwoForms repeats the table of the package comment about values of two
+// forms:
+//
+//	go test -run '^$' -bench TwoForms -benchtime 1x ./internal/cache
+func BenchmarkTwoForms(b *testing.B) {
+	const n, small, large, round = 31_000, 2380, 4400, 75_000 // a million keys of 116 bytes, their blocks
+	for _, budget := range []int64{128, 90, 64, 11} {
+		for _, exponent := range []float64{0, 0.8, 0.99} {
+			b.Run(fmt.Sprintf("budget=%dMiB/zipf=%.2f", budget, exponent), func(b *testing.B) {
+				rng := rand.New(rand.NewPCG(1, 2))
+				z, order := newZipf(n, exponent), rng.Perm(n)
+				c := NewWithForms(budget<<20, func(f *form) bool { return f.large }, nil)
+				slots := make([]Slot[form], n)
+				for i := 1; i <= 16; i++ {
+					misses, smalls := 0, 0
+					for range round {
+						missed, form := twoForms(c, &slots[order[z.next(rng)]], small, large)
+						if missed {
+							misses++
+						} else if !form.large {
+							smalls++
+						}
+					}
+					if i <= 3 || i == 16 {
+						b.ReportMetric(float64(misses)*100/round, fmt.Sprintf("%%missed-%d", i))
+						b.ReportMetric(float64(smalls)*100/round, fmt.Sprintf("%%small-%d", i))
+					}
+				}
+			})
+		}
+	}
+}

@@ -13,7 +13,7 @@ func touch(c *Cache[int], s *Slot[int]) (hit bool) {
 	return hit
 }
 
-func countHeld(slots []Slot[int]) (n int) {
+func countHeld[V any](slots []Slot[V]) (n int) {
 	for i := range slots {
 		if slots[i].Peek() != nil {
 			n++

@@ -31,6 +31,7 @@ type shard[V any] struct {
 
 	// flights has the loads under way. A slot that holds an entry has none.
 	flights map[*Slot[V]]*flight[V]
+	spare   *flight[V] // of a load that is done, for the next one; may be nil
 
 	// ghosts are the marks of the youngest generations, ghosts[0] is the current
 	// one, which evictedInGeneration slots have got so far.
@@ -43,7 +44,7 @@ type shard[V any] struct {
 	_ [64]byte // the next shard's lock is on a line of its own
 }
 
-// flight is a load under way.
+// flight is a load under way. One that nobody waited for is used again.
 type flight[V any] struct {
 	done chan struct{} // made by the first goroutine that waits; guarded by the shard's lock
 	// Written by the loading goroutine before done is closed.
@@ -77,19 +78,70 @@ func (sh *shard[V]) victimLocked(share int64) *entry[V] {
 		return e
 	}
 	// The count of turns bounds the search where hits race with the hand.
-	for turns := maxHits * sh.main.count; turns > 0; turns-- {
+	for turns := clockHits * sh.main.count; turns > 0; turns-- {
 		e := sh.main.tail
 		hits := e.state.Load()
+		if e.large && hits < largeHits {
+			// What is loaded again, in its smaller form, goes to main at once.
+			sh.removeLocked(e, sh.ghostLocked())
+			sh.evictions++
+			return e
+		}
 		if hits == 0 {
 			break
 		}
-		e.state.Store(hits - 1)
+		e.state.Store(min(hits, clockHits) - 1)
 		sh.main.moveToHead(e)
 	}
 	e := sh.main.tail
 	sh.removeLocked(e, nil)
 	sh.evictions++
 	return e
+}
+
+// beginFlightLocked notes that the slot's value is being loaded.
+func (sh *shard[V]) beginFlightLocked(s *Slot[V]) *flight[V] {
+	f := sh.spare
+	if f == nil {
+		f = new(flight[V])
+	}
+	sh.spare = nil
+	f.err = errLoadPanicked // until load has returned
+	sh.flights[s] = f
+	return f
+}
+
+// endFlightLocked returns what wakes those who wait for the load, nil if nobody
+// does: then f belongs to the shard again.
+func (sh *shard[V]) endFlightLocked(s *Slot[V], f *flight[V]) (done chan struct{}) {
+	delete(sh.flights, s)
+	if f.done == nil {
+		*f = flight[V]{}
+		sh.spare = f
+		return nil
+	}
+	return f.done
+}
+
+// replaceLocked puts e where old is, which is in its slot: the place in the
+// queue and the hits pass on.
+func (sh *shard[V]) replaceLocked(old, e *entry[V]) {
+	e.inMain, e.slot, e.prev, e.next = old.inMain, old.slot, old.prev, old.next
+	e.state.Store(old.state.Load())
+	q := sh.queueOf(e)
+	if e.prev != nil {
+		e.prev.next = e
+	} else {
+		q.head = e
+	}
+	if e.next != nil {
+		e.next.prev = e
+	} else {
+		q.tail = e
+	}
+	q.size += e.size - old.size
+	e.slot.p.Store(e)
+	old.slot, old.prev, old.next = nil, nil, nil // who still reads the value keeps nothing else alive
 }
 
 // removeLocked takes e out of its queue and leaves mark, which may be nil, in its
@@ -120,7 +172,8 @@ func (sh *shard[V]) queueOf(e *entry[V]) *queue[V] {
 	return &sh.probation
 }
 
-// ghostLocked returns the mark for a slot whose entry leaves probation.
+// ghostLocked returns the mark for a slot whose entry was evicted too soon to
+// tell whether its value is wanted.
 func (sh *shard[V]) ghostLocked() *entry[V] {
 	generation := max(minGeneration, (sh.probation.count+sh.main.count)/ghostGenerations)
 	if sh.ghosts[0] == nil || sh.evictedInGeneration >= generation {
@@ -132,8 +185,7 @@ func (sh *shard[V]) ghostLocked() *entry[V] {
 	return sh.ghosts[0]
 }
 
-// remembersLocked says whether the slot's value was evicted from probation within
-// the last generations.
+// remembersLocked says whether the slot got a ghost within the last generations.
 func (sh *shard[V]) remembersLocked(s *Slot[V]) bool {
 	mark := s.p.Load()
 	if mark == nil {

@@ -6,10 +6,13 @@ import (
 )
 
 // What entry.state holds. An entry starts at 0, a hit raises it to maxHits at
-// most, the hand of the main queue lowers it. The two greater values belong to
-// marks: entries without a value that a slot points to instead of nil.
+// most, the hand of the main queue brings it down to clockHits-1 or by one. The
+// two greater values belong to marks: entries without a value that a slot points
+// to instead of nil.
 const (
-	maxHits = 3 // as S3-FIFO: two bits tell hot from warm, one bit does not
+	clockHits = 3 // what the hand counts, as S3-FIFO: two bits tell hot from warm, one bit does not
+	largeHits = 4 // what a large form must have to stay, see NewWithForms
+	maxHits   = 8 // see Hot
 
 	stateGhost  = maxHits + 1 // the slot's value was evicted from probation
 	stateClosed = maxHits + 2 // the slot was dropped
@@ -21,6 +24,7 @@ type entry[V any] struct {
 	state atomic.Uint32
 	// inMain tells the queue. Guarded by the shard's lock, as are slot, prev, next.
 	inMain bool
+	large  bool      // has a smaller form, see NewWithForms; never changes
 	value  V         // never changes once the entry is in a slot
 	size   int64     // never changes
 	slot   *Slot[V]  // nil once the entry has left its slot
@@ -71,6 +75,15 @@ func (s *Slot[V]) Peek() *V {
 		return &e.value
 	}
 	return nil
+}
+
+// Hot says whether the slot's value was used at least six times since the hand
+// of its queue passed it, or eight times since it came. Where all values are of
+// one heat that is rare: they have a hit or two for each turn of the hand, which
+// waits for some without. A hot value may be worth a larger form: see Replace.
+func (s *Slot[V]) Hot() bool {
+	e := s.p.Load()
+	return e != nil && e.state.Load() == maxHits
 }
 
 // held is the slot's entry, nil when the slot is empty or holds a mark.

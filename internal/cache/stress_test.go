@@ -41,7 +41,7 @@ func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 				slots[i].Store(new(Slot[tracked]))
 			}
 			made := make([][]*atomic.Int32, goroutines)
-			var loaded atomic.Int64
+			var loaded, replaced atomic.Int64
 			var wg sync.WaitGroup
 			for g := range goroutines {
 				wg.Go(func() {
@@ -66,6 +66,13 @@ func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 							}
 							continue
 						}
+						if v := s.Peek(); v != nil && rng.IntN(4) == 0 {
+							left := new(atomic.Int32)
+							made[g] = append(made[g], left)
+							replaced.Add(1)
+							c.Replace(s, v, tracked{i, left, i + 1}, 1+rng.Int64N(tc.sizes))
+							continue
+						}
 						v, err := c.GetOrLoad(s, func() (tracked, int64, error) {
 							if rng.IntN(10) == 0 {
 								return tracked{}, 0, boom
@@ -87,6 +94,7 @@ func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 			checkShards(t, c)
 			m := c.Metrics()
 			require.Equal(t, loaded.Load(), m.Inserts+m.Unkept)
+			require.Equal(t, tc.capacity > 0, replaced.Load() > 0)
 			c.DropAll()
 			checkShards(t, c)
 			require.Zero(t, c.Metrics().Size)
