@@ -94,6 +94,7 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 // checkLookup makes sure that a lookup finds the entry ikey of its own table.
 func checkLookup(r *sstable.Reader, ikey []byte) error {
 	var lookup sstable.Lookup
+	defer lookup.Release()
 	lookup.Init(base.UserKey(ikey), base.Trailer(ikey)>>8)
 	res, err := r.Get(&lookup)
 	switch {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/memtable"
@@ -48,7 +47,7 @@ type DB struct {
 	set        *manifest.Set
 	tables     *tableCache
 	memHash    memHash
-	blockCache *cache.Cache[sstable.Block]
+	blockCache *sstable.BlockCache
 
 	// state is what a reader loads; replaced under mu.
 	state atomic.Pointer[readState]

@@ -56,7 +56,9 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 	}
 	for attempt := 0; ; attempt++ {
 		x := &Explanation{began: time.Now()}
-		_, kind, err := d.findOnce(key, latest, 0, x)
+		var lookup sstable.Lookup
+		_, kind, err := d.findOnce(&lookup, key, latest, 0, x)
+		lookup.Release()
 		if tableGone(err) && attempt < maxAttempts && !d.closed.Load() {
 			continue
 		}

@@ -12,25 +12,41 @@ import (
 
 // Get returns a copy of the value of key, which belongs to the caller, or
 // ErrNotFound.
-func (d *DB) Get(key []byte) ([]byte, error) {
-	value, err := d.find(key, latest)
-	if err != nil {
-		return nil, err
+func (d *DB) Get(key []byte) ([]byte, error) { return d.get(key, latest) }
+
+// get is Get as of seq.
+func (d *DB) get(key []byte, seq uint64) ([]byte, error) {
+	var lookup sstable.Lookup
+	value, err := d.find(&lookup, key, seq)
+	if err == nil {
+		value = append(make([]byte, 0, len(value)), value...)
 	}
-	return append(make([]byte, 0, len(value)), value...), nil
+	lookup.Release()
+	return value, err
 }
 
 // GetTo appends the value of key to dst and returns the extended slice, or dst
 // and ErrNotFound. It allocates nothing when dst has room and the blocks needed
 // are in the cache.
-func (d *DB) GetTo(dst, key []byte) ([]byte, error) {
-	value, err := d.find(key, latest)
-	return append(dst, value...), err
+func (d *DB) GetTo(dst, key []byte) ([]byte, error) { return d.getTo(dst, key, latest) }
+
+// getTo is GetTo as of seq.
+func (d *DB) getTo(dst, key []byte, seq uint64) ([]byte, error) {
+	var lookup sstable.Lookup
+	value, err := d.find(&lookup, key, seq)
+	dst = append(dst, value...)
+	lookup.Release()
+	return dst, err
 }
 
 // Has reports whether key has a value.
-func (d *DB) Has(key []byte) (bool, error) {
-	_, err := d.find(key, latest)
+func (d *DB) Has(key []byte) (bool, error) { return d.has(key, latest) }
+
+// has is Has as of seq.
+func (d *DB) has(key []byte, seq uint64) (bool, error) {
+	var lookup sstable.Lookup
+	_, err := d.find(&lookup, key, seq)
+	lookup.Release()
 	if err == ErrNotFound {
 		return false, nil
 	}
@@ -45,9 +61,9 @@ const latest = ^uint64(0)
 // open-table cache was faster; so many times in a row means a defect.
 const maxAttempts = 1000
 
-// find returns the value of key as of seq. The value is in a memtable's arena or
-// in a block, both immutable and kept alive by the caller's reference.
-func (d *DB) find(key []byte, seq uint64) ([]byte, error) {
+// find returns the value of key as of seq. It is in a memtable's arena, in a block
+// or in memory of the lookup's, and valid until the lookup is released.
+func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error) {
 	if d.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -55,7 +71,7 @@ func (d *DB) find(key []byte, seq uint64) ([]byte, error) {
 	counters := d.counters.lookup(lane)
 	counters.gets.Add(1)
 	for attempt := 0; ; attempt++ {
-		value, kind, err := d.findOnce(key, seq, lane, nil)
+		value, kind, err := d.findOnce(lookup, key, seq, lane, nil)
 		switch {
 		case err == nil && kind == base.KindSet:
 			counters.found.Add(1)
@@ -84,19 +100,18 @@ var errTableRemoved = stderrors.New("sievedb: table removed")
 // findOnce looks key up in one read state. The kind is base.KindDelete where
 // there is no value. An Explanation that is not nil is told each step; nothing is
 // counted then.
-func (d *DB) findOnce(key []byte, seq uint64, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, error) {
+func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, error) {
 	// The state first, the sequence number second: see the package comment.
 	s := d.state.Load()
 	if seq == latest {
 		seq = d.visibleSeq.Load()
 	}
-	var lookup sstable.Lookup
 	lookup.Init(key, seq)
-	if value, kind, ok := d.findInMemtable(s.mem, seq, &lookup, lane, x); ok {
+	if value, kind, ok := d.findInMemtable(s.mem, seq, lookup, lane, x); ok {
 		return value, kind, nil
 	}
 	for _, m := range s.imm {
-		if value, kind, ok := d.findInMemtable(m, seq, &lookup, lane, x); ok {
+		if value, kind, ok := d.findInMemtable(m, seq, lookup, lane, x); ok {
 			return value, kind, nil
 		}
 	}
@@ -105,7 +120,7 @@ func (d *DB) findOnce(key []byte, seq uint64, lane manifest.Lane, x *Explanation
 		if len(l.Files) == 0 {
 			continue
 		}
-		value, kind, ok, err := d.findInLevel(s, level, l, key, &lookup, lane, x)
+		value, kind, ok, err := d.findInLevel(s, level, l, key, lookup, lane, x)
 		if ok || err != nil {
 			return value, kind, err
 		}

@@ -50,9 +50,12 @@ type Metrics struct {
 	Memtables int
 
 	// BlockCacheCapacity and BlockCacheBytes are the block cache's budget and what
-	// it holds, in bytes; BlockCacheBlocks counts its blocks.
-	BlockCacheCapacity, BlockCacheBytes int64
-	BlockCacheBlocks                    int64
+	// it holds, in bytes; BlockCacheBlocks counts its blocks. Of these,
+	// BlockCacheCompressedBlocks and BlockCacheCompressedBytes are held compressed,
+	// since room is short: see Options.BlockCacheSize.
+	BlockCacheCapacity, BlockCacheBytes                   int64
+	BlockCacheBlocks                                      int64
+	BlockCacheCompressedBlocks, BlockCacheCompressedBytes int64
 	// FilterBytes and IndexBytes are held by open tables, beside the block cache.
 	FilterBytes, IndexBytes uint64
 	// OpenTables counts the tables whose file is open.

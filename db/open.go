@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
@@ -38,7 +37,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, base.NoSpace(err)
 	}
 	d.lock = lock
-	d.blockCache = cache.New[sstable.Block](d.opts.BlockCacheSize, nil)
+	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
 	d.tables = newTableCache(d)
 	d.memHash = newMemHash(d.tables.options.Policies)
 	if err := d.open(created); err != nil {

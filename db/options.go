@@ -79,7 +79,9 @@ type Options struct {
 	// the other name and is not concerned.
 	FilterForGoleveldb bool
 
-	// BlockCacheSize bounds the decoded data blocks kept in memory, in bytes.
+	// BlockCacheSize bounds the data blocks kept in memory, in bytes. They are held
+	// decompressed, or, once that is too much for it, mostly as Snappy stored them
+	// and decompressed where they are used often.
 	// Default: 32 MiB. Negative: no cache. Filters and indexes of open tables are
 	// held beside it; Metrics reports both.
 	BlockCacheSize int64

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -136,7 +135,7 @@ func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, 
 		return nil, err
 	}
 	d := &DB{opts: r.opts, dir: r.dir, fs: r.fs, cmp: r.cmp}
-	d.blockCache = cache.New[sstable.Block](d.opts.BlockCacheSize, nil)
+	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
 	d.tables = newTableCache(d)
 	return &placedTables{version: v, cmp: r.cmp, db: d}, nil
 }
@@ -150,6 +149,7 @@ func (t *placedTables) close() {
 // all levels: the order of levels is not relied on.
 func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 	var lookup sstable.Lookup
+	defer lookup.Release()
 	lookup.Init(key, base.MaxSeq)
 	for level := range t.version.Levels {
 		for _, f := range t.version.Overlapping(level, key, key) {

@@ -57,33 +57,26 @@ func (d *DB) NewSnapshot() *Snapshot {
 
 // Get is DB.Get as of the snapshot.
 func (s *Snapshot) Get(key []byte) ([]byte, error) {
-	value, err := s.find(key)
-	if err != nil {
-		return nil, err
+	if s.closed.Load() {
+		return nil, ErrClosed
 	}
-	return append(make([]byte, 0, len(value)), value...), nil
+	return s.db.get(key, s.seq)
 }
 
 // GetTo is DB.GetTo as of the snapshot.
 func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
-	value, err := s.find(key)
-	return append(dst, value...), err
+	if s.closed.Load() {
+		return dst, ErrClosed
+	}
+	return s.db.getTo(dst, key, s.seq)
 }
 
 // Has is DB.Has as of the snapshot.
 func (s *Snapshot) Has(key []byte) (bool, error) {
-	_, err := s.find(key)
-	if err == ErrNotFound {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (s *Snapshot) find(key []byte) ([]byte, error) {
 	if s.closed.Load() {
-		return nil, ErrClosed
+		return false, ErrClosed
 	}
-	return s.db.find(key, s.seq)
+	return s.db.has(key, s.seq)
 }
 
 // NewIterator is DB.NewIterator as of the snapshot. The iterator goes on working

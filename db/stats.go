@@ -37,7 +37,8 @@ func (d *DB) Metrics() *Metrics {
 	}
 	d.tableMetrics(s.version, m)
 	c := d.blockCache.Metrics()
-	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, int64(c.Count)
+	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, c.Count
+	m.BlockCacheCompressedBlocks, m.BlockCacheCompressedBytes = c.Compressed, c.CompressedBytes
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m.WriteStallReason = d.stallReason

@@ -12,8 +12,8 @@ import (
 // wide on disk, and an int must hold a position on every platform.
 const maxBlockLen = math.MaxInt32
 
-// Block is one block, decompressed and with its frame checked: entries, then
-// restart offsets, then their number. Its bytes never change once it is made,
+// Block is one block with its frame checked: entries, then restart offsets, then
+// their number. Its bytes never change once it is made,
 // so slices of it stay valid for as long as somebody holds them.
 //
 //	+---------+-----+---------+------------+-----+-----------+
@@ -27,7 +27,12 @@ const maxBlockLen = math.MaxInt32
 type Block struct {
 	data        []byte
 	entriesEnd  int
-	numRestarts int
+	numRestarts int32
+	// kind is how data is compressed, in a BlockCache. Everywhere else a Block is
+	// not: newBlock makes no others, and only scratch.decompress reads those.
+	kind Compression
+	// packable says, in a BlockCache, that the block could be kept compressed.
+	packable bool
 }
 
 // newBlock checks the frame of data and keeps it. The caller names the part in
@@ -41,7 +46,7 @@ func newBlock(data []byte, part string) (Block, error) {
 	if most := uint64(n-4) / 4; count > most {
 		return Block{}, base.Corruptf(part, -1, "%d restart points in a block of %d bytes; want at most %d", count, n, most)
 	}
-	b := Block{data: data, numRestarts: int(count), entriesEnd: n - 4 - 4*int(count)}
+	b := Block{data: data, numRestarts: int32(count), entriesEnd: n - 4 - 4*int(count)}
 	return b, b.checkRestarts(part)
 }
 
@@ -56,7 +61,7 @@ func (b *Block) checkRestarts(part string) error {
 		return base.Corruptf(part, -1, "%d bytes of entries without a restart point; want one at 0", b.entriesEnd)
 	}
 	prev := -1
-	for i := range b.numRestarts {
+	for i := range int(b.numRestarts) {
 		off := util.Fixed32(b.data[b.entriesEnd+4*i:])
 		if i == 0 && off != 0 {
 			return base.Corruptf(part, -1, "the first restart point is at %d; want 0", off)
@@ -76,7 +81,7 @@ func (b *Block) restart(i int) int {
 
 // restartLimit returns where the entries of restart interval i end.
 func (b *Block) restartLimit(i int) int {
-	if i+1 < b.numRestarts {
+	if i+1 < int(b.numRestarts) {
 		return b.restart(i + 1)
 	}
 	return b.entriesEnd
@@ -174,7 +179,7 @@ func (b *Block) eachEntry(part string, fn func(key, value []byte) error) error {
 		case e.shared > len(key):
 			return corruptEntry(part, p, badEntryShared)
 		}
-		if r < b.numRestarts && p >= b.restart(r) {
+		if r < int(b.numRestarts) && p >= b.restart(r) {
 			if p > b.restart(r) || e.shared != 0 {
 				return corruptEntry(part, p, badEntryRestart)
 			}

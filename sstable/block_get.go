@@ -13,7 +13,7 @@ import (
 // is rebuilt. A malformed entry ends the search: bad is then its position, and
 // -1 otherwise. The block must not be empty.
 func (b *Block) searchRestarts(cmp *base.Comparer, bytewise bool, userKey []byte, trailer uint64) (r, bad int) {
-	lo, hi := 0, b.numRestarts-1 // the answer is in [lo, hi]
+	lo, hi := 0, int(b.numRestarts)-1 // the answer is in [lo, hi]
 	for lo < hi {
 		mid := lo + (hi-lo+1)/2
 		p := b.restart(mid)
@@ -180,7 +180,7 @@ func (b *Block) getBytewise(u []byte, trailer uint64) (f found, bad string, at i
 		}
 		prevLen = nextLen
 	}
-	if r+1 == b.numRestarts {
+	if r+1 == int(b.numRestarts) {
 		return found{atEnd: true}, "", 0
 	}
 	return b.getAtRestart(r+1, u)

@@ -129,13 +129,13 @@ func (it *blockIter) Last() bool {
 		it.unposition()
 		return false
 	}
-	it.toRestart(it.block.numRestarts - 1)
+	it.toRestart(int(it.block.numRestarts) - 1)
 	return it.lastBefore(it.limit)
 }
 
 func (it *blockIter) Next() bool {
 	if it.cur.valueEnd >= it.limit {
-		if it.restart+1 >= it.block.numRestarts {
+		if it.restart+1 >= int(it.block.numRestarts) {
 			it.unposition()
 			return false
 		}
@@ -251,7 +251,7 @@ func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
 		}
 		// The search over the restart points found the next one to hold a key at
 		// or behind the target.
-		if it.restart+1 >= it.block.numRestarts {
+		if it.restart+1 >= int(it.block.numRestarts) {
 			it.unposition()
 			return false
 		}

@@ -23,9 +23,9 @@
 //	  - Each Reader owns one cache slot for each data block. A hit is a load of
 //	    that slot; a miss reads exactly the block and its trailer.
 //	  - Get allocates nothing on a hit, takes no lock, and rebuilds no keys.
-//	  - Values that Get returns point into the block. Blocks never change and are
-//	    left to the garbage collector, so values are valid for as long as they are
-//	    held, whatever the cache evicts.
+//	  - Values that Get returns point into the cached block or into memory that the
+//	    Lookup borrowed to decompress it, and are valid until the Lookup is used
+//	    again or released, whatever the cache evicts.
 //
 // # What is trusted
 //

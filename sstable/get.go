@@ -15,8 +15,8 @@ const (
 
 // Result is the answer of one table to a Lookup, and what it took.
 type Result struct {
-	// Value points into a block that never changes; it stays valid for as long as
-	// it is held. It is empty for a tombstone.
+	// Value is valid until the lookup is used again or released: it points into a
+	// block, or into memory of the lookup's. It is empty for a tombstone.
 	Value []byte
 	// Trailer is the found version's sequence number and kind; see
 	// base.SplitTrailer.
@@ -41,7 +41,7 @@ type Result struct {
 // whole-table filter comes first, then the index, then the filters of block
 // ranges, then one data block. A Get that needs no disk takes no lock and no
 // reference, writes nothing that is shared but a bit of the cache, and
-// allocates nothing.
+// allocates nothing, unless a block has become hot: see BlockCache.
 func (r *Reader) Get(lk *Lookup) (Result, error) {
 	var res Result
 	f := r.filter
@@ -94,16 +94,22 @@ func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done boo
 	if r.cache != nil {
 		b = ix.slots[i].Get()
 	}
-	if b != nil {
-		res.BlockFromCache = true
-	} else {
+	switch {
+	case b == nil:
 		var n uint32
-		if b, n, err = r.loadData(ix, i); err != nil {
+		if b, n, err = r.loadData(ix, i, lk.takeScratch()); err != nil {
 			return false, err
 		}
 		res.BytesRead += n
 		res.BlockFromDisk = res.BlockFromDisk || n > 0
 		res.BlockFromCache = res.BlockFromCache || n == 0
+	case b.kind != NoCompression:
+		if b, err = r.cache.unpack(&ix.slots[i], b, lk.takeScratch()); err != nil {
+			return false, r.located(err, ix, i)
+		}
+		res.BlockFromCache = true
+	default:
+		res.BlockFromCache = true
 	}
 	f, err := b.get(r.cmp, lk.userKey, lk.trailer)
 	if err != nil {

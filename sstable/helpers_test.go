@@ -12,7 +12,6 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/itertest"
 	"github.com/stretchr/testify/require"
 )
@@ -151,7 +150,7 @@ func buildTable(t testing.TB, o WriterOptions, es entries) []byte {
 	return file.Bytes()
 }
 
-func newCache() *cache.Cache[Block] { return cache.New[Block](64<<20, nil) }
+func newCache() *BlockCache { return NewBlockCache(64 << 20) }
 
 func openTable(t testing.TB, data []byte, o ReaderOptions) (*Reader, *memFile) {
 	t.Helper()

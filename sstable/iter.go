@@ -37,14 +37,8 @@ type Iter struct {
 	err    error
 	closed bool
 
-	own ownBlocks
-}
-
-// ownBlocks are the iterator's buffers for blocks that do not go to the cache.
-type ownBlocks struct {
-	span    blockSpan // the blocks in stored
-	stored  []byte
-	decoded []byte
+	scratch *scratch  // nil until a block has to be read or decompressed
+	span    blockSpan // the blocks in scratch.stored, where they do not go to the cache
 }
 
 var _ base.Iterator = (*Iter)(nil)
@@ -197,13 +191,13 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 		}
 		if b := peek(); b != nil {
 			it.stats.BlocksFromCache++
-			return *b, nil
+			return it.unpack(i, b)
 		}
 	}
 	if own {
 		return it.fetchOwn(i, forward)
 	}
-	b, n, err := it.r.loadData(it.ix, i)
+	b, n, err := it.r.loadData(it.ix, i, it.takeScratch())
 	if err != nil {
 		return Block{}, err
 	}
@@ -216,30 +210,51 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 	return *b, nil
 }
 
+// unpack returns b, which the cache has for data block i, for reading.
+func (it *Iter) unpack(i int, b *Block) (Block, error) {
+	if b.kind == NoCompression {
+		return *b, nil
+	}
+	b, err := it.r.cache.unpack(&it.ix.slots[i], b, it.takeScratch())
+	if err != nil {
+		return Block{}, it.r.located(err, it.ix, i)
+	}
+	return *b, nil
+}
+
+// takeScratch returns the iterator's memory for blocks. What it gave for the
+// block that data is on may be about to be overwritten.
+func (it *Iter) takeScratch() *scratch {
+	it.at = -1
+	if it.scratch == nil {
+		it.scratch = scratches.Get().(*scratch)
+	}
+	return it.scratch
+}
+
 // fetchOwn returns data block i by way of the iterator's own buffers, which the
 // block before lies in no longer needed: the iterator moves on.
 func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
-	o := &it.own
-	it.at = -1 // the block that data is on is about to be overwritten
-	if i < o.span.first || i >= o.span.end {
+	sc := it.takeScratch()
+	if i < it.span.first || i >= it.span.end {
 		s := it.ix.span(i, forward, uint64(max(it.opts.ReadAhead, 0)))
-		o.span = blockSpan{}
-		o.stored = sized(o.stored, int(s.size))
-		if err := it.r.readAt(o.stored, s.offset, dataPart); err != nil {
+		it.span = blockSpan{}
+		sc.stored = sized(sc.stored, int(s.size))
+		if err := it.r.readAt(sc.stored, s.offset, dataPart); err != nil {
 			return Block{}, err
 		}
-		o.span = s
+		it.span = s
 		it.stats.BytesRead += s.size
 	}
 	it.stats.BlocksFromDisk++
 	h := it.ix.block(i)
-	start := h.offset - o.span.offset
-	data, inBuf, err := openBlock(o.stored[start:start+h.size+blockTrailerLen], o.decoded, dataPart)
+	start := h.offset - it.span.offset
+	data, kind, err := openBlock(sc.stored[start:start+h.size+blockTrailerLen], sc.decoded, dataPart)
 	if err != nil {
 		return Block{}, it.r.located(err, it.ix, i)
 	}
-	if inBuf {
-		o.decoded = data
+	if kind != NoCompression {
+		sc.decoded = data
 	}
 	b, err := newBlock(data, dataPart)
 	return b, it.r.located(err, it.ix, i)
@@ -251,7 +266,11 @@ func (it *Iter) Close() error {
 		it.closed = true
 		it.failed()
 		it.data.unposition()
-		it.data.block, it.own, it.at = Block{}, ownBlocks{}, -1
+		it.data.block, it.span, it.at = Block{}, blockSpan{}, -1
+		if it.scratch != nil {
+			it.scratch.rest()
+			it.scratch = nil
+		}
 		it.r.Unref()
 	}
 	return it.err

@@ -15,19 +15,41 @@ const MaxPolicies = 8
 // it is passed to must have been opened with the same ReaderOptions.Policies.
 //
 // A Lookup allocates nothing and may live on the stack. It belongs to one
-// goroutine; the user key must not change while it is in use.
+// goroutine; the user key must not change while it is in use. Release gives back
+// the memory that it borrowed, once the values it found are no longer needed.
 type Lookup struct {
 	userKey []byte
 	trailer uint64
 	hashes  [MaxPolicies + 1]uint64
 	hashed  uint16 // bit i: hashes[i] is set
+
+	// scratch is for blocks that have to be read or decompressed; nil until one
+	// has. Whoever looks up keys one after another uses the same.
+	scratch *scratch
 }
 
-// Init starts a lookup of userKey as of seq.
+// Init starts a lookup of userKey as of seq. Values found before are valid no more.
 func (lk *Lookup) Init(userKey []byte, seq uint64) {
 	lk.userKey = userKey
 	lk.trailer = base.MakeTrailer(seq, base.KindSeek)
 	lk.hashed = 0
+}
+
+// Release ends the use of the values that the lookup found. It may be called more
+// than once, and Init begins anew. Without it, memory is allocated that need not be.
+func (lk *Lookup) Release() {
+	if lk.scratch != nil {
+		lk.scratch.rest()
+		lk.scratch = nil
+	}
+}
+
+// takeScratch returns the lookup's memory for blocks.
+func (lk *Lookup) takeScratch() *scratch {
+	if lk.scratch == nil {
+		lk.scratch = scratches.Get().(*scratch)
+	}
+	return lk.scratch
 }
 
 // UserKey returns the key looked up.

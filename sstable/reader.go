@@ -29,7 +29,7 @@ type ReaderOptions struct {
 	// Readers that share Lookups have the same.
 	Policies []filter.Policy
 	// Cache keeps data blocks. Nil: every read is from disk.
-	Cache *cache.Cache[Block]
+	Cache *BlockCache
 	// Name is the file's path, for errors.
 	Name string
 	// Smallest and Largest are the internal keys that the table must begin and end
@@ -47,7 +47,7 @@ type Reader struct {
 	// Fixed by Open.
 	cmp      *base.Comparer
 	policies []filter.Policy
-	cache    *cache.Cache[Block]
+	cache    *BlockCache
 	name     string
 	file     vfs.File
 	limit    uint64 // bytes before the footer
@@ -152,18 +152,18 @@ func (r *Reader) readBlockInto(buf []byte, h handle, part string) ([]byte, error
 }
 
 // openBlock checks the trailer of a stored block, and returns the block
-// decompressed: within stored itself where it is not compressed, else in buf or
-// in new memory, see decompress; inBuf tells which. The checksum comes first,
-// so that chance damage never reaches a decoder.
-func openBlock(stored, buf []byte, part string) (data []byte, inBuf bool, err error) {
+// decompressed: within stored itself where kind says that it is not compressed,
+// else in buf or in new memory, see decompress. The checksum comes first, so that
+// chance damage never reaches a decoder.
+func openBlock(stored, buf []byte, part string) (data []byte, kind Compression, err error) {
 	n := len(stored) - blockTrailerLen
 	want := util.UnmaskCRC(util.Fixed32(stored[n+1:]))
 	if got := util.CRC32C(stored[:n+1]); got != want {
-		return nil, false, base.Corruptf(part, -1, "checksum of %d bytes is %#08x; want %#08x", n+1, got, want)
+		return nil, 0, base.Corruptf(part, -1, "checksum of %d bytes is %#08x; want %#08x", n+1, got, want)
 	}
-	kind := Compression(stored[n])
+	kind = Compression(stored[n])
 	data, err = decompress(kind, stored[:n], buf, part)
-	return data, kind != NoCompression, err
+	return data, kind, err
 }
 
 // loadIndex reads the index if nobody has yet. bytesRead is what this call read
@@ -199,7 +199,7 @@ func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
 	return ix, uint32(h.size) + blockTrailerLen, nil
 }
 
-// readData reads data block i from disk.
+// readData reads data block i from disk, into memory of its own.
 func (r *Reader) readData(ix *index, i int) (Block, error) {
 	if !r.Ref() {
 		return Block{}, ErrReaderClosed
@@ -216,22 +216,44 @@ func (r *Reader) readData(ix *index, i int) (Block, error) {
 
 const dataPart = "data block"
 
-// loadData returns data block i through the cache after a miss; bytesRead is 0
-// where another goroutine's read was shared. It is apart from Get and not
-// inlined so that its closure costs only those who miss.
+// loadData returns data block i through the cache after a miss, possibly in sc's
+// memory; bytesRead is 0 where another goroutine's read was shared. It is apart
+// from Get and not inlined so that its closure costs only those who miss.
 //
 //go:noinline
-func (r *Reader) loadData(ix *index, i int) (b *Block, bytesRead uint32, err error) {
+func (r *Reader) loadData(ix *index, i int, sc *scratch) (b *Block, bytesRead uint32, err error) {
+	stored := ix.sizes[i] + blockTrailerLen
 	if r.cache == nil {
-		block, err := r.readData(ix, i)
-		return &block, ix.sizes[i] + blockTrailerLen, err
+		_, _, err = r.readInto(ix, i, sc)
+		return &sc.block, stored, err
 	}
-	b, err = r.cache.GetOrLoad(&ix.slots[i], func() (Block, int64, error) {
-		block, err := r.readData(ix, i)
-		bytesRead = ix.sizes[i] + blockTrailerLen
-		return block, block.memBytes(), err
-	})
+	b, loaded, err := r.cache.load(&ix.slots[i], sc, func() ([]byte, Compression, error) { return r.readInto(ix, i, sc) })
+	if loaded {
+		bytesRead = stored
+	}
 	return b, bytesRead, err
+}
+
+// readInto reads data block i from disk and makes it sc.block. It returns the
+// block as it is stored, in sc's memory too.
+func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compression, err error) {
+	if !r.Ref() {
+		return nil, 0, ErrReaderClosed
+	}
+	defer r.Unref()
+	h := ix.block(i)
+	sc.stored = sized(sc.stored, int(h.size)+blockTrailerLen)
+	if err := r.readAt(sc.stored, h.offset, dataPart); err != nil {
+		return nil, 0, err
+	}
+	data, kind, err := openBlock(sc.stored, sc.decoded, dataPart)
+	if err == nil {
+		if kind != NoCompression {
+			sc.decoded = data
+		}
+		sc.block, err = newBlock(data, dataPart)
+	}
+	return sc.stored[:h.size], kind, base.InFile(err, r.name, int64(h.offset))
 }
 
 // Ref takes a reference that keeps the file open, unless it is closed already.
@@ -279,7 +301,7 @@ func (r *Reader) Close() error {
 func (r *Reader) DropBlocks() {
 	r.dropped.Store(true)
 	if ix := r.index.Load(); ix != nil && r.cache != nil {
-		r.cache.Drop(ix.slots)
+		r.cache.cache.Drop(ix.slots)
 	}
 }
 

@@ -1,0 +1,67 @@
+package db
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadsThroughAFullCacheAgree(t *testing.T) {
+	const n = 3000
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	o := testOptions(NewMemFS())
+	o.BlockCacheSize = 150 << 10 // of 370 KB
+	o.BlockSize = 4 << 10
+	d := openTest(t, o)
+	fill(t, d, 0, n)
+	settle(t, d)
+	s := d.NewSnapshot()
+	defer s.Close()
+	var dst []byte
+	var held, wanted [100][]byte // what Get returned is the caller's
+	for j := range 30_000 {
+		i := rnd.IntN(n)
+		key, want := testKey(i), testValue(i)
+		got, err := d.Get(key)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, wanted[j%100], held[j%100])
+		held[j%100], wanted[j%100] = got, want
+		reader := []interface {
+			GetTo(dst, key []byte) ([]byte, error)
+			Has(key []byte) (bool, error)
+		}{d, s}[rnd.IntN(2)]
+		dst, err = reader.GetTo(append(dst[:0], "before"...), key)
+		require.NoError(t, err)
+		require.Equal(t, "before"+string(want), string(dst))
+		other := rnd.IntN(2 * n)
+		has, err := reader.Has(testKey(other))
+		require.NoError(t, err)
+		require.Equal(t, other < n, has)
+	}
+	m := d.Metrics()
+	require.Greater(t, m.BlockCacheCompressedBlocks, m.BlockCacheBlocks/2)
+	require.LessOrEqual(t, m.BlockCacheCompressedBlocks, m.BlockCacheBlocks)
+	require.LessOrEqual(t, m.BlockCacheCompressedBytes, m.BlockCacheBytes)
+	require.LessOrEqual(t, m.BlockCacheBytes, m.BlockCacheCapacity)
+}
+
+func TestCompactionsDoNotFillTheBlockCache(t *testing.T) {
+	d := openTest(t, testOptions(NewMemFS()))
+	for range 3 {
+		fill(t, d, 0, 2000)
+	}
+	settle(t, d)
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
+	m := d.Metrics()
+	require.NotZero(t, m.Compactions)
+	require.Zero(t, m.BlockCacheBlocks)
+	require.Zero(t, m.BlockCacheBytes)
+	requireValue(t, d, testKey(7), testValue(7))
+	require.NotZero(t, d.Metrics().BlockCacheBlocks, "a lookup does")
+}

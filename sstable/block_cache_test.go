@@ -1,0 +1,373 @@
+package sstable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+// roomFor makes a cache with room for a part of the decoded blocks of a table.
+func roomFor(t testing.TB, cmp *base.Comparer, data []byte, part float64) *BlockCache {
+	r, _ := openTable(t, data, ReaderOptions{Comparer: cmp})
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	var bytes int64
+	for i := range ix.n {
+		b, err := r.readData(ix, i)
+		require.NoError(t, err)
+		b.data = owned(b.data)
+		bytes += b.memBytes()
+	}
+	return NewBlockCache(int64(float64(bytes) * part))
+}
+
+// checkBlockCache compares what the cache counts with what the slots of its one
+// table hold.
+func checkBlockCache(t testing.TB, c *BlockCache, r *Reader) BlockCacheMetrics {
+	t.Helper()
+	var want BlockCacheMetrics
+	for i := range r.index.Load().slots {
+		b := r.index.Load().slots[i].Peek()
+		if b == nil {
+			continue
+		}
+		want.Count++
+		want.Size += b.memBytes()
+		if b.kind != NoCompression {
+			want.Compressed++
+			want.CompressedBytes += b.memBytes()
+		}
+	}
+	m := c.Metrics()
+	require.Equal(t, want.Count, m.Count)
+	require.Equal(t, want.Size, m.Size)
+	require.Equal(t, want.Compressed, m.Compressed)
+	require.Equal(t, want.CompressedBytes, m.CompressedBytes)
+	require.LessOrEqual(t, m.Size, m.Capacity)
+	return m
+}
+
+func TestSmallCachesAgreeWithTheModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	for _, shape := range append(tableShapes, tableShape{base.Bytewise, 500, 4, Snappy, nil}) {
+		for _, part := range []float64{0.1, 0.5, 1.2} {
+			t.Run(fmt.Sprintf("%v/room for %v", shape, part), func(t *testing.T) {
+				es := trickyEntries(rnd, shape.cmp, 400)
+				data := buildTable(t, shape.options(), es)
+				c := roomFor(t, shape.cmp, data, part)
+				r, _ := openTable(t, data, ReaderOptions{Comparer: shape.cmp, Policies: shape.policies(), Cache: c})
+				var lk Lookup
+				for i := range 6000 {
+					user := randomUser(rnd, es[:len(es)/8]) // these become hot
+					if i%2 == 0 {
+						user = randomUser(rnd, es)
+					}
+					seq := randomSeq(rnd)
+					lk.Init(user, seq)
+					got, err := r.Get(&lk)
+					require.NoError(t, err)
+					value, trailer, ok := modelGet(shape.cmp, es, user, seq)
+					require.Equal(t, ok, got.Found)
+					if ok {
+						require.Equal(t, trailer, got.Trailer)
+						require.Equal(t, string(value), string(got.Value))
+					}
+					if i%3 == 0 {
+						lk.Release()
+					}
+				}
+				lk.Release()
+				itertest.Run(t, shape.cmp, es, seed, func() base.Iterator {
+					it, err := r.NewIter(IterOptions{NoFillCache: rnd.IntN(2) == 0, ReadAhead: rnd.IntN(2) * 700})
+					require.NoError(t, err)
+					return it
+				})
+				checkBlockCache(t, c, r)
+			})
+		}
+	}
+}
+
+func TestAFullCacheHoldsBlocksAsTheyAreStored(t *testing.T) {
+	es := benchEntries(20_000)
+	for _, tc := range []struct {
+		name        string
+		compression Compression
+		part        float64
+		packs       bool
+	}{
+		{"room for half", Snappy, 0.5, true},
+		{"room for all", Snappy, 1, false},
+		{"not compressed", NoCompression, 0.5, false},
+		{"slow to decode", Zstd, 0.5, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			data := buildTable(t, WriterOptions{Compression: tc.compression}, es)
+			c := roomFor(t, nil, data, tc.part)
+			r, f := openTable(t, data, ReaderOptions{Cache: c})
+			rnd := rand.New(rand.NewPCG(1, 1))
+			gets := func(n int) (fromDisk int) {
+				var lk Lookup
+				defer lk.Release()
+				for range n {
+					e := es[rnd.IntN(len(es))]
+					lk.Init(base.UserKey(e.Key), base.MaxSeq)
+					f.takeReads()
+					res, err := r.Get(&lk)
+					require.NoError(t, err)
+					require.Equal(t, e.Value, res.Value)
+					if res.BlockFromDisk {
+						fromDisk++
+					} else if !res.IndexRead {
+						require.Empty(t, f.takeReads())
+					}
+				}
+				return fromDisk
+			}
+			gets(40_000)
+			missed := gets(10_000)
+			m := checkBlockCache(t, c, r)
+			if !tc.packs {
+				require.Zero(t, m.Compressed)
+				require.InDelta(t, 10_000*(1-tc.part), missed, 300)
+				return
+			}
+			require.Greater(t, m.Compressed, m.Count*8/10)
+			require.Less(t, missed, 10_000*35/100, "the stored blocks are two thirds as large")
+			c.Close()
+			require.Zero(t, checkBlockCache(t, c, r).Count)
+		})
+	}
+}
+
+func TestIncompressibleBlocksAreHeldDecoded(t *testing.T) {
+	for _, tc := range []struct {
+		kind            Compression
+		stored, decoded int
+		want            bool
+	}{
+		{Snappy, 3072, 4096, true},
+		{Snappy, 3073, 4096, false},
+		{NoCompression, 4096, 4096, false},
+		{Zstd, 100, 4096, false},
+		{deflateKind, 100, 4096, false},
+	} {
+		require.Equal(t, tc.want, worthPacking(tc.kind, tc.stored, tc.decoded), "%+v", tc)
+	}
+}
+
+// packedTable opens a table whose blocks are all in a full cache as they are
+// stored.
+func packedTable(t *testing.T) (*Reader, *BlockCache, entries) {
+	es := benchEntries(2_000)
+	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
+	c := roomFor(t, nil, data, 0.85)
+	other, _ := openTable(t, data, ReaderOptions{Cache: c})
+	r, _ := openTable(t, data, ReaderOptions{Cache: c})
+	for range 3 { // other fills the cache, then r's blocks come, go and come back
+		for _, e := range es {
+			_, err := get(other, string(base.UserKey(e.Key)), base.MaxSeq)
+			require.NoError(t, err)
+		}
+	}
+	for range 20 {
+		for i := 0; i < len(es); i += 30 {
+			_, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
+			require.NoError(t, err)
+		}
+	}
+	other.DropBlocks()
+	return r, c, es
+}
+
+// packedEntry returns an entry of a block that is held as it is stored, and its slot.
+func packedEntry(t *testing.T, r *Reader, es entries) (itertest.Entry, *Block, int) {
+	ix := r.index.Load()
+	for _, e := range es {
+		i := ix.find(r.cmp, base.UserKey(e.Key), base.Trailer(e.Key))
+		if b := ix.slots[i].Peek(); b != nil && b.kind != NoCompression && !ix.slots[i].Hot() {
+			return e, b, i
+		}
+	}
+	t.Fatal("no block is held as it is stored")
+	return itertest.Entry{}, nil, 0
+}
+
+func TestABlockThatIsUsedOftenIsDecompressedForGood(t *testing.T) {
+	for _, how := range []string{"Get", "Iter"} {
+		t.Run(how, func(t *testing.T) {
+			r, c, es := packedTable(t)
+			e, b, i := packedEntry(t, r, es)
+			before := c.Metrics().Compressed
+			for range 9 {
+				if how == "Get" {
+					checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+					continue
+				}
+				it, err := r.NewIter(IterOptions{})
+				require.NoError(t, err)
+				require.True(t, it.SeekGE(e.Key))
+				require.Equal(t, e.Value, it.Value())
+				require.NoError(t, it.Close())
+			}
+			now := r.index.Load().slots[i].Peek()
+			require.NotSame(t, b, now)
+			require.Equal(t, NoCompression, now.kind)
+			require.True(t, now.packable)
+			require.Equal(t, before-1, c.Metrics().Compressed)
+			checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+		})
+	}
+}
+
+func TestValuesHoldUntilTheirLookupIsReleased(t *testing.T) {
+	r, _, es := packedTable(t)
+	users := make([]Lookup, 200)
+	results := make([]Result, len(users))
+	for i := range users {
+		users[i].Init(base.UserKey(es[i*10].Key), base.MaxSeq)
+		var err error
+		results[i], err = r.Get(&users[i])
+		require.NoError(t, err)
+	}
+	for i := range users {
+		require.Equal(t, es[i*10].Value, results[i].Value)
+		users[i].Release()
+		users[i].Release() // is harmless
+	}
+}
+
+func TestALookupOfACompressedBlockAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Log("allocations are not counted under the race detector")
+		return
+	}
+	r, _, es := packedTable(t)
+	_, b, _ := packedEntry(t, r, es)
+	sc := new(scratch)
+	unpack := func() {
+		if _, err := sc.decompress(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unpack()
+	require.Zero(t, testing.AllocsPerRun(100, unpack))
+}
+
+func TestAMissAllocatesWhatIsKept(t *testing.T) {
+	if raceEnabled {
+		t.Log("allocations are not counted under the race detector")
+		return
+	}
+	es := benchEntries(20_000)
+	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
+	for _, tc := range []struct {
+		name   string
+		cache  *BlockCache
+		allocs float64
+	}{
+		{"without a cache", nil, 0},
+		{"into a cache: the block and its place", roomFor(t, nil, data, 0.02), 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, _ := openTable(t, data, ReaderOptions{Cache: tc.cache})
+			next, misses := 0, 0
+			lookup := func() {
+				var lk Lookup
+				lk.Init(base.UserKey(es[next%len(es)].Key), base.MaxSeq)
+				res, err := r.Get(&lk)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if res.BlockFromDisk {
+					misses++
+				}
+				lk.Release()
+				next += 50 // another block
+			}
+			for range 2000 {
+				lookup()
+			}
+			require.LessOrEqual(t, testing.AllocsPerRun(2000, lookup), tc.allocs+0.1)
+			require.Greater(t, misses, 3000)
+		})
+	}
+}
+
+func TestBlocksTooLargeForAScratchAreKeptDecoded(t *testing.T) {
+	es := plainEntries(20, 100_000)
+	for _, kind := range []Compression{NoCompression, Snappy} {
+		data := buildTable(t, WriterOptions{BlockSize: 1 << 20, Compression: kind}, es)
+		for _, c := range []*BlockCache{nil, NewBlockCache(64 << 20), NewBlockCache(100_000)} {
+			r, _ := openTable(t, data, ReaderOptions{Cache: c, Policies: []filter.Policy{bloom}})
+			var lk Lookup
+			for range 3 {
+				for _, e := range es {
+					lk.Init(base.UserKey(e.Key), base.MaxSeq)
+					res, err := r.Get(&lk)
+					require.NoError(t, err)
+					require.Equal(t, e.Value, res.Value)
+				}
+			}
+			if c != nil {
+				checkBlockCache(t, c, r)
+			}
+			sc := lk.scratch
+			lk.Release()
+			if sc != nil {
+				require.LessOrEqual(t, cap(sc.stored), maxScratch)
+				require.LessOrEqual(t, cap(sc.decoded), maxScratch)
+			}
+		}
+	}
+}
+
+// TestReadersOfOneFullCacheAgree lets lookups and iterators of several goroutines
+// load, decompress and replace the same blocks.
+func TestReadersOfOneFullCacheAgree(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	es := benchEntries(3_000)
+	data := buildTable(t, WriterOptions{Compression: Snappy, BlockSize: 1024}, es)
+	c := roomFor(t, nil, data, 0.5)
+	r, _ := openTable(t, data, ReaderOptions{Cache: c})
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(seed, uint64(g)))
+			var lk Lookup
+			defer lk.Release()
+			for i := range 8000 {
+				e := es[rnd.IntN(len(es))]
+				if i%2 == 0 {
+					e = es[rnd.IntN(len(es)/20)]
+				}
+				if i%16 > 0 {
+					lk.Init(base.UserKey(e.Key), base.MaxSeq)
+					if res, err := r.Get(&lk); err != nil || string(res.Value) != string(e.Value) {
+						t.Error("a lookup found another value, or", err)
+					}
+					continue
+				}
+				it, err := r.NewIter(IterOptions{NoFillCache: i%32 == 0})
+				if err != nil || !it.SeekGE(e.Key) || string(it.Value()) != string(e.Value) {
+					t.Error("an iterator found another value, or", err)
+				}
+				if err := it.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	checkBlockCache(t, c, r)
+}
