@@ -228,9 +228,9 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 	{
 		id: "B18a", what: "the MANIFEST ends where an edit is damaged", seen: "Pebble, LevelDB, RocksDB",
 		plant: []patch{{
-			file: "internal/manifest/set.go",
-			old:  "return nil, r.Tail(), base.InFile(err, path, -1)",
-			new:  "return edits, r.Tail(), nil",
+			file: "internal/manifest/load.go",
+			old:  "return r.Tail(), base.InFile(err, path, -1)",
+			new:  "return r.Tail(), nil",
 		}},
 		caught: []catch{{
 			pkg: "internal/manifest", test: "TestOnlyACutLastEditIsDropped",
