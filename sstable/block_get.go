@@ -65,6 +65,12 @@ func (b *Block) get(cmp *base.Comparer, userKey []byte, trailer uint64) (found, 
 	return b.getRebuilding(cmp, userKey, trailer)
 }
 
+// touchedAhead is how many bytes of a restart interval are fetched at once, before
+// its entries are read. With 85 MB of cached blocks of 16 entries of 124 bytes in an
+// interval, lookups of random keys took 2.19 us without it, 1.81 with 1 KiB, 1.75 with
+// 1.5 KiB and 1.67 with all of the block; those of hot blocks 0.29, 0.29, 0.31 and 0.32.
+const touchedAhead = 1 << 10
+
 // needsKeys is getBytewise's way to say that it cannot tell without rebuilding
 // keys.
 const needsKeys = "needs keys"
@@ -110,15 +116,18 @@ func (b *Block) getRebuilding(cmp *base.Comparer, userKey []byte, trailer uint64
 //     is rare (a key, then another that continues it with 0x00 or 0x01); the
 //     iterator answers.
 //
+// The interval's lines are fetched ahead, up to touchedAhead.
+//
 // bad is empty on success, needsKeys, or what is wrong with the entry at
 // position at.
 func (b *Block) getBytewise(u []byte, trailer uint64) (f found, bad string, at int) {
-	r, p := b.searchRestarts(base.Bytewise, true, u, trailer)
-	if p >= 0 {
-		return f, badEntryRestart, p
+	r, wrong := b.searchRestarts(base.Bytewise, true, u, trailer)
+	if wrong >= 0 {
+		return f, badEntryRestart, wrong
 	}
 	data, n := b.data, len(u)
-	limit := b.restartLimit(r)
+	p, limit := b.restart(r), b.restartLimit(r)
+	touch(data[p : p+min(limit-p, touchedAhead)])
 	var (
 		m, prevLen  int                   // of user keys
 		keyLen      int                   // of the previous internal key: what may be shared
@@ -126,7 +135,7 @@ func (b *Block) getBytewise(u []byte, trailer uint64) (f found, bad string, at i
 		e           entry
 		ok          bool
 	)
-	for p = b.restart(r); p < limit; p = e.valueEnd {
+	for ; p < limit; p = e.valueEnd {
 		e, ok = readEntry(data, p, b.entriesEnd)
 		switch {
 		case !ok:

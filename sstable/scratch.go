@@ -31,6 +31,7 @@ func (sc *scratch) rest() {
 
 // decompress returns b, which is compressed, as a block that can be read.
 func (sc *scratch) decompress(b *Block) (*Block, error) {
+	touch(b.data) // a decoder waits for each line in turn
 	data, err := decompress(b.kind, b.data, sc.decoded, dataPart)
 	if err != nil {
 		return nil, err
