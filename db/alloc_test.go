@@ -36,6 +36,15 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.allocs, testing.AllocsPerRun(1000, c.get)) })
 	}
+	t.Run("MultiGet, whatever the number of keys", func(t *testing.T) {
+		var keys [][]byte
+		for i := range 200 {
+			keys = append(keys, testKey(i*7))
+		}
+		// Of 100 bytes each: one piece of memory for the values, and their slice.
+		require.Equal(t, 2.0, testing.AllocsPerRun(100, func() { _, _ = d.MultiGet(keys) }))
+		require.Equal(t, 2.0, testing.AllocsPerRun(100, func() { _, _ = d.MultiGet(keys[:10]) }))
+	})
 	require.NoError(t, d.Put(key, []byte("in the memtable"), NoSync))
 	t.Run("GetTo from the memtable", func(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(1000, func() { buf, _ = d.GetTo(buf[:0], key) }))

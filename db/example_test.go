@@ -121,6 +121,24 @@ func ExampleDB_GetTo() {
 	// "" sievedb: not found
 }
 
+// MultiGet looks up several keys at one moment. A key without a value has a nil one.
+func ExampleDB_MultiGet() {
+	d := openMem()
+	defer d.Close()
+	must(d.Put([]byte("bee"), []byte("6 legs"), nil))
+	must(d.Put([]byte("snake"), nil, nil))
+	keys := [][]byte{[]byte("bee"), []byte("snake"), []byte("unicorn")}
+	values, err := d.MultiGet(keys)
+	must(err)
+	for i, v := range values {
+		fmt.Printf("%s: %q, stored: %t\n", keys[i], v, v != nil)
+	}
+	// Output:
+	// bee: "6 legs", stored: true
+	// snake: "", stored: true
+	// unicorn: "", stored: false
+}
+
 // An iterator shows the database as it was when the iterator was made. LowerBound
 // is in the range, UpperBound is not.
 func ExampleIterator_All() {

@@ -83,7 +83,7 @@ func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error
 		case d.closed.Load():
 			return nil, ErrClosed
 		case attempt == maxAttempts:
-			return nil, errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.MaxOpenFiles (%d)", d.opts.MaxOpenFiles)
+			return nil, d.keptClosing(err)
 		}
 	}
 }
@@ -92,6 +92,11 @@ func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error
 // the loading of the read state and the reading of the table.
 func tableGone(err error) bool {
 	return err == sstable.ErrReaderClosed || err == errTableRemoved
+}
+
+// keptClosing is the error of a lookup that started over too often.
+func (d *DB) keptClosing(err error) error {
+	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.MaxOpenFiles (%d)", d.opts.MaxOpenFiles)
 }
 
 // errTableRemoved says that a table's file was removed before it was opened.
@@ -163,7 +168,12 @@ func (d *DB) findInLevel(s *readState, level int, l *manifest.Level, key []byte,
 		}
 		return nil, 0, false, nil
 	}
-	for i := l.Find(d.cmp, key); i < len(l.Files); i++ {
+	return d.findFrom(s, level, l, l.Find(d.cmp, key), key, lookup, lane, x)
+}
+
+// findFrom asks the tables of a level below 0 from table i on that may hold the key.
+func (d *DB) findFrom(s *readState, level int, l *manifest.Level, i int, key []byte, lookup *sstable.Lookup, lane manifest.Lane, x *Explanation) ([]byte, base.Kind, bool, error) {
+	for ; i < len(l.Files); i++ {
 		f := l.Files[i]
 		if d.cmp.Compare(key, base.UserKey(f.Smallest)) < 0 {
 			break

@@ -90,7 +90,15 @@ func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
 // getInBlock looks in data block i. done is false where all of the block is
 // before the target.
 func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
-	var b *Block
+	b, err := r.dataBlock(ix, i, lk, res)
+	if err != nil {
+		return false, err
+	}
+	return r.searchBlock(b, ix, i, lk, res)
+}
+
+// dataBlock returns data block i, possibly in memory of the lookup's.
+func (r *Reader) dataBlock(ix *index, i int, lk *Lookup, res *Result) (b *Block, err error) {
 	if r.cache != nil {
 		b = ix.slots[i].Get()
 	}
@@ -98,19 +106,24 @@ func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done boo
 	case b == nil:
 		var n uint32
 		if b, n, err = r.loadData(ix, i, lk.takeScratch()); err != nil {
-			return false, err
+			return nil, err
 		}
 		res.BytesRead += n
 		res.BlockFromDisk = res.BlockFromDisk || n > 0
 		res.BlockFromCache = res.BlockFromCache || n == 0
 	case b.kind != NoCompression:
 		if b, err = r.cache.unpack(&ix.slots[i], b, lk.takeScratch()); err != nil {
-			return false, r.located(err, ix, i)
+			return nil, r.located(err, ix, i)
 		}
 		res.BlockFromCache = true
 	default:
 		res.BlockFromCache = true
 	}
+	return b, nil
+}
+
+// searchBlock is getInBlock for a block that is there.
+func (r *Reader) searchBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	f, err := b.get(r.cmp, lk.userKey, lk.trailer)
 	if err != nil {
 		return false, r.located(err, ix, i)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/util"
 )
 
 // index is a table's index block, decoded into flat arrays: entry i says that
@@ -187,7 +188,7 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 		return ix.n, ix.n
 	}
 	p := prefix64(userKey[c:])
-	lo = lowerBound64(ix.prefixes, p)
+	lo = util.LowerBound64(ix.prefixes, p)
 	if lo == ix.n || ix.prefixes[lo] != p {
 		return lo, lo
 	}
@@ -197,27 +198,10 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 			if p == math.MaxUint64 {
 				return lo, ix.n
 			}
-			return lo, hi + lowerBound64(ix.prefixes[hi:], p+1)
+			return lo, hi + util.LowerBound64(ix.prefixes[hi:], p+1)
 		}
 	}
 	return lo, hi
-}
-
-// lowerBound64 returns the first i with a[i] >= p. The loop has no branch that
-// depends on the data: the compiler makes a conditional move of it.
-func lowerBound64(a []uint64, p uint64) int {
-	base, n := 0, len(a)
-	for n > 0 {
-		half := n >> 1
-		next := base + half + 1
-		if a[base+half] < p {
-			base = next
-			n -= half + 1
-		} else {
-			n = half
-		}
-	}
-	return base
 }
 
 // continues reports whether the search for userKey must go on behind block i

@@ -1,7 +1,7 @@
 // Package util holds the small codings that every file of a store is made of:
-// fixed and variable-length integers, LevelDB's key hash and a 64-bit one, and
-// the masked CRC-32C. It knows no files and keeps no state; every function is
-// pure and may be called from any goroutine.
+// fixed and variable-length integers, LevelDB's key hash and a 64-bit one, the
+// masked CRC-32C, and a search in sorted integers. It knows no files and keeps no
+// state; every function is pure and may be called from any goroutine.
 //
 // # Integers (LevelDB's util/coding.h)
 //

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
 )
 
 // Version is the set of tables of the database at one moment. It is immutable;
@@ -101,15 +102,7 @@ func (l *Level) Find(cmp *base.Comparer, key []byte) int {
 		key = key[n:]
 	}
 	p := keyPrefix(key)
-	lo, hi := 0, len(l.prefixes)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if l.prefixes[mid] < p {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
+	lo := util.LowerBound64(l.prefixes, p)
 	for lo < len(l.prefixes) && l.prefixes[lo] == p &&
 		string(base.UserKey(l.Files[lo].Largest)[len(l.shared):]) < string(key) {
 		lo++

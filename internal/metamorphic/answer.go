@@ -15,6 +15,20 @@ const (
 
 func appendBool(dst []byte, b bool) []byte { return strconv.AppendBool(dst, b) }
 
+// appendValues appends the values of several keys, nil for not found.
+func appendValues(dst []byte, values [][]byte) []byte {
+	for _, v := range values {
+		if v == nil {
+			dst = append(dst, "[-]"...)
+			continue
+		}
+		dst = append(dst, '[')
+		dst = appendShown(dst, v)
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
 // cursor is what both iterators have.
 type cursor interface {
 	First() bool

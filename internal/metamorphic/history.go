@@ -67,6 +67,8 @@ func (g *generator) step() {
 		g.add(Op{Kind: Delete, Key: g.key(), Sync: g.rnd.IntN(20) == 0})
 	case op < 480:
 		g.add(Op{Kind: Apply, Batch: g.batch(), Sync: g.rnd.IntN(20) == 0})
+	case op < 520:
+		g.add(Op{Kind: MultiGet, Keys: g.someKeys(), Slot: g.snapshotOrNone()})
 	case op < 750:
 		g.add(Op{Kind: Get, Key: g.key(), Slot: g.snapshotOrNone()})
 	case op < 790:
@@ -96,6 +98,15 @@ func (g *generator) batch() []Write {
 		}
 	}
 	return writes
+}
+
+// someKeys may hold one more than once.
+func (g *generator) someKeys() [][]byte {
+	keys := make([][]byte, g.rnd.IntN(50))
+	for i := range keys {
+		keys[i] = g.key()
+	}
+	return keys
 }
 
 // snapshotOrNone is mostly -1, the database itself.

@@ -38,6 +38,15 @@ func (m *model) do(dst []byte, o *Op) []byte {
 			return append(dst, answerNotFound...)
 		}
 		return appendShown(dst, entries[i].value)
+	case MultiGet:
+		entries := m.view(o.Slot)
+		values := make([][]byte, len(o.Keys))
+		for i, key := range o.Keys {
+			if at, found := m.find(entries, key); found {
+				values[i] = append([]byte{}, entries[at].value...)
+			}
+		}
+		return appendValues(dst, values)
 	case NewSnapshot:
 		m.snapshots[o.Slot], m.shared = m.entries, true
 	case NewIterator:

@@ -16,6 +16,7 @@ const (
 	Apply                     // Batch, Sync
 	Get                       // Key; of snapshot Slot, where that is >= 0
 	Has                       // Key; likewise
+	MultiGet                  // Keys; likewise
 	NewSnapshot               // Slot
 	CloseSnapshot             // Slot
 	NewIterator               // Slot; Of, a snapshot's slot or -1; Key and Limit, the bounds; NoFill
@@ -29,7 +30,7 @@ const (
 	Finish                    // checking, closing, and looking for what was left behind
 )
 
-var kindNames = [...]string{"put", "delete", "apply", "get", "has", "new snapshot", "close snapshot", "new iterator",
+var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
 	"move", "close iterator", "flush", "compact", "reopen", "crash", "open read-only", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
@@ -39,6 +40,7 @@ type Op struct {
 	Kind              Kind
 	Slot, Of          int
 	Key, Limit, Value []byte
+	Keys              [][]byte
 	Batch             []Write
 	Moves             []Step
 	Sync, NoFill      bool
@@ -75,6 +77,8 @@ func (o *Op) String() string {
 		}
 	case Get, Has:
 		fmt.Fprintf(&b, " %q of snapshot %d", o.Key, o.Slot)
+	case MultiGet:
+		fmt.Fprintf(&b, " %q of snapshot %d", o.Keys, o.Slot)
 	case NewSnapshot, CloseSnapshot, CloseIterator:
 		fmt.Fprintf(&b, " %d", o.Slot)
 	case NewIterator:

@@ -20,6 +20,7 @@ type Store interface {
 	Apply(b *db.Batch, wo *db.WriteOptions) error
 	Get(key []byte) ([]byte, error)
 	Has(key []byte) (bool, error)
+	MultiGet(keys [][]byte) ([][]byte, error)
 	NewSnapshot() *db.Snapshot
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 	Flush() error
@@ -92,7 +93,7 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.store.Delete(o.Key, &db.WriteOptions{NoSync: !o.Sync})
 	case Apply:
 		err = s.apply(o)
-	case Get, Has:
+	case Get, Has, MultiGet:
 		return s.look(dst, o)
 	case NewSnapshot:
 		s.snapshots[o.Slot] = s.store.NewSnapshot()
@@ -155,9 +156,17 @@ func (s *subject) look(dst []byte, o *Op) []byte {
 	var from interface {
 		Get(key []byte) ([]byte, error)
 		Has(key []byte) (bool, error)
+		MultiGet(keys [][]byte) ([][]byte, error)
 	} = s.store
 	if o.Slot >= 0 {
 		from = s.snapshots[o.Slot]
+	}
+	if o.Kind == MultiGet {
+		values, err := from.MultiGet(o.Keys)
+		if err != nil {
+			return appendOutcome(dst, err)
+		}
+		return appendValues(dst, values)
 	}
 	if o.Kind == Has {
 		has, err := from.Has(o.Key)

@@ -1,0 +1,63 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// BenchmarkMultiGet looks up groups of keys, all in the block cache, by MultiGet
+// and by a loop of Gets; the time is that of one key. Keys of a group are drawn at
+// random, or are neighbours in ascending order.
+func BenchmarkMultiGet(b *testing.B) {
+	const n = 500_000
+	d := benchStore(b, n, true)
+	for _, hit := range []bool{true, false} {
+		random := benchKeys(n, !hit)
+		rand.New(rand.NewPCG(7, 7)).Shuffle(n, func(i, j int) { random[i], random[j] = random[j], random[i] })
+		for _, key := range random {
+			if ok, err := d.Has(key); err != nil || ok != hit {
+				b.Fatal("wrong answer", err)
+			}
+		}
+		near := slices.Clone(random)
+		slices.SortFunc(near, BytewiseComparer.Compare)
+		for _, order := range []struct {
+			name string
+			keys [][]byte
+		}{{"random", random}, {"neighbours", near}} {
+			for _, size := range []int{10, 100, 1000} {
+				for _, multi := range []bool{false, true} {
+					b.Run(fmt.Sprintf("hit=%t/order=%s/group=%d/multi=%t", hit, order.name, size, multi), func(b *testing.B) {
+						b.ReportAllocs()
+						benchGroups(b, d, order.keys, size, multi)
+					})
+				}
+			}
+		}
+	}
+}
+
+func benchGroups(b *testing.B, d *DB, keys [][]byte, size int, multi bool) {
+	at := 0
+	values := make([][]byte, size)
+	for done := 0; done < b.N; done += size {
+		if at += size; at > len(keys) {
+			at = size
+		}
+		group := keys[at-size : at]
+		var err error
+		if multi {
+			if values, err = d.MultiGet(group); err != nil {
+				b.Fatal(err)
+			}
+			continue
+		}
+		for i, key := range group {
+			if values[i], err = d.Get(key); err != nil && err != ErrNotFound {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package db
+
+import (
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// MultiGet returns the values of keys, in their order: values[i] is nil where
+// keys[i] has none, and not nil where it is empty. All are of one moment. Keys may
+// come in any order and more than once; in ascending order they cost least, for
+// neighbours then share the reading of a data block.
+//
+// It is faster than a Get for each key, for memory is waited for once where several
+// keys need it, and it allocates a few times in all. Values belong to the
+// caller, but share memory: to hold on to one keeps up to 32 KiB of others.
+//
+// On an error, which is that of one of the keys that could not be looked up, there
+// are no values: Get tells for each key.
+func (d *DB) MultiGet(keys [][]byte) (values [][]byte, err error) {
+	return d.multiGet(keys, latest)
+}
+
+// MultiGet is DB.MultiGet as of the snapshot.
+func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return s.db.multiGet(keys, s.seq)
+}
+
+// groupSize is how many keys go through the levels together. With 16 a key costs a
+// few percent more; more loads than about 32 no processor waits for at once.
+const groupSize = 32
+
+// groupLookup looks up groups of keys. It is kept for the next MultiGet.
+type groupLookup struct {
+	d      *DB
+	state  *readState
+	seq    uint64
+	lane   manifest.Lane
+	found  int // of all groups
+	used   int // of what has groupSize elements
+	values valueBuffer
+
+	// Of one group: its lookups, which of them no run has answered yet, those that the
+	// present run answers, and what is asked of it.
+	lookups  [groupSize]sstable.Lookup
+	open     [groupSize]uint8
+	opened   int
+	answered uint32
+	group    sstable.Group
+	asks     [groupSize]sstable.Ask
+	about    [groupSize]askedOf
+	asked    int
+}
+
+// askedOf says what an Ask is about.
+type askedOf struct {
+	key  uint8 // of the group
+	file *manifest.FileMeta
+	at   int // in its level
+}
+
+var groupLookups = sync.Pool{New: func() any { return new(groupLookup) }}
+
+// multiGet is MultiGet as of seq. It takes no reference, as Get takes none, until a
+// table is closed under it; then it starts over with the version referenced.
+func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
+	if d.closed.Load() {
+		return nil, ErrClosed
+	}
+	g := groupLookups.Get().(*groupLookup)
+	defer g.release()
+	g.d, g.lane, g.used = d, manifest.OwnLane(), min(len(keys), groupSize)
+	counters := d.counters.lookup(g.lane)
+	counters.gets.Add(uint64(len(keys)))
+	values = make([][]byte, len(keys))
+	err = g.run(d.state.Load(), keys, values, seq, false)
+	if tableGone(err) && !d.closed.Load() {
+		s := d.refState()
+		defer s.version.Unref()
+		clear(values)
+		err = g.run(s, keys, values, seq, true)
+	}
+	switch {
+	case err == nil:
+		counters.found.Add(uint64(g.found))
+		return values, nil
+	case !tableGone(err):
+		return nil, err
+	case d.closed.Load():
+		return nil, ErrClosed
+	}
+	return nil, d.keptClosing(err)
+}
+
+// run fills values, which are nil, from one read state. If the state is pinned, a
+// group whose table was closed under it is looked up again, key by key.
+func (g *groupLookup) run(s *readState, keys, values [][]byte, seq uint64, pinned bool) error {
+	// The state first, the sequence number second: see the package comment.
+	if seq == latest {
+		seq = g.d.visibleSeq.Load()
+	}
+	g.state, g.seq, g.found = s, seq, 0
+	for start := 0; start < len(keys); start += groupSize {
+		end := min(start+groupSize, len(keys))
+		g.values.toCome = len(keys) - start
+		err := g.lookUp(keys[start:end], values[start:end])
+		if pinned && tableGone(err) {
+			clear(values[start:end])
+			err = g.oneByOne(keys[start:end], values[start:end])
+		}
+		if err != nil {
+			return err
+		}
+		for _, v := range values[start:end] {
+			if v != nil {
+				g.found++
+			}
+		}
+	}
+	return nil
+}
+
+// oneByOne is lookUp for a group that needs more tables at once than may be open:
+// those that it opens close those that it was about to read.
+func (g *groupLookup) oneByOne(keys, values [][]byte) error {
+	for i := range keys {
+		err := g.lookUp(keys[i:i+1], values[i:i+1])
+		for n := 0; n < maxAttempts && tableGone(err) && !g.d.closed.Load(); n++ {
+			err = g.lookUp(keys[i:i+1], values[i:i+1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookUp answers one group, run by run.
+func (g *groupLookup) lookUp(keys, values [][]byte) error {
+	for i, key := range keys {
+		g.lookups[i].Init(key, g.seq)
+		g.d.memHash.of(&g.lookups[i]) // of all at once: the keys may be far from each other in memory
+		g.open[i] = uint8(i)
+	}
+	g.opened, g.asked, g.answered = len(keys), 0, 0
+	g.inMemtable(g.state.mem, values)
+	for _, m := range g.state.imm {
+		g.inMemtable(m, values)
+	}
+	for level := range g.state.version.Levels {
+		l := &g.state.version.Levels[level]
+		if len(l.Files) == 0 || g.opened == 0 {
+			continue
+		}
+		if err := g.inLevel(level, l, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inMemtable asks one memtable for all open keys.
+func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
+	if m.Empty() {
+		return
+	}
+	for _, i := range g.open[:g.opened] {
+		value, kind, ok := g.d.findInMemtable(m, g.seq, &g.lookups[i], g.lane, nil)
+		if ok {
+			g.answer(values, i, value, kind)
+		}
+	}
+	g.closeAnswered()
+}
+
+// inLevel asks the tables of one level for all open keys that they may hold.
+func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) error {
+	cmp := g.d.cmp
+	if level == 0 {
+		for _, f := range l.Files {
+			for _, i := range g.open[:g.opened] {
+				if key := g.lookups[i].UserKey(); f.OverlapsUser(cmp, key, key) {
+					if err := g.ask(i, f, 0); err != nil {
+						return err
+					}
+				}
+			}
+			if err := g.askAll(level, nil, values); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, i := range g.open[:g.opened] {
+		key := g.lookups[i].UserKey()
+		at := l.Find(cmp, key)
+		if at < len(l.Files) && cmp.Compare(key, base.UserKey(l.Files[at].Smallest)) >= 0 {
+			if err := g.ask(i, l.Files[at], at); err != nil {
+				return err
+			}
+		}
+	}
+	return g.askAll(level, l, values)
+}
+
+// ask adds a question for key i and table f, number at of its level.
+func (g *groupLookup) ask(i uint8, f *manifest.FileMeta, at int) error {
+	r, err := g.d.tables.get(f)
+	if err != nil {
+		return g.d.openError(g.state, err)
+	}
+	g.asks[g.asked] = sstable.Ask{Reader: r, Lookup: &g.lookups[i]}
+	g.about[g.asked] = askedOf{key: i, file: f, at: at}
+	g.asked++
+	return nil
+}
+
+// askAll asks what was added. l is nil for level 0.
+func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) error {
+	asks := g.asks[:g.asked]
+	g.asked = 0
+	g.group.Prepare(asks)
+	var denied *manifest.FileMeta
+	denials := uint64(0)
+	for n := range asks {
+		of := &g.about[n]
+		if asks[n].Denied() {
+			if of.file != denied && denials > 0 {
+				denied.Counters.Add(g.lane, manifest.FilterNegatives, denials)
+				denials = 0
+			}
+			denied = of.file
+			denials++
+			continue
+		}
+		res, err := g.group.Get(&asks[n])
+		if err != nil {
+			return err
+		}
+		countLookup(g.lane, of.file.Counters, &res)
+		if res.Found {
+			_, kind := base.SplitTrailer(res.Trailer)
+			g.answer(values, of.key, res.Value, kind)
+			continue
+		}
+		lookup := &g.lookups[of.key]
+		// See findFrom.
+		if l == nil || g.d.cmp.Compare(lookup.UserKey(), base.UserKey(of.file.Largest)) != 0 {
+			continue
+		}
+		value, kind, ok, err := g.d.findFrom(g.state, level, l, of.at+1, lookup.UserKey(), lookup, g.lane, nil)
+		if err != nil {
+			return err
+		}
+		if ok {
+			g.answer(values, of.key, value, kind)
+		}
+		lookup.Release()
+	}
+	if denials > 0 {
+		denied.Counters.Add(g.lane, manifest.FilterNegatives, denials)
+	}
+	g.closeAnswered()
+	return nil
+}
+
+// answer keeps the answer for key i of the group.
+func (g *groupLookup) answer(values [][]byte, i uint8, value []byte, kind base.Kind) {
+	g.answered |= 1 << i
+	if kind == base.KindSet {
+		values[i] = g.values.copy(value)
+	}
+}
+
+// closeAnswered takes the keys that were answered out of the open ones.
+func (g *groupLookup) closeAnswered() {
+	if g.answered == 0 {
+		return
+	}
+	n := 0
+	for _, i := range g.open[:g.opened] {
+		if g.answered>>i&1 == 0 {
+			g.open[n] = i
+			n++
+		}
+	}
+	g.opened, g.answered = n, 0
+}
+
+// release puts g back for others. It must not keep alive what it pointed to.
+func (g *groupLookup) release() {
+	g.group.Release()
+	clear(g.lookups[:g.used])
+	clear(g.asks[:g.used])
+	clear(g.about[:g.used])
+	g.d, g.state, g.values, g.used = nil, nil, valueBuffer{}, 0
+	groupLookups.Put(g)
+}
+
+// valueBuffer copies values, many into one piece of memory.
+type valueBuffer struct {
+	free   []byte // the rest of the last piece
+	toCome int    // how many values there may still be
+}
+
+// maxValuePiece bounds the memory that values share, in bytes.
+const maxValuePiece = 32 << 10
+
+func (b *valueBuffer) copy(value []byte) []byte {
+	n := len(value)
+	if n == 0 {
+		return []byte{}
+	}
+	if n > len(b.free) {
+		if n > maxValuePiece/4 { // it need not take the rest of a piece from others
+			return append(make([]byte, 0, n), value...)
+		}
+		// As if all that are still to come were like this one.
+		b.free = make([]byte, max(n, min(maxValuePiece, n*b.toCome)))
+	}
+	copied := b.free[:n:n]
+	b.free = b.free[n:]
+	copy(copied, value)
+	return copied
+}

@@ -1,0 +1,278 @@
+package db
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// requireMultiGet compares MultiGet with a loop of Gets, and both with the model.
+func requireMultiGet(t *testing.T, from interface {
+	Get(key []byte) ([]byte, error)
+	MultiGet(keys [][]byte) ([][]byte, error)
+}, keys [][]byte, model map[string][]byte) {
+	t.Helper()
+	values, err := from.MultiGet(keys)
+	require.NoError(t, err)
+	require.Len(t, values, len(keys))
+	for i, key := range keys {
+		want, stored := model[string(key)]
+		require.Equal(t, stored, values[i] != nil, "key %q", key)
+		require.Equal(t, string(want), string(values[i]), "key %q", key)
+		got, err := from.Get(key)
+		if !stored {
+			require.Equal(t, ErrNotFound, err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+	}
+}
+
+// Keys everywhere: in the memtable, in one that waits, in level 0 and below,
+// with tombstones over them, and snapshots of before.
+func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
+	const keys, rounds = 900, 60
+	for _, compression := range []Compression{SnappyCompression, NoCompression} {
+		for _, cacheSize := range []int64{-1, 20 << 10, 8 << 20} {
+			t.Run(fmt.Sprintf("compression %d, cache of %d bytes", compression, cacheSize), func(t *testing.T) {
+				seed := rand.Uint64()
+				t.Logf("seed %d", seed)
+				rnd := rand.New(rand.NewPCG(seed, 0))
+				o := testOptions(NewMemFS())
+				o.BlockCacheSize, o.Compression, o.MaxOpenFiles = cacheSize, compression, 10
+				d := openTest(t, o)
+				key := func() []byte {
+					if n := rnd.IntN(keys); n > 0 {
+						return testKey(n)
+					}
+					return []byte{}
+				}
+				model := map[string][]byte{}
+				var snapshot *Snapshot
+				var seen map[string][]byte
+				for round := range rounds {
+					for range 40 {
+						k := key()
+						switch rnd.IntN(8) {
+						case 0:
+							require.NoError(t, d.Delete(k, NoSync))
+							delete(model, string(k))
+						case 1:
+							require.NoError(t, d.Put(k, nil, NoSync))
+							model[string(k)] = []byte{}
+						default:
+							model[string(k)] = bytes.Repeat([]byte{byte(round)}, rnd.IntN(300))
+							require.NoError(t, d.Put(k, model[string(k)], NoSync))
+						}
+					}
+					asked := make([][]byte, rnd.IntN(120))
+					for i := range asked {
+						asked[i] = key()
+						if i > 0 && rnd.IntN(10) == 0 {
+							asked[i] = asked[rnd.IntN(i)]
+						}
+					}
+					if rnd.IntN(2) == 0 {
+						sortKeys(asked)
+					}
+					requireMultiGet(t, d, asked, model)
+					if snapshot != nil {
+						requireMultiGet(t, snapshot, asked, seen)
+					}
+					switch rnd.IntN(12) {
+					case 0:
+						require.NoError(t, d.Flush())
+					case 1:
+						require.NoError(t, d.Compact(t.Context(), nil, nil))
+					case 2:
+						if snapshot != nil {
+							require.NoError(t, snapshot.Close())
+						}
+						snapshot, seen = d.NewSnapshot(), map[string][]byte{}
+						for k, v := range model {
+							seen[k] = v
+						}
+					}
+				}
+				if snapshot != nil {
+					require.NoError(t, snapshot.Close())
+				}
+			})
+		}
+	}
+}
+
+func sortKeys(keys [][]byte) {
+	for i := range keys {
+		for j := i; j > 0 && bytes.Compare(keys[j-1], keys[j]) > 0; j-- {
+			keys[j-1], keys[j] = keys[j], keys[j-1]
+		}
+	}
+}
+
+func TestMultiGetOfWhatIsSpecial(t *testing.T) {
+	d := mustOpen(t, testOptions(NewMemFS()))
+	values, err := d.MultiGet(nil)
+	require.NoError(t, err)
+	require.Empty(t, values)
+	require.NoError(t, d.Put(nil, []byte("of the empty key"), NoSync))
+	require.NoError(t, d.Put([]byte("empty"), nil, NoSync))
+	require.NoError(t, d.Put([]byte("huge"), make([]byte, 100_000), NoSync))
+	for range 2 {
+		values, err = d.MultiGet([][]byte{[]byte("empty"), nil, []byte("gone"), []byte("huge"), []byte("empty"), nil})
+		require.NoError(t, err)
+		require.Equal(t, [][]byte{{}, []byte("of the empty key"), nil, make([]byte, 100_000), {}, []byte("of the empty key")}, values)
+		_ = append(values[1], "beyond its end"...)
+		require.Equal(t, "of the empty key", string(values[5]), "values that share memory do not grow into each other")
+		require.NoError(t, d.Flush())
+	}
+	m := d.Metrics()
+	require.EqualValues(t, 12, m.Gets)
+	require.EqualValues(t, 10, m.GetsFound)
+	s := d.NewSnapshot()
+	require.NoError(t, s.Close())
+	_, err = s.MultiGet([][]byte{nil})
+	require.Equal(t, ErrClosed, err)
+	require.NoError(t, d.Close())
+	_, err = d.MultiGet([][]byte{nil})
+	require.Equal(t, ErrClosed, err)
+}
+
+// What is counted is what Gets would have counted, but for blocks that were shared.
+func TestMultiGetCountsAsGetsDo(t *testing.T) {
+	w := watchTables(t)
+	d := filledLevels(t, w.options(nil), 4000)
+	var keys [][]byte
+	for i := range 4000 {
+		keys = append(keys, testKey(i))
+	}
+	sums := func(look func()) (LevelMetrics, *Metrics) {
+		before := d.Metrics()
+		look()
+		after := d.Metrics()
+		b, a := before.Total(), after.Total()
+		a.Reads -= b.Reads
+		a.FilterChecks -= b.FilterChecks
+		a.FilterNegatives -= b.FilterNegatives
+		a.FilterTruePositives -= b.FilterTruePositives
+		a.FilterFalsePositives -= b.FilterFalsePositives
+		a.BlocksFromCache -= b.BlocksFromCache
+		a.BlocksFromDisk -= b.BlocksFromDisk
+		after.Gets -= before.Gets
+		after.GetsFound -= before.GetsFound
+		return a, after
+	}
+	one, m1 := sums(func() {
+		for _, key := range keys {
+			_, err := d.Get(key)
+			require.True(t, err == nil || err == ErrNotFound)
+		}
+	})
+	parts := map[string]int{}
+	many, m2 := sums(func() {
+		parts = w.during(func() {
+			_, err := d.MultiGet(keys)
+			require.NoError(t, err)
+		})
+	})
+	require.Equal(t, m1.Gets, m2.Gets)
+	require.Equal(t, m1.GetsFound, m2.GetsFound)
+	require.Equal(t, one.Reads, many.Reads)
+	require.Equal(t, one.FilterNegatives, many.FilterNegatives)
+	require.Equal(t, one.FilterTruePositives, many.FilterTruePositives)
+	require.Equal(t, one.FilterFalsePositives, many.FilterFalsePositives)
+	require.EqualValues(t, parts["data"], many.BlocksFromDisk)
+	require.Less(t, many.BlocksFromCache+many.BlocksFromDisk, (one.BlocksFromCache+one.BlocksFromDisk)/2, "neighbours share blocks")
+}
+
+// A damaged block costs the MultiGets that need it, and no others.
+func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
+	mem := NewMemFS()
+	o := testOptions(mem)
+	d := mustOpen(t, o)
+	fill(t, d, 0, 2000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+	data := readFile(t, mem, table)
+	data[40] ^= 1
+	writeFile(t, mem, table, data)
+	o = testOptions(mem) // the order checker did not see the damage come
+	o.BlockCacheSize = -1
+	d = openTest(t, o)
+	var broken, whole [][]byte
+	for i := range 2000 {
+		if _, err := d.Get(testKey(i)); err != nil {
+			require.ErrorIs(t, err, ErrCorruption)
+			broken = append(broken, testKey(i))
+		} else {
+			whole = append(whole, testKey(i))
+		}
+	}
+	require.NotEmpty(t, broken)
+	require.NotEmpty(t, whole)
+	values, err := d.MultiGet(append(whole[:50:50], broken[0]))
+	require.ErrorIs(t, err, ErrCorruption)
+	require.Nil(t, values)
+	values, err = d.MultiGet(whole)
+	require.NoError(t, err)
+	require.Len(t, values, len(whole))
+}
+
+// All keys of a MultiGet are of one moment, while a writer changes them together,
+// compactions run, and tables are closed under it.
+func TestMultiGetSeesOneMoment(t *testing.T) {
+	const keys, rounds = 100, 400
+	o := testOptions(NewMemFS())
+	o.MaxOpenFiles, o.MaxConcurrentCompactions, o.BlockCacheSize = 10, 2, 8<<10
+	d := openTest(t, o)
+	var asked [][]byte
+	for i := range keys {
+		asked = append(asked, testKey(i*37%keys))
+	}
+	write := func(round int) error {
+		var b Batch
+		for i := range keys {
+			b.Put(testKey(i), fmt.Appendf(nil, "%040d", round))
+		}
+		return d.Apply(&b, NoSync)
+	}
+	require.NoError(t, write(0))
+	var readers sync.WaitGroup
+	var done atomic.Bool
+	for range 3 {
+		readers.Go(func() {
+			for last := ""; !done.Load() && !t.Failed(); {
+				values, err := d.MultiGet(asked)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				now := string(values[0])
+				for _, v := range values {
+					if string(v) != now || now < last {
+						t.Errorf("%q beside %q behind %q", v, now, last)
+						return
+					}
+				}
+				last = now
+			}
+		})
+	}
+	for round := range rounds {
+		require.NoError(t, write(round+1))
+		if round%50 == 0 {
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+		}
+	}
+	done.Store(true)
+	readers.Wait()
+}

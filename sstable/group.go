@@ -1,0 +1,147 @@
+package sstable
+
+// An Ask is one lookup at one table, among others that are asked together.
+type Ask struct {
+	Reader *Reader
+	Lookup *Lookup
+
+	verdict Verdict // of a whole-table filter
+	index   *index  // nil: not in memory
+	block   int     // where to begin
+	held    *Block  // that block, if it is in the cache; only to be touched
+}
+
+// A Group answers lookups together. Each gets what Reader.Get would have said, for
+// less: Prepare loads what the lookups need from memory side by side, where one
+// lookup after another waits for each load, and of neighbours that need the same
+// data block the first one reads it for all.
+//
+// A Group belongs to one goroutine. The zero Group is ready.
+type Group struct {
+	// last is the data block that was searched last, perhaps in scratch's memory.
+	last struct {
+		index *index
+		i     int
+		block *Block
+	}
+	scratch *scratch
+	touched uint64 // keeps the loads of touch
+}
+
+// Prepare asks the filters of all asks, and finds the data blocks of those that
+// pass. It reads nothing from disk. The Lookups keep only hashes.
+func (g *Group) Prepare(asks []Ask) {
+	for i := range asks {
+		asks[i].askFilter()
+	}
+	for i := range asks {
+		asks[i].findBlock()
+	}
+	for i := range asks {
+		g.touched += asks[i].touchBlock()
+	}
+}
+
+func (a *Ask) askFilter() {
+	a.verdict, a.index, a.held = FilterNone, nil, nil
+	if f := a.Reader.filter; f != nil && f.whole {
+		a.verdict = FilterNegative
+		if f.mayContain(a.Lookup) {
+			a.verdict = FilterPassed
+		}
+	}
+}
+
+// Denied reports whether the filter of the whole table has denied the key, once the
+// ask is prepared. There is nothing to Get then.
+func (a *Ask) Denied() bool { return a.verdict == FilterNegative }
+
+// findBlock finds the data block, and whether it is in the cache.
+func (a *Ask) findBlock() {
+	r := a.Reader
+	if a.verdict == FilterNegative {
+		return
+	}
+	if a.index = r.index.Load(); a.index == nil {
+		return
+	}
+	a.block = a.index.find(r.cmp, a.Lookup.userKey, a.Lookup.trailer)
+	if r.cache != nil && a.block < a.index.n {
+		a.held = a.index.slots[a.block].Peek()
+	}
+}
+
+// touchBlock loads the lines of a cached block that a search begins with: the
+// restart array at its end, and an entry in its middle.
+func (a *Ask) touchBlock() uint64 {
+	if a.held == nil || len(a.held.data) == 0 {
+		return 0
+	}
+	data := a.held.data
+	return uint64(data[len(data)-1]) + uint64(data[len(data)/2])
+}
+
+// Get answers an ask that was prepared. The Value of its Result is valid until the
+// Group is used again or released. The order of asks is the caller's choice; only
+// next to each other do they share a block. A block that was shared counts where
+// it was read: neither BlockFromCache nor BlockFromDisk is set for the others.
+func (g *Group) Get(a *Ask) (Result, error) {
+	r, ix, lk := a.Reader, a.index, a.Lookup
+	res := Result{Filter: a.verdict}
+	if a.verdict == FilterNegative {
+		return res, nil
+	}
+	if ix == nil {
+		var err error
+		if ix, res.BytesRead, err = r.loadIndex(); err != nil {
+			return res, err
+		}
+		res.IndexRead = res.BytesRead > 0
+		a.block = ix.find(r.cmp, lk.userKey, lk.trailer)
+	}
+	f := r.filter
+	if f != nil && f.whole {
+		f = nil
+	}
+	for i := a.block; i < ix.n; i++ {
+		if f == nil || res.passes(f, lk, ix.offsets[i]) {
+			b, err := g.dataBlock(a, ix, i, &res)
+			if err != nil {
+				return res, err
+			}
+			done, err := r.searchBlock(b, ix, i, lk, &res)
+			if done || err != nil {
+				return res, err
+			}
+		}
+		if !ix.continues(r.cmp, i, lk.userKey) {
+			break
+		}
+	}
+	return res, nil
+}
+
+// dataBlock returns data block i, the last one again if it is that.
+func (g *Group) dataBlock(a *Ask, ix *index, i int, res *Result) (*Block, error) {
+	last := &g.last
+	if last.index == ix && last.i == i {
+		return last.block, nil
+	}
+	last.index = nil // its memory may be used again
+	a.Lookup.scratch, g.scratch = g.scratch, nil
+	b, err := a.Reader.dataBlock(ix, i, a.Lookup, res)
+	g.scratch, a.Lookup.scratch = a.Lookup.scratch, nil
+	if err == nil {
+		last.index, last.i, last.block = ix, i, b
+	}
+	return b, err
+}
+
+// Release ends the use of the values that the Group found, and makes it the zero
+// Group.
+func (g *Group) Release() {
+	if g.scratch != nil {
+		g.scratch.rest()
+	}
+	*g = Group{}
+}
