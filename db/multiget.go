@@ -13,9 +13,10 @@ import (
 // come in any order and more than once; in ascending order they cost least, for
 // neighbours then share the reading of a data block.
 //
-// It is faster than a Get for each key, for memory is waited for once where several
-// keys need it, and it allocates a few times in all. Values belong to the
-// caller, but share memory: to hold on to one keeps up to 32 KiB of others.
+// It is faster than a Get for each key, since what several keys need of memory or
+// disk is waited for side by side or once, and it allocates a few times in all. (Only
+// absent keys near each other, whose filters the processor has in its cache, are
+// quicker one by one.) Values belong to the caller, but share memory: to hold on to one keeps up to 32 KiB of others.
 //
 // On an error, which is that of one of the keys that could not be looked up, there
 // are no values: Get tells for each key.
