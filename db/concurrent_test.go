@@ -1,9 +1,11 @@
 package db
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,49 @@ import (
 )
 
 var atomicityFor = flag.Duration("atomicity.for", 0, "how long batches and snapshots are tested for being whole; a fixed number of batches at least")
+
+// While a batch goes into the memtable, a reader that looks between any two
+// comparisons of keys sees none of it.
+func TestABatchIsNotShownUntilAllOfItIsInTheMemtable(t *testing.T) {
+	var look func()
+	o := testOptions(NewMemFS())
+	o.Comparer = &Comparer{Name: "test.Watched", Compare: func(a, b []byte) int {
+		if look != nil {
+			now := look
+			look = nil // its own comparisons are not looked between
+			now()
+			look = now
+		}
+		return bytes.Compare(a, b)
+	}}
+	d := openTest(t, o)
+	keys := []string{"a", "b", "c"}
+	apply := func(value string) {
+		var b Batch
+		for _, k := range keys {
+			b.Put([]byte(k), []byte(value))
+		}
+		require.NoError(t, d.Apply(&b, NoSync))
+	}
+	apply("old")
+	looks := 0
+	var early []string
+	look = func() {
+		looks++
+		for _, k := range keys {
+			if value, err := d.Get([]byte(k)); err != nil || string(value) != "old" {
+				early = append(early, fmt.Sprintf("%s at look %d: %s, %v", k, looks, value, err))
+			}
+		}
+	}
+	apply("new")
+	look = nil
+	require.Greater(t, looks, len(keys))
+	require.Empty(t, early, "values that were shown too early")
+	for _, k := range keys {
+		requireValue(t, d, []byte(k), []byte("new"))
+	}
+}
 
 // Writers move amounts between their accounts, a batch each; the sums never
 // change. Whoever sees another sum has seen half a batch.

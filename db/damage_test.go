@@ -104,6 +104,11 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 		}
 		require.NoError(t, d.Flush())
 	}
+	eventually(t, func() bool { // until the old logs are removed
+		names, err := mem.List("db")
+		require.NoError(t, err)
+		return len(names) == 8 // four tables, log, MANIFEST, CURRENT, LOCK
+	})
 	v.older = v.load(t, mem)
 	for i := range shape.logRecords {
 		v.states = append(v.states, pairsOf(model))

@@ -147,7 +147,7 @@ var bugsFromB1 = []bug{
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M2 -crash.seed 1 -crash.limit 2000",
-			sees: "second open",
+			sees: "CLOSED could not be written",
 		}},
 	},
 	{
