@@ -1,0 +1,303 @@
+package db
+
+import (
+	stderrors "errors"
+	"flag"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/order"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// faultKind is an error and the operations that it befalls.
+type faultKind struct {
+	name  string
+	fault func(op vfs.Op) *vfs.Fault
+	// space: only what takes space on the disk fails, and reads must work.
+	space bool
+}
+
+var faultKinds = []faultKind{
+	{name: "EIO", fault: func(vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO} }},
+	{name: "ENOSPC", space: true, fault: noSpaceFault},
+	{name: "short", fault: func(op vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO, Short: (op.Length + 1) / 2} }},
+}
+
+func noSpaceFault(op vfs.Op) *vfs.Fault {
+	switch op.Kind {
+	case vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpMkdirAll, vfs.OpLink, vfs.OpRename, vfs.OpLock:
+		return &vfs.Fault{Err: syscall.ENOSPC, Short: op.Length / 2}
+	}
+	return nil
+}
+
+// faultCase is one failure of one run, or two.
+type faultCase struct {
+	kind   faultKind
+	sticky bool
+	at     uint64
+	then   *secondFault // nil: there is none
+	seed   uint64
+	scale  int // of the workload
+	// wrap, if not nil, comes between the store and the failures.
+	wrap func(FS) FS
+}
+
+// secondFault befalls one more operation, that many behind the first.
+type secondFault struct {
+	kind   faultKind
+	behind uint64
+}
+
+func (c faultCase) String() string {
+	how := "once"
+	if c.sticky {
+		how = "from then on"
+	}
+	if c.then != nil {
+		how = fmt.Sprintf("then %s %d behind it", c.then.kind.name, c.then.behind)
+	}
+	return fmt.Sprintf("%s at operation %d, %s, seed %d", c.kind.name, c.at, how, c.seed)
+}
+
+// fault is what befalls an operation, nil for nothing.
+func (c faultCase) fault(op vfs.Op) *vfs.Fault {
+	switch {
+	case op.Index == c.at, c.sticky && op.Index > c.at:
+		return c.kind.fault(op)
+	case c.then != nil && op.Index == c.at+c.then.behind:
+		return c.then.kind.fault(op)
+	}
+	return nil
+}
+
+// run runs the workload with the failure, then opens what is left without.
+func (c faultCase) run() error {
+	mem := vfs.NewMem()
+	counting := vfs.NewCounting(mem)
+	var hit atomic.Bool
+	var failedOp atomic.Value
+	faulty := vfs.NewFaulty(counting, func(op vfs.Op) *vfs.Fault {
+		f := c.fault(op)
+		if f != nil && hit.CompareAndSwap(false, true) {
+			failedOp.Store(fmt.Sprintf("%v %s", op.Kind, op.Name))
+		}
+		return f
+	})
+	var fsys FS = faulty
+	if c.wrap != nil {
+		fsys = c.wrap(fsys)
+	}
+	checker := order.New(fsys)
+	r := newFaultRun(c.seed, c.scale)
+	r.readsMustWork = c.kind.space && (c.then == nil || c.then.kind.space)
+	err := r.workload(checker)
+	if err == nil {
+		err = c.after(mem, counting, checker, r)
+	}
+	if err != nil {
+		return fmt.Errorf("%v (%v): %w", c, failedOp.Load(), err)
+	}
+	return nil
+}
+
+// after checks what is left behind Close, and what opens then, twice.
+func (c faultCase) after(mem *vfs.Mem, counting *vfs.Counting, checker *order.FS, r *faultRun) error {
+	if v := checker.Violations(); len(v) > 0 {
+		return fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
+	}
+	if n := counting.Snapshot().Total.OpenFiles; n != 0 {
+		return fmt.Errorf("%d files are open behind Close", n)
+	}
+	var before map[int]string
+	for range 2 {
+		d, err := Open("db", crashOptions(mem, 0))
+		if err != nil {
+			return fmt.Errorf("open without the fault: %w", err)
+		}
+		r.readsMustWork = true
+		err = r.readAll(d)
+		now := map[int]string{}
+		for pair := range numFaultPairs {
+			v, _ := d.Get(pairKey(pair, "a"))
+			now[pair] = string(v)
+		}
+		if err == nil && before != nil {
+			for pair := range numFaultPairs {
+				if before[pair] != now[pair] {
+					err = fmt.Errorf("pair %d was %q at the first open, is %q at the second", pair, before[pair], now[pair])
+				}
+			}
+		}
+		before = now
+		rest(d)
+		if err == nil {
+			err = strayFilesAtRest(d, mem)
+		}
+		if cerr := d.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return fmt.Errorf("opened without the fault: %w", err)
+		}
+	}
+	return nil
+}
+
+// strayFilesAtRest waits for the removal of files, which comes behind the work
+// that made them needless.
+func strayFilesAtRest(d *DB, fsys FS) (err error) {
+	for range 100 {
+		if err = strayFiles(d, fsys); err == nil || !d.pause(time.Millisecond) {
+			return err
+		}
+	}
+	return err
+}
+
+// strayFiles names files that the store at rest does not need.
+func strayFiles(d *DB, fsys FS) error {
+	d.obsolete.remove(d)
+	live := map[uint64]bool{}
+	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
+	names, err := fsys.List("db")
+	if err != nil {
+		return err
+	}
+	logs, manifests := 0, 0
+	for _, name := range names {
+		kind, num, ok := base.ParseFileName(filepath.Base(name))
+		if !ok {
+			continue
+		}
+		switch kind {
+		case base.FileTable:
+			if !live[num] {
+				return fmt.Errorf("%s is left and not needed", name)
+			}
+		case base.FileLog:
+			logs++
+		case base.FileManifest:
+			manifests++
+		case base.FileTemp:
+			return fmt.Errorf("%s is left", name)
+		}
+	}
+	if logs != 1 || manifests != 1 {
+		return fmt.Errorf("one log and one MANIFEST should be there at rest, but there are %q", names)
+	}
+	return nil
+}
+
+// What every run of the tests can afford; docs/reliability.md has the long ones.
+var (
+	faultOps   = flag.Int("fault.ops", 500, "operations that the workload of the fault tests has at least")
+	faultPairs = flag.Int("fault.pairs", 400, "sampled pairs of operations that fail in one run")
+)
+
+// faultWorkload returns the scale of a workload that has the operations asked
+// for, and how many it has.
+func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
+	for scale = 1; ; scale++ {
+		counter := vfs.NewFaulty(vfs.NewMem(), nil)
+		r := newFaultRun(seed, scale)
+		r.readsMustWork = true
+		require.NoError(t, r.workload(counter))
+		require.Zero(t, r.failures)
+		if total = counter.Ops(); total > uint64(*faultOps) {
+			return scale, total
+		}
+	}
+}
+
+// Each operation of a small run fails, once or from then on, in each of three
+// ways. Every answer is right or an error, and nothing acknowledged is lost.
+func TestAnErrorAtEveryOperation(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		scale, total := faultWorkload(t, seed)
+		step := uint64(1)
+		if raceEnabled {
+			step = 23
+		}
+		before := runtime.NumGoroutine()
+		var cases []faultCase
+		for _, kind := range faultKinds {
+			for _, sticky := range []bool{false, true} {
+				for at := uint64(0); at < total; at += step {
+					cases = append(cases, faultCase{kind: kind, sticky: sticky, at: at, seed: seed, scale: scale})
+				}
+			}
+		}
+		require.NoError(t, runFaultCases(len(cases), 10, func(i int) error { return cases[i].run() }))
+		t.Logf("seed %d: %d operations, %d runs", seed, total, len(cases))
+		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+	})
+}
+
+// Two operations of one run fail, often close to each other: what the store does
+// about the first failure meets the second.
+func TestTwoErrorsInOneRun(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		scale, total := faultWorkload(t, seed)
+		pairs := *faultPairs
+		if raceEnabled {
+			pairs = min(pairs, 50)
+		}
+		rnd := rand.New(rand.NewPCG(seed, 4))
+		before := runtime.NumGoroutine()
+		cases := make([]faultCase, pairs)
+		for i := range cases {
+			behind := 1 + rnd.Uint64N(1<<rnd.IntN(bits.Len64(total))) // evenly by magnitude
+			cases[i] = faultCase{
+				kind: faultKinds[rnd.IntN(len(faultKinds))], at: rnd.Uint64N(total), seed: seed, scale: scale,
+				then: &secondFault{kind: faultKinds[rnd.IntN(len(faultKinds))], behind: behind},
+			}
+		}
+		require.NoError(t, runFaultCases(pairs, 10, func(i int) error { return cases[i].run() }))
+		t.Logf("seed %d: %d operations, %d runs", seed, total, pairs)
+		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+	})
+}
+
+// runFaultCases runs cases in parallel, more than there are processors: many of
+// them wait out a pause after a failure. It ends with so many errors and returns
+// them.
+func runFaultCases(n, maxErrors int, run func(i int) error) error {
+	var next atomic.Int64
+	var mu sync.Mutex
+	var errs []error
+	var group sync.WaitGroup
+	for range 16 * runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1) - 1)
+				mu.Lock()
+				enough := len(errs) >= maxErrors
+				mu.Unlock()
+				if i >= n || enough {
+					return
+				}
+				if err := run(i); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return stderrors.Join(errs...)
+}

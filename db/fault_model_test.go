@@ -1,0 +1,182 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// faultModel knows what each pair of keys may hold: the value last acknowledged,
+// and those of later writes that failed or are under way, which may be there or
+// not. It may be cloned while a write runs.
+type faultModel struct {
+	mu    sync.Mutex
+	maybe map[int][]string // by pair; the first is certain, "" stands for none
+}
+
+func newFaultModel() *faultModel { return &faultModel{maybe: map[int][]string{}} }
+
+// begun notes a write before it is made, acked one that succeeded. One that
+// failed stays as it began: a maybe.
+func (m *faultModel) begun(pair int, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.maybe[pair] = append(m.certain(pair), value)
+}
+
+func (m *faultModel) acked(pair int, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.maybe[pair] = []string{value}
+}
+
+// cut returns what pairs may hold at a moment, and calls image at that very
+// moment: no write begins and none is acknowledged meanwhile.
+func (m *faultModel) cut(image func()) *faultModel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	image()
+	c := newFaultModel()
+	for pair, values := range m.maybe {
+		c.maybe[pair] = slices.Clone(values)
+	}
+	return c
+}
+
+// certain needs m.mu held, or no write under way.
+func (m *faultModel) certain(pair int) []string {
+	if m.maybe[pair] == nil {
+		return []string{""}
+	}
+	return m.maybe[pair]
+}
+
+// check compares a pair as it was read.
+func (m *faultModel) check(pair int, a, b string) error {
+	if a != b {
+		return fmt.Errorf("half a batch is there: pair %d is %q and %q", pair, a, b)
+	}
+	if !slices.Contains(m.certain(pair), a) {
+		return fmt.Errorf("pair %d is %q, want one of %q", pair, a, m.certain(pair))
+	}
+	return nil
+}
+
+func pairKey(pair int, half string) []byte { return fmt.Appendf(nil, "pair%03d%s", pair, half) }
+
+const numFaultPairs = 40
+
+// faultRun is one run of a small workload over a file system that fails.
+type faultRun struct {
+	model *faultModel
+	rnd   *rand.Rand
+	// readsMustWork says that no read may fail: the fault is one of writing.
+	readsMustWork bool
+	failures      int // calls that returned an error
+	// scale multiplies the writes of the workload; 0 is 1.
+	scale int
+}
+
+func newFaultRun(seed uint64, scale int) *faultRun {
+	return &faultRun{model: newFaultModel(), rnd: rand.New(rand.NewPCG(seed, 1)), scale: scale}
+}
+
+// write puts both keys of a random pair in one batch.
+func (r *faultRun) write(d *DB, sync bool) error {
+	pair, value := r.rnd.IntN(numFaultPairs), fmt.Sprintf("%d-%s", r.rnd.Uint32(), strings.Repeat("v", r.rnd.IntN(150)))
+	var b Batch
+	b.Put(pairKey(pair, "a"), []byte(value))
+	b.Put(pairKey(pair, "b"), []byte(value))
+	r.model.begun(pair, value)
+	err := d.Apply(&b, &WriteOptions{NoSync: !sync})
+	if err == nil {
+		r.model.acked(pair, value)
+	} else {
+		r.failures++
+	}
+	return err
+}
+
+// readAll compares what the store answers with the model. Errors are an answer,
+// unless reads must work.
+func (r *faultRun) readAll(d *DB) error {
+	s := d.NewSnapshot()
+	defer s.Close()
+	found := map[string]string{}
+	it, err := s.NewIterator(nil)
+	if err == nil {
+		for ok := it.First(); ok; ok = it.Next() {
+			found[string(it.Key())] = string(it.Value())
+		}
+		err = it.Err()
+		if cerr := it.Close(); err == nil {
+			err = cerr
+		}
+	}
+	if err != nil {
+		r.failures++
+		if r.readsMustWork {
+			return fmt.Errorf("an iterator failed: %w", err)
+		}
+		return nil
+	}
+	for pair := range numFaultPairs {
+		a, b := pairKey(pair, "a"), pairKey(pair, "b")
+		if err := r.model.check(pair, found[string(a)], found[string(b)]); err != nil {
+			return fmt.Errorf("iterator: %w", err)
+		}
+		got, err := s.Get(a)
+		switch {
+		case err != nil && err != ErrNotFound:
+			r.failures++
+			if r.readsMustWork {
+				return fmt.Errorf("a Get failed: %w", err)
+			}
+		case string(got) != found[string(a)]:
+			return fmt.Errorf("Get of %s is %q, the iterator shows %q", a, got, found[string(a)])
+		}
+	}
+	return nil
+}
+
+// workload opens, writes, reads, flushes, compacts, and closes; after a half it
+// closes and opens once more. It goes on after errors, as a user may. The error
+// is a wrong answer.
+func (r *faultRun) workload(fsys FS) error {
+	for range 2 {
+		o := crashOptions(fsys, 0)
+		d, err := Open("db", o)
+		if err != nil {
+			r.failures++
+			continue
+		}
+		wrong := r.use(d)
+		if err := d.Close(); err != nil {
+			r.failures++
+		}
+		if wrong != nil {
+			return wrong
+		}
+	}
+	return nil
+}
+
+func (r *faultRun) use(d *DB) error {
+	for i := range 70 * max(1, r.scale) {
+		_ = r.write(d, i%3 == 0)
+		if i%20 == 19 {
+			if err := r.readAll(d); err != nil {
+				return err
+			}
+		}
+		if i%70 == 69 && d.Flush() != nil {
+			r.failures++
+		}
+	}
+	for i := range 10 { // what is left in the log the next opening finds
+		_ = r.write(d, i%2 == 0)
+	}
+	return r.readAll(d)
+}
