@@ -16,25 +16,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fullDisk is a disk that is full from an operation on, until there is space.
+// fullDisk is a disk that is full from an operation on, until there is space. At
+// one operation the power is cut, which the store does not notice: what the disk
+// would hold then is kept.
 type fullDisk struct {
-	mem     *vfs.Mem
-	checker *order.FS
-	space   atomic.Bool
-	first   atomic.Pointer[vfs.Op] // the first operation that failed
+	mem      *vfs.Mem
+	counting *vfs.Counting
+	checker  *order.FS
+	space    atomic.Bool
+	run      *faultRun
+
+	image *vfs.Mem    // what the cut leaves; nil: it did not come
+	model *faultModel // what image may answer
 }
 
-func newFullDisk(from uint64) *fullDisk {
-	f := &fullDisk{mem: vfs.NewMem()}
-	f.checker = order.New(vfs.NewFaulty(f.mem, func(op vfs.Op) *vfs.Fault {
+// noOperation is an index that is never reached.
+const noOperation = 1 << 62
+
+func newFullDisk(seed, from, cutAt uint64) *fullDisk {
+	f := &fullDisk{mem: vfs.NewMem(), run: newFaultRun(seed, 1)}
+	f.run.readsMustWork = true
+	f.counting = vfs.NewCounting(f.mem)
+	f.checker = order.New(vfs.NewFaulty(f.counting, func(op vfs.Op) *vfs.Fault {
+		if op.Index == cutAt {
+			f.model = f.run.model.cut(func() { f.image = f.mem.Crash() })
+		}
 		if op.Index < from || f.space.Load() {
 			return nil
 		}
-		fault := noSpaceFault(op)
-		if fault != nil {
-			f.first.CompareAndSwap(nil, &op)
-		}
-		return fault
+		return noSpaceFault(op)
 	}))
 	return f
 }
@@ -42,44 +52,73 @@ func newFullDisk(from uint64) *fullDisk {
 // fillUp writes on a disk that is full from an operation on, then there is space.
 // Reads work all the time, writes again behind that. The error is what went
 // wrong; final says that the store asked to be opened again.
-func fillUp(seed, from uint64) (final bool, err error) {
-	disk := newFullDisk(from)
-	r := &faultRun{model: newFaultModel(), rnd: rand.New(rand.NewPCG(seed, 2)), readsMustWork: true}
-	d, err := Open("db", crashOptions(disk.checker, 0))
+func (f *fullDisk) fillUp() (final bool, err error) {
+	d, err := Open("db", crashOptions(f.checker, 0))
 	if err != nil {
 		if !stderrors.Is(err, ErrNoSpace) {
 			return false, fmt.Errorf("Open says %w", err)
 		}
-		disk.space.Store(true)
-		if d, err = Open("db", crashOptions(disk.checker, 0)); err != nil {
+		f.space.Store(true)
+		if d, err = Open("db", crashOptions(f.checker, 0)); err != nil {
 			return false, fmt.Errorf("Open, with space, says %w", err)
 		}
 	}
-	final, err = useFullDisk(d, disk, r)
-	crashed := disk.mem.Crash()
+	final, err = f.use(d)
+	crashed := f.mem.Crash()
 	_ = d.Close()
-	if v := disk.checker.Violations(); err == nil && len(v) > 0 {
+	switch n, v := f.counting.Snapshot().Total.OpenFiles, f.checker.Violations(); {
+	case err != nil:
+	case len(v) > 0:
 		err = fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
+	case n != 0:
+		err = fmt.Errorf("%d files are open behind Close", n)
 	}
-	for _, left := range []*vfs.Mem{crashed, disk.mem} {
+	for _, left := range []*vfs.Mem{crashed, f.mem} {
 		if err == nil {
-			d, err = Open("db", crashOptions(left, 0))
-		}
-		if err != nil {
-			return final, err
-		}
-		rest(d)
-		if err = r.readAll(d); err == nil {
-			err = strayFilesAtRest(d, left)
-		}
-		if cerr := d.Close(); err == nil {
-			err = cerr
+			err = reopen(left, f.run)
 		}
 	}
 	return final, err
 }
 
-func useFullDisk(d *DB, disk *fullDisk, r *faultRun) (final bool, err error) {
+// reopen opens what is left, on a disk with space, and asks for all of it.
+func reopen(left *vfs.Mem, r *faultRun) error {
+	d, err := Open("db", crashOptions(left, 0))
+	if err != nil {
+		return err
+	}
+	rest(d)
+	if err = r.readAll(d); err == nil {
+		err = strayFilesAtRest(d, left)
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// openCut opens what the power cut left: first while the disk is still full, which
+// may say so but must not answer wrongly or lose anything, then with space.
+func (f *fullDisk) openCut() error {
+	r := &faultRun{model: f.model, readsMustWork: true}
+	full := vfs.NewFaulty(f.image, noSpaceFault)
+	d, err := Open("db", crashOptions(full, 0))
+	switch {
+	case err == nil:
+		if err := r.readAll(d); err != nil {
+			return fmt.Errorf("opened on the full disk: %w", err)
+		}
+		_ = d.Close()
+	case !stderrors.Is(err, ErrNoSpace):
+		return fmt.Errorf("Open on the full disk says %w", err)
+	}
+	return reopen(f.image, r)
+}
+
+// use writes until the disk has been full for a while, reads, and goes on once there
+// is space.
+func (f *fullDisk) use(d *DB) (final bool, err error) {
+	r := f.run
 	failures := 0
 	for range 140 {
 		err := r.write(d, true)
@@ -96,7 +135,7 @@ func useFullDisk(d *DB, disk *fullDisk, r *faultRun) (final bool, err error) {
 	if err := r.readAll(d); err != nil {
 		return false, fmt.Errorf("on the full disk: %w", err)
 	}
-	disk.space.Store(true)
+	f.space.Store(true)
 	for written := 0; written < 60; { // those that fail wait for a flush that is being tried again
 		err := r.write(d, true)
 		switch {
@@ -112,7 +151,7 @@ func useFullDisk(d *DB, disk *fullDisk, r *faultRun) (final bool, err error) {
 		return false, fmt.Errorf("with space: %w", err)
 	}
 	rest(d)
-	if err := strayFilesAtRest(d, disk.mem); err != nil {
+	if err := strayFilesAtRest(d, f.mem); err != nil {
 		return false, err
 	}
 	return false, r.readAll(d)
@@ -120,36 +159,44 @@ func useFullDisk(d *DB, disk *fullDisk, r *faultRun) (final bool, err error) {
 
 // The disk is full from any operation on, and later is not. Writes fail with
 // ErrNoSpace, reads go on, and once there is space the store goes on by itself:
-// a log or MANIFEST that ended is replaced, half-made files are gone, and
-// nothing acknowledged is lost in a power cut.
+// a log or MANIFEST that ended is replaced, half-made files are gone, no file is
+// left open, and nothing acknowledged is lost in a power cut, be it in the middle
+// of that or behind it.
 func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
-		counter := newFullDisk(1 << 62)
+		counter := newFullDisk(seed, noOperation, noOperation)
 		faulty := counter.checker.Unwrap().(*vfs.Faulty)
-		d, err := Open("db", crashOptions(counter.checker, 0))
+		_, err := counter.fillUp()
 		require.NoError(t, err)
-		r := &faultRun{model: newFaultModel(), rnd: rand.New(rand.NewPCG(seed, 2)), readsMustWork: true}
-		_, err = useFullDisk(d, counter, r)
-		require.NoError(t, err)
-		require.NoError(t, d.Close())
 		total, step := int(faulty.Ops()), 1
 		if raceEnabled {
 			step = 11
 		}
 		before := runtime.NumGoroutine()
-		var finals atomic.Int64
+		var finals, cuts atomic.Int64
 		require.NoError(t, runFaultCases(total/step, 10, func(i int) error {
-			final, err := fillUp(seed, uint64(i*step))
+			from := uint64(i * step)
+			rnd := rand.New(rand.NewPCG(seed, from))
+			cutAt := from + rnd.Uint64N(1<<rnd.IntN(9)) // evenly by magnitude
+			disk := newFullDisk(seed, from, cutAt)
+			final, err := disk.fillUp()
 			if final {
 				finals.Add(1)
 			}
+			if err == nil && disk.image != nil {
+				cuts.Add(1)
+				if err = disk.openCut(); err != nil {
+					err = fmt.Errorf("power cut at operation %d: %w", cutAt, err)
+				}
+			}
 			if err != nil {
-				return fmt.Errorf("seed %d, full from operation %d on: %w", seed, i*step, err)
+				return fmt.Errorf("seed %d, full from operation %d on: %w", seed, from, err)
 			}
 			return nil
 		}))
-		t.Logf("seed %d: %d runs, of which %d asked to be opened again", seed, total/step, finals.Load())
+		t.Logf("seed %d: %d runs, of which %d asked to be opened again; %d power cuts", seed, total/step, finals.Load(), cuts.Load())
 		require.LessOrEqual(t, finals.Load(), int64(max(2, total/step/50)), "only a failure at the renaming of CURRENT is final")
+		require.Greater(t, int(cuts.Load()), total/step/2)
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
