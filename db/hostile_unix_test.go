@@ -3,91 +3,195 @@
 package db
 
 import (
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
 )
 
-// A symbolic link in the place of any file of the database leads nowhere: what it
-// points to, outside, is neither read, nor written, nor truncated, nor removed.
+// linkedDir is a database directory on the disk, whose log is damaged in the
+// middle so that Salvage and Repair have something to put into lost/, and a
+// directory beside it that nothing may touch.
+type linkedDir struct {
+	dir, outside string
+	names        map[base.FileKind]string // one of each kind
+}
+
+func newLinkedDir(t *testing.T) *linkedDir {
+	root := t.TempDir()
+	l := &linkedDir{dir: filepath.Join(root, "db"), outside: filepath.Join(root, "outside"), names: map[base.FileKind]string{}}
+	require.NoError(t, os.Mkdir(l.outside, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "victim"), []byte("precious"), 0o600))
+	d, err := Open(l.dir, testOptions(nil))
+	require.NoError(t, err)
+	fill(t, d, 0, 100)
+	require.NoError(t, d.Flush())
+	fill(t, d, 100, 120)
+	require.NoError(t, d.Close())
+	names, err := os.ReadDir(l.dir)
+	require.NoError(t, err)
+	for _, e := range names {
+		if kind, _, ok := base.ParseFileName(e.Name()); ok {
+			l.names[kind] = e.Name()
+		}
+	}
+	log := filepath.Join(l.dir, l.names[base.FileLog])
+	data, err := os.ReadFile(log)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(log, data, 0o600))
+	return l
+}
+
+// move puts a file of the database outside, and a link to it in its place.
+func (l *linkedDir) move(t *testing.T, kind base.FileKind) {
+	require.NoError(t, os.Rename(filepath.Join(l.dir, l.names[kind]), filepath.Join(l.outside, "moved")))
+	l.link(t, l.names[kind], "moved")
+}
+
+// link plants a link to a name outside.
+func (l *linkedDir) link(t *testing.T, name, target string) {
+	require.NoError(t, os.Symlink(filepath.Join(l.outside, target), filepath.Join(l.dir, name)))
+}
+
+// files returns what is outside: modes, times and contents.
+func (l *linkedDir) files(t *testing.T) map[string]string {
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(l.outside, func(path string, e fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := e.Info()
+		require.NoError(t, err)
+		files[path] = info.Mode().String()
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			files[path] += info.ModTime().String() + string(data)
+		}
+		return nil
+	}))
+	return files
+}
+
+// What may be asked of a directory.
+var linkedActions = map[string]func(dir string) error{
+	"salvage": func(dir string) error {
+		o := testOptions(nil)
+		o.Salvage = SalvageAll
+		return openWriteClose(dir, o)
+	},
+	"read": func(dir string) error {
+		o := testOptions(nil)
+		o.Salvage, o.ReadOnly = SalvageAll, true
+		return openWriteClose(dir, o)
+	},
+	"repair":  func(dir string) error { return Repair(dir, testOptions(nil)) },
+	"destroy": func(dir string) error { return Destroy(dir, testOptions(nil)) },
+}
+
+func openWriteClose(dir string, o *Options) error {
+	d, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	for i := range 300 {
+		if err == nil && !o.ReadOnly {
+			err = d.Put(testKey(i), testValue(i), NoSync)
+		}
+	}
+	if err == nil {
+		_, err = d.Get(testKey(1))
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// A symbolic link under any name that the store reads, writes, replaces or
+// removes leads nowhere: what it points to, outside, is neither written, nor
+// truncated, nor removed, and nothing new appears there. Repair and Salvage once
+// kept files wherever a link named lost led, and a link to a table was told only
+// when a key of it was asked for.
 func TestSymbolicLinksAreNotFollowed(t *testing.T) {
-	build := func(t *testing.T) (dir string, names map[base.FileKind]string) {
-		dir = filepath.Join(t.TempDir(), "db")
-		d, err := Open(dir, testOptions(nil))
-		require.NoError(t, err)
-		fill(t, d, 0, 100)
-		require.NoError(t, d.Flush())
-		fill(t, d, 100, 120)
-		require.NoError(t, d.Close())
-		entries, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		names = map[base.FileKind]string{}
-		for _, e := range entries {
-			if kind, _, ok := base.ParseFileName(e.Name()); ok {
-				names[kind] = e.Name()
+	moved := func(kind base.FileKind) func(*testing.T, *linkedDir) {
+		return func(t *testing.T, l *linkedDir) { l.move(t, kind) }
+	}
+	linked := func(kind base.FileKind, from, to uint64, target string) func(*testing.T, *linkedDir) {
+		return func(t *testing.T, l *linkedDir) {
+			for num := from; num < to; num++ {
+				l.link(t, base.FileName(kind, num), target)
 			}
 		}
-		return dir, names
 	}
-	_, names := build(t)
-	for _, kind := range []base.FileKind{base.FileCurrent, base.FileManifest, base.FileLog, base.FileTable, base.FileLock} {
-		for _, readOnly := range []bool{false, true} {
-			t.Run(names[kind], func(t *testing.T) {
-				dir, names := build(t)
-				require.Contains(t, names, kind)
-				inside := filepath.Join(dir, names[kind])
-				outside := filepath.Join(filepath.Dir(dir), "outside")
-				require.NoError(t, os.Rename(inside, outside))
-				require.NoError(t, os.Symlink(outside, inside))
-				content, err := os.ReadFile(outside)
-				require.NoError(t, err)
-				before, err := os.Lstat(outside)
-				require.NoError(t, err)
-
-				o := testOptions(nil)
-				o.ReadOnly = readOnly
-				d, err := Open(dir, o)
-				switch {
-				case err != nil:
-				case kind == base.FileTable: // opened when it is needed
-					_, err := d.Get(testKey(1))
+	const future = 20 // above all numbers in use
+	refusedByAll := []string{"salvage", "read", "repair"}
+	for name, c := range map[string]struct {
+		plant   func(*testing.T, *linkedDir)
+		refused []string // the actions that must fail; the others must succeed
+	}{
+		"LOCK":                          {moved(base.FileLock), []string{"salvage", "read", "repair", "destroy"}},
+		"CURRENT":                       {moved(base.FileCurrent), refusedByAll},
+		"a MANIFEST":                    {moved(base.FileManifest), refusedByAll},
+		"a table":                       {moved(base.FileTable), refusedByAll},
+		"a log":                         {moved(base.FileLog), refusedByAll},
+		"CURRENT's temporary file":      {linked(base.FileTemp, future, future+40, "victim"), refusedByAll},
+		"one of them that dangles":      {linked(base.FileTemp, future, future+40, "none"), refusedByAll},
+		"names of tables to come":       {linked(base.FileTable, future, future+40, "none"), refusedByAll},
+		"names of logs to come":         {linked(base.FileLog, future, future+40, "victim"), refusedByAll},
+		"names of MANIFESTs to come":    {linked(base.FileManifest, future, future+40, "victim"), refusedByAll},
+		"LOG, which we do not write":    {func(t *testing.T, l *linkedDir) { l.link(t, "LOG", "victim") }, nil},
+		"lost":                          {func(t *testing.T, l *linkedDir) { l.link(t, lostDir, ".") }, []string{"salvage", "repair"}},
+		"lost, dangling":                {func(t *testing.T, l *linkedDir) { l.link(t, lostDir, "none") }, []string{"salvage", "repair"}},
+		"names in lost":                 {plantInLost, nil},
+		"other names are not looked at": {func(t *testing.T, l *linkedDir) { l.link(t, "notes", "victim") }, nil},
+	} {
+		for action, act := range linkedActions {
+			t.Run(name+"/"+action, func(t *testing.T) {
+				l := newLinkedDir(t)
+				c.plant(t, l)
+				before := l.files(t)
+				err := act(l.dir)
+				if slices.Contains(c.refused, action) {
 					require.ErrorContains(t, err, "symbolic link")
-					require.NoError(t, d.Close())
-				default: // the log's link is no log: it is missing
-					require.Equal(t, base.FileLog, kind)
-					require.Equal(t, names[kind], d.OpenReport().MissingLog)
-					require.NoError(t, d.Close())
+				} else {
+					require.NoError(t, err)
 				}
-				after, err := os.Lstat(outside)
-				require.NoError(t, err)
-				require.Equal(t, before.ModTime(), after.ModTime())
-				require.Equal(t, before.Mode(), after.Mode())
-				again, err := os.ReadFile(outside)
-				require.NoError(t, err)
-				require.Equal(t, content, again)
+				require.Equal(t, before, l.files(t))
 			})
 		}
 	}
-	t.Run("temporary and new files", func(t *testing.T) {
-		dir, _ := build(t)
-		outside := filepath.Join(filepath.Dir(dir), "outside")
-		require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
-		for num := range uint64(60) {
-			for _, kind := range []base.FileKind{base.FileTemp, base.FileTable, base.FileLog, base.FileManifest} {
-				_ = os.Symlink(outside, filepath.Join(dir, base.FileName(kind, num))) // where nothing is
-			}
+}
+
+// plantInLost puts links under the names by which a salvage or repair would keep
+// files.
+func plantInLost(t *testing.T, l *linkedDir) {
+	require.NoError(t, os.Mkdir(filepath.Join(l.dir, lostDir), 0o700))
+	for name := range maps.Values(l.names) {
+		for i, suffix := range []string{"", ".from-0", ".1", ".from-0.1"} {
+			l.link(t, filepath.Join(lostDir, name+suffix), []string{"victim", "none"}[i%2])
 		}
-		d, err := Open(dir, testOptions(nil))
-		if err == nil {
-			fill(t, d, 0, 300)
-			_ = d.Flush()
-			_ = d.Close()
-		}
-		content, err := os.ReadFile(outside)
+	}
+}
+
+// A repair that finds a link where it would keep files says so before it has
+// changed anything.
+func TestARepairThatMustNotUseLostChangesNothing(t *testing.T) {
+	l := newLinkedDir(t)
+	l.link(t, lostDir, ".")
+	list := func() (names []string) {
+		entries, err := os.ReadDir(l.dir)
 		require.NoError(t, err)
-		require.Equal(t, "mine", string(content))
-	})
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	before := list()
+	require.ErrorContains(t, Repair(l.dir, testOptions(nil)), "symbolic link")
+	require.Equal(t, before, list())
 }

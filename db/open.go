@@ -180,7 +180,7 @@ func listDir(fsys FS, dir string) (dirFiles, error) {
 		if !ok {
 			continue
 		}
-		info, err := fsys.Stat(filepath.Join(dir, name))
+		info, err := statOwn(fsys, filepath.Join(dir, name), kind)
 		if err != nil {
 			return files, err
 		}
@@ -191,6 +191,16 @@ func listDir(fsys FS, dir string) (dirFiles, error) {
 		}
 	}
 	return files, nil
+}
+
+// statOwn describes a file of the directory. A symbolic link under a name that we
+// would open, replace or remove is refused: it may lead anywhere.
+func statOwn(fsys FS, path string, kind base.FileKind) (fs.FileInfo, error) {
+	info, err := fsys.Lstat(path)
+	if err == nil && kind != base.FileInfoLog { // that one is another engine's alone
+		err = vfs.RefuseLink(path, info)
+	}
+	return info, err
 }
 
 // checkTables makes sure that every table that the version names is there, with

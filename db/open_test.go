@@ -173,6 +173,18 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 	require.NoError(t, zero.Validate())
 }
 
+func TestFileModesThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
+		o := &Options{FS: NewMemFS(), FileMode: mode}
+		require.ErrorContains(t, o.Validate(), "Options.FileMode", "%o", mode)
+		_, err := Open("db", o)
+		require.ErrorContains(t, err, "Options.FileMode", "%o", mode)
+	}
+	for _, mode := range []fs.FileMode{0, 0o600, 0o640, 0o644, 0o666, 0o777} {
+		require.NoError(t, (&Options{FileMode: mode}).Validate())
+	}
+}
+
 func TestDamagedCurrentIsTold(t *testing.T) {
 	cases := map[string]string{
 		"empty":              "",

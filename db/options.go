@@ -2,6 +2,7 @@ package db
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"slices"
@@ -49,6 +50,15 @@ const (
 type Options struct {
 	// FS is the file system. Default: the operating system's.
 	FS FS
+
+	// FileMode is the mode of new files on the operating system's file system,
+	// before the umask; new directories can be searched by whom their files can be
+	// read. Default: 0600, and with it 0700 for directories: only the owner reads
+	// and writes. 0640 lets the group read. The mode of files and directories that
+	// exist is never changed; but compactions replace old files by new ones, so
+	// that in time all have this mode. It means nothing on Windows, or where FS is
+	// set.
+	FileMode fs.FileMode
 
 	// Comparer orders the keys. Default: BytewiseComparer. A database opens only
 	// under the comparer name that it was created with.
@@ -197,8 +207,9 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		c = *o
 	}
+	setDefault(&c.FileMode, vfs.DefaultFileMode)
 	if c.FS == nil {
-		c.FS = vfs.OS
+		c.FS = vfs.NewOS(c.FileMode)
 	}
 	if c.Comparer == nil {
 		c.Comparer = BytewiseComparer
@@ -267,6 +278,10 @@ func (o *Options) Validate() error {
 			return errors.Newf("sievedb: Options.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
 		}
 	}
+	if c.FileMode&^fs.ModePerm != 0 || c.FileMode&ownerMode != ownerMode {
+		return errors.Newf("sievedb: Options.FileMode is %#o; it must be permission bits, 0777 at most, with the owner's to read and write, 0600",
+			uint32(c.FileMode))
+	}
 	if err := c.validateComparer(); err != nil {
 		return err
 	}
@@ -293,6 +308,9 @@ func (o *Options) validateFilter() error {
 	return errors.Newf("sievedb: Options.FilterForGoleveldb lists filters of filter.NewBloomPolicy under the name %q as well, "+
 		"but Options.Filter, %q, makes none; unset one of the two", filter.LegacyBloom.Name(), o.Filter.Name())
 }
+
+// ownerMode is what the owner of a database needs.
+const ownerMode fs.FileMode = 0o600
 
 // maxComparerName is what the MANIFEST reader accepts as well.
 const maxComparerName = 1 << 10

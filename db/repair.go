@@ -160,6 +160,9 @@ func (r *repairer) run() error {
 		r.report.list(plan.lines)
 		return nil
 	}
+	if _, err := vfs.PlainDir(r.fs, r.path(lostDir)); err != nil {
+		return err // before anything is made
+	}
 	salvaged, err := r.salvage(plan)
 	if err != nil {
 		return err
@@ -188,7 +191,7 @@ func (r *repairer) list() error {
 		if !ok {
 			continue
 		}
-		info, err := r.fs.Stat(r.path(name))
+		info, err := statOwn(r.fs, r.path(name), kind)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
 )
 
 // lostDir is where a repair puts what is not in use afterwards, within the
@@ -97,7 +98,7 @@ func (r *repairer) moveAway(p *repairPlan) error {
 		return nil
 	}
 	lost := r.path(lostDir)
-	if err := r.fs.MkdirAll(lost); err != nil {
+	if err := vfs.MkdirPlain(r.fs, lost); err != nil {
 		return err
 	}
 	if err := r.fs.SyncDir(r.dir); err != nil {

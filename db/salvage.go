@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
 )
 
@@ -109,7 +110,7 @@ func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
 		return nil
 	}
 	lost := filepath.Join(r.d.dir, lostDir)
-	if err := r.d.fs.MkdirAll(lost); err != nil {
+	if err := vfs.MkdirPlain(r.d.fs, lost); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.num), from)

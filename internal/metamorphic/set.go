@@ -3,6 +3,7 @@ package metamorphic
 import (
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math/rand/v2"
 	"strings"
 
@@ -32,6 +33,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		MaxConcurrentCompactions: 1 + rnd.IntN(4),
 		L0CompactionTrigger:      1 + rnd.IntN(8),
 		TrackOpen:                rnd.IntN(4) == 0,
+		FileMode:                 []fs.FileMode{0, 0o640, 0o666}[rnd.IntN(3)],
 	}
 	o.ManifestReadLimit = max(1<<20, 2*o.MaxManifestSize)
 	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
@@ -105,10 +107,10 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d, files %d, "+
-		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v",
+		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v, mode %#o",
 		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
 		o.BlockCacheSize, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
-		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterForGoleveldb, o.TrackOpen)
+		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterForGoleveldb, o.TrackOpen, uint32(o.FileMode))
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.

@@ -133,6 +133,13 @@ func (c *Counting) Stat(name string) (fs.FileInfo, error) {
 	return info, err
 }
 
+// Lstat implements FS.
+func (c *Counting) Lstat(name string) (fs.FileInfo, error) {
+	info, err := c.fs.Lstat(name)
+	c.observe(Op{Kind: OpStat, Name: name, Err: err})
+	return info, err
+}
+
 // MkdirAll implements FS.
 func (c *Counting) MkdirAll(dir string) error {
 	err := c.fs.MkdirAll(dir)

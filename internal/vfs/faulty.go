@@ -136,6 +136,14 @@ func (y *Faulty) Stat(name string) (fs.FileInfo, error) {
 	return y.fs.Stat(name)
 }
 
+// Lstat implements FS.
+func (y *Faulty) Lstat(name string) (fs.FileInfo, error) {
+	if _, err := y.begin(Op{Kind: OpStat, Name: name}); err != nil {
+		return nil, err
+	}
+	return y.fs.Lstat(name)
+}
+
 // MkdirAll implements FS.
 func (y *Faulty) MkdirAll(dir string) error {
 	if _, err := y.begin(Op{Kind: OpMkdirAll, Name: dir}); err != nil {

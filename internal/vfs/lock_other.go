@@ -5,9 +5,10 @@ package vfs
 import (
 	"errors"
 	"io"
+	"io/fs"
 )
 
 // lockFile refuses: a lock that keeps nobody out would be worse than none.
-func lockFile(name string, _ bool) (io.Closer, error) {
+func lockFile(name string, _ bool, _ fs.FileMode) (io.Closer, error) {
 	return nil, pathError("lock", name, errors.ErrUnsupported)
 }

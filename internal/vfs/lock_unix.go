@@ -22,10 +22,10 @@ import (
 // that say that it is this very process; it lets shared holders share one
 // descriptor; and it keeps us from opening a locked file again, since with plain
 // fcntl locks the close of any descriptor of the file would drop them all.
-func lockFile(name string, shared bool) (io.Closer, error) {
+func lockFile(name string, shared bool, mode fs.FileMode) (io.Closer, error) {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()
-	lock, err := locksOfProcess.takeLocked(name, shared)
+	lock, err := locksOfProcess.takeLocked(name, shared, mode)
 	if err != nil {
 		return nil, pathError("lock", name, err)
 	}
@@ -58,7 +58,7 @@ var locksOfProcess = lockTable{held: make(map[inode]*heldLock)}
 
 // takeLocked returns the lock with one holder more; nil where Lock promises
 // success without one. It needs t.mu held. Errors carry no path.
-func (t *lockTable) takeLocked(name string, shared bool) (*heldLock, error) {
+func (t *lockTable) takeLocked(name string, shared bool, mode fs.FileMode) (*heldLock, error) {
 	if info, err := os.Lstat(name); err == nil {
 		if err := notPlain(info.Mode()); err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func (t *lockTable) takeLocked(name string, shared bool) (*heldLock, error) {
 			return h, h.join(shared)
 		}
 	}
-	f, err := openLockFile(name, shared)
+	f, err := openLockFile(name, shared, mode)
 	if f == nil {
 		return nil, err
 	}
@@ -92,16 +92,16 @@ func (h *heldLock) join(shared bool) error {
 // fcntl lock needs a descriptor that may write, a shared one only one that may
 // read. It returns nil and no error for a shared lock on a file that is missing
 // and cannot be made.
-func openLockFile(name string, shared bool) (*os.File, error) {
+func openLockFile(name string, shared bool, mode fs.FileMode) (*os.File, error) {
 	if !shared {
-		f, err := openPlain("lock", name, os.O_RDWR|os.O_CREATE)
+		f, err := openPlain("lock", name, os.O_RDWR|os.O_CREATE, mode)
 		return f, withoutPath(err)
 	}
-	f, err := openPlain("lock", name, os.O_RDONLY)
+	f, err := openPlain("lock", name, os.O_RDONLY, 0)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, withoutPath(err)
 	}
-	f, err = openPlain("lock", name, os.O_RDWR|os.O_CREATE)
+	f, err = openPlain("lock", name, os.O_RDWR|os.O_CREATE, mode)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return nil, nil
 	}

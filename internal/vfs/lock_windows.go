@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -20,7 +21,7 @@ const (
 // nobody else can open it, or for reading, so that only readers can. goleveldb
 // does the same, and LevelDB opens LOCK for writing, which both modes refuse.
 // Share modes bind handles of this process too, so it needs no table of its own.
-func lockFile(name string, shared bool) (io.Closer, error) {
+func lockFile(name string, shared bool, _ fs.FileMode) (io.Closer, error) {
 	var h syscall.Handle
 	var err error
 	if shared {

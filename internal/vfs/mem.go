@@ -238,6 +238,9 @@ func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 	return n.info(filepath.Base(name)), nil
 }
 
+// Lstat implements FS.
+func (m *Mem) Lstat(name string) (fs.FileInfo, error) { return m.Stat(name) }
+
 // MkdirAll implements FS.
 func (m *Mem) MkdirAll(dir string) error {
 	m.mu.Lock()

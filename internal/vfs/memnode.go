@@ -67,11 +67,11 @@ func (n *memNode) bytes() []byte {
 
 func (n *memNode) info(name string) fs.FileInfo {
 	if n.isDir() {
-		return memInfo{name: name, mode: fs.ModeDir | dirMode, modTime: n.modTime}
+		return memInfo{name: name, mode: fs.ModeDir | dirMode(DefaultFileMode), modTime: n.modTime}
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return memInfo{name: name, mode: fileMode, size: int64(len(n.data)), modTime: n.modTime}
+	return memInfo{name: name, mode: DefaultFileMode, size: int64(len(n.data)), modTime: n.modTime}
 }
 
 // memFile is an open file of a Mem.

@@ -10,7 +10,7 @@ import (
 // OpKind is the kind of an operation of FS or File.
 type OpKind uint8
 
-// The operations. Closing a lock is none.
+// The operations. Closing a lock is none; OpStat is Lstat too.
 const (
 	OpCreate OpKind = iota
 	OpOpen

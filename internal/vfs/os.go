@@ -8,28 +8,37 @@ import (
 	"slices"
 )
 
-// OS is the operating system's file system.
-var OS FS = osFS{}
+// OS is the operating system's file system. What it makes is its owner's alone.
+var OS = NewOS(DefaultFileMode)
 
-// The modes that new files and directories get, before the umask: a database is
-// its owner's. The mode of what exists is never changed.
-const (
-	fileMode = 0o600
-	dirMode  = 0o700
-)
+// DefaultFileMode is the mode of new files, before the umask: a database is its
+// owner's.
+const DefaultFileMode fs.FileMode = 0o600
 
-type osFS struct{}
+// NewOS returns the operating system's file system with another mode for the
+// files that it makes, of which the permission bits count; the umask takes its
+// share as usual. Directories may be searched by whom files may be read. The mode
+// of what exists is never changed. On Windows modes mean nothing here: what is
+// new inherits its rights from the directory above.
+func NewOS(mode fs.FileMode) FS { return osFS{mode.Perm()} }
 
-func (osFS) Create(name string) (File, error) {
+type osFS struct {
+	fileMode fs.FileMode
+}
+
+// dirMode is the mode of the directories that go with files of that mode.
+func dirMode(fileMode fs.FileMode) fs.FileMode { return fileMode | fileMode&0o444>>2 }
+
+func (o osFS) Create(name string) (File, error) {
 	// O_EXCL follows no link and takes no planted file, and costs nothing in the
 	// usual case, a name that is free.
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(name, flags, fileMode)
+	f, err := os.OpenFile(name, flags, o.fileMode)
 	if errors.Is(err, fs.ErrExist) {
 		if err := removePlain(name); err != nil {
 			return nil, err
 		}
-		f, err = os.OpenFile(name, flags, fileMode)
+		f, err = os.OpenFile(name, flags, o.fileMode)
 	}
 	if err != nil {
 		return nil, renamed("create", err)
@@ -53,7 +62,7 @@ func removePlain(name string) error {
 }
 
 func (osFS) Open(name string) (File, error) {
-	f, err := openPlain("open", name, os.O_RDONLY)
+	f, err := openPlain("open", name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +70,10 @@ func (osFS) Open(name string) (File, error) {
 }
 
 // openPlain opens a plain file and nothing else: a link is not followed, and a
-// named pipe in a directory of somebody's making must not hang us.
-func openPlain(op, name string, flags int) (*os.File, error) {
-	f, err := openNoFollow(name, flags)
+// named pipe in a directory of somebody's making must not hang us. mode is that
+// of a file that flags say to make.
+func openPlain(op, name string, flags int, mode fs.FileMode) (*os.File, error) {
+	f, err := openNoFollow(name, flags, mode)
 	if err != nil {
 		// What the system says of a link differs ("too many levels", "too many
 		// links", "inappropriate file type"); ours is plain.
@@ -118,11 +128,15 @@ func (osFS) List(dir string) ([]string, error) {
 
 func (osFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
-func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirMode) }
+func (osFS) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+
+func (o osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirMode(o.fileMode)) }
 
 func (osFS) SyncDir(dir string) error { return renamed("sync directory", syncDir(dir)) }
 
-func (osFS) Lock(name string, shared bool) (io.Closer, error) { return lockFile(name, shared) }
+func (o osFS) Lock(name string, shared bool) (io.Closer, error) {
+	return lockFile(name, shared, o.fileMode)
+}
 
 // osFile adds to *os.File what File promises alike everywhere. EINTR and
 // partial writes are package os's to handle, and it does.

@@ -2,19 +2,22 @@
 
 package vfs
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 // openNoFollow opens name unless it is a symbolic link. The check is made
 // before the open, for want of a flag that does both in one; on Windows making a
 // symbolic link is a privilege.
-func openNoFollow(name string, flags int) (*os.File, error) {
+func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	info, err := os.Lstat(name)
 	if err == nil {
 		if err := notPlain(info.Mode()); err != nil {
 			return nil, pathError("open", name, err)
 		}
 	}
-	return os.OpenFile(name, flags, fileMode)
+	return os.OpenFile(name, flags, mode)
 }
 
 // syncDir only looks whether dir is there: Windows has no fsync of a

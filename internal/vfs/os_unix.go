@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -11,8 +12,8 @@ import (
 // openNoFollow opens name unless it is a symbolic link. O_NONBLOCK means
 // nothing to a plain file and keeps the open of a pipe from waiting for its
 // other end.
-func openNoFollow(name string, flags int) (*os.File, error) {
-	return os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, fileMode)
+func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
 }
 
 // syncDir is fsync of the directory. EINVAL and ENOTSUP are how file systems

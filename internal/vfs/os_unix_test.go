@@ -3,6 +3,7 @@
 package vfs_test
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -82,6 +83,56 @@ func TestModes(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o700), mode("db/deep"))
 	require.Equal(t, fs.FileMode(0o600), mode("file"))
 	require.Equal(t, fs.FileMode(0o600), mode("LOCK"))
+}
+
+func TestAWiderModeIsForNewFilesOnly(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := t.TempDir()
+	wide := vfs.NewOS(fs.ModeSetuid | 0o664)
+	for i, c := range []struct {
+		make func(fsys vfs.FS, path string) (io.Closer, error)
+		want fs.FileMode
+		stay bool // what is there stays what it is
+	}{
+		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Create(path) }, 0o664, false},
+		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Lock(path, false) }, 0o664, true},
+		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Lock(path, true) }, 0o664, true},
+		{func(fsys vfs.FS, path string) (io.Closer, error) { return io.NopCloser(nil), fsys.MkdirAll(path) }, 0o775, true},
+	} {
+		for _, old := range []bool{false, true} {
+			path := filepath.Join(dir, fmt.Sprint(i, old))
+			want := c.want
+			if old {
+				f, err := c.make(vfs.OS, path)
+				require.NoError(t, err)
+				require.NoError(t, f.Close())
+				if c.stay {
+					want = c.want & 0o700
+				}
+			}
+			f, err := c.make(wide, path)
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.Equal(t, want, info.Mode()&^fs.ModeDir, path)
+		}
+	}
+}
+
+// A directory by a link's detour is not the one that was meant.
+func TestMkdirPlainFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "other"), 0o700))
+	for _, target := range []string{"other", "nothing"} {
+		link := filepath.Join(dir, "link to "+target)
+		require.NoError(t, os.Symlink(filepath.Join(dir, target), link))
+		require.ErrorContains(t, vfs.MkdirPlain(vfs.OS, link), "symbolic link")
+		info, err := vfs.OS.Lstat(link)
+		require.NoError(t, err)
+		require.ErrorContains(t, vfs.RefuseLink(link, info), "symbolic link")
+	}
+	require.NoDirExists(t, filepath.Join(dir, "nothing"))
 }
 
 func TestRemovedFileIsReadOnByTheSystem(t *testing.T) {

@@ -35,7 +35,7 @@ type File interface {
 // FS is a file system. Its methods may be called from any goroutine. The
 // package comment tells when their effects are durable.
 type FS interface {
-	// Create makes an empty file, mode 0600, for appending. An existing file of
+	// Create makes an empty file for appending; NewOS has its mode. An existing file of
 	// that name is replaced as Remove and Create would, in one call: whoever has
 	// it open, or has it under another name, keeps its bytes. The new file is
 	// made exclusively (O_EXCL), so nothing planted at the name is ever written
@@ -58,8 +58,11 @@ type FS interface {
 	List(dir string) ([]string, error)
 	// Stat describes what name is, following symbolic links.
 	Stat(name string) (fs.FileInfo, error)
-	// MkdirAll makes a directory and its missing parents, mode 0700. An existing
-	// directory is left as it is. See also MkdirAllSynced.
+	// Lstat describes what name is, a symbolic link itself.
+	Lstat(name string) (fs.FileInfo, error)
+	// MkdirAll makes a directory and its missing parents. An existing directory
+	// is left as it is, and links are followed. See also MkdirAllSynced and
+	// MkdirPlain.
 	MkdirAll(dir string) error
 	// SyncDir makes durable the entries of dir: names created, renamed and
 	// removed. It does nothing where the system cannot (Windows, and file
@@ -105,9 +108,50 @@ func MkdirAllSynced(fsys FS, dir string) error {
 	return nil
 }
 
+// MkdirPlain makes dir, which must not be a symbolic link: what is written to dir
+// is to stay where dir is. The directories above it are the user's business.
+func MkdirPlain(fsys FS, dir string) error {
+	there, err := PlainDir(fsys, dir)
+	if there || err != nil {
+		return err
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	_, err = PlainDir(fsys, dir)
+	return err
+}
+
+// PlainDir reports whether dir is there. It is an error when something else has
+// its name, a symbolic link to a directory among that.
+func PlainDir(fsys FS, dir string) (there bool, err error) {
+	info, err := fsys.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return false, pathError("open directory", dir, errLinkedDir)
+	case !info.IsDir():
+		return false, pathError("open directory", dir, errNotDir)
+	}
+	return true, nil
+}
+
+// RefuseLink is the error of a symbolic link where a plain file should be, nil
+// for all else.
+func RefuseLink(name string, info fs.FileInfo) error {
+	if info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	return pathError("open", name, errSymlink)
+}
+
 // The faults that the implementations report in the same words.
 var (
 	errSymlink     = errors.New("it is a symbolic link, want a plain file")
+	errLinkedDir   = errors.New("it is a symbolic link, want a directory")
 	errIsDir       = errors.New("it is a directory, want a plain file")
 	errNotPlain    = errors.New("it is a device, pipe or socket, want a plain file")
 	errNotDir      = errors.New("it is not a directory")

@@ -217,6 +217,9 @@ func (c *FS) List(dir string) ([]string, error) { return c.fs.List(dir) }
 // Stat implements vfs.FS.
 func (c *FS) Stat(name string) (iofs.FileInfo, error) { return c.fs.Stat(name) }
 
+// Lstat implements vfs.FS.
+func (c *FS) Lstat(name string) (iofs.FileInfo, error) { return c.fs.Lstat(name) }
+
 // MkdirAll implements vfs.FS.
 func (c *FS) MkdirAll(dir string) error { return c.fs.MkdirAll(dir) }
 

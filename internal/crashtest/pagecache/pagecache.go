@@ -175,6 +175,9 @@ func (c *FS) List(dir string) ([]string, error) { return c.mem.List(dir) }
 // Stat implements vfs.FS.
 func (c *FS) Stat(name string) (iofs.FileInfo, error) { return c.mem.Stat(name) }
 
+// Lstat implements vfs.FS.
+func (c *FS) Lstat(name string) (iofs.FileInfo, error) { return c.mem.Lstat(name) }
+
 // MkdirAll implements vfs.FS.
 func (c *FS) MkdirAll(dir string) error { return c.mem.MkdirAll(dir) }
 

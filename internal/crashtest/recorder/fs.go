@@ -110,6 +110,9 @@ func (r *FS) List(dir string) ([]string, error) { return r.mem.List(dir) }
 // Stat implements vfs.FS.
 func (r *FS) Stat(name string) (iofs.FileInfo, error) { return r.mem.Stat(name) }
 
+// Lstat implements vfs.FS.
+func (r *FS) Lstat(name string) (iofs.FileInfo, error) { return r.mem.Lstat(name) }
+
 // MkdirAll implements vfs.FS.
 func (r *FS) MkdirAll(dir string) error {
 	return r.record(Op{Kind: vfs.OpMkdirAll, Name: dir}, func() error { return r.mem.MkdirAll(dir) })

@@ -216,6 +216,10 @@ var claims = []struct {
 		info, err = e.Stat(e.path("d"))
 		require.NoError(t, err)
 		require.True(t, info.IsDir())
+		info, err = e.Lstat(e.path("a"))
+		require.NoError(t, err)
+		require.True(t, info.Mode().IsRegular())
+		require.EqualValues(t, 4, info.Size())
 	}},
 	{"MkdirAll makes parents and may be repeated", func(t *testing.T, e *env) {
 		require.NoError(t, e.MkdirAll(e.path("x/y/z")))
@@ -227,6 +231,13 @@ var claims = []struct {
 		require.NoError(t, vfs.MkdirAllSynced(e, e.path("x/y/z")))
 		require.NoError(t, vfs.MkdirAllSynced(e, e.path("x/y/z")))
 		e.write(t, "x/y/z/f", "deep")
+	}},
+	{"MkdirPlain makes a directory, takes one that is there, and nothing else", func(t *testing.T, e *env) {
+		require.NoError(t, vfs.MkdirPlain(e, e.path("d")))
+		e.write(t, "d/f", "kept")
+		require.NoError(t, vfs.MkdirPlain(e, e.path("d")))
+		require.Equal(t, "kept", e.read(t, "d/f"))
+		require.ErrorContains(t, vfs.MkdirPlain(e, e.path("d/f")), "not a directory")
 	}},
 	{"names may be unclean", func(t *testing.T, e *env) {
 		e.write(t, "a", "x")
@@ -313,6 +324,7 @@ func checkErrors(t *testing.T, e *env) {
 		{"List of nothing", second(e.List(none)), fs.ErrNotExist, none},
 		{"List of a file", second(e.List(file)), nil, file},
 		{"Stat of nothing", second(e.Stat(none)), fs.ErrNotExist, none},
+		{"Lstat of nothing", second(e.Lstat(none)), fs.ErrNotExist, none},
 		{"MkdirAll through a file", e.MkdirAll(filepath.Join(file, "d")), nil, file},
 		{"SyncDir of nothing", e.SyncDir(none), fs.ErrNotExist, none},
 		{"SyncDir of a file", e.SyncDir(file), nil, file},

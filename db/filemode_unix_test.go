@@ -1,0 +1,137 @@
+//go:build unix
+
+package db
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// modesBelow returns the permissions of a directory and all that is in it.
+func modesBelow(t *testing.T, dir string) map[string]fs.FileMode {
+	modes := map[string]fs.FileMode{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := e.Info()
+		require.NoError(t, err)
+		name, err := filepath.Rel(dir, path)
+		require.NoError(t, err)
+		modes[name] = info.Mode().Perm()
+		return nil
+	}))
+	return modes
+}
+
+// damageLog flips a bit in the middle of the newest log.
+func damageLog(t *testing.T, dir string) {
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	require.NoError(t, err)
+	newest := logs[len(logs)-1]
+	data, err := os.ReadFile(newest)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(newest, data, 0o600))
+}
+
+// useEverything makes the store write every kind of file that it knows, lost/ and
+// what a repair makes included.
+func useEverything(t *testing.T, dir string, o *Options) {
+	o.Salvage = SalvageAll
+	for range 2 {
+		d, err := Open(dir, o)
+		require.NoError(t, err)
+		fill(t, d, 0, 300)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		fill(t, d, 300, 320)
+		require.NoError(t, d.Close())
+		damageLog(t, dir)
+	}
+	require.NoError(t, Repair(dir, o))
+}
+
+func TestNewFilesHaveTheModeAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		mode, umask     fs.FileMode
+		wantFile, wantD fs.FileMode
+	}{
+		{"only the owner, by default", 0, 0, 0o600, 0o700},
+		{"the group may read", 0o640, 0, 0o640, 0o750},
+		{"everybody may do everything", 0o666, 0, 0o666, 0o777},
+		{"the umask takes its share", 0o666, 0o027, 0o640, 0o750},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer syscall.Umask(syscall.Umask(int(c.umask)))
+			dir := filepath.Join(t.TempDir(), "parent", "db")
+			o := testOptions(nil)
+			o.FileMode = c.mode
+			useEverything(t, dir, o)
+			kinds := map[base.FileKind]bool{}
+			lost := 0
+			for name, mode := range modesBelow(t, filepath.Dir(dir)) {
+				switch filepath.Base(name) {
+				case ".", "db", lostDir:
+					require.Equal(t, c.wantD, mode, name)
+					continue
+				}
+				require.Equal(t, c.wantFile, mode, name)
+				if filepath.Base(filepath.Dir(name)) == lostDir {
+					lost++
+				} else if kind, _, ok := base.ParseFileName(filepath.Base(name)); ok {
+					kinds[kind] = true
+				}
+			}
+			require.GreaterOrEqual(t, lost, 2, "of a salvage and of a repair")
+			for _, kind := range []base.FileKind{base.FileLock, base.FileCurrent, base.FileManifest, base.FileTable, base.FileLog} {
+				require.True(t, kinds[kind], base.FileName(kind, 1))
+			}
+		})
+	}
+}
+
+func TestTheModeOfWhatExistsIsNotChanged(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(t.TempDir(), "db")
+	d, err := Open(dir, testOptions(nil))
+	require.NoError(t, err)
+	fill(t, d, 0, 100)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	before, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	inodes := map[string]fs.FileInfo{}
+	for _, e := range before {
+		inodes[e.Name()], err = e.Info()
+		require.NoError(t, err)
+	}
+
+	o := testOptions(nil)
+	o.FileMode = 0o666
+	d, err = Open(dir, o)
+	require.NoError(t, err)
+	fill(t, d, 100, 110)
+	require.NoError(t, d.Close())
+	same, made := 0, 0
+	for name, mode := range modesBelow(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		switch old := inodes[name]; {
+		case name == ".":
+			require.Equal(t, fs.FileMode(0o700), mode)
+		case old != nil && os.SameFile(old, info):
+			require.Equal(t, fs.FileMode(0o600), mode, name)
+			same++
+		default:
+			require.Equal(t, fs.FileMode(0o666), mode, name)
+			made++
+		}
+	}
+	require.GreaterOrEqual(t, same, 2, "LOCK and a table")
+	require.GreaterOrEqual(t, made, 3, "CURRENT, a MANIFEST and a log")
+}
