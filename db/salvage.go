@@ -3,7 +3,6 @@ package db
 import (
 	stderrors "errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 
@@ -134,6 +133,8 @@ func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
 	return r.d.fs.SyncDir(r.d.dir)
 }
 
+const copyBufferSize = 32 << 10
+
 // copyFrom copies a file from that offset on to a new one, which is synced (its
 // name is not), and returns how many bytes those are.
 func copyFrom(fsys FS, from, to string, offset int64) (n int64, err error) {
@@ -150,7 +151,17 @@ func copyFrom(fsys FS, from, to string, offset int64) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err = io.Copy(dst, io.NewSectionReader(src, offset, size-offset))
+	buf := make([]byte, copyBufferSize)
+	for err == nil && n < size-offset {
+		part := buf[:min(int64(len(buf)), size-offset-n)]
+		if _, err = vfs.ReadFull(src, part, offset+n); err != nil {
+			err = base.InFile(err, from, offset+n)
+			break
+		}
+		var written int
+		written, err = dst.Write(part)
+		n += int64(written)
+	}
 	if err == nil {
 		err = dst.Sync()
 	}

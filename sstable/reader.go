@@ -123,14 +123,19 @@ func onlyIO(err error) error {
 }
 
 // readAt fills buf from the file. The end of the file within it is corruption:
-// the range was checked against the file's size.
+// the range was checked against the file's size. But an end that the size does
+// not bear out says nothing about the bytes.
 func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
-	n, err := r.file.ReadAt(buf, int64(offset))
-	switch {
-	case n == len(buf):
+	n, err := vfs.ReadFull(r.file, buf, int64(offset))
+	if err == nil {
 		return nil
-	case err == io.EOF || err == nil:
-		return base.InFile(base.Corruptf(part, int64(offset), "the file ends after %d of its %d bytes", n, len(buf)), r.name, -1)
+	}
+	if err == io.ErrUnexpectedEOF {
+		size, sizeErr := r.file.Size()
+		if sizeErr == nil && uint64(size) < offset+uint64(len(buf)) {
+			err = base.Corruptf(part, int64(offset), "the file ends after %d of its %d bytes", n, len(buf))
+			return base.InFile(err, r.name, -1)
+		}
 	}
 	return base.InFile(err, r.name, int64(offset))
 }

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -32,8 +31,8 @@ func readCurrent(fsys vfs.FS, dir string) (string, error) {
 		return "", base.InFile(base.Corruptf("CURRENT", 0, "it is %d bytes long, want one MANIFEST name and a newline", size), path, 0)
 	}
 	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); err != nil && !(err == io.EOF && n == len(b)) {
-		return "", err
+	if _, err := vfs.ReadFull(f, b, 0); err != nil {
+		return "", base.InFile(err, path, 0)
 	}
 	name, err := parseCurrent(b)
 	return name, base.InFile(err, path, 0)

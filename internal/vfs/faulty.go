@@ -18,6 +18,10 @@ type Fault struct {
 	// Short is how many bytes a Write still appends, or a ReadAt still reads,
 	// before it fails; at most the operation's length counts.
 	Short int
+	// Quiet makes a ReadAt return its Short bytes without an error, which
+	// io.ReaderAt does not allow but a broken layer below may do. Err does not
+	// count then. Other operations are done as if there were no fault.
+	Quiet bool
 }
 
 // Faulty is a file system that asks a hook before each operation on another one
@@ -62,21 +66,24 @@ func FailFrom(n uint64, err error) func(Op) *Fault {
 func (y *Faulty) Ops() uint64 { return y.ops.Load() }
 
 // begin numbers the operation and asks the hook. The error is what the operation
-// shall return, nil without a fault.
-func (y *Faulty) begin(op Op) (short int, err error) {
+// shall return, nil without a fault; limit is how many bytes it may still move.
+func (y *Faulty) begin(op Op) (limit int, err error) {
 	op.Index = y.ops.Add(1) - 1
 	var fault *Fault
 	if y.hook != nil {
 		fault = y.hook(op)
 	}
-	if fault == nil {
-		return 0, nil
+	if fault == nil || fault.Quiet && op.Kind != OpRead {
+		return op.Length, nil
 	}
-	err = fault.Err
-	if err == nil {
-		err = ErrInjected
+	limit = max(0, min(fault.Short, op.Length))
+	switch {
+	case fault.Quiet:
+		return limit, nil
+	case fault.Err == nil:
+		return limit, op.fail(ErrInjected)
 	}
-	return max(0, min(fault.Short, op.Length)), op.fail(err)
+	return limit, op.fail(fault.Err)
 }
 
 // Create implements FS.
@@ -176,26 +183,26 @@ type faultyFile struct {
 }
 
 func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
-	short, fault := f.y.begin(Op{Kind: OpRead, Name: f.name, Offset: off, Length: len(p)})
-	if fault == nil {
-		return f.f.ReadAt(p, off)
-	}
-	if short == 0 {
+	limit, fault := f.y.begin(Op{Kind: OpRead, Name: f.name, Offset: off, Length: len(p)})
+	if limit == 0 && len(p) > 0 {
 		return 0, fault
 	}
-	n, _ := f.f.ReadAt(p[:short], off) // whatever it says, the read fails as injected
-	return n, fault
+	n, err := f.f.ReadAt(p[:limit], off)
+	if fault != nil {
+		return n, fault // whatever err says, the read fails as injected
+	}
+	return n, err
 }
 
 func (f *faultyFile) Write(p []byte) (int, error) {
-	short, fault := f.y.begin(Op{Kind: OpWrite, Name: f.name, Offset: f.written.Load(), Length: len(p)})
+	limit, fault := f.y.begin(Op{Kind: OpWrite, Name: f.name, Offset: f.written.Load(), Length: len(p)})
 	if fault == nil {
 		return f.append(p)
 	}
-	if short == 0 {
+	if limit == 0 {
 		return 0, fault
 	}
-	n, _ := f.append(p[:short])
+	n, _ := f.append(p[:limit])
 	return n, fault
 }
 

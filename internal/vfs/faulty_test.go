@@ -220,6 +220,9 @@ func TestShortReadBringsItsBytesAndFails(t *testing.T) {
 		{"some bytes", vfs.Fault{Short: 3, Err: syscall.EIO}, 2, "234", syscall.EIO},
 		{"no bytes", vfs.Fault{Err: syscall.EIO}, 2, "", syscall.EIO},
 		{"an end of file that is none, bare", vfs.Fault{Short: 2, Err: io.EOF}, 0, "01", io.EOF},
+		{"fewer than asked for, without an error", vfs.Fault{Short: 3, Quiet: true, Err: syscall.EIO}, 2, "234", nil},
+		{"none, without an error", vfs.Fault{Quiet: true}, 2, "", nil},
+		{"the file's end, as it is", vfs.Fault{Short: 4, Quiet: true}, 8, "89", io.EOF},
 		{"no more than the file has", vfs.Fault{Short: 4}, 8, "89", vfs.ErrInjected},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,9 +1,7 @@
 package wal
 
 import (
-	"fmt"
-	"io"
-
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -30,43 +28,10 @@ func (r *Reader) load(off int64) error {
 		r.block.data = make([]byte, n)
 	}
 	r.block.data = r.block.data[:n]
-	if err := readFull(r.src, r.block.data, off); err != nil {
+	if _, err := vfs.ReadFull(r.src, r.block.data, off); err != nil {
 		return err
 	}
 	r.block.off = off
-	return nil
-}
-
-// maxEmptyReads is how many reads in a row may return neither bytes nor an
-// error. As bufio.
-const maxEmptyReads = 100
-
-// readFull fills p from src at off. It takes reads that are shorter than asked
-// without an error, which io.ReaderAt does not allow but a file system layer
-// may pass on, and takes no end of file for an answer: the caller knows that the
-// bytes are there.
-func readFull(src io.ReaderAt, p []byte, off int64) error {
-	for empty := 0; len(p) > 0; {
-		n, err := src.ReadAt(p, off)
-		if n < 0 || n > len(p) {
-			return fmt.Errorf("read of %d bytes of the log at offset %d returned %d bytes", len(p), off, n)
-		}
-		p, off = p[n:], off+int64(n)
-		switch {
-		case len(p) == 0:
-			return nil
-		case err == io.EOF:
-			return io.ErrUnexpectedEOF
-		case err != nil:
-			return err
-		case n > 0:
-			empty = 0
-		default:
-			if empty++; empty == maxEmptyReads {
-				return io.ErrNoProgress
-			}
-		}
-	}
 	return nil
 }
 

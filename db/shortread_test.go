@@ -1,0 +1,165 @@
+package db
+
+import (
+	stderrors "errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// shortened is fsys with every read cut to 1..n of its n bytes, without an error:
+// no file system should do so, but layers that do have been met, and whoever takes
+// a short read for the end of the file loses what is behind it.
+func shortened(fsys FS) FS {
+	return vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
+		if op.Kind != vfs.OpRead || op.Length == 0 {
+			return nil
+		}
+		hash := (op.Index + 1) * 0x9e3779b97f4a7c15 >> 32 // spread evenly
+		return &vfs.Fault{Quiet: true, Short: 1 + int(hash%uint64(op.Length))}
+	})
+}
+
+func TestShortReadsChangeNoAnswer(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		mem := vfs.NewMem()
+		r := newFaultRun(seed, 1)
+		r.readsMustWork = true
+		require.NoError(t, r.workload(shortened(mem)))
+		require.Zero(t, r.failures)
+
+		d, err := Open("db", crashOptions(shortened(mem), seed))
+		require.NoError(t, err)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		require.NoError(t, r.readAll(d))
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.NotZero(t, report)
+		require.NoError(t, d.Close())
+		require.NoError(t, r.workload(mem), "what was written is whole")
+	})
+}
+
+// Damaged databases are salvaged and repaired the same.
+func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
+	sample, _ := sampleStore(t)
+	delete(sample, "CURRENT")
+	outcome := func(t *testing.T, wrap func(FS) FS) (after []contents, reports []string) {
+		salvaged := damagedLog(t)
+		d := mustOpen(t, &Options{FS: wrap(salvaged), Salvage: SalvageAll})
+		reports = append(reports, fmt.Sprintf("%+v", d.OpenReport()))
+		require.NoError(t, d.Close())
+		repaired, rebuilt := damagedLog(t), sample.fs(t)
+		for _, mem := range []*vfs.Mem{repaired, rebuilt} {
+			report, err := RepairWithReport("db", &Options{FS: wrap(mem)})
+			require.NoError(t, err)
+			reports = append(reports, report.String())
+		}
+		for _, mem := range []*vfs.Mem{salvaged, repaired, rebuilt} {
+			after = append(after, contentsOf(t, wrap(mem)))
+		}
+		require.Equal(t, readFile(t, damagedLog(t), filepath.Join("db", d.OpenReport().Logs[0].Name)),
+			readFile(t, salvaged, filepath.Join("db", d.OpenReport().Logs[0].SetAside)))
+		return after, reports
+	}
+	want, wantReports := outcome(t, func(fsys FS) FS { return fsys })
+	got, gotReports := outcome(t, shortened)
+	require.Equal(t, want, got)
+	require.Equal(t, wantReports, gotReports)
+}
+
+// failingReads are the ways in which a read goes wrong without any damage to the
+// file; an end of file where there is none is one of them.
+var failingReads = map[string]func(op vfs.Op) *vfs.Fault{
+	"fails":               func(vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO} },
+	"fails in the middle": func(op vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO, Short: op.Length / 2} },
+	"ends early":          func(op vfs.Op) *vfs.Fault { return &vfs.Fault{Err: io.EOF, Short: op.Length / 2} },
+	"ends at once":        func(vfs.Op) *vfs.Fault { return &vfs.Fault{Err: io.EOF} },
+	"brings nothing":      func(vfs.Op) *vfs.Fault { return &vfs.Fault{Quiet: true} },
+}
+
+// tablesAndLog is a small database of two tables and a log with records.
+func tablesAndLog(t *testing.T) (repairDir, contents) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	for i := range 30 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		if i%10 == 9 && i < 20 {
+			require.NoError(t, d.Flush())
+		}
+	}
+	require.NoError(t, d.Close())
+	return readDir(t, mem, "db"), contentsOf(t, mem)
+}
+
+// A read goes wrong at one index of a recovery, a salvage, or a repair, once or
+// from then on. It fails, or its answer is right: no error is the end of a log,
+// and none is taken for damage that may be passed over.
+func TestAFailedReadIsNoEndOfALog(t *testing.T) {
+	killed, want := tablesAndLog(t)
+	withoutCurrent := killed.clone()
+	delete(withoutCurrent, "CURRENT")
+	open := func(salvage Salvage) func(fsys FS) error {
+		return func(fsys FS) error {
+			d, err := Open("db", &Options{FS: fsys, Salvage: salvage})
+			if err != nil {
+				return err
+			}
+			return d.Close()
+		}
+	}
+	actions := map[string]struct {
+		files repairDir
+		act   func(fsys FS) error
+	}{
+		"open":    {killed, open(SalvageNothing)},
+		"salvage": {killed, open(SalvageAll)},
+		"repair":  {withoutCurrent, func(fsys FS) error { return Repair("db", &Options{FS: fsys}) }},
+	}
+	for action, a := range actions {
+		for how, fault := range failingReads {
+			for _, sticky := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/sticky=%v", action, how, sticky), func(t *testing.T) {
+					runs, refused := 0, 0
+					for at := int64(0); ; at++ {
+						mem := a.files.fs(t)
+						var reads atomic.Int64
+						faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+							if op.Kind != vfs.OpRead {
+								return nil
+							}
+							if n := reads.Add(1) - 1; n == at || sticky && n > at {
+								return fault(op)
+							}
+							return nil
+						})
+						err := a.act(faulty)
+						if reads.Load() <= at {
+							break // all that there are have failed
+						}
+						runs++
+						if err != nil {
+							refused++
+							require.False(t, how == "fails" && stderrors.Is(err, ErrCorruption), "read %d: %v", at, err)
+							if action == "repair" {
+								require.NoError(t, Repair("db", &Options{FS: mem}), "read %d", at)
+							}
+						}
+						require.Equal(t, want, contentsOf(t, mem), "read %d: %v", at, err)
+					}
+					t.Logf("%d runs, of which %d were refused", runs, refused)
+					require.Positive(t, runs)
+					if sticky {
+						require.Positive(t, refused)
+					}
+				})
+			}
+		}
+	}
+}
