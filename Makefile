@@ -81,6 +81,7 @@ soak:
 	$(GO) test -timeout 12h -run TestCrashAtEveryOperationOfARecovery ./db -crash.states M0,M1,M2,M3,M4,M5
 	$(GO) test -timeout 12h -run TestAnErrorAtEveryOperation ./db -fault.ops 5000
 	$(GO) test -timeout 12h -run TestTwoErrorsInOneRun ./db -fault.pairs 100000
+	$(GO) test -timeout 12h -run TestFillsOfARealDisk ./db -fill.count 500
 	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./db -damage.shapes -damage.doubles 100000
 	$(GO) test -timeout 12h -run TestMalformedTables ./sstable -malformed.tables 100000
 	$(GO) test -timeout 12h -run TestFiltersNeverDeny ./sstable -truth.keys 1000000000
