@@ -2,7 +2,6 @@ package db
 
 import (
 	"encoding/binary"
-	"io"
 	"path/filepath"
 
 	"github.com/cockroachdb/errors"
@@ -104,7 +103,7 @@ func markFile(fsys vfs.FS, dir string, kind base.FileKind, num uint64) (fileMark
 // readEnd returns the last bytes of a file of that size, at most n of them.
 func readEnd(f vfs.File, size, n int64) ([]byte, error) {
 	end := make([]byte, min(size, n))
-	_, err := io.ReadFull(io.NewSectionReader(f, size-int64(len(end)), int64(len(end))), end)
+	_, err := vfs.ReadFull(f, end, size-int64(len(end)))
 	return end, err
 }
 

@@ -139,6 +139,7 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 		"a MANIFEST":                    {moved(base.FileManifest), refusedByAll},
 		"a table":                       {moved(base.FileTable), refusedByAll},
 		"a log":                         {moved(base.FileLog), refusedByAll},
+		"CLOSED":                        {moved(base.FileClosed), refusedByAll},
 		"CURRENT's temporary file":      {linked(base.FileTemp, future, future+40, "victim"), refusedByAll},
 		"one of them that dangles":      {linked(base.FileTemp, future, future+40, "none"), refusedByAll},
 		"names of tables to come":       {linked(base.FileTable, future, future+40, "none"), refusedByAll},
