@@ -139,8 +139,8 @@ var bugsFromB19 = []bug{
 		id: "B23c", what: "LOCK is cut to nothing when it is opened", seen: "Pebble",
 		plant: []patch{{
 			file: "internal/vfs/lock_unix.go",
-			old:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE)",
-			new:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)",
+			old:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE, mode)",
+			new:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)",
 		}},
 		caught: []catch{{
 			pkg: "internal/vfs", test: "TestConformance",
