@@ -151,6 +151,46 @@ func TestDamageInsideALogIsCorruptionWithItsPlace(t *testing.T) {
 	require.Subset(t, append(before, base.LockName), after, "a refused Open leaves nothing behind")
 }
 
+// What a crash may have left of the newest log's end is damage at the end of an
+// older one. The newest is the last that holds anything: a crash may come when the
+// next one was just made.
+func TestOnlyTheNewestLogThatHoldsAnythingMayEndInRubbish(t *testing.T) {
+	killed, log, data := killedWithKeysInTheLog(t, 20)
+	data[len(data)-1] ^= 0x55
+	data[len(data)-30] ^= 0x55
+	writeFile(t, killed, log, data)
+	_, num, _ := base.ParseFileName(filepath.Base(log))
+	next := func(n uint64) string { return filepath.Join("db", base.FileName(base.FileLog, num+n)) }
+	for _, c := range []struct {
+		name  string
+		newer [][]byte
+		opens bool
+	}{
+		{"there is no newer log", nil, true},
+		{"the newer log is empty", [][]byte{{}}, true},
+		{"two newer logs are empty", [][]byte{{}, {}}, true},
+		{"the newer log holds a batch", [][]byte{logBytes(t, putBatch(21, []byte("later"), nil))}, false},
+		{"the one behind an empty log holds a batch", [][]byte{{}, logBytes(t, putBatch(21, []byte("later"), nil))}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fs := copyFS(t, killed)
+			for i, bytes := range c.newer {
+				writeFile(t, fs, next(uint64(i)+1), bytes)
+			}
+			d, err := Open("db", &Options{FS: fs})
+			if !c.opens {
+				require.ErrorIs(t, err, ErrCorruption)
+				return
+			}
+			require.NoError(t, err)
+			requireValue(t, d, testKey(18), testValue(18))
+			_, err = d.Get(testKey(19))
+			require.Equal(t, ErrNotFound, err)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 // LevelDB records, in its MANIFEST, last sequence numbers that are ahead of
 // records in the live log; goleveldb silently drops such records.
 func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {

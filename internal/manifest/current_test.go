@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"errors"
+	"io"
 	"path/filepath"
 	"testing"
 
@@ -31,4 +33,54 @@ func TestCurrentVectorDecodesAndEncodesBack(t *testing.T) {
 	again, err := readCurrent(mem, "db")
 	require.NoError(t, err)
 	require.Equal(t, name, again)
+}
+
+// The end of the file may be told with its last bytes, or by the next read; before
+// them it is an error, since Size said otherwise.
+func TestTheEndOfCurrentBelongsBehindItsLastByte(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("db"))
+	require.NoError(t, writeCurrent(mem, "db", 11))
+	length := len("MANIFEST-000011\n")
+	for _, c := range []struct {
+		fault vfs.Fault
+		want  error
+	}{
+		{vfs.Fault{Err: io.EOF, Short: length}, nil},
+		{vfs.Fault{Err: io.EOF, Short: length - 1}, io.EOF},
+		{vfs.Fault{Err: io.ErrClosedPipe, Short: length}, io.ErrClosedPipe},
+	} {
+		name, err := readCurrent(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			if op.Kind != vfs.OpRead {
+				return nil
+			}
+			return &c.fault
+		}), "db")
+		require.ErrorIs(t, err, c.want)
+		require.Equal(t, c.want == nil, name == "MANIFEST-000011")
+	}
+}
+
+// An error of Close may be the only one that tells of a failed write.
+func TestCurrentIsNotReplacedWhereAnyStepBeforeFails(t *testing.T) {
+	failed := errors.New("no")
+	for _, kind := range []vfs.OpKind{vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpClose} {
+		mem := vfs.NewMem()
+		require.NoError(t, mem.MkdirAll("db"))
+		require.NoError(t, writeCurrent(mem, "db", 11))
+		err := writeCurrent(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			if op.Kind != kind {
+				return nil
+			}
+			return &vfs.Fault{Err: failed}
+		}), "db", 12)
+		require.ErrorIs(t, err, failed, kind)
+		require.False(t, IsUncertain(err))
+		name, err := readCurrent(mem, "db")
+		require.NoError(t, err)
+		require.Equal(t, "MANIFEST-000011", name)
+		left, err := mem.List("db")
+		require.NoError(t, err)
+		require.Equal(t, []string{"CURRENT"}, left)
+	}
 }

@@ -71,6 +71,35 @@ func TestDamagedEditsAreCorruption(t *testing.T) {
 	}
 }
 
+// What is refused beyond the bounds is accepted at them.
+func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
+	longest := strings.Repeat("x", 1024)
+	for _, e := range []*Edit{
+		{Comparer: longest}, {LastSeq: Num(base.MaxSeq)},
+		{LogNum: Num(maxFileNum), PrevLogNum: Num(maxFileNum), NextFileNum: Num(maxFileNum)},
+		{Deleted: []DeletedFile{{Level: NumLevels - 1, Num: maxFileNum}}},
+	} {
+		got, err := DecodeEdit(e.Encode(nil))
+		require.NoError(t, err)
+		require.Equal(t, e, got)
+	}
+	for _, e := range []*Edit{
+		{Comparer: longest + "x"}, {LastSeq: Num(base.MaxSeq + 1)},
+		{LogNum: Num(maxFileNum + 1)}, {PrevLogNum: Num(maxFileNum + 1)}, {NextFileNum: Num(maxFileNum + 1)},
+		{Deleted: []DeletedFile{{Level: NumLevels, Num: 1}}}, {Deleted: []DeletedFile{{Num: maxFileNum + 1}}},
+	} {
+		_, err := DecodeEdit(e.Encode(nil))
+		require.ErrorIs(t, err, base.ErrCorruption)
+	}
+}
+
+func TestADamagedEditTellsBehindWhichByte(t *testing.T) {
+	_, err := DecodeEdit(append((&Edit{LogNum: Num(5), PrevLogNum: Num(0)}).Encode(nil), 8))
+	var c *base.CorruptionError
+	require.ErrorAs(t, err, &c)
+	require.EqualValues(t, 5, c.Offset)
+}
+
 func FuzzDecodeEdit(f *testing.F) {
 	f.Add((&Edit{Comparer: "c", LogNum: Num(1), Deleted: []DeletedFile{{1, 2}}}).Encode(nil))
 	f.Add((&Edit{Added: []LevelFile{{Level: 6, File: NewFileMeta(1, 2, ikey("", 0), ikey("b", base.MaxSeq))}}}).Encode(nil))

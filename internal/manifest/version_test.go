@@ -104,6 +104,26 @@ func TestOverlappingTakesInclusiveBounds(t *testing.T) {
 	require.Equal(t, []uint64{9, 8}, nums(v.Overlapping(0, nil, nil)), "level 0 newest first")
 }
 
+func TestAFileOverlapsWhatItsBoundsMeet(t *testing.T) {
+	f := file(1, "f", "m", 1)
+	for _, c := range []struct {
+		start, limit string // "": none
+		want         bool
+	}{
+		{"", "", true}, {"a", "z", true}, {"g", "h", true},
+		{"a", "e", false}, {"a", "f", true}, {"", "e", false}, {"", "f", true},
+		{"m", "z", true}, {"n", "z", false}, {"m", "", true}, {"n", "", false},
+	} {
+		bound := func(s string) []byte {
+			if s == "" {
+				return nil
+			}
+			return []byte(s)
+		}
+		require.Equal(t, c.want, f.OverlapsUser(base.Bytewise, bound(c.start), bound(c.limit)), "%+v", c)
+	}
+}
+
 func TestVersionsThatBreakAnInvariantAreRefused(t *testing.T) {
 	cases := map[string][]LevelFile{
 		"tables of a level overlap":          {{1, file(1, "a", "m", 1)}, {1, file(2, "k", "z", 1)}},
