@@ -138,6 +138,55 @@ func TestOnlyACutLastEditIsDropped(t *testing.T) {
 	}
 }
 
+// withManifest returns a database whose MANIFEST-000007 holds the edits.
+func withManifest(t *testing.T, edits ...*Edit) vfs.FS {
+	t.Helper()
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("db"))
+	f, err := mem.Create(filepath.Join("db", "MANIFEST-000007"))
+	require.NoError(t, err)
+	log := wal.NewWriter(f)
+	for _, e := range edits {
+		require.NoError(t, log.WriteRecord(e.Encode(nil)))
+	}
+	require.NoError(t, writeCurrent(mem, "db", 7))
+	return mem
+}
+
+func TestADatabaseStaysWithItsComparer(t *testing.T) {
+	full := &Edit{Comparer: base.Bytewise.Name, LogNum: Num(1), NextFileNum: Num(2), LastSeq: Num(3)}
+	later := &Edit{LogNum: Num(1)} // names none, which changes nothing
+	other := testSet(withManifest(t, full, later))
+	_, _, err := Load(other)
+	require.NoError(t, err)
+	reversed := *base.Bytewise
+	reversed.Name = "reversed"
+	other.Cmp = &reversed
+	_, _, err = Load(other)
+	require.ErrorContains(t, err, `created with comparer "leveldb.BytewiseComparator", but it is opened with comparer "reversed"`)
+	require.NotErrorIs(t, err, base.ErrCorruption, "the caller is at fault, not the file")
+}
+
+func TestFileNumbersLeaveRoomForMore(t *testing.T) {
+	for _, c := range []struct {
+		next, table uint64
+		ok          bool
+	}{
+		{base.MaxFileNum, 1, true}, {base.MaxFileNum + 1, 1, false},
+		{2, base.MaxFileNum, true}, {2, base.MaxFileNum + 1, false},
+	} {
+		_, _, err := Load(testSet(withManifest(t, &Edit{
+			LogNum: Num(1), NextFileNum: Num(c.next), LastSeq: Num(3), Added: []LevelFile{{1, file(c.table, "a", "b", 1)}},
+		})))
+		if c.ok {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorContains(t, err, "file numbers go up to")
+		}
+	}
+}
+
 func TestManifestsThatLackANumberAreTold(t *testing.T) {
 	full := Edit{Comparer: base.Bytewise.Name, LogNum: Num(1), NextFileNum: Num(2), LastSeq: Num(3)}
 	cases := map[string]func(*Edit){
@@ -147,15 +196,9 @@ func TestManifestsThatLackANumberAreTold(t *testing.T) {
 	}
 	for what, remove := range cases {
 		t.Run(what, func(t *testing.T) {
-			mem := vfs.NewMem()
-			require.NoError(t, mem.MkdirAll("db"))
 			e := full
 			remove(&e)
-			f, err := mem.Create(filepath.Join("db", "MANIFEST-000007"))
-			require.NoError(t, err)
-			require.NoError(t, wal.NewWriter(f).WriteRecord(e.Encode(nil)))
-			require.NoError(t, writeCurrent(mem, "db", 7))
-			_, _, err = Load(testSet(mem))
+			_, _, err := Load(testSet(withManifest(t, &e)))
 			require.ErrorIs(t, err, base.ErrCorruption)
 			require.ErrorContains(t, err, what)
 			require.ErrorContains(t, err, "MANIFEST-000007")
