@@ -47,8 +47,8 @@ func TestTheEndOfCurrentBelongsBehindItsLastByte(t *testing.T) {
 		want  error
 	}{
 		{vfs.Fault{Err: io.EOF, Short: length}, nil},
-		{vfs.Fault{Err: io.EOF, Short: length - 1}, io.EOF},
-		{vfs.Fault{Err: io.ErrClosedPipe, Short: length}, io.ErrClosedPipe},
+		{vfs.Fault{Err: io.EOF, Short: length - 1}, io.ErrUnexpectedEOF},
+		{vfs.Fault{Err: io.ErrClosedPipe, Short: length - 1}, io.ErrClosedPipe},
 	} {
 		name, err := readCurrent(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
 			if op.Kind != vfs.OpRead {
