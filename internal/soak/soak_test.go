@@ -82,7 +82,7 @@ func TestWhatLeaksIsFound(t *testing.T) {
 		f, err := os.OpenFile(filepath.Join(c.Dir, fmt.Sprint("left", len(files))), os.O_CREATE|os.O_RDWR, 0o600)
 		require.NoError(t, err)
 		require.NoError(t, f.Truncate(1<<30)) // without taking a block
-		files, memory = append(files, f), append(memory, bytes.Repeat([]byte{1}, 8<<20))
+		files, memory = append(files, f), append(memory, bytes.Repeat([]byte{1}, 48<<20))
 	}
 	_, err := Run(c)
 	require.ErrorContains(t, err, "descriptors grew")
