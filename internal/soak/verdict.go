@@ -25,12 +25,11 @@ const (
 var quantities = []struct {
 	name   string
 	judged bool
-	// slack is what a short run may grow by on top: of the program itself, pages
-	// are in memory once they were first executed.
+	// slack is what a short run may grow by on top.
 	slack int64
 	of    func(sample) int64
 }{
-	{"resident bytes", true, 2 << 20, func(s sample) int64 { return s.resident }},
+	{"resident bytes", true, residentSlack, func(s sample) int64 { return s.resident }},
 	{"descriptors", true, 0, func(s sample) int64 { return s.descriptors }},
 	{"heap bytes", false, 0, func(s sample) int64 { return s.heap }},
 }

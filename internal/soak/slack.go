@@ -1,0 +1,7 @@
+//go:build !race
+
+package soak
+
+// residentSlack is what resident memory of a short run may grow by: of the
+// program itself, pages are in memory once they were first executed.
+const residentSlack = 2 << 20
