@@ -104,6 +104,6 @@ func (p BloomPolicy) PredictedRate(keys uint64) float64 {
 		return PredictedRate(keys, p.BitsPerKey())
 	}
 	lines, k := cacheLineShape(keys, p.BitsPerKey())
-	sameHash := -math.Expm1(-float64(keys) / (1 << 64))
+	sameHash := SameHashRate(keys, 64)
 	return sameHash + (1-sameHash)*CacheLineFalsePositiveRate(keys, lines, k)
 }

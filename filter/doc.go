@@ -149,4 +149,8 @@
 //	bits a key   4        6        8        10       12       16       20
 //	k            3        4        5        6        7        9        10
 //	rate         14.8 %   5.77 %   2.33 %   0.966 %  0.414 %  0.0844 % 0.0203 %
+//
+// The other way round: [BloomPolicy.ForRate] finds the bits a key for a wanted rate,
+// or says that no number of bits will do, [BestHashes] the best k for given bits, and
+// [SpecForRate] the least bits and then the least k of a filter with an ideal hash.
 package filter

@@ -67,3 +67,22 @@ func ExamplePredictedRate() {
 	// 10 bits,  6 hashes: 0.867 %
 	// 16 bits, 11 hashes: 0.069 %
 }
+
+// The bits for a wanted rate depend on the hash too: LevelDB's has only 32 bits.
+func ExampleBloomPolicy_ForRate() {
+	for _, keys := range []uint64{20_000, 100_000_000} {
+		for _, layout := range []filter.BloomPolicy{filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10)} {
+			policy, err := layout.ForRate(keys, 0.001)
+			if err != nil {
+				fmt.Println(err)
+				continue
+			}
+			fmt.Println(keys, "keys,", policy.Name(), "with", policy.BitsPerKey(), "bits a key")
+		}
+	}
+	// Output:
+	// 20000 keys, leveldb.BuiltinBloomFilter2 with 15 bits a key
+	// 20000 keys, sievedb.CacheLineBloom with 16 bits a key
+	// filter: leveldb.BuiltinBloomFilter2 with 100000000 keys cannot have a false-positive rate of 0.001; its least is 0.023, with 43 bits a key
+	// 100000000 keys, sievedb.CacheLineBloom with 16 bits a key
+}

@@ -47,7 +47,7 @@ func PredictedRate(keys uint64, bitsPerKey int) float64 {
 	}
 	bytes, k := bloomShape(keys, bitsPerKey)
 	rate := FalsePositiveRate(keys, bytes*8, k)
-	sameHash := -math.Expm1(-float64(keys) / (1 << 32))
+	sameHash := SameHashRate(keys, 32)
 	return sameHash + (1-sameHash)*rate
 }
 

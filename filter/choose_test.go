@@ -1,0 +1,224 @@
+package filter
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// publishedRates reads the published table: rates[b][k], 0 where none is given.
+func publishedRates(t *testing.T) (rates [21][]float64) {
+	data, err := os.ReadFile("testdata/bloom_rates.tsv")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
+		b, err := strconv.Atoi(cells[0])
+		if err != nil {
+			continue // the comments and the heading
+		}
+		for _, cell := range cells[1:] {
+			if cell == "" {
+				break
+			}
+			rate, err := strconv.ParseFloat(cell, 64)
+			require.NoError(t, err)
+			rates[b] = append(rates[b], rate)
+		}
+	}
+	require.Len(t, rates[20], 15, "the whole table was read")
+	return rates
+}
+
+// The table again, by bits that are really set at random places and asked for.
+func TestThePublishedRatesAreThoseOfASimulation(t *testing.T) {
+	rng := newRand(t)
+	figures := 0
+	for b, row := range publishedRates(t) {
+		for k := 1; k < len(row); k++ {
+			if b == 1 {
+				row[k] = 1 - 1/math.E // the table says 1.0, for want of a figure
+			}
+			simulateBloom(t, rng, BloomSpec{b, k}, row[k])
+			figures++
+		}
+	}
+	require.Equal(t, 157, figures)
+}
+
+// simulateBloom fills a filter of s and requires that it errs at the rate, which
+// is given to three digits. Beside the sample's own error, that of a single filter
+// counts: how many of its bits are ones varies, and the rate with the kth power.
+func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
+	const keys = 20_000
+	bits := uint64(keys * s.BitsPerKey)
+	ones := make([]bool, bits)
+	for range keys * s.Hashes {
+		ones[rng.Uint64N(bits)] = true
+	}
+	asked := min(max(int(4000/rate), 20_000), 1_000_000)
+	wrong := 0
+	for range asked {
+		match := true
+		for i := 0; match && i < s.Hashes; i++ {
+			match = ones[rng.Uint64N(bits)]
+		}
+		if match {
+			wrong++
+		}
+	}
+	load := float64(s.Hashes) / float64(s.BitsPerKey)
+	zeros := math.Exp(-load)
+	ofOnes := zeros * (1 - (1+load)*zeros) / float64(bits) // the variance of their share
+	ofRate := rate * float64(s.Hashes) / (1 - zeros)
+	variance := rate*(1-rate)/float64(asked) + ofRate*ofRate*ofOnes
+	require.InDelta(t, rate, float64(wrong)/float64(asked), sigmas*math.Sqrt(variance)+0.006*rate, "%+v", s)
+}
+
+// Cassandra takes the k with the lowest rate of the table's row, the first of them.
+func TestBestHashesAreThoseOfThePublishedTable(t *testing.T) {
+	rates := publishedRates(t)
+	for b := 1; b <= 20; b++ {
+		want := 1
+		for k := 2; k < len(rates[b]); k++ {
+			if rates[b][k] < rates[b][want] {
+				want = k
+			}
+		}
+		require.Equal(t, want, BestHashes(b), "%d bits a key", b)
+	}
+}
+
+func TestBestHashesAreLn2OfTheBits(t *testing.T) {
+	for b := -3; b <= 120; b++ {
+		k := BestHashes(b)
+		exact := math.Ln2 * float64(min(max(b, 1), MaxBitsPerKey))
+		require.InDelta(t, min(max(exact, 1), maxBloomHashes), float64(k), 0.6, "%d bits a key", b)
+	}
+}
+
+// cassandraSpec is the choice of Cassandra's BloomCalculations, by its table: the
+// fewest bits whose best k is good enough, and then the fewest hashes.
+func cassandraSpec(rates [21][]float64, maxRate float64) BloomSpec {
+	for b := 2; b <= 20; b++ {
+		k := BestHashes(b)
+		if rates[b][k] <= maxRate {
+			for k > 1 && rates[b][k-1] <= maxRate {
+				k--
+			}
+			return BloomSpec{b, k}
+		}
+	}
+	return BloomSpec{}
+}
+
+func TestSpecForRateChoosesAsCassandraDoes(t *testing.T) {
+	rates := publishedRates(t)
+	for e := 0.392; e > 6.8e-5; e *= 0.987 {
+		got, err := SpecForRate(e, 20)
+		require.NoError(t, err)
+		if want := cassandraSpec(rates, e); got != want {
+			// The table has three digits: near one of its figures either may be right.
+			off := min(math.Abs(rates[want.BitsPerKey][want.Hashes]/e-1), math.Abs(rates[got.BitsPerKey][got.Hashes]/e-1))
+			require.Less(t, off, 0.006, "rate %v: %+v, Cassandra %+v", e, got, want)
+		}
+	}
+}
+
+func TestSpecForRate(t *testing.T) {
+	for _, c := range []struct {
+		claim   string
+		rate    float64
+		maxBits int
+		want    BloomSpec
+	}{
+		{"anything goes", 1, 1, BloomSpec{1, 1}},
+		{"one bit is enough for 64 in a hundred", 0.64, 20, BloomSpec{1, 1}},
+		{"two for 40", 0.40, 20, BloomSpec{2, 1}}, // where Cassandra swaps its two numbers, and errs in 75
+		{"one in a hundred", 0.01, 20, BloomSpec{10, 5}},
+		{"one in a thousand", 0.001, 20, BloomSpec{15, 8}},
+		{"exactly what the most bits have", BloomSpec{20, 14}.Rate(), 20, BloomSpec{20, 14}},
+		{"beyond the table", 1e-6, 100, BloomSpec{29, 17}},
+		{"more bits than there are count as all", 1e-6, math.MaxInt, BloomSpec{29, 17}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got, err := SpecForRate(c.rate, c.maxBits)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+			require.LessOrEqual(t, got.Rate(), c.rate)
+		})
+	}
+	for _, c := range []struct {
+		claim   string
+		rate    float64
+		maxBits int
+		says    string
+	}{
+		{"a rate below that of the most bits", 6.6e-5, 20, "its least is 6.71e-05, with 20 bits a key"},
+		{"never wrong", 0, math.MaxInt, "cannot have a false-positive rate of 0;"},
+		{"less than never", -1, 20, "cannot have"},
+		{"no number", math.NaN(), 20, "cannot have a false-positive rate of NaN"},
+		{"no bits", 0.5, 0, "at least 1"},
+		{"fewer than none", 0.5, math.MinInt, "at least 1"},
+	} {
+		t.Run(c.claim+" is an error", func(t *testing.T) {
+			_, err := SpecForRate(c.rate, c.maxBits)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+func TestForRateFindsTheLeastBitsOfAPolicy(t *testing.T) {
+	for _, layout := range []BloomPolicy{NewBloomPolicy(10), NewCacheLineBloomPolicy(1), NewDualBloomPolicy(100)} {
+		for _, keys := range []uint64{1, 36, 18_000, 1_000_000, 100_000_000} {
+			for _, rate := range []float64{0.5, 0.1, 0.0251, 0.01} {
+				p, err := layout.ForRate(keys, rate)
+				if layout.layout == levelDBLayout && keys == 100_000_000 && rate == 0.01 {
+					require.ErrorContains(t, err, "leveldb.BuiltinBloomFilter2 with 100000000 keys")
+					continue // 2.3 % of absent keys have a stored key's hash
+				}
+				require.NoError(t, err)
+				require.Equal(t, layout.layout, p.layout)
+				require.LessOrEqual(t, p.PredictedRate(keys), rate)
+				if b := p.BitsPerKey(); b > 1 {
+					require.Greater(t, newBloomPolicy(p.layout, b-1).PredictedRate(keys), rate, "%d keys, one bit less", keys)
+				}
+			}
+		}
+	}
+	for _, never := range []float64{0, -1, math.NaN()} {
+		_, err := NewCacheLineBloomPolicy(10).ForRate(1000, never)
+		require.ErrorContains(t, err, "sievedb.CacheLineBloom with 1000 keys cannot have")
+	}
+}
+
+func TestMaxBitsFor(t *testing.T) {
+	for _, c := range []struct {
+		keys         uint64
+		bloom, lines int
+	}{
+		{0, 100, 100}, {1, 100, 100}, {1_000_000, 100, 100},
+		{42_949_672, 100, 100}, {42_949_673, 99, 100},
+		{429_496_728, 10, 39}, {1 << 32, 0, 3}, {1<<32 - 8, 1, 3}, {1 << 35, 0, 0}, {math.MaxUint64, 0, 0},
+	} {
+		t.Run(fmt.Sprintf("keys=%d", c.keys), func(t *testing.T) {
+			require.Equal(t, c.bloom, NewBloomPolicy(10).MaxBitsFor(c.keys))
+			require.Equal(t, c.lines, NewCacheLineBloomPolicy(10).MaxBitsFor(c.keys))
+			require.Equal(t, c.lines, NewDualBloomPolicy(10).MaxBitsFor(c.keys))
+		})
+	}
+}
+
+func TestSameHashRateIsTheLeastThatAPolicyHas(t *testing.T) {
+	require.InEpsilon(t, 1_000_000/math.Exp2(32), SameHashRate(1_000_000, 32), 2e-4)
+	require.InEpsilon(t, 0.02301, SameHashRate(100_000_000, 32), 1e-3)
+	require.InEpsilon(t, 1e8/math.Exp2(64), SameHashRate(100_000_000, 64), 1e-9)
+	require.Zero(t, SameHashRate(0, 32))
+	require.Equal(t, 1.0, SameHashRate(math.MaxUint64, 32))
+	require.InDelta(t, SameHashRate(10_000_000, 32), NewBloomPolicy(100).PredictedRate(10_000_000), 1e-7)
+}
