@@ -19,9 +19,11 @@ type index struct {
 	n int
 
 	// prefixes are the eight bytes of each separator's user key that follow what
-	// all of them have in common, zeros where it ends, as big-endian numbers:
-	// they order as the keys do, except where they are equal. Only for bytewise
-	// comparers. A search touches these alone, mostly.
+	// all but the last have in common, zeros where it ends, as big-endian numbers:
+	// they order as the keys do, except where they are equal. The last separator may
+	// be any successor of the table's last key ("1" of "0017", as most writers cut
+	// it); where it does not begin with common its prefix is the greatest number. Only
+	// for bytewise comparers. A search touches these alone, mostly.
 	prefixes []uint64
 	common   []byte
 
@@ -119,12 +121,15 @@ func (ix *index) makePrefixes() {
 	if ix.n == 0 {
 		return
 	}
-	// They rise, so what the first and the last have in common all have.
+	// They rise, so what two have in common all between them have.
 	first := base.UserKey(ix.separator(0))
-	ix.common = first[:base.SharedPrefixLen(first, base.UserKey(ix.last()))]
+	ix.common = first[:base.SharedPrefixLen(first, base.UserKey(ix.separator(max(ix.n-2, 0))))]
 	ix.prefixes = make([]uint64, ix.n)
 	for i := range ix.prefixes {
-		ix.prefixes[i] = prefix64(base.UserKey(ix.separator(i))[len(ix.common):])
+		ix.prefixes[i] = math.MaxUint64
+		if rest, ok := bytes.CutPrefix(base.UserKey(ix.separator(i)), ix.common); ok {
+			ix.prefixes[i] = prefix64(rest)
+		}
 	}
 }
 
@@ -185,7 +190,7 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 		if bytes.Compare(userKey, ix.common) < 0 {
 			return 0, 0
 		}
-		return ix.n, ix.n
+		return ix.n - 1, ix.n // only the last separator may be behind it
 	}
 	p := prefix64(userKey[c:])
 	lo = util.LowerBound64(ix.prefixes, p)
