@@ -68,6 +68,7 @@ func (d *DB) rotationFailed(w *wal.Writer, num uint64, err error) error {
 // switchLog makes w the log, and the memtable immutable with the old one.
 func (d *DB) switchLog(w *wal.Writer, num, memSize uint64) {
 	d.log.w = w
+	d.log.inserter = memtable.Inserter{} // it would keep the old memtable in memory
 	next := d.newMemBuffer(num, memSize)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,7 +169,8 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		if file != nil {
 			written = append(written, file)
 		}
-		err = d.applyEdit(edit, written, func(s *readState) { s.imm = s.imm[: len(s.imm)-1 : len(s.imm)-1] })
+		// In a new slice: the old one's array would keep the memtable in memory.
+		err = d.applyEdit(edit, written, func(s *readState) { s.imm = append([]*memBuffer(nil), s.imm[:len(s.imm)-1]...) })
 	}
 	info.Duration, info.Err = time.Since(start), err
 	tell(d.opts.EventListener.FlushEnd, info)
