@@ -1,6 +1,8 @@
 package db
 
 import (
+	"bytes"
+
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -36,9 +38,19 @@ func (t *tableWriter) add(ikey, value []byte) error {
 			return err
 		}
 		t.file = file
-		t.w = sstable.NewWriter(file, t.d.opts.tableOptions())
+		t.w = t.d.takeWriter(file)
 	}
 	return t.w.Add(ikey, value)
+}
+
+// takeWriter returns a writer of a table to file, one that has written others where
+// there is one: what it needs for blocks, index and filters grows with the table.
+func (d *DB) takeWriter(file vfs.File) *sstable.Writer {
+	if w, ok := d.writers.Get().(*sstable.Writer); ok {
+		w.Reset(file)
+		return w
+	}
+	return sstable.NewWriter(file, d.opts.tableOptions())
 }
 
 // endTable finishes the open table.
@@ -54,7 +66,8 @@ func (t *tableWriter) endTable() error {
 	if err != nil {
 		return err
 	}
-	t.files = append(t.files, manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), t.w.Largest()))
+	t.files = append(t.files, manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest())))
+	t.d.writers.Put(t.w)
 	t.w = nil
 	return nil
 }

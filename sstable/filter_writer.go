@@ -65,7 +65,11 @@ type tableFilter struct {
 	keys   int
 	arena  []byte
 	ends   []int
+	made   []byte // the filter block, kept for its room
 }
+
+// reset forgets the keys. A generator has forgotten them with its filter.
+func (f *tableFilter) reset() { f.keys, f.arena, f.ends = 0, f.arena[:0], f.ends[:0] }
 
 // newTableFilters returns one for each kind of filter that p stands for.
 func newTableFilters(p filter.Policy, trust bool) (filters []tableFilter) {
@@ -96,7 +100,7 @@ func (f *tableFilter) add(userKey []byte) {
 	f.keys++
 }
 
-// block returns the filter block; it needs a key at least.
+// block returns the filter block, valid until reset; it needs a key at least.
 func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
 	b, denied := f.make()
 	if denied > 0 {
@@ -106,16 +110,17 @@ func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
 	if uint64(len(b)) > math.MaxUint32-16 {
 		return nil, errors.Newf("sstable: a filter of %d bytes; the format counts them with 32 bits", len(b))
 	}
-	return appendFilterEnvelope(b, lastOffset), nil
+	f.made = appendFilterEnvelope(b, lastOffset)
+	return f.made, nil
 }
 
 // make returns the filter and how many of its keys it denies.
 func (f *tableFilter) make() (b []byte, denied int) {
 	if f.gen != nil {
 		if f.trust {
-			return f.gen.AppendFilter(nil), 0
+			return f.gen.AppendFilter(f.made[:0]), 0
 		}
-		return f.gen.(filter.CheckedGenerator).AppendChecked(nil)
+		return f.gen.(filter.CheckedGenerator).AppendChecked(f.made[:0])
 	}
 	keys := make([][]byte, len(f.ends))
 	start := 0
@@ -123,7 +128,7 @@ func (f *tableFilter) make() (b []byte, denied int) {
 		keys[i] = f.arena[start:end:end]
 		start = end
 	}
-	b = f.policy.CreateFilter(nil, keys)
+	b = f.policy.CreateFilter(f.made[:0], keys)
 	for _, key := range keys {
 		if !f.trust && !f.policy.KeyMayMatch(key, b) {
 			denied++

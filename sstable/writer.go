@@ -90,6 +90,26 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 	}
 }
 
+// Reset makes the Writer ready for another table, to w and with the options that
+// it was made with. It keeps its memory, which grows with the number of keys of a
+// table, and must have finished its table without an error. What Largest returned
+// may change from now on.
+func (w *Writer) Reset(to io.Writer) {
+	if !w.done || w.err != nil {
+		panic("sstable: Reset of a Writer that has not finished its table")
+	}
+	w.data.reset()
+	w.index.reset()
+	for i := range w.filters {
+		w.filters[i].reset()
+	}
+	*w = Writer{
+		w: to, cmp: w.cmp, bytewise: w.bytewise, opts: w.opts,
+		data: w.data, index: w.index, filters: w.filters,
+		out: w.out[:0], lastKey: w.lastKey[:0], scratch: w.scratch[:0],
+	}
+}
+
 // Add appends an entry. The internal key must sort behind all before it. Both
 // slices are copied.
 func (w *Writer) Add(ikey, value []byte) error {
