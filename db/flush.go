@@ -111,10 +111,12 @@ func (d *DB) flushLoop() {
 		if mem == nil {
 			return
 		}
+		size := mem.Capacity()
 		err := d.flushMemtable(mem, next)
 		d.noteBackground(&d.flushErr, err)
 		if err == nil {
 			backoff = compactionBackoff{}
+			collectFlushed(size)
 			continue
 		}
 		if d.writeErr() != nil || !d.pause(backoff.next(err)) {
