@@ -18,7 +18,7 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	probe := p.NewProbe(filter)
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(keys[0], filter) }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { probe.HashMayMatch(p.KeyHash(keys[0])) }))
-	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy), NewCacheLineBloomPolicy(10)} {
+	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy), NewCacheLineBloomPolicy(10), FusePolicy{}} {
 		filter := p.CreateFilter(nil, keys)
 		probe := p.NewProbe(filter)
 		for _, key := range [][]byte{keys[0], []byte("caf\xc3\xa9")} {
@@ -50,4 +50,18 @@ func requireFilterAllocs(t *testing.T, p BloomPolicy) {
 	}
 	fill()
 	require.Zero(t, testing.AllocsPerRun(100, fill), "a used generator has its memory already")
+}
+
+func TestAUsedFuseGeneratorAllocatesNothing(t *testing.T) {
+	keys := le32Keys(0, 1000)
+	room := make([]byte, 0, 4000)
+	g := FusePolicy{}.NewGenerator()
+	fill := func() {
+		for _, key := range keys {
+			g.Add(key)
+		}
+		g.AppendFilter(room)
+	}
+	fill()
+	require.Zero(t, testing.AllocsPerRun(100, fill))
 }

@@ -201,3 +201,54 @@ func BenchmarkSmallFilter(b *testing.B) {
 		run("legacy", func(i int) bool { return legacyBloom{}.HashMayMatchFilter(hashes[i]|hashes[i]<<32, filter) })
 	}
 }
+
+// BenchmarkFuse compares binary fuse filters with cache lines at three sizes: asking
+// with the hash at hand, and making a filter, hashing included.
+func BenchmarkFuse(b *testing.B) {
+	const asked = 1 << 16
+	for _, n := range []int{18_000, 1_000_000, 10_000_000} {
+		keys := benchKeys(n, 1)
+		rng := rand.New(rand.NewPCG(7, 3))
+		absent, present := make([]uint64, asked), make([]uint64, asked)
+		for i := range absent {
+			absent[i], present[i] = rng.Uint64(), FusePolicy{}.KeyHash(keys[rng.IntN(n)])
+		}
+		for _, p := range []interface {
+			HashPolicy
+			GeneratorPolicy
+		}{FusePolicy{}, NewCacheLineBloomPolicy(10)} {
+			g := p.NewGenerator()
+			var filter []byte
+			build := func() {
+				for _, key := range keys {
+					g.Add(key)
+				}
+				filter = g.AppendFilter(filter[:0])
+			}
+			build()
+			b.Run(fmt.Sprintf("keys=%d/%s/part=build", n, p.Name()), func(b *testing.B) {
+				for b.Loop() {
+					build()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
+				b.ReportMetric(8*float64(len(filter))/float64(n), "bits/key")
+			})
+			probe := p.NewProbe(filter)
+			for _, set := range []struct {
+				name   string
+				hashes []uint64
+			}{{"absent", absent}, {"present", present}} {
+				b.Run(fmt.Sprintf("keys=%d/%s/part=probe/%s", n, p.Name(), set.name), func(b *testing.B) {
+					i, yes := 0, 0
+					for b.Loop() {
+						if probe.HashMayMatch(set.hashes[i]) {
+							yes++
+						}
+						i = (i + 1) & (asked - 1)
+					}
+					b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+				})
+			}
+		}
+	}
+}

@@ -61,7 +61,7 @@ func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
 	for range keys * s.Hashes {
 		ones[rng.Uint64N(bits)] = true
 	}
-	asked := min(max(int(4000/rate), 20_000), 1_000_000)
+	asked := min(max(int(2000/rate), 20_000), 400_000)
 	wrong := 0
 	for range asked {
 		match := true

@@ -14,8 +14,8 @@
 // kept; a [HashPolicy] hashes a key once for all tables of a lookup, and a
 // [DirectPolicy] for the many small filters of LevelDB's tables too; a
 // [VersionedPolicy] knows which filters of its name are too new for it.
-// [BloomPolicy] has them all; [LegacyBloom] reads the filters of goleveldb and
-// of LevelDB before 1.18; [None] writes no filter. [Several] policies give a
+// [BloomPolicy] has them all, and so has [FusePolicy]; [LegacyBloom] reads the filters
+// of goleveldb and of LevelDB before 1.18; [None] writes no filter. [Several] policies give a
 // table several filters, of which a reader asks the best that it knows.
 //
 // Policies are values without state: every method may be called from any
@@ -125,6 +125,49 @@
 //	byte     24  27  31  35  43  44      48  49  53  54  60  64  65
 //	is       04  08  01  04  20  02      c0  04  20  40  01  06  01
 //
+// # The bytes of a binary fuse filter
+//
+// A filter of [FusePolicy], "sievedb.BinaryFuse8", has slots of one byte, four for each
+// key, whose xor is the key's fingerprint. There are little more slots than keys:
+// whoever makes the filter solves the equations.
+//
+//	+-----------+-----------+-----+-----------+--------+----+---------+
+//	| segment 0 | segment 1 |  …  |segment S-1| number | lg | version |
+//	+-----------+-----------+-----+-----------+--------+----+---------+
+//
+//	offset    size      meaning
+//	--------  --------  ---------------------------------------------------
+//	0         S × 2^lg  the slots, in S segments of 2^lg; S is at least 4
+//	S × 2^lg  1         the number of the multiplier; a writer whose keys it does
+//	                    not suit takes another
+//	+1        1         lg, at most 16
+//	+2        1         1, the version of this layout
+//
+// A reader takes S from the length. What it does not know says "perhaps" to every key:
+// a length that is no multiple of a segment, fewer than four of them, a greater lg,
+// another version. A writer that found no solution writes no slots, and says so.
+//
+//	h      = XXH3-64 of the key, seed 0, as for cache lines
+//	m      = 0x9e3779b97f4a7c15 × (2 × number + 1), modulo 2^64
+//	g      = h × m / 2^64, rounded down, xor h × m modulo 2^64
+//	slot 0 = g × ((S-3) × 2^lg) / 2^64, rounded down, within its segment at w
+//	slot 1 = in the next segment, at w xor the lower lg bits of g / 2^32
+//	slot 2 = in the one behind it, at w xor the lower lg bits of g / 2^16
+//	slot 3 = in the one behind that, at w xor the lower lg bits of g
+//	print  = g × 0x9e3779b97f4a7c15 (modulo 2^64) / 2^56
+//
+// The four slots of a key that went in give print; so do those of one in 256 others.
+//
+// The keys "hello" and "world" have five segments of two slots, multiplier 0:
+//
+//	key    g                   slots        print
+//	-----  ------------------  -----------  -----
+//	hello  0x201c0e11b2ca81b4  0  3  4  6   f3
+//	world  0x41586371227cafd2  1  2  5  7   48
+//
+//	slot   0  1  2  3  4  5  6  7  8  9  number  lg  version
+//	is    f3 48 00 00 00 00 00 00 00 00      00  01       01
+//
 // # How often "perhaps" is wrong
 //
 // In LevelDB's layout, with n keys in m bits, a key that is not in the set finds its k bits set with
@@ -149,6 +192,12 @@
 //	bits a key   4        6        8        10       12       16       20
 //	k            3        4        5        6        7        9        10
 //	rate         14.8 %   5.77 %   2.33 %   0.966 %  0.414 %  0.0844 % 0.0203 %
+//
+// A binary fuse filter errs in one of 256 absent keys, 0.391 %, and cannot be given
+// more bits or fewer. What it takes depends on the keys:
+//
+//	keys          1    10    100  1000  10,000  20,000  100,000  1,000,000  10,000,000
+//	bits a key    120  21.6  13   10.8  9.63    9.42    8.93     8.55       8.51
 //
 // The other way round: [BloomPolicy.ForRate] finds the bits a key for a wanted rate,
 // or says that no number of bits will do, [BestHashes] the best k for given bits, and

@@ -2,6 +2,8 @@ package filter
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,5 +58,43 @@ func FuzzBloomKeys(f *testing.F) {
 			require.Equal(t, filter, made)
 			require.Zero(t, denied)
 		}
+	})
+}
+
+// FuzzFuseReader asks arbitrary bytes as binary fuse filters: no panic, the forms of
+// the question agree, and only a filter that is understood rules a key out.
+func FuzzFuseReader(f *testing.F) {
+	f.Add([]byte{}, []byte("hello"))
+	f.Add([]byte{0, 0, 1}, []byte("hello"))
+	f.Add([]byte{0xf3, 0x48, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1}, []byte("world"))
+	f.Add(append(make([]byte, 4), 255, 0, 1), []byte{})
+	f.Add(append(make([]byte, 4<<16), 0, 16, 1), []byte("world"))
+	f.Add(append(make([]byte, 3<<4), 0, 4, 1), []byte("world"))
+	f.Add(append(make([]byte, 64), 0, 200, 1), []byte("world"))
+	f.Add(append(make([]byte, 64), 0, 4, 2), []byte("world"))
+	f.Fuzz(func(t *testing.T, filter, key []byte) {
+		before := bytes.Clone(filter)
+		may := mayMatchFuse(t, key, filter)
+		require.True(t, may || FusePolicy{}.Understands(filter))
+		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
+	})
+}
+
+// FuzzFuseHashes makes filters of arbitrary hashes, eight bytes each, which people may
+// have chosen to be alike.
+func FuzzFuseHashes(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{7}, 8*300))
+	f.Add(NewCacheLineBloomPolicy(20).CreateFilter(nil, le32Keys(0, 200)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var g fuseGenerator
+		for ; len(data) >= 8; data = data[8:] {
+			g.hashes = append(g.hashes, binary.LittleEndian.Uint64(data))
+		}
+		hashes := slices.Clone(g.hashes)
+		filter, denied := g.AppendChecked(nil)
+		require.Zero(t, denied)
+		require.Zero(t, countDeniedByFuse(filter, hashes))
+		require.LessOrEqual(t, len(filter), 2*int(FusePolicy{}.FilterSize(uint64(len(hashes))))+64)
 	})
 }

@@ -56,3 +56,37 @@ func Kinds(p Policy) []Policy {
 	}
 	return []Policy{p}
 }
+
+// SameHash reports whether KeyHash of a and of b is known to be the same function. It
+// is for policies of one layout, and for cache lines and binary fuse filters, which
+// share theirs: a lookup then hashes its key once for both. Hashes of policies from
+// elsewhere are taken for different ones.
+func SameHash(a, b Policy) bool {
+	h := hashOf(a)
+	return h != unknownHash && h == hashOf(b)
+}
+
+type keyHash uint8
+
+const (
+	unknownHash keyHash = iota
+	levelDBHash
+	legacyHashes
+	xxh3Hash
+)
+
+// hashOf goes by type: a policy that embeds one of ours may hash otherwise.
+func hashOf(p Policy) keyHash {
+	switch p := p.(type) {
+	case BloomPolicy:
+		if p.layout == levelDBLayout {
+			return levelDBHash
+		}
+		return xxh3Hash
+	case FusePolicy:
+		return xxh3Hash
+	case legacyBloom:
+		return legacyHashes
+	}
+	return unknownHash
+}

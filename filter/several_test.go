@@ -63,3 +63,23 @@ func TestEmbeddingAPolicyOfOursMakesItNotSeveral(t *testing.T) {
 	p := own{NewDualBloomPolicy(10)}
 	require.Equal(t, []Policy{p}, Kinds(p))
 }
+
+func TestPoliciesOfTheSameHash(t *testing.T) {
+	type own struct{ BloomPolicy }
+	policies := []Policy{
+		NewBloomPolicy(10), NewBloomPolicy(3), LegacyBloom, NewCacheLineBloomPolicy(5), NewDualBloomPolicy(7), FusePolicy{},
+		own{NewCacheLineBloomPolicy(5)}, None, nil,
+	}
+	group := []int{1, 1, 2, 3, 3, 3, 0, 0, 0}
+	for i, a := range policies {
+		for j, b := range policies {
+			same := group[i] != 0 && group[i] == group[j]
+			require.Equal(t, same, SameHash(a, b), "%T, %T", a, b)
+			for _, key := range goldenKeys(t, "bytes", 40) {
+				if same {
+					require.Equal(t, a.(HashPolicy).KeyHash(key), b.(HashPolicy).KeyHash(key), "%T, %T", a, b)
+				}
+			}
+		}
+	}
+}

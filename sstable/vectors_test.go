@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,22 @@ func TestVectorsOfATableWithTwoFilters(t *testing.T) {
 	require.Equal(t, hex.Dump(hexFile(t, "metaindex_two_filters.hex")), hex.Dump(stored(foot.metaindex)))
 
 	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_lines.hex")), lines, 0, 10057)
+	require.NoError(t, err)
+	require.True(t, f.whole && f.understood())
+	for _, user := range []string{"ant", "bee", "cat", "dog"} {
+		var lk Lookup
+		lk.Init([]byte(user), base.MaxSeq)
+		require.Equal(t, user != "dog", f.mayContain(&lk), user)
+	}
+}
+
+// And with a binary fuse filter.
+func TestVectorOfABinaryFuseFilterBlock(t *testing.T) {
+	fuse := filter.FusePolicy{}
+	file := buildTable(t, WriterOptions{Filter: fuse}, insectsAndCat())
+	h := filterHandles(t, file)[fuse.Name()]
+	require.Equal(t, hex.Dump(hexFile(t, "filter_block_fuse.hex")), hex.Dump(file[h.offset:h.end()]))
+	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_fuse.hex")), fuse, 0, 10057)
 	require.NoError(t, err)
 	require.True(t, f.whole && f.understood())
 	for _, user := range []string{"ant", "bee", "cat", "dog"} {

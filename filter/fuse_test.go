@@ -1,0 +1,362 @@
+package filter
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fusePlaces returns the slots and the fingerprint of a key with this hash, as the
+// package comment tells them, with integers that do not wrap.
+func fusePlaces(hash uint64, slots, lg, number int) (places [4]int, print byte) {
+	wrap := func(n *big.Int) uint64 { return new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64() }
+	product := func(a, b uint64) *big.Int {
+		return new(big.Int).Mul(new(big.Int).SetUint64(a), new(big.Int).SetUint64(b))
+	}
+	m := wrap(product(0x9e3779b97f4a7c15, uint64(2*number+1)))
+	p := product(hash, m)
+	g := wrap(p) ^ new(big.Int).Rsh(p, 64).Uint64()
+	size := 1 << lg
+	first := int(new(big.Int).Rsh(product(g, uint64(slots-3*size)), 64).Int64())
+	places[0] = first
+	for i, shift := range []int{32, 16, 0} {
+		segment, within := first/size+i+1, first%size
+		places[i+1] = segment*size + within ^ int(g>>shift%uint64(size))
+	}
+	return places, byte(wrap(product(g, 0x9e3779b97f4a7c15)) >> 56)
+}
+
+// mayMatchFuse asks a filter in all three ways and insists that they agree.
+func mayMatchFuse(t testing.TB, key, filter []byte) bool {
+	t.Helper()
+	var p FusePolicy
+	plain := p.KeyMayMatch(key, filter)
+	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) || plain != p.HashMayMatchFilter(p.KeyHash(key), filter) {
+		require.Fail(t, "the ways to ask disagree", "key %x, filter %x", key, filter)
+	}
+	return plain
+}
+
+func TestFuseProbesAskForTheSlotsThatTheCommentTells(t *testing.T) {
+	rng := newRand(t)
+	for lg := 0; lg <= 16; lg++ {
+		for _, segments := range []int{4, 5, 7, 33} {
+			filter := make([]byte, segments<<lg+3)
+			for i := range filter {
+				filter[i] = byte(rng.Uint32()) & 3 // few values, so that many match
+			}
+			for _, number := range []int{0, 1, 31, 255} {
+				copy(filter[segments<<lg:], []byte{byte(number), byte(lg), 1})
+				probe := FusePolicy{}.NewProbe(filter)
+				for i := range 300 {
+					h := rng.Uint64()
+					if i < len(edgeHashes) {
+						h = uint64(edgeHashes[i]) << (8 * (i % 5))
+					}
+					places, print := fusePlaces(h, segments<<lg, lg, number)
+					var sum byte
+					for _, p := range places {
+						sum ^= filter[p]
+					}
+					filter[places[0]] ^= sum ^ print
+					require.True(t, probe.HashMayMatch(h), "lg %d, %d segments, hash %#x", lg, segments, h)
+					filter[places[3]] ^= 0x40
+					require.False(t, probe.HashMayMatch(h), "lg %d, %d segments, hash %#x", lg, segments, h)
+				}
+			}
+		}
+	}
+}
+
+// The example in the package comment.
+func TestTheBinaryFuseFilterByHand(t *testing.T) {
+	var p FusePolicy
+	for _, c := range []struct {
+		key    string
+		mixed  uint64
+		places [4]int
+		print  byte
+	}{
+		{"hello", 0x201c0e11b2ca81b4, [4]int{0, 3, 4, 6}, 0xf3},
+		{"world", 0x41586371227cafd2, [4]int{1, 2, 5, 7}, 0x48},
+	} {
+		h := p.KeyHash([]byte(c.key))
+		shape := fuseShape{span: 4, lg: 1, mul: fuseMultiplier(0)}
+		require.Equal(t, c.mixed, shape.mix(h))
+		places, print := fusePlaces(h, 10, 1, 0)
+		require.Equal(t, c.places, places)
+		require.Equal(t, c.print, print)
+	}
+	filter := p.CreateFilter(nil, words("hello", "world"))
+	require.Equal(t, []byte{0xf3, 0x48, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1}, filter)
+	require.False(t, mayMatchFuse(t, []byte("sieve"), filter))
+}
+
+func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
+	var p FusePolicy
+	good := p.CreateFilter(nil, le32Keys(0, 100))
+	absent := []byte("no such key")
+	require.False(t, mayMatchFuse(t, absent, good), "so that the answer can differ")
+	require.True(t, p.Understands(good))
+	n := len(good) - 3
+	with := func(at int, b byte) []byte {
+		f := slices.Clone(good)
+		f[at] = b
+		return f
+	}
+	for _, c := range []struct {
+		claim  string
+		filter []byte
+	}{
+		{"nothing", nil},
+		{"two bytes", []byte{4, 1}},
+		{"the end alone, of a writer that gave up", good[n:]},
+		{"a segment cut by a byte", good[1:]},
+		{"three segments", good[n-3<<4:]},
+		{"without its version", good[:len(good)-1]},
+		{"segments that it is no multiple of", with(n+1, 6)},
+		{"segments of more than 2^16 slots", append(make([]byte, 4<<17), 0, 17, 1)},
+		{"segments of 2^255 slots", with(n+1, 255)},
+		{"version 0", with(n+2, 0)},
+		{"version 2", with(n+2, 2)},
+		{"a filter of LevelDB's", NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
+		{"cache lines", NewCacheLineBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			require.True(t, mayMatchFuse(t, absent, c.filter))
+			require.False(t, p.Understands(c.filter))
+		})
+	}
+}
+
+// Of many numbers of keys, each number up to 300 among them, and repetitions.
+func TestNoKeyIsDeniedByAFuseFilter(t *testing.T) {
+	rng := newRand(t)
+	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
+	buf := make([]byte, 0, 96)
+	for n := 0; n <= 100_000; n += max(1, n/7) {
+		shape := keyShapes[rng.IntN(len(keyShapes))]
+		repeat := rng.IntN(4) == 0
+		start := uint64(rng.Uint32())
+		for i := range n {
+			buf = shape.key(buf[:0], start+uint64(i))
+			g.Add(buf)
+			if repeat && rng.IntN(10) == 0 {
+				g.Add(buf)
+			}
+		}
+		hashes := slices.Clone(g.hashes)
+		require.Equal(t, len(hashes), g.Len())
+		filter, denied := g.AppendChecked([]byte("front"))
+		require.Zero(t, denied)
+		require.Zero(t, g.Len())
+		probe := FusePolicy{}.NewProbe(filter[len("front"):])
+		require.NotEqual(t, fixedProbe(true), probe, "%d keys", n)
+		for _, h := range hashes {
+			if !probe.HashMayMatch(h) {
+				require.Fail(t, "a key that went in is denied", "%d keys", n)
+			}
+		}
+	}
+}
+
+func TestAFuseFilterIsThatOfASetOfKeys(t *testing.T) {
+	rng := newRand(t)
+	var p FusePolicy
+	for _, n := range []int{1, 2, 3, 36, 1000, 5000} {
+		keys := le32Keys(0, n)
+		want := p.CreateFilter(nil, keys)
+		for range 5 {
+			for range rng.IntN(10) {
+				keys = append(keys, keys[rng.IntN(len(keys))])
+			}
+			rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			require.Equal(t, want, p.CreateFilter(nil, keys), "whatever the order, and repetitions")
+			g := p.NewGenerator()
+			for _, key := range keys {
+				g.Add(key)
+			}
+			require.Equal(t, append([]byte("front"), want...), g.AppendFilter([]byte("front")))
+		}
+	}
+	require.Equal(t, p.CreateFilter(nil, words("a")), p.CreateFilter(make([]byte, 0, 100), slices.Repeat(words("a"), 1000)))
+}
+
+// Every byte that is lost from a slot that a key has is noticed.
+func TestALostByteOfAFuseFilterIsCounted(t *testing.T) {
+	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
+	for _, key := range le32Keys(0, 200) {
+		g.Add(key)
+	}
+	hashes := slices.Clone(g.hashes)
+	filter := g.AppendFilter(nil)
+	slots := len(filter) - 3
+	keysOf := make([]int, slots)
+	for _, h := range hashes {
+		places, _ := fusePlaces(h, slots, int(filter[slots+1]), int(filter[slots]))
+		for _, p := range places {
+			keysOf[p]++
+		}
+	}
+	for i, keys := range keysOf {
+		for bit := range 8 {
+			filter[i] ^= 1 << bit
+			require.Equal(t, keys, countDeniedByFuse(filter, hashes), "slot %d", i)
+			filter[i] ^= 1 << bit
+		}
+	}
+}
+
+func TestAFuseFilterThatCannotBeMadeRulesNothingOut(t *testing.T) {
+	var s fuseSolver
+	hashes := []uint64{3, 1, 2, 3, 1}
+	filter, distinct := s.appendFilter([]byte("front"), hashes, 0)
+	require.Equal(t, append([]byte("front"), 0, 0, 1), filter, "no tries, no slots")
+	require.Equal(t, hashes, distinct)
+	require.False(t, FusePolicy{}.Understands(filter[5:]))
+	require.True(t, mayMatchFuse(t, []byte("a"), filter[5:]))
+	require.Zero(t, countDeniedByFuse(filter[5:], hashes))
+
+	// Two keys with the same four slots under the first multiplier: a second does.
+	first := shapeOfFuse(2, 0)
+	places := func(h uint64) [4]uint64 {
+		a, b, c, d := first.places(first.mix(h))
+		return [4]uint64{a, b, c, d}
+	}
+	other := uint64(2)
+	for places(other) != places(1) {
+		other++
+	}
+	filter, _ = s.appendFilter(nil, []uint64{1, other}, fuseTries)
+	require.Equal(t, []byte{1, 1, 1}, filter[len(filter)-3:])
+	require.Zero(t, countDeniedByFuse(filter, []uint64{1, other}))
+	filter, _ = s.appendFilter(nil, []uint64{1, other}, 1)
+	require.Equal(t, []byte{0, 0, 1}, filter)
+}
+
+func TestASlotOfMoreKeysThanAByteCountsIsGivenUp(t *testing.T) {
+	shape := shapeOfFuse(1000, 0)
+	for n, want := range map[int]bool{255: true, 256: false, 257: false, 512: false} {
+		s := fuseSolver{mixed: make([]uint64, n)}
+		for i := range s.mixed {
+			s.mixed[i] = 12345
+		}
+		require.Equal(t, want, s.count(int(shape.slots()), shape), "%d keys", n)
+	}
+}
+
+func TestShapesOfFuseFilters(t *testing.T) {
+	require.Equal(t, shapeOfFuse(1, 0), shapeOfFuse(0, 0))
+	for n := 1; n < maxFuseKeys; n += 1 + n/7 {
+		for _, try := range []uint8{0, 1, fuseTries - 1} {
+			s := shapeOfFuse(n, try)
+			slots := s.slots()
+			require.Greater(t, slots, uint64(n), "%d keys", n)
+			require.Less(t, slots, uint64(1)<<31-fuseTailBytes, "%d keys", n)
+			require.LessOrEqual(t, s.lg, uint(maxFuseLg))
+			p, ok := fuseProbe{}, true
+			if n < 1_000_000 {
+				tail := []byte{try, byte(s.lg), fuseVersion}
+				p, ok = parseFuse(append(make([]byte, slots), tail...))
+				require.Equal(t, s, p.shape, "a reader finds the same shape")
+			}
+			require.True(t, ok)
+		}
+	}
+	require.Less(t, shapeOfFuse(maxFuseKeys, fuseTries-1).slots(), uint64(1)<<31-fuseTailBytes)
+}
+
+// The sizes that the package comment tells, and that nearly all filters have them.
+func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
+	rng := newRand(t)
+	var p FusePolicy
+	for _, c := range []struct {
+		keys int
+		bits string
+	}{
+		{1, "120"}, {10, "21.6"}, {100, "13"}, {1000, "10.8"}, {10_000, "9.63"}, {20_000, "9.42"},
+		{100_000, "8.93"}, {1_000_000, "8.55"}, {10_000_000, "8.51"}, {100_000_000, "8.5"},
+	} {
+		size := p.FilterSize(uint64(c.keys))
+		require.Equal(t, c.bits, fmt.Sprintf("%.3g", 8*float64(size)/float64(c.keys)), "%d keys", c.keys)
+		if c.keys > 100_000 {
+			continue
+		}
+		rounds, larger := max(10, min(1000, 500_000/c.keys)), 0
+		for range rounds {
+			filter := fuseOfRandomHashes(rng, c.keys)
+			require.LessOrEqual(t, uint64(len(filter)), size+size/2+3, "%d keys", c.keys)
+			if uint64(len(filter)) > size {
+				larger++
+			}
+		}
+		require.LessOrEqual(t, larger, rounds/4+3, "of %d filters of %d keys", rounds, c.keys)
+	}
+	require.EqualValues(t, 3, p.FilterSize(math.MaxUint64))
+	require.Equal(t, 1.0, p.PredictedRate(math.MaxUint64))
+	require.Equal(t, 1.0/256, p.PredictedRate(0))
+	require.InEpsilon(t, 1.0/256, p.PredictedRate(100_000_000), 1e-6)
+}
+
+func fuseOfRandomHashes(rng *rand.Rand, n int) []byte {
+	g := fuseGenerator{hashes: make([]uint64, n)}
+	for i := range g.hashes {
+		g.hashes[i] = rng.Uint64()
+	}
+	return g.AppendFilter(nil)
+}
+
+// requireFuseRate requires that a rate measured by asked keys is the predicted one,
+// but for the error of the sample.
+func requireFuseRate(t *testing.T, n, asked, wrong int) {
+	want := FusePolicy{}.PredictedRate(uint64(n))
+	mean := want * float64(asked)
+	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*float64(wrong)/float64(asked), asked, 100*want)
+	require.InDelta(t, mean, float64(wrong), sigmas*math.Sqrt(mean*(1-want)), "%d keys", n)
+}
+
+func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
+	const n, asked = 50_000, 100_000
+	for _, shape := range keyShapes {
+		t.Run(shape.name, func(t *testing.T) {
+			g := FusePolicy{}.NewGenerator()
+			buf := make([]byte, 0, 96)
+			for i := range n {
+				buf = shape.key(buf[:0], uint64(2*i))
+				g.Add(buf)
+			}
+			probe := FusePolicy{}.NewProbe(g.AppendFilter(nil))
+			wrong := 0
+			for i := range asked {
+				buf = shape.key(buf[:0], uint64(2*i+1))
+				if probe.HashMayMatch(FusePolicy{}.KeyHash(buf)) {
+					wrong++
+				}
+			}
+			requireFuseRate(t, n, asked, wrong)
+		})
+	}
+}
+
+// -truth.keys=10000000 goes up to ten million keys.
+func TestFuseRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
+	rng := newRand(t)
+	for n := 0; n <= *truthKeys; n = max(1, n*10) {
+		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
+			const asked = 500_000
+			probe := FusePolicy{}.NewProbe(fuseOfRandomHashes(rng, n))
+			wrong := 0
+			for range asked {
+				if probe.HashMayMatch(rng.Uint64()) {
+					wrong++
+				}
+			}
+			requireFuseRate(t, n, asked, wrong)
+		})
+	}
+}
