@@ -58,6 +58,7 @@ func (c *BlockCache) count(b *Block, n int64) {
 // load returns the block of slot: what is kept there by now or another goroutine
 // was just loading, or else what read returns, raw as kind and decompressed in
 // sc. loaded tells which. What is kept is never sc's memory; what is returned may be.
+// What the cache passes by is not copied at all.
 func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw []byte, kind Compression, err error)) (b *Block, loaded bool, err error) {
 	b, err = c.cache.GetOrLoad(slot, func() (Block, int64, error) {
 		raw, kind, err := read()
@@ -65,6 +66,9 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw
 			return Block{}, 0, err
 		}
 		loaded = true
+		if c.cache.Pass(slot, int64(len(raw))) {
+			return Block{}, cache.Passed, nil
+		}
 		kept := c.form(raw, kind, sc)
 		c.count(&kept, 1)
 		return kept, kept.memBytes(), nil

@@ -78,6 +78,7 @@ func newSharded[V any](capacity int64, shards int, onEvict func(*V)) *Cache[V] {
 	}
 	for i := range c.shards {
 		c.shards[i].flights = make(map[*Slot[V]]*flight[V])
+		c.shards[i].useful = usefulAll
 	}
 	return c
 }
@@ -93,7 +94,8 @@ func shardsFor(capacity int64, processors int) int {
 
 // GetOrLoad returns the slot's value; if there is none, it calls load, which
 // returns a value and its size, at least 1, in the unit of the capacity, and keeps
-// the value if it may. A hit allocates nothing.
+// the value if it may. A hit allocates nothing. If load asked Pass and returned
+// Passed for the size, there is no value to keep: GetOrLoad returns nil.
 //
 // Of several goroutines that miss one slot at once, one calls its load and the
 // others wait for it. An error of load goes to all of them as it is, and nothing
@@ -138,8 +140,17 @@ func (f *flight[V]) waitUnlock(sh *shard[V]) (*V, error) {
 
 // fly loads the value of a flight, and lands the flight even if load panics.
 func (c *Cache[V]) fly(home int, s *Slot[V], f *flight[V], load func() (V, int64, error)) (*V, error) {
-	defer c.land(home, s, f)
+	passed := false
+	defer func() {
+		if !passed { // else Pass has ended the flight
+			c.land(home, s, f)
+		}
+	}()
 	value, size, err := load()
+	if size == Passed && err == nil {
+		passed = true
+		return nil, nil
+	}
 	if err != nil {
 		f.err = err
 		return nil, err
@@ -183,6 +194,40 @@ func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 	if e != nil && !kept {
 		c.left(e)
 	}
+}
+
+// Passed is the size that a load returns after Pass told it that its value would
+// not be kept.
+const Passed = -1
+
+// Pass is for a load that is under way, by the goroutine that does it: it says
+// whether a value of the given size, as far as that is known, is not worth keeping, and no other
+// goroutine waits for it. Then the load must return Passed for the size, and what it
+// loaded is its caller's alone, so that it need not be in memory of its own. After
+// any other answer the load goes on as without.
+//
+// Values are passed by while the cache is full and what is new in it is not used
+// again; the slot remembers that it was asked for.
+func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
+	if c.HasRoom(size) && !c.refuses(s) {
+		return false
+	}
+	sh := &c.shards[c.homeOf(s)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	f := sh.flights[s]
+	if f.done != nil {
+		return false
+	}
+	if !c.refuses(s) {
+		if size <= c.capacity && sh.wantsLocked(s, size, c.share) {
+			return false
+		}
+		s.p.Store(sh.passMarkLocked())
+	}
+	sh.endFlightLocked(s, f)
+	sh.passed++
+	return true
 }
 
 // HasRoom says whether a value of the given size would fit at this moment without

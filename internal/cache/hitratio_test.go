@@ -201,7 +201,14 @@ func (p *ours) use(slot int) bool {
 		s = new(Slot[int])
 		p.slots[slot] = s
 	}
-	return touch(p.c, s)
+	hit := true
+	_, _ = p.c.GetOrLoad(s, func() (int, int64, error) {
+		if hit = false; p.c.Pass(s, 1) {
+			return 0, Passed, nil
+		}
+		return 0, 1, nil
+	})
+	return hit
 }
 
 func BenchmarkHitRatio(b *testing.B) {

@@ -5,7 +5,7 @@ package cache
 // was called, or is about to be, Evictions + Drops + Unkept times.
 //
 // Hits are not counted here: a counter that all readers write would cost more than
-// the hit. Inserts + Unkept are the misses that loaded without an error.
+// the hit. Inserts + Unkept + Passed are the misses that loaded without an error.
 type Metrics struct {
 	Capacity  int64 // as given to New, 0 if that was negative
 	Size      int64 // the sum of the sizes, as their loads reported them, of what is held now; never above Capacity
@@ -14,6 +14,7 @@ type Metrics struct {
 	Evictions int64 // values that had to make room
 	Drops     int64 // kept values that went by Drop, DropOne, DropAll or Close
 	Unkept    int64 // values that were loaded and not kept
+	Passed    int64 // loads that Pass told not to keep their value
 }
 
 // Metrics returns the counts as they are at one instant, for which it locks all
@@ -31,6 +32,7 @@ func (c *Cache[V]) Metrics() Metrics {
 		m.Evictions += sh.evictions
 		m.Drops += sh.drops
 		m.Unkept += sh.unkept
+		m.Passed += sh.passed
 		sh.mu.Unlock()
 	}
 	return m

@@ -1,6 +1,9 @@
 package cache
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 const (
 	// Shares of a shard's budget. In simulation a probation of 1/32 to 1/8 differs
@@ -17,6 +20,15 @@ const (
 	// slots that point to it keep alive.
 	ghostGenerations = 4
 	minGeneration    = 32
+
+	// Of the values that leave probation, usefulAll times the share that was used
+	// there is what useful tends to, by a usefulWeight of the difference each time.
+	// Below usefulEnough, one in passSample of those that nothing is known of is
+	// taken in, to see whether that has changed.
+	usefulAll    = 1 << 10
+	usefulWeight = 16
+	usefulEnough = usefulAll / 8
+	passSample   = 8
 )
 
 // shard is a lock and what it guards: two queues, the loads under way and the
@@ -34,12 +46,17 @@ type shard[V any] struct {
 	spare   *flight[V] // of a load that is done, for the next one; may be nil
 
 	// ghosts are the marks of the youngest generations, ghosts[0] is the current
-	// one, which evictedInGeneration slots have got so far.
+	// one, which markedInGeneration slots have got so far.
 	ghosts              [ghostGenerations]*entry[V]
-	evictedInGeneration int64
+	markedInGeneration int64
+
+	// passes are the marks of values that were passed by in the same generations.
+	passes [ghostGenerations]*entry[V]
+	useful int64 // see usefulAll
+	asked  int64 // by values that nothing was known of, while useful was too low
 
 	// inserts = evictions + drops + entries in the queues, whenever mu is free.
-	inserts, evictions, drops, unkept int64
+	inserts, evictions, drops, unkept, passed int64
 
 	_ [64]byte // the next shard's lock is on a line of its own
 }
@@ -57,12 +74,31 @@ func (sh *shard[V]) sizeLocked() int64 { return sh.probation.size + sh.main.size
 // insertLocked puts e into the slot, which is empty, and into the queue that the
 // slot's history and the filling of a shard with this share call for.
 func (sh *shard[V]) insertLocked(s *Slot[V], e *entry[V], share int64) {
-	filling := e.size <= share-share/fillDivisor-sh.main.size
-	e.inMain = filling || sh.remembersLocked(s)
+	e.inMain = sh.fillingLocked(e.size, share) || sh.remembersLocked(s)
 	e.slot = s
 	sh.queueOf(e).pushHead(e)
 	sh.inserts++
 	s.p.Store(e)
+}
+
+// fillingLocked says whether main has so much room that nothing has to prove itself.
+func (sh *shard[V]) fillingLocked(size, share int64) bool {
+	return size <= share-share/fillDivisor-sh.main.size
+}
+
+// wantsLocked says whether a value for the slot should be taken in: if main has
+// room, if the slot was asked for before, or if values that are new are used again
+// often enough. Lookups in key order use them at once, lookups of random keys hardly
+// ever: then a value that comes in costs memory and an eviction for nothing.
+func (sh *shard[V]) wantsLocked(s *Slot[V], size, share int64) bool {
+	if sh.fillingLocked(size, share) || sh.remembersLocked(s) || sh.useful >= usefulEnough {
+		return true
+	}
+	if mark := s.p.Load(); mark != nil && mark == sh.passes[0] {
+		return true // so soon: probation will tell
+	}
+	sh.asked++
+	return sh.asked%passSample == 0
 }
 
 // victimLocked takes the entry that should go next out of its queue and its slot;
@@ -73,6 +109,11 @@ func (sh *shard[V]) victimLocked(share int64) *entry[V] {
 		if e == nil {
 			return nil
 		}
+		used := int64(0)
+		if e.state.Load() > 0 {
+			used = usefulAll
+		}
+		sh.useful += (used - sh.useful) / usefulWeight
 		sh.removeLocked(e, sh.ghostLocked())
 		sh.evictions++
 		return e
@@ -175,28 +216,38 @@ func (sh *shard[V]) queueOf(e *entry[V]) *queue[V] {
 // ghostLocked returns the mark for a slot whose entry was evicted too soon to
 // tell whether its value is wanted.
 func (sh *shard[V]) ghostLocked() *entry[V] {
-	generation := max(minGeneration, (sh.probation.count+sh.main.count)/ghostGenerations)
-	if sh.ghosts[0] == nil || sh.evictedInGeneration >= generation {
-		copy(sh.ghosts[1:], sh.ghosts[:])
-		sh.ghosts[0] = newMark[V](stateGhost)
-		sh.evictedInGeneration = 0
-	}
-	sh.evictedInGeneration++
+	sh.countMarkLocked()
 	return sh.ghosts[0]
 }
 
-// remembersLocked says whether the slot got a ghost within the last generations.
+// passMarkLocked returns the mark for a slot whose value was passed by.
+func (sh *shard[V]) passMarkLocked() *entry[V] {
+	sh.countMarkLocked()
+	return sh.passes[0]
+}
+
+// countMarkLocked counts a mark that is given out, and begins a new generation
+// where that is due.
+func (sh *shard[V]) countMarkLocked() {
+	generation := max(minGeneration, (sh.probation.count+sh.main.count)/ghostGenerations)
+	if sh.ghosts[0] == nil || sh.markedInGeneration >= generation {
+		copy(sh.ghosts[1:], sh.ghosts[:])
+		copy(sh.passes[1:], sh.passes[:])
+		sh.ghosts[0], sh.passes[0] = newMark[V](stateGhost), newMark[V](stateGhost)
+		sh.markedInGeneration = 0
+	}
+	sh.markedInGeneration++
+}
+
+// remembersLocked says whether the slot got a ghost within the last generations,
+// or was passed by in one of them but the current one: what comes back at once may
+// be one of many lookups in key order.
 func (sh *shard[V]) remembersLocked(s *Slot[V]) bool {
 	mark := s.p.Load()
 	if mark == nil {
 		return false
 	}
-	for _, ghost := range sh.ghosts {
-		if mark == ghost {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(sh.ghosts[:], mark) || slices.Contains(sh.passes[1:], mark)
 }
 
 // queue is a doubly linked list of entries: in at the head, out at the tail, and
