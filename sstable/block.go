@@ -29,10 +29,14 @@ type Block struct {
 	entriesEnd  int
 	numRestarts int32
 	// kind is how data is compressed, in a BlockCache. Everywhere else a Block is
-	// not: newBlock makes no others, and only scratch.decompress reads those.
+	// not: newBlock makes no others, and only a scratch reads those.
 	kind Compression
 	// packable says, in a BlockCache, that the block could be kept compressed.
 	packable bool
+	// whole says, of a block compressed as it is stored, that slices would not do.
+	whole bool
+	// rest continues data where a compressed block lies in two pieces; see fitted.
+	rest []byte
 }
 
 // newBlock checks the frame of data and keeps it. The caller names the part in
@@ -90,8 +94,11 @@ func (b *Block) restartLimit(i int) int {
 // empty reports whether the block holds no entries.
 func (b *Block) empty() bool { return b.entriesEnd == 0 }
 
+// stored is the length in bytes of a compressed block.
+func (b *Block) stored() int { return len(b.data) + len(b.rest) }
+
 // memBytes is the memory that a cached block really holds, in bytes.
-func (b *Block) memBytes() int64 { return int64(cap(b.data)) + cache.EntrySize[Block]() }
+func (b *Block) memBytes() int64 { return int64(cap(b.data)+cap(b.rest)) + cache.EntrySize[Block]() }
 
 // entry is the header of one block entry: three varints, then the key's suffix,
 // then the value. The lengths are checked against the block before use.

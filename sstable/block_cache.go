@@ -1,6 +1,8 @@
 package sstable
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/cache"
@@ -13,8 +15,9 @@ import (
 // block that comes in is kept as it is stored if that saves room enough: a
 // lookup then decompresses it into memory of its own, which costs less than half
 // of what a read from the page cache does, and far more blocks have their place.
-// What is used again and again is put back decompressed, at the expense of what
-// is not, see cache.Slot.Hot. A cache that could hold all blocks decompressed
+// What is used a few times is compressed anew in slices, of which a lookup decompresses
+// the one that it needs. What is used again and again is put back decompressed, at the expense of what
+// is not, see cache.Cache.Hot. A cache that could hold all blocks decompressed
 // thus does, one that could not has the hot ones so, and which are hot and how
 // much room they are worth follows from the use that is made of the others.
 type BlockCache struct {
@@ -90,7 +93,7 @@ func (c *BlockCache) form(raw []byte, kind Compression, sc *scratch) Block {
 	b.packable = worthPacking(kind, len(raw), len(b.data))
 	switch {
 	case b.packable && !c.cache.HasRoom(b.memBytes()):
-		return Block{data: owned(raw), kind: kind}
+		return fitted(raw, kind)
 	case len(b.data) > maxScratch: // sc would not keep its memory anyway
 		sc.stored, sc.decoded = nil, nil
 	default:
@@ -109,16 +112,60 @@ func worthPacking(kind Compression, stored, decoded int) bool {
 }
 
 // unpack returns b, which slot holds compressed, in sc's memory, and keeps it
-// decompressed from now on if it is hot.
+// from now on decompressed if it is hot, and in slices if it is at least warm.
 func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch) (*Block, error) {
 	plain, err := sc.decompress(b)
-	if err == nil && slot.Hot() {
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.cache.Hot(slot):
 		kept := *plain
 		kept.data, kept.packable = owned(kept.data), true
 		c.cache.Replace(slot, b, kept, kept.memBytes())
+	case b.kind != slicedKind && !b.whole && slot.Warm():
+		kept := c.sliced(b, plain, sc)
+		c.count(&kept, 1)
+		c.cache.Replace(slot, b, kept, kept.memBytes())
 	}
-	return plain, err
+	return plain, nil
 }
+
+// sliced returns b, which is plain decompressed, in slices. If these would not save room
+// enough, it returns b again, marked so that nobody tries once more.
+func (c *BlockCache) sliced(b, plain *Block, sc *scratch) Block {
+	data, ok := appendSliced(sc.sliced[:0], plain, sc)
+	sc.sliced = data
+	if ok && worthPacking(Snappy, len(data), len(plain.data)) {
+		return fitted(data, slicedKind)
+	}
+	kept := *b
+	kept.whole = true
+	return kept
+}
+
+// fitted returns a block compressed as kind with a copy of data, in two pieces where
+// one would leave memory unused: the sizes that the allocator has are up to an
+// eighth apart, so that of blocks of one length all may waste as much.
+func fitted(data []byte, kind Compression) Block {
+	const negligible = 64 // bytes
+	classes := sizeClasses()
+	i, _ := slices.BinarySearch(classes, len(data))
+	if i == 0 || i == len(classes) || classes[i]-len(data) <= negligible {
+		return Block{kind: kind, data: owned(data)}
+	}
+	n := classes[i-1]
+	return Block{kind: kind, data: owned(data[:n]), rest: owned(data[n:])}
+}
+
+// sizeClasses returns the sizes that small allocations are rounded up to.
+var sizeClasses = sync.OnceValue(func() (classes []int) {
+	for n := 1; n <= 32<<10; {
+		class := cap(owned(make([]byte, n)))
+		classes, n = append(classes, class), class+1
+	}
+	return classes
+})
 
 // owned returns a copy of data in memory of its own, as little as the allocator has.
 func owned(data []byte) []byte { return append([]byte(nil), data...) }

@@ -90,18 +90,23 @@ func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
 // getInBlock looks in data block i. done is false where all of the block is
 // before the target.
 func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
-	b, err := r.dataBlock(ix, i, lk, res)
-	if err != nil {
+	var b *Block
+	if r.cache != nil {
+		b = ix.slots[i].Get()
+	}
+	if b != nil && b.kind == slicedKind && !r.cache.cache.Hot(&ix.slots[i]) {
+		res.BlockFromCache = true
+		return r.getInSlices(b, ix, i, lk, res)
+	}
+	if b, err = r.dataBlock(b, ix, i, lk, res); err != nil {
 		return false, err
 	}
 	return r.searchBlock(b, ix, i, lk, res)
 }
 
-// dataBlock returns data block i, possibly in memory of the lookup's.
-func (r *Reader) dataBlock(ix *index, i int, lk *Lookup, res *Result) (b *Block, err error) {
-	if r.cache != nil {
-		b = ix.slots[i].Get()
-	}
+// dataBlock returns data block i, possibly in memory of the lookup's. b is what the
+// cache holds of it, nil for nothing.
+func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) (_ *Block, err error) {
 	switch {
 	case b == nil:
 		var n uint32

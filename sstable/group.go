@@ -129,7 +129,11 @@ func (g *Group) dataBlock(a *Ask, ix *index, i int, res *Result) (*Block, error)
 	}
 	last.index = nil // its memory may be used again
 	a.Lookup.scratch, g.scratch = g.scratch, nil
-	b, err := a.Reader.dataBlock(ix, i, a.Lookup, res)
+	var b *Block
+	if a.Reader.cache != nil {
+		b = ix.slots[i].Get()
+	}
+	b, err := a.Reader.dataBlock(b, ix, i, a.Lookup, res)
 	g.scratch, a.Lookup.scratch = a.Lookup.scratch, nil
 	if err == nil {
 		last.index, last.i, last.block = ix, i, b

@@ -12,7 +12,9 @@ const maxScratch = 256 << 10
 type scratch struct {
 	stored  []byte
 	decoded []byte
-	block   Block // the last block given out, in decoded, in stored or elsewhere
+	joined  []byte // compressed: the pieces of a block in one, or a slice being made
+	sliced  []byte // a block being put in slices
+	block   Block  // the last block given out, in decoded, in stored or elsewhere
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -26,17 +28,38 @@ func (sc *scratch) rest() {
 	if cap(sc.decoded) > maxScratch {
 		sc.decoded = nil
 	}
+	if max(cap(sc.joined), cap(sc.sliced)) > maxScratch {
+		sc.joined, sc.sliced = nil, nil
+	}
 	scratches.Put(sc)
 }
 
 // decompress returns b, which is compressed, as a block that can be read.
 func (sc *scratch) decompress(b *Block) (*Block, error) {
-	touch(b.data) // a decoder waits for each line in turn
-	data, err := decompress(b.kind, b.data, sc.decoded, dataPart)
+	if b.kind == slicedKind {
+		return &sc.block, sc.decodeAll(b)
+	}
+	data, err := decompress(b.kind, sc.join(b, 0, b.stored()), sc.decoded, dataPart)
 	if err != nil {
 		return nil, err
 	}
 	sc.decoded = data
 	sc.block, err = newBlock(data, dataPart)
 	return &sc.block, err
+}
+
+// join returns the stored bytes [start, end) of b, in one piece. They are near then: a
+// decoder waits for each line in turn.
+func (sc *scratch) join(b *Block, start, end int) []byte {
+	n := len(b.data)
+	switch {
+	case end <= n:
+		touch(b.data[start:end])
+		return b.data[start:end]
+	case start >= n:
+		touch(b.rest[start-n : end-n])
+		return b.rest[start-n : end-n]
+	}
+	sc.joined = append(append(sc.joined[:0], b.data[start:]...), b.rest[:end-n]...)
+	return sc.joined
 }

@@ -79,6 +79,7 @@ func newSharded[V any](capacity int64, shards int, onEvict func(*V)) *Cache[V] {
 	for i := range c.shards {
 		c.shards[i].flights = make(map[*Slot[V]]*flight[V])
 		c.shards[i].useful = usefulAll
+		c.shards[i].setHeatLocked(0)
 	}
 	return c
 }
@@ -147,9 +148,9 @@ func (c *Cache[V]) fly(home int, s *Slot[V], f *flight[V], load func() (V, int64
 		}
 	}()
 	value, size, err := load()
-	if size == Passed && err == nil {
+	if size == Passed {
 		passed = true
-		return nil, nil
+		return nil, err
 	}
 	if err != nil {
 		f.err = err
@@ -233,6 +234,18 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 // HasRoom says whether a value of the given size would fit at this moment without
 // an eviction.
 func (c *Cache[V]) HasRoom(size int64) bool { return size <= c.capacity-c.used.Load() }
+
+// Hot says whether the slot's value was used much more often since the hand of its
+// queue passed it than others were in their turn: see hotShare. Where all values
+// are of one heat that is rare. A hot value may be worth a larger form: see Replace.
+func (c *Cache[V]) Hot(s *Slot[V]) bool {
+	e := s.p.Load()
+	if e == nil {
+		return false
+	}
+	hits := e.state.Load()
+	return hits <= maxHits && hits >= c.shards[c.homeOf(s)].hot.Load()
+}
 
 // Replace puts another form of the same value in the place of old, which the
 // slot gave, and says whether it did: not if the slot holds something else by

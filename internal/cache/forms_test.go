@@ -27,7 +27,7 @@ func twoForms(c *Cache[form], s *Slot[form], small, large int64) (missed bool, v
 		}
 		return form{}, small, nil
 	})
-	if !missed && !v.large && s.Hot() {
+	if !missed && !v.large && c.Hot(s) {
 		c.Replace(s, v, form{large: true}, large)
 	}
 	return missed, v
@@ -103,27 +103,27 @@ func TestReplaceOfWhatIsGoneDoesNothing(t *testing.T) {
 func TestHotTakesManyHitsWithinATurnOfTheHand(t *testing.T) {
 	c := New[int](100, nil)
 	var s Slot[int]
-	require.False(t, s.Hot())
+	require.False(t, c.Hot(&s))
 	put(t, c, &s, 1, 1)
 	for range 7 {
 		s.Get()
-		require.False(t, s.Hot())
+		require.False(t, c.Hot(&s))
 	}
 	s.Get()
-	require.True(t, s.Hot())
+	require.True(t, c.Hot(&s))
 	require.NotNil(t, s.Get(), "and stays so")
-	require.True(t, s.Hot())
+	require.True(t, c.Hot(&s))
 
 	var cold Slot[int] // the victim, once the hand has passed s
 	put(t, c, &cold, 2, 1)
 	require.True(t, c.evictAbove(&c.shards[0], 0))
 	require.Nil(t, cold.Peek())
-	require.False(t, s.Hot())
+	require.False(t, c.Hot(&s))
 	for range 6 {
-		require.False(t, s.Hot())
+		require.False(t, c.Hot(&s))
 		s.Get()
 	}
-	require.True(t, s.Hot())
+	require.True(t, c.Hot(&s))
 }
 
 func TestLargeFormsMustBeUsedMoreToStay(t *testing.T) {

@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -29,6 +30,16 @@ const (
 	usefulWeight = 16
 	usefulEnough = usefulAll / 8
 	passSample   = 8
+
+	// A value is hot that was used hotTimes as often as those that the hand meets,
+	// on the average of about heatWeight of them, and at least leastHot times. A
+	// large form goes that was used less often than they, or less than leastLarge times.
+	// Heat is counted in units of 1/heatUnit uses.
+	heatUnit   = 1 << 8
+	heatWeight = 64
+	hotTimes   = 4
+	leastHot   = 8
+	leastLarge = 4
 )
 
 // shard is a lock and what it guards: two queues, the loads under way and the
@@ -47,13 +58,16 @@ type shard[V any] struct {
 
 	// ghosts are the marks of the youngest generations, ghosts[0] is the current
 	// one, which markedInGeneration slots have got so far.
-	ghosts              [ghostGenerations]*entry[V]
+	ghosts             [ghostGenerations]*entry[V]
 	markedInGeneration int64
 
 	// passes are the marks of values that were passed by in the same generations.
 	passes [ghostGenerations]*entry[V]
 	useful int64 // see usefulAll
 	asked  int64 // by values that nothing was known of, while useful was too low
+
+	heat int64         // uses of a value in a turn of the hand, in units of 1/heatUnit
+	hot  atomic.Uint32 // the uses that make a value hot, by heat
 
 	// inserts = evictions + drops + entries in the queues, whenever mu is free.
 	inserts, evictions, drops, unkept, passed int64
@@ -79,6 +93,11 @@ func (sh *shard[V]) insertLocked(s *Slot[V], e *entry[V], share int64) {
 	sh.queueOf(e).pushHead(e)
 	sh.inserts++
 	s.p.Store(e)
+}
+
+func (sh *shard[V]) setHeatLocked(heat int64) {
+	sh.heat = heat
+	sh.hot.Store(uint32(min(max(leastHot, hotTimes*heat/heatUnit), maxHits)))
 }
 
 // fillingLocked says whether main has so much room that nothing has to prove itself.
@@ -122,7 +141,8 @@ func (sh *shard[V]) victimLocked(share int64) *entry[V] {
 	for turns := clockHits * sh.main.count; turns > 0; turns-- {
 		e := sh.main.tail
 		hits := e.state.Load()
-		if e.large && hits < largeHits {
+		sh.setHeatLocked(sh.heat + (int64(hits)*heatUnit-sh.heat)/heatWeight)
+		if e.large && int64(hits) < max(leastLarge, sh.heat/heatUnit) {
 			// What is loaded again, in its smaller form, goes to main at once.
 			sh.removeLocked(e, sh.ghostLocked())
 			sh.evictions++

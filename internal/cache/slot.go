@@ -11,8 +11,7 @@ import (
 // to instead of nil.
 const (
 	clockHits = 3 // what the hand counts, as S3-FIFO: two bits tell hot from warm, one bit does not
-	largeHits = 4 // what a large form must have to stay, see NewWithForms
-	maxHits   = 8 // see Hot
+	maxHits   = 127
 
 	stateGhost  = maxHits + 1 // the slot's value was evicted from probation
 	stateClosed = maxHits + 2 // the slot was dropped
@@ -77,13 +76,11 @@ func (s *Slot[V]) Peek() *V {
 	return nil
 }
 
-// Hot says whether the slot's value was used at least six times since the hand
-// of its queue passed it, or eight times since it came. Where all values are of
-// one heat that is rare: they have a hit or two for each turn of the hand, which
-// waits for some without. A hot value may be worth a larger form: see Replace.
-func (s *Slot[V]) Hot() bool {
+// Warm says whether the slot's value was used at least as often as the hand of its
+// queue counts: more than once or twice in its turn.
+func (s *Slot[V]) Warm() bool {
 	e := s.p.Load()
-	return e != nil && e.state.Load() == maxHits
+	return e != nil && e.state.Load() >= clockHits
 }
 
 // held is the slot's entry, nil when the slot is empty or holds a mark.

@@ -1,0 +1,137 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// slicedBlock puts a block of the entries in slices.
+func slicedBlock(t testing.TB, interval int, es entries) (plain, sliced Block) {
+	plain, err := newBlock(buildBlock(interval, es), dataPart)
+	require.NoError(t, err)
+	data, ok := appendSliced(nil, &plain, new(scratch))
+	require.True(t, ok)
+	return plain, fitted(data, slicedKind)
+}
+
+func TestSlicesAnswerAsTheBlockThatTheyWereMadeFrom(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	for _, cmp := range []*base.Comparer{base.Bytewise, reverseOrder} {
+		for _, interval := range []int{1, 2, 16} {
+			t.Run(fmt.Sprintf("%s/interval %d", cmp.Name, interval), func(t *testing.T) {
+				r := &Reader{cmp: cmp}
+				for range 30 {
+					es := trickyEntries(rnd, cmp, 20+rnd.IntN(60))
+					plain, sliced := slicedBlock(t, interval, es)
+					var lk Lookup
+					for range 200 {
+						user, seq := randomUser(rnd, es), randomSeq(rnd)
+						lk.Init(user, seq)
+						want, err := plain.get(cmp, user, lk.trailer)
+						require.NoError(t, err)
+						var got Result
+						done, err := r.getInSlices(&sliced, nil, 0, &lk, &got)
+						require.NoError(t, err)
+						require.Equal(t, want.atEnd, !done)
+						require.Equal(t, want.ok, got.Found)
+						require.Equal(t, want.trailer, got.Trailer)
+						require.Equal(t, string(want.value), string(got.Value))
+					}
+					sc := lk.takeScratch()
+					whole, err := sc.decompress(&sliced)
+					require.NoError(t, err)
+					require.Equal(t, plain.data, whole.data, "the block is the same, byte by byte")
+					lk.Release()
+				}
+			})
+		}
+	}
+}
+
+func TestALookupDecodesOneSlice(t *testing.T) {
+	es := benchEntries(36)
+	_, sliced := slicedBlock(t, 16, es)
+	require.Equal(t, 3, sliced.slices())
+	r := &Reader{cmp: base.Bytewise}
+	for i, e := range es {
+		var lk Lookup
+		var res Result
+		lk.Init(base.UserKey(e.Key), base.MaxSeq)
+		_, err := r.getInSlices(&sliced, nil, 0, &lk, &res)
+		require.NoError(t, err)
+		require.Equal(t, e.Value, res.Value)
+		require.EqualValues(t, 1, lk.scratch.block.numRestarts)
+		require.Less(t, len(lk.scratch.block.data), 16*140, "entry %d", i)
+		if !raceEnabled {
+			require.Zero(t, testing.AllocsPerRun(10, func() { _, err = r.getInSlices(&sliced, nil, 0, &lk, &res) }))
+		}
+		lk.Release()
+	}
+}
+
+func TestBlocksThatCannotBeSlicedAreLeftWhole(t *testing.T) {
+	es := benchEntries(36)
+	good := buildBlock(16, es)
+	p := int(good[len(good)-12]) + int(good[len(good)-11])<<8 // restart point 1 of 3
+	for _, tc := range []struct {
+		name  string
+		bytes func() []byte
+	}{
+		{"one interval", func() []byte { return buildBlock(64, es) }},
+		{"no entries", func() []byte { return buildBlock(16, nil) }},
+		{"a restart point that shares bytes", func() []byte { b := bytes.Clone(good); b[p] = 3; return b }},
+		{"a restart point whose key is too short", func() []byte { b := bytes.Clone(good); b[p+1] = 7; return b }},
+		{"a restart point whose lengths reach too far", func() []byte { b := bytes.Clone(good); b[p+1] = 0xff; b[p+2] = 0xff; return b }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, err := newBlock(tc.bytes(), dataPart)
+			require.NoError(t, err)
+			_, ok := appendSliced(nil, &b, new(scratch))
+			require.False(t, ok)
+		})
+	}
+}
+
+func TestPiecesWasteLittleMemory(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	data := make([]byte, 40<<10)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	sc := new(scratch)
+	for n := 1; n < 32<<10; n += 1 + rnd.IntN(50) {
+		b := fitted(data[:n], Snappy)
+		require.Equal(t, n, b.stored())
+		require.LessOrEqual(t, cap(b.data)+cap(b.rest), n+n/16+128, "of %d bytes", n)
+		require.Equal(t, data[:n], bytes.Join([][]byte{b.data, b.rest}, nil))
+		start := rnd.IntN(n)
+		end := start + rnd.IntN(n-start)
+		require.Equal(t, data[start:end], append([]byte{}, sc.join(&b, start, end)...))
+	}
+}
+
+func TestBlocksThatAreUsedSeveralTimesAreHeldInSlices(t *testing.T) {
+	r, c, es := packedTable(t)
+	held := map[Compression]int{}
+	for i := range r.index.Load().slots {
+		if b := r.index.Load().slots[i].Peek(); b != nil {
+			held[b.kind]++
+		}
+	}
+	require.Greater(t, held[slicedKind], 20)
+	require.Zero(t, held[Snappy], "each was used twenty times")
+	for _, e := range es {
+		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
+	}
+	checkBlockCache(t, c, r)
+}
