@@ -57,7 +57,10 @@ type Metrics struct {
 	BlockCacheBlocks                                      int64
 	BlockCacheCompressedBlocks, BlockCacheCompressedBytes int64
 	// FilterBytes and IndexBytes are held by open tables, beside the block cache.
+	// BlockCacheCharged is what they take of its capacity, if they do: see
+	// Options.ChargeTablesToBlockCache.
 	FilterBytes, IndexBytes uint64
+	BlockCacheCharged       int64
 	// OpenTables counts the tables whose file is open.
 	OpenTables int
 	// TablesWithoutFilter, TablesWithUnknownFilter and TablesWithDamagedFilter

@@ -93,8 +93,14 @@ type Options struct {
 	// decompressed, or, once that is too much for it, mostly as Snappy stored them
 	// and decompressed where they are used often.
 	// Default: 32 MiB. Negative: no cache. Filters and indexes of open tables are
-	// held beside it; Metrics reports both.
+	// held beside it, unless ChargeTablesToBlockCache says otherwise; Metrics reports both.
 	BlockCacheSize int64
+
+	// ChargeTablesToBlockCache takes the memory that filters and indexes of open tables
+	// hold out of BlockCacheSize, so that this bounds all that is held for tables,
+	// unless filters and indexes alone are more: MaxOpenFiles bounds those.
+	// Default: off, so that many tables do not leave the blocks without a place.
+	ChargeTablesToBlockCache bool
 
 	// WriteBufferSize is how many bytes a memtable takes before it is flushed to a
 	// table, one in 65 of them for its filter. Default: 8 MiB. Minimum 4 KiB,

@@ -38,6 +38,7 @@ func (d *DB) Metrics() *Metrics {
 	d.tableMetrics(s.version, m)
 	c := d.blockCache.Metrics()
 	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, c.Count
+	m.BlockCacheCharged = c.Charged
 	m.BlockCacheCompressedBlocks, m.BlockCacheCompressedBytes = c.Compressed, c.CompressedBytes
 	d.mu.Lock()
 	defer d.mu.Unlock()

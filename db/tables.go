@@ -26,7 +26,7 @@ type tableCache struct {
 func newTableCache(d *DB) *tableCache {
 	return &tableCache{
 		fs: d.fs, dir: d.dir, opened: d.tellFilter,
-		options: sstable.ReaderOptions{Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache},
+		options: sstable.ReaderOptions{Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache},
 		open: cache.New(int64(d.opts.MaxOpenFiles), func(r **sstable.Reader) {
 			(*r).DropBlocks() // whoever opens the table again has slots of its own
 			_ = (*r).Close()  // of a file that was only read: nothing can be lost

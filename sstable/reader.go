@@ -30,6 +30,9 @@ type ReaderOptions struct {
 	Policies []filter.Policy
 	// Cache keeps data blocks. Nil: every read is from disk.
 	Cache *BlockCache
+	// ChargeCache takes the memory of the filter and of the index out of the cache's
+	// budget, from when they are read to Close.
+	ChargeCache bool
 	// Name is the file's path, for errors.
 	Name string
 	// Smallest and Largest are the internal keys that the table must begin and end
@@ -63,6 +66,9 @@ type Reader struct {
 
 	loadedProps atomic.Pointer[Properties]
 
+	charges bool         // ReaderOptions.ChargeCache, with a cache
+	charged atomic.Int64 // of the cache's budget
+
 	refs    atomic.Int64 // the base reference, open iterators, reads from disk
 	closed  atomic.Bool  // the base reference was dropped
 	dropped atomic.Bool  // DropBlocks was called
@@ -76,7 +82,7 @@ type Reader struct {
 // A metaindex or filter that is damaged costs the filter, not the table: where
 // the table has another filter that one is used, and FilterStatus tells.
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
-	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f}
+	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f, charges: o.ChargeCache && o.Cache != nil}
 	if r.cmp == nil {
 		r.cmp = base.Bytewise
 	}
@@ -85,7 +91,10 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	if err == nil {
 		err = r.checkBounds(o.Smallest, o.Largest)
 	}
+	r.charge(r.FilterSize())
 	if err != nil {
+		r.closed.Store(true)
+		r.charge(0)
 		_ = f.Close() // the first error tells more, and nothing was written
 		return nil, base.InFile(err, o.Name, -1)
 	}
@@ -197,6 +206,7 @@ func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
 	if r.cache != nil {
 		ix.slots = make([]cache.Slot[Block], ix.n)
 	}
+	r.charge(ix.memBytes())
 	r.index.Store(ix)
 	if r.dropped.Load() {
 		r.DropBlocks()
@@ -298,7 +308,21 @@ func (r *Reader) Close() error {
 	if r.closed.Swap(true) {
 		return nil
 	}
+	r.charge(0)
 	return r.unref()
+}
+
+// charge takes size bytes more out of the cache's budget, if that is wanted, or gives
+// all back once the Reader is closed.
+func (r *Reader) charge(size uint64) {
+	if !r.charges {
+		return
+	}
+	r.cache.charge(int64(size))
+	r.charged.Add(int64(size))
+	if r.closed.Load() { // perhaps only since a moment ago: then this is the last to know
+		r.cache.charge(-r.charged.Swap(0))
+	}
 }
 
 // DropBlocks takes the table's blocks out of the cache, for good: for a Reader

@@ -22,7 +22,6 @@ var errLoadPanicked = errors.New("cache: the load of this value panicked in anot
 type Cache[V any] struct {
 	// Fixed by New.
 	capacity   int64
-	share      int64 // capacity / len(shards)
 	shards     []shard[V]
 	shardShift uint // hash >> shardShift is the shard's index
 	onEvict    func(*V)
@@ -32,11 +31,14 @@ type Cache[V any] struct {
 	shut atomic.Bool // Close was called
 
 	// used is the size of what is held and of what is about to be inserted. It is
-	// raised by a compare-and-swap that keeps it within capacity, before the
-	// insert, and lowered after a removal: 0 <= held <= used <= capacity.
+	// raised by a compare-and-swap that keeps it within the room that there is, before
+	// the insert, and lowered after a removal: 0 <= held <= used <= capacity.
 	_    [64]byte // apart from the fields above, which every miss reads
 	used atomic.Int64
-	_    [64]byte
+	// charged is what the owner holds elsewhere on this budget. Right after it was
+	// raised used may be above what it leaves.
+	charged atomic.Int64
+	_       [64]byte
 }
 
 // New makes a cache that holds at most capacity, in the unit of the sizes that
@@ -72,7 +74,6 @@ func newSharded[V any](capacity int64, shards int, onEvict func(*V)) *Cache[V] {
 		onEvict:    onEvict,
 		closedMark: newMark[V](stateClosed),
 	}
-	c.share = c.capacity / int64(shards)
 	for n := shards; n > 1; n /= 2 {
 		c.shardShift--
 	}
@@ -179,7 +180,7 @@ func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 	sh.mu.Lock()
 	kept := reserved && !c.refuses(s)
 	if kept {
-		sh.insertLocked(s, e, c.share)
+		sh.insertLocked(s, e, c.share())
 	} else if e != nil {
 		sh.unkept++
 	}
@@ -221,7 +222,7 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 		return false
 	}
 	if !c.refuses(s) {
-		if size <= c.capacity && sh.wantsLocked(s, size, c.share) {
+		if size <= c.room() && sh.wantsLocked(s, size, c.share()) {
 			return false
 		}
 		s.p.Store(sh.passMarkLocked())
@@ -233,7 +234,25 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 
 // HasRoom says whether a value of the given size would fit at this moment without
 // an eviction.
-func (c *Cache[V]) HasRoom(size int64) bool { return size <= c.capacity-c.used.Load() }
+func (c *Cache[V]) HasRoom(size int64) bool { return size <= c.room()-c.used.Load() }
+
+// room is what the budget leaves for values.
+func (c *Cache[V]) room() int64 { return max(c.capacity-c.charged.Load(), 0) }
+
+// share is the part of it that a shard has.
+func (c *Cache[V]) share() int64 { return c.room() / int64(len(c.shards)) }
+
+// Charge takes size out of the budget for what the owner of the values holds elsewhere, and
+// evicts as much, so that the two together stay within it. It may be more than the
+// budget: then nothing is kept. A negative size gives back.
+func (c *Cache[V]) Charge(size int64) {
+	c.charged.Add(size)
+	for c.used.Load() > c.room() {
+		if !c.makeRoom(0, c.share()) {
+			return // what is left is reserved, and goes by the room there is then
+		}
+	}
+}
 
 // Hot says whether the slot's value was used much more often since the hand of its
 // queue passed it than others were in their turn: see hotShare. Where all values
@@ -288,12 +307,12 @@ func (c *Cache[V]) refuses(s *Slot[V]) bool { return c.shut.Load() || s.closed()
 // reserve takes size out of the budget, and evicts to make room for it. It fails
 // if there is nothing left to evict.
 func (c *Cache[V]) reserve(home int, size int64) bool {
-	if size > c.capacity {
-		return false
-	}
 	for {
-		used := c.used.Load()
-		if used <= c.capacity-size {
+		room, used := c.room(), c.used.Load()
+		if size > room {
+			return false
+		}
+		if used <= room-size {
 			if c.used.CompareAndSwap(used, used+size) {
 				return true
 			}
@@ -307,10 +326,10 @@ func (c *Cache[V]) reserve(home int, size int64) bool {
 // takes it above its share; else one that is above its share now, and some are,
 // unless shares were rounded down or reservations fill the budget; else any.
 func (c *Cache[V]) makeRoom(home int, size int64) bool {
-	if c.evictAbove(&c.shards[home], c.share-size) {
+	if c.evictAbove(&c.shards[home], c.share()-size) {
 		return true
 	}
-	for _, limit := range []int64{c.share, 0} {
+	for _, limit := range []int64{c.share(), 0} {
 		for i := range c.shards {
 			if c.evictAbove(&c.shards[(home+i)%len(c.shards)], limit) {
 				return true
@@ -325,7 +344,7 @@ func (c *Cache[V]) evictAbove(sh *shard[V], limit int64) bool {
 	var e *entry[V]
 	sh.mu.Lock()
 	if sh.sizeLocked() > limit {
-		e = sh.victimLocked(c.share)
+		e = sh.victimLocked(c.share())
 	}
 	sh.mu.Unlock()
 	if e == nil {

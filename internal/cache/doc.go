@@ -22,7 +22,8 @@
 //   - A hit takes no lock and writes nothing but, at most, the entry's own state:
 //     one of the numbers 0 to 127, raised by each hit until it is 127. Readers of
 //     different entries share no line, readers of a hot entry only read it.
-//   - The budget holds at every instant: room is reserved before a value goes in.
+//   - The budget holds at every instant: room is reserved before a value goes in. What
+//     the owner charges to it (Charge) evicts as much before the call returns.
 //   - Goroutines that miss one slot at once load it once.
 //   - onEvict runs exactly once for every value that a load made.
 //   - A miss allocates the entry, besides what its load does.

@@ -8,6 +8,7 @@ package cache
 // the hit. Inserts + Unkept + Passed are the misses that loaded without an error.
 type Metrics struct {
 	Capacity  int64 // as given to New, 0 if that was negative
+	Charged   int64 // of the capacity, what Charge has taken
 	Size      int64 // the sum of the sizes, as their loads reported them, of what is held now; never above Capacity
 	Count     int64 // values held now
 	Inserts   int64 // values that were kept
@@ -20,7 +21,7 @@ type Metrics struct {
 // Metrics returns the counts as they are at one instant, for which it locks all
 // shards at once.
 func (c *Cache[V]) Metrics() Metrics {
-	m := Metrics{Capacity: c.capacity}
+	m := Metrics{Capacity: c.capacity, Charged: c.charged.Load()}
 	for i := range c.shards {
 		c.shards[i].mu.Lock()
 	}

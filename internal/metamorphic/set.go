@@ -28,6 +28,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		MaxLevelBase:             between(rnd, 4<<10, 4<<20),
 		MaxManifestSize:          between(rnd, 4<<10, 1<<20),
 		BlockCacheSize:           []int64{-1, 1, 4 << 10, 256 << 10, 64 << 20}[rnd.IntN(5)],
+		ChargeTablesToBlockCache: rnd.IntN(3) == 0,
 		MaxOpenFiles:             []int{10, 11, 40, 1000}[rnd.IntN(4)],
 		Compression:              []db.Compression{db.SnappyCompression, db.NoCompression, db.ZstdCompression}[rnd.IntN(3)],
 		MaxConcurrentCompactions: 1 + rnd.IntN(4),
@@ -106,10 +107,10 @@ func (admitsAll) CreateFilter(dst []byte, _ [][]byte) []byte { return append(dst
 func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
-	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d, files %d, "+
+	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d, "+
 		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v, mode %#o",
 		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
-		o.BlockCacheSize, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
+		o.BlockCacheSize, o.ChargeTablesToBlockCache, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
 		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterForGoleveldb, o.TrackOpen, uint32(o.FileMode))
 }
 
