@@ -13,6 +13,15 @@ type File interface {
 	Close() error
 }
 
+// earlyWriter is a File that can begin to write bytes to the device before Sync
+// waits for them; see vfs.EarlyWriter.
+type earlyWriter interface{ StartWriting(off, n int64) }
+
+// earlyBytes is how much is appended without a Sync before its writing to the
+// device is begun. The sync of a log of 16 MiB that nobody had synced took 12 to 30
+// ms, with 256 KiB or 1 MiB here 0.5 to 4; each beginning costs a system call.
+const earlyBytes = 512 << 10
+
 // maxKeptBuffer bounds the buffer that a Writer keeps between records, so that
 // one huge record does not hold its size in memory for ever. A group of writes
 // is at most 1 MiB in LevelDB.
@@ -30,7 +39,9 @@ type Writer struct {
 	buf    []byte // the last record as framed; kept for its room
 	size   int64
 	synced int64
-	err    error // first failure; nothing is written or synced once it is set
+	begun  int64       // up to here the device has been told to write
+	early  earlyWriter // nil if file is none
+	err    error       // first failure; nothing is written or synced once it is set
 
 	closed   bool
 	closeErr error
@@ -39,7 +50,10 @@ type Writer struct {
 // NewWriter returns a Writer for f, which must be empty and which the Writer
 // closes. A log that was recovered is never appended to: its tail may be torn,
 // and what is written behind a torn tail reads as damage.
-func NewWriter(f File) *Writer { return &Writer{file: f} }
+func NewWriter(f File) *Writer {
+	early, _ := f.(earlyWriter)
+	return &Writer{file: f, early: early}
+}
 
 // WriteRecord appends p as one record, in one call of the file's Write. It does
 // not keep p. Nothing is durable before Sync returns.
@@ -74,7 +88,20 @@ func (w *Writer) WriteRecordParts(parts ...[]byte) error {
 	if cap(w.buf) > maxKeptBuffer {
 		w.buf = nil
 	}
+	w.beginWriting()
 	return w.err
+}
+
+// beginWriting has the device write what has gathered: whole blocks, since the
+// last one's page, if it was on its way to the device, would have to be written
+// again and might keep the next append waiting.
+func (w *Writer) beginWriting() {
+	if w.early == nil || w.err != nil || w.size-w.begun < earlyBytes {
+		return
+	}
+	end := w.size - w.size%blockSize
+	w.early.StartWriting(w.begun, end-w.begun)
+	w.begun = end
 }
 
 // frame sets w.buf to what the record of the given parts appends to the file:
@@ -119,7 +146,7 @@ func (w *Writer) Sync() error {
 		w.err = errors.Wrapf(err, "sync of the log at offset %d; it takes no more records", w.size)
 		return w.err
 	}
-	w.synced = w.size
+	w.synced, w.begun = w.size, w.size
 	return nil
 }
 

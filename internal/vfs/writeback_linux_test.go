@@ -1,0 +1,33 @@
+//go:build !arm
+
+package vfs
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStartWritingChangesNothing(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := OS.Create(name)
+	require.NoError(t, err)
+	want := bytes.Repeat([]byte("early"), 100_000)
+	_, err = f.Write(want)
+	require.NoError(t, err)
+	early := f.(EarlyWriter)
+	for _, r := range [][2]int64{{0, 300_000}, {300_000, 0}, {0, 1 << 40}, {-1, 5}, {1 << 50, 1}} {
+		early.StartWriting(r[0], r[1])
+	}
+	_, err = f.Write([]byte("more"))
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+	early.StartWriting(0, 10) // of a closed file: nothing
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(append(want, "more"...), got))
+}
