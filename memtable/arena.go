@@ -29,6 +29,7 @@ type arena struct {
 func (a *arena) init(capacity int) {
 	size := clampCapacity(capacity)
 	words := make([]uint32, size/nodeAlign)
+	wantHugePages(words)
 	a.capacity = size
 	a.head = unsafe.Pointer(&words[headTower/nodeAlign])
 	a.used.Store(headSize)

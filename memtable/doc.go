@@ -20,8 +20,9 @@
 //
 // All nodes live in one slice of uint32 that is allocated with the memtable and
 // refer to each other by 32-bit offsets, so the garbage collector sees one
-// object without pointers, whatever the number of entries. Offsets count bytes
-// from the head's own place in the arena:
+// object without pointers, whatever the number of entries. On Linux it lies on
+// large pages where the system has them. Offsets count bytes from the head's own
+// place in the arena:
 //
 //	+------------+--------+--------+-----+--------+-----------+
 //	| head tower | head   | node   | ... | node   | free      |
