@@ -17,6 +17,7 @@ func TestAWriterThatIsResetWritesWhatANewOneWrites(t *testing.T) {
 		options WriterOptions
 	}{
 		{"both bloom filters, Snappy", WriterOptions{Filter: filter.NewDualBloomPolicy(10), Compression: Snappy}},
+		{"a binary fuse filter", WriterOptions{Filter: filter.FusePolicy{}, Compression: Snappy}},
 		{"no filter, raw", WriterOptions{}},
 		{"a policy that wants the keys", WriterOptions{Filter: constPolicy{answer: true}, BlockSize: 200}},
 		{"another order", WriterOptions{Comparer: reverseOrder, Filter: filter.NewBloomPolicy(4), BlockRestartInterval: 3}},
