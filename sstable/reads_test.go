@@ -191,11 +191,15 @@ func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, bas
 		}
 	}
 	for _, e := range es {
-		for w.data.empty() && w.Size()>>baseLg > uint64(len(offsets)) {
+		require.NoError(t, w.Add(e.Key, e.Value))
+		begin := w.Size() // of the block that the entry went to
+		if w.data.empty() {
+			begin = w.lastOffset
+		}
+		for begin>>baseLg > uint64(len(offsets)) {
 			emit()
 		}
 		keys = append(keys, base.UserKey(e.Key))
-		require.NoError(t, w.Add(e.Key, e.Value))
 	}
 	require.NoError(t, w.finishDataBlock())
 	w.indexPending(nil)

@@ -324,3 +324,31 @@ func TestGreatestSequenceFindsAKeyThatIsASeparator(t *testing.T) {
 		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
 	}
 }
+
+func TestBlocksDoNotGoBeyondTheirSizeByALittle(t *testing.T) {
+	for _, tc := range []struct {
+		name                   string
+		blockSize, value       int
+		least, most            int // bytes of the blocks but the last
+		entriesAtMost, atLeast int
+	}{
+		{"small entries", 4096, 100, 3900, 4096, 40, 30},
+		{"entries of a few hundred bytes", 4096, 300, 3687, 4096, 13, 11},
+		{"less than nine tenths, then a large entry", 4096, 1500, 4500, 4700, 3, 3},
+		{"each entry is larger", 1024, 1500, 1500, 1600, 1, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			es := plainEntries(300, tc.value)
+			r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: tc.blockSize}, es), ReaderOptions{})
+			ix, _, err := r.loadIndex()
+			require.NoError(t, err)
+			require.InDelta(t, len(es), ix.n*(tc.entriesAtMost+tc.atLeast)/2, float64(len(es))/4)
+			for i := range ix.n - 1 {
+				b, err := r.readData(ix, i)
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, len(b.data), tc.least)
+				require.LessOrEqual(t, len(b.data), tc.most)
+			}
+		})
+	}
+}
