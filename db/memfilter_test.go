@@ -21,6 +21,7 @@ func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
 		{"no filters", nil, 0},
 		{"another kind of filter", []filter.Policy{filter.NewBloomPolicy(10), filter.LegacyBloom}, 2},
 		{"cache lines", []filter.Policy{filter.NewBloomPolicy(10), lines, filter.LegacyBloom}, 1},
+		{"binary fuse before cache lines", []filter.Policy{filter.NewBloomPolicy(10), filter.FusePolicy{}, lines}, 1},
 		{"a policy that took the name", []filter.Policy{custom}, 1},
 		{"as many as there may be", make([]filter.Policy, sstable.MaxPolicies), sstable.MaxPolicies},
 	}

@@ -6,21 +6,21 @@ import (
 )
 
 // memHash knows where a lookup keeps the hash that memtables' filters take. It is
-// that of cache-line filters too (memtable.Hash and BloomPolicy.KeyHash are both
-// XXH3), so where tables have those, a lookup computes it once for all its runs.
+// that of cache-line and binary fuse filters too (memtable.Hash and their KeyHash are
+// all XXH3), so where tables have those, a lookup computes it once for all its runs.
 type memHash struct {
 	slot   int
 	policy filter.HashPolicy
 }
 
-// newMemHash finds the place for readers with these policies: that of the
-// cache-line policy, or the one behind the last.
+// newMemHash finds the place for readers with these policies: that of the first of
+// the same hash, or the one behind the last.
 func newMemHash(policies []filter.Policy) memHash {
 	h := memHash{slot: len(policies), policy: filter.NewCacheLineBloomPolicy(defaultFilterBits)}
 	for i, p := range policies {
-		// By type as well: a policy of the user's may have the name and another hash.
-		if bloom, ok := p.(filter.BloomPolicy); ok && bloom.Name() == h.policy.Name() {
+		if filter.SameHash(p, h.policy) {
 			h.slot = i
+			break
 		}
 	}
 	return h

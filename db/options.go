@@ -69,11 +69,11 @@ type Options struct {
 	// LevelDB's for whoever opens the directory with LevelDB. filter.None writes no
 	// filters and asks none; filter.Several writes up to five.
 	//
-	// Of a table's filters the best one that is known and sound is loaded: in
-	// Filter's order, then filter.NewCacheLineBloomPolicy's, LevelDB's, and that of
-	// the old name (filter.LegacyBloom). Whatever policy wrote a table, its data can
-	// be read: a filter under another name is passed over, and Metrics.UnknownFilters
-	// tells.
+	// Of a table's filters the best one that is known and sound is loaded: in Filter's
+	// order if it is not the default, then filter.FusePolicy's,
+	// filter.NewCacheLineBloomPolicy's, LevelDB's, and that of the old name
+	// (filter.LegacyBloom). Whatever policy wrote a table, its data can be read: a
+	// filter under another name is passed over, and Metrics.UnknownFilters tells.
 	Filter filter.Policy
 
 	// FilterForGoleveldb lists LevelDB's filter of each new table under the name that
@@ -221,7 +221,7 @@ func (o *Options) withDefaults() Options {
 		c.Comparer = BytewiseComparer
 	}
 	if c.Filter == nil {
-		c.Filter = filter.NewDualBloomPolicy(defaultFilterBits)
+		c.Filter = defaultFilter
 	}
 	setDefault(&c.BlockCacheSize, defaultBlockCacheSize)
 	setDefault(&c.WriteBufferSize, defaultWriteBufferSize)
@@ -296,7 +296,7 @@ func (o *Options) Validate() error {
 
 // maxFilters is how many filters a table may carry: what a lookup has room for,
 // less the kinds that are always read.
-const maxFilters = sstable.MaxPolicies - 3
+const maxFilters = sstable.MaxPolicies - 4
 
 func (o *Options) validateFilter() error {
 	kinds := filter.Kinds(o.Filter)
@@ -365,8 +365,10 @@ func (o *Options) filterAliases() map[string]string {
 	return map[string]string{levelDBBloom.Name(): filter.LegacyBloom.Name()}
 }
 
-// The bloom filters that are read whatever Options.Filter is.
+// The filters that are read whatever Options.Filter is.
 var (
+	defaultFilter  filter.Policy = filter.NewDualBloomPolicy(defaultFilterBits)
+	binaryFuse     filter.Policy = filter.FusePolicy{}
 	cacheLineBloom filter.Policy = filter.NewCacheLineBloomPolicy(defaultFilterBits)
 	levelDBBloom   filter.Policy = filter.NewBloomPolicy(defaultFilterBits)
 )
@@ -375,27 +377,27 @@ var (
 // is absent where the bytes differ from those of all keys.
 func hashesBytes(p filter.Policy) bool {
 	_, bloom := p.(filter.BloomPolicy)
-	return bloom || p == filter.LegacyBloom
+	return bloom || p == filter.LegacyBloom || p == binaryFuse
 }
 
 // readPolicies lists the filter policies that the reader knows, best first: those
-// that are configured in their order, then cache lines, LevelDB's, and the old
+// that are configured in their order, then binary fuse, cache lines, LevelDB's, and the old
 // name, which leaves open how it hashes. That one stays last when it is
 // configured: of a table that lists its filter under both names, the certain one
-// is used.
+// is used. Where nothing in particular is configured, the order is that of all.
 func (o *Options) readPolicies() []filter.Policy {
 	if o.Filter == filter.None {
 		return nil
 	}
 	var policies []filter.Policy
 	for _, p := range filter.Kinds(o.Filter) {
-		if p != filter.LegacyBloom {
+		if p != filter.LegacyBloom && o.Filter != defaultFilter { // those are among the others
 			policies = append(policies, p)
 		}
 	}
 	switch {
 	case !o.Comparer.InexactEqual: // ours hash bytes that such a comparer may not compare
-		policies = append(policies, cacheLineBloom, levelDBBloom, filter.LegacyBloom)
+		policies = append(policies, binaryFuse, cacheLineBloom, levelDBBloom, filter.LegacyBloom)
 	case len(policies) == 0:
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	linesName = "sievedb.CacheLineBloom"
 	bloomName = "leveldb.BuiltinBloomFilter2"
+	fuseName  = "sievedb.BinaryFuse8"
 )
 
 // fillUnder writes keys from..to under a policy, as tables of their own.
@@ -32,20 +33,22 @@ func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
 	fillUnder(t, o, filter.NewDualBloomPolicy(10), 200, 300)
 	fillUnder(t, o, filter.LegacyBloom, 300, 400)
 	fillUnder(t, o, filter.None, 400, 500)
+	fillUnder(t, o, filter.FusePolicy{}, 500, 600)
+	fillUnder(t, o, filter.Several(filter.NewBloomPolicy(10), filter.FusePolicy{}), 600, 700)
 	for _, c := range []struct {
 		claim string
 		p     filter.Policy
 		want  map[string]int
 	}{
-		{"by default cache lines come first", nil, map[string]int{linesName: 2, bloomName: 1, "leveldb.BuiltinBloomFilter": 1}},
-		{"what is configured comes first", filter.NewBloomPolicy(10), map[string]int{linesName: 1, bloomName: 2, "leveldb.BuiltinBloomFilter": 1}},
-		{"in its order", filter.Several(always, filter.NewBloomPolicy(3), filter.NewCacheLineBloomPolicy(3)), map[string]int{linesName: 1, bloomName: 2, "leveldb.BuiltinBloomFilter": 1}},
+		{"by default binary fuse and cache lines come first", nil, map[string]int{fuseName: 2, linesName: 2, bloomName: 1, "leveldb.BuiltinBloomFilter": 1}},
+		{"what is configured comes first", filter.NewBloomPolicy(10), map[string]int{fuseName: 1, linesName: 1, bloomName: 3, "leveldb.BuiltinBloomFilter": 1}},
+		{"in its order", filter.Several(always, filter.NewBloomPolicy(3), filter.NewCacheLineBloomPolicy(3)), map[string]int{fuseName: 1, linesName: 1, bloomName: 3, "leveldb.BuiltinBloomFilter": 1}},
 		{"nothing is asked without filters", filter.None, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o.Filter, o.ReadOnly = c.p, true
 			d := openTest(t, o)
-			for i := range 500 {
+			for i := range 700 {
 				requireValue(t, d, testKey(i), testValue(i))
 			}
 			m := d.Metrics()
@@ -54,7 +57,7 @@ func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
 			if c.p != filter.None {
 				require.Equal(t, 1, m.TablesWithoutFilter)
 			}
-			for i := 0; i < 500; i += 100 {
+			for i := 0; i < 700; i += 100 {
 				x, err := d.Explain(testKey(i))
 				require.NoError(t, err)
 				step := x.Steps[len(x.Steps)-1]
@@ -112,7 +115,7 @@ func TestPoliciesThatHashBytesNeedAnExactComparer(t *testing.T) {
 	inexact := &Comparer{Name: "test.Inexact", Compare: BytewiseComparer.Compare, InexactEqual: true}
 	for _, p := range []filter.Policy{
 		nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.NewDualBloomPolicy(10), filter.LegacyBloom,
-		filter.Several(always, filter.LegacyBloom), filter.Several(always, filter.NewCacheLineBloomPolicy(1)),
+		filter.Several(always, filter.LegacyBloom), filter.Several(always, filter.NewCacheLineBloomPolicy(1)), filter.FusePolicy{},
 	} {
 		require.ErrorContains(t, (&Options{Comparer: inexact, Filter: p}).Validate(), "would deny stored keys")
 	}

@@ -14,11 +14,11 @@ const (
 )
 
 // FusePolicy makes binary fuse filters, "sievedb.BinaryFuse8", with one byte for
-// each of a few more slots than keys: 9.3 bits a key where a table has 20,000 keys,
+// each of a few more slots than keys: 9.4 bits a key where a table has 20,000 keys,
 // 8.6 from a million on, more where it has few (see FilterSize). They err in one of
 // 256 absent keys, 0.39 %, whatever the keys and their number; a bloom filter takes
-// 11.6 bits for that, and cache lines 12.2. To make one takes three to five times as
-// long, and 24 bytes a key of memory meanwhile; to ask one costs about the same. They
+// 11.5 bits for that, and cache lines 12.2. To make one takes three to five times as
+// long, and 32 bytes a key of memory meanwhile; to ask one costs about the same. They
 // suit tables that live long. LevelDB and goleveldb pass them over.
 //
 // FusePolicy is a Policy, a GeneratorPolicy, a DirectPolicy and a VersionedPolicy,
@@ -39,7 +39,7 @@ var (
 func (FusePolicy) Name() string { return fuseName }
 
 // CreateFilter implements Policy. The filter depends on the set of the keys alone:
-// neither their order nor repetitions matter. It allocates 24 bytes a key and gives
+// neither their order nor repetitions matter. It allocates 32 bytes a key and gives
 // them back.
 //
 // For keys that somebody chose against it, and for more than 536 million, it
@@ -83,7 +83,7 @@ func (FusePolicy) Understands(filter []byte) bool {
 }
 
 // NewGenerator implements GeneratorPolicy. The generator keeps eight bytes a key,
-// and 16 more once it has made a filter.
+// and 24 more once it has made a filter.
 func (FusePolicy) NewGenerator() Generator { return &fuseGenerator{} }
 
 // fuseShape is how slots are laid out and which of them are a key's.

@@ -46,7 +46,7 @@ type filterBlock struct {
 	baseLg     uint8
 
 	policy filter.Policy
-	slot   int                 // the policy's place in ReaderOptions.Policies
+	slot   int                 // where a Lookup keeps the policy's hash
 	hashed filter.HashPolicy   // the policy again, or nil
 	direct filter.DirectPolicy // and again, or nil
 	// whole is set where one filter answers for every key of the table.

@@ -119,7 +119,7 @@ func (r *Reader) eachFilter(m *metaindex, fn func(f *filterBlock, name string, e
 		if !ok {
 			continue
 		}
-		f, err := r.readFilter(h, m, p, slot)
+		f, err := r.readFilter(h, m, p, hashSlot(r.policies, slot))
 		if ioErr := onlyIO(err); ioErr != nil {
 			return ioErr
 		}
@@ -130,7 +130,18 @@ func (r *Reader) eachFilter(m *metaindex, fn func(f *filterBlock, name string, e
 	return nil
 }
 
-// readFilter reads the filter block at h, of policy p in that slot.
+// hashSlot returns the place of a Lookup where it keeps its key's hash for policy i:
+// that of the first policy with the same hash.
+func hashSlot(policies []filter.Policy, i int) int {
+	for first, p := range policies[:i] {
+		if filter.SameHash(p, policies[i]) {
+			return first
+		}
+	}
+	return i
+}
+
+// readFilter reads the filter block at h, of policy p whose hash is in that slot.
 func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (*filterBlock, error) {
 	const part = "filter block"
 	if err := h.check(r.limit, "metaindex block", part); err != nil {

@@ -7,7 +7,7 @@ import (
 
 // MaxPolicies is how many filter policies a Reader can be given: a Lookup has
 // room for one hash of each.
-const MaxPolicies = 8
+const MaxPolicies = 9
 
 // Lookup is one question asked of any number of tables: the newest version of
 // a user key that is at most as new as a sequence number. It keeps the key's
@@ -55,8 +55,9 @@ func (lk *Lookup) takeScratch() *scratch {
 // UserKey returns the key looked up.
 func (lk *Lookup) UserKey() []byte { return lk.userKey }
 
-// Hash returns the key's hash for policy i of the readers' policies, which is p.
-// Behind the last one there is room for one policy more, of the caller's own.
+// Hash returns the key's hash for policy i of the readers' policies, which is p or
+// one of the same hash. Behind the last one there is room for one policy more, of the
+// caller's own.
 func (lk *Lookup) Hash(i int, p filter.HashPolicy) uint64 {
 	if lk.hashed&(1<<i) == 0 {
 		lk.hashes[i] = p.KeyHash(lk.userKey)

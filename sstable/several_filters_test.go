@@ -257,3 +257,47 @@ func TestLinesOfALoadedFilterAreCacheLines(t *testing.T) {
 		require.Zero(t, misaligned(r.filter.filter), "%d keys", n)
 	}
 }
+
+// Whoever knows one of the kinds reads a table that carries it, with filters or without.
+func TestBinaryFuseFiltersStandBesideOthers(t *testing.T) {
+	fuse := filter.FusePolicy{}
+	es := plainEntries(500, 50)
+	for _, c := range []struct {
+		claim    string
+		writer   filter.Policy
+		policies []filter.Policy
+		want     FilterStatus
+	}{
+		{"alone, by who knows it", fuse, []filter.Policy{lines, bloom, fuse}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
+		{"alone, by who does not", fuse, []filter.Policy{bloom}, FilterStatus{State: FilterUnknown, Policy: fuse.Name()}},
+		{"with LevelDB's, by who knows both", filter.Several(fuse, bloom), []filter.Policy{fuse, bloom}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
+		{"with LevelDB's, by who knows that", filter.Several(fuse, bloom), ourKind, FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
+		{"with cache lines", filter.Several(fuse, lines), []filter.Policy{lines, fuse}, FilterStatus{State: FilterWholeTable, Policy: lines.Name()}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r, _ := openTable(t, buildTable(t, WriterOptions{Filter: c.writer}, es), ReaderOptions{Policies: c.policies})
+			require.Equal(t, c.want, r.FilterStatus())
+			for _, e := range es {
+				var lk Lookup
+				lk.Init(base.UserKey(e.Key), base.MaxSeq)
+				require.True(t, r.filter == nil || r.filter.mayContain(&lk))
+			}
+		})
+	}
+}
+
+func TestALookupHashesOnceForPoliciesOfTheSameHash(t *testing.T) {
+	fuse := filter.FusePolicy{}
+	policies := []filter.Policy{bloom, lines, filter.LegacyBloom, fuse}
+	es := plainEntries(500, 50)
+	var lk Lookup
+	lk.Init([]byte("absent"), base.MaxSeq)
+	for i, c := range []struct {
+		writer filter.Policy
+		hashed uint16
+	}{{fuse, 0b0010}, {lines, 0b0010}, {bloom, 0b0011}} {
+		r, _ := openTable(t, buildTable(t, WriterOptions{Filter: c.writer}, es), ReaderOptions{Policies: policies})
+		r.filter.mayContain(&lk)
+		require.Equal(t, c.hashed, lk.hashed, "after table %d", i)
+	}
+}

@@ -71,7 +71,7 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.IntVar(&c.BatchSize, "batch_size", 100, "`keys` that fillbatch writes at once")
 	fs.IntVar(&c.SeekNexts, "seek_nexts", 0, "`entries` that seekrandom reads behind the one it sought")
 	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "`bits` of filter for each key; 0: no filters")
-	fs.StringVar(&c.FilterKind, "filter_kind", "both", "`kind` of filters: cacheline, leveldb, or both, of which lookups ask cacheline")
+	fs.StringVar(&c.FilterKind, "filter_kind", "both", "`kind` of filters: cacheline, leveldb, both, of which lookups ask cacheline, or fuse, whose bits are given")
 	fs.Int64Var(&c.CacheSize, "cache_size", -1, "`bytes` of block cache; -1: the store's default, 1 MiB in filterreads; 0: none")
 	fs.IntVar(&c.WriteBufferSize, "write_buffer_size", 0, "`bytes` that a memtable holds; 0: the store's default")
 	fs.IntVar(&c.BlockSize, "block_size", 0, "`bytes` of a data block before compression; 0: the store's default")
@@ -165,7 +165,7 @@ func (c *config) validateNames() error {
 		return fmt.Errorf("--compression is %q; it must be none (or 0), snappy (or 1) or zstd", c.Compression)
 	}
 	if _, ok := filterKinds[c.FilterKind]; !ok {
-		return fmt.Errorf("--filter_kind is %q; it must be cacheline, leveldb or both", c.FilterKind)
+		return fmt.Errorf("--filter_kind is %q; it must be cacheline, leveldb, both or fuse", c.FilterKind)
 	}
 	if c.UseExistingDB && c.DB == "" {
 		return errors.New("--use_existing_db needs --db to say which database")
@@ -213,13 +213,14 @@ func (c *config) options() *db.Options {
 }
 
 // filterKinds are what --filter_kind can be.
-var filterKinds = map[string]func(bitsPerKey int) filter.BloomPolicy{
-	"cacheline": filter.NewCacheLineBloomPolicy,
-	"leveldb":   filter.NewBloomPolicy,
-	"both":      filter.NewDualBloomPolicy,
+var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
+	"cacheline": func(b int) filter.Policy { return filter.NewCacheLineBloomPolicy(b) },
+	"leveldb":   func(b int) filter.Policy { return filter.NewBloomPolicy(b) },
+	"both":      func(b int) filter.Policy { return filter.NewDualBloomPolicy(b) },
+	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
 }
 
-func (c *config) filter() filter.BloomPolicy { return filterKinds[c.FilterKind](c.BloomBits) }
+func (c *config) filter() filter.Policy { return filterKinds[c.FilterKind](c.BloomBits) }
 
 // cacheOption translates --cache_size, where 0 is no cache as in db_bench, to
 // Options.BlockCacheSize, where 0 is the default.

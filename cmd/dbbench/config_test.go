@@ -53,7 +53,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		{"a ratio out of range", "--compression_ratio=1.5", "it must be above 0 and at most 1"},
 		{"a ratio that is no number", "--compression_ratio=NaN", "it must be above 0 and at most 1"},
 		{"too many bits", "--bloom_bits=101", "it must be from 0 to 100"},
-		{"an unknown kind of filter", "--filter_kind=cuckoo", `--filter_kind is "cuckoo"; it must be cacheline, leveldb or both`},
+		{"an unknown kind of filter", "--filter_kind=cuckoo", `--filter_kind is "cuckoo"; it must be cacheline, leveldb, both or fuse`},
 		{"a report without filters", "--bloom_bits=0", "--bloom_bits must not be 0"},
 		{"an unknown compression lists the kinds", "--compression=lz4", "it must be none (or 0), snappy (or 1) or zstd"},
 		{"keys too short for their numbers", "--key_size=5", "--key_size is 5; 1000000 keys need numbers of 6 digits"},

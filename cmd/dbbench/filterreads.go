@@ -77,7 +77,7 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 	if err != nil {
 		return err
 	}
-	r := &report{Bits: s.cfg.BloomBits, Words: s.keys.list != nil && s.cfg.Keys == "", CacheBytes: s.reportCache()}
+	r := &report{FilterKind: s.cfg.FilterKind, Bits: s.cfg.BloomBits, Words: s.keys.list != nil && s.cfg.Keys == "", CacheBytes: s.reportCache()}
 	r.setShape(s.db.Metrics())
 	if err := s.closeDB(); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (l *lookups) setReads(c readCounts, all vfs.Counts) error {
 // predictedRate is what theory expects of the tables' filters: the mean of
 // their rates, a table counting as much as it has keys.
 func (t *tableReads) predictedRate(policy filter.Policy) float64 {
-	bloom, ok := policy.(filter.BloomPolicy)
+	kind, ok := policy.(interface{ PredictedRate(keys uint64) float64 })
 	if !ok {
 		return 0
 	}
@@ -213,7 +213,7 @@ func (t *tableReads) predictedRate(policy filter.Policy) float64 {
 			n = usualKeys
 		}
 		keys += float64(n)
-		sum += float64(n) * bloom.PredictedRate(n)
+		sum += float64(n) * kind.PredictedRate(n)
 	}
 	if keys == 0 {
 		return 0

@@ -18,6 +18,7 @@ const (
 // report is the report of disk reads saved. Its JSON form is documented in
 // README.md.
 type report struct {
+	FilterKind string       `json:"-"`
 	Bits       int          `json:"bloom_bits"`
 	Words      bool         `json:"shipped_words"`
 	CacheBytes int64        `json:"cache_bytes"`
@@ -163,7 +164,11 @@ func (r *report) write(w io.Writer) error {
 	if r.CacheBytes == 0 {
 		cache = "no block cache"
 	}
-	fmt.Fprintf(w, "\nDISK READS SAVED by filters of %d bits a key\n\n", r.Bits)
+	filters := fmt.Sprintf("filters of %d bits a key", r.Bits)
+	if r.FilterKind == "fuse" {
+		filters = "binary fuse filters"
+	}
+	fmt.Fprintf(w, "\nDISK READS SAVED by %s\n\n", filters)
 	fmt.Fprintf(w, "The data: %s.\n", r.Shape)
 	fmt.Fprintf(w, "Each column: the store opened anew with %s, then every key looked up once,\n", cache)
 	fmt.Fprint(w, "in the same random order. Disk reads are the reads of table files, counted at the file system.\n\n")

@@ -84,7 +84,11 @@ func (s *session) printHeader() {
 		keys = fmt.Sprintf("%s from %s", bench.Grouped(uint64(s.keys.num)), c.Keys)
 	}
 	bits := "none"
-	if c.BloomBits > 0 {
+	switch {
+	case c.BloomBits == 0:
+	case c.FilterKind == "fuse":
+		bits = "binary fuse"
+	default:
 		bits = fmt.Sprintf("bloom (%s), %d bits a key", c.FilterKind, c.BloomBits)
 	}
 	fmt.Fprintf(s.stdout, "SieveDB on %s/%s, %s, %s\n", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "CPU"), runtime.Version())

@@ -30,6 +30,8 @@ const (
 	BothFilters FilterKind = iota // the default: cache lines and LevelDB's
 	CacheLineFilter
 	LevelDBFilter
+	FuseFilter
+	FuseAndLevelDBFilters
 )
 
 // Options are what the engines have in common; each takes what it knows of them.

@@ -85,7 +85,7 @@ func TestOurFiltersSpareTheOthersReadsOfAbsentKeys(t *testing.T) {
 
 // A filter under a name of ours costs the others nothing but its help; all keys
 // are found (absentReads checks them). Beside LevelDB's it does not even cost that.
-func TestTheOthersPassOverOurCacheLineFilter(t *testing.T) {
+func TestTheOthersPassOverOurFilters(t *testing.T) {
 	readers := []struct {
 		name   string
 		engine func(testing.TB) Engine
@@ -98,14 +98,17 @@ func TestTheOthersPassOverOurCacheLineFilter(t *testing.T) {
 	kinds := []struct {
 		name string
 		kind FilterKind
-	}{{"cache lines alone", CacheLineFilter}, {"LevelDB's alone", LevelDBFilter}, {"both", BothFilters}}
+	}{
+		{"cache lines alone", CacheLineFilter}, {"LevelDB's alone", LevelDBFilter}, {"both", BothFilters},
+		{"binary fuse alone", FuseFilter}, {"binary fuse and LevelDB's", FuseAndLevelDBFilters},
+	}
 	for _, k := range kinds {
 		for _, r := range readers {
 			t.Run(k.name+", read by "+r.name, func(t *testing.T) {
 				o := Options{BloomBits: 10, TableSize: 256 << 10, FilterKind: k.kind}
 				reads := absentReads(t, filterSession(t, SieveDB{}, o), r.engine(t), r.opts)
 				t.Logf("%.2f reads for 100 lookups of absent keys", reads)
-				if k.kind == CacheLineFilter && r.name != "sievedb" {
+				if (k.kind == CacheLineFilter || k.kind == FuseFilter) && r.name != "sievedb" {
 					require.Greater(t, reads, 95.0, "it is passed over")
 				} else {
 					require.Less(t, reads, 2.0)

@@ -91,7 +91,7 @@ var randomKeys = []func(*rand.Rand) []byte{
 func (r *randomPlay) options() Options {
 	return Options{
 		BloomBits:       pick(r.rng, []int{0, 5, 10, 20}),
-		FilterKind:      pick(r.rng, []FilterKind{BothFilters, BothFilters, CacheLineFilter, LevelDBFilter}),
+		FilterKind:      pick(r.rng, []FilterKind{BothFilters, BothFilters, CacheLineFilter, LevelDBFilter, FuseFilter, FuseAndLevelDBFilters}),
 		Compression:     pick(r.rng, []string{Snappy, None}),
 		WriteBufferSize: pick(r.rng, []int{64 << 10, 256 << 10, 4 << 20}),
 		BlockSize:       pick(r.rng, []int{1 << 10, 4 << 10, 32 << 10}),

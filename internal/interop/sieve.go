@@ -59,6 +59,10 @@ func sieveFilter(o Options) filter.Policy {
 		return filter.NewCacheLineBloomPolicy(o.BloomBits)
 	case LevelDBFilter:
 		return filter.NewBloomPolicy(o.BloomBits)
+	case FuseFilter:
+		return filter.FusePolicy{}
+	case FuseAndLevelDBFilters:
+		return filter.Several(filter.FusePolicy{}, filter.NewBloomPolicy(o.BloomBits))
 	}
 	return filter.NewDualBloomPolicy(o.BloomBits)
 }

@@ -66,6 +66,7 @@ var policies = []filter.Policy{
 	filter.NewCacheLineBloomPolicy(10), filter.NewCacheLineBloomPolicy(1), filter.NewCacheLineBloomPolicy(25),
 	filter.Several(checksums{}, filter.NewBloomPolicy(10)), filter.Several(filter.LegacyBloom, filter.NewCacheLineBloomPolicy(3), admitsAll{}),
 	filter.LegacyBloom, filter.None, checksums{}, admitsAll{},
+	filter.FusePolicy{}, filter.Several(filter.FusePolicy{}, filter.NewBloomPolicy(10)),
 }
 
 // writesLevelDBs reports whether p makes filters that goleveldb can read too.

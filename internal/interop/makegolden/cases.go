@@ -92,6 +92,9 @@ var cases = []golden{
 	{name: "sievedb-both-filters", program: "sievedb", fill: fillLevels,
 		opts:  interop.Options{BloomBits: 10, FilterKind: interop.BothFilters, BothFilterNames: true},
 		about: "Tables of SieveDB with two filters, cache lines and LevelDB's, the latter under goleveldb's name as well."},
+	{name: "sievedb-binary-fuse-filter", program: "sievedb", fill: fillLevels,
+		opts:  interop.Options{BloomBits: 10, FilterKind: interop.FuseFilter},
+		about: "Tables of SieveDB whose only filter is the binary fuse filter, sievedb.BinaryFuse8, in its version 1."},
 	{name: "leveldb-1.17-signed-filter", program: "leveldb-1.17", opts: filtered, fill: fillSignedTails,
 		about: "A table whose filter, named leveldb.BuiltinBloomFilter, hashes tail bytes signed, and keys whose last length%4 bytes " +
 			"are 0x80 or more: a reader that hashes them unsigned, as goleveldb does for this name, loses most of them. " +
