@@ -2,7 +2,6 @@ package sstable
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 	"unsafe"
 
@@ -127,23 +126,10 @@ func (ix *index) makePrefixes() {
 	ix.prefixes = make([]uint64, ix.n)
 	for i := range ix.prefixes {
 		ix.prefixes[i] = math.MaxUint64
-		if rest, ok := bytes.CutPrefix(base.UserKey(ix.separator(i)), ix.common); ok {
-			ix.prefixes[i] = prefix64(rest)
+		if key := base.UserKey(ix.separator(i)); bytes.HasPrefix(key, ix.common) {
+			ix.prefixes[i] = util.Prefix64(key, len(ix.common))
 		}
 	}
-}
-
-// prefix64 returns the first eight bytes of b, zeros where it ends, as a number
-// that orders as they do.
-func prefix64(b []byte) uint64 {
-	if len(b) >= 8 {
-		return binary.BigEndian.Uint64(b)
-	}
-	var p uint64
-	for i, c := range b {
-		p |= uint64(c) << (56 - 8*i)
-	}
-	return p
 }
 
 func (ix *index) separator(i int) []byte { return ix.keys[ix.keyStarts[i]:ix.keyStarts[i+1]] }
@@ -192,7 +178,7 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 		}
 		return ix.n - 1, ix.n // only the last separator may be behind it
 	}
-	p := prefix64(userKey[c:])
+	p := util.Prefix64(userKey, c)
 	lo = util.LowerBound64(ix.prefixes, p)
 	if lo == ix.n || ix.prefixes[lo] != p {
 		return lo, lo
