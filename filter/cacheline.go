@@ -40,20 +40,31 @@ func lineWord(line *[lineBytes]byte, i uint64) uint64 {
 	return binary.LittleEndian.Uint64(line[i%8*8:])
 }
 
-// cacheLineProbe is a well-formed cache-line filter.
-type cacheLineProbe struct {
+// CacheLineProbe is the Probe of a well-formed cache-line filter. Who keeps the
+// filters of many tables keeps this by value and asks it directly: see
+// AsCacheLineProbe. The zero CacheLineProbe must not be asked.
+type CacheLineProbe struct {
 	array []byte // whole lines, one at least
 	lines uint64
 	k     int // 1 to maxLineHashes
 }
 
-// HashMayMatch tests bits in pairs, as bloomProbe does and for the same reason.
+// AsCacheLineProbe returns what p points to if it is the probe of a cache-line
+// filter.
+func AsCacheLineProbe(p Probe) (probe CacheLineProbe, ok bool) {
+	if p, ok := p.(*CacheLineProbe); ok {
+		return *p, true
+	}
+	return probe, false
+}
+
+// HashMayMatch implements Probe. It tests bits in pairs, as bloomProbe does and for the same reason.
 // All of them are in one cache line, so the first pair brings the others along.
 // (Absent keys, filters of 16 and 128 MB: 43 and 70 ns with a branch for each
 // pair, 45 and 70 for each bit, 46 and 77 for three, 54 and 90 without one. Two
 // words of the line with three bits in each, or three with two, err too often:
 // 1.11 and 1.02 % at ten bits a key, against 0.97.)
-func (p *cacheLineProbe) HashMayMatch(hash uint64) bool {
+func (p *CacheLineProbe) HashMayMatch(hash uint64) bool {
 	line := lineOf(p.array, hash, p.lines)
 	h := hash * lineMix
 	k := p.k
@@ -68,7 +79,7 @@ func (p *cacheLineProbe) HashMayMatch(hash uint64) bool {
 }
 
 // cacheLineWriter sets bits in a filter that appendEmptyCacheLine made.
-type cacheLineWriter cacheLineProbe
+type cacheLineWriter CacheLineProbe
 
 func (w *cacheLineWriter) set(hash uint64) {
 	line := lineOf(w.array, hash, w.lines)
@@ -84,7 +95,7 @@ func (w *cacheLineWriter) set(hash uint64) {
 
 // parseCacheLine takes a filter apart; the probe is set when the verdict is
 // askBits. What no writer of this version makes may match.
-func parseCacheLine(filter []byte) (p cacheLineProbe, verdict bloomVerdict) {
+func parseCacheLine(filter []byte) (p CacheLineProbe, verdict bloomVerdict) {
 	n := len(filter) - lineTailBytes
 	if n < lineBytes || n%lineBytes != 0 || filter[n+1] != cacheLineVersion {
 		return p, alwaysMatch
@@ -93,7 +104,7 @@ func parseCacheLine(filter []byte) (p cacheLineProbe, verdict bloomVerdict) {
 	if k == 0 || k > maxLineHashes {
 		return p, alwaysMatch
 	}
-	return cacheLineProbe{array: filter[:n], lines: uint64(n / lineBytes), k: k}, askBits
+	return CacheLineProbe{array: filter[:n], lines: uint64(n / lineBytes), k: k}, askBits
 }
 
 // appendEmptyCacheLine appends to dst a filter for the given number of keys with

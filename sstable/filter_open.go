@@ -78,6 +78,8 @@ func (r *Reader) openFilter() error {
 		r.status = FilterStatus{State: FilterPerBlock, Policy: name, Damaged: r.status.Damaged, Err: r.status.Err}
 		if f.whole {
 			r.status.State = FilterWholeTable
+			r.lines, r.hasLines = filter.AsCacheLineProbe(f.probe)
+			r.lineSlot = uint8(f.slot)
 		}
 		return false
 	})

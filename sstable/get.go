@@ -43,13 +43,31 @@ type Result struct {
 // reference, writes nothing that is shared but a bit of the cache, and
 // allocates nothing, unless a block has become hot: see BlockCache.
 func (r *Reader) Get(lk *Lookup) (Result, error) {
+	if r.Denies(lk) {
+		return Result{Filter: FilterNegative}, nil
+	}
+	return r.GetUndenied(lk)
+}
+
+// Denies reports whether the filter of the whole table rules the key out: Get would
+// find nothing, and say FilterNegative. Where there is no such filter it denies
+// nothing.
+func (r *Reader) Denies(lk *Lookup) bool {
+	if r.hasLines {
+		if lk.hashed>>r.lineSlot&1 == 0 {
+			lk.Hash(int(r.lineSlot), r.filter.hashed)
+		}
+		return !r.lines.HashMayMatch(lk.hashes[r.lineSlot])
+	}
+	f := r.filter
+	return f != nil && f.whole && !f.mayContain(lk)
+}
+
+// GetUndenied is Get for a key of which the caller knows that Denies is false.
+func (r *Reader) GetUndenied(lk *Lookup) (Result, error) {
 	var res Result
 	f := r.filter
 	if f != nil && f.whole {
-		if !f.mayContain(lk) {
-			res.Filter = FilterNegative
-			return res, nil
-		}
 		res.Filter = FilterPassed
 		f = nil
 	}

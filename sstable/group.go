@@ -45,9 +45,9 @@ func (g *Group) Prepare(asks []Ask) {
 func (a *Ask) askFilter() {
 	a.verdict, a.index, a.held = FilterNone, nil, nil
 	if f := a.Reader.filter; f != nil && f.whole {
-		a.verdict = FilterNegative
-		if f.mayContain(a.Lookup) {
-			a.verdict = FilterPassed
+		a.verdict = FilterPassed
+		if a.Reader.Denies(a.Lookup) {
+			a.verdict = FilterNegative
 		}
 	}
 }

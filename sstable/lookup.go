@@ -60,8 +60,14 @@ func (lk *Lookup) UserKey() []byte { return lk.userKey }
 // caller's own.
 func (lk *Lookup) Hash(i int, p filter.HashPolicy) uint64 {
 	if lk.hashed&(1<<i) == 0 {
-		lk.hashes[i] = p.KeyHash(lk.userKey)
-		lk.hashed |= 1 << i
+		lk.SetHash(i, p.KeyHash(lk.userKey))
 	}
 	return lk.hashes[i]
+}
+
+// SetHash says what Hash is to return for policy i, before it is asked: for callers
+// who have the hash, or compute it without a call through an interface.
+func (lk *Lookup) SetHash(i int, hash uint64) {
+	lk.hashes[i] = hash
+	lk.hashed |= 1 << i
 }

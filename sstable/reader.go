@@ -47,7 +47,14 @@ type ReaderOptions struct {
 // index, from the first call that needs it. See the package comment for when
 // its file is closed.
 type Reader struct {
-	// Fixed by Open.
+	// Fixed by Open. What each lookup needs comes first, in one cache line: lines is
+	// the filter of the whole table again, if it is a cache-line filter (hasLines), and
+	// lineSlot its policy's place.
+	lines    filter.CacheLineProbe
+	hasLines bool
+	lineSlot uint8
+	filter   *filterBlock // nil where nothing can be ruled out
+
 	cmp      *base.Comparer
 	policies []filter.Policy
 	cache    *BlockCache
@@ -55,7 +62,6 @@ type Reader struct {
 	file     vfs.File
 	limit    uint64 // bytes before the footer
 	foot     footer
-	filter   *filterBlock // nil where nothing can be ruled out
 	status   FilterStatus
 	props    handle // of the properties block; size 0: the table has none
 	bounds   bounds // the mark of the first and last key, where marked is set
