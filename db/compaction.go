@@ -152,7 +152,6 @@ func (d *DB) runCompaction(c *manifest.Compaction, info *CompactionInfo) error {
 		if err := d.applyEdit(edit, nil, nil); err != nil {
 			return err
 		}
-		d.counters.retired.moved(c.Level, f)
 		d.counters.trivialMoves.Add(1)
 		return nil
 	}

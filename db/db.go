@@ -48,6 +48,7 @@ type DB struct {
 	tables     *tableCache
 	memHash    memHash
 	blockCache *sstable.BlockCache
+	lookups    *lookupCounters
 	writers    sync.Pool // of *sstable.Writer that have finished their tables
 
 	// state is what a reader loads; replaced under mu.

@@ -52,5 +52,4 @@
 //	snapshotList.mu            the sequence numbers of open snapshots
 //	openedList.mu              the open iterators and snapshots, for Close to name
 //	obsoleteFiles.mu           the files waiting for removal
-//	retiredCounters.mu         what removed tables had counted
 package db

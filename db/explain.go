@@ -57,7 +57,7 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 	for attempt := 0; ; attempt++ {
 		x := &Explanation{began: time.Now()}
 		var lookup sstable.Lookup
-		_, kind, err := d.findOnce(&lookup, key, latest, 0, x)
+		_, kind, err := d.findOnce(&lookup, key, latest, nil, x)
 		lookup.Release()
 		if tableGone(err) && attempt < maxAttempts && !d.closed.Load() {
 			continue

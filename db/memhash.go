@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -26,4 +27,10 @@ func newMemHash(policies []filter.Policy) memHash {
 	return h
 }
 
+// set computes the hash of the lookup's key.
+func (h *memHash) set(lookup *sstable.Lookup) {
+	lookup.SetHash(h.slot, memtable.Hash(lookup.UserKey()))
+}
+
+// of returns the hash, which was set.
 func (h *memHash) of(lookup *sstable.Lookup) uint64 { return lookup.Hash(h.slot, h.policy) }

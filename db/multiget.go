@@ -41,7 +41,7 @@ type groupLookup struct {
 	d      *DB
 	state  *readState
 	seq    uint64
-	lane   manifest.Lane
+	c      *lookupStripe
 	found  int // of all groups
 	used   int // of what has groupSize elements
 	values valueBuffer
@@ -75,9 +75,8 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	}
 	g := groupLookups.Get().(*groupLookup)
 	defer g.release()
-	g.d, g.lane, g.used = d, manifest.OwnLane(), min(len(keys), groupSize)
-	counters := d.counters.lookup(g.lane)
-	counters.gets.Add(uint64(len(keys)))
+	g.d, g.c, g.used = d, d.lookups.own(), min(len(keys), groupSize)
+	g.c.gets.Add(uint64(len(keys)))
 	values = make([][]byte, len(keys))
 	err = g.run(d.state.Load(), keys, values, seq, false)
 	if tableGone(err) && !d.closed.Load() {
@@ -88,7 +87,7 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	}
 	switch {
 	case err == nil:
-		counters.found.Add(uint64(g.found))
+		g.c.getsFound.Add(uint64(g.found))
 		return values, nil
 	case !tableGone(err):
 		return nil, err
@@ -145,7 +144,7 @@ func (g *groupLookup) oneByOne(keys, values [][]byte) error {
 func (g *groupLookup) lookUp(keys, values [][]byte) error {
 	for i, key := range keys {
 		g.lookups[i].Init(key, g.seq)
-		g.d.memHash.of(&g.lookups[i]) // of all at once: the keys may be far from each other in memory
+		g.d.memHash.set(&g.lookups[i]) // of all at once: the keys may be far from each other in memory
 		g.open[i] = uint8(i)
 	}
 	g.opened, g.asked, g.answered = len(keys), 0, 0
@@ -171,7 +170,7 @@ func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
 		return
 	}
 	for _, i := range g.open[:g.opened] {
-		value, kind, ok := g.d.findInMemtable(m, g.seq, &g.lookups[i], g.lane, nil)
+		value, kind, ok := g.d.findInMemtable(m, g.seq, &g.lookups[i], g.c, nil)
 		if ok {
 			g.answer(values, i, value, kind)
 		}
@@ -199,7 +198,7 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 	}
 	for _, i := range g.open[:g.opened] {
 		key := g.lookups[i].UserKey()
-		at := l.Find(cmp, key)
+		at := l.Find(key)
 		if at < len(l.Files) && cmp.Compare(key, base.UserKey(l.Files[at].Smallest)) >= 0 {
 			if err := g.ask(i, l.Files[at], at); err != nil {
 				return err
@@ -226,16 +225,10 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 	asks := g.asks[:g.asked]
 	g.asked = 0
 	g.group.Prepare(asks)
-	var denied *manifest.FileMeta
 	denials := uint64(0)
 	for n := range asks {
 		of := &g.about[n]
 		if asks[n].Denied() {
-			if of.file != denied && denials > 0 {
-				denied.Counters.Add(g.lane, manifest.FilterNegatives, denials)
-				denials = 0
-			}
-			denied = of.file
 			denials++
 			continue
 		}
@@ -243,30 +236,41 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 		if err != nil {
 			return err
 		}
-		countLookup(g.lane, of.file.Counters, &res)
+		g.c.countRead(level, &res)
 		if res.Found {
 			_, kind := base.SplitTrailer(res.Trailer)
 			g.answer(values, of.key, res.Value, kind)
 			continue
 		}
-		lookup := &g.lookups[of.key]
-		// See findFrom.
-		if l == nil || g.d.cmp.Compare(lookup.UserKey(), base.UserKey(of.file.Largest)) != 0 {
-			continue
+		// See findInLevel.
+		if l != nil && g.d.cmp.Compare(g.lookups[of.key].UserKey(), base.UserKey(of.file.Largest)) == 0 {
+			if err := g.goOn(level, l, of, values); err != nil {
+				return err
+			}
 		}
-		value, kind, ok, err := g.d.findFrom(g.state, level, l, of.at+1, lookup.UserKey(), lookup, g.lane, nil)
-		if err != nil {
-			return err
-		}
-		if ok {
-			g.answer(values, of.key, value, kind)
-		}
-		lookup.Release()
 	}
 	if denials > 0 {
-		denied.Counters.Add(g.lane, manifest.FilterNegatives, denials)
+		g.c.levels[level].filterNegatives.Add(denials)
 	}
 	g.closeAnswered()
+	return nil
+}
+
+// goOn asks the tables of a level behind the one that an ask was about.
+func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][]byte) error {
+	lookup := &g.lookups[of.key]
+	defer lookup.Release()
+	t := tableSearch{c: g.c}
+	t.target, _ = g.state.version.Target(lookup.UserKey())
+	err := g.d.findInLevel(g.state, &t, lookup, level, l, of.at+1, nil)
+	g.c.countNegatives(t.ruledOut)
+	if err != nil || !t.found {
+		return err
+	}
+	if t.plain {
+		g.c.countRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
+	}
+	g.answer(values, of.key, t.value, t.kind)
 	return nil
 }
 
@@ -299,7 +303,7 @@ func (g *groupLookup) release() {
 	clear(g.lookups[:g.used])
 	clear(g.asks[:g.used])
 	clear(g.about[:g.used])
-	g.d, g.state, g.values, g.used = nil, nil, valueBuffer{}, 0
+	g.d, g.state, g.c, g.values, g.used = nil, nil, nil, valueBuffer{}, 0
 	groupLookups.Put(g)
 }
 

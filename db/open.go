@@ -23,7 +23,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{opts: opts.withDefaults(), dir: dir, closing: make(chan struct{})}
+	d := &DB{opts: opts.withDefaults(), dir: dir, lookups: new(lookupCounters), closing: make(chan struct{})}
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
 	d.cond = sync.NewCond(&d.mu)
 	d.obsolete.kick = make(chan struct{}, 1)

@@ -24,12 +24,13 @@ func (d *DB) Metrics() *Metrics {
 		LastSequence:           d.visibleSeq.Load(),
 	}
 	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
-	for i := range d.counters.lookups {
-		c := &d.counters.lookups[i]
-		m.Gets += c.gets.Load()
-		m.GetsFound += c.found.Load()
-		m.MemtableSearches += c.memtableSearches.Load()
-		m.MemtableHits += c.memtableHits.Load()
+	for i := range d.lookups {
+		d.lookups[i].addTo(m)
+	}
+	for level := range m.Levels {
+		l := &m.Levels[level]
+		l.FilterChecks = l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
+		l.Reads += l.FilterChecks
 	}
 	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
 		m.MemtableBytes += uint64(mem.Capacity() + mem.FilterSize())
@@ -54,11 +55,9 @@ func (d *DB) Metrics() *Metrics {
 
 // tableMetrics adds what the tables and levels say.
 func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
-	sums := d.counters.retired.sums()
 	v.Files(func(level int, f *manifest.FileMeta) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
-		sums[level].Plus(f.Counters.Sums())
 		if r := f.Reader.Peek(); r != nil {
 			m.OpenTables++
 			m.FilterBytes += (*r).FilterSize()
@@ -87,18 +86,6 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			}
 		}
 	})
-	for level := range sums {
-		l, s := &m.Levels[level], sums[level]
-		l.FilterNegatives = s[manifest.FilterNegatives]
-		l.FilterTruePositives = s[manifest.FilterTruePositives]
-		l.FilterFalsePositives = s[manifest.FilterFalsePositives]
-		l.FilterChecks = l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
-		l.Reads = l.FilterChecks + s[manifest.UnfilteredReads]
-		l.IndexReads = s[manifest.IndexReads]
-		l.BlocksFromCache = s[manifest.BlocksFromCache]
-		l.BlocksFromDisk = s[manifest.BlocksFromDisk]
-		l.BytesFromDisk = s[manifest.BytesFromDisk]
-	}
 }
 
 // ApproximateSize returns about how many bytes on disk the tables use for keys

@@ -137,7 +137,6 @@ func (o *obsoleteFiles) remove(d *DB) {
 	for _, f := range files {
 		d.tables.drop(f.File)
 		d.removeFile(filepath.Join(d.dir, f.File.Name()))
-		d.counters.retired.retire(f.Level, f.File)
 		tell(d.opts.EventListener.TableRemoved, f.File.Num)
 	}
 }

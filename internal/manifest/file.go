@@ -24,11 +24,6 @@ type FileMeta struct {
 	// Reader is the open table, owned by the open-table cache.
 	Reader cache.Slot[*sstable.Reader]
 
-	// Counters counts the lookups that consulted this table since it came to the
-	// level where it is. The first version that names the file makes them: a MANIFEST
-	// that is read names many files that are gone.
-	Counters *Counters
-
 	// FilterTold is set once it was told that the table's filter is of no use.
 	FilterTold atomic.Bool
 

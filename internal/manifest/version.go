@@ -1,14 +1,12 @@
 package manifest
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"sort"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/util"
 )
 
 // Version is the set of tables of the database at one moment. It is immutable;
@@ -16,6 +14,8 @@ import (
 type Version struct {
 	Cmp    *base.Comparer
 	Levels [NumLevels]Level
+
+	shared []byte // what the user keys of all tables begin with
 
 	set  *Set
 	refs atomic.Int32
@@ -28,16 +28,10 @@ type Level struct {
 	Files []*FileMeta
 	Bytes uint64
 
-	// What follows answers Find for bytewise keys without touching the files:
-	// the eight bytes behind shared, big-endian and zero-padded, of each file's
-	// largest user key. Zero-padding keeps the order, not strictly: ties are
-	// settled by the whole keys.
-	bytewise bool
-	shared   []byte
-	prefixes []uint64
+	keyRanges // of Files, in their order
 }
 
-// newLevel sorts files as the level wants them and prepares the search.
+// newLevel sorts files as the level wants them.
 func newLevel(cmp *base.Comparer, number int, files []*FileMeta) Level {
 	l := Level{Files: files}
 	for _, f := range files {
@@ -48,16 +42,6 @@ func newLevel(cmp *base.Comparer, number int, files []*FileMeta) Level {
 		return l
 	}
 	slices.SortFunc(files, func(a, b *FileMeta) int { return cmp.CompareInternal(a.Smallest, b.Smallest) })
-	if !cmp.IsBytewise() || len(files) == 0 {
-		return l
-	}
-	l.bytewise = true
-	first, last := base.UserKey(files[0].Largest), base.UserKey(files[len(files)-1].Largest)
-	l.shared = first[:base.SharedPrefixLen(first, last)]
-	l.prefixes = make([]uint64, len(files))
-	for i, f := range files {
-		l.prefixes[i] = keyPrefix(base.UserKey(f.Largest)[len(l.shared):])
-	}
 	return l
 }
 
@@ -69,45 +53,6 @@ func compareNums(a, b uint64) int {
 		return 1
 	}
 	return 0
-}
-
-// keyPrefix returns the first eight bytes of key as a big-endian number, padded
-// with zeros.
-func keyPrefix(key []byte) uint64 {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key)
-	}
-	var b [8]byte
-	copy(b[:], key)
-	return binary.BigEndian.Uint64(b[:])
-}
-
-// Find returns the index of the first file whose largest user key is >= key, or
-// len(l.Files). Not for level 0.
-func (l *Level) Find(cmp *base.Comparer, key []byte) int {
-	if !l.bytewise {
-		return sort.Search(len(l.Files), func(i int) bool {
-			return cmp.Compare(base.UserKey(l.Files[i].Largest), key) >= 0
-		})
-	}
-	if n := len(l.shared); n > 0 {
-		// All largest keys share a prefix: a key without it is before or behind
-		// all of them.
-		switch head := key[:min(n, len(key))]; {
-		case string(head) < string(l.shared):
-			return 0
-		case string(head) > string(l.shared):
-			return len(l.Files)
-		}
-		key = key[n:]
-	}
-	p := keyPrefix(key)
-	lo := util.LowerBound64(l.prefixes, p)
-	for lo < len(l.prefixes) && l.prefixes[lo] == p &&
-		string(base.UserKey(l.Files[lo].Largest)[len(l.shared):]) < string(key) {
-		lo++
-	}
-	return lo
 }
 
 // Overlapping returns the files of level that meet the user keys
@@ -126,7 +71,7 @@ func (v *Version) Overlapping(level int, start, limit []byte) []*FileMeta {
 	}
 	lo, hi := 0, len(l.Files)
 	if start != nil {
-		lo = l.Find(v.Cmp, start)
+		lo = l.Find(start)
 	}
 	if limit != nil {
 		hi = lo + sort.Search(len(l.Files)-lo, func(i int) bool {
@@ -258,11 +203,7 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	if err := next.check(); err != nil {
 		return nil, err
 	}
-	next.Files(func(_ int, f *FileMeta) {
-		f.refs.Add(1)
-		if f.Counters == nil {
-			f.Counters = new(Counters)
-		}
-	})
+	next.prepareSearch()
+	next.Files(func(_ int, f *FileMeta) { f.refs.Add(1) })
 	return next, nil
 }

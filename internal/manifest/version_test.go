@@ -54,8 +54,11 @@ func TestFindAgreesWithSearchingTheKeys(t *testing.T) {
 		for i, k := range sorted {
 			files = append(files, file(uint64(i+1), k, k, 1))
 		}
-		fast := newLevel(base.Bytewise, 1, append([]*FileMeta(nil), files...))
-		slow := newLevel(reversed, 1, append([]*FileMeta(nil), files...))
+		fast, slow := &Version{Cmp: base.Bytewise}, &Version{Cmp: reversed}
+		for _, v := range []*Version{fast, slow} {
+			v.Levels[1] = newLevel(v.Cmp, 1, append([]*FileMeta(nil), files...))
+			v.prepareSearch()
+		}
 		for range 200 {
 			target := []byte(sorted[rnd.IntN(len(sorted))])
 			switch rnd.IntN(4) {
@@ -67,8 +70,21 @@ func TestFindAgreesWithSearchingTheKeys(t *testing.T) {
 				target = []byte{byte(rnd.UintN(256))}
 			}
 			want := sort.SearchStrings(sorted, string(target))
-			require.Equal(t, want, fast.Find(base.Bytewise, target), "target %q in %q", target, sorted)
-			require.Equal(t, want, slow.Find(reversed, target))
+			for _, v := range []*Version{fast, slow} {
+				l := &v.Levels[1]
+				require.Equal(t, want, l.Find(target), "target %q in %q", target, sorted)
+				here := want < len(sorted) && sorted[want] == string(target)
+				searched, ok := v.Target(target)
+				if !ok {
+					require.False(t, here)
+					continue
+				}
+				require.Equal(t, want, l.Seek(searched), "target %q in %q", target, sorted)
+				if want < len(sorted) {
+					require.Equal(t, here, l.Covers(want, searched))
+					require.Equal(t, here, l.EndsWith(want, searched))
+				}
+			}
 		}
 	}
 }

@@ -1,0 +1,140 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// tableSearch is a lookup on its way through the tables of a read state. The Lookup
+// is no part of it: the compiler would have it escape with the key, which goes to
+// comparers, and allocate it.
+type tableSearch struct {
+	target manifest.Target
+	c      *lookupStripe // nil for an Explanation
+	// ruledOut are the tables whose filters denied the key and that were not counted
+	// yet.
+	ruledOut tablePath
+
+	// found says that a table holds the key, as a tombstone perhaps: value and kind.
+	// plain, that this is a value in a block of the cache, behind a filter, and was
+	// not counted yet.
+	found, plain bool
+	kind         base.Kind
+	value        []byte
+}
+
+// findInTables asks the tables that may hold the key, level by level.
+func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *lookupStripe, x *Explanation) ([]byte, base.Kind, error) {
+	t := tableSearch{c: c}
+	var inRange bool
+	if t.target, inRange = s.version.Target(lookup.UserKey()); inRange {
+		for level := range s.version.Levels {
+			l := &s.version.Levels[level]
+			if len(l.Files) == 0 {
+				continue
+			}
+			first := 0
+			if level > 0 {
+				first = l.Seek(t.target)
+			}
+			err := d.findInLevel(s, &t, lookup, level, l, first, x)
+			if t.found || err != nil {
+				return t.end(level, err)
+			}
+		}
+	}
+	if c != nil {
+		c.absent[t.ruledOut].Add(1)
+	}
+	return nil, base.KindDelete, nil
+}
+
+// end counts a search that a table of level answered, or that failed.
+func (t *tableSearch) end(level int, err error) ([]byte, base.Kind, error) {
+	switch {
+	case t.c == nil:
+	case err != nil:
+		t.c.countNegatives(t.ruledOut)
+	case t.plain:
+		t.c.found[t.ruledOut.with(level)].Add(1)
+	default:
+		t.c.countAnswer(t.ruledOut, t.kind)
+	}
+	return t.value, t.kind, err
+}
+
+// findInLevel asks the tables of a level that may hold the key, from number i on,
+// until one does.
+func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int, x *Explanation) error {
+	for ; i < len(l.Files); i++ {
+		if !l.Covers(i, t.target) {
+			if level > 0 {
+				break
+			}
+			continue
+		}
+		if err := d.findInTable(s, t, lookup, level, l.Files[i], x); t.found || err != nil {
+			return err
+		}
+		// A table may end in the middle of the key's versions (LevelDB once wrote
+		// such): then the older ones begin the next table.
+		if level > 0 && !l.EndsWith(i, t.target) {
+			break
+		}
+	}
+	return nil
+}
+
+// findInTable asks one table. That its filter denies the key is noted in t.ruledOut,
+// and all that there is to do then.
+func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta, x *Explanation) error {
+	if x != nil {
+		x.beginTable(level, f)
+	}
+	r, err := d.tables.get(f)
+	if err != nil {
+		return d.openError(s, err)
+	}
+	if r.Denies(lookup) {
+		t.denied(level)
+		if x != nil {
+			x.endTable(r, &sstable.Result{Filter: sstable.FilterNegative})
+		}
+		return nil
+	}
+	res, err := r.GetUndenied(lookup)
+	if err != nil {
+		return err
+	}
+	if res.Found {
+		_, t.kind = base.SplitTrailer(res.Trailer)
+		t.found, t.value = true, res.Value
+	}
+	switch {
+	case x != nil:
+		x.endTable(r, &res)
+	case t.kind == base.KindSet && plainHit(&res) && t.ruledOut.hasRoom(level):
+		t.plain = true
+	default:
+		t.c.countRead(level, &res)
+	}
+	return nil
+}
+
+// denied notes that the filter of a table of level denies the key.
+func (t *tableSearch) denied(level int) {
+	switch {
+	case t.ruledOut.hasRoom(level):
+		t.ruledOut = t.ruledOut.with(level)
+	case t.c != nil:
+		t.c.levels[level].filterNegatives.Add(1)
+	}
+}
+
+// plainHit says whether a value was found in a block of the cache, and its table's
+// filter had passed the key; nothing else is to be counted of it.
+func plainHit(res *sstable.Result) bool {
+	return res.Found && res.Filter == sstable.FilterPassed && res.BlockFromCache && !res.BlockFromDisk &&
+		!res.IndexRead && res.BytesRead == 0
+}

@@ -1,0 +1,137 @@
+package manifest
+
+import (
+	"bytes"
+	"math"
+	"sort"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// keyRanges say which user keys the tables of a level cover, so that a search
+// touches neither the FileMetas nor their keys, as a rule: the eight bytes of each
+// table's smallest and largest user key that follow what all of the version have in
+// common, zeros where it ends, as big-endian numbers. They order as the keys do,
+// except where they are equal; then the whole keys decide. For comparers that are
+// not bytewise all of them are 0.
+type keyRanges struct {
+	cmp               *base.Comparer
+	smallest, largest []uint64
+	shared            []byte // Version.shared
+}
+
+// Target is a user key that the levels of one version are searched for. It is
+// valid for that version only, and for as long as the key stays as it is.
+type Target struct {
+	key    []byte
+	prefix uint64
+}
+
+// Target prepares a search for key. ok is false where no table can hold it: it
+// lacks what the keys of all tables have in common.
+func (v *Version) Target(key []byte) (t Target, ok bool) {
+	n := len(v.shared)
+	if len(key) < n || string(key[:n]) != string(v.shared) {
+		return t, false
+	}
+	t.key = key
+	if v.Cmp.IsBytewise() {
+		t.prefix = util.Prefix64(key, n)
+	}
+	return t, true
+}
+
+// prepareSearch makes what Target and Find need. The version was checked.
+func (v *Version) prepareSearch() {
+	v.shared = v.sharedPrefix()
+	for level := range v.Levels {
+		l := &v.Levels[level]
+		n := len(l.Files)
+		prefixes := make([]uint64, 2*n)
+		l.keyRanges = keyRanges{cmp: v.Cmp, smallest: prefixes[:n:n], largest: prefixes[n:], shared: v.shared}
+		if !v.Cmp.IsBytewise() {
+			continue
+		}
+		for i, f := range l.Files {
+			l.smallest[i] = util.Prefix64(base.UserKey(f.Smallest), len(v.shared))
+			l.largest[i] = util.Prefix64(base.UserKey(f.Largest), len(v.shared))
+		}
+	}
+}
+
+// sharedPrefix returns what all user keys that a table of the version may hold
+// begin with, nothing for other orders than the bytewise.
+func (v *Version) sharedPrefix() []byte {
+	if !v.Cmp.IsBytewise() {
+		return nil
+	}
+	var least, greatest []byte
+	v.Files(func(_ int, f *FileMeta) {
+		if key := base.UserKey(f.Smallest); least == nil || bytes.Compare(key, least) < 0 {
+			least = key
+		}
+		if key := base.UserKey(f.Largest); greatest == nil || bytes.Compare(key, greatest) > 0 {
+			greatest = key
+		}
+	})
+	return least[:base.SharedPrefixLen(least, greatest)]
+}
+
+// Seek returns the index of the first file whose largest user key is at or behind
+// the target, or len(l.Files). Not for level 0.
+func (l *Level) Seek(t Target) int {
+	i := util.LowerBound64(l.largest, t.prefix)
+	if i < len(l.largest) && l.largest[i] == t.prefix {
+		return l.seekTie(i, t)
+	}
+	return i
+}
+
+// seekTie is Seek among the files from i on that have the target's prefix.
+func (l *Level) seekTie(i int, t Target) int {
+	n := len(l.largest) - i
+	if t.prefix < math.MaxUint64 {
+		n = util.LowerBound64(l.largest[i:], t.prefix+1)
+	}
+	return i + sort.Search(n, func(j int) bool {
+		return l.cmp.Compare(base.UserKey(l.Files[i+j].Largest), t.key) >= 0
+	})
+}
+
+// Covers reports whether the target is in the range of file i.
+func (l *Level) Covers(i int, t Target) bool {
+	return l.smallest[i] < t.prefix && t.prefix < l.largest[i] || l.coversTie(i, t)
+}
+
+// coversTie is Covers where the prefixes may not tell.
+func (l *Level) coversTie(i int, t Target) bool {
+	return l.smallest[i] <= t.prefix && t.prefix <= l.largest[i] && l.Files[i].OverlapsUser(l.cmp, t.key, t.key)
+}
+
+// EndsWith reports whether the target is the largest user key of file i. The
+// key's older versions may then begin the next file.
+func (l *Level) EndsWith(i int, t Target) bool {
+	return l.largest[i] == t.prefix && l.endsWithTie(i, t.key)
+}
+
+func (l *Level) endsWithTie(i int, key []byte) bool {
+	return l.cmp.Compare(base.UserKey(l.Files[i].Largest), key) == 0
+}
+
+// Find returns the index of the first file whose largest user key is >= key, or
+// len(l.Files). Not for level 0.
+func (l *Level) Find(key []byte) int {
+	n := len(l.shared)
+	switch head := key[:min(n, len(key))]; {
+	case string(head) < string(l.shared):
+		return 0
+	case string(head) > string(l.shared):
+		return len(l.Files)
+	}
+	t := Target{key: key}
+	if n := len(l.Files); n > 0 && l.cmp.IsBytewise() {
+		t.prefix = util.Prefix64(key, len(l.shared))
+	}
+	return l.Seek(t)
+}
