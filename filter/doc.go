@@ -18,6 +18,9 @@
 // of goleveldb and of LevelDB before 1.18; [None] writes no filter. [Several] policies give a
 // table several filters, of which a reader asks the best that it knows.
 //
+// Two filters stand alone, in memory, and are no policies: a [CountingBloom] forgets
+// keys, a [ScalableBloom] grows with them. Both can be saved.
+//
 // Policies are values without state: every method may be called from any
 // goroutine. So may those of a [Probe]. A [Generator] belongs to one goroutine.
 // No function keeps a key; a Probe alone keeps the filter that it was given.

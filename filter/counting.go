@@ -1,0 +1,156 @@
+package filter
+
+import (
+	"bytes"
+	"encoding"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+const (
+	countingKind = 'c' // begins a saved filter; never changes
+	fullCounter  = 15  // a counter that got here stays
+)
+
+// CountingBloom is a bloom filter that forgets: each of its places is a counter of
+// four bits, so that keys can be removed. It takes four times the memory of a bloom
+// filter, 4.8 bytes a key for one false positive in a hundred.
+//
+// A key counts each time that it is added, and has to be removed as often. Where a
+// counter gets to 15 it stays there, since nobody knows how many more there were: a
+// key added fifteen times and more may never be denied again. Below that no key that
+// is in the set is ever denied, provided that only keys that are in it are removed.
+//
+// A CountingBloom is made by NewCountingBloom or read by UnmarshalBinary. It belongs to
+// one goroutine, or to several that change nothing.
+//
+// Source: Fan, Cao, Almeida and Broder, "Summary Cache", 2000, section V.
+type CountingBloom struct {
+	counters []byte // two a byte, the lower one first
+	slots    uint64
+	k        int
+	keys     uint64
+}
+
+var (
+	_ encoding.BinaryAppender    = (*CountingBloom)(nil)
+	_ encoding.BinaryMarshaler   = (*CountingBloom)(nil)
+	_ encoding.BinaryUnmarshaler = (*CountingBloom)(nil)
+)
+
+// NewCountingBloom returns an empty filter that errs in rate of the absent keys, above
+// 0 and below 1, when it has the given number of them; with more it errs more often.
+// The error says that there is no such rate, or that the filter would be larger than
+// a gigabyte.
+func NewCountingBloom(keys uint64, rate float64) (*CountingBloom, error) {
+	slots, k, err := slotsForRate(keys, rate, 2)
+	if err != nil {
+		return nil, err
+	}
+	return &CountingBloom{counters: make([]byte, (slots+1)/2), slots: slots, k: k}, nil
+}
+
+func (c *CountingBloom) counter(at uint64) byte { return c.counters[at/2] >> (at % 2 * 4) & 15 }
+
+// Add adds key.
+func (c *CountingBloom) Add(key []byte) {
+	c.keys++
+	p := placesOf(key, c.slots)
+	for range c.k {
+		if at := p.next(); c.counter(at) < fullCounter {
+			c.counters[at/2] += 1 << (at % 2 * 4)
+		}
+	}
+}
+
+// Remove takes back one Add of key, and reports whether key may have been there: if
+// not, nothing changes. Whoever removes a key that was not added, but that MayContain
+// takes for one that was, makes the filter deny keys that are in it.
+func (c *CountingBloom) Remove(key []byte) bool {
+	if !c.MayContain(key) {
+		return false
+	}
+	c.keys -= min(c.keys, 1)
+	p := placesOf(key, c.slots)
+	for range c.k {
+		// It may be 0: a key that was not added may have a place twice.
+		if at := p.next(); c.counter(at) != 0 && c.counter(at) != fullCounter {
+			c.counters[at/2] -= 1 << (at % 2 * 4)
+		}
+	}
+	return true
+}
+
+// MayContain reports whether key may be in the filter.
+func (c *CountingBloom) MayContain(key []byte) bool {
+	if c.slots == 0 {
+		return false
+	}
+	p := placesOf(key, c.slots)
+	for range c.k {
+		if c.counter(p.next()) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Len returns how many keys were added and not removed.
+func (c *CountingBloom) Len() uint64 { return c.keys }
+
+// SizeBytes returns the memory of the counters.
+func (c *CountingBloom) SizeBytes() int { return len(c.counters) }
+
+// PredictedRate returns the false-positive rate to expect of the filter as it is,
+// were its keys all different.
+func (c *CountingBloom) PredictedRate() float64 { return FalsePositiveRate(c.keys, c.slots, c.k) }
+
+// AppendBinary appends the filter to dst, in a form that UnmarshalBinary reads and
+// that never changes. It returns no error.
+//
+//	size         meaning
+//	-----------  ------------------------------------------------------------
+//	2            'c', 1 (the version)
+//	8            how many keys there are, little-endian as the other numbers
+//	8            how many counters there are, at least 1
+//	1            k, the counters of a key, 1 to 64; for i of 1 to k one of them is
+//	             number g × counters / 2^64, rounded down, where g is m / 2^64, rounded
+//	             down, xor m modulo 2^64, m is s × (s xor 0xd6e8feb86659fd93), and s is
+//	             XXH3-64 of the key + i × 0x9e3779b97f4a7c15, modulo 2^64
+//	counters/2   the counters, two a byte, the lower four bits first; rounded up
+//	4            masked CRC-32C of all bytes above
+func (c *CountingBloom) AppendBinary(dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, countingKind, standaloneVersion)
+	dst = util.AppendFixed64(dst, c.keys)
+	dst = util.AppendFixed64(dst, c.slots)
+	dst = append(dst, byte(c.k))
+	dst = append(dst, c.counters...)
+	return appendChecksum(dst, start), nil
+}
+
+// MarshalBinary is AppendBinary to nil.
+func (c *CountingBloom) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
+
+// UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
+// error is one of corruption (db.ErrCorruption), and the filter is what it was then.
+func (c *CountingBloom) UnmarshalBinary(data []byte) error {
+	const part = "counting bloom filter"
+	b, err := openSaved(data, part, countingKind)
+	if err != nil {
+		return err
+	}
+	if len(b) < 17 {
+		return base.Corruptf(part, -1, "it has %d bytes, too few for its head", len(data))
+	}
+	keys, slots, k, counters := util.Fixed64(b), util.Fixed64(b[8:]), int(b[16]), b[17:]
+	if slots == 0 || slots/2+slots%2 != uint64(len(counters)) || k < 1 || k > maxPlaceHashes {
+		return base.Corruptf(part, 2, "%d bytes of counters, for %d of them and %d a key", len(counters), slots, k)
+	}
+	if slots%2 != 0 && counters[slots/2]>>4 != 0 {
+		return base.Corruptf(part, -1, "behind its last counter is another")
+	}
+	*c = CountingBloom{counters: bytes.Clone(counters), slots: slots, k: k, keys: keys}
+	return nil
+}

@@ -1,0 +1,257 @@
+package filter
+
+import (
+	"bytes"
+	"encoding"
+	"math"
+	"math/bits"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+const (
+	scalableKind  = 's' // begins a saved filter; never changes
+	stageHeadSize = 25
+	maxStages     = 64 // of a saved filter; each has room for twice as many keys as the one before
+)
+
+// ScalableBloom is a bloom filter that grows, for sets whose size nobody knows
+// beforehand. When it is as full as the keys that it was made for make it, it begins another filter
+// beside the first, for twice as many, and so on; each errs half as often as the one
+// before, so that all together err as seldom as was asked for, whatever their number.
+// That costs two to four times the memory of a bloom filter made for the right number;
+// a lookup asks the newest and largest first, and an absent key is asked of all.
+//
+// A ScalableBloom is made by NewScalableBloom or read by UnmarshalBinary. It belongs to
+// one goroutine, or to several that change nothing.
+//
+// Source: Almeida, Baquero, Preguiça and Hutchison, "Scalable Bloom Filters", 2007,
+// with a growth of 2 and a tightening ratio of 1/2.
+type ScalableBloom struct {
+	rate   float64
+	stages []bloomStage
+}
+
+// bloomStage is one of the filters.
+type bloomStage struct {
+	bits     []byte
+	slots    uint64
+	k        int
+	keys     uint64 // how many were new when they came
+	capacity uint64 // for how many it was made
+	ones     uint64 // how many bits are set: by which, and not by keys, it is full
+}
+
+var (
+	_ encoding.BinaryAppender    = (*ScalableBloom)(nil)
+	_ encoding.BinaryMarshaler   = (*ScalableBloom)(nil)
+	_ encoding.BinaryUnmarshaler = (*ScalableBloom)(nil)
+)
+
+// NewScalableBloom returns an empty filter that errs in rate of the absent keys at
+// most, above 0 and below 1, and has room for the given number of keys, at least 1,
+// before it grows. The error says that there is no such rate, or that the room would be
+// larger than a gigabyte.
+func NewScalableBloom(keys uint64, rate float64) (*ScalableBloom, error) {
+	if !(rate < 1) {
+		_, _, err := slotsForRate(keys, rate, 8)
+		return nil, err
+	}
+	stage, err := newBloomStage(max(keys, 1), rate/2)
+	if err != nil {
+		return nil, err
+	}
+	return &ScalableBloom{rate: rate, stages: []bloomStage{stage}}, nil
+}
+
+func newBloomStage(keys uint64, rate float64) (bloomStage, error) {
+	slots, k, err := slotsForRate(keys, rate, 8)
+	if err != nil {
+		return bloomStage{}, err
+	}
+	return bloomStage{bits: make([]byte, (slots+7)/8), slots: slots, k: k, capacity: keys}, nil
+}
+
+// grow begins another stage. Where one of twice the room would be too large it has
+// as much as the last, and where there would be too many it lets the last one fill up.
+func (s *ScalableBloom) grow() {
+	i := len(s.stages)
+	if i == maxStages {
+		return
+	}
+	capacity, rate := s.stages[i-1].capacity, math.Ldexp(s.rate, -i-1)
+	for _, keys := range []uint64{2 * capacity, capacity, capacity / 2} {
+		if stage, err := newBloomStage(max(keys, 1), rate); err == nil {
+			s.stages = append(s.stages, stage)
+			return
+		}
+	}
+}
+
+// rateWith returns how often the stage errs with so many bits set.
+func (b *bloomStage) rateWith(ones uint64) float64 {
+	return math.Pow(float64(min(ones, b.slots))/float64(b.slots), float64(b.k))
+}
+
+// full reports whether with another key the stage may err more often than with all
+// the keys that it was made for. Keys that it took for known ones have changed
+// nothing, and those that did change it have set more bits than most.
+func (b *bloomStage) full() bool {
+	return b.keys > 0 && b.rateWith(b.ones+uint64(b.k)) > FalsePositiveRate(b.capacity, b.slots, b.k)
+}
+
+func (b *bloomStage) mayContain(key []byte) bool {
+	p := placesOf(key, b.slots)
+	for range b.k {
+		if at := p.next(); b.bits[at/8]>>(at%8)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *bloomStage) add(key []byte) {
+	b.keys++
+	p := placesOf(key, b.slots)
+	for range b.k {
+		at := p.next()
+		b.ones += uint64(^b.bits[at/8] >> (at % 8) & 1)
+		b.bits[at/8] |= 1 << (at % 8)
+	}
+}
+
+// Add adds key, and reports whether it was new to the filter. One that MayContain has
+// already takes no room.
+func (s *ScalableBloom) Add(key []byte) bool {
+	if s.MayContain(key) {
+		return false
+	}
+	if s.stages[len(s.stages)-1].full() {
+		s.grow()
+	}
+	s.stages[len(s.stages)-1].add(key)
+	return true
+}
+
+// MayContain reports whether key may be in the filter.
+func (s *ScalableBloom) MayContain(key []byte) bool {
+	for i := len(s.stages) - 1; i >= 0; i-- {
+		if s.stages[i].mayContain(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// Len returns how many keys were new to the filter when they were added: a few less
+// than were added, by its rate.
+func (s *ScalableBloom) Len() (keys uint64) {
+	for i := range s.stages {
+		keys += s.stages[i].keys
+	}
+	return keys
+}
+
+// SizeBytes returns the memory of the filter's bits.
+func (s *ScalableBloom) SizeBytes() (bytes int) {
+	for i := range s.stages {
+		bytes += len(s.stages[i].bits)
+	}
+	return bytes
+}
+
+// PredictedRate returns the false-positive rate to expect of the filter as it is, by the
+// bits that are set.
+func (s *ScalableBloom) PredictedRate() float64 {
+	denied := 1.0 // by all
+	for i := range s.stages {
+		denied *= 1 - s.stages[i].rateWith(s.stages[i].ones)
+	}
+	return 1 - denied
+}
+
+// AppendBinary appends the filter to dst, in a form that UnmarshalBinary reads and
+// that never changes. It returns no error.
+//
+//	size     meaning
+//	-------  ------------------------------------------------------------------
+//	2        's', 1 (the version)
+//	8        the rate asked for, IEEE 754 binary64, little-endian as the other numbers
+//	         and then for each stage, the oldest first, 1 to 64 of them:
+//	8        how many keys it has
+//	8        for how many it was made, at least 1
+//	8        how many bits it has, at least as many
+//	1        k, the bits of a key, 1 to 64, which are numbered as the counters of a
+//	         CountingBloom are
+//	bits/8   the bits, bit i is bit i mod 8 of byte i/8; rounded up
+//	4        masked CRC-32C of all bytes above
+func (s *ScalableBloom) AppendBinary(dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, scalableKind, standaloneVersion)
+	dst = util.AppendFixed64(dst, math.Float64bits(s.rate))
+	for i := range s.stages {
+		b := &s.stages[i]
+		dst = util.AppendFixed64(dst, b.keys)
+		dst = util.AppendFixed64(dst, b.capacity)
+		dst = util.AppendFixed64(dst, b.slots)
+		dst = append(dst, byte(b.k))
+		dst = append(dst, b.bits...)
+	}
+	return appendChecksum(dst, start), nil
+}
+
+// MarshalBinary is AppendBinary to nil.
+func (s *ScalableBloom) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
+
+const scalablePart = "scalable bloom filter"
+
+// UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
+// error is one of corruption (db.ErrCorruption), and the filter is what it was then.
+func (s *ScalableBloom) UnmarshalBinary(data []byte) error {
+	b, err := openSaved(data, scalablePart, scalableKind)
+	if err != nil {
+		return err
+	}
+	if len(b) < 8 {
+		return base.Corruptf(scalablePart, -1, "it has %d bytes, too few for its head", len(data))
+	}
+	saved := ScalableBloom{rate: math.Float64frombits(util.Fixed64(b))}
+	if !(saved.rate > 0 && saved.rate < 1) {
+		return base.Corruptf(scalablePart, 2, "its rate is %v, want above 0 and below 1", saved.rate)
+	}
+	for b = b[8:]; len(b) > 0 && len(saved.stages) < maxStages; {
+		var stage bloomStage
+		if stage, b, err = decodeBloomStage(b); err != nil {
+			return err
+		}
+		saved.stages = append(saved.stages, stage)
+	}
+	if len(b) > 0 || len(saved.stages) == 0 {
+		return base.Corruptf(scalablePart, -1, "it has %d stages and %d bytes behind them, want 1 to %d and none", len(saved.stages), len(b), maxStages)
+	}
+	*s = saved
+	return nil
+}
+
+// decodeBloomStage takes a stage off the front of b.
+func decodeBloomStage(b []byte) (stage bloomStage, rest []byte, err error) {
+	if len(b) < stageHeadSize {
+		return stage, nil, base.Corruptf(scalablePart, -1, "%d bytes are too few for a stage", len(b))
+	}
+	stage = bloomStage{keys: util.Fixed64(b), capacity: util.Fixed64(b[8:]), slots: util.Fixed64(b[16:]), k: int(b[24])}
+	b = b[stageHeadSize:]
+	size := stage.slots/8 + (stage.slots%8+7)/8
+	if stage.slots == 0 || size > uint64(len(b)) || stage.capacity == 0 || stage.capacity > stage.slots || stage.k < 1 || stage.k > maxPlaceHashes {
+		return stage, nil, base.Corruptf(scalablePart, -1, "a stage for %d keys of %d bits each, %d bits in %d bytes",
+			stage.capacity, stage.k, stage.slots, len(b))
+	}
+	stage.bits, rest = bytes.Clone(b[:size]), b[size:]
+	if n := stage.slots % 8; n != 0 && stage.bits[size-1]>>n != 0 {
+		return stage, nil, base.Corruptf(scalablePart, -1, "behind the last bit of a stage is another")
+	}
+	for _, ones := range stage.bits {
+		stage.ones += uint64(bits.OnesCount8(ones))
+	}
+	return stage, rest, nil
+}

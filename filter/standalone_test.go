@@ -1,0 +1,330 @@
+package filter
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+func le64(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
+
+// requirePlaceRate asks for absent keys and requires the predicted rate, but for the
+// error of the sample and for that of a single filter's share of ones (simulateBloom).
+func requirePlaceRate(t *testing.T, rng *rand.Rand, may func([]byte) bool, rate float64, slots uint64) {
+	asked := min(max(int(3000/rate), 50_000), 500_000)
+	wrong := 0
+	for range asked {
+		if may(le64(rng.Uint64() | 1)) { // those that are present are even
+			wrong++
+		}
+	}
+	k := math.Log2(1/rate) + 1
+	ofRate := rate * k * math.Sqrt(1/float64(slots))
+	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*float64(wrong)/float64(asked), asked, 100*rate)
+	require.InDelta(t, rate, float64(wrong)/float64(asked), sigmas*(math.Sqrt(rate/float64(asked))+ofRate/2))
+}
+
+func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
+	rng := newRand(t)
+	for _, n := range []int{100, 10_000, 200_000} {
+		for _, rate := range []float64{0.3, 0.01, 0.0001} {
+			t.Run(fmt.Sprintf("keys=%d/rate=%v", n, rate), func(t *testing.T) {
+				c, err := NewCountingBloom(uint64(n), rate)
+				require.NoError(t, err)
+				s, err := NewScalableBloom(uint64(n), rate)
+				require.NoError(t, err)
+				for range n {
+					key := le64(rng.Uint64() &^ 1)
+					c.Add(key)
+					s.Add(key)
+					if !c.MayContain(key) || !s.MayContain(key) {
+						require.Fail(t, "a key that went in is denied")
+					}
+				}
+				require.InEpsilon(t, rate, c.PredictedRate(), 0.02)
+				requirePlaceRate(t, rng, c.MayContain, c.PredictedRate(), c.slots)
+				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3, "it has hardly grown yet")
+				requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), s.stages[0].slots)
+			})
+		}
+	}
+}
+
+func TestACountingBloomAgreesWithABag(t *testing.T) {
+	rng := newRand(t)
+	c, err := NewCountingBloom(1000, 0.01)
+	require.NoError(t, err)
+	bag := map[uint64]int{}
+	total := 0
+	for range 200_000 {
+		key := rng.Uint64N(2000)
+		if rng.IntN(2) == 0 && total < 1000 && bag[key] < 3 {
+			c.Add(le64(key))
+			bag[key]++
+			total++
+		} else if bag[key] > 0 {
+			require.True(t, c.Remove(le64(key)))
+			bag[key]--
+			total--
+		}
+		if other := rng.Uint64N(2000); bag[other] > 0 && !c.MayContain(le64(other)) {
+			require.Fail(t, "a key that is in the filter is denied")
+		}
+		require.EqualValues(t, total, c.Len())
+	}
+	for key, n := range bag {
+		for range n {
+			require.True(t, c.Remove(le64(key)))
+		}
+	}
+	require.Zero(t, c.Len())
+	require.Equal(t, make([]byte, len(c.counters)), c.counters, "nothing is left of keys that were removed")
+}
+
+func TestRemovingWhatIsDeniedChangesNothing(t *testing.T) {
+	c, err := NewCountingBloom(100, 0.001)
+	require.NoError(t, err)
+	c.Add([]byte("a"))
+	before := bytes.Clone(c.counters)
+	require.False(t, c.Remove([]byte("b")))
+	require.Equal(t, before, c.counters)
+	require.EqualValues(t, 1, c.Len())
+}
+
+func TestACounterThatIsFullStays(t *testing.T) {
+	for adds, gone := range map[int]bool{1: true, 14: true, 15: false, 40: false} {
+		c, err := NewCountingBloom(100, 0.001)
+		require.NoError(t, err)
+		for range adds {
+			c.Add([]byte("a"))
+		}
+		for range adds {
+			require.True(t, c.Remove([]byte("a")))
+		}
+		require.Equal(t, gone, !c.MayContain([]byte("a")), "%d times", adds)
+	}
+}
+
+func TestAScalableBloomKeepsItsRateAsItGrows(t *testing.T) {
+	rng := newRand(t)
+	const rate = 0.01
+	s, err := NewScalableBloom(100, rate)
+	require.NoError(t, err)
+	var keys [][]byte
+	known := 0
+	for _, upTo := range []int{100, 101, 1000, 10_000, 100_000} {
+		for len(keys) < upTo {
+			key := le64(rng.Uint64() &^ 1)
+			keys = append(keys, key)
+			if !s.Add(key) {
+				known++
+			}
+			require.False(t, s.Add(key), "it is there now")
+		}
+		require.EqualValues(t, upTo, int(s.Len())+known)
+		require.LessOrEqual(t, len(keys)-int(s.Len()), 10+2*int(rate*float64(len(keys))), "few are taken for known ones")
+		for _, key := range keys {
+			if !s.MayContain(key) {
+				require.Fail(t, "a key that went in is denied")
+			}
+		}
+		require.LessOrEqual(t, s.PredictedRate(), rate)
+		requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), 1000)
+		t.Logf("%d keys: %d stages, %.1f bits a key", upTo, len(s.stages), 8*float64(s.SizeBytes())/float64(upTo))
+	}
+	require.InDelta(t, 10, len(s.stages), 1, "100 × (2^10 - 1) is the first room for them")
+}
+
+func TestStandaloneFiltersThatCannotBeHad(t *testing.T) {
+	for _, c := range []struct {
+		keys uint64
+		rate float64
+		says string
+	}{
+		{10, 0, "above 0 and below 1"}, {10, 1, "above 0 and below 1"}, {10, -1, "above 0"}, {10, 2, "below 1"},
+		{10, math.NaN(), "above 0"}, {10, math.Inf(1), "below 1"},
+		{1 << 40, 0.01, "at most 1073741824"}, {math.MaxUint64, 0.5, "at most 1073741824"},
+	} {
+		_, err := NewCountingBloom(c.keys, c.rate)
+		require.ErrorContains(t, err, c.says, "%d keys, %v", c.keys, c.rate)
+		_, err = NewScalableBloom(c.keys, c.rate)
+		require.ErrorContains(t, err, c.says, "%d keys, %v", c.keys, c.rate)
+	}
+}
+
+func TestSmallAndExtremeStandaloneFilters(t *testing.T) {
+	for _, rate := range []float64{0.999999, 0.5, 1e-9, 1e-30, 1e-100} {
+		for _, keys := range []uint64{0, 1, 2} {
+			c, err := NewCountingBloom(keys, rate)
+			require.NoError(t, err)
+			s, err := NewScalableBloom(keys, rate)
+			require.NoError(t, err)
+			for i := range uint64(100) {
+				c.Add(le64(i))
+				s.Add(le64(i))
+			}
+			for i := range uint64(100) {
+				require.True(t, c.MayContain(le64(i)) && s.MayContain(le64(i)))
+			}
+			requireSavedAndRead(t, c, &CountingBloom{})
+			requireSavedAndRead(t, s, &ScalableBloom{})
+		}
+	}
+	require.False(t, new(CountingBloom).MayContain(nil), "nothing is in a filter that was not made")
+	require.False(t, new(ScalableBloom).MayContain(nil))
+}
+
+type saved interface {
+	encoding.BinaryAppender
+	encoding.BinaryUnmarshaler
+}
+
+func requireSavedAndRead(t testing.TB, from, to saved) {
+	data, err := from.AppendBinary([]byte("front"))
+	require.NoError(t, err)
+	require.Equal(t, "front", string(data[:5]))
+	data = data[5:]
+	require.NoError(t, to.UnmarshalBinary(data))
+	require.Equal(t, from, to)
+	again, err := to.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, data, again)
+}
+
+// The bytes that AppendBinary's comments tell, which never change.
+func TestTheBytesOfSavedFilters(t *testing.T) {
+	c, err := NewCountingBloom(2, 0.1)
+	require.NoError(t, err)
+	s, err := NewScalableBloom(2, 0.2)
+	require.NoError(t, err)
+	for _, key := range words("hello", "world") {
+		c.Add(key)
+	}
+	s.Add([]byte("hello"))
+	want := append([]byte{'c', 1, 2, 0, 0, 0, 0, 0, 0, 0}, 10, 0, 0, 0, 0, 0, 0, 0, 3)
+	counters := make([]byte, 10)
+	var ones uint16
+	for _, key := range words("hello", "world") {
+		p := placesOf(key, 10)
+		for i := range uint64(3) {
+			s := util.XXH3(key) + (i+1)*0x9e3779b97f4a7c15
+			m := new(big.Int).Mul(new(big.Int).SetUint64(s), new(big.Int).SetUint64(s^0xd6e8feb86659fd93))
+			low := new(big.Int).And(m, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
+			g := new(big.Int).Rsh(m, 64).Uint64() ^ low
+			at := g >> 32 * 10 >> 32 // the upper half of g is enough for ten
+			require.Equal(t, at, p.next())
+			counters[at]++
+			if string(key) == "hello" {
+				ones |= 1 << at
+			}
+		}
+	}
+	for i := 0; i < 10; i += 2 {
+		want = append(want, counters[i]|counters[i+1]<<4)
+	}
+	want = util.AppendFixed32(want, util.MaskCRC(util.CRC32C(want)))
+	got, err := c.MarshalBinary()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	want = append([]byte{'s', 1, 0x9a, 0x99, 0x99, 0x99, 0x99, 0x99, 0xc9, 0x3f}, 1, 0, 0, 0, 0, 0, 0, 0)
+	want = append(want, 2, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 3, byte(ones), byte(ones>>8))
+	want = util.AppendFixed32(want, util.MaskCRC(util.CRC32C(want)))
+	got, err = s.MarshalBinary()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// withChecksum closes bytes that were changed, so that what is behind it is tested.
+func withChecksum(data []byte) []byte { return appendChecksum(bytes.Clone(data), 0) }
+
+func TestHostileSavedFiltersAreCorruption(t *testing.T) {
+	c, err := NewCountingBloom(3, 0.1)
+	require.NoError(t, err)
+	require.Equal(t, uint64(15), c.slots)
+	s, err := NewScalableBloom(3, 0.2)
+	require.NoError(t, err)
+	for _, f := range []saved{c, s} {
+		data, err := f.AppendBinary(nil)
+		require.NoError(t, err)
+		refused := func(data []byte, claim string, args ...any) {
+			before, _ := f.AppendBinary(nil)
+			require.ErrorIs(t, f.UnmarshalBinary(data), base.ErrCorruption, claim, args)
+			after, _ := f.AppendBinary(nil)
+			require.Equal(t, before, after, "the filter is what it was")
+		}
+		for n := range data {
+			refused(data[:n], "cut to %d", n)
+			if n != len(data)-4 {
+				refused(withChecksum(data[:n]), "cut to %d, with a checksum", n)
+			}
+			damaged := bytes.Clone(data)
+			damaged[n] ^= 1
+			refused(damaged, "byte %d", n)
+		}
+		body := data[:len(data)-4]
+		refused(withChecksum(append(bytes.Clone(body), 0)), "a byte more")
+		at, k := 10, 18 // of the counters or bits, and k
+		if f == saved(s) {
+			at, k = 26, 34
+		}
+		for i, b := range map[int]byte{0: 'x', 1: 2, at: 14 + 8, at + 7: 0x80, k: 0, len(body) - 1: 0x80} {
+			bad := bytes.Clone(body)
+			bad[i] = b
+			refused(withChecksum(bad), "byte %d is %#x", i, b)
+		}
+		bad := bytes.Clone(body)
+		bad[k] = 65
+		refused(withChecksum(bad), "65 places a key")
+	}
+	data, err := s.AppendBinary(nil)
+	require.NoError(t, err)
+	for i, b := range map[int]byte{9: 0xff, 18: 0, 19: 1} { // a negative rate; made for no key; for 259
+		bad := bytes.Clone(data[:len(data)-4])
+		bad[i] = b
+		require.ErrorIs(t, s.UnmarshalBinary(withChecksum(bad)), base.ErrCorruption, "byte %d", i)
+	}
+}
+
+func FuzzSavedFilters(f *testing.F) {
+	c, err := NewCountingBloom(3, 0.1)
+	require.NoError(f, err)
+	s, err := NewScalableBloom(3, 0.2)
+	require.NoError(f, err)
+	for i := range 5 {
+		c.Add(le32(i))
+		s.Add(le32(i))
+	}
+	for _, filter := range []saved{c, s} {
+		data, err := filter.AppendBinary(nil)
+		require.NoError(f, err)
+		f.Add(data[:len(data)-4])
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		data = withChecksum(data)
+		var c CountingBloom
+		if c.UnmarshalBinary(data) == nil {
+			requireSavedAndRead(t, &c, &CountingBloom{})
+			c.Add([]byte("a"))
+			require.True(t, c.MayContain([]byte("a")))
+			require.True(t, c.Remove([]byte("a")))
+		}
+		var s ScalableBloom
+		if s.UnmarshalBinary(data) == nil {
+			requireSavedAndRead(t, &s, &ScalableBloom{})
+			s.Add([]byte("a"))
+			require.True(t, s.MayContain([]byte("a")))
+			require.True(t, s.PredictedRate() >= 0 && s.PredictedRate() <= 1)
+		}
+	})
+}
