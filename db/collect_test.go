@@ -2,8 +2,8 @@ package db
 
 import (
 	"math"
+	"runtime"
 	"testing"
-	"weak"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,12 +29,24 @@ func TestACollectionIsAskedForWhereItCostsLittle(t *testing.T) {
 	require.Equal(t, uint64(math.MaxUint64), readMetric("/no/such:thing"))
 }
 
-func TestAFlushFreesALargeMemtable(t *testing.T) {
+func TestAFlushOfALargeMemtableAsksForACollection(t *testing.T) {
+	forced := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
 	o := testOptions(NewMemFS())
-	o.WriteBufferSize = 256 << 20 // of which a little is used, and so there
 	d := openTest(t, o)
+	before := forced()
 	fill(t, d, 0, 10)
-	flushed := weak.Make(d.state.Load().mem.Memtable)
 	settle(t, d)
-	require.True(t, flushed.Value() == nil)
+	require.Equal(t, before, forced(), "the memtable is small")
+	require.NoError(t, d.Close())
+
+	o.WriteBufferSize = 256 << 20 // of which little is used, and so little there
+	d = openTest(t, o)
+	before = forced()
+	fill(t, d, 0, 10)
+	settle(t, d)
+	require.Greater(t, forced(), before)
 }

@@ -49,7 +49,7 @@ type DB struct {
 	memHash    memHash
 	blockCache *sstable.BlockCache
 	lookups    *lookupCounters
-	writers    sync.Pool // of *sstable.Writer that have finished their tables
+	writers    spareWriters
 
 	// state is what a reader loads; replaced under mu.
 	state atomic.Pointer[readState]

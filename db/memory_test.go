@@ -2,6 +2,7 @@ package db
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"weak"
 
@@ -15,32 +16,34 @@ func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
 	fill(t, d, 0, 10)
 	flushed := weak.Make(d.state.Load().mem.Memtable)
 	settle(t, d)
-	runtime.GC()
+	// A goroutine that was stopped anywhere may still have it in a register.
+	for try := 0; try < 10 && flushed.Value() != nil; try++ {
+		runtime.GC()
+	}
 	require.True(t, flushed.Value() == nil)
 	_, err := d.Get(testKey(3))
 	require.NoError(t, err)
 }
 
-func TestTablesAreChargedToTheBlockCacheIfThatIsWanted(t *testing.T) {
-	for _, charged := range []bool{false, true} {
-		o := testOptions(NewMemFS())
-		o.ChargeTablesToBlockCache = charged
-		o.BlockCacheSize = 48 << 10
-		o.MaxOpenFiles = 10 // so that tables are closed too
-		d := filledLevels(t, o, 4000)
-		for range 3 {
-			for i := range 4000 {
-				_, err := d.Get(testKey(2 * i))
-				require.NoError(t, err)
-			}
-			m := d.Metrics()
-			if !charged {
-				require.Zero(t, m.BlockCacheCharged)
-				continue
-			}
-			require.EqualValues(t, m.FilterBytes+m.IndexBytes, m.BlockCacheCharged)
-			require.Positive(t, m.BlockCacheCharged)
-			require.LessOrEqual(t, m.BlockCacheBytes+m.BlockCacheCharged, m.BlockCacheCapacity)
+// Closed stores were kept for two more garbage collections by a pool of table
+// writers within them, so that opening one after another filled the memory.
+func TestClosedStoresAreNotKeptInMemory(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const stores = 10
+	var closed [stores]weak.Pointer[DB]
+	for i := range closed {
+		d := mustOpen(t, testOptions(NewMemFS()))
+		fill(t, d, 0, 10)
+		settle(t, d)
+		require.NoError(t, d.Close())
+		closed[i] = weak.Make(d)
+	}
+	runtime.GC()
+	kept := 0
+	for _, w := range closed {
+		if w.Value() != nil {
+			kept++
 		}
 	}
+	require.Less(t, kept, stores/2)
 }

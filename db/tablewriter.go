@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"sync"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
@@ -38,19 +39,43 @@ func (t *tableWriter) add(ikey, value []byte) error {
 			return err
 		}
 		t.file = file
-		t.w = t.d.takeWriter(file)
+		t.w = t.d.writers.take(file, t.d.opts.tableOptions())
 	}
 	return t.w.Add(ikey, value)
 }
 
-// takeWriter returns a writer of a table to file, one that has written others where
-// there is one: what it needs for blocks, index and filters grows with the table.
-func (d *DB) takeWriter(file vfs.File) *sstable.Writer {
-	if w, ok := d.writers.Get().(*sstable.Writer); ok {
-		w.Reset(file)
-		return w
+// spareWriters are table writers that have finished their tables and wait for the
+// next one: what a writer needs for blocks, index and filters grows with the table.
+// They are no sync.Pool, which the runtime would keep, and with it the store around
+// it, for two garbage collections after the last use: a program that opens and closes
+// one store after another would hold more of them with each collection.
+type spareWriters struct {
+	mu   sync.Mutex
+	idle []*sstable.Writer
+}
+
+// take returns a writer of a table to file.
+func (s *spareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle)
+	if n == 0 {
+		return sstable.NewWriter(file, o)
 	}
-	return sstable.NewWriter(file, d.opts.tableOptions())
+	w := s.idle[n-1]
+	s.idle[n-1] = nil
+	s.idle = s.idle[:n-1]
+	w.Reset(file)
+	return w
+}
+
+// give takes back a writer that has finished, unless there are most already.
+func (s *spareWriters) give(w *sstable.Writer, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.idle) < most {
+		s.idle = append(s.idle, w)
+	}
 }
 
 // endTable finishes the open table.
@@ -67,7 +92,7 @@ func (t *tableWriter) endTable() error {
 		return err
 	}
 	t.files = append(t.files, manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest())))
-	t.d.writers.Put(t.w)
+	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1) // one is the flush's
 	t.w = nil
 	return nil
 }

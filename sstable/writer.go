@@ -46,7 +46,7 @@ type WriterOptions struct {
 // called once. The first error sticks: every later call returns it. A Writer is
 // used by one goroutine at a time.
 type Writer struct {
-	w        io.Writer
+	w        io.Writer // nil when the table is finished
 	cmp      *base.Comparer
 	bytewise bool
 	opts     WriterOptions
@@ -294,7 +294,7 @@ func (w *Writer) Finish() (Properties, error) {
 	if err := w.finishTail(filters); err != nil {
 		return Properties{}, err
 	}
-	w.done = true
+	w.done, w.w = true, nil // a Writer that waits for Reset holds no file
 	return w.props, nil
 }
 
