@@ -50,11 +50,16 @@ type found struct {
 // says whether it is of that user key. It answers as blockIter.seekGE does, on
 // any bytes, and refuses a block where that fails.
 func (b *Block) get(cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
+	return b.getBehind(nil, cmp, userKey, trailer)
+}
+
+// getBehind is get with the block's pivots, if there are any.
+func (b *Block) getBehind(pv *pivots, cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
 	if b.empty() {
 		return found{atEnd: true}, nil
 	}
 	if cmp.IsBytewise() {
-		f, state, at := b.getBytewise(userKey, trailer)
+		f, state, at := b.getBytewise(pv, userKey, trailer)
 		switch {
 		case state == "":
 			return f, nil
@@ -120,14 +125,33 @@ func (b *Block) getRebuilding(cmp *base.Comparer, userKey []byte, trailer uint64
 //
 // bad is empty on success, needsKeys, or what is wrong with the entry at
 // position at.
-func (b *Block) getBytewise(u []byte, trailer uint64) (f found, bad string, at int) {
-	r, wrong := b.searchRestarts(base.Bytewise, true, u, trailer)
-	if wrong >= 0 {
-		return f, badEntryRestart, wrong
+func (b *Block) getBytewise(pv *pivots, u []byte, trailer uint64) (f found, bad string, at int) {
+	var s start
+	ok := false
+	if pv != nil {
+		if s, ok = pv.find(b, u); ok {
+			s.touch(b)
+			ok = s.holds(b, u)
+		}
 	}
+	if !ok {
+		r, wrong := b.searchRestarts(base.Bytewise, true, u, trailer)
+		if wrong >= 0 {
+			return f, badEntryRestart, wrong
+		}
+		s = start{r: r, p: b.restart(r), limit: b.restartLimit(r)}
+		s.touch(b)
+	}
+	return b.getInInterval(s.r, s.p, s.limit, u, trailer)
+}
+
+// touch fetches the lines of the interval, up to touchedAhead bytes.
+func (s *start) touch(b *Block) { touch(b.data[s.p : s.p+min(s.limit-s.p, touchedAhead)]) }
+
+// getInInterval searches the interval of restart point r, which begins at p and
+// ends at limit.
+func (b *Block) getInInterval(r, p, limit int, u []byte, trailer uint64) (f found, bad string, at int) {
 	data, n := b.data, len(u)
-	p, limit := b.restart(r), b.restartLimit(r)
-	touch(data[p : p+min(limit-p, touchedAhead)])
 	var (
 		m, prevLen  int                   // of user keys
 		keyLen      int                   // of the previous internal key: what may be shared

@@ -44,12 +44,17 @@ func TestBlockIteratorConforms(t *testing.T) {
 	}
 }
 
-// blockAnswers asks both searches the same question. They must give the same
-// answer, or both refuse.
+// blockAnswers asks all searches the same question. They must give the same
+// answer, or all refuse.
 func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, error) {
 	t.Helper()
 	fast, fastErr := b.get(base.Bytewise, user, trailer)
 	slow, slowErr := b.getRebuilding(base.Bytewise, user, trailer)
+	var pv pivots
+	pv.make(b)
+	guided, guidedErr := b.getBehind(&pv, base.Bytewise, user, trailer)
+	require.Equal(t, fastErr, guidedErr, "with pivots")
+	require.Equal(t, fast, guided, "with pivots")
 	require.Equal(t, slowErr == nil, fastErr == nil, "fast: %v, slow: %v", fastErr, slowErr)
 	if slowErr != nil {
 		require.ErrorIs(t, fastErr, base.ErrCorruption)
@@ -83,7 +88,7 @@ func TestPointSearchAgreesWithTheIterator(t *testing.T) {
 					}
 				}
 				all++
-				if _, state, _ := b.getBytewise(user, trailer); state == "" {
+				if _, state, _ := b.getBytewise(nil, user, trailer); state == "" {
 					fast++
 				}
 			}

@@ -119,7 +119,7 @@ func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done boo
 	if b, err = r.dataBlock(b, ix, i, lk, res); err != nil {
 		return false, err
 	}
-	return r.searchBlock(b, ix, i, lk, res)
+	return r.searchWhole(b, ix, i, lk, res)
 }
 
 // dataBlock returns data block i, possibly in memory of the lookup's. b is what the
@@ -145,9 +145,22 @@ func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) 
 	return b, nil
 }
 
-// searchBlock is getInBlock for a block that is there.
-func (r *Reader) searchBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
-	f, err := b.get(r.cmp, lk.userKey, lk.trailer)
+// searchWhole is getInBlock for a block that is there, whole.
+func (r *Reader) searchWhole(b *Block, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
+	if ix.pivots == nil {
+		return r.searchBlock(b, nil, ix, i, lk, res)
+	}
+	pv := &ix.pivots[i]
+	if pv.shape.Load() == 0 {
+		pv.make(b)
+	}
+	return r.searchBlock(b, pv, ix, i, lk, res)
+}
+
+// searchBlock is getInBlock for a block that is there, or for a part of one, which
+// has no pivots.
+func (r *Reader) searchBlock(b *Block, pv *pivots, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
+	f, err := b.getBehind(pv, r.cmp, lk.userKey, lk.trailer)
 	if err != nil {
 		return false, r.located(err, ix, i)
 	}

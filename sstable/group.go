@@ -109,7 +109,7 @@ func (g *Group) Get(a *Ask) (Result, error) {
 			if err != nil {
 				return res, err
 			}
-			done, err := r.searchBlock(b, ix, i, lk, &res)
+			done, err := r.searchWhole(b, ix, i, lk, &res)
 			if done || err != nil {
 				return res, err
 			}

@@ -33,7 +33,8 @@ type index struct {
 	offsets []uint64
 	sizes   []uint32
 
-	slots []cache.Slot[Block] // of the block cache, one a block; nil without one
+	slots  []cache.Slot[Block] // of the block cache, one a block; nil without one
+	pivots []pivots            // of the blocks, made as they are searched; nil without slots, or in other orders than the bytewise
 }
 
 // maxIndexKeys bounds the rebuilt separators, in bytes: four times the raw
@@ -208,7 +209,8 @@ func (ix *index) continues(cmp *base.Comparer, i int, userKey []byte) bool {
 func (ix *index) memBytes() uint64 {
 	return uint64(unsafe.Sizeof(*ix)) + uint64(cap(ix.keys)) + 4*uint64(cap(ix.keyStarts)+cap(ix.sizes)) +
 		8*uint64(cap(ix.offsets)+cap(ix.prefixes)) +
-		uint64(cap(ix.slots))*uint64(unsafe.Sizeof(cache.Slot[Block]{}))
+		uint64(cap(ix.slots))*uint64(unsafe.Sizeof(cache.Slot[Block]{})) +
+		uint64(cap(ix.pivots))*uint64(unsafe.Sizeof(pivots{}))
 }
 
 // endOfData returns where the last data block ends in the file.

@@ -211,6 +211,9 @@ func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
 	}
 	if r.cache != nil {
 		ix.slots = make([]cache.Slot[Block], ix.n)
+		if r.cmp.IsBytewise() {
+			ix.pivots = make([]pivots, ix.n)
+		}
 	}
 	r.charge(ix.memBytes())
 	r.index.Store(ix)

@@ -157,7 +157,7 @@ func (r *Reader) getInSlices(b *Block, ix *index, i int, lk *Lookup, res *Result
 		if err := sc.decodePart(b, s); err != nil {
 			return false, r.located(err, ix, i)
 		}
-		if done, err = r.searchBlock(&sc.block, ix, i, lk, res); done || err != nil {
+		if done, err = r.searchBlock(&sc.block, nil, ix, i, lk, res); done || err != nil {
 			return done, err
 		}
 	}

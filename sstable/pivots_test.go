@@ -1,0 +1,121 @@
+package sstable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestGetsThatPivotsGuideAgreeWithTheModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	for _, interval := range []int{1, 2, 5, 16} {
+		t.Run(fmt.Sprintf("interval %d", interval), func(t *testing.T) {
+			for range 20 {
+				es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(200))
+				o := WriterOptions{BlockSize: 50 + rnd.IntN(800), BlockRestartInterval: interval, Compression: Compression(rnd.IntN(2))}
+				r, _ := openTable(t, buildTable(t, o, es), ReaderOptions{Cache: NewBlockCache(1 << 20)})
+				var lk Lookup
+				for range 600 {
+					user, seq := randomUser(rnd, es), randomSeq(rnd)
+					lk.Init(user, seq)
+					got, err := r.Get(&lk)
+					require.NoError(t, err)
+					value, trailer, ok := modelGet(base.Bytewise, es, user, seq)
+					require.Equal(t, ok, got.Found)
+					if ok {
+						require.Equal(t, trailer, got.Trailer)
+						require.Equal(t, string(value), string(got.Value))
+					}
+				}
+				lk.Release()
+			}
+		})
+	}
+}
+
+// Of counters, as of keys whose first bytes differ, nearly all lookups begin where the
+// pivots say: those of the very keys at restart points do not.
+func TestPivotsGuideNearlyAllLookups(t *testing.T) {
+	for shape, key := range map[string]func(i int) string{
+		"counters":    func(i int) string { return fmt.Sprintf("%016d", 2*i) },
+		"other heads": func(i int) string { return fmt.Sprintf("%03d-%012d", i, i) },
+	} {
+		for _, n := range []int{1, 16, 17, 33, 49} {
+			t.Run(fmt.Sprintf("%d %s", n, shape), func(t *testing.T) {
+				var es entries
+				for i := range n {
+					es = append(es, itertest.Entry{Key: ikey(key(i), 1, base.KindSet), Value: make([]byte, 100)})
+				}
+				b, err := newBlock(buildBlock(16, es), dataPart)
+				require.NoError(t, err)
+				var pv pivots
+				pv.make(&b)
+				guided := 0
+				for i := range n {
+					user := []byte(key(i))
+					s, ok := pv.find(&b, user)
+					if !ok {
+						continue
+					}
+					require.True(t, s.holds(&b, user))
+					r, bad := b.searchRestarts(base.Bytewise, true, user, base.MakeTrailer(base.MaxSeq, base.KindSeek))
+					require.Negative(t, bad)
+					require.Equal(t, start{r: r, p: b.restart(r), limit: b.restartLimit(r), skip: s.skip}, s)
+					guided++
+				}
+				require.Equal(t, n-(n-1)/16, guided)
+			})
+		}
+	}
+}
+
+func TestBlocksThatPivotsCannotDescribe(t *testing.T) {
+	key := func(user string) string { return string(ikey(user, 1, base.KindSet)) }
+	whole := func(user string) string { return rawEntry(0, uint64(len(user)+8), 0, key(user)) }
+	n := uint32(len(whole("a")))
+	many := ""
+	for _, user := range []string{"a", "b", "c", "d", "e"} {
+		many += whole(user)
+	}
+	var large entries
+	for i := range 40 {
+		large = append(large, itertest.Entry{Key: ikey(fmt.Sprintf("%04d", i), 1, base.KindSet), Value: make([]byte, 4000)})
+	}
+	for name, data := range map[string][]byte{
+		"five restart points":   rawBlock(many, 0, n, 2*n, 3*n, 4*n),
+		"keys that fall":        rawBlock(whole("b")+whole("a"), 0, n),
+		"a key without trailer": rawBlock(whole("a")+rawEntry(0, 1, 0, "b"), 0, n),
+		"nothing":               rawBlock(""),
+		"more than 64 KiB":      buildBlock(16, large),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := newBlock(data, dataPart)
+			require.NoError(t, err)
+			var pv pivots
+			pv.make(&b)
+			require.EqualValues(t, uint64(pivotsMade), pv.shape.Load())
+			_, ok := pv.find(&b, []byte("a"))
+			require.False(t, ok)
+		})
+	}
+}
+
+// A target that does not begin as the keys of the block do goes where it belongs.
+func TestPivotsAreNotBelievedForOtherTargets(t *testing.T) {
+	var es entries
+	for i := range 64 {
+		es = append(es, itertest.Entry{Key: ikey(fmt.Sprintf("prefix%04d", i), 1, base.KindSet), Value: make([]byte, 100)})
+	}
+	b, err := newBlock(buildBlock(16, es), dataPart)
+	require.NoError(t, err)
+	for _, user := range []string{"", "p", "prefix", "prefiw9999", "prefiy0000", "prefixx", "prefix0063x", "zzzzzzzzzz"} {
+		_, err := blockAnswers(t, &b, []byte(user), base.MakeTrailer(base.MaxSeq, base.KindSeek))
+		require.NoError(t, err)
+	}
+}
