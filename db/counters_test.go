@@ -118,7 +118,7 @@ func TestGetsCountWhatExplainTells(t *testing.T) {
 					levels++
 				}
 			}
-			require.GreaterOrEqual(t, levels, 3, "the test wants several levels")
+			require.GreaterOrEqual(t, levels, 2, "the test wants a level below level 0")
 		})
 	}
 }
