@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -134,7 +133,7 @@ func (c *CountingBloom) AppendBinary(dst []byte) ([]byte, error) {
 func (c *CountingBloom) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
 
 // UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
-// error is one of corruption (db.ErrCorruption), and the filter is what it was then.
+// error wraps ErrCorrupt, and the filter is what it was then.
 func (c *CountingBloom) UnmarshalBinary(data []byte) error {
 	const part = "counting bloom filter"
 	b, err := openSaved(data, part, countingKind)
@@ -142,14 +141,14 @@ func (c *CountingBloom) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	if len(b) < 17 {
-		return base.Corruptf(part, -1, "it has %d bytes, too few for its head", len(data))
+		return corruptf(part, "it has %d bytes, too few for its head", len(data))
 	}
 	keys, slots, k, counters := util.Fixed64(b), util.Fixed64(b[8:]), int(b[16]), b[17:]
 	if slots == 0 || slots/2+slots%2 != uint64(len(counters)) || k < 1 || k > maxPlaceHashes {
-		return base.Corruptf(part, 2, "%d bytes of counters, for %d of them and %d a key", len(counters), slots, k)
+		return corruptf(part, "%d bytes of counters, for %d of them and %d a key", len(counters), slots, k)
 	}
 	if slots%2 != 0 && counters[slots/2]>>4 != 0 {
-		return base.Corruptf(part, -1, "behind its last counter is another")
+		return corruptf(part, "behind its last counter is another")
 	}
 	*c = CountingBloom{counters: bytes.Clone(counters), slots: slots, k: k, keys: keys}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -207,18 +206,18 @@ func (s *ScalableBloom) MarshalBinary() ([]byte, error) { return s.AppendBinary(
 const scalablePart = "scalable bloom filter"
 
 // UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
-// error is one of corruption (db.ErrCorruption), and the filter is what it was then.
+// error wraps ErrCorrupt, and the filter is what it was then.
 func (s *ScalableBloom) UnmarshalBinary(data []byte) error {
 	b, err := openSaved(data, scalablePart, scalableKind)
 	if err != nil {
 		return err
 	}
 	if len(b) < 8 {
-		return base.Corruptf(scalablePart, -1, "it has %d bytes, too few for its head", len(data))
+		return corruptf(scalablePart, "it has %d bytes, too few for its head", len(data))
 	}
 	saved := ScalableBloom{rate: math.Float64frombits(util.Fixed64(b))}
 	if !(saved.rate > 0 && saved.rate < 1) {
-		return base.Corruptf(scalablePart, 2, "its rate is %v, want above 0 and below 1", saved.rate)
+		return corruptf(scalablePart, "its rate is %v, want above 0 and below 1", saved.rate)
 	}
 	for b = b[8:]; len(b) > 0 && len(saved.stages) < maxStages; {
 		var stage bloomStage
@@ -228,7 +227,7 @@ func (s *ScalableBloom) UnmarshalBinary(data []byte) error {
 		saved.stages = append(saved.stages, stage)
 	}
 	if len(b) > 0 || len(saved.stages) == 0 {
-		return base.Corruptf(scalablePart, -1, "it has %d stages and %d bytes behind them, want 1 to %d and none", len(saved.stages), len(b), maxStages)
+		return corruptf(scalablePart, "it has %d stages and %d bytes behind them, want 1 to %d and none", len(saved.stages), len(b), maxStages)
 	}
 	*s = saved
 	return nil
@@ -237,18 +236,18 @@ func (s *ScalableBloom) UnmarshalBinary(data []byte) error {
 // decodeBloomStage takes a stage off the front of b.
 func decodeBloomStage(b []byte) (stage bloomStage, rest []byte, err error) {
 	if len(b) < stageHeadSize {
-		return stage, nil, base.Corruptf(scalablePart, -1, "%d bytes are too few for a stage", len(b))
+		return stage, nil, corruptf(scalablePart, "%d bytes are too few for a stage", len(b))
 	}
 	stage = bloomStage{keys: util.Fixed64(b), capacity: util.Fixed64(b[8:]), slots: util.Fixed64(b[16:]), k: int(b[24])}
 	b = b[stageHeadSize:]
 	size := stage.slots/8 + (stage.slots%8+7)/8
 	if stage.slots == 0 || size > uint64(len(b)) || stage.capacity == 0 || stage.capacity > stage.slots || stage.k < 1 || stage.k > maxPlaceHashes {
-		return stage, nil, base.Corruptf(scalablePart, -1, "a stage for %d keys of %d bits each, %d bits in %d bytes",
+		return stage, nil, corruptf(scalablePart, "a stage for %d keys of %d bits each, %d bits in %d bytes",
 			stage.capacity, stage.k, stage.slots, len(b))
 	}
 	stage.bits, rest = bytes.Clone(b[:size]), b[size:]
 	if n := stage.slots % 8; n != 0 && stage.bits[size-1]>>n != 0 {
-		return stage, nil, base.Corruptf(scalablePart, -1, "behind the last bit of a stage is another")
+		return stage, nil, corruptf(scalablePart, "behind the last bit of a stage is another")
 	}
 	for _, ones := range stage.bits {
 		stage.ones += uint64(bits.OnesCount8(ones))

@@ -1,13 +1,23 @@
 package filter
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 )
+
+// ErrCorrupt is in the chain of the errors of UnmarshalBinary: the bytes are not those
+// of a filter that AppendBinary saved. (Of filters in tables there is no such error:
+// damaged ones rule nothing out.)
+var ErrCorrupt = errors.New("filter: corrupt")
+
+// corruptf tells what is wrong with a saved filter of that kind.
+func corruptf(kind, format string, args ...any) error {
+	return fmt.Errorf("%w %s: %s", ErrCorrupt, kind, fmt.Sprintf(format, args...))
+}
 
 // This file is what CountingBloom and ScalableBloom, the filters that stand alone,
 // have in common: where a key's places are, how many there must be for a rate, and
@@ -63,13 +73,13 @@ func appendChecksum(dst []byte, start int) []byte {
 func openSaved(data []byte, part string, kind byte) ([]byte, error) {
 	n := len(data) - 4
 	if n < 2 {
-		return nil, base.Corruptf(part, -1, "it has %d bytes, want at least 6", len(data))
+		return nil, corruptf(part, "it has %d bytes, want at least 6", len(data))
 	}
 	if data[0] != kind || data[1] != standaloneVersion {
-		return nil, base.Corruptf(part, 0, "it begins with %#x and version %d, want %#x and %d", data[0], data[1], kind, standaloneVersion)
+		return nil, corruptf(part, "it begins with %#x and version %d, want %#x and %d", data[0], data[1], kind, standaloneVersion)
 	}
 	if want, got := util.UnmaskCRC(util.Fixed32(data[n:])), util.CRC32C(data[:n]); want != got {
-		return nil, base.Corruptf(part, int64(n), "its checksum is %#08x, its bytes have %#08x", want, got)
+		return nil, corruptf(part, "its checksum is %#08x, its bytes have %#08x", want, got)
 	}
 	return data[2:n], nil
 }

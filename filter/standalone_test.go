@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -258,7 +257,7 @@ func TestHostileSavedFiltersAreCorruption(t *testing.T) {
 		require.NoError(t, err)
 		refused := func(data []byte, claim string, args ...any) {
 			before, _ := f.AppendBinary(nil)
-			require.ErrorIs(t, f.UnmarshalBinary(data), base.ErrCorruption, claim, args)
+			require.ErrorIs(t, f.UnmarshalBinary(data), ErrCorrupt, claim, args)
 			after, _ := f.AppendBinary(nil)
 			require.Equal(t, before, after, "the filter is what it was")
 		}
@@ -291,7 +290,7 @@ func TestHostileSavedFiltersAreCorruption(t *testing.T) {
 	for i, b := range map[int]byte{9: 0xff, 18: 0, 19: 1} { // a negative rate; made for no key; for 259
 		bad := bytes.Clone(data[:len(data)-4])
 		bad[i] = b
-		require.ErrorIs(t, s.UnmarshalBinary(withChecksum(bad)), base.ErrCorruption, "byte %d", i)
+		require.ErrorIs(t, s.UnmarshalBinary(withChecksum(bad)), ErrCorrupt, "byte %d", i)
 	}
 }
 
