@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
 // maxCapacity is the largest arena: offsets are 32 bits wide.
@@ -29,7 +30,7 @@ type arena struct {
 func (a *arena) init(capacity int) {
 	size := clampCapacity(capacity)
 	words := make([]uint32, size/nodeAlign)
-	wantHugePages(words)
+	hugepages.Want(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), size)) // a search goes all over it
 	a.capacity = size
 	a.head = unsafe.Pointer(&words[headTower/nodeAlign])
 	a.used.Store(headSize)

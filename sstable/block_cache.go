@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
 // BlockCache keeps data blocks of any number of tables in memory, within a
@@ -61,6 +62,13 @@ func (c *BlockCache) count(b *Block, n int64) {
 	}
 }
 
+// taken is for each block that is made for the cache.
+func (c *BlockCache) taken(b *Block) {
+	c.count(b, 1)
+	hugepages.Note(b.data)
+	hugepages.Note(b.rest)
+}
+
 // load returns the block of slot: what is kept there by now or another goroutine
 // was just loading, or else what read returns, raw as kind and decompressed in
 // sc. loaded tells which. What is kept is never sc's memory; what is returned may be.
@@ -76,7 +84,7 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw
 			return Block{}, cache.Passed, nil
 		}
 		kept := c.form(raw, kind, sc)
-		c.count(&kept, 1)
+		c.taken(&kept)
 		return kept, kept.memBytes(), nil
 	})
 	switch {
@@ -125,10 +133,11 @@ func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch) (*Bl
 	case c.cache.Hot(slot):
 		kept := *plain
 		kept.data, kept.packable = owned(kept.data), true
+		c.taken(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
 	case b.kind != slicedKind && !b.whole && slot.Warm():
 		kept := c.sliced(b, plain, sc)
-		c.count(&kept, 1)
+		c.taken(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
 	}
 	return plain, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/hugepages"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -75,6 +76,7 @@ func (r *Reader) openFilter() error {
 			return true
 		}
 		r.filter = f
+		hugepages.Note(f.data)
 		r.status = FilterStatus{State: FilterPerBlock, Policy: name, Damaged: r.status.Damaged, Err: r.status.Err}
 		if f.whole {
 			r.status.State = FilterWholeTable

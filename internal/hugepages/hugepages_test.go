@@ -1,0 +1,130 @@
+package hugepages
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOnlyWholeLargePagesAreAskedFor(t *testing.T) {
+	cases := []struct {
+		name             string
+		start, end       uintptr
+		wantFrom, wantTo uintptr
+	}{
+		{"both ends within a page", 10 * size, 10*size + 100, 10 * size, 10 * size},
+		{"a page less a byte", 10 * size, 11*size - 1, 10 * size, 10 * size},
+		{"exactly a page", 10 * size, 11 * size, 10 * size, 11 * size},
+		{"parts on both sides", 10*size + 8, 14*size + 4, 11 * size, 14 * size},
+		{"parts on both sides and nothing between", 10*size + 8, 11*size + 4, 11 * size, 11 * size},
+		{"at the very beginning", 0, size - 1, 0, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			from, to := within(c.start, c.end)
+			require.Equal(t, c.wantTo, to)
+			require.Equal(t, c.wantFrom, from)
+		})
+	}
+}
+
+// asked is a tracker that remembers what it was to collapse.
+func asked(again bool) (t *tracker, pages func() []uintptr) {
+	var mu sync.Mutex
+	var got []uintptr
+	t = &tracker{collapse: func(page uintptr) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, page)
+		return again
+	}}
+	return t, func() []uintptr {
+		for {
+			t.mu.Lock()
+			idle := !t.working
+			t.mu.Unlock()
+			if idle {
+				mu.Lock()
+				defer mu.Unlock()
+				return got
+			}
+		}
+	}
+}
+
+func TestAPageIsAskedForOnceWhenHalfOfItIsNoted(t *testing.T) {
+	tr, pages := asked(true)
+	for range 255 {
+		tr.note(7, 4096)
+		tr.note(9, 4096)
+	}
+	require.Empty(t, pages())
+	tr.note(9, 4096)
+	require.Equal(t, []uintptr{9}, pages())
+	for range 2000 {
+		tr.note(9, 4096)
+	}
+	require.Equal(t, []uintptr{9}, pages())
+	tr.note(7, 4096)
+	require.Equal(t, []uintptr{9, 7}, pages())
+}
+
+func TestManyGoroutinesAskForEachPageOnce(t *testing.T) {
+	tr, pages := asked(true)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 4000 {
+				tr.note(uintptr(i%50), size/100)
+			}
+		})
+	}
+	wg.Wait()
+	got := pages()
+	require.Len(t, got, 50)
+	seen := map[uintptr]bool{}
+	for _, p := range got {
+		require.False(t, seen[p])
+		seen[p] = true
+	}
+}
+
+func TestWhereTheSystemCannotNothingIsAskedAgain(t *testing.T) {
+	tr, pages := asked(false)
+	for i := range uintptr(20) {
+		tr.note(i, enough)
+	}
+	require.NotEmpty(t, pages())
+	n := len(pages())
+	for i := range uintptr(20) {
+		tr.note(100+i, enough)
+	}
+	require.Len(t, pages(), n)
+}
+
+// TestMemoryStaysAsItIs notes and asks for real memory.
+func TestMemoryStaysAsItIs(t *testing.T) {
+	arena := make([]byte, 5*size)
+	Want(arena)
+	Want(nil)
+	Note(nil)
+	pieces := make([][]byte, 4000)
+	for i := range pieces {
+		pieces[i] = make([]byte, 2300)
+		for j := range pieces[i] {
+			pieces[i][j] = byte(i)
+		}
+		Note(pieces[i])
+	}
+	for busy := true; busy; {
+		heap.mu.Lock()
+		busy = heap.working
+		heap.mu.Unlock()
+	}
+	for i, p := range pieces {
+		require.Equal(t, byte(i), p[0])
+		require.Equal(t, byte(i), p[len(p)-1])
+	}
+	require.Equal(t, make([]byte, len(arena)), arena)
+}
