@@ -109,8 +109,6 @@ type entry struct {
 	valueEnd int // position of the next entry
 }
 
-func (e *entry) keyLen() int { return e.shared + e.value - e.suffix }
-
 // readEntry decodes the entry at data[p:end]; ok is false where its bytes do
 // not make one that ends at or before end. shared is still to be checked
 // against the previous key. Three one-byte lengths are the common case.

@@ -26,19 +26,31 @@ type blockIter struct {
 
 	// past holds the entries of the current interval from its restart point up
 	// to and including the current entry, once Prev has asked for them; it is
-	// empty before that. See Prev.
-	past []pastEntry
+	// empty before that. pastKeys holds the keys of the first of them. See Prev.
+	past     []pastEntry
+	pastKeys []byte
 }
 
-// pastEntry is an entry that was passed on the way to the current one.
+// maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
+const maxPastKeys = 4 << 10
+
+// pastEntry is an entry that was passed on the way to the current one. Positions
+// in a block fit 32 bits, see maxBlockLen.
 type pastEntry struct {
-	entry
-	pos int
-	// donor is the index in past of the nearest earlier entry that shares fewer
-	// bytes than this one: the one whose suffix ends the part of this key that
-	// this entry's own suffix does not hold. -1 at a restart point.
-	donor int
+	pos, shared, suffix, value, valueEnd int32 // as in entry
+
+	// key is where the key begins in pastKeys, -1 where it is not there. Then donor
+	// is the index in past of the nearest earlier entry that shares fewer bytes
+	// than this one or whose key is in pastKeys: the one that ends the part of this
+	// key that this entry's own suffix does not hold.
+	key, donor int32
 }
+
+func (e *pastEntry) entry() entry {
+	return entry{shared: int(e.shared), suffix: int(e.suffix), value: int(e.value), valueEnd: int(e.valueEnd)}
+}
+
+func (e *pastEntry) keyLen() int { return int(e.shared + e.value - e.suffix) }
 
 var _ base.Iterator = (*blockIter)(nil)
 
@@ -53,6 +65,7 @@ func (it *blockIter) unposition() {
 	it.pos = -1
 	it.key = it.key[:0]
 	it.past = it.past[:0]
+	it.pastKeys = it.pastKeys[:0]
 }
 
 func (it *blockIter) Valid() bool { return it.pos >= 0 }
@@ -86,7 +99,26 @@ func (it *blockIter) toRestart(i int) {
 // step reads the entry behind the current one, which must be within the
 // current restart interval, and rebuilds its key. It checks all but the kind,
 // so that a search refuses only what it lands on, as the point search does.
+//
+// Three one-byte lengths that fit are the common case; stepAny takes the others,
+// and says what is wrong with an entry.
 func (it *blockIter) step() bool {
+	p, data := it.cur.valueEnd, it.block.data[:it.limit]
+	if p > len(data)-3 || (data[p]|data[p+1]|data[p+2])&0x80 != 0 {
+		return it.stepAny()
+	}
+	shared, suffix := int(data[p]), p+3
+	value := suffix + int(data[p+1])
+	valueEnd := value + int(data[p+2])
+	if valueEnd > len(data) || shared > len(it.key) || shared+value-suffix < base.TrailerLen {
+		return it.stepAny()
+	}
+	it.key = append(it.key[:shared], data[suffix:value]...)
+	it.cur, it.pos = entry{shared: shared, suffix: suffix, value: value, valueEnd: valueEnd}, p
+	return true
+}
+
+func (it *blockIter) stepAny() bool {
 	p := it.cur.valueEnd
 	e, ok := readEntry(it.block.data, p, it.block.entriesEnd)
 	switch {
@@ -135,12 +167,7 @@ func (it *blockIter) Last() bool {
 
 func (it *blockIter) Next() bool {
 	if it.cur.valueEnd >= it.limit {
-		if it.restart+1 >= int(it.block.numRestarts) {
-			it.unposition()
-			return false
-		}
-		it.toRestart(it.restart + 1)
-		return it.step() && it.landed()
+		return it.nextInterval()
 	}
 	if !it.step() {
 		return false
@@ -151,67 +178,91 @@ func (it *blockIter) Next() bool {
 	return it.landed()
 }
 
-// Prev restores the previous key out of the suffixes that the entries of its
-// restart interval hold, instead of reading the interval again for each step.
+// nextInterval goes to the first entry of the interval behind.
+func (it *blockIter) nextInterval() bool {
+	if it.restart+1 >= int(it.block.numRestarts) {
+		it.unposition()
+		return false
+	}
+	it.toRestart(it.restart + 1)
+	return it.step() && it.landed()
+}
+
+// Prev goes back to the entry before, which past remembers, instead of reading
+// the interval again for each step.
 //
-// Key i-1 agrees with key i in the bytes that i shares. What follows those in
-// key i-1 stands in its own suffix, or, for bytes that it shared in its turn,
-// in the suffixes of its donors. Each byte of the interval is copied back at
-// most once, where it came to be dropped, so a walk through an interval costs
-// what it holds, however the lengths in it were chosen.
+// Of the previous key, i-1, the bytes that key i shares stand in it.key. The
+// others are in pastKeys, or else in the entries' suffixes: what follows in key
+// i-1 stands in its own suffix, or, for bytes that it shared in its turn, in those
+// of its donors. Each byte of the interval is copied back at most once, where it
+// came to be dropped, so a walk through an interval costs what it holds, however
+// the lengths in it were chosen.
 func (it *blockIter) Prev() bool {
 	if len(it.past) == 0 {
-		pos := it.pos
-		if pos == it.block.restart(it.restart) {
-			if it.restart == 0 {
-				it.unposition()
-				return false
-			}
-			it.toRestart(it.restart - 1)
-			return it.lastBefore(it.limit)
-		}
-		it.toRestart(it.restart)
-		return it.lastBefore(pos)
+		return it.prevUnremembered()
 	}
-	shared := it.cur.shared
-	it.past = it.past[:len(it.past)-1]
-	if len(it.past) == 0 {
-		if it.restart == 0 {
-			it.unposition()
-			return false
-		}
-		it.toRestart(it.restart - 1)
-		return it.lastBefore(it.limit)
+	i := len(it.past) - 2
+	if i < 0 {
+		return it.prevInterval()
 	}
-	i := len(it.past) - 1
-	it.cur, it.pos = it.past[i].entry, it.past[i].pos
-	it.restoreKey(shared, i)
+	kept := it.cur.shared
+	if k := it.past[i+1].key; k >= 0 {
+		it.pastKeys = it.pastKeys[:k]
+	}
+	it.past = it.past[:i+1]
+	e := &it.past[i]
+	it.cur, it.pos = e.entry(), int(e.pos)
+	it.restoreKey(kept, i)
 	return it.landed()
+}
+
+// prevUnremembered is Prev where past is empty: the entry was not reached
+// backward.
+func (it *blockIter) prevUnremembered() bool {
+	pos := it.pos
+	if pos == it.block.restart(it.restart) {
+		return it.prevInterval()
+	}
+	it.toRestart(it.restart)
+	return it.lastBefore(pos)
+}
+
+// prevInterval goes to the last entry of the interval before.
+func (it *blockIter) prevInterval() bool {
+	if it.restart == 0 {
+		it.unposition()
+		return false
+	}
+	it.toRestart(it.restart - 1)
+	return it.lastBefore(it.limit)
 }
 
 // restoreKey makes it.key the key of past[i], of which the first kept bytes
 // stand in it.key already.
 func (it *blockIter) restoreKey(kept, i int) {
-	end := it.past[i].keyLen()
+	e := &it.past[i]
+	end := e.keyLen()
 	if end <= cap(it.key) {
 		it.key = it.key[:end]
 	} else {
 		it.key = append(it.key, make([]byte, end-len(it.key))...)
 	}
 	for end > kept {
-		e := &it.past[i]
-		if from := max(e.shared, kept); from < end {
-			copy(it.key[from:end], it.block.data[e.suffix+from-e.shared:])
+		if e.key >= 0 {
+			copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
+			return
+		}
+		if from := max(int(e.shared), kept); from < end {
+			copy(it.key[from:end], it.block.data[int(e.suffix)+from-int(e.shared):])
 			end = from
 		}
-		i = e.donor
+		e = &it.past[e.donor]
 	}
 }
 
 // lastBefore steps from the restart point that toRestart chose to the last
 // entry that begins before position end, remembering the way.
 func (it *blockIter) lastBefore(end int) bool {
-	it.past = it.past[:0]
 	for it.cur.valueEnd < end {
 		if !it.step() {
 			return false
@@ -223,13 +274,26 @@ func (it *blockIter) lastBefore(end int) bool {
 
 // remember appends the current entry to past.
 func (it *blockIter) remember() {
-	donor := len(it.past) - 1
-	for donor >= 0 && it.past[donor].shared >= it.cur.shared {
-		donor = it.past[donor].donor
+	c := &it.cur
+	e := pastEntry{pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix), value: int32(c.value), valueEnd: int32(c.valueEnd)}
+	if n := len(it.pastKeys); n+len(it.key) <= maxPastKeys {
+		e.key = int32(n)
+		it.pastKeys = append(it.pastKeys, it.key...)
+	} else {
+		e.key, e.donor = -1, it.donor(e.shared)
 	}
-	it.past = append(it.past, pastEntry{entry: it.cur, pos: it.pos, donor: donor})
+	it.past = append(it.past, e)
 }
 
+// donor returns the donor of an entry behind those of past that shares so many
+// bytes, -1 at a restart point.
+func (it *blockIter) donor(shared int32) int32 {
+	d := int32(len(it.past)) - 1
+	for d >= 0 && it.past[d].key < 0 && it.past[d].shared >= shared {
+		d = it.past[d].donor
+	}
+	return d
+}
 func (it *blockIter) SeekGE(ikey []byte) bool {
 	return it.seekGE(base.UserKey(ikey), base.Trailer(ikey))
 }
@@ -239,6 +303,31 @@ func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
 	if !it.toInterval(userKey, trailer) {
 		return false
 	}
+	start := it.cur.valueEnd
+	touch(it.block.data[start : start+min(it.limit-start, touchedAhead)])
+	return it.stepTo(userKey, trailer)
+}
+
+// stepsOn is how many entries seekOn looks at before it searches: half of those of
+// an interval, and so what the search looks at on average.
+const stepsOn = 8
+
+// seekOn is seekGE to a target behind the current entry.
+func (it *blockIter) seekOn(userKey []byte, trailer uint64) bool {
+	for range stepsOn {
+		if !it.Next() {
+			return false
+		}
+		if !it.before(it.key, userKey, trailer) {
+			return true
+		}
+	}
+	return it.seekGE(userKey, trailer)
+}
+
+// stepTo steps to the first entry that is not before the target: one of the
+// interval at hand, or the first of the next one.
+func (it *blockIter) stepTo(userKey []byte, trailer uint64) bool {
 	for {
 		if !it.step() {
 			return false
@@ -251,12 +340,7 @@ func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
 		}
 		// The search over the restart points found the next one to hold a key at
 		// or behind the target.
-		if it.restart+1 >= int(it.block.numRestarts) {
-			it.unposition()
-			return false
-		}
-		it.toRestart(it.restart + 1)
-		return it.step() && it.landed()
+		return it.nextInterval()
 	}
 }
 
@@ -283,9 +367,9 @@ func (it *blockIter) SeekLT(ikey []byte) bool {
 	if end < it.limit {
 		// One step too far: go back to the last entry remembered.
 		i := len(it.past) - 1
-		shared := it.cur.shared
-		it.cur, it.pos = it.past[i].entry, it.past[i].pos
-		it.restoreKey(shared, i)
+		kept := it.cur.shared
+		it.cur, it.pos = it.past[i].entry(), int(it.past[i].pos)
+		it.restoreKey(kept, i)
 	}
 	return it.landed()
 }

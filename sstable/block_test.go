@@ -44,6 +44,40 @@ func TestBlockIteratorConforms(t *testing.T) {
 	}
 }
 
+// Of an interval whose keys are more than an iterator keeps, the last ones are put
+// together from what the entries hold.
+func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 4))
+	var es entries
+	user := make([]byte, 0, maxPastKeys)
+	for range 200 {
+		user = user[:rnd.IntN(len(user)+1)]
+		if rnd.IntN(3) > 0 {
+			user = user[:rnd.IntN(len(user)+1)]
+		}
+		for range rnd.IntN(maxPastKeys / 8) {
+			user = append(user, byte(rnd.UintN(3)))
+		}
+		es = append(es, itertest.Entry{Key: base.AppendInternalKey(nil, user, uint64(len(es)), base.KindSet), Value: []byte{byte(len(es))}})
+		if len(user) > maxPastKeys/2 {
+			user = user[:0]
+		}
+	}
+	es = sortEntries(base.Bytewise, es)
+	for _, interval := range intervals {
+		t.Run(fmt.Sprintf("restart interval %d", interval), func(t *testing.T) {
+			b, err := newBlock(buildBlock(interval, es), dataPart)
+			require.NoError(t, err)
+			itertest.Run(t, base.Bytewise, es, seed, func() base.Iterator {
+				it := new(blockIter)
+				it.init(base.Bytewise, b, dataPart)
+				return it
+			})
+		})
+	}
+}
+
 // blockAnswers asks all searches the same question. They must give the same
 // answer, or all refuse.
 func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, error) {

@@ -10,8 +10,14 @@ type IterOptions struct {
 	// others are read into a buffer of the iterator's own. For compactions.
 	NoFillCache bool
 	// ReadAhead is how many bytes, at most, one read from disk covers, for walks
-	// in order; 0: a block at a time. Blocks read ahead do not go to the cache.
+	// in order; 0: a block at a time, until a walk has shown that it goes on, see
+	// Iter. Blocks read ahead because of it do not go to the cache.
 	ReadAhead int
+	// Lower and Upper are user keys: the first that is of interest and the first
+	// behind those, nil for no bound. Blocks that hold none between the two are not
+	// read on the way, and the iterator ends where only such are left; it may show
+	// entries outside. They must not change while the iterator is in use.
+	Lower, Upper []byte
 	// Stats, where it is not nil, counts the blocks used. It belongs to the
 	// iterator's goroutine; several iterators of one goroutine may share it.
 	Stats *IterStats
@@ -25,20 +31,24 @@ type IterStats struct {
 }
 
 // Iter walks a table, a base.Iterator. It keeps the table's file open until it
-// is closed.
+// is closed. The zero Iter is closed, for Open.
+//
+// A walk that has gone from block to block for a while, without a seek, reads
+// ahead; see fetch.
 type Iter struct {
 	r     *Reader
 	ix    *index
 	opts  IterOptions
 	stats *IterStats
+	own   IterStats // where nobody asked for them
 
-	data   blockIter
-	at     int // the data block that data is on; -1: none
-	err    error
-	closed bool
+	data blockIter
+	at   int // the data block that data is on; -1: none
+	err  error
 
 	scratch *scratch  // nil until a block has to be read or decompressed
-	span    blockSpan // the blocks in scratch.stored, where they do not go to the cache
+	span    blockSpan // the blocks in scratch.stored, where several were read at once
+	inOrder int       // blocks that the walk under way came to, each from a neighbour
 }
 
 var _ base.Iterator = (*Iter)(nil)
@@ -46,24 +56,62 @@ var _ base.Iterator = (*Iter)(nil)
 // NewIter returns an iterator that is not positioned. It reads the index if it
 // is not in memory. The iterator must be closed.
 func (r *Reader) NewIter(o IterOptions) (*Iter, error) {
+	it := new(Iter)
+	if err := it.Open(r, o); err != nil {
+		return nil, err
+	}
+	return it, nil
+}
+
+// Open makes it an iterator over r, as NewIter does, and keeps the memory that it
+// had. An iterator over another table is closed first, and what it knew of the
+// walk under way holds for the one that follows. After an error it is closed.
+func (it *Iter) Open(r *Reader, o IterOptions) error {
+	it.release()
+	it.err, it.data.err = nil, nil
 	if !r.Ref() {
-		return nil, ErrReaderClosed
+		return ErrReaderClosed
 	}
-	it := &Iter{r: r, opts: o, stats: o.Stats, at: -1}
+	it.opts, it.stats = o, o.Stats
 	if it.stats == nil {
-		it.stats = new(IterStats)
+		it.stats = &it.own
 	}
-	if it.ix = r.index.Load(); it.ix == nil {
-		ix, n, err := r.loadIndex()
+	ix := r.index.Load()
+	if ix == nil {
+		read, n, err := r.loadIndex()
 		if err != nil {
 			r.Unref()
-			return nil, err
+			return err
 		}
-		it.ix = ix
+		ix = read
 		it.stats.BytesRead += uint64(n)
 	}
-	it.data.pos = -1
-	return it, nil
+	it.r, it.ix = r, ix
+	return nil
+}
+
+// release gives the table back.
+func (it *Iter) release() {
+	it.data.unposition()
+	it.data.block, it.span, it.at = Block{}, blockSpan{}, -1
+	if it.r != nil {
+		it.r.Unref()
+		it.r, it.ix = nil, nil
+	}
+}
+
+// Close implements base.Iterator. A closed iterator can be opened again.
+func (it *Iter) Close() error {
+	if it.r != nil {
+		it.failed()
+		it.release()
+		it.inOrder, it.opts, it.stats = 0, IterOptions{}, nil
+		if it.scratch != nil {
+			it.scratch.rest()
+			it.scratch = nil
+		}
+	}
+	return it.err
 }
 
 // Valid implements base.Iterator.
@@ -79,17 +127,21 @@ func (it *Iter) Value() []byte { return it.data.Value() }
 func (it *Iter) Err() error { return it.err }
 
 // First implements base.Iterator.
-func (it *Iter) First() bool { return it.forwardFrom(0) }
+func (it *Iter) First() bool {
+	return it.forwardFrom(0)
+}
 
 // Last implements base.Iterator.
-func (it *Iter) Last() bool { return it.backwardFrom(it.ix.n - 1) }
+func (it *Iter) Last() bool {
+	return it.backwardFrom(it.ix.n - 1)
+}
 
 // Next implements base.Iterator.
 func (it *Iter) Next() bool {
 	if it.data.Next() {
 		return true
 	}
-	return it.forwardFrom(it.at + 1)
+	return it.nextBlock()
 }
 
 // Prev implements base.Iterator.
@@ -97,25 +149,74 @@ func (it *Iter) Prev() bool {
 	if it.data.Prev() {
 		return true
 	}
+	return it.prevBlock()
+}
+
+// nextBlock goes on behind the block that was walked to its end.
+func (it *Iter) nextBlock() bool {
+	if it.failed() || it.endsAt(it.at) {
+		return false
+	}
+	it.inOrder++
+	return it.forwardFrom(it.at + 1)
+}
+
+// prevBlock goes on before the block that was walked to its beginning.
+func (it *Iter) prevBlock() bool {
+	if it.failed() || it.beginsAt(it.at) {
+		return false
+	}
+	it.inOrder++
 	return it.backwardFrom(it.at - 1)
+}
+
+// endsAt reports whether no block behind block i holds anything below the upper
+// bound: all that is there sorts behind separator i.
+func (it *Iter) endsAt(i int) bool {
+	return it.opts.Upper != nil && it.r.cmp.Compare(base.UserKey(it.ix.separator(i)), it.opts.Upper) >= 0
+}
+
+// beginsAt reports whether no block before block i holds anything at or behind
+// the lower bound: all that is there is at or before separator i-1.
+func (it *Iter) beginsAt(i int) bool {
+	return it.opts.Lower != nil && i > 0 && it.r.cmp.Compare(base.UserKey(it.ix.separator(i-1)), it.opts.Lower) < 0
 }
 
 // SeekGE implements base.Iterator.
 func (it *Iter) SeekGE(ikey []byte) bool {
+	it.inOrder = 0
+	return it.seekGE(ikey)
+}
+
+func (it *Iter) seekGE(ikey []byte) bool {
 	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
 	i := it.ix.find(it.r.cmp, userKey, trailer)
 	if i == it.ix.n || !it.load(i, true) {
 		it.data.unposition()
 		return false
 	}
-	if it.data.seekGE(userKey, trailer) {
-		return true
+	return it.data.seekGE(userKey, trailer) || it.passedBlock(i)
+}
+
+// passedBlock goes on to the first entry behind block i, all of which is before
+// the target of a seek.
+func (it *Iter) passedBlock(i int) bool {
+	return !it.failed() && !it.endsAt(i) && it.forwardFrom(i+1)
+}
+
+// SeekOn is SeekGE to a key behind the present one, which a target in the same
+// block finds at less cost.
+func (it *Iter) SeekOn(ikey []byte) bool {
+	it.inOrder = 0
+	if it.r.cmp.CompareInternal(it.ix.separator(it.at), ikey) < 0 {
+		return it.seekGE(ikey)
 	}
-	return it.forwardFrom(i + 1)
+	return it.data.seekOn(base.UserKey(ikey), base.Trailer(ikey)) || it.passedBlock(it.at)
 }
 
 // SeekLT implements base.Iterator.
 func (it *Iter) SeekLT(ikey []byte) bool {
+	it.inOrder = 0
 	i := it.ix.find(it.r.cmp, base.UserKey(ikey), base.Trailer(ikey))
 	if i == it.ix.n {
 		return it.backwardFrom(i - 1)
@@ -126,7 +227,7 @@ func (it *Iter) SeekLT(ikey []byte) bool {
 	if it.data.SeekLT(ikey) {
 		return true
 	}
-	return it.backwardFrom(i - 1)
+	return !it.failed() && !it.beginsAt(i) && it.backwardFrom(i-1)
 }
 
 // forwardFrom goes to the first entry of block i or of those behind it.
@@ -158,120 +259,4 @@ func (it *Iter) failed() bool {
 		it.err = it.r.located(it.data.err, it.ix, it.at)
 	}
 	return it.err != nil
-}
-
-// load puts the block iterator on data block i, not positioned.
-func (it *Iter) load(i int, forward bool) bool {
-	if it.failed() {
-		it.data.unposition()
-		return false
-	}
-	if it.at == i {
-		it.data.unposition()
-		return true
-	}
-	b, err := it.fetch(i, forward)
-	if err != nil {
-		it.err = err
-		it.data.unposition()
-		return false
-	}
-	it.at = i
-	it.data.init(it.r.cmp, b, dataPart)
-	return true
-}
-
-// fetch returns data block i from the cache or from disk.
-func (it *Iter) fetch(i int, forward bool) (Block, error) {
-	own := it.opts.NoFillCache || it.opts.ReadAhead > 0 || it.r.cache == nil
-	if it.r.cache != nil {
-		peek := it.ix.slots[i].Get
-		if own {
-			peek = it.ix.slots[i].Peek // a use that says nothing about the next
-		}
-		if b := peek(); b != nil {
-			it.stats.BlocksFromCache++
-			return it.unpack(i, b)
-		}
-	}
-	if own {
-		return it.fetchOwn(i, forward)
-	}
-	b, n, err := it.r.loadData(it.ix, i, it.takeScratch())
-	if err != nil {
-		return Block{}, err
-	}
-	if n == 0 {
-		it.stats.BlocksFromCache++
-	} else {
-		it.stats.BlocksFromDisk++
-		it.stats.BytesRead += uint64(n)
-	}
-	return *b, nil
-}
-
-// unpack returns b, which the cache has for data block i, for reading.
-func (it *Iter) unpack(i int, b *Block) (Block, error) {
-	if b.kind == NoCompression {
-		return *b, nil
-	}
-	b, err := it.r.cache.unpack(&it.ix.slots[i], b, it.takeScratch())
-	if err != nil {
-		return Block{}, it.r.located(err, it.ix, i)
-	}
-	return *b, nil
-}
-
-// takeScratch returns the iterator's memory for blocks. What it gave for the
-// block that data is on may be about to be overwritten.
-func (it *Iter) takeScratch() *scratch {
-	it.at = -1
-	if it.scratch == nil {
-		it.scratch = scratches.Get().(*scratch)
-	}
-	return it.scratch
-}
-
-// fetchOwn returns data block i by way of the iterator's own buffers, which the
-// block before lies in no longer needed: the iterator moves on.
-func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
-	sc := it.takeScratch()
-	if i < it.span.first || i >= it.span.end {
-		s := it.ix.span(i, forward, uint64(max(it.opts.ReadAhead, 0)))
-		it.span = blockSpan{}
-		sc.stored = sized(sc.stored, int(s.size))
-		if err := it.r.readAt(sc.stored, s.offset, dataPart); err != nil {
-			return Block{}, err
-		}
-		it.span = s
-		it.stats.BytesRead += s.size
-	}
-	it.stats.BlocksFromDisk++
-	h := it.ix.block(i)
-	start := h.offset - it.span.offset
-	data, kind, err := openBlock(sc.stored[start:start+h.size+blockTrailerLen], sc.decoded, dataPart)
-	if err != nil {
-		return Block{}, it.r.located(err, it.ix, i)
-	}
-	if kind != NoCompression {
-		sc.decoded = data
-	}
-	b, err := newBlock(data, dataPart)
-	return b, it.r.located(err, it.ix, i)
-}
-
-// Close implements base.Iterator.
-func (it *Iter) Close() error {
-	if !it.closed {
-		it.closed = true
-		it.failed()
-		it.data.unposition()
-		it.data.block, it.span, it.at = Block{}, blockSpan{}, -1
-		if it.scratch != nil {
-			it.scratch.rest()
-			it.scratch = nil
-		}
-		it.r.Unref()
-	}
-	return it.err
 }

@@ -150,7 +150,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B24a", what: "an iterator of a table passes over a block that it cannot read", seen: "LevelDB",
 		plant: []patch{{
-			file: "sstable/iter.go",
+			file: "sstable/iter_block.go",
 			old:  "		it.err = err\n		it.data.unposition()\n",
 			new:  "		it.data.unposition()\n",
 		}},
