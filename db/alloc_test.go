@@ -83,3 +83,55 @@ func TestIteratingAllocatesNothingAStep(t *testing.T) {
 	require.Less(t, walk(it.First, it.Next), 0.2)
 	require.Less(t, walk(it.Last, it.Prev), 0.2)
 }
+
+func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
+	const n = 4000
+	o := testOptions(NewMemFS())
+	o.BlockCacheSize = 8 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, n)
+	settle(t, d)
+	fill(t, d, 0, 20) // a memtable
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	defer it.Close()
+	keys := make([][]byte, n)
+	for i := range keys {
+		keys[i] = testKey(i)
+	}
+	i := 0
+	step := func(move func() bool, again func() bool) func() {
+		return func() { _ = move() || again() }
+	}
+	cases := []struct {
+		name string
+		do   func()
+	}{
+		{"SeekGE", func() { i = (i + 1237) % n; it.SeekGE(keys[i]) }},
+		{"SeekGE nearby", func() { i = (i + 3) % n; it.SeekGE(keys[i]) }},
+		{"SeekLT", func() { i = (i + 1237) % n; it.SeekLT(keys[i]) }},
+		{"Next", step(it.Next, it.First)},
+		{"Prev", step(it.Prev, it.Last)},
+		{"Next and Prev", func() { i = (i + 1237) % n; it.SeekGE(keys[i]); it.Next(); it.Prev(); it.Next() }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for range 2 * n {
+				c.do()
+			}
+			require.Zero(t, testing.AllocsPerRun(2*n, c.do))
+		})
+	}
+	bounds := &IterOptions{LowerBound: keys[100], UpperBound: keys[200]}
+	t.Run("a new iterator but for itself", func(t *testing.T) {
+		// The pool gives its memory up now and then: not quite 1.
+		require.Less(t, testing.AllocsPerRun(1000, func() {
+			it, _ := d.NewIterator(bounds)
+			it.SeekGE(keys[150])
+			for range 10 {
+				it.Next()
+			}
+			_ = it.Close()
+		}), 2.0)
+	})
+}

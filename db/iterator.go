@@ -1,10 +1,10 @@
 package db
 
 import (
+	"bytes"
 	"iter"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // Iterator walks the keys of the database, as they were when it was made, in
@@ -17,26 +17,25 @@ import (
 // from a failure; after a failure the iterator stays invalid, since it never
 // skips what it could not read.
 type Iterator struct {
-	db           *DB
-	state        *readState
-	cmp          *base.Comparer
-	seq          uint64
-	lower, upper []byte
+	*iterParts // nil once closed: others use them then
+	db         *DB
+	state      *readState
+	cmp        *base.Comparer
+	bytewise   bool // cmp.IsBytewise, asked once
+	seq        uint64
+	err        error
 
-	it  *mergingIter
-	err error
-
-	// Going forward, it stands at the entry shown. Going backward, it stands
-	// before all versions of the key shown, which key and value hold.
+	// Going forward, it stands at the entry shown, whose user key is shown. Going
+	// backward, it stands before all versions of the key shown, which key and value
+	// hold.
 	valid, reverse bool
-	key            []byte
-	value          []byte // going backward
-	seekKey        []byte // scratch
 	closed         bool
+	shown          []byte
 }
 
 // NewIterator returns an iterator over what is visible now. The caller closes
-// it. The bounds are copied.
+// it. The bounds are copied. Nothing is read yet: what cannot be read, the first
+// movement that needs it tells.
 func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 	if d.closed.Load() {
 		return nil, ErrClosed
@@ -61,44 +60,11 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 		}
 	}
 	it := &Iterator{db: d, state: s, cmp: d.cmp, seq: seq}
-	if o.LowerBound != nil {
-		it.lower = append([]byte{}, o.LowerBound...)
-	}
-	if o.UpperBound != nil {
-		it.upper = append([]byte{}, o.UpperBound...)
-	}
-	children, err := d.runs(s, it.lower, it.upper, sstable.IterOptions{NoFillCache: o.NoFillCache})
-	it.it = newMergingIter(d.cmp, children)
+	it.bytewise = d.cmp.IsBytewise()
+	it.iterParts = iterPartsPool.Get().(*iterParts)
+	it.iterParts.open(d, s, o)
 	d.opened.add(it, d.opts.TrackOpen)
-	if err != nil {
-		_ = it.Close()
-		return nil, err
-	}
 	return it, nil
-}
-
-// runs returns an iterator for each memtable, table of level 0 and level that
-// can hold keys of [lower, upper). They are returned, to be closed, with an error
-// as well.
-func (d *DB) runs(s *readState, lower, upper []byte, o sstable.IterOptions) ([]base.Iterator, error) {
-	children := make([]base.Iterator, 0, 2+len(s.imm)+len(s.version.Levels[0].Files)+NumLevels)
-	children = append(children, s.mem.NewIter())
-	for _, m := range s.imm {
-		children = append(children, m.NewIter())
-	}
-	for _, f := range s.version.Overlapping(0, lower, upper) {
-		it, err := openTableIter(d.tables, f, o)
-		if err != nil {
-			return children, err
-		}
-		children = append(children, it)
-	}
-	for level := 1; level < NumLevels; level++ {
-		if files := s.version.Overlapping(level, lower, upper); len(files) > 0 {
-			children = append(children, newLevelIter(d.tables, d.cmp, files, o))
-		}
-	}
-	return children, nil
 }
 
 // ready reports whether the iterator may move.
@@ -116,11 +82,11 @@ func (i *Iterator) ready() bool {
 
 // First moves to the first key.
 func (i *Iterator) First() bool {
-	if i.lower != nil {
-		return i.SeekGE(i.lower)
-	}
 	if !i.ready() {
 		return false
+	}
+	if i.lower != nil {
+		return i.SeekGE(i.lower)
 	}
 	i.reverse = false
 	return i.findForward(i.it.First(), false)
@@ -128,11 +94,11 @@ func (i *Iterator) First() bool {
 
 // Last moves to the last key.
 func (i *Iterator) Last() bool {
-	if i.upper != nil {
-		return i.SeekLT(i.upper)
-	}
 	if !i.ready() {
 		return false
+	}
+	if i.upper != nil {
+		return i.SeekLT(i.upper)
 	}
 	i.reverse = true
 	return i.findBackward(i.it.Last())
@@ -145,6 +111,10 @@ func (i *Iterator) SeekGE(key []byte) bool {
 	}
 	if i.lower != nil && i.cmp.Compare(key, i.lower) < 0 {
 		key = i.lower
+	}
+	if i.upper != nil && i.cmp.Compare(key, i.upper) >= 0 {
+		i.valid = false
+		return false
 	}
 	i.reverse = false
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, i.seq, base.KindSeek)
@@ -159,6 +129,10 @@ func (i *Iterator) SeekLT(key []byte) bool {
 	if i.upper != nil && i.cmp.Compare(key, i.upper) > 0 {
 		key = i.upper
 	}
+	if i.lower != nil && i.cmp.Compare(key, i.lower) <= 0 {
+		i.valid = false
+		return false
+	}
 	i.reverse = true
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, base.MaxSeq, base.KindSeek)
 	return i.findBackward(i.it.SeekLT(i.seekKey))
@@ -170,15 +144,14 @@ func (i *Iterator) Next() bool {
 		return false
 	}
 	if !i.reverse {
-		i.key = append(i.key[:0], base.UserKey(i.it.Key())...)
+		i.key = append(i.key[:0], i.shown...)
 		return i.findForward(i.it.Next(), true)
 	}
-	// The runs stand before the versions of the present key, or at the beginning.
+	// The runs stand before the versions of the present key. Below the lower bound
+	// some may have entries left out, so a step forward could show others of those.
 	i.reverse = false
-	if i.it.Valid() {
-		return i.findForward(i.it.Next(), true)
-	}
-	return i.findForward(i.it.First(), true)
+	i.seekKey = base.AppendInternalKey(i.seekKey[:0], i.key, 0, base.KindDelete)
+	return i.findForward(i.it.SeekGE(i.seekKey), true)
 }
 
 // Prev moves to the key before.
@@ -191,9 +164,9 @@ func (i *Iterator) Prev() bool {
 	}
 	// Step back over what shadows and precedes the present entry.
 	i.reverse = true
-	i.key = append(i.key[:0], base.UserKey(i.it.Key())...)
+	i.key = append(i.key[:0], i.shown...)
 	ok := i.it.Prev()
-	for ok && i.cmp.Compare(base.UserKey(i.it.Key()), i.key) == 0 {
+	for ok && i.isKey(base.UserKey(i.it.Key())) {
 		ok = i.it.Prev()
 	}
 	return i.findBackward(ok)
@@ -206,7 +179,7 @@ func (i *Iterator) findForward(ok, skipping bool) bool {
 	for ; ok; ok = i.it.Next() {
 		ikey := i.it.Key()
 		user := base.UserKey(ikey)
-		if skipping && i.cmp.Compare(user, i.key) == 0 {
+		if skipping && i.isKey(user) {
 			continue
 		}
 		if i.upper != nil && i.cmp.Compare(user, i.upper) >= 0 {
@@ -217,7 +190,7 @@ func (i *Iterator) findForward(ok, skipping bool) bool {
 			continue
 		}
 		if kind == base.KindSet {
-			i.valid = true
+			i.valid, i.shown = true, user
 			return true
 		}
 		i.key, skipping = append(i.key[:0], user...), true
@@ -233,7 +206,7 @@ func (i *Iterator) findBackward(ok bool) bool {
 	for ; ok; ok = i.it.Prev() {
 		ikey := i.it.Key()
 		user := base.UserKey(ikey)
-		if found && i.cmp.Compare(user, i.key) != 0 {
+		if found && !i.isKey(user) {
 			break
 		}
 		if i.lower != nil && i.cmp.Compare(user, i.lower) < 0 {
@@ -251,8 +224,16 @@ func (i *Iterator) findBackward(ok bool) bool {
 	if !found || i.it.Err() != nil {
 		return i.end()
 	}
-	i.valid = true
+	i.valid, i.shown = true, i.key
 	return true
+}
+
+// isKey reports whether user is i.key.
+func (i *Iterator) isKey(user []byte) bool {
+	if i.bytewise {
+		return bytes.Equal(user, i.key)
+	}
+	return i.cmp.Compare(user, i.key) == 0
 }
 
 func (i *Iterator) end() bool {
@@ -267,13 +248,10 @@ func (i *Iterator) Valid() bool { return i.valid }
 // Key returns the key, nil if the iterator is not at one. The slice belongs to
 // the iterator and holds until its next movement.
 func (i *Iterator) Key() []byte {
-	switch {
-	case !i.valid:
+	if !i.valid {
 		return nil
-	case i.reverse:
-		return i.key
 	}
-	return base.UserKey(i.it.Key())
+	return i.shown
 }
 
 // Value returns the value, nil if the iterator is not at a key. The slice
@@ -297,9 +275,10 @@ func (i *Iterator) Close() error {
 		return i.failure()
 	}
 	i.closed, i.valid = true, false
-	if err := i.it.Close(); err != nil && i.err == nil {
+	if err := i.iterParts.close(); err != nil && i.err == nil {
 		i.err = err
 	}
+	i.iterParts, i.shown = nil, nil
 	i.state.version.Unref()
 	i.db.opened.remove(i)
 	return i.failure()
@@ -331,8 +310,3 @@ func (i *Iterator) All() iter.Seq2[[]byte, []byte] {
 		}
 	}
 }
-
-var (
-	_ base.Iterator = (*mergingIter)(nil)
-	_ base.Iterator = (*levelIter)(nil)
-)

@@ -18,16 +18,16 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 	o := testOptions(mem)
 	o.L0CompactionTrigger = 100
 	d := mustOpen(t, o)
-	fill(t, d, 0, 300)
+	fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	for i := range 100 { // a run above
+	for i := range 300 { // a run above
 		require.NoError(t, d.Put(testKey(3*i), testValue(3*i), NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
 
 	var forward []string
-	for i := range 300 {
+	for i := range 900 {
 		forward = append(forward, string(testKey(i)))
 	}
 	backward := slices.Clone(forward)

@@ -1,304 +1,364 @@
 package db
 
 import (
+	"bytes"
+
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 // mergingIter merges runs into one order. It is a base.Iterator. Internal keys
 // are unique over all runs of a database; where they are not, in a repair, equal
 // ones come one behind the other.
 //
-// The valid children stand in a heap: the one with the smallest key on top going
-// forward, with the greatest going backward. Turning round moves the other
-// children to the other side of the present key.
+// The runs that are valid stand in order of their keys: the one with the smallest
+// key first going forward, with the greatest going backward. It is the one to
+// move; in the common case that it stays the first a step costs one comparison.
+// Turning round moves the other runs to the other side of the present key.
+//
+// Going forward from a seek, each run stands at its first entry at or behind the
+// place sought, or at or behind the present key. A seek to what is not before that
+// leaves the runs where they are that are there, and moves the others on.
 type mergingIter struct {
 	cmp      *base.Comparer
-	children []base.Iterator
-	heap     []*mergingChild
-	slots    []mergingChild
+	bytewise bool // cmp.IsBytewise, asked once
+	runs     []mergingRun
+	order    []*mergingRun
 	reverse  bool
 	err      error
+
+	sought   []byte // the target of the last SeekGE, while isSought
+	isSought bool   // nothing but SeekGE has moved it since
+	turnKey  []byte // scratch
 }
 
-// mergingChild keeps its key at hand: asking the iterator for it at each
-// comparison would cost an interface call.
-type mergingChild struct {
-	it  base.Iterator
-	key []byte
+// mergingRun keeps its key at hand, and its iterator by its type where a call
+// through the interface would cost as much as the step.
+type mergingRun struct {
+	key   []byte
+	it    base.Iterator
+	level *levelIter     // it, or nil
+	mem   *memtable.Iter // it, or nil
 }
 
 func newMergingIter(cmp *base.Comparer, children []base.Iterator) *mergingIter {
-	m := &mergingIter{cmp: cmp, children: children, slots: make([]mergingChild, len(children)), heap: make([]*mergingChild, 0, len(children))}
-	for i, it := range children {
-		m.slots[i].it = it
+	m := new(mergingIter)
+	for _, it := range children {
+		m.add(it)
 	}
+	m.init(cmp)
 	return m
 }
 
-// rebuild moves each child with move and makes the heap of those that are valid.
-func (m *mergingIter) rebuild(reverse bool, move func(base.Iterator) bool) bool {
-	m.reverse = reverse
-	m.heap = m.heap[:0]
-	if m.err != nil {
-		return false
+// add adds a run. All are added before init.
+func (m *mergingIter) add(it base.Iterator) {
+	r := mergingRun{it: it}
+	switch it := it.(type) {
+	case *levelIter:
+		r.level = it
+	case *memtable.Iter:
+		r.mem = it
 	}
-	for i := range m.slots {
-		c := &m.slots[i]
-		if move(c.it) {
-			c.key = c.it.Key()
-			m.heap = append(m.heap, c)
-		} else if err := c.it.Err(); err != nil {
-			return m.fail(err)
+	m.runs = append(m.runs, r)
+}
+
+func (m *mergingIter) init(cmp *base.Comparer) {
+	m.cmp, m.bytewise = cmp, cmp.IsBytewise()
+	m.reverse, m.isSought, m.err = false, false, nil
+	if cap(m.order) < len(m.runs) {
+		m.order = make([]*mergingRun, 0, len(m.runs))
+	}
+	m.order = m.order[:0]
+}
+
+func (r *mergingRun) next() (ok bool) {
+	switch {
+	case r.level != nil:
+		if ok = r.level.Next(); ok {
+			r.key = r.level.table.Key()
+		}
+	case r.mem != nil:
+		if ok = r.mem.Next(); ok {
+			r.key = r.mem.Key()
+		}
+	default:
+		if ok = r.it.Next(); ok {
+			r.key = r.it.Key()
 		}
 	}
-	for i := len(m.heap)/2 - 1; i >= 0; i-- {
-		m.down(i)
+	return ok
+}
+
+func (r *mergingRun) prev() (ok bool) {
+	switch {
+	case r.level != nil:
+		if ok = r.level.Prev(); ok {
+			r.key = r.level.table.Key()
+		}
+	case r.mem != nil:
+		if ok = r.mem.Prev(); ok {
+			r.key = r.mem.Key()
+		}
+	default:
+		if ok = r.it.Prev(); ok {
+			r.key = r.it.Key()
+		}
 	}
-	return len(m.heap) > 0
+	return ok
+}
+
+// seekOn moves the run on to its first entry at or behind ikey, which is behind
+// its present one.
+func (r *mergingRun) seekOn(ikey []byte) bool {
+	if r.level != nil {
+		return r.level.SeekOn(ikey)
+	}
+	return r.it.SeekGE(ikey)
+}
+
+// begin takes all runs out of the order, to be put in again in the direction given.
+func (m *mergingIter) begin(reverse bool) {
+	m.reverse, m.isSought = reverse, false
+	m.order = m.order[:0]
+}
+
+// put puts a run in the order that was moved and is valid if ok. False after an
+// error.
+func (m *mergingIter) put(r *mergingRun, ok bool) bool {
+	if !ok {
+		err := r.it.Err()
+		return err == nil || m.fail(err)
+	}
+	r.key = r.it.Key()
+	m.order = append(m.order, r)
+	m.sink(len(m.order) - 1)
+	return true
+}
+
+// sink moves the run at place i forward in the order, to where it belongs.
+func (m *mergingIter) sink(i int) {
+	r := m.order[i]
+	for ; i > 0 && m.before(r, m.order[i-1]); i-- {
+		m.order[i] = m.order[i-1]
+	}
+	m.order[i] = r
 }
 
 func (m *mergingIter) fail(err error) bool {
 	m.err = err
-	m.heap = m.heap[:0]
+	m.order = m.order[:0]
 	return false
 }
 
-// before reports whether a stands above b in the heap.
-func (m *mergingIter) before(a, b *mergingChild) bool {
-	v := m.cmp.CompareInternal(a.key, b.key)
+// before reports whether a stands before b in the order.
+func (m *mergingIter) before(a, b *mergingRun) bool {
+	v := m.compare(a.key, b.key)
 	if m.reverse {
 		return v > 0
 	}
 	return v < 0
 }
 
-func (m *mergingIter) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(m.heap) {
-			return
-		}
-		if child+1 < len(m.heap) && m.before(m.heap[child+1], m.heap[child]) {
-			child++
-		}
-		if !m.before(m.heap[child], m.heap[i]) {
-			return
-		}
-		m.heap[i], m.heap[child] = m.heap[child], m.heap[i]
-		i = child
+func (m *mergingIter) compare(a, b []byte) int {
+	if !m.bytewise {
+		return m.cmp.CompareInternal(a, b)
 	}
+	if v := bytes.Compare(a[:len(a)-base.TrailerLen], b[:len(b)-base.TrailerLen]); v != 0 {
+		return v
+	}
+	switch s, t := base.Trailer(a), base.Trailer(b); {
+	case s > t:
+		return -1
+	case s < t:
+		return +1
+	}
+	return 0
 }
 
-// step restores the heap after the top child moved; ok says whether it is valid.
-func (m *mergingIter) step(ok bool) bool {
-	top := m.heap[0]
-	if ok {
-		top.key = top.it.Key()
-	} else {
+// moved restores the order after the first run moved; ok says whether it is valid.
+func (m *mergingIter) moved(ok bool) bool {
+	top := m.order[0]
+	if !ok {
 		if err := top.it.Err(); err != nil {
 			return m.fail(err)
 		}
-		last := len(m.heap) - 1
-		m.heap[0] = m.heap[last]
-		m.heap = m.heap[:last]
-		if last == 0 {
-			return false
-		}
+		m.order = m.order[:copy(m.order, m.order[1:])]
+		return len(m.order) > 0
 	}
-	m.down(0)
-	return true
-}
-
-func (m *mergingIter) First() bool { return m.rebuild(false, base.Iterator.First) }
-func (m *mergingIter) Last() bool  { return m.rebuild(true, base.Iterator.Last) }
-
-func (m *mergingIter) SeekGE(ikey []byte) bool {
-	return m.rebuild(false, func(it base.Iterator) bool { return it.SeekGE(ikey) })
-}
-
-func (m *mergingIter) SeekLT(ikey []byte) bool {
-	return m.rebuild(true, func(it base.Iterator) bool { return it.SeekLT(ikey) })
-}
-
-func (m *mergingIter) Next() bool {
-	if m.reverse {
-		// The other children stand before the present key, or at their end; the
-		// first key behind the present one is what is wanted of each.
-		key := append([]byte(nil), m.heap[0].key...)
-		top := m.heap[0].it
-		return m.rebuild(false, func(it base.Iterator) bool {
-			if it == top {
-				return it.Next()
-			}
-			return it.SeekGE(key)
-		})
-	}
-	return m.step(m.heap[0].it.Next())
-}
-
-func (m *mergingIter) Prev() bool {
-	if !m.reverse {
-		key := append([]byte(nil), m.heap[0].key...)
-		top := m.heap[0].it
-		return m.rebuild(true, func(it base.Iterator) bool {
-			if it == top {
-				return it.Prev()
-			}
-			return it.SeekLT(key)
-		})
-	}
-	return m.step(m.heap[0].it.Prev())
-}
-
-func (m *mergingIter) Valid() bool   { return len(m.heap) > 0 }
-func (m *mergingIter) Key() []byte   { return m.heap[0].key }
-func (m *mergingIter) Value() []byte { return m.heap[0].it.Value() }
-func (m *mergingIter) Err() error    { return m.err }
-
-func (m *mergingIter) Close() error {
-	m.heap = m.heap[:0]
-	for _, it := range m.children {
-		if err := it.Close(); err != nil && m.err == nil {
-			m.err = err
-		}
-	}
-	return m.err
-}
-
-// levelIter walks the tables of one level below level 0, or of any list of
-// tables in order, opening one at a time. It is a base.Iterator.
-type levelIter struct {
-	tables  *tableCache
-	cmp     *base.Comparer
-	files   []*manifest.FileMeta
-	options sstable.IterOptions
-
-	index int // of the table that it is at; -1 or len(files) at the ends
-	it    base.Iterator
-	err   error
-}
-
-func newLevelIter(tables *tableCache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) *levelIter {
-	return &levelIter{tables: tables, cmp: cmp, files: files, options: o, index: -1}
-}
-
-// openTableIter returns an iterator of f that keeps its table open.
-func openTableIter(tables *tableCache, f *manifest.FileMeta, o sstable.IterOptions) (base.Iterator, error) {
-	for {
-		r, err := tables.get(f)
-		if err != nil {
-			return nil, err
-		}
-		it, err := r.NewIter(o)
-		if err == sstable.ErrReaderClosed {
-			continue // the open-table cache was faster; the file is there
-		}
-		if err != nil {
-			return nil, err
-		}
-		return it, nil
-	}
-}
-
-// open makes table i the present one. False at the ends and after an error.
-func (l *levelIter) open(i int) bool {
-	if l.err != nil {
-		return false
-	}
-	if l.it != nil && i == l.index {
+	if len(m.order) == 1 || !m.before(m.order[1], top) {
 		return true
 	}
-	if l.it != nil {
-		l.err = l.it.Close()
-		l.it = nil
-	}
-	l.index = i
-	if l.err != nil || i < 0 || i >= len(l.files) {
-		return false
-	}
-	l.it, l.err = openTableIter(l.tables, l.files[i], l.options)
-	if l.err != nil {
-		l.it = nil
-	}
-	return l.err == nil
-}
-
-// forward returns ok, or moves on to the first entry of a later table.
-func (l *levelIter) forward(ok bool) bool {
-	for !ok {
-		if l.failed() || !l.open(l.index+1) {
-			return false
-		}
-		ok = l.it.First()
-	}
-	return true
-}
-
-func (l *levelIter) backward(ok bool) bool {
-	for !ok {
-		if l.failed() || !l.open(l.index-1) {
-			return false
-		}
-		ok = l.it.Last()
-	}
-	return true
-}
-
-func (l *levelIter) failed() bool {
-	if l.err == nil && l.it != nil {
-		l.err = l.it.Err()
-	}
-	return l.err != nil
-}
-
-func (l *levelIter) First() bool { return l.open(0) && l.forward(l.it.First()) }
-func (l *levelIter) Last() bool  { return l.open(len(l.files)-1) && l.backward(l.it.Last()) }
-
-// find returns the index of the first table whose largest key is >= ikey.
-func (l *levelIter) find(ikey []byte) int {
-	lo, hi := 0, len(l.files)
+	lo, hi := 2, len(m.order) // the first of these that top stands before
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if l.cmp.CompareInternal(l.files[mid].Largest, ikey) < 0 {
+		if m.before(m.order[mid], top) {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	return lo
-}
-
-func (l *levelIter) SeekGE(ikey []byte) bool {
-	return l.open(l.find(ikey)) && l.forward(l.it.SeekGE(ikey))
-}
-
-func (l *levelIter) SeekLT(ikey []byte) bool {
-	// The last key before ikey is in the table that could hold ikey, or else at
-	// the end of the one before.
-	i := min(l.find(ikey), len(l.files)-1)
-	return l.open(i) && l.backward(l.it.SeekLT(ikey))
-}
-
-func (l *levelIter) Next() bool { return l.forward(l.it.Next()) }
-func (l *levelIter) Prev() bool { return l.backward(l.it.Prev()) }
-
-func (l *levelIter) Valid() bool   { return l.err == nil && l.it != nil && l.it.Valid() }
-func (l *levelIter) Key() []byte   { return l.it.Key() }
-func (l *levelIter) Value() []byte { return l.it.Value() }
-
-func (l *levelIter) Err() error {
-	l.failed()
-	return l.err
-}
-
-func (l *levelIter) Close() error {
-	if l.it != nil {
-		if err := l.it.Close(); err != nil && l.err == nil {
-			l.err = err
-		}
-		l.it = nil
+	for i := 1; i < lo; i++ { // few as a rule: copy would be slower
+		m.order[i-1] = m.order[i]
 	}
-	return l.err
+	m.order[lo-1] = top
+	return true
+}
+
+func (m *mergingIter) First() bool {
+	m.begin(false)
+	for i := range m.runs {
+		r := &m.runs[i]
+		if m.err != nil || !m.put(r, r.it.First()) {
+			return false
+		}
+	}
+	return len(m.order) > 0
+}
+
+func (m *mergingIter) Last() bool {
+	m.begin(true)
+	for i := range m.runs {
+		r := &m.runs[i]
+		if m.err != nil || !m.put(r, r.it.Last()) {
+			return false
+		}
+	}
+	return len(m.order) > 0
+}
+
+func (m *mergingIter) SeekGE(ikey []byte) bool {
+	if m.onward(ikey) {
+		return m.seekOn(ikey)
+	}
+	m.begin(false)
+	for i := range m.runs {
+		r := &m.runs[i]
+		if m.err != nil || !m.put(r, r.it.SeekGE(ikey)) {
+			return false
+		}
+	}
+	m.sought, m.isSought = append(m.sought[:0], ikey...), true
+	return len(m.order) > 0
+}
+
+// onward reports whether a seek to ikey moves no run back.
+func (m *mergingIter) onward(ikey []byte) bool {
+	switch {
+	case m.reverse || m.err != nil:
+		return false
+	case m.isSought:
+		return m.compare(ikey, m.sought) >= 0
+	}
+	return len(m.order) > 0 && m.compare(ikey, m.order[0].key) >= 0
+}
+
+// seekOn is SeekGE for what is onward. Runs that are at their end stay there.
+func (m *mergingIter) seekOn(ikey []byte) bool {
+	behind := 0 // how many runs are before ikey
+	for behind < len(m.order) && m.compare(m.order[behind].key, ikey) < 0 {
+		behind++
+	}
+	for ; behind > 0; behind-- {
+		r := m.order[behind-1]
+		if !r.seekOn(ikey) {
+			if err := r.it.Err(); err != nil {
+				return m.fail(err)
+			}
+			m.order = append(m.order[:behind-1], m.order[behind:]...)
+			continue
+		}
+		r.key = r.it.Key()
+		// All behind it are in order and at or behind ikey.
+		m.rise(behind - 1)
+	}
+	m.sought, m.isSought = append(m.sought[:0], ikey...), true
+	return len(m.order) > 0
+}
+
+// rise moves the run at place i backward in the order, to where it belongs.
+func (m *mergingIter) rise(i int) {
+	r := m.order[i]
+	for ; i+1 < len(m.order) && m.before(m.order[i+1], r); i++ {
+		m.order[i] = m.order[i+1]
+	}
+	m.order[i] = r
+}
+
+func (m *mergingIter) SeekLT(ikey []byte) bool {
+	m.begin(true)
+	for i := range m.runs {
+		r := &m.runs[i]
+		if m.err != nil || !m.put(r, r.it.SeekLT(ikey)) {
+			return false
+		}
+	}
+	return len(m.order) > 0
+}
+
+func (m *mergingIter) Next() bool {
+	if m.reverse {
+		return m.turn(false)
+	}
+	m.isSought = false
+	return m.moved(m.order[0].next())
+}
+
+func (m *mergingIter) Prev() bool {
+	if !m.reverse {
+		return m.turn(true)
+	}
+	return m.moved(m.order[0].prev())
+}
+
+// turn is the step that changes direction. Going back, the runs but the first
+// stand before the present key, or at their end; the first key behind the present
+// one is what is wanted of each. And the other way round.
+func (m *mergingIter) turn(reverse bool) bool {
+	top := m.order[0]
+	m.turnKey = append(m.turnKey[:0], top.key...)
+	m.begin(reverse)
+	for i := range m.runs {
+		r := &m.runs[i]
+		var ok bool
+		switch {
+		case r == top && reverse:
+			ok = r.it.Prev()
+		case r == top:
+			ok = r.it.Next()
+		case reverse:
+			ok = r.it.SeekLT(m.turnKey)
+		default:
+			ok = r.it.SeekGE(m.turnKey)
+		}
+		if !m.put(r, ok) {
+			return false
+		}
+	}
+	return len(m.order) > 0
+}
+
+func (m *mergingIter) Valid() bool { return len(m.order) > 0 }
+func (m *mergingIter) Key() []byte { return m.order[0].key }
+func (m *mergingIter) Err() error  { return m.err }
+
+func (m *mergingIter) Value() []byte {
+	switch r := m.order[0]; {
+	case r.level != nil:
+		return r.level.table.Value()
+	default:
+		return r.it.Value()
+	}
+}
+
+// Close closes the runs and forgets them; add and init can follow.
+func (m *mergingIter) Close() error {
+	m.order = m.order[:0]
+	for i := range m.runs {
+		if err := m.runs[i].it.Close(); err != nil && m.err == nil {
+			m.err = err
+		}
+	}
+	clear(m.runs)
+	m.runs = m.runs[:0]
+	return m.err
 }

@@ -426,6 +426,7 @@ type IterOptions struct {
 	// UpperBound is the first key that it may not show any more; nil: no bound.
 	UpperBound []byte
 	// NoFillCache keeps the blocks read out of the block cache, for scans that
-	// will not come back.
+	// will not come back. A long walk in order keeps them out by itself once the
+	// cache is full.
 	NoFillCache bool
 }

@@ -1,0 +1,238 @@
+package db
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// tableReads notes which tables are opened and how many reads there are of all.
+type tableReads struct {
+	mu     sync.Mutex
+	opened map[string]int
+	reads  int
+}
+
+func (r *tableReads) see(op vfs.Op) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !isTable(op.Name):
+	case op.Kind == vfs.OpOpen:
+		r.opened[op.Name]++
+	case op.Kind == vfs.OpRead:
+		r.reads++
+	}
+}
+
+// take returns what was noted since the last call.
+func (r *tableReads) take() (opened, reads int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	opened, reads = len(r.opened), r.reads
+	r.opened, r.reads = map[string]int{}, 0
+	return opened, reads
+}
+
+// openCounting opens a database of o, for as long as t.
+func openCounting(t *testing.T, o *Options) (*DB, *tableReads) {
+	t.Helper()
+	counting := vfs.NewCounting(o.FS)
+	counted := *o
+	counted.FS = counting
+	d := openTest(t, &counted)
+	r := &tableReads{opened: map[string]int{}}
+	counting.Observe(r.see)
+	return d, r
+}
+
+func walk(t *testing.T, it *Iterator, backward bool) (keys []string) {
+	t.Helper()
+	begin, step := it.First, it.Next
+	if backward {
+		begin, step = it.Last, it.Prev
+	}
+	for ok := begin(); ok; ok = step() {
+		keys = append(keys, string(it.Key()))
+	}
+	require.NoError(t, it.Err())
+	return keys
+}
+
+func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
+	const n = 3000
+	o := testOptions(NewMemFS())
+	d := mustOpen(t, o)
+	fill(t, d, 0, n)
+	require.NoError(t, d.Compact(t.Context(), nil, nil)) // one level
+	tables := d.Metrics().Levels[NumLevels-1].Tables
+	require.Greater(t, tables, 10)
+	files := d.state.Load().version.Levels[NumLevels-1].Files
+	require.NoError(t, d.Close())
+	user := func(ikey []byte) []byte { return ikey[:len(ikey)-8] }
+	cases := []struct {
+		name         string
+		lower, upper []byte
+		tables       int // to be opened
+		keys         int // at least; -1: none
+		blocks       int // of data to be read, at most
+	}{
+		{"ten keys within a table", testKey(1000), testKey(1010), 1, 10, 5},
+		{"up to the first key of a table, which is not within", user(files[3].Smallest), user(files[4].Smallest), 1, 10, 100},
+		{"from the last key of a table", user(files[3].Largest), user(files[4].Largest), 2, 10, 100},
+		{"nothing between two keys", append(testKey(1000), 0), testKey(1001), 1, -1, 2},
+		{"behind all", []byte("z"), nil, 0, -1, 0},
+		{"before all", nil, []byte("a"), 0, -1, 0},
+		{"empty", []byte("m"), []byte("a"), 0, -1, 0},
+	}
+	for _, c := range cases {
+		for _, backward := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, backward=%t", c.name, backward), func(t *testing.T) {
+				d, seen := openCounting(t, o)
+				it, err := d.NewIterator(&IterOptions{LowerBound: c.lower, UpperBound: c.upper})
+				require.NoError(t, err)
+				opened, _ := seen.take()
+				require.Zero(t, opened, "a new iterator opens nothing")
+				keys := walk(t, it, backward)
+				if c.keys < 0 {
+					require.Empty(t, keys)
+				} else {
+					require.GreaterOrEqual(t, len(keys), c.keys)
+				}
+				require.NoError(t, it.Close())
+				opened, reads := seen.take()
+				require.LessOrEqual(t, opened, c.tables)
+				const toOpen = 4 // footer, metaindex, filter, index
+				require.LessOrEqual(t, reads, toOpen*c.tables+c.blocks)
+			})
+		}
+	}
+}
+
+// A walk over n tombstones reads each block once, in either direction and however
+// it came there: what it costs grows with n and no faster.
+func TestTombstonesArePassedInLinearReads(t *testing.T) {
+	const n, live = 100_000, 100
+	key := func(i int) []byte { return fmt.Appendf(nil, "key%09d", i) }
+	o := &Options{FS: NewMemFS(), WriteBufferSize: 1 << 20, BlockCacheSize: 1, L0CompactionTrigger: 100}
+	d := mustOpen(t, o)
+	for i := range n + live {
+		require.NoError(t, d.Put(key(i), []byte("value"), NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	snapshot := d.NewSnapshot() // or compactions would drop them
+	for i := range n {
+		require.NoError(t, d.Delete(key(i), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	require.NoError(t, snapshot.Close())
+	require.NoError(t, d.Close())
+	d, seen := openCounting(t, o)
+	var bytes uint64
+	for _, l := range d.Metrics().Levels {
+		bytes += l.Bytes
+	}
+	blocks := int(bytes) / 1000 // stored, they have 4 KiB before Snappy
+	require.Less(t, blocks, 3000)
+
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, it.Close()) }()
+	for name, move := range map[string]func() bool{
+		"First":         it.First,
+		"SeekGE":        func() bool { return it.SeekGE(key(0)) },
+		"Next":          func() bool { return it.SeekGE(key(n)) && !it.Prev() && it.First() },
+		"SeekLT, which": func() bool { return !it.SeekLT(key(n)) && it.First() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen.take()
+			require.True(t, move())
+			require.Equal(t, string(key(n)), string(it.Key()))
+			_, reads := seen.take()
+			require.LessOrEqual(t, reads, 3*blocks)
+		})
+	}
+}
+
+func TestOnlyLongWalksReadAhead(t *testing.T) {
+	const n = 20_000
+	o := testOptions(NewMemFS())
+	o.BlockSize, o.TableSize, o.Compression = 4<<10, 8<<20, NoCompression
+	o.BlockCacheSize = 64 << 10
+	d := mustOpen(t, o)
+	fill(t, d, 0, n)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+	d, seen := openCounting(t, o)
+	blocks := int(d.Metrics().Levels[NumLevels-1].Bytes) / (4 << 10)
+	for _, backward := range []bool{false, true} {
+		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
+			it, err := d.NewIterator(nil)
+			require.NoError(t, err)
+			require.Len(t, walk(t, it, backward), n)
+			_, reads := seen.take()
+			require.Less(t, reads, blocks/10)
+			require.NoError(t, it.Close())
+		})
+	}
+	t.Run("seeks with ten steps", func(t *testing.T) {
+		it, err := d.NewIterator(nil)
+		require.NoError(t, err)
+		require.Len(t, walk(t, it, false), n, "which no seek remembers")
+		for i := range 100 {
+			i = i * 7919 % (n - 11)
+			seen.take()
+			require.True(t, it.SeekGE(testKey(i)))
+			for j := range 10 {
+				require.True(t, it.Next())
+				require.Equal(t, string(testKey(i+j+1)), string(it.Key()))
+			}
+			_, reads := seen.take()
+			require.LessOrEqual(t, reads, 2)
+		}
+		require.NoError(t, it.Close())
+	})
+}
+
+// A walk in order leaves what a full cache holds, and fills one with room.
+func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
+	const n = 5000 // some 600 KB
+	o := testOptions(NewMemFS())
+	o.Compression = NoCompression
+	for _, c := range []struct {
+		name string
+		size int64
+		full bool
+	}{{"full", 100 << 10, true}, {"with room", 8 << 20, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			o.FS, o.BlockCacheSize = NewMemFS(), c.size
+			d := mustOpen(t, o)
+			fill(t, d, 0, n)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			require.NoError(t, d.Close())
+			d, seen := openCounting(t, o)
+			hot := func() (reads int) {
+				seen.take()
+				for range 3 {
+					for i := range 200 {
+						requireValue(t, d, testKey(i), testValue(i))
+					}
+				}
+				_, reads = seen.take()
+				return reads
+			}
+			hot()
+			it, err := d.NewIterator(nil)
+			require.NoError(t, err)
+			require.Len(t, walk(t, it, false), n)
+			require.Zero(t, hot())
+			require.Len(t, walk(t, it, true), n)
+			_, reads := seen.take()
+			require.Equal(t, c.full, reads > 0)
+			require.NoError(t, it.Close())
+		})
+	}
+}

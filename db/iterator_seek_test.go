@@ -1,0 +1,102 @@
+package db
+
+import (
+	"math/rand/v2"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Seeks that go on from where the iterator stands, a little or far, forward or
+// back, through several levels, a memtable, tombstones and bounds, agree with the
+// sorted keys, whatever movements come between them.
+func TestSeeksFromWhereTheIteratorStandsAgree(t *testing.T) {
+	const n = 4000
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	o := testOptions(NewMemFS())
+	d := openTest(t, o)
+	fill(t, d, 0, n)
+	settle(t, d)
+	stored := map[int]bool{}
+	for i := range n {
+		stored[i] = true
+	}
+	for range 3 {
+		for range n / 10 { // runs of tombstones, and single ones
+			i, length := rnd.IntN(n), 1+rnd.IntN(20)*rnd.IntN(2)
+			for j := i; j < min(i+length, n); j++ {
+				require.NoError(t, d.Delete(testKey(j), NoSync))
+				stored[j] = false
+			}
+			i = rnd.IntN(n)
+			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+			stored[i] = true
+		}
+		if rnd.IntN(2) == 0 {
+			require.NoError(t, d.Flush())
+		}
+	}
+	for range 30 {
+		lower, upper := 0, n
+		var bounds IterOptions
+		if rnd.IntN(2) == 0 {
+			lower = rnd.IntN(n)
+			bounds.LowerBound = testKey(lower)
+		}
+		if rnd.IntN(2) == 0 {
+			upper = lower + rnd.IntN(n-lower+1)
+			bounds.UpperBound = testKey(upper)
+		}
+		var keys []int
+		for i := lower; i < upper; i++ {
+			if stored[i] {
+				keys = append(keys, i)
+			}
+		}
+		it, err := d.NewIterator(&bounds)
+		require.NoError(t, err)
+		seekAround(t, it, rnd, keys, n)
+		require.NoError(t, it.Close())
+	}
+}
+
+// seekAround moves it beside its place in keys.
+func seekAround(t *testing.T, it *Iterator, rnd *rand.Rand, keys []int, n int) {
+	t.Helper()
+	at, target := -1, 0
+	for range 400 {
+		if rnd.IntN(10) == 0 {
+			target = rnd.IntN(n)
+		} else {
+			target += rnd.IntN(40) - 8
+			target = min(max(target, 0), n)
+		}
+		var ok bool
+		switch op := rnd.IntN(10); {
+		case op < 6:
+			at = sort.SearchInts(keys, target)
+			ok = it.SeekGE(testKey(target))
+		case op == 6:
+			at = sort.SearchInts(keys, target) - 1
+			ok = it.SeekLT(testKey(target))
+		case op == 7:
+			at, ok = 0, it.First()
+		case !it.Valid():
+			continue
+		case op == 8:
+			at, ok = at+1, it.Next()
+		default:
+			at, ok = at-1, it.Prev()
+		}
+		require.Equal(t, at >= 0 && at < len(keys), ok)
+		if ok {
+			require.Equal(t, string(testKey(keys[at])), string(it.Key()))
+			require.Equal(t, string(testValue(keys[at])), string(it.Value()))
+		}
+	}
+	require.NoError(t, it.Err())
+}

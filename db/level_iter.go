@@ -1,0 +1,162 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// levelIter walks the tables of one level below level 0, or of any list of
+// tables in order, opening one at a time when it comes to it. It is a
+// base.Iterator.
+type levelIter struct {
+	tables  *tableCache
+	cmp     *base.Comparer
+	files   []*manifest.FileMeta
+	options sstable.IterOptions
+
+	index int  // of the table that it is at; -1 or len(files) at the ends
+	open  bool // table walks files[index]
+	table sstable.Iter
+	err   error
+}
+
+var _ base.Iterator = (*levelIter)(nil)
+
+func newLevelIter(tables *tableCache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) *levelIter {
+	l := new(levelIter)
+	l.init(tables, cmp, files, o)
+	return l
+}
+
+// init makes l, which is new or closed, an iterator that is not positioned. It
+// keeps the memory that it had.
+func (l *levelIter) init(tables *tableCache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) {
+	l.tables, l.cmp, l.files, l.options = tables, cmp, files, o
+	l.index, l.err = -1, nil
+}
+
+// goTo makes table i the present one. False at the ends and after an error.
+func (l *levelIter) goTo(i int) bool {
+	if l.err != nil {
+		return false
+	}
+	if l.open && i == l.index {
+		return true
+	}
+	l.index = i
+	if i < 0 || i >= len(l.files) {
+		l.closeTable()
+		return false
+	}
+	l.err = openTableIter(l.tables, l.files[i], &l.table, l.options)
+	l.open = l.err == nil
+	return l.open
+}
+
+// openTableIter makes it an iterator of f that keeps its table open.
+func openTableIter(tables *tableCache, f *manifest.FileMeta, it *sstable.Iter, o sstable.IterOptions) error {
+	for {
+		r, err := tables.get(f)
+		if err != nil {
+			return err
+		}
+		// It may be closed: the open-table cache was faster. The file is there.
+		if err := it.Open(r, o); err != sstable.ErrReaderClosed {
+			return err
+		}
+	}
+}
+
+func (l *levelIter) closeTable() {
+	if l.open {
+		l.open = false
+		if err := l.table.Close(); err != nil && l.err == nil {
+			l.err = err
+		}
+	}
+}
+
+// forward returns ok, or moves on to the first entry of a later table.
+func (l *levelIter) forward(ok bool) bool {
+	for !ok {
+		if l.failed() || !l.goTo(l.index+1) {
+			return false
+		}
+		ok = l.table.First()
+	}
+	return true
+}
+
+func (l *levelIter) backward(ok bool) bool {
+	for !ok {
+		if l.failed() || !l.goTo(l.index-1) {
+			return false
+		}
+		ok = l.table.Last()
+	}
+	return true
+}
+
+func (l *levelIter) failed() bool {
+	if l.err == nil && l.open {
+		l.err = l.table.Err()
+	}
+	return l.err != nil
+}
+
+func (l *levelIter) First() bool { return l.goTo(0) && l.forward(l.table.First()) }
+func (l *levelIter) Last() bool  { return l.goTo(len(l.files)-1) && l.backward(l.table.Last()) }
+
+// find returns the index of the first table whose largest key is >= ikey.
+func (l *levelIter) find(ikey []byte) int {
+	lo, hi := 0, len(l.files)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if l.cmp.CompareInternal(l.files[mid].Largest, ikey) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func (l *levelIter) SeekGE(ikey []byte) bool {
+	return l.goTo(l.find(ikey)) && l.forward(l.table.SeekGE(ikey))
+}
+
+// SeekOn is SeekGE to a key behind the present one, while Valid. What is near
+// costs less.
+func (l *levelIter) SeekOn(ikey []byte) bool {
+	if l.cmp.CompareInternal(l.files[l.index].Largest, ikey) < 0 {
+		return l.SeekGE(ikey)
+	}
+	return l.forward(l.table.SeekOn(ikey))
+}
+
+func (l *levelIter) SeekLT(ikey []byte) bool {
+	// The last key before ikey is in the table that could hold ikey, or else at
+	// the end of the one before.
+	i := min(l.find(ikey), len(l.files)-1)
+	return l.goTo(i) && l.backward(l.table.SeekLT(ikey))
+}
+
+func (l *levelIter) Next() bool { return l.table.Next() || l.forward(false) }
+func (l *levelIter) Prev() bool { return l.table.Prev() || l.backward(false) }
+
+func (l *levelIter) Valid() bool   { return l.err == nil && l.open && l.table.Valid() }
+func (l *levelIter) Key() []byte   { return l.table.Key() }
+func (l *levelIter) Value() []byte { return l.table.Value() }
+
+func (l *levelIter) Err() error {
+	l.failed()
+	return l.err
+}
+
+// Close gives the tables back, and the memory of blocks; init can follow.
+func (l *levelIter) Close() error {
+	l.closeTable()
+	l.tables, l.files, l.options = nil, nil, sstable.IterOptions{}
+	return l.err
+}
