@@ -42,9 +42,11 @@ type Iter struct {
 	stats *IterStats
 	own   IterStats // where nobody asked for them
 
-	data blockIter
-	at   int // the data block that data is on; -1: none
-	err  error
+	data   blockIter
+	at     int    // the data block that data is on; -1: none
+	sliced *Block // where data is on a slice of it, the block; else nil
+	slice  int
+	err    error
 
 	scratch *scratch  // nil until a block has to be read or decompressed
 	span    blockSpan // the blocks in scratch.stored, where several were read at once
@@ -93,7 +95,7 @@ func (it *Iter) Open(r *Reader, o IterOptions) error {
 // release gives the table back.
 func (it *Iter) release() {
 	it.data.unposition()
-	it.data.block, it.span, it.at = Block{}, blockSpan{}, -1
+	it.data.block, it.span, it.at, it.sliced = Block{}, blockSpan{}, -1, nil
 	if it.r != nil {
 		it.r.Unref()
 		it.r, it.ix = nil, nil
@@ -152,8 +154,11 @@ func (it *Iter) Prev() bool {
 	return it.prevBlock()
 }
 
-// nextBlock goes on behind the block that was walked to its end.
+// nextBlock goes on behind the block, or the slice of one, that was walked to its end.
 func (it *Iter) nextBlock() bool {
+	if it.nextSlice() {
+		return true
+	}
 	if it.failed() || it.endsAt(it.at) {
 		return false
 	}
@@ -161,8 +166,12 @@ func (it *Iter) nextBlock() bool {
 	return it.forwardFrom(it.at + 1)
 }
 
-// prevBlock goes on before the block that was walked to its beginning.
+// prevBlock goes on before the block, or the slice of one, that was walked to its
+// beginning.
 func (it *Iter) prevBlock() bool {
+	if it.prevSlice() {
+		return true
+	}
 	if it.failed() || it.beginsAt(it.at) {
 		return false
 	}
@@ -195,7 +204,7 @@ func (it *Iter) seekGE(ikey []byte) bool {
 		it.data.unposition()
 		return false
 	}
-	return it.data.seekGE(userKey, trailer) || it.passedBlock(i)
+	return it.blockSeekGE(userKey, trailer) || it.passedBlock(i)
 }
 
 // passedBlock goes on to the first entry behind block i, all of which is before
@@ -211,7 +220,7 @@ func (it *Iter) SeekOn(ikey []byte) bool {
 	if it.r.cmp.CompareInternal(it.ix.separator(it.at), ikey) < 0 {
 		return it.seekGE(ikey)
 	}
-	return it.data.seekOn(base.UserKey(ikey), base.Trailer(ikey)) || it.passedBlock(it.at)
+	return it.blockSeekOn(base.UserKey(ikey), base.Trailer(ikey)) || it.passedBlock(it.at)
 }
 
 // SeekLT implements base.Iterator.
@@ -224,7 +233,7 @@ func (it *Iter) SeekLT(ikey []byte) bool {
 	if !it.load(i, false) {
 		return false
 	}
-	if it.data.SeekLT(ikey) {
+	if it.blockSeekLT(ikey) {
 		return true
 	}
 	return !it.failed() && !it.beginsAt(i) && it.backwardFrom(i-1)
@@ -233,7 +242,7 @@ func (it *Iter) SeekLT(ikey []byte) bool {
 // forwardFrom goes to the first entry of block i or of those behind it.
 func (it *Iter) forwardFrom(i int) bool {
 	for ; !it.failed() && i < it.ix.n; i++ {
-		if it.load(i, true) && it.data.First() {
+		if it.load(i, true) && it.blockFirst() {
 			return true
 		}
 	}
@@ -244,7 +253,7 @@ func (it *Iter) forwardFrom(i int) bool {
 // backwardFrom goes to the last entry of block i or of those before it.
 func (it *Iter) backwardFrom(i int) bool {
 	for ; !it.failed() && i >= 0; i-- {
-		if it.load(i, false) && it.data.Last() {
+		if it.load(i, false) && it.blockLast() {
 			return true
 		}
 	}

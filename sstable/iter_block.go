@@ -13,7 +13,8 @@ const (
 	mostReadAhead  = 128 << 10
 )
 
-// load puts the block iterator on data block i, not positioned.
+// load puts the block iterator on data block i, not positioned. Where the block is in
+// slices, it is on none of them yet: see enter.
 func (it *Iter) load(i int, forward bool) bool {
 	if it.failed() {
 		it.data.unposition()
@@ -23,6 +24,7 @@ func (it *Iter) load(i int, forward bool) bool {
 		it.data.unposition()
 		return true
 	}
+	it.sliced = nil
 	b, err := it.fetch(i, forward)
 	if err != nil {
 		it.err = err
@@ -44,6 +46,11 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 		}
 		if b := peek(); b != nil {
 			it.stats.BlocksFromCache++
+			if b.kind == slicedKind && !own && !it.r.cache.cache.Hot(&it.ix.slots[i]) {
+				it.takeScratch()
+				it.sliced = b
+				return Block{}, nil
+			}
 			return it.unpack(i, b)
 		}
 	}

@@ -1,0 +1,87 @@
+package sstable
+
+import "github.com/sievedb/sievedb/internal/base"
+
+// Where the cache holds a block in slices, an iterator decodes those that it comes
+// to: a seek needs one, and the few steps behind it seldom another. it.data then
+// walks slice it.slice of it.sliced, a block of its own. The movements here are
+// those of blockIter over the whole of data block it.at, in slices or not.
+
+// enter puts the block iterator on slice s, not positioned.
+func (it *Iter) enter(s int) bool {
+	sc := it.scratch
+	if err := sc.decodePart(it.sliced, s); err != nil {
+		it.err = it.r.located(err, it.ix, it.at)
+		it.data.unposition()
+		return false
+	}
+	it.slice = s
+	it.data.init(it.r.cmp, sc.block, dataPart)
+	return true
+}
+
+// blockFirst goes to the first entry of the block.
+func (it *Iter) blockFirst() bool {
+	if it.sliced == nil {
+		return it.data.First()
+	}
+	return it.enter(0) && (it.data.First() || it.nextSlice())
+}
+
+// blockLast goes to the last entry of the block.
+func (it *Iter) blockLast() bool {
+	if it.sliced == nil {
+		return it.data.Last()
+	}
+	return it.enter(it.sliced.slices()-1) && (it.data.Last() || it.prevSlice())
+}
+
+func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
+	if it.sliced == nil {
+		return it.data.seekGE(userKey, trailer)
+	}
+	return it.enter(it.sliced.findSlice(it.r.cmp, userKey, trailer)) &&
+		(it.data.seekGE(userKey, trailer) || it.nextSlice())
+}
+
+func (it *Iter) blockSeekLT(ikey []byte) bool {
+	if it.sliced == nil {
+		return it.data.SeekLT(ikey)
+	}
+	return it.enter(it.sliced.findSlice(it.r.cmp, base.UserKey(ikey), base.Trailer(ikey))) &&
+		(it.data.SeekLT(ikey) || it.prevSlice())
+}
+
+// blockSeekOn goes on to a target behind the current entry. In slices it may lie in a
+// later one than the next.
+func (it *Iter) blockSeekOn(userKey []byte, trailer uint64) bool {
+	if it.sliced == nil {
+		return it.data.seekOn(userKey, trailer)
+	}
+	if s := it.sliced.findSlice(it.r.cmp, userKey, trailer); s != it.slice && !it.enter(s) {
+		return false
+	}
+	return it.data.seekGE(userKey, trailer) || it.nextSlice()
+}
+
+// nextSlice goes to the first entry behind the slice that was walked to its end,
+// in the same block.
+func (it *Iter) nextSlice() bool {
+	for it.sliced != nil && !it.failed() && it.slice+1 < it.sliced.slices() {
+		if it.enter(it.slice+1) && it.data.First() {
+			return true
+		}
+	}
+	return false
+}
+
+// prevSlice goes to the last entry before the slice that was walked to its beginning,
+// in the same block.
+func (it *Iter) prevSlice() bool {
+	for it.sliced != nil && !it.failed() && it.slice > 0 {
+		if it.enter(it.slice-1) && it.data.Last() {
+			return true
+		}
+	}
+	return false
+}
