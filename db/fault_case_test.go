@@ -158,9 +158,9 @@ func (c faultCase) after(mem *vfs.Mem, counting *vfs.Counting, checker *order.FS
 }
 
 // strayFilesAtRest waits for the removal of files, which comes behind the work
-// that made them needless.
+// that made them needless, and on a busy machine long behind.
 func strayFilesAtRest(d *DB, fsys FS) (err error) {
-	for range 100 {
+	for range 5000 {
 		if err = strayFiles(d, fsys); err == nil || !d.pause(time.Millisecond) {
 			return err
 		}
