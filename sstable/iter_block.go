@@ -4,9 +4,8 @@ package sstable
 // not in the cache several blocks at a time: firstReadAhead bytes, then twice as
 // many each time, up to mostReadAhead. Of 4 KiB blocks that begins behind some 250
 // entries of 116 bytes, so a seek and a few steps never pay for what they do not
-// use. A block from the system's page cache costs 1.3 us in a read of its own and
-// 0.4 in one of 64 KiB; more than 128 KiB gains nothing there, and drops out of
-// the processor's own cache before it is used.
+// use. It saves system calls; the most is what still fits the processor's own
+// cache until it is used.
 const (
 	readAheadAfter = 8
 	firstReadAhead = 16 << 10 // bytes
@@ -115,7 +114,7 @@ func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
 // fetchAhead is fetchOwn for the iterator of one who did not ask to read ahead.
 // While the cache has room, the block is kept there. A long walk through a full
 // cache leaves it as it is: of what it would put there nothing stays, unless it
-// comes back soon, and it costs a quarter of the walk.
+// comes back soon, and each block costs a copy.
 func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 	sc := it.takeScratch()
 	most := firstReadAhead << min(it.inOrder/readAheadAfter-1, 8)
