@@ -247,17 +247,16 @@ func (it *blockIter) restoreKey(kept, i int) {
 	} else {
 		it.key = append(it.key, make([]byte, end-len(it.key))...)
 	}
-	for end > kept {
-		if e.key >= 0 {
-			copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
-			return
-		}
+	for ; e.key < 0; e = &it.past[e.donor] {
 		if from := max(int(e.shared), kept); from < end {
 			copy(it.key[from:end], it.block.data[int(e.suffix)+from-int(e.shared):])
 			end = from
 		}
-		e = &it.past[e.donor]
+		if end <= kept {
+			return // an entry that shares nothing has no donor
+		}
 	}
+	copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
 }
 
 // lastBefore steps from the restart point that toRestart chose to the last

@@ -45,18 +45,23 @@ func TestBlockIteratorConforms(t *testing.T) {
 }
 
 // Of an interval whose keys are more than an iterator keeps, the last ones are put
-// together from what the entries hold.
+// together from what the entries hold. Some keys alone are more than that, also at
+// restart points.
 func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 4))
 	var es entries
-	user := make([]byte, 0, maxPastKeys)
-	for range 200 {
+	var user []byte
+	for i := range 200 {
 		user = user[:rnd.IntN(len(user)+1)]
 		if rnd.IntN(3) > 0 {
 			user = user[:rnd.IntN(len(user)+1)]
 		}
-		for range rnd.IntN(maxPastKeys / 8) {
+		most := maxPastKeys / 8
+		if i%10 == 0 {
+			most = 2 * maxPastKeys
+		}
+		for range rnd.IntN(most) {
 			user = append(user, byte(rnd.UintN(3)))
 		}
 		es = append(es, itertest.Entry{Key: base.AppendInternalKey(nil, user, uint64(len(es)), base.KindSet), Value: []byte{byte(len(es))}})
