@@ -52,7 +52,7 @@ unit:
 	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(GO) test -tags '$(TAGS)' ./...) || exit 1; done
 
 race:
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 18m ./...
 
 # The tests on a 32-bit machine, on one whose bytes run the other way, and on one
 # that fuses multiplications. amd64 runs 386 itself; the others are emulated and

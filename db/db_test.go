@@ -16,7 +16,11 @@ import (
 // can be asked: Get, GetTo, Has, iterators both ways, snapshots; before and after
 // flushes, compactions and reopening.
 func TestAgreesWithAMap(t *testing.T) {
-	for round := range 6 {
+	rounds := 6
+	if raceEnabled {
+		rounds = 2
+	}
+	for round := range rounds {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
