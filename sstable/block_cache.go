@@ -46,9 +46,6 @@ type BlockCacheMetrics struct {
 	Compressed, CompressedBytes int64
 }
 
-// charge is cache.Cache.Charge.
-func (c *BlockCache) charge(size int64) { c.cache.Charge(size) }
-
 // Metrics returns the present counts.
 func (c *BlockCache) Metrics() BlockCacheMetrics {
 	return BlockCacheMetrics{c.cache.Metrics(), c.compressed.Load(), c.compressedBytes.Load()}

@@ -327,10 +327,10 @@ func (r *Reader) charge(size uint64) {
 	if !r.charges {
 		return
 	}
-	r.cache.charge(int64(size))
+	r.cache.cache.Charge(int64(size))
 	r.charged.Add(int64(size))
 	if r.closed.Load() { // perhaps only since a moment ago: then this is the last to know
-		r.cache.charge(-r.charged.Swap(0))
+		r.cache.cache.Charge(-r.charged.Swap(0))
 	}
 }
 

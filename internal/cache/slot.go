@@ -79,7 +79,7 @@ func (s *Slot[V]) Peek() *V {
 // Warm says whether the slot's value was used at least as often as the hand of its
 // queue counts: more than once or twice in its turn.
 func (s *Slot[V]) Warm() bool {
-	e := s.p.Load()
+	e := s.held()
 	return e != nil && e.state.Load() >= clockHits
 }
 
