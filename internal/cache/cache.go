@@ -225,7 +225,7 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 		if size <= c.room() && sh.wantsLocked(s, size, c.share()) {
 			return false
 		}
-		s.p.Store(sh.passMarkLocked())
+		sh.markPassedLocked(s)
 	}
 	sh.endFlightLocked(s, f)
 	sh.passed++

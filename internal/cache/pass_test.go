@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,7 @@ func TestWhatWasPassedByComesInWhenItIsAskedForAgain(t *testing.T) {
 		kept, inMain bool
 	}{
 		{"at once: into probation", 0, true, false},
+		{"nearly at once: into main", 10, true, true},
 		{"after a while: into main", 400, true, true},
 		{"after long: forgotten", 3000, false, false},
 	} {
@@ -109,6 +111,41 @@ func TestUseInProbationOpensIt(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(slots)/2, loads, "each is loaded once")
+	checkShards(t, c)
+}
+
+// Of values that are all drawn alike, those that are in stay, and the others are passed by.
+func TestValuesOfOneHeatDoNotDisplaceEachOther(t *testing.T) {
+	c := passing(t, 1000)
+	slots := make([]Slot[int], 1100)
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int) (hits int) {
+		for range n {
+			if hit, _ := usePassing(t, c, &slots[rng.IntN(len(slots))]); hit {
+				hits++
+			}
+		}
+		return hits
+	}
+	draw(100_000)
+	before := c.Metrics().Inserts
+	hits := draw(100_000)
+	require.InDelta(t, 100_000*1000/1100, hits, 2_000)
+	require.Less(t, c.Metrics().Inserts-before, int64(500), "of 9,000 misses")
+	checkShards(t, c)
+}
+
+// What nobody uses any more makes room for what is used, soon.
+func TestAWorkingSetIsReplacedByAnother(t *testing.T) {
+	c := passing(t, 1000)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		slots := make([]Slot[int], 800)
+		for range 20 * len(slots) {
+			usePassing(t, c, &slots[rng.IntN(len(slots))])
+		}
+		require.Greater(t, countHeld(slots), 790)
+	}
 	checkShards(t, c)
 }
 
