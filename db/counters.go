@@ -108,13 +108,14 @@ func (c *lookupStripe) countNegatives(p tablePath) {
 }
 
 // countAnswer counts a lookup that a memtable or a table answered, by itself, and the
-// tables that were ruled out before.
-func (c *lookupStripe) countAnswer(ruledOut tablePath, kind base.Kind) {
-	c.gets.Add(1)
+// tables that were ruled out before. It returns how many such lookups there were.
+func (c *lookupStripe) countAnswer(ruledOut tablePath, kind base.Kind) uint64 {
+	n := c.gets.Add(1)
 	if kind == base.KindSet {
 		c.getsFound.Add(1)
 	}
 	c.countNegatives(ruledOut)
+	return n
 }
 
 // countRead counts by itself what a lookup did at a table of a level.

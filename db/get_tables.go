@@ -22,6 +22,7 @@ type tableSearch struct {
 	found, plain bool
 	kind         base.Kind
 	value        []byte
+	answer       *manifest.FileMeta // the table that holds it
 }
 
 // findInTables asks the tables that may hold the key, level by level.
@@ -40,28 +41,32 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *lookupStripe,
 			}
 			err := d.findInLevel(s, &t, lookup, level, l, first, x)
 			if t.found || err != nil {
-				return t.end(level, err)
+				if t.end(level, err) {
+					sampleTables(s, lookup, t.answer)
+				}
+				return t.value, t.kind, err
 			}
 		}
 	}
-	if c != nil {
-		c.absent[t.ruledOut].Add(1)
+	if c != nil && isSample(c.absent[t.ruledOut].Add(1)) {
+		sampleTables(s, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
 }
 
-// end counts a search that a table of level answered, or that failed.
-func (t *tableSearch) end(level int, err error) ([]byte, base.Kind, error) {
+// end counts a search that a table of level answered, or that failed, and says whether
+// it is one of the samples.
+func (t *tableSearch) end(level int, err error) (sample bool) {
 	switch {
 	case t.c == nil:
 	case err != nil:
 		t.c.countNegatives(t.ruledOut)
 	case t.plain:
-		t.c.found[t.ruledOut.with(level)].Add(1)
+		return isSample(t.c.found[t.ruledOut.with(level)].Add(1))
 	default:
-		t.c.countAnswer(t.ruledOut, t.kind)
+		return isSample(t.c.countAnswer(t.ruledOut, t.kind))
 	}
-	return t.value, t.kind, err
+	return false
 }
 
 // findInLevel asks the tables of a level that may hold the key, from number i on,
@@ -109,7 +114,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	}
 	if res.Found {
 		_, t.kind = base.SplitTrailer(res.Trailer)
-		t.found, t.value = true, res.Value
+		t.found, t.value, t.answer = true, res.Value, f
 	}
 	switch {
 	case x != nil:

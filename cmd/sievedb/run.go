@@ -33,8 +33,10 @@ type call struct {
 // options are the flags of all commands; each takes those that mean something
 // to it.
 type options struct {
-	hex   bool
-	limit int
+	hex    bool
+	json   bool
+	limit  int
+	probes int
 }
 
 // command is one word of the tool.
@@ -52,6 +54,7 @@ var commands = []command{
 	{"explain", "KEY", "show each run that a lookup of KEY consults, what its filter says and what is read", 1, 1, explain},
 	{"stats", "", "print what the levels hold and how the directory opened", 0, 0, stats},
 	{"tables", "", "list the tables with their filters", 0, 0, tables},
+	{"filters", "", "measure the filter of each table with keys that it does not hold, and say what to do about it", 0, 0, filters},
 	{"check", "", "read everything and report faults", 0, 0, check},
 	{"compact", "[FROM [TO]]", "merge the tables from FROM to TO so that deleted and shadowed entries give their space back", 0, 2, compact},
 	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair},
@@ -65,6 +68,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set.Usage = func() { usage(stderr, set) }
 	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given and printed in hexadecimal")
 	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
+	set.BoolVar(&c.flags.json, "json", false, "filters: print JSON")
+	set.IntVar(&c.flags.probes, "probes", 4000, "filters: ask each table's filter for so many absent keys")
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK

@@ -49,6 +49,8 @@ func TestCommandsThatLook(t *testing.T) {
 		{"explain of a deleted key", []string{"explain", dir, "plum"}, exitNotFound, []string{"deleted: "}},
 		{"stats lists levels", []string{"stats", dir}, exitOK, []string{"level", "all", "last sequence 5", "MANIFEST-"}},
 		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"sievedb.CacheLineBloom", "whole table"}},
+		{"filters measures them", []string{"filters", dir}, exitOK, []string{"sievedb.CacheLineBloom, whole table", "all 1", "good (1): nothing"}},
+		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
 	}
 	before, err := os.ReadDir(dir)
@@ -107,6 +109,7 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"an argument missing", []string{"get", "x"}, exitUsage, "sievedb [flags] get DIR KEY"},
 		{"an argument too many", []string{"stats", "x", "y"}, exitUsage, "stats DIR"},
 		{"no such flag", []string{"-nope"}, exitUsage, "nope"},
+		{"no probes", []string{"-probes", "0", "filters", "x"}, exitUsage, "-probes"},
 		{"bad hexadecimal", []string{"-hex", "get", "x", "zz"}, exitUsage, "hexadecimal"},
 		{"no database", []string{"get", filepath.Join(t.TempDir(), "none"), "k"}, exitFailed, "there is no database"},
 	}

@@ -27,11 +27,21 @@ type FileMeta struct {
 	// FilterTold is set once it was told that the table's filter is of no use.
 	FilterTold atomic.Bool
 
+	// Sampled counts what the table's filter said to some of the lookups that asked it.
+	Sampled SampledVerdicts
+
 	// Compacting is set while a compaction has the file as input. Guarded by the
 	// lock of whoever picks compactions.
 	Compacting bool
 
 	refs atomic.Int32 // versions that name the file
+}
+
+// SampledVerdicts count verdicts of a table's filter: it denied the key, it passed one
+// that the table holds, it passed one that the table does not hold. Passing counts
+// also where there is no filter to ask.
+type SampledVerdicts struct {
+	Negatives, TruePositives, FalsePositives atomic.Uint64
 }
 
 // NewFileMeta returns the description of a table; smallest and largest are

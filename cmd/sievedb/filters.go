@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// filters prints the report card of each table's filter, and their sums by level.
+func filters(c *call) (int, error) {
+	if c.flags.probes < 1 {
+		return exitUsage, errors.New("sievedb: -probes must be 1 or more")
+	}
+	return c.with(true, func(d *db.DB) (int, error) {
+		r, err := d.Filters(c.ctx, c.flags.probes)
+		switch {
+		case err != nil:
+		case c.flags.json:
+			enc := json.NewEncoder(c.stdout)
+			enc.SetIndent("", "  ")
+			err = enc.Encode(r)
+		default:
+			err = printFilters(c.stdout, r)
+		}
+		return codeOf(err), err
+	})
+}
+
+func printFilters(w io.Writer, r *db.FilterReport) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "level\ttable\tfilter\tbytes\tbits a key\tpredicted\tmeasured\tfrom\tto\tpays after\tverdict")
+	for i := range r.Tables {
+		f := &r.Tables[i]
+		verdict := string(f.Verdict)
+		if f.Detail != "" {
+			verdict += ": " + f.Detail
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", f.Level, f.Name, policyName(f), figures(&f.FilterFigures, f.Probes), repayment(f), verdict)
+	}
+	for _, l := range r.Levels {
+		fmt.Fprintf(t, "%d\tall %d\t\t%s\t\t%s\n", l.Level, l.Tables, figures(&l.FilterFigures, l.Probes), counts(l.Verdicts))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return printAdvice(w, r)
+}
+
+// policyName is quoted where a terminal could not show it: it stands in the file.
+func policyName(f *db.TableFilterReport) string {
+	if f.Policy == "" {
+		return f.Layout
+	}
+	quoted := strconv.Quote(f.Policy)
+	if quoted[1:len(quoted)-1] == f.Policy {
+		quoted = f.Policy
+	}
+	return quoted + ", " + f.Layout
+}
+
+// figures are the columns from the bytes to the measured rate's bounds.
+func figures(f *db.FilterFigures, p db.FilterProbes) string {
+	rate, low, high := p.Rate()
+	if p.Absent == 0 {
+		return fmt.Sprintf("%d\t%.1f\t%s\t?\t?\t?", f.FilterBytes, f.BitsPerKey, percent(f.Predicted))
+	}
+	return fmt.Sprintf("%d\t%.1f\t%s\t%s\t%s\t%s", f.FilterBytes, f.BitsPerKey, percent(f.Predicted), percent(rate), percent(low), percent(high))
+}
+
+// percent is "?" for rates that are not known, which are negative.
+func percent(rate float64) string {
+	if rate < 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.3f %%", 100*rate)
+}
+
+// repayment says after how many lookups the filter has saved what it takes.
+func repayment(f *db.TableFilterReport) string {
+	n := f.LookupsToRepay()
+	if f.FilterBytes == 0 || math.IsInf(n, 1) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f lookups", n)
+}
+
+func counts(verdicts map[db.FilterVerdict]int) (s string) {
+	for _, v := range slices.Sorted(maps.Keys(verdicts)) {
+		if s != "" {
+			s += ", "
+		}
+		s += fmt.Sprintf("%d %s", verdicts[v], v)
+	}
+	return s
+}
+
+// printAdvice says what to do about each verdict that there is.
+func printAdvice(w io.Writer, r *db.FilterReport) error {
+	all := map[db.FilterVerdict]int{}
+	for _, f := range r.Tables {
+		all[f.Verdict]++
+	}
+	for _, v := range slices.Sorted(maps.Keys(all)) {
+		if _, err := fmt.Fprintf(w, "%s (%d): %s\n", v, all[v], v.Advice()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

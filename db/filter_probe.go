@@ -1,0 +1,138 @@
+package db
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// probesPerBlock spreads the probes over blocks: filters of block ranges differ among
+// themselves, and neighbouring keys are alike.
+const probesPerBlock = 64
+
+// probesPerGap is how many keys are made between two neighbours.
+const probesPerGap = 4
+
+// probeTable asks the filter of r for about so many keys that the table holds and as
+// many that it does not hold. The error is one of reading the table.
+func (d *DB) probeTable(r *sstable.Reader, probes int, into *FilterProbes) error {
+	filters, damage := r.AllFilters()
+	p := prober{
+		d: d, r: r, filters: filters, into: into,
+		want: uint64(probes),
+		// The same keys each time: a report can be had again.
+		rnd: rand.New(rand.NewPCG(0x5eed, uint64(probes))),
+	}
+	blocks := max(1, probes/probesPerBlock)
+	for rounds := 0; rounds < 2; rounds++ { // again, with more blocks, where gaps are few
+		*into = FilterProbes{}
+		p.last = nil
+		if err := r.SampleBlocks(blocks, p.entry); err != nil {
+			return err
+		}
+		if into.Absent >= p.want {
+			break
+		}
+		blocks *= 8
+	}
+	return damage
+}
+
+type prober struct {
+	d       *DB
+	r       *sstable.Reader
+	filters sstable.FilterSet
+	into    *FilterProbes
+	want    uint64
+	rnd     *rand.Rand
+
+	last   []byte // the user key before, if it is in the same block
+	offset uint64 // of the block
+	made   [probesPerGap][]byte
+}
+
+// entry takes a key of the table, and makes some that are absent between it and the
+// one before.
+func (p *prober) entry(offset uint64, ikey []byte) error {
+	key := base.UserKey(ikey)
+	if p.into.Stored < p.want {
+		p.into.Stored++
+		if _, denied := p.filters.Denies(key, offset); denied {
+			p.into.Denied++
+		}
+	}
+	if p.last != nil && p.offset == offset {
+		p.between(p.last, key)
+	}
+	p.last, p.offset = append(p.last[:0], key...), offset
+	return nil
+}
+
+// between asks for a few keys behind a and before b. No table has keys between two
+// neighbours, so they are absent, whatever the order of keys is.
+func (p *prober) between(a, b []byte) {
+	made := p.made[:0]
+	for range 2 * probesPerGap {
+		if len(made) == probesPerGap || p.into.Absent >= p.want {
+			return
+		}
+		key := likeNeighbours(p.rnd, p.made[len(made)][:0], a, b)
+		p.made[len(made)] = key
+		if p.d.cmp.Compare(a, key) >= 0 || p.d.cmp.Compare(key, b) >= 0 ||
+			slices.ContainsFunc(made, func(k []byte) bool { return string(k) == string(key) }) {
+			continue
+		}
+		made = p.made[:len(made)+1]
+		p.into.Absent++
+		if p.r.VerdictAt(key, p.offset) != sstable.FilterNegative {
+			p.into.Passed++
+		}
+	}
+}
+
+// likeNeighbours appends to dst a key made of what a and b begin with, a byte that leads
+// from the one to the other, and then random characters of the kinds that stand there:
+// digits for digits, letters for letters. Keys of one shape are what programs ask, and
+// what a weak hash confuses.
+func likeNeighbours(rnd *rand.Rand, dst, a, b []byte) []byte {
+	n := base.SharedPrefixLen(a, b)
+	model := a
+	if n == len(a) {
+		model = b
+	}
+	if n == len(model) { // equal, or no bytewise order
+		return append(dst, b...)
+	}
+	low, high := int(model[n]), int(model[n])
+	if n < len(a) && n < len(b) {
+		low, high = min(int(a[n]), int(b[n])), max(int(a[n]), int(b[n]))
+	}
+	dst = append(dst, model[:n]...)
+	dst = append(dst, byte(low+rnd.IntN(high-low+1)))
+	for _, c := range model[n+1:] {
+		first, count := kindOf(c)
+		dst = append(dst, first+byte(rnd.IntN(count)))
+	}
+	return dst
+}
+
+// kindOf returns the first character of the kind that c is of, and how many there are.
+func kindOf(c byte) (first byte, count int) {
+	switch {
+	case '0' <= c && c <= '9':
+		return '0', 10
+	case 'a' <= c && c <= 'f':
+		return 'a', 6 // hexadecimal, perhaps
+	case 'g' <= c && c <= 'z':
+		return 'a', 26
+	case 'A' <= c && c <= 'F':
+		return 'A', 6
+	case 'G' <= c && c <= 'Z':
+		return 'A', 26
+	case c < 0x80 && c > ' ':
+		return c, 1 // a separator stays what it is
+	}
+	return 0, 256
+}

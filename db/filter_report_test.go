@@ -1,0 +1,292 @@
+package db
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// reportProbes tells a rate of 1 % to a third.
+const reportProbes = 4000
+
+func randomKey(n int) []byte {
+	rnd := rand.NewPCG(uint64(n), 1)
+	return fmt.Appendf(nil, "%016x", rnd.Uint64())
+}
+
+// decimalKey leaves gaps between the stored counters, the even ones.
+func decimalKey(n int) []byte { return fmt.Appendf(nil, "%016d", 2*n) }
+
+// reportStore has one table of n keys on level 0.
+func reportStore(t *testing.T, fsys FS, policy filter.Policy, n int, key func(int) []byte) *DB {
+	d := mustOpen(t, &Options{FS: fsys, Filter: policy, L0CompactionTrigger: 100, WriteBufferSize: 64 << 20})
+	for i := range n {
+		require.NoError(t, d.Put(key(i), testValue(i)[:20], NoSync))
+	}
+	require.NoError(t, d.Flush())
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func filtersOf(t *testing.T, d *DB, probes int) *FilterReport {
+	t.Helper()
+	r, err := d.Filters(t.Context(), probes)
+	require.NoError(t, err)
+	return r
+}
+
+func TestTheReportCardTellsGoodFiltersFromBadOnes(t *testing.T) {
+	const n, many = 20000, 100000 // keys of one hash are keys that differ in several words
+	cases := []struct {
+		name      string
+		policy    filter.Policy
+		n         int
+		key       func(int) []byte
+		verdict   FilterVerdict
+		predicted float64
+		most      float64 // of the measured rate
+		bits      float64
+	}{
+		{"the default", nil, n, randomKey, VerdictGood, 0.0097, 0.02, 10},
+		{"the default, counters", nil, many, decimalKey, VerdictGood, 0.0097, 0.02, 10},
+		{"LevelDB's", filter.NewBloomPolicy(10), n, randomKey, VerdictGood, 0.0084, 0.02, 10},
+		{"LevelDB's, counters", filter.NewBloomPolicy(10), many, decimalKey, VerdictCollisions, 0.0084, 0.2, 10},
+		{"LevelDB's, counters, twice the bits", filter.NewBloomPolicy(20), many, decimalKey, VerdictCollisions, 0.0000912, 0.2, 20},
+		{"binary fuse, counters", filter.FusePolicy{}, many, decimalKey, VerdictGood, 1.0 / 256, 0.01, 8.9},
+		{"a bit a key", filter.NewBloomPolicy(1), n, randomKey, VerdictSaturated, 0.632, 0.7, 1},
+		{"no filter", filter.None, n, randomKey, VerdictOff, -1, 1, 0},
+		{"a policy from elsewhere", always, n, randomKey, VerdictSaturated, -1, 1, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := reportStore(t, NewMemFS(), c.policy, c.n, c.key)
+			r := filtersOf(t, d, reportProbes)
+			require.Len(t, r.Tables, 1)
+			f := r.Tables[0]
+			require.Equal(t, c.verdict, f.Verdict, f.Detail)
+			require.NotEmpty(t, f.Verdict.Advice())
+			require.InDelta(t, c.predicted, f.Predicted, 0.05*math.Abs(c.predicted))
+			require.InDelta(t, c.bits, f.BitsPerKey, 0.2)
+			rate, low, high := f.Probes.Rate()
+			require.LessOrEqual(t, rate, c.most)
+			require.True(t, low <= rate && rate <= high)
+			require.EqualValues(t, reportProbes, f.Probes.Absent)
+			require.Greater(t, f.Probes.Stored, uint64(reportProbes/4))
+			require.LessOrEqual(t, f.Probes.Stored, uint64(reportProbes))
+			require.Zero(t, f.Probes.Denied)
+			require.Len(t, r.Levels, 1)
+			require.Equal(t, f.Probes, r.Levels[0].Probes)
+			require.InDelta(t, f.Predicted, r.Levels[0].Predicted, 1e-9)
+			_, err := json.Marshal(r)
+			require.NoError(t, err)
+			require.Equal(t, r, filtersOf(t, d, reportProbes), "the same again")
+			require.Zero(t, d.Metrics().Total().Reads, "nothing is counted as a lookup")
+		})
+	}
+}
+
+// What probes have no say in.
+func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
+	cases := []struct {
+		name           string
+		written, asked filter.Policy
+		harm           func(t *testing.T, fsys FS, table string)
+		verdict        FilterVerdict
+	}{
+		{"no filter", filter.None, nil, nil, VerdictNoFilter},
+		{"a policy that nobody knows", renamed{filter.NewBloomPolicy(10), "some.other"}, nil, nil, VerdictUnknown},
+		{"a policy that loses keys", never, never, nil, VerdictDenies},
+		{"a damaged filter", filter.NewBloomPolicy(10), nil, flipIn("filter"), VerdictDamaged},
+		{"a damaged filter of two", nil, nil, flipIn("filter"), VerdictDamaged},
+		{"a damaged block", nil, nil, flipIn("data"), VerdictDamaged},
+		{"a table that is gone", nil, nil, func(t *testing.T, fsys FS, table string) { require.NoError(t, fsys.Remove(table)) }, VerdictDamaged},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := NewMemFS()
+			d := reportStore(t, fsys, c.written, 2000, randomKey)
+			infos, err := d.Tables()
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+			d, err = Open("db", &Options{FS: fsys, Filter: c.asked, ReadOnly: true})
+			require.NoError(t, err)
+			defer d.Close()
+			if c.harm != nil {
+				c.harm(t, fsys, filepath.Join("db", infos[0].Name))
+			}
+			f := filtersOf(t, d, 100000).Tables[0]
+			require.Equal(t, c.verdict, f.Verdict, f.Detail)
+		})
+	}
+}
+
+// flipIn flips a bit of a table of 2000 keys: within its first block, or of its filter.
+func flipIn(part string) func(t *testing.T, fsys FS, table string) {
+	return func(t *testing.T, fsys FS, table string) {
+		data := readFile(t, fsys, table)
+		at := 100
+		if part == "filter" {
+			p := filter.NewCacheLineBloomPolicy(10)
+			if !bytes.Contains(data, []byte("filter."+p.Name())) {
+				p = filter.NewBloomPolicy(10)
+			}
+			at, _ = filterBlockOf(t, data, p)
+		}
+		data[at] ^= 1
+		require.NoError(t, fsys.Remove(table))
+		writeFile(t, fsys, table, data)
+	}
+}
+
+func TestAFilterThatNoLookupComesToIsNeverAsked(t *testing.T) {
+	d := reportStore(t, NewMemFS(), nil, 1000, randomKey)
+	require.NoError(t, d.Put([]byte("in memory"), nil, NoSync))
+	for range lookupsToTell {
+		_, err := d.Get([]byte("in memory"))
+		require.NoError(t, err)
+	}
+	require.Equal(t, VerdictNeverAsked, filtersOf(t, d, 100).Tables[0].Verdict)
+	_, err := d.Get(randomKey(1))
+	require.NoError(t, err)
+	require.Equal(t, VerdictGood, filtersOf(t, d, 100).Tables[0].Verdict)
+}
+
+// One key of a filter's false positives, asked without end, says nothing of the filter.
+func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
+	d := reportStore(t, NewMemFS(), nil, 20000, decimalKey)
+	unlucky := []byte(nil)
+	for i := 0; unlucky == nil; i++ {
+		key := fmt.Appendf(nil, "%016d", 2*i+1)
+		if x, err := d.Explain(key); err == nil && x.ReadsWasted > 0 {
+			unlucky = key
+		}
+	}
+	for range 100 * sampledOneIn {
+		_, err := d.Get(unlucky)
+		require.ErrorIs(t, err, ErrNotFound)
+	}
+	f := filtersOf(t, d, reportProbes).Tables[0]
+	require.Equal(t, VerdictGood, f.Verdict, f.Detail)
+	require.InDelta(t, 100*sampledOneIn, f.Lookups.FalsePositives, 5*sampledOneIn, "each one read in vain, and is told")
+	require.Equal(t, VerdictGood, filtersOf(t, d, 0).Tables[0].Verdict)
+}
+
+func TestSampledLookupsAddUpToThoseCounted(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := filledLevels(t, o, 4000)
+	const rounds = 30
+	for range rounds {
+		for i := range 8000 { // half of them are there
+			_, err := d.Get(testKey(i))
+			require.True(t, err == nil == (i%2 == 0))
+		}
+	}
+	r := filtersOf(t, d, 0)
+	asked := map[int]FilterLookups{}
+	for _, f := range r.Tables {
+		l := asked[f.Level]
+		l.Negatives += f.Lookups.Negatives
+		l.TruePositives += f.Lookups.TruePositives
+		asked[f.Level] = l
+		require.GreaterOrEqual(t, float64(f.Lookups.BytesSaved), float64(f.Lookups.Negatives)*100, "blocks of 512 bytes, compressed")
+	}
+	for _, l := range r.Levels {
+		// A tenth, and some samples for each of the stripes and paths that count apart.
+		within := 0.1*float64(l.Lookups.Asked()) + 20*sampledOneIn
+		require.InDelta(t, l.Lookups.Negatives, asked[l.Level].Negatives, within, "level %d", l.Level)
+		require.InDelta(t, l.Lookups.TruePositives, asked[l.Level].TruePositives, within, "level %d", l.Level)
+	}
+}
+
+func TestOneLookupInAHundredAndTwentyEightIsASample(t *testing.T) {
+	for _, step := range []uint64{1, 2, 3, 64, 128, 1000} { // a program that goes round in so many steps
+		n, samples := uint64(100000), 0
+		for i := range n {
+			if isSample(1 + i*step) {
+				samples++
+			}
+		}
+		require.InEpsilon(t, n/sampledOneIn, samples, 0.05, "every %d", step)
+	}
+}
+
+func TestReportCardsOfGoldenDatabases(t *testing.T) {
+	dirs, err := os.ReadDir(goldenDir)
+	require.NoError(t, err)
+	verdicts := map[FilterVerdict]int{}
+	for _, dir := range dirs {
+		if !dir.IsDir() {
+			continue
+		}
+		t.Run(dir.Name(), func(t *testing.T) {
+			g := loadGolden(t, dir.Name())
+			o := &Options{ReadOnly: true, Comparer: g.cmp}
+			d, err := Open(g.copy(t), o)
+			require.NoError(t, err)
+			defer d.Close()
+			r := filtersOf(t, d, 1000)
+			infos, err := d.Tables()
+			require.NoError(t, err)
+			require.Len(t, r.Tables, len(infos))
+			for _, f := range r.Tables {
+				require.NotContains(t, []FilterVerdict{VerdictDamaged, VerdictDenies, VerdictErrs, VerdictSaturated}, f.Verdict, f.Detail)
+				require.Zero(t, f.Probes.Denied)
+				if f.Verdict == VerdictGood {
+					require.Positive(t, f.Predicted)
+					require.InDelta(t, 12, f.BitsPerKey, 6, "small filters have some to spare")
+				}
+				verdicts[f.Verdict]++
+			}
+		})
+	}
+	require.Positive(t, verdicts[VerdictGood])
+	require.Positive(t, verdicts[VerdictNoFilter])
+}
+
+// Whatever the bytes of a table are, the report is had.
+func TestReportCardsOfDamagedTablesDoNotPanic(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	fsys := NewMemFS()
+	d := reportStore(t, fsys, nil, 300, randomKey)
+	infos, err := d.Tables()
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	table := filepath.Join("db", infos[0].Name)
+	sound := readFile(t, fsys, table)
+	damaged := 0
+	for range 300 {
+		data := append([]byte(nil), sound...)
+		for range 1 + rnd.IntN(3) {
+			data[rnd.IntN(len(data))] ^= byte(1 + rnd.IntN(255))
+		}
+		require.NoError(t, fsys.Remove(table))
+		writeFile(t, fsys, table, data)
+		d, err := Open("db", &Options{FS: fsys, ReadOnly: true})
+		require.NoError(t, err)
+		if filtersOf(t, d, 100000).Tables[0].Verdict == VerdictDamaged {
+			damaged++
+		}
+		require.NoError(t, d.Close())
+	}
+	require.Positive(t, damaged)
+}
+
+func TestReportsNeedAnOpenStore(t *testing.T) {
+	d := mustOpen(t, testOptions(NewMemFS()))
+	r, err := d.Filters(t.Context(), 10)
+	require.NoError(t, err)
+	require.Empty(t, r.Tables)
+	require.NoError(t, d.Close())
+	_, err = d.Filters(t.Context(), 10)
+	require.ErrorIs(t, err, ErrClosed)
+}

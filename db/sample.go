@@ -1,0 +1,62 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Lookups count by level, once each. Which table's filter said what is counted for one
+// in sampledOneIn of them, by asking the filters once more: that is a hundredth of the
+// time of a lookup in the mean, and nothing more than a multiplication for the others.
+
+// sampledOneIn is a power of two.
+const sampledOneIn = 128
+
+// isSample says whether the nth lookup that a counter has counted is a sample. The
+// multiples of the golden ratio are spread evenly over all 64-bit numbers, those of
+// every step among them too: a program that asks the same keys round and round is
+// sampled like any other, and so is one key that is asked again and again, which a
+// choice by the key's hash would always take or never.
+func isSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/sampledOneIn }
+
+// sampleTables counts for each table that the lookup came to what its filter said.
+// answer is the table that holds the key, nil for none.
+//
+//go:noinline
+func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+	target, inRange := s.version.Target(lookup.UserKey())
+	if !inRange {
+		return
+	}
+	for level := range s.version.Levels {
+		l := &s.version.Levels[level]
+		first := 0
+		if level > 0 {
+			first = l.Seek(target)
+		}
+		for i := first; i < len(l.Files); i++ {
+			if l.Covers(i, target) {
+				if l.Files[i] == answer {
+					answer.Sampled.TruePositives.Add(1)
+					return
+				}
+				sampleMiss(l.Files[i], lookup)
+			}
+			if level > 0 && (!l.Covers(i, target) || !l.EndsWith(i, target)) {
+				break
+			}
+		}
+	}
+}
+
+// sampleMiss counts what the filter of a table says to a key that is not there.
+func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
+	r := f.Reader.Peek()
+	switch {
+	case r == nil: // closed meanwhile
+	case (*r).Verdict(lookup) == sstable.FilterNegative:
+		f.Sampled.Negatives.Add(1)
+	default:
+		f.Sampled.FalsePositives.Add(1)
+	}
+}
