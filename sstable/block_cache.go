@@ -120,8 +120,9 @@ func worthPacking(kind Compression, stored, decoded int) bool {
 }
 
 // unpack returns b, which slot holds compressed, in sc's memory, and keeps it
-// from now on decompressed if it is hot, and in slices if it is at least warm.
-func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch) (*Block, error) {
+// from now on decompressed if it is hot, and in slices if it is at least warm and its
+// keys are bytewise.
+func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch, bytewise bool) (*Block, error) {
 	plain, err := sc.decompress(b)
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch) (*Bl
 		kept.data, kept.packable = owned(kept.data), true
 		c.taken(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
-	case b.kind != slicedKind && !b.whole && slot.Warm():
+	case bytewise && b.kind != slicedKind && !b.whole && slot.Warm():
 		kept := c.sliced(b, plain, sc)
 		c.taken(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())

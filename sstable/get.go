@@ -135,7 +135,7 @@ func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) 
 		res.BlockFromDisk = res.BlockFromDisk || n > 0
 		res.BlockFromCache = res.BlockFromCache || n == 0
 	case b.kind != NoCompression:
-		if b, err = r.cache.unpack(&ix.slots[i], b, lk.takeScratch()); err != nil {
+		if b, err = r.cache.unpack(&ix.slots[i], b, lk.takeScratch(), r.cmp.IsBytewise()); err != nil {
 			return nil, r.located(err, ix, i)
 		}
 		res.BlockFromCache = true

@@ -82,7 +82,7 @@ func (it *Iter) unpack(i int, b *Block) (Block, error) {
 	if b.kind == NoCompression {
 		return *b, nil
 	}
-	b, err := it.r.cache.unpack(&it.ix.slots[i], b, it.takeScratch())
+	b, err := it.r.cache.unpack(&it.ix.slots[i], b, it.takeScratch(), it.r.cmp.IsBytewise())
 	if err != nil {
 		return Block{}, it.r.located(err, it.ix, i)
 	}

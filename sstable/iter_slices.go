@@ -40,16 +40,14 @@ func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
 	if it.sliced == nil {
 		return it.data.seekGE(userKey, trailer)
 	}
-	return it.enter(it.sliced.findSlice(it.r.cmp, userKey, trailer)) &&
-		(it.data.seekGE(userKey, trailer) || it.nextSlice())
+	return it.seekSlice(userKey, trailer, -1) && (it.data.seekGE(userKey, trailer) || it.nextSlice())
 }
 
 func (it *Iter) blockSeekLT(ikey []byte) bool {
 	if it.sliced == nil {
 		return it.data.SeekLT(ikey)
 	}
-	return it.enter(it.sliced.findSlice(it.r.cmp, base.UserKey(ikey), base.Trailer(ikey))) &&
-		(it.data.SeekLT(ikey) || it.prevSlice())
+	return it.seekSlice(base.UserKey(ikey), base.Trailer(ikey), -1) && (it.data.SeekLT(ikey) || it.prevSlice())
 }
 
 // blockSeekOn goes on to a target behind the current entry. In slices it may lie in a
@@ -58,10 +56,34 @@ func (it *Iter) blockSeekOn(userKey []byte, trailer uint64) bool {
 	if it.sliced == nil {
 		return it.data.seekOn(userKey, trailer)
 	}
-	if s := it.sliced.findSlice(it.r.cmp, userKey, trailer); s != it.slice && !it.enter(s) {
+	return it.seekSlice(userKey, trailer, it.slice) && (it.data.seekGE(userKey, trailer) || it.nextSlice())
+}
+
+// seekSlice enters the last slice that begins before (userKey, trailer), or slice 0. walked is
+// the one that it.data is on, -1 for none.
+func (it *Iter) seekSlice(userKey []byte, trailer uint64, walked int) bool {
+	first, last, known := it.sliced.findSlice(userKey)
+	if last != walked && !it.enter(last) {
 		return false
 	}
-	return it.data.seekGE(userKey, trailer) || it.nextSlice()
+	if known && !it.sliced.holds(&it.data.block, userKey) {
+		first, last = 0, it.sliced.slices()-1
+		if !it.enter(last) {
+			return false
+		}
+	}
+	for s := last; s > first; s-- {
+		if !it.data.First() {
+			return false
+		}
+		if it.data.before(it.data.key, userKey, trailer) {
+			return true
+		}
+		if !it.enter(s - 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // nextSlice goes to the first entry behind the slice that was walked to its end,

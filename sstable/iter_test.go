@@ -37,30 +37,35 @@ func TestSeeksOnAgreeWithASortedSlice(t *testing.T) {
 	plain, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{Cache: newCache()})
 	for name, r := range map[string]*Reader{"in slices": sliced, "whole": plain} {
 		t.Run(name, func(t *testing.T) {
-			it, err := r.NewIter(IterOptions{})
-			require.NoError(t, err)
 			for range 50 {
-				for ok, at := it.First(), 0; ok; {
-					user := base.UserKey(es[min(at+rnd.IntN(60), len(es)-1)].Key)
-					target := base.AppendInternalKey(nil, user, base.MaxSeq, base.KindSeek)
-					if rnd.IntN(4) == 0 {
-						target = base.AppendInternalKey(nil, user, 0, base.KindDelete) // behind all versions
-					}
-					if base.Bytewise.CompareInternal(it.Key(), target) >= 0 {
-						ok, at = it.Next(), at+1
-						require.Equal(t, at < len(es), ok)
-						continue
-					}
-					at = sort.Search(len(es), func(i int) bool { return base.Bytewise.CompareInternal(es[i].Key, target) >= 0 })
-					ok = it.SeekOn(target)
-					require.Equal(t, at < len(es), ok)
-					if ok {
-						require.Equal(t, es[at].Key, it.Key())
-						require.Equal(t, es[at].Value, it.Value())
-					}
-				}
+				checkSeeksOn(t, r, es, rnd)
 			}
-			require.NoError(t, it.Close())
 		})
 	}
+}
+
+// checkSeeksOn walks through r by steps and SeekOn, and compares with es.
+func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	for ok, at := it.First(), 0; ok; {
+		user := base.UserKey(es[min(at+rnd.IntN(60), len(es)-1)].Key)
+		target := base.AppendInternalKey(nil, user, base.MaxSeq, base.KindSeek)
+		if rnd.IntN(4) == 0 {
+			target = base.AppendInternalKey(nil, user, 0, base.KindDelete) // behind all versions
+		}
+		if base.Bytewise.CompareInternal(it.Key(), target) >= 0 {
+			ok, at = it.Next(), at+1
+			require.Equal(t, at < len(es), ok)
+			continue
+		}
+		at = sort.Search(len(es), func(i int) bool { return base.Bytewise.CompareInternal(es[i].Key, target) >= 0 })
+		ok = it.SeekOn(target)
+		require.Equal(t, at < len(es), ok)
+		if ok {
+			require.Equal(t, es[at].Key, it.Key())
+			require.Equal(t, es[at].Value, it.Value())
+		}
+	}
+	require.NoError(t, it.Close())
 }

@@ -1,6 +1,9 @@
 package sstable
 
 import (
+	"bytes"
+	"math"
+
 	"github.com/golang/snappy"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
@@ -8,47 +11,61 @@ import (
 
 // slicedKind is the kind of a Block that a BlockCache holds in slices: its restart
 // intervals, each compressed by Snappy for itself, so that a lookup decodes the one
-// that it needs. It is never stored in a file.
+// that it needs. It is never stored in a file, and only made of blocks of bytewise keys.
 //
-//	+---------+-----+-------------+-----+---------+-----+
-//	| n (4)   |     | first key   |     | slice 0 | ... |
-//	|         | n x | end (4),    | ... |         |     |
-//	|         |     | keyEnd (4)  |     |         |     |
-//	+---------+-----+-------------+-----+---------+-----+
+//	+-------+----------+------------------+--------------+---------+-----+
+//	| n (1) | skip (1) | (n-1) prefix (8) | n end (4)    | slice 0 | ... |
+//	+-------+----------+------------------+--------------+---------+-----+
 //
-// end is where the slice ends, keyEnd where the internal key that it begins with
-// does; slice 0 has none here, for no search asks for it. Positions count from the
-// beginning of all. The bytes are ours, made from a block whose frame was checked;
+// The user keys that the slices begin with have their first skip bytes in common, and a
+// prefix is the eight bytes behind these of each one's but the first's, as a number; see
+// util.Prefix64. end is where the slice ends. Positions count from
+// the beginning of all. The bytes are ours, made from a block whose frame was checked;
 // what the intervals hold is checked where it is read, as ever.
 const slicedKind Compression = 0xff
 
 // appendSliced appends b in slices to dst; ok is false where that cannot be done, because
-// a block has one interval, or a restart point at which no key begins.
+// b has one interval or more than 255, or a restart point at which no key begins, or one
+// that is not behind the key before.
 func appendSliced(dst []byte, b *Block, sc *scratch) (_ []byte, ok bool) {
 	n := int(b.numRestarts)
-	if b.kind != NoCompression || n < 2 {
+	if b.kind != NoCompression || n < 2 || n > math.MaxUint8 || !b.restartKeysRise() {
 		return dst, false
 	}
-	dst = util.AppendFixed32(dst, uint32(n))
-	ends := len(dst)
-	dst = append(dst, make([]byte, 8*n)...)
-	for i := range n {
-		if i > 0 {
-			key, ok := b.restartKey(i)
-			if !ok {
-				return dst, false
-			}
-			dst = append(dst, key...)
-		}
-		util.PutFixed32(dst[ends+8*i+4:], uint32(len(dst)))
+	skip := min(base.SharedPrefixLen(b.restartUserKey(0), b.restartUserKey(n-1)), math.MaxUint8)
+	dst = append(dst, byte(n), byte(skip))
+	for i := 1; i < n; i++ {
+		dst = util.AppendFixed64(dst, util.Prefix64(b.restartUserKey(i), skip))
 	}
+	ends := len(dst)
+	dst = append(dst, make([]byte, 4*n)...)
 	for i := range n {
 		interval := b.data[b.restart(i):b.restartLimit(i)]
 		sc.joined = sized(sc.joined, snappy.MaxEncodedLen(len(interval)))
 		dst = append(dst, snappy.Encode(sc.joined, interval)...)
-		util.PutFixed32(dst[ends+8*i:], uint32(len(dst)))
+		util.PutFixed32(dst[ends+4*i:], uint32(len(dst)))
 	}
 	return dst, true
+}
+
+// restartKeysRise reports whether a key begins at each restart point, behind, as bytes, the
+// one before, or another version of it.
+func (b *Block) restartKeysRise() bool {
+	var prev []byte
+	for i := range int(b.numRestarts) {
+		key, ok := b.restartKey(i)
+		if !ok || i > 0 && bytes.Compare(prev, base.UserKey(key)) > 0 {
+			return false
+		}
+		prev = base.UserKey(key)
+	}
+	return true
+}
+
+// restartUserKey returns the user key at restart point i, where one begins.
+func (b *Block) restartUserKey(i int) []byte {
+	key, _ := b.restartKey(i)
+	return base.UserKey(key)
 }
 
 // restartKey returns the internal key at restart point i; ok is false where there
@@ -62,39 +79,49 @@ func (b *Block) restartKey(i int) (key []byte, ok bool) {
 }
 
 // slices is the number of slices of a sliced block.
-func (b *Block) slices() int { return int(util.Fixed32(b.data)) }
+func (b *Block) slices() int { return int(b.data[0]) }
 
-// sliceKey returns the internal key that slice i, which is not the first, begins with.
-func (b *Block) sliceKey(i int) []byte {
-	start, end := util.Fixed32(b.data[8*i:]), util.Fixed32(b.data[8+8*i:])
-	return b.data[start:end]
-}
+// slicesSkip is how many bytes the user keys have in common that the slices begin with.
+func (b *Block) slicesSkip() int { return int(b.data[1]) }
+
+// slicePrefix is the prefix of the key that slice i, which is not the first, begins with.
+func (b *Block) slicePrefix(i int) uint64 { return util.Fixed64(b.data[2+8*(i-1):]) }
 
 // sliceEnd returns where the compressed bytes of slice i end.
-func (b *Block) sliceEnd(i int) int { return int(util.Fixed32(b.data[4+8*i:])) }
+func (b *Block) sliceEnd(i int) int {
+	return int(util.Fixed32(b.data[2+8*(b.slices()-1)+4*i:]))
+}
 
-// sliceStart returns where they begin: behind those of the slice before, or behind the keys.
+// sliceStart returns where they begin: behind those of the slice before, or behind the
+// last end.
 func (b *Block) sliceStart(i int) int {
 	if i == 0 {
-		return int(util.Fixed32(b.data[8*b.slices():]))
+		return 2 + 8*(b.slices()-1) + 4*b.slices()
 	}
 	return b.sliceEnd(i - 1)
 }
 
-// findSlice returns the last slice whose first key is before (userKey, trailer), or
-// 0: what Block.searchRestarts does in a whole block.
-func (b *Block) findSlice(cmp *base.Comparer, userKey []byte, trailer uint64) int {
-	lo, hi := 0, b.slices()-1
-	for lo < hi {
-		mid := lo + (hi-lo+1)/2
-		key := b.sliceKey(mid)
-		if c := cmp.Compare(base.UserKey(key), userKey); c < 0 || c == 0 && base.Trailer(key) > trailer {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
+// findSlice returns the slices in one of which, the first or the last or between, is the last that
+// begins before userKey: the slices behind first begin with a key of the same prefix. That
+// is so for keys that begin with the bytes that the slices have in common: see holds.
+func (b *Block) findSlice(userKey []byte) (first, last int, ok bool) {
+	n, skip := b.slices(), b.slicesSkip()
+	if len(userKey) < skip {
+		return 0, n - 1, false
 	}
-	return lo
+	target := util.Prefix64(userKey, skip)
+	for first+1 < n && b.slicePrefix(first+1) < target {
+		first++
+	}
+	for last = first; last+1 < n && b.slicePrefix(last+1) == target; {
+		last++
+	}
+	return first, last, true
+}
+
+// holds reports whether findSlice told the truth of userKey, given any slice of b.
+func (b *Block) holds(slice *Block, userKey []byte) bool {
+	return (&start{skip: b.slicesSkip()}).holds(slice, userKey)
 }
 
 // decodeSlice decodes slice i of b to the bytes of sc.decoded from at on, in front of
@@ -153,13 +180,22 @@ func (sc *scratch) decodeAll(b *Block) (err error) {
 // getInSlices is Reader.getInBlock for a block that is held in slices.
 func (r *Reader) getInSlices(b *Block, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	sc := lk.takeScratch()
-	for s := b.findSlice(r.cmp, lk.userKey, lk.trailer); s < b.slices(); s++ {
+	s, _, ok := b.findSlice(lk.userKey)
+	for ; ok && s < b.slices(); s++ {
 		if err := sc.decodePart(b, s); err != nil {
 			return false, r.located(err, ix, i)
 		}
-		if done, err = r.searchBlock(&sc.block, nil, ix, i, lk, res); done || err != nil {
-			return done, err
+		if ok = b.holds(&sc.block, lk.userKey); ok {
+			if done, err = r.searchBlock(&sc.block, nil, ix, i, lk, res); done || err != nil {
+				return done, err
+			}
 		}
 	}
-	return false, nil
+	if ok {
+		return false, nil
+	}
+	if err := sc.decodeAll(b); err != nil {
+		return false, r.located(err, ix, i)
+	}
+	return r.searchBlock(&sc.block, nil, ix, i, lk, res)
 }

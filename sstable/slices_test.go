@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,37 +25,86 @@ func TestSlicesAnswerAsTheBlockThatTheyWereMadeFrom(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	for _, cmp := range []*base.Comparer{base.Bytewise, reverseOrder} {
-		for _, interval := range []int{1, 2, 16} {
-			t.Run(fmt.Sprintf("%s/interval %d", cmp.Name, interval), func(t *testing.T) {
-				r := &Reader{cmp: cmp}
-				for range 30 {
-					es := trickyEntries(rnd, cmp, 20+rnd.IntN(60))
-					if len(es) <= interval {
-						continue // one interval
-					}
-					plain, sliced := slicedBlock(t, interval, es)
-					var lk Lookup
-					for range 200 {
-						user, seq := randomUser(rnd, es), randomSeq(rnd)
-						lk.Init(user, seq)
-						want, err := plain.get(cmp, user, lk.trailer)
-						require.NoError(t, err)
-						var got Result
-						done, err := r.getInSlices(&sliced, nil, 0, &lk, &got)
-						require.NoError(t, err)
-						require.Equal(t, want.atEnd, !done)
-						require.Equal(t, want.ok, got.Found)
-						require.Equal(t, want.trailer, got.Trailer)
-						require.Equal(t, string(want.value), string(got.Value))
-					}
-					sc := lk.takeScratch()
-					whole, err := sc.decompress(&sliced)
-					require.NoError(t, err)
-					require.Equal(t, plain.data, whole.data, "the block is the same, byte by byte")
-					lk.Release()
+	for _, interval := range []int{1, 2, 16} {
+		t.Run(fmt.Sprintf("interval %d", interval), func(t *testing.T) {
+			r := &Reader{cmp: base.Bytewise}
+			for range 30 {
+				es := trickyEntries(rnd, base.Bytewise, 20+rnd.IntN(60))
+				if len(es) <= interval {
+					continue // one interval
 				}
-			})
+				plain, sliced := slicedBlock(t, interval, es)
+				var lk Lookup
+				for range 200 {
+					user, seq := randomUser(rnd, es), randomSeq(rnd)
+					lk.Init(user, seq)
+					want, err := plain.get(base.Bytewise, user, lk.trailer)
+					require.NoError(t, err)
+					var got Result
+					done, err := r.getInSlices(&sliced, nil, 0, &lk, &got)
+					require.NoError(t, err)
+					require.Equal(t, want.atEnd, !done)
+					require.Equal(t, want.ok, got.Found)
+					require.Equal(t, want.trailer, got.Trailer)
+					require.Equal(t, string(want.value), string(got.Value))
+				}
+				sc := lk.takeScratch()
+				whole, err := sc.decompress(&sliced)
+				require.NoError(t, err)
+				require.Equal(t, plain.data, whole.data, "the block is the same, byte by byte")
+				lk.Release()
+			}
+		})
+	}
+}
+
+// putInSlices makes the cache hold all blocks of several intervals in slices, and as cold as
+// can be: those that become hot it holds whole.
+func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
+	c.cache.DropAll()
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	sc := new(scratch)
+	for i := range ix.n {
+		_, err := c.cache.GetOrLoad(&ix.slots[i], func() (Block, int64, error) {
+			kept, err := r.readData(ix, i)
+			require.NoError(t, err)
+			if data, ok := appendSliced(nil, &kept, sc); ok {
+				kept = fitted(data, slicedKind)
+				inSlices++
+			}
+			c.taken(&kept)
+			return kept, kept.memBytes(), nil
+		})
+		require.NoError(t, err)
+	}
+	return inSlices
+}
+
+func TestTablesInSlicesAnswerAsOthers(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	for range 20 {
+		es := trickyEntries(rnd, base.Bytewise, 300)
+		c := newCache()
+		o := WriterOptions{BlockSize: 300 + rnd.IntN(3000), BlockRestartInterval: 1 + rnd.IntN(6)}
+		r, _ := openTable(t, buildTable(t, o, es), ReaderOptions{Cache: c})
+		for range 100 {
+			require.Positive(t, putInSlices(t, r, c))
+			for range 5 {
+				checkGet(t, r, base.Bytewise, es, randomUser(rnd, es), randomSeq(rnd))
+			}
+		}
+		itertest.Run(t, base.Bytewise, es, rnd.Uint64(), func() base.Iterator {
+			require.Positive(t, putInSlices(t, r, c))
+			it, err := r.NewIter(IterOptions{})
+			require.NoError(t, err)
+			return it
+		})
+		for range 10 {
+			require.Positive(t, putInSlices(t, r, c))
+			checkSeeksOn(t, r, es, rnd)
 		}
 	}
 }
@@ -91,6 +141,7 @@ func TestBlocksThatCannotBeSlicedAreLeftWhole(t *testing.T) {
 		{"one interval", func() []byte { return buildBlock(64, es) }},
 		{"no entries", func() []byte { return buildBlock(16, nil) }},
 		{"a restart point that shares bytes", func() []byte { b := bytes.Clone(good); b[p] = 3; return b }},
+		{"keys at restart points that fall", func() []byte { b := bytes.Clone(good); b[p+3] = 0; return b }},
 		{"a restart point whose key is too short", func() []byte { b := bytes.Clone(good); b[p+1] = 7; return b }},
 		{"a restart point whose lengths reach too far", func() []byte { b := bytes.Clone(good); b[p+1] = 0xff; b[p+2] = 0xff; return b }},
 	} {
