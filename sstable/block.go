@@ -25,7 +25,10 @@ const maxBlockLen = math.MaxInt32
 // is below entriesEnd (an empty block has the one restart 0, or none). The
 // entries are checked as they are read.
 type Block struct {
-	data        []byte
+	data []byte
+	// rest continues data where a compressed block lies in two pieces; see fitted. It is
+	// a string for being eight bytes shorter than a slice: a cache holds many Blocks.
+	rest        string
 	entriesEnd  int
 	numRestarts int32
 	// kind is how data is compressed, in a BlockCache. Everywhere else a Block is
@@ -35,8 +38,6 @@ type Block struct {
 	packable bool
 	// whole says, of a block compressed as it is stored, that slices would not do.
 	whole bool
-	// rest continues data where a compressed block lies in two pieces; see fitted.
-	rest []byte
 }
 
 // newBlock checks the frame of data and keeps it. The caller names the part in
@@ -98,7 +99,9 @@ func (b *Block) empty() bool { return b.entriesEnd == 0 }
 func (b *Block) stored() int { return len(b.data) + len(b.rest) }
 
 // memBytes is the memory that a cached block really holds, in bytes.
-func (b *Block) memBytes() int64 { return int64(cap(b.data)+cap(b.rest)) + cache.EntrySize[Block]() }
+func (b *Block) memBytes() int64 {
+	return int64(cap(b.data)+sizeClass(len(b.rest))) + cache.EntrySize[Block]()
+}
 
 // entry is the header of one block entry: three varints, then the key's suffix,
 // then the value. The lengths are checked against the block before use.

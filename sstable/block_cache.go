@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/hugepages"
@@ -63,7 +64,7 @@ func (c *BlockCache) count(b *Block, n int64) {
 func (c *BlockCache) taken(b *Block) {
 	c.count(b, 1)
 	hugepages.Note(b.data)
-	hugepages.Note(b.rest)
+	hugepages.Note(restBytes(b.rest))
 }
 
 // load returns the block of slot: what is kept there by now or another goroutine
@@ -165,8 +166,21 @@ func fitted(data []byte, kind Compression) Block {
 		return Block{kind: kind, data: owned(data)}
 	}
 	n := classes[i-1]
-	return Block{kind: kind, data: owned(data[:n]), rest: owned(data[n:])}
+	return Block{kind: kind, data: owned(data[:n]), rest: string(data[n:])}
 }
+
+// sizeClass is the memory that an allocation of n bytes takes, if it is a small one.
+func sizeClass(n int) int {
+	classes := sizeClasses()
+	i, _ := slices.BinarySearch(classes, n)
+	if n == 0 || i == len(classes) {
+		return n
+	}
+	return classes[i]
+}
+
+// restBytes returns the bytes of a block's second piece, which nobody may write to.
+func restBytes(rest string) []byte { return unsafe.Slice(unsafe.StringData(rest), len(rest)) }
 
 // sizeClasses returns the sizes that small allocations are rounded up to.
 var sizeClasses = sync.OnceValue(func() (classes []int) {

@@ -57,8 +57,9 @@ func (sc *scratch) join(b *Block, start, end int) []byte {
 		touch(b.data[start:end])
 		return b.data[start:end]
 	case start >= n:
-		touch(b.rest[start-n : end-n])
-		return b.rest[start-n : end-n]
+		stored := restBytes(b.rest)[start-n : end-n]
+		touch(stored)
+		return stored
 	}
 	sc.joined = append(append(sc.joined[:0], b.data[start:]...), b.rest[:end-n]...)
 	return sc.joined

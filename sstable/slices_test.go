@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/itertest"
 	"github.com/stretchr/testify/require"
 )
@@ -166,11 +168,32 @@ func TestPiecesWasteLittleMemory(t *testing.T) {
 	for n := 1; n < 32<<10; n += 1 + rnd.IntN(50) {
 		b := fitted(data[:n], Snappy)
 		require.Equal(t, n, b.stored())
-		require.LessOrEqual(t, cap(b.data)+cap(b.rest), n+n/16+128, "of %d bytes", n)
-		require.Equal(t, data[:n], bytes.Join([][]byte{b.data, b.rest}, nil))
+		require.LessOrEqual(t, int(b.memBytes()-cache.EntrySize[Block]()), n+n/16+128, "of %d bytes", n)
+		require.Equal(t, data[:n], append(bytes.Clone(b.data), b.rest...))
 		start := rnd.IntN(n)
 		end := start + rnd.IntN(n-start)
 		require.Equal(t, data[start:end], append([]byte{}, sc.join(&b, start, end)...))
+	}
+}
+
+// What a block costs the cache is what the allocator gives for it.
+func TestTheSizeOfABlockIsWhatItTakes(t *testing.T) {
+	if raceEnabled {
+		t.Log("the race detector allocates too")
+		return
+	}
+	data := make([]byte, 40<<10)
+	for _, n := range []int{1, 100, 1000, 2430, 2431, 4000, 10_000, 33_000} {
+		const blocks = 200
+		kept := make([]Block, blocks)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range kept {
+			kept[i] = fitted(data[:n], Snappy)
+		}
+		runtime.ReadMemStats(&after)
+		took := int64(after.TotalAlloc-before.TotalAlloc) / blocks
+		require.InDelta(t, took, kept[0].memBytes()-cache.EntrySize[Block](), 16, "%d bytes", n)
 	}
 }
 
