@@ -220,7 +220,7 @@ func ExampleDB_Explain() {
 	// memtable  filter: none    found: false  block from disk: false
 	// table     filter: absent  found: false  block from disk: false
 	// table     filter: maybe   found: true   block from disk: true
-	// disk reads 2, saved 1, wasted 0
+	// disk reads 1, saved 1, wasted 0
 }
 
 // Metrics counts, for each level, what lookups asked and what filters saved.

@@ -17,7 +17,8 @@ type Explanation struct {
 	Found, Deleted bool
 	// Steps are the runs consulted, the answering one last.
 	Steps []ExplainStep
-	// DiskReads counts the index and data blocks read from disk. ReadsSaved counts
+	// DiskReads counts the index and data blocks read from disk; not what opening a
+	// table read, which is done once for all lookups. ReadsSaved counts
 	// the tables whose filter spared the lookup a data block; ReadsWasted those
 	// whose filter passed, or that had none, and that did not hold the key.
 	DiskReads, ReadsSaved, ReadsWasted int
@@ -39,7 +40,8 @@ type ExplainStep struct {
 	Filter, FilterPolicy string
 	// Found says that the run holds the key, be it as a tombstone.
 	Found bool
-	// IndexRead says that the table's index was read from disk, BlockFromCache and
+	// IndexRead says that the table's index was read from disk by itself, not with the
+	// opening of the table as it mostly is; BlockFromCache and
 	// BlockFromDisk where the data block came from; BytesRead is what the disk
 	// gave.
 	IndexRead, BlockFromCache, BlockFromDisk bool

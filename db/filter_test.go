@@ -27,7 +27,7 @@ type tableWatch struct {
 
 type tableRead struct {
 	table string
-	part  string // "data", "index", or "meta": filter, properties, metaindex, footer
+	part  string // "data", "index", "meta": filter, properties, metaindex; "end": up to the end of the file
 	bytes int
 }
 
@@ -61,10 +61,10 @@ func (w *tableWatch) partOf(op vfs.Op) string {
 	}
 	index := fields[2]
 	switch off, end := uint64(op.Offset), uint64(op.Offset)+uint64(op.Length); {
-	case off >= index && end <= uint64(len(data))-48:
+	case end == uint64(len(data)):
+		return "end" // the table is opened
+	case end > index:
 		return "index"
-	case off < index && end > index || off < uint64(len(data))-48 && end > uint64(len(data))-48:
-		return "index" // a read across a border counts as the dearer one
 	case off >= w.dataEnd(data, fields[0], fields[1]):
 		return "meta"
 	}
@@ -152,7 +152,7 @@ func TestAFilterThatDeniesKeepsTheTableUntouched(t *testing.T) {
 	})
 	require.Zero(t, parts["index"], "a filter is consulted before the index")
 	require.Zero(t, parts["data"])
-	require.Positive(t, parts["meta"], "the filters themselves were read")
+	require.Positive(t, parts["end"], "the filters themselves were read")
 	m := d.Metrics().Total()
 	require.Equal(t, m.FilterChecks, m.FilterNegatives)
 	require.GreaterOrEqual(t, m.FilterChecks, uint64(4000))
@@ -256,6 +256,9 @@ func TestMetricsAgreeWithTheFileSystem(t *testing.T) {
 	require.EqualValues(t, 4000, m.GetsFound)
 	require.EqualValues(t, parts["data"], m.Total().BlocksFromDisk)
 	require.EqualValues(t, parts["index"], m.Total().IndexReads)
+	require.EqualValues(t, m.OpenTables, m.TablesOpened)
+	require.EqualValues(t, m.OpenTables, parts["end"])
+	require.EqualValues(t, parts["end"]+parts["meta"], m.OpeningReads)
 	require.Positive(t, m.Total().BlocksFromCache)
 	require.Positive(t, m.FilterBytes)
 	require.Positive(t, m.IndexBytes)

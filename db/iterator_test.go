@@ -73,7 +73,7 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 				reads = max(reads, done.Load())
 				require.NoError(t, d.Close())
 			}
-			require.Greater(t, failed, 50)
+			require.Greater(t, failed, 20, "all but the first reads of tables, which are done without")
 		})
 	}
 }

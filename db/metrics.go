@@ -63,6 +63,11 @@ type Metrics struct {
 	BlockCacheCharged       int64
 	// OpenTables counts the tables whose file is open.
 	OpenTables int
+	// TablesOpened counts the openings of tables, for whatever purpose, one that was
+	// closed for lack of room and opened again each time. OpeningReads and OpeningBytes
+	// are what they read: as a rule the end of the file in one piece, with filter and
+	// index.
+	TablesOpened, OpeningReads, OpeningBytes uint64
 	// TablesWithoutFilter, TablesWithUnknownFilter and TablesWithDamagedFilter
 	// count, among OpenTables, those whose lookups no filter can spare: it was not
 	// written, it is under names that neither Options.Filter nor the store itself
@@ -119,7 +124,8 @@ type LevelMetrics struct {
 	// key was there, be it as a tombstone) and FilterFalsePositives (it was not).
 	FilterChecks, FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
 
-	// IndexReads counts index blocks read from disk by lookups.
+	// IndexReads counts index blocks that lookups read from disk by themselves. Most
+	// come with the opening of their table, and count in Metrics.OpeningReads.
 	IndexReads uint64
 	// BlocksFromCache and BlocksFromDisk count the data blocks that lookups read.
 	BlocksFromCache, BlocksFromDisk uint64

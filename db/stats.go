@@ -37,6 +37,7 @@ func (d *DB) Metrics() *Metrics {
 		m.Memtables++
 	}
 	d.tableMetrics(s.version, m)
+	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.cost.tables.Load(), d.tables.cost.reads.Load(), d.tables.cost.bytes.Load()
 	c := d.blockCache.Metrics()
 	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, c.Count
 	m.BlockCacheCharged = c.Charged

@@ -3,6 +3,7 @@ package db
 import (
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
@@ -19,14 +20,21 @@ type tableCache struct {
 	dir     string
 	options sstable.ReaderOptions // but for the name
 	open    *cache.Cache[*sstable.Reader]
+	cost    openingCost
 	// opened is told of each table opened, with no lock held.
 	opened func(*manifest.FileMeta, sstable.FilterStatus)
 }
 
+// openingCost counts the openings of tables that came to something, and what they read.
+type openingCost struct{ tables, reads, bytes atomic.Uint64 }
+
 func newTableCache(d *DB) *tableCache {
 	return &tableCache{
 		fs: d.fs, dir: d.dir, opened: d.tellFilter,
-		options: sstable.ReaderOptions{Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache},
+		options: sstable.ReaderOptions{
+			Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache,
+			Tail: new(sstable.TailGuess),
+		},
 		open: cache.New(int64(d.opts.MaxOpenFiles), func(r **sstable.Reader) {
 			(*r).DropBlocks() // whoever opens the table again has slots of its own
 			_ = (*r).Close()  // of a file that was only read: nothing can be lost
@@ -71,7 +79,14 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	options := t.options
 	options.Name = path
 	options.Smallest, options.Largest = f.Smallest, f.Largest
-	return sstable.Open(file, options)
+	r, err := sstable.Open(file, options)
+	if err == nil {
+		cost := r.OpenCost()
+		t.cost.tables.Add(1)
+		t.cost.reads.Add(cost.Reads)
+		t.cost.bytes.Add(cost.Bytes)
+	}
+	return r, err
 }
 
 // checkTableSize compares the size of a table's file with the MANIFEST's. Open asks

@@ -286,7 +286,7 @@ func TestHostileIndexesAreRefused(t *testing.T) {
 func TestReadErrorsAreReportedAndNotRemembered(t *testing.T) {
 	es := plainEntries(100, 50)
 	data := buildTable(t, WriterOptions{Filter: bloom}, es)
-	r, f := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+	r, f := openInPieces(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
 	broken := errors.New("EIO")
 	f.readErr = broken
 	user := string(base.UserKey(es[50].Key))

@@ -16,8 +16,9 @@
 //		                ▼                                  ▼
 //		            not here: nothing read             not here
 //
-//	  - Open reads footer, metaindex and filter. The index is read when a lookup
-//	    first passes the filter, once, and then held decoded, in flat arrays.
+//	  - Open reads footer, metaindex, filter and index, in one piece as a rule. The
+//	    index is decoded when a lookup first passes the filter, and read then if Open
+//	    did not come across it, and held in flat arrays.
 //	    Given the keys that the table must begin and end with, Open refuses a file
 //	    that is another table; see ReaderOptions.
 //	  - Each Reader owns one cache slot for each data block. A hit is a load of

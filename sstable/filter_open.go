@@ -151,6 +151,7 @@ func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (
 	if err := h.check(r.limit, "metaindex block", part); err != nil {
 		return nil, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
 	}
+	r.opening.need(h)
 	data, err := r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)
 	if err != nil {
 		return nil, err

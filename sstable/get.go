@@ -27,7 +27,8 @@ type Result struct {
 	Found bool
 	// Filter is what the filter said.
 	Filter Verdict
-	// IndexRead is whether this Get read the index from disk.
+	// IndexRead is whether this Get read the index from disk; most indexes came with
+	// the opening of their table.
 	IndexRead bool
 	// BlockFromCache and BlockFromDisk tell where the data block came from;
 	// neither is set where none was needed. A block that another goroutine was

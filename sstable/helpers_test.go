@@ -24,7 +24,12 @@ type memFile struct {
 	reads   []blockSpan // offset and size only
 	closed  int
 	readErr error
+	// inPieces fails reads of the file's end that are longer than the footer, so that
+	// the table is opened with a read for each of its parts.
+	inPieces bool
 }
+
+var errTail = errors.New("the tail cannot be read")
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
@@ -34,6 +39,9 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	}
 	if f.readErr != nil {
 		return 0, f.readErr
+	}
+	if f.inPieces && len(p) > footerLen && off+int64(len(p)) == int64(len(f.data)) {
+		return 0, errTail
 	}
 	f.reads = append(f.reads, blockSpan{offset: uint64(off), size: uint64(len(p))})
 	if off > int64(len(f.data)) {
@@ -154,7 +162,18 @@ func newCache() *BlockCache { return NewBlockCache(64 << 20) }
 
 func openTable(t testing.TB, data []byte, o ReaderOptions) (*Reader, *memFile) {
 	t.Helper()
-	f := &memFile{data: data}
+	return openFile(t, &memFile{data: data}, o)
+}
+
+// openInPieces is openTable where Open does not get the end of the file at once, and
+// reads no index.
+func openInPieces(t testing.TB, data []byte, o ReaderOptions) (*Reader, *memFile) {
+	t.Helper()
+	return openFile(t, &memFile{data: data, inPieces: true}, o)
+}
+
+func openFile(t testing.TB, f *memFile, o ReaderOptions) (*Reader, *memFile) {
+	t.Helper()
 	if o.Name == "" {
 		o.Name = "000007.ldb"
 	}

@@ -2,14 +2,12 @@ package sstable
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
 )
@@ -39,13 +37,16 @@ type ReaderOptions struct {
 	// with, as the MANIFEST says: a file that is another table is refused by Open.
 	// Nil: not checked. They are not kept.
 	Smallest, Largest []byte
+	// Tail is what was learnt from the store's other tables, and learns from this one.
+	// Nil: nothing was.
+	Tail *TailGuess
 }
 
 // Reader reads one table. Its methods may be called from any goroutine.
 //
-// What it holds for the table's life: the filter, from Open, and the decoded
-// index, from the first call that needs it. See the package comment for when
-// its file is closed.
+// What it holds for the table's life: the filter, from Open, and the index, from
+// Open as it is stored, if that has come across it, and decoded from the first call
+// that needs it. See the package comment for when its file is closed.
 type Reader struct {
 	// Fixed by Open. What each lookup needs comes first, in one cache line: lines is
 	// the filter of the whole table again, if it is a cache-line filter (hasLines), and
@@ -66,9 +67,14 @@ type Reader struct {
 	props    handle // of the properties block; size 0: the table has none
 	bounds   bounds // the mark of the first and last key, where marked is set
 	marked   bool
+	opening  *opening // nil when Open is done
+	cost     OpenCost // of Open
 
 	index  atomic.Pointer[index] // nil until it is needed
 	loadMu sync.Mutex            // held while the index or the properties are loaded
+	// storedIndex is the index block with its trailer, unchecked, if Open came across
+	// it and until it is needed. Stored to under loadMu.
+	storedIndex atomic.Pointer[[]byte]
 
 	loadedProps atomic.Pointer[Properties]
 
@@ -78,55 +84,6 @@ type Reader struct {
 	refs    atomic.Int64 // the base reference, open iterators, reads from disk
 	closed  atomic.Bool  // the base reference was dropped
 	dropped atomic.Bool  // DropBlocks was called
-}
-
-// Open opens the table in f, which it owns from now on: it is closed by Close,
-// or here on an error. It reads the footer, the metaindex and the filter, no
-// byte of index or data, unless it must check the bounds of a table that another
-// program wrote: then also the index and two data blocks.
-//
-// A metaindex or filter that is damaged costs the filter, not the table: where
-// the table has another filter that one is used, and FilterStatus tells.
-func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
-	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f, charges: o.ChargeCache && o.Cache != nil}
-	if r.cmp == nil {
-		r.cmp = base.Bytewise
-	}
-	r.refs.Store(1)
-	err := r.open()
-	if err == nil {
-		err = r.checkBounds(o.Smallest, o.Largest)
-	}
-	r.charge(r.FilterSize())
-	if err != nil {
-		r.closed.Store(true)
-		r.charge(0)
-		_ = f.Close() // the first error tells more, and nothing was written
-		return nil, base.InFile(err, o.Name, -1)
-	}
-	return r, nil
-}
-
-func (r *Reader) open() error {
-	if len(r.policies) > MaxPolicies {
-		return fmt.Errorf("sstable: %d filter policies; at most %d can be asked", len(r.policies), MaxPolicies)
-	}
-	size, err := r.file.Size()
-	if err != nil {
-		return err
-	}
-	if size < footerLen {
-		return base.Corruptf("footer", 0, "the file has %d bytes; want %d or more", size, footerLen)
-	}
-	r.limit = uint64(size) - footerLen
-	var buf [footerLen]byte
-	if err := r.readAt(buf[:], r.limit, "footer"); err != nil {
-		return err
-	}
-	if r.foot, err = decodeFooter(buf[:], uint64(size)); err != nil {
-		return base.InFile(err, r.name, int64(r.limit))
-	}
-	return r.openFilter()
 }
 
 // onlyIO returns err unless it is corruption.
@@ -139,8 +96,14 @@ func onlyIO(err error) error {
 
 // readAt fills buf from the file. The end of the file within it is corruption:
 // the range was checked against the file's size. But an end that the size does
-// not bear out says nothing about the bytes.
+// not bear out says nothing about the bytes. While the table is opened, what the
+// tail has is taken from there.
 func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
+	if r.opening != nil {
+		if buf = r.opening.take(buf, offset); len(buf) == 0 {
+			return nil
+		}
+	}
 	n, err := vfs.ReadFull(r.file, buf, int64(offset))
 	if err == nil {
 		return nil
@@ -184,43 +147,6 @@ func openBlock(stored, buf []byte, part string) (data []byte, kind Compression, 
 	kind = Compression(stored[n])
 	data, err = decompress(kind, stored[:n], buf, part)
 	return data, kind, err
-}
-
-// loadIndex reads the index if nobody has yet. bytesRead is what this call read
-// from disk.
-//
-//go:noinline
-func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
-	r.loadMu.Lock()
-	defer r.loadMu.Unlock()
-	if ix = r.index.Load(); ix != nil {
-		return ix, 0, nil
-	}
-	if !r.Ref() {
-		return nil, 0, ErrReaderClosed
-	}
-	defer r.Unref()
-	h := r.foot.index
-	data, err := r.readBlock(h, indexPart)
-	if err != nil {
-		return nil, 0, err
-	}
-	ix, err = decodeIndex(data, r.cmp, r.limit)
-	if err != nil {
-		return nil, 0, base.InFile(err, r.name, int64(h.offset))
-	}
-	if r.cache != nil {
-		ix.slots = make([]cache.Slot[Block], ix.n)
-		if r.cmp.IsBytewise() {
-			ix.pivots = make([]pivots, ix.n)
-		}
-	}
-	r.charge(ix.memBytes())
-	r.index.Store(ix)
-	if r.dropped.Load() {
-		r.DropBlocks()
-	}
-	return ix, uint32(h.size) + blockTrailerLen, nil
 }
 
 // readData reads data block i from disk, into memory of its own.
@@ -323,12 +249,12 @@ func (r *Reader) Close() error {
 
 // charge takes size bytes more out of the cache's budget, if that is wanted, or gives
 // all back once the Reader is closed.
-func (r *Reader) charge(size uint64) {
+func (r *Reader) charge(size int64) {
 	if !r.charges {
 		return
 	}
-	r.cache.cache.Charge(int64(size))
-	r.charged.Add(int64(size))
+	r.cache.cache.Charge(size)
+	r.charged.Add(size)
 	if r.closed.Load() { // perhaps only since a moment ago: then this is the last to know
 		r.cache.cache.Charge(-r.charged.Swap(0))
 	}
@@ -396,14 +322,20 @@ func (r *Reader) FilterSize() uint64 {
 	return uint64(cap(r.filter.data))
 }
 
-// IndexSize returns the bytes of memory that the decoded index pins, 0 until
-// something needed it.
+// IndexSize returns the bytes of memory that the index pins: decoded once something
+// needed it; before, as it is stored if Open came across it, else 0.
 func (r *Reader) IndexSize() uint64 {
 	if ix := r.index.Load(); ix != nil {
 		return ix.memBytes()
 	}
+	if stored := r.storedIndex.Load(); stored != nil {
+		return uint64(cap(*stored))
+	}
 	return 0
 }
+
+// OpenCost returns what Open read.
+func (r *Reader) OpenCost() OpenCost { return r.cost }
 
 // FilterPolicy returns the name of the policy whose filter lookups ask, "" for
 // none.

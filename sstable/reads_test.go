@@ -38,10 +38,10 @@ func touches(reads []blockSpan, start, end uint64) bool {
 	return false
 }
 
-func TestOpenReadsNoByteOfIndexOrData(t *testing.T) {
+func TestOpenInPiecesReadsNoByteOfIndexOrData(t *testing.T) {
 	for _, n := range []int{1, 20, 40, 100, 5000} {
 		data := buildTable(t, WriterOptions{Filter: bloom}, plainEntries(n, 100))
-		_, f := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+		_, f := openInPieces(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
 		reads := f.takeReads()
 		require.Len(t, reads, 3, "footer, metaindex, filter")
 		start, end := indexRange(t, data)
@@ -74,7 +74,7 @@ func TestPassedFilterReadsOneDataBlock(t *testing.T) {
 		t.Run(fmt.Sprintf("%T", p), func(t *testing.T) {
 			es := plainEntries(5000, 100)
 			data := buildTable(t, WriterOptions{Filter: p}, es)
-			r, f := openTable(t, data, ReaderOptions{Policies: []filter.Policy{p}, Cache: newCache()})
+			r, f := openInPieces(t, data, ReaderOptions{Policies: []filter.Policy{p}, Cache: newCache()})
 			end := dataEnd(t, data)
 			f.takeReads()
 			user := string(base.UserKey(es[2500].Key))
@@ -254,7 +254,7 @@ func TestReadAheadReadsSeveralBlocksAtOnce(t *testing.T) {
 	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
 	for _, forward := range []bool{true, false} {
 		c := newCache()
-		r, f := openTable(t, data, ReaderOptions{Cache: c})
+		r, f := openInPieces(t, data, ReaderOptions{Cache: c})
 		var stats IterStats
 		it, err := r.NewIter(IterOptions{ReadAhead: 64 << 10, NoFillCache: true, Stats: &stats})
 		require.NoError(t, err)
@@ -326,7 +326,7 @@ func TestFilterStatusTellsWhyNoneIsUsed(t *testing.T) {
 		{"an empty table", buildTable(t, WriterOptions{Filter: bloom}, nil), []filter.Policy{bloom}, FilterStatus{State: FilterMissing}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, _ := openTable(t, c.data, ReaderOptions{Policies: c.policies})
+			r, _ := openInPieces(t, c.data, ReaderOptions{Policies: c.policies})
 			require.Equal(t, c.want, r.FilterStatus())
 			require.Equal(t, c.want.State == FilterWholeTable, r.FilterSize() > 0)
 			require.Zero(t, r.IndexSize())

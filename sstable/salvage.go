@@ -99,7 +99,7 @@ type salvager struct {
 // index is damaged, or could not be read.
 func (s *salvager) open() (*index, error) {
 	r := s.r
-	if err := r.open(); err != nil {
+	if err := r.open(nil); err != nil {
 		return nil, base.InFile(err, r.name, -1)
 	}
 	filters, err := r.allFilters()
@@ -110,12 +110,11 @@ func (s *salvager) open() (*index, error) {
 		s.rep.note(err)
 	}
 	s.filters = filters
-	data, err := r.readBlock(r.foot.index, indexPart)
+	stored, err := r.readStoredIndex()
 	if err != nil {
 		return nil, err
 	}
-	ix, err := decodeIndex(data, r.cmp, r.limit)
-	return ix, base.InFile(err, r.name, int64(r.foot.index.offset))
+	return r.decodeIndex(stored)
 }
 
 // byIndex visits the data blocks that the index lists.

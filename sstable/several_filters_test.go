@@ -72,7 +72,7 @@ func TestTheBestFilterIsReadAndNoOther(t *testing.T) {
 		{"who knows one takes it", []filter.Policy{constPolicy{}, filter.LegacyBloom, bloom}, bloom.Name()},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r, f := openTable(t, data, ReaderOptions{Policies: c.policies})
+			r, f := openInPieces(t, data, ReaderOptions{Policies: c.policies})
 			require.Equal(t, FilterStatus{State: FilterWholeTable, Policy: c.want}, r.FilterStatus())
 			h := handles[c.want]
 			require.EqualValues(t, h.size+blockTrailerLen, r.FilterSize())

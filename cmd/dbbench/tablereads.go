@@ -26,7 +26,7 @@ type tableReads struct {
 
 // readCounts are the reads of table files in one pass.
 type readCounts struct {
-	Opening uint64 // of footer, metaindex and filter
+	Opening uint64 // of the end of the file, and of filters by themselves
 	Index   uint64
 	Data    uint64
 }
@@ -35,14 +35,18 @@ func (c readCounts) all() uint64 { return c.Opening + c.Index + c.Data }
 
 // tableLayout is what tells the reads of one table apart.
 type tableLayout struct {
+	size       uint64 // of the file
 	lastData   uint64 // offset of the last data block: none begins behind it
 	index      uint64 // offset of the index block
 	filterKeys uint64 // keys in the filter; 0 where the table does not say
 }
 
-// kind returns the counter that a read at offset belongs to.
-func (l tableLayout) kind(t *tableReads, offset uint64) *atomic.Uint64 {
+// kind returns the counter that a read of n bytes at offset belongs to. A table is
+// opened by a read of its end, which may begin anywhere.
+func (l tableLayout) kind(t *tableReads, offset, n uint64) *atomic.Uint64 {
 	switch {
+	case offset+n >= l.size:
+		return &t.opening
 	case offset <= l.lastData:
 		return &t.data
 	case offset == l.index:
@@ -80,7 +84,7 @@ func readLayout(fs vfs.FS, path string) (l tableLayout, err error) {
 		return l, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if l.index, err = indexOffset(f); err != nil {
+	if l.size, l.index, err = sizeAndIndex(f); err != nil {
 		return l, err
 	}
 	if p, ok := r.Properties(); ok {
@@ -96,17 +100,18 @@ func readLayout(fs vfs.FS, path string) (l tableLayout, err error) {
 	return l, errors.Join(err, it.Err(), it.Close())
 }
 
-// indexOffset reads where the index block lies from the footer: LevelDB's
-// table_format.md. The table was opened, so the footer is known to be sound.
-func indexOffset(f vfs.File) (uint64, error) {
+// sizeAndIndex returns the length of the file and, from the footer, where the index
+// block lies: LevelDB's table_format.md. The table was opened, so the footer is known
+// to be sound.
+func sizeAndIndex(f vfs.File) (fileSize, index uint64, err error) {
 	const footerLen = 48
 	size, err := f.Size()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var footer [footerLen]byte
 	if _, err := f.ReadAt(footer[:], size-footerLen); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	rest := footer[:]
 	// The metaindex handle (offset and size) comes first.
@@ -116,9 +121,9 @@ func indexOffset(f vfs.File) (uint64, error) {
 	}
 	offset, n := util.Uvarint64(rest)
 	if n == 0 {
-		return 0, errors.New("the footer has no index handle")
+		return 0, 0, errors.New("the footer has no index handle")
 	}
-	return offset, nil
+	return uint64(size), offset, nil
 }
 
 func isTable(name string) bool {
@@ -133,7 +138,7 @@ func (t *tableReads) observe(op vfs.Op) {
 		return
 	}
 	if l, ok := t.layouts[op.Name]; ok {
-		l.kind(t, uint64(op.Offset)).Add(1)
+		l.kind(t, uint64(op.Offset), uint64(op.Length)).Add(1)
 	}
 }
 

@@ -34,18 +34,21 @@ func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
 		read(l.lastData)     // data
 		read(l.lastData + 1) // behind the data: a filter, say
 		read(l.index)        // index
-		read(l.index + 1)    // footer, say
+		read(l.size - 10)    // footer, say
+		read(l.index + 1)    // behind the index's begin: no read of it
+		// The end of the file, with filter and index, from within the data on.
+		reads.observe(vfs.Op{Kind: vfs.OpRead, Name: path, Offset: 1, Length: int(l.size) - 1, N: int(l.size) - 1})
 		reads.observe(vfs.Op{Kind: vfs.OpSize, Name: path})
 		reads.observe(vfs.Op{Kind: vfs.OpRead, Name: filepath.Join(dir, "000001.log"), N: 10})
 	}
-	require.Equal(t, readCounts{Opening: 2, Index: 1, Data: 2}, reads.counts())
+	require.Equal(t, readCounts{Opening: 4, Index: 1, Data: 2}, reads.counts())
 
 	var l lookups
 	l.Gets = 2
-	require.NoError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 5, ReadBytes: 50}))
-	require.Equal(t, lookups{Gets: 2, OpeningReads: 2, IndexReads: 1, DataReads: 2, DiskReads: 5, BytesRead: 50, ReadsPerGet: 2.5}, l)
-	require.EqualError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 6}),
-		"of 6 reads of table files only 5 went to tables that were there when the lookups began")
+	require.NoError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 7, ReadBytes: 70}))
+	require.Equal(t, lookups{Gets: 2, OpeningReads: 4, IndexReads: 1, DataReads: 2, DiskReads: 7, BytesRead: 70, ReadsPerGet: 3.5}, l)
+	require.EqualError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 8}),
+		"of 8 reads of table files only 7 went to tables that were there when the lookups began")
 
 	reads.reset()
 	require.Zero(t, reads.counts())

@@ -1,0 +1,73 @@
+package sstable
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// withoutTail is a file whose table is opened with a read for each of its parts.
+type withoutTail struct {
+	vfs.File
+	size int64
+}
+
+func (f withoutTail) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) > footerLen && off+int64(len(p)) == f.size {
+		return 0, errTail
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// BenchmarkOpen opens a table of 2 MiB in the page cache and looks up one key.
+func BenchmarkOpen(b *testing.B) {
+	dual := filter.NewDualBloomPolicy(10)
+	policies := filter.Kinds(dual)
+	es := benchEntries(30_000)
+	data := buildTable(b, WriterOptions{Filter: dual, Compression: Snappy}, es)
+	path := filepath.Join(b.TempDir(), "table")
+	f, err := vfs.OS.Create(path)
+	require.NoError(b, err)
+	_, err = f.Write(data)
+	require.NoError(b, err)
+	require.NoError(b, f.Close())
+	present := base.UserKey(es[len(es)/2].Key)
+	absent := append([]byte(nil), present...)
+	absent[15] |= 1
+	for _, pieces := range []bool{true, false} {
+		for name, user := range map[string][]byte{"present": present, "absent": absent} {
+			b.Run(fmt.Sprintf("pieces=%v/key=%s", pieces, name), func(b *testing.B) {
+				o := ReaderOptions{Policies: policies, Cache: newCache(), Tail: new(TailGuess)}
+				b.ReportAllocs()
+				var reads uint64
+				for b.Loop() {
+					f, err := vfs.OS.Open(path)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if pieces {
+						f = withoutTail{f, int64(len(data))}
+					}
+					r, err := Open(f, o)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if _, err := get(r, string(user), base.MaxSeq); err != nil {
+						b.Fatal(err)
+					}
+					reads += r.OpenCost().Reads
+					r.DropBlocks()
+					if err := r.Close(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(reads)/float64(b.N), "reads/open")
+			})
+		}
+	}
+}

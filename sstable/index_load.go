@@ -1,0 +1,72 @@
+package sstable
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/cache"
+)
+
+// loadIndex decodes the index if nobody has yet, and reads it before if need be.
+// bytesRead is what this call read from disk.
+//
+//go:noinline
+func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
+	r.loadMu.Lock()
+	defer r.loadMu.Unlock()
+	if ix = r.index.Load(); ix != nil {
+		return ix, 0, nil
+	}
+	if stored := r.storedIndex.Load(); stored != nil {
+		if ix, err = r.decodeIndex(*stored); err == nil {
+			r.setIndex(ix)
+		}
+		r.storedIndex.Store(nil)
+		r.charge(-int64(cap(*stored)))
+		if err == nil {
+			return ix, 0, nil
+		}
+	}
+	if !r.Ref() {
+		return nil, 0, ErrReaderClosed
+	}
+	defer r.Unref()
+	stored, err := r.readStoredIndex()
+	if err != nil {
+		return nil, 0, err
+	}
+	if ix, err = r.decodeIndex(stored); err != nil {
+		return nil, 0, err
+	}
+	r.setIndex(ix)
+	return ix, uint32(len(stored)), nil
+}
+
+func (r *Reader) readStoredIndex() ([]byte, error) {
+	stored := sized(nil, int(r.foot.index.size)+blockTrailerLen)
+	return stored, r.readAt(stored, r.foot.index.offset, indexPart)
+}
+
+// decodeIndex checks and decodes the index block as it is stored, of which it keeps
+// nothing.
+func (r *Reader) decodeIndex(stored []byte) (*index, error) {
+	data, _, err := openBlock(stored, nil, indexPart)
+	if err != nil {
+		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
+	}
+	ix, err := decodeIndex(data, r.cmp, r.limit)
+	return ix, base.InFile(err, r.name, int64(r.foot.index.offset))
+}
+
+// setIndex makes ix the index. r.loadMu is held.
+func (r *Reader) setIndex(ix *index) {
+	if r.cache != nil {
+		ix.slots = make([]cache.Slot[Block], ix.n)
+		if r.cmp.IsBytewise() {
+			ix.pivots = make([]pivots, ix.n)
+		}
+	}
+	r.charge(int64(ix.memBytes()))
+	r.index.Store(ix)
+	if r.dropped.Load() {
+		r.DropBlocks()
+	}
+}

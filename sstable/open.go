@@ -1,0 +1,83 @@
+package sstable
+
+import (
+	"fmt"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// Open opens the table in f, which it owns from now on: it is closed by Close,
+// or here on an error. It reads the end of the file in one piece, which holds
+// footer, metaindex, filter and index as a rule, see TailGuess; else the first three
+// with a read each, and the index when it is needed. Of a table that another
+// program wrote, whose bounds must be checked, it reads two data blocks as well.
+//
+// A metaindex or filter that is damaged costs the filter, not the table: where
+// the table has another filter that one is used, and FilterStatus tells. An index that
+// is damaged is told to those who need it.
+func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
+	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f, charges: o.ChargeCache && o.Cache != nil}
+	if r.cmp == nil {
+		r.cmp = base.Bytewise
+	}
+	if o.Tail == nil {
+		o.Tail = new(TailGuess)
+	}
+	r.refs.Store(1)
+	r.opening = new(opening)
+	err := r.open(o.Tail)
+	if err == nil {
+		r.takeIndex()
+		o.Tail.learn(r.opening.size, r.opening.neededTail)
+		err = r.checkBounds(o.Smallest, o.Largest)
+	}
+	r.charge(int64(r.FilterSize()))
+	r.cost = r.opening.end()
+	r.opening = nil
+	if err != nil {
+		r.closed.Store(true)
+		r.charge(0)
+		_ = f.Close() // the first error tells more, and nothing was written
+		return nil, base.InFile(err, o.Name, -1)
+	}
+	return r, nil
+}
+
+// open reads all that is read of every table; in pieces where r.opening is not set.
+func (r *Reader) open(guess *TailGuess) error {
+	if len(r.policies) > MaxPolicies {
+		return fmt.Errorf("sstable: %d filter policies; at most %d can be asked", len(r.policies), MaxPolicies)
+	}
+	size, err := r.file.Size()
+	if err != nil {
+		return err
+	}
+	if size < footerLen {
+		return base.Corruptf("footer", 0, "the file has %d bytes; want %d or more", size, footerLen)
+	}
+	r.limit = uint64(size) - footerLen
+	if r.opening != nil {
+		r.opening.readTail(r.file, uint64(size), guess.bytes(uint64(size)))
+	}
+	var buf [footerLen]byte
+	if err := r.readAt(buf[:], r.limit, "footer"); err != nil {
+		return err
+	}
+	if r.foot, err = decodeFooter(buf[:], uint64(size)); err != nil {
+		return base.InFile(err, r.name, int64(r.limit))
+	}
+	r.opening.need(r.foot.index)
+	r.opening.need(r.foot.metaindex)
+	return r.openFilter()
+}
+
+// takeIndex keeps the index for when it is needed, if it is at hand: as it is
+// stored, since many a lookup needs the filter alone.
+func (r *Reader) takeIndex() {
+	if stored := r.opening.has(r.foot.index); stored != nil {
+		kept := owned(stored)
+		r.storedIndex.Store(&kept)
+		r.charge(int64(cap(kept)))
+	}
+}

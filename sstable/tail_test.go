@@ -1,0 +1,192 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+func TestOpeningATableIsOneReadOnceOneLikeItWasOpened(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		n, size   int
+		policy    filter.Policy
+		firstRead int // reads of the first opening
+	}{
+		{"an empty table", 0, 0, bloom, 1},
+		{"one entry", 1, 100, bloom, 1},
+		{"many entries", 20000, 100, bloom, 1},
+		{"two filters", 20000, 100, dual, 1},
+		{"no filter", 20000, 100, filter.None, 1},
+		{"small entries", 20000, 4, dual, 2},
+		{"large entries", 500, 4000, bloom, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			es := benchEntriesOf(c.n, c.size)
+			data := buildTable(t, WriterOptions{Filter: c.policy}, es)
+			start, indexEnd := indexRange(t, data)
+			o := ReaderOptions{Policies: ourKind, Cache: newCache(), Tail: new(TailGuess)}
+			r, f := openTable(t, data, o)
+			require.Len(t, f.takeReads(), c.firstRead)
+			require.EqualValues(t, c.firstRead, r.OpenCost().Reads)
+
+			r, f = openTable(t, data, o)
+			reads := f.takeReads()
+			require.Len(t, reads, 1)
+			require.Equal(t, OpenCost{1, reads[0].size}, r.OpenCost())
+			needed := r.FilterSize() + indexEnd - start
+			require.LessOrEqual(t, reads[0].size, max(minTail, 9*(2*needed+tailRest)/8+uint64(len(data))/tailUnits+tailRest))
+
+			for i := 0; i < c.n; i += c.n/3 + 1 {
+				res, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
+				require.NoError(t, err)
+				require.Equal(t, es[i].Value, res.Value)
+				require.False(t, res.IndexRead, "the index came with the opening")
+				reads := f.takeReads()
+				require.Len(t, reads, 1, "one data block")
+				require.EqualValues(t, res.BytesRead, reads[0].size)
+			}
+		})
+	}
+}
+
+// benchEntriesOf returns n entries whose values do not compress.
+func benchEntriesOf(n, size int) entries {
+	es := plainEntries(n, size)
+	for i := range es {
+		for j := range es[i].Value {
+			es[i].Value[j] = byte(i*40503>>(j%24)) + byte(j*j*(i+3))
+		}
+	}
+	return es
+}
+
+func TestOpenReadsTheEndOfATableInTwoWaysThatAgree(t *testing.T) {
+	es := plainEntries(60, 30)
+	sound := buildTable(t, WriterOptions{Filter: dual, BlockSize: 256}, es)
+	for at := range sound {
+		for _, bit := range []byte{0x01, 0x80} {
+			data := bytes.Clone(sound)
+			data[at] ^= bit
+			whole, wholeErr := Open(&memFile{data: data}, ReaderOptions{Policies: ourKind, Name: "x"})
+			pieces, piecesErr := Open(&memFile{data: data, inPieces: true}, ReaderOptions{Policies: ourKind, Name: "x"})
+			require.Equal(t, fmt.Sprint(piecesErr), fmt.Sprint(wholeErr), "byte %d", at)
+			if wholeErr != nil {
+				continue
+			}
+			a, b := whole.FilterStatus(), pieces.FilterStatus()
+			require.Equal(t, fmt.Sprint(b), fmt.Sprint(a), "byte %d", at)
+			for i := range 2 { // what is wrong with an index is told each time
+				_, _, wholeErr = whole.loadIndex()
+				_, _, piecesErr = pieces.loadIndex()
+				require.Equal(t, fmt.Sprint(piecesErr), fmt.Sprint(wholeErr), "byte %d, time %d", at, i)
+			}
+			require.Equal(t, wholeErr != nil, whole.IndexSize() == 0)
+			require.NoError(t, whole.Close())
+			require.NoError(t, pieces.Close())
+		}
+	}
+}
+
+func TestWhatTheTailHasIsNotReadAgain(t *testing.T) {
+	file := make([]byte, 40)
+	for i := range file {
+		file[i] = byte(i + 1)
+	}
+	for n := 1; n <= len(file); n++ {
+		for offset := range file {
+			for size := 1; size <= len(file)-offset; size++ {
+				f := &memFile{data: file}
+				r := &Reader{file: f, opening: new(opening)}
+				r.opening.readTail(f, uint64(len(file)), uint64(n))
+				f.takeReads()
+				got := make([]byte, size)
+				require.NoError(t, r.readAt(got, uint64(offset), "part"))
+				require.Equal(t, file[offset:offset+size], got)
+				lacking := min(max(len(file)-n-offset, 0), size)
+				cost := OpenCost{1, uint64(n)}
+				if lacking == 0 {
+					require.Empty(t, f.takeReads())
+				} else {
+					cost.add(uint64(lacking))
+					require.Equal(t, []blockSpan{{offset: uint64(offset), size: uint64(lacking)}}, f.takeReads())
+				}
+				require.Equal(t, cost, r.opening.end())
+			}
+		}
+	}
+}
+
+func TestATailIsBounded(t *testing.T) {
+	guess := func(size, tail uint64) *TailGuess {
+		g := new(TailGuess)
+		g.learn(size, tail)
+		return g
+	}
+	for _, c := range []struct {
+		name  string
+		guess *TailGuess
+		size  uint64
+		want  uint64
+	}{
+		{"a file that is all footer", new(TailGuess), footerLen, footerLen},
+		{"a small file is read whole", new(TailGuess), 4000, 4000},
+		{"a page at least", new(TailGuess), 10_000, minTail},
+		{"a sixteenth where nothing is known", new(TailGuess), 2 << 20, 128<<10 + tailRest},
+		{"what the last one needed, and an eighth", guess(1<<20, 128<<10+tailRest), 2 << 20, (144+1)<<11 + tailRest},
+		{"a page where next to nothing was needed", guess(1<<20, 600), 2 << 20, minTail},
+		{"all of it where all was needed", guess(100<<10, 100<<10), 200 << 10, 200 << 10},
+		{"a page where it would be too much", new(TailGuess), 17 << 20, minTail},
+		{"a page of a very large file", guess(1<<20, 600), 1 << 40, minTail},
+		{"a page of the largest", guess(100, 100), math.MaxInt64, minTail},
+		{"nothing is learnt from the largest", guess(math.MaxInt64, 100), 10_000, minTail},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, int(c.want), int(c.guess.bytes(c.size))) })
+	}
+}
+
+// A filter that lies far from the end, or behind filters of others, is better read by
+// itself than with all that is between.
+func TestAFilterFarFromTheEndIsNotReadWithTheTail(t *testing.T) {
+	es := benchEntriesOf(20000, 100)
+	many := filter.Several(lines, bloom, filter.FusePolicy{}, renamedPolicy{bloom, "a"}, renamedPolicy{bloom, "b"}, renamedPolicy{bloom, "c"})
+	data := buildTable(t, WriterOptions{Filter: many}, es)
+	o := ReaderOptions{Policies: ourKind, Tail: new(TailGuess)}
+	for range 3 {
+		r, f := openTable(t, data, o)
+		reads := f.takeReads()
+		require.Len(t, reads, 2)
+		require.EqualValues(t, 2, r.OpenCost().Reads)
+		require.Equal(t, FilterWholeTable, r.FilterStatus().State)
+		require.NotZero(t, r.IndexSize())
+	}
+}
+
+// renamedPolicy is a policy under another name.
+type renamedPolicy struct {
+	filter.Policy
+	name string
+}
+
+func (p renamedPolicy) Name() string { return p.name }
+
+func TestAStoredIndexIsChargedAndThenTheDecodedOne(t *testing.T) {
+	data := buildTable(t, WriterOptions{Filter: bloom}, plainEntries(2000, 100))
+	start, end := indexRange(t, data)
+	c := newCache()
+	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, ChargeCache: true})
+	require.GreaterOrEqual(t, r.IndexSize(), end-start)
+	require.Less(t, r.IndexSize(), 5*(end-start)/4, "the index alone, not the tail that it came with")
+	require.EqualValues(t, r.FilterSize()+r.IndexSize(), c.Metrics().Charged)
+	before := r.IndexSize()
+	_, read, err := r.loadIndex()
+	require.NoError(t, err)
+	require.Zero(t, read)
+	require.Greater(t, r.IndexSize(), before)
+	require.EqualValues(t, r.FilterSize()+r.IndexSize(), c.Metrics().Charged)
+}
