@@ -16,9 +16,9 @@ const maxGroupBytes = 1 << 20
 
 // commitRequest is one writer's place in the queue.
 type commitRequest struct {
-	batch *Batch // nil for a flush
-	sync  bool
-	flush bool
+	batch *Batch // nil for what goes alone
+	keep  durability
+	alone func(*DB) error // what is to be done in place of a write, by itself
 	err   error
 	wake  chan bool // true: the receiver leads now; false: err is set
 }
@@ -79,25 +79,21 @@ func (q *commitQueue) lead(d *DB) {
 	q.mu.Unlock()
 }
 
-// takeGroup moves what is committed together from the queue to q.group. A flush
-// goes alone.
+// takeGroup moves what is committed together from the queue to q.group. What is no
+// write goes alone.
 func (q *commitQueue) takeGroup() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n, size := 0, 0
 	for _, r := range q.waiting {
-		if r.flush && n > 0 {
+		if r.alone != nil {
+			n = max(n, 1)
 			break
 		}
-		if !r.flush {
-			if size += r.batch.Size(); size > maxGroupBytes && n > 0 {
-				break
-			}
+		if size += r.batch.Size(); size > maxGroupBytes && n > 0 {
+			break
 		}
 		n++
-		if r.flush {
-			break
-		}
 	}
 	q.group = append(q.group[:0], q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
@@ -113,7 +109,7 @@ func (q *commitQueue) shut() {
 	wait := q.led
 	var last *commitRequest
 	if wait {
-		last = &commitRequest{wake: make(chan bool, 1), flush: true}
+		last = &commitRequest{wake: make(chan bool, 1), alone: (*DB).handOver}
 		q.waiting = append(q.waiting, last)
 	}
 	q.mu.Unlock()
@@ -130,6 +126,8 @@ type logState struct {
 	// was full. replaced says that w is that other one already; see replaceLog.
 	full     error
 	replaced bool
+	// buffered tells handOverLoop that w may hold back records; nil until it runs.
+	buffered chan struct{}
 	// inserter remembers where the last insert went: ascending keys are cheap.
 	inserter memtable.Inserter
 }
@@ -188,7 +186,7 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
 		return nil
 	}
 	r := commitRequests.Get().(*commitRequest)
-	r.batch, r.sync, r.flush = b, wo == nil || !wo.NoSync, false
+	r.batch, r.keep, r.alone = b, wo.durability(), nil
 	err := d.commit.run(d, r)
 	r.batch, r.err = nil, nil
 	commitRequests.Put(r)
@@ -206,16 +204,16 @@ func (d *DB) commitGroup(q *commitQueue) error {
 			return err
 		}
 	}
-	if q.group[0].flush {
-		return d.rotateMemtable(0)
+	if alone := q.group[0].alone; alone != nil {
+		return alone(d)
 	}
 	var memSize uint64
-	count, size, sync := uint64(0), 0, false
+	count, size, keep := uint64(0), 0, inBuffer
 	for _, r := range q.group {
 		memSize += r.batch.memSize
 		count += uint64(r.batch.count())
 		size += r.batch.Size()
-		sync = sync || r.sync
+		keep = max(keep, r.keep)
 	}
 	if err := d.makeRoom(memSize, size); err != nil {
 		return err
@@ -225,7 +223,7 @@ func (d *DB) commitGroup(q *commitQueue) error {
 	}
 	record := q.groupRecord(d.log.lastSeq+1, count)
 	d.log.lastSeq += count // even if the write fails: its numbers are never used again
-	if err := d.appendLog(record, sync); err != nil {
+	if err := d.appendLog(record, keep); err != nil {
 		d.logFailed(err)
 		return err
 	}
@@ -252,18 +250,27 @@ func (q *commitQueue) groupRecord(seq, count uint64) []byte {
 	return q.record
 }
 
-func (d *DB) appendLog(record []byte, sync bool) error {
+// appendLog appends a record to the log and takes it as far as keep says.
+func (d *DB) appendLog(record []byte, keep durability) error {
 	before := d.log.w.Size()
-	if err := d.log.w.WriteRecord(record); err != nil {
+	var err error
+	if keep == inBuffer {
+		err = d.log.w.BufferRecord(record)
+	} else {
+		err = d.log.w.WriteRecord(record)
+	}
+	if err != nil {
 		return errors.Wrap(err, "sievedb: writing the log")
 	}
 	d.counters.logBytes.Add(uint64(d.log.w.Size() - before))
-	if !sync {
-		return nil
+	switch keep {
+	case inBuffer:
+		d.noteBuffered()
+	case onDisk:
+		if err := d.log.w.Sync(); err != nil {
+			return errors.Wrap(err, "sievedb: syncing the log")
+		}
+		d.counters.logSyncs.Add(1)
 	}
-	if err := d.log.w.Sync(); err != nil {
-		return errors.Wrap(err, "sievedb: syncing the log")
-	}
-	d.counters.logSyncs.Add(1)
 	return nil
 }

@@ -80,6 +80,8 @@ type crashWorkload struct {
 	metrics Metrics                  // sums
 	// wrap, if not nil, comes between the store and the recorder.
 	wrap func(vfs.FS) vfs.FS
+	// buffered has most of the batches that are not synced acknowledged from memory.
+	buffered bool
 }
 
 // run makes each of so many writers commit about total/writers batches.
@@ -120,6 +122,7 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 
 func (w *crashWorkload) batch(rnd *rand.Rand, writer, number int) *oracle.Batch {
 	b := &oracle.Batch{Writer: writer, Number: number, Sync: rnd.IntN(10) == 0, Acked: oracle.Never}
+	b.Buffered = w.buffered && !b.Sync && number%4 != 0
 	for range 1 + rnd.IntN(3) {
 		op := oracle.Op{Key: fmt.Sprintf("key%04d", rnd.IntN(w.keys)), Delete: rnd.IntN(4) == 0}
 		if !op.Delete {
@@ -143,7 +146,7 @@ func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 		}
 	}
 	b.Issued = r.Len()
-	err := d.Apply(&batch, &WriteOptions{NoSync: !b.Sync})
+	err := d.Apply(&batch, &WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered})
 	if err == nil {
 		b.Acked = r.Len()
 	}

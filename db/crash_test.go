@@ -48,6 +48,31 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	})
 }
 
+// Some writes are buffered: the process is killed (M1 keeps all that the system was
+// given, M2 nearly all) or the power fails. What opens is a prefix of the
+// commits that holds all that was promised: of buffered writes nothing, but for those
+// before one that promised more.
+func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
+	total, limit := 3000, 1500
+	if raceEnabled {
+		total, limit = 1500, 200
+	}
+	if *crashLimit > 0 {
+		limit = *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		w := &crashWorkload{seed: seed, keys: 150, buffered: true}
+		r := recorder.New(recorder.Image{})
+		w.run(t, r, total, 3, 3)
+		trace := r.Trace()
+		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		start := time.Now()
+		_, err := eachState(trace, crashModels(t), seed, limit, j.judge)
+		requireNoFailure(t, err)
+		logRate(t, "crash of buffered writes", j, start)
+	})
+}
+
 // The power fails, and fails again at every operation of the recovery. Whatever
 // was there before the first recovery is there after the second.
 func TestCrashAtEveryOperationOfARecovery(t *testing.T) {

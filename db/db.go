@@ -183,7 +183,7 @@ func (d *DB) Flush() error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	if err := d.commit.run(d, &commitRequest{flush: true}); err != nil {
+	if err := d.commit.run(d, &commitRequest{alone: (*DB).flushActive}); err != nil {
 		return err
 	}
 	d.mu.Lock()

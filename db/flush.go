@@ -26,6 +26,9 @@ func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
 	return d.rotateMemtable(memSize)
 }
 
+// flushActive leaves nothing in the active memtable. Only the leader runs it.
+func (d *DB) flushActive() error { return d.rotateMemtable(0) }
+
 // rotateMemtable makes the memtable immutable, for the background to flush, and
 // starts a new one, with a new log, that has room for at least memSize bytes.
 // Only the leader runs it.

@@ -22,6 +22,9 @@ type killTask struct {
 	Cycle int
 	Done  [killWriters]int
 	Lie   bool // acknowledges each tenth batch without writing it
+	// Buffered says that batches are acknowledged from memory, but for those that
+	// are synced and, of each writer, every eighth.
+	Buffered bool
 }
 
 func (t killTask) String() string {
@@ -31,6 +34,8 @@ func (t killTask) String() string {
 	}
 	return string(text)
 }
+
+func (t *killTask) isBuffered(n int, sync bool) bool { return t.Buffered && !sync && n%8 != 0 }
 
 // killWrite is one write of a batch.
 type killWrite struct {
@@ -98,7 +103,7 @@ func writeUntilKilled(text string) {
 					fmt.Println("acknowledged", w, n)
 					continue
 				}
-				if err := applyKillBatch(d, task.Seed, w, n); err != nil {
+				if err := applyKillBatch(d, &task, w, n); err != nil {
 					sayAndExit(err)
 				}
 				fmt.Println("acknowledged", w, n)
@@ -109,9 +114,9 @@ func writeUntilKilled(text string) {
 }
 
 // applyKillBatch uses Put and Delete where one write is all.
-func applyKillBatch(d *DB, seed uint64, writer, n int) error {
-	writes, sync := killBatch(seed, writer, n)
-	wo := &WriteOptions{NoSync: !sync}
+func applyKillBatch(d *DB, task *killTask, writer, n int) error {
+	writes, sync := killBatch(task.Seed, writer, n)
+	wo := &WriteOptions{NoSync: !sync, Buffered: task.isBuffered(n, sync)}
 	if first := writes[0]; len(writes) == 1 && first.delete {
 		return d.Delete([]byte(first.key), wo)
 	} else if len(writes) == 1 {

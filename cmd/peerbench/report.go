@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
@@ -81,10 +82,11 @@ func (r *row) best(counts func(engine string) bool) float64 {
 
 func anyEngine(string) bool { return true }
 
-// ourName is the engine that the others are peers of.
+// ourName is the engine that the others are peers of, but for those that are ours
+// too, whose names begin like it.
 const ourName = "sievedb"
 
-func isPeer(engine string) bool { return engine != ourName }
+func isPeer(engine string) bool { return !strings.HasPrefix(engine, ourName) }
 
 // A table is rows of cells below a heading.
 type table struct {

@@ -55,6 +55,13 @@ type generator struct {
 
 func (g *generator) add(o Op) { g.h.Ops = append(g.h.Ops, o) }
 
+// write draws how durable a writing operation is.
+func (g *generator) write(o Op) {
+	n := g.rnd.IntN(20)
+	o.Sync, o.Buffered = n == 0, n%2 == 1
+	g.add(o)
+}
+
 func (g *generator) step() {
 	if g.readOnly && g.rnd.IntN(30) == 0 {
 		g.reopen(Reopen)
@@ -62,11 +69,11 @@ func (g *generator) step() {
 	}
 	switch op := g.rnd.IntN(1000); {
 	case op < 300:
-		g.add(Op{Kind: Put, Key: g.key(), Value: g.value(), Sync: g.rnd.IntN(20) == 0})
+		g.write(Op{Kind: Put, Key: g.key(), Value: g.value()})
 	case op < 400:
-		g.add(Op{Kind: Delete, Key: g.key(), Sync: g.rnd.IntN(20) == 0})
+		g.write(Op{Kind: Delete, Key: g.key()})
 	case op < 480:
-		g.add(Op{Kind: Apply, Batch: g.batch(), Sync: g.rnd.IntN(20) == 0})
+		g.write(Op{Kind: Apply, Batch: g.batch()})
 	case op < 520:
 		g.add(Op{Kind: MultiGet, Keys: g.someKeys(), Slot: g.snapshotOrNone()})
 	case op < 750:

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/stretchr/testify/require"
 )
 
@@ -110,18 +111,22 @@ func TestASeedIsOneHistory(t *testing.T) {
 
 func TestHistoriesHoldEveryOperation(t *testing.T) {
 	var seen [Finish + 1]int
-	orders := map[string]bool{}
+	orders, durabilities := map[string]bool{}, map[db.WriteOptions]bool{}
 	for seed := range uint64(20) {
 		h := NewHistory(seed, 1000)
 		orders[h.Comparer.Name] = true
 		for _, o := range h.Ops {
 			seen[o.Kind]++
+			if o.Kind == Put || o.Kind == Delete || o.Kind == Apply {
+				durabilities[*o.writeOptions()] = true
+			}
 		}
 	}
 	for kind, n := range seen {
 		require.NotZero(t, n, Kind(kind).String())
 	}
 	require.Len(t, orders, 2)
+	require.Len(t, durabilities, 3)
 }
 
 func TestSetsAreValidAndDiffer(t *testing.T) {

@@ -11,9 +11,9 @@ type Kind int
 
 // The operations. Slots number snapshots and iterators, each kind from 0.
 const (
-	Put           Kind = iota // Key, Value, Sync
-	Delete                    // Key, Sync
-	Apply                     // Batch, Sync
+	Put           Kind = iota // Key, Value, Sync, Buffered
+	Delete                    // Key, Sync, Buffered
+	Apply                     // Batch, Sync, Buffered
 	Get                       // Key; of snapshot Slot, where that is >= 0
 	Has                       // Key; likewise
 	MultiGet                  // Keys; likewise
@@ -43,7 +43,8 @@ type Op struct {
 	Keys              [][]byte
 	Batch             []Write
 	Moves             []Step
-	Sync, NoFill      bool
+	Sync, Buffered    bool // never both
+	NoFill            bool
 }
 
 // Write is one write of a batch.
@@ -96,6 +97,9 @@ func (o *Op) String() string {
 	}
 	if o.Sync {
 		b.WriteString(", synced")
+	}
+	if o.Buffered {
+		b.WriteString(", buffered")
 	}
 	return b.String()
 }

@@ -88,9 +88,9 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	var err error
 	switch o.Kind {
 	case Put:
-		err = s.store.Put(o.Key, o.Value, &db.WriteOptions{NoSync: !o.Sync})
+		err = s.store.Put(o.Key, o.Value, o.writeOptions())
 	case Delete:
-		err = s.store.Delete(o.Key, &db.WriteOptions{NoSync: !o.Sync})
+		err = s.store.Delete(o.Key, o.writeOptions())
 	case Apply:
 		err = s.apply(o)
 	case Get, Has, MultiGet:
@@ -140,6 +140,10 @@ func appendOutcome(dst []byte, err error) []byte {
 	return fmt.Appendf(dst, "error: %v", err)
 }
 
+func (o *Op) writeOptions() *db.WriteOptions {
+	return &db.WriteOptions{NoSync: !o.Sync, Buffered: o.Buffered}
+}
+
 func (s *subject) apply(o *Op) error {
 	var b db.Batch
 	for _, w := range o.Batch {
@@ -149,7 +153,7 @@ func (s *subject) apply(o *Op) error {
 			b.Put(w.Key, w.Value)
 		}
 	}
-	return s.store.Apply(&b, &db.WriteOptions{NoSync: !o.Sync})
+	return s.store.Apply(&b, o.writeOptions())
 }
 
 func (s *subject) look(dst []byte, o *Op) []byte {

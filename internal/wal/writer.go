@@ -22,6 +22,11 @@ type earlyWriter interface{ StartWriting(off, n int64) }
 // ms, with 256 KiB or 1 MiB here 0.5 to 4; each beginning costs a system call.
 const earlyBytes = 512 << 10
 
+// maxBuffered is how many bytes of records that BufferRecord was given wait for
+// their Write at most. A Write of 64 KiB costs 4 % of the 500 Writes of small records
+// that it stands for; of larger ones nothing more was gained.
+const maxBuffered = 64 << 10
+
 // maxKeptBuffer bounds the buffer that a Writer keeps between records, so that
 // one huge record does not hold its size in memory for ever. A group of writes
 // is at most 1 MiB in LevelDB.
@@ -36,8 +41,8 @@ const maxKeptBuffer = 2 << 20
 // A Writer is used by one goroutine at a time.
 type Writer struct {
 	file   File
-	buf    []byte // the last record as framed; kept for its room
-	size   int64
+	buf    []byte // records as framed that the file does not have yet; kept for its room
+	size   int64  // of the file
 	synced int64
 	begun  int64       // up to here the device has been told to write
 	early  earlyWriter // nil if file is none
@@ -55,17 +60,36 @@ func NewWriter(f File) *Writer {
 	return &Writer{file: f, early: early}
 }
 
-// WriteRecord appends p as one record, in one call of the file's Write. It does
-// not keep p. Nothing is durable before Sync returns.
+// WriteRecord appends p as one record, in one call of the file's Write, together
+// with what BufferRecord left. It does not keep p. Nothing is durable before Sync
+// returns.
 //
 // An error other than that of a record above MaxRecordSize is final. The record
 // may then be in the file whole, in part or not at all.
 func (w *Writer) WriteRecord(p []byte) error { return w.WriteRecordParts(p) }
 
+// BufferRecord appends p as WriteRecord does, but may leave it in memory: it is
+// written by the next WriteRecord, Flush, Sync or Close, or by a BufferRecord that
+// finds 64 KiB gathered. An error may concern records that were buffered before.
+func (w *Writer) BufferRecord(p []byte) error {
+	if err := w.add(p); err != nil || len(w.buf) < maxBuffered {
+		return err
+	}
+	return w.Flush()
+}
+
 // WriteRecordParts appends the concatenation of parts as one record, as
 // WriteRecord does. A group of batches needs no buffer to be joined in first:
 // the parts are copied once, to between the chunk headers.
 func (w *Writer) WriteRecordParts(parts ...[]byte) error {
+	if err := w.add(parts...); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// add frames a record behind those that are buffered.
+func (w *Writer) add(parts ...[]byte) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -77,6 +101,15 @@ func (w *Writer) WriteRecordParts(parts ...[]byte) error {
 		return errors.Newf("log record of %d bytes is longer than the limit of %d: split the batch", total, MaxRecordSize)
 	}
 	w.frame(parts, int(total))
+	return nil
+}
+
+// Flush writes the records that are buffered to the file, in one call of its Write.
+// Its error is final, as that of WriteRecord.
+func (w *Writer) Flush() error {
+	if w.err != nil || len(w.buf) == 0 {
+		return w.err
+	}
 	n, err := w.file.Write(w.buf)
 	if err == nil && n != len(w.buf) {
 		err = io.ErrShortWrite
@@ -85,6 +118,7 @@ func (w *Writer) WriteRecordParts(parts ...[]byte) error {
 		w.err = errors.Wrapf(err, "append of %d bytes to the log at offset %d; it takes no more records", len(w.buf), w.size)
 	}
 	w.size += int64(max(0, min(n, len(w.buf))))
+	w.buf = w.buf[:0]
 	if cap(w.buf) > maxKeptBuffer {
 		w.buf = nil
 	}
@@ -104,13 +138,13 @@ func (w *Writer) beginWriting() {
 	w.begun = end
 }
 
-// frame sets w.buf to what the record of the given parts appends to the file:
+// frame appends to w.buf what the record of the given parts appends to the file:
 // the zeros that end the block if no header fits it, then the chunks. As
 // LevelDB, the zeros are written with the record behind them, not with the one
 // before.
 func (w *Writer) frame(parts [][]byte, remaining int) {
-	buf := w.buf[:0]
-	room := int(blockSize - w.size%blockSize)
+	buf := w.buf
+	room := int(blockSize - w.Size()%blockSize)
 	if room < headerSize {
 		buf = append(buf, make([]byte, headerSize-1)[:room]...)
 		room = blockSize
@@ -135,12 +169,12 @@ func (w *Writer) frame(parts [][]byte, remaining int) {
 	w.buf = buf
 }
 
-// Sync makes every record appended so far durable. The file's entry in its
+// Sync makes every record appended so far durable, buffered ones too. The file's entry in its
 // directory is the caller's to sync. A failure is final; Sync is not tried
 // again.
 func (w *Writer) Sync() error {
-	if w.err != nil {
-		return w.err
+	if err := w.Flush(); err != nil {
+		return err
 	}
 	if err := w.file.Sync(); err != nil {
 		w.err = errors.Wrapf(err, "sync of the log at offset %d; it takes no more records", w.size)
@@ -150,18 +184,21 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-// Size returns the number of bytes written to the file, those of an append that
-// failed half-way included.
-func (w *Writer) Size() int64 { return w.size }
+// Size returns the number of bytes appended to the log: those of the file, an
+// append that failed half-way included, and those that are buffered.
+func (w *Writer) Size() int64 { return w.size + int64(len(w.buf)) }
 
 // Unsynced returns how many of these bytes no successful Sync has covered.
-func (w *Writer) Unsynced() int64 { return w.size - w.synced }
+func (w *Writer) Unsynced() int64 { return w.Size() - w.synced }
+
+// Buffered returns how many of these bytes the file does not have yet.
+func (w *Writer) Buffered() int { return len(w.buf) }
 
 // errWriterClosed is what a Writer answers after Close, unless an earlier
 // failure is there to tell.
 var errWriterClosed = errors.New("log writer was closed")
 
-// Close closes the file, without syncing it. It returns the first failure of
+// Close writes what is buffered and closes the file, without syncing it. It returns the first failure of
 // the Writer, or that of closing: a file system may tell only then that bytes
 // written earlier were lost. Closing again returns the same.
 func (w *Writer) Close() error {
@@ -169,8 +206,8 @@ func (w *Writer) Close() error {
 		return w.closeErr
 	}
 	w.closed = true
+	w.closeErr = w.Flush()
 	w.buf = nil
-	w.closeErr = w.err
 	if err := w.file.Close(); err != nil && w.err == nil {
 		w.closeErr = errors.Wrapf(err, "close of the log at offset %d", w.size)
 		w.err = w.closeErr

@@ -36,6 +36,71 @@ func TestPartsMakeTheSameLogAsTheirConcatenation(t *testing.T) {
 	require.True(t, bytes.Equal(whole.Bytes(), parted.Bytes()))
 }
 
+func TestBufferedRecordsMakeTheSameLog(t *testing.T) {
+	rnd := newRand(t)
+	at, buffered := newMemFile(), newMemFile()
+	a, b := NewWriter(at), NewWriter(buffered)
+	for range 2000 {
+		p := random(rnd, rnd.Intn(1+rnd.Intn(1+rnd.Intn(40000))))
+		require.NoError(t, a.WriteRecord(p))
+		switch rnd.Intn(40) {
+		case 0:
+			require.NoError(t, b.WriteRecord(p))
+			require.Zero(t, b.Buffered())
+		case 1:
+			require.NoError(t, b.BufferRecord(p))
+			require.NoError(t, b.Flush())
+		default:
+			require.NoError(t, b.BufferRecord(p))
+		}
+		require.Equal(t, a.Size(), b.Size())
+		require.Equal(t, b.Size(), int64(buffered.Len()+b.Buffered()))
+		require.Less(t, b.Buffered(), maxBuffered)
+	}
+	require.NoError(t, b.Close())
+	require.True(t, bytes.Equal(at.Bytes(), buffered.Bytes()))
+	require.Less(t, buffered.writes, at.writes/5)
+}
+
+func TestBufferedRecordsAreWrittenByWhatPromisesMore(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(w *Writer) error
+		size int
+	}{
+		{"Flush", (*Writer).Flush, 12},
+		{"Sync", (*Writer).Sync, 12},
+		{"Close", (*Writer).Close, 12},
+		{"a record that is not buffered", func(w *Writer) error { return w.WriteRecord([]byte("behind")) }, 25},
+		{"a full buffer", func(w *Writer) error { return w.BufferRecord(make([]byte, maxBuffered)) }, 12 + maxBuffered + 3*headerSize},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newMemFile()
+			w := NewWriter(f)
+			require.NoError(t, w.BufferRecord([]byte("first")))
+			require.Equal(t, []int{0, 12}, []int{f.writes, w.Buffered()})
+			require.EqualValues(t, 12, w.Unsynced())
+			require.NoError(t, c.do(w))
+			require.Equal(t, []int{1, 0, c.size}, []int{f.writes, w.Buffered(), f.Len()})
+		})
+	}
+}
+
+func TestAFailureToWriteTheBufferIsFinal(t *testing.T) {
+	eio := errors.New("input/output error")
+	f := newMemFile()
+	w := NewWriter(f)
+	require.NoError(t, w.BufferRecord([]byte("first")))
+	f.writeErr, f.short = eio, 3
+	first := w.Sync()
+	require.ErrorIs(t, first, eio)
+	f.writeErr, f.short = nil, -1
+	require.Same(t, first, w.BufferRecord([]byte("later")))
+	require.Same(t, first, w.Flush())
+	require.Same(t, first, w.Close())
+	require.Equal(t, []int{1, 0, 3}, []int{f.writes, f.syncs, f.Len()})
+}
+
 func TestUnsyncedCountsWhatNoSyncCovered(t *testing.T) {
 	w := NewWriter(newMemFile())
 	require.Zero(t, w.Unsynced())

@@ -76,7 +76,7 @@ type Driver struct {
 
 // Go returns the drivers of the engines that are written in Go, SieveDB first.
 func Go() []Driver {
-	return []Driver{sieveDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver()}
+	return []Driver{sieveDriver(), bufferedDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver()}
 }
 
 // moduleVersion is the version of a module that this program was built with.

@@ -12,6 +12,19 @@ func sieveDriver() Driver {
 		Remark: "GetTo into a buffer of the caller's."}
 }
 
+// bufferedDriver is SieveDB with what Pebble's unsynced writes promise.
+func bufferedDriver() Driver {
+	return Driver{Name: "sievedb-buffered", Title: "SieveDB, buffered", Version: "this tree",
+		Remark: "SieveDB with WriteOptions.Buffered: writes that are not synced may be lost when the process is killed, as Pebble's.",
+		Open: func(dir string, o Options) (Engine, error) {
+			e, err := openSieve(dir, o)
+			if err == nil && !o.Sync {
+				e.(*sieve).write = db.Buffered
+			}
+			return e, err
+		}}
+}
+
 type sieve struct {
 	db    *db.DB
 	write *db.WriteOptions

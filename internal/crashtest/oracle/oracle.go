@@ -33,6 +33,8 @@ type Batch struct {
 	Writer, Number int // numbers of one writer count from 1
 	Ops            []Op
 	Sync           bool
+	// Buffered promises nothing, not even that the death of the process leaves it.
+	Buffered bool
 	// Issued is when the store was asked, Acked when it had answered; Never where
 	// it did not, or answered with an error.
 	Issued, Acked int
@@ -98,10 +100,10 @@ func (h *History) Keys() []string { return h.keys }
 
 // Bounds returns how many batches must at least be there after a cut, and how
 // many may be at most. keepsAll says that what was acknowledged without sync
-// must be there as well.
+// must be there as well, unless it was only buffered.
 func (h *History) Bounds(cut int, keepsAll bool) (low, high int) {
 	for i, b := range h.batches {
-		if b.Acked <= cut && (b.Sync || keepsAll) {
+		if b.Acked <= cut && (b.Sync || keepsAll && !b.Buffered) {
 			low = i + 1
 		}
 		if b.Issued < cut {

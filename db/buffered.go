@@ -1,0 +1,82 @@
+package db
+
+import (
+	"time"
+
+	"github.com/cockroachdb/errors"
+)
+
+// durability is where a write must be before it is acknowledged. The greatest of a
+// group is that of all of it.
+type durability uint8
+
+const (
+	inBuffer   durability = iota // in the log's buffer
+	withSystem                   // written to the log
+	onDisk                       // and synced
+)
+
+func (wo *WriteOptions) durability() durability {
+	switch {
+	case wo == nil:
+		return onDisk
+	case wo.Buffered:
+		return inBuffer
+	case wo.NoSync:
+		return withSystem
+	}
+	return onDisk
+}
+
+// bufferedFor is about how long a buffered write stays in the log's buffer when
+// nothing else pushes it out.
+const bufferedFor = 10 * time.Millisecond
+
+// noteBuffered makes sure that what the log's buffer holds does not stay there. Only
+// the leader runs it.
+func (d *DB) noteBuffered() {
+	if d.log.buffered == nil {
+		d.log.buffered = make(chan struct{}, 1)
+		d.background.Add(1) // Close waits for the leader first
+		go d.handOverLoop(d.log.buffered)
+	}
+	select {
+	case d.log.buffered <- struct{}{}:
+	default:
+	}
+}
+
+// handOverLoop gives the operating system what writers left in the log's buffer, a
+// while later. It queues up as a writer does, since only the leader uses the log.
+func (d *DB) handOverLoop(buffered <-chan struct{}) {
+	defer d.background.Done()
+	r := &commitRequest{alone: (*DB).handOver}
+	for {
+		select {
+		case <-buffered:
+		case <-d.closing:
+			return // Close writes the rest
+		}
+		if !d.pause(bufferedFor) {
+			return
+		}
+		_ = d.commit.run(d, r) // handOver has told of it
+	}
+}
+
+// handOver writes the log's buffer. Only the leader runs it.
+func (d *DB) handOver() error {
+	select {
+	case <-d.log.buffered: // what it tells of is about to be done
+	default:
+	}
+	if d.log.w.Buffered() == 0 {
+		return nil
+	}
+	if err := d.log.w.Flush(); err != nil {
+		err = errors.Wrap(err, "sievedb: writing buffered records to the log")
+		d.logFailed(err)
+		return err
+	}
+	return nil
+}

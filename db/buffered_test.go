@@ -1,0 +1,136 @@
+package db
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// survivors opens what would be left if the process of running were killed now, and
+// returns how many of keys 0 to n-1 are there, which must be the first ones.
+func survivors(t *testing.T, running *DB, fsys FS, n int) int {
+	t.Helper()
+	rest(running)
+	d := mustOpen(t, testOptions(copyFS(t, fsys)))
+	defer func() { require.NoError(t, d.Close()) }()
+	there := 0
+	for i := range n {
+		has, err := d.Has(testKey(i))
+		require.NoError(t, err)
+		if has {
+			require.Equal(t, there, i, "an earlier one is missing")
+			requireValue(t, d, testKey(i), testValue(i))
+			there++
+		}
+	}
+	return there
+}
+
+func putBuffered(t *testing.T, d *DB, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		require.NoError(t, d.Put(testKey(i), testValue(i), Buffered))
+	}
+}
+
+func TestBufferedWritesAreHandedOver(t *testing.T) {
+	const n = 50
+	for _, c := range []struct {
+		name string
+		do   func(d *DB) error
+	}{
+		{"by a write that is not buffered", func(d *DB) error { return d.Put([]byte("last"), nil, NoSync) }},
+		{"by a write that is synced", func(d *DB) error { return d.Put([]byte("last"), nil, Sync) }},
+		{"by a deletion", func(d *DB) error { return d.Delete([]byte("last"), NoSync) }},
+		{"by Flush", (*DB).Flush},
+		{"by a compaction of all", func(d *DB) error { return d.Compact(context.Background(), nil, nil) }},
+		{"by Close", (*DB).Close},
+		{"by more of them than the buffer holds", func(d *DB) error { return d.Put([]byte("last"), make([]byte, 64<<10), Buffered) }},
+		{"after a while", func(*DB) error { return nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			d := openTest(t, testOptions(mem))
+			putBuffered(t, d, 0, n)
+			for i := range n {
+				requireValue(t, d, testKey(i), testValue(i))
+			}
+			require.LessOrEqual(t, survivors(t, d, mem, n), n)
+			require.NoError(t, c.do(d))
+			if c.name == "after a while" {
+				eventually(t, func() bool { return survivors(t, d, mem, n) == n })
+			}
+			require.Equal(t, n, survivors(t, d, mem, n))
+		})
+	}
+}
+
+func TestASwitchOfMemtablesHandsBufferedWritesOver(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	putBuffered(t, d, 0, 1000) // of 16 KiB each
+	require.Greater(t, survivors(t, d, mem, 1000), 800)
+}
+
+func TestBufferedWritesAreNotOneSystemCallEach(t *testing.T) {
+	const n = 2000
+	fsys := vfs.NewCounting(vfs.NewMem())
+	o := testOptions(fsys)
+	o.WriteBufferSize = 4 << 20
+	d := openTest(t, o)
+	before := fsys.Snapshot().Total.Writes
+	putBuffered(t, d, 0, n)
+	require.Less(t, fsys.Snapshot().Total.Writes-before, uint64(n/4)) // five or so, unless the machine is very slow
+}
+
+// A hand-over has no caller that could be told.
+func TestAFailedHandOverIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		errno syscall.Errno
+	}{
+		{"an error ends the writes", syscall.EIO},
+		{"a full disk loses nothing, and writes go on", syscall.ENOSPC},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var failing atomic.Bool
+			mem := vfs.NewMem()
+			faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
+				if failing.Load() && op.Kind == vfs.OpWrite && kind == base.FileLog {
+					return &vfs.Fault{Err: c.errno}
+				}
+				return nil
+			})
+			o := testOptions(faulty)
+			told := make(chan error, 1)
+			o.EventListener = &EventListener{BackgroundError: func(err error) {
+				select {
+				case told <- err:
+				default: // one is enough
+				}
+			}}
+			d := openTest(t, o)
+			failing.Store(true)
+			require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
+			require.ErrorIs(t, <-told, c.errno)
+			failing.Store(false)
+			err := d.Put(testKey(1), testValue(1), Buffered)
+			requireValue(t, d, testKey(0), testValue(0))
+			if c.errno == syscall.EIO {
+				require.ErrorIs(t, err, ErrReadOnly)
+				require.ErrorIs(t, err, c.errno)
+				return
+			}
+			require.NoError(t, err)
+			require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+			require.Equal(t, 3, survivors(t, d, mem, 3))
+		})
+	}
+}
