@@ -316,7 +316,7 @@ func TestATornEndIsAcceptedOnlyWhereItWasCut(t *testing.T) {
 		ok     bool
 	}{
 		{"bytes are missing", func(b []byte) []byte { return b[:len(b)-1] }, true},
-		{"all but a byte is missing", func(b []byte) []byte { return b[:last+1] }, true},
+		{"all but the header is missing", func(b []byte) []byte { return b[:last+headerSize] }, true},
 		{"the end is zeros from a sector on", func(b []byte) []byte { clear(b[1024:]); return b }, true},
 		{"a sector within is zeros", func(b []byte) []byte { clear(b[1024:1536]); return b }, true},
 		{"the last bytes, in a sector of their own, are zeros", func(b []byte) []byte { clear(b[len(b)/512*512:]); return b }, true},
