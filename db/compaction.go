@@ -183,7 +183,7 @@ func (d *DB) mergeTables(c *manifest.Compaction) ([]*manifest.FileMeta, error) {
 		return nil, err
 	}
 	defer it.Close()
-	out := d.newTableWriter()
+	out := d.newTableWriter(d.compactionBits(c))
 	m := merger{
 		d: d, c: c, out: out, cutter: c.NewOutputCutter(),
 		visible: d.snapshots.all(&d.visibleSeq),

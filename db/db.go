@@ -63,13 +63,15 @@ type DB struct {
 
 	_ [64]byte // writers write what follows; what lookups load is not on its cache line
 
-	commit    commitQueue
-	log       logState // the leader's
-	throttle  throttle
-	counters  dbCounters
-	snapshots snapshotList
-	opened    openedList
-	obsolete  obsoleteFiles
+	commit   commitQueue
+	log      logState // the leader's
+	throttle throttle
+	counters dbCounters
+	// flushedKeys is how many entries the memtable flushed last had.
+	flushedKeys atomic.Uint64
+	snapshots   snapshotList
+	opened      openedList
+	obsolete    obsoleteFiles
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
 	mu              sync.Mutex

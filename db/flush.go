@@ -229,7 +229,7 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	if !it.First() {
 		return nil, it.Err()
 	}
-	out := d.newTableWriter()
+	out := d.newTableWriter(d.flushBits(mem.Len()))
 	for ok := true; ok; ok = it.Next() {
 		if err := out.add(it.Key(), it.Value()); err != nil {
 			out.abandon()

@@ -89,6 +89,25 @@ type Options struct {
 	// the other name and is not concerned.
 	FilterForGoleveldb bool
 
+	// FilterBudget is how many bytes the filters that lookups ask may take in memory
+	// together, all tables of the database open. Each new table's filter gets the bits a
+	// key that its level deserves (filter.Curve.Allocate) for the keys that each level
+	// holds at that moment: many on the small levels, few on the last, so that lookups of
+	// absent keys waste half of the reads and less that they would waste with as much
+	// memory spread evenly over four levels. The bits of Filter count no more; it must
+	// make filters of filter.BloomPolicy, and what LevelDB reads stays so.
+	// Tables that exist keep their filters until a compaction rewrites them: while the
+	// database grows, those in memory may be up to a quarter more than the budget, until
+	// new tables get none; Compact sets all to rights. Default: 0, no budget.
+	FilterBudget int64
+
+	// MaxWastedReads is how many reads a lookup of an absent key may waste in the mean,
+	// 0.02 for two blocks in a hundred lookups: FilterBudget the other way round. Each
+	// new table's filter gets the bits a key with which this is kept by the least memory,
+	// or 20 where it cannot be (16 if Filter makes LevelDB's alone). FilterBudget must be
+	// 0 then. Default: 0, not used.
+	MaxWastedReads float64
+
 	// BlockCacheSize bounds the data blocks kept in memory, in bytes. They are held
 	// decompressed, or, once that is too much for it, mostly as Snappy stored them
 	// and decompressed where they are used often.
@@ -302,6 +321,9 @@ func (o *Options) validateFilter() error {
 	kinds := filter.Kinds(o.Filter)
 	if len(kinds) > maxFilters {
 		return errors.Newf("sievedb: Options.Filter stands for %d filters a table; at most %d can be had", len(kinds), maxFilters)
+	}
+	if err := o.validateFilterBudget(); err != nil {
+		return err
 	}
 	if !o.FilterForGoleveldb {
 		return nil

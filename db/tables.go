@@ -23,6 +23,8 @@ type tableCache struct {
 	cost    openingCost
 	// opened is told of each table opened, with no lock held.
 	opened func(*manifest.FileMeta, sstable.FilterStatus)
+	// figures says that each table's FilterFigures are wanted.
+	figures bool
 }
 
 // openingCost counts the openings of tables that came to something, and what they read.
@@ -30,7 +32,7 @@ type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 
 func newTableCache(d *DB) *tableCache {
 	return &tableCache{
-		fs: d.fs, dir: d.dir, opened: d.tellFilter,
+		fs: d.fs, dir: d.dir, opened: d.tellFilter, figures: d.opts.hasFilterBudget(),
 		options: sstable.ReaderOptions{
 			Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache,
 			Tail: new(sstable.TailGuess),
@@ -80,13 +82,17 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	options.Name = path
 	options.Smallest, options.Largest = f.Smallest, f.Largest
 	r, err := sstable.Open(file, options)
-	if err == nil {
-		cost := r.OpenCost()
-		t.cost.tables.Add(1)
-		t.cost.reads.Add(cost.Reads)
-		t.cost.bytes.Add(cost.Bytes)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	cost := r.OpenCost()
+	t.cost.tables.Add(1)
+	t.cost.reads.Add(cost.Reads)
+	t.cost.bytes.Add(cost.Bytes)
+	if t.figures && f.Figures.Load() == nil {
+		f.Figures.Store(figuresOf(r, f))
+	}
+	return r, nil
 }
 
 // checkTableSize compares the size of a table's file with the MANIFEST's. Open asks

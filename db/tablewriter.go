@@ -16,6 +16,7 @@ import (
 // directory entries in finish.
 type tableWriter struct {
 	d     *DB
+	bits  filterBits
 	files []*manifest.FileMeta // finished
 
 	num  uint64 // of the open table
@@ -23,7 +24,7 @@ type tableWriter struct {
 	w    *sstable.Writer
 }
 
-func (d *DB) newTableWriter() *tableWriter { return &tableWriter{d: d} }
+func (d *DB) newTableWriter(bits filterBits) *tableWriter { return &tableWriter{d: d, bits: bits} }
 
 // open reports whether a table has been begun and not ended.
 func (t *tableWriter) open() bool { return t.w != nil }
@@ -40,6 +41,9 @@ func (t *tableWriter) add(ikey, value []byte) error {
 		}
 		t.file = file
 		t.w = t.d.writers.take(file, t.d.opts.tableOptions())
+		if t.d.opts.hasFilterBudget() {
+			t.w.SetFilter(t.bits.policy(t.d.opts.Filter, t.num))
+		}
 	}
 	return t.w.Add(ikey, value)
 }
@@ -91,7 +95,9 @@ func (t *tableWriter) endTable() error {
 	if err != nil {
 		return err
 	}
-	t.files = append(t.files, manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest())))
+	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
+	f.Figures.Store(&manifest.FilterFigures{Keys: t.w.Entries(), FilterBytes: t.w.FilterSize()})
+	t.files = append(t.files, f)
 	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1) // one is the flush's
 	t.w = nil
 	return nil

@@ -205,4 +205,6 @@
 // The other way round: [BloomPolicy.ForRate] finds the bits a key for a wanted rate,
 // or says that no number of bits will do, [BestHashes] the best k for given bits, and
 // [SpecForRate] the least bits and then the least k of a filter with an ideal hash.
+// [Curve.Allocate] divides the bits that there are among the levels of an LSM tree, and
+// [ShapeOf] tells of a filter's bytes what it is and how often it should err.
 package filter

@@ -66,9 +66,10 @@ type Writer struct {
 	hasPending bool
 	lastOffset uint64
 
-	smallest []byte
-	props    Properties
-	scratch  []byte
+	smallest   []byte
+	props      Properties
+	filterSize uint64
+	scratch    []byte
 }
 
 // NewWriter returns a Writer of a table to w. It neither syncs nor closes w.
@@ -110,6 +111,28 @@ func (w *Writer) Reset(to io.Writer) {
 		out: w.out[:0], lastKey: w.lastKey[:0], scratch: w.scratch[:0],
 	}
 }
+
+// SetFilter says what filters the table gets, in place of WriterOptions.Filter, for this
+// table and the ones after Reset. It is called before the first Add.
+func (w *Writer) SetFilter(p filter.Policy) {
+	if w.props.Entries > 0 {
+		panic("sstable: SetFilter behind Add")
+	}
+	if a, ok := p.(filter.BloomPolicy); ok { // others may not be comparable
+		if b, ok := w.opts.Filter.(filter.BloomPolicy); ok && a == b {
+			return // what it has keeps its memory
+		}
+	}
+	w.opts.Filter = p
+	w.filters = newTableFilters(p, w.opts.TrustFilter)
+}
+
+// FilterSize returns the bytes of the filter block of the policy that readers ask first,
+// 0 where the table has none. It is known once the table is finished.
+func (w *Writer) FilterSize() uint64 { return w.filterSize }
+
+// Entries returns how many entries were added.
+func (w *Writer) Entries() uint64 { return w.props.Entries }
 
 // Add appends an entry. The internal key must sort behind all before it. Both
 // slices are copied.
@@ -290,6 +313,9 @@ func (w *Writer) Finish() (Properties, error) {
 	filters, err := w.filterBlocks()
 	if err != nil {
 		return Properties{}, err
+	}
+	if len(filters) > 0 {
+		w.filterSize = uint64(len(filters[0].block))
 	}
 	if err := w.finishTail(filters); err != nil {
 		return Properties{}, err

@@ -27,6 +27,10 @@ type FileMeta struct {
 	// FilterTold is set once it was told that the table's filter is of no use.
 	FilterTold atomic.Bool
 
+	// Figures is what is known of the table's keys and filter; nil before it was written
+	// or opened here, and where nobody needs it.
+	Figures atomic.Pointer[FilterFigures]
+
 	// Sampled counts what the table's filter said to some of the lookups that asked it.
 	Sampled SampledVerdicts
 
@@ -35,6 +39,12 @@ type FileMeta struct {
 	Compacting bool
 
 	refs atomic.Int32 // versions that name the file
+}
+
+// FilterFigures are a table's distinct user keys, perhaps estimated, and the bytes of the
+// filter that lookups ask, 0 without one.
+type FilterFigures struct {
+	Keys, FilterBytes uint64
 }
 
 // SampledVerdicts count verdicts of a table's filter: it denied the key, it passed one

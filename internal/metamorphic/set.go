@@ -46,6 +46,14 @@ func Set(seed uint64, i int) (*db.Options, string) {
 	if writesLevelDBs(o.Filter) {
 		o.FilterForGoleveldb = rnd.IntN(3) == 0
 	}
+	if _, ok := filter.WithBitsPerKey(o.Filter, 1); ok {
+		switch rnd.IntN(4) {
+		case 0:
+			o.FilterBudget = between(rnd, 1, 64<<10)
+		case 1:
+			o.MaxWastedReads = []float64{1e-6, 0.05, 2}[rnd.IntN(3)]
+		}
+	}
 	return o, describe(o)
 }
 
@@ -109,10 +117,10 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d, "+
-		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s, for goleveldb %v, tracking %v, mode %#o",
+		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, tracking %v, mode %#o",
 		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
 		o.BlockCacheSize, o.ChargeTablesToBlockCache, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
-		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterForGoleveldb, o.TrackOpen, uint32(o.FileMode))
+		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterBudget, o.MaxWastedReads, o.FilterForGoleveldb, o.TrackOpen, uint32(o.FileMode))
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.

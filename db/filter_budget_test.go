@@ -1,0 +1,211 @@
+package db
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// budgetKey is a key at random; stored where n is even.
+func budgetKey(n int) []byte {
+	rnd := rand.NewPCG(uint64(n), 7)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rnd.Uint64()), rnd.Uint64())
+}
+
+// budgetOptions make levels that grow tenfold from few keys on.
+func budgetOptions(fs FS) *Options {
+	return &Options{
+		FS: fs, WriteBufferSize: 8 << 10, TableSize: 16 << 10, MaxLevelBase: 4 << 10, BlockSize: 1 << 10,
+		Compression: NoCompression, MaxOpenFiles: 10000,
+	}
+}
+
+// grown returns a settled store of n keys that came by and by, one memtable after the
+// other, each settled before the next: so that its levels do not depend on time.
+func grown(t *testing.T, o *Options, n int) *DB {
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	for i := range n {
+		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
+		if i%100 == 99 { // before the memtable is full
+			settle(t, d)
+		}
+	}
+	settle(t, d)
+	return d
+}
+
+// wasted returns how many reads each of probes lookups of absent keys wasted, counted
+// by the store, and the bytes of its filters.
+func wasted(t *testing.T, d *DB, probes int) (reads float64, filterBytes uint64) {
+	_, err := d.Tables() // opens those too that no probe comes to
+	require.NoError(t, err)
+	before := d.Metrics().Total()
+	for i := range probes {
+		_, err := d.Get(budgetKey(2*i + 1))
+		require.ErrorIs(t, err, ErrNotFound)
+	}
+	m := d.Metrics()
+	after := m.Total()
+	require.Equal(t, after.Tables, m.OpenTables)
+	inVain := after.Reads - after.FilterNegatives - after.FilterTruePositives
+	inVain -= before.Reads - before.FilterNegatives - before.FilterTruePositives
+	return float64(inVain) / float64(probes), m.FilterBytes
+}
+
+func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
+	const n, probes = 100300, 60000 // the last 300 keys are on level 0
+	uniform := grown(t, budgetOptions(NewMemFS()), n)
+	require.GreaterOrEqual(t, occupiedLevels(uniform), 4)
+	wantReads, memory := wasted(t, uniform, probes)
+
+	o := budgetOptions(NewMemFS())
+	o.FilterBudget = int64(memory) * 95 / 100 // what was written while the tree was smaller has a little more
+	d := grown(t, o, n)
+	require.GreaterOrEqual(t, occupiedLevels(d), 4)
+	reads, bytes := wasted(t, d, probes)
+	t.Logf("ten bits everywhere: %.4f wasted reads with %d bytes; budget: %.4f with %d", wantReads, memory, reads, bytes)
+	logLevels(t, d)
+	require.LessOrEqual(t, reads, wantReads/2)
+	require.LessOrEqual(t, bytes, memory)
+	require.GreaterOrEqual(t, float64(bytes), 0.9*float64(memory), "it is there to be used")
+
+	requireSound(t, d)
+	require.NoError(t, d.Close())
+	o.FilterBudget = 0
+	requireSound(t, openTest(t, o)) // nobody need know
+}
+
+func logLevels(t *testing.T, d *DB) {
+	for _, l := range filtersOf(t, d, 0).Levels {
+		t.Logf("level %d: %d tables, %d keys, %.1f bits", l.Level, l.Tables, l.Keys, l.BitsPerKey)
+	}
+}
+
+func requireSound(t *testing.T, d *DB) {
+	t.Helper()
+	checked, err := d.Check(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, checked.Faults)
+}
+
+func TestWastedReadsStayBelowTheBound(t *testing.T) {
+	const n, probes, bound = 30300, 60000, 0.03
+	for _, c := range []struct {
+		name   string
+		policy filter.Policy
+	}{{"both filters", nil}, {"LevelDB's filters", filter.NewBloomPolicy(1)}} {
+		t.Run(c.name, func(t *testing.T) {
+			o := budgetOptions(NewMemFS())
+			o.Filter, o.MaxWastedReads = c.policy, bound
+			d := grown(t, o, n)
+			reads, _ := wasted(t, d, probes)
+			logLevels(t, d)
+			require.LessOrEqual(t, reads, 1.2*bound, "LevelDB's hashing errs more than it should")
+			require.GreaterOrEqual(t, reads, bound/4, "no memory is spent on more")
+			requireSound(t, d)
+		})
+	}
+}
+
+// Tables that are moved down as they are keep the filters that they had on level 0.
+func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
+	o := budgetOptions(NewMemFS())
+	o.WriteBufferSize, o.TableSize, o.FilterBudget = 64<<10, 64<<10, 24<<10
+	d := openTest(t, o)
+	for i := range 60000 { // in order; ten bits a key would be 73 KiB
+		require.NoError(t, d.Put(testKey(i), []byte("value"), NoSync))
+		if i%1000 == 999 {
+			settle(t, d)
+		}
+	}
+	_, err := d.Tables()
+	require.NoError(t, err)
+	m := d.Metrics()
+	logLevels(t, d)
+	require.Greater(t, m.TrivialMoves, uint64(30))
+	require.LessOrEqual(t, m.FilterBytes, uint64(o.FilterBudget*5/4))
+	requireSound(t, d)
+
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	_, err = d.Tables()
+	require.NoError(t, err)
+	m = d.Metrics()
+	require.LessOrEqual(t, m.FilterBytes, uint64(o.FilterBudget*21/20))
+	require.GreaterOrEqual(t, m.FilterBytes, uint64(o.FilterBudget/2), "those that had none have some; part is kept for level 0")
+}
+
+func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
+	fsys := NewMemFS()
+	o := budgetOptions(fsys)
+	o.TableSize = 64 << 10
+	d := grown(t, o, 40000)
+	require.NoError(t, d.Close())
+	o.FilterBudget = 20000 // four bits a key
+	d = openTest(t, o)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	_, err := d.Tables()
+	require.NoError(t, err)
+	logLevels(t, d)
+	require.InEpsilon(t, o.FilterBudget, d.Metrics().FilterBytes, 0.1)
+	requireSound(t, d)
+}
+
+func TestABudgetOnDirectoriesOfOtherPrograms(t *testing.T) {
+	for _, name := range []string{"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "goleveldb-filter"} {
+		t.Run(name, func(t *testing.T) {
+			g := loadGolden(t, name)
+			dir := g.copy(t)
+			d, err := Open(dir, &Options{Comparer: g.cmp, FilterBudget: 1 << 20})
+			require.NoError(t, err)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			g.requireHeldBy(t, d)
+			for _, f := range filtersOf(t, d, 100).Tables {
+				require.Greater(t, f.BitsPerKey, 15.0, "the budget has room")
+			}
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+func TestFilterBitsAreRightInTheMean(t *testing.T) {
+	for _, bits := range []float64{0, 0.3, 1, 9.5, 9.99, 20} {
+		var sum float64
+		for num := range uint64(1000) {
+			p := filterBits(bits).policy(filter.NewDualBloomPolicy(3), num+12345)
+			if p == filter.None {
+				continue
+			}
+			b := p.(filter.BloomPolicy)
+			require.Len(t, filter.Kinds(p), 2)
+			require.InDelta(t, bits, b.BitsPerKey(), 1)
+			sum += float64(b.BitsPerKey())
+		}
+		require.InDelta(t, bits, sum/1000, 0.005)
+	}
+}
+
+func TestBudgetsThatCannotBeAreRefused(t *testing.T) {
+	cases := []struct {
+		name string
+		o    Options
+		want string
+	}{
+		{"two budgets", Options{FilterBudget: 1, MaxWastedReads: 1}, "exclude"},
+		{"less than nothing", Options{FilterBudget: -1}, "negative"},
+		{"fewer than no reads", Options{MaxWastedReads: -0.1}, "negative"},
+		{"no number", Options{MaxWastedReads: math.NaN()}, "negative"},
+		{"no filters", Options{FilterBudget: 1, Filter: filter.None}, "BloomPolicy"},
+		{"filters without bits", Options{MaxWastedReads: 1, Filter: filter.FusePolicy{}}, "BloomPolicy"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			require.ErrorContains(t, c.o.Validate(), c.want)
+		})
+	}
+}
