@@ -37,6 +37,8 @@ type options struct {
 	json   bool
 	limit  int
 	probes int
+
+	keys, keySize, valueSize, memory string // of plan
 }
 
 // command is one word of the tool.
@@ -44,20 +46,22 @@ type command struct {
 	name, args, help string
 	min, max         int // arguments behind the directory
 	run              func(*call) (int, error)
+	noDir            bool
 }
 
 var commands = []command{
-	{"get", "KEY", "print the value of KEY", 1, 1, get},
-	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put},
-	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey},
-	{"scan", "[FROM [TO]]", "print keys and values from FROM on, up to TO (excluded)", 0, 2, scan},
-	{"explain", "KEY", "show each run that a lookup of KEY consults, what its filter says and what is read", 1, 1, explain},
-	{"stats", "", "print what the levels hold and how the directory opened", 0, 0, stats},
-	{"tables", "", "list the tables with their filters", 0, 0, tables},
-	{"filters", "", "measure the filter of each table with keys that it does not hold, and say what to do about it", 0, 0, filters},
-	{"check", "", "read everything and report faults", 0, 0, check},
-	{"compact", "[FROM [TO]]", "merge the tables from FROM to TO so that deleted and shadowed entries give their space back", 0, 2, compact},
-	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair},
+	{"get", "KEY", "print the value of KEY", 1, 1, get, false},
+	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put, false},
+	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey, false},
+	{"scan", "[FROM [TO]]", "print keys and values from FROM on, up to TO (excluded)", 0, 2, scan, false},
+	{"explain", "KEY", "show each run that a lookup of KEY consults, what its filter says and what is read", 1, 1, explain, false},
+	{"stats", "", "print what the levels hold and how the directory opened", 0, 0, stats, false},
+	{"tables", "", "list the tables with their filters", 0, 0, tables, false},
+	{"filters", "", "measure the filter of each table with keys that it does not hold, and say what to do about it", 0, 0, filters, false},
+	{"plan", "", "compute what filters would take and save in a database of so many -keys, with -memory for filters", 0, 0, plan, true},
+	{"check", "", "read everything and report faults", 0, 0, check, false},
+	{"compact", "[FROM [TO]]", "merge the tables from FROM to TO so that deleted and shadowed entries give their space back", 0, 2, compact, false},
+	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, false},
 }
 
 // run is main without the process: it returns the exit code.
@@ -70,13 +74,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
 	set.BoolVar(&c.flags.json, "json", false, "filters: print JSON")
 	set.IntVar(&c.flags.probes, "probes", 4000, "filters: ask each table's filter for so many absent keys")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
+	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: so many keys")
+	set.StringVar(&c.flags.keySize, "key-size", "16", "plan: bytes of a key")
+	set.StringVar(&c.flags.valueSize, "value-size", "100", "plan: bytes of a value")
+	set.StringVar(&c.flags.memory, "memory", "", "plan: bytes for filters, such as 512M (default: ten bits a key)")
+	words, err := parseFlags(set, args)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	} else if err != nil {
 		return exitUsage
 	}
-	words := set.Args()
 	if len(words) == 0 || words[0] == "help" {
 		usage(stdout, set)
 		return exitOK
@@ -85,11 +92,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if cmd.name != words[0] {
 			continue
 		}
-		if n := len(words) - 2; n < cmd.min || n > cmd.max {
+		words = words[1:]
+		if !cmd.noDir && len(words) > 0 {
+			c.dir, words = words[0], words[1:]
+		}
+		if n := len(words); n < cmd.min || n > cmd.max || c.dir == "" && !cmd.noDir {
 			fmt.Fprintf(stderr, "sievedb: usage: %s\n", cmd.usage())
 			return exitUsage
 		}
-		c.dir, c.args = words[1], words[2:]
+		c.args = words
 		code, err := cmd.run(c)
 		if err != nil {
 			fmt.Fprintf(stderr, "%v\n", err)
@@ -103,7 +114,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitUsage
 }
 
+// parseFlags takes the flags out of args, which may stand before the command or right
+// behind it: what follows a directory may be any key. It returns the other words.
+func parseFlags(set *flag.FlagSet, args []string) (words []string, err error) {
+	if err := set.Parse(args); err != nil || set.NArg() == 0 {
+		return nil, err
+	}
+	name := set.Arg(0)
+	err = set.Parse(set.Args()[1:])
+	return append([]string{name}, set.Args()...), err
+}
+
 func (c command) usage() string {
+	if c.noDir {
+		return "sievedb [flags] " + c.name
+	}
 	return strings.TrimSpace("sievedb [flags] " + c.name + " DIR " + c.args)
 }
 

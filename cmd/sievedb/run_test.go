@@ -51,6 +51,7 @@ func TestCommandsThatLook(t *testing.T) {
 		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"sievedb.CacheLineBloom", "whole table"}},
 		{"filters measures them", []string{"filters", dir}, exitOK, []string{"sievedb.CacheLineBloom, whole table", "all 1", "good (1): nothing"}},
 		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `}},
+		{"flags behind the command", []string{"filters", "-json", dir}, exitOK, []string{`"verdict": "good"`}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
 	}
 	before, err := os.ReadDir(dir)
@@ -109,6 +110,11 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"an argument missing", []string{"get", "x"}, exitUsage, "sievedb [flags] get DIR KEY"},
 		{"an argument too many", []string{"stats", "x", "y"}, exitUsage, "stats DIR"},
 		{"no such flag", []string{"-nope"}, exitUsage, "nope"},
+		{"a plan with a directory", []string{"plan", "x"}, exitUsage, "sievedb [flags] plan"},
+		{"a plan of nothing", []string{"plan", "-keys", "0"}, exitUsage, "plan for 0 keys"},
+		{"a plan of no number", []string{"plan", "-keys", "many"}, exitUsage, "want a number"},
+		{"less than nothing", []string{"plan", "-memory", "-1"}, exitUsage, "want a number"},
+		{"no directory", []string{"filters"}, exitUsage, "filters DIR"},
 		{"no probes", []string{"-probes", "0", "filters", "x"}, exitUsage, "-probes"},
 		{"bad hexadecimal", []string{"-hex", "get", "x", "zz"}, exitUsage, "hexadecimal"},
 		{"no database", []string{"get", filepath.Join(t.TempDir(), "none"), "k"}, exitFailed, "there is no database"},
@@ -124,5 +130,40 @@ func TestWrongWordsAreExplained(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	for _, c := range commands {
 		require.Contains(t, stdout, c.usage())
+	}
+}
+
+func TestPlansSayWhatTheSolvedFiltersSave(t *testing.T) {
+	code, stdout, stderr := tool(t, "plan", "--keys", "1e12", "--value-size", "100", "--memory", "1T")
+	require.Equal(t, exitOK, code, stderr)
+	for _, want := range []string{"1000000000000 keys of 16 bytes", "105.5 TiB", "solved", "with 1 TiB of filters", "Options.FilterBudget: 1099511627776"} {
+		require.Contains(t, stdout, want)
+	}
+	_, same, _ := tool(t, "-keys", "1T", "-memory", "1TiB", "plan")
+	require.Equal(t, stdout, same, "flags before or behind, suffixes or exponents")
+}
+
+func TestNumbers(t *testing.T) {
+	cases := []struct {
+		text  string
+		count uint64
+		size  uint64
+	}{
+		{"0", 0, 0}, {"200", 200, 200}, {"1e9", 1e9, 1e9}, {"3k", 3000, 3072}, {"1.5M", 1500000, 1572864},
+		{"2GiB", 2e9, 2 << 30}, {"1TB", 1e12, 1 << 40}, {"7B", 7, 7},
+	}
+	for _, c := range cases {
+		t.Run(c.text, func(t *testing.T) {
+			n, err := parseCount("keys", c.text)
+			require.NoError(t, err)
+			require.Equal(t, c.count, n)
+			n, err = parseSize("memory", c.text)
+			require.NoError(t, err)
+			require.Equal(t, c.size, n)
+		})
+	}
+	for _, bad := range []string{"", "k", "-1", "NaN", "1e30", "Inf", "ten"} {
+		_, err := parseSize("memory", bad)
+		require.Error(t, err, bad)
 	}
 }

@@ -1,0 +1,138 @@
+package db
+
+import (
+	"math"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
+)
+
+// FilterPlan tells what filters would take and save in a database that need not exist:
+// filled evenly, settled, with keys of no order. It is computed, not measured.
+type FilterPlan struct {
+	// Levels are those that the data would take, level 0 first, with the filters that
+	// the memory asked for allows.
+	Levels []PlannedLevel
+	// At is that memory, and Curve any other: from no filters in steps of one bit a key.
+	At    PlannedMemory
+	Curve []PlannedMemory
+}
+
+// PlannedLevel is a level of a FilterPlan. Bits are bits a key, rates those of false
+// positives, 0 to 1; Uniform where all levels have the same bits, Solved where they
+// have what Options.FilterBudget gives them.
+type PlannedLevel struct {
+	Level                   int
+	Keys                    float64
+	Runs                    float64 // tables that a lookup asks
+	UniformBits, SolvedBits float64
+	UniformRate, SolvedRate float64
+}
+
+// PlannedMemory is what some memory for filters buys.
+type PlannedMemory struct {
+	Bytes      float64 // of all filters together
+	BitsPerKey float64 // in the mean
+	Uniform    PlannedReads
+	Solved     PlannedReads
+}
+
+// PlannedReads counts data blocks read in the mean: by a lookup of an absent key, all of
+// them wasted, and by one of a key that is there, where it needs one.
+type PlannedReads struct {
+	Miss, Hit float64
+}
+
+// mostPlannedKeys is as many as floating point numbers can tell apart.
+const mostPlannedKeys = 1 << 53
+
+// PlanFilters plans the filters of a database under these options, nil for the
+// defaults, with so many keys of entryBytes each, key and value together as the tables
+// hold them, and memoryBytes for filters. o.Filter must make filters of
+// filter.BloomPolicy; o.FilterBudget and o.MaxWastedReads play no part.
+func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
+	c := o.withDefaults()
+	if keys == 0 || keys > mostPlannedKeys || entryBytes == 0 {
+		return nil, errors.Newf("sievedb: a plan for %d keys of %d bytes; it takes 1 to %d keys, of a byte or more", keys, entryBytes, uint64(mostPlannedKeys))
+	}
+	if _, ok := filter.WithBitsPerKey(c.Filter, 1); !ok {
+		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filter, %q", c.Filter.Name())
+	}
+	p := planner{curve: c.filterCurve(), tree: c.plannedTree(float64(keys), float64(entryBytes)), keys: float64(keys)}
+	plan := &FilterPlan{}
+	var uniform, solved []float64
+	plan.At, uniform, solved = p.at(float64(memoryBytes))
+	for b := range p.curve {
+		m, _, _ := p.at(p.keys * float64(b) / 8)
+		plan.Curve = append(plan.Curve, m)
+	}
+	for i, l := range p.tree {
+		if l.Keys > 0 {
+			plan.Levels = append(plan.Levels, PlannedLevel{
+				Level: i, Keys: l.Keys, Runs: l.Weight,
+				UniformBits: uniform[i], UniformRate: p.curve.Rate(uniform[i]),
+				SolvedBits: solved[i], SolvedRate: p.curve.Rate(solved[i]),
+			})
+		}
+	}
+	return plan, nil
+}
+
+// plannedTree returns the levels of that many keys, as manifest.Version.Shape sizes
+// them: from the last one up, each a tenth of the one below, down to MaxLevelBase; and
+// level 0 with as many memtables as start a compaction. o is complete.
+func (o *Options) plannedTree(keys, entryBytes float64) []filter.LevelLoad {
+	tree := make([]filter.LevelLoad, NumLevels)
+	perRun := max(1, float64(o.WriteBufferSize)/entryBytes)
+	runs := min(float64(o.L0CompactionTrigger), math.Ceil(keys/perRun))
+	tree[0] = filter.LevelLoad{Keys: min(keys, runs*perRun), Weight: runs}
+	rest := keys - tree[0].Keys
+	if rest <= 0 {
+		return tree
+	}
+	const last = NumLevels - 1
+	shares, levels := 1.0, 1
+	for share := 0.1; levels < last && rest*entryBytes*share/(shares+share) > float64(o.MaxLevelBase)/10; share /= 10 {
+		shares += share
+		levels++
+	}
+	for i := range levels {
+		tree[last-i] = filter.LevelLoad{Keys: rest * math.Pow(0.1, float64(i)) / shares, Weight: 1}
+	}
+	return tree
+}
+
+type planner struct {
+	curve filter.Curve
+	tree  []filter.LevelLoad
+	keys  float64
+}
+
+// at plans with so many bytes for filters, and returns the bits a key of each level,
+// the same ones and the best ones.
+func (p *planner) at(bytes float64) (m PlannedMemory, uniform, solved []float64) {
+	most := float64(len(p.curve) - 1)
+	bits := min(8*bytes/p.keys, most) // more would gain nothing
+	uniform = make([]float64, len(p.tree))
+	for i := range uniform {
+		uniform[i] = bits
+	}
+	solved = p.curve.Allocate(p.tree, bits*p.keys)
+	m = PlannedMemory{Bytes: bits * p.keys / 8, BitsPerKey: bits, Uniform: p.reads(uniform), Solved: p.reads(solved)}
+	return m, uniform, solved
+}
+
+// reads returns what lookups read with so many bits a key on each level. A key is as
+// likely on a level as the level has keys; in level 0 half of the other runs come first.
+func (p *planner) reads(bits []float64) (r PlannedReads) {
+	for i, l := range p.tree {
+		if l.Keys <= 0 {
+			continue
+		}
+		rate := p.curve.Rate(bits[i])
+		here := 1 + r.Miss + (l.Weight-1)/2*rate
+		r.Hit += l.Keys / p.keys * here
+		r.Miss += l.Weight * rate
+	}
+	return r
+}
