@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 
 	"github.com/sievedb/sievedb/filter"
@@ -37,9 +38,11 @@ type TableFilterReport struct {
 	// sampled: multiplied with the number of lookups that a sample stands for.
 	Probes  FilterProbes  `json:"probes"`
 	Lookups FilterLookups `json:"lookups"`
-	// Verdict sums it up. Detail is the figures behind it, or the error.
+	// Verdict sums it up. Detail is the figures behind it, or the error. Advice is what to
+	// do about it.
 	Verdict FilterVerdict `json:"verdict"`
 	Detail  string        `json:"detail"`
+	Advice  string        `json:"advice"`
 }
 
 // LevelFilterReport sums up the tables of a level.
@@ -90,6 +93,18 @@ func (p FilterProbes) Rate() (rate, low, high float64) {
 	return float64(p.Passed) / float64(p.Absent), low, high
 }
 
+// MarshalJSON adds what Rate returns.
+func (p FilterProbes) MarshalJSON() ([]byte, error) {
+	type counts FilterProbes
+	rate, low, high := p.Rate()
+	return json.Marshal(struct {
+		counts
+		Rate float64 `json:"rate"`
+		Low  float64 `json:"low"`
+		High float64 `json:"high"`
+	}{counts(p), rate, low, high})
+}
+
 // FilterLookups counts what filters did for lookups since the store was opened. Of
 // lookups no rate of the filter itself can be had: programs ask some keys again and
 // again, and one unlucky key that is asked a million times is a million false positives.
@@ -102,17 +117,22 @@ type FilterLookups struct {
 	// BytesSaved is what the blocks take that the negatives would have read, from disk
 	// or from the block cache.
 	BytesSaved uint64 `json:"bytesSaved"`
+	// ReadsPerByte and BytesPerByte are the reads, and their bytes, that each byte of
+	// filter has saved.
+	ReadsPerByte float64 `json:"readsPerByte"`
+	BytesPerByte float64 `json:"bytesPerByte"`
 }
 
 // Asked returns how many lookups there were.
 func (l FilterLookups) Asked() uint64 { return l.Negatives + l.TruePositives + l.FalsePositives }
 
-// SavedPerByte returns the reads and the bytes of reads saved for each byte of filter.
-func (l FilterLookups) SavedPerByte(filterBytes uint64) (reads, bytes float64) {
-	if filterBytes == 0 {
-		return 0, 0
+// setSaved fills in what the negatives saved, if a block takes blockBytes.
+func (l *FilterLookups) setSaved(blockBytes float64, filterBytes uint64) {
+	saved := float64(l.Negatives) * blockBytes
+	l.BytesSaved = uint64(saved)
+	if filterBytes > 0 {
+		l.ReadsPerByte, l.BytesPerByte = float64(l.Negatives)/float64(filterBytes), saved/float64(filterBytes)
 	}
-	return float64(l.Negatives) / float64(filterBytes), float64(l.BytesSaved) / float64(filterBytes)
 }
 
 // LookupsToRepay returns after how many lookups of absent keys the filter has saved
@@ -154,7 +174,9 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 			err = ctx.Err()
 		}
 		if err == nil {
-			report.add(d.filterReport(level, f, probes, metrics))
+			t := d.filterReport(level, f, probes, metrics)
+			t.Advice = t.Verdict.Advice()
+			report.add(t)
 		}
 	})
 	report.sumUp(metrics)
@@ -180,10 +202,10 @@ func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, m *Metric
 	if blocks, bytes, ok := dataBlocks(r, probes > 0); ok && blocks > 0 {
 		t.BlockBytes = float64(bytes) / float64(blocks)
 	}
-	t.Lookups.BytesSaved = uint64(float64(t.Lookups.Negatives) * t.BlockBytes)
 	figures := r.FilterFigures()
 	t.FilterFigures = FilterFigures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
 	t.setBitsPerKey()
+	t.Lookups.setSaved(t.BlockBytes, t.FilterBytes)
 	if probes > 0 {
 		err = d.probeTable(r, probes, &t.Probes)
 	}
@@ -244,8 +266,8 @@ func (r *FilterReport) sumUp(m *Metrics) {
 		l.Lookups = FilterLookups{
 			Negatives: from.FilterNegatives, TruePositives: from.FilterTruePositives,
 			FalsePositives: from.FilterFalsePositives,
-			BytesSaved:     uint64(float64(from.FilterNegatives) * r.blockBytes(l.Level)),
 		}
+		l.Lookups.setSaved(r.blockBytes(l.Level), l.FilterBytes)
 	}
 }
 

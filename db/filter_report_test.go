@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -289,4 +290,54 @@ func TestReportsNeedAnOpenStore(t *testing.T) {
 	require.NoError(t, d.Close())
 	_, err = d.Filters(t.Context(), 10)
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// Tables of LevelDB's, with a small filter for each 2 KiB and no word on their keys.
+func TestReportCardsOfFiltersOfBlockRanges(t *testing.T) {
+	const n = 20000
+	rng := rand.New(rand.NewPCG(3, 4))
+	random, _ := binaryKeys(rng, n, 16)
+	oddTails, _ := binaryKeys(rng, n, 7)
+	var bigEndian [][]byte
+	for i := range n {
+		bigEndian = append(bigEndian, binary.BigEndian.AppendUint64(nil, uint64(2*i)))
+	}
+	cases := []struct {
+		name     string
+		policy   filter.Policy
+		perBlock bool
+		keys     [][]byte
+		verdict  FilterVerdict
+	}{
+		{"random keys", filter.NewBloomPolicy(10), true, random, VerdictGood},
+		{"random keys, one filter a table", filter.NewBloomPolicy(10), false, random, VerdictGood},
+		{"big-endian counters", filter.NewBloomPolicy(10), true, bigEndian, VerdictCollisions},
+		{"big-endian counters, one filter a table", filter.NewBloomPolicy(10), false, bigEndian, VerdictGood},
+		{"goleveldb's", goleveldb, true, oddTails, VerdictGood},
+		{"those of LevelDB before 1.18", leveldb117, true, oddTails, VerdictGood},
+		{"two bits a key", filter.NewBloomPolicy(2), true, random, VerdictGood},
+		{"a bit a key, one filter a table", filter.NewBloomPolicy(1), false, random, VerdictSaturated},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := NewMemFS()
+			foreignDB(t, fsys, c.policy, c.perBlock, c.keys)
+			d, err := Open("db", &Options{FS: fsys, ReadOnly: true})
+			require.NoError(t, err)
+			defer d.Close()
+			r := filtersOf(t, d, reportProbes)
+			require.Len(t, r.Tables, 4)
+			var keys uint64
+			for _, f := range r.Tables {
+				require.Equal(t, c.verdict, f.Verdict, f.Detail)
+				keys += f.Keys
+				require.Zero(t, f.Probes.Denied)
+				require.Positive(t, f.BlockBytes)
+			}
+			if c.verdict != VerdictCollisions { // keys of one hash count as one
+				require.InEpsilon(t, n, keys, 0.15, "nobody wrote down how many")
+			}
+			require.Equal(t, keys, r.Levels[0].Keys+r.Levels[1].Keys)
+		})
+	}
 }

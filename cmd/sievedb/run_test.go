@@ -50,7 +50,7 @@ func TestCommandsThatLook(t *testing.T) {
 		{"stats lists levels", []string{"stats", dir}, exitOK, []string{"level", "all", "last sequence 5", "MANIFEST-"}},
 		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"sievedb.CacheLineBloom", "whole table"}},
 		{"filters measures them", []string{"filters", dir}, exitOK, []string{"sievedb.CacheLineBloom, whole table", "all 1", "good (1): nothing"}},
-		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `}},
+		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `, `"low": 0`, `"advice": "nothing"`}},
 		{"flags behind the command", []string{"filters", "-json", dir}, exitOK, []string{`"verdict": "good"`}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
 	}

@@ -1,0 +1,118 @@
+package sstable
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
+	const n = 2000
+	r := figuresTable(t, filter.NewDualBloomPolicy(10), n)
+	blocks, bytes, err := r.DataBlocks()
+	require.NoError(t, err)
+	p, ok := r.Properties()
+	require.True(t, ok)
+	require.EqualValues(t, p.DataBlocks, blocks)
+	require.Equal(t, p.DataBytes, bytes)
+	require.Greater(t, blocks, 20)
+	for _, want := range []int{0, 1, 7, blocks, 10 * blocks} {
+		var offsets []uint64
+		entries, last := 0, []byte(nil)
+		require.NoError(t, r.SampleBlocks(want, func(offset uint64, ikey []byte) error {
+			if len(offsets) == 0 || offsets[len(offsets)-1] != offset {
+				offsets = append(offsets, offset)
+			}
+			require.True(t, last == nil || base.Bytewise.CompareInternal(last, ikey) < 0)
+			last = append(last[:0], ikey...)
+			require.Equal(t, FilterPassed, r.VerdictAt(base.UserKey(ikey), offset))
+			entries++
+			return nil
+		}))
+		require.Len(t, offsets, min(want, blocks))
+		require.True(t, entries == n == (want >= blocks))
+		if want == 7 {
+			require.Greater(t, offsets[6], bytes*3/4)
+		}
+	}
+	require.ErrorIs(t, r.SampleBlocks(3, func(uint64, []byte) error { return errTail }), errTail)
+}
+
+func TestFiguresOfAFilter(t *testing.T) {
+	r := figuresTable(t, filter.NewDualBloomPolicy(10), 2000)
+	g := r.FilterFigures()
+	require.Equal(t, 1, g.Filters)
+	require.EqualValues(t, 2000, g.Keys)
+	require.EqualValues(t, 64, g.HashBits)
+	require.InDelta(t, 0.0097, g.Predicted, 0.001)
+	var lk Lookup
+	denied := 0
+	for i := range 1000 {
+		lk.Init(fmt.Appendf(nil, "absent%06d", i), base.MaxSeq)
+		if r.Verdict(&lk) == FilterNegative {
+			denied++
+			require.True(t, r.Denies(&lk))
+		}
+	}
+	require.Greater(t, denied, 950)
+
+	none := figuresTable(t, nil, 100)
+	require.Equal(t, FilterFigures{Predicted: -1}, none.FilterFigures())
+	require.Equal(t, FilterNone, none.Verdict(&lk))
+	require.Equal(t, FilterNone, none.VerdictAt([]byte("k"), 0))
+}
+
+func TestAWriterTakesAnotherFilterForTheNextTable(t *testing.T) {
+	var w *Writer
+	for _, c := range []struct {
+		bits int
+		size uint64
+	}{{10, 100 * 10 / 8}, {20, 100 * 20 / 8}, {0, 0}, {5, 100 * 5 / 8}, {5, 100 * 5 / 8}} {
+		f := &bytesFile{}
+		if w == nil {
+			w = NewWriter(f, WriterOptions{Filter: filter.NewBloomPolicy(3)})
+		} else {
+			w.Reset(f)
+		}
+		p, ok := filter.WithBitsPerKey(filter.NewBloomPolicy(3), c.bits)
+		require.True(t, ok)
+		w.SetFilter(p)
+		for i := range 100 {
+			require.NoError(t, w.Add(base.AppendInternalKey(nil, fmt.Appendf(nil, "%06d", i), 1, base.KindSet), nil))
+		}
+		require.EqualValues(t, 100, w.Entries())
+		require.Panics(t, func() { w.SetFilter(p) })
+		_, err := w.Finish()
+		require.NoError(t, err)
+		require.InDelta(t, c.size, w.FilterSize(), 20)
+		r, err := Open(&memFile{data: f.data}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}})
+		require.NoError(t, err)
+		require.InDelta(t, c.size, r.FilterFigures().Bytes, 20)
+		require.NoError(t, r.Close())
+	}
+}
+
+type bytesFile struct{ data []byte }
+
+func (f *bytesFile) Write(p []byte) (int, error) {
+	f.data = append(f.data, p...)
+	return len(p), nil
+}
+
+// figuresTable has n keys, some dozens a block.
+func figuresTable(t *testing.T, p filter.Policy, n int) *Reader {
+	f := &bytesFile{}
+	w := NewWriter(f, WriterOptions{Filter: p, BlockSize: 1024})
+	for i := range n {
+		require.NoError(t, w.Add(base.AppendInternalKey(nil, fmt.Appendf(nil, "key%06d", i), 1, base.KindSet), []byte("value")))
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	r, err := Open(&memFile{data: f.data}, ReaderOptions{Policies: filter.Kinds(filter.NewDualBloomPolicy(10))})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return r
+}
