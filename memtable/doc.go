@@ -65,6 +65,14 @@
 // behind a finished one, and always names an earlier node, so that Prev steps
 // to it and, if need be, forward again (see linkBack).
 //
+// # The guide
+//
+// From a thousand entries on, a search in the bytewise order begins in a sorted array of
+// the nodes of one level, which replaces the walk down to there (see guide). It makes
+// an insertion among 100,000 entries in random order, and a Get, a third
+// cheaper, and takes 12 bytes for each 16 entries beside the arena. Insertions that go on
+// in ascending order do without.
+//
 // # The filter in front
 //
 // A lookup that the memtable cannot answer need not walk the list: a small bloom

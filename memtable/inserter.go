@@ -24,20 +24,30 @@ func (m *Memtable) AddWith(ins *Inserter, seq uint64, kind base.Kind, key, value
 // splice is a place in the list: on each level below height, a node before it
 // and one behind it. Between uses, before[0] is the node that was inserted
 // last, and every other node of before precedes it or is the same.
+//
+// whole says that the list had no node above height when it was found.
 type splice struct {
 	height int
+	whole  bool
 	before [maxHeight]uint32
 	behind [maxHeight]uint32
 }
 
-// find moves s to t's place.
-func (s *splice) find(m *Memtable, t *target) {
-	if s.height > 0 && s.holds(m, t) {
+// find moves s to t's place, for a node of that height.
+func (s *splice) find(m *Memtable, t *target, height int) {
+	if s.height > 0 && (s.whole || height <= s.height) && s.holds(m, t) {
 		return
 	}
-	s.height = int(m.height.Load())
+	m.makeGuide()
 	var before, behind uint32 = end, end
-	for level := s.height - 1; level >= 0; level-- {
+	top := int(m.height.Load()) - 1
+	s.whole = true
+	if height <= guideLevel+1 {
+		before, top = m.start(t)
+		s.whole = before == end
+	}
+	s.height = top + 1
+	for level := top; level >= 0; level-- {
 		before, behind = m.searchLevel(before, behind, level, t)
 		s.before[level], s.behind[level] = before, behind
 	}

@@ -16,9 +16,11 @@ type Memtable struct {
 	// height is that of the tallest tower that is linked, 0 while nothing was added:
 	// readers of an empty memtable look no further.
 	height atomic.Uint32
+	guide  atomic.Pointer[guide] // nil while there are few entries
 
 	arena
-	entries atomic.Int64
+	entries  atomic.Int64
+	guideDue atomic.Int64 // how many entries make the next guide
 }
 
 // New returns an empty memtable in the order of cmp. Its arena of capacity
@@ -33,6 +35,7 @@ type Memtable struct {
 func New(cmp *base.Comparer, capacity int) *Memtable {
 	m := &Memtable{compare: cmp.Compare, bytewise: cmp.IsBytewise()}
 	m.arena.init(capacity)
+	m.guideDue.Store(firstGuide)
 	if !cmp.InexactEqual {
 		m.filter.init(m.capacity)
 	}
@@ -46,6 +49,8 @@ func (m *Memtable) Reset() {
 	m.arena.reset()
 	m.height.Store(1)
 	m.entries.Store(0)
+	m.guide.Store(nil)
+	m.guideDue.Store(firstGuide)
 }
 
 // EntrySize returns the most bytes of arena that one Add of a key and a value
@@ -94,7 +99,7 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 		return false
 	}
 	entry := m.filter.prepare(key)
-	s.find(m, &t)
+	s.find(m, &t, height)
 	entry.set() // before the entry can be found
 	s.link(m, node, height, &t)
 	m.raise(height)

@@ -99,18 +99,8 @@ func (n nodes) value(node uint32) []byte {
 	return unsafe.Slice((*byte)(n.at(node, keyOffset+uintptr(n.keyLen(node))+base.TrailerLen)), size)
 }
 
-// prefix returns the first 8 bytes of node's user key as a big-endian integer,
-// with zeros for what a shorter key lacks. The load never leaves the node: the
-// trailer's 8 bytes follow the shortest key.
-func (n nodes) prefix(node uint32) uint64 {
-	p := binary.BigEndian.Uint64((*[8]byte)(n.at(node, keyOffset))[:])
-	if k := n.keyLen(node); k < 8 {
-		p &^= ^uint64(0) >> (8 * k)
-	}
-	return p
-}
-
-// keyPrefix is nodes.prefix of a key that is not in the arena.
+// keyPrefix returns the first 8 bytes of a key as a big-endian integer, with zeros for
+// what a shorter key lacks.
 func keyPrefix(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)
