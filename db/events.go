@@ -26,9 +26,12 @@ type EventListener struct {
 	// because it is damaged or nobody here can read it: lookups ask another filter of
 	// the table or read the table instead, and answer right. It is called once for a table while the database is
 	// open, by the goroutine that first needed the table, a Get's or an iterator's
-	// perhaps, which waits for it; others that read the table do not. No lock is
+	// perhaps, which waits for it, or by the one that opens tables ahead; others that read the table do not. No lock is
 	// held: it may call the DB.
 	FilterUnusable func(FilterInfo)
+	// TablesOpenedAhead is told once that what Options.OpenTablesAhead asks for is done,
+	// unless Close came first. Without that option it is not called.
+	TablesOpenedAhead func(OpenAheadInfo)
 	// BackgroundError is told of each error that no caller would see otherwise.
 	BackgroundError func(error)
 }
@@ -58,6 +61,14 @@ type CompactionInfo struct {
 type WriteStallInfo struct {
 	Reason   string
 	Stopped  bool // false: slowed on purpose; true: it could not go on
+	Duration time.Duration
+}
+
+// OpenAheadInfo says what became of the tables that were to be opened ahead.
+type OpenAheadInfo struct {
+	Tables   int   // open now, those included that a lookup had opened by itself
+	Failed   int   // could not be opened; lookups that need them are told why
+	Err      error // of the first that failed
 	Duration time.Duration
 }
 

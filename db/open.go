@@ -124,6 +124,10 @@ func (d *DB) open(created bool) error {
 		go d.cleanLoop()
 		d.scheduleCompactions()
 	}
+	if d.opts.OpenTablesAhead {
+		d.background.Add(1)
+		go d.openAhead()
+	}
 	return nil
 }
 

@@ -148,6 +148,17 @@ type Options struct {
 	// Default: 1000. Minimum 10. Files being written come on top.
 	MaxOpenFiles int
 
+	// OpenTablesAhead opens the tables in the background once Open has returned, those
+	// first that lookups consult first, until all or MaxOpenFiles are open, so that the
+	// first lookups find filters and indexes in memory. It costs one read of about a
+	// twentieth of each table, some 0.3 ms of processor time for a table of 2 MiB, and the
+	// memory of filters and indexes of tables that perhaps nobody asks;
+	// tables that compactions replace meanwhile are removed when it is done. What cannot be
+	// opened is logged, and told to the lookups that meet it. Close ends it.
+	// EventListener.TablesOpenedAhead tells when it is done. Default: a table is opened when
+	// it is needed.
+	OpenTablesAhead bool
+
 	// ReadOnly opens without changing anything: no file is created, written or
 	// removed, but for an empty LOCK where there is none and the directory can be
 	// written to; what the logs hold is kept in memory. Several processes may

@@ -45,6 +45,12 @@ func (r *Reader) readStoredIndex() ([]byte, error) {
 	return stored, r.readAt(stored, r.foot.index.offset, indexPart)
 }
 
+// LoadIndex makes the index ready for lookups, which do so themselves at first need.
+func (r *Reader) LoadIndex() error {
+	_, _, err := r.loadIndex()
+	return err
+}
+
 // decodeIndex checks and decodes the index block as it is stored, of which it keeps
 // nothing.
 func (r *Reader) decodeIndex(stored []byte) (*index, error) {

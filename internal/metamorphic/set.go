@@ -36,6 +36,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		TrackOpen:                rnd.IntN(4) == 0,
 		FileMode:                 []fs.FileMode{0, 0o640, 0o666}[rnd.IntN(3)],
 	}
+	o.OpenTablesAhead = rnd.IntN(3) == 0
 	o.ManifestReadLimit = max(1<<20, 2*o.MaxManifestSize)
 	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
 		o.WriteBufferSize = int(between(rnd, 48<<10, 4<<20))
@@ -116,10 +117,10 @@ func (admitsAll) CreateFilter(dst []byte, _ [][]byte) []byte { return append(dst
 func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
-	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d, "+
+	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
 		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, tracking %v, mode %#o",
 		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
-		o.BlockCacheSize, o.ChargeTablesToBlockCache, o.MaxOpenFiles, o.Compression, o.MaxConcurrentCompactions,
+		o.BlockCacheSize, o.ChargeTablesToBlockCache, o.MaxOpenFiles, o.OpenTablesAhead, o.Compression, o.MaxConcurrentCompactions,
 		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterBudget, o.MaxWastedReads, o.FilterForGoleveldb, o.TrackOpen, uint32(o.FileMode))
 }
 

@@ -9,7 +9,7 @@ import (
 
 func sieveDriver() Driver {
 	return Driver{Name: "sievedb", Title: "SieveDB", Version: "this tree", Open: openSieve,
-		Remark: "GetTo into a buffer of the caller's."}
+		Remark: "GetTo into a buffer of the caller's. Tables are opened ahead, and that is waited for, as RocksDB's Open does."}
 }
 
 // bufferedDriver is SieveDB with what Pebble's unsynced writes promise.
@@ -32,11 +32,14 @@ type sieve struct {
 }
 
 func openSieve(dir string, o Options) (Engine, error) {
+	opened := make(chan struct{})
 	options := &db.Options{
 		Filter:                   filter.None,
 		BlockCacheSize:           max(o.CacheBytes, 1),
 		WriteBufferSize:          o.WriteBufferSize,
 		MaxConcurrentCompactions: o.BackgroundJobs,
+		OpenTablesAhead:          true,
+		EventListener:            &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
 		Compression:              map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression],
 	}
 	if o.FilterBits > 0 {
@@ -46,6 +49,7 @@ func openSieve(dir string, o Options) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	<-opened // RocksDB's Open returns then
 	return &sieve{db: d, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
 }
 

@@ -1,0 +1,61 @@
+package db
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// openAhead opens the tables that there were at Open in the order in which lookups
+// consult them, as Options.OpenTablesAhead says, until as many are open as may be or
+// the store closes. It holds the version: no table goes away meanwhile.
+func (d *DB) openAhead() {
+	defer d.background.Done()
+	s := d.refState()
+	defer s.version.Unref()
+	began := time.Now()
+	var info OpenAheadInfo
+	for _, level := range s.version.Levels {
+		for _, f := range level.Files {
+			if !d.tables.hasRoom() {
+				break
+			}
+			select {
+			case <-d.closing:
+				return
+			default:
+			}
+			info.count(d.tables.openWhole(f))
+		}
+	}
+	info.Duration = time.Since(began)
+	if info.Failed > 0 {
+		d.opts.Logger.Warn("tables could not be opened ahead of lookups", "tables", info.Failed, "first", info.Err)
+	}
+	tell(d.opts.EventListener.TablesOpenedAhead, info)
+}
+
+func (i *OpenAheadInfo) count(err error) {
+	switch {
+	case err == nil:
+		i.Tables++
+	case i.Failed == 0:
+		i.Err = err
+		fallthrough
+	default:
+		i.Failed++
+	}
+}
+
+// hasRoom says whether a table could be opened without another one being closed.
+func (t *tableCache) hasRoom() bool { return t.open.HasRoom(1) }
+
+// openWhole opens f with its filter and its index.
+func (t *tableCache) openWhole(f *manifest.FileMeta) error {
+	r, err := t.ref(f)
+	if err != nil {
+		return err
+	}
+	defer r.Unref()
+	return r.LoadIndex()
+}

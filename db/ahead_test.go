@@ -1,0 +1,172 @@
+package db
+
+import (
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// openAheadAndWait opens a database with tables opened ahead, and returns when that is
+// done.
+func openAheadAndWait(t *testing.T, o *Options) (*DB, OpenAheadInfo) {
+	done := make(chan OpenAheadInfo, 2)
+	c := *o
+	c.OpenTablesAhead, c.EventListener = true, &EventListener{TablesOpenedAhead: func(i OpenAheadInfo) { done <- i }}
+	d := openTest(t, &c)
+	info := <-done
+	require.Empty(t, done)
+	return d, info
+}
+
+func TestOpenedAheadTablesAreReadByNoLookup(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		w := watchTables(t)
+		o := w.options(nil)
+		require.NoError(t, filledLevels(t, o, 4000).Close())
+		o.ReadOnly = readOnly
+		d, info := openAheadAndWait(t, o)
+		m := d.Metrics()
+		require.EqualValues(t, m.Total().Tables, info.Tables)
+		require.Equal(t, m.Total().Tables, m.OpenTables)
+		require.EqualValues(t, m.OpenTables, m.TablesOpened)
+		require.NoError(t, info.Err)
+		indexBytes := m.IndexBytes
+
+		parts := w.during(func() {
+			for i := range 8000 {
+				_, err := d.Get(testKey(i))
+				require.Equal(t, i%2 == 0, err == nil)
+			}
+		})
+		m = d.Metrics()
+		require.Equal(t, map[string]int{"data": int(m.Total().BlocksFromDisk)}, parts)
+		require.Equal(t, m.Total().FilterTruePositives+m.Total().FilterFalsePositives, m.Total().BlocksFromDisk)
+		require.Equal(t, indexBytes, m.IndexBytes, "indexes were decoded")
+		require.EqualValues(t, m.OpenTables, m.TablesOpened)
+	}
+}
+
+func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
+	w := watchTables(t)
+	o := w.options(nil)
+	require.NoError(t, filledLevels(t, o, 4000).Close())
+	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("told") }}
+	var d *DB
+	require.Empty(t, w.during(func() { d = openTest(t, o) }))
+	require.Zero(t, d.Metrics().TablesOpened)
+	require.NoError(t, d.Close())
+}
+
+func TestADatabaseWithoutTablesIsOpenedAheadAtOnce(t *testing.T) {
+	_, info := openAheadAndWait(t, testOptions(NewMemFS()))
+	require.Zero(t, info.Tables+info.Failed)
+}
+
+// tablesOfLevel0 makes a database of n tables, all on level 0.
+func tablesOfLevel0(t *testing.T, fsys FS, n int) *Options {
+	o := testOptions(fsys)
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1000, 2000
+	d := mustOpen(t, o)
+	for i := range n {
+		fill(t, d, 100*i, 100*i+100)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	return o
+}
+
+func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
+	o := tablesOfLevel0(t, NewMemFS(), 25)
+	o.MaxOpenFiles = 10
+	d, info := openAheadAndWait(t, o)
+	require.Equal(t, 10, info.Tables)
+	require.EqualValues(t, 10, d.Metrics().TablesOpened)
+	for i, f := range d.state.Load().version.Levels[0].Files {
+		require.Equal(t, i < 10, f.Reader.Peek() != nil, "table %d of level 0", i)
+	}
+}
+
+func TestATableThatCannotBeOpenedAheadCostsOnlyItsLookups(t *testing.T) {
+	mem := NewMemFS()
+	o := tablesOfLevel0(t, mem, 5)
+	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[1])
+	data := readFile(t, mem, table)
+	data[len(data)-1] ^= 1 // the magic
+	require.NoError(t, mem.Remove(table))
+	writeFile(t, mem, table, data)
+
+	d, info := openAheadAndWait(t, o)
+	require.Equal(t, 4, info.Tables)
+	require.Equal(t, 1, info.Failed)
+	require.ErrorIs(t, info.Err, ErrCorruption)
+	require.ErrorContains(t, info.Err, table)
+	require.NoError(t, d.Metrics().BackgroundError)
+	requireValue(t, d, testKey(5), testValue(5))
+	_, err := d.Get(testKey(105))
+	require.ErrorIs(t, err, ErrCorruption)
+}
+
+// Open does not wait for the tables, and Close only for the one that is being opened.
+func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
+	mem := NewMemFS()
+	o := tablesOfLevel0(t, mem, 20)
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	var opens atomic.Int64
+	var once sync.Once
+	o.FS = vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpOpen && isTable(op.Name) && opens.Add(1) == 3 {
+			once.Do(func() { close(reached) })
+			<-goOn
+		}
+		return nil
+	})
+	o.OpenTablesAhead = true
+	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("told, though it was not done") }}
+	d := mustOpen(t, o)
+	<-reached
+	closed := make(chan error)
+	go func() { closed <- d.Close() }()
+	<-d.closing
+	close(goOn)
+	require.NoError(t, <-closed)
+	require.EqualValues(t, 3, opens.Load())
+	require.EqualValues(t, 3, d.Metrics().TablesOpened)
+}
+
+// Lookups, writes and compactions go on beside it, and none finds a table gone.
+func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
+	mem := NewMemFS()
+	o := tablesOfLevel0(t, mem, 30)
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 0, 0, 0
+	o.OpenTablesAhead = true
+	for _, files := range []int{10, 1000} {
+		o.MaxOpenFiles = files
+		d := mustOpen(t, o)
+		var users sync.WaitGroup
+		for g := range 3 {
+			users.Go(func() {
+				for i := range 1000 {
+					key := (i*7 + g*1000) % 3000
+					if value, err := d.Get(testKey(key)); err != nil || string(value) != string(testValue(key)) {
+						t.Errorf("key %d: %v", key, err)
+						return
+					}
+					if i%10 == 0 && g == 0 {
+						if err := d.Put(testKey(key), testValue(key), NoSync); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		users.Wait()
+		require.NoError(t, d.Close())
+	}
+	d := mustOpen(t, o)
+	require.NoError(t, d.Close(), "right behind Open")
+}
