@@ -29,6 +29,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	err := r.open(o.Tail)
 	if err == nil {
 		r.takeIndex()
+		r.takeProperties()
 		o.Tail.learn(r.opening.size, r.opening.neededTail)
 		err = r.checkBounds(o.Smallest, o.Largest)
 	}
@@ -70,6 +71,13 @@ func (r *Reader) open(guess *TailGuess) error {
 	r.opening.need(r.foot.index)
 	r.opening.need(r.foot.metaindex)
 	return r.openFilter()
+}
+
+// takeProperties takes the properties, if they are at hand.
+func (r *Reader) takeProperties() {
+	if r.props.size > 0 && r.props.check(r.limit, "metaindex block", propertiesPart) == nil && r.opening.has(r.props) != nil {
+		r.Properties()
+	}
 }
 
 // takeIndex keeps the index for when it is needed, if it is at hand: as it is

@@ -13,6 +13,8 @@ import (
 // reader passes over what it does not expect behind that.
 const propertiesKey = "sievedb.properties"
 
+const propertiesPart = "properties block"
+
 // Properties are figures about a table that its writer stored in it. They are
 // for metrics and for choosing compactions; nothing that a lookup answers
 // depends on them.
@@ -58,19 +60,18 @@ func encodeProperties(w *blockWriter, p *Properties) {
 // decodeProperties reads a properties block. A property that is not there is
 // zero, and an unknown one is passed over: a later version may store more.
 func decodeProperties(data []byte) (p Properties, err error) {
-	const part = "properties block"
-	b, err := newBlock(data, part)
+	b, err := newBlock(data, propertiesPart)
 	if err != nil {
 		return Properties{}, err
 	}
-	err = b.eachEntry(part, func(key, value []byte) error {
+	err = b.eachEntry(propertiesPart, func(key, value []byte) error {
 		for _, e := range propertyNames {
 			if string(key) != e.name {
 				continue
 			}
 			v, n := util.Uvarint64(value)
 			if n == 0 || n != len(value) {
-				return base.Corruptf(part, -1, "%s has a value of %d bytes; want one varint", e.name, len(value))
+				return base.Corruptf(propertiesPart, -1, "%s has a value of %d bytes; want one varint", e.name, len(value))
 			}
 			*e.field(&p) = v
 		}

@@ -287,8 +287,8 @@ func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 }
 
 // Properties returns what the writer stored about the table; ok is false where
-// it stored nothing, as other writers do, or it cannot be read. The first call
-// reads from disk.
+// it stored nothing, as other writers do, or it cannot be read. It reads from disk
+// at most once, and not at all if Open came across them.
 func (r *Reader) Properties() (p Properties, ok bool) {
 	if p := r.loadedProps.Load(); p != nil {
 		return *p, true
@@ -298,12 +298,11 @@ func (r *Reader) Properties() (p Properties, ok bool) {
 	if p := r.loadedProps.Load(); p != nil {
 		return *p, true
 	}
-	const part = "properties block"
-	if r.props.size == 0 || r.props.check(r.limit, "metaindex block", part) != nil || !r.Ref() {
+	if r.props.size == 0 || r.props.check(r.limit, "metaindex block", propertiesPart) != nil || !r.Ref() {
 		return Properties{}, false
 	}
 	defer r.Unref()
-	data, err := r.readBlock(r.props, part)
+	data, err := r.readBlock(r.props, propertiesPart)
 	if err != nil {
 		return Properties{}, false
 	}

@@ -34,7 +34,7 @@ func TestClosedReaderAnswersFromMemoryOnly(t *testing.T) {
 	require.ErrorIs(t, err, ErrReaderClosed)
 	require.False(t, r.Ref())
 	_, ok := r.Properties()
-	require.False(t, ok)
+	require.True(t, ok, "they came with the opening")
 
 	unread, f := openBare(t, es)
 	require.NoError(t, unread.Close())
@@ -50,6 +50,8 @@ func TestClosedReaderAnswersFromMemoryOnly(t *testing.T) {
 	require.NoError(t, unread.Close())
 	_, err = unread.ApproximateOffset(es[0].Key)
 	require.ErrorIs(t, err, ErrReaderClosed, "it did not")
+	_, ok = unread.Properties()
+	require.False(t, ok)
 }
 
 func TestIteratorsAndReferencesKeepTheFileOpen(t *testing.T) {

@@ -51,6 +51,10 @@ func TestOpeningATableIsOneReadOnceOneLikeItWasOpened(t *testing.T) {
 				require.Len(t, reads, 1, "one data block")
 				require.EqualValues(t, res.BytesRead, reads[0].size)
 			}
+			p, ok := r.Properties()
+			require.True(t, ok)
+			require.EqualValues(t, c.n, p.Entries)
+			require.Empty(t, f.takeReads(), "nor is one needed for the properties")
 		})
 	}
 }
