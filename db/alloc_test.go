@@ -3,6 +3,8 @@
 package db
 
 import (
+	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +64,26 @@ func TestPutAllocatesNothingInSteadyState(t *testing.T) {
 		require.Less(t, testing.AllocsPerRun(5000, func() { _ = d.Put(key, value, wo) }), 0.1,
 			"%s: but for what the file system in memory needs now and then", name)
 	}
+}
+
+func TestALoadAllocatesNothingAPut(t *testing.T) {
+	d, err := Open("db", &Options{FS: NewMemFS()}) // no checker, which allocates
+	require.NoError(t, err)
+	defer d.Close()
+	l := newLoader(t, d)
+	key, value, n := make([]byte, 16), bytes.Repeat([]byte("v"), 100), uint64(0)
+	put := func() {
+		n++
+		binary.BigEndian.PutUint64(key, n)
+		if err := l.Put(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 50000 { // the writer's memory grows with its first tables
+		put()
+	}
+	require.Less(t, testing.AllocsPerRun(5000, put), 0.1, "a table and the file in memory grow now and then")
+	require.NoError(t, l.Commit())
 }
 
 func TestIteratingAllocatesNothingAStep(t *testing.T) {

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	stderrors "errors"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (d *DB) scheduleCompactions() {
 }
 
 func (d *DB) scheduleCompactionsLocked() {
-	if d.opts.ReadOnly || d.resting > 0 {
+	if d.opts.ReadOnly || d.resting > 0 || d.placing {
 		return
 	}
 	for d.compactions < d.opts.MaxConcurrentCompactions && !d.closed.Load() && d.writeErr() == nil {
@@ -57,6 +58,7 @@ func (d *DB) startLocked(c *manifest.Compaction) {
 		f.Compacting = true
 	}
 	d.compactions++
+	d.running = append(d.running, c)
 }
 
 // done gives back what startLocked took. The inputs of a compaction that met
@@ -73,6 +75,7 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 		d.parkedTables += len(c.AllInputs())
 	}
 	d.compactions--
+	d.running = slices.DeleteFunc(d.running, func(r *manifest.Compaction) bool { return r == c })
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	c.Version.Unref()
@@ -201,14 +204,15 @@ func (d *DB) mergeTables(c *manifest.Compaction) ([]*manifest.FileMeta, error) {
 	return out.finish()
 }
 
-// compactionIter merges the inputs of c. Level 0 overlaps itself, so each of its
-// tables is a run; other levels are one run each.
+// compactionIter merges the inputs of c. Level 0 overlaps itself, so it is several
+// runs: one for each of its tables, but for those of a load, which do not meet.
+// Other levels are one run each.
 func (d *DB) compactionIter(c *manifest.Compaction) (base.Iterator, error) {
 	o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead}
 	var runs []base.Iterator
 	if c.Level == 0 {
-		for _, f := range c.Inputs {
-			runs = append(runs, newLevelIter(d.tables, d.cmp, []*manifest.FileMeta{f}, o))
+		for _, files := range c.Version.DisjointRuns(c.Inputs) {
+			runs = append(runs, newLevelIter(d.tables, d.cmp, files, o))
 		}
 	} else {
 		runs = append(runs, newLevelIter(d.tables, d.cmp, c.Inputs, o))
@@ -403,6 +407,10 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 			return nil, ErrClosed
 		case err != nil:
 			return nil, err
+		}
+		if d.placing {
+			d.cond.Wait()
+			continue
 		}
 		c, busy := pick(d.state.Load().version)
 		if c != nil {

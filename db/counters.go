@@ -13,6 +13,7 @@ type dbCounters struct {
 	flushes, flushBytes                      atomic.Uint64
 	compactions, trivialMoves                atomic.Uint64
 	compactionBytesRead, compactionBytesWrit atomic.Uint64
+	loads, loadTables, loadBytes             atomic.Uint64
 }
 
 // lookupCounters are the numbers of lookups. They are an allocation of their own,

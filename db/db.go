@@ -81,7 +81,10 @@ type DB struct {
 	parkedErr       error // of the last compaction that met corruption, whose inputs were set aside
 	flushing        bool
 	compactions     int // running, manual ones included
-	parkedTables    int // their inputs
+	running         []*manifest.Compaction
+	loader          *Loader // the load under way, nil for none
+	placing         bool    // a load's tables are being given their levels: no compaction may begin
+	parkedTables    int     // their inputs
 	compactionDelay compactionBackoff
 	resting         int      // failed compactions whose back-off is not over; meanwhile the background starts none
 	uncertain       []string // files to remove once a later edit is in force
@@ -216,7 +219,8 @@ func (d *DB) Flush() error {
 // Close waits for the background work under way, makes everything written
 // durable, says so in the file CLOSED, and releases the directory. Iterators and
 // snapshots should be closed before; those left open are told of in the error, and
-// answer ErrClosed from then on. A second Close returns ErrClosed.
+// answer ErrClosed from then on. A load under way is given up, and the error says
+// so. A second Close returns ErrClosed.
 func (d *DB) Close() error {
 	if !d.closed.CompareAndSwap(false, true) {
 		return ErrClosed
@@ -229,6 +233,7 @@ func (d *DB) Close() error {
 	// From here no writer starts; the one that leads ends.
 	d.commit.shut()
 	d.background.Wait()
+	loading := d.giveUpLoad()
 
 	var err error
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
@@ -244,6 +249,9 @@ func (d *DB) Close() error {
 	d.tables.close()
 	d.blockCache.Close()
 	keep(d.lock.Close())
+	if loading {
+		keep(errors.New("sievedb: closed with a load under way, which is given up"))
+	}
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))
 	}

@@ -18,6 +18,8 @@ type EventListener struct {
 	// CompactionBegin and CompactionEnd frame each compaction.
 	CompactionBegin func(CompactionInfo)
 	CompactionEnd   func(CompactionInfo)
+	// LoadEnd is told of each Commit of a Loader that had something to commit.
+	LoadEnd func(LoadInfo)
 	// WriteStall is told when writes were slowed or stopped, after the wait.
 	WriteStall func(WriteStallInfo)
 	// TableRemoved is told of each table file that was deleted.
@@ -55,6 +57,17 @@ type CompactionInfo struct {
 	TrivialMove               bool
 	Duration                  time.Duration
 	Err                       error
+}
+
+// LoadInfo describes a load and its Commit.
+type LoadInfo struct {
+	// Entries counts tombstones too.
+	Entries, Bytes uint64
+	// Tables counts the tables put on each level; all 0 after an error.
+	Tables [NumLevels]int
+	// Duration is that of Commit alone.
+	Duration time.Duration
+	Err      error
 }
 
 // WriteStallInfo says why a write waited, and for how long.

@@ -99,6 +99,38 @@ func (r *faultRun) write(d *DB, sync bool) error {
 	return err
 }
 
+// load loads some pairs, while one write goes on beside it.
+func (r *faultRun) load(d *DB) {
+	l, err := d.NewLoader()
+	if err != nil {
+		r.failures++
+		return
+	}
+	defer l.Close()
+	pairs, values := slices.Sorted(slices.Values(r.rnd.Perm(numFaultPairs)[:10])), map[int]string{}
+	for i, pair := range pairs {
+		values[pair] = fmt.Sprintf("load-%d-%s", r.rnd.Uint32(), strings.Repeat("v", r.rnd.IntN(900)))
+		_ = l.Put(pairKey(pair, "a"), []byte(values[pair]))
+		if err := l.Put(pairKey(pair, "b"), []byte(values[pair])); err != nil {
+			r.failures++
+			return
+		}
+		if i == 5 {
+			_ = r.write(d, false)
+		}
+	}
+	for pair, value := range values {
+		r.model.begun(pair, value)
+	}
+	if err := l.Commit(); err != nil {
+		r.failures++
+		return
+	}
+	for pair, value := range values {
+		r.model.acked(pair, value)
+	}
+}
+
 // readAll compares what the store answers with the model. Errors are an answer,
 // unless reads must work.
 func (r *faultRun) readAll(d *DB) error {
@@ -173,6 +205,9 @@ func (r *faultRun) use(d *DB) error {
 		}
 		if i%70 == 69 && d.Flush() != nil {
 			r.failures++
+		}
+		if i%70 == 45 {
+			r.load(d)
 		}
 	}
 	for i := range 10 { // what is left in the log the next opening finds

@@ -79,6 +79,15 @@ func (d *DB) compactionBits(c *manifest.Compaction) filterBits {
 	return d.levelBits(c.OutputLevel, 0, c)
 }
 
+// loadBits returns the bits for a load's next table, when the load has so many keys: as
+// for the last level, where most loads go as a whole.
+func (d *DB) loadBits(keys uint64) filterBits {
+	if !d.opts.hasFilterBudget() {
+		return 0
+	}
+	return d.levelBits(NumLevels-1, float64(keys), nil)
+}
+
 // levelBits returns the bits for new tables of a level, with so many keys that no table
 // has yet, in place of the inputs of c, if it is not nil.
 func (d *DB) levelBits(level int, newKeys float64, c *manifest.Compaction) filterBits {
@@ -86,6 +95,9 @@ func (d *DB) levelBits(level int, newKeys float64, c *manifest.Compaction) filte
 	defer v.Unref()
 	d.learnFigures(v)
 	loads, filterBytes, rewritten := d.filterLoads(v, c)
+	if level > 0 {
+		loads[level].Keys += newKeys
+	}
 	curve := d.opts.filterCurve()
 	if d.opts.MaxWastedReads > 0 {
 		return filterBits(curve.AllocateFor(loads, d.opts.MaxWastedReads)[level])

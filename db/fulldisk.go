@@ -62,7 +62,7 @@ func (d *DB) waitForMemtables() error {
 		case err != nil:
 			return err
 		case d.flushErr != nil:
-			return errors.Wrap(d.flushErr, "sievedb: the log is full and the memtable cannot be flushed")
+			return errors.Wrap(d.flushErr, "sievedb: a memtable must be flushed first, and cannot be")
 		}
 		d.cond.Wait()
 	}

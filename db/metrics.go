@@ -38,6 +38,8 @@ type Metrics struct {
 	Compactions, TrivialMoves uint64
 	// CompactionBytesRead and CompactionBytesWritten count table bytes.
 	CompactionBytesRead, CompactionBytesWritten uint64
+	// Loads counts the loads committed, LoadTables and LoadBytes their tables.
+	Loads, LoadTables, LoadBytes uint64
 
 	// MemtableBytes is the memory of all memtables: the capacity of the arenas, and
 	// the filters.

@@ -16,6 +16,7 @@ import (
 // directory entries in finish.
 type tableWriter struct {
 	d     *DB
+	kind  base.FileKind // of the files' names
 	bits  filterBits
 	files []*manifest.FileMeta // finished
 
@@ -24,7 +25,9 @@ type tableWriter struct {
 	w    *sstable.Writer
 }
 
-func (d *DB) newTableWriter(bits filterBits) *tableWriter { return &tableWriter{d: d, bits: bits} }
+func (d *DB) newTableWriter(bits filterBits) *tableWriter {
+	return &tableWriter{d: d, kind: base.FileTable, bits: bits}
+}
 
 // open reports whether a table has been begun and not ended.
 func (t *tableWriter) open() bool { return t.w != nil }
@@ -35,7 +38,7 @@ func (t *tableWriter) size() uint64 { return t.w.EstimatedSize() }
 func (t *tableWriter) add(ikey, value []byte) error {
 	if t.w == nil {
 		t.num = t.d.set.NewFileNum()
-		file, err := t.d.fs.Create(t.d.path(base.FileTable, t.num))
+		file, err := t.d.fs.Create(t.d.path(t.kind, t.num))
 		if err != nil {
 			return err
 		}
@@ -127,11 +130,11 @@ func (t *tableWriter) abandon() {
 		t.file = nil
 	}
 	if t.w != nil {
-		t.d.removeFile(t.d.path(base.FileTable, t.num))
+		t.d.removeFile(t.d.path(t.kind, t.num))
 		t.w = nil
 	}
 	for _, f := range t.files {
-		t.d.removeFile(t.d.path(base.FileTable, f.Num))
+		t.d.removeFile(t.d.path(t.kind, f.Num))
 	}
 	t.files = nil
 }

@@ -64,7 +64,7 @@ func TestEveryWorkloadRuns(t *testing.T) {
 		require.Contains(t, out, "\n"+r.Name)
 	}
 	require.Len(t, byName, len(workloads)-2, "stats and filterreads have no line of their own")
-	ops := map[string]uint64{"fillsync": 2, "compact": 1, "settle": 1}
+	ops := map[string]uint64{"fillsync": 2, "fillbulk": 1000, "compact": 1, "settle": 1}
 	for _, r := range j.Results {
 		want, ok := ops[r.Name]
 		if !ok {
@@ -85,7 +85,7 @@ func TestEveryWorkloadRuns(t *testing.T) {
 
 func TestReadsFindWhatWasWritten(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "out.json")
-	runOK(t, "--num=1000", "--json="+name, "--benchmarks=fillbatch,readrandom,readhot,readmissing,seekrandom,readwhilewriting,readseq,readreverse,settle,readrandom")
+	runOK(t, "--num=1000", "--json="+name, "--benchmarks=fillbulk,readrandom,fillbatch,readrandom,readhot,readmissing,seekrandom,readwhilewriting,readseq,readreverse,settle,readrandom")
 	for _, r := range readJSON(t, name).Results {
 		switch r.Name {
 		case "readmissing":

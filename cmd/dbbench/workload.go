@@ -21,6 +21,7 @@ var workloads = []*workload{
 	{name: "fillrandom", about: "write in random order, into an empty database", fresh: true, storesAll: true, run: fill(atRandom)},
 	{name: "fillsync", about: "as fillrandom, a thousandth of it, each write synced", fresh: true, run: fillSync},
 	{name: "fillbatch", about: "as fillseq, --batch_size keys in each write", fresh: true, storesAll: true, run: fillBatch},
+	{name: "fillbulk", about: "as fillseq, by one goroutine with a Loader, its Commit included", fresh: true, storesAll: true, run: fillBulk},
 	{name: "overwrite", about: "write in random order, into what is there", run: fill(atRandom)},
 	{name: "deleterandom", about: "delete keys at random", deletes: true, run: deleteRandom},
 	{name: "readrandom", about: "get keys at random", run: readRandom},

@@ -70,6 +70,31 @@ func fillBatch(ctx context.Context, s *session, name string) error {
 	}})
 }
 
+// fillBulk loads the keys, and under --duration loads them over and over. Its last
+// step of a load commits it, synced, which the other fills are not.
+func fillBulk(ctx context.Context, s *session, name string) error {
+	return s.measureAndPrint(ctx, job{name: name, threads: 1, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
+		l, err := s.db.NewLoader()
+		if err != nil {
+			return nil, nil, err
+		}
+		step := func(i int) error {
+			n := i % s.keys.num
+			if n == 0 && i > 0 {
+				if l, err = s.db.NewLoader(); err != nil {
+					return err
+				}
+			}
+			value := s.entry(th, n)
+			if err := l.Put(th.key, value); err != nil || n+1 < s.keys.num {
+				return err
+			}
+			return l.Commit()
+		}
+		return step, func() error { return l.Close() }, nil
+	}})
+}
+
 func deleteRandom(ctx context.Context, s *session, name string) error {
 	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
 		return func(int) error {

@@ -150,8 +150,8 @@ var bugsFromB10 = []bug{
 		id: "B15c", what: "a table that a full disk cut short is left", seen: "Badger 1199",
 		plant: []patch{{
 			file: "db/tablewriter.go",
-			old:  "t.d.removeFile(t.d.path(base.FileTable, t.num))",
-			new:  "_ = base.FileTable",
+			old:  "t.d.removeFile(t.d.path(t.kind, t.num))",
+			new:  "_ = t.num",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace", args: "-crash.seed 1",

@@ -1,0 +1,186 @@
+package db
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// Loader writes entries that come in the order of their keys straight into tables,
+// past log and memtable: every byte is written once, and nothing is merged where the
+// database holds nothing in between. Nobody sees any of it before Commit, which makes
+// all of it visible at once.
+//
+// A Loader is used by one goroutine at a time. Reads, writes, snapshots and compactions
+// go on beside it as always.
+type Loader struct {
+	d *DB
+	// seq numbers all entries. It was set aside far ahead of the numbers given out, and
+	// is jumped to by Commit: so no snapshot or iterator from before sees the load, and
+	// it wins over every write from before. See docs/decisions.md.
+	seq uint64
+
+	mu      sync.Mutex // against DB.Close alone
+	out     *tableWriter
+	ikey    []byte // of the last entry
+	entries uint64
+	err     error // why nothing more is taken
+}
+
+// A load sets a number aside so far ahead of the last one given out: that many writes
+// may come while it is under way. Of what is left it takes a small share at most, so
+// that loads never use up the numbers.
+const (
+	loadAhead      = uint64(1) << 32
+	loadShareShift = 24
+)
+
+// NewLoader begins a load. One at a time can be under way. The caller ends it with
+// Commit or Close.
+//
+// The tables are written as compactions do, with Options' TableSize, BlockSize,
+// Compression and Filter. Their disk space is taken while the load goes on; what a
+// crash leaves of it the next Open removes.
+func (d *DB) NewLoader() (*Loader, error) {
+	if d.opts.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := d.visibleSeq.Load()
+	ahead := min(loadAhead, (base.MaxSeq-last)>>loadShareShift)
+	switch err := d.writeErr(); {
+	case d.closed.Load():
+		return nil, ErrClosed
+	case err != nil:
+		return nil, err
+	case d.loader != nil:
+		return nil, errors.New("sievedb: another load is under way; end it with Commit or Close first")
+	case ahead == 0:
+		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)
+	}
+	l := &Loader{d: d, seq: last + ahead, out: d.newTableWriter(0)}
+	l.out.kind = base.FileTemp
+	d.loader = l
+	return l, nil
+}
+
+// Put adds the writing of value under key. Both are copied. The key must sort behind
+// all keys that the load has, by Options.Comparer. Any error, that of a wrong order
+// included, ends the load: its files are removed, and the later calls return the same
+// error.
+func (l *Loader) Put(key, value []byte) error { return l.add(base.KindSet, key, value) }
+
+// Delete adds the deletion of key; otherwise as Put.
+func (l *Loader) Delete(key []byte) error { return l.add(base.KindDelete, key, nil) }
+
+func (l *Loader) add(kind base.Kind, key, value []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if err := l.write(kind, key, value); err != nil {
+		l.endLocked(base.NoSpace(err))
+		return l.err
+	}
+	l.entries++
+	return nil
+}
+
+func (l *Loader) write(kind base.Kind, key, value []byte) error {
+	if l.entries > 0 {
+		switch order := l.d.cmp.Compare(key, base.UserKey(l.ikey)); {
+		case order == 0:
+			return errors.Newf("sievedb: load: entry %d has the key of the one before it; want rising keys, each once", l.entries)
+		case order < 0:
+			return errors.Newf("sievedb: load: the key of entry %d sorts before that of the one before it; want rising keys by comparer %q", l.entries, l.d.cmp.Name)
+		}
+	}
+	l.ikey = base.AppendInternalKey(l.ikey[:0], key, l.seq, kind)
+	if l.out.open() && l.out.size() >= uint64(l.d.opts.TableSize) {
+		if err := l.out.endTable(); err != nil {
+			return errors.Wrap(err, "sievedb: load: writing a table")
+		}
+	}
+	if !l.out.open() {
+		l.out.bits = l.d.loadBits(l.entries)
+	}
+	return errors.Wrap(l.out.add(l.ikey, value), "sievedb: load: writing a table")
+}
+
+// Commit makes the whole load visible at this moment, above all that was written
+// before it, and durable when it returns; with it, every write acknowledged before,
+// whatever its WriteOptions were. Writers wait while it
+// flushes what little they wrote since it began and records the tables in the
+// MANIFEST. A load without entries commits nothing.
+//
+// After an error nothing is visible, the load is given up and its files are removed,
+// and the database goes on unless that error ended its writes; as for a write that
+// failed, the load may be there, whole, when the database is opened again.
+func (l *Loader) Commit() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if l.entries == 0 {
+		l.endLocked(ErrClosed)
+		return nil
+	}
+	start := time.Now()
+	info := LoadInfo{Entries: l.entries}
+	err := base.NoSpace(l.commit(&info))
+	info.Duration, info.Err = time.Since(start), err
+	if err != nil {
+		l.endLocked(err)
+	} else {
+		l.endLocked(ErrClosed)
+	}
+	tell(l.d.opts.EventListener.LoadEnd, info)
+	if err != nil {
+		return err
+	}
+	l.d.opts.Logger.Info("loaded", "entries", info.Entries, "bytes", info.Bytes, "tables", info.Tables, "took", info.Duration)
+	return nil
+}
+
+// Close gives up what was not committed and removes its files. Behind Commit, an
+// error or another Close it does nothing. It returns nil.
+func (l *Loader) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.endLocked(ErrClosed)
+	}
+	return nil
+}
+
+// endLocked ends the load: later calls return err. l.mu is held.
+func (l *Loader) endLocked(err error) {
+	l.err = err
+	l.out.abandon()
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	l.d.loader = nil
+}
+
+// giveUpLoad ends the load under way and reports whether there was one. The store is
+// closed: no other one begins.
+func (d *DB) giveUpLoad() bool {
+	d.mu.Lock()
+	l := d.loader
+	d.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil { // it has just ended by itself
+		return false
+	}
+	l.endLocked(ErrClosed)
+	return true
+}

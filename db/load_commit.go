@@ -1,0 +1,138 @@
+package db
+
+import (
+	"context"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// commit does what Commit does with a load that holds entries. Most of the work is
+// done before writers have to wait for it.
+func (l *Loader) commit(info *LoadInfo) error {
+	if l.out.open() {
+		if err := l.out.endTable(); err != nil {
+			return errors.Wrap(err, "sievedb: load: writing a table")
+		}
+	}
+	if err := l.d.Flush(); err != nil {
+		return err
+	}
+	if err := l.d.clearLevel0(l.out.files); err != nil {
+		return err
+	}
+	return l.d.commit.run(l.d, &commitRequest{alone: func(*DB) error { return l.install(info) }})
+}
+
+// install puts the load's tables into the version. Only the leader runs it.
+//
+// The memtables are in tables then, because a lookup asks them first, and because
+// goleveldb drops what the live log holds below the sequence number of an edit. So
+// they are flushed here and not only where they meet the load.
+func (l *Loader) install(info *LoadInfo) error {
+	d := l.d
+	if err := d.rotateMemtable(0); err != nil {
+		return err
+	}
+	if err := d.waitForMemtables(); err != nil {
+		return err
+	}
+	if d.log.lastSeq >= l.seq {
+		return errors.Newf("sievedb: load: more than %d writes came while it was under way; load less at a time", loadAhead)
+	}
+	if err := d.clearLevel0(l.out.files); err != nil {
+		return err
+	}
+	files, err := l.nameTables()
+	if err != nil {
+		return err
+	}
+	edit := &manifest.Edit{LastSeq: manifest.Num(l.seq), Added: d.beginPlacing(files)}
+	err = d.applyEdit(edit, files, nil)
+	d.endPlacing()
+	if err == nil || manifest.IsUncertain(err) {
+		// If the edit may be in force all the same, what is written from now on must
+		// be newer than the load, or the next opening would find it hidden.
+		d.log.lastSeq = l.seq
+		d.visibleSeq.Store(l.seq)
+	}
+	if err != nil {
+		return errors.Wrap(err, "sievedb: load")
+	}
+	for _, a := range edit.Added {
+		info.Tables[a.Level]++
+		info.Bytes += a.File.Size
+	}
+	d.counters.loads.Add(1)
+	d.counters.loadTables.Add(uint64(len(edit.Added)))
+	d.counters.loadBytes.Add(info.Bytes)
+	d.scheduleCompactions()
+	return nil
+}
+
+// nameTables gives the tables, which have temporary names, their last ones, durably.
+// The numbers are taken now because those of level 0 tell what is newer. After an
+// error no file is left under these names.
+func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
+	d := l.d
+	files, l.out.files = l.out.files, nil
+	for i, f := range files {
+		temp, num := d.path(base.FileTemp, f.Num), d.set.NewFileNum()
+		f.Num = num
+		if err = d.fs.Rename(temp, d.path(base.FileTable, num)); err != nil {
+			l.out.files = files[i+1:] // to be removed as they are
+			files = files[:i+1]
+			d.removeFile(temp)
+			break
+		}
+	}
+	if err == nil {
+		err = d.fs.SyncDir(d.dir)
+	}
+	if err != nil {
+		for _, f := range files {
+			d.removeFile(d.path(base.FileTable, f.Num))
+		}
+		return nil, errors.Wrap(err, "sievedb: load: naming the tables")
+	}
+	return files, nil
+}
+
+// beginPlacing chooses the levels of a load's tables. Until endPlacing no compaction
+// begins: one that knows nothing of these tables might write across them.
+func (d *DB) beginPlacing(files []*manifest.FileMeta) []manifest.LevelFile {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.placing = true
+	return d.state.Load().version.Place(files, d.running, d.pickOptions())
+}
+
+func (d *DB) endPlacing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.placing = false
+	d.cond.Broadcast()
+}
+
+// clearLevel0 compacts what keeps a load's tables in level 0, if so many would have to
+// stay there that it would come to have too many tables.
+func (d *DB) clearLevel0(files []*manifest.FileMeta) error {
+	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
+	c, err := d.claim(context.Background(), func(v *manifest.Version) (c *manifest.Compaction, busy bool) {
+		o, crowd := d.pickOptions(), 0
+		for _, p := range v.Place(files, d.running, o) {
+			if p.Level == 0 {
+				crowd++
+			}
+		}
+		if crowd < o.L0Trigger {
+			return nil, false
+		}
+		return v.PickRange(0, v.Shape(o).BaseLevel, start, limit, manualStep, o)
+	})
+	if err != nil || c == nil {
+		return err
+	}
+	return d.compactClaimed(c)
+}

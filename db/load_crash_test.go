@@ -1,0 +1,224 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/oracle"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// loadWorkload writes batches and commits loads, one after the other, so that the
+// order of the commits is known; loads are under way while batches are written.
+type loadWorkload struct {
+	crashWorkload
+	order []*oracle.Batch
+	loads uint64
+}
+
+func (w *loadWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
+	w.batches = map[[2]int]*oracle.Batch{}
+	rnd := rand.New(rand.NewPCG(w.seed, 9))
+	for range opens {
+		d, err := Open("db", crashOptions(r, w.seed))
+		require.NoError(t, err)
+		for end := len(w.order) + total/opens; len(w.order) < end; {
+			w.load(t, r, d, rnd)
+		}
+		w.loads += d.Metrics().Loads
+		w.metrics.Compactions += d.Metrics().Compactions
+		require.NoError(t, d.Close())
+	}
+}
+
+// load begins a load, writes some batches, and commits it or gives it up. Of the
+// loads' own entries the marker sorts before all others.
+func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
+	l := newLoader(t, d)
+	b := &oracle.Batch{Sync: true, Acked: oracle.Never}
+	for _, key := range slices.Sorted(slices.Values(rnd.Perm(w.keys)[:1+rnd.IntN(w.keys/2)])) {
+		op := oracle.Op{Key: fmt.Sprintf("key%04d", key), Delete: rnd.IntN(6) == 0}
+		if !op.Delete {
+			op.Value = fmt.Sprintf("load %d %s", len(w.order), strings.Repeat("l", rnd.IntN(200)))
+		}
+		b.Ops = append(b.Ops, op)
+	}
+	// The marker's value is the number of the batch that the load will be.
+	batches := rnd.IntN(30)
+	b.Number = len(w.order) + batches + 1
+	entries := b.All()
+	entries = append(entries[len(entries)-1:], entries[:len(entries)-1]...)
+	put := func(op oracle.Op) {
+		if op.Delete {
+			require.NoError(t, l.Delete([]byte(op.Key)))
+		} else {
+			require.NoError(t, l.Put([]byte(op.Key), []byte(op.Value)))
+		}
+	}
+	half := rnd.IntN(len(entries))
+	for _, op := range entries[:half] {
+		put(op)
+	}
+	for range batches {
+		batch := w.batch(rnd, 0, len(w.order)+1)
+		w.order = append(w.order, batch)
+		require.NoError(t, w.apply(r, d, batch))
+	}
+	for _, op := range entries[half:] {
+		put(op)
+	}
+	if rnd.IntN(5) == 0 {
+		require.NoError(t, l.Close())
+		return
+	}
+	w.order = append(w.order, b)
+	b.Issued = r.Len()
+	require.NoError(t, l.Commit())
+	b.Acked = r.Len()
+}
+
+// At every operation of a run with loads the power fails. A load is there whole from
+// its Commit on, and with it all that was written before; one that was not committed
+// leaves nothing.
+func TestCrashAtEveryOperationOfLoads(t *testing.T) {
+	total, limit := 1000, 2000
+	if raceEnabled {
+		total, limit = 600, 300
+	}
+	if *crashLimit > 0 {
+		limit = *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		start := time.Now()
+		w := &loadWorkload{crashWorkload: crashWorkload{seed: seed, keys: 150}}
+		r := recorder.New(recorder.Image{})
+		w.run(t, r, total, 2)
+		trace := r.Trace()
+		j := &crashJudge{seed: seed, history: oracle.New(w.order)}
+		t.Logf("seed %d: %d operations, %d batches, %d of them loads, %d compactions", seed, len(trace.Ops), len(w.order), w.loads, w.metrics.Compactions)
+		_, err := eachState(trace, crashModels(t), seed, limit, j.judge)
+		requireNoFailure(t, err)
+		logRate(t, "crash of loads", j, start)
+	})
+}
+
+// A load whose edit may be in force although its Commit failed must not hide what was
+// written after the failure.
+func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
+	mem := vfs.NewMem()
+	failing := false
+	fsys := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if kind, _, ok := base.ParseFileName(strings.TrimPrefix(op.Name, "db/")); failing && ok && kind == base.FileManifest && op.Kind == vfs.OpSync {
+			failing = false
+			return &vfs.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	o := testOptions(fsys)
+	d := openTest(t, o)
+	require.NoError(t, d.Put([]byte("k"), []byte("before"), Sync))
+	require.NoError(t, d.Flush())
+	l := newLoader(t, d)
+	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
+	require.NoError(t, l.Put([]byte("l"), []byte("loaded")))
+	failing = true
+	require.ErrorIs(t, l.Commit(), ErrNoSpace)
+	require.False(t, failing)
+	requireValue(t, d, []byte("k"), []byte("before"))
+	require.NoError(t, d.Put([]byte("k"), []byte("after"), Sync))
+	requireValue(t, d, []byte("k"), []byte("after"))
+
+	// The system may have written all the same what it said it could not sync.
+	after := openTest(t, testOptions(copyFS(t, mem)))
+	require.Positive(t, after.Metrics().Total().Tables)
+	requireValue(t, after, []byte("l"), []byte("loaded"))
+	state, err := dump(after)
+	require.NoError(t, err)
+	require.Equal(t, []oracle.Entry{{Key: "k", Value: "after"}, {Key: "l", Value: "loaded"}}, state)
+	require.NoError(t, after.Compact(t.Context(), nil, nil))
+	requireValue(t, after, []byte("k"), []byte("after"))
+
+	// Once there is space, nothing of the load is left.
+	require.NoError(t, d.Flush())
+	eventually(t, func() bool { return filesOf(t, mem, base.FileTable) == 2 })
+	_, err = d.Get([]byte("l"))
+	require.Equal(t, ErrNotFound, err)
+	require.NoError(t, d.Close())
+	d = openTest(t, testOptions(mem))
+	requireValue(t, d, []byte("k"), []byte("after"))
+	_, err = d.Get([]byte("l"))
+	require.Equal(t, ErrNotFound, err)
+}
+
+// A lookup asks memtables first: a load may not become visible above one that holds
+// older values, however late they came.
+func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
+	var d *DB
+	var tables atomic.Int32 // that flushes begin; -1: they are let through
+	o := testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+		if op.Kind != vfs.OpCreate || !strings.HasSuffix(op.Name, ".ldb") || tables.Load() < 0 {
+			return nil
+		}
+		if tables.Add(1) == 1 { // within the flush that Commit begins with
+			if err := d.Put([]byte("k"), []byte("late"), NoSync); err != nil {
+				t.Error(err)
+			}
+			return nil
+		}
+		return &vfs.Fault{Err: syscall.EIO}
+	}))
+	d = openTest(t, o)
+	l := newLoader(t, d)
+	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
+	require.NoError(t, d.Put([]byte("k"), []byte("early"), NoSync))
+	require.ErrorIs(t, l.Commit(), syscall.EIO)
+	requireValue(t, d, []byte("k"), []byte("late"))
+	tables.Store(-1)
+	eventually(t, func() bool { return d.Flush() == nil })
+	l = newLoader(t, d)
+	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
+	require.NoError(t, l.Commit())
+	requireValue(t, d, []byte("k"), []byte("loaded"))
+}
+
+// A compaction that begins while a load's tables are given their levels knows nothing
+// of them, and might write across them.
+func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
+	var d *DB
+	var load, looked atomic.Bool
+	o := testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") && load.CompareAndSwap(true, false) {
+			looked.Store(true)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.opts.L0CompactionTrigger = 1
+			if d.state.Load().version.Pick(d.pickOptions()) == nil {
+				t.Error("there is nothing to compact")
+			}
+			d.scheduleCompactionsLocked()
+			if d.compactions > 0 {
+				t.Error("a compaction begins")
+			}
+		}
+		return nil
+	}))
+	d = openTest(t, o)
+	require.NoError(t, d.Put([]byte("a"), nil, NoSync))
+	require.NoError(t, d.Put([]byte("z"), nil, NoSync))
+	require.NoError(t, d.Flush())
+	l := newLoader(t, d)
+	require.NoError(t, l.Put([]byte("zz"), []byte("loaded")))
+	load.Store(true)
+	require.NoError(t, l.Commit())
+	require.True(t, looked.Load())
+	eventually(t, func() bool { m := d.Metrics(); return m.Compactions+m.TrivialMoves == 1 })
+}

@@ -1,0 +1,528 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// loadKeys puts keys [from, to) into a load, with the values of their numbers plus
+// shift.
+func loadKeys(t testing.TB, l *Loader, from, to, shift int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		require.NoError(t, l.Put(testKey(i), testValue(i+shift)))
+	}
+}
+
+func newLoader(t testing.TB, d *DB) *Loader {
+	t.Helper()
+	l, err := d.NewLoader()
+	require.NoError(t, err)
+	return l
+}
+
+// filesOf counts the files of a kind in the database's directory.
+func filesOf(t testing.TB, fsys FS, kind base.FileKind) (n int) {
+	t.Helper()
+	names, err := fsys.List("db")
+	require.NoError(t, err)
+	for _, name := range names {
+		if k, _, ok := base.ParseFileName(filepath.Base(name)); ok && k == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
+	const n = 2000
+	var told []LoadInfo
+	o := testOptions(NewMemFS())
+	o.EventListener = &EventListener{LoadEnd: func(i LoadInfo) { told = append(told, i) }}
+	d := openTest(t, o)
+	l := newLoader(t, d)
+	loadKeys(t, l, 0, n, 0)
+	_, err := d.Get(testKey(1))
+	require.Equal(t, ErrNotFound, err, "nothing is visible before Commit")
+	require.NoError(t, l.Commit())
+	for i := range n {
+		requireValue(t, d, testKey(i), testValue(i))
+	}
+	m := d.Metrics()
+	require.Greater(t, m.Levels[NumLevels-1].Tables, 5)
+	require.Equal(t, m.Total().Tables, m.Levels[NumLevels-1].Tables)
+	require.Equal(t, []uint64{1, uint64(m.Total().Tables), m.Total().Bytes}, []uint64{m.Loads, m.LoadTables, m.LoadBytes})
+	require.Zero(t, m.LogBytes)
+	require.Zero(t, m.Compactions+m.TrivialMoves+m.Flushes)
+	require.Len(t, told, 1)
+	require.NoError(t, told[0].Err)
+	require.Equal(t, uint64(n), told[0].Entries)
+	require.Equal(t, m.LoadBytes, told[0].Bytes)
+	require.Equal(t, m.Total().Tables, told[0].Tables[NumLevels-1])
+	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+}
+
+// What was written before Commit lies below the load, wherever it is: in memory, in
+// level 0, or deeper. What comes later lies above.
+func TestALoadWinsOverWhatWasWrittenBeforeItsCommit(t *testing.T) {
+	const n = 600
+	d := openTest(t, testOptions(NewMemFS()))
+	fill(t, d, 0, n) // all levels
+	settle(t, d)
+	fill(t, d, n/2, n) // level 0 and memory
+	l := newLoader(t, d)
+	loadKeys(t, l, 100, n, 1000)
+	require.NoError(t, l.Delete(testKey(n)))
+	require.NoError(t, d.Put(testKey(n), testValue(n), NoSync))
+	require.NoError(t, d.Put(testKey(200), []byte("written during the load"), NoSync))
+	before := d.NewSnapshot()
+	defer before.Close()
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.NoError(t, l.Commit())
+	require.NoError(t, d.Put(testKey(300), []byte("written after it"), NoSync))
+
+	check := func() {
+		for i := range n {
+			switch {
+			case i < 100:
+				requireValue(t, d, testKey(i), testValue(i))
+			case i == 300:
+				requireValue(t, d, testKey(i), []byte("written after it"))
+			default:
+				requireValue(t, d, testKey(i), testValue(i+1000))
+			}
+		}
+		_, err := d.Get(testKey(n))
+		require.Equal(t, ErrNotFound, err)
+	}
+	check()
+	old, err := before.Get(testKey(200))
+	require.NoError(t, err)
+	require.Equal(t, "written during the load", string(old))
+	old, err = before.Get(testKey(400))
+	require.NoError(t, err)
+	require.Equal(t, string(testValue(400)), string(old))
+	require.True(t, it.SeekGE(testKey(400)))
+	require.Equal(t, string(testValue(400)), string(it.Value()))
+	require.NoError(t, it.Close())
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
+	check()
+	old, err = before.Get(testKey(400))
+	require.NoError(t, err)
+	require.Equal(t, string(testValue(400)), string(old), "after a compaction too")
+	report, err := d.Check(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+}
+
+func TestALoadTakesRisingKeysOnly(t *testing.T) {
+	backwards := &Comparer{Name: "test.backwards", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+	cases := []struct {
+		name string
+		cmp  *Comparer
+		add  func(l *Loader) error
+		want string
+	}{
+		{"the same key twice", nil, func(l *Loader) error { return l.Put([]byte("m"), nil) }, "has the key of the one before it"},
+		{"a deletion of the key before", nil, func(l *Loader) error { return l.Delete([]byte("m")) }, "has the key of the one before it"},
+		{"a lesser key", nil, func(l *Loader) error { return l.Put([]byte("a"), nil) }, "sorts before"},
+		{"the empty key", nil, func(l *Loader) error { return l.Put(nil, nil) }, "sorts before"},
+		{"a key that the comparer puts before", backwards, func(l *Loader) error { return l.Put([]byte("z"), nil) }, `comparer "test.backwards"`},
+		{"a key that the comparer puts behind", backwards, func(l *Loader) error { return l.Put([]byte("a"), nil) }, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOptions(NewMemFS())
+			o.Comparer = c.cmp
+			d := openTest(t, o)
+			l := newLoader(t, d)
+			require.NoError(t, l.Put([]byte("m"), []byte("v")))
+			err := c.add(l)
+			if c.want == "" {
+				require.NoError(t, err)
+				require.NoError(t, l.Commit())
+				requireValue(t, d, []byte("m"), []byte("v"))
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, err, l.Put([]byte("zz"), nil), "the first error stays")
+			require.Equal(t, err, l.Commit())
+			require.NoError(t, l.Close())
+			_, err = d.Get([]byte("m"))
+			require.Equal(t, ErrNotFound, err)
+			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+			again := newLoader(t, d)
+			require.NoError(t, again.Put([]byte("a"), []byte("v")))
+			require.NoError(t, again.Commit())
+			requireValue(t, d, []byte("a"), []byte("v"))
+		})
+	}
+}
+
+func TestALoadThatEndedTakesNothing(t *testing.T) {
+	ends := map[string]func(l *Loader) error{"Commit": (*Loader).Commit, "Close": (*Loader).Close}
+	for name, end := range ends {
+		for _, entries := range []int{0, 500} {
+			t.Run(fmt.Sprintf("%s with %d entries", name, entries), func(t *testing.T) {
+				o := testOptions(NewMemFS())
+				d := openTest(t, o)
+				l := newLoader(t, d)
+				_, err := d.NewLoader()
+				require.ErrorContains(t, err, "another load is under way")
+				loadKeys(t, l, 0, entries, 0)
+				require.NoError(t, end(l))
+				require.Equal(t, ErrClosed, l.Put([]byte("z"), nil))
+				require.Equal(t, ErrClosed, l.Delete([]byte("z")))
+				require.Equal(t, ErrClosed, l.Commit())
+				require.NoError(t, l.Close())
+				require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+				if name == "Close" || entries == 0 {
+					require.Zero(t, filesOf(t, o.FS, base.FileTable))
+					require.Zero(t, d.Metrics().LastSequence)
+				}
+				require.NoError(t, newLoader(t, d).Close())
+			})
+		}
+	}
+}
+
+func TestCloseGivesALoadUnderWayUp(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := mustOpen(t, o)
+	l := newLoader(t, d)
+	loadKeys(t, l, 0, 500, 0)
+	require.Positive(t, filesOf(t, o.FS, base.FileTemp))
+	require.ErrorContains(t, d.Close(), "a load under way")
+	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+	require.Equal(t, ErrClosed, l.Put([]byte("z"), nil))
+	require.Equal(t, ErrClosed, l.Commit())
+	require.NoError(t, l.Close())
+	_, err := d.NewLoader()
+	require.Equal(t, ErrClosed, err)
+	d = openTest(t, o)
+	require.True(t, d.OpenReport().ClosedCleanly)
+	require.Zero(t, d.Metrics().Total().Tables)
+}
+
+func TestAReadOnlyDatabaseTakesNoLoad(t *testing.T) {
+	o := testOptions(NewMemFS())
+	require.NoError(t, mustOpen(t, o).Close())
+	o.ReadOnly = true
+	_, err := openTest(t, o).NewLoader()
+	require.ErrorIs(t, err, ErrReadOnly)
+}
+
+// A crash leaves a load's files under temporary names: Open removes them, and Repair
+// does not take them for tables, whatever the MANIFEST.
+func TestWhatACrashLeavesOfALoadIsNeverSeen(t *testing.T) {
+	for _, repair := range []bool{false, true} {
+		t.Run(fmt.Sprintf("repair: %v", repair), func(t *testing.T) {
+			mem := vfs.NewMem()
+			d := mustOpen(t, testOptions(mem))
+			require.NoError(t, d.Put([]byte("a"), []byte("kept"), Sync))
+			l := newLoader(t, d)
+			loadKeys(t, l, 0, 1000, 0)
+			require.NoError(t, mem.SyncDir("db")) // so that the names are there too
+			after := mem.Crash()
+			require.NoError(t, l.Close())
+			require.NoError(t, d.Close())
+			require.Positive(t, filesOf(t, after, base.FileTemp))
+			o := testOptions(after)
+			if repair {
+				require.NoError(t, after.Remove("db/CURRENT"))
+				require.NoError(t, Repair("db", o))
+			}
+			d = openTest(t, o)
+			requireValue(t, d, []byte("a"), []byte("kept"))
+			_, err := d.Get(testKey(0))
+			require.Equal(t, ErrNotFound, err)
+			require.Zero(t, filesOf(t, after, base.FileTemp))
+			require.Less(t, d.Metrics().LastSequence, uint64(10))
+		})
+	}
+}
+
+func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
+	for _, writes := range []int{2, 3, 4} {
+		t.Run(fmt.Sprintf("%d writes below a number set aside 3 ahead", writes), func(t *testing.T) {
+			o := testOptions(NewMemFS())
+			d := openTest(t, o)
+			l := newLoader(t, d)
+			l.seq = 3
+			require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
+			for range writes {
+				require.NoError(t, d.Put([]byte("k"), []byte("written"), NoSync))
+			}
+			if writes < 3 {
+				require.NoError(t, l.Commit())
+				requireValue(t, d, []byte("k"), []byte("loaded"))
+				return
+			}
+			require.ErrorContains(t, l.Commit(), "writes came while it was under way")
+			requireValue(t, d, []byte("k"), []byte("written"))
+			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+			require.NoError(t, d.Put([]byte("k"), []byte("later"), NoSync))
+			requireValue(t, d, []byte("k"), []byte("later"))
+		})
+	}
+}
+
+// Loads leave numbers for others: each takes a share of what is left.
+func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := openTest(t, o)
+	d.visibleSeq.Store(base.MaxSeq - 1<<30)
+	d.log.lastSeq = base.MaxSeq - 1<<30
+	l := newLoader(t, d)
+	require.Equal(t, uint64(base.MaxSeq-1<<30+1<<6), l.seq)
+	require.NoError(t, l.Put([]byte("k"), []byte("v")))
+	require.NoError(t, l.Commit())
+	require.NoError(t, d.Put([]byte("k"), []byte("w"), NoSync))
+	requireValue(t, d, []byte("k"), []byte("w"))
+	d.visibleSeq.Store(base.MaxSeq - 10)
+	_, err := d.NewLoader()
+	require.ErrorContains(t, err, "too few sequence numbers")
+	require.NoError(t, d.Put([]byte("k"), []byte("x"), NoSync))
+	requireValue(t, d, []byte("k"), []byte("x"))
+}
+
+// The jump of the sequence number is there after an opening, with and without what
+// was written after the load, and by a repair without a MANIFEST.
+func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
+	opens := map[string]func(t *testing.T, fsys *vfs.Mem){
+		"as it is": func(*testing.T, *vfs.Mem) {},
+		"repaired": func(t *testing.T, fsys *vfs.Mem) { require.NoError(t, Repair("db", testOptions(fsys))) },
+		"no CURRENT": func(t *testing.T, fsys *vfs.Mem) {
+			require.NoError(t, fsys.Remove("db/CURRENT"))
+			require.NoError(t, Repair("db", testOptions(fsys)))
+		},
+	}
+	for name, before := range opens {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			d := mustOpen(t, testOptions(mem))
+			require.NoError(t, d.Put([]byte("old"), []byte("before"), NoSync))
+			l := newLoader(t, d)
+			require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
+			require.NoError(t, l.Put([]byte("old"), []byte("loaded")))
+			require.NoError(t, d.Put([]byte("k"), []byte("during"), NoSync))
+			require.NoError(t, l.Commit())
+			last := d.Metrics().LastSequence
+			require.Equal(t, loadAhead, last)
+			after := mem.Crash()
+			require.NoError(t, d.Close())
+
+			before(t, after)
+			d = openTest(t, testOptions(after))
+			require.Equal(t, last, d.Metrics().LastSequence)
+			require.Empty(t, d.OpenReport().MissingLog)
+			requireValue(t, d, []byte("k"), []byte("loaded"))
+			requireValue(t, d, []byte("old"), []byte("loaded"))
+			require.NoError(t, d.Put([]byte("k"), []byte("after"), Sync))
+			final := after.Crash()
+			d = openTest(t, testOptions(final))
+			requireValue(t, d, []byte("k"), []byte("after"))
+			for _, r := range d.OpenReport().Logs {
+				require.Zero(t, r.GapBefore)
+			}
+		})
+	}
+}
+
+// Loads, each of the whole range or parts of it, beside a map; compactions run as they
+// like.
+func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		rnd := rand.New(rand.NewPCG(seed, 77))
+		o := testOptions(NewMemFS())
+		o.MaxConcurrentCompactions, o.TableSize, o.Compression = 2, 4<<10, NoCompression
+		d := openTest(t, o)
+		want := map[int]int{}
+		for round := range 60 {
+			l := newLoader(t, d)
+			from, step := rnd.IntN(1000), 1+rnd.IntN(40)
+			to := from + rnd.IntN(1500)
+			loaded := map[int]int{}
+			for i := from; i < to; i += step {
+				if rnd.IntN(5) == 0 {
+					require.NoError(t, l.Delete(testKey(i)))
+					loaded[i] = -1
+				} else {
+					loaded[i] = rnd.IntN(1e6)
+					require.NoError(t, l.Put(testKey(i), testValue(loaded[i])))
+				}
+				if w := rnd.IntN(2500); w%4 == 0 && round%3 > 0 {
+					want[w] = rnd.IntN(1e6)
+					require.NoError(t, d.Put(testKey(w), testValue(want[w]), NoSync))
+				}
+			}
+			if rnd.IntN(6) == 0 {
+				require.NoError(t, l.Close())
+				continue
+			}
+			require.NoError(t, l.Commit())
+			for i, v := range loaded {
+				want[i] = v
+			}
+			for range 300 {
+				i := rnd.IntN(2500)
+				got, err := d.Get(testKey(i))
+				if v, ok := want[i]; ok && v >= 0 {
+					require.NoError(t, err, "key %d, round %d", i, round)
+					require.Equal(t, string(testValue(v)), string(got), "key %d, round %d", i, round)
+				} else {
+					require.Equal(t, ErrNotFound, err, "key %d, round %d", i, round)
+				}
+			}
+		}
+		report, err := d.Check(context.Background())
+		require.NoError(t, err)
+		require.Empty(t, report.Faults)
+		m := d.Metrics()
+		t.Logf("%d loads of %d tables, %d compactions, %d moves", m.Loads, m.LoadTables, m.Compactions, m.TrivialMoves)
+	})
+}
+
+// A load that meets tables of level 0 everywhere does not end up there, where each of
+// its tables would count towards the trigger that stops the writers.
+func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
+	const n = 3000
+	o := testOptions(NewMemFS())
+	o.Compression = NoCompression
+	d := openTest(t, o)
+	require.NoError(t, d.Put(testKey(0), []byte("old"), NoSync))
+	require.NoError(t, d.Put(testKey(n), []byte("old"), NoSync))
+	require.NoError(t, d.Flush())
+	l := newLoader(t, d)
+	loadKeys(t, l, 0, n, 0)
+	require.NoError(t, d.Put(testKey(0), []byte("during"), NoSync))
+	require.NoError(t, d.Put(testKey(n), []byte("during"), NoSync))
+	var told LoadInfo
+	d.opts.EventListener.LoadEnd = func(i LoadInfo) { told = i }
+	require.NoError(t, l.Commit())
+	require.Zero(t, told.Tables[0])
+	require.Greater(t, d.Metrics().LoadTables, uint64(20))
+	for i := range n {
+		requireValue(t, d, testKey(i), testValue(i))
+	}
+	requireValue(t, d, testKey(n), []byte("during"))
+}
+
+// Loads go on beside writers, flushes, compactions and readers: all keys of a load
+// come from the same one, at any moment and in a snapshot at all moments.
+func TestReadersSeeWholeLoadsOnly(t *testing.T) {
+	const keys, loads = 300, 40
+	o := testOptions(NewMemFS())
+	o.MaxConcurrentCompactions = 3
+	d := openTest(t, o)
+	load := func(number int) {
+		l := newLoader(t, d)
+		for i := range keys {
+			require.NoError(t, l.Put(testKey(2*i), fmt.Appendf(nil, "%d-%0*d", number, 50+i%7, number)))
+		}
+		require.NoError(t, l.Commit())
+	}
+	load(0)
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	for writer := range 2 {
+		group.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(writer), 3))
+			for !stop.Load() {
+				i := rnd.IntN(keys) // between the keys of the loads
+				if err := d.Put(testKey(2*i+1), testValue(i), NoSync); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for reader := range 2 {
+		group.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(reader), 4))
+			for !stop.Load() && !t.Failed() {
+				if err := sameLoad(d, keys, rnd); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range loads {
+		load(i + 1)
+	}
+	stop.Store(true)
+	group.Wait()
+	m := d.Metrics()
+	t.Logf("%d writes, %d flushes, %d compactions, %d moves, %d tables loaded", m.Writes, m.Flushes, m.Compactions, m.TrivialMoves, m.LoadTables)
+	require.NoError(t, m.BackgroundError)
+	report, err := d.Check(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+}
+
+// sameLoad asks for some keys of a snapshot twice, and walks over all of them: all are
+// of one load.
+func sameLoad(d *DB, keys int, rnd *rand.Rand) error {
+	s := d.NewSnapshot()
+	defer s.Close()
+	number := ""
+	same := func(value []byte) error {
+		got, _, _ := strings.Cut(string(value), "-")
+		if number == "" {
+			number = got
+		}
+		if got != number {
+			return fmt.Errorf("keys of the loads %s and %s are there together", number, got)
+		}
+		return nil
+	}
+	ask := func() error {
+		for range 20 {
+			value, err := s.Get(testKey(2 * rnd.IntN(keys)))
+			if err == nil {
+				err = same(value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := ask(); err != nil {
+		return err
+	}
+	it, err := s.NewIterator(nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	found := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if bytes.HasPrefix(it.Value(), []byte("value")) {
+			continue // a writer's
+		}
+		found++
+		if err := same(it.Value()); err != nil {
+			return err
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if found != keys {
+		return fmt.Errorf("%d keys of a load are there, want %d", found, keys)
+	}
+	return ask()
+}

@@ -1,0 +1,91 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
+	// The base level is 5: level 6 holds more than MaxLevelBase.
+	levels := map[int][]*FileMeta{
+		0: {file(1, "a", "c", 1)},
+		5: {file(2, "e", "f", 50)},
+		6: {file(3, "a", "h", 600), file(4, "k", "l", 60), file(5, "m", "p", 300)},
+	}
+	cases := []struct {
+		name    string
+		files   []*FileMeta
+		running func(v *Version) []*Compaction
+		want    []int
+	}{
+		{"what meets nothing goes to the last level", []*FileMeta{file(9, "q", "z", 1)}, nil, []int{6}},
+		{"between two tables too", []*FileMeta{file(9, "i", "j", 1)}, nil, []int{6}},
+		{"above the last level where it meets a table", []*FileMeta{file(9, "l", "la", 1)}, nil, []int{5}},
+		{"the ends of a range belong to it", []*FileMeta{file(9, "j", "k", 1)}, nil, []int{5}},
+		{"a level higher where it meets too much of the last one, which is level 0 if that is above the base level", []*FileMeta{file(9, "m", "n", 1)}, nil, []int{0}},
+		{"one that meets level 0 stays there", []*FileMeta{file(9, "b", "b", 1)}, nil, []int{0}},
+		{"few above the base level go to level 0", []*FileMeta{file(9, "e", "e", 1)}, nil, []int{0}},
+		{"so many that level 0 would be full stay above the base level", []*FileMeta{file(8, "b", "b", 1), file(9, "e", "e", 1)}, nil, []int{0, 4}},
+		{"each goes by itself", []*FileMeta{file(8, "b", "b", 1), file(9, "i", "j", 1), file(10, "l", "lb", 1), file(11, "x", "z", 1)}, nil, []int{0, 6, 5, 6}},
+		{
+			"a running compaction may write between its inputs", []*FileMeta{file(8, "i", "j", 1), file(9, "q", "z", 1)},
+			func(v *Version) []*Compaction {
+				return []*Compaction{{Version: v, Level: 5, OutputLevel: 6, Inputs: v.Levels[5].Files, Overlaps: v.Levels[6].Files}}
+			}, []int{5, 6},
+		},
+		{
+			"on its output level alone", []*FileMeta{file(8, "i", "j", 1)},
+			func(v *Version) []*Compaction {
+				return []*Compaction{{Version: v, Level: 0, OutputLevel: 5, Inputs: []*FileMeta{v.Levels[0].Files[0], file(7, "x", "y", 1)}}}
+			}, []int{0},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			v := newVersion(t, levels)
+			require.Equal(t, 5, v.Shape(testPick).BaseLevel)
+			var running []*Compaction
+			if c.running != nil {
+				running = c.running(v)
+			}
+			placed := v.Place(c.files, running, testPick)
+			var got []int
+			for i, p := range placed {
+				require.Same(t, c.files[i], p.File)
+				got = append(got, p.Level)
+			}
+			require.Equal(t, c.want, got)
+			_, err := v.Apply(&Edit{Added: placed})
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestAnEmptyDatabasePlacesTablesOnTheLastLevel(t *testing.T) {
+	placed := newVersion(t, nil).Place([]*FileMeta{file(1, "a", "b", 1), file(2, "c", "d", 1)}, nil, testPick)
+	require.Equal(t, []int{6, 6}, []int{placed[0].Level, placed[1].Level})
+}
+
+func TestRunsAreDisjointAndFew(t *testing.T) {
+	v := newVersion(t, nil)
+	cases := []struct {
+		name  string
+		files []*FileMeta
+		want  [][]uint64
+	}{
+		{"no table, no run", nil, nil},
+		{"tables that do not meet are one run, ascending", []*FileMeta{file(3, "e", "f", 1), file(2, "c", "d", 1), file(1, "a", "b", 1)}, [][]uint64{{1, 2, 3}}},
+		{"one key in common makes two", []*FileMeta{file(1, "a", "c", 1), file(2, "c", "d", 1)}, [][]uint64{{1}, {2}}},
+		{"one that meets all stands alone", []*FileMeta{file(9, "a", "z", 1), file(1, "b", "c", 1), file(2, "d", "e", 1), file(3, "f", "g", 1)}, [][]uint64{{9}, {1, 2, 3}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var got [][]uint64
+			for _, run := range v.DisjointRuns(c.files) {
+				got = append(got, numsOf(run))
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
