@@ -420,7 +420,7 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 		if !busy {
 			return nil, nil
 		}
-		if d.compactions == 0 {
+		if d.compactions == 0 && !d.flushing {
 			return nil, errors.Wrap(d.parkedErr,
 				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages what they hold")
 		}

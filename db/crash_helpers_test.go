@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	stderrors "errors"
 	"flag"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
@@ -82,6 +84,9 @@ type crashWorkload struct {
 	wrap func(vfs.FS) vfs.FS
 	// buffered has most of the batches that are not synced acknowledged from memory.
 	buffered bool
+	// upgrades has the filters of tables upgraded all the time; upgraded counts them.
+	upgrades bool
+	upgraded int
 }
 
 // run makes each of so many writers commit about total/writers batches.
@@ -111,12 +116,32 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 				}
 			})
 		}
+		if w.upgrades {
+			w.upgraded += w.upgradeUntil(t, d, &group)
+		}
 		group.Wait()
 		m := d.Metrics()
 		w.metrics.Flushes += m.Flushes
 		w.metrics.Compactions += m.Compactions
 		w.metrics.TrivialMoves += m.TrivialMoves
 		require.NoError(t, d.Close())
+	}
+}
+
+// upgradeUntil upgrades to one policy after another until the group is done.
+func (w *crashWorkload) upgradeUntil(t testing.TB, d *DB, group *sync.WaitGroup) (tables int) {
+	written := make(chan struct{})
+	go func() { group.Wait(); close(written) }()
+	for i := 0; ; i++ {
+		policy := []filter.Policy{filter.FusePolicy{}, filter.NewBloomPolicy(10), nil}[i%3]
+		r, err := d.UpgradeFilters(context.Background(), policy, nil)
+		require.NoError(t, err)
+		tables += r.Upgraded
+		select {
+		case <-written:
+			return tables
+		default:
+		}
 	}
 }
 

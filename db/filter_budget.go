@@ -98,18 +98,38 @@ func (d *DB) levelBits(level int, newKeys float64, c *manifest.Compaction) filte
 	if level > 0 {
 		loads[level].Keys += newKeys
 	}
+	bits := d.allocateBits(v, loads, 0)
+	if d.opts.FilterBudget > 0 {
+		excess := filterBytes + (newKeys+rewritten)*bits[level]/8 - float64(d.opts.FilterBudget)
+		if excess > 0 {
+			bits = d.allocateBits(v, loads, excess)
+		}
+	}
+	return filterBits(bits[level])
+}
+
+// allocateBits returns the bits of each level; excess is how many bytes all filters are above the budget.
+func (d *DB) allocateBits(v *manifest.Version, loads []filter.LevelLoad, excess float64) []float64 {
 	curve := d.opts.filterCurve()
 	if d.opts.MaxWastedReads > 0 {
-		return filterBits(curve.AllocateFor(loads, d.opts.MaxWastedReads)[level])
+		return curve.AllocateFor(loads, d.opts.MaxWastedReads)
 	}
 	budget := float64(d.opts.FilterBudget)
 	budget -= min(filterOverhead*float64(v.NumFiles()), budget/2)
-	bits := curve.Allocate(loads, 8*budget)
-	excess := filterBytes + (newKeys+rewritten)*bits[level]/8 - float64(d.opts.FilterBudget)
-	if excess > 0 {
-		bits = curve.Allocate(loads, 8*(budget-excessFactor*excess))
+	return curve.Allocate(loads, 8*(budget-excessFactor*excess))
+}
+
+// budgetedBits returns the bits that all tables of each level deserve as the levels are.
+func (d *DB) budgetedBits() []filterBits {
+	v := d.set.RefCurrent()
+	defer v.Unref()
+	d.learnFigures(v)
+	loads, _, _ := d.filterLoads(v, nil)
+	bits := make([]filterBits, NumLevels)
+	for level, b := range d.allocateBits(v, loads, 0) {
+		bits[level] = filterBits(b)
 	}
-	return filterBits(bits[level])
+	return bits
 }
 
 // filterLoads returns the levels as they will be after c, the bytes of the filters that

@@ -226,6 +226,27 @@ func (r *Reader) allFilters() (FilterSet, error) {
 	return set, damage
 }
 
+// Whole returns the bytes of each filter that covers the whole table, by the name of its
+// policy; ok is false where there is one that does not.
+func (s *FilterSet) Whole() (sizes map[string]int, ok bool) {
+	sizes = map[string]int{}
+	for _, f := range s.filters {
+		if !f.whole {
+			return nil, false
+		}
+		sizes[f.policy.Name()] = len(f.filter)
+	}
+	return sizes, true
+}
+
+// Bytes returns what the filters take.
+func (s *FilterSet) Bytes() (n uint64) {
+	for _, f := range s.filters {
+		n += uint64(len(f.data))
+	}
+	return n
+}
+
 // DeniesWholly is Denies for the filters that cover the whole table, which need
 // not know the block.
 func (s *FilterSet) DeniesWholly(userKey []byte) (policy string, denied bool) {

@@ -13,7 +13,11 @@ import (
 
 // with opens the database, runs f and closes it.
 func (c *call) with(readOnly bool, f func(*db.DB) (int, error)) (code int, err error) {
-	d, err := db.Open(c.dir, &db.Options{ReadOnly: readOnly, ErrorIfMissing: true})
+	return c.withOptions(&db.Options{ReadOnly: readOnly, ErrorIfMissing: true}, f)
+}
+
+func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int, err error) {
+	d, err := db.Open(c.dir, o)
 	if err != nil {
 		return exitFailed, err
 	}

@@ -38,6 +38,11 @@ type options struct {
 	limit  int
 	probes int
 
+	filter string // of upgrade-filters, as what follows
+	bits   int
+	rate   float64
+	dryRun bool
+
 	keys, keySize, valueSize, memory string // of plan
 }
 
@@ -59,6 +64,7 @@ var commands = []command{
 	{"tables", "", "list the tables with their filters", 0, 0, tables, false},
 	{"filters", "", "measure the filter of each table with keys that it does not hold, and say what to do about it", 0, 0, filters, false},
 	{"plan", "", "compute what filters would take and save in a database of so many -keys, with -memory for filters", 0, 0, plan, true},
+	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without compacting; -n only tells what that would cost and save", 0, 0, upgradeFilters, false},
 	{"check", "", "read everything and report faults", 0, 0, check, false},
 	{"compact", "[FROM [TO]]", "merge the tables from FROM to TO so that deleted and shadowed entries give their space back", 0, 2, compact, false},
 	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, false},
@@ -73,6 +79,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given and printed in hexadecimal")
 	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
 	set.BoolVar(&c.flags.json, "json", false, "filters: print JSON")
+	set.StringVar(&c.flags.filter, "filter", "both", "upgrade-filters: both (cacheline and leveldb), cacheline, leveldb or fuse")
+	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters: bits of filter for each key; fuse has its own")
+	set.Float64Var(&c.flags.rate, "rate", 0, "upgrade-filters: copy at most so many MiB a second (0: as fast as it goes)")
+	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing")
 	set.IntVar(&c.flags.probes, "probes", 4000, "filters: ask each table's filter for so many absent keys")
 	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: so many keys")
 	set.StringVar(&c.flags.keySize, "key-size", "16", "plan: bytes of a key")

@@ -52,6 +52,7 @@ func TestCommandsThatLook(t *testing.T) {
 		{"filters measures them", []string{"filters", dir}, exitOK, []string{"sievedb.CacheLineBloom, whole table", "all 1", "good (1): nothing"}},
 		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `, `"low": 0`, `"advice": "nothing"`}},
 		{"flags behind the command", []string{"filters", "-json", dir}, exitOK, []string{`"verdict": "good"`}},
+		{"a dry run of an upgrade", []string{"-filter", "fuse", "-n", "upgrade-filters", dir}, exitOK, []string{"1 to upgrade, 0 have", "expected"}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
 	}
 	before, err := os.ReadDir(dir)
@@ -116,6 +117,8 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"less than nothing", []string{"plan", "-memory", "-1"}, exitUsage, "want a number"},
 		{"no directory", []string{"filters"}, exitUsage, "filters DIR"},
 		{"no probes", []string{"-probes", "0", "filters", "x"}, exitUsage, "-probes"},
+		{"no such filter", []string{"-filter", "sieve", "upgrade-filters", "x"}, exitUsage, "both, cacheline, fuse, leveldb"},
+		{"no bits", []string{"-bits", "0", "upgrade-filters", "x"}, exitUsage, "-bits"},
 		{"bad hexadecimal", []string{"-hex", "get", "x", "zz"}, exitUsage, "hexadecimal"},
 		{"no database", []string{"get", filepath.Join(t.TempDir(), "none"), "k"}, exitFailed, "there is no database"},
 	}

@@ -89,9 +89,11 @@ func (g *generator) step() {
 	case op < 972 && !g.readOnly:
 		from, to := g.bounds(true)
 		g.add(Op{Kind: Compact, Key: from, Limit: to})
-	case op < 975 && !g.readOnly:
-		g.reopen([]Kind{Reopen, Reopen, OpenReadOnly}[g.rnd.IntN(3)])
+	case op < 974 && !g.readOnly:
+		g.add(Op{Kind: Upgrade, Of: g.rnd.IntN(len(upgrades))})
 	case op < 977 && !g.readOnly:
+		g.reopen([]Kind{Reopen, Reopen, OpenReadOnly}[g.rnd.IntN(3)])
+	case op < 979 && !g.readOnly:
 		g.crash()
 	}
 }

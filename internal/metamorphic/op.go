@@ -24,6 +24,7 @@ const (
 	CloseIterator             // Slot
 	Flush                     //
 	Compact                   // Key, Limit
+	Upgrade                   // Of, a policy's number
 	Reopen                    //
 	Crash                     // a power cut, and opening again
 	OpenReadOnly              // closing, and opening again read-only
@@ -31,7 +32,7 @@ const (
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"move", "close iterator", "flush", "compact", "reopen", "crash", "open read-only", "finish"}
+	"move", "close iterator", "flush", "compact", "upgrade filters", "reopen", "crash", "open read-only", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -92,6 +93,8 @@ func (o *Op) String() string {
 				fmt.Fprintf(&b, " %q", s.Key)
 			}
 		}
+	case Upgrade:
+		fmt.Fprintf(&b, " to number %d", o.Of)
 	case Compact:
 		fmt.Fprintf(&b, " from %s to %s", bound(o.Key), bound(o.Limit))
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -25,6 +26,7 @@ type Store interface {
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 	Flush() error
 	Compact(ctx context.Context, start, limit []byte) error
+	UpgradeFilters(ctx context.Context, policy filter.Policy, o *db.UpgradeOptions) (db.UpgradeReport, error)
 	Check(ctx context.Context) (*db.CheckReport, error)
 	Close() error
 }
@@ -114,6 +116,8 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.store.Flush()
 	case Compact:
 		err = s.store.Compact(context.Background(), o.Key, o.Limit)
+	case Upgrade:
+		_, err = s.store.UpgradeFilters(context.Background(), s.upgradeTo(o), nil)
 	case Reopen, OpenReadOnly:
 		if err = s.close(); err == nil {
 			err = s.openStore(o.Kind == OpenReadOnly)
@@ -126,6 +130,18 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		}
 	}
 	return appendOutcome(dst, err)
+}
+
+// upgrades are what filters are upgraded to; nil is Options.Filter.
+var upgrades = []filter.Policy{nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(5), filter.FusePolicy{}}
+
+// upgradeTo returns the policy of an Upgrade, if the store reads others than its own.
+func (s *subject) upgradeTo(o *Op) filter.Policy {
+	set := s.sets[(s.opened-1)%len(s.sets)]
+	if set.Filter == filter.None || s.history.Comparer != nil && s.history.Comparer.InexactEqual {
+		return nil
+	}
+	return upgrades[o.Of]
 }
 
 func appendOutcome(dst []byte, err error) []byte {

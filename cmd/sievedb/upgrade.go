@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+)
+
+// filterKinds are the words for -filter.
+var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
+	"both":      func(bits int) filter.Policy { return filter.NewDualBloomPolicy(bits) },
+	"cacheline": func(bits int) filter.Policy { return filter.NewCacheLineBloomPolicy(bits) },
+	"leveldb":   func(bits int) filter.Policy { return filter.NewBloomPolicy(bits) },
+	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
+}
+
+// upgradeFilters gives all tables new filters, or tells what that would cost and save.
+func upgradeFilters(c *call) (int, error) {
+	kind, ok := filterKinds[c.flags.filter]
+	if !ok {
+		return exitUsage, fmt.Errorf("sievedb: -filter %q; want one of %s", c.flags.filter, strings.Join(slices.Sorted(maps.Keys(filterKinds)), ", "))
+	}
+	if c.flags.bits < 1 || c.flags.bits > 64 {
+		return exitUsage, errors.New("sievedb: -bits must be 1 to 64")
+	}
+	o := &db.UpgradeOptions{DryRun: c.flags.dryRun, BytesPerSecond: int64(c.flags.rate * (1 << 20))}
+	// With the same filters for tables that compactions may write meanwhile.
+	open := &db.Options{Filter: kind(c.flags.bits), ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
+	return c.withOptions(open, func(d *db.DB) (int, error) {
+		r, err := d.UpgradeFilters(c.ctx, nil, o)
+		if perr := printUpgrade(c, &r); err == nil {
+			err = perr
+		}
+		return codeOf(err), err
+	})
+}
+
+func printUpgrade(c *call, r *db.UpgradeReport) error {
+	did := "upgraded"
+	if c.flags.dryRun {
+		did = "to upgrade"
+	}
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "tables\t%d: %d %s, %d have these filters, %d damaged\n", r.Tables, r.Upgraded, did, r.Current, r.Damaged)
+	fmt.Fprintf(w, "copied\t%d bytes\n", r.Bytes)
+	fmt.Fprintf(w, "their filters\t%d bytes before, %d after\n", r.FilterBytesBefore, r.FilterBytesAfter)
+	fmt.Fprintf(w, "reads in vain for an absent key, expected\t%.4f before, %.4f after\n", r.WastedReadsBefore, r.WastedReadsAfter)
+	fmt.Fprintf(w, "time\t%v\n", r.Duration.Round(1e6))
+	return w.Flush()
+}

@@ -1,0 +1,137 @@
+package sstable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+// copied returns the table with filters of another policy.
+func copied(r *Reader, o WriterOptions) (data []byte, err error) {
+	var out bytes.Buffer
+	w := NewWriter(&out, o)
+	if err := w.CopyBlocks(r, nil); err != nil {
+		return nil, err
+	}
+	_, err = w.Finish()
+	return out.Bytes(), err
+}
+
+// A copy has the very data blocks of the table, and the filters, properties and bounds that
+// a table has that was written with the policy from the first.
+func TestACopyIsTheTableWithOtherFilters(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 4))
+	policy := filter.NewDualBloomPolicy(12)
+	for _, shape := range tableShapes {
+		for _, n := range []int{0, 1, 300} {
+			t.Run(fmt.Sprintf("%v/%d entries", shape, n), func(t *testing.T) {
+				es := trickyEntries(rnd, shape.cmp, n)
+				old := buildTable(t, shape.options(), es)
+				r, _ := openTable(t, old, ReaderOptions{Comparer: shape.cmp, Policies: shape.policies()})
+				data, err := copied(r, WriterOptions{Comparer: shape.cmp, Filter: policy})
+				require.NoError(t, err)
+
+				o := shape.options()
+				o.Filter = policy
+				whole := buildTable(t, o, es)
+				want, _ := openTable(t, whole, ReaderOptions{Comparer: shape.cmp, Policies: filter.Kinds(policy)})
+				got, _ := openTable(t, data, ReaderOptions{Comparer: shape.cmp, Policies: filter.Kinds(policy), Cache: newCache()})
+				wantProps, _ := want.Properties()
+				gotProps, _ := got.Properties()
+				require.Equal(t, wantProps, gotProps)
+				require.Equal(t, old[:gotProps.DataBytes], data[:gotProps.DataBytes], "data blocks")
+				wantFilters, err := want.AllFilters()
+				require.NoError(t, err)
+				gotFilters, err := got.AllFilters()
+				require.NoError(t, err)
+				require.Len(t, gotFilters.filters, len(wantFilters.filters))
+				for i, f := range wantFilters.filters {
+					require.Equal(t, f.filter, gotFilters.filters[i].filter, f.policy.Name())
+				}
+				require.Equal(t, want.bounds, got.bounds)
+				itertest.Run(t, shape.cmp, es, seed, func() base.Iterator {
+					it, err := got.NewIter(IterOptions{})
+					require.NoError(t, err)
+					return it
+				})
+				for range 300 {
+					checkGet(t, got, shape.cmp, es, randomUser(rnd, es), randomSeq(rnd))
+				}
+			})
+		}
+	}
+}
+
+func TestNoDamageIsCopied(t *testing.T) {
+	es, data := smallTable(t)
+	r, _ := openTable(t, data, ReaderOptions{})
+	props, _ := r.Properties()
+	for at := range int(props.DataBytes) {
+		bad := bytes.Clone(data)
+		bad[at] ^= 1 << (at % 8)
+		r, err := Open(&memFile{data: bad}, ReaderOptions{})
+		if err != nil {
+			continue
+		}
+		_, err = copied(r, WriterOptions{})
+		require.ErrorIs(t, err, base.ErrCorruption, "byte %d of %d entries", at, len(es))
+		require.NoError(t, r.Close())
+	}
+}
+
+// Blocks whose checksums are right and whose order is not are refused as well.
+func TestBlocksOutOfOrderAreNotCopied(t *testing.T) {
+	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
+	for name, tc := range map[string]struct {
+		blocks     [][]string
+		separators []string
+	}{
+		"keys that fall from block to block":   {[][]string{{"b"}, {"a"}}, []string{"b", "c"}},
+		"a key behind its separator":           {[][]string{{"a", "c"}, {"d"}}, []string{"b", "d"}},
+		"a key before the separator before it": {[][]string{{"a"}, {"b"}}, []string{"b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			w := NewWriter(&out, WriterOptions{})
+			for i, users := range tc.blocks {
+				b := blockWriter{interval: 16}
+				for _, user := range users {
+					b.add(key(user), nil)
+				}
+				h, err := w.writeBlock(b.finish(), NoCompression)
+				require.NoError(t, err)
+				w.index.add(key(tc.separators[i]), h.append(nil))
+			}
+			_, err := w.Finish()
+			require.NoError(t, err)
+			r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+			_, err = copied(r, WriterOptions{})
+			require.ErrorIs(t, err, base.ErrCorruption)
+		})
+	}
+}
+
+func TestACopyEndsWhereItsCallerWants(t *testing.T) {
+	_, data := smallTable(t)
+	r, _ := openTable(t, data, ReaderOptions{})
+	enough, sum := errors.New("enough"), 0
+	w := NewWriter(new(bytes.Buffer), WriterOptions{})
+	require.ErrorIs(t, w.CopyBlocks(r, func(n int) error { sum += n; return enough }), enough)
+	require.Positive(t, sum)
+	_, err := w.Finish()
+	require.ErrorIs(t, err, enough)
+
+	w = NewWriter(new(bytes.Buffer), WriterOptions{})
+	require.NoError(t, w.Add(ikey("a", 1, base.KindSet), nil))
+	require.Error(t, w.CopyBlocks(r, nil), "a table that has begun")
+}
