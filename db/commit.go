@@ -2,6 +2,7 @@ package db
 
 import (
 	"encoding/binary"
+	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/errors"
@@ -34,8 +35,10 @@ type commitQueue struct {
 	led     bool
 	closed  bool
 
-	group  []*commitRequest // the leader's
-	record []byte           // the leader's
+	// What follows is the leader's.
+	group    []*commitRequest
+	record   []byte
+	expected int // how many writers there were when the last group was done
 }
 
 // run queues r and returns when it was committed.
@@ -61,6 +64,7 @@ func (q *commitQueue) run(d *DB, r *commitRequest) error {
 
 // lead commits the group at the head of the queue, the caller's request first.
 func (q *commitQueue) lead(d *DB) {
+	q.gather()
 	q.takeGroup()
 	err := base.NoSpace(d.commitGroup(q))
 	own := q.group[0]
@@ -69,14 +73,34 @@ func (q *commitQueue) lead(d *DB) {
 		r.err = err
 		r.wake <- false
 	}
-	clear(q.group)
 	q.mu.Lock()
+	q.expected = len(q.waiting) + len(q.group)
+	clear(q.group)
 	if len(q.waiting) > 0 {
 		q.waiting[0].wake <- true
 	} else {
 		q.led = false
 	}
 	q.mu.Unlock()
+}
+
+// gatherYields bounds how often a leader lets others run before it syncs: that many
+// passes of the run queue take some microseconds, a sync a hundred times that.
+const gatherYields = 4
+
+// gather gives those whom the last leader has just answered the time to queue up
+// again before a sync. Without that two halves of the writers would take turns, each
+// waiting for the other's sync and then for its own.
+func (q *commitQueue) gather() {
+	for range gatherYields {
+		q.mu.Lock()
+		enough := q.waiting[0].keep != onDisk || len(q.waiting) >= q.expected
+		q.mu.Unlock()
+		if enough {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // takeGroup moves what is committed together from the queue to q.group. What is no

@@ -1,0 +1,78 @@
+package db
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// slowSyncs takes about as long for a sync as a good disk.
+type slowSyncs struct{ FS }
+
+type slowSyncFile struct{ vfs.File }
+
+func (s slowSyncs) Create(name string) (vfs.File, error) {
+	f, err := s.FS.Create(name)
+	return slowSyncFile{f}, err
+}
+
+func (f slowSyncFile) Sync() error {
+	<-time.After(300 * time.Microsecond)
+	return f.File.Sync()
+}
+
+// putTogether has so many writers put keys 0 to n-1.
+func putTogether(t testing.TB, d *DB, writers, n int, wo *WriteOptions) {
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := w; i < n; i += writers {
+				if err := d.Put(testKey(i), testValue(i), wo); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Sixteen writers in two halves that take turns would make eight writes a sync,
+// whatever the machine. Where it is too busy to let all queue up in time, it is asked
+// again.
+func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
+	const writers, n = 16, 640
+	d := openTest(t, &Options{FS: slowSyncs{NewMemFS()}, WriteBufferSize: 64 << 20})
+	eventually(t, func() bool {
+		before := d.Metrics().LogSyncs
+		putTogether(t, d, writers, n, Sync)
+		return d.Metrics().LogSyncs-before <= n/12
+	})
+}
+
+func TestALeaderDoesNotWaitForWritersThatStayAway(t *testing.T) {
+	for _, keep := range []durability{inBuffer, withSystem, onDisk} {
+		q := &commitQueue{waiting: []*commitRequest{{keep: keep}}, expected: 1000}
+		q.gather()
+		require.Len(t, q.waiting, 1)
+	}
+}
+
+func BenchmarkSyncedWriters(b *testing.B) {
+	for _, writers := range []int{1, 2, 4, 16, 64} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			d, err := Open("db", &Options{FS: slowSyncs{NewMemFS()}, WriteBufferSize: 64 << 20})
+			require.NoError(b, err)
+			defer d.Close()
+			b.ResetTimer()
+			putTogether(b, d, writers, b.N, Sync)
+			b.StopTimer()
+			m := d.Metrics()
+			b.ReportMetric(float64(m.Writes)/float64(max(1, m.LogSyncs)), "writes/sync")
+		})
+	}
+}
