@@ -83,7 +83,7 @@ type DB struct {
 	compactions     int // running, manual ones included
 	running         []*manifest.Compaction
 	loader          *Loader // the load under way, nil for none
-	placing         bool    // a load's tables are being given their levels: no compaction may begin
+	placing         bool    // a load's tables are being given numbers and levels: no compaction may begin
 	parkedTables    int     // their inputs
 	compactionDelay compactionBackoff
 	resting         int      // failed compactions whose back-off is not over; meanwhile the background starts none

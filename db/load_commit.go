@@ -22,7 +22,9 @@ func (l *Loader) commit(info *LoadInfo) error {
 	if err := l.d.clearLevel0(l.out.files); err != nil {
 		return err
 	}
-	return l.d.commit.run(l.d, &commitRequest{alone: func(*DB) error { return l.install(info) }})
+	err := l.d.commit.run(l.d, &commitRequest{alone: func(*DB) error { return l.install(info) }})
+	l.d.scheduleCompactions() // what is due was held back
+	return err
 }
 
 // install puts the load's tables into the version. Only the leader runs it.
@@ -44,13 +46,14 @@ func (l *Loader) install(info *LoadInfo) error {
 	if err := d.clearLevel0(l.out.files); err != nil {
 		return err
 	}
+	d.setPlacing(true)
+	defer d.setPlacing(false)
 	files, err := l.nameTables()
 	if err != nil {
 		return err
 	}
-	edit := &manifest.Edit{LastSeq: manifest.Num(l.seq), Added: d.beginPlacing(files)}
+	edit := &manifest.Edit{LastSeq: manifest.Num(l.seq), Added: d.place(files)}
 	err = d.applyEdit(edit, files, nil)
-	d.endPlacing()
 	if err == nil || manifest.IsUncertain(err) {
 		// If the edit may be in force all the same, what is written from now on must
 		// be newer than the load, or the next opening would find it hidden.
@@ -67,7 +70,6 @@ func (l *Loader) install(info *LoadInfo) error {
 	d.counters.loads.Add(1)
 	d.counters.loadTables.Add(uint64(len(edit.Added)))
 	d.counters.loadBytes.Add(info.Bytes)
-	d.scheduleCompactions()
 	return nil
 }
 
@@ -99,20 +101,21 @@ func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 	return files, nil
 }
 
-// beginPlacing chooses the levels of a load's tables. Until endPlacing no compaction
-// begins: one that knows nothing of these tables might write across them.
-func (d *DB) beginPlacing(files []*manifest.FileMeta) []manifest.LevelFile {
+// setPlacing says whether a load's tables are being given numbers and levels. Meanwhile no
+// compaction begins: one that knows nothing of these tables might write across them. Nor does
+// an upgrade of filters, whose copies of level 0 would get numbers above theirs.
+func (d *DB) setPlacing(placing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.placing = true
-	return d.state.Load().version.Place(files, d.running, d.pickOptions())
+	d.placing = placing
+	d.cond.Broadcast()
 }
 
-func (d *DB) endPlacing() {
+// place chooses the levels of a load's tables.
+func (d *DB) place(files []*manifest.FileMeta) []manifest.LevelFile {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.placing = false
-	d.cond.Broadcast()
+	return d.state.Load().version.Place(files, d.running, d.pickOptions())
 }
 
 // clearLevel0 compacts what keeps a load's tables in level 0, if so many would have to

@@ -371,3 +371,48 @@ func TestCrashesDuringUpgrades(t *testing.T) {
 		logRate(t, "crash during upgrades", j, start)
 	})
 }
+
+// A load that is committed while filters are upgraded is newer than what is there, in level
+// 0 too: an upgrade that comes when the load's tables have their numbers has to wait.
+func TestLoadsBesideUpgrades(t *testing.T) {
+	var atRename atomic.Pointer[func()]
+	o := testOptions(vfs.NewFaulty(NewMemFS(), func(op vfs.Op) *vfs.Fault {
+		if f := atRename.Load(); f != nil && op.Kind == vfs.OpRename && atRename.CompareAndSwap(f, nil) {
+			(*f)()
+		}
+		return nil
+	}))
+	o.L0CompactionTrigger = 100 // loads stay in level 0
+	d := openTest(t, o)
+	fill(t, d, 0, 100)
+	require.NoError(t, d.Flush())
+	for round, policy := range []filter.Policy{filter.FusePolicy{}, filter.NewBloomPolicy(10), nil} {
+		want := fmt.Appendf(nil, "round %d", round)
+		l, err := d.NewLoader()
+		require.NoError(t, err)
+		for i := range 100 {
+			require.NoError(t, l.Put(testKey(i), want))
+		}
+		upgraded := make(chan error, 1)
+		during := func() {
+			go func() {
+				_, err := d.UpgradeFilters(background, policy, nil)
+				upgraded <- err
+			}()
+			select {
+			case err := <-upgraded: // which it should not be
+				upgraded <- err
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		atRename.Store(&during)
+		require.NoError(t, l.Commit())
+		require.Nil(t, atRename.Load(), "an upgrade was begun")
+		require.NoError(t, <-upgraded)
+		for i := range 100 {
+			got, err := d.Get(testKey(i))
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got))
+		}
+	}
+}
