@@ -100,8 +100,9 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw
 func (c *BlockCache) form(raw []byte, kind Compression, sc *scratch) Block {
 	b := sc.block
 	b.packable = worthPacking(kind, len(raw), len(b.data))
+	size := int64(sizeClass(len(b.data))) + cache.EntrySize[Block]() // of its own copy; sc may have more memory
 	switch {
-	case b.packable && !c.cache.HasRoom(b.memBytes()):
+	case b.packable && !c.cache.HasRoom(size):
 		return fitted(raw, kind)
 	case len(b.data) > maxScratch: // sc would not keep its memory anyway
 		sc.stored, sc.decoded = nil, nil

@@ -371,3 +371,20 @@ func TestReadersOfOneFullCacheAgree(t *testing.T) {
 	wg.Wait()
 	checkBlockCache(t, c, r)
 }
+
+// What a block takes is asked for, not what the memory takes that it was decompressed in:
+// that may have served larger ones.
+func TestABlockThatFitsIsKeptDecompressedWhateverItWasReadInto(t *testing.T) {
+	es := plainEntries(40, 100)
+	c := NewBlockCache(8 << 10)
+	r, _ := openTable(t, buildTable(t, WriterOptions{Compression: Snappy, BlockSize: 4 << 10}, es), ReaderOptions{Cache: c})
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	sc := &scratch{decoded: make([]byte, 0, maxScratch), stored: make([]byte, 0, maxScratch)}
+	_, _, err = r.loadData(ix, 0, sc)
+	require.NoError(t, err)
+	held := ix.slots[0].Peek()
+	require.NotNil(t, held)
+	require.Equal(t, NoCompression, held.kind)
+	require.Less(t, cap(held.data), 6<<10)
+}
