@@ -9,6 +9,7 @@ type Ask struct {
 	index   *index  // nil: not in memory
 	block   int     // where to begin
 	held    *Block  // that block, if it is in the cache; only to be touched
+	shares  bool    // the ask before or behind it needs that block too
 }
 
 // A Group answers lookups together. Each gets what Reader.Get would have said, for
@@ -34,8 +35,17 @@ func (g *Group) Prepare(asks []Ask) {
 	for i := range asks {
 		asks[i].askFilter()
 	}
+	var last *Ask // that was not denied
 	for i := range asks {
-		asks[i].findBlock()
+		a := &asks[i]
+		a.findBlock()
+		if a.index == nil {
+			continue
+		}
+		if last != nil && last.index == a.index && last.block == a.block {
+			last.shares, a.shares = true, true
+		}
+		last = a
 	}
 	for i := range asks {
 		g.touched += asks[i].touchBlock()
@@ -43,7 +53,7 @@ func (g *Group) Prepare(asks []Ask) {
 }
 
 func (a *Ask) askFilter() {
-	a.verdict, a.index, a.held = FilterNone, nil, nil
+	a.verdict, a.index, a.held, a.shares = FilterNone, nil, nil, false
 	if f := a.Reader.filter; f != nil && f.whole {
 		a.verdict = FilterPassed
 		if a.Reader.Denies(a.Lookup) {
@@ -103,13 +113,10 @@ func (g *Group) Get(a *Ask) (Result, error) {
 	if f != nil && f.whole {
 		f = nil
 	}
+	// The loop of Reader.GetUndenied again: one for both would cost each Get a call more.
 	for i := a.block; i < ix.n; i++ {
 		if f == nil || res.passes(f, lk, ix.offsets[i]) {
-			b, err := g.dataBlock(a, ix, i, &res)
-			if err != nil {
-				return res, err
-			}
-			done, err := r.searchWhole(b, ix, i, lk, &res)
+			done, err := g.getInBlock(a, ix, i, &res)
 			if done || err != nil {
 				return res, err
 			}
@@ -121,24 +128,28 @@ func (g *Group) Get(a *Ask) (Result, error) {
 	return res, nil
 }
 
-// dataBlock returns data block i, the last one again if it is that.
-func (g *Group) dataBlock(a *Ask, ix *index, i int, res *Result) (*Block, error) {
-	last := &g.last
+// getInBlock is Reader.getInBlock for one of the group's lookups, which takes the last
+// block again if it is that. Who shares its block has it whole.
+func (g *Group) getInBlock(a *Ask, ix *index, i int, res *Result) (done bool, err error) {
+	r, lk, last := a.Reader, a.Lookup, &g.last
 	if last.index == ix && last.i == i {
-		return last.block, nil
+		return r.searchWhole(last.block, ix, i, lk, res)
 	}
 	last.index = nil // its memory may be used again
-	a.Lookup.scratch, g.scratch = g.scratch, nil
+	lk.scratch, g.scratch = g.scratch, nil
 	var b *Block
-	if a.Reader.cache != nil {
+	if r.cache != nil {
 		b = ix.slots[i].Get()
 	}
-	b, err := a.Reader.dataBlock(b, ix, i, a.Lookup, res)
-	g.scratch, a.Lookup.scratch = a.Lookup.scratch, nil
-	if err == nil {
+	if b != nil && b.kind == slicedKind && !a.shares && !r.cache.cache.Hot(&ix.slots[i]) {
+		res.BlockFromCache = true
+		done, err = r.getInSlices(b, ix, i, lk, res)
+	} else if b, err = r.dataBlock(b, ix, i, lk, res); err == nil {
 		last.index, last.i, last.block = ix, i, b
+		done, err = r.searchWhole(b, ix, i, lk, res)
 	}
-	return b, err
+	g.scratch, lk.scratch = lk.scratch, nil
+	return done, err
 }
 
 // Release ends the use of the values that the Group found, and makes it the zero

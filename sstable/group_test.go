@@ -63,6 +63,84 @@ func TestAGroupAnswersAsGetDoes(t *testing.T) {
 	}
 }
 
+// A lookup that shares its block with no other decodes the slice that it needs, others
+// the block once for all.
+func TestAGroupDecodesSlicesForLookupsThatShareNoBlock(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	es := trickyEntries(rnd, base.Bytewise, 400)
+	c := newCache()
+	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 2000, BlockRestartInterval: 4}, es), ReaderOptions{Cache: c})
+	for range 50 {
+		require.Positive(t, putInSlices(t, r, c))
+		var lookups [6]Lookup
+		var asks [6]Ask
+		for i := range asks {
+			lookups[i].Init(randomUser(rnd, es), randomSeq(rnd))
+			asks[i] = Ask{Reader: r, Lookup: &lookups[i]}
+		}
+		var g Group
+		g.Prepare(asks[:])
+		for i := range asks {
+			got, err := g.Get(&asks[i])
+			require.NoError(t, err)
+			value, trailer, found := modelGet(base.Bytewise, es, lookups[i].userKey, lookups[i].trailer>>8)
+			require.Equal(t, found, got.Found)
+			if found {
+				require.Equal(t, string(value), string(got.Value))
+				require.Equal(t, trailer, got.Trailer)
+			}
+		}
+		g.Release()
+	}
+
+	require.Positive(t, putInSlices(t, r, c))
+	ix := r.index.Load()
+	decoded := func(users ...[]byte) (whole bool) {
+		lookups, asks := make([]Lookup, len(users)), make([]Ask, len(users))
+		for i := range asks {
+			lookups[i].Init(users[i], base.MaxSeq)
+			asks[i] = Ask{Reader: r, Lookup: &lookups[i]}
+		}
+		var g Group
+		defer g.Release()
+		g.Prepare(asks)
+		_, err := g.Get(&asks[0])
+		require.NoError(t, err)
+		return g.last.index != nil
+	}
+	i := 0
+	for ix.slots[i].Peek().kind != slicedKind {
+		i++
+	}
+	user := base.UserKey(ix.separator(i))
+	require.False(t, decoded(user))
+	require.True(t, decoded(user, user))
+}
+
+// A slice is decoded to memory that had the block shared before.
+func TestAGroupComesBackToABlockAfterASliceOfAnother(t *testing.T) {
+	es := plainEntries(200, 100)
+	c := newCache()
+	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 2000, BlockRestartInterval: 4}, es), ReaderOptions{Cache: c})
+	require.Positive(t, putInSlices(t, r, c))
+	order := []int{0, 1, 100, 2, 150, 101}
+	lookups, asks := make([]Lookup, len(order)), make([]Ask, len(order))
+	for i, e := range order {
+		lookups[i].Init(base.UserKey(es[e].Key), base.MaxSeq)
+		asks[i] = Ask{Reader: r, Lookup: &lookups[i]}
+	}
+	var g Group
+	defer g.Release()
+	g.Prepare(asks)
+	for i, e := range order {
+		res, err := g.Get(&asks[i])
+		require.NoError(t, err)
+		require.Equal(t, string(es[e].Value), string(res.Value))
+	}
+}
+
 // Lookups next to each other that need the same block read it once.
 func TestAGroupReadsASharedBlockOnce(t *testing.T) {
 	es := plainEntries(200, 20)
