@@ -72,6 +72,9 @@ type LoadInfo struct {
 
 // WriteStallInfo says why a write waited, and for how long.
 type WriteStallInfo struct {
+	// Reason is "level 0 has many tables" or "the last memtable fills" for writes that
+	// were slowed, "level 0 is full" or "memtables wait for their flush" for those
+	// that were stopped.
 	Reason   string
 	Stopped  bool // false: slowed on purpose; true: it could not go on
 	Duration time.Duration

@@ -175,7 +175,11 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 			written = append(written, file)
 		}
 		// In a new slice: the old one's array would keep the memtable in memory.
-		err = d.applyEdit(edit, written, func(s *readState) { s.imm = append([]*memBuffer(nil), s.imm[:len(s.imm)-1]...) })
+		took := time.Since(start)
+		err = d.applyEdit(edit, written, func(s *readState) {
+			d.throttle.noteFlush(mem.Memtable, took)
+			s.imm = append([]*memBuffer(nil), s.imm[:len(s.imm)-1]...)
+		})
 	}
 	info.Duration, info.Err = time.Since(start), err
 	tell(d.opts.EventListener.FlushEnd, info)

@@ -93,10 +93,12 @@ type Metrics struct {
 	OpenIterators, OpenSnapshots int
 
 	// WriteStalls counts waits of writers for flush or compaction; WriteStallTime
-	// is how long they took together. WriteStallReason says what writers are
+	// is how long they took together, and WriteStallTotals splits both by reason, as
+	// WriteStallInfo names it. WriteStallReason says what writers are
 	// waiting for at this moment, "" if they are not.
 	WriteStalls      uint64
 	WriteStallTime   time.Duration
+	WriteStallTotals map[string]WriteStallTotal // nil if there were none
 	WriteStallReason string
 
 	// LastSequence is the sequence number of the newest visible write.
@@ -110,6 +112,13 @@ type Metrics struct {
 	// last flush or compaction, which is being tried again, or else the corruption
 	// that tables were set aside for; nil while all is well.
 	BackgroundError error
+}
+
+// WriteStallTotal sums up the waits of writers for one reason. Nearly all of one
+// wait is felt by one write, or by those of one group.
+type WriteStallTotal struct {
+	Stalls        uint64
+	Time, Longest time.Duration
 }
 
 // LevelMetrics describes one level.

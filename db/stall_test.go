@@ -2,11 +2,13 @@ package db
 
 import (
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -71,5 +73,87 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 	require.Positive(t, slowed.Load(), "between the triggers writes are slowed")
 	require.EqualValues(t, slowed.Load()+stopped.Load(), m.WriteStalls)
 	require.Positive(t, m.WriteStallTime)
+	var sum WriteStallTotal
+	for reason, total := range m.WriteStallTotals {
+		require.Contains(t, []string{slowLevel0, slowMemtables, stopLevel0, stopMemtables}, reason)
+		require.LessOrEqual(t, total.Longest, total.Time)
+		sum.Stalls += total.Stalls
+		sum.Time += total.Time
+	}
+	require.Equal(t, WriteStallTotal{Stalls: m.WriteStalls, Time: m.WriteStallTime}, sum)
 	require.Empty(t, m.WriteStallReason, "nobody waits now")
+}
+
+func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, o.MaxMemtables = 100, 100, 110, 2
+	d := openTest(t, o)
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name           string
+		tables, queued int     // of level 0, memtables
+		flushRate      float64 // bytes a second
+		reason         string  // "" for no limit
+		rate           float64
+	}{
+		{"nothing is behind", 99, 1, 50 * mib, "", 0},
+		{"the first table too many is hardly felt", 100, 0, 0, slowLevel0, 64 * mib},
+		{"half-way to the stop it is an eighth", 105, 0, 0, slowLevel0, 8 * mib},
+		{"at the stop it is a sixty-fourth", 110, 0, 0, slowLevel0, 1 * mib},
+		{"and no less behind it", 150, 0, 0, slowLevel0, 1 * mib},
+		{"no memtable is left, and flushes are fast", 0, 2, 50 * mib, slowMemtables, 40 * mib},
+		{"no memtable is left, and flushes hang", 0, 2, 1, slowMemtables, 1 * mib},
+		{"no memtable is left, and no flush was seen", 0, 2, 0, "", 0},
+		{"the slower of both counts: memtables", 100, 2, 50 * mib, slowMemtables, 40 * mib},
+		{"the slower of both counts: level 0", 105, 2, 50 * mib, slowLevel0, 8 * mib},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			version := &manifest.Version{}
+			version.Levels[0].Files = make([]*manifest.FileMeta, c.tables)
+			th := throttle{flushRate: c.flushRate}
+			th.update(d, &readState{imm: make([]*memBuffer, c.queued), version: version})
+			limit := th.limit.Load()
+			if c.reason == "" {
+				require.Nil(t, limit)
+				return
+			}
+			require.NotNil(t, limit)
+			require.Equal(t, c.reason, limit.reason)
+			require.InEpsilon(t, c.rate, 1e9/limit.nanosPerByte, 1e-9)
+		})
+	}
+}
+
+// While flushes hang, writes are slowed before they stop.
+func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
+	var hang, slowed atomic.Bool
+	released := make(chan struct{})
+	fsys := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpWrite && filepath.Ext(op.Name) == ".ldb" && hang.Load() {
+			<-released
+		}
+		return nil
+	})
+	o := testOptions(fsys)
+	o.L0CompactionTrigger, o.WriteBufferSize = 100, 64<<10
+	release := sync.OnceFunc(func() { close(released) })
+	o.EventListener = &EventListener{WriteStall: func(i WriteStallInfo) {
+		if i.Reason == slowMemtables {
+			slowed.Store(true)
+			release()
+		}
+	}}
+	d := openTest(t, o)
+	t.Cleanup(release) // before the store is closed
+	fill(t, d, 0, 500)
+	require.NoError(t, d.Flush())
+	d.mu.Lock()
+	d.throttle.flushRate = 1 << 20 // whatever it was: it decides nothing here but that one millisecond is owed
+	d.mu.Unlock()
+	hang.Store(true)
+	for i := 500; !slowed.Load(); i++ {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		require.Less(t, i, 1700, "soon three memtables are full, and the next write would wait for ever")
+	}
+	require.Positive(t, d.Metrics().WriteStallTotals[slowMemtables].Stalls)
 }

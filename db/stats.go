@@ -22,10 +22,9 @@ func (d *DB) Metrics() *Metrics {
 		LoadBytes:              d.counters.loadBytes.Load(),
 		MemtableLimit:          uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
 		ObsoleteTables:         d.obsolete.count(),
-		WriteStalls:            d.throttle.stalls.Load(),
-		WriteStallTime:         d.throttle.stallTime(),
 		LastSequence:           d.visibleSeq.Load(),
 	}
+	d.throttle.addTo(m)
 	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
 	for i := range d.lookups {
 		d.lookups[i].addTo(m)
@@ -47,7 +46,9 @@ func (d *DB) Metrics() *Metrics {
 	m.BlockCacheCompressedBlocks, m.BlockCacheCompressedBytes = c.Compressed, c.CompressedBytes
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m.WriteStallReason = d.stallReason
+	if d.stallReason != "" {
+		m.WriteStallReason = d.stallReason
+	}
 	m.TablesSetAside = d.parkedTables
 	for _, err := range []error{d.writeErr(), d.flushErr, d.compactionErr, d.parkedErr} {
 		if m.BackgroundError == nil {
