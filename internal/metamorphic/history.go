@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
 )
@@ -50,6 +51,7 @@ type generator struct {
 	values    int
 	snapshots [slots]bool
 	iterators [slots]bool
+	loading   bool
 	readOnly  bool
 }
 
@@ -95,7 +97,41 @@ func (g *generator) step() {
 		g.reopen([]Kind{Reopen, Reopen, OpenReadOnly}[g.rnd.IntN(3)])
 	case op < 979 && !g.readOnly:
 		g.crash()
+	case op >= 980:
+		g.load()
 	}
+}
+
+// load begins a load or ends the one that is under way.
+func (g *generator) load() {
+	switch {
+	case !g.loading:
+		g.add(Op{Kind: NewLoad, Batch: g.sortedBatch()})
+		g.loading = !g.readOnly
+	case g.rnd.IntN(5) > 0:
+		g.add(Op{Kind: CommitLoad})
+		g.loading = false
+	default:
+		g.endLoad()
+	}
+}
+
+func (g *generator) endLoad() {
+	if g.loading {
+		g.add(Op{Kind: DropLoad})
+	}
+	g.loading = false
+}
+
+// sortedBatch is empty now and then. Some are larger than a table.
+func (g *generator) sortedBatch() []Write {
+	writes := []Write{}
+	for n := g.rnd.IntN([]int{20, 20, 400}[g.rnd.IntN(3)]); n > 0; n -= 12 {
+		writes = append(writes, g.batch()...)
+	}
+	compare := g.h.Comparer.Compare
+	slices.SortFunc(writes, func(a, b Write) int { return compare(a.Key, b.Key) })
+	return slices.CompactFunc(writes, func(a, b Write) bool { return compare(a.Key, b.Key) == 0 })
 }
 
 func (g *generator) batch() []Write {
@@ -210,6 +246,7 @@ func (g *generator) crash() {
 }
 
 func (g *generator) closeSlots() {
+	g.endLoad()
 	for i := range slots {
 		if g.iterators[i] {
 			g.add(Op{Kind: CloseIterator, Slot: i})

@@ -11,6 +11,7 @@ type model struct {
 	entries   []entry // ascending
 	shared    bool    // a snapshot or an iterator has entries too
 	readOnly  bool
+	load      []Write // written, but not committed
 	snapshots [slots][]entry
 	iterators [slots]modelIterator
 }
@@ -27,6 +28,15 @@ func (m *model) do(dst []byte, o *Op) []byte {
 			return append(dst, answerReadOnly...)
 		}
 		for _, w := range writesOf(o) {
+			m.write(w)
+		}
+	case NewLoad:
+		if m.readOnly {
+			return append(dst, answerReadOnly...)
+		}
+		m.load = o.Batch
+	case CommitLoad:
+		for _, w := range m.load {
 			m.write(w)
 		}
 	case Get, Has:

@@ -9,7 +9,8 @@ import (
 // Kind is what an operation does.
 type Kind int
 
-// The operations. Slots number snapshots and iterators, each kind from 0.
+// The operations. Slots number snapshots and iterators, each kind from 0. One load at
+// most is under way.
 const (
 	Put           Kind = iota // Key, Value, Sync, Buffered
 	Delete                    // Key, Sync, Buffered
@@ -28,11 +29,14 @@ const (
 	Reopen                    //
 	Crash                     // a power cut, and opening again
 	OpenReadOnly              // closing, and opening again read-only
+	NewLoad                   // Batch, in rising order of keys
+	CommitLoad                //
+	DropLoad                  //
 	Finish                    // checking, closing, and looking for what was left behind
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"move", "close iterator", "flush", "compact", "upgrade filters", "reopen", "crash", "open read-only", "finish"}
+	"move", "close iterator", "flush", "compact", "upgrade filters", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -69,7 +73,7 @@ func (o *Op) String() string {
 		fmt.Fprintf(&b, " %q = %s", o.Key, show(o.Value))
 	case Delete:
 		fmt.Fprintf(&b, " %q", o.Key)
-	case Apply:
+	case Apply, NewLoad:
 		for _, w := range o.Batch {
 			if w.Delete {
 				fmt.Fprintf(&b, " delete %q", w.Key)

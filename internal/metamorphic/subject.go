@@ -22,6 +22,7 @@ type Store interface {
 	Get(key []byte) ([]byte, error)
 	Has(key []byte) (bool, error)
 	MultiGet(keys [][]byte) ([][]byte, error)
+	NewLoader() (*db.Loader, error)
 	NewSnapshot() *db.Snapshot
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 	Flush() error
@@ -51,6 +52,7 @@ type subject struct {
 
 	snapshots [slots]*db.Snapshot
 	iterators [slots]*db.Iterator
+	loader    *db.Loader
 
 	mu         sync.Mutex
 	background []error // what was told to the listener
@@ -95,6 +97,12 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.store.Delete(o.Key, o.writeOptions())
 	case Apply:
 		err = s.apply(o)
+	case NewLoad:
+		err = s.load(o.Batch)
+	case CommitLoad:
+		err = s.loader.Commit()
+	case DropLoad:
+		err = s.loader.Close()
 	case Get, Has, MultiGet:
 		return s.look(dst, o)
 	case NewSnapshot:
@@ -170,6 +178,26 @@ func (s *subject) apply(o *Op) error {
 		}
 	}
 	return s.store.Apply(&b, o.writeOptions())
+}
+
+// load begins a load and writes all of it.
+func (s *subject) load(writes []Write) error {
+	l, err := s.store.NewLoader()
+	if err != nil {
+		return err
+	}
+	s.loader = l
+	for _, w := range writes {
+		if w.Delete {
+			err = l.Delete(w.Key)
+		} else {
+			err = l.Put(w.Key, w.Value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *subject) look(dst []byte, o *Op) []byte {
@@ -261,6 +289,9 @@ func (s *subject) abandon() {
 		if s.snapshots[i] != nil {
 			_ = s.snapshots[i].Close()
 		}
+	}
+	if s.loader != nil {
+		_ = s.loader.Close()
 	}
 	if s.store != nil {
 		_ = s.store.Close()
