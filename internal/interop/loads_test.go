@@ -1,0 +1,59 @@
+package interop
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// load commits a load of keys [from, to), every third one a deletion, while other
+// keys are written.
+func (s *session) load(from, to int) {
+	s.t.Helper()
+	l, err := s.db.(*sieveDB).d.NewLoader()
+	require.NoError(s.t, err)
+	var ops []Op
+	for i := from; i < to; i++ {
+		op := Put(fmt.Appendf(nil, "key%05d", i), s.bytes(100))
+		if i%3 == 0 {
+			op = Delete(op.Key)
+			err = l.Delete(op.Key)
+		} else {
+			err = l.Put(op.Key, op.Value)
+		}
+		require.NoError(s.t, err)
+		ops = append(ops, op)
+		if i%50 == 0 {
+			s.put(fmt.Sprintf("key%05d", i+25), "written during the load")
+		}
+	}
+	require.NoError(s.t, l.Commit())
+	s.model.Apply(ops)
+}
+
+// A load has a sequence number far above all before it. The other engines take it up
+// where they go on, also where no write has followed it or writes in the log have;
+// and they drop no record of the log that came after it.
+func TestTheOthersGoOnFromALoad(t *testing.T) {
+	ends := map[string]func(*session){
+		"closed":                       func(s *session) { s.close() },
+		"killed":                       func(s *session) { s.kill() },
+		"killed, with a log behind it": func(s *session) { s.put("key00100", "written after the load"); s.put("z", ""); s.kill() },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
+				s := newSession(t, SieveDB{}, Options{BloomBits: 10, WriteBufferSize: 32 << 10, TableSize: 16 << 10, LevelBase: 64 << 10, ReuseLogs: reuse})
+				for i := range 1000 {
+					s.put(fmt.Sprintf("key%05d", i*2), string(s.bytes(60)))
+				}
+				s.load(3000, 4000) // meets nothing
+				s.load(500, 2500)  // meets much
+				s.verify()
+				end(s)
+				s.exchange(SieveDB{}, other)
+			})
+		})
+	}
+}
