@@ -62,7 +62,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)
 	}
 	l := &Loader{d: d, seq: last + ahead, out: d.newTableWriter(0)}
-	l.out.kind = base.FileTemp
+	l.out.kind, l.out.syncs = base.FileTemp, newTableSyncs()
 	d.loader = l
 	return l, nil
 }
@@ -161,6 +161,7 @@ func (l *Loader) Close() error {
 // endLocked ends the load: later calls return err. l.mu is held.
 func (l *Loader) endLocked(err error) {
 	l.err = err
+	_ = l.out.syncs.wait() // of files that are durable or go away
 	l.out.abandon()
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()

@@ -16,6 +16,9 @@ func (l *Loader) commit(info *LoadInfo) error {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
+	if err := l.out.syncs.wait(); err != nil {
+		return errors.Wrap(err, "sievedb: load: syncing a table")
+	}
 	if err := l.d.Flush(); err != nil {
 		return err
 	}

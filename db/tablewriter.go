@@ -18,6 +18,7 @@ type tableWriter struct {
 	d     *DB
 	kind  base.FileKind // of the files' names
 	bits  filterBits
+	syncs *tableSyncs          // nil: a table is durable when it is finished
 	files []*manifest.FileMeta // finished
 
 	num  uint64 // of the open table
@@ -90,20 +91,23 @@ func (t *tableWriter) endTable() error {
 	if _, err := t.w.Finish(); err != nil {
 		return err
 	}
-	if err := t.file.Sync(); err != nil {
-		return err
-	}
-	err := t.file.Close()
-	t.file = nil
-	if err != nil {
-		return err
-	}
+	err := t.endFile()
 	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
 	f.Figures.Store(&manifest.FilterFigures{Keys: t.w.Entries(), FilterBytes: t.w.FilterSize()})
 	t.files = append(t.files, f)
 	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1) // one is the flush's
 	t.w = nil
-	return nil
+	return err
+}
+
+// endFile syncs and closes the open table's file, or has that done.
+func (t *tableWriter) endFile() error {
+	file := t.file
+	t.file = nil
+	if t.syncs != nil {
+		return t.syncs.add(file)
+	}
+	return errors.CombineErrors(file.Sync(), file.Close())
 }
 
 // finish ends the open table, makes the names of all durable and returns them.

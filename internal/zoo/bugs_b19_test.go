@@ -230,8 +230,8 @@ var bugsFromB19 = []bug{
 		id: "B27c", what: "recovery does not sync the tables that it makes of the logs", seen: "RocksDB, by its HISTORY",
 		plant: []patch{{
 			file: "db/tablewriter.go",
-			old:  "if err := t.file.Sync(); err != nil {",
-			new:  "if t.d.log.w == nil {\n\t\t// in recovery\n\t} else if err := t.file.Sync(); err != nil {",
+			old:  "return errors.CombineErrors(file.Sync(), file.Close())",
+			new:  "if t.d.log.w == nil { // in recovery\n\t\treturn file.Close()\n\t}\n\treturn errors.CombineErrors(file.Sync(), file.Close())",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",

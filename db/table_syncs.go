@@ -1,0 +1,49 @@
+package db
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// tableSyncs syncs and closes finished tables in the background, a few at a time, so
+// that whoever writes tables need not wait for the device after each. Used by one
+// goroutine.
+type tableSyncs struct {
+	free  chan struct{} // a place for each that may be under way
+	group sync.WaitGroup
+
+	mu  sync.Mutex
+	err error // the first
+}
+
+// syncsAtOnce is how many tables may wait for the device. It is a bound on what is not
+// durable yet; file systems take several syncs together.
+const syncsAtOnce = 4
+
+func newTableSyncs() *tableSyncs { return &tableSyncs{free: make(chan struct{}, syncsAtOnce)} }
+
+// add takes over a file. The error is that of an earlier one.
+func (s *tableSyncs) add(f vfs.File) error {
+	s.free <- struct{}{}
+	s.group.Go(func() {
+		err := f.Sync()
+		err = errors.CombineErrors(err, f.Close())
+		s.mu.Lock()
+		if s.err == nil {
+			s.err = err
+		}
+		s.mu.Unlock()
+		<-s.free
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// wait returns when all files are closed, and the first error.
+func (s *tableSyncs) wait() error {
+	s.group.Wait()
+	return s.err
+}
