@@ -359,7 +359,7 @@ func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.File
 func (u *upgrade) replace(c *manifest.Compaction, nums []uint64) error {
 	edit := &manifest.Edit{}
 	var written []*manifest.FileMeta
-	var syncs syncs
+	syncs := newTableSyncs()
 	abandon := func(err error) error {
 		_ = syncs.wait() // err came first
 		for _, f := range written {
@@ -368,7 +368,7 @@ func (u *upgrade) replace(c *manifest.Compaction, nums []uint64) error {
 		return err
 	}
 	for i, f := range c.Inputs {
-		table, err := u.copyTable(c.Level, f, nums[i], &syncs)
+		table, err := u.copyTable(c.Level, f, nums[i], syncs)
 		if err != nil {
 			if stderrors.Is(err, ErrCorruption) {
 				u.known[f] = tableDamaged

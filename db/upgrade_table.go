@@ -4,7 +4,6 @@ import (
 	"bytes"
 	stderrors "errors"
 	"math"
-	"sync"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -170,7 +169,7 @@ func rateOfMade(made []madeFilter) float64 {
 
 // copyTable writes table f anew, with the policy's filters. syncs is given its file. After an
 // error no file is left.
-func (u *upgrade) copyTable(level int, f *manifest.FileMeta, num uint64, syncs *syncs) (*manifest.FileMeta, error) {
+func (u *upgrade) copyTable(level int, f *manifest.FileMeta, num uint64, syncs *tableSyncs) (*manifest.FileMeta, error) {
 	r, err := u.d.tables.ref(f)
 	if err != nil {
 		return nil, err
@@ -187,7 +186,7 @@ func (u *upgrade) copyTable(level int, f *manifest.FileMeta, num uint64, syncs *
 		u.d.removeFile(path)
 		return nil, err
 	}
-	syncs.add(file)
+	_ = syncs.add(file) // wait tells
 	return table, nil
 }
 
@@ -209,31 +208,4 @@ func (u *upgrade) copyTo(file vfs.File, r *sstable.Reader, f *manifest.FileMeta,
 		return nil, err
 	}
 	return manifest.NewFileMeta(num, w.Size(), w.Smallest(), w.Largest()), nil
-}
-
-// syncs makes files durable and closes them while others are being written.
-type syncs struct {
-	under sync.WaitGroup
-	mu    sync.Mutex
-	err   error // the first
-}
-
-func (s *syncs) add(file vfs.File) {
-	s.under.Go(func() {
-		err := file.Sync()
-		if cerr := file.Close(); err == nil {
-			err = cerr
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.err == nil {
-			s.err = err
-		}
-	})
-}
-
-// wait returns when all files are closed.
-func (s *syncs) wait() error {
-	s.under.Wait()
-	return s.err
 }
