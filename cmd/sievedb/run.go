@@ -58,6 +58,7 @@ var commands = []command{
 	{"get", "KEY", "print the value of KEY", 1, 1, get, false},
 	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put, false},
 	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey, false},
+	{"load", "", "read lines of KEY, a tab and VALUE, sorted, as scan prints them, from the standard input, and write all of them or none", 0, 0, load, false},
 	{"scan", "[FROM [TO]]", "print keys and values from FROM on, up to TO (excluded)", 0, 2, scan, false},
 	{"explain", "KEY", "show each run that a lookup of KEY consults, what its filter says and what is read", 1, 1, explain, false},
 	{"stats", "", "print what the levels hold and how the directory opened", 0, 0, stats, false},
