@@ -18,7 +18,8 @@
 // last sequence number. A full memtable becomes immutable, with its own log, and
 // a background goroutine writes it as a table of level 0 (flush.go). Compactions
 // merge tables downward (compaction.go). Each change of the set of tables is one
-// edit of the MANIFEST (package manifest).
+// edit of the MANIFEST (package manifest). A load writes sorted entries as tables and
+// adds them to what is there, as one write among the others (load.go).
 //
 // # The read path, and how readers pin what they read
 //
@@ -42,12 +43,13 @@
 //
 // # Locks
 //
-// These are this package's, taken in this order; none but the first two is held
+// These are this package's, taken in this order; none but the first three is held
 // during file access. Those of other rooms are leaves: nothing of ours is called
 // under them. docs/architecture.md lists all.
 //
-//	Set.mu (package manifest)  one edit of the MANIFEST at a time, its writing included
+//	Loader.mu                  one load, against DB.Close
 //	(the commit leadership)    one leader at a time; commitQueue.mu hands it on
+//	Set.mu (package manifest)  one edit of the MANIFEST at a time, its writing included
 //	DB.mu                      the memtable list, background work, errors
 //	snapshotList.mu            the sequence numbers of open snapshots
 //	openedList.mu              the open iterators and snapshots, for Close to name

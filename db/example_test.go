@@ -249,3 +249,31 @@ func ExampleDB_Metrics() {
 	// at most 2 % in vain: true
 	// filters in memory: true
 }
+
+func ExampleDB_NewLoader() {
+	d, err := db.Open("db", &db.Options{FS: db.NewMemFS()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	l, err := d.NewLoader()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()                                         // gives up what is not committed
+	for _, animal := range []string{"ant", "bee", "crab"} { // in the order of keys
+		if err := l.Put([]byte(animal), []byte("legs")); err != nil {
+			log.Fatal(err)
+		}
+	}
+	_, err = d.Get([]byte("bee"))
+	fmt.Println("before:", err)
+	if err := l.Commit(); err != nil {
+		log.Fatal(err)
+	}
+	value, err := d.Get([]byte("bee"))
+	fmt.Printf("after: %s, %v\n", value, err)
+	// Output:
+	// before: sievedb: not found
+	// after: legs, <nil>
+}
