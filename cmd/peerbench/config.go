@@ -73,7 +73,7 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.Usage = func() {}
 	fs.IntVar(&c.Num, "num", 1_000_000, "`keys`")
 	fs.IntVar(&c.Reads, "reads", -1, "`lookups` of a reading workload; -1: as many as there are keys")
-	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of the workloads with a cold page cache")
+	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of coldrandom, and a tenth of those of coldmissing")
 	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "`engines`, with commas between")
 	fs.StringVar(&workloads, "workloads", "all", "`workloads`, with commas between, in this order; all: every one")
 	fs.IntVar(&c.Rounds, "rounds", 3, "`times` that each measurement is made")

@@ -34,6 +34,9 @@ func reads(c *config) int            { return c.Reads }
 func part(n int) func(c *config) int { return func(c *config) int { return max(c.Reads/n, 1) } }
 func coldReads(c *config) int        { return min(c.ColdReads, c.Num) }
 
+// coldMisses are more: one in a hundred reads anything, and two dozen reads tell little.
+func coldMisses(c *config) int { return min(10*c.ColdReads, c.Num) }
+
 var workloads = []workload{
 	{name: "fillseq", about: "puts in the order of keys, into an empty database", settles: true, ops: keys, make: fillSeq, left: all},
 	{name: "fillbatch", about: "the same, 100 keys a batch", settles: true, ops: keys, make: fillBatch, left: all},
@@ -58,7 +61,7 @@ var workloads = []workload{
 	{name: "ycsb-e", about: "95 % scans of up to 100, 5 % inserts, zipfian", base: copied, ops: part(10), make: ycsb(shares{insert: 5, scan: true})},
 	{name: "ycsb-f", about: "half reads, half read-modify-writes, zipfian", base: copied, ops: part(2), make: ycsb(shares{modify: 50})},
 	{name: "coldrandom", about: "readrandom after the page cache was dropped", base: loaded, cold: true, ops: coldReads, make: readStored},
-	{name: "coldmissing", about: "readmissing after the page cache was dropped", base: loaded, cold: true, ops: coldReads, make: readAbsent},
+	{name: "coldmissing", about: "readmissing after the page cache was dropped", base: loaded, cold: true, ops: coldMisses, make: readAbsent},
 }
 
 // writes says that latencies are taken while it is measured, not in a second pass.
