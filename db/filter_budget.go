@@ -43,6 +43,33 @@ func (b filterBits) policy(p filter.Policy, num uint64) filter.Policy {
 
 func (o *Options) hasFilterBudget() bool { return o.FilterBudget > 0 || o.MaxWastedReads > 0 }
 
+// filtersByLevel reports whether the bits of a table's filters depend on its level.
+func (o *Options) filtersByLevel() bool { return o.hasFilterBudget() || o.Filter == defaultFilter }
+
+// upperFilterBits are the bits a key that the default filter has above the last level. A
+// tenth of the keys or so is there, in all but one of the runs that a lookup asks: with half as many bits again, a
+// twentieth of the filters' memory, those runs hardly ever pass an absent key.
+const upperFilterBits = defaultFilterBits * 3 / 2
+
+// defaultBits returns the bits a key of the default filter, for tables that have others
+// below them or not.
+func defaultBits(below bool) filterBits {
+	if below {
+		return upperFilterBits
+	}
+	return defaultFilterBits
+}
+
+// filesBelow reports whether there are tables on a deeper level.
+func filesBelow(v *manifest.Version, level int) bool {
+	for l := level + 1; l < NumLevels; l++ {
+		if len(v.Levels[l].Files) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // filterCurve returns the rates of the filters that lookups ask. There is a budget.
 func (o *Options) filterCurve() filter.Curve {
 	return filter.Kinds(o.Filter)[0].(filter.BloomPolicy).Curve()
@@ -62,10 +89,11 @@ func (o *Options) validateFilterBudget() error {
 	return nil
 }
 
-// flushBits returns the bits for a table of level 0 with so many keys.
+// flushBits returns the bits for a table of level 0 with so many keys. Without a
+// budget, bits here and below count for the default filter alone.
 func (d *DB) flushBits(keys int) filterBits {
 	if !d.opts.hasFilterBudget() {
-		return 0
+		return defaultBits(true)
 	}
 	d.flushedKeys.Store(uint64(keys))
 	return d.levelBits(0, float64(keys), nil)
@@ -74,7 +102,7 @@ func (d *DB) flushBits(keys int) filterBits {
 // compactionBits returns the bits for the tables that c writes.
 func (d *DB) compactionBits(c *manifest.Compaction) filterBits {
 	if !d.opts.hasFilterBudget() {
-		return 0
+		return defaultBits(filesBelow(c.Version, c.OutputLevel))
 	}
 	return d.levelBits(c.OutputLevel, 0, c)
 }
@@ -83,7 +111,7 @@ func (d *DB) compactionBits(c *manifest.Compaction) filterBits {
 // for the last level, where most loads go as a whole.
 func (d *DB) loadBits(keys uint64) filterBits {
 	if !d.opts.hasFilterBudget() {
-		return 0
+		return defaultBits(false)
 	}
 	return d.levelBits(NumLevels-1, float64(keys), nil)
 }
@@ -119,13 +147,19 @@ func (d *DB) allocateBits(v *manifest.Version, loads []filter.LevelLoad, excess 
 	return curve.Allocate(loads, 8*(budget-excessFactor*excess))
 }
 
-// budgetedBits returns the bits that all tables of each level deserve as the levels are.
-func (d *DB) budgetedBits() []filterBits {
+// bitsByLevel returns the bits that all tables of each level deserve as the levels are.
+func (d *DB) bitsByLevel() []filterBits {
 	v := d.set.RefCurrent()
 	defer v.Unref()
+	bits := make([]filterBits, NumLevels)
+	if !d.opts.hasFilterBudget() {
+		for level := range bits {
+			bits[level] = defaultBits(level == 0 || filesBelow(v, level))
+		}
+		return bits
+	}
 	d.learnFigures(v)
 	loads, _, _ := d.filterLoads(v, nil)
-	bits := make([]filterBits, NumLevels)
 	for level, b := range d.allocateBits(v, loads, 0) {
 		bits[level] = filterBits(b)
 	}

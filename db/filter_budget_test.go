@@ -21,6 +21,7 @@ func budgetOptions(fs FS) *Options {
 	return &Options{
 		FS: fs, WriteBufferSize: 8 << 10, TableSize: 16 << 10, MaxLevelBase: 4 << 10, BlockSize: 1 << 10,
 		Compression: NoCompression, MaxOpenFiles: 10000,
+		Filter: filter.NewCacheLineBloomPolicy(10), // not the default, which has more bits above the last level
 	}
 }
 

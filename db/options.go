@@ -66,7 +66,8 @@ type Options struct {
 
 	// Filter makes the filters of each new table and reads those of old ones.
 	// Default: filter.NewDualBloomPolicy(10), cache lines for lookups here and
-	// LevelDB's for whoever opens the directory with LevelDB. filter.None writes no
+	// LevelDB's for whoever opens the directory with LevelDB; with this policy, tables
+	// above the last level get fifteen bits a key. filter.None writes no
 	// filters and asks none; filter.Several writes up to five.
 	//
 	// Of a table's filters the best one that is known and sound is loaded: in Filter's

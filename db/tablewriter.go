@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/errors"
@@ -44,10 +45,11 @@ func (t *tableWriter) add(ikey, value []byte) error {
 			return err
 		}
 		t.file = file
-		t.w = t.d.writers.take(file, t.d.opts.tableOptions())
-		if t.d.opts.hasFilterBudget() {
-			t.w.SetFilter(t.bits.policy(t.d.opts.Filter, t.num))
+		o := t.d.opts.tableOptions()
+		if t.d.opts.filtersByLevel() {
+			o.Filter = t.bits.policy(o.Filter, t.num)
 		}
+		t.w = t.d.writers.take(file, o)
 	}
 	return t.w.Add(ikey, value)
 }
@@ -62,7 +64,7 @@ type spareWriters struct {
 	idle []*sstable.Writer
 }
 
-// take returns a writer of a table to file.
+// take returns a writer of a table to file, one that made such filters before if there is one.
 func (s *spareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,10 +72,11 @@ func (s *spareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	if n == 0 {
 		return sstable.NewWriter(file, o)
 	}
-	w := s.idle[n-1]
-	s.idle[n-1] = nil
-	s.idle = s.idle[:n-1]
+	i := max(slices.IndexFunc(s.idle, func(w *sstable.Writer) bool { return w.MakesFilter(o.Filter) }), 0)
+	w := s.idle[i]
+	s.idle = slices.Delete(s.idle, i, i+1)
 	w.Reset(file)
+	w.SetFilter(o.Filter)
 	return w
 }
 

@@ -52,8 +52,8 @@ type UpgradeReport struct {
 //
 // Tables that have these filters already are left alone, so that a call that was
 // interrupted, by its context or a crash, is taken up by the next one. What was upgraded until then stays so.
-// Where Options has a budget for filters and policy is nil, each table gets the bits of
-// its level.
+// Where policy is nil and Options has a budget for filters, or the default filter, each table
+// gets the bits of its level.
 //
 // New tables are always written with Options.Filter: open the store with the policy that
 // is to stay. The policy must be one that the store reads: Options.Filter or one of ours.
@@ -85,7 +85,7 @@ type upgrade struct {
 	ctx    context.Context
 	o      UpgradeOptions
 	policy filter.Policy
-	bits   []filterBits // of each level, if there is a budget
+	bits   []filterBits // of each level, if they depend on it
 	tables sstable.WriterOptions
 	fresh  uint64                            // tables of this number and above came since
 	known  map[*manifest.FileMeta]tableState // of tables that were looked into
@@ -103,7 +103,7 @@ const (
 	tableDamaged
 )
 
-// madeOf is a policy, by the bits a key if there is a budget, and a number of keys.
+// madeOf is a policy, by the bits a key if they depend on the level, and a number of keys.
 type madeOf struct{ bits, keys uint64 }
 
 // madeFilter is what a kind of the policy makes of some number of keys.
@@ -128,8 +128,8 @@ func (d *DB) newUpgrade(ctx context.Context, policy filter.Policy, o *UpgradeOpt
 	if policy == nil {
 		u.policy = d.opts.Filter
 	}
-	if policy == nil && d.opts.hasFilterBudget() {
-		u.bits = d.budgetedBits()
+	if policy == nil && d.opts.filtersByLevel() {
+		u.bits = d.bitsByLevel()
 	}
 	switch {
 	case d.closed.Load():

@@ -118,13 +118,18 @@ func (w *Writer) SetFilter(p filter.Policy) {
 	if w.props.Entries > 0 {
 		panic("sstable: SetFilter behind Add")
 	}
-	if a, ok := p.(filter.BloomPolicy); ok { // others may not be comparable
-		if b, ok := w.opts.Filter.(filter.BloomPolicy); ok && a == b {
-			return // what it has keeps its memory
-		}
+	if w.MakesFilter(p) {
+		return // what it has keeps its memory
 	}
 	w.opts.Filter = p
 	w.filters = newTableFilters(p, w.opts.TrustFilter)
+}
+
+// MakesFilter reports whether the table gets the filters of p, one of filter.BloomPolicy, as things are.
+func (w *Writer) MakesFilter(p filter.Policy) bool {
+	a, ok := p.(filter.BloomPolicy) // others may not be comparable
+	b, same := w.opts.Filter.(filter.BloomPolicy)
+	return ok && same && a == b
 }
 
 // FilterSize returns the bytes of the filter block of the policy that readers ask first,

@@ -1,0 +1,50 @@
+package db
+
+import (
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// bitsOfLevels returns the bits a key of each level's filters, tables of few keys left out.
+func bitsOfLevels(t *testing.T, d *DB) map[int]float64 {
+	r, err := d.Filters(background, 1)
+	require.NoError(t, err)
+	bits := map[int]float64{}
+	for _, l := range r.Levels {
+		bits[l.Level] = l.BitsPerKey
+	}
+	return bits
+}
+
+func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
+	o := budgetOptions(NewMemFS())
+	o.Filter = nil
+	d := grown(t, o, 30300)
+	bits := bitsOfLevels(t, d)
+	require.GreaterOrEqual(t, len(bits), 3)
+	last := 0
+	for level := range bits {
+		last = max(last, level)
+	}
+	for level, b := range bits {
+		if level == last {
+			require.InDelta(t, 10.5, b, 1)
+		} else {
+			require.InDelta(t, 15.5, b, 1.5, "level %d", level) // tables are small: lines are rounded up
+		}
+	}
+	reads, _ := wasted(t, d, 20000)
+	require.Less(t, reads, 0.014)
+
+	r, err := d.UpgradeFilters(background, nil, nil)
+	require.NoError(t, err)
+	require.Zero(t, r.Upgraded, "they are as they should be")
+	require.NoError(t, d.Close())
+
+	o.Filter = filter.NewCacheLineBloomPolicy(10)
+	d = grown(t, budgetOptions(NewMemFS()), 30300)
+	uniform, _ := wasted(t, d, 20000)
+	require.Greater(t, uniform, 1.5*reads)
+}
