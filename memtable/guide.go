@@ -3,6 +3,8 @@ package memtable
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // guide is a sorted array of the nodes that stood on one level of the list when it
@@ -67,20 +69,12 @@ func (m *Memtable) makeGuide() {
 		return
 	}
 	first, last := m.userKey(g.nodes[0]), m.userKey(g.nodes[len(g.nodes)-1])
-	g.prefix = first[:commonPrefix(first, last)]
+	g.prefix = first[:base.SharedPrefixLen(first, last)]
 	g.tails = make([]uint64, len(g.nodes))
 	for i, node := range g.nodes {
 		g.tails[i] = m.keyTail(node, len(g.prefix))
 	}
 	m.guide.Store(g)
-}
-
-func commonPrefix(a, b []byte) int {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // keyTail returns the 8 bytes of node's user key from skip on, as keyPrefix does. The
