@@ -99,7 +99,8 @@ type Options struct {
 	// make filters of filter.BloomPolicy, and what LevelDB reads stays so.
 	// Tables that exist keep their filters until a compaction rewrites them: while the
 	// database grows, those in memory may be up to a quarter more than the budget, until
-	// new tables get none; Compact sets all to rights. Default: 0, no budget.
+	// new tables get none; UpgradeFilters or Compact set all to rights, which is worth while once the database
+	// has reached its size. Default: 0, no budget.
 	FilterBudget int64
 
 	// MaxWastedReads is how many reads a lookup of an absent key may waste in the mean,
