@@ -138,10 +138,15 @@ func (s *session) pass(ctx context.Context, what string, policy filter.Policy, r
 	elapsed, err := s.lookUp(ctx, name, d, keys, l)
 	if err == nil {
 		l.setStore(d.Metrics())
-		l.PredictedRate = reads.predictedRate(policy)
 		l.MicrosPerOp = float64(elapsed.Nanoseconds()) / 1e3 / float64(max(l.Gets, 1))
 		all := s.fs.Snapshot().Sub(before).Of(base.FileTable, base.FileOldTable)
 		err = l.setReads(reads.counts(), all)
+	}
+	if err == nil { // when the reads are counted: it may read properties
+		var filters *db.FilterReport
+		if filters, err = d.Filters(ctx, 0); err == nil {
+			l.PredictedRate = predictedRate(filters)
+		}
 	}
 	return errors.Join(err, d.Close())
 }
@@ -197,28 +202,20 @@ func (l *lookups) setReads(c readCounts, all vfs.Counts) error {
 	return nil
 }
 
-// predictedRate is what theory expects of the tables' filters: the mean of
-// their rates, a table counting as much as it has keys.
-func (t *tableReads) predictedRate(policy filter.Policy) float64 {
-	kind, ok := policy.(interface{ PredictedRate(keys uint64) float64 })
-	if !ok {
-		return 0
-	}
-	// Of tables that do not say, the usual number: the rate hardly depends on it.
-	const usualKeys = 20_000
-	var keys, sum float64
-	for _, l := range t.layouts {
-		n := l.filterKeys
-		if n == 0 {
-			n = usualKeys
+// predictedRate is what theory expects of the filters: the mean of the levels' rates, a level
+// counting as often as it was asked for a key that it does not hold.
+func predictedRate(r *db.FilterReport) float64 {
+	var asked, sum float64
+	for _, l := range r.Levels {
+		if l.Predicted >= 0 {
+			n := float64(l.Lookups.Negatives + l.Lookups.FalsePositives)
+			asked, sum = asked+n, sum+n*l.Predicted
 		}
-		keys += float64(n)
-		sum += float64(n) * kind.PredictedRate(n)
 	}
-	if keys == 0 {
+	if asked == 0 {
 		return 0
 	}
-	return sum / keys
+	return sum / asked
 }
 
 // lookupKeys returns the keys to find and those to miss. Where a file lists all

@@ -165,8 +165,11 @@ func (r *report) write(w io.Writer) error {
 		cache = "no block cache"
 	}
 	filters := fmt.Sprintf("filters of %d bits a key", r.Bits)
-	if r.FilterKind == "fuse" {
+	switch {
+	case r.FilterKind == "fuse":
 		filters = "binary fuse filters"
+	case r.FilterKind == "both" && r.Bits == 10: // the store's default
+		filters += ", 15 above the last level"
 	}
 	fmt.Fprintf(w, "\nDISK READS SAVED by %s\n\n", filters)
 	fmt.Fprintf(w, "The data: %s.\n", r.Shape)

@@ -35,10 +35,9 @@ func (c readCounts) all() uint64 { return c.Opening + c.Index + c.Data }
 
 // tableLayout is what tells the reads of one table apart.
 type tableLayout struct {
-	size       uint64 // of the file
-	lastData   uint64 // offset of the last data block: none begins behind it
-	index      uint64 // offset of the index block
-	filterKeys uint64 // keys in the filter; 0 where the table does not say
+	size     uint64 // of the file
+	lastData uint64 // offset of the last data block: none begins behind it
+	index    uint64 // offset of the index block
 }
 
 // kind returns the counter that a read of n bytes at offset belongs to. A table is
@@ -86,9 +85,6 @@ func readLayout(fs vfs.FS, path string) (l tableLayout, err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if l.size, l.index, err = sizeAndIndex(f); err != nil {
 		return l, err
-	}
-	if p, ok := r.Properties(); ok {
-		l.filterKeys = p.FilterKeys
 	}
 	it, err := r.NewIter(sstable.IterOptions{})
 	if err != nil {
