@@ -74,6 +74,9 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 	}
 	u.report.Duration = time.Since(start)
 	if err == nil {
+		err = u.failed
+	}
+	if err == nil {
 		err = u.damage
 	}
 	return u.report, err
@@ -92,7 +95,8 @@ type upgrade struct {
 	made   map[madeOf][]madeFilter
 	levels [manifest.NumLevels]levelRates
 	report UpgradeReport
-	damage error
+	damage error // the first
+	failed error // of the system, looking into a table
 }
 
 type tableState uint8
@@ -204,6 +208,9 @@ func (u *upgrade) together(all []*manifest.FileMeta) (files []*manifest.FileMeta
 func (u *upgrade) interrupted() error {
 	if u.d.closed.Load() {
 		return ErrClosed
+	}
+	if u.failed != nil {
+		return u.failed
 	}
 	return u.ctx.Err()
 }

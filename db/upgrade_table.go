@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"encoding/binary"
 	stderrors "errors"
 	"math"
 
@@ -20,7 +21,11 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	state, err := u.inspect(level, f)
 	if err != nil {
 		state = tableDamaged
-		u.damaged(err)
+		if stderrors.Is(err, ErrCorruption) {
+			u.damaged(err)
+		} else { // the file may be sound
+			u.failed = err
+		}
 	}
 	if state == tableCurrent {
 		u.report.Current++
@@ -43,7 +48,7 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 		return 0, err
 	}
 	defer r.Unref()
-	keys, exact, err := keysOf(r)
+	keys, exact, err := keysOf(r, f.Size)
 	if err != nil {
 		return 0, err
 	}
@@ -90,16 +95,17 @@ func (u *upgrade) same(sizes map[string]int, want []madeFilter) bool {
 }
 
 // keysOf returns how many user keys a table has: exactly, if its writer noted it, else as
-// many entries as its first block has, in each.
-func keysOf(r *sstable.Reader) (keys uint64, exact bool, err error) {
+// many entries as its first block has, in each. It is never more than the file has bytes:
+// a file may say anything, and filters of so many keys are made to learn their sizes.
+func keysOf(r *sstable.Reader, fileSize uint64) (keys uint64, exact bool, err error) {
 	if p, ok := r.Properties(); ok && p.FilterKeys > 0 {
-		return p.FilterKeys, true, nil
+		return min(p.FilterKeys, fileSize), p.FilterKeys <= fileSize, nil
 	}
 	blocks, _, err := r.DataBlocks()
 	if err == nil {
 		err = r.SampleBlocks(1, func(uint64, []byte) error { keys++; return nil })
 	}
-	return keys * uint64(blocks), false, err
+	return min(keys*uint64(blocks), fileSize), false, err
 }
 
 // policies returns the policies for tables of a level, by their bits a key: under a budget some tables
@@ -126,7 +132,7 @@ func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
 	made := make([]madeFilter, len(kinds))
 	arena, all := make([]byte, 0, 8*keys), make([][]byte, keys)
 	for i := range all {
-		arena = appendNumber(arena, uint64(i))
+		arena = binary.BigEndian.AppendUint64(arena, uint64(i))
 		all[i] = arena[8*i:]
 	}
 	for i, p := range kinds {
@@ -139,13 +145,6 @@ func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
 	}
 	u.made[of] = made
 	return made
-}
-
-func appendNumber(dst []byte, n uint64) []byte {
-	for shift := 56; shift >= 0; shift -= 8 {
-		dst = append(dst, byte(n>>shift))
-	}
-	return dst
 }
 
 // rateOf is the rate of false positives to expect of a table.
