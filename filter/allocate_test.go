@@ -233,6 +233,24 @@ func TestCurvesFallEverMoreSlowly(t *testing.T) {
 	}
 }
 
+func TestTheCurveOfLevelDBsFiltersIsTheMeanOfTables(t *testing.T) {
+	var sum [17]float64
+	sizes := 0
+	for keys := uint64(15_013); keys < 50_000; keys = keys*13/12 + 2 | 1 {
+		for b := range sum[1:] {
+			sum[b+1] += PredictedRate(keys, b+1)
+		}
+		sizes++
+	}
+	c := NewBloomPolicy(10).Curve()
+	require.Len(t, c, len(sum))
+	for b := range sum[1:] {
+		require.InEpsilon(t, sum[b+1]/float64(sizes), c[b+1], 1e-3, "%d bits", b+1)
+	}
+	c[1] = 0
+	require.NotZero(t, NewBloomPolicy(10).Curve()[1], "the slice is the caller's")
+}
+
 func TestWithBitsPerKey(t *testing.T) {
 	cases := []struct {
 		name string

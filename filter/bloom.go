@@ -194,7 +194,7 @@ type bloomGenerator struct {
 	hashes     []uint32
 }
 
-func (g *bloomGenerator) Add(key []byte) { g.hashes = appendHash(g.hashes, bloomHash(key)) }
+func (g *bloomGenerator) Add(key []byte) { g.hashes = appendDoubling(g.hashes, bloomHash(key)) }
 func (g *bloomGenerator) Len() int       { return len(g.hashes) }
 
 func (g *bloomGenerator) AppendFilter(dst []byte) []byte {
@@ -203,14 +203,14 @@ func (g *bloomGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-// appendHash appends to hashes, which double when they are full: growing as append
+// appendDoubling appends to what is kept of a table's keys, which doubles when it is full: growing as append
 // does, by a quarter, copies each hash of a table five times and leaves as much
 // garbage.
-func appendHash[T uint32 | uint64](hashes []T, h T) []T {
-	if len(hashes) == cap(hashes) {
-		hashes = slices.Grow(hashes, max(len(hashes), 512))
+func appendDoubling[T any](kept []T, one T) []T {
+	if len(kept) == cap(kept) {
+		kept = slices.Grow(kept, max(len(kept), 512))
 	}
-	return append(hashes, h)
+	return append(kept, one)
 }
 
 func bloomHash(key []byte) uint32 { return util.Hash(key, bloomSeed) }

@@ -25,35 +25,30 @@ func plainMayMatch(array []byte, k int, h uint32) bool {
 	return true
 }
 
-// A divisor computes exact remainders with two multiplications in place of a
-// division, which is several times slower and cannot overlap with the next one
-// (Lemire, Kaser, Kurz: Faster remainder by direct computation, 2019, with a
-// 64-bit reciprocal for 32-bit numbers, where it is exact for all of them).
-type divisor struct {
-	inverse uint64 // 2^64 / d, rounded up
-	d       uint64 // 1 to 2^32 - 1
-}
+// reciprocal is 2^64 / m, rounded up, for a number of bits m: exact remainders by it take two
+// multiplications in place of a division, which is slower and cannot
+// overlap with the next one (Lemire, Kaser, Kurz: Faster remainder by direct
+// computation, 2019, with a 64-bit reciprocal for 32-bit numbers, where it is exact for
+// all of them).
+func reciprocal(m uint32) uint64 { return math.MaxUint64/uint64(m) + 1 }
 
-func newDivisor(d uint32) divisor {
-	return divisor{inverse: math.MaxUint64/uint64(d) + 1, d: uint64(d)}
-}
-
-// mod returns h mod d: the low half of inverse × h is the fraction of h/d in
-// units of 2^-64, and d times that fraction is the remainder.
-func (v divisor) mod(h uint32) uint64 {
-	r, _ := bits.Mul64(v.inverse*uint64(h), v.d)
-	return r
+// bitOf returns where bit h mod m of a filter is, m = 8 × bytes: in which byte, and where in
+// that. The low half of inverse × h is the fraction of h/m in units of 2^-64; that times the
+// bytes is the byte, and the upper three bits of what is left of the fraction are the bit.
+func bitOf(h uint32, inverse, bytes uint64) (at, bit uint64) {
+	at, rest := bits.Mul64(inverse*uint64(h), bytes)
+	return at, rest >> 61
 }
 
 // bloomProbe is a well-formed bloom filter with its reciprocal at hand.
 type bloomProbe struct {
 	array   []byte
-	divisor divisor // by the number of bits, 8 × len(array)
-	k       int     // 1 to maxBloomHashes
+	inverse uint64 // of the number of bits, 8 × len(array)
+	k       int    // 1 to maxBloomHashes
 }
 
 func makeBloomProbe(array []byte, k int) bloomProbe {
-	return bloomProbe{array: array, divisor: newDivisor(uint32(len(array)) * 8), k: k}
+	return bloomProbe{array: array, inverse: reciprocal(uint32(len(array)) * 8), k: k}
 }
 
 // HashMayMatch takes the low 32 bits of hash. It tests bits in pairs, with one
@@ -67,10 +62,12 @@ func makeBloomProbe(array []byte, k int) bloomProbe {
 func (p *bloomProbe) HashMayMatch(hash uint64) bool {
 	h := uint32(hash)
 	delta := bits.RotateLeft32(h, -bloomRotate)
+	array, inverse, bytes := p.array, p.inverse, uint64(len(p.array))
 	k := p.k
 	for ; k >= 2; k -= 2 {
-		a, b := p.divisor.mod(h), p.divisor.mod(h+delta)
-		if p.array[a/8]>>(a%8)&(p.array[b/8]>>(b%8))&1 == 0 {
+		a, bitA := bitOf(h, inverse, bytes)
+		b, bitB := bitOf(h+delta, inverse, bytes)
+		if array[a]>>bitA&(array[b]>>bitB)&1 == 0 {
 			return false
 		}
 		h += 2 * delta
@@ -78,8 +75,8 @@ func (p *bloomProbe) HashMayMatch(hash uint64) bool {
 	if k == 0 {
 		return true
 	}
-	a := p.divisor.mod(h)
-	return p.array[a/8]>>(a%8)&1 != 0
+	at, bit := bitOf(h, inverse, bytes)
+	return array[at]>>bit&1 != 0
 }
 
 // fixedProbe is a filter whose form alone gives the answer.
@@ -90,20 +87,20 @@ func (p fixedProbe) HashMayMatch(uint64) bool { return bool(p) }
 // bloomWriter sets bits in a filter that appendEmptyBloom made.
 type bloomWriter struct {
 	array   []byte
-	divisor divisor
+	inverse uint64 // of the number of bits
 	k       int
 }
 
 func newBloomWriter(filter []byte) bloomWriter {
 	n := len(filter) - 1
-	return bloomWriter{array: filter[:n], divisor: newDivisor(uint32(n) * 8), k: int(filter[n])}
+	return bloomWriter{array: filter[:n], inverse: reciprocal(uint32(n) * 8), k: int(filter[n])}
 }
 
 func (w *bloomWriter) set(h uint32) {
 	delta := bits.RotateLeft32(h, -bloomRotate)
 	for range w.k {
-		pos := w.divisor.mod(h)
-		w.array[pos/8] |= 1 << (pos % 8)
+		at, bit := bitOf(h, w.inverse, uint64(len(w.array)))
+		w.array[at] |= 1 << bit
 		h += delta
 	}
 }

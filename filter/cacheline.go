@@ -135,7 +135,7 @@ type cacheLineGenerator struct {
 
 var _ CheckedGenerator = (*cacheLineGenerator)(nil)
 
-func (g *cacheLineGenerator) Add(key []byte) { g.hashes = appendHash(g.hashes, cacheLineHash(key)) }
+func (g *cacheLineGenerator) Add(key []byte) { g.hashes = appendDoubling(g.hashes, cacheLineHash(key)) }
 func (g *cacheLineGenerator) Len() int       { return len(g.hashes) }
 
 func (g *cacheLineGenerator) AppendFilter(dst []byte) []byte {

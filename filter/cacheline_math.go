@@ -107,3 +107,14 @@ func (p BloomPolicy) PredictedRate(keys uint64) float64 {
 	sameHash := SameHashRate(keys, 64)
 	return sameHash + (1-sameHash)*CacheLineFalsePositiveRate(keys, lines, k)
 }
+
+// FilterBytes returns how many bytes p makes of a filter of the given number of distinct
+// keys, one at least; of a policy that makes both, that of cache lines.
+func (p BloomPolicy) FilterBytes(keys uint64) uint64 {
+	if p.layout == levelDBLayout {
+		bytes, _ := bloomShape(keys, p.BitsPerKey())
+		return bytes + 1
+	}
+	lines, _ := cacheLineShape(keys, p.BitsPerKey())
+	return lines*lineBytes + lineTailBytes
+}

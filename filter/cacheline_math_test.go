@@ -94,3 +94,14 @@ func TestTheCacheLineRatesInThePackageComment(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("%.3g", c.percent), fmt.Sprintf("%.3g", 100*NewCacheLineBloomPolicy(c.bits).PredictedRate(1_000_000)), "%d bits", c.bits)
 	}
 }
+
+func TestFilterBytesIsWhatAFilterTakes(t *testing.T) {
+	for _, n := range []int{1, 2, 6, 7, 51, 52, 1000, 12345} {
+		keys := le32Keys(0, n)
+		for _, bits := range []int{1, 7, 10, 20, 100} {
+			for _, p := range []BloomPolicy{NewBloomPolicy(bits), NewCacheLineBloomPolicy(bits), NewDualBloomPolicy(bits)} {
+				require.Len(t, p.CreateFilter(nil, keys), int(p.FilterBytes(uint64(n))), "%s, %d keys, %d bits", p.Name(), n, bits)
+			}
+		}
+	}
+}

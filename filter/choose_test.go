@@ -220,5 +220,5 @@ func TestSameHashRateIsTheLeastThatAPolicyHas(t *testing.T) {
 	require.InEpsilon(t, 1e8/math.Exp2(64), SameHashRate(100_000_000, 64), 1e-9)
 	require.Zero(t, SameHashRate(0, 32))
 	require.Equal(t, 1.0, SameHashRate(math.MaxUint64, 32))
-	require.InDelta(t, SameHashRate(10_000_000, 32), NewBloomPolicy(100).PredictedRate(10_000_000), 1e-7)
+	require.InDelta(t, SameHashRate(10_000_000, 32), NewBloomPolicy(100).PredictedRate(10_000_000), 5e-6)
 }

@@ -18,7 +18,7 @@ type fuseGenerator struct {
 
 var _ CheckedGenerator = (*fuseGenerator)(nil)
 
-func (g *fuseGenerator) Add(key []byte) { g.hashes = appendHash(g.hashes, cacheLineHash(key)) }
+func (g *fuseGenerator) Add(key []byte) { g.hashes = appendDoubling(g.hashes, cacheLineHash(key)) }
 func (g *fuseGenerator) Len() int       { return len(g.hashes) }
 
 func (g *fuseGenerator) AppendFilter(dst []byte) []byte {

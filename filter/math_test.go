@@ -67,15 +67,14 @@ func TestPredictedRate(t *testing.T) {
 		want float64 // to three digits
 	}{
 		{"no keys", 0, 10, 0},
-		{"ten bits, six hashes", 20_000, 10, 0.00844},
-		{"36 keys, one of LevelDB's blocks", 36, 10, 0.00844},
-		{"a single key has 64 bits", 1, 10, 5.138e-7},
-		{"a million keys share 32 bits of hash", 1_000_000, 10, 0.00867},
-		{"at a hundred million that outweighs the bits", 100_000_000, 10, 0.0312},
+		{"ten bits, six hashes, 0.84 % if they were ideal", 20_000, 10, 0.00904},
+		{"36 keys, one of LevelDB's blocks", 36, 10, 0.0120},
+		{"where third places are one", 1_000_000, 10, 0.0130},
+		{"at a hundred million equal hashes outweigh the bits", 100_000_000, 10, 0.0313},
 		{"and at twenty bits it is nearly all", 100_000_000, 20, 0.0231},
 		{"bits below one count as one", 1000, 0, 0.632},
-		{"bits above the most count as the most", 1000, 1 << 30, 2.33e-7},
-		{"past 2^32 bits the bits a key fall", 1 << 30, 10, 0.3418},
+		{"bits above the most count as the most", 1000, 1 << 30, PredictedRate(1000, MaxBitsPerKey)},
+		{"past 2^32 bits the bits a key fall", 1 << 30, 10, 0.259},
 		{"and in the end everything matches", 1 << 62, 10, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,12 +90,15 @@ func TestPredictedRate(t *testing.T) {
 
 func TestTheRatesInThePackageComment(t *testing.T) {
 	for _, c := range []struct {
-		bits, k int
-		percent float64
+		bits, k               int
+		table, million, ideal float64 // per cent
 	}{
-		{4, 2, 15.5}, {6, 4, 5.63}, {8, 5, 2.19}, {10, 6, 0.867}, {12, 8, 0.338}, {16, 11, 0.0692}, {20, 13, 0.0301},
+		{4, 2, 15.5, 15.5, 15.5}, {6, 4, 6.31, 8.49, 5.61}, {8, 5, 2.32, 3.18, 2.17}, {10, 6, 0.904, 1.31, 0.844},
+		{12, 8, 0.350, 0.496, 0.314}, {16, 11, 0.0498, 0.0967, 0.0459}, {20, 13, 0.0079, 0.0390, 0.0068},
 	} {
 		require.Equal(t, c.k, BloomHashes(c.bits))
-		require.InEpsilon(t, c.percent, 100*PredictedRate(1_000_000, c.bits), 0.005, "%d bits", c.bits)
+		require.InEpsilon(t, c.table, 100*PredictedRate(20_000, c.bits), 0.006, "%d bits", c.bits)
+		require.InEpsilon(t, c.million, 100*PredictedRate(1_000_000, c.bits), 0.005, "%d bits", c.bits)
+		require.InEpsilon(t, c.ideal, 100*FalsePositiveRate(20_000, 20_000*uint64(c.bits), c.k), 0.005, "%d bits", c.bits)
 	}
 }

@@ -17,34 +17,35 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-func TestDivisorIsExact(t *testing.T) {
+func TestBitsAreThoseOfTheRemainder(t *testing.T) {
 	rng := newRand(t)
-	check := func(h, d uint32) {
-		if got := newDivisor(d).mod(h); got != uint64(h%d) {
-			require.Fail(t, "wrong remainder", "%d mod %d is %d, not %d", h, d, h%d, got)
+	check := func(h, bytes uint32) {
+		at, bit := bitOf(h, reciprocal(8*bytes), uint64(bytes))
+		if want := uint64(h % (8 * bytes)); at != want/8 || bit != want%8 {
+			require.Fail(t, "another bit", "%d mod 8 x %d is %d, not bit %d of byte %d", h, bytes, want, bit, at)
 		}
 	}
-	around := func(d uint32) {
-		top := math.MaxUint32 / d * d // the greatest multiple of d
-		for _, h := range []uint32{0, 1, d - 1, d, d + 1, top - 1, top, top + d - 1, math.MaxUint32} {
-			check(h, d)
+	around := func(bytes uint32) {
+		m := 8 * bytes
+		top := math.MaxUint32 / m * m // the greatest multiple of m
+		for _, h := range []uint32{0, 1, m - 1, m, m + 1, top - 1, top, top + m - 1, math.MaxUint32} {
+			check(h, bytes)
 		}
 		for range 20 {
-			check(rng.Uint32(), d)
+			check(rng.Uint32(), bytes)
 		}
 	}
-	for d := uint32(1); d <= 4096; d++ {
-		around(d)
-		around(d * 8)
-		around(math.MaxUint32 - d + 1)
-		around(maxBloomBytes*8 - 8*(d-1))
+	for n := uint32(1); n <= 4096; n++ {
+		around(n)
+		around(n * 8)
+		around(maxBloomBytes - n + 1)
 	}
-	for shift := range 32 {
+	for shift := range 29 {
 		around(1 << shift)
 		around(1<<shift | 1)
 	}
 	for range 20000 {
-		around(rng.Uint32() | 1)
+		around(1 + rng.Uint32N(maxBloomBytes))
 	}
 }
 

@@ -96,9 +96,8 @@ func (s Shape) EstimatedKeys() uint64 {
 }
 
 // PredictedRate returns the false-positive rate, 0 to 1, to expect of the filter if it
-// was made of the given number of distinct keys: by FalsePositiveRate,
-// CacheLineFalsePositiveRate or 1/256 for its kind, with SameHashRate. Measured rates
-// of LevelDB's filters can be worse, see PredictedRate.
+// was made of the given number of distinct keys: for LevelDB's layout as the function
+// PredictedRate tells, else by CacheLineFalsePositiveRate or 1/256, with SameHashRate.
 func (s Shape) PredictedRate(keys uint64) float64 {
 	var rate float64
 	switch {
@@ -109,7 +108,7 @@ func (s Shape) PredictedRate(keys uint64) float64 {
 	case s.lines > 0:
 		rate = CacheLineFalsePositiveRate(keys, s.lines, s.Hashes)
 	default:
-		rate = FalsePositiveRate(keys, s.Bits, s.Hashes)
+		return levelDBRate(keys, s.Bits, s.Hashes)
 	}
 	sameHash := SameHashRate(keys, s.HashBits)
 	return sameHash + (1-sameHash)*rate

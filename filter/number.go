@@ -1,0 +1,100 @@
+package filter
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Number says how a key's bytes behind its prefix are a number: what a Grafite filter
+// takes of a key. Numbers rise with the keys, or stay the same: what is behind the
+// number in a key is lost. Numbers are comparable values; the zero Number is
+// BigEndian(8).
+type Number struct {
+	decimal bool
+	width   int // bytes or digits; 0: 8 bytes
+}
+
+// BigEndian takes the first width bytes, 1 to 8, else the nearer of them: of 8 byte
+// counters or times BigEndian(8). A key that has less is taken for one with zeros at its
+// end.
+func BigEndian(width int) Number { return Number{width: min(max(width, 1), 8)} }
+
+// Decimal takes the first digits characters, 1 to 19, else the nearer of them, as a
+// decimal number with leading zeros, as "%012d" writes it. Where another byte comes, it and what follows count as
+// zeros if it sorts before the digits, as does the end of the key, and as nines
+// if it sorts behind them.
+func Decimal(digits int) Number { return Number{decimal: true, width: min(max(digits, 1), 19)} }
+
+// Name is part of the names of the filters made with n, for good: "be8" for eight
+// bytes, "dec12" for twelve digits.
+func (n Number) Name() string {
+	if n.decimal {
+		return fmt.Sprintf("dec%d", n.width)
+	}
+	return fmt.Sprintf("be%d", n.bytes())
+}
+
+// bytes returns how many bytes of a key the number takes.
+func (n Number) bytes() int {
+	if n.width == 0 {
+		return 8
+	}
+	return n.width
+}
+
+// greatest returns the greatest number.
+func (n Number) greatest() uint64 {
+	if !n.decimal {
+		return 1<<(8*n.bytes()) - 1 // of 8 bytes all ones: the shift gives 0
+	}
+	x, _ := n.of([]byte{0xff})
+	return x
+}
+
+// of returns the number that rest, a key without its prefix, begins with. full is whether
+// all of it is there: then no other rest with this number sorts before its digits or bytes.
+func (n Number) of(rest []byte) (x uint64, full bool) {
+	if n.decimal {
+		x, digits, _ := n.digitsOf(rest)
+		return x, digits == n.width
+	}
+	width := n.bytes()
+	if len(rest) >= 8 {
+		return binary.BigEndian.Uint64(rest) >> (64 - 8*width), true
+	}
+	for i := range width {
+		x <<= 8
+		if i < len(rest) {
+			x |= uint64(rest[i])
+		}
+	}
+	return x, len(rest) >= width
+}
+
+// below returns the number of a bound. exclusive is whether full keys below the bound, with
+// the same prefix, have smaller ones.
+func (n Number) below(rest []byte) (x uint64, exclusive bool) {
+	if !n.decimal {
+		x, _ = n.of(rest)
+		return x, len(rest) <= n.bytes()
+	}
+	x, digits, nines := n.digitsOf(rest)
+	return x, !nines && (digits < n.width || len(rest) == digits)
+}
+
+// digitsOf returns the decimal number, how many digits of it are in rest, and whether
+// nines stand for those that are not.
+func (n Number) digitsOf(rest []byte) (x uint64, digits int, nines bool) {
+	for digits < min(n.width, len(rest)) && rest[digits]-'0' <= 9 {
+		x = 10*x + uint64(rest[digits]-'0')
+		digits++
+	}
+	fill := uint64(0)
+	if nines = digits < min(n.width, len(rest)) && rest[digits] > '9'; nines {
+		fill = 9
+	}
+	for range n.width - digits {
+		x = 10*x + fill
+	}
+	return x, digits, nines
+}

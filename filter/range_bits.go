@@ -1,0 +1,36 @@
+package filter
+
+import "math"
+
+// SameRangeBits reports whether the filter behind probe has as many bits as p gives new
+// ones, which is no part of their name. probe is p's, or of a policy of the same name. A
+// filter of prefixes does not say of how many it was made; its ones do, but so that a difference of an eighth or less may
+// pass. Of policies from elsewhere nothing is known, and the answer is true.
+func SameRangeBits(p RangePolicy, probe RangeProbe) bool {
+	switch p := p.(type) {
+	case PrefixPolicy:
+		if q, ok := probe.(*prefixProbe); ok {
+			return p.mayHaveMade(&q.lines)
+		}
+	case GrafitePolicy:
+		if q, ok := probe.(*grafiteProbe); ok {
+			return q.positions.low == uint64(p.lowBits())
+		}
+	}
+	return true
+}
+
+// mayHaveMade reports whether the policy gives so many lines and hashes to about as many prefixes as
+// the lines seem to hold.
+func (p PrefixPolicy) mayHaveMade(lines *CacheLineProbe) bool {
+	const fewer, least = 8, 40 // an eighth, and what a line or two may hold more or less
+	s := Shape{Bits: uint64(len(lines.array)) * 8, Set: ones(lines.array), Hashes: lines.k, lines: lines.lines}
+	n := s.EstimatedKeys()
+	if n == math.MaxUint64 { // any number
+		return lines.k == CacheLineHashes(p.bitsPerPrefix)
+	}
+	slack := n/fewer + least
+	fewest, k := cacheLineShape(n-min(n, slack), p.bitsPerPrefix)
+	most, _ := cacheLineShape(n+slack, p.bitsPerPrefix)
+	return lines.k == k && lines.lines >= fewest && lines.lines <= most
+}

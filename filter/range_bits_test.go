@@ -1,0 +1,48 @@
+package filter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func numberedKeys(n int) (keys [][]byte) {
+	for i := range n {
+		keys = append(keys, binary.BigEndian.AppendUint64(nil, uint64(i)*grafiteMix))
+	}
+	return keys
+}
+
+func TestTheBitsOfARangeFilterAreRecognised(t *testing.T) {
+	prefix := func(bits int) RangePolicy { return NewPrefix(FixedPrefix(8), bits) }
+	grafite := func(bits int) RangePolicy { return NewGrafite(FixedPrefix(0), BigEndian(8), bits) }
+	for _, c := range []struct {
+		name   string
+		policy func(bits int) RangePolicy
+		bits   []int
+	}{
+		{"prefixes", prefix, []int{1, 2, 4, 7, 10, 13, 16, 20, 30}},
+		{"numbers", grafite, []int{3, 4, 5, 10, 16, 17, 33, 34}},
+	} {
+		for _, n := range []int{0, 1, 7, 50, 333, 3000, 30000} {
+			keys := numberedKeys(n)
+			for _, bits := range c.bits {
+				t.Run(fmt.Sprintf("%s, %d keys, %d bits", c.name, n, bits), func(t *testing.T) {
+					probe, ok := c.policy(bits).NewRangeProbe(makeRangeFilter(t, c.policy(bits), keys))
+					require.True(t, ok)
+					for _, other := range c.bits {
+						same := SameRangeBits(c.policy(other), probe)
+						switch {
+						case other == bits:
+							require.True(t, same)
+						case n >= 3000:
+							require.False(t, same, "%d bits", other)
+						}
+					}
+				})
+			}
+		}
+	}
+}

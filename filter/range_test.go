@@ -1,0 +1,319 @@
+package filter
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rangePolicies are the kinds of range filters, with what they take from a key.
+var rangePolicies = []RangePolicy{
+	NewPrefix(FixedPrefix(0), 10),
+	NewPrefix(FixedPrefix(1), 10),
+	NewPrefix(FixedPrefix(3), 20),
+	NewPrefix(FixedPrefix(8), 1),
+	NewPrefix(SeparatedPrefix('/', 1), 10),
+	NewPrefix(SeparatedPrefix(0xff, 1), 10),
+	NewPrefix(SeparatedPrefix(0, 2), 10),
+	NewGrafite(FixedPrefix(0), Number{}, 16),
+	NewGrafite(FixedPrefix(0), BigEndian(1), 10),
+	NewGrafite(FixedPrefix(3), BigEndian(2), 3),
+	NewGrafite(FixedPrefix(1), BigEndian(5), 34),
+	NewGrafite(SeparatedPrefix('/', 1), Decimal(3), 12),
+	NewGrafite(FixedPrefix(0), Decimal(19), 20),
+	NewGrafite(SeparatedPrefix(0xff, 1), Decimal(1), 6),
+}
+
+// makeRangeFilter returns the filter of keys, which need not be sorted, and insists that
+// it denies none as a writer would see it.
+func makeRangeFilter(t testing.TB, p RangePolicy, keys [][]byte) []byte {
+	g := p.NewRangeGenerator()
+	for _, k := range keys {
+		k = bytes.Clone(k)
+		g.Add(k)
+		clear(k) // the caller may
+	}
+	b, denied := g.AppendChecked([]byte("before"))
+	require.Zero(t, denied)
+	require.Equal(t, "before", string(b[:6]))
+	return b[6:]
+}
+
+// holds reports whether sorted has a key in the range.
+func holds(sorted [][]byte, lower, upper []byte) bool {
+	i := sort.Search(len(sorted), func(i int) bool { return bytes.Compare(sorted[i], lower) >= 0 })
+	return i < len(sorted) && bytes.Compare(sorted[i], upper) < 0
+}
+
+// edgyBytes are where prefixes, separators and numbers have their edges.
+var edgyBytes = []byte{0, 0, 1, '/', '/', '0', '1', '8', '9', ':', 'a', 0xfe, 0xff, 0xff}
+
+// edgyKey is a key of few lengths and bytes, so that keys and bounds often share much.
+func edgyKey(rng *rand.Rand) []byte {
+	k := make([]byte, rng.IntN(13))
+	for i := range k {
+		k[i] = edgyBytes[rng.IntN(len(edgyBytes))]
+	}
+	return k
+}
+
+// nearKey is a key a little beside k.
+func nearKey(rng *rand.Rand, k []byte) []byte {
+	k = bytes.Clone(k)
+	switch n := len(k); {
+	case n == 0 || rng.IntN(4) == 0:
+		return append(k, edgyBytes[rng.IntN(len(edgyBytes))])
+	case rng.IntN(3) == 0:
+		return k[:rng.IntN(n)]
+	default:
+		k[n-1-min(rng.IntN(3), n-1)] += byte(rng.IntN(3)) - 1
+		return k
+	}
+}
+
+func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
+	rng := newRand(t)
+	for _, p := range rangePolicies {
+		t.Run(p.Name(), func(t *testing.T) {
+			denied, asked := 0, 0
+			for range 300 {
+				keys := make([][]byte, rng.IntN(40))
+				for i := range keys {
+					keys[i] = edgyKey(rng)
+				}
+				slices.SortFunc(keys, bytes.Compare)
+				probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, keys))
+				require.True(t, ok)
+				for range 300 {
+					lower := edgyKey(rng)
+					if len(keys) > 0 && rng.IntN(2) == 0 {
+						lower = nearKey(rng, keys[rng.IntN(len(keys))])
+					}
+					upper := nearKey(rng, lower)
+					if rng.IntN(3) == 0 {
+						upper = edgyKey(rng)
+					}
+					asked++
+					if !probe.RangeMayMatch(lower, upper) {
+						denied++
+						require.False(t, holds(keys, lower, upper), "lower %x upper %x keys %x", lower, upper, keys)
+					}
+				}
+				for _, k := range keys {
+					require.True(t, probe.RangeMayMatch(k, append(bytes.Clone(k), 0)), "the key %x alone of %x", k, keys)
+				}
+			}
+			t.Logf("%d of %d ranges denied", denied, asked)
+			require.Positive(t, denied, "the test asks for something that can be denied")
+		})
+	}
+}
+
+func TestARangeFilterDoesNotDependOnHowTheGeneratorWasUsedBefore(t *testing.T) {
+	rng := newRand(t)
+	keys := make([][]byte, 200)
+	for i := range keys {
+		keys[i] = edgyKey(rng)
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	for _, p := range rangePolicies {
+		g := p.NewRangeGenerator()
+		add := func() {
+			for _, k := range keys {
+				g.Add(k)
+			}
+		}
+		want := makeRangeFilter(t, p, keys)
+		add()
+		g.Reset()
+		for range 2 {
+			add()
+			got, denied := g.AppendChecked(nil)
+			require.Zero(t, denied)
+			require.Equal(t, want, got, p.Name())
+		}
+	}
+}
+
+func TestExtractorsTakePrefixes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		e      Extractor
+		key    string
+		prefix string
+		ok     bool
+	}{
+		{"fixed:0", FixedPrefix(0), "ab", "", true},
+		{"fixed:0", FixedPrefix(-3), "", "", true},
+		{"fixed:2", FixedPrefix(2), "ab", "ab", true},
+		{"fixed:2", FixedPrefix(2), "abc", "ab", true},
+		{"fixed:2", FixedPrefix(2), "a", "", false},
+		{"fixed:2", FixedPrefix(2), "", "", false},
+		{"upto:2f:1", SeparatedPrefix('/', 1), "a/b/c", "a/", true},
+		{"upto:2f:1", SeparatedPrefix('/', 0), "/", "/", true},
+		{"upto:2f:2", SeparatedPrefix('/', 2), "a/b/c", "a/b/", true},
+		{"upto:2f:2", SeparatedPrefix('/', 2), "//", "//", true},
+		{"upto:2f:3", SeparatedPrefix('/', 3), "a/b/c", "", false},
+		{"upto:00:1", SeparatedPrefix(0, 1), "", "", false},
+	} {
+		require.Equal(t, c.name, c.e.Name())
+		prefix, ok := c.e.Prefix([]byte(c.key))
+		require.Equal(t, c.ok, ok, "%s of %q", c.name, c.key)
+		require.Equal(t, c.prefix, string(prefix), "%s of %q", c.name, c.key)
+	}
+	require.Equal(t, Extractor{}, FixedPrefix(0))
+}
+
+func TestARangeIsWithinOnePrefixUpToTheFirstStringBehindIt(t *testing.T) {
+	two, path := FixedPrefix(2), SeparatedPrefix('/', 1)
+	for _, c := range []struct {
+		claim        string
+		e            Extractor
+		lower, upper string
+		ok           bool
+	}{
+		{"both bounds have it", two, "ab1", "ab7", true},
+		{"all of it", two, "ab", "ac", true},
+		{"a part, to its end", two, "abz", "ac", true},
+		{"one string too far", two, "ab", "ac\x00", false},
+		{"far behind", two, "ab", "b", false},
+		{"an end with a byte ff that is carried", two, "a\xff", "b", true},
+		{"the same one a byte too far", two, "a\xff", "b\x00", false},
+		{"no string is behind ff", two, "\xff\xff1", "\xff\xff\xff\xff", true},
+		{"nor the empty range", two, "\xff\xff1", "a", true},
+		{"an empty range", two, "ab", "aa", true},
+		{"the lower bound has none", two, "a", "b", false},
+		{"up to a separator", path, "a/b", "a/c", true},
+		{"all of a directory", path, "a/", "a0", true},
+		{"two directories", path, "a/", "b/", false},
+		{"beside a directory", path, "a", "b", false},
+		{"no prefix to take", FixedPrefix(0), "a", "z", true},
+	} {
+		prefix, ok := c.e.Common([]byte(c.lower), []byte(c.upper))
+		require.Equal(t, c.ok, ok, c.claim)
+		if ok {
+			require.True(t, bytes.HasPrefix([]byte(c.lower), prefix), c.claim)
+		}
+	}
+}
+
+func TestABoundThatIsCountedUpEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
+	p := NewPrefix(FixedPrefix(3), 20)
+	for _, c := range []struct {
+		claim        string
+		keys         [][]byte
+		lower, upper string
+		may          bool
+	}{
+		{"a carry", words("aaa1"), "a\x00\xff", "a\x01\x00", false},
+		{"two carries", words("aaa1"), "a\xff\xff", "b\x00\x00", false},
+		{"a carry, and a key that is there", words("a\x00\xff"), "a\x00\xff", "a\x01\x00", true},
+		{"the bound without its zero is a key", words("a\x01"), "a\x00\xff", "a\x01\x00", true},
+		{"any short key counts", words("z"), "a\x00\xff", "a\x01\x00", true},
+		{"a zero behind the prefix does not", words("aaa1"), "a\x00\xff", "a\x01\x00\x00", true},
+	} {
+		probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, c.keys))
+		require.True(t, ok)
+		require.Equal(t, c.may, probe.RangeMayMatch([]byte(c.lower), []byte(c.upper)), c.claim)
+	}
+}
+
+func TestPrefixFiltersErrAsPredicted(t *testing.T) {
+	const prefixes, questions = 20000, 200000
+	for _, bits := range []int{4, 10, 16} {
+		p := NewPrefix(FixedPrefix(8), bits)
+		keys := make([][]byte, 0, 3*prefixes)
+		for i := range prefixes {
+			for j := range 3 {
+				keys = append(keys, append(counterKey(2*uint64(i)), byte(j)))
+			}
+		}
+		filter := makeRangeFilter(t, p, keys)
+		require.InDelta(t, prefixes*bits/8, len(filter), 70, "each prefix counts once")
+		probe, _ := p.NewRangeProbe(filter)
+		passed := 0
+		for i := range uint64(questions) {
+			at := 2*i + 1
+			if probe.RangeMayMatch(counterKey(at), counterKey(at+1)) {
+				passed++
+			}
+		}
+		requireRate(t, NewCacheLineBloomPolicy(bits), prefixes, questions, passed)
+	}
+}
+
+// counterKey is n, big-endian.
+func counterKey(n uint64) []byte {
+	k := make([]byte, 8)
+	for i := range k {
+		k[i] = byte(n >> (56 - 8*i))
+	}
+	return k
+}
+
+// FuzzRangeFilters makes filters of arbitrary keys, cut from data at each sep, and
+// asks them for a range and for each key.
+func FuzzRangeFilters(f *testing.F) {
+	f.Add([]byte("a/1,a/2,b/1"), byte(','), []byte("a/"), []byte("a0"))
+	f.Add([]byte("\xff\xff\xff,\x00,,/"), byte(','), []byte("\xff"), []byte("\xff\xff\xff\xff"))
+	f.Add([]byte("user00000001,user00000009,user00000010"), byte(','), []byte("user00000002"), []byte("user00000009"))
+	f.Add([]byte("12345678\x00\x01,12345678\x00"), byte(','), []byte("12345678"), []byte("12345678\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte, sep byte, lower, upper []byte) {
+		if len(data) > 1<<12 {
+			return
+		}
+		keys := bytes.Split(data, []byte{sep})
+		slices.SortFunc(keys, bytes.Compare)
+		for _, p := range rangePolicies {
+			probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, keys))
+			require.True(t, ok, p.Name())
+			if holds(keys, lower, upper) {
+				require.True(t, probe.RangeMayMatch(lower, upper), p.Name())
+			}
+			for _, k := range keys {
+				require.True(t, probe.RangeMayMatch(k, append(bytes.Clone(k), 0)), p.Name())
+			}
+		}
+	})
+}
+
+// FuzzRangeReader asks arbitrary bytes as filters: no panic, nothing changed.
+func FuzzRangeReader(f *testing.F) {
+	for _, p := range rangePolicies {
+		for _, keys := range [][][]byte{nil, words("a/b/1"), words("a/b/12345678", "a/b/22345678", "b/b/1")} {
+			f.Add(makeRangeFilter(f, p, keys), []byte("a/b/1"), []byte("a/b/2"))
+		}
+	}
+	f.Add([]byte{}, []byte{}, []byte{0})
+	f.Fuzz(func(t *testing.T, filter, lower, upper []byte) {
+		before := bytes.Clone(filter)
+		for _, p := range rangePolicies {
+			if probe, ok := p.NewRangeProbe(filter); ok {
+				probe.RangeMayMatch(lower, upper)
+			}
+		}
+		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
+	})
+}
+
+func TestRangePoliciesAreFoundByTheirNames(t *testing.T) {
+	for _, want := range rangePolicies {
+		p, err := RangePolicyNamed(want.Name(), 10)
+		require.NoError(t, err)
+		require.Equal(t, want.Name(), p.Name())
+		_, ok := p.NewRangeProbe(makeRangeFilter(t, want, words("a/b", "b/c")))
+		require.True(t, ok, "whatever the bits")
+	}
+	for _, name := range []string{
+		"", "sievedb.CacheLineBloom", "sievedb.PrefixBloom.", "sievedb.PrefixBloom.fixed:08", "sievedb.PrefixBloom.fixed:-1", "sievedb.PrefixBloom.upto:2f:0",
+		"sievedb.PrefixBloom.upto:2F:1", "sievedb.PrefixBloom.fixed:8 ", "sievedb.Grafite.fixed:8", "sievedb.Grafite.fixed:8.be9", "sievedb.Grafite.fixed:8.dec20",
+		"sievedb.Grafite.be8", "sievedb.PrefixBloom.fixed:99999999999999999999",
+	} {
+		_, err := RangePolicyNamed(name, 10)
+		require.ErrorContains(t, err, "sievedb.PrefixBloom.upto:2f:1", name)
+	}
+}
