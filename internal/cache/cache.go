@@ -266,6 +266,12 @@ func (c *Cache[V]) Hot(s *Slot[V]) bool {
 	return hits <= maxHits && hits >= c.shards[c.homeOf(s)].hot.Load()
 }
 
+// Busy says whether the values that the hand of the slot's queue meets were used several times
+// in their turn, on the average: what comes in now will be used as often, as far as one can tell.
+func (c *Cache[V]) Busy(s *Slot[V]) bool {
+	return c.shards[c.homeOf(s)].hot.Load() >= hotTimes*busyUses
+}
+
 // Replace puts another form of the same value in the place of old, which the
 // slot gave, and says whether it did: not if the slot holds something else by
 // now, nor if there is no room for what the new form is larger by. Others are

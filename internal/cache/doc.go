@@ -100,6 +100,9 @@
 //	64 MiB     50.8, 13.4   23.1, 60.3   13.7, 80.8    9.0, 91.0
 //	11 MiB     87.0, 10.0   84.3, 15.7   84.4, 15.6   84.4, 15.6
 //
+// Where making the small form takes a while, and something cheaper will do at first, Busy tells
+// whether what comes in will be used often enough.
+//
 // With a fixed number of eight uses for hot, 90 MiB missed 1.9 % in round 16; with
 // twice the average for large forms to stay, zipf 0.8 in 64 MiB missed 3.9 % instead of
 // 5.0, but used small forms for 48 instead of 39 %.

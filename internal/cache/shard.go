@@ -44,6 +44,8 @@ const (
 	hotTimes   = 4
 	leastHot   = 8
 	leastLarge = 4
+	// A shard is busy whose heat is at least so many uses; at most leastHot would be always.
+	busyUses = 4
 )
 
 // shard is a lock and what it guards: two queues, the loads under way and the

@@ -76,6 +76,9 @@ func (s *Slot[V]) Peek() *V {
 	return nil
 }
 
+// Touch loads the slot's line from memory, for a use soon of it or of its neighbours.
+func (s *Slot[V]) Touch() { s.p.Load() }
+
 // Warm says whether the slot's value was used at least as often as the hand of its
 // queue counts: more than once or twice in its turn.
 func (s *Slot[V]) Warm() bool {

@@ -1,8 +1,8 @@
 package hugepages
 
 import (
-	"bytes"
 	"os"
+	"regexp"
 	"sync"
 	"syscall"
 )
@@ -10,26 +10,46 @@ import (
 // madvCollapse is MADV_COLLAPSE of madvise(2), of Linux 6.1.
 const madvCollapse = 25
 
-// allowed says whether the administrator leaves large pages to those who ask.
-// MADV_COLLAPSE by itself would not heed that.
-var allowed = sync.OnceValue(func() bool {
-	setting, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
-	return err == nil && !bytes.Contains(setting, []byte("[never]"))
+// setting is the administrator's: "always", "madvise", which is to those who ask, or "never".
+var setting = sync.OnceValue(func() string {
+	text, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
+	if chosen := regexp.MustCompile(`\[(\w+)\]`).FindSubmatch(text); chosen != nil {
+		return string(chosen[1])
+	}
+	return "never"
+})
+
+// canCollapse says whether the system can move memory onto large pages when it is told to. The
+// call would not heed the setting by itself.
+var canCollapse = sync.OnceValue(func() bool {
+	return setting() != "never" && madvise(size, 0, madvCollapse) == 0 // none of no memory
 })
 
 // advise says that n bytes from an address on should be given large pages when they are
-// touched. Its failure means that there are none.
-func advise(from, n uintptr) (ok bool) { return madvise(from, n, syscall.MADV_HUGEPAGE) == 0 }
-
-// collapse moves what lies on the large page of this number onto one. It says whether
-// the system knows how; before Linux 6.1 the kernel does it by itself, later, since it was
-// advised to.
-func collapse(page uintptr) (again bool) {
-	if !advise(page*size, size) {
-		return false
+// touched. Its failure means that there are none. Where all memory is given them, nothing
+// need be said.
+func advise(from, n uintptr) {
+	if setting() == "madvise" {
+		madvise(from, n, syscall.MADV_HUGEPAGE)
 	}
-	// Failures that pass: no free large page, or memory that just went away.
-	return madvise(page*size, size, madvCollapse) != syscall.EINVAL
+}
+
+// unadvise takes that back, for what has none yet.
+func unadvise(from, n uintptr) {
+	if setting() == "madvise" {
+		madvise(from, n, syscall.MADV_NOHUGEPAGE)
+	}
+}
+
+// collapse moves what lies on the large page of this number onto one. Failures pass: no large
+// page is free, or the memory has just gone away. What unadvise was called for must be asked
+// for again.
+func collapse(page uintptr) {
+	if madvise(page*size, size, madvCollapse) == syscall.EINVAL {
+		advise(page*size, size)
+		madvise(page*size, size, madvCollapse)
+		unadvise(page*size, size)
+	}
 }
 
 // madvise takes an address, not a slice: on that page there is other memory, too.

@@ -2,8 +2,10 @@
 
 package hugepages
 
-func allowed() bool { return false }
+func canCollapse() bool { return false }
 
-func advise(from, n uintptr) (ok bool) { return false }
+func advise(from, n uintptr) {}
 
-func collapse(page uintptr) (again bool) { return false }
+func unadvise(from, n uintptr) {}
+
+func collapse(page uintptr) {}

@@ -30,14 +30,13 @@ func TestOnlyWholeLargePagesAreAskedFor(t *testing.T) {
 }
 
 // asked is a tracker that remembers what it was to collapse.
-func asked(again bool) (t *tracker, pages func() []uintptr) {
+func asked() (t *tracker, pages func() []uintptr) {
 	var mu sync.Mutex
 	var got []uintptr
-	t = &tracker{collapse: func(page uintptr) bool {
+	t = &tracker{collapse: func(page uintptr) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, page)
-		return again
 	}}
 	return t, func() []uintptr {
 		for {
@@ -54,7 +53,7 @@ func asked(again bool) (t *tracker, pages func() []uintptr) {
 }
 
 func TestAPageIsAskedForOnceWhenHalfOfItIsNoted(t *testing.T) {
-	tr, pages := asked(true)
+	tr, pages := asked()
 	for range 255 {
 		tr.note(7, 4096)
 		tr.note(9, 4096)
@@ -71,7 +70,7 @@ func TestAPageIsAskedForOnceWhenHalfOfItIsNoted(t *testing.T) {
 }
 
 func TestManyGoroutinesAskForEachPageOnce(t *testing.T) {
-	tr, pages := asked(true)
+	tr, pages := asked()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -90,24 +89,13 @@ func TestManyGoroutinesAskForEachPageOnce(t *testing.T) {
 	}
 }
 
-func TestWhereTheSystemCannotNothingIsAskedAgain(t *testing.T) {
-	tr, pages := asked(false)
-	for i := range uintptr(20) {
-		tr.note(i, enough)
-	}
-	require.NotEmpty(t, pages())
-	n := len(pages())
-	for i := range uintptr(20) {
-		tr.note(100+i, enough)
-	}
-	require.Len(t, pages(), n)
-}
-
 // TestMemoryStaysAsItIs notes and asks for real memory.
 func TestMemoryStaysAsItIs(t *testing.T) {
 	arena := make([]byte, 5*size)
 	Want(arena)
 	Want(nil)
+	Done(arena)
+	Done(nil)
 	Note(nil)
 	pieces := make([][]byte, 4000)
 	for i := range pieces {

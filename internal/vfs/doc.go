@@ -34,7 +34,9 @@
 //
 // Nothing else changes the disk: there is no truncation, no write at an offset
 // and no open for appending, since the store never writes into a file that an
-// earlier Open of it left behind.
+// earlier Open of it left behind. Files may do more (EarlyWriter, Sharer,
+// CacheFollower), which wrappers hide: then the bytes come by Write, and nothing
+// that the table says changes. What a Sharer shares counts as written.
 //
 // # Names and errors
 //

@@ -12,7 +12,8 @@ import (
 )
 
 // Mem is a file system in memory. It knows of every file and directory what a
-// power cut would leave, and Crash shows it. Relative names start at its root.
+// power cut would leave, and Crash shows it; Kill shows what the end of the process
+// would. Relative names start at its root.
 // It has no symbolic links and no permissions.
 //
 // Lock order: Mem.mu before memNode.mu.
@@ -38,6 +39,24 @@ func (m *Mem) Crash() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return newMem(m.root.survivor(make(map[*memNode]*memNode)))
+}
+
+// Kill returns what the death of the process at this moment would leave: all
+// names and bytes as they are, which the system then makes durable. It is one moment
+// for all files, whoever writes to them meanwhile. Nobody holds a lock in what is
+// returned. The receiver goes on as with Crash.
+func (m *Mem) Kill() *Mem {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	seen := make(map[*memNode]*memNode)
+	defer func() {
+		for n := range seen {
+			if !n.isDir() {
+				n.mu.RUnlock()
+			}
+		}
+	}()
+	return newMem(m.root.twin(seen))
 }
 
 // splitPath returns the elements of a name from the root.

@@ -310,3 +310,60 @@ func BenchmarkCrash(b *testing.B) {
 		})
 	}
 }
+
+func TestKillLeavesAllNamesAndBytesAndMakesThemDurable(t *testing.T) {
+	s := script{t, vfs.NewMem()}
+	s.durable("a", "x")
+	s.ok(s.MkdirAll("d"), s.Rename("a", "b"), s.Link("b", "d/b"))
+	f := s.create("d/new")
+	s.write(f, "not synced")
+	_, err := s.Lock("LOCK", false)
+	s.ok(err)
+	killed := s.Kill()
+	s.write(f, ", written later")
+	s.ok(s.Remove("b"))
+	want := map[string]string{"b": "x", "d": "/", "d/b": "x", "d/new": "not synced", "LOCK": ""}
+	require.Equal(t, want, tree(t, killed, "."))
+	require.Equal(t, want, tree(t, killed.Crash(), "."))
+	_, err = killed.Lock("LOCK", false)
+	s.ok(err)
+	require.Equal(t, "not synced, written later", tree(t, s.Mem, ".")["d/new"])
+}
+
+// A writer adds a byte to each file, one after the other, over and over: at any moment
+// those before have as many as those behind, or one more.
+func TestKillTakesAllFilesAtOneMoment(t *testing.T) {
+	const n, rounds = 10, 2000
+	s := script{t, vfs.NewMem()}
+	var files []vfs.File
+	for i := range n {
+		files = append(files, s.create(fmt.Sprint(i)))
+	}
+	writing := make(chan error)
+	go func() {
+		var err error
+		for i := 0; i < n*rounds && err == nil; i++ {
+			_, err = files[i%n].Write([]byte{1})
+		}
+		writing <- err
+	}()
+	for ended := false; !ended; {
+		killed := s.Kill()
+		var sizes []int64
+		for i := range n {
+			info, err := killed.Stat(fmt.Sprint(i))
+			s.ok(err)
+			sizes = append(sizes, info.Size())
+		}
+		for i := 1; i < n; i++ {
+			require.GreaterOrEqual(t, sizes[i-1], sizes[i], "%v", sizes)
+		}
+		require.LessOrEqual(t, sizes[0], sizes[n-1]+1, "%v", sizes)
+		select {
+		case err := <-writing:
+			s.ok(err)
+			ended = true
+		default:
+		}
+	}
+}

@@ -3,6 +3,7 @@ package vfs
 import (
 	"io"
 	"io/fs"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,28 @@ func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
 	}
 	s.durable = durable
 	return s
+}
+
+// twin returns the node as it is, durable. seen is as for survivor; the files in it
+// stay locked, so that nothing is in one that came behind what is missing in another.
+// It needs Mem.mu held.
+func (n *memNode) twin(seen map[*memNode]*memNode) *memNode {
+	if t := seen[n]; t != nil {
+		return t
+	}
+	if !n.isDir() {
+		n.mu.RLock()
+		t := &memNode{data: n.data[:len(n.data):len(n.data)], synced: len(n.data), modTime: n.modTime}
+		seen[n] = t
+		return t
+	}
+	t := &memNode{entries: make(map[string]*memNode, len(n.entries)), modTime: n.modTime}
+	seen[n] = t
+	for name, child := range n.entries {
+		t.entries[name] = child.twin(seen)
+	}
+	t.durable = maps.Clone(t.entries)
+	return t
 }
 
 // bytes returns the file's content, which the caller may read and not change.

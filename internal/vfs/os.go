@@ -143,6 +143,7 @@ func (o osFS) Lock(name string, shared bool) (io.Closer, error) {
 type osFile struct {
 	f       *os.File
 	reading bool // from Open
+	passing bool // what is written is not to stay in memory; see FollowCache
 }
 
 func (o *osFile) ReadAt(p []byte, off int64) (int, error) { return o.f.ReadAt(p, off) }
@@ -150,6 +151,9 @@ func (o *osFile) ReadAt(p []byte, off int64) (int, error) { return o.f.ReadAt(p,
 func (o *osFile) Write(p []byte) (int, error) {
 	if o.reading {
 		return 0, pathError("write", o.f.Name(), errReadingOnly)
+	}
+	if o.passing {
+		return o.writePassing(p)
 	}
 	return o.f.Write(p)
 }

@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"io/fs"
+	"math"
 	"os"
 )
 
@@ -29,3 +30,7 @@ func syncDir(dir string) error {
 	}
 	return err
 }
+
+// MaxDescriptors returns how many files the process may have open: there is no such
+// limit that a program could ask for.
+func MaxDescriptors() int { return math.MaxInt32 }

@@ -5,6 +5,7 @@ package vfs
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 )
@@ -14,6 +15,16 @@ import (
 // other end.
 func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
+}
+
+// MaxDescriptors returns how many files the process may have open: the soft limit,
+// which the runtime has raised to the hard one. math.MaxInt32 where there is none.
+func MaxDescriptors() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32))
 }
 
 // syncDir is fsync of the directory. EINVAL and ENOTSUP are how file systems

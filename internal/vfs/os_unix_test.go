@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -133,6 +134,17 @@ func TestMkdirPlainFollowsNoLink(t *testing.T) {
 		require.ErrorContains(t, vfs.RefuseLink(link, info), "symbolic link")
 	}
 	require.NoDirExists(t, filepath.Join(dir, "nothing"))
+}
+
+func TestMaxDescriptorsFollowsTheLimitOfTheProcess(t *testing.T) {
+	var old syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old))
+	require.EqualValues(t, min(uint64(old.Cur), math.MaxInt32), vfs.MaxDescriptors())
+	lower := old
+	lower.Cur = 500
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lower))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old)) }()
+	require.Equal(t, 500, vfs.MaxDescriptors())
 }
 
 func TestRemovedFileIsReadOnByTheSystem(t *testing.T) {

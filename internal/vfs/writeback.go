@@ -6,6 +6,7 @@ package vfs
 // nothing, and what lies between such a file and its user may drop it.
 type EarlyWriter interface {
 	// StartWriting asks for the n bytes from offset off. It does not wait until
-	// they are written.
+	// they are written, but may wait until a busy device takes them. It may be called
+	// beside all other methods but Close.
 	StartWriting(off, n int64)
 }

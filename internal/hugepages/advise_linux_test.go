@@ -1,0 +1,69 @@
+package hugepages
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// advised counts the bytes between two addresses for which large pages are asked for in
+// advance, the flag "hg" of proc_pid_smaps(5).
+func advised(t *testing.T, from, to uintptr) (n uintptr) {
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Log("not told here: ", err)
+		return 0
+	}
+	var start, end uintptr
+	for line := range bytes.Lines(text) {
+		if fields := bytes.Fields(line); !bytes.HasSuffix(fields[0], []byte(":")) {
+			_, err := fmt.Sscanf(string(fields[0]), "%x-%x", &start, &end)
+			require.NoError(t, err)
+		} else if low, high := max(start, from), min(end, to); low < high && bytes.HasPrefix(line, []byte("VmFlags:")) && bytes.Contains(line, []byte(" hg")) {
+			n += high - low
+		}
+	}
+	return n
+}
+
+// Memory that was advised is on large pages again, all of it, whenever a byte of it is in use:
+// nothing may stay so that the heap gets back.
+func TestWhatTheHeapGetsBackIsNotAdvised(t *testing.T) {
+	arena := make([]byte, 5*size)
+	start := uintptr(unsafe.Pointer(&arena[0]))
+	end := start + uintptr(len(arena))
+	Want(arena)
+	if setting() == "madvise" {
+		require.GreaterOrEqual(t, advised(t, start, end), uintptr(4*size))
+	}
+	clear(arena)
+	Done(arena)
+	require.Zero(t, advised(t, start, end))
+
+	Note(arena) // as if the blocks of a cache lay where it was
+	for busy := true; busy; {
+		heap.mu.Lock()
+		busy = heap.working
+		heap.mu.Unlock()
+	}
+	require.Zero(t, advised(t, start, end))
+	pieces := make([][]byte, 4000)
+	for i := range pieces {
+		pieces[i] = make([]byte, 4096)
+		Note(pieces[i])
+	}
+	for busy := true; busy; {
+		heap.mu.Lock()
+		busy = heap.working
+		heap.mu.Unlock()
+	}
+	for i := 0; i < len(pieces); i += 100 {
+		p := pieces[i]
+		at := uintptr(unsafe.Pointer(&p[0]))
+		require.Zero(t, advised(t, at, at+uintptr(len(p))))
+	}
+}

@@ -1,0 +1,93 @@
+package vfs
+
+import (
+	"io"
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	_ Sharer        = (*osFile)(nil)
+	_ CacheFollower = (*osFile)(nil)
+)
+
+// shareUnit divides what is shared, in bytes: of 64 KiB are the largest blocks of
+// file systems that share them, and they share whole ones.
+const shareUnit = 64 << 10
+
+// ShareFrom implements Sharer, by ioctl_ficlonerange(2): XFS, Btrfs and others have it, ext4
+// does not. What of src is in memory is read ahead for the new file: they share the
+// device's blocks, and no memory.
+func (o *osFile) ShareFrom(src File, n int64) (int64, error) {
+	from, ok := src.(*osFile)
+	if n -= n % shareUnit; !ok || n <= 0 || o.reading {
+		return 0, nil
+	}
+	err := error(unix.EBADF) // of a closed file
+	from.control(func(in int) {
+		o.control(func(out int) {
+			err = unix.IoctlFileCloneRange(out, &unix.FileCloneRange{Src_fd: int64(in), Src_length: uint64(n)})
+			if err == nil {
+				_, err = unix.Seek(out, n, io.SeekStart)
+			} else if size, serr := o.Size(); serr == nil && size == 0 {
+				n, err = 0, nil // the bytes can still be written
+			}
+		})
+	})
+	if err != nil {
+		return 0, pathError("write", o.f.Name(), err)
+	}
+	if n > 0 && from.inMemory() {
+		o.control(func(out int) { _ = unix.Fadvise(out, 0, n, unix.FADV_WILLNEED) })
+	}
+	return n, nil
+}
+
+// FollowCache implements CacheFollower.
+func (o *osFile) FollowCache(src File) {
+	from, ok := src.(*osFile)
+	o.passing = ok && !from.inMemory()
+}
+
+// inMemory reports whether at least half of the file is in the system's memory. Where
+// nobody can tell it is taken to be there.
+func (o *osFile) inMemory() bool {
+	size, err := o.Size()
+	if err != nil {
+		return true
+	}
+	var s unix.Cachestat_t
+	err = unix.EBADF
+	o.control(func(fd int) {
+		err = unix.Cachestat(uint(fd), &unix.CachestatRange{Len: math.MaxInt64}, &s, 0) // Linux 6.5
+	})
+	return err != nil || s.Cache >= uint64(size)/2/uint64(unix.Getpagesize())
+}
+
+// writePassing is Write for bytes that are not to stay in memory.
+func (o *osFile) writePassing(p []byte) (n int, err error) {
+	for n < len(p) {
+		m := 0
+		o.control(func(fd int) {
+			m, err = unix.Pwritev2(fd, [][]byte{p[n:]}, -1, unix.RWF_DONTCACHE) // Linux 6.14
+		})
+		switch {
+		case err == unix.EINTR:
+		case m <= 0: // not here: as usual, and what is wrong shows again
+			o.passing = false
+			m, err := o.f.Write(p[n:])
+			return n + m, err
+		default:
+			n += m
+		}
+	}
+	return n, nil
+}
+
+// control calls f with the file's descriptor, unless the file is closed.
+func (o *osFile) control(f func(fd int)) {
+	if conn, err := o.f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { f(int(fd)) })
+	}
+}
