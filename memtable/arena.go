@@ -30,10 +30,24 @@ type arena struct {
 func (a *arena) init(capacity int) {
 	size := clampCapacity(capacity)
 	words := make([]uint32, size/nodeAlign)
-	hugepages.Want(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), size)) // a search goes all over it
 	a.capacity = size
 	a.head = unsafe.Pointer(&words[headTower/nodeAlign])
 	a.used.Store(headSize)
+	hugepages.Want(a.memory()) // a search goes all over it
+}
+
+// memory is all of the arena.
+func (a *arena) memory() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(a.head, -headTower)), a.capacity)
+}
+
+// touch writes to each page of the arena, which is empty.
+func (a *arena) touch() {
+	const page = 4 << 10 // of most systems; the least that there are
+	words := unsafe.Slice((*uint32)(unsafe.Add(a.head, -headTower)), a.capacity/nodeAlign)
+	for i := 0; i < len(words); i += page / nodeAlign {
+		words[i] = 0
+	}
 }
 
 // reset makes the arena what init made it.
@@ -62,20 +76,14 @@ func (a *arena) alloc(size uint64) (offset uint32, ok bool) {
 	}
 }
 
-// newNode allocates a node and writes all of it but its links.
-func (a *arena) newNode(height int, trailer uint64, key, value []byte) (node uint32, ok bool) {
-	start, ok := a.alloc(nodeSize(height, len(key), len(value)))
-	if !ok {
-		return 0, false
-	}
-	node = start + uint32(height-1)*linkSize
+// fill writes all of a new node but its links.
+func (a *arena) fill(node uint32, trailer uint64, key, value []byte) {
 	*(*uint32)(a.at(node, keyLenOffset)) = uint32(len(key))
 	*(*uint32)(a.at(node, valueLenOffset)) = uint32(len(value))
 	ikey := a.internalKey(node)
 	copy(ikey, key)
 	binary.LittleEndian.PutUint64(ikey[len(key):], trailer)
 	copy(a.value(node), value)
-	return node, true
 }
 
 // nodeSize returns the bytes that a node takes. No lengths of real slices make

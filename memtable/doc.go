@@ -73,6 +73,11 @@
 // cheaper, and takes 12 bytes for each 16 entries beside the arena. Insertions that go on
 // in ascending order do without.
 //
+// An Inserter whose keys do not come in order has a list of its own besides, of all nodes
+// (see ranks): it finds a node's neighbours without touching other nodes, which takes a third
+// off the processor time of an insertion in random order, and takes some 17 bytes an entry, of
+// memory that it keeps for the next memtable.
+//
 // # The filter in front
 //
 // A lookup that the memtable cannot answer need not walk the list: a small bloom

@@ -9,16 +9,43 @@ import "github.com/sievedb/sievedb/internal/base"
 // memtable. It may move on to another memtable, and keeps the memtable that it
 // was last used with reachable.
 type Inserter struct {
+	// Frugal, when set before the first use, spares the memory that makes insertions
+	// in random order cheap: up to half of the memtable's.
+	Frugal bool
+
 	m      *Memtable
 	splice splice
 }
 
 // AddWith is Add that starts from where ins was last.
 func (m *Memtable) AddWith(ins *Inserter, seq uint64, kind base.Kind, key, value []byte) bool {
-	if ins.m != m {
-		*ins = Inserter{m: m}
-	}
+	ins.use(m)
 	return m.add(&ins.splice, seq, kind, key, value)
+}
+
+// use makes m the memtable that ins adds to.
+func (ins *Inserter) use(m *Memtable) {
+	if ins.m != m {
+		ins.Reset()
+		ins.m = m
+	}
+}
+
+// Reset makes the Inserter forget its memtable, which it does not keep reachable any
+// more. Its own memory it keeps for the next one.
+func (ins *Inserter) Reset() {
+	if ins.m != nil {
+		ins.m.ranksSize.Store(0)
+	}
+	ins.m = nil
+	r := ins.splice.ranks
+	switch {
+	case r != nil:
+		r.reset()
+	case !ins.Frugal:
+		r = new(ranks)
+	}
+	ins.splice = splice{ranks: r}
 }
 
 // splice is a place in the list: on each level below height, a node before it
@@ -31,14 +58,23 @@ type splice struct {
 	whole  bool
 	before [maxHeight]uint32
 	behind [maxHeight]uint32
+
+	ranks    *ranks // nil without an Inserter
+	searched bool   // find did not get by with the last place
 }
 
 // find moves s to t's place, for a node of that height.
 func (s *splice) find(m *Memtable, t *target, height int) {
-	if s.height > 0 && (s.whole || height <= s.height) && s.holds(m, t) {
+	ranked := s.ranks != nil && s.ranks.seek(m, t)
+	if !ranked && s.height > 0 && (s.whole || height <= s.height) && s.holds(m, t) {
 		return
 	}
 	m.makeGuide()
+	if ranked && height <= topRank+1 {
+		s.takeRanks(m, t, height)
+		return
+	}
+	s.searched = true
 	var before, behind uint32 = end, end
 	top := int(m.height.Load()) - 1
 	s.whole = true
@@ -51,6 +87,35 @@ func (s *splice) find(m *Memtable, t *target, height int) {
 		before, behind = m.searchLevel(before, behind, level, t)
 		s.before[level], s.behind[level] = before, behind
 	}
+}
+
+// takeRanks is find for a node of a height that s.ranks has all levels of.
+func (s *splice) takeRanks(m *Memtable, t *target, height int) {
+	s.height, s.whole = height, false
+	// That others have added something in between, link finds out by itself.
+	s.before[0], s.behind[0] = s.ranks.before(0), s.ranks.behind()
+	// The links that are going to be swapped: both come from memory at once.
+	t.touched += m.next(s.before[0], 0).Load() + m.prev(s.behind[0]).Load()
+	for level := 1; level < height; level++ {
+		s.before[level], s.behind[level] = m.searchLevel(s.ranks.before(level), end, level, t)
+	}
+}
+
+// noteRank tells s.ranks of the node that was linked. Where find has just searched for
+// the first time in a memtable worth it, s.ranks begins.
+func (s *splice) noteRank(m *Memtable, node uint32, height int) {
+	r := s.ranks
+	switch {
+	case r == nil:
+	case r.state == ranksInUse:
+		if leaves := len(r.leaves); r.insert(node, height) && len(r.leaves) > leaves {
+			m.ranksSize.Store(int64(r.size()))
+		}
+	case r.state == ranksNotYet && s.searched && m.Len() >= firstGuide:
+		r.begin(m)
+		m.ranksSize.Store(int64(r.size()))
+	}
+	s.searched = false
 }
 
 // holds reports whether t belongs between the nodes of the bottom pair and

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
 // Memtable is a sorted run in memory. All its methods are safe for concurrent
@@ -21,6 +22,8 @@ type Memtable struct {
 	arena
 	entries  atomic.Int64
 	guideDue atomic.Int64 // how many entries make the next guide
+	// ranksSize is what the Inserter that fills the memtable takes for its ranks, in bytes.
+	ranksSize atomic.Int64
 }
 
 // New returns an empty memtable in the order of cmp. Its arena of capacity
@@ -42,6 +45,16 @@ func New(cmp *base.Comparer, capacity int) *Memtable {
 	return m
 }
 
+// Touch has the system provide all of the arena's memory now, which it otherwise does as
+// entries come, each time keeping an Add waiting. The memtable is still as New made it,
+// and nothing else uses it meanwhile.
+func (m *Memtable) Touch() { m.arena.touch() }
+
+// Settle tells the system that the memtable takes no more memory than it has by now, or soon goes
+// away. Without that the system may take up to 2 MiB again, later, for each object that comes to lie
+// where the arena was. Whatever else is under way, it changes nothing of the entries.
+func (m *Memtable) Settle() { hugepages.Done(m.arena.memory()) }
+
 // Reset empties the memtable for use anew: whatever was read from it, iterators and
 // values included, must not be used any more, and neither may an Inserter that was.
 // Nothing else may use the memtable meanwhile.
@@ -51,6 +64,7 @@ func (m *Memtable) Reset() {
 	m.entries.Store(0)
 	m.guide.Store(nil)
 	m.guideDue.Store(firstGuide)
+	m.ranksSize.Store(0)
 }
 
 // EntrySize returns the most bytes of arena that one Add of a key and a value
@@ -92,17 +106,18 @@ func (m *Memtable) Add(seq uint64, kind base.Kind, key, value []byte) bool {
 }
 
 func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte) bool {
-	height := randomHeight()
 	t := m.newTarget(key, base.MakeTrailer(seq, kind))
-	node, ok := m.newNode(height, t.trailer, key, value)
+	// Atomic operations wait for all loads and stores before them: what is loaded comes
+	// first, and from memory all at once.
+	e := groupEntry{filter: m.filter.prepare(key), height: randomHeight()}
+	s.find(m, &t, e.height)
+	free, ok := m.alloc(nodeSize(e.height, len(key), len(value)))
 	if !ok {
 		return false
 	}
-	entry := m.filter.prepare(key)
-	s.find(m, &t, height)
-	entry.set() // before the entry can be found
-	s.link(m, node, height, &t)
-	m.raise(height)
+	e.node = free + uint32(e.height-1)*linkSize
+	m.fill(e.node, t.trailer, key, value)
+	m.enter(s, &t, &e)
 	m.entries.Add(1)
 	return true
 }
@@ -111,12 +126,12 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 // they are not neighbours.
 func (m *Memtable) linkLevel(node, before, behind uint32, level int) bool {
 	// No other goroutine looks at node's links of this level before the swap
-	// below.
-	m.next(node, level).Store(behind)
+	// below, so they need no atomic stores, which cost as much as the swap.
+	*m.nextWord(node, level) = behind
 	if level > 0 {
 		return m.next(before, level).CompareAndSwap(behind, node)
 	}
-	m.prev(node).Store(before)
+	*m.prevWord(node) = before
 	if !m.next(before, 0).CompareAndSwap(behind, node) {
 		return false
 	}

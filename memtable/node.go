@@ -44,8 +44,8 @@ const end = 0
 // Why its use of unsafe is sound: head points into a []uint32 that lives as
 // long as any pointer to it; every offset comes from arena.alloc, which gives
 // each node a range of its own within that slice, aligned to 4 bytes; links are
-// accessed only through atomic.Uint32, which has a uint32's size and alignment;
-// and all else in a node is written before the compare-and-swap that publishes
+// accessed only through atomic.Uint32, which has a uint32's size and alignment, but for
+// those of a level that their node is not linked on yet; and these and all else in a node is written before the compare-and-swap that publishes
 // its offset, and never after, so a plain read that follows an atomic load of
 // the offset cannot race.
 type nodes struct {
@@ -61,11 +61,21 @@ func (n nodes) next(node uint32, level int) *atomic.Uint32 {
 	return (*atomic.Uint32)(n.at(node, -uintptr(level)*linkSize))
 }
 
+// nextWord is next of a node that is not linked on that level yet.
+func (n nodes) nextWord(node uint32, level int) *uint32 {
+	return (*uint32)(n.at(node, -uintptr(level)*linkSize))
+}
+
 // prev is the link back on the bottom level: always to a node that precedes
 // this one, though not to the nearest one while an insertion is under way
 // between the two.
 func (n nodes) prev(node uint32) *atomic.Uint32 {
 	return (*atomic.Uint32)(n.at(node, prevOffset))
+}
+
+// prevWord is prev of a node that is not linked yet.
+func (n nodes) prevWord(node uint32) *uint32 {
+	return (*uint32)(n.at(node, prevOffset))
 }
 
 func (n nodes) keyLen(node uint32) uint32 {

@@ -41,3 +41,23 @@ func TestAResetMemtableIsLikeANewOne(t *testing.T) {
 		require.NoError(t, it.Close())
 	}
 }
+
+func TestATouchedMemtableIsLikeANewOne(t *testing.T) {
+	for _, capacity := range []int{0, 1 << 10, 4<<10 + 4, 64 << 10} {
+		m, fresh := New(base.Bytewise, capacity), New(base.Bytewise, capacity)
+		m.Touch()
+		require.Equal(t, fresh.Size(), m.Size())
+		require.Equal(t, fresh.Capacity(), m.Capacity())
+		n := 0
+		for m.Add(uint64(n), base.KindSet, fmt.Appendf(nil, "%05d", n*7919%99991), []byte("value")) {
+			n++
+		}
+		require.Equal(t, n, m.Len())
+		it := m.NewIter()
+		for ok := it.First(); ok; ok = it.Next() {
+			n--
+		}
+		require.NoError(t, it.Close())
+		require.Zero(t, n)
+	}
+}
