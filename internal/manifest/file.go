@@ -31,6 +31,10 @@ type FileMeta struct {
 	// or opened here, and where nobody needs it.
 	Figures atomic.Pointer[FilterFigures]
 
+	// Counts is what is known of the table's entries; nil before it was written or opened
+	// here, and where its writer did not count.
+	Counts atomic.Pointer[TableCounts]
+
 	// Sampled counts what the table's filter said to some of the lookups that asked it.
 	Sampled SampledVerdicts
 
@@ -41,10 +45,10 @@ type FileMeta struct {
 	refs atomic.Int32 // versions that name the file
 }
 
-// FilterFigures are a table's distinct user keys, perhaps estimated, and the bytes of the
-// filter that lookups ask, 0 without one.
+// FilterFigures are a table's distinct user keys, perhaps estimated, the bytes of the
+// filter that lookups ask, 0 without one, and those of the filters of ranges that iterators ask.
 type FilterFigures struct {
-	Keys, FilterBytes uint64
+	Keys, FilterBytes, RangeBytes uint64
 }
 
 // SampledVerdicts count verdicts of a table's filter: it denied the key, it passed one

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
 )
@@ -12,8 +13,22 @@ const levelRatio = 10
 // PickOptions are the sizes that decide what is compacted.
 type PickOptions struct {
 	L0Trigger    int    // tables in level 0 that are worth a compaction
-	MaxLevelBase uint64 // bytes that the smallest level below level 0 may hold
+	MaxLevelBase uint64 // bytes that any level may hold; worth as much as a batch from level 0
 	TableSize    uint64 // target size of output tables
+	OldestReader uint64 // every reader, and every later one, sees all entries up to this sequence number
+
+	Running []*Compaction // under way
+}
+
+// maxBase is the size up to which a level takes level 0 itself. To merge a batch from
+// level 0 into a level of five times its size is cheaper than to have another level
+// between, whose entries are all written once more; and a level between that is at most
+// a fifth of the one below takes little space for what it shadows there.
+func (o PickOptions) maxBase() uint64 {
+	if o.MaxLevelBase > math.MaxUint64/5 {
+		return math.MaxUint64
+	}
+	return 5 * o.MaxLevelBase
 }
 
 // maxGrandparentOverlap bounds, in bytes, how much of the level below its own an
@@ -64,11 +79,12 @@ type Shape struct {
 }
 
 // Shape sizes the levels from the last one up: each may hold a tenth of the one
-// below, down to the level that fits MaxLevelBase, which becomes the base level;
-// the ones above stay empty. So the last level holds about nine tenths of the
-// data whatever the total, which bounds the space that shadowed versions take,
-// and a small database is two levels deep. (RocksDB calls it dynamic level
-// bytes.) Where LevelDB filled the upper levels, they are kept in use.
+// below, or MaxLevelBase, down to the level that is small enough to take level 0
+// (maxBase), which becomes the base level; the ones above stay empty. So the last
+// level holds five sixths of the data or more whatever the total, which bounds the
+// space that shadowed versions take, and a small database is one or two levels
+// deep. (RocksDB calls it dynamic level bytes.) Where LevelDB filled the upper
+// levels, they are kept in use.
 func (v *Version) Shape(o PickOptions) Shape {
 	first, last := 0, 0
 	for level := 1; level < NumLevels; level++ {
@@ -87,12 +103,12 @@ func (v *Version) Shape(o PickOptions) Shape {
 	}
 	size := v.Levels[last].Bytes
 	level := last
-	for level > 1 && size > o.MaxLevelBase {
+	for level > 1 && size > o.maxBase() {
 		s.Target[level] = size
-		size /= levelRatio
+		size = max(size/levelRatio, o.MaxLevelBase)
 		level--
 	}
-	if level == 1 && size > o.MaxLevelBase && last < NumLevels-1 {
+	if level == 1 && size > o.maxBase() && last < NumLevels-1 {
 		// There are too few levels for the data: size them from the top, and the
 		// last one will spill into the next.
 		size = o.MaxLevelBase
@@ -138,8 +154,9 @@ func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
 	return float64(size) / float64(s.Target[level])
 }
 
-// Pick returns the most urgent compaction whose inputs are free, or nil. The
-// caller marks the inputs as Compacting.
+// Pick returns the most urgent compaction whose inputs are free, or nil. Where no level
+// is too large, that is one that gives back the space of deleted keys. The caller
+// marks the inputs as Compacting.
 func (v *Version) Pick(o PickOptions) *Compaction {
 	shape := v.Shape(o)
 	tried := [NumLevels]bool{}
@@ -154,7 +171,7 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 			}
 		}
 		if best < 0 {
-			return nil
+			return v.pickTombstones(shape, o)
 		}
 		tried[best] = true
 		if c := v.pickLevel(best, shape, o); c != nil {
@@ -212,7 +229,8 @@ func (v *Version) PickRange(level, outputLevel int, start, limit []byte, maxByte
 // build completes a choice: inputs closed over user keys, so that no version of
 // a key moves below an older one that stays (LevelDB issues 320 and 376), the
 // overlapped tables of the output level, and the grandparents. It returns nil
-// when one of them is in another compaction.
+// when one of them is in another compaction, or when both may write tables that
+// overlap.
 func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string, o PickOptions) *Compaction {
 	c := &Compaction{Version: v, Level: level, OutputLevel: outputLevel, Reason: reason, maxGrandparentOverlap: o.maxGrandparentOverlap()}
 	start, limit := v.userRange(seed)
@@ -221,6 +239,9 @@ func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string,
 		c.Overlaps, start, limit = v.closure(outputLevel, start, limit)
 	}
 	if anyCompacting(c.Inputs) || anyCompacting(c.Overlaps) {
+		return nil
+	}
+	if meetsSpan(v.Cmp, o.outputSpans(outputLevel), start, limit) {
 		return nil
 	}
 	if outputLevel+1 < NumLevels {
@@ -236,6 +257,29 @@ func anyCompacting(files []*FileMeta) bool {
 		}
 	}
 	return false
+}
+
+// userSpan is a range of user keys, both ends included.
+type userSpan struct{ start, limit []byte }
+
+// outputSpans returns where the running compactions may write to level. One table may
+// span the gaps between the inputs, into which others come meanwhile: by a load, or from
+// a level above.
+func (o PickOptions) outputSpans(level int) (spans []userSpan) {
+	for _, c := range o.Running {
+		if c.OutputLevel == level {
+			start, limit := c.Version.userRange(c.AllInputs())
+			spans = append(spans, userSpan{start, limit})
+		}
+	}
+	return spans
+}
+
+// meetsSpan reports whether one of spans and [start, limit] have a key in common.
+func meetsSpan(cmp *base.Comparer, spans []userSpan, start, limit []byte) bool {
+	return slices.ContainsFunc(spans, func(s userSpan) bool {
+		return cmp.Compare(start, s.limit) <= 0 && cmp.Compare(s.start, limit) <= 0
+	})
 }
 
 // userRange returns the smallest and largest user keys of files.
@@ -292,6 +336,19 @@ func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
 		}
 	}
 	return false
+}
+
+// HoldsOldest reports whether the inputs hold the oldest entries of all their keys:
+// no level below OutputLevel has a table within their range. The tables above hold
+// newer ones.
+func (c *Compaction) HoldsOldest() bool {
+	start, limit := c.Version.userRange(c.AllInputs())
+	for level := c.OutputLevel + 1; level < NumLevels; level++ {
+		if len(c.Version.Overlapping(level, start, limit)) > 0 {
+			return false
+		}
+	}
+	return c.OutputLevel > 0
 }
 
 // OutputCutter says where an output table should end for the sake of later

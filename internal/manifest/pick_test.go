@@ -25,9 +25,12 @@ func TestShapeSizesLevelsFromTheLastOneUp(t *testing.T) {
 		{"an empty database fills the last level", nil, 6, map[int]uint64{6: 100}},
 		{"a small last level takes level 0 itself", map[int]uint64{6: 90}, 6, nil},
 		{"a larger one gets a level above", map[int]uint64{6: 900}, 5, map[int]uint64{5: 100}},
-		{"and one more", map[int]uint64{6: 20000}, 3, map[int]uint64{5: 2000, 4: 200, 3: 100}},
+		{"up to five times the least size", map[int]uint64{6: 500}, 6, nil},
+		{"a tenth of the last level, if that is more, takes level 0 itself", map[int]uint64{6: 5000}, 5, map[int]uint64{5: 500}},
+		{"and gets one more above it when it is large", map[int]uint64{6: 20000}, 4, map[int]uint64{5: 2000, 4: 200}},
+		{"no level is smaller than the least size", map[int]uint64{6: 6000}, 4, map[int]uint64{5: 600, 4: 100}},
 		{"levels that LevelDB filled stay in use", map[int]uint64{1: 50, 2: 900}, 1, map[int]uint64{1: 100}},
-		{"too few levels for the data are sized from the top", map[int]uint64{1: 100, 2: 5000}, 1, map[int]uint64{1: 100, 2: 1000, 3: 10000}},
+		{"too few levels for the data are sized from the top", map[int]uint64{1: 100, 2: 50000}, 1, map[int]uint64{1: 100, 2: 1000, 3: 10000}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,4 +133,35 @@ func TestAMoveIsTrivialOnlyWithoutOverlapAndWithFewGrandparents(t *testing.T) {
 	}
 	require.True(t, build(100).TrivialMove())
 	require.False(t, build(101).TrivialMove(), "compacting the moved table later would be dear")
+}
+
+func TestPickKeepsOutOfTheGapsOfARunningCompaction(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		0: {file(1, "m", "n", 1)},
+		5: {file(2, "a", "b", 1), file(3, "p", "q", 1), file(4, "x", "z", 1)},
+		6: {file(5, "e", "f", 1)},
+	})
+	running := func(output int, files ...*FileMeta) PickOptions {
+		o := testPick
+		o.Running = []*Compaction{{Version: v, Level: 5, OutputLevel: output, Inputs: files}}
+		return o
+	}
+	files := v.Levels[5].Files
+	cases := []struct {
+		name string
+		o    PickOptions
+		busy bool
+	}{
+		{"one may write a table across the gap", running(5, files[0], files[1]), true},
+		{"the gap is behind its inputs", running(5, files[0]), false},
+		{"the gap is before its inputs", running(5, files[1], files[2]), false},
+		{"it writes to another level", running(6, files[0], files[1]), false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			picked, busy := v.PickRange(0, 5, []byte("m"), []byte("m"), 1, c.o)
+			require.Equal(t, c.busy, busy)
+			require.Equal(t, c.busy, picked == nil)
+		})
+	}
 }

@@ -10,16 +10,19 @@ import (
 // neither each other nor a memtable. A lookup ends at the first level that has its
 // key, so a table lies above all that it meets: on the deepest level such that no
 // table there or above meets it. A running compaction counts as one table on its
-// output level, since what it writes may span the gaps between its inputs.
+// output level: see outputSpans.
 //
 // A table is not put where it meets more of the next level than a compaction's
 // output may: merging it later would take more than its share. The levels above the
 // base level are empty as a rule, and are used only where level 0 would come to be
 // worth a compaction by these tables alone.
-func (v *Version) Place(files []*FileMeta, running []*Compaction, o PickOptions) []LevelFile {
+func (v *Version) Place(files []*FileMeta, o PickOptions) []LevelFile {
 	placed := make([]LevelFile, len(files))
 	baseLevel, above := v.Shape(o).BaseLevel, 0
-	taken := v.outputRanges(running)
+	var taken [NumLevels][]userSpan
+	for level := range taken {
+		taken[level] = o.outputSpans(level)
+	}
 	for i, f := range files {
 		placed[i] = LevelFile{Level: v.deepestFree(f, &taken, o), File: f}
 		if placed[i].Level < baseLevel {
@@ -37,25 +40,13 @@ func (v *Version) Place(files []*FileMeta, running []*Compaction, o PickOptions)
 	return placed
 }
 
-// userSpan is a range of user keys, both ends included.
-type userSpan struct{ start, limit []byte }
-
-// outputRanges returns by level what the running compactions may write there.
-func (v *Version) outputRanges(running []*Compaction) (taken [NumLevels][]userSpan) {
-	for _, c := range running {
-		start, limit := v.userRange(c.AllInputs())
-		taken[c.OutputLevel] = append(taken[c.OutputLevel], userSpan{start, limit})
-	}
-	return taken
-}
-
 // deepestFree returns the level for f.
 func (v *Version) deepestFree(f *FileMeta, taken *[NumLevels][]userSpan, o PickOptions) int {
 	start, limit := base.UserKey(f.Smallest), base.UserKey(f.Largest)
 	level := 0
 	for level+1 < NumLevels && len(v.Overlapping(level, start, limit)) == 0 {
 		next := level + 1
-		if len(v.Overlapping(next, start, limit)) > 0 || slices.ContainsFunc(taken[next], func(s userSpan) bool { return f.OverlapsUser(v.Cmp, s.start, s.limit) }) {
+		if len(v.Overlapping(next, start, limit)) > 0 || meetsSpan(v.Cmp, taken[next], start, limit) {
 			break
 		}
 		level = next

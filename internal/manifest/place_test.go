@@ -45,11 +45,11 @@ func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v := newVersion(t, levels)
 			require.Equal(t, 5, v.Shape(testPick).BaseLevel)
-			var running []*Compaction
+			o := testPick
 			if c.running != nil {
-				running = c.running(v)
+				o.Running = c.running(v)
 			}
-			placed := v.Place(c.files, running, testPick)
+			placed := v.Place(c.files, o)
 			var got []int
 			for i, p := range placed {
 				require.Same(t, c.files[i], p.File)
@@ -63,7 +63,7 @@ func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
 }
 
 func TestAnEmptyDatabasePlacesTablesOnTheLastLevel(t *testing.T) {
-	placed := newVersion(t, nil).Place([]*FileMeta{file(1, "a", "b", 1), file(2, "c", "d", 1)}, nil, testPick)
+	placed := newVersion(t, nil).Place([]*FileMeta{file(1, "a", "b", 1), file(2, "c", "d", 1)}, testPick)
 	require.Equal(t, []int{6, 6}, []int{placed[0].Level, placed[1].Level})
 }
 

@@ -25,8 +25,10 @@ type SetOptions struct {
 	// better which is missing.
 	MaxTables int
 	// Obsolete is handed the files that no version names any more, with the level
-	// that each was last on. It is called from whoever gave up the last reference,
-	// and must not block.
+	// that each was last on, in the order in which to remove them: those with the
+	// oldest entries first, so that what a crash leaves of the inputs of a compaction
+	// holds the newest version of each key that it holds at all. It is called from
+	// whoever gave up the last reference, and must not block.
 	Obsolete func([]LevelFile)
 }
 

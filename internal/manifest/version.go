@@ -152,6 +152,7 @@ func (v *Version) Unref() {
 		}
 	})
 	if len(obsolete) > 0 && v.set != nil {
+		slices.Reverse(obsolete) // see SetOptions.Obsolete
 		v.set.obsolete(obsolete)
 	}
 }

@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +26,7 @@ func TestALogThatNobodySyncsIsWrittenToTheDeviceAsItGrows(t *testing.T) {
 	var end int64
 	for range 5000 {
 		require.NoError(t, w.WriteRecord(record))
+		w.beginners.Wait()
 		if n := len(f.ranges); n > 0 {
 			end = f.ranges[n-1][1]
 		}
@@ -47,6 +50,92 @@ func TestWhatIsSyncedNeedsNoEarlyWriting(t *testing.T) {
 	}
 	require.Empty(t, f.ranges)
 	require.NoError(t, w.WriteRecord(make([]byte, 2*earlyBytes)))
+	w.beginners.Wait()
 	require.Len(t, f.ranges, 1)
 	require.Less(t, f.size-f.ranges[0][1], int64(blockSize))
+}
+
+// slowFile is an earlyFile whose device takes its time.
+type slowFile struct {
+	earlyFile
+	begun, finish chan struct{}
+	closed        bool // before the device was told
+}
+
+func (f *slowFile) StartWriting(off, n int64) {
+	f.begun <- struct{}{}
+	<-f.finish
+	f.earlyFile.StartWriting(off, n)
+}
+
+func (f *slowFile) Close() error { f.closed = len(f.ranges) == 0; return nil }
+
+func TestAppendsDoNotWaitForADeviceThatIsBusy(t *testing.T) {
+	f := &slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}
+	w := NewWriter(f)
+	record := make([]byte, earlyBytes)
+	for range 5 {
+		require.NoError(t, w.WriteRecord(record))
+	}
+	<-f.begun
+	require.NoError(t, w.Sync(), "neither does a sync")
+	closed := make(chan error)
+	go func() { closed <- w.Close() }()
+	f.finish <- struct{}{}
+	require.NoError(t, <-closed)
+	require.False(t, f.closed, "only the closing waits")
+	require.Equal(t, [][2]int64{{0, earlyBytes}}, f.ranges, "the rest gathers meanwhile, and here the sync takes it along")
+}
+
+// failingFile is a slowFile that takes so many bytes more.
+type failingFile struct {
+	slowFile
+	room   int
+	writes int
+	closes int
+}
+
+var errNoRoom = errors.New("no room")
+
+func (f *failingFile) Write(p []byte) (int, error) {
+	f.writes++
+	n := min(len(p), f.room)
+	f.room -= n
+	if n < len(p) {
+		return n, errNoRoom
+	}
+	return n, nil
+}
+
+func (f *failingFile) Close() error { f.closes++; return f.slowFile.Close() }
+
+// While the device is being told of what came before, an append fails. That is final as ever,
+// and the file is closed once the device has been told.
+func TestAnAppendThatFailsBesideEarlyWritingIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failingFile{slowFile: slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}, room: 2*earlyBytes + 100}
+		w := NewWriter(f)
+		record := make([]byte, earlyBytes)
+		require.NoError(t, w.WriteRecord(record))
+		<-f.begun
+		err := w.WriteRecord(make([]byte, 2*earlyBytes))
+		require.ErrorIs(t, err, errNoRoom)
+		require.EqualValues(t, 2*earlyBytes+100, w.Size(), "what the file has of it counts")
+		require.Equal(t, err, w.BufferRecord([]byte("small")))
+		require.Equal(t, err, w.WriteRecord(record))
+		require.Equal(t, err, w.Flush())
+		require.Equal(t, err, w.Sync())
+		require.Equal(t, 2, f.writes)
+		closed := make(chan error, 1)
+		go func() { closed <- w.Close() }()
+		synctest.Wait()
+		if f.closes > 0 {
+			t.Error("the file is closed while the device is being told of it")
+		}
+		close(f.finish)
+		require.Equal(t, err, <-closed)
+		require.Equal(t, err, w.Close())
+		require.Equal(t, 1, f.closes)
+		require.Len(t, f.ranges, 1)
+	})
 }

@@ -1,0 +1,79 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// deleted is file with that many entries, all tombstones but for the values.
+func deleted(num uint64, smallest, largest string, size, tombstones, values uint64) *FileMeta {
+	f := file(num, smallest, largest, size)
+	f.Counts.Store(&TableCounts{Entries: tombstones + values, Tombstones: tombstones, LargestSeq: num})
+	return f
+}
+
+func TestPickTakesTablesInWhichTombstonesAbound(t *testing.T) {
+	full := func(num uint64, smallest, largest string, size uint64) *FileMeta {
+		return deleted(num, smallest, largest, size, 0, size/100)
+	}
+	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1500, TableSize: 8000, OldestReader: 50}
+	cases := []struct {
+		name   string
+		levels map[int][]*FileMeta
+		want   []uint64 // nil: nothing is picked
+		output int
+	}{
+		{"what it deletes lies below",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {full(2, "a", "c", 10000), full(3, "d", "e", 10000)}}, []uint64{1, 2}, 6},
+		{"level 0 goes to the base level",
+			map[int][]*FileMeta{0: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {full(2, "a", "c", 7000)}}, []uint64{1, 2}, 6},
+		{"the table that frees more for what is read",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 700, 50, 0), deleted(4, "d", "e", 700, 80, 0)}, 6: {full(2, "a", "c", 10000), full(3, "d", "e", 10000)}}, []uint64{4, 3}, 6},
+		{"entries that are not counted are guessed",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {file(2, "a", "c", 10000)}}, []uint64{1, 2}, 6},
+		{"too few of the entries are tombstones",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, 150)}, 6: {full(2, "a", "c", 10000)}}, nil, 0},
+		{"too much would be read for what it frees",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {full(2, "a", "c", 100000)}}, nil, 0},
+		{"too little to matter",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 100, 5, 0)}, 6: {full(2, "a", "c", 600), full(3, "x", "y", 20000)}}, nil, 0},
+		{"it was not counted",
+			map[int][]*FileMeta{5: {file(1, "a", "c", 1000)}, 6: {full(2, "a", "c", 10000)}}, nil, 0},
+		{"it claims more tombstones than entries",
+			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, ^uint64(40))}, 6: {full(2, "a", "c", 10000)}}, nil, 0},
+		{"nothing lies below and everybody sees the deletions: it is rewritten where it is",
+			map[int][]*FileMeta{6: {deleted(49, "a", "c", 10000, 50, 50), full(2, "d", "e", 10000)}}, []uint64{49}, 6},
+		{"a snapshot may hold them",
+			map[int][]*FileMeta{6: {deleted(51, "a", "c", 10000, 50, 50)}}, nil, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			v := newVersion(t, c.levels)
+			picked := v.Pick(o)
+			if c.want == nil {
+				require.Nil(t, picked)
+				return
+			}
+			require.NotNil(t, picked)
+			require.Equal(t, c.want, numsOf(picked.AllInputs()))
+			require.Equal(t, c.output, picked.OutputLevel)
+			for _, f := range picked.AllInputs() {
+				f.Compacting = true
+			}
+			if again := v.Pick(o); again != nil {
+				require.NotContains(t, numsOf(again.AllInputs()), c.want[0])
+			}
+		})
+	}
+}
+
+func TestALevelThatIsTooLargeComesBeforeTombstones(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		0: {file(1, "x", "y", 1), file(2, "x", "y", 1)},
+		5: {deleted(3, "a", "c", 1000, 50, 0)},
+		6: {deleted(4, "a", "c", 10000, 0, 100)},
+	})
+	o := PickOptions{L0Trigger: 2, MaxLevelBase: 1500, TableSize: 8000}
+	require.Equal(t, 0, v.Pick(o).Level)
+}
