@@ -29,7 +29,7 @@ type Block struct {
 	// rest continues data where a compressed block lies in two pieces; see fitted. It is
 	// a string for being eight bytes shorter than a slice: a cache holds many Blocks.
 	rest        string
-	entriesEnd  int
+	entriesEnd  int // of a block in slices, that of the block which they were made of
 	numRestarts int32
 	// kind is how data is compressed, in a BlockCache. Everywhere else a Block is
 	// not: newBlock makes no others, and only a scratch reads those.

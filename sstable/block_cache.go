@@ -17,9 +17,9 @@ import (
 // block that comes in is kept as it is stored if that saves room enough: a
 // lookup then decompresses it into memory of its own, which costs less than half
 // of what a read from the page cache does, and far more blocks have their place.
-// What is used a few times is compressed anew in slices, of which a lookup decompresses
-// the one that it needs. What is used again and again is put back decompressed, at the expense of what
-// is not, see cache.Cache.Hot. A cache that could hold all blocks decompressed
+// What is used a few times, or is going to be, as far as one can tell, is compressed anew
+// in slices, of which a lookup decompresses the one that it needs. What is used again and
+// again is put back decompressed, at the expense of what is not, see cache.Cache.Hot. A cache that could hold all blocks decompressed
 // thus does, one that could not has the hot ones so, and which are hot and how
 // much room they are worth follows from the use that is made of the others.
 type BlockCache struct {
@@ -71,7 +71,7 @@ func (c *BlockCache) taken(b *Block) {
 // was just loading, or else what read returns, raw as kind and decompressed in
 // sc. loaded tells which. What is kept is never sc's memory; what is returned may be.
 // What the cache passes by is not copied at all.
-func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw []byte, kind Compression, err error)) (b *Block, loaded bool, err error) {
+func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool, read func() (raw []byte, kind Compression, err error)) (b *Block, loaded bool, err error) {
 	b, err = c.cache.GetOrLoad(slot, func() (Block, int64, error) {
 		raw, kind, err := read()
 		if err != nil {
@@ -81,7 +81,7 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw
 		if c.cache.Pass(slot, int64(len(raw))) {
 			return Block{}, cache.Passed, nil
 		}
-		kept := c.form(raw, kind, sc)
+		kept := c.form(slot, raw, kind, sc, bytewise)
 		c.taken(&kept)
 		return kept, kept.memBytes(), nil
 	})
@@ -97,12 +97,19 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, read func() (raw
 }
 
 // form returns sc.block, stored as raw, in the form in which it is to be kept.
-func (c *BlockCache) form(raw []byte, kind Compression, sc *scratch) Block {
+func (c *BlockCache) form(slot *cache.Slot[Block], raw []byte, kind Compression, sc *scratch, bytewise bool) Block {
 	b := sc.block
 	b.packable = worthPacking(kind, len(raw), len(b.data))
 	size := int64(sizeClass(len(b.data))) + cache.EntrySize[Block]() // of its own copy; sc may have more memory
 	switch {
 	case b.packable && !c.cache.HasRoom(size):
+		stored := Block{kind: kind, data: raw}
+		if bytewise && c.cache.Busy(slot) {
+			stored = c.sliced(&stored, &sc.block, sc)
+		}
+		if stored.kind == slicedKind {
+			return stored
+		}
 		return fitted(raw, kind)
 	case len(b.data) > maxScratch: // sc would not keep its memory anyway
 		sc.stored, sc.decoded = nil, nil
@@ -149,7 +156,9 @@ func (c *BlockCache) sliced(b, plain *Block, sc *scratch) Block {
 	data, ok := appendSliced(sc.sliced[:0], plain, sc)
 	sc.sliced = data
 	if ok && worthPacking(Snappy, len(data), len(plain.data)) {
-		return fitted(data, slicedKind)
+		kept := fitted(data, slicedKind)
+		kept.entriesEnd = plain.entriesEnd
+		return kept
 	}
 	kept := *b
 	kept.whole = true

@@ -388,3 +388,44 @@ func TestABlockThatFitsIsKeptDecompressedWhateverItWasReadInto(t *testing.T) {
 	require.Equal(t, NoCompression, held.kind)
 	require.Less(t, cap(held.data), 6<<10)
 }
+
+// Where blocks are used many times before they leave, a new one is not kept as it is stored,
+// to be decoded again for slices a few uses later.
+func TestABusyCacheTakesBlocksInInSlices(t *testing.T) {
+	es := benchEntries(8_000)
+	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
+	for _, tc := range []struct {
+		name string
+		uses int
+		want Compression
+	}{
+		{"busy", 30, slicedKind},
+		{"not busy", 1, Snappy},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := roomFor(t, nil, data, 0.5)
+			r, _ := openTable(t, data, ReaderOptions{Cache: c})
+			ix, _, err := r.loadIndex()
+			require.NoError(t, err)
+			use := func(i, times int) {
+				for range times {
+					_, err := get(r, string(base.UserKey(ix.separator(i))), base.MaxSeq)
+					require.NoError(t, err)
+				}
+			}
+			kinds := map[Compression]int{}
+			for range 10 {
+				for i := range ix.n {
+					held := ix.slots[i].Peek() != nil
+					use(i, 1)
+					if b := ix.slots[i].Peek(); b != nil && !held {
+						kinds[b.kind]++
+					}
+					use(i, tc.uses-1)
+				}
+			}
+			require.Greater(t, kinds[tc.want], 100)
+			checkBlockCache(t, c, r)
+		})
+	}
+}

@@ -146,7 +146,7 @@ func (b *Block) getBytewise(pv *pivots, u []byte, trailer uint64) (f found, bad 
 }
 
 // touch fetches the lines of the interval, up to touchedAhead bytes.
-func (s *start) touch(b *Block) { touch(b.data[s.p : s.p+min(s.limit-s.p, touchedAhead)]) }
+func (s *start) touch(b *Block) byte { return touch(b.data[s.p : s.p+min(s.limit-s.p, touchedAhead)]) }
 
 // getInInterval searches the interval of restart point r, which begins at p and
 // ends at limit.

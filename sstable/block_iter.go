@@ -31,27 +31,6 @@ type blockIter struct {
 	pastKeys []byte
 }
 
-// maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
-const maxPastKeys = 4 << 10
-
-// pastEntry is an entry that was passed on the way to the current one. Positions
-// in a block fit 32 bits, see maxBlockLen.
-type pastEntry struct {
-	pos, shared, suffix, value, valueEnd int32 // as in entry
-
-	// key is where the key begins in pastKeys, -1 where it is not there. Then donor
-	// is the index in past of the nearest earlier entry that shares fewer bytes
-	// than this one or whose key is in pastKeys: the one that ends the part of this
-	// key that this entry's own suffix does not hold.
-	key, donor int32
-}
-
-func (e *pastEntry) entry() entry {
-	return entry{shared: int(e.shared), suffix: int(e.suffix), value: int(e.value), valueEnd: int(e.valueEnd)}
-}
-
-func (e *pastEntry) keyLen() int { return int(e.shared + e.value - e.suffix) }
-
 var _ base.Iterator = (*blockIter)(nil)
 
 // init points the iterator at a block, not positioned. Buffers are kept.
@@ -115,6 +94,53 @@ func (it *blockIter) step() bool {
 	}
 	it.key = append(it.key[:shared], data[suffix:value]...)
 	it.cur, it.pos = entry{shared: shared, suffix: suffix, value: value, valueEnd: valueEnd}, p
+	return true
+}
+
+// StepApart is Next to an entry whose user key, as bytes, is another than the present
+// one's, where a look at its beginning tells that. Otherwise nothing moves: at the end of the
+// block, say, and wherever something could be wrong with the entry.
+func (it *blockIter) StepApart() bool {
+	p, data, key := it.cur.valueEnd, it.block.data[:it.limit], it.key
+	if p == len(data) {
+		return it.intervalApart()
+	}
+	if p > len(data)-3 || (data[p]|data[p+1]|data[p+2])&0x80 != 0 || len(it.past) > 0 {
+		return false
+	}
+	shared, unshared, suffix := int(data[p]), int(data[p+1]), p+3
+	value := suffix + unshared
+	valueEnd := value + int(data[p+2])
+	// Both user keys go on behind what is shared, with bytes that differ.
+	if valueEnd > len(data) || unshared <= base.TrailerLen || shared >= len(key)-base.TrailerLen || data[suffix] == key[shared] {
+		return false
+	}
+	if base.Kind(data[value-base.TrailerLen]) > base.KindSet {
+		return false
+	}
+	it.key = append(key[:shared], data[suffix:value]...)
+	it.cur, it.pos = entry{shared: shared, suffix: suffix, value: value, valueEnd: valueEnd}, p
+	return true
+}
+
+// intervalApart is StepApart behind the last entry of a restart interval. The next one has
+// its whole key there, to be compared with the present one.
+func (it *blockIter) intervalApart() bool {
+	r, user := it.restart+1, len(it.key)-base.TrailerLen
+	if r >= int(it.block.numRestarts) || user < 0 || len(it.past) > 0 {
+		return false
+	}
+	p, limit := it.cur.valueEnd, it.block.restartLimit(r)
+	e, ok := readEntry(it.block.data, p, limit)
+	if !ok || e.shared != 0 {
+		return false
+	}
+	key := it.block.data[e.suffix:e.value]
+	if !base.ValidInternalKey(key) || bytes.Equal(base.UserKey(key), it.key[:user]) {
+		return false
+	}
+	it.key = append(it.key[:0], key...)
+	it.cur, it.pos, it.restart, it.limit = e, p, r, limit
 	return true
 }
 
@@ -188,111 +214,6 @@ func (it *blockIter) nextInterval() bool {
 	return it.step() && it.landed()
 }
 
-// Prev goes back to the entry before, which past remembers, instead of reading
-// the interval again for each step.
-//
-// Of the previous key, i-1, the bytes that key i shares stand in it.key. The
-// others are in pastKeys, or else in the entries' suffixes: what follows in key
-// i-1 stands in its own suffix, or, for bytes that it shared in its turn, in those
-// of its donors. Each byte of the interval is copied back at most once, where it
-// came to be dropped, so a walk through an interval costs what it holds, however
-// the lengths in it were chosen.
-func (it *blockIter) Prev() bool {
-	if len(it.past) == 0 {
-		return it.prevUnremembered()
-	}
-	i := len(it.past) - 2
-	if i < 0 {
-		return it.prevInterval()
-	}
-	kept := it.cur.shared
-	if k := it.past[i+1].key; k >= 0 {
-		it.pastKeys = it.pastKeys[:k]
-	}
-	it.past = it.past[:i+1]
-	e := &it.past[i]
-	it.cur, it.pos = e.entry(), int(e.pos)
-	it.restoreKey(kept, i)
-	return it.landed()
-}
-
-// prevUnremembered is Prev where past is empty: the entry was not reached
-// backward.
-func (it *blockIter) prevUnremembered() bool {
-	pos := it.pos
-	if pos == it.block.restart(it.restart) {
-		return it.prevInterval()
-	}
-	it.toRestart(it.restart)
-	return it.lastBefore(pos)
-}
-
-// prevInterval goes to the last entry of the interval before.
-func (it *blockIter) prevInterval() bool {
-	if it.restart == 0 {
-		it.unposition()
-		return false
-	}
-	it.toRestart(it.restart - 1)
-	return it.lastBefore(it.limit)
-}
-
-// restoreKey makes it.key the key of past[i], of which the first kept bytes
-// stand in it.key already.
-func (it *blockIter) restoreKey(kept, i int) {
-	e := &it.past[i]
-	end := e.keyLen()
-	if end <= cap(it.key) {
-		it.key = it.key[:end]
-	} else {
-		it.key = append(it.key, make([]byte, end-len(it.key))...)
-	}
-	for ; e.key < 0; e = &it.past[e.donor] {
-		if from := max(int(e.shared), kept); from < end {
-			copy(it.key[from:end], it.block.data[int(e.suffix)+from-int(e.shared):])
-			end = from
-		}
-		if end <= kept {
-			return // an entry that shares nothing has no donor
-		}
-	}
-	copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
-}
-
-// lastBefore steps from the restart point that toRestart chose to the last
-// entry that begins before position end, remembering the way.
-func (it *blockIter) lastBefore(end int) bool {
-	for it.cur.valueEnd < end {
-		if !it.step() {
-			return false
-		}
-		it.remember()
-	}
-	return it.landed()
-}
-
-// remember appends the current entry to past.
-func (it *blockIter) remember() {
-	c := &it.cur
-	e := pastEntry{pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix), value: int32(c.value), valueEnd: int32(c.valueEnd)}
-	if n := len(it.pastKeys); n+len(it.key) <= maxPastKeys {
-		e.key = int32(n)
-		it.pastKeys = append(it.pastKeys, it.key...)
-	} else {
-		e.key, e.donor = -1, it.donor(e.shared)
-	}
-	it.past = append(it.past, e)
-}
-
-// donor returns the donor of an entry behind those of past that shares so many
-// bytes, -1 at a restart point.
-func (it *blockIter) donor(shared int32) int32 {
-	d := int32(len(it.past)) - 1
-	for d >= 0 && it.past[d].key < 0 && it.past[d].shared >= shared {
-		d = it.past[d].donor
-	}
-	return d
-}
 func (it *blockIter) SeekGE(ikey []byte) bool {
 	return it.seekGE(base.UserKey(ikey), base.Trailer(ikey))
 }
@@ -302,8 +223,27 @@ func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
 	if !it.toInterval(userKey, trailer) {
 		return false
 	}
-	start := it.cur.valueEnd
-	touch(it.block.data[start : start+min(it.limit-start, touchedAhead)])
+	s := start{r: it.restart, p: it.cur.valueEnd, limit: it.limit}
+	return it.seekGEFrom(s, userKey, trailer)
+}
+
+// seekGEFrom is seekGE in a block that is not empty, where the search is known to begin
+// at s.
+func (it *blockIter) seekGEFrom(s start, userKey []byte, trailer uint64) bool {
+	it.unposition()
+	if it.err != nil {
+		return false
+	}
+	it.restart, it.limit, it.cur.valueEnd = s.r, s.limit, s.p
+	s.touch(&it.block)
+	if it.bytewise {
+		switch it.skipTo(userKey, trailer) {
+		case skippedTo:
+			return it.landed()
+		case skippedAll:
+			return it.nextInterval()
+		}
+	}
 	return it.stepTo(userKey, trailer)
 }
 
@@ -341,36 +281,6 @@ func (it *blockIter) stepTo(userKey []byte, trailer uint64) bool {
 		// or behind the target.
 		return it.nextInterval()
 	}
-}
-
-func (it *blockIter) SeekLT(ikey []byte) bool {
-	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
-	if !it.toInterval(userKey, trailer) {
-		return false
-	}
-	end := it.limit
-	for it.cur.valueEnd < it.limit {
-		if !it.step() {
-			return false
-		}
-		if !it.before(it.key, userKey, trailer) {
-			end = it.pos
-			break
-		}
-		it.remember()
-	}
-	if len(it.past) == 0 { // only in the first interval can its first entry be too great
-		it.unposition()
-		return false
-	}
-	if end < it.limit {
-		// One step too far: go back to the last entry remembered.
-		i := len(it.past) - 1
-		kept := it.cur.shared
-		it.cur, it.pos = it.past[i].entry(), int(it.past[i].pos)
-		it.restoreKey(kept, i)
-	}
-	return it.landed()
 }
 
 // toInterval goes to the restart interval in which the search for the target

@@ -94,6 +94,7 @@ func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, e
 	guided, guidedErr := b.getBehind(&pv, base.Bytewise, user, trailer)
 	require.Equal(t, fastErr, guidedErr, "with pivots")
 	require.Equal(t, fast, guided, "with pivots")
+	requireSkipsAsSteps(t, b, user, trailer)
 	require.Equal(t, slowErr == nil, fastErr == nil, "fast: %v, slow: %v", fastErr, slowErr)
 	if slowErr != nil {
 		require.ErrorIs(t, fastErr, base.ErrCorruption)
@@ -104,11 +105,27 @@ func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, e
 	return fast, nil
 }
 
+// requireSkipsAsSteps compares a seek that skips entries with one that rebuilds each key.
+func requireSkipsAsSteps(t *testing.T, b *Block, user []byte, trailer uint64) {
+	var skips, steps blockIter
+	skips.init(base.Bytewise, *b, dataPart)
+	steps.init(base.Bytewise, *b, dataPart)
+	steps.bytewise = false
+	require.Equal(t, steps.seekGE(user, trailer), skips.seekGE(user, trailer))
+	require.Equal(t, steps.err, skips.err)
+	require.Equal(t, steps.pos, skips.pos)
+	if steps.Valid() {
+		require.Equal(t, string(steps.key), string(skips.key))
+		require.Equal(t, steps.cur, skips.cur)
+		require.Equal(t, [2]int{steps.restart, steps.limit}, [2]int{skips.restart, skips.limit})
+	}
+}
+
 func TestPointSearchAgreesWithTheIterator(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	var fast, all int
+	var fast, skipped, all int
 	for range 150 {
 		es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(60))
 		for _, interval := range intervals {
@@ -130,9 +147,16 @@ func TestPointSearchAgreesWithTheIterator(t *testing.T) {
 				if _, state, _ := b.getBytewise(nil, user, trailer); state == "" {
 					fast++
 				}
+				var it blockIter
+				it.init(base.Bytewise, b, dataPart)
+				if it.toInterval(user, trailer) && it.skipTo(user, trailer) != skipUnsure {
+					skipped++
+				}
 			}
 		}
 	}
+	require.Greater(t, skipped, all/4, "seeks skip entries, though these keys are made to forbid it")
+	require.Less(t, skipped, all, "and cannot at times")
 	require.Less(t, fast, all, "the search that rebuilds keys must have been needed at times")
 	require.Greater(t, fast, all/2, "and seldom")
 }
@@ -213,6 +237,9 @@ func walkHostile(t *testing.T, b Block) {
 		return keys, it.Err()
 	}
 	forward, err := walk((*blockIter).First, (*blockIter).Next)
+	inSteps, stepsErr := walk((*blockIter).First, func(it *blockIter) bool { return it.StepApart() || it.Next() })
+	require.Equal(t, forward, inSteps)
+	require.Equal(t, err == nil, stepsErr == nil)
 	backward, backErr := walk((*blockIter).Last, (*blockIter).Prev)
 	require.Equal(t, err == nil, backErr == nil)
 	if err == nil {
@@ -232,6 +259,44 @@ func walkHostile(t *testing.T, b Block) {
 				break
 			}
 		}
+	}
+}
+
+// A writer need not share all that two keys have in common: that what follows what is shared
+// begins with another byte is what tells them apart.
+func TestStepsApartAreNoStepsToTheSameKey(t *testing.T) {
+	first := rawEntry(0, 10, 1, string(ikey("kk", 2, base.KindSet))+"v")
+	within, restart := []uint32{0}, []uint32{0, uint32(len(first))}
+	for _, c := range []struct {
+		name     string
+		entry    string
+		restarts []uint32
+		want     bool
+	}{
+		{"an older version that shares nothing", rawEntry(0, 10, 1, string(ikey("kk", 1, base.KindSet))+"v"), within, false},
+		{"an older version that shares a byte", rawEntry(1, 9, 1, string(ikey("k", 1, base.KindSet))+"v"), within, false},
+		{"an older version that shares the user key", rawEntry(2, 8, 1, string(ikey("", 1, base.KindSet))+"v"), within, false},
+		{"a key that goes on behind the other one", rawEntry(2, 9, 1, string(ikey("a", 1, base.KindSet))+"v"), within, false},
+		{"another key that shares less than it could", rawEntry(0, 10, 1, string(ikey("kl", 1, base.KindSet))+"v"), within, false},
+		{"another key of unknown kind", rawEntry(1, 9, 1, string(ikey("l", 1, 2))+"v"), within, false},
+		{"another key", rawEntry(1, 9, 1, string(ikey("l", 1, base.KindSet))+"v"), within, true},
+		{"an older version at a restart point", rawEntry(0, 10, 1, string(ikey("kk", 1, base.KindSet))+"v"), restart, false},
+		{"a key at a restart point that shares a byte", rawEntry(1, 9, 1, string(ikey("l", 1, base.KindSet))+"v"), restart, false},
+		{"a key of unknown kind at a restart point", rawEntry(0, 10, 1, string(ikey("kl", 1, 2))+"v"), restart, false},
+		{"a key at a restart point that is none", rawEntry(0, 7, 1, "1234567v"), restart, false},
+		{"another key at a restart point", rawEntry(0, 10, 1, string(ikey("kl", 1, base.KindSet))+"v"), restart, true},
+		{"a key at a restart point that goes on behind the other one", rawEntry(0, 11, 1, string(ikey("kka", 1, base.KindSet))+"v"), restart, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := newBlock(rawBlock(first+c.entry, c.restarts...), dataPart)
+			require.NoError(t, err)
+			it := new(blockIter)
+			it.init(base.Bytewise, b, dataPart)
+			require.True(t, it.First())
+			require.Equal(t, c.want, it.StepApart())
+			require.NoError(t, it.Err())
+			require.Equal(t, !c.want, string(base.UserKey(it.Key())) == "kk", "only a step taken moves it")
+		})
 	}
 }
 

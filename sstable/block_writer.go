@@ -12,18 +12,19 @@ type blockWriter struct {
 
 	buf      []byte
 	restarts []uint32
-	lastKey  []byte
-	counter  int // entries since the last restart point
+	lastKey  []byte // of add
+	counter  int    // entries since the last restart point
 	entries  int
 }
 
 // add appends an entry. Keys rise; the caller sees to it.
 func (w *blockWriter) add(key, value []byte) {
 	w.addShared(key, value, base.SharedPrefixLen(w.lastKey, key))
+	w.lastKey = append(w.lastKey[:0], key...)
 }
 
-// addShared is add for a caller that already knows how many bytes key shares
-// with the last one. At a restart point the number does not matter.
+// addShared is add for a caller that knows how many bytes key shares with the last one.
+// At a restart point the number does not matter. add must not come after it in a block.
 func (w *blockWriter) addShared(key, value []byte, shared int) {
 	if w.entries == 0 || w.counter == w.interval {
 		w.restarts = append(w.restarts, uint32(len(w.buf)))
@@ -39,8 +40,6 @@ func (w *blockWriter) addShared(key, value []byte, shared int) {
 	}
 	w.buf = append(w.buf, key[shared:]...)
 	w.buf = append(w.buf, value...)
-	// lastKey's first bytes are key's already, unless this is a restart point.
-	w.lastKey = append(w.lastKey[:shared], key[shared:]...)
 	w.counter++
 	w.entries++
 }

@@ -3,6 +3,7 @@ package sstable
 import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
 )
 
 // copyReadAhead is how much of a table CopyBlocks reads at once, in bytes.
@@ -11,7 +12,9 @@ const copyReadAhead = 256 << 10
 // CopyBlocks takes all data blocks of a table, as they are stored, into one that has
 // not begun: Finish then adds filters, properties and index of its own. Each block is
 // checked and its keys are read, for the filters, in one pass through the file, and
-// nothing is compressed again. Separators stay what they are.
+// nothing is compressed again. Separators stay what they are. Where the file written to is a
+// vfs.Sharer it may share the blocks, else, as a vfs.CacheFollower, take no more memory
+// for them than the table does.
 //
 // each, which may be nil, is called after each block with the bytes that it takes; an
 // error that it returns ends the copy. The error wraps base.ErrCorruption where the
@@ -28,6 +31,17 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 		return w.fail(err)
 	}
 	defer it.Close()
+	if p, ok := r.Properties(); ok {
+		w.CoverSeq(p.LargestSeq)
+	}
+	shared, err := w.share(r.file, it.ix)
+	if err != nil {
+		return w.fail(err)
+	}
+	if f, ok := w.w.(vfs.CacheFollower); ok {
+		f.FollowCache(r.file)
+		defer f.FollowCache(nil)
+	}
 	for i := range it.ix.n {
 		stored, err := it.storedBlock(i)
 		if err == nil {
@@ -36,7 +50,7 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 		if err != nil {
 			return w.fail(r.located(err, it.ix, i))
 		}
-		if err := w.appendStored(stored, it.ix.separator(i)); err != nil {
+		if err := w.appendStored(stored, it.ix.separator(i), shared); err != nil {
 			return err
 		}
 		if each != nil {
@@ -59,6 +73,7 @@ func (it *Iter) storedBlock(i int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	it.at = i // where Close finds an error of the block iterator to be
 	it.data.init(it.r.cmp, sc.block, dataPart)
 	return raw[:len(raw)+blockTrailerLen], nil
 }
@@ -75,9 +90,7 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 			return base.Corruptf(dataPart, -1, "entry %d of the table does not sort behind the one before it", w.props.Entries)
 		}
 		if newUser {
-			for j := range w.filters {
-				w.filters[j].add(base.UserKey(it.key))
-			}
+			w.addToFilters(base.UserKey(it.key))
 		}
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
@@ -88,11 +101,37 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 	return it.Err()
 }
 
-// appendStored appends a data block as it is stored, with its trailer.
-func (w *Writer) appendStored(stored, separator []byte) error {
-	w.lastOffset = w.Size()
+// share has the file begin with the data blocks that ix lists, if it can share them and they
+// stand one behind the other from the begin of src, and returns how many bytes of them
+// need not be written.
+func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
+	s, ok := w.w.(vfs.Sharer)
+	if !ok || w.Size() > 0 {
+		return 0, nil
+	}
+	end := uint64(0)
+	for i := range ix.n {
+		if h := ix.block(i); h.offset == end {
+			end = h.end()
+		} else {
+			return 0, nil
+		}
+	}
+	n, err := s.ShareFrom(src, int64(end))
+	w.written = uint64(n)
+	return w.written, err
+}
+
+// appendStored appends a data block as it is stored, with its trailer, but for what of it
+// is among the first shared bytes of the file.
+func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
+	w.lastOffset = w.props.DataBytes
 	h := handle{offset: w.lastOffset, size: uint64(len(stored) - blockTrailerLen)}
-	w.out = append(w.out, stored...)
+	there := uint64(0)
+	if shared > w.lastOffset {
+		there = min(shared-w.lastOffset, uint64(len(stored)))
+	}
+	w.out = append(w.out, stored[there:]...)
 	w.scratch = h.append(w.scratch[:0])
 	w.index.add(separator, w.scratch)
 	w.props.DataBlocks++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -134,4 +136,65 @@ func TestACopyEndsWhereItsCallerWants(t *testing.T) {
 	w = NewWriter(new(bytes.Buffer), WriterOptions{})
 	require.NoError(t, w.Add(ikey("a", 1, base.KindSet), nil))
 	require.Error(t, w.CopyBlocks(r, nil), "a table that has begun")
+}
+
+// sharingFile is a file in memory that shares bytes in whole units.
+type sharingFile struct {
+	bytes.Buffer
+	unit, shared int64
+}
+
+func (f *sharingFile) ShareFrom(src vfs.File, n int64) (int64, error) {
+	f.shared = n / f.unit * f.unit
+	_, err := io.Copy(f, io.NewSectionReader(src, 0, f.shared))
+	return f.shared, err
+}
+
+func TestACopyThatSharesBlocksIsTheSame(t *testing.T) {
+	_, data := smallTable(t)
+	r, _ := openTable(t, data, ReaderOptions{})
+	props, _ := r.Properties()
+	o := WriterOptions{Filter: filter.NewBloomPolicy(10)}
+	want, err := copied(r, o)
+	require.NoError(t, err)
+	for _, unit := range []int64{1, 7, 100, int64(props.DataBytes), 1 << 20} {
+		f := &sharingFile{unit: unit}
+		w := NewWriter(f, o)
+		require.NoError(t, w.CopyBlocks(r, nil))
+		_, err := w.Finish()
+		require.NoError(t, err)
+		require.Equal(t, want, f.Bytes(), "in units of %d bytes", unit)
+		require.EqualValues(t, len(want), w.Size())
+		require.Equal(t, int64(props.DataBytes)/unit*unit, f.shared)
+	}
+}
+
+// What stands between data blocks must not come to stand between those of the copy.
+func TestBlocksThatAreApartAreNotShared(t *testing.T) {
+	var out bytes.Buffer
+	w := NewWriter(&out, WriterOptions{})
+	for _, user := range []string{"a", "b"} {
+		b := blockWriter{interval: 16}
+		b.add(ikey(user, 1, base.KindSet), nil)
+		h, err := w.writeBlock(b.finish(), NoCompression)
+		require.NoError(t, err)
+		w.index.add(ikey(user, 1, base.KindSet), h.append(nil))
+		_, err = w.writeBlock([]byte("something else"), NoCompression)
+		require.NoError(t, err)
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+	f := &sharingFile{unit: 1}
+	w = NewWriter(f, WriterOptions{})
+	require.NoError(t, w.CopyBlocks(r, nil))
+	_, err = w.Finish()
+	require.NoError(t, err)
+	require.Zero(t, f.shared)
+	got, _ := openTable(t, f.Bytes(), ReaderOptions{})
+	itertest.Run(t, base.Bytewise, []itertest.Entry{{Key: ikey("a", 1, base.KindSet)}, {Key: ikey("b", 1, base.KindSet)}}, 1, func() base.Iterator {
+		it, err := got.NewIter(IterOptions{})
+		require.NoError(t, err)
+		return it
+	})
 }

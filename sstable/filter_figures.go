@@ -61,16 +61,46 @@ func figuresOf(p filter.Policy, b []byte, keys uint64) FilterFigures {
 		return g
 	}
 	g.HashBits = s.HashBits
+	full := false
 	if g.Keys == 0 {
-		g.Keys = s.EstimatedKeys()
+		g.Keys, full = keysOfShape(s)
 	}
-	if g.Keys == math.MaxUint64 { // no bit is clear: any number of keys
-		g.Keys = s.Bits
-		g.Predicted = 1
-	} else {
+	if g.Predicted = 1; !full {
 		g.Predicted = s.PredictedRate(g.Keys)
 	}
 	return g
+}
+
+// keysOfShape returns of how many keys a filter was made. Where no bit is clear it may be any
+// number: full.
+func keysOfShape(s filter.Shape) (keys uint64, full bool) {
+	if keys = s.EstimatedKeys(); keys == math.MaxUint64 {
+		return s.Bits, true
+	}
+	return keys, false
+}
+
+// FilterKeys is FilterFigures' Keys alone, which costs less, and of the filter itself: what
+// the table's properties say of it is left aside. 0 where it does not tell.
+func (r *Reader) FilterKeys() (keys uint64) {
+	f := r.filter
+	if f == nil {
+		return 0
+	}
+	parts := [][]byte{f.filter}
+	if !f.whole {
+		parts = parts[:0]
+		for i := range f.num {
+			parts = append(parts, f.at(i))
+		}
+	}
+	for _, part := range parts {
+		if s, ok := filter.ShapeOf(f.policy, part); ok && len(part) > 0 {
+			n, _ := keysOfShape(s)
+			keys += n
+		}
+	}
+	return keys
 }
 
 // Verdict returns what Get would hear from the table's filter, without reading from

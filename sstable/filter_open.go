@@ -14,6 +14,7 @@ import (
 type metaindex struct {
 	filters        map[string]handle // by policy name
 	someFilter     string            // the name of the last of them
+	ranges         map[string]handle // filters of ranges, by policy name
 	properties     handle
 	lastDataOffset uint64
 	knowsLast      bool // lastDataOffset is set
@@ -23,14 +24,15 @@ type metaindex struct {
 
 func decodeMetaindex(data []byte) (m metaindex, err error) {
 	const part = "metaindex block"
-	m.filters = make(map[string]handle)
+	m.filters, m.ranges = make(map[string]handle), make(map[string]handle)
 	b, err := newBlock(data, part)
 	if err != nil {
 		return m, err
 	}
 	err = b.eachEntry(part, func(key, value []byte) error {
 		name, isFilter := strings.CutPrefix(string(key), filterKeyPrefix)
-		if !isFilter && name != propertiesKey {
+		rangeName, isRange := strings.CutPrefix(string(key), rangeKeyPrefix)
+		if !isFilter && !isRange && name != propertiesKey {
 			return nil // not ours to know
 		}
 		h, rest, err := decodeHandle(value, part)
@@ -39,6 +41,10 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 		}
 		if isFilter {
 			m.filters[name], m.someFilter = h, name
+			return nil
+		}
+		if isRange {
+			m.ranges[rangeName] = h
 			return nil
 		}
 		m.properties = h
@@ -62,6 +68,9 @@ func (r *Reader) openFilter() error {
 	}
 	r.props, r.bounds, r.marked = m.properties, m.bounds, m.marked
 	r.status = r.withoutFilter(&m)
+	if r.ranges, err = r.readRanges(&m); err != nil {
+		return err
+	}
 	return r.eachFilter(&m, func(f *filterBlock, name string, err error) (more bool) {
 		switch {
 		case err != nil:
@@ -191,7 +200,10 @@ func misaligned(b []byte) int {
 // tables; lookups ask the best one only.
 type FilterSet struct {
 	filters []*filterBlock
+	listed  int // filters of keys, those of no known policy included
+	ranges  []rangeFilter
 	lookup  Lookup
+	next    []byte // scratch
 }
 
 // AllFilters reads every filter of the table whose policy is known. The error
@@ -210,7 +222,7 @@ func (r *Reader) allFilters() (FilterSet, error) {
 	if err != nil {
 		return FilterSet{}, err
 	}
-	var set FilterSet
+	set := FilterSet{listed: len(m.filters)}
 	var damage error
 	err = r.eachFilter(&m, func(f *filterBlock, _ string, err error) bool {
 		if err == nil {
@@ -223,8 +235,20 @@ func (r *Reader) allFilters() (FilterSet, error) {
 	if err != nil {
 		return FilterSet{}, err
 	}
+	if err := set.addRanges(r, &m); err != nil {
+		if onlyIO(err) != nil {
+			return FilterSet{}, err
+		}
+		if damage == nil {
+			damage = err
+		}
+	}
 	return set, damage
 }
+
+// Listed returns how many names of filters of keys the table lists, those of no known policy
+// included.
+func (s *FilterSet) Listed() int { return s.listed }
 
 // Whole returns the bytes of each filter that covers the whole table, by the name of its
 // policy; ok is false where there is one that does not.
@@ -256,7 +280,7 @@ func (s *FilterSet) DeniesWholly(userKey []byte) (policy string, denied bool) {
 			return f.policy.Name(), true
 		}
 	}
-	return "", false
+	return s.deniesAlone(userKey)
 }
 
 // Denies reports whether one of the filters denies a user key of the data block
@@ -274,5 +298,5 @@ func (s *FilterSet) Denies(userKey []byte, offset uint64) (policy string, denied
 			return f.policy.Name(), true
 		}
 	}
-	return "", false
+	return s.deniesAlone(userKey)
 }

@@ -1,18 +1,18 @@
 package sstable
 
-// An Ask is one lookup at one table, among others that are asked together.
+// An Ask is one lookup at one table, among others that are asked together. The table's
+// Denies must have been false: a key that it denies is read in vain.
 type Ask struct {
 	Reader *Reader
 	Lookup *Lookup
 
-	verdict Verdict // of a whole-table filter
-	index   *index  // nil: not in memory
-	block   int     // where to begin
-	held    *Block  // that block, if it is in the cache; only to be touched
-	shares  bool    // the ask before or behind it needs that block too
+	index  *index // nil: not in memory
+	block  int    // where to begin
+	held   *Block // that block, if it is in the cache; only to be touched
+	shares bool   // the ask before or behind it needs that block too
 }
 
-// A Group answers lookups together. Each gets what Reader.Get would have said, for
+// A Group answers lookups together. Each gets what Reader.GetUndenied would have said, for
 // less: Prepare loads what the lookups need from memory side by side, where one
 // lookup after another waits for each load, and of neighbours that need the same
 // data block the first one reads it for all.
@@ -29,13 +29,9 @@ type Group struct {
 	touched uint64 // keeps the loads of touch
 }
 
-// Prepare asks the filters of all asks, and finds the data blocks of those that
-// pass. It reads nothing from disk. The Lookups keep only hashes.
+// Prepare finds the data blocks of all asks. It reads nothing from disk.
 func (g *Group) Prepare(asks []Ask) {
-	for i := range asks {
-		asks[i].askFilter()
-	}
-	var last *Ask // that was not denied
+	var last *Ask // whose index is in memory
 	for i := range asks {
 		a := &asks[i]
 		a.findBlock()
@@ -52,26 +48,10 @@ func (g *Group) Prepare(asks []Ask) {
 	}
 }
 
-func (a *Ask) askFilter() {
-	a.verdict, a.index, a.held, a.shares = FilterNone, nil, nil, false
-	if f := a.Reader.filter; f != nil && f.whole {
-		a.verdict = FilterPassed
-		if a.Reader.Denies(a.Lookup) {
-			a.verdict = FilterNegative
-		}
-	}
-}
-
-// Denied reports whether the filter of the whole table has denied the key, once the
-// ask is prepared. There is nothing to Get then.
-func (a *Ask) Denied() bool { return a.verdict == FilterNegative }
-
 // findBlock finds the data block, and whether it is in the cache.
 func (a *Ask) findBlock() {
 	r := a.Reader
-	if a.verdict == FilterNegative {
-		return
-	}
+	a.held, a.shares = nil, false
 	if a.index = r.index.Load(); a.index == nil {
 		return
 	}
@@ -97,9 +77,11 @@ func (a *Ask) touchBlock() uint64 {
 // it was read: neither BlockFromCache nor BlockFromDisk is set for the others.
 func (g *Group) Get(a *Ask) (Result, error) {
 	r, ix, lk := a.Reader, a.index, a.Lookup
-	res := Result{Filter: a.verdict}
-	if a.verdict == FilterNegative {
-		return res, nil
+	var res Result
+	f := r.filter
+	if f != nil && f.whole {
+		res.Filter = FilterPassed
+		f = nil
 	}
 	if ix == nil {
 		var err error
@@ -108,10 +90,6 @@ func (g *Group) Get(a *Ask) (Result, error) {
 		}
 		res.IndexRead = res.BytesRead > 0
 		a.block = ix.find(r.cmp, lk.userKey, lk.trailer)
-	}
-	f := r.filter
-	if f != nil && f.whole {
-		f = nil
 	}
 	// The loop of Reader.GetUndenied again: one for both would cost each Get a call more.
 	for i := a.block; i < ix.n; i++ {

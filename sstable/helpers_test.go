@@ -27,7 +27,10 @@ type memFile struct {
 	// inPieces fails reads of the file's end that are longer than the footer, so that
 	// the table is opened with a read for each of its parts.
 	inPieces bool
+	bad      blockSpan // reads of any byte of it fail
 }
+
+var errBadPlace = errors.New("this place cannot be read")
 
 var errTail = errors.New("the tail cannot be read")
 
@@ -39,6 +42,9 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	}
 	if f.readErr != nil {
 		return 0, f.readErr
+	}
+	if uint64(off) < f.bad.offset+f.bad.size && uint64(off)+uint64(len(p)) > f.bad.offset {
+		return 0, errBadPlace
 	}
 	if f.inPieces && len(p) > footerLen && off+int64(len(p)) == int64(len(f.data)) {
 		return 0, errTail

@@ -25,6 +25,10 @@ type index struct {
 	// for bytewise comparers. A search touches these alone, mostly.
 	prefixes []uint64
 	common   []byte
+	// tops are the last prefixes of each whole group of groupLen, which fill a cache
+	// line together. A search waits for the line of one group, and of its slots, and for
+	// no others that are seldom used: tops are few enough to stay near.
+	tops []uint64
 
 	// Separator i, an internal key, is keys[keyStarts[i]:keyStarts[i+1]].
 	keys      []byte
@@ -117,6 +121,9 @@ func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error 
 	return nil
 }
 
+// groupLen is how many prefixes, or slots, a cache line holds.
+const groupLen = cacheLine / 8
+
 func (ix *index) makePrefixes() {
 	if ix.n == 0 {
 		return
@@ -130,6 +137,10 @@ func (ix *index) makePrefixes() {
 		if key := base.UserKey(ix.separator(i)); bytes.HasPrefix(key, ix.common) {
 			ix.prefixes[i] = util.Prefix64(key, len(ix.common))
 		}
+	}
+	ix.tops = make([]uint64, ix.n/groupLen)
+	for i := range ix.tops {
+		ix.tops[i] = ix.prefixes[(i+1)*groupLen-1]
 	}
 }
 
@@ -180,7 +191,11 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 		return ix.n - 1, ix.n // only the last separator may be behind it
 	}
 	p := util.Prefix64(userKey, c)
-	lo = util.LowerBound64(ix.prefixes, p)
+	lo = groupLen * util.LowerBound64(ix.tops, p)
+	if lo < len(ix.slots) {
+		ix.slots[lo].Touch()
+	}
+	lo += util.LowerBound64(ix.prefixes[lo:min(lo+groupLen, ix.n)], p)
 	if lo == ix.n || ix.prefixes[lo] != p {
 		return lo, lo
 	}
@@ -208,7 +223,7 @@ func (ix *index) continues(cmp *base.Comparer, i int, userKey []byte) bool {
 // memBytes is the memory that the index holds, in bytes, the slots included.
 func (ix *index) memBytes() uint64 {
 	return uint64(unsafe.Sizeof(*ix)) + uint64(cap(ix.keys)) + 4*uint64(cap(ix.keyStarts)+cap(ix.sizes)) +
-		8*uint64(cap(ix.offsets)+cap(ix.prefixes)) +
+		8*uint64(cap(ix.offsets)+cap(ix.prefixes)+cap(ix.tops)) +
 		uint64(cap(ix.slots))*uint64(unsafe.Sizeof(cache.Slot[Block]{})) +
 		uint64(cap(ix.pivots))*uint64(unsafe.Sizeof(pivots{}))
 }
@@ -230,11 +245,11 @@ type blockSpan struct {
 }
 
 // span returns the blocks around i, on one side of it, that one read of at most
-// most bytes can take: i itself always.
-func (ix *index) span(i int, forward bool, most uint64) blockSpan {
+// most bytes can take: i itself always, others only of [lo, hi).
+func (ix *index) span(i int, forward bool, most uint64, lo, hi int) blockSpan {
 	h := ix.block(i)
 	s := blockSpan{first: i, end: i + 1, offset: h.offset, size: h.size + blockTrailerLen}
-	for forward && s.end < ix.n {
+	for forward && s.end < hi {
 		next := ix.block(s.end)
 		if next.offset != s.offset+s.size || s.size+next.size+blockTrailerLen > most {
 			break
@@ -242,7 +257,7 @@ func (ix *index) span(i int, forward bool, most uint64) blockSpan {
 		s.size += next.size + blockTrailerLen
 		s.end++
 	}
-	for !forward && s.first > 0 {
+	for !forward && s.first > lo {
 		prev := ix.block(s.first - 1)
 		if prev.end() != s.offset || s.size+prev.size+blockTrailerLen > most {
 			break

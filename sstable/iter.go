@@ -11,8 +11,12 @@ type IterOptions struct {
 	NoFillCache bool
 	// ReadAhead is how many bytes, at most, one read from disk covers, for walks
 	// in order; 0: a block at a time, until a walk has shown that it goes on, see
-	// Iter. Blocks read ahead because of it do not go to the cache.
+	// Iter. Blocks behind the bounds are not read ahead, and those read ahead because
+	// of it do not go to the cache.
 	ReadAhead int
+	// MostKept is how many bytes of blocks, as stored, a walk in order goes through, about, before it leaves
+	// the cache as it is, for walks of which a cache holds little in the end; 0: no bound.
+	MostKept int64
 	// Lower and Upper are user keys: the first that is of interest and the first
 	// behind those, nil for no bound. Blocks that hold none between the two are not
 	// read on the way, and the iterator ends where only such are left; it may show
@@ -47,6 +51,9 @@ type Iter struct {
 	sliced *Block // where data is on a slice of it, the block; else nil
 	slice  int
 	err    error
+
+	aim     aim  // for SeekAimed
+	touched byte // keeps the loads of touch
 
 	scratch *scratch  // nil until a block has to be read or decompressed
 	span    blockSpan // the blocks in scratch.stored, where several were read at once
@@ -95,7 +102,7 @@ func (it *Iter) Open(r *Reader, o IterOptions) error {
 // release gives the table back.
 func (it *Iter) release() {
 	it.data.unposition()
-	it.data.block, it.span, it.at, it.sliced = Block{}, blockSpan{}, -1, nil
+	it.data.block, it.span, it.at, it.sliced, it.aim = Block{}, blockSpan{}, -1, nil, aim{}
 	if it.r != nil {
 		it.r.Unref()
 		it.r, it.ix = nil, nil
@@ -130,6 +137,9 @@ func (it *Iter) Err() error { return it.err }
 
 // First implements base.Iterator.
 func (it *Iter) First() bool {
+	if it.opts.Lower != nil {
+		return it.forwardFrom(it.ix.find(it.r.cmp, it.opts.Lower, base.MakeTrailer(base.MaxSeq, base.KindSeek)))
+	}
 	return it.forwardFrom(0)
 }
 
@@ -153,6 +163,18 @@ func (it *Iter) Prev() bool {
 	}
 	return it.prevBlock()
 }
+
+// StepApart is Next to an entry whose user key, as bytes, is another than the present
+// one's, in the common case that this is known at once. Otherwise nothing moves.
+func (it *Iter) StepApart() bool { return it.data.StepApart() }
+
+// StepBack is Prev in the common case that the entry before is remembered. Otherwise nothing
+// moves.
+func (it *Iter) StepBack() bool { return it.data.StepBack() }
+
+// ValueStays reports whether the present value stays where it is over a step back, which
+// then stays in the same block, or slice of one.
+func (it *Iter) ValueStays() bool { return it.data.pos > 0 }
 
 // nextBlock goes on behind the block, or the slice of one, that was walked to its end.
 func (it *Iter) nextBlock() bool {
@@ -199,7 +221,11 @@ func (it *Iter) SeekGE(ikey []byte) bool {
 
 func (it *Iter) seekGE(ikey []byte) bool {
 	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
-	i := it.ix.find(it.r.cmp, userKey, trailer)
+	return it.seekFrom(it.ix.find(it.r.cmp, userKey, trailer), userKey, trailer)
+}
+
+// seekFrom is seekGE where the index says that block i is the one to search.
+func (it *Iter) seekFrom(i int, userKey []byte, trailer uint64) bool {
 	if i == it.ix.n || !it.load(i, true) {
 		it.data.unposition()
 		return false

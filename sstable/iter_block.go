@@ -1,5 +1,7 @@
 package sstable
 
+import "github.com/sievedb/sievedb/internal/base"
+
 // A walk that has come to readAheadAfter blocks one behind the other reads what is
 // not in the cache several blocks at a time: firstReadAhead bytes, then twice as
 // many each time, up to mostReadAhead. Of 4 KiB blocks that begins behind some 250
@@ -10,6 +12,15 @@ const (
 	readAheadAfter = 8
 	firstReadAhead = 16 << 10 // bytes
 	mostReadAhead  = 128 << 10
+)
+
+// A walk backward reads each restart interval forward, but one before the other: the
+// processor foresees that badly, and so a cached block that it is going to read whole is
+// brought near at once. Going forward nothing is gained by it. Large blocks hold large
+// values, which need not be of interest.
+const (
+	touchAfter  = 2 // blocks; a seek and a few steps may cross one border
+	mostTouched = 16 << 10
 )
 
 // load puts the block iterator on data block i, not positioned. Where the block is in
@@ -49,6 +60,9 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 				it.takeScratch()
 				it.sliced = b
 				return Block{}, nil
+			}
+			if !forward && it.inOrder >= touchAfter && len(b.data) <= mostTouched {
+				it.touched += touch(b.data)
 			}
 			return it.unpack(i, b)
 		}
@@ -103,7 +117,11 @@ func (it *Iter) takeScratch() *scratch {
 // block before lies in no longer needed: the iterator moves on.
 func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
 	sc := it.takeScratch()
-	if err := it.readSpan(i, forward, uint64(max(it.opts.ReadAhead, 0)), false); err != nil {
+	most := it.opts.ReadAhead
+	if most <= 0 {
+		most = it.readAhead()
+	}
+	if err := it.readSpan(i, forward, uint64(most), false); err != nil {
 		return Block{}, err
 	}
 	it.count(true)
@@ -111,23 +129,30 @@ func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
 	return sc.block, err
 }
 
+// readAhead is how many bytes the walk under way reads at once: 0, a block at a time, while it
+// is short.
+func (it *Iter) readAhead() int {
+	if it.inOrder < readAheadAfter {
+		return 0
+	}
+	return min(firstReadAhead<<min(it.inOrder/readAheadAfter-1, 8), mostReadAhead)
+}
+
 // fetchAhead is fetchOwn for the iterator of one who did not ask to read ahead.
-// While the cache has room, the block is kept there. A long walk through a full
-// cache leaves it as it is: of what it would put there nothing stays, unless it
-// comes back soon, and each block costs a copy.
+// While the cache has room, the block is kept there, if the walk is not beyond IterOptions.MostKept. A
+// long walk through a full cache leaves it as it is: of what it would put there nothing stays,
+// unless it comes back soon, and each block costs a copy in memory that nothing was in.
 func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 	sc := it.takeScratch()
-	most := firstReadAhead << min(it.inOrder/readAheadAfter-1, 8)
-	if err := it.readSpan(i, forward, uint64(min(most, mostReadAhead)), true); err != nil {
+	if err := it.readSpan(i, forward, uint64(it.readAhead()), true); err != nil {
 		return Block{}, err
 	}
-	// Blocks are rarely more than twice as long decompressed.
-	if !it.r.cache.cache.HasRoom(3 * int64(it.ix.sizes[i])) {
+	if !it.keeps(int64(it.ix.sizes[i])) {
 		it.count(true)
 		_, _, err := it.openInSpan(i, sc)
 		return sc.block, err
 	}
-	b, loaded, err := it.r.cache.load(&it.ix.slots[i], sc, func() ([]byte, Compression, error) { return it.openInSpan(i, sc) })
+	b, loaded, err := it.r.cache.load(&it.ix.slots[i], sc, it.r.cmp.IsBytewise(), func() ([]byte, Compression, error) { return it.openInSpan(i, sc) })
 	if sc.stored == nil { // the cache took it
 		it.span = blockSpan{}
 	}
@@ -138,18 +163,40 @@ func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 	return *b, nil
 }
 
+// keeps reports whether the walk under way puts a block of that size, as stored, in the cache.
+func (it *Iter) keeps(size int64) bool {
+	if most := it.opts.MostKept; most > 0 && int64(it.inOrder)*size > most {
+		return false
+	}
+	return it.r.cache.cache.HasRoom(3 * size) // blocks are rarely more than twice as long decompressed
+}
+
 // readSpan makes it.span blocks around data block i, i among them, that one read
-// of at most most bytes takes. With missing, they are only blocks that the cache
-// lacks.
+// of at most most bytes takes, and to which a walk within the bounds can come. With missing,
+// they are only blocks that the cache lacks.
 func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 	if i >= it.span.first && i < it.span.end {
 		return nil
 	}
-	s := it.ix.span(i, forward, most)
+	it.span = blockSpan{}
+	lo, hi := 0, it.ix.n
+	if most > 0 {
+		lo, hi = it.reach(forward)
+	}
+	s := it.ix.span(i, forward, most, lo, hi)
 	if missing {
 		it.cutAtCached(&s, i)
 	}
-	it.span = blockSpan{}
+	err := it.readInto(s)
+	if err != nil && s.end-s.first > 1 && it.opts.ReadAhead <= 0 {
+		// Nobody asked for the others, and the fault may be theirs.
+		err = it.readInto(it.ix.span(i, forward, 0, lo, hi))
+	}
+	return err
+}
+
+// readInto makes s it.span.
+func (it *Iter) readInto(s blockSpan) error {
 	it.scratch.stored = sized(it.scratch.stored, int(s.size))
 	if err := it.r.readAt(it.scratch.stored, s.offset, dataPart); err != nil {
 		return err
@@ -157,6 +204,19 @@ func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 	it.span = s
 	it.stats.BytesRead += s.size
 	return nil
+}
+
+// reach returns the blocks [lo, hi) to which a walk within the bounds can come.
+func (it *Iter) reach(forward bool) (lo, hi int) {
+	seek := base.MakeTrailer(base.MaxSeq, base.KindSeek)
+	lo, hi = 0, it.ix.n
+	if upper := it.opts.Upper; forward && upper != nil {
+		hi = min(hi, it.ix.find(it.r.cmp, upper, seek)+1)
+	}
+	if lower := it.opts.Lower; !forward && lower != nil {
+		lo = it.ix.find(it.r.cmp, lower, seek)
+	}
+	return lo, hi
 }
 
 // cutAtCached ends s on both sides of data block i before the next block that the

@@ -38,9 +38,26 @@ func (it *Iter) blockLast() bool {
 
 func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
 	if it.sliced == nil {
+		if s, ok := it.startOf(userKey); ok {
+			return it.data.seekGEFrom(s, userKey, trailer)
+		}
 		return it.data.seekGE(userKey, trailer)
 	}
 	return it.seekSlice(userKey, trailer, -1) && (it.data.seekGE(userKey, trailer) || it.nextSlice())
+}
+
+// startOf is where the block's pivots say that the search for a user key begins, if they
+// tell.
+func (it *Iter) startOf(userKey []byte) (s start, ok bool) {
+	if it.ix.pivots == nil || it.data.block.empty() {
+		return s, false
+	}
+	pv, b := &it.ix.pivots[it.at], &it.data.block
+	if pv.shape.Load() == 0 {
+		pv.make(b)
+	}
+	s, ok = pv.find(b, userKey)
+	return s, ok && s.holds(b, userKey)
 }
 
 func (it *Iter) blockSeekLT(ikey []byte) bool {

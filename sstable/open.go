@@ -17,7 +17,10 @@ import (
 // the table has another filter that one is used, and FilterStatus tells. An index that
 // is damaged is told to those who need it.
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
-	r := &Reader{cmp: o.Comparer, policies: o.Policies, cache: o.Cache, name: o.Name, file: f, charges: o.ChargeCache && o.Cache != nil}
+	r := &Reader{
+		cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies,
+		cache: o.Cache, name: o.Name, file: f, charges: o.ChargeCache && o.Cache != nil,
+	}
 	if r.cmp == nil {
 		r.cmp = base.Bytewise
 	}
@@ -33,7 +36,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 		o.Tail.learn(r.opening.size, r.opening.neededTail)
 		err = r.checkBounds(o.Smallest, o.Largest)
 	}
-	r.charge(int64(r.FilterSize()))
+	r.charge(int64(r.FilterSize() + r.RangeFilterSize()))
 	r.cost = r.opening.end()
 	r.opening = nil
 	if err != nil {

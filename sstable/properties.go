@@ -27,7 +27,7 @@ type Properties struct {
 	DataBlocks    uint64 // data blocks
 	DataBytes     uint64 // bytes of the file that the data blocks take
 	SmallestSeq   uint64 // the smallest sequence number; 0 in an empty table
-	LargestSeq    uint64 // the largest sequence number
+	LargestSeq    uint64 // the largest sequence number, before some were made 0; see CoverSeq
 }
 
 // propertyNames are the keys of the properties block, which never change, and

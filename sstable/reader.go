@@ -26,6 +26,9 @@ type ReaderOptions struct {
 	// damaged is loaded and used. nil and filter.None in it are passed over. All
 	// Readers that share Lookups have the same.
 	Policies []filter.Policy
+	// RangePolicies are those of the filters of ranges that are loaded and asked, where the
+	// table has them; the comparer must be base.Bytewise.
+	RangePolicies []filter.RangePolicy
 	// Cache keeps data blocks. Nil: every read is from disk.
 	Cache *BlockCache
 	// ChargeCache takes the memory of the filter and of the index out of the cache's
@@ -55,6 +58,9 @@ type Reader struct {
 	hasLines bool
 	lineSlot uint8
 	filter   *filterBlock // nil where nothing can be ruled out
+
+	ranges        []rangeFilter
+	rangePolicies []filter.RangePolicy
 
 	cmp      *base.Comparer
 	policies []filter.Policy
@@ -177,7 +183,7 @@ func (r *Reader) loadData(ix *index, i int, sc *scratch) (b *Block, bytesRead ui
 		_, _, err = r.readInto(ix, i, sc)
 		return &sc.block, stored, err
 	}
-	b, loaded, err := r.cache.load(&ix.slots[i], sc, func() ([]byte, Compression, error) { return r.readInto(ix, i, sc) })
+	b, loaded, err := r.cache.load(&ix.slots[i], sc, r.cmp.IsBytewise(), func() ([]byte, Compression, error) { return r.readInto(ix, i, sc) })
 	if loaded {
 		bytesRead = stored
 	}
@@ -290,8 +296,8 @@ func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 // it stored nothing, as other writers do, or it cannot be read. It reads from disk
 // at most once, and not at all if Open came across them.
 func (r *Reader) Properties() (p Properties, ok bool) {
-	if p := r.loadedProps.Load(); p != nil {
-		return *p, true
+	if p, ok := r.KnownProperties(); ok {
+		return p, true
 	}
 	r.loadMu.Lock()
 	defer r.loadMu.Unlock()
@@ -311,6 +317,15 @@ func (r *Reader) Properties() (p Properties, ok bool) {
 	}
 	r.loadedProps.Store(&p)
 	return p, true
+}
+
+// KnownProperties returns the table's properties if they were read already, with the end
+// of the table as a rule.
+func (r *Reader) KnownProperties() (p Properties, ok bool) {
+	if known := r.loadedProps.Load(); known != nil {
+		return *known, true
+	}
+	return Properties{}, false
 }
 
 // FilterSize returns the bytes of memory that the filter pins.

@@ -48,7 +48,7 @@ func (s *SalvageReport) note(err error) {
 //
 // Memory is bounded by the largest block and the index, time by the file's size.
 func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (SalvageReport, error) {
-	r := &Reader{cmp: o.Comparer, policies: o.Policies, name: o.Name, file: f}
+	r := &Reader{cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies, name: o.Name, file: f}
 	if r.cmp == nil {
 		r.cmp = base.Bytewise
 	}

@@ -26,6 +26,9 @@ type WriterOptions struct {
 	// TrustFilter writes the filters unasked, for tests of what readers do with a
 	// filter that lies.
 	TrustFilter bool
+	// RangeFilters make the table's filters of ranges, each in a block of its own; their
+	// names differ. Comparer must be base.Bytewise. Finish asks each for every key as well.
+	RangeFilters []filter.RangePolicy
 	// FilterAliases are second names, by the name of the policy, that the metaindex
 	// lists filters under, for readers that know the same encoding by another name.
 	// Each is listed once, whatever this says.
@@ -59,7 +62,8 @@ type Writer struct {
 	data    blockWriter
 	index   blockWriter
 	filters []tableFilter // best first
-	lastKey []byte        // internal key of the last entry
+	ranges  []tableRange
+	lastKey []byte // internal key of the last entry
 	// pending is the block that awaits its index entry: the separator needs the
 	// first key of the next one. lastOffset is where the last block begins.
 	pending    handle
@@ -68,7 +72,8 @@ type Writer struct {
 
 	smallest   []byte
 	props      Properties
-	filterSize uint64
+	filterSize uint64 // of the filter asked first
+	rangeSize  uint64 // of all filters of ranges
 	scratch    []byte
 }
 
@@ -88,6 +93,7 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 		data:    blockWriter{interval: o.BlockRestartInterval},
 		index:   blockWriter{interval: 1},
 		filters: newTableFilters(o.Filter, o.TrustFilter),
+		ranges:  newTableRanges(o.RangeFilters),
 		out:     make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
 	}
 }
@@ -105,9 +111,12 @@ func (w *Writer) Reset(to io.Writer) {
 	for i := range w.filters {
 		w.filters[i].reset()
 	}
+	for i := range w.ranges {
+		w.ranges[i].gen.Reset()
+	}
 	*w = Writer{
 		w: to, cmp: w.cmp, bytewise: w.bytewise, opts: w.opts,
-		data: w.data, index: w.index, filters: w.filters,
+		data: w.data, index: w.index, filters: w.filters, ranges: w.ranges,
 		out: w.out[:0], lastKey: w.lastKey[:0], scratch: w.scratch[:0],
 	}
 }
@@ -135,6 +144,9 @@ func (w *Writer) MakesFilter(p filter.Policy) bool {
 // FilterSize returns the bytes of the filter block of the policy that readers ask first,
 // 0 where the table has none. It is known once the table is finished.
 func (w *Writer) FilterSize() uint64 { return w.filterSize }
+
+// RangeFilterSize returns the bytes of the filters of ranges, once the table is finished.
+func (w *Writer) RangeFilterSize() uint64 { return w.rangeSize }
 
 // Entries returns how many entries were added.
 func (w *Writer) Entries() uint64 { return w.props.Entries }
@@ -168,18 +180,20 @@ func (w *Writer) Add(ikey, value []byte) error {
 		w.indexPending(ikey)
 	}
 	if newUser {
-		for i := range w.filters {
-			w.filters[i].add(base.UserKey(ikey))
-		}
+		w.addToFilters(base.UserKey(ikey))
 	}
 	w.count(ikey, value)
-	w.data.addShared(ikey, value, min(shared, len(w.data.lastKey)))
+	w.data.addShared(ikey, value, shared)
 	w.lastKey = append(w.lastKey[:shared], ikey[shared:]...)
 	if w.data.size() >= w.opts.BlockSize {
 		return w.finishDataBlock()
 	}
 	return nil
 }
+
+// CoverSeq notes that entries added with sequence number 0 had numbers up to seq
+// before: Properties.LargestSeq is at least that.
+func (w *Writer) CoverSeq(seq uint64) { w.props.LargestSeq = max(w.props.LargestSeq, seq) }
 
 // fullEnough says whether the data block is closed before an entry that would take it
 // beyond its size. Blocks of 4 KiB and a little would take the memory of 4.75 KiB in
@@ -334,6 +348,9 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	var foot footer
 	meta := blockWriter{interval: 1}
 	if err := w.writeFilters(filters, &meta); err != nil {
+		return err
+	}
+	if err := w.writeRanges(&meta); err != nil {
 		return err
 	}
 	props := blockWriter{interval: 1}

@@ -1,0 +1,223 @@
+package sstable
+
+import (
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// A block is walked backward an interval at a time: keys are stored as what they add to
+// those before them, so the interval is read from its restart point on, and remembered.
+
+// maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
+const maxPastKeys = 4 << 10
+
+// pastEntry is an entry that was passed on the way to the current one. Positions
+// in a block fit 32 bits, see maxBlockLen.
+type pastEntry struct {
+	pos, shared, suffix, value, valueEnd int32 // as in entry
+
+	// key is where the key begins in pastKeys, -1 where it is not there. Then donor
+	// is the index in past of the nearest earlier entry that shares fewer bytes
+	// than this one or whose key is in pastKeys: the one that ends the part of this
+	// key that this entry's own suffix does not hold.
+	key, donor int32
+}
+
+func (e *pastEntry) entry() entry {
+	return entry{shared: int(e.shared), suffix: int(e.suffix), value: int(e.value), valueEnd: int(e.valueEnd)}
+}
+
+func (e *pastEntry) keyLen() int { return int(e.shared + e.value - e.suffix) }
+
+// Prev goes back to the entry before, which past remembers, instead of reading
+// the interval again for each step.
+//
+// Of the previous key, i-1, the bytes that key i shares stand in it.key. The
+// others are in pastKeys, or else in the entries' suffixes: what follows in key
+// i-1 stands in its own suffix, or, for bytes that it shared in its turn, in those
+// of its donors. Each byte of the interval is copied back at most once, where it
+// came to be dropped, so a walk through an interval costs what it holds, however
+// the lengths in it were chosen.
+func (it *blockIter) Prev() bool {
+	if it.StepBack() {
+		return true
+	}
+	if len(it.past) == 0 {
+		return it.prevUnremembered()
+	}
+	i := len(it.past) - 2
+	if i < 0 {
+		return it.prevInterval()
+	}
+	kept := it.leave(i)
+	it.restoreKey(kept, i)
+	return it.landed()
+}
+
+// StepBack is Prev where all that it needs of the entry before is remembered. Otherwise nothing
+// moves.
+func (it *blockIter) StepBack() bool {
+	i := len(it.past) - 2
+	if i < 0 {
+		return false
+	}
+	e := &it.past[i]
+	start, n := int(e.key), e.keyLen()
+	if start < 0 || n > cap(it.key) || base.Kind(it.pastKeys[start+n-base.TrailerLen]) > base.KindSet {
+		return false
+	}
+	kept := it.leave(i)
+	it.key = it.key[:n]
+	copy(it.key[kept:], it.pastKeys[start+kept:start+n])
+	return true
+}
+
+// leave makes past[i] the current entry, but for its key. It returns how many bytes of that are
+// those of it.key.
+func (it *blockIter) leave(i int) (kept int) {
+	kept = it.cur.shared
+	if k := it.past[i+1].key; k >= 0 {
+		it.pastKeys = it.pastKeys[:k]
+	}
+	it.past = it.past[:i+1]
+	e := &it.past[i]
+	it.cur, it.pos = e.entry(), int(e.pos)
+	return kept
+}
+
+// prevUnremembered is Prev where past is empty: the entry was not reached
+// backward.
+func (it *blockIter) prevUnremembered() bool {
+	pos := it.pos
+	if pos == it.block.restart(it.restart) {
+		return it.prevInterval()
+	}
+	it.toRestart(it.restart)
+	return it.lastBefore(pos)
+}
+
+// prevInterval goes to the last entry of the interval before.
+func (it *blockIter) prevInterval() bool {
+	if it.restart == 0 {
+		it.unposition()
+		return false
+	}
+	it.toRestart(it.restart - 1)
+	return it.lastBefore(it.limit)
+}
+
+// restoreKey makes it.key the key of past[i], of which the first kept bytes
+// stand in it.key already.
+func (it *blockIter) restoreKey(kept, i int) {
+	e := &it.past[i]
+	end := e.keyLen()
+	if end <= cap(it.key) {
+		it.key = it.key[:end]
+	} else {
+		it.key = append(it.key, make([]byte, end-len(it.key))...)
+	}
+	for ; e.key < 0; e = &it.past[e.donor] {
+		if from := max(int(e.shared), kept); from < end {
+			copy(it.key[from:end], it.block.data[int(e.suffix)+from-int(e.shared):])
+			end = from
+		}
+		if end <= kept {
+			return // an entry that shares nothing has no donor
+		}
+	}
+	copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
+}
+
+// lastBefore steps from the restart point that toRestart chose to the last
+// entry that begins before position end, remembering the way.
+func (it *blockIter) lastBefore(end int) bool {
+	it.rememberPlain(end)
+	for it.cur.valueEnd < end {
+		if !it.step() {
+			return false
+		}
+		it.remember()
+	}
+	return it.landed()
+}
+
+// rememberPlain does what lastBefore does as far as entries are of the common kind, three
+// one-byte lengths that fit, and have room in pastKeys. Keys are put together there, and
+// the last one alone is copied.
+func (it *blockIter) rememberPlain(end int) {
+	data, past, keys := it.block.data[:it.limit], it.past, it.pastKeys
+	p, before := it.cur.valueEnd, 0 // where the entry begins, and in keys the key before
+	for p < end && p <= len(data)-3 && (data[p]|data[p+1]|data[p+2])&0x80 == 0 {
+		shared, suffix, at := int(data[p]), p+3, len(keys)
+		value := suffix + int(data[p+1])
+		valueEnd := value + int(data[p+2])
+		n := shared + value - suffix
+		if valueEnd > len(data) || shared > at-before || n < base.TrailerLen || n > maxPastKeys-at {
+			break
+		}
+		keys = append(append(keys, keys[before:before+shared]...), data[suffix:value]...)
+		past = slices.Grow(past, 1)[:len(past)+1]
+		e := &past[len(past)-1] // faster than to append one that was made elsewhere
+		e.pos, e.shared, e.suffix, e.value, e.valueEnd, e.key = int32(p), int32(shared), int32(suffix), int32(value), int32(valueEnd), int32(at)
+		p, before = valueEnd, at
+	}
+	it.past, it.pastKeys = past, keys
+	if n := len(past); n > 0 {
+		it.cur, it.pos = past[n-1].entry(), int(past[n-1].pos)
+		it.key = append(it.key[:0], keys[before:]...)
+	}
+}
+
+// remember appends the current entry to past.
+func (it *blockIter) remember() {
+	c := &it.cur
+	e := pastEntry{pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix), value: int32(c.value), valueEnd: int32(c.valueEnd)}
+	if n := len(it.pastKeys); n+len(it.key) <= maxPastKeys {
+		e.key = int32(n)
+		it.pastKeys = append(it.pastKeys, it.key...)
+	} else {
+		e.key, e.donor = -1, it.donor(e.shared)
+	}
+	it.past = append(it.past, e)
+}
+
+// donor returns the donor of an entry behind those of past that shares so many
+// bytes, -1 at a restart point.
+func (it *blockIter) donor(shared int32) int32 {
+	d := int32(len(it.past)) - 1
+	for d >= 0 && it.past[d].key < 0 && it.past[d].shared >= shared {
+		d = it.past[d].donor
+	}
+	return d
+}
+
+func (it *blockIter) SeekLT(ikey []byte) bool {
+	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
+	if !it.toInterval(userKey, trailer) {
+		return false
+	}
+	end := it.limit
+	for it.cur.valueEnd < it.limit {
+		if !it.step() {
+			return false
+		}
+		if !it.before(it.key, userKey, trailer) {
+			end = it.pos
+			break
+		}
+		it.remember()
+	}
+	if len(it.past) == 0 { // only in the first interval can its first entry be too great
+		it.unposition()
+		return false
+	}
+	if end < it.limit {
+		// One step too far: go back to the last entry remembered.
+		i := len(it.past) - 1
+		kept := it.cur.shared
+		it.cur, it.pos = it.past[i].entry(), int(it.past[i].pos)
+		it.restoreKey(kept, i)
+	}
+	return it.landed()
+}

@@ -1,0 +1,206 @@
+package sstable
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	ofEight = filter.NewPrefix(filter.FixedPrefix(8), 20)
+	ofTen   = filter.NewPrefix(filter.FixedPrefix(10), 20)
+)
+
+// rangeHandles returns where the metaindex says that filters of ranges are.
+func rangeHandles(t testing.TB, data []byte) map[string]handle {
+	r, _ := openTable(t, data, ReaderOptions{})
+	m, err := r.readMetaindex()
+	require.NoError(t, err)
+	return m.ranges
+}
+
+func asksRange(r *Reader, lower, upper string) (may, asked bool) {
+	return r.RangeMayMatch([]byte(lower), []byte(upper))
+}
+
+func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
+	es := plainEntries(500, 50) // key00000000 to key00000998
+	plain := buildTable(t, WriterOptions{Filter: dual}, es)
+	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []filter.RangePolicy{ofTen, ofEight}}, es)
+	require.Equal(t, len(filterHandles(t, plain)), len(filterHandles(t, data)), "which are not among the filters of keys")
+	require.Len(t, rangeHandles(t, data), 2)
+	require.Empty(t, rangeHandles(t, plain))
+	require.Empty(t, rangeHandles(t, buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}, nil)), "an empty table has none")
+
+	r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
+	block, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	require.NoError(t, err)
+	b, err := newBlock(block, "metaindex block")
+	require.NoError(t, err)
+	var last []byte
+	require.NoError(t, b.eachEntry("metaindex block", func(key, _ []byte) error {
+		require.Negative(t, bytes.Compare(last, key), "LevelDB searches the metaindex: it must be sorted")
+		last = bytes.Clone(key)
+		return nil
+	}))
+	require.Equal(t, lines.Name(), r.FilterStatus().Policy)
+	_, asked := asksRange(r, "key0000009", "key000000:")
+	require.False(t, asked, "no policy of ranges is known")
+	require.Zero(t, r.RangeFilterSize())
+	all := r.RangeFilters()
+	require.Equal(t, []string{ofTen.Name(), ofEight.Name()}, []string{all[0].Policy, all[1].Policy}, "but their names are")
+	require.Equal(t, ErrRangeUnknown, all[0].Err)
+	_, err = r.AllFilters()
+	require.NoError(t, err)
+}
+
+func TestARangeIsAskedOfAllFiltersOfRangesThatAreKnown(t *testing.T) {
+	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen, ofEight}}, plainEntries(500, 50))
+	for _, c := range []struct {
+		claim        string
+		policies     []filter.RangePolicy
+		lower, upper string
+		may, asked   bool
+	}{
+		{"held", []filter.RangePolicy{ofTen, ofEight}, "key0000009", "key000000:", true, true},
+		{"not held", []filter.RangePolicy{ofTen, ofEight}, "key0000109", "key000010:", false, true},
+		{"longer than one filter's prefix", []filter.RangePolicy{ofTen, ofEight}, "key00011", "key00012", false, true},
+		{"by one that has nothing to say", []filter.RangePolicy{ofTen}, "key00011", "key00012", true, true},
+		{"of another policy", []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(9), 20)}, "key0000109", "key000010:", true, false},
+		{"of none", nil, "key0000109", "key000010:", true, false},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r, f := openTable(t, data, ReaderOptions{RangePolicies: c.policies})
+			require.LessOrEqual(t, r.OpenCost().Reads, uint64(1), "they are in the tail")
+			f.takeReads()
+			may, asked := asksRange(r, c.lower, c.upper)
+			require.Equal(t, c.may, may)
+			require.Equal(t, c.asked, asked)
+			require.Empty(t, f.takeReads())
+		})
+	}
+}
+
+func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
+	es := plainEntries(500, 50)
+	o := ReaderOptions{Policies: ourKind, RangePolicies: []filter.RangePolicy{ofEight, ofTen}}
+	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []filter.RangePolicy{ofTen, ofEight}}, es)
+	data[rangeHandles(t, data)[ofEight.Name()].offset] ^= 1
+	r, _ := openTable(t, data, o)
+	may, asked := asksRange(r, "key00011", "key00012")
+	require.True(t, may && asked)
+	may, _ = asksRange(r, "key0000109", "key000010:")
+	require.False(t, may, "the other one does")
+	all := r.RangeFilters()
+	require.Len(t, all, 2)
+	require.ErrorIs(t, all[0].Err, base.ErrCorruption)
+	require.ErrorContains(t, all[0].Err, "range filter block at offset")
+	require.NoError(t, all[1].Err)
+	require.Equal(t, FilterWholeTable, r.FilterStatus().State)
+	set, err := r.AllFilters()
+	require.ErrorIs(t, err, base.ErrCorruption, "whoever checks is told")
+	sound := 0
+	for _, p := range o.RangePolicies {
+		if set.HasRanges([]filter.RangePolicy{p}) {
+			sound++
+		}
+	}
+	require.Equal(t, 1, sound)
+	_, rep := salvageAll(t, data, o)
+	require.ErrorIs(t, rep.Err, base.ErrCorruption)
+}
+
+// later writes filters that nobody knows, and liar such that deny all.
+type (
+	later struct{ filter.PrefixPolicy }
+	liar  struct{ filter.PrefixPolicy }
+)
+
+type fixedRange []byte
+
+func (fixedRange) Add([]byte)                               {}
+func (fixedRange) Reset()                                   {}
+func (f fixedRange) AppendChecked(dst []byte) ([]byte, int) { return append(dst, f...), 0 }
+func (later) NewRangeGenerator() filter.RangeGenerator      { return fixedRange{1, 2, 3} }
+func (p liar) NewRangeGenerator() filter.RangeGenerator {
+	return fixedRange(must(p.PrefixPolicy.NewRangeGenerator().AppendChecked(nil)))
+}
+
+func must(b []byte, _ int) []byte { return b }
+
+func TestAFilterOfRangesOfALaterVersionIsPassedOver(t *testing.T) {
+	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{later{ofTen}}}, plainEntries(500, 50))
+	r, _ := openTable(t, data, ReaderOptions{RangePolicies: []filter.RangePolicy{ofTen}})
+	may, asked := asksRange(r, "key0000109", "key000010:")
+	require.True(t, may)
+	require.False(t, asked)
+	require.Error(t, r.RangeFilters()[0].Err)
+	_, err := r.AllFilters()
+	require.NoError(t, err, "that is no damage")
+}
+
+func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
+	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{liar{ofTen}}}, plainEntries(50, 50))
+	o := ReaderOptions{RangePolicies: []filter.RangePolicy{ofTen}}
+	r, _ := openTable(t, data, o)
+	set, err := r.AllFilters()
+	require.NoError(t, err)
+	for _, denies := range []func() (string, bool){
+		func() (string, bool) { return set.Denies([]byte("key00000002"), 0) },
+		func() (string, bool) { return set.DeniesWholly([]byte("key00000002")) },
+	} {
+		name, denied := denies()
+		require.True(t, denied)
+		require.Equal(t, ofTen.Name(), name)
+	}
+}
+
+func TestACopiedTableAndAWriterUsedAgainHaveTheSameFiltersOfRanges(t *testing.T) {
+	es := plainEntries(500, 50)
+	o := WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}
+	want := buildTable(t, o, es)
+	r, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{})
+	var file bytes.Buffer
+	w := NewWriter(&file, o)
+	require.NoError(t, w.CopyBlocks(r, nil))
+	_, err := w.Finish()
+	require.NoError(t, err)
+	require.Equal(t, want, file.Bytes())
+	file.Reset()
+	w.Reset(&file)
+	for _, e := range es {
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	_, err = w.Finish()
+	require.NoError(t, err)
+	require.Equal(t, want, file.Bytes())
+}
+
+// Whatever byte of a table is damaged, no filter of ranges denies what is in it.
+func TestNoDamageMakesAFilterOfRangesLie(t *testing.T) {
+	es := plainEntries(40, 10)
+	policies := []filter.RangePolicy{ofTen, filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(8), 10)}
+	sound := buildTable(t, WriterOptions{RangeFilters: policies}, es)
+	asked := 0
+	for i := range sound {
+		data := bytes.Clone(sound)
+		data[i] ^= 0x55
+		r, err := Open(&memFile{data: data}, ReaderOptions{RangePolicies: policies})
+		if err != nil {
+			continue
+		}
+		for _, e := range es {
+			user := base.UserKey(e.Key)
+			may, ok := r.RangeMayMatch(user, append(bytes.Clone(user), 0))
+			require.True(t, may, "byte %d of %d", i, len(sound))
+			if ok {
+				asked++
+			}
+		}
+		require.NoError(t, r.Close())
+	}
+	require.Positive(t, asked)
+}

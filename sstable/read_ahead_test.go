@@ -1,0 +1,84 @@
+package sstable
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// These tests are of walks that read several blocks at once, see fetch.
+
+func readAheadTable(t *testing.T) (es entries, data []byte) {
+	es = plainEntries(10_000, 100)
+	return es, buildTable(t, WriterOptions{BlockSize: 1 << 10}, es)
+}
+
+func TestBlocksBehindTheBoundsAreNotReadAhead(t *testing.T) {
+	es, data := readAheadTable(t)
+	lower, upper := base.UserKey(es[3000].Key), base.UserKey(es[7000].Key)
+	for _, o := range []IterOptions{{}, {NoFillCache: true}, {ReadAhead: 64 << 10}} {
+		for _, forward := range []bool{true, false} {
+			t.Run(fmt.Sprintf("NoFillCache=%t,ReadAhead=%d,forward=%t", o.NoFillCache, o.ReadAhead, forward), func(t *testing.T) {
+				r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
+				o.Lower, o.Upper = lower, upper
+				it, err := r.NewIter(o)
+				require.NoError(t, err)
+				f.takeReads()
+				begin, step := func() bool { return it.SeekGE(es[3000].Key) }, it.Next
+				if !forward {
+					begin, step = func() bool { return it.SeekLT(es[7000].Key) }, it.Prev
+				}
+				n := 0
+				for ok := begin(); ok; ok = step() {
+					n++
+				}
+				require.GreaterOrEqual(t, n, 4000)
+				require.NoError(t, it.Close())
+				ix, seek := r.index.Load(), base.MakeTrailer(base.MaxSeq, base.KindSeek)
+				reads := f.takeReads()
+				require.Less(t, len(reads), 40, "several blocks at once")
+				for _, s := range reads {
+					require.GreaterOrEqual(t, s.offset, ix.offsets[ix.find(r.cmp, lower, seek)])
+					require.LessOrEqual(t, s.offset+s.size, ix.block(ix.find(r.cmp, upper, seek)).end())
+				}
+			})
+		}
+	}
+}
+
+// A block that cannot be read is no reason to keep those before it from who does not come to it.
+func TestAReadThatFailsShowsAtItsBlock(t *testing.T) {
+	es, data := readAheadTable(t)
+	for _, o := range []IterOptions{{}, {NoFillCache: true}} {
+		for _, forward := range []bool{true, false} {
+			t.Run(fmt.Sprintf("NoFillCache=%t,forward=%t", o.NoFillCache, forward), func(t *testing.T) {
+				r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
+				it, err := r.NewIter(o)
+				require.NoError(t, err)
+				ix := r.index.Load()
+				bad := ix.n / 2
+				f.bad = blockSpan{offset: ix.offsets[bad], size: uint64(ix.sizes[bad])}
+				place := func(key []byte) int { // of the first entry behind a separator
+					return sort.Search(len(es), func(i int) bool { return base.Bytewise.CompareInternal(es[i].Key, key) > 0 })
+				}
+				begin, step, want := it.First, it.Next, slices.Clone(es[:place(ix.separator(bad-1))])
+				if !forward {
+					begin, step, want = it.Last, it.Prev, slices.Clone(es[place(ix.separator(bad)):])
+					slices.Reverse(want)
+				}
+				n := 0
+				for ok := begin(); ok; ok = step() {
+					require.Equal(t, string(want[n].Key), string(it.Key()))
+					n++
+				}
+				require.Len(t, want, n)
+				require.ErrorIs(t, it.Err(), errBadPlace)
+				require.ErrorIs(t, it.Close(), errBadPlace)
+			})
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+func TestStretchesDivideATableByKeys(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	es := trickyEntries(rnd, base.Bytewise, 500)
+	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 256}, es), ReaderOptions{})
+	ix, _, err := r.loadIndex()
+	require.NoError(t, err)
+	for _, step := range []uint64{0, 1, 1000, 5000, 1 << 40} {
+		t.Run(fmt.Sprintf("step=%d", step), func(t *testing.T) {
+			var begins [][]byte
+			var total uint64
+			require.NoError(t, r.Stretches(step, func(begin []byte, bytes uint64) {
+				// A block is no larger than its target and an entry.
+				require.True(t, bytes < step+4096 || total == 0)
+				begins = append(begins, begin)
+				total += bytes
+			}))
+			require.Equal(t, ix.endOfData(), total)
+			require.Nil(t, begins[0])
+			for _, begin := range begins[1:] {
+				offset, err := r.ApproximateOffset(base.AppendInternalKey(nil, begin, base.MaxSeq, base.KindSeek))
+				require.NoError(t, err)
+				require.Less(t, offset, ix.endOfData())
+			}
+			switch step {
+			case 0, 1:
+				require.Len(t, begins, ix.n)
+			case 1 << 40:
+				require.Len(t, begins, 1)
+			}
+		})
+	}
+}
+
+// With a lower bound First passes what the index says is before it.
+func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
+	es := plainEntries(1000, 20)
+	r, f := openTable(t, buildTable(t, WriterOptions{BlockSize: 256}, es), ReaderOptions{})
+	require.NoError(t, r.LoadIndex())
+	for _, i := range []int{0, 1, 500, 999} {
+		lower := base.UserKey(es[i].Key)
+		it, err := r.NewIter(IterOptions{Lower: lower})
+		require.NoError(t, err)
+		f.takeReads()
+		require.True(t, it.First())
+		for bytes.Compare(base.UserKey(it.Key()), lower) < 0 {
+			require.True(t, it.Next())
+		}
+		require.Equal(t, string(es[i].Key), string(it.Key()))
+		require.Len(t, f.takeReads(), 1, "blocks read for entry %d", i)
+		require.NoError(t, it.Close())
+	}
+	it, err := r.NewIter(IterOptions{Lower: []byte{0xff}})
+	require.NoError(t, err)
+	require.False(t, it.First())
+	require.NoError(t, it.Close())
+}
+
+// Who goes on at a key by the index finds what is left of a block that is in order.
+func TestTheRestOfABlockIsChecked(t *testing.T) {
+	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
+	for name, tc := range map[string]struct {
+		users []string
+		ok    bool
+	}{
+		"in order":                      {[]string{"b", "c", "d"}, true},
+		"nothing behind":                {[]string{"b"}, true},
+		"a key that falls":              {[]string{"b", "d", "a"}, false},
+		"a key twice":                   {[]string{"b", "d", "d"}, false},
+		"a key behind the separator":    {[]string{"b", "c", "f"}, false},
+		"all keys behind the separator": {[]string{"f"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			w := NewWriter(&out, WriterOptions{})
+			b := blockWriter{interval: 16}
+			for _, user := range tc.users {
+				b.add(key(user), nil)
+			}
+			h, err := w.writeBlock(b.finish(), NoCompression)
+			require.NoError(t, err)
+			w.index.add(key("e"), h.append(nil))
+			_, err = w.Finish()
+			require.NoError(t, err)
+			r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+			it, err := r.NewIter(IterOptions{})
+			require.NoError(t, err)
+			defer it.Close()
+			require.True(t, it.First())
+			if err = it.CheckRest(); tc.ok {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, base.ErrCorruption)
+			}
+		})
+	}
+}
