@@ -60,6 +60,7 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 	}
 	requireIdle(t, d)
 	require.EqualValues(t, 1, begun.Load(), "compactions tried during the rest")
+	eventually(t, func() bool { return d.Metrics().BackgroundError != nil }) // told when the compaction has ended
 	require.ErrorIs(t, d.Metrics().BackgroundError, broken)
 	require.Zero(t, d.Metrics().TablesSetAside)
 

@@ -32,28 +32,41 @@ const batchHeaderLen = 12
 const maxBatchSize = 1 << 30
 
 // Put adds the writing of value under key. It copies both.
-func (b *Batch) Put(key, value []byte) {
-	if b.add(base.KindSet, key, len(value)) {
-		b.data = util.AppendLengthPrefixed(b.data, value)
-	}
-}
+func (b *Batch) Put(key, value []byte) { b.add(base.KindSet, key, value) }
 
 // Delete adds the deletion of key. Deleting a key that does not exist is fine.
-func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, 0) }
+func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, nil) }
 
-func (b *Batch) add(kind base.Kind, key []byte, valueLen int) bool {
+// add adds an entry; that of a deletion has no value.
+func (b *Batch) add(kind base.Kind, key, value []byte) {
 	if len(b.data) == 0 {
-		b.data = append(b.data, make([]byte, batchHeaderLen)...)
+		b.data = append(b.data, emptyBatch[:]...)
 	}
-	if uint64(len(b.data))+uint64(len(key))+uint64(valueLen)+11 > maxBatchSize || b.Len() == math.MaxInt32 {
+	if uint64(len(b.data))+uint64(len(key))+uint64(len(value))+11 > maxBatchSize || b.count() == math.MaxInt32 {
 		b.tooBig = true // Apply says so: a batch must not be applied in part
-		return false
+		return
 	}
-	b.data = append(b.data, byte(kind))
-	b.data = util.AppendLengthPrefixed(b.data, key)
+	b.data = appendEntry(b.data, kind, key, value)
 	b.setCount(b.count() + 1)
-	b.memSize += uint64(memtable.EntrySize(len(key), valueLen))
-	return true
+	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
+}
+
+var emptyBatch [batchHeaderLen]byte
+
+// appendEntry appends an entry as it stands in a batch.
+func appendEntry(dst []byte, kind base.Kind, key, value []byte) []byte {
+	dst = util.AppendLengthPrefixed(append(dst, byte(kind)), key)
+	if kind == base.KindSet {
+		dst = util.AppendLengthPrefixed(dst, value)
+	}
+	return dst
+}
+
+// appendEntryRecord appends a batch of one entry, as it stands in the log.
+func appendEntryRecord(dst []byte, seq uint64, kind base.Kind, key, value []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, seq)
+	dst = binary.LittleEndian.AppendUint32(dst, 1)
+	return appendEntry(dst, kind, key, value)
 }
 
 // Len returns the number of writes in the batch.
@@ -132,6 +145,19 @@ func (r *batchReader) next() (kind base.Kind, key, value []byte, seq uint64, ok 
 	return kind, key, value, seq, true, nil
 }
 
+// plausibleBatch reports whether a record that is found behind damage is a batch of the same log, and
+// not of another one that stands in a value: whole, and numbered next or, where something
+// is known of the log, above that by no more than the bytes that are missing, for each
+// operation takes one at least. next 0: nothing is known.
+func plausibleBatch(record []byte, next, missing uint64) bool {
+	h, err := readBatchHeader(record)
+	if err != nil || h.seq < next || next > 0 && h.seq-next > missing {
+		return false
+	}
+	_, _, err = checkBatch(record)
+	return err == nil
+}
+
 // checkBatch walks all of record and returns the sequence number behind its
 // last entry, and how much of a memtable's arena it needs.
 func checkBatch(record []byte) (nextSeq, memSize uint64, err error) {
@@ -155,19 +181,22 @@ func checkBatch(record []byte) (nextSeq, memSize uint64, err error) {
 // mem, which is known to have room.
 func insertBatch(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
 	r, err := readBatchHeader(data)
-	for err == nil {
-		var kind base.Kind
-		var key, value []byte
-		var seq uint64
-		var ok bool
-		if kind, key, value, seq, ok, err = r.next(); !ok {
-			break
+	for more := err == nil; more; {
+		var group [memtable.GroupSize]memtable.Entry
+		n, seq := 0, r.seq
+		for more && n < len(group) {
+			e := &group[n]
+			if e.Kind, e.Key, e.Value, _, more, err = r.next(); more {
+				n++
+			}
 		}
-		if !mem.AddWith(ins, seq, kind, key, value) {
-			panic("db: the memtable is full although room was reserved for the batch")
+		if !mem.AddGroup(ins, seq, group[:n]) {
+			panic(noRoomReserved)
 		}
 	}
 	if err != nil {
 		panic(errors.Wrap(err, "db: a batch of our own making does not decode"))
 	}
 }
+
+const noRoomReserved = "db: the memtable is full although room was reserved for the batch"

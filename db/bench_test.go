@@ -3,39 +3,68 @@ package db
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkPutNoSync is the price of a commit without its disk: the files are in
-// memory, the memtable is large, and nobody waits for a sync.
+// noLogs takes what is written to logs and forgets it.
+type noLogs struct{ FS }
+
+type noLog struct{ vfs.File }
+
+func (n noLogs) Create(name string) (vfs.File, error) {
+	f, err := n.FS.Create(name)
+	if err == nil && strings.HasSuffix(name, ".log") {
+		f = noLog{f}
+	}
+	return f, err
+}
+
+func (noLog) Write(p []byte) (int, error) { return len(p), nil }
+func (noLog) Sync() error                 { return nil }
+
+// BenchmarkPutNoSync is the price of a commit without its disk: the logs are nowhere,
+// the tables in memory, and nobody waits for a sync.
 func BenchmarkPutNoSync(b *testing.B) {
-	for _, writers := range []int{1, 4} {
-		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			d, err := Open("db", &Options{FS: NewMemFS(), WriteBufferSize: 64 << 20})
-			require.NoError(b, err)
-			defer func() { require.NoError(b, d.Close()) }()
-			value := make([]byte, 16)
-			var next atomic.Uint64
-			b.ReportAllocs()
-			b.ResetTimer()
-			var done sync.WaitGroup
-			for range writers {
-				done.Go(func() {
-					key := make([]byte, 8)
-					for n := next.Add(1); n <= uint64(b.N); n = next.Add(1) {
-						binary.BigEndian.PutUint64(key, n) // ascending: the memtable's part is small
-						if err := d.Put(key, value, NoSync); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
+	for _, order := range []string{"ascending", "random"} {
+		for _, writers := range []int{1, 4, 16, 64} {
+			b.Run(fmt.Sprintf("order=%s/writers=%d", order, writers), func(b *testing.B) {
+				d, err := Open("db", &Options{FS: noLogs{NewMemFS()}, WriteBufferSize: 16 << 20})
+				require.NoError(b, err)
+				defer d.Close() // fails: the log is not there
+				putFrom(b, d, writers, order == "random")
+			})
+		}
+	}
+}
+
+// putFrom has so many writers put b.N entries of 16 + 100 bytes.
+func putFrom(b *testing.B, d *DB, writers int, random bool) {
+	var next atomic.Uint64
+	b.ReportAllocs()
+	b.ResetTimer()
+	var done sync.WaitGroup
+	for range writers {
+		done.Go(func() {
+			key, value := make([]byte, 16), make([]byte, 100)
+			for n := next.Add(1); n <= uint64(b.N); n = next.Add(1) {
+				k := n
+				if random {
+					k = bits.Reverse64(n * 0x9e3779b97f4a7c15)
+				}
+				binary.BigEndian.PutUint64(key, k)
+				if err := d.Put(key, value, NoSync); err != nil {
+					b.Error(err)
+					return
+				}
 			}
-			done.Wait()
 		})
 	}
+	done.Wait()
 }

@@ -42,10 +42,14 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 		}
 		report.Tables++
 		report.Bytes += f.Size
-		if err := d.checkTable(ctx, f, report); err != nil {
-			if failed = ctx.Err(); failed == nil {
-				report.Faults = append(report.Faults, fmt.Sprintf("level %d, %s: %v", level, f.Name(), err))
-			}
+		switch err := d.checkTable(ctx, f, report); {
+		case err == nil:
+		case ctx.Err() != nil:
+			failed = ctx.Err()
+		case d.closed.Load(): // the table may be sound
+			failed = ErrClosed
+		default:
+			report.Faults = append(report.Faults, fmt.Sprintf("level %d, %s: %v", level, f.Name(), err))
 		}
 	})
 	return report, failed

@@ -45,6 +45,7 @@ func TestAFlushOfALargeMemtableAsksForACollection(t *testing.T) {
 
 	o.WriteBufferSize = 256 << 20 // of which little is used, and so little there
 	d = openTest(t, o)
+	runtime.GC() // or what other tests have left would be too much to look through
 	before = forced()
 	fill(t, d, 0, 10)
 	settle(t, d)

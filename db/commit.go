@@ -2,7 +2,6 @@ package db
 
 import (
 	"encoding/binary"
-	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/errors"
@@ -10,137 +9,6 @@ import (
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
 )
-
-// maxGroupBytes bounds the log record that a leader writes for several batches,
-// so that the first of them does not wait long for the others. As LevelDB.
-const maxGroupBytes = 1 << 20
-
-// commitRequest is one writer's place in the queue.
-type commitRequest struct {
-	batch *Batch // nil for what goes alone
-	keep  durability
-	alone func(*DB) error // what is to be done in place of a write, by itself
-	err   error
-	wake  chan bool // true: the receiver leads now; false: err is set
-}
-
-var commitRequests = sync.Pool{New: func() any { return &commitRequest{wake: make(chan bool, 1)} }}
-
-// commitQueue orders writers. The first one to find no leader leads: it commits
-// a group from the head of the queue, itself first, then hands the leadership to
-// the new head. While a leader waits for the disk, the next group gathers.
-type commitQueue struct {
-	mu      sync.Mutex
-	waiting []*commitRequest
-	led     bool
-	closed  bool
-
-	// What follows is the leader's.
-	group    []*commitRequest
-	record   []byte
-	expected int // how many writers there were when the last group was done
-}
-
-// run queues r and returns when it was committed.
-func (q *commitQueue) run(d *DB, r *commitRequest) error {
-	if r.wake == nil {
-		r.wake = make(chan bool, 1)
-	}
-	q.mu.Lock()
-	if q.closed {
-		q.mu.Unlock()
-		return ErrClosed
-	}
-	q.waiting = append(q.waiting, r)
-	lead := !q.led
-	q.led = true
-	q.mu.Unlock()
-	if !lead && !<-r.wake {
-		return r.err
-	}
-	q.lead(d)
-	return r.err
-}
-
-// lead commits the group at the head of the queue, the caller's request first.
-func (q *commitQueue) lead(d *DB) {
-	q.gather()
-	q.takeGroup()
-	err := base.NoSpace(d.commitGroup(q))
-	own := q.group[0]
-	own.err = err
-	for _, r := range q.group[1:] {
-		r.err = err
-		r.wake <- false
-	}
-	q.mu.Lock()
-	q.expected = len(q.waiting) + len(q.group)
-	clear(q.group)
-	if len(q.waiting) > 0 {
-		q.waiting[0].wake <- true
-	} else {
-		q.led = false
-	}
-	q.mu.Unlock()
-}
-
-// gatherYields bounds how often a leader lets others run before it syncs: that many
-// passes of the run queue take some microseconds, a sync a hundred times that.
-const gatherYields = 4
-
-// gather gives those whom the last leader has just answered the time to queue up
-// again before a sync. Without that two halves of the writers would take turns, each
-// waiting for the other's sync and then for its own.
-func (q *commitQueue) gather() {
-	for range gatherYields {
-		q.mu.Lock()
-		enough := q.waiting[0].keep != onDisk || len(q.waiting) >= q.expected
-		q.mu.Unlock()
-		if enough {
-			return
-		}
-		runtime.Gosched()
-	}
-}
-
-// takeGroup moves what is committed together from the queue to q.group. What is no
-// write goes alone.
-func (q *commitQueue) takeGroup() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n, size := 0, 0
-	for _, r := range q.waiting {
-		if r.alone != nil {
-			n = max(n, 1)
-			break
-		}
-		if size += r.batch.Size(); size > maxGroupBytes && n > 0 {
-			break
-		}
-		n++
-	}
-	q.group = append(q.group[:0], q.waiting[:n]...)
-	rest := copy(q.waiting, q.waiting[n:])
-	clear(q.waiting[rest:])
-	q.waiting = q.waiting[:rest]
-}
-
-// shut refuses new requests and waits until those queued are done, which is
-// soon: the store is closed, so each of them fails.
-func (q *commitQueue) shut() {
-	q.mu.Lock()
-	q.closed = true
-	wait := q.led
-	var last *commitRequest
-	if wait {
-		last = &commitRequest{wake: make(chan bool, 1), alone: (*DB).handOver}
-		q.waiting = append(q.waiting, last)
-	}
-	q.mu.Unlock()
-	if wait {
-		<-last.wake // leadership, which is never given on
-	}
-}
 
 // logState is the log that the leader appends to.
 type logState struct {
@@ -152,6 +20,7 @@ type logState struct {
 	replaced bool
 	// buffered tells handOverLoop that w may hold back records; nil until it runs.
 	buffered chan struct{}
+	next     *successor // prepared for when the memtable is full, or being so; nil: not yet
 	// inserter remembers where the last insert went: ascending keys are cheap.
 	inserter memtable.Inserter
 }
@@ -172,28 +41,36 @@ func (l *logState) close(d *DB) error {
 // Put writes value under key. The nil WriteOptions are Sync. After an error the
 // write may or may not be there when the database is opened again.
 func (d *DB) Put(key, value []byte, wo *WriteOptions) error {
-	b := batches.Get().(*Batch)
-	b.Put(key, value)
-	return d.applyPooled(b, wo)
+	return d.write(base.KindSet, key, value, wo)
 }
 
 // Delete deletes key; deleting what does not exist is fine. Otherwise as Put.
 func (d *DB) Delete(key []byte, wo *WriteOptions) error {
-	b := batches.Get().(*Batch)
-	b.Delete(key)
-	return d.applyPooled(b, wo)
+	return d.write(base.KindDelete, key, nil, wo)
 }
 
-var batches = sync.Pool{New: func() any { return new(Batch) }}
-
-func (d *DB) applyPooled(b *Batch, wo *WriteOptions) error {
+// write commits one entry. A writer by itself needs no batch and no place in the queue.
+func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
+	keep := wo.durability()
+	if keep != onDisk && !d.opts.ReadOnly && len(key) <= maxLoneBytes && len(value) <= maxLoneBytes && d.commit.tryLead() {
+		err := d.commitEntry(kind, key, value, keep)
+		d.commit.stepDown(1)
+		return base.NoSpace(err)
+	}
+	b := batches.Get().(*Batch)
+	b.add(kind, key, value)
 	err := d.Apply(b, wo)
-	if cap(b.data) <= 64<<10 { // a huge value's buffer is not worth keeping
+	if cap(b.data) <= maxLoneBytes { // a huge value's buffer is not worth keeping
 		b.Reset()
 		batches.Put(b)
 	}
 	return err
 }
+
+// maxLoneBytes bounds the buffers that are kept for the entries of single writes.
+const maxLoneBytes = 64 << 10
+
+var batches = sync.Pool{New: func() any { return new(Batch) }}
 
 // Apply writes the batch atomically: after a crash all of it is there or none,
 // and readers see all of it or none. Otherwise as Put. The batch must not be
@@ -220,15 +97,10 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
 // commitGroup writes the group to the log and the memtable. Only the leader
 // runs it.
 func (d *DB) commitGroup(q *commitQueue) error {
-	if d.closed.Load() {
-		return ErrClosed
-	}
-	if d.log.full != nil {
-		if err := d.replaceLog(); err != nil {
+	if alone := q.group[0].alone; alone != nil {
+		if err := d.needLog(); err != nil {
 			return err
 		}
-	}
-	if alone := q.group[0].alone; alone != nil {
 		return alone(d)
 	}
 	var memSize uint64
@@ -239,23 +111,84 @@ func (d *DB) commitGroup(q *commitQueue) error {
 		size += r.batch.Size()
 		keep = max(keep, r.keep)
 	}
-	if err := d.makeRoom(memSize, size); err != nil {
+	if err := d.prepareRecord(count, memSize, size); err != nil {
+		return err
+	}
+	return d.commitRecord(q.groupRecord(d.log.lastSeq+1, count), count, len(q.group), keep)
+}
+
+// commitEntry is commitGroup for one entry of a writer that leads by itself.
+func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) error {
+	memSize := uint64(memtable.EntrySize(len(key), len(value)))
+	if err := d.prepareRecord(1, memSize, len(key)+len(value)); err != nil {
+		return err
+	}
+	seq := d.log.lastSeq + 1
+	d.commit.record = appendEntryRecord(d.commit.record[:0], seq, kind, key, value)
+	if err := d.logRecord(d.commit.record, 1, keep); err != nil {
+		return err
+	}
+	// To decode what was just encoded would take 3 % of an ascending put.
+	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
+		panic(noRoomReserved)
+	}
+	d.publish(1, len(d.commit.record))
+	return nil
+}
+
+// needLog makes sure that there is a log that takes records. Only the leader runs it.
+func (d *DB) needLog() error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	if d.log.full != nil {
+		return d.replaceLog()
+	}
+	return nil
+}
+
+// prepareRecord makes sure that log, memtable and sequence numbers have room for a
+// record of about so many bytes with count entries. Only the leader runs it.
+func (d *DB) prepareRecord(count, memSize uint64, recordBytes int) error {
+	if err := d.needLog(); err != nil {
+		return err
+	}
+	if err := d.makeRoom(memSize, recordBytes); err != nil {
 		return err
 	}
 	if d.log.lastSeq+count > base.MaxSeq {
 		return errors.Newf("sievedb: out of sequence numbers: %d are used, %d are the limit of the format", d.log.lastSeq, base.MaxSeq)
 	}
-	record := q.groupRecord(d.log.lastSeq+1, count)
+	return nil
+}
+
+// commitRecord writes a record of so many entries and batches, which is numbered from
+// the next sequence number on, to the log and the memtable. Only the leader runs it.
+func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durability) error {
+	if err := d.logRecord(record, count, keep); err != nil {
+		return err
+	}
+	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)
+	d.publish(batches, len(record))
+	return nil
+}
+
+// logRecord gives a record of so many entries their sequence numbers and writes it to the log.
+func (d *DB) logRecord(record []byte, count uint64, keep durability) error {
 	d.log.lastSeq += count // even if the write fails: its numbers are never used again
 	if err := d.appendLog(record, keep); err != nil {
 		d.logFailed(err)
 		return err
 	}
-	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)
-	d.visibleSeq.Store(d.log.lastSeq)
-	d.counters.writes.Add(uint64(len(q.group)))
-	d.counters.writeBytes.Add(uint64(len(record)))
 	return nil
+}
+
+// publish shows readers what the last record of so many batches and bytes brought, all of
+// which is in the memtable.
+func (d *DB) publish(batches, recordBytes int) {
+	d.visibleSeq.Store(d.log.lastSeq)
+	d.counters.writes.Add(uint64(batches))
+	d.counters.writeBytes.Add(uint64(recordBytes))
 }
 
 // groupRecord returns the log record of the group: a lone batch's own bytes, or

@@ -11,18 +11,20 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // compactionReadAhead is how much of a table a compaction reads at once, in
 // bytes: enough that the disk's latency hardly counts.
 const compactionReadAhead = 256 << 10
 
+// pickOptions is what a choice of a compaction goes by. d.mu is held.
 func (d *DB) pickOptions() manifest.PickOptions {
 	return manifest.PickOptions{
 		L0Trigger:    d.opts.L0CompactionTrigger,
 		MaxLevelBase: uint64(d.opts.MaxLevelBase),
 		TableSize:    uint64(d.opts.TableSize),
+		OldestReader: d.snapshots.oldest(&d.visibleSeq),
+		Running:      d.running,
 	}
 }
 
@@ -33,24 +35,27 @@ func (d *DB) scheduleCompactions() {
 	d.scheduleCompactionsLocked()
 }
 
+// scheduleCompactionsLocked gives slots that are free to compactions that are due, and
+// what is left of them to pieces of those that run.
 func (d *DB) scheduleCompactionsLocked() {
 	if d.opts.ReadOnly || d.resting > 0 || d.placing {
 		return
 	}
-	for d.compactions < d.opts.MaxConcurrentCompactions && !d.closed.Load() && d.writeErr() == nil {
-		c := d.state.Load().version.Pick(d.pickOptions())
-		if c == nil {
+	for d.slots+d.claimers < d.opts.MaxConcurrentCompactions && !d.closed.Load() && d.writeErr() == nil {
+		if c := d.pickLocked(); c != nil {
+			d.startLocked(c)
+			d.background.Add(1)
+			go d.compactInBackground(c)
+		} else if !d.helpLocked() {
 			return
 		}
-		d.startLocked(c)
-		d.background.Add(1)
-		go d.compactInBackground(c)
 	}
 }
 
-// startLocked claims the inputs of c and pins its version, which is the present
-// one.
+// startLocked claims the inputs of c and a slot, and pins its version, which is the
+// present one. The store is open, and Close waits until done is called.
 func (d *DB) startLocked(c *manifest.Compaction) {
+	d.background.Add(1)
 	if !c.Version.TryRef() {
 		panic("db: the version of the present read state was given up")
 	}
@@ -58,13 +63,15 @@ func (d *DB) startLocked(c *manifest.Compaction) {
 		f.Compacting = true
 	}
 	d.compactions++
+	d.slots++
 	d.running = append(d.running, c)
 }
 
-// done gives back what startLocked took. The inputs of a compaction that met
-// corruption stay claimed: trying again would fail again (basho/eleveldb issue
-// 23), and reads of other keys go on.
+// done gives back what startLocked took, and removes the files that nobody needs any
+// more. The inputs of a compaction that met corruption stay claimed: trying again would
+// fail again (basho/eleveldb issue 23), and reads of other keys go on.
 func (d *DB) done(c *manifest.Compaction, err error) {
+	defer d.background.Done()
 	parked := stderrors.Is(err, ErrCorruption)
 	d.mu.Lock()
 	for _, f := range c.AllInputs() {
@@ -75,10 +82,12 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 		d.parkedTables += len(c.AllInputs())
 	}
 	d.compactions--
+	d.slots--
 	d.running = slices.DeleteFunc(d.running, func(r *manifest.Compaction) bool { return r == c })
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	c.Version.Unref()
+	d.obsolete.remove(d)
 }
 
 func (d *DB) compactInBackground(c *manifest.Compaction) {
@@ -86,7 +95,6 @@ func (d *DB) compactInBackground(c *manifest.Compaction) {
 	err := d.compact(c)
 	wait := d.beginRest(err) // before a flush can pick the same inputs again
 	d.done(c, err)
-	d.obsolete.remove(d)
 	if err == ErrClosed {
 		return
 	}
@@ -135,7 +143,7 @@ func (d *DB) compact(c *manifest.Compaction) error {
 	tell(d.opts.EventListener.CompactionEnd, info)
 	if err == nil {
 		d.opts.Logger.Info("compacted", "from", c.Level, "to", c.OutputLevel, "inputs", info.InputTables,
-			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten, "moved", info.TrivialMove, "took", info.Duration)
+			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten, "moved", info.TrivialMove, "pieces", info.Subcompactions, "took", info.Duration)
 	}
 	return err
 }
@@ -158,7 +166,7 @@ func (d *DB) runCompaction(c *manifest.Compaction, info *CompactionInfo) error {
 		d.counters.trivialMoves.Add(1)
 		return nil
 	}
-	files, err := d.mergeTables(c)
+	files, pieces, err := d.mergeTables(c)
 	if err != nil {
 		if err == ErrClosed {
 			return err
@@ -169,100 +177,76 @@ func (d *DB) runCompaction(c *manifest.Compaction, info *CompactionInfo) error {
 		edit.Added = append(edit.Added, manifest.LevelFile{Level: c.OutputLevel, File: f})
 		info.BytesWritten += f.Size
 	}
-	info.BytesRead, info.OutputTables = c.InputBytes(), len(files)
+	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
 	if err := d.applyEdit(edit, files, nil); err != nil {
 		return err
 	}
 	d.counters.compactions.Add(1)
+	d.counters.subcompactions.Add(uint64(pieces))
 	d.counters.compactionBytesRead.Add(info.BytesRead)
 	d.counters.compactionBytesWrit.Add(info.BytesWritten)
 	return nil
 }
 
-// mergeTables writes what remains of the inputs to new tables.
-func (d *DB) mergeTables(c *manifest.Compaction) ([]*manifest.FileMeta, error) {
-	it, err := d.compactionIter(c)
-	if err != nil {
-		return nil, err
-	}
-	defer it.Close()
-	out := d.newTableWriter(d.compactionBits(c))
-	m := merger{
-		d: d, c: c, out: out, cutter: c.NewOutputCutter(),
-		visible: d.snapshots.all(&d.visibleSeq),
-	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = m.entry(it.Key(), it.Value())
-	}
-	if err == nil {
-		err = it.Err()
-	}
-	if err != nil {
-		out.abandon()
-		return nil, err
-	}
-	return out.finish()
-}
-
-// compactionIter merges the inputs of c. Level 0 overlaps itself, so it is several
-// runs: one for each of its tables, but for those of a load, which do not meet.
-// Other levels are one run each.
-func (d *DB) compactionIter(c *manifest.Compaction) (base.Iterator, error) {
-	o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead}
-	var runs []base.Iterator
-	if c.Level == 0 {
-		for _, files := range c.Version.DisjointRuns(c.Inputs) {
-			runs = append(runs, newLevelIter(d.tables, d.cmp, files, o))
-		}
-	} else {
-		runs = append(runs, newLevelIter(d.tables, d.cmp, c.Inputs, o))
-	}
-	if len(c.Overlaps) > 0 {
-		runs = append(runs, newLevelIter(d.tables, d.cmp, c.Overlaps, o))
-	}
-	return newMergingIter(d.cmp, runs), nil
-}
-
 // merger decides for each entry of a compaction whether anybody can still see
 // it, and writes those.
 type merger struct {
-	d       *DB
-	c       *manifest.Compaction
-	out     *tableWriter
-	cutter  *manifest.OutputCutter
-	visible []uint64 // sequence numbers that readers ask for, ascending
-	below   [manifest.NumLevels]int
-	count   int
+	d      *DB
+	c      *manifest.Compaction
+	job    *mergeJob
+	piece  *mergePiece
+	begun  bool // it came to an entry of the piece, behind those that stand before it in the blocks read
+	out    *tableWriter
+	cutter *manifest.OutputCutter
+	below  [manifest.NumLevels]int
+	count  int
 
-	key     []byte // the user key of the entry before
-	hasKey  bool
-	stratum int // see below; of the entry before
-	ikey    []byte
+	ikey    []byte // of the entry before, nil before the first
+	stratum int    // see below; of the entry before
+	zeros   zeroSeqs
 }
 
 // entry takes the next entry of the merged order.
 //
 // The sequence numbers that readers ask for cut history into strata: stratum i
-// holds the entries that visible[i] shows and visible[i-1] does not. Of the
+// holds the entries that job.visible[i] shows and visible[i-1] does not. Of the
 // entries of one key within one stratum only the newest can be seen.
 func (m *merger) entry(ikey, value []byte) error {
-	if m.count++; m.count%1024 == 0 && m.d.closed.Load() {
-		return ErrClosed
+	if m.count++; m.count%1024 == 0 {
+		switch {
+		case m.d.closed.Load():
+			return ErrClosed
+		case m.job.stopped.Load():
+			return errStopped
+		}
 	}
 	if !base.ValidInternalKey(ikey) {
 		return base.Corruptf("table", -1, "a key of %d bytes is no internal key", len(ikey))
 	}
-	if m.ikey != nil && m.d.cmp.CompareInternal(m.ikey, ikey) >= 0 {
+	user, trailer := base.UserKey(ikey), base.Trailer(ikey)
+	order := -1 // of the entry before and this one, by their user keys
+	if m.ikey != nil {
+		order = m.d.cmp.Compare(base.UserKey(m.ikey), user)
+	}
+	if order > 0 || order == 0 && base.Trailer(m.ikey) <= trailer {
 		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend, want them to: one of %s is damaged; Check tells which", m.inputs())
 	}
+	newKey := order < 0
 	m.ikey = append(m.ikey[:0], ikey...)
-	user := base.UserKey(ikey)
-	seq, kind := base.SplitTrailer(base.Trailer(ikey))
-	newKey := !m.hasKey || m.d.cmp.Compare(user, m.key) != 0
-	if newKey {
-		m.key, m.hasKey = append(m.key[:0], user...), true
+	if m.piece.upper != nil && m.d.cmp.Compare(user, m.piece.upper) >= 0 {
+		return errPieceEnds
 	}
-	stratum := sort.Search(len(m.visible), func(i int) bool { return m.visible[i] >= seq })
+	if !m.begun {
+		if m.piece.lower != nil && m.d.cmp.Compare(user, m.piece.lower) < 0 {
+			return nil
+		}
+		m.begun = true
+	}
+	seq, kind := base.SplitTrailer(trailer)
+	stratum := 0
+	if m.job.visible[0] < seq { // seldom
+		stratum = sort.Search(len(m.job.visible), func(i int) bool { return m.job.visible[i] >= seq })
+	}
 	shadowed := !newKey && stratum == m.stratum
 	m.stratum = stratum
 	if shadowed {
@@ -279,6 +263,9 @@ func (m *merger) entry(ikey, value []byte) error {
 		if err := m.out.endTable(); err != nil {
 			return err
 		}
+	}
+	if m.job.oldest && kind == base.KindSet && stratum == 0 || seq == 0 {
+		return m.addOldest(user, seq, kind, value)
 	}
 	return m.out.add(ikey, value)
 }
@@ -299,8 +286,8 @@ const manualStep = 64 << 20
 // Compact merges all tables that may hold keys from start to limit, both
 // inclusive, nil for no bound, so that deleted and shadowed entries there give
 // their space back (unless a snapshot needs them) and every table is written
-// with the present options. It returns when that is done, or when ctx is; what
-// was merged until then stays merged.
+// with the present options. What is written meanwhile it need not take along. It
+// returns when that is done, or when ctx is; what was merged until then stays merged.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if start != nil && limit != nil && d.cmp.Compare(start, limit) > 0 {
 		return errors.New("sievedb: Compact: start is behind limit")
@@ -324,11 +311,15 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 }
 
 // compactLevel moves level's tables within the range down, unless it is the last
-// that holds any there.
+// that holds any there. Those that are written meanwhile it leaves to others, or it
+// would not end before the writes do.
 func (d *DB) compactLevel(ctx context.Context, level int, start, limit []byte) error {
-	from := start
+	from, since := start, d.set.NewFileNum()
 	for {
 		c, err := d.claim(ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
+			if !slices.ContainsFunc(v.Overlapping(level, from, limit), func(f *manifest.FileMeta) bool { return f.Num < since }) {
+				return nil, false
+			}
 			below := false
 			for l := level + 1; l < NumLevels; l++ {
 				below = below || len(v.Overlapping(l, start, limit)) > 0
@@ -394,11 +385,12 @@ func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*m
 	return files[i:j]
 }
 
-// claim waits until pick returns a compaction whose inputs are free, or none at
-// all, and claims it.
+// claim waits for a slot, and until pick returns a compaction whose inputs are free, or
+// none at all, and claims it.
 func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifest.Compaction, busy bool)) (*manifest.Compaction, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer d.scheduleCompactionsLocked() // a slot may have been kept for this call
 	for {
 		switch err := d.writeErr(); {
 		case ctx.Err() != nil:
@@ -410,6 +402,12 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 		}
 		if d.placing {
 			d.cond.Wait()
+			continue
+		}
+		if d.slots >= d.opts.MaxConcurrentCompactions {
+			d.claimers++ // the next one that is free is not for the background
+			d.cond.Wait()
+			d.claimers--
 			continue
 		}
 		c, busy := pick(d.state.Load().version)
@@ -424,6 +422,7 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 			return nil, errors.Wrap(d.parkedErr,
 				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages what they hold")
 		}
+		d.scheduleCompactionsLocked() // likewise
 		d.cond.Wait()
 	}
 }
@@ -431,7 +430,6 @@ func (d *DB) claim(ctx context.Context, pick func(*manifest.Version) (c *manifes
 func (d *DB) compactClaimed(c *manifest.Compaction) error {
 	err := d.compact(c)
 	d.done(c, err)
-	d.obsolete.remove(d)
 	if err == nil {
 		d.scheduleCompactions()
 	} else if err != ErrClosed {

@@ -1,12 +1,15 @@
 package db
 
 import (
+	"bytes"
 	stderrors "errors"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -121,4 +124,89 @@ func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
 	requireValue(t, d, testKey(49), testValue(49)) // of the damaged table's twin
 	requireValue(t, d, testKey(120), testValue(120))
+}
+
+// A compaction of two tables may write one that spans both. What another one puts between
+// them meanwhile would overlap it.
+func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
+	o := &Options{FS: vfs.NewMem(), TableSize: 8 << 10, Compression: NoCompression, MaxConcurrentCompactions: 2}
+	d := mustOpen(t, o)
+	value := bytes.Repeat([]byte("v"), 10<<10)
+	for _, key := range []string{"a", "z"} {
+		require.NoError(t, d.Put([]byte(key), value, NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Len(t, d.state.Load().version.Levels[NumLevels-1].Files, 2)
+	require.NoError(t, d.Close())
+
+	o.TableSize = 1 << 20 // for both in one
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	hold := sync.OnceFunc(func() {
+		close(begun)
+		<-goOn
+	})
+	o.EventListener = &EventListener{CompactionBegin: func(CompactionInfo) { hold() }}
+	d = openTest(t, o)
+	defer release() // or Close would wait
+	spanning, between := make(chan error, 1), make(chan error, 1)
+	go func() { spanning <- d.Compact(t.Context(), nil, nil) }()
+	<-begun
+	key := []byte("m")
+	require.NoError(t, d.Put(key, value, NoSync))
+	require.NoError(t, d.Flush())
+	d.mu.Lock()
+	c, busy := d.state.Load().version.PickRange(0, NumLevels-1, key, key, manualStep, d.pickOptions())
+	d.mu.Unlock()
+	require.Nil(t, c)
+	require.True(t, busy)
+	go func() { between <- d.Compact(t.Context(), key, key) }()
+	release()
+	require.NoError(t, <-spanning)
+	require.NoError(t, <-between)
+	for _, key := range []string{"a", "m", "z"} {
+		requireValue(t, d, []byte(key), value)
+	}
+}
+
+// Each compaction that Compact begins is overtaken by a table of a key behind all others,
+// on the level that it is about.
+func TestCompactEndsThoughWritesGoOn(t *testing.T) {
+	const most = 200
+	var d *DB
+	written := most
+	o := testOptions(NewMemFS())
+	o.Compression, o.L0CompactionTrigger, o.MaxConcurrentCompactions = NoCompression, 1000, 2
+	o.EventListener = &EventListener{CompactionBegin: func(i CompactionInfo) {
+		if written >= most {
+			return
+		}
+		written++
+		key := testKey(5000 + written)
+		require.NoError(t, d.Put(key, key, NoSync))
+		require.NoError(t, d.Flush())
+		if i.InputLevel > 0 {
+			at := written
+			written = most // the listener's own compaction is none of Compact's
+			require.NoError(t, d.compactLevel(t.Context(), 0, key, key))
+			written = at
+		}
+	}}
+	d = openTest(t, o)
+	fill(t, d, 0, 2000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	d.mu.Lock()
+	d.resting++ // no compaction of the background
+	d.mu.Unlock()
+	for range 2 {
+		fill(t, d, 0, 500)
+		require.NoError(t, d.Flush())
+	}
+	written = 0
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NotZero(t, written)
+	require.Less(t, written, most)
+	for i := range written {
+		requireValue(t, d, testKey(5001+i), testKey(5001+i))
+	}
 }

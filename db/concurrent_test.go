@@ -270,9 +270,7 @@ func TestGroupsShareASync(t *testing.T) {
 	d := openTest(t, testOptions(NewMemFS()))
 	var wg sync.WaitGroup
 	// The first leader is held in its sync until the others have queued.
-	d.commit.mu.Lock()
-	d.commit.led = true
-	d.commit.mu.Unlock()
+	require.True(t, d.commit.tryLead())
 	for i := range 16 {
 		wg.Go(func() {
 			if err := d.Put(testKey(i), testValue(i), Sync); err != nil {
@@ -286,9 +284,7 @@ func TestGroupsShareASync(t *testing.T) {
 		return len(d.commit.waiting) == 16
 	})
 	before := d.Metrics().LogSyncs
-	d.commit.mu.Lock()
-	d.commit.waiting[0].wake <- true
-	d.commit.mu.Unlock()
+	d.commit.stepDown(1)
 	wg.Wait()
 	m := d.Metrics()
 	require.EqualValues(t, 16, m.Writes)

@@ -11,7 +11,8 @@ import (
 type dbCounters struct {
 	writes, writeBytes, logBytes, logSyncs   atomic.Uint64
 	flushes, flushBytes                      atomic.Uint64
-	compactions, trivialMoves                atomic.Uint64
+	compactions, subcompactions              atomic.Uint64
+	trivialMoves                             atomic.Uint64
 	compactionBytesRead, compactionBytesWrit atomic.Uint64
 	loads, loadTables, loadBytes             atomic.Uint64
 }

@@ -2,10 +2,12 @@ package db
 
 import (
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -52,22 +54,47 @@ func TestADatabaseIsDurableThoughAFirstAttemptToCreateItFailed(t *testing.T) {
 	requireValue(t, openTest(t, testOptions(mem.Crash())), []byte("k"), []byte("v"))
 }
 
+// Bug: an edit that was recorded just before another failed at the sync of the MANIFEST
+// removed the tables of that one as well. It may be in force all the same: an opening
+// found them missing.
+func TestAnEditRemovesTheTablesOfFailuresBeforeItAlone(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	table := func(num uint64) (*manifest.FileMeta, string) {
+		path := filepath.Join("db", base.FileName(base.FileTable, num))
+		writeFile(t, mem, path, []byte("of an edit that failed"))
+		return manifest.NewFileMeta(num, 1, nil, nil), path
+	}
+	before, beforePath := table(900)
+	meanwhile, meanwhilePath := table(901)
+	there := func(path string) bool {
+		_, err := mem.Stat(path)
+		return err == nil
+	}
+	d.uncertain = append(d.uncertain, before)
+	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, func(*readState) { d.uncertain = append(d.uncertain, meanwhile) }))
+	require.False(t, there(beforePath))
+	require.True(t, there(meanwhilePath))
+	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, nil))
+	require.False(t, there(meanwhilePath))
+}
+
 // Bug: a full disk ended the writes for good: nothing but opening the database
 // again helped once there was space.
 func TestWritesGoOnBehindAFullDisk(t *testing.T) {
 	for _, kind := range []base.FileKind{base.FileLog, base.FileManifest} {
 		for _, op := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
 			t.Run(op.String()+" of "+base.FileName(kind, 1), func(t *testing.T) {
-				mem, full, failed := vfs.NewMem(), false, false
+				mem := vfs.NewMem()
+				var full, failed atomic.Bool
 				d := openTest(t, testOptions(vfs.NewFaulty(mem, func(o vfs.Op) *vfs.Fault {
-					if k, _, ok := base.ParseFileName(filepath.Base(o.Name)); full && !failed && ok && k == kind && o.Kind == op {
-						failed = true
+					if k, _, ok := base.ParseFileName(filepath.Base(o.Name)); full.Load() && ok && k == kind && o.Kind == op && failed.CompareAndSwap(false, true) {
 						return &vfs.Fault{Err: syscall.ENOSPC, Short: o.Length / 2}
 					}
 					return nil
 				})))
 				require.NoError(t, d.Put([]byte("before"), []byte("v"), NoSync))
-				full = true
+				full.Store(true)
 				err := d.Put([]byte("during"), []byte("v"), Sync)
 				if kind == base.FileManifest {
 					require.NoError(t, err)
@@ -78,7 +105,7 @@ func TestWritesGoOnBehindAFullDisk(t *testing.T) {
 				require.NotErrorIs(t, err, ErrReadOnly)
 				requireValue(t, d, []byte("before"), []byte("v"))
 				eventually(t, func() bool { return d.Put([]byte("after"), []byte("v"), Sync) == nil && d.Flush() == nil })
-				require.True(t, failed)
+				require.True(t, failed.Load())
 				require.NoError(t, d.Metrics().BackgroundError)
 				again := openTest(t, testOptions(mem.Crash()))
 				requireValue(t, again, []byte("before"), []byte("v"))

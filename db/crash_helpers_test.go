@@ -80,6 +80,10 @@ type crashWorkload struct {
 	keys    int
 	batches map[[2]int]*oracle.Batch // by writer and number
 	metrics Metrics                  // sums
+	// fewest is how many operations there have to be: groups of writers share appends to
+	// the log, on some machines most of them. The store is opened and written again
+	// until there are so many. opened counts that.
+	fewest, opened int
 	// wrap, if not nil, comes between the store and the recorder.
 	wrap func(vfs.FS) vfs.FS
 	// buffered has most of the batches that are not synced acknowledged from memory.
@@ -89,14 +93,15 @@ type crashWorkload struct {
 	upgraded int
 }
 
-// run makes each of so many writers commit about total/writers batches.
+// run makes each of so many writers commit about total/writers batches, or more.
 func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
 	var fsys vfs.FS = r
 	if w.wrap != nil {
 		fsys = w.wrap(r)
 	}
-	for round := range opens {
+	for round := 0; round < opens || r.Len() < w.fewest; round++ {
+		w.opened++
 		d, err := Open("db", crashOptions(fsys, w.seed))
 		require.NoError(t, err)
 		var group sync.WaitGroup
@@ -128,7 +133,8 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 	}
 }
 
-// upgradeUntil upgrades to one policy after another until the group is done.
+// upgradeUntil upgrades to one policy after another until the group is done and some
+// table was upgraded: while the group writes, compactions may claim them all.
 func (w *crashWorkload) upgradeUntil(t testing.TB, d *DB, group *sync.WaitGroup) (tables int) {
 	written := make(chan struct{})
 	go func() { group.Wait(); close(written) }()
@@ -139,7 +145,9 @@ func (w *crashWorkload) upgradeUntil(t testing.TB, d *DB, group *sync.WaitGroup)
 		tables += r.Upgraded
 		select {
 		case <-written:
-			return tables
+			if tables > 0 {
+				return tables
+			}
 		default:
 		}
 	}
@@ -234,10 +242,12 @@ type crashJudge struct {
 	seed    uint64
 	history *oracle.History
 	// wrap, if not nil, comes between the store and the disk.
-	wrap func(vfs.FS) vfs.FS
+	wrap    func(vfs.FS) vfs.FS
+	repeats crashRepeats
 
 	recoveries atomic.Int64 // opens of a state that a cut left
 	opens      atomic.Int64 // all opens
+	repeated   atomic.Int64 // states that were judged a moment ago
 	refused    atomic.Int64 // M4 alone: garbage in front of good records reads as damage
 }
 
@@ -263,6 +273,12 @@ func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 // writes, and the same answer must come, with those of the writes that were
 // promised.
 func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) error {
+	fresh := 3 * min(1, cut%4) // writes after the recovery, of which the second is synced
+	if state, ok := j.repeats.find(s.Image, fresh); ok {
+		j.repeated.Add(1)
+		_, err := j.history.Check(state, cut, model.KeepsAll())
+		return err
+	}
 	j.recoveries.Add(1)
 	mem := s.Mem()
 	d, checker, err := j.open(mem)
@@ -280,7 +296,6 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	if err == nil {
 		err = j.askKeys(d, state)
 	}
-	fresh := 3 * min(1, cut%4) // of these writes the second is synced
 	for i := 0; i < fresh && err == nil; i++ {
 		err = d.Put(fmt.Appendf(nil, "~new%d", i), []byte("new"), &WriteOptions{NoSync: i != 1})
 	}
@@ -293,6 +308,9 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	}
 	if err == nil {
 		err = j.again(after, state, fresh*2/3, fresh)
+	}
+	if err == nil {
+		j.repeats.add(judgedDisk{s.Image, fresh, state})
 	}
 	return err
 }
@@ -336,10 +354,18 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 	}
 	trace := r.Trace()
 	c := trace.Cursor()
+	var last recorder.Image
 	for nested := 0; nested <= len(trace.Ops); nested++ {
 		c.Seek(nested)
 		for _, m := range []recorder.Model{recorder.M0, recorder.M2} {
 			for n := range c.States(m, j.seed) {
+				if m == recorder.M0 {
+					if nested > 0 && sameImage(last, n.Image) {
+						j.repeated.Add(1)
+						continue
+					}
+					last = n.Image
+				}
 				if err := j.judgeOnly(n, cut, model.KeepsAll()); err != nil {
 					return fmt.Errorf("in its recovery %v, %s %s: %w", m, trace.At(nested), n.Detail, err)
 				}
@@ -501,6 +527,6 @@ func manifestRolls(trace *recorder.Trace, opens int) int {
 
 func logRate(t testing.TB, what string, j *crashJudge, start time.Time) {
 	took := time.Since(start)
-	t.Logf("%s: %d recoveries (%d opens) in %v, %.0f a second; %d refused as damage",
-		what, j.recoveries.Load(), j.opens.Load(), took.Round(time.Millisecond), float64(j.recoveries.Load())/took.Seconds(), j.refused.Load())
+	t.Logf("%s: %d recoveries (%d opens) and %d repeats in %v, %.0f a second; %d refused as damage",
+		what, j.recoveries.Load(), j.opens.Load(), j.repeated.Load(), took.Round(time.Millisecond), float64(j.recoveries.Load())/took.Seconds(), j.refused.Load())
 }

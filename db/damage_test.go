@@ -144,7 +144,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 }
 
 func (v *victim) load(t testing.TB, fsys FS) damage.Image {
-	im, err := damage.Load(fsys, "db", func(name string) bool { return name == base.LockName })
+	im, err := damage.Load(copyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
 	require.NoError(t, err)
 	return im
 }

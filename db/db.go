@@ -49,6 +49,7 @@ type DB struct {
 	memHash    memHash
 	blockCache *sstable.BlockCache
 	lookups    *lookupCounters
+	ranges     *rangeFilters // nil: there are none
 	writers    spareWriters
 
 	// state is what a reader loads; replaced under mu.
@@ -63,10 +64,12 @@ type DB struct {
 
 	_ [64]byte // writers write what follows; what lookups load is not on its cache line
 
-	commit   commitQueue
-	log      logState // the leader's
-	throttle throttle
-	counters dbCounters
+	commit commitQueue
+	log    logState // the leader's
+	// spareMemory is what the memtable takes that waits for the present one to be full.
+	spareMemory atomic.Uint64
+	throttle    throttle
+	counters    dbCounters
 	// flushedKeys is how many entries the memtable flushed last had.
 	flushedKeys atomic.Uint64
 	snapshots   snapshotList
@@ -82,12 +85,16 @@ type DB struct {
 	flushing        bool
 	compactions     int // running, manual ones included
 	running         []*manifest.Compaction
-	loader          *Loader // the load under way, nil for none
-	placing         bool    // a load's tables are being given numbers and levels: no compaction may begin
-	parkedTables    int     // their inputs
+	slots           int         // of Options.MaxConcurrentCompactions that are taken; see subcompaction.go
+	claimers        int         // who wait in claim for one
+	jobs            []*mergeJob // with pieces that nobody has begun
+	loader          *Loader     // the load under way, nil for none
+	placing         bool        // a load's tables are being given numbers and levels: no compaction may begin
+	parkedTables    int         // their inputs
 	compactionDelay compactionBackoff
-	resting         int      // failed compactions whose back-off is not over; meanwhile the background starts none
-	uncertain       []string // files to remove once a later edit is in force
+	burst           burst
+	resting         int                  // failed compactions whose back-off is not over; meanwhile the background starts none
+	uncertain       []*manifest.FileMeta // tables to remove once a later edit is in force
 	stallReason     string
 	report          OpenReport
 
@@ -108,6 +115,9 @@ type memBuffer struct {
 	logNum uint64
 	maxSeq uint64 // set when the memtable becomes immutable
 }
+
+// memory returns the bytes that the memtable takes.
+func (m *memBuffer) memory() uint64 { return uint64(m.Capacity() + m.FilterSize() + m.GuideSize()) }
 
 // install makes a new read state current. d.mu is held.
 func (d *DB) installLocked(change func(*readState)) {
@@ -193,8 +203,12 @@ func (d *DB) Flush() error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.burst.end()
 	// Memtables that come later are not waited for.
 	waitFor := d.state.Load().imm
+	if len(waitFor) == 0 { // else what the burst held back takes their tables along
+		d.scheduleCompactionsLocked()
+	}
 	for {
 		pending := false
 		for _, m := range d.state.Load().imm {
@@ -216,7 +230,8 @@ func (d *DB) Flush() error {
 	}
 }
 
-// Close waits for the background work under way, makes everything written
+// Close waits for the background work under way, and for calls of Compact and
+// UpgradeFilters to end, which they soon do; makes everything written
 // durable, says so in the file CLOSED, and releases the directory. Iterators and
 // snapshots should be closed before; those left open are told of in the error, and
 // answer ErrClosed from then on. A load under way is given up, and the error says
@@ -238,6 +253,7 @@ func (d *DB) Close() error {
 	var err error
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
 	if !d.opts.ReadOnly {
+		keep(d.dropSuccessor())
 		keep(d.log.close(d))
 		d.obsolete.remove(d)
 		whole := d.set.Sound() && d.writeErr() == nil
@@ -245,6 +261,9 @@ func (d *DB) Close() error {
 		if err == nil && whole {
 			keep(d.writeCloseMark())
 		}
+	}
+	for _, m := range append([]*memBuffer{d.state.Load().mem}, d.state.Load().imm...) {
+		m.Settle()
 	}
 	d.tables.close()
 	d.blockCache.Close()

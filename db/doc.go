@@ -12,7 +12,7 @@
 //
 // # The write path
 //
-// Writers queue in commit.go. The one that finds the queue without a leader
+// Writers queue in queue.go. The one that finds the queue without a leader
 // leads: it takes what has queued up, writes it as one record of the log, syncs
 // once if any of them asked for it, inserts into the memtable, and publishes the
 // last sequence number. A full memtable becomes immutable, with its own log, and

@@ -11,7 +11,8 @@ import (
 // EventListener holds functions that the store calls when something happens.
 // Nil fields are skipped. They are called from the store's own goroutines, but
 // for WriteStall and FilterUnusable, one at a time or several at once, and never
-// under a lock of the store; a slow one delays the work that it is told of.
+// under a lock of the store; a slow one delays the work that it is told of. None may
+// call Close, which waits for that work.
 type EventListener struct {
 	// FlushEnd is told of each memtable written to a table, or not.
 	FlushEnd func(FlushInfo)
@@ -29,7 +30,7 @@ type EventListener struct {
 	// the table or read the table instead, and answer right. It is called once for a table while the database is
 	// open, by the goroutine that first needed the table, a Get's or an iterator's
 	// perhaps, which waits for it, or by the one that opens tables ahead; others that read the table do not. No lock is
-	// held: it may call the DB.
+	// held: it may call the DB's other methods.
 	FilterUnusable func(FilterInfo)
 	// TablesOpenedAhead is told once that what Options.OpenTablesAhead asks for is done,
 	// unless Close came first. Without that option it is not called.
@@ -47,16 +48,19 @@ type FlushInfo struct {
 	Err      error
 }
 
-// CompactionInfo describes a compaction. BytesWritten, OutputTables, Duration
-// and Err are set at its end.
+// CompactionInfo describes a compaction. BytesWritten, OutputTables, Subcompactions,
+// Duration and Err are set at its end.
 type CompactionInfo struct {
 	Reason                    string
 	InputLevel, OutputLevel   int
 	InputTables, OutputTables int
 	BytesRead, BytesWritten   uint64
 	TrivialMove               bool
-	Duration                  time.Duration
-	Err                       error
+	// Subcompactions is in how many pieces, divided by keys, the tables were merged; 0
+	// for a TrivialMove. See Options.MaxConcurrentCompactions.
+	Subcompactions int
+	Duration       time.Duration
+	Err            error
 }
 
 // LoadInfo describes a load and its Commit.

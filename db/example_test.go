@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
 )
 
 // The quickstart of README.md, line for line.
@@ -248,6 +249,47 @@ func ExampleDB_Metrics() {
 	// every one ruled out or read in vain: true
 	// at most 2 % in vain: true
 	// filters in memory: true
+}
+
+// A filter of prefixes spares scans of what is not there: orders stand under their
+// customer, and most customers have none in most tables.
+func ExamplePrefixBounds() {
+	customer := filter.NewPrefix(filter.SeparatedPrefix('/', 1), 10)
+	d, err := db.Open("orders", &db.Options{FS: db.NewMemFS(), RangeFilters: []filter.RangePolicy{customer}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer d.Close()
+	for c := 0; c < 1000; c += 2 {
+		for n := range 3 {
+			_ = d.Put(fmt.Appendf(nil, "customer%04d/order%d", c, n), []byte("…"), db.NoSync)
+		}
+	}
+	if err := d.Flush(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range []string{"customer0500/", "customer0501/"} {
+		it, err := d.NewIterator(db.PrefixBounds([]byte(c)))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		orders := 0
+		for range it.All() {
+			orders++
+		}
+		if err := it.Close(); err != nil {
+			fmt.Println(err)
+			return
+		}
+		m := d.Metrics().Total()
+		fmt.Println(c, orders, "orders, tables passed over:", m.RangeNegatives, "of", m.RangeChecks)
+	}
+	// Output:
+	// customer0500/ 3 orders, tables passed over: 0 of 1
+	// customer0501/ 0 orders, tables passed over: 1 of 2
 }
 
 func ExampleDB_NewLoader() {

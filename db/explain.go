@@ -1,12 +1,9 @@
 package db
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -17,36 +14,54 @@ type Explanation struct {
 	Found, Deleted bool
 	// Steps are the runs consulted, the answering one last.
 	Steps []ExplainStep
-	// DiskReads counts the index and data blocks read from disk; not what opening a
-	// table read, which is done once for all lookups. ReadsSaved counts
+	// DiskReads counts the index and data blocks read from disk, and BytesRead their
+	// bytes; not what opening a table read, which is done once for all lookups: that is
+	// OpeningReads and OpeningBytes. ReadsSaved counts
 	// the tables whose filter spared the lookup a data block; ReadsWasted those
 	// whose filter passed, or that had none, and that did not hold the key.
-	DiskReads, ReadsSaved, ReadsWasted int
+	DiskReads, ReadsSaved, ReadsWasted    int
+	BytesRead, OpeningReads, OpeningBytes uint64
+	// Duration is what all took, some 100 ns a step for looking at the clock included.
+	Duration time.Duration
 
-	began time.Time // of the present step
+	start, began time.Time // of all, and of the present step
 }
 
 // ExplainStep is one run of an Explanation.
 type ExplainStep struct {
 	// Run is "memtable", "immutable memtable" or "table".
 	Run string
-	// Level, FileNum and Bytes describe a table; -1 and zeros otherwise.
-	Level   int
-	FileNum uint64
-	Bytes   uint64
+	// Level, FileNum and Bytes describe a table; -1 and zeros otherwise. Smallest and
+	// Largest are the user keys at the ends of its range: copies, the caller's.
+	Level             int
+	FileNum           uint64
+	Bytes             uint64
+	Smallest, Largest []byte
 	// Filter is the verdict: "absent", "maybe" or "none" (nothing to ask: the table
 	// has no filter, or the memtable is empty). FilterPolicy is the name of the policy
 	// whose filter the table's lookups ask, empty for none and for a memtable.
 	Filter, FilterPolicy string
 	// Found says that the run holds the key, be it as a tombstone.
 	Found bool
-	// IndexRead says that the table's index was read from disk by itself, not with the
-	// opening of the table as it mostly is; BlockFromCache and
-	// BlockFromDisk where the data block came from; BytesRead is what the disk
-	// gave.
-	IndexRead, BlockFromCache, BlockFromDisk bool
-	BytesRead                                uint64
-	Duration                                 time.Duration
+	// Opened says that the table was not open; opening it took OpeningReads reads of
+	// OpeningBytes bytes in all.
+	Opened                     bool
+	OpeningReads, OpeningBytes uint64
+	// IndexSearched says that the filter let the lookup go on to the table's index.
+	// IndexRead says that it was read from disk by itself, not with the
+	// opening of the table as it mostly is; IndexBytes are then its bytes.
+	IndexSearched, IndexRead bool
+	IndexBytes               uint64
+	// BlockFromCache and BlockFromDisk say where the data block came from, BlockBytes
+	// what it takes in the file, wherever it came from. None of them is set where
+	// the lookup needed no block. BytesRead is what the disk gave, the index included.
+	BlockFromCache, BlockFromDisk bool
+	BlockBytes, BytesRead         uint64
+	// Duration is what the step took: OpenTime to have the table open, FilterTime to ask
+	// its filter, IndexTime to have its index in memory, and SearchTime for the
+	// index and the data block, reading it included. A memtable's is not divided.
+	Duration                                    time.Duration
+	OpenTime, FilterTime, IndexTime, SearchTime time.Duration
 }
 
 // Explain looks key up and says how: which runs were consulted, what their
@@ -57,24 +72,33 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 		return nil, ErrClosed
 	}
 	for attempt := 0; ; attempt++ {
-		x := &Explanation{began: time.Now()}
+		x := &Explanation{start: time.Now()}
+		x.began = x.start
 		var lookup sstable.Lookup
 		_, kind, err := d.findOnce(&lookup, key, latest, nil, x)
 		lookup.Release()
-		if tableGone(err) && attempt < maxAttempts && !d.closed.Load() {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			x.finish(kind)
+			return x, nil
+		case !tableGone(err):
 			return nil, err
+		case d.closed.Load():
+			return nil, ErrClosed
+		case attempt == maxAttempts:
+			return nil, d.keptClosing(err)
 		}
-		x.finish(kind)
-		return x, nil
 	}
 }
 
+// finish sums the steps up.
 func (x *Explanation) finish(kind base.Kind) {
+	x.Duration = time.Since(x.start)
 	for i := range x.Steps {
 		s := &x.Steps[i]
+		x.BytesRead += s.BytesRead
+		x.OpeningReads += s.OpeningReads
+		x.OpeningBytes += s.OpeningBytes
 		if s.IndexRead {
 			x.DiskReads++
 		}
@@ -95,6 +119,7 @@ func (x *Explanation) finish(kind base.Kind) {
 	}
 }
 
+// add adds a memtable's step, which ends now.
 func (x *Explanation) add(s ExplainStep) {
 	now := time.Now()
 	s.Duration = now.Sub(x.began)
@@ -116,68 +141,4 @@ func (x *Explanation) inMemtable(m *memBuffer, filtered, ruledOut, found bool) {
 		s.Filter = "maybe"
 	}
 	x.add(s)
-}
-
-func (x *Explanation) beginTable(level int, f *manifest.FileMeta) {
-	x.began = time.Now()
-	x.Steps = append(x.Steps, ExplainStep{Run: "table", Level: level, FileNum: f.Num, Bytes: f.Size})
-}
-
-func (x *Explanation) endTable(r *sstable.Reader, res *sstable.Result) {
-	s := &x.Steps[len(x.Steps)-1]
-	s.FilterPolicy = r.FilterPolicy()
-	s.Duration = time.Since(x.began)
-	s.Found = res.Found
-	switch res.Filter {
-	case sstable.FilterNegative:
-		s.Filter = "absent"
-	case sstable.FilterPassed:
-		s.Filter = "maybe"
-	default:
-		s.Filter = "none"
-	}
-	s.IndexRead, s.BlockFromCache, s.BlockFromDisk = res.IndexRead, res.BlockFromCache, res.BlockFromDisk
-	s.BytesRead = uint64(res.BytesRead)
-}
-
-// String returns the explanation as a table for people.
-func (x *Explanation) String() string {
-	var b strings.Builder
-	for _, s := range x.Steps {
-		where := s.Run
-		if s.Run == "table" {
-			where = fmt.Sprintf("level %d table %06d", s.Level, s.FileNum)
-		}
-		outcome := "not here"
-		if s.Found {
-			outcome = "found"
-		}
-		verdict := s.Filter
-		if s.FilterPolicy != "" {
-			verdict += " by " + s.FilterPolicy
-		}
-		fmt.Fprintf(&b, "%-24s filter: %-7s %s", where, verdict, outcome)
-		if s.IndexRead {
-			b.WriteString(", index read from disk")
-		}
-		if s.BlockFromCache {
-			b.WriteString(", data block from cache")
-		}
-		if s.BlockFromDisk {
-			b.WriteString(", data block from disk")
-		}
-		if s.BytesRead > 0 {
-			fmt.Fprintf(&b, " (%d bytes)", s.BytesRead)
-		}
-		fmt.Fprintf(&b, ", %s\n", s.Duration)
-	}
-	answer := "not found"
-	switch {
-	case x.Found:
-		answer = "found"
-	case x.Deleted:
-		answer = "deleted"
-	}
-	fmt.Fprintf(&b, "%s: %d disk reads, %d saved by filters, %d wasted\n", answer, x.DiskReads, x.ReadsSaved, x.ReadsWasted)
-	return b.String()
 }

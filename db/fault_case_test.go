@@ -159,13 +159,13 @@ func (c faultCase) after(mem *vfs.Mem, counting *vfs.Counting, checker *order.FS
 
 // strayFilesAtRest waits for the removal of files, which comes behind the work
 // that made them needless, and on a busy machine long behind.
-func strayFilesAtRest(d *DB, fsys FS) (err error) {
-	for range 5000 {
-		if err = strayFiles(d, fsys); err == nil || !d.pause(time.Millisecond) {
+func strayFilesAtRest(d *DB, fsys FS) error {
+	for start := time.Now(); ; {
+		err := strayFiles(d, fsys)
+		if err == nil || time.Since(start) > time.Minute || !d.pause(time.Millisecond) {
 			return err
 		}
 	}
-	return err
 }
 
 // strayFiles names files that the store at rest does not need.

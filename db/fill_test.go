@@ -159,10 +159,13 @@ func (r *fillRun) untilFull() error {
 // insist repeats what fails for want of space, which the background may still be
 // giving back, and opens the database again where it asks for that.
 func (r *fillRun) insist(do func() error) error {
-	var err error
-	for range 2000 {
-		if err = do(); err == nil {
+	for start := time.Now(); ; {
+		err := do()
+		if err == nil {
 			return nil
+		}
+		if time.Since(start) > 5*time.Minute { // only a store that never goes on needs it
+			return fmt.Errorf("there is space, but: %w", err)
 		}
 		switch {
 		case stderrors.Is(err, ErrReadOnly):
@@ -176,7 +179,6 @@ func (r *fillRun) insist(do func() error) error {
 		}
 		r.d.pause(5 * time.Millisecond)
 	}
-	return fmt.Errorf("there is space, but: %w", err)
 }
 
 // readAll compares all that is there with the model.

@@ -6,18 +6,27 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // Under a budget each new table's filter has the bits a key that its level deserves
 // when the table is begun. Levels change by then, and tables keep their filters until
 // they are rewritten: on the last level, which has most of the keys, each time the level
-// above has gone through all of it, so about ten times while it grows tenfold. What
-// tables have too much meanwhile, new ones get less.
+// above has gone through all of it, so about ten times while it grows tenfold. So it is
+// planned for the size that the last level will have half-way to there, and a part of the
+// budget is not dealt out. What tables have too much all the same, new ones get less; but
+// gently, for a table that is starved costs more reads than others that are rich save.
 
-// excessFactor is how many bytes the new tables' share is cut by for each byte that the
-// filters are above the budget: at a quarter above they get none.
-const excessFactor = 4
+// undealt is the part of a budget that is not dealt out.
+const undealt = 0.05
+
+// Of what the filters are above their part of the budget, new tables' plan is cut by twice
+// as much; and by eight times what is above a tenth, as where tables are only moved down:
+// a fifth above, they get none.
+const (
+	excessFactor  = 2
+	steepFrom     = 0.1
+	steepExcessBy = 8
+)
 
 // filterOverhead is what a filter takes beside its bits a key: half a cache line in the
 // mean, and the ends of the filter and of its block.
@@ -122,29 +131,29 @@ func (d *DB) levelBits(level int, newKeys float64, c *manifest.Compaction) filte
 	v := d.set.RefCurrent()
 	defer v.Unref()
 	d.learnFigures(v)
-	loads, filterBytes, rewritten := d.filterLoads(v, c)
+	now := d.filterLoads(v, c, newKeys)
 	if level > 0 {
-		loads[level].Keys += newKeys
+		now.levels[level].Keys += newKeys
 	}
-	bits := d.allocateBits(v, loads, 0)
+	loads := now.grown()
+	bits := d.allocateBits(v, loads, now.budget)
 	if d.opts.FilterBudget > 0 {
-		excess := filterBytes + (newKeys+rewritten)*bits[level]/8 - float64(d.opts.FilterBudget)
+		excess := now.filterBytes + (newKeys+now.rewritten)*bits[level]/8 - now.budget
 		if excess > 0 {
-			bits = d.allocateBits(v, loads, excess)
+			bits = d.allocateBits(v, loads, now.budget-excessFactor*excess-steepExcessBy*max(0, excess-steepFrom*now.budget))
 		}
 	}
 	return filterBits(bits[level])
 }
 
-// allocateBits returns the bits of each level; excess is how many bytes all filters are above the budget.
-func (d *DB) allocateBits(v *manifest.Version, loads []filter.LevelLoad, excess float64) []float64 {
+// allocateBits returns the bits of each level, for all of them together so many bytes if there is no
+// bound for the reads instead.
+func (d *DB) allocateBits(v *manifest.Version, loads []filter.LevelLoad, bytes float64) []float64 {
 	curve := d.opts.filterCurve()
 	if d.opts.MaxWastedReads > 0 {
 		return curve.AllocateFor(loads, d.opts.MaxWastedReads)
 	}
-	budget := float64(d.opts.FilterBudget)
-	budget -= min(filterOverhead*float64(v.NumFiles()), budget/2)
-	return curve.Allocate(loads, 8*(budget-excessFactor*excess))
+	return curve.Allocate(loads, 8*(bytes-min(filterOverhead*float64(v.NumFiles()), max(bytes, 0)/2)))
 }
 
 // bitsByLevel returns the bits that all tables of each level deserve as the levels are.
@@ -159,107 +168,9 @@ func (d *DB) bitsByLevel() []filterBits {
 		return bits
 	}
 	d.learnFigures(v)
-	loads, _, _ := d.filterLoads(v, nil)
-	for level, b := range d.allocateBits(v, loads, 0) {
+	now := d.filterLoads(v, nil, 0)
+	for level, b := range d.allocateBits(v, now.levels, now.budget) {
 		bits[level] = filterBits(b)
 	}
 	return bits
-}
-
-// filterLoads returns the levels as they will be after c, the bytes of the filters that
-// will be left, and the keys of c's inputs. Level 0 counts with as many tables as it
-// usually comes to hold.
-func (d *DB) filterLoads(v *manifest.Version, c *manifest.Compaction) (loads []filter.LevelLoad, filterBytes, rewritten float64) {
-	loads = make([]filter.LevelLoad, NumLevels)
-	inputs := map[*manifest.FileMeta]bool{}
-	if c != nil {
-		for _, f := range c.AllInputs() {
-			inputs[f] = true
-		}
-	}
-	guess := newGuess(v)
-	for level := range loads {
-		loads[level].Weight = 1
-		for _, f := range v.Levels[level].Files {
-			keys, bytes := guess.of(level, f)
-			if inputs[f] {
-				rewritten += keys
-				continue
-			}
-			loads[level].Keys += keys
-			filterBytes += bytes
-		}
-	}
-	if c != nil {
-		loads[c.OutputLevel].Keys += rewritten
-	}
-	runs := float64(max(d.opts.L0CompactionTrigger, len(v.Levels[0].Files)))
-	loads[0].Weight = runs
-	loads[0].Keys = max(loads[0].Keys, runs*float64(d.flushedKeys.Load()))
-	return loads, filterBytes, rewritten
-}
-
-// guess knows the keys and filter bytes of tables in proportion to their size, by level
-// and, last, over all, for tables whose figures are not known.
-type guess [NumLevels + 1]struct{ size, keys, filterBytes float64 }
-
-func newGuess(v *manifest.Version) *guess {
-	g := &guess{}
-	v.Files(func(level int, f *manifest.FileMeta) {
-		if known := f.Figures.Load(); known != nil {
-			for _, i := range []int{level, NumLevels} {
-				g[i].size += float64(f.Size)
-				g[i].keys += float64(known.Keys)
-				g[i].filterBytes += float64(known.FilterBytes)
-			}
-		}
-	})
-	return g
-}
-
-// unknownKeyBytes is what an entry takes in a table of which nothing is known.
-const unknownKeyBytes = 128
-
-func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) {
-	if known := f.Figures.Load(); known != nil {
-		return float64(known.Keys), float64(known.FilterBytes)
-	}
-	for _, i := range []int{level, NumLevels} {
-		if part := float64(f.Size) / g[i].size; g[i].size > 0 {
-			return part * g[i].keys, part * g[i].filterBytes
-		}
-	}
-	return float64(f.Size) / unknownKeyBytes, 0
-}
-
-// learnFrom is how many tables of a level are opened to guess what the others hold.
-const learnFrom = 8
-
-// learnFigures opens some tables of each level of which nothing is known: after Open,
-// or when LevelDB wrote them. What cannot be opened is left to guesses.
-func (d *DB) learnFigures(v *manifest.Version) {
-	for level := range v.Levels {
-		files := v.Levels[level].Files
-		known := false
-		for _, f := range files {
-			known = known || f.Figures.Load() != nil
-		}
-		for i := 0; !known && i < min(learnFrom, len(files)); i++ {
-			f := files[i*len(files)/min(learnFrom, len(files))]
-			if r, err := d.tables.ref(f); err == nil {
-				r.Unref()
-			}
-		}
-	}
-}
-
-// figuresOf returns the figures of an open table.
-func figuresOf(r *sstable.Reader, f *manifest.FileMeta) *manifest.FilterFigures {
-	figures := &manifest.FilterFigures{FilterBytes: r.FilterSize()}
-	if p, ok := r.Properties(); ok {
-		figures.Keys = max(p.FilterKeys, p.Entries)
-	} else if figures.Keys = r.FilterFigures().Keys; figures.Keys == 0 {
-		figures.Keys = f.Size / unknownKeyBytes
-	}
-	return figures
 }

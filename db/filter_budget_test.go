@@ -43,7 +43,7 @@ func grown(t *testing.T, o *Options, n int) *DB {
 
 // wasted returns how many reads each of probes lookups of absent keys wasted, counted
 // by the store, and the bytes of its filters.
-func wasted(t *testing.T, d *DB, probes int) (reads float64, filterBytes uint64) {
+func wasted(t testing.TB, d *DB, probes int) (reads float64, filterBytes uint64) {
 	_, err := d.Tables() // opens those too that no probe comes to
 	require.NoError(t, err)
 	before := d.Metrics().Total()

@@ -38,11 +38,15 @@ type TableFilterReport struct {
 	// sampled: multiplied with the number of lookups that a sample stands for.
 	Probes  FilterProbes  `json:"probes"`
 	Lookups FilterLookups `json:"lookups"`
+	// Ranges are the table's filters of ranges, those that iterators ask first.
+	Ranges []RangeFilterReport `json:"ranges,omitempty"`
 	// Verdict sums it up. Detail is the figures behind it, or the error. Advice is what to
 	// do about it.
 	Verdict FilterVerdict `json:"verdict"`
 	Detail  string        `json:"detail"`
 	Advice  string        `json:"advice"`
+
+	keys uint64 // of the table; 0: not known
 }
 
 // LevelFilterReport sums up the tables of a level.
@@ -54,8 +58,32 @@ type LevelFilterReport struct {
 	// Lookups are not samples here: Metrics counts them by level, with those of tables
 	// that are gone.
 	Lookups FilterLookups `json:"lookups"`
+	// RangeBytes is what the filters of ranges take that are asked, RangeBitsPerKey what
+	// that is for each key of the level's tables, 0 where their number is not known. Ranges is what they
+	// did for iterators, as Metrics counts it: each negative is a table passed over, and
+	// spared one read of a block at least.
+	RangeBytes      uint64        `json:"rangeBytes"`
+	RangeBitsPerKey float64       `json:"rangeBitsPerKey"`
+	Ranges          FilterLookups `json:"ranges"`
 	// Verdicts counts the tables by verdict.
 	Verdicts map[FilterVerdict]int `json:"verdicts"`
+
+	keys uint64 // of its tables
+}
+
+// RangeFilterReport is about one of a table's filters of ranges.
+type RangeFilterReport struct {
+	// Policy is the name of its policy, as it stands in the file, which may be any bytes.
+	Policy     string  `json:"policy"`
+	Bytes      uint64  `json:"bytes"`
+	BitsPerKey float64 `json:"bitsPerKey"` // of the table's keys, which may share prefixes; 0: not known
+	// State is "asked", or why it is not.
+	State string `json:"state"`
+	// Verdict sums up what it did, as far as that is known, which is by level. Detail is the
+	// figures behind it, or the error. Advice is what to do about it.
+	Verdict FilterVerdict `json:"verdict"`
+	Detail  string        `json:"detail"`
+	Advice  string        `json:"advice"`
 }
 
 // FilterFigures are what filters take, and how often they should err.
@@ -173,18 +201,23 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err == nil {
-			t := d.filterReport(level, f, probes, metrics)
-			t.Advice = t.Verdict.Advice()
-			report.add(t)
+		if err != nil {
+			return
 		}
+		t := d.filterReport(level, f, probes, metrics)
+		if d.closed.Load() { // which may be all that is wrong with the table
+			err = ErrClosed
+			return
+		}
+		t.Advice = t.Verdict.Advice()
+		report.add(t)
 	})
 	report.sumUp(metrics)
 	return report, err
 }
 
 // filterReport reports on one table.
-func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, m *Metrics) TableFilterReport {
+func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, metrics *Metrics) TableFilterReport {
 	t := TableFilterReport{Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: FilterFigures{Predicted: -1}}
 	t.Lookups = sampledLookups(&f.Sampled)
 	if probes <= 0 && f.Reader.Peek() == nil {
@@ -206,10 +239,12 @@ func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, m *Metric
 	t.FilterFigures = FilterFigures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
 	t.setBitsPerKey()
 	t.Lookups.setSaved(t.BlockBytes, t.FilterBytes)
+	t.keys = tableKeys(r, f)
+	t.Ranges = rangeReports(r, t.keys, level, metrics)
 	if probes > 0 {
 		err = d.probeTable(r, probes, &t.Probes)
 	}
-	t.Verdict, t.Detail = judge(&t, status, figures.HashBits, m, err)
+	t.Verdict, t.Detail = judge(&t, status, figures.HashBits, metrics, err)
 	return t
 }
 
@@ -224,6 +259,17 @@ func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool)
 	}
 	n, bytes, err := r.DataBlocks()
 	return uint64(n), bytes, err == nil
+}
+
+// tableKeys returns how many keys a table has, as its properties say, or else its filter; 0
+// where nothing tells. It is never more than the file has bytes: the table may say anything.
+func tableKeys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
+	if p, ok := r.Properties(); ok {
+		keys = max(p.FilterKeys, p.Entries)
+	} else {
+		keys = r.FilterKeys()
+	}
+	return min(keys, f.Size)
 }
 
 func sampledLookups(s *manifest.SampledVerdicts) FilterLookups {
@@ -253,6 +299,7 @@ func (r *FilterReport) add(t TableFilterReport) {
 	l.Probes.Passed += t.Probes.Passed
 	l.Probes.Stored += t.Probes.Stored
 	l.Probes.Denied += t.Probes.Denied
+	l.addRanges(&t)
 	l.Verdicts[t.Verdict]++
 }
 
@@ -268,6 +315,10 @@ func (r *FilterReport) sumUp(m *Metrics) {
 			FalsePositives: from.FilterFalsePositives,
 		}
 		l.Lookups.setSaved(r.blockBytes(l.Level), l.FilterBytes)
+		l.Ranges = FilterLookups{
+			Negatives: from.RangeNegatives, TruePositives: from.RangeTruePositives, FalsePositives: from.RangeFalsePositives,
+		}
+		l.Ranges.setSaved(r.blockBytes(l.Level), l.RangeBytes)
 	}
 }
 

@@ -24,6 +24,14 @@ const (
 	VerdictUnopened   FilterVerdict = "not opened yet"
 )
 
+// The verdicts on filters of ranges, beside VerdictDamaged and VerdictGood.
+const (
+	VerdictRangeUnknown    FilterVerdict = "no policy for it"
+	VerdictRangePasses     FilterVerdict = "passes empty ranges"
+	VerdictRangeNeverAsked FilterVerdict = "never asked by iterators"
+	VerdictRangeUnasked    FilterVerdict = "not asked yet"
+)
+
 // Advice returns what to do about a verdict.
 func (v FilterVerdict) Advice() string {
 	switch v {
@@ -45,6 +53,14 @@ func (v FilterVerdict) Advice() string {
 		return "nothing, or fewer bits: lookups end in levels above, or their keys are elsewhere"
 	case VerdictOff:
 		return "set Options.Filter to have filters asked"
+	case VerdictRangeUnknown:
+		return "set Options.RangeFilters to the policy of that name (sievedb: -ranges NAME) to have it asked; Compact writes tables without it"
+	case VerdictRangePasses:
+		return "use more bits, or a policy whose prefixes or numbers fit the bounds that iterators have, and UpgradeFilters"
+	case VerdictRangeNeverAsked:
+		return "nothing, or no Options.RangeFilters: iterators with both bounds (LowerBound and UpperBound) do not come to this level"
+	case VerdictRangeUnasked:
+		return "nothing: only iterators with both bounds (LowerBound and UpperBound) ask it, and only those of the process that reports are counted"
 	case VerdictUnopened:
 		return "ask for probes, which opens it"
 	}
@@ -84,9 +100,8 @@ func judge(t *TableFilterReport, status sstable.FilterStatus, hashBits int, m *M
 }
 
 // judgeRate compares the measured rate with the predicted one. To be called bad, all of
-// the rate's interval must lie beyond twice the prediction and a five-hundredth: LevelDB's
-// double hashing alone makes 1.8 times the ideal rate in filters of 100,000 keys, and
-// more of the tiny rates of tiny ones, and with the old name's two hashes twice.
+// the rate's interval must lie beyond twice the prediction and a five-hundredth: less is
+// not worth a user's time, and the old name's two hashes make twice the rate.
 func judgeRate(t *TableFilterReport, hashBits int) (FilterVerdict, string) {
 	const half = 0.5
 	rate, low, high := t.Probes.Rate()

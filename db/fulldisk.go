@@ -33,13 +33,12 @@ func (d *DB) replaceLog() error {
 		if err := d.waitForMemtables(); err != nil {
 			return err
 		}
-		num := d.set.NewFileNum()
-		w, err := d.createLog(num)
+		next, err := d.takeSuccessor(0)
 		if err != nil {
-			return errors.Wrap(err, "sievedb: starting a new log")
+			return err
 		}
 		_ = d.log.w.Close() // it failed before, and what it holds is in the memtable
-		d.switchLog(w, num, 0)
+		d.switchLog(next, false)
 		d.log.replaced = true
 	}
 	if err := d.waitForMemtables(); err != nil {

@@ -95,7 +95,7 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 // and all that there is to do then.
 func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta, x *Explanation) error {
 	if x != nil {
-		x.beginTable(level, f)
+		return d.explainTable(s, t, lookup, level, f, x)
 	}
 	r, err := d.tables.get(f)
 	if err != nil {
@@ -103,9 +103,6 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	}
 	if r.Denies(lookup) {
 		t.denied(level)
-		if x != nil {
-			x.endTable(r, &sstable.Result{Filter: sstable.FilterNegative})
-		}
 		return nil
 	}
 	res, err := r.GetUndenied(lookup)
@@ -116,12 +113,9 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 		_, t.kind = base.SplitTrailer(res.Trailer)
 		t.found, t.value, t.answer = true, res.Value, f
 	}
-	switch {
-	case x != nil:
-		x.endTable(r, &res)
-	case t.kind == base.KindSet && plainHit(&res) && t.ruledOut.hasRoom(level):
+	if t.kind == base.KindSet && plainHit(&res) && t.ruledOut.hasRoom(level) {
 		t.plain = true
-	default:
+	} else {
 		t.c.countRead(level, &res)
 	}
 	return nil

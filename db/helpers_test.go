@@ -131,7 +131,7 @@ var never, always filter.Policy = constantPolicy{false}, constantPolicy{true}
 // as testify's does, and nothing is asserted about the time that it takes.
 func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(5 * time.Minute) // only a store that hangs needs it
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {

@@ -19,10 +19,6 @@ import (
 type Iterator struct {
 	*iterParts // nil once closed: others use them then
 	db         *DB
-	state      *readState
-	cmp        *base.Comparer
-	bytewise   bool // cmp.IsBytewise, asked once
-	seq        uint64
 	err        error
 
 	// Going forward, it stands at the entry shown, whose user key is shown. Going
@@ -30,7 +26,6 @@ type Iterator struct {
 	// hold.
 	valid, reverse bool
 	closed         bool
-	shown          []byte
 }
 
 // NewIterator returns an iterator over what is visible now. The caller closes
@@ -59,10 +54,8 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 			s = d.refState()
 		}
 	}
-	it := &Iterator{db: d, state: s, cmp: d.cmp, seq: seq}
-	it.bytewise = d.cmp.IsBytewise()
-	it.iterParts = iterPartsPool.Get().(*iterParts)
-	it.iterParts.open(d, s, o)
+	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}
+	it.iterParts.open(d, s, o, seq)
 	d.opened.add(it, d.opts.TrackOpen)
 	return it, nil
 }
@@ -144,6 +137,9 @@ func (i *Iterator) Next() bool {
 		return false
 	}
 	if !i.reverse {
+		if i.it.StepApart() {
+			return i.findForward(true, false)
+		}
 		i.key = append(i.key[:0], i.shown...)
 		return i.findForward(i.it.Next(), true)
 	}
@@ -214,11 +210,16 @@ func (i *Iterator) findBackward(ok bool) bool {
 		}
 		seq, kind := base.SplitTrailer(base.Trailer(ikey))
 		if seq > i.seq {
+			if found { // a further step might take the value away
+				i.keepValue(i.value)
+			}
 			continue
 		}
 		if found = kind == base.KindSet; found {
 			i.key = append(i.key[:0], user...)
-			i.value = append(i.value[:0], i.it.Value()...)
+			if i.value = i.it.Value(); !i.it.valueStays() {
+				i.keepValue(i.value)
+			}
 		}
 	}
 	if !found || i.it.Err() != nil {
@@ -226,6 +227,12 @@ func (i *Iterator) findBackward(ok bool) bool {
 	}
 	i.valid, i.shown = true, i.key
 	return true
+}
+
+// keepValue makes i.value a copy of value.
+func (i *Iterator) keepValue(value []byte) {
+	i.valueBuf = append(i.valueBuf[:0], value...)
+	i.value = i.valueBuf
 }
 
 // isKey reports whether user is i.key.
@@ -275,11 +282,12 @@ func (i *Iterator) Close() error {
 		return i.failure()
 	}
 	i.closed, i.valid = true, false
+	version := i.state.version
 	if err := i.iterParts.close(); err != nil && i.err == nil {
 		i.err = err
 	}
-	i.iterParts, i.shown = nil, nil
-	i.state.version.Unref()
+	i.iterParts = nil
+	version.Unref()
 	i.db.opened.remove(i)
 	return i.failure()
 }

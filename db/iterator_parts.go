@@ -10,13 +10,21 @@ import (
 )
 
 // iterParts is the memory of an iterator. That of a closed one serves the next.
-// The Iterator itself does not: who holds on to a closed one must not see another.
+// The Iterator itself does not: who holds on to a closed one must not see another. So all is
+// here that a closed one can do without.
 type iterParts struct {
+	state    *readState
+	cmp      *base.Comparer
+	bytewise bool // cmp.IsBytewise, asked once
+	seq      uint64
+	shown    []byte // the user key shown, while the iterator is valid
+
 	it           mergingIter
 	mems         []memtable.Iter
 	levels       []levelIter
 	key          []byte
-	value        []byte // going backward
+	value        []byte // going backward; in a block or a memtable, or a copy in valueBuf
+	valueBuf     []byte
 	seekKey      []byte // scratch
 	bounds       []byte // lower and upper are in it
 	lower, upper []byte
@@ -29,35 +37,70 @@ const mostPooled = 64 << 10
 
 // open makes an iterator for each memtable, table of level 0 and level that can
 // hold keys within the bounds. Nothing is read before the first movement.
-func (p *iterParts) open(d *DB, s *readState, o *IterOptions) {
+func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
+	p.state, p.cmp, p.bytewise, p.seq = s, d.cmp, d.cmp.IsBytewise(), seq
 	p.setBounds(o)
 	p.addMemtables(s)
 	options := sstable.IterOptions{NoFillCache: o.NoFillCache, Lower: p.lower, Upper: p.upper}
+	reach := reach{most: d.opts.BlockCacheSize / 2}
 	level0 := s.version.Levels[0].Files
 	if n := len(level0) + NumLevels; cap(p.levels) < n { // what is in use must not move
 		p.levels = make([]levelIter, 0, n)
 	}
-	add := func(files []*manifest.FileMeta) {
+	add := func(level int, files []*manifest.FileMeta) {
 		n := len(p.levels)
 		p.levels = p.levels[:n+1]
 		p.levels[n].init(d.tables, d.cmp, files, options)
+		p.levels[n].ranges = d.ranges.forBounds(level, p.lower, p.upper)
 		p.it.add(&p.levels[n])
+		reach.add(&s.version.Levels[level], files)
 	}
 	for i, f := range level0 {
 		if p.meets(d.cmp, f) {
-			add(level0[i : i+1])
+			add(0, level0[i:i+1])
 		}
 	}
 	for level := 1; level < NumLevels; level++ {
+		if len(s.version.Levels[level].Files) == 0 {
+			continue // most levels of most stores
+		}
 		files := s.version.Overlapping(level, p.lower, p.upper)
 		if n := len(files); n > 0 && !p.meets(d.cmp, files[n-1]) {
 			files = files[:n-1]
 		}
 		if len(files) > 0 {
-			add(files)
+			add(level, files)
+			if p.lower == nil { // then they begin as the level does
+				p.levels[len(p.levels)-1].level = &s.version.Levels[level]
+			}
+		}
+	}
+	if reach.bytes > reach.most {
+		for i := range p.levels {
+			p.levels[i].options.MostKept = d.opts.BlockCacheSize / keptShare
 		}
 	}
 	p.it.init(d.cmp)
+}
+
+// keptShare is the part of the block cache that a walk fills, as stored, if the cache does not hold all that
+// it can come to: what begins the walk is most likely to be asked for again. To put a
+// block where nothing was costs more than to read and to decode it from the system's cache.
+const keptShare = 16
+
+// reach is how many bytes of tables a walk can come to. Whoever asks whether they are more than most
+// stops counting there.
+type reach struct{ bytes, most int64 }
+
+// add counts files, all of the level or some.
+func (r *reach) add(level *manifest.Level, files []*manifest.FileMeta) {
+	if len(files) == len(level.Files) {
+		r.bytes += int64(level.Bytes)
+		return
+	}
+	for i := 0; i < len(files) && r.bytes <= r.most; i++ {
+		r.bytes += int64(files[i].Size)
+	}
 }
 
 // meets reports whether f may hold keys within the bounds.
@@ -103,8 +146,8 @@ func (p *iterParts) close() error {
 	err := p.it.Close()
 	clear(p.mems) // or a memtable would live for as long as the pool likes
 	p.mems, p.levels = p.mems[:0], p.levels[:0]
-	p.lower, p.upper = nil, nil
-	for _, b := range []*[]byte{&p.key, &p.value, &p.seekKey, &p.bounds, &p.it.sought, &p.it.turnKey} {
+	p.state, p.shown, p.value, p.lower, p.upper = nil, nil, nil, nil, nil
+	for _, b := range []*[]byte{&p.key, &p.valueBuf, &p.seekKey, &p.bounds, &p.it.sought, &p.it.turnKey} {
 		if cap(*b) > mostPooled {
 			*b = nil
 		}

@@ -49,7 +49,7 @@ func openCounting(t *testing.T, o *Options) (*DB, *tableReads) {
 	return d, r
 }
 
-func walk(t *testing.T, it *Iterator, backward bool) (keys []string) {
+func walk(t testing.TB, it *Iterator, backward bool) (keys []string) {
 	t.Helper()
 	begin, step := it.First, it.Next
 	if backward {
@@ -232,6 +232,41 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 			require.Len(t, walk(t, it, true), n)
 			_, reads := seen.take()
 			require.Equal(t, c.full, reads > 0)
+			require.NoError(t, it.Close())
+		})
+	}
+}
+
+// Of a walk through more than the cache would hold in the end, little stays there; a walk
+// between bounds that it holds stays whole.
+func TestAWalkThatACacheCannotHoldFillsLittleOfIt(t *testing.T) {
+	const n, size = 5000, 1 << 20 // some 600 KB
+	o := testOptions(NewMemFS())
+	o.Compression = NoCompression
+	d := mustOpen(t, o)
+	fill(t, d, 0, n)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Greater(t, d.Metrics().Total().Bytes, uint64(size/2))
+	require.NoError(t, d.Close())
+	o.BlockCacheSize = size
+	for _, backward := range []bool{false, true} {
+		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
+			d, seen := openCounting(t, o)
+			it, err := d.NewIterator(nil)
+			require.NoError(t, err)
+			require.Len(t, walk(t, it, backward), n)
+			require.NoError(t, it.Close())
+			require.Greater(t, d.Metrics().BlockCacheBytes, int64(size/keptShare))
+			require.Less(t, d.Metrics().BlockCacheBytes, int64(size/keptShare*3/2))
+
+			it, err = d.NewIterator(&IterOptions{LowerBound: testKey(n / 4), UpperBound: testKey(n * 3 / 4)})
+			require.NoError(t, err)
+			require.Len(t, walk(t, it, backward), n/2)
+			_, reads := seen.take()
+			require.Positive(t, reads)
+			require.Len(t, walk(t, it, backward), n/2)
+			_, reads = seen.take()
+			require.Zero(t, reads, "the cache has it all")
 			require.NoError(t, it.Close())
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
 )
 
@@ -99,4 +100,41 @@ func seekAround(t *testing.T, it *Iterator, rnd *rand.Rand, keys []int, n int) {
 		}
 	}
 	require.NoError(t, it.Err())
+}
+
+func TestALevelIsSearchedByNumbersAsByKeys(t *testing.T) {
+	d := openTest(t, testOptions(NewMemFS()))
+	snapshot := d.NewSnapshot() // keeps the sequence numbers
+	defer snapshot.Close()
+	fill(t, d, 0, 4000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	levels := d.state.Load().version.Levels[:]
+	tables := 0
+	for i := range levels[1:] {
+		l := &levels[1+i]
+		for _, hi := range []int{len(l.Files), len(l.Files) / 2} { // without and with an upper bound
+			files := l.Files[:hi]
+			numbers := levelIter{cmp: d.cmp, files: files, level: l}
+			keys := levelIter{cmp: d.cmp, files: files}
+			agree := func(user []byte, seq uint64) {
+				ikey := base.AppendInternalKey(nil, user, seq, base.KindSeek)
+				require.Equal(t, keys.find(ikey), numbers.find(ikey), "sequence number %d", seq)
+			}
+			for _, f := range l.Files {
+				for _, bound := range [][]byte{f.Smallest, f.Largest} {
+					user := base.UserKey(bound)
+					seq, _ := base.SplitTrailer(base.Trailer(bound))
+					for _, seq := range []uint64{0, max(seq, 1) - 1, seq, seq + 1, base.MaxSeq} {
+						agree(user, seq)
+						agree(append(user[:len(user):len(user)], 0), seq)
+						agree(user[:len(user)-1], seq)
+					}
+				}
+			}
+			agree(nil, base.MaxSeq)
+			agree([]byte{0xff}, base.MaxSeq)
+			tables += hi
+		}
+	}
+	require.Greater(t, tables, 4)
 }

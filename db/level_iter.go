@@ -13,12 +13,16 @@ type levelIter struct {
 	tables  *tableCache
 	cmp     *base.Comparer
 	files   []*manifest.FileMeta
+	level   *manifest.Level // nil, or one that begins with files: it searches them faster
 	options sstable.IterOptions
 
 	index int  // of the table that it is at; -1 or len(files) at the ends
 	open  bool // table walks files[index]
 	table sstable.Iter
 	err   error
+
+	ranges *rangeCounters // nil: no filters of ranges are asked
+	asked  bool           // one was, of the present table, and it has still to show what it has
 }
 
 var _ base.Iterator = (*levelIter)(nil)
@@ -34,6 +38,7 @@ func newLevelIter(tables *tableCache, cmp *base.Comparer, files []*manifest.File
 func (l *levelIter) init(tables *tableCache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) {
 	l.tables, l.cmp, l.files, l.options = tables, cmp, files, o
 	l.index, l.err = -1, nil
+	l.level, l.ranges, l.asked = nil, nil, false
 }
 
 // goTo makes table i the present one. False at the ends and after an error.
@@ -80,20 +85,20 @@ func (l *levelIter) closeTable() {
 // forward returns ok, or moves on to the first entry of a later table.
 func (l *levelIter) forward(ok bool) bool {
 	for !ok {
-		if l.failed() || !l.goTo(l.index+1) {
+		if l.failed() || !l.goTo(l.notEmpty(l.index+1, +1, l.options.Lower, l.options.Upper)) {
 			return false
 		}
-		ok = l.table.First()
+		ok = l.found(l.table.First())
 	}
 	return true
 }
 
 func (l *levelIter) backward(ok bool) bool {
 	for !ok {
-		if l.failed() || !l.goTo(l.index-1) {
+		if l.failed() || !l.goTo(l.notEmpty(l.index-1, -1, l.options.Lower, l.options.Upper)) {
 			return false
 		}
-		ok = l.table.Last()
+		ok = l.found(l.table.Last())
 	}
 	return true
 }
@@ -111,6 +116,13 @@ func (l *levelIter) Last() bool  { return l.goTo(len(l.files)-1) && l.backward(l
 // find returns the index of the first table whose largest key is >= ikey.
 func (l *levelIter) find(ikey []byte) int {
 	lo, hi := 0, len(l.files)
+	if l.level != nil {
+		// A table may end with a newer version of the key, and so may the one behind.
+		for lo = min(l.level.Find(base.UserKey(ikey)), hi); lo < hi && l.cmp.CompareInternal(l.files[lo].Largest, ikey) < 0; {
+			lo++
+		}
+		return lo
+	}
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		if l.cmp.CompareInternal(l.files[mid].Largest, ikey) < 0 {
@@ -123,7 +135,18 @@ func (l *levelIter) find(ikey []byte) int {
 }
 
 func (l *levelIter) SeekGE(ikey []byte) bool {
-	return l.goTo(l.find(ikey)) && l.forward(l.table.SeekGE(ikey))
+	return l.toTableOf(ikey) && l.forward(l.found(l.table.SeekGE(ikey)))
+}
+
+// toTableOf makes the table the present one in which a search for ikey begins. False where
+// there is none, and after an error.
+func (l *levelIter) toTableOf(ikey []byte) bool {
+	return l.goTo(l.notEmpty(l.find(ikey), +1, base.UserKey(ikey), l.options.Upper))
+}
+
+// seekAimed is SeekGE behind toTableOf, where that was true, and sstable.Aim.
+func (l *levelIter) seekAimed(ikey []byte) bool {
+	return l.forward(l.found(l.table.SeekAimed(ikey)))
 }
 
 // SeekOn is SeekGE to a key behind the present one, while Valid. What is near
@@ -139,7 +162,10 @@ func (l *levelIter) SeekLT(ikey []byte) bool {
 	// The last key before ikey is in the table that could hold ikey, or else at
 	// the end of the one before.
 	i := min(l.find(ikey), len(l.files)-1)
-	return l.goTo(i) && l.backward(l.table.SeekLT(ikey))
+	if l.ranges != nil {
+		i = l.passEmpty(i, -1, l.options.Lower, l.seekBound(ikey))
+	}
+	return l.goTo(i) && l.backward(l.found(l.table.SeekLT(ikey)))
 }
 
 func (l *levelIter) Next() bool { return l.table.Next() || l.forward(false) }
@@ -157,6 +183,6 @@ func (l *levelIter) Err() error {
 // Close gives the tables back, and the memory of blocks; init can follow.
 func (l *levelIter) Close() error {
 	l.closeTable()
-	l.tables, l.files, l.options = nil, nil, sstable.IterOptions{}
+	l.tables, l.files, l.level, l.options, l.ranges = nil, nil, nil, sstable.IterOptions{}, nil
 	return l.err
 }

@@ -30,6 +30,12 @@ func (l *Loader) commit(info *LoadInfo) error {
 	return err
 }
 
+// maxLoadCrowd is how many tables of a load may come to level 0 because of what was written
+// while it was cleared for them. To clear it again would keep all writers waiting for a
+// compaction, 0.6 s for a million entries; in a crowded level 0 they are slowed, for 50 ms
+// at most at a time, and the next load clears it before it comes itself.
+const maxLoadCrowd = 64
+
 // install puts the load's tables into the version. Only the leader runs it.
 //
 // The memtables are in tables then, because a lookup asks them first, and because
@@ -46,8 +52,10 @@ func (l *Loader) install(info *LoadInfo) error {
 	if d.log.lastSeq >= l.seq {
 		return errors.Newf("sievedb: load: more than %d writes came while it was under way; load less at a time", loadAhead)
 	}
-	if err := d.clearLevel0(l.out.files); err != nil {
-		return err
+	if len(l.out.files) > maxLoadCrowd {
+		if err := d.clearLevel0(l.out.files); err != nil {
+			return err
+		}
 	}
 	d.setPlacing(true)
 	defer d.setPlacing(false)
@@ -118,7 +126,7 @@ func (d *DB) setPlacing(placing bool) {
 func (d *DB) place(files []*manifest.FileMeta) []manifest.LevelFile {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.state.Load().version.Place(files, d.running, d.pickOptions())
+	return d.state.Load().version.Place(files, d.pickOptions())
 }
 
 // clearLevel0 compacts what keeps a load's tables in level 0, if so many would have to
@@ -127,7 +135,7 @@ func (d *DB) clearLevel0(files []*manifest.FileMeta) error {
 	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
 	c, err := d.claim(context.Background(), func(v *manifest.Version) (c *manifest.Compaction, busy bool) {
 		o, crowd := d.pickOptions(), 0
-		for _, p := range v.Place(files, d.running, o) {
+		for _, p := range v.Place(files, o) {
 			if p.Level == 0 {
 				crowd++
 			}

@@ -115,10 +115,10 @@ func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 // written after the failure.
 func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
 	mem := vfs.NewMem()
-	failing := false
+	var failing atomic.Bool
 	fsys := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if kind, _, ok := base.ParseFileName(strings.TrimPrefix(op.Name, "db/")); failing && ok && kind == base.FileManifest && op.Kind == vfs.OpSync {
-			failing = false
+		kind, _, ok := base.ParseFileName(strings.TrimPrefix(op.Name, "db/"))
+		if ok && kind == base.FileManifest && op.Kind == vfs.OpSync && failing.CompareAndSwap(true, false) {
 			return &vfs.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
@@ -130,9 +130,9 @@ func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
 	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 	require.NoError(t, l.Put([]byte("l"), []byte("loaded")))
-	failing = true
+	failing.Store(true)
 	require.ErrorIs(t, l.Commit(), ErrNoSpace)
-	require.False(t, failing)
+	require.False(t, failing.Load())
 	requireValue(t, d, []byte("k"), []byte("before"))
 	require.NoError(t, d.Put([]byte("k"), []byte("after"), Sync))
 	requireValue(t, d, []byte("k"), []byte("after"))

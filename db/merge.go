@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 // mergingIter merges runs into one order. It is a base.Iterator. Internal keys
@@ -25,11 +26,13 @@ type mergingIter struct {
 	runs     []mergingRun
 	order    []*mergingRun
 	reverse  bool
+	tied     bool // going forward, the second run may be at another version of the first one's key
 	err      error
 
-	sought   []byte // the target of the last SeekGE, while isSought
-	isSought bool   // nothing but SeekGE has moved it since
-	turnKey  []byte // scratch
+	sought   []byte          // the target of the last SeekGE, while isSought
+	isSought bool            // nothing but SeekGE has moved it since
+	turnKey  []byte          // scratch
+	aims     []*sstable.Iter // scratch: the tables of runs
 }
 
 // mergingRun keeps its key at hand, and its iterator by its type where a call
@@ -39,6 +42,7 @@ type mergingRun struct {
 	it    base.Iterator
 	level *levelIter     // it, or nil
 	mem   *memtable.Iter // it, or nil
+	aimed bool           // level is at the table that a seek begins with
 }
 
 func newMergingIter(cmp *base.Comparer, children []base.Iterator) *mergingIter {
@@ -64,7 +68,7 @@ func (m *mergingIter) add(it base.Iterator) {
 
 func (m *mergingIter) init(cmp *base.Comparer) {
 	m.cmp, m.bytewise = cmp, cmp.IsBytewise()
-	m.reverse, m.isSought, m.err = false, false, nil
+	m.reverse, m.tied, m.isSought, m.err = false, true, false, nil
 	if cap(m.order) < len(m.runs) {
 		m.order = make([]*mergingRun, 0, len(m.runs))
 	}
@@ -92,7 +96,7 @@ func (r *mergingRun) next() (ok bool) {
 func (r *mergingRun) prev() (ok bool) {
 	switch {
 	case r.level != nil:
-		if ok = r.level.Prev(); ok {
+		if ok = r.level.table.StepBack() || r.level.Prev(); ok {
 			r.key = r.level.table.Key()
 		}
 	case r.mem != nil:
@@ -118,7 +122,7 @@ func (r *mergingRun) seekOn(ikey []byte) bool {
 
 // begin takes all runs out of the order, to be put in again in the direction given.
 func (m *mergingIter) begin(reverse bool) {
-	m.reverse, m.isSought = reverse, false
+	m.reverse, m.tied, m.isSought = reverse, true, false
 	m.order = m.order[:0]
 }
 
@@ -182,12 +186,49 @@ func (m *mergingIter) moved(ok bool) bool {
 		if err := top.it.Err(); err != nil {
 			return m.fail(err)
 		}
-		m.order = m.order[:copy(m.order, m.order[1:])]
+		m.order, m.tied = m.order[:copy(m.order, m.order[1:])], true
 		return len(m.order) > 0
 	}
-	if len(m.order) == 1 || !m.before(m.order[1], top) {
+	switch {
+	case len(m.order) == 1:
+		m.tied = false
 		return true
+	case m.bytewise:
+		m.movedByBytes(top)
+	case m.before(m.order[1], top):
+		m.passed(top)
 	}
+	return true
+}
+
+// movedByBytes is moved for several runs in the order of bytes.
+func (m *mergingIter) movedByBytes(top *mergingRun) {
+	second := m.order[1]
+	order := bytes.Compare(base.UserKey(top.key), base.UserKey(second.key))
+	if m.reverse {
+		order = -order
+	}
+	switch {
+	case order < 0:
+		m.tied = false
+	case order > 0:
+		m.passed(top)
+		m.tied = m.order[1] != top && m.sameUserKey()
+	default:
+		m.tied = true
+		if m.before(second, top) {
+			m.passed(top)
+		}
+	}
+}
+
+// sameUserKey reports whether the first two runs are at versions of one key.
+func (m *mergingIter) sameUserKey() bool {
+	return bytes.Equal(base.UserKey(m.order[0].key), base.UserKey(m.order[1].key))
+}
+
+// passed restores the order after the first run came behind the second.
+func (m *mergingIter) passed(top *mergingRun) {
 	lo, hi := 2, len(m.order) // the first of these that top stands before
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -201,7 +242,6 @@ func (m *mergingIter) moved(ok bool) bool {
 		m.order[i-1] = m.order[i]
 	}
 	m.order[lo-1] = top
-	return true
 }
 
 func (m *mergingIter) First() bool {
@@ -231,14 +271,42 @@ func (m *mergingIter) SeekGE(ikey []byte) bool {
 		return m.seekOn(ikey)
 	}
 	m.begin(false)
+	m.aim(ikey)
 	for i := range m.runs {
 		r := &m.runs[i]
-		if m.err != nil || !m.put(r, r.it.SeekGE(ikey)) {
+		if m.err != nil || !m.put(r, r.seekAimed(ikey)) {
 			return false
 		}
 	}
 	m.sought, m.isSought = append(m.sought[:0], ikey...), true
 	return len(m.order) > 0
+}
+
+// aim prepares seekAimed of all runs: what they need from memory is loaded side by side.
+func (m *mergingIter) aim(ikey []byte) {
+	m.aims = m.aims[:0]
+	for i := range m.runs {
+		r := &m.runs[i]
+		if r.level == nil {
+			continue
+		}
+		if r.aimed = r.level.toTableOf(ikey); r.aimed {
+			m.aims = append(m.aims, &r.level.table)
+		}
+	}
+	sstable.Aim(m.aims, ikey)
+}
+
+// seekAimed is SeekGE to the key that m.aim was for.
+func (r *mergingRun) seekAimed(ikey []byte) bool {
+	switch {
+	case r.level == nil:
+		return r.it.SeekGE(ikey)
+	case !r.aimed:
+		return false
+	}
+	r.aimed = false
+	return r.level.seekAimed(ikey)
 }
 
 // onward reports whether a seek to ikey moves no run back.
@@ -254,6 +322,7 @@ func (m *mergingIter) onward(ikey []byte) bool {
 
 // seekOn is SeekGE for what is onward. Runs that are at their end stay there.
 func (m *mergingIter) seekOn(ikey []byte) bool {
+	m.tied = true
 	behind := 0 // how many runs are before ikey
 	for behind < len(m.order) && m.compare(m.order[behind].key, ikey) < 0 {
 		behind++
@@ -303,6 +372,21 @@ func (m *mergingIter) Next() bool {
 	return m.moved(m.order[0].next())
 }
 
+// StepApart is Next to an entry whose user key is another than the present one's, in the
+// common case that this is known at once. Otherwise nothing moves.
+func (m *mergingIter) StepApart() bool {
+	if m.reverse || m.tied || !m.bytewise {
+		return false
+	}
+	top := m.order[0]
+	if top.level == nil || !top.level.table.StepApart() {
+		return false
+	}
+	m.isSought = false
+	top.key = top.level.table.Key()
+	return m.moved(true)
+}
+
 func (m *mergingIter) Prev() bool {
 	if !m.reverse {
 		return m.turn(true)
@@ -350,6 +434,31 @@ func (m *mergingIter) Value() []byte {
 	}
 }
 
+// valueStays reports whether Value's slice outlasts a step back.
+func (m *mergingIter) valueStays() bool {
+	switch r := m.order[0]; {
+	case r.level != nil:
+		return r.level.table.ValueStays()
+	default:
+		return r.mem != nil
+	}
+}
+
+// checkRest checks that what the runs hold behind the present key stands where their
+// indexes say, as far as that concerns somebody who began there: see
+// sstable.Iter.CheckRest. It leaves the iterator not positioned.
+func (m *mergingIter) checkRest() error {
+	for _, r := range m.order {
+		if r.level != nil {
+			if err := r.level.table.CheckRest(); err != nil {
+				return err
+			}
+		}
+	}
+	m.order = m.order[:0]
+	return nil
+}
+
 // Close closes the runs and forgets them; add and init can follow.
 func (m *mergingIter) Close() error {
 	m.order = m.order[:0]
@@ -360,5 +469,6 @@ func (m *mergingIter) Close() error {
 	}
 	clear(m.runs)
 	m.runs = m.runs[:0]
+	clear(m.aims)
 	return m.err
 }

@@ -35,18 +35,22 @@ type Metrics struct {
 	// Flushes and FlushBytes count memtables written as tables.
 	Flushes, FlushBytes uint64
 	// Compactions counts merges, TrivialMoves tables moved down as they were.
-	Compactions, TrivialMoves uint64
+	// Subcompactions counts the pieces that the merges were done in: one each, where
+	// none was divided.
+	Compactions, Subcompactions, TrivialMoves uint64
 	// CompactionBytesRead and CompactionBytesWritten count table bytes.
 	CompactionBytesRead, CompactionBytesWritten uint64
 	// Loads counts the loads committed, LoadTables and LoadBytes their tables.
 	Loads, LoadTables, LoadBytes uint64
 
-	// MemtableBytes is the memory of all memtables: the capacity of the arenas, and
-	// the filters.
+	// MemtableBytes is the memory of all memtables, one that waits for the active one to
+	// be full included: the capacity of the arenas, the filters, and what guides searches.
 	MemtableBytes uint64
 	// MemtableLimit is the most that they may take: Options.WriteBufferSize for the
-	// active one and for each of Options.MaxMemtables. Only a batch larger than a
-	// write buffer goes beyond.
+	// active one and for each of Options.MaxMemtables. Beyond go only a batch larger than a
+	// write buffer, and what guides searches and insertions in random order: 1 %
+	// of each and an eighth of the active one where entries take 16 + 100 bytes, a third of
+	// the active one at most.
 	MemtableLimit uint64
 	// Memtables is the number of memtables, those waiting to be flushed included.
 	Memtables int
@@ -58,11 +62,11 @@ type Metrics struct {
 	BlockCacheCapacity, BlockCacheBytes                   int64
 	BlockCacheBlocks                                      int64
 	BlockCacheCompressedBlocks, BlockCacheCompressedBytes int64
-	// FilterBytes and IndexBytes are held by open tables, beside the block cache.
+	// FilterBytes, RangeFilterBytes and IndexBytes are held by open tables, beside the block cache.
 	// BlockCacheCharged is what they take of its capacity, if they do: see
 	// Options.ChargeTablesToBlockCache.
-	FilterBytes, IndexBytes uint64
-	BlockCacheCharged       int64
+	FilterBytes, RangeFilterBytes, IndexBytes uint64
+	BlockCacheCharged                         int64
 	// OpenTables counts the tables whose file is open.
 	OpenTables int
 	// TablesOpened counts the openings of tables, for whatever purpose, one that was
@@ -135,6 +139,13 @@ type LevelMetrics struct {
 	// key was there, be it as a tombstone) and FilterFalsePositives (it was not).
 	FilterChecks, FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
 
+	// RangeChecks counts how often an iterator with both bounds asked a table's filters of
+	// ranges (Options.RangeFilters). It is the sum of RangeNegatives (the table was passed
+	// over, which spared its index and at least one data block), RangeTruePositives (an
+	// entry was found within the bounds, be it one that is not visible) and
+	// RangeFalsePositives (there was none).
+	RangeChecks, RangeNegatives, RangeTruePositives, RangeFalsePositives uint64
+
 	// IndexReads counts index blocks that lookups read from disk by themselves. Most
 	// come with the opening of their table, and count in Metrics.OpeningReads.
 	IndexReads uint64
@@ -161,6 +172,10 @@ func (l *LevelMetrics) add(o *LevelMetrics) {
 	l.FilterNegatives += o.FilterNegatives
 	l.FilterTruePositives += o.FilterTruePositives
 	l.FilterFalsePositives += o.FilterFalsePositives
+	l.RangeChecks += o.RangeChecks
+	l.RangeNegatives += o.RangeNegatives
+	l.RangeTruePositives += o.RangeTruePositives
+	l.RangeFalsePositives += o.RangeFalsePositives
 	l.IndexReads += o.IndexReads
 	l.BlocksFromCache += o.BlocksFromCache
 	l.BlocksFromDisk += o.BlocksFromDisk

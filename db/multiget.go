@@ -14,9 +14,9 @@ import (
 // neighbours then share the reading of a data block.
 //
 // It is faster than a Get for each key, since what several keys need of memory or
-// disk is waited for side by side or once, and it allocates a few times in all. (Only
-// absent keys near each other, whose filters the processor has in its cache, are
-// quicker one by one.) Values belong to the caller, but share memory: to hold on to one keeps up to 32 KiB of others.
+// disk is waited for side by side or once, and it allocates a few times in all. (Absent
+// keys near each other, whose filters the processor has in its cache, take as long one by one.)
+// Values belong to the caller, but share memory: to hold on to one keeps up to 32 KiB of others.
 //
 // On an error, which is that of one of the keys that could not be looked up, there
 // are no values: Get tells for each key.
@@ -29,7 +29,11 @@ func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.db.multiGet(keys, s.seq)
+	values, err = s.db.multiGet(keys, s.seq)
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return values, err
 }
 
 // groupSize is how many keys go through the levels together. With 16 a key costs a
@@ -49,20 +53,22 @@ type groupLookup struct {
 	// Of one group: its lookups, which of them no run has answered yet, those that the
 	// present run answers, and what is asked of it.
 	lookups  [groupSize]sstable.Lookup
+	targets  [groupSize]manifest.Target
 	open     [groupSize]uint8
 	opened   int
 	answered uint32
+	sampled  uint32 // those that are samples, as bits
 	group    sstable.Group
 	asks     [groupSize]sstable.Ask
 	about    [groupSize]askedOf
 	asked    int
+	denials  uint64 // of filters, at the present level
 }
 
 // askedOf says what an Ask is about.
 type askedOf struct {
-	key  uint8 // of the group
-	file *manifest.FileMeta
-	at   int // in its level
+	key uint8 // of the group
+	at  int   // the table's number in its level
 }
 
 var groupLookups = sync.Pool{New: func() any { return new(groupLookup) }}
@@ -76,14 +82,14 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	g := groupLookups.Get().(*groupLookup)
 	defer g.release()
 	g.d, g.c, g.used = d, d.lookups.own(), min(len(keys), groupSize)
-	g.c.gets.Add(uint64(len(keys)))
+	before := g.c.gets.Add(uint64(len(keys))) - uint64(len(keys))
 	values = make([][]byte, len(keys))
-	err = g.run(d.state.Load(), keys, values, seq, false)
+	err = g.run(d.state.Load(), keys, values, seq, before, false)
 	if tableGone(err) && !d.closed.Load() {
 		s := d.refState()
 		defer s.version.Unref()
 		clear(values)
-		err = g.run(s, keys, values, seq, true)
+		err = g.run(s, keys, values, seq, before, true)
 	}
 	switch {
 	case err == nil:
@@ -97,9 +103,9 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	return nil, d.keptClosing(err)
 }
 
-// run fills values, which are nil, from one read state. If the state is pinned, a
-// group whose table was closed under it is looked up again, key by key.
-func (g *groupLookup) run(s *readState, keys, values [][]byte, seq uint64, pinned bool) error {
+// run fills values, which are nil, from one read state; so many lookups were counted before them.
+// If the state is pinned, a group whose table was closed under it is looked up again, key by key.
+func (g *groupLookup) run(s *readState, keys, values [][]byte, seq, before uint64, pinned bool) error {
 	// The state first, the sequence number second: see the package comment.
 	if seq == latest {
 		seq = g.d.visibleSeq.Load()
@@ -108,6 +114,7 @@ func (g *groupLookup) run(s *readState, keys, values [][]byte, seq uint64, pinne
 	for start := 0; start < len(keys); start += groupSize {
 		end := min(start+groupSize, len(keys))
 		g.values.toCome = len(keys) - start
+		g.sampled = samplesAmong(before+uint64(start), end-start)
 		err := g.lookUp(keys[start:end], values[start:end])
 		if pinned && tableGone(err) {
 			clear(values[start:end])
@@ -128,6 +135,7 @@ func (g *groupLookup) run(s *readState, keys, values [][]byte, seq uint64, pinne
 // oneByOne is lookUp for a group that needs more tables at once than may be open:
 // those that it opens close those that it was about to read.
 func (g *groupLookup) oneByOne(keys, values [][]byte) error {
+	g.sampled = 0
 	for i := range keys {
 		err := g.lookUp(keys[i:i+1], values[i:i+1])
 		for n := 0; n < maxAttempts && tableGone(err) && !g.d.closed.Load(); n++ {
@@ -147,11 +155,12 @@ func (g *groupLookup) lookUp(keys, values [][]byte) error {
 		g.d.memHash.set(&g.lookups[i]) // of all at once: the keys may be far from each other in memory
 		g.open[i] = uint8(i)
 	}
-	g.opened, g.asked, g.answered = len(keys), 0, 0
+	g.opened, g.asked, g.answered, g.denials = len(keys), 0, 0, 0
 	g.inMemtable(g.state.mem, values)
 	for _, m := range g.state.imm {
 		g.inMemtable(m, values)
 	}
+	g.aim()
 	for level := range g.state.version.Levels {
 		l := &g.state.version.Levels[level]
 		if len(l.Files) == 0 || g.opened == 0 {
@@ -178,29 +187,38 @@ func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
 	g.closeAnswered()
 }
 
+// aim prepares the search for tables of all open keys. Those that no table can hold have
+// their answer.
+func (g *groupLookup) aim() {
+	for _, i := range g.open[:g.opened] {
+		var inRange bool
+		if g.targets[i], inRange = g.state.version.Target(g.lookups[i].UserKey()); !inRange {
+			g.answered |= 1 << i
+		}
+	}
+	g.closeAnswered()
+}
+
 // inLevel asks the tables of one level for all open keys that they may hold.
 func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) error {
-	cmp := g.d.cmp
 	if level == 0 {
-		for _, f := range l.Files {
+		for at := range l.Files {
 			for _, i := range g.open[:g.opened] {
-				if key := g.lookups[i].UserKey(); f.OverlapsUser(cmp, key, key) {
-					if err := g.ask(i, f, 0); err != nil {
+				if l.Covers(at, g.targets[i]) {
+					if err := g.ask(i, l, at); err != nil {
 						return err
 					}
 				}
 			}
-			if err := g.askAll(level, nil, values); err != nil {
+			if err := g.askAll(level, l, values); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, i := range g.open[:g.opened] {
-		key := g.lookups[i].UserKey()
-		at := l.Find(key)
-		if at < len(l.Files) && cmp.Compare(key, base.UserKey(l.Files[at].Smallest)) >= 0 {
-			if err := g.ask(i, l.Files[at], at); err != nil {
+		if at := l.Seek(g.targets[i]); at < len(l.Files) && l.Covers(at, g.targets[i]) {
+			if err := g.ask(i, l, at); err != nil {
 				return err
 			}
 		}
@@ -208,60 +226,70 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 	return g.askAll(level, l, values)
 }
 
-// ask adds a question for key i and table f, number at of its level.
-func (g *groupLookup) ask(i uint8, f *manifest.FileMeta, at int) error {
+// ask adds a question for key i and table number at of a level, unless the table's filter
+// answers it.
+func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
+	f := l.Files[at]
 	r, err := g.d.tables.get(f)
 	if err != nil {
 		return g.d.openError(g.state, err)
 	}
+	if r.Denies(&g.lookups[i]) {
+		g.denials++
+		g.sample(i, f, true, false)
+		return nil
+	}
 	g.asks[g.asked] = sstable.Ask{Reader: r, Lookup: &g.lookups[i]}
-	g.about[g.asked] = askedOf{key: i, file: f, at: at}
+	g.about[g.asked] = askedOf{key: i, at: at}
 	g.asked++
 	return nil
 }
 
-// askAll asks what was added. l is nil for level 0.
+// askAll asks what was added.
 func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) error {
 	asks := g.asks[:g.asked]
 	g.asked = 0
 	g.group.Prepare(asks)
-	denials := uint64(0)
 	for n := range asks {
 		of := &g.about[n]
-		if asks[n].Denied() {
-			denials++
-			continue
-		}
 		res, err := g.group.Get(&asks[n])
 		if err != nil {
 			return err
 		}
 		g.c.countRead(level, &res)
+		g.sample(of.key, l.Files[of.at], res.Filter == sstable.FilterNegative, res.Found)
 		if res.Found {
 			_, kind := base.SplitTrailer(res.Trailer)
 			g.answer(values, of.key, res.Value, kind)
 			continue
 		}
 		// See findInLevel.
-		if l != nil && g.d.cmp.Compare(g.lookups[of.key].UserKey(), base.UserKey(of.file.Largest)) == 0 {
+		if level > 0 && l.EndsWith(of.at, g.targets[of.key]) {
 			if err := g.goOn(level, l, of, values); err != nil {
 				return err
 			}
 		}
 	}
-	if denials > 0 {
-		g.c.levels[level].filterNegatives.Add(denials)
+	if g.denials > 0 {
+		g.c.levels[level].filterNegatives.Add(g.denials)
+		g.denials = 0
 	}
 	g.closeAnswered()
 	return nil
+}
+
+// sample counts for table f what became of asking it for key i, if that lookup is a sample.
+func (g *groupLookup) sample(i uint8, f *manifest.FileMeta, denied, found bool) {
+	if g.sampled>>i&1 != 0 {
+		countSample(f, denied, found)
+	}
 }
 
 // goOn asks the tables of a level behind the one that an ask was about.
 func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][]byte) error {
 	lookup := &g.lookups[of.key]
 	defer lookup.Release()
-	t := tableSearch{c: g.c}
-	t.target, _ = g.state.version.Target(lookup.UserKey())
+	t := tableSearch{c: g.c, target: g.targets[of.key]}
 	err := g.d.findInLevel(g.state, &t, lookup, level, l, of.at+1, nil)
 	g.c.countNegatives(t.ruledOut)
 	if err != nil || !t.found {
@@ -270,6 +298,7 @@ func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][
 	if t.plain {
 		g.c.countRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
 	}
+	g.sample(of.key, t.answer, false, true)
 	g.answer(values, of.key, t.value, t.kind)
 	return nil
 }
@@ -301,8 +330,8 @@ func (g *groupLookup) closeAnswered() {
 func (g *groupLookup) release() {
 	g.group.Release()
 	clear(g.lookups[:g.used])
+	clear(g.targets[:g.used])
 	clear(g.asks[:g.used])
-	clear(g.about[:g.used])
 	g.d, g.state, g.c, g.values, g.used = nil, nil, nil, valueBuffer{}, 0
 	groupLookups.Put(g)
 }

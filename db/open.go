@@ -24,6 +24,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{opts: opts.withDefaults(), dir: dir, lookups: new(lookupCounters), closing: make(chan struct{})}
+	d.ranges = d.opts.newRangeFilters()
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
 	d.cond = sync.NewCond(&d.mu)
 	d.obsolete.kick = make(chan struct{}, 1)

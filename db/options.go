@@ -77,6 +77,17 @@ type Options struct {
 	// filter under another name is passed over, and Metrics.UnknownFilters tells.
 	Filter filter.Policy
 
+	// RangeFilters make filters of ranges for each new table, one of each policy and at most
+	// four, and ask those of old ones: iterators with both bounds pass over tables that hold
+	// nothing between them, and read neither their indexes nor their blocks (Metrics counts
+	// how often). filter.NewPrefix is for ranges within one prefix of keys, filter.NewGrafite
+	// for short ranges of the numbers that keys have. They need the
+	// BytewiseComparer. A table has only those that were configured when it was written; UpgradeFilters gives
+	// them to the others. Only filters of the names of these policies are asked; LevelDB,
+	// goleveldb and stores without them pass them over. FilterBudget counts their bytes.
+	// Default: none.
+	RangeFilters []filter.RangePolicy
+
 	// FilterForGoleveldb lists LevelDB's filter of each new table under the name that
 	// goleveldb knows as well, "leveldb.BuiltinBloomFilter", so that goleveldb's
 	// lookups profit from it too; without this it reads our tables without their
@@ -90,17 +101,19 @@ type Options struct {
 	// the other name and is not concerned.
 	FilterForGoleveldb bool
 
-	// FilterBudget is how many bytes the filters that lookups ask may take in memory
-	// together, all tables of the database open. Each new table's filter gets the bits a
+	// FilterBudget is how many bytes the filters that lookups ask, and those of RangeFilters, may take in memory
+	// together, all tables of the database open. The bits of RangeFilters stay as they are; what they leave is divided. Each new table's filter gets the bits a
 	// key that its level deserves (filter.Curve.Allocate) for the keys that each level
 	// holds at that moment: many on the small levels, few on the last, so that lookups of
 	// absent keys waste half of the reads and less that they would waste with as much
 	// memory spread evenly over four levels. The bits of Filter count no more; it must
 	// make filters of filter.BloomPolicy, and what LevelDB reads stays so.
-	// Tables that exist keep their filters until a compaction rewrites them: while the
-	// database grows, those in memory may be up to a quarter more than the budget, until
-	// new tables get none; UpgradeFilters or Compact set all to rights, which is worth while once the database
-	// has reached its size. Default: 0, no budget.
+	// Tables that exist keep their filters until a compaction rewrites them, so new ones are
+	// planned for a larger database than there is, and a twentieth of the budget is not dealt
+	// out. So a database that grows by keys in random order stays within its budget, and wastes
+	// hardly more reads than the best division of it would. Where tables are only moved down, as
+	// by keys in their order, those in memory may come to a fifth more than the budget, and late tables
+	// get no filters; UpgradeFilters or Compact deal anew then. Default: 0, no budget.
 	FilterBudget int64
 
 	// MaxWastedReads is how many reads a lookup of an absent key may waste in the mean,
@@ -146,8 +159,10 @@ type Options struct {
 	// Compression is how new blocks are stored. Default: Snappy.
 	Compression Compression
 
-	// MaxOpenFiles bounds the tables held open, with their filters and indexes.
-	// Default: 1000. Minimum 10. Files being written come on top.
+	// MaxOpenFiles bounds the tables held open, with their filters and indexes, which take
+	// a few per cent of what the tables do. To open a table again for a lookup costs as much
+	// as twenty lookups in open ones. Default: a quarter of the descriptors that the process
+	// may have, at least 1000 and at most 10000. Minimum 10. Files being written come on top.
 	MaxOpenFiles int
 
 	// OpenTablesAhead opens the tables in the background once Open has returned, those
@@ -173,12 +188,16 @@ type Options struct {
 	// ErrorIfExists refuses to open a database that exists.
 	ErrorIfExists bool
 
-	// MaxConcurrentCompactions bounds the compactions that run at once. A flush
-	// runs beside them. Default: 1.
+	// MaxConcurrentCompactions bounds the merges that run at once, those of Compact and
+	// UpgradeFilters included: of compactions that have no table in common and, where
+	// those leave some of the number, of the pieces of a large one, four output tables or
+	// more each. A flush runs beside them. Default: 1.
 	MaxConcurrentCompactions int
 
 	// L0CompactionTrigger is the number of tables in level 0 that starts a
-	// compaction. Default: 4.
+	// compaction. While memtables become full in quick succession, one a second or
+	// more, it is twice as many, up to two thirds of L0SlowdownTrigger: to merge more
+	// of them at once costs less, and lookups have the filters. Default: 4.
 	L0CompactionTrigger int
 
 	// L0SlowdownTrigger is the number of tables in level 0 from which writes are
@@ -189,9 +208,11 @@ type Options struct {
 	// compaction. Default: 24.
 	L0StopTrigger int
 
-	// MaxLevelBase is the size that the smallest non-empty level below level 0 may
-	// reach before it is compacted, in bytes. Default: 10 MiB. Each deeper level
-	// holds ten times more.
+	// MaxLevelBase is a size that any level may reach before it is compacted, in bytes,
+	// beside a tenth of the level below it. Level 0 goes to a level of up to five times
+	// that. Default: about what a compaction of level 0 takes, L0CompactionTrigger
+	// tables of half a write buffer, and at least 10 MiB: a level that is smaller
+	// would be rewritten for nothing.
 	MaxLevelBase int64
 
 	// MaxManifestSize is the size at which a new MANIFEST replaces the old one, in
@@ -231,12 +252,16 @@ const (
 	defaultBlockSize       = 4 << 10
 	defaultRestartInterval = 16
 	defaultTableSize       = 2 << 20
-	defaultMaxOpenFiles    = 1000
 	defaultFilterBits      = 10
-	defaultMaxLevelBase    = 10 << 20
+	minDefaultMaxLevelBase = 10 << 20
 	defaultMaxManifestSize = 4 << 20
 	defaultManifestLimit   = 256 << 20
 )
+
+// defaultMaxOpenFiles holds all tables of 20 GB open where the system lets it, and never
+// fewer than LevelDB. A quarter of the descriptors leaves the rest to other stores, and
+// to what the program does beside them.
+func defaultMaxOpenFiles() int { return min(max(vfs.MaxDescriptors()/4, 1000), 10_000) }
 
 // withDefaults returns a copy of o in which every field has its meaning filled
 // in. It does not judge: validate does.
@@ -255,6 +280,7 @@ func (o *Options) withDefaults() Options {
 	if c.Filter == nil {
 		c.Filter = defaultFilter
 	}
+	c.RangeFilters = slices.Clone(c.RangeFilters)
 	setDefault(&c.BlockCacheSize, defaultBlockCacheSize)
 	setDefault(&c.WriteBufferSize, defaultWriteBufferSize)
 	setDefault(&c.MaxMemtables, 2)
@@ -262,12 +288,12 @@ func (o *Options) withDefaults() Options {
 	setDefault(&c.BlockRestartInterval, defaultRestartInterval)
 	setDefault(&c.TableSize, defaultTableSize)
 	setDefault(&c.Compression, SnappyCompression)
-	setDefault(&c.MaxOpenFiles, defaultMaxOpenFiles)
+	setDefault(&c.MaxOpenFiles, defaultMaxOpenFiles())
 	setDefault(&c.MaxConcurrentCompactions, 1)
 	setDefault(&c.L0CompactionTrigger, 4)
 	setDefault(&c.L0SlowdownTrigger, max(12, c.L0CompactionTrigger))
 	setDefault(&c.L0StopTrigger, max(24, c.L0SlowdownTrigger+1))
-	setDefault(&c.MaxLevelBase, defaultMaxLevelBase)
+	setDefault(&c.MaxLevelBase, max(minDefaultMaxLevelBase, int64(c.L0CompactionTrigger)*int64(c.WriteBufferSize)/2))
 	setDefault(&c.MaxManifestSize, defaultMaxManifestSize)
 	setDefault(&c.ManifestReadLimit, max(defaultManifestLimit, 2*c.MaxManifestSize))
 	if c.Logger == nil {
@@ -323,6 +349,9 @@ func (o *Options) Validate() error {
 	if err := c.validateComparer(); err != nil {
 		return err
 	}
+	if err := c.validateRangeFilters(); err != nil {
+		return err
+	}
 	return c.validateFilter()
 }
 
@@ -374,7 +403,7 @@ func (o *Options) validateComparer() error {
 // tableOptions are those of new tables. o is complete.
 func (o *Options) tableOptions() sstable.WriterOptions {
 	return sstable.WriterOptions{
-		Comparer: o.Comparer, Filter: o.Filter, FilterAliases: o.filterAliases(),
+		Comparer: o.Comparer, Filter: o.Filter, FilterAliases: o.filterAliases(), RangeFilters: o.RangeFilters,
 		BlockSize: o.BlockSize, BlockRestartInterval: o.BlockRestartInterval, Compression: o.tableCompression(),
 	}
 }
@@ -470,15 +499,3 @@ var (
 	// process is killed.
 	Buffered = &WriteOptions{NoSync: true, Buffered: true}
 )
-
-// IterOptions bound an iterator. A nil *IterOptions is the zero value.
-type IterOptions struct {
-	// LowerBound is the first key that the iterator may show; nil: no bound.
-	LowerBound []byte
-	// UpperBound is the first key that it may not show any more; nil: no bound.
-	UpperBound []byte
-	// NoFillCache keeps the blocks read out of the block cache, for scans that
-	// will not come back. A long walk in order keeps them out by itself once the
-	// cache is full.
-	NoFillCache bool
-}

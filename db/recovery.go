@@ -37,6 +37,7 @@ type recovery struct {
 // recover brings the store to the state that the files describe.
 func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark) error {
 	r := &recovery{d: d, mark: mark, lastSeq: state.LastSeq}
+	r.inserter.Frugal = d.opts.ReadOnly // which keeps what it inserts
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 	})
@@ -91,21 +92,20 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 	}
 	defer file.Close()
 	report := LogReport{Name: name}
-	expected := uint64(0) // the sequence number of the next record; 0: any
+	expected := uint64(0)  // the sequence number of the next record; 0: any
+	undecoded := uint64(0) // bytes of records since then that Salvage has passed over
 	log := wal.NewReader(file, f.size, wal.ReaderOptions{
 		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
 		Plausible: func(record []byte, lost int64) bool {
-			h, err := readBatchHeader(record)
-			if err != nil || h.seq < expected || expected > 0 && h.seq-expected > uint64(lost) {
-				return false
-			}
-			_, _, err = checkBatch(record)
-			return err == nil
+			return plausibleBatch(record, expected, uint64(lost)+undecoded)
 		},
 	})
 	for !r.ended {
 		record, err := log.Next()
 		if err == io.EOF {
+			if r.passEnd(log, &report) {
+				continue
+			}
 			break
 		}
 		if err != nil {
@@ -116,8 +116,9 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 		if err == nil {
 			var next uint64
 			if next, err = r.replayRecord(record, expected, &report); err == nil {
-				expected = next
+				expected, undecoded = next, 0
 			} else if stderrors.Is(err, ErrCorruption) {
+				undecoded += uint64(len(record))
 				err = r.salvageRecord(err, &report)
 			}
 		}

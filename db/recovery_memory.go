@@ -75,7 +75,7 @@ func (r *recovery) thinOut() error {
 		return err
 	}
 	r.mem, r.spare = to, r.mem
-	r.inserter = memtable.Inserter{} // it may know the memtable as it was before
+	r.inserter.Reset() // it may know the memtable as it was before
 	return nil
 }
 

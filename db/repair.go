@@ -37,7 +37,11 @@ import (
 //     then answers with old versions.
 //   - Versions that a newer one hides and tombstones are kept in a merge; of two
 //     entries with one key and sequence, as an interrupted compaction leaves them,
-//     one is.
+//     one is. Where the sequence is 0, as compactions write it when nothing is older,
+//     that of the newer file is.
+//   - Tables of a load (Loader) that a whole MANIFEST does not know as committed go to
+//     dir/lost: a crash may have left a part of them. Where no MANIFEST can be read whole,
+//     or its last edit is cut off, they cannot be told from others and are taken over.
 //
 // # What is lost, and what may come back
 //
@@ -49,7 +53,10 @@ import (
 // A table that a compaction has replaced may still wait for its removal. Whether
 // one does only the MANIFEST tells; where it cannot be read,
 // RepairReport.MayResurrect is set, because a deleted key whose tombstone the
-// compaction had dropped comes back with such a table. The loss of a table or
+// compaction had dropped comes back with such a table, and an older value of a key
+// whose sequence number it had dropped. (Inputs of one compaction are removed in an
+// order in which their rests do no such harm.) So may a part of a load whose Commit
+// was under way when a crash came. The loss of a table or
 // block brings back older versions and deleted keys too, where the newer
 // version or the tombstone was in it.
 //

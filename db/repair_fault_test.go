@@ -22,10 +22,10 @@ import (
 func brokenStores(t testing.TB) map[string]repairDir {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 4<<10, 4<<10, 8<<10
+	o.WriteBufferSize, o.TableSize, o.MaxLevelBase, o.Compression = 4<<10, 4<<10, 8<<10, NoCompression
 	d := mustOpen(t, o)
 	for i := range 180 {
-		require.NoError(t, d.Put(testKey(i*7%60), fmt.Appendf(nil, "value%0100d", i), NoSync))
+		require.NoError(t, d.Put(testKey(i*7%120), fmt.Appendf(nil, "value%0100d", i), NoSync))
 		if i%9 == 0 {
 			require.NoError(t, d.Delete(testKey(i%60), NoSync))
 		}

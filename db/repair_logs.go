@@ -61,15 +61,11 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 	if fn != nil {
 		damage = func(error, uint64, int64) {}
 	}
-	next := uint64(0) // the least sequence of the next record
+	next := uint64(0)      // the least sequence of the next record
+	undecoded := uint64(0) // bytes of records since then that are no batches
 	log := wal.NewReader(file, l.size, wal.ReaderOptions{
-		Plausible: func(record []byte, _ int64) bool {
-			h, err := readBatchHeader(record)
-			if err != nil || h.seq < next {
-				return false
-			}
-			_, _, err = checkBatch(record)
-			return err == nil
+		Plausible: func(record []byte, lost int64) bool {
+			return plausibleBatch(record, next, uint64(lost)+undecoded)
 		},
 	})
 	for {
@@ -93,13 +89,14 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 		behind, _, err := checkBatch(record)
 		if err != nil {
 			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))
+			undecoded += uint64(len(record))
 			continue
 		}
 		h, _ := readBatchHeader(record)
 		if h.seq < next {
 			damage(base.Corruptf("batch", log.Offset(), "its sequence is %d, want at least %d", h.seq, next), 0, 0)
 		}
-		next = behind
+		next, undecoded = behind, 0
 		if fn == nil {
 			l.line.Blocks++
 			l.line.Entries += uint64(h.count)

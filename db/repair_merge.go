@@ -232,8 +232,15 @@ func (r *repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc
 	if err != nil {
 		return nil, err
 	}
+	var from uint64
 	for _, c := range chains {
+		for _, u := range c {
+			from = max(from, u.from)
+		}
 		r.discard(c)
+	}
+	for _, u := range runs {
+		u.from = from
 	}
 	return runs, nil
 }

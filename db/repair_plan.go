@@ -64,12 +64,16 @@ func (r *repairer) plan(p *repairPlan) error {
 // Open tells of as well (see DB.checkLog); a repair leaves an empty one.
 func (r *repairer) findLog(p *repairPlan) {
 	num := r.manifest.logNum
-	if r.manifest.version == nil || num == 0 || slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.num == num }) {
+	if r.manifest.version == nil || num == 0 || r.hasLog(num) {
 		return
 	}
 	p.healthy = false
 	p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, num), Fate: FileMissing, Level: -1,
 		Reason: "the MANIFEST names it; what was only there is lost, unless tables that the MANIFEST does not name hold it"})
+}
+
+func (r *repairer) hasLog(num uint64) bool {
+	return slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.num == num })
 }
 
 // checkClosed compares the logs with what the last Close left, as Open does.
@@ -211,7 +215,8 @@ func (r *repairer) inSequence(level0 []*foundTable) (bool, error) {
 // is needed: then such a table waits for its removal, or was being written. It
 // is taken up where its entries are newer than those of all live tables, which
 // happens when the end of the MANIFEST is lost, or a flush was under way; and
-// where a live table is missing or damaged, since it may hold the same.
+// where a live table is missing or damaged, since it may hold the same. A part of
+// a load that was not committed is left out in all these cases.
 func (r *repairer) planTables(p *repairPlan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
@@ -230,8 +235,11 @@ func (r *repairer) planTables(p *repairPlan) {
 			r.takeUp(p, t, "level 0 was not in the order of sequence numbers")
 		case t.dead:
 			p.leaveOut(t, "out of use: the MANIFEST says that it was replaced by other tables")
-		case p.complete && (t.num < r.manifest.logNum || t.maxSeq <= newest):
+		case p.complete && (t.num < r.manifest.logNum || t.maxSeq <= newest && !t.seqsLost):
 			p.leaveOut(t, "out of use: the MANIFEST does not name it, and the tables that it names are all there and hold later entries")
+		case r.ofOpenLoad(t):
+			p.healthy = false // it goes to lost/: the next Open would remove it
+			p.leaveOut(t, "a part of a load that the MANIFEST does not know as committed")
 		case t.entries == 0:
 			p.healthy = false
 			p.leaveOut(t, "no entry of it can be read")
@@ -240,6 +248,24 @@ func (r *repairer) planTables(p *repairPlan) {
 			r.takeUp(p, t, "it had no level")
 		}
 	}
+}
+
+// ofOpenLoad reports whether a table that the MANIFEST does not name belongs to a load
+// whose Commit was interrupted when it gave the tables their names, perhaps not to all.
+// Entries of a load have one sequence number, far above all others, which the edit
+// that commits it records. A single entry is told from a flushed one by the distance.
+//
+// A MANIFEST that has lost its end, as the log that it names is gone or its last edit is
+// cut, proves nothing.
+func (r *repairer) ofOpenLoad(t *foundTable) bool {
+	m := &r.manifest
+	if m.version == nil || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
+		return false
+	}
+	if t.minSeq != t.maxSeq || t.maxSeq <= m.lastSeq {
+		return false
+	}
+	return t.entries > 1 || t.maxSeq-m.lastSeq > loadAhead/2
 }
 
 // takeUp makes the entries of a table part of the result.

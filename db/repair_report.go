@@ -20,7 +20,8 @@ type RepairReport struct {
 	// nothing was.
 	ManifestProblem string
 	// MayResurrect says that it could not be told which tables were in use. One
-	// that a compaction had replaced may have brought back deleted keys.
+	// that a compaction had replaced may have brought back deleted keys, and older
+	// values; and of a load whose Commit a crash interrupted, a part may be there.
 	MayResurrect bool
 
 	// Files lists the tables, logs, MANIFESTs and temporary files found or missed,
@@ -31,8 +32,8 @@ type RepairReport struct {
 	// entries, tombstones and old versions included.
 	TablesWritten, BytesWritten, EntriesWritten uint64
 	// EntriesDuplicate counts entries dropped because they are there twice;
-	// EntriesConflicting those of them whose values differ (the greater value was
-	// kept, for want of a better rule); EntriesShadowed entries dropped because a
+	// EntriesConflicting those of them whose values differ without a reason (the greater
+	// value was kept, for want of a better rule); EntriesShadowed entries dropped because a
 	// table that was kept has a newer version of the key; EntriesTooLarge entries
 	// dropped because no table can be written with them.
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
@@ -111,7 +112,7 @@ func (r *RepairReport) String() string {
 		b.WriteString("  no MANIFEST could be believed: the tables were placed by their contents\n")
 	}
 	if r.MayResurrect {
-		b.WriteString("  which tables were in use is not known: one that was about to be removed may have brought back deleted keys\n")
+		b.WriteString("  which tables were in use is not known: one that was about to be removed may have brought back deleted keys and older values\n")
 	}
 	for i := range r.Files {
 		b.WriteString("  " + r.Files[i].String() + "\n")

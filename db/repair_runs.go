@@ -20,10 +20,11 @@ type run struct {
 	meta    *manifest.FileMeta
 	entries uint64
 	table   *foundTable // nil for one that the repair made
+	from    uint64      // the number of the table that its entries come from, the greatest of several
 }
 
 func (r *repairer) tableRun(t *foundTable) *run {
-	return &run{path: r.path(t.name), meta: t.meta(), table: t}
+	return &run{path: r.path(t.name), meta: t.meta(), table: t, from: t.num}
 }
 
 // maxRepairEntry is the largest entry, key and value, that a table can be
@@ -35,12 +36,14 @@ type keepFunc func(ikey []byte) (bool, error)
 
 // writeRuns writes the entries of it, which come in the order of internal keys,
 // to tables of about targetSize bytes. No two of them hold the same user key. Of
-// entries with the same internal key one is written; where their values differ,
-// which no sound program leaves, the greater one, so that a second try chooses
-// alike. A nil keep keeps all.
+// entries with the same internal key one is written: of those with sequence 0 the one
+// of the newest table, see moreRecent. Where their values differ otherwise, which no
+// sound program leaves, it is the greater one, so that a second try chooses alike. A
+// nil keep keeps all.
 func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
 	w := &runWriter{r: r, targetSize: targetSize}
 	var key, value []byte
+	var from uint64
 	pending := false
 	flush := func() error {
 		if !pending {
@@ -57,11 +60,8 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 	for ok := it.First(); ok; ok = it.Next() {
 		if pending && r.cmp.CompareInternal(key, it.Key()) == 0 {
 			r.report.EntriesDuplicate++
-			if c := bytes.Compare(it.Value(), value); c != 0 {
-				r.report.EntriesConflicting++
-				if c > 0 {
-					value = append(value[:0], it.Value()...)
-				}
+			if other := sourceOf(it); r.moreRecent(key, value, from, it.Value(), other) {
+				value, from = append(value[:0], it.Value()...), other
 			}
 			continue
 		}
@@ -72,7 +72,7 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 			r.report.EntriesTooLarge++
 			continue
 		}
-		key, value = append(key[:0], it.Key()...), append(value[:0], it.Value()...)
+		key, value, from = append(key[:0], it.Key()...), append(value[:0], it.Value()...), sourceOf(it)
 		pending = true
 	}
 	err := it.Err()
@@ -86,6 +86,33 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 		return nil, w.abandon(err)
 	}
 	return w.runs, nil
+}
+
+// moreRecent reports whether b of table numB shall be written rather than a of table
+// numA, both with the internal key ikey. A compaction gives sequence 0 to what has
+// nothing older below it. Where the key was written again and came down there too,
+// and the former table is still there, the later table has the later value.
+func (r *repairer) moreRecent(ikey, a []byte, numA uint64, b []byte, numB uint64) bool {
+	if seq, _ := base.SplitTrailer(base.Trailer(ikey)); seq == 0 && numA != numB {
+		return numB > numA
+	}
+	c := bytes.Compare(b, a)
+	if c != 0 {
+		r.report.EntriesConflicting++
+	}
+	return c > 0
+}
+
+// sourceOf returns the number of the table that the present entry comes from; 0 in a
+// memtable.
+func sourceOf(it base.Iterator) uint64 {
+	if m, ok := it.(*mergingIter); ok {
+		it = m.order[0].it
+	}
+	if c, ok := it.(*chainIter); ok {
+		return c.runs[c.next-1].from
+	}
+	return 0
 }
 
 // runWriter writes one table after another, under temporary names.
@@ -116,6 +143,9 @@ func (w *runWriter) add(ikey, value []byte) error {
 		}
 		w.file = file
 		w.w = sstable.NewWriter(file, w.r.opts.tableOptions())
+	}
+	if seq, _ := base.SplitTrailer(base.Trailer(ikey)); seq == 0 {
+		w.w.CoverSeq(w.r.lastSeq)
 	}
 	return w.w.Add(ikey, value)
 }
@@ -173,6 +203,7 @@ type spill struct {
 	mem  *memtable.Memtable // nil: empty
 	ins  memtable.Inserter
 	runs []*run
+	from uint64 // run.from of the entries in mem
 }
 
 func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
@@ -202,6 +233,9 @@ func (s *spill) flush() error {
 	}
 	it := s.mem.NewIter()
 	runs, err := s.r.writeRuns(it, math.MaxUint64, nil)
+	for _, u := range runs {
+		u.from = s.from
+	}
 	s.runs = append(s.runs, runs...)
 	s.mem = nil
 	return errors.CombineErrors(err, it.Close())
@@ -212,14 +246,19 @@ func (s *spill) flush() error {
 func (r *repairer) salvage(p *repairPlan) ([]*run, error) {
 	s := &spill{r: r}
 	for _, t := range p.damaged {
+		s.from = t.num
 		_, err := r.salvageTable(t, func(ikey, value []byte) error {
 			seq, kind := base.SplitTrailer(base.Trailer(ikey))
 			return s.add(seq, kind, base.UserKey(ikey), value)
 		})
+		if err == nil {
+			err = s.flush()
+		}
 		if err != nil {
 			return nil, err
 		}
 	}
+	s.from = 0
 	for _, l := range r.logs {
 		if !l.needed {
 			continue

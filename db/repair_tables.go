@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 
+	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -19,7 +20,8 @@ type foundTable struct {
 	// where err is nil.
 	entries           uint64
 	smallest, largest []byte // internal keys
-	minSeq, maxSeq    uint64
+	minSeq, maxSeq    uint64 // maxSeq: before compactions made some numbers 0, if it is known
+	seqsLost          bool   // it is not
 }
 
 // sound reports whether the table can stay as it is.
@@ -70,7 +72,32 @@ func (r *repairer) scanTable(t *foundTable) error {
 	if rep.Err != nil {
 		t.line.Damage = rep.Err.Error()
 	}
+	if t.entries > 0 && t.minSeq == 0 {
+		return r.recallSeqs(t)
+	}
 	return nil
+}
+
+// recallSeqs finds out which sequence numbers the entries had that have 0 now.
+func (r *repairer) recallSeqs(t *foundTable) error {
+	path := r.path(t.name)
+	f, err := r.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
+	if err != nil {
+		t.seqsLost = true
+		if errors.Is(err, ErrCorruption) {
+			return nil
+		}
+		return err
+	}
+	p, ok := reader.Properties()
+	if t.seqsLost = !ok || p.LargestSeq > base.MaxSeq; !t.seqsLost {
+		t.maxSeq = max(t.maxSeq, p.LargestSeq)
+	}
+	return reader.Close()
 }
 
 func (r *repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error) (sstable.SalvageReport, error) {
@@ -79,7 +106,7 @@ func (r *repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error
 	if err != nil {
 		return sstable.SalvageReport{}, err
 	}
-	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.readPolicies(), Name: path}, fn)
+	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.readPolicies(), RangePolicies: r.opts.RangeFilters, Name: path}, fn)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

@@ -79,7 +79,11 @@ func TestRepairOfATruncatedManifestLosesNothing(t *testing.T) {
 
 func TestRepairSalvagesTheOtherBlocksOfADamagedTable(t *testing.T) {
 	files, model := sampleStore(t)
-	for _, name := range slices.Sorted(maps.Keys(files.live(t))) {
+	tables := slices.DeleteFunc(slices.Sorted(maps.Keys(files.live(t))), func(name string) bool {
+		return len(files[name]) < 3<<10 // so small a one may have a single block, and then no other
+	})
+	require.NotEmpty(t, tables)
+	for _, name := range tables {
 		d := files.clone()
 		d[name][len(d[name])/3] ^= 0x40
 		got, rep, _ := d.repaired(t)

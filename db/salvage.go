@@ -38,11 +38,13 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 	var resumed []byte
 	lost := ""
 	if log.Skip() {
-		if record, err := log.Next(); err == nil {
-			resumed = record
-			if h, err := readBatchHeader(record); err == nil && h.seq > expected && expected > 0 {
-				lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.seq-1)
-			}
+		record, err := log.Next()
+		if err != nil && !stderrors.Is(err, ErrCorruption) {
+			return nil, err // as above, and the look-ahead has seen more to read
+		}
+		resumed = record
+		if h, err := readBatchHeader(record); err == nil && h.seq > expected && expected > 0 {
+			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.seq-1)
 		}
 	}
 	told := *fault
@@ -56,6 +58,22 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 	}
 	report.BytesSkipped += tail.Resume - tail.Offset
 	return resumed, nil
+}
+
+// passEnd reports whether the reading goes on behind the end of a log, with what log.Next
+// comes to next. Of a log that is known to be damaged a hole is no proof of a crash:
+// what stands behind it may have been acknowledged. Bytes that are given up are counted.
+func (r *recovery) passEnd(log *wal.Reader, report *LogReport) bool {
+	if report.Reason == "" {
+		return false
+	}
+	tail := log.Tail()
+	if log.Skip() {
+		report.BytesSkipped += tail.Resume - tail.Offset
+		return true
+	}
+	report.BytesSkipped += tail.Dropped
+	return false
 }
 
 // salvageClosed decides what happens about a log that is not the one that was

@@ -139,3 +139,81 @@ func TestSettingAsideOverwritesNothing(t *testing.T) {
 	require.NotEqual(t, filepath.Join(lostDir, name), d.OpenReport().Logs[0].SetAside)
 	require.Equal(t, "from before", string(readFile(t, mem, filepath.Join("db", lostDir, name))))
 }
+
+// behindDamage returns a database whose only log holds keys 0 to 29 with values of 2000
+// bytes, of which the fourth is damaged, and the log's name.
+func behindDamage(t *testing.T) (d repairDir, log string) {
+	t.Helper()
+	var records [][]byte
+	for i := range 30 {
+		records = append(records, numbered(uint64(1+i), strings.Repeat("v", 2000), string(testKey(i))))
+	}
+	log = base.FileName(base.FileLog, 3)
+	d = repairDir{log: logBytes(t, records...)}
+	d.addManifest(t, 2, hostileEdit())
+	d[log][7000] ^= 1
+	return d, log
+}
+
+// Behind damage, what looked like a crash's end ended the log: acknowledged writes were
+// left out of what SalvageAll brings, and the report did not count them.
+func TestSalvageTellsAndReadsWhatIsBehindALaterHole(t *testing.T) {
+	d, log := behindDamage(t)
+	clear(d[log][40_000:44_000])
+	_, err := Open("db", &Options{FS: d.fs(t)})
+	require.ErrorIs(t, err, ErrCorruption)
+	db := openTest(t, &Options{FS: d.fs(t), Salvage: SalvageAll})
+	var missing []int
+	for i := range 30 {
+		if _, err := db.Get(testKey(i)); err == ErrNotFound {
+			missing = append(missing, i)
+		}
+	}
+	require.Equal(t, []int{3, 19, 20, 21}, missing)
+	rep := db.OpenReport().Logs[0]
+	require.EqualValues(t, 26, rep.Records)
+	require.Greater(t, rep.BytesSkipped, int64(4*2000))
+	require.Less(t, rep.BytesSkipped, int64(5*2100))
+}
+
+func TestSalvageCountsATornEndBehindDamage(t *testing.T) {
+	d, log := behindDamage(t)
+	whole := len(d[log])
+	d[log] = d[log][:whole-100]
+	db := openTest(t, &Options{FS: d.fs(t), Salvage: SalvageAll})
+	rep := db.OpenReport().Logs[0]
+	require.EqualValues(t, 28, rep.Records)
+	require.Greater(t, rep.BytesSkipped, int64(2000+1900))
+}
+
+// A read that failed behind damage passed for the log's end, and what was not read was
+// given up.
+func TestSalvageGivesNothingUpBecauseAReadFails(t *testing.T) {
+	var records [][]byte
+	for i := range 6 { // each longer than a block, so that it is read twice
+		records = append(records, numbered(uint64(1+i), string(make([]byte, 40_000)), string(testKey(i))))
+	}
+	log := base.FileName(base.FileLog, 3)
+	d := repairDir{log: logBytes(t, records...)}
+	d.addManifest(t, 2, hostileEdit())
+	d[log][50_000] ^= 1
+	for at, opened := 0, false; !opened; at++ {
+		reads := 0
+		fsys := vfs.NewFaulty(d.fs(t), func(op vfs.Op) *vfs.Fault {
+			if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, log) {
+				if reads++; reads == at+1 {
+					return &vfs.Fault{}
+				}
+			}
+			return nil
+		})
+		db, err := Open("db", &Options{FS: fsys, Salvage: SalvageAll, ReadOnly: true})
+		if opened = reads <= at; !opened {
+			require.ErrorIs(t, err, vfs.ErrInjected, "read %d of the log", at)
+			continue
+		}
+		require.NoError(t, err)
+		require.EqualValues(t, 5, db.OpenReport().Logs[0].Records)
+		require.NoError(t, db.Close())
+	}
+}

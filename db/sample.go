@@ -7,7 +7,8 @@ import (
 
 // Lookups count by level, once each. Which table's filter said what is counted for one
 // in sampledOneIn of them, by asking the filters once more: that is a hundredth of the
-// time of a lookup in the mean, and nothing more than a multiplication for the others.
+// time of a lookup in the mean, and nothing more than a multiplication for the others. MultiGet
+// has the verdict of each table at hand, and counts it when it comes.
 
 // sampledOneIn is a power of two.
 const sampledOneIn = 128
@@ -18,6 +19,17 @@ const sampledOneIn = 128
 // sampled like any other, and so is one key that is asked again and again, which a
 // choice by the key's hash would always take or never.
 func isSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/sampledOneIn }
+
+// samplesAmong returns which of n lookups are samples, at most 32, as bits; so many were
+// counted before them.
+func samplesAmong(before uint64, n int) (bits uint32) {
+	for i := range n {
+		if isSample(before + uint64(i) + 1) {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
 
 // sampleTables counts for each table that the lookup came to what its filter said.
 // answer is the table that holds the key, nil for none.
@@ -37,7 +49,7 @@ func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMet
 		for i := first; i < len(l.Files); i++ {
 			if l.Covers(i, target) {
 				if l.Files[i] == answer {
-					answer.Sampled.TruePositives.Add(1)
+					countSample(answer, false, true)
 					return
 				}
 				sampleMiss(l.Files[i], lookup)
@@ -51,11 +63,18 @@ func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMet
 
 // sampleMiss counts what the filter of a table says to a key that is not there.
 func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
-	r := f.Reader.Peek()
+	if r := f.Reader.Peek(); r != nil { // else closed meanwhile
+		countSample(f, (*r).Verdict(lookup) == sstable.FilterNegative, false)
+	}
+}
+
+// countSample counts for a table that its filter denied a key, or that the key is there or is not.
+func countSample(f *manifest.FileMeta, denied, found bool) {
 	switch {
-	case r == nil: // closed meanwhile
-	case (*r).Verdict(lookup) == sstable.FilterNegative:
+	case denied:
 		f.Sampled.Negatives.Add(1)
+	case found:
+		f.Sampled.TruePositives.Add(1)
 	default:
 		f.Sampled.FalsePositives.Add(1)
 	}

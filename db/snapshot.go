@@ -47,6 +47,16 @@ func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
 	return slices.Compact(append(slices.Clone(l.seqs), visible.Load()))
 }
 
+// oldest returns the first of what all returns.
+func (l *snapshotList) oldest(visible *atomic.Uint64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.seqs) > 0 {
+		return l.seqs[0]
+	}
+	return visible.Load()
+}
+
 // NewSnapshot returns a snapshot of what is visible now. The caller closes it.
 // On a closed DB every method of the snapshot returns ErrClosed.
 func (d *DB) NewSnapshot() *Snapshot {
@@ -55,12 +65,19 @@ func (d *DB) NewSnapshot() *Snapshot {
 	return s
 }
 
+// Readers look twice whether the snapshot is closed: if it is when they have their answer,
+// a compaction may have dropped before what they were about to read.
+
 // Get is DB.Get as of the snapshot.
 func (s *Snapshot) Get(key []byte) ([]byte, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.db.get(key, s.seq)
+	value, err := s.db.get(key, s.seq)
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return value, err
 }
 
 // GetTo is DB.GetTo as of the snapshot.
@@ -68,7 +85,11 @@ func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
 	if s.closed.Load() {
 		return dst, ErrClosed
 	}
-	return s.db.getTo(dst, key, s.seq)
+	extended, err := s.db.getTo(dst, key, s.seq)
+	if s.closed.Load() {
+		return dst, ErrClosed
+	}
+	return extended, err
 }
 
 // Has is DB.Has as of the snapshot.
@@ -76,7 +97,11 @@ func (s *Snapshot) Has(key []byte) (bool, error) {
 	if s.closed.Load() {
 		return false, ErrClosed
 	}
-	return s.db.has(key, s.seq)
+	has, err := s.db.has(key, s.seq)
+	if s.closed.Load() {
+		return false, ErrClosed
+	}
+	return has, err
 }
 
 // NewIterator is DB.NewIterator as of the snapshot. The iterator goes on working
@@ -85,10 +110,16 @@ func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	return s.db.newIterator(o, s.seq)
+	it, err := s.db.newIterator(o, s.seq)
+	if err == nil && s.closed.Load() {
+		_ = it.Close()
+		return nil, ErrClosed
+	}
+	return it, err
 }
 
-// Close gives the snapshot up. A second Close returns ErrClosed.
+// Close gives the snapshot up. What is being read through it meanwhile may answer
+// ErrClosed, as a second Close does.
 func (s *Snapshot) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return ErrClosed

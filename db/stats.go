@@ -15,6 +15,7 @@ func (d *DB) Metrics() *Metrics {
 		LogBytes: d.counters.logBytes.Load(), LogSyncs: d.counters.logSyncs.Load(),
 		Flushes: d.counters.flushes.Load(), FlushBytes: d.counters.flushBytes.Load(),
 		Compactions: d.counters.compactions.Load(), TrivialMoves: d.counters.trivialMoves.Load(),
+		Subcompactions:         d.counters.subcompactions.Load(),
 		CompactionBytesRead:    d.counters.compactionBytesRead.Load(),
 		CompactionBytesWritten: d.counters.compactionBytesWrit.Load(),
 		Loads:                  d.counters.loads.Load(),
@@ -29,13 +30,15 @@ func (d *DB) Metrics() *Metrics {
 	for i := range d.lookups {
 		d.lookups[i].addTo(m)
 	}
+	d.ranges.addTo(m)
 	for level := range m.Levels {
 		l := &m.Levels[level]
 		l.FilterChecks = l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
 		l.Reads += l.FilterChecks
 	}
+	m.MemtableBytes = d.spareMemory.Load()
 	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
-		m.MemtableBytes += uint64(mem.Capacity() + mem.FilterSize())
+		m.MemtableBytes += mem.memory()
 		m.Memtables++
 	}
 	d.tableMetrics(s.version, m)
@@ -66,6 +69,7 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 		if r := f.Reader.Peek(); r != nil {
 			m.OpenTables++
 			m.FilterBytes += (*r).FilterSize()
+			m.RangeFilterBytes += (*r).RangeFilterSize()
 			m.IndexBytes += (*r).IndexSize()
 			status := (*r).FilterStatus()
 			if name := (*r).FilterPolicy(); name != "" {

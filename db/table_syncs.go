@@ -8,8 +8,8 @@ import (
 )
 
 // tableSyncs syncs and closes finished tables in the background, a few at a time, so
-// that whoever writes tables need not wait for the device after each. Used by one
-// goroutine.
+// that whoever writes tables need not wait for the device after each. Several may add
+// files; wait comes when they have.
 type tableSyncs struct {
 	free  chan struct{} // a place for each that may be under way
 	group sync.WaitGroup

@@ -25,6 +25,7 @@ type tableCache struct {
 	opened func(*manifest.FileMeta, sstable.FilterStatus)
 	// figures says that each table's FilterFigures are wanted.
 	figures bool
+	closed  atomic.Bool
 }
 
 // openingCost counts the openings of tables that came to something, and what they read.
@@ -34,7 +35,7 @@ func newTableCache(d *DB) *tableCache {
 	return &tableCache{
 		fs: d.fs, dir: d.dir, opened: d.tellFilter, figures: d.opts.hasFilterBudget(),
 		options: sstable.ReaderOptions{
-			Comparer: d.cmp, Policies: d.opts.readPolicies(), Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache,
+			Comparer: d.cmp, Policies: d.opts.readPolicies(), RangePolicies: d.opts.RangeFilters, Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache,
 			Tail: new(sstable.TailGuess),
 		},
 		open: cache.New(int64(d.opts.MaxOpenFiles), func(r **sstable.Reader) {
@@ -53,6 +54,9 @@ func (t *tableCache) get(f *manifest.FileMeta) (*sstable.Reader, error) {
 }
 
 func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
+	if t.closed.Load() { // no table stays open: whoever wants one to would try for ever
+		return nil, ErrClosed
+	}
 	r, err := t.open.GetOrLoad(&f.Reader, func() (*sstable.Reader, int64, error) {
 		r, err := t.openTable(f)
 		return r, 1, err
@@ -89,10 +93,17 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	t.cost.tables.Add(1)
 	t.cost.reads.Add(cost.Reads)
 	t.cost.bytes.Add(cost.Bytes)
+	if p, ok := r.KnownProperties(); ok && f.Counts.Load() == nil {
+		f.Counts.Store(countsOf(&p))
+	}
 	if t.figures && f.Figures.Load() == nil {
 		f.Figures.Store(figuresOf(r, f))
 	}
 	return r, nil
+}
+
+func countsOf(p *sstable.Properties) *manifest.TableCounts {
+	return &manifest.TableCounts{Entries: p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq}
 }
 
 // checkTableSize compares the size of a table's file with the MANIFEST's. Open asks
@@ -121,7 +132,12 @@ func (t *tableCache) ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 // drop closes f's reader for good: the table is obsolete.
 func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&f.Reader) }
 
-func (t *tableCache) close() { t.open.Close() }
+// close closes all tables, and keeps others from being opened. What somebody has a
+// reference of can be read on.
+func (t *tableCache) close() {
+	t.closed.Store(true)
+	t.open.Close()
+}
 
 // obsoleteFiles holds tables that no version names any more until they are
 // removed.

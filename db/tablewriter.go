@@ -44,15 +44,18 @@ func (t *tableWriter) add(ikey, value []byte) error {
 		if err != nil {
 			return err
 		}
-		t.file = file
+		t.file = newTableFile(file)
 		o := t.d.opts.tableOptions()
 		if t.d.opts.filtersByLevel() {
 			o.Filter = t.bits.policy(o.Filter, t.num)
 		}
-		t.w = t.d.writers.take(file, o)
+		t.w = t.d.writers.take(t.file, o)
 	}
 	return t.w.Add(ikey, value)
 }
+
+// coverSeq notes that the entry added last had that sequence number before.
+func (t *tableWriter) coverSeq(seq uint64) { t.w.CoverSeq(seq) }
 
 // spareWriters are table writers that have finished their tables and wait for the
 // next one: what a writer needs for blocks, index and filters grows with the table.
@@ -91,12 +94,14 @@ func (s *spareWriters) give(w *sstable.Writer, most int) {
 
 // endTable finishes the open table.
 func (t *tableWriter) endTable() error {
-	if _, err := t.w.Finish(); err != nil {
+	props, err := t.w.Finish()
+	if err != nil {
 		return err
 	}
-	err := t.endFile()
+	err = t.endFile()
 	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
-	f.Figures.Store(&manifest.FilterFigures{Keys: t.w.Entries(), FilterBytes: t.w.FilterSize()})
+	f.Figures.Store(&manifest.FilterFigures{Keys: t.w.Entries(), FilterBytes: t.w.FilterSize(), RangeBytes: t.w.RangeFilterSize()})
+	f.Counts.Store(countsOf(&props))
 	t.files = append(t.files, f)
 	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1) // one is the flush's
 	t.w = nil

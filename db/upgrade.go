@@ -1,13 +1,12 @@
 package db
 
 import (
+	"cmp"
 	"context"
-	stderrors "errors"
 	"time"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -37,8 +36,8 @@ type UpgradeReport struct {
 	// took and take, all kinds together.
 	FilterBytesBefore, FilterBytesAfter uint64
 	// WastedReadsBefore and WastedReadsAfter are the reads from disk that a lookup of an
-	// absent key was and is expected to make in vain in the upgraded tables, by the filters' mathematics,
-	// with nothing cached: for each level the mean rate of false positives of its tables; in
+	// absent key was and is expected to make in vain, by the filters' mathematics,
+	// with nothing cached and damaged tables left out: for each level the mean rate of false positives of its tables; in
 	// level 0, where a lookup may ask each, their sum. A table without a filter counts for one.
 	WastedReadsBefore, WastedReadsAfter float64
 	Duration                            time.Duration
@@ -48,17 +47,21 @@ type UpgradeReport struct {
 // anything: a table's data blocks are copied as they are stored, its keys are read in the same
 // pass, and a new end with filters and index is written behind them. The new table takes the
 // old one's place in one edit of the MANIFEST, on the same level; only those of level 0 change
-// places together. Lookups, writes and compactions go on.
+// places together. As many tables are copied at once as there are processors, two at least, and
+// together they count as one merge (Options.MaxConcurrentCompactions). Lookups, writes and compactions go on.
 //
 // Tables that have these filters already are left alone, so that a call that was
 // interrupted, by its context or a crash, is taken up by the next one. What was upgraded until then stays so.
 // Where policy is nil and Options has a budget for filters, or the default filter, each table
 // gets the bits of its level.
 //
+// Each table gets the filters of Options.RangeFilters too, unless it has one of each, with its bits;
+// the report leaves their bytes out.
+//
 // New tables are always written with Options.Filter: open the store with the policy that
 // is to stay. The policy must be one that the store reads: Options.Filter or one of ours.
 //
-// It needs free space for 32 MiB of tables, one table that is larger, or those of level 0. Tables that
+// It needs free space for 64 MiB of tables, two tables that are larger, or those of level 0. Tables that
 // are damaged are passed over and counted, and the error, which comes at the end, wraps
 // ErrCorruption then. o may be nil.
 func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (UpgradeReport, error) {
@@ -72,6 +75,7 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 	} else {
 		err = u.run()
 	}
+	u.sumUp()
 	u.report.Duration = time.Since(start)
 	if err == nil {
 		err = u.failed
@@ -90,13 +94,17 @@ type upgrade struct {
 	policy filter.Policy
 	bits   []filterBits // of each level, if they depend on it
 	tables sstable.WriterOptions
-	fresh  uint64                            // tables of this number and above came since
-	known  map[*manifest.FileMeta]tableState // of tables that were looked into
-	made   map[madeOf][]madeFilter
-	levels [manifest.NumLevels]levelRates
-	report UpgradeReport
-	damage error // the first
-	failed error // of the system, looking into a table
+	begun  time.Time
+	// stepBytes bounds the tables of a step below level 0, but for a single one.
+	stepBytes uint64
+	fresh     uint64                            // tables of this number and above came since
+	known     map[*manifest.FileMeta]tableState // of tables that were looked into
+	figures   map[*manifest.FileMeta]tableFigures
+	made      map[madeOf][]madeFilter
+	levels    [manifest.NumLevels]levelRates
+	report    UpgradeReport
+	damage    error // the first
+	failed    error // of the system, looking into a table
 }
 
 type tableState uint8
@@ -105,6 +113,7 @@ const (
 	tableStale tableState = iota + 1
 	tableCurrent
 	tableDamaged
+	tableChosen // of a step under way, stale before
 )
 
 // madeOf is a policy, by the bits a key if they depend on the level, and a number of keys.
@@ -118,13 +127,30 @@ type madeFilter struct {
 	rate  float64
 }
 
-// levelRates sums up the rates of false positives of a level's upgraded tables.
+// tableFigures are what the filters of a table take, and the rates of false positives to
+// expect of them, before it is upgraded and afterwards.
+type tableFigures struct {
+	level                   int
+	bytesBefore, bytesAfter uint64
+	rateBefore, rateAfter   float64
+}
+
+// levelRates sums up the rates of false positives of a level's tables.
 type levelRates struct{ tables, before, after float64 }
+
+// add adds the rates of n tables that have such figures, or takes them away.
+func (l *levelRates) add(f tableFigures, n float64) {
+	l.tables += n
+	l.before += n * f.rateBefore
+	l.after += n * f.rateAfter
+}
 
 func (d *DB) newUpgrade(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (*upgrade, error) {
 	u := &upgrade{
 		d: d, ctx: ctx, policy: policy, tables: d.opts.tableOptions(),
-		known: map[*manifest.FileMeta]tableState{}, made: map[madeOf][]madeFilter{},
+		stepBytes: min(upgradeStepTables*uint64(d.opts.TableSize), upgradeStepBytes),
+		known:     map[*manifest.FileMeta]tableState{}, made: map[madeOf][]madeFilter{},
+		figures: map[*manifest.FileMeta]tableFigures{},
 	}
 	if o != nil {
 		u.o = *o
@@ -177,7 +203,6 @@ func (u *upgrade) survey() error {
 			}
 		}
 	}
-	u.sumUp()
 	return nil
 }
 
@@ -188,6 +213,8 @@ func (u *upgrade) upgraded(f *manifest.FileMeta) {
 	}
 	u.report.Upgraded++
 	u.report.Bytes += f.Size
+	u.report.FilterBytesBefore += u.figures[f].bytesBefore
+	u.report.FilterBytesAfter += u.figures[f].bytesAfter
 }
 
 // together returns those tables of level 0 that must be upgraded in one edit: the order
@@ -215,12 +242,15 @@ func (u *upgrade) interrupted() error {
 	return u.ctx.Err()
 }
 
-// upgradeStep is about how many bytes of tables are upgraded in one edit: each costs a sync of the MANIFEST
-// and of the directory, and takes its tables from compactions meanwhile.
-const upgradeStep = 32 << 20
+// A step upgrades about so many tables as compactions write them, and bytes, in one edit: each
+// costs a sync of the MANIFEST and of the directory, and takes its tables from compactions
+// meanwhile. The memory of the system that the old tables took serves the next ones.
+const (
+	upgradeStepTables = 16
+	upgradeStepBytes  = 32 << 20
+)
 
-// run upgrades one table after another. It begins at the top: compactions only move
-// tables down.
+// run upgrades level by level. It begins at the top: compactions only move tables down.
 func (u *upgrade) run() error {
 	stop := context.AfterFunc(u.ctx, func() {
 		u.d.mu.Lock()
@@ -228,30 +258,50 @@ func (u *upgrade) run() error {
 		u.d.cond.Broadcast()
 	})
 	defer stop()
-	start := time.Now()
+	u.begun = time.Now()
 	u.fresh = u.d.set.NewFileNum()
 	for level := range manifest.NumLevels {
-		for {
-			if err := u.lookAt(level); err != nil {
-				return err
-			}
-			more, err := u.step(level)
-			if err != nil {
-				return errors.Wrap(base.NoSpace(err), "sievedb: UpgradeFilters")
-			}
-			if !more {
-				break
-			}
-			u.sumUp()
-			if u.o.Progress != nil {
-				u.o.Progress(u.report)
-			}
-			if err := u.rest(time.Since(start)); err != nil {
-				return err
-			}
+		if err := u.runLevel(level); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// runLevel upgrades the tables of a level step by step. While the copies of one step are put in
+// their places, those of the next are made, unless that step may have to be done again, or
+// the upgrade shall not go on at once.
+func (u *upgrade) runLevel(level int) error {
+	var last *upgradeStep // copied
+	for {
+		err := u.lookAt(level)
+		var next *upgradeStep
+		if err == nil {
+			next, err = u.begin(level)
+		}
+		err = cmp.Or(err, u.end(last))
+		last = next
+		if next == nil {
+			return err
+		}
+		if err == nil {
+			err = u.lookAt(level) // for the step behind it, meanwhile
+		}
+		if err != nil {
+			next.failed.Store(true)
+		}
+		<-next.copied
+		if err != nil || level == 0 || u.o.BytesPerSecond > 0 {
+			err = cmp.Or(err, u.end(next))
+			last = nil
+		}
+		if err == nil {
+			err = u.rest(time.Since(u.begun))
+		}
+		if err != nil {
+			return cmp.Or(err, u.end(last))
+		}
+	}
 }
 
 // rest waits until it is time for the bytes that were copied since the beginning. It does so
@@ -271,16 +321,21 @@ func (u *upgrade) rest(since time.Duration) error {
 	return u.interrupted()
 }
 
-// lookAt looks into the tables of a level that it has not seen yet.
+// lookAt looks into tables of a level that it has not seen yet, as many as a step may take; in
+// level 0, of which one may take all, into all.
 func (u *upgrade) lookAt(level int) error {
 	s := u.d.refState()
 	defer s.version.Unref()
+	stale := uint64(0)
 	for _, f := range s.version.Levels[level].Files {
 		if err := u.interrupted(); err != nil {
 			return err
 		}
-		if f.Num < u.fresh { // else those that writers add without end are upgraded without end
-			u.look(level, f)
+		if f.Num < u.fresh && u.look(level, f) == tableStale { // newer ones come without end
+			stale += f.Size
+		}
+		if level > 0 && stale > u.stepBytes {
+			break
 		}
 	}
 	return nil
@@ -300,36 +355,6 @@ func (u *upgrade) sumUp() {
 	}
 }
 
-// step upgrades what can be in one edit of a level; more is false where nothing is left.
-func (u *upgrade) step(level int) (more bool, err error) {
-	var nums []uint64
-	c, err := u.d.claim(u.ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
-		files, busy := u.choose(v, level)
-		if len(files) == 0 || busy {
-			return nil, busy
-		}
-		// Oldest first, which is what the order of numbers says in level 0. There no flush
-		// is under way, so that none has taken a number yet that its table will come with later.
-		nums = make([]uint64, len(files))
-		for i := range nums {
-			nums[len(nums)-1-i] = u.d.set.NewFileNum()
-		}
-		return &manifest.Compaction{Version: v, Level: level, OutputLevel: level, Inputs: files, Reason: "filters"}, false
-	})
-	if err != nil || c == nil {
-		return false, err
-	}
-	err = u.replace(c, nums)
-	if err != nil && stderrors.Is(err, ErrCorruption) {
-		u.d.done(c, nil) // not set aside: compactions find out for themselves
-		return true, nil
-	}
-	u.d.done(c, err)
-	u.d.obsolete.remove(u.d)
-	u.d.scheduleCompactions()
-	return err == nil, err
-}
-
 // choose returns tables of a level that can be upgraded in one edit, in the level's order, or
 // whether there are some but they are in use. It runs with d.mu held.
 func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.FileMeta, busy bool) {
@@ -337,7 +362,7 @@ func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.File
 	for _, f := range all {
 		if f.Compacting && u.d.compactions == 0 && u.known[f] == tableStale { // set aside for its damage
 			u.known[f] = tableDamaged
-			u.damaged(u.d.parkedErr)
+			u.damaged(f, u.d.parkedErr)
 		}
 	}
 	if level == 0 {
@@ -354,53 +379,10 @@ func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.File
 		case u.known[f] != tableStale:
 		case f.Compacting:
 			busy = true
-		case len(files) == 0 || size+f.Size <= upgradeStep:
+		case len(files) == 0 || size+f.Size <= u.stepBytes:
 			files = append(files, f)
 			size += f.Size
 		}
 	}
 	return files, busy && len(files) == 0
-}
-
-// replace copies the inputs of c to tables of these numbers and puts them in their places.
-func (u *upgrade) replace(c *manifest.Compaction, nums []uint64) error {
-	edit := &manifest.Edit{}
-	var written []*manifest.FileMeta
-	syncs := newTableSyncs()
-	abandon := func(err error) error {
-		_ = syncs.wait() // err came first
-		for _, f := range written {
-			u.d.removeFile(u.d.path(base.FileTable, f.Num))
-		}
-		return err
-	}
-	for i, f := range c.Inputs {
-		table, err := u.copyTable(c.Level, f, nums[i], syncs)
-		if err != nil {
-			if stderrors.Is(err, ErrCorruption) {
-				u.known[f] = tableDamaged
-				u.damaged(err)
-			}
-			return abandon(err)
-		}
-		written = append(written, table)
-		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: c.Level, File: table})
-	}
-	if err := syncs.wait(); err != nil {
-		return abandon(err)
-	}
-	if err := u.d.fs.SyncDir(u.d.dir); err != nil {
-		return abandon(err)
-	}
-	if err := u.d.applyEdit(edit, written, nil); err != nil {
-		return err
-	}
-	for _, f := range c.Inputs {
-		u.upgraded(f)
-	}
-	for _, f := range written {
-		u.known[f] = tableCurrent
-	}
-	return nil
 }

@@ -1,15 +1,12 @@
 package db
 
 import (
-	"bytes"
 	"encoding/binary"
 	stderrors "errors"
 	"math"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -22,7 +19,7 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	if err != nil {
 		state = tableDamaged
 		if stderrors.Is(err, ErrCorruption) {
-			u.damaged(err)
+			u.damaged(f, err)
 		} else { // the file may be sound
 			u.failed = err
 		}
@@ -34,8 +31,13 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	return state
 }
 
-func (u *upgrade) damaged(err error) {
+// damaged counts a table, which no figures are of any more.
+func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
 	u.report.Damaged++
+	if figures, ok := u.figures[f]; ok {
+		u.levels[figures.level].add(figures, -1)
+		delete(u.figures, f)
+	}
 	if u.damage == nil {
 		u.damage = err
 	}
@@ -52,33 +54,40 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 	if err != nil {
 		return 0, err
 	}
-	var before uint64
 	filters, err := r.AllFilters()
 	sizes, whole := filters.Whole()
 	low, high := u.policies(level)
 	want := u.filtersOf(low, keys)
-	if err == nil && whole && exact && (u.same(sizes, want) || u.same(sizes, u.filtersOf(high, keys))) {
+	known := whole && (len(sizes) > 0 || filters.Listed() == 0) // a store without filters knows none
+	if err == nil && known && keys > 0 && filters.HasRanges(u.tables.RangeFilters) &&
+		(u.same(sizes, want, exact) || u.same(sizes, u.filtersOf(high, keys), exact)) {
+		rate := rateOf(r)
+		u.note(f, tableFigures{level, filters.Bytes(), filters.Bytes(), rate, rate})
 		return tableCurrent, nil
 	}
-	if err == nil || stderrors.Is(err, ErrCorruption) { // a damaged filter is a reason the more
-		before = filters.Bytes()
-	} else {
+	if err != nil && !stderrors.Is(err, ErrCorruption) { // a damaged filter is a reason the more
 		return 0, err
 	}
+	figures := tableFigures{level: level, bytesBefore: filters.Bytes(), rateBefore: rateOf(r), rateAfter: rateOfMade(want)}
 	for _, m := range want {
-		u.report.FilterBytesAfter += uint64(m.bytes)
+		figures.bytesAfter += uint64(m.bytes)
 	}
-	u.report.FilterBytesBefore += before
-	l := &u.levels[level]
-	l.tables++
-	l.before += rateOf(r)
-	l.after += rateOfMade(want)
+	u.note(f, figures)
 	return tableStale, nil
 }
 
+func (u *upgrade) note(f *manifest.FileMeta, figures tableFigures) {
+	u.figures[f] = figures
+	u.levels[figures.level].add(figures, 1)
+}
+
 // same reports whether a table's filters are those of the policy, and no others: the names, and the
-// sizes where they tell the bits a key.
-func (u *upgrade) same(sizes map[string]int, want []madeFilter) bool {
+// sizes where they tell the bits a key. Of a number of keys that is not exact sizes tell nothing, and
+// only to want none needs no number.
+func (u *upgrade) same(sizes map[string]int, want []madeFilter, exact bool) bool {
+	if len(want) > 0 && !exact {
+		return false
+	}
 	names := map[string]madeFilter{}
 	for _, m := range want {
 		names[m.name] = m
@@ -130,20 +139,39 @@ func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
 	}
 	kinds := filter.Kinds(policy)
 	made := make([]madeFilter, len(kinds))
-	arena, all := make([]byte, 0, 8*keys), make([][]byte, keys)
+	for i, p := range kinds {
+		if bloom, ok := p.(filter.BloomPolicy); ok {
+			made[i] = madeFilter{name: p.Name(), bytes: int(bloom.FilterBytes(keys)), exact: true, rate: -1}
+			if i == 0 { // the one that lookups ask: for LevelDB's layout this takes as long as opening a table
+				made[i].rate = bloom.PredictedRate(keys)
+			}
+		} else {
+			made[i] = madeOfNumbers(p, keys)
+		}
+	}
+	u.made[of] = made
+	return made
+}
+
+// mostMade is how many keys a filter is made of to see what it is like; one of more keys takes
+// as much for each. The number of keys is the file's word: filters of as many as it may claim
+// would take a multiple of its size.
+const mostMade = 1 << 16
+
+// madeOfNumbers has p make a filter to see what it is like.
+func madeOfNumbers(p filter.Policy, keys uint64) madeFilter {
+	n := min(keys, mostMade)
+	arena, all := make([]byte, 0, 8*n), make([][]byte, n)
 	for i := range all {
 		arena = binary.BigEndian.AppendUint64(arena, uint64(i))
 		all[i] = arena[8*i:]
 	}
-	for i, p := range kinds {
-		b := p.CreateFilter(nil, all)
-		_, bloom := p.(filter.BloomPolicy)
-		made[i] = madeFilter{name: p.Name(), bytes: len(b), rate: -1, exact: bloom || p == filter.LegacyBloom}
-		if s, ok := filter.ShapeOf(p, b); ok {
-			made[i].rate = s.PredictedRate(keys)
-		}
+	b := p.CreateFilter(nil, all)
+	size := float64(len(b)) / float64(n) * float64(keys)
+	made := madeFilter{name: p.Name(), bytes: int(size), rate: -1} // LegacyBloom's may be twice as large, by the keys
+	if s, ok := filter.ShapeOf(p, b); ok {
+		made.rate = s.PredictedRate(n)
 	}
-	u.made[of] = made
 	return made
 }
 
@@ -164,47 +192,4 @@ func rateOfMade(made []madeFilter) float64 {
 		return 1
 	}
 	return made[0].rate
-}
-
-// copyTable writes table f anew, with the policy's filters. syncs is given its file. After an
-// error no file is left.
-func (u *upgrade) copyTable(level int, f *manifest.FileMeta, num uint64, syncs *tableSyncs) (*manifest.FileMeta, error) {
-	r, err := u.d.tables.ref(f)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Unref()
-	path := u.d.path(base.FileTable, num)
-	file, err := u.d.fs.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	table, err := u.copyTo(file, r, f, level, num)
-	if err != nil {
-		_ = file.Close() // the file goes away
-		u.d.removeFile(path)
-		return nil, err
-	}
-	_ = syncs.add(file) // wait tells
-	return table, nil
-}
-
-func (u *upgrade) copyTo(file vfs.File, r *sstable.Reader, f *manifest.FileMeta, level int, num uint64) (*manifest.FileMeta, error) {
-	o := u.tables
-	o.Filter = u.policy
-	if u.bits != nil {
-		o.Filter = u.bits[level].policy(u.policy, num)
-	}
-	w := sstable.NewWriter(file, o)
-	if err := w.CopyBlocks(r, func(int) error { return u.interrupted() }); err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(w.Smallest(), f.Smallest) || !bytes.Equal(w.Largest(), f.Largest) {
-		err := base.Corruptf("table", -1, "its first and last key are not those that the MANIFEST says")
-		return nil, base.InFile(err, u.d.path(base.FileTable, f.Num), -1)
-	}
-	if _, err := w.Finish(); err != nil {
-		return nil, err
-	}
-	return manifest.NewFileMeta(num, w.Size(), w.Smallest(), w.Largest()), nil
 }

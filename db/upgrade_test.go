@@ -151,6 +151,23 @@ func TestBetterFiltersAreExpectedToWasteLess(t *testing.T) {
 	}
 }
 
+// The report said 0.0 before and after of a store whose tables had all their filters already.
+func TestTablesThatHaveTheirFiltersWasteReadsTooAsExpected(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := overwritten(t, o, filter.NewCacheLineBloomPolicy(4))
+	policy := filter.NewCacheLineBloomPolicy(10)
+	first, err := d.UpgradeFilters(background, policy, nil)
+	require.NoError(t, err)
+	require.Positive(t, first.Upgraded)
+	for _, dry := range []bool{true, false} {
+		again, err := d.UpgradeFilters(background, policy, &UpgradeOptions{DryRun: dry})
+		require.NoError(t, err)
+		require.Zero(t, again.Upgraded)
+		require.Positive(t, again.WastedReadsBefore)
+		require.Equal(t, again.WastedReadsBefore, again.WastedReadsAfter)
+	}
+}
+
 func TestAnUpgradeThatIsInterruptedIsTakenUp(t *testing.T) {
 	o := testOptions(NewMemFS())
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
@@ -231,7 +248,7 @@ func TestUpgradesBesideWritersAndReaders(t *testing.T) {
 		})
 	}
 	upgraded := 0
-	for i := range 12 {
+	for i := 0; i < 12 || upgraded == 0; i++ { // compactions may have claimed all tables of one round
 		policy := []filter.Policy{filter.FusePolicy{}, filter.NewBloomPolicy(10), nil}[i%3]
 		r, err := d.UpgradeFilters(background, policy, nil)
 		require.NoError(t, err)
@@ -239,7 +256,6 @@ func TestUpgradesBesideWritersAndReaders(t *testing.T) {
 	}
 	done.Store(true)
 	others.Wait()
-	require.Positive(t, upgraded)
 	settle(t, d)
 	report, err := d.Check(background)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -94,15 +95,22 @@ type Driver struct {
 // errTooManyOps is what file operations fail with beyond MaxOps.
 var errTooManyOps = errors.New("damage: too many file operations")
 
+// alone is held by each run for reading, and for writing by one that no other may come
+// beside.
+var alone sync.RWMutex
+
 // Run opens the image and reads all of it. What other goroutines of the process
-// allocate meanwhile counts as well, so too much is measured again, and believed
-// when it comes back.
+// allocate meanwhile counts as well, so too much is measured again, beside no other run.
 func (d *Driver) Run(im Image) (out Outcome) {
+	alone.RLock()
 	out = d.runOnce(im)
-	for again := 0; again < 3 && out.Class == Memory; again++ {
-		out = d.runOnce(im)
+	alone.RUnlock()
+	if out.Class != Memory {
+		return out
 	}
-	return out
+	alone.Lock()
+	defer alone.Unlock()
+	return d.runOnce(im)
 }
 
 func (d *Driver) runOnce(im Image) (out Outcome) {

@@ -295,3 +295,29 @@ func (g *forging) stored(part string, raw []byte, kind byte) [2]uint64 {
 	g.out = util.AppendFixed32(g.out, util.MaskCRC(util.CRC32C(g.out[h[0]:])))
 	return h
 }
+
+// WithProperty returns the table with another value of one of its properties.
+func (f *Forge) WithProperty(name string, value uint64) []byte {
+	lying := *f
+	lying.props.entries, lying.props.restarts = slices.Clone(f.props.entries), slices.Clone(f.props.restarts)
+	var key []byte
+	before, now := 0, 0 // where the entry was and is
+	for i := range lying.props.entries {
+		e := &lying.props.entries[i]
+		if at := slices.Index(f.props.restarts, uint32(before)); at >= 0 {
+			lying.props.restarts[at] = uint32(now)
+		}
+		before += e.size()
+		if key = append(key[:e.shared], e.suffix...); string(key) == name {
+			e.value = binary.AppendUvarint(nil, value)
+		}
+		now += e.size()
+	}
+	return lying.Sound()
+}
+
+// size returns the bytes that the entry takes in a block.
+func (e *entry) size() int {
+	lengths := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, e.shared), uint64(len(e.suffix))), uint64(len(e.value)))
+	return len(lengths) + len(e.suffix) + len(e.value)
+}

@@ -70,6 +70,8 @@ type Options struct {
 	FilterKind FilterKind
 	// BothFilterNames makes SieveDB list its filters under goleveldb's name too.
 	BothFilterNames bool
+	// RangeFilters makes SieveDB write filters of ranges beside those of keys.
+	RangeFilters bool
 	// LevelFactor is how many times larger than the one above a level is.
 	// goleveldb only; 0: 10.
 	LevelFactor float64

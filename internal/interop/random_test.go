@@ -117,7 +117,7 @@ func (r *randomPlay) takeTurn() {
 				start, limit = limit, start
 			}
 			require.NoError(s.t, s.db.Compact(start, limit))
-		case n < 5 && snapshot == nil:
+		case n < 5 && snapshot == nil && !splitsKeys(s.engine):
 			var err error
 			snapshot, err = s.db.Snapshot()
 			require.NoError(s.t, err)
@@ -132,6 +132,11 @@ func (r *randomPlay) takeTurn() {
 		require.NoError(s.t, snapshot.Release())
 	}
 }
+
+// splitsKeys reports whether the engine, with a snapshot held, may make databases that
+// it reads wrong itself later: TestTheOthersBringADeletedKeyBackThatLevelDBSplitOverTables.
+// fillSnapshots lets it hold some over tables that are too small for that.
+func splitsKeys(e Engine) bool { return e.Name() == theLevelDB.Name() }
 
 func (r *randomPlay) batch() []Op {
 	n := 1 + r.rng.IntN(3)

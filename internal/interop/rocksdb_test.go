@@ -11,7 +11,8 @@ import (
 )
 
 // dumpTables returns the entries of every table of dir, through sst_dump, which
-// wants tables to be called .sst.
+// wants tables to be called .sst. The database must be closed: a compaction in
+// the background would take tables away as they are read.
 func dumpTables(t *testing.T, r *RocksDB, dir string) ([]Entry, error) {
 	t.Helper()
 	tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
@@ -46,9 +47,11 @@ func TestRocksDBsToolsReadOurDatabases(t *testing.T) {
 			s := newSession(t, SieveDB{}, shape.opts)
 			fillLevels(s)
 			s.compact()
+			s.close()
 			tables, err := dumpTables(t, r, s.dir)
 			require.NoError(t, err)
 			require.NoError(t, s.model.compare(tables), "sst_dump")
+			s.openExisting(SieveDB{})
 			s.change() // stays in the log
 			s.close()
 			entries, err := r.Scan(copyOf(t, s.dir))

@@ -38,6 +38,11 @@ func sieveOptions(o Options) (*db.Options, error) {
 	if o.BloomBits != 0 {
 		options.Filter = sieveFilter(o)
 	}
+	if o.RangeFilters {
+		options.RangeFilters = []filter.RangePolicy{
+			filter.NewPrefix(filter.FixedPrefix(5), 10), filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(5), 16),
+		}
+	}
 	if o.NoBlockCache {
 		options.BlockCacheSize = -1
 	}

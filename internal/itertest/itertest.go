@@ -17,7 +17,8 @@ type Entry struct{ Key, Value []byte } // Key is an internal key
 
 // Run checks newIter's iterators against entries, which must be in the order
 // of cmp.CompareInternal: whole walks in both directions, then random walks
-// with seeks to targets at, between and outside the entries. The seed is
+// with seeks to targets at, between and outside the entries. An iterator that has a
+// StepApart must step to another user key by it, or stay where it is. The seed is
 // printed when a walk fails.
 func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter func() base.Iterator) {
 	t.Helper()
@@ -31,6 +32,13 @@ func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter
 		}
 		require.NoError(t, it.Close())
 		require.Equal(t, len(entries), i)
+	})
+	t.Run("forward, apart", func(t *testing.T) {
+		it := newIter()
+		if _, ok := it.(steppingApart); ok {
+			walkApart(t, entries, it)
+		}
+		require.NoError(t, it.Close())
 	})
 	t.Run("backward", func(t *testing.T) {
 		it := newIter()
@@ -49,15 +57,37 @@ func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter
 	})
 }
 
+// steppingApart is an iterator with a step that is taken to another user key only, and
+// not always then; otherwise it stays where it is.
+type steppingApart interface{ StepApart() bool }
+
+// walkApart walks through all, by StepApart where it moves.
+func walkApart(t *testing.T, entries []Entry, it base.Iterator) {
+	i := 0
+	for ok := it.First(); ok; i++ {
+		require.Less(t, i, len(entries), "more entries than were written")
+		check(t, it, entries, i)
+		if it.(steppingApart).StepApart() {
+			require.Less(t, i+1, len(entries))
+			require.NotEqual(t, base.UserKey(entries[i].Key), base.UserKey(entries[i+1].Key))
+			continue
+		}
+		check(t, it, entries, i)
+		ok = it.Next()
+	}
+	require.Equal(t, len(entries), i)
+}
+
 // walk moves it and the index i together. i is -1 or len(entries) where the
 // iterator is invalid.
 func walk(t *testing.T, cmp *base.Comparer, entries []Entry, rnd *rand.Rand, it base.Iterator) {
 	n := len(entries)
 	i := -1
+	apart, _ := it.(steppingApart)
 	require.False(t, it.Valid(), "a new iterator must not be positioned")
 	for range 2000 {
 		valid := i >= 0 && i < n
-		switch op := rnd.IntN(10); {
+		switch op := rnd.IntN(11); {
 		case op == 0:
 			i = 0
 			require.Equal(t, n > 0, it.First())
@@ -75,6 +105,12 @@ func walk(t *testing.T, cmp *base.Comparer, entries []Entry, rnd *rand.Rand, it 
 		case op <= 7 && valid:
 			i++
 			require.Equal(t, i < n, it.Next())
+		case op == 10:
+			if valid && apart != nil && apart.StepApart() {
+				i++
+				require.Less(t, i, n)
+				require.NotEqual(t, base.UserKey(entries[i-1].Key), base.UserKey(entries[i].Key))
+			}
 		case valid:
 			i--
 			require.Equal(t, i >= 0, it.Prev())

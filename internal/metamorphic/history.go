@@ -209,6 +209,9 @@ func (g *generator) moves() []Step {
 
 // bounds may be nil, and in an iterator's case in the wrong order.
 func (g *generator) bounds(ordered bool) (from, to []byte) {
+	if !ordered && g.h.Comparer.IsBytewise() && g.rnd.IntN(3) == 0 {
+		return g.narrowBounds()
+	}
 	if g.rnd.IntN(2) == 0 {
 		from = g.key()
 	}
@@ -221,6 +224,22 @@ func (g *generator) bounds(ordered bool) (from, to []byte) {
 	}
 	return from, to
 }
+
+// narrowBounds are both there and begin with the same bytes, or nearly, so that filters
+// of ranges have something to say.
+func (g *generator) narrowBounds() (from, to []byte) {
+	from = g.key()
+	from = from[:len(from)-g.rnd.IntN(min(len(from), 2)+1)]
+	to = bytes.Clone(from)
+	if n := len(to); n > 0 && to[n-1] < 0xff && g.rnd.IntN(2) == 0 {
+		to[n-1]++
+		return from, to
+	}
+	return from, append(to, edges[g.rnd.IntN(len(edges))])
+}
+
+// edges are bytes that short binary keys are made of.
+var edges = []byte("\x00\x01a\xff")
 
 // reopen closes what is open first: what Close says of the rest is another
 // test's.

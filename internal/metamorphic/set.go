@@ -55,6 +55,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 			o.MaxWastedReads = []float64{1e-6, 0.05, 2}[rnd.IntN(3)]
 		}
 	}
+	o.RangeFilters = rangePolicies[rnd.IntN(len(rangePolicies))]
 	return o, describe(o)
 }
 
@@ -76,6 +77,16 @@ var policies = []filter.Policy{
 	filter.Several(checksums{}, filter.NewBloomPolicy(10)), filter.Several(filter.LegacyBloom, filter.NewCacheLineBloomPolicy(3), admitsAll{}),
 	filter.LegacyBloom, filter.None, checksums{}, admitsAll{},
 	filter.FusePolicy{}, filter.Several(filter.FusePolicy{}, filter.NewBloomPolicy(10)),
+}
+
+// rangePolicies are the filters of ranges of the lottery, for keys as histories have them.
+var rangePolicies = [][]filter.RangePolicy{
+	nil,
+	{filter.NewPrefix(filter.FixedPrefix(2), 10)},
+	{filter.NewPrefix(filter.FixedPrefix(57), 1), filter.NewPrefix(filter.FixedPrefix(3), 20)},
+	{filter.NewGrafite(filter.FixedPrefix(1), filter.Decimal(4), 8), filter.NewGrafite(filter.FixedPrefix(56), filter.BigEndian(2), 12)},
+	{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(4), 20)},
+	{filter.NewPrefix(filter.SeparatedPrefix(0xff, 1), 10), filter.NewPrefix(filter.SeparatedPrefix('/', 8), 4)},
 }
 
 // writesLevelDBs reports whether p makes filters that goleveldb can read too.
@@ -118,10 +129,10 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
-		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, tracking %v, mode %#o",
+		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, tracking %v, mode %#o",
 		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
 		o.BlockCacheSize, o.ChargeTablesToBlockCache, o.MaxOpenFiles, o.OpenTablesAhead, o.Compression, o.MaxConcurrentCompactions,
-		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterBudget, o.MaxWastedReads, o.FilterForGoleveldb, o.TrackOpen, uint32(o.FileMode))
+		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterBudget, o.MaxWastedReads, o.FilterForGoleveldb, describeRanges(o.RangeFilters), o.TrackOpen, uint32(o.FileMode))
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.
@@ -138,4 +149,15 @@ func describeFilter(p filter.Policy) string {
 		kinds = append(kinds, name)
 	}
 	return strings.Join(kinds, " and ")
+}
+
+func describeRanges(policies []filter.RangePolicy) string {
+	if len(policies) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.Name())
+	}
+	return strings.Join(names, " and ")
 }

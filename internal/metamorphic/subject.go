@@ -77,6 +77,9 @@ func (s *subject) openStore(readOnly bool) error {
 	o := *s.sets[s.opened%len(s.sets)]
 	s.opened++
 	o.FS, o.Comparer, o.ReadOnly = s.counting, s.history.Comparer, readOnly
+	if !o.Comparer.IsBytewise() { // they go by the order of bytes
+		o.RangeFilters = nil
+	}
 	o.EventListener = &db.EventListener{BackgroundError: func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -32,7 +32,7 @@
 // warm-up. Of the others, the median of the last third may not exceed that of the
 // first third by more than 5 %, for resident memory (VmRSS; elsewhere than on
 // Linux what the runtime holds) and for open descriptors; in runs of less than
-// sixty sessions memory may grow by 2 MiB more. Less is no fault. Goroutines must
+// sixty sessions memory may grow by 8 MiB more. Less is no fault. Goroutines must
 // be back where they were behind each Close.
 //
 // The directory is measured from the end of the fill on. The median of what it took

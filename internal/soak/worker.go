@@ -54,6 +54,7 @@ func (w *worker) run(ctx context.Context) error {
 		if err := w.write(); err != nil {
 			return err
 		}
+		w.ops.Add(1)
 	}
 	for step := 0; step < fewestSteps || ctx.Err() == nil; step++ {
 		if err := w.step(); err != nil {

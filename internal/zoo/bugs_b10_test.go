@@ -94,11 +94,15 @@ var bugsFromB10 = []bug{
 		id: "B13", what: "an iterator does not keep the tables that it reads", seen: "what LevelDB's IteratorPinsRef is there for",
 		plant: []patch{{
 			file: "db/iterator.go",
-			old:  "it := &Iterator{db: d, state: s, cmp: d.cmp, seq: seq}",
-			new:  "s.version.Unref()\n\tit := &Iterator{db: d, state: s, cmp: d.cmp, seq: seq}",
+			old:  "it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}",
+			new:  "s.version.Unref()\n\tit := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}",
 		}, {
 			file: "db/iterator.go",
-			old:  "	i.state.version.Unref()\n",
+			old:  "	version := i.state.version\n",
+			new:  "",
+		}, {
+			file: "db/iterator.go",
+			old:  "	version.Unref()\n",
 			new:  "",
 		}},
 		caught: []catch{{
@@ -110,8 +114,8 @@ var bugsFromB10 = []bug{
 		id: "B14", what: "a batch is published before all of it is in the memtable", seen: "the bank tests of Badger and others",
 		plant: []patch{{
 			file: "db/commit.go",
-			old:  "	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n	d.visibleSeq.Store(d.log.lastSeq)\n",
-			new:  "	d.visibleSeq.Store(d.log.lastSeq)\n	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n",
+			old:  "	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n	d.publish(batches, len(record))\n",
+			new:  "	d.publish(batches, len(record))\n	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestABatchIsNotShownUntilAllOfItIsInTheMemtable",

@@ -1,0 +1,76 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkWalk is the price of a step of a walk over all keys, again and again, of
+// 16 + 100 bytes of which Snappy saves half: near at hand, in the block cache, or read from
+// files that the system has in memory; in one run, or in some of level 0 beside a large one.
+func BenchmarkWalk(all *testing.B) {
+	for _, place := range []struct {
+		name          string
+		keys          int
+		buffer, cache int
+	}{
+		{"near", 10_000, 256 << 10, 64 << 20},
+		{"cached", 300_000, 8 << 20, 256 << 20},
+		{"read", 300_000, 8 << 20, 1},
+	} {
+		for _, one := range []bool{true, false} {
+			var d *DB // made where it is asked for
+			for _, backward := range []bool{false, true} {
+				all.Run(fmt.Sprintf("place=%s/one=%t/backward=%t", place.name, one, backward), func(b *testing.B) {
+					if d == nil {
+						d = walkStore(all, place.keys, &Options{WriteBufferSize: place.buffer, BlockCacheSize: int64(place.cache)}, one)
+					}
+					benchmarkWalk(b, d, place.keys, backward)
+				})
+			}
+			if d != nil {
+				require.NoError(all, d.Close())
+			}
+		}
+	}
+}
+
+func walkStore(b *testing.B, keys int, o *Options, one bool) *DB {
+	d, err := Open(b.TempDir(), o)
+	require.NoError(b, err)
+	rnd := rand.New(rand.NewPCG(7, 7))
+	value := make([]byte, 100)
+	for _, n := range rnd.Perm(keys) {
+		for i := range 50 {
+			value[i] = byte(rnd.Uint32())
+		}
+		copy(value[50:], value[:50])
+		require.NoError(b, d.Put(fmt.Appendf(nil, "%016d", 2*n), value, NoSync))
+	}
+	settle(b, d)
+	if one {
+		require.NoError(b, d.Compact(b.Context(), nil, nil))
+	}
+	return d
+}
+
+func benchmarkWalk(b *testing.B, d *DB, keys int, backward bool) {
+	it, err := d.NewIterator(nil)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, it.Close()) }()
+	begin, step := it.First, it.Next
+	if backward {
+		begin, step = it.Last, it.Prev
+	}
+	require.Len(b, walk(b, it, backward), keys)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !step() {
+			begin()
+		}
+		_, _ = it.Key(), it.Value()
+	}
+}

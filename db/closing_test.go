@@ -1,0 +1,328 @@
+package db
+
+import (
+	stderrors "errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+var closingRounds = flag.Int("closing.rounds", 20, "how often a store closes beside everything that it can be asked for")
+
+// closingOptions are those of a store with several tables, all of them in level 0.
+func closingOptions(fsys FS) *Options {
+	o := testOptions(fsys)
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1001, 1002
+	return o
+}
+
+// filledForClosing makes a database of three tables over the same keys.
+func filledForClosing(t *testing.T, fsys FS) {
+	o := closingOptions(fsys)
+	o.Filter = filter.None
+	d := mustOpen(t, o)
+	for range 3 {
+		fill(t, d, 0, 200)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+}
+
+// Who writes tables on behalf of a caller is waited for as what runs in the background
+// is: once Close has let go of the directory another store may be opened there, whose
+// files have the same numbers.
+func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
+	for name, call := range map[string]func(*DB) error{
+		"Compact": func(d *DB) error { return d.Compact(background, nil, nil) },
+		"UpgradeFilters": func(d *DB) error {
+			_, err := d.UpgradeFilters(background, nil, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			filledForClosing(t, mem)
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate()
+				var let atomic.Bool // go of the directory
+				d := mustOpen(t, closingOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+					if let.Load() && op.Kind != vfs.OpClose {
+						t.Errorf("%v of %s after Close", op.Kind, op.Name)
+					}
+					return g.hook(op)
+				})))
+				g.closed.Store(true)
+				called := make(chan error, 1)
+				go func() { called <- call(d) }()
+				synctest.Wait()
+				require.NotEmpty(t, g.arrived)
+				go func() {
+					if err := d.Close(); err != nil {
+						t.Error(err)
+					}
+					let.Store(true)
+				}()
+				synctest.Wait()
+				if let.Load() {
+					t.Error("Close has let go of the directory, and a table is being written")
+				}
+				close(g.open)
+				require.ErrorIs(t, <-called, ErrClosed)
+				synctest.Wait()
+				require.True(t, let.Load())
+			})
+			d := openTest(t, closingOptions(mem))
+			for k := range 200 {
+				requireValue(t, d, testKey(k), testValue(k))
+			}
+			require.NoError(t, strayFilesAtRest(d, mem))
+		})
+	}
+}
+
+// Whoever is about to read a table when the store closes is told so. The tables are closed
+// as soon as they are open then.
+func TestThoseWhoOpenATableWhileTheStoreClosesAreToldSo(t *testing.T) {
+	for name, read := range map[string]func(*DB) error{
+		"Get":      func(d *DB) error { _, err := d.Get(testKey(7)); return err },
+		"GetTo":    func(d *DB) error { _, err := d.GetTo(nil, testKey(7)); return err },
+		"Has":      func(d *DB) error { _, err := d.Has(testKey(7)); return err },
+		"MultiGet": func(d *DB) error { _, err := d.MultiGet([][]byte{testKey(7), testKey(8)}); return err },
+		"Explain":  func(d *DB) error { _, err := d.Explain(testKey(7)); return err },
+		"Check":    func(d *DB) error { _, err := d.Check(background); return err },
+		"Tables":   func(d *DB) error { _, err := d.Tables(); return err },
+		"ApproximateSize": func(d *DB) error {
+			_, err := d.ApproximateSize(testKey(7), testKey(8))
+			return err
+		},
+		"Filters": func(d *DB) error { _, err := d.Filters(background, 10); return err },
+		"a dry run of UpgradeFilters": func(d *DB) error {
+			_, err := d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
+			return err
+		},
+		"an iterator": func(d *DB) error {
+			it, err := d.NewIterator(nil)
+			if err == nil {
+				it.First()
+				err = it.Err()
+				_ = it.Close()
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			filledForClosing(t, mem)
+			arrived, open := make(chan struct{}), make(chan struct{})
+			var opened atomic.Int64
+			d := mustOpen(t, closingOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				if op.Kind != vfs.OpOpen || filepath.Ext(op.Name) != ".ldb" {
+					return nil
+				}
+				switch n := opened.Add(1); {
+				case n == 1:
+					close(arrived)
+					<-open
+				case n > 100:
+					return &vfs.Fault{Err: stderrors.New("it opens tables for ever")}
+				}
+				return nil
+			})))
+			told := make(chan error, 1)
+			go func() { told <- read(d) }()
+			<-arrived
+			if err := d.Close(); err != nil {
+				require.ErrorContains(t, err, "1 iterators")
+			}
+			close(open)
+			require.ErrorIs(t, <-told, ErrClosed)
+			require.LessOrEqual(t, opened.Load(), int64(1), "tables that were opened")
+		})
+	}
+}
+
+// A snapshot that is closed while somebody reads through it keeps nothing alive any more:
+// what it saw may be gone when the reader comes to it, who is not to take that for the
+// answer.
+func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
+	key := testKey(50)
+	for name, read := range map[string]func(*Snapshot) error{
+		"Get":   func(s *Snapshot) error { _, err := s.Get(key); return err },
+		"GetTo": func(s *Snapshot) error { _, err := s.GetTo(nil, key); return err },
+		"Has": func(s *Snapshot) error {
+			has, err := s.Has(key)
+			if err == nil && !has {
+				err = ErrNotFound
+			}
+			return err
+		},
+		"MultiGet": func(s *Snapshot) error {
+			values, err := s.MultiGet([][]byte{key})
+			if err == nil && values[0] == nil {
+				err = ErrNotFound
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var meanwhile func()
+			var due atomic.Bool // when the next block is read
+			o := closingOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+				if op.Kind == vfs.OpRead && filepath.Ext(op.Name) == ".ldb" && due.CompareAndSwap(true, false) {
+					meanwhile()
+				}
+				return nil
+			}))
+			o.Filter = filter.None
+			d := openTest(t, o)
+			require.NoError(t, d.Put(key, []byte("old"), NoSync))
+			require.NoError(t, d.Flush())
+			fill(t, d, 0, 50)
+			fill(t, d, 51, 100)
+			require.NoError(t, d.Flush())
+			for _, f := range d.state.Load().version.Levels[0].Files {
+				require.NoError(t, d.tables.openWhole(f))
+			}
+			s := d.NewSnapshot()
+			meanwhile = func() {
+				require.NoError(t, s.Close())
+				require.NoError(t, d.Put(key, []byte("new"), NoSync))
+				require.NoError(t, d.Compact(background, nil, nil))
+			}
+			due.Store(true)
+			require.ErrorIs(t, read(s), ErrClosed)
+			require.False(t, due.Load())
+		})
+	}
+}
+
+// Everything that a store can be asked for is asked while it closes, again and again. Calls succeed
+// or say that it is closed; nothing changes the directory behind Close; and what was
+// acknowledged is there in the next store, which takes the directory over at once.
+func TestClosingBesideEverything(t *testing.T) {
+	const keys = 300
+	calls := map[string]func(*DB, *rand.Rand) error{
+		"Put": func(d *DB, rnd *rand.Rand) error {
+			k := rnd.IntN(keys)
+			return d.Put(testKey(k), testValue(k), NoSync)
+		},
+		"Apply": func(d *DB, rnd *rand.Rand) error {
+			b := new(Batch)
+			for range 30 {
+				k := rnd.IntN(keys)
+				b.Put(testKey(k), testValue(k))
+			}
+			return d.Apply(b, []*WriteOptions{Sync, NoSync, Buffered}[rnd.IntN(3)])
+		},
+		"Get":      func(d *DB, rnd *rand.Rand) error { _, err := d.Get(testKey(rnd.IntN(keys))); return err },
+		"MultiGet": func(d *DB, _ *rand.Rand) error { _, err := d.MultiGet([][]byte{testKey(1), testKey(200)}); return err },
+		"Flush":    func(d *DB, _ *rand.Rand) error { return d.Flush() },
+		"Compact":  func(d *DB, _ *rand.Rand) error { return d.Compact(background, nil, nil) },
+		"UpgradeFilters": func(d *DB, rnd *rand.Rand) error {
+			_, err := d.UpgradeFilters(background, filter.NewCacheLineBloomPolicy(8+rnd.IntN(8)), nil)
+			return err
+		},
+		"a load": func(d *DB, rnd *rand.Rand) error {
+			l, err := d.NewLoader()
+			if err != nil {
+				return err
+			}
+			for k := rnd.IntN(keys); k < keys && err == nil; k++ {
+				err = l.Put(testKey(k), testValue(k))
+			}
+			return stderrors.Join(err, l.Commit())
+		},
+		"an iterator": func(d *DB, _ *rand.Rand) error {
+			it, err := d.NewIterator(nil)
+			if err != nil {
+				return err
+			}
+			n := 0
+			for range it.All() {
+				n++
+			}
+			if it.Err() == nil && n != keys {
+				err = fmt.Errorf("an iterator shows %d keys, want %d", n, keys)
+			}
+			return stderrors.Join(err, it.Err(), it.Close())
+		},
+		"a snapshot": func(d *DB, rnd *rand.Rand) error {
+			s := d.NewSnapshot()
+			_, err := s.Get(testKey(rnd.IntN(keys)))
+			return stderrors.Join(err, s.Close())
+		},
+		"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
+		"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
+		"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	fill(t, d, 0, keys)
+	require.NoError(t, d.Close())
+	for round := range *closingRounds {
+		var over atomic.Bool
+		o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			if over.Load() && changesFiles(op.Kind) {
+				t.Errorf("%v of %s after Close", op.Kind, op.Name)
+			}
+			return nil
+		}))
+		o.MaxConcurrentCompactions = 1 + round%3
+		d := mustOpen(t, o)
+		for k := range keys {
+			requireValue(t, d, testKey(k), testValue(k))
+		}
+		var group sync.WaitGroup
+		var made atomic.Int64
+		for name, call := range calls {
+			group.Go(func() {
+				rnd := rand.New(rand.NewPCG(seed+uint64(round), uint64(len(name))))
+				for err := error(nil); !stderrors.Is(err, ErrClosed); {
+					err = call(d, rnd)
+					made.Add(1)
+					if err != nil && !stderrors.Is(err, ErrClosed) {
+						t.Errorf("round %d: %s: %v", round, name, err)
+						return
+					}
+				}
+			})
+		}
+		for enough := rnd.Int64N(300); made.Load() < enough; {
+			runtime.Gosched()
+		}
+		if err := d.Close(); err != nil {
+			require.Regexp(t, "closed with", err.Error())
+		}
+		over.Store(true)
+		next := mustOpen(t, testOptions(mem)) // while those who are told of it end
+		require.NoError(t, next.Close())
+		group.Wait()
+	}
+	d = openTest(t, testOptions(mem))
+	for k := range keys {
+		requireValue(t, d, testKey(k), testValue(k))
+	}
+	require.NoError(t, strayFilesAtRest(d, mem))
+}
+
+// changesFiles reports whether an operation of that kind changes what a directory holds.
+func changesFiles(kind vfs.OpKind) bool {
+	switch kind {
+	case vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpLink, vfs.OpMkdirAll, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,203 @@
+package db
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// bytesDuring returns the bytes that f had read of each part of the tables.
+func (w *tableWatch) bytesDuring(f func()) map[string]uint64 {
+	w.during(f)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	parts := map[string]uint64{}
+	for _, r := range w.reads {
+		parts[r.part] += uint64(r.bytes)
+	}
+	return parts
+}
+
+// twoTables opens a database of two tables anew and returns what watches it: the even keys
+// up to 4000 on the last level, and six keys on top of them.
+func twoTables(t *testing.T, change func(o *Options)) (*DB, *tableWatch) {
+	w := watchTables(t)
+	o := w.options(nil)
+	o.BlockCacheSize, o.WriteBufferSize, o.TableSize = 8<<20, 1<<20, 1<<20
+	change(o)
+	d := mustOpen(t, o)
+	for i := 0; i < 4000; i += 2 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	for i := range 6 {
+		require.NoError(t, d.Put(testKey(i*700+1), testValue(i), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	return openTest(t, o), w
+}
+
+func TestAnExplanationHasTheBytesThatWereRead(t *testing.T) {
+	for name, change := range map[string]func(o *Options){
+		"cached blocks":     func(o *Options) {},
+		"no cache":          func(o *Options) { o.BlockCacheSize = -1 },
+		"compressed":        func(o *Options) { o.Compression = SnappyCompression },
+		"LevelDB's filters": func(o *Options) { o.Filter = filter.NewBloomPolicy(10) },
+		"no filters":        func(o *Options) { o.Filter = filter.None },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, w := twoTables(t, change)
+			opened := uint64(0)
+			for i := range 300 {
+				var x *Explanation
+				parts := w.bytesDuring(func() {
+					var err error
+					x, err = d.Explain(testKey(i * 13))
+					require.NoError(t, err)
+				})
+				var all, data uint64
+				for _, n := range parts {
+					all += n
+				}
+				for _, s := range x.Steps {
+					if s.BlockFromDisk {
+						data += s.BlockBytes
+					}
+				}
+				require.Equal(t, all, x.BytesRead+x.OpeningBytes, "key %d", i)
+				require.Equal(t, parts["data"], data, "key %d", i)
+				opened += x.OpeningReads
+				requireStepsAddUp(t, x)
+			}
+			require.Equal(t, d.Metrics().OpeningReads, opened, "each table is opened once, by the lookup that needs it first")
+		})
+	}
+}
+
+// requireStepsAddUp checks what holds of every explanation.
+func requireStepsAddUp(t *testing.T, x *Explanation) {
+	t.Helper()
+	var sum Explanation
+	var took time.Duration
+	for _, s := range x.Steps {
+		sum.BytesRead += s.BytesRead
+		sum.OpeningReads += s.OpeningReads
+		sum.OpeningBytes += s.OpeningBytes
+		took += s.Duration
+		require.LessOrEqual(t, s.OpenTime+s.FilterTime+s.IndexTime+s.SearchTime, s.Duration)
+		require.Equal(t, s.IndexRead, s.IndexBytes > 0)
+		require.Equal(t, s.Opened, s.OpeningReads > 0)
+		require.Equal(t, s.BlockFromCache || s.BlockFromDisk, s.BlockBytes > 0)
+		if s.Run != "table" {
+			require.Nil(t, s.Smallest)
+			continue
+		}
+		require.Equal(t, s.Filter != "absent", s.IndexSearched, "a filter of the whole table is asked before the index")
+		if s.BlockFromDisk {
+			require.Equal(t, s.IndexBytes+s.BlockBytes, s.BytesRead)
+		}
+	}
+	require.Equal(t, sum.BytesRead, x.BytesRead)
+	require.Equal(t, sum.OpeningReads, x.OpeningReads)
+	require.Equal(t, sum.OpeningBytes, x.OpeningBytes)
+	require.LessOrEqual(t, took, x.Duration)
+}
+
+func TestASecondExplanationReadsNothing(t *testing.T) {
+	d, _ := twoTables(t, func(o *Options) {})
+	key := testKey(2000)
+	first, err := d.Explain(key)
+	require.NoError(t, err)
+	again, err := d.Explain(key)
+	require.NoError(t, err)
+	require.Len(t, first.Steps, 3, "a memtable and two tables")
+	was, is := first.Steps[2], again.Steps[2]
+	require.True(t, was.Opened && was.IndexSearched && was.BlockFromDisk && !was.BlockFromCache)
+	require.True(t, !is.Opened && is.IndexSearched && is.BlockFromCache && !is.BlockFromDisk)
+	require.Equal(t, was.BlockBytes, is.BlockBytes, "the same block")
+	require.Zero(t, again.BytesRead+again.OpeningBytes)
+	require.Zero(t, again.DiskReads)
+	require.Equal(t, 1, again.ReadsSaved, "by the filter of the upper table")
+}
+
+func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
+	d, _ := twoTables(t, func(o *Options) {})
+	key := testKey(2000)
+	x, err := d.Explain(key)
+	require.NoError(t, err)
+	for i := range x.Steps {
+		if s := &x.Steps[i]; s.Run == "table" {
+			require.LessOrEqual(t, bytes.Compare(s.Smallest, key), 0)
+			require.GreaterOrEqual(t, bytes.Compare(s.Largest, key), 0)
+			clear(s.Smallest)
+			clear(s.Largest)
+		}
+	}
+	requireValue(t, d, key, testValue(2000))
+	again, err := d.Explain(key)
+	require.NoError(t, err)
+	require.Equal(t, testKey(0), again.Steps[2].Smallest)
+	require.Equal(t, testKey(3998), again.Steps[2].Largest)
+}
+
+func TestAnExplanationIsWrittenForPeople(t *testing.T) {
+	d, _ := twoTables(t, func(o *Options) {})
+	// Times are whatever they are; sizes depend on the tables' encoding.
+	times := regexp.MustCompile(`[0-9.]+(ns|µs|ms|s)\b`)
+	text := func(key []byte) string {
+		x, err := d.Explain(key)
+		require.NoError(t, err)
+		return times.ReplaceAllString(x.String(), "T")
+	}
+	tables, err := d.Tables()
+	require.NoError(t, err)
+	require.Len(t, tables, 2)
+	upper, lower := tables[0], tables[1]
+	header := func(verdict, outcome string) string {
+		return fmt.Sprintf("level %d table %06d     filter: %s by sievedb.CacheLineBloom %s, T\n"+
+			"                         %d bytes, keys \"key000000\" to \"key003998\"\n", lower.Level, lower.FileNum, verdict, outcome, lower.Bytes)
+	}
+	above := "memtable                 filter: none    not here, T\n" +
+		fmt.Sprintf("level 0 table %06d     filter: absent by sievedb.CacheLineBloom not here, T\n"+
+			"                         %d bytes, keys \"key000001\" to \"key003501\"\n", upper.FileNum, upper.Bytes) +
+		"                         filter T\n"
+	x, err := d.Explain(testKey(2000))
+	require.NoError(t, err)
+	n := x.Steps[2].BlockBytes
+
+	require.Equal(t, above+header("maybe", "found")+
+		fmt.Sprintf("                         filter T, index from memory T, data block from cache (%d bytes in the file) T\n", n)+
+		"found: 0 disk reads (0 bytes), 1 saved by filters, 0 wasted; T\n", text(testKey(2000)))
+	require.Equal(t, above+header("absent", "not here")+
+		"                         filter T\n"+
+		"not found: 0 disk reads (0 bytes), 2 saved by filters, 0 wasted; T\n", text(testKey(2003)))
+	require.NoError(t, d.Delete(testKey(2000), NoSync))
+	require.Equal(t, "memtable                 filter: maybe   found, T\n"+
+		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; T\n", text(testKey(2000)))
+}
+
+func TestTheWorkOfAStepIsToldInOrder(t *testing.T) {
+	cases := []struct {
+		name string
+		step ExplainStep
+		want []string
+	}{
+		{"opened, and read from disk", ExplainStep{Opened: true, OpeningReads: 2, OpeningBytes: 900, IndexSearched: true, IndexRead: true, IndexBytes: 70,
+			BlockFromDisk: true, BlockBytes: 4000, BytesRead: 4070, OpenTime: 4, FilterTime: 3, IndexTime: 2, SearchTime: 1},
+			[]string{"opened by 2 reads (900 bytes) 4ns", "filter 3ns", "index read from disk (70 bytes) 2ns", "data block from disk (4000 bytes) 1ns"}},
+		{"ruled out by the filter of a block", ExplainStep{Filter: "absent", IndexSearched: true},
+			[]string{"filter 0s", "index from memory 0s", "no data block 0s"}},
+		{"ruled out by the filter of the table", ExplainStep{Filter: "absent"}, []string{"filter 0s"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, c.step.work()) })
+	}
+	require.Equal(t, `"a\x00b"`, shortKey([]byte("a\x00b")))
+	require.Equal(t, `"`+string(bytes.Repeat([]byte("k"), 32))+`"…`, shortKey(bytes.Repeat([]byte("k"), 100)))
+}

@@ -1,0 +1,94 @@
+package db
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// String returns the explanation as lines for people: one for each run, with what it
+// took indented below, and the sum.
+func (x *Explanation) String() string {
+	var b strings.Builder
+	for i := range x.Steps {
+		x.Steps[i].write(&b)
+	}
+	answer := "not found"
+	switch {
+	case x.Found:
+		answer = "found"
+	case x.Deleted:
+		answer = "deleted"
+	}
+	fmt.Fprintf(&b, "%s: %s (%d bytes), %d saved by filters, %d wasted", answer, counted(uint64(x.DiskReads), "disk read"), x.BytesRead, x.ReadsSaved, x.ReadsWasted)
+	if x.OpeningReads > 0 {
+		fmt.Fprintf(&b, "; %s (%d bytes) to open tables", counted(x.OpeningReads, "read"), x.OpeningBytes)
+	}
+	fmt.Fprintf(&b, "; %s\n", x.Duration)
+	return b.String()
+}
+
+// explainIndent is where the runs' names end.
+const explainIndent = 24
+
+func (s *ExplainStep) write(b *strings.Builder) {
+	where, outcome, verdict := s.Run, "not here", s.Filter
+	if s.Run == "table" {
+		where = fmt.Sprintf("level %d table %06d", s.Level, s.FileNum)
+	}
+	if s.Found {
+		outcome = "found"
+	}
+	if s.FilterPolicy != "" {
+		verdict += " by " + s.FilterPolicy
+	}
+	fmt.Fprintf(b, "%-*s filter: %-7s %s, %s\n", explainIndent, where, verdict, outcome, s.Duration)
+	if s.Run == "table" {
+		fmt.Fprintf(b, "%*s %d bytes, keys %s to %s\n", explainIndent, "", s.Bytes, shortKey(s.Smallest), shortKey(s.Largest))
+		fmt.Fprintf(b, "%*s %s\n", explainIndent, "", strings.Join(s.work(), ", "))
+	}
+}
+
+// work tells what was done for a table's step, in order.
+func (s *ExplainStep) work() []string {
+	var did []string
+	add := func(took time.Duration, format string, args ...any) {
+		did = append(did, fmt.Sprintf(format, args...)+" "+took.String())
+	}
+	if s.Opened {
+		add(s.OpenTime, "opened by %s (%d bytes)", counted(s.OpeningReads, "read"), s.OpeningBytes)
+	}
+	add(s.FilterTime, "filter")
+	switch {
+	case s.IndexRead:
+		add(s.IndexTime, "index read from disk (%d bytes)", s.IndexBytes)
+	case s.IndexSearched:
+		add(s.IndexTime, "index from memory")
+	}
+	switch {
+	case s.BlockFromDisk:
+		add(s.SearchTime, "data block from disk (%d bytes)", s.BytesRead-s.IndexBytes)
+	case s.BlockFromCache:
+		add(s.SearchTime, "data block from cache (%d bytes in the file)", s.BlockBytes)
+	case s.IndexSearched:
+		add(s.SearchTime, "no data block")
+	}
+	return did
+}
+
+// counted writes n with its noun, in the plural unless n is one.
+func counted(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// shortKey quotes a key, or the beginning of a long one.
+func shortKey(key []byte) string {
+	const most = 32
+	if len(key) <= most {
+		return fmt.Sprintf("%q", key)
+	}
+	return fmt.Sprintf("%q…", key[:most])
+}

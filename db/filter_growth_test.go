@@ -1,0 +1,166 @@
+package db
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+// growth is what a growing store under a budget takes and wastes at one size.
+type growth struct {
+	keys   int
+	memory float64 // of the budget
+	wasted float64 // reads an absent key
+	// optimum and uniform are the reads wasted by the best division of the budget over the
+	// same levels and by the same bits everywhere, as many as the filters have together.
+	optimum, uniform float64
+	levels           string
+}
+
+// growUnderBudget fills a store with n keys in random order, under a budget of ten bits for
+// each, and measures it from 10,000 keys on whenever it has grown by a half.
+func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *DB {
+	o := budgetOptions(NewMemFS())
+	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 32<<10, 32<<10, 32<<10
+	o.FilterBudget = int64(n) * 10 / 8
+	d := openTest(t, o)
+	next := 10000
+	for i := range n {
+		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
+		if i%200 == 199 { // before the memtable is full, so that the levels do not depend on time
+			settle(t, d)
+		}
+		if i+1 == next || i+1 == n {
+			settle(t, d)
+			seen(measureGrowth(t, d, i+1, probes))
+			next = next * 3 / 2
+		}
+	}
+	return d
+}
+
+func measureGrowth(t testing.TB, d *DB, keys, probes int) growth {
+	reads, bytes := wasted(t, d, probes)
+	r, err := d.Filters(t.Context(), 0)
+	require.NoError(t, err)
+	loads, same := make([]filter.LevelLoad, NumLevels), make([]float64, NumLevels)
+	var levels []string
+	for _, l := range r.Levels {
+		loads[l.Level] = filter.LevelLoad{Keys: float64(l.Keys), Weight: 1}
+		if l.Level == 0 {
+			loads[0].Weight = float64(l.Tables)
+		}
+		same[l.Level] = 8 * float64(bytes) / float64(keys)
+		levels = append(levels, fmt.Sprintf("level %d %.1f", l.Level, l.BitsPerKey))
+	}
+	curve := d.opts.filterCurve()
+	best := curve.Allocate(loads, 8*float64(d.opts.FilterBudget))
+	return growth{
+		keys: keys, memory: float64(bytes) / float64(d.opts.FilterBudget),
+		wasted: reads, optimum: curve.Wasted(loads, best), uniform: curve.Wasted(loads, same),
+		levels: strings.Join(levels, ", "),
+	}
+}
+
+func (g growth) String() string {
+	return fmt.Sprintf("%7d keys: %3.0f %% of the budget, %.5f reads wasted, %.2f of the optimum's, %.2f of uniform ones'; bits: %s",
+		g.keys, 100*g.memory, g.wasted, g.wasted/g.optimum, g.wasted/g.uniform, g.levels)
+}
+
+// Tables that were written while the store was small have bits that later ones need.
+func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
+	const probes = 20000
+	var last growth
+	d := growUnderBudget(t, 110000, probes, func(g growth) {
+		t.Log(g)
+		require.LessOrEqual(t, g.memory, 1.0)
+		chance := 4 * math.Sqrt(g.optimum/probes)
+		require.LessOrEqual(t, g.wasted, 1.5*g.optimum+chance)
+		last = g
+	})
+	require.Greater(t, last.memory, 0.9, "it is there to be used")
+	require.Less(t, last.wasted, 0.7*last.uniform)
+	requireSound(t, d)
+}
+
+// A busy writer leaves many tables on level 0; the compaction that takes them counted them
+// twice, as what it writes and as what level 0 would go on to hold.
+func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
+	const n, tables = 6000, 20
+	o := budgetOptions(NewMemFS())
+	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
+	o.FilterBudget, o.L0CompactionTrigger = n*10/8, 2
+	d := openTest(t, o)
+	d.mu.Lock()
+	d.resting++ // no compaction begins meanwhile
+	d.mu.Unlock()
+	for i := range n {
+		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
+		if (i+1)%(n/tables) == 0 {
+			require.NoError(t, d.Flush())
+		}
+	}
+	require.Equal(t, tables, d.Metrics().Levels[0].Tables)
+	d.mu.Lock()
+	d.resting--
+	d.mu.Unlock()
+	settle(t, d)
+	levels := filtersOf(t, d, 1).Levels
+	require.Len(t, levels, 1)
+	require.EqualValues(t, n, levels[0].Keys)
+	require.Greater(t, levels[0].BitsPerKey, 7.0, "of ten, with some kept for two tables on level 0")
+}
+
+// Filters of ranges took memory that no budget knew of.
+func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
+	const n = 20000
+	cases := []struct {
+		name   string
+		budget int64
+		most   float64 // bits a key of the filters of keys
+		least  float64
+	}{
+		{"half is for keys", n * 20 / 8, 10, 6},
+		{"nothing is left for keys", n * 5 / 8, 0, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := budgetOptions(NewMemFS())
+			o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
+			o.FilterBudget = c.budget
+			o.RangeFilters = []filter.RangePolicy{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(8), 10)}
+			d := grown(t, o, n)
+			checkRanges := func() {
+				_, err := d.Tables()
+				require.NoError(t, err)
+				m := d.Metrics()
+				require.InEpsilon(t, n*10/8, m.RangeFilterBytes, 0.2)
+				bits := 8 * float64(m.FilterBytes) / n
+				require.LessOrEqual(t, bits, c.most)
+				require.GreaterOrEqual(t, bits, c.least)
+			}
+			checkRanges()
+			_, err := d.UpgradeFilters(t.Context(), nil, nil)
+			require.NoError(t, err)
+			checkRanges()
+			require.NoError(t, d.Close())
+			d = openTest(t, o)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			checkRanges()
+		})
+	}
+}
+
+func BenchmarkAGrowingStoreUnderABudget(b *testing.B) {
+	for b.Loop() {
+		growUnderBudget(b, 2e6, 100000, func(g growth) {
+			if g.memory > 0.5 { // below, all have as many bits as gain anything
+				b.Log(g)
+			}
+		})
+	}
+}

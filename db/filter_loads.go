@@ -1,0 +1,151 @@
+package db
+
+import (
+	"slices"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// filterState is the levels as they will be after a compaction, the bytes of the filters
+// that it leaves alone, and the keys that it writes. Level 0 counts with as many tables as
+// it usually comes to hold. budget is what Options.FilterBudget has for filters of keys.
+type filterState struct {
+	levels                         []filter.LevelLoad
+	filterBytes, rewritten, budget float64
+}
+
+// filterLoads returns the state after c, or the present one if c is nil, and after newKeys
+// are written that no table has yet.
+func (d *DB) filterLoads(v *manifest.Version, c *manifest.Compaction, newKeys float64) *filterState {
+	s := &filterState{levels: make([]filter.LevelLoad, NumLevels)}
+	inputs := map[*manifest.FileMeta]bool{}
+	if c != nil {
+		for _, f := range c.AllInputs() {
+			inputs[f] = true
+		}
+	}
+	guess, runs := newGuess(v), 0
+	for level := range s.levels {
+		s.levels[level].Weight = 1
+		for _, f := range v.Levels[level].Files {
+			keys, bytes := guess.of(level, f)
+			if inputs[f] {
+				s.rewritten += keys
+				continue
+			}
+			s.levels[level].Keys += keys
+			if level == 0 {
+				runs++
+			}
+			s.filterBytes += bytes
+		}
+	}
+	if c != nil {
+		s.levels[c.OutputLevel].Keys += s.rewritten
+	}
+	s.budget = max(0, (1-undealt)*float64(d.opts.FilterBudget)-guess.rangeBytes(v, inputs, s.rewritten+newKeys))
+	top := &s.levels[0]
+	top.Weight = float64(max(d.opts.L0CompactionTrigger, runs))
+	top.Keys = max(top.Keys, top.Weight*float64(d.flushedKeys.Load()))
+	return s
+}
+
+// grown returns the levels when half of the last one's tables have been written anew: by
+// then half of what stands on the level above has come there. What comes from level 0 all
+// at once needs no such care.
+func (s *filterState) grown() []filter.LevelLoad {
+	loads := slices.Clone(s.levels)
+	for last := NumLevels - 1; last > 1; last-- {
+		if loads[last].Keys > 0 {
+			loads[last].Keys += min(loads[last-1].Keys/2, loads[last].Keys)
+			break
+		}
+	}
+	return loads
+}
+
+// guess knows the keys and filter bytes of tables in proportion to their size, by level
+// and, last, over all, for tables whose figures are not known.
+type guess [NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
+
+func newGuess(v *manifest.Version) *guess {
+	g := &guess{}
+	v.Files(func(level int, f *manifest.FileMeta) {
+		if known := f.Figures.Load(); known != nil {
+			for _, i := range []int{level, NumLevels} {
+				g[i].size += float64(f.Size)
+				g[i].keys += float64(known.Keys)
+				g[i].filterBytes += float64(known.FilterBytes)
+				g[i].rangeBytes += float64(known.RangeBytes)
+			}
+		}
+	})
+	return g
+}
+
+// unknownKeyBytes is what an entry takes in a table of which nothing is known.
+const unknownKeyBytes = 128
+
+func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) {
+	if known := f.Figures.Load(); known != nil {
+		return float64(known.Keys), float64(known.FilterBytes)
+	}
+	for _, i := range []int{level, NumLevels} {
+		if part := float64(f.Size) / g[i].size; g[i].size > 0 {
+			return part * g[i].keys, part * g[i].filterBytes
+		}
+	}
+	return float64(f.Size) / unknownKeyBytes, 0
+}
+
+// rangeBytes returns what filters of ranges will take when the inputs have given way to
+// tables of so many keys.
+func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bool, written float64) (bytes float64) {
+	all := &g[NumLevels]
+	if all.rangeBytes == 0 || all.keys == 0 {
+		return 0
+	}
+	v.Files(func(_ int, f *manifest.FileMeta) {
+		known := f.Figures.Load()
+		switch {
+		case inputs[f]:
+		case known != nil:
+			bytes += float64(known.RangeBytes)
+		default:
+			bytes += float64(f.Size) / all.size * all.rangeBytes
+		}
+	})
+	return bytes + written*all.rangeBytes/all.keys
+}
+
+// learnFrom is how many tables of a level are opened to guess what the others hold.
+const learnFrom = 8
+
+// learnFigures opens some tables of each level of which nothing is known: after Open,
+// or when LevelDB wrote them. What cannot be opened is left to guesses.
+func (d *DB) learnFigures(v *manifest.Version) {
+	for level := range v.Levels {
+		files := v.Levels[level].Files
+		known := false
+		for _, f := range files {
+			known = known || f.Figures.Load() != nil
+		}
+		for i := 0; !known && i < min(learnFrom, len(files)); i++ {
+			f := files[i*len(files)/min(learnFrom, len(files))]
+			if r, err := d.tables.ref(f); err == nil {
+				r.Unref()
+			}
+		}
+	}
+}
+
+// figuresOf returns the figures of an open table.
+func figuresOf(r *sstable.Reader, f *manifest.FileMeta) *manifest.FilterFigures {
+	figures := &manifest.FilterFigures{FilterBytes: r.FilterSize(), RangeBytes: r.RangeFilterSize()}
+	if figures.Keys = tableKeys(r, f); figures.Keys == 0 {
+		figures.Keys = f.Size / unknownKeyBytes
+	}
+	return figures
+}

@@ -1,0 +1,92 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+// Versions of a few keys, spread over a memtable and up to six tables that overlap, are
+// merged into their order.
+func TestMergedRunsConform(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 11))
+	for tables := range 7 {
+		for _, keys := range []int{1, 20, 300} {
+			t.Run(fmt.Sprintf("%d tables, %d keys", tables, keys), func(t *testing.T) {
+				o := testOptions(NewMemFS())
+				o.L0CompactionTrigger = 100
+				d := openTest(t, o)
+				var es []itertest.Entry
+				for run := range tables + 1 {
+					for range 1 + rnd.IntN(200) {
+						es = append(es, putVersion(t, d, rnd, keys))
+					}
+					if run < tables {
+						require.NoError(t, d.Flush())
+					}
+				}
+				slices.SortFunc(es, func(a, b itertest.Entry) int { return base.Bytewise.CompareInternal(a.Key, b.Key) })
+				itertest.Run(t, base.Bytewise, es, rnd.Uint64(), func() base.Iterator {
+					it, err := d.NewIterator(nil)
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, it.Close()) })
+					return &it.it
+				})
+			})
+		}
+	}
+}
+
+// putVersion writes or deletes one of so many keys, and returns the entry, which no flush
+// leaves out: a snapshot sees it.
+func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
+	defer func() {
+		s := d.NewSnapshot()
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+	}()
+	key, seq := testKey(rnd.IntN(keys)), d.visibleSeq.Load()+1
+	if rnd.IntN(5) == 0 {
+		require.NoError(t, d.Delete(key, NoSync))
+		return itertest.Entry{Key: base.AppendInternalKey(nil, key, seq, base.KindDelete)}
+	}
+	value := fmt.Appendf(nil, "%d", seq)
+	require.NoError(t, d.Put(key, value, NoSync))
+	return itertest.Entry{Key: base.AppendInternalKey(nil, key, seq, base.KindSet), Value: value}
+}
+
+// Going backward, the value of a key is shown from where it lies. Newer versions that a
+// snapshot does not see may stand before it, in blocks that take the place of its own.
+func TestValuesOutlastTheStepsOverNewerVersions(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.BlockCacheSize = 1
+	d := openTest(t, o)
+	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	old := d.NewSnapshot()
+	for i := range 60 {
+		require.NoError(t, d.Put(testKey(1), testValue(100+i), NoSync))
+		s := d.NewSnapshot() // the version is kept
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+	}
+	require.NoError(t, d.Put(testKey(0), testValue(0), NoSync))
+	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+	require.NoError(t, d.Flush())
+
+	it, err := old.NewIterator(nil)
+	require.NoError(t, err)
+	for _, begin := range []func(*Iterator) bool{(*Iterator).Last, func(it *Iterator) bool { return it.SeekLT(testKey(2)) }} {
+		require.True(t, begin(it))
+		require.Equal(t, string(testKey(1)), string(it.Key()))
+		require.Equal(t, string(testValue(1)), string(it.Value()))
+		require.False(t, it.Prev())
+	}
+	require.NoError(t, it.Close())
+	require.NoError(t, old.Close())
+}

@@ -1,0 +1,162 @@
+package db
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// maxGroupBytes bounds the log record that a leader writes for several batches,
+// so that the first of them does not wait long for the others. As LevelDB.
+const maxGroupBytes = 1 << 20
+
+// commitRequest is one writer's place in the queue.
+type commitRequest struct {
+	batch *Batch // nil for what goes alone
+	keep  durability
+	alone func(*DB) error // what is to be done in place of a write, by itself
+	err   error
+	wake  chan bool // true: the receiver leads now; false: err is set
+}
+
+var commitRequests = sync.Pool{New: func() any { return &commitRequest{wake: make(chan bool, 1)} }}
+
+// commitQueue orders writers. The first one to find no leader leads: it commits
+// a group from the head of the queue, itself first, then hands the leadership to
+// the new head. While a leader waits for the disk, the next group gathers.
+//
+// A writer that finds nobody need not queue up: it leads by a swap of the state, and
+// steps down by another if nobody has come meanwhile.
+type commitQueue struct {
+	state atomic.Uint32 // one of those below
+
+	mu      sync.Mutex
+	waiting []*commitRequest
+	closed  bool
+
+	// What follows is the leader's.
+	group    []*commitRequest
+	record   []byte
+	expected int // how many writers there were when the last group was done
+}
+
+// The states of a commitQueue. It comes to crowded, and leaves it, with mu held.
+const (
+	commitIdle    = iota // nobody leads, and nobody waits
+	commitLed            // somebody leads, and nobody waits
+	commitCrowded        // the queue is in use: one that was in it leads, or somebody waits; or it is closed
+)
+
+// run queues r and returns when it was committed.
+func (q *commitQueue) run(d *DB, r *commitRequest) error {
+	if r.wake == nil {
+		r.wake = make(chan bool, 1)
+	}
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return ErrClosed
+	}
+	q.waiting = append(q.waiting, r)
+	lead := q.state.Swap(commitCrowded) == commitIdle
+	q.mu.Unlock()
+	if !lead && !<-r.wake {
+		return r.err
+	}
+	q.lead(d)
+	return r.err
+}
+
+// tryLead makes the caller the leader if there is none. It is not in the queue then.
+func (q *commitQueue) tryLead() bool { return q.state.CompareAndSwap(commitIdle, commitLed) }
+
+// stepDown gives up the leadership, after a group of so many.
+func (q *commitQueue) stepDown(group int) {
+	q.expected = group
+	if q.state.CompareAndSwap(commitLed, commitIdle) {
+		return
+	}
+	q.mu.Lock()
+	q.expected += len(q.waiting)
+	if len(q.waiting) > 0 {
+		q.waiting[0].wake <- true
+	} else {
+		q.state.Store(commitIdle)
+	}
+	q.mu.Unlock()
+}
+
+// lead commits the group at the head of the queue, the caller's request first.
+func (q *commitQueue) lead(d *DB) {
+	q.gather()
+	q.takeGroup()
+	err := base.NoSpace(d.commitGroup(q))
+	own, n := q.group[0], len(q.group)
+	own.err = err
+	for _, r := range q.group[1:] {
+		r.err = err
+		r.wake <- false
+	}
+	clear(q.group)
+	q.stepDown(n)
+}
+
+// gatherYields bounds how often a leader lets others run before it syncs: that many
+// passes of the run queue take some microseconds, a sync a hundred times that.
+const gatherYields = 4
+
+// gather gives those whom the last leader has just answered the time to queue up
+// again before a sync. Without that two halves of the writers would take turns, each
+// waiting for the other's sync and then for its own.
+func (q *commitQueue) gather() {
+	for range gatherYields {
+		q.mu.Lock()
+		enough := q.waiting[0].keep != onDisk || len(q.waiting) >= q.expected
+		q.mu.Unlock()
+		if enough {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// takeGroup moves what is committed together from the queue to q.group. What is no
+// write goes alone.
+func (q *commitQueue) takeGroup() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, size := 0, 0
+	for _, r := range q.waiting {
+		if r.alone != nil {
+			n = max(n, 1)
+			break
+		}
+		if size += r.batch.Size(); size > maxGroupBytes && n > 0 {
+			break
+		}
+		n++
+	}
+	q.group = append(q.group[:0], q.waiting[:n]...)
+	rest := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[rest:])
+	q.waiting = q.waiting[:rest]
+}
+
+// shut refuses new requests and waits until those queued are done, which is
+// soon: the store is closed, so each of them fails.
+func (q *commitQueue) shut() {
+	q.mu.Lock()
+	q.closed = true
+	wait := q.state.Swap(commitCrowded) != commitIdle
+	var last *commitRequest
+	if wait {
+		last = &commitRequest{wake: make(chan bool, 1), alone: (*DB).handOver}
+		q.waiting = append(q.waiting, last)
+	}
+	q.mu.Unlock()
+	if wait {
+		<-last.wake // leadership, which is never given on
+	}
+}

@@ -1,0 +1,30 @@
+//go:build !race
+
+package db
+
+import (
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRangeFiltersAllocateNothingMore(t *testing.T) {
+	allocs := func(ranges ...filter.RangePolicy) (bounded, unbounded float64) {
+		d, _ := openTables(t, testOptions(NewMemFS()), ranges...)
+		fillHoles(t, d, 3, 20)
+		scan := func(o *IterOptions) func() {
+			return func() {
+				it, err := d.NewIterator(o)
+				if err != nil || it.SeekGE([]byte("grp0000005")) != (o.UpperBound == nil) || it.Close() != nil {
+					panic("a scan that should be empty, or whole")
+				}
+			}
+		}
+		return testing.AllocsPerRun(100, scan(group(5))), testing.AllocsPerRun(100, scan(&IterOptions{}))
+	}
+	bounded, unbounded := allocs()
+	filtered, unasked := allocs(prefixOfTen, filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(7), 16))
+	require.LessOrEqual(t, filtered, bounded)
+	require.InDelta(t, unbounded, unasked, 0.5)
+}

@@ -1,0 +1,372 @@
+package db
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/stretchr/testify/require"
+)
+
+var prefixOfTen = filter.NewPrefix(filter.FixedPrefix(10), 10)
+
+// openTables opens a database of which nothing is compacted by itself.
+func openTables(t *testing.T, o *Options, ranges ...filter.RangePolicy) (*DB, *tableReads) {
+	o.RangeFilters, o.BlockCacheSize, o.L0CompactionTrigger, o.WriteBufferSize = ranges, -1, 100, 1<<20
+	return openCounting(t, o)
+}
+
+// fillHoles writes tables that all hold keys of the same prefixes, group000000 and up, but
+// of every second one only.
+func fillHoles(t *testing.T, d *DB, tables, groups int) {
+	for i := range tables {
+		for g := 0; g < groups; g += 2 {
+			for j := range 10 {
+				require.NoError(t, d.Put(fmt.Appendf(nil, "grp%07d/%04d", g, 10*i+j), testValue(g), NoSync))
+			}
+		}
+		require.NoError(t, d.Flush())
+	}
+}
+
+// group returns the bounds of a group's keys.
+func group(g int) *IterOptions { return PrefixBounds(fmt.Appendf(nil, "grp%07d", g)) }
+
+func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
+	const tables, groups = 8, 200
+	for _, c := range []struct {
+		claim  string
+		ranges []filter.RangePolicy
+		reads  int // of a scan of a group that is not there
+	}{
+		{"without filters of ranges a block of each table", nil, tables},
+		{"with a prefix filter none", []filter.RangePolicy{prefixOfTen}, 0},
+		{"with one of paths none", []filter.RangePolicy{filter.NewPrefix(filter.SeparatedPrefix('/', 1), 20)}, tables},
+		{"with two, of which one knows, none", []filter.RangePolicy{filter.NewPrefix(filter.SeparatedPrefix('/', 1), 20), prefixOfTen}, 0},
+		{"with longer prefixes than the bounds have a block of each table", []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(11), 20)}, tables},
+	} {
+		for _, backward := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, backward=%v", c.claim, backward), func(t *testing.T) {
+				o := testOptions(NewMemFS())
+				d, reads := openTables(t, o, c.ranges...)
+				fillHoles(t, d, tables, groups)
+				scan := func(g int) (keys, read int) {
+					it, err := d.NewIterator(group(g))
+					require.NoError(t, err)
+					reads.take()
+					n := len(walk(t, it, backward))
+					require.NoError(t, it.Close())
+					_, read = reads.take()
+					return n, read
+				}
+				scan(100) // opens the tables
+				before := d.Metrics().Total()
+				keys, read := scan(100)
+				require.Equal(t, tables*10, keys)
+				require.GreaterOrEqual(t, read, tables)
+				after := d.Metrics().Total()
+				require.Zero(t, after.RangeNegatives-before.RangeNegatives)
+				keys, read = scan(77)
+				require.Zero(t, keys)
+				require.Equal(t, c.reads, read)
+				m := d.Metrics().Total()
+				require.EqualValues(t, tables-c.reads, m.RangeNegatives)
+				require.Equal(t, m.RangeChecks, m.RangeNegatives+m.RangeTruePositives+m.RangeFalsePositives)
+				if c.reads == 0 {
+					require.EqualValues(t, 2*tables, m.RangeTruePositives)
+					require.Zero(t, m.RangeFalsePositives)
+					require.Equal(t, m.RangeNegatives, d.Metrics().Levels[0].RangeNegatives)
+					require.Positive(t, d.Metrics().RangeFilterBytes)
+				}
+			})
+		}
+	}
+}
+
+// A table that holds nothing but a tombstone of the range hides the value below.
+func TestATombstoneIsNotPassedOver(t *testing.T) {
+	options := testOptions(NewMemFS())
+	options.TableSize = 2 << 20 // so that the tombstones are too few to be compacted
+	d, _ := openTables(t, options, prefixOfTen)
+	fillHoles(t, d, 1, 10)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	for j := range 10 {
+		require.NoError(t, d.Delete(fmt.Appendf(nil, "grp%07d/%04d", 4, j), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	for _, backward := range []bool{false, true} {
+		it, err := d.NewIterator(group(4))
+		require.NoError(t, err)
+		require.Empty(t, walk(t, it, backward))
+		require.NoError(t, it.Close())
+	}
+	require.Positive(t, d.Metrics().Levels[0].RangeTruePositives)
+}
+
+func TestIteratorsWithoutBothBoundsAskNoRangeFilter(t *testing.T) {
+	d, _ := openTables(t, testOptions(NewMemFS()), prefixOfTen)
+	fillHoles(t, d, 2, 20)
+	for _, o := range []*IterOptions{nil, {LowerBound: []byte("grp0000003")}, {UpperBound: []byte("grp0000003")}} {
+		for _, backward := range []bool{false, true} {
+			it, err := d.NewIterator(o)
+			require.NoError(t, err)
+			walk(t, it, backward)
+			require.NoError(t, it.Close())
+		}
+	}
+	require.Zero(t, d.Metrics().Total().RangeChecks)
+}
+
+func TestPrefixBoundsHoldAllKeysWithThePrefix(t *testing.T) {
+	for _, c := range []struct{ prefix, lower, upper string }{
+		{"ab", "ab", "ac"},
+		{"a\xff", "a\xff", "b"},
+		{"\xff\xff", "\xff\xff", "none"},
+		{"", "", "none"},
+	} {
+		o := PrefixBounds([]byte(c.prefix))
+		require.Equal(t, c.lower, string(o.LowerBound))
+		require.NotNil(t, o.LowerBound)
+		require.Equal(t, c.upper == "none", o.UpperBound == nil)
+		if o.UpperBound != nil {
+			require.Equal(t, c.upper, string(o.UpperBound))
+		}
+	}
+}
+
+func TestRangeFiltersThatCannotBeAreRefused(t *testing.T) {
+	other := *BytewiseComparer
+	for _, c := range []struct {
+		claim string
+		o     Options
+		want  string
+	}{
+		{"nil", Options{RangeFilters: []filter.RangePolicy{prefixOfTen, nil}}, "Options.RangeFilters[1] is nil"},
+		{"two of a name", Options{RangeFilters: []filter.RangePolicy{prefixOfTen, filter.NewPrefix(filter.FixedPrefix(10), 3)}}, "one name"},
+		{"five", Options{RangeFilters: make([]filter.RangePolicy, 5)}, "at most 4"},
+		{"an order that is not that of bytes", Options{RangeFilters: []filter.RangePolicy{prefixOfTen}, Comparer: &other}, "order of bytes"},
+	} {
+		require.ErrorContains(t, c.o.Validate(), c.want, c.claim)
+	}
+	require.NoError(t, (&Options{RangeFilters: []filter.RangePolicy{prefixOfTen}}).Validate())
+}
+
+func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d, _ := openTables(t, o)
+	fillHoles(t, d, 3, 20)
+	require.NoError(t, d.Close())
+	d, _ = openTables(t, o, prefixOfTen)
+	dry, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, 3, dry.Upgraded)
+	done, err := d.UpgradeFilters(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, done.Upgraded)
+	again, err := d.UpgradeFilters(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, 0, again.Upgraded)
+	require.Equal(t, 3, again.Current)
+	it, err := d.NewIterator(group(5))
+	require.NoError(t, err)
+	require.Empty(t, walk(t, it, false))
+	require.NoError(t, it.Close())
+	require.EqualValues(t, 3, d.Metrics().Total().RangeNegatives)
+	report, err := d.Check(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 300, report.Entries)
+}
+
+// The bits are no part of a policy's name: an upgrade that went by the names changed nothing.
+func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
+	number := func(bits int) filter.RangePolicy {
+		return filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(7), bits)
+	}
+	cases := []struct {
+		name     string
+		old, now []filter.RangePolicy
+		upgraded int
+	}{
+		{"more for numbers", []filter.RangePolicy{number(10)}, []filter.RangePolicy{number(16)}, 3},
+		{"fewer for numbers", []filter.RangePolicy{number(16)}, []filter.RangePolicy{number(15)}, 3},
+		{"others for one of two", []filter.RangePolicy{number(10), prefixOfTen},
+			[]filter.RangePolicy{number(10), filter.NewPrefix(filter.FixedPrefix(10), 20)}, 3},
+		{"the same", []filter.RangePolicy{number(10), prefixOfTen}, []filter.RangePolicy{prefixOfTen, number(10)}, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOptions(NewMemFS())
+			d, _ := openTables(t, o, c.old...)
+			fillHoles(t, d, 3, 20)
+			require.NoError(t, d.Close())
+			d, _ = openTables(t, o, c.now...)
+			for _, want := range []int{c.upgraded, 0} {
+				done, err := d.UpgradeFilters(t.Context(), nil, nil)
+				require.NoError(t, err)
+				require.Equal(t, want, done.Upgraded)
+			}
+		})
+	}
+}
+
+// Iterators show the same with filters of ranges as without, whatever the bounds,
+// movements, snapshots and tombstones.
+func TestIteratorsShowTheSameWithRangeFiltersAndWithout(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, ranges := range rangeFilterKinds {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		plain := testOptions(NewMemFS())
+		filtered := testOptions(NewMemFS())
+		filtered.RangeFilters = ranges
+		p := pairOfStores{t: t, rnd: rnd, plain: openTest(t, plain), filtered: openTest(t, filtered)}
+		for range 12 {
+			p.write(60)
+			p.compare(200)
+		}
+		p.close()
+		m := p.filtered.Metrics().Total()
+		t.Logf("%d tables passed over of %d asked, %d in vain", m.RangeNegatives, m.RangeChecks, m.RangeFalsePositives)
+		require.Positive(t, m.RangeNegatives, "there was something to pass over")
+	}
+}
+
+var rangeFilterKinds = [][]filter.RangePolicy{
+	{filter.NewPrefix(filter.FixedPrefix(3), 10)},
+	{filter.NewPrefix(filter.FixedPrefix(5), 1), filter.NewPrefix(filter.SeparatedPrefix('/', 1), 10)},
+	{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(3), 12)},
+	{filter.NewGrafite(filter.FixedPrefix(1), filter.BigEndian(2), 20), filter.NewGrafite(filter.SeparatedPrefix('/', 1), filter.BigEndian(2), 4)},
+}
+
+// pairOfStores are two that are written alike.
+type pairOfStores struct {
+	t               *testing.T
+	rnd             *rand.Rand
+	plain, filtered *DB
+	snapshots       [2][]*Snapshot
+}
+
+// key is one of some hundred, of one to four bytes, with edges.
+func (p *pairOfStores) key() []byte {
+	letters := "\x00/ab\xff"
+	k := make([]byte, 1+p.rnd.IntN(4))
+	for i := range k {
+		k[i] = letters[p.rnd.IntN(len(letters))]
+	}
+	return k
+}
+
+func (p *pairOfStores) write(n int) {
+	for range n {
+		k, deletes := p.key(), p.rnd.IntN(3) == 0
+		for _, d := range []*DB{p.plain, p.filtered} {
+			if deletes {
+				require.NoError(p.t, d.Delete(k, NoSync))
+			} else {
+				require.NoError(p.t, d.Put(k, testValue(len(k)), NoSync))
+			}
+		}
+	}
+	for i, d := range []*DB{p.plain, p.filtered} {
+		p.snapshots[i] = append(p.snapshots[i], d.NewSnapshot())
+		require.NoError(p.t, d.Flush())
+	}
+}
+
+// compare moves iterators with the same bounds in the same way.
+func (p *pairOfStores) compare(iterators int) {
+	for range iterators {
+		o := &IterOptions{LowerBound: p.key(), UpperBound: p.key()}
+		if p.rnd.IntN(3) > 0 {
+			o.UpperBound = append(bytes.Clone(o.LowerBound), p.key()[:1]...)
+			if n := len(o.LowerBound); p.rnd.IntN(2) == 0 && o.LowerBound[n-1] < 0xff {
+				o = PrefixBounds(o.LowerBound)
+			}
+		}
+		snapshot := p.rnd.IntN(len(p.snapshots[0]) + 1)
+		var its [2]*Iterator
+		for i, d := range []*DB{p.plain, p.filtered} {
+			var err error
+			if snapshot < len(p.snapshots[i]) {
+				its[i], err = p.snapshots[i][snapshot].NewIterator(o)
+			} else {
+				its[i], err = d.NewIterator(o)
+			}
+			require.NoError(p.t, err)
+		}
+		p.move(its, o)
+		for _, it := range its {
+			require.NoError(p.t, it.Close())
+		}
+	}
+}
+
+func (p *pairOfStores) move(its [2]*Iterator, o *IterOptions) {
+	path := ""
+	for range 12 {
+		step, key := p.rnd.IntN(8), p.key()
+		if p.rnd.IntN(2) == 0 {
+			key = append(bytes.Clone(o.LowerBound), key...)
+		}
+		path += fmt.Sprintf(" %d(%x)", step, key)
+		var shown [2]string
+		for i, it := range its {
+			moves := []func() bool{
+				it.First, it.Last, it.Next, it.Prev, it.Next, it.Prev,
+				func() bool { return it.SeekGE(key) }, func() bool { return it.SeekLT(key) },
+			}
+			shown[i] = fmt.Sprintf("%v %x %x", moves[step](), it.Key(), it.Value())
+		}
+		require.Equal(p.t, shown[0], shown[1], "from %x to %x:%s", o.LowerBound, o.UpperBound, path)
+	}
+}
+
+func (p *pairOfStores) close() {
+	for _, all := range p.snapshots {
+		for _, s := range all {
+			require.NoError(p.t, s.Close())
+		}
+	}
+}
+
+func TestTheReportNamesFiltersOfRangesAndWhatTheyDid(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d, _ := openTables(t, o, prefixOfTen)
+	fillHoles(t, d, 3, 20)
+	for g := range 19 {
+		it, err := d.NewIterator(group(g))
+		require.NoError(t, err)
+		walk(t, it, false)
+		require.NoError(t, it.Close())
+	}
+	report, err := d.Filters(t.Context(), 0)
+	require.NoError(t, err)
+	for _, table := range report.Tables {
+		require.Len(t, table.Ranges, 1)
+		r := table.Ranges[0]
+		require.Equal(t, prefixOfTen.Name(), r.Policy)
+		require.Equal(t, "asked", r.State)
+		require.Equal(t, VerdictGood, r.Verdict)
+		require.Contains(t, r.Detail, "asked 57 times on the level: 27 tables passed over")
+		require.InEpsilon(t, 8*float64(r.Bytes)/float64(table.Keys), r.BitsPerKey, 1e-9)
+		require.Positive(t, table.Ranges[0].Bytes)
+	}
+	level, m := report.Levels[0], d.Metrics().Levels[0]
+	require.Equal(t, 3*report.Tables[0].Ranges[0].Bytes, level.RangeBytes)
+	require.EqualValues(t, 3*19, level.Ranges.Asked())
+	require.Equal(t, m.RangeNegatives, level.Ranges.Negatives)
+	require.EqualValues(t, 3*9, level.Ranges.Negatives)
+	require.Positive(t, level.Ranges.ReadsPerByte)
+	require.InEpsilon(t, 8*float64(level.RangeBytes)/float64(level.Keys), level.RangeBitsPerKey, 1e-9)
+	require.NoError(t, d.Close())
+
+	d, _ = openTables(t, o)
+	report, err = d.Filters(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, prefixOfTen.Name(), report.Tables[0].Ranges[0].Policy)
+	require.Contains(t, report.Tables[0].Ranges[0].State, "no policy of that name")
+	require.Zero(t, report.Levels[0].RangeBytes)
+	require.Equal(t, VerdictGood, report.Tables[0].Verdict, "filters of keys do not mind")
+}

@@ -1,0 +1,71 @@
+package db
+
+import (
+	stderrors "errors"
+	"fmt"
+
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// rangeAsked is the state of a filter of ranges that iterators ask.
+const rangeAsked = "asked"
+
+// rangeReports reports on the filters of ranges of a table with so many keys.
+func rangeReports(r *sstable.Reader, keys uint64, level int, m *Metrics) (reports []RangeFilterReport) {
+	for _, f := range r.RangeFilters() {
+		report := RangeFilterReport{Policy: f.Policy, Bytes: f.Bytes, State: rangeAsked}
+		if f.Err != nil {
+			report.State = f.Err.Error()
+		}
+		if keys > 0 {
+			report.BitsPerKey = 8 * float64(f.Bytes) / float64(keys)
+		}
+		report.Verdict, report.Detail = judgeRanges(f.Err, &m.Levels[level], m.Total().RangeChecks)
+		report.Advice = report.Verdict.Advice()
+		reports = append(reports, report)
+	}
+	return reports
+}
+
+const (
+	// rangesToTell is how often iterators must have asked, on any level, before it means something
+	// that they did not on this one.
+	rangesToTell = 1000
+	// emptyToTell is of how many tables that held nothing in the range it must be known whether
+	// they were passed over.
+	emptyToTell = 100
+)
+
+// judgeRanges returns the verdict on a filter of ranges of a level, and what is behind it.
+// unusable is why it is not asked; checks is how often those of all levels were.
+func judgeRanges(unusable error, l *LevelMetrics, checks uint64) (v FilterVerdict, detail string) {
+	did := fmt.Sprintf("asked %d times on the level: %d tables passed over, %d held something in the range, %d did not",
+		l.RangeChecks, l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives)
+	empty := l.RangeNegatives + l.RangeFalsePositives
+	switch {
+	case stderrors.Is(unusable, ErrCorruption):
+		return VerdictDamaged, unusable.Error()
+	case unusable != nil:
+		return VerdictRangeUnknown, unusable.Error()
+	case l.RangeChecks == 0 && checks < rangesToTell:
+		return VerdictRangeUnasked, ""
+	case l.RangeChecks == 0:
+		return VerdictRangeNeverAsked, fmt.Sprintf("iterators asked %d times on other levels", checks)
+	case empty >= emptyToTell && l.RangeFalsePositives > empty/2:
+		return VerdictRangePasses, did
+	}
+	return VerdictGood, did
+}
+
+// addRanges adds up what a table's filters of ranges take that are asked, and for how many keys.
+func (l *LevelFilterReport) addRanges(t *TableFilterReport) {
+	for _, f := range t.Ranges {
+		if f.State == rangeAsked {
+			l.RangeBytes += f.Bytes
+		}
+	}
+	l.keys += t.keys
+	if l.keys > 0 {
+		l.RangeBitsPerKey = 8 * float64(l.RangeBytes) / float64(l.keys)
+	}
+}

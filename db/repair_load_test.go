@@ -1,0 +1,104 @@
+package db
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// crashesInACommit returns the directory as a crash finds it after each of the renames that
+// give a load's tables their names, the first state before all of them, and what was
+// acknowledged. Every entry of the load hides or adds one.
+func crashesInACommit(t *testing.T, valueSize int) (states []repairDir, model contents) {
+	t.Helper()
+	mem := vfs.NewMem()
+	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		switch op.Kind {
+		case vfs.OpRename: // in the goroutine of the test, as no other
+			if kind, _, _ := base.ParseFileName(filepath.Base(op.NewName)); kind == base.FileTable {
+				states = append(states, readDir(t, mem, "db"))
+			}
+		case vfs.OpSyncDir: // of the last one
+			if n := len(states); n > 0 && len(states[n-1].only(base.FileTemp)) == 1 {
+				states = append(states, readDir(t, mem, "db"))
+			}
+		}
+		return nil
+	}))
+	o.Compression, o.L0CompactionTrigger = NoCompression, 100
+	d := openTest(t, o)
+	model = contents{}
+	write := func(i int, value string) {
+		require.NoError(t, d.Put(testKey(i), []byte(value), NoSync))
+		model[string(testKey(i))] = value
+	}
+	for i := range 100 {
+		write(2*i, "flushed")
+	}
+	require.NoError(t, d.Flush())
+	l := newLoader(t, d)
+	for i := range 60_000 / valueSize {
+		require.NoError(t, l.Put(testKey(i), fmt.Appendf(nil, "loaded %0*d", valueSize, i)))
+	}
+	for i := range 10 {
+		write(3*i, "written beside the load")
+	}
+	require.NoError(t, l.Commit())
+	require.Greater(t, len(states), 3)
+	require.Empty(t, states[len(states)-1].only(base.FileTemp))
+	return states, model
+}
+
+// A repair took those tables of a load for data whose names were there when its Commit was
+// interrupted, because they hold the latest entries of all: a part of what is whole or not there.
+func TestRepairBringsNoPartOfALoadThatWasNotCommitted(t *testing.T) {
+	damages := map[string]func(t *testing.T, d repairDir){
+		"a crash alone":  func(*testing.T, repairDir) {},
+		"CURRENT lost":   func(_ *testing.T, d repairDir) { delete(d, base.CurrentName) },
+		"a table broken": func(t *testing.T, d repairDir) { breakIndex(t, d) },
+	}
+	for _, valueSize := range []int{100, 10 << 10} { // many entries in a table, and one
+		states, model := crashesInACommit(t, valueSize)
+		for name, damage := range damages {
+			t.Run(fmt.Sprintf("%s, values of %d bytes", name, valueSize), func(t *testing.T) {
+				for named, state := range states {
+					d := state.clone()
+					damage(t, d)
+					c, rep, _ := d.repaired(t)
+					require.Equal(t, model, c, "%d tables have their names:\n%s", named, rep)
+					require.False(t, rep.MayResurrect, "%s", rep)
+				}
+			})
+		}
+	}
+}
+
+// breakIndex damages the footer of the live table, whose blocks can all be read still.
+func breakIndex(t *testing.T, d repairDir) {
+	t.Helper()
+	for name := range d.live(t) {
+		d[name][len(d[name])-60] ^= 1
+	}
+}
+
+// Where the MANIFEST's end is lost, a load may have been committed by it.
+func TestRepairTakesUpALoadThatALostEditMayHaveCommitted(t *testing.T) {
+	table := craftTable(t, put("a", 1<<32, "loaded"), put("b", 1<<32, "loaded"))
+	for name, damage := range map[string]func(d repairDir){
+		"the last edit cut off": func(d repairDir) { d["MANIFEST-000002"] = append(d["MANIFEST-000002"], 1, 2, 3) },
+		"the log gone":          func(d repairDir) { delete(d, "000006.log") },
+		"the MANIFEST gone":     func(d repairDir) { delete(d, "MANIFEST-000002") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := repairDir{"000005.ldb": craftTable(t, put("a", 3, "old")), "000008.ldb": table}
+			d.addManifest(t, 2, d.edit(t, 6, 3, map[uint64]int{5: 2}))
+			damage(d)
+			got, rep, _ := d.repaired(t)
+			require.Equal(t, contents{"a": "loaded", "b": "loaded"}, got, "%s", rep)
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package db
+
+import (
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// numbered returns a batch that puts keys in the order of their operations' numbers.
+func numbered(seq uint64, value string, keys ...string) []byte {
+	var b Batch
+	for _, key := range keys {
+		b.Put([]byte(key), []byte(value))
+	}
+	b.setSeq(seq)
+	return b.data
+}
+
+// A value may hold a log, a backup of another database say. Where the record around it was
+// torn or damaged, a repair took the records in the value for the database's own.
+func TestRepairTakesNothingFromALogWithinAValue(t *testing.T) {
+	foreign := string(logBytes(t, numbered(1<<40, "foreign", "a", "foreign"), numbered(1<<40+2, "foreign", "b")))
+	whole := logBytes(t, numbered(1, "own", "a", "b"), numbered(3, foreign, "copy"), numbered(4, "own", "c"))
+	cases := []struct {
+		name string
+		log  []byte
+		want contents
+	}{
+		{"torn", whole[:len(whole)-40], contents{"a": "own", "b": "own"}},
+		{"damaged", func() []byte { b := append([]byte(nil), whole...); b[50] ^= 1; return b }(), contents{"a": "own", "b": "own", "c": "own"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := repairDir{base.FileName(base.FileLog, 3): c.log}
+			d.addManifest(t, 2, hostileEdit())
+			got, rep, _ := d.repaired(t)
+			require.Equal(t, c.want, got, "%s", rep)
+			require.Less(t, rep.LastSequence, uint64(10))
+		})
+	}
+}
+
+// What an undecodable record held counts among the operations that may be missing.
+func TestWhatIsBehindARecordThatIsNoBatchAndDamageIsFound(t *testing.T) {
+	bad := numbered(2, "", make([]string, 200)...)
+	bad[len(bad)-1] = 9 // a value that is not there
+	whole := logBytes(t, numbered(1, "own", "a"), bad, numbered(202, "own", "lost"), numbered(203, "own", "b"))
+	whole[len(whole)-40] ^= 1
+	d := repairDir{base.FileName(base.FileLog, 3): whole}
+	d.addManifest(t, 2, hostileEdit())
+	got, rep, _ := d.repaired(t)
+	require.Equal(t, contents{"a": "own", "b": "own"}, got, "%s", rep)
+
+	o := testOptions(d.fs(t))
+	o.Salvage = SalvageAll
+	require.Equal(t, got, contentsIn(t, openTest(t, o)))
+}

@@ -1,0 +1,227 @@
+package db
+
+import (
+	stderrors "errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// A large compaction is divided by user keys into pieces (RocksDB: subcompactions),
+// which are merged on their own, each into tables of its own, and become one version
+// edit together.
+//
+// Options.MaxConcurrentCompactions is a number of slots. A compaction takes one when it
+// begins, and goes through its pieces with it. A slot that is free is given to whoever
+// waits in claim first, then to another compaction that is due, and then to a piece
+// that nobody has begun, of level 0 first, since that is what writers wait for. A
+// piece that was given a slot returns it at its end.
+
+// mergeJob is the merging of one compaction.
+type mergeJob struct {
+	d       *DB
+	c       *manifest.Compaction
+	bits    filterBits
+	visible []uint64 // sequence numbers that readers ask for, ascending
+	oldest  bool     // c.HoldsOldest()
+	pieces  []mergePiece
+	stopped atomic.Bool // a piece has failed; no other need go on
+
+	// Guarded by DB.mu.
+	next   int   // the first piece that nobody has begun
+	helped int   // pieces that are being merged beside the job's own goroutine
+	err    error // of the piece that failed first
+}
+
+// newMergeJob returns one without pieces.
+func (d *DB) newMergeJob(c *manifest.Compaction) *mergeJob {
+	return &mergeJob{
+		d: d, c: c, bits: d.compactionBits(c),
+		visible: d.snapshots.all(&d.visibleSeq), oldest: c.HoldsOldest(),
+	}
+}
+
+// mergePiece is a range of user keys, from lower on to before upper, nil for no bound.
+type mergePiece struct {
+	lower, upper []byte
+	out          *tableWriter // nil until it is begun
+}
+
+// mergeTables writes what remains of the inputs of c to new tables, and returns them in
+// order, and in how many pieces it was done. The caller has a slot.
+func (d *DB) mergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
+	splits, err := d.splitKeys(c)
+	if err != nil {
+		return nil, 0, err
+	}
+	j := d.newMergeJob(c)
+	j.pieces = make([]mergePiece, len(splits)+1)
+	for i, key := range splits {
+		j.pieces[i].upper, j.pieces[i+1].lower = key, key
+	}
+	j.run()
+	for i := range j.pieces {
+		out := j.pieces[i].out
+		switch {
+		case j.err == nil:
+			files = append(files, out.files...)
+		case out != nil:
+			out.abandon()
+		}
+	}
+	return files, len(j.pieces), j.err
+}
+
+// run merges all pieces, or as many as it takes for one to fail. When it returns, nobody
+// is at any of them, and those that were begun are finished if j.err is nil.
+func (j *mergeJob) run() {
+	d := j.d
+	d.mu.Lock()
+	d.jobs = append(d.jobs, j)
+	for j.next < len(j.pieces) {
+		p := j.takeLocked()
+		d.scheduleCompactionsLocked() // others may help
+		d.mu.Unlock()
+		err := j.merge(p)
+		d.mu.Lock()
+		j.endedLocked(err)
+	}
+	if j.helped == 0 {
+		d.mu.Unlock()
+		return
+	}
+	// To wait is no merge: somebody else may have the slot. It is taken again for the
+	// version edit, which is none either, so that one slot may have two owners then.
+	d.slots--
+	d.scheduleCompactionsLocked()
+	d.cond.Broadcast()
+	for j.helped > 0 {
+		d.cond.Wait()
+	}
+	d.slots++
+	d.mu.Unlock()
+}
+
+// takeLocked takes the next piece. The last one taken, the job needs no help.
+func (j *mergeJob) takeLocked() *mergePiece {
+	p := &j.pieces[j.next]
+	if j.next++; j.next == len(j.pieces) {
+		j.forgetLocked()
+	}
+	return p
+}
+
+func (j *mergeJob) forgetLocked() {
+	j.d.jobs = slices.DeleteFunc(j.d.jobs, func(other *mergeJob) bool { return other == j })
+}
+
+// endedLocked takes the outcome of a piece.
+func (j *mergeJob) endedLocked(err error) {
+	if err == nil || j.err != nil {
+		return
+	}
+	j.err = err
+	j.stopped.Store(true)
+	j.next = len(j.pieces)
+	j.forgetLocked()
+}
+
+// helpLocked gives a slot that is free to a piece that nobody has begun, and reports
+// whether there was one.
+func (d *DB) helpLocked() bool {
+	if len(d.jobs) == 0 {
+		return false
+	}
+	j := d.jobs[0]
+	for _, other := range d.jobs {
+		if other.c.Level < j.c.Level {
+			j = other
+		}
+	}
+	p := j.takeLocked()
+	d.slots++
+	j.helped++
+	d.background.Add(1)
+	go func() {
+		defer d.background.Done()
+		err := j.merge(p)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		j.endedLocked(err)
+		j.helped--
+		d.slots--
+		d.scheduleCompactionsLocked()
+		d.cond.Broadcast()
+	}()
+	return true
+}
+
+// errPieceEnds says that an entry is behind the piece; errStopped that another piece of
+// the compaction has failed, or the copy of another table.
+var (
+	errPieceEnds = stderrors.New("sievedb: the piece of the compaction ends")
+	errStopped   = stderrors.New("sievedb: another piece of the work has failed")
+)
+
+// merge writes what remains of the inputs within a piece to new tables. After an error
+// some are left, for abandon.
+func (j *mergeJob) merge(p *mergePiece) error {
+	d := j.d
+	p.out = d.newTableWriter(j.bits)
+	it := d.compactionIter(j.c, p)
+	defer it.Close()
+	m := merger{d: d, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
+	var err error
+	for ok := it.First(); ok; ok = it.Next() {
+		if err = m.entry(it.Key(), it.Value()); err != nil {
+			break // and stay there: checkRest is about what follows
+		}
+	}
+	switch {
+	case err == nil:
+		err = it.Err()
+	case err == errPieceEnds:
+		err = it.checkRest()
+	}
+	if err == nil {
+		_, err = p.out.finish()
+	}
+	return err
+}
+
+// compactionIter merges the inputs of c as far as they meet p; what it shows outside of
+// p, at either end, is no more than there is in the blocks at hand. Level 0 overlaps
+// itself, so it is several runs: one for each of its tables, but for those of a load,
+// which do not meet. Other levels are one run each.
+func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *mergingIter {
+	runs := [][]*manifest.FileMeta{c.Inputs}
+	if c.Level == 0 {
+		runs = c.Version.DisjointRuns(c.Inputs)
+	}
+	var children []base.Iterator
+	for _, files := range append(runs, c.Overlaps) {
+		if files = p.tables(d.cmp, files); len(files) == 0 {
+			continue
+		}
+		o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead, Upper: p.upper}
+		if p.lower != nil && d.cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
+			o.Lower = p.lower
+		}
+		children = append(children, newLevelIter(d.tables, d.cmp, files, o))
+	}
+	return newMergingIter(d.cmp, children)
+}
+
+// tables returns those of some tables that meet p, in their order.
+func (p *mergePiece) tables(cmp *base.Comparer, files []*manifest.FileMeta) (meet []*manifest.FileMeta) {
+	for _, f := range files {
+		if (p.lower == nil || cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&
+			(p.upper == nil || cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0) {
+			meet = append(meet, f)
+		}
+	}
+	return meet
+}

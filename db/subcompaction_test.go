@@ -1,0 +1,635 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	stderrors "errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/stretchr/testify/require"
+)
+
+// piecesOptions have tables so small that a compaction of a few hundred entries is
+// divided. The background begins none by itself as long as level 0 is what grows.
+func piecesOptions(fs FS, slots int) *Options {
+	o := testOptions(fs)
+	o.TableSize, o.Compression, o.MaxConcurrentCompactions = 4<<10, NoCompression, slots
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1000, 2000
+	return o
+}
+
+// claimLevel0 claims the compaction of all of level 0.
+func claimLevel0(t testing.TB, d *DB) *manifest.Compaction {
+	t.Helper()
+	c, err := d.claim(t.Context(), func(v *manifest.Version) (*manifest.Compaction, bool) {
+		return v.PickRange(0, v.Shape(d.pickOptions()).BaseLevel, nil, nil, manualStep, d.pickOptions())
+	})
+	require.NoError(t, err)
+	require.NotNil(t, c)
+	return c
+}
+
+// contentOf returns the entries of tables, in their order.
+func contentOf(t testing.TB, d *DB, files []*manifest.FileMeta) (entries [][2]string) {
+	t.Helper()
+	for _, f := range files {
+		r, err := d.tables.ref(f)
+		require.NoError(t, err)
+		it, err := r.NewIter(sstable.IterOptions{})
+		require.NoError(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			entries = append(entries, [2]string{string(it.Key()), string(it.Value())})
+		}
+		require.NoError(t, it.Close())
+		r.Unref()
+	}
+	return entries
+}
+
+// remainsOf merges c in one piece and in several, and returns the tables of both.
+func remainsOf(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*manifest.FileMeta, pieces int) {
+	t.Helper()
+	j := d.newMergeJob(c)
+	one := mergePiece{}
+	require.NoError(t, j.merge(&one))
+	divided, pieces, err := d.mergeTables(c)
+	require.NoError(t, err)
+	return one.out.files, divided, pieces
+}
+
+func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
+	seed := *crashSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	most := 0
+	for i := range uint64(30) {
+		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed+i, 1))
+			d := openTest(t, piecesOptions(NewMemFS(), 2+rnd.IntN(4)))
+			// Of few keys many versions stand on both sides of a place to divide at.
+			keys := []int{5, 50, 2000}[rnd.IntN(3)]
+			for range 2 + rnd.IntN(3) {
+				for range 200 + rnd.IntN(300) {
+					key := testKey(rnd.IntN(keys))
+					switch rnd.IntN(10) {
+					case 0, 1:
+						require.NoError(t, d.Delete(key, NoSync))
+					case 2:
+						s := d.NewSnapshot()
+						defer s.Close()
+					default:
+						require.NoError(t, d.Put(key, testValue(rnd.IntN(1000)), NoSync))
+					}
+				}
+				require.NoError(t, d.Flush())
+				if rnd.IntN(3) == 0 {
+					require.NoError(t, d.Compact(t.Context(), testKey(keys/4), testKey(keys/2)))
+				}
+			}
+			settle(t, d) // the background may take what Compact left of level 0
+			if len(d.state.Load().version.Levels[0].Files) == 0 {
+				return
+			}
+			c := claimLevel0(t, d)
+			defer d.done(c, nil)
+			whole, divided, pieces := remainsOf(t, d, c)
+			most = max(most, pieces)
+			require.Equal(t, contentOf(t, d, whole), contentOf(t, d, divided), "%d pieces", pieces)
+			for i, f := range divided[min(1, len(divided)):] {
+				require.Negative(t, d.cmp.Compare(base.UserKey(divided[i].Largest), base.UserKey(f.Smallest)), "two tables share a key")
+			}
+			require.LessOrEqual(t, len(divided), len(whole)+2*(pieces-1), "tables, of %d pieces", pieces)
+		})
+	}
+	require.Greater(t, most, 1, "nothing was divided")
+}
+
+// unopened returns the tables as nobody has opened them yet.
+func unopened(files []*manifest.FileMeta) (fresh []*manifest.FileMeta) {
+	for _, f := range files {
+		fresh = append(fresh, manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest))
+	}
+	return fresh
+}
+
+// Each piece reads and writes about as much as the others, and opens no table that is
+// outside of it.
+func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
+	for name, inputs := range map[string]func(t *testing.T, d *DB){
+		"tables of level 0 that cover all": func(t *testing.T, d *DB) {
+			for i := range 4 {
+				for k := i; k < 4000; k += 4 {
+					require.NoError(t, d.Put(testKey(k), testValue(k), NoSync))
+				}
+				require.NoError(t, d.Flush())
+			}
+		},
+		"the like above a full level": func(t *testing.T, d *DB) {
+			fill(t, d, 0, 4000)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			for range 2 {
+				for k := 0; k < 4000; k += 7 {
+					require.NoError(t, d.Put(testKey(k), testValue(k+1), NoSync))
+				}
+				require.NoError(t, d.Flush())
+			}
+		},
+		"tables that do not meet, most of them at one end": func(t *testing.T, d *DB) {
+			for _, k := range []int{0, 1, 2, 3, 4, 5, 6, 7, 90} {
+				fill(t, d, 1000*k, 1000*k+400)
+				require.NoError(t, d.Flush())
+			}
+			require.NoError(t, d.Put(testKey(0), nil, NoSync))
+			require.NoError(t, d.Put(testKey(90400), nil, NoSync))
+			require.NoError(t, d.Flush())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := piecesOptions(NewMemFS(), 4)
+			o.WriteBufferSize, o.MaxLevelBase = 1<<20, 1<<30
+			d := openTest(t, o)
+			inputs(t, d)
+			c := claimLevel0(t, d)
+			defer d.done(c, nil)
+			splits, err := d.splitKeys(c)
+			require.NoError(t, err)
+			require.Len(t, splits, 3)
+			var total, largest uint64
+			for i := range 4 {
+				p := mergePiece{}
+				if i > 0 {
+					p.lower = splits[i-1]
+				}
+				if i < 3 {
+					p.upper = splits[i]
+				}
+				fresh := *c
+				fresh.Inputs, fresh.Overlaps = unopened(c.Inputs), unopened(c.Overlaps)
+				j := d.newMergeJob(&fresh)
+				require.NoError(t, j.merge(&p))
+				var size uint64
+				for _, f := range p.out.files {
+					size += f.Size
+				}
+				total, largest = total+size, max(largest, size)
+				for _, f := range fresh.AllInputs() {
+					meets := (p.lower == nil || d.cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&
+						(p.upper == nil || d.cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0)
+					require.Equal(t, meets, f.Reader.Peek() != nil, "%v is opened by piece %d", f, i)
+				}
+			}
+			require.Less(t, largest, total/4*3/2, "the largest of four pieces")
+		})
+	}
+}
+
+// A gate holds back those who create a table while it is closed.
+type gate struct {
+	closed  atomic.Bool
+	arrived chan struct{}
+	open    chan struct{}
+}
+
+func newGate() *gate { return &gate{arrived: make(chan struct{}, 100), open: make(chan struct{})} }
+
+func (g *gate) fs() FS { return vfs.NewFaulty(NewMemFS(), g.hook) }
+
+func (g *gate) hook(op vfs.Op) *vfs.Fault {
+	if op.Kind == vfs.OpCreate && filepath.Ext(op.Name) == ".ldb" && g.closed.Load() {
+		g.arrived <- struct{}{}
+		<-g.open
+	}
+	return nil
+}
+
+// Each slot is taken by a piece that waits for its disk. A flush waits for none of them.
+func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
+	g := newGate()
+	o := piecesOptions(g.fs(), 3)
+	var told CompactionInfo
+	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) {
+		if !i.TrivialMove {
+			told = i
+		}
+	}}
+	d := openTest(t, o)
+	for range 2 {
+		fill(t, d, 0, 2000)
+		require.NoError(t, d.Flush())
+	}
+	g.closed.Store(true)
+	done := make(chan error)
+	go func() { done <- d.compactLevel(context.Background(), 0, nil, nil) }()
+	for range 3 {
+		<-g.arrived
+	}
+	g.closed.Store(false) // those that are held stay so
+	fill(t, d, 5000, 5100)
+	require.NoError(t, d.Flush())
+	require.Zero(t, d.Metrics().Compactions)
+	close(g.open)
+	require.NoError(t, <-done)
+	require.EqualValues(t, 1, d.Metrics().Compactions)
+	require.EqualValues(t, 3, d.Metrics().Subcompactions)
+	require.Equal(t, 3, told.Subcompactions)
+	for k := range 2000 {
+		requireValue(t, d, testKey(k), testValue(k))
+	}
+	require.NoError(t, strayFilesAtRest(d, d.fs))
+}
+
+// Two compactions that have no table in common are merged at once.
+func TestDisjointCompactionsRunAtOnce(t *testing.T) {
+	g := newGate()
+	d := openTest(t, piecesOptions(g.fs(), 2))
+	fill(t, d, 0, 2000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	d.mu.Lock()
+	d.resting++ // the background is to begin when all is there
+	d.mu.Unlock()
+	fill(t, d, 0, 1500)
+	require.NoError(t, d.Flush()) // which the gate would hold as well
+	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	level := d.state.Load().version.Shape(d.pickOptions()).BaseLevel
+	require.Greater(t, d.state.Load().version.Score(level, d.state.Load().version.Shape(d.pickOptions()), d.pickOptions()), 2.0)
+	g.closed.Store(true)
+	d.mu.Lock()
+	d.resting--
+	d.scheduleCompactionsLocked()
+	d.mu.Unlock()
+	<-g.arrived
+	<-g.arrived
+	d.mu.Lock()
+	require.Len(t, d.running, 2)
+	require.Equal(t, 2, d.slots)
+	for _, f := range d.running[0].AllInputs() {
+		require.NotContains(t, d.running[1].AllInputs(), f)
+	}
+	d.mu.Unlock()
+	g.closed.Store(false)
+	close(g.open)
+	settle(t, d)
+	for k := range 2000 {
+		requireValue(t, d, testKey(k), testValue(k))
+	}
+}
+
+func TestCloseEndsAllPieces(t *testing.T) {
+	g := newGate()
+	o := piecesOptions(g.fs(), 3)
+	o.WriteBufferSize = 1 << 20
+	d := mustOpen(t, o)
+	for range 2 {
+		for k := range 9000 {
+			require.NoError(t, d.Put(testKey(k), []byte("v"), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	g.closed.Store(true)
+	o.L0CompactionTrigger = 2
+	d = mustOpen(t, o)
+	for range 3 {
+		<-g.arrived
+	}
+	closed := make(chan error)
+	go func() { closed <- d.Close() }()
+	<-d.closing
+	g.closed.Store(false)
+	close(g.open)
+	require.NoError(t, <-closed)
+	require.Zero(t, d.Metrics().Compactions, "each piece has more entries than it looks away for")
+	require.Zero(t, d.slots)
+
+	o.L0CompactionTrigger = 1000
+	d = openTest(t, o)
+	require.Len(t, d.state.Load().version.Levels[0].Files, 2)
+	require.NoError(t, strayFilesAtRest(d, d.fs))
+	requireValue(t, d, testKey(8999), []byte("v"))
+}
+
+// One piece fails; the others end too, and none of the tables that were written is left.
+func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
+	for at := range 24 {
+		t.Run(fmt.Sprintf("creation %d", at), func(t *testing.T) {
+			var failing atomic.Bool
+			var creations atomic.Int64
+			mem := vfs.NewMem()
+			d := openTest(t, piecesOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				if failing.Load() && op.Kind == vfs.OpCreate && creations.Add(1) == int64(at)+1 {
+					return &vfs.Fault{Err: syscall.ENOSPC}
+				}
+				return nil
+			}), 3))
+			for range 2 {
+				fill(t, d, 0, 1000)
+				require.NoError(t, d.Flush())
+			}
+			c := claimLevel0(t, d)
+			failing.Store(true)
+			err := d.compactClaimed(c)
+			require.ErrorIs(t, err, ErrNoSpace)
+			require.NotErrorIs(t, err, errStopped)
+			require.NoError(t, strayFilesAtRest(d, mem))
+			require.Zero(t, d.slots)
+			require.Empty(t, d.jobs)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			for k := range 1000 {
+				requireValue(t, d, testKey(k), testValue(k))
+			}
+		})
+	}
+}
+
+// Any operation of a divided compaction fails, once or from then on: it comes to nothing, or is
+// there whole when the database is opened again.
+func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
+	const keys = 400
+	full := NewMemFS()
+	d := mustOpen(t, piecesOptions(full, 3))
+	for range 2 {
+		fill(t, d, 0, keys)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+
+	step := int64(1)
+	if raceEnabled {
+		step = 11
+	}
+	failures, done := 0, 0
+	for at := int64(1); done < 2; at += step {
+		for _, kind := range []error{syscall.EIO, syscall.ENOSPC} {
+			for _, sticky := range []bool{false, true} {
+				var begun atomic.Bool
+				var ops, ofTables atomic.Int64
+				mem := copyFS(t, full)
+				d := openTest(t, piecesOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+					if !begun.Load() {
+						return nil
+					}
+					n := ops.Add(1)
+					if n != at && (n < at || !sticky) {
+						return nil
+					}
+					if filepath.Ext(op.Name) == ".ldb" && op.Kind != vfs.OpRemove {
+						ofTables.Add(1)
+					}
+					return &vfs.Fault{Err: kind}
+				}), 3))
+				begun.Store(true)
+				err := d.compactLevel(t.Context(), 0, nil, nil)
+				begun.Store(false)
+				if !sticky && ofTables.Load() > 0 { // else files may wait for the next opening
+					require.NoError(t, strayFilesAtRest(d, mem))
+				}
+				switch {
+				case ops.Load() < at: // it was over before
+					require.NoError(t, err)
+					done++
+				case err != nil:
+					failures++
+					require.ErrorIs(t, err, kind)
+					require.NotErrorIs(t, err, errStopped)
+				}
+				for k := range keys {
+					requireValue(t, d, testKey(k), testValue(k))
+				}
+				d.mu.Lock()
+				require.Zero(t, d.slots)
+				require.Empty(t, d.jobs)
+				d.mu.Unlock()
+				_ = d.Close() // the MANIFEST may have failed
+				d = openTest(t, piecesOptions(mem, 3))
+				for k := range keys {
+					requireValue(t, d, testKey(k), testValue(k))
+				}
+				require.NoError(t, strayFilesAtRest(d, mem))
+				require.NoError(t, d.Close())
+			}
+		}
+	}
+	require.Greater(t, failures, 400/int(step))
+}
+
+// The others need not write what nobody will keep.
+func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
+	g := newGate()
+	var arrivals, creations atomic.Int64
+	o := piecesOptions(vfs.NewFaulty(g.fs(), func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpCreate && g.closed.Load() {
+			if arrivals.Add(1) == 1 {
+				return &vfs.Fault{Err: syscall.EIO}
+			}
+			creations.Add(1)
+		}
+		return nil
+	}), 3)
+	o.WriteBufferSize = 1 << 20
+	d := openTest(t, o)
+	for range 2 {
+		for k := range 9000 {
+			require.NoError(t, d.Put(testKey(k), []byte("v"), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	c := claimLevel0(t, d)
+	g.closed.Store(true)
+	done := make(chan error)
+	go func() { done <- d.compactClaimed(c) }()
+	<-g.arrived
+	<-g.arrived
+	eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.slots == 2 // the failed one has returned its own
+	})
+	close(g.open)
+	require.ErrorIs(t, <-done, syscall.EIO)
+	require.Less(t, creations.Load(), int64(10), "of 19 tables")
+	g.closed.Store(false)
+	require.NoError(t, strayFilesAtRest(d, d.fs))
+}
+
+// What one piece finds damaged sets all inputs aside, once.
+func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
+	mem := NewMemFS()
+	d := mustOpen(t, piecesOptions(mem, 3))
+	for range 2 {
+		fill(t, d, 0, 1000)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+	data := readFile(t, mem, table)
+	data[len(data)/2] ^= 1
+	writeFile(t, mem, table, data)
+
+	d = openTest(t, piecesOptions(mem, 3))
+	c := claimLevel0(t, d)
+	inputs := len(c.AllInputs())
+	require.ErrorIs(t, d.compactClaimed(c), ErrCorruption)
+	require.Equal(t, inputs, d.Metrics().TablesSetAside)
+	require.NoError(t, strayFilesAtRest(d, mem))
+	require.Error(t, d.compactLevel(t.Context(), 0, nil, nil), "they stay set aside")
+}
+
+// The index says of some blocks that they end before their last key. The piece that begins with
+// such a key would not come to it: so the one before tells.
+func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
+	var lying atomic.Bool // while the table is written
+	isCut := func(key, cut []byte) bool { return len(key) == len(testKey(0)) && len(cut) == len(key)-1 }
+	o := piecesOptions(NewMemFS(), 2)
+	o.Comparer = &Comparer{
+		Name: "sievedb.test.lying",
+		Compare: func(a, b []byte) int {
+			if lying.Load() && isCut(a, b) {
+				return -1
+			}
+			return bytes.Compare(a, b)
+		},
+		Separator: func(dst, a, _ []byte) []byte {
+			if a[len(a)-1] == '3' { // the block holds the keys that end with 0 to 3
+				a = a[:len(a)-1]
+			}
+			return append(dst, a...)
+		},
+	}
+	d := openTest(t, o)
+	fill(t, d, 0, 100)
+	lying.Store(true)
+	require.NoError(t, d.Flush())
+	lying.Store(false)
+	c := claimLevel0(t, d)
+	defer d.done(c, nil)
+	r, err := d.tables.ref(c.Inputs[0])
+	require.NoError(t, err)
+	defer r.Unref()
+	var begins [][]byte
+	require.NoError(t, r.Stretches(0, func(key []byte, _ uint64) {
+		if isCut(testKey(0), key) {
+			begins = append(begins, append(bytes.Clone(key), '3'))
+		}
+	}))
+	require.NotEmpty(t, begins)
+	j := d.newMergeJob(c)
+	for _, key := range begins {
+		p := mergePiece{upper: key}
+		require.ErrorIs(t, j.merge(&p), ErrCorruption)
+		p.out.abandon()
+		p = mergePiece{lower: key}
+		require.NoError(t, j.merge(&p))
+		require.NotEqual(t, key, base.UserKey(p.out.files[0].Smallest), "it cannot find its first key")
+		p.out.abandon()
+	}
+}
+
+// The power fails at every operation of a compaction in pieces.
+func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
+	const keys = 500
+	r := recorder.New(recorder.Image{})
+	d := mustOpen(t, piecesOptions(r, 3))
+	for range 2 {
+		fill(t, d, 0, keys)
+		require.NoError(t, d.Flush())
+	}
+	from := len(r.Trace().Ops)
+	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	m := d.Metrics()
+	require.Greater(t, m.Subcompactions, m.Compactions)
+	require.NoError(t, d.Close())
+	limit := 0
+	if raceEnabled {
+		limit = 200
+	}
+	judge := func(s recorder.State, cut int, m recorder.Model) error {
+		if cut < from {
+			return nil
+		}
+		mem := s.Image.Mem()
+		d, err := Open("db", piecesOptions(mem, 1))
+		if err != nil {
+			if m == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+				return nil
+			}
+			return err
+		}
+		for k := range keys {
+			if v, err := d.Get(testKey(k)); err != nil || string(v) != string(testValue(k)) {
+				return stderrors.Join(fmt.Errorf("key %d is %q", k, v), err, d.Close())
+			}
+		}
+		rest(d)
+		return stderrors.Join(strayFilesAtRest(d, mem), d.Close())
+	}
+	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
+	requireNoFailure(t, err)
+	t.Logf("%d states", n)
+}
+
+// However compactions, Compact and pieces come together, no more tables are being
+// written than there are slots, and one by a flush.
+func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
+	const slots = 3
+	var open, most atomic.Int64
+	o := piecesOptions(vfs.NewFaulty(NewMemFS(), func(op vfs.Op) *vfs.Fault {
+		if filepath.Ext(op.Name) != ".ldb" {
+			return nil
+		}
+		switch op.Kind {
+		case vfs.OpCreate:
+			n := open.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+		case vfs.OpWrite:
+			runtime.Gosched() // for the others to come between
+		case vfs.OpSync: // what follows is not merging
+			open.Add(-1)
+		}
+		return nil
+	}), slots)
+	o.L0CompactionTrigger = 2
+	d := openTest(t, o)
+	done := make(chan error)
+	for i := range 3 {
+		go func() {
+			rnd := rand.New(rand.NewPCG(7, uint64(i)))
+			for n := range 3000 {
+				k := rnd.IntN(3000)
+				if err := d.Put(testKey(k), testValue(k), NoSync); err != nil {
+					done <- err
+					return
+				}
+				if n%500 == 0 {
+					if err := d.Compact(context.Background(), testKey(k), testKey(k+1000)); err != nil {
+						done <- err
+						return
+					}
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range 3 {
+		require.NoError(t, <-done)
+	}
+	settle(t, d)
+	require.LessOrEqual(t, most.Load(), int64(slots+1))
+	m := d.Metrics()
+	t.Logf("%d compactions in %d pieces, at most %d tables at once", m.Compactions, m.Subcompactions, most.Load())
+	require.Greater(t, m.Subcompactions, m.Compactions)
+	require.Zero(t, d.slots)
+	require.Empty(t, d.jobs)
+}

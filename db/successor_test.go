@@ -1,0 +1,83 @@
+package db
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// fillUntil puts entries, beginning with the n-th, until ok, and returns how many there
+// are then.
+func fillUntil(t *testing.T, d *DB, n int, ok func() bool) int {
+	for ; !ok(); n++ {
+		require.NoError(t, d.Put(testKey(n), testValue(n), NoSync))
+	}
+	return n
+}
+
+func TestASuccessorIsReadyBeforeTheMemtableIsFull(t *testing.T) {
+	counting := vfs.NewCounting(NewMemFS())
+	d := openTest(t, testOptions(counting))
+	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
+	mem := d.state.Load().mem
+	require.Less(t, mem.Available(), mem.Capacity()/successorShare)
+	<-d.log.next.done
+	require.NoError(t, d.log.next.err)
+	num, next := d.log.next.num, d.log.next.mem
+	require.Len(t, namesOf(t, counting, base.FileLog), 2)
+	require.Equal(t, mem.memory()+next.memory(), d.Metrics().MemtableBytes)
+	require.LessOrEqual(t, d.Metrics().MemtableBytes, d.Metrics().MemtableLimit)
+
+	n = fillUntil(t, d, n, func() bool { return d.log.next == nil })
+	require.Same(t, next, d.state.Load().mem)
+	require.Equal(t, num, next.logNum)
+	require.Zero(t, d.spareMemory.Load())
+	for i := range n {
+		value, err := d.Get(testKey(i))
+		require.NoError(t, err)
+		require.Equal(t, string(testValue(i)), string(value))
+	}
+}
+
+func TestASuccessorThatIsNotNeededLeavesNothing(t *testing.T) {
+	counting := vfs.NewCounting(NewMemFS())
+	o := testOptions(counting)
+	d := mustOpen(t, o)
+	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
+	require.NoError(t, d.Close())
+	require.Len(t, namesOf(t, counting, base.FileLog), 1)
+	require.Zero(t, counting.Snapshot().Of(base.FileLog).OpenFiles)
+
+	d = openTest(t, o)
+	require.Len(t, d.OpenReport().Logs, 1)
+	require.EqualValues(t, n, d.OpenReport().Logs[0].Entries)
+}
+
+// The log is made at once where it could not be made ahead; only if that fails as well
+// the write that needs it fails, and the next one tries again.
+func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
+	var failing atomic.Bool
+	d := openTest(t, testOptions(vfs.NewFaulty(NewMemFS(), func(op vfs.Op) *vfs.Fault {
+		if kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); failing.Load() && op.Kind == vfs.OpCreate && kind == base.FileLog {
+			return &vfs.Fault{Err: vfs.ErrInjected}
+		}
+		return nil
+	})))
+	failing.Store(true)
+	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
+	<-d.log.next.done
+	require.ErrorIs(t, d.log.next.err, vfs.ErrInjected)
+	log := d.state.Load().mem.logNum
+	var err error
+	for ; err == nil; n++ {
+		err = d.Put(testKey(n), testValue(n), NoSync)
+	}
+	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.Equal(t, log, d.state.Load().mem.logNum)
+	failing.Store(false)
+	fillUntil(t, d, n, func() bool { return d.state.Load().mem.logNum != log })
+}

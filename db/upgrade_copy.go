@@ -1,0 +1,265 @@
+package db
+
+import (
+	"bytes"
+	"cmp"
+	stderrors "errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// copiesAtOnce is how many tables an upgrade copies at once: as many as there are
+// processors, within bounds, and two on a single one, which then works for one
+// while the other waits for the device.
+func copiesAtOnce() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
+
+// upgradeStep is the upgrade of some tables, which are copied side by side and take their
+// places in one edit.
+type upgradeStep struct {
+	u      *upgrade
+	c      *manifest.Compaction
+	nums   []uint64 // of the copies
+	syncs  *tableSyncs
+	next   atomic.Int64 // the input that nobody has begun
+	failed atomic.Bool  // no other need go on
+
+	copied, placed chan struct{} // closed when it is done
+
+	// By the inputs of c. Each is one goroutine's until copied is closed.
+	tables []*manifest.FileMeta // nil: not written, no file is left
+	errs   []error
+
+	err error // valid when placed is closed: why no copy is in its place
+}
+
+// begin starts a step of a level, or returns nil where nothing is left to upgrade.
+func (u *upgrade) begin(level int) (*upgradeStep, error) {
+	s := &upgradeStep{u: u, syncs: newTableSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
+	c, err := u.d.claim(u.ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
+		files, busy := u.choose(v, level)
+		if len(files) == 0 || busy {
+			return nil, busy
+		}
+		// Oldest first, which is what the order of numbers says in level 0. There no flush
+		// is under way, so that none has taken a number yet that its table will come with later.
+		s.nums = make([]uint64, len(files))
+		for i := range s.nums {
+			s.nums[len(s.nums)-1-i] = u.d.set.NewFileNum()
+		}
+		return &manifest.Compaction{Version: v, Level: level, OutputLevel: level, Inputs: files, Reason: "filters"}, false
+	})
+	if err != nil || c == nil {
+		return nil, upgradeError(err)
+	}
+	for _, f := range c.Inputs {
+		if u.known[f] == tableStale {
+			u.known[f] = tableChosen
+		}
+	}
+	s.c, s.tables, s.errs = c, make([]*manifest.FileMeta, len(s.nums)), make([]error, len(s.nums))
+	go s.run()
+	return s, nil
+}
+
+func upgradeError(err error) error { return errors.Wrap(base.NoSpace(err), "sievedb: UpgradeFilters") }
+
+// end waits for a step, if there is one, and counts what it did.
+func (u *upgrade) end(s *upgradeStep) error {
+	if s == nil {
+		return nil
+	}
+	<-s.placed
+	for i, f := range s.c.Inputs {
+		switch {
+		case stderrors.Is(s.errs[i], ErrCorruption):
+			u.known[f] = tableDamaged
+			u.damaged(f, s.errs[i])
+		case s.err == nil:
+			u.upgraded(f)
+			u.known[s.tables[i]] = tableCurrent
+		case u.known[f] == tableChosen:
+			u.known[f] = tableStale
+		}
+	}
+	if s.err != nil && !stderrors.Is(s.err, ErrCorruption) {
+		return upgradeError(s.err)
+	}
+	u.sumUp()
+	if u.o.Progress != nil {
+		u.o.Progress(u.report)
+	}
+	return nil
+}
+
+// run copies the tables and puts the copies in their places.
+func (s *upgradeStep) run() {
+	d := s.u.d
+	defer close(s.placed)
+	err := s.copy()
+	close(s.copied)
+	// What is left is no merge: somebody else, the next step too, may have the slot.
+	d.mu.Lock()
+	d.slots--
+	d.scheduleCompactionsLocked()
+	d.cond.Broadcast()
+	d.mu.Unlock()
+	s.err = s.place(err)
+	d.mu.Lock()
+	d.slots++
+	d.mu.Unlock()
+	if err = s.err; stderrors.Is(err, ErrCorruption) {
+		err = nil // not set aside: compactions find out for themselves
+	}
+	d.done(s.c, err)
+	d.scheduleCompactions()
+}
+
+// copy returns the first error that keeps all copies from their places. Damaged tables are
+// left as they are: on levels below 0 the others go without them, level 0, whose order forbids
+// that, has to be done again.
+func (s *upgradeStep) copy() (err error) {
+	var group sync.WaitGroup
+	for range min(copiesAtOnce(), len(s.nums)) {
+		group.Go(s.work)
+	}
+	group.Wait()
+	for _, e := range s.errs {
+		if s.stops(e) && (err == nil || err == errStopped) {
+			err = e
+		}
+	}
+	if err == nil && s.failed.Load() {
+		err = errStopped
+	}
+	return err
+}
+
+// place has the copies take their places, durably, unless there is an error. After one no
+// file of theirs is left.
+func (s *upgradeStep) place(err error) error {
+	d := s.u.d
+	edit, written := s.edit()
+	err = cmp.Or(err, s.syncs.wait())
+	if err == nil && len(written) > 0 {
+		err = d.fs.SyncDir(d.dir)
+	}
+	if err != nil {
+		for _, f := range written {
+			d.removeFile(d.path(base.FileTable, f.Num))
+		}
+		return err
+	}
+	if len(written) == 0 {
+		return nil
+	}
+	return d.applyEdit(edit, written, nil)
+}
+
+// edit returns what puts the copies in their places, and them.
+func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta) {
+	edit = &manifest.Edit{}
+	for i, f := range s.c.Inputs {
+		if table := s.tables[i]; table != nil {
+			written = append(written, table)
+			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: s.c.Level, Num: f.Num})
+			edit.Added = append(edit.Added, manifest.LevelFile{Level: s.c.Level, File: table})
+		}
+	}
+	return edit, written
+}
+
+// stops reports whether a table that could not be copied keeps the others from
+// their places.
+func (s *upgradeStep) stops(err error) bool {
+	return err != nil && (s.c.Level == 0 || !stderrors.Is(err, ErrCorruption))
+}
+
+// work copies one table after another.
+func (s *upgradeStep) work() {
+	var w *sstable.Writer // of the last table, whose memory serves the next
+	for !s.failed.Load() {
+		i := int(s.next.Add(1)) - 1
+		if i >= len(s.nums) {
+			return
+		}
+		s.tables[i], w, s.errs[i] = s.copyTable(i, w)
+		if s.stops(s.errs[i]) {
+			s.failed.Store(true)
+		}
+	}
+}
+
+// copyTable writes input i anew, with the policy's filters, and has its file synced. The writer,
+// if there is one, has finished another table. After an error no file is left, and no writer.
+func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *sstable.Writer, error) {
+	d := s.u.d
+	r, err := d.tables.ref(s.c.Inputs[i])
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Unref()
+	path := d.path(base.FileTable, s.nums[i])
+	file, err := d.fs.Create(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	w = s.u.writer(w, file, s.c.Level, s.nums[i])
+	table, err := s.copyTo(w, r, i)
+	if err != nil {
+		_ = file.Close() // the file goes away
+		d.removeFile(path)
+		return nil, nil, err
+	}
+	_ = s.syncs.add(file) // wait tells
+	return table, w, nil
+}
+
+// writer returns a writer of a table to file: w where that is not nil.
+func (u *upgrade) writer(w *sstable.Writer, file vfs.File, level int, num uint64) *sstable.Writer {
+	o := u.tables
+	o.Filter = u.policy
+	if u.bits != nil {
+		o.Filter = u.bits[level].policy(u.policy, num)
+	}
+	if w == nil {
+		return sstable.NewWriter(file, o)
+	}
+	w.Reset(file)
+	w.SetFilter(o.Filter)
+	return w
+}
+
+func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*manifest.FileMeta, error) {
+	f := s.c.Inputs[i]
+	if err := w.CopyBlocks(r, func(int) error { return s.interrupted() }); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(w.Smallest(), f.Smallest) || !bytes.Equal(w.Largest(), f.Largest) {
+		err := base.Corruptf("table", -1, "its first and last key are not those that the MANIFEST says")
+		return nil, base.InFile(err, s.u.d.path(base.FileTable, f.Num), -1)
+	}
+	if _, err := w.Finish(); err != nil {
+		return nil, err
+	}
+	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
+	table.Counts.Store(f.Counts.Load())
+	return table, nil
+}
+
+// interrupted says why a table need not be copied to its end.
+func (s *upgradeStep) interrupted() error {
+	if s.failed.Load() {
+		return errStopped
+	}
+	if s.u.d.closed.Load() {
+		return ErrClosed
+	}
+	return s.u.ctx.Err()
+}

@@ -1,0 +1,234 @@
+package db
+
+import (
+	"bytes"
+	stderrors "errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// sideBySide returns a file system where, once begun, no table is written to before two of
+// them are created.
+func sideBySide(t *testing.T, fsys FS) (gated FS, begin func()) {
+	var begun atomic.Bool
+	var created atomic.Int64
+	two := make(chan struct{})
+	gated = vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
+		if !begun.Load() || filepath.Ext(op.Name) != ".ldb" {
+			return nil
+		}
+		switch op.Kind {
+		case vfs.OpCreate:
+			if created.Add(1) == 2 {
+				close(two)
+			}
+		case vfs.OpWrite:
+			select {
+			case <-two:
+			case <-time.After(time.Minute):
+				t.Error("no second table is begun beside the first")
+			}
+		}
+		return nil
+	})
+	return gated, func() { begun.Store(true) }
+}
+
+// stepByStep returns a file system where, once begun, the second sync of a directory, which is that
+// of the first step below level 0, waits until another table is created.
+func stepByStep(t *testing.T, fsys FS) (gated FS, begin func()) {
+	var begun, waits atomic.Bool
+	var synced atomic.Int64
+	created := make(chan struct{})
+	gated = vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
+		switch {
+		case !begun.Load():
+		case op.Kind == vfs.OpCreate && waits.CompareAndSwap(true, false):
+			close(created)
+		case op.Kind == vfs.OpSyncDir && synced.Add(1) == 2:
+			waits.Store(true)
+			select {
+			case <-created:
+			case <-time.After(time.Minute):
+				t.Error("no other step is begun while one is placed")
+			}
+		}
+		return nil
+	})
+	return gated, func() { begun.Store(true) }
+}
+
+// smallTables are the options of a store of many small tables, with small filters, which compacts
+// only when it is asked to.
+func smallTables(fsys FS) *Options {
+	o := crashOptions(fsys, 0)
+	o.L0CompactionTrigger, o.Filter = 100, filter.NewBloomPolicy(4)
+	o.Compression, o.MaxManifestSize = NoCompression, 1<<20
+	return o
+}
+
+// longValue makes more than a step's tables of some hundred keys.
+func longValue(i int) []byte { return append(testValue(i), make([]byte, 1100)...) }
+
+// twiceFilled returns a store with tables of the same keys in level 0
+// and on a level below.
+func twiceFilled(t *testing.T, fsys FS, keys int) *DB {
+	d, err := Open("db", smallTables(fsys)) // a checker would hide what files can do
+	require.NoError(t, err)
+	for i := range keys {
+		require.NoError(t, d.Put(testKey(i), longValue(i), NoSync))
+	}
+	require.NoError(t, d.Compact(background, nil, nil))
+	for i := 0; i < keys; i += 2 {
+		require.NoError(t, d.Put(testKey(i), []byte("newer"), NoSync))
+		if i%(keys/4) == keys/4-2 {
+			require.NoError(t, d.Flush())
+		}
+	}
+	return d
+}
+
+func checkTwiceFilled(d *DB, keys int) error {
+	for i := range keys {
+		want := longValue(i)
+		if i%2 == 0 {
+			want = []byte("newer")
+		}
+		if got, err := d.Get(testKey(i)); err != nil || !bytes.Equal(got, want) {
+			return stderrors.Join(fmt.Errorf("key %d is %q, want %q", i, got, want), err)
+		}
+	}
+	return nil
+}
+
+// sharingFS is a file system whose files share bytes with others, 64 at once.
+type sharingFS struct {
+	FS
+	shared atomic.Int64 // bytes
+}
+
+type sharingFile struct {
+	vfs.File
+	fs *sharingFS
+}
+
+func (s *sharingFS) Create(name string) (vfs.File, error) {
+	f, err := s.FS.Create(name)
+	return &sharingFile{f, s}, err
+}
+
+// ShareFrom is a write for the file systems below: what is shared is durable after Sync.
+func (f *sharingFile) ShareFrom(src vfs.File, n int64) (int64, error) {
+	data := make([]byte, n/64*64)
+	if _, err := src.ReadAt(data, 0); err != nil {
+		return 0, err
+	}
+	_, err := f.Write(data)
+	f.fs.shared.Add(int64(len(data)))
+	return int64(len(data)), err
+}
+
+// The power fails at every operation of an upgrade that copies tables side by side. No key
+// is lost or old again, and the next upgrade goes on from there.
+func TestCrashAtEveryOperationOfTablesCopiedSideBySide(t *testing.T) {
+	t.Run("copied", func(t *testing.T) {
+		r := recorder.New(recorder.Image{})
+		gated, begin := sideBySide(t, r)
+		crashSideBySide(t, r, gated, begin)
+	})
+	t.Run("one step while another is placed", func(t *testing.T) {
+		r := recorder.New(recorder.Image{})
+		gated, begin := stepByStep(t, r)
+		crashSideBySide(t, r, gated, begin)
+	})
+	t.Run("shared", func(t *testing.T) {
+		r := recorder.New(recorder.Image{})
+		gated, begin := sideBySide(t, r)
+		sharing := &sharingFS{FS: gated}
+		crashSideBySide(t, r, sharing, begin)
+		require.Positive(t, sharing.shared.Load())
+	})
+}
+
+// crashSideBySide upgrades a store on fsys, which stands on r, and judges what each cut leaves.
+func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func()) {
+	const keys = 80
+	d := twiceFilled(t, fsys, keys)
+	shape := shapeOfLevels(d)
+	require.Greater(t, len(shape[0]), 3)
+	from := len(r.Trace().Ops)
+	begin()
+	report, err := d.UpgradeFilters(background, filter.NewBloomPolicy(20), nil)
+	require.NoError(t, err)
+	require.Equal(t, report.Tables, report.Upgraded)
+	require.Equal(t, shape, shapeOfLevels(d))
+	require.NoError(t, d.Close())
+
+	var again, upgraded atomic.Int64
+	judge := func(s recorder.State, cut int, m recorder.Model) error {
+		if cut < from {
+			return nil
+		}
+		mem := s.Image.Mem()
+		o := smallTables(mem)
+		o.Filter = filter.NewBloomPolicy(20)
+		d, err := Open("db", o)
+		if err != nil {
+			if m == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+				return nil
+			}
+			return err
+		}
+		err = checkTwiceFilled(d, keys)
+		if cut%3 != 0 { // the rest takes as long again
+			return stderrors.Join(err, strayFilesAtRest(d, mem), d.Close())
+		}
+		if r, uerr := d.UpgradeFilters(background, nil, nil); uerr != nil || r.Damaged > 0 {
+			err = stderrors.Join(err, fmt.Errorf("upgraded again: %+v: %w", r, uerr))
+		} else if again.Add(1); r.Current > 0 {
+			upgraded.Add(1)
+		}
+		return stderrors.Join(err, checkTwiceFilled(d, keys), strayFilesAtRest(d, mem), d.Close())
+	}
+	limit := 0
+	if raceEnabled {
+		limit = 200
+	}
+	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
+	requireNoFailure(t, err)
+	require.Less(t, upgraded.Load(), again.Load(), "cuts before the first edit")
+	require.Positive(t, upgraded.Load(), "cuts behind it")
+	t.Logf("%d tables, %d states, in %d of them some tables were upgraded", report.Tables, n, upgraded.Load())
+}
+
+// A copy that fails ends those beside it, and none is left.
+func TestACopyThatFailsEndsTheOthers(t *testing.T) {
+	failed := stderrors.New("injected")
+	mem := NewMemFS()
+	var failing atomic.Bool
+	gated, begin := sideBySide(t, mem)
+	fsys := vfs.NewFaulty(gated, func(op vfs.Op) *vfs.Fault {
+		if filepath.Ext(op.Name) == ".ldb" && op.Kind == vfs.OpWrite && failing.CompareAndSwap(true, false) {
+			return &vfs.Fault{Err: failed}
+		}
+		return nil
+	})
+	const keys = 80
+	d := twiceFilled(t, fsys, keys)
+	defer func() { require.NoError(t, d.Close()) }()
+	begin()
+	failing.Store(true)
+	r, err := d.UpgradeFilters(background, filter.NewBloomPolicy(20), nil)
+	require.ErrorIs(t, err, failed)
+	require.Zero(t, r.Upgraded)
+	require.NoError(t, strayFilesAtRest(d, mem))
+	require.NoError(t, checkTwiceFilled(d, keys))
+}

@@ -1,0 +1,80 @@
+package db
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// Tables that were written with these filters, or without any where the policy has none, have
+// nothing to gain: an upgrade that copied them would copy the whole store each time.
+func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
+	ranges := []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(2), 10)}
+	for name, o := range map[string]*Options{
+		"no filters":                       {Filter: filter.None},
+		"filters of ranges alone":          {Filter: filter.None, RangeFilters: ranges},
+		"a bound that needs no filter":     {Filter: filter.NewBloomPolicy(10), MaxWastedReads: 100},
+		"the old name, hashed in two ways": {Filter: filter.LegacyBloom},
+		"the old name beside cache lines":  {Filter: filter.Several(filter.NewCacheLineBloomPolicy(10), filter.LegacyBloom)},
+		"binary fuse":                      {Filter: filter.FusePolicy{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.FS = NewMemFS()
+			d := openTest(t, o)
+			for i := range 200 {
+				// A last byte of 0x80 and more, and no multiple of four: signed and unsigned
+				// characters make two hashes of it.
+				require.NoError(t, d.Put([]byte{'k', byte(i / 8), byte(i), 0, byte(i) | 0x80}, []byte("value"), NoSync))
+			}
+			require.NoError(t, d.Flush())
+			r, err := d.UpgradeFilters(background, nil, nil)
+			require.NoError(t, err)
+			require.Positive(t, r.Tables)
+			if o.MaxWastedReads > 0 { // a flush leaves room for the tables that are to come
+				r, err = d.UpgradeFilters(background, nil, nil)
+				require.NoError(t, err)
+			}
+			require.Zero(t, r.Upgraded)
+			require.Equal(t, r.Tables, r.Current)
+		})
+	}
+}
+
+// LevelDB's tables do not say how many keys they have; to want no filter one need not know.
+func TestTablesLoseTheirFiltersOnce(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.Filter = filter.None
+	d := overwritten(t, o, filter.NewBloomPolicy(10))
+	first, err := d.UpgradeFilters(background, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, first.Tables, first.Upgraded)
+	second, err := d.UpgradeFilters(background, nil, nil)
+	require.NoError(t, err)
+	require.Zero(t, second.Upgraded)
+}
+
+// What is wrong with the data of a table is seen when it is copied only.
+func TestADamagedTableIsOutOfTheFiguresOfAnUpgrade(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	o.Filter = filter.NewBloomPolicy(10)
+	d := openTest(t, o)
+	for i := range 100 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	name := filepath.Join("db", d.set.Current().Levels[0].Files[0].Name())
+	require.NoError(t, d.Close())
+	data := readFile(t, mem, name)
+	data[100] ^= 1
+	writeFile(t, mem, name, data)
+	o.Filter = filter.FusePolicy{}
+	d = openTest(t, o)
+	r, err := d.UpgradeFilters(background, nil, nil)
+	require.ErrorIs(t, err, ErrCorruption)
+	r.Duration = 0
+	require.Equal(t, UpgradeReport{Tables: 1, Damaged: 1}, r)
+}

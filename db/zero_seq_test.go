@@ -1,0 +1,266 @@
+package db
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/stretchr/testify/require"
+)
+
+// entriesOf returns what the tables in use hold of a key, newest first, as "sequence value"
+// or "sequence deleted".
+func entriesOf(t testing.TB, d *DB, key string) []string {
+	t.Helper()
+	var all []version
+	files := readDir(t, d.fs, d.dir)
+	for name := range files.live(t) {
+		v := versions{}
+		v.addTable(t, files[name])
+		all = append(all, v[key]...)
+	}
+	slices.SortFunc(all, func(a, b version) int { return int(int64(b.seq) - int64(a.seq)) })
+	var out []string
+	for _, e := range all {
+		if e.kind == base.KindDelete {
+			e.value = "deleted"
+		}
+		out = append(out, fmt.Sprintf("%d %s", e.seq, e.value))
+	}
+	return out
+}
+
+func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
+	d := openTest(t, testOptions(NewMemFS()))
+	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), NoSync)) }
+	compact := func() { require.NoError(t, d.Compact(t.Context(), nil, nil)) }
+	requireEntries := func(key string, want ...string) {
+		t.Helper()
+		require.Equal(t, want, entriesOf(t, d, key))
+	}
+	empty := d.NewSnapshot()
+	put("a", "1")
+	put("b", "2")
+	compact()
+	requireEntries("a", "1 1") // the snapshot of the empty database must not come to see it
+	requireEntries("b", "2 2")
+	_, err := empty.Get([]byte("a"))
+	require.Equal(t, ErrNotFound, err)
+	require.NoError(t, empty.Close())
+
+	edge := d.NewSnapshot() // shows sequence number 2, and not 3
+	put("c", "3")
+	put("b", "4")
+	require.NoError(t, d.Delete([]byte("a"), NoSync))
+	compact()
+	requireEntries("a", "5 deleted", "0 1")
+	requireEntries("b", "4 4", "0 2")
+	requireEntries("c", "3 3")
+	for key, want := range map[string]string{"a": "1", "b": "2"} {
+		got, err := edge.Get([]byte(key))
+		require.NoError(t, err, key)
+		require.Equal(t, want, string(got))
+	}
+	_, err = edge.Get([]byte("c"))
+	require.Equal(t, ErrNotFound, err)
+	_, err = d.Get([]byte("a"))
+	require.Equal(t, ErrNotFound, err)
+	later := d.NewSnapshot()
+	defer later.Close()
+	require.NoError(t, edge.Close())
+
+	compact()
+	requireEntries("a")
+	requireEntries("b", "0 4")
+	requireEntries("c", "0 3")
+	requireValue(t, d, []byte("b"), []byte("4"))
+	got, err := later.Get([]byte("c"))
+	require.NoError(t, err)
+	require.Equal(t, "3", string(got))
+	report, err := d.Check(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+}
+
+// An entry that lost its number above an older one would be hidden by it.
+func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.Compression, o.L0CompactionTrigger = NoCompression, 100
+	d := openTest(t, o)
+	fill(t, d, 0, 2000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	key := string(testKey(7))
+	require.Equal(t, []string{"0 " + string(testValue(7))}, entriesOf(t, d, key))
+	for range 2 { // two tables are merged, one would be moved
+		require.NoError(t, d.Put(testKey(7), []byte("newer"), NoSync))
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.Equal(t, []string{"2002 newer", "0 " + string(testValue(7))}, entriesOf(t, d, key))
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	defer it.Close()
+	require.True(t, it.SeekGE(testKey(7)))
+	require.Equal(t, "newer", string(it.Value()))
+}
+
+// What a table's entries had for numbers is noted, through compactions, upgrades of the
+// filters and repairs: Repair tells by it whether a table that nothing names is needed.
+func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := mustOpen(t, o)
+	requireNoted := func(want uint64) {
+		t.Helper()
+		var largest uint64
+		for _, f := range d.state.Load().version.Levels[NumLevels-1].Files {
+			require.Zero(t, base.Trailer(f.Smallest)>>8, "it lost them")
+			r, err := d.tables.ref(f)
+			require.NoError(t, err)
+			p, ok := r.Properties()
+			r.Unref()
+			require.True(t, ok)
+			largest = max(largest, p.LargestSeq)
+		}
+		require.Equal(t, want, largest)
+	}
+	fill(t, d, 0, 50)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireNoted(50)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireNoted(50)
+	require.NoError(t, d.Close())
+
+	o.Filter = filter.NewBloomPolicy(12)
+	d = mustOpen(t, o)
+	report, err := d.UpgradeFilters(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.Positive(t, report.Upgraded)
+	requireNoted(50)
+	require.NoError(t, d.Close())
+
+	files := readDir(t, o.FS, "db")
+	delete(files, base.CurrentName)
+	table := files[files.tables()[0]]
+	table[len(table)-1] ^= 1 // its footer: its entries go to another one
+	o.FS = checkOrder(files.fs(t))
+	rep, err := RepairWithReport("db", o)
+	require.NoError(t, err)
+	require.EqualValues(t, 50, rep.LastSequence)
+	require.Positive(t, rep.TablesWritten)
+	d = mustOpen(t, o)
+	requireNoted(50)
+	require.EqualValues(t, 50, d.Metrics().LastSequence)
+	require.NoError(t, d.Close())
+}
+
+// Of two entries without a number the later table's is the later, whether its values or
+// those of the former are greater and whichever of the tables is damaged.
+func TestRepairTakesTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
+	older := craftTable(t, put("a", 0, "older"), put("b", 0, "b"))
+	later := craftTable(t, put("a", 0, "later"), put("c", 0, "c"))
+	want := contents{"a": "later", "b": "b", "c": "c"}
+	cut := func(table []byte) []byte { // its footer; the entries can be read
+		table = slices.Clone(table)
+		table[len(table)-1] ^= 1
+		return table
+	}
+	for name, d := range map[string]repairDir{
+		"both sound":        {"000005.ldb": older, "000009.ldb": later},
+		"the older damaged": {"000005.ldb": cut(older), "000009.ldb": later},
+		"the later damaged": {"000005.ldb": older, "000009.ldb": cut(later)},
+		"both damaged":      {"000005.ldb": cut(older), "000009.ldb": cut(later)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, rep, _ := d.repaired(t)
+			require.Equal(t, want, got)
+			require.Zero(t, rep.EntriesConflicting)
+		})
+	}
+}
+
+// A MANIFEST that is whole decides about a table that was to be removed, also where the
+// tables in use have lost their numbers.
+func TestRepairLeavesOutWhatIsOlderThanEntriesWithoutSequenceNumbers(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := mustOpen(t, o)
+	for i := range 2 {
+		require.NoError(t, d.Put([]byte("k"), fmt.Appendf(nil, "value %d", i), NoSync))
+		require.NoError(t, d.Flush())
+	}
+	before := readDir(t, o.FS, "db")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Equal(t, []string{"0 value 1"}, entriesOf(t, d, "k"))
+	require.NoError(t, d.Close())
+	d = mustOpen(t, o) // its MANIFEST knows nothing of the tables from before
+	require.NoError(t, d.Close())
+	files := readDir(t, o.FS, "db")
+	oldest := slices.Min(before.tables())
+	files["000900.ldb"] = before[oldest] // as if it had been written since
+	got, rep, _ := files.repaired(t)
+	require.Equal(t, contents{"k": "value 1"}, got, "%s", rep)
+	require.Equal(t, FileUnused, fateOf(t, rep, "000900.ldb").Fate)
+}
+
+// The inputs of a compaction are removed in an order in which what is left of them at
+// any moment holds the newest version of a key or the same as the outputs: a repair
+// that has no MANIFEST takes them all for tables in use.
+func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.L0CompactionTrigger = 100
+	var mu sync.Mutex
+	var removed []uint64 // since the store was opened
+	o.EventListener = &EventListener{TableRemoved: func(num uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		removed = append(removed, num)
+	}}
+	o.MaxConcurrentCompactions = 1
+	d := mustOpen(t, o)
+	want := contents{}
+	for round := range 4 {
+		for i := range 40 {
+			if i%4 < round {
+				continue
+			}
+			key, value := string(testKey(i)), fmt.Sprintf("value %d of round %d", i, round)
+			if i%5 == 0 && round > 0 {
+				require.NoError(t, d.Delete([]byte(key), NoSync))
+				delete(want, key)
+				continue
+			}
+			require.NoError(t, d.Put([]byte(key), []byte(value), NoSync))
+			want[key] = value
+		}
+		if round == 0 {
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+		}
+		require.NoError(t, d.Flush())
+	}
+	before := readDir(t, o.FS, "db")
+	inputs := map[uint64]bool{}
+	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
+	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.Close()) // now all is removed
+	after := readDir(t, o.FS, "db")
+	removed = slices.DeleteFunc(removed, func(num uint64) bool { return !inputs[num] })
+	require.Len(t, removed, 4)
+	for i := range len(removed) + 1 {
+		rests := after.clone()
+		for _, num := range removed[i:] {
+			name := base.FileName(base.FileTable, num)
+			rests[name] = before[name]
+		}
+		for _, name := range rests.only(base.FileManifest, base.FileCurrent) {
+			delete(rests, name)
+		}
+		got, rep, _ := rests.repaired(t)
+		require.Equal(t, want, got, "%d of %d were removed: %s", i, len(removed), rep)
+	}
+	for _, f := range d.set.Current().Levels[manifest.NumLevels-1].Files {
+		require.Zero(t, base.Trailer(f.Smallest)>>8)
+	}
+}
