@@ -34,12 +34,16 @@ type config struct {
 	BlockSize        int      `json:"block_size"`
 	MaxFileSize      int64    `json:"max_file_size"`
 	OpenFiles        int      `json:"open_files"`
+	Compactions      int      `json:"max_background_compactions"`
 	Compression      string   `json:"compression"`
 	DB               string   `json:"db"`
 	UseExistingDB    bool     `json:"use_existing_db"`
 	Keys             string   `json:"keys"`
 	Absent           string   `json:"absent"`
 	Histogram        bool     `json:"histogram"`
+	Filters          []string `json:"filters"`
+	Bits             []int    `json:"bits"`
+	HTML             string   `json:"-"`
 	JSON             string   `json:"-"`
 	CPUProfile       string   `json:"-"`
 	MemProfile       string   `json:"-"`
@@ -47,6 +51,8 @@ type config struct {
 	// showcase is set where no flag changes what the default run shows, so that
 	// its promises can be held to.
 	showcase bool
+	numGiven bool
+	args     []string // the command line, for reports to tell
 }
 
 // quietFlags do not change what the default run measures.
@@ -77,12 +83,14 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.IntVar(&c.BlockSize, "block_size", 0, "`bytes` of a data block before compression; 0: the store's default")
 	fs.Int64Var(&c.MaxFileSize, "max_file_size", 0, "`bytes` of the tables that compactions write; 0: the store's default")
 	fs.IntVar(&c.OpenFiles, "open_files", 0, "`tables` held open; 0: the store's default")
+	fs.IntVar(&c.Compactions, "max_background_compactions", 0, "`merges` of compactions that run at once; 0: the store's default")
 	fs.StringVar(&c.Compression, "compression", "snappy", "`kind`: none (or 0), snappy (or 1), zstd")
 	fs.StringVar(&c.DB, "db", "", "`folder` of the database, kept afterwards; default: a temporary one, removed")
 	fs.BoolVar(&c.UseExistingDB, "use_existing_db", false, "use the database that --db names as it is; workloads that want an empty one are left out")
 	fs.StringVar(&c.Keys, "keys", "", "`file` (plain or .gz) of keys to use in place of generated ones: a key a line, or key TAB value")
 	fs.StringVar(&c.Absent, "absent", "", "`file` (plain or .gz) of keys that are not stored: a key a line")
 	fs.BoolVar(&c.Histogram, "histogram", false, "measure each operation and print percentiles")
+	c.sweepFlags(fs)
 	fs.StringVar(&c.JSON, "json", "", "write the results to this `file`")
 	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a CPU profile to this `file`")
 	fs.StringVar(&c.MemProfile, "memprofile", "", "write a heap profile, taken at the end, to this `file`")
@@ -92,7 +100,7 @@ func (c *config) flagSet() *flag.FlagSet {
 // parseConfig reads the command line. Help goes to out; then the error is
 // flag.ErrHelp. Every other error is the caller's to print.
 func parseConfig(args []string, out io.Writer) (*config, error) {
-	c := &config{}
+	c := &config{args: args}
 	fs := c.flagSet()
 	fs.SetOutput(io.Discard) // flag would print each error a second time, with all of the help
 	fs.Usage = func() {}
@@ -106,7 +114,15 @@ func parseConfig(args []string, out io.Writer) (*config, error) {
 		return nil, fmt.Errorf("unexpected argument %q; every setting is a flag, see dbbench --help", fs.Arg(0))
 	}
 	c.showcase = true
-	fs.Visit(func(f *flag.Flag) { c.showcase = c.showcase && quietFlags[f.Name] })
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) {
+		given[f.Name] = true
+		c.showcase = c.showcase && quietFlags[f.Name]
+	})
+	c.numGiven = given["num"]
+	if err := c.chooseSweep(given); err != nil {
+		return nil, err
+	}
 	return c, c.validate()
 }
 
@@ -141,6 +157,7 @@ func (c *config) validate() error {
 		{"block_size", int64(c.BlockSize), 0, anyInt},
 		{"max_file_size", c.MaxFileSize, 0, 1 << 50},
 		{"open_files", int64(c.OpenFiles), 0, anyInt},
+		{"max_background_compactions", int64(c.Compactions), 0, 64},
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {
@@ -205,6 +222,8 @@ func (c *config) options() *db.Options {
 		MaxOpenFiles:    c.OpenFiles,
 		Compression:     compressionKinds[c.Compression],
 		BlockCacheSize:  cacheOption(c.CacheSize),
+
+		MaxConcurrentCompactions: c.Compactions,
 	}
 	if c.BloomBits > 0 {
 		o.Filter = c.filter()

@@ -14,7 +14,9 @@
 // config.go has the flags, workload.go the list of workloads, session.go the
 // database they share and thread.go the loop that measures them. The report is
 // filterreads.go (what is looked up), tablereads.go (how reads are counted) and
-// report.go (how it looks).
+// report.go (how it looks). The comparison of filters is sweep.go: sweeprates.go and
+// sweepstore.go measure, sweeptext.go says what came of it, sweepcharts.go draws it with
+// chart.go, and sweephtml.go makes the page.
 package main
 
 import (

@@ -46,12 +46,16 @@ type check struct {
 }
 
 func (r *report) setShape(m *db.Metrics) {
-	r.Shape = levelsText(m)
+	r.Shape, r.Levels = levelsText(m), levelShapes(m)
+}
+
+func levelShapes(m *db.Metrics) (shapes []levelShape) {
 	for i, l := range m.Levels {
 		if l.Tables > 0 {
-			r.Levels = append(r.Levels, levelShape{Level: i, Tables: l.Tables, Bytes: l.Bytes})
+			shapes = append(shapes, levelShape{Level: i, Tables: l.Tables, Bytes: l.Bytes})
 		}
 	}
+	return shapes
 }
 
 // finish computes what follows from the measurements. The promises are checked

@@ -63,7 +63,9 @@ func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err 
 	if len(cfg.Benchmarks) == 0 {
 		return s.showcase(ctx)
 	}
-	s.printHeader()
+	if len(cfg.Benchmarks) > 1 || cfg.Benchmarks[0] != sweepName { // which says itself what it measures
+		s.printHeader()
+	}
 	for _, name := range cfg.Benchmarks {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -51,19 +51,20 @@ func TestEveryWorkloadRuns(t *testing.T) {
 	for _, w := range workloads {
 		all = append(all, w.name)
 	}
-	out := runOK(t, "--num=1000", "--threads=2", "--histogram", "--seek_nexts=3", "--json="+name, "--benchmarks="+strings.Join(all, ","))
+	out := runOK(t, "--num=1000", "--threads=2", "--histogram", "--seek_nexts=3", "--bits=10", "--json="+name, "--benchmarks="+strings.Join(all, ","))
 	j := readJSON(t, name)
 	require.Equal(t, all, j.Settings.Benchmarks)
 	require.NotNil(t, j.Stats)
 	require.NotNil(t, j.DiskReadsSaved)
 	require.Contains(t, out, "DISK READS SAVED")
 	require.Contains(t, out, "filter checks")
+	require.NotNil(t, j.FilterSweep)
 	byName := make(map[string]*result)
 	for _, r := range j.Results {
 		byName[r.Name] = r
 		require.Contains(t, out, "\n"+r.Name)
 	}
-	require.Len(t, byName, len(workloads)-2, "stats and filterreads have no line of their own")
+	require.Len(t, byName, len(workloads)-4+3, "stats, filterreads and filtersweep have no line of their own, scanempty has three")
 	ops := map[string]uint64{"fillsync": 2, "fillbulk": 1000, "compact": 1, "settle": 1}
 	for _, r := range j.Results {
 		want, ok := ops[r.Name]
@@ -79,6 +80,12 @@ func TestEveryWorkloadRuns(t *testing.T) {
 		require.LessOrEqual(t, r.Latency.P50, r.Latency.P999, r.Name)
 	}
 	require.Zero(t, *byName["readmissing"].Found)
+	for _, kind := range emptyKinds {
+		require.Zero(t, *byName["scanempty "+kind.name].Found)
+	}
+	require.Regexp(t, `^[01]\.\d+ data blocks read and 0\.00 tables passed over`, byName["scanempty none"].Note)
+	require.Regexp(t, `^0\.0\d+ data blocks read and 1\.00 tables passed over`, byName["scanempty prefix"].Note)
+	require.Regexp(t, `^0\.0\d+ data blocks read and 1\.00 tables passed over`, byName["scanempty grafite"].Note)
 	require.Positive(t, *byName["readrandom"].Found)
 	require.Nil(t, byName["fillseq"].Found)
 }

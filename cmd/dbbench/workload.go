@@ -30,11 +30,13 @@ var workloads = []*workload{
 	{name: "readseq", about: "read all entries in order", run: readSeq},
 	{name: "readreverse", about: "read all entries in reverse order", run: readReverse},
 	{name: "seekrandom", about: "seek keys at random, then read --seek_nexts entries", run: seekRandom},
+	{name: "scanempty", about: "scan short ranges that hold nothing, with filters of ranges and without; fills a database of its own", fresh: true, run: scanEmpty},
 	{name: "readwhilewriting", about: "readrandom beside a goroutine that overwrites", run: readWhileWriting},
 	{name: "compact", about: "compact the whole database", run: compact},
 	{name: "settle", about: "flush, and wait until nothing is left to compact", run: settle},
 	{name: "stats", about: "print what the store counted since it was opened", run: printStats},
 	{name: "filterreads", about: "report the disk reads that filters save, on the data there is", needsFilter: true, run: filterReads},
+	{name: sweepName, about: "compare kinds of filters and bits a key, on real keys and made ones; --html writes a page with plots", fresh: true, run: filterSweep},
 }
 
 func findWorkload(name string) (*workload, bool) {

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// The keys of scanempty are numbers of emptyDigits digits, emptyGap apart. A scan is of
+// emptyLength numbers, all of the same hundred, of which none is stored.
+const (
+	emptyDigits = 16
+	emptyGap    = 1000
+	emptyLength = 30
+	emptyBits   = 16 // of each prefix and of each key
+)
+
+// emptyKinds are the filters of ranges that are compared.
+var emptyKinds = []struct {
+	name     string
+	policies []filter.RangePolicy
+}{
+	{"none", nil},
+	{"prefix", []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(emptyDigits-2), emptyBits)}},
+	{"grafite", []filter.RangePolicy{filter.NewGrafite(filter.FixedPrefix(0), filter.Decimal(emptyDigits), emptyBits)}},
+}
+
+// scanEmpty fills a database in random order and scans ranges that hold nothing, between
+// keys that are there: without filters of ranges, and with each kind, which an upgrade
+// gives to the same tables.
+func scanEmpty(ctx context.Context, s *session, name string) error {
+	keys := &keySpace{num: s.keys.num * emptyGap, keySize: emptyDigits}
+	if err := s.fillGaps(ctx, name, keys); err != nil {
+		return err
+	}
+	for _, kind := range emptyKinds {
+		if err := s.scanGaps(ctx, name+" "+kind.name, keys, kind.policies); err != nil {
+			return err
+		}
+	}
+	return s.closeDB() // what comes next has its own options
+}
+
+func (s *session) fillGaps(ctx context.Context, name string, keys *keySpace) error {
+	bar := s.newProgress(name, s.keys.num, 0)
+	defer bar.close()
+	th := s.newThread()
+	for i, n := range th.rng.Perm(s.keys.num) {
+		if i%checkEvery == 0 {
+			bar.done.Store(int64(i))
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		th.key = keys.appendKey(th.key[:0], n*emptyGap)
+		if err := s.db.Put(th.key, th.values.Next(s.cfg.ValueSize), db.NoSync); err != nil {
+			return err
+		}
+	}
+	return s.settle(ctx)
+}
+
+// scanGaps scans under the given filters of ranges, and counts the reads at the file
+// system.
+func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ranges []filter.RangePolicy) error {
+	if err := s.giveRanges(ctx, ranges); err != nil {
+		return err
+	}
+	reads, err := readLayouts(vfs.OS, s.dir)
+	if err != nil {
+		return err
+	}
+	s.fs.Observe(reads.observe)
+	defer s.fs.Observe(nil)
+	o := s.cfg.options()
+	o.FS, o.ReadOnly, o.RangeFilters, o.BlockCacheSize = s.fs, true, ranges, cacheOption(s.reportCache())
+	if s.db, err = db.Open(s.dir, o); err != nil {
+		return err
+	}
+	r, err := s.measure(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
+		var lower, upper []byte
+		return func(int) error {
+			from := emptyRange(th.rng, s.keys.num)
+			lower, upper = keys.appendKey(lower[:0], from), keys.appendKey(upper[:0], from+emptyLength)
+			found, err := s.countKeys(lower, upper)
+			th.found += found
+			return err
+		}, nil, nil
+	}})
+	if err == nil {
+		m, c := s.db.Metrics(), reads.counts()
+		perScan := func(n uint64) float64 { return float64(n) / float64(max(r.Ops, 1)) }
+		r.Note = fmt.Sprintf("%.4f data blocks read and %.2f tables passed over a scan; %s bytes of filters of ranges",
+			perScan(c.Data), perScan(m.Total().RangeNegatives), bench.Grouped(m.RangeFilterBytes))
+	}
+	s.addResult(r)
+	return errors.Join(err, s.closeDB())
+}
+
+// giveRanges closes the database with tables that have these filters of ranges.
+func (s *session) giveRanges(ctx context.Context, ranges []filter.RangePolicy) error {
+	if err := s.closeDB(); err != nil || len(ranges) == 0 {
+		return err
+	}
+	o := s.cfg.options()
+	o.FS, o.RangeFilters = s.fs, ranges
+	d, err := db.Open(s.dir, o)
+	if err != nil {
+		return err
+	}
+	_, err = d.UpgradeFilters(ctx, nil, nil)
+	return errors.Join(err, d.Close())
+}
+
+// emptyRange returns where a range without a key begins: in one of the nine hundreds
+// behind the one that begins with a key.
+func emptyRange(rng *rand.Rand, num int) int {
+	return rng.IntN(num)*emptyGap + 100*(1+rng.IntN(9)) + rng.IntN(100-emptyLength)
+}
+
+// countKeys scans from lower up to upper.
+func (s *session) countKeys(lower, upper []byte) (n uint64, err error) {
+	it, err := s.db.NewIterator(&db.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	return n, it.Close()
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+// sweep is what filtersweep found out. Its JSON form is documented in README.md.
+type sweep struct {
+	Filters []string `json:"filters"`
+	Bits    []int    `json:"bits"`
+	// Shapes begins with the real keys.
+	Shapes []*shapeRates `json:"shapes"`
+	// Levels is the store that every run of Stores looks into.
+	CacheBytes int64         `json:"cache_bytes"`
+	ValueSize  int           `json:"value_size"`
+	Levels     []levelShape  `json:"levels"`
+	Stores     []*storeRun   `json:"stores"`
+	Took       time.Duration `json:"-"`
+
+	words bool // the keys are the shipped words
+}
+
+// sweepKeysDefault is how many keys of each made shape are stored, and as many asked
+// for, unless --num is given.
+const sweepKeysDefault = 400_000
+
+// filterSweep measures every kind of filter with every number of bits: how often it errs
+// on keys of each shape, and in a store of the real keys what lookups read and take.
+func filterSweep(ctx context.Context, s *session, name string) error {
+	began := time.Now()
+	stored, absent, err := s.sweepKeys()
+	if err != nil {
+		return err
+	}
+	points := sweepPoints(s.cfg.Filters, s.cfg.Bits)
+	out := &sweep{
+		Filters: s.cfg.Filters, Bits: s.cfg.Bits,
+		CacheBytes: s.sweepCache(), ValueSize: s.cfg.ValueSize, words: s.cfg.Keys == "",
+	}
+	fmt.Fprintf(s.stdout, "%-17s: %s, on %s and %s of made keys\n", name, bench.Counted(uint64(len(points)), "filter"),
+		bench.Counted(uint64(stored.len()), s.sweepNoun()), bench.Counted(uint64(len(keyShapes)), "shape"))
+	if err := out.measureShapes(ctx, s, stored, absent, points); err != nil {
+		return err
+	}
+	if err := out.measureStores(ctx, s, stored, absent, points); err != nil {
+		return err
+	}
+	out.Took = time.Since(began)
+	s.sweep = out
+	if err := out.write(s.stdout); err != nil {
+		return err
+	}
+	if s.cfg.HTML != "" {
+		if err := out.writeHTML(s.cfg); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.stdout, "\nThe report with plots is in %s\n", s.cfg.HTML)
+	}
+	// The stores were filtersweep's own; workloads behind it find none of them.
+	return s.freshDB()
+}
+
+func (s *session) sweepNoun() string {
+	if s.cfg.Keys == "" {
+		return "word"
+	}
+	return "key"
+}
+
+// sweepKeys returns the real keys: those of --keys, or the shipped words.
+func (s *session) sweepKeys() (stored, absent *keyList, err error) {
+	if s.keys.list != nil && s.cfg.Keys != "" {
+		return s.keys.list, s.keys.missing, nil
+	}
+	if stored, absent, err = shippedWords(); err != nil {
+		return nil, nil, err
+	}
+	return stored.first(s.cfg.Num), absent.first(s.cfg.Num), nil
+}
+
+// shapeKeys is how many keys of each made shape are stored.
+func (s *session) shapeKeys() int {
+	if s.cfg.numGiven {
+		return s.cfg.Num
+	}
+	return sweepKeysDefault
+}
+
+func (out *sweep) measureShapes(ctx context.Context, s *session, stored, absent *keyList, points []sweepPoint) error {
+	bar := s.newProgress("false positives", 2*(len(keyShapes)+1)*len(points), 0)
+	defer bar.close()
+	title := s.sweepNoun() + "s"
+	rates, err := measureRates(ctx, title, "others", stored.sorted(), absent.sorted(), points, bar.done)
+	out.Shapes = append(out.Shapes, rates)
+	for i := range keyShapes {
+		if err != nil {
+			return err
+		}
+		shape := &keyShapes[i]
+		missing := shape.absent
+		if missing == "" {
+			missing = "odd numbers between even"
+		}
+		have, lack := shape.keys(s.shapeKeys(), rand.New(rand.NewPCG(s.cfg.Seed, uint64(i))))
+		rates, err = measureRates(ctx, shape.name, missing, have, lack, points, bar.done)
+		out.Shapes = append(out.Shapes, rates)
+	}
+	return err
+}
+
+func (out *sweep) measureStores(ctx context.Context, s *session, stored, absent *keyList, points []sweepPoint) error {
+	bar := s.newProgress("lookups", len(points), 0)
+	defer bar.close()
+	st := newSweepStore(s, stored.sorted(), absent.sorted())
+	for _, p := range points {
+		run, err := st.measure(ctx, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		if err := run.check(); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		if out.Levels == nil {
+			out.Levels = st.shape
+		}
+		out.Stores = append(out.Stores, run)
+		bar.done.Add(1)
+	}
+	return nil
+}
+
+// check holds lookups to the one thing that no filter may change: what they find.
+func (r *storeRun) check() error {
+	if r.Present.Found != r.Present.Gets {
+		return fmt.Errorf("of %s only %s were found", bench.Counted(r.Present.Gets, "stored key"), bench.Grouped(r.Present.Found))
+	}
+	if r.Absent.Found != 0 {
+		return errors.New("keys were found that were not stored; are some of --absent in --keys?")
+	}
+	return nil
+}

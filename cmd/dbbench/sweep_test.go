@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"image"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func testRand(t *testing.T) *rand.Rand {
+	const seed = 1
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func TestBitsAreNumbersAndRanges(t *testing.T) {
+	for text, want := range map[string][]int{"10": {10}, "4..7": {4, 5, 6, 7}, "12, 8 ,9..10": {8, 9, 10, 12}, "4..6,5..7": {4, 5, 6, 7}} {
+		got, err := parseBits(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestSweepFlagsSayWhatIsWrong(t *testing.T) {
+	cases := []struct{ name, args, want string }{
+		{"bits that are no number", "--bits=4..many", `"4..many" is no number of bits or range of them; write numbers from 1 to`},
+		{"no bits", "--bits=,", "it has no number; write bits a key such as 10, 8,12 or 4..20"},
+		{"a range backwards", "--bits=20..4", `the range "20..4" runs backwards; write 4..20`},
+		{"zero bits", "--bits=0..4", `"0..4" is no number of bits`},
+		{"more bits than filters have", "--bits=1000000", `"1000000" is no number of bits`},
+		{"an unknown kind", "--filters=bloom,xor", `there is no kind "xor"; there are: none, bloom, cacheline, fuse`},
+		{"no kind", "--filters=", "it names no kind; there are:"},
+		{"another workload", "--benchmarks=fillseq --html=x.html", "--html is for filtersweep, which --benchmarks does not name; add it there"},
+		{"a database that is there", "--use_existing_db --db=x --bits=4", "filtersweep, which makes stores of its own; leave --use_existing_db out"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, exitUsage, run(t.Context(), strings.Fields(c.args), &stdout, &stderr))
+			require.Contains(t, stderr.String(), c.want)
+			require.Empty(t, stdout.String())
+		})
+	}
+	var stdout, stderr bytes.Buffer
+	page := filepath.Join(t.TempDir(), "missing", "page.html")
+	require.Equal(t, exitFailed, run(t.Context(), []string{"--num=100", "--bits=4", "--filters=bloom", "--html=" + page}, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "--html: ")
+}
+
+func TestSweepFlagsAskForTheSweep(t *testing.T) {
+	cfg, err := parseConfig([]string{"--filters=fuse,none", "--bits=8"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{sweepName}, cfg.Benchmarks)
+	require.Equal(t, []string{"none", "fuse"}, cfg.Filters, "in one order, however they were given")
+	require.Equal(t, []sweepPoint{{Kind: "none"}, {Kind: "fuse"}}, sweepPoints(cfg.Filters, cfg.Bits), "fuse has bits of its own")
+
+	cfg, err = parseConfig(nil, nil)
+	require.NoError(t, err)
+	require.Empty(t, cfg.Benchmarks, "without flags the report of disk reads runs")
+}
+
+func TestKeyShapesAreSortedAndApart(t *testing.T) {
+	const n = 3000
+	for i := range keyShapes {
+		shape := &keyShapes[i]
+		t.Run(shape.name, func(t *testing.T) {
+			stored, absent := shape.keys(n, testRand(t))
+			require.Len(t, stored, n)
+			require.Len(t, absent, n)
+			have := make(map[string]bool)
+			for i, key := range stored {
+				have[string(key)] = true
+				require.True(t, i == 0 || bytes.Compare(stored[i-1], key) < 0)
+			}
+			for i, key := range absent {
+				require.False(t, have[string(key)])
+				require.True(t, i == 0 || bytes.Compare(absent[i-1], key) < 0)
+			}
+		})
+	}
+}
+
+func TestTablesShareOutAllKeys(t *testing.T) {
+	stored, absent := keyShapes[0].keys(2*sweepTableKeys+7, testRand(t))
+	tables := splitTables(stored, absent, sweepTableKeys)
+	require.Len(t, tables, 3)
+	var have, asked [][]byte
+	for i, table := range tables {
+		have, asked = append(have, table.stored...), append(asked, table.absent...)
+		for _, key := range table.absent {
+			require.True(t, i == 0 || bytes.Compare(key, table.stored[0]) > 0, "a key is asked of the table that would have it")
+			require.True(t, i == 2 || bytes.Compare(key, tables[i+1].stored[0]) < 0)
+		}
+	}
+	require.Equal(t, stored, have)
+	require.Equal(t, absent, asked)
+}
+
+// smallSweep runs a sweep of few keys and returns its page and its results.
+func smallSweep(t *testing.T, args ...string) (page string, out *sweep) {
+	t.Helper()
+	dir := t.TempDir()
+	page = filepath.Join(dir, "page.html")
+	text := runOK(t, append([]string{"--num=30000", "--bits=4,10,16", "--html=" + page, "--json=" + filepath.Join(dir, "out.json")}, args...)...)
+	require.Contains(t, text, "The report with plots is in "+page)
+	return page, readJSON(t, filepath.Join(dir, "out.json")).FilterSweep
+}
+
+func TestASweepMeasuresWhatTheoryPredicts(t *testing.T) {
+	page, out := smallSweep(t)
+	require.Len(t, out.Shapes, 1+len(keyShapes))
+	// What LevelDB's hash spreads as if it were random, or not at all: with their share of
+	// equal hashes the prediction holds as well.
+	spread := []string{"words", "16 random bytes", "64 bits, little-endian", "path/%04d/file%05d.txt"}
+	for _, s := range out.Shapes {
+		for _, r := range append(s.Small.Rates, s.Large.Rates...) {
+			if r.Kind == "bloom" && !slices.Contains(spread, s.Shape) {
+				continue // its hash puts these keys together or apart: that is what the page shows
+			}
+			require.EqualValues(t, s.Absent, r.Asked, "%s, %s", s.Shape, r)
+			// Of hundreds of intervals some miss; none by its own width.
+			width := r.High - r.Low
+			require.Less(t, r.Low-width, r.Predicted, "%s, %s", s.Shape, r)
+			require.Greater(t, r.High+width, r.Predicted, "%s, %s", s.Shape, r)
+		}
+	}
+	require.Len(t, out.Stores, 8)
+	none, fuse := out.Stores[0], out.Stores[7]
+	require.Equal(t, "none", none.Kind)
+	require.Equal(t, "fuse", fuse.Kind)
+	require.Greater(t, none.Absent.readsPerGet(), 0.9, "without filters each run that covers a key is read")
+	require.Less(t, fuse.Absent.readsPerGet(), none.Absent.readsPerGet()/50)
+	require.Equal(t, none.Present.Found, fuse.Present.Found)
+	for _, r := range out.Stores {
+		require.Zero(t, r.Absent.Found)
+		require.Equal(t, r.Present.Gets, r.Present.Found)
+		var sum uint64
+		for _, l := range r.Absent.Levels {
+			sum += l.Reads
+		}
+		require.Equal(t, r.Absent.Reads, sum)
+		require.InEpsilon(t, r.Present.Predicted, float64(r.Present.Reads), 0.2, "%s", r)
+	}
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "go run ./cmd/dbbench --num=30000 --bits=4,10,16", "the command that repeats it")
+	require.Contains(t, string(text), `content="default-src 'none'; style-src 'unsafe-inline'"`, "the browser lets nothing be loaded")
+	require.NotRegexp(t, regexp.MustCompile(`(?i)<script|@import|url\(|https?://|src=|NaN|Inf\b|ZgotmplZ`), string(text))
+}
+
+func TestASweepOfOneFilterHasAPage(t *testing.T) {
+	for _, args := range [][]string{{"--filters=none"}, {"--filters=fuse"}, {"--filters=bloom", "--bits=12"}} {
+		page, _ := smallSweep(t, append(args, "--num=500")...)
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.NotRegexp(t, regexp.MustCompile(`NaN|Inf\b|%!`), string(text), "%s", args)
+	}
+}
+
+func TestThePageInABrowser(t *testing.T) {
+	page, _ := smallSweep(t)
+	binary := findBrowser(t)
+	for _, b := range []browser{{binary, 1200, 900, false}, {binary, 390, 800, true}} {
+		l := b.measure(t, page)
+		require.Equal(t, l.Inner, l.Width, "the page is as wide as the window")
+		require.Empty(t, l.Cut)
+		require.Len(t, l.Plots, 2+1+len(keyShapes)+4+2+2)
+		b.height = int(l.Height) + 1
+		picture, seen := b.screenshot(t, page)
+		require.Empty(t, seen.console, "the browser has nothing to say against the page")
+		require.Empty(t, seen.requests, "the page asks the network for nothing")
+		for _, p := range l.Plots {
+			require.Greater(t, p.Width, 180.0, p.ID)
+			require.Greater(t, p.Height, 100.0, p.ID)
+			require.Positive(t, p.Marks, p.ID)
+			require.Positive(t, p.Texts, p.ID)
+			require.Empty(t, p.Outside, p.ID)
+			require.Empty(t, p.Overlapping, p.ID)
+			require.True(t, p.Named, p.ID)
+			colourful := countColourful(picture, image.Rect(int(p.X), int(p.Y), int(p.X+p.Width), int(p.Y+p.Height)))
+			require.Greater(t, colourful, 100, "%s: marks and lines are drawn", p.ID)
+		}
+	}
+}
+
+// countColourful counts the pixels that are no shade of grey: grids, texts and grounds
+// nearly are, marks and lines of filters are not.
+func countColourful(m image.Image, in image.Rectangle) (n int) {
+	for y := in.Min.Y; y < in.Max.Y; y++ {
+		for x := in.Min.X; x < in.Max.X; x++ {
+			r, g, b, _ := m.At(x, y).RGBA()
+			if max(r, g, b)-min(r, g, b) > 0x4000 {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+//go:embed sweep.html.tmpl
+var sweepPageText string
+
+var sweepPage = template.Must(template.New("sweep").Parse(sweepPageText))
+
+// page is what the template shows.
+type page struct {
+	*sweep
+	Noun       string
+	Intro      string
+	Tiles      []tile
+	Findings   []finding
+	Advice     string
+	Kinds      []string
+	Choices    []choice
+	Sections   []section
+	StoreRows  []storeRow
+	RateHeads  []string
+	RateRows   []rateRow
+	Conditions []finding
+	Legend     []string // classes of the kinds, for the small charts
+}
+
+// tile is a figure that is shown large.
+type tile struct{ Value, Text string }
+
+// section is a heading with charts.
+type section struct {
+	Title, Lead string
+	Small       bool
+	Figures     []figure
+}
+
+// storeRow is a line of the table of stores, and rateRow one of the table of rates.
+type storeRow struct {
+	Name                                                          string
+	Bits, Memory, Absent, AbsentPredicted, Stored, TA, TS, Making string
+}
+
+type rateRow struct {
+	Name, AnyKeys string
+	Cells         []rateCell
+}
+
+type rateCell struct {
+	Text, Interval string
+	Off            bool // the interval does not hold the prediction for these keys
+}
+
+// writeHTML writes the page of --html.
+func (out *sweep) writeHTML(cfg *config) error {
+	if dir := filepath.Dir(cfg.HTML); dir != "." {
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	f, err := os.Create(cfg.HTML)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	err = sweepPage.Execute(f, out.page(cfg, time.Now()))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return nil
+}
+
+func (out *sweep) page(cfg *config, now time.Time) *page {
+	p := &page{sweep: out, Noun: "keys", Findings: out.findings(), Advice: out.advice(), Choices: out.choices(), Conditions: out.conditions(cfg, now)}
+	if out.words {
+		p.Noun = "words"
+	}
+	for _, k := range out.measuredKinds() {
+		p.Kinds = append(p.Kinds, k.noun)
+		p.Legend = append(p.Legend, k.name)
+	}
+	if len(p.Kinds) == 0 { // only "none": nothing errs, and there is nothing to choose
+		p.Advice, p.Choices, p.Findings = "Nothing to choose from: the sweep had no filters.", nil, nil
+	}
+	p.Intro = fmt.Sprintf("%s stored and %s absent %s, and %s of made keys with %s of each; %s on %s.",
+		bench.Grouped(uint64(out.Shapes[0].Stored)), bench.Grouped(uint64(out.Shapes[0].Absent)), p.Noun,
+		bench.Counted(uint64(len(out.Shapes)-1), "shape"), bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Stored)),
+		bench.Counted(uint64(len(out.Stores)), "store"), now.UTC().Format("2 January 2006"))
+	p.Tiles = out.tiles()
+	p.Sections = out.sections()
+	p.addTables()
+	for i := range p.Findings {
+		p.Findings[i].Text = unbroken(p.Findings[i].Text)
+	}
+	p.Advice = unbroken(p.Advice)
+	return p
+}
+
+var numberAndUnit = regexp.MustCompile(`(\d) (%|µs|ns|B|KiB|MiB|bits)`)
+
+// unbroken keeps numbers and their units on one line.
+func unbroken(text string) string { return numberAndUnit.ReplaceAllString(text, "$1\u00a0$2") }
+
+func (out *sweep) tiles() (tiles []tile) {
+	none, best := out.runOf("none"), out.bestRun()
+	if none != nil {
+		tiles = append(tiles, tile{digits3(none.Absent.readsPerGet()), "disk reads to learn that a key is absent, without filters"})
+	}
+	if best != nil {
+		tiles = append(tiles, tile{digits3(best.Absent.readsPerGet()), "with " + best.named()},
+			tile{fmt.Sprintf("%.1f bits", best.BitsPerKey), "of memory for each key, " + bench.SizeText(best.FilterBytes) + " in all"})
+	}
+	return tiles
+}
+
+func (out *sweep) sections() []section {
+	reads := section{Title: "What a lookup reads", Lead: out.storeText(), Figures: out.readFigures()}
+	if len(out.measuredKinds()) == 0 {
+		reads.Figures = reads.Figures[:2]
+		return []section{reads}
+	}
+	return []section{
+		{Title: "How often filters err", Lead: "A filter answers “not here” or “perhaps”. Of the absent keys, these shares pass as “perhaps”, and each of them costs a read.", Figures: out.rateFigures()},
+		{Title: "How programs write their keys", Lead: "One table of all keys, asked for neighbours of the stored ones. Hollow circles: LevelDB's bloom in tables of " + bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Small.TableKeys)) +
+			" keys. Dotted line: absent keys with the 32-bit hash of a stored one. Lines: predicted, these included. Down: share of absent keys that pass; across: bits a key.", Small: true, Figures: out.shapeFigures()},
+		reads,
+		{Title: "What a lookup takes", Figures: out.timeFigures()},
+		{Title: "What filters cost", Figures: out.memoryFigures()},
+	}
+}
+
+// storeText describes the store of the lookups.
+func (out *sweep) storeText() string {
+	var parts []string
+	for _, l := range out.Levels {
+		parts = append(parts, fmt.Sprintf("level %d: %s, %s", l.Level, bench.Counted(uint64(l.Tables), "table"), bench.SizeText(l.Bytes)))
+	}
+	cache := "no block cache"
+	if out.CacheBytes > 0 {
+		cache = "a block cache of " + bench.SizeText(uint64(out.CacheBytes))
+	}
+	return fmt.Sprintf("A store of the real keys with values of %d bytes, in levels as in a large store (%s), all tables open, %s. The same store for each filter; reads are counted where they leave it for the file system.",
+		out.ValueSize, strings.Join(parts, "; "), cache)
+}
+
+func (p *page) addTables() {
+	for _, r := range p.Stores {
+		row := storeRow{
+			Name: r.named(), Bits: fmt.Sprintf("%.2f", r.BitsPerKey), Memory: bench.SizeText(r.FilterBytes),
+			Absent:          digits3(r.Absent.readsPerGet()),
+			AbsentPredicted: digits3(r.Absent.Predicted / float64(max(r.Absent.Gets, 1))),
+			Stored:          digits3(r.Present.readsPerGet()),
+			TA:              digits3(r.Absent.P10), TS: digits3(r.Present.P10), Making: digits3(r.MakeNanosPerKey),
+		}
+		if r.Kind == "none" {
+			row.Memory, row.Making = "–", "–"
+		}
+		p.StoreRows = append(p.StoreRows, row)
+	}
+	for _, s := range p.Shapes {
+		p.RateHeads = append(p.RateHeads, s.Shape)
+	}
+	for i := range p.Shapes[0].Large.Rates {
+		first := &p.Shapes[0].Large.Rates[i]
+		row := rateRow{Name: first.named(), AnyKeys: rateText(p.Shapes[len(p.Shapes)-1].Large.Rates[i].AnyKeys)}
+		for _, s := range p.Shapes {
+			r := &s.Large.Rates[i]
+			row.Cells = append(row.Cells, rateCell{rateText(r.Rate), fmt.Sprintf("%s to %s, predicted %s", rateText(r.Low), rateText(r.High), rateText(r.Predicted)), !r.agrees()})
+		}
+		p.RateRows = append(p.RateRows, row)
+	}
+}
+
+// conditions are what it takes to repeat the run.
+func (out *sweep) conditions(cfg *config, now time.Time) []finding {
+	machine := fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "processor"))
+	if model := processorModel(); model != "" {
+		machine += ", " + model
+	}
+	return []finding{
+		{"Command", commandLine(cfg.args)},
+		{"Date", now.UTC().Format("2006-01-02 15:04 MST") + fmt.Sprintf("; the run took %.0f s", out.Took.Seconds())},
+		{"Machine", machine},
+		{"Versions", "SieveDB " + sieveVersion() + ", " + runtime.Version()},
+		{"Seed", fmt.Sprintf("%d; keys, levels and rates are the same at each run, times are not", cfg.Seed)},
+	}
+}
+
+// commandLine is what repeats a run, as a shell takes it.
+func commandLine(args []string) string {
+	line := "go run ./cmd/dbbench"
+	for _, a := range args {
+		if strings.ContainsAny(a, " '\"\\$`*?;&|<>()[]{}!#~\t\n") || a == "" {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		line += " " + a
+	}
+	return line
+}
+
+// processorModel is what Linux calls the processor, or nothing.
+func processorModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo") // other systems have none
+	for line := range strings.Lines(string(text)) {
+		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return ""
+}
+
+// sieveVersion is the revision that the program was built from, where go noted it.
+func sieveVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown version)"
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = " with changes"
+		}
+	}
+	if revision == "" {
+		return info.Main.Version
+	}
+	return revision + dirty
+}
+
+// write prints the stores and the findings for terminals.
+func (out *sweep) write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "filter\tbits a key\tmemory\tfalse positives\tpredicted\treads, absent\treads, stored\tµs, absent\tµs, stored\t")
+	for _, r := range out.Stores {
+		rate, predicted := "-", "-"
+		if f := out.Shapes[0].Small.of(r.sweepPoint); f != nil {
+			rate, predicted = rateText(f.Rate), rateText(f.Predicted)
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.sweepPoint, r.BitsPerKey, bench.SizeText(r.FilterBytes), rate, predicted,
+			digits3(r.Absent.readsPerGet()), digits3(r.Present.readsPerGet()), digits3(r.Absent.P10), digits3(r.Present.P10))
+	}
+	err := t.Flush()
+	if len(out.measuredKinds()) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, f := range out.findings() {
+		fmt.Fprintf(w, "%s: %s\n", f.Head, f.Text)
+	}
+	_, err = fmt.Fprintln(w, out.advice())
+	return err
+}

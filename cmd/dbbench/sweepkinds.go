@@ -1,0 +1,180 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/filter"
+)
+
+// sweepKind is a kind of filter that filtersweep compares.
+type sweepKind struct {
+	name string // in --filters
+	noun string // in sentences
+	// policy makes the filter of so many bits a key; nil for none.
+	policy func(bits int) filter.Policy
+	// fixed kinds have bits of their own, and are measured once.
+	fixed bool
+}
+
+var sweepKinds = []sweepKind{
+	{name: "none", noun: "no filter"},
+	{name: "bloom", noun: "LevelDB's bloom", policy: func(b int) filter.Policy { return filter.NewBloomPolicy(b) }},
+	{name: "cacheline", noun: "cache lines", policy: func(b int) filter.Policy { return filter.NewCacheLineBloomPolicy(b) }},
+	{name: "fuse", noun: "binary fuse", policy: func(int) filter.Policy { return filter.FusePolicy{} }, fixed: true},
+}
+
+const (
+	sweepName         = "filtersweep"
+	defaultSweepKinds = "none,bloom,cacheline,fuse"
+	defaultSweepBits  = "4..20"
+)
+
+// sweepFlags declares the flags of filtersweep.
+func (c *config) sweepFlags(fs *flag.FlagSet) {
+	c.Filters, _ = parseFilters(defaultSweepKinds)
+	c.Bits, _ = parseBits(defaultSweepBits)
+	fs.Func("filters", "`kinds` of filters for filtersweep, with commas between; default: "+defaultSweepKinds, func(s string) (err error) {
+		c.Filters, err = parseFilters(s)
+		return err
+	})
+	fs.Func("bits", "`bits` a key for filtersweep, numbers and ranges with commas between; default: "+defaultSweepBits, func(s string) (err error) {
+		c.Bits, err = parseBits(s)
+		return err
+	})
+	fs.StringVar(&c.HTML, "html", "", "write filtersweep's report, a page by itself with plots, to this `file`")
+}
+
+// chooseSweep has the flags of filtersweep ask for it where no workload is named.
+func (c *config) chooseSweep(given map[string]bool) error {
+	for _, name := range []string{"filters", "bits", "html"} {
+		switch {
+		case !given[name] || slices.Contains(c.Benchmarks, sweepName):
+		case len(c.Benchmarks) > 0:
+			return fmt.Errorf("--%s is for %s, which --benchmarks does not name; add it there", name, sweepName)
+		case c.UseExistingDB:
+			return fmt.Errorf("--%s asks for %s, which makes stores of its own; leave --use_existing_db out", name, sweepName)
+		default:
+			c.Benchmarks = []string{sweepName}
+		}
+	}
+	return nil
+}
+
+func sweepKindNames() string {
+	names := make([]string, len(sweepKinds))
+	for i, k := range sweepKinds {
+		names[i] = k.name
+	}
+	return strings.Join(names, ", ")
+}
+
+func findSweepKind(name string) (sweepKind, bool) {
+	for _, k := range sweepKinds {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return sweepKind{}, false
+}
+
+// parseFilters reads --filters: names with commas between. The order is that of
+// sweepKinds, so that reports do not differ by how they were asked for.
+func parseFilters(text string) ([]string, error) {
+	asked := bench.SplitList(text)
+	for _, name := range asked {
+		if _, ok := findSweepKind(name); !ok {
+			return nil, fmt.Errorf("there is no kind %q; there are: %s", name, sweepKindNames())
+		}
+	}
+	var names []string
+	for _, k := range sweepKinds {
+		if slices.Contains(asked, k.name) {
+			names = append(names, k.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("it names no kind; there are: %s", sweepKindNames())
+	}
+	return names, nil
+}
+
+// parseBits reads --bits: numbers and ranges such as 4..20, with commas between.
+func parseBits(text string) ([]int, error) {
+	var bits []int
+	for _, part := range bench.SplitList(text) {
+		low, high, isRange := strings.Cut(part, "..")
+		if !isRange {
+			high = low
+		}
+		from, err := bitsNumber(low, part)
+		if err != nil {
+			return nil, err
+		}
+		to, err := bitsNumber(high, part)
+		if err != nil {
+			return nil, err
+		}
+		if from > to {
+			return nil, fmt.Errorf("the range %q runs backwards; write %d..%d", part, to, from)
+		}
+		for b := from; b <= to; b++ {
+			bits = append(bits, b)
+		}
+	}
+	if len(bits) == 0 {
+		return nil, fmt.Errorf("it has no number; write bits a key such as 10, 8,12 or 4..20")
+	}
+	slices.Sort(bits)
+	return slices.Compact(bits), nil
+}
+
+func bitsNumber(text, part string) (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 1 || n > filter.MaxBitsPerKey {
+		return 0, fmt.Errorf("%q is no number of bits or range of them; write numbers from 1 to %d such as 10, 8,12 or 4..20", part, filter.MaxBitsPerKey)
+	}
+	return n, nil
+}
+
+// sweepPoint is one filter of the sweep.
+type sweepPoint struct {
+	Kind string `json:"kind"`
+	// Bits is what was asked for; 0 for none and for kinds that have their own.
+	Bits int `json:"bits"`
+}
+
+// points lists what a sweep measures, kind by kind.
+func sweepPoints(kinds []string, bits []int) []sweepPoint {
+	var points []sweepPoint
+	for _, name := range kinds {
+		k, _ := findSweepKind(name)
+		if k.policy == nil || k.fixed {
+			points = append(points, sweepPoint{Kind: name})
+			continue
+		}
+		for _, b := range bits {
+			points = append(points, sweepPoint{Kind: name, Bits: b})
+		}
+	}
+	return points
+}
+
+func (p sweepPoint) policy() filter.Policy {
+	k, _ := findSweepKind(p.Kind)
+	if k.policy == nil {
+		return filter.None
+	}
+	return k.policy(p.Bits)
+}
+
+func (p sweepPoint) String() string {
+	if p.Bits == 0 {
+		return p.Kind
+	}
+	return fmt.Sprintf("%s %d", p.Kind, p.Bits)
+}

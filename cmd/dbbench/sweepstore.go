@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// storeRun is a store whose tables have one filter of the sweep.
+type storeRun struct {
+	sweepPoint
+	BitsPerKey      float64 `json:"bits_per_key"`
+	FilterBytes     uint64  `json:"filter_bytes"` // of memory
+	MakeNanosPerKey float64 `json:"make_nanos_per_key"`
+	Absent          passRun `json:"absent_keys"`
+	Present         passRun `json:"stored_keys"`
+}
+
+// passRun is one pass of lookups over keys of a kind, in random order.
+type passRun struct {
+	Gets   uint64       `json:"gets"`
+	Found  uint64       `json:"found"`
+	Levels []levelReads `json:"levels"`
+	Reads  uint64       `json:"disk_reads"` // of index and data blocks
+	// Predicted is the disk reads that the filters' mathematics expects.
+	Predicted float64 `json:"predicted_disk_reads"`
+	// P10 and P50 are percentiles of the time of a lookup, in microseconds, over slices
+	// of sliceLookups lookups: the tenth is what it takes where nothing disturbs.
+	P10 float64 `json:"micros_p10"`
+	P50 float64 `json:"micros_p50"`
+}
+
+// levelReads is what lookups read from the tables of a level.
+type levelReads struct {
+	Level int    `json:"level"`
+	Reads uint64 `json:"disk_reads"`
+}
+
+func (p *passRun) readsPerGet() float64 { return float64(p.Reads) / float64(max(p.Gets, 1)) }
+
+// readsOf is what a lookup read from a level.
+func (p *passRun) readsOf(level int) float64 {
+	for _, l := range p.Levels {
+		if l.Level == level {
+			return float64(l.Reads) / float64(max(p.Gets, 1))
+		}
+	}
+	return 0
+}
+
+const (
+	// sliceLookups are timed together: reading the clock takes a good part of the time of
+	// a lookup that a filter ends.
+	sliceLookups = 500
+	// sweepLookups bounds each pass, so that a sweep takes a minute.
+	sweepLookups = 50_000
+)
+
+// runShares are the parts of the keys that the levels of the store get, the last level
+// first, somewhat less than the levels of a store that grows tenfold may hold, so that
+// none is compacted. Level 0 gets the rest.
+var runShares = []float64{0.93, 0.055, 0.01}
+
+// sweepStore builds the store anew for each point and looks keys up in it. All stores
+// have the same entries on the same levels.
+type sweepStore struct {
+	*session
+	runs            [][]int // numbers of keys, ascending by key, for each of the loads; then those of level 0
+	stored, present [][]byte
+	absent          [][]byte
+	values          [][]byte
+	base            int64
+	shape           []levelShape // of the last store
+}
+
+// newSweepStore draws which key goes to which level.
+func newSweepStore(s *session, stored, absent [][]byte) *sweepStore {
+	rng := rand.New(rand.NewPCG(s.cfg.Seed, 1))
+	st := &sweepStore{session: s, stored: stored, runs: make([][]int, len(runShares)+1)}
+	th := s.newThread()
+	bytes := 0
+	for i, key := range stored {
+		run, draw := 0, rng.Float64()
+		for ; run < len(runShares) && draw >= runShares[run]; run++ {
+			draw -= runShares[run]
+		}
+		st.runs[run] = append(st.runs[run], i)
+		st.values = append(st.values, th.values.Next(s.cfg.ValueSize))
+		bytes += len(key) + s.cfg.ValueSize
+	}
+	// Half of what the entries take, so that a level of a hundredth has its place.
+	st.base = max(int64(bytes)/100, 16<<10)
+	st.present, st.absent = drawKeys(rng, stored, sweepLookups), drawKeys(rng, absent, 2*sweepLookups)
+	return st
+}
+
+// drawKeys returns n of the keys at most, in random order.
+func drawKeys(rng *rand.Rand, keys [][]byte, n int) [][]byte {
+	keys = slices.Clone(keys)
+	rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	return keys[:min(n, len(keys))]
+}
+
+// measure builds the store with the filter of p and looks all keys up.
+func (st *sweepStore) measure(ctx context.Context, p sweepPoint) (*storeRun, error) {
+	r := &storeRun{sweepPoint: p}
+	if err := st.build(ctx, p); err != nil {
+		return nil, err
+	}
+	o := st.options(p)
+	o.ReadOnly, o.BlockCacheSize = true, cacheOption(st.cache())
+	d, err := db.Open(st.dir, o)
+	if err != nil {
+		return nil, err
+	}
+	st.db = d
+	levels := newLevelCounts()
+	if err = levels.learn(d, st.dir); err == nil { // opens all tables
+		st.fs.Observe(levels.observe)
+		defer st.fs.Observe(nil)
+		m := d.Metrics()
+		st.shape, r.FilterBytes = levelShapes(m), m.FilterBytes
+		r.BitsPerKey = 8 * float64(r.FilterBytes) / float64(len(st.stored))
+		err = st.pass(ctx, d, levels, st.absent, &r.Absent)
+	}
+	if err == nil {
+		err = st.pass(ctx, d, levels, st.present, &r.Present)
+	}
+	r.MakeNanosPerKey = st.makingCost(p)
+	return r, errors.Join(err, st.closeDB())
+}
+
+func (s *session) sweepCache() int64 { return max(s.cfg.CacheSize, 0) }
+
+func (st *sweepStore) cache() int64 { return st.sweepCache() }
+
+func (st *sweepStore) options(p sweepPoint) *db.Options {
+	o := st.cfg.options()
+	o.FS, o.Filter, o.MaxLevelBase, o.EventListener = st.fs, p.policy(), st.base, st.events.listener()
+	return o
+}
+
+// build loads the runs, the one of the last level first: each load is placed above what
+// it meets.
+func (st *sweepStore) build(ctx context.Context, p sweepPoint) error {
+	if err := st.closeDB(); err != nil {
+		return err
+	}
+	if err := db.Destroy(st.dir, &db.Options{FS: st.fs}); err != nil {
+		return err
+	}
+	d, err := db.Open(st.dir, st.options(p))
+	if err != nil {
+		return err
+	}
+	st.db = d
+	top := len(st.runs) - 1
+	for _, run := range st.runs[:top] {
+		if err := st.loadRun(d, run); err != nil {
+			return err
+		}
+	}
+	for _, i := range st.runs[top] {
+		if err := d.Put(st.stored[i], st.values[i], db.NoSync); err != nil {
+			return err
+		}
+	}
+	return errors.Join(st.settle(ctx), st.closeDB())
+}
+
+func (st *sweepStore) loadRun(d *db.DB, run []int) error {
+	if len(run) == 0 {
+		return nil
+	}
+	l, err := d.NewLoader()
+	if err != nil {
+		return err
+	}
+	for _, i := range run {
+		if err = l.Put(st.stored[i], st.values[i]); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = l.Commit()
+	}
+	return errors.Join(err, l.Close())
+}
+
+// pass looks keys up.
+func (st *sweepStore) pass(ctx context.Context, d *db.DB, levels *levelCounts, keys [][]byte, p *passRun) error {
+	before := d.Metrics()
+	levels.reset()
+	var value []byte
+	var slice []float64
+	for len(keys) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(sliceLookups, len(keys))
+		began := time.Now()
+		for _, key := range keys[:n] {
+			var err error
+			if value, err = d.GetTo(value[:0], key); err == nil {
+				p.Found++
+			} else if !errors.Is(err, db.ErrNotFound) {
+				return err
+			}
+		}
+		slice = append(slice, float64(time.Since(began).Nanoseconds())/1e3/float64(n))
+		p.Gets += uint64(n)
+		keys = keys[n:]
+	}
+	p.P10, p.P50 = percentiles(slice)
+	for level, reads := range levels.read() {
+		if levels.tables[level] > 0 {
+			p.Levels = append(p.Levels, levelReads{Level: level, Reads: reads})
+			p.Reads += reads
+		}
+	}
+	filters, err := d.Filters(ctx, 0)
+	if err == nil {
+		p.Predicted = predictedReads(filters, before, d.Metrics())
+	}
+	return err
+}
+
+// predictedReads is what lookups should have read: a block for each table that held the
+// key, and for each of the others one as often as its level's filters err. A table
+// without a filter is read whenever it is consulted.
+func predictedReads(filters *db.FilterReport, before, after *db.Metrics) float64 {
+	predicted := make(map[int]float64)
+	for _, l := range filters.Levels {
+		predicted[l.Level] = l.Predicted
+	}
+	var sum float64
+	for i := range after.Levels {
+		a, b := after.Levels[i], before.Levels[i]
+		consulted := float64(a.Reads - b.Reads)
+		if rate, ok := predicted[i]; ok && rate >= 0 {
+			held := float64(a.FilterTruePositives - b.FilterTruePositives)
+			sum += held + rate*(consulted-held)
+		} else {
+			sum += consulted
+		}
+	}
+	return sum
+}
+
+func percentiles(values []float64) (p10, p50 float64) {
+	if len(values) == 0 {
+		return 0, 0
+	}
+	slices.Sort(values)
+	at := func(q float64) float64 { return values[int(q*float64(len(values)-1)+0.5)] }
+	return at(0.1), at(0.5)
+}
+
+// makingCost times the making of filters for all keys, in nanoseconds a key: of each
+// filter the least of many times, since whatever disturbs can only add.
+func (st *sweepStore) makingCost(p sweepPoint) float64 {
+	if p.policy() == filter.None {
+		return 0
+	}
+	var sum time.Duration
+	var made []byte
+	for keys := range slices.Chunk(st.stored, sweepTableKeys) {
+		var best time.Duration
+		for range 15 {
+			began := time.Now()
+			made = p.policy().CreateFilter(made[:0], keys)
+			if took := time.Since(began); best == 0 || took < best {
+				best = took
+			}
+		}
+		sum += best
+	}
+	return float64(sum.Nanoseconds()) / float64(max(len(st.stored), 1))
+}
+
+// levelCounts counts reads of tables by level, where they leave the store for the file
+// system.
+type levelCounts struct {
+	level  map[string]int // by path
+	tables [numLevels]int
+	reads  [numLevels]atomic.Uint64
+}
+
+// numLevels is LevelDB's.
+const numLevels = 7
+
+func newLevelCounts() *levelCounts { return &levelCounts{level: make(map[string]int)} }
+
+// learn notes which table is on which level.
+func (c *levelCounts) learn(d *db.DB, dir string) error {
+	tables, err := d.Tables()
+	for _, t := range tables {
+		c.level[filepath.Join(dir, t.Name)] = t.Level
+		c.tables[t.Level]++
+	}
+	return err
+}
+
+func (c *levelCounts) observe(op vfs.Op) {
+	if level, ok := c.level[op.Name]; ok && op.Kind == vfs.OpRead {
+		c.reads[level].Add(1)
+	}
+}
+
+func (c *levelCounts) read() (reads [numLevels]uint64) {
+	for i := range reads {
+		reads[i] = c.reads[i].Load()
+	}
+	return reads
+}
+
+func (c *levelCounts) reset() {
+	for i := range c.reads {
+		c.reads[i].Store(0)
+	}
+}

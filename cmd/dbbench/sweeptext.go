@@ -1,0 +1,312 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+// referenceBits is the number of bits that texts and the charts by level speak of: the
+// store's default, or what of --bits is next to it.
+const referenceBits = 10
+
+func (out *sweep) reference() int {
+	best := out.Bits[0]
+	for _, b := range out.Bits {
+		if max(b-referenceBits, referenceBits-b) < max(best-referenceBits, referenceBits-best) {
+			best = b
+		}
+	}
+	return best
+}
+
+// referenceRuns are the stores of each kind with the reference bits.
+func (out *sweep) referenceRuns() (runs []*storeRun) {
+	for _, r := range out.Stores {
+		if r.Bits == 0 || r.Bits == out.reference() {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func (out *sweep) runOf(kind string) *storeRun {
+	for _, r := range out.referenceRuns() {
+		if r.Kind == kind {
+			return r
+		}
+	}
+	return nil
+}
+
+// named writes a kind with its bits.
+func (p sweepPoint) named() string {
+	k, _ := findSweepKind(p.Kind)
+	if p.Bits == 0 {
+		return k.noun
+	}
+	return fmt.Sprintf("%s of %d bits", k.noun, p.Bits)
+}
+
+// finding is one thing that the data says.
+type finding struct{ Head, Text string }
+
+// findings are sentences made of what was measured; nothing in them is known beforehand.
+func (out *sweep) findings() (all []finding) {
+	for _, f := range []func() (finding, bool){out.findReads, out.findTheory, out.findShapes, out.findTime, out.findMaking} {
+		if found, ok := f(); ok {
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// bestRun is the filtered store at the reference bits whose absent keys read least.
+func (out *sweep) bestRun() *storeRun {
+	var best *storeRun
+	for _, r := range out.referenceRuns() {
+		if r.Kind != "none" && (best == nil || r.Absent.Reads < best.Absent.Reads) {
+			best = r
+		}
+	}
+	return best
+}
+
+func (out *sweep) findReads() (finding, bool) {
+	none, best := out.runOf("none"), out.bestRun()
+	if none == nil || best == nil {
+		return finding{}, false
+	}
+	fewer := "none at all"
+	if best.Absent.Reads > 0 {
+		fewer = fmt.Sprintf("%s (%s times fewer)", digits3(best.Absent.readsPerGet()), digits3(none.Absent.readsPerGet()/best.Absent.readsPerGet()))
+	}
+	return finding{"Reads", fmt.Sprintf("On %s, a lookup of an absent key reads %s blocks without filters and %s with %s. A stored key, which has to be read once, goes from %s to %s.",
+		bench.Counted(uint64(len(out.Levels)), "level"), digits3(none.Absent.readsPerGet()), fewer, best.named(),
+		digits3(none.Present.readsPerGet()), digits3(best.Present.readsPerGet()))}, true
+}
+
+// findTheory compares the rates in small tables with the predictions.
+func (out *sweep) findTheory() (finding, bool) {
+	var parts []string
+	for _, k := range out.measuredKinds() {
+		agree, all, worst, where := 0, 0, 0.0, ""
+		for _, s := range out.Shapes {
+			for _, r := range s.Small.Rates {
+				if r.Kind != k.name {
+					continue
+				}
+				if all++; r.agrees() {
+					agree++
+				}
+				if excess := r.Rate / max(r.Predicted, 1e-12); excess > worst && r.Low > r.Predicted {
+					worst, where = excess, fmt.Sprintf("%d bits on %s", r.Bits, s.Shape)
+				}
+			}
+		}
+		if all == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%s %d of %d", k.noun, agree, all)
+		if all-agree > all/10 {
+			text += fmt.Sprintf(" (up to %s times the prediction, with %s)", digits3(worst), where)
+		}
+		parts = append(parts, text)
+	}
+	return finding{"Theory", fmt.Sprintf("In tables of %s keys, so many measured rates have the predicted one within their interval, as 19 of 20 should: %s.",
+		bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Small.TableKeys)), strings.Join(parts, "; "))}, len(parts) > 0
+}
+
+// unsound tells that a filter errs far more often than its policy predicts: by the rule of
+// DB.Filters, all of the interval is beyond twice the prediction and 0.2 %.
+func (r *filterRate) unsound() bool { return r.Low > 2*r.AnyKeys+0.002 }
+
+// unsoundShapes are the shapes on which a kind errs far too often with the reference bits.
+func (out *sweep) unsoundShapes(kind string, large bool) (names []string, worst *filterRate) {
+	for _, s := range out.Shapes {
+		t := &s.Small
+		if large {
+			t = &s.Large
+		}
+		for i := range t.Rates {
+			r := &t.Rates[i]
+			if r.Kind != kind || r.Bits != 0 && r.Bits != out.reference() {
+				continue
+			}
+			if r.unsound() {
+				names = append(names, s.Shape)
+			}
+			if worst == nil || r.Rate > worst.Rate {
+				worst = r
+			}
+		}
+	}
+	return names, worst
+}
+
+func (out *sweep) findShapes() (finding, bool) {
+	var parts []string
+	for _, k := range out.measuredKinds() {
+		names, worst := out.unsoundShapes(k.name, true)
+		if worst == nil {
+			continue
+		}
+		if len(names) == 0 {
+			parts = append(parts, fmt.Sprintf("With %s at most %s pass, whatever the shape.", worst.named(), rateText(worst.Rate)))
+			continue
+		}
+		_, small := out.unsoundShapes(k.name, false)
+		text := fmt.Sprintf("With %s up to %s pass in one large table, where keys are written as %s; in small tables %s at most.",
+			worst.named(), rateText(worst.Rate), strings.Join(names, ", "), rateText(small.Rate))
+		if last := out.rateAtMostBits(k.name); last != nil && last.unsound() && last.Bits > worst.Bits {
+			text += fmt.Sprintf(" More bits do not help: with %d it is still %s.", last.Bits, rateText(last.Rate))
+		}
+		parts = append(parts, text)
+	}
+	return finding{"Key shapes", strings.Join(parts, " ")}, len(parts) > 0
+}
+
+// rateAtMostBits is the rate on the worst shape in a large table, with the most bits.
+func (out *sweep) rateAtMostBits(kind string) *filterRate {
+	t := &out.worstShape().Large
+	return t.of(sweepPoint{Kind: kind, Bits: out.Bits[len(out.Bits)-1]})
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func (out *sweep) findTime() (finding, bool) {
+	none := out.runOf("none")
+	var parts []string
+	for _, r := range out.referenceRuns() {
+		if r.Kind != "none" {
+			parts = append(parts, fmt.Sprintf("%s µs with %s", digits3(r.Absent.P10), r.named()))
+		}
+	}
+	if none == nil || len(parts) == 0 {
+		return finding{}, false
+	}
+	return finding{"Time", fmt.Sprintf("To learn that a key is absent takes %s µs without filters, %s. That is with the operating system's cache answering the reads.",
+		digits3(none.Absent.P10), strings.Join(parts, ", "))}, true
+}
+
+func (out *sweep) findMaking() (finding, bool) {
+	var parts []string
+	for _, r := range out.referenceRuns() {
+		if r.Kind != "none" {
+			parts = append(parts, fmt.Sprintf("%s %s ns a key and %s in memory", r.named(), digits3(r.MakeNanosPerKey), bench.SizeText(r.FilterBytes)))
+		}
+	}
+	return finding{"Price", upperFirst(strings.Join(parts, "; ")) + ", to make and to keep."}, len(parts) > 0
+}
+
+// wantedRates are those that the table of choices is for.
+var wantedRates = []float64{0.05, 0.01, 0.004, 0.001, 0.0001}
+
+// choice is a row of the table of choices: what each kind takes for a wanted rate.
+type choice struct {
+	Wanted string
+	Cells  []choiceCell
+}
+
+// choiceCell says with how many bits a kind gets there, for the real keys and for every
+// shape in tables of either size.
+type choiceCell struct {
+	Real, Every string
+	Best        bool // the least bits of all kinds, for every shape
+}
+
+func (out *sweep) choices() (rows []choice) {
+	for _, wanted := range wantedRates {
+		row := choice{Wanted: percentTick(wanted)}
+		best, least := -1, math.Inf(1)
+		for i, k := range out.measuredKinds() {
+			every := out.leastBits(k.name, wanted, out.Shapes)
+			row.Cells = append(row.Cells, choiceCell{Real: bitsText(out.leastBits(k.name, wanted, out.Shapes[:1])), Every: bitsText(every)})
+			if every < least {
+				best, least = i, every
+			}
+		}
+		if best >= 0 {
+			row.Cells[best].Best = true
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func bitsText(bits float64) string {
+	if math.IsInf(bits, 1) {
+		return "–"
+	}
+	return fmt.Sprintf("%.3g", bits)
+}
+
+// leastBits is the least that a kind takes to err at most as wanted on all of the shapes,
+// as far as the intervals can tell; infinite where it cannot.
+func (out *sweep) leastBits(kind string, wanted float64, shapes []*shapeRates) float64 {
+	least := math.Inf(1)
+	for _, p := range sweepPoints([]string{kind}, out.Bits) {
+		enough, bits := true, 0.0
+		for _, s := range shapes {
+			for _, t := range []*tableRates{&s.Small, &s.Large} {
+				r := t.of(p)
+				// The rate itself would do with a filter that a small sample flatters, or without
+				// one that it wrongs.
+				enough = enough && r.Predicted <= wanted && r.Low <= wanted
+				bits = max(bits, r.BitsPerKey)
+			}
+		}
+		if p.Bits > 0 {
+			bits = float64(p.Bits)
+		}
+		if enough {
+			least = min(least, bits)
+		}
+	}
+	return least
+}
+
+// advice says which kind to take, and why.
+func (out *sweep) advice() string {
+	var sound []*storeRun
+	var failing []string
+	for _, r := range out.referenceRuns() {
+		if r.Kind == "none" {
+			continue
+		}
+		if names, _ := out.unsoundShapes(r.Kind, true); len(names) > 0 {
+			failing = append(failing, fmt.Sprintf("Not %s, unless another program has to read it: its hash takes keys written as %s for each other in large tables.", r.named(), strings.Join(names, ", ")))
+			continue
+		}
+		sound = append(sound, r)
+	}
+	if len(sound) == 0 {
+		return "None of the kinds measured holds its rate on every key shape; measure others."
+	}
+	least, cheapest := sound[0], sound[0]
+	for _, r := range sound[1:] {
+		if r.Absent.Reads < least.Absent.Reads {
+			least = r
+		}
+		if r.MakeNanosPerKey < cheapest.MakeNanosPerKey {
+			cheapest = r
+		}
+	}
+	text := fmt.Sprintf("Take %s", least.named())
+	if least != cheapest {
+		text += fmt.Sprintf(" where tables are read far more often than they are written: %s disk reads for an absent key and %s of memory, against %s and %s with %s. To make it takes %s times as long, so take %s where data is rewritten all the time",
+			digits3(least.Absent.readsPerGet()), bench.SizeText(least.FilterBytes), digits3(cheapest.Absent.readsPerGet()), bench.SizeText(cheapest.FilterBytes), cheapest.named(),
+			digits3(least.MakeNanosPerKey/cheapest.MakeNanosPerKey), cheapest.named())
+	} else if len(sound) > 1 {
+		text += ": of the kinds that hold their rate on every key shape it reads least and is made fastest"
+	}
+	text += "."
+	return strings.Join(append([]string{text}, failing...), " ")
+}
