@@ -15,8 +15,8 @@ import (
 // thing, described on standard input, and write the result to standard output.
 const childMark = "PEERBENCH_CHILD"
 
-// A request is what a process is to do: measure a workload or, where none is
-// named, make the loaded database.
+// A request is what a process is to do: a workload to be measured, or one of the
+// things that opens.go names.
 type request struct {
 	Config   *config `json:"config"`
 	Dir      string  `json:"dir"`
@@ -47,8 +47,15 @@ func (q *request) measure() (*result, error) {
 	if !ok || d.Open == nil {
 		return nil, fmt.Errorf("this program has no engine %q", q.Engine)
 	}
-	if q.Workload == "" {
+	switch q.Workload {
+	case loading:
 		return q.load(d)
+	case opening, openLazily:
+		return q.open(d)
+	case abandoning:
+		return q.abandon(d)
+	case recovering:
+		return q.recover(d)
 	}
 	w, ok := findWorkload(q.Workload)
 	if !ok {
@@ -91,7 +98,7 @@ func (q *request) load(d engine.Driver) (*result, error) {
 // where operations are dear, in a pass of its own where the clock would count.
 func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error) {
 	r := &result{Engine: d.Name, Workload: w.name, Threads: threads}
-	ops := w.ops(s.cfg)
+	ops := w.ops(s.cfg, threads)
 	if err := s.warmUp(w, ops, threads); err != nil {
 		return nil, err
 	}
@@ -101,6 +108,10 @@ func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error
 		}
 	}
 	t := w.make(s)
+	stopProfile, err := s.cfg.profile(r)
+	if err != nil {
+		return nil, err
+	}
 	once := w.writes() || w.cold
 	p, err := s.pass(t, passOptions{ops: ops, threads: threads, timed: once})
 	if err != nil {
@@ -121,10 +132,13 @@ func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error
 		}
 		r.setSettled(p, readCounters(), rested.Sub(p.after.time).Seconds())
 	}
+	if err := stopProfile(); err != nil {
+		return nil, err
+	}
 	if r.DiskBytes, err = s.diskBytes(); err != nil {
 		return nil, err
 	}
-	return r, s.checkLeft(w)
+	return r, s.checkLeft(w, ops)
 }
 
 // warmUp opens tables, fills the block cache, and checks what is read against
@@ -142,12 +156,12 @@ func (s *session) warmUp(w *workload, ops, threads int) error {
 }
 
 // checkLeft counts the keys that are there afterwards.
-func (s *session) checkLeft(w *workload) error {
+func (s *session) checkLeft(w *workload, ops int) error {
 	if w.left == nil {
 		return nil
 	}
 	n, err := s.count()
-	if want := w.left(s.cfg.Num); err == nil && n != want {
+	if want := w.left(s.cfg.Num, ops); err == nil && n != want {
 		return fmt.Errorf("%d keys are there, it must be %d", n, want)
 	}
 	return err

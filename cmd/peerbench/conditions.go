@@ -36,6 +36,8 @@ type engineInfo struct {
 	Version string `json:"version"`
 	Remark  string `json:"remark"`
 	LeftOut string `json:"left_out,omitempty"`
+	// LosesUnsynced: writes without a sync may be lost when the process is killed.
+	LosesUnsynced bool `json:"loses_unsynced"`
 }
 
 func newConditions(cfg *config, began time.Time, drivers []engine.Driver) conditions {
@@ -48,7 +50,7 @@ func newConditions(cfg *config, began time.Time, drivers []engine.Driver) condit
 	c.Memory <<= 10
 	for _, d := range drivers {
 		if d.LeftOut != "" || slices.Contains(cfg.Engines, d.Name) {
-			c.Engines = append(c.Engines, engineInfo{d.Name, d.Title, d.Version, d.Remark, d.LeftOut})
+			c.Engines = append(c.Engines, engineInfo{d.Name, d.Title, d.Version, d.Remark, d.LeftOut, d.LosesUnsynced})
 		}
 	}
 	return c
@@ -84,13 +86,39 @@ func field(file, name string) string {
 	return ""
 }
 
-func (c *conditions) title(engine string) string {
+func (c *conditions) about(engine string) engineInfo {
 	for _, e := range c.Engines {
 		if e.Name == engine {
-			return e.Title
+			return e
 		}
 	}
-	return engine
+	return engineInfo{Name: engine, Title: engine}
+}
+
+// What marks an engine beside figures of unsynced writes, and what it says.
+const (
+	lossMark = " †"
+	lossNote = "† Unsynced writes of this engine may be lost when the process is killed; those of the engines without the mark are with the system once acknowledged, and are kept."
+)
+
+// titles are the engines' in the order of --engines, and what is to be said below
+// them, if anything.
+type titles struct {
+	list []string
+	note string
+}
+
+// titles marks, where unsynced writes are shown, the engines that may lose them.
+func (rep *report) titles(unsynced bool) (t titles) {
+	for _, name := range rep.cfg.Engines {
+		about := rep.conditions.about(name)
+		if unsynced && about.LosesUnsynced {
+			about.Title += lossMark
+			t.note = lossNote
+		}
+		t.list = append(t.list, about.Title)
+	}
+	return t
 }
 
 // lines say it for people.
@@ -134,7 +162,11 @@ func (rep *report) writeFiles(complete bool) (err error) {
 		err = errors.Join(err, rep.writeMarkdown(rep.cfg.markdown))
 	}
 	if rep.cfg.svg != "" && complete {
-		err = errors.Join(err, rep.writePlot(rep.cfg.svg))
+		draw := rep.writePlot
+		if rep.cfg.scaled() {
+			draw = rep.writeScalePlot
+		}
+		err = errors.Join(err, draw(rep.cfg.svg))
 	}
 	return err
 }

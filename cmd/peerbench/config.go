@@ -23,9 +23,16 @@ type config struct {
 	Workloads []string `json:"workloads"`
 	Rounds    int      `json:"rounds"`
 	Threads   []int    `json:"threads"` // readers
+	Writers   []int    `json:"writers"`
 	KeyShape  string   `json:"key_shape"`
 	ValueSize int      `json:"value_size"`
 	engine.Options
+
+	// Where sizes are named, they are what is measured, in place of the workloads.
+	Scale          []int    `json:"scale,omitempty"`
+	ScaleWorkloads []string `json:"scale_workloads,omitempty"`
+
+	Profiles string `json:"cpu_profiles,omitempty"` // folder; none: no profiles
 
 	dir, json, markdown, svg string
 }
@@ -64,29 +71,34 @@ func (f bytesFlag) Set(s string) error {
 // parseConfig reads the command line. Help goes to out; then the error is
 // flag.ErrHelp.
 func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config, error) {
-	c := &config{Threads: []int{1}}
+	c := &config{}
 	c.CacheBytes, c.BackgroundJobs = 64<<20, 2
 	writeBuffer := int64(16 << 20)
-	var engines, workloads, threads string
+	var engines, workloads, threads, writers, scale, scaleWorkloads string
 	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
 	fs.IntVar(&c.Num, "num", 1_000_000, "`keys`")
-	fs.IntVar(&c.Reads, "reads", -1, "`lookups` of a reading workload; -1: as many as there are keys")
+	fs.IntVar(&c.Reads, "reads", -1, "`lookups` of a reading workload, ten times as many entries where all are read in order; -1: as many as there are keys")
 	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of coldrandom, and a tenth of those of coldmissing")
 	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "`engines`, with commas between")
 	fs.StringVar(&workloads, "workloads", "all", "`workloads`, with commas between, in this order; all: every one")
 	fs.IntVar(&c.Rounds, "rounds", 3, "`times` that each measurement is made")
 	fs.StringVar(&threads, "threads", "1", "`readers` of the workloads that only read, with commas between: each number is measured")
+	fs.StringVar(&writers, "writers", "1,16", "`writers` of fillrandom and fillsync, in the same way")
+	fs.StringVar(&scale, "scale", "", "`keys`, with commas between: in place of the workloads, fill as many, open, read and recover; at most a million lookups unless --reads says otherwise, and --rounds is how often the database is opened")
+	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","), "`parts` of --scale; fill is always one")
 	fs.StringVar(&c.KeyShape, "key-shape", counterKeys, "`kind` of the 16 bytes of a key: counter or random")
 	fs.IntVar(&c.ValueSize, "value-size", 100, "`bytes` of a value, half compressible")
 	fs.IntVar(&c.FilterBits, "filter-bits", 10, "`bits` of filter for each key; 0: no filters")
 	fs.StringVar(&c.Compression, "compression", engine.Snappy, "`kind`: none, snappy or zstd")
 	fs.Var(bytesFlag{&c.CacheBytes}, "cache", "`bytes` of block cache (also 64MiB)")
 	fs.Var(bytesFlag{&writeBuffer}, "write-buffer", "`bytes` of a memtable (also 16MiB)")
+	fs.IntVar(&c.OpenFiles, "open-files", 0, "`tables` held open at most, in the engines that have such a bound; 0: the default of each")
 	fs.StringVar(&c.dir, "dir", "", "`folder` in which the databases are made and removed; default: a temporary one")
 	fs.StringVar(&c.json, "json", "", "write conditions and every round's results to this `file`")
 	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it has them")
+	fs.StringVar(&c.Profiles, "cpuprofiles", "", "write a CPU profile of each measured pass, debt included, to this `folder`; Go's alone tell anything")
 	fs.StringVar(&c.svg, "svg", "", "draw the medians in this `file`")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		printHelp(fs, out)
@@ -98,18 +110,29 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 		return nil, fmt.Errorf("unexpected argument %q; every setting is a flag, see peerbench --help", fs.Arg(0))
 	}
 	c.Engines, c.Workloads, c.WriteBufferSize = bench.SplitList(engines), bench.SplitList(workloads), int(min(writeBuffer, math.MaxInt32))
-	c.Threads = nil
-	for _, text := range bench.SplitList(threads) {
-		n, _ := strconv.Atoi(text) // validate refuses 0
-		c.Threads = append(c.Threads, n)
-	}
+	c.Threads, c.Writers = numbers(threads), numbers(writers)
 	if slices.Equal(c.Workloads, []string{"all"}) {
 		c.Workloads = workloadNames()
 	}
-	if c.Reads < 0 {
+	if scale != "" {
+		c.Scale, c.ScaleWorkloads = numbers(scale), bench.SplitList(scaleWorkloads)
+	}
+	switch {
+	case c.Reads < 0 && c.scaled():
+		c.Reads = scaleLookups
+	case c.Reads < 0:
 		c.Reads = c.Num
 	}
 	return c, c.validate(drivers)
+}
+
+// numbers takes what is no number for 0, which validate refuses.
+func numbers(list string) (all []int) {
+	for _, text := range bench.SplitList(list) {
+		n, _ := strconv.Atoi(text)
+		all = append(all, n)
+	}
+	return all
 }
 
 func printHelp(fs *flag.FlagSet, out io.Writer) {
@@ -122,25 +145,32 @@ func printHelp(fs *flag.FlagSet, out io.Writer) {
 	fs.PrintDefaults()
 }
 
+// bounded is a flag's value and what it must lie between.
+type bounded struct {
+	flag             string
+	value, low, high int64
+}
+
 func (c *config) validate(drivers []engine.Driver) error {
-	ranges := []struct {
-		flag             string
-		value, low, high int64
-	}{
+	ranges := []bounded{
 		{"num", int64(c.Num), 100, 1 << 30},
 		{"reads", int64(c.Reads), 100, 1 << 30},
 		{"cold-reads", int64(c.ColdReads), 1, 1 << 30},
 		{"rounds", int64(c.Rounds), 1, 1000},
 		{"value-size", int64(c.ValueSize), 1, 1 << 20},
 		{"filter-bits", int64(c.FilterBits), 0, 50},
+		{"open-files", int64(c.OpenFiles), 0, 1 << 20},
 		{"cache", c.CacheBytes, 1 << 20, 1 << 40},
 		{"write-buffer", int64(c.WriteBufferSize), 1 << 20, 1 << 30},
 	}
 	for _, n := range c.Threads {
-		ranges = append(ranges, struct {
-			flag             string
-			value, low, high int64
-		}{"threads", int64(n), 1, 1024})
+		ranges = append(ranges, bounded{"threads", int64(n), 1, 1024})
+	}
+	for _, n := range c.Writers {
+		ranges = append(ranges, bounded{"writers", int64(n), 1, 1024})
+	}
+	for _, n := range c.Scale {
+		ranges = append(ranges, bounded{"scale", int64(n), 100, 1 << 30})
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {
@@ -153,14 +183,19 @@ func (c *config) validate(drivers []engine.Driver) error {
 	if !slices.Contains([]string{engine.None, engine.Snappy, engine.Zstd}, c.Compression) {
 		return fmt.Errorf("--compression is %q; it must be none, snappy or zstd", c.Compression)
 	}
-	if len(c.Engines) == 0 || len(c.Workloads) == 0 || len(c.Threads) == 0 {
-		return errors.New("--engines, --workloads and --threads must each name something")
+	if len(c.Engines) == 0 || len(c.Workloads) == 0 || len(c.Threads) == 0 || len(c.Writers) == 0 {
+		return errors.New("--engines, --workloads, --threads and --writers must each name something")
 	}
 	for _, name := range c.Engines {
 		if d, ok := findDriver(drivers, name); !ok {
 			return fmt.Errorf("--engines names %q; there are: %s", name, strings.Join(engineNames(drivers), ", "))
 		} else if d.LeftOut != "" {
 			return fmt.Errorf("--engines names %s, which is not in this program: %s", name, d.LeftOut)
+		}
+	}
+	for _, name := range c.ScaleWorkloads {
+		if !slices.Contains(scaleNames(), name) {
+			return fmt.Errorf("--scale-workloads names %q; there are: %s", name, strings.Join(scaleNames(), ", "))
 		}
 	}
 	for _, name := range c.Workloads {
@@ -192,7 +227,14 @@ func findDriver(drivers []engine.Driver, name string) (engine.Driver, bool) {
 
 // String says under which settings the engines run.
 func (c *config) String() string {
-	return fmt.Sprintf("%s keys of %d bytes (%s), values of %d bytes, half compressible. %d filter bits, %s, %s of block cache, %s of write buffer, %d background jobs. %s.",
-		bench.Grouped(uint64(c.Num)), keySize, c.KeyShape, c.ValueSize, c.FilterBits, c.Compression,
-		bench.SizeText(uint64(c.CacheBytes)), bench.SizeText(uint64(c.WriteBufferSize)), c.BackgroundJobs, bench.Counted(uint64(c.Rounds), "round"))
+	sizes, of := []int{c.Num}, ""
+	if c.scaled() {
+		sizes, of = c.Scale, " of opening, one of the rest"
+	}
+	if c.OpenFiles > 0 {
+		of += fmt.Sprintf("; %s open tables", bench.Grouped(uint64(c.OpenFiles)))
+	}
+	return fmt.Sprintf("%s keys of %d bytes (%s), values of %d bytes, half compressible. %d filter bits, %s, %s of block cache, %s of write buffer, %d background jobs. %s%s.",
+		sizesText(sizes), keySize, c.KeyShape, c.ValueSize, c.FilterBits, c.Compression,
+		bench.SizeText(uint64(c.CacheBytes)), bench.SizeText(uint64(c.WriteBufferSize)), c.BackgroundJobs, bench.Counted(uint64(c.Rounds), "round"), of)
 }

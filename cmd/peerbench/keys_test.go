@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -41,6 +42,35 @@ func TestAPermutationHasEachNumberOnce(t *testing.T) {
 			require.InDelta(t, 0.5, float64(rising)/float64(n), 0.05)
 		}
 	}
+}
+
+func TestZetaIsTheSum(t *testing.T) {
+	for _, n := range []int{1, 9_999, 10_000, 10_001, 300_000} {
+		sum := 0.0
+		for i := range n {
+			sum += math.Pow(float64(i+1), -theta)
+		}
+		require.InEpsilon(t, sum, zeta(n), 1e-12, n)
+	}
+}
+
+func TestInsertedKeysStandBetweenThoseOfTheLoad(t *testing.T) {
+	const num = 1000
+	s, th := newSession(&config{Num: num, KeyShape: counterKeys, ValueSize: 1}, ""), &thread{}
+	seen, below := map[string]uint64{}, 0
+	for i := range uint64(2 * num) {
+		n := s.inserted(th, i)
+		require.NotContains(t, seen, string(th.key))
+		seen[string(th.key)] = n
+		if i < num {
+			require.Equal(t, s.keys.stored(nil, s.order.at(i)), th.key)
+		} else if string(th.key) < string(s.keys.stored(nil, num/2)) {
+			below++
+		}
+	}
+	require.Equal(t, num/2, below)
+	n := s.inserted(th, 3*num-1)
+	require.Equal(t, seen[string(th.key)], n, "a key that comes again has the value that it had")
 }
 
 // YCSB's most popular of a thousand keys gets 1/zeta(1000, 0.99) of the draws.

@@ -7,7 +7,8 @@
 // The way through the source: run.go leads from the command line to the reports,
 // config.go has the flags, workloads.go the list of workloads. process.go starts
 // a process for each measurement, child.go is what that does, and phase.go what
-// it measures by. report.go, json.go and plot.go show the results.
+// it measures by. report.go, tables.go and plot.go show the results. scale.go,
+// scaletables.go and scaleplot.go are the same for --scale, with opens.go.
 package main
 
 import (

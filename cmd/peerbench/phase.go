@@ -49,6 +49,7 @@ type passResult struct {
 	ops, found, bytes uint64
 	latencies         *hdrhistogram.Histogram // nanoseconds; nil unless timed
 	before, after     counters
+	beside            *paced // nil where nothing went on beside
 }
 
 const maxLatency = time.Minute
@@ -78,7 +79,7 @@ func (s *session) pass(t task, o passOptions) (*passResult, error) {
 	stop := make(chan struct{})
 	r.before = readCounters()
 	if t.beside != nil {
-		beside.Go(func() { errs[o.threads] = t.beside(stop) })
+		beside.Go(func() { r.beside, errs[o.threads] = t.beside(stop) })
 	}
 	for i, th := range threads {
 		running.Go(func() {

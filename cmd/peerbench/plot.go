@@ -22,6 +22,9 @@ func (rep *report) writePlot(name string) error {
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Legend.Top = true
 	engines := rep.cfg.Engines
+	titles := rep.titles(rep.unsynced())
+	p.X.Label.Text = wrapped(titles.note)
+	p.X.Label.TextStyle.Font.Size = 9
 	for i, engine := range engines {
 		shares := make(plotter.Values, len(rep.rows))
 		for j, r := range rep.rows {
@@ -37,7 +40,7 @@ func (rep *report) writePlot(name string) error {
 		bars.Color = plotutil.Color(i)
 		bars.Offset = barWidth * (vg.Length(i) - vg.Length(len(engines)-1)/2)
 		p.Add(bars)
-		p.Legend.Add(rep.conditions.title(engine), bars)
+		p.Legend.Add(titles.list[i], bars)
 	}
 	var names []string
 	for _, r := range rep.rows {

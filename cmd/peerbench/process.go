@@ -50,8 +50,8 @@ func (c *comparison) threads(w *workload) []int {
 	switch {
 	case w.scales:
 		return c.cfg.Threads
-	case w.threads > 0:
-		return []int{w.threads}
+	case w.writers:
+		return c.cfg.Writers
 	}
 	return []int{1}
 }
@@ -86,14 +86,33 @@ func (c *comparison) database(ctx context.Context, engine string, b base) (strin
 			return "", err
 		}
 		fmt.Fprintf(c.progress, "         loading %s\n", engine)
-		if _, err := c.process(ctx, request{Config: c.cfg, Dir: dir, Engine: engine}); err != nil {
+		if _, err := c.process(ctx, request{Config: c.cfg, Dir: dir, Engine: engine, Workload: loading}); err != nil {
 			return "", fmt.Errorf("loading: %w", err)
+		}
+		if err := syncFiles(dir); err != nil {
+			return "", err
 		}
 	}
 	if b == copied {
-		return work, os.CopyFS(work, os.DirFS(dir))
+		return work, errors.Join(os.CopyFS(work, os.DirFS(dir)), syncFiles(work))
 	}
 	return dir, nil
+}
+
+// syncFiles waits until the files below dir are on the device, so that it does not
+// write them while something is measured, and so that what dirties their pages again
+// is counted: the system counts a page when it gets dirty, not each write to it.
+func syncFiles(dir string) error {
+	return filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
 }
 
 // process has a request done by a process of its own.

@@ -21,23 +21,35 @@ type report struct {
 type row struct {
 	workload string
 	threads  int
+	keys     int                  // with --scale
 	cells    map[string][]*result // by engine
 }
 
 func (r *row) title() string {
-	if w, _ := findWorkload(r.workload); r.threads > 1 && w.threads == 0 {
-		return fmt.Sprintf("%s, %d readers", r.workload, r.threads)
+	who := "readers"
+	if r.about().writers {
+		who = "writers"
+	}
+	if r.threads > 1 {
+		return fmt.Sprintf("%s, %d %s", r.workload, r.threads, who)
 	}
 	return r.workload
+}
+
+func (r *row) about() *workload {
+	if w, ok := findWorkload(r.workload); ok {
+		return w
+	}
+	return &workload{name: r.workload, base: loaded}
 }
 
 func newReport(cfg *config, began time.Time, drivers []engine.Driver, results []*result) *report {
 	rep := &report{cfg: cfg, conditions: newConditions(cfg, began, drivers), results: results}
 	for _, res := range results {
-		i := slices.IndexFunc(rep.rows, func(r *row) bool { return r.workload == res.Workload && r.threads == res.Threads })
+		i := slices.IndexFunc(rep.rows, func(r *row) bool { return r.workload == res.Workload && r.threads == res.Threads && r.keys == res.Keys })
 		if i < 0 {
 			i = len(rep.rows)
-			rep.rows = append(rep.rows, &row{workload: res.Workload, threads: res.Threads, cells: map[string][]*result{}})
+			rep.rows = append(rep.rows, &row{workload: res.Workload, threads: res.Threads, keys: res.Keys, cells: map[string][]*result{}})
 		}
 		rep.rows[i].cells[res.Engine] = append(rep.rows[i].cells[res.Engine], res)
 	}
@@ -80,6 +92,11 @@ func (r *row) best(counts func(engine string) bool) float64 {
 	return best
 }
 
+// unsynced says that unsynced writes are in the report.
+func (rep *report) unsynced() bool {
+	return slices.ContainsFunc(rep.rows, func(r *row) bool { return r.about().unsynced() })
+}
+
 func anyEngine(string) bool { return true }
 
 // ourName is the engine that the others are peers of, but for those that are ours
@@ -93,10 +110,14 @@ type table struct {
 	title string
 	head  []string
 	rows  [][]string
+	note  string // below it
 }
 
-// tables are the overview and then one for each workload.
+// tables are the overview and then one for each workload, or those of --scale.
 func (rep *report) tables() []table {
+	if rep.cfg.scaled() {
+		return rep.scaleTables()
+	}
 	all := []table{rep.overview()}
 	for _, r := range rep.rows {
 		all = append(all, rep.details(r))
@@ -107,9 +128,8 @@ func (rep *report) tables() []table {
 // overview has the median rates.
 func (rep *report) overview() table {
 	t := table{title: "ops/s, medians", head: []string{"workload"}}
-	for _, name := range rep.cfg.Engines {
-		t.head = append(t.head, rep.conditions.title(name))
-	}
+	titles := rep.titles(rep.unsynced())
+	t.head, t.note = append(t.head, titles.list...), titles.note
 	t.head = append(t.head, "SieveDB / best peer", "SieveDB / Pebble")
 	for _, r := range rep.rows {
 		cells := []string{r.title()}
@@ -139,12 +159,43 @@ func scaled(get func(*result) float64) func(*result) *float64 {
 }
 
 func latencyOf(get func(*latency) float64) func(*result) *float64 {
+	return within(func(r *result) *latency { return r.Latency }, get)
+}
+
+func waitBeside(get func(*latency) float64) func(*result) *float64 {
+	return within(func(r *result) *latency { return r.WaitsBeside }, get)
+}
+
+func within(which func(*result) *latency, get func(*latency) float64) func(*result) *float64 {
 	return func(r *result) *float64 {
-		if r.Latency == nil {
+		l := which(r)
+		if l == nil {
 			return nil
 		}
-		v := get(r.Latency)
+		v := get(l)
 		return &v
+	}
+}
+
+// cpuPerOp is in microseconds an operation, which is seconds for a million. The
+// debt is in it or it is not: asked for the other kind, it is nil.
+func cpuPerOp(debtPaid bool) func(*result) *float64 {
+	return func(r *result) *float64 {
+		if r.CPUSeconds == 0 || r.Ops == 0 || debtPaid != (r.SettleSeconds != nil) {
+			return nil
+		}
+		v := r.CPUSeconds * 1e6 / float64(r.Ops)
+		return &v
+	}
+}
+
+// ofWrites leaves a figure out where nothing is written.
+func ofWrites(get func(*result) *float64) func(*result) *float64 {
+	return func(r *result) *float64 {
+		if w, ok := findWorkload(r.Workload); !ok || !w.writes() {
+			return nil
+		}
+		return get(r)
 	}
 }
 
@@ -154,14 +205,13 @@ var figures = []figure{
 	{"p50 µs", latencyOf(func(l *latency) float64 { return l.P50 }), short},
 	{"p99", latencyOf(func(l *latency) float64 { return l.P99 }), short},
 	{"p99.9", latencyOf(func(l *latency) float64 { return l.P999 }), short},
+	{"p99.99", ofWrites(latencyOf(func(l *latency) float64 { return l.P9999 })), short},
 	{"max", latencyOf(func(l *latency) float64 { return l.Max }), short},
-	{"CPU µs/op", func(r *result) *float64 {
-		if r.CPUSeconds == 0 || r.Ops == 0 {
-			return nil
-		}
-		v := r.CPUSeconds * 1e6 / float64(r.Ops)
-		return &v
-	}, short},
+	{"writes/s beside", func(r *result) *float64 { return r.WritesBeside }, count},
+	{"their wait p99.9 µs", waitBeside(func(l *latency) float64 { return l.P999 }), short},
+	{"their max", waitBeside(func(l *latency) float64 { return l.Max }), short},
+	{"CPU µs/op", cpuPerOp(false), short},
+	{"CPU s/M ops, debt paid", cpuPerOp(true), short},
 	{"allocs/op", func(r *result) *float64 { return r.AllocsPerOp }, short},
 	{"read calls/op", func(r *result) *float64 { return r.ReadCallsPerOp }, short},
 	{"disk B/op", func(r *result) *float64 { return r.DiskReadPerOp }, short},
@@ -184,12 +234,14 @@ func (rep *report) details(r *row) table {
 		}
 	}
 	pebble, both := r.of("pebble", opsPerSec)
-	for _, name := range rep.cfg.Engines {
+	titles := rep.titles(r.about().unsynced())
+	t.note = titles.note
+	for i, name := range rep.cfg.Engines {
 		s, ok := r.of(name, opsPerSec)
 		if !ok {
 			continue
 		}
-		cells := []string{rep.conditions.title(name), count(s.median), count(s.min) + "–" + count(s.max), ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
+		cells := []string{titles.list[i], count(s.median), count(s.min) + "–" + count(s.max), ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
 		for _, f := range columns {
 			s, ok := r.of(name, f.get)
 			cells = append(cells, known(ok, f.text(s.median)))

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,81 @@ func TestAWorkloadsTableHasLeastAndGreatest(t *testing.T) {
 	rep := sample()
 	require.Equal(t, []string{"SieveDB", "20", "10–30", "1.00×", "4.00×"}, rep.details(rep.rows[0]).rows[0][:5])
 	require.Equal(t, []string{"Pebble", "5", "4–5", "0.25×", "1.00×"}, rep.details(rep.rows[0]).rows[1][:5])
+}
+
+// twoEngines has two engines' equal results of a workload.
+func twoEngines(workload string, r result) *report {
+	cfg := &config{Engines: []string{"sievedb", "pebble"}, Num: 1000, Rounds: 1}
+	var results []*result
+	for _, name := range cfg.Engines {
+		one := r
+		one.Engine, one.Workload, one.Threads = name, workload, 16
+		results = append(results, &one)
+	}
+	return newReport(cfg, time.Unix(0, 0), allDrivers, results)
+}
+
+func TestAnEngineThatLosesUnsyncedWritesIsMarkedBesideThem(t *testing.T) {
+	for _, test := range []struct {
+		workload string
+		marked   bool
+	}{{"fillrandom", true}, {"readwhilewriting", true}, {"ycsb-a", true}, {"fillsync", false}, {"readrandom", false}} {
+		rep := twoEngines(test.workload, result{Ops: 1, OpsPerSec: 1})
+		pebble, note := "Pebble", ""
+		if test.marked {
+			pebble, note = "Pebble †", lossNote
+		}
+		for _, table := range []table{rep.overview(), rep.details(rep.rows[0])} {
+			require.Equal(t, note, table.note, test.workload)
+		}
+		require.Equal(t, pebble, rep.overview().head[2])
+		require.Equal(t, pebble, rep.details(rep.rows[0]).rows[1][0])
+		require.Equal(t, "SieveDB", rep.overview().head[1])
+		require.Equal(t, test.marked, strings.Contains(rep.markdownText(), lossNote))
+		var text strings.Builder
+		rep.writeText(&text)
+		require.Equal(t, test.marked, strings.Contains(text.String(), lossNote))
+		svg := filepath.Join(t.TempDir(), "plot.svg")
+		require.NoError(t, rep.writePlot(svg))
+		drawn, err := os.ReadFile(svg)
+		require.NoError(t, err)
+		require.Equal(t, test.marked, strings.Contains(string(drawn), "†"))
+	}
+}
+
+func TestColumnsAreThoseOfTheWorkload(t *testing.T) {
+	settled := 1.5
+	r := result{Ops: 2_000_000, OpsPerSec: 1, CPUSeconds: 5, Latency: &latency{P9999: 99_000}}
+	column := func(workload, name string) string {
+		rep := twoEngines(workload, r)
+		table := rep.details(rep.rows[0])
+		if i := slices.Index(table.head, name); i >= 0 {
+			return table.rows[0][i]
+		}
+		return "none"
+	}
+	require.Equal(t, "2.50", column("readrandom", "CPU µs/op"))
+	require.Equal(t, "none", column("readrandom", "CPU s/M ops, debt paid"))
+	require.Equal(t, "none", column("readrandom", "p99.99"))
+	r.SettleSeconds = &settled
+	require.Equal(t, "none", column("fillrandom", "CPU µs/op"))
+	require.Equal(t, "2.50", column("fillrandom", "CPU s/M ops, debt paid"))
+	require.Equal(t, "99,000", column("fillrandom", "p99.99"))
+	require.Equal(t, "fillrandom, 16 writers", twoEngines("fillrandom", r).rows[0].title())
+	require.Equal(t, "readhot, 16 readers", twoEngines("readhot", r).rows[0].title())
+}
+
+// A thousand latencies of 1 to 1000 µs, and nine thousand of 1 µs before them.
+func TestPercentilesAreWhatSoManyWaitedAtMost(t *testing.T) {
+	h := newHistogram()
+	require.NoError(t, h.RecordValues(1000, 9000))
+	for i := range int64(1000) {
+		require.NoError(t, h.RecordValue((i+1)*1000))
+	}
+	l := summarize(h)
+	for _, test := range []struct{ want, got float64 }{{1, l.P50}, {900, l.P99}, {990, l.P999}, {999, l.P9999}, {1000, l.Max}} {
+		require.InEpsilon(t, test.want, test.got, 0.002)
+	}
 }
 
 func TestThePageKeepsWhatStandsAroundItsMarks(t *testing.T) {

@@ -12,6 +12,7 @@ type result struct {
 	Workload string `json:"workload"`
 	Threads  int    `json:"threads"`
 	Round    int    `json:"round"`
+	Keys     int    `json:"keys,omitempty"` // with --scale
 
 	Ops       uint64   `json:"ops"`
 	Seconds   float64  `json:"seconds"`
@@ -19,11 +20,17 @@ type result struct {
 	Found     uint64   `json:"found"`
 	Latency   *latency `json:"latency_micros,omitempty"`
 
+	// The writes that went on beside, where there were any:
+	WritesBeside *float64 `json:"writes_beside_per_sec,omitempty"`
+	WaitsBeside  *latency `json:"writes_beside_wait_micros,omitempty"` // from when they were due
+
 	CPUSeconds       float64  `json:"cpu_seconds"` // of the whole process, settling included where there is any
 	AllocsPerOp      *float64 `json:"allocs_per_op"`
 	ReadCallsPerOp   *float64 `json:"read_calls_per_op"`
 	DiskReadPerOp    *float64 `json:"disk_read_bytes_per_op"`
 	MajorFaultsPerOp *float64 `json:"major_faults_per_op"`
+
+	OpenSeconds *float64 `json:"open_seconds,omitempty"`
 
 	PeakBytes uint64 `json:"peak_resident_bytes"`
 	EndBytes  uint64 `json:"end_resident_bytes"`
@@ -74,6 +81,10 @@ func (r *result) setMeasured(p *passResult, native bool) {
 	r.PeakBytes, r.EndBytes = memory.Peak, memory.Now
 	if p.latencies != nil {
 		r.Latency = summarize(p.latencies)
+	}
+	if p.beside != nil {
+		rate := float64(p.beside.ops) / p.beside.time.Seconds()
+		r.WritesBeside, r.WaitsBeside = &rate, summarize(p.beside.waits)
 	}
 }
 

@@ -55,7 +55,11 @@ func compare(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	c := &comparison{cfg: cfg, dir: dir, progress: stderr}
-	err = c.measureAll(ctx)
+	measure := c.measureAll
+	if cfg.scaled() {
+		measure = c.measureScale
+	}
+	err = measure(ctx)
 	rep := newReport(cfg, began, allDrivers, c.results)
 	rep.writeText(stdout)
 	return errors.Join(err, rep.writeFiles(err == nil))

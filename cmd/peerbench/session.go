@@ -64,19 +64,24 @@ func (s *session) settle() (time.Time, error) {
 		mostWaits = time.Hour
 	)
 	began := time.Now()
-	rested := began
+	rested, last := began, ""
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for quiet, last, cpu := 0, s.listing(), cpuSeconds(); quiet < pauses; {
+	for quiet, cpu := 0, cpuSeconds(); quiet < pauses; cpu = cpuSeconds() {
 		now := <-tick.C
-		listing, used := s.listing(), cpuSeconds()
-		if quiet++; listing != last || used-cpu > mostCPU {
-			quiet, rested = 0, time.Now()
-		}
-		last, cpu = listing, used
 		if now.Sub(began) > mostWaits {
 			return rested, errors.New("the engine has not come to rest within an hour")
 		}
+		if cpuSeconds()-cpu > mostCPU {
+			quiet, rested, last = 0, time.Now(), ""
+			continue
+		}
+		// Not while it is busy: thousands of files take a while, on its account.
+		listing := s.listing()
+		if quiet++; last != "" && listing != last {
+			quiet, rested = 0, time.Now()
+		}
+		last = listing
 	}
 	return rested, nil
 }

@@ -19,12 +19,8 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     echo "peerbench: not installed, these engines are left out: $packages" >&2
     exit 0
 fi
-export DEBIAN_FRONTEND=noninteractive
-install() {
-    # shellcheck disable=SC2086 # a list of words
-    apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1
-}
-install || { apt-get update -q >/dev/null 2>&1 && install; } || true
+# shellcheck disable=SC2086 # a list of words
+sh "$(dirname "$0")/../../.ci/install" $packages
 packages=$(missing)
 if [ -n "$packages" ]; then
     echo "peerbench: could not be installed, these engines are left out: $packages" >&2

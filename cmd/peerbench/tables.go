@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -54,6 +55,9 @@ func (rep *report) writeText(w io.Writer) {
 			fmt.Fprintln(tw, strings.Join(cells, "\t")+"\t")
 		}
 		_ = tw.Flush() // as Fprintln, nothing is to be done about a closed terminal
+		if t.note != "" {
+			fmt.Fprintln(w, t.note)
+		}
 	}
 }
 
@@ -69,28 +73,48 @@ func (rep *report) markdownText() string {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 		}
 		b.WriteString("\n")
+		if t.note != "" {
+			fmt.Fprintf(&b, "%s\n\n", t.note)
+		}
 	}
 	return b.String()
 }
 
-// The marks between which a page holds the last run.
+// The marks between which a page holds the last run, and the last of --scale.
 const (
-	markBegin = "<!-- peerbench: begin -->\n"
-	markEnd   = "<!-- peerbench: end -->"
+	markBegin  = "<!-- peerbench: begin -->\n"
+	markEnd    = "<!-- peerbench: end -->"
+	scaleBegin = "<!-- peerscale: begin -->\n"
+	scaleEnd   = "<!-- peerscale: end -->"
 )
 
 // writeMarkdown puts the tables between the marks of a page, or makes a page of
 // them.
 func (rep *report) writeMarkdown(name string) error {
-	text := rep.markdownText()
+	text, begin, end := rep.markdownText(), markBegin, markEnd
+	if rep.cfg.scaled() {
+		text, begin, end = rep.picture(name)+text, scaleBegin, scaleEnd
+	}
 	page, err := os.ReadFile(name)
 	if err == nil {
-		head, rest, begins := strings.Cut(string(page), markBegin)
-		_, tail, ends := strings.Cut(rest, markEnd)
+		head, rest, begins := strings.Cut(string(page), begin)
+		_, tail, ends := strings.Cut(rest, end)
 		if !begins || !ends {
 			return fmt.Errorf("--markdown: %s is there, but has no marks to write between", name)
 		}
-		text = head + markBegin + "\n" + text + markEnd + tail
+		text = head + begin + "\n" + text + end + tail
 	}
 	return os.WriteFile(name, []byte(text), 0o644)
+}
+
+// picture shows the plot on a page, where both are written.
+func (rep *report) picture(page string) string {
+	if rep.cfg.svg == "" {
+		return ""
+	}
+	name, err := filepath.Rel(filepath.Dir(page), rep.cfg.svg)
+	if err != nil { // one of them from the root, the other not
+		name = rep.cfg.svg
+	}
+	return fmt.Sprintf("![µs an operation against the number of keys](%s)\n\n", filepath.ToSlash(name))
 }

@@ -11,7 +11,7 @@ type task struct {
 	begin func(th *thread) (do func(i int) (ops int, err error), end func() error, err error)
 	want  func(ops uint64) uint64
 	// beside runs while the task is measured, until stop is closed.
-	beside func(stop <-chan struct{}) error
+	beside func(stop <-chan struct{}) (*paced, error)
 }
 
 // thread is one goroutine's share of a task.
@@ -39,6 +39,11 @@ func (th *thread) number(i int) uint64 { return uint64(i*th.threads + th.index) 
 
 func (s *session) put(th *thread, n uint64) error {
 	th.key = s.keys.stored(th.key, n)
+	return s.putKey(th, n)
+}
+
+// putKey gives th.key the value of n.
+func (s *session) putKey(th *thread, n uint64) error {
 	th.bytes += uint64(keySize + s.cfg.ValueSize)
 	return s.engine.Put(th.key, s.value(n))
 }
@@ -95,6 +100,11 @@ func deleteRandom(s *session) task {
 // getStored looks key n up, and counts and checks what it finds.
 func (s *session) getStored(th *thread, n uint64) error {
 	th.key = s.keys.stored(th.key, n)
+	return s.getKey(th, n)
+}
+
+// getKey looks th.key up, whose value is that of n.
+func (s *session) getKey(th *thread, n uint64) error {
 	value, found, err := s.engine.Get(th.buffer[:0], th.key)
 	if err != nil || !found {
 		return err

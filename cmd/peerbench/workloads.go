@@ -18,41 +18,56 @@ type workload struct {
 	name, about string
 	base        base
 	sync        bool
-	threads     int  // 0: as --threads says, or one
-	scales      bool // with --threads
+	scales      bool // with --threads, its readers
+	writers     bool // with --writers
 	cold        bool
-	cache       func(data int64) int64 // of the block cache, for so many bytes of keys and values; nil: as --cache says
-	settles     bool                   // its debt is paid and accounted for
-	ops         func(c *config) int    // of all threads together
+	cache       func(data int64) int64           // of the block cache, for so many bytes of keys and values; nil: as --cache says
+	settles     bool                             // its debt is paid and accounted for
+	ops         func(c *config, threads int) int // of all threads together
 	make        func(s *session) task
-	left        func(num int) int // keys that are there afterwards; nil: not counted
+	left        func(num, ops int) int // keys that are there afterwards; nil: not counted
 }
 
-func all(num int) int                { return num }
-func keys(c *config) int             { return c.Num }
-func reads(c *config) int            { return c.Reads }
-func part(n int) func(c *config) int { return func(c *config) int { return max(c.Reads/n, 1) } }
-func coldReads(c *config) int        { return min(c.ColdReads, c.Num) }
+func all(num, _ int) int         { return num }
+func written(_, ops int) int     { return ops }
+func rest(num, ops int) int      { return num - ops }
+func keys(c *config, _ int) int  { return c.Num }
+func half(c *config, _ int) int  { return c.Num / 2 }
+func reads(c *config, _ int) int { return c.Reads }
+
+func part(n int) func(*config, int) int {
+	return func(c *config, _ int) int { return max(c.Reads/n, 1) }
+}
+
+// scanned is what readseq and readreverse read: many times more than is looked up
+// in the same time.
+func scanned(c *config, _ int) int { return min(c.Num, 10*c.Reads) }
+
+// synced grows with the writers that share a sync, while more of them help.
+func synced(c *config, writers int) int {
+	return min(max(c.Num/200, 20)*min(writers, 10), c.Num)
+}
+
+func coldReads(c *config, _ int) int { return min(c.ColdReads, c.Num) }
 
 // coldMisses are more: one in a hundred reads anything, and two dozen reads tell little.
-func coldMisses(c *config) int { return min(10*c.ColdReads, c.Num) }
+func coldMisses(c *config, _ int) int { return min(10*c.ColdReads, c.Num) }
 
 var workloads = []workload{
 	{name: "fillseq", about: "puts in the order of keys, into an empty database", settles: true, ops: keys, make: fillSeq, left: all},
 	{name: "fillbatch", about: "the same, 100 keys a batch", settles: true, ops: keys, make: fillBatch, left: all},
-	{name: "fillsync", about: "puts in random order, each synced", sync: true, ops: func(c *config) int { return max(c.Num/200, 20) }, make: fillRandom},
-	{name: "fillsync16", about: "the same by 16 writers", sync: true, threads: 16, ops: func(c *config) int { return max(c.Num/20, 160) }, make: fillRandom},
-	{name: "fillrandom", about: "puts in random order, each key once", settles: true, ops: keys, make: fillRandom, left: all},
+	{name: "fillsync", about: "puts in random order, each synced", sync: true, writers: true, ops: synced, make: fillRandom, left: written},
+	{name: "fillrandom", about: "puts in random order, each key once", writers: true, settles: true, ops: keys, make: fillRandom, left: all},
 	{name: "overwrite", about: "puts of random stored keys", base: copied, settles: true, ops: keys, make: overwrite, left: all},
-	{name: "deleterandom", about: "deletes half of the keys in random order", base: copied, settles: true, ops: func(c *config) int { return c.Num / 2 }, make: deleteRandom, left: func(num int) int { return num - num/2 }},
+	{name: "deleterandom", about: "deletes half of the keys in random order", base: copied, settles: true, ops: half, make: deleteRandom, left: rest},
 	{name: "readrandom", about: "gets random stored keys", base: loaded, scales: true, ops: reads, make: readStored},
 	{name: "readmissing", about: "gets random absent keys", base: loaded, scales: true, ops: reads, make: readAbsent},
 	{name: "readhot", about: "gets random keys of a hundredth", base: loaded, scales: true, ops: reads, make: readHot},
 	{name: "readrandom-cacheall", about: "readrandom with a block cache that holds all", base: loaded, scales: true, cache: func(data int64) int64 { return 2*data + 32<<20 }, ops: reads, make: readStored},
 	{name: "readrandom-cachetenth", about: "readrandom with a block cache that holds a tenth", base: loaded, scales: true, cache: func(data int64) int64 { return max(data/10, 1<<20) }, ops: reads, make: readStored},
 	{name: "seekrandom", about: "seeks a random stored key and reads 10 more", base: loaded, scales: true, ops: part(4), make: seekRandom},
-	{name: "readseq", about: "reads all in the order of keys", base: loaded, ops: keys, make: readSeq},
-	{name: "readreverse", about: "reads all in reverse", base: loaded, ops: keys, make: readReverse},
+	{name: "readseq", about: "reads all in the order of keys", base: loaded, ops: scanned, make: readSeq},
+	{name: "readreverse", about: "reads all in reverse", base: loaded, ops: scanned, make: readReverse},
 	{name: "readwhilewriting", about: "readrandom beside 10,000 puts a second", base: copied, ops: part(2), make: readWhileWriting},
 	{name: "ycsb-a", about: "half reads, half updates, zipfian", base: copied, ops: part(2), make: ycsb(shares{update: 50})},
 	{name: "ycsb-b", about: "95 % reads, 5 % updates, zipfian", base: copied, ops: part(2), make: ycsb(shares{update: 5})},
@@ -66,6 +81,9 @@ var workloads = []workload{
 
 // writes says that latencies are taken while it is measured, not in a second pass.
 func (w *workload) writes() bool { return w.base != loaded }
+
+// unsynced says that it writes what only some engines keep when they are killed.
+func (w *workload) unsynced() bool { return w.writes() && !w.sync }
 
 func findWorkload(name string) (*workload, bool) {
 	i := slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })

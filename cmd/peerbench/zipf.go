@@ -16,13 +16,29 @@ type zipfian struct {
 const theta = 0.99
 
 func newZipfian(n int) *zipfian {
-	z := &zipfian{n: float64(n), alpha: 1 / (1 - theta)}
-	for i := range n {
-		z.zeta += math.Pow(float64(i+1), -theta)
-	}
+	z := &zipfian{n: float64(n), zeta: zeta(n), alpha: 1 / (1 - theta)}
 	z.second = 1 + math.Pow(0.5, theta)
 	z.eta = (1 - math.Pow(2/z.n, 1-theta)) / (1 - z.second/z.zeta)
 	return z
+}
+
+// zeta is the sum of i^-theta for i from 1 to n. Behind the first terms it takes the
+// integral, with two corrections (Euler and Maclaurin), which is nearer to the sum
+// than adding up is: tens of millions of powers would take seconds.
+func zeta(n int) float64 {
+	const added = 10_000
+	sum := 0.0
+	for i := range min(n, added) {
+		sum += math.Pow(float64(i+1), -theta)
+	}
+	if n <= added {
+		return sum
+	}
+	between := func(f func(x float64) float64) float64 { return f(float64(n)) - f(added) }
+	return sum +
+		between(func(x float64) float64 { return math.Pow(x, 1-theta) / (1 - theta) }) +
+		between(func(x float64) float64 { return math.Pow(x, -theta) / 2 }) -
+		between(func(x float64) float64 { return math.Pow(x, -theta-1) * theta / 12 })
 }
 
 func (z *zipfian) draw(rng *rand.Rand) uint64 {

@@ -17,9 +17,13 @@ type Options struct {
 	CacheBytes      int64  `json:"cache_bytes"` // of the block cache
 	WriteBufferSize int    `json:"write_buffer_bytes"`
 	BackgroundJobs  int    `json:"background_jobs"`
+	OpenFiles       int    `json:"open_files"` // tables held open at most; 0: the engine's default. Badger and bbolt have no such bound
 	// Sync makes every write wait for stable storage. Where an engine lets that be
 	// chosen for each write, so does the driver.
 	Sync bool `json:"sync"`
+	// OpenLazily has tables opened when they are first needed, in the engines that
+	// otherwise open them with the database and leave the choice (MayOpenLazily).
+	OpenLazily bool `json:"open_lazily"`
 }
 
 // The values of Options.Compression.
@@ -69,7 +73,12 @@ type Driver struct {
 	Version string
 	Remark  string // what is not as with the others
 	Native  bool   // not Go: the runtime does not see its allocations
-	Open    func(dir string, o Options) (Engine, error)
+	// MayOpenLazily: Options.OpenLazily makes a difference.
+	MayOpenLazily bool
+	// LosesUnsynced says that writes that were acknowledged without Options.Sync may
+	// be lost when the process is killed.
+	LosesUnsynced bool
+	Open          func(dir string, o Options) (Engine, error)
 	// LeftOut says why the engine is not in this program; Open is nil then.
 	LeftOut string
 }

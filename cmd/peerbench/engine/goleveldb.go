@@ -24,9 +24,10 @@ type goleveldb struct {
 
 func openGoleveldb(dir string, o Options) (Engine, error) {
 	g := &goleveldb{dir: dir, write: &opt.WriteOptions{Sync: o.Sync}, options: &opt.Options{
-		BlockCacheCapacity: int(o.CacheBytes),
-		WriteBuffer:        o.WriteBufferSize,
-		Compression:        opt.SnappyCompression,
+		BlockCacheCapacity:     int(o.CacheBytes),
+		WriteBuffer:            o.WriteBufferSize,
+		OpenFilesCacheCapacity: o.OpenFiles,
+		Compression:            opt.SnappyCompression,
 	}}
 	if o.Compression == None {
 		g.options.Compression = opt.NoCompression

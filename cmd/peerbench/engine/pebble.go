@@ -10,7 +10,7 @@ import (
 )
 
 func pebbleDriver() Driver {
-	return Driver{Name: "pebble", Title: "Pebble", Version: moduleVersion("github.com/cockroachdb/pebble/v2"), Open: openPebble,
+	return Driver{Name: "pebble", Title: "Pebble", Version: moduleVersion("github.com/cockroachdb/pebble/v2"), Open: openPebble, LosesUnsynced: true,
 		Remark: "Get and its closer. Writes that are not synced may be lost when the process is killed, the others' are not. Get does not ask the filters of the last level."}
 }
 
@@ -25,6 +25,7 @@ func openPebble(dir string, o Options) (Engine, error) {
 	options := &pebble.Options{
 		Cache:                      cache,
 		MemTableSize:               uint64(o.WriteBufferSize),
+		MaxOpenFiles:               o.OpenFiles,
 		CompactionConcurrencyRange: func() (lower, upper int) { return 1, o.BackgroundJobs },
 		FormatMajorVersion:         pebble.FormatNewest,
 		Logger:                     silent{},

@@ -8,13 +8,13 @@ import (
 )
 
 func sieveDriver() Driver {
-	return Driver{Name: "sievedb", Title: "SieveDB", Version: "this tree", Open: openSieve,
+	return Driver{Name: "sievedb", Title: "SieveDB", Version: "this tree", Open: openSieve, MayOpenLazily: true,
 		Remark: "GetTo into a buffer of the caller's. Tables are opened ahead, and that is waited for, as RocksDB's Open does."}
 }
 
 // bufferedDriver is SieveDB with what Pebble's unsynced writes promise.
 func bufferedDriver() Driver {
-	return Driver{Name: "sievedb-buffered", Title: "SieveDB, buffered", Version: "this tree",
+	return Driver{Name: "sievedb-buffered", Title: "SieveDB, buffered", Version: "this tree", LosesUnsynced: true, MayOpenLazily: true,
 		Remark: "SieveDB with WriteOptions.Buffered: writes that are not synced may be lost when the process is killed, as Pebble's.",
 		Open: func(dir string, o Options) (Engine, error) {
 			e, err := openSieve(dir, o)
@@ -38,7 +38,8 @@ func openSieve(dir string, o Options) (Engine, error) {
 		BlockCacheSize:           max(o.CacheBytes, 1),
 		WriteBufferSize:          o.WriteBufferSize,
 		MaxConcurrentCompactions: o.BackgroundJobs,
-		OpenTablesAhead:          true,
+		OpenTablesAhead:          !o.OpenLazily,
+		MaxOpenFiles:             o.OpenFiles,
 		EventListener:            &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
 		Compression:              map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression],
 	}
@@ -49,7 +50,9 @@ func openSieve(dir string, o Options) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	<-opened // RocksDB's Open returns then
+	if options.OpenTablesAhead {
+		<-opened // RocksDB's Open returns then
+	}
 	return &sieve{db: d, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
 }
 

@@ -42,5 +42,6 @@ store *open_rocksdb(const char *dir, settings with, char **error) {
 	rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(with.cache_bytes));
 	if (with.filter_bits > 0) rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(with.filter_bits));
 	rocksdb_options_set_block_based_table_factory(o, table);
+	if (with.open_files > 0) rocksdb_options_set_max_open_files(o, with.open_files);
 	return new_store(dir, o, with.sync, error);
 }

@@ -53,6 +53,7 @@ func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(st
 			cache_bytes:        C.size_t(o.CacheBytes),
 			write_buffer_bytes: C.size_t(o.WriteBufferSize),
 			background_jobs:    C.int(o.BackgroundJobs),
+			open_files:         C.int(o.OpenFiles),
 		}
 		if o.Sync {
 			with.sync = 1

@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
 	int filter_bits, compression; // compression as the libraries number it: 0 none, 1 Snappy, 7 Zstandard
 	size_t cache_bytes, write_buffer_bytes;
-	int background_jobs, sync;
+	int background_jobs, sync, open_files; // open_files 0: the library's default
 } settings;
 
 enum move { FIRST, LAST, SEEK, NEXT, PREV };

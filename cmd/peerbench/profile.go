@@ -1,0 +1,32 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+)
+
+// profile begins the CPU profile of a measurement, if profiles are asked for, and stop
+// ends it. The last round's file remains.
+func (c *config) profile(r *result) (stop func() error, err error) {
+	if c.Profiles == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(c.Profiles, 0o755); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s-%s-%d-threads-%d-keys.pprof", r.Engine, r.Workload, r.Threads, c.Num)
+	f, err := os.Create(filepath.Join(c.Profiles, name))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}

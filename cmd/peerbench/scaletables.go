@@ -1,0 +1,144 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+// A measure is a column of a table of sizes: a figure of one workload.
+type measure struct {
+	name     string
+	workload string
+	figure
+}
+
+func of(name, workload string, get func(*result) *float64, text func(float64) string) measure {
+	return measure{name: name, workload: workload, figure: figure{get: get, text: text}}
+}
+
+// microsPerOp is by the clock.
+func microsPerOp(r *result) *float64 {
+	if r.OpsPerSec == 0 {
+		return nil
+	}
+	v := 1e6 / r.OpsPerSec
+	return &v
+}
+
+func openMillis(r *result) *float64 {
+	if r.OpenSeconds == nil {
+		return nil
+	}
+	v := *r.OpenSeconds * 1e3
+	return &v
+}
+
+func millis(v float64) *float64 { v /= 1e3; return &v }
+
+func peakMB(r *result) *float64 { v := float64(r.PeakBytes) / mb; return &v }
+
+// fillMeasures are those of the fill, settled.
+func fillMeasures(cfg *config) []measure {
+	const fill = "fillrandom"
+	return []measure{
+		of("ops/s", fill, opsPerSec, count),
+		of("debt paid", fill, func(r *result) *float64 { return r.SettledOpsPerSec }, count),
+		of("CPU s/M ops, debt paid", fill, cpuPerOp(true), short),
+		of("settling s", fill, func(r *result) *float64 { return r.SettleSeconds }, short),
+		of("p99.99 ms", fill, func(r *result) *float64 { return millis(r.Latency.P9999) }, short),
+		of("max ms", fill, func(r *result) *float64 { return millis(r.Latency.Max) }, short),
+		of("write amp.", fill, func(r *result) *float64 { return r.WriteAmp }, short),
+		of("disk MB", fill, func(r *result) *float64 { v := float64(r.DiskBytes) / mb; return &v }, count),
+		of("of keys and values", fill, func(r *result) *float64 {
+			v := float64(r.DiskBytes) / float64(r.Keys*(keySize+cfg.ValueSize))
+			return &v
+		}, short),
+		of("peak MB", fill, peakMB, count),
+	}
+}
+
+// openMeasures are those of opening and recovering.
+func openMeasures() []measure {
+	return []measure{
+		of("open ms", opening, openMillis, short),
+		of("open ms, tables later", openLazily, openMillis, short),
+		of("recovery ms", recovering, openMillis, short),
+		of("writes in the log", recovering, func(r *result) *float64 { v := float64(r.Ops); return &v }, count),
+		of("of them there", recovering, func(r *result) *float64 { v := float64(r.Found); return &v }, count),
+	}
+}
+
+// readMeasures are one figure of each reading workload.
+func readMeasures(get func(*result) *float64, text func(float64) string) (all []measure) {
+	for _, name := range scaledReads {
+		all = append(all, of(name, name, get, text))
+	}
+	return all
+}
+
+// scaleTables are a run of --scale.
+func (rep *report) scaleTables() (all []table) {
+	for _, t := range []struct {
+		title    string
+		unsynced bool
+		measures []measure
+	}{
+		{"Fills in random order, settled", true, fillMeasures(rep.cfg)},
+		{"Opening, and recovery of a full log", true, openMeasures()},
+		{"µs an operation", false, readMeasures(microsPerOp, short)},
+		{"CPU µs an operation", false, readMeasures(cpuPerOp(false), short)},
+		{"Peak MB while reading", false, readMeasures(peakMB, count)},
+	} {
+		if built, some := rep.sizes(t.title, t.unsynced, t.measures); some {
+			all = append(all, built)
+		}
+	}
+	return all
+}
+
+// sizes has a row for each size and engine. Columns that no engine has a figure for
+// are left out; it returns false where that is all of them.
+func (rep *report) sizes(title string, unsynced bool, measures []measure) (table, bool) {
+	titles := rep.titles(unsynced)
+	t := table{title: title, head: []string{"keys", "engine"}, note: titles.note}
+	measures = slices.DeleteFunc(measures, func(m measure) bool {
+		return !slices.ContainsFunc(rep.cfg.Scale, func(keys int) bool {
+			return slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := rep.atSize(keys, e, m); return ok })
+		})
+	})
+	for _, m := range measures {
+		t.head = append(t.head, m.name)
+	}
+	for _, keys := range rep.cfg.Scale {
+		for i, engine := range rep.cfg.Engines {
+			cells := []string{bench.Grouped(uint64(keys)), titles.list[i]}
+			for _, m := range measures {
+				v, ok := rep.atSize(keys, engine, m)
+				cells = append(cells, known(ok, m.text(v)))
+			}
+			t.rows = append(t.rows, cells)
+		}
+	}
+	return t, len(measures) > 0
+}
+
+// atSize is the median of a measure, and false where there is none.
+func (rep *report) atSize(keys int, engine string, m measure) (float64, bool) {
+	for _, r := range rep.rows {
+		if r.keys == keys && r.workload == m.workload {
+			s, ok := r.of(engine, m.get)
+			return s.median, ok
+		}
+	}
+	return 0, false
+}
+
+func sizesText(sizes []int) string {
+	var all []string
+	for _, n := range sizes {
+		all = append(all, bench.Grouped(uint64(n)))
+	}
+	return strings.Join(all, ", ")
+}
