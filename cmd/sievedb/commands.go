@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
 )
 
 // with opens the database, runs f and closes it.
@@ -17,6 +19,11 @@ func (c *call) with(readOnly bool, f func(*db.DB) (int, error)) (code int, err e
 }
 
 func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int, err error) {
+	ranges, err := c.rangeFilters()
+	if err != nil {
+		return exitUsage, err
+	}
+	o.RangeFilters = ranges
 	d, err := db.Open(c.dir, o)
 	if err != nil {
 		return exitFailed, err
@@ -26,6 +33,21 @@ func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int
 		code, err = exitFailed, cerr
 	}
 	return code, err
+}
+
+// rangeFilters returns the policies that -ranges names.
+func (c *call) rangeFilters() (policies []filter.RangePolicy, err error) {
+	if c.flags.ranges == "" {
+		return nil, nil
+	}
+	for _, name := range strings.Split(c.flags.ranges, ",") {
+		p, err := filter.RangePolicyNamed(name, c.flags.bits)
+		if err != nil {
+			return nil, fmt.Errorf("sievedb: -ranges: %w", err)
+		}
+		policies = append(policies, p)
+	}
+	return policies, nil
 }
 
 // bytes reads argument i as the flags say; nil where there is none.
@@ -247,7 +269,11 @@ func compact(c *call) (int, error) {
 }
 
 func repair(c *call) (int, error) {
-	report, err := db.RepairWithReport(c.dir, nil)
+	ranges, err := c.rangeFilters()
+	if err != nil {
+		return exitUsage, err
+	}
+	report, err := db.RepairWithReport(c.dir, &db.Options{RangeFilters: ranges})
 	if report != nil {
 		fmt.Fprint(c.stdout, report.String())
 	}

@@ -37,6 +37,7 @@ type options struct {
 	json   bool
 	limit  int
 	probes int
+	ranges string
 
 	filter string // of upgrade-filters, as what follows
 	bits   int
@@ -76,14 +77,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	c := &call{ctx: ctx, stdin: stdin, stdout: stdout}
 	set := flag.NewFlagSet("sievedb", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.Usage = func() { usage(stderr, set) }
+	set.Usage = func() {} // 60 lines that would hide what is wrong
 	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given and printed in hexadecimal")
 	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
 	set.BoolVar(&c.flags.json, "json", false, "filters: print JSON")
+	set.StringVar(&c.flags.ranges, "ranges", "", "names of filters of ranges, as filters prints them, with commas between: the tables that a command writes get them, and check reads them")
 	set.StringVar(&c.flags.filter, "filter", "both", "upgrade-filters: both (cacheline and leveldb), cacheline, leveldb or fuse")
-	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters: bits of filter for each key; fuse has its own")
+	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters, and -ranges: bits of filter for each key or prefix; fuse has its own")
 	set.Float64Var(&c.flags.rate, "rate", 0, "upgrade-filters: copy at most so many MiB a second (0: as fast as it goes)")
-	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing")
+	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing, and tell what would be done")
+	set.BoolVar(&c.flags.dryRun, "dry-run", false, "the same as -n")
 	set.IntVar(&c.flags.probes, "probes", 4000, "filters: ask each table's filter for so many absent keys")
 	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: so many keys")
 	set.StringVar(&c.flags.keySize, "key-size", "16", "plan: bytes of a key")
@@ -91,8 +94,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set.StringVar(&c.flags.memory, "memory", "", "plan: bytes for filters, such as 512M (default: ten bits a key)")
 	words, err := parseFlags(set, args)
 	if errors.Is(err, flag.ErrHelp) {
+		usage(stderr, set)
 		return exitOK
-	} else if err != nil {
+	} else if err != nil { // the flag package has said which
+		fmt.Fprintln(stderr, "sievedb: «sievedb help» lists the flags")
 		return exitUsage
 	}
 	if len(words) == 0 || words[0] == "help" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,6 +33,33 @@ func newDatabase(t *testing.T) string {
 	return dir
 }
 
+func TestFiltersNamesFiltersOfRanges(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	d, err := db.Open(dir, &db.Options{RangeFilters: []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(4), 10)}})
+	require.NoError(t, err)
+	require.NoError(t, d.Put([]byte("apple"), nil, nil))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	code, out, stderr := tool(t, "filters", dir)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, out, "filter of ranges")
+	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +no policy for it: sievedb: no policy of that name`, out)
+
+	names := "sievedb.PrefixBloom.fixed:4,sievedb.Grafite.fixed:0.be8"
+	code, out, stderr = tool(t, "-ranges", names, "upgrade-filters", dir)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, out, "1 upgraded")
+	code, out, stderr = tool(t, "-ranges", names, "filters", dir)
+	require.Equal(t, exitOK, code, stderr)
+	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +not asked yet`, out)
+	require.Regexp(t, `sievedb.Grafite.fixed:0.be8 +\d+ +[\d.]+ +not asked yet`, out)
+	code, _, stderr = tool(t, "-ranges", names, "check", dir)
+	require.Equal(t, exitOK, code, stderr)
+	code, _, stderr = tool(t, "-ranges", "fixed:4", "check", dir)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "-ranges")
+}
+
 func TestCommandsThatLook(t *testing.T) {
 	dir := newDatabase(t)
 	cases := []struct {
@@ -52,7 +80,9 @@ func TestCommandsThatLook(t *testing.T) {
 		{"filters measures them", []string{"filters", dir}, exitOK, []string{"sievedb.CacheLineBloom, whole table", "all 1", "good (1): nothing"}},
 		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `, `"low": 0`, `"advice": "nothing"`}},
 		{"flags behind the command", []string{"filters", "-json", dir}, exitOK, []string{`"verdict": "good"`}},
-		{"a dry run of an upgrade", []string{"-filter", "fuse", "-n", "upgrade-filters", dir}, exitOK, []string{"1 to upgrade, 0 have", "expected"}},
+		{"a dry run of an upgrade", []string{"-filter", "fuse", "-n", "upgrade-filters", dir}, exitOK, []string{"1 to upgrade, 0 have", "to be copied", "expected", "without -n does it"}},
+		{"a flag that is none, without sixty lines of help", []string{"-no-such-flag", "filters", dir}, exitUsage, nil},
+		{"a dry run by its long name", []string{"upgrade-filters", "--dry-run", "-filter", "fuse", dir}, exitOK, []string{"nothing was changed"}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
 	}
 	before, err := os.ReadDir(dir)

@@ -42,15 +42,18 @@ func upgradeFilters(c *call) (int, error) {
 }
 
 func printUpgrade(c *call, r *db.UpgradeReport) error {
-	did := "upgraded"
+	did, copied := "upgraded", "copied"
 	if c.flags.dryRun {
-		did = "to upgrade"
+		did, copied = "to upgrade", "to be copied"
 	}
 	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "tables\t%d: %d %s, %d have these filters, %d damaged\n", r.Tables, r.Upgraded, did, r.Current, r.Damaged)
-	fmt.Fprintf(w, "copied\t%d bytes\n", r.Bytes)
+	fmt.Fprintf(w, "%s\t%d bytes\n", copied, r.Bytes)
 	fmt.Fprintf(w, "their filters\t%d bytes before, %d after\n", r.FilterBytesBefore, r.FilterBytesAfter)
-	fmt.Fprintf(w, "reads in vain for an absent key, expected\t%.4f before, %.4f after\n", r.WastedReadsBefore, r.WastedReadsAfter)
+	fmt.Fprintf(w, "disk reads in vain for 1,000 absent keys, expected\t%.1f before, %.1f after\n", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter)
 	fmt.Fprintf(w, "time\t%v\n", r.Duration.Round(1e6))
+	if c.flags.dryRun && r.Upgraded > 0 {
+		fmt.Fprintln(w, "nothing was changed; the same command without -n does it")
+	}
 	return w.Flush()
 }
