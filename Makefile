@@ -11,6 +11,8 @@ SOAKTIME    ?= 24h
 TAGS         = $(shell sh cmd/peerbench/tags.sh)
 # A short comparison; docs/performance.md has what a long one takes.
 PEERS_FLAGS ?= --num=200000 --rounds=1
+# What one package may take. The default, 10 minutes, is near for db on a busy machine.
+PATIENCE    ?= 18m
 
 # What the store is made of. Tests must reach LEAST % of the statements of each.
 CORE        := util filter internal/base internal/wal internal/manifest internal/vfs internal/cache memtable sstable db
@@ -24,7 +26,8 @@ PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWi
 test: setup format vet lint build-all unit race
 	@echo "all checks passed"
 
-# Other engines to compare with, where the system has packages of them.
+# Other engines to compare with, and a browser for tests to look at a page with, where the
+# system has packages of them.
 setup:
 	@$(GO) version
 	@for script in $(wildcard internal/*/setup.sh cmd/*/setup.sh); do sh $$script || exit 1; done
@@ -46,13 +49,13 @@ build-all:
 # Packages without tests are left out: to report on them, go needs a tool that
 # downloaded toolchains lack.
 unit:
-	@$(GO) test -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
+	@$(GO) test -timeout $(PATIENCE) -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
 		$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 	@awk -v least=$(LEAST) -v packages="$(CORE)" -f .ci/coverage.awk coverage.out
-	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(GO) test -tags '$(TAGS)' ./...) || exit 1; done
+	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' ./...) || exit 1; done
 
 race:
-	$(GO) test -race -timeout 18m ./...
+	$(GO) test -race -timeout $(PATIENCE) ./...
 
 # The tests on a 32-bit machine, on one whose bytes run the other way, and on one
 # that fuses multiplications. amd64 runs 386 itself; the others are emulated and
@@ -85,6 +88,8 @@ soak:
 	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./db -damage.shapes -damage.doubles 100000
 	$(GO) test -timeout 12h -run TestMalformedTables ./sstable -malformed.tables 100000
 	$(GO) test -timeout 12h -run TestFiltersNeverDeny ./sstable -truth.keys 1000000000
+	$(GO) test -timeout 12h -v -run TestMeasuredRates ./filter -rates.long
+	$(GO) test -timeout 12h -run TestNoKindOfFilterDenies ./filter -rates.denials 100000000
 	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
 	$(GO) test -timeout 12h -race -run TestReadersSeeWholeBatchesOnly ./db -atomicity.for 1h
 	$(GO) test -timeout 12h -run TestOptions ./internal/metamorphic -meta.seeds 500 -meta.ops 10000
