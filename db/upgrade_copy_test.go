@@ -4,6 +4,7 @@ import (
 	"bytes"
 	stderrors "errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -43,27 +45,48 @@ func sideBySide(t *testing.T, fsys FS) (gated FS, begin func()) {
 }
 
 // stepByStep returns a file system where, once begun, the second sync of a directory, which is that
-// of the first step below level 0, waits until another table is created.
-func stepByStep(t *testing.T, fsys FS) (gated FS, begin func()) {
-	var begun, waits atomic.Bool
-	var synced atomic.Int64
-	created := make(chan struct{})
+// of the first step below level 0, waits until a table of the next step is created, unless
+// there is one by then.
+func stepByStep(t *testing.T, fsys FS) (gated FS, begin func(*DB)) {
+	var begun atomic.Bool
+	var synced, before atomic.Int64 // tables of level 0 and of the first step below it
+	next := make(chan struct{})
 	gated = vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
 		switch {
 		case !begun.Load():
-		case op.Kind == vfs.OpCreate && waits.CompareAndSwap(true, false):
-			close(created)
+		case op.Kind == vfs.OpCreate && filepath.Ext(op.Name) == ".ldb" && before.Add(-1) == -1:
+			close(next)
 		case op.Kind == vfs.OpSyncDir && synced.Add(1) == 2:
-			waits.Store(true)
 			select {
-			case <-created:
+			case <-next:
 			case <-time.After(time.Minute):
 				t.Error("no other step is begun while one is placed")
 			}
 		}
 		return nil
 	})
-	return gated, func() { begun.Store(true) }
+	return gated, func(d *DB) {
+		before.Store(int64(tablesOfSteps(t, d)))
+		begun.Store(true)
+	}
+}
+
+// tablesOfSteps returns how many tables the first step of an upgrade on each level has, together.
+// There are more of them, which make another step.
+func tablesOfSteps(t *testing.T, d *DB) (tables int) {
+	u, err := d.newUpgrade(background, filter.NewBloomPolicy(20), nil)
+	require.NoError(t, err)
+	u.fresh = math.MaxUint64
+	for level := range manifest.NumLevels {
+		require.NoError(t, u.lookAt(level))
+		d.mu.Lock()
+		files, busy := u.choose(d.set.Current(), level)
+		d.mu.Unlock()
+		require.False(t, busy)
+		tables += len(files)
+	}
+	require.Less(t, tables, u.report.Tables)
+	return tables
 }
 
 // smallTables are the options of a store of many small tables, with small filters, which compacts
@@ -142,7 +165,7 @@ func TestCrashAtEveryOperationOfTablesCopiedSideBySide(t *testing.T) {
 	t.Run("copied", func(t *testing.T) {
 		r := recorder.New(recorder.Image{})
 		gated, begin := sideBySide(t, r)
-		crashSideBySide(t, r, gated, begin)
+		crashSideBySide(t, r, gated, func(*DB) { begin() })
 	})
 	t.Run("one step while another is placed", func(t *testing.T) {
 		r := recorder.New(recorder.Image{})
@@ -153,19 +176,19 @@ func TestCrashAtEveryOperationOfTablesCopiedSideBySide(t *testing.T) {
 		r := recorder.New(recorder.Image{})
 		gated, begin := sideBySide(t, r)
 		sharing := &sharingFS{FS: gated}
-		crashSideBySide(t, r, sharing, begin)
+		crashSideBySide(t, r, sharing, func(*DB) { begin() })
 		require.Positive(t, sharing.shared.Load())
 	})
 }
 
 // crashSideBySide upgrades a store on fsys, which stands on r, and judges what each cut leaves.
-func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func()) {
+func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func(*DB)) {
 	const keys = 80
 	d := twiceFilled(t, fsys, keys)
 	shape := shapeOfLevels(d)
 	require.Greater(t, len(shape[0]), 3)
 	from := len(r.Trace().Ops)
-	begin()
+	begin(d)
 	report, err := d.UpgradeFilters(background, filter.NewBloomPolicy(20), nil)
 	require.NoError(t, err)
 	require.Equal(t, report.Tables, report.Upgraded)
