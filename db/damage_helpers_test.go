@@ -1,0 +1,270 @@
+package db
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// damageShape is a small database to be damaged.
+type damageShape struct {
+	name        string
+	filter      filter.Policy
+	compression Compression
+	valueLen    int
+	logRecords  int
+}
+
+var damageDefault = damageShape{name: "bloom, raw blocks", compression: NoCompression, valueLen: 20, logRecords: 6}
+
+// shapesToDamage lists the shapes of this run.
+func shapesToDamage() []damageShape {
+	if !*damageShapes || testing.Short() {
+		return []damageShape{damageDefault}
+	}
+	return []damageShape{
+		damageDefault,
+		{"bloom, Snappy", nil, SnappyCompression, 60, 6},
+		{"no filter, Zstandard", filter.None, ZstdCompression, 60, 6},
+		{"the old filter name, raw blocks", filter.LegacyBloom, NoCompression, 20, 6},
+		{"a log of several blocks", nil, NoCompression, 1500, 50},
+	}
+}
+
+func (s damageShape) options(fsys FS, readOnly bool) *Options {
+	return &Options{
+		FS: fsys, WriteBufferSize: 4 << 10, BlockSize: 128, BlockCacheSize: 64 << 10, BlockRestartInterval: 4,
+		Compression: s.compression, Filter: s.filter, ReadOnly: readOnly, L0CompactionTrigger: 100, L0SlowdownTrigger: 101,
+	}
+}
+
+// victim is a small database with what it holds. It was closed, or was not.
+type victim struct {
+	shape  damageShape
+	image  damage.Image
+	closed bool
+	older  damage.Image // some writes before
+	log    string       // the name of its one log with records
+	// states are what it holds, with all of the log's records, then with one fewer
+	// each.
+	states [][]damage.Pair
+	absent [][]byte
+	tables []string
+}
+
+// newVictim makes four tables, three of them on level 0 and of one size, and a
+// log with records, deletions among them, in a database that is not closed.
+func newVictim(t testing.TB, shape damageShape) *victim { return makeVictim(t, shape, false) }
+
+// newVictims returns both kinds.
+func newVictims(t testing.TB, shape damageShape) map[string]*victim {
+	return map[string]*victim{"not closed": makeVictim(t, shape, false), "closed": makeVictim(t, shape, true)}
+}
+
+func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
+	v := &victim{shape: shape, closed: closed}
+	mem := vfs.NewMem()
+	o := shape.options(mem, false)
+	o.WriteBufferSize = 256 << 10
+	d := openTest(t, o)
+	model := map[string]string{}
+	put := func(key, value string) {
+		require.NoError(t, d.Put([]byte(key), []byte(value), Sync))
+		model[key] = value
+	}
+	value := func(i int) string { return fmt.Sprintf("%0*d", shape.valueLen, i*7919) }
+	for i := range 12 {
+		put(fmt.Sprintf("key%02d", 3*i), value(i))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	for table := range 3 {
+		for i := range 5 {
+			put(fmt.Sprintf("key%02d", 10*table+2*i), value(100*table+i))
+		}
+		require.NoError(t, d.Flush())
+	}
+	eventually(t, func() bool { // until the old logs are removed
+		names, err := mem.List("db")
+		require.NoError(t, err)
+		return len(names) == 8 // four tables, log, MANIFEST, CURRENT, LOCK
+	})
+	v.older = v.load(t, mem)
+	for i := range shape.logRecords {
+		v.states = append(v.states, pairsOf(model))
+		if i%3 == 1 {
+			require.NoError(t, d.Delete(fmt.Appendf(nil, "key%02d", 4*i%36), Sync))
+			delete(model, fmt.Sprintf("key%02d", 4*i%36))
+			continue
+		}
+		put(fmt.Sprintf("key%02d", 5*i%40), value(1000+i))
+	}
+	v.states = append(v.states, pairsOf(model))
+	slices.Reverse(v.states)
+	files := 7 // tables, log, MANIFEST, CURRENT
+	if closed {
+		require.NoError(t, d.Close())
+		files++ // CLOSED
+	}
+	v.image = v.load(t, mem)
+	for i := range 50 {
+		v.absent = append(v.absent, fmt.Appendf(nil, "key%02d!", i))
+	}
+	for _, name := range v.image.Names() {
+		switch kind, _, _ := base.ParseFileName(name); kind {
+		case base.FileTable:
+			v.tables = append(v.tables, name)
+		case base.FileLog:
+			v.log = name
+		}
+	}
+	require.Len(t, v.tables, 4)
+	require.Len(t, v.image, files, "%v", v.image.Names())
+	return v
+}
+
+func (v *victim) load(t testing.TB, fsys FS) damage.Image {
+	im, err := damage.Load(copyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
+	require.NoError(t, err)
+	return im
+}
+
+func pairsOf(model map[string]string) (pairs []damage.Pair) {
+	for _, key := range slices.Sorted(maps.Keys(model)) {
+		pairs = append(pairs, damage.Pair{Key: []byte(key), Value: []byte(model[key])})
+	}
+	return pairs
+}
+
+// storeUnderTest is a DB as the damage driver reads it.
+type storeUnderTest struct{ *DB }
+
+func (s storeUnderTest) NewIterator() (damage.Iterator, error) {
+	it, err := s.DB.NewIterator(nil)
+	if err != nil {
+		return nil, err
+	}
+	return it, nil
+}
+
+// driver reads the victim; its database may show the states from.. to..
+func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
+	return &damage.Driver{
+		Dir: "db", States: states, Absent: v.absent,
+		Open: func(fsys vfs.FS) (damage.Store, error) {
+			d, err := Open("db", v.shape.options(fsys, readOnly))
+			if err != nil {
+				return nil, err
+			}
+			return storeUnderTest{d}, nil
+		},
+	}
+}
+
+// recordEnds returns where the log's records end. Each is one chunk, or several.
+func recordEnds(log []byte) (ends []int) {
+	for at := 0; at+7 <= len(log); {
+		if left := 32<<10 - at%(32<<10); left < 7 {
+			at += left
+			continue
+		}
+		kind := log[at+6]
+		at += 7 + int(binary.LittleEndian.Uint16(log[at+4:]))
+		if kind == 1 || kind == 4 {
+			ends = append(ends, at)
+		}
+	}
+	return ends
+}
+
+// wholeRecords returns how many of the log's first records damaged holds as
+// they were, and whether it holds any of those behind the first that is not.
+func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
+	whole, start := v.image[v.log], 0
+	broken := false
+	for _, end := range recordEnds(whole) {
+		same := end <= len(damaged) && bytes.Equal(whole[start:end], damaged[start:end])
+		switch {
+		case same && !broken:
+			n++
+		case same:
+			more = true
+		default:
+			broken = true
+		}
+		start = end
+	}
+	return n, more
+}
+
+// kindNames are for the figures.
+func kindName(name string) string {
+	switch kind, _, _ := base.ParseFileName(name); kind {
+	case base.FileTable:
+		return "tables"
+	case base.FileLog:
+		return "log"
+	case base.FileManifest:
+		return "MANIFEST"
+	case base.FileClosed:
+		return "CLOSED"
+	}
+	return "CURRENT"
+}
+
+// tallies counts by kind of file.
+type tallies map[string]*damage.Tally
+
+func (ts tallies) add(kind string, c damage.Class) {
+	if ts[kind] == nil {
+		ts[kind] = &damage.Tally{}
+	}
+	ts[kind].Add(c)
+}
+
+func (ts tallies) log(t *testing.T, what string) {
+	for _, kind := range slices.Sorted(maps.Keys(ts)) {
+		t.Logf("%-14s %-28s %s", what, kind, ts[kind])
+	}
+}
+
+// check runs one damaged image and fails the test where the outcome must not be.
+// Only a log may show less than all of its records, under the rule of its tail:
+// those before the damage, and only where the damage can be a crash's. There was
+// no crash where CLOSED says so.
+func (v *victim) check(t *testing.T, h damage.Harm, readOnly, asCrash bool) damage.Outcome {
+	t.Helper()
+	states := v.states[:1]
+	if !bytes.Equal(h.Image[v.log], v.image[v.log]) && !v.vouchedFor(h.Image) {
+		n, more := v.wholeRecords(h.Image[v.log])
+		if !more || asCrash {
+			states = [][]damage.Pair{v.states[0], v.states[len(v.states)-1-n]}
+		}
+	}
+	out := v.driver(readOnly, states).Run(h.Image)
+	if out.Class != damage.Correct && out.Class != damage.Refused {
+		require.Fail(t, "a wrong outcome", "%s: %s: %s %v", h.What, out.Class, out.Detail, out.Err)
+	}
+	return out
+}
+
+// vouchedFor reports whether the damage left alone what vouches for the log.
+func (v *victim) vouchedFor(im damage.Image) bool {
+	if !v.closed {
+		return false
+	}
+	for name, b := range v.image {
+		if kind := kindName(name); (kind == "CLOSED" || kind == "MANIFEST" || kind == "CURRENT") && !bytes.Equal(b, im[name]) {
+			return false
+		}
+	}
+	return true
+}

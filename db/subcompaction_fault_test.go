@@ -1,0 +1,309 @@
+package db
+
+import (
+	"bytes"
+	stderrors "errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCloseEndsAllPieces(t *testing.T) {
+	g := newGate()
+	o := piecesOptions(g.fs(), 3)
+	o.WriteBufferSize = 1 << 20
+	d := mustOpen(t, o)
+	for range 2 {
+		for k := range 9000 {
+			require.NoError(t, d.Put(testKey(k), []byte("v"), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	g.closed.Store(true)
+	o.L0CompactionTrigger = 2
+	d = mustOpen(t, o)
+	for range 3 {
+		<-g.arrived
+	}
+	closed := make(chan error)
+	go func() { closed <- d.Close() }()
+	<-d.closing
+	g.closed.Store(false)
+	close(g.open)
+	require.NoError(t, <-closed)
+	require.Zero(t, d.Metrics().Compactions, "each piece has more entries than it looks away for")
+	require.Zero(t, d.slots)
+
+	o.L0CompactionTrigger = 1000
+	d = openTest(t, o)
+	require.Len(t, d.state.Load().version.Levels[0].Files, 2)
+	require.NoError(t, strayFilesAtRest(d, d.fs))
+	requireValue(t, d, testKey(8999), []byte("v"))
+}
+
+// One piece fails; the others end too, and none of the tables that were written is left.
+func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
+	for at := range 24 {
+		t.Run(fmt.Sprintf("creation %d", at), func(t *testing.T) {
+			var failing atomic.Bool
+			var creations atomic.Int64
+			mem := vfs.NewMem()
+			d := openTest(t, piecesOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				if failing.Load() && op.Kind == vfs.OpCreate && creations.Add(1) == int64(at)+1 {
+					return &vfs.Fault{Err: syscall.ENOSPC}
+				}
+				return nil
+			}), 3))
+			for range 2 {
+				fill(t, d, 0, 1000)
+				require.NoError(t, d.Flush())
+			}
+			c := claimLevel0(t, d)
+			failing.Store(true)
+			err := d.compactClaimed(c)
+			require.ErrorIs(t, err, ErrNoSpace)
+			require.NotErrorIs(t, err, errStopped)
+			require.NoError(t, strayFilesAtRest(d, mem))
+			require.Zero(t, d.slots)
+			require.Empty(t, d.jobs)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			for k := range 1000 {
+				requireValue(t, d, testKey(k), testValue(k))
+			}
+		})
+	}
+}
+
+// Any operation of a divided compaction fails, once or from then on: it comes to nothing, or is
+// there whole when the database is opened again.
+func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
+	const keys = 400
+	full := NewMemFS()
+	d := mustOpen(t, piecesOptions(full, 3))
+	for range 2 {
+		fill(t, d, 0, keys)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+
+	step := int64(1)
+	if raceEnabled {
+		step = 11
+	}
+	failures, done := 0, 0
+	for at := int64(1); done < 2; at += step {
+		for _, kind := range []error{syscall.EIO, syscall.ENOSPC} {
+			for _, sticky := range []bool{false, true} {
+				var begun atomic.Bool
+				var ops, ofTables atomic.Int64
+				mem := copyFS(t, full)
+				d := openTest(t, piecesOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+					if !begun.Load() {
+						return nil
+					}
+					n := ops.Add(1)
+					if n != at && (n < at || !sticky) {
+						return nil
+					}
+					if filepath.Ext(op.Name) == ".ldb" && op.Kind != vfs.OpRemove {
+						ofTables.Add(1)
+					}
+					return &vfs.Fault{Err: kind}
+				}), 3))
+				begun.Store(true)
+				err := d.compactLevel(t.Context(), 0, nil, nil)
+				begun.Store(false)
+				if !sticky && ofTables.Load() > 0 { // else files may wait for the next opening
+					require.NoError(t, strayFilesAtRest(d, mem))
+				}
+				switch {
+				case ops.Load() < at: // it was over before
+					require.NoError(t, err)
+					done++
+				case err != nil:
+					failures++
+					require.ErrorIs(t, err, kind)
+					require.NotErrorIs(t, err, errStopped)
+				}
+				for k := range keys {
+					requireValue(t, d, testKey(k), testValue(k))
+				}
+				d.mu.Lock()
+				require.Zero(t, d.slots)
+				require.Empty(t, d.jobs)
+				d.mu.Unlock()
+				_ = d.Close() // the MANIFEST may have failed
+				d = openTest(t, piecesOptions(mem, 3))
+				for k := range keys {
+					requireValue(t, d, testKey(k), testValue(k))
+				}
+				require.NoError(t, strayFilesAtRest(d, mem))
+				require.NoError(t, d.Close())
+			}
+		}
+	}
+	require.Greater(t, failures, 400/int(step))
+}
+
+// The others need not write what nobody will keep.
+func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
+	g := newGate()
+	var arrivals, creations atomic.Int64
+	o := piecesOptions(vfs.NewFaulty(g.fs(), func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpCreate && g.closed.Load() {
+			if arrivals.Add(1) == 1 {
+				return &vfs.Fault{Err: syscall.EIO}
+			}
+			creations.Add(1)
+		}
+		return nil
+	}), 3)
+	o.WriteBufferSize = 1 << 20
+	d := openTest(t, o)
+	for range 2 {
+		for k := range 9000 {
+			require.NoError(t, d.Put(testKey(k), []byte("v"), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	c := claimLevel0(t, d)
+	g.closed.Store(true)
+	done := make(chan error)
+	go func() { done <- d.compactClaimed(c) }()
+	<-g.arrived
+	<-g.arrived
+	eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.slots == 2 // the failed one has returned its own
+	})
+	close(g.open)
+	require.ErrorIs(t, <-done, syscall.EIO)
+	require.Less(t, creations.Load(), int64(10), "of 19 tables")
+	g.closed.Store(false)
+	require.NoError(t, strayFilesAtRest(d, d.fs))
+}
+
+// What one piece finds damaged sets all inputs aside, once.
+func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
+	mem := NewMemFS()
+	d := mustOpen(t, piecesOptions(mem, 3))
+	for range 2 {
+		fill(t, d, 0, 1000)
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+	data := readFile(t, mem, table)
+	data[len(data)/2] ^= 1
+	writeFile(t, mem, table, data)
+
+	d = openTest(t, piecesOptions(mem, 3))
+	c := claimLevel0(t, d)
+	inputs := len(c.AllInputs())
+	require.ErrorIs(t, d.compactClaimed(c), ErrCorruption)
+	require.Equal(t, inputs, d.Metrics().TablesSetAside)
+	require.NoError(t, strayFilesAtRest(d, mem))
+	require.Error(t, d.compactLevel(t.Context(), 0, nil, nil), "they stay set aside")
+}
+
+// The index says of some blocks that they end before their last key. The piece that begins with
+// such a key would not come to it: so the one before tells.
+func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
+	var lying atomic.Bool // while the table is written
+	isCut := func(key, cut []byte) bool { return len(key) == len(testKey(0)) && len(cut) == len(key)-1 }
+	o := piecesOptions(NewMemFS(), 2)
+	o.Comparer = &Comparer{
+		Name: "sievedb.test.lying",
+		Compare: func(a, b []byte) int {
+			if lying.Load() && isCut(a, b) {
+				return -1
+			}
+			return bytes.Compare(a, b)
+		},
+		Separator: func(dst, a, _ []byte) []byte {
+			if a[len(a)-1] == '3' { // the block holds the keys that end with 0 to 3
+				a = a[:len(a)-1]
+			}
+			return append(dst, a...)
+		},
+	}
+	d := openTest(t, o)
+	fill(t, d, 0, 100)
+	lying.Store(true)
+	require.NoError(t, d.Flush())
+	lying.Store(false)
+	c := claimLevel0(t, d)
+	defer d.done(c, nil)
+	r, err := d.tables.ref(c.Inputs[0])
+	require.NoError(t, err)
+	defer r.Unref()
+	var begins [][]byte
+	require.NoError(t, r.Stretches(0, func(key []byte, _ uint64) {
+		if isCut(testKey(0), key) {
+			begins = append(begins, append(bytes.Clone(key), '3'))
+		}
+	}))
+	require.NotEmpty(t, begins)
+	j := d.newMergeJob(c)
+	for _, key := range begins {
+		p := mergePiece{upper: key}
+		require.ErrorIs(t, j.merge(&p), ErrCorruption)
+		p.out.abandon()
+		p = mergePiece{lower: key}
+		require.NoError(t, j.merge(&p))
+		require.NotEqual(t, key, base.UserKey(p.out.files[0].Smallest), "it cannot find its first key")
+		p.out.abandon()
+	}
+}
+
+// The power fails at every operation of a compaction in pieces.
+func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
+	const keys = 500
+	r := recorder.New(recorder.Image{})
+	d := mustOpen(t, piecesOptions(r, 3))
+	for range 2 {
+		fill(t, d, 0, keys)
+		require.NoError(t, d.Flush())
+	}
+	from := len(r.Trace().Ops)
+	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	m := d.Metrics()
+	require.Greater(t, m.Subcompactions, m.Compactions)
+	require.NoError(t, d.Close())
+	limit := 0
+	if raceEnabled {
+		limit = 200
+	}
+	judge := func(s recorder.State, cut int, m recorder.Model) error {
+		if cut < from {
+			return nil
+		}
+		mem := s.Image.Mem()
+		d, err := Open("db", piecesOptions(mem, 1))
+		if err != nil {
+			if m == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+				return nil
+			}
+			return err
+		}
+		for k := range keys {
+			if v, err := d.Get(testKey(k)); err != nil || string(v) != string(testValue(k)) {
+				return stderrors.Join(fmt.Errorf("key %d is %q", k, v), err, d.Close())
+			}
+		}
+		rest(d)
+		return stderrors.Join(strayFilesAtRest(d, mem), d.Close())
+	}
+	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
+	requireNoFailure(t, err)
+	t.Logf("%d states", n)
+}
