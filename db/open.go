@@ -29,7 +29,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.cond = sync.NewCond(&d.mu)
 	d.obsolete.kick = make(chan struct{}, 1)
 
-	created, err := prepareDir(&d.opts, dir)
+	created, err := d.prepareDir()
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
@@ -48,20 +48,39 @@ func Open(dir string, opts *Options) (*DB, error) {
 	return d, nil
 }
 
-// prepareDir makes sure that dir is a directory. It reports whether it made it.
-func prepareDir(o *Options, dir string) (created bool, err error) {
-	info, err := o.FS.Stat(dir)
+// prepareDir makes sure that the directory is there, and that it holds a database where
+// none may be created. It reports whether it made it.
+func (d *DB) prepareDir() (created bool, err error) {
+	info, err := d.fs.Stat(d.dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return false, errors.Newf("sievedb: %s is a file; a database is a directory", dir)
+		return false, errors.Newf("sievedb: %s is a file; a database is a directory", d.dir)
 	case err == nil:
-		return false, nil
+		return false, d.needDatabase()
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err
-	case o.ErrorIfMissing || o.ReadOnly:
-		return false, errMissing(o, dir, err)
+	case d.opts.ErrorIfMissing || d.opts.ReadOnly:
+		return false, errMissing(&d.opts, d.dir, err)
 	}
-	return true, vfs.MkdirAllSynced(o.FS, dir)
+	return true, vfs.MkdirAllSynced(d.fs, d.dir)
+}
+
+// needDatabase refuses a directory without a database before it is locked, where none
+// may be created: a wrong path would be left with a file LOCK in it. Whoever creates
+// one locks first; where LOCK is there, what else there is counts once it is ours.
+func (d *DB) needDatabase() error {
+	if !d.opts.ErrorIfMissing && !d.opts.ReadOnly {
+		return nil
+	}
+	_, err := d.fs.Lstat(filepath.Join(d.dir, base.LockName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	files, err := listDir(d.fs, d.dir)
+	if err != nil || files.hasCurrent {
+		return err
+	}
+	return d.mayCreate(files)
 }
 
 func errMissing(o *Options, dir string, cause error) error {

@@ -75,6 +75,30 @@ func TestOpenCreatesUnlessToldOtherwise(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+func TestAWrongDirectoryStaysAsItIs(t *testing.T) {
+	for name, o := range map[string]Options{"read-only": {ReadOnly: true}, "not to be created": {ErrorIfMissing: true}} {
+		t.Run(name, func(t *testing.T) {
+			mem := NewMemFS()
+			o.FS = mem
+			require.NoError(t, mem.MkdirAll("home"))
+			writeFile(t, mem, filepath.Join("home", "notes.txt"), []byte("x"))
+			_, err := Open("home", &o)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.ErrorContains(t, err, "there is no database in home")
+			names, err := mem.List("home")
+			require.NoError(t, err)
+			require.Equal(t, []string{"notes.txt"}, names)
+
+			writeFile(t, mem, filepath.Join("home", "000004.ldb"), []byte("x"))
+			_, err = Open("home", &o)
+			require.ErrorIs(t, err, ErrCorruption, "the remains of a database")
+			names, err = mem.List("home")
+			require.NoError(t, err)
+			require.Equal(t, []string{"000004.ldb", "notes.txt"}, names)
+		})
+	}
+}
+
 func TestOpenRefusesAFileInsteadOfADirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
