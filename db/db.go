@@ -113,7 +113,7 @@ type readState struct {
 type memBuffer struct {
 	*memtable.Memtable
 	logNum uint64
-	maxSeq uint64 // set when the memtable becomes immutable
+	maxSeq uint64 // set when the memtable becomes immutable, for its flush alone: others have it already
 }
 
 // memory returns the bytes that the memtable takes.

@@ -127,11 +127,11 @@ func (x *Explanation) add(s ExplainStep) {
 	x.Steps = append(x.Steps, s)
 }
 
-// inMemtable notes that a memtable was asked: whether it has a filter, whether
-// that or its emptiness ruled the key out, and whether it holds the key.
-func (x *Explanation) inMemtable(m *memBuffer, filtered, ruledOut, found bool) {
+// inMemtable notes that a memtable was asked, the active one first: whether it has a
+// filter, whether that or its emptiness ruled the key out, and whether it holds the key.
+func (x *Explanation) inMemtable(filtered, ruledOut, found bool) {
 	s := ExplainStep{Run: "memtable", Level: -1, Filter: "none", Found: found}
-	if m.maxSeq != 0 {
+	if len(x.Steps) > 0 {
 		s.Run = "immutable memtable"
 	}
 	switch {

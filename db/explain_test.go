@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -144,6 +148,40 @@ func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, testKey(0), again.Steps[2].Smallest)
 	require.Equal(t, testKey(3998), again.Steps[2].Largest)
+}
+
+// The memtables' names went by a field that the writer sets when one is full, beside
+// whoever explains, and that is 0 where nothing was ever written.
+func TestAnExplanationTellsMemtablesApart(t *testing.T) {
+	var held atomic.Bool
+	written := make(chan struct{})
+	d := openTest(t, testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+		if held.Load() && op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") {
+			<-written
+		}
+		return nil
+	})))
+	held.Store(true)
+	// It does not fit, so that the empty memtable is to be flushed.
+	require.NoError(t, d.Put(testKey(1), make([]byte, d.opts.WriteBufferSize), NoSync))
+	x, err := d.Explain(testKey(2))
+	close(written)
+	require.NoError(t, err)
+	require.Len(t, x.Steps, 2)
+	require.Equal(t, "memtable", x.Steps[0].Run)
+	require.Equal(t, "immutable memtable", x.Steps[1].Run)
+
+	var group sync.WaitGroup
+	defer group.Wait()
+	for range 100 { // for the race detector
+		group.Go(func() {
+			if _, err := d.Explain(testKey(3)); err != nil {
+				t.Error(err)
+			}
+		})
+		require.NoError(t, d.Put(testKey(1), nil, NoSync))
+		require.NoError(t, d.Flush())
+	}
 }
 
 func TestAnExplanationIsWrittenForPeople(t *testing.T) {

@@ -131,13 +131,13 @@ func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c 
 	filtered := m.Filtered()
 	if filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
 		if x != nil {
-			x.inMemtable(m, filtered, true, false)
+			x.inMemtable(filtered, true, false)
 		}
 		return nil, 0, false
 	}
 	value, kind, ok := m.Get(lookup.UserKey(), seq)
 	if x != nil {
-		x.inMemtable(m, filtered, false, ok)
+		x.inMemtable(filtered, false, ok)
 		return value, kind, ok
 	}
 	c.memtableSearches.Add(1)
