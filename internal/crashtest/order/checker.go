@@ -54,6 +54,10 @@ func (c *FS) violatedLocked(rule int, format string, args ...any) {
 // or was not; if it was, it is durable.
 type dir struct {
 	entries, durable map[string]*file // nil: the name is gone
+	// syncs counts the SyncDirs that began, covered is the last of them that made a name
+	// durable: one that began before another and ended behind it tells nothing newer.
+	syncs   uint64
+	covered map[string]uint64
 }
 
 // found stands for whatever file had a name before the checker saw a change of
@@ -64,7 +68,7 @@ func (c *FS) dirLocked(path string) *dir {
 	path = filepath.Clean(path)
 	d := c.dirs[path]
 	if d == nil {
-		d = &dir{entries: map[string]*file{}, durable: map[string]*file{}}
+		d = &dir{entries: map[string]*file{}, durable: map[string]*file{}, covered: map[string]uint64{}}
 		c.dirs[path] = d
 	}
 	return d
@@ -178,6 +182,8 @@ func (c *FS) Link(oldname, newname string) error {
 func (c *FS) SyncDir(path string) error {
 	c.mu.Lock()
 	d := c.dirLocked(path)
+	d.syncs++
+	began := d.syncs
 	before := make(map[string]*file, len(d.entries))
 	for name, f := range d.entries {
 		before[name] = f
@@ -189,6 +195,10 @@ func (c *FS) SyncDir(path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, f := range before {
+		if began < d.covered[name] {
+			continue
+		}
+		d.covered[name] = began
 		if d.entries[name] == nil && f == nil {
 			// Gone for good. It stays known as gone, or it would count as found.
 			d.durable[name] = nil

@@ -281,3 +281,33 @@ func TestFilesFoundAreProtectedToo(t *testing.T) {
 		require.NoError(t, lock.Close())
 	}
 }
+
+// The checker took back what a later SyncDir had made durable, and then told of a MANIFEST
+// that was removed although the one before was in force no more.
+func TestASyncOfADirectoryThatEndsLateTakesNothingBack(t *testing.T) {
+	began, late := make(chan struct{}), make(chan struct{})
+	syncs := 0
+	mem := vfs.NewMem()
+	s := &store{T: t, FS: New(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Kind != vfs.OpSyncDir {
+			return nil
+		}
+		if syncs++; syncs == 3 { // the first two are the first MANIFEST's
+			close(began)
+			<-late
+		}
+		return nil
+	}))}
+	require.NoError(t, mem.MkdirAll("db"))
+	s.newManifest(2, true, true, &manifest.Edit{})
+	s.current(2, true, true)
+	ended := make(chan error)
+	go func() { ended <- s.SyncDir("db") }()
+	<-began
+	s.newManifest(5, true, true, &manifest.Edit{})
+	s.current(5, true, true)
+	close(late)
+	require.NoError(t, <-ended)
+	require.NoError(t, s.Remove(s.path(base.FileManifest, 2)))
+	require.Empty(t, s.Violations())
+}
