@@ -194,7 +194,7 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	}
 	s := d.refState()
 	defer s.version.Unref()
-	report := &FilterReport{}
+	report := &FilterReport{Tables: []TableFilterReport{}, Levels: []LevelFilterReport{}} // lists in JSON too
 	metrics := d.Metrics()
 	var err error
 	s.version.Files(func(level int, f *manifest.FileMeta) {

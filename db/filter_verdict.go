@@ -36,17 +36,17 @@ const (
 func (v FilterVerdict) Advice() string {
 	switch v {
 	case VerdictDamaged:
-		return "run Check; what it reports, Repair salvages; if only the filter is damaged, Compact writes the table anew"
+		return "run Check; what it reports, Repair salvages; if only the filter is damaged, UpgradeFilters makes it anew"
 	case VerdictDenies:
 		return "lookups do not find keys that are there: open with filter.None, and Compact with it, which writes all tables anew; then report the defect"
 	case VerdictUnknown:
-		return "set Options.Filter to the policy of that name, or Compact, which writes the tables with filters that are known"
+		return "set Options.Filter to the policy of that name, or UpgradeFilters, which gives the tables filters that are known"
 	case VerdictNoFilter:
-		return "nothing if that is wanted (filter.None, or a budget that had no bits for the level); else Compact, which writes the tables with filters"
+		return "nothing if that is wanted (filter.None, or a budget that had no bits for the level); else UpgradeFilters, which gives them to the tables"
 	case VerdictSaturated:
-		return "half of the absent keys pass: use more bits a key, or a larger FilterBudget, and Compact"
+		return "half of the absent keys pass: use more bits a key, or a larger FilterBudget, and UpgradeFilters"
 	case VerdictCollisions:
-		return "no number of bits helps: use filter.NewCacheLineBloomPolicy, filter.NewDualBloomPolicy or filter.FusePolicy, whose hash has 64 bits, and Compact"
+		return "no number of bits helps: use filter.NewCacheLineBloomPolicy, filter.NewDualBloomPolicy or filter.FusePolicy, whose hash has 64 bits, and UpgradeFilters"
 	case VerdictErrs:
 		return "run Check: the filter may not be of this table's keys; Compact writes it anew"
 	case VerdictNeverAsked:

@@ -94,9 +94,9 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 	if l.entries > 0 {
 		switch order := l.d.cmp.Compare(key, base.UserKey(l.ikey)); {
 		case order == 0:
-			return errors.Newf("sievedb: load: entry %d has the key of the one before it; want rising keys, each once", l.entries)
+			return errors.Newf("sievedb: load: entry %d has the key of the one before it; want rising keys, each once", l.entries+1)
 		case order < 0:
-			return errors.Newf("sievedb: load: the key of entry %d sorts before that of the one before it; want rising keys by comparer %q", l.entries, l.d.cmp.Name)
+			return errors.Newf("sievedb: load: the key of entry %d sorts before that of the one before it; want rising keys by comparer %q", l.entries+1, l.d.cmp.Name)
 		}
 	}
 	l.ikey = base.AppendInternalKey(l.ikey[:0], key, l.seq, kind)

@@ -45,7 +45,7 @@ func TestLoadTakesAllLinesOrNone(t *testing.T) {
 		{"a line without a tab", "a\t1\nb\n", nil, exitFailed, "line 2: want a key, a tab and a value", ""},
 		{"a quote that does not end", "\"a\t1\n", nil, exitFailed, "line 1: want", ""},
 		{"no hexadecimal", "6x\t61\n", []string{"-hex"}, exitFailed, "line 1: want", ""},
-		{"keys that do not rise", "b\t1\nc\t1\na\t1\n", nil, exitFailed, "line 3: sievedb: load: the key of entry 2 sorts before", ""},
+		{"keys that do not rise", "b\t1\nc\t1\na\t1\n", nil, exitFailed, "line 3: sievedb: load: the key of entry 3 sorts before", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

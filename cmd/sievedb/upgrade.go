@@ -34,20 +34,27 @@ func upgradeFilters(c *call) (int, error) {
 	open := &db.Options{Filter: kind(c.flags.bits), ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
 	return c.withOptions(open, func(d *db.DB) (int, error) {
 		r, err := d.UpgradeFilters(c.ctx, nil, o)
-		if perr := printUpgrade(c, &r); err == nil {
+		if perr := printUpgrade(c, &r, err); err == nil {
 			err = perr
 		}
 		return codeOf(err), err
 	})
 }
 
-func printUpgrade(c *call, r *db.UpgradeReport) error {
+func printUpgrade(c *call, r *db.UpgradeReport, err error) error {
 	did, copied := "upgraded", "copied"
 	if c.flags.dryRun {
 		did, copied = "to upgrade", "to be copied"
 	}
 	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "tables\t%d: %d %s, %d have these filters, %d damaged\n", r.Tables, r.Upgraded, did, r.Current, r.Damaged)
+	fmt.Fprintf(w, "tables\t%d: %d %s, %d have these filters, %d damaged", r.Tables, r.Upgraded, did, r.Current, r.Damaged)
+	switch rest := r.Tables - r.Upgraded - r.Current - r.Damaged; {
+	case rest > 0 && (err == nil || errors.Is(err, db.ErrCorruption)):
+		fmt.Fprintf(w, ", %d compacted meanwhile", rest)
+	case rest > 0:
+		fmt.Fprintf(w, ", %d not done", rest)
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%s\t%d bytes\n", copied, r.Bytes)
 	fmt.Fprintf(w, "their filters\t%d bytes before, %d after\n", r.FilterBytesBefore, r.FilterBytesAfter)
 	fmt.Fprintf(w, "disk reads in vain for 1,000 absent keys, expected\t%.1f before, %.1f after\n", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter)
