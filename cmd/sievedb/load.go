@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -33,9 +34,23 @@ func load(c *call) (int, error) {
 	})
 }
 
+// input returns the standard input; reading from it ends when the call is interrupted,
+// also where a terminal or a pipe has nothing to read.
+func (c *call) input() io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, c.stdin)
+		_ = w.CloseWithError(err)
+	}()
+	context.AfterFunc(c.ctx, func() { _ = w.CloseWithError(c.ctx.Err()) })
+	return r
+}
+
 // loadLines returns how many lines there were.
 func (c *call) loadLines(l *db.Loader) (n int, err error) {
-	in := bufio.NewReaderSize(c.stdin, 1<<20)
+	stdin := c.input()
+	defer stdin.Close()
+	in := bufio.NewReaderSize(stdin, 1<<20)
 	for {
 		line, err := in.ReadBytes('\n')
 		if len(line) == 0 && err == io.EOF {

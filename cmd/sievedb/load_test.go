@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +31,25 @@ func TestLoadTakesWhatScanPrints(t *testing.T) {
 		require.Equal(t, exitOK, code, stderr)
 		require.Equal(t, lines, again)
 	}
+}
+
+// With a terminal for input, Ctrl-C had no effect on a load.
+func TestALoadThatWaitsForInputCanBeInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	ctx, cancel := context.WithCancel(t.Context())
+	stdin, in := io.Pipe()
+	defer stdin.Close()
+	go func() {
+		_, _ = io.WriteString(in, "a\t1\nb\t2\n") // and no end; it is read before this goes on
+		cancel()
+	}()
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailed, run(ctx, []string{"load", dir}, stdin, &out, &errs))
+	require.Equal(t, "sievedb: interrupted\n", errs.String())
+	require.Empty(t, out.String())
+	code, scan, _ := tool(t, "scan", dir)
+	require.Equal(t, exitOK, code)
+	require.Empty(t, scan)
 }
 
 func TestLoadTakesAllLinesOrNone(t *testing.T) {

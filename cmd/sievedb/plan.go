@@ -65,6 +65,10 @@ func printPlan(w io.Writer, p *db.FilterPlan) error {
 		return err
 	}
 	m := p.At
+	if m.Bytes < 1 {
+		_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks; Options.Filter: filter.None\n", 1000*m.Uniform.Miss)
+		return err
+	}
 	_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks with the same bits everywhere, %.1f solved; 1,000 present ones %.1f and %.1f\n"+
 		"Options.FilterBudget: %.0f (bytes) or Options.MaxWastedReads: %.3g (an absent key) has the store do it\n",
 		1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit, m.Bytes, m.Solved.Miss)
@@ -72,14 +76,17 @@ func printPlan(w io.Writer, p *db.FilterPlan) error {
 }
 
 // parseCount reads a whole number, also as 1e9 or with a suffix of 1000s: 200k, 1M, 5G, 1T.
-func parseCount(name, text string) (uint64, error) { return parseNumber(name, text, 1000) }
+func parseCount(name, text string) (uint64, error) {
+	return parseNumber(name, text, strings.ToUpper(text), 1000)
+}
 
 // parseSize reads bytes; suffixes are of 1024s: 64K, 64KiB, 1G, 2TB.
-func parseSize(name, text string) (uint64, error) { return parseNumber(name, text, 1024) }
+func parseSize(name, text string) (uint64, error) {
+	bare := strings.TrimSuffix(strings.ToUpper(text), "B")
+	return parseNumber(name, text, strings.TrimSuffix(bare, "I"), 1024)
+}
 
-func parseNumber(name, text string, unit float64) (uint64, error) {
-	bare := strings.ToUpper(text)
-	bare = strings.TrimSuffix(strings.TrimSuffix(bare, "B"), "I")
+func parseNumber(name, text, bare string, unit float64) (uint64, error) {
 	scale := 1.0
 	for i, suffix := range []string{"K", "M", "G", "T"} {
 		if short, ok := strings.CutSuffix(bare, suffix); ok {

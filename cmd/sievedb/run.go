@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sievedb/sievedb/db"
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters, and -ranges: bits of filter for each key or prefix; fuse has its own")
 	set.Float64Var(&c.flags.rate, "rate", 0, "upgrade-filters: copy at most so many MiB a second (0: as fast as it goes)")
 	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing, and tell what would be done")
-	set.BoolVar(&c.flags.dryRun, "dry-run", false, "the same as -n")
+	set.BoolVar(&c.flags.dryRun, "dry-run", false, "upgrade-filters: the same as -n")
 	set.IntVar(&c.flags.probes, "probes", 4000, "filters: ask each table's filter for so many absent keys")
 	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: so many keys")
 	set.StringVar(&c.flags.keySize, "key-size", "16", "plan: bytes of a key")
@@ -116,9 +117,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			fmt.Fprintf(stderr, "sievedb: usage: %s\n", cmd.usage())
 			return exitUsage
 		}
+		if stray := cmd.stray(set); stray != "" {
+			fmt.Fprintf(stderr, "sievedb: -%s means nothing to %s; «sievedb help» says what it is for\n", stray, cmd.name)
+			return exitUsage
+		}
 		c.args = words
 		code, err := cmd.run(c)
-		if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			fmt.Fprintln(stderr, "sievedb: interrupted")
+		} else if err != nil {
 			fmt.Fprintf(stderr, "%v\n", err)
 			if errors.Is(err, db.ErrCorruption) && cmd.name != "repair" {
 				fmt.Fprintf(stderr, "sievedb: «sievedb repair %s» keeps what can be read; make a copy first\n", c.dir)
@@ -141,6 +148,19 @@ func parseFlags(set *flag.FlagSet, args []string) (words []string, err error) {
 	return append([]string{name}, set.Args()...), err
 }
 
+// stray returns the first flag given that is another command's, by the word that its
+// help begins with: who asks «repair -n» for a dry run must not get a repair.
+func (c command) stray(set *flag.FlagSet) (name string) {
+	set.Visit(func(f *flag.Flag) {
+		owner, _, _ := strings.Cut(f.Usage, ": ")
+		others := slices.ContainsFunc(commands, func(c command) bool { return c.name == owner })
+		if name == "" && owner != c.name && (others || c.noDir) {
+			name = f.Name
+		}
+	})
+	return name
+}
+
 func (c command) usage() string {
 	if c.noDir {
 		return "sievedb [flags] " + c.name
@@ -153,7 +173,7 @@ func usage(w io.Writer, set *flag.FlagSet) {
 	for _, c := range commands {
 		fmt.Fprintf(w, "\n  %s\n        %s\n", c.usage(), c.help)
 	}
-	fmt.Fprintln(w, "\nflags:")
+	fmt.Fprintln(w, "\nflags, before the command or right behind it:")
 	set.SetOutput(w)
 	set.PrintDefaults()
 	fmt.Fprintf(w, "\nexit codes: %d done, %d failed, %d wrong usage, %d key not found, %d faults found\n",

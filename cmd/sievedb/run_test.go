@@ -145,6 +145,10 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"a plan of nothing", []string{"plan", "-keys", "0"}, exitUsage, "plan for 0 keys"},
 		{"a plan of no number", []string{"plan", "-keys", "many"}, exitUsage, "want a number"},
 		{"less than nothing", []string{"plan", "-memory", "-1"}, exitUsage, "want a number"},
+		{"a plan with letters for a billion", []string{"plan", "-keys", "1B"}, exitUsage, "want a number"},
+		{"a flag that has no part in a plan", []string{"plan", "-bits", "12"}, exitUsage, "-bits means nothing to plan"},
+		{"a repair that is to be a dry run", []string{"repair", "-dry-run", "x"}, exitUsage, "-dry-run means nothing to repair"},
+		{"JSON of what has none", []string{"-json", "check", "x"}, exitUsage, "-json means nothing to check"},
 		{"no directory", []string{"filters"}, exitUsage, "filters DIR"},
 		{"no probes", []string{"-probes", "0", "filters", "x"}, exitUsage, "-probes"},
 		{"no such filter", []string{"-filter", "sieve", "upgrade-filters", "x"}, exitUsage, "both, cacheline, fuse, leveldb"},
@@ -176,14 +180,30 @@ func TestPlansSayWhatTheSolvedFiltersSave(t *testing.T) {
 	require.Equal(t, stdout, same, "flags before or behind, suffixes or exponents")
 }
 
+func TestAPlanWithoutMemoryIsForNoFilters(t *testing.T) {
+	code, stdout, stderr := tool(t, "plan", "-memory", "0")
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stdout, "filter.None")
+	require.NotContains(t, stdout, "FilterBudget", "whose 0 stands for ten bits a key")
+}
+
+func TestFiltersOfNoTablesAreEmptyLists(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	d, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	code, stdout, stderr := tool(t, "filters", "-json", dir)
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"tables": [], "levels": []}`, stdout)
+}
+
 func TestNumbers(t *testing.T) {
 	cases := []struct {
 		text  string
 		count uint64
 		size  uint64
 	}{
-		{"0", 0, 0}, {"200", 200, 200}, {"1e9", 1e9, 1e9}, {"3k", 3000, 3072}, {"1.5M", 1500000, 1572864},
-		{"2GiB", 2e9, 2 << 30}, {"1TB", 1e12, 1 << 40}, {"7B", 7, 7},
+		{"0", 0, 0}, {"200", 200, 200}, {"1e9", 1e9, 1e9}, {"3k", 3000, 3072}, {"1.5M", 1500000, 1572864}, {"2G", 2e9, 2 << 30},
 	}
 	for _, c := range cases {
 		t.Run(c.text, func(t *testing.T) {
@@ -194,6 +214,13 @@ func TestNumbers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.size, n)
 		})
+	}
+	for text, size := range map[string]uint64{"2GiB": 2 << 30, "1TB": 1 << 40, "7B": 7} {
+		n, err := parseSize("memory", text)
+		require.NoError(t, err)
+		require.Equal(t, size, n)
+		_, err = parseCount("keys", text)
+		require.Error(t, err, "bytes are no keys")
 	}
 	for _, bad := range []string{"", "k", "-1", "NaN", "1e30", "Inf", "ten"} {
 		_, err := parseSize("memory", bad)
