@@ -245,8 +245,14 @@ func (r *report) inWords() string {
 		noun = "word"
 	}
 	a := r.Absent
+	fewer := "none left."
+	if a.Off.DiskReads == 0 {
+		fewer = "for no table has keys around it."
+	} else if a.Factor != nil {
+		fewer = factorText(a.Factor) + " fewer."
+	}
 	return fmt.Sprintf("In words: to find that a %s is not stored took %.2f disk reads without filters and %.4f with them,\n"+
-		"%s fewer. A filter is a small summary of a table's keys (%s of memory for all tables here).\n"+
+		"%s A filter is a small summary of a table's keys (%s of memory for all tables here).\n"+
 		"It rules out nearly every table that does not hold the %s, and never one that does.",
-		noun, a.Off.ReadsPerGet, a.On.ReadsPerGet, factorText(a.Factor), bench.SizeText(a.On.FilterBytes), noun)
+		noun, a.Off.ReadsPerGet, a.On.ReadsPerGet, fewer, bench.SizeText(a.On.FilterBytes), noun)
 }

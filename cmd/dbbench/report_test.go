@@ -106,7 +106,12 @@ func TestReportWithoutReadsHasNoFactor(t *testing.T) {
 	require.Zero(t, r.failed())
 	var out bytes.Buffer
 	require.NoError(t, r.write(&out))
-	require.Contains(t, out.String(), "none left")
+	require.Contains(t, out.String(), "with them,\nnone left. A filter")
+
+	r.Absent.Off.DiskReads = 0
+	out.Reset()
+	require.NoError(t, r.write(&out))
+	require.Contains(t, out.String(), "with them,\nfor no table has keys around it. A filter")
 }
 
 func TestResultLines(t *testing.T) {

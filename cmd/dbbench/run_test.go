@@ -247,3 +247,13 @@ func TestDefaultRunKeepsItsPromises(t *testing.T) {
 	}
 	require.Len(t, r.Checks, 5)
 }
+
+func TestAFileThatCannotBeWrittenIsToldBeforeTheRun(t *testing.T) {
+	for _, flag := range []string{"--json", "--memprofile"} {
+		var stdout, stderr bytes.Buffer
+		args := []string{"--num=100", "--benchmarks=fillseq", flag + "=" + filepath.Join(t.TempDir(), "none", "file")}
+		require.Equal(t, exitFailed, run(t.Context(), args, &stdout, &stderr))
+		require.Empty(t, stdout.String())
+		require.Contains(t, stderr.String(), "dbbench: ")
+	}
+}

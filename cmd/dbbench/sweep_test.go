@@ -51,7 +51,8 @@ func TestSweepFlagsSayWhatIsWrong(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	page := filepath.Join(t.TempDir(), "missing", "page.html")
 	require.Equal(t, exitFailed, run(t.Context(), []string{"--num=100", "--bits=4", "--filters=bloom", "--html=" + page}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "--html: ")
+	require.Contains(t, stderr.String(), page)
+	require.Empty(t, stdout.String(), "told before the sweep")
 }
 
 func TestSweepFlagsAskForTheSweep(t *testing.T) {

@@ -110,29 +110,39 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 		return nil, fmt.Errorf("unexpected argument %q; every setting is a flag, see peerbench --help", fs.Arg(0))
 	}
 	c.Engines, c.Workloads, c.WriteBufferSize = bench.SplitList(engines), bench.SplitList(workloads), int(min(writeBuffer, math.MaxInt32))
-	c.Threads, c.Writers = numbers(threads), numbers(writers)
 	if slices.Equal(c.Workloads, []string{"all"}) {
 		c.Workloads = workloadNames()
 	}
 	if scale != "" {
-		c.Scale, c.ScaleWorkloads = numbers(scale), bench.SplitList(scaleWorkloads)
+		c.ScaleWorkloads = bench.SplitList(scaleWorkloads)
+	}
+	for _, list := range []struct {
+		flag, text string
+		all        *[]int
+	}{{"threads", threads, &c.Threads}, {"writers", writers, &c.Writers}, {"scale", scale, &c.Scale}} {
+		var err error
+		if *list.all, err = numbers(list.text); err != nil {
+			return nil, fmt.Errorf("--%s: %w", list.flag, err)
+		}
 	}
 	switch {
-	case c.Reads < 0 && c.scaled():
+	case c.Reads == -1 && c.scaled():
 		c.Reads = scaleLookups
-	case c.Reads < 0:
+	case c.Reads == -1:
 		c.Reads = c.Num
 	}
 	return c, c.validate(drivers)
 }
 
-// numbers takes what is no number for 0, which validate refuses.
-func numbers(list string) (all []int) {
+func numbers(list string) (all []int, err error) {
 	for _, text := range bench.SplitList(list) {
-		n, _ := strconv.Atoi(text)
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no number; write numbers with commas between", text)
+		}
 		all = append(all, n)
 	}
-	return all
+	return all, nil
 }
 
 func printHelp(fs *flag.FlagSet, out io.Writer) {
@@ -186,8 +196,10 @@ func (c *config) validate(drivers []engine.Driver) error {
 	if len(c.Engines) == 0 || len(c.Workloads) == 0 || len(c.Threads) == 0 || len(c.Writers) == 0 {
 		return errors.New("--engines, --workloads, --threads and --writers must each name something")
 	}
-	for _, name := range c.Engines {
-		if d, ok := findDriver(drivers, name); !ok {
+	for i, name := range c.Engines {
+		if slices.Contains(c.Engines[:i], name) {
+			return fmt.Errorf("--engines names %s twice; --rounds measures again", name)
+		} else if d, ok := findDriver(drivers, name); !ok {
 			return fmt.Errorf("--engines names %q; there are: %s", name, strings.Join(engineNames(drivers), ", "))
 		} else if d.LeftOut != "" {
 			return fmt.Errorf("--engines names %s, which is not in this program: %s", name, d.LeftOut)

@@ -189,13 +189,18 @@ func TestAnEngineThatLiesIsNoticed(t *testing.T) {
 
 func TestWrongCommandLinesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"--num=1"}, {"--engines=oracle"}, {"--engines="}, {"--workloads=fillslow"}, {"--threads=0"}, {"--threads=x"}, {"--scale=10"}, {"--scale=1000,x"}, {"--scale=1000", "--scale-workloads=read"}, {"--writers=0"}, {"--writers="},
+		{"--num=1"}, {"--engines=oracle"}, {"--engines="}, {"--workloads=fillslow"}, {"--threads=0"}, {"--threads=x"}, {"--reads=-2"}, {"--engines=bbolt,bbolt"}, {"--scale=10"}, {"--scale=1000,x"}, {"--scale=1000", "--scale-workloads=read"}, {"--writers=0"}, {"--writers="},
 		{"--key-shape=round"}, {"--compression=lzw"}, {"--cache=1"}, {"--cache=64XB"}, {"--open-files=-1"}, {"--rounds=0"}, {"stray"},
 	} {
 		status, _, message := peerbench(t, args...)
 		require.Equal(t, exitUsage, status, args)
 		require.NotEmpty(t, message, args)
 	}
+	_, _, message := peerbench(t, "--threads=1,x")
+	require.Contains(t, message, `--threads: "x" is no number`)
+	status, _, progress := peerbench(t, "--num=100", "--engines=bbolt", "--workloads=fillseq", "--svg="+filepath.Join(t.TempDir(), "none", "run.svg"))
+	require.Equal(t, exitFailed, status)
+	require.NotContains(t, progress, "round 1", "a file that cannot be written is told before the run")
 	status, help, _ := peerbench(t, "--help")
 	require.Equal(t, exitOK, status)
 	require.Contains(t, help, "readmissing")

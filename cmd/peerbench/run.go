@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
 // The exit statuses.
@@ -44,6 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // is, but for files.
 func compare(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	began := time.Now()
+	if err := bench.Writable(cfg.json, cfg.markdown, cfg.svg); err != nil {
+		return err
+	}
 	if cfg.dir != "" {
 		if err := os.MkdirAll(cfg.dir, 0o755); err != nil {
 			return err
