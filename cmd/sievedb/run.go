@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set := flag.NewFlagSet("sievedb", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.Usage = func() {} // 60 lines that would hide what is wrong
-	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given and printed in hexadecimal")
+	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given in hexadecimal, and get, scan and tables print them so")
 	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
 	set.BoolVar(&c.flags.json, "json", false, "filters: print JSON")
 	set.StringVar(&c.flags.ranges, "ranges", "", "names of filters of ranges, as filters prints them, with commas between: the tables that a command writes get them, and check reads them")
