@@ -153,6 +153,8 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"no probes", []string{"-probes", "0", "filters", "x"}, exitUsage, "-probes"},
 		{"no such filter", []string{"-filter", "sieve", "upgrade-filters", "x"}, exitUsage, "both, cacheline, fuse, leveldb"},
 		{"no bits", []string{"-bits", "0", "upgrade-filters", "x"}, exitUsage, "-bits"},
+		{"a rate below nothing", []string{"-rate", "-1", "upgrade-filters", "x"}, exitUsage, "-rate is -1"},
+		{"no rate at all", []string{"-rate", "NaN", "upgrade-filters", "x"}, exitUsage, "-rate is NaN"},
 		{"bad hexadecimal", []string{"-hex", "get", "x", "zz"}, exitUsage, "hexadecimal"},
 		{"no database", []string{"get", filepath.Join(t.TempDir(), "none"), "k"}, exitFailed, "there is no database"},
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -29,7 +30,10 @@ func upgradeFilters(c *call) (int, error) {
 	if c.flags.bits < 1 || c.flags.bits > 64 {
 		return exitUsage, errors.New("sievedb: -bits must be 1 to 64")
 	}
-	o := &db.UpgradeOptions{DryRun: c.flags.dryRun, BytesPerSecond: int64(c.flags.rate * (1 << 20))}
+	if !(c.flags.rate >= 0 && c.flags.rate <= 1<<30) { // NaN is neither
+		return exitUsage, fmt.Errorf("sievedb: -rate is %v; want MiB a second, or 0 for as fast as it goes", c.flags.rate)
+	}
+	o := &db.UpgradeOptions{DryRun: c.flags.dryRun, BytesPerSecond: int64(math.Ceil(c.flags.rate * (1 << 20)))}
 	// With the same filters for tables that compactions may write meanwhile.
 	open := &db.Options{Filter: kind(c.flags.bits), ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
 	return c.withOptions(open, func(d *db.DB) (int, error) {
