@@ -78,6 +78,35 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 	}
 }
 
+// The file of the table that a walk had come from stayed open for good.
+func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	d := mustOpen(t, o)
+	fill(t, d, 0, 900)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+
+	var opened atomic.Uint64
+	counting := vfs.NewCounting(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if isTable(op.Name) && op.Kind == vfs.OpOpen && opened.Add(1) > 1 {
+			return &vfs.Fault{}
+		}
+		return nil
+	}))
+	o.FS = counting
+	d = mustOpen(t, o)
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.True(t, it.First())
+	for it.Next() {
+	}
+	require.ErrorIs(t, it.Err(), vfs.ErrInjected)
+	require.ErrorIs(t, it.Close(), vfs.ErrInjected)
+	require.NoError(t, d.Close())
+	require.Zero(t, counting.Snapshot().Total.OpenFiles)
+}
+
 func isTable(path string) bool {
 	kind, _, ok := base.ParseFileName(filepath.Base(path))
 	return ok && kind == base.FileTable

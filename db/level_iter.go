@@ -59,11 +59,12 @@ func (l *levelIter) goTo(i int) bool {
 	return l.open
 }
 
-// openTableIter makes it an iterator of f that keeps its table open.
+// openTableIter makes it an iterator of f that keeps its table open. After an error it is closed.
 func openTableIter(tables *tableCache, f *manifest.FileMeta, it *sstable.Iter, o sstable.IterOptions) error {
 	for {
 		r, err := tables.get(f)
 		if err != nil {
+			_ = it.Close() // it may be at another table; the error is f's
 			return err
 		}
 		// It may be closed: the open-table cache was faster. The file is there.
