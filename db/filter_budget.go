@@ -35,15 +35,20 @@ const filterOverhead = 47
 // filterBits are the bits a key of new tables' filters, not whole.
 type filterBits float64
 
-// policy returns the policy of table num: p with the next lower or the next higher
-// number of bits, so that among tables of successive numbers the mean is right.
-func (b filterBits) policy(p filter.Policy, num uint64) filter.Policy {
+// of returns the bits of table num.
+func (b filterBits) of(num uint64) int {
 	whole := math.Floor(float64(b))
 	// The multiples of the golden ratio, modulo 1, are spread evenly.
 	if float64(num*0x9e3779b97f4a7c15) < (float64(b)-whole)*math.Pow(2, 64) {
 		whole++
 	}
-	q, ok := filter.WithBitsPerKey(p, int(whole))
+	return int(whole)
+}
+
+// policy returns the policy of table num: p with the next lower or the next higher
+// number of bits, so that among tables of successive numbers the mean is right.
+func (b filterBits) policy(p filter.Policy, num uint64) filter.Policy {
+	q, ok := filter.WithBitsPerKey(p, b.of(num))
 	if !ok {
 		panic("db: a filter policy without bits passed validation")
 	}

@@ -120,25 +120,31 @@ func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bo
 	return bytes + written*all.rangeBytes/all.keys
 }
 
-// learnFrom is how many tables of a level are opened to guess what the others hold.
+// learnFrom is how many tables of a level, spread over it, are known when the others are guessed.
 const learnFrom = 8
 
-// learnFigures opens some tables of each level of which nothing is known: after Open,
-// or when LevelDB wrote them. What cannot be opened is left to guesses.
+// learnFigures opens those of them of which nothing is known: after Open,
+// or when LevelDB wrote them. What else is known need not be like the rest: lookups may have opened the
+// one table of the level that holds three keys. What cannot be opened is left to guesses.
 func (d *DB) learnFigures(v *manifest.Version) {
 	for level := range v.Levels {
 		files := v.Levels[level].Files
-		known := false
-		for _, f := range files {
-			known = known || f.Figures.Load() != nil
-		}
-		for i := 0; !known && i < min(learnFrom, len(files)); i++ {
-			f := files[i*len(files)/min(learnFrom, len(files))]
+		n := min(learnFrom, len(files))
+		for i := range n {
+			f := files[i*len(files)/n]
+			if f.Figures.Load() != nil {
+				continue
+			}
 			if r, err := d.tables.ref(f); err == nil {
 				r.Unref()
 			}
 		}
 	}
+}
+
+// figuresMade returns the figures of the table that w has finished.
+func figuresMade(w *sstable.Writer) *manifest.FilterFigures {
+	return &manifest.FilterFigures{Keys: w.Entries(), FilterBytes: w.FilterSize(), RangeBytes: w.RangeFilterSize()}
 }
 
 // figuresOf returns the figures of an open table.

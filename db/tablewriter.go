@@ -100,7 +100,7 @@ func (t *tableWriter) endTable() error {
 	}
 	err = t.endFile()
 	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
-	f.Figures.Store(&manifest.FilterFigures{Keys: t.w.Entries(), FilterBytes: t.w.FilterSize(), RangeBytes: t.w.RangeFilterSize()})
+	f.Figures.Store(figuresMade(t.w))
 	f.Counts.Store(countsOf(&props))
 	t.files = append(t.files, f)
 	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1) // one is the flush's

@@ -135,6 +135,9 @@ type tableFigures struct {
 	rateBefore, rateAfter   float64
 }
 
+// madeTable is what a copy has: keys in its filters, 0 if it has none, and their bytes.
+type madeTable struct{ keys, filterBytes uint64 }
+
 // levelRates sums up the rates of false positives of a level's tables.
 type levelRates struct{ tables, before, after float64 }
 

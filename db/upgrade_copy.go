@@ -34,6 +34,7 @@ type upgradeStep struct {
 
 	// By the inputs of c. Each is one goroutine's until copied is closed.
 	tables []*manifest.FileMeta // nil: not written, no file is left
+	made   []madeTable
 	errs   []error
 
 	err error // valid when placed is closed: why no copy is in its place
@@ -64,6 +65,7 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 		}
 	}
 	s.c, s.tables, s.errs = c, make([]*manifest.FileMeta, len(s.nums)), make([]error, len(s.nums))
+	s.made = make([]madeTable, len(s.nums))
 	go s.run()
 	return s, nil
 }
@@ -82,6 +84,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 			u.known[f] = tableDamaged
 			u.damaged(f, s.errs[i])
 		case s.err == nil:
+			u.count(f, s.nums[i], s.made[i])
 			u.upgraded(f)
 			u.known[s.tables[i]] = tableCurrent
 		case u.known[f] == tableChosen:
@@ -245,11 +248,14 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 		err := base.Corruptf("table", -1, "its first and last key are not those that the MANIFEST says")
 		return nil, base.InFile(err, s.u.d.path(base.FileTable, f.Num), -1)
 	}
-	if _, err := w.Finish(); err != nil {
+	props, err := w.Finish()
+	if err != nil {
 		return nil, err
 	}
+	s.made[i] = madeTable{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
 	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 	table.Counts.Store(f.Counts.Load())
+	table.Figures.Store(figuresMade(w))
 	return table, nil
 }
 

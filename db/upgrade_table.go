@@ -68,12 +68,34 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 	if err != nil && !stderrors.Is(err, ErrCorruption) { // a damaged filter is a reason the more
 		return 0, err
 	}
-	figures := tableFigures{level: level, bytesBefore: filters.Bytes(), rateBefore: rateOf(r), rateAfter: rateOfMade(want)}
-	for _, m := range want {
-		figures.bytesAfter += uint64(m.bytes)
-	}
-	u.note(f, figures)
+	bytesAfter, rateAfter := u.expect(level, keys)
+	u.note(f, tableFigures{level, filters.Bytes(), bytesAfter, rateOf(r), rateAfter})
 	return tableStale, nil
+}
+
+// expect returns what the new filters of so many keys will take, and their rate: in the mean
+// where some tables of the level get one bit a key more than others.
+func (u *upgrade) expect(level int, keys uint64) (bytes uint64, rate float64) {
+	low, high := u.policies(level)
+	part := 0.0 // of the tables with the higher number
+	if u.bits != nil {
+		part = float64(u.bits[level]) - float64(low)
+	}
+	few, many := u.filtersOf(low, keys), u.filtersOf(high, keys)
+	bytes = uint64((1-part)*bytesOfMade(few) + part*bytesOfMade(many))
+	return bytes, (1-part)*rateOfMade(few) + part*rateOfMade(many)
+}
+
+// count notes what table num has that took the place of f, instead of what was expected.
+func (u *upgrade) count(f *manifest.FileMeta, num uint64, made madeTable) {
+	figures, bits := u.figures[f], uint64(0)
+	if u.bits != nil {
+		bits = uint64(u.bits[figures.level].of(num))
+	}
+	rate := rateOfMade(u.filtersOf(bits, made.keys))
+	u.levels[figures.level].after += rate - figures.rateAfter
+	figures.bytesAfter, figures.rateAfter = made.filterBytes, rate
+	u.figures[f] = figures
 }
 
 func (u *upgrade) note(f *manifest.FileMeta, figures tableFigures) {
@@ -184,6 +206,14 @@ func rateOf(r *sstable.Reader) float64 {
 		return p
 	}
 	return 1
+}
+
+// bytesOfMade is what the filter blocks take.
+func bytesOfMade(made []madeFilter) (bytes float64) {
+	for _, m := range made {
+		bytes += float64(m.bytes + sstable.FilterEnvelopeLen)
+	}
+	return bytes
 }
 
 // rateOfMade is that of the filters that it shall have; lookups ask the first.

@@ -24,6 +24,9 @@ func wholeTableBaseLg(lastOffset uint64) uint8 {
 	return uint8(min(max(minBaseLg, bits.Len64(lastOffset)), maxBaseLg))
 }
 
+// FilterEnvelopeLen is what a filter block has behind the one filter of a table, in bytes.
+const FilterEnvelopeLen = 4 + 4 + 1
+
 // appendFilterEnvelope makes a filter block of dst, which holds the one filter
 // of a table and nothing else: LevelDB's table_format.md, "filter meta block".
 func appendFilterEnvelope(dst []byte, lastOffset uint64) []byte {

@@ -73,6 +73,7 @@ type Writer struct {
 	smallest   []byte
 	props      Properties
 	filterSize uint64 // of the filter asked first
+	allFilters uint64 // of all filters of keys
 	rangeSize  uint64 // of all filters of ranges
 	scratch    []byte
 }
@@ -144,6 +145,10 @@ func (w *Writer) MakesFilter(p filter.Policy) bool {
 // FilterSize returns the bytes of the filter block of the policy that readers ask first,
 // 0 where the table has none. It is known once the table is finished.
 func (w *Writer) FilterSize() uint64 { return w.filterSize }
+
+// AllFiltersSize returns the bytes of the filter blocks of all policies, as FilterSet.Bytes
+// does of a table that is read. It is known once the table is finished.
+func (w *Writer) AllFiltersSize() uint64 { return w.allFilters }
 
 // RangeFilterSize returns the bytes of the filters of ranges, once the table is finished.
 func (w *Writer) RangeFilterSize() uint64 { return w.rangeSize }
@@ -335,6 +340,9 @@ func (w *Writer) Finish() (Properties, error) {
 	}
 	if len(filters) > 0 {
 		w.filterSize = uint64(len(filters[0].block))
+	}
+	for _, f := range filters {
+		w.allFilters += uint64(len(f.block))
 	}
 	if err := w.finishTail(filters); err != nil {
 		return Properties{}, err
