@@ -15,6 +15,11 @@ const probesPerBlock = 64
 // probesPerGap is how many keys are made between two neighbours.
 const probesPerGap = 4
 
+// fewGaps is the part of the probes wanted below which keys are taken for numbers without
+// gaps, between which no absent key has their shape: whoever asks the table for one that it
+// does not hold asks for a longer one.
+const fewGaps = 16
+
 // probeTable asks the filter of r for about so many keys that the table holds and as
 // many that it does not hold. The error is one of reading the table.
 func (d *DB) probeTable(r *sstable.Reader, probes int, into *FilterProbes) error {
@@ -26,10 +31,8 @@ func (d *DB) probeTable(r *sstable.Reader, probes int, into *FilterProbes) error
 		rnd: rand.New(rand.NewPCG(0x5eed, uint64(probes))),
 	}
 	blocks := max(1, probes/probesPerBlock)
-	for rounds := 0; rounds < 2; rounds++ { // again, with more blocks, where gaps are few
-		*into = FilterProbes{}
-		p.last = nil
-		if err := r.SampleBlocks(blocks, p.entry); err != nil {
+	for range 2 { // again, with more blocks, where gaps are few
+		if err := p.sample(blocks); err != nil {
 			return err
 		}
 		if into.Absent >= p.want {
@@ -37,7 +40,19 @@ func (d *DB) probeTable(r *sstable.Reader, probes int, into *FilterProbes) error
 		}
 		blocks *= 8
 	}
+	if into.Absent < p.want/fewGaps {
+		p.longer = true
+		if err := p.sample(blocks); err != nil {
+			return err
+		}
+	}
 	return damage
+}
+
+// sample asks anew, for keys of so many blocks.
+func (p *prober) sample(blocks int) error {
+	*p.into, p.last = FilterProbes{}, nil
+	return p.r.SampleBlocks(blocks, p.entry)
 }
 
 type prober struct {
@@ -51,6 +66,7 @@ type prober struct {
 	last   []byte // the user key before, if it is in the same block
 	offset uint64 // of the block
 	made   [probesPerGap][]byte
+	longer bool // where neighbours have no gap, ask for keys that begin with the first
 }
 
 // entry takes a key of the table, and makes some that are absent between it and the
@@ -74,11 +90,16 @@ func (p *prober) entry(offset uint64, ikey []byte) error {
 // neighbours, so they are absent, whatever the order of keys is.
 func (p *prober) between(a, b []byte) {
 	made := p.made[:0]
-	for range 2 * probesPerGap {
+	for tries := range 2 * probesPerGap {
 		if len(made) == probesPerGap || p.into.Absent >= p.want {
 			return
 		}
-		key := likeNeighbours(p.rnd, p.made[len(made)][:0], a, b)
+		key := p.made[len(made)][:0]
+		if p.longer && tries >= probesPerGap {
+			key = longerThan(p.rnd, key, a)
+		} else {
+			key = likeNeighbours(p.rnd, key, a, b)
+		}
 		p.made[len(made)] = key
 		if p.d.cmp.Compare(a, key) >= 0 || p.d.cmp.Compare(key, b) >= 0 ||
 			slices.ContainsFunc(made, func(k []byte) bool { return string(k) == string(key) }) {
@@ -116,6 +137,17 @@ func likeNeighbours(rnd *rand.Rand, dst, a, b []byte) []byte {
 		dst = append(dst, first+byte(rnd.IntN(count)))
 	}
 	return dst
+}
+
+// longerThan appends to dst key and another character like its last.
+func longerThan(rnd *rand.Rand, dst, key []byte) []byte {
+	last := byte('0')
+	if len(key) > 0 {
+		last = key[len(key)-1]
+	}
+	first, count := kindOf(last)
+	dst = append(dst, key...)
+	return append(dst, first+byte(rnd.IntN(count)))
 }
 
 // kindOf returns the first character of the kind that c is of, and how many there are.

@@ -101,7 +101,8 @@ type FilterFigures struct {
 // FilterProbes counts keys that a report asked filters for.
 type FilterProbes struct {
 	// Absent counts keys that the table does not hold and that look like those that it
-	// holds: each is between two neighbours in it, with characters of theirs. Passed
+	// holds: each is between two neighbours in it, with characters of theirs, and longer
+	// than they are where keys are numbers without gaps. Passed
 	// counts those that the filter could not rule out.
 	Absent uint64 `json:"absent"`
 	Passed uint64 `json:"passed"`

@@ -26,6 +26,9 @@ func randomKey(n int) []byte {
 // decimalKey leaves gaps between the stored counters, the even ones.
 func decimalKey(n int) []byte { return fmt.Appendf(nil, "%016d", 2*n) }
 
+// denseKey leaves no room for a counter that is absent.
+func denseKey(n int) []byte { return fmt.Appendf(nil, "%016d", n) }
+
 // reportStore has one table of n keys on level 0.
 func reportStore(t *testing.T, fsys FS, policy filter.Policy, n int, key func(int) []byte) *DB {
 	d := mustOpen(t, &Options{FS: fsys, Filter: policy, L0CompactionTrigger: 100, WriteBufferSize: 64 << 20})
@@ -59,6 +62,7 @@ func TestTheReportCardTellsGoodFiltersFromBadOnes(t *testing.T) {
 		{"the default, on level 0", nil, n, randomKey, VerdictGood, 0.001264, 0.005, 15},
 		{"the default, counters", nil, many, decimalKey, VerdictGood, 0.001264, 0.005, 15},
 		{"cache lines, counters", filter.NewCacheLineBloomPolicy(10), many, decimalKey, VerdictGood, 0.0097, 0.02, 10},
+		{"cache lines, counters without gaps", filter.NewCacheLineBloomPolicy(10), many, denseKey, VerdictGood, 0.0097, 0.02, 10},
 		{"LevelDB's", filter.NewBloomPolicy(10), n, randomKey, VerdictGood, 0.00907, 0.02, 10},
 		{"LevelDB's, counters", filter.NewBloomPolicy(10), many, decimalKey, VerdictCollisions, 0.0144, 0.2, 10},
 		{"LevelDB's, counters, twice the bits", filter.NewBloomPolicy(20), many, decimalKey, VerdictCollisions, 0.000134, 0.2, 20},

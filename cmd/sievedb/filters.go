@@ -54,7 +54,7 @@ func printFilters(w io.Writer, r *db.FilterReport) error {
 		return err
 	}
 	_, err := fmt.Fprint(w, "\npredicted, measured: the part of the keys absent from a table that its filter lets pass, each a block read in vain; "+
-		"from, to: where the true part lies with 95 % confidence\n"+
+		"from, to: where the true part lies with 95 % confidence; ?: not known, as with few keys\n"+
 		"pays after: so many lookups of absent keys save reading as many bytes as the filter takes\n")
 	return err
 }
