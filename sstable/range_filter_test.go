@@ -36,16 +36,7 @@ func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
 	require.Empty(t, rangeHandles(t, buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}, nil)), "an empty table has none")
 
 	r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
-	block, err := r.readBlock(r.foot.metaindex, "metaindex block")
-	require.NoError(t, err)
-	b, err := newBlock(block, "metaindex block")
-	require.NoError(t, err)
-	var last []byte
-	require.NoError(t, b.eachEntry("metaindex block", func(key, _ []byte) error {
-		require.Negative(t, bytes.Compare(last, key), "LevelDB searches the metaindex: it must be sorted")
-		last = bytes.Clone(key)
-		return nil
-	}))
+	requireSortedMetaindex(t, r)
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy)
 	_, asked := asksRange(r, "key0000009", "key000000:")
 	require.False(t, asked, "no policy of ranges is known")
@@ -53,7 +44,7 @@ func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
 	all := r.RangeFilters()
 	require.Equal(t, []string{ofTen.Name(), ofEight.Name()}, []string{all[0].Policy, all[1].Policy}, "but their names are")
 	require.Equal(t, ErrRangeUnknown, all[0].Err)
-	_, err = r.AllFilters()
+	_, err := r.AllFilters()
 	require.NoError(t, err)
 }
 

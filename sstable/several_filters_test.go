@@ -24,6 +24,20 @@ func filterHandles(t testing.TB, data []byte) map[string]handle {
 	return m.filters
 }
 
+func requireSortedMetaindex(t *testing.T, r *Reader) {
+	t.Helper()
+	block, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	require.NoError(t, err)
+	b, err := newBlock(block, "metaindex block")
+	require.NoError(t, err)
+	var last []byte
+	require.NoError(t, b.eachEntry("metaindex block", func(key, _ []byte) error {
+		require.Negative(t, bytes.Compare(last, key), "LevelDB searches the metaindex: it must be sorted")
+		last = bytes.Clone(key)
+		return nil
+	}))
+}
+
 func TestATableCarriesAFilterOfEachPolicy(t *testing.T) {
 	es := plainEntries(500, 50)
 	own := constPolicy{answer: true}
@@ -42,16 +56,7 @@ func TestATableCarriesAFilterOfEachPolicy(t *testing.T) {
 	require.Equal(t, buildTable(t, WriterOptions{Filter: filter.Several(lines, bloom)}, es), buildTable(t, WriterOptions{Filter: dual}, es))
 
 	r, _ := openTable(t, data, ReaderOptions{})
-	block, err := r.readBlock(r.foot.metaindex, "metaindex block")
-	require.NoError(t, err)
-	b, err := newBlock(block, "metaindex block")
-	require.NoError(t, err)
-	var last []byte
-	require.NoError(t, b.eachEntry("metaindex block", func(key, _ []byte) error {
-		require.Negative(t, bytes.Compare(last, key), "LevelDB searches the metaindex: it must be sorted")
-		last = bytes.Clone(key)
-		return nil
-	}))
+	requireSortedMetaindex(t, r)
 	p, ok := r.Properties()
 	require.True(t, ok)
 	require.EqualValues(t, 500, p.FilterKeys, "keys, not keys times filters")
