@@ -4,15 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
-	"time"
 
+	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/stretchr/testify/require"
 )
 
 func TestReadsThroughAFullCacheAgree(t *testing.T) {
 	const n = 3000
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	o := testOptions(NewMemFS())
 	o.BlockCacheSize = 150 << 10 // of 370 KB

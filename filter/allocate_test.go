@@ -149,9 +149,7 @@ func TestNoAllocationOfWholeBitsIsBetter(t *testing.T) {
 }
 
 func TestAllocationsSpendTheBudgetAndGainByEachBit(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := statisticsRand(t) // tolerances are those of floating-point numbers
 	for name, c := range curves {
 		for range 200 {
 			tree := randomTree(rnd)

@@ -53,6 +53,11 @@ func TestBitsOfACacheLineFilterAreThoseThatTheCommentTells(t *testing.T) {
 }
 
 // Lines of any density, and every k that a reader takes.
+//
+// False alarms: one of the comparisons at the end fails where all of 190 random hashes of
+// k 1 get one answer, and those of every other k. At a density of a half or seven eighths
+// that has a probability of (7/8)^190 for k 1, (49/64)^190 for k 2, and less from there on:
+// below 10^-32.
 func TestCacheLineProbesAskForTheBitsThatTheCommentTells(t *testing.T) {
 	rng := newRand(t)
 	for _, lines := range []int{1, 2, 3, 17, 1000} {
@@ -282,7 +287,7 @@ func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 }
 
 func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	for bitsPerKey := 1; bitsPerKey <= 24; bitsPerKey++ {
 		t.Run(fmt.Sprintf("bits=%d", bitsPerKey), func(t *testing.T) {
 			measureHashes(t, rng, NewCacheLineBloomPolicy(bitsPerKey), 20_000, 300_000)
@@ -292,7 +297,7 @@ func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
 
 // -truth.keys=10000000 goes up to ten million keys.
 func TestCacheLineRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	for n := 1000; n <= *truthKeys; n *= 10 {
 		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
 			p := NewCacheLineBloomPolicy(10)

@@ -37,7 +37,7 @@ func publishedRates(t *testing.T) (rates [21][]float64) {
 
 // The table again, by bits that are really set at random places and asked for.
 func TestThePublishedRatesAreThoseOfASimulation(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	figures := 0
 	for b, row := range publishedRates(t) {
 		for k := 1; k < len(row); k++ {

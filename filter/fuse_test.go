@@ -273,7 +273,7 @@ func TestShapesOfFuseFilters(t *testing.T) {
 
 // The sizes that the package comment tells, and that nearly all filters have them.
 func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	var p FusePolicy
 	for _, c := range []struct {
 		keys int
@@ -345,7 +345,7 @@ func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 
 // -truth.keys=10000000 goes up to ten million keys.
 func TestFuseRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	for n := 0; n <= *truthKeys; n = max(1, n*10) {
 		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
 			const asked = 500_000

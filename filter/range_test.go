@@ -80,8 +80,8 @@ func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 	for _, p := range rangePolicies {
 		t.Run(p.Name(), func(t *testing.T) {
 			denied, asked := 0, 0
-			for range 300 {
-				keys := make([][]byte, rng.IntN(40))
+			for round := range 300 {
+				keys := make([][]byte, rng.IntN(40)*min(round, 1)) // the first time none: some filters deny nothing else
 				for i := range keys {
 					keys[i] = edgyKey(rng)
 				}

@@ -32,8 +32,10 @@ func requirePlaceRate(t *testing.T, rng *rand.Rand, may func([]byte) bool, rate 
 	require.InDelta(t, rate, float64(wrong)/float64(asked), sigmas*(math.Sqrt(rate/float64(asked))+ofRate/2))
 }
 
+// It failed in 5 of 120 runs: what a scalable filter of 100 keys predicts, by the bits that
+// are set, varies by a sixth, and 0.3 was allowed for each of the filters.
 func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	for _, n := range []int{100, 10_000, 200_000} {
 		for _, rate := range []float64{0.3, 0.01, 0.0001} {
 			t.Run(fmt.Sprintf("keys=%d/rate=%v", n, rate), func(t *testing.T) {
@@ -51,15 +53,17 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 				}
 				require.InEpsilon(t, rate, c.PredictedRate(), 0.02)
 				requirePlaceRate(t, rng, c.MayContain, c.PredictedRate(), c.slots)
-				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3, "it has hardly grown yet")
-				requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), s.stages[0].slots)
+				first := &s.stages[0]
+				ofFilters := sigmas * math.Sqrt(bloomVariance(uint64(n), first.slots, first.k))
+				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3+ofFilters, "it has hardly grown yet")
+				requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), first.slots)
 			})
 		}
 	}
 }
 
 func TestACountingBloomAgreesWithABag(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	c, err := NewCountingBloom(1000, 0.01)
 	require.NoError(t, err)
 	bag := map[uint64]int{}
@@ -114,7 +118,7 @@ func TestACounterThatIsFullStays(t *testing.T) {
 }
 
 func TestAScalableBloomKeepsItsRateAsItGrows(t *testing.T) {
-	rng := newRand(t)
+	rng := statisticsRand(t)
 	const rate = 0.01
 	s, err := NewScalableBloom(100, rate)
 	require.NoError(t, err)

@@ -97,6 +97,11 @@ func checkSearches(t *testing.T, m *Memtable, records []record, draw func() []by
 }
 
 // Of each shape that is not ascending, most searches must be able to use the guide.
+//
+// False alarms: one in 16 of at least 2,304 nodes is in the guide, and a search cannot use it
+// before the first or behind the last of these. That a quarter of the nodes is there has a
+// probability below 40 × (15/16)^576, 10^-14; of less than that, 400 of 1,000 searches are
+// eleven standard deviations away.
 func TestGuidesAreUsed(t *testing.T) {
 	rnd := newRand(t)
 	for _, shape := range guidedKeys[:2] {
@@ -112,7 +117,7 @@ func TestGuidesAreUsed(t *testing.T) {
 				used++
 			}
 		}
-		require.Greater(t, used, 900, shape.name)
+		require.Greater(t, used, 600, shape.name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -122,8 +123,7 @@ func requireSkipsAsSteps(t *testing.T, b *Block, user []byte, trailer uint64) {
 }
 
 func TestPointSearchAgreesWithTheIterator(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	var fast, skipped, all int
 	for range 150 {

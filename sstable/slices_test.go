@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/stretchr/testify/require"
 )
 
@@ -218,8 +219,7 @@ func TestBlocksThatAreUsedSeveralTimesAreHeldInSlices(t *testing.T) {
 }
 
 func TestTheGuessOfWhereASliceLiesHoldsForValuesAlike(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	var es entries
 	for i := range 60 {

@@ -9,10 +9,17 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/stretchr/testify/require"
 )
 
-// seedFor logs the seed of a random test.
+// statisticsRand returns the random numbers of a test that judges by statistics, the same
+// on every run.
+func statisticsRand(t testing.TB) *rand.Rand {
+	return rand.New(rand.NewPCG(testseed.Statistical(t), 0))
+}
+
+// seedFor returns new random numbers, for what holds of all, and logs their seed.
 func seedFor(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -173,7 +173,7 @@ func TestACacheOfTwoFormsHoldsWhatFits(t *testing.T) {
 		{"room for a tenth", n * large / 10, n / 6, n / 20, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rng := seedFor(t)
+			rng := statisticsRand(t)
 			c, _ := newForms(tc.capacity)
 			slots := make([]Slot[form], n)
 			for range 60 * n {
@@ -195,7 +195,7 @@ func TestACacheOfTwoFormsHoldsWhatFits(t *testing.T) {
 
 func TestHotOnesAreHeldInLarge(t *testing.T) {
 	const n, hot, small, large = 2000, 100, 5, 10
-	rng := seedFor(t)
+	rng := statisticsRand(t)
 	c, _ := newForms(n * small / 2)
 	slots := make([]Slot[form], n)
 	for range 100 * n {

@@ -60,7 +60,7 @@ func TestAHotSetSurvivesAScanOfTenTimesTheCache(t *testing.T) {
 		{"a small hot set", capacity / 10, 30, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rng := seedFor(t)
+			rng := statisticsRand(t)
 			c := newSharded[int](capacity, tc.shards, nil)
 			hot, scan := make([]Slot[int], tc.hot), make([]Slot[int], 10*capacity)
 			for range 5 * capacity {
@@ -80,7 +80,7 @@ func TestAHotSetSurvivesAScanOfTenTimesTheCache(t *testing.T) {
 
 func TestAHotSetWarmsUpAfterAScanFilledTheCache(t *testing.T) {
 	const capacity = 2000
-	rng := seedFor(t)
+	rng := statisticsRand(t)
 	c := New[int](capacity, nil)
 	scan, hot := make([]Slot[int], 2*capacity), make([]Slot[int], capacity*8/10)
 	for i := range scan {
@@ -134,7 +134,7 @@ func TestOddSizesDoNotOpenMainToAScan(t *testing.T) {
 	// Evictions for values of differing sizes leave gaps; a value that fits into
 	// a gap must not count as filling the cache.
 	const capacity = 2000 * 4096
-	rng := seedFor(t)
+	rng := statisticsRand(t)
 	c := newSharded[int](capacity, 1, nil)
 	slots := make([]Slot[int], 20000)
 	for i := range slots {
