@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"math/rand/v2"
 	"os"
@@ -165,29 +166,72 @@ func TestASweepOfOneFilterHasAPage(t *testing.T) {
 	}
 }
 
+// It failed with a browser that made requests of its own, which were taken for the page's,
+// and where there was no browser at all.
 func TestThePageInABrowser(t *testing.T) {
-	page, _ := smallSweep(t)
 	binary := findBrowser(t)
-	for _, b := range []browser{{binary, 1200, 900, false}, {binary, 390, 800, true}} {
-		l := b.measure(t, page)
-		require.Equal(t, l.Inner, l.Width, "the page is as wide as the window")
-		require.Empty(t, l.Cut)
-		require.Len(t, l.Plots, 2+1+len(keyShapes)+4+2+2)
-		b.height = int(l.Height) + 1
-		picture, seen := b.screenshot(t, page)
-		require.Empty(t, seen.console, "the browser has nothing to say against the page")
-		require.Empty(t, seen.requests, "the page asks the network for nothing")
-		for _, p := range l.Plots {
-			require.Greater(t, p.Width, 180.0, p.ID)
-			require.Greater(t, p.Height, 100.0, p.ID)
-			require.Positive(t, p.Marks, p.ID)
-			require.Positive(t, p.Texts, p.ID)
-			require.Empty(t, p.Outside, p.ID)
-			require.Empty(t, p.Overlapping, p.ID)
-			require.True(t, p.Named, p.ID)
-			colourful := countColourful(picture, image.Rect(int(p.X), int(p.Y), int(p.X+p.Width), int(p.Y+p.Height)))
-			require.Greater(t, colourful, 100, "%s: marks and lines are drawn", p.ID)
+	page, _ := smallSweep(t)
+	for _, b := range []struct {
+		width, height int
+		dark          bool
+	}{{1200, 900, false}, {390, 800, true}} {
+		t.Run(fmt.Sprintf("%d pixels wide", b.width), func(t *testing.T) {
+			p := openTab(t, binary, b.width, b.height, b.dark)
+			p.visit(page)
+			var l layout
+			p.run(measuringScript, &l)
+			require.Equal(t, l.Inner, l.Width, "the page is as wide as the window")
+			require.Empty(t, l.Cut)
+			require.Len(t, l.Plots, 2+1+len(keyShapes)+4+2+2)
+			p.resize(b.width, int(l.Height)+1)
+			picture := p.screenshot()
+			require.Empty(t, p.console, "the browser has nothing to say against the page")
+			require.Empty(t, p.requests, "the page asks the network for nothing")
+			for i := range l.Plots {
+				l.Plots[i].require(t, picture)
+			}
+		})
+	}
+}
+
+func (p *plotLayout) require(t *testing.T, picture image.Image) {
+	t.Helper()
+	require.Greater(t, p.Width, 180.0, p.ID)
+	require.Greater(t, p.Height, 100.0, p.ID)
+	require.Positive(t, p.Marks, p.ID)
+	require.Positive(t, p.Texts, p.ID)
+	require.Empty(t, p.Outside, p.ID)
+	require.Empty(t, p.Overlapping, p.ID)
+	require.True(t, p.Named, p.ID)
+	colourful := countColourful(picture, image.Rect(int(p.X), int(p.Y), int(p.X+p.Width), int(p.Y+p.Height)))
+	require.Greater(t, colourful, 100, "%s: marks and lines are drawn", p.ID)
+}
+
+// What the test above wants none of is noticed.
+func TestABrowserTellsWhatAPageAsksFor(t *testing.T) {
+	p := openTab(t, findBrowser(t), 800, 600, true)
+	for _, c := range []struct{ claim, html, request, console string }{
+		{"nothing", `<p>`, "", ""},
+		{"a picture", `<img src="http://127.0.0.1:1/picture.png">`, "http://127.0.0.1:1/picture.png", "ERR_"},
+		{"a file", `<link rel="stylesheet" href="no-such.css">`, "no-such.css", "ERR_FILE_NOT_FOUND"},
+		{"what a policy forbids", `<meta http-equiv="Content-Security-Policy" content="default-src 'none'"><img src="http://127.0.0.1:1/picture.png">`, "", "Content Security Policy"},
+		{"a complaint", `<script>console.warn("too dark: " + matchMedia("(prefers-color-scheme: dark)").matches)</script>`, "", "too dark: true"},
+		{"an error", `<script>noSuchThing()</script>`, "", "noSuchThing is not defined"},
+	} {
+		p.console, p.requests = nil, nil
+		page := filepath.Join(t.TempDir(), "page.html")
+		require.NoError(t, os.WriteFile(page, []byte("<!DOCTYPE html><title>A page</title>"+c.html), 0o644))
+		p.visit(page)
+		var title string
+		p.run("document.title", &title)
+		require.Equal(t, "A page", title)
+		requests, console := strings.Join(p.requests, "\n"), strings.Join(p.console, "\n")
+		if c.request+c.console == "" {
+			require.Empty(t, requests+console)
+			continue
 		}
+		require.Contains(t, requests, c.request, c.claim)
+		require.Contains(t, console, c.console, c.claim)
 	}
 }
 
