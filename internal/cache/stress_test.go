@@ -19,6 +19,9 @@ type tracked struct {
 
 // TestEveryValueLeavesOnceUnderLoad lets many goroutines miss, hit, drop and fail on
 // few slots at once, and counts afterwards.
+//
+// False alarms: a value is replaced in a quarter of the steps that find one, and with room
+// for one value of 60 slots that is one step in 240 of 32,000; none is, once in 10^57 runs.
 func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
