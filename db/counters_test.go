@@ -82,6 +82,7 @@ func explained(t *testing.T, d *DB, keys int) *Metrics {
 }
 
 func TestGetsCountWhatExplainTells(t *testing.T) {
+	skipInShortRace(t)
 	for name, change := range map[string]func(o *Options){
 		"blocks in the cache":    func(o *Options) {},
 		"no cache":               func(o *Options) { o.BlockCacheSize = -1 },

@@ -26,7 +26,7 @@ func TestAFailureOfEverySync(t *testing.T) {
 		require.NoError(t, r.workload(count))
 		total, step := count.Syncs(), 1
 		require.Greater(t, total, 60)
-		if raceEnabled {
+		if sampled() {
 			step = 5
 		}
 		var cases []syncCase

@@ -22,7 +22,7 @@ func crashRecord(t testing.TB, seed uint64, total, writers, opens, fewest int) (
 // models say. What opens is a prefix of the commits that holds what was promised.
 func TestCrashAtEveryOperation(t *testing.T) {
 	total, limit, fewest := 7000, 0, 10000
-	if raceEnabled {
+	if sampled() {
 		total, limit, fewest = 3000, 600, 0
 	}
 	if *crashLimit > 0 {
@@ -35,7 +35,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		rolls := manifestRolls(trace, w.opened)
 		t.Logf("seed %d: %d operations, %d batches, %d flushes, %d compactions, %d moves, %d MANIFEST rolls, recorded in %v",
 			seed, len(trace.Ops), j.history.Len(), w.metrics.Flushes, w.metrics.Compactions, w.metrics.TrivialMoves, rolls, time.Since(start))
-		if !raceEnabled {
+		if !sampled() {
 			require.GreaterOrEqual(t, len(trace.Ops), fewest)
 			require.GreaterOrEqual(t, w.metrics.Flushes, uint64(30))
 			require.GreaterOrEqual(t, w.metrics.Compactions, uint64(10))
@@ -54,7 +54,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // before one that promised more.
 func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 	total, limit := 3000, 1500
-	if raceEnabled {
+	if sampled() {
 		total, limit = 1500, 200
 	}
 	if *crashLimit > 0 {
@@ -77,7 +77,7 @@ func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 // was there before the first recovery is there after the second.
 func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 	states := 200
-	if raceEnabled {
+	if sampled() {
 		states = 15
 	}
 	if *crashLimit > 0 {

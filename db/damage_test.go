@@ -101,7 +101,7 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 	switch {
 	case len(v.image[name]) > 16<<10:
 		return 37
-	case raceEnabled:
+	case sampled():
 		return 43
 	case (!readOnly || v.closed) && slices.Contains(v.tables, name) && !*damageShapes:
 		return 8
@@ -112,7 +112,7 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 // cutStep says that every so many lengths of a file are tried: all, but of a large
 // file a thousand.
 func (v *victim) cutStep(name string) int {
-	if raceEnabled {
+	if sampled() {
 		return 1 + len(v.image[name])/50
 	}
 	return 1 + len(v.image[name])/1000
@@ -122,6 +122,7 @@ func (v *victim) cutStep(name string) int {
 // bit of every filter block, with its checksum. The damage of the best filter
 // shows at once; that of one beside it is for Check to find.
 func TestEveryFlippedBitOfAFilterCostsNoAnswer(t *testing.T) {
+	skipInShortRace(t)
 	v := newVictim(t, damageDefault)
 	flips := 0
 	for _, name := range v.tables {
@@ -171,7 +172,7 @@ func TestRandomDoubleFlips(t *testing.T) {
 	victims := slices.Collect(maps.Values(newVictims(t, damageDefault)))
 	counts := tallies{}
 	doubles := *damageDoubles
-	if raceEnabled {
+	if sampled() {
 		doubles /= 10
 	}
 	for range doubles {
@@ -320,7 +321,7 @@ func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 				if shape.logRecords > 10 {
 					step = 127
 				}
-				if raceEnabled {
+				if sampled() {
 					step *= 11
 				}
 				for h := range damage.Cuts(v.image, v.log) {
@@ -349,7 +350,7 @@ func TestARefusedOpenChangesNothing(t *testing.T) {
 	refused := 0
 	for _, name := range v.image.Names() {
 		for h := range damage.Flips(v.image, name) {
-			if h.Offset%5 != 0 || raceEnabled && h.Offset%25 != 0 {
+			if h.Offset%5 != 0 || sampled() && h.Offset%25 != 0 {
 				continue
 			}
 			mem, err := h.Image.FS("db")

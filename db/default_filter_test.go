@@ -19,6 +19,7 @@ func bitsOfLevels(t *testing.T, d *DB) map[int]float64 {
 }
 
 func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
+	skipInShortRace(t)
 	o := budgetOptions(NewMemFS())
 	o.Filter = nil
 	d := grown(t, o, 30300)

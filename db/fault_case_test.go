@@ -229,7 +229,7 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		scale, total := faultWorkload(t, seed)
 		step := uint64(1)
-		if raceEnabled {
+		if sampled() {
 			step = 23
 		}
 		before := runtime.NumGoroutine()
@@ -252,7 +252,7 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		scale, total := faultWorkload(t, seed)
 		pairs := *faultPairs
-		if raceEnabled {
+		if sampled() {
 			pairs = min(pairs, 50)
 		}
 		rnd := rand.New(rand.NewPCG(seed, 4))

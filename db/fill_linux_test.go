@@ -33,7 +33,7 @@ func TestFillsOfARealDisk(t *testing.T) {
 		return
 	}
 	count := *fillCount
-	if raceEnabled {
+	if sampled() {
 		count = min(count, 2)
 	}
 	for _, way := range []struct {

@@ -60,6 +60,7 @@ func wasted(t testing.TB, d *DB, probes int) (reads float64, filterBytes uint64)
 }
 
 func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
+	skipInShortRace(t)
 	const n, probes = 100300, 60000 // the last 300 keys are on level 0
 	uniform := grown(t, budgetOptions(NewMemFS()), n)
 	require.GreaterOrEqual(t, occupiedLevels(uniform), 4)
@@ -96,6 +97,7 @@ func requireSound(t *testing.T, d *DB) {
 }
 
 func TestWastedReadsStayBelowTheBound(t *testing.T) {
+	skipInShortRace(t)
 	const n, probes, bound = 30300, 60000, 0.03
 	for _, c := range []struct {
 		name   string
@@ -116,6 +118,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 
 // Tables that are moved down as they are keep the filters that they had on level 0.
 func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
+	skipInShortRace(t)
 	o := budgetOptions(NewMemFS())
 	o.WriteBufferSize, o.TableSize, o.FilterBudget = 64<<10, 64<<10, 24<<10
 	d := openTest(t, o)
@@ -142,6 +145,7 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 }
 
 func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
+	skipInShortRace(t)
 	fsys := NewMemFS()
 	o := budgetOptions(fsys)
 	o.TableSize = 64 << 10

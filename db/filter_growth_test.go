@@ -73,6 +73,7 @@ func (g growth) String() string {
 
 // Tables that were written while the store was small have bits that later ones need.
 func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
+	skipInShortRace(t)
 	const probes = 20000
 	var last growth
 	d := growUnderBudget(t, 110000, probes, func(g growth) {

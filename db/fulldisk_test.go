@@ -169,7 +169,7 @@ func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 		_, err := counter.fillUp()
 		require.NoError(t, err)
 		total, step := int(faulty.Ops()), 1
-		if raceEnabled {
+		if sampled() {
 			step = 11
 		}
 		before := runtime.NumGoroutine()

@@ -277,7 +277,7 @@ func TestALogOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 // a log. It is held here to eight times the logs' size and 12 MiB, not 64.
 func TestAReadOnlyOpeningOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 	n := 1_500_000
-	if raceEnabled {
+	if sampled() {
 		n = 300_000
 	}
 	for keyLen, name := range []string{"the empty key", "keys of one byte", "keys of two bytes", "keys of three bytes"} {
@@ -436,7 +436,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 	sites := forge.Sites()
 	counts := map[string]int{}
 	tables := 1500
-	if raceEnabled {
+	if sampled() {
 		tables = 150
 	}
 	for range tables {

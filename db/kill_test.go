@@ -55,7 +55,11 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	dir := killTestDir(t)
 	o := newKillOracle(seed)
 	acknowledged, unanswered, openings, lost := 0, 0, 0, 0
-	for cycle := range *killCycles {
+	cycles := *killCycles
+	if testing.Short() {
+		cycles = min(cycles, 10)
+	}
+	for cycle := range cycles {
 		goal := int(rnd.ExpFloat64() * 1000)
 		if rnd.IntN(5) == 0 {
 			goal = -1 // while it opens
@@ -76,9 +80,11 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 			lost += max(0, said.acknowledged[w]-o.there[w])
 		}
 	}
-	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off, %d lost with the power", *killCycles, openings, acknowledged, unanswered, lost)
-	if *killCycles >= 50 {
-		require.Greater(t, acknowledged, 150**killCycles)
+	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off, %d lost with the power", cycles, openings, acknowledged, unanswered, lost)
+	// False alarms: 50 goals are drawn, of which four in five are numbers with a mean of 1,000.
+	// That they add up to 7,500 or less has a probability of 5 × 10^-12.
+	if cycles >= 50 {
+		require.Greater(t, acknowledged, 150*cycles)
 	}
 }
 
@@ -103,6 +109,9 @@ func cutPower(t *testing.T) {
 // was acknowledged too, and that one; and of each writer a prefix.
 func TestKilledProcessesLoseBufferedWritesFromTheirEndOnly(t *testing.T) {
 	seed, cycles := *killSeed, min(*killCycles, 15)
+	if testing.Short() {
+		cycles = min(cycles, 5)
+	}
 	if seed == 0 {
 		seed = rand.Uint64() >> 1
 	}

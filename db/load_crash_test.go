@@ -91,7 +91,7 @@ func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand)
 // leaves nothing.
 func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 	total, limit := 1000, 2000
-	if raceEnabled {
+	if sampled() {
 		total, limit = 600, 300
 	}
 	if *crashLimit > 0 {

@@ -2,5 +2,5 @@
 
 package db
 
-// raceEnabled shortens the tests that open thousands of stores.
+// raceEnabled says that the race detector is on: see sampled.
 const raceEnabled = true

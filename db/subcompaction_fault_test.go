@@ -95,7 +95,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	step := int64(1)
-	if raceEnabled {
+	if sampled() {
 		step = 11
 	}
 	failures, done := 0, 0
@@ -280,7 +280,7 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 	require.Greater(t, m.Subcompactions, m.Compactions)
 	require.NoError(t, d.Close())
 	limit := 0
-	if raceEnabled {
+	if sampled() {
 		limit = 200
 	}
 	judge := func(s recorder.State, cut int, m recorder.Model) error {

@@ -224,7 +224,7 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func(*DB)) {
 		return stderrors.Join(err, checkTwiceFilled(d, keys), strayFilesAtRest(d, mem), d.Close())
 	}
 	limit := 0
-	if raceEnabled {
+	if sampled() {
 		limit = 200
 	}
 	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)

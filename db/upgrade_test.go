@@ -376,7 +376,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 // time.
 func TestCrashesDuringUpgrades(t *testing.T) {
 	total, limit := 2000, 1500
-	if raceEnabled {
+	if sampled() {
 		total, limit = 1000, 200
 	}
 	if *crashLimit > 0 {

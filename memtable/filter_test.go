@@ -69,6 +69,9 @@ func TestConcurrentWritersLoseNoBits(t *testing.T) {
 }
 
 func TestTheFilterErrsAsSeldomAsThePackageCommentSays(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("has one goroutine; runs without -short or without -race")
+	}
 	cases := []struct {
 		name      string
 		valueSize int

@@ -46,6 +46,9 @@ var guidedKeys = []struct {
 }
 
 func TestGuidedSearchesFindWhatIsThere(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("has one goroutine; runs without -short or without -race")
+	}
 	rnd := newRand(t)
 	for _, shape := range guidedKeys {
 		t.Run(shape.name, func(t *testing.T) {

@@ -339,12 +339,18 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
+// False alarms: one lookup in 40 is refused (97 of 3,770), so at least one block in 40 has
+// such; of 2,000 blocks none has, once in 10^21 runs.
 func TestMutatedBlocksAreReadAlikeByAll(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	accepted, refused := 0, 0
-	for range 4000 {
+	blocks := 4000
+	if testing.Short() {
+		blocks = 2000
+	}
+	for range blocks {
 		es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(25))
 		data := buildBlock(intervals[rnd.IntN(len(intervals))], es)
 		for range 1 + rnd.IntN(3) {
@@ -364,6 +370,7 @@ func TestMutatedBlocksAreReadAlikeByAll(t *testing.T) {
 		}
 		walkHostile(t, b)
 	}
+	t.Logf("%d lookups answered, %d refused", accepted, refused)
 	require.NotZero(t, accepted)
 	require.NotZero(t, refused)
 }

@@ -25,6 +25,8 @@ func TestFiltersNeverDenyAKeyOfTheirTable(t *testing.T) {
 	keys := *truthKeys
 	if raceEnabled {
 		keys = min(keys, 100_000)
+	} else if testing.Short() {
+		keys = min(keys, 1_000_000)
 	}
 	for _, p := range truthPolicies {
 		t.Run(p.Name(), func(t *testing.T) {

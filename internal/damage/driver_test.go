@@ -3,7 +3,6 @@ package damage
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -153,7 +152,10 @@ func TestHarmIsCompleteAndLeavesTheImageAlone(t *testing.T) {
 	count := func(seq func(func(Harm) bool)) (n int) {
 		for h := range seq {
 			n++
-			key := fmt.Sprint(len(h.Image), h.Image)
+			key := ""
+			for _, name := range h.Image.Names() {
+				key += name + ":" + string(h.Image[name]) + ";"
+			}
 			require.False(t, seen[key], "%s: the same damage twice", h.What)
 			require.NotEqual(t, im, h.Image, h.What)
 			seen[key] = true

@@ -24,6 +24,9 @@ var (
 const patience = time.Minute
 
 func TestHistoriesAreLinearizable(t *testing.T) {
+	if testing.Short() {
+		*histories = min(*histories, 10)
+	}
 	if *firstSeed == 0 {
 		*firstSeed = rand.Uint64() >> 1
 	}

@@ -56,6 +56,9 @@ func testConfig(t *testing.T, keys int) Config {
 func TestSoak(t *testing.T) {
 	c := testConfig(t, 8000)
 	c.For = *soakFor
+	if testing.Short() {
+		c.For = min(c.For, 3*time.Second)
+	}
 	summary, err := Run(c)
 	t.Log(summary)
 	require.NoError(t, err)

@@ -30,6 +30,9 @@ func wholeBefore(ends []int64, cut int) (n int) {
 }
 
 func TestEveryTruncationGivesTheWholeRecordsBeforeIt(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("has one goroutine; runs without -short or without -race")
+	}
 	rnd := newRand(t)
 	small := [][]byte{random(rnd, 40), {}, make([]byte, 700), random(rnd, 300), {}, random(rnd, 1), random(rnd, 600)}
 	log, ends := encode(t, small...)
@@ -81,6 +84,9 @@ func checkCut(t *testing.T, records [][]byte, log []byte, ends []int64, cut int)
 // A record cut at a sector and followed by zeros is what a crash leaves where
 // the file's size was written before its data.
 func TestEveryTruncationFilledWithZerosOpens(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("has one goroutine; runs without -short or without -race")
+	}
 	records, log, ends := smallLog(t, newRand(t))
 	for cut := 0; cut < len(log); cut += sectorSize {
 		for _, zeros := range []int{1, 6, 7, 100, sectorSize, blockSize, 3*blockSize + 5} {
@@ -157,6 +163,9 @@ func checkFlip(t *testing.T, records [][]byte, ends []int64, log []byte, bit int
 }
 
 func TestEveryFlippedBitIsDetected(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("has one goroutine; runs without -short or without -race")
+	}
 	rnd := newRand(t)
 	for _, c := range []struct {
 		name  string
@@ -188,6 +197,9 @@ func TestEveryFlippedBitIsDetected(t *testing.T) {
 // LevelDB's paranoid mode takes a length that now points past the end of the
 // file for a torn tail, and drops acknowledged records.
 func TestFlippedBitsAreDetectedInALogOfSeveralBlocks(t *testing.T) {
+	if raceEnabled && testing.Short() {
+		t.Skip("has one goroutine; runs without -short or without -race")
+	}
 	rnd := newRand(t)
 	records, log, ends := smallLog(t, rnd)
 	var bits []int

@@ -48,6 +48,9 @@ func TestEachClassicBugIsInTheZoo(t *testing.T) {
 // Patches that do not overlap are compiled together: a run of the go command
 // costs more than a package.
 func TestEveryBugCanBePlanted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds most of the module; runs without -short")
+	}
 	read := readSource(t)
 	var rounds [][]patch
 	for _, b := range bugs {
@@ -99,7 +102,7 @@ func chosen(t *testing.T) []bug {
 
 func TestEachPlantedBugIsCaught(t *testing.T) {
 	bugs := chosen(t)
-	if raceEnabled && !*all {
+	if (raceEnabled || testing.Short()) && !*all {
 		bugs = bugs[:1] // the others are planted by the run without the detector
 	}
 	start := time.Now()
