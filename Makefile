@@ -1,5 +1,5 @@
-# make test does everything that a change must pass, on a fresh machine with Go
-# and, for the exchange with other engines, a Debian-like system.
+# make test is what a contributor runs: some minutes, on a fresh machine with Go.
+# make test-all is what continuous integration runs, and what a change must pass.
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -13,6 +13,9 @@ TAGS         = $(shell sh cmd/peerbench/tags.sh)
 PEERS_FLAGS ?= --num=200000 --rounds=1
 # What one package may take. The default, 10 minutes, is near for db on a busy machine.
 PATIENCE    ?= 18m
+# All packages of all modules, for one go command: it uses each processor to the end, where
+# a command for each module waits for the slowest package of each.
+EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
 
 # What the store is made of. Tests must reach LEAST % of the statements of each.
 CORE        := util filter internal/base internal/wal internal/manifest internal/vfs internal/cache memtable sstable db
@@ -21,41 +24,55 @@ LEAST       ?= 90
 # The tests of db that platforms run.
 PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWithAMap|Salvage
 
-.PHONY: test setup format vet lint build-all unit race platforms fuzz soak bench peers
+.PHONY: test test-all setup format vet lint build-all unit-short unit race platforms fuzz soak bench peers
 
-test: setup format vet lint build-all unit race
+test: setup format vet lint unit-short
+	@echo "all checks passed; make test-all has the long ones"
+
+# Everything: the tests in full with their coverage, again under the race detector, and
+# builds for the other systems.
+test-all: setup format vet lint build-all unit race
 	@echo "all checks passed"
 
 # Other engines to compare with, and a browser for tests to look at a page with, where the
-# system has packages of them.
+# system has packages of them. It asks before it installs; where CI is set it does not.
 setup:
 	@$(GO) version
-	@for script in $(wildcard internal/*/setup.sh cmd/*/setup.sh); do sh $$script || exit 1; done
+	@sh .ci/setup
 
 format:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 
 vet:
-	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && $(GO) vet -tags '$(TAGS)' ./...) || exit 1; done
+	$(GO) vet -tags '$(TAGS)' $(EVERYTHING)
 
 lint:
-	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && $(GO) run $(STATICCHECK) -tags '$(TAGS)' ./...) || exit 1; done
+	$(GO) run $(STATICCHECK) -tags '$(TAGS)' $(EVERYTHING)
 
 # Every system and word size that is supported compiles, tests included.
 build-all:
 	@for t in $(TARGETS); do echo "build $$t"; \
 		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
 
+# The tests of all modules; those that try everything try a part of it.
+unit-short:
+	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(EVERYTHING)
+
 # Packages without tests are left out: to report on them, go needs a tool that
-# downloaded toolchains lack.
+# downloaded toolchains lack. Of modules other than the first no coverage is asked.
 unit:
 	@$(GO) test -timeout $(PATIENCE) -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
 		$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 	@awk -v least=$(LEAST) -v packages="$(CORE)" -f .ci/coverage.awk coverage.out
-	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' ./...) || exit 1; done
+	@$(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out ./...,$(EVERYTHING))
 
+# The race detector slows what it watches tenfold, so the tests run in their short form: all
+# that run goroutines, and of those that run none a part. Packages without any goroutine,
+# lock or atomic in them or their tests it has nothing to watch in; go test -race ./...
+# runs these, too.
 race:
-	$(GO) test -race -timeout $(PATIENCE) ./...
+	@$(GO) test -race -short -timeout $(PATIENCE) $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
+		if ls "$$dir"/*_test.go >/dev/null 2>&1 && grep -qE '\<go (func|[a-z.]+\()|\.Go\(|"sync|t\.Parallel' "$$dir"/*.go; then echo "$$dir"; fi; done)
 
 # The tests on a 32-bit machine, on one whose bytes run the other way, and on one
 # that fuses multiplications. amd64 runs 386 itself; the others are emulated and
@@ -92,6 +109,9 @@ soak:
 	$(GO) test -timeout 12h -run TestNoKindOfFilterDenies ./filter -rates.denials 100000000
 	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
 	$(GO) test -timeout 12h -race -run TestReadersSeeWholeBatchesOnly ./db -atomicity.for 1h
+	$(GO) test -timeout 12h -count 100 ./filter ./internal/cache -statistics.seed=0
+	$(GO) test -timeout 12h -count 100 -run 'PointSearch|UnderTheOldName|GuessOfWhere' ./sstable -statistics.seed=0
+	$(GO) test -timeout 12h -count 100 -run 'ThroughAFullCache|UnderTheOldFilterName' ./db -statistics.seed=0
 	$(GO) test -timeout 12h -run TestOptions ./internal/metamorphic -meta.seeds 500 -meta.ops 10000
 	$(GO) test -timeout 48h -v -run TestSoak ./internal/soak -soak.for $(SOAKTIME)
 	cd internal/linearizability && $(GO) test -timeout 12h . -lin.histories 1000

@@ -1,27 +1,17 @@
 #!/bin/sh
-# Installs a browser without a window, with which the tests look at the page of
-# filtersweep, from the distribution's own packages. Does nothing where there is one;
-# elsewhere it says what is missing and succeeds, since only those tests want it.
+# Prints the packages that the tests of this folder need and do not find: a browser without
+# a window, with which they look at the page of filtersweep. See .ci/setup.
 set -u
 
-found() {
-    [ -n "${SIEVEDB_BROWSER:-}" ] && return 0
-    # As in browser_test.go.
-    for name in chromium-headless-shell chromium chromium-browser google-chrome chrome; do
-        command -v "$name" >/dev/null 2>&1 && return 0
-    done
-    return 1
-}
-
-if found; then
-    exit 0
-fi
-if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "dbbench: its tests need chromium or chrome; install one, or name it in SIEVEDB_BROWSER" >&2
-    exit 0
-fi
+[ -n "${SIEVEDB_BROWSER:-}" ] && exit 0
+# As in browser_test.go.
+for name in chromium-headless-shell chromium chromium-browser google-chrome chrome; do
+    command -v "$name" >/dev/null 2>&1 && exit 0
+done
 # Older distributions have no package of the shell alone. The font is for machines without any.
-install=$(dirname "$0")/../../.ci/install
-sh "$install" chromium-headless-shell fonts-dejavu-core || sh "$install" chromium fonts-dejavu-core
-found || echo "dbbench: chromium could not be installed, and its tests need it" >&2
-exit 0
+package=chromium-headless-shell
+if command -v apt-cache >/dev/null 2>&1 && ! apt-cache show "$package" >/dev/null 2>&1 && apt-cache show chromium >/dev/null 2>&1; then
+    package=chromium
+fi
+echo "$package (cmd/dbbench: tests of its page)"
+echo "fonts-dejavu-core (cmd/dbbench: tests of its page)"

@@ -11,10 +11,10 @@
 //
 // goleveldb runs wherever Go does. LevelDB is driven through leveldb/driver.cc,
 // which BuildDriver compiles against the system's libleveldb; RocksDB's sst_dump
-// and ldb are run as they are installed. setup.sh installs them on Debian. Where
+// and ldb are run as they are installed. Make setup installs them on Debian. Where
 // they are missing, the tests that need them are skipped with the reason, and the
-// test binary says so once on standard error; where they are installed but do not
-// build or run, tests fail. The golden directories under testdata/golden, made by
+// test binary says so once on standard error; with SIEVEDB_REQUIRE_ALL set it fails.
+// Where they are installed but do not build or run, tests fail. The golden directories under testdata/golden, made by
 // makegolden, are checked by package db everywhere.
 //
 // # Flags of the tests

@@ -2,8 +2,8 @@
 // interfaces.
 //
 // They are in the program only when it is built with cgo and with the tags
-// leveldb and rocksdb, which need the libraries' headers; setup.sh of the folder
-// above installs Debian's packages. Without, Drivers says what was left out.
+// leveldb and rocksdb, which need the libraries' headers; make setup offers to
+// install Debian's packages. Without them, Drivers says what was left out.
 //
 // Both libraries have the same C interface under names of their own, so store.h
 // has one table of functions, calls.h fills it for either, and leveldb.c and
