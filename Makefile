@@ -54,22 +54,21 @@ build-all:
 	@for t in $(TARGETS); do echo "build $$t"; \
 		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
 
-# The tests of all modules; those that try everything try a part of it.
+# The tests of all modules; those that try everything try part of it.
 unit-short:
 	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(EVERYTHING)
 
 # Packages without tests are left out: to report on them, go needs a tool that
-# downloaded toolchains lack. Of modules other than the first no coverage is asked.
+# downloaded toolchains lack. The coverage is that of the first module.
 unit:
 	@$(GO) test -timeout $(PATIENCE) -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
 		$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 	@awk -v least=$(LEAST) -v packages="$(CORE)" -f .ci/coverage.awk coverage.out
 	@$(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out ./...,$(EVERYTHING))
 
-# The race detector slows what it watches tenfold, so the tests run in their short form: all
-# that run goroutines, and of those that run none a part. Packages without any goroutine,
-# lock or atomic in them or their tests it has nothing to watch in; go test -race ./...
-# runs these, too.
+# The race detector slows tests about tenfold, so they run in their short form. Packages in
+# which neither the code nor a test uses a goroutine, a lock or an atomic are left out: the
+# detector has nothing to watch there. go test -race ./... runs everything in full.
 race:
 	@$(GO) test -race -short -timeout $(PATIENCE) $$($(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
 		if ls "$$dir"/*_test.go >/dev/null 2>&1 && grep -qE '\<go (func|[a-z.]+\()|\.Go\(|"sync|t\.Parallel' "$$dir"/*.go; then echo "$$dir"; fi; done)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the packages that the tests of this folder need and do not find: a browser without
+# Prints the packages that the tests of this folder need and that are not installed: a browser without
 # a window, with which they look at the page of filtersweep. See .ci/setup.
 set -u
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the packages that the exchange tests need and do not find: a C++ compiler, LevelDB
+# Prints the packages that the exchange tests need and that are not installed: a C++ compiler, LevelDB
 # 1.23 and RocksDB's tools. See .ci/setup.
 set -u
 
