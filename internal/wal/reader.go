@@ -168,7 +168,7 @@ func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 }
 
 // assembly joins chunks to records. Its buffer is used again for each record
-// that has more than one chunk.
+// that has more than one chunk, and released after a large one.
 type assembly struct {
 	buf   []byte
 	start int64 // where the record's first chunk begins
@@ -194,6 +194,9 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 		return nil, false, &fault{at: c.off, whole: true, why: fmt.Sprintf("a record is longer than the limit of %d bytes", maxRecord)}
 	}
 	if begins {
+		if cap(a.buf) > maxKeptBuffer && len(a.buf) < cap(a.buf)/4 {
+			a.buf = nil // a large record came, and none like it since
+		}
 		a.buf, a.start = a.buf[:0], c.off
 	}
 	if c.kind == kindFull {

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -32,9 +33,15 @@ const earlyBytes = 512 << 10
 const maxBuffered = 64 << 10
 
 // maxKeptBuffer bounds the buffer that a Writer keeps between records, so that
-// one huge record does not hold its size in memory for ever. A group of writes
+// a few large ones do not hold their size in memory for ever. A group of writes
 // is at most 1 MiB in LevelDB.
 const maxKeptBuffer = 2 << 20
+
+// maxFramed is how many bytes of framed records gather at most before they are
+// written: a record of a gigabyte needs no second gigabyte for its chunk headers.
+// Only records above that take more than one Write. A buffer that grew to hold it is
+// within maxKeptBuffer.
+const maxFramed = 3 << 19
 
 // Writer appends records to a log. The first failure of an append or a sync is
 // final: a record that was cut short can only be told from damage if nothing
@@ -67,9 +74,9 @@ func NewWriter(f File) *Writer {
 	return &Writer{file: f, early: early}
 }
 
-// WriteRecord appends p as one record, in one call of the file's Write, together
-// with what BufferRecord left. It does not keep p. Nothing is durable before Sync
-// returns.
+// WriteRecord appends p as one record, together with what BufferRecord left: in one
+// call of the file's Write, or in pieces of 1.5 MiB if there is more. It does not
+// keep p. Nothing is durable before Sync returns.
 //
 // An error other than that of a record above MaxRecordSize is final. The record
 // may then be in the file whole, in part or not at all.
@@ -105,10 +112,9 @@ func (w *Writer) add(parts ...[]byte) error {
 		total += int64(len(p))
 	}
 	if total > MaxRecordSize {
-		return errors.Newf("log record of %d bytes is longer than the limit of %d: split the batch", total, MaxRecordSize)
+		return errors.Newf("log record of %d bytes is longer than the limit of %d", total, MaxRecordSize)
 	}
-	w.frame(parts, int(total))
-	return nil
+	return w.frame(parts, int(total))
 }
 
 // Flush writes the records that are buffered to the file, in one call of its Write.
@@ -152,9 +158,12 @@ func (w *Writer) beginWriting() {
 // frame appends to w.buf what the record of the given parts appends to the file:
 // the zeros that end the block if no header fits it, then the chunks. As
 // LevelDB, the zeros are written with the record behind them, not with the one
-// before.
-func (w *Writer) frame(parts [][]byte, remaining int) {
+// before. Of a large record it writes all but the last piece; its error is Flush's.
+func (w *Writer) frame(parts [][]byte, remaining int) error {
 	buf := w.buf
+	if remaining > maxBuffered { // it would grow step by step
+		buf = slices.Grow(buf, min(remaining, maxFramed)+2*blockSize)
+	}
 	room := int(blockSize - w.Size()%blockSize)
 	if room < headerSize {
 		buf = append(buf, make([]byte, headerSize-1)[:room]...)
@@ -176,8 +185,16 @@ func (w *Writer) frame(parts [][]byte, remaining int) {
 		}
 		sealChunk(buf[head:])
 		room = blockSize
+		if len(buf) >= maxFramed && remaining > 0 {
+			w.buf = buf
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			buf = w.buf
+		}
 	}
 	w.buf = buf
+	return nil
 }
 
 // Sync makes every record appended so far durable, buffered ones too. The file's entry in its
