@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -129,6 +130,9 @@ func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 		if bad != nil || err != nil {
 			return nil, bad, err
 		}
+		if r.asm.open && c.kind == kindMiddle && len(r.asm.buf) >= minMeasured && !r.asm.fits(c) {
+			r.asm.reserve(c, r.measure(c.end))
+		}
 		record, done, bad := r.asm.add(c, r.o.MaxRecord, r.size)
 		if bad != nil {
 			return nil, bad, nil
@@ -137,6 +141,35 @@ func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 		if done {
 			r.offset, r.end = r.asm.start, c.end
 			return record, nil, nil
+		}
+	}
+}
+
+// minMeasured is how many bytes of a record are joined before its length is found out. To
+// double the memory again and again would take three times a large record's size.
+const minMeasured = 1 << 20
+
+// measure returns how many bytes of payload the chunks from off on add to the record that
+// is being joined, as far as their headers say so. It reads the headers alone, and no
+// checksum vouches for them: there are no more bytes than the log has, though.
+func (r *Reader) measure(off int64) (payload int64) {
+	var b [headerSize]byte
+	for {
+		off = skipTrailer(off)
+		if off > r.size-headerSize {
+			return payload
+		}
+		if _, err := vfs.ReadFull(r.src, b[:], off); err != nil {
+			return payload // to read the chunk will tell
+		}
+		n, kind := int64(storedLen(b[:])), b[6]
+		off += headerSize + n
+		if kind != kindMiddle && kind != kindLast || off > r.size || payload+n > r.o.MaxRecord {
+			return payload
+		}
+		payload += n
+		if kind == kindLast {
+			return payload
 		}
 	}
 }
@@ -173,6 +206,14 @@ type assembly struct {
 	buf   []byte
 	start int64 // where the record's first chunk begins
 	open  bool  // a first chunk came, its last one did not
+}
+
+// fits reports whether the chunk's payload fits the memory that there is.
+func (a *assembly) fits(c chunk) bool { return len(a.buf)+len(c.payload) <= cap(a.buf) }
+
+// reserve makes room for the payload of c and of so many bytes behind it.
+func (a *assembly) reserve(c chunk, behind int64) {
+	a.buf = slices.Grow(a.buf, len(c.payload)+int(behind))
 }
 
 // add takes the chunk that follows the one added before. It returns the record
