@@ -28,6 +28,9 @@ func (ins *Inserter) use(m *Memtable) {
 	if ins.m != m {
 		ins.Reset()
 		ins.m = m
+		if r := ins.splice.ranks; r != nil {
+			r.trim(m)
+		}
 	}
 }
 

@@ -68,6 +68,16 @@ func (r *ranks) reset() {
 	*r = ranks{leaves: r.leaves[:0], sorted: r.sorted[:0], firsts: r.firsts[:0], prefix: r.prefix[:0]}
 }
 
+// trim releases the memory of a far larger memtable, before r's first use for m.
+func (r *ranks) trim(m *Memtable) {
+	if r.size()+cap(r.prefix) > max(minKeptRanks, m.Capacity()) {
+		*r = ranks{}
+	}
+}
+
+// minKeptRanks is how many bytes are kept whatever the size of the memtable.
+const minKeptRanks = 64 << 10
+
 // begin lists the nodes that m has, which were added in ascending order or are few.
 func (r *ranks) begin(m *Memtable) {
 	r.state = ranksGivenUp

@@ -154,3 +154,27 @@ func TestRanksOfAFullLimitAreGivenUp(t *testing.T) {
 	}
 	requireSameOrder(t, m, ins.splice.ranks)
 }
+
+// The ranks of one huge memtable were kept for all small ones that came later.
+func TestRanksOfALargerMemtableAreReleased(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var ins Inserter
+	fill := func(capacity int) *Memtable {
+		m := New(base.Bytewise, capacity)
+		for seq := uint64(1); m.AddWith(&ins, seq, base.KindDelete, fmt.Appendf(nil, "%016d", rnd.Uint64()), nil); seq++ {
+		}
+		return m
+	}
+	fill(8 << 20)
+	large := ins.splice.ranks.size()
+	require.Greater(t, large, 1<<20)
+	small := fill(256 << 10)
+	require.LessOrEqual(t, ins.splice.ranks.size(), small.Capacity())
+	requireSameOrder(t, small, ins.splice.ranks)
+
+	usual := ins.splice.ranks.size()
+	leaves := &ins.splice.ranks.leaves[0]
+	fill(256 << 10)
+	require.InDelta(t, usual, ins.splice.ranks.size(), float64(usual)/2)
+	require.Same(t, leaves, &ins.splice.ranks.leaves[0], "memory of the usual size is used again")
+}
