@@ -95,6 +95,28 @@ func TestAManifestThatCouldNotBeReadIsNotMade(t *testing.T) {
 	require.Equal(t, files(s.Current()), files(again.Current()))
 }
 
+// An edit that no record holds ended all writes, and its buffer was kept.
+func TestAnEditThatDoesNotFitARecordIsRefusedAlone(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testSet(mem)
+	o.MaxManifestSize = 64 << 20 // all goes into one
+	s := begun(t, o)
+	s.maxRecord = 1 << 20
+	err := addWide(s, 1<<20)
+	require.ErrorContains(t, err, "a version edit of 2097")
+	require.ErrorContains(t, err, "at most 1048576 fit")
+	require.False(t, IsUncertain(err))
+	require.False(t, s.Failed())
+	require.Empty(t, files(s.Current()))
+	require.LessOrEqual(t, cap(s.buf), maxKeptBuffer)
+	require.NoError(t, addWide(s, 400<<10))
+	require.LessOrEqual(t, cap(s.buf), maxKeptBuffer)
+	o.FS = mem.Crash()
+	again, _, err := Load(o)
+	require.NoError(t, err)
+	require.Equal(t, files(s.Current()), files(again.Current()))
+}
+
 // Each edit of a store of very many tables began a new MANIFEST, all tables in it.
 func TestALargeSnapshotIsNotWrittenForEachEdit(t *testing.T) {
 	o := testSet(vfs.NewMem())

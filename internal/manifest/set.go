@@ -36,6 +36,8 @@ type SetOptions struct {
 // another; everything else may be called at any time.
 type Set struct {
 	opts SetOptions
+	// maxRecord is wal.MaxRecordSize, but for tests.
+	maxRecord int
 
 	nextFileNum atomic.Uint64 // the next number to hand out
 
@@ -57,7 +59,7 @@ type Set struct {
 
 // New returns the Set of an empty database. Nothing is written before Begin.
 func New(o SetOptions) *Set {
-	s := &Set{opts: o}
+	s := &Set{opts: o, maxRecord: wal.MaxRecordSize}
 	s.nextFileNum.Store(1)
 	v := &Version{Cmp: o.Cmp, set: s}
 	v.refs.Store(1)
@@ -115,7 +117,9 @@ func (s *Set) Begin(edit *Edit, install func(*Version)) error {
 	if err != nil {
 		return err
 	}
-	if err := s.newManifest(next); err != nil {
+	err = s.newManifest(next)
+	s.buf = nil // one edit is far smaller than a snapshot
+	if err != nil {
 		s.err = err
 		return err
 	}
@@ -148,6 +152,9 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	} else {
 		err = s.append()
 	}
+	if cap(s.buf) > maxKeptBuffer {
+		s.buf = nil
+	}
 	if err != nil {
 		s.logNum, s.lastSeq = before[0], before[1]
 		next.discard()
@@ -156,6 +163,10 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	s.publish(next, install)
 	return nil
 }
+
+// maxKeptBuffer bounds the buffer that is kept for the next edit, in bytes: a snapshot of
+// very many tables, or an edit with long keys, takes far more than others.
+const maxKeptBuffer = 256 << 10
 
 // rollSize is the size from which the next edit goes to a new MANIFEST. That
 // begins with a snapshot of the version, so a large version waits until as much
@@ -175,6 +186,9 @@ func (s *Set) aboveLimit(size int64) bool { return s.opts.ReadLimit > 0 && size 
 // final for that file: what stands behind a failed append reads as damage, and a
 // second sync proves nothing.
 func (s *Set) append() error {
+	if len(s.buf) > s.maxRecord { // nothing is written, and other edits go on
+		return errors.Newf("sievedb: a version edit of %d bytes, most of them keys of tables; at most %d fit a record of the MANIFEST", len(s.buf), s.maxRecord)
+	}
 	err := errors.Wrap(s.log.WriteRecord(s.buf), "sievedb: writing the MANIFEST")
 	if err == nil {
 		err = errors.Wrap(s.log.Sync(), "sievedb: syncing the MANIFEST")
