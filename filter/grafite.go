@@ -271,4 +271,6 @@ func (g *grafiteGenerator) place(low int) {
 	}
 }
 
-func (g *grafiteGenerator) Reset() { g.numbers, g.flags = g.numbers[:0], allPrefixed|allFull }
+func (g *grafiteGenerator) Reset() {
+	g.numbers, g.flags, g.last = g.numbers[:0], allPrefixed|allFull, keptPrefix(g.last)
+}

@@ -107,7 +107,17 @@ func (g *prefixGenerator) AppendChecked(dst []byte) (extended []byte, denied int
 	return append(dst, last), denied
 }
 
+// keptPrefix returns the memory of the last prefix for the next filter, unless it is that
+// of an unusually long one.
+func keptPrefix(last []byte) []byte {
+	if cap(last) > 64<<10 {
+		return nil
+	}
+	return last
+}
+
 func (g *prefixGenerator) Reset() {
 	g.lines.hashes = g.lines.hashes[:0]
 	g.some, g.prefixless = false, false
+	g.last = keptPrefix(g.last)
 }

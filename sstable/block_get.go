@@ -98,6 +98,7 @@ func (b *Block) getRebuilding(cmp *base.Comparer, userKey []byte, trailer uint64
 	}
 	err = it.err
 	it.block, it.err = Block{}, nil // the pool must not keep a block alive
+	it.trim()
 	iterPool.Put(it)
 	return f, err
 }

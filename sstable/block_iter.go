@@ -47,6 +47,22 @@ func (it *blockIter) unposition() {
 	it.pastKeys = it.pastKeys[:0]
 }
 
+// Bounds of the memory that an idle blockIter keeps.
+const (
+	maxIdleKey  = 64 << 10 // bytes
+	maxIdlePast = 4 << 10  // entries
+)
+
+// trim releases what long keys or long restart intervals took. The iterator is not positioned.
+func (it *blockIter) trim() {
+	if cap(it.key) > maxIdleKey {
+		it.key = nil
+	}
+	if cap(it.past) > maxIdlePast {
+		it.past = nil
+	}
+}
+
 func (it *blockIter) Valid() bool { return it.pos >= 0 }
 func (it *blockIter) Key() []byte { return it.key }
 func (it *blockIter) Value() []byte {

@@ -37,6 +37,9 @@ const maxDecoded = 64 << 20
 // is allocated stays within 64 MiB + 8 times the file.
 func decodedCap(n int) uint64 { return max(maxDecoded, 8*uint64(n)) }
 
+// zstdLevel is level 1, LevelDB's own default for its zstd_compression_level.
+var zstdLevel = zstd.EncoderLevelFromZstd(1)
+
 // zstdCodecs are made at the first use: most databases never need them. They
 // are safe for concurrent use and hold no goroutines.
 var (
@@ -47,10 +50,9 @@ var (
 			zstd.WithDecoderMaxMemory(maxBlockLen),
 			zstd.WithDecodeAllCapLimit(true)) // never more than the buffer given
 	})
-	// Level 1 is LevelDB's own default for its zstd_compression_level.
 	zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil,
-			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(1)),
+			zstd.WithEncoderLevel(zstdLevel),
 			zstd.WithEncoderCRC(false),   // the block's trailer has one
 			zstd.WithSingleSegment(true)) // always states the content's size
 	})
@@ -149,9 +151,10 @@ func decodeZstd(raw, buf []byte, part string) ([]byte, error) {
 
 // sized returns a slice of n bytes: buf's memory if it is large enough, else
 // new memory whose capacity is what the allocator really gave, so that a cache
-// can charge for it.
+// can charge for it. What was a large block's memory is not kept for small ones: an
+// iterator would hold it to its end.
 func sized(buf []byte, n int) []byte {
-	if n <= cap(buf) {
+	if n <= cap(buf) && (cap(buf) <= maxScratch || n > cap(buf)/4) {
 		return buf[:n]
 	}
 	return slices.Grow([]byte(nil), n)[:n]

@@ -131,13 +131,12 @@ func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
 	if shared > w.lastOffset {
 		there = min(shared-w.lastOffset, uint64(len(stored)))
 	}
-	w.out = append(w.out, stored[there:]...)
+	if err := w.writeThrough(stored[there:]); err != nil {
+		return err
+	}
 	w.scratch = h.append(w.scratch[:0])
 	w.index.add(separator, w.scratch)
 	w.props.DataBlocks++
 	w.props.DataBytes += uint64(len(stored))
-	if len(w.out) < writeBufferBytes {
-		return nil
-	}
-	return w.flushOut()
+	return nil
 }

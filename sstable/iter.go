@@ -114,6 +114,7 @@ func (it *Iter) Close() error {
 	if it.r != nil {
 		it.failed()
 		it.release()
+		it.data.trim()
 		it.inOrder, it.opts, it.stats = 0, IterOptions{}, nil
 		if it.scratch != nil {
 			it.scratch.rest()

@@ -35,7 +35,8 @@ type WriterOptions struct {
 	FilterAliases map[string]string
 	// BlockSize is the size in bytes, uncompressed, at which a data block is
 	// closed: it is exceeded by at most one entry, and not at all where nine tenths
-	// of it are full already. 0: 4096.
+	// of it are full already. An entry of 1 MiB or more, and no less than BlockSize, gets
+	// a block of its own. 0: 4096.
 	BlockSize int
 	// BlockRestartInterval is the number of entries from one restart point of a
 	// data block to the next. 0: 16.
@@ -101,14 +102,15 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 
 // Reset makes the Writer ready for another table, to w and with the options that
 // it was made with. It keeps its memory, which grows with the number of keys of a
-// table, and must have finished its table without an error. What Largest returned
-// may change from now on.
+// table (see MemoryKept), but for buffers above 4 MiB, and must have finished its table
+// without an error. What Largest returned may change from now on.
 func (w *Writer) Reset(to io.Writer) {
 	if !w.done || w.err != nil {
 		panic("sstable: Reset of a Writer that has not finished its table")
 	}
 	w.data.reset()
 	w.index.reset()
+	w.index.buf, w.index.lastKey = kept(w.index.buf), kept(w.index.lastKey)
 	for i := range w.filters {
 		w.filters[i].reset()
 	}
@@ -118,7 +120,7 @@ func (w *Writer) Reset(to io.Writer) {
 	*w = Writer{
 		w: to, cmp: w.cmp, bytewise: w.bytewise, opts: w.opts,
 		data: w.data, index: w.index, filters: w.filters, ranges: w.ranges,
-		out: w.out[:0], lastKey: w.lastKey[:0], scratch: w.scratch[:0],
+		out: kept(w.out), lastKey: kept(w.lastKey), scratch: kept(w.scratch),
 	}
 }
 
@@ -157,7 +159,8 @@ func (w *Writer) RangeFilterSize() uint64 { return w.rangeSize }
 func (w *Writer) Entries() uint64 { return w.props.Entries }
 
 // Add appends an entry. The internal key must sort behind all before it. Both
-// slices are copied.
+// slices are copied, or written at once. Key and value together take at most 1 GiB - 1
+// byte; package db takes less, see db.MaxKeySize and db.MaxValueSize.
 func (w *Writer) Add(ikey, value []byte) error {
 	if w.err != nil {
 		return w.err
@@ -169,14 +172,15 @@ func (w *Writer) Add(ikey, value []byte) error {
 		return w.fail(errors.New("sstable: the key added is no internal key; want 8 bytes of trailer of kind 0 or 1"))
 	}
 	if uint64(len(ikey))+uint64(len(value)) > maxBlockLen/2 {
-		return w.fail(errors.Newf("sstable: an entry of %d bytes does not fit a block; at most %d do", len(ikey)+len(value), maxBlockLen/2))
+		return w.fail(errors.Newf("sstable: an entry of %d bytes, key and value together; at most %d are supported", uint64(len(ikey))+uint64(len(value)), maxBlockLen/2))
 	}
 	shared := base.SharedPrefixLen(w.lastKey, ikey)
 	newUser, ok := w.place(ikey, shared)
 	if !ok {
 		return w.fail(errors.Newf("sstable: entry %d does not sort behind the one before it", w.props.Entries))
 	}
-	if w.fullEnough(ikey, value, shared) {
+	large := w.isLarge(ikey, value)
+	if large || w.fullEnough(ikey, value, shared) {
 		if err := w.finishDataBlock(); err != nil {
 			return err
 		}
@@ -188,6 +192,9 @@ func (w *Writer) Add(ikey, value []byte) error {
 		w.addToFilters(base.UserKey(ikey))
 	}
 	w.count(ikey, value)
+	if large {
+		return w.addLarge(ikey, value)
+	}
 	w.data.addShared(ikey, value, shared)
 	w.lastKey = append(w.lastKey[:shared], ikey[shared:]...)
 	if w.data.size() >= w.opts.BlockSize {
@@ -297,15 +304,23 @@ func (w *Writer) flushOut() error {
 	if len(w.out) == 0 {
 		return nil
 	}
-	n, err := w.w.Write(w.out)
-	if err == nil && n != len(w.out) {
+	if err := w.write(w.out); err != nil {
+		return err
+	}
+	w.out = w.out[:0]
+	return nil
+}
+
+// write writes b behind what was written before.
+func (w *Writer) write(b []byte) error {
+	n, err := w.w.Write(b)
+	if err == nil && n != len(b) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return w.fail(errors.Wrapf(err, "sstable: writing %d bytes at offset %d", len(w.out), w.written))
+		return w.fail(errors.Wrapf(err, "sstable: writing %d bytes at offset %d", len(b), w.written))
 	}
-	w.written += uint64(len(w.out))
-	w.out = w.out[:0]
+	w.written += uint64(len(b))
 	return nil
 }
 

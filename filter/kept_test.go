@@ -1,0 +1,22 @@
+package filter
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The generators kept the memory of the longest prefix for all filters that followed.
+func TestGeneratorsKeepNoLongPrefix(t *testing.T) {
+	long := append(bytes.Repeat([]byte("p"), 1<<20), '/', 0, 0, 0, 0, 0, 0, 0, 1)
+	prefix := SeparatedPrefix('/', 1)
+	p := NewPrefix(prefix, 10).NewRangeGenerator().(*prefixGenerator)
+	p.Add(long)
+	p.Reset()
+	require.Nil(t, p.last)
+	g := NewGrafite(prefix, BigEndian(8), 16).NewRangeGenerator().(*grafiteGenerator)
+	g.Add(long)
+	g.Reset()
+	require.Nil(t, g.last)
+}

@@ -1,0 +1,237 @@
+package sstable
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"github.com/cockroachdb/errors"
+	"github.com/golang/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/sievedb/sievedb/util"
+)
+
+// largeEntry is the size in bytes, key and value together, from which an entry gets a
+// data block of its own, unless blocks are meant to be larger. Such a block is not put
+// together in memory: it is compressed and written from where key and value are, so that
+// a value of half a gigabyte does not exist twice more while it is written.
+const largeEntry = 1 << 20
+
+// isLarge reports whether the entry gets a block of its own.
+func (w *Writer) isLarge(ikey, value []byte) bool {
+	size := len(ikey) + len(value)
+	return size >= largeEntry && size >= w.opts.BlockSize
+}
+
+// addLarge is the rest of Add for a large entry. The block before it is closed.
+func (w *Writer) addLarge(ikey, value []byte) error {
+	head := util.AppendUvarint32(nil, 0)
+	head = util.AppendUvarint32(head, uint32(len(ikey)))
+	head = util.AppendUvarint32(head, uint32(len(value)))
+	tail := util.AppendFixed32(nil, 0) // the one restart point
+	tail = util.AppendFixed32(tail, 1) // their number
+	w.lastKey = append(w.lastKey[:0], ikey...)
+	w.lastOffset = w.Size()
+	h, err := w.writeParts(parts{head, ikey, value, tail})
+	if err != nil {
+		return err
+	}
+	w.pending, w.hasPending = h, true
+	w.props.DataBlocks++
+	w.props.DataBytes += h.size + blockTrailerLen
+	return nil
+}
+
+// parts are bytes that lie in several places.
+type parts [][]byte
+
+func (p parts) len() (n int) {
+	for _, b := range p {
+		n += len(b)
+	}
+	return n
+}
+
+// reader returns a reader of all parts.
+func (p parts) reader() io.Reader {
+	readers := make([]io.Reader, len(p))
+	for i, b := range p {
+		readers[i] = bytes.NewReader(b)
+	}
+	return io.MultiReader(readers...)
+}
+
+// writeParts is writeBlock for a data block in several parts.
+func (w *Writer) writeParts(block parts) (handle, error) {
+	if n := block.len(); n > maxBlockLen {
+		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d fit", n, maxBlockLen))
+	}
+	stored, kind, err := compressParts(block, w.opts.Compression)
+	if err != nil {
+		return handle{}, w.fail(errors.Wrap(err, "sstable: compressing a block"))
+	}
+	h := handle{offset: w.Size(), size: uint64(stored.len())}
+	crc := uint32(0)
+	for _, b := range append(stored, []byte{byte(kind)}) {
+		crc = util.ExtendCRC32C(crc, b)
+		if err := w.writeThrough(b); err != nil {
+			return handle{}, err
+		}
+	}
+	w.out = util.AppendFixed32(w.out, util.MaskCRC(crc))
+	return h, nil
+}
+
+// writeThrough appends b to the file, by way of w.out if it is small. Larger ones are
+// written in pieces, so that the device can begin early.
+func (w *Writer) writeThrough(b []byte) error {
+	if len(b) < writeBufferBytes {
+		if w.out = append(w.out, b...); len(w.out) < writeBufferBytes {
+			return nil
+		}
+		return w.flushOut()
+	}
+	if err := w.flushOut(); err != nil {
+		return err
+	}
+	for len(b) > 0 {
+		n := min(len(b), 4*writeBufferBytes)
+		if err := w.write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// compressParts returns block as appendCompressed would store it, and the kind. The
+// result may be block itself.
+func compressParts(block parts, kind Compression) (parts, Compression, error) {
+	n := block.len()
+	if kind == NoCompression || n > maxDecoded {
+		return block, NoCompression, nil
+	}
+	stored := pieces{most: n - n/8 - 1}
+	var err error
+	switch kind {
+	case Snappy:
+		err = stored.writeSnappy(block)
+	case Zstd:
+		err = stored.writeZstd(block)
+	default:
+		_, err = appendCodec(nil, nil, kind) // which says what is written
+	}
+	switch {
+	case err == nil:
+		return stored.parts, kind, nil
+	case errors.Is(err, errTooLong):
+		return block, NoCompression, nil
+	}
+	return nil, kind, err
+}
+
+// pieces gathers what a compressor writes in slabs, which are never copied to a larger one,
+// and refuses more than most bytes.
+type pieces struct {
+	parts parts
+	size  int
+	most  int
+}
+
+const slabBytes = 512 << 10
+
+var errTooLong = errors.New("the block does not shrink by an eighth")
+
+func (p *pieces) Write(b []byte) (int, error) {
+	if p.size += len(b); p.size > p.most {
+		return 0, errTooLong
+	}
+	for rest := b; len(rest) > 0; {
+		n := len(p.parts)
+		if n == 0 || len(p.parts[n-1]) == cap(p.parts[n-1]) {
+			p.parts = append(p.parts, make([]byte, 0, slabBytes))
+			n++
+		}
+		last := &p.parts[n-1]
+		fits := min(len(rest), cap(*last)-len(*last))
+		*last = append(*last, rest[:fits]...)
+		rest = rest[fits:]
+	}
+	return len(b), nil
+}
+
+// snappyPiece is how many bytes snappy.Encode compresses at a time, without looking at
+// those before: pieces of that size, one after the other, are what it makes of the whole.
+const snappyPiece = 64 << 10
+
+// writeSnappy writes what snappy.Encode makes of block.
+func (p *pieces) writeSnappy(block parts) error {
+	if _, err := p.Write(util.AppendUvarint64(nil, uint64(block.len()))); err != nil {
+		return err
+	}
+	from, piece := block.reader(), make([]byte, snappyPiece)
+	encoded := make([]byte, snappy.MaxEncodedLen(snappyPiece))
+	for {
+		n, err := io.ReadFull(from, piece)
+		if err == io.EOF {
+			return nil
+		}
+		body := snappy.Encode(encoded, piece[:n])
+		_, prefix := util.Uvarint32(body) // the length of the piece
+		if _, err := p.Write(body[prefix:]); err != nil {
+			return err
+		}
+	}
+}
+
+// zstdStreams are encoders for writeZstd, each of which holds some megabytes.
+var zstdStreams sync.Pool
+
+// writeZstd writes block as a Zstandard frame that states its size.
+func (p *pieces) writeZstd(block parts) error {
+	enc, _ := zstdStreams.Get().(*zstd.Encoder)
+	if enc == nil {
+		var err error
+		enc, err = zstd.NewWriter(nil,
+			zstd.WithEncoderLevel(zstdLevel),
+			zstd.WithEncoderCRC(false),
+			zstd.WithEncoderConcurrency(1)) // no goroutine of its own
+		if err != nil {
+			return err
+		}
+	}
+	enc.ResetContentSize(p, int64(block.len()))
+	_, err := io.Copy(enc, block.reader())
+	if err == nil {
+		err = enc.Close()
+	}
+	enc.Reset(nil) // the pool must not keep the block alive
+	zstdStreams.Put(enc)
+	return err
+}
+
+// maxKept bounds each buffer that a Writer keeps for its next table, in bytes.
+const maxKept = 4 << 20
+
+// kept returns b emptied, or nil if it is too large to be kept.
+func kept(b []byte) []byte {
+	if cap(b) > maxKept {
+		return nil
+	}
+	return b[:0]
+}
+
+// MemoryKept returns the bytes of memory, about, that Reset would keep: it grows with the
+// table. Who collects Writers for reuse leaves those of unusual tables to the garbage collector.
+func (w *Writer) MemoryKept() uint64 {
+	n := cap(w.out) + cap(w.lastKey) + cap(w.scratch)
+	for _, b := range []*blockWriter{&w.data, &w.index} {
+		n += cap(b.buf) + cap(b.lastKey) + 4*cap(b.restarts)
+	}
+	const hash = 8 // bytes that a generator keeps for a key
+	for i := range w.filters {
+		f := &w.filters[i]
+		n += cap(f.arena) + 8*cap(f.ends) + cap(f.made) + hash*f.keys
+	}
+	return uint64(n) + uint64(len(w.ranges))*2*hash*w.props.Entries
+}

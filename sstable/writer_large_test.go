@@ -1,0 +1,213 @@
+package sstable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/stretchr/testify/require"
+)
+
+// mixed returns n bytes of which Snappy and Zstandard save about the given share.
+func mixed(n int, share float64) []byte {
+	rnd := rand.New(rand.NewPCG(uint64(n), 1))
+	value := make([]byte, n)
+	for at := 0; at < n; at += 100 {
+		piece := value[at:min(at+100, n)]
+		for i := range int(float64(len(piece)) * (1 - share)) {
+			piece[i] = byte(rnd.Uint32())
+		}
+	}
+	return value
+}
+
+// A large block is compressed piece by piece. Its bytes are what compressing it whole gives.
+func TestALargeBlockIsStoredAsASmallOneIs(t *testing.T) {
+	for _, n := range []int{0, 1, 17, snappyPiece - 3, snappyPiece, snappyPiece + 5, 1 << 20, 3<<20 + 77} {
+		for _, share := range []float64{0, 0.1, 0.5, 1} {
+			t.Run(fmt.Sprintf("%d bytes/%v saved", n, share), func(t *testing.T) {
+				value := mixed(n, share)
+				block := parts{[]byte("head"), []byte("k"), value, nil, []byte("tail")}
+				whole := bytes.Join(block, nil)
+				for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
+					want, wantKind, err := appendCompressed(nil, whole, kind)
+					require.NoError(t, err)
+					stored, storedKind, err := compressParts(block, kind)
+					require.NoError(t, err)
+					if kind == Zstd && n >= snappyPiece && share < 0.3 { // near the eighth the two may differ
+						continue
+					}
+					require.Equal(t, wantKind, storedKind)
+					got := bytes.Join(stored, nil)
+					if kind != Zstd {
+						require.True(t, bytes.Equal(want, got))
+					}
+					plain, err := decompress(storedKind, got, nil, dataPart)
+					require.NoError(t, err)
+					require.True(t, bytes.Equal(whole, plain))
+				}
+			})
+		}
+	}
+	_, _, err := compressParts(parts{make([]byte, largeEntry)}, 9)
+	require.ErrorContains(t, err, "compression kind 9 is not written")
+}
+
+// largeEntries are small entries with large ones among them, at the begin and at the end.
+func largeEntries() entries {
+	var es entries
+	for i, e := range plainEntries(300, 50) {
+		if i%100 == 0 || i == 299 {
+			e.Value = mixed(largeEntry+i, float64(i%2)/2)
+		}
+		es = append(es, e)
+	}
+	long := base.AppendInternalKey(bytes.Repeat([]byte("z"), largeEntry), nil, 7, base.KindSet)
+	return append(es, itertest.Entry{Key: long, Value: []byte("v")},
+		itertest.Entry{Key: base.AppendInternalKey(append(base.UserKey(long), 'a'), nil, 7, base.KindDelete)})
+}
+
+func TestATableWithLargeEntriesIsReadBack(t *testing.T) {
+	es := largeEntries()
+	for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
+		for _, blockSize := range []int{0, 4 << 20} { // the latter gathers them
+			t.Run(fmt.Sprintf("%d/%d", kind, blockSize), func(t *testing.T) {
+				o := WriterOptions{Compression: kind, BlockSize: blockSize, Filter: filter.NewDualBloomPolicy(10)}
+				data := buildTable(t, o, es)
+				r, _ := openTable(t, data, ReaderOptions{Policies: filter.Kinds(o.Filter), Cache: newCache()})
+				it, err := r.NewIter(IterOptions{})
+				require.NoError(t, err)
+				i := 0
+				for ok := it.First(); ok; ok = it.Next() {
+					require.True(t, bytes.Equal(es[i].Key, it.Key()))
+					require.True(t, bytes.Equal(es[i].Value, it.Value()))
+					i++
+				}
+				require.NoError(t, it.Err())
+				require.Equal(t, len(es), i)
+				for ok := it.Last(); ok; ok = it.Prev() {
+					i--
+					require.True(t, bytes.Equal(es[i].Key, it.Key()))
+				}
+				require.NoError(t, it.Close())
+				require.Zero(t, i)
+				p, ok := r.Properties()
+				require.True(t, ok)
+				require.EqualValues(t, len(es), p.Entries)
+				for _, i := range []int{0, 1, 100, 299, 300} {
+					res, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
+					require.NoError(t, err)
+					require.True(t, res.Found)
+					require.True(t, bytes.Equal(es[i].Value, res.Value))
+				}
+				again, err := copied(r, o)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(data, again), "a copy of its blocks")
+			})
+		}
+	}
+}
+
+// A large value was copied to a block, and compressed or copied to a buffer of the file: twice
+// its size, and both stayed for the next table.
+func TestALargeEntryIsWrittenFromWhereItIs(t *testing.T) {
+	const size = 24 << 20
+	for name, c := range map[string]struct {
+		kind  Compression
+		share float64
+		times float64 // of the size may be allocated
+	}{
+		"raw": {NoCompression, 0, 0}, "half": {Snappy, 0.5, 0.6}, "Snappy in vain": {Snappy, 0, 0.9},
+		"half, Zstandard": {Zstd, 0.5, 0.6}, "Zstandard in vain": {Zstd, 0, 0.9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			value := mixed(size, c.share)
+			w := NewWriter(io.Discard, WriterOptions{Compression: c.kind})
+			require.NoError(t, w.Add(ikey("a", 1, base.KindSet), value[:2<<20])) // makes the encoder
+			before := allocated()
+			require.NoError(t, w.Add(ikey("b", 1, base.KindSet), value))
+			took := allocated() - before
+			require.LessOrEqual(t, float64(took), c.times*size+4<<20)
+			require.NoError(t, w.Add(ikey("c", 1, base.KindSet), []byte("small")))
+			_, err := w.Finish()
+			require.NoError(t, err)
+			require.Less(t, w.MemoryKept(), uint64(2<<20))
+		})
+	}
+}
+
+func TestAWriterKeepsNoLargeBuffers(t *testing.T) {
+	w := NewWriter(io.Discard, WriterOptions{})
+	long := func(i int) []byte {
+		return base.AppendInternalKey(fmt.Appendf(nil, "%02d%06000000d", i, 0), nil, 1, base.KindSet)
+	}
+	for i := range 4 {
+		require.NoError(t, w.Add(long(i), nil))
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	require.Greater(t, w.MemoryKept(), uint64(24<<20), "the index has the keys")
+	w.Reset(io.Discard)
+	require.Less(t, w.MemoryKept(), uint64(4*maxKept))
+	require.Nil(t, w.index.buf)
+	require.NoError(t, w.Add(ikey("a", 1, base.KindSet), nil))
+	_, err = w.Finish()
+	require.NoError(t, err)
+}
+
+// failsAfter is a writer that takes so many bytes.
+type failsAfter struct{ left int }
+
+func (f *failsAfter) Write(p []byte) (int, error) {
+	n := min(len(p), f.left)
+	if f.left -= n; n < len(p) {
+		return n, errors.New("broken")
+	}
+	return n, nil
+}
+
+func TestAFailureWithinALargeBlockSticks(t *testing.T) {
+	for _, left := range []int{0, 100, 2 << 20, 4<<20 + 5} {
+		w := NewWriter(&failsAfter{left: left}, WriterOptions{})
+		require.NoError(t, w.Add(ikey("a", 1, base.KindSet), []byte("small")))
+		err := w.Add(ikey("b", 1, base.KindSet), make([]byte, 5<<20))
+		require.ErrorContains(t, err, "broken")
+		require.Equal(t, err, w.Add(ikey("c", 1, base.KindSet), nil))
+		_, finish := w.Finish()
+		require.Equal(t, err, finish)
+	}
+}
+
+// allocated returns the bytes that the process has allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// Closed iterators, and those that lookups share, kept the memory of the longest key.
+func TestNoLongKeyStaysInAnIteratorsMemory(t *testing.T) {
+	es := largeEntries()
+	r, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{})
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	require.True(t, it.Last())
+	require.GreaterOrEqual(t, cap(it.data.key), largeEntry)
+	require.NoError(t, it.Close())
+	require.LessOrEqual(t, cap(it.data.key), maxIdleKey)
+
+	// An iterator that has moved on holds no large block.
+	require.NoError(t, it.Open(r, IterOptions{}))
+	require.True(t, it.First())
+	require.Greater(t, cap(it.scratch.stored), largeEntry)
+	require.True(t, it.Next())
+	require.LessOrEqual(t, cap(it.scratch.stored), maxScratch)
+	require.NoError(t, it.Close())
+}
