@@ -22,19 +22,18 @@ import (
 type Batch struct {
 	data    []byte // empty, or a header and the entries
 	memSize uint64 // upper bound of the memtable arena that the entries take, in bytes
-	tooBig  bool
+	refused error  // why Apply takes no such batch: an entry was too large
 }
 
 const batchHeaderLen = 12
 
-// maxBatchSize bounds a batch in bytes: it becomes one log record, and a record's
-// length is trusted no further than this when it is read.
-const maxBatchSize = 1 << 30
-
-// Put adds the writing of value under key. It copies both.
+// Put adds the writing of value under key. It copies both. If the key is above MaxKeySize,
+// the value above MaxValueSize or the batch then above MaxBatchSize, Apply will return
+// ErrTooLarge.
 func (b *Batch) Put(key, value []byte) { b.add(base.KindSet, key, value) }
 
-// Delete adds the deletion of key. Deleting a key that does not exist is fine.
+// Delete adds the deletion of key. Deleting a key that does not exist is fine. Its limits are
+// Put's.
 func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, nil) }
 
 // add adds an entry; that of a deletion has no value.
@@ -42,13 +41,31 @@ func (b *Batch) add(kind base.Kind, key, value []byte) {
 	if len(b.data) == 0 {
 		b.data = append(b.data, emptyBatch[:]...)
 	}
-	if uint64(len(b.data))+uint64(len(key))+uint64(len(value))+11 > maxBatchSize || b.count() == math.MaxInt32 {
-		b.tooBig = true // Apply says so: a batch must not be applied in part
+	if err := b.checkSize(key, value); err != nil {
+		if b.refused == nil {
+			b.refused = err // for Apply: a batch must not be applied in part
+		}
 		return
 	}
 	b.data = appendEntry(b.data, kind, key, value)
 	b.setCount(b.count() + 1)
 	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
+}
+
+// checkSize returns why an entry cannot be added.
+func (b *Batch) checkSize(key, value []byte) error {
+	if err := checkEntry(key, value); err != nil {
+		return err
+	}
+	const framing = 11 // kind and lengths, at most
+	switch size := uint64(len(b.data)) + uint64(len(key)) + uint64(len(value)) + framing; {
+	case size > MaxBatchSize:
+		return tooLargef("the batch would take %d bytes with its entry %d, and at most %d (MaxBatchSize) are supported; apply it in parts",
+			size, uint64(b.count())+1, MaxBatchSize)
+	case b.count() == math.MaxInt32:
+		return tooLargef("the batch has %d entries, the most that are supported; apply it in parts", math.MaxInt32)
+	}
+	return nil
 }
 
 var emptyBatch [batchHeaderLen]byte
@@ -75,8 +92,17 @@ func (b *Batch) Len() int { return int(b.count()) }
 // Size returns the bytes that the batch takes in the log.
 func (b *Batch) Size() int { return len(b.data) }
 
-// Reset empties the batch and keeps its memory.
-func (b *Batch) Reset() { b.data, b.memSize, b.tooBig = b.data[:0], 0, false }
+// Reset empties the batch. It keeps its memory, unless that is more than 4 MiB.
+func (b *Batch) Reset() {
+	if cap(b.data) > maxKeptBatch {
+		b.data = nil
+	}
+	b.data, b.memSize, b.refused = b.data[:0], 0, nil
+}
+
+// maxKeptBatch bounds the memory that a Batch keeps for its next use, in bytes, or one
+// large value would stay for as long as the Batch does. Pebble keeps 1 MiB.
+const maxKeptBatch = 4 << 20
 
 func (b *Batch) count() uint32 {
 	if len(b.data) == 0 {

@@ -95,8 +95,8 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 	require.NoError(t, d.Apply(&b, nil), "an empty batch is fine")
 
 	b.Put([]byte("c"), nil)
-	b.tooBig = true // as after a Put that would pass the limit
-	require.ErrorContains(t, d.Apply(&b, nil), "in parts")
+	b.Put(make([]byte, MaxKeySize+1), nil)
+	require.ErrorIs(t, d.Apply(&b, nil), ErrTooLarge)
 	_, err := d.Get([]byte("c"))
 	require.Equal(t, ErrNotFound, err)
 }

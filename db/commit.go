@@ -38,8 +38,9 @@ func (l *logState) close(d *DB) error {
 	return errors.CombineErrors(err, l.w.Close())
 }
 
-// Put writes value under key. The nil WriteOptions are Sync. After an error the
-// write may or may not be there when the database is opened again.
+// Put writes value under key. The nil WriteOptions are Sync. A key above MaxKeySize or a
+// value above MaxValueSize is ErrTooLarge, and nothing is written. After another error the
+// write may or may not be there when the database is opened again. Neither slice is kept.
 func (d *DB) Put(key, value []byte, wo *WriteOptions) error {
 	return d.write(base.KindSet, key, value, wo)
 }
@@ -74,15 +75,19 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 
 // Apply writes the batch atomically: after a crash all of it is there or none,
 // and readers see all of it or none. Otherwise as Put. The batch must not be
-// used until Apply returns, and is unchanged then.
+// used until Apply returns, and is unchanged then. A batch with a key, a value or a size
+// above the limits is ErrTooLarge, and nothing of it is written.
 func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
 	switch {
 	case d.closed.Load():
 		return ErrClosed
 	case d.opts.ReadOnly:
 		return ErrReadOnly
-	case b.tooBig || b.memSize > maxBatchSize:
-		return errors.Newf("sievedb: the batch exceeds %d bytes or %d entries; apply it in parts", maxBatchSize, 1<<31-1)
+	case b.refused != nil:
+		return b.refused
+	case b.memSize > MaxBatchSize:
+		return tooLargef("the %d entries of the batch take up to %d bytes in memory, and at most %d are supported; apply it in parts",
+			b.Len(), b.memSize, MaxBatchSize)
 	case b.Len() == 0:
 		return nil
 	}

@@ -31,6 +31,9 @@ var (
 	ErrNoSpace = base.ErrNoSpace
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = base.ErrLocked
+	// ErrTooLarge refuses a write above MaxKeySize, MaxValueSize or MaxBatchSize, which the
+	// error names.
+	ErrTooLarge = base.ErrTooLarge
 )
 
 // CorruptionError says which bytes of which file are damaged, and how.

@@ -68,7 +68,8 @@ func (d *DB) NewLoader() (*Loader, error) {
 }
 
 // Put adds the writing of value under key. Both are copied. The key must sort behind
-// all keys that the load has, by Options.Comparer. Any error, that of a wrong order
+// all keys that the load has, by Options.Comparer. A key above MaxKeySize or a value above
+// MaxValueSize is ErrTooLarge. Any error, that of a wrong order or size
 // included, ends the load: its files are removed, and the later calls return the same
 // error.
 func (l *Loader) Put(key, value []byte) error { return l.add(base.KindSet, key, value) }
@@ -91,6 +92,9 @@ func (l *Loader) add(kind base.Kind, key, value []byte) error {
 }
 
 func (l *Loader) write(kind base.Kind, key, value []byte) error {
+	if err := checkEntry(key, value); err != nil {
+		return errors.Wrapf(err, "sievedb: load: entry %d", l.entries+1)
+	}
 	if l.entries > 0 {
 		switch order := l.d.cmp.Compare(key, base.UserKey(l.ikey)); {
 		case order == 0:

@@ -222,7 +222,7 @@ type Options struct {
 
 	// ManifestReadLimit is the size in bytes above which Open and Repair refuse a
 	// MANIFEST, whose reading takes several times its size in memory; it takes some
-	// million tables to get there. The store makes none above it either: what would
+	// million tables to get there, or 128 whose first and last keys are of MaxKeySize. The store makes none above it either: what would
 	// need one fails and names this option. Default: 256 MiB, or twice
 	// MaxManifestSize, which is the minimum, if that is more.
 	ManifestReadLimit int64

@@ -26,6 +26,9 @@ var (
 	ErrNoSpace = stderrors.New("sievedb: no space left on the disk")
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = stderrors.New("sievedb: locked")
+	// ErrTooLarge refuses a write of a key, a value or a batch above the limits. The error
+	// that wraps it names the limit and the size found.
+	ErrTooLarge = stderrors.New("sievedb: too large")
 )
 
 // CorruptionError says which bytes of which file are not what the format asks

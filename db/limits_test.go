@@ -1,0 +1,86 @@
+package db
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A key above half a gigabyte was accepted, and the database could not be opened any more:
+// the MANIFEST holds the first and the last key of each table. The error of a value above a
+// gigabyte spoke of batches.
+func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
+	d := openTest(t, testOptions(NewMemFS()))
+	require.NoError(t, d.Put([]byte("before"), []byte("1"), nil))
+	longKey, longValue := make([]byte, MaxKeySize+1), make([]byte, MaxValueSize+1)
+	applied := func(fill func(b *Batch)) error {
+		var b Batch
+		b.Put([]byte("in the same batch"), nil)
+		fill(&b)
+		b.Put([]byte("in the same batch too"), nil)
+		return d.Apply(&b, nil)
+	}
+	loaded := func(key, value []byte) error {
+		l, err := d.NewLoader()
+		require.NoError(t, err)
+		err = l.Put(key, value)
+		require.Equal(t, err, l.Commit(), "the load has ended")
+		return err
+	}
+	key := []string{fmt.Sprintf("the key is %d bytes long", MaxKeySize+1), fmt.Sprintf("at most %d (MaxKeySize)", MaxKeySize)}
+	value := []string{fmt.Sprintf("the value is %d bytes long", MaxValueSize+1), fmt.Sprintf("at most %d (MaxValueSize)", MaxValueSize)}
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"Put of a key":             {d.Put(longKey, nil, nil), key},
+		"Put of a key, not sync":   {d.Put(longKey, nil, NoSync), key},
+		"Delete":                   {d.Delete(longKey, Buffered), key},
+		"Put of a value":           {d.Put([]byte("k"), longValue, nil), value},
+		"Batch.Put of a key":       {applied(func(b *Batch) { b.Put(longKey, nil) }), key},
+		"Batch.Put of a value":     {applied(func(b *Batch) { b.Put([]byte("k"), longValue) }), value},
+		"Batch.Delete":             {applied(func(b *Batch) { b.Delete(longKey) }), key},
+		"Loader.Put of a key":      {loaded(longKey, nil), key},
+		"Loader.Put of a value":    {loaded([]byte("k"), longValue), value},
+		"the first one is named":   {applied(func(b *Batch) { b.Delete(longKey); b.Put(nil, longValue) }), key},
+		"both: the key is named":   {d.Put(longKey, longValue, nil), key},
+		"a value, of an empty key": {d.Put(nil, longValue, nil), value},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorIs(t, c.err, ErrTooLarge)
+			for _, want := range c.want {
+				require.ErrorContains(t, c.err, want)
+			}
+			require.NotContains(t, c.err.Error(), "batch")
+		})
+	}
+	require.NoError(t, d.Put([]byte("after"), []byte("2"), nil), "nothing was written, and the store goes on")
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	var keys []string
+	for key := range it.All() {
+		keys = append(keys, string(key))
+	}
+	require.NoError(t, it.Close())
+	require.Equal(t, []string{"after", "before"}, keys)
+}
+
+// A batch of entries within their limits may be above its own.
+func TestABatchAboveItsLimitIsRefusedByName(t *testing.T) {
+	d := openTest(t, testOptions(NewMemFS()))
+	b := Batch{data: make([]byte, batchHeaderLen, MaxBatchSize)} // room, of which nothing is written
+	b.data = b.data[:MaxBatchSize-100]
+	b.Put([]byte("k"), make([]byte, 89))
+	err := d.Apply(&b, nil)
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorContains(t, err, fmt.Sprintf("the batch would take %d bytes with its entry 1, and at most %d (MaxBatchSize)", MaxBatchSize+1, MaxBatchSize))
+	require.ErrorContains(t, err, "apply it in parts")
+
+	b.Reset()
+	require.Zero(t, cap(b.data), "so much memory is not kept")
+	b.Put([]byte("k"), []byte("v"))
+	require.NoError(t, d.Apply(&b, nil), "and the batch can be used again")
+	b.memSize = MaxBatchSize + 1
+	require.ErrorContains(t, d.Apply(&b, nil), "the 1 entries of the batch take up to 1073741825 bytes in memory")
+}
