@@ -199,6 +199,13 @@ func TestEachBrokenRuleIsTold(t *testing.T) {
 			s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
 			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 		}},
+		{"a table is removed behind an edit of several Writes", 0, func(s *store) {
+			s.edit(true, &manifest.Edit{
+				Deleted:         []manifest.DeletedFile{{Level: 1, Num: 1}},
+				CompactPointers: []manifest.CompactPointer{{Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet)}},
+			})
+			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+		}},
 		{"a needed log is removed", 4, func(s *store) {
 			s.file(s.path(base.FileLog, 4), "x", false)
 			require.NoError(s, s.Remove(s.path(base.FileLog, 4)))

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"bytes"
 	"encoding/binary"
 	"path/filepath"
 	"strings"
@@ -235,6 +236,7 @@ func (c *FS) readFile(name string) ([]byte, bool) {
 type editLog struct {
 	pending []pendingEdit
 	applied *state
+	begun   []byte // of an edit that has not ended yet
 }
 
 type pendingEdit struct {
@@ -243,12 +245,18 @@ type pendingEdit struct {
 }
 
 // add takes the bytes of one Write that ends at offset end, and returns the edit
-// that they hold, nil where they are not a whole one.
+// that ends with them, nil where none does: a long edit takes several Writes.
 func (l *editLog) add(p []byte, end int64) *manifest.Edit {
-	edit := decodeAppend(p, end-int64(len(p)))
-	if edit != nil {
-		l.pending = append(l.pending, pendingEdit{end, edit})
+	if len(l.begun) > 0 {
+		p = append(l.begun, p...)
 	}
+	edit := decodeAppend(p, end-int64(len(p)))
+	if edit == nil {
+		l.begun = bytes.Clone(p)
+		return nil
+	}
+	l.begun = nil
+	l.pending = append(l.pending, pendingEdit{end, edit})
 	return edit
 }
 
