@@ -53,6 +53,9 @@ func (d *DB) Delete(key []byte, wo *WriteOptions) error {
 // write commits one entry. A writer by itself needs no batch and no place in the queue.
 func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	keep := wo.durability()
+	if len(key)+len(value) >= largeWrite {
+		return d.writeLarge(kind, key, value, keep)
+	}
 	if keep != onDisk && !d.opts.ReadOnly && len(key) <= maxLoneBytes && len(value) <= maxLoneBytes && d.commit.tryLead() {
 		err := d.commitEntry(kind, key, value, keep)
 		d.commit.stepDown(1)
@@ -61,7 +64,7 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	b := batches.Get().(*Batch)
 	b.add(kind, key, value)
 	err := d.Apply(b, wo)
-	if cap(b.data) <= maxLoneBytes { // a huge value's buffer is not worth keeping
+	if cap(b.data) <= maxLoneBytes { // a large value's buffer is not worth keeping
 		b.Reset()
 		batches.Put(b)
 	}
@@ -119,7 +122,11 @@ func (d *DB) commitGroup(q *commitQueue) error {
 	if err := d.prepareRecord(count, memSize, size); err != nil {
 		return err
 	}
-	return d.commitRecord(q.groupRecord(d.log.lastSeq+1, count), count, len(q.group), keep)
+	if err := d.commitRecord(q.groupRecord(d.log.lastSeq+1, count), count, len(q.group), keep); err != nil {
+		return err
+	}
+	d.retireOversized()
+	return nil
 }
 
 // commitEntry is commitGroup for one entry of a writer that leads by itself.
@@ -221,6 +228,11 @@ func (d *DB) appendLog(record []byte, keep durability) error {
 	} else {
 		err = d.log.w.WriteRecord(record)
 	}
+	return d.noteAppended(err, before, keep)
+}
+
+// noteAppended ends an append to the log, which was before bytes long and whose error is err.
+func (d *DB) noteAppended(err error, before int64, keep durability) error {
 	if err != nil {
 		return errors.Wrap(err, "sievedb: writing the log")
 	}

@@ -162,7 +162,8 @@ func TestAnExplanationTellsMemtablesApart(t *testing.T) {
 		return nil
 	})))
 	held.Store(true)
-	// It does not fit, so that the empty memtable is to be flushed.
+	require.NoError(t, d.Put(testKey(0), nil, NoSync))
+	// It does not fit, so that the memtable is to be flushed.
 	require.NoError(t, d.Put(testKey(1), make([]byte, d.opts.WriteBufferSize), NoSync))
 	x, err := d.Explain(testKey(2))
 	close(written)

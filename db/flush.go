@@ -40,8 +40,14 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	if err := d.waitForFlush(); err != nil {
 		return err
 	}
-	if memSize == 0 && d.state.Load().mem.Len() == 0 {
-		return nil
+	if mem := d.state.Load().mem; mem.Len() == 0 {
+		if memSize == 0 {
+			return nil
+		}
+		if d.log.w.Size() == 0 {
+			d.enlargeMemtable(mem.logNum, memSize)
+			return nil
+		}
 	}
 	next, err := d.takeSuccessor(memSize)
 	if err != nil {
@@ -60,6 +66,19 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	}
 	d.switchLog(next, memSize > 0)
 	return nil
+}
+
+// enlargeMemtable replaces the active memtable, in which and in whose log nothing is, by one
+// that has room for memSize bytes. A rotation would flush nothing, and create a log for it.
+func (d *DB) enlargeMemtable(logNum, memSize uint64) {
+	d.log.inserter.Reset()
+	larger := d.newMemBuffer(logNum, memSize)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.installLocked(func(s *readState) {
+		s.mem.Settle()
+		s.mem = larger
+	})
 }
 
 // rotationFailed gives up the new log, since the old one has failed.

@@ -231,6 +231,9 @@ func (i *Iterator) findBackward(ok bool) bool {
 
 // keepValue makes i.value a copy of value.
 func (i *Iterator) keepValue(value []byte) {
+	if cap(i.valueBuf) > mostPooled && len(value) < cap(i.valueBuf)/4 {
+		i.valueBuf = nil // a large value came by
+	}
 	i.valueBuf = append(i.valueBuf[:0], value...)
 	i.value = i.valueBuf
 }

@@ -83,13 +83,23 @@ func (s *spareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	return w
 }
 
-// give takes back a writer that has finished, unless there are most already.
-func (s *spareWriters) give(w *sstable.Writer, most int) {
+// give takes back a writer that has finished, unless there are most already, or it would
+// keep more than mostKept bytes.
+func (s *spareWriters) give(w *sstable.Writer, most int, mostKept uint64) {
+	if w.MemoryKept() > mostKept {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.idle) < most {
 		s.idle = append(s.idle, w)
 	}
+}
+
+// spareWriterMemory is what a spare table writer may keep, in bytes. Tables of entries of
+// 100 bytes take a twelfth of their size; long keys, or very many in one batch, take more.
+func (o *Options) spareWriterMemory() uint64 {
+	return 4<<20 + uint64(max(int64(o.WriteBufferSize), o.TableSize))/4
 }
 
 // endTable finishes the open table.
@@ -103,7 +113,7 @@ func (t *tableWriter) endTable() error {
 	f.Figures.Store(figuresMade(t.w))
 	f.Counts.Store(countsOf(&props))
 	t.files = append(t.files, f)
-	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1) // one is the flush's
+	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1, t.d.opts.spareWriterMemory()) // one is the flush's
 	t.w = nil
 	return err
 }

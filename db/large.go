@@ -1,0 +1,86 @@
+package db
+
+import (
+	"encoding/binary"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/util"
+)
+
+// largeWrite is the size in bytes, key and value together, from which a Put makes no batch:
+// it would be a copy of the value. No group would take it along anyway.
+const largeWrite = maxGroupBytes
+
+// writeLarge commits one large entry from its caller's memory.
+func (d *DB) writeLarge(kind base.Kind, key, value []byte, keep durability) error {
+	switch {
+	case d.closed.Load():
+		return ErrClosed
+	case d.opts.ReadOnly:
+		return ErrReadOnly
+	}
+	if err := checkEntry(key, value); err != nil {
+		return err
+	}
+	return d.commit.run(d, &commitRequest{keep: keep, alone: func(d *DB) error {
+		return d.commitLarge(kind, key, value, keep)
+	}})
+}
+
+// commitLarge is commitEntry for a large entry. Only the leader runs it.
+func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) error {
+	memSize := uint64(memtable.EntrySize(len(key), len(value)))
+	if err := d.prepareRecord(1, memSize, len(key)+len(value)); err != nil {
+		return err
+	}
+	d.log.lastSeq++ // even if the write fails: its number is never used again
+	seq, before := d.log.lastSeq, d.log.w.Size()
+	record := entryRecordParts(seq, kind, key, value)
+	recordBytes := 0
+	for _, part := range record {
+		recordBytes += len(part)
+	}
+	if err := d.noteAppended(d.log.w.WriteRecordParts(record...), before, keep); err != nil {
+		d.logFailed(err)
+		return err
+	}
+	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
+		panic(noRoomReserved)
+	}
+	d.publish(1, recordBytes)
+	d.retireOversized()
+	return nil
+}
+
+// entryRecordParts is what appendEntryRecord appends, without copies of key and value.
+func entryRecordParts(seq uint64, kind base.Kind, key, value []byte) [][]byte {
+	head := binary.LittleEndian.AppendUint64(nil, seq)
+	head = binary.LittleEndian.AppendUint32(head, 1)
+	head = util.AppendUvarint32(append(head, byte(kind)), uint32(len(key)))
+	if kind == base.KindDelete {
+		return [][]byte{head, key}
+	}
+	return [][]byte{head, key, util.AppendUvarint32(nil, uint32(len(value))), value}
+}
+
+// retireOversized has the memtable flushed that was made for one large write, if it takes
+// more memory than all memtables do otherwise: nothing else fits it, and it would wait for
+// the next write. It does not wait for a flush that is under way: the write that made the
+// memtable is done. Only the leader runs it.
+func (d *DB) retireOversized() {
+	usual := memtable.ArenaSize(d.opts.WriteBufferSize) * (d.opts.MaxMemtables + 1)
+	if d.state.Load().mem.Capacity() <= usual {
+		return
+	}
+	d.mu.Lock()
+	stalled, _ := d.stallReasonLocked()
+	d.mu.Unlock()
+	if stalled != "" || d.closed.Load() {
+		return
+	}
+	if err := d.flushActive(); err != nil {
+		// If the log has failed, the next write reports that.
+		d.opts.Logger.Warn("the memtable of a large write stays until the next write", "err", err)
+	}
+}

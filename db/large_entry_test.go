@@ -1,0 +1,104 @@
+package db
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/stretchr/testify/require"
+)
+
+// largeValue returns n bytes that do not compress, or that Snappy halves.
+func largeValue(n int, compresses bool) []byte {
+	value := make([]byte, n)
+	src := rand.NewChaCha8([32]byte{1})
+	for at := 0; at < n; at += 64 {
+		piece := value[at:min(at+64, n)]
+		if compresses {
+			piece = piece[:len(piece)/2]
+		}
+		_, _ = src.Read(piece)
+	}
+	return value
+}
+
+// heapInUse returns the bytes of the objects that are reachable, without those that pools
+// keep for two collections.
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+const (
+	largeSize = 32 << 20
+	// largeSlack is what a store with small buffers allocates beside its entries:
+	// memtables of 1 MiB, write buffers, caches.
+	largeSlack = 8 << 20
+)
+
+func largeOptions() *Options {
+	return &Options{WriteBufferSize: 1 << 20, BlockCacheSize: 1 << 20}
+}
+
+// A value of 200 MB took five times its size while it was written and flushed, and 419 MB
+// stayed in memory until Close: buffers of the log, of the batch and of a spare table writer.
+func TestALargeValueIsWrittenWithinThreeTimesItsSize(t *testing.T) {
+	for name, c := range map[string]struct {
+		compression Compression
+		compresses  bool
+		write       func(d *DB, value []byte) error
+	}{
+		"synced":       {SnappyCompression, false, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, Sync) }},
+		"not synced":   {SnappyCompression, true, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, NoSync) }},
+		"buffered":     {NoCompression, false, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, Buffered) }},
+		"Zstandard":    {ZstdCompression, true, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, NoSync) }},
+		"random, Zstd": {ZstdCompression, false, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, NoSync) }},
+		"in a batch": {SnappyCompression, true, func(d *DB, v []byte) error {
+			var b Batch
+			b.Put([]byte("a"), []byte("small"))
+			b.Put([]byte("large"), v)
+			b.Put([]byte("z"), []byte("small"))
+			return d.Apply(&b, NoSync)
+		}},
+		"in a load": {SnappyCompression, true, func(d *DB, v []byte) error {
+			l, err := d.NewLoader()
+			if err == nil {
+				err = l.Put([]byte("large"), v)
+			}
+			if err == nil {
+				err = l.Commit()
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := largeOptions()
+			o.Compression = c.compression
+			d, err := Open(t.TempDir(), o)
+			require.NoError(t, err)
+			fill(t, d, 0, 100)
+			value := largeValue(largeSize, c.compresses)
+			held, before := heapInUse(), damage.Allocated()
+			require.NoError(t, c.write(d, value))
+			fill(t, d, 100, 200)
+			require.NoError(t, d.Flush())
+			took := damage.Allocated() - before
+			t.Logf("allocated %.2f times the value's size; %d bytes kept", float64(took)/largeSize, int64(heapInUse()-held))
+			require.LessOrEqual(t, took, uint64(3*largeSize+largeSlack))
+			require.LessOrEqual(t, heapInUse(), held+largeSlack)
+			got, err := d.Get([]byte("large"))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(value, got))
+			requireValue(t, d, testKey(150), testValue(150))
+			_, err = d.Check(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+		})
+	}
+}

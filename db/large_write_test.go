@@ -1,0 +1,118 @@
+package db
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// The memtable made for a large value kept it until the next write.
+func TestAnOversizedMemtableIsFlushedUnasked(t *testing.T) {
+	d, err := Open(t.TempDir(), largeOptions())
+	require.NoError(t, err)
+	usual := d.state.Load().mem.Capacity()
+	for round := range uint64(3) {
+		require.NoError(t, d.Put([]byte("large"), make([]byte, 8<<20), NoSync))
+		require.LessOrEqual(t, d.state.Load().mem.Capacity(), usual)
+		eventually(t, func() bool { return len(d.state.Load().imm) == 0 })
+		settle(t, d)
+		// The empty memtable gave way to the large one, and no flush was made of it.
+		require.Equal(t, round+1, d.Metrics().Flushes)
+	}
+	require.NoError(t, d.Close())
+}
+
+// largeNumbered is a value of more than a mebibyte that says which it is.
+func largeNumbered(i uint64) []byte {
+	value := bytes.Repeat(binary.BigEndian.AppendUint64(nil, i), largeWrite/8+1)
+	return value
+}
+
+func largeNumberOf(t *testing.T, value []byte) uint64 {
+	i := binary.BigEndian.Uint64(value)
+	require.Zero(t, len(value)%8)
+	require.Equal(t, i, binary.BigEndian.Uint64(value[len(value)-8:]))
+	return i
+}
+
+func TestLargeWritesBesideSmallOnesAndReaders(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{WriteBufferSize: 64 << 10, TableSize: 1 << 20}
+	d, err := Open(dir, o)
+	require.NoError(t, err)
+	const rounds = 40
+	large := []byte("large")
+	require.NoError(t, d.Put(large, largeNumbered(0), nil))
+	var acked, done atomic.Uint64
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer done.Store(1)
+		for i := uint64(1); i <= rounds; i++ {
+			wo := []*WriteOptions{Sync, NoSync, Buffered}[i%3]
+			if err := d.Put(large, largeNumbered(i), wo); err != nil {
+				t.Error(err)
+				return
+			}
+			acked.Store(i)
+		}
+	})
+	group.Go(func() {
+		for i := 0; done.Load() == 0; i++ {
+			if err := d.Put(testKey(i%1000), testValue(i%1000), NoSync); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for done.Load() == 0 {
+		least := acked.Load()
+		got, err := d.Get(large)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, largeNumberOf(t, got), least)
+		it, err := d.NewIterator(nil)
+		require.NoError(t, err)
+		require.True(t, it.SeekGE(large))
+		require.GreaterOrEqual(t, largeNumberOf(t, it.Value()), least)
+		require.NoError(t, it.Close())
+	}
+	group.Wait()
+	require.NoError(t, d.Close())
+	d, err = Open(dir, o)
+	require.NoError(t, err)
+	got, err := d.Get(large)
+	require.NoError(t, err)
+	require.EqualValues(t, rounds, largeNumberOf(t, got))
+	require.NoError(t, d.Close())
+
+	require.ErrorIs(t, d.Put(large, got, nil), ErrClosed)
+	readOnly, err := Open(dir, &Options{ReadOnly: true})
+	require.NoError(t, err)
+	require.ErrorIs(t, readOnly.Put(large, got, nil), ErrReadOnly)
+	require.NoError(t, readOnly.Close())
+}
+
+// What survives of large writes when the log fails or the process dies is what was acknowledged,
+// and at most the write that was under way.
+func TestALargeWriteThatFailsIsThereWholeOrNotAtAll(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem, WriteBufferSize: 64 << 10})
+	require.NoError(t, d.Put([]byte("small"), []byte("1"), Sync))
+	require.NoError(t, d.Put([]byte("large"), largeNumbered(1), Sync))
+	require.NoError(t, d.Delete(bytes.Repeat([]byte("k"), MaxKeySize), Sync), "a large deletion")
+	require.NoError(t, d.Put([]byte("large"), largeNumbered(2), NoSync))
+	crashed := mem.Crash()
+	for _, fs := range []FS{crashed, copyFS(t, mem)} {
+		again := openTest(t, &Options{FS: fs})
+		requireValue(t, again, []byte("small"), []byte("1"))
+		got, err := again.Get([]byte("large"))
+		require.NoError(t, err)
+		require.Contains(t, []uint64{1, 2}, largeNumberOf(t, got))
+		_, err = again.Get(bytes.Repeat([]byte("k"), MaxKeySize))
+		require.Equal(t, ErrNotFound, err)
+	}
+}
