@@ -3,6 +3,7 @@ package db
 import (
 	"encoding/binary"
 	"math"
+	"sync/atomic"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
@@ -13,16 +14,68 @@ import (
 // Batch collects writes that Apply makes visible and durable together, all or
 // none. Within a batch a later write to a key wins. The zero Batch is empty and
 // ready. A Batch is used by one goroutine at a time and may be reused after
-// Reset, or applied again as it is.
+// Reset, or applied again as it is. It must not be copied after its first write,
+// because the copy shares its bytes. A write to a copy, or while another goroutine
+// uses the batch, is refused; from then on Apply returns an error that says so, until
+// Reset.
 //
 // Its bytes are the payload of a log record (LevelDB's db/write_batch.cc):
 //
 //	fixed64 sequence of the first entry | fixed32 count | entries
 //	entry: kind (1 put, 0 delete) | length-prefixed key | length-prefixed value (put only)
 type Batch struct {
-	data    []byte // empty, or a header and the entries
+	data    []byte // empty, or a header, which setSeq fills in, and the entries
+	entries uint32
 	memSize uint64 // upper bound of the memtable arena that the entries take, in bytes
 	refused error  // why Apply takes no such batch: an entry was too large
+
+	// A record that does not decode would make the log unreadable. So two goroutines
+	// never change data at once, and a copy, which shares data, never does.
+	owner *Batch // the batch itself from its first use on; a copy's differs from it
+	use   atomic.Uint32
+}
+
+// The bits of Batch.use.
+const (
+	batchInUse   = 1 << iota // a goroutine changes the batch or applies it
+	batchMisused             // a call was refused; Reset clears it
+)
+
+// begin makes the caller the only user of b until end. It returns false, and marks b,
+// if b is a copy, another goroutine uses it, or it was marked before.
+func (b *Batch) begin() bool {
+	if b.owner != b {
+		if b.owner != nil {
+			b.use.Or(batchMisused)
+			return false
+		}
+		b.owner = b
+	}
+	if !b.use.CompareAndSwap(0, batchInUse) {
+		b.use.Or(batchMisused)
+		return false
+	}
+	return true
+}
+
+// end ends what begin began. It returns false if another goroutine tried to use b
+// meanwhile.
+func (b *Batch) end() bool {
+	if b.use.CompareAndSwap(batchInUse, 0) {
+		return true
+	}
+	b.use.And(^uint32(batchInUse))
+	return false
+}
+
+// misuse is the error of Apply for a batch that begin refuses.
+func (b *Batch) misuse() error {
+	if b.owner != b {
+		return errors.New("sievedb: Apply: the batch is a copy of another Batch and shares its bytes; " +
+			"pass a pointer to the original, or Reset the copy and fill it again")
+	}
+	return errors.New("sievedb: Apply: several goroutines used the batch at once, and some of their writes to it were refused; " +
+		"give each goroutine its own Batch; Reset this one and fill it again")
 }
 
 const batchHeaderLen = 12
@@ -38,6 +91,17 @@ func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, nil) }
 
 // add adds an entry; that of a deletion has no value.
 func (b *Batch) add(kind base.Kind, key, value []byte) {
+	if b == nil {
+		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
+	}
+	if !b.begin() {
+		return // Apply says so
+	}
+	b.addEntry(kind, key, value)
+	b.end()
+}
+
+func (b *Batch) addEntry(kind base.Kind, key, value []byte) {
 	if len(b.data) == 0 {
 		b.data = append(b.data, emptyBatch[:]...)
 	}
@@ -48,7 +112,7 @@ func (b *Batch) add(kind base.Kind, key, value []byte) {
 		return
 	}
 	b.data = appendEntry(b.data, kind, key, value)
-	b.setCount(b.count() + 1)
+	b.entries++
 	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
 }
 
@@ -90,29 +154,48 @@ func appendEntryRecord(dst []byte, seq uint64, kind base.Kind, key, value []byte
 func (b *Batch) Len() int { return int(b.count()) }
 
 // Size returns the bytes that the batch takes in the log.
-func (b *Batch) Size() int { return len(b.data) }
-
-// Reset empties the batch. It keeps its memory, unless that is more than 4 MiB.
-func (b *Batch) Reset() {
-	if cap(b.data) > maxKeptBatch {
-		b.data = nil
-	}
-	b.data, b.memSize, b.refused = b.data[:0], 0, nil
-}
-
 // maxKeptBatch bounds the memory that a Batch keeps for its next use, in bytes, or one
 // large value would stay for as long as the Batch does. Pebble keeps 1 MiB.
 const maxKeptBatch = 4 << 20
 
-func (b *Batch) count() uint32 {
-	if len(b.data) == 0 {
+func (b *Batch) Size() int {
+	if b == nil {
 		return 0
 	}
-	return binary.LittleEndian.Uint32(b.data[8:])
+	return len(b.data)
 }
 
-func (b *Batch) setCount(n uint32)   { binary.LittleEndian.PutUint32(b.data[8:], n) }
-func (b *Batch) setSeq(first uint64) { binary.LittleEndian.PutUint64(b.data, first) }
+// Reset empties the batch. It keeps its memory, unless that is more than 4 MiB. A copy gets
+// memory of its own and can be used from then on.
+func (b *Batch) Reset() {
+	switch {
+	case b == nil:
+	case b.owner != b && b.owner != nil:
+		b.data, b.entries, b.memSize, b.refused, b.owner = nil, 0, 0, nil, nil
+		b.use.Store(0)
+	case b.use.CompareAndSwap(0, batchInUse) || b.use.CompareAndSwap(batchMisused, batchInUse):
+		if cap(b.data) > maxKeptBatch {
+			b.data = nil
+		}
+		b.data, b.entries, b.memSize, b.refused = b.data[:0], 0, 0, nil
+		b.end()
+	default:
+		b.use.Or(batchMisused)
+	}
+}
+
+func (b *Batch) count() uint32 {
+	if b == nil {
+		return 0
+	}
+	return b.entries
+}
+
+// setSeq fills in the header of a batch that is not empty.
+func (b *Batch) setSeq(first uint64) {
+	binary.LittleEndian.PutUint64(b.data, first)
+	binary.LittleEndian.PutUint32(b.data[8:], b.entries)
+}
 
 // batchReader walks the entries of a batch's bytes.
 type batchReader struct {

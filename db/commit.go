@@ -79,13 +79,31 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // Apply writes the batch atomically: after a crash all of it is there or none,
 // and readers see all of it or none. Otherwise as Put. The batch must not be
 // used until Apply returns, and is unchanged then. A batch with a key, a value or a size
-// above the limits is ErrTooLarge, and nothing of it is written.
-func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
+// above the limits is ErrTooLarge. A nil batch, a copy of a Batch and one that several
+// goroutines use at once are refused with an error, too; nothing of them is written; see Batch.
+func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 	switch {
 	case d.closed.Load():
 		return ErrClosed
 	case d.opts.ReadOnly:
 		return ErrReadOnly
+	case b == nil:
+		return errors.New("sievedb: Apply: the batch is nil; pass a pointer to a Batch")
+	case !b.begin():
+		return b.misuse()
+	}
+	defer func() {
+		if !b.end() && err == nil {
+			err = errors.New("sievedb: Apply: the batch was written, but another goroutine used it meanwhile, and its writes to it were refused; " +
+				"give each goroutine its own Batch")
+		}
+	}()
+	return d.apply(b, wo)
+}
+
+// apply is Apply for a batch that nobody else uses.
+func (d *DB) apply(b *Batch, wo *WriteOptions) error {
+	switch {
 	case b.refused != nil:
 		return b.refused
 	case b.memSize > MaxBatchSize:

@@ -84,7 +84,7 @@ func putUnchecked(t *testing.T, d *DB, key, value []byte) {
 	t.Helper()
 	var b Batch
 	b.data = appendEntry(append(b.data, emptyBatch[:]...), base.KindSet, key, value)
-	b.setCount(1)
+	b.entries = 1
 	b.memSize = uint64(memtable.EntrySize(len(key), len(value)))
 	require.NoError(t, d.Apply(&b, NoSync))
 }

@@ -1,0 +1,47 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkBatch fills a batch with so many ascending entries of 16 + 100 bytes, applies it and
+// resets it. The logs are nowhere; an operation is an entry.
+func BenchmarkBatch(b *testing.B) {
+	for _, entries := range []int{1, 4, 100} {
+		b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) {
+			d, err := Open("db", &Options{FS: noLogs{NewMemFS()}, WriteBufferSize: 16 << 20})
+			require.NoError(b, err)
+			defer d.Close() // fails: the log is not there
+			key, value := make([]byte, 16), make([]byte, 100)
+			var batch Batch
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; n += entries {
+				batch.Reset()
+				for i := range entries {
+					binary.BigEndian.PutUint64(key, uint64(n+i))
+					batch.Put(key, value)
+				}
+				if err := d.Apply(&batch, NoSync); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBatchFill is the filling of a batch alone.
+func BenchmarkBatchFill(b *testing.B) {
+	key, value := make([]byte, 16), make([]byte, 100)
+	var batch Batch
+	for n := 0; n < b.N; n++ {
+		if n%100 == 0 {
+			batch.Reset()
+		}
+		batch.Put(key, value)
+	}
+}
