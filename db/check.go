@@ -26,8 +26,11 @@ type CheckReport struct {
 // also of those that lookups do not ask, denies a key that is there or is damaged. It goes on behind a damaged table. The error is
 // for what kept it from looking, not for faults found.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
+	}
+	if ctx == nil {
+		return nil, errNilContext("Check")
 	}
 	s := d.refState()
 	defer s.version.Unref()
@@ -131,7 +134,7 @@ type TableInfo struct {
 
 // Tables describes every table, level by level. It opens each of them.
 func (d *DB) Tables() ([]TableInfo, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	s := d.refState()

@@ -52,6 +52,9 @@ func (d *DB) Delete(key []byte, wo *WriteOptions) error {
 
 // write commits one entry. A writer by itself needs no batch and no place in the queue.
 func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
+	if d == nil {
+		return ErrClosed
+	}
 	keep := wo.durability()
 	if len(key)+len(value) >= largeWrite {
 		return d.writeLarge(kind, key, value, keep)
@@ -83,7 +86,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // goroutines use at once are refused with an error, too; nothing of them is written; see Batch.
 func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 	switch {
-	case d.closed.Load():
+	case d == nil || d.closed.Load():
 		return ErrClosed
 	case d.opts.ReadOnly:
 		return ErrReadOnly

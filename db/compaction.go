@@ -289,6 +289,12 @@ const manualStep = 64 << 20
 // with the present options. What is written meanwhile it need not take along. It
 // returns when that is done, or when ctx is; what was merged until then stays merged.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
+	if d == nil || d.closed.Load() {
+		return ErrClosed
+	}
+	if ctx == nil {
+		return errNilContext("Compact")
+	}
 	if start != nil && limit != nil && d.cmp.Compare(start, limit) > 0 {
 		return errors.New("sievedb: Compact: start is behind limit")
 	}

@@ -20,7 +20,8 @@ var (
 	// ErrCorruption is what every error about damaged files is; such an error is a
 	// *CorruptionError as well.
 	ErrCorruption = base.ErrCorruption
-	// ErrClosed is returned by every method of what was closed.
+	// ErrClosed is returned by every method of what was closed, and of a nil or zero DB,
+	// Snapshot, Iterator or Loader.
 	ErrClosed = base.ErrClosed
 	// ErrReadOnly refuses a write: the database was opened read-only, or an earlier
 	// failure, which the error names, ended its writes.
@@ -39,7 +40,8 @@ var (
 // CorruptionError says which bytes of which file are damaged, and how.
 type CorruptionError = base.CorruptionError
 
-// DB is an open database. Use Open to get one.
+// DB is an open database. Use Open to get one: every method of a nil or zero DB that
+// returns an error returns ErrClosed.
 type DB struct {
 	opts Options // complete
 	dir  string
@@ -59,7 +61,7 @@ type DB struct {
 	state atomic.Pointer[readState]
 	// visibleSeq is the last sequence number that readers may see.
 	visibleSeq atomic.Uint64
-	closed     atomic.Bool
+	closed     closedFlag
 	// ended is why writes have ended, nil while they have not; set once, under mu,
 	// so that those who wait on cond see it, and read without.
 	ended   atomic.Pointer[writesEnded]
@@ -102,6 +104,21 @@ type DB struct {
 	report          OpenReport
 
 	background sync.WaitGroup
+}
+
+// closedFlag says whether a DB takes no calls. The zero value says yes: only Open makes
+// a DB that can be used.
+type closedFlag struct{ open atomic.Bool }
+
+// Load reports whether the DB is closed.
+func (c *closedFlag) Load() bool { return !c.open.Load() }
+
+// set closes an open DB, and reports whether it was open.
+func (c *closedFlag) set() bool { return c.open.CompareAndSwap(true, false) }
+
+// errNilContext refuses a nil context, which would be a nil-pointer panic later.
+func errNilContext(method string) error {
+	return errors.Newf("sievedb: %s: the context is nil; pass context.Background()", method)
 }
 
 // readState is everything that a lookup needs, in the order to consult it.
@@ -195,7 +212,7 @@ func (d *DB) writeErr() error {
 // write acknowledged before is then in a table, durable whatever its
 // WriteOptions were.
 func (d *DB) Flush() error {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return ErrClosed
 	}
 	if d.opts.ReadOnly {
@@ -240,7 +257,7 @@ func (d *DB) Flush() error {
 // answer ErrClosed from then on. A load under way is given up, and the error says
 // so. A second Close returns ErrClosed.
 func (d *DB) Close() error {
-	if !d.closed.CompareAndSwap(false, true) {
+	if d == nil || !d.closed.set() {
 		return ErrClosed
 	}
 	close(d.closing)
@@ -271,8 +288,8 @@ func (d *DB) Close() error {
 	d.tables.close()
 	d.blockCache.Close()
 	keep(d.lock.Close())
-	if loading {
-		keep(errors.New("sievedb: closed with a load under way, which is given up"))
+	if loading != nil {
+		keep(errors.Newf("sievedb: closed with a load under way, begun at %s, which is given up", loading.where))
 	}
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))

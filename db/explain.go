@@ -68,7 +68,7 @@ type ExplainStep struct {
 // filters said, which blocks were read. It reads what Get would read and fills
 // the caches alike, but counts nothing in Metrics.
 func (d *DB) Explain(key []byte) (*Explanation, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	for attempt := 0; ; attempt++ {

@@ -90,8 +90,11 @@ func (o *Options) filterCurve() filter.Curve {
 }
 
 func (o *Options) validateFilterBudget() error {
-	if !(o.MaxWastedReads >= 0) || math.IsInf(o.MaxWastedReads, 0) || o.FilterBudget < 0 {
-		return errors.Newf("sievedb: Options.FilterBudget is %d and Options.MaxWastedReads %g; neither may be negative", o.FilterBudget, o.MaxWastedReads)
+	if o.FilterBudget < 0 {
+		return errors.Newf("sievedb: Options.FilterBudget is %d; it must be 0, for none, or a number of bytes", o.FilterBudget)
+	}
+	if !(o.MaxWastedReads >= 0 && o.MaxWastedReads < 1) { // NaN is neither
+		return errors.Newf("sievedb: Options.MaxWastedReads is %g; it must be 0, for no bound, or reads a lookup below 1, as 0.02 for two in a hundred lookups", o.MaxWastedReads)
 	}
 	if o.FilterBudget > 0 && o.MaxWastedReads > 0 {
 		return errors.New("sievedb: Options.FilterBudget and Options.MaxWastedReads exclude each other")

@@ -201,12 +201,15 @@ func TestBudgetsThatCannotBeAreRefused(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"two budgets", Options{FilterBudget: 1, MaxWastedReads: 1}, "exclude"},
-		{"less than nothing", Options{FilterBudget: -1}, "negative"},
-		{"fewer than no reads", Options{MaxWastedReads: -0.1}, "negative"},
-		{"no number", Options{MaxWastedReads: math.NaN()}, "negative"},
+		{"two budgets", Options{FilterBudget: 1, MaxWastedReads: 0.5}, "exclude"},
+		{"less than nothing", Options{FilterBudget: -1}, "FilterBudget is -1"},
+		{"fewer than no reads", Options{MaxWastedReads: -0.1}, "MaxWastedReads is -0.1"},
+		{"no number", Options{MaxWastedReads: math.NaN()}, "below 1"},
+		{"no end of reads", Options{MaxWastedReads: math.Inf(1)}, "below 1"},
+		{"as many reads as without filters", Options{MaxWastedReads: 1}, "below 1"},
+		{"per cent", Options{MaxWastedReads: 2}, "MaxWastedReads is 2; it must be 0"},
 		{"no filters", Options{FilterBudget: 1, Filter: filter.None}, "BloomPolicy"},
-		{"filters without bits", Options{MaxWastedReads: 1, Filter: filter.FusePolicy{}}, "BloomPolicy"},
+		{"filters without bits", Options{MaxWastedReads: 0.5, Filter: filter.FusePolicy{}}, "BloomPolicy"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 
+	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -190,8 +191,14 @@ func (t *TableFilterReport) LookupsToRepay() float64 {
 // damaged is reported as such. The error is for a store that is closed or a context
 // that is done; the report has the tables up to there.
 func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
+	}
+	if ctx == nil {
+		return nil, errNilContext("Filters")
+	}
+	if probes < 0 {
+		return nil, errors.Newf("sievedb: Filters: %d probes; want 0 to ask nothing, or more", probes)
 	}
 	s := d.refState()
 	defer s.version.Unref()

@@ -63,7 +63,7 @@ const maxAttempts = 1000
 // find returns the value of key as of seq. It is in a memtable's arena, in a block
 // or in memory of the lookup's, and valid until the lookup is released.
 func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	c := d.lookups.own()

@@ -32,14 +32,14 @@ type Iterator struct {
 // it. The bounds are copied. Nothing is read yet: what cannot be read, the first
 // movement that needs it tells.
 func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	return d.newIterator(o, latest)
 }
 
 func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	if o == nil {
@@ -62,9 +62,12 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 
 // ready reports whether the iterator may move.
 func (i *Iterator) ready() bool {
+	if i == nil {
+		return false
+	}
 	switch {
 	case i.err != nil:
-	case i.closed || i.db.closed.Load():
+	case i.closed || i.db == nil || i.db.closed.Load():
 		i.err = ErrClosed
 	default:
 		return true
@@ -133,7 +136,7 @@ func (i *Iterator) SeekLT(key []byte) bool {
 
 // Next moves to the next key.
 func (i *Iterator) Next() bool {
-	if !i.valid || !i.ready() {
+	if i == nil || !i.valid || !i.ready() {
 		return false
 	}
 	if !i.reverse {
@@ -152,7 +155,7 @@ func (i *Iterator) Next() bool {
 
 // Prev moves to the key before.
 func (i *Iterator) Prev() bool {
-	if !i.valid || !i.ready() {
+	if i == nil || !i.valid || !i.ready() {
 		return false
 	}
 	if i.reverse {
@@ -253,12 +256,12 @@ func (i *Iterator) end() bool {
 }
 
 // Valid reports whether the iterator is at a key.
-func (i *Iterator) Valid() bool { return i.valid }
+func (i *Iterator) Valid() bool { return i != nil && i.valid }
 
 // Key returns the key, nil if the iterator is not at one. The slice belongs to
 // the iterator and holds until its next movement.
 func (i *Iterator) Key() []byte {
-	if !i.valid {
+	if i == nil || !i.valid {
 		return nil
 	}
 	return i.shown
@@ -268,7 +271,7 @@ func (i *Iterator) Key() []byte {
 // belongs to the iterator and holds until its next movement.
 func (i *Iterator) Value() []byte {
 	switch {
-	case !i.valid:
+	case i == nil || !i.valid:
 		return nil
 	case i.reverse:
 		return i.value
@@ -276,11 +279,19 @@ func (i *Iterator) Value() []byte {
 	return i.it.Value()
 }
 
-// Err returns the first failure, nil at a clean end.
-func (i *Iterator) Err() error { return i.err }
+// Err returns the first failure, nil at a clean end; ErrClosed for a nil Iterator.
+func (i *Iterator) Err() error {
+	if i == nil {
+		return ErrClosed
+	}
+	return i.err
+}
 
 // Close releases the iterator and returns Err. It may be called more than once.
 func (i *Iterator) Close() error {
+	if i == nil || i.db == nil {
+		return ErrClosed
+	}
 	if i.closed {
 		return i.failure()
 	}

@@ -16,7 +16,9 @@ import (
 // A Loader is used by one goroutine at a time. Reads, writes, snapshots and compactions
 // go on beside it as always.
 type Loader struct {
-	d *DB
+	d     *DB
+	where string    // of the call of NewLoader
+	begun time.Time // when it was called
 	// seq numbers all entries. It was set aside far ahead of the numbers given out, and
 	// is jumped to by Commit: so no snapshot or iterator from before sees the load, and
 	// it wins over every write from before. See docs/decisions.md.
@@ -37,13 +39,17 @@ const (
 	loadShareShift = 24
 )
 
-// NewLoader begins a load. One at a time can be under way. The caller ends it with
-// Commit or Close.
+// NewLoader begins a load. The caller ends it with Commit or Close. One at a time can be
+// under way: while another is, NewLoader does not wait but returns an error that says where
+// that one was begun, so that one that was forgotten is found.
 //
 // The tables are written as compactions do, with Options' TableSize, BlockSize,
 // Compression and Filter. Their disk space is taken while the load goes on; what a
 // crash leaves of it the next Open removes.
 func (d *DB) NewLoader() (*Loader, error) {
+	if d == nil || d.closed.Load() {
+		return nil, ErrClosed
+	}
 	if d.opts.ReadOnly {
 		return nil, ErrReadOnly
 	}
@@ -57,11 +63,12 @@ func (d *DB) NewLoader() (*Loader, error) {
 	case err != nil:
 		return nil, err
 	case d.loader != nil:
-		return nil, errors.New("sievedb: another load is under way; end it with Commit or Close first")
+		return nil, errors.Newf("sievedb: NewLoader: another load is under way; it was begun at %s, %v ago. End it with Commit or Close, "+
+			"or close the database, which gives it up", d.loader.where, time.Since(d.loader.begun).Round(time.Millisecond))
 	case ahead == 0:
 		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)
 	}
-	l := &Loader{d: d, seq: last + ahead, out: d.newTableWriter(0)}
+	l := &Loader{d: d, where: caller(), begun: time.Now(), seq: last + ahead, out: d.newTableWriter(0)}
 	l.out.kind, l.out.syncs = base.FileTemp, newTableSyncs()
 	d.loader = l
 	return l, nil
@@ -78,6 +85,9 @@ func (l *Loader) Put(key, value []byte) error { return l.add(base.KindSet, key, 
 func (l *Loader) Delete(key []byte) error { return l.add(base.KindDelete, key, nil) }
 
 func (l *Loader) add(kind base.Kind, key, value []byte) error {
+	if l == nil || l.d == nil {
+		return ErrClosed
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -125,6 +135,9 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 // and the database goes on unless that error ended its writes; as for a write that
 // failed, the load may be there, whole, when the database is opened again.
 func (l *Loader) Commit() error {
+	if l == nil || l.d == nil {
+		return ErrClosed
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -151,9 +164,13 @@ func (l *Loader) Commit() error {
 	return nil
 }
 
-// Close gives up what was not committed and removes its files. Behind Commit, an
-// error or another Close it does nothing. It returns nil.
+// Close gives up what was not committed and removes its files. After Commit, an
+// error or another Close it does nothing. It returns nil, and ErrClosed for a nil or zero
+// Loader.
 func (l *Loader) Close() error {
+	if l == nil || l.d == nil {
+		return ErrClosed
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -172,20 +189,20 @@ func (l *Loader) endLocked(err error) {
 	l.d.loader = nil
 }
 
-// giveUpLoad ends the load under way and reports whether there was one. The store is
+// giveUpLoad ends the load under way and returns it, nil if there is none. The store is
 // closed: no other one begins.
-func (d *DB) giveUpLoad() bool {
+func (d *DB) giveUpLoad() *Loader {
 	d.mu.Lock()
 	l := d.loader
 	d.mu.Unlock()
 	if l == nil {
-		return false
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil { // it has just ended by itself
-		return false
+		return nil
 	}
 	l.endLocked(ErrClosed)
-	return true
+	return l
 }

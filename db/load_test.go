@@ -177,6 +177,7 @@ func TestALoadThatEndedTakesNothing(t *testing.T) {
 				l := newLoader(t, d)
 				_, err := d.NewLoader()
 				require.ErrorContains(t, err, "another load is under way")
+				require.ErrorContains(t, err, "load_test.go:", "where it was begun")
 				loadKeys(t, l, 0, entries, 0)
 				require.NoError(t, end(l))
 				require.Equal(t, ErrClosed, l.Put([]byte("z"), nil))
@@ -192,6 +193,25 @@ func TestALoadThatEndedTakesNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A suspicion: a Loader that was forgotten without Close might keep NewLoader waiting for ever.
+func TestAForgottenLoaderIsNamedAndKeepsNobodyWaiting(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := mustOpen(t, o)
+	forget := func() { loadKeys(t, newLoader(t, d), 0, 500, 0) }
+	forget()
+	for range 2 {
+		_, err := d.NewLoader()
+		require.ErrorContains(t, err, "End it with Commit or Close, or close the database")
+		require.ErrorContains(t, err, "load_test.go:")
+	}
+	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync), "writes and flushes go on")
+	require.NoError(t, d.Flush())
+	require.ErrorContains(t, d.Close(), "load_test.go:")
+	d = openTest(t, o)
+	require.NoError(t, newLoader(t, d).Close())
+	requireValue(t, d, testKey(1), testValue(1))
 }
 
 func TestCloseGivesALoadUnderWayUp(t *testing.T) {

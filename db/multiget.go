@@ -26,7 +26,7 @@ func (d *DB) MultiGet(keys [][]byte) (values [][]byte, err error) {
 
 // MultiGet is DB.MultiGet as of the snapshot.
 func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
-	if s.closed.Load() {
+	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
 	}
 	values, err = s.db.multiGet(keys, s.seq)
@@ -76,7 +76,7 @@ var groupLookups = sync.Pool{New: func() any { return new(groupLookup) }}
 // multiGet is MultiGet as of seq. It takes no reference, as Get takes none, until a
 // table is closed under it; then it starts over with the version referenced.
 func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	g := groupLookups.Get().(*groupLookup)

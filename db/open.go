@@ -25,6 +25,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	}
 	d := &DB{opts: opts.withDefaults(), dir: dir, lookups: new(lookupCounters), closing: make(chan struct{})}
 	d.ranges = d.opts.newRangeFilters()
+	d.closed.open.Store(true)
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
 	d.cond = sync.NewCond(&d.mu)
 	d.obsolete.kick = make(chan struct{}, 1)
@@ -362,5 +363,10 @@ type LogReport struct {
 	SetAside string
 }
 
-// OpenReport returns what Open found and did.
-func (d *DB) OpenReport() OpenReport { return d.report }
+// OpenReport returns what Open found and did; of a nil DB the zero OpenReport.
+func (d *DB) OpenReport() OpenReport {
+	if d == nil {
+		return OpenReport{}
+	}
+	return d.report
+}

@@ -117,7 +117,7 @@ type Options struct {
 	FilterBudget int64
 
 	// MaxWastedReads is how many reads a lookup of an absent key may waste in the mean,
-	// 0.02 for two blocks in a hundred lookups: FilterBudget the other way round. Each
+	// 0.02 for two blocks in a hundred lookups, and below 1: FilterBudget the other way round. Each
 	// new table's filter gets the bits a key with which this is kept by the least memory,
 	// or 20 where it cannot be (16 if Filter makes LevelDB's alone). FilterBudget must be
 	// 0 then. Default: 0, not used.
@@ -364,6 +364,11 @@ func (o *Options) validateFilter() error {
 	if len(kinds) > maxFilters {
 		return errors.Newf("sievedb: Options.Filter stands for %d filters a table; at most %d can be had", len(kinds), maxFilters)
 	}
+	for _, p := range kinds {
+		if p.Name() == "" {
+			return errors.New("sievedb: Options.Filter has a policy without a Name; the name tells its filters from others")
+		}
+	}
 	if err := o.validateFilterBudget(); err != nil {
 		return err
 	}
@@ -396,6 +401,9 @@ func (o *Options) validateComparer() error {
 	}
 	if o.ErrorIfMissing && o.ErrorIfExists {
 		return errors.New("sievedb: Options.ErrorIfMissing and Options.ErrorIfExists exclude each other")
+	}
+	if o.ReadOnly && o.ErrorIfExists {
+		return errors.New("sievedb: Options.ReadOnly and Options.ErrorIfExists exclude each other: a database that is created is written to")
 	}
 	return nil
 }

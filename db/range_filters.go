@@ -125,6 +125,9 @@ func (o *Options) validateRangeFilters() error {
 		if p == nil {
 			return errors.Newf("sievedb: Options.RangeFilters[%d] is nil", i)
 		}
+		if p.Name() == "" {
+			return errors.Newf("sievedb: Options.RangeFilters[%d] has no Name; the name tells its filters from others", i)
+		}
 		names = append(names, p.Name())
 	}
 	slices.Sort(names)

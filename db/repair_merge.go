@@ -135,6 +135,7 @@ func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, 
 		return nil, err
 	}
 	d := &DB{opts: r.opts, dir: r.dir, fs: r.fs, cmp: r.cmp}
+	d.closed.open.Store(true)
 	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
 	d.tables = newTableCache(d)
 	return &placedTables{version: v, cmp: r.cmp, db: d}, nil

@@ -58,8 +58,11 @@ func (l *snapshotList) oldest(visible *atomic.Uint64) uint64 {
 }
 
 // NewSnapshot returns a snapshot of what is visible now. The caller closes it.
-// On a closed DB every method of the snapshot returns ErrClosed.
+// On a closed, nil or zero DB every method of the snapshot returns ErrClosed.
 func (d *DB) NewSnapshot() *Snapshot {
+	if d == nil {
+		return &Snapshot{}
+	}
 	s := &Snapshot{db: d, seq: d.snapshots.add(&d.visibleSeq)}
 	d.opened.add(s, d.opts.TrackOpen)
 	return s
@@ -70,7 +73,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 
 // Get is DB.Get as of the snapshot.
 func (s *Snapshot) Get(key []byte) ([]byte, error) {
-	if s.closed.Load() {
+	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
 	}
 	value, err := s.db.get(key, s.seq)
@@ -82,7 +85,7 @@ func (s *Snapshot) Get(key []byte) ([]byte, error) {
 
 // GetTo is DB.GetTo as of the snapshot.
 func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
-	if s.closed.Load() {
+	if s == nil || s.closed.Load() {
 		return dst, ErrClosed
 	}
 	extended, err := s.db.getTo(dst, key, s.seq)
@@ -94,7 +97,7 @@ func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
 
 // Has is DB.Has as of the snapshot.
 func (s *Snapshot) Has(key []byte) (bool, error) {
-	if s.closed.Load() {
+	if s == nil || s.closed.Load() {
 		return false, ErrClosed
 	}
 	has, err := s.db.has(key, s.seq)
@@ -107,7 +110,7 @@ func (s *Snapshot) Has(key []byte) (bool, error) {
 // NewIterator is DB.NewIterator as of the snapshot. The iterator goes on working
 // when the snapshot is closed.
 func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
-	if s.closed.Load() {
+	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
 	}
 	it, err := s.db.newIterator(o, s.seq)
@@ -121,7 +124,7 @@ func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
 // Close gives the snapshot up. What is being read through it meanwhile may answer
 // ErrClosed, as a second Close does.
 func (s *Snapshot) Close() error {
-	if !s.closed.CompareAndSwap(false, true) {
+	if s == nil || s.db == nil || !s.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
 	s.db.snapshots.remove(s.seq)

@@ -7,8 +7,12 @@ import (
 )
 
 // Metrics returns what the store has counted and what it holds. It may be called
-// at any time; on a closed DB it returns what is still known.
+// at any time; on a closed DB it returns what is still known, on a nil or zero DB the
+// zero Metrics.
 func (d *DB) Metrics() *Metrics {
+	if d == nil || d.state.Load() == nil {
+		return &Metrics{}
+	}
 	s := d.state.Load()
 	m := &Metrics{
 		Writes: d.counters.writes.Load(), WriteBytes: d.counters.writeBytes.Load(),
@@ -101,7 +105,7 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 // from start to limit, limit excluded; nil for no bound. What is only in
 // memory does not count.
 func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
-	if d.closed.Load() {
+	if d == nil || d.closed.Load() {
 		return 0, ErrClosed
 	}
 	s := d.refState()

@@ -65,6 +65,12 @@ type UpgradeReport struct {
 // are damaged are passed over and counted, and the error, which comes at the end, wraps
 // ErrCorruption then. o may be nil.
 func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (UpgradeReport, error) {
+	if d == nil || d.closed.Load() {
+		return UpgradeReport{}, ErrClosed
+	}
+	if ctx == nil {
+		return UpgradeReport{}, errNilContext("UpgradeFilters")
+	}
 	start := time.Now()
 	u, err := d.newUpgrade(ctx, policy, o)
 	if err != nil {

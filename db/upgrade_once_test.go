@@ -16,7 +16,7 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 	for name, o := range map[string]*Options{
 		"no filters":                       {Filter: filter.None},
 		"filters of ranges alone":          {Filter: filter.None, RangeFilters: ranges},
-		"a bound that needs no filter":     {Filter: filter.NewBloomPolicy(10), MaxWastedReads: 100},
+		"a bound that needs no filter":     {Filter: filter.NewBloomPolicy(10), MaxWastedReads: 0.9999999},
 		"the old name, hashed in two ways": {Filter: filter.LegacyBloom},
 		"the old name beside cache lines":  {Filter: filter.Several(filter.NewCacheLineBloomPolicy(10), filter.LegacyBloom)},
 		"binary fuse":                      {Filter: filter.FusePolicy{}},

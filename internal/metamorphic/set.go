@@ -52,7 +52,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		case 0:
 			o.FilterBudget = between(rnd, 1, 64<<10)
 		case 1:
-			o.MaxWastedReads = []float64{1e-6, 0.05, 2}[rnd.IntN(3)]
+			o.MaxWastedReads = []float64{1e-6, 0.05, 0.9}[rnd.IntN(3)]
 		}
 	}
 	o.RangeFilters = rangePolicies[rnd.IntN(len(rangePolicies))]

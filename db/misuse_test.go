@@ -1,0 +1,148 @@
+package db
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The bug: methods of a nil or zero DB, Snapshot, Iterator, Loader and of a nil Batch panicked
+// with the runtime's nil-pointer error.
+func TestMethodsOfWhatIsNotOpenReturnErrClosed(t *testing.T) {
+	closed := mustOpen(t, testOptions(NewMemFS()))
+	require.NoError(t, closed.Close())
+	for name, d := range map[string]*DB{"nil": nil, "zero": {}, "closed": closed} {
+		for method, err := range errorsOfDB(d) {
+			require.Equal(t, ErrClosed, err, "%s DB: %s", name, method)
+		}
+		require.NotNil(t, d.Metrics())
+		require.Zero(t, d.OpenReport().Logs)
+		s := d.NewSnapshot()
+		for method, err := range errorsOfSnapshot(s) {
+			require.Equal(t, ErrClosed, err, "snapshot of a %s DB: %s", name, method)
+		}
+	}
+	for name, s := range map[string]*Snapshot{"nil": nil, "zero": {}} {
+		for method, err := range errorsOfSnapshot(s) {
+			require.Equal(t, ErrClosed, err, "%s Snapshot: %s", name, method)
+		}
+		require.Equal(t, ErrClosed, s.Close(), name)
+	}
+	for name, l := range map[string]*Loader{"nil": nil, "zero": {}} {
+		for method, err := range map[string]error{
+			"Put": l.Put(nil, nil), "Delete": l.Delete(nil), "Commit": l.Commit(), "Close": l.Close(),
+		} {
+			require.Equal(t, ErrClosed, err, "%s Loader: %s", name, method)
+		}
+	}
+	for name, it := range map[string]*Iterator{"nil": nil, "zero": {}} {
+		for method, moved := range map[string]bool{
+			"First": it.First(), "Last": it.Last(), "SeekGE": it.SeekGE(nil), "SeekLT": it.SeekLT(nil),
+			"Next": it.Next(), "Prev": it.Prev(), "Valid": it.Valid(),
+		} {
+			require.False(t, moved, "%s Iterator: %s", name, method)
+		}
+		for range it.All() {
+			require.Fail(t, "it shows something")
+		}
+		require.Nil(t, it.Key())
+		require.Nil(t, it.Value())
+		require.Equal(t, ErrClosed, it.Err(), name)
+		require.Equal(t, ErrClosed, it.Close(), name)
+	}
+}
+
+// errorsOfDB calls the methods of d that return an error, Close last.
+func errorsOfDB(d *DB) map[string]error {
+	ctx, key, of := context.Background(), []byte("key"), map[string]error{}
+	of["Put"] = d.Put(key, key, nil)
+	of["Put with NoSync"] = d.Put(key, key, NoSync)
+	of["Delete"] = d.Delete(key, Buffered)
+	of["Apply"] = d.Apply(&Batch{}, nil)
+	of["Apply of nil"] = d.Apply(nil, nil)
+	of["Flush"] = d.Flush()
+	of["Compact"] = d.Compact(ctx, key, nil)
+	_, of["Get"] = d.Get(key)
+	_, of["GetTo"] = d.GetTo(nil, key)
+	_, of["Has"] = d.Has(key)
+	_, of["MultiGet"] = d.MultiGet([][]byte{key})
+	_, of["NewIterator"] = d.NewIterator(nil)
+	_, of["NewLoader"] = d.NewLoader()
+	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
+	_, of["Check"] = d.Check(ctx)
+	_, of["Explain"] = d.Explain(key)
+	_, of["Filters"] = d.Filters(ctx, 0)
+	_, of["Tables"] = d.Tables()
+	_, of["UpgradeFilters"] = d.UpgradeFilters(ctx, nil, nil)
+	of["Close"] = d.Close()
+	return of
+}
+
+func errorsOfSnapshot(s *Snapshot) map[string]error {
+	key, of := []byte("key"), map[string]error{}
+	_, of["Get"] = s.Get(key)
+	_, of["GetTo"] = s.GetTo(nil, key)
+	_, of["Has"] = s.Has(key)
+	_, of["MultiGet"] = s.MultiGet([][]byte{key})
+	_, of["NewIterator"] = s.NewIterator(nil)
+	return of
+}
+
+// The bug: a nil Batch and a nil context panicked with the runtime's nil-pointer error, and
+// arguments without a meaning were taken.
+func TestArgumentsWithoutAMeaningAreRefusedAndNothingIsLost(t *testing.T) {
+	o := testOptions(NewMemFS())
+	d := mustOpen(t, o)
+	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	var none context.Context
+	for name, c := range map[string]struct {
+		call func() error
+		want string
+	}{
+		"Apply of a nil batch":      {func() error { return d.Apply(nil, nil) }, "the batch is nil"},
+		"Compact, nil context":      {func() error { return d.Compact(none, nil, nil) }, "Compact: the context is nil"},
+		"Check, nil context":        {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
+		"Filters, nil context":      {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
+		"UpgradeFilters, nil":       {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
+		"Filters, fewer than none":  {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
+		"Compact from behind limit": {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is behind limit"},
+		"UpgradeFilters, no reading": {func() error {
+			_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{BytesPerSecond: -1})
+			return err
+		}, "-1 bytes a second"},
+	} {
+		require.ErrorContains(t, c.call(), c.want, name)
+	}
+	var b *Batch
+	require.Zero(t, b.Len()+b.Size())
+	b.Reset()
+	require.PanicsWithValue(t, "sievedb: a write to a nil *Batch; use &db.Batch{}", func() { b.Put(nil, nil) })
+	require.NoError(t, d.Close())
+	d = openTest(t, o)
+	requireValue(t, d, testKey(1), testValue(1))
+	require.EqualValues(t, 1, d.Metrics().LastSequence)
+}
+
+// The bug: options that cannot mean anything were accepted.
+func TestOptionsWithoutAMeaningAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"a filter policy without a name":     {Options{Filter: renamed{}}, "without a Name"},
+		"read-only, and only if it is new":   {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
+		"a negative write buffer":            {Options{WriteBufferSize: -1}, "WriteBufferSize is -1"},
+		"a negative number of compactions":   {Options{MaxConcurrentCompactions: -1}, "MaxConcurrentCompactions is -1"},
+		"more reads wasted than are made":    {Options{MaxWastedReads: 2}, "MaxWastedReads is 2"},
+		"a budget below nothing":             {Options{FilterBudget: -5}, "FilterBudget is -5"},
+		"a stop before the slowdown":         {Options{L0SlowdownTrigger: 20, L0StopTrigger: 20}, "L0StopTrigger is 20"},
+		"no such compression":                {Options{Compression: -1}, "Compression is -1"},
+		"fewer open files than a store uses": {Options{MaxOpenFiles: 1}, "MaxOpenFiles is 1"},
+	} {
+		require.ErrorContains(t, c.o.Validate(), c.want, name)
+		c.o.FS = NewMemFS()
+		_, err := Open("db", &c.o)
+		require.ErrorContains(t, err, c.want, name)
+	}
+}
