@@ -11,6 +11,11 @@ import (
 // the store closes. It holds the version: no table goes away meanwhile.
 func (d *DB) openAhead() {
 	defer d.background.Done()
+	_ = d.guard("the opening of tables ahead", func() error { d.openAll(); return nil })
+}
+
+// openAll is the work of openAhead.
+func (d *DB) openAll() {
 	s := d.refState()
 	defer s.version.Unref()
 	began := time.Now()

@@ -60,7 +60,7 @@ func (d *DB) handOverLoop(buffered <-chan struct{}) {
 		if !d.pause(bufferedFor) {
 			return
 		}
-		_ = d.commit.run(d, r) // handOver has told of it
+		_ = d.guard("the writing of buffered records", func() error { return d.commit.run(d, r) }) // handOver has told of it
 	}
 }
 

@@ -49,17 +49,36 @@ func (d *DB) pickLocked() *manifest.Compaction {
 	v, o := d.state.Load().version, d.pickOptions()
 	left := d.burst.left()
 	if left == 0 {
-		return v.Pick(o)
+		return d.pickOf(v, o)
 	}
 	later := o
 	later.L0Trigger = d.opts.burstTrigger()
-	c := v.Pick(later)
-	if c == nil && !d.burst.watching && v.Pick(o) != nil {
+	c := d.pickOf(v, later)
+	if c == nil && !d.burst.watching && d.pickOf(v, o) != nil {
 		d.burst.watching = true
 		d.background.Add(1)
 		go d.watchBurst(left)
 	}
 	return c
+}
+
+// pickOf is v.Pick for callers that hold d.mu, and may not panic while they do: a panic of the
+// comparer ends the writes, and nothing is picked.
+func (d *DB) pickOf(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction) {
+	defer func() {
+		if value := recover(); value != nil {
+			err := &writesEnded{newPanicError(d.cmp, "the choice of a compaction", value)}
+			if d.ended.CompareAndSwap(nil, err) && !d.closed.Load() {
+				d.cond.Broadcast()
+				d.background.Add(1)
+				go func() {
+					defer d.background.Done()
+					d.tellEnded(err.cause)
+				}()
+			}
+		}
+	}()
+	return v.Pick(o)
 }
 
 // watchBurst waits until the burst is over and compacts what has waited for that.

@@ -60,9 +60,7 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 		return d.writeLarge(kind, key, value, keep)
 	}
 	if keep != onDisk && !d.opts.ReadOnly && len(key) <= maxLoneBytes && len(value) <= maxLoneBytes && d.commit.tryLead() {
-		err := d.commitEntry(kind, key, value, keep)
-		d.commit.stepDown(1)
-		return base.NoSpace(err)
+		return base.NoSpace(d.commitAlone(kind, key, value, keep))
 	}
 	b := batches.Get().(*Batch)
 	b.add(kind, key, value)
@@ -71,6 +69,20 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 		b.Reset()
 		batches.Put(b)
 	}
+	return err
+}
+
+// commitAlone commits one entry and gives up the leadership, which the caller has.
+func (d *DB) commitAlone(kind base.Kind, key, value []byte, keep durability) (err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			d.leaderPanicked(recover())
+		}
+	}()
+	err = d.commitEntry(kind, key, value, keep)
+	returned = true
+	d.commit.stepDown(1)
 	return err
 }
 

@@ -92,6 +92,11 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 
 func (d *DB) compactInBackground(c *manifest.Compaction) {
 	defer d.background.Done()
+	_ = d.guard("a compaction", func() error { d.compactPicked(c); return nil })
+}
+
+// compactPicked is the work of compactInBackground.
+func (d *DB) compactPicked(c *manifest.Compaction) {
 	err := d.compact(c)
 	wait := d.beginRest(err) // before a flush can pick the same inputs again
 	d.done(c, err)
@@ -130,8 +135,21 @@ func (d *DB) beginRest(err error) time.Duration {
 	return d.compactionDelay.next(err)
 }
 
-// compact runs c and installs its outcome.
-func (d *DB) compact(c *manifest.Compaction) error {
+// compact runs c and installs its outcome. A panic is returned as an error, since c has to
+// be given up in order.
+func (d *DB) compact(c *manifest.Compaction) (err error) {
+	returned := false
+	defer func() {
+		if !returned { // the goroutine ends (runtime.Goexit), and with it this function's callers
+			d.done(c, errStopped)
+		}
+	}()
+	err = d.guard("a compaction", func() error { return d.compactAndTell(c) })
+	returned = true
+	return err
+}
+
+func (d *DB) compactAndTell(c *manifest.Compaction) error {
 	info := CompactionInfo{
 		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
 		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),

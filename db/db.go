@@ -1,6 +1,7 @@
 package db
 
 import (
+	stderrors "errors"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -195,9 +196,23 @@ func (d *DB) endWrites(cause error) {
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	if first {
-		d.opts.Logger.Error("writes ended", "err", cause)
-		tell(d.opts.EventListener.BackgroundError, cause)
+		d.tellEnded(cause)
 	}
+}
+
+// tellEnded reports that writes ended. A panic of the logger or the listener goes no
+// further: those who called endWrites because of another one would never end.
+func (d *DB) tellEnded(cause error) {
+	_ = catch(d.cmp, "BackgroundError", func() error {
+		var p *PanicError
+		if stderrors.As(cause, &p) {
+			d.opts.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))
+		} else {
+			d.opts.Logger.Error("writes ended", "err", cause)
+		}
+		tell(d.opts.EventListener.BackgroundError, cause)
+		return nil
+	})
 }
 
 // writeErr returns the error of every write once writes have ended, nil before.
@@ -255,7 +270,7 @@ func (d *DB) Flush() error {
 // durable, says so in the file CLOSED, and releases the directory. Iterators and
 // snapshots should be closed before; those left open are told of in the error, and
 // answer ErrClosed from then on. A load under way is given up, and the error says
-// so. A second Close returns ErrClosed.
+// so, as it does of a panic that ended the writes. A second Close returns ErrClosed.
 func (d *DB) Close() error {
 	if d == nil || !d.closed.set() {
 		return ErrClosed
@@ -268,26 +283,33 @@ func (d *DB) Close() error {
 	// From here no writer starts; the one that leads ends.
 	d.commit.shut()
 	d.background.Wait()
-	loading := d.giveUpLoad()
 
 	var err error
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
+	var p *PanicError
+	if ended := d.writeErr(); stderrors.As(ended, &p) {
+		keep(ended) // perhaps no write came since
+	}
+	// Each step is taken whatever became of those before, or the directory stayed locked.
+	try := func(step func() error) { keep(catch(d.cmp, "Close", step)) }
+	var loading *Loader
+	try(func() error { loading = d.giveUpLoad(); return nil })
 	if !d.opts.ReadOnly {
-		keep(d.dropSuccessor())
-		keep(d.log.close(d))
-		d.obsolete.remove(d)
+		try(d.dropSuccessor)
+		try(func() error { return d.log.close(d) })
+		try(func() error { d.obsolete.remove(d); return nil })
 		whole := d.set.Sound() && d.writeErr() == nil
-		keep(d.set.Close())
+		try(d.set.Close)
 		if err == nil && whole {
-			keep(d.writeCloseMark())
+			try(d.writeCloseMark)
 		}
 	}
 	for _, m := range append([]*memBuffer{d.state.Load().mem}, d.state.Load().imm...) {
 		m.Settle()
 	}
-	d.tables.close()
-	d.blockCache.Close()
-	keep(d.lock.Close())
+	try(func() error { d.tables.close(); return nil })
+	try(func() error { d.blockCache.Close(); return nil })
+	try(d.lock.Close)
 	if loading != nil {
 		keep(errors.Newf("sievedb: closed with a load under way, begun at %s, which is given up", loading.where))
 	}

@@ -133,6 +133,11 @@ func (d *DB) createLog(num uint64) (*wal.Writer, error) {
 // flush of the next one, if that waits: to free 16 MiB of a disk takes 6 ms and more.
 func (d *DB) flushLoop() {
 	defer d.background.Done()
+	_ = d.guard("a flush", func() error { d.flushAll(); return nil })
+}
+
+// flushAll is the work of flushLoop.
+func (d *DB) flushAll() {
 	var removal sync.WaitGroup // of one log at most
 	defer removal.Wait()
 	backoff := compactionBackoff{}
@@ -147,7 +152,9 @@ func (d *DB) flushLoop() {
 		if err == nil {
 			backoff = compactionBackoff{}
 			removal.Wait()
-			removal.Go(func() { d.removeFile(log) })
+			removal.Go(func() {
+				_ = d.guard("the removal of a log", func() error { d.removeFile(log); return nil })
+			})
 			if len(d.state.Load().imm) == 0 {
 				removal.Wait() // whoever finds no flush under way finds no log too many
 			}

@@ -93,7 +93,15 @@ func (l *Loader) add(kind base.Kind, key, value []byte) error {
 	if l.err != nil {
 		return l.err
 	}
-	if err := l.write(kind, key, value); err != nil {
+	returned := false
+	defer func() {
+		if !returned {
+			l.panickedLocked(recover())
+		}
+	}()
+	err := l.write(kind, key, value)
+	returned = true
+	if err != nil {
 		l.endLocked(base.NoSpace(err))
 		return l.err
 	}
@@ -147,6 +155,12 @@ func (l *Loader) Commit() error {
 		l.endLocked(ErrClosed)
 		return nil
 	}
+	returned := false
+	defer func() {
+		if !returned {
+			l.panickedLocked(recover())
+		}
+	}()
 	start := time.Now()
 	info := LoadInfo{Entries: l.entries}
 	err := base.NoSpace(l.commit(&info))
@@ -156,6 +170,7 @@ func (l *Loader) Commit() error {
 	} else {
 		l.endLocked(ErrClosed)
 	}
+	returned = true
 	tell(l.d.opts.EventListener.LoadEnd, info)
 	if err != nil {
 		return err
@@ -187,6 +202,17 @@ func (l *Loader) endLocked(err error) {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	l.d.loader = nil
+}
+
+// panickedLocked ends a load whose call panicked with value, and goes on with the panic.
+func (l *Loader) panickedLocked(value any) {
+	err := newPanicError(l.d.cmp, "a load", value)
+	if l.err == nil {
+		_ = catch(l.d.cmp, "a load", func() error { l.endLocked(err); return nil })
+	}
+	if value != nil {
+		panic(value)
+	}
 }
 
 // giveUpLoad ends the load under way and returns it, nil if there is none. The store is

@@ -42,9 +42,10 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
 	d.tables = newTableCache(d)
 	d.memHash = newMemHash(d.tables.options.Policies)
-	if err := d.open(created); err != nil {
-		d.tables.close()
-		return nil, base.NoSpace(errors.CombineErrors(err, lock.Close()))
+	if err := catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
+		closing := catch(d.cmp, "Open", func() error { d.tables.close(); return nil })
+		closing = errors.CombineErrors(closing, catch(d.cmp, "Open", lock.Close))
+		return nil, base.NoSpace(errors.CombineErrors(err, closing))
 	}
 	return d, nil
 }

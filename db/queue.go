@@ -90,9 +90,16 @@ func (q *commitQueue) stepDown(group int) {
 
 // lead commits the group at the head of the queue, the caller's request first.
 func (q *commitQueue) lead(d *DB) {
+	returned := false
+	defer func() {
+		if !returned {
+			d.leaderPanicked(recover())
+		}
+	}()
 	q.gather()
 	q.takeGroup()
 	err := base.NoSpace(d.commitGroup(q))
+	returned = true
 	own, n := q.group[0], len(q.group)
 	own.err = err
 	for _, r := range q.group[1:] {
@@ -100,6 +107,7 @@ func (q *commitQueue) lead(d *DB) {
 		r.wake <- false
 	}
 	clear(q.group)
+	q.group = q.group[:0]
 	q.stepDown(n)
 }
 

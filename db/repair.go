@@ -89,8 +89,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = r.run()
-	if err != nil {
+	if err = catch(r.cmp, "Repair", r.run); err != nil {
 		r.abandon()
 		err = errors.Wrapf(err, "sievedb: repairing %s", dir)
 	}

@@ -85,7 +85,7 @@ func (j *mergeJob) run() {
 		p := j.takeLocked()
 		d.scheduleCompactionsLocked() // others may help
 		d.mu.Unlock()
-		err := j.merge(p)
+		err := d.guard("a compaction", func() error { return j.merge(p) })
 		d.mu.Lock()
 		j.endedLocked(err)
 	}
@@ -147,14 +147,17 @@ func (d *DB) helpLocked() bool {
 	d.background.Add(1)
 	go func() {
 		defer d.background.Done()
-		err := j.merge(p)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		j.endedLocked(err)
-		j.helped--
-		d.slots--
-		d.scheduleCompactionsLocked()
-		d.cond.Broadcast()
+		err := errStopped
+		defer func() { // also if the goroutine ends by runtime.Goexit
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			j.endedLocked(err)
+			j.helped--
+			d.slots--
+			d.scheduleCompactionsLocked()
+			d.cond.Broadcast()
+		}()
+		err = d.guard("a compaction", func() error { return j.merge(p) })
 	}()
 	return true
 }

@@ -30,7 +30,10 @@ func (d *DB) prepareSuccessor() {
 	go func() {
 		defer d.background.Done()
 		defer close(s.done)
-		d.makeSuccessor(s, 0)
+		if err := d.guard("the making of a log", func() error { d.makeSuccessor(s, 0); return nil }); err != nil {
+			s.err = err
+			return
+		}
 		if s.mem != nil {
 			s.mem.Touch()
 		}

@@ -28,8 +28,7 @@ func newTableSyncs() *tableSyncs { return &tableSyncs{free: make(chan struct{}, 
 func (s *tableSyncs) add(f vfs.File) error {
 	s.free <- struct{}{}
 	s.group.Go(func() {
-		err := f.Sync()
-		err = errors.CombineErrors(err, f.Close())
+		err := catch(nil, "the sync of a table", func() error { return errors.CombineErrors(f.Sync(), f.Close()) })
 		s.mu.Lock()
 		if s.err == nil {
 			s.err = err

@@ -184,7 +184,7 @@ func (d *DB) cleanLoop() {
 	for {
 		select {
 		case <-d.obsolete.kick:
-			d.obsolete.remove(d)
+			_ = d.guard("the removal of tables", func() error { d.obsolete.remove(d); return nil })
 		case <-d.closing:
 			return
 		}

@@ -189,7 +189,7 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 // failure, or the corruption that tables were set aside for, where nothing is
 // left to compact beside them.
 func (d *DB) stuckLocked(s *readState) error {
-	if d.compactionErr == nil && d.parkedErr != nil && d.compactions == 0 && s.version.Pick(d.pickOptions()) == nil {
+	if d.compactionErr == nil && d.parkedErr != nil && d.compactions == 0 && d.pickOf(s.version, d.pickOptions()) == nil {
 		return d.parkedErr
 	}
 	return d.compactionErr

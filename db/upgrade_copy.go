@@ -105,7 +105,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 func (s *upgradeStep) run() {
 	d := s.u.d
 	defer close(s.placed)
-	err := s.copy()
+	err := d.guard("an upgrade of filters", s.copy)
 	close(s.copied)
 	// What is left is no merge: somebody else, the next step too, may have the slot.
 	d.mu.Lock()
@@ -113,14 +113,14 @@ func (s *upgradeStep) run() {
 	d.scheduleCompactionsLocked()
 	d.cond.Broadcast()
 	d.mu.Unlock()
-	s.err = s.place(err)
+	s.err = d.guard("an upgrade of filters", func() error { return s.place(err) })
 	d.mu.Lock()
 	d.slots++
 	d.mu.Unlock()
 	if err = s.err; stderrors.Is(err, ErrCorruption) {
 		err = nil // not set aside: compactions find out for themselves
 	}
-	d.done(s.c, err)
+	_ = d.guard("the removal of tables", func() error { d.done(s.c, err); return nil })
 	d.scheduleCompactions()
 }
 
@@ -192,7 +192,10 @@ func (s *upgradeStep) work() {
 		if i >= len(s.nums) {
 			return
 		}
-		s.tables[i], w, s.errs[i] = s.copyTable(i, w)
+		s.errs[i] = s.u.d.guard("an upgrade of filters", func() (err error) {
+			s.tables[i], w, err = s.copyTable(i, w)
+			return err
+		})
 		if s.stops(s.errs[i]) {
 			s.failed.Store(true)
 		}

@@ -113,6 +113,10 @@ func (s *Set) LogNum() uint64 {
 func (s *Set) Begin(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.endIfPanics(func() error { return s.beginLocked(edit, install) })
+}
+
+func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 	next, err := s.prepare(edit)
 	if err != nil {
 		return err
@@ -141,6 +145,10 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	if s.err != nil {
 		return s.err
 	}
+	return s.endIfPanics(func() error { return s.applyLocked(edit, install) })
+}
+
+func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
 	before := [2]uint64{s.logNum, s.lastSeq}
 	next, err := s.prepare(edit)
 	if err != nil {
@@ -167,6 +175,20 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 // maxKeptBuffer bounds the buffer that is kept for the next edit, in bytes: a snapshot of
 // very many tables, or an edit with long keys, takes far more than others.
 const maxKeptBuffer = 256 << 10
+
+// endIfPanics calls f. If the comparer or the file system panics in it, nobody knows what the
+// MANIFEST holds, so that no edit is taken any more. The panic goes on. s.mu is held.
+func (s *Set) endIfPanics(f func() error) (err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			s.err = uncertain(errors.New("sievedb: a panic interrupted an edit of the MANIFEST"))
+		}
+	}()
+	err = f()
+	returned = true
+	return err
+}
 
 // rollSize is the size from which the next edit goes to a new MANIFEST. That
 // begins with a snapshot of the version, so a large version waits until as much

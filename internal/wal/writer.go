@@ -62,6 +62,8 @@ type Writer struct {
 	beginning atomic.Bool    // a goroutine tells the device
 	beginners sync.WaitGroup // that goroutine
 
+	beginningPanicked atomic.Bool // the file system did, in that goroutine
+
 	closed   bool
 	closeErr error
 }
@@ -123,7 +125,9 @@ func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
 	}
+	w.err = errPanicked // unless Write returns
 	n, err := w.file.Write(w.buf)
+	w.err = nil
 	if err == nil && n != len(w.buf) {
 		err = io.ErrShortWrite
 	}
@@ -150,8 +154,13 @@ func (w *Writer) beginWriting() {
 	w.begun = end
 	w.beginning.Store(true)
 	w.beginners.Go(func() {
+		defer func() {
+			if recover() != nil { // in a goroutine of its own it would end the process; Sync reports it
+				w.beginningPanicked.Store(true)
+			}
+			w.beginning.Store(false)
+		}()
 		w.early.StartWriting(from, end-from)
-		w.beginning.Store(false)
 	})
 }
 
@@ -204,7 +213,14 @@ func (w *Writer) Sync() error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := w.file.Sync(); err != nil {
+	if w.beginningPanicked.Load() {
+		w.err = errPanicked
+		return w.err
+	}
+	w.err = errPanicked // unless Sync returns
+	err := w.file.Sync()
+	w.err = nil
+	if err != nil {
 		w.err = errors.Wrapf(err, "sync of the log at offset %d; it takes no more records", w.size)
 		return w.err
 	}
@@ -221,6 +237,10 @@ func (w *Writer) Unsynced() int64 { return w.Size() - w.synced }
 
 // Buffered returns how many of these bytes the file does not have yet.
 func (w *Writer) Buffered() int { return len(w.buf) }
+
+// errPanicked is the error after a panic of the file system: the file may hold any part of
+// what was about to be written.
+var errPanicked = errors.New("the file system panicked during an earlier write or sync of the log; it takes no more records")
 
 // errWriterClosed is what a Writer answers after Close, unless an earlier
 // failure is there to tell.

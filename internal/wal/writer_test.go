@@ -252,3 +252,18 @@ func BenchmarkWriteRecord(b *testing.B) {
 		})
 	}
 }
+
+// panickingFile panics when the device is to begin to write.
+type panickingFile struct{ File }
+
+func (panickingFile) StartWriting(int64, int64) { panic("boom") }
+
+// The bug: the panic came in a goroutine of the Writer and ended the process.
+func TestAPanicOfStartWritingIsAnErrorOfSync(t *testing.T) {
+	w := NewWriter(panickingFile{newMemFile()})
+	require.NoError(t, w.WriteRecord(make([]byte, earlyBytes)))
+	w.beginners.Wait()
+	require.ErrorContains(t, w.Sync(), "panicked")
+	require.Error(t, w.WriteRecord(nil), "it is final")
+	require.Error(t, w.Close())
+}

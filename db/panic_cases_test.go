@@ -1,0 +1,146 @@
+package db
+
+import (
+	stderrors "errors"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// The bug: where the comparer panicked in the replay of the log, each Open panicked, and left the
+// directory locked.
+func TestOpenNamesAComparerThatPanics(t *testing.T) {
+	b := &bomb{}
+	o := testOptions(nil)
+	o.FS, o.Comparer = vfs.NewMem(), bombComparer(b)
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	fill(t, d, 0, 20)
+	require.NoError(t, d.Close())
+	b.calls.Store(0)
+	b.at.Store(1)
+	_, err = Open("db", o)
+	var p *PanicError
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, boom, p.Value)
+	require.ErrorContains(t, err, `the comparer "test.bomb" panicked during the replay of the logs: `+boom)
+	b.disarm()
+	d, err = Open("db", o)
+	require.NoError(t, err, "the directory is not locked")
+	require.NoError(t, d.Close())
+
+	require.NoError(t, o.FS.Remove(filepath.Join("db", "CURRENT")))
+	b.at.Store(1)
+	_, err = RepairWithReport("db", o)
+	require.ErrorContains(t, err, `the comparer "test.bomb" panicked during Repair`)
+	b.disarm()
+	require.NoError(t, Repair("db", o), "the directory is not locked")
+	d, err = Open("db", o)
+	require.NoError(t, err)
+	defer d.Close()
+	for i := range 20 {
+		requireValue(t, d, testKey(i), testValue(i))
+	}
+}
+
+// The bug: the writers that were committed together with one that panicked waited for ever.
+func TestWritersBesideOneThatPanicsGetAnError(t *testing.T) {
+	b := &bomb{}
+	o := testOptions(nil)
+	o.FS, o.Comparer = vfs.NewMem(), bombComparer(b)
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	fill(t, d, 0, 100)
+	b.at.Store(b.calls.Load() + 500)
+	var panics, ended atomic.Int64
+	within(t, "a writer or Close", func() {
+		var group sync.WaitGroup
+		for w := range 8 {
+			group.Go(func() {
+				defer func() {
+					if recover() != nil {
+						panics.Add(1)
+					}
+				}()
+				var err error
+				for i := 0; err == nil; i++ {
+					err = d.Put(testKey(1000+8*i+w), nil, []*WriteOptions{NoSync, Sync}[w%2])
+				}
+				var p *PanicError
+				if stderrors.Is(err, ErrReadOnly) && stderrors.As(err, &p) {
+					ended.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.ErrorContains(t, d.Close(), boom)
+	})
+	require.Positive(t, panics.Load(), "the panic goes on to the caller that met it")
+	require.EqualValues(t, 8, panics.Load()+ended.Load())
+}
+
+// The bug: a listener that ended the goroutine, as FailNow does, left a store in which Flush and
+// Close hung.
+func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
+	for name, l := range map[string]*EventListener{
+		"FlushEnd":        {FlushEnd: func(FlushInfo) { runtime.Goexit() }},
+		"CompactionBegin": {CompactionBegin: func(CompactionInfo) { runtime.Goexit() }},
+		"CompactionEnd":   {CompactionEnd: func(CompactionInfo) { runtime.Goexit() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(nil)
+			o.FS, o.EventListener, o.L0CompactionTrigger = vfs.NewMem(), l, 1
+			d, err := Open("db", o)
+			require.NoError(t, err)
+			require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+			within(t, "Flush or Close", func() {
+				_ = d.Flush() // the table may be there before the listener ends
+				eventually(t, func() bool { return d.Put(testKey(2), nil, NoSync) != nil })
+				require.ErrorContains(t, d.Put(testKey(2), nil, NoSync), "runtime.Goexit was called")
+				require.ErrorIs(t, d.Put(testKey(2), nil, NoSync), ErrReadOnly)
+				requireValue(t, d, testKey(1), testValue(1))
+				require.Error(t, d.Close())
+			})
+		})
+	}
+}
+
+// After a panic in the middle of a write nobody knows what the log holds: what a retry appended
+// would stand after a torn record.
+func TestNothingIsWrittenToALogAfterAPanic(t *testing.T) {
+	var armed atomic.Bool
+	var writes atomic.Int64
+	mem := vfs.NewMem()
+	o := testOptions(nil)
+	o.FS = vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if filepath.Ext(op.Name) == ".log" && (op.Kind == vfs.OpWrite || op.Kind == vfs.OpSync) {
+			writes.Add(1)
+			if armed.Load() {
+				panic(boom)
+			}
+		}
+		return nil
+	})
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+	armed.Store(true)
+	require.PanicsWithValue(t, boom, func() { _ = d.Put(testKey(2), testValue(2), Sync) })
+	before := writes.Load()
+	for _, wo := range []*WriteOptions{Sync, NoSync, Buffered} {
+		require.ErrorIs(t, d.Put(testKey(3), nil, wo), ErrReadOnly)
+	}
+	require.ErrorIs(t, d.Flush(), ErrReadOnly)
+	require.ErrorContains(t, d.Close(), boom)
+	require.Equal(t, before, writes.Load())
+	o.FS = mem
+	d, err = Open("db", o)
+	require.NoError(t, err)
+	defer d.Close()
+	requireValue(t, d, testKey(1), testValue(1))
+}
