@@ -37,7 +37,7 @@ func (d *DB) openAll() {
 	if info.Failed > 0 {
 		d.opts.Logger.Warn("tables could not be opened ahead of lookups", "tables", info.Failed, "first", info.Err)
 	}
-	tell(d.opts.EventListener.TablesOpenedAhead, info)
+	tell(d, d.opts.EventListener.TablesOpenedAhead, info)
 }
 
 func (i *OpenAheadInfo) count(err error) {

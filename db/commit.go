@@ -55,6 +55,9 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if d == nil {
 		return ErrClosed
 	}
+	if d.listenerCalls.inThisGoroutine() {
+		return ErrInListener
+	}
 	keep := wo.durability()
 	if len(key)+len(value) >= largeWrite {
 		return d.writeLarge(kind, key, value, keep)
@@ -102,6 +105,8 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 		return ErrClosed
 	case d.opts.ReadOnly:
 		return ErrReadOnly
+	case d.listenerCalls.inThisGoroutine():
+		return ErrInListener
 	case b == nil:
 		return errors.New("sievedb: Apply: the batch is nil; pass a pointer to a Batch")
 	case !b.begin():

@@ -154,11 +154,11 @@ func (d *DB) compactAndTell(c *manifest.Compaction) error {
 		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
 		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),
 	}
-	tell(d.opts.EventListener.CompactionBegin, info)
+	tell(d, d.opts.EventListener.CompactionBegin, info)
 	start := time.Now()
 	err := base.NoSpace(d.runCompaction(c, &info))
 	info.Duration, info.Err = time.Since(start), err
-	tell(d.opts.EventListener.CompactionEnd, info)
+	tell(d, d.opts.EventListener.CompactionEnd, info)
 	if err == nil {
 		d.opts.Logger.Info("compacted", "from", c.Level, "to", c.OutputLevel, "inputs", info.InputTables,
 			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten, "moved", info.TrivialMove, "pieces", info.Subcompactions, "took", info.Duration)

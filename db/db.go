@@ -31,6 +31,9 @@ var (
 	// on, and so do writes once there is space; unless the error is ErrReadOnly as
 	// well: then the database must be opened again.
 	ErrNoSpace = base.ErrNoSpace
+	// ErrInListener is returned by methods that would wait for themselves if they were called
+	// from a function of the EventListener; see there.
+	ErrInListener = base.ErrInListener
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = base.ErrLocked
 	// ErrTooLarge refuses a write above MaxKeySize, MaxValueSize or MaxBatchSize, which the
@@ -65,8 +68,9 @@ type DB struct {
 	closed     closedFlag
 	// ended is why writes have ended, nil while they have not; set once, under mu,
 	// so that those who wait on cond see it, and read without.
-	ended   atomic.Pointer[writesEnded]
-	closing chan struct{} // closed when Close begins
+	ended         atomic.Pointer[writesEnded]
+	listenerCalls listenerCalls
+	closing       chan struct{} // closed when Close begins
 
 	_ [64]byte // writers write what follows; what lookups load is not on its cache line
 
@@ -210,7 +214,7 @@ func (d *DB) tellEnded(cause error) {
 		} else {
 			d.opts.Logger.Error("writes ended", "err", cause)
 		}
-		tell(d.opts.EventListener.BackgroundError, cause)
+		tell(d, d.opts.EventListener.BackgroundError, cause)
 		return nil
 	})
 }
@@ -232,6 +236,9 @@ func (d *DB) Flush() error {
 	}
 	if d.opts.ReadOnly {
 		return ErrReadOnly
+	}
+	if d.listenerCalls.inThisGoroutine() {
+		return ErrInListener
 	}
 	if err := d.commit.run(d, &commitRequest{alone: (*DB).flushActive}); err != nil {
 		return err
@@ -272,7 +279,13 @@ func (d *DB) Flush() error {
 // answer ErrClosed from then on. A load under way is given up, and the error says
 // so, as it does of a panic that ended the writes. A second Close returns ErrClosed.
 func (d *DB) Close() error {
-	if d == nil || !d.closed.set() {
+	if d == nil || d.closed.Load() {
+		return ErrClosed
+	}
+	if d.listenerCalls.inThisGoroutine() {
+		return ErrInListener
+	}
+	if !d.closed.set() {
 		return ErrClosed
 	}
 	close(d.closing)

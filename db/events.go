@@ -9,10 +9,16 @@ import (
 )
 
 // EventListener holds functions that the store calls when something happens.
-// Nil fields are skipped. They are called from the store's own goroutines, but
-// for WriteStall and FilterUnusable, one at a time or several at once, and never
-// under a lock of the store; a slow one delays the work that it is told of. None may
-// call Close, which waits for that work.
+// Nil fields are skipped. They are called by the goroutine that does the work, one of
+// the store's own or that of a call, one at a time or several at once, and never
+// under a lock of the store; a slow one delays that work and all that waits for it.
+//
+// They may read: every method of the DB and of iterators and snapshots works, but for
+// those that may wait for such work. Put, Delete, Apply, Flush, Compact, UpgradeFilters
+// without DryRun, Loader.Commit and Close return ErrInListener, and do nothing; so
+// do the other methods of a Loader of which a call is under way. A function
+// that needs one of these starts a goroutine that calls it, and does not wait for that one.
+// A panic in one of them ends the writes; see PanicError.
 type EventListener struct {
 	// FlushEnd is told of each memtable written to a table, or not.
 	FlushEnd func(FlushInfo)
@@ -29,8 +35,7 @@ type EventListener struct {
 	// because it is damaged or nobody here can read it: lookups ask another filter of
 	// the table or read the table instead, and answer right. It is called once for a table while the database is
 	// open, by the goroutine that first needed the table, a Get's or an iterator's
-	// perhaps, which waits for it, or by the one that opens tables ahead; others that read the table do not. No lock is
-	// held: it may call the DB's other methods.
+	// perhaps, which waits for it, or by the one that opens tables ahead; others that read the table do not.
 	FilterUnusable func(FilterInfo)
 	// TablesOpenedAhead is told once that what Options.OpenTablesAhead asks for is done,
 	// unless Close came first. Without that option it is not called.
@@ -133,12 +138,5 @@ func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 		})
 	}
 	d.opts.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
-	tell(d.opts.EventListener.FilterUnusable, info)
-}
-
-// tell calls a function of the listener, if it is set.
-func tell[T any](f func(T), what T) {
-	if f != nil {
-		f(what)
-	}
+	tell(d, d.opts.EventListener.FilterUnusable, info)
 }

@@ -222,7 +222,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		})
 	}
 	info.Duration, info.Err = time.Since(start), err
-	tell(d.opts.EventListener.FlushEnd, info)
+	tell(d, d.opts.EventListener.FlushEnd, info)
 	if err != nil {
 		return errors.Wrap(err, "sievedb: flushing a memtable")
 	}
@@ -316,7 +316,7 @@ func (d *DB) noteBackground(outcome *error, err error) {
 	d.mu.Unlock()
 	if err != nil {
 		d.opts.Logger.Error("background work failed", "err", err)
-		tell(d.opts.EventListener.BackgroundError, err)
+		tell(d, d.opts.EventListener.BackgroundError, err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (d *DB) logFailed(err error) {
 	err = base.NoSpace(err)
 	d.log.full = err
 	d.opts.Logger.Error("the disk is full; writes fail until there is space", "err", err)
-	tell(d.opts.EventListener.BackgroundError, err)
+	tell(d, d.opts.EventListener.BackgroundError, err)
 }
 
 // replaceLog makes a log that a full disk ended needless and goes on with another

@@ -88,7 +88,9 @@ func (l *Loader) add(kind base.Kind, key, value []byte) error {
 	if l == nil || l.d == nil {
 		return ErrClosed
 	}
-	l.mu.Lock()
+	if err := l.lock(); err != nil {
+		return err
+	}
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
@@ -146,14 +148,31 @@ func (l *Loader) Commit() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
 	}
+	if l.d.listenerCalls.inThisGoroutine() {
+		return ErrInListener
+	}
+	info, err := l.commitAndEnd()
+	if info == nil {
+		return err
+	}
+	tell(l.d, l.d.opts.EventListener.LoadEnd, *info) // not under l.mu: it may call Close
+	if err != nil {
+		return err
+	}
+	l.d.opts.Logger.Info("loaded", "entries", info.Entries, "bytes", info.Bytes, "tables", info.Tables, "took", info.Duration)
+	return nil
+}
+
+// commitAndEnd is Commit without its event. The info is nil if there was nothing to commit.
+func (l *Loader) commitAndEnd() (*LoadInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return l.err
+		return nil, l.err
 	}
 	if l.entries == 0 {
 		l.endLocked(ErrClosed)
-		return nil
+		return nil, nil
 	}
 	returned := false
 	defer func() {
@@ -162,8 +181,8 @@ func (l *Loader) Commit() error {
 		}
 	}()
 	start := time.Now()
-	info := LoadInfo{Entries: l.entries}
-	err := base.NoSpace(l.commit(&info))
+	info := &LoadInfo{Entries: l.entries}
+	err := base.NoSpace(l.commit(info))
 	info.Duration, info.Err = time.Since(start), err
 	if err != nil {
 		l.endLocked(err)
@@ -171,26 +190,36 @@ func (l *Loader) Commit() error {
 		l.endLocked(ErrClosed)
 	}
 	returned = true
-	tell(l.d.opts.EventListener.LoadEnd, info)
-	if err != nil {
-		return err
-	}
-	l.d.opts.Logger.Info("loaded", "entries", info.Entries, "bytes", info.Bytes, "tables", info.Tables, "took", info.Duration)
-	return nil
+	return info, err
 }
 
 // Close gives up what was not committed and removes its files. After Commit, an
-// error or another Close it does nothing. It returns nil, and ErrClosed for a nil or zero
-// Loader.
+// error or another Close it does nothing. It returns nil, ErrClosed for a nil or zero
+// Loader, and ErrInListener as EventListener says.
 func (l *Loader) Close() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
 	}
-	l.mu.Lock()
+	if err := l.lock(); err != nil {
+		return err
+	}
 	defer l.mu.Unlock()
 	if l.err == nil {
 		l.endLocked(ErrClosed)
 	}
+	return nil
+}
+
+// lock locks l.mu, but for a call from a listener while another one is under way, which
+// may be waiting for that listener.
+func (l *Loader) lock() error {
+	if l.mu.TryLock() {
+		return nil
+	}
+	if l.d.listenerCalls.inThisGoroutine() {
+		return ErrInListener
+	}
+	l.mu.Lock()
 	return nil
 }
 

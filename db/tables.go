@@ -174,7 +174,7 @@ func (o *obsoleteFiles) remove(d *DB) {
 	for _, f := range files {
 		d.tables.drop(f.File)
 		d.removeFile(filepath.Join(d.dir, f.File.Name()))
-		tell(d.opts.EventListener.TableRemoved, f.File.Num)
+		tell(d, d.opts.EventListener.TableRemoved, f.File.Num)
 	}
 }
 

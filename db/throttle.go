@@ -116,7 +116,7 @@ func (t *throttle) record(d *DB, reason string, stopped bool, took time.Duration
 	total.Longest = max(total.Longest, took)
 	t.totals[reason] = total
 	t.mu.Unlock()
-	tell(d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
+	tell(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
 }
 
 // addTo fills in what Metrics says of stalls, but for the reason of a stop.

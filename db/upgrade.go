@@ -71,6 +71,9 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 	if ctx == nil {
 		return UpgradeReport{}, errNilContext("UpgradeFilters")
 	}
+	if (o == nil || !o.DryRun) && d.listenerCalls.inThisGoroutine() {
+		return UpgradeReport{}, ErrInListener
+	}
 	start := time.Now()
 	u, err := d.newUpgrade(ctx, policy, o)
 	if err != nil {

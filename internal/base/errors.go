@@ -24,6 +24,9 @@ var (
 	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost, and
 	// writes go on once there is space, unless the error is ErrReadOnly as well.
 	ErrNoSpace = stderrors.New("sievedb: no space left on the disk")
+	// ErrInListener refuses a call from a function of the event listener that would wait
+	// for the goroutine that makes it.
+	ErrInListener = stderrors.New("sievedb: called from a function of Options.EventListener, which the store waits for; call it from another goroutine, and do not wait for that")
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = stderrors.New("sievedb: locked")
 	// ErrTooLarge refuses a write of a key, a value or a batch above the limits. The error

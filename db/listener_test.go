@@ -1,0 +1,156 @@
+package db
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// listenerProbe calls every method of the store from a function of its listener.
+type listenerProbe struct {
+	d      atomic.Pointer[DB]
+	loader atomic.Pointer[Loader]
+	batch  Batch
+	within atomic.Bool // it is calling: events of its own calls are left out
+	calls  atomic.Int64
+
+	mu    sync.Mutex
+	wrong []string
+}
+
+// The methods that wait for what may be waiting for the listener.
+var waiting = map[string]bool{
+	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "Flush": true, "Compact": true,
+	"UpgradeFilters": true, "Loader.Commit": true, "Close": true,
+}
+
+func (p *listenerProbe) callAll(event string) {
+	d := p.d.Load()
+	if d == nil || p.within.Swap(true) {
+		return
+	}
+	defer p.within.Store(false)
+	p.calls.Add(1)
+	key, of := testKey(1), map[string]error{}
+	_, of["Get"] = d.Get(key)
+	_, of["GetTo"] = d.GetTo(nil, key)
+	_, of["Has"] = d.Has(key)
+	_, of["MultiGet"] = d.MultiGet([][]byte{key, testKey(2)})
+	_, of["Explain"] = d.Explain(key)
+	_, of["Tables"] = d.Tables()
+	_, of["Check"] = d.Check(background)
+	_, of["Filters"] = d.Filters(background, 10)
+	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
+	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
+	_, _ = d.Metrics(), d.OpenReport()
+	s := d.NewSnapshot()
+	_, of["Snapshot.Get"] = s.Get(key)
+	of["Snapshot.Close"] = s.Close()
+	it, err := d.NewIterator(nil)
+	for of["NewIterator"] = err; err == nil && it.Next(); {
+	}
+	of["Iterator.Close"] = it.Close()
+
+	of["Put"] = d.Put(key, nil, NoSync)
+	of["Put with Sync"] = d.Put(key, nil, Sync)
+	of["Delete"] = d.Delete(key, Buffered)
+	of["Apply"] = d.Apply(&p.batch, nil)
+	of["Flush"] = d.Flush()
+	of["Compact"] = d.Compact(background, nil, nil)
+	_, of["UpgradeFilters"] = d.UpgradeFilters(background, nil, nil)
+	of["Close"] = d.Close()
+	if l := p.loader.Load(); l != nil {
+		of["Loader.Commit"] = l.Commit()
+		for _, err := range []error{l.Put([]byte("zzz"), nil), l.Delete([]byte("zzzz")), l.Close()} {
+			if err != nil && err != ErrInListener && err != ErrClosed {
+				p.note("%s: a method of Loader: %v", event, err)
+			}
+		}
+	}
+	for method, err := range of {
+		closing := err == ErrClosed && d.closed.Load()
+		if want := map[bool]error{true: ErrInListener}[waiting[method]]; err != want && !closing {
+			p.note("%s: %s: %v, want %v", event, method, err, want)
+		}
+	}
+}
+
+func (p *listenerProbe) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+}
+
+// The bug: Flush in FlushEnd, Compact in CompactionEnd, Put in WriteStall and Close of a Loader in
+// LoadEnd waited for themselves, and the store hung; only Close of the DB was forbidden.
+func TestNoCallFromAListenerHangs(t *testing.T) {
+	fields := reflect.TypeFor[EventListener]()
+	for i := range fields.NumField() {
+		event := fields.Field(i).Name
+		t.Run(event, func(t *testing.T) {
+			p := &listenerProbe{}
+			p.batch.Put(testKey(1), nil)
+			l := &EventListener{}
+			f := reflect.ValueOf(l).Elem().Field(i)
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { p.callAll(event); return nil }))
+			within(t, event, func() { causeEvents(t, p, l) })
+			require.Positive(t, p.calls.Load(), "it was called")
+			require.Empty(t, p.wrong)
+		})
+	}
+}
+
+// causeEvents does what leads to each event.
+func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
+	var failures atomic.Int64
+	var opening atomic.Bool
+	mem := vfs.NewMem()
+	gone := make(chan struct{})
+	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		table := filepath.Ext(op.Name) == ".ldb"
+		if opening.Load() && table && op.Kind == vfs.OpOpen {
+			<-gone // so that the tables are opened ahead when p knows the store
+		}
+		if table && op.Kind == vfs.OpCreate && failures.Add(-1) >= 0 {
+			return &vfs.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	}))
+	o.Filter = renamed{filter.NewBloomPolicy(10), "test.unknown"}
+	d := mustOpen(t, o)
+	fill(t, d, 0, 100)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+
+	o.Filter, o.EventListener, o.OpenTablesAhead = nil, l, true
+	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 2, 2, 4
+	opening.Store(true)
+	d = mustOpen(t, o)
+	p.d.Store(d)
+	opening.Store(false)
+	close(gone)
+	failures.Store(1)
+	for i := range 2000 {
+		for d.Put(testKey(i), testValue(i), NoSync) != nil { // no room while a flush fails
+		}
+	}
+	loader, err := d.NewLoader()
+	require.NoError(t, err)
+	p.loader.Store(loader)
+	if err := loader.Put([]byte("load"), nil); err == nil {
+		_ = loader.Commit() // unless the listener gave it up
+	}
+	eventually(t, func() bool { return d.Flush() == nil })
+	_ = d.Compact(background, nil, nil)
+	requireValue(t, d, testKey(1), testValue(1))
+	require.NoError(t, d.Put([]byte("last"), nil, Sync))
+	require.NoError(t, d.Close())
+}
