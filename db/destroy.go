@@ -15,6 +15,10 @@ import (
 // used; nil opts mean the operating system's.
 func Destroy(dir string, opts *Options) error {
 	o := opts.withDefaults()
+	dir, err := absoluteDir(o.FS, dir)
+	if err != nil {
+		return err
+	}
 	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -14,7 +14,8 @@ import (
 
 // Open opens the database in the directory dir, and creates it unless
 // Options.ErrorIfMissing or ReadOnly say otherwise; nil opts are the defaults.
-// A LevelDB or goleveldb directory is opened in place.
+// A LevelDB or goleveldb directory is opened in place. A relative dir counts from the
+// working directory of this moment; a later change of that does not matter.
 //
 // The error is ErrLocked when the directory is in use, ErrCorruption when its
 // files are damaged; Repair salvages what such a directory holds. After an error
@@ -23,10 +24,14 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{opts: opts.withDefaults(), dir: dir, lookups: new(lookupCounters), closing: make(chan struct{})}
+	d := &DB{opts: opts.withDefaults(), lookups: new(lookupCounters), closing: make(chan struct{})}
 	d.ranges = d.opts.newRangeFilters()
 	d.closed.open.Store(true)
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
+	var err error
+	if d.dir, err = absoluteDir(d.fs, dir); err != nil {
+		return nil, err
+	}
 	d.cond = sync.NewCond(&d.mu)
 	d.obsolete.kick = make(chan struct{}, 1)
 
@@ -34,7 +39,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
-	lock, err := d.fs.Lock(filepath.Join(dir, base.LockName), d.opts.ReadOnly)
+	lock, err := d.fs.Lock(filepath.Join(d.dir, base.LockName), d.opts.ReadOnly)
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
@@ -158,14 +163,21 @@ func (d *DB) open(created bool) error {
 const missingTables = 1000
 
 // syncParent makes the directory's own name durable before a database is created
-// in it: whoever made it, an attempt to open that failed or another program, may
-// not have done so. A parent that may not be read is whoever made it's business.
+// in it: an attempt to open that failed, or another program, may have made the
+// directory without doing so. A parent that may not be read is left to its owner.
 func (d *DB) syncParent() error {
-	err := d.fs.SyncDir(filepath.Dir(filepath.Clean(d.dir)))
-	if errors.Is(err, fs.ErrPermission) {
-		return nil
+	parents := []string{filepath.Dir(filepath.Clean(d.dir))}
+	if info, err := d.fs.Lstat(d.dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		// The directory above the link names only the link. The system finds the one
+		// above the linked directory; filepath.Join would cut the dots off.
+		parents = append(parents, d.dir+string(filepath.Separator)+"..")
 	}
-	return err
+	for _, parent := range parents {
+		if err := d.fs.SyncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayCreate refuses to create a database over the remains of one.

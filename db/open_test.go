@@ -19,7 +19,7 @@ import (
 // writeFile and readFile are for tests that change a database's files.
 func writeFile(t testing.TB, fsys FS, name string, data []byte) {
 	t.Helper()
-	f, err := fsys.Create(name)
+	f, err := vfs.Replace(fsys, name)
 	require.NoError(t, err)
 	_, err = f.Write(data)
 	require.NoError(t, err)

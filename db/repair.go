@@ -76,22 +76,27 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	r := &repairer{opts: opts.withDefaults(), dir: dir, report: &RepairReport{Dir: dir}, maxFanIn: repairFanIn}
+	r := &repairer{opts: opts.withDefaults(), maxFanIn: repairFanIn}
 	r.fs, r.cmp = r.opts.FS, r.opts.Comparer
+	var err error
+	if r.dir, err = absoluteDir(r.fs, dir); err != nil {
+		return nil, err
+	}
+	r.report = &RepairReport{Dir: r.dir}
 	if r.opts.ReadOnly {
-		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", dir)
+		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", r.dir)
 	}
 	// Looked at before the lock, whose file would be created.
 	if err := r.list(); err != nil {
 		return nil, err
 	}
-	lock, err := r.fs.Lock(filepath.Join(dir, base.LockName), false)
+	lock, err := r.fs.Lock(filepath.Join(r.dir, base.LockName), false)
 	if err != nil {
 		return nil, err
 	}
 	if err = catch(r.cmp, "Repair", r.run); err != nil {
 		r.abandon()
-		err = errors.Wrapf(err, "sievedb: repairing %s", dir)
+		err = errors.Wrapf(err, "sievedb: repairing %s", r.dir)
 	}
 	if err := errors.CombineErrors(err, lock.Close()); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func parseCurrent(b []byte) (string, error) {
 // name or the new one. From the renaming on a failure is uncertain.
 func writeCurrent(fsys vfs.FS, dir string, num uint64) error {
 	tmp := filepath.Join(dir, base.FileName(base.FileTemp, num))
-	f, err := fsys.Create(tmp)
+	f, err := vfs.Replace(fsys, tmp)
 	if err != nil {
 		return err
 	}

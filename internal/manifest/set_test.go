@@ -118,7 +118,7 @@ func TestOnlyACutLastEditIsDropped(t *testing.T) {
 	_, err = f.ReadAt(whole, 0)
 	require.NoError(t, err)
 	put := func(b []byte) {
-		w, err := mem.Create(path)
+		w, err := vfs.Replace(mem, path)
 		require.NoError(t, err)
 		_, err = w.Write(b)
 		require.NoError(t, err)

@@ -88,7 +88,7 @@ func TestSharedBytesAreThoseOfTheSource(t *testing.T) {
 	src, data := randomFile(t, dir, 5*shareUnit/2)
 	for _, n := range []int{0, 1, shareUnit - 1, shareUnit, 2*shareUnit + 3, len(data)} {
 		name := filepath.Join(dir, "f")
-		f, err := OS.Create(name)
+		f, err := Replace(OS, name)
 		require.NoError(t, err)
 		shared, err := f.(Sharer).ShareFrom(src, int64(n))
 		require.NoError(t, err)

@@ -61,6 +61,9 @@ func (c *Counting) bucketOf(name string) *bucket {
 	return &c.buckets[kind]
 }
 
+// Abs implements FS. It touches no file and is not counted.
+func (c *Counting) Abs(name string) (string, error) { return c.fs.Abs(name) }
+
 // Create implements FS.
 func (c *Counting) Create(name string) (File, error) {
 	f, err := c.fs.Create(name)

@@ -22,7 +22,6 @@
 //	----------------------------------------  ------------------------------------
 //	bytes of earlier Writes to a file         File.Sync
 //	Create, Link, Lock: a new name in d       SyncDir(d)
-//	Create over a name: old file out, new in  SyncDir(d)
 //	Remove: a name gone from d                SyncDir(d)
 //	Rename from d to e                        SyncDir(d) and SyncDir(e)
 //	MkdirAll: each directory that was made    SyncDir of its parent (MkdirAllSynced)

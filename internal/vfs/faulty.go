@@ -86,6 +86,9 @@ func (y *Faulty) begin(op Op) (limit int, err error) {
 	return limit, op.fail(fault.Err)
 }
 
+// Abs implements FS. It touches no file and so never fails by the hook.
+func (y *Faulty) Abs(name string) (string, error) { return y.fs.Abs(name) }
+
 // Create implements FS.
 func (y *Faulty) Create(name string) (File, error) { return y.open(OpCreate, name, y.fs.Create) }
 

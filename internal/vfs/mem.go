@@ -115,6 +115,9 @@ func (m *Mem) fileLocked(name string) (dir *memNode, base string, file *memNode,
 	return dir, base, file, err
 }
 
+// Abs implements FS. A Mem has no working directory.
+func (m *Mem) Abs(name string) (string, error) { return name, nil }
+
 // Create implements FS.
 func (m *Mem) Create(name string) (File, error) {
 	m.mu.Lock()
@@ -131,8 +134,12 @@ func (m *Mem) createLocked(name string) (*memNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old := dir.entries[base]; old != nil && old.isDir() {
+	switch old := dir.entries[base]; {
+	case old == nil:
+	case old.isDir():
 		return nil, errIsDir
+	default:
+		return nil, fs.ErrExist
 	}
 	n := newMemFile()
 	dir.entries[base] = n

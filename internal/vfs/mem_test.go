@@ -153,14 +153,16 @@ func TestCrash(t *testing.T) {
 			s.durable("a", "x")
 			s.ok(s.Remove("a"), s.SyncDir("."))
 		}, map[string]string{}},
-		{"Create over a file leaves the old one until SyncDir", func(s script) {
+		{"a file made after a removal leaves the old one until SyncDir", func(s script) {
 			s.durable("a", "old")
+			s.ok(s.Remove("a"))
 			f := s.create("a")
 			s.write(f, "new")
 			s.ok(f.Sync())
 		}, map[string]string{"a": "old"}},
-		{"Create over a file leaves the new one after SyncDir", func(s script) {
+		{"a file made after a removal is the one after SyncDir", func(s script) {
 			s.durable("a", "old")
+			s.ok(s.Remove("a"))
 			f := s.create("a")
 			s.write(f, "new")
 			s.ok(f.Sync(), s.SyncDir("."))

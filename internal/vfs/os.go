@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -29,36 +30,22 @@ type osFS struct {
 // dirMode is the mode of the directories that go with files of that mode.
 func dirMode(fileMode fs.FileMode) fs.FileMode { return fileMode | fileMode&0o444>>2 }
 
+func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
+
 func (o osFS) Create(name string) (File, error) {
-	// O_EXCL follows no link and takes no planted file, and costs nothing in the
-	// usual case, a name that is free.
-	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(name, flags, o.fileMode)
+	// O_EXCL follows no link and takes no planted file.
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, o.fileMode)
 	if errors.Is(err, fs.ErrExist) {
-		if err := removePlain(name); err != nil {
-			return nil, err
+		if info, lerr := os.Lstat(name); lerr == nil {
+			if why := notPlain(info.Mode()); why != nil {
+				return nil, pathError("create", name, why)
+			}
 		}
-		f, err = os.OpenFile(name, flags, o.fileMode)
 	}
 	if err != nil {
 		return nil, renamed("create", err)
 	}
 	return &osFile{f: f}, nil
-}
-
-// removePlain removes the plain file that is in Create's way.
-func removePlain(name string) error {
-	info, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // gone since
-	}
-	if err != nil {
-		return renamed("create", err)
-	}
-	if err := notPlain(info.Mode()); err != nil {
-		return pathError("create", name, err)
-	}
-	return renamed("create", os.Remove(name))
 }
 
 func (osFS) Open(name string) (File, error) {

@@ -95,7 +95,7 @@ func TestAWiderModeIsForNewFilesOnly(t *testing.T) {
 		want fs.FileMode
 		stay bool // what is there stays what it is
 	}{
-		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Create(path) }, 0o664, false},
+		{func(fsys vfs.FS, path string) (io.Closer, error) { return vfs.Replace(fsys, path) }, 0o664, false},
 		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Lock(path, false) }, 0o664, true},
 		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Lock(path, true) }, 0o664, true},
 		{func(fsys vfs.FS, path string) (io.Closer, error) { return io.NopCloser(nil), fsys.MkdirAll(path) }, 0o775, true},

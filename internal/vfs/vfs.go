@@ -35,11 +35,13 @@ type File interface {
 // FS is a file system. Its methods may be called from any goroutine. The
 // package comment tells when their effects are durable.
 type FS interface {
-	// Create makes an empty file for appending; NewOS has its mode. An existing file of
-	// that name is replaced as Remove and Create would, in one call: whoever has
-	// it open, or has it under another name, keeps its bytes. The new file is
-	// made exclusively (O_EXCL), so nothing planted at the name is ever written
-	// to; what is there but is no plain file is refused.
+	// Abs returns the name by which every other method finds the same file for as
+	// long as the process runs: an absolute path where names depend on the working
+	// directory, and name itself elsewhere.
+	Abs(name string) (string, error)
+	// Create makes an empty file for appending; NewOS has its mode. The file is
+	// made exclusively (O_EXCL): where the name is taken, by a link too, the call
+	// fails with fs.ErrExist or says that it is no plain file, and nothing changes. See Replace.
 	Create(name string) (File, error)
 	// Open opens a plain file for reading.
 	Open(name string) (File, error)
@@ -79,6 +81,29 @@ type FS interface {
 	// other readers are right to come in, but a writer with more rights is not
 	// kept out.
 	Lock(name string, shared bool) (io.Closer, error)
+}
+
+// Replace makes an empty file for appending, as FS.Create does, and first removes
+// the plain file that has the name. A program that has the old file open, or has
+// it under another name, keeps its bytes. It is for files that only help to make
+// others, such as temporary ones that a crash left.
+func Replace(fsys FS, name string) (File, error) {
+	f, err := fsys.Create(name)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := removeIfThere(fsys, name); err != nil {
+		return nil, err
+	}
+	return fsys.Create(name)
+}
+
+// removeIfThere removes a file that may be missing.
+func removeIfThere(fsys FS, name string) error {
+	if err := fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // MkdirAllSynced makes dir and its missing parents, and makes each one that it

@@ -219,10 +219,6 @@ func TestEachBrokenRuleIsTold(t *testing.T) {
 		{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
 		{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
 		{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
-		{"a file has two writers", 6, func(s *store) {
-			s.file(s.path(base.FileLog, 4), "x", false)
-			s.file(s.path(base.FileLog, 4), "y", false)
-		}},
 		{"a write comes behind Close", 6, func(s *store) {
 			f := s.file(s.path(base.FileLog, 4), "x", false)
 			require.NoError(s, f.Close())

@@ -19,7 +19,7 @@
 //     that CURRENT names at the moment.
 //  5. Nothing is appended to a file after a failed append or sync, and no failed
 //     sync is tried again.
-//  6. No file has two writers, and nothing is written behind Close.
+//  6. Nothing is written after Close.
 //  7. When a file is renamed to CLOSED, its bytes are synced, and so are those and
 //     the names of the log and the MANIFEST that it names; both are closed.
 //

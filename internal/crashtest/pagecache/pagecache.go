@@ -103,7 +103,7 @@ func (c *FS) Crash() *vfs.Mem {
 
 // write makes name a durable file with that content.
 func write(mem *vfs.Mem, name string, data []byte) error {
-	f, err := mem.Create(name)
+	f, err := vfs.Replace(mem, name)
 	if err == nil {
 		_, err = f.Write(data)
 	}
@@ -124,6 +124,9 @@ func must(err error) {
 		panic("pagecache: a file system in memory failed: " + err.Error())
 	}
 }
+
+// Abs implements vfs.FS.
+func (c *FS) Abs(name string) (string, error) { return c.mem.Abs(name) }
 
 // Create implements vfs.FS.
 func (c *FS) Create(name string) (vfs.File, error) {
@@ -224,7 +227,7 @@ func (f *file) revert() {
 	data := make([]byte, f.synced)
 	_, _ = f.ReadAt(data, 0)
 	must(f.File.Close())
-	again, err := f.c.mem.Create(f.name)
+	again, err := vfs.Replace(f.c.mem, f.name)
 	must(err)
 	_, err = again.Write(data)
 	must(err)

@@ -70,6 +70,9 @@ func (r *FS) record(op Op, do func() error) error {
 	return nil
 }
 
+// Abs implements vfs.FS.
+func (r *FS) Abs(name string) (string, error) { return r.mem.Abs(name) }
+
 // Create implements vfs.FS.
 func (r *FS) Create(name string) (vfs.File, error) {
 	r.mu.Lock()

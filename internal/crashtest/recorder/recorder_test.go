@@ -57,7 +57,7 @@ func errUnlessEmpty(b []byte, err error) error {
 
 func put(t *testing.T, fsys vfs.FS, name string, sync bool, parts ...string) {
 	t.Helper()
-	f, err := fsys.Create(name)
+	f, err := vfs.Replace(fsys, name)
 	require.NoError(t, err)
 	for _, p := range parts {
 		_, err = f.Write([]byte(p))

@@ -126,17 +126,38 @@ var claims = []struct {
 		require.Equal(t, "abc", content(t, f))
 		require.NoError(t, f.Close())
 	}},
-	{"Create over a file starts empty", func(t *testing.T, e *env) {
+	// Create replaced a file that was there: after a change of the working directory one
+	// database overwrote the tables and logs of another.
+	{"Create leaves what is there alone", func(t *testing.T, e *env) {
 		e.write(t, "a", "old")
-		e.write(t, "a", "n")
-		require.Equal(t, "n", e.read(t, "a"))
-		require.Equal(t, []string{"a"}, e.list(t))
+		_, err := e.Create(e.path("a"))
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.ErrorContains(t, err, e.path("a"))
+		require.Equal(t, "old", e.read(t, "a"))
 	}},
-	{"Create over a linked file leaves its other name alone", func(t *testing.T, e *env) {
+	{"Replace over a file starts empty and leaves its other name alone", func(t *testing.T, e *env) {
 		e.write(t, "a", "old")
 		require.NoError(t, e.Link(e.path("a"), e.path("b")))
-		e.write(t, "a", "new")
+		for _, name := range []string{"a", "c"} {
+			f, err := vfs.Replace(e, e.path(name))
+			require.NoError(t, err)
+			_, err = f.Write([]byte("n"))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+			require.Equal(t, "n", e.read(t, name))
+		}
 		require.Equal(t, "old", e.read(t, "b"))
+		require.Equal(t, []string{"a", "b", "c"}, e.list(t))
+	}},
+	{"Abs names the same file", func(t *testing.T, e *env) {
+		e.write(t, "a", "abc")
+		name, err := e.Abs(e.path("a"))
+		require.NoError(t, err)
+		again, err := e.Abs(name)
+		require.NoError(t, err)
+		require.Equal(t, name, again)
+		_, err = e.Stat(name)
+		require.NoError(t, err)
 	}},
 	{"Write and Sync on a file from Open fail", func(t *testing.T, e *env) {
 		e.write(t, "a", "abc")
@@ -312,6 +333,8 @@ func checkErrors(t *testing.T, e *env) {
 		{"Open of nothing", open(e.Open(none)), fs.ErrNotExist, none},
 		{"Open of a directory", open(e.Open(dir)), nil, dir},
 		{"Create over a directory", open(e.Create(dir)), nil, dir},
+		{"Create over a file", open(e.Create(file)), fs.ErrExist, file},
+		{"Replace over a directory", open(vfs.Replace(e, dir)), nil, dir},
 		{"Create in nothing", open(e.Create(filepath.Join(none, "f"))), fs.ErrNotExist, none},
 		{"Create in a file", open(e.Create(filepath.Join(file, "f"))), nil, file},
 		{"Remove of nothing", e.Remove(none), fs.ErrNotExist, none},

@@ -1,0 +1,106 @@
+package db
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// Open("relative") went on using the relative path: after a change of the working
+// directory two databases of that name wrote over each other's files.
+func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
+	homes := []string{t.TempDir(), t.TempDir()}
+	value := func(i, home int) []byte { return fmt.Appendf(nil, "%d of home %d", i, home) }
+	var stores []*DB
+	for _, home := range homes {
+		t.Chdir(home)
+		o := testOptions(vfs.OS)
+		d, err := Open("db", o)
+		require.NoError(t, err)
+		stores = append(stores, d)
+	}
+	for i := range 2000 {
+		for home, d := range stores {
+			require.NoError(t, d.Put(testKey(i), value(i, home), NoSync))
+		}
+	}
+	for home, d := range stores {
+		t.Chdir(homes[1-home])
+		require.NoError(t, d.Flush())
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, report.Faults)
+		require.NoError(t, d.Close())
+	}
+	for home, path := range homes {
+		t.Chdir(path)
+		d, err := Open("db", testOptions(vfs.OS))
+		require.NoError(t, err)
+		require.True(t, d.OpenReport().ClosedCleanly)
+		for i := range 2000 {
+			requireValue(t, d, testKey(i), value(i, home))
+		}
+		require.NoError(t, d.Close())
+		report, err := RepairWithReport("db", testOptions(vfs.OS))
+		require.NoError(t, err)
+		require.True(t, report.Healthy)
+		require.True(t, filepath.IsAbs(report.Dir))
+	}
+	require.NoError(t, Destroy("db", nil))
+	require.NoDirExists(t, filepath.Join(homes[1], "db"))
+	require.DirExists(t, filepath.Join(homes[0], "db"))
+}
+
+// An empty path was answered with "list : no such file or directory".
+func TestAnEmptyPathIsNamed(t *testing.T) {
+	for _, fsys := range []FS{nil, NewMemFS()} {
+		o := &Options{FS: fsys}
+		_, err := Open("", o)
+		for _, err := range []error{err, Repair("", o), Destroy("", o)} {
+			require.ErrorContains(t, err, "the path is empty; pass the path of the database's directory")
+		}
+	}
+}
+
+// Open through a symbolic link synced the directory above the link and not the one
+// that names the database's directory: a power loss could take the new database.
+func TestTheNameOfALinkedDirectoryIsMadeDurable(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(home, "disk", "data"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(home, "app"), 0o700))
+	link := filepath.Join(home, "app", "db")
+	if err := os.Symlink(filepath.Join("..", "disk", "data"), link); err != nil {
+		t.Skipf("symbolic links cannot be made here: %v", err)
+	}
+	var synced []fs.FileInfo
+	fsys := vfs.NewFaulty(vfs.OS, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpSyncDir {
+			info, err := os.Stat(op.Name)
+			require.NoError(t, err)
+			synced = append(synced, info)
+		}
+		return nil
+	})
+	d, err := Open(link, &Options{FS: fsys})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	for _, dir := range []string{"disk", "app", "disk/data"} {
+		want, err := os.Stat(filepath.Join(home, dir))
+		require.NoError(t, err)
+		same := func(info fs.FileInfo) bool { return os.SameFile(info, want) }
+		require.Condition(t, func() bool {
+			for _, info := range synced {
+				if same(info) {
+					return true
+				}
+			}
+			return false
+		}, dir)
+	}
+}
