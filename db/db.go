@@ -52,6 +52,8 @@ type DB struct {
 	fs   vfs.FS
 	cmp  *base.Comparer
 	lock interface{ Close() error }
+	// changed says that Open may have changed what the directory holds.
+	changed bool
 
 	set        *manifest.Set
 	tables     *tableCache

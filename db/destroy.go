@@ -22,14 +22,13 @@ func Destroy(dir string, opts *Options) error {
 	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	lockPath := filepath.Join(dir, base.LockName)
-	lock, err := o.FS.Lock(lockPath, false)
+	lock, err := lockDir(o.FS, dir, false)
 	if err != nil {
 		return err
 	}
 	names, err := o.FS.List(dir)
 	if err != nil {
-		return stderrors.Join(err, lock.Close())
+		return stderrors.Join(err, lock.Abandon())
 	}
 	var failed error
 	remove := func(name string) {
@@ -48,11 +47,10 @@ func Destroy(dir string, opts *Options) error {
 			remove(name)
 		}
 	}
-	failed = stderrors.Join(failed, lock.Close())
 	if failed != nil {
-		return failed
+		return stderrors.Join(failed, lock.Close())
 	}
-	remove(base.LockName)
+	failed = lock.Remove()
 	rest, err := o.FS.List(dir)
 	if err == nil && len(rest) == 0 {
 		_ = o.FS.Remove(dir) // an empty directory left behind does no harm

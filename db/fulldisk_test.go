@@ -200,3 +200,29 @@ func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
+
+// Open on a full disk failed and did not say that the database can be read.
+func TestOpenOnAFullDiskNamesReadOnly(t *testing.T) {
+	mem := NewMemFS()
+	d := mustOpen(t, testOptions(mem))
+	fill(t, d, 0, 100)
+	require.NoError(t, d.Close())
+	full := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		switch op.Kind {
+		case vfs.OpWrite, vfs.OpCreate, vfs.OpSync, vfs.OpMkdirAll:
+			return &vfs.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	_, err := Open("db", &Options{FS: full})
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorContains(t, err, "Options.ReadOnly opens it without")
+	d, err = Open("db", &Options{FS: full, ReadOnly: true})
+	require.NoError(t, err)
+	requireValue(t, d, testKey(7), testValue(7))
+	require.NoError(t, d.Close())
+
+	_, err = Open("another", &Options{FS: full})
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.NotContains(t, err.Error(), "ReadOnly", "there is nothing to read")
+}

@@ -39,7 +39,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
-	lock, err := d.fs.Lock(filepath.Join(d.dir, base.LockName), d.opts.ReadOnly)
+	lock, err := lockDir(d.fs, d.dir, d.opts.ReadOnly)
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
@@ -48,9 +48,13 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.tables = newTableCache(d)
 	d.memHash = newMemHash(d.tables.options.Policies)
 	if err := catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
+		unlock := lock.Abandon
+		if d.changed {
+			unlock = lock.Close
+		}
 		closing := catch(d.cmp, "Open", func() error { d.tables.close(); return nil })
-		closing = errors.CombineErrors(closing, catch(d.cmp, "Open", lock.Close))
-		return nil, base.NoSpace(errors.CombineErrors(err, closing))
+		closing = errors.CombineErrors(closing, catch(d.cmp, "Open", unlock))
+		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
 	return d, nil
 }
@@ -96,6 +100,14 @@ func errMissing(o *Options, dir string, cause error) error {
 		why = "Options.ReadOnly"
 	}
 	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s forbids to create one", dir, why)
+}
+
+// readOnlyWouldDo adds to the error of a full disk that the database can be read.
+func (d *DB) readOnlyWouldDo(err error) error {
+	if !base.IsNoSpace(err) || d.report.Created || d.opts.ReadOnly {
+		return err
+	}
+	return errors.Wrap(err, "opening a database for writing needs some space; Options.ReadOnly opens it without")
 }
 
 // open does what Open does once the directory is locked.

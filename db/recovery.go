@@ -55,6 +55,7 @@ func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark) erro
 			r.installReadOnly()
 			return nil
 		}
+		d.changed = true
 		err = r.install(files)
 	}
 	if err != nil {

@@ -90,15 +90,20 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err := r.list(); err != nil {
 		return nil, err
 	}
-	lock, err := r.fs.Lock(filepath.Join(r.dir, base.LockName), false)
+	lock, err := lockDir(r.fs, r.dir, false)
 	if err != nil {
 		return nil, err
 	}
-	if err = catch(r.cmp, "Repair", r.run); err != nil {
+	if err := catch(r.cmp, "Repair", r.run); err != nil {
+		unlock := lock.Abandon
+		if r.made == nil { // it has moved files
+			unlock = lock.Close
+		}
 		r.abandon()
 		err = errors.Wrapf(err, "sievedb: repairing %s", r.dir)
+		return nil, errors.CombineErrors(err, unlock())
 	}
-	if err := errors.CombineErrors(err, lock.Close()); err != nil {
+	if err := lock.Close(); err != nil {
 		return nil, err
 	}
 	r.opts.Logger.Info("repaired", "healthy", r.report.Healthy, "tablesWritten", r.report.TablesWritten,

@@ -25,7 +25,7 @@ import (
 func lockFile(name string, shared bool, mode fs.FileMode) (io.Closer, error) {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()
-	lock, err := locksOfProcess.takeLocked(name, shared, mode)
+	lock, err := locksOfProcess.takeLocked(name, shared, func() (*os.File, error) { return openLockFile(name, shared, mode) })
 	if err != nil {
 		return nil, pathError("lock", name, err)
 	}
@@ -56,9 +56,25 @@ type lockTable struct {
 
 var locksOfProcess = lockTable{held: make(map[inode]*heldLock)}
 
+// lockAttempts bounds how often a lock is tried whose file is replaced each time
+// between the opening and the locking of it.
+const lockAttempts = 100
+
+var errReplaced = fmt.Errorf("%w: other processes go on replacing it; try again", base.ErrLocked)
+
 // takeLocked returns the lock with one holder more; nil where Lock promises
-// success without one. It needs t.mu held. Errors carry no path.
-func (t *lockTable) takeLocked(name string, shared bool, mode fs.FileMode) (*heldLock, error) {
+// success without one. open opens or makes the file. It needs t.mu held. Errors
+// carry no path.
+func (t *lockTable) takeLocked(name string, shared bool, open func() (*os.File, error)) (h *heldLock, err error) {
+	for range lockAttempts {
+		if h, err = t.tryLocked(name, shared, open); !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return h, err
+}
+
+func (t *lockTable) tryLocked(name string, shared bool, open func() (*os.File, error)) (*heldLock, error) {
 	if info, err := os.Lstat(name); err == nil {
 		if err := notPlain(info.Mode()); err != nil {
 			return nil, err
@@ -67,7 +83,7 @@ func (t *lockTable) takeLocked(name string, shared bool, mode fs.FileMode) (*hel
 			return h, h.join(shared)
 		}
 	}
-	f, err := openLockFile(name, shared, mode)
+	f, err := open()
 	if f == nil {
 		return nil, err
 	}
@@ -117,8 +133,8 @@ func withoutPath(err error) error {
 }
 
 // acquire takes the kernel's locks and sees to it that name still is the file
-// that they are on: whoever removes a database removes LOCK last, and a lock on
-// the removed file would keep nobody out.
+// that they are on, else the error is errReplaced: RemoveLock may have removed the
+// file since it was opened, and a lock on the removed file would keep nobody out.
 func acquire(f *os.File, name string, shared bool) (inode, error) {
 	if err := lockFamilies(f, shared); err != nil {
 		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
@@ -132,7 +148,7 @@ func acquire(f *os.File, name string, shared bool) (inode, error) {
 	}
 	now, err := os.Lstat(name)
 	if err != nil || !os.SameFile(info, now) {
-		return inode{}, fmt.Errorf("%w: another process replaced it meanwhile; try again", base.ErrLocked)
+		return inode{}, errReplaced
 	}
 	return inodeOf(info), nil
 }

@@ -269,11 +269,46 @@ func TestLockOfReplacedFileIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
 	_, err = acquire(f, path, false)
-	require.ErrorIs(t, err, base.ErrLocked, "removed before the lock was taken")
+	require.ErrorIs(t, err, errReplaced, "removed before the lock was taken")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = acquire(f, path, false)
-	require.ErrorIs(t, err, base.ErrLocked, "and another made")
+	require.ErrorIs(t, err, errReplaced, "and another made")
+	require.ErrorIs(t, err, base.ErrLocked)
 	require.NoError(t, f.Close())
+}
+
+// A process that had opened LOCK when another one removed it was refused, although
+// nothing was locked any more.
+func TestALockIsTriedAgainOnTheFileThatReplacedIt(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "LOCK")
+		opened := 0
+		open := func() (*os.File, error) {
+			f, err := openLockFile(path, shared, 0o600)
+			if opened++; opened <= 2 { // the file goes after the opening
+				require.NoError(t, os.Remove(path))
+			}
+			return f, err
+		}
+		take := func() (*heldLock, error) {
+			locksOfProcess.mu.Lock()
+			defer locksOfProcess.mu.Unlock()
+			return locksOfProcess.takeLocked(path, shared, open)
+		}
+		h, err := take()
+		require.NoError(t, err)
+		require.Equal(t, 3, opened)
+		rival := startProcess(t)
+		require.Contains(t, rival.lock(t, "sieve-exclusive", path), "refused", "the lock is on the file that has the name")
+		require.NoError(t, (&lockHandle{name: path, lock: h}).Close())
+		require.Equal(t, "done", rival.lock(t, "sieve-exclusive", path))
+		rival.end(t)
+
+		opened = -1000 // it goes on being replaced
+		require.NoError(t, os.Remove(path))
+		_, err = take()
+		require.ErrorIs(t, err, base.ErrLocked)
+	}
 }
 
 func TestSharedLockOfUnwritableDirectory(t *testing.T) {

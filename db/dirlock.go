@@ -1,0 +1,55 @@
+package db
+
+import (
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// dirLock is the lock of a database directory.
+type dirLock struct {
+	io.Closer // releases the lock; the file LOCK stays
+
+	fs     FS
+	path   string
+	shared bool
+	made   bool // there was no file LOCK
+}
+
+// lockDir locks the directory.
+func lockDir(fsys FS, dir string, shared bool) (*dirLock, error) {
+	l := &dirLock{fs: fsys, path: filepath.Join(dir, base.LockName), shared: shared}
+	if _, err := fsys.Lstat(l.path); errors.Is(err, fs.ErrNotExist) {
+		l.made = true
+	}
+	var err error
+	l.Closer, err = fsys.Lock(l.path, shared)
+	return l, err
+}
+
+// Abandon releases the lock when nothing was changed, and removes the file LOCK if
+// lockDir made it: a directory that was refused is left as it was.
+func (l *dirLock) Abandon() error {
+	if !l.made {
+		return l.Close()
+	}
+	if !l.shared {
+		return l.Remove()
+	}
+	if err := l.Close(); err != nil {
+		return err
+	}
+	// The file stays if somebody else has it locked: a reader's lock that is on no
+	// file with that name would keep no writer out.
+	if lock, err := l.fs.Lock(l.path, false); err == nil {
+		return vfs.RemoveLock(l.fs, l.path, lock)
+	}
+	return nil
+}
+
+// Remove removes the file LOCK and releases the lock, which must be exclusive.
+func (l *dirLock) Remove() error { return vfs.RemoveLock(l.fs, l.path, l.Closer) }

@@ -1,0 +1,20 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"runtime"
+)
+
+// RemoveLock removes the file on which lock, of FS.Lock, is exclusive, and releases
+// the lock. Nobody else can have locked the file in between: then a third program
+// would make the file anew, lock that one, and both would write.
+//
+// Windows removes no file that is open. It does not remove one that somebody else
+// has opened in the meantime either, so that there the lock is released first.
+func RemoveLock(fsys FS, name string, lock io.Closer) error {
+	if runtime.GOOS == "windows" {
+		return errors.Join(lock.Close(), removeIfThere(fsys, name))
+	}
+	return errors.Join(removeIfThere(fsys, name), lock.Close())
+}
