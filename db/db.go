@@ -34,6 +34,10 @@ var (
 	// ErrInListener is returned by methods that would wait for themselves if they were called
 	// from a function of the EventListener; see there.
 	ErrInListener = base.ErrInListener
+	// ErrForeign says that the directory holds a database of another storage engine, such
+	// as RocksDB, Pebble or Badger, or that the path is such a database. Open, Repair
+	// and Destroy then leave it as it is.
+	ErrForeign = base.ErrForeign
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = base.ErrLocked
 	// ErrTooLarge refuses a write above MaxKeySize, MaxValueSize or MaxBatchSize, which the

@@ -11,7 +11,8 @@ import (
 
 // Destroy removes the database in dir: the files whose names are the format's,
 // and the directory if nothing else is in it. A directory that does not exist is
-// fine. The error is ErrLocked while the database is open. Only Options.FS is
+// fine. The error is ErrLocked while the database is open, and ErrForeign where
+// the directory is another engine's. Only Options.FS is
 // used; nil opts mean the operating system's.
 func Destroy(dir string, opts *Options) error {
 	o := opts.withDefaults()
@@ -21,6 +22,9 @@ func Destroy(dir string, opts *Options) error {
 	}
 	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err := refuseForeign(o.FS, dir, &o); err != nil {
+		return err
 	}
 	lock, err := lockDir(o.FS, dir, false)
 	if err != nil {
@@ -37,9 +41,10 @@ func Destroy(dir string, opts *Options) error {
 		}
 	}
 	for _, name := range names {
-		// CURRENT goes first, so that a crash leaves no database that looks whole.
+		// CURRENT goes first and for good, so that a crash leaves no database that looks whole.
 		if name == base.CurrentName {
 			remove(name)
+			failed = stderrors.Join(failed, o.FS.SyncDir(dir))
 		}
 	}
 	for _, name := range names {

@@ -18,8 +18,9 @@ import (
 // working directory of this moment; a later change of that does not matter.
 //
 // The error is ErrLocked when the directory is in use, ErrCorruption when its
-// files are damaged; Repair salvages what such a directory holds. After an error
-// the directory holds what it held before.
+// files are damaged; Repair salvages what such a directory holds. It is ErrForeign
+// when the directory is another engine's. After an error the directory holds what
+// it held before.
 func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -48,6 +49,12 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.tables = newTableCache(d)
 	d.memHash = newMemHash(d.tables.options.Policies)
 	if err := catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
+		if errors.Is(err, ErrCorruption) {
+			// It may be no damage: not every directory shows by its names whose it is.
+			if ferr := refuseForeignDir(d.fs, d.dir, &d.opts, false); errors.Is(ferr, ErrForeign) {
+				err = ferr
+			}
+		}
 		unlock := lock.Abandon
 		if d.changed {
 			unlock = lock.Close
@@ -65,8 +72,12 @@ func (d *DB) prepareDir() (created bool, err error) {
 	info, err := d.fs.Stat(d.dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return false, errors.Newf("sievedb: %s is a file; a database is a directory", d.dir)
+		return false, refuseFile(d.fs, d.dir, info)
 	case err == nil:
+		// Before the lock: not even LOCK is made in another engine's directory.
+		if err := refuseForeignDir(d.fs, d.dir, &d.opts, true); err != nil {
+			return false, err
+		}
 		return false, d.needDatabase()
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err

@@ -19,9 +19,11 @@ import (
 // are the defaults. A database that a readable MANIFEST says has another
 // comparer is refused; without a MANIFEST, Options.Comparer is believed, and a
 // wrong one makes sound tables look damaged. The error is ErrLocked when the
-// directory is in use, and fs.ErrNotExist where it holds no database. A file
-// that cannot be read for another reason than its content ends the repair with
-// that error: copy what a failing disk still gives to another one first.
+// directory is in use, ErrForeign when it is another engine's, fs.ErrNotExist
+// where it holds no database, and ErrCorruption where nothing in its files can be
+// read; the directory is then left as it was. A file that cannot be read for
+// another reason than its content ends the repair with that error: copy what a
+// failing disk still gives to another one first.
 //
 // # What it does
 //
@@ -87,6 +89,9 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", r.dir)
 	}
 	// Looked at before the lock, whose file would be created.
+	if err := refuseForeign(r.fs, r.dir, &r.opts); err != nil {
+		return nil, err
+	}
 	if err := r.list(); err != nil {
 		return nil, err
 	}
@@ -175,6 +180,9 @@ func (r *repairer) run() error {
 		plan.untouched(r)
 		r.report.list(plan.lines)
 		return nil
+	}
+	if err := r.refuseUnread(plan); err != nil {
+		return err
 	}
 	if _, err := vfs.PlainDir(r.fs, r.path(lostDir)); err != nil {
 		return err // before anything is made

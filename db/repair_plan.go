@@ -296,3 +296,26 @@ func (p *repairPlan) untouched(r *repairer) {
 	line := r.manifest.lines[r.manifest.name]
 	line.Fate, line.Reason = FileKept, ""
 }
+
+// refuseUnread is the error of a directory of whose files nothing could be read: to move
+// all of them to lost/ would help nobody, and harm the program that can read them.
+func (r *repairer) refuseUnread(p *repairPlan) error {
+	files, bytes := 0, uint64(0)
+	for _, line := range p.lines {
+		if line.Blocks > 0 || line.Entries > 0 {
+			return nil
+		}
+		switch kind, _, _ := base.ParseFileName(line.Name); kind {
+		case base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest:
+			if line.Fate != FileMissing && line.Bytes > 0 {
+				files++
+				bytes += line.Bytes
+			}
+		}
+	}
+	if files == 0 {
+		return nil
+	}
+	return base.InFile(base.Corruptf("database", -1, "nothing can be read of its tables, logs and MANIFESTs (%d files, %d bytes), "+
+		"want at least one block, record or edit; nothing was moved; restore a backup, or delete the files if nothing in them is needed", files, bytes), r.dir, -1)
+}

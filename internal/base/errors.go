@@ -27,6 +27,8 @@ var (
 	// ErrInListener refuses a call from a function of the event listener that would wait
 	// for the goroutine that makes it.
 	ErrInListener = stderrors.New("sievedb: called from a function of Options.EventListener, which the store waits for; call it from another goroutine, and do not wait for that")
+	// ErrForeign says that the directory or file is another storage engine's.
+	ErrForeign = stderrors.New("sievedb: another engine's database")
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = stderrors.New("sievedb: locked")
 	// ErrTooLarge refuses a write of a key, a value or a batch above the limits. The error

@@ -1,0 +1,158 @@
+package db
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// filesIn returns the files of the directory "db", LOCK too.
+func filesIn(t testing.TB, fsys FS) foreigntest.Files {
+	t.Helper()
+	names, err := fsys.List("db")
+	require.NoError(t, err)
+	files := foreigntest.Files{}
+	for _, name := range names {
+		files[name] = string(readFile(t, fsys, filepath.Join("db", name)))
+	}
+	return files
+}
+
+// Other engines' databases were opened and converted, or refused with the advice to
+// repair them; a repair moved their tables away, and Destroy removed them.
+func TestOtherEnginesDirectoriesAreRefusedAndLeftAlone(t *testing.T) {
+	calls := map[string]func(o *Options) error{
+		"open":    func(o *Options) error { _, err := Open("db", o); return err },
+		"repair":  func(o *Options) error { return Repair("db", o) },
+		"destroy": func(o *Options) error { return Destroy("db", o) },
+		"read": func(o *Options) error {
+			o.ReadOnly = true
+			_, err := Open("db", o)
+			return err
+		},
+		"open what exists": func(o *Options) error {
+			o.ErrorIfMissing = true
+			_, err := Open("db", o)
+			return err
+		},
+		"salvage": func(o *Options) error {
+			o.Salvage = SalvageAll
+			_, err := Open("db", o)
+			return err
+		},
+	}
+	for _, d := range foreigntest.Directories() {
+		for _, call := range slices.Sorted(maps.Keys(calls)) {
+			t.Run(d.Name+"/"+call, func(t *testing.T) {
+				mem := NewMemFS()
+				require.NoError(t, d.Files.Write(mem, "db"))
+				err := calls[call](&Options{FS: mem})
+				require.ErrorIs(t, err, ErrForeign)
+				require.NotErrorIs(t, err, ErrCorruption)
+				require.ErrorContains(t, err, "db holds a database of "+d.Engine)
+				require.NotContains(t, strings.ToLower(err.Error()), "repair")
+				require.Equal(t, d.Files, filesIn(t, mem))
+			})
+		}
+	}
+}
+
+// A database of one file was only said to be a file, whatever the call.
+func TestADatabaseOfOneFileIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ content, words string }{
+		"b": {foreigntest.BBolt, "is a database of bbolt"}, "s": {foreigntest.SQLite, "is a database of SQLite"},
+		"t": {"text", "is a file; a database is a directory"},
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(c.content), 0o600))
+		_, openErr := Open(path, nil)
+		_, readErr := Open(path, &Options{ReadOnly: true})
+		for _, err := range []error{openErr, readErr, Repair(path, nil), Destroy(path, nil)} {
+			require.ErrorContains(t, err, path+" "+c.words)
+		}
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, c.content, string(got))
+	}
+}
+
+// A database of ours, whole or damaged, could pass for another engine's by what
+// somebody left in its directory.
+func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
+	for _, lost := range []string{"", "CURRENT", "MANIFEST"} {
+		t.Run("without "+lost, func(t *testing.T) {
+			mem := NewMemFS()
+			d := mustOpen(t, testOptions(mem))
+			fill(t, d, 0, 2000)
+			require.NoError(t, d.Flush())
+			require.NoError(t, d.Close())
+			names, err := mem.List("db")
+			require.NoError(t, err)
+			for _, name := range names {
+				if lost != "" && strings.HasPrefix(name, lost) {
+					require.NoError(t, mem.Remove(filepath.Join("db", name)))
+				}
+			}
+			strays := foreigntest.Strays()
+			require.NoError(t, strays.Write(mem, "db"))
+			if lost != "" {
+				_, err := Open("db", testOptions(mem))
+				require.ErrorIs(t, err, ErrCorruption)
+				require.ErrorContains(t, err, "Repair can rebuild")
+			}
+			require.NoError(t, Repair("db", testOptions(mem)))
+			d = mustOpen(t, testOptions(mem))
+			for i := range 2000 {
+				requireValue(t, d, testKey(i), testValue(i))
+			}
+			require.NoError(t, d.Close())
+			require.Subset(t, namesIn(t, mem), slices.Sorted(maps.Keys(strays)))
+			require.NoError(t, Destroy("db", testOptions(mem)))
+			_, err = mem.Stat("db/CURRENT")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
+}
+
+// namesIn returns the names in the directory "db".
+func namesIn(t testing.TB, fsys FS) []string {
+	t.Helper()
+	names, err := fsys.List("db")
+	require.NoError(t, err)
+	return names
+}
+
+// A repair that could read nothing moved everything to lost/ and reported success.
+func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
+	rubbish := strings.Repeat("rubbish ", 5000)
+	for name, files := range map[string]foreigntest.Files{
+		"a table":    {"000005.ldb": rubbish},
+		"a log":      {"000005.log": rubbish},
+		"a MANIFEST": {"MANIFEST-000005": rubbish},
+		"everything": {"CURRENT": "MANIFEST-000005\n", "MANIFEST-000005": rubbish, "000006.log": rubbish, "000007.ldb": rubbish, "000008.sst": rubbish,
+			"CLOSED": rubbish, "000009.dbtmp": rubbish},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := NewMemFS()
+			require.NoError(t, files.Write(mem, "db"))
+			report, err := RepairWithReport("db", &Options{FS: mem})
+			require.ErrorIs(t, err, ErrCorruption)
+			require.ErrorContains(t, err, "nothing was moved")
+			require.Nil(t, report)
+			require.Equal(t, files, filesIn(t, mem))
+		})
+	}
+	// One record is enough.
+	mem := vfs.NewMem()
+	require.NoError(t, foreigntest.Files{"MANIFEST-000002": foreigntest.EmptyManifest(), "000004.log": rubbish}.Write(mem, "db"))
+	require.NoError(t, Repair("db", &Options{FS: mem}))
+}

@@ -1,0 +1,342 @@
+package foreign
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/internal/wal"
+)
+
+// Finding is another engine's database.
+type Finding struct {
+	Engine string
+	// Evidence says in words which files show it.
+	Evidence string
+}
+
+// Options say what is looked at.
+type Options struct {
+	// Quick looks at names alone where CURRENT is there and no name is a sign of another
+	// engine: almost every directory that is opened.
+	Quick bool
+	// ManifestReadLimit is the size in bytes above which no MANIFEST is read; 0: none.
+	ManifestReadLimit int64
+}
+
+// Directory returns the other engine's database that the directory dir holds, nil if
+// it holds none. names are those of its files. The error is that of a failed read.
+func Directory(fsys vfs.FS, dir string, names []string, o Options) (*Finding, error) {
+	l := &looker{fs: fsys, dir: dir, names: names, o: o, signs: map[string][]string{}}
+	return l.look()
+}
+
+// File returns the other engine's database that the file is, nil if it is none.
+func File(fsys vfs.FS, path string) (*Finding, error) {
+	l := &looker{fs: fsys, dir: filepath.Dir(path)}
+	head, err := l.head(filepath.Base(path))
+	if engine := fileEngine(head); engine != "" {
+		return &Finding{engine, "the file begins as its files do"}, err
+	}
+	return nil, err
+}
+
+// looker looks at one directory.
+type looker struct {
+	fs    vfs.FS
+	dir   string
+	names []string
+	o     Options
+
+	signs map[string][]string // of each engine, the names of the files
+	proof string              // the engine of which one sign is enough
+	found *Finding
+}
+
+func (l *looker) look() (*Finding, error) {
+	hasCurrent := slices.Contains(l.names, base.CurrentName)
+	suspicious, err := l.readSigns()
+	if err != nil || l.o.Quick && hasCurrent && !suspicious {
+		return nil, err
+	}
+	if hasCurrent {
+		if decided, err := l.lookAtCurrent(); decided || err != nil {
+			return l.found, err
+		}
+	}
+	var manifests, tables []string
+	ours := false // a file that LevelDB may have made
+	for _, name := range l.names {
+		kind, _, ok := base.ParseFileName(name)
+		ours = ours || ok && kind != base.FileLock && kind != base.FileInfoLog
+		switch {
+		case ok && kind == base.FileManifest:
+			manifests = append(manifests, name)
+		case ok && (kind == base.FileTable || kind == base.FileOldTable):
+			tables = append(tables, name)
+		}
+	}
+	for _, name := range manifests {
+		if _, _, err := l.readManifest(name); err != nil || l.found != nil {
+			return l.found, err
+		}
+	}
+	levelDBs, err := l.readTables(tables)
+	if err != nil || l.found != nil {
+		return l.found, err
+	}
+	if levelDBs {
+		return nil, nil
+	}
+	if l.proof != "" {
+		return l.bySigns(l.proof, 1), nil
+	}
+	for _, engine := range []string{pebble, rocksDB, badger} {
+		if f := l.bySigns(engine, 2); f != nil {
+			return f, nil
+		}
+	}
+	if ours {
+		return nil, nil
+	}
+	return l.lookForFiles()
+}
+
+// lookAtCurrent decides by the MANIFEST in force, if CURRENT and that are LevelDB's.
+func (l *looker) lookAtCurrent() (decided bool, err error) {
+	head, err := l.head(base.CurrentName)
+	if err != nil {
+		return false, err
+	}
+	name, ended := strings.CutSuffix(string(head), "\n")
+	if kind, _, ok := base.ParseFileName(name); !ended || !ok || kind != base.FileManifest {
+		return false, nil
+	}
+	sound, named, err := l.readManifest(name)
+	if err != nil || l.found != nil || !sound {
+		return l.found != nil, err
+	}
+	tables := l.tablesNumbered(named)
+	levelDBs, err := l.readTables(tables[:min(len(tables), sampledTables)])
+	if err != nil || l.found != nil || levelDBs || slices.Contains(l.names, base.ClosedName) {
+		return true, err
+	}
+	// Badger has no CURRENT: this one belongs to a database of LevelDB's in the same directory.
+	for _, engine := range []string{pebble, rocksDB} {
+		if l.found = l.bySigns(engine, 2); l.found != nil {
+			break
+		}
+	}
+	return true, nil
+}
+
+// sampledTables is how many of the tables that a sound MANIFEST names are looked at:
+// other engines do not write tables into a MANIFEST with LevelDB's tags.
+const sampledTables = 16
+
+// tablesNumbered returns the names in the directory of tables with those numbers.
+func (l *looker) tablesNumbered(numbers map[uint64]bool) (tables []string) {
+	for _, name := range l.names {
+		kind, num, ok := base.ParseFileName(name)
+		if ok && (kind == base.FileTable || kind == base.FileOldTable) && numbers[num] {
+			tables = append(tables, name)
+		}
+	}
+	return tables
+}
+
+// readSigns collects signs. It reports whether there is any name that may be one.
+func (l *looker) readSigns() (suspicious bool, err error) {
+	for _, name := range l.names {
+		engine, contents := sign(name, nil)
+		if contents {
+			head, err := l.head(name)
+			if err != nil {
+				return true, err
+			}
+			engine, _ = sign(name, head)
+		}
+		suspicious = suspicious || contents || engine != ""
+		if engine != "" {
+			l.signs[engine] = append(l.signs[engine], name)
+			if proves(engine, name) {
+				l.proof = engine
+			}
+		}
+	}
+	if suspicious && slices.Contains(l.names, base.InfoLogName) {
+		head, err := l.head(base.InfoLogName)
+		if err != nil {
+			return true, err
+		}
+		if infoLogIsRocksDBs(head) {
+			l.signs[rocksDB] = append(l.signs[rocksDB], base.InfoLogName)
+		}
+	}
+	return suspicious, nil
+}
+
+// bySigns returns the finding that the engine's signs make, nil where they are of fewer
+// than least kinds. Several OPTIONS files are one kind, and so are several value logs.
+func (l *looker) bySigns(engine string, least int) *Finding {
+	kinds := map[string]bool{}
+	var shown []string
+	for _, name := range l.signs[engine] {
+		kind := strings.TrimLeft(strings.TrimRight(name, "0123456789"), "0123456789")
+		if strings.HasPrefix(name, "marker.") {
+			kind = strings.Join(strings.SplitN(name, ".", 3)[:2], ".")
+		}
+		if !kinds[kind] {
+			shown = append(shown, name)
+		}
+		kinds[kind] = true
+	}
+	if len(kinds) < least {
+		return nil
+	}
+	return &Finding{engine, "it holds " + strings.Join(shown, ", ")}
+}
+
+// kin returns the engine of a proof that both RocksDB and Pebble leave.
+func (l *looker) kin() string {
+	switch r, p := len(l.signs[rocksDB]), len(l.signs[pebble]); {
+	case p > r:
+		return pebble
+	case r > p:
+		return rocksDB
+	}
+	return rocksDB + " or " + pebble
+}
+
+// readManifest looks at the tags of a MANIFEST. sound says that all of it can be read as
+// LevelDB reads it, but for an end that is cut off; tables are those that it adds.
+func (l *looker) readManifest(name string) (sound bool, tables map[uint64]bool, err error) {
+	f, size, err := l.open(name)
+	if f == nil || err != nil {
+		return false, nil, err
+	}
+	defer f.Close()
+	if l.o.ManifestReadLimit > 0 && size > l.o.ManifestReadLimit {
+		return false, nil, nil
+	}
+	tables = map[uint64]bool{}
+	sound = true
+	records := wal.NewReader(f, size, wal.ReaderOptions{AllowTornEnd: true})
+	for {
+		record, err := records.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return sound, tables, nil
+		case errors.Is(err, base.ErrCorruption):
+			sound = false
+			if !records.Skip() {
+				return false, tables, nil
+			}
+			continue
+		case err != nil:
+			return false, nil, base.InFile(err, l.path(name), -1)
+		}
+		e := decodeEdit(record)
+		if e.foreign != 0 {
+			l.found = &Finding{l.kin(), fmt.Sprintf("%s has an edit with the tag %d", name, e.foreign)}
+			return false, nil, nil
+		}
+		sound = sound && e.whole
+		for _, num := range e.tables {
+			tables[num] = true
+		}
+	}
+}
+
+// readTables looks at the ends of tables. It reports whether one of them is LevelDB's.
+func (l *looker) readTables(names []string) (levelDBs bool, err error) {
+	for _, name := range names {
+		f, size, err := l.open(name)
+		if err != nil {
+			return false, err
+		}
+		if f == nil {
+			continue
+		}
+		var magic [magicSize]byte
+		if size >= magicSize {
+			_, err = vfs.ReadFull(f, magic[:], size-magicSize)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return false, base.InFile(err, l.path(name), -1)
+		}
+		engine, known := tableMagics[string(magic[:])]
+		levelDBs = levelDBs || known && engine == ""
+		if engine == rocksDB && len(l.signs[pebble]) > 0 {
+			engine = l.kin() // Pebble's old tables end like RocksDB's
+		}
+		if engine != "" {
+			l.found = &Finding{engine, fmt.Sprintf("the table %s ends as its tables do", name)}
+			return levelDBs, nil
+		}
+	}
+	return levelDBs, nil
+}
+
+// maxFiles bounds how many files of a directory are looked at for databases of one file.
+const maxFiles = 100
+
+// lookForFiles looks for a database of one file.
+func (l *looker) lookForFiles() (*Finding, error) {
+	for _, name := range l.names[:min(len(l.names), maxFiles)] {
+		head, err := l.head(name)
+		if err != nil {
+			return nil, err
+		}
+		if engine := fileEngine(head); engine != "" {
+			return &Finding{engine, fmt.Sprintf("the file %s begins as its files do", name)}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l *looker) path(name string) string { return filepath.Join(l.dir, name) }
+
+// head returns the first bytes of a file, none if it cannot be opened.
+func (l *looker) head(name string) ([]byte, error) {
+	f, size, err := l.open(name)
+	if f == nil || err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, min(size, headSize))
+	if _, err := vfs.ReadFull(f, b, 0); err != nil {
+		return nil, base.InFile(err, l.path(name), 0)
+	}
+	return b, nil
+}
+
+// open opens a file of the directory and returns its size. The file is nil where it
+// shows nothing: it is gone, no plain file, or not for this user to read.
+func (l *looker) open(name string) (vfs.File, int64, error) {
+	info, err := l.fs.Lstat(l.path(name))
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, 0, nil
+	}
+	var f vfs.File
+	if err == nil {
+		f, err = l.fs.Open(l.path(name))
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, size, nil
+}

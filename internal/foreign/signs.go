@@ -1,0 +1,113 @@
+package foreign
+
+import (
+	"bytes"
+	"strings"
+)
+
+// The engines by the names that they give themselves.
+const (
+	rocksDB = "RocksDB"
+	pebble  = "Pebble"
+	badger  = "Badger"
+	sqlite  = "SQLite"
+	bbolt   = "bbolt"
+	lmdb    = "LMDB"
+)
+
+// headSize is how many bytes of a file are looked at for its signs.
+const headSize = 4 << 10
+
+// sign returns the engine that a file of that name is a sign of, "" for none. head is
+// nil when only the name is known; contents says that the file's head decides.
+func sign(name string, head []byte) (engine string, contents bool) {
+	if number, ok := strings.CutPrefix(name, "OPTIONS-"); ok && isNumber(number) {
+		switch {
+		case bytes.Contains(head, []byte("pebble_version=")):
+			return pebble, true
+		case bytes.Contains(head, []byte("RocksDB option file")), bytes.Contains(head, []byte("rocksdb_version=")):
+			return rocksDB, true
+		}
+		return "", true
+	}
+	switch name {
+	case "IDENTITY":
+		return rocksDB, false
+	case "KEYREGISTRY", "DISCARD":
+		return badger, false
+	case "MANIFEST":
+		if bytes.HasPrefix(head, []byte("Bdgr")) {
+			return badger, true
+		}
+		return "", true
+	}
+	if rest, ok := strings.CutPrefix(name, "marker."); ok {
+		// marker.NAME.N.VALUE, where N counts the changes of the value
+		if parts := strings.SplitN(rest, ".", 3); len(parts) == 3 && parts[0] != "" && isNumber(parts[1]) {
+			return pebble, false
+		}
+		return "", false
+	}
+	if number, ok := strings.CutSuffix(name, ".vlog"); ok && isNumber(number) {
+		return badger, false
+	}
+	if number, ok := strings.CutSuffix(name, ".mem"); ok && isNumber(number) {
+		return badger, false
+	}
+	return "", false
+}
+
+// proves reports whether the sign of that name is enough by itself.
+func proves(engine, name string) bool { return engine == badger && name == "MANIFEST" }
+
+// infoLogIsRocksDBs reports whether a file LOG, that begins with head, is RocksDB's.
+func infoLogIsRocksDBs(head []byte) bool { return bytes.Contains(head, []byte("RocksDB version")) }
+
+// isNumber reports whether s is decimal digits.
+func isNumber(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// The last eight bytes of a table, in the order of the file. They never change.
+var tableMagics = map[string]string{
+	"\xf7\xcf\xf4\x85\xb7\x41\xe2\x88": rocksDB, // block-based, 0x88e241b785f4cff7
+	"\x64\x95\xbf\x63\x96\x22\x42\x82": rocksDB, // plain, 0x8242229663bf9564
+	"\xb8\x13\x8f\x7a\xeb\x18\x34\x4f": rocksDB, // plain, the old format, 0x4f3418eb7a8f13b8
+	"\x73\x78\xf1\xc5\xd0\x89\x67\x92": rocksDB, // cuckoo, 0x926789d0c5f17873
+	"\xf0\x9f\xaa\xb3\xf0\x9f\xaa\xb3": pebble,
+	levelDBMagic:                       "",
+}
+
+const (
+	magicSize    = 8
+	levelDBMagic = "\x57\xfb\x80\x8b\x24\x75\x47\xdb" // 0xdb4775248b80fb57
+)
+
+// fileEngine returns the engine whose database is one file that begins with head; ""
+// for none.
+func fileEngine(head []byte) string {
+	at := func(offset int, magic string) bool {
+		return len(head) >= offset+len(magic) && string(head[offset:offset+len(magic)]) == magic
+	}
+	for _, f := range []struct {
+		engine string
+		offset int
+		magic  string
+	}{
+		{sqlite, 0, "SQLite format 3\x00"},
+		// These two are in the byte order of the machine. A page's header comes first.
+		{bbolt, 16, "\xed\xda\x0c\xed"}, {bbolt, 16, "\xed\x0c\xda\xed"},
+		{lmdb, 16, "\xde\xc0\xef\xbe"}, {lmdb, 16, "\xbe\xef\xc0\xde"},
+		{lmdb, 12, "\xde\xc0\xef\xbe"}, {lmdb, 12, "\xbe\xef\xc0\xde"},
+	} {
+		if at(f.offset, f.magic) {
+			return f.engine
+		}
+	}
+	return ""
+}
