@@ -81,6 +81,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		}
 	}
 	p.it.init(d.cmp)
+	p.it.strict = true
 }
 
 // keptShare is the part of the block cache that a walk fills, as stored, if the cache does not hold all that

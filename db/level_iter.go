@@ -74,6 +74,9 @@ func openTableIter(tables *tableCache, f *manifest.FileMeta, it *sstable.Iter, o
 	}
 }
 
+// fileNum returns the number of the present table, while Valid.
+func (l *levelIter) fileNum() uint64 { return l.files[l.index].Num }
+
 func (l *levelIter) closeTable() {
 	if l.open {
 		l.open = false

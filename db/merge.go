@@ -9,8 +9,9 @@ import (
 )
 
 // mergingIter merges runs into one order. It is a base.Iterator. Internal keys
-// are unique over all runs of a database; where they are not, in a repair, equal
-// ones come one behind the other.
+// are unique over all runs of a database, unless another program's repair has brought
+// tables back that a compaction had merged. Such twins come one after the other,
+// the newer first: see twins.go.
 //
 // The runs that are valid stand in order of their keys: the one with the smallest
 // key first going forward, with the greatest going backward. It is the one to
@@ -27,6 +28,7 @@ type mergingIter struct {
 	order    []*mergingRun
 	reverse  bool
 	tied     bool // going forward, the second run may be at another version of the first one's key
+	strict   bool // twins whose values differ are an error
 	err      error
 
 	sought   []byte          // the target of the last SeekGE, while isSought
@@ -42,6 +44,7 @@ type mergingRun struct {
 	it    base.Iterator
 	level *levelIter     // it, or nil
 	mem   *memtable.Iter // it, or nil
+	rank  int            // that of newer runs is smaller; those of one rank go by their tables' numbers
 	aimed bool           // level is at the table that a seek begins with
 }
 
@@ -54,9 +57,9 @@ func newMergingIter(cmp *base.Comparer, children []base.Iterator) *mergingIter {
 	return m
 }
 
-// add adds a run. All are added before init.
+// add adds a run that is older than those before it. All are added before init.
 func (m *mergingIter) add(it base.Iterator) {
-	r := mergingRun{it: it}
+	r := mergingRun{it: it, rank: len(m.runs)}
 	switch it := it.(type) {
 	case *levelIter:
 		r.level = it
@@ -68,7 +71,7 @@ func (m *mergingIter) add(it base.Iterator) {
 
 func (m *mergingIter) init(cmp *base.Comparer) {
 	m.cmp, m.bytewise = cmp, cmp.IsBytewise()
-	m.reverse, m.tied, m.isSought, m.err = false, true, false, nil
+	m.reverse, m.tied, m.isSought, m.strict, m.err = false, true, false, false, nil
 	if cap(m.order) < len(m.runs) {
 		m.order = make([]*mergingRun, 0, len(m.runs))
 	}
@@ -136,7 +139,7 @@ func (m *mergingIter) put(r *mergingRun, ok bool) bool {
 	r.key = r.it.Key()
 	m.order = append(m.order, r)
 	m.sink(len(m.order) - 1)
-	return true
+	return m.err == nil || m.fail(m.err)
 }
 
 // sink moves the run at place i forward in the order, to where it belongs.
@@ -156,11 +159,14 @@ func (m *mergingIter) fail(err error) bool {
 
 // before reports whether a stands before b in the order.
 func (m *mergingIter) before(a, b *mergingRun) bool {
-	v := m.compare(a.key, b.key)
-	if m.reverse {
+	switch v := m.compare(a.key, b.key); {
+	case v == 0:
+		return m.twinBefore(a, b)
+	case m.reverse:
 		return v > 0
+	default:
+		return v < 0
 	}
-	return v < 0
 }
 
 func (m *mergingIter) compare(a, b []byte) int {
@@ -198,7 +204,7 @@ func (m *mergingIter) moved(ok bool) bool {
 	case m.before(m.order[1], top):
 		m.passed(top)
 	}
-	return true
+	return m.err == nil || m.fail(m.err)
 }
 
 // movedByBytes is moved for several runs in the order of bytes.
@@ -339,6 +345,9 @@ func (m *mergingIter) seekOn(ikey []byte) bool {
 		r.key = r.it.Key()
 		// All behind it are in order and at or behind ikey.
 		m.rise(behind - 1)
+	}
+	if m.err != nil {
+		return m.fail(m.err)
 	}
 	m.sought, m.isSought = append(m.sought[:0], ikey...), true
 	return len(m.order) > 0

@@ -178,10 +178,14 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	defer it.Close()
 	m := merger{d: d, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
 	var err error
+	twin := false // of the entry before, which is the one that counts
 	for ok := it.First(); ok; ok = it.Next() {
-		if err = m.entry(it.Key(), it.Value()); err != nil {
-			break // and stay there: checkRest is about what follows
+		if !twin {
+			if err = m.entry(it.Key(), it.Value()); err != nil {
+				break // and stay there: checkRest is about what follows
+			}
 		}
+		twin = it.twinFollows()
 	}
 	switch {
 	case err == nil:
@@ -204,8 +208,8 @@ func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *mergingIter 
 	if c.Level == 0 {
 		runs = c.Version.DisjointRuns(c.Inputs)
 	}
-	var children []base.Iterator
-	for _, files := range append(runs, c.Overlaps) {
+	it := new(mergingIter)
+	for i, files := range append(runs, c.Overlaps) {
 		if files = p.tables(d.cmp, files); len(files) == 0 {
 			continue
 		}
@@ -213,9 +217,14 @@ func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *mergingIter 
 		if p.lower != nil && d.cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
 			o.Lower = p.lower
 		}
-		children = append(children, newLevelIter(d.tables, d.cmp, files, o))
+		it.add(newLevelIter(d.tables, d.cmp, files, o))
+		if i < len(runs) { // as new as the others: DisjointRuns sorts by keys
+			it.runs[len(it.runs)-1].rank = -1
+		}
 	}
-	return newMergingIter(d.cmp, children)
+	it.init(d.cmp)
+	it.strict = true
+	return it
 }
 
 // tables returns those of some tables that meet p, in their order.

@@ -244,6 +244,9 @@ func check(c *call) (int, error) {
 		for _, f := range r.Faults {
 			fmt.Fprintln(c.stdout, f)
 		}
+		if r.Twins > 0 {
+			fmt.Fprintf(c.stdout, "%d entries are in two tables, as another program's repair leaves them; a compaction drops one of each\n", r.Twins)
+		}
 		fmt.Fprintf(c.stdout, "%d tables, %d entries, %d bytes read; %d faults\n", r.Tables, r.Entries, r.Bytes, len(r.Faults))
 		if len(r.Faults) > 0 {
 			return exitFaults, nil

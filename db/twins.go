@@ -1,0 +1,118 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Twins are entries with one internal key in several tables. Our own store never has
+// them, but goleveldb's RecoverFile and LevelDB's RepairDB take up tables that were
+// waiting for their removal, and their entries may be in the outputs of a compaction
+// as well. Twins with equal values count once. Different values are corruption:
+// a sequence number is given to one entry only.
+//
+// Sequence number 0 is the exception. A compaction gives it to an entry that has
+// nothing older below it (zero_seq.go), so an input that was brought back may hold an
+// older value under the same internal key. Of these the one nearer to level 0 counts,
+// and on one level the one in the table with the greater number, which was written later.
+
+// twinBefore is mergingIter.before for twins.
+func (m *mergingIter) twinBefore(a, b *mergingRun) bool {
+	if m.strict && m.err == nil && twinsDiffer(a, b) {
+		m.err = errTwinsDiffer(a.source(), b.source(), base.Trailer(a.key))
+	}
+	newer := a.rank < b.rank
+	if a.rank == b.rank && a.level != nil && b.level != nil {
+		newer = a.level.fileNum() > b.level.fileNum()
+	}
+	return newer != m.reverse
+}
+
+// source names what the run's present entry is in.
+func (r *mergingRun) source() string {
+	if r.level != nil {
+		return r.level.files[r.level.index].Name()
+	}
+	return "a memtable"
+}
+
+// twinFollows reports whether the next entry, going forward, is a twin of the present one.
+func (m *mergingIter) twinFollows() bool {
+	if !m.tied || len(m.order) < 2 {
+		return false
+	}
+	a, b := m.order[0].key, m.order[1].key
+	return base.Trailer(a) == base.Trailer(b) && m.compare(a, b) == 0
+}
+
+// twinsDiffer reports whether the values of twins prove corruption.
+func twinsDiffer(a, b *mergingRun) bool {
+	return valuesConflict(base.Trailer(a.key), a.it.Value(), b.it.Value())
+}
+
+// valuesConflict reports whether a and b cannot both be the value of an internal key
+// with that trailer.
+func valuesConflict(trailer uint64, a, b []byte) bool {
+	seq, _ := base.SplitTrailer(trailer)
+	return seq > 0 && !bytes.Equal(a, b)
+}
+
+// errTwinsDiffer says that two files hold different values under one internal key.
+func errTwinsDiffer(name, other string, trailer uint64) error {
+	seq, _ := base.SplitTrailer(trailer)
+	return base.Corruptf("table", -1, "%s and %s hold different values for the same key with the sequence number %d, want equal ones: "+
+		"one of them is damaged or from another database; Repair keeps one of the values", name, other, seq)
+}
+
+// findTwins walks all tables of v but the damaged ones in the order of their keys, and
+// reports what several of them hold.
+func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool, report *CheckReport) error {
+	it := new(mergingIter)
+	add := func(files []*manifest.FileMeta) {
+		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
+		if len(files) > 0 {
+			it.add(newLevelIter(d.tables, d.cmp, files, sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead}))
+		}
+	}
+	for _, files := range v.DisjointRuns(v.Levels[0].Files) {
+		add(files)
+	}
+	for _, level := range v.Levels[1:] {
+		add(level.Files)
+	}
+	it.init(d.cmp)
+	defer it.Close()
+	faults := map[string]uint64{}
+	for n, ok := 0, it.First(); ok; ok = it.Next() {
+		if n++; n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !it.twinFollows() {
+			continue
+		}
+		report.Twins++
+		a, b := it.order[0], it.order[1]
+		if twinsDiffer(a, b) {
+			faults[min(a.source(), b.source())+" and "+max(a.source(), b.source())]++
+		}
+	}
+	var lines []string
+	for names, n := range faults {
+		lines = append(lines, fmt.Sprintf("%s hold different values for %d keys with the same sequence numbers", names, n))
+	}
+	slices.Sort(lines)
+	report.Faults = append(report.Faults, lines...)
+	if err := it.Err(); err != nil {
+		if d.closed.Load() {
+			return ErrClosed
+		}
+		report.Faults = append(report.Faults, fmt.Sprintf("reading all tables side by side: %v", err))
+	}
+	return nil
+}
