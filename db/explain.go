@@ -12,7 +12,9 @@ import (
 type Explanation struct {
 	// Found says whether the key has a value; Deleted that a tombstone answered.
 	Found, Deleted bool
-	// Steps are the runs consulted, the answering one last.
+	// Steps are the runs consulted, the answering one last. Where the tables of level 0
+	// are in no order of age, as another program's repair leaves them, all of them that
+	// cover the key are consulted, and the newest entry found answers.
 	Steps []ExplainStep
 	// DiskReads counts the index and data blocks read from disk, and BytesRead their
 	// bytes; not what opening a table read, which is done once for all lookups: that is

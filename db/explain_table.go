@@ -79,7 +79,7 @@ func (step *ExplainStep) search(t *tableSearch, r *sstable.Reader, lookup *sstab
 	step.BytesRead = step.IndexBytes + uint64(res.BytesRead)
 	if step.Found = res.Found; res.Found {
 		_, t.kind = base.SplitTrailer(res.Trailer)
-		t.found, t.value, t.answer = true, res.Value, f
+		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, f
 	}
 	return nil
 }

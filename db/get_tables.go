@@ -1,6 +1,8 @@
 package db
 
 import (
+	"bytes"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -21,6 +23,7 @@ type tableSearch struct {
 	// not counted yet.
 	found, plain bool
 	kind         base.Kind
+	trailer      uint64 // of the entry found
 	value        []byte
 	answer       *manifest.FileMeta // the table that holds it
 }
@@ -39,7 +42,12 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *lookupStripe,
 			if level > 0 {
 				first = l.Seek(t.target)
 			}
-			err := d.findInLevel(s, &t, lookup, level, l, first, x)
+			var err error
+			if level == 0 && !s.version.Level0InOrder() {
+				err = d.findNewest(s, &t, lookup, l, x)
+			} else {
+				err = d.findInLevel(s, &t, lookup, level, l, first, x)
+			}
 			if t.found || err != nil {
 				if t.end(level, err) {
 					sampleTables(s, lookup, t.answer)
@@ -91,6 +99,38 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	return nil
 }
 
+// findNewest asks all tables of a level 0 whose order is not known to be that of their
+// sequence numbers, and finds the newest version in any of them.
+func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level, x *Explanation) error {
+	for i, f := range l.Files {
+		if !l.Covers(i, t.target) {
+			continue
+		}
+		one := tableSearch{target: t.target, c: t.c, ruledOut: t.ruledOut}
+		err := d.findInTable(s, &one, lookup, 0, f, x)
+		t.ruledOut = one.ruledOut
+		if err != nil {
+			return err
+		}
+		if !one.found {
+			continue
+		}
+		if one.plain {
+			t.c.countRead(0, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
+		}
+		if t.found && t.trailer == one.trailer && valuesConflict(t.trailer, t.value, one.value) {
+			return errTwinsDiffer(t.answer.Name(), f.Name(), t.trailer)
+		}
+		// Of equal ones the first counts, which is in the table with the greater number.
+		if !t.found || one.trailer > t.trailer {
+			t.found, t.kind, t.trailer, t.answer = true, one.kind, one.trailer, f
+			t.value = bytes.Clone(one.value) // the next table may use the lookup's memory
+		}
+	}
+	s.version.LearnOrder()
+	return nil
+}
+
 // findInTable asks one table. That its filter denies the key is noted in t.ruledOut,
 // and all that there is to do then.
 func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta, x *Explanation) error {
@@ -111,7 +151,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	}
 	if res.Found {
 		_, t.kind = base.SplitTrailer(res.Trailer)
-		t.found, t.value, t.answer = true, res.Value, f
+		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, f
 	}
 	if t.kind == base.KindSet && plainHit(&res) && t.ruledOut.hasRoom(level) {
 		t.plain = true

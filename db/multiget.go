@@ -201,6 +201,9 @@ func (g *groupLookup) aim() {
 
 // inLevel asks the tables of one level for all open keys that they may hold.
 func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) error {
+	if level == 0 && !g.state.version.Level0InOrder() {
+		return g.inUnordered(l, values)
+	}
 	if level == 0 {
 		for at := range l.Files {
 			for _, i := range g.open[:g.opened] {
@@ -224,6 +227,27 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 		}
 	}
 	return g.askAll(level, l, values)
+}
+
+// inUnordered asks the tables of a level 0 that is not known to be in the order of its
+// sequence numbers, key by key.
+func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
+	for _, i := range g.open[:g.opened] {
+		lookup := &g.lookups[i]
+		t := tableSearch{c: g.c, target: g.targets[i]}
+		err := g.d.findNewest(g.state, &t, lookup, l, nil)
+		g.c.countNegatives(t.ruledOut)
+		lookup.Release()
+		if err != nil {
+			return err
+		}
+		if t.found {
+			g.sample(i, t.answer, false, true)
+			g.answer(values, i, t.value, t.kind)
+		}
+	}
+	g.closeAnswered()
+	return nil
 }
 
 // ask adds a question for key i and table number at of a level, unless the table's filter

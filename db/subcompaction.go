@@ -26,7 +26,7 @@ type mergeJob struct {
 	c       *manifest.Compaction
 	bits    filterBits
 	visible []uint64 // sequence numbers that readers ask for, ascending
-	oldest  bool     // c.HoldsOldest()
+	oldest  bool     // entries may get sequence number 0
 	pieces  []mergePiece
 	stopped atomic.Bool // a piece has failed; no other need go on
 
@@ -40,8 +40,27 @@ type mergeJob struct {
 func (d *DB) newMergeJob(c *manifest.Compaction) *mergeJob {
 	return &mergeJob{
 		d: d, c: c, bits: d.compactionBits(c),
-		visible: d.snapshots.all(&d.visibleSeq), oldest: c.HoldsOldest(),
+		visible: d.snapshots.all(&d.visibleSeq),
+		// Inputs are removed oldest first, so that those that a crash leaves hold nothing
+		// older than an entry that got number 0. Of inputs in no order that is not known.
+		oldest: c.HoldsOldest() && d.inputsInOrder(c),
 	}
+}
+
+// inputsInOrder reports whether inputs from level 0 are known to be in the order of their
+// sequence numbers.
+func (d *DB) inputsInOrder(c *manifest.Compaction) bool {
+	if c.Level > 0 || manifest.InOrder(d.cmp, c.Inputs) {
+		return true
+	}
+	for _, f := range c.Inputs {
+		if f.Seqs.Load() == nil {
+			if r, err := d.tables.ref(f); err == nil { // else the merge fails too
+				r.Unref()
+			}
+		}
+	}
+	return manifest.InOrder(d.cmp, c.Inputs)
 }
 
 // mergePiece is a range of user keys, from lower on to before upper, nil for no bound.

@@ -117,7 +117,9 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 // unopened returns the tables as nobody has opened them yet.
 func unopened(files []*manifest.FileMeta) (fresh []*manifest.FileMeta) {
 	for _, f := range files {
-		fresh = append(fresh, manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest))
+		copied := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+		copied.Seqs.Store(f.Seqs.Load()) // or all of level 0 is opened to learn them
+		fresh = append(fresh, copied)
 	}
 	return fresh
 }

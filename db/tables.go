@@ -93,8 +93,12 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	t.cost.tables.Add(1)
 	t.cost.reads.Add(cost.Reads)
 	t.cost.bytes.Add(cost.Bytes)
-	if p, ok := r.KnownProperties(); ok && f.Counts.Load() == nil {
+	p, ok := r.KnownProperties()
+	if ok && f.Counts.Load() == nil {
 		f.Counts.Store(countsOf(&p))
+	}
+	if f.Seqs.Load() == nil {
+		f.Seqs.Store(seqsOf(&p)) // not known where it does not say
 	}
 	if t.figures && f.Figures.Load() == nil {
 		f.Figures.Store(figuresOf(r, f))
@@ -104,6 +108,14 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 
 func countsOf(p *sstable.Properties) *manifest.TableCounts {
 	return &manifest.TableCounts{Entries: p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq}
+}
+
+// seqsOf returns which sequence numbers the entries of a table have that says so.
+func seqsOf(p *sstable.Properties) *manifest.SeqRange {
+	return &manifest.SeqRange{
+		Smallest: p.SmallestSeq, Largest: p.LargestSeq,
+		Known: p.Entries > 0 && p.SmallestSeq <= p.LargestSeq && p.LargestSeq <= base.MaxSeq,
+	}
 }
 
 // checkTableSize compares the size of a table's file with the MANIFEST's. Open asks

@@ -112,6 +112,7 @@ func (t *tableWriter) endTable() error {
 	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
 	f.Figures.Store(figuresMade(t.w))
 	f.Counts.Store(countsOf(&props))
+	f.Seqs.Store(seqsOf(&props))
 	t.files = append(t.files, f)
 	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1, t.d.opts.spareWriterMemory()) // one is the flush's
 	t.w = nil

@@ -16,13 +16,14 @@ type Version struct {
 	Levels [NumLevels]Level
 
 	shared []byte // what the user keys of all tables begin with
+	level0 level0State
 
 	set  *Set
 	refs atomic.Int32
 }
 
 // Level is the tables of one level. Level 0 is in the order to consult it,
-// newest first: its tables overlap. The others ascend, and no internal key is
+// greatest number first: its tables overlap. See Level0InOrder. The others ascend, and no internal key is
 // in the range of two of them.
 type Level struct {
 	Files []*FileMeta
@@ -205,6 +206,7 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 		return nil, err
 	}
 	next.prepareSearch()
+	next.level0.order.Store(int32(orderOf(v.Cmp, next.Levels[0].Files)))
 	next.Files(func(_ int, f *FileMeta) { f.refs.Add(1) })
 	return next, nil
 }

@@ -1,0 +1,150 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// Lookups in a level 0 that was flushed in order, and opened again, go back to stop at the
+// first table that holds the key.
+func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.L0CompactionTrigger = 100
+	d := mustOpen(t, o)
+	for round := range 5 {
+		require.NoError(t, d.Put([]byte("a"), testValue(round), nil))
+		require.NoError(t, d.Put([]byte("b"), testValue(round), nil))
+		require.NoError(t, d.Flush())
+		require.True(t, d.state.Load().version.Level0InOrder(), "a flush is known to be newer")
+	}
+	require.NoError(t, d.Close())
+	d = openTest(t, o)
+	steps := func() int {
+		x, err := d.Explain([]byte("a"))
+		require.NoError(t, err)
+		require.True(t, x.Found)
+		return len(x.Steps)
+	}
+	require.Equal(t, 1+5, steps(), "the memtable, and all tables, of which nothing is known")
+	require.True(t, d.state.Load().version.Level0InOrder())
+	require.Equal(t, 1+1, steps())
+	requireValue(t, d, []byte("a"), testValue(4))
+}
+
+// A compaction of tables in no order gave its entries sequence number 0. If a crash left
+// some of its inputs, another program's repair brought them back with greater numbers.
+func TestCompactedTablesInNoOrderKeepTheirSequenceNumbers(t *testing.T) {
+	inputs := map[uint64][]craftedEntry{
+		5: {put("a", 7, "new"), put("b", 2, "b")},
+		9: {put("a", 3, "old"), put("c", 4, "c")},
+	}
+	files := foreignLevel0(t, inputs)
+	fsys := files.fs(t)
+	d := mustOpen(t, testOptions(fsys))
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
+	require.NoError(t, d.Close())
+
+	after := readDir(t, fsys, "db")
+	tables := after.live(t)
+	brought := repairDir{"000009.ldb": files["000009.ldb"]}
+	levels := map[uint64]int{9: 0}
+	for name := range tables {
+		_, num, ok := base.ParseFileName(name)
+		require.True(t, ok)
+		brought[name], levels[num] = after[name], 0
+	}
+	brought.addManifest(t, 500, brought.edit(t, 400, 7, levels))
+	r := openTest(t, testOptions(brought.fs(t)))
+	requireAllAgree(t, r, contents{"a": "new", "b": "b", "c": "c"}, "d")
+}
+
+// A lookup took the value of the first table where two have one internal key with different
+// values.
+func TestLookupsOfTwinsWithUnequalValuesAreCorruption(t *testing.T) {
+	d := openTest(t, testOptions(unequalTwins(t).fs(t)))
+	_, err := d.Get([]byte("b"))
+	require.ErrorIs(t, err, ErrCorruption)
+	_, err = d.MultiGet([][]byte{[]byte("a"), []byte("b")})
+	require.ErrorIs(t, err, ErrCorruption)
+	_, err = d.Explain([]byte("b"))
+	require.ErrorIs(t, err, ErrCorruption)
+	requireValue(t, d, []byte("c"), []byte("3"))
+}
+
+// Compactions give sequence number 0 to several versions of a key one after the other; an
+// input that another program's repair brings back holds an older one.
+func TestOfTwinsWithoutSequenceTheLaterTableCounts(t *testing.T) {
+	files := foreignLevel0(t, map[uint64][]craftedEntry{
+		3: {put("a", 0, "old"), put("b", 0, "old"), put("c", 0, "c"), put("d", 0, "old")},
+		6: {put("a", 0, "new"), put("d", 7, "new")},
+		4: {put("a", 0, "older than 6"), put("b", 0, "new")},
+	})
+	want := contents{"a": "new", "b": "new", "c": "c", "d": "new"}
+	d := openTest(t, testOptions(files.fs(t)))
+	requireAllAgree(t, d, want, "e")
+	report, err := d.Check(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
+	requireAllAgree(t, d, want, "e")
+}
+
+// Get stopped at the first table of level 0 that holds the key, and answered with an old
+// version where another program's repair had put the tables of all levels there.
+func TestReadersOfALevelZeroInNoOrderAgree(t *testing.T) {
+	for seed := range uint64(60) {
+		rnd := rand.New(rand.NewPCG(seed, 14))
+		tables, want := map[uint64][]craftedEntry{}, contents{}
+		newest := map[string]uint64{}
+		for num := uint64(3); num < 3+2+rnd.Uint64N(8); num++ {
+			for key := range 30 {
+				if rnd.IntN(3) > 0 {
+					continue
+				}
+				name := fmt.Sprintf("k%02d", key)
+				seq := 1 + 100*rnd.Uint64N(20) + num // no two alike
+				e := put(name, seq, fmt.Sprint(seq))
+				if rnd.IntN(4) == 0 {
+					e = del(name, seq)
+				}
+				tables[num] = append(tables[num], e)
+				if seq > newest[name] {
+					newest[name] = seq
+					delete(want, name)
+					if e.kind == base.KindSet {
+						want[name] = e.value
+					}
+				}
+			}
+		}
+		absent := []string{"", "k", "k99"}
+		for name := range newest {
+			if _, ok := want[name]; !ok {
+				absent = append(absent, name)
+			}
+		}
+		files := foreignLevel0(t, tables)
+		o := testOptions(files.fs(t))
+		o.L0CompactionTrigger = 100
+		if rnd.IntN(2) == 0 {
+			o.BlockCacheSize = -1
+		}
+		o.ReadOnly = rnd.IntN(3) == 0
+		d := mustOpen(t, o)
+		requireAllAgree(t, d, want, absent...)
+		if !o.ReadOnly {
+			require.NoError(t, d.Put([]byte("k99"), []byte("written"), nil))
+			require.NoError(t, d.Flush())
+			want["k99"] = "written"
+			requireAllAgree(t, d, want, absent[:2]...)
+			require.NoError(t, d.Compact(context.Background(), nil, nil))
+			requireAllAgree(t, d, want, absent[:2]...)
+		}
+		require.NoError(t, d.Close())
+	}
+}

@@ -1,0 +1,51 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// The order of level 0 was taken for that of the sequence numbers, whoever wrote the tables.
+func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
+	known := func(smallest, largest uint64) *SeqRange { return &SeqRange{smallest, largest, true} }
+	foreign := &SeqRange{}
+	for name, c := range map[string]struct {
+		older, newer *SeqRange
+		apart        bool // they share no user key
+		want         order
+	}{
+		"a flush above another":           {older: known(1, 9), newer: known(10, 20), want: inOrder},
+		"an input that was brought back":  {older: known(10, 20), newer: known(1, 9), want: notInOrder},
+		"ranges that overlap":             {older: known(1, 10), newer: known(10, 20), want: notInOrder},
+		"the same range":                  {older: known(1, 9), newer: known(1, 9), want: notInOrder},
+		"a load in two tables":            {older: known(9, 9), newer: known(9, 9), apart: true, want: inOrder},
+		"tables of another program":       {older: foreign, newer: foreign, want: notInOrder},
+		"a flush above a foreign table":   {older: foreign, newer: known(10, 20), want: notInOrder},
+		"foreign tables that do not meet": {older: foreign, newer: foreign, apart: true, want: inOrder},
+		"a table that was not opened":     {older: nil, newer: known(10, 20), want: notYet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lo, hi := base.AppendInternalKey(nil, []byte("a"), 1, base.KindSet), base.AppendInternalKey(nil, []byte("c"), 1, base.KindSet)
+			files := []*FileMeta{NewFileMeta(7, 1, lo, hi), NewFileMeta(5, 1, lo, hi)}
+			if c.apart {
+				files[0].Smallest, files[1].Largest = hi, lo
+			}
+			files[0].Seqs.Store(c.newer)
+			files[1].Seqs.Store(c.older)
+			require.Equal(t, c.want, orderOf(base.Bytewise, files))
+
+			v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(&Edit{Added: []LevelFile{{0, files[0]}, {0, files[1]}}})
+			require.NoError(t, err)
+			require.Equal(t, c.want == inOrder, v.Level0InOrder())
+			if c.want == notYet {
+				v.LearnOrder()
+				require.False(t, v.Level0InOrder())
+				files[1].Seqs.Store(known(1, 9))
+				v.LearnOrder()
+				require.True(t, v.Level0InOrder())
+			}
+		})
+	}
+}
