@@ -184,6 +184,33 @@ func (d *DB) refState() *readState {
 	}
 }
 
+// stateAt returns the read state and, if seq is latest, the visible sequence number of
+// one moment. A number that is newer than the state would show a batch in part, or
+// what was written after a load without the load.
+func (d *DB) stateAt(seq uint64) (*readState, uint64) {
+	s := d.state.Load()
+	if seq != latest {
+		return s, seq
+	}
+	for {
+		seq = d.visibleSeq.Load()
+		now := d.state.Load()
+		if now == s {
+			return s, seq
+		}
+		s = now
+	}
+}
+
+// refStateAt is stateAt with a reference to the state's version taken.
+func (d *DB) refStateAt(seq uint64) (*readState, uint64) {
+	for {
+		if s, at := d.stateAt(seq); s.version.TryRef() {
+			return s, at
+		}
+	}
+}
+
 func (d *DB) path(kind base.FileKind, num uint64) string {
 	return filepath.Join(d.dir, base.FileName(kind, num))
 }

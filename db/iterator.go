@@ -45,15 +45,7 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 	if o == nil {
 		o = &IterOptions{}
 	}
-	s := d.refState()
-	if seq == latest {
-		// The sequence number must not be newer than the memtables of the state
-		// show, or a batch could be seen in part.
-		for seq = d.visibleSeq.Load(); d.state.Load() != s; seq = d.visibleSeq.Load() {
-			s.version.Unref()
-			s = d.refState()
-		}
-	}
+	s, seq := d.refStateAt(seq)
 	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}
 	it.iterParts.open(d, s, o, seq)
 	d.opened.add(it, d.opts.TrackOpen)

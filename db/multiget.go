@@ -84,12 +84,13 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	g.d, g.c, g.used = d, d.lookups.own(), min(len(keys), groupSize)
 	before := g.c.gets.Add(uint64(len(keys))) - uint64(len(keys))
 	values = make([][]byte, len(keys))
-	err = g.run(d.state.Load(), keys, values, seq, before, false)
+	s, at := d.stateAt(seq)
+	err = g.run(s, keys, values, at, before, false)
 	if tableGone(err) && !d.closed.Load() {
-		s := d.refState()
+		s, at = d.refStateAt(seq)
 		defer s.version.Unref()
 		clear(values)
-		err = g.run(s, keys, values, seq, before, true)
+		err = g.run(s, keys, values, at, before, true)
 	}
 	switch {
 	case err == nil:
@@ -103,13 +104,9 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	return nil, d.keptClosing(err)
 }
 
-// run fills values, which are nil, from one read state; so many lookups were counted before them.
+// run fills values, which are nil, from one read state as of seq; so many lookups were counted before them.
 // If the state is pinned, a group whose table was closed under it is looked up again, key by key.
 func (g *groupLookup) run(s *readState, keys, values [][]byte, seq, before uint64, pinned bool) error {
-	// The state first, the sequence number second: see the package comment.
-	if seq == latest {
-		seq = g.d.visibleSeq.Load()
-	}
 	g.state, g.seq, g.found = s, seq, 0
 	for start := 0; start < len(keys); start += groupSize {
 		end := min(start+groupSize, len(keys))

@@ -1,0 +1,49 @@
+package db
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// MultiGet read the sequence number after the read state and did not look again whether
+// that was still the state: it could see a write made after a load, but not the load.
+func TestAReadStateHoldsEachLoadThatItsSequenceNumberShows(t *testing.T) {
+	const loads = 80
+	d := openTest(t, testOptions(NewMemFS()))
+	var committed, stop atomic.Uint64 // the number of the last load that was followed by a write
+	var group sync.WaitGroup
+	for range 2 + 2*runtime.GOMAXPROCS(0) { // more than can run: they are stopped anywhere
+		group.Go(func() {
+			for seen := uint64(0); stop.Load() == 0 && !t.Failed(); {
+				s, at := d.stateAt(latest)
+				load := committed.Load()
+				if load == seen || at < load {
+					continue
+				}
+				seen = load
+				newest := uint64(0)
+				for level := range s.version.Levels {
+					for _, f := range s.version.Levels[level].Files {
+						newest = max(newest, f.Seqs.Load().Largest)
+					}
+				}
+				if newest < load {
+					t.Errorf("sequence number %d, but the newest table has entries up to %d and not the load with %d", at, newest, load)
+				}
+			}
+		})
+	}
+	for range loads {
+		l := newLoader(t, d)
+		require.NoError(t, l.Put(testKey(1), testValue(1)))
+		require.NoError(t, l.Commit())
+		require.NoError(t, d.Put(testKey(2), nil, NoSync))
+		committed.Store(l.seq)
+	}
+	stop.Store(1)
+	group.Wait()
+}
