@@ -220,7 +220,7 @@ func (r *recovery) makeRoom(memSize uint64) error {
 			return err
 		}
 	}
-	r.mem = r.d.newMemBuffer(0, memSize).Memtable
+	r.mem = r.d.newMemBuffer(0, max(memSize, r.replayBuffer())).Memtable
 	return nil
 }
 

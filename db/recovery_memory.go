@@ -26,6 +26,28 @@ const (
 	minHidden = 8
 )
 
+// A log may have been written with a larger Options.WriteBufferSize, or by another
+// program. A table for each few KiB of it would be more tables on level 0 than any
+// compaction or lookup should have to read. So the memtables of an opening that writes
+// have room for a 16th of the logs, and for minReplayBuffer unless the logs are small.
+const (
+	replayTables    = 16
+	mostReplayBytes = 64 << 20
+)
+
+// replayBuffer returns the least size in bytes of a memtable of an opening that writes.
+func (r *recovery) replayBuffer() uint64 {
+	logBytes := r.logBytes()
+	return max(min(logBytes/replayTables, mostReplayBytes), min(2*logBytes, minReplayBuffer))
+}
+
+func (r *recovery) logBytes() (n uint64) {
+	for _, f := range r.logs {
+		n += uint64(f.size)
+	}
+	return n
+}
+
 // keepRoom makes room in memory for an entry of memSize bytes.
 func (r *recovery) keepRoom(memSize uint64) error {
 	if r.mem != nil {
@@ -37,11 +59,7 @@ func (r *recovery) keepRoom(memSize uint64) error {
 		}
 		r.full = append(r.full, r.mem)
 	}
-	var logBytes uint64
-	for _, f := range r.logs {
-		logBytes += uint64(f.size)
-	}
-	capacity := max(uint64(r.d.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*logBytes), memSize+memtableSlack)
+	capacity := max(uint64(r.d.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()), memSize+memtableSlack)
 	r.mem = memtable.New(r.d.cmp, int(capacity))
 	return nil
 }

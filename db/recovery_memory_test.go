@@ -74,3 +74,25 @@ func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
 		})
 	}
 }
+
+// A log written under a large WriteBufferSize and replayed under a small one made a table of
+// level 0 of each few KiB: thousands of them from a log of 8 MiB.
+func TestALogReplayedWithASmallWriteBufferMakesFewTables(t *testing.T) {
+	const keys, valueSize = 20_000, 400
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem, WriteBufferSize: 64 << 20})
+	for i := range keys {
+		require.NoError(t, d.Put(testKey(i*7919%keys), make([]byte, valueSize), NoSync))
+	}
+	for _, buffer := range []int{4 << 10, 64 << 10, 32 << 20} {
+		o := &Options{FS: copyFS(t, mem), WriteBufferSize: buffer, L0CompactionTrigger: 100}
+		r := mustOpen(t, o)
+		require.EqualValues(t, keys, r.OpenReport().Logs[0].Entries)
+		tables := r.Metrics().Levels[0].Tables
+		require.LessOrEqual(t, tables, 4, "a write buffer of %d bytes", buffer)
+		for i := 0; i < keys; i += 997 {
+			requireValue(t, r, testKey(i), make([]byte, valueSize))
+		}
+		require.NoError(t, r.Close())
+	}
+}
