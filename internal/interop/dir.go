@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// CopyDir copies the files of the directory from to a new directory into.
+// CopyDir copies the files of the directory from to a new directory into, without
+// those of directories in it.
 func CopyDir(into, from string) error {
 	if err := os.Mkdir(into, 0o700); err != nil {
 		return err
@@ -23,6 +24,9 @@ func copyFiles(into, from string) error {
 		return err
 	}
 	for _, f := range names {
+		if f.IsDir() { // lost, of LevelDB's repair
+			continue
+		}
 		data, err := os.ReadFile(filepath.Join(from, f.Name()))
 		if err != nil {
 			return err

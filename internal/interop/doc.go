@@ -21,6 +21,8 @@
 //
 //	-interop.random=50   random databases for each pair of engines and direction
 //	-interop.seed=0      seed of the first of them; the others count up; 0: choose
+//	-interop.histories=100   random histories of engines and repair tools
+//	-interop.historyseed=1   seed of the first of them; the others count up
 //
 // # How a process's death is imitated
 //

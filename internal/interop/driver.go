@@ -92,6 +92,18 @@ func (e *LevelDB) OpenDriver(dir string, o Options) (*Driver, error) {
 	return d, nil
 }
 
+// Repair runs LevelDB's RepairDB on the closed database in dir.
+func (e *LevelDB) Repair(dir string, o Options) error {
+	d, err := e.start()
+	if err != nil {
+		return err
+	}
+	if _, err := d.call('V', encodeOptions(dir, o)); err != nil {
+		return errors.Join(err, d.end())
+	}
+	return d.Close()
+}
+
 func (e *LevelDB) start() (*Driver, error) {
 	d := &Driver{cmd: exec.Command(e.program)}
 	d.driverView.d = d

@@ -83,6 +83,13 @@ type Engine interface {
 	Open(dir string, o Options) (DB, error)
 }
 
+// Repairer is an Engine that can make a database of what is left of one.
+type Repairer interface {
+	Engine
+	// Repair repairs the closed database in dir.
+	Repair(dir string, o Options) error
+}
+
 // View is what can be read: the present, or a snapshot.
 type View interface {
 	// Get returns the value of each key, nil for those that are absent.

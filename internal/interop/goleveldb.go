@@ -34,6 +34,16 @@ func (GoLevelDB) Open(dir string, o Options) (DB, error) {
 	return &goleveldbDB{goleveldbView{d}, d, counted, dir}, nil
 }
 
+// Repair runs goleveldb's RecoverFile on the closed database in dir.
+func (GoLevelDB) Repair(dir string, o Options) error {
+	o.Paranoid = false // it would drop tables
+	d, err := leveldb.RecoverFile(dir, goleveldbOptions(o))
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
 func goleveldbOptions(o Options) *opt.Options {
 	options := &opt.Options{
 		BlockSize: o.BlockSize, WriteBuffer: o.WriteBufferSize, CompactionTableSize: o.TableSize,

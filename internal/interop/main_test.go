@@ -11,6 +11,8 @@ import (
 
 var (
 	randomDatabases = flag.Int("interop.random", 50, "random databases for each pair of engines and direction")
+	histories       = flag.Int("interop.histories", 100, "random histories of several engines and repair tools")
+	historySeed     = flag.Uint64("interop.historyseed", 1, "seed of the first random history; the others count up")
 	randomSeed      = flag.Uint64("interop.seed", 0, "seed of the first random database; 0: choose one")
 )
 

@@ -30,6 +30,7 @@
 //   'P'  property: name -> string
 //   'N'  counters -> reads of tables u64, filter probes u64; both begin again at 0
 //   'B'  run the background work that was held back (open's background=held)
+//   'V'  repair the database: what 'O' takes; nothing is open after it
 //   'Q'  close the database, reply, end
 //   'X'  end at once, nothing closed, no reply
 
@@ -194,7 +195,11 @@ class Driver {
  public:
   Driver() : db_(NULL), next_snapshot_(1) { read_.verify_checksums = true; }
 
-  Status Open(Request* request) {
+  Status Open(Request* request) { return With(request, false); }
+  Status Repair(Request* request) { return With(request, true); }
+
+  // With opens or repairs the database that the request describes.
+  Status With(Request* request, bool repair) {
     leveldb::Options o;
     std::string dir, comparator;
     bool reverse = false;
@@ -222,10 +227,10 @@ class Driver {
       else return Status::NotSupported("driver: no option called", name);
     }
     if (!comparator.empty()) o.comparator = new NamedComparator(comparator, reverse);
-    return leveldb::DB::Open(o, dir, &db_);
+    return repair ? leveldb::RepairDB(dir, o) : leveldb::DB::Open(o, dir, &db_);
   }
 
-  // Serve handles any operation but 'O', 'Q' and 'X'.
+  // Serve handles any operation but 'O', 'V', 'Q' and 'X'.
   Status Serve(char operation, Request* request, std::string* out) {
     if (db_ == NULL) return Status::InvalidArgument("driver: nothing is open");
     switch (operation) {
@@ -408,6 +413,9 @@ int main() {
         return 0;
       case 'O':
         Reply(driver->Open(&request), out);
+        break;
+      case 'V':
+        Reply(driver->Repair(&request), out);
         break;
       default: {
         const Status s = driver->Serve(operation, &request, &out);
