@@ -95,7 +95,7 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
 	}
-	if it.Err() == nil && w.cmp.CompareInternal(w.lastKey, ix.separator(i)) > 0 {
+	if it.Err() == nil && w.props.Entries > 0 && w.cmp.CompareInternal(w.lastKey, ix.separator(i)) > 0 {
 		return base.Corruptf(dataPart, -1, "its last key sorts behind its separator")
 	}
 	return it.Err()

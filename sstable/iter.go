@@ -136,6 +136,10 @@ func (it *Iter) Value() []byte { return it.data.Value() }
 // Err implements base.Iterator.
 func (it *Iter) Err() error { return it.err }
 
+// BlockOffset returns where in the file, in bytes, the data block of the present entry
+// begins. The iterator must be Valid.
+func (it *Iter) BlockOffset() uint64 { return it.ix.offsets[it.at] }
+
 // First implements base.Iterator.
 func (it *Iter) First() bool {
 	if it.opts.Lower != nil {
