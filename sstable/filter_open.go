@@ -1,7 +1,7 @@
 package sstable
 
 import (
-	"strings"
+	"bytes"
 	"unsafe"
 
 	"github.com/sievedb/sievedb/filter"
@@ -22,39 +22,67 @@ type metaindex struct {
 	marked         bool // bounds is set
 }
 
+// maxMetaNames bounds the names that a metaindex lists, in bytes, so that a long prefix
+// that many of them share cannot be made to multiply. Tables have a few short ones.
+const maxMetaNames = 1 << 20
+
 func decodeMetaindex(data []byte) (m metaindex, err error) {
 	const part = "metaindex block"
+	names := 0
 	m.filters, m.ranges = make(map[string]handle), make(map[string]handle)
 	b, err := newBlock(data, part)
 	if err != nil {
 		return m, err
 	}
 	err = b.eachEntry(part, func(key, value []byte) error {
-		name, isFilter := strings.CutPrefix(string(key), filterKeyPrefix)
-		rangeName, isRange := strings.CutPrefix(string(key), rangeKeyPrefix)
-		if !isFilter && !isRange && name != propertiesKey {
+		name, isFilter := bytes.CutPrefix(key, []byte(filterKeyPrefix))
+		rangeName, isRange := bytes.CutPrefix(key, []byte(rangeKeyPrefix))
+		if !isFilter && !isRange && string(key) != propertiesKey {
 			return nil // not ours to know
+		}
+		if names += len(key); names > maxMetaNames {
+			return base.Corruptf(part, -1, "its %d bytes unfold to more than %d bytes of names; want no more", len(data), maxMetaNames)
 		}
 		h, rest, err := decodeHandle(value, part)
 		if err != nil {
 			return err
 		}
-		if isFilter {
-			m.filters[name], m.someFilter = h, name
-			return nil
-		}
-		if isRange {
-			m.ranges[rangeName] = h
-			return nil
-		}
-		m.properties = h
-		if v, n := util.Uvarint64(rest); n > 0 {
-			m.lastDataOffset, m.knowsLast = v, true
-			m.bounds, m.marked = decodeBounds(rest[n:])
+		switch {
+		case isFilter:
+			m.someFilter = string(name)
+			m.filters[m.someFilter] = h
+		case isRange:
+			m.ranges[string(rangeName)] = h
+		default:
+			m.properties = h
+			if v, n := util.Uvarint64(rest); n > 0 {
+				m.lastDataOffset, m.knowsLast = v, true
+				m.bounds, m.marked = decodeBounds(rest[n:])
+			}
 		}
 		return nil
 	})
 	return m, err
+}
+
+// start returns the offset of the first block that the metaindex lists, at most before.
+// Handles that lead out of the first limit bytes do not count: their blocks are never read.
+func (m *metaindex) start(limit, before uint64) uint64 {
+	count := func(h handle) {
+		if h.check(limit, "", "") == nil {
+			before = min(before, h.offset)
+		}
+	}
+	for _, h := range m.filters {
+		count(h)
+	}
+	for _, h := range m.ranges {
+		count(h)
+	}
+	if m.properties.size > 0 {
+		count(m.properties)
+	}
+	return before
 }
 
 // openFilter reads the metaindex and, of the filters that it lists, the best one
@@ -67,6 +95,7 @@ func (r *Reader) openFilter() error {
 		return onlyIO(err)
 	}
 	r.props, r.bounds, r.marked = m.properties, m.bounds, m.marked
+	r.metaStart = m.start(r.limit, r.metaStart)
 	r.status = r.withoutFilter(&m)
 	if r.ranges, err = r.readRanges(&m); err != nil {
 		return err

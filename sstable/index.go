@@ -12,8 +12,8 @@ import (
 
 // index is a table's index block, decoded into flat arrays: entry i says that
 // data block i lies at block(i), and that its last key is at or before
-// separator i, which is before the first key of block i+1. It is immutable but
-// for the slots.
+// separator i, which is before the first key of block i+1. Blocks lie in the file
+// in their order and do not overlap. It is immutable but for the slots.
 type index struct {
 	n int
 
@@ -41,11 +41,11 @@ type index struct {
 	pivots []pivots            // of the blocks, made as they are searched; nil without slots, or in other orders than the bytewise
 }
 
-// maxIndexKeys bounds the rebuilt separators, in bytes: four times the raw
-// block, or 32 MiB, so that shared prefixes cannot be made to multiply. Writers
-// share no prefixes in an index (its restart interval is 1).
-func maxIndexKeys(raw int) uint64 {
-	return min(max(32<<20, 4*uint64(raw)), math.MaxInt32)
+// maxIndexKeys bounds the rebuilt separators, in bytes: the decoded block, or
+// 32 MiB, so that shared prefixes cannot be made to multiply. Writers share no
+// prefixes in an index (its restart interval is 1).
+func maxIndexKeys(decoded int) uint64 {
+	return min(max(32<<20, uint64(decoded)), math.MaxInt32)
 }
 
 // decodeIndex reads an index block. limit is the number of bytes before the
@@ -112,6 +112,11 @@ func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error 
 	}
 	if err := h.check(limit, indexPart, dataPart); err != nil {
 		return err
+	}
+	// Every writer appends data blocks in the order of their keys. An index that lists a block
+	// twice makes a walk read and decompress more than the file holds.
+	if end := ix.endOfData(); h.offset < end {
+		return base.Corruptf(indexPart, -1, "data block %d begins at offset %d, within or before data block %d; want offset %d or above", ix.n, h.offset, ix.n-1, end)
 	}
 	ix.n++
 	ix.keys = append(ix.keys, key...)
@@ -228,13 +233,12 @@ func (ix *index) memBytes() uint64 {
 		uint64(cap(ix.pivots))*uint64(unsafe.Sizeof(pivots{}))
 }
 
-// endOfData returns where the last data block ends in the file.
+// endOfData returns where the last data block ends in the file, 0 if there is none.
 func (ix *index) endOfData() uint64 {
-	var end uint64
-	for i := range ix.n {
-		end = max(end, ix.block(i).end())
+	if ix.n == 0 {
+		return 0
 	}
-	return end
+	return ix.block(ix.n - 1).end()
 }
 
 // blockSpan is a range of blocks that lie behind one another in the file.

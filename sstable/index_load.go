@@ -59,7 +59,14 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
 	}
 	ix, err := decodeIndex(data, r.cmp, r.limit)
-	return ix, base.InFile(err, r.name, int64(r.foot.index.offset))
+	if err == nil && ix.endOfData() > r.metaStart {
+		err = base.Corruptf(indexPart, -1, "its data blocks end at offset %d, beyond the first of the other blocks; want them to end at offset %d or before",
+			ix.endOfData(), r.metaStart)
+	}
+	if err != nil {
+		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
+	}
+	return ix, nil
 }
 
 // setIndex makes ix the index. r.loadMu is held.

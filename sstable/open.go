@@ -71,6 +71,7 @@ func (r *Reader) open(guess *TailGuess) error {
 	if r.foot, err = decodeFooter(buf[:], uint64(size)); err != nil {
 		return base.InFile(err, r.name, int64(r.limit))
 	}
+	r.metaStart = min(r.foot.index.offset, r.foot.metaindex.offset)
 	r.opening.need(r.foot.index)
 	r.opening.need(r.foot.metaindex)
 	return r.openFilter()

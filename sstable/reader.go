@@ -69,12 +69,14 @@ type Reader struct {
 	file     vfs.File
 	limit    uint64 // bytes before the footer
 	foot     footer
-	status   FilterStatus
-	props    handle // of the properties block; size 0: the table has none
-	bounds   bounds // the mark of the first and last key, where marked is set
-	marked   bool
-	opening  *opening // nil when Open is done
-	cost     OpenCost // of Open
+	// metaStart is where the first block begins that holds no data: all data blocks lie before it.
+	metaStart uint64
+	status    FilterStatus
+	props     handle // of the properties block; size 0: the table has none
+	bounds    bounds // the mark of the first and last key, where marked is set
+	marked    bool
+	opening   *opening // nil when Open is done
+	cost      OpenCost // of Open
 
 	index  atomic.Pointer[index] // nil until it is needed
 	loadMu sync.Mutex            // held while the index or the properties are loaded

@@ -121,15 +121,7 @@ func (s *salvager) open() (*index, error) {
 func (s *salvager) byIndex(ix *index) error {
 	it := &Iter{r: s.r, ix: ix, at: -1, stats: new(IterStats), opts: IterOptions{NoFillCache: true, ReadAhead: salvageReadAhead}}
 	it.data.pos = -1
-	end := uint64(0)
 	for i := range ix.n {
-		h := ix.block(i)
-		if h.offset < end {
-			// Blocks that are listed twice could make the work quadratic.
-			s.loseBlock(h, s.located(h, "its handle reaches into the block before it"))
-			continue
-		}
-		end = h.end()
 		if err := s.block(it, i); err != nil {
 			return err
 		}

@@ -253,7 +253,7 @@ func TestSalvageReadsABlockThatIsListedTwiceOnce(t *testing.T) {
 	require.NoError(t, w.finishTail(nil))
 	got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
 	require.Len(t, got, 1)
-	require.ErrorContains(t, rep.Err, "reaches into the block before")
+	require.ErrorContains(t, rep.Err, "data block 1 begins at offset 0")
 }
 
 // One long key that a million entries share takes a small block and unfolds to

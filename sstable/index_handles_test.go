@@ -1,0 +1,154 @@
+package sstable
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// laidOut writes a table of one data block for each entry, with a filter, and with the index
+// entries that list says.
+func laidOut(t *testing.T, es entries, kind Compression, list func(blocks []handle) []handle) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{Filter: bloom})
+	var blocks []handle
+	for _, e := range es {
+		b := blockWriter{interval: 16}
+		b.add(e.Key, e.Value)
+		h, err := w.writeBlock(b.finish(), kind)
+		require.NoError(t, err)
+		blocks = append(blocks, h)
+		w.addToFilters(base.UserKey(e.Key))
+	}
+	for i, h := range list(blocks) {
+		key := ikey(fmt.Sprintf("%s%04d", base.UserKey(es[min(i, len(es)-1)].Key), i), 1, base.KindSet)
+		w.index.add(key, h.append(nil))
+	}
+	blocksOfFilters, err := w.filterBlocks()
+	require.NoError(t, err)
+	require.NoError(t, w.finishTail(blocksOfFilters))
+	return file.Bytes()
+}
+
+// An index that listed one block of 63 MiB, compressed to 2 KiB, a thousand times kept an
+// iterator busy for minutes: handles could repeat, overlap and go backward.
+func TestAnIndexListsEachByteOfTheFileOnce(t *testing.T) {
+	es := plainEntries(3, 20)
+	listed := func(numbers ...int) func([]handle) []handle {
+		return func(blocks []handle) (list []handle) {
+			for _, n := range numbers {
+				list = append(list, blocks[n])
+			}
+			return list
+		}
+	}
+	whole := func(b []handle) handle { return handle{b[0].offset, b[2].offset + b[2].size - b[0].offset} }
+	for name, list := range map[string]func([]handle) []handle{
+		"a block twice":                   listed(0, 0),
+		"a block twice, not side by side": listed(0, 1, 0),
+		"blocks backward":                 listed(1, 0),
+		"a block within the one before":   func(b []handle) []handle { return []handle{whole(b), b[1]} },
+		"a block that begins in the last trailer": func(b []handle) []handle {
+			return []handle{b[0], {b[0].offset + b[0].size + 4, b[1].size}}
+		},
+		"a block within the one behind": func(b []handle) []handle { return []handle{b[1], whole(b)} },
+		"empty handles at one place":    func(b []handle) []handle { return []handle{{0, 0}, {0, 0}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := laidOut(t, es, NoCompression, list)
+			r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
+			_, err := r.NewIter(IterOptions{})
+			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorContains(t, err, "index block")
+			_, err = get(r, string(base.UserKey(es[0].Key)), base.MaxSeq)
+			require.ErrorIs(t, err, base.ErrCorruption)
+		})
+	}
+	t.Run("a block of 63 MiB a thousand times", func(t *testing.T) {
+		bomb := entries{{Key: es[0].Key, Value: make([]byte, 63<<20)}}
+		data := laidOut(t, bomb, Zstd, func(b []handle) []handle { return repeated(b[0], 1000) })
+		require.Less(t, len(data), 64<<10)
+		r, _ := openTable(t, data, ReaderOptions{})
+		_, err := r.NewIter(IterOptions{})
+		require.ErrorIs(t, err, base.ErrCorruption)
+	})
+	t.Run("in order, with bytes between", func(t *testing.T) {
+		r, _ := openTable(t, laidOut(t, es, NoCompression, listed(0, 2)), ReaderOptions{})
+		it, err := r.NewIter(IterOptions{})
+		require.NoError(t, err)
+		require.NoError(t, it.Close())
+	})
+}
+
+func repeated(h handle, times int) (list []handle) {
+	for range times {
+		list = append(list, h)
+	}
+	return list
+}
+
+// Filters, properties, metaindex and index listed as data, or data as them, are read as what
+// they are not.
+func TestDataBlocksLieBeforeAllOthers(t *testing.T) {
+	es := plainEntries(3, 20)
+	sound := laidOut(t, es, NoCompression, func(b []handle) []handle { return b })
+	r, _ := openTable(t, sound, ReaderOptions{Policies: []filter.Policy{bloom}})
+	m, err := r.readMetaindex()
+	require.NoError(t, err)
+	others := map[string]handle{
+		"the filter": m.filters[bloom.Name()], "the properties": r.props, "the metaindex": r.foot.metaindex,
+		"from the filter to the properties": {m.filters[bloom.Name()].offset, r.props.end() - m.filters[bloom.Name()].offset - blockTrailerLen},
+	}
+	for name, h := range others {
+		t.Run(name, func(t *testing.T) {
+			data := laidOut(t, es, NoCompression, func(b []handle) []handle { return append(b, h) })
+			r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
+			require.ErrorContains(t, r.LoadIndex(), "its data blocks end at offset")
+			require.ErrorIs(t, r.LoadIndex(), base.ErrCorruption)
+		})
+	}
+	t.Run("a footer whose index is the first data block's place", func(t *testing.T) {
+		foot := footer{metaindex: r.foot.metaindex, index: handle{offset: 0, size: r.foot.index.size}}
+		data := foot.append(bytes.Clone(sound[:len(sound)-footerLen]))
+		stored := sound[r.foot.index.offset:r.foot.index.end()]
+		copy(data, stored)
+		r, _ := openTable(t, data, ReaderOptions{})
+		require.ErrorContains(t, r.LoadIndex(), "its data blocks end at offset")
+	})
+}
+
+// Names in a metaindex that share a long prefix were each copied whole: a block of a few
+// kilobytes, compressed, could take hours and all memory.
+func TestNamesOfAMetaindexDoNotMultiply(t *testing.T) {
+	long := append([]byte(filterKeyPrefix), make([]byte, 1<<20-100)...)
+	for name, known := range map[string]bool{"of filters": true, "that nobody knows": false} {
+		t.Run(name, func(t *testing.T) {
+			key := long
+			if !known {
+				key = append([]byte("x"), long...)
+			}
+			value := handle{}.append(nil)
+			raw := util.AppendUvarint32(util.AppendUvarint32(util.AppendUvarint32(nil, 0), uint32(len(key))), uint32(len(value)))
+			raw = append(append(raw, key...), value...)
+			for range 200_000 {
+				raw = util.AppendUvarint32(raw, uint32(len(key)))
+				raw = append(raw, 0, byte(len(value)))
+				raw = append(raw, value...)
+			}
+			raw = util.AppendFixed32(util.AppendFixed32(raw, 0), 1)
+			m, err := decodeMetaindex(raw)
+			if !known {
+				require.NoError(t, err)
+				require.Empty(t, m.filters)
+				return
+			}
+			require.ErrorContains(t, err, "bytes of names")
+		})
+	}
+}
