@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -25,12 +26,13 @@ type CheckReport struct {
 }
 
 // Check reads every table of the database and compares it with what the
-// MANIFEST says: checksums, the order of keys, the range of each table; and that
-// each key is found through the table's filter and index, so that no filter,
-// also of those that lookups do not ask, denies a key that is there or is damaged. It goes on behind a damaged table. Then
-// it reads all sound tables again, side by side, for entries that several of them
-// hold with different values. The error is
-// for what kept it from looking, not for faults found.
+// MANIFEST says: checksums, the order of keys, the range of each table. It looks each
+// key up through the table's filter and index, and asks every filter of a known policy
+// for it, also those that lookups do not ask: second filters, filters of block ranges,
+// filters of ranges. A filter that is damaged, or that denies a key of its table, is a
+// fault. Check continues after a damaged table. Then it reads all sound tables again, side
+// by side, for entries that several of them hold with different values. The error is for
+// what kept it from looking, not for faults found.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -76,7 +78,7 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 		return err
 	}
 	defer r.Unref()
-	filters, err := r.AllFilters()
+	filters, err := r.FiltersToCheck(d.opts.checkPolicies())
 	if err != nil {
 		return err
 	}
@@ -102,11 +104,22 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 		if err := checkLookup(r, ikey); err != nil {
 			return err
 		}
-		if name, denied := filters.DeniesWholly(base.UserKey(ikey)); denied {
+		if name, denied := filters.Denies(base.UserKey(ikey), it.BlockOffset()); denied {
 			return errors.Newf("its filter %q denies a key that it holds", name)
 		}
 	}
 	return it.Err()
+}
+
+// checkPolicies returns the policies of the filters that Check and Repair ask: those that are
+// known also where lookups ask none.
+func (o *Options) checkPolicies() []filter.Policy {
+	if o.Filter == filter.None {
+		known := *o
+		known.Filter = defaultFilter
+		return known.readPolicies()
+	}
+	return o.readPolicies()
 }
 
 // checkLookup makes sure that a lookup finds the entry ikey of its own table.

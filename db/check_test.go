@@ -1,10 +1,13 @@
 package db
 
 import (
+	"encoding/binary"
 	"path/filepath"
 	"testing"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,3 +66,52 @@ func TestCheckTellsFaults(t *testing.T) {
 		require.Contains(t, report.Faults[0], "filter denies")
 	})
 }
+
+// Check left out filters that lookups did not ask for the keys: those of block ranges beside
+// one of the whole table, those of ranges that are not configured, and all without
+// Options.Filter.
+func TestCheckAsksEveryFilterOfATable(t *testing.T) {
+	bloom := filter.NewBloomPolicy(10)
+	for name, c := range map[string]struct {
+		change func(block []byte) // of LevelDB's filter
+		reopen func(*Options)
+		fault  string
+	}{
+		"the second filter": {clearFilter, nil, bloomName},
+		"a second filter, of block ranges": {func(block []byte) {
+			block[len(block)-1] = 11
+			clearFilter(block)
+		}, nil, bloomName},
+		"without Options.Filter":       {clearFilter, func(o *Options) { o.Filter = filter.None }, bloomName},
+		"none, where all filters hold": {func([]byte) {}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := NewMemFS()
+			o := testOptions(mem)
+			o.RangeFilters = []filter.RangePolicy{prefixOfTen}
+			fillUnder(t, o, nil, 0, 500)
+			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
+			data := readFile(t, mem, table)
+			at, size := filterBlockOf(t, data, bloom)
+			c.change(data[at:at+size])
+			binary.LittleEndian.PutUint32(data[at+size+1:], util.MaskCRC(util.CRC32C(data[at:at+size+1])))
+			writeFile(t, mem, table, data)
+			o.RangeFilters = nil
+			if c.reopen != nil {
+				c.reopen(o)
+			}
+			report, err := openTest(t, o).Check(t.Context())
+			require.NoError(t, err)
+			if c.fault == "" {
+				require.Empty(t, report.Faults)
+				return
+			}
+			require.Len(t, report.Faults, 1)
+			require.Contains(t, report.Faults[0], c.fault)
+			require.Contains(t, report.Faults[0], "denies a key")
+		})
+	}
+}
+
+// clearFilter clears every bit of a filter that LevelDB's policy made, in its envelope.
+func clearFilter(block []byte) { clear(block[:len(block)-10]) }

@@ -106,7 +106,7 @@ func (r *repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error
 	if err != nil {
 		return sstable.SalvageReport{}, err
 	}
-	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.readPolicies(), RangePolicies: r.opts.RangeFilters, Name: path}, fn)
+	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.checkPolicies(), RangePolicies: r.opts.RangeFilters, Name: path}, fn)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

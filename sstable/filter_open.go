@@ -97,10 +97,10 @@ func (r *Reader) openFilter() error {
 	r.props, r.bounds, r.marked = m.properties, m.bounds, m.marked
 	r.metaStart = m.start(r.limit, r.metaStart)
 	r.status = r.withoutFilter(&m)
-	if r.ranges, err = r.readRanges(&m); err != nil {
+	if r.ranges, err = r.readRanges(&m, r.rangePolicies); err != nil {
 		return err
 	}
-	return r.eachFilter(&m, func(f *filterBlock, name string, err error) (more bool) {
+	return r.eachFilter(&m, r.policies, func(f *filterBlock, name string, err error) (more bool) {
 		switch {
 		case err != nil:
 			if r.status.Err == nil { // the best one's
@@ -149,11 +149,11 @@ func (r *Reader) withoutFilter(m *metaindex) FilterStatus {
 	return FilterStatus{State: FilterUnknown, Policy: m.someFilter}
 }
 
-// eachFilter calls fn for each filter of the table whose policy is known, the
+// eachFilter calls fn for each filter of the table that one of the policies knows, the
 // best first, until fn wants no more: with the filter, or with why it is damaged.
 // It returns the first error that is not corruption.
-func (r *Reader) eachFilter(m *metaindex, fn func(f *filterBlock, name string, err error) (more bool)) error {
-	for slot, p := range r.policies {
+func (r *Reader) eachFilter(m *metaindex, policies []filter.Policy, fn func(f *filterBlock, name string, err error) (more bool)) error {
+	for slot, p := range policies {
 		if p == nil || p == filter.None {
 			continue
 		}
@@ -161,7 +161,7 @@ func (r *Reader) eachFilter(m *metaindex, fn func(f *filterBlock, name string, e
 		if !ok {
 			continue
 		}
-		f, err := r.readFilter(h, m, p, hashSlot(r.policies, slot))
+		f, err := r.readFilter(h, m, p, hashSlot(policies, slot))
 		if ioErr := onlyIO(err); ioErr != nil {
 			return ioErr
 		}
@@ -239,21 +239,28 @@ type FilterSet struct {
 // wraps base.ErrCorruption where the metaindex or a filter is damaged; the set
 // has the others then.
 func (r *Reader) AllFilters() (FilterSet, error) {
+	return r.filterSet(r.policies, func(*metaindex) []filter.RangePolicy { return r.rangePolicies })
+}
+
+// FiltersToCheck is AllFilters with policies as those of filters of keys, at most
+// MaxPolicies, and with the filters of ranges of every policy in package filter, whatever
+// the ReaderOptions are.
+func (r *Reader) FiltersToCheck(policies []filter.Policy) (FilterSet, error) {
+	return r.filterSet(policies, r.rangesToCheck)
+}
+
+func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) []filter.RangePolicy) (FilterSet, error) {
 	if !r.Ref() {
 		return FilterSet{}, ErrReaderClosed
 	}
 	defer r.Unref()
-	return r.allFilters()
-}
-
-func (r *Reader) allFilters() (FilterSet, error) {
 	m, err := r.readMetaindex()
 	if err != nil {
 		return FilterSet{}, err
 	}
 	set := FilterSet{listed: len(m.filters)}
 	var damage error
-	err = r.eachFilter(&m, func(f *filterBlock, _ string, err error) bool {
+	err = r.eachFilter(&m, policies, func(f *filterBlock, _ string, err error) bool {
 		if err == nil {
 			set.filters = append(set.filters, f)
 		} else if damage == nil {
@@ -264,7 +271,7 @@ func (r *Reader) allFilters() (FilterSet, error) {
 	if err != nil {
 		return FilterSet{}, err
 	}
-	if err := set.addRanges(r, &m); err != nil {
+	if err := set.addRanges(r, &m, ranges(&m)); err != nil {
 		if onlyIO(err) != nil {
 			return FilterSet{}, err
 		}
@@ -298,18 +305,6 @@ func (s *FilterSet) Bytes() (n uint64) {
 		n += uint64(len(f.data))
 	}
 	return n
-}
-
-// DeniesWholly is Denies for the filters that cover the whole table, which need
-// not know the block.
-func (s *FilterSet) DeniesWholly(userKey []byte) (policy string, denied bool) {
-	s.lookup.Init(userKey, base.MaxSeq)
-	for _, f := range s.filters {
-		if f.whole && !f.mayContain(&s.lookup) {
-			return f.policy.Name(), true
-		}
-	}
-	return s.deniesAlone(userKey)
 }
 
 // Denies reports whether one of the filters denies a user key of the data block

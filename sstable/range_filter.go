@@ -92,8 +92,8 @@ var errRangeDialect = errors.New("sievedb: the filter is of a version that is no
 
 // readRanges reads the filters of ranges that are known, and lists the others behind them.
 // A damaged one rules nothing out; the error is one that is not corruption.
-func (r *Reader) readRanges(m *metaindex) (ranges []rangeFilter, err error) {
-	for _, p := range r.rangePolicies {
+func (r *Reader) readRanges(m *metaindex, policies []filter.RangePolicy) (ranges []rangeFilter, err error) {
+	for _, p := range policies {
 		h, ok := m.ranges[p.Name()]
 		if !ok {
 			continue
@@ -118,6 +118,25 @@ func (r *Reader) readRanges(m *metaindex) (ranges []rangeFilter, err error) {
 		}
 	}
 	return ranges, nil
+}
+
+// rangesToCheck returns the policies of the filters of ranges that the table has, as far as
+// they are configured or known by their names.
+func (r *Reader) rangesToCheck(m *metaindex) []filter.RangePolicy {
+	policies := slices.Clone(r.rangePolicies)
+	if !r.cmp.IsBytewise() {
+		return policies
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.ranges)) {
+		if slices.ContainsFunc(policies, func(p filter.RangePolicy) bool { return p.Name() == name }) {
+			continue
+		}
+		const bits = 10 // of new filters; old ones are read whatever it is
+		if p, err := filter.RangePolicyNamed(name, bits); err == nil {
+			policies = append(policies, p)
+		}
+	}
+	return policies
 }
 
 func (r *Reader) readRange(h handle) ([]byte, error) {
@@ -162,8 +181,8 @@ func (r *Reader) RangeFilterSize() (size uint64) {
 
 // addRanges adds the filters of ranges to the set. The error is the first one's that
 // is damaged.
-func (s *FilterSet) addRanges(r *Reader, m *metaindex) error {
-	ranges, err := r.readRanges(m)
+func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []filter.RangePolicy) error {
+	ranges, err := r.readRanges(m, policies)
 	s.ranges = ranges
 	for _, f := range ranges {
 		if err == nil && stderrors.Is(f.Err, base.ErrCorruption) {

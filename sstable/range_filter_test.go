@@ -133,19 +133,18 @@ func TestAFilterOfRangesOfALaterVersionIsPassedOver(t *testing.T) {
 	require.NoError(t, err, "that is no damage")
 }
 
+// A filter of ranges was checked only where ReaderOptions had its policy.
 func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{liar{ofTen}}}, plainEntries(50, 50))
-	o := ReaderOptions{RangePolicies: []filter.RangePolicy{ofTen}}
-	r, _ := openTable(t, data, o)
-	set, err := r.AllFilters()
-	require.NoError(t, err)
-	for _, denies := range []func() (string, bool){
-		func() (string, bool) { return set.Denies([]byte("key00000002"), 0) },
-		func() (string, bool) { return set.DeniesWholly([]byte("key00000002")) },
-	} {
-		name, denied := denies()
+	for _, policies := range [][]filter.RangePolicy{{ofTen}, nil} {
+		r, _ := openTable(t, data, ReaderOptions{RangePolicies: policies})
+		set, err := r.FiltersToCheck(nil)
+		require.NoError(t, err)
+		name, denied := set.Denies([]byte("key00000002"), 0)
 		require.True(t, denied)
 		require.Equal(t, ofTen.Name(), name)
+		_, rep := salvageAll(t, data, ReaderOptions{RangePolicies: policies})
+		require.ErrorContains(t, rep.Err, "denies a key")
 	}
 }
 

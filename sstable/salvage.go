@@ -39,7 +39,8 @@ func (s *SalvageReport) note(err error) {
 // the order of the file. It goes on behind what is damaged, and finds the data
 // blocks without the index where that is gone. For a sound table it is a check
 // of everything that a lookup trusts: every block, the order of the entries over
-// all blocks, the separators of the index, and that the filter admits every key.
+// all blocks, the separators of the index, that every filter of a known policy admits
+// every key, and the mark of the first and last key that Open judges a table by.
 //
 // The slices are valid during the call of fn only. Keys are internal keys that
 // base.ValidInternalKey accepts. They rise strictly unless the report has an
@@ -52,6 +53,7 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 	if r.cmp == nil {
 		r.cmp = base.Bytewise
 	}
+	r.refs.Store(1) // the file stays the caller's: nobody drops it
 	size, err := f.Size()
 	if err != nil {
 		return SalvageReport{}, base.InFile(err, o.Name, -1)
@@ -60,7 +62,9 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 	ix, err := s.open()
 	switch {
 	case err == nil:
-		err = s.byIndex(ix)
+		if err = s.byIndex(ix); err == nil {
+			err = s.checkBounds()
+		}
 	case onlyIO(err) == nil:
 		s.rep.note(err)
 		s.rep.IndexLost = true
@@ -90,7 +94,8 @@ type salvager struct {
 	fn  func(ikey, value []byte) error
 	rep SalvageReport
 
-	prev      []byte // the entry passed on last
+	first     []byte // the key passed on first
+	prev      []byte // the key passed on last
 	filters   FilterSet
 	keyBudget uint64
 }
@@ -102,7 +107,7 @@ func (s *salvager) open() (*index, error) {
 	if err := r.open(nil); err != nil {
 		return nil, base.InFile(err, r.name, -1)
 	}
-	filters, err := r.allFilters()
+	filters, err := r.FiltersToCheck(r.policies)
 	if ioErr := onlyIO(err); ioErr != nil {
 		return nil, ioErr
 	}
@@ -114,7 +119,27 @@ func (s *salvager) open() (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.decodeIndex(stored)
+	ix, err := r.decodeIndex(stored)
+	if err == nil {
+		r.index.Store(ix)
+	}
+	return ix, err
+}
+
+// checkBounds has the keys found judged as Open will judge the table when the MANIFEST
+// says that it begins and ends with them.
+func (s *salvager) checkBounds() error {
+	if s.rep.Err != nil {
+		return nil // not all keys were found
+	}
+	err := s.r.checkBounds(s.first, s.prev)
+	if ioErr := onlyIO(err); ioErr != nil {
+		return ioErr
+	}
+	if err != nil {
+		s.rep.note(err)
+	}
+	return nil
 }
 
 // byIndex visits the data blocks that the index lists.
@@ -193,6 +218,9 @@ func (s *salvager) emit(ikey, value []byte) error {
 		return errKeysUnfold
 	}
 	s.keyBudget -= uint64(len(ikey))
+	if s.rep.Entries == 0 {
+		s.first = append([]byte(nil), ikey...)
+	}
 	s.prev = append(s.prev[:0], ikey...)
 	s.rep.Entries++
 	return s.fn(ikey, value)

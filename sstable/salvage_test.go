@@ -256,6 +256,36 @@ func TestSalvageReadsABlockThatIsListedTwiceOnce(t *testing.T) {
 	require.ErrorContains(t, rep.Err, "data block 1 begins at offset 0")
 }
 
+// Salvage, and Repair with it, called a table sound whose mark of the first and last key is
+// another table's, which Open refuses.
+func TestSalvageJudgesTheMarkOfTheFirstAndLastKeyAsOpenDoes(t *testing.T) {
+	es := plainEntries(60, 20)
+	for name, change := range map[string]func(w *Writer){
+		"the first key": func(w *Writer) { w.smallest = es[1].Key },
+		"the last key":  func(w *Writer) { w.lastKey = es[1].Key },
+		"none":          func(*Writer) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file bytes.Buffer
+			w := NewWriter(&file, WriterOptions{Filter: bloom})
+			for _, e := range es {
+				require.NoError(t, w.Add(e.Key, e.Value))
+			}
+			require.NoError(t, w.finishDataBlock())
+			w.indexPending(nil)
+			filters, err := w.filterBlocks()
+			require.NoError(t, err)
+			change(w)
+			require.NoError(t, w.finishTail(filters))
+			_, refused := Open(&memFile{data: file.Bytes()}, ReaderOptions{Smallest: es[0].Key, Largest: es[59].Key})
+			got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
+			require.Equal(t, es, got)
+			require.Equal(t, refused, rep.Err)
+			require.Equal(t, name == "none", refused == nil)
+		})
+	}
+}
+
 // One long key that a million entries share takes a small block and unfolds to
 // more than any machine could copy.
 func TestSalvageBoundsKeysThatUnfold(t *testing.T) {
