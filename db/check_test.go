@@ -93,7 +93,7 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
 			data := readFile(t, mem, table)
 			at, size := filterBlockOf(t, data, bloom)
-			c.change(data[at:at+size])
+			c.change(data[at : at+size])
 			binary.LittleEndian.PutUint32(data[at+size+1:], util.MaskCRC(util.CRC32C(data[at:at+size+1])))
 			writeFile(t, mem, table, data)
 			o.RangeFilters = nil

@@ -369,6 +369,9 @@ func (o *Options) validateFilter() error {
 			return errors.New("sievedb: Options.Filter has a policy without a Name; the name tells its filters from others")
 		}
 	}
+	if err := sstable.CheckFilterNames(kinds); err != nil {
+		return errors.Wrap(err, "sievedb: Options.Filter")
+	}
 	if err := o.validateFilterBudget(); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 //	4  CRC-32C, masked, of the last entry's internal key
 //
 // It stands behind the last data block's offset, in the value of
-// "sievedb.properties". Of other tables the index, the first and the last data
+// "filter.sievedb.properties". Of other tables the index, the first and the last data
 // block are read, once each time that the table is opened.
 
 // bounds is the mark of a table's first and last key.

@@ -75,9 +75,9 @@
 //	index       internal key k, last of the block    handle of the data block
 //	            <= k < first of the next
 //	metaindex   "filter." and the policy's name      handle of the filter block
-//	            "rangefilter." and the policy's      handle of the filter of ranges
-//	            name
-//	            "sievedb.properties"                 handle; a varint: the last data
+//	            "filter.sievedb.range." and the      handle of the filter of ranges
+//	            policy's name
+//	            "filter.sievedb.properties"          handle; a varint: the last data
 //	                                                 block's offset; 4 bytes each: the
 //	                                                 masked CRC-32C of the first and
 //	                                                 of the last internal key

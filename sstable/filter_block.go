@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// filterKeyPrefix begins the metaindex key of a filter block; the policy's
-	// name follows.
-	filterKeyPrefix = "filter."
 	// minBaseLg is what LevelDB writes: a filter for each 2 KiB of the file.
 	minBaseLg = 11
 	// maxBaseLg is the last shift of an offset that every reader defines.

@@ -1,89 +1,12 @@
 package sstable
 
 import (
-	"bytes"
 	"unsafe"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/hugepages"
-	"github.com/sievedb/sievedb/util"
 )
-
-// metaindex is what a metaindex block says that we understand.
-type metaindex struct {
-	filters        map[string]handle // by policy name
-	someFilter     string            // the name of the last of them
-	ranges         map[string]handle // filters of ranges, by policy name
-	properties     handle
-	lastDataOffset uint64
-	knowsLast      bool // lastDataOffset is set
-	bounds         bounds
-	marked         bool // bounds is set
-}
-
-// maxMetaNames bounds the names that a metaindex lists, in bytes, so that a long prefix
-// that many of them share cannot be made to multiply. Tables have a few short ones.
-const maxMetaNames = 1 << 20
-
-func decodeMetaindex(data []byte) (m metaindex, err error) {
-	const part = "metaindex block"
-	names := 0
-	m.filters, m.ranges = make(map[string]handle), make(map[string]handle)
-	b, err := newBlock(data, part)
-	if err != nil {
-		return m, err
-	}
-	err = b.eachEntry(part, func(key, value []byte) error {
-		name, isFilter := bytes.CutPrefix(key, []byte(filterKeyPrefix))
-		rangeName, isRange := bytes.CutPrefix(key, []byte(rangeKeyPrefix))
-		if !isFilter && !isRange && string(key) != propertiesKey {
-			return nil // not ours to know
-		}
-		if names += len(key); names > maxMetaNames {
-			return base.Corruptf(part, -1, "its %d bytes unfold to more than %d bytes of names; want no more", len(data), maxMetaNames)
-		}
-		h, rest, err := decodeHandle(value, part)
-		if err != nil {
-			return err
-		}
-		switch {
-		case isFilter:
-			m.someFilter = string(name)
-			m.filters[m.someFilter] = h
-		case isRange:
-			m.ranges[string(rangeName)] = h
-		default:
-			m.properties = h
-			if v, n := util.Uvarint64(rest); n > 0 {
-				m.lastDataOffset, m.knowsLast = v, true
-				m.bounds, m.marked = decodeBounds(rest[n:])
-			}
-		}
-		return nil
-	})
-	return m, err
-}
-
-// start returns the offset of the first block that the metaindex lists, at most before.
-// Handles that lead out of the first limit bytes do not count: their blocks are never read.
-func (m *metaindex) start(limit, before uint64) uint64 {
-	count := func(h handle) {
-		if h.check(limit, "", "") == nil {
-			before = min(before, h.offset)
-		}
-	}
-	for _, h := range m.filters {
-		count(h)
-	}
-	for _, h := range m.ranges {
-		count(h)
-	}
-	if m.properties.size > 0 {
-		count(m.properties)
-	}
-	return before
-}
 
 // openFilter reads the metaindex and, of the filters that it lists, the best one
 // that is known and sound. Corruption goes into the status; an I/O error is

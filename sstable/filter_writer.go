@@ -1,9 +1,7 @@
 package sstable
 
 import (
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
@@ -18,6 +16,9 @@ type namedFilter struct {
 // filterBlocks makes the table's filter blocks, the best one first. A table
 // without keys has none.
 func (w *Writer) filterBlocks() (blocks []namedFilter, err error) {
+	if err := CheckFilterNames(filter.Kinds(w.opts.Filter)); err != nil {
+		return nil, w.fail(errors.Wrap(err, "sstable"))
+	}
 	for i := range w.filters {
 		f := &w.filters[i]
 		if f.keys == 0 {
@@ -33,25 +34,20 @@ func (w *Writer) filterBlocks() (blocks []namedFilter, err error) {
 }
 
 // writeFilters writes the filter blocks and lists them in the metaindex.
-func (w *Writer) writeFilters(filters []namedFilter, meta *blockWriter) error {
-	values := map[string][]byte{}
+func (w *Writer) writeFilters(filters []namedFilter, meta metaEntries) error {
 	for _, f := range filters {
 		// Raw, as LevelDB writes it: random bits do not shrink.
 		h, err := w.writeBlock(f.block, NoCompression)
 		if err != nil {
 			return err
 		}
-		values[f.name] = h.append(nil)
+		meta[filterKeyPrefix+f.name] = h.append(nil)
 	}
 	for _, f := range filters {
 		alias := w.opts.FilterAliases[f.name]
-		if _, taken := values[alias]; alias != "" && !taken {
-			values[alias] = values[f.name]
+		if _, taken := meta[filterKeyPrefix+alias]; alias != "" && !taken {
+			meta[filterKeyPrefix+alias] = meta[filterKeyPrefix+f.name]
 		}
-	}
-	// LevelDB searches the metaindex, so its keys must rise.
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		meta.add([]byte(filterKeyPrefix+name), values[name])
 	}
 	return nil
 }

@@ -257,7 +257,7 @@ func TestAFilterIsListedUnderTwoNames(t *testing.T) {
 		values[string(key)] = string(value)
 		return nil
 	}))
-	require.Equal(t, []string{"filter.leveldb.BuiltinBloomFilter", "filter.leveldb.BuiltinBloomFilter2", "sievedb.properties"}, names,
+	require.Equal(t, []string{"filter.leveldb.BuiltinBloomFilter", "filter.leveldb.BuiltinBloomFilter2", "filter.sievedb.properties"}, names,
 		"LevelDB searches the metaindex: it must be sorted")
 	require.Equal(t, values[names[0]], values[names[1]], "one block under both names")
 

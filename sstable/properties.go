@@ -5,14 +5,6 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// propertiesKey is the metaindex key of the properties block. Other readers of
-// the format pass over it. Its value is the block's handle, as of any meta
-// block, then, as one more varint, the offset of the last data block, which
-// tells a reader that the lone filter of a table covers all of it without
-// reading the index, then the mark of the first and last key, see bounds. A
-// reader passes over what it does not expect behind that.
-const propertiesKey = "sievedb.properties"
-
 const propertiesPart = "properties block"
 
 // Properties are figures about a table that its writer stored in it. They are

@@ -11,13 +11,10 @@ import (
 )
 
 // Filters of ranges stand behind the filters of keys, each in a block of its own
-// without an envelope, and always for the whole table. The metaindex lists them under a
-// prefix of their own, so that whoever looks for filters of keys does not meet them:
+// without an envelope, and always for the whole table. The metaindex lists them under names
+// that no policy of filters of keys has:
 //
-//	rangefilter.<name of the policy> -> handle
-
-// rangeKeyPrefix begins the metaindex key of a filter of ranges.
-const rangeKeyPrefix = "rangefilter."
+//	filter.sievedb.range.<name of the policy> -> handle
 
 // tableRange makes one filter of ranges of a table that is being written.
 type tableRange struct {
@@ -42,10 +39,9 @@ func (w *Writer) addToFilters(userKey []byte) {
 	}
 }
 
-// writeRanges writes the filters of ranges and lists them in the metaindex, where they
-// follow those of keys. A table without entries has none.
-func (w *Writer) writeRanges(meta *blockWriter) error {
-	values := map[string][]byte{}
+// writeRanges writes the filters of ranges and lists them in the metaindex. A table without
+// entries has none.
+func (w *Writer) writeRanges(meta metaEntries) error {
 	if w.props.Entries == 0 {
 		return nil
 	}
@@ -59,11 +55,8 @@ func (w *Writer) writeRanges(meta *blockWriter) error {
 		if err != nil {
 			return err
 		}
-		values[f.policy.Name()] = h.append(nil)
+		meta[rangeKeyPrefix+f.policy.Name()] = h.append(nil)
 		w.rangeSize += h.size + blockTrailerLen
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		meta.add([]byte(rangeKeyPrefix+name), values[name])
 	}
 	return nil
 }

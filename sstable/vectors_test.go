@@ -132,9 +132,9 @@ func TestVectorOfABinaryFuseFilterBlock(t *testing.T) {
 
 func TestFooterVectorDecodesAndEncodesBack(t *testing.T) {
 	raw := hexFile(t, "footer.hex")
-	got, err := decodeFooter(raw, 15501)
+	got, err := decodeFooter(raw, 15508)
 	require.NoError(t, err)
-	require.Equal(t, footer{metaindex: handle{15289, 87}, index: handle{15381, 67}}, got)
+	require.Equal(t, footer{metaindex: handle{15289, 94}, index: handle{15388, 67}}, got)
 	require.Equal(t, raw, got.append(nil))
 }
 

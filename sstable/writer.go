@@ -369,11 +369,11 @@ func (w *Writer) Finish() (Properties, error) {
 // finishTail writes all behind the data blocks.
 func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	var foot footer
-	meta := blockWriter{interval: 1}
-	if err := w.writeFilters(filters, &meta); err != nil {
+	meta := metaEntries{}
+	if err := w.writeFilters(filters, meta); err != nil {
 		return err
 	}
-	if err := w.writeRanges(&meta); err != nil {
+	if err := w.writeRanges(meta); err != nil {
 		return err
 	}
 	props := blockWriter{interval: 1}
@@ -382,9 +382,9 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	if err != nil {
 		return err
 	}
-	meta.add([]byte(propertiesKey), w.propertiesValue(h))
+	meta[propertiesKey] = w.propertiesValue(h)
 	// Raw as well: the tools of other stores read no compressed metaindex.
-	if foot.metaindex, err = w.writeBlock(meta.finish(), NoCompression); err != nil {
+	if foot.metaindex, err = w.writeBlock(meta.block(), NoCompression); err != nil {
 		return err
 	}
 	if foot.index, err = w.writeBlock(w.index.finish(), w.opts.Compression); err != nil {

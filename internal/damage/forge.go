@@ -69,7 +69,7 @@ func NewForge(table []byte) (*Forge, error) {
 		f.data = append(f.data, get(e.value))
 	}
 	for i, e := range f.meta.entries {
-		if string(e.suffix) == "sievedb.properties" {
+		if string(e.suffix) == "filter.sievedb.properties" {
 			f.props, f.own = get(e.value), i
 			continue
 		}

@@ -24,6 +24,9 @@ func dumpTables(t *testing.T, r *RocksDB, dir string) ([]Entry, error) {
 		renamed := filepath.Join(t.TempDir(), "table.sst")
 		require.NoError(t, os.WriteFile(renamed, data, 0o600))
 		entries, err := r.DumpTable(renamed)
+		if err == nil {
+			err = r.VerifyTable(renamed)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -42,6 +45,8 @@ func TestRocksDBsToolsReadOurDatabases(t *testing.T) {
 		{"with filters", small},
 		{"without filters", with(small, func(o *Options) { o.BloomBits = 0 })},
 		{"uncompressed", with(small, func(o *Options) { o.Compression = None })},
+		{"with filters of ranges", with(small, func(o *Options) { o.RangeFilters = true })},
+		{"with both filter names", with(small, func(o *Options) { o.BothFilterNames = true })},
 	} {
 		t.Run(shape.name, func(t *testing.T) {
 			s := newSession(t, SieveDB{}, shape.opts)

@@ -1,0 +1,164 @@
+package sstable
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// The keys of the metaindex, which never change. LevelDB looks for the key of its own
+// policy's filter, and goleveldb skips filters whose policies it does not have, so both skip
+// ours. RocksDB's sst_dump, with assertions on as in Debian, aborts at keys that begin neither
+// with "filter." nor with names of RocksDB's.
+const (
+	// filterKeyPrefix begins the key of a filter block; the policy's name follows.
+	filterKeyPrefix = "filter."
+	// rangeKeyPrefix begins the key of a filter of ranges; the policy's name follows.
+	rangeKeyPrefix = filterKeyPrefix + reservedRange
+	// propertiesKey is the key of the properties block. Its value is the block's handle,
+	// as of any meta block, then, as one more varint, the offset of the last data block, which
+	// tells a reader that the lone filter of a table covers all of it without
+	// reading the index, then the mark of the first and last key, see bounds. A
+	// reader ignores what it does not expect after that.
+	propertiesKey = filterKeyPrefix + reservedProperties
+
+	// No policy of filters of keys has these names.
+	reservedRange      = "sievedb.range." // a prefix
+	reservedProperties = "sievedb.properties"
+
+	// Tables that were written before the first release have these keys. They are read only.
+	oldRangeKeyPrefix = "rangefilter."
+	oldPropertiesKey  = "sievedb.properties"
+)
+
+// CheckFilterNames returns an error if one of the policies has a name that the metaindex
+// uses for another block.
+func CheckFilterNames(policies []filter.Policy) error {
+	for _, p := range policies {
+		if p == nil {
+			continue
+		}
+		if kind, _ := kindOfKey([]byte(filterKeyPrefix + p.Name())); kind != metaFilter {
+			return errors.Newf("a filter policy is named %q; %q and names that begin with %q are reserved", p.Name(), reservedProperties, reservedRange)
+		}
+	}
+	return nil
+}
+
+// metaKind is what an entry of the metaindex is about.
+type metaKind int
+
+const (
+	metaUnknown metaKind = iota
+	metaFilter
+	metaRange
+	metaProperties
+)
+
+// kindOfKey returns what the entry of a key is about, and of a filter its policy's name.
+func kindOfKey(key []byte) (kind metaKind, name []byte) {
+	if string(key) == propertiesKey || string(key) == oldPropertiesKey {
+		return metaProperties, nil
+	}
+	if name, ok := bytes.CutPrefix(key, []byte(rangeKeyPrefix)); ok {
+		return metaRange, name
+	}
+	if name, ok := bytes.CutPrefix(key, []byte(oldRangeKeyPrefix)); ok {
+		return metaRange, name
+	}
+	if name, ok := bytes.CutPrefix(key, []byte(filterKeyPrefix)); ok {
+		return metaFilter, name
+	}
+	return metaUnknown, nil
+}
+
+// metaEntries are the entries of a metaindex that is being written, by their keys.
+type metaEntries map[string][]byte
+
+// block returns the metaindex block. LevelDB searches it, so its keys rise.
+func (m metaEntries) block() []byte {
+	w := blockWriter{interval: 1}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		w.add([]byte(key), m[key])
+	}
+	return w.finish()
+}
+
+// metaindex is what a metaindex block says that we understand.
+type metaindex struct {
+	filters        map[string]handle // by policy name
+	someFilter     string            // the name of the last of them
+	ranges         map[string]handle // filters of ranges, by policy name
+	properties     handle
+	lastDataOffset uint64
+	knowsLast      bool // lastDataOffset is set
+	bounds         bounds
+	marked         bool // bounds is set
+}
+
+// maxMetaNames bounds the names that a metaindex lists, in bytes, so that a long prefix
+// that many of them share cannot be made to multiply. Tables have a few short ones.
+const maxMetaNames = 1 << 20
+
+func decodeMetaindex(data []byte) (m metaindex, err error) {
+	const part = "metaindex block"
+	names := 0
+	m.filters, m.ranges = make(map[string]handle), make(map[string]handle)
+	b, err := newBlock(data, part)
+	if err != nil {
+		return m, err
+	}
+	err = b.eachEntry(part, func(key, value []byte) error {
+		kind, name := kindOfKey(key)
+		if kind == metaUnknown {
+			return nil
+		}
+		if names += len(key); names > maxMetaNames {
+			return base.Corruptf(part, -1, "its %d bytes unfold to more than %d bytes of names; want no more", len(data), maxMetaNames)
+		}
+		h, rest, err := decodeHandle(value, part)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case metaFilter:
+			m.someFilter = string(name)
+			m.filters[m.someFilter] = h
+		case metaRange:
+			m.ranges[string(name)] = h
+		case metaProperties:
+			m.properties = h
+			if v, n := util.Uvarint64(rest); n > 0 {
+				m.lastDataOffset, m.knowsLast = v, true
+				m.bounds, m.marked = decodeBounds(rest[n:])
+			}
+		}
+		return nil
+	})
+	return m, err
+}
+
+// start returns the offset of the first block that the metaindex lists, at most before.
+// Handles that lead out of the first limit bytes do not count: their blocks are never read.
+func (m *metaindex) start(limit, before uint64) uint64 {
+	count := func(h handle) {
+		if h.check(limit, "", "") == nil {
+			before = min(before, h.offset)
+		}
+	}
+	for _, h := range m.filters {
+		count(h)
+	}
+	for _, h := range m.ranges {
+		count(h)
+	}
+	if m.properties.size > 0 {
+		count(m.properties)
+	}
+	return before
+}

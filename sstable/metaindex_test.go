@@ -1,0 +1,104 @@
+package sstable
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// withMetaindex returns the table with the keys of its metaindex renamed, and the keys.
+func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (table []byte, keys []string) {
+	t.Helper()
+	r, _ := openTable(t, data, ReaderOptions{})
+	old, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	require.NoError(t, err)
+	b, err := newBlock(old, "metaindex block")
+	require.NoError(t, err)
+	meta := metaEntries{}
+	require.NoError(t, b.eachEntry("metaindex block", func(key, value []byte) error {
+		keys = append(keys, string(key))
+		meta[rename(string(key))] = append([]byte(nil), value...)
+		return nil
+	}))
+	table = append(table, data[:r.foot.metaindex.offset]...)
+	add := func(stored []byte) (h handle) {
+		h = handle{uint64(len(table)), uint64(len(stored))}
+		table = append(append(table, stored...), byte(NoCompression))
+		table = util.AppendFixed32(table, util.MaskCRC(util.CRC32C(table[h.offset:])))
+		return h
+	}
+	var foot footer
+	foot.metaindex = add(meta.block())
+	index, err := r.readBlock(r.foot.index, indexPart)
+	require.NoError(t, err)
+	foot.index = add(index)
+	return foot.append(table), keys
+}
+
+// RocksDB's sst_dump --command=verify aborted at the keys "sievedb.properties" and
+// "rangefilter.…" of the metaindex. Tables that have them are still read.
+func TestTheMetaindexListsNothingButFiltersByItsNames(t *testing.T) {
+	es := plainEntries(500, 20)
+	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []filter.RangePolicy{ofTen}}, es)
+	renamed, keys := withMetaindex(t, data, func(key string) string {
+		switch {
+		case key == propertiesKey:
+			return oldPropertiesKey
+		case strings.HasPrefix(key, rangeKeyPrefix):
+			return oldRangeKeyPrefix + strings.TrimPrefix(key, rangeKeyPrefix)
+		}
+		return key
+	})
+	require.Len(t, keys, 4)
+	require.IsIncreasing(t, keys)
+	for _, key := range keys {
+		require.True(t, strings.HasPrefix(key, "filter."), key)
+	}
+	for name, table := range map[string][]byte{"new": data, "old": renamed} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := openTable(t, table, ReaderOptions{
+				Policies: filter.Kinds(dual), RangePolicies: []filter.RangePolicy{ofTen},
+				Smallest: es[0].Key, Largest: es[len(es)-1].Key,
+			})
+			require.True(t, r.marked)
+			require.Equal(t, FilterWholeTable, r.FilterStatus().State)
+			p, ok := r.Properties()
+			require.True(t, ok)
+			require.EqualValues(t, len(es), p.Entries)
+			set, err := r.AllFilters()
+			require.NoError(t, err)
+			require.Equal(t, 2, set.Listed())
+			require.True(t, set.HasRanges([]filter.RangePolicy{ofTen}))
+		})
+	}
+	t.Run("without a known policy", func(t *testing.T) {
+		without := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}, es)
+		r, _ := openTable(t, without, ReaderOptions{Policies: filter.Kinds(dual)})
+		require.Equal(t, FilterStatus{State: FilterMissing}, r.FilterStatus(), "what is not a filter of keys is not an unknown one")
+	})
+}
+
+func TestNamesOfOtherBlocksAreNoFilterPolicies(t *testing.T) {
+	for name, reserved := range map[string]bool{
+		"sievedb.properties": true, "sievedb.range.": true, "sievedb.range.x": true, "sievedb.properties2": false, "sievedb.range": false, "": false,
+	} {
+		p := filter.Policy(namedPolicy{constPolicy{}, name})
+		err := CheckFilterNames([]filter.Policy{p, nil})
+		require.Equal(t, reserved, err != nil, "%q", name)
+		w := NewWriter(new(strings.Builder), WriterOptions{Filter: p, TrustFilter: true})
+		require.NoError(t, w.Add(ikey("k", 1, base.KindSet), nil))
+		_, err = w.Finish()
+		require.Equal(t, reserved, err != nil, "%q", name)
+	}
+}
+
+type namedPolicy struct {
+	constPolicy
+	name string
+}
+
+func (p namedPolicy) Name() string { return p.name }
