@@ -93,6 +93,9 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 		if prev != nil && d.cmp.CompareInternal(prev, ikey) >= 0 {
 			return errors.New("its keys do not ascend")
 		}
+		if prev != nil && d.cmp.SameVersion(prev, ikey) {
+			return errors.New("it holds two entries of one key with the same sequence number")
+		}
 		if d.cmp.CompareInternal(ikey, f.Smallest) < 0 || d.cmp.CompareInternal(ikey, f.Largest) > 0 {
 			return errors.New("it holds a key outside the range that the MANIFEST gives")
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/stretchr/testify/require"
 )
@@ -80,6 +81,46 @@ func TestRepairWritesEntriesThatAreThereTwiceOnce(t *testing.T) {
 	got, rep, _ = d.repaired(t)
 	require.Equal(t, contents{"a": "three"}, got, "the greater value, whichever file it is in")
 	require.Equal(t, uint64(1), rep.EntriesConflicting)
+}
+
+// Repair wrote a key twice with one sequence number where one entry sets it and one deletes
+// it, and called a table with such a pair healthy, which Check then called damaged.
+func TestRepairLeavesOneEntryOfAKeyAndASequence(t *testing.T) {
+	twins := craftTable(t, put("a", 9, "nine"), put("b", 5, "five"), del("b", 5), put("b", 1, "one"))
+	for name, d := range map[string]repairDir{
+		"in one table":  {"000003.ldb": twins},
+		"in two tables": {"000003.ldb": craftTable(t, put("a", 9, "nine"), put("b", 5, "five")), "000004.ldb": craftTable(t, del("b", 5), put("b", 1, "one"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "in one table" { // with a MANIFEST, for it to be healthy otherwise
+				d.addManifest(t, 20, d.edit(t, 15, 20, map[uint64]int{3: 1}))
+				checked, err := openTest(t, testOptions(d.fs(t))).Check(t.Context())
+				require.NoError(t, err)
+				require.Len(t, checked.Faults, 1)
+				require.Contains(t, checked.Faults[0], "same sequence number")
+			}
+			got, rep, after := d.repaired(t)
+			require.Equal(t, contents{"a": "nine", "b": "five"}, got)
+			require.Equal(t, uint64(1), rep.EntriesConflicting)
+			checked, err := openTest(t, testOptions(after.fs(t))).Check(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, checked.Faults)
+		})
+	}
+}
+
+// Repair called a table healthy whose mark of the first and last key is wrong, and Open then
+// refused the table.
+func TestRepairRewritesATableWhoseMarkIsWrong(t *testing.T) {
+	forge, err := damage.NewForge(craftTable(t, put("a", 1, "one"), put("b", 2, "two")))
+	require.NoError(t, err)
+	d := repairDir{"000003.ldb": forge.WithMark([8]byte{1, 2, 3})}
+	d.addManifest(t, 20, d.edit(t, 15, 20, map[uint64]int{3: 1}))
+	_, err = openTest(t, testOptions(d.fs(t))).Get([]byte("a"))
+	require.ErrorIs(t, err, ErrCorruption)
+	got, rep, _ := d.repaired(t)
+	require.False(t, rep.Healthy)
+	require.Equal(t, contents{"a": "one", "b": "two"}, got)
 }
 
 func TestRepairDoesNotBringBackWhatTheManifestSaysIsGone(t *testing.T) {

@@ -32,8 +32,8 @@ type RepairReport struct {
 	// entries, tombstones and old versions included.
 	TablesWritten, BytesWritten, EntriesWritten uint64
 	// EntriesDuplicate counts entries dropped because they are there twice;
-	// EntriesConflicting those of them whose values differ without a reason (the greater
-	// value was kept, for want of a better rule); EntriesShadowed entries dropped because a
+	// EntriesConflicting those of them whose kinds or values differ without a reason (the
+	// one that sets the key was kept, or the greater value); EntriesShadowed entries dropped because a
 	// table that was kept has a newer version of the key; EntriesTooLarge entries
 	// dropped because no table can be written with them.
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64

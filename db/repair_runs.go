@@ -36,10 +36,10 @@ type keepFunc func(ikey []byte) (bool, error)
 
 // writeRuns writes the entries of it, which come in the order of internal keys,
 // to tables of about targetSize bytes. No two of them hold the same user key. Of
-// entries with the same internal key one is written: of those with sequence 0 the one
-// of the newest table, see moreRecent. Where their values differ otherwise, which no
-// sound program leaves, it is the greater one, so that a second try chooses alike. A
-// nil keep keeps all.
+// entries with the same user key and sequence one is written: of those with sequence 0 the
+// one of the newest table, see moreRecent. Where they differ otherwise, which no sound
+// program leaves, it is the one that sets the key, or has the greater value, so that a
+// second try chooses alike. A nil keep keeps all.
 func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
 	w := &runWriter{r: r, targetSize: targetSize}
 	var key, value []byte
@@ -58,10 +58,10 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 		return w.add(key, value)
 	}
 	for ok := it.First(); ok; ok = it.Next() {
-		if pending && r.cmp.CompareInternal(key, it.Key()) == 0 {
+		if pending && r.cmp.SameVersion(key, it.Key()) {
 			r.report.EntriesDuplicate++
-			if other := sourceOf(it); r.moreRecent(key, value, from, it.Value(), other) {
-				value, from = append(value[:0], it.Value()...), other
+			if other := sourceOf(it); r.moreRecent(key, value, from, it.Key(), it.Value(), other) {
+				key, value, from = append(key[:0], it.Key()...), append(value[:0], it.Value()...), other
 			}
 			continue
 		}
@@ -88,15 +88,20 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 	return w.runs, nil
 }
 
-// moreRecent reports whether b of table numB shall be written rather than a of table
-// numA, both with the internal key ikey. A compaction gives sequence 0 to what has
+// moreRecent reports whether the entry of keyB and valueB, of table numB, is to be written
+// rather than that of keyA and valueA, of table numA, which comes first. Both are of one user
+// key and sequence. A compaction gives sequence 0 to what has
 // nothing older below it. Where the key was written again and came down there too,
 // and the former table is still there, the later table has the later value.
-func (r *repairer) moreRecent(ikey, a []byte, numA uint64, b []byte, numB uint64) bool {
-	if seq, _ := base.SplitTrailer(base.Trailer(ikey)); seq == 0 && numA != numB {
+func (r *repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []byte, numB uint64) bool {
+	if seq, _ := base.SplitTrailer(base.Trailer(keyA)); seq == 0 && numA != numB {
 		return numB > numA
 	}
-	c := bytes.Compare(b, a)
+	if base.Trailer(keyA) != base.Trailer(keyB) { // the first sets the key, the second deletes it
+		r.report.EntriesConflicting++
+		return false
+	}
+	c := bytes.Compare(valueB, valueA)
 	if c != 0 {
 		r.report.EntriesConflicting++
 	}

@@ -52,11 +52,14 @@ func (r *repairer) scanTables() error {
 }
 
 func (r *repairer) scanTable(t *foundTable) error {
+	twins := false
 	rep, err := r.salvageTable(t, func(ikey, _ []byte) error {
 		seq, _ := base.SplitTrailer(base.Trailer(ikey))
 		if t.entries == 0 {
 			t.smallest = bytes.Clone(ikey)
 			t.minSeq = seq
+		} else if r.cmp.SameVersion(t.largest, ikey) {
+			twins = true
 		}
 		t.entries++
 		t.largest = append(t.largest[:0], ikey...)
@@ -65,6 +68,9 @@ func (r *repairer) scanTable(t *foundTable) error {
 	})
 	if err != nil {
 		return err
+	}
+	if twins && rep.Err == nil {
+		rep.Err = base.InFile(base.Corruptf("table", -1, "it holds two entries of one key with the same sequence number; want one"), r.path(t.name), -1)
 	}
 	t.err = rep.Err
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks

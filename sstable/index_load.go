@@ -63,6 +63,9 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 		err = base.Corruptf(indexPart, -1, "its data blocks end at offset %d, beyond the first of the other blocks; want them to end at offset %d or before",
 			ix.endOfData(), r.metaStart)
 	}
+	if err == nil && ix.n == 0 && r.marked { // a merge would drop all that the table holds
+		err = base.Corruptf(indexPart, -1, "it lists no data block; want one or more, since the table has a first and a last key")
+	}
 	if err != nil {
 		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
 	}

@@ -103,7 +103,7 @@ type metaindex struct {
 
 // maxMetaNames bounds the names that a metaindex lists, in bytes, so that a long prefix
 // that many of them share cannot be made to multiply. Tables have a few short ones.
-const maxMetaNames = 1 << 20
+const maxMetaNames = 64 << 10
 
 func decodeMetaindex(data []byte) (m metaindex, err error) {
 	const part = "metaindex block"

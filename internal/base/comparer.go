@@ -102,6 +102,13 @@ func (c *Comparer) CompareInternal(a, b []byte) int {
 	return 0
 }
 
+// SameVersion reports whether two internal keys are of one user key and sequence number,
+// whatever their kinds are. No sound program writes two such entries: lookups and iterators
+// find only the first, which sets the key.
+func (c *Comparer) SameVersion(a, b []byte) bool {
+	return Trailer(a)>>8 == Trailer(b)>>8 && c.Compare(UserKey(a), UserKey(b)) == 0
+}
+
 // InternalSeparator appends to dst an internal key k with a <= k < b, given
 // a < b. A shortened user key gets the largest trailer, so that it sorts before
 // every real entry of that user key. As LevelDB's

@@ -1,12 +1,16 @@
 package damage
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/golang/snappy"
+	"github.com/klauspost/compress/zstd"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -19,20 +23,31 @@ import (
 // It reads and writes the format by itself, so that a fault of the store's own
 // code does not hide in it.
 type Forge struct {
-	data   []block
-	filter []byte // nil: none
-	props  block
-	meta   block
-	index  block
-	alias  int // the metaindex entry of the filter, -1: none
-	own    int // the metaindex entry of the properties, -1: none
+	data    []block
+	filters []filterBlock // in the order of the file
+	props   block
+	meta    block
+	index   block
+	own     int // the metaindex entry of the properties, -1: none
+
+	// warp, if it is not nil, returns the handles that the index lists, given those of the data
+	// blocks and of the blocks after them: filters, properties, metaindex.
+	warp func(data, others [][2]uint64) [][2]uint64
+}
+
+// filterBlock is a filter of keys, in its envelope, or of ranges.
+type filterBlock struct {
+	raw      []byte
+	envelope bool
+	offset   uint64
+	entries  []int // of the metaindex, that list it
 }
 
 // block is a block taken apart.
 type block struct {
 	entries  []entry
 	restarts []uint32
-	kind     byte // as stored: 0 or 1
+	kind     byte // as stored: 0, 1 or 2
 }
 
 type entry struct {
@@ -63,7 +78,7 @@ func NewForge(table []byte) (*Forge, error) {
 	}
 	_, n := binary.Uvarint(foot)
 	_, m := binary.Uvarint(foot[n:])
-	f := &Forge{alias: -1, own: -1}
+	f := &Forge{own: -1}
 	f.meta, f.index = get(foot), get(foot[n+m:])
 	for _, e := range f.index.entries {
 		f.data = append(f.data, get(e.value))
@@ -74,10 +89,26 @@ func NewForge(table []byte) (*Forge, error) {
 			continue
 		}
 		off, size := handleAt(e.value)
-		f.filter, f.alias = table[off:off+size], i
+		at := slices.IndexFunc(f.filters, func(b filterBlock) bool { return b.offset == off })
+		if at < 0 {
+			at = len(f.filters)
+			envelope := !bytes.HasPrefix(e.suffix, []byte("filter.sievedb.range."))
+			f.filters = append(f.filters, filterBlock{raw: table[off : off+size], envelope: envelope, offset: off})
+		}
+		f.filters[at].entries = append(f.filters[at].entries, i)
 	}
+	slices.SortFunc(f.filters, func(a, b filterBlock) int { return cmp.Compare(a.offset, b.offset) })
 	return f, err
 }
+
+// zstdEncoder makes frames that state their size.
+var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
+	enc, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return enc
+})
 
 func handleAt(b []byte) (off, size uint64) {
 	off, n := binary.Uvarint(b)
@@ -154,14 +185,16 @@ func (g *forging) hit(what string) bool {
 	return true
 }
 
+// hostile are numbers at which arithmetic goes wrong.
+var hostile = []uint64{
+	0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 62, 63, 64, 0x7f, 0x80, 0xff, 0x100, 0xffff, 1 << 20, 64 << 20, 64<<20 + 1,
+	1<<31 - 1 - trailerLen, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<56 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1,
+}
+
 // num is a site that holds a number.
 func (g *forging) num(what string, v uint64) uint64 {
 	if !g.hit(what) {
 		return v
-	}
-	hostile := []uint64{
-		0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 62, 63, 64, 0x7f, 0x80, 0xff, 0x100, 0xffff, 1 << 20, 64 << 20, 64<<20 + 1,
-		1<<31 - 1 - trailerLen, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<56 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1,
 	}
 	switch g.rnd.IntN(4) {
 	case 0:
@@ -217,12 +250,17 @@ func (g *forging) table() {
 		handles = append(handles, g.stored("data", g.block("data", b, nil), b.kind))
 	}
 	values := map[int][]byte{}
-	if g.alias >= 0 {
-		h := g.stored("filter", g.filterBlock(), 0)
-		values[g.alias] = g.handle("filter", h)
+	var others [][2]uint64
+	for _, f := range g.filters {
+		h := g.stored("filter", g.filterBlock(f), 0)
+		others = append(others, h)
+		for _, i := range f.entries {
+			values[i] = g.handle("filter", h)
+		}
 	}
 	if g.own >= 0 {
-		h := g.stored("properties", g.block("properties", g.props, nil), 0)
+		h := g.stored("properties", g.block("properties", g.props, nil), g.props.kind)
+		others = append(others, h)
 		_, n := binary.Uvarint(g.meta.entries[g.own].value)
 		_, m := binary.Uvarint(g.meta.entries[g.own].value[n:])
 		last, k := binary.Uvarint(g.meta.entries[g.own].value[n+m:])
@@ -231,8 +269,11 @@ func (g *forging) table() {
 	}
 	meta := g.stored("metaindex", g.block("metaindex", g.meta, values), g.meta.kind)
 	values = map[int][]byte{}
-	for i, h := range handles {
-		values[i] = g.handle("data", h)
+	if g.warp != nil {
+		handles = g.warp(handles, append(others, meta))
+	}
+	for i := range min(len(handles), len(g.index.entries)) {
+		values[i] = g.handle("data", handles[i])
 	}
 	index := g.stored("index", g.block("index", g.index, values), g.index.kind)
 	foot := append(g.handle("metaindex", meta), g.handle("index", index)...)
@@ -270,24 +311,30 @@ func (g *forging) block(part string, b block, values map[int][]byte) (raw []byte
 	return g.bytes(part+": block", raw)
 }
 
-// filterBlock puts the filter block together: the filter, its offset, the
+// filterBlock puts a filter block together: the filter, its offset, the
 // array's, base_lg.
-func (g *forging) filterBlock() []byte {
-	n := len(g.filter) - 9
-	b := slices.Clone(g.bytes("filter: bits", g.filter[:n-1]))
-	b = append(b, byte(g.num("filter: probes", uint64(g.filter[n-1]))))
-	b = g.fixed32(b, "filter: offset", uint64(binary.LittleEndian.Uint32(g.filter[n:])))
-	b = g.fixed32(b, "filter: array offset", uint64(binary.LittleEndian.Uint32(g.filter[n+4:])))
-	b = append(b, byte(g.num("filter: base_lg", uint64(g.filter[n+8]))))
-	return g.bytes("filter: block", b)
+func (g *forging) filterBlock(f filterBlock) []byte {
+	const envelopeLen = 9
+	if n := len(f.raw) - envelopeLen; f.envelope && n > 0 {
+		b := slices.Clone(g.bytes("filter: bits", f.raw[:n-1]))
+		b = append(b, byte(g.num("filter: probes", uint64(f.raw[n-1]))))
+		b = g.fixed32(b, "filter: offset", uint64(binary.LittleEndian.Uint32(f.raw[n:])))
+		b = g.fixed32(b, "filter: array offset", uint64(binary.LittleEndian.Uint32(f.raw[n+4:])))
+		b = append(b, byte(g.num("filter: base_lg", uint64(f.raw[n+8]))))
+		return g.bytes("filter: block", b)
+	}
+	return g.bytes("filter: block", f.raw)
 }
 
 // stored appends a block as kind stores it, with its trailer, and returns where.
 func (g *forging) stored(part string, raw []byte, kind byte) [2]uint64 {
-	if kind == 1 {
+	switch kind {
+	case 1:
 		raw = snappy.Encode(nil, raw)
 		claimed, n := binary.Uvarint(raw)
 		raw = append(g.varint(nil, part+": claimed length", claimed), g.bytes(part+": compressed bytes", raw[n:])...)
+	case 2:
+		raw = g.bytes(part+": compressed bytes", zstdEncoder().EncodeAll(raw, nil))
 	}
 	h := [2]uint64{uint64(len(g.out)), uint64(len(raw))}
 	g.out = append(g.out, raw...)
@@ -298,6 +345,26 @@ func (g *forging) stored(part string, raw []byte, kind byte) [2]uint64 {
 
 // WithProperty returns the table with another value of one of its properties.
 func (f *Forge) WithProperty(name string, value uint64) []byte {
+	return f.withProperty(name, value).Sound()
+}
+
+// WithMark returns the table with another mark of its first and last key.
+func (f *Forge) WithMark(mark [8]byte) []byte {
+	lying := *f
+	lying.meta.entries = slices.Clone(f.meta.entries)
+	value := &lying.meta.entries[f.own].value
+	*value = append((*value)[:len(*value)-len(mark):len(*value)-len(mark)], mark[:]...)
+	return lying.Sound()
+}
+
+// WithEmptyIndex returns the table with an index that lists nothing.
+func (f *Forge) WithEmptyIndex() []byte {
+	lying := *f
+	lying.index = block{restarts: []uint32{0}}
+	return lying.Sound()
+}
+
+func (f *Forge) withProperty(name string, value uint64) *Forge {
 	lying := *f
 	lying.props.entries, lying.props.restarts = slices.Clone(f.props.entries), slices.Clone(f.props.restarts)
 	var key []byte
@@ -313,7 +380,7 @@ func (f *Forge) WithProperty(name string, value uint64) []byte {
 		}
 		now += e.size()
 	}
-	return lying.Sound()
+	return &lying
 }
 
 // size returns the bytes that the entry takes in a block.

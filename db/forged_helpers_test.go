@@ -1,0 +1,197 @@
+package db
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
+	"github.com/stretchr/testify/require"
+)
+
+// forgedSource is a sound table that is forged.
+type forgedSource struct {
+	forge             *damage.Forge
+	smallest, largest []byte
+}
+
+const forgedKeys = 60
+
+// forgedSources are sound tables of testKey(0) to testKey(forgedKeys-1), some in several
+// versions, with filters of each kind.
+func forgedSources(t testing.TB) (sources []forgedSource) {
+	for i, o := range []sstable.WriterOptions{
+		{BlockSize: 200, BlockRestartInterval: 4},
+		{BlockSize: 200, Filter: filter.NewDualBloomPolicy(10), RangeFilters: []filter.RangePolicy{prefixOfTen}},
+		{BlockSize: 300, Filter: filter.FusePolicy{}, Compression: sstable.Snappy},
+		{BlockSize: 4096, Filter: filter.NewBloomPolicy(10), FilterAliases: map[string]string{bloomName: filter.LegacyBloom.Name()}},
+		{BlockSize: 1000, BlockRestartInterval: 2, Filter: filter.NewCacheLineBloomPolicy(10)},
+	} {
+		var file bytes.Buffer
+		w := sstable.NewWriter(&file, o)
+		value := bytes.Repeat([]byte("v"), []int{10, 10, 10, 10, 500}[i])
+		for k := range forgedKeys {
+			for version := range 1 + k%3 {
+				kind := base.KindSet
+				if k%7 == 0 && version == 1 {
+					kind = base.KindDelete
+				}
+				require.NoError(t, w.Add(base.AppendInternalKey(nil, testKey(k), uint64(10-version), kind), value))
+			}
+		}
+		_, err := w.Finish()
+		require.NoError(t, err)
+		forge, err := damage.NewForge(file.Bytes())
+		require.NoError(t, err)
+		require.Equal(t, file.Bytes(), forge.Sound())
+		sources = append(sources, forgedSource{forge, w.Smallest(), bytes.Clone(w.Largest())})
+	}
+	return sources
+}
+
+// forgery is a database that was forged.
+type forgery struct {
+	image   damage.Image
+	changed []string
+	options Options
+}
+
+// newForgery forges a database as rnd says: of tables, and now and then MANIFEST and logs.
+func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery) {
+	edit := hostileEdit()
+	edit.LastSeq = manifest.Num(100)
+	more := damage.Image{}
+	level := rnd.IntN(3)
+	for i := range 1 + rnd.IntN(2) {
+		s := sources[rnd.IntN(len(sources))]
+		table := s.forge.Sound()
+		if i == 0 && rnd.IntN(10) > 1 {
+			var changed []string
+			table, changed = forgedTable(s.forge, rnd)
+			f.changed = append(f.changed, changed...)
+		}
+		meta := manifest.NewFileMeta(uint64(5+i), uint64(len(table)), s.smallest, s.largest)
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: level + i, File: meta})
+		more[fmt.Sprintf("%06d.ldb", 5+i)] = table
+	}
+	var batches [][]byte
+	for i := range rnd.IntN(3) {
+		batches = append(batches, smallBatch(uint64(101+3*i), "a", string(testKey(1)), "z"))
+	}
+	if rnd.IntN(10) == 0 {
+		batches = forgedBatches(rnd, batches)
+		f.changed = append(f.changed, "log")
+	}
+	more["000003.log"] = logBytes(t, batches...)
+	records := [][]byte{edit.Encode(nil)}
+	if rnd.IntN(10) == 0 {
+		records = forgedEdits(rnd, edit)
+		f.changed = append(f.changed, "MANIFEST")
+	}
+	f.image = hostileImage(t, records, more)
+	f.options = []Options{
+		{}, {Filter: filter.FusePolicy{}}, {FilterBudget: 1000}, {Filter: filter.None}, {BlockCacheSize: -1},
+		{TableSize: 4 << 10, MaxConcurrentCompactions: 3, RangeFilters: []filter.RangePolicy{prefixOfTen}},
+	}[rnd.IntN(6)]
+	f.options.WriteBufferSize = 64 << 10
+	return f
+}
+
+// forgedTable returns a table with other numbers and bytes, another structure, or both.
+func forgedTable(forge *damage.Forge, rnd *rand.Rand) (table []byte, changed []string) {
+	way := rnd.IntN(5)
+	if way > 0 {
+		forge, changed = forge.Restructured(rnd)
+	}
+	if way > 1 {
+		return forge.Sound(), changed
+	}
+	table, numbers := forge.Build(rnd, forge.Sites())
+	return table, append(changed, numbers...)
+}
+
+// absurd returns a number that nobody writes, or one near n.
+func absurd(rnd *rand.Rand, n uint64) uint64 {
+	numbers := []uint64{0, 1, 2, n - 1, n, n + 1, 1 << 31, 1<<32 - 1, 1 << 40, 1<<56 - 2, 1<<56 - 1, 1 << 56, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 1}
+	return numbers[rnd.IntN(len(numbers))]
+}
+
+// forgedEdits returns a MANIFEST's records with absurd numbers, and bytes that changed.
+func forgedEdits(rnd *rand.Rand, edit *manifest.Edit) (records [][]byte) {
+	for range 1 + rnd.IntN(3) {
+		e := *edit
+		number := func(n *manifest.OptionalNum) {
+			if rnd.IntN(4) == 0 {
+				*n = manifest.OptionalNum{Value: absurd(rnd, n.Value), Set: rnd.IntN(5) > 0}
+			}
+		}
+		number(&e.LogNum)
+		number(&e.NextFileNum)
+		number(&e.LastSeq)
+		number(&e.PrevLogNum)
+		if rnd.IntN(3) == 0 {
+			e.Deleted = append(e.Deleted, manifest.DeletedFile{Level: rnd.IntN(8), Num: absurd(rnd, 5)})
+		}
+		e.Added = nil
+		for _, a := range edit.Added {
+			if rnd.IntN(3) == 0 {
+				a.Level = rnd.IntN(9)
+			}
+			num, size, smallest, largest := a.File.Num, a.File.Size, a.File.Smallest, a.File.Largest
+			switch rnd.IntN(8) {
+			case 0:
+				num = absurd(rnd, num)
+			case 1:
+				size = absurd(rnd, size)
+			case 2:
+				smallest, largest = largest, smallest
+			case 3:
+				smallest = base.AppendInternalKey(nil, nil, absurd(rnd, 5)%(1<<56), base.KindSet)
+			case 4:
+				largest = base.AppendInternalKey(nil, bytes.Repeat([]byte{0xff}, rnd.IntN(1<<16)), 0, base.KindDelete)
+			}
+			a.File = manifest.NewFileMeta(num, size, smallest, largest)
+			e.Added = append(e.Added, a)
+		}
+		record := e.Encode(nil)
+		if rnd.IntN(3) == 0 {
+			record[rnd.IntN(len(record))] ^= 1 << rnd.IntN(8)
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// forgedBatches returns a log's records with absurd counts, sequences and lengths.
+func forgedBatches(rnd *rand.Rand, batches [][]byte) [][]byte {
+	for range 1 + rnd.IntN(3) {
+		count := uint32(rnd.IntN(5))
+		batch := util.AppendFixed64(nil, 101+uint64(rnd.IntN(9)))
+		switch rnd.IntN(3) {
+		case 0:
+			batch = util.AppendFixed64(nil, absurd(rnd, 101))
+		case 1:
+			count = uint32(absurd(rnd, uint64(count)))
+		}
+		batch = util.AppendFixed32(batch, count)
+		for range rnd.IntN(5) {
+			kind := byte(rnd.IntN(2))
+			batch = append(batch, kind)
+			for range 1 + kind {
+				n := rnd.IntN(20)
+				batch = append(util.AppendUvarint32(batch, uint32(n)), make([]byte, n)...)
+			}
+		}
+		if rnd.IntN(3) == 0 {
+			batch[rnd.IntN(len(batch))] ^= 1 << rnd.IntN(8)
+		}
+		batches = append(batches, batch[:len(batch)-min(rnd.IntN(10)/8, len(batch))])
+	}
+	return batches
+}
