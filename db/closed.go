@@ -2,6 +2,8 @@ package db
 
 import (
 	"encoding/binary"
+	"io/fs"
+	"math"
 	"path/filepath"
 
 	"github.com/cockroachdb/errors"
@@ -20,7 +22,9 @@ import (
 //	0       8     magic, "sieveCLS"
 //	8       20    the newest log
 //	28      20    the MANIFEST in force
-//	48      4     masked CRC-32C of bytes 0 to 47
+//	48      4     masked CRC-32C of the MANIFEST's first record
+//	52      8     the last sequence number of all that was written, fixed64
+//	60      4     masked CRC-32C of bytes 0 to 59
 //
 // where each of the two files is
 //
@@ -29,13 +33,18 @@ import (
 //	16      4     masked CRC-32C of its last 32 KiB, or of all of it
 //
 // The MANIFEST tells whether the mark is a stale one. LevelDB and goleveldb leave
-// CLOSED alone, but no program writes to a database without a MANIFEST of its
-// own, or an edit in the one that is there, or records behind those of the log.
-// Then one of the three numbers of a file differs, and the mark means nothing. The
-// log could not tell that by itself: a new database under the same directory
-// begins with the same numbers.
+// CLOSED alone, but no program writes to a database without a MANIFEST of its own,
+// an edit appended to the present one, or records appended to the log. So a MANIFEST
+// of another number, or a longer one, makes the mark stale, and so does a longer log.
+//
+// A MANIFEST of that number that is not longer and differs has either lost its end,
+// or belongs to another database: LevelDB's destruction leaves CLOSED, and a new database
+// in the same directory begins with the same numbers. The first record decides. Without
+// it whole, the MANIFEST cannot be read at all.
 type closeMark struct {
 	log, manifest fileMark
+	begin         uint32 // masked checksum of the MANIFEST's first record
+	lastSeq       uint64
 }
 
 // fileMark tells a file from others, and from itself after a change of its end.
@@ -47,7 +56,7 @@ type fileMark struct {
 // These constants reach the disk and never change.
 const (
 	closeMarkMagic = "sieveCLS"
-	closeMarkSize  = 52
+	closeMarkSize  = 64
 	fileMarkSize   = 20
 	// markedBytes is how much of a file's end the mark's checksum covers: a block
 	// of the log, which is one read. All before it has checksums of its own, and
@@ -62,6 +71,8 @@ func (m *closeMark) encode() []byte {
 		b = binary.LittleEndian.AppendUint64(b, f.size)
 		b = binary.LittleEndian.AppendUint32(b, f.sum)
 	}
+	b = binary.LittleEndian.AppendUint32(b, m.begin)
+	b = binary.LittleEndian.AppendUint64(b, m.lastSeq)
 	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
 }
 
@@ -78,7 +89,11 @@ func decodeCloseMark(b []byte) (m closeMark, err error) {
 		return m, base.Corruptf("CLOSED", 0, "it begins with %x, want %q", magic, closeMarkMagic)
 	}
 	files := body[len(closeMarkMagic):]
-	return closeMark{decodeFileMark(files), decodeFileMark(files[fileMarkSize:])}, nil
+	rest := files[2*fileMarkSize:]
+	return closeMark{
+		log: decodeFileMark(files), manifest: decodeFileMark(files[fileMarkSize:]),
+		begin: util.Fixed32(rest), lastSeq: binary.LittleEndian.Uint64(rest[4:]),
+	}, nil
 }
 
 func decodeFileMark(b []byte) fileMark {
@@ -87,15 +102,21 @@ func decodeFileMark(b []byte) fileMark {
 
 // markFile returns the mark of a file of dir as it is.
 func markFile(fsys vfs.FS, dir string, kind base.FileKind, num uint64) (fileMark, error) {
+	return markBegin(fsys, dir, kind, num, math.MaxInt64)
+}
+
+// markBegin is markFile for the first size bytes of the file, or all of a shorter one.
+func markBegin(fsys vfs.FS, dir string, kind base.FileKind, num uint64, size int64) (fileMark, error) {
 	f, err := fsys.Open(filepath.Join(dir, base.FileName(kind, num)))
 	if err != nil {
 		return fileMark{}, err
 	}
 	defer f.Close()
-	size, err := f.Size()
+	whole, err := f.Size()
 	if err != nil {
 		return fileMark{}, err
 	}
+	size = min(size, whole)
 	end, err := readEnd(f, size, markedBytes)
 	return fileMark{num, uint64(size), util.MaskCRC(util.CRC32C(end))}, err
 }
@@ -115,7 +136,7 @@ func (d *DB) writeCloseMark() error {
 	if err == nil && log.size != uint64(d.log.w.Size()) {
 		err = errors.Newf("the log is %d bytes long, %d were written to it", log.size, d.log.w.Size())
 	}
-	mark := closeMark{log: log}
+	mark := closeMark{log: log, begin: util.MaskCRC(d.set.BegunSum()), lastSeq: d.log.logged}
 	if err == nil {
 		mark.manifest, err = markFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
 	}
@@ -145,10 +166,42 @@ func (d *DB) installCloseMark(b []byte) error {
 	return d.fs.SyncDir(d.dir)
 }
 
-// findCloseMark returns what CLOSED says of the directory as it is; nil where it
-// does not speak of it: there is none, it is damaged, or another program has
-// written since. logs are the files that may be logs.
-func findCloseMark(o *Options, dir string, files []dirFile, state manifest.State) (*closeMark, error) {
+// findCloseMark returns what CLOSED says of the directory as it is; nil if it says
+// nothing about it: there is none, it is damaged, or another program has written since.
+// doubt is not empty if a MANIFEST that is in force now may not be the right one. logs are
+// the files that may be logs. The error is the corruption of a MANIFEST or CURRENT that
+// CLOSED contradicts.
+func findCloseMark(o *Options, dir string, files []dirFile, state manifest.State) (mark *closeMark, doubt string, err error) {
+	found, why, err := readCloseMark(o, dir, files)
+	if found == nil || err != nil {
+		if why != "" {
+			o.Logger.Warn("CLOSED is damaged and says nothing about this database; the end of the log may be a crash's", "why", why)
+			doubt = "CLOSED is damaged"
+		}
+		return nil, doubt, err
+	}
+	stale, err := found.compareManifest(o, dir, state)
+	if err != nil {
+		return nil, "", err
+	}
+	if stale == "" && found.log.num < state.LogNum {
+		stale = "its log is not needed"
+	}
+	for _, f := range files {
+		if f.kind == base.FileLog && (f.num > found.log.num && f.size > 0 || f.num == found.log.num && uint64(f.size) > found.log.size) {
+			stale = "a log has grown since"
+		}
+	}
+	if stale != "" {
+		o.Logger.Info("CLOSED says nothing about this database; the end of the log may be a crash's", "why", stale)
+		return nil, "", nil
+	}
+	return found, "", nil
+}
+
+// readCloseMark reads CLOSED. The mark is nil if there is none, or if it does not
+// decode; then why says so.
+func readCloseMark(o *Options, dir string, files []dirFile) (mark *closeMark, why string, err error) {
 	size := int64(-1)
 	for _, f := range files {
 		if f.kind == base.FileClosed {
@@ -156,44 +209,53 @@ func findCloseMark(o *Options, dir string, files []dirFile, state manifest.State
 		}
 	}
 	if size < 0 {
-		return nil, nil
+		return nil, "", nil
 	}
 	f, err := o.FS.Open(filepath.Join(dir, base.ClosedName))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	b, err := readEnd(f, size, closeMarkSize+1)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	ignored := func(why any) (*closeMark, error) {
-		o.Logger.Info("CLOSED says nothing of this database; the end of the log may be a crash's", "why", why)
-		return nil, nil
-	}
-	mark, err := decodeCloseMark(b)
+	m, err := decodeCloseMark(b)
 	if err != nil {
-		return ignored(err)
+		return nil, err.Error(), nil
 	}
-	if base.FileName(base.FileManifest, mark.manifest.num) != state.ManifestName {
-		return ignored("another MANIFEST is in force")
+	return &m, "", nil
+}
+
+// compareManifest compares the MANIFEST in force with the mark. It returns why the mark is
+// stale, "" if it is not, and the corruption of a MANIFEST that was closed with more in it,
+// or of a CURRENT that names an older one.
+func (m *closeMark) compareManifest(o *Options, dir string, state manifest.State) (stale string, err error) {
+	marked := base.FileName(base.FileManifest, m.manifest.num)
+	now, err := markBegin(o.FS, dir, base.FileManifest, m.manifest.num, int64(min(m.manifest.size, math.MaxInt64)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
 	}
-	found, err := markFile(o.FS, dir, base.FileManifest, mark.manifest.num)
-	if err != nil {
-		return nil, err
-	}
-	if found != mark.manifest {
-		return ignored("the MANIFEST has changed")
-	}
-	if mark.log.num < state.LogNum {
-		return ignored("its log is not needed")
-	}
-	for _, f := range files {
-		if f.kind == base.FileLog && (f.num > mark.log.num && f.size > 0 || f.num == mark.log.num && uint64(f.size) > mark.log.size) {
-			return ignored("a log has grown since")
+	if marked != state.ManifestName {
+		if _, num, ok := base.ParseFileName(state.ManifestName); err == nil && ok && num < m.manifest.num && now == m.manifest {
+			return "", base.InFile(base.Corruptf("CURRENT", 0, "it names %s, but the database was closed with %s, which is there: "+
+				"Repair goes by that one", state.ManifestName, marked), filepath.Join(dir, base.CurrentName), 0)
 		}
+		return "another MANIFEST is in force", nil
 	}
-	return &mark, nil
+	switch {
+	case err != nil:
+		return "", err
+	case util.MaskCRC(state.BegunSum) != m.begin:
+		return "the MANIFEST is another database's", nil
+	case now == m.manifest && state.Size > int64(now.size):
+		return "the MANIFEST has grown since", nil
+	case now == m.manifest:
+		return "", nil
+	}
+	fault := base.Corruptf("MANIFEST", state.Tail.Offset, "its edits end here, and its %d bytes are not the %d that it had when the database was closed: "+
+		"edits are lost; restore the file from a copy, or have Repair rebuild it from the tables", state.Size, m.manifest.size)
+	return "", base.InFile(fault, filepath.Join(dir, marked), -1)
 }
 
 // missing returns the corruption where the log, which held something, is gone.

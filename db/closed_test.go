@@ -29,7 +29,7 @@ func TestCloseMarkVector(t *testing.T) {
 		require.NoError(t, err, line)
 		want = append(want, b...)
 	}
-	mark := closeMark{log: fileMark{12, 70000, 0x04030201}, manifest: fileMark{11, 300, 0x08070605}}
+	mark := closeMark{log: fileMark{12, 70000, 0x04030201}, manifest: fileMark{11, 300, 0x08070605}, begin: 0x0c0b0a09, lastSeq: 1000}
 	require.Equal(t, want, mark.encode())
 	got, err := decodeCloseMark(want)
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 type logState struct {
 	w       *wal.Writer
 	lastSeq uint64 // the last sequence number given out, be it to a write that failed
+	logged  uint64 // that of the last write or load that did not fail
 	// full is why the log takes no more records although another one may: the disk
 	// was full. replaced says that w is that other one already; see replaceLog.
 	full     error
@@ -230,6 +231,7 @@ func (d *DB) logRecord(record []byte, count uint64, keep durability) error {
 		d.logFailed(err)
 		return err
 	}
+	d.log.logged = d.log.lastSeq
 	return nil
 }
 

@@ -74,6 +74,7 @@ func (l *Loader) install(info *LoadInfo) error {
 	if err != nil {
 		return errors.Wrap(err, "sievedb: load")
 	}
+	d.log.logged = l.seq
 	for _, a := range edit.Added {
 		info.Tables[a.Level]++
 		info.Bytes += a.File.Size

@@ -158,14 +158,17 @@ func (d *DB) open(created bool) error {
 	if err := d.checkTables(files); err != nil {
 		return err
 	}
-	mark, err := d.checkClosed(files, state)
+	mark, doubt, err := d.checkClosed(files, state)
 	if err != nil {
 		return err
 	}
 	if err := d.checkLog(files, state); err != nil {
 		return err
 	}
-	if err := d.recover(files, state, mark); err != nil {
+	if doubt, err = d.manifestDoubt(files, state, mark, doubt); err != nil {
+		return err
+	}
+	if err := d.recover(files, state, mark, doubt); err != nil {
 		return err
 	}
 	if !d.opts.ReadOnly {
@@ -332,24 +335,25 @@ func (d *DB) checkLog(files dirFiles, state manifest.State) error {
 	return nil
 }
 
-// checkClosed looks for what the last Close left, and for the log that it names.
-func (d *DB) checkClosed(files dirFiles, state manifest.State) (*closeMark, error) {
+// checkClosed looks for what the last Close left, and for the log that it names. doubt is
+// as in findCloseMark.
+func (d *DB) checkClosed(files dirFiles, state manifest.State) (mark *closeMark, doubt string, err error) {
 	if !files.hasCurrent {
-		return nil, nil
+		return nil, "", nil
 	}
-	mark, err := findCloseMark(&d.opts, d.dir, files.all, state)
-	if mark == nil {
-		return nil, err
+	mark, doubt, err = findCloseMark(&d.opts, d.dir, files.all, state)
+	if mark == nil || err != nil {
+		return nil, doubt, err
 	}
 	d.report.ClosedCleanly = true
 	if err := mark.missing(d.dir, files.all); err != nil {
 		if d.opts.Salvage == SalvageNothing {
-			return nil, err
+			return nil, "", err
 		}
 		d.report.MissingLog = base.FileName(base.FileLog, mark.log.num)
 		d.opts.Logger.Error("salvaging what is left without a log", "err", err)
 	}
-	return mark, nil
+	return mark, "", nil
 }
 
 // OpenReport says what Open found and did.
@@ -371,6 +375,10 @@ type OpenReport struct {
 	Logs []LogReport
 	// FilesRemoved counts files that an earlier run left behind.
 	FilesRemoved int
+	// TablesSetAside lists tables that the MANIFEST does not name and that may hold
+	// committed data all the same, since the MANIFEST may have lost edits: they were moved
+	// to these places below the directory. They may be deleted if nothing is missing.
+	TablesSetAside []string
 }
 
 // LogReport says what one log held.

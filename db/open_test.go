@@ -401,6 +401,7 @@ func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
+	require.NoError(t, mem.Remove("db/CLOSED")) // which vouches for the whole MANIFEST
 	path := filepath.Join("db", namesOf(t, mem, base.FileManifest)[0])
 	whole := readFile(t, mem, path)
 	writeFile(t, mem, path, whole[:len(whole)-1])

@@ -23,20 +23,23 @@ type recovery struct {
 	d        *DB
 	logs     []dirFile  // needed, ascending
 	mark     *closeMark // nil: the database was not closed, as far as can be told
+	doubt    string     // why the MANIFEST may lack edits; see manifestDoubt
+	salvaged bool       // something of the logs was given up
 	mem      *memtable.Memtable
 	inserter memtable.Inserter
 	full     []*memtable.Memtable // read-only: oldest first
 	spare    *memtable.Memtable   // read-only: see thinOut
 	lastSeq  uint64
-	logSeq   uint64   // the last sequence number read from a log; 0: none yet
-	ended    bool     // by Salvage: what comes later is not replayed
-	kept     []string // files made in lost/
+	logSeq   uint64      // the last sequence number read from a log; 0: none yet
+	ended    bool        // by Salvage: what comes later is not replayed
+	kept     []string    // files made in lost/
+	moved    [][2]string // tables moved to lost/: from, to
 	tables   []manifest.LevelFile
 }
 
 // recover brings the store to the state that the files describe.
-func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark) error {
-	r := &recovery{d: d, mark: mark, lastSeq: state.LastSeq}
+func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark, doubt string) error {
+	r := &recovery{d: d, mark: mark, doubt: doubt, lastSeq: state.LastSeq}
 	r.inserter.Frugal = d.opts.ReadOnly // which keeps what it inserts
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
@@ -51,12 +54,15 @@ func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark) erro
 	// certain: the next Open removes what nothing names.
 	err := catch(d.cmp, "the replay of the logs", r.replay)
 	if err == nil {
+		err = r.checkReached()
+	}
+	if err == nil {
 		if d.opts.ReadOnly {
 			r.installReadOnly()
 			return nil
 		}
 		d.changed = true
-		err = r.install(files)
+		err = r.install(files, state)
 	}
 	if err != nil {
 		r.abandon()
@@ -235,19 +241,22 @@ func (r *recovery) flush() error {
 }
 
 // install makes the recovered state the store's, durably.
-func (r *recovery) install(files dirFiles) error {
+func (r *recovery) install(files dirFiles, state manifest.State) error {
 	d := r.d
 	if r.mem != nil {
 		if err := r.flush(); err != nil {
 			return err
 		}
 	}
+	if err := r.setAsideTables(files, state); err != nil {
+		return err
+	}
 	logNum := d.set.NewFileNum()
 	w, err := d.createLog(logNum)
 	if err != nil {
 		return err
 	}
-	d.log = logState{w: w, lastSeq: r.lastSeq}
+	d.log = logState{w: w, lastSeq: r.lastSeq, logged: r.lastSeq}
 	d.visibleSeq.Store(r.lastSeq)
 	err = d.set.Begin(&manifest.Edit{
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,
@@ -259,7 +268,7 @@ func (r *recovery) install(files dirFiles) error {
 		uncertain := manifest.IsUncertain(err)
 		err = errors.CombineErrors(err, w.Close())
 		if uncertain { // CURRENT may name the new MANIFEST, which names both
-			r.tables, r.kept = nil, nil
+			r.tables, r.kept, r.moved = nil, nil, nil
 		} else {
 			d.removeFile(d.path(base.FileLog, logNum))
 		}
@@ -272,8 +281,11 @@ func (r *recovery) install(files dirFiles) error {
 // removeOld removes what the listing shows and the new state does not need.
 func (r *recovery) removeOld(files dirFiles, logNum uint64) {
 	d := r.d
-	live := map[uint64]bool{}
-	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
+	live := r.liveTables()
+	for _, move := range r.moved {
+		_, num, _ := base.ParseFileName(filepath.Base(move[0]))
+		live[num] = true // there is no such file any more
+	}
 	for _, f := range files.all {
 		keep := false
 		switch f.kind {
@@ -305,8 +317,16 @@ func (r *recovery) installReadOnly() {
 	d.state.Store(s)
 }
 
-// abandon removes what was written for nothing.
+// abandon removes what was written for nothing, and moves back what was set aside.
 func (r *recovery) abandon() {
+	for _, move := range r.moved {
+		if err := r.d.fs.Rename(move[1], move[0]); err != nil {
+			r.d.opts.Logger.Warn("cannot move a table back from lost", "table", filepath.Base(move[1]), "err", err)
+		}
+	}
+	if len(r.moved) > 0 {
+		_ = r.d.fs.Remove(filepath.Join(r.d.dir, lostDir)) // fails, as it should, if it holds more
+	}
 	for _, path := range r.kept {
 		r.d.removeFile(path)
 	}

@@ -18,6 +18,10 @@ type manifestFindings struct {
 	inForce bool
 	// sound: Open would take CURRENT and MANIFEST as they are, and drop nothing.
 	sound bool
+	// mark is what CLOSED says of the directory as it is; nil: nothing. lostEnd: it
+	// vouches for edits that the MANIFEST in force has lost.
+	mark    *closeMark
+	lostEnd bool
 	// version is what the MANIFEST name says the tables in use are. It is nil, and
 	// name empty, where no MANIFEST could be read whole.
 	name    string
@@ -52,6 +56,9 @@ func (r *repairer) readManifests() error {
 		if !m.sound {
 			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s was cut off, %d bytes: %s", state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
 		}
+		if err := r.askCloseMark(state); err != nil {
+			return err
+		}
 	case errors.Is(loadErr, ErrCorruption):
 		r.report.ManifestProblem = loadErr.Error()
 	case errors.Is(loadErr, fs.ErrNotExist):
@@ -79,6 +86,33 @@ func (r *repairer) readManifests() error {
 		m.believe(best, r.cmp)
 	}
 	return nil
+}
+
+// askCloseMark compares a MANIFEST that can be read with what the last Close left.
+func (r *repairer) askCloseMark(state manifest.State) error {
+	m := &r.manifest
+	mark, _, err := findCloseMark(&r.opts, r.dir, r.dirFiles(), state)
+	var fault *CorruptionError
+	if !errors.As(err, &fault) {
+		m.mark = mark
+		return err
+	}
+	r.report.ManifestProblem = err.Error()
+	m.sound = false
+	if filepath.Base(fault.File) == base.CurrentName {
+		m.inForce = false // the newest MANIFEST is
+	} else {
+		m.lostEnd = true
+	}
+	return nil
+}
+
+// dirFiles returns the files as Open lists them.
+func (r *repairer) dirFiles() (files []dirFile) {
+	for _, f := range r.files {
+		files = append(files, f.dirFile)
+	}
+	return files
 }
 
 // manifestLog is one MANIFEST.

@@ -78,17 +78,11 @@ func (r *repairer) hasLog(num uint64) bool {
 
 // checkClosed compares the logs with what the last Close left, as Open does.
 func (r *repairer) checkClosed(p *repairPlan) error {
-	if !r.manifest.inForce {
+	mark := r.manifest.mark
+	if mark == nil {
 		return nil
 	}
-	var files []dirFile
-	for _, f := range r.files {
-		files = append(files, f.dirFile)
-	}
-	mark, err := findCloseMark(&r.opts, r.dir, files, manifest.State{ManifestName: r.manifest.name, LogNum: r.manifest.logNum})
-	if mark == nil {
-		return err
-	}
+	files := r.dirFiles()
 	if err := mark.missing(r.dir, files); err != nil {
 		p.healthy = false
 		if mark.log.num != r.manifest.logNum { // or findLog has told
@@ -99,10 +93,16 @@ func (r *repairer) checkClosed(p *repairPlan) error {
 	}
 	for _, l := range r.logs {
 		if l.num == mark.log.num && l.clean {
-			err = r.compareClosed(mark, l)
+			if err := r.compareClosed(mark, l); err != nil {
+				return err
+			}
+		}
+		if l.num == mark.log.num && l.clean && r.lastSeq < mark.lastSeq {
+			l.clean = false
+			l.line.Damage = fmt.Sprintf("operations %d to %d are missing: the database was closed with them, and no log holds them", r.lastSeq+1, mark.lastSeq)
 		}
 	}
-	return err
+	return nil
 }
 
 func (r *repairer) compareClosed(mark *closeMark, l *foundLog) error {
@@ -255,11 +255,11 @@ func (r *repairer) planTables(p *repairPlan) {
 // Entries of a load have one sequence number, far above all others, which the edit
 // that commits it records. A single entry is told from a flushed one by the distance.
 //
-// A MANIFEST that has lost its end, as the log that it names is gone or its last edit is
-// cut, proves nothing.
+// A MANIFEST that has lost its end proves nothing: the log that it names is gone, its last edit
+// is cut off, or CLOSED vouches for more.
 func (r *repairer) ofOpenLoad(t *foundTable) bool {
 	m := &r.manifest
-	if m.version == nil || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
+	if m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
 		return false
 	}
 	if t.minSeq != t.maxSeq || t.maxSeq <= m.lastSeq {

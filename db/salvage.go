@@ -4,7 +4,6 @@ import (
 	stderrors "errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
@@ -100,6 +99,7 @@ func (r *recovery) pass(cause error, report *LogReport) error {
 	if r.d.opts.Salvage == SalvageNothing {
 		return cause
 	}
+	r.salvaged = true
 	r.ended = r.d.opts.Salvage == SalvagePrefix
 	if report.Reason == "" {
 		report.Reason = cause.Error()
@@ -130,14 +130,9 @@ func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
 	if err := vfs.MkdirPlain(r.d.fs, lost); err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.num), from)
-	names, err := r.d.fs.List(lost)
+	unique, err := freeName(r.d.fs, lost, fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.num), from))
 	if err != nil {
 		return err
-	}
-	unique := name
-	for i := 1; slices.Contains(names, unique); i++ {
-		unique = fmt.Sprintf("%s.%d", name, i)
 	}
 	to := filepath.Join(lost, unique)
 	r.kept = append(r.kept, to)

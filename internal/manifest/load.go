@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/util"
 )
 
 // State is what Load found in the MANIFEST beside the version.
@@ -18,10 +19,18 @@ type State struct {
 	PrevLogNum   uint64 // one older log that is, from LevelDB's early days; 0: none
 	LastSeq      uint64
 	Tail         wal.Tail // what stood behind the last edit
+	Size         int64    // of the MANIFEST in bytes, what stood behind the last edit included
+	// BegunSum is the checksum of the first record, as Set.BegunSum has it: it tells
+	// this MANIFEST from another one of the same number.
+	BegunSum uint32
 
 	// ByGoLevelDB says that no edit carries a previous log number. LevelDB and we
 	// write one in each edit, goleveldb in none.
 	ByGoLevelDB bool
+	// Ours says that a Set or WriteFile began this MANIFEST: its first edit is a snapshot
+	// with the comparer and all four numbers. LevelDB's and goleveldb's lack some. LevelDB
+	// with reuse_logs may have appended to it.
+	Ours bool
 }
 
 // Load reads CURRENT and the MANIFEST that it names. The error is a
@@ -38,6 +47,7 @@ func Load(o SetOptions) (*Set, State, error) {
 	if st.Tail, err = l.read(o.FS, path, o.ReadLimit, l.takeNumbers()); err != nil {
 		return nil, st, err
 	}
+	st.Size, st.BegunSum, st.Ours = l.size, l.begunSum, l.ours
 	s := New(o)
 	if err := l.check(&o); err != nil {
 		return nil, st, base.InFile(err, path, -1)
@@ -55,8 +65,12 @@ func Load(o SetOptions) (*Set, State, error) {
 // edit says of a table takes far more room decoded than it does in the file, and
 // most tables are gone in the end. So the first reading finds those that stay.
 type loading struct {
-	sums   Edit // its numbers and comparer are those of the last edit that has them
-	maxNum uint64
+	sums     Edit // its numbers and comparer are those of the last edit that has them
+	maxNum   uint64
+	size     int64  // of the file
+	edits    int    // read
+	begunSum uint32 // of the first one
+	ours     bool   // see State
 	// levels are of each table that stays, a bit for each level where it is (a sound
 	// MANIFEST has one); count is how many bits that are.
 	levels map[uint64]uint8
@@ -90,6 +104,7 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 	if err != nil {
 		return wal.Tail{}, err
 	}
+	l.size = size
 	r := wal.NewReader(f, size, wal.ReaderOptions{AllowTornEnd: true})
 	for {
 		record, err := r.Next()
@@ -130,6 +145,10 @@ func (l *loading) takeNumbers() func(record []byte) error {
 		e = Edit{}
 		if err := decodeEdit(record, &e, &deletions); err != nil {
 			return err
+		}
+		if l.edits++; l.edits == 1 {
+			l.begunSum = util.CRC32C(record)
+			l.ours = e.Comparer != "" && e.LogNum.Set && e.PrevLogNum.Set && e.NextFileNum.Set && e.LastSeq.Set
 		}
 		if e.Comparer != "" {
 			l.sums.Comparer = e.Comparer
@@ -218,4 +237,60 @@ func CheckSize(path string, size, limit int64) error {
 		return nil
 	}
 	return errors.Newf("sievedb: %s is %d bytes long, and Options.ManifestReadLimit allows %d: raise it if the file is to be trusted", path, size, limit)
+}
+
+// HasSeveralEdits reports whether a MANIFEST of size bytes holds more than one edit that
+// can be read.
+func HasSeveralEdits(fsys vfs.FS, path string, size int64) (bool, error) {
+	n := 0
+	err := readEdits(fsys, path, size, func([]byte) error {
+		if n++; n > 1 {
+			return io.EOF
+		}
+		return nil
+	})
+	return n > 1, err
+}
+
+// TakenOutOfUse returns those of the given table numbers that an edit of a MANIFEST of size
+// bytes took out of use, and none after it put into use again.
+func TakenOutOfUse(fsys vfs.FS, path string, size int64, nums map[uint64]bool) (map[uint64]bool, error) {
+	dead := map[uint64]bool{}
+	var e Edit
+	deletions := editVisitor{deleted: func(_ int, num uint64) {
+		if nums[num] {
+			dead[num] = true
+		}
+	}}
+	additions := editVisitor{added: func(_ int, num, _ uint64, _, _ []byte) { delete(dead, num) }}
+	err := readEdits(fsys, path, size, func(record []byte) error {
+		if err := decodeEdit(record, &e, &deletions); err != nil {
+			return err
+		}
+		return decodeEdit(record, &e, &additions)
+	})
+	return dead, err
+}
+
+// readEdits calls fn with each record of a MANIFEST until one does not decode or fn fails,
+// of which it says nothing. The error is that of a read.
+func readEdits(fsys vfs.FS, path string, size int64, fn func(record []byte) error) error {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := wal.NewReader(f, size, wal.ReaderOptions{AllowTornEnd: true})
+	for {
+		record, err := r.Next()
+		switch {
+		case err == io.EOF || errors.Is(err, base.ErrCorruption):
+			return nil
+		case err != nil:
+			return err
+		}
+		if fn(record) != nil {
+			return nil
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/util"
 )
 
 // SetOptions say where a Set lives and whom it tells.
@@ -44,7 +45,8 @@ type Set struct {
 	// mu serialises Apply, its input and output included, and guards what follows.
 	mu          sync.Mutex
 	log         *wal.Writer
-	begunSize   int64 // of log, when its snapshot was written
+	begunSize   int64  // of log, when its snapshot was written
+	begunSum    uint32 // checksum of that snapshot's record
 	manifestNum uint64
 	logNum      uint64
 	lastSeq     uint64 // as recorded
@@ -98,6 +100,13 @@ func (s *Set) ManifestNum() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.manifestNum
+}
+
+// BegunSum returns the checksum of the first record of the MANIFEST in force.
+func (s *Set) BegunSum() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begunSum
 }
 
 // LogNum returns the number below which logs are not needed, as recorded.
@@ -271,6 +280,7 @@ func (s *Set) newManifest(v *Version) error {
 	}
 	oldNum, old := s.manifestNum, s.log
 	s.log, s.manifestNum, s.begunSize, s.full = log, num, log.Size(), nil
+	s.begunSum = util.CRC32C(s.buf) // createManifest has left the snapshot there
 	if old == nil {
 		return nil
 	}

@@ -92,7 +92,7 @@ func (s *store) closed(sync, syncLog, closeManifest bool) {
 	if closeManifest {
 		require.NoError(s, s.manifest.Close())
 	}
-	mark := make([]byte, 52)
+	mark := make([]byte, 64)
 	mark[8], mark[28] = 4, 3
 	tmp := s.path(base.FileTemp, 9)
 	require.NoError(s, s.file(tmp, string(mark), sync).Close())

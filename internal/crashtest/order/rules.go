@@ -82,7 +82,7 @@ func (c *FS) checkClosedLocked(d *dir, from string, tmp *file) {
 	if tmp == nil || tmp == found {
 		return
 	}
-	if !tmp.whole() || len(tmp.data) != 52 {
+	if !tmp.whole() || len(tmp.data) != 64 {
 		c.violatedLocked(7, "%s becomes CLOSED with un-synced bytes, or not whole", from)
 		return
 	}

@@ -1,0 +1,49 @@
+package db
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// checkReached compares what was recovered with what CLOSED says was written: a log that
+// is gone, empty or cut short may have held operations that nothing else shows to be missing.
+func (r *recovery) checkReached() error {
+	if r.mark == nil || r.ended || r.lastSeq >= r.mark.lastSeq {
+		return nil
+	}
+	err := r.missingOperations(r.mark.lastSeq, "the database was closed with them")
+	if r.d.opts.Salvage == SalvageNothing {
+		return base.InFile(err, filepath.Join(r.d.dir, base.FileName(base.FileLog, r.mark.log.num)), -1)
+	}
+	r.salvaged = true
+	r.d.opts.Logger.Error("salvaging what is left of the logs", "err", err)
+	return nil
+}
+
+// missingOperations returns the corruption of logs that lack the operations from the last one
+// recovered up to last. proof says how that is known.
+func (r *recovery) missingOperations(last uint64, proof string) error {
+	return base.Corruptf("log", -1, "operations %d to %d are missing: %s, and the logs that are needed and present (%s) do not hold them: "+
+		"a log was removed, emptied or cut short; restore it from a copy, or let Options.Salvage open the database with what can be read",
+		r.lastSeq+1, last, proof, r.logNames())
+}
+
+// logNames lists the logs that are needed.
+func (r *recovery) logNames() string {
+	const most = 8
+	var names []string
+	for i, f := range r.logs {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more", len(r.logs)-most))
+			break
+		}
+		names = append(names, base.FileName(base.FileLog, f.num))
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

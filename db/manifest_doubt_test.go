@@ -1,0 +1,274 @@
+package db
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// closedAfterALoad returns a closed database of so many loads of ten keys each, its MANIFEST's name
+// and the tables of the last load.
+func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, manifestName string, loaded []string) {
+	t.Helper()
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem})
+	require.NoError(t, d.Put([]byte("before"), []byte("v"), Sync))
+	for i := range loads {
+		before := namesOf(t, mem, base.FileTable)
+		l, err := d.NewLoader()
+		require.NoError(t, err)
+		for k := range 10 {
+			require.NoError(t, l.Put(testKey(10*i+k), testValue(10*i+k)))
+		}
+		require.NoError(t, l.Commit())
+		loaded = nil
+		for _, name := range namesOf(t, mem, base.FileTable) {
+			if !strings.Contains(strings.Join(before, " "), name) {
+				loaded = append(loaded, name)
+			}
+		}
+	}
+	if closed {
+		require.NoError(t, d.Close())
+		im = imageOf(t, mem)
+	} else {
+		im = imageOf(t, mem)
+		require.NoError(t, d.Close())
+	}
+	return im, strings.TrimSpace(string(im[base.CurrentName])), loaded
+}
+
+// Bug: a MANIFEST that had lost its end was believed after a clean Close although CLOSED
+// vouched for more of it. A committed load was gone then, and Open deleted its tables.
+func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
+	im, name, _ := closedAfterALoad(t, 2, true)
+	whole := im[name]
+	for n := range len(whole) {
+		cut, zeroed := whole[:n], append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...)
+		partly := append(bytes.Clone(whole[:n]), make([]byte, (len(whole)-n+1)/2)...)
+		for what, damaged := range map[string][]byte{"cut": cut, "zeroed": zeroed, "cut and zeroed": partly} {
+			if bytes.Equal(damaged, whole) {
+				continue // it ends with a zero
+			}
+			mem := fsOf(t, im.With(name, damaged))
+			for _, o := range []*Options{{FS: mem, ReadOnly: true}, {FS: mem}, {FS: mem, Salvage: SalvageAll}} {
+				_, err := Open("db", o)
+				require.ErrorIs(t, err, ErrCorruption, "%s at %d of %d", what, n, len(whole))
+				require.Contains(t, err.Error(), name)
+			}
+			require.Equal(t, im.With(name, damaged), imageOf(t, mem), "nothing is changed")
+		}
+	}
+}
+
+// A repair of such a MANIFEST brings back what its lost edits had committed.
+func TestRepairTakesUpTheTablesOfLostEdits(t *testing.T) {
+	im, name, loaded := closedAfterALoad(t, 2, true)
+	whole := im[name]
+	ends := recordEnds(whole)
+	for n := ends[0]; n < len(whole); n++ {
+		mem := fsOf(t, im.With(name, whole[:n]))
+		report, err := RepairWithReport("db", &Options{FS: mem})
+		require.NoError(t, err)
+		require.False(t, report.Healthy)
+		if n >= ends[len(ends)-2] {
+			require.NotEqual(t, FileUnused, fateOf(t, report, loaded[0]).Fate, "at %d", n)
+		}
+		d := openTest(t, &Options{FS: mem})
+		for k := range 20 {
+			requireValue(t, d, testKey(k), testValue(k))
+		}
+	}
+}
+
+// keptTable reports whether a table is in the directory or in lost/, as it was.
+func keptTable(t testing.TB, fsys FS, name string, data []byte) bool {
+	t.Helper()
+	for _, path := range []string{filepath.Join("db", name), filepath.Join("db", lostDir, name)} {
+		if _, err := fsys.Stat(path); err == nil {
+			return bytes.Equal(data, readFile(t, fsys, path))
+		}
+	}
+	return false
+}
+
+// Where nothing vouches for the MANIFEST, one that lost its end may open without a load that
+// was committed. The load's tables are not deleted.
+func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		im, name, loaded := closedAfterALoad(t, 1, closed)
+		im = im.With(base.ClosedName, nil)
+		whole := im[name]
+		opened := 0
+		for n := range len(whole) {
+			for _, damaged := range [][]byte{
+				whole[:n], append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...), append(bytes.Clone(whole[:n]), 0),
+			} {
+				mem := fsOf(t, im.With(name, damaged))
+				for range 2 { // and the second opening finds nothing in doubt any more
+					d, err := Open("db", &Options{FS: mem})
+					if err != nil {
+						require.ErrorIs(t, err, ErrCorruption)
+						require.Equal(t, im.With(name, damaged), imageOf(t, mem))
+						break
+					}
+					opened++
+					require.NoError(t, d.Close())
+					require.True(t, keptTable(t, mem, loaded[0], im[loaded[0]]), "at %d of %d", n, len(whole))
+				}
+			}
+		}
+		require.Greater(t, opened, 100)
+	}
+}
+
+// An Open that fails after it has moved tables to lost/ moves them back.
+func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
+	im, name, _ := closedAfterALoad(t, 1, false)
+	im = im.With(name, im[name][:len(im[name])-3])
+	failed := 0
+	for n := uint64(0); ; n++ {
+		mem := fsOf(t, im)
+		moved, over := false, false
+		var ops uint64
+		d, err := Open("db", &Options{FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			moved = moved || op.Kind == vfs.OpRename && strings.Contains(op.NewName, lostDir)
+			if moved && !over && op.NewName == "" { // a rename would be that back, or that of CURRENT
+				if ops++; ops == n+1 {
+					return &vfs.Fault{}
+				}
+			}
+			return nil
+		})})
+		over = true
+		if err == nil {
+			require.Len(t, d.OpenReport().TablesSetAside, 1)
+			require.NoError(t, d.Close())
+			if ops <= n {
+				break
+			}
+			continue
+		}
+		if !bytes.Equal(readFile(t, mem, "db/CURRENT"), im[base.CurrentName]) {
+			continue // it was uncertain whether the new MANIFEST is in force
+		}
+		require.Equal(t, im, imageOf(t, mem))
+		failed++
+	}
+	require.Greater(t, failed, 3)
+}
+
+// What an ordinary kill leaves of a compaction or a flush is garbage: a MANIFEST of our own that
+// is whole leaves no doubt.
+func TestTheRestsOfAnOrdinaryKillAreRemoved(t *testing.T) {
+	im, name, loaded := closedAfterALoad(t, 1, false)
+	table := im[loaded[0]]
+	strays := []string{"000900.ldb", "000901.ldb", "000902.sst"}
+	im = im.With(strays[0], table).With(strays[1], table[:len(table)/2]).With(strays[2], []byte{})
+	mem := fsOf(t, im)
+	d := mustOpen(t, &Options{FS: mem})
+	require.Empty(t, d.OpenReport().TablesSetAside)
+	require.NoError(t, d.Close())
+	for _, stray := range strays {
+		require.False(t, keptTable(t, mem, stray, im[stray]), stray)
+	}
+	_, err := mem.Stat(filepath.Join("db", lostDir))
+	require.Error(t, err)
+
+	for what, doubtful := range map[string]damage.Image{
+		"torn":               im.With(name, im[name][:len(im[name])-1]),
+		"zeros at its end":   im.With(name, append(bytes.Clone(im[name]), 0)),
+		"a damaged CLOSED":   im.With(base.ClosedName, []byte("sieveCLS")),
+		"a newer MANIFEST":   im.With("MANIFEST-000800", im[name]),
+		"a log is missing":   im.With(namesOf(t, mem, base.FileLog)[0], nil).With(onlyLog(im), nil),
+		"another's MANIFEST": im.With(name, foreignManifest(t, im[name])),
+	} {
+		mem := fsOf(t, doubtful)
+		d := mustOpen(t, &Options{FS: mem})
+		require.GreaterOrEqual(t, len(d.OpenReport().TablesSetAside), len(strays), what)
+		require.NoError(t, d.Close())
+		for _, stray := range strays {
+			require.True(t, keptTable(t, mem, stray, im[stray]), "%s: %s", what, stray)
+		}
+	}
+}
+
+func onlyLog(im damage.Image) string {
+	for name := range im {
+		if kindName(name) == "log" {
+			return name
+		}
+	}
+	return ""
+}
+
+// foreignManifest returns the edits of a MANIFEST in one more, as LevelDB begins one: its
+// snapshot has no numbers.
+func foreignManifest(t testing.TB, ours []byte) []byte {
+	snapshot := &manifest.Edit{Comparer: base.Bytewise.Name}
+	out := logBytes(t, snapshot.Encode(nil))
+	return append(out, ours...)
+}
+
+// A table that an edit took out of use is removed, whatever else the MANIFEST lacks.
+func TestATableThatWasTakenOutOfUseIsRemovedInDoubtToo(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem})
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	require.NoError(t, d.Flush())
+	dead := namesOf(t, mem, base.FileTable)[0]
+	data := readFile(t, mem, filepath.Join("db", dead))
+	require.NoError(t, d.Put([]byte("k"), []byte("w"), Sync))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, strayFilesAtRest(d, mem))
+	im := imageOf(t, mem)
+	require.NotContains(t, im, dead)
+	name := strings.TrimSpace(string(im[base.CurrentName]))
+	im = im.With(dead, data).With("000900.ldb", data).With(name, append(bytes.Clone(im[name]), 1, 2, 3))
+	after := fsOf(t, im)
+	again := openTest(t, &Options{FS: after})
+	require.Equal(t, []string{filepath.Join(lostDir, "000900.ldb")}, again.OpenReport().TablesSetAside)
+	require.False(t, keptTable(t, after, dead, data))
+	requireValue(t, again, []byte("k"), []byte("w"))
+}
+
+// Bug: CURRENT could name an older MANIFEST, of which a copy was left, although CLOSED vouched
+// for a newer one. Open believed CURRENT and removed the newer MANIFEST and its tables.
+func TestACurrentThatNamesAnOlderManifestThanWasClosedIsCorruption(t *testing.T) {
+	old, oldName, _ := closedAfterALoad(t, 1, true)
+	mem := fsOf(t, old)
+	d := mustOpen(t, &Options{FS: mem})
+	fill(t, d, 100, 110)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	im := imageOf(t, mem)
+	name := strings.TrimSpace(string(im[base.CurrentName]))
+	require.NotEqual(t, name, oldName)
+	im = im.With(oldName, old[oldName]).With(base.CurrentName, old[base.CurrentName])
+	for file, data := range old { // its log, too
+		if _, there := im[file]; !there {
+			im = im.With(file, data)
+		}
+	}
+	mem = fsOf(t, im)
+	_, err := Open("db", &Options{FS: mem})
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, oldName)
+	require.ErrorContains(t, err, name)
+	require.Equal(t, im, imageOf(t, mem))
+	_, err = RepairWithReport("db", &Options{FS: mem})
+	require.NoError(t, err)
+	d = openTest(t, &Options{FS: mem})
+	for k := range 10 {
+		requireValue(t, d, testKey(k), testValue(k))
+		requireValue(t, d, testKey(100+k), testValue(100+k))
+	}
+}
