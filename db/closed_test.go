@@ -129,7 +129,7 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 		{"cut within the last record", whole[:len(whole)-3], int64(last), 4, "passes the log's end"},
 		{"cut between records", whole[:last], int64(last), 4, "the file ends here"},
 		{"empty", []byte{}, 0, 0, "the file ends here"},
-		{"another good record of that length", other, 0, 5, "last 655 bytes"},
+		{"another good record of that length", other, 0, 5, "last 681 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			damaged := im.With(log, c.log)

@@ -263,9 +263,14 @@ func (q *commitQueue) groupRecord(seq, count uint64) []byte {
 func (d *DB) appendLog(record []byte, keep durability) error {
 	before := d.log.w.Size()
 	var err error
-	if keep == inBuffer {
+	if before == 0 {
+		err = bufferPreamble(d.log.w, d.log.logged)
+	}
+	switch {
+	case err != nil:
+	case keep == inBuffer:
 		err = d.log.w.BufferRecord(record)
-	} else {
+	default:
 		err = d.log.w.WriteRecord(record)
 	}
 	return d.noteAppended(err, before, keep)

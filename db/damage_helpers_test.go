@@ -169,9 +169,17 @@ func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 	}
 }
 
-// recordEnds returns where the log's records end. Each is one chunk, or several.
+// preambleSize is what the preamble of a log takes: two chunks.
+const preambleSize = 2*7 + batchHeaderLen
+
+// recordEnds returns where the log's records end. Each is one chunk, or several. A preamble
+// counts as a part of the first one.
 func recordEnds(log []byte) (ends []int) {
-	for at := 0; at+7 <= len(log); {
+	at := 0
+	if len(log) > preambleSize && log[4] == preambleSeqLen && log[6] == 2 {
+		at = preambleSize
+	}
+	for at+7 <= len(log) {
 		if left := 32<<10 - at%(32<<10); left < 7 {
 			at += left
 			continue

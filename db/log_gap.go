@@ -23,6 +23,22 @@ func (r *recovery) checkReached() error {
 	return nil
 }
 
+// checkGap compares what was recovered with the last operation before a log of ours, as its
+// preamble has it. SalvagePrefix ends before the gap, SalvageAll goes on after it.
+func (r *recovery) checkGap(last uint64, report *LogReport) error {
+	if r.lastSeq >= last {
+		return nil
+	}
+	err := r.missingOperations(last, "they were durable before this log was begun")
+	report.GapBefore = last - r.lastSeq
+	if r.d.opts.Salvage == SalvageAll {
+		r.salvaged = true
+		r.d.opts.Logger.Error("salvaging logs of which one is missing", "log", report.Name, "err", err)
+		return nil
+	}
+	return r.pass(err, report)
+}
+
 // missingOperations returns the corruption of logs that lack the operations from the last one
 // recovered up to last. proof says how that is known.
 func (r *recovery) missingOperations(last uint64, proof string) error {

@@ -395,7 +395,8 @@ type LogReport struct {
 	Reason string
 	// GapBefore counts the operations that are missing between the log before and
 	// this one: LevelDB and goleveldb do not sync a log before they go on with the
-	// next, so a power loss may take its end.
+	// next, so a power loss may take its end. Before a log that SieveDB wrote a gap is
+	// ErrCorruption, and is counted here if Options.Salvage ignores it.
 	GapBefore uint64
 	// BytesSkipped and RecordsSkipped count what Options.Salvage passed over: bytes
 	// that do not decode, or that come behind such, and records that do not decode
@@ -405,6 +406,8 @@ type LogReport struct {
 	// SetAside is the file below the directory that keeps what was dropped or
 	// skipped; "" where nothing was, and for a read-only opening.
 	SetAside string
+
+	ours bool // it begins with our preamble
 }
 
 // OpenReport returns what Open found and did; of a nil DB the zero OpenReport.

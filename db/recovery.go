@@ -72,7 +72,8 @@ func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark, doub
 
 // replay reads the logs. The newest that holds anything may have a torn tail; an
 // older one too, where LevelDB or goleveldb wrote it, since they do not sync a
-// log before they start the next. Of a database that was closed every log is whole.
+// log before they start the next. Of ours that shows as a gap, by the next log's preamble.
+// Of a database that was closed every log is whole.
 func (r *recovery) replay() error {
 	last := len(r.logs) - 1
 	for last > 0 && r.logs[last].size == 0 {
@@ -120,6 +121,15 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 		if err != nil {
 			if record, err = r.salvage(log, err, expected, &report); err == nil && record == nil {
 				break
+			}
+		}
+		if last, ok := readPreamble(log, record); err == nil && ok {
+			report.ours = true
+			if err = r.checkGap(last, &report); err == nil {
+				if r.ended {
+					report.BytesSkipped = f.size
+				}
+				continue
 			}
 		}
 		if err == nil {
@@ -177,7 +187,7 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 	if err := r.insert(record, memSize); err != nil {
 		return 0, err
 	}
-	if report.Records == 0 && r.logSeq > 0 && header.seq > r.logSeq+1 {
+	if report.Records == 0 && !report.ours && r.logSeq > 0 && header.seq > r.logSeq+1 {
 		report.GapBefore = header.seq - r.logSeq - 1
 		r.d.opts.Logger.Warn("operations are missing between two logs", "log", report.Name, "missing", report.GapBefore)
 	}

@@ -229,11 +229,11 @@ func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 			for _, name := range namesOf(t, killed, base.FileLog) {
 				_, num, _ := base.ParseFileName(name)
 				data := readFile(t, killed, filepath.Join("db", name))
-				if num < state.LogNum || len(data) < 7+batchHeaderLen {
+				if num < state.LogNum || len(data) < preambleSize+7+batchHeaderLen {
 					continue
 				}
-				first, err := readBatchHeader(data[7:])
-				if err == nil || len(data) > 7+batchHeaderLen {
+				first, err := readBatchHeader(data[preambleSize+7:])
+				if err == nil || len(data) > preambleSize+7+batchHeaderLen {
 					require.Greater(t, first.seq, state.LastSeq, name)
 				}
 			}

@@ -86,6 +86,12 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 		case err != nil:
 			return base.InFile(err, path, -1)
 		}
+		if last, ok := readPreamble(log, record); ok {
+			if fn == nil && r.lastSeq < last {
+				damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log was begun, and neither a table nor a log before it holds them", r.lastSeq+1, last), 0, 0)
+			}
+			continue
+		}
 		behind, _, err := checkBatch(record)
 		if err != nil {
 			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))

@@ -31,6 +31,9 @@
 // may be empty: a full chunk without payload. Kind 0 with length 0 is space that
 // a writer reserved and did not fill: zeros up to the log's end are its end.
 //
+// Writers divide a record only where a block ends, except BufferSplit, whose record can so be
+// recognised (Reader.Split).
+//
 // This is LevelDB's format (its doc/log_format.md) and never changes. In that
 // document's example, records of 1000, 97270 and 8000 bytes make
 //

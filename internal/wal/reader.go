@@ -49,6 +49,7 @@ type Reader struct {
 	pos    int64 // where the next chunk is looked for
 	end    int64 // end of the last good record
 	offset int64 // begin of the last good record
+	split  bool  // of the last good record; see Split
 	tail   Tail
 	err    error // what ended the reading
 
@@ -102,6 +103,10 @@ func (r *Reader) Next() ([]byte, error) {
 // the log's begin. It means nothing before the first record.
 func (r *Reader) Offset() int64 { return r.offset }
 
+// Split reports whether the record that Next returned last was divided before the end of
+// a block, as Writer.BufferSplit does and no other writer.
+func (r *Reader) Split() bool { return r.split }
+
 // Tail returns what stands behind the last good record, once Next has returned
 // io.EOF or a *base.CorruptionError; after Skip, what was skipped.
 func (r *Reader) Tail() Tail { return r.tail }
@@ -125,6 +130,7 @@ func (r *Reader) Skip() bool {
 // without its end come back as bad, with r.asm as it was when they were met.
 func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 	r.asm.open = false
+	split := false
 	for {
 		c, bad, err := r.chunkAt(r.pos)
 		if bad != nil || err != nil {
@@ -133,13 +139,14 @@ func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 		if r.asm.open && c.kind == kindMiddle && len(r.asm.buf) >= minMeasured && !r.asm.fits(c) {
 			r.asm.reserve(c, r.measure(c.end))
 		}
+		split = split || c.kind == kindFirst && c.end%blockSize != 0
 		record, done, bad := r.asm.add(c, r.o.MaxRecord, r.size)
 		if bad != nil {
 			return nil, bad, nil
 		}
 		r.pos = c.end
 		if done {
-			r.offset, r.end = r.asm.start, c.end
+			r.offset, r.end, r.split = r.asm.start, c.end, split
 			return record, nil, nil
 		}
 	}

@@ -94,6 +94,25 @@ func (w *Writer) BufferRecord(p []byte) error {
 	return w.Flush()
 }
 
+// BufferSplit begins a log with a record of two chunks, one for each argument, although both
+// would fit one; it is buffered as by BufferRecord. Every reader of the format joins them, and no
+// other writer divides a record before the end of a block: Reader.Split recognises
+// such a record. Both are short, and the log is empty.
+func (w *Writer) BufferSplit(first, last []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.Size() > 0 || len(first)+len(last) > blockSize/2 {
+		panic("wal: a split record is short and the first of a log")
+	}
+	for i, part := range [][]byte{first, last} {
+		head := len(w.buf)
+		w.buf = append(appendChunkHeader(w.buf, len(part), chunkKind(i == 0, i == 1)), part...)
+		sealChunk(w.buf[head:])
+	}
+	return nil
+}
+
 // WriteRecordParts appends the concatenation of parts as one record, as
 // WriteRecord does. A group of batches needs no buffer to be joined in first:
 // the parts are copied once, to between the chunk headers.

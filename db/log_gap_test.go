@@ -1,0 +1,210 @@
+package db
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// severalLogs returns a database with three needed logs that hold operations, their names, and
+// how many of the puts 0, 1, 2… each log and those before it hold. Nothing was flushed.
+func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
+	t.Helper()
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{WriteBufferSize: 4 << 10, MaxMemtables: 3, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpCreate && isTable(op.Name) {
+			return &vfs.Fault{}
+		}
+		return nil
+	})})
+	log := d.state.Load().mem.logNum
+	n := 0
+	for ; ; n++ {
+		require.NoError(t, d.Put(testKey(n), testValue(n), Sync))
+		if now := d.state.Load().mem.logNum; now != log {
+			logs, upTo = append(logs, base.FileName(base.FileLog, log)), append(upTo, n)
+			if log = now; len(logs) == 2 {
+				break
+			}
+		}
+	}
+	logs, upTo = append(logs, base.FileName(base.FileLog, log)), append(upTo, n+1)
+	if closed {
+		require.NoError(t, d.Close())
+		return imageOf(t, mem), logs, upTo
+	}
+	im = imageOf(t, mem)
+	require.NoError(t, d.Close())
+	return im, logs, upTo
+}
+
+// Bug: a log that was removed, emptied or cut short opened without an error, even after a clean Close,
+// unless it was the newest: synced writes in the middle of the history were gone.
+func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		im, logs, upTo := severalLogs(t, closed)
+		for i, log := range logs[:2] {
+			whole := im[log]
+			ends := recordEnds(whole)
+			for name, damaged := range map[string][]byte{
+				"missing": nil, "empty": {}, "cut between records": whole[:ends[len(ends)/2]], "cut in the last record": whole[:len(whole)-2],
+				"cut after the preamble": whole[:preambleSize], "zeros": make([]byte, len(whole)),
+				"zeros at its end": append(bytes.Clone(whole[:ends[3]]), make([]byte, len(whole)-ends[3])...),
+			} {
+				t.Run(fmt.Sprintf("closed=%v, log %d, %s", closed, i, name), func(t *testing.T) {
+					harmed := im.With(log, damaged)
+					mem := fsOf(t, harmed)
+					for _, readOnly := range []bool{true, false} {
+						_, err := Open("db", &Options{FS: mem, ReadOnly: readOnly})
+						require.ErrorIs(t, err, ErrCorruption)
+					}
+					require.Equal(t, harmed, imageOf(t, mem))
+					if i == 0 && damaged == nil {
+						return // the MANIFEST names it, and there is nothing to salvage by
+					}
+					requireSalvage(t, harmed, i, upTo)
+					report, err := RepairWithReport("db", &Options{FS: mem})
+					require.NoError(t, err)
+					require.False(t, report.Healthy)
+					require.NoError(t, openAndClose(mem))
+				})
+			}
+		}
+	}
+}
+
+// requireSalvage opens a database that has lost operations of log i: SalvagePrefix shows what came
+// before, SalvageAll what came after as well.
+func requireSalvage(t *testing.T, im damage.Image, i int, upTo []int) {
+	for _, mode := range []Salvage{SalvagePrefix, SalvageAll} {
+		d := openTest(t, &Options{FS: fsOf(t, im), Salvage: mode})
+		var missing uint64
+		for k := range upTo[2] {
+			_, err := d.Get(testKey(k))
+			switch {
+			case i > 0 && k < upTo[i-1], mode == SalvageAll && k >= upTo[i]:
+				require.NoError(t, err)
+			case mode == SalvagePrefix && k >= upTo[i]:
+				require.ErrorIs(t, err, ErrNotFound)
+			}
+			if err != nil {
+				missing++
+			}
+		}
+		require.Positive(t, missing)
+		gaps := uint64(0)
+		for _, l := range d.OpenReport().Logs {
+			gaps += l.GapBefore + l.RecordsSkipped + uint64(l.BytesSkipped)
+		}
+		require.Positive(t, gaps)
+	}
+}
+
+// The error names the operations, the logs that are there and what helps.
+func TestALostLogIsNamedByWhatItHeld(t *testing.T) {
+	im, logs, upTo := severalLogs(t, false)
+	_, err := Open("db", &Options{FS: fsOf(t, im.With(logs[1], nil))})
+	require.ErrorContains(t, err, fmt.Sprintf("operations %d to %d are missing", upTo[0]+1, upTo[1]))
+	require.ErrorContains(t, err, logs[0]+", "+logs[2])
+	require.ErrorContains(t, err, "Options.Salvage")
+	var fault *CorruptionError
+	require.ErrorAs(t, err, &fault)
+	require.Equal(t, filepath.Join("db", logs[2]), fault.File)
+
+	// The last two are empty: no log is there whose preamble would say what is missing.
+	closed, logs, upTo := severalLogs(t, true)
+	_, err = Open("db", &Options{FS: fsOf(t, closed.With(logs[1], nil).With(logs[2], []byte{}))})
+	require.ErrorIs(t, err, ErrCorruption)
+	closedEmpty := emptyNewestLog(t)
+	for _, log := range []string{onlyFilledLog(closedEmpty)} {
+		_, err = Open("db", &Options{FS: fsOf(t, closedEmpty.With(log, []byte{}))})
+		require.ErrorIs(t, err, ErrCorruption)
+		require.ErrorContains(t, err, "operations 1 to 1 are missing: the database was closed with them")
+		d := openTest(t, &Options{FS: fsOf(t, closedEmpty.With(log, []byte{})), Salvage: SalvageAll})
+		require.Equal(t, uint64(0), d.Metrics().LastSequence)
+		report, err := RepairWithReport("db", &Options{FS: fsOf(t, closedEmpty.With(log, []byte{}))})
+		require.NoError(t, err)
+		require.False(t, report.Healthy)
+	}
+}
+
+// emptyNewestLog returns a closed database whose one put is in the older of two logs.
+func emptyNewestLog(t testing.TB) damage.Image {
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{MaxMemtables: 3, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		if op.Kind == vfs.OpCreate && isTable(op.Name) {
+			return &vfs.Fault{}
+		}
+		return nil
+	})})
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	require.Error(t, d.Flush())
+	require.NoError(t, d.Close())
+	return imageOf(t, mem)
+}
+
+func onlyFilledLog(im damage.Image) string {
+	for name, data := range im {
+		if kindName(name) == "log" && len(data) > 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// Other programs write no preamble, and do not sync a log before they begin the next one. An empty
+// batch at the begin of a log is none: programs write one to sync what came before.
+func TestAGapBeforeALogOfAnotherProgramIsReported(t *testing.T) {
+	im, logs, upTo := severalLogs(t, false)
+	records := func(log string) [][]byte {
+		var out [][]byte
+		whole := im[log]
+		from := preambleSize
+		for _, end := range recordEnds(whole) {
+			out = append(out, whole[from+7:end])
+			from = end
+		}
+		return out
+	}
+	for name, first := range map[string][][]byte{"nothing": nil, "an empty batch": {batchOfNothing(uint64(upTo[1] + 1))}} {
+		foreign := im.With(logs[1], nil).With(logs[2], logBytes(t, slices.Concat(first, records(logs[2]))...))
+		d := openTest(t, &Options{FS: fsOf(t, foreign)})
+		gaps := d.OpenReport().Logs
+		require.Len(t, gaps, 2, name)
+		if first == nil {
+			require.EqualValues(t, upTo[1]-upTo[0], gaps[1].GapBefore)
+		}
+		requireValue(t, d, testKey(upTo[2]-1), testValue(upTo[2]-1))
+	}
+}
+
+func batchOfNothing(seq uint64) []byte {
+	b := make([]byte, batchHeaderLen)
+	(&Batch{data: b}).setSeq(seq)
+	return b
+}
+
+// Bug: a MANIFEST that was cut exactly before the edit of a load opened without the load, and with
+// what was written after it. The next log's preamble counts the load among what came before.
+func TestALostEditOfALoadShowsInTheNextLog(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, &Options{FS: mem})
+	l := newLoader(t, d)
+	require.NoError(t, l.Put([]byte("loaded"), nil))
+	require.NoError(t, l.Commit())
+	require.NoError(t, d.Put([]byte("after"), nil, Sync))
+	im := imageOf(t, mem)
+	name := strings.TrimSpace(string(im[base.CurrentName]))
+	ends := recordEnds(im[name])
+	_, err := Open("db", &Options{FS: fsOf(t, im.With(name, im[name][:ends[len(ends)-2]]))})
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorContains(t, err, "are missing")
+}

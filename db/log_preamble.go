@@ -1,0 +1,41 @@
+package db
+
+import (
+	"encoding/binary"
+
+	"github.com/sievedb/sievedb/internal/wal"
+)
+
+// A log of ours begins with a preamble: an empty batch, whose sequence number is one above the
+// last operation that was acknowledged before the log's first record. All of these were durable
+// by then, in logs or tables, because a log is synced before the next one gets its first
+// byte. So if recovery comes to a preamble and lacks any of them, a log is lost, and no power cut
+// explains it. LevelDB and goleveldb do not sync there; a gap between their logs proves nothing.
+//
+// LevelDB and goleveldb take the preamble for a batch without operations. The MANIFEST
+// could not say who wrote a log: LevelDB with reuse_logs appends to ours and then begins logs
+// of its own, and it refuses unknown fields. Nor would any empty batch do as a preamble, since
+// programs use one to sync what they wrote before. So the preamble is a record of two
+// chunks, the sequence number and the count, which only our writer divides.
+const preambleSeqLen = 8
+
+// bufferPreamble begins a log behind the operations up to last. It goes to the file with
+// the first record.
+func bufferPreamble(w *wal.Writer, last uint64) error {
+	var b [batchHeaderLen]byte
+	binary.LittleEndian.PutUint64(b[:], last+1)
+	return w.BufferSplit(b[:preambleSeqLen], b[preambleSeqLen:])
+}
+
+// readPreamble returns the sequence number of the operation before the log, if record, which
+// log.Next has just returned, is the preamble of one of our logs.
+func readPreamble(log *wal.Reader, record []byte) (last uint64, ok bool) {
+	if !log.Split() || log.Offset() != 0 || len(record) != batchHeaderLen {
+		return 0, false
+	}
+	h, err := readBatchHeader(record)
+	if err != nil || h.count != 0 || h.seq == 0 {
+		return 0, false
+	}
+	return h.seq - 1, true
+}
