@@ -389,7 +389,8 @@ type LogReport struct {
 	// end was written in part only, as a power loss leaves it), "damaged" (Salvage
 	// passed something over) or "not read" (it comes behind damage).
 	Tail string
-	// BytesDropped counts the bytes of the tail that hold no acknowledged write.
+	// BytesDropped counts the bytes that hold no acknowledged write: those of the tail, and
+	// a torn record in a log of another program that was appended to after a crash.
 	BytesDropped int64
 	// Reason says what is wrong with the first of them, or of those skipped.
 	Reason string

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"cmp"
 	stderrors "errors"
 	"io"
@@ -20,21 +21,23 @@ import (
 // a new log and a new MANIFEST begin, and only when CURRENT names that one do the
 // old files go. A crash at any moment of it finds the old state, or the new one.
 type recovery struct {
-	d        *DB
-	logs     []dirFile  // needed, ascending
-	mark     *closeMark // nil: the database was not closed, as far as can be told
-	doubt    string     // why the MANIFEST may lack edits; see manifestDoubt
-	salvaged bool       // something of the logs was given up
-	mem      *memtable.Memtable
-	inserter memtable.Inserter
-	full     []*memtable.Memtable // read-only: oldest first
-	spare    *memtable.Memtable   // read-only: see thinOut
-	lastSeq  uint64
-	logSeq   uint64      // the last sequence number read from a log; 0: none yet
-	ended    bool        // by Salvage: what comes later is not replayed
-	kept     []string    // files made in lost/
-	moved    [][2]string // tables moved to lost/: from, to
-	tables   []manifest.LevelFile
+	d         *DB
+	logs      []dirFile  // needed, ascending
+	mark      *closeMark // nil: the database was not closed, as far as can be told
+	doubt     string     // why the MANIFEST may lack edits; see manifestDoubt
+	salvaged  bool       // something of the logs was given up
+	mem       *memtable.Memtable
+	inserter  memtable.Inserter
+	full      []*memtable.Memtable // read-only: oldest first
+	spare     *memtable.Memtable   // read-only: see thinOut
+	lastSeq   uint64
+	logSeq    uint64      // the last sequence number read from a log; 0: none yet
+	recordSeq uint64      // that of the record replayed last
+	shift     uint64      // what is added to those in the logs; see replayRecord
+	ended     bool        // by Salvage: what comes later is not replayed
+	kept      []string    // files made in lost/
+	moved     [][2]string // tables moved to lost/: from, to
+	tables    []manifest.LevelFile
 }
 
 // recover brings the store to the state that the files describe.
@@ -161,7 +164,8 @@ func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) (err er
 		report.Tail = "damaged"
 		err = r.setAside(f, 0, &report)
 	default:
-		report.Tail, report.BytesDropped, report.Reason = tail.Kind.String(), tail.Dropped, tail.Reason
+		report.Tail, report.Reason = tail.Kind.String(), tail.Reason
+		report.BytesDropped += tail.Dropped
 		if tail.Dropped > 0 {
 			err = r.setAside(f, tail.Offset, &report)
 			r.d.opts.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
@@ -175,14 +179,33 @@ func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) (err er
 // replayRecord adds one batch to the memtable and returns the sequence number
 // behind it. The MANIFEST's last sequence does not matter here: LevelDB records
 // numbers ahead of what the live log holds, and the log's entries count.
+//
+// goleveldb gives the number of a write whose sync failed to the next one, so that two
+// records in a row have the same. The later one was acknowledged, or is as uncertain as
+// the earlier: it and all that follows get numbers above the earlier one's.
 func (r *recovery) replayRecord(record []byte, expected uint64, report *LogReport) (next uint64, err error) {
 	next, memSize, err := checkBatch(record)
 	if err != nil {
 		return 0, err
 	}
 	header, _ := readBatchHeader(record)
-	if header.seq < expected {
+	if expected == 0 && r.logSeq > 0 && header.seq == r.recordSeq {
+		expected = r.logSeq + 1 // that record ends the log before
+	}
+	switch {
+	case header.seq >= expected:
+	case header.seq == r.recordSeq && !report.ours && r.mark == nil:
+		r.shift += expected - header.seq
+	default:
 		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.seq, expected)
+	}
+	r.recordSeq = header.seq
+	if r.shift > 0 {
+		if next+r.shift > base.MaxSeq {
+			return 0, base.Corruptf("batch", 0, "its sequence is %d, which is %d more after records with equal sequences, want at most %d", header.seq, r.shift, base.MaxSeq)
+		}
+		record = bytes.Clone(record)
+		(&Batch{data: record}).setSeq(header.seq + r.shift)
 	}
 	if err := r.insert(record, memSize); err != nil {
 		return 0, err
@@ -194,7 +217,7 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 	r.logSeq = max(r.logSeq, next-1)
 	report.Records++
 	report.Entries += uint64(header.count)
-	r.lastSeq = max(r.lastSeq, next-1)
+	r.lastSeq = max(r.lastSeq, next+r.shift-1)
 	return next, nil
 }
 

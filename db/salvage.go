@@ -42,7 +42,14 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 			return nil, err // as above, and the look-ahead has seen more to read
 		}
 		resumed = record
-		if h, err := readBatchHeader(record); err == nil && h.seq > expected && expected > 0 {
+		h, err := readBatchHeader(record)
+		if err == nil && r.nothingMissing(h.seq, expected, report) {
+			report.BytesDropped += tail.Resume - tail.Offset
+			r.d.opts.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
+				"offset", tail.Offset, "dropped", tail.Resume-tail.Offset)
+			return record, nil
+		}
+		if err == nil && h.seq > expected && expected > 0 {
 			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.seq-1)
 		}
 	}
@@ -57,6 +64,21 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 	}
 	report.BytesSkipped += tail.Resume - tail.Offset
 	return resumed, nil
+}
+
+// nothingMissing reports whether a record numbered seq, the first after bytes that do not decode,
+// continues a log of another program without a gap. LevelDB with reuse_logs appends after the torn end
+// that a crash left and goes on with the number of the write that was torn, which was never
+// acknowledged. A record that was whole once and is damaged now leaves a gap. We
+// never append to a log that was read, so that in ours such bytes are damage.
+func (r *recovery) nothingMissing(seq, expected uint64, report *LogReport) bool {
+	if report.ours || r.mark != nil {
+		return false
+	}
+	if expected == 0 && r.logSeq > 0 {
+		expected = r.logSeq + 1 // the log before
+	}
+	return expected > 0 && seq == expected
 }
 
 // passEnd reports whether the reading goes on behind the end of a log, with what log.Next

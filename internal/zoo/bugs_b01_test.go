@@ -169,7 +169,7 @@ var bugsFromB1 = []bug{
 		id: "B8a", what: "the sequence numbers of replayed records do not count", seen: "Pebble, TestWALReplaySequenceNumBug",
 		plant: []patch{{
 			file: "db/recovery.go",
-			old:  "r.lastSeq = max(r.lastSeq, next-1)",
+			old:  "r.lastSeq = max(r.lastSeq, next+r.shift-1)",
 			new:  "",
 		}},
 		caught: []catch{{
