@@ -62,8 +62,9 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 	}
 }
 
+// It failed in 30 of 958 runs: counters that had been full were taken for a fault.
 func TestACountingBloomAgreesWithABag(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := newRand(t)
 	c, err := NewCountingBloom(1000, 0.01)
 	require.NoError(t, err)
 	bag := map[uint64]int{}
@@ -90,7 +91,11 @@ func TestACountingBloomAgreesWithABag(t *testing.T) {
 		}
 	}
 	require.Zero(t, c.Len())
-	require.Equal(t, make([]byte, len(c.counters)), c.counters, "nothing is left of keys that were removed")
+	for at := range c.slots { // full counters stay, and of 30 runs one has some
+		if n := c.counter(at); n != 0 && n != fullCounter {
+			require.Fail(t, "something is left of keys that were removed", "counter %d is %d", at, n)
+		}
+	}
 }
 
 func TestRemovingWhatIsDeniedChangesNothing(t *testing.T) {
