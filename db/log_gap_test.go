@@ -120,7 +120,7 @@ func TestALostLogIsNamedByWhatItHeld(t *testing.T) {
 	require.Equal(t, filepath.Join("db", logs[2]), fault.File)
 
 	// The last two are empty: no log is there whose preamble would say what is missing.
-	closed, logs, upTo := severalLogs(t, true)
+	closed, logs, _ := severalLogs(t, true)
 	_, err = Open("db", &Options{FS: fsOf(t, closed.With(logs[1], nil).With(logs[2], []byte{}))})
 	require.ErrorIs(t, err, ErrCorruption)
 	closedEmpty := emptyNewestLog(t)
