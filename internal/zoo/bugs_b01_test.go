@@ -51,8 +51,8 @@ var bugsFromB1 = []bug{
 		id: "B2", what: "a sync that failed is tried again, and its success is believed", seen: "ATC'20, fsync failures",
 		plant: []patch{{
 			file: "internal/wal/writer.go",
-			old:  "if err := w.file.Sync(); err != nil {",
-			new:  "if err := w.file.Sync(); err != nil && w.file.Sync() != nil {",
+			old:  "	err := w.file.Sync()\n",
+			new:  "	err := w.file.Sync()\n	if err != nil {\n		err = w.file.Sync()\n	}\n",
 		}},
 		caught: []catch{{
 			pkg: "internal/wal", test: "TestAFailedSyncIsNotTriedAgain",
