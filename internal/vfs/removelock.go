@@ -12,9 +12,10 @@ import (
 //
 // Windows removes no file that is open. It does not remove one that somebody else
 // has opened in the meantime either, so that there the lock is released first.
-func RemoveLock(fsys FS, name string, lock io.Closer) error {
+func RemoveLock(fsys FS, name string, lock io.Closer) (err error) {
 	if runtime.GOOS == "windows" {
 		return errors.Join(lock.Close(), removeIfThere(fsys, name))
 	}
-	return errors.Join(removeIfThere(fsys, name), lock.Close())
+	defer func() { err = errors.Join(err, lock.Close()) }() // also if fsys panics
+	return removeIfThere(fsys, name)
 }
