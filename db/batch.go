@@ -154,16 +154,16 @@ func appendEntryRecord(dst []byte, seq uint64, kind base.Kind, key, value []byte
 func (b *Batch) Len() int { return int(b.count()) }
 
 // Size returns the bytes that the batch takes in the log.
-// maxKeptBatch bounds the memory that a Batch keeps for its next use, in bytes, or one
-// large value would stay for as long as the Batch does. Pebble keeps 1 MiB.
-const maxKeptBatch = 4 << 20
-
 func (b *Batch) Size() int {
 	if b == nil {
 		return 0
 	}
 	return len(b.data)
 }
+
+// maxKeptBatch bounds the memory that a Batch keeps for its next use, in bytes, or one
+// large value would stay for as long as the Batch does. Pebble keeps 1 MiB.
+const maxKeptBatch = 4 << 20
 
 // Reset empties the batch. It keeps its memory, unless that is more than 4 MiB. A copy gets
 // memory of its own and can be used from then on.
