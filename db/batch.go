@@ -193,9 +193,12 @@ func (b *Batch) count() uint32 {
 
 // setSeq fills in the header of a batch that is not empty.
 func (b *Batch) setSeq(first uint64) {
-	binary.LittleEndian.PutUint64(b.data, first)
+	setRecordSeq(b.data, first)
 	binary.LittleEndian.PutUint32(b.data[8:], b.entries)
 }
+
+// setRecordSeq changes the sequence number of the first entry of a batch's bytes.
+func setRecordSeq(record []byte, first uint64) { binary.LittleEndian.PutUint64(record, first) }
 
 // batchReader walks the entries of a batch's bytes.
 type batchReader struct {

@@ -188,7 +188,7 @@ func TestAGapBeforeALogOfAnotherProgramIsReported(t *testing.T) {
 
 func batchOfNothing(seq uint64) []byte {
 	b := make([]byte, batchHeaderLen)
-	(&Batch{data: b}).setSeq(seq)
+	setRecordSeq(b, seq)
 	return b
 }
 

@@ -205,7 +205,7 @@ func (r *recovery) replayRecord(record []byte, expected uint64, report *LogRepor
 			return 0, base.Corruptf("batch", 0, "its sequence is %d, which is %d more after records with equal sequences, want at most %d", header.seq, r.shift, base.MaxSeq)
 		}
 		record = bytes.Clone(record)
-		(&Batch{data: record}).setSeq(header.seq + r.shift)
+		setRecordSeq(record, header.seq+r.shift)
 	}
 	if err := r.insert(record, memSize); err != nil {
 		return 0, err
