@@ -298,6 +298,9 @@ func (r *repairer) newChainIter(runs []*run) *chainIter {
 	return &chainIter{Iterator: newMergingIter(r.cmp, nil), r: r, runs: runs}
 }
 
+// present returns the run at hand.
+func (c *chainIter) present() *run { return c.runs[c.next-1] }
+
 func (c *chainIter) First() bool {
 	c.closeTable()
 	c.next = 0

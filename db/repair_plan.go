@@ -19,6 +19,8 @@ type repairPlan struct {
 	live     map[*foundTable]int
 	complete bool
 	named    map[uint64]bool // the numbers that the MANIFEST names
+	// conflicting are live tables that contradict each other; see repairer.conflicting.
+	conflicting map[*foundTable]bool
 	// placed are sound tables that stay, with their levels.
 	placed []manifest.LevelFile
 	// unplaced are sorted runs that must be merged, or find a level.
@@ -168,8 +170,11 @@ func (r *repairer) placeLive(p *repairPlan) error {
 	if err != nil {
 		return err
 	}
+	if p.conflicting, err = r.conflicting(p.live); err != nil {
+		return err
+	}
 	for t, level := range p.live {
-		if level > 0 || agrees {
+		if (level > 0 || agrees) && !p.conflicting[t] {
 			t.line.Level = level
 			p.placed = append(p.placed, manifest.LevelFile{Level: level, File: t.meta()})
 		}
@@ -231,6 +236,8 @@ func (r *repairer) planTables(p *repairPlan) {
 		_, live := p.live[t]
 		switch {
 		case live && placed[t.num]:
+		case live && p.conflicting[t]:
+			r.takeUp(p, t, "it and another table hold different values for the same key and sequence number")
 		case live:
 			r.takeUp(p, t, "level 0 was not in the order of sequence numbers")
 		case t.dead:

@@ -115,7 +115,7 @@ func sourceOf(it base.Iterator) uint64 {
 		it = m.order[0].it
 	}
 	if c, ok := it.(*chainIter); ok {
-		return c.runs[c.next-1].from
+		return c.present().from
 	}
 	return 0
 }

@@ -51,6 +51,15 @@ func (m *mergingIter) twinFollows() bool {
 	return base.Trailer(a) == base.Trailer(b) && m.compare(a, b) == 0
 }
 
+// differingTwins returns the runs that hold the present entry and a twin of it, which follows, if
+// their values prove corruption.
+func (m *mergingIter) differingTwins() (a, b base.Iterator, ok bool) {
+	if !m.twinFollows() || !twinsDiffer(m.order[0], m.order[1]) {
+		return nil, nil, false
+	}
+	return m.order[0].it, m.order[1].it, true
+}
+
 // twinsDiffer reports whether the values of twins prove corruption.
 func twinsDiffer(a, b *mergingRun) bool {
 	return valuesConflict(base.Trailer(a.key), a.it.Value(), b.it.Value())
@@ -88,6 +97,9 @@ func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*ma
 	}
 	it.init(d.cmp)
 	defer it.Close()
+	if len(it.runs) < 2 { // twins are in different runs
+		return nil
+	}
 	faults := map[string]uint64{}
 	for n, ok := 0, it.First(); ok; ok = it.Next() {
 		if n++; n%4096 == 0 && ctx.Err() != nil {

@@ -148,3 +148,24 @@ func TestTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorruption)
 	require.ErrorContains(t, err, "sequence number 2")
 }
+
+// Repair called tables healthy that hold different values for one internal key, each being
+// sound by itself, while Check reported them and compactions failed.
+func TestRepairKeepsOneOfTwoUnequalTwins(t *testing.T) {
+	fsys := unequalTwins(t).fs(t)
+	report, err := RepairWithReport("db", testOptions(fsys))
+	require.NoError(t, err)
+	require.False(t, report.Healthy)
+	require.EqualValues(t, 1, report.EntriesConflicting)
+	d := openTest(t, testOptions(fsys))
+	checked, err := d.Check(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, checked.Faults)
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
+	value, err := d.Get([]byte("b"))
+	require.NoError(t, err)
+	require.Contains(t, []string{"2", "another"}, string(value))
+	for key, want := range map[string]string{"a": "1", "c": "3", "d": "4", "x": "9"} {
+		requireValue(t, d, []byte(key), []byte(want))
+	}
+}

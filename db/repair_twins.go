@@ -1,0 +1,32 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+// conflicting returns the live tables that hold another value for an internal key than another
+// one of them: a compaction of both would fail, and a lookup answers by luck. Of more runs than
+// are merged at once nothing is returned; Check reports them.
+func (r *repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, error) {
+	var runs []*run
+	for t := range live {
+		runs = append(runs, r.tableRun(t))
+	}
+	chains := r.chains(runs)
+	if len(chains) < 2 || len(chains) > r.maxFanIn {
+		return nil, nil
+	}
+	children := make([]base.Iterator, len(chains))
+	for i, c := range chains {
+		children[i] = r.newChainIter(c)
+	}
+	it := newMergingIter(r.cmp, children)
+	found := map[*foundTable]bool{}
+	for ok := it.First(); ok; ok = it.Next() {
+		if a, b, differ := it.differingTwins(); differ {
+			found[a.(*chainIter).present().table] = true
+			found[b.(*chainIter).present().table] = true
+		}
+	}
+	return found, it.Close()
+}
