@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -60,11 +61,17 @@ func TestForgedDatabases(t *testing.T) {
 type forgedAction struct {
 	name string
 	do   func(o *Options) error
+	gets int // lookups among it, each of which reads an index of 60 MiB again that does not decode
+}
+
+// mayTake returns the processor time that the action may take.
+func (a *forgedAction) mayTake() time.Duration {
+	return *forgeSlow + time.Duration(a.gets)*50*time.Millisecond
 }
 
 var forgedActions = []forgedAction{
-	{"reading", func(o *Options) error { return withForged(o, readForged) }},
-	{"Check", func(o *Options) error {
+	{name: "reading", do: func(o *Options) error { return withForged(o, readForged) }, gets: forgedKeys},
+	{name: "Check", do: func(o *Options) error {
 		return withForged(o, func(d *DB) error {
 			report, err := d.Check(context.Background())
 			if err == nil && len(report.Faults) > 0 {
@@ -73,10 +80,10 @@ var forgedActions = []forgedAction{
 			return err
 		})
 	}},
-	{"Compact", func(o *Options) error {
+	{name: "Compact", do: func(o *Options) error {
 		return withForged(o, func(d *DB) error { return d.Compact(context.Background(), nil, nil) })
 	}},
-	{"UpgradeFilters", func(o *Options) error {
+	{name: "UpgradeFilters", do: func(o *Options) error {
 		return withForged(o, func(d *DB) error {
 			if _, err := d.Filters(context.Background(), 50); err != nil && !stderrors.Is(err, ErrCorruption) {
 				return err
@@ -85,7 +92,7 @@ var forgedActions = []forgedAction{
 			return err
 		})
 	}},
-	{"Repair", repairForged},
+	{name: "Repair", do: repairForged, gets: forgedKeys},
 }
 
 // act does a to a copy of the database, and judges how. What took too long is done again: other
@@ -111,15 +118,15 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 		if allocated = damage.Allocated() - before; allocated > most {
 			allocated = damage.Peak(run)
 		}
-		if took <= *forgeSlow && allocated <= most {
+		if took <= a.mayTake() && allocated <= most {
 			break
 		}
 	}
 	says := fmt.Sprintf("forged database %d of seed %d, %s: %q", number, *forgeSeed, a.name, f.changed)
 	if err != nil && !strings.Contains(err.Error(), "was created with comparer") {
-		require.ErrorIs(t, err, ErrCorruption, says)
+		require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, ErrForeign), "%s: %v", says, err) // a tag may be RocksDB's
 	}
-	require.LessOrEqual(t, took, *forgeSlow, says)
+	require.LessOrEqual(t, took, a.mayTake(), says)
 	require.LessOrEqual(t, allocated, most, says)
 	return err
 }
