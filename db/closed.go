@@ -237,7 +237,8 @@ func (m *closeMark) compareManifest(o *Options, dir string, state manifest.State
 		return "", err
 	}
 	if marked != state.ManifestName {
-		if _, num, ok := base.ParseFileName(state.ManifestName); err == nil && ok && num < m.manifest.num && now == m.manifest {
+		// goleveldb's RecoverFile gives its MANIFEST a number above those of the tables, and leaves ours.
+		if _, num, ok := base.ParseFileName(state.ManifestName); err == nil && ok && state.Ours && num < m.manifest.num && now == m.manifest {
 			return "", base.InFile(base.Corruptf("CURRENT", 0, "it names %s, but the database was closed with %s, which is there: "+
 				"Repair goes by that one", state.ManifestName, marked), filepath.Join(dir, base.CurrentName), 0)
 		}

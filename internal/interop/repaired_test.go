@@ -1,0 +1,58 @@
+package interop
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Bug: goleveldb's RecoverFile gives its MANIFEST a number above those of the tables alone and leaves
+// ours, which may have a greater one. CLOSED named ours, so the sound directory was
+// refused as one whose CURRENT had been exchanged.
+func TestTheMarkOfACloseDoesNotRefuseWhatAnotherEngineRepaired(t *testing.T) {
+	forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
+		for opens := range 4 {
+			for flushes := range 3 {
+				for _, turn := range []string{"nothing", "close", "kill"} {
+					t.Run(fmt.Sprintf("%d opens, %d flushes, %s", opens, flushes, turn), func(t *testing.T) {
+						s := newSession(t, SieveDB{}, Options{})
+						for range opens {
+							s.put(fmt.Sprint("opened", opens), "v")
+							s.close()
+							s.openExisting(SieveDB{})
+						}
+						for i := range flushes {
+							s.put(fmt.Sprint("flushed", i), "v")
+							s.flush()
+						}
+						s.put("in the log", "v")
+						s.close()
+						require.NoError(t, other.(Repairer).Repair(s.dir, Options{}))
+						s.opts.ReuseLogs = reuse
+						if turn != "nothing" {
+							s.openExisting(other)
+							s.put("by another engine", "v")
+						}
+						switch turn {
+						case "close":
+							s.close()
+						case "kill":
+							s.kill()
+						}
+						s.openExisting(SieveDB{})
+						s.verify()
+						s.put("after", "v")
+						s.close()
+						require.True(t, s.reopened())
+						s.verify()
+						s.close()
+						s.openExisting(other)
+						s.verify()
+						s.close()
+					})
+				}
+			}
+		}
+	})
+}
