@@ -262,10 +262,7 @@ func (q *commitQueue) groupRecord(seq, count uint64) []byte {
 // appendLog appends a record to the log and takes it as far as keep says.
 func (d *DB) appendLog(record []byte, keep durability) error {
 	before := d.log.w.Size()
-	var err error
-	if before == 0 {
-		err = bufferPreamble(d.log.w, d.log.logged)
-	}
+	err := d.beginLog()
 	switch {
 	case err != nil:
 	case keep == inBuffer:
@@ -274,6 +271,14 @@ func (d *DB) appendLog(record []byte, keep durability) error {
 		err = d.log.w.WriteRecord(record)
 	}
 	return d.noteAppended(err, before, keep)
+}
+
+// beginLog buffers the preamble of a log that is empty. Every append to a log calls it first.
+func (d *DB) beginLog() error {
+	if d.log.w.Size() > 0 {
+		return nil
+	}
+	return bufferPreamble(d.log.w, d.log.logged)
 }
 
 // noteAppended ends an append to the log, which was before bytes long and whose error is err.

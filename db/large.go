@@ -41,10 +41,15 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	for _, part := range record {
 		recordBytes += len(part)
 	}
-	if err := d.noteAppended(d.log.w.WriteRecordParts(record...), before, keep); err != nil {
+	err := d.beginLog()
+	if err == nil {
+		err = d.log.w.WriteRecordParts(record...)
+	}
+	if err := d.noteAppended(err, before, keep); err != nil {
 		d.logFailed(err)
 		return err
 	}
+	d.log.logged = seq
 	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
 		panic(noRoomReserved)
 	}
