@@ -14,7 +14,8 @@ import (
 type logState struct {
 	w       *wal.Writer
 	lastSeq uint64 // the last sequence number given out, be it to a write that failed
-	logged  uint64 // that of the last write or load that did not fail
+	// logged is that of the last write or load that did not fail, or of a failed one that the MANIFEST counts.
+	logged uint64
 	// full is why the log takes no more records although another one may: the disk
 	// was full. replaced says that w is that other one already; see replaceLog.
 	full     error

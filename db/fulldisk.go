@@ -45,6 +45,7 @@ func (d *DB) replaceLog() error {
 		return err
 	}
 	d.log.full, d.log.replaced = nil, false
+	d.log.logged = d.log.lastSeq // the MANIFEST has that number now, and a preamble must not be below it
 	d.opts.Logger.Info("there is space again; writes go on")
 	return nil
 }
