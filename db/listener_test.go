@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -111,7 +112,7 @@ func TestNoCallFromAListenerHangs(t *testing.T) {
 // causeEvents does what leads to each event.
 func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	var failures atomic.Int64
-	var opening atomic.Bool
+	var opening, holding atomic.Bool
 	mem := vfs.NewMem()
 	gone := make(chan struct{})
 	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
@@ -121,6 +122,12 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 		}
 		if table && op.Kind == vfs.OpCreate && failures.Add(-1) >= 0 {
 			return &vfs.Fault{Err: syscall.ENOSPC}
+		}
+		for table && op.Kind == vfs.OpCreate && holding.Load() { // until a writer waits for the flush
+			if p.d.Load().Metrics().WriteStallReason != "" {
+				holding.Store(false)
+			}
+			runtime.Gosched()
 		}
 		return nil
 	}))
@@ -141,6 +148,11 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	for i := range 2000 {
 		for d.Put(testKey(i), testValue(i), NoSync) != nil { // no room while a flush fails
 		}
+	}
+	eventually(t, func() bool { return d.Flush() == nil })
+	holding.Store(true)
+	for i := 0; holding.Load(); i++ {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 	}
 	loader, err := d.NewLoader()
 	require.NoError(t, err)
