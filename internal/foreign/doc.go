@@ -27,8 +27,9 @@
 // LevelDB's; and a directory of LevelDB's that is damaged must stay repairable. So:
 //
 //  1. Where CURRENT names a MANIFEST that holds LevelDB's tags alone, that MANIFEST and
-//     the tables that it names decide, and other files do not matter. If it names none, and
-//     no Close of ours vouches for the directory, two signs of one engine decide.
+//     the tables that it names decide, and other files do not matter. If it names none, no
+//     table of the directory is LevelDB's, and no Close of ours vouches for the
+//     directory, two signs of one engine decide.
 //  2. Otherwise a proof anywhere in the directory decides; then a table of LevelDB's;
 //     then two signs.
 //  3. The last three engines keep a database in one file. Such a file decides when it is

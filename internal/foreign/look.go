@@ -127,6 +127,10 @@ func (l *looker) lookAtCurrent() (decided bool, err error) {
 	if err != nil || l.found != nil || levelDBs || slices.Contains(l.names, base.ClosedName) {
 		return true, err
 	}
+	// A MANIFEST that lost its end, or all of it, names none of the tables that are there.
+	if levelDBs, err = l.hasLevelDBsTable(); err != nil || levelDBs {
+		return true, err
+	}
 	// Badger has no CURRENT: this one belongs to a database of LevelDB's in the same directory.
 	for _, engine := range []string{pebble, rocksDB} {
 		if l.found = l.bySigns(engine, 2); l.found != nil {
@@ -257,21 +261,10 @@ func (l *looker) readManifest(name string) (sound bool, tables map[uint64]bool, 
 // readTables looks at the ends of tables. It reports whether one of them is LevelDB's.
 func (l *looker) readTables(names []string) (levelDBs bool, err error) {
 	for _, name := range names {
-		f, size, err := l.open(name)
+		engine, known, err := l.tableEngine(name)
 		if err != nil {
 			return false, err
 		}
-		if f == nil {
-			continue
-		}
-		var magic [magicSize]byte
-		if size >= magicSize {
-			_, err = vfs.ReadFull(f, magic[:], size-magicSize)
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return false, base.InFile(err, l.path(name), -1)
-		}
-		engine, known := tableMagics[string(magic[:])]
 		levelDBs = levelDBs || known && engine == ""
 		if engine == rocksDB && len(l.signs[pebble]) > 0 {
 			engine = l.kin() // Pebble's old tables end like RocksDB's
@@ -282,6 +275,38 @@ func (l *looker) readTables(names []string) (levelDBs bool, err error) {
 		}
 	}
 	return levelDBs, nil
+}
+
+// hasLevelDBsTable reports whether any table of the directory is LevelDB's.
+func (l *looker) hasLevelDBsTable() (bool, error) {
+	for _, name := range l.names {
+		kind, _, ok := base.ParseFileName(name)
+		if !ok || kind != base.FileTable && kind != base.FileOldTable {
+			continue
+		}
+		if engine, known, err := l.tableEngine(name); err != nil || known && engine == "" {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// tableEngine returns the engine whose tables end as that one does, "" for LevelDB. known is
+// false if none does.
+func (l *looker) tableEngine(name string) (engine string, known bool, err error) {
+	f, size, err := l.open(name)
+	if f == nil || err != nil {
+		return "", false, err
+	}
+	var magic [magicSize]byte
+	if size >= magicSize {
+		_, err = vfs.ReadFull(f, magic[:], size-magicSize)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", false, base.InFile(err, l.path(name), -1)
+	}
+	engine, known = tableMagics[string(magic[:])]
+	return engine, known, nil
 }
 
 // maxFiles bounds how many files of a directory are looked at for databases of one file.
