@@ -25,8 +25,8 @@ func (r *SeqRange) newerThan(other *SeqRange) bool {
 	return r != nil && other != nil && r.Known && other.Known && r.Smallest > other.Largest
 }
 
-// maxOrdered is how many tables of level 0 are compared with each other. Of more it
-// must be plain that each is newer than the one behind it.
+// maxOrdered is how many tables of level 0 are compared with each other. Of more, each
+// must be newer than the one behind it.
 const maxOrdered = 64
 
 // order says whether the first table of a level 0 that holds a key has its newest version.
@@ -40,17 +40,21 @@ const (
 
 // orderOf returns the order of files, greatest number first.
 func orderOf(cmp *base.Comparer, files []*FileMeta) order {
-	rising := true
-	for i := 1; i < len(files) && rising; i++ {
-		rising = files[i-1].Seqs.Load().newerThan(files[i].Seqs.Load())
-	}
-	if rising {
-		return inOrder
-	}
-	if len(files) > maxOrdered {
-		return notInOrder
-	}
 	result := inOrder
+	for i := 1; i < len(files); i++ {
+		newer, older := files[i-1].Seqs.Load(), files[i].Seqs.Load()
+		switch {
+		case newer.newerThan(older):
+		case newer != nil && older != nil:
+			result = notInOrder
+		case result == inOrder:
+			result = notYet
+		}
+	}
+	if result == inOrder || len(files) > maxOrdered {
+		return result
+	}
+	result = inOrder
 	for i, f := range files {
 		newer := f.Seqs.Load()
 		for _, other := range files[i+1:] {

@@ -49,3 +49,31 @@ func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
 		})
 	}
 }
+
+// Of a level 0 with more tables than are compared with each other, nothing was learned when
+// they were opened: every lookup asked all of them until level 0 changed.
+func TestTheOrderOfManyTablesIsLearned(t *testing.T) {
+	lo, hi := base.AppendInternalKey(nil, []byte("a"), 1, base.KindSet), base.AppendInternalKey(nil, []byte("c"), 1, base.KindSet)
+	edit := &Edit{}
+	for num := range uint64(maxOrdered + 1) {
+		edit.Added = append(edit.Added, LevelFile{0, NewFileMeta(num+1, 1, lo, hi)})
+	}
+	open := func(v *Version, num, smallest uint64) {
+		edit.Added[num-1].File.Seqs.Store(&SeqRange{smallest, smallest + 1, true})
+		v.LearnOrder()
+	}
+	version := func() *Version {
+		v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(edit)
+		require.NoError(t, err)
+		return v
+	}
+	v := version()
+	for num := uint64(1); num <= maxOrdered+1; num++ {
+		require.False(t, v.Level0InOrder())
+		open(v, num, 10*num)
+	}
+	require.True(t, v.Level0InOrder())
+
+	open(v, 5, 1)
+	require.False(t, version().Level0InOrder())
+}
