@@ -127,7 +127,14 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 			t.value = bytes.Clone(one.value) // the next table may use the lookup's memory
 		}
 	}
-	s.version.LearnOrder()
+	if s.version.Level0OrderOpen() {
+		for i, f := range l.Files {
+			if l.Covers(i, t.target) {
+				d.tables.learnSeqs(f)
+			}
+		}
+		s.version.LearnOrder()
+	}
 	return nil
 }
 

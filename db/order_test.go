@@ -36,6 +36,45 @@ func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) 
 	requireValue(t, d, []byte("a"), testValue(4))
 }
 
+// Opening a table reads its properties only if they are close to its end. With a larger index
+// before that, nothing was learned: all lookups asked all tables of level 0 until it changed.
+func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
+	o := testOptions(NewMemFS())
+	o.L0CompactionTrigger, o.WriteBufferSize = 100, 4<<20
+	key := func(i int) []byte { return fmt.Appendf(nil, "%0500d", i) }
+	d := mustOpen(t, o)
+	for round := range 3 {
+		for i := range 1000 {
+			require.NoError(t, d.Put(key(i), testValue(round), nil))
+		}
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Close())
+	steps := func(d *DB) int {
+		x, err := d.Explain(key(5))
+		require.NoError(t, err)
+		require.True(t, x.Found)
+		return len(x.Steps)
+	}
+	for name, lookup := range map[string]func(d *DB){
+		"Get": func(d *DB) { requireValue(t, d, key(5), testValue(2)) },
+		"MultiGet": func(d *DB) {
+			values, err := d.MultiGet([][]byte{key(5)})
+			require.NoError(t, err)
+			require.Equal(t, [][]byte{testValue(2)}, values)
+		},
+		"Explain": func(d *DB) { require.Equal(t, 1+3, steps(d), "the memtable and all tables") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := mustOpen(t, o)
+			lookup(d)
+			require.True(t, d.state.Load().version.Level0InOrder())
+			require.Equal(t, 1+1, steps(d))
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 // A compaction of tables in no order gave its entries sequence number 0. If a crash left
 // some of its inputs, another program's repair brought them back with greater numbers.
 func TestCompactedTablesInNoOrderKeepTheirSequenceNumbers(t *testing.T) {

@@ -54,11 +54,7 @@ func (d *DB) inputsInOrder(c *manifest.Compaction) bool {
 		return true
 	}
 	for _, f := range c.Inputs {
-		if f.Seqs.Load() == nil {
-			if r, err := d.tables.ref(f); err == nil { // else the merge fails too
-				r.Unref()
-			}
-		}
+		d.tables.learnSeqs(f)
 	}
 	return manifest.InOrder(d.cmp, c.Inputs)
 }

@@ -93,17 +93,33 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	t.cost.tables.Add(1)
 	t.cost.reads.Add(cost.Reads)
 	t.cost.bytes.Add(cost.Bytes)
-	p, ok := r.KnownProperties()
-	if ok && f.Counts.Load() == nil {
-		f.Counts.Store(countsOf(&p))
-	}
-	if f.Seqs.Load() == nil {
-		f.Seqs.Store(seqsOf(&p)) // not known where it does not say
+	if p, ok := r.KnownProperties(); ok {
+		if f.Counts.Load() == nil {
+			f.Counts.Store(countsOf(&p))
+		}
+		if f.Seqs.Load() == nil {
+			f.Seqs.Store(seqsOf(&p))
+		}
 	}
 	if t.figures && f.Figures.Load() == nil {
 		f.Figures.Store(figuresOf(r, f))
 	}
 	return r, nil
+}
+
+// learnSeqs finds out which sequence numbers the entries of f have. Opening a table reads its
+// properties only if they happen to be in what it reads anyway: before a large index they are not.
+func (t *tableCache) learnSeqs(f *manifest.FileMeta) {
+	if f.Seqs.Load() != nil {
+		return
+	}
+	r, err := t.ref(f)
+	if err != nil {
+		return // whatever needs the table fails as well
+	}
+	defer r.Unref()
+	p, _ := r.Properties() // nothing is known of a table without, or whose cannot be read
+	f.Seqs.Store(seqsOf(&p))
 }
 
 func countsOf(p *sstable.Properties) *manifest.TableCounts {

@@ -35,8 +35,8 @@ type FileMeta struct {
 	// here, and where its writer did not count.
 	Counts atomic.Pointer[TableCounts]
 
-	// Seqs is which sequence numbers the table's entries have; nil before it was written or
-	// opened here.
+	// Seqs is which sequence numbers the table's entries have; nil before it was written
+	// here or its properties were looked for.
 	Seqs atomic.Pointer[SeqRange]
 
 	// Sampled counts what the table's filter said to some of the lookups that asked it.

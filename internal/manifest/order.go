@@ -34,7 +34,7 @@ type order int32
 
 const (
 	inOrder    order = iota
-	notYet           // it depends on tables that were not opened yet
+	notYet           // it depends on tables of which nothing is known yet
 	notInOrder       // or it cannot be known
 )
 
@@ -78,16 +78,21 @@ func InOrder(cmp *base.Comparer, files []*FileMeta) bool { return orderOf(cmp, f
 // level0State is what is known of a version's level 0.
 type level0State struct {
 	order  atomic.Int32
-	opened atomic.Int32 // how many tables' numbers had been learned when it was determined
+	opened atomic.Int32 // how many tables' numbers were known when it was determined
 }
 
 // Level0InOrder reports whether the first table of level 0 that holds a key is known to
 // have its newest version. Otherwise a lookup asks all that cover the key.
 func (v *Version) Level0InOrder() bool { return order(v.level0.order.Load()) == inOrder }
 
-// LearnOrder determines the order of level 0 once tables were opened that it depends on.
+// Level0OrderOpen reports whether the order of level 0 depends on tables of which nothing
+// is known yet.
+func (v *Version) Level0OrderOpen() bool { return order(v.level0.order.Load()) == notYet }
+
+// LearnOrder determines the order of level 0 once the numbers of tables are known that it
+// depends on.
 func (v *Version) LearnOrder() {
-	if order(v.level0.order.Load()) != notYet {
+	if !v.Level0OrderOpen() {
 		return
 	}
 	opened := int32(0)
