@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 // An iterator with both bounds asks the filters of ranges (Options.RangeFilters) of each
@@ -113,12 +114,9 @@ func (l *levelIter) within(userKey []byte) bool {
 	return l.cmp.Compare(userKey, l.options.Lower) >= 0 && l.cmp.Compare(userKey, l.options.Upper) < 0
 }
 
-// maxRangeFilters is how many filters of ranges a table may have.
-const maxRangeFilters = 4
-
 func (o *Options) validateRangeFilters() error {
-	if n := len(o.RangeFilters); n > maxRangeFilters {
-		return errors.Newf("sievedb: Options.RangeFilters has %d policies; at most %d can be had", n, maxRangeFilters)
+	if n := len(o.RangeFilters); n > sstable.MaxRangePolicies {
+		return errors.Newf("sievedb: Options.RangeFilters has %d policies; at most %d are supported", n, sstable.MaxRangePolicies)
 	}
 	var names []string
 	for i, p := range o.RangeFilters {

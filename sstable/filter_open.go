@@ -162,7 +162,7 @@ type FilterSet struct {
 // wraps base.ErrCorruption where the metaindex or a filter is damaged; the set
 // has the others then.
 func (r *Reader) AllFilters() (FilterSet, error) {
-	return r.filterSet(r.policies, func(*metaindex) []filter.RangePolicy { return r.rangePolicies })
+	return r.filterSet(r.policies, func(*metaindex) ([]filter.RangePolicy, error) { return r.rangePolicies, nil })
 }
 
 // FiltersToCheck is AllFilters with policies as those of filters of keys, at most
@@ -172,7 +172,7 @@ func (r *Reader) FiltersToCheck(policies []filter.Policy) (FilterSet, error) {
 	return r.filterSet(policies, r.rangesToCheck)
 }
 
-func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) []filter.RangePolicy) (FilterSet, error) {
+func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]filter.RangePolicy, error)) (FilterSet, error) {
 	if !r.Ref() {
 		return FilterSet{}, ErrReaderClosed
 	}
@@ -182,7 +182,7 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) []f
 		return FilterSet{}, err
 	}
 	set := FilterSet{listed: len(m.filters)}
-	var damage error
+	rangePolicies, damage := ranges(&m)
 	err = r.eachFilter(&m, policies, func(f *filterBlock, _ string, err error) bool {
 		if err == nil {
 			set.filters = append(set.filters, f)
@@ -194,7 +194,7 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) []f
 	if err != nil {
 		return FilterSet{}, err
 	}
-	if err := set.addRanges(r, &m, ranges(&m)); err != nil {
+	if err := set.addRanges(r, &m, rangePolicies); err != nil {
 		if onlyIO(err) != nil {
 			return FilterSet{}, err
 		}

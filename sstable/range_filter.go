@@ -113,23 +113,37 @@ func (r *Reader) readRanges(m *metaindex, policies []filter.RangePolicy) (ranges
 	return ranges, nil
 }
 
-// rangesToCheck returns the policies of the filters of ranges that the table has, as far as
-// they are configured or known by their names.
-func (r *Reader) rangesToCheck(m *metaindex) []filter.RangePolicy {
-	policies := slices.Clone(r.rangePolicies)
+// MaxRangePolicies is how many filters of ranges a table may have.
+const MaxRangePolicies = 4
+
+// rangesToCheck returns the policies of the filters of ranges that the table lists, as far as
+// they are configured or known by their names. The names of the known ones are without
+// number, so a table could list one large block under thousands of them.
+func (r *Reader) rangesToCheck(m *metaindex) (policies []filter.RangePolicy, err error) {
+	for _, p := range r.rangePolicies {
+		if _, listed := m.ranges[p.Name()]; listed {
+			policies = append(policies, p)
+		}
+	}
 	if !r.cmp.IsBytewise() {
-		return policies
+		return policies, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.ranges)) {
 		if slices.ContainsFunc(policies, func(p filter.RangePolicy) bool { return p.Name() == name }) {
 			continue
 		}
 		const bits = 10 // of new filters; old ones are read whatever it is
-		if p, err := filter.RangePolicyNamed(name, bits); err == nil {
-			policies = append(policies, p)
+		p, err := filter.RangePolicyNamed(name, bits)
+		if err != nil {
+			continue
 		}
+		if len(policies) == MaxRangePolicies {
+			err := base.Corruptf("metaindex block", -1, "it lists more than %d filters of ranges of known kinds; want no more", MaxRangePolicies)
+			return policies, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+		}
+		policies = append(policies, p)
 	}
-	return policies
+	return policies, nil
 }
 
 func (r *Reader) readRange(h handle) ([]byte, error) {

@@ -148,6 +148,42 @@ func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
 	}
 }
 
+// A table could list one large block as filters of ranges under a thousand known names, and a
+// check read and kept it a thousand times.
+func TestACheckReadsABoundedNumberOfFiltersOfRanges(t *testing.T) {
+	es := plainEntries(50, 50)
+	var many []filter.RangePolicy
+	for n := range 200 {
+		many = append(many, filter.NewPrefix(filter.FixedPrefix(n+1), 20))
+	}
+	for n, ok := range map[int]bool{MaxRangePolicies: true, MaxRangePolicies + 1: false, len(many): false} {
+		data := buildTable(t, WriterOptions{RangeFilters: many[:n]}, es)
+		for _, policies := range [][]filter.RangePolicy{nil, {ofTen}, many[:MaxRangePolicies]} {
+			r, _ := openTable(t, data, ReaderOptions{RangePolicies: policies})
+			set, err := r.FiltersToCheck(nil)
+			probes := 0
+			for _, f := range set.ranges {
+				if f.probe != nil {
+					probes++
+				}
+			}
+			require.Equal(t, MaxRangePolicies, probes)
+			_, rep := salvageAll(t, data, ReaderOptions{RangePolicies: policies})
+			require.Equal(t, uint64(len(es)), rep.Entries)
+			if ok {
+				require.NoError(t, err)
+				require.NoError(t, rep.Err)
+				continue
+			}
+			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorContains(t, err, "want no more")
+			require.ErrorIs(t, rep.Err, base.ErrCorruption)
+			_, err = r.AllFilters()
+			require.NoError(t, err, "those that are configured are few")
+		}
+	}
+}
+
 func TestACopiedTableAndAWriterUsedAgainHaveTheSameFiltersOfRanges(t *testing.T) {
 	es := plainEntries(500, 50)
 	o := WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}

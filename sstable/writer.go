@@ -27,7 +27,8 @@ type WriterOptions struct {
 	// filter that lies.
 	TrustFilter bool
 	// RangeFilters make the table's filters of ranges, each in a block of its own; their
-	// names differ. Comparer must be base.Bytewise. Finish asks each for every key as well.
+	// names differ, and there are at most MaxRangePolicies. Comparer must be base.Bytewise.
+	// Finish asks each for every key as well.
 	RangeFilters []filter.RangePolicy
 	// FilterAliases are second names, by the name of the policy, that the metaindex
 	// lists filters under, for readers that know the same encoding by another name.
