@@ -12,7 +12,7 @@ import (
 func refuseForeign(fsys FS, dir string, o *Options) error {
 	info, err := fsys.Stat(dir)
 	if err != nil {
-		return err
+		return errNoDir(err)
 	}
 	if !info.IsDir() {
 		return refuseFile(fsys, dir, info)
@@ -34,6 +34,9 @@ func refuseForeignDir(fsys FS, dir string, o *Options, quick bool) error {
 	return errors.Wrapf(ErrForeign, "sievedb: %s holds a database of %s: %s; nothing was changed: open it with that engine, "+
 		"or move these files elsewhere if they are not in use", dir, found.Engine, found.Evidence)
 }
+
+// errNoDir is the error of a path of which Stat says err.
+func errNoDir(err error) error { return errors.Wrap(err, "sievedb: looking for a database") }
 
 func refuseFile(fsys FS, path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {

@@ -80,7 +80,7 @@ func (d *DB) prepareDir() (created bool, err error) {
 		}
 		return false, d.needDatabase()
 	case !errors.Is(err, fs.ErrNotExist):
-		return false, err
+		return false, errNoDir(err)
 	case d.opts.ErrorIfMissing || d.opts.ReadOnly:
 		return false, errMissing(&d.opts, d.dir, err)
 	}
