@@ -362,7 +362,7 @@ const maxFilters = sstable.MaxPolicies - 4
 func (o *Options) validateFilter() error {
 	kinds := filter.Kinds(o.Filter)
 	if len(kinds) > maxFilters {
-		return errors.Newf("sievedb: Options.Filter stands for %d filters a table; at most %d can be had", len(kinds), maxFilters)
+		return errors.Newf("sievedb: Options.Filter stands for %d filters a table; at most %d are supported", len(kinds), maxFilters)
 	}
 	for _, p := range kinds {
 		if p.Name() == "" {

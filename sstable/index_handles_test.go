@@ -57,8 +57,8 @@ func TestAnIndexListsEachByteOfTheFileOnce(t *testing.T) {
 		"a block that begins in the last trailer": func(b []handle) []handle {
 			return []handle{b[0], {b[0].offset + b[0].size + 4, b[1].size}}
 		},
-		"a block within the one behind": func(b []handle) []handle { return []handle{b[1], whole(b)} },
-		"empty handles at one place":    func(b []handle) []handle { return []handle{{0, 0}, {0, 0}} },
+		"a block within the next one": func(b []handle) []handle { return []handle{b[1], whole(b)} },
+		"empty handles at one place":  func(b []handle) []handle { return []handle{{0, 0}, {0, 0}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := laidOut(t, es, NoCompression, list)

@@ -22,7 +22,7 @@ const (
 	rangeKeyPrefix = filterKeyPrefix + reservedRange
 	// propertiesKey is the key of the properties block. Its value is the block's handle,
 	// as of any meta block, then, as one more varint, the offset of the last data block, which
-	// tells a reader that the lone filter of a table covers all of it without
+	// informs a reader that the lone filter of a table covers all of it without
 	// reading the index, then the mark of the first and last key, see bounds. A
 	// reader ignores what it does not expect after that.
 	propertiesKey = filterKeyPrefix + reservedProperties

@@ -312,7 +312,7 @@ func (w *Writer) flushOut() error {
 	return nil
 }
 
-// write writes b behind what was written before.
+// write appends b to what was written before.
 func (w *Writer) write(b []byte) error {
 	n, err := w.w.Write(b)
 	if err == nil && n != len(b) {

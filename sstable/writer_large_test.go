@@ -124,8 +124,8 @@ func TestALargeEntryIsWrittenFromWhereItIs(t *testing.T) {
 		share float64
 		times float64 // of the size may be allocated
 	}{
-		"raw": {NoCompression, 0, 0}, "half": {Snappy, 0.5, 0.6}, "Snappy in vain": {Snappy, 0, 0.9},
-		"half, Zstandard": {Zstd, 0.5, 0.6}, "Zstandard in vain": {Zstd, 0, 0.9},
+		"raw": {NoCompression, 0, 0}, "half": {Snappy, 0.5, 0.6}, "Snappy, not smaller": {Snappy, 0, 0.9},
+		"half, Zstandard": {Zstd, 0.5, 0.6}, "Zstandard, not smaller": {Zstd, 0, 0.9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			value := mixed(size, c.share)

@@ -30,7 +30,7 @@
 // Chance damage stops at the checksums. A Forge writes tables whose checksums
 // are right and whose contents are not: it takes a sound table apart to its
 // numbers and byte strings, and puts it together again with some of them changed,
-// so that what stands behind the checksums is put to the test. Forge.Restructured
+// so that what the checksums protect is tested. Forge.Restructured
 // changes the structure instead: empty blocks, entries that repeat or change places, handles
 // that repeat, overlap or go backward, bombs.
 package damage

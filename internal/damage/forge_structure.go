@@ -86,7 +86,7 @@ func ranges(rnd *rand.Rand, raw []byte) []byte {
 
 // warpHandles changes the handles of the data blocks in the index.
 func (f *Forge) warpHandles(rnd *rand.Rand) string {
-	ways := []string{"a handle repeats", "all handles are one", "handles go backward", "a handle reaches into the block behind", "a handle leads to another part",
+	ways := []string{"a handle repeats", "all handles are one", "handles go backward", "a handle reaches into the next block", "a handle leads to another part",
 		"blocks are left out", "a handle begins within a block"}
 	way, at, by := rnd.IntN(len(ways)), rnd.Uint64(), rnd.IntN(20)
 	f.warp = func(data, others [][2]uint64) [][2]uint64 {

@@ -26,7 +26,7 @@ func (r *SeqRange) newerThan(other *SeqRange) bool {
 }
 
 // maxOrdered is how many tables of level 0 are compared with each other. Of more, each
-// must be newer than the one behind it.
+// must be newer than the one after it.
 const maxOrdered = 64
 
 // order says whether the first table of a level 0 that holds a key has its newest version.
