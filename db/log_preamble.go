@@ -19,8 +19,8 @@ import (
 // chunks, the sequence number and the count, which only our writer divides.
 const preambleSeqLen = 8
 
-// bufferPreamble begins a log behind the operations up to last. It goes to the file with
-// the first record.
+// bufferPreamble buffers the preamble of a log that comes after the operations up to last. It goes
+// to the file with the first record.
 func bufferPreamble(w *wal.Writer, last uint64) error {
 	var b [batchHeaderLen]byte
 	binary.LittleEndian.PutUint64(b[:], last+1)
