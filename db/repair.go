@@ -216,6 +216,9 @@ func (r *repairer) list() error {
 			continue
 		}
 		info, err := statOwn(r.fs, r.path(name), kind)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since: a store has the directory open, and its lock will tell
+		}
 		if err != nil {
 			return err
 		}

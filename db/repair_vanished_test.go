@@ -1,0 +1,23 @@
+package db
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// vanishing lists a table that another goroutine removes before it is looked at.
+type vanishing struct{ FS }
+
+func (v vanishing) List(dir string) ([]string, error) {
+	names, err := v.FS.List(dir)
+	return append(names, "000099.ldb"), err
+}
+
+// Repair listed the directory of an open store, whose compactions remove tables, and failed with
+// "file does not exist" for a table that was gone by then, instead of ErrLocked.
+func TestRepairOfAnOpenStoreSaysSoWhileTablesVanish(t *testing.T) {
+	mem := NewMemFS()
+	openTest(t, testOptions(mem))
+	require.ErrorIs(t, Repair("db", testOptions(vanishing{mem})), ErrLocked)
+}
