@@ -1,3 +1,5 @@
+//go:build !race
+
 package db
 
 import (
@@ -10,6 +12,8 @@ import (
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/stretchr/testify/require"
 )
+
+// The race detector allocates on its own account, so allocations are counted without it.
 
 // allocatedBy returns the bytes that f allocates, in units of a large value.
 func allocatedBy(t *testing.T, what string, f func()) float64 {

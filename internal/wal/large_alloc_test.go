@@ -1,0 +1,64 @@
+//go:build !race
+
+package wal
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/stretchr/testify/require"
+)
+
+// The race detector allocates on its own account, so allocations are counted without it.
+
+// A large record was copied whole, between its chunk headers, into a buffer that grew
+// step by step: five times its size was allocated.
+func TestALargeRecordIsWrittenWithoutACopyOfIt(t *testing.T) {
+	const size = 40 << 20
+	record := random(newRand(t), size)
+	w := NewWriter(discard{})
+	before := allocated()
+	require.NoError(t, w.WriteRecord(record))
+	require.LessOrEqual(t, allocated()-before, uint64(maxKeptBuffer+1<<20))
+	require.LessOrEqual(t, cap(w.buf), maxKeptBuffer)
+	require.EqualValues(t, size+(size+blockSize-headerSize-1)/(blockSize-headerSize)*headerSize, w.Size())
+}
+
+// allocated returns the bytes that the process has allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// The memory for a large record was doubled until it fitted: more than three times its size.
+func TestALargeRecordIsReadIntoMemoryOfItsSize(t *testing.T) {
+	const size = 33 << 20 // doubled memory would just not hold it
+	record := random(newRand(t), size)
+	log, _ := encode(t, []byte("x"), record, []byte("y"))
+	r := open(log, ReaderOptions{})
+	_, err := r.Next()
+	require.NoError(t, err)
+	before := allocated()
+	got, err := r.Next()
+	require.NoError(t, err)
+	require.LessOrEqual(t, allocated()-before, uint64(size+size/8+4*minMeasured))
+	require.True(t, bytes.Equal(record, got))
+	_, err = r.Next()
+	require.NoError(t, err)
+
+	for name, harm := range map[string]func(log []byte) []byte{
+		"cut":             func(log []byte) []byte { return log[:size/2] },
+		"a wrong length":  func(log []byte) []byte { log[20<<20+4]++; return log },
+		"unknown kind":    func(log []byte) []byte { log[20<<20+6] = 9; return log },
+		"zeros at a page": func(log []byte) []byte { clear(log[20<<20 : 21<<20]); return log },
+	} {
+		r := open(harm(bytes.Clone(log)), ReaderOptions{})
+		_, err := r.Next()
+		require.NoError(t, err, name)
+		_, err = r.Next()
+		require.ErrorIs(t, err, base.ErrCorruption, name)
+	}
+}
