@@ -166,3 +166,14 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	require.NoError(t, d.Put([]byte("last"), nil, Sync))
 	require.NoError(t, d.Close())
 }
+
+// Calls from listeners are recognized by the number of their goroutine, which the runtime promises
+// nowhere.
+func TestGoroutinesHaveNumbers(t *testing.T) {
+	own := goroutineID()
+	require.NotZero(t, own)
+	require.Equal(t, own, goroutineID())
+	other := make(chan uint64)
+	go func() { other <- goroutineID() }()
+	require.NotContains(t, []uint64{0, own}, <-other)
+}
