@@ -127,7 +127,7 @@ func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	default:
 		return
 	}
-	if f.FilterTold.Swap(true) {
+	if tableOf(f).filterReported.Swap(true) {
 		return
 	}
 	if s := d.state.Load(); s != nil { // nil in a repair

@@ -5,7 +5,6 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // filterState is the levels as they will be after a compaction, the bytes of the filters
@@ -73,7 +72,7 @@ type guess [NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
 func newGuess(v *manifest.Version) *guess {
 	g := &guess{}
 	v.Files(func(level int, f *manifest.FileMeta) {
-		if known := f.Figures.Load(); known != nil {
+		if known := tableOf(f).sizes.Load(); known != nil {
 			for _, i := range []int{level, NumLevels} {
 				g[i].size += float64(f.Size)
 				g[i].keys += float64(known.Keys)
@@ -85,11 +84,8 @@ func newGuess(v *manifest.Version) *guess {
 	return g
 }
 
-// unknownKeyBytes is what an entry takes in a table of which nothing is known.
-const unknownKeyBytes = 128
-
 func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) {
-	if known := f.Figures.Load(); known != nil {
+	if known := tableOf(f).sizes.Load(); known != nil {
 		return float64(known.Keys), float64(known.FilterBytes)
 	}
 	for _, i := range []int{level, NumLevels} {
@@ -108,7 +104,7 @@ func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bo
 		return 0
 	}
 	v.Files(func(_ int, f *manifest.FileMeta) {
-		known := f.Figures.Load()
+		known := tableOf(f).sizes.Load()
 		switch {
 		case inputs[f]:
 		case known != nil:
@@ -132,7 +128,7 @@ func (d *DB) learnFigures(v *manifest.Version) {
 		n := min(learnFrom, len(files))
 		for i := range n {
 			f := files[i*len(files)/n]
-			if f.Figures.Load() != nil {
+			if tableOf(f).sizes.Load() != nil {
 				continue
 			}
 			if r, err := d.tables.ref(f); err == nil {
@@ -140,18 +136,4 @@ func (d *DB) learnFigures(v *manifest.Version) {
 			}
 		}
 	}
-}
-
-// figuresMade returns the figures of the table that w has finished.
-func figuresMade(w *sstable.Writer) *manifest.FilterFigures {
-	return &manifest.FilterFigures{Keys: w.Entries(), FilterBytes: w.FilterSize(), RangeBytes: w.RangeFilterSize()}
-}
-
-// figuresOf returns the figures of an open table.
-func figuresOf(r *sstable.Reader, f *manifest.FileMeta) *manifest.FilterFigures {
-	figures := &manifest.FilterFigures{FilterBytes: r.FilterSize(), RangeBytes: r.RangeFilterSize()}
-	if figures.Keys = tableKeys(r, f); figures.Keys == 0 {
-		figures.Keys = f.Size / unknownKeyBytes
-	}
-	return figures
 }

@@ -227,8 +227,8 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 // filterReport reports on one table.
 func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, metrics *Metrics) TableFilterReport {
 	t := TableFilterReport{Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: FilterFigures{Predicted: -1}}
-	t.Lookups = sampledLookups(&f.Sampled)
-	if probes <= 0 && f.Reader.Peek() == nil {
+	t.Lookups = sampledLookups(&tableOf(f).sampled)
+	if probes <= 0 && tableOf(f).reader.Peek() == nil {
 		t.Layout, t.Verdict = "not open", VerdictUnopened
 		return t
 	}
@@ -269,18 +269,7 @@ func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool)
 	return uint64(n), bytes, err == nil
 }
 
-// tableKeys returns how many keys a table has, as its properties say, or else its filter; 0
-// where nothing tells. It is never more than the file has bytes: the table may say anything.
-func tableKeys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
-	if p, ok := r.Properties(); ok {
-		keys = max(p.FilterKeys, p.Entries)
-	} else {
-		keys = r.FilterKeys()
-	}
-	return min(keys, f.Size)
-}
-
-func sampledLookups(s *manifest.SampledVerdicts) FilterLookups {
+func sampledLookups(s *sampledVerdicts) FilterLookups {
 	return FilterLookups{
 		Negatives:      s.Negatives.Load() * sampledOneIn,
 		TruePositives:  s.TruePositives.Load() * sampledOneIn,

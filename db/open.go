@@ -140,7 +140,7 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
 		MaxManifestSize: d.opts.MaxManifestSize, ReadLimit: d.opts.ManifestReadLimit,
-		MaxTables: len(files.all) + missingTables, Obsolete: d.obsolete.add,
+		MaxTables: len(files.all) + missingTables, Obsolete: d.obsolete.add, NewHandle: newHandle,
 	}
 	var state manifest.State
 	if files.hasCurrent {

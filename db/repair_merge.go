@@ -130,7 +130,7 @@ type placedTables struct {
 }
 
 func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
-	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(&manifest.Edit{Added: placed})
+	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: newHandle}).Current().Apply(&manifest.Edit{Added: placed})
 	if err != nil {
 		return nil, err
 	}

@@ -63,19 +63,20 @@ func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMet
 
 // sampleMiss counts what the filter of a table says to a key that is not there.
 func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
-	if r := f.Reader.Peek(); r != nil { // else closed meanwhile
+	if r := tableOf(f).reader.Peek(); r != nil { // else closed meanwhile
 		countSample(f, (*r).Verdict(lookup) == sstable.FilterNegative, false)
 	}
 }
 
 // countSample counts for a table that its filter denied a key, or that the key is there or is not.
 func countSample(f *manifest.FileMeta, denied, found bool) {
+	sampled := &tableOf(f).sampled
 	switch {
 	case denied:
-		f.Sampled.Negatives.Add(1)
+		sampled.Negatives.Add(1)
 	case found:
-		f.Sampled.TruePositives.Add(1)
+		sampled.TruePositives.Add(1)
 	default:
-		f.Sampled.FalsePositives.Add(1)
+		sampled.FalsePositives.Add(1)
 	}
 }

@@ -70,7 +70,7 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 	v.Files(func(level int, f *manifest.FileMeta) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
-		if r := f.Reader.Peek(); r != nil {
+		if r := tableOf(f).reader.Peek(); r != nil {
 			m.OpenTables++
 			m.FilterBytes += (*r).FilterSize()
 			m.RangeFilterBytes += (*r).RangeFilterSize()

@@ -47,7 +47,7 @@ func newTableCache(d *DB) *tableCache {
 
 // get returns f's reader, opened if need be. The hit is one atomic load.
 func (t *tableCache) get(f *manifest.FileMeta) (*sstable.Reader, error) {
-	if r := f.Reader.Get(); r != nil {
+	if r := tableOf(f).reader.Get(); r != nil {
 		return *r, nil
 	}
 	return t.load(f)
@@ -57,7 +57,7 @@ func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if t.closed.Load() { // no table stays open: whoever wants one to would try for ever
 		return nil, ErrClosed
 	}
-	r, err := t.open.GetOrLoad(&f.Reader, func() (*sstable.Reader, int64, error) {
+	r, err := t.open.GetOrLoad(&tableOf(f).reader, func() (*sstable.Reader, int64, error) {
 		r, err := t.openTable(f)
 		return r, 1, err
 	})
@@ -101,8 +101,8 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 			f.Seqs.Store(seqsOf(&p))
 		}
 	}
-	if t.figures && f.Figures.Load() == nil {
-		f.Figures.Store(figuresOf(r, f))
+	if state := tableOf(f); t.figures && state.sizes.Load() == nil {
+		state.sizes.Store(sizesOf(r, f))
 	}
 	return r, nil
 }
@@ -158,7 +158,7 @@ func (t *tableCache) ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 }
 
 // drop closes f's reader for good: the table is obsolete.
-func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&f.Reader) }
+func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&tableOf(f).reader) }
 
 // close closes all tables, and keeps others from being opened. What somebody has a
 // reference of can be read on.

@@ -110,7 +110,7 @@ func (t *tableWriter) endTable() error {
 	}
 	err = t.endFile()
 	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
-	f.Figures.Store(figuresMade(t.w))
+	f.Handle = handleOf(t.w)
 	f.Counts.Store(countsOf(&props))
 	f.Seqs.Store(seqsOf(&props))
 	t.files = append(t.files, f)

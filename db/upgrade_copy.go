@@ -258,7 +258,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 	s.made[i] = madeTable{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
 	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 	table.Counts.Store(f.Counts.Load())
-	table.Figures.Store(figuresMade(w))
+	table.Handle = handleOf(w)
 	return table, nil
 }
 

@@ -5,12 +5,11 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
-	"github.com/sievedb/sievedb/sstable"
 )
 
-// FileMeta is a table as a level holds it. What the MANIFEST says of it is
-// fixed; beside that it carries what the store knows of it while it runs.
+// FileMeta is a table as a level holds it. What the MANIFEST says of it is fixed.
+// Beside that it carries what choosing a compaction needs, and what the open-table
+// cache attaches to it.
 type FileMeta struct {
 	Num  uint64
 	Size uint64 // bytes
@@ -21,16 +20,6 @@ type FileMeta struct {
 	// shared.
 	OldSuffix bool
 
-	// Reader is the open table, owned by the open-table cache.
-	Reader cache.Slot[*sstable.Reader]
-
-	// FilterTold is set once it was told that the table's filter is of no use.
-	FilterTold atomic.Bool
-
-	// Figures is what is known of the table's keys and filter; nil before it was written
-	// or opened here, and where nobody needs it.
-	Figures atomic.Pointer[FilterFigures]
-
 	// Counts is what is known of the table's entries; nil before it was written or opened
 	// here, and where its writer did not count.
 	Counts atomic.Pointer[TableCounts]
@@ -39,27 +28,15 @@ type FileMeta struct {
 	// here or its properties were looked for.
 	Seqs atomic.Pointer[SeqRange]
 
-	// Sampled counts what the table's filter said to some of the lookups that asked it.
-	Sampled SampledVerdicts
-
 	// Compacting is set while a compaction has the file as input. Guarded by the
 	// lock of whoever picks compactions.
 	Compacting bool
 
+	// Handle is what the open-table cache keeps of the table; this package does not look
+	// at it. It is set before the FileMeta is shared, by SetOptions.NewHandle at the latest.
+	Handle any
+
 	refs atomic.Int32 // versions that name the file
-}
-
-// FilterFigures are a table's distinct user keys, perhaps estimated, the bytes of the
-// filter that lookups ask, 0 without one, and those of the filters of ranges that iterators ask.
-type FilterFigures struct {
-	Keys, FilterBytes, RangeBytes uint64
-}
-
-// SampledVerdicts count verdicts of a table's filter: it denied the key, it passed one
-// that the table holds, it passed one that the table does not hold. Passing counts
-// also where there is no filter to ask.
-type SampledVerdicts struct {
-	Negatives, TruePositives, FalsePositives atomic.Uint64
 }
 
 // NewFileMeta returns the description of a table; smallest and largest are

@@ -31,6 +31,9 @@ type SetOptions struct {
 	// holds the newest version of each key that it holds at all. It is called from
 	// whoever gave up the last reference, and must not block.
 	Obsolete func([]LevelFile)
+	// NewHandle makes the FileMeta.Handle of a file that comes into a version without
+	// one; nil: none is made.
+	NewHandle func() any
 }
 
 // Set owns the current version and the MANIFEST. Apply calls follow one

@@ -183,6 +183,9 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 			p := place{a.Level, a.File.Num}
 			delete(deleted, p)
 			added[p] = a.File
+			if a.File.Handle == nil && v.set != nil && v.set.opts.NewHandle != nil {
+				a.File.Handle = v.set.opts.NewHandle()
+			}
 		}
 	}
 	next := &Version{Cmp: v.Cmp, set: v.set}

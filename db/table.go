@@ -1,0 +1,71 @@
+package db
+
+import (
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// table is what the open-table cache keeps of a table while the store runs. It is
+// the Handle of the table's FileMeta. All fields may be used at any time.
+type table struct {
+	// reader is the open table.
+	reader cache.Slot[*sstable.Reader]
+	// sampled counts the verdicts of the table's filter for a sample of the lookups.
+	sampled sampledVerdicts
+	// sizes is nil until the table is written, or opened by a cache that wants them.
+	sizes atomic.Pointer[filterSizes]
+	// filterReported is set once the table's filter was reported as unusable.
+	filterReported atomic.Bool
+}
+
+// filterSizes are a table's distinct user keys, perhaps estimated, the bytes of the
+// filter that lookups ask, 0 without one, and the bytes of its range filters.
+type filterSizes struct {
+	Keys, FilterBytes, RangeBytes uint64
+}
+
+// sampledVerdicts count the verdicts of a table's filter: it denied the key, it passed a
+// key that the table holds, it passed a key that the table does not hold. A table
+// without a filter passes every key.
+type sampledVerdicts struct {
+	Negatives, TruePositives, FalsePositives atomic.Uint64
+}
+
+// tableOf returns what is kept of f.
+func tableOf(f *manifest.FileMeta) *table { return f.Handle.(*table) }
+
+// newHandle is manifest.SetOptions.NewHandle.
+func newHandle() any { return new(table) }
+
+// unknownKeyBytes is what an entry takes in a table of which nothing is known.
+const unknownKeyBytes = 128
+
+// handleOf returns the handle of the table that w has finished.
+func handleOf(w *sstable.Writer) *table {
+	t := new(table)
+	t.sizes.Store(&filterSizes{Keys: w.Entries(), FilterBytes: w.FilterSize(), RangeBytes: w.RangeFilterSize()})
+	return t
+}
+
+// sizesOf returns the sizes of an open table.
+func sizesOf(r *sstable.Reader, f *manifest.FileMeta) *filterSizes {
+	sizes := &filterSizes{FilterBytes: r.FilterSize(), RangeBytes: r.RangeFilterSize()}
+	if sizes.Keys = tableKeys(r, f); sizes.Keys == 0 {
+		sizes.Keys = f.Size / unknownKeyBytes
+	}
+	return sizes
+}
+
+// tableKeys returns how many keys a table has, as its properties say, or else its filter; 0
+// if neither does. It is never more than the file has bytes: the table may say anything.
+func tableKeys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
+	if p, ok := r.Properties(); ok {
+		keys = max(p.FilterKeys, p.Entries)
+	} else {
+		keys = r.FilterKeys()
+	}
+	return min(keys, f.Size)
+}
