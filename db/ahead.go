@@ -2,8 +2,6 @@ package db
 
 import (
 	"time"
-
-	"github.com/sievedb/sievedb/internal/manifest"
 )
 
 // openAhead opens the tables that there were at Open in the order in which lookups
@@ -50,17 +48,4 @@ func (i *OpenAheadInfo) count(err error) {
 	default:
 		i.Failed++
 	}
-}
-
-// hasRoom says whether a table could be opened without another one being closed.
-func (t *tableCache) hasRoom() bool { return t.open.HasRoom(1) }
-
-// openWhole opens f with its filter and its index.
-func (t *tableCache) openWhole(f *manifest.FileMeta) error {
-	r, err := t.ref(f)
-	if err != nil {
-		return err
-	}
-	defer r.Unref()
-	return r.LoadIndex()
 }

@@ -87,7 +87,7 @@ func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
 	require.Equal(t, 10, info.Tables)
 	require.EqualValues(t, 10, d.Metrics().TablesOpened)
 	for i, f := range d.state.Load().version.Levels[0].Files {
-		require.Equal(t, i < 10, tableOf(f).reader.Peek() != nil, "table %d of level 0", i)
+		require.Equal(t, i < 10, tableOf(f).peek() != nil, "table %d of level 0", i)
 	}
 }
 

@@ -69,7 +69,7 @@ func benchmarkMerge(b *testing.B, deletes bool) {
 	defer d.done(c, nil)
 	var entries uint64
 	for _, f := range c.AllInputs() {
-		entries += tableOf(f).sizes.Load().Keys
+		entries += tableOf(f).filterSizes().Keys
 	}
 	fs.drop.Store(true)
 	b.ResetTimer()

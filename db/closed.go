@@ -147,7 +147,7 @@ func (d *DB) writeCloseMark() error {
 }
 
 func (d *DB) installCloseMark(b []byte) error {
-	tmp := d.path(base.FileTemp, d.set.NewFileNum())
+	tmp := d.files.File(base.FileTemp, d.set.NewFileNum())
 	f, err := d.fs.Create(tmp)
 	if err != nil {
 		return err
@@ -157,10 +157,10 @@ func (d *DB) installCloseMark(b []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.CombineErrors(err, f.Close()); err == nil {
-		err = d.fs.Rename(tmp, d.path(base.FileClosed, 0))
+		err = d.fs.Rename(tmp, d.files.File(base.FileClosed, 0))
 	}
 	if err != nil {
-		d.removeFile(tmp)
+		d.files.Remove(tmp)
 		return err
 	}
 	return d.fs.SyncDir(d.dir)
@@ -297,7 +297,7 @@ func (m *closeMark) check(file vfs.File, size int64) error {
 func (d *DB) dropStaleMark(files dirFiles) error {
 	for _, f := range files.all {
 		if f.kind == base.FileClosed {
-			return d.fs.Remove(d.path(base.FileClosed, 0))
+			return d.fs.Remove(d.files.File(base.FileClosed, 0))
 		}
 	}
 	return nil

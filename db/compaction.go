@@ -87,7 +87,7 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	c.Version.Unref()
-	d.obsolete.remove(d)
+	d.obsolete.remove()
 }
 
 func (d *DB) compactInBackground(c *manifest.Compaction) {

@@ -2,7 +2,6 @@ package db
 
 import (
 	stderrors "errors"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -51,11 +50,12 @@ type CorruptionError = base.CorruptionError
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
-	opts Options // complete
-	dir  string
-	fs   vfs.FS
-	cmp  *base.Comparer
-	lock interface{ Close() error }
+	opts  Options // complete
+	dir   string
+	fs    vfs.FS
+	files directory // dir on fs
+	cmp   *base.Comparer
+	lock  interface{ Close() error }
 	// changed says that Open may have changed what the directory holds.
 	changed bool
 
@@ -65,7 +65,7 @@ type DB struct {
 	blockCache *sstable.BlockCache
 	lookups    *lookupCounters
 	ranges     *rangeFilters // nil: there are none
-	writers    spareWriters
+	writers    *spareWriters
 
 	// state is what a reader loads; replaced under mu.
 	state atomic.Pointer[readState]
@@ -90,7 +90,7 @@ type DB struct {
 	flushedKeys atomic.Uint64
 	snapshots   snapshotList
 	opened      openedList
-	obsolete    obsoleteFiles
+	obsolete    *obsoleteFiles
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
 	mu              sync.Mutex
@@ -211,8 +211,12 @@ func (d *DB) refStateAt(seq uint64) (*readState, uint64) {
 	}
 }
 
-func (d *DB) path(kind base.FileKind, num uint64) string {
-	return filepath.Join(d.dir, base.FileName(kind, num))
+// cleanLoop removes files that readers gave up, until the store closes.
+func (d *DB) cleanLoop() {
+	defer d.background.Done()
+	for d.guard("the removal of tables", func() error { d.obsolete.run(d.closing); return nil }) != nil {
+		continue // the removal panicked; the others go on
+	}
 }
 
 // writesEnded is the error of every write after a failure that ended them. It is
@@ -343,7 +347,7 @@ func (d *DB) Close() error {
 	if !d.opts.ReadOnly {
 		try(d.dropSuccessor)
 		try(func() error { return d.log.close(d) })
-		try(func() error { d.obsolete.remove(d); return nil })
+		try(func() error { d.obsolete.remove(); return nil })
 		whole := d.set.Sound() && d.writeErr() == nil
 		try(d.set.Close)
 		if err == nil && whole {

@@ -114,10 +114,28 @@ type FilterInfo struct {
 	Instead string
 }
 
-// tellFilter logs that the filter of a table is of no use, if so, and tells the
+// reportFilter logs that the best filter of a table is unusable, if so, and notifies the
 // listener, once a table.
-func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
-	info := FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
+func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
+	info, ok := unusableFilter(f, status)
+	if !ok {
+		return
+	}
+	if s := d.state.Load(); s != nil { // nil while Open reads tables
+		s.version.Files(func(level int, other *manifest.FileMeta) {
+			if other == f {
+				info.Level = level
+			}
+		})
+	}
+	d.opts.logFilter(info)
+	tell(d, d.opts.EventListener.FilterUnusable, info)
+}
+
+// unusableFilter describes the filter of a table if it is unusable and was not reported
+// yet. Level is not known.
+func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info FilterInfo, ok bool) {
+	info = FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
 	switch {
 	case status.State == sstable.FilterDamaged:
 	case status.Err != nil:
@@ -125,18 +143,12 @@ func (d *DB) tellFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	case status.State == sstable.FilterUnknown:
 		info.Err = errors.Newf("sievedb: filter policy %q is not known here; pass it in Options.Filter, or compact to give the tables filters of their own", status.Policy)
 	default:
-		return
+		return info, false
 	}
-	if tableOf(f).filterReported.Swap(true) {
-		return
-	}
-	if s := d.state.Load(); s != nil { // nil in a repair
-		s.version.Files(func(level int, other *manifest.FileMeta) {
-			if other == f {
-				info.Level = level
-			}
-		})
-	}
-	d.opts.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
-	tell(d, d.opts.EventListener.FilterUnusable, info)
+	return info, tableOf(f).reportFilter()
+}
+
+// logFilter logs an unusable filter.
+func (o *Options) logFilter(info FilterInfo) {
+	o.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }

@@ -29,7 +29,7 @@ func (d *DB) explainTable(s *readState, t *tableSearch, lookup *sstable.Lookup, 
 		Run: "table", Level: level, FileNum: f.Num, Bytes: f.Size, Filter: "none",
 		Smallest: bytes.Clone(base.UserKey(f.Smallest)), Largest: bytes.Clone(base.UserKey(f.Largest)),
 	}
-	step.Opened = tableOf(f).reader.Peek() == nil
+	step.Opened = tableOf(f).peek() == nil
 	r, err := d.tables.get(f)
 	if err != nil {
 		return d.openError(s, err)

@@ -55,6 +55,11 @@ func (b filterBits) policy(p filter.Policy, num uint64) filter.Policy {
 	return q
 }
 
+// policies returns policy for tables whose number is not known yet.
+func (b filterBits) policies(p filter.Policy) func(fileNum uint64) filter.Policy {
+	return func(num uint64) filter.Policy { return b.policy(p, num) }
+}
+
 func (o *Options) hasFilterBudget() bool { return o.FilterBudget > 0 || o.MaxWastedReads > 0 }
 
 // filtersByLevel reports whether the bits of a table's filters depend on its level.

@@ -72,7 +72,7 @@ type guess [NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
 func newGuess(v *manifest.Version) *guess {
 	g := &guess{}
 	v.Files(func(level int, f *manifest.FileMeta) {
-		if known := tableOf(f).sizes.Load(); known != nil {
+		if known := tableOf(f).filterSizes(); known != nil {
 			for _, i := range []int{level, NumLevels} {
 				g[i].size += float64(f.Size)
 				g[i].keys += float64(known.Keys)
@@ -85,7 +85,7 @@ func newGuess(v *manifest.Version) *guess {
 }
 
 func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) {
-	if known := tableOf(f).sizes.Load(); known != nil {
+	if known := tableOf(f).filterSizes(); known != nil {
 		return float64(known.Keys), float64(known.FilterBytes)
 	}
 	for _, i := range []int{level, NumLevels} {
@@ -104,7 +104,7 @@ func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bo
 		return 0
 	}
 	v.Files(func(_ int, f *manifest.FileMeta) {
-		known := tableOf(f).sizes.Load()
+		known := tableOf(f).filterSizes()
 		switch {
 		case inputs[f]:
 		case known != nil:
@@ -128,7 +128,7 @@ func (d *DB) learnFigures(v *manifest.Version) {
 		n := min(learnFrom, len(files))
 		for i := range n {
 			f := files[i*len(files)/n]
-			if tableOf(f).sizes.Load() != nil {
+			if tableOf(f).filterSizes() != nil {
 				continue
 			}
 			if r, err := d.tables.ref(f); err == nil {

@@ -228,7 +228,7 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, metrics *Metrics) TableFilterReport {
 	t := TableFilterReport{Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: FilterFigures{Predicted: -1}}
 	t.Lookups = sampledLookups(&tableOf(f).sampled)
-	if probes <= 0 && tableOf(f).reader.Peek() == nil {
+	if probes <= 0 && tableOf(f).peek() == nil {
 		t.Layout, t.Verdict = "not open", VerdictUnopened
 		return t
 	}

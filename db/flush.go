@@ -1,8 +1,6 @@
 package db
 
 import (
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -86,7 +84,7 @@ func (d *DB) rotationFailed(next *successor, err error) error {
 	d.logFailed(err)
 	next.mem.Settle()
 	err = errors.CombineErrors(err, next.w.Close())
-	d.removeFile(d.path(base.FileLog, next.num))
+	d.files.Remove(d.files.File(base.FileLog, next.num))
 	return err
 }
 
@@ -117,7 +115,7 @@ func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
 // createLog creates a log file and makes its name durable, so that a synced
 // write in it is found after a power loss.
 func (d *DB) createLog(num uint64) (*wal.Writer, error) {
-	path := d.path(base.FileLog, num)
+	path := d.files.File(base.FileLog, num)
 	f, err := d.fs.Create(path)
 	if err != nil {
 		return nil, err
@@ -146,14 +144,14 @@ func (d *DB) flushAll() {
 		if mem == nil {
 			return
 		}
-		size, log := mem.Capacity(), d.path(base.FileLog, mem.logNum)
+		size, log := mem.Capacity(), d.files.File(base.FileLog, mem.logNum)
 		err := d.flushMemtable(mem, next)
 		d.noteBackground(&d.flushErr, err)
 		if err == nil {
 			backoff = compactionBackoff{}
 			removal.Wait()
 			removal.Go(func() {
-				_ = d.guard("the removal of a log", func() error { d.removeFile(log); return nil })
+				_ = d.guard("the removal of a log", func() error { d.files.Remove(log); return nil })
 			})
 			if len(d.state.Load().imm) == 0 {
 				removal.Wait() // whoever finds no flush under way finds no log too many
@@ -229,7 +227,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 	d.counters.flushes.Add(1)
 	d.counters.flushBytes.Add(info.Bytes)
 	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
-	d.obsolete.remove(d)
+	d.obsolete.remove()
 	d.scheduleCompactions()
 	return nil
 }
@@ -273,7 +271,7 @@ func (d *DB) takeUncertain() []*manifest.FileMeta {
 
 func (d *DB) removeTables(tables []*manifest.FileMeta) {
 	for _, f := range tables {
-		d.removeFile(d.path(base.FileTable, f.Num))
+		d.files.Remove(d.files.File(base.FileTable, f.Num))
 	}
 }
 
@@ -296,14 +294,6 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 		return nil, err
 	}
 	return files[0], nil
-}
-
-// removeFile removes a file that is not needed any more. A failure is no more
-// than a file too many, which the next Open removes: it is logged.
-func (d *DB) removeFile(path string) {
-	if err := d.fs.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.opts.Logger.Warn("cannot remove an obsolete file; the next open tries again", "file", filepath.Base(path), "err", err)
-	}
 }
 
 // noteBackground keeps the outcome of background work, in d.flushErr or

@@ -51,7 +51,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		n := len(p.levels)
 		p.levels = p.levels[:n+1]
 		p.levels[n].init(d.tables, d.cmp, files, options)
-		p.levels[n].ranges = d.ranges.forBounds(level, p.lower, p.upper)
+		p.levels[n].askRanges(d.ranges.forBounds(level, p.lower, p.upper))
 		p.it.add(&p.levels[n])
 		reach.add(&s.version.Levels[level], files)
 	}
@@ -71,13 +71,13 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		if len(files) > 0 {
 			add(level, files)
 			if p.lower == nil { // then they begin as the level does
-				p.levels[len(p.levels)-1].level = &s.version.Levels[level]
+				p.levels[len(p.levels)-1].setLevel(&s.version.Levels[level])
 			}
 		}
 	}
 	if reach.bytes > reach.most {
 		for i := range p.levels {
-			p.levels[i].options.MostKept = d.opts.BlockCacheSize / keptShare
+			p.levels[i].setMostKept(d.opts.BlockCacheSize / keptShare)
 		}
 	}
 	p.it.init(d.cmp)
@@ -148,11 +148,12 @@ func (p *iterParts) close() error {
 	clear(p.mems) // or a memtable would live for as long as the pool likes
 	p.mems, p.levels = p.mems[:0], p.levels[:0]
 	p.state, p.shown, p.value, p.lower, p.upper = nil, nil, nil, nil, nil
-	for _, b := range []*[]byte{&p.key, &p.valueBuf, &p.seekKey, &p.bounds, &p.it.sought, &p.it.turnKey} {
+	for _, b := range []*[]byte{&p.key, &p.valueBuf, &p.seekKey, &p.bounds} {
 		if cap(*b) > mostPooled {
 			*b = nil
 		}
 	}
+	p.it.trim(mostPooled)
 	iterPartsPool.Put(p)
 	return err
 }

@@ -41,6 +41,16 @@ func (l *levelIter) init(tables *tableCache, cmp *base.Comparer, files []*manife
 	l.level, l.ranges, l.asked = nil, nil, false
 }
 
+// setLevel says that the files are those that level begins with: searching it is faster.
+func (l *levelIter) setLevel(level *manifest.Level) { l.level = level }
+
+// askRanges has range filters asked, and counted in c; nil: none is asked. The iterator has
+// both bounds.
+func (l *levelIter) askRanges(c *rangeCounters) { l.ranges = c }
+
+// setMostKept sets IterOptions.MostKept of the tables that are opened from now on.
+func (l *levelIter) setMostKept(bytes int64) { l.options.MostKept = bytes }
+
 // goTo makes table i the present one. False at the ends and after an error.
 func (l *levelIter) goTo(i int) bool {
 	if l.err != nil {

@@ -26,7 +26,8 @@ type Loader struct {
 
 	mu      sync.Mutex // against DB.Close alone
 	out     *tableWriter
-	ikey    []byte // of the last entry
+	syncs   *tableSyncs // of out
+	ikey    []byte      // of the last entry
 	entries uint64
 	err     error // why nothing more is taken
 }
@@ -68,8 +69,9 @@ func (d *DB) NewLoader() (*Loader, error) {
 	case ahead == 0:
 		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)
 	}
-	l := &Loader{d: d, where: caller(), begun: time.Now(), seq: last + ahead, out: d.newTableWriter(0)}
-	l.out.kind, l.out.syncs = base.FileTemp, newTableSyncs()
+	o := d.tableWriterOptions(0)
+	o.Kind, o.Syncs = base.FileTemp, newTableSyncs()
+	l := &Loader{d: d, where: caller(), begun: time.Now(), seq: last + ahead, out: newTableWriter(o), syncs: o.Syncs}
 	d.loader = l
 	return l, nil
 }
@@ -129,8 +131,8 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
-	if !l.out.open() {
-		l.out.bits = l.d.loadBits(l.entries)
+	if !l.out.open() && l.d.opts.filtersByLevel() {
+		l.out.setFilter(l.d.loadBits(l.entries).policies(l.d.opts.Filter))
 	}
 	return errors.Wrap(l.out.add(l.ikey, value), "sievedb: load: writing a table")
 }
@@ -226,7 +228,7 @@ func (l *Loader) lock() error {
 // endLocked ends the load: later calls return err. l.mu is held.
 func (l *Loader) endLocked(err error) {
 	l.err = err
-	_ = l.out.syncs.wait() // of files that are durable or go away
+	_ = l.syncs.wait() // of files that are durable or go away
 	l.out.abandon()
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()

@@ -16,7 +16,7 @@ func (l *Loader) commit(info *LoadInfo) error {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
-	if err := l.out.syncs.wait(); err != nil {
+	if err := l.syncs.wait(); err != nil {
 		return errors.Wrap(err, "sievedb: load: syncing a table")
 	}
 	if err := l.d.Flush(); err != nil {
@@ -92,12 +92,12 @@ func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 	d := l.d
 	files, l.out.files = l.out.files, nil
 	for i, f := range files {
-		temp, num := d.path(base.FileTemp, f.Num), d.set.NewFileNum()
+		temp, num := d.files.File(base.FileTemp, f.Num), d.set.NewFileNum()
 		f.Num = num
-		if err = d.fs.Rename(temp, d.path(base.FileTable, num)); err != nil {
+		if err = d.fs.Rename(temp, d.files.File(base.FileTable, num)); err != nil {
 			l.out.files = files[i+1:] // to be removed as they are
 			files = files[:i+1]
-			d.removeFile(temp)
+			d.files.Remove(temp)
 			break
 		}
 	}
@@ -106,7 +106,7 @@ func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 	}
 	if err != nil {
 		for _, f := range files {
-			d.removeFile(d.path(base.FileTable, f.Num))
+			d.files.Remove(d.files.File(base.FileTable, f.Num))
 		}
 		return nil, errors.Wrap(err, "sievedb: load: naming the tables")
 	}

@@ -369,7 +369,7 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 		require.NoError(t, l.Put(testKey(i), testValue(i+1)))
 	}
 	require.NoError(t, l.out.endTable())
-	require.NoError(t, l.out.syncs.wait())
+	require.NoError(t, l.syncs.wait())
 	require.Greater(t, len(l.out.files), d.opts.L0CompactionTrigger)
 	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))

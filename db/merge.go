@@ -430,6 +430,18 @@ func (m *mergingIter) turn(reverse bool) bool {
 	return len(m.order) > 0
 }
 
+// run returns the run that the present entry is in. The iterator is valid.
+func (m *mergingIter) run() base.Iterator { return m.order[0].it }
+
+// trim drops the buffers of more than so many bytes, once the iterator is closed.
+func (m *mergingIter) trim(most int) {
+	for _, b := range []*[]byte{&m.sought, &m.turnKey} {
+		if cap(*b) > most {
+			*b = nil
+		}
+	}
+}
+
 func (m *mergingIter) Valid() bool { return len(m.order) > 0 }
 func (m *mergingIter) Key() []byte { return m.order[0].key }
 func (m *mergingIter) Err() error  { return m.err }

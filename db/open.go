@@ -33,8 +33,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if d.dir, err = absoluteDir(d.fs, dir); err != nil {
 		return nil, err
 	}
+	d.files = directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
 	d.cond = sync.NewCond(&d.mu)
-	d.obsolete.kick = make(chan struct{}, 1)
 
 	created, err := d.prepareDir()
 	if err != nil {
@@ -46,8 +46,10 @@ func Open(dir string, opts *Options) (*DB, error) {
 	}
 	d.lock = lock
 	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
-	d.tables = newTableCache(d)
-	d.memHash = newMemHash(d.tables.options.Policies)
+	d.tables = newTableCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
+	d.writers = newSpareWriters(d.opts.MaxConcurrentCompactions+1, d.opts.spareWriterMemory()) // one is the flush's
+	d.memHash = newMemHash(d.tables.policies())
+	d.obsolete = newObsoleteFiles(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
 	if err := catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
 			// It may be no damage: not every directory shows by its names whose it is.

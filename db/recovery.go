@@ -303,7 +303,7 @@ func (r *recovery) install(files dirFiles, state manifest.State) error {
 		if uncertain { // CURRENT may name the new MANIFEST, which names both
 			r.tables, r.kept, r.moved = nil, nil, nil
 		} else {
-			d.removeFile(d.path(base.FileLog, logNum))
+			d.files.Remove(d.files.File(base.FileLog, logNum))
 		}
 		return err
 	}
@@ -330,7 +330,7 @@ func (r *recovery) removeOld(files dirFiles, logNum uint64) {
 			keep = f.num == d.set.ManifestNum()
 		}
 		if !keep {
-			d.removeFile(d.path(f.kind, f.num))
+			d.files.Remove(d.files.File(f.kind, f.num))
 			d.report.FilesRemoved++
 		}
 	}
@@ -361,12 +361,12 @@ func (r *recovery) abandon() {
 		_ = r.d.fs.Remove(filepath.Join(r.d.dir, lostDir)) // fails, as it should, if it holds more
 	}
 	for _, path := range r.kept {
-		r.d.removeFile(path)
+		r.d.files.Remove(path)
 	}
 	if len(r.kept) > 0 {
 		_ = r.d.fs.Remove(filepath.Join(r.d.dir, lostDir)) // fails, as it should, where it holds more
 	}
 	for _, t := range r.tables {
-		r.d.removeFile(r.d.path(base.FileTable, t.File.Num))
+		r.d.files.Remove(r.d.files.File(base.FileTable, t.File.Num))
 	}
 }

@@ -126,7 +126,8 @@ func (r *repairer) layOnTop(p *repairPlan) error {
 type placedTables struct {
 	version *manifest.Version
 	cmp     *base.Comparer
-	db      *DB // as much of one as the open-table cache needs
+	blocks  *sstable.BlockCache
+	tables  *tableCache
 }
 
 func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
@@ -134,16 +135,21 @@ func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, 
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{opts: r.opts, dir: r.dir, fs: r.fs, cmp: r.cmp}
-	d.closed.open.Store(true)
-	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
-	d.tables = newTableCache(d)
-	return &placedTables{version: v, cmp: r.cmp, db: d}, nil
+	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
+	tables := newTableCache(r.opts.cacheOptions(r.dir, blocks, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+		if info, ok := unusableFilter(f, status); ok {
+			r.opts.logFilter(info)
+			if report := r.opts.EventListener.FilterUnusable; report != nil {
+				report(info)
+			}
+		}
+	}))
+	return &placedTables{version: v, cmp: r.cmp, blocks: blocks, tables: tables}, nil
 }
 
 func (t *placedTables) close() {
-	t.db.tables.close()
-	t.db.blockCache.Close()
+	t.tables.close()
+	t.blocks.Close()
 }
 
 // newest returns the greatest sequence number among the versions of key. It asks
@@ -154,7 +160,7 @@ func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 	lookup.Init(key, base.MaxSeq)
 	for level := range t.version.Levels {
 		for _, f := range t.version.Overlapping(level, key, key) {
-			r, err := t.db.tables.ref(f)
+			r, err := t.tables.ref(f)
 			if err != nil {
 				return 0, false, err
 			}

@@ -205,7 +205,7 @@ func (r *repairer) inSequence(level0 []*foundTable) (bool, error) {
 	var key []byte
 	last := 0
 	for ok := it.First(); ok && agrees; ok = it.Next() {
-		user, at := base.UserKey(it.Key()), rank[it.order[0].it]
+		user, at := base.UserKey(it.Key()), rank[it.run()]
 		if key != nil && r.cmp.Compare(key, user) == 0 {
 			agrees = at >= last
 		}

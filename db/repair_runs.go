@@ -112,7 +112,7 @@ func (r *repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []b
 // memtable.
 func sourceOf(it base.Iterator) uint64 {
 	if m, ok := it.(*mergingIter); ok {
-		it = m.order[0].it
+		it = m.run()
 	}
 	if c, ok := it.(*chainIter); ok {
 		return c.present().from

@@ -158,7 +158,7 @@ func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
 	}
 	to := filepath.Join(lost, unique)
 	r.kept = append(r.kept, to)
-	if _, err := copyFrom(r.d.fs, r.d.path(base.FileLog, f.num), to, from); err != nil {
+	if _, err := copyFrom(r.d.fs, r.d.files.File(base.FileLog, f.num), to, from); err != nil {
 		return err
 	}
 	report.SetAside = filepath.Join(lostDir, unique)

@@ -63,8 +63,8 @@ func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMet
 
 // sampleMiss counts what the filter of a table says to a key that is not there.
 func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
-	if r := tableOf(f).reader.Peek(); r != nil { // else closed meanwhile
-		countSample(f, (*r).Verdict(lookup) == sstable.FilterNegative, false)
+	if r := tableOf(f).peek(); r != nil { // else closed meanwhile
+		countSample(f, r.Verdict(lookup) == sstable.FilterNegative, false)
 	}
 }
 

@@ -46,7 +46,7 @@ func (d *DB) Metrics() *Metrics {
 		m.Memtables++
 	}
 	d.tableMetrics(s.version, m)
-	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.cost.tables.Load(), d.tables.cost.reads.Load(), d.tables.cost.bytes.Load()
+	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.openings()
 	c := d.blockCache.Metrics()
 	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, c.Count
 	m.BlockCacheCharged = c.Charged
@@ -70,13 +70,13 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 	v.Files(func(level int, f *manifest.FileMeta) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
-		if r := tableOf(f).reader.Peek(); r != nil {
+		if r := tableOf(f).peek(); r != nil {
 			m.OpenTables++
-			m.FilterBytes += (*r).FilterSize()
-			m.RangeFilterBytes += (*r).RangeFilterSize()
-			m.IndexBytes += (*r).IndexSize()
-			status := (*r).FilterStatus()
-			if name := (*r).FilterPolicy(); name != "" {
+			m.FilterBytes += r.FilterSize()
+			m.RangeFilterBytes += r.RangeFilterSize()
+			m.IndexBytes += r.IndexSize()
+			status := r.FilterStatus()
+			if name := r.FilterPolicy(); name != "" {
 				if m.FilterPolicies == nil {
 					m.FilterPolicies = make(map[string]int)
 				}

@@ -187,7 +187,7 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 				for _, f := range fresh.AllInputs() {
 					meets := (p.lower == nil || d.cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&
 						(p.upper == nil || d.cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0)
-					require.Equal(t, meets, tableOf(f).reader.Peek() != nil, "%v is opened by piece %d", f, i)
+					require.Equal(t, meets, tableOf(f).peek() != nil, "%v is opened by piece %d", f, i)
 				}
 			}
 			require.Less(t, largest, total/4*3/2, "the largest of four pieces")

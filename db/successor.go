@@ -94,6 +94,6 @@ func (d *DB) dropSuccessor() error {
 		return nil // there is nothing
 	}
 	err := s.w.Close()
-	d.removeFile(d.path(base.FileLog, s.num))
+	d.files.Remove(d.files.File(base.FileLog, s.num))
 	return err
 }

@@ -34,6 +34,22 @@ type sampledVerdicts struct {
 	Negatives, TruePositives, FalsePositives atomic.Uint64
 }
 
+// peek returns the open reader of the table, nil if it is not open. It does not count as a
+// use of the table, and the reader may be closed at any time.
+func (t *table) peek() *sstable.Reader {
+	if r := t.reader.Peek(); r != nil {
+		return *r
+	}
+	return nil
+}
+
+// filterSizes returns the sizes of the table's filters, nil if they are not known.
+func (t *table) filterSizes() *filterSizes { return t.sizes.Load() }
+
+// reportFilter reports whether this is the first call: a table's filter is reported as
+// unusable once.
+func (t *table) reportFilter() (first bool) { return !t.filterReported.Swap(true) }
+
 // tableOf returns what is kept of f.
 func tableOf(f *manifest.FileMeta) *table { return f.Handle.(*table) }
 

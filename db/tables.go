@@ -2,10 +2,10 @@ package db
 
 import (
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -13,37 +13,48 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// tableCache opens tables when they are needed and keeps at most MaxOpenFiles of
-// them open.
+// cacheOptions say where tables are and how they are opened.
+type cacheOptions struct {
+	FS  vfs.FS
+	Dir string
+	// MaxOpen is how many tables are kept open.
+	MaxOpen int
+	// Reader is for all tables; Name, Smallest and Largest are set for each.
+	Reader sstable.ReaderOptions
+	// Opened, if not nil, is called after each opening of a table, without a lock, by
+	// the goroutine that needed the table.
+	Opened func(*manifest.FileMeta, sstable.FilterStatus)
+	// WantSizes says that the filter sizes of each opened table are wanted, which may
+	// cost a read.
+	WantSizes bool
+}
+
+// tableCache opens tables when they are needed and keeps at most MaxOpen of them open.
+// Its methods may be called from any goroutine.
 type tableCache struct {
-	fs      vfs.FS
-	dir     string
-	options sstable.ReaderOptions // but for the name
+	options cacheOptions
 	open    *cache.Cache[*sstable.Reader]
 	cost    openingCost
-	// opened is told of each table opened, with no lock held.
-	opened func(*manifest.FileMeta, sstable.FilterStatus)
-	// figures says that each table's FilterFigures are wanted.
-	figures bool
 	closed  atomic.Bool
 }
 
-// openingCost counts the openings of tables that came to something, and what they read.
+// openingCost counts the openings of tables that succeeded, and what they read.
 type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 
-func newTableCache(d *DB) *tableCache {
+func newTableCache(o cacheOptions) *tableCache {
+	o.Reader.Tail = new(sstable.TailGuess)
 	return &tableCache{
-		fs: d.fs, dir: d.dir, opened: d.tellFilter, figures: d.opts.hasFilterBudget(),
-		options: sstable.ReaderOptions{
-			Comparer: d.cmp, Policies: d.opts.readPolicies(), RangePolicies: d.opts.RangeFilters, Cache: d.blockCache, ChargeCache: d.opts.ChargeTablesToBlockCache,
-			Tail: new(sstable.TailGuess),
-		},
-		open: cache.New(int64(d.opts.MaxOpenFiles), func(r **sstable.Reader) {
-			(*r).DropBlocks() // whoever opens the table again has slots of its own
+		options: o,
+		open: cache.New(int64(o.MaxOpen), func(r **sstable.Reader) {
+			(*r).DropBlocks() // the next reader of the table has slots of its own
 			_ = (*r).Close()  // of a file that was only read: nothing can be lost
 		}),
 	}
 }
+
+// policies returns the filter policies by which tables are read, in the order of their hashes
+// in a Lookup.
+func (t *tableCache) policies() []filter.Policy { return t.options.Reader.Policies }
 
 // get returns f's reader, opened if need be. The hit is one atomic load.
 func (t *tableCache) get(f *manifest.FileMeta) (*sstable.Reader, error) {
@@ -55,7 +66,7 @@ func (t *tableCache) get(f *manifest.FileMeta) (*sstable.Reader, error) {
 
 func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if t.closed.Load() { // no table stays open: whoever wants one to would try for ever
-		return nil, ErrClosed
+		return nil, base.ErrClosed
 	}
 	r, err := t.open.GetOrLoad(&tableOf(f).reader, func() (*sstable.Reader, int64, error) {
 		r, err := t.openTable(f)
@@ -64,14 +75,15 @@ func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Here, not within the load: the listener may ask for the same table.
-	t.opened(f, (*r).FilterStatus())
+	if t.options.Opened != nil { // here, not within the load: it may ask for the same table
+		t.options.Opened(f, (*r).FilterStatus())
+	}
 	return *r, nil
 }
 
 func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
-	path := filepath.Join(t.dir, f.Name())
-	file, err := t.fs.Open(path)
+	path := filepath.Join(t.options.Dir, f.Name())
+	file, err := t.options.FS.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +94,7 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if err != nil {
 		return nil, errors.CombineErrors(err, file.Close())
 	}
-	options := t.options
+	options := t.options.Reader
 	options.Name = path
 	options.Smallest, options.Largest = f.Smallest, f.Largest
 	r, err := sstable.Open(file, options)
@@ -101,7 +113,7 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 			f.Seqs.Store(seqsOf(&p))
 		}
 	}
-	if state := tableOf(f); t.figures && state.sizes.Load() == nil {
+	if state := tableOf(f); t.options.WantSizes && state.sizes.Load() == nil {
 		state.sizes.Store(sizesOf(r, f))
 	}
 	return r, nil
@@ -157,6 +169,24 @@ func (t *tableCache) ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 	}
 }
 
+// hasRoom reports whether a table could be opened without another one being closed.
+func (t *tableCache) hasRoom() bool { return t.open.HasRoom(1) }
+
+// openWhole opens f with its filter and its index.
+func (t *tableCache) openWhole(f *manifest.FileMeta) error {
+	r, err := t.ref(f)
+	if err != nil {
+		return err
+	}
+	defer r.Unref()
+	return r.LoadIndex()
+}
+
+// openings returns how many tables were opened, with how many reads of how many bytes.
+func (t *tableCache) openings() (tables, reads, bytes uint64) {
+	return t.cost.tables.Load(), t.cost.reads.Load(), t.cost.bytes.Load()
+}
+
 // drop closes f's reader for good: the table is obsolete.
 func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&tableOf(f).reader) }
 
@@ -165,56 +195,4 @@ func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&tableOf(f).rea
 func (t *tableCache) close() {
 	t.closed.Store(true)
 	t.open.Close()
-}
-
-// obsoleteFiles holds tables that no version names any more until they are
-// removed.
-type obsoleteFiles struct {
-	mu    sync.Mutex
-	files []manifest.LevelFile
-	kick  chan struct{} // wakes the cleaner; capacity 1
-}
-
-// add is the Set's Obsolete function: it must not block.
-func (o *obsoleteFiles) add(files []manifest.LevelFile) {
-	o.mu.Lock()
-	o.files = append(o.files, files...)
-	o.mu.Unlock()
-	select {
-	case o.kick <- struct{}{}:
-	default:
-	}
-}
-
-func (o *obsoleteFiles) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.files)
-}
-
-// remove removes the files that are waiting. Several goroutines may call it;
-// each file is removed by one of them.
-func (o *obsoleteFiles) remove(d *DB) {
-	o.mu.Lock()
-	files := o.files
-	o.files = nil
-	o.mu.Unlock()
-	for _, f := range files {
-		d.tables.drop(f.File)
-		d.removeFile(filepath.Join(d.dir, f.File.Name()))
-		tell(d, d.opts.EventListener.TableRemoved, f.File.Num)
-	}
-}
-
-// cleanLoop removes files that readers gave up, until the store closes.
-func (d *DB) cleanLoop() {
-	defer d.background.Done()
-	for {
-		select {
-		case <-d.obsolete.kick:
-			_ = d.guard("the removal of tables", func() error { d.obsolete.remove(d); return nil })
-		case <-d.closing:
-			return
-		}
-	}
 }

@@ -6,30 +6,47 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
 )
 
+// tableWriterOptions say where and how tables are written.
+type tableWriterOptions struct {
+	Dir directory
+	// Kind is that of the files' names.
+	Kind base.FileKind
+	// NewFileNum hands out the number of each file.
+	NewFileNum func() uint64
+	// Table is for all tables.
+	Table sstable.WriterOptions
+	// Filter, if not nil, returns the filter policy of a table instead of Table.Filter.
+	Filter func(fileNum uint64) filter.Policy
+	// Spares are the writers that are used again.
+	Spares *spareWriters
+	// Syncs syncs finished tables in the background; nil: a table is durable when it is
+	// finished.
+	Syncs *tableSyncs
+}
+
 // tableWriter writes entries, which come in the order of internal keys, to one
 // table after another. The files are synced when they are finished, and their
-// directory entries in finish.
+// directory entries in finish. It belongs to one goroutine.
 type tableWriter struct {
-	d     *DB
-	kind  base.FileKind // of the files' names
-	bits  filterBits
-	syncs *tableSyncs          // nil: a table is durable when it is finished
-	files []*manifest.FileMeta // finished
+	options tableWriterOptions
+	files   []*manifest.FileMeta // finished
 
 	num  uint64 // of the open table
 	file vfs.File
 	w    *sstable.Writer
 }
 
-func (d *DB) newTableWriter(bits filterBits) *tableWriter {
-	return &tableWriter{d: d, kind: base.FileTable, bits: bits}
-}
+func newTableWriter(o tableWriterOptions) *tableWriter { return &tableWriter{options: o} }
+
+// setFilter changes the filter policy of the tables that are begun from now on.
+func (t *tableWriter) setFilter(policy func(fileNum uint64) filter.Policy) { t.options.Filter = policy }
 
 // open reports whether a table has been begun and not ended.
 func (t *tableWriter) open() bool { return t.w != nil }
@@ -37,19 +54,22 @@ func (t *tableWriter) open() bool { return t.w != nil }
 // size returns the bytes of the open table so far.
 func (t *tableWriter) size() uint64 { return t.w.EstimatedSize() }
 
+// path returns the path of table num.
+func (t *tableWriter) path(num uint64) string { return t.options.Dir.File(t.options.Kind, num) }
+
 func (t *tableWriter) add(ikey, value []byte) error {
 	if t.w == nil {
-		t.num = t.d.set.NewFileNum()
-		file, err := t.d.fs.Create(t.d.path(t.kind, t.num))
+		t.num = t.options.NewFileNum()
+		file, err := t.options.Dir.FS.Create(t.path(t.num))
 		if err != nil {
 			return err
 		}
 		t.file = newTableFile(file)
-		o := t.d.opts.tableOptions()
-		if t.d.opts.filtersByLevel() {
-			o.Filter = t.bits.policy(o.Filter, t.num)
+		o := t.options.Table
+		if t.options.Filter != nil {
+			o.Filter = t.options.Filter(t.num)
 		}
-		t.w = t.d.writers.take(t.file, o)
+		t.w = t.options.Spares.take(t.file, o)
 	}
 	return t.w.Add(ikey, value)
 }
@@ -63,8 +83,15 @@ func (t *tableWriter) coverSeq(seq uint64) { t.w.CoverSeq(seq) }
 // it, for two garbage collections after the last use: a program that opens and closes
 // one store after another would hold more of them with each collection.
 type spareWriters struct {
+	most     int    // how many are kept
+	mostKept uint64 // bytes of memory that one may hold to be kept
+
 	mu   sync.Mutex
 	idle []*sstable.Writer
+}
+
+func newSpareWriters(most int, mostKept uint64) *spareWriters {
+	return &spareWriters{most: most, mostKept: mostKept}
 }
 
 // take returns a writer of a table to file, one that made such filters before if there is one.
@@ -83,15 +110,15 @@ func (s *spareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	return w
 }
 
-// give takes back a writer that has finished, unless there are most already, or it would
+// give takes back a writer that has finished, unless there are enough already, or it would
 // keep more than mostKept bytes.
-func (s *spareWriters) give(w *sstable.Writer, most int, mostKept uint64) {
-	if w.MemoryKept() > mostKept {
+func (s *spareWriters) give(w *sstable.Writer) {
+	if w.MemoryKept() > s.mostKept {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.idle) < most {
+	if len(s.idle) < s.most {
 		s.idle = append(s.idle, w)
 	}
 }
@@ -114,7 +141,7 @@ func (t *tableWriter) endTable() error {
 	f.Counts.Store(countsOf(&props))
 	f.Seqs.Store(seqsOf(&props))
 	t.files = append(t.files, f)
-	t.d.writers.give(t.w, t.d.opts.MaxConcurrentCompactions+1, t.d.opts.spareWriterMemory()) // one is the flush's
+	t.options.Spares.give(t.w)
 	t.w = nil
 	return err
 }
@@ -123,8 +150,8 @@ func (t *tableWriter) endTable() error {
 func (t *tableWriter) endFile() error {
 	file := t.file
 	t.file = nil
-	if t.syncs != nil {
-		return t.syncs.add(file)
+	if t.options.Syncs != nil {
+		return t.options.Syncs.add(file)
 	}
 	return errors.CombineErrors(file.Sync(), file.Close())
 }
@@ -137,7 +164,7 @@ func (t *tableWriter) finish() ([]*manifest.FileMeta, error) {
 		err = t.endTable()
 	}
 	if err == nil && len(t.files) > 0 {
-		err = t.d.fs.SyncDir(t.d.dir)
+		err = t.options.Dir.FS.SyncDir(t.options.Dir.Path)
 	}
 	if err != nil {
 		t.abandon()
@@ -153,11 +180,11 @@ func (t *tableWriter) abandon() {
 		t.file = nil
 	}
 	if t.w != nil {
-		t.d.removeFile(t.d.path(t.kind, t.num))
+		t.options.Dir.Remove(t.path(t.num))
 		t.w = nil
 	}
 	for _, f := range t.files {
-		t.d.removeFile(t.d.path(t.kind, f.Num))
+		t.options.Dir.Remove(t.path(f.Num))
 	}
 	t.files = nil
 }

@@ -34,7 +34,7 @@ func settleClean(t testing.TB, d *DB) {
 	t.Helper()
 	settle(t, d)
 	eventually(t, func() bool {
-		d.obsolete.remove(d)
+		d.obsolete.remove()
 		return d.obsolete.count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
 	})
 }

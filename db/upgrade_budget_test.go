@@ -31,7 +31,7 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 		if old[f.Num] {
 			return
 		}
-		require.NotNil(t, tableOf(f).sizes.Load())
+		require.NotNil(t, tableOf(f).filterSizes())
 		r, err := d.tables.get(f)
 		require.NoError(t, err)
 		filters, err := r.AllFilters()

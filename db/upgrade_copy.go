@@ -155,7 +155,7 @@ func (s *upgradeStep) place(err error) error {
 	}
 	if err != nil {
 		for _, f := range written {
-			d.removeFile(d.path(base.FileTable, f.Num))
+			d.files.Remove(d.files.File(base.FileTable, f.Num))
 		}
 		return err
 	}
@@ -211,7 +211,7 @@ func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *
 		return nil, nil, err
 	}
 	defer r.Unref()
-	path := d.path(base.FileTable, s.nums[i])
+	path := d.files.File(base.FileTable, s.nums[i])
 	file, err := d.fs.Create(path)
 	if err != nil {
 		return nil, nil, err
@@ -220,7 +220,7 @@ func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *
 	table, err := s.copyTo(w, r, i)
 	if err != nil {
 		_ = file.Close() // the file goes away
-		d.removeFile(path)
+		d.files.Remove(path)
 		return nil, nil, err
 	}
 	_ = s.syncs.add(file) // wait tells
@@ -249,7 +249,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 	}
 	if !bytes.Equal(w.Smallest(), f.Smallest) || !bytes.Equal(w.Largest(), f.Largest) {
 		err := base.Corruptf("table", -1, "its first and last key are not those that the MANIFEST says")
-		return nil, base.InFile(err, s.u.d.path(base.FileTable, f.Num), -1)
+		return nil, base.InFile(err, s.u.d.files.File(base.FileTable, f.Num), -1)
 	}
 	props, err := w.Finish()
 	if err != nil {

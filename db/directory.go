@@ -1,0 +1,31 @@
+package db
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs"
+)
+
+// directory is a database's directory on its file system. It is never changed.
+type directory struct {
+	FS     vfs.FS
+	Path   string
+	Logger *slog.Logger
+}
+
+// File returns the path of a file of the directory.
+func (d *directory) File(kind base.FileKind, num uint64) string {
+	return filepath.Join(d.Path, base.FileName(kind, num))
+}
+
+// Remove removes a file that is not needed any more. After a failure the file stays
+// until the next Open removes it: the failure is logged.
+func (d *directory) Remove(path string) {
+	if err := d.FS.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.Logger.Warn("cannot remove an obsolete file; the next open tries again", "file", filepath.Base(path), "err", err)
+	}
+}
