@@ -3,6 +3,7 @@ package db
 import (
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
@@ -67,7 +68,7 @@ func (d *DB) pickLocked() *manifest.Compaction {
 func (d *DB) pickOf(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction) {
 	defer func() {
 		if value := recover(); value != nil {
-			err := &writesEnded{newPanicError(d.cmp, "the choice of a compaction", value)}
+			err := &writesEnded{base.NewPanicError(d.cmp, "the choice of a compaction", value)}
 			if d.ended.CompareAndSwap(nil, err) && !d.closed.Load() {
 				d.cond.Broadcast()
 				d.background.Add(1)

@@ -244,7 +244,7 @@ func (d *DB) endWrites(cause error) {
 // tellEnded reports that writes ended. A panic of the logger or the listener goes no
 // further: those who called endWrites because of another one would never end.
 func (d *DB) tellEnded(cause error) {
-	_ = catch(d.cmp, "BackgroundError", func() error {
+	_ = base.Catch(d.cmp, "BackgroundError", func() error {
 		var p *PanicError
 		if stderrors.As(cause, &p) {
 			d.opts.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))
@@ -341,7 +341,7 @@ func (d *DB) Close() error {
 		keep(ended) // perhaps no write came since
 	}
 	// Each step is taken whatever became of those before, or the directory stayed locked.
-	try := func(step func() error) { keep(catch(d.cmp, "Close", step)) }
+	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
 	var loading *Loader
 	try(func() error { loading = d.giveUpLoad(); return nil })
 	if !d.opts.ReadOnly {

@@ -237,9 +237,9 @@ func (l *Loader) endLocked(err error) {
 
 // panickedLocked ends a load whose call panicked with value, and goes on with the panic.
 func (l *Loader) panickedLocked(value any) {
-	err := newPanicError(l.d.cmp, "a load", value)
+	err := base.NewPanicError(l.d.cmp, "a load", value)
 	if l.err == nil {
-		_ = catch(l.d.cmp, "a load", func() error { l.endLocked(err); return nil })
+		_ = base.Catch(l.d.cmp, "a load", func() error { l.endLocked(err); return nil })
 	}
 	if value != nil {
 		panic(value)

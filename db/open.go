@@ -50,7 +50,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.writers = newSpareWriters(d.opts.MaxConcurrentCompactions+1, d.opts.spareWriterMemory()) // one is the flush's
 	d.memHash = newMemHash(d.tables.policies())
 	d.obsolete = newObsoleteFiles(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
-	if err := catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
+	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
 			// It may be no damage: not every directory shows by its names whose it is.
 			if ferr := refuseForeignDir(d.fs, d.dir, &d.opts, false); errors.Is(ferr, ErrForeign) {
@@ -61,8 +61,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 		if d.changed {
 			unlock = lock.Close
 		}
-		closing := catch(d.cmp, "Open", func() error { d.tables.close(); return nil })
-		closing = errors.CombineErrors(closing, catch(d.cmp, "Open", unlock))
+		closing := base.Catch(d.cmp, "Open", func() error { d.tables.close(); return nil })
+		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", unlock))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
 	return d, nil

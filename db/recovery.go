@@ -55,7 +55,7 @@ func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark, doub
 	slices.SortFunc(r.logs, func(a, b dirFile) int { return cmp.Compare(a.num, b.num) })
 	// After a panic in replay nothing needs what it wrote. Of one in install that is not
 	// certain: the next Open removes what nothing names.
-	err := catch(d.cmp, "the replay of the logs", r.replay)
+	err := base.Catch(d.cmp, "the replay of the logs", r.replay)
 	if err == nil {
 		err = r.checkReached()
 	}

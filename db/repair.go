@@ -99,7 +99,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := catch(r.cmp, "Repair", r.run); err != nil {
+	if err := base.Catch(r.cmp, "Repair", r.run); err != nil {
 		unlock := lock.Abandon
 		if r.made == nil { // it has moved files
 			unlock = lock.Close

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
 )
 
@@ -28,7 +29,7 @@ func newTableSyncs() *tableSyncs { return &tableSyncs{free: make(chan struct{}, 
 func (s *tableSyncs) add(f vfs.File) error {
 	s.free <- struct{}{}
 	s.group.Go(func() {
-		err := catch(nil, "the sync of a table", func() error { return errors.CombineErrors(f.Sync(), f.Close()) })
+		err := base.Catch(nil, "the sync of a table", func() error { return errors.CombineErrors(f.Sync(), f.Close()) })
 		s.mu.Lock()
 		if s.err == nil {
 			s.err = err

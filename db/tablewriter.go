@@ -123,12 +123,6 @@ func (s *spareWriters) give(w *sstable.Writer) {
 	}
 }
 
-// spareWriterMemory is what a spare table writer may keep, in bytes. Tables of entries of
-// 100 bytes take a twelfth of their size; long keys, or very many in one batch, take more.
-func (o *Options) spareWriterMemory() uint64 {
-	return 4<<20 + uint64(max(int64(o.WriteBufferSize), o.TableSize))/4
-}
-
 // endTable finishes the open table.
 func (t *tableWriter) endTable() error {
 	props, err := t.w.Finish()

@@ -2,13 +2,8 @@ package db
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // Twins are entries with one internal key in several tables. Our own store never has
@@ -60,6 +55,13 @@ func (m *mergingIter) differingTwins() (a, b base.Iterator, ok bool) {
 	return m.order[0].it, m.order[1].it, true
 }
 
+// twinSources names the tables of the present entry and of its twin, which follows, in the
+// order of their names, and reports whether their values prove corruption.
+func (m *mergingIter) twinSources() (name, other string, differ bool) {
+	a, b := m.order[0], m.order[1]
+	return min(a.source(), b.source()), max(a.source(), b.source()), twinsDiffer(a, b)
+}
+
 // twinsDiffer reports whether the values of twins prove corruption.
 func twinsDiffer(a, b *mergingRun) bool {
 	return valuesConflict(base.Trailer(a.key), a.it.Value(), b.it.Value())
@@ -79,52 +81,5 @@ func errTwinsDiffer(name, other string, trailer uint64) error {
 		"one of them is damaged or from another database; Repair keeps one of the values", name, other, seq)
 }
 
-// findTwins walks all tables of v but the damaged ones in the order of their keys, and
-// reports what several of them hold.
-func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool, report *CheckReport) error {
-	it := new(mergingIter)
-	add := func(files []*manifest.FileMeta) {
-		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
-		if len(files) > 0 {
-			it.add(newLevelIter(d.tables, d.cmp, files, sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead}))
-		}
-	}
-	for _, files := range v.DisjointRuns(v.Levels[0].Files) {
-		add(files)
-	}
-	for _, level := range v.Levels[1:] {
-		add(level.Files)
-	}
-	it.init(d.cmp)
-	defer it.Close()
-	if len(it.runs) < 2 { // twins are in different runs
-		return nil
-	}
-	faults := map[string]uint64{}
-	for n, ok := 0, it.First(); ok; ok = it.Next() {
-		if n++; n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !it.twinFollows() {
-			continue
-		}
-		report.Twins++
-		a, b := it.order[0], it.order[1]
-		if twinsDiffer(a, b) {
-			faults[min(a.source(), b.source())+" and "+max(a.source(), b.source())]++
-		}
-	}
-	var lines []string
-	for names, n := range faults {
-		lines = append(lines, fmt.Sprintf("%s hold different values for %d keys with the same sequence numbers", names, n))
-	}
-	slices.Sort(lines)
-	report.Faults = append(report.Faults, lines...)
-	if err := it.Err(); err != nil {
-		if d.closed.Load() {
-			return ErrClosed
-		}
-		report.Faults = append(report.Faults, fmt.Sprintf("reading all tables side by side: %v", err))
-	}
-	return nil
-}
+// merges reports whether there are several runs.
+func (m *mergingIter) merges() bool { return len(m.runs) > 1 }

@@ -1,0 +1,59 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// findTwins walks all tables of v but the damaged ones in the order of their keys, and
+// reports what several of them hold.
+func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool, report *CheckReport) error {
+	it := new(mergingIter)
+	add := func(files []*manifest.FileMeta) {
+		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
+		if len(files) > 0 {
+			it.add(newLevelIter(d.tables, d.cmp, files, sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead}))
+		}
+	}
+	for _, files := range v.DisjointRuns(v.Levels[0].Files) {
+		add(files)
+	}
+	for _, level := range v.Levels[1:] {
+		add(level.Files)
+	}
+	it.init(d.cmp)
+	defer it.Close()
+	if !it.merges() { // twins are in different runs
+		return nil
+	}
+	faults := map[string]uint64{}
+	for n, ok := 0, it.First(); ok; ok = it.Next() {
+		if n++; n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !it.twinFollows() {
+			continue
+		}
+		report.Twins++
+		if name, other, differ := it.twinSources(); differ {
+			faults[name+" and "+other]++
+		}
+	}
+	var lines []string
+	for names, n := range faults {
+		lines = append(lines, fmt.Sprintf("%s hold different values for %d keys with the same sequence numbers", names, n))
+	}
+	slices.Sort(lines)
+	report.Faults = append(report.Faults, lines...)
+	if err := it.Err(); err != nil {
+		if d.closed.Load() {
+			return ErrClosed
+		}
+		report.Faults = append(report.Faults, fmt.Sprintf("reading all tables side by side: %v", err))
+	}
+	return nil
+}
