@@ -20,7 +20,7 @@ func (d *DB) openAll() {
 	var info OpenAheadInfo
 	for _, level := range s.version.Levels {
 		for _, f := range level.Files {
-			if !d.tables.hasRoom() {
+			if !d.tables.HasRoom() {
 				break
 			}
 			select {
@@ -28,7 +28,7 @@ func (d *DB) openAll() {
 				return
 			default:
 			}
-			info.count(d.tables.openWhole(f))
+			info.count(d.tables.OpenWhole(f))
 		}
 	}
 	info.Duration = time.Since(began)

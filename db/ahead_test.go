@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -87,7 +88,7 @@ func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
 	require.Equal(t, 10, info.Tables)
 	require.EqualValues(t, 10, d.Metrics().TablesOpened)
 	for i, f := range d.state.Load().version.Levels[0].Files {
-		require.Equal(t, i < 10, tableOf(f).peek() != nil, "table %d of level 0", i)
+		require.Equal(t, i < 10, tables.Of(f).Peek() != nil, "table %d of level 0", i)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -69,7 +70,7 @@ func benchmarkMerge(b *testing.B, deletes bool) {
 	defer d.done(c, nil)
 	var entries uint64
 	for _, f := range c.AllInputs() {
-		entries += tableOf(f).filterSizes().Keys
+		entries += tables.Of(f).FilterSizes().Keys
 	}
 	fs.drop.Store(true)
 	b.ResetTimer()
@@ -78,7 +79,7 @@ func benchmarkMerge(b *testing.B, deletes bool) {
 		j := d.newMergeJob(c)
 		p := mergePiece{}
 		require.NoError(b, j.merge(&p))
-		p.out.abandon()
+		p.out.Abandon()
 	}
 	b.ReportMetric(float64(processorTime()-start)/float64(b.N)/float64(entries), "cpu-ns/entry")
 }

@@ -77,7 +77,7 @@ const checkReadAhead = 256 << 10
 
 // checkTable walks f and looks each of its keys up.
 func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *CheckReport) error {
-	r, err := d.tables.ref(f)
+	r, err := d.tables.Ref(f)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (d *DB) Tables() ([]TableInfo, error) {
 			Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, Entries: -1, Deletions: -1,
 			Smallest: append([]byte{}, base.UserKey(f.Smallest)...), Largest: append([]byte{}, base.UserKey(f.Largest)...),
 		}
-		r, err := d.tables.ref(f)
+		r, err := d.tables.Ref(f)
 		if err != nil {
 			failed = errors.CombineErrors(failed, err)
 			info.Filter = "the table cannot be opened"

@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // findTwins walks all tables of v but the damaged ones in the order of their keys, and
 // reports what several of them hold.
 func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool, report *CheckReport) error {
-	it := new(mergingIter)
+	it := new(tables.MergingIter)
 	add := func(files []*manifest.FileMeta) {
 		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
 		if len(files) > 0 {
-			it.add(newLevelIter(d.tables, d.cmp, files, sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead}))
+			it.Add(tables.NewLevelIter(d.tables, d.cmp, files, sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead}))
 		}
 	}
 	for _, files := range v.DisjointRuns(v.Levels[0].Files) {
@@ -25,9 +26,9 @@ func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*ma
 	for _, level := range v.Levels[1:] {
 		add(level.Files)
 	}
-	it.init(d.cmp)
+	it.Init(d.cmp)
 	defer it.Close()
-	if !it.merges() { // twins are in different runs
+	if !it.Merges() { // twins are in different runs
 		return nil
 	}
 	faults := map[string]uint64{}
@@ -35,11 +36,11 @@ func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*ma
 		if n++; n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !it.twinFollows() {
+		if !it.TwinFollows() {
 			continue
 		}
 		report.Twins++
-		if name, other, differ := it.twinSources(); differ {
+		if name, other, differ := it.TwinSources(); differ {
 			faults[name+" and "+other]++
 		}
 	}

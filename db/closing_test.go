@@ -191,7 +191,7 @@ func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
 			fill(t, d, 51, 100)
 			require.NoError(t, d.Flush())
 			for _, f := range d.state.Load().version.Levels[0].Files {
-				require.NoError(t, d.tables.openWhole(f))
+				require.NoError(t, d.tables.OpenWhole(f))
 			}
 			s := d.NewSnapshot()
 			meanwhile = func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 )
 
 // compactionReadAhead is how much of a table a compaction reads at once, in
@@ -87,7 +88,7 @@ func (d *DB) done(c *manifest.Compaction, err error) {
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	c.Version.Unref()
-	d.obsolete.remove()
+	d.obsolete.Remove()
 }
 
 func (d *DB) compactInBackground(c *manifest.Compaction) {
@@ -214,7 +215,7 @@ type merger struct {
 	job    *mergeJob
 	piece  *mergePiece
 	begun  bool // it came to an entry of the piece, behind those that stand before it in the blocks read
-	out    *tableWriter
+	out    *tables.Writer
 	cutter *manifest.OutputCutter
 	below  [manifest.NumLevels]int
 	count  int
@@ -275,17 +276,17 @@ func (m *merger) entry(ikey, value []byte) error {
 		// key's older entries are in this stratum too.
 		return nil
 	}
-	cut := m.cutter.ShouldCut(ikey, m.out.open()) ||
-		m.out.open() && m.out.size() >= uint64(m.d.opts.TableSize)
-	if cut && newKey && m.out.open() { // never between the versions of one key
-		if err := m.out.endTable(); err != nil {
+	cut := m.cutter.ShouldCut(ikey, m.out.Open()) ||
+		m.out.Open() && m.out.Size() >= uint64(m.d.opts.TableSize)
+	if cut && newKey && m.out.Open() { // never between the versions of one key
+		if err := m.out.EndTable(); err != nil {
 			return err
 		}
 	}
 	if m.job.oldest && kind == base.KindSet && stratum == 0 || seq == 0 {
 		return m.addOldest(user, seq, kind, value)
 	}
-	return m.out.add(ikey, value)
+	return m.out.Add(ikey, value)
 }
 
 // inputs names the tables that are merged.

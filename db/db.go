@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
@@ -53,19 +54,19 @@ type DB struct {
 	opts  Options // complete
 	dir   string
 	fs    vfs.FS
-	files directory // dir on fs
+	files tables.Directory // dir on fs
 	cmp   *base.Comparer
 	lock  interface{ Close() error }
 	// changed says that Open may have changed what the directory holds.
 	changed bool
 
 	set        *manifest.Set
-	tables     *tableCache
+	tables     *tables.Cache
 	memHash    memHash
 	blockCache *sstable.BlockCache
 	lookups    *lookupCounters
 	ranges     *rangeFilters // nil: there are none
-	writers    *spareWriters
+	writers    *tables.SpareWriters
 
 	// state is what a reader loads; replaced under mu.
 	state atomic.Pointer[readState]
@@ -90,7 +91,7 @@ type DB struct {
 	flushedKeys atomic.Uint64
 	snapshots   snapshotList
 	opened      openedList
-	obsolete    *obsoleteFiles
+	obsolete    *tables.Obsolete
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
 	mu              sync.Mutex
@@ -214,7 +215,7 @@ func (d *DB) refStateAt(seq uint64) (*readState, uint64) {
 // cleanLoop removes files that readers gave up, until the store closes.
 func (d *DB) cleanLoop() {
 	defer d.background.Done()
-	for d.guard("the removal of tables", func() error { d.obsolete.run(d.closing); return nil }) != nil {
+	for d.guard("the removal of tables", func() error { d.obsolete.Run(d.closing); return nil }) != nil {
 		continue // the removal panicked; the others go on
 	}
 }
@@ -347,7 +348,7 @@ func (d *DB) Close() error {
 	if !d.opts.ReadOnly {
 		try(d.dropSuccessor)
 		try(func() error { return d.log.close(d) })
-		try(func() error { d.obsolete.remove(); return nil })
+		try(func() error { d.obsolete.Remove(); return nil })
 		whole := d.set.Sound() && d.writeErr() == nil
 		try(d.set.Close)
 		if err == nil && whole {
@@ -357,7 +358,7 @@ func (d *DB) Close() error {
 	for _, m := range append([]*memBuffer{d.state.Load().mem}, d.state.Load().imm...) {
 		m.Settle()
 	}
-	try(func() error { d.tables.close(); return nil })
+	try(func() error { d.tables.Close(); return nil })
 	try(func() error { d.blockCache.Close(); return nil })
 	try(d.lock.Close)
 	if loading != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -145,7 +146,7 @@ func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info Fil
 	default:
 		return info, false
 	}
-	return info, tableOf(f).reportFilter()
+	return info, tables.Of(f).ReportFilter()
 }
 
 // logFilter logs an unusable filter.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -29,8 +30,8 @@ func (d *DB) explainTable(s *readState, t *tableSearch, lookup *sstable.Lookup, 
 		Run: "table", Level: level, FileNum: f.Num, Bytes: f.Size, Filter: "none",
 		Smallest: bytes.Clone(base.UserKey(f.Smallest)), Largest: bytes.Clone(base.UserKey(f.Largest)),
 	}
-	step.Opened = tableOf(f).peek() == nil
-	r, err := d.tables.get(f)
+	step.Opened = tables.Of(f).Peek() == nil
+	r, err := d.tables.Get(f)
 	if err != nil {
 		return d.openError(s, err)
 	}

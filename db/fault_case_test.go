@@ -170,7 +170,7 @@ func strayFilesAtRest(d *DB, fsys FS) error {
 
 // strayFiles names files that the store at rest does not need.
 func strayFiles(d *DB, fsys FS) error {
-	d.obsolete.remove()
+	d.obsolete.Remove()
 	live := map[uint64]bool{}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
 	names, err := fsys.List("db")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 )
 
 // filterState is the levels as they will be after a compaction, the bytes of the filters
@@ -72,7 +73,7 @@ type guess [NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
 func newGuess(v *manifest.Version) *guess {
 	g := &guess{}
 	v.Files(func(level int, f *manifest.FileMeta) {
-		if known := tableOf(f).filterSizes(); known != nil {
+		if known := tables.Of(f).FilterSizes(); known != nil {
 			for _, i := range []int{level, NumLevels} {
 				g[i].size += float64(f.Size)
 				g[i].keys += float64(known.Keys)
@@ -85,7 +86,7 @@ func newGuess(v *manifest.Version) *guess {
 }
 
 func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) {
-	if known := tableOf(f).filterSizes(); known != nil {
+	if known := tables.Of(f).FilterSizes(); known != nil {
 		return float64(known.Keys), float64(known.FilterBytes)
 	}
 	for _, i := range []int{level, NumLevels} {
@@ -93,7 +94,7 @@ func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) 
 			return part * g[i].keys, part * g[i].filterBytes
 		}
 	}
-	return float64(f.Size) / unknownKeyBytes, 0
+	return float64(f.Size) / tables.UnknownKeyBytes, 0
 }
 
 // rangeBytes returns what filters of ranges will take when the inputs have given way to
@@ -104,7 +105,7 @@ func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bo
 		return 0
 	}
 	v.Files(func(_ int, f *manifest.FileMeta) {
-		known := tableOf(f).filterSizes()
+		known := tables.Of(f).FilterSizes()
 		switch {
 		case inputs[f]:
 		case known != nil:
@@ -128,10 +129,10 @@ func (d *DB) learnFigures(v *manifest.Version) {
 		n := min(learnFrom, len(files))
 		for i := range n {
 			f := files[i*len(files)/n]
-			if tableOf(f).filterSizes() != nil {
+			if tables.Of(f).FilterSizes() != nil {
 				continue
 			}
-			if r, err := d.tables.ref(f); err == nil {
+			if r, err := d.tables.Ref(f); err == nil {
 				r.Unref()
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -227,12 +228,12 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 // filterReport reports on one table.
 func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, metrics *Metrics) TableFilterReport {
 	t := TableFilterReport{Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: FilterFigures{Predicted: -1}}
-	t.Lookups = sampledLookups(&tableOf(f).sampled)
-	if probes <= 0 && tableOf(f).peek() == nil {
+	t.Lookups = sampledLookups(&tables.Of(f).Sampled)
+	if probes <= 0 && tables.Of(f).Peek() == nil {
 		t.Layout, t.Verdict = "not open", VerdictUnopened
 		return t
 	}
-	r, err := d.tables.ref(f)
+	r, err := d.tables.Ref(f)
 	if err != nil {
 		t.Layout, t.Verdict, t.Detail = "the table cannot be opened", VerdictDamaged, err.Error()
 		return t
@@ -247,7 +248,7 @@ func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, metrics *
 	t.FilterFigures = FilterFigures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
 	t.setBitsPerKey()
 	t.Lookups.setSaved(t.BlockBytes, t.FilterBytes)
-	t.keys = tableKeys(r, f)
+	t.keys = tables.Keys(r, f)
 	t.Ranges = rangeReports(r, t.keys, level, metrics)
 	if probes > 0 {
 		err = d.probeTable(r, probes, &t.Probes)
@@ -269,7 +270,7 @@ func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool)
 	return uint64(n), bytes, err == nil
 }
 
-func sampledLookups(s *sampledVerdicts) FilterLookups {
+func sampledLookups(s *tables.SampledVerdicts) FilterLookups {
 	return FilterLookups{
 		Negatives:      s.Negatives.Load() * sampledOneIn,
 		TruePositives:  s.TruePositives.Load() * sampledOneIn,

@@ -227,7 +227,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 	d.counters.flushes.Add(1)
 	d.counters.flushBytes.Add(info.Bytes)
 	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
-	d.obsolete.remove()
+	d.obsolete.Remove()
 	d.scheduleCompactions()
 	return nil
 }
@@ -284,12 +284,12 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	}
 	out := d.newTableWriter(d.flushBits(mem.Len()))
 	for ikey, value := range mem.All() {
-		if err := out.add(ikey, value); err != nil {
-			out.abandon()
+		if err := out.Add(ikey, value); err != nil {
+			out.Abandon()
 			return nil, err
 		}
 	}
-	files, err := out.finish()
+	files, err := out.Finish()
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -118,8 +119,8 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 		if one.plain {
 			t.c.countRead(0, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
 		}
-		if t.found && t.trailer == one.trailer && valuesConflict(t.trailer, t.value, one.value) {
-			return errTwinsDiffer(t.answer.Name(), f.Name(), t.trailer)
+		if t.found && t.trailer == one.trailer && tables.ValuesConflict(t.trailer, t.value, one.value) {
+			return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), t.trailer)
 		}
 		// Of equal ones the first counts, which is in the table with the greater number.
 		if !t.found || one.trailer > t.trailer {
@@ -130,7 +131,7 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 	if s.version.Level0OrderOpen() {
 		for i, f := range l.Files {
 			if l.Covers(i, t.target) {
-				d.tables.learnSeqs(f)
+				d.tables.LearnSeqs(f)
 			}
 		}
 		s.version.LearnOrder()
@@ -144,7 +145,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	if x != nil {
 		return d.explainTable(s, t, lookup, level, f, x)
 	}
-	r, err := d.tables.get(f)
+	r, err := d.tables.Get(f)
 	if err != nil {
 		return d.openError(s, err)
 	}

@@ -212,7 +212,7 @@ func (i *Iterator) findBackward(ok bool) bool {
 		}
 		if found = kind == base.KindSet; found {
 			i.key = append(i.key[:0], user...)
-			if i.value = i.it.Value(); !i.it.valueStays() {
+			if i.value = i.it.Value(); !i.it.ValueStays() {
 				i.keepValue(i.value)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -19,9 +20,9 @@ type iterParts struct {
 	seq      uint64
 	shown    []byte // the user key shown, while the iterator is valid
 
-	it           mergingIter
+	it           tables.MergingIter
 	mems         []memtable.Iter
-	levels       []levelIter
+	levels       []tables.LevelIter
 	key          []byte
 	value        []byte // going backward; in a block or a memtable, or a copy in valueBuf
 	valueBuf     []byte
@@ -45,14 +46,14 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 	reach := reach{most: d.opts.BlockCacheSize / 2}
 	level0 := s.version.Levels[0].Files
 	if n := len(level0) + NumLevels; cap(p.levels) < n { // what is in use must not move
-		p.levels = make([]levelIter, 0, n)
+		p.levels = make([]tables.LevelIter, 0, n)
 	}
 	add := func(level int, files []*manifest.FileMeta) {
 		n := len(p.levels)
 		p.levels = p.levels[:n+1]
-		p.levels[n].init(d.tables, d.cmp, files, options)
-		p.levels[n].askRanges(d.ranges.forBounds(level, p.lower, p.upper))
-		p.it.add(&p.levels[n])
+		p.levels[n].Init(d.tables, d.cmp, files, options)
+		p.levels[n].AskRanges(d.ranges.forBounds(level, p.lower, p.upper))
+		p.it.Add(&p.levels[n])
 		reach.add(&s.version.Levels[level], files)
 	}
 	for i, f := range level0 {
@@ -71,17 +72,17 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		if len(files) > 0 {
 			add(level, files)
 			if p.lower == nil { // then they begin as the level does
-				p.levels[len(p.levels)-1].setLevel(&s.version.Levels[level])
+				p.levels[len(p.levels)-1].SetLevel(&s.version.Levels[level])
 			}
 		}
 	}
 	if reach.bytes > reach.most {
 		for i := range p.levels {
-			p.levels[i].setMostKept(d.opts.BlockCacheSize / keptShare)
+			p.levels[i].SetMostKept(d.opts.BlockCacheSize / keptShare)
 		}
 	}
-	p.it.init(d.cmp)
-	p.it.strict = true
+	p.it.Init(d.cmp)
+	p.it.Strict = true
 }
 
 // keptShare is the part of the block cache that a walk fills, as stored, if the cache does not hold all that
@@ -119,7 +120,7 @@ func (p *iterParts) addMemtables(s *readState) {
 	add := func(m *memBuffer) {
 		if !m.Empty() {
 			p.mems = append(p.mems, *m.NewIter())
-			p.it.add(&p.mems[len(p.mems)-1])
+			p.it.Add(&p.mems[len(p.mems)-1])
 		}
 	}
 	add(s.mem)
@@ -153,7 +154,7 @@ func (p *iterParts) close() error {
 			*b = nil
 		}
 	}
-	p.it.trim(mostPooled)
+	p.it.Trim(mostPooled)
 	iterPartsPool.Put(p)
 	return err
 }

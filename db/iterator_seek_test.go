@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/stretchr/testify/require"
 )
@@ -115,12 +116,12 @@ func TestALevelIsSearchedByNumbersAsByKeys(t *testing.T) {
 		l := &levels[1+i]
 		for _, hi := range []int{len(l.Files), len(l.Files) / 2} { // without and with an upper bound
 			files := l.Files[:hi]
-			numbers := newLevelIter(d.tables, d.cmp, files, sstable.IterOptions{})
-			numbers.setLevel(l)
-			keys := newLevelIter(d.tables, d.cmp, files, sstable.IterOptions{})
+			numbers := tables.NewLevelIter(d.tables, d.cmp, files, sstable.IterOptions{})
+			numbers.SetLevel(l)
+			keys := tables.NewLevelIter(d.tables, d.cmp, files, sstable.IterOptions{})
 			agree := func(user []byte, seq uint64) {
 				ikey := base.AppendInternalKey(nil, user, seq, base.KindSeek)
-				require.Equal(t, keys.find(ikey), numbers.find(ikey), "sequence number %d", seq)
+				require.Equal(t, keys.Find(ikey), numbers.Find(ikey), "sequence number %d", seq)
 			}
 			for _, f := range l.Files {
 				for _, bound := range [][]byte{f.Smallest, f.Largest} {

@@ -69,7 +69,7 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 		if round == 0 {
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 		}
-		for _, w := range d.writers.idle {
+		for _, w := range d.writers.Idle {
 			require.LessOrEqual(t, w.MemoryKept(), d.opts.spareWriterMemory())
 		}
 		// The bounds of the table, in the version and in the reader, and its index stay.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/tables"
 )
 
 // Loader writes entries that come in the order of their keys straight into tables,
@@ -25,9 +26,9 @@ type Loader struct {
 	seq uint64
 
 	mu      sync.Mutex // against DB.Close alone
-	out     *tableWriter
-	syncs   *tableSyncs // of out
-	ikey    []byte      // of the last entry
+	out     *tables.Writer
+	syncs   *tables.Syncs // of out
+	ikey    []byte        // of the last entry
 	entries uint64
 	err     error // why nothing more is taken
 }
@@ -70,8 +71,8 @@ func (d *DB) NewLoader() (*Loader, error) {
 		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)
 	}
 	o := d.tableWriterOptions(0)
-	o.Kind, o.Syncs = base.FileTemp, newTableSyncs()
-	l := &Loader{d: d, where: caller(), begun: time.Now(), seq: last + ahead, out: newTableWriter(o), syncs: o.Syncs}
+	o.Kind, o.Syncs = base.FileTemp, tables.NewSyncs()
+	l := &Loader{d: d, where: caller(), begun: time.Now(), seq: last + ahead, out: tables.NewWriter(o), syncs: o.Syncs}
 	d.loader = l
 	return l, nil
 }
@@ -126,15 +127,15 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 		}
 	}
 	l.ikey = base.AppendInternalKey(l.ikey[:0], key, l.seq, kind)
-	if l.out.open() && l.out.size() >= uint64(l.d.opts.TableSize) {
-		if err := l.out.endTable(); err != nil {
+	if l.out.Open() && l.out.Size() >= uint64(l.d.opts.TableSize) {
+		if err := l.out.EndTable(); err != nil {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
-	if !l.out.open() && l.d.opts.filtersByLevel() {
-		l.out.setFilter(l.d.loadBits(l.entries).policies(l.d.opts.Filter))
+	if !l.out.Open() && l.d.opts.filtersByLevel() {
+		l.out.SetFilter(l.d.loadBits(l.entries).policies(l.d.opts.Filter))
 	}
-	return errors.Wrap(l.out.add(l.ikey, value), "sievedb: load: writing a table")
+	return errors.Wrap(l.out.Add(l.ikey, value), "sievedb: load: writing a table")
 }
 
 // Commit makes the whole load visible at this moment, above all that was written
@@ -228,8 +229,8 @@ func (l *Loader) lock() error {
 // endLocked ends the load: later calls return err. l.mu is held.
 func (l *Loader) endLocked(err error) {
 	l.err = err
-	_ = l.syncs.wait() // of files that are durable or go away
-	l.out.abandon()
+	_ = l.syncs.Wait() // of files that are durable or go away
+	l.out.Abandon()
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	l.d.loader = nil

@@ -11,18 +11,18 @@ import (
 // commit does what Commit does with a load that holds entries. Most of the work is
 // done before writers have to wait for it.
 func (l *Loader) commit(info *LoadInfo) error {
-	if l.out.open() {
-		if err := l.out.endTable(); err != nil {
+	if l.out.Open() {
+		if err := l.out.EndTable(); err != nil {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
-	if err := l.syncs.wait(); err != nil {
+	if err := l.syncs.Wait(); err != nil {
 		return errors.Wrap(err, "sievedb: load: syncing a table")
 	}
 	if err := l.d.Flush(); err != nil {
 		return err
 	}
-	if err := l.d.clearLevel0(l.out.files); err != nil {
+	if err := l.d.clearLevel0(l.out.Files); err != nil {
 		return err
 	}
 	err := l.d.commit.run(l.d, &commitRequest{alone: func(*DB) error { return l.install(info) }})
@@ -52,8 +52,8 @@ func (l *Loader) install(info *LoadInfo) error {
 	if d.log.lastSeq >= l.seq {
 		return errors.Newf("sievedb: load: more than %d writes came while it was under way; load less at a time", loadAhead)
 	}
-	if len(l.out.files) > maxLoadCrowd {
-		if err := d.clearLevel0(l.out.files); err != nil {
+	if len(l.out.Files) > maxLoadCrowd {
+		if err := d.clearLevel0(l.out.Files); err != nil {
 			return err
 		}
 	}
@@ -90,12 +90,12 @@ func (l *Loader) install(info *LoadInfo) error {
 // error no file is left under these names.
 func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 	d := l.d
-	files, l.out.files = l.out.files, nil
+	files, l.out.Files = l.out.Files, nil
 	for i, f := range files {
 		temp, num := d.files.File(base.FileTemp, f.Num), d.set.NewFileNum()
 		f.Num = num
 		if err = d.fs.Rename(temp, d.files.File(base.FileTable, num)); err != nil {
-			l.out.files = files[i+1:] // to be removed as they are
+			l.out.Files = files[i+1:] // to be removed as they are
 			files = files[:i+1]
 			d.files.Remove(temp)
 			break

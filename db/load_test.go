@@ -368,9 +368,9 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 	for i := range 2000 {
 		require.NoError(t, l.Put(testKey(i), testValue(i+1)))
 	}
-	require.NoError(t, l.out.endTable())
-	require.NoError(t, l.syncs.wait())
-	require.Greater(t, len(l.out.files), d.opts.L0CompactionTrigger)
+	require.NoError(t, l.out.EndTable())
+	require.NoError(t, l.syncs.Wait())
+	require.Greater(t, len(l.out.Files), d.opts.L0CompactionTrigger)
 	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
 

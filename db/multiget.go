@@ -251,7 +251,7 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 // answers it.
 func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
 	f := l.Files[at]
-	r, err := g.d.tables.get(f)
+	r, err := g.d.tables.Get(f)
 	if err != nil {
 		return g.d.openError(g.state, err)
 	}

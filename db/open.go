@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -33,7 +34,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if d.dir, err = absoluteDir(d.fs, dir); err != nil {
 		return nil, err
 	}
-	d.files = directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
+	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
 	d.cond = sync.NewCond(&d.mu)
 
 	created, err := d.prepareDir()
@@ -46,10 +47,10 @@ func Open(dir string, opts *Options) (*DB, error) {
 	}
 	d.lock = lock
 	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
-	d.tables = newTableCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
-	d.writers = newSpareWriters(d.opts.MaxConcurrentCompactions+1, d.opts.spareWriterMemory()) // one is the flush's
-	d.memHash = newMemHash(d.tables.policies())
-	d.obsolete = newObsoleteFiles(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
+	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
+	d.writers = tables.NewSpareWriters(d.opts.MaxConcurrentCompactions+1, d.opts.spareWriterMemory()) // one is the flush's
+	d.memHash = newMemHash(d.tables.Policies())
+	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
 			// It may be no damage: not every directory shows by its names whose it is.
@@ -61,7 +62,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		if d.changed {
 			unlock = lock.Close
 		}
-		closing := base.Catch(d.cmp, "Open", func() error { d.tables.close(); return nil })
+		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); return nil })
 		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", unlock))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
@@ -142,7 +143,7 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
 		MaxManifestSize: d.opts.MaxManifestSize, ReadLimit: d.opts.ManifestReadLimit,
-		MaxTables: len(files.all) + missingTables, Obsolete: d.obsolete.add, NewHandle: newHandle,
+		MaxTables: len(files.all) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
 	}
 	var state manifest.State
 	if files.hasCurrent {
@@ -292,7 +293,7 @@ func (d *DB) checkTables(files dirFiles) error {
 		if !ok {
 			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
 		} else {
-			err = checkTableSize(f, have.size, path)
+			err = tables.CheckSize(f, have.size, path)
 		}
 	})
 	return err

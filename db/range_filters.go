@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -14,7 +15,7 @@ import (
 // ever passed over.
 
 // rangeFilters is what the store has for each level.
-type rangeFilters [NumLevels]rangeCounters
+type rangeFilters [NumLevels]tables.RangeCounters
 
 func (o *Options) newRangeFilters() *rangeFilters {
 	if len(o.RangeFilters) == 0 {
@@ -25,7 +26,7 @@ func (o *Options) newRangeFilters() *rangeFilters {
 
 // forBounds returns the counters of a level for an iterator with these bounds, nil if it
 // has nothing to ask.
-func (r *rangeFilters) forBounds(level int, lower, upper []byte) *rangeCounters {
+func (r *rangeFilters) forBounds(level int, lower, upper []byte) *tables.RangeCounters {
 	if r == nil || lower == nil || upper == nil {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (r *rangeFilters) addTo(m *Metrics) {
 	}
 	for level := range r {
 		l := &m.Levels[level]
-		l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives = r[level].load()
+		l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives = r[level].Load()
 		l.RangeChecks = l.RangeNegatives + l.RangeTruePositives + l.RangeFalsePositives
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -127,16 +128,16 @@ type placedTables struct {
 	version *manifest.Version
 	cmp     *base.Comparer
 	blocks  *sstable.BlockCache
-	tables  *tableCache
+	tables  *tables.Cache
 }
 
 func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
-	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: newHandle}).Current().Apply(&manifest.Edit{Added: placed})
+	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: tables.NewHandle}).Current().Apply(&manifest.Edit{Added: placed})
 	if err != nil {
 		return nil, err
 	}
 	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
-	tables := newTableCache(r.opts.cacheOptions(r.dir, blocks, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+	tables := tables.NewCache(r.opts.cacheOptions(r.dir, blocks, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
 			r.opts.logFilter(info)
 			if report := r.opts.EventListener.FilterUnusable; report != nil {
@@ -148,7 +149,7 @@ func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, 
 }
 
 func (t *placedTables) close() {
-	t.tables.close()
+	t.tables.Close()
 	t.blocks.Close()
 }
 
@@ -160,7 +161,7 @@ func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 	lookup.Init(key, base.MaxSeq)
 	for level := range t.version.Levels {
 		for _, f := range t.version.Overlapping(level, key, key) {
-			r, err := t.tables.ref(f)
+			r, err := t.tables.Ref(f)
 			if err != nil {
 				return 0, false, err
 			}
@@ -231,7 +232,7 @@ func (r *repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc
 	for i, c := range chains {
 		children[i] = r.newChainIter(c)
 	}
-	it := newMergingIter(r.cmp, children)
+	it := tables.NewMergingIter(r.cmp, children)
 	runs, err := r.writeRuns(it, targetSize, keep)
 	if cerr := it.Close(); err == nil {
 		err = cerr
@@ -301,7 +302,7 @@ type chainIter struct {
 }
 
 func (r *repairer) newChainIter(runs []*run) *chainIter {
-	return &chainIter{Iterator: newMergingIter(r.cmp, nil), r: r, runs: runs}
+	return &chainIter{Iterator: tables.NewMergingIter(r.cmp, nil), r: r, runs: runs}
 }
 
 // present returns the run at hand.
@@ -359,7 +360,7 @@ func (c *chainIter) closeTable() {
 	if c.err == nil {
 		c.err = err
 	}
-	c.Iterator = newMergingIter(c.r.cmp, nil)
+	c.Iterator = tables.NewMergingIter(c.r.cmp, nil)
 }
 
 func (c *chainIter) Err() error {

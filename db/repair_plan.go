@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 )
 
 // repairPlan says what becomes of every file.
@@ -200,12 +201,12 @@ func (r *repairer) inSequence(level0 []*foundTable) (bool, error) {
 		children[i] = r.newChainIter([]*run{r.tableRun(t)})
 		rank[children[i]] = i
 	}
-	it := newMergingIter(r.cmp, children)
+	it := tables.NewMergingIter(r.cmp, children)
 	agrees := true
 	var key []byte
 	last := 0
 	for ok := it.First(); ok && agrees; ok = it.Next() {
-		user, at := base.UserKey(it.Key()), rank[it.run()]
+		user, at := base.UserKey(it.Key()), rank[it.Current()]
 		if key != nil && r.cmp.Compare(key, user) == 0 {
 			agrees = at >= last
 		}

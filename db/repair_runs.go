@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
@@ -111,8 +112,8 @@ func (r *repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []b
 // sourceOf returns the number of the table that the present entry comes from; 0 in a
 // memtable.
 func sourceOf(it base.Iterator) uint64 {
-	if m, ok := it.(*mergingIter); ok {
-		it = m.run()
+	if m, ok := it.(*tables.MergingIter); ok {
+		it = m.Current()
 	}
 	if c, ok := it.(*chainIter); ok {
 		return c.present().from

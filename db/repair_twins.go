@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/tables"
 )
 
 // conflicting returns the live tables that hold another value for an internal key than another
@@ -20,10 +21,10 @@ func (r *repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, 
 	for i, c := range chains {
 		children[i] = r.newChainIter(c)
 	}
-	it := newMergingIter(r.cmp, children)
+	it := tables.NewMergingIter(r.cmp, children)
 	found := map[*foundTable]bool{}
 	for ok := it.First(); ok; ok = it.Next() {
-		if a, b, differ := it.differingTwins(); differ {
+		if a, b, differ := it.DifferingTwins(); differ {
 			found[a.(*chainIter).present().table] = true
 			found[b.(*chainIter).present().table] = true
 		}

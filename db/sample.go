@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -63,14 +64,14 @@ func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMet
 
 // sampleMiss counts what the filter of a table says to a key that is not there.
 func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
-	if r := tableOf(f).peek(); r != nil { // else closed meanwhile
+	if r := tables.Of(f).Peek(); r != nil { // else closed meanwhile
 		countSample(f, r.Verdict(lookup) == sstable.FilterNegative, false)
 	}
 }
 
 // countSample counts for a table that its filter denied a key, or that the key is there or is not.
 func countSample(f *manifest.FileMeta, denied, found bool) {
-	sampled := &tableOf(f).sampled
+	sampled := &tables.Of(f).Sampled
 	switch {
 	case denied:
 		sampled.Negatives.Add(1)

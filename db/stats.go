@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -26,7 +27,7 @@ func (d *DB) Metrics() *Metrics {
 		LoadTables:             d.counters.loadTables.Load(),
 		LoadBytes:              d.counters.loadBytes.Load(),
 		MemtableLimit:          uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
-		ObsoleteTables:         d.obsolete.count(),
+		ObsoleteTables:         d.obsolete.Count(),
 		LastSequence:           d.visibleSeq.Load(),
 	}
 	d.throttle.addTo(m)
@@ -46,7 +47,7 @@ func (d *DB) Metrics() *Metrics {
 		m.Memtables++
 	}
 	d.tableMetrics(s.version, m)
-	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.openings()
+	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.Openings()
 	c := d.blockCache.Metrics()
 	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, c.Count
 	m.BlockCacheCharged = c.Charged
@@ -70,7 +71,7 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 	v.Files(func(level int, f *manifest.FileMeta) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
-		if r := tableOf(f).peek(); r != nil {
+		if r := tables.Of(f).Peek(); r != nil {
 			m.OpenTables++
 			m.FilterBytes += r.FilterSize()
 			m.RangeFilterBytes += r.RangeFilterSize()
@@ -131,7 +132,7 @@ func (d *DB) approximateTableSize(f *manifest.FileMeta, start, limit []byte) (ui
 	if (start == nil || d.cmp.Compare(start, smallest) <= 0) && (limit == nil || d.cmp.Compare(largest, limit) < 0) {
 		return f.Size, nil
 	}
-	r, err := d.tables.ref(f)
+	r, err := d.tables.Ref(f)
 	if err != nil {
 		return 0, err
 	}

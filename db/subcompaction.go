@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -54,7 +55,7 @@ func (d *DB) inputsInOrder(c *manifest.Compaction) bool {
 		return true
 	}
 	for _, f := range c.Inputs {
-		d.tables.learnSeqs(f)
+		d.tables.LearnSeqs(f)
 	}
 	return manifest.InOrder(d.cmp, c.Inputs)
 }
@@ -62,7 +63,7 @@ func (d *DB) inputsInOrder(c *manifest.Compaction) bool {
 // mergePiece is a range of user keys, from lower on to before upper, nil for no bound.
 type mergePiece struct {
 	lower, upper []byte
-	out          *tableWriter // nil until it is begun
+	out          *tables.Writer // nil until it is begun
 }
 
 // mergeTables writes what remains of the inputs of c to new tables, and returns them in
@@ -82,9 +83,9 @@ func (d *DB) mergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pi
 		out := j.pieces[i].out
 		switch {
 		case j.err == nil:
-			files = append(files, out.files...)
+			files = append(files, out.Files...)
 		case out != nil:
-			out.abandon()
+			out.Abandon()
 		}
 	}
 	return files, len(j.pieces), j.err
@@ -200,16 +201,16 @@ func (j *mergeJob) merge(p *mergePiece) error {
 				break // and stay there: checkRest is about what follows
 			}
 		}
-		twin = it.twinFollows()
+		twin = it.TwinFollows()
 	}
 	switch {
 	case err == nil:
 		err = it.Err()
 	case err == errPieceEnds:
-		err = it.checkRest()
+		err = it.CheckRest()
 	}
 	if err == nil {
-		_, err = p.out.finish()
+		_, err = p.out.Finish()
 	}
 	return err
 }
@@ -218,12 +219,12 @@ func (j *mergeJob) merge(p *mergePiece) error {
 // p, at either end, is no more than there is in the blocks at hand. Level 0 overlaps
 // itself, so it is several runs: one for each of its tables, but for those of a load,
 // which do not meet. Other levels are one run each.
-func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *mergingIter {
+func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *tables.MergingIter {
 	runs := [][]*manifest.FileMeta{c.Inputs}
 	if c.Level == 0 {
 		runs = c.Version.DisjointRuns(c.Inputs)
 	}
-	it := new(mergingIter)
+	it := new(tables.MergingIter)
 	for i, files := range append(runs, c.Overlaps) {
 		if files = p.tables(d.cmp, files); len(files) == 0 {
 			continue
@@ -232,13 +233,13 @@ func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *mergingIter 
 		if p.lower != nil && d.cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
 			o.Lower = p.lower
 		}
-		it.add(newLevelIter(d.tables, d.cmp, files, o))
+		it.Add(tables.NewLevelIter(d.tables, d.cmp, files, o))
 		if i < len(runs) { // as new as the others: DisjointRuns sorts by keys
-			it.runs[len(it.runs)-1].rank = -1
+			it.Runs[len(it.Runs)-1].Rank = -1
 		}
 	}
-	it.init(d.cmp)
-	it.strict = true
+	it.Init(d.cmp)
+	it.Strict = true
 	return it
 }
 

@@ -243,7 +243,7 @@ func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
 	lying.Store(false)
 	c := claimLevel0(t, d)
 	defer d.done(c, nil)
-	r, err := d.tables.ref(c.Inputs[0])
+	r, err := d.tables.Ref(c.Inputs[0])
 	require.NoError(t, err)
 	defer r.Unref()
 	var begins [][]byte
@@ -257,11 +257,11 @@ func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
 	for _, key := range begins {
 		p := mergePiece{upper: key}
 		require.ErrorIs(t, j.merge(&p), ErrCorruption)
-		p.out.abandon()
+		p.out.Abandon()
 		p = mergePiece{lower: key}
 		require.NoError(t, j.merge(&p))
-		require.NotEqual(t, key, base.UserKey(p.out.files[0].Smallest), "it cannot find its first key")
-		p.out.abandon()
+		require.NotEqual(t, key, base.UserKey(p.out.Files[0].Smallest), "it cannot find its first key")
+		p.out.Abandon()
 	}
 }
 

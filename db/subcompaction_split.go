@@ -57,7 +57,7 @@ func (d *DB) inputStretches(c *manifest.Compaction, stepBytes uint64) (all []inp
 			all = append(all, inputStretch{smallest, f.Size})
 			continue
 		}
-		r, err := d.tables.ref(f)
+		r, err := d.tables.Ref(f)
 		if err != nil {
 			return nil, err
 		}

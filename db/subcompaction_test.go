@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func claimLevel0(t testing.TB, d *DB) *manifest.Compaction {
 func contentOf(t testing.TB, d *DB, files []*manifest.FileMeta) (entries [][2]string) {
 	t.Helper()
 	for _, f := range files {
-		r, err := d.tables.ref(f)
+		r, err := d.tables.Ref(f)
 		require.NoError(t, err)
 		it, err := r.NewIter(sstable.IterOptions{})
 		require.NoError(t, err)
@@ -61,7 +62,7 @@ func remainsOf(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*m
 	require.NoError(t, j.merge(&one))
 	divided, pieces, err := d.mergeTables(c)
 	require.NoError(t, err)
-	return one.out.files, divided, pieces
+	return one.out.Files, divided, pieces
 }
 
 // False alarms: three in four seeds divide the compaction (131 of 180), and if it were half
@@ -180,14 +181,14 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 				j := d.newMergeJob(&fresh)
 				require.NoError(t, j.merge(&p))
 				var size uint64
-				for _, f := range p.out.files {
+				for _, f := range p.out.Files {
 					size += f.Size
 				}
 				total, largest = total+size, max(largest, size)
 				for _, f := range fresh.AllInputs() {
 					meets := (p.lower == nil || d.cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&
 						(p.upper == nil || d.cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0)
-					require.Equal(t, meets, tableOf(f).peek() != nil, "%v is opened by piece %d", f, i)
+					require.Equal(t, meets, tables.Of(f).Peek() != nil, "%v is opened by piece %d", f, i)
 				}
 			}
 			require.Less(t, largest, total/4*3/2, "the largest of four pieces")

@@ -3,12 +3,13 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // cacheOptions are those of the open-table cache of the database in dir. o is complete.
-func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) cacheOptions {
-	return cacheOptions{
+func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
+	return tables.CacheOptions{
 		FS: o.FS, Dir: dir, MaxOpen: o.MaxOpenFiles, Opened: opened, WantSizes: o.hasFilterBudget(),
 		Reader: sstable.ReaderOptions{
 			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.RangeFilters,
@@ -19,12 +20,12 @@ func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened fu
 
 // newTableWriter returns a writer of tables of the store whose filters have bits a key, if
 // that depends on the level.
-func (d *DB) newTableWriter(bits filterBits) *tableWriter {
-	return newTableWriter(d.tableWriterOptions(bits))
+func (d *DB) newTableWriter(bits filterBits) *tables.Writer {
+	return tables.NewWriter(d.tableWriterOptions(bits))
 }
 
-func (d *DB) tableWriterOptions(bits filterBits) tableWriterOptions {
-	o := tableWriterOptions{
+func (d *DB) tableWriterOptions(bits filterBits) tables.WriterOptions {
+	o := tables.WriterOptions{
 		Dir: d.files, Kind: base.FileTable, NewFileNum: d.set.NewFileNum,
 		Table: d.opts.tableOptions(), Spares: d.writers,
 	}

@@ -34,8 +34,8 @@ func settleClean(t testing.TB, d *DB) {
 	t.Helper()
 	settle(t, d)
 	eventually(t, func() bool {
-		d.obsolete.remove()
-		return d.obsolete.count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
+		d.obsolete.Remove()
+		return d.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
 	})
 }
 
@@ -144,6 +144,6 @@ func TestCompactOfADeletedRangeReturnsItsSpace(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Compact(t.Context(), testKey(n/4), testKey(n/2)))
 	require.NoError(t, it.Close())
-	eventually(t, func() bool { return d.obsolete.count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes) })
+	eventually(t, func() bool { return d.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes) })
 	require.Less(t, float64(tableBytes(t, d)), 0.8*float64(before))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,8 +32,8 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 		if old[f.Num] {
 			return
 		}
-		require.NotNil(t, tableOf(f).filterSizes())
-		r, err := d.tables.get(f)
+		require.NotNil(t, tables.Of(f).FilterSizes())
+		r, err := d.tables.Get(f)
 		require.NoError(t, err)
 		filters, err := r.AllFilters()
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -26,7 +27,7 @@ type upgradeStep struct {
 	u      *upgrade
 	c      *manifest.Compaction
 	nums   []uint64 // of the copies
-	syncs  *tableSyncs
+	syncs  *tables.Syncs
 	next   atomic.Int64 // the input that nobody has begun
 	failed atomic.Bool  // no other need go on
 
@@ -42,7 +43,7 @@ type upgradeStep struct {
 
 // begin starts a step of a level, or returns nil where nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
-	s := &upgradeStep{u: u, syncs: newTableSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
+	s := &upgradeStep{u: u, syncs: tables.NewSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
 	c, err := u.d.claim(u.ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
 		files, busy := u.choose(v, level)
 		if len(files) == 0 || busy {
@@ -149,7 +150,7 @@ func (s *upgradeStep) copy() (err error) {
 func (s *upgradeStep) place(err error) error {
 	d := s.u.d
 	edit, written := s.edit()
-	err = cmp.Or(err, s.syncs.wait())
+	err = cmp.Or(err, s.syncs.Wait())
 	if err == nil && len(written) > 0 {
 		err = d.fs.SyncDir(d.dir)
 	}
@@ -206,7 +207,7 @@ func (s *upgradeStep) work() {
 // if there is one, has finished another table. After an error no file is left, and no writer.
 func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *sstable.Writer, error) {
 	d := s.u.d
-	r, err := d.tables.ref(s.c.Inputs[i])
+	r, err := d.tables.Ref(s.c.Inputs[i])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -223,7 +224,7 @@ func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *
 		d.files.Remove(path)
 		return nil, nil, err
 	}
-	_ = s.syncs.add(file) // wait tells
+	_ = s.syncs.Add(file) // wait tells
 	return table, w, nil
 }
 
@@ -258,7 +259,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 	s.made[i] = madeTable{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
 	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 	table.Counts.Store(f.Counts.Load())
-	table.Handle = handleOf(w)
+	table.Handle = tables.HandleOf(w)
 	return table, nil
 }
 

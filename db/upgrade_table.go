@@ -45,7 +45,7 @@ func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
 
 // inspect is look for a table that was not seen yet. The error is about the file.
 func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
-	r, err := u.d.tables.ref(f)
+	r, err := u.d.tables.Ref(f)
 	if err != nil {
 		return 0, err
 	}

@@ -30,10 +30,10 @@ func (m *merger) addOldest(user []byte, seq uint64, kind base.Kind, value []byte
 		seq = z.most
 	}
 	z.ikey = base.AppendInternalKey(z.ikey[:0], user, 0, kind)
-	if err := m.out.add(z.ikey, value); err != nil {
+	if err := m.out.Add(z.ikey, value); err != nil {
 		return err
 	}
-	m.out.coverSeq(seq)
+	m.out.CoverSeq(seq)
 	return nil
 }
 
@@ -52,7 +52,7 @@ func (m *merger) mostOfInputs() (most uint64) {
 }
 
 func (m *merger) largestSeq(f *manifest.FileMeta) (seq uint64, ok bool) {
-	r, err := m.d.tables.ref(f)
+	r, err := m.d.tables.Ref(f)
 	if err != nil {
 		return 0, false // reading its entries will tell
 	}

@@ -118,7 +118,7 @@ func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
 		var largest uint64
 		for _, f := range d.state.Load().version.Levels[NumLevels-1].Files {
 			require.Zero(t, base.Trailer(f.Smallest)>>8, "it lost them")
-			r, err := d.tables.ref(f)
+			r, err := d.tables.Ref(f)
 			require.NoError(t, err)
 			p, ok := r.Properties()
 			r.Unref()

@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"bytes"
@@ -17,13 +17,13 @@ import (
 // older value under the same internal key. Of these the one nearer to level 0 counts,
 // and on one level the one in the table with the greater number, which was written later.
 
-// twinBefore is mergingIter.before for twins.
-func (m *mergingIter) twinBefore(a, b *mergingRun) bool {
-	if m.strict && m.err == nil && twinsDiffer(a, b) {
-		m.err = errTwinsDiffer(a.source(), b.source(), base.Trailer(a.key))
+// twinBefore is MergingIter.before for twins.
+func (m *MergingIter) twinBefore(a, b *mergingRun) bool {
+	if m.Strict && m.err == nil && twinsDiffer(a, b) {
+		m.err = ErrTwinsDiffer(a.source(), b.source(), base.Trailer(a.key))
 	}
-	newer := a.rank < b.rank
-	if a.rank == b.rank && a.level != nil && b.level != nil {
+	newer := a.Rank < b.Rank
+	if a.Rank == b.Rank && a.level != nil && b.level != nil {
 		newer = a.level.fileNum() > b.level.fileNum()
 	}
 	return newer != m.reverse
@@ -37,8 +37,8 @@ func (r *mergingRun) source() string {
 	return "a memtable"
 }
 
-// twinFollows reports whether the next entry, going forward, is a twin of the present one.
-func (m *mergingIter) twinFollows() bool {
+// TwinFollows reports whether the next entry, going forward, is a twin of the present one.
+func (m *MergingIter) TwinFollows() bool {
 	if !m.tied || len(m.order) < 2 {
 		return false
 	}
@@ -46,40 +46,40 @@ func (m *mergingIter) twinFollows() bool {
 	return base.Trailer(a) == base.Trailer(b) && m.compare(a, b) == 0
 }
 
-// differingTwins returns the runs that hold the present entry and a twin of it, which follows, if
+// DifferingTwins returns the runs that hold the present entry and a twin of it, which follows, if
 // their values prove corruption.
-func (m *mergingIter) differingTwins() (a, b base.Iterator, ok bool) {
-	if !m.twinFollows() || !twinsDiffer(m.order[0], m.order[1]) {
+func (m *MergingIter) DifferingTwins() (a, b base.Iterator, ok bool) {
+	if !m.TwinFollows() || !twinsDiffer(m.order[0], m.order[1]) {
 		return nil, nil, false
 	}
 	return m.order[0].it, m.order[1].it, true
 }
 
-// twinSources names the tables of the present entry and of its twin, which follows, in the
+// TwinSources names the tables of the present entry and of its twin, which follows, in the
 // order of their names, and reports whether their values prove corruption.
-func (m *mergingIter) twinSources() (name, other string, differ bool) {
+func (m *MergingIter) TwinSources() (name, other string, differ bool) {
 	a, b := m.order[0], m.order[1]
 	return min(a.source(), b.source()), max(a.source(), b.source()), twinsDiffer(a, b)
 }
 
 // twinsDiffer reports whether the values of twins prove corruption.
 func twinsDiffer(a, b *mergingRun) bool {
-	return valuesConflict(base.Trailer(a.key), a.it.Value(), b.it.Value())
+	return ValuesConflict(base.Trailer(a.key), a.it.Value(), b.it.Value())
 }
 
-// valuesConflict reports whether a and b cannot both be the value of an internal key
+// ValuesConflict reports whether a and b cannot both be the value of an internal key
 // with that trailer.
-func valuesConflict(trailer uint64, a, b []byte) bool {
+func ValuesConflict(trailer uint64, a, b []byte) bool {
 	seq, _ := base.SplitTrailer(trailer)
 	return seq > 0 && !bytes.Equal(a, b)
 }
 
-// errTwinsDiffer says that two files hold different values under one internal key.
-func errTwinsDiffer(name, other string, trailer uint64) error {
+// ErrTwinsDiffer says that two files hold different values under one internal key.
+func ErrTwinsDiffer(name, other string, trailer uint64) error {
 	seq, _ := base.SplitTrailer(trailer)
 	return base.Corruptf("table", -1, "%s and %s hold different values for the same key with the sequence number %d, want equal ones: "+
 		"one of them is damaged or from another database; Repair keeps one of the values", name, other, seq)
 }
 
-// merges reports whether there are several runs.
-func (m *mergingIter) merges() bool { return len(m.runs) > 1 }
+// Merges reports whether there are several runs.
+func (m *MergingIter) Merges() bool { return len(m.Runs) > 1 }

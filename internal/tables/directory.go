@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"log/slog"
@@ -10,21 +10,21 @@ import (
 	"github.com/sievedb/sievedb/internal/vfs"
 )
 
-// directory is a database's directory on its file system. It is never changed.
-type directory struct {
+// Directory is a database's directory on its file system. It is never changed.
+type Directory struct {
 	FS     vfs.FS
 	Path   string
 	Logger *slog.Logger
 }
 
 // File returns the path of a file of the directory.
-func (d *directory) File(kind base.FileKind, num uint64) string {
+func (d *Directory) File(kind base.FileKind, num uint64) string {
 	return filepath.Join(d.Path, base.FileName(kind, num))
 }
 
 // Remove removes a file that is not needed any more. After a failure the file stays
 // until the next Open removes it: the failure is logged.
-func (d *directory) Remove(path string) {
+func (d *Directory) Remove(path string) {
 	if err := d.FS.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.Logger.Warn("cannot remove an obsolete file; the next open tries again", "file", filepath.Base(path), "err", err)
 	}

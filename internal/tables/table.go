@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"sync/atomic"
@@ -14,53 +14,53 @@ type table struct {
 	// reader is the open table.
 	reader cache.Slot[*sstable.Reader]
 	// sampled counts the verdicts of the table's filter for a sample of the lookups.
-	sampled sampledVerdicts
+	Sampled SampledVerdicts
 	// sizes is nil until the table is written, or opened by a cache that wants them.
 	sizes atomic.Pointer[filterSizes]
 	// filterReported is set once the table's filter was reported as unusable.
 	filterReported atomic.Bool
 }
 
-// filterSizes are a table's distinct user keys, perhaps estimated, the bytes of the
+// FilterSizes are a table's distinct user keys, perhaps estimated, the bytes of the
 // filter that lookups ask, 0 without one, and the bytes of its range filters.
 type filterSizes struct {
 	Keys, FilterBytes, RangeBytes uint64
 }
 
-// sampledVerdicts count the verdicts of a table's filter: it denied the key, it passed a
+// SampledVerdicts count the verdicts of a table's filter: it denied the key, it passed a
 // key that the table holds, it passed a key that the table does not hold. A table
 // without a filter passes every key.
-type sampledVerdicts struct {
+type SampledVerdicts struct {
 	Negatives, TruePositives, FalsePositives atomic.Uint64
 }
 
-// peek returns the open reader of the table, nil if it is not open. It does not count as a
+// Peek returns the open reader of the table, nil if it is not open. It does not count as a
 // use of the table, and the reader may be closed at any time.
-func (t *table) peek() *sstable.Reader {
+func (t *table) Peek() *sstable.Reader {
 	if r := t.reader.Peek(); r != nil {
 		return *r
 	}
 	return nil
 }
 
-// filterSizes returns the sizes of the table's filters, nil if they are not known.
-func (t *table) filterSizes() *filterSizes { return t.sizes.Load() }
+// FilterSizes returns the sizes of the table's filters, nil if they are not known.
+func (t *table) FilterSizes() *filterSizes { return t.sizes.Load() }
 
-// reportFilter reports whether this is the first call: a table's filter is reported as
+// ReportFilter reports whether this is the first call: a table's filter is reported as
 // unusable once.
-func (t *table) reportFilter() (first bool) { return !t.filterReported.Swap(true) }
+func (t *table) ReportFilter() (first bool) { return !t.filterReported.Swap(true) }
 
-// tableOf returns what is kept of f.
-func tableOf(f *manifest.FileMeta) *table { return f.Handle.(*table) }
+// Of returns what is kept of f.
+func Of(f *manifest.FileMeta) *table { return f.Handle.(*table) }
 
-// newHandle is manifest.SetOptions.NewHandle.
-func newHandle() any { return new(table) }
+// NewHandle is manifest.SetOptions.NewHandle.
+func NewHandle() any { return new(table) }
 
-// unknownKeyBytes is what an entry takes in a table of which nothing is known.
-const unknownKeyBytes = 128
+// UnknownKeyBytes is what an entry takes in a table of which nothing is known.
+const UnknownKeyBytes = 128
 
-// handleOf returns the handle of the table that w has finished.
-func handleOf(w *sstable.Writer) *table {
+// HandleOf returns the handle of the table that w has finished.
+func HandleOf(w *sstable.Writer) *table {
 	t := new(table)
 	t.sizes.Store(&filterSizes{Keys: w.Entries(), FilterBytes: w.FilterSize(), RangeBytes: w.RangeFilterSize()})
 	return t
@@ -69,15 +69,15 @@ func handleOf(w *sstable.Writer) *table {
 // sizesOf returns the sizes of an open table.
 func sizesOf(r *sstable.Reader, f *manifest.FileMeta) *filterSizes {
 	sizes := &filterSizes{FilterBytes: r.FilterSize(), RangeBytes: r.RangeFilterSize()}
-	if sizes.Keys = tableKeys(r, f); sizes.Keys == 0 {
-		sizes.Keys = f.Size / unknownKeyBytes
+	if sizes.Keys = Keys(r, f); sizes.Keys == 0 {
+		sizes.Keys = f.Size / UnknownKeyBytes
 	}
 	return sizes
 }
 
-// tableKeys returns how many keys a table has, as its properties say, or else its filter; 0
+// Keys returns how many keys a table has, as its properties say, or else its filter; 0
 // if neither does. It is never more than the file has bytes: the table may say anything.
-func tableKeys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
+func Keys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
 	if p, ok := r.Properties(); ok {
 		keys = max(p.FilterKeys, p.Entries)
 	} else {

@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"sync/atomic"
@@ -6,31 +6,31 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// rangeCounters count what filters of ranges did at the tables of a level.
-type rangeCounters struct {
+// RangeCounters count what filters of ranges did at the tables of a level.
+type RangeCounters struct {
 	negatives      atomic.Uint64 // the table was passed over
 	truePositives  atomic.Uint64 // it was not, and the iterator found an entry within its bounds
 	falsePositives atomic.Uint64 // it was not, and there was none
 }
 
-// load returns the counts.
-func (c *rangeCounters) load() (negatives, truePositives, falsePositives uint64) {
+// Load returns the counts.
+func (c *RangeCounters) Load() (negatives, truePositives, falsePositives uint64) {
 	return c.negatives.Load(), c.truePositives.Load(), c.falsePositives.Load()
 }
 
 // notEmpty returns the first of the tables i, i+step, ... that no filter rules out for
 // keys from lower on and below upper.
-func (l *levelIter) notEmpty(i, step int, lower, upper []byte) int {
+func (l *LevelIter) notEmpty(i, step int, lower, upper []byte) int {
 	if l.ranges == nil {
 		return i
 	}
 	return l.passEmpty(i, step, lower, upper)
 }
 
-func (l *levelIter) passEmpty(i, step int, lower, upper []byte) int {
+func (l *LevelIter) passEmpty(i, step int, lower, upper []byte) int {
 	l.asked = false
 	for ; i >= 0 && i < len(l.files); i += step {
-		r, err := l.tables.get(l.files[i])
+		r, err := l.tables.Get(l.files[i])
 		if err != nil {
 			return i // whoever opens it is told
 		}
@@ -46,7 +46,7 @@ func (l *levelIter) passEmpty(i, step int, lower, upper []byte) int {
 
 // seekBound returns the upper bound for what SeekLT may find: what a caller seeks is
 // before all entries of its user key, but the runs seek each other's entries too.
-func (l *levelIter) seekBound(ikey []byte) []byte {
+func (l *LevelIter) seekBound(ikey []byte) []byte {
 	if seq, kind := base.SplitTrailer(base.Trailer(ikey)); seq == base.MaxSeq && kind == base.KindSeek {
 		return base.UserKey(ikey)
 	}
@@ -55,14 +55,14 @@ func (l *levelIter) seekBound(ikey []byte) []byte {
 
 // found returns ok, which is whether the present table has an entry where it was sought,
 // and counts whether a filter that was asked for it was right.
-func (l *levelIter) found(ok bool) bool {
+func (l *LevelIter) found(ok bool) bool {
 	if l.asked {
 		l.judge(ok)
 	}
 	return ok
 }
 
-func (l *levelIter) judge(ok bool) {
+func (l *LevelIter) judge(ok bool) {
 	l.asked = false
 	switch {
 	case l.table.Err() != nil:
@@ -74,6 +74,6 @@ func (l *levelIter) judge(ok bool) {
 }
 
 // within reports whether a key is within the bounds. There are both.
-func (l *levelIter) within(userKey []byte) bool {
+func (l *LevelIter) within(userKey []byte) bool {
 	return l.cmp.Compare(userKey, l.options.Lower) >= 0 && l.cmp.Compare(userKey, l.options.Upper) < 0
 }

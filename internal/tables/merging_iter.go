@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// mergingIter merges runs into one order. It is a base.Iterator. Internal keys
+// MergingIter merges runs into one order. It is a base.Iterator. Internal keys
 // are unique over all runs of a database, unless another program's repair has brought
 // tables back that a compaction had merged. Such twins come one after the other,
 // the newer first: see twins.go.
@@ -21,14 +21,14 @@ import (
 // Going forward from a seek, each run stands at its first entry at or behind the
 // place sought, or at or behind the present key. A seek to what is not before that
 // leaves the runs where they are that are there, and moves the others on.
-type mergingIter struct {
+type MergingIter struct {
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise, asked once
-	runs     []mergingRun
+	Runs     []mergingRun
 	order    []*mergingRun
 	reverse  bool
 	tied     bool // going forward, the second run may be at another version of the first one's key
-	strict   bool // twins whose values differ are an error
+	Strict   bool // twins whose values differ are an error
 	err      error
 
 	sought   []byte          // the target of the last SeekGE, while isSought
@@ -42,38 +42,38 @@ type mergingIter struct {
 type mergingRun struct {
 	key   []byte
 	it    base.Iterator
-	level *levelIter     // it, or nil
+	level *LevelIter     // it, or nil
 	mem   *memtable.Iter // it, or nil
-	rank  int            // that of newer runs is smaller; those of one rank go by their tables' numbers
+	Rank  int            // that of newer runs is smaller; those of one rank go by their tables' numbers
 	aimed bool           // level is at the table that a seek begins with
 }
 
-func newMergingIter(cmp *base.Comparer, children []base.Iterator) *mergingIter {
-	m := new(mergingIter)
+func NewMergingIter(cmp *base.Comparer, children []base.Iterator) *MergingIter {
+	m := new(MergingIter)
 	for _, it := range children {
-		m.add(it)
+		m.Add(it)
 	}
-	m.init(cmp)
+	m.Init(cmp)
 	return m
 }
 
-// add adds a run that is older than those before it. All are added before init.
-func (m *mergingIter) add(it base.Iterator) {
-	r := mergingRun{it: it, rank: len(m.runs)}
+// Add adds a run that is older than those before it. All are added before init.
+func (m *MergingIter) Add(it base.Iterator) {
+	r := mergingRun{it: it, Rank: len(m.Runs)}
 	switch it := it.(type) {
-	case *levelIter:
+	case *LevelIter:
 		r.level = it
 	case *memtable.Iter:
 		r.mem = it
 	}
-	m.runs = append(m.runs, r)
+	m.Runs = append(m.Runs, r)
 }
 
-func (m *mergingIter) init(cmp *base.Comparer) {
+func (m *MergingIter) Init(cmp *base.Comparer) {
 	m.cmp, m.bytewise = cmp, cmp.IsBytewise()
-	m.reverse, m.tied, m.isSought, m.strict, m.err = false, true, false, false, nil
-	if cap(m.order) < len(m.runs) {
-		m.order = make([]*mergingRun, 0, len(m.runs))
+	m.reverse, m.tied, m.isSought, m.Strict, m.err = false, true, false, false, nil
+	if cap(m.order) < len(m.Runs) {
+		m.order = make([]*mergingRun, 0, len(m.Runs))
 	}
 	m.order = m.order[:0]
 }
@@ -124,14 +124,14 @@ func (r *mergingRun) seekOn(ikey []byte) bool {
 }
 
 // begin takes all runs out of the order, to be put in again in the direction given.
-func (m *mergingIter) begin(reverse bool) {
+func (m *MergingIter) begin(reverse bool) {
 	m.reverse, m.tied, m.isSought = reverse, true, false
 	m.order = m.order[:0]
 }
 
 // put puts a run in the order that was moved and is valid if ok. False after an
 // error.
-func (m *mergingIter) put(r *mergingRun, ok bool) bool {
+func (m *MergingIter) put(r *mergingRun, ok bool) bool {
 	if !ok {
 		err := r.it.Err()
 		return err == nil || m.fail(err)
@@ -143,7 +143,7 @@ func (m *mergingIter) put(r *mergingRun, ok bool) bool {
 }
 
 // sink moves the run at place i forward in the order, to where it belongs.
-func (m *mergingIter) sink(i int) {
+func (m *MergingIter) sink(i int) {
 	r := m.order[i]
 	for ; i > 0 && m.before(r, m.order[i-1]); i-- {
 		m.order[i] = m.order[i-1]
@@ -151,14 +151,14 @@ func (m *mergingIter) sink(i int) {
 	m.order[i] = r
 }
 
-func (m *mergingIter) fail(err error) bool {
+func (m *MergingIter) fail(err error) bool {
 	m.err = err
 	m.order = m.order[:0]
 	return false
 }
 
 // before reports whether a stands before b in the order.
-func (m *mergingIter) before(a, b *mergingRun) bool {
+func (m *MergingIter) before(a, b *mergingRun) bool {
 	switch v := m.compare(a.key, b.key); {
 	case v == 0:
 		return m.twinBefore(a, b)
@@ -169,7 +169,7 @@ func (m *mergingIter) before(a, b *mergingRun) bool {
 	}
 }
 
-func (m *mergingIter) compare(a, b []byte) int {
+func (m *MergingIter) compare(a, b []byte) int {
 	if !m.bytewise {
 		return m.cmp.CompareInternal(a, b)
 	}
@@ -186,7 +186,7 @@ func (m *mergingIter) compare(a, b []byte) int {
 }
 
 // moved restores the order after the first run moved; ok says whether it is valid.
-func (m *mergingIter) moved(ok bool) bool {
+func (m *MergingIter) moved(ok bool) bool {
 	top := m.order[0]
 	if !ok {
 		if err := top.it.Err(); err != nil {
@@ -208,7 +208,7 @@ func (m *mergingIter) moved(ok bool) bool {
 }
 
 // movedByBytes is moved for several runs in the order of bytes.
-func (m *mergingIter) movedByBytes(top *mergingRun) {
+func (m *MergingIter) movedByBytes(top *mergingRun) {
 	second := m.order[1]
 	order := bytes.Compare(base.UserKey(top.key), base.UserKey(second.key))
 	if m.reverse {
@@ -229,12 +229,12 @@ func (m *mergingIter) movedByBytes(top *mergingRun) {
 }
 
 // sameUserKey reports whether the first two runs are at versions of one key.
-func (m *mergingIter) sameUserKey() bool {
+func (m *MergingIter) sameUserKey() bool {
 	return bytes.Equal(base.UserKey(m.order[0].key), base.UserKey(m.order[1].key))
 }
 
 // passed restores the order after the first run came behind the second.
-func (m *mergingIter) passed(top *mergingRun) {
+func (m *MergingIter) passed(top *mergingRun) {
 	lo, hi := 2, len(m.order) // the first of these that top stands before
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -250,10 +250,10 @@ func (m *mergingIter) passed(top *mergingRun) {
 	m.order[lo-1] = top
 }
 
-func (m *mergingIter) First() bool {
+func (m *MergingIter) First() bool {
 	m.begin(false)
-	for i := range m.runs {
-		r := &m.runs[i]
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if m.err != nil || !m.put(r, r.it.First()) {
 			return false
 		}
@@ -261,10 +261,10 @@ func (m *mergingIter) First() bool {
 	return len(m.order) > 0
 }
 
-func (m *mergingIter) Last() bool {
+func (m *MergingIter) Last() bool {
 	m.begin(true)
-	for i := range m.runs {
-		r := &m.runs[i]
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if m.err != nil || !m.put(r, r.it.Last()) {
 			return false
 		}
@@ -272,14 +272,14 @@ func (m *mergingIter) Last() bool {
 	return len(m.order) > 0
 }
 
-func (m *mergingIter) SeekGE(ikey []byte) bool {
+func (m *MergingIter) SeekGE(ikey []byte) bool {
 	if m.onward(ikey) {
 		return m.seekOn(ikey)
 	}
 	m.begin(false)
 	m.aim(ikey)
-	for i := range m.runs {
-		r := &m.runs[i]
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if m.err != nil || !m.put(r, r.seekAimed(ikey)) {
 			return false
 		}
@@ -289,10 +289,10 @@ func (m *mergingIter) SeekGE(ikey []byte) bool {
 }
 
 // aim prepares seekAimed of all runs: what they need from memory is loaded side by side.
-func (m *mergingIter) aim(ikey []byte) {
+func (m *MergingIter) aim(ikey []byte) {
 	m.aims = m.aims[:0]
-	for i := range m.runs {
-		r := &m.runs[i]
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if r.level == nil {
 			continue
 		}
@@ -316,7 +316,7 @@ func (r *mergingRun) seekAimed(ikey []byte) bool {
 }
 
 // onward reports whether a seek to ikey moves no run back.
-func (m *mergingIter) onward(ikey []byte) bool {
+func (m *MergingIter) onward(ikey []byte) bool {
 	switch {
 	case m.reverse || m.err != nil:
 		return false
@@ -327,7 +327,7 @@ func (m *mergingIter) onward(ikey []byte) bool {
 }
 
 // seekOn is SeekGE for what is onward. Runs that are at their end stay there.
-func (m *mergingIter) seekOn(ikey []byte) bool {
+func (m *MergingIter) seekOn(ikey []byte) bool {
 	m.tied = true
 	behind := 0 // how many runs are before ikey
 	for behind < len(m.order) && m.compare(m.order[behind].key, ikey) < 0 {
@@ -354,7 +354,7 @@ func (m *mergingIter) seekOn(ikey []byte) bool {
 }
 
 // rise moves the run at place i backward in the order, to where it belongs.
-func (m *mergingIter) rise(i int) {
+func (m *MergingIter) rise(i int) {
 	r := m.order[i]
 	for ; i+1 < len(m.order) && m.before(m.order[i+1], r); i++ {
 		m.order[i] = m.order[i+1]
@@ -362,10 +362,10 @@ func (m *mergingIter) rise(i int) {
 	m.order[i] = r
 }
 
-func (m *mergingIter) SeekLT(ikey []byte) bool {
+func (m *MergingIter) SeekLT(ikey []byte) bool {
 	m.begin(true)
-	for i := range m.runs {
-		r := &m.runs[i]
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		if m.err != nil || !m.put(r, r.it.SeekLT(ikey)) {
 			return false
 		}
@@ -373,7 +373,7 @@ func (m *mergingIter) SeekLT(ikey []byte) bool {
 	return len(m.order) > 0
 }
 
-func (m *mergingIter) Next() bool {
+func (m *MergingIter) Next() bool {
 	if m.reverse {
 		return m.turn(false)
 	}
@@ -383,7 +383,7 @@ func (m *mergingIter) Next() bool {
 
 // StepApart is Next to an entry whose user key is another than the present one's, in the
 // common case that this is known at once. Otherwise nothing moves.
-func (m *mergingIter) StepApart() bool {
+func (m *MergingIter) StepApart() bool {
 	if m.reverse || m.tied || !m.bytewise {
 		return false
 	}
@@ -396,7 +396,7 @@ func (m *mergingIter) StepApart() bool {
 	return m.moved(true)
 }
 
-func (m *mergingIter) Prev() bool {
+func (m *MergingIter) Prev() bool {
 	if !m.reverse {
 		return m.turn(true)
 	}
@@ -406,12 +406,12 @@ func (m *mergingIter) Prev() bool {
 // turn is the step that changes direction. Going back, the runs but the first
 // stand before the present key, or at their end; the first key behind the present
 // one is what is wanted of each. And the other way round.
-func (m *mergingIter) turn(reverse bool) bool {
+func (m *MergingIter) turn(reverse bool) bool {
 	top := m.order[0]
 	m.turnKey = append(m.turnKey[:0], top.key...)
 	m.begin(reverse)
-	for i := range m.runs {
-		r := &m.runs[i]
+	for i := range m.Runs {
+		r := &m.Runs[i]
 		var ok bool
 		switch {
 		case r == top && reverse:
@@ -430,11 +430,11 @@ func (m *mergingIter) turn(reverse bool) bool {
 	return len(m.order) > 0
 }
 
-// run returns the run that the present entry is in. The iterator is valid.
-func (m *mergingIter) run() base.Iterator { return m.order[0].it }
+// Run returns the run that the present entry is in. The iterator is valid.
+func (m *MergingIter) Current() base.Iterator { return m.order[0].it }
 
-// trim drops the buffers of more than so many bytes, once the iterator is closed.
-func (m *mergingIter) trim(most int) {
+// Trim drops the buffers of more than so many bytes, once the iterator is closed.
+func (m *MergingIter) Trim(most int) {
 	for _, b := range []*[]byte{&m.sought, &m.turnKey} {
 		if cap(*b) > most {
 			*b = nil
@@ -442,11 +442,11 @@ func (m *mergingIter) trim(most int) {
 	}
 }
 
-func (m *mergingIter) Valid() bool { return len(m.order) > 0 }
-func (m *mergingIter) Key() []byte { return m.order[0].key }
-func (m *mergingIter) Err() error  { return m.err }
+func (m *MergingIter) Valid() bool { return len(m.order) > 0 }
+func (m *MergingIter) Key() []byte { return m.order[0].key }
+func (m *MergingIter) Err() error  { return m.err }
 
-func (m *mergingIter) Value() []byte {
+func (m *MergingIter) Value() []byte {
 	switch r := m.order[0]; {
 	case r.level != nil:
 		return r.level.table.Value()
@@ -455,8 +455,8 @@ func (m *mergingIter) Value() []byte {
 	}
 }
 
-// valueStays reports whether Value's slice outlasts a step back.
-func (m *mergingIter) valueStays() bool {
+// ValueStays reports whether Value's slice outlasts a step back.
+func (m *MergingIter) ValueStays() bool {
 	switch r := m.order[0]; {
 	case r.level != nil:
 		return r.level.table.ValueStays()
@@ -465,10 +465,10 @@ func (m *mergingIter) valueStays() bool {
 	}
 }
 
-// checkRest checks that what the runs hold behind the present key stands where their
+// CheckRest checks that what the runs hold behind the present key stands where their
 // indexes say, as far as that concerns somebody who began there: see
 // sstable.Iter.CheckRest. It leaves the iterator not positioned.
-func (m *mergingIter) checkRest() error {
+func (m *MergingIter) CheckRest() error {
 	for _, r := range m.order {
 		if r.level != nil {
 			if err := r.level.table.CheckRest(); err != nil {
@@ -481,15 +481,15 @@ func (m *mergingIter) checkRest() error {
 }
 
 // Close closes the runs and forgets them; add and init can follow.
-func (m *mergingIter) Close() error {
+func (m *MergingIter) Close() error {
 	m.order = m.order[:0]
-	for i := range m.runs {
-		if err := m.runs[i].it.Close(); err != nil && m.err == nil {
+	for i := range m.Runs {
+		if err := m.Runs[i].it.Close(); err != nil && m.err == nil {
 			m.err = err
 		}
 	}
-	clear(m.runs)
-	m.runs = m.runs[:0]
+	clear(m.Runs)
+	m.Runs = m.Runs[:0]
 	clear(m.aims)
 	return m.err
 }

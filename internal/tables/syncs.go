@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"sync"
@@ -8,10 +8,10 @@ import (
 	"github.com/sievedb/sievedb/internal/vfs"
 )
 
-// tableSyncs syncs and closes finished tables in the background, a few at a time, so
+// Syncs syncs and closes finished tables in the background, a few at a time, so
 // that whoever writes tables need not wait for the device after each. Several may add
 // files; wait comes when they have.
-type tableSyncs struct {
+type Syncs struct {
 	free  chan struct{} // a place for each that may be under way
 	group sync.WaitGroup
 
@@ -23,10 +23,10 @@ type tableSyncs struct {
 // durable yet; file systems take several syncs together.
 const syncsAtOnce = 4
 
-func newTableSyncs() *tableSyncs { return &tableSyncs{free: make(chan struct{}, syncsAtOnce)} }
+func NewSyncs() *Syncs { return &Syncs{free: make(chan struct{}, syncsAtOnce)} }
 
-// add takes over a file. The error is that of an earlier one.
-func (s *tableSyncs) add(f vfs.File) error {
+// Add takes over a file. The error is that of an earlier one.
+func (s *Syncs) Add(f vfs.File) error {
 	s.free <- struct{}{}
 	s.group.Go(func() {
 		err := base.Catch(nil, "the sync of a table", func() error { return errors.CombineErrors(f.Sync(), f.Close()) })
@@ -42,8 +42,8 @@ func (s *tableSyncs) add(f vfs.File) error {
 	return s.err
 }
 
-// wait returns when all files are closed, and the first error.
-func (s *tableSyncs) wait() error {
+// Wait returns when all files are closed, and the first error.
+func (s *Syncs) Wait() error {
 	s.group.Wait()
 	return s.err
 }

@@ -1,4 +1,4 @@
-package db
+package tables
 
 import "github.com/sievedb/sievedb/internal/vfs"
 

@@ -1,4 +1,4 @@
-package db
+package tables
 
 import (
 	"path/filepath"
@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// cacheOptions say where tables are and how they are opened.
-type cacheOptions struct {
+// CacheOptions say where tables are and how they are opened.
+type CacheOptions struct {
 	FS  vfs.FS
 	Dir string
 	// MaxOpen is how many tables are kept open.
@@ -29,10 +29,10 @@ type cacheOptions struct {
 	WantSizes bool
 }
 
-// tableCache opens tables when they are needed and keeps at most MaxOpen of them open.
+// Cache opens tables when they are needed and keeps at most MaxOpen of them open.
 // Its methods may be called from any goroutine.
-type tableCache struct {
-	options cacheOptions
+type Cache struct {
+	options CacheOptions
 	open    *cache.Cache[*sstable.Reader]
 	cost    openingCost
 	closed  atomic.Bool
@@ -41,9 +41,9 @@ type tableCache struct {
 // openingCost counts the openings of tables that succeeded, and what they read.
 type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 
-func newTableCache(o cacheOptions) *tableCache {
+func NewCache(o CacheOptions) *Cache {
 	o.Reader.Tail = new(sstable.TailGuess)
-	return &tableCache{
+	return &Cache{
 		options: o,
 		open: cache.New(int64(o.MaxOpen), func(r **sstable.Reader) {
 			(*r).DropBlocks() // the next reader of the table has slots of its own
@@ -52,23 +52,23 @@ func newTableCache(o cacheOptions) *tableCache {
 	}
 }
 
-// policies returns the filter policies by which tables are read, in the order of their hashes
+// Policies returns the filter policies by which tables are read, in the order of their hashes
 // in a Lookup.
-func (t *tableCache) policies() []filter.Policy { return t.options.Reader.Policies }
+func (t *Cache) Policies() []filter.Policy { return t.options.Reader.Policies }
 
-// get returns f's reader, opened if need be. The hit is one atomic load.
-func (t *tableCache) get(f *manifest.FileMeta) (*sstable.Reader, error) {
-	if r := tableOf(f).reader.Get(); r != nil {
+// Get returns f's reader, opened if need be. The hit is one atomic load.
+func (t *Cache) Get(f *manifest.FileMeta) (*sstable.Reader, error) {
+	if r := Of(f).reader.Get(); r != nil {
 		return *r, nil
 	}
 	return t.load(f)
 }
 
-func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if t.closed.Load() { // no table stays open: whoever wants one to would try for ever
 		return nil, base.ErrClosed
 	}
-	r, err := t.open.GetOrLoad(&tableOf(f).reader, func() (*sstable.Reader, int64, error) {
+	r, err := t.open.GetOrLoad(&Of(f).reader, func() (*sstable.Reader, int64, error) {
 		r, err := t.openTable(f)
 		return r, 1, err
 	})
@@ -81,7 +81,7 @@ func (t *tableCache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return *r, nil
 }
 
-func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	path := filepath.Join(t.options.Dir, f.Name())
 	file, err := t.options.FS.Open(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	}
 	size, err := file.Size()
 	if err == nil {
-		err = checkTableSize(f, size, path)
+		err = CheckSize(f, size, path)
 	}
 	if err != nil {
 		return nil, errors.CombineErrors(err, file.Close())
@@ -113,19 +113,19 @@ func (t *tableCache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 			f.Seqs.Store(seqsOf(&p))
 		}
 	}
-	if state := tableOf(f); t.options.WantSizes && state.sizes.Load() == nil {
+	if state := Of(f); t.options.WantSizes && state.sizes.Load() == nil {
 		state.sizes.Store(sizesOf(r, f))
 	}
 	return r, nil
 }
 
-// learnSeqs finds out which sequence numbers the entries of f have. Opening a table reads its
+// LearnSeqs finds out which sequence numbers the entries of f have. Opening a table reads its
 // properties only if they happen to be in what it reads anyway: before a large index they are not.
-func (t *tableCache) learnSeqs(f *manifest.FileMeta) {
+func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
 	if f.Seqs.Load() != nil {
 		return
 	}
-	r, err := t.ref(f)
+	r, err := t.Ref(f)
 	if err != nil {
 		return // whatever needs the table fails as well
 	}
@@ -146,20 +146,20 @@ func seqsOf(p *sstable.Properties) *manifest.SeqRange {
 	}
 }
 
-// checkTableSize compares the size of a table's file with the MANIFEST's. Open asks
+// CheckSize compares the size of a table's file with the MANIFEST's. Open asks
 // for all tables at once, and whoever opens one asks again.
-func checkTableSize(f *manifest.FileMeta, size int64, path string) error {
+func CheckSize(f *manifest.FileMeta, size int64, path string) error {
 	if uint64(size) == f.Size {
 		return nil
 	}
 	return base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", size, f.Size), path, -1)
 }
 
-// ref returns f's reader with a reference, which keeps its file open until
+// Ref returns f's reader with a reference, which keeps its file open until
 // Unref.
-func (t *tableCache) ref(f *manifest.FileMeta) (*sstable.Reader, error) {
+func (t *Cache) Ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 	for {
-		r, err := t.get(f)
+		r, err := t.Get(f)
 		if err != nil {
 			return nil, err
 		}
@@ -169,12 +169,12 @@ func (t *tableCache) ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 	}
 }
 
-// hasRoom reports whether a table could be opened without another one being closed.
-func (t *tableCache) hasRoom() bool { return t.open.HasRoom(1) }
+// HasRoom reports whether a table could be opened without another one being closed.
+func (t *Cache) HasRoom() bool { return t.open.HasRoom(1) }
 
-// openWhole opens f with its filter and its index.
-func (t *tableCache) openWhole(f *manifest.FileMeta) error {
-	r, err := t.ref(f)
+// OpenWhole opens f with its filter and its index.
+func (t *Cache) OpenWhole(f *manifest.FileMeta) error {
+	r, err := t.Ref(f)
 	if err != nil {
 		return err
 	}
@@ -182,17 +182,17 @@ func (t *tableCache) openWhole(f *manifest.FileMeta) error {
 	return r.LoadIndex()
 }
 
-// openings returns how many tables were opened, with how many reads of how many bytes.
-func (t *tableCache) openings() (tables, reads, bytes uint64) {
+// Openings returns how many tables were opened, with how many reads of how many bytes.
+func (t *Cache) Openings() (tables, reads, bytes uint64) {
 	return t.cost.tables.Load(), t.cost.reads.Load(), t.cost.bytes.Load()
 }
 
 // drop closes f's reader for good: the table is obsolete.
-func (t *tableCache) drop(f *manifest.FileMeta) { t.open.DropOne(&tableOf(f).reader) }
+func (t *Cache) drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
 
-// close closes all tables, and keeps others from being opened. What somebody has a
+// Close closes all tables, and keeps others from being opened. What somebody has a
 // reference of can be read on.
-func (t *tableCache) close() {
+func (t *Cache) Close() {
 	t.closed.Store(true)
 	t.open.Close()
 }
