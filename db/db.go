@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -67,6 +68,7 @@ type DB struct {
 	lookups    *lookupCounters
 	ranges     *rangeFilters // nil: there are none
 	writers    *tables.SpareWriters
+	plan       *filterplan.Planner // of filters
 
 	// state is what a reader loads; replaced under mu.
 	state atomic.Pointer[readState]
@@ -87,8 +89,6 @@ type DB struct {
 	spareMemory atomic.Uint64
 	throttle    throttle
 	counters    dbCounters
-	// flushedKeys is how many entries the memtable flushed last had.
-	flushedKeys atomic.Uint64
 	snapshots   snapshotList
 	opened      openedList
 	obsolete    *tables.Obsolete

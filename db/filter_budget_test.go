@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/stretchr/testify/require"
 )
 
@@ -182,7 +183,7 @@ func TestFilterBitsAreRightInTheMean(t *testing.T) {
 	for _, bits := range []float64{0, 0.3, 1, 9.5, 9.99, 20} {
 		var sum float64
 		for num := range uint64(1000) {
-			p := filterBits(bits).policy(filter.NewDualBloomPolicy(3), num+12345)
+			p := filterplan.Bits(bits).Policy(filter.NewDualBloomPolicy(3), num+12345)
 			if p == filter.None {
 				continue
 			}

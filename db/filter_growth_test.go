@@ -57,7 +57,8 @@ func measureGrowth(t testing.TB, d *DB, keys, probes int) growth {
 		same[l.Level] = 8 * float64(bytes) / float64(keys)
 		levels = append(levels, fmt.Sprintf("level %d %.1f", l.Level, l.BitsPerKey))
 	}
-	curve := d.opts.filterCurve()
+	plan := d.opts.filterPlanOptions()
+	curve := plan.Curve()
 	best := curve.Allocate(loads, 8*float64(d.opts.FilterBudget))
 	return growth{
 		keys: keys, memory: float64(bytes) / float64(d.opts.FilterBudget),

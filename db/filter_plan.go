@@ -1,8 +1,6 @@
 package db
 
 import (
-	"math"
-
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 )
@@ -58,7 +56,8 @@ func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan
 	if _, ok := filter.WithBitsPerKey(c.Filter, 1); !ok {
 		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filter, %q", c.Filter.Name())
 	}
-	p := planner{curve: c.filterCurve(), tree: c.plannedTree(float64(keys), float64(entryBytes)), keys: float64(keys)}
+	fp := c.filterPlanOptions()
+	p := planner{curve: fp.Curve(), tree: fp.Tree(float64(keys), float64(entryBytes)), keys: float64(keys)}
 	plan := &FilterPlan{}
 	var uniform, solved []float64
 	plan.At, uniform, solved = p.at(float64(memoryBytes))
@@ -76,30 +75,6 @@ func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan
 		}
 	}
 	return plan, nil
-}
-
-// plannedTree returns the levels of that many keys, as manifest.Version.Shape sizes
-// them: from the last one up, each a tenth of the one below, down to MaxLevelBase; and
-// level 0 with as many memtables as start a compaction. o is complete.
-func (o *Options) plannedTree(keys, entryBytes float64) []filter.LevelLoad {
-	tree := make([]filter.LevelLoad, NumLevels)
-	perRun := max(1, float64(o.WriteBufferSize)/entryBytes)
-	runs := min(float64(o.L0CompactionTrigger), math.Ceil(keys/perRun))
-	tree[0] = filter.LevelLoad{Keys: min(keys, runs*perRun), Weight: runs}
-	rest := keys - tree[0].Keys
-	if rest <= 0 {
-		return tree
-	}
-	const last = NumLevels - 1
-	shares, levels := 1.0, 1
-	for share := 0.1; levels < last && rest*entryBytes*share/(shares+share) > float64(o.MaxLevelBase)/10; share /= 10 {
-		shares += share
-		levels++
-	}
-	for i := range levels {
-		tree[last-i] = filter.LevelLoad{Keys: rest * math.Pow(0.1, float64(i)) / shares, Weight: 1}
-	}
-	return tree
 }
 
 type planner struct {

@@ -132,8 +132,8 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
-	if !l.out.Open() && l.d.opts.filtersByLevel() {
-		l.out.SetFilter(l.d.loadBits(l.entries).policies(l.d.opts.Filter))
+	if !l.out.Open() && l.d.plan.ByLevel() {
+		l.out.SetFilter(l.d.plan.LoadBits(l.entries).Policies(l.d.opts.Filter))
 	}
 	return errors.Wrap(l.out.Add(l.ikey, value), "sievedb: load: writing a table")
 }

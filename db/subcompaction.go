@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -25,7 +26,7 @@ import (
 type mergeJob struct {
 	d       *DB
 	c       *manifest.Compaction
-	bits    filterBits
+	bits    filterplan.Bits
 	visible []uint64 // sequence numbers that readers ask for, ascending
 	oldest  bool     // entries may get sequence number 0
 	pieces  []mergePiece
@@ -40,7 +41,7 @@ type mergeJob struct {
 // newMergeJob returns one without pieces.
 func (d *DB) newMergeJob(c *manifest.Compaction) *mergeJob {
 	return &mergeJob{
-		d: d, c: c, bits: d.compactionBits(c),
+		d: d, c: c, bits: d.plan.CompactionBits(c),
 		visible: d.snapshots.all(&d.visibleSeq),
 		// Inputs are removed oldest first, so that those that a crash leaves hold nothing
 		// older than an entry that got number 0. Of inputs in no order that is not known.

@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -9,8 +10,9 @@ import (
 
 // cacheOptions are those of the open-table cache of the database in dir. o is complete.
 func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
+	plan := o.filterPlanOptions()
 	return tables.CacheOptions{
-		FS: o.FS, Dir: dir, MaxOpen: o.MaxOpenFiles, Opened: opened, WantSizes: o.hasFilterBudget(),
+		FS: o.FS, Dir: dir, MaxOpen: o.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
 		Reader: sstable.ReaderOptions{
 			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.RangeFilters,
 			Cache: blocks, ChargeCache: o.ChargeTablesToBlockCache,
@@ -20,17 +22,17 @@ func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened fu
 
 // newTableWriter returns a writer of tables of the store whose filters have bits a key, if
 // that depends on the level.
-func (d *DB) newTableWriter(bits filterBits) *tables.Writer {
+func (d *DB) newTableWriter(bits filterplan.Bits) *tables.Writer {
 	return tables.NewWriter(d.tableWriterOptions(bits))
 }
 
-func (d *DB) tableWriterOptions(bits filterBits) tables.WriterOptions {
+func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 	o := tables.WriterOptions{
 		Dir: d.files, Kind: base.FileTable, NewFileNum: d.set.NewFileNum,
 		Table: d.opts.tableOptions(), Spares: d.writers,
 	}
-	if d.opts.filtersByLevel() {
-		o.Filter = bits.policies(o.Table.Filter)
+	if d.plan.ByLevel() {
+		o.Filter = bits.Policies(o.Table.Filter)
 	}
 	return o
 }

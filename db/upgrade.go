@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -101,7 +102,7 @@ type upgrade struct {
 	ctx    context.Context
 	o      UpgradeOptions
 	policy filter.Policy
-	bits   []filterBits // of each level, if they depend on it
+	bits   []filterplan.Bits // of each level, if they depend on it
 	tables sstable.WriterOptions
 	begun  time.Time
 	// stepBytes bounds the tables of a step below level 0, but for a single one.
@@ -170,8 +171,8 @@ func (d *DB) newUpgrade(ctx context.Context, policy filter.Policy, o *UpgradeOpt
 	if policy == nil {
 		u.policy = d.opts.Filter
 	}
-	if policy == nil && d.opts.filtersByLevel() {
-		u.bits = d.bitsByLevel()
+	if policy == nil && d.plan.ByLevel() {
+		u.bits = d.plan.LevelBits()
 	}
 	switch {
 	case d.closed.Load():

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/stretchr/testify/require"
@@ -58,7 +59,7 @@ func TestKeysAreNotGuessedFromAnOddTable(t *testing.T) {
 	require.NoError(t, l.Put([]byte(odd), nil))
 	require.NoError(t, l.Commit())
 	files := d.state.Load().version.Levels[NumLevels-1].Files
-	require.Greater(t, len(files), 3*learnFrom)
+	require.Greater(t, len(files), 3*filterplan.LearnFrom)
 	require.Equal(t, odd, string(base.UserKey(files[len(files)-1].Smallest)), "on the level of the others")
 	require.NoError(t, d.Close())
 	o.FilterBudget = 8000
@@ -68,7 +69,7 @@ func TestKeysAreNotGuessedFromAnOddTable(t *testing.T) {
 		if key != "" {
 			requireValue(t, d, []byte(key), nil)
 		}
-		return float64(d.bitsByLevel()[NumLevels-1])
+		return float64(d.plan.LevelBits()[NumLevels-1])
 	}
 	require.InEpsilon(t, bits(""), bits(odd), 0.05)
 }

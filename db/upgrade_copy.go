@@ -233,7 +233,7 @@ func (u *upgrade) writer(w *sstable.Writer, file vfs.File, level int, num uint64
 	o := u.tables
 	o.Filter = u.policy
 	if u.bits != nil {
-		o.Filter = u.bits[level].policy(u.policy, num)
+		o.Filter = u.bits[level].Policy(u.policy, num)
 	}
 	if w == nil {
 		return sstable.NewWriter(file, o)

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -90,7 +91,7 @@ func (u *upgrade) expect(level int, keys uint64) (bytes uint64, rate float64) {
 func (u *upgrade) count(f *manifest.FileMeta, num uint64, made madeTable) {
 	figures, bits := u.figures[f], uint64(0)
 	if u.bits != nil {
-		bits = uint64(u.bits[figures.level].of(num))
+		bits = uint64(u.bits[figures.level].Of(num))
 	}
 	rate := rateOfMade(u.filtersOf(bits, made.keys))
 	u.levels[figures.level].after += rate - figures.rateAfter
@@ -157,7 +158,7 @@ func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
 	}
 	policy := u.policy
 	if u.bits != nil {
-		policy = filterBits(bits).policy(policy, 0)
+		policy = filterplan.Bits(bits).Policy(policy, 0)
 	}
 	kinds := filter.Kinds(policy)
 	made := make([]madeFilter, len(kinds))

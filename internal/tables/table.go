@@ -56,8 +56,8 @@ func Of(f *manifest.FileMeta) *table { return f.Handle.(*table) }
 // NewHandle is manifest.SetOptions.NewHandle.
 func NewHandle() any { return new(table) }
 
-// UnknownKeyBytes is what an entry takes in a table of which nothing is known.
-const UnknownKeyBytes = 128
+// unknownKeyBytes is what an entry takes in a table of which nothing is known.
+const unknownKeyBytes = 128
 
 // HandleOf returns the handle of the table that w has finished.
 func HandleOf(w *sstable.Writer) *table {
@@ -70,7 +70,7 @@ func HandleOf(w *sstable.Writer) *table {
 func sizesOf(r *sstable.Reader, f *manifest.FileMeta) *filterSizes {
 	sizes := &filterSizes{FilterBytes: r.FilterSize(), RangeBytes: r.RangeFilterSize()}
 	if sizes.Keys = Keys(r, f); sizes.Keys == 0 {
-		sizes.Keys = f.Size / UnknownKeyBytes
+		sizes.Keys = f.Size / unknownKeyBytes
 	}
 	return sizes
 }
