@@ -14,19 +14,11 @@ import (
 
 // longestRest makes the next back-off of compactions 30 seconds, which no test
 // waits for.
-func longestRest(d *DB) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.compactionDelay.wait = time.Minute
-}
+func longestRest(d *DB) { d.compactor.SetBackoff(time.Minute) }
 
 func requireIdle(t testing.TB, d *DB) {
 	t.Helper()
-	eventually(t, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.compactions == 0 && !d.flushing
-	})
+	eventually(t, d.compactor.Idle)
 }
 
 // A flush started the compactions that were due, the one that had just failed
@@ -121,7 +113,7 @@ func TestWritersAreToldThatLevelZeroIsStuckBehindCorruption(t *testing.T) {
 	d := openTest(t, o)
 	eventually(t, func() bool { return d.Metrics().TablesSetAside == 2 })
 	requireIdle(t, d)
-	d.noteBackground(&d.compactionErr, nil) // as a success elsewhere does
+	d.compactor.NoteOutcome(nil) // as a success elsewhere does
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
 	var err error
 	for i := 0; i < 10 && err == nil; i++ {

@@ -67,7 +67,7 @@ func benchmarkMerge(b *testing.B, deletes bool) {
 		put(keys/8, deletes)
 	}
 	c := claimLevel0(b, d)
-	defer d.done(c, nil)
+	defer d.compactor.Done(c, nil)
 	var entries uint64
 	for _, f := range c.AllInputs() {
 		entries += tables.Of(f).FilterSizes().Keys
@@ -76,10 +76,9 @@ func benchmarkMerge(b *testing.B, deletes bool) {
 	b.ResetTimer()
 	start := processorTime()
 	for range b.N {
-		j := d.newMergeJob(c)
-		p := mergePiece{}
-		require.NoError(b, j.merge(&p))
-		p.out.Abandon()
+		out, err := d.compactor.MergePiece(c, nil, nil)
+		require.NoError(b, err)
+		out.Abandon()
 	}
 	b.ReportMetric(float64(processorTime()-start)/float64(b.N)/float64(entries), "cpu-ns/entry")
 }

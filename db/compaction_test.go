@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -48,14 +49,14 @@ func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	base := d.state.Load().version.Shape(d.pickOptions()).BaseLevel
+	base := d.state.Load().version.Shape(d.compactor.PickOptions()).BaseLevel
 	require.Less(t, base, NumLevels-1)
 	for range 2 { // two tables are merged, one would be moved
 		require.NoError(t, d.Delete(testKey(7), NoSync))
 		require.NoError(t, d.Put(testKey(8), testValue(8), NoSync))
 		require.NoError(t, d.Flush())
 	}
-	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
 	require.Empty(t, d.state.Load().version.Levels[0].Files)
 	require.NotEmpty(t, d.state.Load().version.Levels[base].Files)
 	_, err := d.Get(testKey(7))
@@ -113,12 +114,8 @@ func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 	for i := range 3 {
 		fill(t, d, 100*i+100, 100*i+150)
 		require.NoError(t, d.Flush())
-		d.scheduleCompactions()
-		d.mu.Lock()
-		for d.compactions > 0 {
-			d.cond.Wait()
-		}
-		d.mu.Unlock()
+		d.compactor.Schedule()
+		d.compactor.WaitIdle()
 	}
 	require.EqualValues(t, 1, met.Load(), "compactions that met the damage")
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
@@ -155,9 +152,7 @@ func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
 	key := []byte("m")
 	require.NoError(t, d.Put(key, value, NoSync))
 	require.NoError(t, d.Flush())
-	d.mu.Lock()
-	c, busy := d.state.Load().version.PickRange(0, NumLevels-1, key, key, manualStep, d.pickOptions())
-	d.mu.Unlock()
+	c, busy := d.state.Load().version.PickRange(0, NumLevels-1, key, key, compact.ManualStep, d.compactor.PickOptions())
 	require.Nil(t, c)
 	require.True(t, busy)
 	go func() { between <- d.Compact(t.Context(), key, key) }()
@@ -198,16 +193,15 @@ func TestCompactEndsThoughWritesGoOn(t *testing.T) {
 		if i.InputLevel > 0 {
 			at := written
 			written = most // the listener's own compaction is none of Compact's
-			require.NoError(t, d.compactLevel(t.Context(), 0, key, key))
+			require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, key, key))
 			written = at
 		}
 	}}
 	d = openTest(t, o)
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	d.mu.Lock()
-	d.resting++ // no compaction of the background
-	d.mu.Unlock()
+	hold := d.compactor.HoldBackground() // no compaction of the background
+	defer hold()
 	for range 2 {
 		fill(t, d, 0, 500)
 		require.NoError(t, d.Flush())

@@ -9,12 +9,9 @@ import (
 
 // dbCounters are the store's numbers, but for those of lookups.
 type dbCounters struct {
-	writes, writeBytes, logBytes, logSyncs   atomic.Uint64
-	flushes, flushBytes                      atomic.Uint64
-	compactions, subcompactions              atomic.Uint64
-	trivialMoves                             atomic.Uint64
-	compactionBytesRead, compactionBytesWrit atomic.Uint64
-	loads, loadTables, loadBytes             atomic.Uint64
+	writes, writeBytes, logBytes, logSyncs atomic.Uint64
+	flushes, flushBytes                    atomic.Uint64
+	loads, loadTables, loadBytes           atomic.Uint64
 }
 
 // lookupCounters are the numbers of lookups. They are an allocation of their own,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -69,6 +70,7 @@ type DB struct {
 	ranges     *rangeFilters // nil: there are none
 	writers    *tables.SpareWriters
 	plan       *filterplan.Planner // of filters
+	compactor  *compact.Scheduler
 
 	// state is what a reader loads; replaced under mu.
 	state atomic.Pointer[readState]
@@ -94,26 +96,13 @@ type DB struct {
 	obsolete    *tables.Obsolete
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
-	mu              sync.Mutex
-	cond            *sync.Cond
-	flushErr        error // of the last flush; nil after a success
-	compactionErr   error // of the last compaction, likewise
-	parkedErr       error // of the last compaction that met corruption, whose inputs were set aside
-	flushing        bool
-	compactions     int // running, manual ones included
-	running         []*manifest.Compaction
-	slots           int         // of Options.MaxConcurrentCompactions that are taken; see subcompaction.go
-	claimers        int         // who wait in claim for one
-	jobs            []*mergeJob // with pieces that nobody has begun
-	loader          *Loader     // the load under way, nil for none
-	placing         bool        // a load's tables are being given numbers and levels: no compaction may begin
-	parkedTables    int         // their inputs
-	compactionDelay compactionBackoff
-	burst           burst
-	resting         int                  // failed compactions whose back-off is not over; meanwhile the background starts none
-	uncertain       []*manifest.FileMeta // tables to remove once a later edit is in force
-	stallReason     string
-	report          OpenReport
+	mu          sync.Mutex
+	cond        *sync.Cond
+	flushErr    error                // of the last flush; nil after a success
+	loader      *Loader              // the load under way, nil for none
+	uncertain   []*manifest.FileMeta // tables to remove once a later edit is in force
+	stallReason string
+	report      OpenReport
 
 	background sync.WaitGroup
 }
@@ -237,6 +226,7 @@ func (d *DB) endWrites(cause error) {
 	first := d.ended.CompareAndSwap(nil, &writesEnded{cause})
 	d.cond.Broadcast()
 	d.mu.Unlock()
+	d.compactor.Stop(d.writeErr())
 	if first {
 		d.tellEnded(cause)
 	}
@@ -281,14 +271,14 @@ func (d *DB) Flush() error {
 	if err := d.commit.run(d, &commitRequest{alone: (*DB).flushActive}); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.burst.end()
+	d.compactor.EndBurst()
 	// Memtables that come later are not waited for.
 	waitFor := d.state.Load().imm
 	if len(waitFor) == 0 { // else what the burst held back takes their tables along
-		d.scheduleCompactionsLocked()
+		d.compactor.Schedule()
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for {
 		pending := false
 		for _, m := range d.state.Load().imm {
@@ -327,6 +317,7 @@ func (d *DB) Close() error {
 		return ErrClosed
 	}
 	close(d.closing)
+	d.compactor.Close()
 	d.mu.Lock()
 	d.cond.Broadcast()
 	d.mu.Unlock()
@@ -334,6 +325,7 @@ func (d *DB) Close() error {
 	// From here no writer starts; the one that leads ends.
 	d.commit.shut()
 	d.background.Wait()
+	d.compactor.Wait()
 
 	var err error
 	keep := func(e error) { err = errors.CombineErrors(err, e) }

@@ -97,9 +97,7 @@ func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
 	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
 	o.FilterBudget, o.L0CompactionTrigger = n*10/8, 2
 	d := openTest(t, o)
-	d.mu.Lock()
-	d.resting++ // no compaction begins meanwhile
-	d.mu.Unlock()
+	release := d.compactor.HoldBackground() // no compaction begins meanwhile
 	for i := range n {
 		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
 		if (i+1)%(n/tables) == 0 {
@@ -107,9 +105,7 @@ func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
 		}
 	}
 	require.Equal(t, tables, d.Metrics().Levels[0].Tables)
-	d.mu.Lock()
-	d.resting--
-	d.mu.Unlock()
+	release()
 	settle(t, d)
 	levels := filtersOf(t, d, 1).Levels
 	require.Len(t, levels, 1)

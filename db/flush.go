@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
@@ -92,11 +93,11 @@ func (d *DB) rotationFailed(next *successor, err error) error {
 func (d *DB) switchLog(next *successor, full bool) {
 	d.log.w = next.w
 	d.log.inserter.Reset() // it would keep the old memtable in memory
+	if full {
+		d.compactor.NoteFull()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if full {
-		d.burst.note()
-	}
 	d.installLocked(func(s *readState) {
 		s.mem.maxSeq = d.log.lastSeq
 		s.imm = append([]*memBuffer{s.mem}, s.imm...)
@@ -138,17 +139,20 @@ func (d *DB) flushLoop() {
 func (d *DB) flushAll() {
 	var removal sync.WaitGroup // of one log at most
 	defer removal.Wait()
-	backoff := compactionBackoff{}
+	backoff := compact.Backoff{}
+	defer d.compactor.EndFlush()
 	for {
+		d.compactor.EndFlush() // with what came after the last one
 		mem, next := d.nextToFlush()
 		if mem == nil {
 			return
 		}
 		size, log := mem.Capacity(), d.files.File(base.FileLog, mem.logNum)
+		d.compactor.BeginFlush()
 		err := d.flushMemtable(mem, next)
-		d.noteBackground(&d.flushErr, err)
+		d.noteFlush(err)
 		if err == nil {
-			backoff = compactionBackoff{}
+			backoff = compact.Backoff{}
 			removal.Wait()
 			removal.Go(func() {
 				_ = d.guard("the removal of a log", func() error { d.files.Remove(log); return nil })
@@ -159,7 +163,7 @@ func (d *DB) flushAll() {
 			collectFlushed(size)
 			continue
 		}
-		if d.writeErr() != nil || !d.pause(backoff.next(err)) {
+		if d.writeErr() != nil || !d.pause(backoff.Next(err)) {
 			return
 		}
 	}
@@ -171,15 +175,12 @@ func (d *DB) flushAll() {
 func (d *DB) nextToFlush() (*memBuffer, uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.flushing = false
-	d.cond.Broadcast()
 	for {
 		if d.closed.Load() || d.writeErr() != nil {
 			return nil, 0
 		}
 		s := d.state.Load()
 		if n := len(s.imm); n > 0 {
-			d.flushing = true
 			next := s.mem.logNum
 			if n > 1 {
 				next = s.imm[n-2].logNum
@@ -228,7 +229,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 	d.counters.flushBytes.Add(info.Bytes)
 	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
 	d.obsolete.Remove()
-	d.scheduleCompactions()
+	d.compactor.Schedule()
 	return nil
 }
 
@@ -296,14 +297,19 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	return files[0], nil
 }
 
-// noteBackground keeps the outcome of background work, in d.flushErr or
-// d.compactionErr, for Metrics and for those who wait on it.
-func (d *DB) noteBackground(outcome *error, err error) {
+// noteFlush keeps the outcome of a flush, for Metrics and for those who wait on it.
+func (d *DB) noteFlush(err error) {
 	err = base.NoSpace(err)
 	d.mu.Lock()
-	*outcome = err
+	d.flushErr = err
 	d.cond.Broadcast()
 	d.mu.Unlock()
+	d.reportBackground(err)
+}
+
+// reportBackground logs the failure of background work, if err is one, and notifies the
+// listener.
+func (d *DB) reportBackground(err error) {
 	if err != nil {
 		d.opts.Logger.Error("background work failed", "err", err)
 		tell(d, d.opts.EventListener.BackgroundError, err)
@@ -320,18 +326,4 @@ func (d *DB) pause(wait time.Duration) bool {
 	case <-d.closing:
 		return false
 	}
-}
-
-// compactionBackoff spaces out repetitions of what failed.
-type compactionBackoff struct{ wait time.Duration }
-
-// next returns how long to wait behind err. A full disk is looked at every
-// second: it costs little, and writers wait for it.
-func (b *compactionBackoff) next(err error) time.Duration {
-	longest := 30 * time.Second
-	if base.IsNoSpace(err) {
-		longest = time.Second
-	}
-	b.wait = min(max(2*b.wait, 50*time.Millisecond), longest)
-	return b.wait
 }

@@ -80,14 +80,11 @@ func fill(t testing.TB, d *DB, from, to int) {
 func settle(t testing.TB, d *DB) {
 	t.Helper()
 	require.NoError(t, d.Flush())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for d.compactions > 0 || d.flushing || d.state.Load().version.Pick(d.pickOptions()) != nil {
-		require.NoError(t, d.flushErr)
-		require.NoError(t, d.compactionErr)
+	for d.compactor.WaitIdle(); d.compactor.Due(); d.compactor.WaitIdle() {
+		require.NoError(t, d.compactor.Status().Err)
 		require.NoError(t, d.writeErr())
-		d.scheduleCompactionsLocked()
-		d.cond.Wait()
+		d.compactor.Schedule()
+		d.pause(time.Millisecond)
 	}
 }
 

@@ -22,11 +22,11 @@ func (l *Loader) commit(info *LoadInfo) error {
 	if err := l.d.Flush(); err != nil {
 		return err
 	}
-	if err := l.d.clearLevel0(l.out.Files); err != nil {
+	if err := l.d.compactor.ClearLevel0(context.Background(), l.out.Files); err != nil {
 		return err
 	}
 	err := l.d.commit.run(l.d, &commitRequest{alone: func(*DB) error { return l.install(info) }})
-	l.d.scheduleCompactions() // what is due was held back
+	l.d.compactor.Schedule() // what is due was held back
 	return err
 }
 
@@ -53,17 +53,19 @@ func (l *Loader) install(info *LoadInfo) error {
 		return errors.Newf("sievedb: load: more than %d writes came while it was under way; load less at a time", loadAhead)
 	}
 	if len(l.out.Files) > maxLoadCrowd {
-		if err := d.clearLevel0(l.out.Files); err != nil {
+		if err := d.compactor.ClearLevel0(context.Background(), l.out.Files); err != nil {
 			return err
 		}
 	}
-	d.setPlacing(true)
-	defer d.setPlacing(false)
+	// Meanwhile no compaction begins: one that knows nothing of these tables might write
+	// across them. Nor does an upgrade of filters, whose copies of level 0 would get numbers
+	// above theirs.
+	defer d.compactor.Hold()()
 	files, err := l.nameTables()
 	if err != nil {
 		return err
 	}
-	edit := &manifest.Edit{LastSeq: manifest.Num(l.seq), Added: d.place(files)}
+	edit := &manifest.Edit{LastSeq: manifest.Num(l.seq), Added: d.compactor.Place(files)}
 	err = d.applyEdit(edit, files, nil)
 	if err == nil || manifest.IsUncertain(err) {
 		// If the edit may be in force all the same, what is written from now on must
@@ -111,43 +113,4 @@ func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 		return nil, errors.Wrap(err, "sievedb: load: naming the tables")
 	}
 	return files, nil
-}
-
-// setPlacing says whether a load's tables are being given numbers and levels. Meanwhile no
-// compaction begins: one that knows nothing of these tables might write across them. Nor does
-// an upgrade of filters, whose copies of level 0 would get numbers above theirs.
-func (d *DB) setPlacing(placing bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.placing = placing
-	d.cond.Broadcast()
-}
-
-// place chooses the levels of a load's tables.
-func (d *DB) place(files []*manifest.FileMeta) []manifest.LevelFile {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.state.Load().version.Place(files, d.pickOptions())
-}
-
-// clearLevel0 compacts what keeps a load's tables in level 0, if so many would have to
-// stay there that it would come to have too many tables.
-func (d *DB) clearLevel0(files []*manifest.FileMeta) error {
-	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
-	c, err := d.claim(context.Background(), func(v *manifest.Version) (c *manifest.Compaction, busy bool) {
-		o, crowd := d.pickOptions(), 0
-		for _, p := range v.Place(files, o) {
-			if p.Level == 0 {
-				crowd++
-			}
-		}
-		if crowd < o.L0Trigger {
-			return nil, false
-		}
-		return v.PickRange(0, v.Shape(o).BaseLevel, start, limit, manualStep, o)
-	})
-	if err != nil || c == nil {
-		return err
-	}
-	return d.compactClaimed(c)
 }

@@ -194,24 +194,25 @@ func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
 // of them, and might write across them.
 func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	var d *DB
+	var release func()
 	var load, looked atomic.Bool
 	o := testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
 		if op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") && load.CompareAndSwap(true, false) {
 			looked.Store(true)
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.opts.L0CompactionTrigger = 1
-			if d.state.Load().version.Pick(d.pickOptions()) == nil {
+			if !d.compactor.Due() {
 				t.Error("there is nothing to compact")
 			}
-			d.scheduleCompactionsLocked()
-			if d.compactions > 0 {
+			release()
+			d.compactor.Schedule()
+			if !d.compactor.Idle() {
 				t.Error("a compaction begins")
 			}
 		}
 		return nil
 	}))
+	o.L0CompactionTrigger = 1
 	d = openTest(t, o)
+	release = d.compactor.HoldBackground() // until the load is placed
 	require.NoError(t, d.Put([]byte("a"), nil, NoSync))
 	require.NoError(t, d.Put([]byte("z"), nil, NoSync))
 	require.NoError(t, d.Flush())

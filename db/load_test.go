@@ -374,9 +374,7 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
 
-	d.mu.Lock()
-	d.resting++ // none begins in the background, where one would keep nobody waiting
-	d.mu.Unlock()
+	release := d.compactor.HoldBackground() // none begins in the background, where one would keep nobody waiting
 	info, before := LoadInfo{}, d.Metrics().Compactions
 	var compactions uint64
 	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(*DB) error {
@@ -386,10 +384,8 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 	}}))
 	require.Greater(t, info.Tables[0], d.opts.L0CompactionTrigger, "they stay in level 0 for now")
 	require.Zero(t, compactions)
-	d.mu.Lock()
-	d.resting--
-	d.scheduleCompactionsLocked()
-	d.mu.Unlock()
+	release()
+	d.compactor.Schedule()
 	for i := range 2000 {
 		requireValue(t, d, testKey(i), testValue(i+1))
 	}

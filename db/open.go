@@ -155,6 +155,7 @@ func (d *DB) open(created bool) error {
 		d.set = manifest.New(o)
 	}
 	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
+	d.compactor = d.newCompactor()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped
 	for _, f := range files.all {
@@ -180,7 +181,7 @@ func (d *DB) open(created bool) error {
 		d.background.Add(2)
 		go d.flushLoop()
 		go d.cleanLoop()
-		d.scheduleCompactions()
+		d.compactor.Schedule()
 	}
 	if d.opts.OpenTablesAhead {
 		d.background.Add(1)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
@@ -18,10 +19,9 @@ import (
 // rest waits until no flush and no compaction is under way, none being due. The files
 // that they leave may not be removed yet; see strayFilesAtRest.
 func rest(d *DB) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for d.compactions > 0 || d.flushing || len(d.state.Load().imm) > 0 {
-		d.cond.Wait()
+	for !d.compactor.Idle() || len(d.state.Load().imm) > 0 {
+		d.compactor.WaitIdle()
+		d.pause(time.Millisecond)
 	}
 }
 

@@ -14,21 +14,19 @@ func (d *DB) Metrics() *Metrics {
 	if d == nil || d.state.Load() == nil {
 		return &Metrics{}
 	}
-	s := d.state.Load()
+	s, c := d.state.Load(), d.compactor.Counters()
 	m := &Metrics{
 		Writes: d.counters.writes.Load(), WriteBytes: d.counters.writeBytes.Load(),
 		LogBytes: d.counters.logBytes.Load(), LogSyncs: d.counters.logSyncs.Load(),
 		Flushes: d.counters.flushes.Load(), FlushBytes: d.counters.flushBytes.Load(),
-		Compactions: d.counters.compactions.Load(), TrivialMoves: d.counters.trivialMoves.Load(),
-		Subcompactions:         d.counters.subcompactions.Load(),
-		CompactionBytesRead:    d.counters.compactionBytesRead.Load(),
-		CompactionBytesWritten: d.counters.compactionBytesWrit.Load(),
-		Loads:                  d.counters.loads.Load(),
-		LoadTables:             d.counters.loadTables.Load(),
-		LoadBytes:              d.counters.loadBytes.Load(),
-		MemtableLimit:          uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
-		ObsoleteTables:         d.obsolete.Count(),
-		LastSequence:           d.visibleSeq.Load(),
+		Compactions: c.Compactions, TrivialMoves: c.TrivialMoves, Subcompactions: c.Subcompactions,
+		CompactionBytesRead: c.BytesRead, CompactionBytesWritten: c.BytesWritten,
+		Loads:          d.counters.loads.Load(),
+		LoadTables:     d.counters.loadTables.Load(),
+		LoadBytes:      d.counters.loadBytes.Load(),
+		MemtableLimit:  uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
+		ObsoleteTables: d.obsolete.Count(),
+		LastSequence:   d.visibleSeq.Load(),
 	}
 	d.throttle.addTo(m)
 	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
@@ -48,17 +46,18 @@ func (d *DB) Metrics() *Metrics {
 	}
 	d.tableMetrics(s.version, m)
 	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.Openings()
-	c := d.blockCache.Metrics()
-	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = c.Capacity, c.Size, c.Count
-	m.BlockCacheCharged = c.Charged
-	m.BlockCacheCompressedBlocks, m.BlockCacheCompressedBytes = c.Compressed, c.CompressedBytes
+	blocks := d.blockCache.Metrics()
+	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = blocks.Capacity, blocks.Size, blocks.Count
+	m.BlockCacheCharged = blocks.Charged
+	m.BlockCacheCompressedBlocks, m.BlockCacheCompressedBytes = blocks.Compressed, blocks.CompressedBytes
+	status := d.compactor.Status()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stallReason != "" {
 		m.WriteStallReason = d.stallReason
 	}
-	m.TablesSetAside = d.parkedTables
-	for _, err := range []error{d.writeErr(), d.flushErr, d.compactionErr, d.parkedErr} {
+	m.TablesSetAside = status.ParkedTables
+	for _, err := range []error{d.writeErr(), d.flushErr, status.Err, status.ParkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	close(g.open)
 	require.NoError(t, <-closed)
 	require.Zero(t, d.Metrics().Compactions, "each piece has more entries than it looks away for")
-	require.Zero(t, d.slots)
+	require.Zero(t, d.compactor.Status().Slots)
 
 	o.L0CompactionTrigger = 1000
 	d = openTest(t, o)
@@ -68,12 +69,12 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 			}
 			c := claimLevel0(t, d)
 			failing.Store(true)
-			err := d.compactClaimed(c)
+			err := d.compactor.CompactClaimed(c)
 			require.ErrorIs(t, err, ErrNoSpace)
-			require.NotErrorIs(t, err, errStopped)
+			require.NotErrorIs(t, err, compact.ErrStopped)
 			require.NoError(t, strayFilesAtRest(d, mem))
-			require.Zero(t, d.slots)
-			require.Empty(t, d.jobs)
+			require.Zero(t, d.compactor.Status().Slots)
+			require.Zero(t, d.compactor.Status().Waiting)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			for k := range 1000 {
 				requireValue(t, d, testKey(k), testValue(k))
@@ -119,7 +120,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 					return &vfs.Fault{Err: kind}
 				}), 3))
 				begun.Store(true)
-				err := d.compactLevel(t.Context(), 0, nil, nil)
+				err := d.compactor.CompactLevel(t.Context(), 0, nil, nil)
 				begun.Store(false)
 				if !sticky && ofTables.Load() > 0 { // else files may wait for the next opening
 					require.NoError(t, strayFilesAtRest(d, mem))
@@ -131,15 +132,13 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				case err != nil:
 					failures++
 					require.ErrorIs(t, err, kind)
-					require.NotErrorIs(t, err, errStopped)
+					require.NotErrorIs(t, err, compact.ErrStopped)
 				}
 				for k := range keys {
 					requireValue(t, d, testKey(k), testValue(k))
 				}
-				d.mu.Lock()
-				require.Zero(t, d.slots)
-				require.Empty(t, d.jobs)
-				d.mu.Unlock()
+				require.Zero(t, d.compactor.Status().Slots)
+				require.Zero(t, d.compactor.Status().Waiting)
 				_ = d.Close() // the MANIFEST may have failed
 				d = openTest(t, piecesOptions(mem, 3))
 				for k := range keys {
@@ -177,14 +176,11 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	c := claimLevel0(t, d)
 	g.closed.Store(true)
 	done := make(chan error)
-	go func() { done <- d.compactClaimed(c) }()
+	go func() { done <- d.compactor.CompactClaimed(c) }()
 	<-g.arrived
 	<-g.arrived
-	eventually(t, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.slots == 2 // the failed one has returned its own
-	})
+	// The failed one has returned its own.
+	eventually(t, func() bool { return d.compactor.Status().Slots == 2 })
 	close(g.open)
 	require.ErrorIs(t, <-done, syscall.EIO)
 	require.Less(t, creations.Load(), int64(10), "of 19 tables")
@@ -209,10 +205,10 @@ func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 	d = openTest(t, piecesOptions(mem, 3))
 	c := claimLevel0(t, d)
 	inputs := len(c.AllInputs())
-	require.ErrorIs(t, d.compactClaimed(c), ErrCorruption)
+	require.ErrorIs(t, d.compactor.CompactClaimed(c), ErrCorruption)
 	require.Equal(t, inputs, d.Metrics().TablesSetAside)
 	require.NoError(t, strayFilesAtRest(d, mem))
-	require.Error(t, d.compactLevel(t.Context(), 0, nil, nil), "they stay set aside")
+	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "they stay set aside")
 }
 
 // The index says of some blocks that they end before their last key. The piece that begins with
@@ -242,7 +238,7 @@ func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
 	require.NoError(t, d.Flush())
 	lying.Store(false)
 	c := claimLevel0(t, d)
-	defer d.done(c, nil)
+	defer d.compactor.Done(c, nil)
 	r, err := d.tables.Ref(c.Inputs[0])
 	require.NoError(t, err)
 	defer r.Unref()
@@ -253,15 +249,14 @@ func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
 		}
 	}))
 	require.NotEmpty(t, begins)
-	j := d.newMergeJob(c)
 	for _, key := range begins {
-		p := mergePiece{upper: key}
-		require.ErrorIs(t, j.merge(&p), ErrCorruption)
-		p.out.Abandon()
-		p = mergePiece{lower: key}
-		require.NoError(t, j.merge(&p))
-		require.NotEqual(t, key, base.UserKey(p.out.Files[0].Smallest), "it cannot find its first key")
-		p.out.Abandon()
+		out, err := d.compactor.MergePiece(c, nil, key)
+		require.ErrorIs(t, err, ErrCorruption)
+		out.Abandon()
+		out, err = d.compactor.MergePiece(c, key, nil)
+		require.NoError(t, err)
+		require.NotEqual(t, key, base.UserKey(out.Files[0].Smallest), "it cannot find its first key")
+		out.Abandon()
 	}
 }
 
@@ -275,7 +270,7 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 		require.NoError(t, d.Flush())
 	}
 	from := len(r.Trace().Ops)
-	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
 	m := d.Metrics()
 	require.Greater(t, m.Subcompactions, m.Compactions)
 	require.NoError(t, d.Close())

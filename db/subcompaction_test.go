@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -29,8 +30,8 @@ func piecesOptions(fs FS, slots int) *Options {
 // claimLevel0 claims the compaction of all of level 0.
 func claimLevel0(t testing.TB, d *DB) *manifest.Compaction {
 	t.Helper()
-	c, err := d.claim(t.Context(), func(v *manifest.Version) (*manifest.Compaction, bool) {
-		return v.PickRange(0, v.Shape(d.pickOptions()).BaseLevel, nil, nil, manualStep, d.pickOptions())
+	c, err := d.compactor.Claim(t.Context(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		return v.PickRange(0, v.Shape(o).BaseLevel, nil, nil, compact.ManualStep, o)
 	})
 	require.NoError(t, err)
 	require.NotNil(t, c)
@@ -57,12 +58,11 @@ func contentOf(t testing.TB, d *DB, files []*manifest.FileMeta) (entries [][2]st
 // remainsOf merges c in one piece and in several, and returns the tables of both.
 func remainsOf(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*manifest.FileMeta, pieces int) {
 	t.Helper()
-	j := d.newMergeJob(c)
-	one := mergePiece{}
-	require.NoError(t, j.merge(&one))
-	divided, pieces, err := d.mergeTables(c)
+	one, err := d.compactor.MergePiece(c, nil, nil)
 	require.NoError(t, err)
-	return one.out.Files, divided, pieces
+	divided, pieces, err = d.compactor.MergeTables(c)
+	require.NoError(t, err)
+	return one.Files, divided, pieces
 }
 
 // False alarms: three in four seeds divide the compaction (131 of 180), and if it were half
@@ -102,7 +102,7 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 				return
 			}
 			c := claimLevel0(t, d)
-			defer d.done(c, nil)
+			defer d.compactor.Done(c, nil)
 			whole, divided, pieces := remainsOf(t, d, c)
 			most = max(most, pieces)
 			require.Equal(t, contentOf(t, d, whole), contentOf(t, d, divided), "%d pieces", pieces)
@@ -118,9 +118,10 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 // unopened returns the tables as nobody has opened them yet.
 func unopened(files []*manifest.FileMeta) (fresh []*manifest.FileMeta) {
 	for _, f := range files {
-		copied := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
-		copied.Seqs.Store(f.Seqs.Load()) // or all of level 0 is opened to learn them
-		fresh = append(fresh, copied)
+		file := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+		file.Handle = tables.NewHandle()
+		file.Seqs.Store(f.Seqs.Load()) // or all of level 0 is opened to learn them
+		fresh = append(fresh, file)
 	}
 	return fresh
 }
@@ -163,31 +164,31 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 			d := openTest(t, o)
 			inputs(t, d)
 			c := claimLevel0(t, d)
-			defer d.done(c, nil)
-			splits, err := d.splitKeys(c)
+			defer d.compactor.Done(c, nil)
+			splits, err := d.compactor.SplitKeys(c)
 			require.NoError(t, err)
 			require.Len(t, splits, 3)
 			var total, largest uint64
 			for i := range 4 {
-				p := mergePiece{}
+				var lower, upper []byte
 				if i > 0 {
-					p.lower = splits[i-1]
+					lower = splits[i-1]
 				}
 				if i < 3 {
-					p.upper = splits[i]
+					upper = splits[i]
 				}
 				fresh := *c
 				fresh.Inputs, fresh.Overlaps = unopened(c.Inputs), unopened(c.Overlaps)
-				j := d.newMergeJob(&fresh)
-				require.NoError(t, j.merge(&p))
+				out, err := d.compactor.MergePiece(&fresh, lower, upper)
+				require.NoError(t, err)
 				var size uint64
-				for _, f := range p.out.Files {
+				for _, f := range out.Files {
 					size += f.Size
 				}
 				total, largest = total+size, max(largest, size)
 				for _, f := range fresh.AllInputs() {
-					meets := (p.lower == nil || d.cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&
-						(p.upper == nil || d.cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0)
+					meets := (lower == nil || d.cmp.Compare(base.UserKey(f.Largest), lower) >= 0) &&
+						(upper == nil || d.cmp.Compare(base.UserKey(f.Smallest), upper) < 0)
 					require.Equal(t, meets, tables.Of(f).Peek() != nil, "%v is opened by piece %d", f, i)
 				}
 			}
@@ -232,7 +233,7 @@ func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
 	}
 	g.closed.Store(true)
 	done := make(chan error)
-	go func() { done <- d.compactLevel(context.Background(), 0, nil, nil) }()
+	go func() { done <- d.compactor.CompactLevel(context.Background(), 0, nil, nil) }()
 	for range 3 {
 		<-g.arrived
 	}
@@ -257,28 +258,23 @@ func TestDisjointCompactionsRunAtOnce(t *testing.T) {
 	d := openTest(t, piecesOptions(g.fs(), 2))
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	d.mu.Lock()
-	d.resting++ // the background is to begin when all is there
-	d.mu.Unlock()
+	release := d.compactor.HoldBackground() // the background is to begin when all is there
 	fill(t, d, 0, 1500)
 	require.NoError(t, d.Flush()) // which the gate would hold as well
-	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
-	level := d.state.Load().version.Shape(d.pickOptions()).BaseLevel
-	require.Greater(t, d.state.Load().version.Score(level, d.state.Load().version.Shape(d.pickOptions()), d.pickOptions()), 2.0)
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
+	level := d.state.Load().version.Shape(d.compactor.PickOptions()).BaseLevel
+	require.Greater(t, d.state.Load().version.Score(level, d.state.Load().version.Shape(d.compactor.PickOptions()), d.compactor.PickOptions()), 2.0)
 	g.closed.Store(true)
-	d.mu.Lock()
-	d.resting--
-	d.scheduleCompactionsLocked()
-	d.mu.Unlock()
+	release()
+	d.compactor.Schedule()
 	<-g.arrived
 	<-g.arrived
-	d.mu.Lock()
-	require.Len(t, d.running, 2)
-	require.Equal(t, 2, d.slots)
-	for _, f := range d.running[0].AllInputs() {
-		require.NotContains(t, d.running[1].AllInputs(), f)
+	require.Equal(t, 2, d.compactor.Status().Slots)
+	running := d.compactor.PickOptions().Running
+	require.Len(t, running, 2)
+	for _, f := range running[0].AllInputs() {
+		require.NotContains(t, running[1].AllInputs(), f)
 	}
-	d.mu.Unlock()
 	g.closed.Store(false)
 	close(g.open)
 	settle(t, d)
@@ -338,6 +334,6 @@ func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
 	m := d.Metrics()
 	t.Logf("%d compactions in %d pieces, at most %d tables at once", m.Compactions, m.Subcompactions, most.Load())
 	require.Greater(t, m.Subcompactions, m.Compactions)
-	require.Zero(t, d.slots)
-	require.Empty(t, d.jobs)
+	require.Zero(t, d.compactor.Status().Slots)
+	require.Zero(t, d.compactor.Status().Waiting)
 }

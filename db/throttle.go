@@ -180,17 +180,7 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 	case len(s.imm) >= d.opts.MaxMemtables:
 		return stopMemtables, d.flushErr
 	case len(s.version.Levels[0].Files) >= d.opts.L0StopTrigger:
-		return stopLevel0, d.stuckLocked(s)
+		return stopLevel0, d.compactor.Stuck(s.version)
 	}
 	return "", nil
-}
-
-// stuckLocked returns what keeps compactions from making room: the last one's
-// failure, or the corruption that tables were set aside for, where nothing is
-// left to compact beside them.
-func (d *DB) stuckLocked(s *readState) error {
-	if d.compactionErr == nil && d.parkedErr != nil && d.compactions == 0 && d.pickOf(s.version, d.pickOptions()) == nil {
-		return d.parkedErr
-	}
-	return d.compactionErr
 }

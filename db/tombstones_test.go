@@ -104,7 +104,7 @@ func TestTombstonesThatASnapshotHoldsAreLeftAlone(t *testing.T) {
 	}
 	count := compactions.Load()
 	for range 5 {
-		d.scheduleCompactions()
+		d.compactor.Schedule()
 		settleClean(t, d)
 	}
 	require.Equal(t, count, compactions.Load(), "compactions in vain")

@@ -99,7 +99,7 @@ func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 		require.NoError(t, d.Put(testKey(7), []byte("newer"), NoSync))
 		require.NoError(t, d.Flush())
 	}
-	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
 	require.Equal(t, []string{"2002 newer", "0 " + string(testValue(7))}, entriesOf(t, d, key))
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
 	before := readDir(t, o.FS, "db")
 	inputs := map[uint64]bool{}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
-	require.NoError(t, d.compactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
 	require.NoError(t, d.Close()) // now all is removed
 	after := readDir(t, o.FS, "db")
 	removed = slices.DeleteFunc(removed, func(num uint64) bool { return !inputs[num] })

@@ -1,4 +1,4 @@
-package db
+package compact
 
 import (
 	"encoding/binary"
@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -19,7 +20,7 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	state, err := u.inspect(level, f)
 	if err != nil {
 		state = tableDamaged
-		if stderrors.Is(err, ErrCorruption) {
+		if stderrors.Is(err, base.ErrCorruption) {
 			u.damaged(f, err)
 		} else { // the file may be sound
 			u.failed = err
@@ -46,7 +47,7 @@ func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
 
 // inspect is look for a table that was not seen yet. The error is about the file.
 func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
-	r, err := u.d.tables.Ref(f)
+	r, err := u.s.o.Cache.Ref(f)
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +67,7 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 		u.note(f, tableFigures{level, filters.Bytes(), filters.Bytes(), rate, rate})
 		return tableCurrent, nil
 	}
-	if err != nil && !stderrors.Is(err, ErrCorruption) { // a damaged filter is a reason the more
+	if err != nil && !stderrors.Is(err, base.ErrCorruption) { // a damaged filter is a reason the more
 		return 0, err
 	}
 	bytesAfter, rateAfter := u.expect(level, keys)
@@ -176,14 +177,14 @@ func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
 	return made
 }
 
-// mostMade is how many keys a filter is made of to see what it is like; one of more keys takes
+// shapeSampleKeys is how many keys a filter is made of to see what it is like; one of more keys takes
 // as much for each. The number of keys is the file's word: filters of as many as it may claim
 // would take a multiple of its size.
-const mostMade = 1 << 16
+const shapeSampleKeys = 1 << 16
 
 // madeOfNumbers has p make a filter to see what it is like.
 func madeOfNumbers(p filter.Policy, keys uint64) madeFilter {
-	n := min(keys, mostMade)
+	n := min(keys, shapeSampleKeys)
 	arena, all := make([]byte, 0, 8*n), make([][]byte, n)
 	for i := range all {
 		arena = binary.BigEndian.AppendUint64(arena, uint64(i))

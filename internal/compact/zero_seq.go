@@ -1,4 +1,4 @@
-package db
+package compact
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
@@ -41,7 +41,7 @@ func (m *merger) addOldest(user []byte, seq uint64, kind base.Kind, value []byte
 // meet the piece has or had. Where a table of another program, which does not say it,
 // holds what one of ours held, it is the newest number of all.
 func (m *merger) mostOfInputs() (most uint64) {
-	for _, f := range m.piece.tables(m.d.cmp, m.c.AllInputs()) {
+	for _, f := range m.piece.tables(m.s.o.Cmp, m.c.AllInputs()) {
 		seq, ok := m.largestSeq(f)
 		if !ok {
 			return m.job.visible[len(m.job.visible)-1]
@@ -52,7 +52,7 @@ func (m *merger) mostOfInputs() (most uint64) {
 }
 
 func (m *merger) largestSeq(f *manifest.FileMeta) (seq uint64, ok bool) {
-	r, err := m.d.tables.Ref(f)
+	r, err := m.s.o.Cache.Ref(f)
 	if err != nil {
 		return 0, false // reading its entries will tell
 	}

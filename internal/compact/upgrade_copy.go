@@ -1,4 +1,4 @@
-package db
+package compact
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ type upgradeStep struct {
 // begin starts a step of a level, or returns nil where nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	s := &upgradeStep{u: u, syncs: tables.NewSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
-	c, err := u.d.claim(u.ctx, func(v *manifest.Version) (*manifest.Compaction, bool) {
+	c, err := u.s.Claim(u.ctx, func(v *manifest.Version, _ manifest.PickOptions) (*manifest.Compaction, bool) {
 		files, busy := u.choose(v, level)
 		if len(files) == 0 || busy {
 			return nil, busy
@@ -53,7 +53,7 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 		// is under way, so that none has taken a number yet that its table will come with later.
 		s.nums = make([]uint64, len(files))
 		for i := range s.nums {
-			s.nums[len(s.nums)-1-i] = u.d.set.NewFileNum()
+			s.nums[len(s.nums)-1-i] = u.s.o.NewFileNum()
 		}
 		return &manifest.Compaction{Version: v, Level: level, OutputLevel: level, Inputs: files, Reason: "filters"}, false
 	})
@@ -81,7 +81,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 	<-s.placed
 	for i, f := range s.c.Inputs {
 		switch {
-		case stderrors.Is(s.errs[i], ErrCorruption):
+		case stderrors.Is(s.errs[i], base.ErrCorruption):
 			u.known[f] = tableDamaged
 			u.damaged(f, s.errs[i])
 		case s.err == nil:
@@ -92,7 +92,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 			u.known[f] = tableStale
 		}
 	}
-	if s.err != nil && !stderrors.Is(s.err, ErrCorruption) {
+	if s.err != nil && !stderrors.Is(s.err, base.ErrCorruption) {
 		return upgradeError(s.err)
 	}
 	u.sumUp()
@@ -104,25 +104,25 @@ func (u *upgrade) end(s *upgradeStep) error {
 
 // run copies the tables and puts the copies in their places.
 func (s *upgradeStep) run() {
-	d := s.u.d
+	c := s.u.s
 	defer close(s.placed)
-	err := d.guard("an upgrade of filters", s.copy)
+	err := c.o.Guard("an upgrade of filters", s.copy)
 	close(s.copied)
 	// What is left is no merge: somebody else, the next step too, may have the slot.
-	d.mu.Lock()
-	d.slots--
-	d.scheduleCompactionsLocked()
-	d.cond.Broadcast()
-	d.mu.Unlock()
-	s.err = d.guard("an upgrade of filters", func() error { return s.place(err) })
-	d.mu.Lock()
-	d.slots++
-	d.mu.Unlock()
-	if err = s.err; stderrors.Is(err, ErrCorruption) {
+	c.mu.Lock()
+	c.slots--
+	c.scheduleLocked()
+	c.cond.Broadcast()
+	c.mu.Unlock()
+	s.err = c.o.Guard("an upgrade of filters", func() error { return s.place(err) })
+	c.mu.Lock()
+	c.slots++
+	c.mu.Unlock()
+	if err = s.err; stderrors.Is(err, base.ErrCorruption) {
 		err = nil // not set aside: compactions find out for themselves
 	}
-	_ = d.guard("the removal of tables", func() error { d.done(s.c, err); return nil })
-	d.scheduleCompactions()
+	_ = c.o.Guard("the removal of tables", func() error { c.Done(s.c, err); return nil })
+	c.Schedule()
 }
 
 // copy returns the first error that keeps all copies from their places. Damaged tables are
@@ -135,12 +135,12 @@ func (s *upgradeStep) copy() (err error) {
 	}
 	group.Wait()
 	for _, e := range s.errs {
-		if s.stops(e) && (err == nil || err == errStopped) {
+		if s.stops(e) && (err == nil || err == ErrStopped) {
 			err = e
 		}
 	}
 	if err == nil && s.failed.Load() {
-		err = errStopped
+		err = ErrStopped
 	}
 	return err
 }
@@ -148,22 +148,22 @@ func (s *upgradeStep) copy() (err error) {
 // place has the copies take their places, durably, unless there is an error. After one no
 // file of theirs is left.
 func (s *upgradeStep) place(err error) error {
-	d := s.u.d
+	c := s.u.s
 	edit, written := s.edit()
 	err = cmp.Or(err, s.syncs.Wait())
 	if err == nil && len(written) > 0 {
-		err = d.fs.SyncDir(d.dir)
+		err = c.o.Dir.FS.SyncDir(c.o.Dir.Path)
 	}
 	if err != nil {
 		for _, f := range written {
-			d.files.Remove(d.files.File(base.FileTable, f.Num))
+			c.o.Dir.Remove(c.o.Dir.File(base.FileTable, f.Num))
 		}
 		return err
 	}
 	if len(written) == 0 {
 		return nil
 	}
-	return d.applyEdit(edit, written, nil)
+	return c.host.Apply(edit, written)
 }
 
 // edit returns what puts the copies in their places, and them.
@@ -182,7 +182,7 @@ func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta)
 // stops reports whether a table that could not be copied keeps the others from
 // their places.
 func (s *upgradeStep) stops(err error) bool {
-	return err != nil && (s.c.Level == 0 || !stderrors.Is(err, ErrCorruption))
+	return err != nil && (s.c.Level == 0 || !stderrors.Is(err, base.ErrCorruption))
 }
 
 // work copies one table after another.
@@ -193,7 +193,7 @@ func (s *upgradeStep) work() {
 		if i >= len(s.nums) {
 			return
 		}
-		s.errs[i] = s.u.d.guard("an upgrade of filters", func() (err error) {
+		s.errs[i] = s.u.s.o.Guard("an upgrade of filters", func() (err error) {
 			s.tables[i], w, err = s.copyTable(i, w)
 			return err
 		})
@@ -206,14 +206,14 @@ func (s *upgradeStep) work() {
 // copyTable writes input i anew, with the policy's filters, and has its file synced. The writer,
 // if there is one, has finished another table. After an error no file is left, and no writer.
 func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *sstable.Writer, error) {
-	d := s.u.d
-	r, err := d.tables.Ref(s.c.Inputs[i])
+	c := s.u.s
+	r, err := c.o.Cache.Ref(s.c.Inputs[i])
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.Unref()
-	path := d.files.File(base.FileTable, s.nums[i])
-	file, err := d.fs.Create(path)
+	path := c.o.Dir.File(base.FileTable, s.nums[i])
+	file, err := c.o.Dir.FS.Create(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,7 +221,7 @@ func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *
 	table, err := s.copyTo(w, r, i)
 	if err != nil {
 		_ = file.Close() // the file goes away
-		d.files.Remove(path)
+		c.o.Dir.Remove(path)
 		return nil, nil, err
 	}
 	_ = s.syncs.Add(file) // wait tells
@@ -250,7 +250,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 	}
 	if !bytes.Equal(w.Smallest(), f.Smallest) || !bytes.Equal(w.Largest(), f.Largest) {
 		err := base.Corruptf("table", -1, "its first and last key are not those that the MANIFEST says")
-		return nil, base.InFile(err, s.u.d.files.File(base.FileTable, f.Num), -1)
+		return nil, base.InFile(err, s.u.s.o.Dir.File(base.FileTable, f.Num), -1)
 	}
 	props, err := w.Finish()
 	if err != nil {
@@ -266,10 +266,10 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 // interrupted says why a table need not be copied to its end.
 func (s *upgradeStep) interrupted() error {
 	if s.failed.Load() {
-		return errStopped
+		return ErrStopped
 	}
-	if s.u.d.closed.Load() {
-		return ErrClosed
+	if s.u.s.closed.Load() {
+		return base.ErrClosed
 	}
 	return s.u.ctx.Err()
 }

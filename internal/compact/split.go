@@ -1,4 +1,4 @@
-package db
+package compact
 
 import (
 	"slices"
@@ -16,28 +16,29 @@ const (
 	stretchesPerPiece = 16
 )
 
-// splitKeys returns the user keys at which the merging of c is divided, ascending: each
+// SplitKeys returns the user keys at which the merging of c is divided, ascending: each
 // piece begins with one, the first before all. There are at most as many pieces as
 // slots, of about as many input bytes each.
-func (d *DB) splitKeys(c *manifest.Compaction) ([][]byte, error) {
+func (s *Scheduler) SplitKeys(c *manifest.Compaction) ([][]byte, error) {
 	total := c.InputBytes()
-	pieces := min(uint64(d.opts.MaxConcurrentCompactions), total/(tablesPerPiece*uint64(d.opts.TableSize)))
+	pieces := min(uint64(s.o.MaxConcurrent), total/(tablesPerPiece*s.o.TableSize))
 	if pieces < 2 {
 		return nil, nil
 	}
-	stretches, err := d.inputStretches(c, total/(pieces*stretchesPerPiece))
+	stretches, err := s.inputStretches(c, total/(pieces*stretchesPerPiece))
 	if err != nil || len(stretches) == 0 { // tables whose indexes list nothing have no stretches
 		return nil, err
 	}
-	slices.SortStableFunc(stretches, func(a, b inputStretch) int { return d.cmp.Compare(a.begin, b.begin) })
+	cmp := s.o.Cmp.Compare
+	slices.SortStableFunc(stretches, func(a, b inputStretch) int { return cmp(a.begin, b.begin) })
 	var keys [][]byte
 	before, last := uint64(0), stretches[0].begin // input bytes before the stretch; where the piece begins
-	for _, s := range stretches {
-		if before >= total/pieces*uint64(len(keys)+1) && d.cmp.Compare(last, s.begin) < 0 {
-			last = s.begin
+	for _, stretch := range stretches {
+		if before >= total/pieces*uint64(len(keys)+1) && cmp(last, stretch.begin) < 0 {
+			last = stretch.begin
 			keys = append(keys, last)
 		}
-		before += s.bytes
+		before += stretch.bytes
 	}
 	return keys, nil
 }
@@ -50,14 +51,14 @@ type inputStretch struct {
 
 // inputStretches divides the inputs of c into stretches of about stepBytes. Of tables
 // that are larger the indexes say where they begin, which the merge needs anyway.
-func (d *DB) inputStretches(c *manifest.Compaction, stepBytes uint64) (all []inputStretch, err error) {
+func (s *Scheduler) inputStretches(c *manifest.Compaction, stepBytes uint64) (all []inputStretch, err error) {
 	for _, f := range c.AllInputs() {
 		smallest := base.UserKey(f.Smallest)
 		if f.Size <= stepBytes {
 			all = append(all, inputStretch{smallest, f.Size})
 			continue
 		}
-		r, err := d.tables.Ref(f)
+		r, err := s.o.Cache.Ref(f)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package db
+package compact
 
 import (
 	stderrors "errors"
@@ -16,7 +16,7 @@ import (
 // which are merged on their own, each into tables of its own, and become one version
 // edit together.
 //
-// Options.MaxConcurrentCompactions is a number of slots. A compaction takes one when it
+// Options.MaxConcurrent is a number of slots. A compaction takes one when it
 // begins, and goes through its pieces with it. A slot that is free is given to whoever
 // waits in claim first, then to another compaction that is due, and then to a piece
 // that nobody has begun, of level 0 first, since that is what writers wait for. A
@@ -24,7 +24,7 @@ import (
 
 // mergeJob is the merging of one compaction.
 type mergeJob struct {
-	d       *DB
+	s       *Scheduler
 	c       *manifest.Compaction
 	bits    filterplan.Bits
 	visible []uint64 // sequence numbers that readers ask for, ascending
@@ -32,33 +32,33 @@ type mergeJob struct {
 	pieces  []mergePiece
 	stopped atomic.Bool // a piece has failed; no other need go on
 
-	// Guarded by DB.mu.
+	// Guarded by Scheduler.mu.
 	next   int   // the first piece that nobody has begun
 	helped int   // pieces that are being merged beside the job's own goroutine
 	err    error // of the piece that failed first
 }
 
 // newMergeJob returns one without pieces.
-func (d *DB) newMergeJob(c *manifest.Compaction) *mergeJob {
+func (s *Scheduler) newMergeJob(c *manifest.Compaction) *mergeJob {
 	return &mergeJob{
-		d: d, c: c, bits: d.plan.CompactionBits(c),
-		visible: d.snapshots.all(&d.visibleSeq),
+		s: s, c: c, bits: s.o.Plan.CompactionBits(c),
+		visible: s.host.Snapshots(),
 		// Inputs are removed oldest first, so that those that a crash leaves hold nothing
 		// older than an entry that got number 0. Of inputs in no order that is not known.
-		oldest: c.HoldsOldest() && d.inputsInOrder(c),
+		oldest: c.HoldsOldest() && s.inputsInOrder(c),
 	}
 }
 
 // inputsInOrder reports whether inputs from level 0 are known to be in the order of their
 // sequence numbers.
-func (d *DB) inputsInOrder(c *manifest.Compaction) bool {
-	if c.Level > 0 || manifest.InOrder(d.cmp, c.Inputs) {
+func (s *Scheduler) inputsInOrder(c *manifest.Compaction) bool {
+	if c.Level > 0 || manifest.InOrder(s.o.Cmp, c.Inputs) {
 		return true
 	}
 	for _, f := range c.Inputs {
-		d.tables.LearnSeqs(f)
+		s.o.Cache.LearnSeqs(f)
 	}
-	return manifest.InOrder(d.cmp, c.Inputs)
+	return manifest.InOrder(s.o.Cmp, c.Inputs)
 }
 
 // mergePiece is a range of user keys, from lower on to before upper, nil for no bound.
@@ -67,14 +67,14 @@ type mergePiece struct {
 	out          *tables.Writer // nil until it is begun
 }
 
-// mergeTables writes what remains of the inputs of c to new tables, and returns them in
+// MergeTables writes what remains of the inputs of c to new tables, and returns them in
 // order, and in how many pieces it was done. The caller has a slot.
-func (d *DB) mergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
-	splits, err := d.splitKeys(c)
+func (s *Scheduler) MergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
+	splits, err := s.SplitKeys(c)
 	if err != nil {
 		return nil, 0, err
 	}
-	j := d.newMergeJob(c)
+	j := s.newMergeJob(c)
 	j.pieces = make([]mergePiece, len(splits)+1)
 	for i, key := range splits {
 		j.pieces[i].upper, j.pieces[i+1].lower = key, key
@@ -95,31 +95,31 @@ func (d *DB) mergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pi
 // run merges all pieces, or as many as it takes for one to fail. When it returns, nobody
 // is at any of them, and those that were begun are finished if j.err is nil.
 func (j *mergeJob) run() {
-	d := j.d
-	d.mu.Lock()
-	d.jobs = append(d.jobs, j)
+	s := j.s
+	s.mu.Lock()
+	s.jobs = append(s.jobs, j)
 	for j.next < len(j.pieces) {
 		p := j.takeLocked()
-		d.scheduleCompactionsLocked() // others may help
-		d.mu.Unlock()
-		err := d.guard("a compaction", func() error { return j.merge(p) })
-		d.mu.Lock()
+		s.scheduleLocked() // others may help
+		s.mu.Unlock()
+		err := s.o.Guard("a compaction", func() error { return j.merge(p) })
+		s.mu.Lock()
 		j.endedLocked(err)
 	}
 	if j.helped == 0 {
-		d.mu.Unlock()
+		s.mu.Unlock()
 		return
 	}
 	// To wait is no merge: somebody else may have the slot. It is taken again for the
 	// version edit, which is none either, so that one slot may have two owners then.
-	d.slots--
-	d.scheduleCompactionsLocked()
-	d.cond.Broadcast()
+	s.slots--
+	s.scheduleLocked()
+	s.cond.Broadcast()
 	for j.helped > 0 {
-		d.cond.Wait()
+		s.cond.Wait()
 	}
-	d.slots++
-	d.mu.Unlock()
+	s.slots++
+	s.mu.Unlock()
 }
 
 // takeLocked takes the next piece. The last one taken, the job needs no help.
@@ -132,7 +132,7 @@ func (j *mergeJob) takeLocked() *mergePiece {
 }
 
 func (j *mergeJob) forgetLocked() {
-	j.d.jobs = slices.DeleteFunc(j.d.jobs, func(other *mergeJob) bool { return other == j })
+	j.s.jobs = slices.DeleteFunc(j.s.jobs, func(other *mergeJob) bool { return other == j })
 }
 
 // endedLocked takes the outcome of a piece.
@@ -148,52 +148,61 @@ func (j *mergeJob) endedLocked(err error) {
 
 // helpLocked gives a slot that is free to a piece that nobody has begun, and reports
 // whether there was one.
-func (d *DB) helpLocked() bool {
-	if len(d.jobs) == 0 {
+func (s *Scheduler) helpLocked() bool {
+	if len(s.jobs) == 0 {
 		return false
 	}
-	j := d.jobs[0]
-	for _, other := range d.jobs {
+	j := s.jobs[0]
+	for _, other := range s.jobs {
 		if other.c.Level < j.c.Level {
 			j = other
 		}
 	}
 	p := j.takeLocked()
-	d.slots++
+	s.slots++
 	j.helped++
-	d.background.Add(1)
+	s.background.Add(1)
 	go func() {
-		defer d.background.Done()
-		err := errStopped
+		defer s.background.Done()
+		err := ErrStopped
 		defer func() { // also if the goroutine ends by runtime.Goexit
-			d.mu.Lock()
-			defer d.mu.Unlock()
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			j.endedLocked(err)
 			j.helped--
-			d.slots--
-			d.scheduleCompactionsLocked()
-			d.cond.Broadcast()
+			s.slots--
+			s.scheduleLocked()
+			s.cond.Broadcast()
 		}()
-		err = d.guard("a compaction", func() error { return j.merge(p) })
+		err = s.o.Guard("a compaction", func() error { return j.merge(p) })
 	}()
 	return true
 }
 
-// errPieceEnds says that an entry is behind the piece; errStopped that another piece of
+// errPieceEnds says that an entry is behind the piece; ErrStopped that another piece of
 // the compaction has failed, or the copy of another table.
 var (
 	errPieceEnds = stderrors.New("sievedb: the piece of the compaction ends")
-	errStopped   = stderrors.New("sievedb: another piece of the work has failed")
+	ErrStopped   = stderrors.New("sievedb: another piece of the work has failed")
 )
+
+// MergePiece writes what remains of the inputs of c for user keys from lower on and below
+// upper, nil for no bound, to new tables. The caller has claimed c, and abandons or
+// installs the tables, after an error too.
+func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*tables.Writer, error) {
+	p := mergePiece{lower: lower, upper: upper}
+	err := s.newMergeJob(c).merge(&p)
+	return p.out, err
+}
 
 // merge writes what remains of the inputs within a piece to new tables. After an error
 // some are left, for abandon.
 func (j *mergeJob) merge(p *mergePiece) error {
-	d := j.d
-	p.out = d.newTableWriter(j.bits)
-	it := d.compactionIter(j.c, p)
+	s := j.s
+	p.out = s.o.NewWriter(j.bits)
+	it := s.compactionIter(j.c, p)
 	defer it.Close()
-	m := merger{d: d, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
+	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
 	var err error
 	twin := false // of the entry before, which is the one that counts
 	for ok := it.First(); ok; ok = it.Next() {
@@ -220,26 +229,26 @@ func (j *mergeJob) merge(p *mergePiece) error {
 // p, at either end, is no more than there is in the blocks at hand. Level 0 overlaps
 // itself, so it is several runs: one for each of its tables, but for those of a load,
 // which do not meet. Other levels are one run each.
-func (d *DB) compactionIter(c *manifest.Compaction, p *mergePiece) *tables.MergingIter {
+func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *tables.MergingIter {
 	runs := [][]*manifest.FileMeta{c.Inputs}
 	if c.Level == 0 {
 		runs = c.Version.DisjointRuns(c.Inputs)
 	}
 	it := new(tables.MergingIter)
 	for i, files := range append(runs, c.Overlaps) {
-		if files = p.tables(d.cmp, files); len(files) == 0 {
+		if files = p.tables(s.o.Cmp, files); len(files) == 0 {
 			continue
 		}
 		o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead, Upper: p.upper}
-		if p.lower != nil && d.cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
+		if p.lower != nil && s.o.Cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
 			o.Lower = p.lower
 		}
-		it.Add(tables.NewLevelIter(d.tables, d.cmp, files, o))
+		it.Add(tables.NewLevelIter(s.o.Cache, s.o.Cmp, files, o))
 		if i < len(runs) { // as new as the others: DisjointRuns sorts by keys
 			it.Runs[len(it.Runs)-1].Rank = -1
 		}
 	}
-	it.Init(d.cmp)
+	it.Init(s.o.Cmp)
 	it.Strict = true
 	return it
 }

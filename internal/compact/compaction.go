@@ -1,0 +1,295 @@
+package compact
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+)
+
+// compactionReadAhead is how much of a table a compaction reads at once, in
+// bytes: enough that the disk's latency hardly counts.
+const compactionReadAhead = 256 << 10
+
+// compact runs c and installs its outcome. A panic is returned as an error, since c has to
+// be given up in order.
+func (s *Scheduler) compact(c *manifest.Compaction) (err error) {
+	returned := false
+	defer func() {
+		if !returned { // the goroutine ends (runtime.Goexit), and with it this function's callers
+			s.Done(c, ErrStopped)
+		}
+	}()
+	err = s.o.Guard("a compaction", func() error { return s.compactAndReport(c) })
+	returned = true
+	return err
+}
+
+func (s *Scheduler) compactAndReport(c *manifest.Compaction) error {
+	info := Info{
+		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
+		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),
+	}
+	s.o.Begin(info)
+	start := time.Now()
+	err := base.NoSpace(s.runCompaction(c, &info))
+	info.Duration, info.Err = time.Since(start), err
+	s.o.End(info)
+	if err == nil {
+		s.o.Logger.Info("compacted", "from", c.Level, "to", c.OutputLevel, "inputs", info.InputTables,
+			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten, "moved", info.TrivialMove, "pieces", info.Subcompactions, "took", info.Duration)
+	}
+	return err
+}
+
+func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
+	edit := &manifest.Edit{}
+	for _, f := range c.Inputs {
+		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
+	}
+	for _, f := range c.Overlaps {
+		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.OutputLevel, Num: f.Num})
+	}
+	if info.TrivialMove {
+		f := c.Inputs[0]
+		edit.Added = []manifest.LevelFile{{Level: c.OutputLevel, File: f}}
+		info.OutputTables = 1
+		if err := s.host.Apply(edit, nil); err != nil {
+			return err
+		}
+		s.trivialMoves.Add(1)
+		return nil
+	}
+	files, pieces, err := s.MergeTables(c)
+	if err != nil {
+		if err == base.ErrClosed {
+			return err
+		}
+		return errors.Wrapf(err, "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
+	}
+	for _, f := range files {
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: c.OutputLevel, File: f})
+		info.BytesWritten += f.Size
+	}
+	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
+	if err := s.host.Apply(edit, files); err != nil {
+		return err
+	}
+	s.compactions.Add(1)
+	s.subcompactions.Add(uint64(pieces))
+	s.bytesRead.Add(info.BytesRead)
+	s.bytesWritten.Add(info.BytesWritten)
+	return nil
+}
+
+// merger decides for each entry of a compaction whether anybody can still see
+// it, and writes those.
+type merger struct {
+	s      *Scheduler
+	c      *manifest.Compaction
+	job    *mergeJob
+	piece  *mergePiece
+	begun  bool // it came to an entry of the piece, behind those that stand before it in the blocks read
+	out    *tables.Writer
+	cutter *manifest.OutputCutter
+	below  [manifest.NumLevels]int
+	count  int
+
+	ikey    []byte // of the entry before, nil before the first
+	stratum int    // see below; of the entry before
+	zeros   zeroSeqs
+}
+
+// entry takes the next entry of the merged order.
+//
+// The sequence numbers that readers ask for cut history into strata: stratum i
+// holds the entries that job.visible[i] shows and visible[i-1] does not. Of the
+// entries of one key within one stratum only the newest can be seen.
+func (m *merger) entry(ikey, value []byte) error {
+	if m.count++; m.count%1024 == 0 {
+		switch {
+		case m.s.closed.Load():
+			return base.ErrClosed
+		case m.job.stopped.Load():
+			return ErrStopped
+		}
+	}
+	if !base.ValidInternalKey(ikey) {
+		return base.Corruptf("table", -1, "a key of %d bytes is no internal key", len(ikey))
+	}
+	user, trailer := base.UserKey(ikey), base.Trailer(ikey)
+	order := -1 // of the entry before and this one, by their user keys
+	if m.ikey != nil {
+		order = m.s.o.Cmp.Compare(base.UserKey(m.ikey), user)
+	}
+	if order > 0 || order == 0 && base.Trailer(m.ikey) <= trailer {
+		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend, want them to: one of %s is damaged; Check tells which", m.inputs())
+	}
+	newKey := order < 0
+	m.ikey = append(m.ikey[:0], ikey...)
+	if m.piece.upper != nil && m.s.o.Cmp.Compare(user, m.piece.upper) >= 0 {
+		return errPieceEnds
+	}
+	if !m.begun {
+		if m.piece.lower != nil && m.s.o.Cmp.Compare(user, m.piece.lower) < 0 {
+			return nil
+		}
+		m.begun = true
+	}
+	seq, kind := base.SplitTrailer(trailer)
+	stratum := 0
+	if m.job.visible[0] < seq { // seldom
+		stratum = sort.Search(len(m.job.visible), func(i int) bool { return m.job.visible[i] >= seq })
+	}
+	shadowed := !newKey && stratum == m.stratum
+	m.stratum = stratum
+	if shadowed {
+		return nil
+	}
+	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {
+		// Everybody sees the deletion and there is nothing left for it to hide: the
+		// key's older entries are in this stratum too.
+		return nil
+	}
+	cut := m.cutter.ShouldCut(ikey, m.out.Open()) ||
+		m.out.Open() && m.out.Size() >= m.s.o.TableSize
+	if cut && newKey && m.out.Open() { // never between the versions of one key
+		if err := m.out.EndTable(); err != nil {
+			return err
+		}
+	}
+	if m.job.oldest && kind == base.KindSet && stratum == 0 || seq == 0 {
+		return m.addOldest(user, seq, kind, value)
+	}
+	return m.out.Add(ikey, value)
+}
+
+// inputs names the tables that are merged.
+func (m *merger) inputs() string {
+	var names []string
+	for _, f := range m.c.AllInputs() {
+		names = append(names, f.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// ManualStep bounds the inputs of one step of a manual compaction, in bytes, so
+// that the space which it needs meanwhile stays small against the database.
+const ManualStep = 64 << 20
+
+// Compact merges all tables that may hold keys from start to limit, both inclusive, nil
+// for no bound, and returns when that is done, or when ctx is.
+func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
+	stop := context.AfterFunc(ctx, s.wake)
+	defer stop()
+	fresh := s.o.NewFileNum() // tables from here on are written by this call, or later
+	for level := 0; level < manifest.NumLevels-1; level++ {
+		if err := s.CompactLevel(ctx, level, start, limit); err != nil {
+			return err
+		}
+	}
+	return s.rewriteLastLevel(ctx, start, limit, fresh)
+}
+
+// CompactLevel moves level's tables within the range down, unless it is the last
+// that holds any there. Those that are written meanwhile it leaves to others, or it
+// would not end before the writes do.
+func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []byte) error {
+	from, since := start, s.o.NewFileNum()
+	for {
+		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+			if !slices.ContainsFunc(v.Overlapping(level, from, limit), func(f *manifest.FileMeta) bool { return f.Num < since }) {
+				return nil, false
+			}
+			below := false
+			for l := level + 1; l < manifest.NumLevels; l++ {
+				below = below || len(v.Overlapping(l, start, limit)) > 0
+			}
+			out := level + 1
+			if level == 0 {
+				out = v.Shape(o).BaseLevel
+			} else if !below {
+				return nil, false
+			}
+			return v.PickRange(level, out, from, limit, ManualStep, o)
+		})
+		if err != nil || c == nil {
+			return err
+		}
+		if level > 0 {
+			from = base.UserKey(c.Inputs[len(c.Inputs)-1].Largest)
+		}
+		if err := s.CompactClaimed(c); err != nil {
+			return err
+		}
+	}
+}
+
+// rewriteLastLevel rewrites the tables of the deepest level within the range
+// that this call has not written yet.
+func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
+	for {
+		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+			for level := manifest.NumLevels - 1; level > 0; level-- {
+				files := v.Overlapping(level, start, limit)
+				if len(files) == 0 {
+					continue
+				}
+				stale := firstRun(files, func(f *manifest.FileMeta) bool { return f.Num < fresh })
+				if len(stale) == 0 {
+					return nil, false
+				}
+				return v.PickRange(level, level, base.UserKey(stale[0].Smallest),
+					base.UserKey(stale[len(stale)-1].Largest), ManualStep, o)
+			}
+			return nil, false
+		})
+		if err != nil || c == nil {
+			return err
+		}
+		if err := s.CompactClaimed(c); err != nil {
+			return err
+		}
+	}
+}
+
+// firstRun returns the first files, all neighbours, for which is holds.
+func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*manifest.FileMeta {
+	i := 0
+	for i < len(files) && !is(files[i]) {
+		i++
+	}
+	j := i
+	for j < len(files) && is(files[j]) {
+		j++
+	}
+	return files[i:j]
+}
+
+// ClearLevel0 compacts what keeps the tables of a load in level 0, if so many of them would
+// have to stay there that it would come to have too many tables.
+func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error {
+	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
+	c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction, busy bool) {
+		crowd := 0
+		for _, p := range v.Place(files, o) {
+			if p.Level == 0 {
+				crowd++
+			}
+		}
+		if crowd < o.L0Trigger {
+			return nil, false
+		}
+		return v.PickRange(0, v.Shape(o).BaseLevel, start, limit, ManualStep, o)
+	})
+	if err != nil || c == nil {
+		return err
+	}
+	return s.CompactClaimed(c)
+}
