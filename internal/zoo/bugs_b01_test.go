@@ -26,8 +26,8 @@ var bugsFromB1 = []bug{
 	{
 		id: "B1b", what: "the directory is not synced behind the writing of tables", seen: "LevelDB 195, 196",
 		plant: []patch{{
-			file: "db/tablewriter.go",
-			old:  "err = t.d.fs.SyncDir(t.d.dir)",
+			file: "internal/tables/writer.go",
+			old:  "err = t.options.Dir.FS.SyncDir(t.options.Dir.Path)",
 			new:  "err = nil",
 		}},
 		caught: []catch{{

@@ -6,7 +6,7 @@ var bugsFromB10 = []bug{
 	{
 		id: "B10a", what: "a compaction drops tombstones although deeper levels hold their keys", seen: "LevelDB 184",
 		plant: []patch{{
-			file: "db/compaction.go",
+			file: "internal/compact/compaction.go",
 			old:  "kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below)",
 			new:  "kind == base.KindDelete && stratum == 0",
 		}},
@@ -21,7 +21,7 @@ var bugsFromB10 = []bug{
 	{
 		id: "B10b", what: "a compaction drops tombstones that hide what a snapshot keeps", seen: "LevelDB 184",
 		plant: []patch{{
-			file: "db/compaction.go",
+			file: "internal/compact/compaction.go",
 			old:  "kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below)",
 			new:  "kind == base.KindDelete && !m.c.HasKeyBelow(user, &m.below)",
 		}},
@@ -57,9 +57,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B11b", what: "the versions of one key are split between two output tables", seen: "LevelDB 320, 376",
 		plant: []patch{{
-			file: "db/compaction.go",
-			old:  "if cut && newKey && m.out.open() {",
-			new:  "if cut && m.out.open() {",
+			file: "internal/compact/compaction.go",
+			old:  "if cut && newKey && m.out.Open() {",
+			new:  "if cut && m.out.Open() {",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCompactionSplitsNoKeyBetweenTables",
@@ -153,8 +153,8 @@ var bugsFromB10 = []bug{
 	{
 		id: "B15c", what: "a table that a full disk cut short is left", seen: "Badger 1199",
 		plant: []patch{{
-			file: "db/tablewriter.go",
-			old:  "t.d.removeFile(t.d.path(t.kind, t.num))",
+			file: "internal/tables/writer.go",
+			old:  "t.options.Dir.Remove(t.path(t.num))",
 			new:  "_ = t.num",
 		}},
 		caught: []catch{{

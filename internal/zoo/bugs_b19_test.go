@@ -165,7 +165,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B24b", what: "an iterator ends cleanly where one of its runs failed", seen: "LevelDB",
 		plant: []patch{{
-			file: "db/merge.go",
+			file: "internal/tables/merging_iter.go",
 			old:  "		if err := top.it.Err(); err != nil {",
 			new:  "		if err := top.it.Err(); err != nil && m.reverse {",
 		}},
@@ -177,9 +177,9 @@ var bugsFromB19 = []bug{
 	{
 		id: "B25", what: "a compaction that met damage is tried again for ever", seen: "basho/eleveldb 23, Pebble 270",
 		plant: []patch{{
-			file: "db/compaction.go",
-			old:  "parked := stderrors.Is(err, ErrCorruption)",
-			new:  "parked := stderrors.Is(err, ErrCorruption) && d == nil",
+			file: "internal/compact/scheduler.go",
+			old:  "parked := stderrors.Is(err, base.ErrCorruption)",
+			new:  "parked := stderrors.Is(err, base.ErrCorruption) && s == nil",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestACompactionThatMeetsDamageIsNotTriedAgain",
@@ -207,7 +207,7 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/recovery.go",
 			old:  "err = d.set.Begin(&manifest.Edit{",
-			new:  "for _, f := range r.logs {\n\t\td.removeFile(d.path(f.kind, f.num))\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
+			new:  "for _, f := range r.logs {\n\t\td.files.Remove(d.files.File(f.kind, f.num))\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
@@ -229,9 +229,17 @@ var bugsFromB19 = []bug{
 	{
 		id: "B27c", what: "recovery does not sync the tables that it makes of the logs", seen: "RocksDB, by its HISTORY",
 		plant: []patch{{
-			file: "db/tablewriter.go",
+			file: "internal/tables/writer.go",
 			old:  "return errors.CombineErrors(file.Sync(), file.Close())",
-			new:  "if t.d.log.w == nil { // in recovery\n\t\treturn file.Close()\n\t}\n\treturn errors.CombineErrors(file.Sync(), file.Close())",
+			new:  "if t.options.NoSync {\n\t\treturn file.Close()\n\t}\n\treturn errors.CombineErrors(file.Sync(), file.Close())",
+		}, {
+			file: "internal/tables/writer.go",
+			old:  "type WriterOptions struct {",
+			new:  "type WriterOptions struct {\n\tNoSync bool",
+		}, {
+			file: "db/table_options.go",
+			old:  "Dir: d.files, Kind: base.FileTable,",
+			new:  "NoSync: d.log.w == nil /* in recovery */, Dir: d.files, Kind: base.FileTable,",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",

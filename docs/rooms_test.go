@@ -1,0 +1,121 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// room is a row of the table of rooms in architecture.md.
+type room struct {
+	floor   int
+	imports []string
+}
+
+const module = "github.com/sievedb/sievedb/"
+
+// rooms reads the table: floor, package with a link or without, what lives there, what it
+// imports of the other rooms.
+func rooms(t *testing.T) map[string]room {
+	row := regexp.MustCompile(`(?m)^\| (\d+) \| \[?([a-z/]+)\]?[^|]*\| [^|]+\| ([a-z/, ]*)\|$`)
+	all := map[string]room{}
+	for _, m := range row.FindAllStringSubmatch(read(t, "docs/architecture.md"), -1) {
+		floor, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		r := room{floor: floor}
+		for _, name := range strings.Split(m[3], ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				r.imports = append(r.imports, name)
+			}
+		}
+		slices.Sort(r.imports)
+		all[m[2]] = r
+	}
+	require.Greater(t, len(all), 10, "rows of the table of rooms")
+	return all
+}
+
+// listed returns the packages of the library's module and what each imports of the others,
+// tests left out.
+func listed(t *testing.T) map[string][]string {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	packages := map[string][]string{}
+	for d := json.NewDecoder(out); ; {
+		var p struct {
+			ImportPath       string
+			Imports, GoFiles []string
+		}
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		imports := []string{}
+		for _, path := range p.Imports {
+			if name, ok := strings.CutPrefix(path, module); ok {
+				imports = append(imports, name)
+			}
+		}
+		slices.Sort(imports)
+		packages[strings.TrimPrefix(p.ImportPath, module)] = imports
+	}
+	require.NoError(t, cmd.Wait())
+	return packages
+}
+
+// Each room imports what the table says, nothing else, and only from floors below its own.
+func TestRoomsImportWhatTheTableSays(t *testing.T) {
+	all := rooms(t)
+	packages := listed(t)
+	for name, r := range all {
+		imports, ok := packages[name]
+		if !ok {
+			continue // of a nested module
+		}
+		require.ElementsMatch(t, r.imports, imports, "%s: got the table of rooms beside its imports", name)
+		for _, below := range imports {
+			require.Contains(t, all, below, "%s imports a package that the table does not have", name)
+			require.Less(t, all[below].floor, r.floor, "%s imports %s", name, below)
+		}
+	}
+	gear := testGear(t)
+	for name := range packages {
+		_, isRoom := all[name]
+		require.True(t, isRoom || slices.ContainsFunc(gear, func(g string) bool { return name == g || strings.HasPrefix(name, g+"/") }),
+			"%s is neither in the table of rooms nor among the packages that only tests import", name)
+	}
+}
+
+// testGear returns the packages that architecture.md names as imported by tests alone.
+func testGear(t *testing.T) []string {
+	text := between(t, read(t, "docs/architecture.md"), "Only tests import", "\n\n")
+	return regexp.MustCompile(`internal/[a-z/]+`).FindAllString(text, -1)
+}
+
+// What only tests import is in no room's reach.
+func TestTestGearIsNotShipped(t *testing.T) {
+	gear := testGear(t)
+	require.NotEmpty(t, gear)
+	packages := listed(t)
+	for name := range rooms(t) {
+		for _, below := range packages[name] {
+			for _, g := range gear {
+				require.False(t, below == g || strings.HasPrefix(below, g+"/"), "%s imports %s", name, below)
+			}
+		}
+	}
+}
