@@ -82,7 +82,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		}
 	}
 	p.it.Init(d.cmp)
-	p.it.Strict = true
+	p.it.SetStrict()
 }
 
 // keptShare is the part of the block cache that a walk fills, as stored, if the cache does not hold all that

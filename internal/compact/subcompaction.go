@@ -243,13 +243,15 @@ func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *table
 		if p.lower != nil && s.o.Cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
 			o.Lower = p.lower
 		}
-		it.Add(tables.NewLevelIter(s.o.Cache, s.o.Cmp, files, o))
+		run := tables.NewLevelIter(s.o.Cache, s.o.Cmp, files, o)
 		if i < len(runs) { // as new as the others: DisjointRuns sorts by keys
-			it.Runs[len(it.Runs)-1].Rank = -1
+			it.AddNewest(run)
+		} else {
+			it.Add(run)
 		}
 	}
 	it.Init(s.o.Cmp)
-	it.Strict = true
+	it.SetStrict()
 	return it
 }
 

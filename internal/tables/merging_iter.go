@@ -24,11 +24,11 @@ import (
 type MergingIter struct {
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise, asked once
-	Runs     []mergingRun
+	runs     []mergingRun
 	order    []*mergingRun
 	reverse  bool
 	tied     bool // going forward, the second run may be at another version of the first one's key
-	Strict   bool // twins whose values differ are an error
+	strict   bool // twins whose values differ are an error
 	err      error
 
 	sought   []byte          // the target of the last SeekGE, while isSought
@@ -44,10 +44,11 @@ type mergingRun struct {
 	it    base.Iterator
 	level *LevelIter     // it, or nil
 	mem   *memtable.Iter // it, or nil
-	Rank  int            // that of newer runs is smaller; those of one rank go by their tables' numbers
+	rank  int            // that of newer runs is smaller; those of one rank go by their tables' numbers
 	aimed bool           // level is at the table that a seek begins with
 }
 
+// NewMergingIter returns an iterator over children, the newest first.
 func NewMergingIter(cmp *base.Comparer, children []base.Iterator) *MergingIter {
 	m := new(MergingIter)
 	for _, it := range children {
@@ -57,23 +58,32 @@ func NewMergingIter(cmp *base.Comparer, children []base.Iterator) *MergingIter {
 	return m
 }
 
-// Add adds a run that is older than those before it. All are added before init.
-func (m *MergingIter) Add(it base.Iterator) {
-	r := mergingRun{it: it, Rank: len(m.Runs)}
+// Add adds a run that is older than those before it. All are added before Init.
+func (m *MergingIter) Add(it base.Iterator) { m.add(it, len(m.runs)) }
+
+// AddNewest adds a run that is as new as others added by AddNewest, and newer than those of Add.
+func (m *MergingIter) AddNewest(it base.Iterator) { m.add(it, -1) }
+
+func (m *MergingIter) add(it base.Iterator, rank int) {
+	r := mergingRun{it: it, rank: rank}
 	switch it := it.(type) {
 	case *LevelIter:
 		r.level = it
 	case *memtable.Iter:
 		r.mem = it
 	}
-	m.Runs = append(m.Runs, r)
+	m.runs = append(m.runs, r)
 }
 
+// SetStrict makes twins whose values differ an error. It comes after Init.
+func (m *MergingIter) SetStrict() { m.strict = true }
+
+// Init makes the iterator ready to be positioned, once all runs were added.
 func (m *MergingIter) Init(cmp *base.Comparer) {
 	m.cmp, m.bytewise = cmp, cmp.IsBytewise()
-	m.reverse, m.tied, m.isSought, m.Strict, m.err = false, true, false, false, nil
-	if cap(m.order) < len(m.Runs) {
-		m.order = make([]*mergingRun, 0, len(m.Runs))
+	m.reverse, m.tied, m.isSought, m.strict, m.err = false, true, false, false, nil
+	if cap(m.order) < len(m.runs) {
+		m.order = make([]*mergingRun, 0, len(m.runs))
 	}
 	m.order = m.order[:0]
 }
@@ -252,8 +262,8 @@ func (m *MergingIter) passed(top *mergingRun) {
 
 func (m *MergingIter) First() bool {
 	m.begin(false)
-	for i := range m.Runs {
-		r := &m.Runs[i]
+	for i := range m.runs {
+		r := &m.runs[i]
 		if m.err != nil || !m.put(r, r.it.First()) {
 			return false
 		}
@@ -263,8 +273,8 @@ func (m *MergingIter) First() bool {
 
 func (m *MergingIter) Last() bool {
 	m.begin(true)
-	for i := range m.Runs {
-		r := &m.Runs[i]
+	for i := range m.runs {
+		r := &m.runs[i]
 		if m.err != nil || !m.put(r, r.it.Last()) {
 			return false
 		}
@@ -278,8 +288,8 @@ func (m *MergingIter) SeekGE(ikey []byte) bool {
 	}
 	m.begin(false)
 	m.aim(ikey)
-	for i := range m.Runs {
-		r := &m.Runs[i]
+	for i := range m.runs {
+		r := &m.runs[i]
 		if m.err != nil || !m.put(r, r.seekAimed(ikey)) {
 			return false
 		}
@@ -291,8 +301,8 @@ func (m *MergingIter) SeekGE(ikey []byte) bool {
 // aim prepares seekAimed of all runs: what they need from memory is loaded side by side.
 func (m *MergingIter) aim(ikey []byte) {
 	m.aims = m.aims[:0]
-	for i := range m.Runs {
-		r := &m.Runs[i]
+	for i := range m.runs {
+		r := &m.runs[i]
 		if r.level == nil {
 			continue
 		}
@@ -364,8 +374,8 @@ func (m *MergingIter) rise(i int) {
 
 func (m *MergingIter) SeekLT(ikey []byte) bool {
 	m.begin(true)
-	for i := range m.Runs {
-		r := &m.Runs[i]
+	for i := range m.runs {
+		r := &m.runs[i]
 		if m.err != nil || !m.put(r, r.it.SeekLT(ikey)) {
 			return false
 		}
@@ -410,8 +420,8 @@ func (m *MergingIter) turn(reverse bool) bool {
 	top := m.order[0]
 	m.turnKey = append(m.turnKey[:0], top.key...)
 	m.begin(reverse)
-	for i := range m.Runs {
-		r := &m.Runs[i]
+	for i := range m.runs {
+		r := &m.runs[i]
 		var ok bool
 		switch {
 		case r == top && reverse:
@@ -483,13 +493,13 @@ func (m *MergingIter) CheckRest() error {
 // Close closes the runs and forgets them; add and init can follow.
 func (m *MergingIter) Close() error {
 	m.order = m.order[:0]
-	for i := range m.Runs {
-		if err := m.Runs[i].it.Close(); err != nil && m.err == nil {
+	for i := range m.runs {
+		if err := m.runs[i].it.Close(); err != nil && m.err == nil {
 			m.err = err
 		}
 	}
-	clear(m.Runs)
-	m.Runs = m.Runs[:0]
+	clear(m.runs)
+	m.runs = m.runs[:0]
 	clear(m.aims)
 	return m.err
 }

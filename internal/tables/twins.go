@@ -19,11 +19,11 @@ import (
 
 // twinBefore is MergingIter.before for twins.
 func (m *MergingIter) twinBefore(a, b *mergingRun) bool {
-	if m.Strict && m.err == nil && twinsDiffer(a, b) {
+	if m.strict && m.err == nil && twinsDiffer(a, b) {
 		m.err = ErrTwinsDiffer(a.source(), b.source(), base.Trailer(a.key))
 	}
-	newer := a.Rank < b.Rank
-	if a.Rank == b.Rank && a.level != nil && b.level != nil {
+	newer := a.rank < b.rank
+	if a.rank == b.rank && a.level != nil && b.level != nil {
 		newer = a.level.fileNum() > b.level.fileNum()
 	}
 	return newer != m.reverse
@@ -82,4 +82,4 @@ func ErrTwinsDiffer(name, other string, trailer uint64) error {
 }
 
 // Merges reports whether there are several runs.
-func (m *MergingIter) Merges() bool { return len(m.Runs) > 1 }
+func (m *MergingIter) Merges() bool { return len(m.runs) > 1 }
