@@ -237,7 +237,7 @@ func (u *upgrade) run() error {
 
 // runLevel upgrades the tables of a level step by step. While the copies of one step are put in
 // their places, those of the next are made, unless that step may have to be done again, or
-// the upgrade shall not go on at once.
+// the upgrade has to pause first.
 func (u *upgrade) runLevel(level int) error {
 	var last *upgradeStep // copied
 	for {

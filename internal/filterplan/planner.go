@@ -125,7 +125,7 @@ func (p *Planner) LoadBits(keys uint64) Bits {
 }
 
 // levelBits returns the bits for new tables of a level, with so many keys that no table
-// has yet, in place of the inputs of c, if it is not nil.
+// has yet, instead of the inputs of c, if it is not nil.
 func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) Bits {
 	v := p.tables.RefCurrent()
 	defer v.Unref()

@@ -65,7 +65,7 @@ func (t *Cache) Get(f *manifest.FileMeta) (*sstable.Reader, error) {
 }
 
 func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
-	if t.closed.Load() { // no table stays open: whoever wants one to would try for ever
+	if t.closed.Load() { // no table stays open: callers that need one open would try for ever
 		return nil, base.ErrClosed
 	}
 	r, err := t.open.GetOrLoad(&Of(f).reader, func() (*sstable.Reader, int64, error) {
@@ -147,7 +147,7 @@ func seqsOf(p *sstable.Properties) *manifest.SeqRange {
 }
 
 // CheckSize compares the size of a table's file with the MANIFEST's. Open asks
-// for all tables at once, and whoever opens one asks again.
+// for all tables at once, and each opening asks again.
 func CheckSize(f *manifest.FileMeta, size int64, path string) error {
 	if uint64(size) == f.Size {
 		return nil

@@ -8,7 +8,7 @@ import (
 
 // RangeCounters count what filters of ranges did at the tables of a level.
 type RangeCounters struct {
-	negatives      atomic.Uint64 // the table was passed over
+	negatives      atomic.Uint64 // the table was skipped
 	truePositives  atomic.Uint64 // it was not, and the iterator found an entry within its bounds
 	falsePositives atomic.Uint64 // it was not, and there was none
 }
@@ -32,7 +32,7 @@ func (l *LevelIter) passEmpty(i, step int, lower, upper []byte) int {
 	for ; i >= 0 && i < len(l.files); i += step {
 		r, err := l.tables.Get(l.files[i])
 		if err != nil {
-			return i // whoever opens it is told
+			return i // opening it returns the error
 		}
 		may, asked := r.RangeMayMatch(lower, upper)
 		if may {
