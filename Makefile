@@ -18,7 +18,8 @@ PATIENCE    ?= 18m
 EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
 
 # What the store is made of. Tests must reach LEAST % of the statements of each.
-CORE        := util filter internal/base internal/wal internal/manifest internal/foreign internal/vfs internal/cache memtable sstable db
+CORE        := util filter internal/base internal/wal internal/manifest internal/foreign internal/vfs internal/cache memtable sstable \
+               internal/tables internal/filterplan internal/compact db
 LEAST       ?= 90
 
 # The tests of db that platforms run.

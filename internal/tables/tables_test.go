@@ -1,0 +1,194 @@
+package tables
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// shelf is a directory with tables, and what reads and writes them.
+type shelf struct {
+	dir    Directory
+	cache  *Cache
+	spares *SpareWriters
+	next   uint64
+}
+
+func newShelf(t *testing.T, maxOpen int) *shelf {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("dir"))
+	s := &shelf{dir: Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}, spares: NewSpareWriters(1, 1<<20)}
+	s.cache = NewCache(CacheOptions{
+		FS: mem, Dir: "dir", MaxOpen: maxOpen, WantSizes: true,
+		Reader: sstable.ReaderOptions{Comparer: base.Bytewise, Policies: []filter.Policy{filter.NewBloomPolicy(10)}},
+	})
+	t.Cleanup(s.cache.Close)
+	return s
+}
+
+func (s *shelf) writer() *Writer {
+	return NewWriter(WriterOptions{
+		Dir: s.dir, Kind: base.FileTable, Spares: s.spares,
+		NewFileNum: func() uint64 { s.next++; return s.next },
+		Table:      sstable.WriterOptions{Comparer: base.Bytewise, Filter: filter.NewBloomPolicy(10)},
+	})
+}
+
+// write writes entries to tables of so many each.
+func (s *shelf) write(t *testing.T, entries []itertest.Entry, perTable int) []*manifest.FileMeta {
+	w := s.writer()
+	for i, e := range entries {
+		if i > 0 && i%perTable == 0 {
+			require.NoError(t, w.EndTable())
+		}
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	files, err := w.Finish()
+	require.NoError(t, err)
+	return files
+}
+
+func numbered(from, to, step int) (entries []itertest.Entry) {
+	for i := from; i < to; i += step {
+		key := []byte{'k', byte(i >> 8), byte(i)}
+		entries = append(entries, itertest.Entry{Key: base.AppendInternalKey(nil, key, uint64(i+1), base.KindSet), Value: key})
+	}
+	return entries
+}
+
+func TestAWalkOverTablesShowsWhatWasWritten(t *testing.T) {
+	s := newShelf(t, 3) // fewer than there are
+	entries := numbered(0, 1000, 1)
+	files := s.write(t, entries, 100)
+	require.Len(t, files, 10)
+	itertest.Run(t, base.Bytewise, entries, 1, func() base.Iterator {
+		return NewLevelIter(s.cache, base.Bytewise, files, sstable.IterOptions{})
+	})
+}
+
+func TestMergedRunsAreOneOrder(t *testing.T) {
+	s := newShelf(t, 100)
+	var runs [3][]*manifest.FileMeta
+	for i := range runs {
+		runs[i] = s.write(t, numbered(i, 900, 3), 70)
+	}
+	itertest.Run(t, base.Bytewise, numbered(0, 900, 1), 2, func() base.Iterator {
+		var children []base.Iterator
+		for _, files := range runs {
+			children = append(children, NewLevelIter(s.cache, base.Bytewise, files, sstable.IterOptions{}))
+		}
+		return NewMergingIter(base.Bytewise, children)
+	})
+}
+
+func TestAStrictMergeRefusesTwinsThatDiffer(t *testing.T) {
+	s := newShelf(t, 100)
+	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
+	b[0].Value = []byte("another")
+	it := new(MergingIter)
+	for _, entries := range [][]itertest.Entry{a, b} {
+		it.Add(NewLevelIter(s.cache, base.Bytewise, s.write(t, entries, 100), sstable.IterOptions{}))
+	}
+	it.Init(base.Bytewise)
+	it.SetStrict()
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	require.LessOrEqual(t, n, 6)
+	require.ErrorIs(t, it.Close(), base.ErrCorruption)
+}
+
+func TestTheCacheKeepsAsManyOpenAsItMay(t *testing.T) {
+	s := newShelf(t, 4)
+	files := s.write(t, numbered(0, 1000, 1), 100)
+	for range 50 {
+		f := files[rand.IntN(len(files))]
+		r, err := s.cache.Ref(f)
+		require.NoError(t, err)
+		require.Equal(t, r, Of(f).Peek())
+		r.Unref()
+		open := 0
+		for _, f := range files {
+			if Of(f).Peek() != nil {
+				open++
+			}
+		}
+		require.LessOrEqual(t, open, 4)
+	}
+	tables, reads, bytes := s.cache.Openings()
+	require.GreaterOrEqual(t, tables, uint64(4))
+	require.GreaterOrEqual(t, reads, tables)
+	require.NotZero(t, bytes)
+	s.cache.Close()
+	_, err := s.cache.Ref(files[0])
+	require.ErrorIs(t, err, base.ErrClosed)
+}
+
+func TestATableOfAnotherSizeIsCorrupt(t *testing.T) {
+	s := newShelf(t, 4)
+	f := s.write(t, numbered(0, 10, 1), 100)[0]
+	shorter := manifest.NewFileMeta(f.Num, f.Size-1, f.Smallest, f.Largest)
+	shorter.Handle = NewHandle()
+	_, err := s.cache.Ref(shorter)
+	require.ErrorIs(t, err, base.ErrCorruption)
+	require.ErrorContains(t, err, "000001.ldb")
+}
+
+func TestWhatWasWrittenIsKnownWithoutOpeningIt(t *testing.T) {
+	s := newShelf(t, 4)
+	f := s.write(t, numbered(0, 100, 1), 100)[0]
+	require.Nil(t, Of(f).Peek())
+	written := *Of(f).FilterSizes()
+	require.EqualValues(t, 100, written.Keys)
+	fresh := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+	fresh.Handle = NewHandle()
+	require.Nil(t, Of(fresh).FilterSizes())
+	require.NoError(t, s.cache.OpenWhole(fresh))
+	opened := *Of(fresh).FilterSizes()
+	require.Equal(t, written.Keys, opened.Keys, "as an opening finds out")
+	require.InDelta(t, float64(written.FilterBytes), float64(opened.FilterBytes), sstable.FilterEnvelopeLen)
+	require.True(t, Of(fresh).ReportFilter())
+	require.False(t, Of(fresh).ReportFilter(), "once")
+}
+
+func TestAnAbandonedWriterLeavesNoFile(t *testing.T) {
+	s := newShelf(t, 4)
+	w := s.writer()
+	for i, e := range numbered(0, 300, 1) {
+		if i%100 == 50 {
+			require.NoError(t, w.EndTable())
+		}
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	w.Abandon()
+	names, err := s.dir.FS.List("dir")
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
+	s := newShelf(t, 4)
+	files := s.write(t, numbered(0, 200, 1), 100)
+	require.NoError(t, s.cache.OpenWhole(files[0]))
+	var removed []uint64
+	o := NewObsolete(s.dir, s.cache, func(num uint64) { removed = append(removed, num) })
+	o.Add([]manifest.LevelFile{{Level: 1, File: files[0]}})
+	require.Equal(t, 1, o.Count())
+	o.Remove()
+	require.Zero(t, o.Count())
+	require.Equal(t, []uint64{files[0].Num}, removed)
+	require.Nil(t, Of(files[0]).Peek())
+	names, err := s.dir.FS.List("dir")
+	require.NoError(t, err)
+	require.Equal(t, []string{files[1].Name()}, names)
+}
