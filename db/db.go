@@ -219,17 +219,29 @@ func (e *writesEnded) Error() string {
 
 func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
 
-// endWrites makes cause the reason that every later write fails.
+// endWrites makes cause the reason that every later write fails, unless there is one. A panic
+// takes the place of another reason: while it unwinds, other goroutines may already meet what
+// it left, an edit of the MANIFEST that is uncertain, say.
 func (d *DB) endWrites(cause error) {
-	cause = base.NoSpace(cause)
+	ended := &writesEnded{base.NoSpace(cause)}
 	d.mu.Lock()
-	first := d.ended.CompareAndSwap(nil, &writesEnded{cause})
+	first := d.ended.CompareAndSwap(nil, ended)
+	if !first && ended.isPanic() && !d.ended.Load().isPanic() {
+		d.ended.Store(ended)
+		first = true
+	}
 	d.cond.Broadcast()
 	d.mu.Unlock()
 	d.compactor.Stop(d.writeErr())
 	if first {
-		d.tellEnded(cause)
+		d.tellEnded(ended.cause)
 	}
+}
+
+// isPanic reports whether a panic ended the writes.
+func (e *writesEnded) isPanic() bool {
+	var p *PanicError
+	return stderrors.As(e.cause, &p)
 }
 
 // tellEnded reports that writes ended. A panic of the logger or the listener goes no

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -214,4 +216,17 @@ func requireToldOfBoom(t *testing.T, r *panicRun, at int64) {
 		}
 	}
 	require.True(t, told, "call %d panicked, and no caller was told; errors: %v", at, r.errs)
+}
+
+// A panic in an edit of the MANIFEST was reported as the uncertain edit that it left, if another
+// goroutine met that edit while the panic was unwinding.
+func TestAPanicIsTheReasonBeforeWhatItLeaves(t *testing.T) {
+	d := mustOpen(t, testOptions(NewMemFS()))
+	d.endWrites(errors.New("an edit is uncertain"))
+	d.endWrites(base.NewPanicError(nil, "a test", boom))
+	d.endWrites(errors.New("another consequence"))
+	var p *PanicError
+	require.ErrorAs(t, d.Put([]byte("k"), nil, nil), &p)
+	require.Equal(t, boom, p.Value)
+	require.ErrorAs(t, d.Close(), &p)
 }
