@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
@@ -113,35 +112,6 @@ func TestATableWithLargeEntriesIsReadBack(t *testing.T) {
 				require.True(t, bytes.Equal(data, again), "a copy of its blocks")
 			})
 		}
-	}
-}
-
-// A large value was copied to a block, and compressed or copied to a buffer of the file: twice
-// its size, and both stayed for the next table.
-func TestALargeEntryIsWrittenFromWhereItIs(t *testing.T) {
-	const size = 24 << 20
-	for name, c := range map[string]struct {
-		kind  Compression
-		share float64
-		times float64 // of the size may be allocated
-	}{
-		"raw": {NoCompression, 0, 0}, "half": {Snappy, 0.5, 0.6}, "Snappy, not smaller": {Snappy, 0, 0.9},
-		"half, Zstandard": {Zstd, 0.5, 0.6}, "Zstandard, not smaller": {Zstd, 0, 0.9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			value := mixed(size, c.share)
-			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection takes spare encoders away
-			w := NewWriter(io.Discard, WriterOptions{Compression: c.kind})
-			require.NoError(t, w.Add(ikey("a", 1, base.KindSet), value[:2<<20])) // makes the encoder
-			before := allocated()
-			require.NoError(t, w.Add(ikey("b", 1, base.KindSet), value))
-			took := allocated() - before
-			require.LessOrEqual(t, float64(took), c.times*size+4<<20)
-			require.NoError(t, w.Add(ikey("c", 1, base.KindSet), []byte("small")))
-			_, err := w.Finish()
-			require.NoError(t, err)
-			require.Less(t, w.MemoryKept(), uint64(2<<20))
-		})
 	}
 }
 
