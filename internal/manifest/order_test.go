@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The order of level 0 was taken for that of the sequence numbers, whoever wrote the tables.
+// Level 0 was assumed to be in the order of its sequence numbers, even if another program wrote it.
 func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
 	known := func(smallest, largest uint64) *SeqRange { return &SeqRange{smallest, largest, true} }
 	foreign := &SeqRange{}
