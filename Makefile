@@ -5,6 +5,11 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES     := . $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod internal/*/go.mod))
 TARGETS     := linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+# These compile too. The first three have no directories that can be locked, but a store in
+# memory; the others are built by make platforms.
+ODD_TARGETS := plan9/amd64 js/wasm wasip1/wasm
+MORE_TARGETS := aix/ppc64 android/arm64 dragonfly/amd64 freebsd/amd64 illumos/amd64 linux/arm linux/loong64 \
+               linux/ppc64le linux/riscv64 linux/s390x netbsd/amd64 openbsd/amd64 solaris/amd64 windows/386
 FUZZTIME    ?= 10s
 SOAKTIME    ?= 24h
 # The C++ engines that cmd/peerbench can be built with here; no other module has such tags.
@@ -18,21 +23,24 @@ PATIENCE    ?= 18m
 EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
 
 # What the store is made of. Tests must reach LEAST % of the statements of each.
-CORE        := util filter internal/base internal/wal internal/manifest internal/foreign internal/vfs internal/cache memtable sstable \
+CORE        := util filter internal/errors internal/base internal/wal internal/manifest internal/foreign internal/vfs internal/cache memtable sstable \
                internal/tables internal/filterplan internal/compact db
 LEAST       ?= 90
+
+# The tests of db that a browser's machine runs.
+WASM_TESTS  := AgreesWithAMap|BatchBytes
 
 # The tests of db that platforms run.
 PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWithAMap|Salvage
 
-.PHONY: test test-all setup format vet lint build-all unit-short unit race platforms fuzz soak bench peers
+.PHONY: test test-all setup format vet lint build-all wasm unit-short unit race platforms fuzz soak bench peers
 
-test: setup format vet lint unit-short
+test: setup format vet lint wasm unit-short
 	@echo "all checks passed; make test-all has the long ones"
 
 # Everything: the tests in full with their coverage, again under the race detector, and
 # builds for the other systems.
-test-all: setup format vet lint build-all unit race
+test-all: setup format vet lint build-all wasm unit race
 	@echo "all checks passed"
 
 # Other engines to compare with, and a browser for tests to look at a page with, where the
@@ -54,6 +62,14 @@ lint:
 build-all:
 	@for t in $(TARGETS); do echo "build $$t"; \
 		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+	@for t in $(ODD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build ./... || exit 1; done
+
+# The store in memory under node, and the errors of the standard library, which that build has.
+wasm:
+	$(GO) test -tags sievedb_stderrors ./internal/errors
+	@if command -v node >/dev/null 2>&1; then GOOS=js GOARCH=wasm $(GO) test -short -timeout $(PATIENCE) -run '$(WASM_TESTS)' \
+		-exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" ./db; \
+	else echo "wasm: not run, for node is missing; Debian has it in nodejs"; test -z "$$SIEVEDB_REQUIRE_ALL"; fi
 
 # The tests of all modules; those that try everything try part of it.
 unit-short:
@@ -78,6 +94,7 @@ race:
 # that fuses multiplications. amd64 runs 386 itself; the others are emulated and
 # take about half an hour. Of db, where sizes and bytes matter.
 platforms:
+	@for t in $(MORE_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build ./... || exit 1; done
 	@for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
 		arch=$${p%%/*}; emulator=$${p#$$arch}; emulator=$${emulator#/}; \
 		if test -n "$$emulator" && ! command -v $$emulator >/dev/null; then \

@@ -3,7 +3,7 @@ package db
 import (
 	"time"
 
-	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // durability is where a write must be before it is acknowledged. The greatest of a

@@ -6,8 +6,8 @@ import (
 	"math"
 	"path/filepath"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"

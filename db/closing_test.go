@@ -1,7 +1,7 @@
 package db
 
 import (
-	stderrors "errors"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,9 +12,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 var closingRounds = flag.Int("closing.rounds", 20, "how often a store closes beside everything that it can be asked for")
@@ -134,7 +135,7 @@ func TestThoseWhoOpenATableWhileTheStoreClosesAreToldSo(t *testing.T) {
 					close(arrived)
 					<-open
 				case n > 100:
-					return &vfs.Fault{Err: stderrors.New("it opens tables for ever")}
+					return &vfs.Fault{Err: errors.New("it opens tables for ever")}
 				}
 				return nil
 			})))
@@ -240,7 +241,7 @@ func TestClosingBesideEverything(t *testing.T) {
 			for k := rnd.IntN(keys); k < keys && err == nil; k++ {
 				err = l.Put(testKey(k), testValue(k))
 			}
-			return stderrors.Join(err, l.Commit())
+			return errors.Join(err, l.Commit())
 		},
 		"an iterator": func(d *DB, _ *rand.Rand) error {
 			it, err := d.NewIterator(nil)
@@ -254,12 +255,12 @@ func TestClosingBesideEverything(t *testing.T) {
 			if it.Err() == nil && n != keys {
 				err = fmt.Errorf("an iterator shows %d keys, want %d", n, keys)
 			}
-			return stderrors.Join(err, it.Err(), it.Close())
+			return errors.Join(err, it.Err(), it.Close())
 		},
 		"a snapshot": func(d *DB, rnd *rand.Rand) error {
 			s := d.NewSnapshot()
 			_, err := s.Get(testKey(rnd.IntN(keys)))
-			return stderrors.Join(err, s.Close())
+			return errors.Join(err, s.Close())
 		},
 		"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
 		"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
@@ -290,10 +291,10 @@ func TestClosingBesideEverything(t *testing.T) {
 		for name, call := range calls {
 			group.Go(func() {
 				rnd := rand.New(rand.NewPCG(seed+uint64(round), uint64(len(name))))
-				for err := error(nil); !stderrors.Is(err, ErrClosed); {
+				for err := error(nil); !errors.Is(err, ErrClosed); {
 					err = call(d, rnd)
 					made.Add(1)
-					if err != nil && !stderrors.Is(err, ErrClosed) {
+					if err != nil && !errors.Is(err, ErrClosed) {
 						t.Errorf("round %d: %s: %v", round, name, err)
 						return
 					}

@@ -2,16 +2,17 @@ package db
 
 import (
 	"bytes"
-	stderrors "errors"
+	"errors"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 // Newer versions of a key in one table and older ones in the next of its level
@@ -105,7 +106,7 @@ func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 	o = testOptions(mem)
 	o.L0CompactionTrigger = 2
 	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) {
-		if stderrors.Is(i.Err, ErrCorruption) {
+		if errors.Is(i.Err, ErrCorruption) {
 			met.Add(1)
 		}
 	}}

@@ -2,7 +2,7 @@ package db
 
 import (
 	"context"
-	stderrors "errors"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,13 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
-	"github.com/stretchr/testify/require"
 )
 
 // The defaults are what every run of the tests can afford; see docs/reliability.md
@@ -302,7 +303,7 @@ func (f *crashFailure) Error() string {
 func requireNoFailure(t testing.TB, err error) {
 	t.Helper()
 	var f *crashFailure
-	if stderrors.As(err, &f) {
+	if errors.As(err, &f) {
 		require.NoError(t, err, "the disk is "+f.keep())
 	}
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 package db
 
 import (
-	stderrors "errors"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +59,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	mem := s.Mem()
 	d, checker, err := j.open(mem)
 	if err != nil {
-		if model == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+		if model == recorder.M4 && errors.Is(err, ErrCorruption) {
 			j.refused.Add(1)
 			return nil
 		}
@@ -118,7 +118,7 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 	}
 	d, err := Open("db", crashOptions(fsys, j.seed))
 	if err != nil {
-		if model == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+		if model == recorder.M4 && errors.Is(err, ErrCorruption) {
 			j.refused.Add(1)
 			return nil
 		}

@@ -1,13 +1,12 @@
 package db
 
 import (
-	stderrors "errors"
 	"sync"
 	"sync/atomic"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -241,7 +240,7 @@ func (d *DB) endWrites(cause error) {
 // isPanic reports whether a panic ended the writes.
 func (e *writesEnded) isPanic() bool {
 	var p *PanicError
-	return stderrors.As(e.cause, &p)
+	return errors.As(e.cause, &p)
 }
 
 // tellEnded reports that writes ended. A panic of the logger or the listener goes no
@@ -249,7 +248,7 @@ func (e *writesEnded) isPanic() bool {
 func (d *DB) tellEnded(cause error) {
 	_ = base.Catch(d.cmp, "BackgroundError", func() error {
 		var p *PanicError
-		if stderrors.As(cause, &p) {
+		if errors.As(cause, &p) {
 			d.opts.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))
 		} else {
 			d.opts.Logger.Error("writes ended", "err", cause)
@@ -342,7 +341,7 @@ func (d *DB) Close() error {
 	var err error
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
 	var p *PanicError
-	if ended := d.writeErr(); stderrors.As(ended, &p) {
+	if ended := d.writeErr(); errors.As(ended, &p) {
 		keep(ended) // perhaps no write came since
 	}
 	// Each step is taken whatever became of those before, or the directory stayed locked.

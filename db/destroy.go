@@ -1,12 +1,11 @@
 package db
 
 import (
-	stderrors "errors"
 	"io/fs"
 	"path/filepath"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // Destroy removes the database in dir: the files whose names are the format's,
@@ -32,19 +31,19 @@ func Destroy(dir string, opts *Options) error {
 	}
 	names, err := o.FS.List(dir)
 	if err != nil {
-		return stderrors.Join(err, lock.Abandon())
+		return errors.Join(err, lock.Abandon())
 	}
 	var failed error
 	remove := func(name string) {
 		if err := o.FS.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = stderrors.Join(failed, err)
+			failed = errors.Join(failed, err)
 		}
 	}
 	for _, name := range names {
 		// CURRENT goes first and for good, so that a crash leaves no database that looks whole.
 		if name == base.CurrentName {
 			remove(name)
-			failed = stderrors.Join(failed, o.FS.SyncDir(dir))
+			failed = errors.Join(failed, o.FS.SyncDir(dir))
 		}
 	}
 	for _, name := range names {
@@ -53,7 +52,7 @@ func Destroy(dir string, opts *Options) error {
 		}
 	}
 	if failed != nil {
-		return stderrors.Join(failed, lock.Close())
+		return errors.Join(failed, lock.Close())
 	}
 	failed = lock.Remove()
 	rest, err := o.FS.List(dir)

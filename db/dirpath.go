@@ -1,6 +1,6 @@
 package db
 
-import "github.com/cockroachdb/errors"
+import "github.com/sievedb/sievedb/internal/errors"
 
 // absoluteDir returns the name by which dir is found whatever becomes the process's
 // working directory. A database goes by it from its opening on: a relative name would

@@ -3,7 +3,7 @@ package db
 import (
 	"time"
 
-	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"

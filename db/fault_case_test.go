@@ -1,7 +1,7 @@
 package db
 
 import (
-	stderrors "errors"
+	"errors"
 	"flag"
 	"fmt"
 	"math/bits"
@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 // faultKind is an error and the operations that it befalls.
@@ -298,5 +299,5 @@ func runFaultCases(n, maxErrors int, run func(i int) error) error {
 		})
 	}
 	group.Wait()
-	return stderrors.Join(errs...)
+	return errors.Join(errs...)
 }

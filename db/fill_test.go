@@ -3,7 +3,7 @@ package db
 import (
 	"context"
 	"encoding/binary"
-	stderrors "errors"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs"
 )
 
 var (
@@ -143,13 +144,13 @@ func (r *fillRun) untilFull() error {
 	for refused, writes := 0, 0; refused < 5; writes++ {
 		switch err := r.write(); {
 		case err == nil:
-		case stderrors.Is(err, ErrNoSpace):
+		case errors.Is(err, ErrNoSpace):
 			refused++
 		default:
 			return fmt.Errorf("a write on the full disk says %w", err)
 		}
 		if writes > 20*fillKeys {
-			return stderrors.New("the disk is never full")
+			return errors.New("the disk is never full")
 		}
 	}
 	r.refused += 5
@@ -168,13 +169,13 @@ func (r *fillRun) insist(do func() error) error {
 			return fmt.Errorf("there is space, but: %w", err)
 		}
 		switch {
-		case stderrors.Is(err, ErrReadOnly):
+		case errors.Is(err, ErrReadOnly):
 			r.finals++
 			_ = r.d.Close()
 			if err := r.open(); err != nil {
 				return err
 			}
-		case !stderrors.Is(err, ErrNoSpace):
+		case !errors.Is(err, ErrNoSpace):
 			return err
 		}
 		r.d.pause(5 * time.Millisecond)
@@ -191,7 +192,7 @@ func (r *fillRun) readAll() error {
 	for ok := it.First(); ok; ok = it.Next() {
 		found[string(it.Key())] = numberOf(it.Value())
 	}
-	if err := stderrors.Join(it.Err(), it.Close()); err != nil {
+	if err := errors.Join(it.Err(), it.Close()); err != nil {
 		return err
 	}
 	for key := range fillKeys {
@@ -228,7 +229,7 @@ func (r *fillRun) fill() error {
 	if r.rnd.IntN(4) == 0 { // closed and opened while it is full
 		_ = r.d.Close()
 		if err := r.open(); err != nil {
-			if !stderrors.Is(err, ErrNoSpace) {
+			if !errors.Is(err, ErrNoSpace) {
 				return fmt.Errorf("Open on the full disk: %w", err)
 			}
 			r.d = nil

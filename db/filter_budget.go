@@ -1,8 +1,8 @@
 package db
 
 import (
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"

@@ -1,8 +1,8 @@
 package db
 
 import (
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // FilterPlan tells what filters would take and save in a database that need not exist:

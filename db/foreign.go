@@ -3,7 +3,7 @@ package db
 import (
 	"io/fs"
 
-	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/foreign"
 )
 

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	stderrors "errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -10,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/errors"
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -85,7 +85,7 @@ var forgedActions = []forgedAction{
 	}},
 	{name: "UpgradeFilters", do: func(o *Options) error {
 		return withForged(o, func(d *DB) error {
-			if _, err := d.Filters(context.Background(), 50); err != nil && !stderrors.Is(err, ErrCorruption) {
+			if _, err := d.Filters(context.Background(), 50); err != nil && !errors.Is(err, ErrCorruption) {
 				return err
 			}
 			_, err := d.UpgradeFilters(context.Background(), nil, nil)

@@ -1,8 +1,8 @@
 package db
 
 import (
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // A full disk ends a log as any failure does, but not the writes. Nothing is

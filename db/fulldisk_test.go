@@ -1,7 +1,7 @@
 package db
 
 import (
-	stderrors "errors"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 // fullDisk is a disk that is full from an operation on, until there is space. At
@@ -55,7 +56,7 @@ func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 func (f *fullDisk) fillUp() (final bool, err error) {
 	d, err := Open("db", crashOptions(f.checker, 0))
 	if err != nil {
-		if !stderrors.Is(err, ErrNoSpace) {
+		if !errors.Is(err, ErrNoSpace) {
 			return false, fmt.Errorf("Open says %w", err)
 		}
 		f.space.Store(true)
@@ -109,7 +110,7 @@ func (f *fullDisk) openCut() error {
 			return fmt.Errorf("opened on the full disk: %w", err)
 		}
 		_ = d.Close()
-	case !stderrors.Is(err, ErrNoSpace):
+	case !errors.Is(err, ErrNoSpace):
 		return fmt.Errorf("Open on the full disk says %w", err)
 	}
 	return reopen(f.image, r)
@@ -125,7 +126,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 		if err == nil {
 			continue
 		}
-		if !stderrors.Is(err, ErrNoSpace) || !stderrors.Is(err, syscall.ENOSPC) {
+		if !errors.Is(err, ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
 			return false, fmt.Errorf("a write says %w", err)
 		}
 		if failures++; failures == 5 {
@@ -141,7 +142,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 		switch {
 		case err == nil:
 			written++
-		case stderrors.Is(err, ErrReadOnly):
+		case errors.Is(err, ErrReadOnly):
 			return true, r.readAll(d)
 		default:
 			d.pause(5 * time.Millisecond)

@@ -1,11 +1,10 @@
 package db
 
 import (
-	stderrors "errors"
 	"io/fs"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -100,7 +99,7 @@ func (d *DB) keptClosing(err error) error {
 }
 
 // errTableRemoved says that a table's file was removed before it was opened.
-var errTableRemoved = stderrors.New("sievedb: table removed")
+var errTableRemoved = errors.Sentinel("sievedb: table removed")
 
 // findOnce looks key up in one read state, and counts it in c unless there is an
 // error. The kind is base.KindDelete where there is no value. An Explanation that is

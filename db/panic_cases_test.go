@@ -1,15 +1,16 @@
 package db
 
 import (
-	stderrors "errors"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs"
 )
 
 // The bug: where the comparer panicked in the replay of the log, each Open panicked, and left the
@@ -72,7 +73,7 @@ func TestWritersBesideOneThatPanicsGetAnError(t *testing.T) {
 					err = d.Put(testKey(1000+8*i+w), nil, []*WriteOptions{NoSync, Sync}[w%2])
 				}
 				var p *PanicError
-				if stderrors.Is(err, ErrReadOnly) && stderrors.As(err, &p) {
+				if errors.Is(err, ErrReadOnly) && errors.As(err, &p) {
 					ended.Add(1)
 				}
 			})

@@ -2,7 +2,6 @@ package db
 
 import (
 	"bytes"
-	stderrors "errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -12,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/errors"
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 // bomb panics in its call number at and, unless it does so once, in each one after it until it
@@ -208,7 +208,7 @@ func requireToldOfBoom(t *testing.T, r *panicRun, at int64) {
 	told := r.panics > 0
 	for _, err := range r.errs {
 		var p *PanicError
-		if stderrors.As(err, &p) {
+		if errors.As(err, &p) {
 			require.Contains(t, err.Error(), boom)
 			require.Contains(t, string(p.Stack), "db.(*bomb).tick")
 			require.True(t, strings.Contains(err.Error(), "db.(*bomb).tick"), "the error says where: %v", err)

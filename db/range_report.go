@@ -1,8 +1,9 @@
 package db
 
 import (
-	stderrors "errors"
 	"fmt"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -43,7 +44,7 @@ func judgeRanges(unusable error, l *LevelMetrics, checks uint64) (v FilterVerdic
 		l.RangeChecks, l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives)
 	empty := l.RangeNegatives + l.RangeFalsePositives
 	switch {
-	case stderrors.Is(unusable, ErrCorruption):
+	case errors.Is(unusable, ErrCorruption):
 		return VerdictDamaged, unusable.Error()
 	case unusable != nil:
 		return VerdictRangeUnknown, unusable.Error()

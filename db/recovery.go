@@ -3,13 +3,12 @@ package db
 import (
 	"bytes"
 	"cmp"
-	stderrors "errors"
 	"io"
 	"path/filepath"
 	"slices"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
@@ -139,7 +138,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 			var next uint64
 			if next, err = r.replayRecord(record, expected, &report); err == nil {
 				expected, undecoded = next, 0
-			} else if stderrors.Is(err, ErrCorruption) {
+			} else if errors.Is(err, ErrCorruption) {
 				undecoded += uint64(len(record))
 				err = r.salvageRecord(err, &report)
 			}

@@ -1,12 +1,11 @@
 package db
 
 import (
-	stderrors "errors"
 	"fmt"
 	"path/filepath"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
 )
@@ -30,7 +29,7 @@ const (
 // record to go on with, nil to stop there, or the error to fail with.
 func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report *LogReport) ([]byte, error) {
 	var fault *base.CorruptionError
-	if !stderrors.As(cause, &fault) {
+	if !errors.As(cause, &fault) {
 		return nil, cause // the disk failed: nothing is known about the bytes
 	}
 	tail := log.Tail()
@@ -38,7 +37,7 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 	lost := ""
 	if log.Skip() {
 		record, err := log.Next()
-		if err != nil && !stderrors.Is(err, ErrCorruption) {
+		if err != nil && !errors.Is(err, ErrCorruption) {
 			return nil, err // as above, and the look-ahead has seen more to read
 		}
 		resumed = record
@@ -101,7 +100,7 @@ func (r *recovery) passEnd(log *wal.Reader, report *LogReport) bool {
 // closed, although its records are good.
 func (r *recovery) salvageClosed(cause error, report *LogReport) error {
 	var fault *base.CorruptionError
-	if !stderrors.As(cause, &fault) {
+	if !errors.As(cause, &fault) {
 		return cause
 	}
 	told := *fault

@@ -1,7 +1,7 @@
 package db
 
 import (
-	stderrors "errors"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs"
 )
 
 // shortened is fsys with every read cut to 1..n of its n bytes, without an error:
@@ -146,7 +147,7 @@ func TestAFailedReadIsNoEndOfALog(t *testing.T) {
 						runs++
 						if err != nil {
 							refused++
-							require.False(t, how == "fails" && stderrors.Is(err, ErrCorruption), "read %d: %v", at, err)
+							require.False(t, how == "fails" && errors.Is(err, ErrCorruption), "read %d: %v", at, err)
 							if action == "repair" {
 								require.NoError(t, Repair("db", &Options{FS: mem}), "read %d", at)
 							}

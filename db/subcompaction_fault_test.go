@@ -2,18 +2,19 @@ package db
 
 import (
 	"bytes"
-	stderrors "errors"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 func TestCloseEndsAllPieces(t *testing.T) {
@@ -285,18 +286,18 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 		mem := s.Image.Mem()
 		d, err := Open("db", piecesOptions(mem, 1))
 		if err != nil {
-			if m == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+			if m == recorder.M4 && errors.Is(err, ErrCorruption) {
 				return nil
 			}
 			return err
 		}
 		for k := range keys {
 			if v, err := d.Get(testKey(k)); err != nil || string(v) != string(testValue(k)) {
-				return stderrors.Join(fmt.Errorf("key %d is %q", k, v), err, d.Close())
+				return errors.Join(fmt.Errorf("key %d is %q", k, v), err, d.Close())
 			}
 		}
 		rest(d)
-		return stderrors.Join(strayFilesAtRest(d, mem), d.Close())
+		return errors.Join(strayFilesAtRest(d, mem), d.Close())
 	}
 	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
 	requireNoFailure(t, err)

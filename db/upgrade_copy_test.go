@@ -2,18 +2,19 @@ package db
 
 import (
 	"bytes"
-	stderrors "errors"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
 )
 
 // sideBySide returns a file system where, once begun, no table is written to before two of
@@ -132,7 +133,7 @@ func checkTwiceFilled(d *DB, keys int) error {
 			want = []byte("newer")
 		}
 		if got, err := d.Get(testKey(i)); err != nil || !bytes.Equal(got, want) {
-			return stderrors.Join(fmt.Errorf("key %d is %q, want %q", i, got, want), err)
+			return errors.Join(fmt.Errorf("key %d is %q, want %q", i, got, want), err)
 		}
 	}
 	return nil
@@ -211,21 +212,21 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func(*DB)) {
 		o.Filter = filter.NewBloomPolicy(20)
 		d, err := Open("db", o)
 		if err != nil {
-			if m == recorder.M4 && stderrors.Is(err, ErrCorruption) {
+			if m == recorder.M4 && errors.Is(err, ErrCorruption) {
 				return nil
 			}
 			return err
 		}
 		err = checkTwiceFilled(d, keys)
 		if cut%3 != 0 { // the rest takes as long again
-			return stderrors.Join(err, strayFilesAtRest(d, mem), d.Close())
+			return errors.Join(err, strayFilesAtRest(d, mem), d.Close())
 		}
 		if r, uerr := d.UpgradeFilters(background, nil, nil); uerr != nil || r.Damaged > 0 {
-			err = stderrors.Join(err, fmt.Errorf("upgraded again: %+v: %w", r, uerr))
+			err = errors.Join(err, fmt.Errorf("upgraded again: %+v: %w", r, uerr))
 		} else if again.Add(1); r.Current > 0 {
 			upgraded.Add(1)
 		}
-		return stderrors.Join(err, checkTwiceFilled(d, keys), strayFilesAtRest(d, mem), d.Close())
+		return errors.Join(err, checkTwiceFilled(d, keys), strayFilesAtRest(d, mem), d.Close())
 	}
 	limit := 0
 	if sampled() {
@@ -240,7 +241,7 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func(*DB)) {
 
 // A copy that fails ends those beside it, and none is left.
 func TestACopyThatFailsEndsTheOthers(t *testing.T) {
-	failed := stderrors.New("injected")
+	failed := errors.New("injected")
 	mem := NewMemFS()
 	var failing atomic.Bool
 	gated, begin := sideBySide(t, mem)

@@ -119,3 +119,25 @@ func TestTestGearIsNotShipped(t *testing.T) {
 		}
 	}
 }
+
+// One room imports an error library, and no file of another two of them.
+func TestErrorsComeFromOneRoom(t *testing.T) {
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	users := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		name := strings.TrimPrefix(fields[0], module)
+		if name == "internal/errors" {
+			continue
+		}
+		require.NotContains(t, fields[1:], "github.com/cockroachdb/errors", name)
+		if slices.Contains(fields[1:], module+"internal/errors") {
+			users++
+			require.NotContains(t, fields[1:], "errors", name)
+		}
+	}
+	require.Greater(t, users, 8)
+}

@@ -1,10 +1,11 @@
 package filter
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/util"
 )
@@ -12,7 +13,7 @@ import (
 // ErrCorrupt is in the chain of the errors of UnmarshalBinary: the bytes are not those
 // of a filter that AppendBinary saved. (Of filters in tables there is no such error:
 // damaged ones rule nothing out.)
-var ErrCorrupt = errors.New("filter: corrupt")
+var ErrCorrupt = errors.Sentinel("filter: corrupt")
 
 // corruptf tells what is wrong with a saved filter of that kind.
 func corruptf(kind, format string, args ...any) error {

@@ -4,10 +4,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cockroachdb/errors"
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
+
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // Compression is how a block is stored: the byte behind it in the file, whose

@@ -3,8 +3,8 @@ package sstable
 import (
 	"math"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // namedFilter is a filter block and the name of its policy.

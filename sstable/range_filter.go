@@ -1,13 +1,12 @@
 package sstable
 
 import (
-	stderrors "errors"
 	"maps"
 	"slices"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // Filters of ranges stand behind the filters of keys, each in a block of its own
@@ -192,7 +191,7 @@ func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []filter.RangePo
 	ranges, err := r.readRanges(m, policies)
 	s.ranges = ranges
 	for _, f := range ranges {
-		if err == nil && stderrors.Is(f.Err, base.ErrCorruption) {
+		if err == nil && errors.Is(f.Err, base.ErrCorruption) {
 			err = f.Err
 		}
 	}

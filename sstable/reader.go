@@ -1,10 +1,11 @@
 package sstable
 
 import (
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -15,7 +16,7 @@ import (
 // ErrReaderClosed says that a Reader would have had to read its file after the
 // last reference to it was gone. Whoever asks tables through versions takes the
 // newest version and asks again.
-var ErrReaderClosed = errors.New("sievedb: table reader closed")
+var ErrReaderClosed = errors.Sentinel("sievedb: table reader closed")
 
 // ReaderOptions say how a table is read.
 type ReaderOptions struct {

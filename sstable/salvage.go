@@ -1,10 +1,11 @@
 package sstable
 
 import (
-	"errors"
 	"hash/crc32"
 	"math"
 	"strconv"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -84,7 +85,7 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 func maxSalvageKeys(size int64) uint64 { return 64<<20 + 1024*uint64(max(size, 0)) }
 
 // errKeysUnfold ends the reading of a table whose keys exceed that bound.
-var errKeysUnfold = errors.New("sstable: keys unfold")
+var errKeysUnfold = errors.Sentinel("sstable: keys unfold")
 
 // salvageReadAhead is how many bytes one read covers.
 const salvageReadAhead = 256 << 10

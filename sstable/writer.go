@@ -3,9 +3,9 @@ package sstable
 import (
 	"io"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -5,9 +5,10 @@ import (
 	"io"
 	"sync"
 
-	"github.com/cockroachdb/errors"
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -1,44 +1,41 @@
 package base
 
 import (
-	stderrors "errors"
 	"fmt"
 
-	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // The sentinels of the public API, re-exported by package db. Test for them
-// with errors.Is. Their texts differ because cockroachdb/errors treats errors
-// with equal texts as equal.
+// with errors.Is.
 var (
 	// ErrNotFound says that a key has no value. It is returned bare: wrapping
 	// would capture a stack on the very path that filters make fast.
-	ErrNotFound = stderrors.New("sievedb: not found")
+	ErrNotFound = errors.Sentinel("sievedb: not found")
 	// ErrCorruption is what every CorruptionError is.
-	ErrCorruption = stderrors.New("sievedb: corruption")
+	ErrCorruption = errors.Sentinel("sievedb: corruption")
 	// ErrClosed says that the database, iterator or snapshot was closed.
-	ErrClosed = stderrors.New("sievedb: closed")
+	ErrClosed = errors.Sentinel("sievedb: closed")
 	// ErrReadOnly refuses a write: the database was opened read-only, or an
 	// earlier failure ended its writes.
-	ErrReadOnly = stderrors.New("sievedb: read-only")
+	ErrReadOnly = errors.Sentinel("sievedb: read-only")
 	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost, and
 	// writes go on once there is space, unless the error is ErrReadOnly as well.
-	ErrNoSpace = stderrors.New("sievedb: no space left on the disk")
+	ErrNoSpace = errors.Sentinel("sievedb: no space left on the disk")
 	// ErrInListener refuses a call from a function of the event listener that would wait
 	// for the goroutine that makes it.
-	ErrInListener = stderrors.New("sievedb: called from a function of Options.EventListener, which the store waits for; call it from another goroutine, and do not wait for that")
+	ErrInListener = errors.Sentinel("sievedb: called from a function of Options.EventListener, which the store waits for; call it from another goroutine, and do not wait for that")
 	// ErrForeign says that the directory or file is another storage engine's.
-	ErrForeign = stderrors.New("sievedb: another engine's database")
+	ErrForeign = errors.Sentinel("sievedb: another engine's database")
 	// ErrLocked says that another process, or this one, has the directory open.
-	ErrLocked = stderrors.New("sievedb: locked")
+	ErrLocked = errors.Sentinel("sievedb: locked")
 	// ErrTooLarge refuses a write of a key, a value or a batch above the limits. The error
 	// that wraps it names the limit and the size found.
-	ErrTooLarge = stderrors.New("sievedb: too large")
+	ErrTooLarge = errors.Sentinel("sievedb: too large")
 )
 
 // CorruptionError says which bytes of which file are not what the format asks
-// for. errors.Is(err, ErrCorruption) holds for it; the method is needed because
-// the standard library does not see the marks of cockroachdb/errors.
+// for. errors.Is(err, ErrCorruption) holds for it.
 type CorruptionError struct {
 	// File is the file's path, empty while the fault is still inside a decoder
 	// that knows only bytes.

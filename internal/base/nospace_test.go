@@ -1,14 +1,14 @@
 package base
 
 import (
-	stderrors "errors"
 	"io/fs"
 	"os"
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/errors"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 func TestAFullDiskIsToldByItsType(t *testing.T) {
@@ -20,10 +20,10 @@ func TestAFullDiskIsToldByItsType(t *testing.T) {
 	} {
 		require.True(t, IsNoSpace(cause))
 		err := NoSpace(cause)
-		require.True(t, stderrors.Is(err, ErrNoSpace))
-		require.True(t, stderrors.Is(err, cause), "the cause stays")
+		require.True(t, errors.Is(err, ErrNoSpace))
+		require.True(t, errors.Is(err, cause), "the cause stays")
 		require.Same(t, err, NoSpace(err), "marked once")
-		require.True(t, stderrors.Is(errors.Wrap(err, "outside"), ErrNoSpace))
+		require.True(t, errors.Is(errors.Wrap(err, "outside"), ErrNoSpace))
 	}
 	for _, other := range []error{nil, syscall.EIO, ErrReadOnly, fs.ErrNotExist} {
 		require.False(t, IsNoSpace(other))

@@ -1,11 +1,12 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 
 // errLoadPanicked is what those get who waited for a load that panicked, or that
 // ended its goroutine. The panic itself goes on in the goroutine that loaded.
-var errLoadPanicked = errors.New("cache: the load of this value panicked in another goroutine")
+var errLoadPanicked = errors.Sentinel("cache: the load of this value panicked in another goroutine")
 
 // Cache bounds what is kept in the slots that are used with it. Make one with New.
 type Cache[V any] struct {

@@ -2,16 +2,15 @@ package compact
 
 import (
 	"context"
-	stderrors "errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -328,7 +327,7 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 // fail again (basho/eleveldb issue 23), and reads of other keys go on.
 func (s *Scheduler) Done(c *manifest.Compaction, err error) {
 	defer s.background.Done()
-	parked := stderrors.Is(err, base.ErrCorruption)
+	parked := errors.Is(err, base.ErrCorruption)
 	s.mu.Lock()
 	for _, f := range c.AllInputs() {
 		f.Compacting = parked
@@ -389,7 +388,7 @@ func (s *Scheduler) beginRest(err error) time.Duration {
 	case err == nil && s.resting == 0:
 		s.backoff = Backoff{}
 		return 0
-	case err == nil || err == base.ErrClosed || stderrors.Is(err, base.ErrCorruption):
+	case err == nil || err == base.ErrClosed || errors.Is(err, base.ErrCorruption):
 		return 0
 	}
 	if s.resting++; s.resting > 1 { // of those that fail together, one counts

@@ -1,9 +1,10 @@
 package compact
 
 import (
-	stderrors "errors"
 	"slices"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/filterplan"
@@ -182,8 +183,8 @@ func (s *Scheduler) helpLocked() bool {
 // errPieceEnds says that an entry is behind the piece; ErrStopped that another piece of
 // the compaction has failed, or the copy of another table.
 var (
-	errPieceEnds = stderrors.New("sievedb: the piece of the compaction ends")
-	ErrStopped   = stderrors.New("sievedb: another piece of the work has failed")
+	errPieceEnds = errors.Sentinel("sievedb: the piece of the compaction ends")
+	ErrStopped   = errors.Sentinel("sievedb: another piece of the work has failed")
 )
 
 // MergePiece writes what remains of the inputs of c for user keys from lower on and below

@@ -3,13 +3,12 @@ package compact
 import (
 	"bytes"
 	"cmp"
-	stderrors "errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs"
@@ -81,7 +80,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 	<-s.placed
 	for i, f := range s.c.Inputs {
 		switch {
-		case stderrors.Is(s.errs[i], base.ErrCorruption):
+		case errors.Is(s.errs[i], base.ErrCorruption):
 			u.known[f] = tableDamaged
 			u.damaged(f, s.errs[i])
 		case s.err == nil:
@@ -92,7 +91,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 			u.known[f] = tableStale
 		}
 	}
-	if s.err != nil && !stderrors.Is(s.err, base.ErrCorruption) {
+	if s.err != nil && !errors.Is(s.err, base.ErrCorruption) {
 		return upgradeError(s.err)
 	}
 	u.sumUp()
@@ -118,7 +117,7 @@ func (s *upgradeStep) run() {
 	c.mu.Lock()
 	c.slots++
 	c.mu.Unlock()
-	if err = s.err; stderrors.Is(err, base.ErrCorruption) {
+	if err = s.err; errors.Is(err, base.ErrCorruption) {
 		err = nil // not set aside: compactions find out for themselves
 	}
 	_ = c.o.Guard("the removal of tables", func() error { c.Done(s.c, err); return nil })
@@ -182,7 +181,7 @@ func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta)
 // stops reports whether a table that could not be copied keeps the others from
 // their places.
 func (s *upgradeStep) stops(err error) bool {
-	return err != nil && (s.c.Level == 0 || !stderrors.Is(err, base.ErrCorruption))
+	return err != nil && (s.c.Level == 0 || !errors.Is(err, base.ErrCorruption))
 }
 
 // work copies one table after another.

@@ -2,8 +2,9 @@ package compact
 
 import (
 	"encoding/binary"
-	stderrors "errors"
 	"math"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -20,7 +21,7 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	state, err := u.inspect(level, f)
 	if err != nil {
 		state = tableDamaged
-		if stderrors.Is(err, base.ErrCorruption) {
+		if errors.Is(err, base.ErrCorruption) {
 			u.damaged(f, err)
 		} else { // the file may be sound
 			u.failed = err
@@ -67,7 +68,7 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 		u.note(f, tableFigures{level, filters.Bytes(), filters.Bytes(), rate, rate})
 		return tableCurrent, nil
 	}
-	if err != nil && !stderrors.Is(err, base.ErrCorruption) { // a damaged filter is a reason the more
+	if err != nil && !errors.Is(err, base.ErrCorruption) { // a damaged filter is a reason the more
 		return 0, err
 	}
 	bytesAfter, rateAfter := u.expect(level, keys)

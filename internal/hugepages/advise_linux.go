@@ -2,7 +2,7 @@ package hugepages
 
 import (
 	"os"
-	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -13,11 +13,17 @@ const madvCollapse = 25
 // setting is the administrator's: "always", "madvise", which is to those who ask, or "never".
 var setting = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
-	if chosen := regexp.MustCompile(`\[(\w+)\]`).FindSubmatch(text); chosen != nil {
-		return string(chosen[1])
+	return chosen(string(text))
+})
+
+// chosen returns the word in brackets, as in "always [madvise] never"; without one, "never".
+func chosen(text string) string {
+	_, rest, _ := strings.Cut(text, "[")
+	if word, _, ok := strings.Cut(rest, "]"); ok && word != "" {
+		return word
 	}
 	return "never"
-})
+}
 
 // canCollapse says whether the system can move memory onto large pages when it is told to. The
 // call would not heed the setting by itself.

@@ -1,12 +1,11 @@
 package manifest
 
 import (
-	stderrors "errors"
 	"io"
 	"path/filepath"
 
-	"github.com/cockroachdb/errors"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/util"
@@ -91,7 +90,7 @@ type place struct {
 func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []byte) error) (wal.Tail, error) {
 	f, err := fs.Open(path)
 	if err != nil {
-		if stderrors.Is(err, errNotExist) {
+		if errors.Is(err, errNotExist) {
 			return wal.Tail{}, base.Corruptf("CURRENT", 0, "it names %s, which does not exist; Repair can rebuild the MANIFEST from the tables", path)
 		}
 		return wal.Tail{}, err

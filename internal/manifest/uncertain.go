@@ -1,6 +1,6 @@
 package manifest
 
-import "github.com/cockroachdb/errors"
+import "github.com/sievedb/sievedb/internal/errors"
 
 // uncertainError is a failure behind which an edit may be in force after a crash,
 // or may not.

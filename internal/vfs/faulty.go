@@ -1,14 +1,15 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // ErrInjected is the error of a Fault that names none.
-var ErrInjected = errors.New("vfs: injected fault")
+var ErrInjected = errors.Sentinel("vfs: injected fault")
 
 // Fault is what befalls an operation instead of being done.
 type Fault struct {

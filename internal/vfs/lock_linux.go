@@ -1,9 +1,10 @@
 package vfs
 
 import (
-	"errors"
 	"os"
 	"syscall"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // ofdSetLock is F_OFD_SETLK of fcntl(2), the same on every architecture; package

@@ -3,9 +3,10 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // lockFile refuses: a lock that keeps nobody out would be worse than none.

@@ -1,12 +1,13 @@
 package vfs
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 )

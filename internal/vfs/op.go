@@ -1,10 +1,11 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // OpKind is the kind of an operation of FS or File.

@@ -1,12 +1,13 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // OS is the operating system's file system. What it makes is its owner's alone.

@@ -3,11 +3,12 @@
 package vfs
 
 import (
-	"errors"
 	"io/fs"
 	"math"
 	"os"
 	"syscall"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // openNoFollow opens name unless it is a symbolic link. O_NONBLOCK means

@@ -1,9 +1,10 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"runtime"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // RemoveLock removes the file on which lock, of FS.Lock, is exclusive, and releases

@@ -1,11 +1,12 @@
 package vfs
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // File is an open file. ReadAt and Size may be called from any goroutine at any
@@ -175,13 +176,13 @@ func RefuseLink(name string, info fs.FileInfo) error {
 
 // The faults that the implementations report in the same words.
 var (
-	errSymlink     = errors.New("it is a symbolic link, want a plain file")
-	errLinkedDir   = errors.New("it is a symbolic link, want a directory")
-	errIsDir       = errors.New("it is a directory, want a plain file")
-	errNotPlain    = errors.New("it is a device, pipe or socket, want a plain file")
-	errNotDir      = errors.New("it is not a directory")
-	errNotEmpty    = errors.New("the directory is not empty")
-	errNegative    = errors.New("the offset is negative")
+	errSymlink     = errors.Sentinel("it is a symbolic link, want a plain file")
+	errLinkedDir   = errors.Sentinel("it is a symbolic link, want a directory")
+	errIsDir       = errors.Sentinel("it is a directory, want a plain file")
+	errNotPlain    = errors.Sentinel("it is a device, pipe or socket, want a plain file")
+	errNotDir      = errors.Sentinel("it is not a directory")
+	errNotEmpty    = errors.Sentinel("the directory is not empty")
+	errNegative    = errors.Sentinel("the offset is negative")
 	errReadingOnly = fmt.Errorf("the file was opened for reading only: %w", fs.ErrPermission)
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cockroachdb/errors"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // File is what a Writer asks of its file. Write appends.

@@ -1,0 +1,70 @@
+//go:build plan9 || js || wasip1 || sievedb_stderrors
+
+package errors
+
+import (
+	"errors"
+	"fmt"
+)
+
+// New returns an error with a text.
+func New(text string) error { return errors.New(text) }
+
+// Newf is New with a format.
+func Newf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// Wrap puts "text: " before the text of err. Nil stays nil.
+func Wrap(err error, text string) error {
+	if err == nil {
+		return nil
+	}
+	return &wrapped{text: text, err: err}
+}
+
+// Wrapf is Wrap with a format.
+func Wrapf(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &wrapped{text: fmt.Sprintf(format, args...), err: err}
+}
+
+type wrapped struct {
+	text string
+	err  error
+}
+
+func (w *wrapped) Error() string { return w.text + ": " + w.err.Error() }
+
+func (w *wrapped) Unwrap() error { return w.err }
+
+// CombineErrors returns err, which %+v prints with other after it. If err is nil, it returns
+// other. The result is only what err is: other came later, and often because of it.
+func CombineErrors(err, other error) error {
+	switch {
+	case err == nil:
+		return other
+	case other == nil:
+		return err
+	}
+	return &combined{error: err, other: other}
+}
+
+type combined struct {
+	error
+	other error
+}
+
+func (c *combined) Unwrap() error { return c.error }
+
+// Format implements fmt.Formatter.
+func (c *combined) Format(s fmt.State, verb rune) {
+	switch {
+	case verb == 'v' && s.Flag('+'):
+		fmt.Fprintf(s, "%+v\nand then: %+v", c.error, c.other)
+	case verb == 'q':
+		fmt.Fprintf(s, "%q", c.Error())
+	default:
+		fmt.Fprint(s, c.Error())
+	}
+}
