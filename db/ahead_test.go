@@ -6,10 +6,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/tables"
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // openAheadAndWait opens a database with tables opened ahead, and returns when that is

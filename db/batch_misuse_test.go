@@ -6,8 +6,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // copyOf copies what go vet would not let a test copy.

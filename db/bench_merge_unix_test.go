@@ -9,9 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/tables"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // tableDropper forgets what is written to tables while drop is set.

@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // closeMark is what the file CLOSED says, which Close leaves behind: the newest

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 var atomicityFor = flag.Duration("atomicity.for", 0, "how long batches and snapshots are tested for being whole; a fixed number of batches at least")

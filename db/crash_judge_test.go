@@ -10,7 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // crashJudge opens the disks that cuts leave and asks the oracle about them.

@@ -7,9 +7,10 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Destroy released the lock and then removed the file LOCK: who opened the directory

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // bytesDuring returns the bytes that f had read of each part of the tables.

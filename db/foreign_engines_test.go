@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // filesIn returns the files of the directory "db", LOCK too.

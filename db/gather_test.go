@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // slowSyncs takes about as long for a sync as a good disk.

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // tableReads notes which tables are opened and how many reads there are of all.

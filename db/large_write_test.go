@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // The memtable made for a large value kept it until the next write.

@@ -10,9 +10,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // listenerProbe calls every method of the store from a function of its listener.

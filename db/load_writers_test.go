@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // loadWriter writes to keys of its own, which lie between those of the others, and so

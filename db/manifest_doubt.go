@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // A table that the MANIFEST does not name is garbage if the MANIFEST holds every edit

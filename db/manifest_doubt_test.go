@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // closedAfterALoad returns a closed database of so many loads of ten keys each, its MANIFEST's name

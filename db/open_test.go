@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // writeFile and readFile are for tests that change a database's files.

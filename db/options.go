@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // FS is the file system that a database lives on. Nil in Options means the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // The bug: where the comparer panicked in the replay of the log, each Open panicked, and left the

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // repairDir is a database directory "db" in memory, file by file, to be broken.

@@ -8,9 +8,9 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // run is a sorted run in a file: a table of the directory, or one that the

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestRepairOfAHealthyDatabaseChangesNothing(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Salvage says what Open does about a log that is damaged in the middle, where

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // While tables cannot be written, writers are told so instead of hanging, reads

@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestCloseEndsAllPieces(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // sideBySide returns a file system where, once begun, no table is written to before two of

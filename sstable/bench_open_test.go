@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // withoutTail is a file whose table is opened with a read for each of its parts.

@@ -3,7 +3,7 @@ package sstable
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // copyReadAhead is how much of a table CopyBlocks reads at once, in bytes.

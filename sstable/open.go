@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Open opens the table in f, which it owns from now on: it is closed by Close,

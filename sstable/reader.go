@@ -9,8 +9,8 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // ErrReaderClosed says that a Reader would have had to read its file after the

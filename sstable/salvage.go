@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // SalvageReport says what Salvage found in a table.

@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // The keys of scanempty are numbers of emptyDigits digits, emptyGap apart. A scan is of

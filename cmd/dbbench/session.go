@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // session is one run of the command: the database that its workloads share, the

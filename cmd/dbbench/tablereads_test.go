@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {

@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // «sievedb repair» of another engine's directory printed "repaired" and succeeded; other

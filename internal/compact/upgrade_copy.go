@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // copiesAtOnce is how many tables an upgrade copies at once: as many as there are

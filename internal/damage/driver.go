@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Store is an open database, as far as the driver reads it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // look returns what the directory of those files is found to be.

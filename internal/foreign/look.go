@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Finding is another engine's database.

@@ -11,8 +11,9 @@ import (
 	"sync/atomic"
 
 	"github.com/anishathalye/porcupine"
+
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Workload is what the clients of a history do.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 var errNotExist = fs.ErrNotExist

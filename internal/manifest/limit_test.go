@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func manifestSize(t testing.TB, s *Set) int64 {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // SetOptions say where a Set lives and whom it tells.

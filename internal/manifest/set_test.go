@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func testSet(fs vfs.FS) SetOptions {

@@ -1,6 +1,6 @@
 package tables
 
-import "github.com/sievedb/sievedb/internal/vfs"
+import "github.com/sievedb/sievedb/vfs"
 
 // tableFile is the file of a table that is being written. What was written goes on its
 // way to the device at once, so that the sync at the end waits for the last part alone:

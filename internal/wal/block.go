@@ -1,8 +1,8 @@
 package wal
 
 import (
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // block is one block of a log as it was read, the last one cut at the log's

@@ -5,8 +5,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // ReaderOptions says what is known about a log. The zero value is the strictest:

@@ -165,14 +165,16 @@ var bugsFromB10 = []bug{
 	{
 		id: "B16", what: "files are read through mmap, which dies where a file becomes shorter", seen: "Badger 1199, 1682, 1801; bbolt",
 		plant: []patch{{
-			file: "internal/vfs/os.go",
+			file: "vfs/os.go",
 			old:  "{ return o.f.ReadAt(p, off) }",
 			new:  "{ return mappedRead(o.f, p, off) }",
 		}, {
-			file: "internal/vfs/os_unix.go",
-			old:  "	\"syscall\"\n)\n",
+			file: "vfs/os_unix.go",
+			old:  "	\"syscall\"\n\n	\"github.com/sievedb/sievedb/internal/errors\"\n)\n",
 			new: `	"sync"
 	"syscall"
+
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 var mappings sync.Map
@@ -205,7 +207,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 	{
 		id: "B17a", what: "a short read is taken for all that there is", seen: "LevelDB 1285",
 		plant: []patch{{
-			file: "internal/vfs/readfull.go",
+			file: "vfs/readfull.go",
 			old:  "		case n == len(p):\n",
 			new:  "		case n == len(p) || got > 0 && err == nil:\n			return n, nil\n",
 		}},

@@ -114,36 +114,36 @@ var bugsFromB19 = []bug{
 	{
 		id: "B23a", what: "the lock is lost when any descriptor of LOCK is closed", seen: "fcntl(2): LevelDB, Pebble",
 		plant: []patch{{
-			file: "internal/vfs/lock_linux.go",
+			file: "vfs/lock_linux.go",
 			old:  "err := fcntlLock(f, ofdSetLock, shared)",
 			new:  "err := fcntlLock(f, syscall.F_SETLK, shared)",
 		}},
 		caught: []catch{{
-			pkg: "internal/vfs", test: "TestLockOutlivesOtherDescriptors",
+			pkg: "vfs", test: "TestLockOutlivesOtherDescriptors",
 			sees: "does not contain \"refused\"",
 		}},
 	},
 	{
 		id: "B23b", what: "only one family of locks is taken, and stores that take the other are not kept out", seen: "LevelDB and goleveldb on one directory",
 		plant: []patch{{
-			file: "internal/vfs/lock_linux.go",
+			file: "vfs/lock_linux.go",
 			old:  "return flockLock(f, shared)",
 			new:  "return nil",
 		}},
 		caught: []catch{{
-			pkg: "internal/vfs", test: "TestLockBetweenProcesses",
+			pkg: "vfs", test: "TestLockBetweenProcesses",
 			sees: "flock_exclusive_excludes_our_exclusive",
 		}},
 	},
 	{
 		id: "B23c", what: "LOCK is cut to nothing when it is opened", seen: "Pebble",
 		plant: []patch{{
-			file: "internal/vfs/lock_unix.go",
+			file: "vfs/lock_unix.go",
 			old:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE, mode)",
 			new:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)",
 		}},
 		caught: []catch{{
-			pkg: "internal/vfs", test: "TestConformance",
+			pkg: "vfs", test: "TestConformance",
 			sees: "Lock_leaves_the_file's_bytes_alone",
 		}},
 	},
@@ -178,8 +178,8 @@ var bugsFromB19 = []bug{
 		id: "B25", what: "a compaction that met damage is tried again for ever", seen: "basho/eleveldb 23, Pebble 270",
 		plant: []patch{{
 			file: "internal/compact/scheduler.go",
-			old:  "parked := stderrors.Is(err, base.ErrCorruption)",
-			new:  "parked := stderrors.Is(err, base.ErrCorruption) && s == nil",
+			old:  "parked := errors.Is(err, base.ErrCorruption)",
+			new:  "parked := errors.Is(err, base.ErrCorruption) && s == nil",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestACompactionThatMeetsDamageIsNotTriedAgain",

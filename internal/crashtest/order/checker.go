@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // FS passes operations on and checks them. The hook of a Faulty below it may

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/sievedb/sievedb/internal/vfs/vfstest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestWithoutFailuresItKeepsTheContractOfAFileSystem(t *testing.T) {

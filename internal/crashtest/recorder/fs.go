@@ -5,7 +5,7 @@ import (
 	iofs "io/fs"
 	"sync"
 
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // FS is a file system in memory that records what changes it. Reads pass

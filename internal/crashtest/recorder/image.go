@@ -3,7 +3,7 @@ package recorder
 import (
 	"path/filepath"
 
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Image is a disk: directories, and files with their bytes, which are shared

@@ -9,9 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs"
-	"github.com/sievedb/sievedb/internal/vfs/vfstest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestRecordingKeepsTheContractOfAFileSystem(t *testing.T) {

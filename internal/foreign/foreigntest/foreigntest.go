@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Files are the files of a directory, by name.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/vfs"
 	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func freshOS(t *testing.T) (vfs.FS, string) { return vfs.OS, t.TempDir() }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/vfs"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // script makes steps on a Mem short: each fails the test when its operation
