@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -65,12 +66,12 @@ func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
 }
 
 func TestADatabaseWithoutTablesIsOpenedAheadAtOnce(t *testing.T) {
-	_, info := openAheadAndWait(t, testOptions(NewMemFS()))
+	_, info := openAheadAndWait(t, testOptions(vfs.NewMem()))
 	require.Zero(t, info.Tables+info.Failed)
 }
 
 // tablesOfLevel0 makes a database of n tables, all on level 0.
-func tablesOfLevel0(t *testing.T, fsys FS, n int) *Options {
+func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *Options {
 	o := testOptions(fsys)
 	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1000, 2000
 	d := mustOpen(t, o)
@@ -83,7 +84,7 @@ func tablesOfLevel0(t *testing.T, fsys FS, n int) *Options {
 }
 
 func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
-	o := tablesOfLevel0(t, NewMemFS(), 25)
+	o := tablesOfLevel0(t, vfs.NewMem(), 25)
 	o.MaxOpenFiles = 10
 	d, info := openAheadAndWait(t, o)
 	require.Equal(t, 10, info.Tables)
@@ -94,7 +95,7 @@ func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
 }
 
 func TestATableThatCannotBeOpenedAheadCostsOnlyItsLookups(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 5)
 	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[1])
 	data := readFile(t, mem, table)
@@ -115,13 +116,13 @@ func TestATableThatCannotBeOpenedAheadCostsOnlyItsLookups(t *testing.T) {
 
 // Open does not wait for the tables, and Close only for the one that is being opened.
 func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 20)
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var opens atomic.Int64
 	var once sync.Once
-	o.FS = vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpOpen && isTable(op.Name) && opens.Add(1) == 3 {
+	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpOpen && isTable(op.Name) && opens.Add(1) == 3 {
 			once.Do(func() { close(reached) })
 			<-goOn
 		}
@@ -142,7 +143,7 @@ func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
 
 // Lookups, writes and compactions go on beside it, and none finds a table gone.
 func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 30)
 	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 0, 0, 0
 	o.OpenTablesAhead = true

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // The race detector allocates on its own, so these run without it.
 
 func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockCacheSize = 8 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, 4000)
@@ -55,7 +57,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 
 func TestPutAllocatesNothingInSteadyState(t *testing.T) {
 	// No switch of memtables while counting, and no checker, which allocates.
-	d, err := Open("db", &Options{FS: NewMemFS(), WriteBufferSize: 64 << 20})
+	d, err := Open("db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 20})
 	require.NoError(t, err)
 	defer d.Close()
 	fill(t, d, 0, 1000)
@@ -67,7 +69,7 @@ func TestPutAllocatesNothingInSteadyState(t *testing.T) {
 }
 
 func TestALoadAllocatesNothingAPut(t *testing.T) {
-	d, err := Open("db", &Options{FS: NewMemFS()}) // no checker, which allocates
+	d, err := Open("db", &Options{FS: vfs.NewMem()}) // no checker, which allocates
 	require.NoError(t, err)
 	defer d.Close()
 	l := newLoader(t, d)
@@ -87,7 +89,7 @@ func TestALoadAllocatesNothingAPut(t *testing.T) {
 }
 
 func TestIteratingAllocatesNothingAStep(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockCacheSize = 8 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, 4000)
@@ -111,7 +113,7 @@ func TestIteratingAllocatesNothingAStep(t *testing.T) {
 
 func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 	const n = 4000
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockCacheSize = 8 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, n)

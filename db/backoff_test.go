@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -27,10 +28,10 @@ func requireIdle(t testing.TB, d *DB) {
 func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 	var failing atomic.Bool
 	broken := errors.New("broken disk")
-	mem := NewMemFS()
-	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if failing.Load() && op.Kind == vfs.OpRead {
-			return &vfs.Fault{Err: broken}
+	mem := vfs.NewMem()
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if failing.Load() && op.Kind == wrap.OpRead {
+			return &wrap.Fault{Err: broken}
 		}
 		return nil
 	}))
@@ -64,7 +65,7 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 
 // corruptStore has a damaged table and a sound one in level 0 that overlap.
 func corruptStore(t testing.TB) *Options {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.L0CompactionTrigger = 100
 	d := mustOpen(t, o)

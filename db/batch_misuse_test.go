@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,7 +18,7 @@ func copyOf[T any](x *T) T { return *x }
 // The bug: two copies of a Batch shared bytes, the count of entries among them, so that what
 // Apply wrote to the log did not decode. Apply panicked, and the directory no longer opened.
 func TestCopiesOfABatchAreRefused(t *testing.T) {
-	fs := NewMemFS()
+	fs := vfs.NewMem()
 	d := mustOpen(t, testOptions(fs))
 	var base Batch
 	base.Put([]byte("base"), []byte("1"))
@@ -49,7 +50,7 @@ func TestCopiesOfABatchAreRefused(t *testing.T) {
 
 // The bug: a Batch that was assigned an older copy of itself counted entries that were not there.
 func TestABatchThatIsAssignedItsOlderCopyIsWhole(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	var b Batch
 	b.Put([]byte("kept"), []byte("1"))
 	before := copyOf(&b)
@@ -64,7 +65,7 @@ func TestABatchThatIsAssignedItsOlderCopyIsWhole(t *testing.T) {
 // The bug: goroutines that wrote to one Batch and applied it made records that did not decode:
 // in 8 of 10 runs Apply panicked, and the directory no longer opened.
 func TestABatchOfSeveralGoroutinesIsRefusedAndTheStoreGoesOn(t *testing.T) {
-	fs := NewMemFS()
+	fs := vfs.NewMem()
 	d := mustOpen(t, testOptions(fs))
 	b := &Batch{}
 	b.Put(testKey(0), testValue(0))
@@ -118,8 +119,8 @@ func isBatchMisuse(err error) bool {
 func TestABatchIsLeftAloneWhileItIsApplied(t *testing.T) {
 	var during func()
 	mem := vfs.NewMem()
-	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpWrite && filepath.Ext(op.Name) == ".log" && during != nil {
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".log" && during != nil {
 			f := during
 			during = nil
 			f()

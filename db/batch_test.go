@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/memtable"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestBatchBytesAreLevelDBs(t *testing.T) {
@@ -81,7 +83,7 @@ func FuzzCheckBatch(f *testing.F) {
 }
 
 func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	var b Batch
 	b.Put([]byte("a"), []byte("1"))
 	b.Put([]byte("a"), []byte("2"))
@@ -102,7 +104,7 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestABatchLargerThanTheWriteBufferFits(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	var b Batch
 	for i := range 2000 {
 		b.Put(testKey(i), testValue(i))

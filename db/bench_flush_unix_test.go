@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/memtable"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // BenchmarkFlush writes full memtables as tables that go nowhere: entries of 16 + 100 bytes
@@ -17,7 +19,7 @@ import (
 func BenchmarkFlush(b *testing.B) {
 	for _, shape := range []string{"ascending", "random", "deletes"} {
 		b.Run("shape="+shape, func(b *testing.B) {
-			fs := &tableDropper{FS: NewMemFS()}
+			fs := &tableDropper{FS: vfs.NewMem()}
 			fs.drop.Store(true)
 			d, err := Open("db", &Options{FS: fs})
 			require.NoError(b, err)

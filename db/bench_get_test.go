@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // benchKeys are n keys of 16 bytes at random places, even in their last bit;
@@ -27,7 +29,7 @@ func benchKeys(n int, absent bool) [][]byte {
 // benchStore holds benchKeys(n, false) with values of 100 bytes, in memory or,
 // settled, in tables.
 func benchStore(b *testing.B, n int, inTables bool) *DB {
-	d, err := Open("db", &Options{FS: NewMemFS(), WriteBufferSize: 64 << 20, BlockCacheSize: 512 << 20, Compression: NoCompression})
+	d, err := Open("db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 20, BlockCacheSize: 512 << 20, Compression: NoCompression})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	value := make([]byte, 100)

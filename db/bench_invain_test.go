@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // BenchmarkAskedInVain asks for absent keys again and again, some far more often than
@@ -18,7 +20,7 @@ import (
 //	go test -run '^$' -bench AskedInVain -benchtime 1x ./db
 func BenchmarkAskedInVain(b *testing.B) {
 	const keys, absent, lookups = 1_000_000, 1_000_000, 300_000
-	fs := NewMemFS()
+	fs := vfs.NewMem()
 	load := func() {
 		d, err := Open("db", &Options{FS: fs, WriteBufferSize: 16 << 20})
 		require.NoError(b, err)

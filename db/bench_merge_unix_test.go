@@ -17,7 +17,7 @@ import (
 
 // tableDropper forgets what is written to tables while drop is set.
 type tableDropper struct {
-	FS
+	vfs.FS
 	drop atomic.Bool
 }
 
@@ -41,7 +41,7 @@ func BenchmarkMerge(b *testing.B) {
 
 func benchmarkMerge(b *testing.B, deletes bool) {
 	const keys = 200_000
-	fs := &tableDropper{FS: NewMemFS()}
+	fs := &tableDropper{FS: vfs.NewMem()}
 	o := &Options{FS: fs, L0CompactionTrigger: 1000, L0SlowdownTrigger: 1000, L0StopTrigger: 2000, MaxLevelBase: 1 << 40}
 	d, err := Open("db", o)
 	require.NoError(b, err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 const settledKeys = 1_000_000
@@ -25,7 +27,7 @@ func settledKey(dst []byte, n uint64, random bool) []byte {
 // half compressible, in as many levels as random writes and compaction leave, and a
 // block cache for all.
 func settledStore(b *testing.B, random bool) *DB {
-	d, err := Open("db", &Options{FS: NewMemFS(), WriteBufferSize: 16 << 20, BlockCacheSize: 512 << 20})
+	d, err := Open("db", &Options{FS: vfs.NewMem(), WriteBufferSize: 16 << 20, BlockCacheSize: 512 << 20})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	rnd := rand.New(rand.NewPCG(1, 1))

@@ -5,15 +5,17 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestReadsThroughAFullCacheAgree(t *testing.T) {
 	const n = 3000
 	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockCacheSize = 150 << 10 // of 370 KB
 	o.BlockSize = 4 << 10
 	d := openTest(t, o)
@@ -51,7 +53,7 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 }
 
 func TestCompactionsDoNotFillTheBlockCache(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	for range 3 {
 		fill(t, d, 0, 2000)
 	}

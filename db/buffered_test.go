@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // survivors opens what would be left if the process of running were killed now, and
 // returns how many of keys 0 to n-1 are there, which must be the first ones.
-func survivors(t *testing.T, running *DB, fsys FS, n int) int {
+func survivors(t *testing.T, running *DB, fsys vfs.FS, n int) int {
 	t.Helper()
 	rest(running)
 	d := mustOpen(t, testOptions(copyFS(t, fsys)))
@@ -81,7 +82,7 @@ func TestASwitchOfMemtablesHandsBufferedWritesOver(t *testing.T) {
 
 func TestBufferedWritesAreNotOneSystemCallEach(t *testing.T) {
 	const n = 2000
-	fsys := vfs.NewCounting(vfs.NewMem())
+	fsys := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(fsys)
 	o.WriteBufferSize = 4 << 20
 	d := openTest(t, o)
@@ -102,10 +103,10 @@ func TestAFailedHandOverIsTold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var failing atomic.Bool
 			mem := vfs.NewMem()
-			faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+			faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 				kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
-				if failing.Load() && op.Kind == vfs.OpWrite && kind == base.FileLog {
-					return &vfs.Fault{Err: c.errno}
+				if failing.Load() && op.Kind == wrap.OpWrite && kind == base.FileLog {
+					return &wrap.Fault{Err: c.errno}
 				}
 				return nil
 			})

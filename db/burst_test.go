@@ -5,13 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/compact"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // burstStore returns a store whose clock stands still, and what moves it on.
 func burstStore(t *testing.T) (d *DB, pass func(time.Duration)) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.WriteBufferSize = 16 << 10
 	d = openTest(t, o)
 	var passed atomic.Int64

@@ -5,14 +5,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestCheckFindsASoundDatabaseSound(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 3000)
 	require.NoError(t, d.Delete(testKey(5), NoSync))
 	settle(t, d)
@@ -44,7 +46,7 @@ func TestCheckTellsFaults(t *testing.T) {
 		return nil
 	}
 	t.Run("a damaged block", func(t *testing.T) {
-		mem := NewMemFS()
+		mem := vfs.NewMem()
 		o := testOptions(mem)
 		build(o)
 		table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
@@ -57,7 +59,7 @@ func TestCheckTellsFaults(t *testing.T) {
 		require.Contains(t, report.Faults[0], filepath.Base(table))
 	})
 	t.Run("a filter that denies what is there", func(t *testing.T) {
-		o := testOptions(NewMemFS())
+		o := testOptions(vfs.NewMem())
 		o.Filter = never
 		build(o)
 		report, err := openTest(t, o).Check(t.Context())
@@ -86,7 +88,7 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 		"none, where all filters hold": {func([]byte) {}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			o := testOptions(mem)
 			o.RangeFilters = []filter.RangePolicy{prefixOfTen}
 			fillUnder(t, o, nil, 0, 500)

@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -68,7 +69,7 @@ func closedWithKeysInTheLog(t testing.TB, n int) (im damage.Image, log string) {
 	return imageOf(t, mem), namesOf(t, mem, base.FileLog)[0]
 }
 
-func imageOf(t testing.TB, fsys FS) damage.Image {
+func imageOf(t testing.TB, fsys vfs.FS) damage.Image {
 	im, err := damage.Load(copyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
 	require.NoError(t, err)
 	return im
@@ -179,7 +180,7 @@ func putBatch(seq uint64, key, value []byte) []byte {
 	return b.data
 }
 
-func openAndClose(fsys FS) error {
+func openAndClose(fsys vfs.FS) error {
 	d, err := Open("db", &Options{FS: fsys})
 	if err != nil {
 		return err
@@ -294,25 +295,25 @@ func TestTheMarkOfADestroyedDatabaseDoesNotHurtTheNext(t *testing.T) {
 }
 
 func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
-	for name, fault := range map[string]func(vfs.Op) bool{
-		"of an append to the log": func(op vfs.Op) bool { return op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".log") },
-		"of a sync of the log":    func(op vfs.Op) bool { return op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") },
-		"of the MANIFEST":         func(op vfs.Op) bool { return op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") },
-		"of the next CURRENT":     func(op vfs.Op) bool { return op.Kind == vfs.OpRename },
+	for name, fault := range map[string]func(wrap.Op) bool{
+		"of an append to the log": func(op wrap.Op) bool { return op.Kind == wrap.OpWrite && strings.HasSuffix(op.Name, ".log") },
+		"of a sync of the log":    func(op wrap.Op) bool { return op.Kind == wrap.OpSync && strings.HasSuffix(op.Name, ".log") },
+		"of the MANIFEST":         func(op wrap.Op) bool { return op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") },
+		"of the next CURRENT":     func(op wrap.Op) bool { return op.Kind == wrap.OpRename },
 	} {
 		for _, cause := range []error{nil, syscall.ENOSPC} {
 			t.Run(fmt.Sprintf("%s, %v", name, cause), func(t *testing.T) {
 				mem := vfs.NewMem()
 				var armed, failed atomic.Bool
-				d, err := Open("db", &Options{MaxManifestSize: 4 << 10, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				d, err := Open("db", &Options{MaxManifestSize: 4 << 10, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					switch {
 					case armed.Load() && fault(op):
 						failed.Store(true)
-					case failed.Load() && op.Kind == vfs.OpCreate && isTable(op.Name): // a flush that is tried again may heal the store
+					case failed.Load() && op.Kind == wrap.OpCreate && isTable(op.Name): // a flush that is tried again may heal the store
 					default:
 						return nil
 					}
-					return &vfs.Fault{Err: cause}
+					return &wrap.Fault{Err: cause}
 				})})
 				require.NoError(t, err)
 				require.NoError(t, d.Put(testKey(0), testValue(0), nil))
@@ -340,9 +341,9 @@ func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
 		mem := vfs.NewMem()
 		var seen atomic.Int64
 		var closing atomic.Bool
-		d, err := Open("db", &Options{FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-			if closing.Load() && op.Kind != vfs.OpClose && seen.Add(1) == n+1 {
-				return &vfs.Fault{}
+		d, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if closing.Load() && op.Kind != wrap.OpClose && seen.Add(1) == n+1 {
+				return &wrap.Fault{}
 			}
 			return nil
 		})})
@@ -355,7 +356,7 @@ func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
 			break
 		}
 		if err != nil {
-			require.ErrorIs(t, err, vfs.ErrInjected)
+			require.ErrorIs(t, err, wrap.ErrInjected)
 			reported++
 		}
 		again := mustOpen(t, &Options{FS: mem})
@@ -369,7 +370,7 @@ func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
 // closed, and at every one of an opening that follows. Whatever mark is there
 // then, each state opens with what was synced.
 func TestCrashesAroundCloseMarksRefuseNothing(t *testing.T) {
-	options := func(fsys FS) *Options { return &Options{FS: fsys, WriteBufferSize: 4 << 10} }
+	options := func(fsys vfs.FS) *Options { return &Options{FS: fsys, WriteBufferSize: 4 << 10} }
 	r := recorder.New(recorder.Image{})
 	synced := map[int]int{} // number of the operation: keys that are durable from there on
 	for life := range 3 {

@@ -15,20 +15,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 var closingRounds = flag.Int("closing.rounds", 20, "how often a store closes beside everything that it can be asked for")
 
 // closingOptions are those of a store with several tables, all of them in level 0.
-func closingOptions(fsys FS) *Options {
+func closingOptions(fsys vfs.FS) *Options {
 	o := testOptions(fsys)
 	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1001, 1002
 	return o
 }
 
 // filledForClosing makes a database of three tables over the same keys.
-func filledForClosing(t *testing.T, fsys FS) {
+func filledForClosing(t *testing.T, fsys vfs.FS) {
 	o := closingOptions(fsys)
 	o.Filter = filter.None
 	d := mustOpen(t, o)
@@ -56,8 +57,8 @@ func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGate()
 				var let atomic.Bool // go of the directory
-				d := mustOpen(t, closingOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-					if let.Load() && op.Kind != vfs.OpClose {
+				d := mustOpen(t, closingOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+					if let.Load() && op.Kind != wrap.OpClose {
 						t.Errorf("%v of %s after Close", op.Kind, op.Name)
 					}
 					return g.hook(op)
@@ -126,8 +127,8 @@ func TestThoseWhoOpenATableWhileTheStoreClosesAreToldSo(t *testing.T) {
 			filledForClosing(t, mem)
 			arrived, open := make(chan struct{}), make(chan struct{})
 			var opened atomic.Int64
-			d := mustOpen(t, closingOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-				if op.Kind != vfs.OpOpen || filepath.Ext(op.Name) != ".ldb" {
+			d := mustOpen(t, closingOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				if op.Kind != wrap.OpOpen || filepath.Ext(op.Name) != ".ldb" {
 					return nil
 				}
 				switch n := opened.Add(1); {
@@ -135,7 +136,7 @@ func TestThoseWhoOpenATableWhileTheStoreClosesAreToldSo(t *testing.T) {
 					close(arrived)
 					<-open
 				case n > 100:
-					return &vfs.Fault{Err: errors.New("it opens tables for ever")}
+					return &wrap.Fault{Err: errors.New("it opens tables for ever")}
 				}
 				return nil
 			})))
@@ -178,8 +179,8 @@ func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var meanwhile func()
 			var due atomic.Bool // when the next block is read
-			o := closingOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-				if op.Kind == vfs.OpRead && filepath.Ext(op.Name) == ".ldb" && due.CompareAndSwap(true, false) {
+			o := closingOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+				if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" && due.CompareAndSwap(true, false) {
 					meanwhile()
 				}
 				return nil
@@ -275,7 +276,7 @@ func TestClosingBesideEverything(t *testing.T) {
 	require.NoError(t, d.Close())
 	for round := range *closingRounds {
 		var over atomic.Bool
-		o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			if over.Load() && changesFiles(op.Kind) {
 				t.Errorf("%v of %s after Close", op.Kind, op.Name)
 			}
@@ -320,9 +321,9 @@ func TestClosingBesideEverything(t *testing.T) {
 }
 
 // changesFiles reports whether an operation of that kind changes what a directory holds.
-func changesFiles(kind vfs.OpKind) bool {
+func changesFiles(kind wrap.OpKind) bool {
 	switch kind {
-	case vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpLink, vfs.OpMkdirAll, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir:
+	case wrap.OpCreate, wrap.OpRemove, wrap.OpRename, wrap.OpLink, wrap.OpMkdirAll, wrap.OpWrite, wrap.OpSync, wrap.OpSyncDir:
 		return true
 	}
 	return false

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestACollectionIsAskedForWhereItCostsLittle(t *testing.T) {
@@ -35,7 +37,7 @@ func TestAFlushOfALargeMemtableAsksForACollection(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
 	before := forced()
 	fill(t, d, 0, 10)

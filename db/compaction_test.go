@@ -18,7 +18,7 @@ import (
 // Newer versions of a key in one table and older ones in the next of its level
 // could be moved apart, the newer below the older (LevelDB issues 320 and 376).
 func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression = NoCompression
 	d := openTest(t, o)
 	fill(t, d, 0, 300)
@@ -45,7 +45,7 @@ func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 // A tombstone that a compaction drops too early brings back the value below it
 // (LevelDB issue 184).
 func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression, o.L0CompactionTrigger = NoCompression, 100
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
@@ -71,7 +71,7 @@ func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 
 // Of a deleted key that a snapshot shows, value and tombstone both stay.
 func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put(testKey(7), testValue(7), NoSync))
 	require.NoError(t, d.Put(testKey(8), testValue(8), NoSync))
 	s := d.NewSnapshot()
@@ -88,7 +88,7 @@ func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
 // Trying again would fail again and keep a processor and a disk busy for ever
 // (basho/eleveldb issue 23).
 func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.L0CompactionTrigger = 100
 	d := mustOpen(t, o)
@@ -179,7 +179,7 @@ func TestCompactEndsThoughWritesGoOn(t *testing.T) {
 	const most = 200
 	var d *DB
 	written := most
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression, o.L0CompactionTrigger, o.MaxConcurrentCompactions = NoCompression, 1000, 2
 	o.EventListener = &EventListener{CompactionBegin: func(i CompactionInfo) {
 		if written >= most {

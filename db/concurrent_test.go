@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -24,7 +25,7 @@ var atomicityFor = flag.Duration("atomicity.for", 0, "how long batches and snaps
 // comparisons of keys sees none of it.
 func TestABatchIsNotShownUntilAllOfItIsInTheMemtable(t *testing.T) {
 	var look func()
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Comparer = &Comparer{Name: "test.Watched", Compare: func(a, b []byte) int {
 		if look != nil {
 			now := look
@@ -67,7 +68,7 @@ func TestABatchIsNotShownUntilAllOfItIsInTheMemtable(t *testing.T) {
 // change. Whoever sees another sum has seen half a batch.
 func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 	const writersN, readersN, accounts, balance, transfers = 8, 8, 12, 1000, 600
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.MaxConcurrentCompactions = 2
 	d := openTest(t, o)
 	put := func(b *Batch, account int, amount uint64) {
@@ -163,7 +164,7 @@ func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64,
 // under the readers.
 func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 	const writersN, keys, rounds = 4, 300, 8
-	counting := vfs.NewCounting(vfs.NewMem())
+	counting := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(counting)
 	o.MaxOpenFiles, o.MaxConcurrentCompactions = 10, 2
 	o.BlockCacheSize = 8 << 10
@@ -242,7 +243,7 @@ func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 }
 
 func TestAnIteratorKeepsItsFiles(t *testing.T) {
-	counting := vfs.NewCounting(vfs.NewMem())
+	counting := wrap.NewCounting(vfs.NewMem())
 	d := openTest(t, testOptions(counting))
 	fill(t, d, 0, 2000)
 	settle(t, d)
@@ -268,7 +269,7 @@ func TestAnIteratorKeepsItsFiles(t *testing.T) {
 }
 
 func TestGroupsShareASync(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	var wg sync.WaitGroup
 	// The first leader is held in its sync until the others have queued.
 	require.True(t, d.commit.tryLead())

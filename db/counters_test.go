@@ -6,9 +6,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // manyTables returns a store with tables on several levels, and as many as level0 in
@@ -91,7 +93,7 @@ func TestGetsCountWhatExplainTells(t *testing.T) {
 		"no filters":             func(o *Options) { o.Filter = filter.None },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			o.BlockCacheSize = 64 << 20
 			change(o)
 			d := manyTables(t, o, 6) // more than a path counts
@@ -126,7 +128,7 @@ func TestGetsCountWhatExplainTells(t *testing.T) {
 
 // A Get that fails counts as one, and so do the filters that denied its key before.
 func TestFailedGetsAreCounted(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := testOptions(mem)
 	d := manyTables(t, o, 3)
 	require.NoError(t, d.Close())
@@ -184,7 +186,7 @@ func TestTablePathsHoldTablesOfEachLevel(t *testing.T) {
 }
 
 func TestConcurrentLookupsLoseNoCount(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockCacheSize = 64 << 20
 	d := manyTables(t, o, 3)
 	explained(t, d, 1000)

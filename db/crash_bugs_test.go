@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,11 +23,11 @@ func TestAnOpenThatFailsBehindTheRenamingOfCurrentKeepsItsTables(t *testing.T) {
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
 	require.NoError(t, d.Close())
 	renamed := false
-	_, err := Open("db", testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if renamed && op.Kind == vfs.OpSyncDir {
-			return &vfs.Fault{Err: syscall.EIO}
+	_, err := Open("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if renamed && op.Kind == wrap.OpSyncDir {
+			return &wrap.Fault{Err: syscall.EIO}
 		}
-		renamed = renamed || op.Kind == vfs.OpRename
+		renamed = renamed || op.Kind == wrap.OpRename
 		return nil
 	})))
 	require.ErrorIs(t, err, syscall.EIO)
@@ -43,9 +44,9 @@ func TestAnOpenThatFailsBehindTheRenamingOfCurrentKeepsItsTables(t *testing.T) {
 // for durable, and a power cut took the database with all its synced writes.
 func TestADatabaseIsDurableThoughAFirstAttemptToCreateItFailed(t *testing.T) {
 	mem := vfs.NewMem()
-	_, err := Open("db", &Options{FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpSyncDir {
-			return &vfs.Fault{Err: syscall.ENOSPC}
+	_, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpSyncDir {
+			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
 	})})
@@ -84,13 +85,13 @@ func TestAnEditRemovesTheTablesOfFailuresBeforeItAlone(t *testing.T) {
 // again helped once there was space.
 func TestWritesGoOnBehindAFullDisk(t *testing.T) {
 	for _, kind := range []base.FileKind{base.FileLog, base.FileManifest} {
-		for _, op := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+		for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 			t.Run(op.String()+" of "+base.FileName(kind, 1), func(t *testing.T) {
 				mem := vfs.NewMem()
 				var full, failed atomic.Bool
-				d := openTest(t, testOptions(vfs.NewFaulty(mem, func(o vfs.Op) *vfs.Fault {
+				d := openTest(t, testOptions(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
 					if k, _, ok := base.ParseFileName(filepath.Base(o.Name)); full.Load() && ok && k == kind && o.Kind == op && failed.CompareAndSwap(false, true) {
-						return &vfs.Fault{Err: syscall.ENOSPC, Short: o.Length / 2}
+						return &wrap.Fault{Err: syscall.ENOSPC, Short: o.Length / 2}
 					}
 					return nil
 				})))

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/crashtest/pagecache"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,7 +23,7 @@ import (
 // without a crash, or it goes on.
 func TestAFailureOfEverySync(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
-		count := pagecache.New(pagecache.Clean, func(int, vfs.Op) error { return nil })
+		count := pagecache.New(pagecache.Clean, func(int, wrap.Op) error { return nil })
 		r := newFaultRun(seed, 1)
 		require.NoError(t, r.workload(count))
 		total, step := count.Syncs(), 1
@@ -56,13 +57,13 @@ type syncCase struct {
 	at    int
 	then  int
 	seed  uint64
-	wrap  func(FS) FS // as in faultCase
+	wrap  func(vfs.FS) vfs.FS // as in faultCase
 }
 
 func (c syncCase) run() error {
-	var failed atomic.Pointer[vfs.Op]
+	var failed atomic.Pointer[wrap.Op]
 	var over atomic.Bool // a run on a busy machine may have fewer syncs than the one that was counted
-	disk := pagecache.New(c.model, func(n int, op vfs.Op) error {
+	disk := pagecache.New(c.model, func(n int, op wrap.Op) error {
 		if n != c.at || over.Load() {
 			return nil
 		}
@@ -84,8 +85,8 @@ func (c syncCase) run() error {
 // use writes, all synced, until the failure shows or all is written. Behind the
 // failure of a log's or the MANIFEST's sync no write may be accepted.
 // over is called before the store is opened again.
-func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[vfs.Op], over func()) error {
-	var fsys FS = disk
+func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over func()) error {
+	var fsys vfs.FS = disk
 	if c.wrap != nil {
 		fsys = c.wrap(fsys)
 	}
@@ -153,7 +154,7 @@ func finalFile(name string) bool {
 
 // reopen opens what is left, cuts the power, and opens again: what the first
 // opening showed, the second must show.
-func (c syncCase) reopen(fsys FS, crash func() *vfs.Mem, r *faultRun) error {
+func (c syncCase) reopen(fsys vfs.FS, crash func() *vfs.Mem, r *faultRun) error {
 	r.readsMustWork = true
 	var shown map[int]string
 	for range 2 {
@@ -184,7 +185,7 @@ func (c syncCase) reopen(fsys FS, crash func() *vfs.Mem, r *faultRun) error {
 // deafFS passes operations on and reports success whatever they return.
 type deafFS struct {
 	vfs.FS
-	deaf func(kind vfs.OpKind, name string) bool
+	deaf func(kind wrap.OpKind, name string) bool
 }
 
 func (d deafFS) Create(name string) (vfs.File, error) {
@@ -200,7 +201,7 @@ type deafFile struct {
 
 func (f deafFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
-	if f.d.deaf(vfs.OpWrite, f.name) {
+	if f.d.deaf(wrap.OpWrite, f.name) {
 		return len(p), nil
 	}
 	return n, err
@@ -208,7 +209,7 @@ func (f deafFile) Write(p []byte) (int, error) {
 
 func (f deafFile) Sync() error {
 	err := f.File.Sync()
-	if f.d.deaf(vfs.OpSync, f.name) {
+	if f.d.deaf(wrap.OpSync, f.name) {
 		return nil
 	}
 	return err
@@ -231,28 +232,28 @@ func requireFound(t *testing.T, n int, run func(seed uint64, i int) error) {
 // The machines of the two tests above must find a store that does not listen to
 // errors: each of these ignores those of one kind of file.
 func TestErrorsThatAreIgnoredAreFound(t *testing.T) {
-	hears := func(kind vfs.OpKind, ext string) func(vfs.OpKind, string) bool {
-		return func(k vfs.OpKind, name string) bool { return k == kind && strings.Contains(filepath.Base(name), ext) }
+	hears := func(kind wrap.OpKind, ext string) func(wrap.OpKind, string) bool {
+		return func(k wrap.OpKind, name string) bool { return k == kind && strings.Contains(filepath.Base(name), ext) }
 	}
-	for name, deaf := range map[string]func(vfs.OpKind, string) bool{
-		"appends to logs":       hears(vfs.OpWrite, ".log"),
-		"appends to tables":     hears(vfs.OpWrite, ".ldb"),
-		"appends to a MANIFEST": hears(vfs.OpWrite, "MANIFEST"),
+	for name, deaf := range map[string]func(wrap.OpKind, string) bool{
+		"appends to logs":       hears(wrap.OpWrite, ".log"),
+		"appends to tables":     hears(wrap.OpWrite, ".ldb"),
+		"appends to a MANIFEST": hears(wrap.OpWrite, "MANIFEST"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			wrap := func(fsys FS) FS { return deafFS{fsys, deaf} }
+			wrap := func(fsys vfs.FS) vfs.FS { return deafFS{fsys, deaf} }
 			requireFound(t, 520, func(seed uint64, i int) error { // from the end: the latest files are still there
 				return faultCase{kind: faultKinds[2], at: uint64(519 - i), seed: seed, wrap: wrap}.run()
 			})
 		})
 	}
-	for name, deaf := range map[string]func(vfs.OpKind, string) bool{
-		"syncs of logs":       hears(vfs.OpSync, ".log"),
-		"syncs of tables":     hears(vfs.OpSync, ".ldb"),
-		"syncs of a MANIFEST": hears(vfs.OpSync, "MANIFEST"),
+	for name, deaf := range map[string]func(wrap.OpKind, string) bool{
+		"syncs of logs":       hears(wrap.OpSync, ".log"),
+		"syncs of tables":     hears(wrap.OpSync, ".ldb"),
+		"syncs of a MANIFEST": hears(wrap.OpSync, "MANIFEST"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			wrap := func(fsys FS) FS { return deafFS{fsys, deaf} }
+			wrap := func(fsys vfs.FS) vfs.FS { return deafFS{fsys, deaf} }
 			requireFound(t, 250, func(seed uint64, i int) error {
 				return syncCase{model: pagecache.Clean, at: i, then: thenGoOn, seed: seed, wrap: wrap}.run()
 			})

@@ -22,6 +22,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -58,7 +59,7 @@ func testSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 // crashOptions are the smallest sizes there are, so that a short run flushes,
 // compacts and begins MANIFESTs often, and each recovery is quick. The seed
 // chooses among shapes of store.
-func crashOptions(fsys FS, seed uint64) *Options {
+func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	o := &Options{
 		FS: fsys, WriteBufferSize: 4 << 10, TableSize: 4 << 10, MaxLevelBase: 16 << 10, BlockSize: 512,
 		BlockCacheSize: 64 << 10, MaxManifestSize: 4 << 10, L0CompactionTrigger: 2, MaxOpenFiles: 20,
@@ -329,7 +330,7 @@ func (f *crashFailure) keep() string {
 func manifestRolls(trace *recorder.Trace, opens int) int {
 	n := -opens
 	for _, op := range trace.Ops {
-		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest && op.Kind == vfs.OpCreate {
+		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest && op.Kind == wrap.OpCreate {
 			n++
 		}
 	}

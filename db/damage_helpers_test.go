@@ -41,7 +41,7 @@ func shapesToDamage() []damageShape {
 	}
 }
 
-func (s damageShape) options(fsys FS, readOnly bool) *Options {
+func (s damageShape) options(fsys vfs.FS, readOnly bool) *Options {
 	return &Options{
 		FS: fsys, WriteBufferSize: 4 << 10, BlockSize: 128, BlockCacheSize: 64 << 10, BlockRestartInterval: 4,
 		Compression: s.compression, Filter: s.filter, ReadOnly: readOnly, L0CompactionTrigger: 100, L0SlowdownTrigger: 101,
@@ -132,7 +132,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	return v
 }
 
-func (v *victim) load(t testing.TB, fsys FS) damage.Image {
+func (v *victim) load(t testing.TB, fsys vfs.FS) damage.Image {
 	im, err := damage.Load(copyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
 	require.NoError(t, err)
 	return im

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // TestAgreesWithAMap runs random operations on a database and on a sorted map,
@@ -44,7 +46,7 @@ type modelSnapshot struct {
 }
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {
-	m := &modelRun{t: t, rnd: rand.New(rand.NewPCG(seed, 7)), opts: testOptions(NewMemFS()), model: map[string]string{}}
+	m := &modelRun{t: t, rnd: rand.New(rand.NewPCG(seed, 7)), opts: testOptions(vfs.NewMem()), model: map[string]string{}}
 	m.opts.MaxConcurrentCompactions = 1 + m.rnd.IntN(3)
 	m.opts.BlockRestartInterval = 1 + m.rnd.IntN(20)
 	m.opts.Compression = Compression(m.rnd.IntN(4))

@@ -3,8 +3,10 @@ package db
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // bitsOfLevels returns the bits a key of each level's filters, tables of few keys left out.
@@ -20,7 +22,7 @@ func bitsOfLevels(t *testing.T, d *DB) map[int]float64 {
 
 func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	skipInShortRace(t)
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	o.Filter = nil
 	d := grown(t, o, 30300)
 	bits := bitsOfLevels(t, d)
@@ -45,7 +47,7 @@ func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	o.Filter = filter.NewCacheLineBloomPolicy(10)
-	d = grown(t, budgetOptions(NewMemFS()), 30300)
+	d = grown(t, budgetOptions(vfs.NewMem()), 30300)
 	uniform, _ := wasted(t, d, 20000)
 	require.Greater(t, uniform, 1.5*reads)
 }

@@ -14,14 +14,14 @@ import (
 type dirLock struct {
 	io.Closer // releases the lock; the file LOCK stays
 
-	fs     FS
+	fs     vfs.FS
 	path   string
 	shared bool
 	made   bool // there was no file LOCK
 }
 
 // lockDir locks the directory.
-func lockDir(fsys FS, dir string, shared bool) (*dirLock, error) {
+func lockDir(fsys vfs.FS, dir string, shared bool) (*dirLock, error) {
 	l := &dirLock{fs: fsys, path: filepath.Join(dir, base.LockName), shared: shared}
 	if _, err := fsys.Lstat(l.path); errors.Is(err, fs.ErrNotExist) {
 		l.made = true

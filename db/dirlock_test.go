@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -19,7 +20,7 @@ func TestDestroyHoldsTheLockUntilItsFileIsGone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open cannot be removed there, and so the lock's cannot go while somebody holds it")
 	}
-	for name, fsys := range map[string]FS{"in memory": NewMemFS(), "on disk": vfs.OS} {
+	for name, fsys := range map[string]vfs.FS{"in memory": vfs.NewMem(), "on disk": vfs.OS} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
 			d, err := Open(dir, &Options{FS: fsys})
@@ -29,8 +30,8 @@ func TestDestroyHoldsTheLockUntilItsFileIsGone(t *testing.T) {
 			// Others come just before each operation of Destroy from the first removal on.
 			var writers []*DB
 			tries, removing := 0, false
-			others := vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
-				removing = removing || op.Kind == vfs.OpRemove
+			others := wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
+				removing = removing || op.Kind == wrap.OpRemove
 				if !removing {
 					return nil
 				}
@@ -56,17 +57,17 @@ func TestDestroyHoldsTheLockUntilItsFileIsGone(t *testing.T) {
 func TestARefusedDirectoryIsLeftWithoutALOCK(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		damage func(t *testing.T, mem FS)
+		damage func(t *testing.T, mem vfs.FS)
 		opts   Options
 	}{
-		{"CURRENT is missing", func(t *testing.T, mem FS) { require.NoError(t, mem.Remove("db/CURRENT")) }, Options{}},
-		{"CURRENT is damaged", func(t *testing.T, mem FS) { writeFile(t, mem, "db/CURRENT", []byte("MANIF")) }, Options{}},
-		{"another comparer", func(*testing.T, FS) {}, Options{Comparer: &Comparer{Name: "other", Compare: BytewiseComparer.Compare}}},
-		{"it is there already", func(*testing.T, FS) {}, Options{ErrorIfExists: true}},
+		{"CURRENT is missing", func(t *testing.T, mem vfs.FS) { require.NoError(t, mem.Remove("db/CURRENT")) }, Options{}},
+		{"CURRENT is damaged", func(t *testing.T, mem vfs.FS) { writeFile(t, mem, "db/CURRENT", []byte("MANIF")) }, Options{}},
+		{"another comparer", func(*testing.T, vfs.FS) {}, Options{Comparer: &Comparer{Name: "other", Compare: BytewiseComparer.Compare}}},
+		{"it is there already", func(*testing.T, vfs.FS) {}, Options{ErrorIfExists: true}},
 	} {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/read-only %v", c.name, readOnly), func(t *testing.T) {
-				mem := NewMemFS()
+				mem := vfs.NewMem()
 				d := mustOpen(t, testOptions(mem))
 				fill(t, d, 0, 100)
 				require.NoError(t, d.Close())
@@ -99,14 +100,14 @@ func TestARefusedDirectoryIsLeftWithoutALOCK(t *testing.T) {
 // A reader that is refused would let writers in beside another reader, if it removed
 // the file LOCK that it made and that the other has locked too.
 func TestARefusedReaderLeavesTheLOCKOfAnother(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	require.NoError(t, d.Close())
 	require.NoError(t, mem.Remove("db/LOCK"))
 	other := &Comparer{Name: "other", Compare: BytewiseComparer.Compare}
 	var reader *DB
-	refused := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpOpen && filepath.Base(op.Name) == base.CurrentName && reader == nil {
+	refused := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpOpen && filepath.Base(op.Name) == base.CurrentName && reader == nil {
 			reader = mustOpen(t, &Options{FS: mem, ReadOnly: true}) // it shares the lock of the first
 		}
 		return nil

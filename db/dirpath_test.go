@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -60,7 +61,7 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 
 // An empty path was answered with "list : no such file or directory".
 func TestAnEmptyPathIsNamed(t *testing.T) {
-	for _, fsys := range []FS{nil, NewMemFS()} {
+	for _, fsys := range []vfs.FS{nil, vfs.NewMem()} {
 		o := &Options{FS: fsys}
 		_, err := Open("", o)
 		for _, err := range []error{err, Repair("", o), Destroy("", o)} {
@@ -80,8 +81,8 @@ func TestTheNameOfALinkedDirectoryIsMadeDurable(t *testing.T) {
 		t.Skipf("symbolic links cannot be made here: %v", err)
 	}
 	var synced []fs.FileInfo
-	fsys := vfs.NewFaulty(vfs.OS, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpSyncDir {
+	fsys := wrap.NewFaulty(vfs.OS, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpSyncDir {
 			info, err := os.Stat(op.Name)
 			require.NoError(t, err)
 			synced = append(synced, info)

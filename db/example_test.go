@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // The quickstart of README.md, line for line.
@@ -67,7 +68,7 @@ func Example() {
 
 // openMem opens a database in memory, for the examples.
 func openMem() *db.DB {
-	d, err := db.Open("example", &db.Options{FS: db.NewMemFS()})
+	d, err := db.Open("example", &db.Options{FS: vfs.NewMem()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func ExampleDB_Metrics() {
 // customer, and most customers have none in most tables.
 func ExamplePrefixBounds() {
 	customer := filter.NewPrefix(filter.SeparatedPrefix('/', 1), 10)
-	d, err := db.Open("orders", &db.Options{FS: db.NewMemFS(), RangeFilters: []filter.RangePolicy{customer}})
+	d, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), RangeFilters: []filter.RangePolicy{customer}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -293,7 +294,7 @@ func ExamplePrefixBounds() {
 }
 
 func ExampleDB_NewLoader() {
-	d, err := db.Open("db", &db.Options{FS: db.NewMemFS()})
+	d, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
 	if err != nil {
 		log.Fatal(err)
 	}

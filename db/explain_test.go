@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -156,8 +157,8 @@ func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 func TestAnExplanationTellsMemtablesApart(t *testing.T) {
 	var held atomic.Bool
 	written := make(chan struct{})
-	d := openTest(t, testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-		if held.Load() && op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") {
+	d := openTest(t, testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if held.Load() && op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") {
 			<-written
 		}
 		return nil

@@ -20,27 +20,28 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // faultKind is an error and the operations that it befalls.
 type faultKind struct {
 	name  string
-	fault func(op vfs.Op) *vfs.Fault
+	fault func(op wrap.Op) *wrap.Fault
 	// space: only what takes space on the disk fails, and reads must work.
 	space bool
 }
 
 var faultKinds = []faultKind{
-	{name: "EIO", fault: func(vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO} }},
+	{name: "EIO", fault: func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO} }},
 	{name: "ENOSPC", space: true, fault: noSpaceFault},
-	{name: "short", fault: func(op vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO, Short: (op.Length + 1) / 2} }},
+	{name: "short", fault: func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO, Short: (op.Length + 1) / 2} }},
 }
 
-func noSpaceFault(op vfs.Op) *vfs.Fault {
+func noSpaceFault(op wrap.Op) *wrap.Fault {
 	switch op.Kind {
-	case vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpMkdirAll, vfs.OpLink, vfs.OpRename, vfs.OpLock:
-		return &vfs.Fault{Err: syscall.ENOSPC, Short: op.Length / 2}
+	case wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpSyncDir, wrap.OpMkdirAll, wrap.OpLink, wrap.OpRename, wrap.OpLock:
+		return &wrap.Fault{Err: syscall.ENOSPC, Short: op.Length / 2}
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ type faultCase struct {
 	seed   uint64
 	scale  int // of the workload
 	// wrap, if not nil, comes between the store and the failures.
-	wrap func(FS) FS
+	wrap func(vfs.FS) vfs.FS
 }
 
 // secondFault befalls one more operation, that many behind the first.
@@ -75,7 +76,7 @@ func (c faultCase) String() string {
 }
 
 // fault is what befalls an operation, nil for nothing.
-func (c faultCase) fault(op vfs.Op) *vfs.Fault {
+func (c faultCase) fault(op wrap.Op) *wrap.Fault {
 	switch {
 	case op.Index == c.at, c.sticky && op.Index > c.at:
 		return c.kind.fault(op)
@@ -88,17 +89,17 @@ func (c faultCase) fault(op vfs.Op) *vfs.Fault {
 // run runs the workload with the failure, then opens what is left without.
 func (c faultCase) run() error {
 	mem := vfs.NewMem()
-	counting := vfs.NewCounting(mem)
+	counting := wrap.NewCounting(mem)
 	var hit atomic.Bool
 	var failedOp atomic.Value
-	faulty := vfs.NewFaulty(counting, func(op vfs.Op) *vfs.Fault {
+	faulty := wrap.NewFaulty(counting, func(op wrap.Op) *wrap.Fault {
 		f := c.fault(op)
 		if f != nil && hit.CompareAndSwap(false, true) {
 			failedOp.Store(fmt.Sprintf("%v %s", op.Kind, op.Name))
 		}
 		return f
 	})
-	var fsys FS = faulty
+	var fsys vfs.FS = faulty
 	if c.wrap != nil {
 		fsys = c.wrap(fsys)
 	}
@@ -116,7 +117,7 @@ func (c faultCase) run() error {
 }
 
 // after checks what is left behind Close, and what opens then, twice.
-func (c faultCase) after(mem *vfs.Mem, counting *vfs.Counting, checker *order.FS, r *faultRun) error {
+func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.FS, r *faultRun) error {
 	if v := checker.Violations(); len(v) > 0 {
 		return fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
 	}
@@ -160,7 +161,7 @@ func (c faultCase) after(mem *vfs.Mem, counting *vfs.Counting, checker *order.FS
 
 // strayFilesAtRest waits for the removal of files, which comes behind the work
 // that made them needless, and on a busy machine long behind.
-func strayFilesAtRest(d *DB, fsys FS) error {
+func strayFilesAtRest(d *DB, fsys vfs.FS) error {
 	for start := time.Now(); ; {
 		err := strayFiles(d, fsys)
 		if err == nil || time.Since(start) > time.Minute || !d.pause(time.Millisecond) {
@@ -170,7 +171,7 @@ func strayFilesAtRest(d *DB, fsys FS) error {
 }
 
 // strayFiles names files that the store at rest does not need.
-func strayFiles(d *DB, fsys FS) error {
+func strayFiles(d *DB, fsys vfs.FS) error {
 	d.obsolete.Remove()
 	live := map[uint64]bool{}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
@@ -213,7 +214,7 @@ var (
 // for, and how many it has.
 func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
 	for scale = 1; ; scale++ {
-		counter := vfs.NewFaulty(vfs.NewMem(), nil)
+		counter := wrap.NewFaulty(vfs.NewMem(), nil)
 		r := newFaultRun(seed, scale)
 		r.readsMustWork = true
 		require.NoError(t, r.workload(counter))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // faultModel knows what each pair of keys may hold: the value last acknowledged,
@@ -176,7 +178,7 @@ func (r *faultRun) readAll(d *DB) error {
 // workload opens, writes, reads, flushes, compacts, and closes; after a half it
 // closes and opens once more. It goes on after errors, as a user may. The error
 // is a wrong answer.
-func (r *faultRun) workload(fsys FS) error {
+func (r *faultRun) workload(fsys vfs.FS) error {
 	for range 2 {
 		o := crashOptions(fsys, 0)
 		d, err := Open("db", o)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -35,7 +36,7 @@ const (
 
 // fillDisk is a disk of fillDiskSize bytes.
 type fillDisk struct {
-	fs  FS
+	fs  vfs.FS
 	dir string // of the database
 	// ballast makes a file of so many bytes beside the database, or removes it.
 	ballast func(sizeBytes int) error
@@ -58,12 +59,12 @@ func simulatedDisk() fillDisk {
 		}
 		return sum
 	}
-	full := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind != vfs.OpWrite {
+	full := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpWrite {
 			return nil
 		}
 		if space := fillDiskSize - used(); space < int64(op.Length) {
-			return &vfs.Fault{Err: syscall.ENOSPC, Short: int(max(0, space))}
+			return &wrap.Fault{Err: syscall.ENOSPC, Short: int(max(0, space))}
 		}
 		return nil
 	})

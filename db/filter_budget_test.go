@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/filterplan"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // budgetKey is a key at random; stored where n is even.
@@ -18,7 +20,7 @@ func budgetKey(n int) []byte {
 }
 
 // budgetOptions make levels that grow tenfold from few keys on.
-func budgetOptions(fs FS) *Options {
+func budgetOptions(fs vfs.FS) *Options {
 	return &Options{
 		FS: fs, WriteBufferSize: 8 << 10, TableSize: 16 << 10, MaxLevelBase: 4 << 10, BlockSize: 1 << 10,
 		Compression: NoCompression, MaxOpenFiles: 10000,
@@ -63,11 +65,11 @@ func wasted(t testing.TB, d *DB, probes int) (reads float64, filterBytes uint64)
 func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
 	skipInShortRace(t)
 	const n, probes = 100300, 60000 // the last 300 keys are on level 0
-	uniform := grown(t, budgetOptions(NewMemFS()), n)
+	uniform := grown(t, budgetOptions(vfs.NewMem()), n)
 	require.GreaterOrEqual(t, occupiedLevels(uniform), 4)
 	wantReads, memory := wasted(t, uniform, probes)
 
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	o.FilterBudget = int64(memory) * 95 / 100 // what was written while the tree was smaller has a little more
 	d := grown(t, o, n)
 	require.GreaterOrEqual(t, occupiedLevels(d), 4)
@@ -105,7 +107,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 		policy filter.Policy
 	}{{"both filters", nil}, {"LevelDB's filters", filter.NewBloomPolicy(1)}} {
 		t.Run(c.name, func(t *testing.T) {
-			o := budgetOptions(NewMemFS())
+			o := budgetOptions(vfs.NewMem())
 			o.Filter, o.MaxWastedReads = c.policy, bound
 			d := grown(t, o, n)
 			reads, _ := wasted(t, d, probes)
@@ -120,7 +122,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 // Tables that are moved down as they are keep the filters that they had on level 0.
 func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	skipInShortRace(t)
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	o.WriteBufferSize, o.TableSize, o.FilterBudget = 64<<10, 64<<10, 24<<10
 	d := openTest(t, o)
 	for i := range 60000 { // in order; ten bits a key would be 73 KiB
@@ -147,7 +149,7 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 
 func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
 	skipInShortRace(t)
-	fsys := NewMemFS()
+	fsys := vfs.NewMem()
 	o := budgetOptions(fsys)
 	o.TableSize = 64 << 10
 	d := grown(t, o, 40000)

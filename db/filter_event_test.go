@@ -6,15 +6,17 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // rewriteFilter changes the filter block of a table, of size bytes without its
 // trailer, and writes the checksum to match unless it shall be wrong.
-func rewriteFilter(t testing.TB, fsys FS, table string, p filter.Policy, restamp bool, change func(block []byte)) {
+func rewriteFilter(t testing.TB, fsys vfs.FS, table string, p filter.Policy, restamp bool, change func(block []byte)) {
 	t.Helper()
 	data := readFile(t, fsys, table)
 	at, size := filterBlockOf(t, data, p)
@@ -43,7 +45,7 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 		{"offsets that fall", bloom, true, func(b []byte) { b[len(b)-7] = 0x7f }, true, "filter 0 of 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			o := testOptions(mem)
 			o.Filter = c.policy
 			d := mustOpen(t, o)
@@ -99,7 +101,7 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
 	for _, p := range []filter.Policy{filter.NewBloomPolicy(10), filter.None} {
 		t.Run(p.Name(), func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			o.Filter = p
 			d := mustOpen(t, o)
 			fill(t, d, 0, 100)
@@ -114,7 +116,7 @@ func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
 
 // A table that is closed for lack of room is opened again, and not told again.
 func TestATableThatIsOpenedAgainIsNotToldAgain(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Filter, o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = renamed{name: "test.Mine"}, 100, 100, 200
 	d := mustOpen(t, o)
 	for i := range 25 {

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // growth is what a growing store under a budget takes and wastes at one size.
@@ -24,7 +26,7 @@ type growth struct {
 // growUnderBudget fills a store with n keys in random order, under a budget of ten bits for
 // each, and measures it from 10,000 keys on whenever it has grown by a half.
 func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *DB {
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 32<<10, 32<<10, 32<<10
 	o.FilterBudget = int64(n) * 10 / 8
 	d := openTest(t, o)
@@ -93,7 +95,7 @@ func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
 // twice, as what it writes and as what level 0 would go on to hold.
 func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
 	const n, tables = 6000, 20
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
 	o.FilterBudget, o.L0CompactionTrigger = n*10/8, 2
 	d := openTest(t, o)
@@ -127,7 +129,7 @@ func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			o := budgetOptions(NewMemFS())
+			o := budgetOptions(vfs.NewMem())
 			o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
 			o.FilterBudget = c.budget
 			o.RangeFilters = []filter.RangePolicy{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(8), 10)}

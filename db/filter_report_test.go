@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // reportProbes tells a rate of 1 % to a third.
@@ -30,7 +32,7 @@ func decimalKey(n int) []byte { return fmt.Appendf(nil, "%016d", 2*n) }
 func denseKey(n int) []byte { return fmt.Appendf(nil, "%016d", n) }
 
 // reportStore has one table of n keys on level 0.
-func reportStore(t *testing.T, fsys FS, policy filter.Policy, n int, key func(int) []byte) *DB {
+func reportStore(t *testing.T, fsys vfs.FS, policy filter.Policy, n int, key func(int) []byte) *DB {
 	d := mustOpen(t, &Options{FS: fsys, Filter: policy, L0CompactionTrigger: 100, WriteBufferSize: 64 << 20})
 	for i := range n {
 		require.NoError(t, d.Put(key(i), testValue(i)[:20], NoSync))
@@ -73,7 +75,7 @@ func TestTheReportCardTellsGoodFiltersFromBadOnes(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d := reportStore(t, NewMemFS(), c.policy, c.n, c.key)
+			d := reportStore(t, vfs.NewMem(), c.policy, c.n, c.key)
 			r := filtersOf(t, d, reportProbes)
 			require.Len(t, r.Tables, 1)
 			f := r.Tables[0]
@@ -104,7 +106,7 @@ func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
 	cases := []struct {
 		name           string
 		written, asked filter.Policy
-		harm           func(t *testing.T, fsys FS, table string)
+		harm           func(t *testing.T, fsys vfs.FS, table string)
 		verdict        FilterVerdict
 	}{
 		{"no filter", filter.None, nil, nil, VerdictNoFilter},
@@ -113,11 +115,11 @@ func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
 		{"a damaged filter", filter.NewBloomPolicy(10), nil, flipIn("filter"), VerdictDamaged},
 		{"a damaged filter of two", nil, nil, flipIn("filter"), VerdictDamaged},
 		{"a damaged block", nil, nil, flipIn("data"), VerdictDamaged},
-		{"a table that is gone", nil, nil, func(t *testing.T, fsys FS, table string) { require.NoError(t, fsys.Remove(table)) }, VerdictDamaged},
+		{"a table that is gone", nil, nil, func(t *testing.T, fsys vfs.FS, table string) { require.NoError(t, fsys.Remove(table)) }, VerdictDamaged},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			fsys := NewMemFS()
+			fsys := vfs.NewMem()
 			d := reportStore(t, fsys, c.written, 2000, randomKey)
 			infos, err := d.Tables()
 			require.NoError(t, err)
@@ -135,8 +137,8 @@ func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
 }
 
 // flipIn flips a bit of a table of 2000 keys: within its first block, or of its filter.
-func flipIn(part string) func(t *testing.T, fsys FS, table string) {
-	return func(t *testing.T, fsys FS, table string) {
+func flipIn(part string) func(t *testing.T, fsys vfs.FS, table string) {
+	return func(t *testing.T, fsys vfs.FS, table string) {
 		data := readFile(t, fsys, table)
 		at := 100
 		if part == "filter" {
@@ -153,7 +155,7 @@ func flipIn(part string) func(t *testing.T, fsys FS, table string) {
 }
 
 func TestAFilterThatNoLookupComesToIsNeverAsked(t *testing.T) {
-	d := reportStore(t, NewMemFS(), nil, 1000, randomKey)
+	d := reportStore(t, vfs.NewMem(), nil, 1000, randomKey)
 	require.NoError(t, d.Put([]byte("in memory"), nil, NoSync))
 	for range lookupsToTell {
 		_, err := d.Get([]byte("in memory"))
@@ -167,7 +169,7 @@ func TestAFilterThatNoLookupComesToIsNeverAsked(t *testing.T) {
 
 // One key of a filter's false positives, asked without end, says nothing of the filter.
 func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
-	d := reportStore(t, NewMemFS(), nil, 20000, decimalKey)
+	d := reportStore(t, vfs.NewMem(), nil, 20000, decimalKey)
 	unlucky := []byte(nil)
 	for i := 0; unlucky == nil; i++ {
 		key := fmt.Appendf(nil, "%016d", 2*i+1)
@@ -213,7 +215,7 @@ func TestSampledLookupsAddUpToThoseCounted(t *testing.T) {
 	}
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			d := filledLevels(t, testOptions(NewMemFS()), n/2)
+			d := filledLevels(t, testOptions(vfs.NewMem()), n/2)
 			for range rounds {
 				way.lookUp(t, d)
 			}
@@ -293,7 +295,7 @@ func TestReportCardsOfDamagedTablesDoNotPanic(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	fsys := NewMemFS()
+	fsys := vfs.NewMem()
 	d := reportStore(t, fsys, nil, 300, randomKey)
 	infos, err := d.Tables()
 	require.NoError(t, err)
@@ -319,7 +321,7 @@ func TestReportCardsOfDamagedTablesDoNotPanic(t *testing.T) {
 }
 
 func TestReportsNeedAnOpenStore(t *testing.T) {
-	d := mustOpen(t, testOptions(NewMemFS()))
+	d := mustOpen(t, testOptions(vfs.NewMem()))
 	r, err := d.Filters(t.Context(), 10)
 	require.NoError(t, err)
 	require.Empty(t, r.Tables)
@@ -356,7 +358,7 @@ func TestReportCardsOfFiltersOfBlockRanges(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			fsys := NewMemFS()
+			fsys := vfs.NewMem()
 			foreignDB(t, fsys, c.policy, c.perBlock, c.keys)
 			d, err := Open("db", &Options{FS: fsys, ReadOnly: true})
 			require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,9 +18,9 @@ import (
 // which part of the table it touched: the footer says where filter and metaindex
 // end and index and data lie.
 type tableWatch struct {
-	*vfs.Counting
+	*wrap.Counting
 	t  *testing.T
-	fs FS
+	fs vfs.FS
 
 	mu    sync.Mutex
 	reads []tableRead
@@ -33,10 +34,10 @@ type tableRead struct {
 
 func watchTables(t *testing.T) *tableWatch {
 	w := &tableWatch{t: t, fs: vfs.NewMem()}
-	w.Counting = vfs.NewCounting(w.fs)
-	w.Observe(func(op vfs.Op) {
+	w.Counting = wrap.NewCounting(w.fs)
+	w.Observe(func(op wrap.Op) {
 		kind, _, ok := base.ParseFileName(filepath.Base(op.Name))
-		if op.Kind != vfs.OpRead || !ok || kind != base.FileTable {
+		if op.Kind != wrap.OpRead || !ok || kind != base.FileTable {
 			return
 		}
 		w.mu.Lock()
@@ -50,7 +51,7 @@ func watchTables(t *testing.T) *tableWatch {
 // observed: the handles of metaindex and index, each offset and size as varints.
 // LevelDB's order of the parts is data, meta blocks, metaindex, index, footer;
 // data ends where the first meta block begins.
-func (w *tableWatch) partOf(op vfs.Op) string {
+func (w *tableWatch) partOf(op wrap.Op) string {
 	data := readFile(w.t, w.fs, op.Name)
 	footer := data[len(data)-48:]
 	var fields [4]uint64
@@ -221,7 +222,7 @@ func TestWithoutFiltersEveryTableIsRead(t *testing.T) {
 }
 
 func TestFiltersOfAnotherNameArePassedOver(t *testing.T) {
-	fs := NewMemFS()
+	fs := vfs.NewMem()
 	o := testOptions(fs)
 	o.Filter = always
 	d := mustOpen(t, o)

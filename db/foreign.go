@@ -5,11 +5,12 @@ import (
 
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/foreign"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // refuseForeign is the error of a path that is no directory, or that holds a database of
 // another engine, which none of our calls may change.
-func refuseForeign(fsys FS, dir string, o *Options) error {
+func refuseForeign(fsys vfs.FS, dir string, o *Options) error {
 	info, err := fsys.Stat(dir)
 	if err != nil {
 		return errNoDir(err)
@@ -22,7 +23,7 @@ func refuseForeign(fsys FS, dir string, o *Options) error {
 
 // refuseForeignDir is refuseForeign of a directory. quick looks at names alone where those
 // are LevelDB's.
-func refuseForeignDir(fsys FS, dir string, o *Options, quick bool) error {
+func refuseForeignDir(fsys vfs.FS, dir string, o *Options, quick bool) error {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func refuseForeignDir(fsys FS, dir string, o *Options, quick bool) error {
 // errNoDir is the error of a path of which Stat says err.
 func errNoDir(err error) error { return errors.Wrap(err, "sievedb: looking for a database") }
 
-func refuseFile(fsys FS, path string, info fs.FileInfo) error {
+func refuseFile(fsys vfs.FS, path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		found, err := foreign.File(fsys, path)
 		if err != nil {

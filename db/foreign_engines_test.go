@@ -16,7 +16,7 @@ import (
 )
 
 // filesIn returns the files of the directory "db", LOCK too.
-func filesIn(t testing.TB, fsys FS) foreigntest.Files {
+func filesIn(t testing.TB, fsys vfs.FS) foreigntest.Files {
 	t.Helper()
 	names, err := fsys.List("db")
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestOtherEnginesDirectoriesAreRefusedAndLeftAlone(t *testing.T) {
 	for _, d := range foreigntest.Directories() {
 		for _, call := range slices.Sorted(maps.Keys(calls)) {
 			t.Run(d.Name+"/"+call, func(t *testing.T) {
-				mem := NewMemFS()
+				mem := vfs.NewMem()
 				require.NoError(t, d.Files.Write(mem, "db"))
 				err := calls[call](&Options{FS: mem})
 				require.ErrorIs(t, err, ErrForeign)
@@ -91,7 +91,7 @@ func TestADatabaseOfOneFileIsNamed(t *testing.T) {
 func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 	for _, lost := range []string{"", "CURRENT", "MANIFEST"} {
 		t.Run("without "+lost, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			d := mustOpen(t, testOptions(mem))
 			fill(t, d, 0, 2000)
 			require.NoError(t, d.Flush())
@@ -125,7 +125,7 @@ func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 }
 
 // namesIn returns the names in the directory "db".
-func namesIn(t testing.TB, fsys FS) []string {
+func namesIn(t testing.TB, fsys vfs.FS) []string {
 	t.Helper()
 	names, err := fsys.List("db")
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
 			"CLOSED": rubbish, "000009.dbtmp": rubbish},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			require.NoError(t, files.Write(mem, "db"))
 			report, err := RepairWithReport("db", &Options{FS: mem})
 			require.ErrorIs(t, err, ErrCorruption)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -16,7 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Databases as other programs write them: their filters' names and dialects,
@@ -74,7 +76,7 @@ func foreignTable(t testing.TB, p filter.Policy, keys [][]byte, firstSeq uint64)
 	t.Helper()
 	const baseLg = 11
 	var (
-		fsys    = NewMemFS()
+		fsys    = vfs.NewMem()
 		filters []byte
 		offsets []uint32
 		pending [][]byte
@@ -114,7 +116,7 @@ func foreignKey(user []byte, seq uint64) []byte {
 
 // plainTable writes the keys to the file "table", without a filter, and returns
 // its bytes.
-func plainTable(t testing.TB, fsys FS, keys [][]byte, firstSeq uint64) []byte {
+func plainTable(t testing.TB, fsys vfs.FS, keys [][]byte, firstSeq uint64) []byte {
 	t.Helper()
 	f, err := fsys.Create("table")
 	require.NoError(t, err)
@@ -164,7 +166,7 @@ func withFilterBlock(t testing.TB, table []byte, policy string, block []byte) []
 
 // foreignDB makes a database of the keys in fsys, in tables on two levels whose
 // filters p makes: for each 2 KiB of a table, or for each table.
-func foreignDB(t testing.TB, fsys FS, p filter.Policy, perBlock bool, keys [][]byte) {
+func foreignDB(t testing.TB, fsys vfs.FS, p filter.Policy, perBlock bool, keys [][]byte) {
 	t.Helper()
 	require.NoError(t, fsys.MkdirAll("db"))
 	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: BytewiseComparer, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {}})
@@ -174,7 +176,7 @@ func foreignDB(t testing.TB, fsys FS, p filter.Policy, perBlock bool, keys [][]b
 		if perBlock {
 			table = foreignTable(t, p, keys, firstSeq)
 		} else {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			table = withFilterBlock(t, plainTable(t, mem, keys, firstSeq), p.Name(), wholeTable(p, keys))
 		}
 		num := set.NewFileNum()
@@ -264,7 +266,7 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 	for i, writer := range programs {
 		for _, perBlock := range []bool{true, false} {
 			t.Run(fmt.Sprintf("written by %s/a filter for each 2 KiB %v", writer.name, perBlock), func(t *testing.T) {
-				mem := NewMemFS()
+				mem := vfs.NewMem()
 				foreignDB(t, mem, writer.policy, perBlock, keys)
 
 				other := programs[1-i]
@@ -332,7 +334,7 @@ func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.options
-			o.FS = NewMemFS()
+			o.FS = vfs.NewMem()
 			foreignDB(t, o.FS, goleveldb, true, keys)
 			o.ReadOnly = true // no compaction replaces the tables
 			d := openTest(t, &o)
@@ -346,7 +348,7 @@ func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
 			}
 		})
 	}
-	_, err := Open("db", &Options{FS: NewMemFS(), Filter: filter.LegacyBloom, Comparer: inexact})
+	_, err := Open("db", &Options{FS: vfs.NewMem(), Filter: filter.LegacyBloom, Comparer: inexact})
 	require.ErrorContains(t, err, "filter.None")
 }
 
@@ -359,7 +361,7 @@ type renamed struct {
 func (p renamed) Name() string { return p.name }
 
 func TestUnknownFiltersAreCountedByName(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.L0CompactionTrigger = 100 // each flush stays a table
 	for i, name := range []string{"rocksdb.BuiltinBloomFilter", "test.Mine", "test.Mine"} {
 		o.Filter = renamed{name: name}
@@ -386,7 +388,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 	keys, absent := binaryKeys(rand.New(rand.NewPCG(6, 6)), 3000, 7)
 	for _, listed := range []bool{false, true} {
 		t.Run(fmt.Sprint(listed), func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			o.FilterForGoleveldb = listed
 			d := mustOpen(t, o)
 			for _, key := range keys {
@@ -436,7 +438,7 @@ func TestListingForGoleveldbNeedsItsEncoding(t *testing.T) {
 
 func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
 	keys, absent := binaryKeys(rand.New(rand.NewPCG(7, 7)), 3000, 7)
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Filter = filter.LegacyBloom
 	d := mustOpen(t, o)
 	for _, key := range keys {
@@ -457,7 +459,7 @@ func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
 
 func TestAnUnknownComparatorIsNamed(t *testing.T) {
 	// The first edit of a database of a browser's IndexedDB.
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
 	f, err := mem.Create(filepath.Join("db", "MANIFEST-000001"))
 	require.NoError(t, err)

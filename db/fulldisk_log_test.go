@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -20,9 +21,9 @@ import (
 func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 	var full atomic.Bool
 	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if full.Load() && op.Kind == vfs.OpWrite {
-			return &vfs.Fault{Err: syscall.ENOSPC}
+	d := openTest(t, &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if full.Load() && op.Kind == wrap.OpWrite {
+			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
 	})})

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/crashtest/order"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,7 +23,7 @@ import (
 // would hold then is kept.
 type fullDisk struct {
 	mem      *vfs.Mem
-	counting *vfs.Counting
+	counting *wrap.Counting
 	checker  *order.FS
 	space    atomic.Bool
 	run      *faultRun
@@ -37,8 +38,8 @@ const noOperation = 1 << 62
 func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 	f := &fullDisk{mem: vfs.NewMem(), run: newFaultRun(seed, 1)}
 	f.run.readsMustWork = true
-	f.counting = vfs.NewCounting(f.mem)
-	f.checker = order.New(vfs.NewFaulty(f.counting, func(op vfs.Op) *vfs.Fault {
+	f.counting = wrap.NewCounting(f.mem)
+	f.checker = order.New(wrap.NewFaulty(f.counting, func(op wrap.Op) *wrap.Fault {
 		if op.Index == cutAt {
 			f.model = f.run.model.cut(func() { f.image = f.mem.Crash() })
 		}
@@ -102,7 +103,7 @@ func reopen(left *vfs.Mem, r *faultRun) error {
 // may say so but must not answer wrongly or lose anything, then with space.
 func (f *fullDisk) openCut() error {
 	r := &faultRun{model: f.model, readsMustWork: true}
-	full := vfs.NewFaulty(f.image, noSpaceFault)
+	full := wrap.NewFaulty(f.image, noSpaceFault)
 	d, err := Open("db", crashOptions(full, 0))
 	switch {
 	case err == nil:
@@ -166,7 +167,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		counter := newFullDisk(seed, noOperation, noOperation)
-		faulty := counter.checker.Unwrap().(*vfs.Faulty)
+		faulty := counter.checker.Unwrap().(*wrap.Faulty)
 		_, err := counter.fillUp()
 		require.NoError(t, err)
 		total, step := int(faulty.Ops()), 1
@@ -204,14 +205,14 @@ func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 
 // Open on a full disk failed and did not say that the database can be read.
 func TestOpenOnAFullDiskNamesReadOnly(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 100)
 	require.NoError(t, d.Close())
-	full := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+	full := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		switch op.Kind {
-		case vfs.OpWrite, vfs.OpCreate, vfs.OpSync, vfs.OpMkdirAll:
-			return &vfs.Fault{Err: syscall.ENOSPC}
+		case wrap.OpWrite, wrap.OpCreate, wrap.OpSync, wrap.OpMkdirAll:
+			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
 	})

@@ -8,15 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // testOptions are small sizes, so that a few thousand keys make several levels.
 // The order of the store's operations is checked; see checkOrder.
-func testOptions(fs FS) *Options {
+func testOptions(fs vfs.FS) *Options {
 	return &Options{
 		FS: checkOrder(fs), WriteBufferSize: 16 << 10, TableSize: 8 << 10, MaxLevelBase: 32 << 10,
 		BlockSize: 512, BlockCacheSize: 256 << 10,
@@ -32,7 +34,7 @@ var brokenOrder struct {
 
 // checkOrder puts a checker of the order of operations over fsys, unless there
 // is one.
-func checkOrder(fsys FS) FS {
+func checkOrder(fsys vfs.FS) vfs.FS {
 	if _, ok := fsys.(*order.FS); ok || fsys == nil {
 		return fsys
 	}
@@ -142,7 +144,7 @@ func eventually(t testing.TB, condition func() bool) {
 
 // restampFirstBlock sets the compression byte of a table's first data block, and
 // its checksum to match, so that only the byte is wrong.
-func restampFirstBlock(t testing.TB, fsys FS, table string, kind byte) {
+func restampFirstBlock(t testing.TB, fsys vfs.FS, table string, kind byte) {
 	t.Helper()
 	data := readFile(t, fsys, table)
 	for end := 0; ; end++ { // where a checksum over what precedes it matches, the block ends

@@ -474,7 +474,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 }
 
 func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
-	o := Options{FS: NewMemFS(), MaxManifestSize: 4 << 10, ManifestReadLimit: 8 << 10}
+	o := Options{FS: vfs.NewMem(), MaxManifestSize: 4 << 10, ManifestReadLimit: 8 << 10}
 	d := mustOpen(t, &o)
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Close())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,14 +18,14 @@ type tableReads struct {
 	reads  int
 }
 
-func (r *tableReads) see(op vfs.Op) {
+func (r *tableReads) see(op wrap.Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case !isTable(op.Name):
-	case op.Kind == vfs.OpOpen:
+	case op.Kind == wrap.OpOpen:
 		r.opened[op.Name]++
-	case op.Kind == vfs.OpRead:
+	case op.Kind == wrap.OpRead:
 		r.reads++
 	}
 }
@@ -41,7 +42,7 @@ func (r *tableReads) take() (opened, reads int) {
 // openCounting opens a database of o, for as long as t.
 func openCounting(t *testing.T, o *Options) (*DB, *tableReads) {
 	t.Helper()
-	counting := vfs.NewCounting(o.FS)
+	counting := wrap.NewCounting(o.FS)
 	counted := *o
 	counted.FS = counting
 	d := openTest(t, &counted)
@@ -65,7 +66,7 @@ func walk(t testing.TB, it *Iterator, backward bool) (keys []string) {
 
 func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 	const n = 3000
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // one level
@@ -118,7 +119,7 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 func TestTombstonesArePassedInLinearReads(t *testing.T) {
 	const n, live = 100_000, 100
 	key := func(i int) []byte { return fmt.Appendf(nil, "key%09d", i) }
-	o := &Options{FS: NewMemFS(), WriteBufferSize: 1 << 20, BlockCacheSize: 1, L0CompactionTrigger: 100}
+	o := &Options{FS: vfs.NewMem(), WriteBufferSize: 1 << 20, BlockCacheSize: 1, L0CompactionTrigger: 100}
 	d := mustOpen(t, o)
 	for i := range n + live {
 		require.NoError(t, d.Put(key(i), []byte("value"), NoSync))
@@ -160,7 +161,7 @@ func TestTombstonesArePassedInLinearReads(t *testing.T) {
 
 func TestOnlyLongWalksReadAhead(t *testing.T) {
 	const n = 20_000
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockSize, o.TableSize, o.Compression = 4<<10, 8<<20, NoCompression
 	o.BlockCacheSize = 64 << 10
 	d := mustOpen(t, o)
@@ -201,7 +202,7 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 // A walk in order leaves what a full cache holds, and fills one with room.
 func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	const n = 5000 // some 600 KB
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression = NoCompression
 	for _, c := range []struct {
 		name string
@@ -209,7 +210,7 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 		full bool
 	}{{"full", 100 << 10, true}, {"with room", 8 << 20, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			o.FS, o.BlockCacheSize = NewMemFS(), c.size
+			o.FS, o.BlockCacheSize = vfs.NewMem(), c.size
 			d := mustOpen(t, o)
 			fill(t, d, 0, n)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -242,7 +243,7 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 // between bounds that it holds stays whole.
 func TestAWalkThatACacheCannotHoldFillsLittleOfIt(t *testing.T) {
 	const n, size = 5000, 1 << 20 // some 600 KB
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression = NoCompression
 	d := mustOpen(t, o)
 	fill(t, d, 0, n)

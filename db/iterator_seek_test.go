@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Seeks that go on from where the iterator stands, a little or far, forward or
@@ -20,7 +22,7 @@ func TestSeeksFromWhereTheIteratorStandsAgree(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
 	fill(t, d, 0, n)
 	settle(t, d)
@@ -105,7 +107,7 @@ func seekAround(t *testing.T, it *Iterator, rnd *rand.Rand, keys []int, n int) {
 }
 
 func TestALevelIsSearchedByNumbersAsByKeys(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	snapshot := d.NewSnapshot() // keeps the sequence numbers
 	defer snapshot.Close()
 	fill(t, d, 0, 4000)

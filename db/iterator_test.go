@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -46,9 +47,9 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 			for fail := uint64(0); fail <= reads; fail++ { // at first none does
 				var done atomic.Uint64
 				o.ReadOnly, o.BlockCacheSize = true, 4<<10
-				o.FS = vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-					if isTable(op.Name) && op.Kind == vfs.OpRead && done.Add(1) == fail {
-						return &vfs.Fault{}
+				o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+					if isTable(op.Name) && op.Kind == wrap.OpRead && done.Add(1) == fail {
+						return &wrap.Fault{}
 					}
 					return nil
 				})
@@ -68,7 +69,7 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 					require.Equal(t, err, it.Close())
 				}
 				if err != nil {
-					require.ErrorIs(t, err, vfs.ErrInjected)
+					require.ErrorIs(t, err, wrap.ErrInjected)
 					failed++
 				}
 				reads = max(reads, done.Load())
@@ -89,9 +90,9 @@ func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	var opened atomic.Uint64
-	counting := vfs.NewCounting(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if isTable(op.Name) && op.Kind == vfs.OpOpen && opened.Add(1) > 1 {
-			return &vfs.Fault{}
+	counting := wrap.NewCounting(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if isTable(op.Name) && op.Kind == wrap.OpOpen && opened.Add(1) > 1 {
+			return &wrap.Fault{}
 		}
 		return nil
 	}))
@@ -102,8 +103,8 @@ func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
 	require.True(t, it.First())
 	for it.Next() {
 	}
-	require.ErrorIs(t, it.Err(), vfs.ErrInjected)
-	require.ErrorIs(t, it.Close(), vfs.ErrInjected)
+	require.ErrorIs(t, it.Err(), wrap.ErrInjected)
+	require.ErrorIs(t, it.Close(), wrap.ErrInjected)
 	require.NoError(t, d.Close())
 	require.Zero(t, counting.Snapshot().Total.OpenFiles)
 }

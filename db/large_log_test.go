@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,9 +22,9 @@ func TestALostLogIsCorruptionBesideLargeWrites(t *testing.T) {
 		for _, closed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				mem := vfs.NewMem()
-				d := mustOpen(t, &Options{WriteBufferSize: 8 << 20, MaxMemtables: 4, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-					if op.Kind == vfs.OpCreate && isTable(op.Name) {
-						return &vfs.Fault{}
+				d := mustOpen(t, &Options{WriteBufferSize: 8 << 20, MaxMemtables: 4, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+					if op.Kind == wrap.OpCreate && isTable(op.Name) {
+						return &wrap.Fault{}
 					}
 					return nil
 				})})

@@ -107,7 +107,7 @@ func TestALargeWriteThatFailsIsThereWholeOrNotAtAll(t *testing.T) {
 	require.NoError(t, d.Delete(bytes.Repeat([]byte("k"), MaxKeySize), Sync), "a large deletion")
 	require.NoError(t, d.Put([]byte("large"), largeNumbered(2), NoSync))
 	crashed := mem.Crash()
-	for _, fs := range []FS{crashed, copyFS(t, mem)} {
+	for _, fs := range []vfs.FS{crashed, copyFS(t, mem)} {
 		again := openTest(t, &Options{FS: fs})
 		requireValue(t, again, []byte("small"), []byte("1"))
 		got, err := again.Get([]byte("large"))

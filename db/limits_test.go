@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // A key above half a gigabyte was accepted, and the database could not be opened any more:
 // the MANIFEST holds the first and the last key of each table. The error of a value above a
 // gigabyte spoke of batches.
 func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put([]byte("before"), []byte("1"), nil))
 	longKey, longValue := make([]byte, MaxKeySize+1), make([]byte, MaxValueSize+1)
 	applied := func(fill func(b *Batch)) error {
@@ -68,7 +70,7 @@ func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
 
 // A batch of entries within their limits may be above its own.
 func TestABatchAboveItsLimitIsRefusedByName(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	b := Batch{data: make([]byte, batchHeaderLen, MaxBatchSize)} // room, of which nothing is written
 	b.data = b.data[:MaxBatchSize-100]
 	b.Put([]byte("k"), make([]byte, 89))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -116,15 +117,15 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	var opening, holding atomic.Bool
 	mem := vfs.NewMem()
 	gone := make(chan struct{})
-	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		table := filepath.Ext(op.Name) == ".ldb"
-		if opening.Load() && table && op.Kind == vfs.OpOpen {
+		if opening.Load() && table && op.Kind == wrap.OpOpen {
 			<-gone // so that the tables are opened ahead when p knows the store
 		}
-		if table && op.Kind == vfs.OpCreate && failures.Add(-1) >= 0 {
-			return &vfs.Fault{Err: syscall.ENOSPC}
+		if table && op.Kind == wrap.OpCreate && failures.Add(-1) >= 0 {
+			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
-		for table && op.Kind == vfs.OpCreate && holding.Load() { // until a writer waits for the flush
+		for table && op.Kind == wrap.OpCreate && holding.Load() { // until a writer waits for the flush
 			if p.d.Load().Metrics().WriteStallReason != "" {
 				holding.Store(false)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -117,10 +118,10 @@ func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
 	mem := vfs.NewMem()
 	var failing atomic.Bool
-	fsys := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+	fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		kind, _, ok := base.ParseFileName(strings.TrimPrefix(op.Name, "db/"))
-		if ok && kind == base.FileManifest && op.Kind == vfs.OpSync && failing.CompareAndSwap(true, false) {
-			return &vfs.Fault{Err: syscall.ENOSPC}
+		if ok && kind == base.FileManifest && op.Kind == wrap.OpSync && failing.CompareAndSwap(true, false) {
+			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
 	})
@@ -165,8 +166,8 @@ func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
 func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
 	var d *DB
 	var tables atomic.Int32 // that flushes begin; -1: they are let through
-	o := testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-		if op.Kind != vfs.OpCreate || !strings.HasSuffix(op.Name, ".ldb") || tables.Load() < 0 {
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpCreate || !strings.HasSuffix(op.Name, ".ldb") || tables.Load() < 0 {
 			return nil
 		}
 		if tables.Add(1) == 1 { // within the flush that Commit begins with
@@ -175,7 +176,7 @@ func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
 			}
 			return nil
 		}
-		return &vfs.Fault{Err: syscall.EIO}
+		return &wrap.Fault{Err: syscall.EIO}
 	}))
 	d = openTest(t, o)
 	l := newLoader(t, d)
@@ -197,8 +198,8 @@ func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	var d *DB
 	var release func()
 	var load, looked atomic.Bool
-	o := testOptions(vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpWrite && strings.Contains(op.Name, "MANIFEST") && load.CompareAndSwap(true, false) {
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") && load.CompareAndSwap(true, false) {
 			looked.Store(true)
 			if !d.compactor.Due() {
 				t.Error("there is nothing to compact")

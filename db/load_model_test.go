@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Loads, each of the whole range or parts of it, beside a map; compactions run as they
@@ -18,7 +20,7 @@ import (
 func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 77))
-		o := testOptions(NewMemFS())
+		o := testOptions(vfs.NewMem())
 		o.MaxConcurrentCompactions, o.TableSize, o.Compression = 2, 4<<10, NoCompression
 		d := openTest(t, o)
 		want := map[int]int{}
@@ -71,7 +73,7 @@ func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 // its tables would count towards the trigger that stops the writers.
 func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	const n = 3000
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression = NoCompression
 	d := openTest(t, o)
 	require.NoError(t, d.Put(testKey(0), []byte("old"), NoSync))
@@ -96,7 +98,7 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 // come from the same one, at any moment and in a snapshot at all moments.
 func TestReadersSeeWholeLoadsOnly(t *testing.T) {
 	const keys, loads = 300, 40
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.MaxConcurrentCompactions = 3
 	d := openTest(t, o)
 	load := func(number int) {

@@ -30,7 +30,7 @@ func newLoader(t testing.TB, d *DB) *Loader {
 }
 
 // filesOf counts the files of a kind in the database's directory.
-func filesOf(t testing.TB, fsys FS, kind base.FileKind) (n int) {
+func filesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (n int) {
 	t.Helper()
 	names, err := fsys.List("db")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func filesOf(t testing.TB, fsys FS, kind base.FileKind) (n int) {
 func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	const n = 2000
 	var told []LoadInfo
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.EventListener = &EventListener{LoadEnd: func(i LoadInfo) { told = append(told, i) }}
 	d := openTest(t, o)
 	l := newLoader(t, d)
@@ -74,7 +74,7 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 // level 0, or deeper. What comes later lies above.
 func TestALoadWinsOverWhatWasWrittenBeforeItsCommit(t *testing.T) {
 	const n = 600
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, n) // all levels
 	settle(t, d)
 	fill(t, d, n/2, n) // level 0 and memory
@@ -141,7 +141,7 @@ func TestALoadTakesRisingKeysOnly(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			o.Comparer = c.cmp
 			d := openTest(t, o)
 			l := newLoader(t, d)
@@ -173,7 +173,7 @@ func TestALoadThatEndedTakesNothing(t *testing.T) {
 	for name, end := range ends {
 		for _, entries := range []int{0, 500} {
 			t.Run(fmt.Sprintf("%s with %d entries", name, entries), func(t *testing.T) {
-				o := testOptions(NewMemFS())
+				o := testOptions(vfs.NewMem())
 				d := openTest(t, o)
 				l := newLoader(t, d)
 				_, err := d.NewLoader()
@@ -198,7 +198,7 @@ func TestALoadThatEndedTakesNothing(t *testing.T) {
 
 // A suspicion: a Loader that was forgotten without Close might keep NewLoader waiting for ever.
 func TestAForgottenLoaderIsNamedAndKeepsNobodyWaiting(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	forget := func() { loadKeys(t, newLoader(t, d), 0, 500, 0) }
 	forget()
@@ -216,7 +216,7 @@ func TestAForgottenLoaderIsNamedAndKeepsNobodyWaiting(t *testing.T) {
 }
 
 func TestCloseGivesALoadUnderWayUp(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	l := newLoader(t, d)
 	loadKeys(t, l, 0, 500, 0)
@@ -234,7 +234,7 @@ func TestCloseGivesALoadUnderWayUp(t *testing.T) {
 }
 
 func TestAReadOnlyDatabaseTakesNoLoad(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	require.NoError(t, mustOpen(t, o).Close())
 	o.ReadOnly = true
 	_, err := openTest(t, o).NewLoader()
@@ -274,7 +274,7 @@ func TestWhatACrashLeavesOfALoadIsNeverSeen(t *testing.T) {
 func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 	for _, writes := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("%d writes below a number set aside 3 ahead", writes), func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			d := openTest(t, o)
 			l := newLoader(t, d)
 			l.seq = 3
@@ -298,7 +298,7 @@ func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 
 // Loads leave numbers for others: each takes a share of what is left.
 func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
 	d.visibleSeq.Store(base.MaxSeq - 1<<30)
 	d.log.lastSeq = base.MaxSeq - 1<<30
@@ -361,7 +361,7 @@ func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 // Level 0 was cleared once more while all writers waited, 0.6 s for a million entries, when
 // any of them had written between the load's keys meanwhile.
 func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 2000)
 	settle(t, d)
 	l, err := d.NewLoader()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -20,9 +21,9 @@ import (
 func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
 	t.Helper()
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{WriteBufferSize: 4 << 10, MaxMemtables: 3, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpCreate && isTable(op.Name) {
-			return &vfs.Fault{}
+	d := mustOpen(t, &Options{WriteBufferSize: 4 << 10, MaxMemtables: 3, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && isTable(op.Name) {
+			return &wrap.Fault{}
 		}
 		return nil
 	})})
@@ -140,9 +141,9 @@ func TestALostLogIsNamedByWhatItHeld(t *testing.T) {
 // emptyNewestLog returns a closed database whose one put is in the older of two logs.
 func emptyNewestLog(t testing.TB) damage.Image {
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{MaxMemtables: 3, FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpCreate && isTable(op.Name) {
-			return &vfs.Fault{}
+	d := mustOpen(t, &Options{MaxMemtables: 3, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && isTable(op.Name) {
+			return &wrap.Fault{}
 		}
 		return nil
 	})})

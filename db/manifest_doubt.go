@@ -168,7 +168,7 @@ func (r *recovery) moveToLost(tables []dirFile, why string) error {
 }
 
 // freeName returns name, or name with a number, such that dir holds no such file.
-func freeName(fsys FS, dir, name string) (string, error) {
+func freeName(fsys vfs.FS, dir, name string) (string, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return "", err

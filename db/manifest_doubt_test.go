@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -91,7 +92,7 @@ func TestRepairTakesUpTheTablesOfLostEdits(t *testing.T) {
 }
 
 // keptTable reports whether a table is in the directory or in lost/, as it was.
-func keptTable(t testing.TB, fsys FS, name string, data []byte) bool {
+func keptTable(t testing.TB, fsys vfs.FS, name string, data []byte) bool {
 	t.Helper()
 	for _, path := range []string{filepath.Join("db", name), filepath.Join("db", lostDir, name)} {
 		if _, err := fsys.Stat(path); err == nil {
@@ -140,11 +141,11 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 		mem := fsOf(t, im)
 		moved, over := false, false
 		var ops uint64
-		d, err := Open("db", &Options{FS: vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-			moved = moved || op.Kind == vfs.OpRename && strings.Contains(op.NewName, lostDir)
+		d, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			moved = moved || op.Kind == wrap.OpRename && strings.Contains(op.NewName, lostDir)
 			if moved && !over && op.NewName == "" { // a rename would be that back, or that of CURRENT
 				if ops++; ops == n+1 {
-					return &vfs.Fault{}
+					return &wrap.Fault{}
 				}
 			}
 			return nil

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
@@ -41,7 +43,7 @@ func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
 
 func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 	const n = 2000
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.WriteBufferSize = 1 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, n)
@@ -85,7 +87,7 @@ func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 // The filter is part of what a write buffer takes.
 func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
 	for _, size := range []int{16 << 10, 100_000, 8 << 20} {
-		o := testOptions(NewMemFS())
+		o := testOptions(vfs.NewMem())
 		o.WriteBufferSize = size
 		m := openTest(t, o).Metrics()
 		require.Greater(t, m.MemtableBytes, uint64(size-80))
@@ -94,7 +96,7 @@ func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
 }
 
 func TestMemtablesOfInexactComparersAreSearched(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Filter = filter.None
 	o.Comparer = &Comparer{
 		Name:         "test.Caseless",

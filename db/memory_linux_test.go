@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // advisedMemory returns the bytes of the process for which large pages are asked for in advance,
@@ -36,7 +38,7 @@ func advisedMemory(t *testing.T) (n uint64) {
 // take entries or are about to.
 func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 	before := advisedMemory(t)
-	o := &Options{FS: NewMemFS(), WriteBufferSize: 8 << 20, BlockCacheSize: 16 << 20}
+	o := &Options{FS: vfs.NewMem(), WriteBufferSize: 8 << 20, BlockCacheSize: 16 << 20}
 	d := mustOpen(t, o)
 	value := make([]byte, 1<<20)
 	for k := range 60 { // seven memtables

@@ -7,12 +7,14 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // A flushed memtable was kept in memory until the one behind it was full: by the
 // array of the list of those that wait, and by what remembers the last insertion.
 func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
 	flushed := weak.Make(d.state.Load().mem.Memtable)
 	settle(t, d)
@@ -32,7 +34,7 @@ func TestClosedStoresAreNotKeptInMemory(t *testing.T) {
 	const stores = 10
 	var closed [stores]weak.Pointer[DB]
 	for i := range closed {
-		d := mustOpen(t, testOptions(NewMemFS()))
+		d := mustOpen(t, testOptions(vfs.NewMem()))
 		fill(t, d, 0, 10)
 		settle(t, d)
 		require.NoError(t, d.Close())

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Versions of a few keys, spread over a memtable and up to six tables that overlap, are
@@ -21,7 +23,7 @@ func TestMergedRunsConform(t *testing.T) {
 	for tables := range 7 {
 		for _, keys := range []int{1, 20, 300} {
 			t.Run(fmt.Sprintf("%d tables, %d keys", tables, keys), func(t *testing.T) {
-				o := testOptions(NewMemFS())
+				o := testOptions(vfs.NewMem())
 				o.L0CompactionTrigger = 100
 				d := openTest(t, o)
 				var es []itertest.Entry
@@ -65,7 +67,7 @@ func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
 // Going backward, the value of a key is shown from where it lies. Newer versions that a
 // snapshot does not see may stand before it, in blocks that take the place of its own.
 func TestValuesOutlastTheStepsOverNewerVersions(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.BlockCacheSize = 1
 	d := openTest(t, o)
 	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // The bug: methods of a nil or zero DB, Snapshot, Iterator, Loader and of a nil Batch panicked
 // with the runtime's nil-pointer error.
 func TestMethodsOfWhatIsNotOpenReturnErrClosed(t *testing.T) {
-	closed := mustOpen(t, testOptions(NewMemFS()))
+	closed := mustOpen(t, testOptions(vfs.NewMem()))
 	require.NoError(t, closed.Close())
 	for name, d := range map[string]*DB{"nil": nil, "zero": {}, "closed": closed} {
 		for method, err := range errorsOfDB(d) {
@@ -92,7 +94,7 @@ func errorsOfSnapshot(s *Snapshot) map[string]error {
 // The bug: a nil Batch and a nil context panicked with the runtime's nil-pointer error, and
 // arguments without a meaning were taken.
 func TestArgumentsWithoutAMeaningAreRefusedAndNothingIsLost(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
 	var none context.Context
@@ -141,7 +143,7 @@ func TestOptionsWithoutAMeaningAreRefused(t *testing.T) {
 		"fewer open files than a store uses": {Options{MaxOpenFiles: 1}, "MaxOpenFiles is 1"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, name)
-		c.o.FS = NewMemFS()
+		c.o.FS = vfs.NewMem()
 		_, err := Open("db", &c.o)
 		require.ErrorContains(t, err, c.want, name)
 	}

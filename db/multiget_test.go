@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // requireMultiGet compares MultiGet with a loop of Gets, and both with the model.
@@ -46,7 +48,7 @@ func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
 				seed := rand.Uint64()
 				t.Logf("seed %d", seed)
 				rnd := rand.New(rand.NewPCG(seed, 0))
-				o := testOptions(NewMemFS())
+				o := testOptions(vfs.NewMem())
 				o.BlockCacheSize, o.Compression, o.MaxOpenFiles = cacheSize, compression, 10
 				d := openTest(t, o)
 				key := func() []byte {
@@ -119,7 +121,7 @@ func sortKeys(keys [][]byte) {
 }
 
 func TestMultiGetOfWhatIsSpecial(t *testing.T) {
-	d := mustOpen(t, testOptions(NewMemFS()))
+	d := mustOpen(t, testOptions(vfs.NewMem()))
 	values, err := d.MultiGet(nil)
 	require.NoError(t, err)
 	require.Empty(t, values)
@@ -199,7 +201,7 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 
 // A damaged block costs the MultiGets that need it, and no others.
 func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := testOptions(mem)
 	d := mustOpen(t, o)
 	fill(t, d, 0, 2000)
@@ -235,7 +237,7 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 // compactions run, and tables are closed under it.
 func TestMultiGetSeesOneMoment(t *testing.T) {
 	const keys, rounds = 100, 400
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.MaxOpenFiles, o.MaxConcurrentCompactions, o.BlockCacheSize = 10, 2, 8<<10
 	d := openTest(t, o)
 	var asked [][]byte

@@ -239,7 +239,7 @@ type dirFiles struct {
 	all        []dirFile // in the order of names
 }
 
-func listDir(fsys FS, dir string) (dirFiles, error) {
+func listDir(fsys vfs.FS, dir string) (dirFiles, error) {
 	var files dirFiles
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -265,7 +265,7 @@ func listDir(fsys FS, dir string) (dirFiles, error) {
 
 // statOwn describes a file of the directory. A symbolic link under a name that we
 // would open, replace or remove is refused: it may lead anywhere.
-func statOwn(fsys FS, path string, kind base.FileKind) (fs.FileInfo, error) {
+func statOwn(fsys vfs.FS, path string, kind base.FileKind) (fs.FileInfo, error) {
 	info, err := fsys.Lstat(path)
 	if err == nil && kind != base.FileInfoLog { // that one is another engine's alone
 		err = vfs.RefuseLink(path, info)

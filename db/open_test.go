@@ -18,7 +18,7 @@ import (
 )
 
 // writeFile and readFile are for tests that change a database's files.
-func writeFile(t testing.TB, fsys FS, name string, data []byte) {
+func writeFile(t testing.TB, fsys vfs.FS, name string, data []byte) {
 	t.Helper()
 	f, err := vfs.Replace(fsys, name)
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func writeFile(t testing.TB, fsys FS, name string, data []byte) {
 	require.NoError(t, f.Close())
 }
 
-func readFile(t testing.TB, fsys FS, name string) []byte {
+func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	f, err := fsys.Open(name)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func readFile(t testing.TB, fsys FS, name string) []byte {
 }
 
 // namesOf returns the names of the files of that kind.
-func namesOf(t testing.TB, fsys FS, kind base.FileKind) (names []string) {
+func namesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (names []string) {
 	t.Helper()
 	all, err := fsys.List("db")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func namesOf(t testing.TB, fsys FS, kind base.FileKind) (names []string) {
 }
 
 func TestOpenCreatesUnlessToldOtherwise(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	_, err := Open("db", &Options{FS: mem, ErrorIfMissing: true})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "ErrorIfMissing")
@@ -79,7 +79,7 @@ func TestOpenCreatesUnlessToldOtherwise(t *testing.T) {
 func TestAWrongDirectoryStaysAsItIs(t *testing.T) {
 	for name, o := range map[string]Options{"read-only": {ReadOnly: true}, "not to be created": {ErrorIfMissing: true}} {
 		t.Run(name, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			o.FS = mem
 			require.NoError(t, mem.MkdirAll("home"))
 			writeFile(t, mem, filepath.Join("home", "notes.txt"), []byte("x"))
@@ -108,7 +108,7 @@ func TestOpenRefusesAFileInsteadOfADirectory(t *testing.T) {
 }
 
 func TestOpenRefusesADirectoryInUse(t *testing.T) {
-	for name, fsys := range map[string]FS{"in memory": NewMemFS(), "on disk": nil} {
+	for name, fsys := range map[string]vfs.FS{"in memory": vfs.NewMem(), "on disk": nil} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
 			d, err := Open(dir, &Options{FS: fsys})
@@ -135,7 +135,7 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 }
 
 func TestOpenRefusesAForeignComparer(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	reverse := &Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
 	d := mustOpen(t, &Options{FS: mem, Comparer: reverse})
 	require.NoError(t, d.Put([]byte("a"), nil, nil))
@@ -158,9 +158,9 @@ func TestBuiltInFiltersAreRefusedWhereEqualKeysDiffer(t *testing.T) {
 		Compare:      func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
 		InexactEqual: true,
 	}
-	_, err := Open("db", &Options{FS: NewMemFS(), Comparer: folding})
+	_, err := Open("db", &Options{FS: vfs.NewMem(), Comparer: folding})
 	require.ErrorContains(t, err, "filter.None")
-	d := openTest(t, &Options{FS: NewMemFS(), Comparer: folding, Filter: filter.None})
+	d := openTest(t, &Options{FS: vfs.NewMem(), Comparer: folding, Filter: filter.None})
 	require.NoError(t, d.Put([]byte("Key"), []byte("v"), nil))
 	require.NoError(t, d.Flush())
 	requireValue(t, d, []byte("kEY"), []byte("v"))
@@ -187,7 +187,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 	}
 	for field, o := range cases {
 		t.Run(field, func(t *testing.T) {
-			o.FS = NewMemFS()
+			o.FS = vfs.NewMem()
 			_, err := Open("db", &o)
 			require.ErrorContains(t, err, "Options."+field)
 			_, err = o.FS.Stat("db")
@@ -200,7 +200,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 
 func TestFileModesThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
-		o := &Options{FS: NewMemFS(), FileMode: mode}
+		o := &Options{FS: vfs.NewMem(), FileMode: mode}
 		require.ErrorContains(t, o.Validate(), "Options.FileMode", "%o", mode)
 		_, err := Open("db", o)
 		require.ErrorContains(t, err, "Options.FileMode", "%o", mode)
@@ -223,7 +223,7 @@ func TestDamagedCurrentIsTold(t *testing.T) {
 	}
 	for name, content := range cases {
 		t.Run(name, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			require.NoError(t, mustOpen(t, &Options{FS: mem}).Close())
 			writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte(content))
 			_, err := Open("db", &Options{FS: mem})
@@ -234,7 +234,7 @@ func TestDamagedCurrentIsTold(t *testing.T) {
 }
 
 func TestAMissingCurrentDoesNotMakeANewDatabase(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	d := mustOpen(t, &Options{FS: mem})
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Close())
@@ -247,7 +247,7 @@ func TestAMissingCurrentDoesNotMakeANewDatabase(t *testing.T) {
 func TestMissingAndShortTablesAreToldAtOpen(t *testing.T) {
 	for _, name := range []string{"missing", "short"} {
 		t.Run(name, func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			d := mustOpen(t, testOptions(mem))
 			fill(t, d, 0, 500)
 			settle(t, d)
@@ -266,7 +266,7 @@ func TestMissingAndShortTablesAreToldAtOpen(t *testing.T) {
 }
 
 func TestUnknownCompressionIsToldByNumberAndBlock(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Compression = NoCompression
 	d := mustOpen(t, o)
@@ -283,7 +283,7 @@ func TestUnknownCompressionIsToldByNumberAndBlock(t *testing.T) {
 }
 
 func TestAfterCloseEverythingSaysSo(t *testing.T) {
-	d := mustOpen(t, &Options{FS: NewMemFS()})
+	d := mustOpen(t, &Options{FS: vfs.NewMem()})
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -331,7 +331,7 @@ func TestAfterCloseEverythingSaysSo(t *testing.T) {
 }
 
 func TestReadOnlyChangesNothing(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 300)
 	settle(t, d)
@@ -367,7 +367,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
-		mem := NewMemFS()
+		mem := vfs.NewMem()
 		d := mustOpen(t, testOptions(mem))
 		fill(t, d, 0, 500)
 		require.NoError(t, d.Close())
@@ -378,7 +378,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 }
 
 func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	require.NoError(t, Destroy("db", &Options{FS: mem}), "nothing there is fine")
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 500)
@@ -397,7 +397,7 @@ func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
 // A MANIFEST whose last edit is cut off is what a crash leaves, but not when
 // what that edit made obsolete is gone already.
 func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Flush())
@@ -414,7 +414,7 @@ func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
 }
 
 func TestAMissingLogIsReported(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
 	log := namesOf(t, mem, base.FileLog)[0]
 	require.NoError(t, mem.Remove(filepath.Join("db", log)))
@@ -444,7 +444,7 @@ func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
 }
 
 func TestCloseNamesWhatWasLeftOpen(t *testing.T) {
-	o := &Options{FS: NewMemFS(), TrackOpen: true}
+	o := &Options{FS: vfs.NewMem(), TrackOpen: true}
 	d := mustOpen(t, o)
 	s := d.NewSnapshot()
 	it, err := s.NewIterator(nil)

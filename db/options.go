@@ -14,14 +14,6 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// FS is the file system that a database lives on. Nil in Options means the
-// operating system's; NewMemFS returns one in memory.
-type FS = vfs.FS
-
-// NewMemFS returns an empty file system in memory, for databases that need not
-// outlive the process, and for tests.
-func NewMemFS() FS { return vfs.NewMem() }
-
 // Comparer defines the order of keys; see the fields' comments.
 type Comparer = base.Comparer
 
@@ -49,7 +41,7 @@ const (
 // be shared by several databases and changed afterwards.
 type Options struct {
 	// FS is the file system. Default: the operating system's.
-	FS FS
+	FS vfs.FS
 
 	// FileMode is the mode of new files on the operating system's file system,
 	// before the umask; new directories can be searched by whom their files can be

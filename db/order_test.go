@@ -6,14 +6,16 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Lookups in a level 0 that was flushed in order, and opened again, go back to stop at the
 // first table that holds the key.
 func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.L0CompactionTrigger = 100
 	d := mustOpen(t, o)
 	for round := range 5 {
@@ -39,7 +41,7 @@ func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) 
 // Opening a table reads its properties only if they are close to its end. With a larger index
 // before that, nothing was learned: all lookups asked all tables of level 0 until it changed.
 func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.L0CompactionTrigger, o.WriteBufferSize = 100, 4<<20
 	key := func(i int) []byte { return fmt.Appendf(nil, "%0500d", i) }
 	d := mustOpen(t, o)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -118,8 +119,8 @@ func TestNothingIsWrittenToALogAfterAPanic(t *testing.T) {
 	var writes atomic.Int64
 	mem := vfs.NewMem()
 	o := testOptions(nil)
-	o.FS = vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if filepath.Ext(op.Name) == ".log" && (op.Kind == vfs.OpWrite || op.Kind == vfs.OpSync) {
+	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if filepath.Ext(op.Name) == ".log" && (op.Kind == wrap.OpWrite || op.Kind == wrap.OpSync) {
 			writes.Add(1)
 			if armed.Load() {
 				panic(boom)

@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -81,7 +82,7 @@ var bombs = map[string]func(o *Options, b *bomb){
 		o.Filter = bombPolicy{renamed{filter.NewBloomPolicy(10), "test.bomb"}, b}
 	},
 	"file system": func(o *Options, b *bomb) {
-		o.FS = vfs.NewFaulty(o.FS, func(vfs.Op) *vfs.Fault { b.tick(); return nil })
+		o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault { b.tick(); return nil })
 	},
 	"listener": func(o *Options, b *bomb) { o.EventListener = bombListener(b) },
 	"logger":   func(o *Options, b *bomb) { o.Logger = slog.New(slog.NewTextHandler(bombWriter{b}, nil)) },
@@ -221,7 +222,7 @@ func requireToldOfBoom(t *testing.T, r *panicRun, at int64) {
 // A panic in an edit of the MANIFEST was reported as the uncertain edit that it left, if another
 // goroutine met that edit while the panic was unwinding.
 func TestAPanicIsTheReasonBeforeWhatItLeaves(t *testing.T) {
-	d := mustOpen(t, testOptions(NewMemFS()))
+	d := mustOpen(t, testOptions(vfs.NewMem()))
 	d.endWrites(errors.New("an edit is uncertain"))
 	d.endWrites(base.NewPanicError(nil, "a test", boom))
 	d.endWrites(errors.New("another consequence"))

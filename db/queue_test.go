@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Those who lead by a swap of the state and those who lead from the queue take turns in
 // every order here, since there are always some of both.
 func TestWritersByThemselvesAndInTheQueueAllGetTheirTurn(t *testing.T) {
 	const writers, each = 6, 300
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	var group sync.WaitGroup
 	for w := range writers {
 		group.Go(func() {
@@ -47,7 +49,7 @@ func TestWritersByThemselvesAndInTheQueueAllGetTheirTurn(t *testing.T) {
 
 func TestCloseWaitsForWritersByThemselvesAndRefusesTheNext(t *testing.T) {
 	for range 20 {
-		d, err := Open("db", &Options{FS: NewMemFS()})
+		d, err := Open("db", &Options{FS: vfs.NewMem()})
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		var written [3]int

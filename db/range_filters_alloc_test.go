@@ -5,13 +5,15 @@ package db
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestRangeFiltersAllocateNothingMore(t *testing.T) {
 	allocs := func(ranges ...filter.RangePolicy) (bounded, unbounded float64) {
-		d, _ := openTables(t, testOptions(NewMemFS()), ranges...)
+		d, _ := openTables(t, testOptions(vfs.NewMem()), ranges...)
 		fillHoles(t, d, 3, 20)
 		scan := func(o *IterOptions) func() {
 			return func() {

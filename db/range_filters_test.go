@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 var prefixOfTen = filter.NewPrefix(filter.FixedPrefix(10), 10)
@@ -49,7 +51,7 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 	} {
 		for _, backward := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, backward=%v", c.claim, backward), func(t *testing.T) {
-				o := testOptions(NewMemFS())
+				o := testOptions(vfs.NewMem())
 				d, reads := openTables(t, o, c.ranges...)
 				fillHoles(t, d, tables, groups)
 				scan := func(g int) (keys, read int) {
@@ -87,7 +89,7 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 
 // A table that holds nothing but a tombstone of the range hides the value below.
 func TestATombstoneIsNotPassedOver(t *testing.T) {
-	options := testOptions(NewMemFS())
+	options := testOptions(vfs.NewMem())
 	options.TableSize = 2 << 20 // so that the tombstones are too few to be compacted
 	d, _ := openTables(t, options, prefixOfTen)
 	fillHoles(t, d, 1, 10)
@@ -106,7 +108,7 @@ func TestATombstoneIsNotPassedOver(t *testing.T) {
 }
 
 func TestIteratorsWithoutBothBoundsAskNoRangeFilter(t *testing.T) {
-	d, _ := openTables(t, testOptions(NewMemFS()), prefixOfTen)
+	d, _ := openTables(t, testOptions(vfs.NewMem()), prefixOfTen)
 	fillHoles(t, d, 2, 20)
 	for _, o := range []*IterOptions{nil, {LowerBound: []byte("grp0000003")}, {UpperBound: []byte("grp0000003")}} {
 		for _, backward := range []bool{false, true} {
@@ -154,7 +156,7 @@ func TestRangeFiltersThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d, _ := openTables(t, o)
 	fillHoles(t, d, 3, 20)
 	require.NoError(t, d.Close())
@@ -197,7 +199,7 @@ func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			d, _ := openTables(t, o, c.old...)
 			fillHoles(t, d, 3, 20)
 			require.NoError(t, d.Close())
@@ -221,8 +223,8 @@ func TestIteratorsShowTheSameWithRangeFiltersAndWithout(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for _, ranges := range rangeFilterKinds {
 		rnd := rand.New(rand.NewPCG(seed, 7))
-		plain := testOptions(NewMemFS())
-		filtered := testOptions(NewMemFS())
+		plain := testOptions(vfs.NewMem())
+		filtered := testOptions(vfs.NewMem())
 		filtered.RangeFilters = ranges
 		p := pairOfStores{t: t, rnd: rnd, plain: openTest(t, plain), filtered: openTest(t, filtered)}
 		for range 12 {
@@ -335,7 +337,7 @@ func (p *pairOfStores) close() {
 }
 
 func TestTheReportNamesFiltersOfRangesAndWhatTheyDid(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d, _ := openTables(t, o, prefixOfTen)
 	fillHoles(t, d, 3, 20)
 	for g := range 19 {

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -29,7 +30,7 @@ func rest(d *DB) {
 // copyFS returns the files of this moment in a new file system: what a process leaves
 // that dies without Close. Its memory of the lock dies with it. A store that is open
 // removes files at any time: they are not listed and then read.
-func copyFS(t testing.TB, from FS) *vfs.Mem {
+func copyFS(t testing.TB, from vfs.FS) *vfs.Mem {
 	t.Helper()
 	if checker, ok := from.(*order.FS); ok {
 		from = checker.Unwrap()
@@ -243,14 +244,14 @@ func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 }
 
 func TestFailedLogEndsTheWritesAndReadsGoOn(t *testing.T) {
-	for _, op := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
 			var fail atomic.Bool
 			mem := vfs.NewMem()
-			fsys := vfs.NewFaulty(mem, func(o vfs.Op) *vfs.Fault {
+			fsys := wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
 				// Once: the store must not try again.
 				if o.Kind == op && filepath.Ext(o.Name) == ".log" && fail.CompareAndSwap(true, false) {
-					return &vfs.Fault{Short: 5}
+					return &wrap.Fault{Short: 5}
 				}
 				return nil
 			})
@@ -260,14 +261,14 @@ func TestFailedLogEndsTheWritesAndReadsGoOn(t *testing.T) {
 			d := mustOpen(t, o)
 			require.NoError(t, d.Put([]byte("a"), []byte("1"), Sync))
 			fail.Store(true)
-			require.ErrorIs(t, d.Put([]byte("b"), []byte("2"), Sync), vfs.ErrInjected)
-			require.ErrorIs(t, told, vfs.ErrInjected)
+			require.ErrorIs(t, d.Put([]byte("b"), []byte("2"), Sync), wrap.ErrInjected)
+			require.ErrorIs(t, told, wrap.ErrInjected)
 			for range 3 {
 				err := d.Put([]byte("c"), []byte("3"), Sync)
 				require.ErrorIs(t, err, ErrReadOnly)
-				require.ErrorIs(t, err, vfs.ErrInjected, "it says why")
+				require.ErrorIs(t, err, wrap.ErrInjected, "it says why")
 			}
-			require.ErrorIs(t, d.Metrics().BackgroundError, vfs.ErrInjected)
+			require.ErrorIs(t, d.Metrics().BackgroundError, wrap.ErrInjected)
 			requireValue(t, d, []byte("a"), []byte("1"))
 			_ = d.Close()
 			d = mustOpen(t, testOptions(mem))
@@ -284,7 +285,7 @@ func TestFailedLogEndsTheWritesAndReadsGoOn(t *testing.T) {
 // log's creation is in no edit, and an edit may be lost that a crash made uncertain.
 // A new file under such a number would replace what recovery still reads.
 func TestNumbersOfFilesThatTheManifestDoesNotNameAreNotUsedAgain(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
 	writeFile(t, mem, filepath.Join("db", base.FileName(base.FileLog, 900)), nil)
 	writeFile(t, mem, filepath.Join("db", base.FileName(base.FileTable, 901)), []byte("left by a crash"))
@@ -303,20 +304,20 @@ func TestNumbersOfFilesThatTheManifestDoesNotNameAreNotUsedAgain(t *testing.T) {
 // Whoever was told that a write failed must not read it, and then find it gone
 // behind the next open. What that one shows, stays, even if the power fails.
 func TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays(t *testing.T) {
-	for _, op := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
 			var fail atomic.Bool
 			mem := vfs.NewMem()
-			d := mustOpen(t, testOptions(vfs.NewFaulty(mem, func(o vfs.Op) *vfs.Fault {
+			d := mustOpen(t, testOptions(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
 				if fail.Load() && o.Kind == op && filepath.Ext(o.Name) == ".log" {
-					return &vfs.Fault{Short: o.Length}
+					return &wrap.Fault{Short: o.Length}
 				}
 				return nil
 			})))
 			key := []byte("k")
 			require.NoError(t, d.Put(key, []byte("old"), Sync))
 			fail.Store(true)
-			require.ErrorIs(t, d.Put(key, []byte("new"), Sync), vfs.ErrInjected)
+			require.ErrorIs(t, d.Put(key, []byte("new"), Sync), wrap.ErrInjected)
 			requireValue(t, d, key, []byte("old"))
 			it, err := d.NewIterator(nil)
 			require.NoError(t, err)
@@ -338,7 +339,7 @@ func TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays(t *testing.T) {
 // At every operation of a workload that opens, fills, compacts and closes: fail
 // it once, then open what is left. Nothing acknowledged and synced may be gone.
 func TestAFailureAtAnyOperationLosesNothing(t *testing.T) {
-	workload := func(fsys FS) (acknowledged int) {
+	workload := func(fsys vfs.FS) (acknowledged int) {
 		o := testOptions(fsys)
 		o.WriteBufferSize, o.L0CompactionTrigger = 4<<10, 2
 		d, err := Open("db", o)
@@ -354,13 +355,13 @@ func TestAFailureAtAnyOperationLosesNothing(t *testing.T) {
 		_ = d.Compact(t.Context(), nil, nil)
 		return 120
 	}
-	counter := vfs.NewFaulty(vfs.NewMem(), func(vfs.Op) *vfs.Fault { return nil })
+	counter := wrap.NewFaulty(vfs.NewMem(), func(wrap.Op) *wrap.Fault { return nil })
 	require.Equal(t, 120, workload(counter))
 	total := counter.Ops()
 	require.Greater(t, total, uint64(300))
 	for n := uint64(0); n < total; n += 1 + n/40 {
 		mem := vfs.NewMem()
-		acknowledged := workload(vfs.NewFaulty(mem, vfs.FailNth(n, vfs.ErrInjected)))
+		acknowledged := workload(wrap.NewFaulty(mem, wrap.FailNth(n, wrap.ErrInjected)))
 		d, err := Open("db", testOptions(mem))
 		require.NoError(t, err, "operation %d", n)
 		for i := range acknowledged {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -61,15 +62,15 @@ func brokenStores(t testing.TB) map[string]repairDir {
 
 // mutates reports whether an operation changes what is on disk, or makes it
 // durable.
-func mutates(k vfs.OpKind) bool {
-	return slices.Contains([]vfs.OpKind{vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpMkdirAll, vfs.OpSyncDir, vfs.OpLock, vfs.OpWrite, vfs.OpSync}, k)
+func mutates(k wrap.OpKind) bool {
+	return slices.Contains([]wrap.OpKind{wrap.OpCreate, wrap.OpRemove, wrap.OpRename, wrap.OpMkdirAll, wrap.OpSyncDir, wrap.OpLock, wrap.OpWrite, wrap.OpSync}, k)
 }
 
 // eachFault calls run with the index of every operation of a repair that
 // changes something, and of one in seventeen others.
-func (d repairDir) eachFault(t *testing.T, run func(n uint64, op vfs.Op)) {
-	var ops []vfs.Op
-	require.NoError(t, Repair("db", testOptions(vfs.NewFaulty(d.fs(t), func(op vfs.Op) *vfs.Fault {
+func (d repairDir) eachFault(t *testing.T, run func(n uint64, op wrap.Op)) {
+	var ops []wrap.Op
+	require.NoError(t, Repair("db", testOptions(wrap.NewFaulty(d.fs(t), func(op wrap.Op) *wrap.Fault {
 		ops = append(ops, op)
 		return nil
 	}))))
@@ -99,15 +100,15 @@ func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, _, _ := d.repaired(t)
 			require.NotEmpty(t, want)
-			d.eachFault(t, func(n uint64, op vfs.Op) {
-				for kind, hook := range map[string]func(vfs.Op) *vfs.Fault{
-					"once": vfs.FailNth(n, vfs.ErrInjected), "from": vfs.FailFrom(n, vfs.ErrInjected),
+			d.eachFault(t, func(n uint64, op wrap.Op) {
+				for kind, hook := range map[string]func(wrap.Op) *wrap.Fault{
+					"once": wrap.FailNth(n, wrap.ErrInjected), "from": wrap.FailFrom(n, wrap.ErrInjected),
 				} {
 					where := fmt.Sprintf("%s %d, %s of %s", kind, n, op.Kind, op.Name)
 					mem := d.fs(t)
-					err := Repair("db", testOptions(vfs.NewFaulty(mem, hook)))
+					err := Repair("db", testOptions(wrap.NewFaulty(mem, hook)))
 					if err != nil {
-						require.ErrorIs(t, err, vfs.ErrInjected, where)
+						require.ErrorIs(t, err, wrap.ErrInjected, where)
 					}
 					after := readDir(t, mem, "db")
 					d.requireSurvives(t, after, where)
@@ -138,11 +139,11 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	for name, d := range brokenStores(t) {
 		t.Run(name, func(t *testing.T) {
 			want, _, _ := d.repaired(t)
-			d.eachFault(t, func(n uint64, op vfs.Op) {
+			d.eachFault(t, func(n uint64, op wrap.Op) {
 				where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
 				mem := d.fs(t)
 				var powerLost, killed *vfs.Mem // what is left of a power cut, and of a kill
-				err := Repair("db", testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				err := Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if op.Index == n {
 						powerLost, killed = mem.Crash(), readDir(t, mem, "db").fs(t)
 					}
@@ -318,15 +319,15 @@ func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 	want, _, _ := d.repaired(t)
 	mem := d.fs(t)
 	written := false
-	err := Repair("db", testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+	err := Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
-		written = written || op.Kind == vfs.OpCreate && kind == base.FileManifest
-		if written && (op.Kind == vfs.OpSyncDir || op.Kind == vfs.OpRemove && kind == base.FileManifest) {
-			return &vfs.Fault{}
+		written = written || op.Kind == wrap.OpCreate && kind == base.FileManifest
+		if written && (op.Kind == wrap.OpSyncDir || op.Kind == wrap.OpRemove && kind == base.FileManifest) {
+			return &wrap.Fault{}
 		}
 		return nil
 	})))
-	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.ErrorIs(t, err, wrap.ErrInjected)
 	left := readDir(t, mem, "db")
 	require.Greater(t, len(left.only(base.FileManifest)), len(d.only(base.FileManifest)))
 	require.Greater(t, len(left.tables()), len(d.tables()))
@@ -365,7 +366,7 @@ func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 // table holds counts: forging may have given the key's entry there a greater
 // sequence number, or made it a tombstone of one, and nothing tells that it is
 // forged. ok is false for a tombstone.
-func newestOf(t *testing.T, fsys FS, table string, key []byte, seq uint64, value string) (newest string, ok bool) {
+func newestOf(t *testing.T, fsys vfs.FS, table string, key []byte, seq uint64, value string) (newest string, ok bool) {
 	t.Helper()
 	f, err := fsys.Open(filepath.Join("db", table))
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ type repairDir map[string][]byte
 
 // readDir takes the files of a directory, as they are at this moment, and of lost/
 // within it as "lost/x".
-func readDir(t testing.TB, fsys FS, dir string) repairDir {
+func readDir(t testing.TB, fsys vfs.FS, dir string) repairDir {
 	t.Helper()
 	fsys = copyFS(t, fsys)
 	names, err := fsys.List(dir)
@@ -173,7 +173,7 @@ func contentsIn(t testing.TB, d *DB) contents {
 
 // contentsOf opens the database, reads all of it by iterator and by Get, and
 // closes it.
-func contentsOf(t testing.TB, fsys FS) contents {
+func contentsOf(t testing.TB, fsys vfs.FS) contents {
 	t.Helper()
 	o := testOptions(fsys)
 	o.ReadOnly = true // nothing in the background that moves what is looked at
@@ -187,7 +187,7 @@ func contentsOf(t testing.TB, fsys FS) contents {
 	return c
 }
 
-func mustRepair(t testing.TB, fsys FS) *RepairReport {
+func mustRepair(t testing.TB, fsys vfs.FS) *RepairReport {
 	t.Helper()
 	rep, err := RepairWithReport("db", testOptions(fsys))
 	require.NoError(t, err)

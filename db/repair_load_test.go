@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,13 +18,13 @@ import (
 func crashesInACommit(t *testing.T, valueSize int) (states []repairDir, model contents) {
 	t.Helper()
 	mem := vfs.NewMem()
-	o := testOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		switch op.Kind {
-		case vfs.OpRename: // in the goroutine of the test, as no other
+		case wrap.OpRename: // in the goroutine of the test, as no other
 			if kind, _, _ := base.ParseFileName(filepath.Base(op.NewName)); kind == base.FileTable {
 				states = append(states, readDir(t, mem, "db"))
 			}
-		case vfs.OpSyncDir: // of the last one
+		case wrap.OpSyncDir: // of the last one
 			if n := len(states); n > 0 && len(states[n-1].only(base.FileTemp)) == 1 {
 				states = append(states, readDir(t, mem, "db"))
 			}

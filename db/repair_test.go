@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -281,8 +282,8 @@ func TestRepairReadsTablesInPieces(t *testing.T) {
 		bad := files.clone()
 		bad[table][damage] ^= 1
 		longest := 0
-		o.FS = vfs.NewFaulty(bad.fs(t), func(op vfs.Op) *vfs.Fault {
-			if op.Kind == vfs.OpRead {
+		o.FS = wrap.NewFaulty(bad.fs(t), func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpRead {
 				longest = max(longest, op.Length)
 			}
 			return nil

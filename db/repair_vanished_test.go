@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // vanishing lists a table that another goroutine removes before it is looked at.
-type vanishing struct{ FS }
+type vanishing struct{ vfs.FS }
 
 func (v vanishing) List(dir string) ([]string, error) {
 	names, err := v.FS.List(dir)
@@ -17,7 +19,7 @@ func (v vanishing) List(dir string) ([]string, error) {
 // Repair listed the directory of an open store, whose compactions remove tables, and failed with
 // "file does not exist" for a table that was gone by then, instead of ErrLocked.
 func TestRepairOfAnOpenStoreSaysSoWhileTablesVanish(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	openTest(t, testOptions(mem))
 	require.ErrorIs(t, Repair("db", testOptions(vanishing{mem})), ErrLocked)
 }

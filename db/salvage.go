@@ -171,7 +171,7 @@ const copyBufferSize = 32 << 10
 
 // copyFrom copies a file from that offset on to a new one, which is synced (its
 // name is not), and returns how many bytes those are.
-func copyFrom(fsys FS, from, to string, offset int64) (n int64, err error) {
+func copyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
 	src, err := fsys.Open(from)
 	if err != nil {
 		return 0, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -227,7 +228,7 @@ func requireExactSalvage(t *testing.T, rnd *rand.Rand, mode Salvage, logs []*mod
 // interrupted opens the database on a disk that fails from a random operation on, and
 // returns what a crash of the process or of the machine leaves then.
 func interrupted(rnd *rand.Rand, o *Options, mem *vfs.Mem) *vfs.Mem {
-	o.FS = vfs.NewFaulty(mem, vfs.FailFrom(rnd.Uint64N(60), nil))
+	o.FS = wrap.NewFaulty(mem, wrap.FailFrom(rnd.Uint64N(60), nil))
 	if d, err := Open("db", o); err == nil {
 		_ = d.Close()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -117,14 +118,14 @@ func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
 	mem := damagedLog(t)
 	log := filepath.Join("db", namesOf(t, mem, base.FileLog)[0])
 	original := readFile(t, mem, log)
-	refuse := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpWrite && strings.Contains(op.Name, lostDir) {
-			return &vfs.Fault{}
+	refuse := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, lostDir) {
+			return &wrap.Fault{}
 		}
 		return nil
 	})
 	_, err := Open("db", &Options{FS: refuse, Salvage: SalvageAll})
-	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.ErrorIs(t, err, wrap.ErrInjected)
 	require.Equal(t, original, readFile(t, mem, log))
 	_, err = mem.Stat(filepath.Join("db", lostDir))
 	require.ErrorIs(t, err, fs.ErrNotExist, "an opening that fails leaves nothing behind")
@@ -200,17 +201,17 @@ func TestSalvageGivesNothingUpBecauseAReadFails(t *testing.T) {
 	d[log][50_000] ^= 1
 	for at, opened := 0, false; !opened; at++ {
 		reads := 0
-		fsys := vfs.NewFaulty(d.fs(t), func(op vfs.Op) *vfs.Fault {
-			if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, log) {
+		fsys := wrap.NewFaulty(d.fs(t), func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpRead && strings.HasSuffix(op.Name, log) {
 				if reads++; reads == at+1 {
-					return &vfs.Fault{}
+					return &wrap.Fault{}
 				}
 			}
 			return nil
 		})
 		db, err := Open("db", &Options{FS: fsys, Salvage: SalvageAll, ReadOnly: true})
 		if opened = reads <= at; !opened {
-			require.ErrorIs(t, err, vfs.ErrInjected, "read %d of the log", at)
+			require.ErrorIs(t, err, wrap.ErrInjected, "read %d of the log", at)
 			continue
 		}
 		require.NoError(t, err)

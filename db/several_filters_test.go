@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 const (
@@ -27,7 +29,7 @@ func fillUnder(t *testing.T, o *Options, p filter.Policy, from, to int) {
 }
 
 func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	fillUnder(t, o, filter.NewBloomPolicy(10), 0, 100)
 	fillUnder(t, o, filter.NewCacheLineBloomPolicy(10), 100, 200)
 	fillUnder(t, o, filter.NewDualBloomPolicy(10), 200, 300)
@@ -79,7 +81,7 @@ func TestCheckFindsDamageOfAFilterThatNobodyAsks(t *testing.T) {
 		fallbacks int
 	}{{filter.NewCacheLineBloomPolicy(10), 1}, {filter.NewBloomPolicy(10), 0}} {
 		t.Run(c.policy.Name(), func(t *testing.T) {
-			mem := NewMemFS()
+			mem := vfs.NewMem()
 			o := testOptions(mem)
 			fillUnder(t, o, nil, 0, 500)
 			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])

@@ -11,19 +11,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // shortened is fsys with every read cut to 1..n of its n bytes, without an error:
 // no file system should do so, but layers that do have been met, and whoever takes
 // a short read for the end of the file loses what is behind it.
-func shortened(fsys FS) FS {
-	return vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
-		if op.Kind != vfs.OpRead || op.Length == 0 {
+func shortened(fsys vfs.FS) vfs.FS {
+	return wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpRead || op.Length == 0 {
 			return nil
 		}
 		hash := (op.Index + 1) * 0x9e3779b97f4a7c15 >> 32 // spread evenly
-		return &vfs.Fault{Quiet: true, Short: 1 + int(hash%uint64(op.Length))}
+		return &wrap.Fault{Quiet: true, Short: 1 + int(hash%uint64(op.Length))}
 	})
 }
 
@@ -51,7 +52,7 @@ func TestShortReadsChangeNoAnswer(t *testing.T) {
 func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
 	sample, _ := sampleStore(t)
 	delete(sample, "CURRENT")
-	outcome := func(t *testing.T, wrap func(FS) FS) (after []contents, reports []string) {
+	outcome := func(t *testing.T, wrap func(vfs.FS) vfs.FS) (after []contents, reports []string) {
 		salvaged := damagedLog(t)
 		d := mustOpen(t, &Options{FS: wrap(salvaged), Salvage: SalvageAll})
 		reports = append(reports, fmt.Sprintf("%+v", d.OpenReport()))
@@ -69,7 +70,7 @@ func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
 			readFile(t, salvaged, filepath.Join("db", d.OpenReport().Logs[0].SetAside)))
 		return after, reports
 	}
-	want, wantReports := outcome(t, func(fsys FS) FS { return fsys })
+	want, wantReports := outcome(t, func(fsys vfs.FS) vfs.FS { return fsys })
 	got, gotReports := outcome(t, shortened)
 	require.Equal(t, want, got)
 	require.Equal(t, wantReports, gotReports)
@@ -77,12 +78,12 @@ func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
 
 // failingReads are the ways in which a read goes wrong without any damage to the
 // file; an end of file where there is none is one of them.
-var failingReads = map[string]func(op vfs.Op) *vfs.Fault{
-	"fails":               func(vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO} },
-	"fails in the middle": func(op vfs.Op) *vfs.Fault { return &vfs.Fault{Err: syscall.EIO, Short: op.Length / 2} },
-	"ends early":          func(op vfs.Op) *vfs.Fault { return &vfs.Fault{Err: io.EOF, Short: op.Length / 2} },
-	"ends at once":        func(vfs.Op) *vfs.Fault { return &vfs.Fault{Err: io.EOF} },
-	"brings nothing":      func(vfs.Op) *vfs.Fault { return &vfs.Fault{Quiet: true} },
+var failingReads = map[string]func(op wrap.Op) *wrap.Fault{
+	"fails":               func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO} },
+	"fails in the middle": func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO, Short: op.Length / 2} },
+	"ends early":          func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF, Short: op.Length / 2} },
+	"ends at once":        func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF} },
+	"brings nothing":      func(wrap.Op) *wrap.Fault { return &wrap.Fault{Quiet: true} },
 }
 
 // tablesAndLog is a small database of two tables and a log with records.
@@ -106,8 +107,8 @@ func TestAFailedReadIsNoEndOfALog(t *testing.T) {
 	killed, want := tablesAndLog(t)
 	withoutCurrent := killed.clone()
 	delete(withoutCurrent, "CURRENT")
-	open := func(salvage Salvage) func(fsys FS) error {
-		return func(fsys FS) error {
+	open := func(salvage Salvage) func(fsys vfs.FS) error {
+		return func(fsys vfs.FS) error {
 			d, err := Open("db", &Options{FS: fsys, Salvage: salvage})
 			if err != nil {
 				return err
@@ -117,11 +118,11 @@ func TestAFailedReadIsNoEndOfALog(t *testing.T) {
 	}
 	actions := map[string]struct {
 		files repairDir
-		act   func(fsys FS) error
+		act   func(fsys vfs.FS) error
 	}{
 		"open":    {killed, open(SalvageNothing)},
 		"salvage": {killed, open(SalvageAll)},
-		"repair":  {withoutCurrent, func(fsys FS) error { return Repair("db", &Options{FS: fsys}) }},
+		"repair":  {withoutCurrent, func(fsys vfs.FS) error { return Repair("db", &Options{FS: fsys}) }},
 	}
 	for action, a := range actions {
 		for how, fault := range failingReads {
@@ -131,8 +132,8 @@ func TestAFailedReadIsNoEndOfALog(t *testing.T) {
 					for at := int64(0); ; at++ {
 						mem := a.files.fs(t)
 						var reads atomic.Int64
-						faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-							if op.Kind != vfs.OpRead {
+						faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+							if op.Kind != wrap.OpRead {
 								return nil
 							}
 							if n := reads.Add(1) - 1; n == at || sticky && n > at {

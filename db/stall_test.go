@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,9 +19,9 @@ import (
 // go on, and nothing is lost; once they can, the store goes on by itself.
 func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
 	var full atomic.Bool
-	fsys := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-		if full.Load() && op.Kind == vfs.OpWrite && filepath.Ext(op.Name) == ".ldb" {
-			return &vfs.Fault{Err: syscall.ENOSPC}
+	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if full.Load() && op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".ldb" {
+			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
 	})
@@ -58,7 +59,7 @@ func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
 }
 
 func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 2, 3, 6
 	o.MaxConcurrentCompactions = 1
 	var slowed, stopped atomic.Int64
@@ -96,7 +97,7 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 }
 
 func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, o.MaxMemtables = 100, 100, 110, 2
 	d := openTest(t, o)
 	const mib = 1 << 20
@@ -139,8 +140,8 @@ func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
 func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 	var hang, slowed atomic.Bool
 	released := make(chan struct{})
-	fsys := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpWrite && filepath.Ext(op.Name) == ".ldb" && hang.Load() {
+	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".ldb" && hang.Load() {
 			<-released
 		}
 		return nil

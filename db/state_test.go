@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // MultiGet read the sequence number after the read state and did not look again whether
 // that was still the state: it could see a write made after a load, but not the load.
 func TestAReadStateHoldsEachLoadThatItsSequenceNumberShows(t *testing.T) {
 	const loads = 80
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	var committed, stop atomic.Uint64 // the number of the last load that was followed by a write
 	var group sync.WaitGroup
 	for range 2 + 2*runtime.GOMAXPROCS(0) { // more than can run: they are stopped anywhere

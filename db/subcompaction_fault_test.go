@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -58,9 +59,9 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 			var failing atomic.Bool
 			var creations atomic.Int64
 			mem := vfs.NewMem()
-			d := openTest(t, piecesOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-				if failing.Load() && op.Kind == vfs.OpCreate && creations.Add(1) == int64(at)+1 {
-					return &vfs.Fault{Err: syscall.ENOSPC}
+			d := openTest(t, piecesOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				if failing.Load() && op.Kind == wrap.OpCreate && creations.Add(1) == int64(at)+1 {
+					return &wrap.Fault{Err: syscall.ENOSPC}
 				}
 				return nil
 			}), 3))
@@ -88,7 +89,7 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 // there whole when the database is opened again.
 func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 	const keys = 400
-	full := NewMemFS()
+	full := vfs.NewMem()
 	d := mustOpen(t, piecesOptions(full, 3))
 	for range 2 {
 		fill(t, d, 0, keys)
@@ -107,7 +108,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				var begun atomic.Bool
 				var ops, ofTables atomic.Int64
 				mem := copyFS(t, full)
-				d := openTest(t, piecesOptions(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+				d := openTest(t, piecesOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if !begun.Load() {
 						return nil
 					}
@@ -115,10 +116,10 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 					if n != at && (n < at || !sticky) {
 						return nil
 					}
-					if filepath.Ext(op.Name) == ".ldb" && op.Kind != vfs.OpRemove {
+					if filepath.Ext(op.Name) == ".ldb" && op.Kind != wrap.OpRemove {
 						ofTables.Add(1)
 					}
-					return &vfs.Fault{Err: kind}
+					return &wrap.Fault{Err: kind}
 				}), 3))
 				begun.Store(true)
 				err := d.compactor.CompactLevel(t.Context(), 0, nil, nil)
@@ -157,10 +158,10 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	g := newGate()
 	var arrivals, creations atomic.Int64
-	o := piecesOptions(vfs.NewFaulty(g.fs(), func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpCreate && g.closed.Load() {
+	o := piecesOptions(wrap.NewFaulty(g.fs(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && g.closed.Load() {
 			if arrivals.Add(1) == 1 {
-				return &vfs.Fault{Err: syscall.EIO}
+				return &wrap.Fault{Err: syscall.EIO}
 			}
 			creations.Add(1)
 		}
@@ -191,7 +192,7 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 
 // What one piece finds damaged sets all inputs aside, once.
 func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	d := mustOpen(t, piecesOptions(mem, 3))
 	for range 2 {
 		fill(t, d, 0, 1000)
@@ -217,7 +218,7 @@ func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
 	var lying atomic.Bool // while the table is written
 	isCut := func(key, cut []byte) bool { return len(key) == len(testKey(0)) && len(cut) == len(key)-1 }
-	o := piecesOptions(NewMemFS(), 2)
+	o := piecesOptions(vfs.NewMem(), 2)
 	o.Comparer = &Comparer{
 		Name: "sievedb.test.lying",
 		Compare: func(a, b []byte) int {

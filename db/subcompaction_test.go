@@ -15,13 +15,14 @@ import (
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // piecesOptions have tables so small that a compaction of a few hundred entries is
 // divided. The background begins none by itself as long as level 0 is what grows.
-func piecesOptions(fs FS, slots int) *Options {
+func piecesOptions(fs vfs.FS, slots int) *Options {
 	o := testOptions(fs)
 	o.TableSize, o.Compression, o.MaxConcurrentCompactions = 4<<10, NoCompression, slots
 	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1000, 2000
@@ -77,7 +78,7 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 	for i := range uint64(30) {
 		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed+i, 1))
-			d := openTest(t, piecesOptions(NewMemFS(), 2+rnd.IntN(4)))
+			d := openTest(t, piecesOptions(vfs.NewMem(), 2+rnd.IntN(4)))
 			// Of few keys many versions stand on both sides of a place to divide at.
 			keys := []int{5, 50, 2000}[rnd.IntN(3)]
 			for range 2 + rnd.IntN(3) {
@@ -160,7 +161,7 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := piecesOptions(NewMemFS(), 4)
+			o := piecesOptions(vfs.NewMem(), 4)
 			o.WriteBufferSize, o.MaxLevelBase = 1<<20, 1<<30
 			d := openTest(t, o)
 			inputs(t, d)
@@ -207,10 +208,10 @@ type gate struct {
 
 func newGate() *gate { return &gate{arrived: make(chan struct{}, 100), open: make(chan struct{})} }
 
-func (g *gate) fs() FS { return vfs.NewFaulty(NewMemFS(), g.hook) }
+func (g *gate) fs() vfs.FS { return wrap.NewFaulty(vfs.NewMem(), g.hook) }
 
-func (g *gate) hook(op vfs.Op) *vfs.Fault {
-	if op.Kind == vfs.OpCreate && filepath.Ext(op.Name) == ".ldb" && g.closed.Load() {
+func (g *gate) hook(op wrap.Op) *wrap.Fault {
+	if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" && g.closed.Load() {
 		g.arrived <- struct{}{}
 		<-g.open
 	}
@@ -289,18 +290,18 @@ func TestDisjointCompactionsRunAtOnce(t *testing.T) {
 func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
 	const slots = 3
 	var open, most atomic.Int64
-	o := piecesOptions(vfs.NewFaulty(NewMemFS(), func(op vfs.Op) *vfs.Fault {
+	o := piecesOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if filepath.Ext(op.Name) != ".ldb" {
 			return nil
 		}
 		switch op.Kind {
-		case vfs.OpCreate:
+		case wrap.OpCreate:
 			n := open.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-		case vfs.OpWrite:
+		case wrap.OpWrite:
 			runtime.Gosched() // for the others to come between
-		case vfs.OpSync: // what follows is not merging
+		case wrap.OpSync: // what follows is not merging
 			open.Add(-1)
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,7 +22,7 @@ func fillUntil(t *testing.T, d *DB, n int, ok func() bool) int {
 }
 
 func TestASuccessorIsReadyBeforeTheMemtableIsFull(t *testing.T) {
-	counting := vfs.NewCounting(NewMemFS())
+	counting := wrap.NewCounting(vfs.NewMem())
 	d := openTest(t, testOptions(counting))
 	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
 	mem := d.state.Load().mem
@@ -45,7 +46,7 @@ func TestASuccessorIsReadyBeforeTheMemtableIsFull(t *testing.T) {
 }
 
 func TestASuccessorThatIsNotNeededLeavesNothing(t *testing.T) {
-	counting := vfs.NewCounting(NewMemFS())
+	counting := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(counting)
 	d := mustOpen(t, o)
 	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
@@ -62,22 +63,22 @@ func TestASuccessorThatIsNotNeededLeavesNothing(t *testing.T) {
 // the write that needs it fails, and the next one tries again.
 func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
 	var failing atomic.Bool
-	d := openTest(t, testOptions(vfs.NewFaulty(NewMemFS(), func(op vfs.Op) *vfs.Fault {
-		if kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); failing.Load() && op.Kind == vfs.OpCreate && kind == base.FileLog {
-			return &vfs.Fault{Err: vfs.ErrInjected}
+	d := openTest(t, testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); failing.Load() && op.Kind == wrap.OpCreate && kind == base.FileLog {
+			return &wrap.Fault{Err: wrap.ErrInjected}
 		}
 		return nil
 	})))
 	failing.Store(true)
 	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
 	<-d.log.next.done
-	require.ErrorIs(t, d.log.next.err, vfs.ErrInjected)
+	require.ErrorIs(t, d.log.next.err, wrap.ErrInjected)
 	log := d.state.Load().mem.logNum
 	var err error
 	for ; err == nil; n++ {
 		err = d.Put(testKey(n), testValue(n), NoSync)
 	}
-	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.ErrorIs(t, err, wrap.ErrInjected)
 	require.Equal(t, log, d.state.Load().mem.logNum)
 	failing.Store(false)
 	fillUntil(t, d, n, func() bool { return d.state.Load().mem.logNum != log })

@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // tableBytes returns the bytes of the tables in the directory, obsolete ones included.
@@ -51,7 +53,7 @@ func TestDeletedKeysGiveTheirSpaceBackUnasked(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d := openTest(t, testOptions(NewMemFS()))
+			d := openTest(t, testOptions(vfs.NewMem()))
 			fill(t, d, 0, n)
 			settleClean(t, d)
 			before := tableBytes(t, d)
@@ -84,7 +86,7 @@ func requireRange(t testing.TB, d *DB, from, to int) {
 // is closed they go with what they hide.
 func TestTombstonesThatASnapshotHoldsAreLeftAlone(t *testing.T) {
 	const n = 3000
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	var compactions atomic.Int64
 	o.EventListener = &EventListener{CompactionEnd: func(CompactionInfo) { compactions.Add(1) }}
 	d := openTest(t, o)
@@ -116,7 +118,7 @@ func TestTombstonesThatASnapshotHoldsAreLeftAlone(t *testing.T) {
 
 func TestSettledOverwritesTakeAQuarterMoreAtMost(t *testing.T) {
 	const n = 4000
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, n)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3 * n {
@@ -132,7 +134,7 @@ func TestSettledOverwritesTakeAQuarterMoreAtMost(t *testing.T) {
 
 func TestCompactOfADeletedRangeReturnsItsSpace(t *testing.T) {
 	const n = 4000
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	settleClean(t, d)

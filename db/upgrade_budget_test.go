@@ -4,19 +4,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Of tables that got 1.8 bits a key in the mean the report counted 1, and what was known of the keys of
 // upgraded tables was forgotten: going by the tiny ones that were left alone, the next call took the
 // others' for a tenth of what they are, and gave them four times the budget.
 func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	o.Filter = filter.NewCacheLineBloomPolicy(20)
 	require.NoError(t, grown(t, o, 20000).Close())
 	o.FilterBudget = 8000
@@ -50,7 +52,7 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 // A lookup had opened the one table of its level that holds a single key: so the others, of which nothing was
 // known, were taken to hold as few for their size, and new tables got filters far above the budget.
 func TestKeysAreNotGuessedFromAnOddTable(t *testing.T) {
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	d := grown(t, o, 20000)
 	require.NoError(t, d.Compact(background, nil, nil))
 	odd := strings.Repeat("\xff", 20)

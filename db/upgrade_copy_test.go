@@ -14,25 +14,26 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // sideBySide returns a file system where, once begun, no table is written to before two of
 // them are created.
-func sideBySide(t *testing.T, fsys FS) (gated FS, begin func()) {
+func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 	var begun atomic.Bool
 	var created atomic.Int64
 	two := make(chan struct{})
-	gated = vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
+	gated = wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
 		if !begun.Load() || filepath.Ext(op.Name) != ".ldb" {
 			return nil
 		}
 		switch op.Kind {
-		case vfs.OpCreate:
+		case wrap.OpCreate:
 			if created.Add(1) == 2 {
 				close(two)
 			}
-		case vfs.OpWrite:
+		case wrap.OpWrite:
 			select {
 			case <-two:
 			case <-time.After(time.Minute):
@@ -47,16 +48,16 @@ func sideBySide(t *testing.T, fsys FS) (gated FS, begin func()) {
 // stepByStep returns a file system where, once begun, the second sync of a directory, which is that
 // of the first step below level 0, waits until a table of the next step is created, unless
 // there is one by then.
-func stepByStep(t *testing.T, fsys FS) (gated FS, begin func(*DB)) {
+func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 	var begun atomic.Bool
 	var synced, before atomic.Int64 // tables of level 0 and of the first step below it
 	next := make(chan struct{})
-	gated = vfs.NewFaulty(fsys, func(op vfs.Op) *vfs.Fault {
+	gated = wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
 		switch {
 		case !begun.Load():
-		case op.Kind == vfs.OpCreate && filepath.Ext(op.Name) == ".ldb" && before.Add(-1) == -1:
+		case op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" && before.Add(-1) == -1:
 			close(next)
-		case op.Kind == vfs.OpSyncDir && synced.Add(1) == 2:
+		case op.Kind == wrap.OpSyncDir && synced.Add(1) == 2:
 			select {
 			case <-next:
 			case <-time.After(time.Minute):
@@ -98,7 +99,7 @@ func tablesOfSteps(t *testing.T, d *DB) (tables int) {
 
 // smallTables are the options of a store of many small tables, with small filters, which compacts
 // only when it is asked to.
-func smallTables(fsys FS) *Options {
+func smallTables(fsys vfs.FS) *Options {
 	o := crashOptions(fsys, 0)
 	o.L0CompactionTrigger, o.Filter = 100, filter.NewBloomPolicy(4)
 	o.Compression, o.MaxManifestSize = NoCompression, 1<<20
@@ -110,7 +111,7 @@ func longValue(i int) []byte { return append(testValue(i), make([]byte, 1100)...
 
 // twiceFilled returns a store with tables of the same keys in level 0
 // and on a level below.
-func twiceFilled(t *testing.T, fsys FS, keys int) *DB {
+func twiceFilled(t *testing.T, fsys vfs.FS, keys int) *DB {
 	d, err := Open("db", smallTables(fsys)) // a checker would hide what files can do
 	require.NoError(t, err)
 	for i := range keys {
@@ -141,7 +142,7 @@ func checkTwiceFilled(d *DB, keys int) error {
 
 // sharingFS is a file system whose files share bytes with others, 64 at once.
 type sharingFS struct {
-	FS
+	vfs.FS
 	shared atomic.Int64 // bytes
 }
 
@@ -189,7 +190,7 @@ func TestCrashAtEveryOperationOfTablesCopiedSideBySide(t *testing.T) {
 }
 
 // crashSideBySide upgrades a store on fsys, which stands on r, and judges what each cut leaves.
-func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func(*DB)) {
+func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB)) {
 	const keys = 80
 	d := twiceFilled(t, fsys, keys)
 	shape := shapeOfLevels(d)
@@ -242,12 +243,12 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys FS, begin func(*DB)) {
 // A copy that fails ends those beside it, and none is left.
 func TestACopyThatFailsEndsTheOthers(t *testing.T) {
 	failed := errors.New("injected")
-	mem := NewMemFS()
+	mem := vfs.NewMem()
 	var failing atomic.Bool
 	gated, begin := sideBySide(t, mem)
-	fsys := vfs.NewFaulty(gated, func(op vfs.Op) *vfs.Fault {
-		if filepath.Ext(op.Name) == ".ldb" && op.Kind == vfs.OpWrite && failing.CompareAndSwap(true, false) {
-			return &vfs.Fault{Err: failed}
+	fsys := wrap.NewFaulty(gated, func(op wrap.Op) *wrap.Fault {
+		if filepath.Ext(op.Name) == ".ldb" && op.Kind == wrap.OpWrite && failing.CompareAndSwap(true, false) {
+			return &wrap.Fault{Err: failed}
 		}
 		return nil
 	})

@@ -23,7 +23,7 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 		"binary fuse":                      {Filter: filter.FusePolicy{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.FS = NewMemFS()
+			o.FS = vfs.NewMem()
 			d := openTest(t, o)
 			for i := range 200 {
 				// A last byte of 0x80 and more, and no multiple of four: signed and unsigned
@@ -46,7 +46,7 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 
 // LevelDB's tables do not say how many keys they have; to want no filter one need not know.
 func TestTablesLoseTheirFiltersOnce(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Filter = filter.None
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
 	first, err := d.UpgradeFilters(background, nil, nil)

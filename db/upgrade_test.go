@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -78,7 +79,7 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 		"LevelDB's under goleveldb's too": {filter.NewBloomPolicy(10), filter.LegacyBloom, filter.LegacyBloom.Name()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := testOptions(NewMemFS())
+			o := testOptions(vfs.NewMem())
 			o.Filter = tc.becomes
 			d := overwritten(t, o, tc.was)
 			before, shape := answers(t, d), shapeOfLevels(d)
@@ -124,7 +125,7 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 }
 
 func TestAnUpgradeMeetsABudget(t *testing.T) {
-	o := budgetOptions(NewMemFS())
+	o := budgetOptions(vfs.NewMem())
 	d := grown(t, o, 100300)
 	require.GreaterOrEqual(t, occupiedLevels(d), 4)
 	before, memory := wasted(t, d, 20000)
@@ -143,7 +144,7 @@ func TestAnUpgradeMeetsABudget(t *testing.T) {
 }
 
 func TestBetterFiltersAreExpectedToWasteLess(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := overwritten(t, o, filter.NewCacheLineBloomPolicy(4))
 	for policy, better := range map[filter.Policy]bool{filter.NewCacheLineBloomPolicy(16): true, filter.NewCacheLineBloomPolicy(2): false} {
 		r, err := d.UpgradeFilters(background, policy, &UpgradeOptions{DryRun: true})
@@ -156,7 +157,7 @@ func TestBetterFiltersAreExpectedToWasteLess(t *testing.T) {
 
 // The report said 0.0 before and after of a store whose tables had all their filters already.
 func TestTablesThatHaveTheirFiltersWasteReadsTooAsExpected(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := overwritten(t, o, filter.NewCacheLineBloomPolicy(4))
 	policy := filter.NewCacheLineBloomPolicy(10)
 	first, err := d.UpgradeFilters(background, policy, nil)
@@ -172,7 +173,7 @@ func TestTablesThatHaveTheirFiltersWasteReadsTooAsExpected(t *testing.T) {
 }
 
 func TestAnUpgradeThatIsInterruptedIsTakenUp(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
 	ctx, cancel := context.WithCancel(background)
 	var first UpgradeReport
@@ -196,7 +197,7 @@ func TestAnUpgradeThatIsInterruptedIsTakenUp(t *testing.T) {
 }
 
 func TestAClosingStoreEndsAnUpgrade(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
 	closing := make(chan error)
 	_, err := d.UpgradeFilters(background, nil, &UpgradeOptions{
@@ -208,7 +209,7 @@ func TestAClosingStoreEndsAnUpgrade(t *testing.T) {
 }
 
 func TestUpgradesThatAreRefused(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
 	_, err := d.UpgradeFilters(background, never, nil)
 	require.ErrorContains(t, err, "would not read filters")
@@ -227,7 +228,7 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 
 // Reads, writes, flushes and compactions go on while tables are upgraded, back and forth.
 func TestUpgradesBesideWritersAndReaders(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.MaxConcurrentCompactions = 2
 	d := openTest(t, o)
 	fill(t, d, 0, 1000)
@@ -335,12 +336,12 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 		var from, count atomic.Uint64
 		from.Store(1 << 62)
 		disk := mem.Crash() // a copy: all is synced
-		o.FS = vfs.NewFaulty(disk, func(op vfs.Op) *vfs.Fault {
+		o.FS = wrap.NewFaulty(disk, func(op wrap.Op) *wrap.Fault {
 			if op.Index < from.Load() {
 				return nil
 			}
 			if count.Add(1) == at {
-				return &vfs.Fault{Err: failed}
+				return &wrap.Fault{Err: failed}
 			}
 			return nil
 		})
@@ -401,8 +402,8 @@ func TestCrashesDuringUpgrades(t *testing.T) {
 // 0 too: an upgrade that comes when the load's tables have their numbers has to wait.
 func TestLoadsBesideUpgrades(t *testing.T) {
 	var atRename atomic.Pointer[func()]
-	o := testOptions(vfs.NewFaulty(NewMemFS(), func(op vfs.Op) *vfs.Fault {
-		if f := atRename.Load(); f != nil && op.Kind == vfs.OpRename && atRename.CompareAndSwap(f, nil) {
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if f := atRename.Load(); f != nil && op.Kind == wrap.OpRename && atRename.CompareAndSwap(f, nil) {
 			(*f)()
 		}
 		return nil

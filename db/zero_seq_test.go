@@ -6,10 +6,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // entriesOf returns what the tables in use hold of a key, newest first, as "sequence value"
@@ -35,7 +37,7 @@ func entriesOf(t testing.TB, d *DB, key string) []string {
 }
 
 func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
-	d := openTest(t, testOptions(NewMemFS()))
+	d := openTest(t, testOptions(vfs.NewMem()))
 	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), NoSync)) }
 	compact := func() { require.NoError(t, d.Compact(t.Context(), nil, nil)) }
 	requireEntries := func(key string, want ...string) {
@@ -88,7 +90,7 @@ func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
 
 // An entry that lost its number above an older one would be hidden by it.
 func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.Compression, o.L0CompactionTrigger = NoCompression, 100
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
@@ -111,7 +113,7 @@ func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 // What a table's entries had for numbers is noted, through compactions, upgrades of the
 // filters and repairs: Repair tells by it whether a table that nothing names is needed.
 func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	requireNoted := func(want uint64) {
 		t.Helper()
@@ -185,7 +187,7 @@ func TestRepairTakesTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
 // A MANIFEST that is whole decides about a table that was to be removed, also where the
 // tables in use have lost their numbers.
 func TestRepairLeavesOutWhatIsOlderThanEntriesWithoutSequenceNumbers(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	for i := range 2 {
 		require.NoError(t, d.Put([]byte("k"), fmt.Appendf(nil, "value %d", i), NoSync))
@@ -209,7 +211,7 @@ func TestRepairLeavesOutWhatIsOlderThanEntriesWithoutSequenceNumbers(t *testing.
 // any moment holds the newest version of a key or the same as the outputs: a repair
 // that has no MANIFEST takes them all for tables in use.
 func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
-	o := testOptions(NewMemFS())
+	o := testOptions(vfs.NewMem())
 	o.L0CompactionTrigger = 100
 	var mu sync.Mutex
 	var removed []uint64 // since the store was opened

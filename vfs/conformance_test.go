@@ -29,24 +29,6 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, m.MkdirAll("db"))
 			return m, "db"
 		}},
-		{"Counting over OS", func(t *testing.T) (vfs.FS, string) {
-			fsys, dir := freshOS(t)
-			return vfs.NewCounting(fsys), dir
-		}},
-		{"observed Counting over Mem", func(t *testing.T) (vfs.FS, string) {
-			fsys, dir := freshMem(t)
-			c := vfs.NewCounting(fsys)
-			c.Observe(func(vfs.Op) {})
-			return c, dir
-		}},
-		{"Faulty over OS", func(t *testing.T) (vfs.FS, string) {
-			fsys, dir := freshOS(t)
-			return vfs.NewFaulty(fsys, nil), dir
-		}},
-		{"Faulty over Counting over Mem", func(t *testing.T) (vfs.FS, string) {
-			fsys, dir := freshMem(t)
-			return vfs.NewFaulty(vfs.NewCounting(fsys), func(vfs.Op) *vfs.Fault { return nil }), dir
-		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { vfstest.Run(t, c.fresh) })
 	}

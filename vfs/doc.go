@@ -2,16 +2,9 @@
 // store reads or makes durable goes through the interfaces FS and File, so that
 // a test can count it, fail it, or cut the power under it.
 //
-//	            the store
-//	                │ FS, File
-//	    ┌───────────┼───────────┐
-//	Counting ──► Faulty ──► any other FS      wrappers, in any order
-//	    └───────────┬───────────┘
-//	            OS  or  Mem                   the ground
-//
-// OS is the operating system's file system, Mem one in memory that can forget
-// what was not synced, Counting counts operations and bytes where they happen,
-// Faulty fails chosen operations.
+// OS is the operating system's file system. Mem is one in memory that can forget what was not
+// synced, as a power cut does. Another implementation of FS, usually a wrapper around one of
+// these, serves Options.FS of package db as well; the example counts the bytes that are read.
 //
 // # What is durable, and when
 //

@@ -2,235 +2,173 @@ package vfs_test
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"testing"
+
+	"github.com/sievedb/sievedb/internal/vfs/vfstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// script makes steps on a Mem short: each fails the test when its operation
-// fails.
-type script struct {
-	t *testing.T
-	*vfs.Mem
-}
-
-func (s script) create(name string) vfs.File {
-	f, err := s.Create(name)
-	require.NoError(s.t, err)
-	return f
-}
-
-func (s script) write(f vfs.File, data string) {
-	_, err := f.Write([]byte(data))
-	require.NoError(s.t, err)
-}
-
-// durable makes a file whose bytes and name are durable.
-func (s script) durable(name, data string) {
-	f := s.create(name)
-	s.write(f, data)
-	s.ok(f.Sync(), f.Close(), s.SyncDir("."))
-}
-
-func (s script) ok(errs ...error) {
-	for _, err := range errs {
-		require.NoError(s.t, err)
-	}
-}
-
-func readAll(t *testing.T, f vfs.File) string {
-	size, err := f.Size()
-	require.NoError(t, err)
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, size))
-	require.NoError(t, err)
-	return string(b)
-}
-
-// tree returns every file with its content and every directory with "/".
-func tree(t *testing.T, m *vfs.Mem, dir string) map[string]string {
-	all := map[string]string{}
-	names, err := m.List(dir)
-	require.NoError(t, err)
-	for _, name := range names {
-		path := dir + "/" + name
-		info, err := m.Stat(path)
-		require.NoError(t, err)
-		if info.IsDir() {
-			all[path[2:]] = "/"
-			for k, v := range tree(t, m, path) {
-				all[k] = v
-			}
-			continue
-		}
-		f, err := m.Open(path)
-		require.NoError(t, err)
-		all[path[2:]] = readAll(t, f)
-		require.NoError(t, f.Close())
-	}
-	return all
-}
-
 func TestCrash(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		steps func(s script)
+		steps func(s vfstest.Script)
 		want  map[string]string
 	}{
-		{"synced bytes under a durable name survive", func(s script) {
-			s.durable("a", "kept")
+		{"synced bytes under a durable name survive", func(s vfstest.Script) {
+			s.Durable("a", "kept")
 		}, map[string]string{"a": "kept"}},
-		{"bytes after the last Sync are lost", func(s script) {
-			f := s.create("a")
-			s.write(f, "kept")
-			s.ok(f.Sync(), s.SyncDir("."))
-			s.write(f, " lost")
-			s.ok(f.Close())
+		{"bytes after the last Sync are lost", func(s vfstest.Script) {
+			f := s.MustCreate("a")
+			s.Append(f, "kept")
+			s.OK(f.Sync(), s.SyncDir("."))
+			s.Append(f, " lost")
+			s.OK(f.Close())
 		}, map[string]string{"a": "kept"}},
-		{"Close syncs nothing", func(s script) {
-			f := s.create("a")
-			s.write(f, "lost")
-			s.ok(f.Close(), s.SyncDir("."))
+		{"Close syncs nothing", func(s vfstest.Script) {
+			f := s.MustCreate("a")
+			s.Append(f, "lost")
+			s.OK(f.Close(), s.SyncDir("."))
 		}, map[string]string{"a": ""}},
-		{"SyncDir syncs no bytes, a later Sync does", func(s script) {
-			f := s.create("a")
-			s.ok(s.SyncDir("."))
-			s.write(f, "kept")
-			s.ok(f.Sync())
+		{"SyncDir syncs no bytes, a later Sync does", func(s vfstest.Script) {
+			f := s.MustCreate("a")
+			s.OK(s.SyncDir("."))
+			s.Append(f, "kept")
+			s.OK(f.Sync())
 		}, map[string]string{"a": "kept"}},
-		{"synced bytes are lost with a name that is not durable", func(s script) {
-			f := s.create("a")
-			s.write(f, "lost")
-			s.ok(f.Sync(), f.Close())
+		{"synced bytes are lost with a name that is not durable", func(s vfstest.Script) {
+			f := s.MustCreate("a")
+			s.Append(f, "lost")
+			s.OK(f.Sync(), f.Close())
 		}, map[string]string{}},
-		{"SyncDir of another directory does not help", func(s script) {
-			s.ok(s.MkdirAll("d"), s.SyncDir("."))
-			f := s.create("d/a")
-			s.ok(f.Sync(), s.SyncDir("."))
+		{"SyncDir of another directory does not help", func(s vfstest.Script) {
+			s.OK(s.MkdirAll("d"), s.SyncDir("."))
+			f := s.MustCreate("d/a")
+			s.OK(f.Sync(), s.SyncDir("."))
 		}, map[string]string{"d": "/"}},
-		{"a rename that was not synced shows the old name", func(s script) {
-			s.durable("a", "x")
-			s.ok(s.Rename("a", "b"))
+		{"a rename that was not synced shows the old name", func(s vfstest.Script) {
+			s.Durable("a", "x")
+			s.OK(s.Rename("a", "b"))
 		}, map[string]string{"a": "x"}},
-		{"a synced rename shows the new name", func(s script) {
-			s.durable("a", "x")
-			s.ok(s.Rename("a", "b"), s.SyncDir("."))
+		{"a synced rename shows the new name", func(s vfstest.Script) {
+			s.Durable("a", "x")
+			s.OK(s.Rename("a", "b"), s.SyncDir("."))
 		}, map[string]string{"b": "x"}},
-		{"a replacement that was not synced shows both files", func(s script) {
-			s.durable("CURRENT", "old")
-			s.durable("tmp", "new")
-			s.ok(s.Rename("tmp", "CURRENT"))
+		{"a replacement that was not synced shows both files", func(s vfstest.Script) {
+			s.Durable("CURRENT", "old")
+			s.Durable("tmp", "new")
+			s.OK(s.Rename("tmp", "CURRENT"))
 		}, map[string]string{"CURRENT": "old", "tmp": "new"}},
-		{"a synced replacement shows the new file", func(s script) {
-			s.durable("CURRENT", "old")
-			s.durable("tmp", "new")
-			s.ok(s.Rename("tmp", "CURRENT"), s.SyncDir("."))
+		{"a synced replacement shows the new file", func(s vfstest.Script) {
+			s.Durable("CURRENT", "old")
+			s.Durable("tmp", "new")
+			s.OK(s.Rename("tmp", "CURRENT"), s.SyncDir("."))
 		}, map[string]string{"CURRENT": "new"}},
-		{"a replacement by unsynced bytes shows an empty file", func(s script) {
-			s.durable("CURRENT", "old")
-			f := s.create("tmp")
-			s.write(f, "new")
-			s.ok(f.Close(), s.Rename("tmp", "CURRENT"), s.SyncDir("."))
+		{"a replacement by unsynced bytes shows an empty file", func(s vfstest.Script) {
+			s.Durable("CURRENT", "old")
+			f := s.MustCreate("tmp")
+			s.Append(f, "new")
+			s.OK(f.Close(), s.Rename("tmp", "CURRENT"), s.SyncDir("."))
 		}, map[string]string{"CURRENT": ""}},
-		{"a rename between directories needs both synced, else it can show twice", func(s script) {
-			s.ok(s.MkdirAll("d"))
-			s.durable("a", "x")
-			s.ok(s.Rename("a", "d/a"), s.SyncDir("d"))
+		{"a rename between directories needs both synced, else it can show twice", func(s vfstest.Script) {
+			s.OK(s.MkdirAll("d"))
+			s.Durable("a", "x")
+			s.OK(s.Rename("a", "d/a"), s.SyncDir("d"))
 		}, map[string]string{"a": "x", "d": "/", "d/a": "x"}},
-		{"a rename between directories with the source alone synced loses the file", func(s script) {
-			s.ok(s.MkdirAll("d"))
-			s.durable("a", "x")
-			s.ok(s.Rename("a", "d/a"), s.SyncDir("."))
+		{"a rename between directories with the source alone synced loses the file", func(s vfstest.Script) {
+			s.OK(s.MkdirAll("d"))
+			s.Durable("a", "x")
+			s.OK(s.Rename("a", "d/a"), s.SyncDir("."))
 		}, map[string]string{"d": "/"}},
-		{"a removed file is back", func(s script) {
-			s.durable("a", "x")
-			s.ok(s.Remove("a"))
+		{"a removed file is back", func(s vfstest.Script) {
+			s.Durable("a", "x")
+			s.OK(s.Remove("a"))
 		}, map[string]string{"a": "x"}},
-		{"a removal that was synced stays", func(s script) {
-			s.durable("a", "x")
-			s.ok(s.Remove("a"), s.SyncDir("."))
+		{"a removal that was synced stays", func(s vfstest.Script) {
+			s.Durable("a", "x")
+			s.OK(s.Remove("a"), s.SyncDir("."))
 		}, map[string]string{}},
-		{"a file made after a removal leaves the old one until SyncDir", func(s script) {
-			s.durable("a", "old")
-			s.ok(s.Remove("a"))
-			f := s.create("a")
-			s.write(f, "new")
-			s.ok(f.Sync())
+		{"a file made after a removal leaves the old one until SyncDir", func(s vfstest.Script) {
+			s.Durable("a", "old")
+			s.OK(s.Remove("a"))
+			f := s.MustCreate("a")
+			s.Append(f, "new")
+			s.OK(f.Sync())
 		}, map[string]string{"a": "old"}},
-		{"a file made after a removal is the one after SyncDir", func(s script) {
-			s.durable("a", "old")
-			s.ok(s.Remove("a"))
-			f := s.create("a")
-			s.write(f, "new")
-			s.ok(f.Sync(), s.SyncDir("."))
+		{"a file made after a removal is the one after SyncDir", func(s vfstest.Script) {
+			s.Durable("a", "old")
+			s.OK(s.Remove("a"))
+			f := s.MustCreate("a")
+			s.Append(f, "new")
+			s.OK(f.Sync(), s.SyncDir("."))
 		}, map[string]string{"a": "new"}},
-		{"a link that was not synced is gone", func(s script) {
-			s.durable("a", "x")
-			s.ok(s.Link("a", "b"))
+		{"a link that was not synced is gone", func(s vfstest.Script) {
+			s.Durable("a", "x")
+			s.OK(s.Link("a", "b"))
 		}, map[string]string{"a": "x"}},
-		{"a synced link survives the first name", func(s script) {
-			s.durable("a", "x")
-			s.ok(s.Link("a", "b"), s.Remove("a"), s.SyncDir("."))
+		{"a synced link survives the first name", func(s vfstest.Script) {
+			s.Durable("a", "x")
+			s.OK(s.Link("a", "b"), s.Remove("a"), s.SyncDir("."))
 		}, map[string]string{"b": "x"}},
-		{"a Sync counts for every name of the file", func(s script) {
-			f := s.create("a")
-			s.ok(s.Link("a", "b"), s.SyncDir("."))
-			s.write(f, "x")
-			s.ok(f.Sync())
+		{"a Sync counts for every name of the file", func(s vfstest.Script) {
+			f := s.MustCreate("a")
+			s.OK(s.Link("a", "b"), s.SyncDir("."))
+			s.Append(f, "x")
+			s.OK(f.Sync())
 		}, map[string]string{"a": "x", "b": "x"}},
-		{"a Sync after Remove keeps nothing", func(s script) {
-			f := s.create("a")
-			s.ok(s.SyncDir("."), s.Remove("a"), s.SyncDir("."))
-			s.write(f, "x")
-			s.ok(f.Sync())
+		{"a Sync after Remove keeps nothing", func(s vfstest.Script) {
+			f := s.MustCreate("a")
+			s.OK(s.SyncDir("."), s.Remove("a"), s.SyncDir("."))
+			s.Append(f, "x")
+			s.OK(f.Sync())
 		}, map[string]string{}},
-		{"a directory that was not synced is gone with all in it", func(s script) {
-			s.ok(s.MkdirAll("d"))
-			f := s.create("d/a")
-			s.ok(f.Sync(), s.SyncDir("d"))
+		{"a directory that was not synced is gone with all in it", func(s vfstest.Script) {
+			s.OK(s.MkdirAll("d"))
+			f := s.MustCreate("d/a")
+			s.OK(f.Sync(), s.SyncDir("d"))
 		}, map[string]string{}},
-		{"MkdirAllSynced makes every level durable", func(s script) {
-			s.ok(vfs.MkdirAllSynced(s, "x/y/z"))
-			f := s.create("x/y/z/a")
-			s.ok(f.Sync(), s.SyncDir("x/y/z"))
+		{"MkdirAllSynced makes every level durable", func(s vfstest.Script) {
+			s.OK(vfs.MkdirAllSynced(s, "x/y/z"))
+			f := s.MustCreate("x/y/z/a")
+			s.OK(f.Sync(), s.SyncDir("x/y/z"))
 		}, map[string]string{"x": "/", "x/y": "/", "x/y/z": "/", "x/y/z/a": ""}},
-		{"a file that Lock made is gone like any other", func(s script) {
+		{"a file that Lock made is gone like any other", func(s vfstest.Script) {
 			_, err := s.Lock("LOCK", false)
-			s.ok(err)
+			s.OK(err)
 		}, map[string]string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := vfs.NewMem()
-			c.steps(script{t, m})
-			before := tree(t, m, ".")
+			c.steps(vfstest.Script{T: t, Mem: m})
+			before := vfstest.Tree(t, m, ".")
 			crashed := m.Crash()
-			require.Equal(t, c.want, tree(t, crashed, "."))
-			require.Equal(t, c.want, tree(t, crashed.Crash(), "."), "what survived is durable")
-			require.Equal(t, before, tree(t, m, "."), "the original is unaffected")
+			require.Equal(t, c.want, vfstest.Tree(t, crashed, "."))
+			require.Equal(t, c.want, vfstest.Tree(t, crashed.Crash(), "."), "what survived is durable")
+			require.Equal(t, before, vfstest.Tree(t, m, "."), "the original is unaffected")
 		})
 	}
 }
 
 func TestCrashLeavesTwoIndependentFileSystems(t *testing.T) {
 	m := vfs.NewMem()
-	s := script{t, m}
-	f := s.create("log")
-	s.write(f, "durable")
-	s.ok(f.Sync(), s.SyncDir("."))
-	s.write(f, ", not synced")
+	s := vfstest.Script{T: t, Mem: m}
+	f := s.MustCreate("log")
+	s.Append(f, "durable")
+	s.OK(f.Sync(), s.SyncDir("."))
+	s.Append(f, ", not synced")
 
 	crashed := m.Crash()
-	s.write(f, ", written later")
-	s.ok(f.Sync(), f.Close(), s.Remove("log"))
-	c := script{t, crashed}
-	c.durable("other", "x")
+	s.Append(f, ", written later")
+	s.OK(f.Sync(), f.Close(), s.Remove("log"))
+	c := vfstest.Script{T: t, Mem: crashed}
+	c.Durable("other", "x")
 
-	require.Equal(t, map[string]string{"log": "durable", "other": "x"}, tree(t, crashed, "."))
-	require.Empty(t, tree(t, m, "."))
-	require.Equal(t, map[string]string{"log": "durable, not synced, written later"}, tree(t, m.Crash(), "."),
+	require.Equal(t, map[string]string{"log": "durable", "other": "x"}, vfstest.Tree(t, crashed, "."))
+	require.Empty(t, vfstest.Tree(t, m, "."))
+	require.Equal(t, map[string]string{"log": "durable, not synced, written later"}, vfstest.Tree(t, m.Crash(), "."),
 		"the removal was not synced")
 }
 
@@ -250,17 +188,17 @@ func TestCrashInheritsNoLock(t *testing.T) {
 
 func TestRemovedFileIsReadOn(t *testing.T) {
 	m := vfs.NewMem()
-	s := script{t, m}
-	s.durable("a", "old")
+	s := vfstest.Script{T: t, Mem: m}
+	s.Durable("a", "old")
 	f, err := m.Open("a")
 	require.NoError(t, err)
-	s.ok(m.Remove("a"))
-	require.Equal(t, "old", readAll(t, f))
-	s.durable("a", "new")
-	require.Equal(t, "old", readAll(t, f))
-	s.durable("b", "newer")
-	s.ok(m.Rename("b", "a"))
-	require.Equal(t, "old", readAll(t, f))
+	s.OK(m.Remove("a"))
+	require.Equal(t, "old", vfstest.Content(t, f))
+	s.Durable("a", "new")
+	require.Equal(t, "old", vfstest.Content(t, f))
+	s.Durable("b", "newer")
+	s.OK(m.Rename("b", "a"))
+	require.Equal(t, "old", vfstest.Content(t, f))
 	require.NoError(t, f.Close())
 }
 
@@ -278,14 +216,14 @@ func TestMemLockIsTheFilesNotTheNames(t *testing.T) {
 // files, not by their bytes.
 func TestCrashCopiesNoBytes(t *testing.T) {
 	m := vfs.NewMem()
-	s := script{t, m}
-	f := s.create("a")
+	s := vfstest.Script{T: t, Mem: m}
+	f := s.MustCreate("a")
 	block := make([]byte, 1<<20)
 	for range 16 {
 		_, err := f.Write(block)
-		s.ok(err)
+		s.OK(err)
 	}
-	s.ok(f.Sync(), s.SyncDir("."))
+	s.OK(f.Sync(), s.SyncDir("."))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 64 {
@@ -314,32 +252,32 @@ func BenchmarkCrash(b *testing.B) {
 }
 
 func TestKillLeavesAllNamesAndBytesAndMakesThemDurable(t *testing.T) {
-	s := script{t, vfs.NewMem()}
-	s.durable("a", "x")
-	s.ok(s.MkdirAll("d"), s.Rename("a", "b"), s.Link("b", "d/b"))
-	f := s.create("d/new")
-	s.write(f, "not synced")
+	s := vfstest.Script{T: t, Mem: vfs.NewMem()}
+	s.Durable("a", "x")
+	s.OK(s.MkdirAll("d"), s.Rename("a", "b"), s.Link("b", "d/b"))
+	f := s.MustCreate("d/new")
+	s.Append(f, "not synced")
 	_, err := s.Lock("LOCK", false)
-	s.ok(err)
+	s.OK(err)
 	killed := s.Kill()
-	s.write(f, ", written later")
-	s.ok(s.Remove("b"))
+	s.Append(f, ", written later")
+	s.OK(s.Remove("b"))
 	want := map[string]string{"b": "x", "d": "/", "d/b": "x", "d/new": "not synced", "LOCK": ""}
-	require.Equal(t, want, tree(t, killed, "."))
-	require.Equal(t, want, tree(t, killed.Crash(), "."))
+	require.Equal(t, want, vfstest.Tree(t, killed, "."))
+	require.Equal(t, want, vfstest.Tree(t, killed.Crash(), "."))
 	_, err = killed.Lock("LOCK", false)
-	s.ok(err)
-	require.Equal(t, "not synced, written later", tree(t, s.Mem, ".")["d/new"])
+	s.OK(err)
+	require.Equal(t, "not synced, written later", vfstest.Tree(t, s.Mem, ".")["d/new"])
 }
 
 // A writer adds a byte to each file, one after the other, over and over: at any moment
 // those before have as many as those behind, or one more.
 func TestKillTakesAllFilesAtOneMoment(t *testing.T) {
 	const n, rounds = 10, 2000
-	s := script{t, vfs.NewMem()}
+	s := vfstest.Script{T: t, Mem: vfs.NewMem()}
 	var files []vfs.File
 	for i := range n {
-		files = append(files, s.create(fmt.Sprint(i)))
+		files = append(files, s.MustCreate(fmt.Sprint(i)))
 	}
 	writing := make(chan error)
 	go func() {
@@ -354,7 +292,7 @@ func TestKillTakesAllFilesAtOneMoment(t *testing.T) {
 		var sizes []int64
 		for i := range n {
 			info, err := killed.Stat(fmt.Sprint(i))
-			s.ok(err)
+			s.OK(err)
 			sizes = append(sizes, info.Size())
 		}
 		for i := 1; i < n; i++ {
@@ -363,7 +301,7 @@ func TestKillTakesAllFilesAtOneMoment(t *testing.T) {
 		require.LessOrEqual(t, sizes[0], sizes[n-1]+1, "%v", sizes)
 		select {
 		case err := <-writing:
-			s.ok(err)
+			s.OK(err)
 			ended = true
 		default:
 		}

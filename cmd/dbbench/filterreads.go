@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -191,7 +192,7 @@ func (l *lookups) setStore(m *db.Metrics) {
 
 // setReads takes over what was counted at the file system: the reads told apart
 // by where they went, and all reads of table files, known tables or not.
-func (l *lookups) setReads(c readCounts, all vfs.Counts) error {
+func (l *lookups) setReads(c readCounts, all wrap.Counts) error {
 	if c.all() != all.Reads {
 		return fmt.Errorf("of %s of table files only %s went to tables that were there when the lookups began",
 			bench.Counted(all.Reads, "read"), bench.Grouped(c.all()))

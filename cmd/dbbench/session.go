@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,7 +19,7 @@ import (
 type session struct {
 	cfg            *config
 	stdout, stderr io.Writer
-	fs             *vfs.Counting
+	fs             *wrap.Counting
 	keys           keySpace
 	allKeysStored  bool // every key of a key file is in the database
 	dir            string
@@ -35,7 +36,7 @@ type session struct {
 
 // newSession reads the key files and makes the folder, but opens nothing.
 func newSession(cfg *config, stdout, stderr io.Writer) (*session, error) {
-	s := &session{cfg: cfg, stdout: stdout, stderr: stderr, fs: vfs.NewCounting(vfs.OS)}
+	s := &session{cfg: cfg, stdout: stdout, stderr: stderr, fs: wrap.NewCounting(vfs.OS)}
 	s.keys = keySpace{num: cfg.Num, keySize: cfg.KeySize}
 	if err := s.readKeys(); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/vfs"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 )
 
 // storeRun is a store whose tables have one filter of the sweep.
@@ -309,8 +309,8 @@ func (c *levelCounts) learn(d *db.DB, dir string) error {
 	return err
 }
 
-func (c *levelCounts) observe(op vfs.Op) {
-	if level, ok := c.level[op.Name]; ok && op.Kind == vfs.OpRead {
+func (c *levelCounts) observe(op wrap.Op) {
+	if level, ok := c.level[op.Name]; ok && op.Kind == wrap.OpRead {
 		c.reads[level].Add(1)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -129,8 +130,8 @@ func isTable(name string) bool {
 
 // observe takes note of the reads of tables among a file system's operations.
 // It may be called from any goroutine.
-func (t *tableReads) observe(op vfs.Op) {
-	if op.Kind != vfs.OpRead {
+func (t *tableReads) observe(op wrap.Op) {
+	if op.Kind != wrap.OpRead {
 		return
 	}
 	if l, ok := t.layouts[op.Name]; ok {

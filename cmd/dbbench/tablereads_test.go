@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -28,7 +29,7 @@ func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
 		require.Positive(t, l.lastData)
 		require.Greater(t, l.index, l.lastData)
 		read := func(offset uint64) {
-			reads.observe(vfs.Op{Kind: vfs.OpRead, Name: path, Offset: int64(offset), Length: 10, N: 10})
+			reads.observe(wrap.Op{Kind: wrap.OpRead, Name: path, Offset: int64(offset), Length: 10, N: 10})
 		}
 		read(0)              // data
 		read(l.lastData)     // data
@@ -37,17 +38,17 @@ func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
 		read(l.size - 10)    // footer, say
 		read(l.index + 1)    // behind the index's begin: no read of it
 		// The end of the file, with filter and index, from within the data on.
-		reads.observe(vfs.Op{Kind: vfs.OpRead, Name: path, Offset: 1, Length: int(l.size) - 1, N: int(l.size) - 1})
-		reads.observe(vfs.Op{Kind: vfs.OpSize, Name: path})
-		reads.observe(vfs.Op{Kind: vfs.OpRead, Name: filepath.Join(dir, "000001.log"), N: 10})
+		reads.observe(wrap.Op{Kind: wrap.OpRead, Name: path, Offset: 1, Length: int(l.size) - 1, N: int(l.size) - 1})
+		reads.observe(wrap.Op{Kind: wrap.OpSize, Name: path})
+		reads.observe(wrap.Op{Kind: wrap.OpRead, Name: filepath.Join(dir, "000001.log"), N: 10})
 	}
 	require.Equal(t, readCounts{Opening: 4, Index: 1, Data: 2}, reads.counts())
 
 	var l lookups
 	l.Gets = 2
-	require.NoError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 7, ReadBytes: 70}))
+	require.NoError(t, l.setReads(reads.counts(), wrap.Counts{Reads: 7, ReadBytes: 70}))
 	require.Equal(t, lookups{Gets: 2, OpeningReads: 4, IndexReads: 1, DataReads: 2, DiskReads: 7, BytesRead: 70, ReadsPerGet: 3.5}, l)
-	require.EqualError(t, l.setReads(reads.counts(), vfs.Counts{Reads: 8}),
+	require.EqualError(t, l.setReads(reads.counts(), wrap.Counts{Reads: 8}),
 		"of 8 reads of table files only 7 went to tables that were there when the lookups began")
 
 	reads.reset()

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -122,11 +123,11 @@ func (d *Driver) runOnce(im Image) (out Outcome) {
 	if most == 0 {
 		most = 20_000
 	}
-	faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+	faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Index < most {
 			return nil
 		}
-		return &vfs.Fault{Err: errTooManyOps}
+		return &wrap.Fault{Err: errTooManyOps}
 	})
 	before := Allocated()
 	out = d.guarded(faulty)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -113,7 +114,7 @@ func TestAQuickLookReadsNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	files := levelDB(true)
 	require.NoError(t, files.Write(mem, "db"))
-	counting := vfs.NewCounting(mem)
+	counting := wrap.NewCounting(mem)
 	found, err := foreign.Directory(counting, "db", slices.Sorted(maps.Keys(files)), foreign.Options{Quick: true})
 	require.NoError(t, err)
 	require.Nil(t, found)
@@ -127,7 +128,7 @@ func TestAFailedReadIsReported(t *testing.T) {
 		require.NoError(t, d.Files.Write(mem, "db"))
 		names := slices.Sorted(maps.Keys(d.Files))
 		for n := uint64(0); ; n++ {
-			faulty := vfs.NewFaulty(mem, vfs.FailNth(n, syscall.EIO))
+			faulty := wrap.NewFaulty(mem, wrap.FailNth(n, syscall.EIO))
 			found, err := foreign.Directory(faulty, "db", names, foreign.Options{})
 			if err == nil {
 				require.NotNil(t, found, "%s, operation %d", d.Name, n)

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -105,7 +106,7 @@ func (r *run) runAndCut(disk *vfs.Mem, goal int64) ([]porcupine.Operation, *vfs.
 func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, error) {
 	// Whoever writes to a file lets others run: on two processors an operation in
 	// memory would seldom be interrupted otherwise.
-	yielding := vfs.NewFaulty(disk, func(vfs.Op) *vfs.Fault { runtime.Gosched(); return nil })
+	yielding := wrap.NewFaulty(disk, func(wrap.Op) *wrap.Fault { runtime.Gosched(); return nil })
 	d, err := db.Open("db", &db.Options{
 		FS: yielding, WriteBufferSize: 4 << 10, TableSize: 4 << 10, MaxLevelBase: 8 << 10, BlockSize: 256,
 		L0CompactionTrigger: 2, MaxConcurrentCompactions: 2, MaxManifestSize: 16 << 10, BlockCacheSize: 16 << 10, MaxOpenFiles: 10,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -44,15 +45,15 @@ func TestTheEndOfCurrentBelongsBehindItsLastByte(t *testing.T) {
 	require.NoError(t, writeCurrent(mem, "db", 11))
 	length := len("MANIFEST-000011\n")
 	for _, c := range []struct {
-		fault vfs.Fault
+		fault wrap.Fault
 		want  error
 	}{
-		{vfs.Fault{Err: io.EOF, Short: length}, nil},
-		{vfs.Fault{Err: io.EOF, Short: length - 1}, io.ErrUnexpectedEOF},
-		{vfs.Fault{Err: io.ErrClosedPipe, Short: length - 1}, io.ErrClosedPipe},
+		{wrap.Fault{Err: io.EOF, Short: length}, nil},
+		{wrap.Fault{Err: io.EOF, Short: length - 1}, io.ErrUnexpectedEOF},
+		{wrap.Fault{Err: io.ErrClosedPipe, Short: length - 1}, io.ErrClosedPipe},
 	} {
-		name, err := readCurrent(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-			if op.Kind != vfs.OpRead {
+		name, err := readCurrent(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Kind != wrap.OpRead {
 				return nil
 			}
 			return &c.fault
@@ -65,15 +66,15 @@ func TestTheEndOfCurrentBelongsBehindItsLastByte(t *testing.T) {
 // An error of Close may be the only one that tells of a failed write.
 func TestCurrentIsNotReplacedWhereAnyStepBeforeFails(t *testing.T) {
 	failed := errors.New("no")
-	for _, kind := range []vfs.OpKind{vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpClose} {
+	for _, kind := range []wrap.OpKind{wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpClose} {
 		mem := vfs.NewMem()
 		require.NoError(t, mem.MkdirAll("db"))
 		require.NoError(t, writeCurrent(mem, "db", 11))
-		err := writeCurrent(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		err := writeCurrent(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			if op.Kind != kind {
 				return nil
 			}
-			return &vfs.Fault{Err: failed}
+			return &wrap.Fault{Err: failed}
 		}), "db", 12)
 		require.ErrorIs(t, err, failed, kind)
 		require.False(t, IsUncertain(err))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -77,14 +78,14 @@ func TestAFullManifestIsReplaced(t *testing.T) {
 }
 
 func TestAFailedManifestIsFinished(t *testing.T) {
-	for _, op := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
 			fail := false
 			mem := vfs.NewMem()
-			s := begun(t, testSet(vfs.NewFaulty(mem, func(o vfs.Op) *vfs.Fault {
+			s := begun(t, testSet(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
 				if fail && o.Kind == op {
 					fail = false
-					return &vfs.Fault{Short: 3}
+					return &wrap.Fault{Short: 3}
 				}
 				return nil
 			})))
@@ -92,8 +93,8 @@ func TestAFailedManifestIsFinished(t *testing.T) {
 			fail = true
 			installed := false
 			add := func() *Edit { return &Edit{Added: []LevelFile{{1, file(s.NewFileNum(), "a", "b", 1)}}} }
-			require.ErrorIs(t, s.Apply(add(), func(*Version) { installed = true }), vfs.ErrInjected)
-			require.ErrorIs(t, s.Apply(add(), nil), vfs.ErrInjected, "nothing is tried again")
+			require.ErrorIs(t, s.Apply(add(), func(*Version) { installed = true }), wrap.ErrInjected)
+			require.ErrorIs(t, s.Apply(add(), nil), wrap.ErrInjected, "nothing is tried again")
 			require.True(t, s.Failed())
 			require.False(t, installed)
 			require.Same(t, before, s.Current())

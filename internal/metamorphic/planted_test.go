@@ -3,9 +3,11 @@ package metamorphic
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // forgetsADeletion acknowledges one deletion and does nothing: after each
@@ -108,7 +110,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 func TestAGoroutineLeftBehindIsFound(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
-	d, err := db.Open("db", &db.Options{FS: db.NewMemFS(), EventListener: &db.EventListener{FlushEnd: func(db.FlushInfo) {
+	d, err := db.Open("db", &db.Options{FS: vfs.NewMem(), EventListener: &db.EventListener{FlushEnd: func(db.FlushInfo) {
 		close(begun)
 		<-release
 	}}})

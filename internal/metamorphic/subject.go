@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -47,7 +48,7 @@ type subject struct {
 
 	disk     *vfs.Mem
 	checker  *order.FS
-	counting *vfs.Counting
+	counting *wrap.Counting
 	store    Store
 
 	snapshots [slots]*db.Snapshot
@@ -68,7 +69,7 @@ func newSubject(h *History, open OpenFunc, sets []*db.Options) *subject {
 func (s *subject) plugIn(disk *vfs.Mem) {
 	s.disk = disk
 	s.checker = order.New(disk)
-	s.counting = vfs.NewCounting(s.checker)
+	s.counting = wrap.NewCounting(s.checker)
 }
 
 const dir = "db"

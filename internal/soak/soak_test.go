@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sievedb/sievedb/db"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 var (
@@ -108,7 +110,7 @@ func TestAWrongValueIsFound(t *testing.T) {
 func TestAStoreLeftOpenIsFound(t *testing.T) {
 	c := testConfig(t, plantKeys)
 	plant(&c, func(*db.DB) {
-		other, err := db.Open("other", &db.Options{FS: db.NewMemFS()})
+		other, err := db.Open("other", &db.Options{FS: vfs.NewMem()})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, other.Close()) })
 	})
@@ -124,7 +126,7 @@ func TestReadAllFindsWhatNobodyWrote(t *testing.T) {
 		{"half a value", "w1/000001", "half", "no value is that short"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, err := db.Open("db", &db.Options{FS: db.NewMemFS()})
+			d, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
 			require.NoError(t, err)
 			defer d.Close()
 			require.NoError(t, d.Put([]byte(c.key), []byte(c.value), nil))
@@ -214,7 +216,7 @@ func TestOneBatchMoreIsTheMostAfterAKill(t *testing.T) {
 		{"one less, killed", said - 1, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, err := db.Open("db", &db.Options{FS: db.NewMemFS()})
+			d, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
 			require.NoError(t, err)
 			defer d.Close()
 			written, expected := newModels(3, keys), newModels(3, keys)

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -244,12 +245,12 @@ func TestEachBrokenRuleIsTold(t *testing.T) {
 }
 
 func TestAFailedFileIsNotTouchedAgain(t *testing.T) {
-	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+	for _, kind := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(kind.String(), func(t *testing.T) {
 			fail := false
-			s := open(t, vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+			s := open(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 				if fail && op.Kind == kind {
-					return &vfs.Fault{Short: 1}
+					return &wrap.Fault{Short: 1}
 				}
 				return nil
 			}))
@@ -292,8 +293,8 @@ func TestASyncOfADirectoryThatEndsLateTakesNothingBack(t *testing.T) {
 	began, late := make(chan struct{}), make(chan struct{})
 	syncs := 0
 	mem := vfs.NewMem()
-	s := &store{T: t, FS: New(vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind != vfs.OpSyncDir {
+	s := &store{T: t, FS: New(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpSyncDir {
 			return nil
 		}
 		if syncs++; syncs == 3 { // the first two are the first MANIFEST's

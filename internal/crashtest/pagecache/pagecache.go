@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -45,7 +46,7 @@ type FS struct {
 	model Model
 	// fail is asked before each sync, with its number from 0, and returns the
 	// error or nil.
-	fail func(n int, op vfs.Op) error
+	fail func(n int, op wrap.Op) error
 
 	mu    sync.Mutex
 	syncs int
@@ -56,7 +57,7 @@ type FS struct {
 type span struct{ from, to int64 }
 
 // New returns an empty file system.
-func New(model Model, fail func(n int, op vfs.Op) error) *FS {
+func New(model Model, fail func(n int, op wrap.Op) error) *FS {
 	return &FS{mem: vfs.NewMem(), model: model, fail: fail, lost: map[string][]span{}}
 }
 
@@ -68,7 +69,7 @@ func (c *FS) Syncs() int {
 }
 
 // begin numbers a sync and asks whether it fails.
-func (c *FS) begin(op vfs.Op) error {
+func (c *FS) begin(op wrap.Op) error {
 	c.mu.Lock()
 	n := c.syncs
 	c.syncs++
@@ -154,7 +155,7 @@ func (c *FS) Rename(oldname, newname string) error {
 
 // SyncDir implements vfs.FS.
 func (c *FS) SyncDir(dir string) error {
-	err := c.begin(vfs.Op{Kind: vfs.OpSyncDir, Name: dir})
+	err := c.begin(wrap.Op{Kind: wrap.OpSyncDir, Name: dir})
 	if err == nil || c.model == Journal {
 		if err := c.mem.SyncDir(dir); err != nil {
 			return err
@@ -197,7 +198,7 @@ type file struct {
 }
 
 func (f *file) Sync() error {
-	err := f.c.begin(vfs.Op{Kind: vfs.OpSync, Name: f.name})
+	err := f.c.begin(wrap.Op{Kind: wrap.OpSync, Name: f.name})
 	size, sizeErr := f.Size()
 	if sizeErr != nil {
 		return sizeErr

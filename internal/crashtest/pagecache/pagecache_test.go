@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestWithoutFailuresItKeepsTheContractOfAFileSystem(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
-		c := New(Clean, func(int, vfs.Op) error { return nil })
+		c := New(Clean, func(int, wrap.Op) error { return nil })
 		require.NoError(t, c.MkdirAll("dir"))
 		return c, "dir"
 	})
@@ -41,7 +42,7 @@ func TestAfterAFailedSyncThePagesAreWhereTheModelSays(t *testing.T) {
 	for model, want := range cases {
 		t.Run(model.String(), func(t *testing.T) {
 			cause := errors.New("injected")
-			c := New(model, func(n int, _ vfs.Op) error {
+			c := New(model, func(n int, _ wrap.Op) error {
 				if n == 2 {
 					return cause
 				}

@@ -5,6 +5,7 @@ import (
 	iofs "io/fs"
 	"sync"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,7 +23,7 @@ type FS struct {
 
 // Op is one operation that changed the disk.
 type Op struct {
-	Kind          vfs.OpKind
+	Kind          wrap.OpKind
 	Name, NewName string
 	// Offset and Length are those of a write, in bytes.
 	Offset, Length int
@@ -83,7 +84,7 @@ func (r *FS) Create(name string) (vfs.File, error) {
 	}
 	id := len(r.files)
 	r.files = append(r.files, &recordedFile{})
-	r.ops = append(r.ops, Op{Kind: vfs.OpCreate, Name: name, file: id})
+	r.ops = append(r.ops, Op{Kind: wrap.OpCreate, Name: name, file: id})
 	return &recordingFile{File: f, r: r, id: id, name: name}, nil
 }
 
@@ -92,18 +93,18 @@ func (r *FS) Open(name string) (vfs.File, error) { return r.mem.Open(name) }
 
 // Remove implements vfs.FS.
 func (r *FS) Remove(name string) error {
-	return r.record(Op{Kind: vfs.OpRemove, Name: name}, func() error { return r.mem.Remove(name) })
+	return r.record(Op{Kind: wrap.OpRemove, Name: name}, func() error { return r.mem.Remove(name) })
 }
 
 // Rename implements vfs.FS.
 func (r *FS) Rename(oldname, newname string) error {
-	return r.record(Op{Kind: vfs.OpRename, Name: oldname, NewName: newname},
+	return r.record(Op{Kind: wrap.OpRename, Name: oldname, NewName: newname},
 		func() error { return r.mem.Rename(oldname, newname) })
 }
 
 // Link implements vfs.FS.
 func (r *FS) Link(oldname, newname string) error {
-	return r.record(Op{Kind: vfs.OpLink, Name: oldname, NewName: newname},
+	return r.record(Op{Kind: wrap.OpLink, Name: oldname, NewName: newname},
 		func() error { return r.mem.Link(oldname, newname) })
 }
 
@@ -118,12 +119,12 @@ func (r *FS) Lstat(name string) (iofs.FileInfo, error) { return r.mem.Lstat(name
 
 // MkdirAll implements vfs.FS.
 func (r *FS) MkdirAll(dir string) error {
-	return r.record(Op{Kind: vfs.OpMkdirAll, Name: dir}, func() error { return r.mem.MkdirAll(dir) })
+	return r.record(Op{Kind: wrap.OpMkdirAll, Name: dir}, func() error { return r.mem.MkdirAll(dir) })
 }
 
 // SyncDir implements vfs.FS.
 func (r *FS) SyncDir(dir string) error {
-	return r.record(Op{Kind: vfs.OpSyncDir, Name: dir}, func() error { return r.mem.SyncDir(dir) })
+	return r.record(Op{Kind: wrap.OpSyncDir, Name: dir}, func() error { return r.mem.SyncDir(dir) })
 }
 
 // Lock implements vfs.FS. It may make an empty file, which the trace has as
@@ -134,7 +135,7 @@ func (r *FS) Lock(name string, shared bool) (io.Closer, error) {
 	_, missing := r.mem.Stat(name)
 	l, err := r.mem.Lock(name, shared)
 	if err == nil && missing != nil {
-		r.ops = append(r.ops, Op{Kind: vfs.OpCreate, Name: name, file: len(r.files)})
+		r.ops = append(r.ops, Op{Kind: wrap.OpCreate, Name: name, file: len(r.files)})
 		r.files = append(r.files, &recordedFile{})
 	}
 	return l, err
@@ -153,12 +154,12 @@ func (f *recordingFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	if n > 0 {
 		file := f.r.files[f.id]
-		f.r.ops = append(f.r.ops, Op{Kind: vfs.OpWrite, Name: f.name, Offset: len(file.data), Length: n, file: f.id})
+		f.r.ops = append(f.r.ops, Op{Kind: wrap.OpWrite, Name: f.name, Offset: len(file.data), Length: n, file: f.id})
 		file.data = append(file.data, p[:n]...)
 	}
 	return n, err
 }
 
 func (f *recordingFile) Sync() error {
-	return f.r.record(Op{Kind: vfs.OpSync, Name: f.name, file: f.id}, f.File.Sync)
+	return f.r.record(Op{Kind: wrap.OpSync, Name: f.name, file: f.id}, f.File.Sync)
 }

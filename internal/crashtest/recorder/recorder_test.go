@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -223,7 +224,7 @@ func TestTheTraceIsTheOrderOfEventsUnderConcurrency(t *testing.T) {
 				after := r.Len()
 				found := false
 				for _, op := range r.Trace().Ops[before:after] {
-					found = found || op.Kind == vfs.OpWrite && op.Name == fmt.Sprint(w) && op.Offset == 2*i
+					found = found || op.Kind == wrap.OpWrite && op.Name == fmt.Sprint(w) && op.Offset == 2*i
 				}
 				if !found {
 					panic("a write is not between the lengths read before and after")

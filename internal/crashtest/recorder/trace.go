@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sievedb/sievedb/vfs"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 )
 
 // Trace is a recorded run.
@@ -20,9 +20,9 @@ type Trace struct {
 // String names the operation for a failure's report.
 func (o Op) String() string {
 	switch o.Kind {
-	case vfs.OpRename, vfs.OpLink:
+	case wrap.OpRename, wrap.OpLink:
 		return fmt.Sprintf("%v %s to %s", o.Kind, o.Name, o.NewName)
-	case vfs.OpWrite:
+	case wrap.OpWrite:
 		return fmt.Sprintf("%v %d bytes at %d of %s", o.Kind, o.Length, o.Offset, o.Name)
 	}
 	return fmt.Sprintf("%v %s", o.Kind, o.Name)
@@ -43,7 +43,7 @@ func (t *Trace) At(cut int) string {
 // extension, in the order of creation, with all that was written to it.
 func (t *Trace) FilesNamed(ext string, f func(name string, data []byte)) {
 	for _, op := range t.Ops {
-		if op.Kind == vfs.OpCreate && filepath.Ext(op.Name) == ext {
+		if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ext {
 			f(op.Name, t.data[op.file])
 		}
 	}
@@ -144,25 +144,25 @@ func (c *Cursor) Next() bool {
 	op := c.trace.Ops[c.cut]
 	c.cut++
 	switch op.Kind {
-	case vfs.OpMkdirAll:
+	case wrap.OpMkdirAll:
 		c.mkdirAll(op.Name)
-	case vfs.OpSyncDir:
+	case wrap.OpSyncDir:
 		c.dir(op.Name).syncDir()
-	case vfs.OpCreate:
+	case wrap.OpCreate:
 		n := newFile(c.trace.data[op.file])
 		c.files[op.file] = n
 		dir, name := c.parent(op.Name)
 		dir.apply(change{name: n})
-	case vfs.OpWrite:
+	case wrap.OpWrite:
 		n := c.files[op.file]
 		n.lastWrite, n.lastOffset, n.written = c.cut-1, op.Offset, op.Offset+op.Length
-	case vfs.OpSync:
+	case wrap.OpSync:
 		n := c.files[op.file]
 		n.synced = n.written
-	case vfs.OpRemove:
+	case wrap.OpRemove:
 		dir, name := c.parent(op.Name)
 		dir.apply(change{name: nil})
-	case vfs.OpRename, vfs.OpLink:
+	case wrap.OpRename, wrap.OpLink:
 		c.rename(op)
 	}
 	return true
@@ -173,7 +173,7 @@ func (c *Cursor) rename(op Op) {
 	to, newName := c.parent(op.NewName)
 	n := from.entries[oldName]
 	switch {
-	case op.Kind == vfs.OpLink:
+	case op.Kind == wrap.OpLink:
 		to.apply(change{newName: n})
 	case to.entries[newName] == n: // two names of one file both stay
 	case from == to:

@@ -56,7 +56,7 @@ func (e *env) open(t *testing.T, name string) vfs.File {
 	return f
 }
 
-func content(t *testing.T, f vfs.File) string {
+func Content(t *testing.T, f vfs.File) string {
 	t.Helper()
 	size, err := f.Size()
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func (e *env) read(t *testing.T, name string) string {
 	t.Helper()
 	f, err := e.Open(e.path(name))
 	require.NoError(t, err)
-	s := content(t, f)
+	s := Content(t, f)
 	require.NoError(t, f.Close())
 	return s
 }
@@ -96,7 +96,7 @@ var claims = []struct {
 			require.NoError(t, err)
 			require.Equal(t, len(s), n)
 		}
-		require.Equal(t, "onetwothree", content(t, f), "through the writing handle")
+		require.Equal(t, "onetwothree", Content(t, f), "through the writing handle")
 		require.NoError(t, f.Close())
 		require.Equal(t, "onetwothree", e.read(t, "a"))
 	}},
@@ -106,7 +106,7 @@ var claims = []struct {
 		r := e.open(t, "a")
 		_, err = f.Write([]byte("late"))
 		require.NoError(t, err)
-		require.Equal(t, "late", content(t, r))
+		require.Equal(t, "late", Content(t, r))
 		require.NoError(t, f.Close())
 	}},
 	{"ReadAt is short only with an error", checkReadAt},
@@ -123,7 +123,7 @@ var claims = []struct {
 		_, err = f.Write(b)
 		require.NoError(t, err)
 		copy(b, "xyz")
-		require.Equal(t, "abc", content(t, f))
+		require.Equal(t, "abc", Content(t, f))
 		require.NoError(t, f.Close())
 	}},
 	// Create replaced a file that was there: after a change of the working directory one
@@ -264,7 +264,7 @@ var claims = []struct {
 		e.write(t, "a", "x")
 		f, err := e.Open(e.dir + "/./a")
 		require.NoError(t, err)
-		require.Equal(t, "x", content(t, f))
+		require.Equal(t, "x", Content(t, f))
 		require.NoError(t, f.Close())
 	}},
 	{"errors have the standard causes and name the path", checkErrors},

@@ -1,4 +1,4 @@
-package vfs
+package wrap
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package vfs_test
+package wrap_test
 
 import (
 	"errors"
@@ -7,8 +7,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -55,32 +58,32 @@ func everyOperation(fsys, fallback vfs.FS) []error {
 }
 
 func TestIndexesRunFromZeroInOrder(t *testing.T) {
-	var seen []vfs.Op
-	faulty := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
+	var seen []wrap.Op
+	faulty := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		seen = append(seen, op)
 		return nil
 	})
 	for _, err := range everyOperation(faulty, vfs.NewMem()) {
 		require.NoError(t, err)
 	}
-	kinds := map[vfs.OpKind]bool{}
+	kinds := map[wrap.OpKind]bool{}
 	for i, op := range seen {
 		require.EqualValues(t, i, op.Index)
 		kinds[op.Kind] = true
 	}
 	require.Len(t, kinds, 15, "every kind of operation passes the hook")
 	require.EqualValues(t, len(seen), faulty.Ops())
-	require.Equal(t, vfs.Op{Index: 2, Kind: vfs.OpWrite, Name: "d/a", Offset: 0, Length: 3}, seen[2])
+	require.Equal(t, wrap.Op{Index: 2, Kind: wrap.OpWrite, Name: "d/a", Offset: 0, Length: 3}, seen[2])
 }
 
 func TestFailNthFailsThatOperationAlone(t *testing.T) {
-	clean := vfs.NewFaulty(vfs.NewMem(), nil)
+	clean := wrap.NewFaulty(vfs.NewMem(), nil)
 	everyOperation(clean, vfs.NewMem())
 	for n := range clean.Ops() {
 		mem := vfs.NewMem()
-		var failed vfs.Op
-		hook := vfs.FailNth(n, syscall.EIO)
-		faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
+		var failed wrap.Op
+		hook := wrap.FailNth(n, syscall.EIO)
+		faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			fault := hook(op)
 			if fault != nil {
 				failed = op
@@ -102,7 +105,7 @@ func TestFailNthFailsThatOperationAlone(t *testing.T) {
 }
 
 func TestFailFromFailsAllThatFollow(t *testing.T) {
-	faulty := vfs.NewFaulty(vfs.NewMem(), vfs.FailFrom(2, syscall.ENOSPC))
+	faulty := wrap.NewFaulty(vfs.NewMem(), wrap.FailFrom(2, syscall.ENOSPC))
 	require.NoError(t, faulty.MkdirAll("d"))
 	f, err := faulty.Create("d/a")
 	require.NoError(t, err)
@@ -116,29 +119,29 @@ func TestFailFromFailsAllThatFollow(t *testing.T) {
 
 func TestFailedOperationIsNotDone(t *testing.T) {
 	mem := vfs.NewMem()
-	s := script{t, mem}
-	s.durable("a", "x")
-	faulty := vfs.NewFaulty(mem, vfs.FailFrom(0, nil))
-	require.ErrorIs(t, faulty.Remove("a"), vfs.ErrInjected)
+	s := vfstest.Script{T: t, Mem: mem}
+	s.Durable("a", "x")
+	faulty := wrap.NewFaulty(mem, wrap.FailFrom(0, nil))
+	require.ErrorIs(t, faulty.Remove("a"), wrap.ErrInjected)
 	err := faulty.Rename("a", "b")
-	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.ErrorIs(t, err, wrap.ErrInjected)
 	var link *os.LinkError
 	require.ErrorAs(t, err, &link)
 	require.Equal(t, "rename a b: vfs: injected fault", err.Error())
-	require.ErrorIs(t, faulty.Link("a", "b"), vfs.ErrInjected)
-	require.ErrorIs(t, faulty.MkdirAll("d"), vfs.ErrInjected)
+	require.ErrorIs(t, faulty.Link("a", "b"), wrap.ErrInjected)
+	require.ErrorIs(t, faulty.MkdirAll("d"), wrap.ErrInjected)
 	_, err = faulty.Create("c")
-	require.ErrorIs(t, err, vfs.ErrInjected)
+	require.ErrorIs(t, err, wrap.ErrInjected)
 	_, err = faulty.Lock("LOCK", false)
-	require.ErrorIs(t, err, vfs.ErrInjected)
-	require.Equal(t, map[string]string{"a": "x"}, tree(t, mem, "."))
+	require.ErrorIs(t, err, wrap.ErrInjected)
+	require.Equal(t, map[string]string{"a": "x"}, vfstest.Tree(t, mem, "."))
 }
 
 func TestFailedSyncMakesNothingDurable(t *testing.T) {
 	mem := vfs.NewMem()
-	faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpSync {
-			return &vfs.Fault{Err: syscall.EIO}
+	faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpSync {
+			return &wrap.Fault{Err: syscall.EIO}
 		}
 		return nil
 	})
@@ -148,14 +151,14 @@ func TestFailedSyncMakesNothingDurable(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, f.Sync(), syscall.EIO)
 	require.NoError(t, faulty.SyncDir("."))
-	require.Equal(t, map[string]string{"a": ""}, tree(t, mem.Crash(), "."))
+	require.Equal(t, map[string]string{"a": ""}, vfstest.Tree(t, mem.Crash(), "."))
 }
 
 func TestFailedCloseClosesAllTheSame(t *testing.T) {
-	cnt := vfs.NewCounting(vfs.NewMem())
-	faulty := vfs.NewFaulty(cnt, func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpClose {
-			return &vfs.Fault{Err: syscall.EIO}
+	cnt := wrap.NewCounting(vfs.NewMem())
+	faulty := wrap.NewFaulty(cnt, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpClose {
+			return &wrap.Fault{Err: syscall.EIO}
 		}
 		return nil
 	})
@@ -182,12 +185,12 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			var offsets []int64
-			faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-				if op.Kind == vfs.OpWrite {
+			faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				if op.Kind == wrap.OpWrite {
 					offsets = append(offsets, op.Offset)
 				}
 				if op.Index == 2 {
-					return &vfs.Fault{Err: syscall.ENOSPC, Short: c.short}
+					return &wrap.Fault{Err: syscall.ENOSPC, Short: c.short}
 				}
 				return nil
 			})
@@ -199,7 +202,7 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 			require.ErrorIs(t, err, syscall.ENOSPC)
 			require.Equal(t, "write a: "+syscall.ENOSPC.Error(), err.Error())
 			require.Equal(t, len(c.want)-len("before"), n)
-			require.Equal(t, c.want, tree(t, mem, ".")["a"])
+			require.Equal(t, c.want, vfstest.Tree(t, mem, ".")["a"])
 			_, err = f.Write([]byte("!"))
 			require.NoError(t, err)
 			require.Equal(t, []int64{0, 6, int64(len(c.want))}, offsets)
@@ -209,25 +212,25 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 
 func TestShortReadBringsItsBytesAndFails(t *testing.T) {
 	mem := vfs.NewMem()
-	script{t, mem}.durable("a", "0123456789")
+	vfstest.Script{T: t, Mem: mem}.Durable("a", "0123456789")
 	for _, c := range []struct {
 		name  string
-		fault vfs.Fault
+		fault wrap.Fault
 		at    int64
 		want  string
 		is    error
 	}{
-		{"some bytes", vfs.Fault{Short: 3, Err: syscall.EIO}, 2, "234", syscall.EIO},
-		{"no bytes", vfs.Fault{Err: syscall.EIO}, 2, "", syscall.EIO},
-		{"an end of file that is none, bare", vfs.Fault{Short: 2, Err: io.EOF}, 0, "01", io.EOF},
-		{"fewer than asked for, without an error", vfs.Fault{Short: 3, Quiet: true, Err: syscall.EIO}, 2, "234", nil},
-		{"none, without an error", vfs.Fault{Quiet: true}, 2, "", nil},
-		{"the file's end, as it is", vfs.Fault{Short: 4, Quiet: true}, 8, "89", io.EOF},
-		{"no more than the file has", vfs.Fault{Short: 4}, 8, "89", vfs.ErrInjected},
+		{"some bytes", wrap.Fault{Short: 3, Err: syscall.EIO}, 2, "234", syscall.EIO},
+		{"no bytes", wrap.Fault{Err: syscall.EIO}, 2, "", syscall.EIO},
+		{"an end of file that is none, bare", wrap.Fault{Short: 2, Err: io.EOF}, 0, "01", io.EOF},
+		{"fewer than asked for, without an error", wrap.Fault{Short: 3, Quiet: true, Err: syscall.EIO}, 2, "234", nil},
+		{"none, without an error", wrap.Fault{Quiet: true}, 2, "", nil},
+		{"the file's end, as it is", wrap.Fault{Short: 4, Quiet: true}, 8, "89", io.EOF},
+		{"no more than the file has", wrap.Fault{Short: 4}, 8, "89", wrap.ErrInjected},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			faulty := vfs.NewFaulty(mem, func(op vfs.Op) *vfs.Fault {
-				if op.Kind == vfs.OpRead {
+			faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				if op.Kind == wrap.OpRead {
 					return &c.fault
 				}
 				return nil

@@ -1,9 +1,11 @@
-package vfs
+package wrap
 
 import (
 	"io"
 	"io/fs"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/vfs"
 
 	"github.com/sievedb/sievedb/internal/errors"
 )
@@ -28,7 +30,7 @@ type Fault struct {
 // Faulty is a file system that asks a hook before each operation on another one
 // whether it shall fail.
 type Faulty struct {
-	fs   FS
+	fs   vfs.FS
 	hook func(Op) *Fault
 	ops  atomic.Uint64
 }
@@ -41,7 +43,7 @@ type Faulty struct {
 //
 // An operation that fails is not done, with two exceptions: Fault.Short, and
 // Close, which closes the file and then fails, as close(2) does.
-func NewFaulty(fsys FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
+func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
 
 // FailNth is a hook that fails operation n alone with err.
 func FailNth(n uint64, err error) func(Op) *Fault {
@@ -91,12 +93,12 @@ func (y *Faulty) begin(op Op) (limit int, err error) {
 func (y *Faulty) Abs(name string) (string, error) { return y.fs.Abs(name) }
 
 // Create implements FS.
-func (y *Faulty) Create(name string) (File, error) { return y.open(OpCreate, name, y.fs.Create) }
+func (y *Faulty) Create(name string) (vfs.File, error) { return y.open(OpCreate, name, y.fs.Create) }
 
 // Open implements FS.
-func (y *Faulty) Open(name string) (File, error) { return y.open(OpOpen, name, y.fs.Open) }
+func (y *Faulty) Open(name string) (vfs.File, error) { return y.open(OpOpen, name, y.fs.Open) }
 
-func (y *Faulty) open(kind OpKind, name string, open func(string) (File, error)) (File, error) {
+func (y *Faulty) open(kind OpKind, name string, open func(string) (vfs.File, error)) (vfs.File, error) {
 	if _, err := y.begin(Op{Kind: kind, Name: name}); err != nil {
 		return nil, err
 	}
@@ -181,7 +183,7 @@ func (y *Faulty) Lock(name string, shared bool) (io.Closer, error) {
 
 type faultyFile struct {
 	y       *Faulty
-	f       File
+	f       vfs.File
 	name    string
 	written atomic.Int64 // bytes appended through this handle
 }

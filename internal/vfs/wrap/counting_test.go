@@ -1,4 +1,4 @@
-package vfs_test
+package wrap_test
 
 import (
 	"io"
@@ -9,28 +9,29 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestCountingByKind(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		of   func(vfs.Snapshot) vfs.Counts
+		of   func(wrap.Snapshot) wrap.Counts
 	}{
-		{"000007.log", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileLog) }},
-		{"000007.ldb", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileTable) }},
-		{"000007.sst", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileOldTable) }},
-		{"000007.sst", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileTable, base.FileOldTable) }},
-		{"MANIFEST-000007", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileManifest) }},
-		{"CURRENT", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileCurrent) }},
-		{"LOCK", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileLock) }},
-		{"000007.dbtmp", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileTemp) }},
-		{"LOG", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileInfoLog) }},
-		{"CLOSED", func(s vfs.Snapshot) vfs.Counts { return s.Of(base.FileClosed) }},
-		{"notes.txt", func(s vfs.Snapshot) vfs.Counts { return s.Other }},
+		{"000007.log", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileLog) }},
+		{"000007.ldb", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileTable) }},
+		{"000007.sst", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileOldTable) }},
+		{"000007.sst", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileTable, base.FileOldTable) }},
+		{"MANIFEST-000007", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileManifest) }},
+		{"CURRENT", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileCurrent) }},
+		{"LOCK", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileLock) }},
+		{"000007.dbtmp", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileTemp) }},
+		{"LOG", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileInfoLog) }},
+		{"CLOSED", func(s wrap.Snapshot) wrap.Counts { return s.Of(base.FileClosed) }},
+		{"notes.txt", func(s wrap.Snapshot) wrap.Counts { return s.Other }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cnt := vfs.NewCounting(vfs.NewMem())
+			cnt := wrap.NewCounting(vfs.NewMem())
 			require.NoError(t, cnt.MkdirAll("db"))
 			path := "db/" + c.name
 
@@ -42,7 +43,7 @@ func TestCountingByKind(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, f.Sync())
 			require.NoError(t, cnt.SyncDir("db"))
-			want := vfs.Counts{Creates: 1, Writes: 2, WriteBytes: 120, Syncs: 1, OpenFiles: 1}
+			want := wrap.Counts{Creates: 1, Writes: 2, WriteBytes: 120, Syncs: 1, OpenFiles: 1}
 			first := cnt.Snapshot()
 			require.Equal(t, want, c.of(first))
 			require.Equal(t, want, first.Total)
@@ -60,7 +61,7 @@ func TestCountingByKind(t *testing.T) {
 			require.ErrorIs(t, f.Close(), fs.ErrClosed)
 			require.NoError(t, cnt.Rename(path, path))
 			require.NoError(t, cnt.Remove(path))
-			want = vfs.Counts{Opens: 1, Reads: 2, ReadBytes: 70, Renames: 1, Removes: 1, OpenFiles: -1}
+			want = wrap.Counts{Opens: 1, Reads: 2, ReadBytes: 70, Renames: 1, Removes: 1, OpenFiles: -1}
 			since := cnt.Snapshot().Sub(first)
 			require.Equal(t, want, c.of(since))
 			require.Equal(t, want, since.Total)
@@ -73,7 +74,7 @@ func TestCountingByKind(t *testing.T) {
 func TestCountingKnowsEveryKind(t *testing.T) {
 	kinds := 0
 	for k := range base.FileKind(base.NumFileKinds) {
-		cnt := vfs.NewCounting(vfs.NewMem())
+		cnt := wrap.NewCounting(vfs.NewMem())
 		f, err := cnt.Create(base.FileName(k, 1))
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
@@ -85,13 +86,13 @@ func TestCountingKnowsEveryKind(t *testing.T) {
 }
 
 func TestCountingOfFailures(t *testing.T) {
-	faulty := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) *vfs.Fault {
-		if op.Kind == vfs.OpCreate && op.Name == "000001.log" {
+	faulty := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && op.Name == "000001.log" {
 			return nil
 		}
-		return &vfs.Fault{Short: 3}
+		return &wrap.Fault{Short: 3}
 	})
-	cnt := vfs.NewCounting(faulty)
+	cnt := wrap.NewCounting(faulty)
 	f, err := cnt.Create("000001.log")
 	require.NoError(t, err)
 	_, err = f.Write([]byte("12345"))
@@ -106,12 +107,12 @@ func TestCountingOfFailures(t *testing.T) {
 	require.Error(t, err)
 	require.Error(t, cnt.Remove("000001.log"))
 	require.Error(t, cnt.Rename("000001.log", "000003.log"))
-	require.Equal(t, vfs.Counts{Creates: 1, Writes: 1, WriteBytes: 3, Syncs: 1, Reads: 1, ReadBytes: 3},
+	require.Equal(t, wrap.Counts{Creates: 1, Writes: 1, WriteBytes: 3, Syncs: 1, Reads: 1, ReadBytes: 3},
 		cnt.Snapshot().Of(base.FileLog), "what was asked of the disk counts, what did not happen does not")
 }
 
 func TestRenameCountsForTheNewName(t *testing.T) {
-	cnt := vfs.NewCounting(vfs.NewMem())
+	cnt := wrap.NewCounting(vfs.NewMem())
 	f, err := cnt.Create("000005.dbtmp")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
@@ -121,9 +122,9 @@ func TestRenameCountsForTheNewName(t *testing.T) {
 }
 
 func TestObserverSeesEachOperation(t *testing.T) {
-	cnt := vfs.NewCounting(vfs.NewMem())
-	var seen []vfs.Op
-	cnt.Observe(func(op vfs.Op) { seen = append(seen, op) })
+	cnt := wrap.NewCounting(vfs.NewMem())
+	var seen []wrap.Op
+	cnt.Observe(func(op wrap.Op) { seen = append(seen, op) })
 
 	require.NoError(t, cnt.MkdirAll("d"))
 	f, err := cnt.Create("d/a")
@@ -152,23 +153,23 @@ func TestObserverSeesEachOperation(t *testing.T) {
 	require.Error(t, gone)
 	require.NoError(t, cnt.Remove("d/b"))
 
-	require.Equal(t, []vfs.Op{
-		{Kind: vfs.OpMkdirAll, Name: "d"},
-		{Kind: vfs.OpCreate, Name: "d/a"},
-		{Kind: vfs.OpWrite, Name: "d/a", Offset: 0, Length: 3, N: 3},
-		{Kind: vfs.OpWrite, Name: "d/a", Offset: 3, Length: 2, N: 2},
-		{Kind: vfs.OpSync, Name: "d/a"},
-		{Kind: vfs.OpRead, Name: "d/a", Offset: 1, Length: 9, N: 4, Err: io.EOF},
-		{Kind: vfs.OpSize, Name: "d/a"},
-		{Kind: vfs.OpClose, Name: "d/a"},
-		{Kind: vfs.OpLink, Name: "d/a", NewName: "d/b"},
-		{Kind: vfs.OpRename, Name: "d/a", NewName: "d/c"},
-		{Kind: vfs.OpSyncDir, Name: "d"},
-		{Kind: vfs.OpList, Name: "d"},
-		{Kind: vfs.OpStat, Name: "d/c"},
-		{Kind: vfs.OpLock, Name: "d/LOCK"},
-		{Kind: vfs.OpOpen, Name: "d/a", Err: gone},
-		{Kind: vfs.OpRemove, Name: "d/b"},
+	require.Equal(t, []wrap.Op{
+		{Kind: wrap.OpMkdirAll, Name: "d"},
+		{Kind: wrap.OpCreate, Name: "d/a"},
+		{Kind: wrap.OpWrite, Name: "d/a", Offset: 0, Length: 3, N: 3},
+		{Kind: wrap.OpWrite, Name: "d/a", Offset: 3, Length: 2, N: 2},
+		{Kind: wrap.OpSync, Name: "d/a"},
+		{Kind: wrap.OpRead, Name: "d/a", Offset: 1, Length: 9, N: 4, Err: io.EOF},
+		{Kind: wrap.OpSize, Name: "d/a"},
+		{Kind: wrap.OpClose, Name: "d/a"},
+		{Kind: wrap.OpLink, Name: "d/a", NewName: "d/b"},
+		{Kind: wrap.OpRename, Name: "d/a", NewName: "d/c"},
+		{Kind: wrap.OpSyncDir, Name: "d"},
+		{Kind: wrap.OpList, Name: "d"},
+		{Kind: wrap.OpStat, Name: "d/c"},
+		{Kind: wrap.OpLock, Name: "d/LOCK"},
+		{Kind: wrap.OpOpen, Name: "d/a", Err: gone},
+		{Kind: wrap.OpRemove, Name: "d/b"},
 	}, seen)
 
 	cnt.Observe(nil)
@@ -177,7 +178,7 @@ func TestObserverSeesEachOperation(t *testing.T) {
 }
 
 func TestCountingFromManyGoroutines(t *testing.T) {
-	cnt := vfs.NewCounting(vfs.NewMem())
+	cnt := wrap.NewCounting(vfs.NewMem())
 	f, err := cnt.Create("000001.ldb")
 	require.NoError(t, err)
 	_, err = f.Write(make([]byte, 10))
@@ -204,9 +205,9 @@ func BenchmarkReadAt(b *testing.B) {
 		fs   func(b *testing.B) vfs.FS
 	}{
 		{"fs=OS", func(b *testing.B) vfs.FS { return vfs.OS }},
-		{"fs=Counting(OS)", func(b *testing.B) vfs.FS { return vfs.NewCounting(vfs.OS) }},
+		{"fs=Counting(OS)", func(b *testing.B) vfs.FS { return wrap.NewCounting(vfs.OS) }},
 		{"fs=Mem", func(b *testing.B) vfs.FS { return vfs.NewMem() }},
-		{"fs=Counting(Mem)", func(b *testing.B) vfs.FS { return vfs.NewCounting(vfs.NewMem()) }},
+		{"fs=Counting(Mem)", func(b *testing.B) vfs.FS { return wrap.NewCounting(vfs.NewMem()) }},
 	} {
 		b.Run(c.name+"/size=4096", func(b *testing.B) {
 			fsys, dir := c.fs(b), b.TempDir()

@@ -1,4 +1,4 @@
-package vfs
+package wrap
 
 import (
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 type Counts struct {
 	Reads, ReadBytes   uint64 // calls of ReadAt, and bytes that came
 	Writes, WriteBytes uint64 // calls of Write, and bytes that went
-	Syncs              uint64 // calls of File.Sync
+	Syncs              uint64 // calls of vfs.File.Sync
 	Opens              uint64 // files opened for reading
 	Creates            uint64
 	Removes            uint64

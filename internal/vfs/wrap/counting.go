@@ -1,10 +1,12 @@
-package vfs
+package wrap
 
 import (
 	"io"
 	"io/fs"
 	"path/filepath"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/vfs"
 
 	"github.com/sievedb/sievedb/internal/base"
 )
@@ -13,14 +15,14 @@ import (
 // total and by the kind of file that the name tells. Without an observer an
 // operation costs one to three atomic additions.
 type Counting struct {
-	fs       FS
+	fs       vfs.FS
 	buckets  [numBuckets]bucket
 	dirSyncs atomic.Uint64
 	observer atomic.Pointer[func(Op)]
 }
 
 // NewCounting returns a Counting over fsys with every count zero.
-func NewCounting(fsys FS) *Counting { return &Counting{fs: fsys} }
+func NewCounting(fsys vfs.FS) *Counting { return &Counting{fs: fsys} }
 
 // Observe has f called after each operation, with what it returned; nil ends
 // that. f runs on the goroutine of the operation and must be safe for calls from
@@ -65,7 +67,7 @@ func (c *Counting) bucketOf(name string) *bucket {
 func (c *Counting) Abs(name string) (string, error) { return c.fs.Abs(name) }
 
 // Create implements FS.
-func (c *Counting) Create(name string) (File, error) {
+func (c *Counting) Create(name string) (vfs.File, error) {
 	f, err := c.fs.Create(name)
 	b := c.bucketOf(name)
 	if err == nil {
@@ -75,7 +77,7 @@ func (c *Counting) Create(name string) (File, error) {
 }
 
 // Open implements FS.
-func (c *Counting) Open(name string) (File, error) {
+func (c *Counting) Open(name string) (vfs.File, error) {
 	f, err := c.fs.Open(name)
 	b := c.bucketOf(name)
 	if err == nil {
@@ -84,7 +86,7 @@ func (c *Counting) Open(name string) (File, error) {
 	return c.opened(f, err, b, Op{Kind: OpOpen, Name: name})
 }
 
-func (c *Counting) opened(f File, err error, b *bucket, op Op) (File, error) {
+func (c *Counting) opened(f vfs.File, err error, b *bucket, op Op) (vfs.File, error) {
 	op.Err = err
 	if err != nil {
 		c.observe(op)
@@ -168,7 +170,7 @@ func (c *Counting) Lock(name string, shared bool) (io.Closer, error) {
 // countingFile counts in the bucket of the name that it was opened with.
 type countingFile struct {
 	c       *Counting
-	f       File
+	f       vfs.File
 	b       *bucket
 	name    string
 	written atomic.Int64 // bytes appended through this handle
@@ -208,7 +210,7 @@ func (f *countingFile) Size() (int64, error) {
 func (f *countingFile) Close() error {
 	err := f.f.Close()
 	if !f.closed.Swap(true) {
-		f.b.openFiles.Add(-1) // closed even if it failed, as File says
+		f.b.openFiles.Add(-1) // closed even if it failed, as vfs.File says
 	}
 	f.c.observe(Op{Kind: OpClose, Name: f.name, Err: err})
 	return err

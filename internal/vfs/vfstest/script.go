@@ -1,0 +1,67 @@
+package vfstest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Script makes steps on a Mem short: each fails the test when its operation
+// fails.
+type Script struct {
+	T *testing.T
+	*vfs.Mem
+}
+
+// MustCreate makes a file.
+func (s Script) MustCreate(name string) vfs.File {
+	f, err := s.Create(name)
+	require.NoError(s.T, err)
+	return f
+}
+
+// Append writes data to f.
+func (s Script) Append(f vfs.File, data string) {
+	_, err := f.Write([]byte(data))
+	require.NoError(s.T, err)
+}
+
+// Durable makes a file whose bytes and name are durable.
+func (s Script) Durable(name, data string) {
+	f := s.MustCreate(name)
+	s.Append(f, data)
+	s.OK(f.Sync(), f.Close(), s.SyncDir("."))
+}
+
+// OK fails the test for any error.
+func (s Script) OK(errs ...error) {
+	for _, err := range errs {
+		require.NoError(s.T, err)
+	}
+}
+
+// Tree returns every file with its content and every directory with "/".
+func Tree(t *testing.T, m *vfs.Mem, dir string) map[string]string {
+	all := map[string]string{}
+	names, err := m.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		path := dir + "/" + name
+		info, err := m.Stat(path)
+		require.NoError(t, err)
+		if info.IsDir() {
+			all[path[2:]] = "/"
+			for k, v := range Tree(t, m, path) {
+				all[k] = v
+			}
+			continue
+		}
+		f, err := m.Open(path)
+		require.NoError(t, err)
+		all[path[2:]] = Content(t, f)
+		require.NoError(t, f.Close())
+	}
+	return all
+}
