@@ -1,11 +1,8 @@
 package db
 
 import (
-	"encoding/binary"
-
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/memtable"
-	"github.com/sievedb/sievedb/util"
 )
 
 // largeWrite is the size in bytes, key and value together, from which a Put makes no batch:
@@ -56,17 +53,6 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	d.publish(1, recordBytes)
 	d.retireOversized()
 	return nil
-}
-
-// entryRecordParts is what appendEntryRecord appends, without copies of key and value.
-func entryRecordParts(seq uint64, kind base.Kind, key, value []byte) [][]byte {
-	head := binary.LittleEndian.AppendUint64(nil, seq)
-	head = binary.LittleEndian.AppendUint32(head, 1)
-	head = util.AppendUvarint32(append(head, byte(kind)), uint32(len(key)))
-	if kind == base.KindDelete {
-		return [][]byte{head, key}
-	}
-	return [][]byte{head, key, util.AppendUvarint32(nil, uint32(len(value))), value}
 }
 
 // retireOversized has the memtable flushed that was made for one large write, if it takes

@@ -1,0 +1,30 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// insertBatch adds the entries of a batch, whose bytes are known to be good, to
+// mem, which is known to have room.
+func insertBatch(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
+	r, err := readBatchHeader(data)
+	for more := err == nil; more; {
+		var group [memtable.GroupSize]memtable.Entry
+		n, seq := 0, r.seq
+		for more && n < len(group) {
+			e := &group[n]
+			if e.Kind, e.Key, e.Value, _, more, err = r.next(); more {
+				n++
+			}
+		}
+		if !mem.AddGroup(ins, seq, group[:n]) {
+			panic(noRoomReserved)
+		}
+	}
+	if err != nil {
+		panic(errors.Wrap(err, "db: a batch of our own making does not decode"))
+	}
+}
+
+const noRoomReserved = "db: the memtable is full although room was reserved for the batch"
