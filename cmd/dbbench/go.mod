@@ -2,8 +2,6 @@ module github.com/sievedb/sievedb/cmd/dbbench
 
 go 1.25.0
 
-replace github.com/sievedb/sievedb => ../..
-
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/schollz/progressbar/v3 v3.19.1

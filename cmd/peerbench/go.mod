@@ -2,8 +2,6 @@ module github.com/sievedb/sievedb/cmd/peerbench
 
 go 1.25.0
 
-replace github.com/sievedb/sievedb => ../..
-
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/cockroachdb/pebble/v2 v2.1.7

@@ -2,8 +2,6 @@ module github.com/sievedb/sievedb/internal/interop
 
 go 1.25.0
 
-replace github.com/sievedb/sievedb => ../..
-
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/dgraph-io/badger/v4 v4.9.6

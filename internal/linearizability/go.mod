@@ -2,8 +2,6 @@ module github.com/sievedb/sievedb/internal/linearizability
 
 go 1.25.0
 
-replace github.com/sievedb/sievedb => ../..
-
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/sievedb/sievedb v0.0.0

@@ -1,0 +1,98 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// moduleVersion is a module in the output of go mod edit -json and go work edit -json.
+type moduleVersion struct{ Path, Version string }
+
+// replacement is a replace directive.
+type replacement struct{ Old, New moduleVersion }
+
+// goMod is what these tests read of a go.mod.
+type goMod struct {
+	Module  moduleVersion
+	Require []moduleVersion
+	Replace []replacement
+}
+
+// edit runs a go command that prints a file as JSON, and decodes that into to.
+func edit(t *testing.T, to any, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	text, err := cmd.Output()
+	require.NoError(t, err, "go %s", strings.Join(args, " "))
+	require.NoError(t, json.Unmarshal(text, to))
+}
+
+// modules returns the go.mod of each module of the repository, by its folder.
+func modules(t *testing.T) map[string]goMod {
+	all := map[string]goMod{}
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != root && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || d.Name() != "go.mod" {
+			return nil
+		}
+		file, err := filepath.Rel(root, name)
+		require.NoError(t, err)
+		file = filepath.ToSlash(file)
+		var m goMod
+		edit(t, &m, "mod", "edit", "-json", file)
+		all[path.Dir(file)] = m
+		return nil
+	}))
+	require.Contains(t, all, ".")
+	require.Greater(t, len(all), 1, "nested modules")
+	return all
+}
+
+// The go command refuses to install a command at a version if its go.mod has a replace directive.
+func TestNoModuleHasAReplaceDirective(t *testing.T) {
+	for dir, m := range modules(t) {
+		require.Empty(t, m.Replace, "%s/go.mod: go.work is the place for these", dir)
+	}
+}
+
+// go.work names every module, and its own replace directive gives the nested ones the root module
+// of this checkout: without that, the go command looks for the version they require on the network.
+func TestTheWorkspaceHasEveryModule(t *testing.T) {
+	all := modules(t)
+	var work struct {
+		Use     []struct{ DiskPath string }
+		Replace []replacement
+	}
+	edit(t, &work, "work", "edit", "-json")
+	var used []string
+	for _, u := range work.Use {
+		used = append(used, path.Clean(u.DiskPath))
+	}
+	var replaced []replacement
+	for dir, m := range all {
+		require.Contains(t, used, dir, "go.work does not use this module")
+		for _, r := range m.Require {
+			want := replacement{Old: r, New: moduleVersion{Path: "./"}}
+			if r.Path == all["."].Module.Path && !slices.Contains(replaced, want) {
+				replaced = append(replaced, want)
+			}
+		}
+	}
+	require.Len(t, used, len(all), "go.work uses a folder that is no module")
+	require.Len(t, replaced, 1, "nested modules that require the root module, all at one version")
+	require.Equal(t, replaced, work.Replace, "go.work does not replace what nested modules require")
+}
