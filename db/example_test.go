@@ -19,14 +19,14 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	d, err := db.Open(dir, nil) // creates the database if there is none
+	store, err := db.Open(dir, nil) // creates the database if there is none
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close()
+	defer store.Close()
 
 	// With nil options, a write returns when it is on stable storage.
-	if err := d.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
+	if err := store.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
 		log.Fatal(err)
 	}
 
@@ -35,20 +35,20 @@ func Example() {
 	b.Put([]byte("bee"), []byte("6 legs"))
 	b.Put([]byte("spider"), []byte("8 legs"))
 	b.Delete([]byte("ant"))
-	if err := d.Apply(&b, db.NoSync); err != nil {
+	if err := store.Apply(&b, db.NoSync); err != nil {
 		log.Fatal(err)
 	}
 
-	value, err := d.Get([]byte("spider"))
+	value, err := store.Get([]byte("spider"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("a spider has %s\n", value)
-	if _, err := d.Get([]byte("ant")); errors.Is(err, db.ErrNotFound) {
+	if _, err := store.Get([]byte("ant")); errors.Is(err, db.ErrNotFound) {
 		fmt.Println("there is no ant")
 	}
 
-	it, err := d.NewIterator(nil)
+	it, err := store.NewIterator(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -68,11 +68,11 @@ func Example() {
 
 // openMem opens a database in memory, for the examples.
 func openMem() *db.DB {
-	d, err := db.Open("example", &db.Options{FS: vfs.NewMem()})
+	store, err := db.Open("example", &db.Options{FS: vfs.NewMem()})
 	if err != nil {
 		log.Fatal(err)
 	}
-	return d
+	return store
 }
 
 // must ends an example that failed.
@@ -85,15 +85,15 @@ func must(err error) {
 // Writes of a batch become visible and durable together; a later one wins over
 // an earlier one.
 func ExampleDB_Apply() {
-	d := openMem()
-	defer d.Close()
+	store := openMem()
+	defer store.Close()
 	var b db.Batch
 	b.Put([]byte("alice"), []byte("70"))
 	b.Put([]byte("bob"), []byte("30"))
 	b.Put([]byte("alice"), []byte("60"))
-	must(d.Apply(&b, nil))
+	must(store.Apply(&b, nil))
 	for _, name := range []string{"alice", "bob"} {
-		value, err := d.Get([]byte(name))
+		value, err := store.Get([]byte(name))
 		fmt.Printf("%s %s %v\n", name, value, err)
 	}
 	b.Reset() // and the batch's memory is used again
@@ -107,14 +107,14 @@ func ExampleDB_Apply() {
 // GetTo appends to a buffer of the caller's, so that a loop of lookups need not
 // allocate. A missing key leaves the buffer as it was.
 func ExampleDB_GetTo() {
-	d := openMem()
-	defer d.Close()
-	must(d.Put([]byte("one"), []byte("eins"), nil))
-	must(d.Put([]byte("two"), []byte("zwei"), nil))
+	store := openMem()
+	defer store.Close()
+	must(store.Put([]byte("one"), []byte("eins"), nil))
+	must(store.Put([]byte("two"), []byte("zwei"), nil))
 	buf := make([]byte, 0, 64)
 	for _, key := range []string{"one", "two", "three"} {
 		var err error
-		buf, err = d.GetTo(buf[:0], []byte(key))
+		buf, err = store.GetTo(buf[:0], []byte(key))
 		fmt.Printf("%q %v\n", buf, err)
 	}
 	// Output:
@@ -125,12 +125,12 @@ func ExampleDB_GetTo() {
 
 // MultiGet looks up several keys at one moment. A key without a value has a nil one.
 func ExampleDB_MultiGet() {
-	d := openMem()
-	defer d.Close()
-	must(d.Put([]byte("bee"), []byte("6 legs"), nil))
-	must(d.Put([]byte("snake"), nil, nil))
+	store := openMem()
+	defer store.Close()
+	must(store.Put([]byte("bee"), []byte("6 legs"), nil))
+	must(store.Put([]byte("snake"), nil, nil))
 	keys := [][]byte{[]byte("bee"), []byte("snake"), []byte("unicorn")}
-	values, err := d.MultiGet(keys)
+	values, err := store.MultiGet(keys)
 	must(err)
 	for i, v := range values {
 		fmt.Printf("%s: %q, stored: %t\n", keys[i], v, v != nil)
@@ -144,15 +144,15 @@ func ExampleDB_MultiGet() {
 // An iterator shows the database as it was when the iterator was made. LowerBound
 // is in the range, UpperBound is not.
 func ExampleIterator_All() {
-	d := openMem()
-	defer d.Close()
+	store := openMem()
+	defer store.Close()
 	for _, key := range []string{"apple", "banana", "cherry", "date"} {
-		must(d.Put([]byte(key), []byte("a fruit"), nil))
+		must(store.Put([]byte(key), []byte("a fruit"), nil))
 	}
-	it, err := d.NewIterator(&db.IterOptions{LowerBound: []byte("b"), UpperBound: []byte("date")})
+	it, err := store.NewIterator(&db.IterOptions{LowerBound: []byte("b"), UpperBound: []byte("date")})
 	must(err)
 	defer it.Close()
-	must(d.Delete([]byte("banana"), nil))
+	must(store.Delete([]byte("banana"), nil))
 	for key, value := range it.All() {
 		fmt.Printf("%s: %s\n", key, value)
 	}
@@ -164,12 +164,12 @@ func ExampleIterator_All() {
 
 // Movements return whether the iterator is at a key then.
 func ExampleIterator_SeekLT() {
-	d := openMem()
-	defer d.Close()
+	store := openMem()
+	defer store.Close()
 	for _, day := range []string{"2024-02-28", "2024-02-29", "2024-03-01"} {
-		must(d.Put([]byte(day), nil, nil))
+		must(store.Put([]byte(day), nil, nil))
 	}
-	it, err := d.NewIterator(nil)
+	it, err := store.NewIterator(nil)
 	must(err)
 	defer it.Close()
 	for ok := it.SeekLT([]byte("2024-03")); ok; ok = it.Prev() {
@@ -183,16 +183,16 @@ func ExampleIterator_SeekLT() {
 
 // A snapshot goes on showing what was there when it was taken.
 func ExampleDB_NewSnapshot() {
-	d := openMem()
-	defer d.Close()
-	must(d.Put([]byte("motto"), []byte("slow and steady"), nil))
-	before := d.NewSnapshot()
+	store := openMem()
+	defer store.Close()
+	must(store.Put([]byte("motto"), []byte("slow and steady"), nil))
+	before := store.NewSnapshot()
 	defer before.Close()
-	must(d.Put([]byte("motto"), []byte("move fast"), nil))
+	must(store.Put([]byte("motto"), []byte("move fast"), nil))
 
 	then, err := before.Get([]byte("motto"))
 	must(err)
-	now, err := d.Get([]byte("motto"))
+	now, err := store.Get([]byte("motto"))
 	must(err)
 	fmt.Printf("then: %s\nnow: %s\n", then, now)
 	// Output:
@@ -204,15 +204,15 @@ func ExampleDB_NewSnapshot() {
 // the newer one rules it out, so that only the older one is read. (String has the
 // same as a table for people, with times.)
 func ExampleDB_Explain() {
-	d := openMem()
-	defer d.Close()
+	store := openMem()
+	defer store.Close()
 	for _, keys := range [][]string{{"ant", "bee", "spider"}, {"apple", "cherry", "zucchini"}} {
 		for _, key := range keys {
-			must(d.Put([]byte(key), []byte("a value"), nil))
+			must(store.Put([]byte(key), []byte("a value"), nil))
 		}
-		must(d.Flush()) // makes a table of level 0
+		must(store.Flush()) // makes a table of level 0
 	}
-	x, err := d.Explain([]byte("bee"))
+	x, err := store.Explain([]byte("bee"))
 	must(err)
 	for _, s := range x.Steps {
 		fmt.Printf("%-8s  filter: %-6s  found: %-5v  block from disk: %v\n", s.Run, s.Filter, s.Found, s.BlockFromDisk)
@@ -227,19 +227,19 @@ func ExampleDB_Explain() {
 
 // Metrics counts, for each level, what lookups asked and what filters saved.
 func ExampleDB_Metrics() {
-	d := openMem()
-	defer d.Close()
+	store := openMem()
+	defer store.Close()
 	for i := range 1000 {
-		must(d.Put(fmt.Appendf(nil, "user%d", i), []byte("a value"), db.NoSync))
+		must(store.Put(fmt.Appendf(nil, "user%d", i), []byte("a value"), db.NoSync))
 	}
-	must(d.Flush())
+	must(store.Flush())
 	for i := range 1000 {
-		_, err := d.Get(fmt.Appendf(nil, "user%d ", i)) // none of them is stored
+		_, err := store.Get(fmt.Appendf(nil, "user%d ", i)) // none of them is stored
 		if err != db.ErrNotFound {
 			log.Fatal(err)
 		}
 	}
-	m := d.Metrics()
+	m := store.Metrics()
 	l := m.Levels[0]
 	fmt.Println("lookups:", m.Gets, "found:", m.GetsFound)
 	fmt.Println("every one ruled out or read in vain:", l.FilterNegatives+l.FilterFalsePositives == l.FilterChecks)
@@ -256,23 +256,23 @@ func ExampleDB_Metrics() {
 // customer, and most customers have none in most tables.
 func ExamplePrefixBounds() {
 	customer := filter.NewPrefix(filter.SeparatedPrefix('/', 1), 10)
-	d, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), RangeFilters: []filter.RangePolicy{customer}})
+	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), RangeFilters: []filter.RangePolicy{customer}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer d.Close()
+	defer store.Close()
 	for c := 0; c < 1000; c += 2 {
 		for n := range 3 {
-			_ = d.Put(fmt.Appendf(nil, "customer%04d/order%d", c, n), []byte("…"), db.NoSync)
+			_ = store.Put(fmt.Appendf(nil, "customer%04d/order%d", c, n), []byte("…"), db.NoSync)
 		}
 	}
-	if err := d.Flush(); err != nil {
+	if err := store.Flush(); err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, c := range []string{"customer0500/", "customer0501/"} {
-		it, err := d.NewIterator(db.PrefixBounds([]byte(c)))
+		it, err := store.NewIterator(db.PrefixBounds([]byte(c)))
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -285,7 +285,7 @@ func ExamplePrefixBounds() {
 			fmt.Println(err)
 			return
 		}
-		m := d.Metrics().Total()
+		m := store.Metrics().Total()
 		fmt.Println(c, orders, "orders, tables passed over:", m.RangeNegatives, "of", m.RangeChecks)
 	}
 	// Output:
@@ -294,12 +294,12 @@ func ExamplePrefixBounds() {
 }
 
 func ExampleDB_NewLoader() {
-	d, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
+	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close()
-	l, err := d.NewLoader()
+	defer store.Close()
+	l, err := store.NewLoader()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -309,12 +309,12 @@ func ExampleDB_NewLoader() {
 			log.Fatal(err)
 		}
 	}
-	_, err = d.Get([]byte("bee"))
+	_, err = store.Get([]byte("bee"))
 	fmt.Println("before:", err)
 	if err := l.Commit(); err != nil {
 		log.Fatal(err)
 	}
-	value, err := d.Get([]byte("bee"))
+	value, err := store.Get([]byte("bee"))
 	fmt.Printf("after: %s, %v\n", value, err)
 	// Output:
 	// before: sievedb: not found

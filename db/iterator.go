@@ -310,7 +310,7 @@ func (i *Iterator) failure() error {
 // loop. The slices hold until the loop's next round. After the loop, Err tells
 // whether it saw everything; Close remains the caller's:
 //
-//	it, err := d.NewIterator(nil)
+//	it, err := store.NewIterator(nil)
 //	if err != nil { … }
 //	defer it.Close()
 //	for key, value := range it.All() { … }

@@ -127,3 +127,24 @@ func TestTheTestsNamedExist(t *testing.T) {
 		}
 	}
 }
+
+// A variable named db would hide the package, and db.ErrNotFound no longer compile: what people
+// copy names it store.
+func TestExamplesNameTheVariableStore(t *testing.T) {
+	opened := regexp.MustCompile(`(\S+), \w+ :?= db\.Open\(`)
+	examples := 0
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		slashed := filepath.ToSlash(name)
+		if err != nil || d.IsDir() || !strings.HasSuffix(slashed, ".md") && !strings.HasSuffix(slashed, "/example_test.go") &&
+			!strings.HasSuffix(slashed, "/doc.go") && !strings.HasPrefix(slashed, root+"/cmd/") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range opened.FindAllStringSubmatch(string(text), -1) {
+			require.Contains(t, []string{"store", "s.store"}, m[1], "%s: %s", slashed, m[0])
+			examples++
+		}
+		return err
+	}))
+	require.Greater(t, examples, 10, "calls of db.Open")
+}

@@ -79,7 +79,7 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		return err
 	}
 	r := &report{FilterKind: s.cfg.FilterKind, Bits: s.cfg.BloomBits, Words: s.keys.list != nil && s.cfg.Keys == "", CacheBytes: s.reportCache()}
-	r.setShape(s.db.Metrics())
+	r.setShape(s.store.Metrics())
 	if err := s.closeDB(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *session) pass(ctx context.Context, what string, policy filter.Policy, r
 	before := s.fs.Snapshot()
 	o := s.cfg.options()
 	o.FS, o.ReadOnly, o.Filter, o.BlockCacheSize = s.fs, true, policy, cacheOption(s.reportCache())
-	d, err := db.Open(s.dir, o)
+	store, err := db.Open(s.dir, o)
 	if err != nil {
 		return err
 	}
@@ -136,23 +136,23 @@ func (s *session) pass(ctx context.Context, what string, policy filter.Policy, r
 	if policy != filter.None {
 		name = "filter on, " + what
 	}
-	elapsed, err := s.lookUp(ctx, name, d, keys, l)
+	elapsed, err := s.lookUp(ctx, name, store, keys, l)
 	if err == nil {
-		l.setStore(d.Metrics())
+		l.setStore(store.Metrics())
 		l.MicrosPerOp = float64(elapsed.Nanoseconds()) / 1e3 / float64(max(l.Gets, 1))
 		all := s.fs.Snapshot().Sub(before).Of(base.FileTable, base.FileOldTable)
 		err = l.setReads(reads.counts(), all)
 	}
 	if err == nil { // when the reads are counted: it may read properties
 		var filters *db.FilterReport
-		if filters, err = d.Filters(ctx, 0); err == nil {
+		if filters, err = store.Filters(ctx, 0); err == nil {
 			l.PredictedRate = predictedRate(filters)
 		}
 	}
-	return errors.Join(err, d.Close())
+	return errors.Join(err, store.Close())
 }
 
-func (s *session) lookUp(ctx context.Context, name string, d *db.DB, keys *keyList, l *lookups) (time.Duration, error) {
+func (s *session) lookUp(ctx context.Context, name string, store *db.DB, keys *keyList, l *lookups) (time.Duration, error) {
 	order := rand.New(rand.NewPCG(s.cfg.Seed, 0)).Perm(keys.len())
 	bar := s.newProgress(name, len(order), 0)
 	defer bar.close()
@@ -166,7 +166,7 @@ func (s *session) lookUp(ctx context.Context, name string, d *db.DB, keys *keyLi
 			}
 		}
 		var err error
-		value, err = d.GetTo(value[:0], keys.key(n))
+		value, err = store.GetTo(value[:0], keys.key(n))
 		switch {
 		case err == nil:
 			l.Found++
@@ -244,7 +244,7 @@ func (s *session) lookupKeys(ctx context.Context) (stored, absent *keyList, err 
 // sampleKeys draws at most n of the database's keys, each as likely as another
 // (Vitter's algorithm R).
 func (s *session) sampleKeys(ctx context.Context, n int) (*keyList, error) {
-	it, err := s.db.NewIterator(&db.IterOptions{NoFillCache: true})
+	it, err := s.store.NewIterator(&db.IterOptions{NoFillCache: true})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (s *session) sampleKeys(ctx context.Context, n int) (*keyList, error) {
 // neighbours returns, for each key, one that sorts just behind it and is not in
 // the database. An iterator tells: it reads the data and asks no filter.
 func (s *session) neighbours(ctx context.Context, keys *keyList) (*keyList, error) {
-	it, err := s.db.NewIterator(nil)
+	it, err := s.store.NewIterator(nil)
 	if err != nil {
 		return nil, err
 	}

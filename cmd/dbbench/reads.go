@@ -13,7 +13,7 @@ import (
 // get looks th.key up and counts what it finds.
 func (s *session) get(th *thread) error {
 	var err error
-	th.value, err = s.db.GetTo(th.value[:0], th.key)
+	th.value, err = s.store.GetTo(th.value[:0], th.key)
 	if errors.Is(err, db.ErrNotFound) {
 		return nil
 	}

@@ -59,7 +59,7 @@ func (s *session) fillGaps(ctx context.Context, name string, keys *keySpace) err
 			}
 		}
 		th.key = keys.appendKey(th.key[:0], n*emptyGap)
-		if err := s.db.Put(th.key, th.values.Next(s.cfg.ValueSize), db.NoSync); err != nil {
+		if err := s.store.Put(th.key, th.values.Next(s.cfg.ValueSize), db.NoSync); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 	defer s.fs.Observe(nil)
 	o := s.cfg.options()
 	o.FS, o.ReadOnly, o.RangeFilters, o.BlockCacheSize = s.fs, true, ranges, cacheOption(s.reportCache())
-	if s.db, err = db.Open(s.dir, o); err != nil {
+	if s.store, err = db.Open(s.dir, o); err != nil {
 		return err
 	}
 	r, err := s.measure(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
@@ -94,7 +94,7 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 		}, nil, nil
 	}})
 	if err == nil {
-		m, c := s.db.Metrics(), reads.counts()
+		m, c := s.store.Metrics(), reads.counts()
 		perScan := func(n uint64) float64 { return float64(n) / float64(max(r.Ops, 1)) }
 		r.Note = fmt.Sprintf("%.4f data blocks read and %.2f tables passed over a scan; %s bytes of filters of ranges",
 			perScan(c.Data), perScan(m.Total().RangeNegatives), bench.Grouped(m.RangeFilterBytes))
@@ -110,12 +110,12 @@ func (s *session) giveRanges(ctx context.Context, ranges []filter.RangePolicy) e
 	}
 	o := s.cfg.options()
 	o.FS, o.RangeFilters = s.fs, ranges
-	d, err := db.Open(s.dir, o)
+	store, err := db.Open(s.dir, o)
 	if err != nil {
 		return err
 	}
-	_, err = d.UpgradeFilters(ctx, nil, nil)
-	return errors.Join(err, d.Close())
+	_, err = store.UpgradeFilters(ctx, nil, nil)
+	return errors.Join(err, store.Close())
 }
 
 // emptyRange returns where a range without a key begins: in one of the nine hundreds
@@ -126,7 +126,7 @@ func emptyRange(rng *rand.Rand, num int) int {
 
 // countKeys scans from lower up to upper.
 func (s *session) countKeys(lower, upper []byte) (n uint64, err error) {
-	it, err := s.db.NewIterator(&db.IterOptions{LowerBound: lower, UpperBound: upper})
+	it, err := s.store.NewIterator(&db.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return 0, err
 	}

@@ -18,7 +18,7 @@ func readReverse(ctx context.Context, s *session, name string) error {
 // many as asked for. Where a duration is given it begins anew at the end.
 func (s *session) scan(ctx context.Context, name string, start, next func(*db.Iterator) bool) error {
 	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), begin: func(th *thread) (step, func() error, error) {
-		it, err := s.db.NewIterator(nil)
+		it, err := s.store.NewIterator(nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,7 +58,7 @@ func seekRandom(ctx context.Context, s *session, name string) error {
 }
 
 func (s *session) seek(th *thread) error {
-	it, err := s.db.NewIterator(nil)
+	it, err := s.store.NewIterator(nil)
 	if err != nil {
 		return err
 	}

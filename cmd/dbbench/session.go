@@ -24,7 +24,7 @@ type session struct {
 	allKeysStored  bool // every key of a key file is in the database
 	dir            string
 	temporary      bool // dir is ours to remove
-	db             *db.DB
+	store          *db.DB
 	events         compactionEvents
 	threadsMade    uint64
 
@@ -102,24 +102,24 @@ func (s *session) close() error {
 }
 
 func (s *session) closeDB() error {
-	if s.db == nil {
+	if s.store == nil {
 		return nil
 	}
-	err := s.db.Close()
-	s.db = nil
+	err := s.store.Close()
+	s.store = nil
 	return err
 }
 
 // openDB opens the database with the settings of the command line.
 func (s *session) openDB() (err error) {
-	if s.db != nil {
+	if s.store != nil {
 		return nil
 	}
 	o := s.cfg.options()
 	o.FS = s.fs
 	o.ErrorIfMissing = s.cfg.UseExistingDB
 	o.EventListener = s.events.listener()
-	s.db, err = db.Open(s.dir, o)
+	s.store, err = db.Open(s.dir, o)
 	return err
 }
 
@@ -145,7 +145,7 @@ func (s *session) reads(n int) int {
 // settle writes what is in memory to tables and waits until the store has no
 // compaction to do.
 func (s *session) settle(ctx context.Context) error {
-	if err := s.db.Flush(); err != nil {
+	if err := s.store.Flush(); err != nil {
 		return err
 	}
 	// The store starts a compaction in the moment in which it becomes due, so a
@@ -164,7 +164,7 @@ func (s *session) settle(ctx context.Context) error {
 			quiet = 0
 		}
 		last = now
-		if err := s.db.Metrics().BackgroundError; err != nil {
+		if err := s.store.Metrics().BackgroundError; err != nil {
 			return err
 		}
 	}
@@ -173,6 +173,6 @@ func (s *session) settle(ctx context.Context) error {
 
 // workDone changes whenever the background has finished something.
 func (s *session) workDone() [3]uint64 {
-	m := s.db.Metrics()
+	m := s.store.Metrics()
 	return [3]uint64{m.Flushes, m.Compactions, m.TrivialMoves}
 }

@@ -52,7 +52,7 @@ func (s *session) load(ctx context.Context) error {
 	newest := len(order) - len(order)/10
 	for i, n := range order {
 		if i == newest {
-			if err := s.db.Compact(ctx, nil, nil); err != nil {
+			if err := s.store.Compact(ctx, nil, nil); err != nil {
 				return err
 			}
 		}

@@ -117,22 +117,22 @@ func (st *sweepStore) measure(ctx context.Context, p sweepPoint) (*storeRun, err
 	}
 	o := st.options(p)
 	o.ReadOnly, o.BlockCacheSize = true, cacheOption(st.cache())
-	d, err := db.Open(st.dir, o)
+	store, err := db.Open(st.dir, o)
 	if err != nil {
 		return nil, err
 	}
-	st.db = d
+	st.store = store
 	levels := newLevelCounts()
-	if err = levels.learn(d, st.dir); err == nil { // opens all tables
+	if err = levels.learn(store, st.dir); err == nil { // opens all tables
 		st.fs.Observe(levels.observe)
 		defer st.fs.Observe(nil)
-		m := d.Metrics()
+		m := store.Metrics()
 		st.shape, r.FilterBytes = levelShapes(m), m.FilterBytes
 		r.BitsPerKey = 8 * float64(r.FilterBytes) / float64(len(st.stored))
-		err = st.pass(ctx, d, levels, st.absent, &r.Absent)
+		err = st.pass(ctx, store, levels, st.absent, &r.Absent)
 	}
 	if err == nil {
-		err = st.pass(ctx, d, levels, st.present, &r.Present)
+		err = st.pass(ctx, store, levels, st.present, &r.Present)
 	}
 	r.MakeNanosPerKey = st.makingCost(p)
 	return r, errors.Join(err, st.closeDB())
@@ -157,30 +157,30 @@ func (st *sweepStore) build(ctx context.Context, p sweepPoint) error {
 	if err := db.Destroy(st.dir, &db.Options{FS: st.fs}); err != nil {
 		return err
 	}
-	d, err := db.Open(st.dir, st.options(p))
+	store, err := db.Open(st.dir, st.options(p))
 	if err != nil {
 		return err
 	}
-	st.db = d
+	st.store = store
 	top := len(st.runs) - 1
 	for _, run := range st.runs[:top] {
-		if err := st.loadRun(d, run); err != nil {
+		if err := st.loadRun(store, run); err != nil {
 			return err
 		}
 	}
 	for _, i := range st.runs[top] {
-		if err := d.Put(st.stored[i], st.values[i], db.NoSync); err != nil {
+		if err := store.Put(st.stored[i], st.values[i], db.NoSync); err != nil {
 			return err
 		}
 	}
 	return errors.Join(st.settle(ctx), st.closeDB())
 }
 
-func (st *sweepStore) loadRun(d *db.DB, run []int) error {
+func (st *sweepStore) loadRun(store *db.DB, run []int) error {
 	if len(run) == 0 {
 		return nil
 	}
-	l, err := d.NewLoader()
+	l, err := store.NewLoader()
 	if err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func (st *sweepStore) loadRun(d *db.DB, run []int) error {
 }
 
 // pass looks keys up.
-func (st *sweepStore) pass(ctx context.Context, d *db.DB, levels *levelCounts, keys [][]byte, p *passRun) error {
-	before := d.Metrics()
+func (st *sweepStore) pass(ctx context.Context, store *db.DB, levels *levelCounts, keys [][]byte, p *passRun) error {
+	before := store.Metrics()
 	levels.reset()
 	var value []byte
 	var slice []float64
@@ -209,7 +209,7 @@ func (st *sweepStore) pass(ctx context.Context, d *db.DB, levels *levelCounts, k
 		began := time.Now()
 		for _, key := range keys[:n] {
 			var err error
-			if value, err = d.GetTo(value[:0], key); err == nil {
+			if value, err = store.GetTo(value[:0], key); err == nil {
 				p.Found++
 			} else if !errors.Is(err, db.ErrNotFound) {
 				return err
@@ -226,9 +226,9 @@ func (st *sweepStore) pass(ctx context.Context, d *db.DB, levels *levelCounts, k
 			p.Reads += reads
 		}
 	}
-	filters, err := d.Filters(ctx, 0)
+	filters, err := store.Filters(ctx, 0)
 	if err == nil {
-		p.Predicted = predictedReads(filters, before, d.Metrics())
+		p.Predicted = predictedReads(filters, before, store.Metrics())
 	}
 	return err
 }
@@ -300,8 +300,8 @@ const numLevels = 7
 func newLevelCounts() *levelCounts { return &levelCounts{level: make(map[string]int)} }
 
 // learn notes which table is on which level.
-func (c *levelCounts) learn(d *db.DB, dir string) error {
-	tables, err := d.Tables()
+func (c *levelCounts) learn(store *db.DB, dir string) error {
+	tables, err := store.Tables()
 	for _, t := range tables {
 		c.level[filepath.Join(dir, t.Name)] = t.Level
 		c.tables[t.Level]++

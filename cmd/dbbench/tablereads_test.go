@@ -14,13 +14,13 @@ import (
 
 func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
 	dir := t.TempDir()
-	d, err := db.Open(dir, nil)
+	store, err := db.Open(dir, nil)
 	require.NoError(t, err)
 	for i := range 1000 {
-		require.NoError(t, d.Put(fmt.Appendf(nil, "key%04d", i), make([]byte, 100), db.NoSync))
+		require.NoError(t, store.Put(fmt.Appendf(nil, "key%04d", i), make([]byte, 100), db.NoSync))
 	}
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Close())
+	require.NoError(t, store.Flush())
+	require.NoError(t, store.Close())
 
 	reads, err := readLayouts(vfs.OS, dir)
 	require.NoError(t, err)

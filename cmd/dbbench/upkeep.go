@@ -12,7 +12,7 @@ import (
 )
 
 func compact(ctx context.Context, s *session, name string) error {
-	return s.once(ctx, name, func(ctx context.Context) error { return s.db.Compact(ctx, nil, nil) })
+	return s.once(ctx, name, func(ctx context.Context) error { return s.store.Compact(ctx, nil, nil) })
 }
 
 func settle(ctx context.Context, s *session, name string) error { return s.once(ctx, name, s.settle) }
@@ -23,7 +23,7 @@ func (s *session) once(ctx context.Context, name string, do func(context.Context
 	r, err := s.measure(ctx, job{name: name, threads: 1, steps: 1, once: true, begin: func(*thread) (step, func() error, error) {
 		return func(int) error { return do(ctx) }, nil, nil
 	}})
-	r.Note = levelsText(s.db.Metrics())
+	r.Note = levelsText(s.store.Metrics())
 	s.addResult(r)
 	return err
 }
@@ -47,7 +47,7 @@ func levelsText(m *db.Metrics) string {
 }
 
 func printStats(_ context.Context, s *session, _ string) error {
-	m := s.db.Metrics()
+	m := s.store.Metrics()
 	s.stats = &stats{Metrics: m, Memory: readMemory()}
 	s.stats.Memory.PeakBytes, s.stats.Memory.BoundBytes = bench.Resident().Peak, bound(m)
 	if m.BackgroundError != nil {

@@ -18,7 +18,7 @@ func atRandom(s *session, th *thread) func(i int) int { return s.keys.order(th.r
 // put writes key number n.
 func (s *session) put(th *thread, n int, wo *db.WriteOptions) error {
 	value := s.entry(th, n)
-	return s.db.Put(th.key, value, wo)
+	return s.store.Put(th.key, value, wo)
 }
 
 // entry leaves key number n in th.key and returns its value.
@@ -65,7 +65,7 @@ func fillBatch(ctx context.Context, s *session, name string) error {
 				b.Put(th.key, value)
 			}
 			th.ops += uint64(b.Len())
-			return s.db.Apply(&b, db.NoSync)
+			return s.store.Apply(&b, db.NoSync)
 		}, nil, nil
 	}})
 }
@@ -74,14 +74,14 @@ func fillBatch(ctx context.Context, s *session, name string) error {
 // step of a load commits it, synced, which the other fills are not.
 func fillBulk(ctx context.Context, s *session, name string) error {
 	return s.measureAndPrint(ctx, job{name: name, threads: 1, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
-		l, err := s.db.NewLoader()
+		l, err := s.store.NewLoader()
 		if err != nil {
 			return nil, nil, err
 		}
 		step := func(i int) error {
 			n := i % s.keys.num
 			if n == 0 && i > 0 {
-				if l, err = s.db.NewLoader(); err != nil {
+				if l, err = s.store.NewLoader(); err != nil {
 					return err
 				}
 			}
@@ -100,7 +100,7 @@ func deleteRandom(ctx context.Context, s *session, name string) error {
 		return func(int) error {
 			th.key = s.keys.appendKey(th.key[:0], th.rng.IntN(s.keys.num))
 			th.bytes += uint64(len(th.key))
-			return s.db.Delete(th.key, db.NoSync)
+			return s.store.Delete(th.key, db.NoSync)
 		}, nil, nil
 	}})
 }

@@ -24,12 +24,12 @@ func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int
 		return exitUsage, err
 	}
 	o.RangeFilters = ranges
-	d, err := db.Open(c.dir, o)
+	store, err := db.Open(c.dir, o)
 	if err != nil {
 		return exitFailed, err
 	}
-	code, err = f(d)
-	if cerr := d.Close(); cerr != nil && err == nil {
+	code, err = f(store)
+	if cerr := store.Close(); cerr != nil && err == nil {
 		code, err = exitFailed, cerr
 	}
 	return code, err
@@ -91,8 +91,8 @@ func get(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	return c.with(true, func(d *db.DB) (int, error) {
-		value, err := d.Get(key)
+	return c.with(true, func(store *db.DB) (int, error) {
+		value, err := store.Get(key)
 		if errors.Is(err, db.ErrNotFound) {
 			return exitNotFound, err
 		}
@@ -116,8 +116,8 @@ func put(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	return c.with(false, func(d *db.DB) (int, error) {
-		err := d.Put(key, value, db.Sync)
+	return c.with(false, func(store *db.DB) (int, error) {
+		err := store.Put(key, value, db.Sync)
 		return codeOf(err), err
 	})
 }
@@ -127,8 +127,8 @@ func deleteKey(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	return c.with(false, func(d *db.DB) (int, error) {
-		err := d.Delete(key, db.Sync)
+	return c.with(false, func(store *db.DB) (int, error) {
+		err := store.Delete(key, db.Sync)
 		return codeOf(err), err
 	})
 }
@@ -138,8 +138,8 @@ func scan(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	return c.with(true, func(d *db.DB) (int, error) {
-		it, err := d.NewIterator(&db.IterOptions{LowerBound: from, UpperBound: to, NoFillCache: true})
+	return c.with(true, func(store *db.DB) (int, error) {
+		it, err := store.NewIterator(&db.IterOptions{LowerBound: from, UpperBound: to, NoFillCache: true})
 		if err != nil {
 			return exitFailed, err
 		}
@@ -164,8 +164,8 @@ func explain(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	return c.with(true, func(d *db.DB) (int, error) {
-		x, err := d.Explain(key)
+	return c.with(true, func(store *db.DB) (int, error) {
+		x, err := store.Explain(key)
 		if err != nil {
 			return exitFailed, err
 		}
@@ -181,8 +181,8 @@ func explain(c *call) (int, error) {
 }
 
 func stats(c *call) (int, error) {
-	return c.with(true, func(d *db.DB) (int, error) {
-		m, r := d.Metrics(), d.OpenReport()
+	return c.with(true, func(store *db.DB) (int, error) {
+		m, r := store.Metrics(), store.OpenReport()
 		t := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(t, "level\ttables\tbytes\t")
 		for level, l := range m.Levels {
@@ -215,8 +215,8 @@ func stats(c *call) (int, error) {
 }
 
 func tables(c *call) (int, error) {
-	return c.with(true, func(d *db.DB) (int, error) {
-		infos, err := d.Tables()
+	return c.with(true, func(store *db.DB) (int, error) {
+		infos, err := store.Tables()
 		t := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "level\ttable\tbytes\tentries\tdeletions\tfilter\tpolicy\tfilter bytes\tsmallest\tlargest")
 		for _, i := range infos {
@@ -236,8 +236,8 @@ func count(n int64) string {
 }
 
 func check(c *call) (int, error) {
-	return c.with(true, func(d *db.DB) (int, error) {
-		r, err := d.Check(c.ctx)
+	return c.with(true, func(store *db.DB) (int, error) {
+		r, err := store.Check(c.ctx)
 		if err != nil {
 			return exitFailed, err
 		}
@@ -260,12 +260,12 @@ func compact(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	return c.with(false, func(d *db.DB) (int, error) {
-		before := d.Metrics().Total()
-		if err := d.Compact(c.ctx, from, to); err != nil {
+	return c.with(false, func(store *db.DB) (int, error) {
+		before := store.Metrics().Total()
+		if err := store.Compact(c.ctx, from, to); err != nil {
 			return exitFailed, err
 		}
-		after := d.Metrics().Total()
+		after := store.Metrics().Total()
 		_, err := fmt.Fprintf(c.stdout, "%d tables of %d bytes became %d of %d\n", before.Tables, before.Bytes, after.Tables, after.Bytes)
 		return codeOf(err), err
 	})

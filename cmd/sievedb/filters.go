@@ -19,8 +19,8 @@ func filters(c *call) (int, error) {
 	if c.flags.probes < 1 {
 		return exitUsage, errors.New("sievedb: -probes must be 1 or more")
 	}
-	return c.with(true, func(d *db.DB) (int, error) {
-		r, err := d.Filters(c.ctx, c.flags.probes)
+	return c.with(true, func(store *db.DB) (int, error) {
+		r, err := store.Filters(c.ctx, c.flags.probes)
 		switch {
 		case err != nil:
 		case c.flags.json:

@@ -16,8 +16,8 @@ import (
 // load reads lines as scan prints them, a key, a tab and a value, in the order of the
 // keys, and loads all of them or none.
 func load(c *call) (int, error) {
-	return c.withOptions(&db.Options{}, func(d *db.DB) (int, error) {
-		l, err := d.NewLoader()
+	return c.withOptions(&db.Options{}, func(store *db.DB) (int, error) {
+		l, err := store.NewLoader()
 		if err != nil {
 			return exitFailed, err
 		}

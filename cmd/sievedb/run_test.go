@@ -22,24 +22,24 @@ func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func newDatabase(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "db")
-	d, err := db.Open(dir, nil)
+	store, err := db.Open(dir, nil)
 	require.NoError(t, err)
 	for _, k := range []string{"apple", "pear", "plum", "\x00\xff"} {
-		require.NoError(t, d.Put([]byte(k), []byte("value of "+k), nil))
+		require.NoError(t, store.Put([]byte(k), []byte("value of "+k), nil))
 	}
-	require.NoError(t, d.Delete([]byte("plum"), nil))
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Close())
+	require.NoError(t, store.Delete([]byte("plum"), nil))
+	require.NoError(t, store.Flush())
+	require.NoError(t, store.Close())
 	return dir
 }
 
 func TestFiltersNamesFiltersOfRanges(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	d, err := db.Open(dir, &db.Options{RangeFilters: []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(4), 10)}})
+	store, err := db.Open(dir, &db.Options{RangeFilters: []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(4), 10)}})
 	require.NoError(t, err)
-	require.NoError(t, d.Put([]byte("apple"), nil, nil))
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Close())
+	require.NoError(t, store.Put([]byte("apple"), nil, nil))
+	require.NoError(t, store.Flush())
+	require.NoError(t, store.Close())
 	code, out, stderr := tool(t, "filters", dir)
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, out, "filter of ranges")
@@ -191,9 +191,9 @@ func TestAPlanWithoutMemoryIsForNoFilters(t *testing.T) {
 
 func TestFiltersOfNoTablesAreEmptyLists(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	d, err := db.Open(dir, nil)
+	store, err := db.Open(dir, nil)
 	require.NoError(t, err)
-	require.NoError(t, d.Close())
+	require.NoError(t, store.Close())
 	code, stdout, stderr := tool(t, "filters", "-json", dir)
 	require.Equal(t, exitOK, code, stderr)
 	require.JSONEq(t, `{"tables": [], "levels": []}`, stdout)

@@ -26,7 +26,7 @@ func bufferedDriver() Driver {
 }
 
 type sieve struct {
-	db    *db.DB
+	store *db.DB
 	write *db.WriteOptions
 	batch db.Batch
 }
@@ -46,26 +46,26 @@ func openSieve(dir string, o Options) (Engine, error) {
 	if o.FilterBits > 0 {
 		options.Filter = filter.NewDualBloomPolicy(o.FilterBits)
 	}
-	d, err := db.Open(dir, options)
+	store, err := db.Open(dir, options)
 	if err != nil {
 		return nil, err
 	}
 	if options.OpenTablesAhead {
 		<-opened // RocksDB's Open returns then
 	}
-	return &sieve{db: d, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
+	return &sieve{store: store, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
 }
 
 func (s *sieve) Get(dst, key []byte) ([]byte, bool, error) {
-	value, err := s.db.GetTo(dst, key)
+	value, err := s.store.GetTo(dst, key)
 	if errors.Is(err, db.ErrNotFound) {
 		return dst, false, nil
 	}
 	return value, err == nil, err
 }
 
-func (s *sieve) Put(key, value []byte) error { return s.db.Put(key, value, s.write) }
-func (s *sieve) Delete(key []byte) error     { return s.db.Delete(key, s.write) }
+func (s *sieve) Put(key, value []byte) error { return s.store.Put(key, value, s.write) }
+func (s *sieve) Delete(key []byte) error     { return s.store.Delete(key, s.write) }
 
 func (s *sieve) Apply(n int, entry func(i int) (key, value []byte)) error {
 	s.batch.Reset()
@@ -73,19 +73,19 @@ func (s *sieve) Apply(n int, entry func(i int) (key, value []byte)) error {
 		key, value := entry(i)
 		s.batch.Put(key, value)
 	}
-	return s.db.Apply(&s.batch, s.write)
+	return s.store.Apply(&s.batch, s.write)
 }
 
 func (s *sieve) NewIterator(bool) (Iterator, error) {
-	it, err := s.db.NewIterator(nil)
+	it, err := s.store.NewIterator(nil)
 	if err != nil {
 		return nil, err
 	}
 	return sieveIterator{it}, nil
 }
 
-func (s *sieve) Flush() error { return s.db.Flush() }
-func (s *sieve) Close() error { return s.db.Close() }
+func (s *sieve) Flush() error { return s.store.Flush() }
+func (s *sieve) Close() error { return s.store.Close() }
 
 type sieveIterator struct{ *db.Iterator }
 
