@@ -3,12 +3,56 @@
 //
 // # Use
 //
-// Open a directory, Put, Get, iterate, Close. Keys and values are any bytes;
-// slices passed in may be reused as soon as the call returns, and slices
-// returned belong to the caller, except where a comment says otherwise. A DB is
-// safe for concurrent use by any number of goroutines; an Iterator, a Batch and
-// a buffer are each used by one at a time. Every method of a closed DB returns
-// ErrClosed.
+// Open a directory, read and write, close. Only one process at a time may have a
+// directory open for writing.
+//
+//	store, err := db.Open(dir, nil) // creates the database if there is none
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer store.Close()
+//
+//	if err := store.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
+//		log.Fatal(err)
+//	}
+//	value, err := store.Get([]byte("ant"))
+//	if errors.Is(err, db.ErrNotFound) {
+//		fmt.Println("there is no ant")
+//	} else if err != nil {
+//		log.Fatal(err)
+//	} else {
+//		fmt.Printf("an ant has %s\n", value)
+//	}
+//
+// Call the variable store: one called db hides the package. Nil options are the
+// defaults. A write with nil options has reached stable storage when it returns;
+// NoSync and Buffered promise less and are faster. A Batch applies several writes
+// together, an Iterator walks keys in order, a Snapshot keeps showing one moment, a
+// Loader takes sorted entries straight into tables. Explain and Metrics show what
+// lookups read and what filters saved.
+//
+// # Errors
+//
+// Test errors with errors.Is. Get returns ErrNotFound for an absent key. Damaged
+// files cause ErrCorruption; errors.As finds a *CorruptionError with the file and the
+// offset. A failed write of the log or the MANIFEST ends the writes: they return
+// ErrReadOnly with the cause until the database is opened again, and reads go on.
+// The failed write may or may not be there after that. Every method of a closed DB
+// or Snapshot that can fail returns ErrClosed. Keys and values never appear in errors.
+//
+// # Ownership of slices
+//
+// Keys and values are any bytes, including none. Slices passed in may be reused as
+// soon as the call returns. Slices returned by Get, GetTo and MultiGet belong to the
+// caller. Those of Iterator.Key and Iterator.Value belong to the iterator and are
+// valid until it moves or is closed.
+//
+// # Concurrency
+//
+// A DB and a Snapshot are safe for concurrent use by any number of goroutines. An
+// Iterator, a Batch and a Loader are each used by one goroutine at a time. Readers and
+// writers do not wait for each other; writers that sync share one sync. Close
+// iterators and snapshots before the DB.
 //
 // # The write path
 //
@@ -17,7 +61,7 @@
 // once if any of them asked for it, inserts into the memtable, and publishes the
 // last sequence number. A full memtable becomes immutable, with its own log, and
 // a background goroutine writes it as a table of level 0 (flush.go). Compactions
-// merge tables downward (compaction.go). Each change of the set of tables is one
+// merge tables downward (package compact). Each change of the set of tables is one
 // edit of the MANIFEST (package manifest). A load writes sorted entries as tables and
 // adds them to what is there, as one write among the others (load.go).
 //
@@ -32,8 +76,8 @@
 //   - Descriptors are counted where a read goes to the disk, and only there: a
 //     table that compaction made obsolete, or that the open-table cache gave up,
 //     closes its file when the reads under way have ended. A Get that comes later
-//     with an old read state is told so (sstable.ErrReaderClosed), loads the
-//     current one, and starts over; the newer state holds the same data.
+//     with an old read state gets sstable.ErrReaderClosed, loads the current state,
+//     and starts over; the newer state holds the same data.
 //   - Iterators and snapshots live longer, so they do count: an iterator holds
 //     its version, and no file that it names is removed before Close.
 //
@@ -43,15 +87,6 @@
 //
 // # Locks
 //
-// These are this package's, taken in this order; none but the first three is held
-// during file access. Those of other rooms are leaves: nothing of ours is called
-// under them. docs/architecture.md lists all.
-//
-//	Loader.mu                  one load, against DB.Close
-//	(the commit leadership)    one leader at a time; commitQueue.mu hands it on
-//	Set.mu (package manifest)  one edit of the MANIFEST at a time, its writing included
-//	DB.mu                      the memtable list, background work, errors
-//	snapshotList.mu            the sequence numbers of open snapshots
-//	openedList.mu              the open iterators and snapshots, for Close to name
-//	obsoleteFiles.mu           the files waiting for removal
+// docs/architecture.md lists the locks, what each guards, and the order in which they
+// are taken.
 package db

@@ -66,6 +66,35 @@ func Example() {
 	// spider: 8 legs
 }
 
+// The code in the package comment, line for line.
+func Example_use() {
+	dir, err := os.MkdirTemp("", "use")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	store, err := db.Open(dir, nil) // creates the database if there is none
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+
+	if err := store.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
+		log.Fatal(err)
+	}
+	value, err := store.Get([]byte("ant"))
+	if errors.Is(err, db.ErrNotFound) {
+		fmt.Println("there is no ant")
+	} else if err != nil {
+		log.Fatal(err)
+	} else {
+		fmt.Printf("an ant has %s\n", value)
+	}
+	// Output:
+	// an ant has 6 legs
+}
+
 // openMem opens a database in memory, for the examples.
 func openMem() *db.DB {
 	store, err := db.Open("example", &db.Options{FS: vfs.NewMem()})

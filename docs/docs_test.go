@@ -72,6 +72,19 @@ func TestQuickstartIsTheExample(t *testing.T) {
 	require.Equal(t, output, between(t, page, "It prints\n\n```text\n", "```"))
 }
 
+// A package comment's first piece of code is, line for line, in an example.
+func TestTheCodeInPackageCommentsIsAnExample(t *testing.T) {
+	for _, dir := range []string{"db"} {
+		var code strings.Builder
+		for line := range strings.Lines(between(t, read(t, path.Join(dir, "doc.go")), "//\t", "\n// ")) {
+			code.WriteString(strings.TrimPrefix(strings.TrimPrefix(line, "//"), "\t"))
+		}
+		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(code.String()), "\n", "\n\t")
+		indented = strings.ReplaceAll(indented, "\n\t\n", "\n\n")
+		require.Contains(t, read(t, path.Join(dir, "example_test.go")), "\n"+indented+"\n", "%s/doc.go", dir)
+	}
+}
+
 var link = regexp.MustCompile(`\]\(([^)]+)\)`)
 
 func TestLinksLeadSomewhere(t *testing.T) {
