@@ -72,11 +72,11 @@ func TestQuickstartIsTheExample(t *testing.T) {
 	require.Equal(t, output, between(t, page, "It prints\n\n```text\n", "```"))
 }
 
-// A package comment's first piece of code is, line for line, in an example.
+// The code with which a package comment opens a store is, line for line, in an example.
 func TestTheCodeInPackageCommentsIsAnExample(t *testing.T) {
-	for _, dir := range []string{"db"} {
+	for _, dir := range []string{".", "db"} {
 		var code strings.Builder
-		for line := range strings.Lines(between(t, read(t, path.Join(dir, "doc.go")), "//\t", "\n// ")) {
+		for line := range strings.Lines("store, " + between(t, read(t, path.Join(dir, "doc.go")), "//\tstore, ", "\n// ")) {
 			code.WriteString(strings.TrimPrefix(strings.TrimPrefix(line, "//"), "\t"))
 		}
 		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(code.String()), "\n", "\n\t")

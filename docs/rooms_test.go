@@ -43,8 +43,11 @@ func rooms(t *testing.T) map[string]room {
 }
 
 // roomOf returns the room that a package of this repository belongs to. A command is one room
-// with the packages below it.
+// with the packages below it, and the package at the root goes by its name.
 func roomOf(path string) string {
+	if path+"/" == module {
+		return "sievedb"
+	}
 	name := strings.TrimPrefix(path, module)
 	if parts := strings.Split(name, "/"); len(parts) > 2 && parts[0] == "cmd" && parts[1] != "internal" {
 		return parts[0] + "/" + parts[1]
@@ -83,7 +86,7 @@ func listed(t *testing.T) map[string][]string {
 		name := roomOf(p.ImportPath)
 		imports := packages[name]
 		for _, path := range p.Imports {
-			if strings.HasPrefix(path, module) && roomOf(path) != name {
+			if strings.HasPrefix(path+"/", module) && roomOf(path) != name {
 				imports = append(imports, roomOf(path))
 			}
 		}
