@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -108,7 +109,7 @@ func (b *Batch) addEntry(kind base.Kind, key, value []byte) {
 		}
 		return
 	}
-	b.data = appendEntry(b.data, kind, key, value)
+	b.data = batch.AppendEntry(b.data, kind, key, value)
 	b.entries++
 	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
 }
@@ -129,7 +130,7 @@ func (b *Batch) checkSize(key, value []byte) error {
 	return nil
 }
 
-var emptyBatch [batchHeaderLen]byte
+var emptyBatch [batch.HeaderLen]byte
 
 // Len returns the number of writes in the batch.
 func (b *Batch) Len() int { return int(b.count()) }
@@ -174,6 +175,6 @@ func (b *Batch) count() uint32 {
 
 // setSeq fills in the header of a batch that is not empty.
 func (b *Batch) setSeq(first uint64) {
-	setRecordSeq(b.data, first)
+	batch.SetSeq(b.data, first)
 	binary.LittleEndian.PutUint32(b.data[8:], b.entries)
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -31,55 +29,6 @@ func TestBatchBytesAreLevelDBs(t *testing.T) {
 	}
 	require.Equal(t, want, b.data)
 	require.Equal(t, 3, b.Len())
-}
-
-func TestDamagedBatchesAreCorruption(t *testing.T) {
-	var b Batch
-	b.Put([]byte("key"), []byte("value"))
-	b.setSeq(1)
-	change := func(f func(data []byte) []byte) []byte { return f(bytes.Clone(b.data)) }
-	cases := map[string][]byte{
-		"shorter than a header":      b.data[:11],
-		"more entries than bytes":    change(func(d []byte) []byte { d[8] = 200; return d }),
-		"an entry missing":           change(func(d []byte) []byte { d[8] = 2; return d }),
-		"bytes behind the last":      change(func(d []byte) []byte { return append(d, 0) }),
-		"no entry but bytes":         change(func(d []byte) []byte { d[8] = 0; return d }),
-		"an unknown kind":            change(func(d []byte) []byte { d[12] = 2; return d }),
-		"a key that runs past":       change(func(d []byte) []byte { d[13] = 100; return d }),
-		"a value that runs past":     change(func(d []byte) []byte { d[17] = 6; return d }),
-		"a sequence above the limit": change(func(d []byte) []byte { d[7] = 1; return d }),
-	}
-	for name, data := range cases {
-		t.Run(name, func(t *testing.T) {
-			_, _, err := checkBatch(data)
-			require.ErrorIs(t, err, ErrCorruption)
-		})
-	}
-}
-
-func FuzzCheckBatch(f *testing.F) {
-	var b Batch
-	b.Put([]byte("key"), []byte("value"))
-	b.Delete([]byte("other"))
-	b.setSeq(7)
-	f.Add(b.data)
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, record []byte) {
-		next, memSize, err := checkBatch(record)
-		if err != nil {
-			require.ErrorIs(t, err, ErrCorruption)
-			return
-		}
-		require.LessOrEqual(t, next-1, base.MaxSeq)
-		if memSize > 1<<20 {
-			return
-		}
-		mem := memtable.New(base.Bytewise, int(memSize)+memtableSlack)
-		header, err := readBatchHeader(record)
-		require.NoError(t, err)
-		insertBatch(mem, new(memtable.Inserter), record)
-		require.Equal(t, int(header.count), mem.Len())
-	})
 }
 
 func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {

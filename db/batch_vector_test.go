@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,13 +22,13 @@ func TestBatchVectorDecodes(t *testing.T) {
 		require.NoError(t, err, line)
 		record = append(record, b...)
 	}
-	r, err := readBatchHeader(record)
+	r, err := batch.NewReader(record)
 	require.NoError(t, err)
 	for i, want := range []struct {
 		kind       base.Kind
 		key, value string
 	}{{base.KindSet, "k", "value"}, {base.KindDelete, "gone", ""}, {base.KindSet, "", ""}} {
-		kind, key, value, seq, ok, err := r.next()
+		kind, key, value, seq, ok, err := r.Next()
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, want.kind, kind)
@@ -35,7 +36,7 @@ func TestBatchVectorDecodes(t *testing.T) {
 		require.Equal(t, want.value, string(value))
 		require.EqualValues(t, 258+i, seq)
 	}
-	_, _, _, _, ok, err := r.next()
+	_, _, _, _, ok, err := r.Next()
 	require.NoError(t, err)
 	require.False(t, ok)
 }

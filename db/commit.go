@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
@@ -176,13 +177,13 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 		return err
 	}
 	seq := d.log.lastSeq + 1
-	d.commit.record = appendEntryRecord(d.commit.record[:0], seq, kind, key, value)
+	d.commit.record = batch.AppendRecord(d.commit.record[:0], seq, kind, key, value)
 	if err := d.logRecord(d.commit.record, 1, keep); err != nil {
 		return err
 	}
 	// To decode what was just encoded would take 3 % of an ascending put.
 	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
-		panic(noRoomReserved)
+		panic(batch.NoRoom)
 	}
 	d.publish(1, len(d.commit.record))
 	return nil
@@ -220,7 +221,7 @@ func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durabil
 	if err := d.logRecord(record, count, keep); err != nil {
 		return err
 	}
-	insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)
+	batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)
 	d.publish(batches, len(record))
 	return nil
 }
@@ -255,7 +256,7 @@ func (q *commitQueue) groupRecord(seq, count uint64) []byte {
 	q.record = binary.LittleEndian.AppendUint64(q.record[:0], seq)
 	q.record = binary.LittleEndian.AppendUint32(q.record, uint32(count))
 	for _, r := range q.group {
-		q.record = append(q.record, r.batch.data[batchHeaderLen:]...)
+		q.record = append(q.record, r.batch.data[batch.HeaderLen:]...)
 	}
 	return q.record
 }
@@ -279,7 +280,7 @@ func (d *DB) beginLog() error {
 	if d.log.w.Size() > 0 {
 		return nil
 	}
-	return bufferPreamble(d.log.w, d.log.logged)
+	return batch.BufferPreamble(d.log.w, d.log.logged)
 }
 
 // noteAppended ends an append to the log, which was before bytes long and whose error is err.

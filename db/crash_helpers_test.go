@@ -20,6 +20,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
@@ -197,11 +198,11 @@ func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.His
 			if err != nil {
 				return
 			}
-			r, err := readBatchHeader(record)
+			r, err := batch.NewReader(record)
 			require.NoError(t, err)
-			require.Greater(t, r.seq, seq, "sequence numbers rise from log to log")
+			require.Greater(t, r.Seq, seq, "sequence numbers rise from log to log")
 			for {
-				_, key, value, s, ok, err := r.next()
+				_, key, value, s, ok, err := r.Next()
 				require.NoError(t, err)
 				if !ok {
 					break

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -171,13 +172,13 @@ func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 }
 
 // preambleSize is what the preamble of a log takes: two chunks.
-const preambleSize = 2*7 + batchHeaderLen
+const preambleSize = 2*7 + batch.HeaderLen
 
 // recordEnds returns where the log's records end. Each is one chunk, or several. A preamble
 // counts as a part of the first one.
 func recordEnds(log []byte) (ends []int) {
 	at := 0
-	if len(log) > preambleSize && log[4] == preambleSeqLen && log[6] == 2 {
+	if len(log) > preambleSize && log[4] == batch.PreambleSeqLen && log[6] == 2 {
 		at = preambleSize
 	}
 	for at+7 <= len(log) {

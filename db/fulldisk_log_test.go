@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
@@ -49,7 +50,7 @@ func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 	log := wal.NewReader(f, size, wal.ReaderOptions{})
 	record, err := log.Next()
 	require.NoError(t, err)
-	last, ok := readPreamble(log, record)
+	last, ok := batch.ReadPreamble(log, record)
 	require.True(t, ok)
 	require.GreaterOrEqual(t, last, state.LastSeq)
 	again := openTest(t, &Options{FS: left})

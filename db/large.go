@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -33,7 +34,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	}
 	d.log.lastSeq++ // even if the write fails: its number is never used again
 	seq, before := d.log.lastSeq, d.log.w.Size()
-	record := entryRecordParts(seq, kind, key, value)
+	record := batch.RecordParts(seq, kind, key, value)
 	recordBytes := 0
 	for _, part := range record {
 		recordBytes += len(part)
@@ -48,7 +49,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	}
 	d.log.logged = seq
 	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
-		panic(noRoomReserved)
+		panic(batch.NoRoom)
 	}
 	d.publish(1, recordBytes)
 	d.retireOversized()

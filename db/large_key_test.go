@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/stretchr/testify/require"
 )
@@ -83,7 +84,7 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 func putUnchecked(t *testing.T, d *DB, key, value []byte) {
 	t.Helper()
 	var b Batch
-	b.data = appendEntry(append(b.data, emptyBatch[:]...), base.KindSet, key, value)
+	b.data = batch.AppendEntry(append(b.data, emptyBatch[:]...), base.KindSet, key, value)
 	b.entries = 1
 	b.memSize = uint64(memtable.EntrySize(len(key), len(value)))
 	require.NoError(t, d.Apply(&b, NoSync))

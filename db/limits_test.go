@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -71,7 +72,7 @@ func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
 // A batch of entries within their limits may be above its own.
 func TestABatchAboveItsLimitIsRefusedByName(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	b := Batch{data: make([]byte, batchHeaderLen, MaxBatchSize)} // room, of which nothing is written
+	b := Batch{data: make([]byte, batch.HeaderLen, MaxBatchSize)} // room, of which nothing is written
 	b.data = b.data[:MaxBatchSize-100]
 	b.Put([]byte("k"), make([]byte, 89))
 	err := d.Apply(&b, nil)

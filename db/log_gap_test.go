@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -189,8 +190,8 @@ func TestAGapBeforeALogOfAnotherProgramIsReported(t *testing.T) {
 }
 
 func batchOfNothing(seq uint64) []byte {
-	b := make([]byte, batchHeaderLen)
-	setRecordSeq(b, seq)
+	b := make([]byte, batch.HeaderLen)
+	batch.SetSeq(b, seq)
 	return b
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/wal"
@@ -109,7 +110,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 	log := wal.NewReader(file, f.size, wal.ReaderOptions{
 		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
 		Plausible: func(record []byte, lost int64) bool {
-			return plausibleBatch(record, expected, uint64(lost)+undecoded)
+			return batch.Plausible(record, expected, uint64(lost)+undecoded)
 		},
 	})
 	for !r.ended {
@@ -125,7 +126,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 				break
 			}
 		}
-		if last, ok := readPreamble(log, record); err == nil && ok {
+		if last, ok := batch.ReadPreamble(log, record); err == nil && ok {
 			report.ours = true
 			if err = r.checkGap(last, &report); err == nil {
 				if r.ended {
@@ -183,39 +184,39 @@ func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) (err er
 // records in a row have the same. The later one was acknowledged, or is as uncertain as
 // the earlier: it and all that follows get numbers above the earlier one's.
 func (r *recovery) replayRecord(record []byte, expected uint64, report *LogReport) (next uint64, err error) {
-	next, memSize, err := checkBatch(record)
+	next, memSize, err := batch.Check(record)
 	if err != nil {
 		return 0, err
 	}
-	header, _ := readBatchHeader(record)
-	if expected == 0 && r.logSeq > 0 && header.seq == r.recordSeq {
+	header, _ := batch.NewReader(record)
+	if expected == 0 && r.logSeq > 0 && header.Seq == r.recordSeq {
 		expected = r.logSeq + 1 // that record ends the log before
 	}
 	switch {
-	case header.seq >= expected:
-	case header.seq == r.recordSeq && !report.ours && r.mark == nil:
-		r.shift += expected - header.seq
+	case header.Seq >= expected:
+	case header.Seq == r.recordSeq && !report.ours && r.mark == nil:
+		r.shift += expected - header.Seq
 	default:
-		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.seq, expected)
+		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.Seq, expected)
 	}
-	r.recordSeq = header.seq
+	r.recordSeq = header.Seq
 	if r.shift > 0 {
 		if next+r.shift > base.MaxSeq {
-			return 0, base.Corruptf("batch", 0, "its sequence is %d, which is %d more after records with equal sequences, want at most %d", header.seq, r.shift, base.MaxSeq)
+			return 0, base.Corruptf("batch", 0, "its sequence is %d, which is %d more after records with equal sequences, want at most %d", header.Seq, r.shift, base.MaxSeq)
 		}
 		record = bytes.Clone(record)
-		setRecordSeq(record, header.seq+r.shift)
+		batch.SetSeq(record, header.Seq+r.shift)
 	}
 	if err := r.insert(record, memSize); err != nil {
 		return 0, err
 	}
-	if report.Records == 0 && !report.ours && r.logSeq > 0 && header.seq > r.logSeq+1 {
-		report.GapBefore = header.seq - r.logSeq - 1
+	if report.Records == 0 && !report.ours && r.logSeq > 0 && header.Seq > r.logSeq+1 {
+		report.GapBefore = header.Seq - r.logSeq - 1
 		r.d.opts.Logger.Warn("operations are missing between two logs", "log", report.Name, "missing", report.GapBefore)
 	}
 	r.logSeq = max(r.logSeq, next-1)
 	report.Records++
-	report.Entries += uint64(header.count)
+	report.Entries += uint64(header.Count)
 	r.lastSeq = max(r.lastSeq, next+r.shift-1)
 	return next, nil
 }
@@ -230,12 +231,12 @@ func (r *recovery) insert(record []byte, memSize uint64) error {
 		if err := r.makeRoom(memSize); err != nil {
 			return err
 		}
-		insertBatch(r.mem, &r.inserter, record)
+		batch.Insert(r.mem, &r.inserter, record)
 		return nil
 	}
-	b, err := readBatchHeader(record)
+	b, err := batch.NewReader(record)
 	for err == nil {
-		kind, key, value, seq, ok, nextErr := b.next()
+		kind, key, value, seq, ok, nextErr := b.Next()
 		if !ok {
 			return nextErr
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/crashtest/order"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
@@ -231,12 +232,12 @@ func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 			for _, name := range namesOf(t, killed, base.FileLog) {
 				_, num, _ := base.ParseFileName(name)
 				data := readFile(t, killed, filepath.Join("db", name))
-				if num < state.LogNum || len(data) < preambleSize+7+batchHeaderLen {
+				if num < state.LogNum || len(data) < preambleSize+7+batch.HeaderLen {
 					continue
 				}
-				first, err := readBatchHeader(data[preambleSize+7:])
-				if err == nil || len(data) > preambleSize+7+batchHeaderLen {
-					require.Greater(t, first.seq, state.LastSeq, name)
+				first, err := batch.NewReader(data[preambleSize+7:])
+				if err == nil || len(data) > preambleSize+7+batch.HeaderLen {
+					require.Greater(t, first.Seq, state.LastSeq, name)
 				}
 			}
 		}

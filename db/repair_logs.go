@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/wal"
 )
@@ -65,7 +66,7 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 	undecoded := uint64(0) // bytes of records since then that are no batches
 	log := wal.NewReader(file, l.size, wal.ReaderOptions{
 		Plausible: func(record []byte, lost int64) bool {
-			return plausibleBatch(record, next, uint64(lost)+undecoded)
+			return batch.Plausible(record, next, uint64(lost)+undecoded)
 		},
 	})
 	for {
@@ -86,27 +87,27 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 		case err != nil:
 			return base.InFile(err, path, -1)
 		}
-		if last, ok := readPreamble(log, record); ok {
+		if last, ok := batch.ReadPreamble(log, record); ok {
 			if fn == nil && r.lastSeq < last {
 				damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log was begun, and neither a table nor a log before it holds them", r.lastSeq+1, last), 0, 0)
 			}
 			continue
 		}
-		behind, _, err := checkBatch(record)
+		behind, _, err := batch.Check(record)
 		if err != nil {
 			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))
 			undecoded += uint64(len(record))
 			continue
 		}
-		h, _ := readBatchHeader(record)
-		if h.seq < next {
-			damage(base.Corruptf("batch", log.Offset(), "its sequence is %d, want at least %d", h.seq, next), 0, 0)
+		h, _ := batch.NewReader(record)
+		if h.Seq < next {
+			damage(base.Corruptf("batch", log.Offset(), "its sequence is %d, want at least %d", h.Seq, next), 0, 0)
 		}
 		next, undecoded = behind, 0
 		if fn == nil {
 			l.line.Blocks++
-			l.line.Entries += uint64(h.count)
-			if h.count > 0 {
+			l.line.Entries += uint64(h.Count)
+			if h.Count > 0 {
 				r.lastSeq = max(r.lastSeq, behind-1)
 			}
 			continue
@@ -119,9 +120,9 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 
 // eachEntry calls fn with the entries of a batch that checkBatch accepts.
 func eachEntry(record []byte, fn logEntry) error {
-	b, err := readBatchHeader(record)
+	b, err := batch.NewReader(record)
 	for err == nil {
-		kind, key, value, seq, ok, nextErr := b.next()
+		kind, key, value, seq, ok, nextErr := b.Next()
 		if !ok {
 			return nextErr
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
@@ -41,15 +42,15 @@ func (r *recovery) salvage(log *wal.Reader, cause error, expected uint64, report
 			return nil, err // as above, and the look-ahead has seen more to read
 		}
 		resumed = record
-		h, err := readBatchHeader(record)
-		if err == nil && r.nothingMissing(h.seq, expected, report) {
+		h, err := batch.NewReader(record)
+		if err == nil && r.nothingMissing(h.Seq, expected, report) {
 			report.BytesDropped += tail.Resume - tail.Offset
 			r.d.opts.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
 				"offset", tail.Offset, "dropped", tail.Resume-tail.Offset)
 			return record, nil
 		}
-		if err == nil && h.seq > expected && expected > 0 {
-			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.seq-1)
+		if err == nil && h.Seq > expected && expected > 0 {
+			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.Seq-1)
 		}
 	}
 	told := *fault

@@ -251,7 +251,7 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/commit.go",
 			old:  "		d.logFailed(err)\n",
-			new:  "		insertBatch(d.state.Load().mem.Memtable, &d.log.inserter, record)\n		d.visibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
+			new:  "		batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)\n		d.visibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays",

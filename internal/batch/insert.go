@@ -1,25 +1,25 @@
-package db
+package batch
 
 import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// insertBatch adds the entries of a batch, whose bytes are known to be good, to
+// Insert adds the entries of a batch, whose bytes are known to be good, to
 // mem, which is known to have room.
-func insertBatch(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
-	r, err := readBatchHeader(data)
+func Insert(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
+	r, err := NewReader(data)
 	for more := err == nil; more; {
 		var group [memtable.GroupSize]memtable.Entry
-		n, seq := 0, r.seq
+		n, seq := 0, r.Seq
 		for more && n < len(group) {
 			e := &group[n]
-			if e.Kind, e.Key, e.Value, _, more, err = r.next(); more {
+			if e.Kind, e.Key, e.Value, _, more, err = r.Next(); more {
 				n++
 			}
 		}
 		if !mem.AddGroup(ins, seq, group[:n]) {
-			panic(noRoomReserved)
+			panic(NoRoom)
 		}
 	}
 	if err != nil {
@@ -27,4 +27,4 @@ func insertBatch(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
 	}
 }
 
-const noRoomReserved = "db: the memtable is full although room was reserved for the batch"
+const NoRoom = "db: the memtable is full although room was reserved for the batch"

@@ -1,4 +1,4 @@
-package db
+package batch
 
 import (
 	"encoding/binary"
@@ -17,25 +17,25 @@ import (
 // of its own, and it refuses unknown fields. Nor would any empty batch do as a preamble, since
 // programs use one to sync what they wrote before. So the preamble is a record of two
 // chunks, the sequence number and the count, which only our writer divides.
-const preambleSeqLen = 8
+const PreambleSeqLen = 8
 
-// bufferPreamble buffers the preamble of a log that comes after the operations up to last. It goes
+// BufferPreamble buffers the preamble of a log that comes after the operations up to last. It goes
 // to the file with the first record.
-func bufferPreamble(w *wal.Writer, last uint64) error {
-	var b [batchHeaderLen]byte
+func BufferPreamble(w *wal.Writer, last uint64) error {
+	var b [HeaderLen]byte
 	binary.LittleEndian.PutUint64(b[:], last+1)
-	return w.BufferSplit(b[:preambleSeqLen], b[preambleSeqLen:])
+	return w.BufferSplit(b[:PreambleSeqLen], b[PreambleSeqLen:])
 }
 
-// readPreamble returns the sequence number of the operation before the log, if record, which
+// ReadPreamble returns the sequence number of the operation before the log, if record, which
 // log.Next has just returned, is the preamble of one of our logs.
-func readPreamble(log *wal.Reader, record []byte) (last uint64, ok bool) {
-	if !log.Split() || log.Offset() != 0 || len(record) != batchHeaderLen {
+func ReadPreamble(log *wal.Reader, record []byte) (last uint64, ok bool) {
+	if !log.Split() || log.Offset() != 0 || len(record) != HeaderLen {
 		return 0, false
 	}
-	h, err := readBatchHeader(record)
-	if err != nil || h.count != 0 || h.seq == 0 {
+	h, err := NewReader(record)
+	if err != nil || h.Count != 0 || h.Seq == 0 {
 		return 0, false
 	}
-	return h.seq - 1, true
+	return h.Seq - 1, true
 }

@@ -1,0 +1,8 @@
+// Package batch encodes, decodes and checks batches of writes, the payload of a log record
+// (LevelDB's db/write_batch.cc):
+//
+//	fixed64 sequence of the first entry | fixed32 count | entries
+//	entry: kind (1 put, 0 delete) | length-prefixed key | length-prefixed value (put only)
+//
+// It also has the preamble with which our logs begin, an empty batch.
+package batch
