@@ -1,7 +1,6 @@
 package db
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -26,41 +25,6 @@ import (
 // nothing in doubt. An ordinary kill leaves a whole MANIFEST of our own, so that its rests are
 // removed; only a kill between the two last steps of a load's Commit puts its tables there.
 // A power cut during the append of an edit leaves a torn end, and with it a doubt.
-
-// manifestDoubt returns why the MANIFEST that was read may lack edits that were in force;
-// "" if nothing suggests that.
-func (d *DB) manifestDoubt(files dirFiles, state manifest.State, mark *closeMark, markDoubt string) (string, error) {
-	switch {
-	case !files.hasCurrent:
-		return "", nil
-	case state.Tail.Dropped > 0:
-		return "its last edit is cut off", nil
-	case state.Tail.Offset < state.Size:
-		return "zeros follow its last edit", nil
-	case d.report.MissingLog != "":
-		return d.report.MissingLog + ", which it needs, is missing", nil
-	case mark != nil:
-		return "", nil
-	case markDoubt != "":
-		return markDoubt, nil
-	case !state.Ours:
-		return "another program wrote it", nil
-	}
-	_, inForce, _ := base.ParseFileName(state.ManifestName)
-	for _, f := range files.all {
-		// One with more than its snapshot was in force, except LevelDB's, which
-		// has two edits before CURRENT names it.
-		if f.kind != base.FileManifest || f.num <= inForce {
-			continue
-		}
-		name := base.FileName(f.kind, f.num)
-		several, err := manifest.HasSeveralEdits(d.fs, filepath.Join(d.dir, name), f.size)
-		if several || err != nil {
-			return "CURRENT names it, but " + name + " seems to be newer", err
-		}
-	}
-	return "", nil
-}
 
 // setAsideTables moves those tables that the new version does not name and that are not
 // known to be garbage to lost/, durably.
@@ -165,17 +129,4 @@ func (r *recovery) moveToLost(tables []dirFile, why string) error {
 		return err
 	}
 	return r.d.fs.SyncDir(r.d.dir)
-}
-
-// freeName returns name, or name with a number, such that dir holds no such file.
-func freeName(fsys vfs.FS, dir, name string) (string, error) {
-	names, err := fsys.List(dir)
-	if err != nil {
-		return "", err
-	}
-	unique := name
-	for i := 1; slices.Contains(names, unique); i++ {
-		unique = fmt.Sprintf("%s.%d", name, i)
-	}
-	return unique, nil
 }

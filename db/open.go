@@ -171,7 +171,7 @@ func (d *DB) open(created bool) error {
 	if err := d.checkLog(files, state); err != nil {
 		return err
 	}
-	if doubt, err = d.manifestDoubt(files, state, mark, doubt); err != nil {
+	if doubt, err = manifestDoubt(d.fs, d.dir, files, state, mark, doubt, d.report.MissingLog); err != nil {
 		return err
 	}
 	if err := d.recover(files, state, mark, doubt); err != nil {
@@ -224,53 +224,6 @@ func (d *DB) mayCreate(files dirFiles) error {
 		return errMissing(&d.opts, d.dir, fs.ErrNotExist)
 	}
 	return nil
-}
-
-// dirFile is a file of the directory whose name is one of the format's.
-type dirFile struct {
-	kind base.FileKind
-	num  uint64
-	size int64
-}
-
-// dirFiles is what a database directory holds.
-type dirFiles struct {
-	hasCurrent bool
-	all        []dirFile // in the order of names
-}
-
-func listDir(fsys vfs.FS, dir string) (dirFiles, error) {
-	var files dirFiles
-	names, err := fsys.List(dir)
-	if err != nil {
-		return files, err
-	}
-	for _, name := range names {
-		kind, num, ok := base.ParseFileName(name)
-		if !ok {
-			continue
-		}
-		info, err := statOwn(fsys, filepath.Join(dir, name), kind)
-		if err != nil {
-			return files, err
-		}
-		if kind == base.FileCurrent {
-			files.hasCurrent = true
-		} else if info.Mode().IsRegular() && kind != base.FileLock && kind != base.FileInfoLog {
-			files.all = append(files.all, dirFile{kind, num, info.Size()})
-		}
-	}
-	return files, nil
-}
-
-// statOwn describes a file of the directory. A symbolic link under a name that we
-// would open, replace or remove is refused: it may lead anywhere.
-func statOwn(fsys vfs.FS, path string, kind base.FileKind) (fs.FileInfo, error) {
-	info, err := fsys.Lstat(path)
-	if err == nil && kind != base.FileInfoLog { // that one is another engine's alone
-		err = vfs.RefuseLink(path, info)
-	}
-	return info, err
 }
 
 // checkTables makes sure that every table that the version names is there, with
@@ -339,27 +292,6 @@ func (d *DB) checkLog(files dirFiles, state manifest.State) error {
 	d.report.MissingLog = name
 	d.opts.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name, "goleveldb", state.ByGoLevelDB)
 	return nil
-}
-
-// checkClosed looks for what the last Close left, and for the log that it names. doubt is
-// as in findCloseMark.
-func (d *DB) checkClosed(files dirFiles, state manifest.State) (mark *closeMark, doubt string, err error) {
-	if !files.hasCurrent {
-		return nil, "", nil
-	}
-	mark, doubt, err = findCloseMark(&d.opts, d.dir, files.all, state)
-	if mark == nil || err != nil {
-		return nil, doubt, err
-	}
-	d.report.ClosedCleanly = true
-	if err := mark.missing(d.dir, files.all); err != nil {
-		if d.opts.Salvage == SalvageNothing {
-			return nil, "", err
-		}
-		d.report.MissingLog = base.FileName(base.FileLog, mark.log.num)
-		d.opts.Logger.Error("salvaging what is left without a log", "err", err)
-	}
-	return mark, "", nil
 }
 
 // OpenReport says what Open found and did.

@@ -10,10 +10,6 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// lostDir is where a repair puts what is not in use afterwards, within the
-// database's directory. The name is LevelDB's.
-const lostDir = "lost"
-
 // install makes the plan the state of the directory.
 //
 //  1. The new tables get their names, durably.

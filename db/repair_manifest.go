@@ -91,7 +91,7 @@ func (r *repairer) readManifests() error {
 // askCloseMark compares a MANIFEST that can be read with what the last Close left.
 func (r *repairer) askCloseMark(state manifest.State) error {
 	m := &r.manifest
-	mark, _, err := findCloseMark(&r.opts, r.dir, r.dirFiles(), state)
+	mark, _, err := findCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
 	var fault *CorruptionError
 	if !errors.As(err, &fault) {
 		m.mark = mark

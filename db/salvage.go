@@ -167,38 +167,3 @@ func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
 	}
 	return r.d.fs.SyncDir(r.d.dir)
 }
-
-const copyBufferSize = 32 << 10
-
-// copyFrom copies a file from that offset on to a new one, which is synced (its
-// name is not), and returns how many bytes those are.
-func copyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
-	src, err := fsys.Open(from)
-	if err != nil {
-		return 0, err
-	}
-	defer src.Close()
-	size, err := src.Size()
-	if err != nil {
-		return 0, err
-	}
-	dst, err := fsys.Create(to)
-	if err != nil {
-		return 0, err
-	}
-	buf := make([]byte, copyBufferSize)
-	for err == nil && n < size-offset {
-		part := buf[:min(int64(len(buf)), size-offset-n)]
-		if _, err = vfs.ReadFull(src, part, offset+n); err != nil {
-			err = base.InFile(err, from, offset+n)
-			break
-		}
-		var written int
-		written, err = dst.Write(part)
-		n += int64(written)
-	}
-	if err == nil {
-		err = dst.Sync()
-	}
-	return n, errors.CombineErrors(err, dst.Close())
-}
