@@ -11,16 +11,16 @@ import (
 // closed. A crash leaves the mark whole or none, and with none the database is
 // what it is without this.
 func (d *DB) writeCloseMark() error {
-	log, err := markFile(d.fs, d.dir, base.FileLog, d.state.Load().mem.logNum)
-	if err == nil && log.size != uint64(d.log.w.Size()) {
-		err = errors.Newf("the log is %d bytes long, %d were written to it", log.size, d.log.w.Size())
+	log, err := manifest.MarkFile(d.fs, d.dir, base.FileLog, d.state.Load().mem.logNum)
+	if err == nil && log.Size != uint64(d.log.w.Size()) {
+		err = errors.Newf("the log is %d bytes long, %d were written to it", log.Size, d.log.w.Size())
 	}
-	mark := closeMark{log: log, begin: util.MaskCRC(d.set.BegunSum()), lastSeq: d.log.logged}
+	mark := manifest.CloseMark{Log: log, Begin: util.MaskCRC(d.set.BegunSum()), LastSeq: d.log.logged}
 	if err == nil {
-		mark.manifest, err = markFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
+		mark.Manifest, err = manifest.MarkFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
 	}
 	if err == nil {
-		err = d.installCloseMark(mark.encode())
+		err = d.installCloseMark(mark.Encode())
 	}
 	return errors.Wrapf(err, "sievedb: all data is safe, but %s could not be written", base.ClosedName)
 }
@@ -47,20 +47,20 @@ func (d *DB) installCloseMark(b []byte) error {
 
 // checkClosed looks for what the last Close left, and for the log that it names. doubt is
 // as in findCloseMark.
-func (d *DB) checkClosed(files dirFiles, state manifest.State) (mark *closeMark, doubt string, err error) {
-	if !files.hasCurrent {
+func (d *DB) checkClosed(files manifest.DirFiles, state manifest.State) (mark *manifest.CloseMark, doubt string, err error) {
+	if !files.HasCurrent {
 		return nil, "", nil
 	}
-	mark, doubt, err = findCloseMark(d.fs, d.dir, d.opts.Logger, files.all, state)
+	mark, doubt, err = manifest.FindCloseMark(d.fs, d.dir, d.opts.Logger, files.All, state)
 	if mark == nil || err != nil {
 		return nil, doubt, err
 	}
 	d.report.ClosedCleanly = true
-	if err := mark.missing(d.dir, files.all); err != nil {
+	if err := mark.Missing(d.dir, files.All); err != nil {
 		if d.opts.Salvage == SalvageNothing {
 			return nil, "", err
 		}
-		d.report.MissingLog = base.FileName(base.FileLog, mark.log.num)
+		d.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)
 		d.opts.Logger.Error("salvaging what is left without a log", "err", err)
 	}
 	return mark, "", nil
@@ -70,9 +70,9 @@ func (d *DB) checkClosed(files dirFiles, state manifest.State) (mark *closeMark,
 // another one is created there, whose files may come to look like those of the
 // mark. The sync of the directory that the first log waits for makes it durable.
 // In all other cases the new MANIFEST's number makes a mark stale.
-func (d *DB) dropStaleMark(files dirFiles) error {
-	for _, f := range files.all {
-		if f.kind == base.FileClosed {
+func (d *DB) dropStaleMark(files manifest.DirFiles) error {
+	for _, f := range files.All {
+		if f.Kind == base.FileClosed {
 			return d.fs.Remove(d.files.File(base.FileClosed, 0))
 		}
 	}

@@ -2,9 +2,7 @@ package db
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -20,41 +18,6 @@ import (
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-func TestCloseMarkVector(t *testing.T) {
-	text, err := os.ReadFile("testdata/closed.hex")
-	require.NoError(t, err)
-	var want []byte
-	for line := range strings.Lines(string(text)) {
-		digits, _, _ := strings.Cut(line, "#")
-		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
-		require.NoError(t, err, line)
-		want = append(want, b...)
-	}
-	mark := closeMark{log: fileMark{12, 70000, 0x04030201}, manifest: fileMark{11, 300, 0x08070605}, begin: 0x0c0b0a09, lastSeq: 1000}
-	require.Equal(t, want, mark.encode())
-	got, err := decodeCloseMark(want)
-	require.NoError(t, err)
-	require.Equal(t, mark, got)
-}
-
-// FuzzDecodeCloseMark: what is accepted is exactly what is written.
-func FuzzDecodeCloseMark(f *testing.F) {
-	good := (&closeMark{log: fileMark{1, 2, 3}, manifest: fileMark{4, 5, 6}}).encode()
-	f.Add(good)
-	f.Add(good[:len(good)-1])
-	f.Add(append(bytes.Clone(good), 0))
-	f.Add([]byte{})
-	f.Add((&closeMark{log: fileMark{1<<64 - 1, 1<<64 - 1, 1<<32 - 1}}).encode())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		mark, err := decodeCloseMark(b)
-		if err != nil {
-			require.ErrorIs(t, err, base.ErrCorruption)
-			return
-		}
-		require.Equal(t, b, mark.encode())
-	})
-}
 
 // closedWithKeysInTheLog returns what a store leaves that put keys 0 to n-1 and
 // was closed: the files, and the log's name.
@@ -233,10 +196,10 @@ func TestAStaleOrDamagedMarkRefusesNothing(t *testing.T) {
 		"an edit behind those of the MANIFEST": im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), logBytes(t, edit)...)),
 		"another MANIFEST with the same edits": im.With(log, torn).With(manifestName, nil).With("MANIFEST-000009", im[manifestName]).With(base.CurrentName, []byte("MANIFEST-000009\n")),
 		"a mark of a log that is not needed": im.With(log, torn).With(base.ClosedName, func() []byte {
-			m, err := decodeCloseMark(mark)
+			m, err := manifest.DecodeCloseMark(mark)
 			require.NoError(t, err)
-			m.log.num--
-			return m.encode()
+			m.Log.Num--
+			return m.Encode()
 		}()),
 	}
 	for n := range mark {

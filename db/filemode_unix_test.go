@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,12 +77,12 @@ func TestNewFilesHaveTheModeAskedFor(t *testing.T) {
 			lost := 0
 			for name, mode := range modesBelow(t, filepath.Dir(dir)) {
 				switch filepath.Base(name) {
-				case ".", "db", lostDir:
+				case ".", "db", manifest.LostDir:
 					require.Equal(t, c.wantD, mode, name)
 					continue
 				}
 				require.Equal(t, c.wantFile, mode, name)
-				if filepath.Base(filepath.Dir(name)) == lostDir {
+				if filepath.Base(filepath.Dir(name)) == manifest.LostDir {
 					lost++
 				} else if kind, _, ok := base.ParseFileName(filepath.Base(name)); ok {
 					kinds[kind] = true

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -49,7 +50,7 @@ func simulatedDisk() fillDisk {
 	var ballast atomic.Int64
 	used := func() int64 {
 		sum := ballast.Load()
-		for _, dir := range []string{"db", filepath.Join("db", lostDir)} {
+		for _, dir := range []string{"db", filepath.Join("db", manifest.LostDir)} {
 			names, _ := mem.List(dir)
 			for _, name := range names {
 				if info, err := mem.Stat(filepath.Join(dir, name)); err == nil {

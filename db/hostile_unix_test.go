@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -146,8 +147,8 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 		"names of logs to come":         {linked(base.FileLog, future, future+40, "victim"), refusedByAll},
 		"names of MANIFESTs to come":    {linked(base.FileManifest, future, future+40, "victim"), refusedByAll},
 		"LOG, which we do not write":    {func(t *testing.T, l *linkedDir) { l.link(t, "LOG", "victim") }, nil},
-		"lost":                          {func(t *testing.T, l *linkedDir) { l.link(t, lostDir, ".") }, []string{"salvage", "repair"}},
-		"lost, dangling":                {func(t *testing.T, l *linkedDir) { l.link(t, lostDir, "none") }, []string{"salvage", "repair"}},
+		"lost":                          {func(t *testing.T, l *linkedDir) { l.link(t, manifest.LostDir, ".") }, []string{"salvage", "repair"}},
+		"lost, dangling":                {func(t *testing.T, l *linkedDir) { l.link(t, manifest.LostDir, "none") }, []string{"salvage", "repair"}},
 		"names in lost":                 {plantInLost, nil},
 		"other names are not looked at": {func(t *testing.T, l *linkedDir) { l.link(t, "notes", "victim") }, nil},
 	} {
@@ -171,10 +172,10 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 // plantInLost puts links under the names by which a salvage or repair would keep
 // files.
 func plantInLost(t *testing.T, l *linkedDir) {
-	require.NoError(t, os.Mkdir(filepath.Join(l.dir, lostDir), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(l.dir, manifest.LostDir), 0o700))
 	for name := range maps.Values(l.names) {
 		for i, suffix := range []string{"", ".from-0", ".1", ".from-0.1"} {
-			l.link(t, filepath.Join(lostDir, name+suffix), []string{"victim", "none"}[i%2])
+			l.link(t, filepath.Join(manifest.LostDir, name+suffix), []string{"victim", "none"}[i%2])
 		}
 	}
 }
@@ -183,7 +184,7 @@ func plantInLost(t *testing.T, l *linkedDir) {
 // changed anything.
 func TestARepairThatMustNotUseLostChangesNothing(t *testing.T) {
 	l := newLinkedDir(t)
-	l.link(t, lostDir, ".")
+	l.link(t, manifest.LostDir, ".")
 	list := func() (names []string) {
 		entries, err := os.ReadDir(l.dir)
 		require.NoError(t, err)

@@ -11,12 +11,12 @@ import (
 // checkReached compares what was recovered with what CLOSED says was written: a log that
 // is gone, empty or cut short may have held operations that nothing else shows to be missing.
 func (r *recovery) checkReached() error {
-	if r.mark == nil || r.ended || r.lastSeq >= r.mark.lastSeq {
+	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil
 	}
-	err := r.missingOperations(r.mark.lastSeq, "the database was closed with them")
+	err := r.missingOperations(r.mark.LastSeq, "the database was closed with them")
 	if r.d.opts.Salvage == SalvageNothing {
-		return base.InFile(err, filepath.Join(r.d.dir, base.FileName(base.FileLog, r.mark.log.num)), -1)
+		return base.InFile(err, filepath.Join(r.d.dir, base.FileName(base.FileLog, r.mark.Log.Num)), -1)
 	}
 	r.salvaged = true
 	r.d.opts.Logger.Error("salvaging what is left of the logs", "err", err)
@@ -56,7 +56,7 @@ func (r *recovery) logNames() string {
 			names = append(names, fmt.Sprintf("and %d more", len(r.logs)-most))
 			break
 		}
-		names = append(names, base.FileName(base.FileLog, f.num))
+		names = append(names, base.FileName(base.FileLog, f.Num))
 	}
 	if names == nil {
 		return "none"

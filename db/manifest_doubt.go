@@ -28,11 +28,11 @@ import (
 
 // setAsideTables moves those tables that the new version does not name and that are not
 // known to be garbage to lost/, durably.
-func (r *recovery) setAsideTables(files dirFiles, state manifest.State) error {
-	var strays []dirFile
+func (r *recovery) setAsideTables(files manifest.DirFiles, state manifest.State) error {
+	var strays []manifest.DirFile
 	live := r.liveTables()
-	for _, f := range files.all {
-		if (f.kind == base.FileTable || f.kind == base.FileOldTable) && !live[f.num] {
+	for _, f := range files.All {
+		if (f.Kind == base.FileTable || f.Kind == base.FileOldTable) && !live[f.Num] {
 			strays = append(strays, f)
 		}
 	}
@@ -46,13 +46,13 @@ func (r *recovery) setAsideTables(files dirFiles, state manifest.State) error {
 	if why != "" {
 		nums := map[uint64]bool{}
 		for _, f := range strays {
-			nums[f.num] = true
+			nums[f.Num] = true
 		}
 		dead, err := manifest.TakenOutOfUse(r.d.fs, filepath.Join(r.d.dir, state.ManifestName), state.Size, nums)
 		if err != nil {
 			return err
 		}
-		strays = slices.DeleteFunc(strays, func(f dirFile) bool { return dead[f.num] })
+		strays = slices.DeleteFunc(strays, func(f manifest.DirFile) bool { return dead[f.Num] })
 	} else {
 		why = "the entries of tables that it does not name are newer than what it says"
 		newer := strays[:0]
@@ -82,8 +82,8 @@ func (r *recovery) liveTables() map[uint64]bool {
 
 // largestSeq returns the largest sequence number of a table of ours, as its properties claim;
 // 0 if it has none or was never finished.
-func (r *recovery) largestSeq(f dirFile) (uint64, error) {
-	path := filepath.Join(r.d.dir, base.FileName(f.kind, f.num))
+func (r *recovery) largestSeq(f manifest.DirFile) (uint64, error) {
+	path := filepath.Join(r.d.dir, base.FileName(f.Kind, f.Num))
 	file, err := r.d.fs.Open(path)
 	if err != nil {
 		return 0, err
@@ -100,11 +100,11 @@ func (r *recovery) largestSeq(f dirFile) (uint64, error) {
 }
 
 // moveToLost moves tables to lost/, under names that nothing there has.
-func (r *recovery) moveToLost(tables []dirFile, why string) error {
+func (r *recovery) moveToLost(tables []manifest.DirFile, why string) error {
 	if len(tables) == 0 {
 		return nil
 	}
-	lost := filepath.Join(r.d.dir, lostDir)
+	lost := filepath.Join(r.d.dir, manifest.LostDir)
 	if err := vfs.MkdirPlain(r.d.fs, lost); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (r *recovery) moveToLost(tables []dirFile, why string) error {
 		return err
 	}
 	for _, f := range tables {
-		name := base.FileName(f.kind, f.num)
-		unique, err := freeName(r.d.fs, lost, name)
+		name := base.FileName(f.Kind, f.Num)
+		unique, err := manifest.FreeName(r.d.fs, lost, name)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (r *recovery) moveToLost(tables []dirFile, why string) error {
 			return err
 		}
 		r.moved = append(r.moved, move)
-		r.d.report.TablesSetAside = append(r.d.report.TablesSetAside, filepath.Join(lostDir, unique))
+		r.d.report.TablesSetAside = append(r.d.report.TablesSetAside, filepath.Join(manifest.LostDir, unique))
 		r.d.opts.Logger.Warn("a table that the MANIFEST does not name is kept in lost: the MANIFEST may lack edits", "table", name, "why", why)
 	}
 	if err := r.d.fs.SyncDir(lost); err != nil {

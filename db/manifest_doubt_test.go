@@ -94,7 +94,7 @@ func TestRepairTakesUpTheTablesOfLostEdits(t *testing.T) {
 // keptTable reports whether a table is in the directory or in lost/, as it was.
 func keptTable(t testing.TB, fsys vfs.FS, name string, data []byte) bool {
 	t.Helper()
-	for _, path := range []string{filepath.Join("db", name), filepath.Join("db", lostDir, name)} {
+	for _, path := range []string{filepath.Join("db", name), filepath.Join("db", manifest.LostDir, name)} {
 		if _, err := fsys.Stat(path); err == nil {
 			return bytes.Equal(data, readFile(t, fsys, path))
 		}
@@ -142,7 +142,7 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 		moved, over := false, false
 		var ops uint64
 		d, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			moved = moved || op.Kind == wrap.OpRename && strings.Contains(op.NewName, lostDir)
+			moved = moved || op.Kind == wrap.OpRename && strings.Contains(op.NewName, manifest.LostDir)
 			if moved && !over && op.NewName == "" { // a rename would be that back, or that of CURRENT
 				if ops++; ops == n+1 {
 					return &wrap.Fault{}
@@ -182,7 +182,7 @@ func TestTheRestsOfAnOrdinaryKillAreRemoved(t *testing.T) {
 	for _, stray := range strays {
 		require.False(t, keptTable(t, mem, stray, im[stray]), stray)
 	}
-	_, err := mem.Stat(filepath.Join("db", lostDir))
+	_, err := mem.Stat(filepath.Join("db", manifest.LostDir))
 	require.Error(t, err)
 
 	for what, doubtful := range map[string]damage.Image{
@@ -241,7 +241,7 @@ func TestATableThatWasTakenOutOfUseIsRemovedInDoubtToo(t *testing.T) {
 	im = im.With(dead, data).With("000900.ldb", data).With(name, append(bytes.Clone(im[name]), 1, 2, 3))
 	after := fsOf(t, im)
 	again := openTest(t, &Options{FS: after})
-	require.Equal(t, []string{filepath.Join(lostDir, "000900.ldb")}, again.OpenReport().TablesSetAside)
+	require.Equal(t, []string{filepath.Join(manifest.LostDir, "000900.ldb")}, again.OpenReport().TablesSetAside)
 	require.False(t, keptTable(t, after, dead, data))
 	requireValue(t, again, []byte("k"), []byte("w"))
 }

@@ -102,8 +102,8 @@ func (d *DB) needDatabase() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	files, err := listDir(d.fs, d.dir)
-	if err != nil || files.hasCurrent {
+	files, err := manifest.ListDir(d.fs, d.dir)
+	if err != nil || files.HasCurrent {
 		return err
 	}
 	return d.mayCreate(files)
@@ -127,12 +127,12 @@ func (d *DB) readOnlyWouldDo(err error) error {
 
 // open does what Open does once the directory is locked.
 func (d *DB) open(created bool) error {
-	files, err := listDir(d.fs, d.dir)
+	files, err := manifest.ListDir(d.fs, d.dir)
 	if err != nil {
 		return err
 	}
-	d.report.Created = created || !files.hasCurrent
-	if files.hasCurrent {
+	d.report.Created = created || !files.HasCurrent
+	if files.HasCurrent {
 		if d.opts.ErrorIfExists {
 			return errors.Wrapf(fs.ErrExist, "sievedb: there is a database in %s already, and Options.ErrorIfExists forbids to open it", d.dir)
 		}
@@ -144,10 +144,10 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
 		MaxManifestSize: d.opts.MaxManifestSize, ReadLimit: d.opts.ManifestReadLimit,
-		MaxTables: len(files.all) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
+		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
 	}
 	var state manifest.State
-	if files.hasCurrent {
+	if files.HasCurrent {
 		if d.set, state, err = manifest.Load(o); err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func (d *DB) open(created bool) error {
 	d.compactor = d.newCompactor()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped
-	for _, f := range files.all {
-		d.set.MarkUsed(f.num)
+	for _, f := range files.All {
+		d.set.MarkUsed(f.Num)
 	}
 	if err := d.checkTables(files); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (d *DB) open(created bool) error {
 	if err := d.checkLog(files, state); err != nil {
 		return err
 	}
-	if doubt, err = manifestDoubt(d.fs, d.dir, files, state, mark, doubt, d.report.MissingLog); err != nil {
+	if doubt, err = manifest.Doubt(d.fs, d.dir, files, state, mark, doubt, d.report.MissingLog); err != nil {
 		return err
 	}
 	if err := d.recover(files, state, mark, doubt); err != nil {
@@ -213,11 +213,11 @@ func (d *DB) syncParent() error {
 }
 
 // mayCreate refuses to create a database over the remains of one.
-func (d *DB) mayCreate(files dirFiles) error {
-	for _, f := range files.all {
-		if f.kind == base.FileTable || f.kind == base.FileOldTable || f.kind == base.FileLog && f.size > 0 {
+func (d *DB) mayCreate(files manifest.DirFiles) error {
+	for _, f := range files.All {
+		if f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0 {
 			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
-				"Repair can rebuild it", base.FileName(f.kind, f.num)), filepath.Join(d.dir, base.CurrentName), -1)
+				"Repair can rebuild it", base.FileName(f.Kind, f.Num)), filepath.Join(d.dir, base.CurrentName), -1)
 		}
 	}
 	if d.opts.ErrorIfMissing || d.opts.ReadOnly {
@@ -229,19 +229,19 @@ func (d *DB) mayCreate(files dirFiles) error {
 // checkTables makes sure that every table that the version names is there, with
 // its size, so that a MANIFEST which lost its tail or a directory that lost a
 // file is told at once and not when a key is asked for.
-func (d *DB) checkTables(files dirFiles) error {
-	sizes := map[uint64]dirFile{}
-	for _, f := range files.all {
-		if f.kind == base.FileTable || f.kind == base.FileOldTable {
-			if have, ok := sizes[f.num]; !ok || have.kind == base.FileOldTable {
-				sizes[f.num] = f
+func (d *DB) checkTables(files manifest.DirFiles) error {
+	sizes := map[uint64]manifest.DirFile{}
+	for _, f := range files.All {
+		if f.Kind == base.FileTable || f.Kind == base.FileOldTable {
+			if have, ok := sizes[f.Num]; !ok || have.Kind == base.FileOldTable {
+				sizes[f.Num] = f
 			}
 		}
 	}
 	var err error
 	d.set.Current().Files(func(level int, f *manifest.FileMeta) {
 		have, ok := sizes[f.Num]
-		f.OldSuffix = have.kind == base.FileOldTable
+		f.OldSuffix = have.Kind == base.FileOldTable
 		if err != nil {
 			return
 		}
@@ -249,7 +249,7 @@ func (d *DB) checkTables(files dirFiles) error {
 		if !ok {
 			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
 		} else {
-			err = tables.CheckSize(f, have.size, path)
+			err = tables.CheckSize(f, have.Size, path)
 		}
 	})
 	return err
@@ -265,17 +265,17 @@ func (d *DB) checkTables(files dirFiles) error {
 // goleveldb's MANIFEST proves nothing of the kind: when an empty memtable is
 // flushed, which compacting a whole database that was just flushed does, it starts
 // a new log and removes the old one without an edit. There it is only reported.
-func (d *DB) checkLog(files dirFiles, state manifest.State) error {
+func (d *DB) checkLog(files manifest.DirFiles, state manifest.State) error {
 	if state.LogNum == 0 {
 		return nil
 	}
 	later := ""
-	for _, f := range files.all {
-		if f.kind == base.FileLog && f.num == state.LogNum {
+	for _, f := range files.All {
+		if f.Kind == base.FileLog && f.Num == state.LogNum {
 			return nil
 		}
-		if f.kind == base.FileLog && f.num > state.LogNum {
-			later = base.FileName(f.kind, f.num)
+		if f.Kind == base.FileLog && f.Num > state.LogNum {
+			later = base.FileName(f.Kind, f.Num)
 		}
 	}
 	name := base.FileName(base.FileLog, state.LogNum)

@@ -22,10 +22,10 @@ import (
 // old files go. A crash at any moment of it finds the old state, or the new one.
 type recovery struct {
 	d         *DB
-	logs      []dirFile  // needed, ascending
-	mark      *closeMark // nil: the database was not closed, as far as can be told
-	doubt     string     // why the MANIFEST may lack edits; see manifestDoubt
-	salvaged  bool       // something of the logs was given up
+	logs      []manifest.DirFile  // needed, ascending
+	mark      *manifest.CloseMark // nil: the database was not closed, as far as can be told
+	doubt     string              // why the MANIFEST may lack edits; see manifestDoubt
+	salvaged  bool                // something of the logs was given up
 	mem       *memtable.Memtable
 	inserter  memtable.Inserter
 	full      []*memtable.Memtable // read-only: oldest first
@@ -41,18 +41,18 @@ type recovery struct {
 }
 
 // recover brings the store to the state that the files describe.
-func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark, doubt string) error {
+func (d *DB) recover(files manifest.DirFiles, state manifest.State, mark *manifest.CloseMark, doubt string) error {
 	r := &recovery{d: d, mark: mark, doubt: doubt, lastSeq: state.LastSeq}
 	r.inserter.Frugal = d.opts.ReadOnly // which keeps what it inserts
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 	})
-	for _, f := range files.all {
-		if f.kind == base.FileLog && (f.num >= state.LogNum || f.num == state.PrevLogNum) && files.hasCurrent {
+	for _, f := range files.All {
+		if f.Kind == base.FileLog && (f.Num >= state.LogNum || f.Num == state.PrevLogNum) && files.HasCurrent {
 			r.logs = append(r.logs, f)
 		}
 	}
-	slices.SortFunc(r.logs, func(a, b dirFile) int { return cmp.Compare(a.num, b.num) })
+	slices.SortFunc(r.logs, func(a, b manifest.DirFile) int { return cmp.Compare(a.Num, b.Num) })
 	// After a panic in replay nothing needs what it wrote. Of one in install that is not
 	// certain: the next Open removes what nothing names.
 	err := base.Catch(d.cmp, "the replay of the logs", r.replay)
@@ -79,7 +79,7 @@ func (d *DB) recover(files dirFiles, state manifest.State, mark *closeMark, doub
 // Of a database that was closed every log is whole.
 func (r *recovery) replay() error {
 	last := len(r.logs) - 1
-	for last > 0 && r.logs[last].size == 0 {
+	for last > 0 && r.logs[last].Size == 0 {
 		last--
 	}
 	for i, f := range r.logs {
@@ -96,8 +96,8 @@ func (r *recovery) replay() error {
 	return nil
 }
 
-func (r *recovery) replayLog(f dirFile, last bool) error {
-	name := base.FileName(base.FileLog, f.num)
+func (r *recovery) replayLog(f manifest.DirFile, last bool) error {
+	name := base.FileName(base.FileLog, f.Num)
 	path := filepath.Join(r.d.dir, name)
 	file, err := r.d.fs.Open(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 	report := LogReport{Name: name}
 	expected := uint64(0)  // the sequence number of the next record; 0: any
 	undecoded := uint64(0) // bytes of records since then that Salvage has passed over
-	log := wal.NewReader(file, f.size, wal.ReaderOptions{
+	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
 		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
 		Plausible: func(record []byte, lost int64) bool {
 			return batch.Plausible(record, expected, uint64(lost)+undecoded)
@@ -130,7 +130,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 			report.ours = true
 			if err = r.checkGap(last, &report); err == nil {
 				if r.ended {
-					report.BytesSkipped = f.size
+					report.BytesSkipped = f.Size
 				}
 				continue
 			}
@@ -148,8 +148,8 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 			return base.InFile(err, path, log.Offset())
 		}
 	}
-	if r.mark != nil && r.mark.log.num == f.num && report.Reason == "" {
-		if err := r.salvageClosed(r.mark.check(file, f.size), &report); err != nil {
+	if r.mark != nil && r.mark.Log.Num == f.Num && report.Reason == "" {
+		if err := r.salvageClosed(r.mark.Check(file, f.Size), &report); err != nil {
 			return base.InFile(err, path, -1)
 		}
 	}
@@ -158,7 +158,7 @@ func (r *recovery) replayLog(f dirFile, last bool) error {
 
 // finishLog reports the log and keeps in lost/ what of it was not read: all of a
 // damaged one, of a cut one the bytes behind its last record.
-func (r *recovery) finishLog(f dirFile, tail wal.Tail, report LogReport) (err error) {
+func (r *recovery) finishLog(f manifest.DirFile, tail wal.Tail, report LogReport) (err error) {
 	switch {
 	case report.Reason != "": // Salvage has passed over something
 		report.Tail = "damaged"
@@ -274,7 +274,7 @@ func (r *recovery) flush() error {
 }
 
 // install makes the recovered state the store's, durably.
-func (r *recovery) install(files dirFiles, state manifest.State) error {
+func (r *recovery) install(files manifest.DirFiles, state manifest.State) error {
 	d := r.d
 	if r.mem != nil {
 		if err := r.flush(); err != nil {
@@ -312,25 +312,25 @@ func (r *recovery) install(files dirFiles, state manifest.State) error {
 }
 
 // removeOld removes what the listing shows and the new state does not need.
-func (r *recovery) removeOld(files dirFiles, logNum uint64) {
+func (r *recovery) removeOld(files manifest.DirFiles, logNum uint64) {
 	d := r.d
 	live := r.liveTables()
 	for _, move := range r.moved {
 		_, num, _ := base.ParseFileName(filepath.Base(move[0]))
 		live[num] = true // there is no such file any more
 	}
-	for _, f := range files.all {
+	for _, f := range files.All {
 		keep := false
-		switch f.kind {
+		switch f.Kind {
 		case base.FileTable, base.FileOldTable:
-			keep = live[f.num]
+			keep = live[f.Num]
 		case base.FileLog:
-			keep = f.num >= logNum
+			keep = f.Num >= logNum
 		case base.FileManifest:
-			keep = f.num == d.set.ManifestNum()
+			keep = f.Num == d.set.ManifestNum()
 		}
 		if !keep {
-			d.files.Remove(d.files.File(f.kind, f.num))
+			d.files.Remove(d.files.File(f.Kind, f.Num))
 			d.report.FilesRemoved++
 		}
 	}
@@ -358,13 +358,13 @@ func (r *recovery) abandon() {
 		}
 	}
 	if len(r.moved) > 0 {
-		_ = r.d.fs.Remove(filepath.Join(r.d.dir, lostDir)) // fails, as it should, if it holds more
+		_ = r.d.fs.Remove(filepath.Join(r.d.dir, manifest.LostDir)) // fails, as it should, if it holds more
 	}
 	for _, path := range r.kept {
 		r.d.files.Remove(path)
 	}
 	if len(r.kept) > 0 {
-		_ = r.d.fs.Remove(filepath.Join(r.d.dir, lostDir)) // fails, as it should, where it holds more
+		_ = r.d.fs.Remove(filepath.Join(r.d.dir, manifest.LostDir)) // fails, as it should, where it holds more
 	}
 	for _, t := range r.tables {
 		r.d.files.Remove(r.d.files.File(base.FileTable, t.File.Num))

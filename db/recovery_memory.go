@@ -43,7 +43,7 @@ func (r *recovery) replayBuffer() uint64 {
 
 func (r *recovery) logBytes() (n uint64) {
 	for _, f := range r.logs {
-		n += uint64(f.size)
+		n += uint64(f.Size)
 	}
 	return n
 }

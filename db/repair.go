@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -137,14 +138,14 @@ type repairer struct {
 
 // repairFile is a file of the directory whose name is one of the format's.
 type repairFile struct {
-	dirFile
+	manifest.DirFile
 	name string
 }
 
 // canonical reports whether the file has the name that Open looks for, and a
 // number that leaves room for others.
 func (f *repairFile) canonical() bool {
-	return f.name == base.FileName(f.kind, f.num) && f.num < maxRepairNum
+	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxRepairNum
 }
 
 // maxRepairNum bounds the file numbers that count: numbers are handed out above
@@ -184,7 +185,7 @@ func (r *repairer) run() error {
 	if err := r.refuseUnread(plan); err != nil {
 		return err
 	}
-	if _, err := vfs.PlainDir(r.fs, r.path(lostDir)); err != nil {
+	if _, err := vfs.PlainDir(r.fs, r.path(manifest.LostDir)); err != nil {
 		return err // before anything is made
 	}
 	salvaged, err := r.salvage(plan)
@@ -215,7 +216,7 @@ func (r *repairer) list() error {
 		if !ok {
 			continue
 		}
-		info, err := statOwn(r.fs, r.path(name), kind)
+		info, err := manifest.StatOwn(r.fs, r.path(name), kind)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed since: a store has the directory open, and its lock will tell
 		}
@@ -225,7 +226,7 @@ func (r *repairer) list() error {
 		if !info.Mode().IsRegular() {
 			continue
 		}
-		r.files = append(r.files, repairFile{dirFile{kind, num, info.Size()}, name})
+		r.files = append(r.files, repairFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
 		some = some || slices.Contains(databaseKinds, kind)
 	}
 	if !some {
@@ -241,15 +242,15 @@ var databaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.File
 func (r *repairer) ofKind(kinds ...base.FileKind) []repairFile {
 	var out []repairFile
 	for _, f := range r.files {
-		if slices.Contains(kinds, f.kind) {
+		if slices.Contains(kinds, f.Kind) {
 			out = append(out, f)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b repairFile) int {
 		switch {
-		case a.num < b.num:
+		case a.Num < b.Num:
 			return -1
-		case a.num > b.num:
+		case a.Num > b.Num:
 			return 1
 		}
 		return 0
@@ -261,8 +262,8 @@ func (r *repairer) ofKind(kinds ...base.FileKind) []repairFile {
 func (r *repairer) chooseNumbers() {
 	r.nextNum = max(r.manifest.nextNum, 1)
 	for _, f := range r.files {
-		if f.num < maxRepairNum {
-			r.nextNum = max(r.nextNum, f.num+1)
+		if f.Num < maxRepairNum {
+			r.nextNum = max(r.nextNum, f.Num+1)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -128,7 +129,7 @@ func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
 
 func hasLost(d repairDir) bool {
 	for name := range d {
-		if strings.HasPrefix(name, lostDir+"/") {
+		if strings.HasPrefix(name, manifest.LostDir+"/") {
 			return true
 		}
 	}

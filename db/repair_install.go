@@ -93,7 +93,7 @@ func (r *repairer) moveAway(p *repairPlan) error {
 	if len(p.moves) == 0 && !copyCurrent {
 		return nil
 	}
-	lost := r.path(lostDir)
+	lost := r.path(manifest.LostDir)
 	if err := vfs.MkdirPlain(r.fs, lost); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (m *mover) move(files []*RepairedFile) error {
 // database, and removes the tables.
 func (m *mover) copyCurrent() (*RepairedFile, error) {
 	line := &RepairedFile{Name: base.CurrentName, Fate: FileRewritten, Level: -1, LostName: m.free(base.CurrentName)}
-	n, err := copyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)
+	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)
 	line.Bytes = uint64(n)
 	if err == nil {
 		err = m.r.fs.SyncDir(m.lost)

@@ -22,8 +22,8 @@ type foundLog struct {
 // scanLogs reads the logs that are needed, without keeping anything.
 func (r *repairer) scanLogs() error {
 	for _, f := range r.ofKind(base.FileLog) {
-		l := &foundLog{repairFile: f, needed: r.manifest.needsLog(f.num)}
-		l.line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
+		l := &foundLog{repairFile: f, needed: r.manifest.needsLog(f.Num)}
+		l.line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
 		r.logs = append(r.logs, l)
 		if !l.needed {
 			continue
@@ -64,7 +64,7 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 	}
 	next := uint64(0)      // the least sequence of the next record
 	undecoded := uint64(0) // bytes of records since then that are no batches
-	log := wal.NewReader(file, l.size, wal.ReaderOptions{
+	log := wal.NewReader(file, l.Size, wal.ReaderOptions{
 		Plausible: func(record []byte, lost int64) bool {
 			return batch.Plausible(record, next, uint64(lost)+undecoded)
 		},

@@ -20,7 +20,7 @@ type manifestFindings struct {
 	sound bool
 	// mark is what CLOSED says of the directory as it is; nil: nothing. lostEnd: it
 	// vouches for edits that the MANIFEST in force has lost.
-	mark    *closeMark
+	mark    *manifest.CloseMark
 	lostEnd bool
 	// version is what the MANIFEST name says the tables in use are. It is nil, and
 	// name empty, where no MANIFEST could be read whole.
@@ -68,7 +68,7 @@ func (r *repairer) readManifests() error {
 	}
 	var best *manifestLog
 	for _, f := range r.ofKind(base.FileManifest) {
-		line := &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "superseded"}
+		line := &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
 		m.lines[f.name] = line
 		if m.inForce && f.name != state.ManifestName || !f.canonical() {
 			continue
@@ -91,7 +91,7 @@ func (r *repairer) readManifests() error {
 // askCloseMark compares a MANIFEST that can be read with what the last Close left.
 func (r *repairer) askCloseMark(state manifest.State) error {
 	m := &r.manifest
-	mark, _, err := findCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
+	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
 	var fault *CorruptionError
 	if !errors.As(err, &fault) {
 		m.mark = mark
@@ -108,9 +108,9 @@ func (r *repairer) askCloseMark(state manifest.State) error {
 }
 
 // dirFiles returns the files as Open lists them.
-func (r *repairer) dirFiles() (files []dirFile) {
+func (r *repairer) dirFiles() (files []manifest.DirFile) {
 	for _, f := range r.files {
-		files = append(files, f.dirFile)
+		files = append(files, f.DirFile)
 	}
 	return files
 }
@@ -140,7 +140,7 @@ func (l *manifestLog) begun() bool {
 // readManifest reads every edit that can be read.
 func (r *repairer) readManifest(f repairFile, line *RepairedFile) (*manifestLog, error) {
 	path := r.path(f.name)
-	if err := manifest.CheckSize(path, f.size, r.opts.ManifestReadLimit); err != nil {
+	if err := manifest.CheckSize(path, f.Size, r.opts.ManifestReadLimit); err != nil {
 		return nil, err
 	}
 	file, err := r.fs.Open(path)
@@ -157,7 +157,7 @@ func (r *repairer) readManifest(f repairFile, line *RepairedFile) (*manifestLog,
 			line.Damage = base.InFile(err, path, -1).Error()
 		}
 	}
-	log := wal.NewReader(file, f.size, wal.ReaderOptions{AllowTornEnd: true})
+	log := wal.NewReader(file, f.Size, wal.ReaderOptions{AllowTornEnd: true})
 	for {
 		record, err := log.Next()
 		switch {

@@ -48,7 +48,7 @@ func (r *repairer) adoptable(p *repairPlan, u *run) bool {
 		return false
 	}
 	// A table of LevelDB before 1.14 and one of today may have the same number.
-	return !slices.ContainsFunc(p.placed, func(f manifest.LevelFile) bool { return f.File.Num == u.table.num })
+	return !slices.ContainsFunc(p.placed, func(f manifest.LevelFile) bool { return f.File.Num == u.table.Num })
 }
 
 // adopt places a run as it is.

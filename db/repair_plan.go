@@ -52,8 +52,8 @@ func (r *repairer) plan(p *repairPlan) error {
 	for _, f := range r.ofKind(base.FileManifest, base.FileTemp, base.FileClosed) {
 		line := r.manifest.lines[f.name]
 		if line == nil {
-			line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.size), Reason: "a temporary file that was left behind"}
-			if f.kind == base.FileClosed {
+			line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "a temporary file that was left behind"}
+			if f.Kind == base.FileClosed {
 				line.Reason = "it vouches for a log that is not in use any more"
 			}
 		}
@@ -76,7 +76,7 @@ func (r *repairer) findLog(p *repairPlan) {
 }
 
 func (r *repairer) hasLog(num uint64) bool {
-	return slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.num == num })
+	return slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.Num == num })
 }
 
 // checkClosed compares the logs with what the last Close left, as Open does.
@@ -86,35 +86,35 @@ func (r *repairer) checkClosed(p *repairPlan) error {
 		return nil
 	}
 	files := r.dirFiles()
-	if err := mark.missing(r.dir, files); err != nil {
+	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false
-		if mark.log.num != r.manifest.logNum { // or findLog has told
-			p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, mark.log.num), Fate: FileMissing, Level: -1, Bytes: mark.log.size,
+		if mark.Log.Num != r.manifest.logNum { // or findLog has told
+			p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: FileMissing, Level: -1, Bytes: mark.Log.Size,
 				Reason: "it was there when the database was closed; what was only there is lost"})
 		}
 		return nil
 	}
 	for _, l := range r.logs {
-		if l.num == mark.log.num && l.clean {
+		if l.Num == mark.Log.Num && l.clean {
 			if err := r.compareClosed(mark, l); err != nil {
 				return err
 			}
 		}
-		if l.num == mark.log.num && l.clean && r.lastSeq < mark.lastSeq {
+		if l.Num == mark.Log.Num && l.clean && r.lastSeq < mark.LastSeq {
 			l.clean = false
-			l.line.Damage = fmt.Sprintf("operations %d to %d are missing: the database was closed with them, and no log holds them", r.lastSeq+1, mark.lastSeq)
+			l.line.Damage = fmt.Sprintf("operations %d to %d are missing: the database was closed with them, and no log holds them", r.lastSeq+1, mark.LastSeq)
 		}
 	}
 	return nil
 }
 
-func (r *repairer) compareClosed(mark *closeMark, l *foundLog) error {
+func (r *repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
 	file, err := r.fs.Open(r.path(l.name))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	err = mark.check(file, l.size)
+	err = mark.Check(file, l.Size)
 	if errors.Is(err, ErrCorruption) {
 		l.clean, l.line.Damage = false, base.InFile(err, r.path(l.name), -1).Error()
 		return nil
@@ -131,7 +131,7 @@ func (r *repairer) findLive() *repairPlan {
 	}
 	byNum := map[uint64][]*foundTable{}
 	for _, t := range r.tables {
-		byNum[t.num] = append(byNum[t.num], t)
+		byNum[t.Num] = append(byNum[t.Num], t)
 	}
 	r.manifest.version.Files(func(level int, f *manifest.FileMeta) {
 		p.named[f.Num] = true
@@ -139,7 +139,7 @@ func (r *repairer) findLive() *repairPlan {
 			// Another table under this name would be as sound: what it holds decides.
 			if t.sound() && t.canonical() && bytes.Equal(t.smallest, f.Smallest) && bytes.Equal(t.largest, f.Largest) {
 				p.live[t] = level
-				p.healthy = p.healthy && uint64(t.size) == f.Size
+				p.healthy = p.healthy && uint64(t.Size) == f.Size
 				return
 			}
 		}
@@ -166,7 +166,7 @@ func (r *repairer) placeLive(p *repairPlan) error {
 			level0 = append(level0, t)
 		}
 	}
-	slices.SortFunc(level0, func(a, b *foundTable) int { return cmp.Compare(b.num, a.num) })
+	slices.SortFunc(level0, func(a, b *foundTable) int { return cmp.Compare(b.Num, a.Num) })
 	agrees, err := r.inSequence(level0)
 	if err != nil {
 		return err
@@ -236,14 +236,14 @@ func (r *repairer) planTables(p *repairPlan) {
 		p.lines = append(p.lines, t.line)
 		_, live := p.live[t]
 		switch {
-		case live && placed[t.num]:
+		case live && placed[t.Num]:
 		case live && p.conflicting[t]:
 			r.takeUp(p, t, "it and another table hold different values for the same key and sequence number")
 		case live:
 			r.takeUp(p, t, "level 0 was not in the order of sequence numbers")
 		case t.dead:
 			p.leaveOut(t, "out of use: the MANIFEST says that it was replaced by other tables")
-		case p.complete && (t.num < r.manifest.logNum || t.maxSeq <= newest && !t.seqsLost):
+		case p.complete && (t.Num < r.manifest.logNum || t.maxSeq <= newest && !t.seqsLost):
 			p.leaveOut(t, "out of use: the MANIFEST does not name it, and the tables that it names are all there and hold later entries")
 		case r.ofOpenLoad(t):
 			p.healthy = false // it goes to lost/: the next Open would remove it
@@ -252,7 +252,7 @@ func (r *repairer) planTables(p *repairPlan) {
 			p.healthy = false
 			p.leaveOut(t, "no entry of it can be read")
 		default:
-			r.report.MayResurrect = r.report.MayResurrect || !p.complete && !p.named[t.num]
+			r.report.MayResurrect = r.report.MayResurrect || !p.complete && !p.named[t.Num]
 			r.takeUp(p, t, "it had no level")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sievedb/sievedb/internal/manifest"
 )
 
 // RepairReport says what a repair found and did. It holds no keys or values.
@@ -158,7 +160,7 @@ func (f *RepairedFile) String() string {
 		fmt.Fprintf(&b, "; damage: %s", f.Damage)
 	}
 	if f.LostName != "" {
-		fmt.Fprintf(&b, "; now %s/%s", lostDir, f.LostName)
+		fmt.Fprintf(&b, "; now %s/%s", manifest.LostDir, f.LostName)
 	}
 	return b.String()
 }

@@ -25,7 +25,7 @@ type run struct {
 }
 
 func (r *repairer) tableRun(t *foundTable) *run {
-	return &run{path: r.path(t.name), meta: t.meta(), table: t, from: t.num}
+	return &run{path: r.path(t.name), meta: t.meta(), table: t, from: t.Num}
 }
 
 // maxRepairEntry is the largest entry, key and value, that a table can be
@@ -252,7 +252,7 @@ func (s *spill) flush() error {
 func (r *repairer) salvage(p *repairPlan) ([]*run, error) {
 	s := &spill{r: r}
 	for _, t := range p.damaged {
-		s.from = t.num
+		s.from = t.Num
 		_, err := r.salvageTable(t, func(ikey, value []byte) error {
 			seq, kind := base.SplitTrailer(base.Trailer(ikey))
 			return s.add(seq, kind, base.UserKey(ikey), value)

@@ -28,8 +28,8 @@ type foundTable struct {
 func (t *foundTable) sound() bool { return !t.dead && t.err == nil && t.entries > 0 }
 
 func (t *foundTable) meta() *manifest.FileMeta {
-	m := manifest.NewFileMeta(t.num, uint64(t.size), t.smallest, t.largest)
-	m.OldSuffix = t.kind == base.FileOldTable
+	m := manifest.NewFileMeta(t.Num, uint64(t.Size), t.smallest, t.largest)
+	m.OldSuffix = t.Kind == base.FileOldTable
 	return m
 }
 
@@ -37,8 +37,8 @@ func (t *foundTable) meta() *manifest.FileMeta {
 func (r *repairer) scanTables() error {
 	r.lastSeq = max(r.lastSeq, r.manifest.lastSeq)
 	for _, f := range r.ofKind(base.FileTable, base.FileOldTable) {
-		t := &foundTable{repairFile: f, dead: r.manifest.dead[f.num]}
-		t.line = &RepairedFile{Name: f.name, Level: -1, Bytes: uint64(f.size)}
+		t := &foundTable{repairFile: f, dead: r.manifest.dead[f.Num]}
+		t.line = &RepairedFile{Name: f.name, Level: -1, Bytes: uint64(f.Size)}
 		r.tables = append(r.tables, t)
 		if t.dead {
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -131,11 +132,11 @@ func (r *recovery) pass(cause error, report *LogReport) error {
 }
 
 // skipLog reports a log behind the damage at which SalvagePrefix ended.
-func (r *recovery) skipLog(f dirFile) error {
-	if f.size == 0 {
+func (r *recovery) skipLog(f manifest.DirFile) error {
+	if f.Size == 0 {
 		return nil
 	}
-	report := LogReport{Name: base.FileName(base.FileLog, f.num), Tail: "not read", BytesSkipped: f.size}
+	report := LogReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
 	err := r.setAside(f, 0, &report)
 	r.d.report.Logs = append(r.d.report.Logs, report)
 	return err
@@ -144,24 +145,24 @@ func (r *recovery) skipLog(f dirFile) error {
 // setAside copies the bytes of f from that offset on to lost/, durably and under
 // a name that nothing there has. It is done before the log is not needed any
 // more: what cannot be kept is not given up.
-func (r *recovery) setAside(f dirFile, from int64, report *LogReport) error {
+func (r *recovery) setAside(f manifest.DirFile, from int64, report *LogReport) error {
 	if r.d.opts.ReadOnly {
 		return nil
 	}
-	lost := filepath.Join(r.d.dir, lostDir)
+	lost := filepath.Join(r.d.dir, manifest.LostDir)
 	if err := vfs.MkdirPlain(r.d.fs, lost); err != nil {
 		return err
 	}
-	unique, err := freeName(r.d.fs, lost, fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.num), from))
+	unique, err := manifest.FreeName(r.d.fs, lost, fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.Num), from))
 	if err != nil {
 		return err
 	}
 	to := filepath.Join(lost, unique)
 	r.kept = append(r.kept, to)
-	if _, err := copyFrom(r.d.fs, r.d.files.File(base.FileLog, f.num), to, from); err != nil {
+	if _, err := manifest.CopyFrom(r.d.fs, r.d.files.File(base.FileLog, f.Num), to, from); err != nil {
 		return err
 	}
-	report.SetAside = filepath.Join(lostDir, unique)
+	report.SetAside = filepath.Join(manifest.LostDir, unique)
 	if err := r.d.fs.SyncDir(lost); err != nil {
 		return err
 	}

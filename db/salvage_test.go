@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -119,7 +120,7 @@ func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
 	log := filepath.Join("db", namesOf(t, mem, base.FileLog)[0])
 	original := readFile(t, mem, log)
 	refuse := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, lostDir) {
+		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, manifest.LostDir) {
 			return &wrap.Fault{}
 		}
 		return nil
@@ -127,7 +128,7 @@ func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
 	_, err := Open("db", &Options{FS: refuse, Salvage: SalvageAll})
 	require.ErrorIs(t, err, wrap.ErrInjected)
 	require.Equal(t, original, readFile(t, mem, log))
-	_, err = mem.Stat(filepath.Join("db", lostDir))
+	_, err = mem.Stat(filepath.Join("db", manifest.LostDir))
 	require.ErrorIs(t, err, fs.ErrNotExist, "an opening that fails leaves nothing behind")
 }
 
@@ -135,11 +136,11 @@ func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
 func TestSettingAsideOverwritesNothing(t *testing.T) {
 	mem := damagedLog(t)
 	name := namesOf(t, mem, base.FileLog)[0] + ".from-0"
-	require.NoError(t, mem.MkdirAll(filepath.Join("db", lostDir)))
-	writeFile(t, mem, filepath.Join("db", lostDir, name), []byte("from before"))
+	require.NoError(t, mem.MkdirAll(filepath.Join("db", manifest.LostDir)))
+	writeFile(t, mem, filepath.Join("db", manifest.LostDir, name), []byte("from before"))
 	d := openTest(t, &Options{FS: mem, Salvage: SalvageAll})
-	require.NotEqual(t, filepath.Join(lostDir, name), d.OpenReport().Logs[0].SetAside)
-	require.Equal(t, "from before", string(readFile(t, mem, filepath.Join("db", lostDir, name))))
+	require.NotEqual(t, filepath.Join(manifest.LostDir, name), d.OpenReport().Logs[0].SetAside)
+	require.Equal(t, "from before", string(readFile(t, mem, filepath.Join("db", manifest.LostDir, name))))
 }
 
 // behindDamage returns a database whose only log holds keys 0 to 29 with values of 2000

@@ -53,7 +53,7 @@ func TestFormatQuotesTheWorkedBytesAsTheyAre(t *testing.T) {
 		quoted[q[1]] = true
 	}
 	for _, structure := range []string{
-		"db/testdata/batch.hex", "db/testdata/closed.hex", "internal/base/testdata/ikey.hex", "internal/manifest/testdata/current.hex",
+		"db/testdata/batch.hex", "internal/manifest/testdata/closed.hex", "internal/base/testdata/ikey.hex", "internal/manifest/testdata/current.hex",
 		"internal/manifest/testdata/edit.hex", "internal/wal/testdata/logs.txt", "sstable/testdata/block.hex",
 		"sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex", "sstable/testdata/filter_block_lines.hex",
 		"sstable/testdata/footer.hex", "sstable/testdata/metaindex.hex", "sstable/testdata/metaindex_two_filters.hex", "sstable/testdata/three_entries.hex",

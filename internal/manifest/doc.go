@@ -27,6 +27,12 @@
 // An unknown tag is an error: LevelDB refuses it too, so that a feature which an
 // older reader cannot know of makes it stop instead of misread.
 //
+// # The directory
+//
+// ListDir lists a database's files. CLOSED, which Close leaves, vouches for the last log and the
+// MANIFEST (CloseMark); Doubt says why a MANIFEST may lack edits that were in force. What is
+// not needed but may hold data goes to the directory lost.
+//
 // # Who frees what
 //
 // Each Version counts the readers that hold it, and each FileMeta the versions

@@ -193,7 +193,7 @@ var bugsFromB1 = []bug{
 		id: "B9a", what: "the numbers of files that the MANIFEST does not name are used again", seen: "RocksDB 7621",
 		plant: []patch{{
 			file: "db/open.go",
-			old:  "d.set.MarkUsed(f.num)",
+			old:  "d.set.MarkUsed(f.Num)",
 			new:  "_ = f",
 		}},
 		caught: []catch{{

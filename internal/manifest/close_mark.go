@@ -1,4 +1,4 @@
-package db
+package manifest
 
 import (
 	"encoding/binary"
@@ -9,12 +9,11 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// closeMark is what the file CLOSED says, which Close leaves behind: the newest
+// CloseMark is what the file CLOSED says, which Close leaves behind: the newest
 // log and the MANIFEST, as they were when nothing more was to come. While both
 // are still those files, there was no crash that could have cut the log, so that
 // whatever is wrong with it is damage, even in its very last record.
@@ -42,22 +41,22 @@ import (
 // or belongs to another database: LevelDB's destruction leaves CLOSED, and a new database
 // in the same directory begins with the same numbers. The first record decides. Without
 // it whole, the MANIFEST cannot be read at all.
-type closeMark struct {
-	log, manifest fileMark
-	begin         uint32 // masked checksum of the MANIFEST's first record
-	lastSeq       uint64
+type CloseMark struct {
+	Log, Manifest FileMark
+	Begin         uint32 // masked checksum of the MANIFEST's first record
+	LastSeq       uint64
 }
 
-// fileMark tells a file from others, and from itself after a change of its end.
-type fileMark struct {
-	num, size uint64
+// FileMark tells a file from others, and from itself after a change of its end.
+type FileMark struct {
+	Num, Size uint64
 	sum       uint32
 }
 
 // These constants reach the disk and never change.
 const (
 	closeMarkMagic = "sieveCLS"
-	closeMarkSize  = 64
+	CloseMarkSize  = 64
 	fileMarkSize   = 20
 	// markedBytes is how much of a file's end the mark's checksum covers: a block
 	// of the log, which is one read. All before it has checksums of its own, and
@@ -65,24 +64,24 @@ const (
 	markedBytes = 32 << 10
 )
 
-func (m *closeMark) encode() []byte {
-	b := append(make([]byte, 0, closeMarkSize), closeMarkMagic...)
-	for _, f := range []fileMark{m.log, m.manifest} {
-		b = binary.LittleEndian.AppendUint64(b, f.num)
-		b = binary.LittleEndian.AppendUint64(b, f.size)
+func (m *CloseMark) Encode() []byte {
+	b := append(make([]byte, 0, CloseMarkSize), closeMarkMagic...)
+	for _, f := range []FileMark{m.Log, m.Manifest} {
+		b = binary.LittleEndian.AppendUint64(b, f.Num)
+		b = binary.LittleEndian.AppendUint64(b, f.Size)
 		b = binary.LittleEndian.AppendUint32(b, f.sum)
 	}
-	b = binary.LittleEndian.AppendUint32(b, m.begin)
-	b = binary.LittleEndian.AppendUint64(b, m.lastSeq)
+	b = binary.LittleEndian.AppendUint32(b, m.Begin)
+	b = binary.LittleEndian.AppendUint64(b, m.LastSeq)
 	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
 }
 
-// decodeCloseMark takes exactly what encode writes.
-func decodeCloseMark(b []byte) (m closeMark, err error) {
-	if len(b) != closeMarkSize {
-		return m, base.Corruptf("CLOSED", 0, "it is %d bytes long, want %d", len(b), closeMarkSize)
+// DecodeCloseMark takes exactly what encode writes.
+func DecodeCloseMark(b []byte) (m CloseMark, err error) {
+	if len(b) != CloseMarkSize {
+		return m, base.Corruptf("CLOSED", 0, "it is %d bytes long, want %d", len(b), CloseMarkSize)
 	}
-	body := b[:closeMarkSize-4]
+	body := b[:CloseMarkSize-4]
 	if got, want := util.Fixed32(b[len(body):]), util.MaskCRC(util.CRC32C(body)); got != want {
 		return m, base.Corruptf("CLOSED", int64(len(body)), "its checksum is %#08x, want %#08x", got, want)
 	}
@@ -91,35 +90,35 @@ func decodeCloseMark(b []byte) (m closeMark, err error) {
 	}
 	files := body[len(closeMarkMagic):]
 	rest := files[2*fileMarkSize:]
-	return closeMark{
-		log: decodeFileMark(files), manifest: decodeFileMark(files[fileMarkSize:]),
-		begin: util.Fixed32(rest), lastSeq: binary.LittleEndian.Uint64(rest[4:]),
+	return CloseMark{
+		Log: decodeFileMark(files), Manifest: decodeFileMark(files[fileMarkSize:]),
+		Begin: util.Fixed32(rest), LastSeq: binary.LittleEndian.Uint64(rest[4:]),
 	}, nil
 }
 
-func decodeFileMark(b []byte) fileMark {
-	return fileMark{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint32(b[16:])}
+func decodeFileMark(b []byte) FileMark {
+	return FileMark{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint32(b[16:])}
 }
 
-// markFile returns the mark of a file of dir as it is.
-func markFile(fsys vfs.FS, dir string, kind base.FileKind, num uint64) (fileMark, error) {
+// MarkFile returns the mark of a file of dir as it is.
+func MarkFile(fsys vfs.FS, dir string, kind base.FileKind, num uint64) (FileMark, error) {
 	return markBegin(fsys, dir, kind, num, math.MaxInt64)
 }
 
-// markBegin is markFile for the first size bytes of the file, or all of a shorter one.
-func markBegin(fsys vfs.FS, dir string, kind base.FileKind, num uint64, size int64) (fileMark, error) {
+// markBegin is MarkFile for the first size bytes of the file, or all of a shorter one.
+func markBegin(fsys vfs.FS, dir string, kind base.FileKind, num uint64, size int64) (FileMark, error) {
 	f, err := fsys.Open(filepath.Join(dir, base.FileName(kind, num)))
 	if err != nil {
-		return fileMark{}, err
+		return FileMark{}, err
 	}
 	defer f.Close()
 	whole, err := f.Size()
 	if err != nil {
-		return fileMark{}, err
+		return FileMark{}, err
 	}
 	size = min(size, whole)
 	end, err := readEnd(f, size, markedBytes)
-	return fileMark{num, uint64(size), util.MaskCRC(util.CRC32C(end))}, err
+	return FileMark{num, uint64(size), util.MaskCRC(util.CRC32C(end))}, err
 }
 
 // readEnd returns the last bytes of a file of that size, at most n of them.
@@ -129,12 +128,12 @@ func readEnd(f vfs.File, size, n int64) ([]byte, error) {
 	return end, err
 }
 
-// findCloseMark returns what CLOSED says of the directory as it is; nil if it says
+// FindCloseMark returns what CLOSED says of the directory as it is; nil if it says
 // nothing about it: there is none, it is damaged, or another program has written since.
 // doubt is not empty if a MANIFEST that is in force now may not be the right one. logs are
 // the files that may be logs. The error is the corruption of a MANIFEST or CURRENT that
 // CLOSED contradicts.
-func findCloseMark(fsys vfs.FS, dir string, logger *slog.Logger, files []dirFile, state manifest.State) (mark *closeMark, doubt string, err error) {
+func FindCloseMark(fsys vfs.FS, dir string, logger *slog.Logger, files []DirFile, state State) (mark *CloseMark, doubt string, err error) {
 	found, why, err := readCloseMark(fsys, dir, files)
 	if found == nil || err != nil {
 		if why != "" {
@@ -147,11 +146,11 @@ func findCloseMark(fsys vfs.FS, dir string, logger *slog.Logger, files []dirFile
 	if err != nil {
 		return nil, "", err
 	}
-	if stale == "" && found.log.num < state.LogNum {
+	if stale == "" && found.Log.Num < state.LogNum {
 		stale = "its log is not needed"
 	}
 	for _, f := range files {
-		if f.kind == base.FileLog && (f.num > found.log.num && f.size > 0 || f.num == found.log.num && uint64(f.size) > found.log.size) {
+		if f.Kind == base.FileLog && (f.Num > found.Log.Num && f.Size > 0 || f.Num == found.Log.Num && uint64(f.Size) > found.Log.Size) {
 			stale = "a log has grown since"
 		}
 	}
@@ -164,11 +163,11 @@ func findCloseMark(fsys vfs.FS, dir string, logger *slog.Logger, files []dirFile
 
 // readCloseMark reads CLOSED. The mark is nil if there is none, or if it does not
 // decode; then why says so.
-func readCloseMark(fsys vfs.FS, dir string, files []dirFile) (mark *closeMark, why string, err error) {
+func readCloseMark(fsys vfs.FS, dir string, files []DirFile) (mark *CloseMark, why string, err error) {
 	size := int64(-1)
 	for _, f := range files {
-		if f.kind == base.FileClosed {
-			size = f.size
+		if f.Kind == base.FileClosed {
+			size = f.Size
 		}
 	}
 	if size < 0 {
@@ -179,11 +178,11 @@ func readCloseMark(fsys vfs.FS, dir string, files []dirFile) (mark *closeMark, w
 		return nil, "", err
 	}
 	defer f.Close()
-	b, err := readEnd(f, size, closeMarkSize+1)
+	b, err := readEnd(f, size, CloseMarkSize+1)
 	if err != nil {
 		return nil, "", err
 	}
-	m, err := decodeCloseMark(b)
+	m, err := DecodeCloseMark(b)
 	if err != nil {
 		return nil, err.Error(), nil
 	}
@@ -193,15 +192,15 @@ func readCloseMark(fsys vfs.FS, dir string, files []dirFile) (mark *closeMark, w
 // compareManifest compares the MANIFEST in force with the mark. It returns why the mark is
 // stale, "" if it is not, and the corruption of a MANIFEST that was closed with more in it,
 // or of a CURRENT that names an older one.
-func (m *closeMark) compareManifest(fsys vfs.FS, dir string, state manifest.State) (stale string, err error) {
-	marked := base.FileName(base.FileManifest, m.manifest.num)
-	now, err := markBegin(fsys, dir, base.FileManifest, m.manifest.num, int64(min(m.manifest.size, math.MaxInt64)))
+func (m *CloseMark) compareManifest(fsys vfs.FS, dir string, state State) (stale string, err error) {
+	marked := base.FileName(base.FileManifest, m.Manifest.Num)
+	now, err := markBegin(fsys, dir, base.FileManifest, m.Manifest.Num, int64(min(m.Manifest.Size, math.MaxInt64)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	if marked != state.ManifestName {
 		// goleveldb's RecoverFile gives its MANIFEST a number above those of the tables, and leaves ours.
-		if _, num, ok := base.ParseFileName(state.ManifestName); err == nil && ok && state.Ours && num < m.manifest.num && now == m.manifest {
+		if _, num, ok := base.ParseFileName(state.ManifestName); err == nil && ok && state.Ours && num < m.Manifest.Num && now == m.Manifest {
 			return "", base.InFile(base.Corruptf("CURRENT", 0, "it names %s, but the database was closed with %s, which is there: "+
 				"Repair goes by that one", state.ManifestName, marked), filepath.Join(dir, base.CurrentName), 0)
 		}
@@ -210,45 +209,45 @@ func (m *closeMark) compareManifest(fsys vfs.FS, dir string, state manifest.Stat
 	switch {
 	case err != nil:
 		return "", err
-	case util.MaskCRC(state.BegunSum) != m.begin:
+	case util.MaskCRC(state.BegunSum) != m.Begin:
 		return "the MANIFEST is another database's", nil
-	case now == m.manifest && state.Size > int64(now.size):
+	case now == m.Manifest && state.Size > int64(now.Size):
 		return "the MANIFEST has grown since", nil
-	case now == m.manifest:
+	case now == m.Manifest:
 		return "", nil
 	}
 	fault := base.Corruptf("MANIFEST", state.Tail.Offset, "its edits end here, and its %d bytes are not the %d that it had when the database was closed: "+
-		"edits are lost; restore the file from a copy, or have Repair rebuild it from the tables", state.Size, m.manifest.size)
+		"edits are lost; restore the file from a copy, or have Repair rebuild it from the tables", state.Size, m.Manifest.Size)
 	return "", base.InFile(fault, filepath.Join(dir, marked), -1)
 }
 
-// missing returns the corruption where the log, which held something, is gone.
-func (m *closeMark) missing(dir string, files []dirFile) error {
-	if m.log.size == 0 {
+// Missing returns the corruption where the log, which held something, is gone.
+func (m *CloseMark) Missing(dir string, files []DirFile) error {
+	if m.Log.Size == 0 {
 		return nil
 	}
 	for _, f := range files {
-		if f.kind == base.FileLog && f.num == m.log.num {
+		if f.Kind == base.FileLog && f.Num == m.Log.Num {
 			return nil
 		}
 	}
-	err := base.Corruptf("log", -1, "the file is missing; it had %d bytes when the database was closed", m.log.size)
-	return base.InFile(err, filepath.Join(dir, base.FileName(base.FileLog, m.log.num)), -1)
+	err := base.Corruptf("log", -1, "the file is missing; it had %d bytes when the database was closed", m.Log.Size)
+	return base.InFile(err, filepath.Join(dir, base.FileName(base.FileLog, m.Log.Num)), -1)
 }
 
-// check compares the log, whose records are all good, with the mark. It returns
+// Check compares the log, whose records are all good, with the mark. It returns
 // the corruption where the file ends too early, between two records, or where its
 // end is another one.
-func (m *closeMark) check(file vfs.File, size int64) error {
-	if uint64(size) < m.log.size {
-		return base.Corruptf("log", size, "the file ends here; it had %d bytes when the database was closed", m.log.size)
+func (m *CloseMark) Check(file vfs.File, size int64) error {
+	if uint64(size) < m.Log.Size {
+		return base.Corruptf("log", size, "the file ends here; it had %d bytes when the database was closed", m.Log.Size)
 	}
 	end, err := readEnd(file, size, markedBytes)
 	if err != nil {
 		return err
 	}
-	if sum := util.MaskCRC(util.CRC32C(end)); sum != m.log.sum {
-		return base.Corruptf("log", size-int64(len(end)), "checksum of its last %d bytes is %#08x, want %#08x, as when the database was closed", len(end), sum, m.log.sum)
+	if sum := util.MaskCRC(util.CRC32C(end)); sum != m.Log.sum {
+		return base.Corruptf("log", size-int64(len(end)), "checksum of its last %d bytes is %#08x, want %#08x, as when the database was closed", len(end), sum, m.Log.sum)
 	}
 	return nil
 }

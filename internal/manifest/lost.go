@@ -1,4 +1,4 @@
-package db
+package manifest
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// lostDir is where a repair puts what is not in use afterwards, within the
+// LostDir is where a repair puts what is not in use afterwards, within the
 // database's directory. The name is LevelDB's.
-const lostDir = "lost"
+const LostDir = "lost"
 
-// freeName returns name, or name with a number, such that dir holds no such file.
-func freeName(fsys vfs.FS, dir, name string) (string, error) {
+// FreeName returns name, or name with a number, such that dir holds no such file.
+func FreeName(fsys vfs.FS, dir, name string) (string, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return "", err
@@ -28,9 +28,9 @@ func freeName(fsys vfs.FS, dir, name string) (string, error) {
 
 const copyBufferSize = 32 << 10
 
-// copyFrom copies a file from that offset on to a new one, which is synced (its
+// CopyFrom copies a file from that offset on to a new one, which is synced (its
 // name is not), and returns how many bytes those are.
-func copyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
+func CopyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
 	src, err := fsys.Open(from)
 	if err != nil {
 		return 0, err

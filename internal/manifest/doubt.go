@@ -1,19 +1,18 @@
-package db
+package manifest
 
 import (
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// manifestDoubt returns why the MANIFEST that was read may lack edits that were in force;
-// "" if nothing suggests that. mark and markDoubt are those of findCloseMark, missingLog is the
+// Doubt returns why the MANIFEST that was read may lack edits that were in force;
+// "" if nothing suggests that. mark and markDoubt are those of FindCloseMark, missingLog is the
 // name of a log that it needs and that is not there, or "".
-func manifestDoubt(fsys vfs.FS, dir string, files dirFiles, state manifest.State, mark *closeMark, markDoubt, missingLog string) (string, error) {
+func Doubt(fsys vfs.FS, dir string, files DirFiles, state State, mark *CloseMark, markDoubt, missingLog string) (string, error) {
 	switch {
-	case !files.hasCurrent:
+	case !files.HasCurrent:
 		return "", nil
 	case state.Tail.Dropped > 0:
 		return "its last edit is cut off", nil
@@ -29,14 +28,14 @@ func manifestDoubt(fsys vfs.FS, dir string, files dirFiles, state manifest.State
 		return "another program wrote it", nil
 	}
 	_, inForce, _ := base.ParseFileName(state.ManifestName)
-	for _, f := range files.all {
+	for _, f := range files.All {
 		// One with more than its snapshot was in force, except LevelDB's, which
 		// has two edits before CURRENT names it.
-		if f.kind != base.FileManifest || f.num <= inForce {
+		if f.Kind != base.FileManifest || f.Num <= inForce {
 			continue
 		}
-		name := base.FileName(f.kind, f.num)
-		several, err := manifest.HasSeveralEdits(fsys, filepath.Join(dir, name), f.size)
+		name := base.FileName(f.Kind, f.Num)
+		several, err := HasSeveralEdits(fsys, filepath.Join(dir, name), f.Size)
 		if several || err != nil {
 			return "CURRENT names it, but " + name + " seems to be newer", err
 		}

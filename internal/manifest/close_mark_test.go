@@ -1,0 +1,48 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+func TestCloseMarkVector(t *testing.T) {
+	text, err := os.ReadFile("testdata/closed.hex")
+	require.NoError(t, err)
+	var want []byte
+	for line := range strings.Lines(string(text)) {
+		digits, _, _ := strings.Cut(line, "#")
+		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		require.NoError(t, err, line)
+		want = append(want, b...)
+	}
+	mark := CloseMark{Log: FileMark{12, 70000, 0x04030201}, Manifest: FileMark{11, 300, 0x08070605}, Begin: 0x0c0b0a09, LastSeq: 1000}
+	require.Equal(t, want, mark.Encode())
+	got, err := DecodeCloseMark(want)
+	require.NoError(t, err)
+	require.Equal(t, mark, got)
+}
+
+// FuzzDecodeCloseMark: what is accepted is exactly what is written.
+func FuzzDecodeCloseMark(f *testing.F) {
+	good := (&CloseMark{Log: FileMark{1, 2, 3}, Manifest: FileMark{4, 5, 6}}).Encode()
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(append(bytes.Clone(good), 0))
+	f.Add([]byte{})
+	f.Add((&CloseMark{Log: FileMark{1<<64 - 1, 1<<64 - 1, 1<<32 - 1}}).Encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		mark, err := DecodeCloseMark(b)
+		if err != nil {
+			require.ErrorIs(t, err, base.ErrCorruption)
+			return
+		}
+		require.Equal(t, b, mark.Encode())
+	})
+}
