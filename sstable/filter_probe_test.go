@@ -50,14 +50,16 @@ func TestAFilterThatDeniesAKeyOfItsTableIsNotWritten(t *testing.T) {
 // The writer, with and without asking the filter for its keys: B21's price.
 func BenchmarkWriterFilterProbe(b *testing.B) {
 	es := plainEntries(20_000, 100)
-	for _, trust := range []bool{true, false} {
-		name := map[bool]string{true: "probe=no", false: "probe=yes"}[trust]
-		b.Run(name, func(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		p    filter.Policy
+	}{{"probe=no", unchecked(bloom)}, {"probe=yes", bloom}} {
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			var file bytes.Buffer
 			for b.Loop() {
 				file.Reset()
-				w := NewWriter(&file, WriterOptions{Filter: bloom, TrustFilter: trust, Compression: Snappy})
+				w := NewWriter(&file, WriterOptions{Filter: c.p, Compression: Snappy})
 				for _, e := range es {
 					_ = w.Add(e.Key, e.Value)
 				}

@@ -49,7 +49,7 @@ const tableOfTruth = 500_000
 // asks its filter for each of them.
 func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, asked uint64) {
 	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{Filter: p, BlockSize: 64 << 10, TrustFilter: true})
+	w := NewWriter(&file, WriterOptions{Filter: unchecked(p), BlockSize: 64 << 10})
 	keySeed := rnd.Uint64()
 	walk := func(fn func(user []byte)) {
 		steps := rand.New(rand.NewPCG(keySeed, 1))

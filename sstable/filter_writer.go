@@ -57,7 +57,6 @@ func (w *Writer) writeFilters(filters []namedFilter, meta metaEntries) error {
 type tableFilter struct {
 	policy filter.Policy
 	gen    filter.Generator
-	trust  bool // the finished filter is not asked for the keys
 	keys   int
 	arena  []byte
 	ends   []int
@@ -68,18 +67,18 @@ type tableFilter struct {
 func (f *tableFilter) reset() { f.keys, f.arena, f.ends = 0, f.arena[:0], f.ends[:0] }
 
 // newTableFilters returns one for each kind of filter that p stands for.
-func newTableFilters(p filter.Policy, trust bool) (filters []tableFilter) {
+func newTableFilters(p filter.Policy) (filters []tableFilter) {
 	for _, kind := range filter.Kinds(p) {
-		filters = append(filters, newTableFilter(kind, trust))
+		filters = append(filters, newTableFilter(kind))
 	}
 	return filters
 }
 
-func newTableFilter(p filter.Policy, trust bool) tableFilter {
-	f := tableFilter{policy: p, trust: trust}
+func newTableFilter(p filter.Policy) tableFilter {
+	f := tableFilter{policy: p}
 	if p, ok := p.(filter.GeneratorPolicy); ok {
 		gen := p.NewGenerator()
-		if _, checks := gen.(filter.CheckedGenerator); checks || trust {
+		if _, checks := gen.(filter.CheckedGenerator); checks {
 			f.gen = gen
 		}
 	}
@@ -113,9 +112,6 @@ func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
 // make returns the filter and how many of its keys it denies.
 func (f *tableFilter) make() (b []byte, denied int) {
 	if f.gen != nil {
-		if f.trust {
-			return f.gen.AppendFilter(f.made[:0]), 0
-		}
 		return f.gen.(filter.CheckedGenerator).AppendChecked(f.made[:0])
 	}
 	keys := make([][]byte, len(f.ends))
@@ -126,7 +122,7 @@ func (f *tableFilter) make() (b []byte, denied int) {
 	}
 	b = f.policy.CreateFilter(f.made[:0], keys)
 	for _, key := range keys {
-		if !f.trust && !f.policy.KeyMayMatch(key, b) {
+		if !f.policy.KeyMayMatch(key, b) {
 			denied++
 		}
 	}

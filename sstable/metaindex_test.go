@@ -86,10 +86,10 @@ func TestNamesOfOtherBlocksAreNoFilterPolicies(t *testing.T) {
 	for name, reserved := range map[string]bool{
 		"sievedb.properties": true, "sievedb.range.": true, "sievedb.range.x": true, "sievedb.properties2": false, "sievedb.range": false, "": false,
 	} {
-		p := filter.Policy(namedPolicy{constPolicy{}, name})
+		p := filter.Policy(namedPolicy{constPolicy{answer: true}, name})
 		err := CheckFilterNames([]filter.Policy{p, nil})
 		require.Equal(t, reserved, err != nil, "%q", name)
-		w := NewWriter(new(strings.Builder), WriterOptions{Filter: p, TrustFilter: true})
+		w := NewWriter(new(strings.Builder), WriterOptions{Filter: p})
 		require.NoError(t, w.Add(ikey("k", 1, base.KindSet), nil))
 		_, err = w.Finish()
 		require.Equal(t, reserved, err != nil, "%q", name)

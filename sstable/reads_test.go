@@ -56,7 +56,7 @@ func TestNegativeFilterReadsNothing(t *testing.T) {
 	// table even where base_lg is as small as can be.
 	for n := 1; n < 3000; n += 1 + n/3 {
 		es := plainEntries(n, 100)
-		r, f := openTable(t, buildTable(t, WriterOptions{Filter: never, TrustFilter: true}, es),
+		r, f := openTable(t, buildTable(t, WriterOptions{Filter: unchecked(never)}, es),
 			ReaderOptions{Policies: []filter.Policy{never}, Cache: newCache()})
 		require.Equal(t, FilterStatus{State: FilterWholeTable, Policy: "test.Const"}, r.FilterStatus())
 		f.takeReads()
@@ -122,7 +122,7 @@ func TestFilterIsAskedBeforeTheIndex(t *testing.T) {
 		asked++
 		require.Empty(t, f.takeReads(), "a read came before the filter")
 	}}
-	r, file := openTable(t, buildTable(t, WriterOptions{Filter: p, TrustFilter: true}, plainEntries(1000, 50)),
+	r, file := openTable(t, buildTable(t, WriterOptions{Filter: unchecked(p)}, plainEntries(1000, 50)),
 		ReaderOptions{Policies: []filter.Policy{p}, Cache: newCache()})
 	f = file
 	f.takeReads()

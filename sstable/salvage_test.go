@@ -182,7 +182,7 @@ func TestSalvageFindsWhatMisleadsLookups(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	es := plainEntries(60, 20)
 	t.Run("a filter that denies a key", func(t *testing.T) {
-		data := buildTable(t, WriterOptions{Filter: constPolicy{}, TrustFilter: true}, es)
+		data := buildTable(t, WriterOptions{Filter: unchecked(constPolicy{})}, es)
 		got, rep := salvageAll(t, data, ReaderOptions{Policies: []filter.Policy{constPolicy{answer: false}}})
 		require.ErrorContains(t, rep.Err, `the filter "test.Const" denies`)
 		require.Equal(t, es, got)

@@ -178,7 +178,7 @@ func TestAFilterOfALaterVersionIsPassedOver(t *testing.T) {
 		{"and where there is none, for none", newer{lines}, FilterStatus{State: FilterUnknown, Policy: lines.Name()}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			data := buildTable(t, WriterOptions{Filter: c.filter, TrustFilter: true}, es)
+			data := buildTable(t, WriterOptions{Filter: unchecked(c.filter)}, es)
 			r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
 			require.Equal(t, c.want, r.FilterStatus())
 			for _, e := range es {
@@ -190,7 +190,7 @@ func TestAFilterOfALaterVersionIsPassedOver(t *testing.T) {
 
 func TestAllFiltersTellWhichOneDeniesAKey(t *testing.T) {
 	es := plainEntries(50, 50)
-	data := buildTable(t, WriterOptions{Filter: filter.Several(lines, constPolicy{}), TrustFilter: true}, es)
+	data := buildTable(t, WriterOptions{Filter: unchecked(filter.Several(lines, constPolicy{}))}, es)
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{lines, constPolicy{answer: false}}})
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy, "lookups do not meet the one that lies")
 	set, err := r.AllFilters()

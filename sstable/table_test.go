@@ -255,7 +255,7 @@ func TestEachUserKeyIsFilteredOnce(t *testing.T) {
 		{Key: ikey("a", 9, base.KindSet)}, {Key: ikey("a", 1, base.KindDelete)},
 		{Key: ikey("a\x01\x09", 9, base.KindSet)}, {Key: ikey("b", 4, base.KindSet)},
 	})
-	buildTable(t, WriterOptions{Filter: constPolicy{added: &added}, TrustFilter: true, BlockSize: 1}, es)
+	buildTable(t, WriterOptions{Filter: constPolicy{answer: true, added: &added}, BlockSize: 1}, es)
 	require.Equal(t, []string{"", "a", "a\x01\x09", "b"}, added)
 }
 

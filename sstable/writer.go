@@ -23,9 +23,6 @@ type WriterOptions struct {
 	// are held in memory for that unless the policy's generator is a
 	// filter.CheckedGenerator.
 	Filter filter.Policy
-	// TrustFilter writes the filters unasked, for tests of what readers do with a
-	// filter that lies.
-	TrustFilter bool
 	// RangeFilters make the table's filters of ranges, each in a block of its own; their
 	// names differ, and there are at most MaxRangePolicies. Comparer must be base.Bytewise.
 	// Finish asks each for every key as well.
@@ -95,7 +92,7 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 		w: w, cmp: o.Comparer, bytewise: o.Comparer.IsBytewise(), opts: o,
 		data:    blockWriter{interval: o.BlockRestartInterval},
 		index:   blockWriter{interval: 1},
-		filters: newTableFilters(o.Filter, o.TrustFilter),
+		filters: newTableFilters(o.Filter),
 		ranges:  newTableRanges(o.RangeFilters),
 		out:     make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
 	}
@@ -135,7 +132,7 @@ func (w *Writer) SetFilter(p filter.Policy) {
 		return // what it has keeps its memory
 	}
 	w.opts.Filter = p
-	w.filters = newTableFilters(p, w.opts.TrustFilter)
+	w.filters = newTableFilters(p)
 }
 
 // MakesFilter reports whether the table gets the filters of p, one of filter.BloomPolicy, as things are.
