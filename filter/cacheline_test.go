@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"math/big"
@@ -9,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -206,43 +206,6 @@ func TestSmallCacheLineFiltersGetAWholeLine(t *testing.T) {
 	require.Equal(t, empty, p.NewGenerator().AppendFilter(nil))
 }
 
-// keyShapes are those of keys whose absent neighbours collide in LevelDB's hash,
-// and some that do not: present keys have even numbers, absent ones odd ones.
-var keyShapes = []struct {
-	name string
-	key  func(dst []byte, i uint64) []byte
-}{
-	{"random", func(dst []byte, i uint64) []byte {
-		r := rand.New(rand.NewPCG(i, 99))
-		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, r.Uint64()), r.Uint64())
-	}},
-	{"u64-big-endian", binary.BigEndian.AppendUint64},
-	{"u64-little-endian", binary.LittleEndian.AppendUint64},
-	{"%016d", format("%016d")},
-	{"user%012d", format("user%012d")},
-	{"key%09d", format("key%09d")},
-	{"%08x", format("%08x")},
-	{"%020d", format("%020d")},
-	{"user:%d", format("user:%d")},
-	{"key-%07d", format("key-%07d")},
-	{"k%06d", format("k%06d")},
-	{"path", func(dst []byte, i uint64) []byte { return fmt.Appendf(dst, "path/%04d/file%05d.txt", i/1000, i) }},
-	{"with-a-dot", func(dst []byte, i uint64) []byte {
-		dst = fmt.Appendf(dst, "%016d", i&^1)
-		if i&1 != 0 {
-			dst = append(dst, '.')
-		}
-		return dst
-	}},
-	{"url of 60 to 70 bytes", func(dst []byte, i uint64) []byte {
-		return fmt.Appendf(dst, "https://www.example.org/catalogue/items/%d/reviews?page=%d&sort=date", i*7919, i%10)
-	}},
-}
-
-func format(f string) func([]byte, uint64) []byte {
-	return func(dst []byte, i uint64) []byte { return fmt.Appendf(dst, f, i) }
-}
-
 // sigmas is how many standard errors a measured rate may be off. All the tests
 // here make some 100 comparisons; chance breaks one of them in 16 million runs.
 const sigmas = 6
@@ -279,9 +242,9 @@ func requireRate(t *testing.T, p BloomPolicy, n, asked, wrong int) {
 }
 
 func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
-	for _, shape := range keyShapes {
-		t.Run(shape.name, func(t *testing.T) {
-			measureRate(t, NewCacheLineBloomPolicy(10), 50_000, 100_000, shape.key)
+	for _, shape := range filtertest.KeyShapes {
+		t.Run(shape.Name, func(t *testing.T) {
+			measureRate(t, NewCacheLineBloomPolicy(10), 50_000, 100_000, shape.Key)
 		})
 	}
 }

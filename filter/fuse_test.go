@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -140,11 +141,11 @@ func TestNoKeyIsDeniedByAFuseFilter(t *testing.T) {
 	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
 	buf := make([]byte, 0, 96)
 	for n := 0; n <= 100_000; n += max(1, n/7) {
-		shape := keyShapes[rng.IntN(len(keyShapes))]
+		shape := filtertest.KeyShapes[rng.IntN(len(filtertest.KeyShapes))]
 		repeat := rng.IntN(4) == 0
 		start := uint64(rng.Uint32())
 		for i := range n {
-			buf = shape.key(buf[:0], start+uint64(i))
+			buf = shape.Key(buf[:0], start+uint64(i))
 			g.Add(buf)
 			if repeat && rng.IntN(10) == 0 {
 				g.Add(buf)
@@ -322,18 +323,18 @@ func requireFuseRate(t *testing.T, n, asked, wrong int) {
 
 func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 	const n, asked = 50_000, 100_000
-	for _, shape := range keyShapes {
-		t.Run(shape.name, func(t *testing.T) {
+	for _, shape := range filtertest.KeyShapes {
+		t.Run(shape.Name, func(t *testing.T) {
 			g := FusePolicy{}.NewGenerator()
 			buf := make([]byte, 0, 96)
 			for i := range n {
-				buf = shape.key(buf[:0], uint64(2*i))
+				buf = shape.Key(buf[:0], uint64(2*i))
 				g.Add(buf)
 			}
 			probe := FusePolicy{}.NewProbe(g.AppendFilter(nil))
 			wrong := 0
 			for i := range asked {
-				buf = shape.key(buf[:0], uint64(2*i+1))
+				buf = shape.Key(buf[:0], uint64(2*i+1))
 				if probe.HashMayMatch(FusePolicy{}.KeyHash(buf)) {
 					wrong++
 				}

@@ -1,55 +1,38 @@
 package filter
 
 import (
-	"encoding/binary"
 	"math/bits"
+
+	"github.com/sievedb/sievedb/internal/filtertest"
 )
 
-// probedKind is a kind of filter that the benchmarks measure.
-type probedKind struct {
-	name        string
-	bitsPerKey  float64 // by which a size becomes a number of keys
-	isReference bool    // to measure the machine, not us
-	begin       func(n uint64) inProgress
-}
-
-var probedKinds = []probedKind{
-	{"one-load", 10, true, oneLoad},
-	{"plain-bloom", 10, true, plainBloom},
-	{"bloom", 10, false, preparedBloom},
-	{"cache-line", 10, false, cacheLines},
-	{"fuse", 10, false, fuses}, // of as many keys as those
-	{"prefix", 10, false, func(uint64) inProgress { return ranges(NewPrefix(FixedPrefix(8), 10)) }},
-	{"grafite", 16, false, func(uint64) inProgress { return ranges(NewGrafite(FixedPrefix(0), BigEndian(8), 16)) }},
-	{"counting", 38.3, false, func(n uint64) inProgress {
-		f, err := NewCountingBloom(n, 0.01)
-		return alone(f, err, (*CountingBloom).Add)
-	}},
-	{"scalable", 18, false, func(n uint64) inProgress { // it grows once
-		f, err := NewScalableBloom(n/2, 0.01)
-		return alone(f, err, func(f *ScalableBloom, key []byte) { f.Add(key) })
-	}},
+var probedKinds = []filtertest.Kind{
+	{Name: "one-load", BitsPerKey: 10, IsReference: true, Begin: oneLoad},
+	{Name: "plain-bloom", BitsPerKey: 10, IsReference: true, Begin: plainBloom},
+	{Name: "bloom", BitsPerKey: 10, Begin: preparedBloom},
+	{Name: "cache-line", BitsPerKey: 10, Begin: cacheLines},
+	{Name: "fuse", BitsPerKey: 10, Begin: fuses}, // of as many keys as those
 }
 
 // generated makes a filter as the writer of a table does.
-func generated(g Generator, open func(filter []byte) probed) inProgress {
-	return inProgress{
-		add: func(keys []numberedKey) {
+func generated(g Generator, open func(filter []byte) filtertest.Probed) filtertest.InProgress {
+	return filtertest.InProgress{
+		Add: func(keys []filtertest.Key) {
 			for i := range keys {
 				g.Add(keys[i][:])
 			}
 		},
-		finish: func() probed {
+		Finish: func() filtertest.Probed {
 			filter := g.AppendFilter(nil)
 			p := open(filter)
-			p.sizeBytes = len(filter)
+			p.SizeBytes = len(filter)
 			return p
 		},
 	}
 }
 
 // oneLoad is the floor of every filter: it loads one byte of where a key's bits would be.
-func oneLoad(n uint64) inProgress {
+func oneLoad(n uint64) filtertest.InProgress {
 	memory := make([]byte, n/8*10)
 	for i := range memory {
 		memory[i] = byte(i) // or all of it would be one page
@@ -58,19 +41,19 @@ func oneLoad(n uint64) inProgress {
 		at, _ := bits.Mul64(hash, uint64(len(memory)))
 		return int(memory[at])
 	}
-	return inProgress{
-		add: func([]numberedKey) {},
-		finish: func() probed {
-			return probed{
-				sizeBytes: len(memory),
-				hash:      cacheLineHash,
-				hashAndAsk: func(keys []numberedKey) (sum int) {
+	return filtertest.InProgress{
+		Add: func([]filtertest.Key) {},
+		Finish: func() filtertest.Probed {
+			return filtertest.Probed{
+				SizeBytes: len(memory),
+				Hash:      cacheLineHash,
+				HashAndAsk: func(keys []filtertest.Key) (sum int) {
 					for i := range keys {
 						sum += byteOf(cacheLineHash(keys[i][:]))
 					}
 					return sum
 				},
-				ask: func(hashes []uint64) (sum int) {
+				Ask: func(hashes []uint64) (sum int) {
 					for _, h := range hashes {
 						sum += byteOf(h)
 					}
@@ -82,12 +65,12 @@ func oneLoad(n uint64) inProgress {
 }
 
 // plainBloom asks LevelDB's filter as LevelDB does, with a division for each bit.
-func plainBloom(uint64) inProgress {
-	return generated(BloomPolicy{}.NewGenerator(), func(filter []byte) probed {
+func plainBloom(uint64) filtertest.InProgress {
+	return generated(BloomPolicy{}.NewGenerator(), func(filter []byte) filtertest.Probed {
 		array, k := filter[:len(filter)-1], int(filter[len(filter)-1])
-		return probed{
-			hash: BloomPolicy{}.KeyHash,
-			hashAndAsk: func(keys []numberedKey) (yes int) {
+		return filtertest.Probed{
+			Hash: BloomPolicy{}.KeyHash,
+			HashAndAsk: func(keys []filtertest.Key) (yes int) {
 				for i := range keys {
 					if plainMayMatch(array, k, bloomHash(keys[i][:])) {
 						yes++
@@ -95,7 +78,7 @@ func plainBloom(uint64) inProgress {
 				}
 				return yes
 			},
-			ask: func(hashes []uint64) (yes int) {
+			Ask: func(hashes []uint64) (yes int) {
 				for _, h := range hashes {
 					if plainMayMatch(array, k, uint32(h)) {
 						yes++
@@ -107,12 +90,12 @@ func plainBloom(uint64) inProgress {
 	})
 }
 
-func preparedBloom(uint64) inProgress {
-	return generated(BloomPolicy{}.NewGenerator(), func(filter []byte) probed {
+func preparedBloom(uint64) filtertest.InProgress {
+	return generated(BloomPolicy{}.NewGenerator(), func(filter []byte) filtertest.Probed {
 		probe := BloomPolicy{}.NewProbe(filter).(*bloomProbe)
-		return probed{
-			hash: BloomPolicy{}.KeyHash,
-			hashAndAsk: func(keys []numberedKey) (yes int) {
+		return filtertest.Probed{
+			Hash: BloomPolicy{}.KeyHash,
+			HashAndAsk: func(keys []filtertest.Key) (yes int) {
 				for i := range keys {
 					if probe.HashMayMatch(uint64(bloomHash(keys[i][:]))) {
 						yes++
@@ -120,7 +103,7 @@ func preparedBloom(uint64) inProgress {
 				}
 				return yes
 			},
-			ask: func(hashes []uint64) (yes int) {
+			Ask: func(hashes []uint64) (yes int) {
 				for _, h := range hashes {
 					if probe.HashMayMatch(h) {
 						yes++
@@ -132,13 +115,13 @@ func preparedBloom(uint64) inProgress {
 	})
 }
 
-func cacheLines(uint64) inProgress {
+func cacheLines(uint64) filtertest.InProgress {
 	policy := NewCacheLineBloomPolicy(10)
-	return generated(policy.NewGenerator(), func(filter []byte) probed {
+	return generated(policy.NewGenerator(), func(filter []byte) filtertest.Probed {
 		probe, _ := AsCacheLineProbe(policy.NewProbe(filter))
-		return probed{
-			hash: cacheLineHash,
-			hashAndAsk: func(keys []numberedKey) (yes int) {
+		return filtertest.Probed{
+			Hash: cacheLineHash,
+			HashAndAsk: func(keys []filtertest.Key) (yes int) {
 				for i := range keys {
 					if probe.HashMayMatch(cacheLineHash(keys[i][:])) {
 						yes++
@@ -146,7 +129,7 @@ func cacheLines(uint64) inProgress {
 				}
 				return yes
 			},
-			ask: func(hashes []uint64) (yes int) {
+			Ask: func(hashes []uint64) (yes int) {
 				for _, h := range hashes {
 					if probe.HashMayMatch(h) {
 						yes++
@@ -158,12 +141,12 @@ func cacheLines(uint64) inProgress {
 	})
 }
 
-func fuses(uint64) inProgress {
-	return generated(FusePolicy{}.NewGenerator(), func(filter []byte) probed {
+func fuses(uint64) filtertest.InProgress {
+	return generated(FusePolicy{}.NewGenerator(), func(filter []byte) filtertest.Probed {
 		probe := FusePolicy{}.NewProbe(filter).(*fuseProbe)
-		return probed{
-			hash: cacheLineHash,
-			hashAndAsk: func(keys []numberedKey) (yes int) {
+		return filtertest.Probed{
+			Hash: cacheLineHash,
+			HashAndAsk: func(keys []filtertest.Key) (yes int) {
 				for i := range keys {
 					if probe.HashMayMatch(cacheLineHash(keys[i][:])) {
 						yes++
@@ -171,7 +154,7 @@ func fuses(uint64) inProgress {
 				}
 				return yes
 			},
-			ask: func(hashes []uint64) (yes int) {
+			Ask: func(hashes []uint64) (yes int) {
 				for _, h := range hashes {
 					if probe.HashMayMatch(h) {
 						yes++
@@ -181,62 +164,4 @@ func fuses(uint64) inProgress {
 			},
 		}
 	})
-}
-
-// ranges asks for what begins with the same eight bytes as a key, which are a prefix or
-// one number.
-func ranges(policy RangePolicy) inProgress {
-	g := policy.NewRangeGenerator()
-	return inProgress{
-		add: func(keys []numberedKey) {
-			for i := range keys {
-				g.Add(keys[i][:])
-			}
-		},
-		finish: func() probed {
-			filter, denied := g.AppendChecked(nil)
-			probe, ok := policy.NewRangeProbe(filter)
-			if !ok || denied > 0 {
-				panic("a filter that its policy cannot read")
-			}
-			return probed{sizeBytes: len(filter), hashAndAsk: func(keys []numberedKey) (yes int) {
-				var upper numberedKey
-				for i := range keys {
-					binary.LittleEndian.PutUint64(upper[:], binary.LittleEndian.Uint64(keys[i][:]))
-					upper[8] = 0xff
-					if probe.RangeMayMatch(keys[i][:8], upper[:9]) {
-						yes++
-					}
-				}
-				return yes
-			}}
-		},
-	}
-}
-
-// alone is a filter that stands alone.
-func alone[F interface {
-	MayContain(key []byte) bool
-	SizeBytes() int
-}](f F, err error, add func(f F, key []byte)) inProgress {
-	if err != nil {
-		panic(err)
-	}
-	return inProgress{
-		add: func(keys []numberedKey) {
-			for i := range keys {
-				add(f, keys[i][:])
-			}
-		},
-		finish: func() probed {
-			return probed{sizeBytes: f.SizeBytes(), hashAndAsk: func(keys []numberedKey) (yes int) {
-				for i := range keys {
-					if f.MayContain(keys[i][:]) {
-						yes++
-					}
-				}
-				return yes
-			}}
-		},
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -54,7 +55,7 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 				require.InEpsilon(t, rate, c.PredictedRate(), 0.02)
 				requirePlaceRate(t, rng, c.MayContain, c.PredictedRate(), c.slots)
 				first := &s.stages[0]
-				ofFilters := sigmas * math.Sqrt(bloomVariance(uint64(n), first.slots, first.k))
+				ofFilters := sigmas * math.Sqrt(filtertest.BloomVariance(uint64(n), first.slots, first.k))
 				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3+ofFilters, "it has hardly grown yet")
 				requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), first.slots)
 			})

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package filter
+package filtertest
 
 import "time"
 

@@ -1,0 +1,47 @@
+package filter
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/filtertest"
+)
+
+var probedRanges = []filtertest.Kind{
+	{Name: "prefix", BitsPerKey: 10, Begin: func(uint64) filtertest.InProgress { return ranges(NewPrefix(FixedPrefix(8), 10)) }},
+	{Name: "grafite", BitsPerKey: 16, Begin: func(uint64) filtertest.InProgress { return ranges(NewGrafite(FixedPrefix(0), BigEndian(8), 16)) }},
+}
+
+func BenchmarkRangeProbe(b *testing.B)      { filtertest.Probe(b, probedRanges) }
+func BenchmarkMakeRangeFilter(b *testing.B) { filtertest.MakeFilter(b, probedRanges) }
+
+// ranges asks for what begins with the same eight bytes as a key, which are a prefix or
+// one number.
+func ranges(policy RangePolicy) filtertest.InProgress {
+	g := policy.NewRangeGenerator()
+	return filtertest.InProgress{
+		Add: func(keys []filtertest.Key) {
+			for i := range keys {
+				g.Add(keys[i][:])
+			}
+		},
+		Finish: func() filtertest.Probed {
+			filter, denied := g.AppendChecked(nil)
+			probe, ok := policy.NewRangeProbe(filter)
+			if !ok || denied > 0 {
+				panic("a filter that its policy cannot read")
+			}
+			return filtertest.Probed{SizeBytes: len(filter), HashAndAsk: func(keys []filtertest.Key) (yes int) {
+				var upper filtertest.Key
+				for i := range keys {
+					binary.LittleEndian.PutUint64(upper[:], binary.LittleEndian.Uint64(keys[i][:]))
+					upper[8] = 0xff
+					if probe.RangeMayMatch(keys[i][:8], upper[:9]) {
+						yes++
+					}
+				}
+				return yes
+			}}
+		},
+	}
+}

@@ -1,0 +1,96 @@
+package filter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMeasuredRatesOfPrefixFiltersAreThePredictedOnes(t *testing.T) {
+	filtertest.EachCell("prefixes", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
+		p := NewPrefix(FixedPrefix(8), bits)
+		g := p.NewRangeGenerator()
+		for i := range uint64(s.Keys) {
+			g.Add(key(2 * i))
+		}
+		filter, denied := g.AppendChecked(nil)
+		require.Zero(t, denied)
+		probe, ok := p.NewRangeProbe(filter)
+		require.True(t, ok)
+		lines, k := cacheLineShape(uint64(s.Keys), bits)
+		c.OfFilters = filtertest.LinesVariance(uint64(s.Keys), lines, k, rateOfLine) / float64(s.Filters)
+		c.Ask(s, p.PredictedRate(uint64(s.Keys)), key, func(k []byte) bool {
+			return probe.RangeMayMatch(k[:8], append(k[:8:8], 0xff))
+		})
+	}).Require(t)
+}
+
+// Numbers far from each other; counters err less (TestGrafiteTellsDenseNumbersApartExactly).
+func TestMeasuredRatesOfGrafiteFiltersAreThePredictedOnes(t *testing.T) {
+	for _, length := range []uint64{1, 32} {
+		t.Run(fmt.Sprintf("length=%d", length), func(t *testing.T) {
+			filtertest.EachCell("Grafite", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
+				if strings.HasSuffix(c.Name, "big-endian") {
+					return
+				}
+				p := NewGrafite(FixedPrefix(0), BigEndian(8), bits)
+				require.LessOrEqual(t, p.PredictedRate(length), math.Ldexp(float64(length), 2-bits), "the paper's bound")
+				probe := grafiteOf(t, p, s.Keys, key)
+				load := math.Ldexp(float64(length), 2-bits)
+				zeros := math.Exp(-load)
+				c.OfFilters = zeros * (1 - (1+load)*zeros) / ((1 - zeros) * (1 - zeros)) / float64(s.Keys*s.Filters)
+				c.Ask(s, p.PredictedRate(length), key, func(k []byte) bool {
+					x := binary.BigEndian.Uint64(k)
+					return probe.RangeMayMatch(k[:8], counterKey(x+length))
+				})
+			}).Require(t)
+		})
+	}
+}
+
+func grafiteOf(t *testing.T, p GrafitePolicy, keys int, key func(uint64) []byte) RangeProbe {
+	g := p.NewRangeGenerator()
+	for i := range uint64(keys) {
+		g.Add(key(2 * i)[:8])
+	}
+	filter, denied := g.AppendChecked(nil)
+	require.Zero(t, denied)
+	probe, ok := p.NewRangeProbe(filter)
+	require.True(t, ok)
+	return probe
+}
+
+// rangeDeniers are the kinds of filters of ranges, asked for the range of one key.
+var rangeDeniers = []filtertest.Denier{
+	{Kind: "prefixes", Make: func(keys [][]byte, bits int) func([]byte) bool { return asking2(NewPrefix(FixedPrefix(6), bits), keys) }},
+	{Kind: "Grafite", Make: func(keys [][]byte, bits int) func([]byte) bool {
+		// The last eight bytes are what tells keys of most shapes apart.
+		return asking2(NewGrafite(FixedPrefix(len(keys[0])-8), BigEndian(8), bits), keys)
+	}},
+}
+
+func asking2(p RangePolicy, keys [][]byte) func([]byte) bool {
+	g := p.NewRangeGenerator()
+	for _, k := range keys {
+		g.Add(k)
+	}
+	filter, _ := g.AppendChecked(nil)
+	probe, ok := p.NewRangeProbe(filter)
+	if !ok {
+		return func([]byte) bool { return false }
+	}
+	upper := make([]byte, 0, 96)
+	return func(key []byte) bool {
+		upper = append(append(upper[:0], key...), 0)
+		return probe.RangeMayMatch(key, upper)
+	}
+}
+
+func TestNoKindOfRangeFilterDeniesAKeyThatWentIn(t *testing.T) {
+	filtertest.RequireNoneDenied(t, rangeDeniers)
+}

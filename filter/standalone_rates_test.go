@@ -1,0 +1,60 @@
+package filter
+
+import (
+	"math"
+	"testing"
+
+	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/stretchr/testify/require"
+)
+
+// As many bits a key as an ideal filter takes for the rate; four times that in memory, for
+// counters have four bits.
+func TestMeasuredRatesOfCountingFiltersAreThePredictedOnes(t *testing.T) {
+	filtertest.EachCell("counting", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
+		f, err := NewCountingBloom(uint64(s.Keys), math.Pow(0.6185, float64(bits)))
+		require.NoError(t, err)
+		for i := range uint64(s.Keys) {
+			f.Add(key(2 * i))
+		}
+		c.OfFilters = filtertest.BloomVariance(f.keys, f.slots, f.k) / float64(s.Filters)
+		c.Ask(s, f.PredictedRate(), key, f.MayContain)
+	}).Require(t)
+}
+
+// Made for a quarter of the keys, so that they grow.
+func TestMeasuredRatesOfScalableFiltersAreThePredictedOnes(t *testing.T) {
+	filtertest.EachCell("scalable", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
+		rate := math.Pow(0.6185, float64(bits))
+		f, err := NewScalableBloom(uint64(s.Keys)/4, rate)
+		require.NoError(t, err)
+		for i := range uint64(s.Keys) {
+			f.Add(key(2 * i))
+		}
+		require.Greater(t, len(f.stages), 1)
+		require.LessOrEqual(t, f.PredictedRate(), rate)
+		c.Ask(s, f.PredictedRate(), key, f.MayContain)
+	}).Require(t)
+}
+
+// standaloneDeniers are the kinds of filters that stand alone.
+var standaloneDeniers = []filtertest.Denier{
+	{Kind: "counting", Make: func(keys [][]byte, bits int) func([]byte) bool {
+		f, _ := NewCountingBloom(uint64(len(keys)), math.Pow(0.6185, float64(bits)))
+		for _, k := range keys {
+			f.Add(k)
+		}
+		return f.MayContain
+	}},
+	{Kind: "scalable", Make: func(keys [][]byte, bits int) func([]byte) bool {
+		f, _ := NewScalableBloom(uint64(len(keys))/3, math.Pow(0.6185, float64(bits)))
+		for _, k := range keys {
+			f.Add(k)
+		}
+		return f.MayContain
+	}},
+}
+
+func TestNoKindOfStandaloneFilterDeniesAKeyThatWentIn(t *testing.T) {
+	filtertest.RequireNoneDenied(t, standaloneDeniers)
+}
