@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -149,7 +150,7 @@ func TestNoAllocationOfWholeBitsIsBetter(t *testing.T) {
 }
 
 func TestAllocationsSpendTheBudgetAndGainByEachBit(t *testing.T) {
-	rnd := statisticsRand(t) // tolerances are those of floating-point numbers
+	rnd := filtertest.StatisticsRand(t) // tolerances are those of floating-point numbers
 	for name, c := range curves {
 		for range 200 {
 			tree := randomTree(rnd)

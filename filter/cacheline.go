@@ -133,10 +133,17 @@ type cacheLineGenerator struct {
 	hashes     []uint64
 }
 
-var _ CheckedGenerator = (*cacheLineGenerator)(nil)
+// Package rangefilter requires Reset as well, which no public interface has.
+var _ interface {
+	CheckedGenerator
+	Reset()
+} = (*cacheLineGenerator)(nil)
 
 func (g *cacheLineGenerator) Add(key []byte) { g.hashes = appendDoubling(g.hashes, cacheLineHash(key)) }
 func (g *cacheLineGenerator) Len() int       { return len(g.hashes) }
+
+// Reset forgets the keys. The generator keeps its memory.
+func (g *cacheLineGenerator) Reset() { g.hashes = g.hashes[:0] }
 
 func (g *cacheLineGenerator) AppendFilter(dst []byte) []byte {
 	dst, w := appendEmptyCacheLine(dst, len(g.hashes), g.bitsPerKey)

@@ -32,7 +32,7 @@ func linePlaces(hash, lines uint64, k int) (line uint64, places []uint64) {
 }
 
 func TestBitsOfACacheLineFilterAreThoseThatTheCommentTells(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for _, n := range []int{1, 2, 50, 51, 52, 1000} {
 		for bitsPerKey := 1; bitsPerKey <= 45; bitsPerKey++ {
 			hashes := make([]uint64, n)
@@ -59,7 +59,7 @@ func TestBitsOfACacheLineFilterAreThoseThatTheCommentTells(t *testing.T) {
 // that has a probability of (7/8)^190 for k 1, (49/64)^190 for k 2, and less from there on:
 // below 10^-32.
 func TestCacheLineProbesAskForTheBitsThatTheCommentTells(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for _, lines := range []int{1, 2, 3, 17, 1000} {
 		for _, dense := range []bool{false, true} {
 			filter := make([]byte, lines*64+2)
@@ -206,13 +206,7 @@ func TestSmallCacheLineFiltersGetAWholeLine(t *testing.T) {
 	require.Equal(t, empty, p.NewGenerator().AppendFilter(nil))
 }
 
-// sigmas is how many standard errors a measured rate may be off. All the tests
-// here make some 100 comparisons; chance breaks one of them in 16 million runs.
-const sigmas = 6
-
 // measureRate fills a filter with n even keys of a shape and asks for odd ones.
-// The predicted rate is that of an average filter: how far a single one is off
-// is allowed for with an eighth of the rate over the root of its lines.
 func measureRate(t *testing.T, p BloomPolicy, n, asked int, key func([]byte, uint64) []byte) {
 	g := p.NewGenerator()
 	buf := make([]byte, 0, 96)
@@ -232,13 +226,8 @@ func measureRate(t *testing.T, p BloomPolicy, n, asked int, key func([]byte, uin
 }
 
 func requireRate(t *testing.T, p BloomPolicy, n, asked, wrong int) {
-	want, got := p.PredictedRate(uint64(n)), float64(wrong)/float64(asked)
 	lines, _ := cacheLineShape(uint64(n), p.BitsPerKey())
-	sampling := want * (1 - want) / float64(asked)
-	filters := want * want / float64(lines)
-	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*got, asked, 100*want)
-	diff := got - want
-	require.LessOrEqual(t, diff*diff, sigmas*sigmas*(sampling+filters), "measured %.4f %%, predicted %.4f %%", 100*got, 100*want)
+	filtertest.RequireRateOfLines(t, p.PredictedRate(uint64(n)), lines, asked, wrong)
 }
 
 func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
@@ -250,7 +239,7 @@ func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 }
 
 func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	for bitsPerKey := 1; bitsPerKey <= 24; bitsPerKey++ {
 		t.Run(fmt.Sprintf("bits=%d", bitsPerKey), func(t *testing.T) {
 			measureHashes(t, rng, NewCacheLineBloomPolicy(bitsPerKey), 20_000, 300_000)
@@ -260,7 +249,7 @@ func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
 
 // -truth.keys=10000000 goes up to ten million keys.
 func TestCacheLineRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	for n := 1000; n <= *truthKeys; n *= 10 {
 		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
 			p := NewCacheLineBloomPolicy(10)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,7 +38,7 @@ func publishedRates(t *testing.T) (rates [21][]float64) {
 
 // The table again, by bits that are really set at random places and asked for.
 func TestThePublishedRatesAreThoseOfASimulation(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	figures := 0
 	for b, row := range publishedRates(t) {
 		for k := 1; k < len(row); k++ {
@@ -77,7 +78,7 @@ func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
 	ofOnes := zeros * (1 - (1+load)*zeros) / float64(bits) // the variance of their share
 	ofRate := rate * float64(s.Hashes) / (1 - zeros)
 	variance := rate*(1-rate)/float64(asked) + ofRate*ofRate*ofOnes
-	require.InDelta(t, rate, float64(wrong)/float64(asked), sigmas*math.Sqrt(variance)+0.006*rate, "%+v", s)
+	require.InDelta(t, rate, float64(wrong)/float64(asked), filtertest.Sigmas*math.Sqrt(variance)+0.006*rate, "%+v", s)
 }
 
 // Cassandra takes the k with the lowest rate of the table's row, the first of them.

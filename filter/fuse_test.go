@@ -44,7 +44,7 @@ func mayMatchFuse(t testing.TB, key, filter []byte) bool {
 }
 
 func TestFuseProbesAskForTheSlotsThatTheCommentTells(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for lg := 0; lg <= 16; lg++ {
 		for _, segments := range []int{4, 5, 7, 33} {
 			filter := make([]byte, segments<<lg+3)
@@ -137,7 +137,7 @@ func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
 
 // Of many numbers of keys, each number up to 300 among them, and repetitions.
 func TestNoKeyIsDeniedByAFuseFilter(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
 	buf := make([]byte, 0, 96)
 	for n := 0; n <= 100_000; n += max(1, n/7) {
@@ -167,7 +167,7 @@ func TestNoKeyIsDeniedByAFuseFilter(t *testing.T) {
 }
 
 func TestAFuseFilterIsThatOfASetOfKeys(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	var p FusePolicy
 	for _, n := range []int{1, 2, 3, 36, 1000, 5000} {
 		keys := le32Keys(0, n)
@@ -274,7 +274,7 @@ func TestShapesOfFuseFilters(t *testing.T) {
 
 // The sizes that the package comment tells, and that nearly all filters have them.
 func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	var p FusePolicy
 	for _, c := range []struct {
 		keys int
@@ -318,7 +318,7 @@ func requireFuseRate(t *testing.T, n, asked, wrong int) {
 	want := FusePolicy{}.PredictedRate(uint64(n))
 	mean := want * float64(asked)
 	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*float64(wrong)/float64(asked), asked, 100*want)
-	require.InDelta(t, mean, float64(wrong), sigmas*math.Sqrt(mean*(1-want)), "%d keys", n)
+	require.InDelta(t, mean, float64(wrong), filtertest.Sigmas*math.Sqrt(mean*(1-want)), "%d keys", n)
 }
 
 func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
@@ -346,7 +346,7 @@ func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 
 // -truth.keys=10000000 goes up to ten million keys.
 func TestFuseRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	for n := 0; n <= *truthKeys; n = max(1, n*10) {
 		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
 			const asked = 500_000

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/sievedb/sievedb/util"
 )
 
 // These reach the disk and never change.
@@ -156,7 +158,7 @@ func (p *grafiteProbe) RangeMayMatch(lower, upper []byte) bool {
 			b--
 		}
 	}
-	return a <= b && p.positions.n > 0 && p.anyNumber(cacheLineHash(prefix), a, b)
+	return a <= b && p.positions.n > 0 && p.anyNumber(util.XXH3(prefix), a, b)
 }
 
 // anyNumber reports whether one of the numbers a to b of a prefix may be there. It divides
@@ -211,10 +213,13 @@ func (g *grafiteGenerator) Add(key []byte) {
 			return
 		}
 	} else {
-		next.prefixHash = cacheLineHash(prefix)
+		next.prefixHash = util.XXH3(prefix)
 		g.last = append(g.last[:0], prefix...)
 	}
-	g.numbers = appendDoubling(g.numbers, next)
+	if n := len(g.numbers); n == cap(g.numbers) {
+		g.numbers = slices.Grow(g.numbers, max(n, 512)) // doubled: by a quarter, each would be copied five times
+	}
+	g.numbers = append(g.numbers, next)
 }
 
 func (g *grafiteGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
@@ -241,7 +246,10 @@ func (g *grafiteGenerator) AppendChecked(dst []byte) (extended []byte, denied in
 func (g *grafiteGenerator) place(low int) {
 	const perBucket, maxBuckets = 8, 1 << 12
 	n := len(g.numbers)
-	g.positions = resized(g.positions, n)
+	if cap(g.positions) < n {
+		g.positions = make([]uint64, n)
+	}
+	g.positions = g.positions[:n]
 	if n == 0 {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,7 +63,7 @@ func TestNumbersOfKeys(t *testing.T) {
 }
 
 func TestNumbersRiseWithTheKeys(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for _, n := range []Number{BigEndian(8), BigEndian(1), BigEndian(3), Decimal(1), Decimal(5), Decimal(19)} {
 		for range 20000 {
 			a, b := edgyKey(rng), edgyKey(rng)
@@ -82,7 +84,7 @@ func TestNumbersRiseWithTheKeys(t *testing.T) {
 }
 
 func TestEachOneOfAWordIsFound(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for n := range 3000 {
 		word := rng.Uint64()
 		switch n % 4 {
@@ -104,7 +106,7 @@ func TestEachOneOfAWordIsFound(t *testing.T) {
 }
 
 func TestEliasFanoFindsWhatASortedListHolds(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for range 400 {
 		low := 1 + rng.Uint64N(32)
 		numbers := make([]uint64, 1+rng.IntN(1500))
@@ -207,7 +209,7 @@ func TestGrafiteTellsDenseNumbersApartExactly(t *testing.T) {
 // Some hundred thousand numbers, dense and far apart, in many prefixes: the positions take many runs
 // and crowd into some buckets.
 func TestGrafiteDeniesNoneOfManyNumbers(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	p := NewGrafite(FixedPrefix(2), BigEndian(6), 12)
 	var keys [][]byte
 	for i := range 300_000 {
@@ -234,7 +236,7 @@ func TestGrafiteDeniesNoneOfManyNumbers(t *testing.T) {
 
 func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 	p := NewGrafite(FixedPrefix(2), BigEndian(8), 10)
-	keys := words("aa12345678", "ab12345678")
+	keys := stringKeys("aa12345678", "ab12345678")
 	filter := makeRangeFilter(t, p, keys)
 	for _, c := range []struct {
 		claim        string
@@ -249,7 +251,7 @@ func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 		{"one that ends before the prefix", filter, "ac12345679", "aa", false},
 		{"a whole prefix", filter, "ac", "ad", true},
 		{"of no keys", makeRangeFilter(t, p, nil), "ac", "ad", false},
-		{"of keys without a prefix", makeRangeFilter(t, p, words("a", "b")), "ac", "ad", false},
+		{"of keys without a prefix", makeRangeFilter(t, p, stringKeys("a", "b")), "ac", "ad", false},
 	} {
 		probe, ok := p.NewRangeProbe(c.filter)
 		require.True(t, ok)
@@ -259,7 +261,7 @@ func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 
 func TestGrafiteFiltersOfAnotherFormAreNotUnderstood(t *testing.T) {
 	p := NewGrafite(FixedPrefix(0), BigEndian(8), 10)
-	sound := makeRangeFilter(t, p, words("12345678", "22345678", "32345678"))
+	sound := makeRangeFilter(t, p, stringKeys("12345678", "22345678", "32345678"))
 	n := len(sound)
 	change := func(at int, to byte) []byte {
 		b := bytes.Clone(sound)
@@ -295,11 +297,11 @@ func TestTheGrafiteFilterByHand(t *testing.T) {
 		key                     string
 		block, offset, position uint64
 	}{{"a\x90", 3, 0, 0}, {"c\x05", 0, 32, 37}, {"a\x05", 0, 34, 39}} {
-		hash, x := cacheLineHash([]byte(c.key[:1])), uint64(c.key[1])
+		hash, x := util.XXH3([]byte(c.key[:1])), uint64(c.key[1])
 		require.Equal(t, c.block, x/48)
 		require.Equal(t, c.offset, universe.offset(hash, c.block))
 		require.Equal(t, c.position, universe.position(hash, x))
 	}
-	filter := makeRangeFilter(t, p, words("a\x05", "a\x90", "c\x05"))
+	filter := makeRangeFilter(t, p, stringKeys("a\x05", "a\x90", "c\x05"))
 	require.Equal(t, "5007"+"1900000000000000"+"0300000000000000"+"040301", hex.EncodeToString(filter))
 }

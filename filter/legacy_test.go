@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -130,7 +131,7 @@ func TestTheOldNameDeniesOnlyWhereBothHashesDo(t *testing.T) {
 	// False alarms: of 20,000 keys a third has two hashes, whose answers differ with a
 	// probability of 1/16 and more each way (k of 4 in a half-full array): none does with
 	// one below (1-1/50)^20000, 10^-175.
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	seen := map[[2]bool]int{}
 	for range 200 {
 		filter := make([]byte, 2+rng.IntN(300))
@@ -150,7 +151,7 @@ func TestTheOldNameDeniesOnlyWhereBothHashesDo(t *testing.T) {
 }
 
 func TestBothHashesAreInTheOldNamesKeyHash(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	keys := append(randomKeys(rng, 10_000, -1), nil, []byte("\x80"), []byte("abc\x80"), []byte("\x80abc"), []byte("abcde\x80"))
 	for _, key := range keys {
 		unsigned, signed := splitLegacyHash(LegacyBloom.(HashPolicy).KeyHash(key))
@@ -160,7 +161,7 @@ func TestBothHashesAreInTheOldNamesKeyHash(t *testing.T) {
 }
 
 func TestTheOldNameIsWrittenForBothDialects(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for _, length := range []int{0, 1, 2, 3, 7, -1} {
 		keys := randomKeys(rng, 3000, length)
 		filter := LegacyBloom.CreateFilter([]byte("head"), keys)

@@ -1,6 +1,10 @@
 package filter
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/sievedb/sievedb/util"
+)
 
 // PrefixPolicy makes filters of the prefixes of keys, each prefix once, for ranges
 // within one prefix: "sievedb.PrefixBloom." and the extractor's name. A table of a
@@ -27,7 +31,7 @@ const (
 // within 1..MaxBitsPerKey, else the nearer of them. Ten bits err in 1 % of the ranges
 // without a key, twenty in 0.02 % (CacheLineFalsePositiveRate).
 func NewPrefix(e Extractor, bitsPerPrefix int) PrefixPolicy {
-	return PrefixPolicy{e, clampBitsPerKey(bitsPerPrefix)}
+	return PrefixPolicy{e, NewCacheLineBloomPolicy(bitsPerPrefix).BitsPerKey()}
 }
 
 // Name returns "sievedb.PrefixBloom.fixed:8", for example.
@@ -42,23 +46,28 @@ func (p PrefixPolicy) BitsPerPrefix() int { return p.bitsPerPrefix }
 // PredictedRate returns the rate, 0 to 1, with which a filter of that many distinct
 // prefixes does not rule out a range within an absent one.
 func (p PrefixPolicy) PredictedRate(prefixes uint64) float64 {
-	return NewCacheLineBloomPolicy(p.bitsPerPrefix).PredictedRate(prefixes)
+	return p.lines().PredictedRate(prefixes)
 }
 
+// lines makes the filters of prefixes.
+func (p PrefixPolicy) lines() BloomPolicy { return NewCacheLineBloomPolicy(p.bitsPerPrefix) }
+
 // NewRangeGenerator implements RangePolicy. The generator keeps eight bytes a prefix.
-func (p PrefixPolicy) NewRangeGenerator() RangeGenerator { return &prefixGenerator{policy: p} }
+func (p PrefixPolicy) NewRangeGenerator() RangeGenerator {
+	return &prefixGenerator{extractor: p.extractor, lines: p.lines().NewGenerator().(lineGenerator)}
+}
 
 // NewRangeProbe implements RangePolicy.
-func (p PrefixPolicy) NewRangeProbe(filter []byte) (RangeProbe, bool) {
-	n := len(filter) - 1
-	if n < 0 || filter[n] > nonePrefixless {
+func (p PrefixPolicy) NewRangeProbe(data []byte) (RangeProbe, bool) {
+	n := len(data) - 1
+	if n < 0 || data[n] > nonePrefixless {
 		return nil, false
 	}
-	lines, verdict := parseCacheLine(filter[:n])
-	if verdict != askBits {
+	lines, ok := AsCacheLineProbe(p.lines().NewProbe(data[:n]))
+	if !ok {
 		return nil, false
 	}
-	return &prefixProbe{p.extractor, filter[n] == nonePrefixless, lines}, true
+	return &prefixProbe{p.extractor, data[n] == nonePrefixless, lines}, true
 }
 
 type prefixProbe struct {
@@ -73,20 +82,26 @@ func (p *prefixProbe) RangeMayMatch(lower, upper []byte) bool {
 		upper = p.extractor.withoutZeros(upper)
 	}
 	prefix, ok := p.extractor.Common(lower, upper)
-	return !ok || p.lines.HashMayMatch(cacheLineHash(prefix))
+	return !ok || p.lines.HashMayMatch(util.XXH3(prefix))
 }
 
 // prefixGenerator collects the prefixes of keys.
 type prefixGenerator struct {
-	policy     PrefixPolicy
-	lines      cacheLineGenerator
+	extractor  Extractor
+	lines      lineGenerator
 	last       []byte // the prefix added last
 	some       bool   // there is one
 	prefixless bool   // a key had none
 }
 
+// lineGenerator is the generator of cache-line filters.
+type lineGenerator interface {
+	CheckedGenerator
+	Reset()
+}
+
 func (g *prefixGenerator) Add(key []byte) {
-	prefix, ok := g.policy.extractor.Prefix(key)
+	prefix, ok := g.extractor.Prefix(key)
 	switch {
 	case !ok:
 		g.prefixless = true
@@ -97,7 +112,6 @@ func (g *prefixGenerator) Add(key []byte) {
 }
 
 func (g *prefixGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
-	g.lines.bitsPerKey = g.policy.bitsPerPrefix
 	last := byte(nonePrefixless)
 	if g.prefixless {
 		last = somePrefixless
@@ -117,7 +131,7 @@ func keptPrefix(last []byte) []byte {
 }
 
 func (g *prefixGenerator) Reset() {
-	g.lines.hashes = g.lines.hashes[:0]
+	g.lines.Reset()
 	g.some, g.prefixless = false, false
 	g.last = keptPrefix(g.last)
 }

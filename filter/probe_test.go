@@ -5,28 +5,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
-	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
-// statisticsRand returns the random numbers of a test that judges by statistics, the same
-// on every run.
-func statisticsRand(t testing.TB) *rand.Rand {
-	return rand.New(rand.NewPCG(testseed.Statistical(t), 0))
-}
-
-// newRand returns a source of new random numbers, for what holds of all; its seed is in
-// the test's log.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 func TestBitsAreThoseOfTheRemainder(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	check := func(h, bytes uint32) {
 		at, bit := bitOf(h, reciprocal(8*bytes), uint64(bytes))
 		if want := uint64(h % (8 * bytes)); at != want/8 || bit != want%8 {
@@ -66,7 +51,7 @@ func TestBitsAreThoseOfTheRemainder(t *testing.T) {
 // of (7/8)^180 × (63/64)^180 at the mean density, 2 × 10^-12, and an array so thin that it
 // is a hundred times as much is as rare again. Arrays of more bits than hashes see are alike.
 func TestProbeEqualsThePlainLoop(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	sizes := []int{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 127, 251, 256, 1000, 1021, 4096, 65537, 1 << 20}
 	for _, size := range sizes {
 		for _, density := range []string{"sparse", "half", "dense"} {
@@ -117,7 +102,7 @@ func TestProbeIgnoresBitsAboveThe32OfItsHash(t *testing.T) {
 
 func TestNoKeyIsDenied(t *testing.T) {
 	// Random keys of 0 to 24 bytes, every byte value, in filters of 1 to 30 bits.
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for i := range 60 {
 		p := newBloomPolicy(bloomLayout(i%2), 1+i/2)
 		keys := make([][]byte, 1+rng.IntN(5000))

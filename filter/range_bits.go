@@ -24,13 +24,15 @@ func SameRangeBits(p RangePolicy, probe RangeProbe) bool {
 // the lines seem to hold.
 func (p PrefixPolicy) mayHaveMade(lines *CacheLineProbe) bool {
 	const fewer, least = 8, 40 // an eighth, and what a line or two may hold more or less
-	s := Shape{Bits: uint64(len(lines.array)) * 8, Set: ones(lines.array), Hashes: lines.k, lines: lines.lines}
+	s, policy := lines.Shape(), p.lines()
 	n := s.EstimatedKeys()
 	if n == math.MaxUint64 { // any number
-		return lines.k == CacheLineHashes(p.bitsPerPrefix)
+		return s.Hashes == CacheLineHashes(p.bitsPerPrefix)
 	}
 	slack := n/fewer + least
-	fewest, k := cacheLineShape(n-min(n, slack), p.bitsPerPrefix)
-	most, _ := cacheLineShape(n+slack, p.bitsPerPrefix)
-	return lines.k == k && lines.lines >= fewest && lines.lines <= most
+	few, many := n-min(n, slack), n+slack
+	k := CacheLineHashes(min(p.bitsPerPrefix, policy.MaxBitsFor(few)))
+	const lineBytes = 64 // a filter is a little more than its lines
+	size := s.Bits / 8 / lineBytes
+	return s.Hashes == k && size >= policy.FilterBytes(few)/lineBytes && size <= policy.FilterBytes(many)/lineBytes
 }

@@ -18,11 +18,12 @@ func TestMeasuredRatesOfPrefixFiltersAreThePredictedOnes(t *testing.T) {
 		for i := range uint64(s.Keys) {
 			g.Add(key(2 * i))
 		}
-		filter, denied := g.AppendChecked(nil)
+		data, denied := g.AppendChecked(nil)
 		require.Zero(t, denied)
-		probe, ok := p.NewRangeProbe(filter)
+		probe, ok := p.NewRangeProbe(data)
 		require.True(t, ok)
-		lines, k := cacheLineShape(uint64(s.Keys), bits)
+		lines, k := linesOf(p, uint64(s.Keys)), CacheLineHashes(bits)
+		rateOfLine := func(keys uint64, k int) float64 { return CacheLineFalsePositiveRate(keys, 1, k) }
 		c.OfFilters = filtertest.LinesVariance(uint64(s.Keys), lines, k, rateOfLine) / float64(s.Filters)
 		c.Ask(s, p.PredictedRate(uint64(s.Keys)), key, func(k []byte) bool {
 			return probe.RangeMayMatch(k[:8], append(k[:8:8], 0xff))

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,6 +44,16 @@ func makeRangeFilter(t testing.TB, p RangePolicy, keys [][]byte) []byte {
 	return b[6:]
 }
 
+func stringKeys(s ...string) (keys [][]byte) {
+	for _, k := range s {
+		keys = append(keys, []byte(k))
+	}
+	return keys
+}
+
+// linesOf returns how many lines a filter of so many prefixes has.
+func linesOf(p PrefixPolicy, prefixes uint64) uint64 { return p.lines().FilterBytes(prefixes) / 64 }
+
 // holds reports whether sorted has a key in the range.
 func holds(sorted [][]byte, lower, upper []byte) bool {
 	i := sort.Search(len(sorted), func(i int) bool { return bytes.Compare(sorted[i], lower) >= 0 })
@@ -76,7 +87,7 @@ func nearKey(rng *rand.Rand, k []byte) []byte {
 }
 
 func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	for _, p := range rangePolicies {
 		t.Run(p.Name(), func(t *testing.T) {
 			denied, asked := 0, 0
@@ -114,7 +125,7 @@ func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 }
 
 func TestARangeFilterDoesNotDependOnHowTheGeneratorWasUsedBefore(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	keys := make([][]byte, 200)
 	for i := range keys {
 		keys[i] = edgyKey(rng)
@@ -209,12 +220,12 @@ func TestABoundThatIsCountedUpEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
 		lower, upper string
 		may          bool
 	}{
-		{"a carry", words("aaa1"), "a\x00\xff", "a\x01\x00", false},
-		{"two carries", words("aaa1"), "a\xff\xff", "b\x00\x00", false},
-		{"a carry, and a key that is there", words("a\x00\xff"), "a\x00\xff", "a\x01\x00", true},
-		{"the bound without its zero is a key", words("a\x01"), "a\x00\xff", "a\x01\x00", true},
-		{"any short key counts", words("z"), "a\x00\xff", "a\x01\x00", true},
-		{"a zero behind the prefix does not", words("aaa1"), "a\x00\xff", "a\x01\x00\x00", true},
+		{"a carry", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00", false},
+		{"two carries", stringKeys("aaa1"), "a\xff\xff", "b\x00\x00", false},
+		{"a carry, and a key that is there", stringKeys("a\x00\xff"), "a\x00\xff", "a\x01\x00", true},
+		{"the bound without its zero is a key", stringKeys("a\x01"), "a\x00\xff", "a\x01\x00", true},
+		{"any short key counts", stringKeys("z"), "a\x00\xff", "a\x01\x00", true},
+		{"a zero behind the prefix does not", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00\x00", true},
 	} {
 		probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, c.keys))
 		require.True(t, ok)
@@ -242,7 +253,7 @@ func TestPrefixFiltersErrAsPredicted(t *testing.T) {
 				passed++
 			}
 		}
-		requireRate(t, NewCacheLineBloomPolicy(bits), prefixes, questions, passed)
+		filtertest.RequireRateOfLines(t, p.PredictedRate(prefixes), linesOf(p, prefixes), questions, passed)
 	}
 }
 
@@ -284,7 +295,7 @@ func FuzzRangeFilters(f *testing.F) {
 // FuzzRangeReader asks arbitrary bytes as filters: no panic, nothing changed.
 func FuzzRangeReader(f *testing.F) {
 	for _, p := range rangePolicies {
-		for _, keys := range [][][]byte{nil, words("a/b/1"), words("a/b/12345678", "a/b/22345678", "b/b/1")} {
+		for _, keys := range [][][]byte{nil, stringKeys("a/b/1"), stringKeys("a/b/12345678", "a/b/22345678", "b/b/1")} {
 			f.Add(makeRangeFilter(f, p, keys), []byte("a/b/1"), []byte("a/b/2"))
 		}
 	}
@@ -305,7 +316,7 @@ func TestRangePoliciesAreFoundByTheirNames(t *testing.T) {
 		p, err := RangePolicyNamed(want.Name(), 10)
 		require.NoError(t, err)
 		require.Equal(t, want.Name(), p.Name())
-		_, ok := p.NewRangeProbe(makeRangeFilter(t, want, words("a/b", "b/c")))
+		_, ok := p.NewRangeProbe(makeRangeFilter(t, want, stringKeys("a/b", "b/c")))
 		require.True(t, ok, "whatever the bits")
 	}
 	for _, name := range []string{

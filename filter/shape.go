@@ -35,9 +35,14 @@ func ShapeOf(p Policy, filter []byte) (s Shape, ok bool) {
 			return Shape{Bits: uint64(len(probe.array)) * 8, Set: ones(probe.array), Hashes: fuseArity, HashBits: 64, fuse: true}, ok
 		}
 		probe, verdict := parseCacheLine(filter)
-		return Shape{Bits: uint64(len(probe.array)) * 8, Set: ones(probe.array), Hashes: probe.k, HashBits: 64, lines: probe.lines}, verdict == askBits
+		return probe.Shape(), verdict == askBits
 	}
 	return Shape{}, false
+}
+
+// Shape returns what ShapeOf returns for the filter. It reads all of the filter.
+func (p *CacheLineProbe) Shape() Shape {
+	return Shape{Bits: uint64(len(p.array)) * 8, Set: ones(p.array), Hashes: p.k, HashBits: 64, lines: p.lines}
 }
 
 func firstKind(p Policy) Policy {

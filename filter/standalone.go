@@ -26,7 +26,8 @@ func corruptf(kind, format string, args ...any) error {
 
 const (
 	standaloneVersion = 1                  // reaches the disk and never changes
-	placeMix          = 0xd6e8feb86659fd93 // so does this, an odd number like any other
+	placeStep         = 0x9e3779b97f4a7c15 // so does this, 2^64 divided by the golden ratio
+	placeMix          = 0xd6e8feb86659fd93 // and this, an odd number like any other
 	maxPlaceHashes    = 64                 // places a key; 2^-64 is a rate that no hash of 64 bits has
 	maxPlaceBytes     = 1 << 30            // of one array, so that a saved filter fits a slice everywhere
 )
@@ -41,7 +42,7 @@ func placesOf(key []byte, slots uint64) places { return places{util.XXH3(key), s
 
 // next returns the next place, below slots.
 func (p *places) next() uint64 {
-	p.state += fuseMul
+	p.state += placeStep
 	hi, lo := bits.Mul64(p.state, p.state^placeMix)
 	at, _ := bits.Mul64(hi^lo, p.slots)
 	return at

@@ -30,13 +30,13 @@ func requirePlaceRate(t *testing.T, rng *rand.Rand, may func([]byte) bool, rate 
 	k := math.Log2(1/rate) + 1
 	ofRate := rate * k * math.Sqrt(1/float64(slots))
 	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*float64(wrong)/float64(asked), asked, 100*rate)
-	require.InDelta(t, rate, float64(wrong)/float64(asked), sigmas*(math.Sqrt(rate/float64(asked))+ofRate/2))
+	require.InDelta(t, rate, float64(wrong)/float64(asked), filtertest.Sigmas*(math.Sqrt(rate/float64(asked))+ofRate/2))
 }
 
 // It failed in 5 of 120 runs: what a scalable filter of 100 keys predicts, by the bits that
 // are set, varies by a sixth, and 0.3 was allowed for each of the filters.
 func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	for _, n := range []int{100, 10_000, 200_000} {
 		for _, rate := range []float64{0.3, 0.01, 0.0001} {
 			t.Run(fmt.Sprintf("keys=%d/rate=%v", n, rate), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 				require.InEpsilon(t, rate, c.PredictedRate(), 0.02)
 				requirePlaceRate(t, rng, c.MayContain, c.PredictedRate(), c.slots)
 				first := &s.stages[0]
-				ofFilters := sigmas * math.Sqrt(filtertest.BloomVariance(uint64(n), first.slots, first.k))
+				ofFilters := filtertest.Sigmas * math.Sqrt(filtertest.BloomVariance(uint64(n), first.slots, first.k))
 				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3+ofFilters, "it has hardly grown yet")
 				requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), first.slots)
 			})
@@ -65,7 +65,7 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 
 // It failed in 30 of 958 runs: counters that had been full were taken for a fault.
 func TestACountingBloomAgreesWithABag(t *testing.T) {
-	rng := newRand(t)
+	rng := filtertest.NewRand(t)
 	c, err := NewCountingBloom(1000, 0.01)
 	require.NoError(t, err)
 	bag := map[uint64]int{}
@@ -124,7 +124,7 @@ func TestACounterThatIsFullStays(t *testing.T) {
 }
 
 func TestAScalableBloomKeepsItsRateAsItGrows(t *testing.T) {
-	rng := statisticsRand(t)
+	rng := filtertest.StatisticsRand(t)
 	const rate = 0.01
 	s, err := NewScalableBloom(100, rate)
 	require.NoError(t, err)
@@ -215,14 +215,14 @@ func TestTheBytesOfSavedFilters(t *testing.T) {
 	require.NoError(t, err)
 	s, err := NewScalableBloom(2, 0.2)
 	require.NoError(t, err)
-	for _, key := range words("hello", "world") {
+	for _, key := range [][]byte{[]byte("hello"), []byte("world")} {
 		c.Add(key)
 	}
 	s.Add([]byte("hello"))
 	want := append([]byte{'c', 1, 2, 0, 0, 0, 0, 0, 0, 0}, 10, 0, 0, 0, 0, 0, 0, 0, 3)
 	counters := make([]byte, 10)
 	var ones uint16
-	for _, key := range words("hello", "world") {
+	for _, key := range [][]byte{[]byte("hello"), []byte("world")} {
 		p := placesOf(key, 10)
 		for i := range uint64(3) {
 			s := util.XXH3(key) + (i+1)*0x9e3779b97f4a7c15
@@ -310,8 +310,8 @@ func FuzzSavedFilters(f *testing.F) {
 	s, err := NewScalableBloom(3, 0.2)
 	require.NoError(f, err)
 	for i := range 5 {
-		c.Add(le32(i))
-		s.Add(le32(i))
+		c.Add(le64(uint64(i)))
+		s.Add(le64(uint64(i)))
 	}
 	for _, filter := range []saved{c, s} {
 		data, err := filter.AppendBinary(nil)
