@@ -22,8 +22,8 @@
 // which an iterator passes tables over: [PrefixPolicy] for ranges within a prefix,
 // [GrafitePolicy] for short ranges of numbers.
 //
-// Two filters stand alone, in memory, and are no policies: a [CountingBloom] forgets
-// keys, a [ScalableBloom] grows with them. Both can be saved.
+// Package [github.com/sievedb/sievedb/filter/standalone] has filters that are no policies, for
+// sets in memory.
 //
 // Policies are values without state: every method may be called from any
 // goroutine. So may those of a [Probe]. A [Generator] belongs to one goroutine.

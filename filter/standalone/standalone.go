@@ -1,4 +1,4 @@
-package filter
+package standalone
 
 import (
 	"fmt"
@@ -20,16 +20,15 @@ func corruptf(kind, format string, args ...any) error {
 	return fmt.Errorf("%w %s: %s", ErrCorrupt, kind, fmt.Sprintf(format, args...))
 }
 
-// This file is what CountingBloom and ScalableBloom, the filters that stand alone,
-// have in common: where a key's places are, how many there must be for a rate, and
+// This file is what the filters have in common: where a key's places are, how many there must be for a rate, and
 // the frame in which a filter is saved.
 
 const (
-	standaloneVersion = 1                  // reaches the disk and never changes
-	placeStep         = 0x9e3779b97f4a7c15 // so does this, 2^64 divided by the golden ratio
-	placeMix          = 0xd6e8feb86659fd93 // and this, an odd number like any other
-	maxPlaceHashes    = 64                 // places a key; 2^-64 is a rate that no hash of 64 bits has
-	maxPlaceBytes     = 1 << 30            // of one array, so that a saved filter fits a slice everywhere
+	version        = 1                  // reaches the disk and never changes
+	placeStep      = 0x9e3779b97f4a7c15 // so does this, 2^64 divided by the golden ratio
+	placeMix       = 0xd6e8feb86659fd93 // and this, an odd number like any other
+	maxPlaceHashes = 64                 // places a key; 2^-64 is a rate that no hash of 64 bits has
+	maxPlaceBytes  = 1 << 30            // of one array, so that a saved filter fits a slice everywhere
 )
 
 // places walks through a key's places among slots: draws from a generator that the
@@ -77,8 +76,8 @@ func openSaved(data []byte, part string, kind byte) ([]byte, error) {
 	if n < 2 {
 		return nil, corruptf(part, "it has %d bytes, want at least 6", len(data))
 	}
-	if data[0] != kind || data[1] != standaloneVersion {
-		return nil, corruptf(part, "it begins with %#x and version %d, want %#x and %d", data[0], data[1], kind, standaloneVersion)
+	if data[0] != kind || data[1] != version {
+		return nil, corruptf(part, "it begins with %#x and version %d, want %#x and %d", data[0], data[1], kind, version)
 	}
 	if want, got := util.UnmaskCRC(util.Fixed32(data[n:])), util.CRC32C(data[:n]); want != got {
 		return nil, corruptf(part, "its checksum is %#08x, its bytes have %#08x", want, got)

@@ -1,9 +1,10 @@
-package filter
+package standalone
 
 import (
 	"bytes"
 	"encoding"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -12,7 +13,7 @@ const (
 	fullCounter  = 15  // a counter that got here stays
 )
 
-// CountingBloom is a bloom filter that forgets: each of its places is a counter of
+// Counting is a bloom filter that forgets: each of its places is a counter of
 // four bits, so that keys can be removed. It takes four times the memory of a bloom
 // filter, 4.8 bytes a key for one false positive in a hundred.
 //
@@ -21,11 +22,11 @@ const (
 // key added fifteen times and more may never be denied again. Below that no key that
 // is in the set is ever denied, provided that only keys that are in it are removed.
 //
-// A CountingBloom is made by NewCountingBloom or read by UnmarshalBinary. It belongs to
+// A Counting filter is made by NewCounting or read by UnmarshalBinary. It belongs to
 // one goroutine, or to several that change nothing.
 //
 // Source: Fan, Cao, Almeida and Broder, "Summary Cache", 2000, section V.
-type CountingBloom struct {
+type Counting struct {
 	counters []byte // two a byte, the lower one first
 	slots    uint64
 	k        int
@@ -33,27 +34,27 @@ type CountingBloom struct {
 }
 
 var (
-	_ encoding.BinaryAppender    = (*CountingBloom)(nil)
-	_ encoding.BinaryMarshaler   = (*CountingBloom)(nil)
-	_ encoding.BinaryUnmarshaler = (*CountingBloom)(nil)
+	_ encoding.BinaryAppender    = (*Counting)(nil)
+	_ encoding.BinaryMarshaler   = (*Counting)(nil)
+	_ encoding.BinaryUnmarshaler = (*Counting)(nil)
 )
 
-// NewCountingBloom returns an empty filter that errs in rate of the absent keys, above
+// NewCounting returns an empty filter that errs in rate of the absent keys, above
 // 0 and below 1, when it has the given number of them; with more it errs more often.
 // The error says that there is no such rate, or that the filter would be larger than
 // a gigabyte.
-func NewCountingBloom(keys uint64, rate float64) (*CountingBloom, error) {
+func NewCounting(keys uint64, rate float64) (*Counting, error) {
 	slots, k, err := slotsForRate(keys, rate, 2)
 	if err != nil {
 		return nil, err
 	}
-	return &CountingBloom{counters: make([]byte, (slots+1)/2), slots: slots, k: k}, nil
+	return &Counting{counters: make([]byte, (slots+1)/2), slots: slots, k: k}, nil
 }
 
-func (c *CountingBloom) counter(at uint64) byte { return c.counters[at/2] >> (at % 2 * 4) & 15 }
+func (c *Counting) counter(at uint64) byte { return c.counters[at/2] >> (at % 2 * 4) & 15 }
 
 // Add adds key.
-func (c *CountingBloom) Add(key []byte) {
+func (c *Counting) Add(key []byte) {
 	c.keys++
 	p := placesOf(key, c.slots)
 	for range c.k {
@@ -66,7 +67,7 @@ func (c *CountingBloom) Add(key []byte) {
 // Remove takes back one Add of key, and reports whether key may have been there: if
 // not, nothing changes. Whoever removes a key that was not added, but that MayContain
 // takes for one that was, makes the filter deny keys that are in it.
-func (c *CountingBloom) Remove(key []byte) bool {
+func (c *Counting) Remove(key []byte) bool {
 	if !c.MayContain(key) {
 		return false
 	}
@@ -82,7 +83,7 @@ func (c *CountingBloom) Remove(key []byte) bool {
 }
 
 // MayContain reports whether key may be in the filter.
-func (c *CountingBloom) MayContain(key []byte) bool {
+func (c *Counting) MayContain(key []byte) bool {
 	if c.slots == 0 {
 		return false
 	}
@@ -96,14 +97,14 @@ func (c *CountingBloom) MayContain(key []byte) bool {
 }
 
 // Len returns how many keys were added and not removed.
-func (c *CountingBloom) Len() uint64 { return c.keys }
+func (c *Counting) Len() uint64 { return c.keys }
 
 // SizeBytes returns the memory of the counters.
-func (c *CountingBloom) SizeBytes() int { return len(c.counters) }
+func (c *Counting) SizeBytes() int { return len(c.counters) }
 
 // PredictedRate returns the false-positive rate to expect of the filter as it is,
 // were its keys all different.
-func (c *CountingBloom) PredictedRate() float64 { return FalsePositiveRate(c.keys, c.slots, c.k) }
+func (c *Counting) PredictedRate() float64 { return filter.FalsePositiveRate(c.keys, c.slots, c.k) }
 
 // AppendBinary appends the filter to dst, in a form that UnmarshalBinary reads and
 // that never changes. It returns no error.
@@ -119,9 +120,9 @@ func (c *CountingBloom) PredictedRate() float64 { return FalsePositiveRate(c.key
 //	             XXH3-64 of the key + i × 0x9e3779b97f4a7c15, modulo 2^64
 //	counters/2   the counters, two a byte, the lower four bits first; rounded up
 //	4            masked CRC-32C of all bytes above
-func (c *CountingBloom) AppendBinary(dst []byte) ([]byte, error) {
+func (c *Counting) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
-	dst = append(dst, countingKind, standaloneVersion)
+	dst = append(dst, countingKind, version)
 	dst = util.AppendFixed64(dst, c.keys)
 	dst = util.AppendFixed64(dst, c.slots)
 	dst = append(dst, byte(c.k))
@@ -130,11 +131,11 @@ func (c *CountingBloom) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // MarshalBinary is AppendBinary to nil.
-func (c *CountingBloom) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
+func (c *Counting) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
 
 // UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
 // error wraps ErrCorrupt, and the filter is what it was then.
-func (c *CountingBloom) UnmarshalBinary(data []byte) error {
+func (c *Counting) UnmarshalBinary(data []byte) error {
 	const part = "counting bloom filter"
 	b, err := openSaved(data, part, countingKind)
 	if err != nil {
@@ -150,6 +151,6 @@ func (c *CountingBloom) UnmarshalBinary(data []byte) error {
 	if slots%2 != 0 && counters[slots/2]>>4 != 0 {
 		return corruptf(part, "behind its last counter is another")
 	}
-	*c = CountingBloom{counters: bytes.Clone(counters), slots: slots, k: k, keys: keys}
+	*c = Counting{counters: bytes.Clone(counters), slots: slots, k: k, keys: keys}
 	return nil
 }

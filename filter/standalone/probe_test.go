@@ -1,4 +1,4 @@
-package filter
+package standalone
 
 import (
 	"testing"
@@ -6,19 +6,19 @@ import (
 	"github.com/sievedb/sievedb/internal/filtertest"
 )
 
-var probedStandalone = []filtertest.Kind{
+var probedKinds = []filtertest.Kind{
 	{Name: "counting", BitsPerKey: 38.3, Begin: func(n uint64) filtertest.InProgress {
-		f, err := NewCountingBloom(n, 0.01)
-		return alone(f, err, (*CountingBloom).Add)
+		f, err := NewCounting(n, 0.01)
+		return alone(f, err, (*Counting).Add)
 	}},
 	{Name: "scalable", BitsPerKey: 18, Begin: func(n uint64) filtertest.InProgress { // it grows once
-		f, err := NewScalableBloom(n/2, 0.01)
-		return alone(f, err, func(f *ScalableBloom, key []byte) { f.Add(key) })
+		f, err := NewScalable(n/2, 0.01)
+		return alone(f, err, func(f *Scalable, key []byte) { f.Add(key) })
 	}},
 }
 
-func BenchmarkStandaloneProbe(b *testing.B)      { filtertest.Probe(b, probedStandalone) }
-func BenchmarkMakeStandaloneFilter(b *testing.B) { filtertest.MakeFilter(b, probedStandalone) }
+func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }
+func BenchmarkMakeFilter(b *testing.B) { filtertest.MakeFilter(b, probedKinds) }
 
 // alone is a filter that stands alone.
 func alone[F interface {

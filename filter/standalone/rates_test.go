@@ -1,4 +1,4 @@
-package filter
+package standalone
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 // counters have four bits.
 func TestMeasuredRatesOfCountingFiltersAreThePredictedOnes(t *testing.T) {
 	filtertest.EachCell("counting", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
-		f, err := NewCountingBloom(uint64(s.Keys), math.Pow(0.6185, float64(bits)))
+		f, err := NewCounting(uint64(s.Keys), math.Pow(0.6185, float64(bits)))
 		require.NoError(t, err)
 		for i := range uint64(s.Keys) {
 			f.Add(key(2 * i))
@@ -26,7 +26,7 @@ func TestMeasuredRatesOfCountingFiltersAreThePredictedOnes(t *testing.T) {
 func TestMeasuredRatesOfScalableFiltersAreThePredictedOnes(t *testing.T) {
 	filtertest.EachCell("scalable", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		rate := math.Pow(0.6185, float64(bits))
-		f, err := NewScalableBloom(uint64(s.Keys)/4, rate)
+		f, err := NewScalable(uint64(s.Keys)/4, rate)
 		require.NoError(t, err)
 		for i := range uint64(s.Keys) {
 			f.Add(key(2 * i))
@@ -37,17 +37,17 @@ func TestMeasuredRatesOfScalableFiltersAreThePredictedOnes(t *testing.T) {
 	}).Require(t)
 }
 
-// standaloneDeniers are the kinds of filters that stand alone.
-var standaloneDeniers = []filtertest.Denier{
+// deniers are the kinds of filters that stand alone.
+var deniers = []filtertest.Denier{
 	{Kind: "counting", Make: func(keys [][]byte, bits int) func([]byte) bool {
-		f, _ := NewCountingBloom(uint64(len(keys)), math.Pow(0.6185, float64(bits)))
+		f, _ := NewCounting(uint64(len(keys)), math.Pow(0.6185, float64(bits)))
 		for _, k := range keys {
 			f.Add(k)
 		}
 		return f.MayContain
 	}},
 	{Kind: "scalable", Make: func(keys [][]byte, bits int) func([]byte) bool {
-		f, _ := NewScalableBloom(uint64(len(keys))/3, math.Pow(0.6185, float64(bits)))
+		f, _ := NewScalable(uint64(len(keys))/3, math.Pow(0.6185, float64(bits)))
 		for _, k := range keys {
 			f.Add(k)
 		}
@@ -56,5 +56,5 @@ var standaloneDeniers = []filtertest.Denier{
 }
 
 func TestNoKindOfStandaloneFilterDeniesAKeyThatWentIn(t *testing.T) {
-	filtertest.RequireNoneDenied(t, standaloneDeniers)
+	filtertest.RequireNoneDenied(t, deniers)
 }

@@ -1,4 +1,4 @@
-package filter
+package standalone
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -15,19 +16,19 @@ const (
 	maxStages     = 64 // of a saved filter; each has room for twice as many keys as the one before
 )
 
-// ScalableBloom is a bloom filter that grows, for sets whose size nobody knows
+// Scalable is a bloom filter that grows, for sets whose size nobody knows
 // beforehand. When it is as full as the keys that it was made for make it, it begins another filter
 // beside the first, for twice as many, and so on; each errs half as often as the one
 // before, so that all together err as seldom as was asked for, whatever their number.
 // That costs two to four times the memory of a bloom filter made for the right number;
 // a lookup asks the newest and largest first, and an absent key is asked of all.
 //
-// A ScalableBloom is made by NewScalableBloom or read by UnmarshalBinary. It belongs to
+// A Scalable filter is made by NewScalable or read by UnmarshalBinary. It belongs to
 // one goroutine, or to several that change nothing.
 //
 // Source: Almeida, Baquero, Preguiça and Hutchison, "Scalable Bloom Filters", 2007,
 // with a growth of 2 and a tightening ratio of 1/2.
-type ScalableBloom struct {
+type Scalable struct {
 	rate   float64
 	stages []bloomStage
 }
@@ -43,16 +44,16 @@ type bloomStage struct {
 }
 
 var (
-	_ encoding.BinaryAppender    = (*ScalableBloom)(nil)
-	_ encoding.BinaryMarshaler   = (*ScalableBloom)(nil)
-	_ encoding.BinaryUnmarshaler = (*ScalableBloom)(nil)
+	_ encoding.BinaryAppender    = (*Scalable)(nil)
+	_ encoding.BinaryMarshaler   = (*Scalable)(nil)
+	_ encoding.BinaryUnmarshaler = (*Scalable)(nil)
 )
 
-// NewScalableBloom returns an empty filter that errs in rate of the absent keys at
+// NewScalable returns an empty filter that errs in rate of the absent keys at
 // most, above 0 and below 1, and has room for the given number of keys, at least 1,
 // before it grows. The error says that there is no such rate, or that the room would be
 // larger than a gigabyte.
-func NewScalableBloom(keys uint64, rate float64) (*ScalableBloom, error) {
+func NewScalable(keys uint64, rate float64) (*Scalable, error) {
 	if !(rate < 1) {
 		_, _, err := slotsForRate(keys, rate, 8)
 		return nil, err
@@ -61,7 +62,7 @@ func NewScalableBloom(keys uint64, rate float64) (*ScalableBloom, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ScalableBloom{rate: rate, stages: []bloomStage{stage}}, nil
+	return &Scalable{rate: rate, stages: []bloomStage{stage}}, nil
 }
 
 func newBloomStage(keys uint64, rate float64) (bloomStage, error) {
@@ -74,7 +75,7 @@ func newBloomStage(keys uint64, rate float64) (bloomStage, error) {
 
 // grow begins another stage. Where one of twice the room would be too large it has
 // as much as the last, and where there would be too many it lets the last one fill up.
-func (s *ScalableBloom) grow() {
+func (s *Scalable) grow() {
 	i := len(s.stages)
 	if i == maxStages {
 		return
@@ -97,7 +98,7 @@ func (b *bloomStage) rateWith(ones uint64) float64 {
 // the keys that it was made for. Keys that it took for known ones have changed
 // nothing, and those that did change it have set more bits than most.
 func (b *bloomStage) full() bool {
-	return b.keys > 0 && b.rateWith(b.ones+uint64(b.k)) > FalsePositiveRate(b.capacity, b.slots, b.k)
+	return b.keys > 0 && b.rateWith(b.ones+uint64(b.k)) > filter.FalsePositiveRate(b.capacity, b.slots, b.k)
 }
 
 func (b *bloomStage) mayContain(key []byte) bool {
@@ -122,7 +123,7 @@ func (b *bloomStage) add(key []byte) {
 
 // Add adds key, and reports whether it was new to the filter. One that MayContain has
 // already takes no room.
-func (s *ScalableBloom) Add(key []byte) bool {
+func (s *Scalable) Add(key []byte) bool {
 	if s.MayContain(key) {
 		return false
 	}
@@ -134,7 +135,7 @@ func (s *ScalableBloom) Add(key []byte) bool {
 }
 
 // MayContain reports whether key may be in the filter.
-func (s *ScalableBloom) MayContain(key []byte) bool {
+func (s *Scalable) MayContain(key []byte) bool {
 	for i := len(s.stages) - 1; i >= 0; i-- {
 		if s.stages[i].mayContain(key) {
 			return true
@@ -145,7 +146,7 @@ func (s *ScalableBloom) MayContain(key []byte) bool {
 
 // Len returns how many keys were new to the filter when they were added: a few less
 // than were added, by its rate.
-func (s *ScalableBloom) Len() (keys uint64) {
+func (s *Scalable) Len() (keys uint64) {
 	for i := range s.stages {
 		keys += s.stages[i].keys
 	}
@@ -153,7 +154,7 @@ func (s *ScalableBloom) Len() (keys uint64) {
 }
 
 // SizeBytes returns the memory of the filter's bits.
-func (s *ScalableBloom) SizeBytes() (bytes int) {
+func (s *Scalable) SizeBytes() (bytes int) {
 	for i := range s.stages {
 		bytes += len(s.stages[i].bits)
 	}
@@ -162,7 +163,7 @@ func (s *ScalableBloom) SizeBytes() (bytes int) {
 
 // PredictedRate returns the false-positive rate to expect of the filter as it is, by the
 // bits that are set.
-func (s *ScalableBloom) PredictedRate() float64 {
+func (s *Scalable) PredictedRate() float64 {
 	denied := 1.0 // by all
 	for i := range s.stages {
 		denied *= 1 - s.stages[i].rateWith(s.stages[i].ones)
@@ -182,12 +183,12 @@ func (s *ScalableBloom) PredictedRate() float64 {
 //	8        for how many it was made, at least 1
 //	8        how many bits it has, at least as many
 //	1        k, the bits of a key, 1 to 64, which are numbered as the counters of a
-//	         CountingBloom are
+//	         Counting filter are
 //	bits/8   the bits, bit i is bit i mod 8 of byte i/8; rounded up
 //	4        masked CRC-32C of all bytes above
-func (s *ScalableBloom) AppendBinary(dst []byte) ([]byte, error) {
+func (s *Scalable) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
-	dst = append(dst, scalableKind, standaloneVersion)
+	dst = append(dst, scalableKind, version)
 	dst = util.AppendFixed64(dst, math.Float64bits(s.rate))
 	for i := range s.stages {
 		b := &s.stages[i]
@@ -201,13 +202,13 @@ func (s *ScalableBloom) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // MarshalBinary is AppendBinary to nil.
-func (s *ScalableBloom) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
+func (s *Scalable) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
 const scalablePart = "scalable bloom filter"
 
 // UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
 // error wraps ErrCorrupt, and the filter is what it was then.
-func (s *ScalableBloom) UnmarshalBinary(data []byte) error {
+func (s *Scalable) UnmarshalBinary(data []byte) error {
 	b, err := openSaved(data, scalablePart, scalableKind)
 	if err != nil {
 		return err
@@ -215,7 +216,7 @@ func (s *ScalableBloom) UnmarshalBinary(data []byte) error {
 	if len(b) < 8 {
 		return corruptf(scalablePart, "it has %d bytes, too few for its head", len(data))
 	}
-	saved := ScalableBloom{rate: math.Float64frombits(util.Fixed64(b))}
+	saved := Scalable{rate: math.Float64frombits(util.Fixed64(b))}
 	if !(saved.rate > 0 && saved.rate < 1) {
 		return corruptf(scalablePart, "its rate is %v, want above 0 and below 1", saved.rate)
 	}

@@ -1,4 +1,4 @@
-package filter
+package standalone
 
 import (
 	"bytes"
@@ -40,9 +40,9 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 	for _, n := range []int{100, 10_000, 200_000} {
 		for _, rate := range []float64{0.3, 0.01, 0.0001} {
 			t.Run(fmt.Sprintf("keys=%d/rate=%v", n, rate), func(t *testing.T) {
-				c, err := NewCountingBloom(uint64(n), rate)
+				c, err := NewCounting(uint64(n), rate)
 				require.NoError(t, err)
-				s, err := NewScalableBloom(uint64(n), rate)
+				s, err := NewScalable(uint64(n), rate)
 				require.NoError(t, err)
 				for range n {
 					key := le64(rng.Uint64() &^ 1)
@@ -66,7 +66,7 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 // It failed in 30 of 958 runs: counters that had been full were taken for a fault.
 func TestACountingBloomAgreesWithABag(t *testing.T) {
 	rng := filtertest.NewRand(t)
-	c, err := NewCountingBloom(1000, 0.01)
+	c, err := NewCounting(1000, 0.01)
 	require.NoError(t, err)
 	bag := map[uint64]int{}
 	total := 0
@@ -100,7 +100,7 @@ func TestACountingBloomAgreesWithABag(t *testing.T) {
 }
 
 func TestRemovingWhatIsDeniedChangesNothing(t *testing.T) {
-	c, err := NewCountingBloom(100, 0.001)
+	c, err := NewCounting(100, 0.001)
 	require.NoError(t, err)
 	c.Add([]byte("a"))
 	before := bytes.Clone(c.counters)
@@ -111,7 +111,7 @@ func TestRemovingWhatIsDeniedChangesNothing(t *testing.T) {
 
 func TestACounterThatIsFullStays(t *testing.T) {
 	for adds, gone := range map[int]bool{1: true, 14: true, 15: false, 40: false} {
-		c, err := NewCountingBloom(100, 0.001)
+		c, err := NewCounting(100, 0.001)
 		require.NoError(t, err)
 		for range adds {
 			c.Add([]byte("a"))
@@ -126,7 +126,7 @@ func TestACounterThatIsFullStays(t *testing.T) {
 func TestAScalableBloomKeepsItsRateAsItGrows(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	const rate = 0.01
-	s, err := NewScalableBloom(100, rate)
+	s, err := NewScalable(100, rate)
 	require.NoError(t, err)
 	var keys [][]byte
 	known := 0
@@ -163,9 +163,9 @@ func TestStandaloneFiltersThatCannotBeHad(t *testing.T) {
 		{10, math.NaN(), "above 0"}, {10, math.Inf(1), "below 1"},
 		{1 << 40, 0.01, "at most 1073741824"}, {math.MaxUint64, 0.5, "at most 1073741824"},
 	} {
-		_, err := NewCountingBloom(c.keys, c.rate)
+		_, err := NewCounting(c.keys, c.rate)
 		require.ErrorContains(t, err, c.says, "%d keys, %v", c.keys, c.rate)
-		_, err = NewScalableBloom(c.keys, c.rate)
+		_, err = NewScalable(c.keys, c.rate)
 		require.ErrorContains(t, err, c.says, "%d keys, %v", c.keys, c.rate)
 	}
 }
@@ -173,9 +173,9 @@ func TestStandaloneFiltersThatCannotBeHad(t *testing.T) {
 func TestSmallAndExtremeStandaloneFilters(t *testing.T) {
 	for _, rate := range []float64{0.999999, 0.5, 1e-9, 1e-30, 1e-100} {
 		for _, keys := range []uint64{0, 1, 2} {
-			c, err := NewCountingBloom(keys, rate)
+			c, err := NewCounting(keys, rate)
 			require.NoError(t, err)
-			s, err := NewScalableBloom(keys, rate)
+			s, err := NewScalable(keys, rate)
 			require.NoError(t, err)
 			for i := range uint64(100) {
 				c.Add(le64(i))
@@ -184,12 +184,12 @@ func TestSmallAndExtremeStandaloneFilters(t *testing.T) {
 			for i := range uint64(100) {
 				require.True(t, c.MayContain(le64(i)) && s.MayContain(le64(i)))
 			}
-			requireSavedAndRead(t, c, &CountingBloom{})
-			requireSavedAndRead(t, s, &ScalableBloom{})
+			requireSavedAndRead(t, c, &Counting{})
+			requireSavedAndRead(t, s, &Scalable{})
 		}
 	}
-	require.False(t, new(CountingBloom).MayContain(nil), "nothing is in a filter that was not made")
-	require.False(t, new(ScalableBloom).MayContain(nil))
+	require.False(t, new(Counting).MayContain(nil), "nothing is in a filter that was not made")
+	require.False(t, new(Scalable).MayContain(nil))
 }
 
 type saved interface {
@@ -211,9 +211,9 @@ func requireSavedAndRead(t testing.TB, from, to saved) {
 
 // The bytes that AppendBinary's comments tell, which never change.
 func TestTheBytesOfSavedFilters(t *testing.T) {
-	c, err := NewCountingBloom(2, 0.1)
+	c, err := NewCounting(2, 0.1)
 	require.NoError(t, err)
-	s, err := NewScalableBloom(2, 0.2)
+	s, err := NewScalable(2, 0.2)
 	require.NoError(t, err)
 	for _, key := range [][]byte{[]byte("hello"), []byte("world")} {
 		c.Add(key)
@@ -257,10 +257,10 @@ func TestTheBytesOfSavedFilters(t *testing.T) {
 func withChecksum(data []byte) []byte { return appendChecksum(bytes.Clone(data), 0) }
 
 func TestHostileSavedFiltersAreCorruption(t *testing.T) {
-	c, err := NewCountingBloom(3, 0.1)
+	c, err := NewCounting(3, 0.1)
 	require.NoError(t, err)
 	require.Equal(t, uint64(15), c.slots)
-	s, err := NewScalableBloom(3, 0.2)
+	s, err := NewScalable(3, 0.2)
 	require.NoError(t, err)
 	for _, f := range []saved{c, s} {
 		data, err := f.AppendBinary(nil)
@@ -305,9 +305,9 @@ func TestHostileSavedFiltersAreCorruption(t *testing.T) {
 }
 
 func FuzzSavedFilters(f *testing.F) {
-	c, err := NewCountingBloom(3, 0.1)
+	c, err := NewCounting(3, 0.1)
 	require.NoError(f, err)
-	s, err := NewScalableBloom(3, 0.2)
+	s, err := NewScalable(3, 0.2)
 	require.NoError(f, err)
 	for i := range 5 {
 		c.Add(le64(uint64(i)))
@@ -321,16 +321,16 @@ func FuzzSavedFilters(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = withChecksum(data)
-		var c CountingBloom
+		var c Counting
 		if c.UnmarshalBinary(data) == nil {
-			requireSavedAndRead(t, &c, &CountingBloom{})
+			requireSavedAndRead(t, &c, &Counting{})
 			c.Add([]byte("a"))
 			require.True(t, c.MayContain([]byte("a")))
 			require.True(t, c.Remove([]byte("a")))
 		}
-		var s ScalableBloom
+		var s Scalable
 		if s.UnmarshalBinary(data) == nil {
-			requireSavedAndRead(t, &s, &ScalableBloom{})
+			requireSavedAndRead(t, &s, &Scalable{})
 			s.Add([]byte("a"))
 			require.True(t, s.MayContain([]byte("a")))
 			require.True(t, s.PredictedRate() >= 0 && s.PredictedRate() <= 1)

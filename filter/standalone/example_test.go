@@ -1,14 +1,14 @@
-package filter_test
+package standalone_test
 
 import (
 	"fmt"
 
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/standalone"
 )
 
-// Keys can be taken out of a CountingBloom.
-func ExampleCountingBloom() {
-	online, err := filter.NewCountingBloom(1000, 0.001)
+// Keys can be taken out of a counting filter.
+func ExampleCounting() {
+	online, err := standalone.NewCounting(1000, 0.001)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -20,9 +20,9 @@ func ExampleCountingBloom() {
 	// Output: false true 1
 }
 
-// A ScalableBloom need not know how many keys there will be.
-func ExampleScalableBloom() {
-	seen, err := filter.NewScalableBloom(100, 0.001)
+// A scalable filter need not know how many keys there will be.
+func ExampleScalable() {
+	seen, err := standalone.NewScalable(100, 0.001)
 	if err != nil {
 		fmt.Println(err)
 		return
