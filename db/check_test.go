@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -90,7 +91,7 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			o := testOptions(mem)
-			o.RangeFilters = []filter.RangePolicy{prefixOfTen}
+			o.RangeFilters = []rangefilter.Policy{prefixOfTen}
 			fillUnder(t, o, nil, 0, 500)
 			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
 			data := readFile(t, mem, table)

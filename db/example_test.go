@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -284,8 +284,8 @@ func ExampleDB_Metrics() {
 // A filter of prefixes spares scans of what is not there: orders stand under their
 // customer, and most customers have none in most tables.
 func ExamplePrefixBounds() {
-	customer := filter.NewPrefix(filter.SeparatedPrefix('/', 1), 10)
-	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), RangeFilters: []filter.RangePolicy{customer}})
+	customer := rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 10)
+	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), RangeFilters: []rangefilter.Policy{customer}})
 	if err != nil {
 		fmt.Println(err)
 		return

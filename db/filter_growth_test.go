@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -132,7 +133,7 @@ func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
 			o := budgetOptions(vfs.NewMem())
 			o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
 			o.FilterBudget = c.budget
-			o.RangeFilters = []filter.RangePolicy{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(8), 10)}
+			o.RangeFilters = []rangefilter.Policy{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.BigEndian(8), 10)}
 			d := grown(t, o, n)
 			checkRanges := func() {
 				_, err := d.Tables()

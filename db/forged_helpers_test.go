@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -28,7 +29,7 @@ const forgedKeys = 60
 func forgedSources(t testing.TB) (sources []forgedSource) {
 	for i, o := range []sstable.WriterOptions{
 		{BlockSize: 200, BlockRestartInterval: 4},
-		{BlockSize: 200, Filter: filter.NewDualBloomPolicy(10), RangeFilters: []filter.RangePolicy{prefixOfTen}},
+		{BlockSize: 200, Filter: filter.NewDualBloomPolicy(10), RangeFilters: []rangefilter.Policy{prefixOfTen}},
 		{BlockSize: 300, Filter: filter.FusePolicy{}, Compression: sstable.Snappy},
 		{BlockSize: 4096, Filter: filter.NewBloomPolicy(10), FilterAliases: map[string]string{bloomName: filter.LegacyBloom.Name()}},
 		{BlockSize: 1000, BlockRestartInterval: 2, Filter: filter.NewCacheLineBloomPolicy(10)},
@@ -97,7 +98,7 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 	f.image = hostileImage(t, records, more)
 	f.options = []Options{
 		{}, {Filter: filter.FusePolicy{}}, {FilterBudget: 1000}, {Filter: filter.None}, {BlockCacheSize: -1},
-		{TableSize: 4 << 10, MaxConcurrentCompactions: 3, RangeFilters: []filter.RangePolicy{prefixOfTen}},
+		{TableSize: 4 << 10, MaxConcurrentCompactions: 3, RangeFilters: []rangefilter.Policy{prefixOfTen}},
 	}[rnd.IntN(6)]
 	f.options.WriteBufferSize = 64 << 10
 	return f

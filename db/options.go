@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
@@ -72,13 +73,13 @@ type Options struct {
 	// RangeFilters make filters of ranges for each new table, one of each policy and at most
 	// four, and ask those of old ones: iterators with both bounds pass over tables that hold
 	// nothing between them, and read neither their indexes nor their blocks (Metrics counts
-	// how often). filter.NewPrefix is for ranges within one prefix of keys, filter.NewGrafite
-	// for short ranges of the numbers that keys have. They need the
+	// how often). rangefilter.NewPrefix is for ranges within one prefix of keys,
+	// rangefilter.NewGrafite for short ranges of the numbers that keys have. They need the
 	// BytewiseComparer. A table has only those that were configured when it was written; UpgradeFilters gives
 	// them to the others. Only filters of the names of these policies are asked; LevelDB,
 	// goleveldb and stores without them pass them over. FilterBudget counts their bytes.
 	// Default: none.
-	RangeFilters []filter.RangePolicy
+	RangeFilters []rangefilter.Policy
 
 	// FilterForGoleveldb lists LevelDB's filter of each new table under the name that
 	// goleveldb knows as well, "leveldb.BuiltinBloomFilter", so that goleveldb's

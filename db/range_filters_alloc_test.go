@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestRangeFiltersAllocateNothingMore(t *testing.T) {
-	allocs := func(ranges ...filter.RangePolicy) (bounded, unbounded float64) {
+	allocs := func(ranges ...rangefilter.Policy) (bounded, unbounded float64) {
 		d, _ := openTables(t, testOptions(vfs.NewMem()), ranges...)
 		fillHoles(t, d, 3, 20)
 		scan := func(o *IterOptions) func() {
@@ -26,7 +26,7 @@ func TestRangeFiltersAllocateNothingMore(t *testing.T) {
 		return testing.AllocsPerRun(100, scan(group(5))), testing.AllocsPerRun(100, scan(&IterOptions{}))
 	}
 	bounded, unbounded := allocs()
-	filtered, unasked := allocs(prefixOfTen, filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(7), 16))
+	filtered, unasked := allocs(prefixOfTen, rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(7), 16))
 	require.LessOrEqual(t, filtered, bounded)
 	require.InDelta(t, unbounded, unasked, 0.5)
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-var prefixOfTen = filter.NewPrefix(filter.FixedPrefix(10), 10)
+var prefixOfTen = rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 10)
 
 // openTables opens a database of which nothing is compacted by itself.
-func openTables(t *testing.T, o *Options, ranges ...filter.RangePolicy) (*DB, *tableReads) {
+func openTables(t *testing.T, o *Options, ranges ...rangefilter.Policy) (*DB, *tableReads) {
 	o.RangeFilters, o.BlockCacheSize, o.L0CompactionTrigger, o.WriteBufferSize = ranges, -1, 100, 1<<20
 	return openCounting(t, o)
 }
@@ -40,14 +40,14 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 	const tables, groups = 8, 200
 	for _, c := range []struct {
 		claim  string
-		ranges []filter.RangePolicy
+		ranges []rangefilter.Policy
 		reads  int // of a scan of a group that is not there
 	}{
 		{"without filters of ranges a block of each table", nil, tables},
-		{"with a prefix filter none", []filter.RangePolicy{prefixOfTen}, 0},
-		{"with one of paths none", []filter.RangePolicy{filter.NewPrefix(filter.SeparatedPrefix('/', 1), 20)}, tables},
-		{"with two, of which one knows, none", []filter.RangePolicy{filter.NewPrefix(filter.SeparatedPrefix('/', 1), 20), prefixOfTen}, 0},
-		{"with longer prefixes than the bounds have a block of each table", []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(11), 20)}, tables},
+		{"with a prefix filter none", []rangefilter.Policy{prefixOfTen}, 0},
+		{"with one of paths none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20)}, tables},
+		{"with two, of which one knows, none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20), prefixOfTen}, 0},
+		{"with longer prefixes than the bounds have a block of each table", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(11), 20)}, tables},
 	} {
 		for _, backward := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, backward=%v", c.claim, backward), func(t *testing.T) {
@@ -145,14 +145,14 @@ func TestRangeFiltersThatCannotBeAreRefused(t *testing.T) {
 		o     Options
 		want  string
 	}{
-		{"nil", Options{RangeFilters: []filter.RangePolicy{prefixOfTen, nil}}, "Options.RangeFilters[1] is nil"},
-		{"two of a name", Options{RangeFilters: []filter.RangePolicy{prefixOfTen, filter.NewPrefix(filter.FixedPrefix(10), 3)}}, "one name"},
-		{"five", Options{RangeFilters: make([]filter.RangePolicy, 5)}, "at most 4"},
-		{"an order that is not that of bytes", Options{RangeFilters: []filter.RangePolicy{prefixOfTen}, Comparer: &other}, "order of bytes"},
+		{"nil", Options{RangeFilters: []rangefilter.Policy{prefixOfTen, nil}}, "Options.RangeFilters[1] is nil"},
+		{"two of a name", Options{RangeFilters: []rangefilter.Policy{prefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}}, "one name"},
+		{"five", Options{RangeFilters: make([]rangefilter.Policy, 5)}, "at most 4"},
+		{"an order that is not that of bytes", Options{RangeFilters: []rangefilter.Policy{prefixOfTen}, Comparer: &other}, "order of bytes"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, c.claim)
 	}
-	require.NoError(t, (&Options{RangeFilters: []filter.RangePolicy{prefixOfTen}}).Validate())
+	require.NoError(t, (&Options{RangeFilters: []rangefilter.Policy{prefixOfTen}}).Validate())
 }
 
 func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
@@ -183,19 +183,19 @@ func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
 
 // The bits are no part of a policy's name: an upgrade that went by the names changed nothing.
 func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
-	number := func(bits int) filter.RangePolicy {
-		return filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(7), bits)
+	number := func(bits int) rangefilter.Policy {
+		return rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(7), bits)
 	}
 	cases := []struct {
 		name     string
-		old, now []filter.RangePolicy
+		old, now []rangefilter.Policy
 		upgraded int
 	}{
-		{"more for numbers", []filter.RangePolicy{number(10)}, []filter.RangePolicy{number(16)}, 3},
-		{"fewer for numbers", []filter.RangePolicy{number(16)}, []filter.RangePolicy{number(15)}, 3},
-		{"others for one of two", []filter.RangePolicy{number(10), prefixOfTen},
-			[]filter.RangePolicy{number(10), filter.NewPrefix(filter.FixedPrefix(10), 20)}, 3},
-		{"the same", []filter.RangePolicy{number(10), prefixOfTen}, []filter.RangePolicy{prefixOfTen, number(10)}, 0},
+		{"more for numbers", []rangefilter.Policy{number(10)}, []rangefilter.Policy{number(16)}, 3},
+		{"fewer for numbers", []rangefilter.Policy{number(16)}, []rangefilter.Policy{number(15)}, 3},
+		{"others for one of two", []rangefilter.Policy{number(10), prefixOfTen},
+			[]rangefilter.Policy{number(10), rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 20)}, 3},
+		{"the same", []rangefilter.Policy{number(10), prefixOfTen}, []rangefilter.Policy{prefixOfTen, number(10)}, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -238,11 +238,11 @@ func TestIteratorsShowTheSameWithRangeFiltersAndWithout(t *testing.T) {
 	}
 }
 
-var rangeFilterKinds = [][]filter.RangePolicy{
-	{filter.NewPrefix(filter.FixedPrefix(3), 10)},
-	{filter.NewPrefix(filter.FixedPrefix(5), 1), filter.NewPrefix(filter.SeparatedPrefix('/', 1), 10)},
-	{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(3), 12)},
-	{filter.NewGrafite(filter.FixedPrefix(1), filter.BigEndian(2), 20), filter.NewGrafite(filter.SeparatedPrefix('/', 1), filter.BigEndian(2), 4)},
+var rangeFilterKinds = [][]rangefilter.Policy{
+	{rangefilter.NewPrefix(rangefilter.FixedPrefix(3), 10)},
+	{rangefilter.NewPrefix(rangefilter.FixedPrefix(5), 1), rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 10)},
+	{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.BigEndian(3), 12)},
+	{rangefilter.NewGrafite(rangefilter.FixedPrefix(1), rangefilter.BigEndian(2), 20), rangefilter.NewGrafite(rangefilter.SeparatedPrefix('/', 1), rangefilter.BigEndian(2), 4)},
 }
 
 // pairOfStores are two that are written alike.

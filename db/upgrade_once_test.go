@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // Tables that were written with these filters, or without any where the policy has none, have
 // nothing to gain: an upgrade that copied them would copy the whole store each time.
 func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
-	ranges := []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(2), 10)}
+	ranges := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 10)}
 	for name, o := range map[string]*Options{
 		"no filters":                       {Filter: filter.None},
 		"filters of ranges alone":          {Filter: filter.None, RangeFilters: ranges},

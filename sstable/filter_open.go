@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/hugepages"
 )
@@ -162,17 +163,17 @@ type FilterSet struct {
 // wraps base.ErrCorruption where the metaindex or a filter is damaged; the set
 // has the others then.
 func (r *Reader) AllFilters() (FilterSet, error) {
-	return r.filterSet(r.policies, func(*metaindex) ([]filter.RangePolicy, error) { return r.rangePolicies, nil })
+	return r.filterSet(r.policies, func(*metaindex) ([]rangefilter.Policy, error) { return r.rangePolicies, nil })
 }
 
 // FiltersToCheck is AllFilters with policies as those of filters of keys, at most
-// MaxPolicies, and with the filters of ranges of every policy in package filter, whatever
+// MaxPolicies, and with the filters of ranges of every policy in package rangefilter, whatever
 // the ReaderOptions are.
 func (r *Reader) FiltersToCheck(policies []filter.Policy) (FilterSet, error) {
 	return r.filterSet(policies, r.rangesToCheck)
 }
 
-func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]filter.RangePolicy, error)) (FilterSet, error) {
+func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]rangefilter.Policy, error)) (FilterSet, error) {
 	if !r.Ref() {
 		return FilterSet{}, ErrReaderClosed
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,7 @@ func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (t
 // "rangefilter.…" of the metaindex. Tables that have them are still read.
 func TestTheMetaindexListsNothingButFiltersByItsNames(t *testing.T) {
 	es := plainEntries(500, 20)
-	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []filter.RangePolicy{ofTen}}, es)
+	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen}}, es)
 	renamed, keys := withMetaindex(t, data, func(key string) string {
 		switch {
 		case key == propertiesKey:
@@ -61,7 +62,7 @@ func TestTheMetaindexListsNothingButFiltersByItsNames(t *testing.T) {
 	for name, table := range map[string][]byte{"new": data, "old": renamed} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := openTable(t, table, ReaderOptions{
-				Policies: filter.Kinds(dual), RangePolicies: []filter.RangePolicy{ofTen},
+				Policies: filter.Kinds(dual), RangePolicies: []rangefilter.Policy{ofTen},
 				Smallest: es[0].Key, Largest: es[len(es)-1].Key,
 			})
 			require.True(t, r.marked)
@@ -72,11 +73,11 @@ func TestTheMetaindexListsNothingButFiltersByItsNames(t *testing.T) {
 			set, err := r.AllFilters()
 			require.NoError(t, err)
 			require.Equal(t, 2, set.Listed())
-			require.True(t, set.HasRanges([]filter.RangePolicy{ofTen}))
+			require.True(t, set.HasRanges([]rangefilter.Policy{ofTen}))
 		})
 	}
 	t.Run("without a known policy", func(t *testing.T) {
-		without := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}, es)
+		without := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}, es)
 		r, _ := openTable(t, without, ReaderOptions{Policies: filter.Kinds(dual)})
 		require.Equal(t, FilterStatus{State: FilterMissing}, r.FilterStatus(), "what is not a filter of keys is not an unknown one")
 	})

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 )
@@ -17,13 +17,13 @@ import (
 
 // tableRange makes one filter of ranges of a table that is being written.
 type tableRange struct {
-	policy filter.RangePolicy
-	gen    filter.RangeGenerator
+	policy rangefilter.Policy
+	gen    rangefilter.Generator
 }
 
-func newTableRanges(policies []filter.RangePolicy) (ranges []tableRange) {
+func newTableRanges(policies []rangefilter.Policy) (ranges []tableRange) {
 	for _, p := range policies {
-		ranges = append(ranges, tableRange{p, p.NewRangeGenerator()})
+		ranges = append(ranges, tableRange{p, p.NewGenerator()})
 	}
 	return ranges
 }
@@ -73,7 +73,7 @@ type RangeFilter struct {
 // rangeFilter is one as it is asked; probe is nil where it is not.
 type rangeFilter struct {
 	RangeFilter
-	probe filter.RangeProbe
+	probe rangefilter.Probe
 }
 
 // ErrRangeUnknown says that a filter of ranges is of none of ReaderOptions.RangePolicies.
@@ -84,7 +84,7 @@ var errRangeDialect = errors.New("sievedb: the filter is of a version that is no
 
 // readRanges reads the filters of ranges that are known, and lists the others behind them.
 // A damaged one rules nothing out; the error is one that is not corruption.
-func (r *Reader) readRanges(m *metaindex, policies []filter.RangePolicy) (ranges []rangeFilter, err error) {
+func (r *Reader) readRanges(m *metaindex, policies []rangefilter.Policy) (ranges []rangeFilter, err error) {
 	for _, p := range policies {
 		h, ok := m.ranges[p.Name()]
 		if !ok {
@@ -94,7 +94,7 @@ func (r *Reader) readRanges(m *metaindex, policies []filter.RangePolicy) (ranges
 		b, err := r.readRange(h)
 		switch {
 		case err == nil:
-			if f.probe, ok = p.NewRangeProbe(b); !ok {
+			if f.probe, ok = p.NewProbe(b); !ok {
 				f.probe, f.Err = nil, errRangeDialect
 			}
 		case onlyIO(err) != nil:
@@ -118,7 +118,7 @@ const MaxRangePolicies = 4
 // rangesToCheck returns the policies of the filters of ranges that the table lists, as far as
 // they are configured or known by their names. The names of the known ones are without
 // number, so a table could list one large block under thousands of them.
-func (r *Reader) rangesToCheck(m *metaindex) (policies []filter.RangePolicy, err error) {
+func (r *Reader) rangesToCheck(m *metaindex) (policies []rangefilter.Policy, err error) {
 	for _, p := range r.rangePolicies {
 		if _, listed := m.ranges[p.Name()]; listed {
 			policies = append(policies, p)
@@ -128,11 +128,11 @@ func (r *Reader) rangesToCheck(m *metaindex) (policies []filter.RangePolicy, err
 		return policies, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.ranges)) {
-		if slices.ContainsFunc(policies, func(p filter.RangePolicy) bool { return p.Name() == name }) {
+		if slices.ContainsFunc(policies, func(p rangefilter.Policy) bool { return p.Name() == name }) {
 			continue
 		}
 		const bits = 10 // of new filters; old ones are read whatever it is
-		p, err := filter.RangePolicyNamed(name, bits)
+		p, err := rangefilter.PolicyNamed(name, bits)
 		if err != nil {
 			continue
 		}
@@ -159,7 +159,7 @@ func (r *Reader) readRange(h handle) ([]byte, error) {
 func (r *Reader) RangeMayMatch(lower, upper []byte) (may, asked bool) {
 	for i := range r.ranges {
 		if p := r.ranges[i].probe; p != nil {
-			if asked = true; !p.RangeMayMatch(lower, upper) {
+			if asked = true; !p.MayMatch(lower, upper) {
 				return false, true
 			}
 		}
@@ -187,7 +187,7 @@ func (r *Reader) RangeFilterSize() (size uint64) {
 
 // addRanges adds the filters of ranges to the set. The error is the first one's that
 // is damaged.
-func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []filter.RangePolicy) error {
+func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []rangefilter.Policy) error {
 	ranges, err := r.readRanges(m, policies)
 	s.ranges = ranges
 	for _, f := range ranges {
@@ -199,11 +199,11 @@ func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []filter.RangePo
 }
 
 // HasRanges reports whether there is a filter of ranges of each of the policies that can be
-// asked and has the policy's bits (filter.SameRangeBits).
-func (s *FilterSet) HasRanges(policies []filter.RangePolicy) bool {
+// asked and has the policy's bits (rangefilter.SameBits).
+func (s *FilterSet) HasRanges(policies []rangefilter.Policy) bool {
 	for _, p := range policies {
 		if !slices.ContainsFunc(s.ranges, func(f rangeFilter) bool {
-			return f.Policy == p.Name() && f.probe != nil && filter.SameRangeBits(p, f.probe)
+			return f.Policy == p.Name() && f.probe != nil && rangefilter.SameBits(p, f.probe)
 		}) {
 			return false
 		}
@@ -218,7 +218,7 @@ func (s *FilterSet) deniesAlone(userKey []byte) (policy string, denied bool) {
 			continue
 		}
 		s.next = append(append(s.next[:0], userKey...), 0)
-		if !f.probe.RangeMayMatch(userKey, s.next) {
+		if !f.probe.MayMatch(userKey, s.next) {
 			return f.Policy, true
 		}
 	}

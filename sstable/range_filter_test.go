@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	ofEight = filter.NewPrefix(filter.FixedPrefix(8), 20)
-	ofTen   = filter.NewPrefix(filter.FixedPrefix(10), 20)
+	ofEight = rangefilter.NewPrefix(rangefilter.FixedPrefix(8), 20)
+	ofTen   = rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 20)
 )
 
 // rangeHandles returns where the metaindex says that filters of ranges are.
@@ -29,11 +29,11 @@ func asksRange(r *Reader, lower, upper string) (may, asked bool) {
 func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
 	es := plainEntries(500, 50) // key00000000 to key00000998
 	plain := buildTable(t, WriterOptions{Filter: dual}, es)
-	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []filter.RangePolicy{ofTen, ofEight}}, es)
+	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, es)
 	require.Equal(t, len(filterHandles(t, plain)), len(filterHandles(t, data)), "which are not among the filters of keys")
 	require.Len(t, rangeHandles(t, data), 2)
 	require.Empty(t, rangeHandles(t, plain))
-	require.Empty(t, rangeHandles(t, buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}, nil)), "an empty table has none")
+	require.Empty(t, rangeHandles(t, buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}, nil)), "an empty table has none")
 
 	r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
 	requireSortedMetaindex(t, r)
@@ -49,18 +49,18 @@ func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
 }
 
 func TestARangeIsAskedOfAllFiltersOfRangesThatAreKnown(t *testing.T) {
-	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{ofTen, ofEight}}, plainEntries(500, 50))
+	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, plainEntries(500, 50))
 	for _, c := range []struct {
 		claim        string
-		policies     []filter.RangePolicy
+		policies     []rangefilter.Policy
 		lower, upper string
 		may, asked   bool
 	}{
-		{"held", []filter.RangePolicy{ofTen, ofEight}, "key0000009", "key000000:", true, true},
-		{"not held", []filter.RangePolicy{ofTen, ofEight}, "key0000109", "key000010:", false, true},
-		{"longer than one filter's prefix", []filter.RangePolicy{ofTen, ofEight}, "key00011", "key00012", false, true},
-		{"by one that has nothing to say", []filter.RangePolicy{ofTen}, "key00011", "key00012", true, true},
-		{"of another policy", []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(9), 20)}, "key0000109", "key000010:", true, false},
+		{"held", []rangefilter.Policy{ofTen, ofEight}, "key0000009", "key000000:", true, true},
+		{"not held", []rangefilter.Policy{ofTen, ofEight}, "key0000109", "key000010:", false, true},
+		{"longer than one filter's prefix", []rangefilter.Policy{ofTen, ofEight}, "key00011", "key00012", false, true},
+		{"by one that has nothing to say", []rangefilter.Policy{ofTen}, "key00011", "key00012", true, true},
+		{"of another policy", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(9), 20)}, "key0000109", "key000010:", true, false},
 		{"of none", nil, "key0000109", "key000010:", true, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestARangeIsAskedOfAllFiltersOfRangesThatAreKnown(t *testing.T) {
 
 func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
 	es := plainEntries(500, 50)
-	o := ReaderOptions{Policies: ourKind, RangePolicies: []filter.RangePolicy{ofEight, ofTen}}
-	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []filter.RangePolicy{ofTen, ofEight}}, es)
+	o := ReaderOptions{Policies: ourKind, RangePolicies: []rangefilter.Policy{ofEight, ofTen}}
+	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, es)
 	data[rangeHandles(t, data)[ofEight.Name()].offset] ^= 1
 	r, _ := openTable(t, data, o)
 	may, asked := asksRange(r, "key00011", "key00012")
@@ -95,7 +95,7 @@ func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
 	require.ErrorIs(t, err, base.ErrCorruption, "whoever checks is told")
 	sound := 0
 	for _, p := range o.RangePolicies {
-		if set.HasRanges([]filter.RangePolicy{p}) {
+		if set.HasRanges([]rangefilter.Policy{p}) {
 			sound++
 		}
 	}
@@ -106,8 +106,8 @@ func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
 
 // later writes filters that nobody knows, and liar such that deny all.
 type (
-	later struct{ filter.PrefixPolicy }
-	liar  struct{ filter.PrefixPolicy }
+	later struct{ rangefilter.Prefix }
+	liar  struct{ rangefilter.Prefix }
 )
 
 type fixedRange []byte
@@ -115,16 +115,16 @@ type fixedRange []byte
 func (fixedRange) Add([]byte)                               {}
 func (fixedRange) Reset()                                   {}
 func (f fixedRange) AppendChecked(dst []byte) ([]byte, int) { return append(dst, f...), 0 }
-func (later) NewRangeGenerator() filter.RangeGenerator      { return fixedRange{1, 2, 3} }
-func (p liar) NewRangeGenerator() filter.RangeGenerator {
-	return fixedRange(must(p.PrefixPolicy.NewRangeGenerator().AppendChecked(nil)))
+func (later) NewGenerator() rangefilter.Generator           { return fixedRange{1, 2, 3} }
+func (p liar) NewGenerator() rangefilter.Generator {
+	return fixedRange(must(p.Prefix.NewGenerator().AppendChecked(nil)))
 }
 
 func must(b []byte, _ int) []byte { return b }
 
 func TestAFilterOfRangesOfALaterVersionIsPassedOver(t *testing.T) {
-	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{later{ofTen}}}, plainEntries(500, 50))
-	r, _ := openTable(t, data, ReaderOptions{RangePolicies: []filter.RangePolicy{ofTen}})
+	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{later{ofTen}}}, plainEntries(500, 50))
+	r, _ := openTable(t, data, ReaderOptions{RangePolicies: []rangefilter.Policy{ofTen}})
 	may, asked := asksRange(r, "key0000109", "key000010:")
 	require.True(t, may)
 	require.False(t, asked)
@@ -135,8 +135,8 @@ func TestAFilterOfRangesOfALaterVersionIsPassedOver(t *testing.T) {
 
 // A filter of ranges was checked only where ReaderOptions had its policy.
 func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
-	data := buildTable(t, WriterOptions{RangeFilters: []filter.RangePolicy{liar{ofTen}}}, plainEntries(50, 50))
-	for _, policies := range [][]filter.RangePolicy{{ofTen}, nil} {
+	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{liar{ofTen}}}, plainEntries(50, 50))
+	for _, policies := range [][]rangefilter.Policy{{ofTen}, nil} {
 		r, _ := openTable(t, data, ReaderOptions{RangePolicies: policies})
 		set, err := r.FiltersToCheck(nil)
 		require.NoError(t, err)
@@ -152,13 +152,13 @@ func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
 // check read and kept it a thousand times.
 func TestACheckReadsABoundedNumberOfFiltersOfRanges(t *testing.T) {
 	es := plainEntries(50, 50)
-	var many []filter.RangePolicy
+	var many []rangefilter.Policy
 	for n := range 200 {
-		many = append(many, filter.NewPrefix(filter.FixedPrefix(n+1), 20))
+		many = append(many, rangefilter.NewPrefix(rangefilter.FixedPrefix(n+1), 20))
 	}
 	for n, ok := range map[int]bool{MaxRangePolicies: true, MaxRangePolicies + 1: false, len(many): false} {
 		data := buildTable(t, WriterOptions{RangeFilters: many[:n]}, es)
-		for _, policies := range [][]filter.RangePolicy{nil, {ofTen}, many[:MaxRangePolicies]} {
+		for _, policies := range [][]rangefilter.Policy{nil, {ofTen}, many[:MaxRangePolicies]} {
 			r, _ := openTable(t, data, ReaderOptions{RangePolicies: policies})
 			set, err := r.FiltersToCheck(nil)
 			probes := 0
@@ -186,7 +186,7 @@ func TestACheckReadsABoundedNumberOfFiltersOfRanges(t *testing.T) {
 
 func TestACopiedTableAndAWriterUsedAgainHaveTheSameFiltersOfRanges(t *testing.T) {
 	es := plainEntries(500, 50)
-	o := WriterOptions{RangeFilters: []filter.RangePolicy{ofTen}}
+	o := WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}
 	want := buildTable(t, o, es)
 	r, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{})
 	var file bytes.Buffer
@@ -208,7 +208,7 @@ func TestACopiedTableAndAWriterUsedAgainHaveTheSameFiltersOfRanges(t *testing.T)
 // Whatever byte of a table is damaged, no filter of ranges denies what is in it.
 func TestNoDamageMakesAFilterOfRangesLie(t *testing.T) {
 	es := plainEntries(40, 10)
-	policies := []filter.RangePolicy{ofTen, filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(8), 10)}
+	policies := []rangefilter.Policy{ofTen, rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(8), 10)}
 	sound := buildTable(t, WriterOptions{RangeFilters: policies}, es)
 	asked := 0
 	for i := range sound {

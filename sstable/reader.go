@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -29,7 +30,7 @@ type ReaderOptions struct {
 	Policies []filter.Policy
 	// RangePolicies are those of the filters of ranges that are loaded and asked, where the
 	// table has them; the comparer must be base.Bytewise.
-	RangePolicies []filter.RangePolicy
+	RangePolicies []rangefilter.Policy
 	// Cache keeps data blocks. Nil: every read is from disk.
 	Cache *BlockCache
 	// ChargeCache takes the memory of the filter and of the index out of the cache's
@@ -61,7 +62,7 @@ type Reader struct {
 	filter   *filterBlock // nil where nothing can be ruled out
 
 	ranges        []rangeFilter
-	rangePolicies []filter.RangePolicy
+	rangePolicies []rangefilter.Policy
 
 	cmp      *base.Comparer
 	policies []filter.Policy

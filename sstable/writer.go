@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
@@ -26,7 +27,7 @@ type WriterOptions struct {
 	// RangeFilters make the table's filters of ranges, each in a block of its own; their
 	// names differ, and there are at most MaxRangePolicies. Comparer must be base.Bytewise.
 	// Finish asks each for every key as well.
-	RangeFilters []filter.RangePolicy
+	RangeFilters []rangefilter.Policy
 	// FilterAliases are second names, by the name of the policy, that the metaindex
 	// lists filters under, for readers that know the same encoding by another name.
 	// Each is listed once, whatever this says.

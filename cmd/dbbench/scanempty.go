@@ -8,7 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -24,11 +24,11 @@ const (
 // emptyKinds are the filters of ranges that are compared.
 var emptyKinds = []struct {
 	name     string
-	policies []filter.RangePolicy
+	policies []rangefilter.Policy
 }{
 	{"none", nil},
-	{"prefix", []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(emptyDigits-2), emptyBits)}},
-	{"grafite", []filter.RangePolicy{filter.NewGrafite(filter.FixedPrefix(0), filter.Decimal(emptyDigits), emptyBits)}},
+	{"prefix", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(emptyDigits-2), emptyBits)}},
+	{"grafite", []rangefilter.Policy{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.Decimal(emptyDigits), emptyBits)}},
 }
 
 // scanEmpty fills a database in random order and scans ranges that hold nothing, between
@@ -68,7 +68,7 @@ func (s *session) fillGaps(ctx context.Context, name string, keys *keySpace) err
 
 // scanGaps scans under the given filters of ranges, and counts the reads at the file
 // system.
-func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ranges []filter.RangePolicy) error {
+func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ranges []rangefilter.Policy) error {
 	if err := s.giveRanges(ctx, ranges); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 }
 
 // giveRanges closes the database with tables that have these filters of ranges.
-func (s *session) giveRanges(ctx context.Context, ranges []filter.RangePolicy) error {
+func (s *session) giveRanges(ctx context.Context, ranges []rangefilter.Policy) error {
 	if err := s.closeDB(); err != nil || len(ranges) == 0 {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 )
 
 // with opens the database, runs f and closes it.
@@ -36,12 +36,12 @@ func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int
 }
 
 // rangeFilters returns the policies that -ranges names.
-func (c *call) rangeFilters() (policies []filter.RangePolicy, err error) {
+func (c *call) rangeFilters() (policies []rangefilter.Policy, err error) {
 	if c.flags.ranges == "" {
 		return nil, nil
 	}
 	for _, name := range strings.Split(c.flags.ranges, ",") {
-		p, err := filter.RangePolicyNamed(name, c.flags.bits)
+		p, err := rangefilter.PolicyNamed(name, c.flags.bits)
 		if err != nil {
 			return nil, fmt.Errorf("sievedb: -ranges: %w", err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,7 +35,7 @@ func newDatabase(t *testing.T) string {
 
 func TestFiltersNamesFiltersOfRanges(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	store, err := db.Open(dir, &db.Options{RangeFilters: []filter.RangePolicy{filter.NewPrefix(filter.FixedPrefix(4), 10)}})
+	store, err := db.Open(dir, &db.Options{RangeFilters: []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}})
 	require.NoError(t, err)
 	require.NoError(t, store.Put([]byte("apple"), nil, nil))
 	require.NoError(t, store.Flush())

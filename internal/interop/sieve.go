@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 )
 
 // SieveDB is the store of this project.
@@ -39,8 +40,8 @@ func sieveOptions(o Options) (*db.Options, error) {
 		options.Filter = sieveFilter(o)
 	}
 	if o.RangeFilters {
-		options.RangeFilters = []filter.RangePolicy{
-			filter.NewPrefix(filter.FixedPrefix(5), 10), filter.NewGrafite(filter.FixedPrefix(3), filter.Decimal(5), 16),
+		options.RangeFilters = []rangefilter.Policy{
+			rangefilter.NewPrefix(rangefilter.FixedPrefix(5), 10), rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(5), 16),
 		}
 	}
 	if o.NoBlockCache {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
 )
 
 // Set returns option set number i of a seed, without a file system or comparer,
@@ -80,13 +81,13 @@ var policies = []filter.Policy{
 }
 
 // rangePolicies are the filters of ranges of the lottery, for keys as histories have them.
-var rangePolicies = [][]filter.RangePolicy{
+var rangePolicies = [][]rangefilter.Policy{
 	nil,
-	{filter.NewPrefix(filter.FixedPrefix(2), 10)},
-	{filter.NewPrefix(filter.FixedPrefix(57), 1), filter.NewPrefix(filter.FixedPrefix(3), 20)},
-	{filter.NewGrafite(filter.FixedPrefix(1), filter.Decimal(4), 8), filter.NewGrafite(filter.FixedPrefix(56), filter.BigEndian(2), 12)},
-	{filter.NewGrafite(filter.FixedPrefix(0), filter.BigEndian(4), 20)},
-	{filter.NewPrefix(filter.SeparatedPrefix(0xff, 1), 10), filter.NewPrefix(filter.SeparatedPrefix('/', 8), 4)},
+	{rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 10)},
+	{rangefilter.NewPrefix(rangefilter.FixedPrefix(57), 1), rangefilter.NewPrefix(rangefilter.FixedPrefix(3), 20)},
+	{rangefilter.NewGrafite(rangefilter.FixedPrefix(1), rangefilter.Decimal(4), 8), rangefilter.NewGrafite(rangefilter.FixedPrefix(56), rangefilter.BigEndian(2), 12)},
+	{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.BigEndian(4), 20)},
+	{rangefilter.NewPrefix(rangefilter.SeparatedPrefix(0xff, 1), 10), rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 8), 4)},
 }
 
 // writesLevelDBs reports whether p makes filters that goleveldb can read too.
@@ -151,7 +152,7 @@ func describeFilter(p filter.Policy) string {
 	return strings.Join(kinds, " and ")
 }
 
-func describeRanges(policies []filter.RangePolicy) string {
+func describeRanges(policies []rangefilter.Policy) string {
 	if len(policies) == 0 {
 		return "none"
 	}

@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"encoding/binary"
@@ -16,11 +16,11 @@ func numberedKeys(n int) (keys [][]byte) {
 }
 
 func TestTheBitsOfARangeFilterAreRecognised(t *testing.T) {
-	prefix := func(bits int) RangePolicy { return NewPrefix(FixedPrefix(8), bits) }
-	grafite := func(bits int) RangePolicy { return NewGrafite(FixedPrefix(0), BigEndian(8), bits) }
+	prefix := func(bits int) Policy { return NewPrefix(FixedPrefix(8), bits) }
+	grafite := func(bits int) Policy { return NewGrafite(FixedPrefix(0), BigEndian(8), bits) }
 	for _, c := range []struct {
 		name   string
-		policy func(bits int) RangePolicy
+		policy func(bits int) Policy
 		bits   []int
 	}{
 		{"prefixes", prefix, []int{1, 2, 4, 7, 10, 13, 16, 20, 30}},
@@ -30,10 +30,10 @@ func TestTheBitsOfARangeFilterAreRecognised(t *testing.T) {
 			keys := numberedKeys(n)
 			for _, bits := range c.bits {
 				t.Run(fmt.Sprintf("%s, %d keys, %d bits", c.name, n, bits), func(t *testing.T) {
-					probe, ok := c.policy(bits).NewRangeProbe(makeRangeFilter(t, c.policy(bits), keys))
+					probe, ok := c.policy(bits).NewProbe(makeFilter(t, c.policy(bits), keys))
 					require.True(t, ok)
 					for _, other := range c.bits {
-						same := SameRangeBits(c.policy(other), probe)
+						same := SameBits(c.policy(other), probe)
 						switch {
 						case other == bits:
 							require.True(t, same)

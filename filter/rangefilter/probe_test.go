@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"encoding/binary"
@@ -7,18 +7,18 @@ import (
 	"github.com/sievedb/sievedb/internal/filtertest"
 )
 
-var probedRanges = []filtertest.Kind{
+var probedKinds = []filtertest.Kind{
 	{Name: "prefix", BitsPerKey: 10, Begin: func(uint64) filtertest.InProgress { return ranges(NewPrefix(FixedPrefix(8), 10)) }},
 	{Name: "grafite", BitsPerKey: 16, Begin: func(uint64) filtertest.InProgress { return ranges(NewGrafite(FixedPrefix(0), BigEndian(8), 16)) }},
 }
 
-func BenchmarkRangeProbe(b *testing.B)      { filtertest.Probe(b, probedRanges) }
-func BenchmarkMakeRangeFilter(b *testing.B) { filtertest.MakeFilter(b, probedRanges) }
+func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }
+func BenchmarkMakeFilter(b *testing.B) { filtertest.MakeFilter(b, probedKinds) }
 
 // ranges asks for what begins with the same eight bytes as a key, which are a prefix or
 // one number.
-func ranges(policy RangePolicy) filtertest.InProgress {
-	g := policy.NewRangeGenerator()
+func ranges(policy Policy) filtertest.InProgress {
+	g := policy.NewGenerator()
 	return filtertest.InProgress{
 		Add: func(keys []filtertest.Key) {
 			for i := range keys {
@@ -27,7 +27,7 @@ func ranges(policy RangePolicy) filtertest.InProgress {
 		},
 		Finish: func() filtertest.Probed {
 			filter, denied := g.AppendChecked(nil)
-			probe, ok := policy.NewRangeProbe(filter)
+			probe, ok := policy.NewProbe(filter)
 			if !ok || denied > 0 {
 				panic("a filter that its policy cannot read")
 			}
@@ -36,7 +36,7 @@ func ranges(policy RangePolicy) filtertest.InProgress {
 				for i := range keys {
 					binary.LittleEndian.PutUint64(upper[:], binary.LittleEndian.Uint64(keys[i][:]))
 					upper[8] = 0xff
-					if probe.RangeMayMatch(keys[i][:8], upper[:9]) {
+					if probe.MayMatch(keys[i][:8], upper[:9]) {
 						yes++
 					}
 				}

@@ -1,15 +1,15 @@
-package filter
+package rangefilter
 
 import (
 	"fmt"
 	"strings"
 )
 
-// RangePolicyNamed returns the policy of a name that PrefixPolicy.Name or
-// GrafitePolicy.Name returned, as it stands in tables. bits is what new filters take, a
+// PolicyNamed returns the policy of a name that Prefix.Name or
+// Grafite.Name returned, as it stands in tables. bits is what new filters take, a
 // prefix or a key; old ones are read whatever it is.
-func RangePolicyNamed(name string, bits int) (RangePolicy, error) {
-	var p RangePolicy
+func PolicyNamed(name string, bits int) (Policy, error) {
+	var p Policy
 	if rest, ok := strings.CutPrefix(name, prefixBloomName); ok {
 		p = NewPrefix(extractorNamed(rest), bits)
 	} else if rest, ok := strings.CutPrefix(name, grafiteName); ok {
@@ -17,7 +17,7 @@ func RangePolicyNamed(name string, bits int) (RangePolicy, error) {
 		p = NewGrafite(extractorNamed(extractor), numberNamed(number), bits)
 	}
 	if p == nil || p.Name() != name {
-		return nil, fmt.Errorf("filter: %q is the name of no filter of ranges; want one such as %q or %q", name,
+		return nil, fmt.Errorf("rangefilter: %q is the name of no filter of ranges; want one such as %q or %q", name,
 			NewPrefix(SeparatedPrefix('/', 1), bits).Name(), NewGrafite(FixedPrefix(8), BigEndian(8), bits).Name())
 	}
 	return p, nil

@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/stretchr/testify/require"
 )
@@ -14,19 +15,19 @@ import (
 func TestMeasuredRatesOfPrefixFiltersAreThePredictedOnes(t *testing.T) {
 	filtertest.EachCell("prefixes", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		p := NewPrefix(FixedPrefix(8), bits)
-		g := p.NewRangeGenerator()
+		g := p.NewGenerator()
 		for i := range uint64(s.Keys) {
 			g.Add(key(2 * i))
 		}
 		data, denied := g.AppendChecked(nil)
 		require.Zero(t, denied)
-		probe, ok := p.NewRangeProbe(data)
+		probe, ok := p.NewProbe(data)
 		require.True(t, ok)
-		lines, k := linesOf(p, uint64(s.Keys)), CacheLineHashes(bits)
-		rateOfLine := func(keys uint64, k int) float64 { return CacheLineFalsePositiveRate(keys, 1, k) }
+		lines, k := linesOf(p, uint64(s.Keys)), filter.CacheLineHashes(bits)
+		rateOfLine := func(keys uint64, k int) float64 { return filter.CacheLineFalsePositiveRate(keys, 1, k) }
 		c.OfFilters = filtertest.LinesVariance(uint64(s.Keys), lines, k, rateOfLine) / float64(s.Filters)
 		c.Ask(s, p.PredictedRate(uint64(s.Keys)), key, func(k []byte) bool {
-			return probe.RangeMayMatch(k[:8], append(k[:8:8], 0xff))
+			return probe.MayMatch(k[:8], append(k[:8:8], 0xff))
 		})
 	}).Require(t)
 }
@@ -47,27 +48,27 @@ func TestMeasuredRatesOfGrafiteFiltersAreThePredictedOnes(t *testing.T) {
 				c.OfFilters = zeros * (1 - (1+load)*zeros) / ((1 - zeros) * (1 - zeros)) / float64(s.Keys*s.Filters)
 				c.Ask(s, p.PredictedRate(length), key, func(k []byte) bool {
 					x := binary.BigEndian.Uint64(k)
-					return probe.RangeMayMatch(k[:8], counterKey(x+length))
+					return probe.MayMatch(k[:8], counterKey(x+length))
 				})
 			}).Require(t)
 		})
 	}
 }
 
-func grafiteOf(t *testing.T, p GrafitePolicy, keys int, key func(uint64) []byte) RangeProbe {
-	g := p.NewRangeGenerator()
+func grafiteOf(t *testing.T, p Grafite, keys int, key func(uint64) []byte) Probe {
+	g := p.NewGenerator()
 	for i := range uint64(keys) {
 		g.Add(key(2 * i)[:8])
 	}
 	filter, denied := g.AppendChecked(nil)
 	require.Zero(t, denied)
-	probe, ok := p.NewRangeProbe(filter)
+	probe, ok := p.NewProbe(filter)
 	require.True(t, ok)
 	return probe
 }
 
-// rangeDeniers are the kinds of filters of ranges, asked for the range of one key.
-var rangeDeniers = []filtertest.Denier{
+// deniers are the kinds of filters of ranges, asked for the range of one key.
+var deniers = []filtertest.Denier{
 	{Kind: "prefixes", Make: func(keys [][]byte, bits int) func([]byte) bool { return asking2(NewPrefix(FixedPrefix(6), bits), keys) }},
 	{Kind: "Grafite", Make: func(keys [][]byte, bits int) func([]byte) bool {
 		// The last eight bytes are what tells keys of most shapes apart.
@@ -75,23 +76,23 @@ var rangeDeniers = []filtertest.Denier{
 	}},
 }
 
-func asking2(p RangePolicy, keys [][]byte) func([]byte) bool {
-	g := p.NewRangeGenerator()
+func asking2(p Policy, keys [][]byte) func([]byte) bool {
+	g := p.NewGenerator()
 	for _, k := range keys {
 		g.Add(k)
 	}
 	filter, _ := g.AppendChecked(nil)
-	probe, ok := p.NewRangeProbe(filter)
+	probe, ok := p.NewProbe(filter)
 	if !ok {
 		return func([]byte) bool { return false }
 	}
 	upper := make([]byte, 0, 96)
 	return func(key []byte) bool {
 		upper = append(append(upper[:0], key...), 0)
-		return probe.RangeMayMatch(key, upper)
+		return probe.MayMatch(key, upper)
 	}
 }
 
 func TestNoKindOfRangeFilterDeniesAKeyThatWentIn(t *testing.T) {
-	filtertest.RequireNoneDenied(t, rangeDeniers)
+	filtertest.RequireNoneDenied(t, deniers)
 }

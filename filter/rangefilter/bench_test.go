@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"encoding/binary"
@@ -13,14 +13,14 @@ func BenchmarkRangeFilters(b *testing.B) {
 		for i := range keys {
 			keys[i] = counterKey(uint64(i) << 30)
 		}
-		for _, p := range []RangePolicy{NewPrefix(FixedPrefix(8), 16), NewGrafite(FixedPrefix(0), BigEndian(8), 16)} {
+		for _, p := range []Policy{NewPrefix(FixedPrefix(8), 16), NewGrafite(FixedPrefix(0), BigEndian(8), 16)} {
 			b.Run(fmt.Sprintf("%s/keys=%d/build", p.Name(), n), func(b *testing.B) {
 				for range b.N {
-					makeRangeFilter(b, p, keys)
+					makeFilter(b, p, keys)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
 			})
-			probe, _ := p.NewRangeProbe(makeRangeFilter(b, p, keys))
+			probe, _ := p.NewProbe(makeFilter(b, p, keys))
 			b.Run(fmt.Sprintf("%s/keys=%d/ask", p.Name(), n), func(b *testing.B) {
 				passed := 0
 				lower, upper := make([]byte, 8), make([]byte, 8)
@@ -28,7 +28,7 @@ func BenchmarkRangeFilters(b *testing.B) {
 					at := uint64(i)*0x9e3779b97f4a7c15>>4 | 1
 					binary.BigEndian.PutUint64(lower, at)
 					binary.BigEndian.PutUint64(upper, at+1)
-					if probe.RangeMayMatch(lower, upper) {
+					if probe.MayMatch(lower, upper) {
 						passed++
 					}
 				}

@@ -1,18 +1,22 @@
-package filter
+package rangefilter
 
-import "math"
+import (
+	"math"
 
-// SameRangeBits reports whether the filter behind probe has as many bits as p gives new
+	"github.com/sievedb/sievedb/filter"
+)
+
+// SameBits reports whether the filter behind probe has as many bits as p gives new
 // ones, which is no part of their name. probe is p's, or of a policy of the same name. A
 // filter of prefixes does not say of how many it was made; its ones do, but so that a difference of an eighth or less may
 // pass. Of policies from elsewhere nothing is known, and the answer is true.
-func SameRangeBits(p RangePolicy, probe RangeProbe) bool {
+func SameBits(p Policy, probe Probe) bool {
 	switch p := p.(type) {
-	case PrefixPolicy:
+	case Prefix:
 		if q, ok := probe.(*prefixProbe); ok {
 			return p.mayHaveMade(&q.lines)
 		}
-	case GrafitePolicy:
+	case Grafite:
 		if q, ok := probe.(*grafiteProbe); ok {
 			return q.positions.low == uint64(p.lowBits())
 		}
@@ -22,16 +26,16 @@ func SameRangeBits(p RangePolicy, probe RangeProbe) bool {
 
 // mayHaveMade reports whether the policy gives so many lines and hashes to about as many prefixes as
 // the lines seem to hold.
-func (p PrefixPolicy) mayHaveMade(lines *CacheLineProbe) bool {
+func (p Prefix) mayHaveMade(lines *filter.CacheLineProbe) bool {
 	const fewer, least = 8, 40 // an eighth, and what a line or two may hold more or less
 	s, policy := lines.Shape(), p.lines()
 	n := s.EstimatedKeys()
 	if n == math.MaxUint64 { // any number
-		return s.Hashes == CacheLineHashes(p.bitsPerPrefix)
+		return s.Hashes == filter.CacheLineHashes(p.bitsPerPrefix)
 	}
 	slack := n/fewer + least
 	few, many := n-min(n, slack), n+slack
-	k := CacheLineHashes(min(p.bitsPerPrefix, policy.MaxBitsFor(few)))
+	k := filter.CacheLineHashes(min(p.bitsPerPrefix, policy.MaxBitsFor(few)))
 	const lineBytes = 64 // a filter is a little more than its lines
 	size := s.Bits / 8 / lineBytes
 	return s.Hashes == k && size >= policy.FilterBytes(few)/lineBytes && size <= policy.FilterBytes(many)/lineBytes

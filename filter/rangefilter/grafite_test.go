@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/filtertest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
@@ -150,16 +151,16 @@ func TestGrafiteFiltersErrAsPredicted(t *testing.T) {
 	slices.SortFunc(present, bytes.Compare)
 	for _, bits := range []int{6, 10, 16} {
 		p := NewGrafite(FixedPrefix(1), BigEndian(8), bits)
-		filter := makeRangeFilter(t, p, present)
+		filter := makeFilter(t, p, present)
 		require.InDelta(t, keys*bits/8, len(filter), 30)
-		probe, ok := p.NewRangeProbe(filter)
+		probe, ok := p.NewProbe(filter)
 		require.True(t, ok)
 		for _, length := range []uint64{1, 32, 500} {
 			passed := uint64(0)
 			for range questions {
 				from := rng.Uint64() >> 1
 				lower := binary.BigEndian.AppendUint64([]byte("p"), from)
-				if probe.RangeMayMatch(lower, binary.BigEndian.AppendUint64([]byte("p"), from+length)) {
+				if probe.MayMatch(lower, binary.BigEndian.AppendUint64([]byte("p"), from+length)) {
 					passed++
 				}
 			}
@@ -173,7 +174,7 @@ func TestGrafiteFiltersErrAsPredicted(t *testing.T) {
 // as wide as one that holds 95 times in 100.
 func requirePredicted(t testing.TB, passed, asked uint64, predicted float64) {
 	t.Helper()
-	low, high := RateInterval(passed, asked)
+	low, high := filter.RateInterval(passed, asked)
 	rate := float64(passed) / float64(asked)
 	t.Logf("%.4f %% pass (%.4f to %.4f), %.4f %% predicted", 100*rate, 100*low, 100*high, 100*predicted)
 	require.LessOrEqual(t, rate-3*(rate-low), predicted*1.001)
@@ -184,7 +185,7 @@ func TestGrafiteTellsDenseNumbersApartExactly(t *testing.T) {
 	const n = 5000
 	for _, c := range []struct {
 		name string
-		p    GrafitePolicy
+		p    Grafite
 		key  func(i int) []byte
 	}{
 		{"big-endian counters", NewGrafite(FixedPrefix(0), BigEndian(8), 8), func(i int) []byte { return counterKey(uint64(i)) }},
@@ -196,11 +197,11 @@ func TestGrafiteTellsDenseNumbersApartExactly(t *testing.T) {
 			for i := range n {
 				keys = append(keys, c.key(10*i))
 			}
-			probe, _ := c.p.NewRangeProbe(makeRangeFilter(t, c.p, keys))
+			probe, _ := c.p.NewProbe(makeFilter(t, c.p, keys))
 			for i := range 10 * (n - 1) {
 				want := i%10 == 0 || i%10 > 5
 				upper := bytes.TrimSuffix(c.key(i+5), []byte(".txt"))
-				require.Equal(t, want, probe.RangeMayMatch(c.key(i), upper), "%d", i)
+				require.Equal(t, want, probe.MayMatch(c.key(i), upper), "%d", i)
 			}
 		})
 	}
@@ -222,13 +223,13 @@ func TestGrafiteDeniesNoneOfManyNumbers(t *testing.T) {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, bytes.Compare)
-	probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, keys))
+	probe, ok := p.NewProbe(makeFilter(t, p, keys))
 	require.True(t, ok)
 	number := func(k []byte) uint64 { return binary.BigEndian.Uint64(k) }
 	for _, k := range keys {
 		x := number(k)
 		lower, upper := counterKey(x-min(x, rng.Uint64N(9))), counterKey(x+1+rng.Uint64N(9))
-		if !probe.RangeMayMatch(lower, upper) {
+		if !probe.MayMatch(lower, upper) {
 			require.Fail(t, "denied", "%x from %x to %x", k, lower, upper)
 		}
 	}
@@ -237,7 +238,7 @@ func TestGrafiteDeniesNoneOfManyNumbers(t *testing.T) {
 func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 	p := NewGrafite(FixedPrefix(2), BigEndian(8), 10)
 	keys := stringKeys("aa12345678", "ab12345678")
-	filter := makeRangeFilter(t, p, keys)
+	filter := makeFilter(t, p, keys)
 	for _, c := range []struct {
 		claim        string
 		filter       []byte
@@ -250,18 +251,18 @@ func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 		{"an empty one", filter, "ac12345679", "ac12345678", false},
 		{"one that ends before the prefix", filter, "ac12345679", "aa", false},
 		{"a whole prefix", filter, "ac", "ad", true},
-		{"of no keys", makeRangeFilter(t, p, nil), "ac", "ad", false},
-		{"of keys without a prefix", makeRangeFilter(t, p, stringKeys("a", "b")), "ac", "ad", false},
+		{"of no keys", makeFilter(t, p, nil), "ac", "ad", false},
+		{"of keys without a prefix", makeFilter(t, p, stringKeys("a", "b")), "ac", "ad", false},
 	} {
-		probe, ok := p.NewRangeProbe(c.filter)
+		probe, ok := p.NewProbe(c.filter)
 		require.True(t, ok)
-		require.Equal(t, c.may, probe.RangeMayMatch([]byte(c.lower), []byte(c.upper)), c.claim)
+		require.Equal(t, c.may, probe.MayMatch([]byte(c.lower), []byte(c.upper)), c.claim)
 	}
 }
 
 func TestGrafiteFiltersOfAnotherFormAreNotUnderstood(t *testing.T) {
 	p := NewGrafite(FixedPrefix(0), BigEndian(8), 10)
-	sound := makeRangeFilter(t, p, stringKeys("12345678", "22345678", "32345678"))
+	sound := makeFilter(t, p, stringKeys("12345678", "22345678", "32345678"))
 	n := len(sound)
 	change := func(at int, to byte) []byte {
 		b := bytes.Clone(sound)
@@ -274,10 +275,10 @@ func TestGrafiteFiltersOfAnotherFormAreNotUnderstood(t *testing.T) {
 		"too many lower bits": change(n-3, 33), "others than there are": change(n-3, 9), "more positions": change(n-11, 4),
 		"too many": change(n-4, 1), "a one too many": change(n-12, 1), "longer": append([]byte{0}, sound...),
 	} {
-		_, ok := p.NewRangeProbe(b)
+		_, ok := p.NewProbe(b)
 		require.False(t, ok, claim)
 	}
-	_, ok := p.NewRangeProbe(sound)
+	_, ok := p.NewProbe(sound)
 	require.True(t, ok)
 }
 
@@ -302,6 +303,6 @@ func TestTheGrafiteFilterByHand(t *testing.T) {
 		require.Equal(t, c.offset, universe.offset(hash, c.block))
 		require.Equal(t, c.position, universe.position(hash, x))
 	}
-	filter := makeRangeFilter(t, p, stringKeys("a\x05", "a\x90", "c\x05"))
+	filter := makeFilter(t, p, stringKeys("a\x05", "a\x90", "c\x05"))
 	require.Equal(t, "5007"+"1900000000000000"+"0300000000000000"+"040301", hex.EncodeToString(filter))
 }

@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ const (
 	grafiteMix = 0x9e3779b97f4a7c15
 )
 
-// GrafitePolicy makes filters for short ranges of numbers, such as times and counters, which
+// Grafite makes filters for short ranges of numbers, such as times and counters, which
 // keys have behind a prefix: "sievedb.Grafite.", the names of the extractor and of the
 // number, as in "sievedb.Grafite.fixed:8.be8". With b bits a key, a range of length numbers in which there is no
 // key passes with a probability of at most length/2^(b-2), whatever the keys and
@@ -40,45 +40,45 @@ const (
 // Optimal Range Filters", SIGMOD 2024, arXiv 2311.15380. There the keys are numbers of one
 // machine word; here a prefix takes part in choosing where a number's block of the
 // universe is put.
-type GrafitePolicy struct {
+type Grafite struct {
 	extractor  Extractor
 	number     Number
 	bitsPerKey int
 }
 
-var _ RangePolicy = GrafitePolicy{}
+var _ Policy = Grafite{}
 
 // NewGrafite returns the policy for numbers that are behind the prefixes that e takes
 // (FixedPrefix(0): at the beginning of the keys), with bitsPerKey within 3..34, else the nearer of
 // them. Keys without a prefix are in no filter.
-func NewGrafite(e Extractor, n Number, bitsPerKey int) GrafitePolicy {
-	return GrafitePolicy{e, n, min(max(bitsPerKey, minGrafiteBits), maxGrafiteBits)}
+func NewGrafite(e Extractor, n Number, bitsPerKey int) Grafite {
+	return Grafite{e, n, min(max(bitsPerKey, minGrafiteBits), maxGrafiteBits)}
 }
 
 // Name returns "sievedb.Grafite.fixed:8.be8", for example.
-func (p GrafitePolicy) Name() string { return grafiteName + p.extractor.Name() + "." + p.number.Name() }
+func (p Grafite) Name() string { return grafiteName + p.extractor.Name() + "." + p.number.Name() }
 
 // BitsPerKey returns what a key takes; keys with the same prefix and number count once.
-func (p GrafitePolicy) BitsPerKey() int { return p.bitsPerKey }
+func (p Grafite) BitsPerKey() int { return p.bitsPerKey }
 
 // PredictedRate returns the rate, 0 to 1, with which a range of that many numbers
 // without a key passes if no key is near: 1 - e^(-length/2^(b-2)).
-func (p GrafitePolicy) PredictedRate(length uint64) float64 {
+func (p Grafite) PredictedRate(length uint64) float64 {
 	return -math.Expm1(-math.Ldexp(float64(length), -p.lowBits()))
 }
 
-func (p GrafitePolicy) lowBits() int { return p.bitsPerKey - 2 }
+func (p Grafite) lowBits() int { return p.bitsPerKey - 2 }
 
-// NewRangeGenerator implements RangePolicy. The generator keeps 16 bytes a key, and
+// NewGenerator implements Policy. The generator keeps 16 bytes a key, and
 // eight more while it makes a filter. Of more than 67 million numbers it makes one that
 // rules nothing out.
-func (p GrafitePolicy) NewRangeGenerator() RangeGenerator {
+func (p Grafite) NewGenerator() Generator {
 	return &grafiteGenerator{policy: p, flags: allPrefixed | allFull}
 }
 
-// NewRangeProbe implements RangePolicy. The probe takes an eighth of a bit a key beside the
+// NewProbe implements Policy. The probe takes an eighth of a bit a key beside the
 // filter.
-func (p GrafitePolicy) NewRangeProbe(filter []byte) (RangeProbe, bool) {
+func (p Grafite) NewProbe(filter []byte) (Probe, bool) {
 	g, ok := parseGrafite(filter)
 	g.extractor, g.number = p.extractor, p.number
 	return &g, ok
@@ -135,8 +135,8 @@ func parseGrafite(filter []byte) (p grafiteProbe, ok bool) {
 	return p, ok
 }
 
-// RangeMayMatch implements RangeProbe.
-func (p *grafiteProbe) RangeMayMatch(lower, upper []byte) bool {
+// MayMatch implements Probe.
+func (p *grafiteProbe) MayMatch(lower, upper []byte) bool {
 	if bytes.Compare(lower, upper) >= 0 {
 		return false
 	}
@@ -188,7 +188,7 @@ func (p *grafiteProbe) anyInBlock(prefixHash, block, from, to uint64) bool {
 
 // grafiteGenerator collects the numbers of keys, each with the hash of its prefix.
 type grafiteGenerator struct {
-	policy    GrafitePolicy
+	policy    Grafite
 	numbers   []prefixedNumber
 	positions []uint64 // scratch
 	flags     byte

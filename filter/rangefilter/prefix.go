@@ -1,24 +1,25 @@
-package filter
+package rangefilter
 
 import (
 	"bytes"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/util"
 )
 
-// PrefixPolicy makes filters of the prefixes of keys, each prefix once, for ranges
+// Prefix makes filters of the prefixes of keys, each prefix once, for ranges
 // within one prefix: "sievedb.PrefixBloom." and the extractor's name. A table of a
 // million keys with a thousand prefixes has one of 1.25 kB at ten bits a prefix. The
 // package comment has its bytes.
 //
 // Ranges that are not within one prefix may match, as Extractor.Common tells them. The
 // policy is a comparable value.
-type PrefixPolicy struct {
+type Prefix struct {
 	extractor     Extractor
 	bitsPerPrefix int
 }
 
-var _ RangePolicy = PrefixPolicy{}
+var _ Policy = Prefix{}
 
 // These reach the disk and never change.
 const (
@@ -29,41 +30,41 @@ const (
 
 // NewPrefix returns the policy of prefixes that e takes, with that many bits for each,
 // within 1..MaxBitsPerKey, else the nearer of them. Ten bits err in 1 % of the ranges
-// without a key, twenty in 0.02 % (CacheLineFalsePositiveRate).
-func NewPrefix(e Extractor, bitsPerPrefix int) PrefixPolicy {
-	return PrefixPolicy{e, NewCacheLineBloomPolicy(bitsPerPrefix).BitsPerKey()}
+// without a key, twenty in 0.02 % (filter.CacheLineFalsePositiveRate).
+func NewPrefix(e Extractor, bitsPerPrefix int) Prefix {
+	return Prefix{e, filter.NewCacheLineBloomPolicy(bitsPerPrefix).BitsPerKey()}
 }
 
 // Name returns "sievedb.PrefixBloom.fixed:8", for example.
-func (p PrefixPolicy) Name() string { return prefixBloomName + p.extractor.Name() }
+func (p Prefix) Name() string { return prefixBloomName + p.extractor.Name() }
 
 // Extractor returns what takes the prefixes.
-func (p PrefixPolicy) Extractor() Extractor { return p.extractor }
+func (p Prefix) Extractor() Extractor { return p.extractor }
 
 // BitsPerPrefix returns what a prefix takes.
-func (p PrefixPolicy) BitsPerPrefix() int { return p.bitsPerPrefix }
+func (p Prefix) BitsPerPrefix() int { return p.bitsPerPrefix }
 
 // PredictedRate returns the rate, 0 to 1, with which a filter of that many distinct
 // prefixes does not rule out a range within an absent one.
-func (p PrefixPolicy) PredictedRate(prefixes uint64) float64 {
+func (p Prefix) PredictedRate(prefixes uint64) float64 {
 	return p.lines().PredictedRate(prefixes)
 }
 
 // lines makes the filters of prefixes.
-func (p PrefixPolicy) lines() BloomPolicy { return NewCacheLineBloomPolicy(p.bitsPerPrefix) }
+func (p Prefix) lines() filter.BloomPolicy { return filter.NewCacheLineBloomPolicy(p.bitsPerPrefix) }
 
-// NewRangeGenerator implements RangePolicy. The generator keeps eight bytes a prefix.
-func (p PrefixPolicy) NewRangeGenerator() RangeGenerator {
+// NewGenerator implements Policy. The generator keeps eight bytes a prefix.
+func (p Prefix) NewGenerator() Generator {
 	return &prefixGenerator{extractor: p.extractor, lines: p.lines().NewGenerator().(lineGenerator)}
 }
 
-// NewRangeProbe implements RangePolicy.
-func (p PrefixPolicy) NewRangeProbe(data []byte) (RangeProbe, bool) {
+// NewProbe implements Policy.
+func (p Prefix) NewProbe(data []byte) (Probe, bool) {
 	n := len(data) - 1
 	if n < 0 || data[n] > nonePrefixless {
 		return nil, false
 	}
-	lines, ok := AsCacheLineProbe(p.lines().NewProbe(data[:n]))
+	lines, ok := filter.AsCacheLineProbe(p.lines().NewProbe(data[:n]))
 	if !ok {
 		return nil, false
 	}
@@ -73,11 +74,11 @@ func (p PrefixPolicy) NewRangeProbe(data []byte) (RangeProbe, bool) {
 type prefixProbe struct {
 	extractor Extractor
 	all       bool // every key had a prefix
-	lines     CacheLineProbe
+	lines     filter.CacheLineProbe
 }
 
-// RangeMayMatch implements RangeProbe.
-func (p *prefixProbe) RangeMayMatch(lower, upper []byte) bool {
+// MayMatch implements Probe.
+func (p *prefixProbe) MayMatch(lower, upper []byte) bool {
 	if p.all {
 		upper = p.extractor.withoutZeros(upper)
 	}
@@ -96,7 +97,7 @@ type prefixGenerator struct {
 
 // lineGenerator is the generator of cache-line filters.
 type lineGenerator interface {
-	CheckedGenerator
+	filter.CheckedGenerator
 	Reset()
 }
 

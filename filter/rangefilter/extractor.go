@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"bytes"
@@ -11,11 +11,11 @@ import (
 func TestGeneratorsKeepNoLongPrefix(t *testing.T) {
 	long := append(bytes.Repeat([]byte("p"), 1<<20), '/', 0, 0, 0, 0, 0, 0, 0, 1)
 	prefix := SeparatedPrefix('/', 1)
-	p := NewPrefix(prefix, 10).NewRangeGenerator().(*prefixGenerator)
+	p := NewPrefix(prefix, 10).NewGenerator().(*prefixGenerator)
 	p.Add(long)
 	p.Reset()
 	require.Nil(t, p.last)
-	g := NewGrafite(prefix, BigEndian(8), 16).NewRangeGenerator().(*grafiteGenerator)
+	g := NewGrafite(prefix, BigEndian(8), 16).NewGenerator().(*grafiteGenerator)
 	g.Add(long)
 	g.Reset()
 	require.Nil(t, g.last)

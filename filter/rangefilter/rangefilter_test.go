@@ -1,4 +1,4 @@
-package filter
+package rangefilter
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rangePolicies are the kinds of range filters, with what they take from a key.
-var rangePolicies = []RangePolicy{
+// allPolicies are the kinds of range filters, with what they take from a key.
+var allPolicies = []Policy{
 	NewPrefix(FixedPrefix(0), 10),
 	NewPrefix(FixedPrefix(1), 10),
 	NewPrefix(FixedPrefix(3), 20),
@@ -29,10 +29,10 @@ var rangePolicies = []RangePolicy{
 	NewGrafite(SeparatedPrefix(0xff, 1), Decimal(1), 6),
 }
 
-// makeRangeFilter returns the filter of keys, which need not be sorted, and insists that
+// makeFilter returns the filter of keys, which need not be sorted, and insists that
 // it denies none as a writer would see it.
-func makeRangeFilter(t testing.TB, p RangePolicy, keys [][]byte) []byte {
-	g := p.NewRangeGenerator()
+func makeFilter(t testing.TB, p Policy, keys [][]byte) []byte {
+	g := p.NewGenerator()
 	for _, k := range keys {
 		k = bytes.Clone(k)
 		g.Add(k)
@@ -52,7 +52,7 @@ func stringKeys(s ...string) (keys [][]byte) {
 }
 
 // linesOf returns how many lines a filter of so many prefixes has.
-func linesOf(p PrefixPolicy, prefixes uint64) uint64 { return p.lines().FilterBytes(prefixes) / 64 }
+func linesOf(p Prefix, prefixes uint64) uint64 { return p.lines().FilterBytes(prefixes) / 64 }
 
 // holds reports whether sorted has a key in the range.
 func holds(sorted [][]byte, lower, upper []byte) bool {
@@ -88,7 +88,7 @@ func nearKey(rng *rand.Rand, k []byte) []byte {
 
 func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 	rng := filtertest.NewRand(t)
-	for _, p := range rangePolicies {
+	for _, p := range allPolicies {
 		t.Run(p.Name(), func(t *testing.T) {
 			denied, asked := 0, 0
 			for round := range 300 {
@@ -97,7 +97,7 @@ func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 					keys[i] = edgyKey(rng)
 				}
 				slices.SortFunc(keys, bytes.Compare)
-				probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, keys))
+				probe, ok := p.NewProbe(makeFilter(t, p, keys))
 				require.True(t, ok)
 				for range 300 {
 					lower := edgyKey(rng)
@@ -109,13 +109,13 @@ func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 						upper = edgyKey(rng)
 					}
 					asked++
-					if !probe.RangeMayMatch(lower, upper) {
+					if !probe.MayMatch(lower, upper) {
 						denied++
 						require.False(t, holds(keys, lower, upper), "lower %x upper %x keys %x", lower, upper, keys)
 					}
 				}
 				for _, k := range keys {
-					require.True(t, probe.RangeMayMatch(k, append(bytes.Clone(k), 0)), "the key %x alone of %x", k, keys)
+					require.True(t, probe.MayMatch(k, append(bytes.Clone(k), 0)), "the key %x alone of %x", k, keys)
 				}
 			}
 			t.Logf("%d of %d ranges denied", denied, asked)
@@ -131,14 +131,14 @@ func TestARangeFilterDoesNotDependOnHowTheGeneratorWasUsedBefore(t *testing.T) {
 		keys[i] = edgyKey(rng)
 	}
 	slices.SortFunc(keys, bytes.Compare)
-	for _, p := range rangePolicies {
-		g := p.NewRangeGenerator()
+	for _, p := range allPolicies {
+		g := p.NewGenerator()
 		add := func() {
 			for _, k := range keys {
 				g.Add(k)
 			}
 		}
-		want := makeRangeFilter(t, p, keys)
+		want := makeFilter(t, p, keys)
 		add()
 		g.Reset()
 		for range 2 {
@@ -227,9 +227,9 @@ func TestABoundThatIsCountedUpEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
 		{"any short key counts", stringKeys("z"), "a\x00\xff", "a\x01\x00", true},
 		{"a zero behind the prefix does not", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00\x00", true},
 	} {
-		probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, c.keys))
+		probe, ok := p.NewProbe(makeFilter(t, p, c.keys))
 		require.True(t, ok)
-		require.Equal(t, c.may, probe.RangeMayMatch([]byte(c.lower), []byte(c.upper)), c.claim)
+		require.Equal(t, c.may, probe.MayMatch([]byte(c.lower), []byte(c.upper)), c.claim)
 	}
 }
 
@@ -243,13 +243,13 @@ func TestPrefixFiltersErrAsPredicted(t *testing.T) {
 				keys = append(keys, append(counterKey(2*uint64(i)), byte(j)))
 			}
 		}
-		filter := makeRangeFilter(t, p, keys)
+		filter := makeFilter(t, p, keys)
 		require.InDelta(t, prefixes*bits/8, len(filter), 70, "each prefix counts once")
-		probe, _ := p.NewRangeProbe(filter)
+		probe, _ := p.NewProbe(filter)
 		passed := 0
 		for i := range uint64(questions) {
 			at := 2*i + 1
-			if probe.RangeMayMatch(counterKey(at), counterKey(at+1)) {
+			if probe.MayMatch(counterKey(at), counterKey(at+1)) {
 				passed++
 			}
 		}
@@ -279,14 +279,14 @@ func FuzzRangeFilters(f *testing.F) {
 		}
 		keys := bytes.Split(data, []byte{sep})
 		slices.SortFunc(keys, bytes.Compare)
-		for _, p := range rangePolicies {
-			probe, ok := p.NewRangeProbe(makeRangeFilter(t, p, keys))
+		for _, p := range allPolicies {
+			probe, ok := p.NewProbe(makeFilter(t, p, keys))
 			require.True(t, ok, p.Name())
 			if holds(keys, lower, upper) {
-				require.True(t, probe.RangeMayMatch(lower, upper), p.Name())
+				require.True(t, probe.MayMatch(lower, upper), p.Name())
 			}
 			for _, k := range keys {
-				require.True(t, probe.RangeMayMatch(k, append(bytes.Clone(k), 0)), p.Name())
+				require.True(t, probe.MayMatch(k, append(bytes.Clone(k), 0)), p.Name())
 			}
 		}
 	})
@@ -294,17 +294,17 @@ func FuzzRangeFilters(f *testing.F) {
 
 // FuzzRangeReader asks arbitrary bytes as filters: no panic, nothing changed.
 func FuzzRangeReader(f *testing.F) {
-	for _, p := range rangePolicies {
+	for _, p := range allPolicies {
 		for _, keys := range [][][]byte{nil, stringKeys("a/b/1"), stringKeys("a/b/12345678", "a/b/22345678", "b/b/1")} {
-			f.Add(makeRangeFilter(f, p, keys), []byte("a/b/1"), []byte("a/b/2"))
+			f.Add(makeFilter(f, p, keys), []byte("a/b/1"), []byte("a/b/2"))
 		}
 	}
 	f.Add([]byte{}, []byte{}, []byte{0})
 	f.Fuzz(func(t *testing.T, filter, lower, upper []byte) {
 		before := bytes.Clone(filter)
-		for _, p := range rangePolicies {
-			if probe, ok := p.NewRangeProbe(filter); ok {
-				probe.RangeMayMatch(lower, upper)
+		for _, p := range allPolicies {
+			if probe, ok := p.NewProbe(filter); ok {
+				probe.MayMatch(lower, upper)
 			}
 		}
 		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
@@ -312,11 +312,11 @@ func FuzzRangeReader(f *testing.F) {
 }
 
 func TestRangePoliciesAreFoundByTheirNames(t *testing.T) {
-	for _, want := range rangePolicies {
-		p, err := RangePolicyNamed(want.Name(), 10)
+	for _, want := range allPolicies {
+		p, err := PolicyNamed(want.Name(), 10)
 		require.NoError(t, err)
 		require.Equal(t, want.Name(), p.Name())
-		_, ok := p.NewRangeProbe(makeRangeFilter(t, want, stringKeys("a/b", "b/c")))
+		_, ok := p.NewProbe(makeFilter(t, want, stringKeys("a/b", "b/c")))
 		require.True(t, ok, "whatever the bits")
 	}
 	for _, name := range []string{
@@ -324,7 +324,7 @@ func TestRangePoliciesAreFoundByTheirNames(t *testing.T) {
 		"sievedb.PrefixBloom.upto:2F:1", "sievedb.PrefixBloom.fixed:8 ", "sievedb.Grafite.fixed:8", "sievedb.Grafite.fixed:8.be9", "sievedb.Grafite.fixed:8.dec20",
 		"sievedb.Grafite.be8", "sievedb.PrefixBloom.fixed:99999999999999999999",
 	} {
-		_, err := RangePolicyNamed(name, 10)
+		_, err := PolicyNamed(name, 10)
 		require.ErrorContains(t, err, "sievedb.PrefixBloom.upto:2f:1", name)
 	}
 }
