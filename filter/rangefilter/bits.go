@@ -6,10 +6,11 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// SameBits reports whether the filter behind probe has as many bits as p gives new
-// ones, which is no part of their name. probe is p's, or of a policy of the same name. A
-// filter of prefixes does not say of how many it was made; its ones do, but so that a difference of an eighth or less may
-// pass. Of policies from elsewhere nothing is known, and the answer is true.
+// SameBits reports whether the filter of probe has as many bits as p gives new filters,
+// which no name says. probe was made by p or by a policy of the same name. A filter of
+// prefixes does not record how many prefixes it was made of; SameBits estimates them from
+// its ones, so it may miss a difference of an eighth or less. For policies of other packages
+// it returns true.
 func SameBits(p Policy, probe Probe) bool {
 	switch p := p.(type) {
 	case Prefix:

@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// Extractor takes prefixes from keys. The zero Extractor is FixedPrefix(0). Extractors
+// Extractor extracts prefixes from keys. The zero Extractor is FixedPrefix(0). Extractors
 // are comparable values.
 //
-// A key that has no prefix, since it is too short or has too few separators, is out of
-// the extractor's domain. Such keys go into no filter, and are in no range that a filter
-// is asked for: all keys between two with the same prefix have that prefix too.
+// A key that is too short or has too few separators has no prefix. Such keys go into no
+// filter, and are in no range that a filter is asked for: all keys between two with the same
+// prefix have that prefix too.
 type Extractor struct {
 	separated bool
 	separator byte
 	n         int // bytes, or separators
 }
 
-// FixedPrefix takes the first n bytes of a key; of 0 or less, nothing, so that all keys
-// have the same prefix. Shorter keys have none.
+// FixedPrefix extracts the first n bytes of a key. With n of 0 or less all keys have the same,
+// empty prefix. Shorter keys have none.
 func FixedPrefix(n int) Extractor { return Extractor{n: max(n, 0)} }
 
-// SeparatedPrefix takes a key up to its count-th separator, that one included; a count
-// below 1 is taken for 1. Keys with fewer separators have no prefix.
+// SeparatedPrefix extracts a key up to and including its count-th separator; a count below 1
+// counts as 1. Keys with fewer separators have no prefix.
 func SeparatedPrefix(separator byte, count int) Extractor {
 	return Extractor{separated: true, separator: separator, n: max(count, 1)}
 }
@@ -56,10 +56,9 @@ func (e Extractor) Prefix(key []byte) (prefix []byte, ok bool) {
 	return key[:end:end], true
 }
 
-// Common returns the prefix of every key k, lower <= k < upper; ok is false where they
-// need not have the same one. It is there where lower has it, and upper has it as well
-// or is the first string behind all that have it. The prefix is the beginning of lower
-// itself.
+// Common returns the prefix of every key k, lower <= k < upper; ok is false if they need not
+// have the same one. They have it if lower has it, and upper has it as well or is the first
+// string after all strings that have it. The prefix is the beginning of lower itself.
 func (e Extractor) Common(lower, upper []byte) (prefix []byte, ok bool) {
 	prefix, ok = e.Prefix(lower)
 	return prefix, ok && endsWithin(upper, prefix)

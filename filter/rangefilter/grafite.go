@@ -25,16 +25,17 @@ const (
 )
 
 // Grafite makes filters for short ranges of numbers, such as times and counters, which
-// keys have behind a prefix: "sievedb.Grafite.", the names of the extractor and of the
-// number, as in "sievedb.Grafite.fixed:8.be8". With b bits a key, a range of length numbers in which there is no
-// key passes with a probability of at most length/2^(b-2), whatever the keys and
-// whatever the range: 32 numbers at 16 bits a key in 0.2 % of the cases. Where the keys
-// are dense, in fewer: numbers of one prefix in an interval of 2^(b-2) times the keys
-// of the table are told apart exactly.
+// keys have after a prefix. Their name is "sievedb.Grafite." with the names of the extractor
+// and of the number, as in "sievedb.Grafite.fixed:8.be8".
 //
-// Ranges whose ends have different prefixes may match, but for the whole of what is
-// behind a number in its prefix. Whoever chooses the keys and ranges with the filter's
-// hash in mind can have any rate. The policy is a comparable value.
+// With b bits a key, the false-positive rate of a range of length numbers is at most
+// length/2^(b-2), whatever the keys and whatever the range: 0.2 % for 32 numbers at 16 bits a
+// key. It is lower if the keys are dense: numbers of one prefix in an interval of 2^(b-2)
+// times the keys of the table are distinguished exactly.
+//
+// Ranges whose bounds have different prefixes always may match, unless the range is the rest
+// of a prefix from a number on. Somebody who chooses keys and ranges to match the filter's
+// hash can cause any rate. The policy is a comparable value.
 //
 // Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: Taming Adversarial Queries with
 // Optimal Range Filters", SIGMOD 2024, arXiv 2311.15380. There the keys are numbers of one
@@ -48,9 +49,9 @@ type Grafite struct {
 
 var _ Policy = Grafite{}
 
-// NewGrafite returns the policy for numbers that are behind the prefixes that e takes
-// (FixedPrefix(0): at the beginning of the keys), with bitsPerKey within 3..34, else the nearer of
-// them. Keys without a prefix are in no filter.
+// NewGrafite returns the policy for numbers after the prefixes that e extracts
+// (FixedPrefix(0): at the beginning of the keys), with bitsPerKey bits a key, at least 3 and at
+// most 34. Keys without a prefix are in no filter.
 func NewGrafite(e Extractor, n Number, bitsPerKey int) Grafite {
 	return Grafite{e, n, min(max(bitsPerKey, minGrafiteBits), maxGrafiteBits)}
 }
@@ -58,11 +59,12 @@ func NewGrafite(e Extractor, n Number, bitsPerKey int) Grafite {
 // Name returns "sievedb.Grafite.fixed:8.be8", for example.
 func (p Grafite) Name() string { return grafiteName + p.extractor.Name() + "." + p.number.Name() }
 
-// BitsPerKey returns what a key takes; keys with the same prefix and number count once.
+// BitsPerKey returns the bits that new filters use for each key; keys with the same prefix
+// and number count once.
 func (p Grafite) BitsPerKey() int { return p.bitsPerKey }
 
-// PredictedRate returns the rate, 0 to 1, with which a range of that many numbers
-// without a key passes if no key is near: 1 - e^(-length/2^(b-2)).
+// PredictedRate returns the false-positive rate, 0 to 1, of a range of length numbers with no
+// key near it: 1 - e^(-length/2^(b-2)).
 func (p Grafite) PredictedRate(length uint64) float64 {
 	return -math.Expm1(-math.Ldexp(float64(length), -p.lowBits()))
 }
@@ -70,13 +72,13 @@ func (p Grafite) PredictedRate(length uint64) float64 {
 func (p Grafite) lowBits() int { return p.bitsPerKey - 2 }
 
 // NewGenerator implements Policy. The generator keeps 16 bytes a key, and
-// eight more while it makes a filter. Of more than 67 million numbers it makes one that
-// rules nothing out.
+// eight more while it makes a filter. From more than 67 million numbers it makes a filter
+// that rules nothing out.
 func (p Grafite) NewGenerator() Generator {
 	return &grafiteGenerator{policy: p, flags: allPrefixed | allFull}
 }
 
-// NewProbe implements Policy. The probe takes an eighth of a bit a key beside the
+// NewProbe implements Policy. The probe uses an eighth of a bit a key besides the
 // filter.
 func (p Grafite) NewProbe(filter []byte) (Probe, bool) {
 	g, ok := parseGrafite(filter)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// PolicyNamed returns the policy of a name that Prefix.Name or
-// Grafite.Name returned, as it stands in tables. bits is what new filters take, a
-// prefix or a key; old ones are read whatever it is.
+// PolicyNamed returns the policy whose Name is name, as tables have it: that of a Prefix or
+// of a Grafite. New filters use bits for each prefix or key; existing filters are read
+// whatever bits is. The error says what a name looks like.
 func PolicyNamed(name string, bits int) (Policy, error) {
 	var p Policy
 	if rest, ok := strings.CutPrefix(name, prefixBloomName); ok {

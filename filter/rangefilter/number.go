@@ -5,24 +5,23 @@ import (
 	"fmt"
 )
 
-// Number says how a key's bytes behind its prefix are a number: what a Grafite filter
-// takes of a key. Numbers rise with the keys, or stay the same: what is behind the
-// number in a key is lost. Numbers are comparable values; the zero Number is
+// Number says how a key's bytes after its prefix are a number, which is what a Grafite filter
+// keeps of a key. Numbers rise with the keys, or stay the same: what follows the number in a
+// key is lost. Numbers are comparable values; the zero Number is
 // BigEndian(8).
 type Number struct {
 	decimal bool
 	width   int // bytes or digits; 0: 8 bytes
 }
 
-// BigEndian takes the first width bytes, 1 to 8, else the nearer of them: of 8 byte
-// counters or times BigEndian(8). A key that has less is taken for one with zeros at its
-// end.
+// BigEndian reads the first width bytes, at least 1 and at most 8: BigEndian(8) suits
+// counters or times of eight bytes. A shorter key counts as one with zeros at its end.
 func BigEndian(width int) Number { return Number{width: min(max(width, 1), 8)} }
 
-// Decimal takes the first digits characters, 1 to 19, else the nearer of them, as a
-// decimal number with leading zeros, as "%012d" writes it. Where another byte comes, it and what follows count as
-// zeros if it sorts before the digits, as does the end of the key, and as nines
-// if it sorts behind them.
+// Decimal reads the first digits characters, at least 1 and at most 19, as a decimal number
+// with leading zeros, as "%012d" writes it. If another byte comes, it and what follows count
+// as zeros if it sorts before the digits, as does the end of the key, and as nines if it
+// sorts after them.
 func Decimal(digits int) Number { return Number{decimal: true, width: min(max(digits, 1), 19)} }
 
 // Name is part of the names of the filters made with n, for good: "be8" for eight

@@ -8,12 +8,12 @@ import (
 )
 
 // Prefix makes filters of the prefixes of keys, each prefix once, for ranges
-// within one prefix: "sievedb.PrefixBloom." and the extractor's name. A table of a
-// million keys with a thousand prefixes has one of 1.25 kB at ten bits a prefix. The
-// package comment has its bytes.
+// within one prefix. Their name is "sievedb.PrefixBloom." and the extractor's name. The
+// filter of a million keys with a thousand prefixes has 1.25 kB at ten bits a prefix. The
+// package comment describes its bytes.
 //
-// Ranges that are not within one prefix may match, as Extractor.Common tells them. The
-// policy is a comparable value.
+// Ranges for which Extractor.Common finds no common prefix always may match. The policy is
+// a comparable value.
 type Prefix struct {
 	extractor     Extractor
 	bitsPerPrefix int
@@ -28,9 +28,9 @@ const (
 	nonePrefixless  = 1
 )
 
-// NewPrefix returns the policy of prefixes that e takes, with that many bits for each,
-// within 1..MaxBitsPerKey, else the nearer of them. Ten bits err in 1 % of the ranges
-// without a key, twenty in 0.02 % (filter.CacheLineFalsePositiveRate).
+// NewPrefix returns the policy of the prefixes that e extracts, with bitsPerPrefix bits for
+// each, at least 1 and at most filter.MaxBitsPerKey. The false-positive rate is 1 % at ten
+// bits and 0.02 % at twenty (filter.CacheLineFalsePositiveRate).
 func NewPrefix(e Extractor, bitsPerPrefix int) Prefix {
 	return Prefix{e, filter.NewCacheLineBloomPolicy(bitsPerPrefix).BitsPerKey()}
 }
@@ -38,14 +38,14 @@ func NewPrefix(e Extractor, bitsPerPrefix int) Prefix {
 // Name returns "sievedb.PrefixBloom.fixed:8", for example.
 func (p Prefix) Name() string { return prefixBloomName + p.extractor.Name() }
 
-// Extractor returns what takes the prefixes.
+// Extractor returns the extractor of the prefixes.
 func (p Prefix) Extractor() Extractor { return p.extractor }
 
-// BitsPerPrefix returns what a prefix takes.
+// BitsPerPrefix returns the bits that new filters use for each prefix.
 func (p Prefix) BitsPerPrefix() int { return p.bitsPerPrefix }
 
-// PredictedRate returns the rate, 0 to 1, with which a filter of that many distinct
-// prefixes does not rule out a range within an absent one.
+// PredictedRate returns the false-positive rate, 0 to 1, of a filter of that many distinct
+// prefixes for ranges within an absent prefix.
 func (p Prefix) PredictedRate(prefixes uint64) float64 {
 	return p.lines().PredictedRate(prefixes)
 }

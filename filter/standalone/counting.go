@@ -14,13 +14,13 @@ const (
 )
 
 // Counting is a bloom filter that forgets: each of its places is a counter of
-// four bits, so that keys can be removed. It takes four times the memory of a bloom
-// filter, 4.8 bytes a key for one false positive in a hundred.
+// four bits, so that keys can be removed. It uses four times the memory of a bloom
+// filter, 4.8 bytes a key for a false-positive rate of 1 %.
 //
-// A key counts each time that it is added, and has to be removed as often. Where a
-// counter gets to 15 it stays there, since nobody knows how many more there were: a
-// key added fifteen times and more may never be denied again. Below that no key that
-// is in the set is ever denied, provided that only keys that are in it are removed.
+// A key counts each time that it is added, and has to be removed as often. A counter that
+// reaches 15 stays there, because it cannot count further: a key that was added fifteen times
+// or more may never be denied again. No key that is in the set is ever denied, if only keys
+// that are in it are removed.
 //
 // A Counting filter is made by NewCounting or read by UnmarshalBinary. It belongs to
 // one goroutine, or to several that change nothing.
@@ -39,10 +39,9 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Counting)(nil)
 )
 
-// NewCounting returns an empty filter that errs in rate of the absent keys, above
-// 0 and below 1, when it has the given number of them; with more it errs more often.
-// The error says that there is no such rate, or that the filter would be larger than
-// a gigabyte.
+// NewCounting returns an empty filter whose false-positive rate is rate, above 0 and below
+// 1, when it has the given number of keys; with more keys the rate is higher. It returns an
+// error if rate is out of range, or if the filter would be larger than a gigabyte.
 func NewCounting(keys uint64, rate float64) (*Counting, error) {
 	slots, k, err := slotsForRate(keys, rate, 2)
 	if err != nil {
@@ -64,9 +63,9 @@ func (c *Counting) Add(key []byte) {
 	}
 }
 
-// Remove takes back one Add of key, and reports whether key may have been there: if
-// not, nothing changes. Whoever removes a key that was not added, but that MayContain
-// takes for one that was, makes the filter deny keys that are in it.
+// Remove undoes one Add of key, and reports whether key may have been there: if not, nothing
+// changes. Removing a key that was not added, but for which MayContain is true, makes the
+// filter deny keys that are in it.
 func (c *Counting) Remove(key []byte) bool {
 	if !c.MayContain(key) {
 		return false
@@ -102,8 +101,8 @@ func (c *Counting) Len() uint64 { return c.keys }
 // SizeBytes returns the memory of the counters.
 func (c *Counting) SizeBytes() int { return len(c.counters) }
 
-// PredictedRate returns the false-positive rate to expect of the filter as it is,
-// were its keys all different.
+// PredictedRate returns the false-positive rate, 0 to 1, to expect of the filter as it is if
+// its keys are all different.
 func (c *Counting) PredictedRate() float64 { return filter.FalsePositiveRate(c.keys, c.slots, c.k) }
 
 // AppendBinary appends the filter to dst, in a form that UnmarshalBinary reads and
@@ -133,8 +132,8 @@ func (c *Counting) AppendBinary(dst []byte) ([]byte, error) {
 // MarshalBinary is AppendBinary to nil.
 func (c *Counting) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
 
-// UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
-// error wraps ErrCorrupt, and the filter is what it was then.
+// UnmarshalBinary replaces the filter by a saved one. It keeps no reference to
+// data. If data is not a saved filter, the error wraps ErrCorrupt and the filter is unchanged.
 func (c *Counting) UnmarshalBinary(data []byte) error {
 	const part = "counting bloom filter"
 	b, err := openSaved(data, part, countingKind)
@@ -149,7 +148,7 @@ func (c *Counting) UnmarshalBinary(data []byte) error {
 		return corruptf(part, "%d bytes of counters, for %d of them and %d a key", len(counters), slots, k)
 	}
 	if slots%2 != 0 && counters[slots/2]>>4 != 0 {
-		return corruptf(part, "behind its last counter is another")
+		return corruptf(part, "after its last counter is another; want none")
 	}
 	*c = Counting{counters: bytes.Clone(counters), slots: slots, k: k, keys: keys}
 	return nil

@@ -16,12 +16,12 @@ const (
 	maxStages     = 64 // of a saved filter; each has room for twice as many keys as the one before
 )
 
-// Scalable is a bloom filter that grows, for sets whose size nobody knows
-// beforehand. When it is as full as the keys that it was made for make it, it begins another filter
-// beside the first, for twice as many, and so on; each errs half as often as the one
-// before, so that all together err as seldom as was asked for, whatever their number.
-// That costs two to four times the memory of a bloom filter made for the right number;
-// a lookup asks the newest and largest first, and an absent key is asked of all.
+// Scalable is a bloom filter that grows, for sets whose size is not known beforehand. When it
+// is as full as its planned number of keys makes it, it adds another filter for twice as many,
+// and so on. Each has half the false-positive rate of the one before, so that the rate of all
+// together stays below the one asked for, however many there are. That costs two to four times
+// the memory of a bloom filter made for the right number. A lookup asks the newest and largest
+// filter first; an absent key is looked up in all of them.
 //
 // A Scalable filter is made by NewScalable or read by UnmarshalBinary. It belongs to
 // one goroutine, or to several that change nothing.
@@ -49,10 +49,9 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Scalable)(nil)
 )
 
-// NewScalable returns an empty filter that errs in rate of the absent keys at
-// most, above 0 and below 1, and has room for the given number of keys, at least 1,
-// before it grows. The error says that there is no such rate, or that the room would be
-// larger than a gigabyte.
+// NewScalable returns an empty filter whose false-positive rate is at most rate, above 0 and
+// below 1, and which has room for the given number of keys, at least 1, before it grows. It
+// returns an error if rate is out of range, or if the room would be larger than a gigabyte.
 func NewScalable(keys uint64, rate float64) (*Scalable, error) {
 	if !(rate < 1) {
 		_, _, err := slotsForRate(keys, rate, 8)
@@ -121,8 +120,8 @@ func (b *bloomStage) add(key []byte) {
 	}
 }
 
-// Add adds key, and reports whether it was new to the filter. One that MayContain has
-// already takes no room.
+// Add adds key, and reports whether it was new to the filter. A key for which MayContain is
+// true already uses no room.
 func (s *Scalable) Add(key []byte) bool {
 	if s.MayContain(key) {
 		return false
@@ -144,8 +143,8 @@ func (s *Scalable) MayContain(key []byte) bool {
 	return false
 }
 
-// Len returns how many keys were new to the filter when they were added: a few less
-// than were added, by its rate.
+// Len returns how many keys were new to the filter when they were added: a few less than
+// were added, because of false positives.
 func (s *Scalable) Len() (keys uint64) {
 	for i := range s.stages {
 		keys += s.stages[i].keys
@@ -161,8 +160,8 @@ func (s *Scalable) SizeBytes() (bytes int) {
 	return bytes
 }
 
-// PredictedRate returns the false-positive rate to expect of the filter as it is, by the
-// bits that are set.
+// PredictedRate returns the false-positive rate, 0 to 1, to expect of the filter as it is,
+// from the bits that are set.
 func (s *Scalable) PredictedRate() float64 {
 	denied := 1.0 // by all
 	for i := range s.stages {
@@ -206,8 +205,8 @@ func (s *Scalable) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) 
 
 const scalablePart = "scalable bloom filter"
 
-// UnmarshalBinary replaces the filter by a saved one. It keeps nothing of data. The
-// error wraps ErrCorrupt, and the filter is what it was then.
+// UnmarshalBinary replaces the filter by a saved one. It keeps no reference to
+// data. If data is not a saved filter, the error wraps ErrCorrupt and the filter is unchanged.
 func (s *Scalable) UnmarshalBinary(data []byte) error {
 	b, err := openSaved(data, scalablePart, scalableKind)
 	if err != nil {
@@ -228,7 +227,7 @@ func (s *Scalable) UnmarshalBinary(data []byte) error {
 		saved.stages = append(saved.stages, stage)
 	}
 	if len(b) > 0 || len(saved.stages) == 0 {
-		return corruptf(scalablePart, "it has %d stages and %d bytes behind them, want 1 to %d and none", len(saved.stages), len(b), maxStages)
+		return corruptf(scalablePart, "it has %d stages and then %d bytes, want 1 to %d stages and no more bytes", len(saved.stages), len(b), maxStages)
 	}
 	*s = saved
 	return nil
@@ -248,7 +247,7 @@ func decodeBloomStage(b []byte) (stage bloomStage, rest []byte, err error) {
 	}
 	stage.bits, rest = bytes.Clone(b[:size]), b[size:]
 	if n := stage.slots % 8; n != 0 && stage.bits[size-1]>>n != 0 {
-		return stage, nil, corruptf(scalablePart, "behind the last bit of a stage is another")
+		return stage, nil, corruptf(scalablePart, "after the last bit of a stage is another; want none")
 	}
 	for _, ones := range stage.bits {
 		stage.ones += uint64(bits.OnesCount8(ones))
