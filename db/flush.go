@@ -105,11 +105,8 @@ func (d *DB) switchLog(next *successor, full bool) {
 	})
 }
 
-// memtableSlack is what a memtable's arena takes beside its entries.
-const memtableSlack = 4 << 10
-
 func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
-	capacity := max(uint64(memtable.ArenaSize(d.opts.WriteBufferSize)), memSize+memtableSlack)
+	capacity := max(uint64(memtable.ArenaSize(d.opts.WriteBufferSize)), memSize+memtable.Slack)
 	return &memBuffer{Memtable: memtable.New(d.cmp, int(capacity)), logNum: logNum}
 }
 

@@ -33,11 +33,9 @@ type Loader struct {
 	err     error // why nothing more is taken
 }
 
-// A load sets a number aside so far ahead of the last one given out: that many writes
-// may come while it is under way. Of what is left it takes a small share at most, so
-// that loads never use up the numbers.
+// A load sets a number aside base.LoadAhead above the last one given out. Of what is left
+// it takes a small share at most, so that loads never use up the numbers.
 const (
-	loadAhead      = uint64(1) << 32
 	loadShareShift = 24
 )
 
@@ -58,7 +56,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last := d.visibleSeq.Load()
-	ahead := min(loadAhead, (base.MaxSeq-last)>>loadShareShift)
+	ahead := min(base.LoadAhead, (base.MaxSeq-last)>>loadShareShift)
 	switch err := d.writeErr(); {
 	case d.closed.Load():
 		return nil, ErrClosed

@@ -337,7 +337,7 @@ func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 			require.NoError(t, d.Put([]byte("k"), []byte("during"), NoSync))
 			require.NoError(t, l.Commit())
 			last := d.Metrics().LastSequence
-			require.Equal(t, loadAhead, last)
+			require.Equal(t, base.LoadAhead, last)
 			after := mem.Crash()
 			require.NoError(t, d.Close())
 

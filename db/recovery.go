@@ -344,7 +344,7 @@ func (r *recovery) installReadOnly() {
 		s.imm = append([]*memBuffer{{Memtable: m}}, s.imm...)
 	}
 	if s.mem = (&memBuffer{Memtable: r.mem}); r.mem == nil {
-		s.mem = &memBuffer{Memtable: memtable.New(d.cmp, memtableSlack)}
+		s.mem = &memBuffer{Memtable: memtable.New(d.cmp, memtable.Slack)}
 	}
 	d.visibleSeq.Store(r.lastSeq)
 	d.state.Store(s)

@@ -59,7 +59,7 @@ func (r *recovery) keepRoom(memSize uint64) error {
 		}
 		r.full = append(r.full, r.mem)
 	}
-	capacity := max(uint64(r.d.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()), memSize+memtableSlack)
+	capacity := max(uint64(r.d.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()), memSize+memtable.Slack)
 	r.mem = memtable.New(r.d.cmp, int(capacity))
 	return nil
 }

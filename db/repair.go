@@ -1,14 +1,9 @@
 package db
 
 import (
-	"io/fs"
-	"path/filepath"
-	"slices"
-
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/vfs"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 // Repair rebuilds the database in dir, by SieveDB, LevelDB or goleveldb, from
@@ -79,220 +74,74 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	r := &repairer{opts: opts.withDefaults(), maxFanIn: repairFanIn}
-	r.fs, r.cmp = r.opts.FS, r.opts.Comparer
-	var err error
-	if r.dir, err = absoluteDir(r.fs, dir); err != nil {
-		return nil, err
-	}
-	r.report = &RepairReport{Dir: r.dir}
-	if r.opts.ReadOnly {
-		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", r.dir)
-	}
-	// Looked at before the lock, whose file would be created.
-	if err := refuseForeign(r.fs, r.dir, &r.opts); err != nil {
-		return nil, err
-	}
-	if err := r.list(); err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(r.fs, r.dir, false)
+	o := opts.withDefaults()
+	dir, err := absoluteDir(o.FS, dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := base.Catch(r.cmp, "Repair", r.run); err != nil {
+	if o.ReadOnly {
+		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", dir)
+	}
+	// Looked at before the lock, whose file would be created.
+	if err := refuseForeign(o.FS, dir, &o); err != nil {
+		return nil, err
+	}
+	r, err := newRepair(o.repairOptions(dir))
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(o.FS, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	report, err := r.repair()
+	if err != nil {
 		unlock := lock.Abandon
-		if r.made == nil { // it has moved files
+		if r.movedFiles() {
 			unlock = lock.Close
 		}
-		r.abandon()
-		err = errors.Wrapf(err, "sievedb: repairing %s", r.dir)
 		return nil, errors.CombineErrors(err, unlock())
 	}
 	if err := lock.Close(); err != nil {
 		return nil, err
 	}
-	r.opts.Logger.Info("repaired", "healthy", r.report.Healthy, "tablesWritten", r.report.TablesWritten,
-		"entriesWritten", r.report.EntriesWritten, "lastSequence", r.report.LastSequence)
-	return r.report, nil
+	o.Logger.Info("repaired", "healthy", report.Healthy, "tablesWritten", report.TablesWritten,
+		"entriesWritten", report.EntriesWritten, "lastSequence", report.LastSequence)
+	return newRepairReport(dir, report), nil
 }
 
-// repairer carries a repair from step to step; run names them.
-type repairer struct {
-	opts   Options // complete
-	fs     vfs.FS
-	dir    string
-	cmp    *base.Comparer
-	report *RepairReport
-
-	files    []repairFile // what the directory holds
-	manifest manifestFindings
-	tables   []*foundTable
-	logs     []*foundLog
-
-	nextNum  uint64 // above the numbers of all files, found or made
-	lastSeq  uint64 // the greatest seen, kept or not
-	maxFanIn int
-	made     map[string]bool // files that we made; abandon removes them
-}
-
-// repairFile is a file of the directory whose name is one of the format's.
-type repairFile struct {
-	manifest.DirFile
-	name string
-}
-
-// canonical reports whether the file has the name that Open looks for, and a
-// number that leaves room for others.
-func (f *repairFile) canonical() bool {
-	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxRepairNum
-}
-
-// maxRepairNum bounds the file numbers that count: numbers are handed out above
-// the greatest, and a crafted name must not use up those that Open accepts.
-const maxRepairNum = uint64(1) << 61
-
-func (r *repairer) path(name string) string { return filepath.Join(r.dir, name) }
-
-// run does the repair; the directory is locked.
-func (r *repairer) run() error {
-	r.made = map[string]bool{}
-	if err := r.list(); err != nil {
-		return err
-	}
-	if err := r.readManifests(); err != nil {
-		return err
-	}
-	r.chooseNumbers()
-	if err := r.scanTables(); err != nil {
-		return err
-	}
-	plan := r.findLive()
-	if err := r.scanLogs(); err != nil {
-		return err
-	}
-	if err := r.plan(plan); err != nil {
-		return err
-	}
-	r.report.Manifest = r.manifest.name
-	r.report.LastSequence = r.lastSeq
-	if plan.healthy {
-		r.report.Healthy = true
-		plan.untouched(r)
-		r.report.list(plan.lines)
-		return nil
-	}
-	if err := r.refuseUnread(plan); err != nil {
-		return err
-	}
-	if _, err := vfs.PlainDir(r.fs, r.path(manifest.LostDir)); err != nil {
-		return err // before anything is made
-	}
-	salvaged, err := r.salvage(plan)
-	if err != nil {
-		return err
-	}
-	plan.unplaced = append(plan.unplaced, salvaged...)
-	if err := r.construct(plan); err != nil {
-		return err
-	}
-	if err := r.install(plan); err != nil {
-		return err
-	}
-	r.report.list(plan.lines)
-	return nil
-}
-
-// list reads the directory.
-func (r *repairer) list() error {
-	names, err := r.fs.List(r.dir)
-	if err != nil {
-		return err
-	}
-	r.files = r.files[:0]
-	some := false
-	for _, name := range names {
-		kind, num, ok := base.ParseFileName(name)
-		if !ok {
-			continue
+// repairOptions are those of a repair of the database in dir. o is complete.
+func (o *Options) repairOptions(dir string) repairOptions {
+	cache := o.cacheOptions(dir, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+		if info, ok := unusableFilter(f, status); ok {
+			o.logFilter(info)
+			if report := o.EventListener.FilterUnusable; report != nil {
+				report(info)
+			}
 		}
-		info, err := manifest.StatOwn(r.fs, r.path(name), kind)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since: a store has the directory open, and its lock will tell
-		}
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() {
-			continue
-		}
-		r.files = append(r.files, repairFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
-		some = some || slices.Contains(databaseKinds, kind)
-	}
-	if !some {
-		return errors.Wrapf(fs.ErrNotExist, "sievedb: there is nothing to repair in %s: it holds no table, log, MANIFEST or CURRENT", r.dir)
-	}
-	return nil
-}
-
-// databaseKinds are the files that make a directory the remains of a database.
-var databaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest, base.FileCurrent}
-
-// ofKind returns the files of those kinds, by number and then by name.
-func (r *repairer) ofKind(kinds ...base.FileKind) []repairFile {
-	var out []repairFile
-	for _, f := range r.files {
-		if slices.Contains(kinds, f.Kind) {
-			out = append(out, f)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b repairFile) int {
-		switch {
-		case a.Num < b.Num:
-			return -1
-		case a.Num > b.Num:
-			return 1
-		}
-		return 0
 	})
-	return out
-}
-
-// chooseNumbers makes nextNum greater than every number found.
-func (r *repairer) chooseNumbers() {
-	r.nextNum = max(r.manifest.nextNum, 1)
-	for _, f := range r.files {
-		if f.Num < maxRepairNum {
-			r.nextNum = max(r.nextNum, f.Num+1)
-		}
+	return repairOptions{
+		fs: o.FS, dir: dir, comparer: o.Comparer, logger: o.Logger,
+		table: o.tableOptions(), tableSize: uint64(o.TableSize), writeBufferSize: o.WriteBufferSize,
+		cache: cache, blockCacheSize: o.BlockCacheSize,
+		policies: o.checkPolicies(), rangePolicies: o.RangeFilters, manifestReadLimit: o.ManifestReadLimit,
 	}
 }
 
-func (r *repairer) newNum() uint64 {
-	r.nextNum++
-	return r.nextNum - 1
-}
-
-// abandon removes what a repair that failed has made. The MANIFEST goes first,
-// and for good: the next repair would believe one whose tables are gone, and
-// take the logs for superseded.
-func (r *repairer) abandon() {
-	warn := func(name string, err error) {
-		r.opts.Logger.Warn("cannot remove a file of the failed repair", "file", name, "err", err)
+// newRepairReport is the public form of a report.
+func newRepairReport(dir string, r *repairFindings) *RepairReport {
+	report := &RepairReport{
+		Dir: dir, Healthy: r.Healthy, Manifest: r.Manifest, ManifestProblem: r.ManifestProblem, MayResurrect: r.MayResurrect,
+		TablesWritten: r.TablesWritten, BytesWritten: r.BytesWritten, EntriesWritten: r.EntriesWritten,
+		EntriesDuplicate: r.EntriesDuplicate, EntriesConflicting: r.EntriesConflicting,
+		EntriesShadowed: r.EntriesShadowed, EntriesTooLarge: r.EntriesTooLarge,
+		LastSequence: r.LastSequence, NewManifest: r.NewManifest,
 	}
-	if name := r.report.NewManifest; r.made[name] {
-		err := r.fs.Remove(r.path(name))
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			err = r.fs.SyncDir(r.dir)
-		}
-		if err != nil {
-			warn(name, err)
-			return
-		}
+	for _, f := range r.Files {
+		report.Files = append(report.Files, RepairedFile{
+			Name: f.Name, Fate: FileFate(f.Fate), Level: f.Level, LostName: f.LostName, Reason: f.Reason, Damage: f.Damage,
+			Bytes: f.Bytes, BytesLost: f.BytesLost, Blocks: f.Blocks, BlocksLost: f.BlocksLost, Entries: f.Entries,
+		})
 	}
-	for name := range r.made {
-		if err := r.fs.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			warn(name, err)
-		}
-	}
+	return report
 }

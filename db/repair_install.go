@@ -115,7 +115,7 @@ func (r *repairer) moveAway(p *repairPlan) error {
 		}
 		p.lines = append(p.lines, line)
 	}
-	var manifests, others []*RepairedFile
+	var manifests, others []*repairedFile
 	for _, line := range p.moves {
 		if kind, _, _ := base.ParseFileName(line.Name); kind == base.FileManifest {
 			manifests = append(manifests, line)
@@ -148,7 +148,7 @@ func (m *mover) free(name string) string {
 
 // move renames the files and makes that durable: in lost/ first, for a name that
 // is gone from one directory and not yet in the other would be a file lost.
-func (m *mover) move(files []*RepairedFile) error {
+func (m *mover) move(files []*repairedFile) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -170,8 +170,8 @@ func (m *mover) move(files []*RepairedFile) error {
 // copyCurrent keeps a copy of a CURRENT that was not sound. It cannot be moved:
 // LevelDB takes a directory without CURRENT for one in which to create a
 // database, and removes the tables.
-func (m *mover) copyCurrent() (*RepairedFile, error) {
-	line := &RepairedFile{Name: base.CurrentName, Fate: FileRewritten, Level: -1, LostName: m.free(base.CurrentName)}
+func (m *mover) copyCurrent() (*repairedFile, error) {
+	line := &repairedFile{Name: base.CurrentName, Fate: fileRewritten, Level: -1, LostName: m.free(base.CurrentName)}
 	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)
 	line.Bytes = uint64(n)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 // foundLog is a log of the directory.
 type foundLog struct {
 	repairFile
-	line *RepairedFile
+	line *repairedFile
 	// needed: nothing says that tables hold all of it.
 	needed bool
 	// clean: Open would replay it and drop nothing.
@@ -23,12 +23,12 @@ type foundLog struct {
 func (r *repairer) scanLogs() error {
 	for _, f := range r.ofKind(base.FileLog) {
 		l := &foundLog{repairFile: f, needed: r.manifest.needsLog(f.Num)}
-		l.line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
+		l.line = &repairedFile{Name: f.name, Fate: fileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
 		r.logs = append(r.logs, l)
 		if !l.needed {
 			continue
 		}
-		l.line.Fate, l.line.Reason = FileRewritten, "its entries are in tables now"
+		l.line.Fate, l.line.Reason = fileRewritten, "its entries are in tables now"
 		if err := r.readLog(l, nil); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 		switch {
 		case err == io.EOF:
 			return nil
-		case errors.Is(err, ErrCorruption):
+		case errors.Is(err, base.ErrCorruption):
 			tail := log.Tail()
 			if log.Skip() {
 				damage(err, 0, tail.Resume-tail.Offset)

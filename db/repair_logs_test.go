@@ -3,8 +3,9 @@ package db
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // numbered returns a batch that puts keys in the order of their operations' numbers.

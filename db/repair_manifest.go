@@ -33,7 +33,7 @@ type manifestFindings struct {
 	nextNum            uint64 // above every file number read
 	lastSeq            uint64
 
-	lines map[string]*RepairedFile // of the report
+	lines map[string]*repairedFile // of the report
 }
 
 // needsLog reports whether log num may hold what no table does.
@@ -48,8 +48,8 @@ func (m *manifestFindings) needsLog(num uint64) bool {
 func (r *repairer) readManifests() error {
 	m := &r.manifest
 	m.dead = map[uint64]bool{}
-	m.lines = map[string]*RepairedFile{}
-	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit})
+	m.lines = map[string]*repairedFile{}
+	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.manifestReadLimit})
 	switch {
 	case loadErr == nil:
 		m.inForce, m.sound = true, state.Tail.Dropped == 0
@@ -59,7 +59,7 @@ func (r *repairer) readManifests() error {
 		if err := r.askCloseMark(state); err != nil {
 			return err
 		}
-	case errors.Is(loadErr, ErrCorruption):
+	case errors.Is(loadErr, base.ErrCorruption):
 		r.report.ManifestProblem = loadErr.Error()
 	case errors.Is(loadErr, fs.ErrNotExist):
 		r.report.ManifestProblem = "CURRENT is missing"
@@ -68,7 +68,7 @@ func (r *repairer) readManifests() error {
 	}
 	var best *manifestLog
 	for _, f := range r.ofKind(base.FileManifest) {
-		line := &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
+		line := &repairedFile{Name: f.name, Fate: fileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
 		m.lines[f.name] = line
 		if m.inForce && f.name != state.ManifestName || !f.canonical() {
 			continue
@@ -91,8 +91,8 @@ func (r *repairer) readManifests() error {
 // askCloseMark compares a MANIFEST that can be read with what the last Close left.
 func (r *repairer) askCloseMark(state manifest.State) error {
 	m := &r.manifest
-	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
-	var fault *CorruptionError
+	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.logger, r.dirFiles(), state)
+	var fault *base.CorruptionError
 	if !errors.As(err, &fault) {
 		m.mark = mark
 		return err
@@ -138,9 +138,9 @@ func (l *manifestLog) begun() bool {
 }
 
 // readManifest reads every edit that can be read.
-func (r *repairer) readManifest(f repairFile, line *RepairedFile) (*manifestLog, error) {
+func (r *repairer) readManifest(f repairFile, line *repairedFile) (*manifestLog, error) {
 	path := r.path(f.name)
-	if err := manifest.CheckSize(path, f.Size, r.opts.ManifestReadLimit); err != nil {
+	if err := manifest.CheckSize(path, f.Size, r.opts.manifestReadLimit); err != nil {
 		return nil, err
 	}
 	file, err := r.fs.Open(path)
@@ -164,7 +164,7 @@ func (r *repairer) readManifest(f repairFile, line *RepairedFile) (*manifestLog,
 		case err == io.EOF:
 			line.BytesLost += uint64(log.Tail().Dropped)
 			return l, nil
-		case errors.Is(err, ErrCorruption):
+		case errors.Is(err, base.ErrCorruption):
 			tail := log.Tail()
 			more := log.Skip()
 			if more {

@@ -37,7 +37,7 @@ func (r *repairer) construct(p *repairPlan) error {
 	return nil
 }
 
-func (r *repairer) tableSize() uint64 { return uint64(r.opts.TableSize) }
+func (r *repairer) tableSize() uint64 { return r.opts.tableSize }
 
 // adoptable reports whether the run can become a table of the result as it is.
 func (r *repairer) adoptable(p *repairPlan, u *run) bool {
@@ -65,7 +65,7 @@ func (p *repairPlan) adopt(u *run, level int) {
 func (p *repairPlan) replace(old, runs []*run, level int) {
 	for _, u := range old {
 		if u.table != nil {
-			u.table.line.Fate = FileRewritten
+			u.table.line.Fate = fileRewritten
 			p.moves = append(p.moves, u.table.line)
 		}
 	}
@@ -136,15 +136,10 @@ func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, 
 	if err != nil {
 		return nil, err
 	}
-	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
-	tables := tables.NewCache(r.opts.cacheOptions(r.dir, blocks, func(f *manifest.FileMeta, status sstable.FilterStatus) {
-		if info, ok := unusableFilter(f, status); ok {
-			r.opts.logFilter(info)
-			if report := r.opts.EventListener.FilterUnusable; report != nil {
-				report(info)
-			}
-		}
-	}))
+	blocks := sstable.NewBlockCache(r.opts.blockCacheSize)
+	cache := r.opts.cache
+	cache.Reader.Cache = blocks
+	tables := tables.NewCache(cache)
 	return &placedTables{version: v, cmp: r.cmp, blocks: blocks, tables: tables}, nil
 }
 

@@ -29,8 +29,8 @@ type repairPlan struct {
 	// damaged are tables whose entries are to be salvaged.
 	damaged []*foundTable
 	made    []*run          // placed runs that the repair wrote
-	lines   []*RepairedFile // the report's
-	moves   []*RepairedFile // files that go to lost/
+	lines   []*repairedFile // the report's
+	moves   []*repairedFile // files that go to lost/
 }
 
 // plan decides what becomes of every file.
@@ -52,7 +52,7 @@ func (r *repairer) plan(p *repairPlan) error {
 	for _, f := range r.ofKind(base.FileManifest, base.FileTemp, base.FileClosed) {
 		line := r.manifest.lines[f.name]
 		if line == nil {
-			line = &RepairedFile{Name: f.name, Fate: FileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "a temporary file that was left behind"}
+			line = &repairedFile{Name: f.name, Fate: fileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "a temporary file that was left behind"}
 			if f.Kind == base.FileClosed {
 				line.Reason = "it vouches for a log that is not in use any more"
 			}
@@ -71,7 +71,7 @@ func (r *repairer) findLog(p *repairPlan) {
 		return
 	}
 	p.healthy = false
-	p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, num), Fate: FileMissing, Level: -1,
+	p.lines = append(p.lines, &repairedFile{Name: base.FileName(base.FileLog, num), Fate: fileMissing, Level: -1,
 		Reason: "the MANIFEST names it; what was only there is lost, unless tables that the MANIFEST does not name hold it"})
 }
 
@@ -89,7 +89,7 @@ func (r *repairer) checkClosed(p *repairPlan) error {
 	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false
 		if mark.Log.Num != r.manifest.logNum { // or findLog has told
-			p.lines = append(p.lines, &RepairedFile{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: FileMissing, Level: -1, Bytes: mark.Log.Size,
+			p.lines = append(p.lines, &repairedFile{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: fileMissing, Level: -1, Bytes: mark.Log.Size,
 				Reason: "it was there when the database was closed; what was only there is lost"})
 		}
 		return nil
@@ -115,7 +115,7 @@ func (r *repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
 	}
 	defer file.Close()
 	err = mark.Check(file, l.Size)
-	if errors.Is(err, ErrCorruption) {
+	if errors.Is(err, base.ErrCorruption) {
 		l.clean, l.line.Damage = false, base.InFile(err, r.path(l.name), -1).Error()
 		return nil
 	}
@@ -145,7 +145,7 @@ func (r *repairer) findLive() *repairPlan {
 		}
 		p.complete, p.healthy = false, false
 		if byNum[f.Num] == nil {
-			p.lines = append(p.lines, &RepairedFile{Name: f.Name(), Fate: FileMissing, Level: -1, Bytes: f.Size,
+			p.lines = append(p.lines, &repairedFile{Name: f.Name(), Fate: fileMissing, Level: -1, Bytes: f.Size,
 				Reason: fmt.Sprintf("the MANIFEST names it on level %d with %d bytes", level, f.Size)})
 		}
 	})
@@ -273,7 +273,7 @@ func (r *repairer) ofOpenLoad(t *foundTable) bool {
 	if t.minSeq != t.maxSeq || t.maxSeq <= m.lastSeq {
 		return false
 	}
-	return t.entries > 1 || t.maxSeq-m.lastSeq > loadAhead/2
+	return t.entries > 1 || t.maxSeq-m.lastSeq > base.LoadAhead/2
 }
 
 // takeUp makes the entries of a table part of the result.
@@ -284,13 +284,13 @@ func (r *repairer) takeUp(p *repairPlan, t *foundTable, reason string) {
 		p.unplaced = append(p.unplaced, r.tableRun(t))
 		return
 	}
-	t.line.Fate, t.line.Reason = FileRewritten, "damaged"
+	t.line.Fate, t.line.Reason = fileRewritten, "damaged"
 	p.damaged = append(p.damaged, t)
 	p.moves = append(p.moves, t.line)
 }
 
 func (p *repairPlan) leaveOut(t *foundTable, reason string) {
-	t.line.Fate, t.line.Reason = FileUnused, reason
+	t.line.Fate, t.line.Reason = fileUnused, reason
 	p.moves = append(p.moves, t.line)
 }
 
@@ -298,11 +298,11 @@ func (p *repairPlan) leaveOut(t *foundTable, reason string) {
 func (p *repairPlan) untouched(r *repairer) {
 	for _, l := range r.logs {
 		if l.needed {
-			l.line.Fate, l.line.Reason = FileKept, ""
+			l.line.Fate, l.line.Reason = fileKept, ""
 		}
 	}
 	line := r.manifest.lines[r.manifest.name]
-	line.Fate, line.Reason = FileKept, ""
+	line.Fate, line.Reason = fileKept, ""
 }
 
 // refuseUnread is the error of a directory of whose files nothing could be read: to move
@@ -315,7 +315,7 @@ func (r *repairer) refuseUnread(p *repairPlan) error {
 		}
 		switch kind, _, _ := base.ParseFileName(line.Name); kind {
 		case base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest:
-			if line.Fate != FileMissing && line.Bytes > 0 {
+			if line.Fate != fileMissing && line.Bytes > 0 {
 				files++
 				bytes += line.Bytes
 			}

@@ -1,9 +1,7 @@
 package db
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -163,12 +161,4 @@ func (f *RepairedFile) String() string {
 		fmt.Fprintf(&b, "; now %s/%s", manifest.LostDir, f.LostName)
 	}
 	return b.String()
-}
-
-// list sets the report's files.
-func (r *RepairReport) list(lines []*RepairedFile) {
-	for _, f := range lines {
-		r.Files = append(r.Files, *f)
-	}
-	slices.SortStableFunc(r.Files, func(a, b RepairedFile) int { return cmp.Compare(a.Name, b.Name) })
 }

@@ -148,7 +148,7 @@ func (w *runWriter) add(ikey, value []byte) error {
 			return err
 		}
 		w.file = file
-		w.w = sstable.NewWriter(file, w.r.opts.tableOptions())
+		w.w = sstable.NewWriter(file, w.r.opts.table)
 	}
 	if seq, _ := base.SplitTrailer(base.Trailer(ikey)); seq == 0 {
 		w.w.CoverSeq(w.r.lastSeq)
@@ -195,7 +195,7 @@ func (r *repairer) discard(runs []*run) {
 		}
 		name := base.FileName(base.FileTemp, u.meta.Num)
 		if err := r.fs.Remove(r.path(name)); err != nil {
-			r.opts.Logger.Warn("cannot remove a temporary file", "file", name, "err", err)
+			r.opts.logger.Warn("cannot remove a temporary file", "file", name, "err", err)
 			continue
 		}
 		delete(r.made, name)
@@ -224,7 +224,7 @@ func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
 		}
 	}
 	if s.mem == nil {
-		s.mem = memtable.New(s.r.cmp, max(memtable.ArenaSize(s.r.opts.WriteBufferSize), need+memtableSlack))
+		s.mem = memtable.New(s.r.cmp, max(memtable.ArenaSize(s.r.opts.writeBufferSize), need+memtable.Slack))
 		s.ins = memtable.Inserter{}
 	}
 	if !s.mem.AddWith(&s.ins, seq, kind, key, value) {

@@ -12,7 +12,7 @@ import (
 // foundTable is a table file of the directory and what reading it gave.
 type foundTable struct {
 	repairFile
-	line *RepairedFile
+	line *repairedFile
 
 	dead bool // known to be out of use; then it was not read
 	err  error
@@ -38,7 +38,7 @@ func (r *repairer) scanTables() error {
 	r.lastSeq = max(r.lastSeq, r.manifest.lastSeq)
 	for _, f := range r.ofKind(base.FileTable, base.FileOldTable) {
 		t := &foundTable{repairFile: f, dead: r.manifest.dead[f.Num]}
-		t.line = &RepairedFile{Name: f.name, Level: -1, Bytes: uint64(f.Size)}
+		t.line = &repairedFile{Name: f.name, Level: -1, Bytes: uint64(f.Size)}
 		r.tables = append(r.tables, t)
 		if t.dead {
 			continue
@@ -94,7 +94,7 @@ func (r *repairer) recallSeqs(t *foundTable) error {
 	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
 	if err != nil {
 		t.seqsLost = true
-		if errors.Is(err, ErrCorruption) {
+		if errors.Is(err, base.ErrCorruption) {
 			return nil
 		}
 		return err
@@ -112,7 +112,7 @@ func (r *repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error
 	if err != nil {
 		return sstable.SalvageReport{}, err
 	}
-	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.checkPolicies(), RangePolicies: r.opts.RangeFilters, Name: path}, fn)
+	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.policies, RangePolicies: r.opts.rangePolicies, Name: path}, fn)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

@@ -95,6 +95,9 @@ func (m *Memtable) MayHold(hash uint64) bool { return m.filter.mayHold(hash) }
 // FilterSize returns the bytes that the filter takes beside the arena.
 func (m *Memtable) FilterSize() int { return 8 * len(m.filter.words) }
 
+// Slack is what an arena takes beside its entries (EntrySize), in bytes, at most.
+const Slack = 4 << 10
+
 // ArenaSize returns the greatest capacity of a memtable whose arena and filter
 // take at most total bytes together; total is 4096 or more.
 func ArenaSize(total int) int { return total / (arenaPerFilterByte + 1) * arenaPerFilterByte }

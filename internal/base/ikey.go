@@ -22,6 +22,9 @@ const (
 	TrailerLen = 8
 	// MaxSeq is the largest sequence number that fits a trailer beside its kind.
 	MaxSeq = uint64(1)<<56 - 1
+	// LoadAhead is how far ahead of the last sequence number given out a load sets one aside:
+	// that many writes may come while it is under way.
+	LoadAhead = uint64(1) << 32
 )
 
 // MakeTrailer packs a sequence number and a kind as they stand in a trailer.

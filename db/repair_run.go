@@ -1,0 +1,240 @@
+package db
+
+import (
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"github.com/sievedb/sievedb/filter/rangefilter"
+
+	"github.com/sievedb/sievedb/filter"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// repairOptions are those of a repair. All are needed.
+type repairOptions struct {
+	fs       vfs.FS
+	dir      string
+	comparer *base.Comparer
+	logger   *slog.Logger
+
+	table           sstable.WriterOptions // of new tables
+	tableSize       uint64                // in bytes, about
+	writeBufferSize int                   // of the memtables that sort what logs hold
+
+	cache          tables.CacheOptions // of tables that stay; Reader.Cache is made here
+	blockCacheSize int64
+	// The filters that must agree with what a table holds.
+	policies      []filter.Policy
+	rangePolicies []rangefilter.Policy
+
+	manifestReadLimit int64
+}
+
+// newRepair looks at the directory, which need not be locked yet. It fails with
+// fs.ErrNotExist if that holds no database.
+func newRepair(o repairOptions) (*repairer, error) {
+	r := &repairer{opts: o, fs: o.fs, dir: o.dir, cmp: o.comparer, maxFanIn: repairFanIn, report: &repairFindings{}}
+	return r, r.list()
+}
+
+// repair repairs the directory, which the caller has locked. After an error it has removed what it made.
+func (r *repairer) repair() (*repairFindings, error) {
+	if err := base.Catch(r.cmp, "Repair", r.run); err != nil {
+		if r.made != nil {
+			r.abandon()
+		}
+		return nil, errors.Wrapf(err, "sievedb: repairing %s", r.dir)
+	}
+	return r.report, nil
+}
+
+// movedFiles reports whether a repair that failed has moved files: they are where it put them.
+func (r *repairer) movedFiles() bool { return r.made == nil }
+
+// repairer carries a repair from step to step; run names them.
+type repairer struct {
+	opts   repairOptions
+	fs     vfs.FS
+	dir    string
+	cmp    *base.Comparer
+	report *repairFindings
+
+	files    []repairFile // what the directory holds
+	manifest manifestFindings
+	tables   []*foundTable
+	logs     []*foundLog
+
+	nextNum  uint64 // above the numbers of all files, found or made
+	lastSeq  uint64 // the greatest seen, kept or not
+	maxFanIn int
+	made     map[string]bool // files that we made; abandon removes them
+}
+
+// repairFile is a file of the directory whose name is one of the format's.
+type repairFile struct {
+	manifest.DirFile
+	name string
+}
+
+// canonical reports whether the file has the name that Open looks for, and a
+// number that leaves room for others.
+func (f *repairFile) canonical() bool {
+	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxRepairNum
+}
+
+// maxRepairNum bounds the file numbers that count: numbers are handed out above
+// the greatest, and a crafted name must not use up those that Open accepts.
+const maxRepairNum = uint64(1) << 61
+
+func (r *repairer) path(name string) string { return filepath.Join(r.dir, name) }
+
+// run does the repair; the directory is locked.
+func (r *repairer) run() error {
+	r.made = map[string]bool{}
+	if err := r.list(); err != nil {
+		return err
+	}
+	if err := r.readManifests(); err != nil {
+		return err
+	}
+	r.chooseNumbers()
+	if err := r.scanTables(); err != nil {
+		return err
+	}
+	plan := r.findLive()
+	if err := r.scanLogs(); err != nil {
+		return err
+	}
+	if err := r.plan(plan); err != nil {
+		return err
+	}
+	r.report.Manifest = r.manifest.name
+	r.report.LastSequence = r.lastSeq
+	if plan.healthy {
+		r.report.Healthy = true
+		plan.untouched(r)
+		r.report.list(plan.lines)
+		return nil
+	}
+	if err := r.refuseUnread(plan); err != nil {
+		return err
+	}
+	if _, err := vfs.PlainDir(r.fs, r.path(manifest.LostDir)); err != nil {
+		return err // before anything is made
+	}
+	salvaged, err := r.salvage(plan)
+	if err != nil {
+		return err
+	}
+	plan.unplaced = append(plan.unplaced, salvaged...)
+	if err := r.construct(plan); err != nil {
+		return err
+	}
+	if err := r.install(plan); err != nil {
+		return err
+	}
+	r.report.list(plan.lines)
+	return nil
+}
+
+// list reads the directory.
+func (r *repairer) list() error {
+	names, err := r.fs.List(r.dir)
+	if err != nil {
+		return err
+	}
+	r.files = r.files[:0]
+	some := false
+	for _, name := range names {
+		kind, num, ok := base.ParseFileName(name)
+		if !ok {
+			continue
+		}
+		info, err := manifest.StatOwn(r.fs, r.path(name), kind)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since: a store has the directory open, and its lock will tell
+		}
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			continue
+		}
+		r.files = append(r.files, repairFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
+		some = some || slices.Contains(databaseKinds, kind)
+	}
+	if !some {
+		return errors.Wrapf(fs.ErrNotExist, "sievedb: there is nothing to repair in %s: it holds no table, log, MANIFEST or CURRENT", r.dir)
+	}
+	return nil
+}
+
+// databaseKinds are the files that make a directory the remains of a database.
+var databaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest, base.FileCurrent}
+
+// ofKind returns the files of those kinds, by number and then by name.
+func (r *repairer) ofKind(kinds ...base.FileKind) []repairFile {
+	var out []repairFile
+	for _, f := range r.files {
+		if slices.Contains(kinds, f.Kind) {
+			out = append(out, f)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b repairFile) int {
+		switch {
+		case a.Num < b.Num:
+			return -1
+		case a.Num > b.Num:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// chooseNumbers makes nextNum greater than every number found.
+func (r *repairer) chooseNumbers() {
+	r.nextNum = max(r.manifest.nextNum, 1)
+	for _, f := range r.files {
+		if f.Num < maxRepairNum {
+			r.nextNum = max(r.nextNum, f.Num+1)
+		}
+	}
+}
+
+func (r *repairer) newNum() uint64 {
+	r.nextNum++
+	return r.nextNum - 1
+}
+
+// abandon removes what a repair that failed has made. The MANIFEST goes first,
+// and for good: the next repair would believe one whose tables are gone, and
+// take the logs for superseded.
+func (r *repairer) abandon() {
+	warn := func(name string, err error) {
+		r.opts.logger.Warn("cannot remove a file of the failed repair", "file", name, "err", err)
+	}
+	if name := r.report.NewManifest; r.made[name] {
+		err := r.fs.Remove(r.path(name))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = r.fs.SyncDir(r.dir)
+		}
+		if err != nil {
+			warn(name, err)
+			return
+		}
+	}
+	for name := range r.made {
+		if err := r.fs.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			warn(name, err)
+		}
+	}
+}
