@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/repair"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -86,7 +87,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err := refuseForeign(o.FS, dir, &o); err != nil {
 		return nil, err
 	}
-	r, err := newRepair(o.repairOptions(dir))
+	r, err := repair.New(o.repairOptions(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +95,10 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := r.repair()
+	report, err := r.Run()
 	if err != nil {
 		unlock := lock.Abandon
-		if r.movedFiles() {
+		if r.MovedFiles() {
 			unlock = lock.Close
 		}
 		return nil, errors.CombineErrors(err, unlock())
@@ -111,7 +112,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 }
 
 // repairOptions are those of a repair of the database in dir. o is complete.
-func (o *Options) repairOptions(dir string) repairOptions {
+func (o *Options) repairOptions(dir string) repair.Options {
 	cache := o.cacheOptions(dir, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
 			o.logFilter(info)
@@ -120,16 +121,16 @@ func (o *Options) repairOptions(dir string) repairOptions {
 			}
 		}
 	})
-	return repairOptions{
-		fs: o.FS, dir: dir, comparer: o.Comparer, logger: o.Logger,
-		table: o.tableOptions(), tableSize: uint64(o.TableSize), writeBufferSize: o.WriteBufferSize,
-		cache: cache, blockCacheSize: o.BlockCacheSize,
-		policies: o.checkPolicies(), rangePolicies: o.RangeFilters, manifestReadLimit: o.ManifestReadLimit,
+	return repair.Options{
+		FS: o.FS, Dir: dir, Comparer: o.Comparer, Logger: o.Logger,
+		Table: o.tableOptions(), TableSize: uint64(o.TableSize), WriteBufferSize: o.WriteBufferSize,
+		Cache: cache, BlockCacheSize: o.BlockCacheSize,
+		Policies: o.checkPolicies(), RangePolicies: o.RangeFilters, ManifestReadLimit: o.ManifestReadLimit,
 	}
 }
 
 // newRepairReport is the public form of a report.
-func newRepairReport(dir string, r *repairFindings) *RepairReport {
+func newRepairReport(dir string, r *repair.Findings) *RepairReport {
 	report := &RepairReport{
 		Dir: dir, Healthy: r.Healthy, Manifest: r.Manifest, ManifestProblem: r.ManifestProblem, MayResurrect: r.MayResurrect,
 		TablesWritten: r.TablesWritten, BytesWritten: r.BytesWritten, EntriesWritten: r.EntriesWritten,

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/repair"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -267,7 +268,7 @@ func TestRepairOfRandomDamageAnswersWithTheNewestThatSurvives(t *testing.T) {
 			for _, name := range touched {
 				delete(untouched, name)
 			}
-			if len(d.only(databaseKinds...)) == 0 {
+			if len(d.only(repair.DatabaseKinds...)) == 0 {
 				continue
 			}
 			sure := untouched.versions(t)

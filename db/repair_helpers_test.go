@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/repair"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -139,7 +140,7 @@ func (d repairDir) versions(t testing.TB) versions {
 		log := wal.NewReader(bytes.NewReader(d[name]), int64(len(d[name])), wal.ReaderOptions{Last: true})
 		for record, err := log.Next(); err != io.EOF; record, err = log.Next() {
 			require.NoError(t, err)
-			require.NoError(t, eachEntry(record, func(seq uint64, kind base.Kind, key, value []byte) error {
+			require.NoError(t, repair.EachEntry(record, func(seq uint64, kind base.Kind, key, value []byte) error {
 				v.add(seq, kind, key, value)
 				return nil
 			}))

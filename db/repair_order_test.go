@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/repair"
 )
 
 // LevelDB's repair puts every table into level 0, where a greater file number
@@ -244,7 +245,7 @@ func TestRepairMergesManyRunsInSteps(t *testing.T) {
 			d[base.FileName(base.FileTable, uint64(n+1))] = craftTable(t, entries...)
 		}
 	}
-	require.Greater(t, len(d), repairFanIn)
+	require.Greater(t, len(d), repair.FanIn)
 	got, rep, _ := d.repaired(t)
 	require.Equal(t, v.newest(), got)
 	require.Equal(t, seq, rep.EntriesWritten)

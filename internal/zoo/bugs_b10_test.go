@@ -69,9 +69,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B12a", what: "a repair takes the greater file number in level 0 for the newer", seen: "LevelDB's repair",
 		plant: []patch{{
-			file: "db/repair_plan.go",
+			file: "internal/repair/plan.go",
 			old:  "rising = rising && level0[i-1].minSeq > level0[i].maxSeq",
-			new:  "rising = rising && level0[i-1].num > level0[i].num",
+			new:  "rising = rising && level0[i-1].Num > level0[i].Num",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestRepairRightsALevelZeroInTheWrongOrder",
@@ -81,7 +81,7 @@ var bugsFromB10 = []bug{
 	{
 		id: "B12b", what: "a repair lays old entries on top of newer ones", seen: "LevelDB's repair",
 		plant: []patch{{
-			file: "db/repair_merge.go",
+			file: "internal/repair/merge.go",
 			old:  "case !found || seq > newest:",
 			new:  "case !found || seq != newest:",
 		}},

@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// run is a sorted run in a file: a table of the directory, or one that the
+// steps is a sorted run in a file: a table of the directory, or one that the
 // repair made. What it makes has the name of a temporary file until it is put
 // to use: neither Open nor another repair takes that for a table.
 type run struct {
@@ -24,13 +24,13 @@ type run struct {
 	from    uint64      // the number of the table that its entries come from, the greatest of several
 }
 
-func (r *repairer) tableRun(t *foundTable) *run {
+func (r *Repairer) tableRun(t *foundTable) *run {
 	return &run{path: r.path(t.name), meta: t.meta(), table: t, from: t.Num}
 }
 
-// maxRepairEntry is the largest entry, key and value, that a table can be
+// maxEntry is the largest entry, key and value, that a table can be
 // written with (sstable.Writer).
-const maxRepairEntry = math.MaxInt32 / 2
+const maxEntry = math.MaxInt32 / 2
 
 // keepFunc decides whether an entry goes to the run being written.
 type keepFunc func(ikey []byte) (bool, error)
@@ -41,7 +41,7 @@ type keepFunc func(ikey []byte) (bool, error)
 // one of the newest table, see moreRecent. Where they differ otherwise, which no sound
 // program leaves, it is the one that sets the key, or has the greater value, so that a
 // second try chooses alike. A nil keep keeps all.
-func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
+func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
 	w := &runWriter{r: r, targetSize: targetSize}
 	var key, value []byte
 	var from uint64
@@ -69,7 +69,7 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 		if err := flush(); err != nil {
 			return nil, w.abandon(err)
 		}
-		if uint64(len(it.Key()))+uint64(len(it.Value())) > maxRepairEntry {
+		if uint64(len(it.Key()))+uint64(len(it.Value())) > maxEntry {
 			r.report.EntriesTooLarge++
 			continue
 		}
@@ -94,7 +94,7 @@ func (r *repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 // key and sequence. A compaction gives sequence 0 to what has
 // nothing older below it. Where the key was written again and came down there too,
 // and the former table is still there, the later table has the later value.
-func (r *repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []byte, numB uint64) bool {
+func (r *Repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []byte, numB uint64) bool {
 	if seq, _ := base.SplitTrailer(base.Trailer(keyA)); seq == 0 && numA != numB {
 		return numB > numA
 	}
@@ -123,7 +123,7 @@ func sourceOf(it base.Iterator) uint64 {
 
 // runWriter writes one table after another, under temporary names.
 type runWriter struct {
-	r          *repairer
+	r          *Repairer
 	targetSize uint64
 	runs       []*run
 
@@ -148,7 +148,7 @@ func (w *runWriter) add(ikey, value []byte) error {
 			return err
 		}
 		w.file = file
-		w.w = sstable.NewWriter(file, w.r.opts.table)
+		w.w = sstable.NewWriter(file, w.r.opts.Table)
 	}
 	if seq, _ := base.SplitTrailer(base.Trailer(ikey)); seq == 0 {
 		w.w.CoverSeq(w.r.lastSeq)
@@ -188,14 +188,14 @@ func (w *runWriter) abandon(err error) error {
 }
 
 // discard removes runs that the repair made and does not need any more.
-func (r *repairer) discard(runs []*run) {
+func (r *Repairer) discard(runs []*run) {
 	for _, u := range runs {
 		if u.table != nil {
 			continue
 		}
 		name := base.FileName(base.FileTemp, u.meta.Num)
 		if err := r.fs.Remove(r.path(name)); err != nil {
-			r.opts.logger.Warn("cannot remove a temporary file", "file", name, "err", err)
+			r.opts.Logger.Warn("cannot remove a temporary file", "file", name, "err", err)
 			continue
 		}
 		delete(r.made, name)
@@ -205,7 +205,7 @@ func (r *repairer) discard(runs []*run) {
 // spill sorts entries that come in no order: it gathers them in a memtable and
 // writes that as a run whenever it is full.
 type spill struct {
-	r    *repairer
+	r    *Repairer
 	mem  *memtable.Memtable // nil: empty
 	ins  memtable.Inserter
 	runs []*run
@@ -213,7 +213,7 @@ type spill struct {
 }
 
 func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
-	if uint64(len(key))+uint64(len(value)) > maxRepairEntry-base.TrailerLen {
+	if uint64(len(key))+uint64(len(value)) > maxEntry-base.TrailerLen {
 		s.r.report.EntriesTooLarge++
 		return nil
 	}
@@ -224,7 +224,7 @@ func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
 		}
 	}
 	if s.mem == nil {
-		s.mem = memtable.New(s.r.cmp, max(memtable.ArenaSize(s.r.opts.writeBufferSize), need+memtable.Slack))
+		s.mem = memtable.New(s.r.cmp, max(memtable.ArenaSize(s.r.opts.WriteBufferSize), need+memtable.Slack))
 		s.ins = memtable.Inserter{}
 	}
 	if !s.mem.AddWith(&s.ins, seq, kind, key, value) {
@@ -249,7 +249,7 @@ func (s *spill) flush() error {
 
 // salvage makes sorted runs of what can be read of damaged tables, and of the
 // logs.
-func (r *repairer) salvage(p *repairPlan) ([]*run, error) {
+func (r *Repairer) salvage(p *plan) ([]*run, error) {
 	s := &spill{r: r}
 	for _, t := range p.damaged {
 		s.from = t.Num

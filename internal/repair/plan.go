@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// repairPlan says what becomes of every file.
-type repairPlan struct {
+// plan says what becomes of every file.
+type plan struct {
 	healthy bool
 	// live are the tables that the MANIFEST names and that are what it says, with
 	// their levels; complete says that it names no others.
@@ -28,13 +28,13 @@ type repairPlan struct {
 	unplaced []*run
 	// damaged are tables whose entries are to be salvaged.
 	damaged []*foundTable
-	made    []*run          // placed runs that the repair wrote
-	lines   []*repairedFile // the report's
-	moves   []*repairedFile // files that go to lost/
+	made    []*run  // placed runs that the repair wrote
+	lines   []*File // the report's
+	moves   []*File // files that go to lost/
 }
 
 // plan decides what becomes of every file.
-func (r *repairer) plan(p *repairPlan) error {
+func (r *Repairer) plan(p *plan) error {
 	p.healthy = p.healthy && r.manifest.sound
 	if err := r.placeLive(p); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (r *repairer) plan(p *repairPlan) error {
 	for _, f := range r.ofKind(base.FileManifest, base.FileTemp, base.FileClosed) {
 		line := r.manifest.lines[f.name]
 		if line == nil {
-			line = &repairedFile{Name: f.name, Fate: fileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "a temporary file that was left behind"}
+			line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "a temporary file that was left behind"}
 			if f.Kind == base.FileClosed {
 				line.Reason = "it vouches for a log that is not in use any more"
 			}
@@ -65,22 +65,22 @@ func (r *repairer) plan(p *repairPlan) error {
 
 // findLog looks for the log that the MANIFEST names. Its absence is a loss, which
 // Open tells of as well (see DB.checkLog); a repair leaves an empty one.
-func (r *repairer) findLog(p *repairPlan) {
+func (r *Repairer) findLog(p *plan) {
 	num := r.manifest.logNum
 	if r.manifest.version == nil || num == 0 || r.hasLog(num) {
 		return
 	}
 	p.healthy = false
-	p.lines = append(p.lines, &repairedFile{Name: base.FileName(base.FileLog, num), Fate: fileMissing, Level: -1,
+	p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, num), Fate: missing, Level: -1,
 		Reason: "the MANIFEST names it; what was only there is lost, unless tables that the MANIFEST does not name hold it"})
 }
 
-func (r *repairer) hasLog(num uint64) bool {
+func (r *Repairer) hasLog(num uint64) bool {
 	return slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.Num == num })
 }
 
 // checkClosed compares the logs with what the last Close left, as Open does.
-func (r *repairer) checkClosed(p *repairPlan) error {
+func (r *Repairer) checkClosed(p *plan) error {
 	mark := r.manifest.mark
 	if mark == nil {
 		return nil
@@ -89,7 +89,7 @@ func (r *repairer) checkClosed(p *repairPlan) error {
 	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false
 		if mark.Log.Num != r.manifest.logNum { // or findLog has told
-			p.lines = append(p.lines, &repairedFile{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: fileMissing, Level: -1, Bytes: mark.Log.Size,
+			p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: missing, Level: -1, Bytes: mark.Log.Size,
 				Reason: "it was there when the database was closed; what was only there is lost"})
 		}
 		return nil
@@ -108,7 +108,7 @@ func (r *repairer) checkClosed(p *repairPlan) error {
 	return nil
 }
 
-func (r *repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
+func (r *Repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
 	file, err := r.fs.Open(r.path(l.name))
 	if err != nil {
 		return err
@@ -123,9 +123,9 @@ func (r *repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
 }
 
 // findLive begins a plan: it compares the directory with what the MANIFEST says.
-func (r *repairer) findLive() *repairPlan {
+func (r *Repairer) findLive() *plan {
 	known := r.manifest.version != nil
-	p := &repairPlan{live: map[*foundTable]int{}, named: map[uint64]bool{}, healthy: known, complete: known}
+	p := &plan{live: map[*foundTable]int{}, named: map[uint64]bool{}, healthy: known, complete: known}
 	if !known {
 		return p
 	}
@@ -145,7 +145,7 @@ func (r *repairer) findLive() *repairPlan {
 		}
 		p.complete, p.healthy = false, false
 		if byNum[f.Num] == nil {
-			p.lines = append(p.lines, &repairedFile{Name: f.Name(), Fate: fileMissing, Level: -1, Bytes: f.Size,
+			p.lines = append(p.lines, &File{Name: f.Name(), Fate: missing, Level: -1, Bytes: f.Size,
 				Reason: fmt.Sprintf("the MANIFEST names it on level %d with %d bytes", level, f.Size)})
 		}
 	})
@@ -159,7 +159,7 @@ func (r *repairer) findLive() *repairPlan {
 
 // placeLive leaves live tables on their levels, but not on a level 0 that would
 // answer with old versions, as a repair by LevelDB leaves it.
-func (r *repairer) placeLive(p *repairPlan) error {
+func (r *Repairer) placeLive(p *plan) error {
 	var level0 []*foundTable
 	for t, level := range p.live {
 		if level == 0 {
@@ -187,7 +187,7 @@ func (r *repairer) placeLive(p *repairPlan) error {
 // the order of sequence numbers: of a key that several hold, the first has the
 // newest version. Flushes make tables whose ranges of sequence numbers say so;
 // otherwise the keys are compared.
-func (r *repairer) inSequence(level0 []*foundTable) (bool, error) {
+func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 	rising := true
 	for i := 1; i < len(level0); i++ {
 		rising = rising && level0[i-1].minSeq > level0[i].maxSeq
@@ -223,7 +223,7 @@ func (r *repairer) inSequence(level0 []*foundTable) (bool, error) {
 // happens when the end of the MANIFEST is lost, or a flush was under way; and
 // where a live table is missing or damaged, since it may hold the same. A part of
 // a load that was not committed is left out in all these cases.
-func (r *repairer) planTables(p *repairPlan) {
+func (r *Repairer) planTables(p *plan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
 		placed[f.File.Num] = true
@@ -265,7 +265,7 @@ func (r *repairer) planTables(p *repairPlan) {
 //
 // A MANIFEST that has lost its end proves nothing: the log that it names is gone, its last edit
 // is cut off, or CLOSED vouches for more.
-func (r *repairer) ofOpenLoad(t *foundTable) bool {
+func (r *Repairer) ofOpenLoad(t *foundTable) bool {
 	m := &r.manifest
 	if m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
 		return false
@@ -277,37 +277,37 @@ func (r *repairer) ofOpenLoad(t *foundTable) bool {
 }
 
 // takeUp makes the entries of a table part of the result.
-func (r *repairer) takeUp(p *repairPlan, t *foundTable, reason string) {
+func (r *Repairer) takeUp(p *plan, t *foundTable, reason string) {
 	p.healthy = false
 	t.line.Reason = reason
 	if t.sound() {
 		p.unplaced = append(p.unplaced, r.tableRun(t))
 		return
 	}
-	t.line.Fate, t.line.Reason = fileRewritten, "damaged"
+	t.line.Fate, t.line.Reason = rewritten, "damaged"
 	p.damaged = append(p.damaged, t)
 	p.moves = append(p.moves, t.line)
 }
 
-func (p *repairPlan) leaveOut(t *foundTable, reason string) {
-	t.line.Fate, t.line.Reason = fileUnused, reason
+func (p *plan) leaveOut(t *foundTable, reason string) {
+	t.line.Fate, t.line.Reason = unused, reason
 	p.moves = append(p.moves, t.line)
 }
 
 // untouched makes the report of a database that is left as it is.
-func (p *repairPlan) untouched(r *repairer) {
+func (p *plan) untouched(r *Repairer) {
 	for _, l := range r.logs {
 		if l.needed {
-			l.line.Fate, l.line.Reason = fileKept, ""
+			l.line.Fate, l.line.Reason = kept, ""
 		}
 	}
 	line := r.manifest.lines[r.manifest.name]
-	line.Fate, line.Reason = fileKept, ""
+	line.Fate, line.Reason = kept, ""
 }
 
 // refuseUnread is the error of a directory of whose files nothing could be read: to move
 // all of them to lost/ would help nobody, and harm the program that can read them.
-func (r *repairer) refuseUnread(p *repairPlan) error {
+func (r *Repairer) refuseUnread(p *plan) error {
 	files, bytes := 0, uint64(0)
 	for _, line := range p.lines {
 		if line.Blocks > 0 || line.Entries > 0 {
@@ -315,7 +315,7 @@ func (r *repairer) refuseUnread(p *repairPlan) error {
 		}
 		switch kind, _, _ := base.ParseFileName(line.Name); kind {
 		case base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest:
-			if line.Fate != fileMissing && line.Bytes > 0 {
+			if line.Fate != missing && line.Bytes > 0 {
 				files++
 				bytes += line.Bytes
 			}

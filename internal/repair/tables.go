@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 
 // foundTable is a table file of the directory and what reading it gave.
 type foundTable struct {
-	repairFile
-	line *repairedFile
+	dirFile
+	line *File
 
 	dead bool // known to be out of use; then it was not read
 	err  error
@@ -34,11 +34,11 @@ func (t *foundTable) meta() *manifest.FileMeta {
 }
 
 // scanTables reads every table but for those known to be out of use.
-func (r *repairer) scanTables() error {
+func (r *Repairer) scanTables() error {
 	r.lastSeq = max(r.lastSeq, r.manifest.lastSeq)
 	for _, f := range r.ofKind(base.FileTable, base.FileOldTable) {
-		t := &foundTable{repairFile: f, dead: r.manifest.dead[f.Num]}
-		t.line = &repairedFile{Name: f.name, Level: -1, Bytes: uint64(f.Size)}
+		t := &foundTable{dirFile: f, dead: r.manifest.dead[f.Num]}
+		t.line = &File{Name: f.name, Level: -1, Bytes: uint64(f.Size)}
 		r.tables = append(r.tables, t)
 		if t.dead {
 			continue
@@ -51,7 +51,7 @@ func (r *repairer) scanTables() error {
 	return nil
 }
 
-func (r *repairer) scanTable(t *foundTable) error {
+func (r *Repairer) scanTable(t *foundTable) error {
 	twins := false
 	rep, err := r.salvageTable(t, func(ikey, _ []byte) error {
 		seq, _ := base.SplitTrailer(base.Trailer(ikey))
@@ -85,7 +85,7 @@ func (r *repairer) scanTable(t *foundTable) error {
 }
 
 // recallSeqs finds out which sequence numbers the entries had that have 0 now.
-func (r *repairer) recallSeqs(t *foundTable) error {
+func (r *Repairer) recallSeqs(t *foundTable) error {
 	path := r.path(t.name)
 	f, err := r.fs.Open(path)
 	if err != nil {
@@ -106,13 +106,13 @@ func (r *repairer) recallSeqs(t *foundTable) error {
 	return reader.Close()
 }
 
-func (r *repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error) (sstable.SalvageReport, error) {
+func (r *Repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error) (sstable.SalvageReport, error) {
 	path := r.path(t.name)
 	f, err := r.fs.Open(path)
 	if err != nil {
 		return sstable.SalvageReport{}, err
 	}
-	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.policies, RangePolicies: r.opts.rangePolicies, Name: path}, fn)
+	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.Policies, RangePolicies: r.opts.RangePolicies, Name: path}, fn)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

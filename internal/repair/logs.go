@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"io"
@@ -11,8 +11,8 @@ import (
 
 // foundLog is a log of the directory.
 type foundLog struct {
-	repairFile
-	line *repairedFile
+	dirFile
+	line *File
 	// needed: nothing says that tables hold all of it.
 	needed bool
 	// clean: Open would replay it and drop nothing.
@@ -20,15 +20,15 @@ type foundLog struct {
 }
 
 // scanLogs reads the logs that are needed, without keeping anything.
-func (r *repairer) scanLogs() error {
+func (r *Repairer) scanLogs() error {
 	for _, f := range r.ofKind(base.FileLog) {
-		l := &foundLog{repairFile: f, needed: r.manifest.needsLog(f.Num)}
-		l.line = &repairedFile{Name: f.name, Fate: fileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
+		l := &foundLog{dirFile: f, needed: r.manifest.needsLog(f.Num)}
+		l.line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
 		r.logs = append(r.logs, l)
 		if !l.needed {
 			continue
 		}
-		l.line.Fate, l.line.Reason = fileRewritten, "its entries are in tables now"
+		l.line.Fate, l.line.Reason = rewritten, "its entries are in tables now"
 		if err := r.readLog(l, nil); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ type logEntry func(seq uint64, kind base.Kind, key, value []byte) error
 //
 // Records behind damage are taken up too: Open refuses them, because they make a
 // state that the database never had, but a repair asks for what is left.
-func (r *repairer) readLog(l *foundLog, fn logEntry) error {
+func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	path := r.path(l.name)
 	file, err := r.fs.Open(path)
 	if err != nil {
@@ -112,14 +112,14 @@ func (r *repairer) readLog(l *foundLog, fn logEntry) error {
 			}
 			continue
 		}
-		if err := eachEntry(record, fn); err != nil {
+		if err := EachEntry(record, fn); err != nil {
 			return err
 		}
 	}
 }
 
-// eachEntry calls fn with the entries of a batch that checkBatch accepts.
-func eachEntry(record []byte, fn logEntry) error {
+// EachEntry calls fn with the entries of a batch that checkBatch accepts.
+func EachEntry(record []byte, fn logEntry) error {
 	b, err := batch.NewReader(record)
 	for err == nil {
 		kind, key, value, seq, ok, nextErr := b.Next()

@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
@@ -8,7 +8,7 @@ import (
 // conflicting returns the live tables that hold another value for an internal key than another
 // one of them: a compaction of both would fail, and a lookup answers by luck. Of more runs than
 // are merged at once nothing is returned; Check reports them.
-func (r *repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, error) {
+func (r *Repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, error) {
 	var runs []*run
 	for t := range live {
 		runs = append(runs, r.tableRun(t))

@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ type manifestFindings struct {
 	nextNum            uint64 // above every file number read
 	lastSeq            uint64
 
-	lines map[string]*repairedFile // of the report
+	lines map[string]*File // of the report
 }
 
 // needsLog reports whether log num may hold what no table does.
@@ -45,11 +45,11 @@ func (m *manifestFindings) needsLog(num uint64) bool {
 // and its MANIFEST are sound. Otherwise the newest MANIFEST that has begun to
 // say something does, provided that it can be read whole: an older one names
 // tables that are gone, or worse, that wait for their removal.
-func (r *repairer) readManifests() error {
+func (r *Repairer) readManifests() error {
 	m := &r.manifest
 	m.dead = map[uint64]bool{}
-	m.lines = map[string]*repairedFile{}
-	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.manifestReadLimit})
+	m.lines = map[string]*File{}
+	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit})
 	switch {
 	case loadErr == nil:
 		m.inForce, m.sound = true, state.Tail.Dropped == 0
@@ -68,7 +68,7 @@ func (r *repairer) readManifests() error {
 	}
 	var best *manifestLog
 	for _, f := range r.ofKind(base.FileManifest) {
-		line := &repairedFile{Name: f.name, Fate: fileUnused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
+		line := &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
 		m.lines[f.name] = line
 		if m.inForce && f.name != state.ManifestName || !f.canonical() {
 			continue
@@ -89,9 +89,9 @@ func (r *repairer) readManifests() error {
 }
 
 // askCloseMark compares a MANIFEST that can be read with what the last Close left.
-func (r *repairer) askCloseMark(state manifest.State) error {
+func (r *Repairer) askCloseMark(state manifest.State) error {
 	m := &r.manifest
-	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.logger, r.dirFiles(), state)
+	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
 	var fault *base.CorruptionError
 	if !errors.As(err, &fault) {
 		m.mark = mark
@@ -108,7 +108,7 @@ func (r *repairer) askCloseMark(state manifest.State) error {
 }
 
 // dirFiles returns the files as Open lists them.
-func (r *repairer) dirFiles() (files []manifest.DirFile) {
+func (r *Repairer) dirFiles() (files []manifest.DirFile) {
 	for _, f := range r.files {
 		files = append(files, f.DirFile)
 	}
@@ -138,9 +138,9 @@ func (l *manifestLog) begun() bool {
 }
 
 // readManifest reads every edit that can be read.
-func (r *repairer) readManifest(f repairFile, line *repairedFile) (*manifestLog, error) {
+func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 	path := r.path(f.name)
-	if err := manifest.CheckSize(path, f.Size, r.opts.manifestReadLimit); err != nil {
+	if err := manifest.CheckSize(path, f.Size, r.opts.ManifestReadLimit); err != nil {
 		return nil, err
 	}
 	file, err := r.fs.Open(path)
@@ -193,7 +193,7 @@ func (r *repairer) readManifest(f repairFile, line *repairedFile) (*manifestLog,
 // learn takes over what edits tell, be they all there or not.
 func (m *manifestFindings) learn(edits []*manifest.Edit) {
 	number := func(n uint64) {
-		if n < maxRepairNum {
+		if n < maxNum {
 			m.nextNum = max(m.nextNum, n+1)
 		}
 	}
@@ -205,7 +205,7 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 			delete(m.dead, a.File.Num)
 			number(a.File.Num)
 		}
-		if e.LogNum.Set && e.LogNum.Value < maxRepairNum {
+		if e.LogNum.Set && e.LogNum.Value < maxNum {
 			m.logNum = max(m.logNum, e.LogNum.Value)
 		}
 		if e.PrevLogNum.Set {

@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ import (
 // LevelDB refuse, and another repair believes the new MANIFEST, the newest.
 // Moving files before the switch means that no Open comes between the two and
 // takes them for leftovers to be deleted.
-func (r *repairer) install(p *repairPlan) error {
+func (r *Repairer) install(p *plan) error {
 	if err := r.nameTables(p); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (r *repairer) install(p *repairPlan) error {
 }
 
 // nameTables renames the new tables from their temporary names.
-func (r *repairer) nameTables(p *repairPlan) error {
+func (r *Repairer) nameTables(p *plan) error {
 	for _, u := range p.made {
 		name := base.FileName(base.FileTable, u.meta.Num)
 		r.made[name] = true
@@ -56,7 +56,7 @@ func (r *repairer) nameTables(p *repairPlan) error {
 	return r.fs.SyncDir(r.dir)
 }
 
-func (r *repairer) writeManifest(p *repairPlan) (num uint64, err error) {
+func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 	logNum := r.newNum() // of an empty log: all that the logs held is in tables
 	if err := r.writeEmptyLog(base.FileName(base.FileLog, logNum)); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (r *repairer) writeManifest(p *repairPlan) (num uint64, err error) {
 
 // writeEmptyLog makes the log that the new MANIFEST names: one that is missing
 // means that something was lost. Its name is durable with the MANIFEST's.
-func (r *repairer) writeEmptyLog(name string) error {
+func (r *Repairer) writeEmptyLog(name string) error {
 	f, err := r.fs.Create(r.path(name))
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (r *repairer) writeEmptyLog(name string) error {
 }
 
 // moveAway puts what is not in use into lost/.
-func (r *repairer) moveAway(p *repairPlan) error {
+func (r *Repairer) moveAway(p *plan) error {
 	copyCurrent := !r.manifest.inForce && len(r.ofKind(base.FileCurrent)) > 0
 	if len(p.moves) == 0 && !copyCurrent {
 		return nil
@@ -115,7 +115,7 @@ func (r *repairer) moveAway(p *repairPlan) error {
 		}
 		p.lines = append(p.lines, line)
 	}
-	var manifests, others []*repairedFile
+	var manifests, others []*File
 	for _, line := range p.moves {
 		if kind, _, _ := base.ParseFileName(line.Name); kind == base.FileManifest {
 			manifests = append(manifests, line)
@@ -131,7 +131,7 @@ func (r *repairer) moveAway(p *repairPlan) error {
 
 // mover moves files to lost/.
 type mover struct {
-	r     *repairer
+	r     *Repairer
 	lost  string
 	taken map[string]bool // names in lost/
 }
@@ -148,7 +148,7 @@ func (m *mover) free(name string) string {
 
 // move renames the files and makes that durable: in lost/ first, for a name that
 // is gone from one directory and not yet in the other would be a file lost.
-func (m *mover) move(files []*repairedFile) error {
+func (m *mover) move(files []*File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -170,8 +170,8 @@ func (m *mover) move(files []*repairedFile) error {
 // copyCurrent keeps a copy of a CURRENT that was not sound. It cannot be moved:
 // LevelDB takes a directory without CURRENT for one in which to create a
 // database, and removes the tables.
-func (m *mover) copyCurrent() (*repairedFile, error) {
-	line := &repairedFile{Name: base.CurrentName, Fate: fileRewritten, Level: -1, LostName: m.free(base.CurrentName)}
+func (m *mover) copyCurrent() (*File, error) {
+	line := &File{Name: base.CurrentName, Fate: rewritten, Level: -1, LostName: m.free(base.CurrentName)}
 	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)
 	line.Bytes = uint64(n)
 	if err == nil {

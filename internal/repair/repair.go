@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"io/fs"
@@ -18,36 +18,36 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// repairOptions are those of a repair. All are needed.
-type repairOptions struct {
-	fs       vfs.FS
-	dir      string
-	comparer *base.Comparer
-	logger   *slog.Logger
+// Options are those of a repair. All are needed.
+type Options struct {
+	FS       vfs.FS
+	Dir      string
+	Comparer *base.Comparer
+	Logger   *slog.Logger
 
-	table           sstable.WriterOptions // of new tables
-	tableSize       uint64                // in bytes, about
-	writeBufferSize int                   // of the memtables that sort what logs hold
+	Table           sstable.WriterOptions // of new tables
+	TableSize       uint64                // in bytes, about
+	WriteBufferSize int                   // of the memtables that sort what logs hold
 
-	cache          tables.CacheOptions // of tables that stay; Reader.Cache is made here
-	blockCacheSize int64
+	Cache          tables.CacheOptions // of tables that stay; Reader.Cache is made here
+	BlockCacheSize int64
 	// The filters that must agree with what a table holds.
-	policies      []filter.Policy
-	rangePolicies []rangefilter.Policy
+	Policies      []filter.Policy
+	RangePolicies []rangefilter.Policy
 
-	manifestReadLimit int64
+	ManifestReadLimit int64
 }
 
-// newRepair looks at the directory, which need not be locked yet. It fails with
+// New looks at the directory, which need not be locked yet. It fails with
 // fs.ErrNotExist if that holds no database.
-func newRepair(o repairOptions) (*repairer, error) {
-	r := &repairer{opts: o, fs: o.fs, dir: o.dir, cmp: o.comparer, maxFanIn: repairFanIn, report: &repairFindings{}}
+func New(o Options) (*Repairer, error) {
+	r := &Repairer{opts: o, fs: o.FS, dir: o.Dir, cmp: o.Comparer, maxFanIn: FanIn, report: &Findings{}}
 	return r, r.list()
 }
 
-// repair repairs the directory, which the caller has locked. After an error it has removed what it made.
-func (r *repairer) repair() (*repairFindings, error) {
-	if err := base.Catch(r.cmp, "Repair", r.run); err != nil {
+// Run repairs the directory, which the caller has locked. After an error it has removed what it made.
+func (r *Repairer) Run() (*Findings, error) {
+	if err := base.Catch(r.cmp, "Repair", r.steps); err != nil {
 		if r.made != nil {
 			r.abandon()
 		}
@@ -56,18 +56,18 @@ func (r *repairer) repair() (*repairFindings, error) {
 	return r.report, nil
 }
 
-// movedFiles reports whether a repair that failed has moved files: they are where it put them.
-func (r *repairer) movedFiles() bool { return r.made == nil }
+// MovedFiles reports whether a repair that failed has moved files: they are where it put them.
+func (r *Repairer) MovedFiles() bool { return r.made == nil }
 
-// repairer carries a repair from step to step; run names them.
-type repairer struct {
-	opts   repairOptions
+// Repairer carries a repair from step to step; steps names them.
+type Repairer struct {
+	opts   Options
 	fs     vfs.FS
 	dir    string
 	cmp    *base.Comparer
-	report *repairFindings
+	report *Findings
 
-	files    []repairFile // what the directory holds
+	files    []dirFile // what the directory holds
 	manifest manifestFindings
 	tables   []*foundTable
 	logs     []*foundLog
@@ -78,26 +78,26 @@ type repairer struct {
 	made     map[string]bool // files that we made; abandon removes them
 }
 
-// repairFile is a file of the directory whose name is one of the format's.
-type repairFile struct {
+// dirFile is a file of the directory whose name is one of the format's.
+type dirFile struct {
 	manifest.DirFile
 	name string
 }
 
 // canonical reports whether the file has the name that Open looks for, and a
 // number that leaves room for others.
-func (f *repairFile) canonical() bool {
-	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxRepairNum
+func (f *dirFile) canonical() bool {
+	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxNum
 }
 
-// maxRepairNum bounds the file numbers that count: numbers are handed out above
+// maxNum bounds the file numbers that count: numbers are handed out above
 // the greatest, and a crafted name must not use up those that Open accepts.
-const maxRepairNum = uint64(1) << 61
+const maxNum = uint64(1) << 61
 
-func (r *repairer) path(name string) string { return filepath.Join(r.dir, name) }
+func (r *Repairer) path(name string) string { return filepath.Join(r.dir, name) }
 
-// run does the repair; the directory is locked.
-func (r *repairer) run() error {
+// steps does the repair; the directory is locked.
+func (r *Repairer) steps() error {
 	r.made = map[string]bool{}
 	if err := r.list(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (r *repairer) run() error {
 }
 
 // list reads the directory.
-func (r *repairer) list() error {
+func (r *Repairer) list() error {
 	names, err := r.fs.List(r.dir)
 	if err != nil {
 		return err
@@ -168,8 +168,8 @@ func (r *repairer) list() error {
 		if !info.Mode().IsRegular() {
 			continue
 		}
-		r.files = append(r.files, repairFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
-		some = some || slices.Contains(databaseKinds, kind)
+		r.files = append(r.files, dirFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
+		some = some || slices.Contains(DatabaseKinds, kind)
 	}
 	if !some {
 		return errors.Wrapf(fs.ErrNotExist, "sievedb: there is nothing to repair in %s: it holds no table, log, MANIFEST or CURRENT", r.dir)
@@ -177,18 +177,18 @@ func (r *repairer) list() error {
 	return nil
 }
 
-// databaseKinds are the files that make a directory the remains of a database.
-var databaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest, base.FileCurrent}
+// DatabaseKinds are the files that make a directory the remains of a database.
+var DatabaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest, base.FileCurrent}
 
 // ofKind returns the files of those kinds, by number and then by name.
-func (r *repairer) ofKind(kinds ...base.FileKind) []repairFile {
-	var out []repairFile
+func (r *Repairer) ofKind(kinds ...base.FileKind) []dirFile {
+	var out []dirFile
 	for _, f := range r.files {
 		if slices.Contains(kinds, f.Kind) {
 			out = append(out, f)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b repairFile) int {
+	slices.SortStableFunc(out, func(a, b dirFile) int {
 		switch {
 		case a.Num < b.Num:
 			return -1
@@ -201,16 +201,16 @@ func (r *repairer) ofKind(kinds ...base.FileKind) []repairFile {
 }
 
 // chooseNumbers makes nextNum greater than every number found.
-func (r *repairer) chooseNumbers() {
+func (r *Repairer) chooseNumbers() {
 	r.nextNum = max(r.manifest.nextNum, 1)
 	for _, f := range r.files {
-		if f.Num < maxRepairNum {
+		if f.Num < maxNum {
 			r.nextNum = max(r.nextNum, f.Num+1)
 		}
 	}
 }
 
-func (r *repairer) newNum() uint64 {
+func (r *Repairer) newNum() uint64 {
 	r.nextNum++
 	return r.nextNum - 1
 }
@@ -218,9 +218,9 @@ func (r *repairer) newNum() uint64 {
 // abandon removes what a repair that failed has made. The MANIFEST goes first,
 // and for good: the next repair would believe one whose tables are gone, and
 // take the logs for superseded.
-func (r *repairer) abandon() {
+func (r *Repairer) abandon() {
 	warn := func(name string, err error) {
-		r.opts.logger.Warn("cannot remove a file of the failed repair", "file", name, "err", err)
+		r.opts.Logger.Warn("cannot remove a file of the failed repair", "file", name, "err", err)
 	}
 	if name := r.report.NewManifest; r.made[name] {
 		err := r.fs.Remove(r.path(name))

@@ -1,4 +1,4 @@
-package db
+package repair
 
 import (
 	"container/heap"
@@ -19,7 +19,7 @@ import (
 // others are merged, and an entry goes to level 0 if it is newer than all that
 // the placed tables hold for its key, and is dropped otherwise: that costs no
 // rewriting of what is in order, whatever the keys.
-func (r *repairer) construct(p *repairPlan) error {
+func (r *Repairer) construct(p *plan) error {
 	if len(p.placed) > 0 {
 		return r.layOnTop(p)
 	}
@@ -37,10 +37,10 @@ func (r *repairer) construct(p *repairPlan) error {
 	return nil
 }
 
-func (r *repairer) tableSize() uint64 { return r.opts.tableSize }
+func (r *Repairer) tableSize() uint64 { return r.opts.TableSize }
 
 // adoptable reports whether the run can become a table of the result as it is.
-func (r *repairer) adoptable(p *repairPlan, u *run) bool {
+func (r *Repairer) adoptable(p *plan, u *run) bool {
 	if u.table == nil {
 		return true
 	}
@@ -52,7 +52,7 @@ func (r *repairer) adoptable(p *repairPlan, u *run) bool {
 }
 
 // adopt places a run as it is.
-func (p *repairPlan) adopt(u *run, level int) {
+func (p *plan) adopt(u *run, level int) {
 	if u.table != nil {
 		u.table.line.Level = level
 	} else {
@@ -62,10 +62,10 @@ func (p *repairPlan) adopt(u *run, level int) {
 }
 
 // replace places runs that were made of others.
-func (p *repairPlan) replace(old, runs []*run, level int) {
+func (p *plan) replace(old, runs []*run, level int) {
 	for _, u := range old {
 		if u.table != nil {
-			u.table.line.Fate = fileRewritten
+			u.table.line.Fate = rewritten
 			p.moves = append(p.moves, u.table.line)
 		}
 	}
@@ -76,7 +76,7 @@ func (p *repairPlan) replace(old, runs []*run, level int) {
 
 // layOnTop places the entries of the unplaced runs that are newer than what the
 // placed tables hold.
-func (r *repairer) layOnTop(p *repairPlan) error {
+func (r *Repairer) layOnTop(p *plan) error {
 	if len(p.unplaced) == 0 {
 		return nil
 	}
@@ -131,13 +131,13 @@ type placedTables struct {
 	tables  *tables.Cache
 }
 
-func (r *repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
+func (r *Repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
 	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: tables.NewHandle}).Current().Apply(&manifest.Edit{Added: placed})
 	if err != nil {
 		return nil, err
 	}
-	blocks := sstable.NewBlockCache(r.opts.blockCacheSize)
-	cache := r.opts.cache
+	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
+	cache := r.opts.Cache
 	cache.Reader.Cache = blocks
 	tables := tables.NewCache(cache)
 	return &placedTables{version: v, cmp: r.cmp, blocks: blocks, tables: tables}, nil
@@ -176,7 +176,7 @@ func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 
 // groups sorts runs by key and splits them where no range of user keys reaches
 // across.
-func (r *repairer) groups(runs []*run) [][]*run {
+func (r *Repairer) groups(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	var groups [][]*run
 	start := 0
@@ -196,21 +196,21 @@ func (r *repairer) groups(runs []*run) [][]*run {
 	return groups
 }
 
-func (r *repairer) sortRuns(runs []*run) {
+func (r *Repairer) sortRuns(runs []*run) {
 	slices.SortStableFunc(runs, func(a, b *run) int { return r.cmp.CompareInternal(a.meta.Smallest, b.meta.Smallest) })
 }
 
-// repairFanIn is how many chains are merged at once. Each has one table open,
-// with its index and repairReadAhead bytes of it.
+// FanIn is how many chains are merged at once. Each has one table open,
+// with its index and readAhead bytes of it.
 const (
-	repairFanIn     = 64
-	repairReadAhead = 256 << 10
+	FanIn     = 64
+	readAhead = 256 << 10
 )
 
 // merge writes the entries of runs to new ones that do not overlap, and discards
 // those that the repair made. Where too many overlap to be merged at once, some
 // are merged first.
-func (r *repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run, error) {
+func (r *Repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run, error) {
 	chains := r.chains(runs)
 	for len(chains) > r.maxFanIn {
 		some, err := r.mergeChains(chains[:r.maxFanIn], max(targetSize, 32<<20), nil)
@@ -222,7 +222,7 @@ func (r *repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run,
 	return r.mergeChains(chains, targetSize, keep)
 }
 
-func (r *repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc) ([]*run, error) {
+func (r *Repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc) ([]*run, error) {
 	children := make([]base.Iterator, len(chains))
 	for i, c := range chains {
 		children[i] = r.newChainIter(c)
@@ -250,7 +250,7 @@ func (r *repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc
 
 // chains deals runs out to as few lists as there can be of runs that follow one
 // another without overlap: as many as ranges meet at one key.
-func (r *repairer) chains(runs []*run) [][]*run {
+func (r *Repairer) chains(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	h := chainHeap{cmp: r.cmp}
 	for _, u := range runs {
@@ -289,14 +289,14 @@ func (h *chainHeap) Pop() any {
 // a time. Valid, Key and Value are those of the table at hand.
 type chainIter struct {
 	base.Iterator // of the table at hand; never nil
-	r             *repairer
+	r             *Repairer
 	runs          []*run
 	next          int // the run to open next
 	reader        *sstable.Reader
 	err           error
 }
 
-func (r *repairer) newChainIter(runs []*run) *chainIter {
+func (r *Repairer) newChainIter(runs []*run) *chainIter {
 	return &chainIter{Iterator: tables.NewMergingIter(r.cmp, nil), r: r, runs: runs}
 }
 
@@ -334,7 +334,7 @@ func (c *chainIter) open(u *run) error {
 	if err != nil {
 		return err
 	}
-	it, err := reader.NewIter(sstable.IterOptions{ReadAhead: repairReadAhead})
+	it, err := reader.NewIter(sstable.IterOptions{ReadAhead: readAhead})
 	if err != nil {
 		_ = reader.Close() // the first error tells more
 		return err

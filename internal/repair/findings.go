@@ -1,0 +1,54 @@
+package repair
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Findings is what a repair found and did: db.RepairReport says what the fields mean.
+type Findings struct {
+	Healthy         bool
+	Manifest        string
+	ManifestProblem string
+	MayResurrect    bool
+	Files           []File
+
+	TablesWritten, BytesWritten, EntriesWritten uint64
+
+	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
+
+	LastSequence uint64
+	NewManifest  string
+}
+
+// Fate is what a repair did with a file: the values are those of db.FileFate.
+type Fate int
+
+const (
+	kept Fate = iota
+	rewritten
+	unused
+	missing
+)
+
+// File is a file as a repair found it: db.RepairedFile says what the fields mean.
+type File struct {
+	Name     string
+	Fate     Fate
+	Level    int
+	LostName string
+	Reason   string
+	Damage   string
+
+	Bytes, BytesLost   uint64
+	Blocks, BlocksLost uint64
+	Entries            uint64
+}
+
+// list sets the report's files.
+func (r *Findings) list(lines []*File) {
+	for _, f := range lines {
+		r.Files = append(r.Files, *f)
+	}
+	slices.SortStableFunc(r.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+}
