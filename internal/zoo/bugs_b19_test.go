@@ -207,7 +207,7 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/recovery.go",
 			old:  "err = d.set.Begin(&manifest.Edit{",
-			new:  "for _, f := range r.logs {\n\t\td.files.Remove(d.files.File(f.kind, f.num))\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
+			new:  "for _, f := range r.logs {\n\t\td.files.Remove(d.files.File(f.Kind, f.Num))\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
@@ -279,7 +279,7 @@ var bugsFromB19 = []bug{
 		}, {
 			file: "db/recovery.go",
 			old:  "// removeOld removes what the listing shows and the new state does not need.\n",
-			new:  "func (r *recovery) keptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].num\n\t}\n\treturn num\n}\n\n",
+			new:  "func (r *recovery) keptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].Num\n\t}\n\treturn num\n}\n\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",
