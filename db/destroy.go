@@ -6,6 +6,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/foreign"
+	"github.com/sievedb/sievedb/internal/manifest"
 )
 
 // Destroy removes the database in dir: the files whose names are the format's,
@@ -15,17 +17,17 @@ import (
 // used; nil opts mean the operating system's.
 func Destroy(dir string, opts *Options) error {
 	o := opts.withDefaults()
-	dir, err := absoluteDir(o.FS, dir)
+	dir, err := manifest.AbsoluteDir(o.FS, dir)
 	if err != nil {
 		return err
 	}
 	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := refuseForeign(o.FS, dir, &o); err != nil {
+	if err := foreign.Refuse(o.FS, dir, o.ManifestReadLimit); err != nil {
 		return err
 	}
-	lock, err := lockDir(o.FS, dir, false)
+	lock, err := manifest.LockDir(o.FS, dir, false)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
+	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -32,7 +33,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.closed.open.Store(true)
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
 	var err error
-	if d.dir, err = absoluteDir(d.fs, dir); err != nil {
+	if d.dir, err = manifest.AbsoluteDir(d.fs, dir); err != nil {
 		return nil, err
 	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
@@ -42,7 +43,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
-	lock, err := lockDir(d.fs, d.dir, d.opts.ReadOnly)
+	lock, err := manifest.LockDir(d.fs, d.dir, d.opts.ReadOnly)
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
@@ -55,7 +56,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
 			// It may be no damage: not every directory shows by its names whose it is.
-			if ferr := refuseForeignDir(d.fs, d.dir, &d.opts, false); errors.Is(ferr, ErrForeign) {
+			if ferr := foreign.RefuseDir(d.fs, d.dir, d.opts.ManifestReadLimit, false); errors.Is(ferr, ErrForeign) {
 				err = ferr
 			}
 		}
@@ -76,15 +77,15 @@ func (d *DB) prepareDir() (created bool, err error) {
 	info, err := d.fs.Stat(d.dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return false, refuseFile(d.fs, d.dir, info)
+		return false, foreign.RefuseFile(d.fs, d.dir, info)
 	case err == nil:
 		// Before the lock: not even LOCK is made in another engine's directory.
-		if err := refuseForeignDir(d.fs, d.dir, &d.opts, true); err != nil {
+		if err := foreign.RefuseDir(d.fs, d.dir, d.opts.ManifestReadLimit, true); err != nil {
 			return false, err
 		}
 		return false, d.needDatabase()
 	case !errors.Is(err, fs.ErrNotExist):
-		return false, errNoDir(err)
+		return false, foreign.NoDir(err)
 	case d.opts.ErrorIfMissing || d.opts.ReadOnly:
 		return false, errMissing(&d.opts, d.dir, err)
 	}

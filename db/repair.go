@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/repair"
 	"github.com/sievedb/sievedb/sstable"
@@ -76,7 +77,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, err
 	}
 	o := opts.withDefaults()
-	dir, err := absoluteDir(o.FS, dir)
+	dir, err := manifest.AbsoluteDir(o.FS, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +85,14 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", dir)
 	}
 	// Looked at before the lock, whose file would be created.
-	if err := refuseForeign(o.FS, dir, &o); err != nil {
+	if err := foreign.Refuse(o.FS, dir, o.ManifestReadLimit); err != nil {
 		return nil, err
 	}
 	r, err := repair.New(o.repairOptions(dir))
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(o.FS, dir, false)
+	lock, err := manifest.LockDir(o.FS, dir, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,14 @@
-package db
+package manifest
 
 import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// absoluteDir returns the name by which dir is found whatever becomes the process's
+// AbsoluteDir returns the name by which dir is found whatever becomes the process's
 // working directory. A database goes by it from its opening on: a relative name would
 // lead to another one's files after a change of the working directory.
-func absoluteDir(fsys vfs.FS, dir string) (string, error) {
+func AbsoluteDir(fsys vfs.FS, dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("sievedb: the path is empty; pass the path of the database's directory")
 	}

@@ -1,4 +1,4 @@
-package db
+package manifest
 
 import (
 	"io"
@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// dirLock is the lock of a database directory.
-type dirLock struct {
+// DirLock is the lock of a database directory.
+type DirLock struct {
 	io.Closer // releases the lock; the file LOCK stays
 
 	fs     vfs.FS
@@ -20,9 +20,9 @@ type dirLock struct {
 	made   bool // there was no file LOCK
 }
 
-// lockDir locks the directory.
-func lockDir(fsys vfs.FS, dir string, shared bool) (*dirLock, error) {
-	l := &dirLock{fs: fsys, path: filepath.Join(dir, base.LockName), shared: shared}
+// LockDir locks the directory.
+func LockDir(fsys vfs.FS, dir string, shared bool) (*DirLock, error) {
+	l := &DirLock{fs: fsys, path: filepath.Join(dir, base.LockName), shared: shared}
 	if _, err := fsys.Lstat(l.path); errors.Is(err, fs.ErrNotExist) {
 		l.made = true
 	}
@@ -32,8 +32,8 @@ func lockDir(fsys vfs.FS, dir string, shared bool) (*dirLock, error) {
 }
 
 // Abandon releases the lock when nothing was changed, and removes the file LOCK if
-// lockDir made it: a directory that was refused is left as it was.
-func (l *dirLock) Abandon() error {
+// LockDir made it: a directory that was refused is left as it was.
+func (l *DirLock) Abandon() error {
 	if !l.made {
 		return l.Close()
 	}
@@ -52,4 +52,4 @@ func (l *dirLock) Abandon() error {
 }
 
 // Remove removes the file LOCK and releases the lock, which must be exclusive.
-func (l *dirLock) Remove() error { return vfs.RemoveLock(l.fs, l.path, l.Closer) }
+func (l *DirLock) Remove() error { return vfs.RemoveLock(l.fs, l.path, l.Closer) }
