@@ -100,18 +100,28 @@ func (b *Batch) add(kind base.Kind, key, value []byte) {
 }
 
 func (b *Batch) addEntry(kind base.Kind, key, value []byte) {
-	if len(b.data) == 0 {
-		b.data = append(b.data, emptyBatch[:]...)
-	}
 	if err := b.checkSize(key, value); err != nil {
-		if b.refused == nil {
-			b.refused = err // for Apply: a batch must not be applied in part
-		}
+		b.refuse(err)
 		return
 	}
-	b.data = batch.AppendEntry(b.data, kind, key, value)
+	b.data = batch.AppendEntry(b.started(), kind, key, value)
 	b.entries++
 	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
+}
+
+// started returns the batch's bytes, which begin with room for the header.
+func (b *Batch) started() []byte {
+	if len(b.data) == 0 {
+		return append(b.data, emptyBatch[:]...)
+	}
+	return b.data
+}
+
+// refuse has Apply return err: a batch must not be applied in part.
+func (b *Batch) refuse(err error) {
+	if b.refused == nil {
+		b.refused = err
+	}
 }
 
 // checkSize returns why an entry cannot be added.
@@ -120,12 +130,17 @@ func (b *Batch) checkSize(key, value []byte) error {
 		return err
 	}
 	const framing = 11 // kind and lengths, at most
-	switch size := uint64(len(b.data)) + uint64(len(key)) + uint64(len(value)) + framing; {
+	return checkBatchSize(uint64(len(b.data))+uint64(len(key))+uint64(len(value))+framing, uint64(b.count())+1)
+}
+
+// checkBatchSize returns why a batch cannot have that many bytes and entries.
+func checkBatchSize(size, entries uint64) error {
+	switch {
 	case size > MaxBatchSize:
 		return tooLargef("the batch would take %d bytes with its entry %d, and at most %d (MaxBatchSize) are supported; apply it in parts",
-			size, uint64(b.count())+1, MaxBatchSize)
-	case b.count() == math.MaxInt32:
-		return tooLargef("the batch has %d entries, the most that are supported; apply it in parts", math.MaxInt32)
+			size, entries, MaxBatchSize)
+	case entries > math.MaxInt32:
+		return tooLargef("the batch has %d entries, and %d are supported; apply it in parts", entries, math.MaxInt32)
 	}
 	return nil
 }

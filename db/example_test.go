@@ -349,3 +349,25 @@ func ExampleDB_NewLoader() {
 	// before: sievedb: not found
 	// after: legs, <nil>
 }
+
+// A batch can be sent elsewhere: its bytes are LevelDB's.
+func ExampleBatch_MarshalBinary() {
+	var writes db.Batch
+	writes.Put([]byte("apple"), []byte("red"))
+	writes.Delete([]byte("pear"))
+	data, err := writes.MarshalBinary()
+	if err != nil {
+		panic(err)
+	}
+
+	var received db.Batch
+	if err := received.UnmarshalBinary(data); err != nil {
+		panic(err)
+	}
+	for i, entry := range received.All() {
+		fmt.Printf("%d: %s, delete: %t\n", i, entry.Key, entry.Kind == db.EntryDelete)
+	}
+	// Output:
+	// 0: apple, delete: false
+	// 1: pear, delete: true
+}

@@ -35,6 +35,9 @@ func NewReader(record []byte) (Reader, error) {
 	return r, nil
 }
 
+// ReaderOf walks entries that were encoded here, without a header.
+func ReaderOf(entries []byte, count uint32) Reader { return Reader{rest: entries, Count: count} }
+
 // Next returns the next entry, whose slices are within the batch's bytes. ok is
 // false at the end; then err tells whether the bytes were as they should.
 func (r *Reader) Next() (kind base.Kind, key, value []byte, seq uint64, ok bool, err error) {

@@ -1,0 +1,159 @@
+package db
+
+import (
+	"encoding/binary"
+	"iter"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+)
+
+// EntryKind says what an entry of a Batch does.
+type EntryKind uint8
+
+// The kinds of entries. More may come: do not take an unknown one for one of these.
+const (
+	EntryPut EntryKind = iota + 1
+	EntryDelete
+)
+
+// BatchEntry is one write of a Batch. Its slices are the batch's memory: they must not be
+// changed, and they are valid until the batch is reset.
+type BatchEntry struct {
+	Kind  EntryKind
+	Key   []byte
+	Value []byte // nil for a deletion
+}
+
+// All returns the entries that the batch holds now, numbered from 0 in the order in which
+// they were added. Writes that the loop adds to the batch are not among them.
+func (b *Batch) All() iter.Seq2[int, BatchEntry] {
+	return func(yield func(int, BatchEntry) bool) {
+		if b.count() == 0 {
+			return
+		}
+		r := batch.ReaderOf(b.data[batch.HeaderLen:], b.entries)
+		for i := 0; ; i++ {
+			kind, key, value, _, ok, _ := r.Next()
+			if !ok {
+				return
+			}
+			e := BatchEntry{Kind: EntryPut, Key: key, Value: value}
+			if kind == base.KindDelete {
+				e.Kind = EntryDelete
+			}
+			if !yield(i, e) {
+				return
+			}
+		}
+	}
+}
+
+// Append adds the entries of other, which stays as it is. Its limits are Put's. If other is
+// a copy of another Batch, or if one of its own writes was refused, Apply of b returns that
+// error.
+func (b *Batch) Append(other *Batch) {
+	switch {
+	case b == nil:
+		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
+	case other == nil || !b.begin():
+		return // Apply says the latter
+	}
+	defer b.end()
+	if other != b {
+		if !other.begin() {
+			b.refuse(other.misuse())
+			return
+		}
+		defer other.end()
+	}
+	if other.refused != nil {
+		b.refuse(other.refused)
+		return
+	}
+	if other.count() == 0 {
+		return
+	}
+	entries := other.data[batch.HeaderLen:]
+	size, count := uint64(len(b.data))+uint64(len(entries)), uint64(b.count())+uint64(other.count())
+	if err := checkBatchSize(size, count); err != nil {
+		b.refuse(err)
+		return
+	}
+	b.data = append(b.started(), entries...)
+	b.entries = uint32(count)
+	b.memSize += other.memSize
+}
+
+// AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the
+// sequence number 0. It implements encoding.BinaryAppender. The error is that of a batch
+// that Apply refuses.
+func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
+	if b == nil {
+		return append(dst, emptyBatch[:]...), nil
+	}
+	if !b.begin() {
+		return dst, b.misuse()
+	}
+	defer b.end()
+	if b.refused != nil {
+		return dst, b.refused
+	}
+	from := len(dst)
+	if b.count() == 0 {
+		return append(dst, emptyBatch[:]...), nil
+	}
+	dst = append(dst, b.data...)
+	binary.LittleEndian.PutUint64(dst[from:], 0)
+	binary.LittleEndian.PutUint32(dst[from+8:], b.entries)
+	return dst, nil
+}
+
+// MarshalBinary returns a copy of the batch's bytes, as AppendBinary appends them. It
+// implements encoding.BinaryMarshaler.
+func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
+
+// UnmarshalBinary makes the batch hold what data does, which AppendBinary, LevelDB or
+// goleveldb made, and nothing else. It copies data and ignores the sequence number in it.
+// Bytes that are no batch are ErrCorruption, entries above the limits ErrTooLarge; the batch
+// is then as it was. It implements encoding.BinaryUnmarshaler.
+func (b *Batch) UnmarshalBinary(data []byte) error {
+	if b == nil {
+		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
+	}
+	if !b.begin() {
+		return b.misuse()
+	}
+	defer b.end()
+	if len(data) < batch.HeaderLen {
+		return base.Corruptf("batch", 0, "it is %d bytes long, want at least %d", len(data), batch.HeaderLen)
+	}
+	copied := append([]byte(nil), data...)
+	batch.SetSeq(copied, 0)
+	r, err := batch.NewReader(copied)
+	if err != nil {
+		return err
+	}
+	count := r.Count
+	if err := checkBatchSize(uint64(len(data)), uint64(count)); err != nil {
+		return err
+	}
+	for ok := true; ok; {
+		var key, value []byte
+		if _, key, value, _, ok, err = r.Next(); err == nil && ok {
+			err = checkEntry(key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, memSize, err := batch.Check(copied)
+	if err != nil {
+		return err
+	}
+	if count == 0 {
+		copied = nil
+	}
+	b.data, b.entries, b.memSize, b.refused = copied, count, memSize, nil
+	return nil
+}

@@ -1,0 +1,186 @@
+package db
+
+import (
+	"encoding"
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+var (
+	_ encoding.BinaryAppender    = (*Batch)(nil)
+	_ encoding.BinaryMarshaler   = (*Batch)(nil)
+	_ encoding.BinaryUnmarshaler = (*Batch)(nil)
+)
+
+func batchEntries(b *Batch) (all []BatchEntry) {
+	for i, e := range b.All() {
+		if i != len(all) {
+			return nil
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func someBatch() (*Batch, []BatchEntry) {
+	var b Batch
+	b.Put([]byte("a"), []byte("1"))
+	b.Delete([]byte("b"))
+	b.Put(nil, nil)
+	return &b, []BatchEntry{
+		{EntryPut, []byte("a"), []byte("1")}, {EntryDelete, []byte("b"), nil}, {EntryPut, []byte{}, []byte{}},
+	}
+}
+
+func TestABatchIsIteratedInTheOrderOfItsWrites(t *testing.T) {
+	b, want := someBatch()
+	require.Equal(t, want, batchEntries(b))
+	require.Empty(t, batchEntries(new(Batch)))
+	require.Empty(t, batchEntries(nil))
+	for i := range b.All() {
+		require.Zero(t, i)
+		break
+	}
+	n := 0
+	for range b.All() {
+		b.Put([]byte("more"), nil)
+		n++
+	}
+	require.Equal(t, len(want), n, "what the loop adds is not in it")
+	require.Equal(t, 2*len(want), b.Len())
+}
+
+func TestABatchIsAppendedToAnother(t *testing.T) {
+	b, want := someBatch()
+	other, more := someBatch()
+	b.Append(other)
+	require.Equal(t, append(want, more...), batchEntries(b))
+	require.Equal(t, more, batchEntries(other))
+	b.Append(b)
+	require.Equal(t, 12, b.Len())
+	b.Append(nil)
+	b.Append(new(Batch))
+	require.Equal(t, 12, b.Len())
+	d := openTest(t, testOptions(vfs.NewMem()))
+	require.NoError(t, d.Apply(b, nil))
+	requireValue(t, d, []byte("a"), []byte("1"))
+
+	var empty Batch
+	empty.Append(other)
+	require.Equal(t, more, batchEntries(&empty))
+	requireSameMemory(t, other, &empty)
+}
+
+func requireSameMemory(t *testing.T, a, b *Batch) {
+	t.Helper()
+	require.Equal(t, a.memSize, b.memSize)
+	require.Equal(t, a.Size(), b.Size())
+}
+
+func TestAppendRefusesWhatApplyWould(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	var tooLarge, b Batch
+	tooLarge.Put(make([]byte, MaxKeySize+1), nil)
+	b.Append(&tooLarge)
+	require.ErrorIs(t, d.Apply(&b, nil), ErrTooLarge)
+
+	original, _ := someBatch()
+	copied := copyOf(original)
+	b.Reset()
+	b.Append(&copied)
+	require.ErrorContains(t, d.Apply(&b, nil), "copy of another Batch")
+
+	many := Batch{data: make([]byte, batch.HeaderLen+1), entries: math.MaxInt32}
+	many.owner = &many
+	b.Reset()
+	b.Put([]byte("k"), nil)
+	b.Append(&many)
+	require.ErrorIs(t, d.Apply(&b, nil), ErrTooLarge)
+}
+
+func TestABatchsBytesAreThoseOfTheLog(t *testing.T) {
+	b, want := someBatch()
+	data, err := b.MarshalBinary()
+	require.NoError(t, err)
+	record := batch.AppendRecord(nil, 0, base.KindSet, []byte("a"), []byte("1"))
+	record = batch.AppendEntry(record, base.KindDelete, []byte("b"), nil)
+	record = batch.AppendEntry(record, base.KindSet, nil, nil)
+	record[8] = 3
+	require.Equal(t, record, data)
+
+	binary.LittleEndian.PutUint64(data, math.MaxUint64) // ignored, whatever it is
+	var read Batch
+	require.NoError(t, read.UnmarshalBinary(data))
+	require.Equal(t, want, batchEntries(&read))
+	requireSameMemory(t, b, &read)
+	clear(data)
+	require.Equal(t, want, batchEntries(&read), "the batch has a copy")
+
+	prefixed, err := read.AppendBinary([]byte("prefix"))
+	require.NoError(t, err)
+	require.Equal(t, append([]byte("prefix"), record...), prefixed)
+
+	data, err = new(Batch).MarshalBinary()
+	require.NoError(t, err)
+	require.NoError(t, read.UnmarshalBinary(data))
+	require.Zero(t, read.Len())
+	require.Zero(t, read.Size())
+}
+
+func TestBytesThatAreNoBatchAreRefused(t *testing.T) {
+	b, want := someBatch()
+	data, err := b.MarshalBinary()
+	require.NoError(t, err)
+	for n := range data {
+		require.ErrorIs(t, b.UnmarshalBinary(data[:n]), ErrCorruption, n)
+	}
+	require.ErrorIs(t, b.UnmarshalBinary(append(data, 0)), ErrCorruption)
+	require.ErrorIs(t, b.UnmarshalBinary(batch.AppendRecord(nil, 0, base.KindSet, make([]byte, MaxKeySize+1), nil)), ErrTooLarge)
+	require.Equal(t, want, batchEntries(b), "the batch is as it was")
+
+	copied := copyOf(b)
+	require.ErrorContains(t, copied.UnmarshalBinary(data), "copy of another Batch")
+	_, err = copied.MarshalBinary()
+	require.ErrorContains(t, err, "copy of another Batch")
+}
+
+// FuzzBatchBytes: what is accepted is a batch, and its bytes are those that it was made of
+// but for the sequence number.
+func FuzzBatchBytes(f *testing.F) {
+	b, _ := someBatch()
+	data, err := b.MarshalBinary()
+	require.NoError(f, err)
+	f.Add(data)
+	f.Add(data[:len(data)-1])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var b Batch
+		if err := b.UnmarshalBinary(data); err != nil {
+			require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, ErrTooLarge), err)
+			require.Zero(t, b.Len())
+			return
+		}
+		require.Len(t, batchEntries(&b), b.Len())
+		var again Batch
+		for _, e := range b.All() {
+			if e.Kind == EntryDelete {
+				again.Delete(e.Key)
+			} else {
+				again.Put(e.Key, e.Value)
+			}
+		}
+		made, err := again.MarshalBinary()
+		require.NoError(t, err)
+		requireSameMemory(t, &again, &b)
+		var twice Batch
+		require.NoError(t, twice.UnmarshalBinary(made))
+		require.Equal(t, batchEntries(&b), batchEntries(&twice))
+	})
+}
