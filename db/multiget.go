@@ -203,14 +203,7 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 	}
 	if level == 0 {
 		for at := range l.Files {
-			for _, i := range g.open[:g.opened] {
-				if l.Covers(at, g.targets[i]) {
-					if err := g.ask(i, l, at); err != nil {
-						return err
-					}
-				}
-			}
-			if err := g.askAll(level, l, values); err != nil {
+			if err := g.inTable0(l, at, values); err != nil {
 				return err
 			}
 		}
@@ -224,6 +217,19 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 		}
 	}
 	return g.askAll(level, l, values)
+}
+
+// inTable0 asks table number at of level 0 for all open keys that it may hold.
+func (g *groupLookup) inTable0(l *manifest.Level, at int, values [][]byte) error {
+	for _, i := range g.open[:g.opened] {
+		if !l.Covers(at, g.targets[i]) {
+			continue
+		}
+		if err := g.ask(i, l, at); err != nil {
+			return err
+		}
+	}
+	return g.askAll(0, l, values)
 }
 
 // inUnordered asks the tables of a level 0 that is not known to be in the order of its

@@ -11,7 +11,7 @@ var bugsFromB1 = []bug{
 	{
 		id: "B1a", what: "the directory is not synced behind the creation of a log", seen: "LevelDB 195, 196",
 		plant: []patch{{
-			file: "db/flush.go",
+			file: "db/rotate.go",
 			old:  "if err := d.fs.SyncDir(d.dir); err != nil {",
 			new:  "if err := error(nil); err != nil {",
 		}},
@@ -130,7 +130,7 @@ var bugsFromB1 = []bug{
 	{
 		id: "B6", what: "the log goes on behind the torn end of the one that was recovered", seen: "LevelDB, reuse_logs",
 		plant: []patch{{
-			file: "db/flush.go",
+			file: "db/rotate.go",
 			old:  "return wal.NewWriter(f), nil",
 			new: `if names, lerr := d.fs.List(d.dir + "/lost"); d.log.w == nil && lerr == nil && len(names) > 0 {
 		from, ferr := d.fs.Open(d.dir + "/lost/" + names[len(names)-1])
@@ -153,7 +153,7 @@ var bugsFromB1 = []bug{
 	{
 		id: "B7", what: "the old log is not synced before a synced write goes to the new one", seen: "LevelDB 193, 1081",
 		plant: []patch{{
-			file: "db/flush.go",
+			file: "db/rotate.go",
 			old:  "if d.log.w.Unsynced() > 0 {",
 			new:  "if false {",
 		}},
@@ -204,7 +204,7 @@ var bugsFromB1 = []bug{
 	{
 		id: "B9b", what: "tables are removed although the edit that names them may be in force", seen: "RocksDB 7621",
 		plant: []patch{{
-			file: "db/flush.go",
+			file: "db/edit.go",
 			old:  "if manifest.IsUncertain(err) {",
 			new:  "if manifest.IsUncertain(nil) {",
 		}},

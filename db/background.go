@@ -1,0 +1,26 @@
+package db
+
+import (
+	"time"
+)
+
+// reportBackground logs the failure of background work, if err is one, and notifies the
+// listener.
+func (d *DB) reportBackground(err error) {
+	if err != nil {
+		d.opts.Logger.Error("background work failed", "err", err)
+		tell(d, d.opts.EventListener.BackgroundError, err)
+	}
+}
+
+// pause waits and reports whether the store is still open then.
+func (d *DB) pause(wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-d.closing:
+		return false
+	}
+}

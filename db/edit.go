@@ -1,0 +1,49 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// applyEdit records edit in the MANIFEST and installs the version that it leads
+// to. A MANIFEST that cannot be written ends the writes, unless the disk is full:
+// then a new one is begun by the next edit. written are the tables that were
+// written for this edit; after an error nobody needs them, and they are removed
+// as soon as it is certain that the edit is not in force.
+func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*readState)) error {
+	// Taken before: of an edit that fails behind this one nothing is certain yet.
+	settled := d.takeUncertain()
+	err := d.set.Apply(edit, d.installVersion(also))
+	if err == nil {
+		d.removeTables(settled)
+		return nil
+	}
+	if d.set.Failed() {
+		d.endWrites(err)
+	}
+	if manifest.IsUncertain(err) {
+		settled = append(settled, written...)
+	} else {
+		d.removeTables(written)
+	}
+	d.mu.Lock()
+	d.uncertain = append(d.uncertain, settled...)
+	d.mu.Unlock()
+	return err
+}
+
+// takeUncertain returns the tables of failed edits that may be in force, and forgets them:
+// once a later edit is in force, nobody needs them.
+func (d *DB) takeUncertain() []*manifest.FileMeta {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tables := d.uncertain
+	d.uncertain = nil
+	return tables
+}
+
+func (d *DB) removeTables(tables []*manifest.FileMeta) {
+	for _, f := range tables {
+		d.files.Remove(d.files.File(base.FileTable, f.Num))
+	}
+}

@@ -1,0 +1,120 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// makeRoom makes sure that the memtable can take memSize bytes of entries,
+// slowing the writer down where compaction lags behind. Only the leader runs it.
+func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
+	mem := d.state.Load().mem
+	if uint64(mem.Available()) >= memSize {
+		if err := d.writeErr(); err != nil {
+			return err
+		}
+		d.throttle.slow(d, recordBytes)
+		if d.log.next == nil && mem.Available() < mem.Capacity()/successorShare {
+			d.prepareSuccessor()
+		}
+		return nil
+	}
+	return d.rotateMemtable(memSize)
+}
+
+// flushActive leaves nothing in the active memtable. Only the leader runs it.
+func (d *DB) flushActive() error { return d.rotateMemtable(0) }
+
+// rotateMemtable makes the memtable immutable, for the background to flush, and
+// starts a new one, with a new log, that has room for at least memSize bytes.
+// Only the leader runs it.
+func (d *DB) rotateMemtable(memSize uint64) error {
+	if err := d.waitForFlush(); err != nil {
+		return err
+	}
+	if mem := d.state.Load().mem; mem.Len() == 0 {
+		if memSize == 0 {
+			return nil
+		}
+		if d.log.w.Size() == 0 {
+			d.enlargeMemtable(mem.logNum, memSize)
+			return nil
+		}
+	}
+	next, err := d.takeSuccessor(memSize)
+	if err != nil {
+		return err // the old log is whole and goes on; this write alone has failed
+	}
+	// The old log must be durable before anything in the new one is: a power cut
+	// would otherwise leave a hole in the history (LevelDB issues 193 and 1081).
+	if d.log.w.Unsynced() > 0 {
+		if err := d.log.w.Sync(); err != nil {
+			return d.rotationFailed(next, errors.Wrap(err, "sievedb: syncing the full log"))
+		}
+		d.counters.logSyncs.Add(1)
+	}
+	if err := d.log.w.Close(); err != nil {
+		return d.rotationFailed(next, errors.Wrap(err, "sievedb: closing the full log"))
+	}
+	d.switchLog(next, memSize > 0)
+	return nil
+}
+
+// enlargeMemtable replaces the active memtable, in which and in whose log nothing is, by one
+// that has room for memSize bytes. A rotation would flush nothing, and create a log for it.
+func (d *DB) enlargeMemtable(logNum, memSize uint64) {
+	d.log.inserter.Reset()
+	larger := d.newMemBuffer(logNum, memSize)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.installLocked(func(s *readState) {
+		s.mem.Settle()
+		s.mem = larger
+	})
+}
+
+// rotationFailed gives up the new log, since the old one has failed.
+func (d *DB) rotationFailed(next *successor, err error) error {
+	d.logFailed(err)
+	next.mem.Settle()
+	err = errors.CombineErrors(err, next.w.Close())
+	d.files.Remove(d.files.File(base.FileLog, next.num))
+	return err
+}
+
+// switchLog goes on with next, and makes the memtable immutable with the old log.
+func (d *DB) switchLog(next *successor, full bool) {
+	d.log.w = next.w
+	d.log.inserter.Reset() // it would keep the old memtable in memory
+	if full {
+		d.compactor.NoteFull()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.installLocked(func(s *readState) {
+		s.mem.maxSeq = d.log.lastSeq
+		s.imm = append([]*memBuffer{s.mem}, s.imm...)
+		s.mem = next.mem
+	})
+}
+
+func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
+	capacity := max(uint64(memtable.ArenaSize(d.opts.WriteBufferSize)), memSize+memtable.Slack)
+	return &memBuffer{Memtable: memtable.New(d.cmp, int(capacity)), logNum: logNum}
+}
+
+// createLog creates a log file and makes its name durable, so that a synced
+// write in it is found after a power loss.
+func (d *DB) createLog(num uint64) (*wal.Writer, error) {
+	path := d.files.File(base.FileLog, num)
+	f, err := d.fs.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.fs.SyncDir(d.dir); err != nil {
+		return nil, errors.CombineErrors(errors.CombineErrors(err, f.Close()), d.fs.Remove(path))
+	}
+	return wal.NewWriter(f), nil
+}
