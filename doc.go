@@ -1,5 +1,5 @@
 // Package sievedb is the front page of SieveDB, an embedded, ordered key-value store for
-// Go. It has no code; import the packages below.
+// Go. It has the few types that several packages share; the store is package db.
 //
 // SieveDB is an LSM tree on LevelDB's file format with a filter in front of every table, so
 // that looking up a key that is not stored nearly always reads nothing from disk. A LevelDB

@@ -94,13 +94,13 @@ func (d *DB) checkTable(ctx context.Context, f *manifest.FileMeta, report *Check
 	var prev []byte
 	for ok := it.First(); ok; ok = it.Next() {
 		ikey := it.Key()
-		if prev != nil && d.cmp.CompareInternal(prev, ikey) >= 0 {
+		if prev != nil && base.CompareInternal(d.cmp, prev, ikey) >= 0 {
 			return errors.New("its keys do not ascend")
 		}
-		if prev != nil && d.cmp.SameVersion(prev, ikey) {
+		if prev != nil && base.SameVersion(d.cmp, prev, ikey) {
 			return errors.New("it holds two entries of one key with the same sequence number")
 		}
-		if d.cmp.CompareInternal(ikey, f.Smallest) < 0 || d.cmp.CompareInternal(ikey, f.Largest) > 0 {
+		if base.CompareInternal(d.cmp, ikey, f.Smallest) < 0 || base.CompareInternal(d.cmp, ikey, f.Largest) > 0 {
 			return errors.New("it holds a key outside the range that the MANIFEST gives")
 		}
 		prev = append(prev[:0], ikey...)

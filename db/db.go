@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -47,7 +48,7 @@ var (
 )
 
 // CorruptionError says which bytes of which file are damaged, and how.
-type CorruptionError = base.CorruptionError
+type CorruptionError = sievedb.CorruptionError
 
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.

@@ -1,11 +1,13 @@
 package db_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log"
 	"os"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/vfs"
@@ -370,4 +372,60 @@ func ExampleBatch_MarshalBinary() {
 	// Output:
 	// 0: apple, delete: false
 	// 1: pear, delete: true
+}
+
+// A comparer of one's own: keys in descending order. Its name stands in the database, which
+// opens only with a comparer of that name.
+func ExampleComparer() {
+	descending := &sievedb.Comparer{
+		Name:    "example.descending",
+		Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
+	}
+	store, err := db.Open("example", &db.Options{FS: vfs.NewMem(), Comparer: descending})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	for _, key := range []string{"a", "b", "c"} {
+		if err := store.Put([]byte(key), nil, db.NoSync); err != nil {
+			panic(err)
+		}
+	}
+	it, err := store.NewIterator(nil)
+	if err != nil {
+		panic(err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		fmt.Printf("%s ", it.Key())
+	}
+	fmt.Println(it.Err())
+	// Output: c b a <nil>
+}
+
+// A CorruptionError says where the damage is.
+func ExampleCorruptionError() {
+	fsys := vfs.NewMem()
+	if err := fsys.MkdirAll("example"); err != nil {
+		panic(err)
+	}
+	file, err := fsys.Create("example/CURRENT")
+	if err != nil {
+		panic(err)
+	}
+	if _, err := file.Write([]byte("no name\n")); err != nil {
+		panic(err)
+	}
+	store, err := db.Open("example", &db.Options{FS: fsys})
+	if err == nil {
+		panic(store.Close())
+	}
+	var damage *sievedb.CorruptionError
+	if errors.As(err, &damage) {
+		fmt.Println(damage.Part, "at offset", damage.Offset)
+	}
+	fmt.Println(errors.Is(err, db.ErrCorruption))
+	// Output:
+	// CURRENT at offset 0
+	// true
 }

@@ -35,7 +35,7 @@ func TestMergedRunsConform(t *testing.T) {
 						require.NoError(t, d.Flush())
 					}
 				}
-				slices.SortFunc(es, func(a, b itertest.Entry) int { return base.Bytewise.CompareInternal(a.Key, b.Key) })
+				slices.SortFunc(es, func(a, b itertest.Entry) int { return base.CompareInternal(base.Bytewise, a.Key, b.Key) })
 				itertest.Run(t, base.Bytewise, es, rnd.Uint64(), func() base.Iterator {
 					it, err := d.NewIterator(nil)
 					require.NoError(t, err)

@@ -7,19 +7,19 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // Comparer defines the order of keys; see the fields' comments.
-type Comparer = base.Comparer
+type Comparer = sievedb.Comparer
 
 // BytewiseComparer is the default order, LevelDB's: bytes.Compare.
-var BytewiseComparer = base.Bytewise
+var BytewiseComparer = sievedb.Bytewise
 
 // Compression says how the blocks of new tables are compressed. Tables of any
 // kind are read whatever this says.

@@ -1,13 +1,14 @@
 package db
 
 import (
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
 )
 
 // PanicError is what a panic of the code that Options bring in (Comparer, filter
 // policies, FS, EventListener, Logger), or of the store itself, becomes where it cannot
 // go on to a caller as a panic. Use errors.As to get it; see its fields.
-type PanicError = base.PanicError
+type PanicError = sievedb.PanicError
 
 // guard is base.Catch for work on which the store depends: a panic ends the writes, since what it
 // left half done is unknown. d.mu is not held.

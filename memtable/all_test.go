@@ -8,9 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // allOf returns what All shows, at most as many entries as given.
@@ -95,7 +96,7 @@ func TestAllBesideWritersShowsWhatWasAddedBeforeItBegan(t *testing.T) {
 		_, before := s.published()
 		entries := allOf(s.m, n+1)
 		require.GreaterOrEqual(t, len(entries), before)
-		require.True(t, slices.IsSortedFunc(entries, func(a, b itertest.Entry) int { return base.Bytewise.CompareInternal(a.Key, b.Key) }))
+		require.True(t, slices.IsSortedFunc(entries, func(a, b itertest.Entry) int { return base.CompareInternal(base.Bytewise, a.Key, b.Key) }))
 		for _, e := range entries {
 			require.Equal(t, valueOf(base.UserKey(e.Key)), e.Value)
 		}

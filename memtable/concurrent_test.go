@@ -8,9 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 const writers = 4
@@ -74,7 +75,7 @@ func (s *shared) scan(t *testing.T, forward bool) {
 	var last []byte
 	for ok := start(); ok; ok = step() {
 		key := it.Key()
-		if last != nil && !assert.Equal(t, sign, base.Bytewise.CompareInternal(last, key), "order") {
+		if last != nil && !assert.Equal(t, sign, base.CompareInternal(base.Bytewise, last, key), "order") {
 			return
 		}
 		user := base.UserKey(key)
@@ -116,12 +117,12 @@ func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 	ikey := base.AppendInternalKey(nil, key, uint64(i+1), base.KindSet)
 	assert.True(t, it.SeekGE(ikey) && string(it.Key()) == string(ikey), "SeekGE")
 	if it.Prev() {
-		assert.Negative(t, base.Bytewise.CompareInternal(it.Key(), ikey), "Prev")
+		assert.Negative(t, base.CompareInternal(base.Bytewise, it.Key(), ikey), "Prev")
 	}
 	if it.SeekLT(ikey) {
-		assert.Negative(t, base.Bytewise.CompareInternal(it.Key(), ikey), "SeekLT")
+		assert.Negative(t, base.CompareInternal(base.Bytewise, it.Key(), ikey), "SeekLT")
 		if it.Next() {
-			assert.LessOrEqual(t, base.Bytewise.CompareInternal(it.Key(), ikey), 0, "Next after SeekLT")
+			assert.LessOrEqual(t, base.CompareInternal(base.Bytewise, it.Key(), ikey), 0, "Next after SeekLT")
 		}
 	}
 }

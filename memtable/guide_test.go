@@ -8,9 +8,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // guidedKeys are shapes of keys: what their guides have in common, how soon keys
@@ -82,7 +83,7 @@ func checkSearches(t *testing.T, m *Memtable, records []record, draw func() []by
 		}
 		seq := uint64(rnd.IntN(len(records)))
 		ikey := base.AppendInternalKey(nil, key, seq, base.KindSeek)
-		at, _ := slices.BinarySearchFunc(entries, ikey, func(e itertest.Entry, k []byte) int { return base.Bytewise.CompareInternal(e.Key, k) })
+		at, _ := slices.BinarySearchFunc(entries, ikey, func(e itertest.Entry, k []byte) int { return base.CompareInternal(base.Bytewise, e.Key, k) })
 		require.Equal(t, at < len(entries), it.SeekGE(ikey))
 		if it.Valid() {
 			require.Equal(t, entries[at].Key, it.Key())

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
@@ -80,7 +81,7 @@ func sortedEntries(cmp *base.Comparer, records []record) []itertest.Entry {
 	for i, r := range records {
 		entries[i] = itertest.Entry{Key: r.internalKey(), Value: r.value}
 	}
-	slices.SortFunc(entries, func(a, b itertest.Entry) int { return cmp.CompareInternal(a.Key, b.Key) })
+	slices.SortFunc(entries, func(a, b itertest.Entry) int { return base.CompareInternal(cmp, a.Key, b.Key) })
 	return entries
 }
 
@@ -103,7 +104,7 @@ func checkList(t *testing.T, cmp *base.Comparer, m *Memtable) {
 			require.Equal(t, level, towers[node], "a node of level %d must be on all levels below", level)
 			towers[node]++
 			if last != end {
-				require.Negative(t, cmp.CompareInternal(m.internalKey(last), m.internalKey(node)), "level %d ascends", level)
+				require.Negative(t, base.CompareInternal(cmp, m.internalKey(last), m.internalKey(node)), "level %d ascends", level)
 			}
 			if level == 0 {
 				require.Equal(t, last, m.prev(node).Load(), "the link back is exact")

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/hugepages"
 )
@@ -35,7 +36,7 @@ type Memtable struct {
 //
 // The filter is allocated beside the arena, a byte for each 64 of it. There is
 // none if cmp calls keys equal whose bytes, and so whose hashes, differ.
-func New(cmp *base.Comparer, capacity int) *Memtable {
+func New(cmp *sievedb.Comparer, capacity int) *Memtable {
 	m := &Memtable{compare: cmp.Compare, bytewise: cmp.IsBytewise()}
 	m.arena.init(capacity)
 	m.guideDue.Store(firstGuide)

@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // rankShapes are keys that tell the paths of ranks apart.
@@ -97,7 +98,7 @@ func requireEntries(t *testing.T, m *Memtable, want [][]byte) {
 	var last []byte
 	for ok := it.First(); ok; ok = it.Next() {
 		if last != nil {
-			require.Negative(t, base.Bytewise.CompareInternal(last, it.Key()))
+			require.Negative(t, base.CompareInternal(base.Bytewise, last, it.Key()))
 		}
 		last = append(last[:0], it.Key()...)
 		seen[string(last)] = true

@@ -80,7 +80,7 @@ func (it *Iter) storedBlock(i int) ([]byte, error) {
 
 // copyBlock takes the keys of data block i, which it walks.
 func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
-	if i > 0 && it.First() && w.cmp.CompareInternal(ix.separator(i-1), it.Key()) >= 0 {
+	if i > 0 && it.First() && base.CompareInternal(w.cmp, ix.separator(i-1), it.Key()) >= 0 {
 		return base.Corruptf(dataPart, -1, "its first key does not sort behind the separator before it")
 	}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -95,7 +95,7 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
 	}
-	if it.Err() == nil && w.props.Entries > 0 && w.cmp.CompareInternal(w.lastKey, ix.separator(i)) > 0 {
+	if it.Err() == nil && w.props.Entries > 0 && base.CompareInternal(w.cmp, w.lastKey, ix.separator(i)) > 0 {
 		return base.Corruptf(dataPart, -1, "its last key sorts behind its separator")
 	}
 	return it.Err()

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
@@ -26,7 +27,7 @@ func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 			if len(offsets) == 0 || offsets[len(offsets)-1] != offset {
 				offsets = append(offsets, offset)
 			}
-			require.True(t, last == nil || base.Bytewise.CompareInternal(last, ikey) < 0)
+			require.True(t, last == nil || base.CompareInternal(base.Bytewise, last, ikey) < 0)
 			last = append(last[:0], ikey...)
 			require.Equal(t, FilterPassed, r.VerdictAt(base.UserKey(ikey), offset))
 			entries++

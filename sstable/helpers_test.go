@@ -10,10 +10,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // memFile is a table file in memory that notes every range read.
@@ -87,10 +88,10 @@ func ikey(user string, seq uint64, kind base.Kind) []byte {
 
 // sortEntries sorts by internal key and drops duplicates.
 func sortEntries(cmp *base.Comparer, es entries) entries {
-	sort.Slice(es, func(i, j int) bool { return cmp.CompareInternal(es[i].Key, es[j].Key) < 0 })
+	sort.Slice(es, func(i, j int) bool { return base.CompareInternal(cmp, es[i].Key, es[j].Key) < 0 })
 	out := es[:0]
 	for i, e := range es {
-		if i == 0 || cmp.CompareInternal(out[len(out)-1].Key, e.Key) != 0 {
+		if i == 0 || base.CompareInternal(cmp, out[len(out)-1].Key, e.Key) != 0 {
 			out = append(out, e)
 		}
 	}
@@ -201,7 +202,7 @@ func get(r *Reader, user string, seq uint64) (Result, error) {
 // modelGet is what Get must find among es.
 func modelGet(cmp *base.Comparer, es entries, user []byte, seq uint64) (value []byte, trailer uint64, found bool) {
 	target := base.AppendInternalKey(nil, user, seq, base.KindSeek)
-	i := sort.Search(len(es), func(i int) bool { return cmp.CompareInternal(es[i].Key, target) >= 0 })
+	i := sort.Search(len(es), func(i int) bool { return base.CompareInternal(cmp, es[i].Key, target) >= 0 })
 	if i == len(es) || cmp.Compare(base.UserKey(es[i].Key), user) != 0 {
 		return nil, 0, false
 	}

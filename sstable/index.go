@@ -103,7 +103,7 @@ func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
 
 // add appends an entry to an index being decoded.
 func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error {
-	if prev := ix.last(); prev != nil && cmp.CompareInternal(prev, key) > 0 {
+	if prev := ix.last(); prev != nil && base.CompareInternal(cmp, prev, key) > 0 {
 		return base.Corruptf(indexPart, -1, "separator %d sorts before separator %d; want them rising", ix.n, ix.n-1)
 	}
 	h, _, err := decodeHandle(value, indexPart)

@@ -6,8 +6,9 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // indexOf makes an index of separators, which ascend.
@@ -26,7 +27,7 @@ func requireFinds(t *testing.T, separators [][]byte, targets [][]byte) {
 	ix := indexOf(t, separators)
 	for _, target := range targets {
 		want := sort.Search(len(separators), func(i int) bool {
-			return base.Bytewise.CompareInternal(separators[i], target) >= 0
+			return base.CompareInternal(base.Bytewise, separators[i], target) >= 0
 		})
 		got := ix.find(base.Bytewise, base.UserKey(target), base.Trailer(target))
 		require.Equal(t, want, got, "target %q among %q", target, separators)
@@ -46,9 +47,9 @@ func TestIndexFindsWhatASearchOverWholeKeysFinds(t *testing.T) {
 		separators := append([][]byte(nil), keys[:1+rnd.IntN(len(keys))]...)
 		switch last := separators[len(separators)-1]; rnd.IntN(3) {
 		case 0:
-			separators[len(separators)-1] = base.Bytewise.InternalSuccessor(nil, last)
+			separators[len(separators)-1] = base.InternalSuccessor(base.Bytewise, nil, last)
 		case 1:
-			separators = append(separators, base.Bytewise.InternalSuccessor(nil, last))
+			separators = append(separators, base.InternalSuccessor(base.Bytewise, nil, last))
 		}
 		for _, sep := range separators {
 			keys = append(keys, ikey(string(base.UserKey(sep)), base.MaxSeq, base.KindSeek))
@@ -65,7 +66,7 @@ func TestAShortLastSeparatorLeavesTheOthersPrefixesApart(t *testing.T) {
 	for i := range 100 {
 		separators = append(separators, ikey(fmt.Sprintf("%016d", 7*i), 1, base.KindSet))
 	}
-	separators[99] = base.Bytewise.InternalSuccessor(nil, separators[99])
+	separators[99] = base.InternalSuccessor(base.Bytewise, nil, separators[99])
 	require.Equal(t, "1", string(base.UserKey(separators[99])))
 	for i := range 800 {
 		targets = append(targets, ikey(fmt.Sprintf("%016d", i), base.MaxSeq, base.KindSeek))

@@ -248,7 +248,7 @@ func (it *Iter) passedBlock(i int) bool {
 // block finds at less cost.
 func (it *Iter) SeekOn(ikey []byte) bool {
 	it.inOrder = 0
-	if it.r.cmp.CompareInternal(it.ix.separator(it.at), ikey) < 0 {
+	if base.CompareInternal(it.r.cmp, it.ix.separator(it.at), ikey) < 0 {
 		return it.seekGE(ikey)
 	}
 	return it.blockSeekOn(base.UserKey(ikey), base.Trailer(ikey)) || it.passedBlock(it.at)

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
-	"github.com/stretchr/testify/require"
 )
 
 // aimedTables are iterators over tables of the same entries whose blocks are cached in every
@@ -51,7 +52,7 @@ func TestAimedSeeksAgreeWithASortedSlice(t *testing.T) {
 		for _, f := range files {
 			require.Empty(t, f.takeReads(), "Aim reads from disk")
 		}
-		at := sort.Search(len(es), func(i int) bool { return base.Bytewise.CompareInternal(es[i].Key, target) >= 0 })
+		at := sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, target) >= 0 })
 		for i, it := range its {
 			require.Equal(t, at < len(es), it.SeekAimed(target), "iterator %d", i)
 			require.NoError(t, it.Err())

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 func TestIteratorConformsWhereBlocksAreHeldInSlices(t *testing.T) {
@@ -54,12 +55,12 @@ func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
 		if rnd.IntN(4) == 0 {
 			target = base.AppendInternalKey(nil, user, 0, base.KindDelete) // behind all versions
 		}
-		if base.Bytewise.CompareInternal(it.Key(), target) >= 0 {
+		if base.CompareInternal(base.Bytewise, it.Key(), target) >= 0 {
 			ok, at = it.Next(), at+1
 			require.Equal(t, at < len(es), ok)
 			continue
 		}
-		at = sort.Search(len(es), func(i int) bool { return base.Bytewise.CompareInternal(es[i].Key, target) >= 0 })
+		at = sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, target) >= 0 })
 		ok = it.SeekOn(target)
 		require.Equal(t, at < len(es), ok)
 		if ok {

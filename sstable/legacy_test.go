@@ -7,12 +7,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
 	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 // oldDialect writes filters under the old name, as goleveldb did (util.Hash) or
@@ -74,7 +75,7 @@ func TestFiltersUnderTheOldNameLoseNoKey(t *testing.T) {
 	es, absent := binaryEntries(rnd, 5000, 7), binaryEntries(rnd, 5000, 7)
 	// A key behind the table's last one needs no data block, whatever the filter says.
 	last := es[len(es)-1].Key
-	for len(absent) > 0 && base.Bytewise.CompareInternal(absent[len(absent)-1].Key, last) > 0 {
+	for len(absent) > 0 && base.CompareInternal(base.Bytewise, absent[len(absent)-1].Key, last) > 0 {
 		absent = absent[:len(absent)-1]
 	}
 	build := map[string]func(p filter.Policy) []byte{

@@ -6,8 +6,9 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // These tests are of walks that read several blocks at once, see fetch.
@@ -63,7 +64,7 @@ func TestAReadThatFailsShowsAtItsBlock(t *testing.T) {
 				bad := ix.n / 2
 				f.bad = blockSpan{offset: ix.offsets[bad], size: uint64(ix.sizes[bad])}
 				place := func(key []byte) int { // of the first entry behind a separator
-					return sort.Search(len(es), func(i int) bool { return base.Bytewise.CompareInternal(es[i].Key, key) > 0 })
+					return sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, key) > 0 })
 				}
 				begin, step, want := it.First, it.Next, slices.Clone(es[:place(ix.separator(bad-1))])
 				if !forward {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/errors"
 
 	"github.com/sievedb/sievedb/filter"
@@ -22,7 +23,7 @@ var ErrReaderClosed = errors.Sentinel("sievedb: table reader closed")
 // ReaderOptions say how a table is read.
 type ReaderOptions struct {
 	// Comparer orders the user keys; it must be the writer's. Nil: base.Bytewise.
-	Comparer *base.Comparer
+	Comparer *sievedb.Comparer
 	// Policies are the filter policies that are known, the best first, at most
 	// MaxPolicies; of the filters that a table lists the first known one that is not
 	// damaged is loaded and used. nil and filter.None in it are passed over. All

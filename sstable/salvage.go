@@ -170,7 +170,7 @@ func (s *salvager) block(it *Iter, i int) error {
 		}
 	}
 	if !it.failed() {
-		if s.prev != nil && it.r.cmp.CompareInternal(s.prev, it.ix.separator(i)) > 0 {
+		if s.prev != nil && base.CompareInternal(it.r.cmp, s.prev, it.ix.separator(i)) > 0 {
 			s.rep.note(s.located(h, "its last entry sorts behind its separator in the index"))
 		}
 		s.rep.Blocks++
@@ -202,9 +202,9 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	}
 	h := ix.block(i)
 	switch cmp := s.r.cmp; {
-	case s.prev != nil && cmp.CompareInternal(s.prev, ikey) >= 0:
+	case s.prev != nil && base.CompareInternal(cmp, s.prev, ikey) >= 0:
 		s.rep.note(s.located(h, "an entry does not sort behind the one before it"))
-	case first && i > 0 && cmp.CompareInternal(ix.separator(i-1), ikey) >= 0:
+	case first && i > 0 && base.CompareInternal(cmp, ix.separator(i-1), ikey) >= 0:
 		s.rep.note(s.located(h, "its first entry does not sort behind the separator of the block before"))
 	default:
 		if name, denied := s.filters.Denies(base.UserKey(ikey), h.offset); denied {
@@ -295,7 +295,7 @@ func (s *salvager) looseBlock(h handle) (isData bool, err error) {
 	it.init(s.r.cmp, b, dataPart)
 	prev := append([]byte(nil), s.prev...)
 	for ok := it.First(); ok; ok = it.Next() {
-		if len(prev) > 0 && s.r.cmp.CompareInternal(prev, it.key) >= 0 {
+		if len(prev) > 0 && base.CompareInternal(s.r.cmp, prev, it.key) >= 0 {
 			return false, nil
 		}
 		prev = append(prev[:0], it.key...)

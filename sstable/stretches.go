@@ -35,7 +35,7 @@ func (it *Iter) CheckRest() error {
 	separator := it.ix.separator(it.at)
 	last := append([]byte(nil), it.Key()...)
 	for it.data.Next() {
-		if it.r.cmp.CompareInternal(last, it.Key()) >= 0 {
+		if base.CompareInternal(it.r.cmp, last, it.Key()) >= 0 {
 			return it.located(base.Corruptf(dataPart, -1, "its keys do not ascend"))
 		}
 		last = append(last[:0], it.Key()...)
@@ -43,7 +43,7 @@ func (it *Iter) CheckRest() error {
 	if it.failed() {
 		return it.err
 	}
-	if it.r.cmp.CompareInternal(last, separator) > 0 {
+	if base.CompareInternal(it.r.cmp, last, separator) > 0 {
 		return it.located(base.Corruptf(dataPart, -1, "its last key is behind what the index says of it"))
 	}
 	return nil

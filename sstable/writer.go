@@ -3,6 +3,7 @@ package sstable
 import (
 	"io"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -17,7 +18,7 @@ const writeBufferBytes = 256 << 10
 // WriterOptions say how a table is written.
 type WriterOptions struct {
 	// Comparer orders the user keys. Nil: base.Bytewise.
-	Comparer *base.Comparer
+	Comparer *sievedb.Comparer
 	// Filter makes the table's filter, or several: one of each of filter.Kinds, in a
 	// block of its own. Nil or filter.None: the table has none. Finish asks each
 	// filter for every key before it writes it, and fails if one is denied. The keys
@@ -227,7 +228,7 @@ func (w *Writer) place(ikey []byte, shared int) (newUser, ok bool) {
 		return true, w.lastKey[shared] < ikey[shared]
 	}
 	newUser = n != last || shared < n
-	return newUser, w.cmp.CompareInternal(w.lastKey, ikey) < 0
+	return newUser, base.CompareInternal(w.cmp, w.lastKey, ikey) < 0
 }
 
 // count keeps the properties.
@@ -269,9 +270,9 @@ func (w *Writer) finishDataBlock() error {
 // behind it, nil at the end of the table.
 func (w *Writer) indexPending(next []byte) {
 	if next != nil {
-		w.scratch = w.cmp.InternalSeparator(w.scratch[:0], w.lastKey, next)
+		w.scratch = base.InternalSeparator(w.cmp, w.scratch[:0], w.lastKey, next)
 	} else {
-		w.scratch = w.cmp.InternalSuccessor(w.scratch[:0], w.lastKey)
+		w.scratch = base.InternalSuccessor(w.cmp, w.scratch[:0], w.lastKey)
 	}
 	n := len(w.scratch)
 	w.scratch = w.pending.append(w.scratch)

@@ -3,6 +3,7 @@ package base
 import (
 	"fmt"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
@@ -12,8 +13,8 @@ var (
 	// ErrNotFound says that a key has no value. It is returned bare: wrapping
 	// would capture a stack on the very path that filters make fast.
 	ErrNotFound = errors.Sentinel("sievedb: not found")
-	// ErrCorruption is what every CorruptionError is.
-	ErrCorruption = errors.Sentinel("sievedb: corruption")
+	// ErrCorruption is the public one: what every CorruptionError is.
+	ErrCorruption = sievedb.ErrCorruption
 	// ErrClosed says that the database, iterator or snapshot was closed.
 	ErrClosed = errors.Sentinel("sievedb: closed")
 	// ErrReadOnly refuses a write: the database was opened read-only, or an
@@ -34,36 +35,8 @@ var (
 	ErrTooLarge = errors.Sentinel("sievedb: too large")
 )
 
-// CorruptionError says which bytes of which file are not what the format asks
-// for. errors.Is(err, ErrCorruption) holds for it.
-type CorruptionError struct {
-	// File is the file's path, empty while the fault is still inside a decoder
-	// that knows only bytes.
-	File string
-	// Part names the piece of the format: "footer", "data block", "log record".
-	Part string
-	// Offset is where Part begins in the file, in bytes; -1 where it is unknown.
-	Offset int64
-	// Detail says what was wrong, with the wanted and the found value. It never
-	// holds bytes of keys or values.
-	Detail string
-}
-
-// Error implements error.
-func (e *CorruptionError) Error() string {
-	s := "sievedb: corruption"
-	if e.File != "" {
-		s += " in " + e.File
-	}
-	s += ": " + e.Part
-	if e.Offset >= 0 {
-		s += fmt.Sprintf(" at offset %d", e.Offset)
-	}
-	return s + ": " + e.Detail
-}
-
-// Is makes errors.Is(e, ErrCorruption) true.
-func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption }
+// CorruptionError is the public one.
+type CorruptionError = sievedb.CorruptionError
 
 // Corruptf makes a CorruptionError that does not know its file yet. A decoder
 // of bare bytes passes the offset within them, or -1; its caller corrects it

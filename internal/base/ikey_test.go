@@ -37,8 +37,8 @@ func TestInternalKeyVectorsDecodeAndEncodeBack(t *testing.T) {
 		require.Equal(t, w.kind, kind)
 		require.Equal(t, keys[i], AppendInternalKey(nil, []byte(w.user), w.seq, w.kind))
 		if i > 0 {
-			require.Negative(t, Bytewise.CompareInternal(keys[i-1], keys[i]), "they ascend")
-			require.Positive(t, Bytewise.CompareInternal(keys[i], keys[i-1]))
+			require.Negative(t, CompareInternal(Bytewise, keys[i-1], keys[i]), "they ascend")
+			require.Positive(t, CompareInternal(Bytewise, keys[i], keys[i-1]))
 		}
 	}
 }

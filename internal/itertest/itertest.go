@@ -8,15 +8,16 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // Entry is one entry that the iterator under test must show.
 type Entry struct{ Key, Value []byte } // Key is an internal key
 
 // Run checks newIter's iterators against entries, which must be in the order
-// of cmp.CompareInternal: whole walks in both directions, then random walks
+// of base.CompareInternal: whole walks in both directions, then random walks
 // with seeks to targets at, between and outside the entries. An iterator that has a
 // StepApart must step to another user key by it, or stay where it is. The seed is
 // printed when a walk fails.
@@ -136,7 +137,7 @@ func check(t *testing.T, it base.Iterator, entries []Entry, i int) {
 
 func lowerBound(cmp *base.Comparer, entries []Entry, target []byte) int {
 	return sort.Search(len(entries), func(i int) bool {
-		return cmp.CompareInternal(entries[i].Key, target) >= 0
+		return base.CompareInternal(cmp, entries[i].Key, target) >= 0
 	})
 }
 

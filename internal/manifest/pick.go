@@ -366,7 +366,7 @@ func (c *Compaction) NewOutputCutter() *OutputCutter { return &OutputCutter{c: c
 // given that it holds entries. Keys are passed in ascending order.
 func (o *OutputCutter) ShouldCut(ikey []byte, hasEntries bool) bool {
 	for o.pos < len(o.c.Grandparents) &&
-		o.c.Version.Cmp.CompareInternal(ikey, o.c.Grandparents[o.pos].Largest) > 0 {
+		base.CompareInternal(o.c.Version.Cmp, ikey, o.c.Grandparents[o.pos].Largest) > 0 {
 		if hasEntries {
 			o.overlap += o.c.Grandparents[o.pos].Size
 		}

@@ -61,7 +61,7 @@ func (v *Version) deepestFree(f *FileMeta, taken *[NumLevels][]userSpan, o PickO
 // share no user key, for a merge to read each run with one iterator.
 func (v *Version) DisjointRuns(files []*FileMeta) [][]*FileMeta {
 	files = slices.Clone(files)
-	slices.SortFunc(files, func(a, b *FileMeta) int { return v.Cmp.CompareInternal(a.Smallest, b.Smallest) })
+	slices.SortFunc(files, func(a, b *FileMeta) int { return base.CompareInternal(v.Cmp, a.Smallest, b.Smallest) })
 	var runs [][]*FileMeta
 	for _, f := range files {
 		fits := func(run []*FileMeta) bool {

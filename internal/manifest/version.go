@@ -42,7 +42,7 @@ func newLevel(cmp *base.Comparer, number int, files []*FileMeta) Level {
 		slices.SortFunc(files, func(a, b *FileMeta) int { return compareNums(b.Num, a.Num) })
 		return l
 	}
-	slices.SortFunc(files, func(a, b *FileMeta) int { return cmp.CompareInternal(a.Smallest, b.Smallest) })
+	slices.SortFunc(files, func(a, b *FileMeta) int { return base.CompareInternal(cmp, a.Smallest, b.Smallest) })
 	return l
 }
 
@@ -111,10 +111,10 @@ func (v *Version) check() error {
 				return base.Corruptf("version", -1, "table %d is on level %d and on level %d", f.Num, other, level)
 			}
 			seen[f.Num] = level
-			if v.Cmp.CompareInternal(f.Smallest, f.Largest) > 0 {
+			if base.CompareInternal(v.Cmp, f.Smallest, f.Largest) > 0 {
 				return base.Corruptf("version", -1, "table %d on level %d begins behind its end", f.Num, level)
 			}
-			if level > 0 && i > 0 && v.Cmp.CompareInternal(files[i-1].Largest, f.Smallest) >= 0 {
+			if level > 0 && i > 0 && base.CompareInternal(v.Cmp, files[i-1].Largest, f.Smallest) >= 0 {
 				return base.Corruptf("version", -1, "tables %d and %d on level %d overlap", files[i-1].Num, f.Num, level)
 			}
 		}

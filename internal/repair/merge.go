@@ -197,7 +197,7 @@ func (r *Repairer) groups(runs []*run) [][]*run {
 }
 
 func (r *Repairer) sortRuns(runs []*run) {
-	slices.SortStableFunc(runs, func(a, b *run) int { return r.cmp.CompareInternal(a.meta.Smallest, b.meta.Smallest) })
+	slices.SortStableFunc(runs, func(a, b *run) int { return base.CompareInternal(r.cmp, a.meta.Smallest, b.meta.Smallest) })
 }
 
 // FanIn is how many chains are merged at once. Each has one table open,
@@ -254,7 +254,7 @@ func (r *Repairer) chains(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	h := chainHeap{cmp: r.cmp}
 	for _, u := range runs {
-		if len(h.chains) > 0 && r.cmp.CompareInternal(h.end(0), u.meta.Smallest) < 0 {
+		if len(h.chains) > 0 && base.CompareInternal(r.cmp, h.end(0), u.meta.Smallest) < 0 {
 			h.chains[0] = append(h.chains[0], u)
 			heap.Fix(&h, 0)
 		} else {
@@ -276,7 +276,7 @@ func (h *chainHeap) end(i int) []byte {
 }
 
 func (h *chainHeap) Len() int           { return len(h.chains) }
-func (h *chainHeap) Less(i, j int) bool { return h.cmp.CompareInternal(h.end(i), h.end(j)) < 0 }
+func (h *chainHeap) Less(i, j int) bool { return base.CompareInternal(h.cmp, h.end(i), h.end(j)) < 0 }
 func (h *chainHeap) Swap(i, j int)      { h.chains[i], h.chains[j] = h.chains[j], h.chains[i] }
 func (h *chainHeap) Push(c any)         { h.chains = append(h.chains, c.([]*run)) }
 func (h *chainHeap) Pop() any {

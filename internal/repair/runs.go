@@ -59,7 +59,7 @@ func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 		return w.add(key, value)
 	}
 	for ok := it.First(); ok; ok = it.Next() {
-		if pending && r.cmp.SameVersion(key, it.Key()) {
+		if pending && base.SameVersion(r.cmp, key, it.Key()) {
 			r.report.EntriesDuplicate++
 			if other := sourceOf(it); r.moreRecent(key, value, from, it.Key(), it.Value(), other) {
 				key, value, from = append(key[:0], it.Key()...), append(value[:0], it.Value()...), other

@@ -58,7 +58,7 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		if t.entries == 0 {
 			t.smallest = bytes.Clone(ikey)
 			t.minSeq = seq
-		} else if r.cmp.SameVersion(t.largest, ikey) {
+		} else if base.SameVersion(r.cmp, t.largest, ikey) {
 			twins = true
 		}
 		t.entries++

@@ -132,14 +132,14 @@ func (l *LevelIter) Find(ikey []byte) int {
 	lo, hi := 0, len(l.files)
 	if l.level != nil {
 		// A table may end with a newer version of the key, and so may the one behind.
-		for lo = min(l.level.Find(base.UserKey(ikey)), hi); lo < hi && l.cmp.CompareInternal(l.files[lo].Largest, ikey) < 0; {
+		for lo = min(l.level.Find(base.UserKey(ikey)), hi); lo < hi && base.CompareInternal(l.cmp, l.files[lo].Largest, ikey) < 0; {
 			lo++
 		}
 		return lo
 	}
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if l.cmp.CompareInternal(l.files[mid].Largest, ikey) < 0 {
+		if base.CompareInternal(l.cmp, l.files[mid].Largest, ikey) < 0 {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -166,7 +166,7 @@ func (l *LevelIter) seekAimed(ikey []byte) bool {
 // SeekOn is SeekGE to a key behind the present one, while Valid. What is near
 // costs less.
 func (l *LevelIter) SeekOn(ikey []byte) bool {
-	if l.cmp.CompareInternal(l.files[l.index].Largest, ikey) < 0 {
+	if base.CompareInternal(l.cmp, l.files[l.index].Largest, ikey) < 0 {
 		return l.SeekGE(ikey)
 	}
 	return l.forward(l.table.SeekOn(ikey))

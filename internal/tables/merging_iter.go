@@ -181,7 +181,7 @@ func (m *MergingIter) before(a, b *mergingRun) bool {
 
 func (m *MergingIter) compare(a, b []byte) int {
 	if !m.bytewise {
-		return m.cmp.CompareInternal(a, b)
+		return base.CompareInternal(m.cmp, a, b)
 	}
 	if v := bytes.Compare(a[:len(a)-base.TrailerLen], b[:len(b)-base.TrailerLen]); v != 0 {
 		return v
