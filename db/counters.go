@@ -4,15 +4,9 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
-
-// dbCounters are the store's numbers, but for those of lookups.
-type dbCounters struct {
-	writes, writeBytes, logBytes, logSyncs atomic.Uint64
-	flushes, flushBytes                    atomic.Uint64
-	loads, loadTables, loadBytes           atomic.Uint64
-}
 
 // lookupCounters are the numbers of lookups. They are an allocation of their own,
 // in which the garbage collector has nothing to look for.
@@ -38,7 +32,7 @@ type lookupStripe struct {
 
 	gets, getsFound, memtableSearches, memtableHits atomic.Uint64
 
-	levels [NumLevels]levelCounters
+	levels [manifest.NumLevels]levelCounters
 	_      [64]byte
 }
 
@@ -57,11 +51,20 @@ type levelCounters struct {
 // own returns the stripe of the calling goroutine.
 func (c *lookupCounters) own() *lookupStripe { return &c[ownLane()%lookupStripes] }
 
+// total returns what all stripes have counted.
+func (c *lookupCounters) total() *lookupTotals {
+	t := &lookupTotals{}
+	for i := range c {
+		c[i].addTo(t)
+	}
+	return t
+}
+
 // tablePath is a set of tables by their levels: how many of level 0, up to three, in
 // its two lowest bits, and a bit for one of each other level.
 type tablePath uint8
 
-const numPaths = 1 << (2 + NumLevels - 1)
+const numPaths = 1 << (2 + manifest.NumLevels - 1)
 
 // hasRoom says whether a table of level can be added to p.
 func (p tablePath) hasRoom(level int) bool {
@@ -89,12 +92,51 @@ func (p tablePath) tables(level int) uint64 {
 
 // last returns the deepest level that is in p.
 func (p tablePath) last() int {
-	for level := NumLevels - 1; level > 0; level-- {
+	for level := manifest.NumLevels - 1; level > 0; level-- {
 		if p.tables(level) > 0 {
 			return level
 		}
 	}
 	return 0
+}
+
+// begin counts n lookups that are answered together, and returns how many the stripe had
+// counted before them.
+func (c *lookupStripe) begin(n int) (before uint64) { return c.gets.Add(uint64(n)) - uint64(n) }
+
+// countFound counts n of the lookups that begin counted as found.
+func (c *lookupStripe) countFound(n int) { c.getsFound.Add(uint64(n)) }
+
+// countFailed counts a lookup that returned an error.
+func (c *lookupStripe) countFailed() { c.gets.Add(1) }
+
+// countMemtable counts a search of a memtable.
+func (c *lookupStripe) countMemtable(hit bool) {
+	c.memtableSearches.Add(1)
+	if hit {
+		c.memtableHits.Add(1)
+	}
+}
+
+// countAbsent counts a lookup to which no table had an answer, and reports whether it is a
+// sample.
+func (c *lookupStripe) countAbsent(ruledOut tablePath) (sample bool) {
+	return isSample(c.absent[ruledOut].Add(1))
+}
+
+// countPlain counts a lookup that found a value as plain describes, and reports whether it
+// is a sample. p ends with the table that had the value.
+func (c *lookupStripe) countPlain(p tablePath) (sample bool) { return isSample(c.found[p].Add(1)) }
+
+// countAnswer counts a lookup that a memtable or a table answered, by itself, and the
+// tables that were ruled out before. It reports whether the lookup is a sample.
+func (c *lookupStripe) countAnswer(ruledOut tablePath, kind base.Kind) (sample bool) {
+	n := c.gets.Add(1)
+	if kind == base.KindSet {
+		c.getsFound.Add(1)
+	}
+	c.countNegatives(ruledOut)
+	return isSample(n)
 }
 
 // countNegatives counts by themselves the tables that were ruled out.
@@ -106,15 +148,19 @@ func (c *lookupStripe) countNegatives(p tablePath) {
 	}
 }
 
-// countAnswer counts a lookup that a memtable or a table answered, by itself, and the
-// tables that were ruled out before. It returns how many such lookups there were.
-func (c *lookupStripe) countAnswer(ruledOut tablePath, kind base.Kind) uint64 {
-	n := c.gets.Add(1)
-	if kind == base.KindSet {
-		c.getsFound.Add(1)
-	}
-	c.countNegatives(ruledOut)
-	return n
+// countDenied counts n tables of a level whose filters denied a key.
+func (c *lookupStripe) countDenied(level int, n uint64) { c.levels[level].filterNegatives.Add(n) }
+
+// plain reports whether a value was found in a block of the cache, and its table's filter
+// had passed the key; nothing else is to be counted of it.
+func plain(res *sstable.Result) bool {
+	return res.Found && res.Filter == sstable.FilterPassed && res.BlockFromCache && !res.BlockFromDisk &&
+		!res.IndexRead && res.BytesRead == 0
+}
+
+// countPlainRead counts by itself a read that is plain.
+func (c *lookupStripe) countPlainRead(level int) {
+	c.countRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
 }
 
 // countRead counts by itself what a lookup did at a table of a level.
@@ -142,44 +188,4 @@ func (c *lookupStripe) countRead(level int, res *sstable.Result) {
 	if res.BytesRead > 0 {
 		l.bytesFromDisk.Add(uint64(res.BytesRead))
 	}
-}
-
-// addTo adds to m what the stripe has counted.
-func (c *lookupStripe) addTo(m *Metrics) {
-	for p := range tablePath(numPaths - 1) {
-		c.addPath(m, p)
-	}
-	c.addPath(m, numPaths-1)
-	m.Gets += c.gets.Load()
-	m.GetsFound += c.getsFound.Load()
-	m.MemtableSearches += c.memtableSearches.Load()
-	m.MemtableHits += c.memtableHits.Load()
-	for level := range c.levels {
-		l, from := &m.Levels[level], &c.levels[level]
-		l.FilterNegatives += from.filterNegatives.Load()
-		l.FilterTruePositives += from.filterTruePositives.Load()
-		l.FilterFalsePositives += from.filterFalsePositives.Load()
-		l.Reads += from.unfilteredReads.Load()
-		l.IndexReads += from.indexReads.Load()
-		l.BlocksFromCache += from.blocksFromCache.Load()
-		l.BlocksFromDisk += from.blocksFromDisk.Load()
-		l.BytesFromDisk += from.bytesFromDisk.Load()
-	}
-}
-
-// addPath adds to m the lookups of one path.
-func (c *lookupStripe) addPath(m *Metrics, p tablePath) {
-	absent, found := c.absent[p].Load(), c.found[p].Load()
-	if absent|found == 0 {
-		return
-	}
-	m.Gets += absent + found
-	m.GetsFound += found
-	for level := range m.Levels {
-		m.Levels[level].FilterNegatives += p.tables(level) * (absent + found)
-	}
-	at := &m.Levels[p.last()]
-	at.FilterNegatives -= found // that table had the key
-	at.FilterTruePositives += found
-	at.BlocksFromCache += found
 }

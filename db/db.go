@@ -67,7 +67,7 @@ type DB struct {
 	memHash    memHash
 	blockCache *sstable.BlockCache
 	lookups    *lookupCounters
-	ranges     *rangeFilters // nil: there are none
+	ranges     *rangeCounters // nil: there are none
 	writers    *tables.SpareWriters
 	plan       *filterplan.Planner // of filters
 	compactor  *compact.Scheduler

@@ -76,7 +76,7 @@ func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error
 		case tableGone(err) && attempt < maxAttempts && !d.closed.Load():
 			continue
 		}
-		c.gets.Add(1)
+		c.countFailed()
 		switch {
 		case !tableGone(err):
 			return nil, err
@@ -139,10 +139,7 @@ func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c 
 		x.inMemtable(filtered, false, ok)
 		return value, kind, ok
 	}
-	c.memtableSearches.Add(1)
-	if ok {
-		c.memtableHits.Add(1)
-	}
+	c.countMemtable(ok)
 	return value, kind, ok
 }
 

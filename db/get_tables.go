@@ -51,14 +51,14 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *lookupStripe,
 			}
 			if t.found || err != nil {
 				if t.end(level, err) {
-					sampleTables(s, lookup, t.answer)
+					sampleTables(s.version, lookup, t.answer)
 				}
 				return t.value, t.kind, err
 			}
 		}
 	}
-	if c != nil && isSample(c.absent[t.ruledOut].Add(1)) {
-		sampleTables(s, lookup, nil)
+	if c != nil && c.countAbsent(t.ruledOut) {
+		sampleTables(s.version, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
 }
@@ -71,9 +71,9 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 	case err != nil:
 		t.c.countNegatives(t.ruledOut)
 	case t.plain:
-		return isSample(t.c.found[t.ruledOut.with(level)].Add(1))
+		return t.c.countPlain(t.ruledOut.with(level))
 	default:
-		return isSample(t.c.countAnswer(t.ruledOut, t.kind))
+		return t.c.countAnswer(t.ruledOut, t.kind)
 	}
 	return false
 }
@@ -117,7 +117,7 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 			continue
 		}
 		if one.plain {
-			t.c.countRead(0, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
+			t.c.countPlainRead(0)
 		}
 		if t.found && t.trailer == one.trailer && tables.ValuesConflict(t.trailer, t.value, one.value) {
 			return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), t.trailer)
@@ -161,7 +161,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 		_, t.kind = base.SplitTrailer(res.Trailer)
 		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, f
 	}
-	if t.kind == base.KindSet && plainHit(&res) && t.ruledOut.hasRoom(level) {
+	if t.kind == base.KindSet && plain(&res) && t.ruledOut.hasRoom(level) {
 		t.plain = true
 	} else {
 		t.c.countRead(level, &res)
@@ -175,13 +175,6 @@ func (t *tableSearch) denied(level int) {
 	case t.ruledOut.hasRoom(level):
 		t.ruledOut = t.ruledOut.with(level)
 	case t.c != nil:
-		t.c.levels[level].filterNegatives.Add(1)
+		t.c.countDenied(level, 1)
 	}
-}
-
-// plainHit says whether a value was found in a block of the cache, and its table's
-// filter had passed the key; nothing else is to be counted of it.
-func plainHit(res *sstable.Result) bool {
-	return res.Found && res.Filter == sstable.FilterPassed && res.BlockFromCache && !res.BlockFromDisk &&
-		!res.IndexRead && res.BytesRead == 0
 }

@@ -82,7 +82,7 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	g := groupLookups.Get().(*groupLookup)
 	defer g.release()
 	g.d, g.c, g.used = d, d.lookups.own(), min(len(keys), groupSize)
-	before := g.c.gets.Add(uint64(len(keys))) - uint64(len(keys))
+	before := g.c.begin(len(keys))
 	values = make([][]byte, len(keys))
 	s, at := d.stateAt(seq)
 	err = g.run(s, keys, values, at, before, false)
@@ -94,7 +94,7 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	}
 	switch {
 	case err == nil:
-		g.c.getsFound.Add(uint64(g.found))
+		g.c.countFound(g.found)
 		return values, nil
 	case !tableGone(err):
 		return nil, err
@@ -298,7 +298,7 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 		}
 	}
 	if g.denials > 0 {
-		g.c.levels[level].filterNegatives.Add(g.denials)
+		g.c.countDenied(level, g.denials)
 		g.denials = 0
 	}
 	g.closeAnswered()
@@ -323,7 +323,7 @@ func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][
 		return err
 	}
 	if t.plain {
-		g.c.countRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
+		g.c.countPlainRead(level)
 	}
 	g.sample(of.key, t.answer, false, true)
 	g.answer(values, of.key, t.value, t.kind)

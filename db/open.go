@@ -29,7 +29,9 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{opts: opts.withDefaults(), lookups: new(lookupCounters), closing: make(chan struct{})}
-	d.ranges = d.opts.newRangeFilters()
+	if len(d.opts.RangeFilters) > 0 {
+		d.ranges = new(rangeCounters)
+	}
 	d.closed.open.Store(true)
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
 	var err error

@@ -4,45 +4,8 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
-
-// An iterator with both bounds asks the filters of ranges (Options.RangeFilters) of each
-// table that it comes to whether the table holds anything in what is left of its range.
-// Where it does not, the table is passed over: neither its index nor a block is read.
-// Tombstones are keys of their table as well, so that nothing that hides an older value is
-// ever passed over.
-
-// rangeFilters is what the store has for each level.
-type rangeFilters [NumLevels]tables.RangeCounters
-
-func (o *Options) newRangeFilters() *rangeFilters {
-	if len(o.RangeFilters) == 0 {
-		return nil
-	}
-	return new(rangeFilters)
-}
-
-// forBounds returns the counters of a level for an iterator with these bounds, nil if it
-// has nothing to ask.
-func (r *rangeFilters) forBounds(level int, lower, upper []byte) *tables.RangeCounters {
-	if r == nil || lower == nil || upper == nil {
-		return nil
-	}
-	return &r[level]
-}
-
-func (r *rangeFilters) addTo(m *Metrics) {
-	if r == nil {
-		return
-	}
-	for level := range r {
-		l := &m.Levels[level]
-		l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives = r[level].Load()
-		l.RangeChecks = l.RangeNegatives + l.RangeTruePositives + l.RangeFalsePositives
-	}
-}
 
 func (o *Options) validateRangeFilters() error {
 	if n := len(o.RangeFilters); n > sstable.MaxRangePolicies {

@@ -36,13 +36,13 @@ func samplesAmong(before uint64, n int) (bits uint32) {
 // answer is the table that holds the key, nil for none.
 //
 //go:noinline
-func sampleTables(s *readState, lookup *sstable.Lookup, answer *manifest.FileMeta) {
-	target, inRange := s.version.Target(lookup.UserKey())
+func sampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+	target, inRange := v.Target(lookup.UserKey())
 	if !inRange {
 		return
 	}
-	for level := range s.version.Levels {
-		l := &s.version.Levels[level]
+	for level := range v.Levels {
+		l := &v.Levels[level]
 		first := 0
 		if level > 0 {
 			first = l.Seek(target)

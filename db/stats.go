@@ -1,11 +1,20 @@
 package db
 
 import (
+	"sync/atomic"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
+
+// dbCounters are the store's numbers, but for those of lookups.
+type dbCounters struct {
+	writes, writeBytes, logBytes, logSyncs atomic.Uint64
+	flushes, flushBytes                    atomic.Uint64
+	loads, loadTables, loadBytes           atomic.Uint64
+}
 
 // Metrics returns what the store has counted and what it holds. It may be called
 // at any time; on a closed DB it returns what is still known, on a nil or zero DB the
@@ -30,15 +39,7 @@ func (d *DB) Metrics() *Metrics {
 	}
 	d.throttle.addTo(m)
 	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
-	for i := range d.lookups {
-		d.lookups[i].addTo(m)
-	}
-	d.ranges.addTo(m)
-	for level := range m.Levels {
-		l := &m.Levels[level]
-		l.FilterChecks = l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
-		l.Reads += l.FilterChecks
-	}
+	m.setLookups(d.lookupTotals())
 	m.MemtableBytes = d.spareMemory.Load()
 	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
 		m.MemtableBytes += mem.memory()
@@ -63,6 +64,29 @@ func (d *DB) Metrics() *Metrics {
 		}
 	}
 	return m
+}
+
+// lookupTotals returns what lookups, and iterators that ask range filters, have counted.
+func (d *DB) lookupTotals() *lookupTotals {
+	t := d.lookups.total()
+	d.ranges.addTo(t)
+	return t
+}
+
+// setLookups fills in what lookups counted.
+func (m *Metrics) setLookups(t *lookupTotals) {
+	m.Gets, m.GetsFound = t.Gets, t.GetsFound
+	m.MemtableSearches, m.MemtableHits = t.MemtableSearches, t.MemtableHits
+	for level := range m.Levels {
+		l, from := &m.Levels[level], &t.Levels[level]
+		l.FilterNegatives, l.FilterTruePositives, l.FilterFalsePositives =
+			from.FilterNegatives, from.FilterTruePositives, from.FilterFalsePositives
+		l.FilterChecks, l.Reads, l.RangeChecks = from.FilterChecks(), from.Reads(), from.RangeChecks()
+		l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives =
+			from.RangeNegatives, from.RangeTruePositives, from.RangeFalsePositives
+		l.IndexReads, l.BytesFromDisk = from.IndexReads, from.BytesFromDisk
+		l.BlocksFromCache, l.BlocksFromDisk = from.BlocksFromCache, from.BlocksFromDisk
+	}
 }
 
 // tableMetrics adds what the tables and levels say.

@@ -1,0 +1,71 @@
+package db
+
+import "github.com/sievedb/sievedb/internal/manifest"
+
+// lookupTotals are what lookups and iterators have counted.
+type lookupTotals struct {
+	Gets, GetsFound, MemtableSearches, MemtableHits uint64
+
+	Levels [manifest.NumLevels]levelTotals
+}
+
+// levelTotals are the sums for one level. Each field counts as that of levelCounters does.
+type levelTotals struct {
+	FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
+	UnfilteredReads                                            uint64
+	IndexReads, BlocksFromCache, BlocksFromDisk, BytesFromDisk uint64
+	RangeNegatives, RangeTruePositives, RangeFalsePositives    uint64
+}
+
+// FilterChecks returns how many filters of keys were asked.
+func (l *levelTotals) FilterChecks() uint64 {
+	return l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
+}
+
+// Reads returns how many tables were consulted.
+func (l *levelTotals) Reads() uint64 { return l.FilterChecks() + l.UnfilteredReads }
+
+// RangeChecks returns how many filters of ranges were asked.
+func (l *levelTotals) RangeChecks() uint64 {
+	return l.RangeNegatives + l.RangeTruePositives + l.RangeFalsePositives
+}
+
+// addTo adds to t what the stripe has counted.
+func (c *lookupStripe) addTo(t *lookupTotals) {
+	for p := range tablePath(numPaths - 1) {
+		c.addPath(t, p)
+	}
+	c.addPath(t, numPaths-1)
+	t.Gets += c.gets.Load()
+	t.GetsFound += c.getsFound.Load()
+	t.MemtableSearches += c.memtableSearches.Load()
+	t.MemtableHits += c.memtableHits.Load()
+	for level := range c.levels {
+		l, from := &t.Levels[level], &c.levels[level]
+		l.FilterNegatives += from.filterNegatives.Load()
+		l.FilterTruePositives += from.filterTruePositives.Load()
+		l.FilterFalsePositives += from.filterFalsePositives.Load()
+		l.UnfilteredReads += from.unfilteredReads.Load()
+		l.IndexReads += from.indexReads.Load()
+		l.BlocksFromCache += from.blocksFromCache.Load()
+		l.BlocksFromDisk += from.blocksFromDisk.Load()
+		l.BytesFromDisk += from.bytesFromDisk.Load()
+	}
+}
+
+// addPath adds to t the lookups of one path.
+func (c *lookupStripe) addPath(t *lookupTotals, p tablePath) {
+	absent, found := c.absent[p].Load(), c.found[p].Load()
+	if absent|found == 0 {
+		return
+	}
+	t.Gets += absent + found
+	t.GetsFound += found
+	for level := range t.Levels {
+		t.Levels[level].FilterNegatives += p.tables(level) * (absent + found)
+	}
+	at := &t.Levels[p.last()]
+	at.FilterNegatives -= found // that table had the key
+	at.FilterTruePositives += found
+	at.BlocksFromCache += found
+}
