@@ -37,28 +37,12 @@ func samplesAmong(before uint64, n int) (bits uint32) {
 //
 //go:noinline
 func sampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
-	target, inRange := v.Target(lookup.UserKey())
-	if !inRange {
-		return
-	}
-	for level := range v.Levels {
-		l := &v.Levels[level]
-		first := 0
-		if level > 0 {
-			first = l.Seek(target)
+	for _, f := range v.MayHold(lookup.UserKey()) {
+		if f == answer {
+			countSample(answer, false, true)
+			return
 		}
-		for i := first; i < len(l.Files); i++ {
-			if l.Covers(i, target) {
-				if l.Files[i] == answer {
-					countSample(answer, false, true)
-					return
-				}
-				sampleMiss(l.Files[i], lookup)
-			}
-			if level > 0 && (!l.Covers(i, target) || !l.EndsWith(i, target)) {
-				break
-			}
-		}
+		sampleMiss(f, lookup)
 	}
 }
 
