@@ -2,172 +2,20 @@ package db
 
 import (
 	"math/rand/v2"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/vfs"
+	"github.com/sievedb/sievedb/internal/manifest"
 )
-
-// manyTables returns a store with tables on several levels, and as many as level0 in
-// level 0; some of these hold tombstones. Keys are testKeys below 4,000.
-func manyTables(t *testing.T, o *Options, level0 int) *DB {
-	require.NoError(t, filledLevels(t, o, 2000).Close())
-	o.L0CompactionTrigger = 100
-	o.WriteBufferSize = 1 << 20
-	d := openTest(t, o)
-	for table := range level0 {
-		for i := table; i < 4000; i += 13 + table {
-			if i%3 == 0 {
-				require.NoError(t, d.Delete(testKey(i), NoSync))
-			} else {
-				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-			}
-		}
-		require.NoError(t, d.Flush())
-	}
-	settle(t, d)
-	return d
-}
-
-// explained is the Metrics of a store whose only lookups are those explained.
-func explained(t *testing.T, d *DB, keys int) *Metrics {
-	m := &Metrics{}
-	for i := range keys {
-		x, err := d.Explain(testKey(i))
-		require.NoError(t, err)
-		m.Gets++
-		if x.Found {
-			m.GetsFound++
-		}
-		for _, s := range x.Steps {
-			if s.Run != "table" {
-				if s.Filter == "maybe" {
-					m.MemtableSearches++
-				}
-				if s.Found {
-					m.MemtableHits++
-				}
-				continue
-			}
-			l := &m.Levels[s.Level]
-			l.Reads++
-			switch {
-			case s.Filter == "absent":
-				l.FilterNegatives++
-			case s.Filter == "maybe" && s.Found:
-				l.FilterTruePositives++
-			case s.Filter == "maybe":
-				l.FilterFalsePositives++
-			}
-			if s.IndexRead {
-				l.IndexReads++
-			}
-			if s.BlockFromCache {
-				l.BlocksFromCache++
-			}
-			if s.BlockFromDisk {
-				l.BlocksFromDisk++
-			}
-			l.BytesFromDisk += s.BytesRead
-		}
-	}
-	for i := range m.Levels {
-		l := &m.Levels[i]
-		l.FilterChecks = l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
-	}
-	return m
-}
-
-func TestGetsCountWhatExplainTells(t *testing.T) {
-	skipInShortRace(t)
-	for name, change := range map[string]func(o *Options){
-		"blocks in the cache":    func(o *Options) {},
-		"no cache":               func(o *Options) { o.BlockCacheSize = -1 },
-		"filters that err often": func(o *Options) { o.Filter = filter.NewCacheLineBloomPolicy(2) },
-		"LevelDB's filters":      func(o *Options) { o.Filter = filter.NewBloomPolicy(4) },
-		"no filters":             func(o *Options) { o.Filter = filter.None },
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := testOptions(vfs.NewMem())
-			o.BlockCacheSize = 64 << 20
-			change(o)
-			d := manyTables(t, o, 6) // more than a path counts
-			for i := 0; i < 4000; i += 31 {
-				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-			}
-			explained(t, d, 5000) // fills the cache
-			want := explained(t, d, 5000)
-			for i := range 5000 {
-				if _, err := d.Get(testKey(i)); err != nil {
-					require.Equal(t, ErrNotFound, err)
-				}
-			}
-			got := d.Metrics()
-			require.Equal(t, want.Gets, got.Gets)
-			require.Equal(t, want.GetsFound, got.GetsFound)
-			require.Equal(t, want.MemtableSearches, got.MemtableSearches)
-			require.Equal(t, want.MemtableHits, got.MemtableHits)
-			levels := 0
-			for i := range want.Levels {
-				w, g := want.Levels[i], got.Levels[i]
-				w.Tables, w.Bytes = g.Tables, g.Bytes
-				require.Equal(t, w, g, "level %d", i)
-				if w.Reads > 0 {
-					levels++
-				}
-			}
-			require.GreaterOrEqual(t, levels, 2, "the test wants a level below level 0")
-		})
-	}
-}
-
-// A Get that fails counts as one, and so do the filters that denied its key before.
-func TestFailedGetsAreCounted(t *testing.T) {
-	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := manyTables(t, o, 3)
-	require.NoError(t, d.Close())
-	tables := namesOf(t, mem, base.FileTable)
-	for _, name := range tables {
-		path := filepath.Join("db", name)
-		data := readFile(t, mem, path)
-		data[40] ^= 1
-		writeFile(t, mem, path, data)
-	}
-	o = testOptions(mem)
-	o.L0CompactionTrigger = 100
-	d = openTest(t, o)
-	failed := 0
-	for i := range 4000 {
-		before := d.Metrics()
-		_, err := d.Get(testKey(i))
-		after := d.Metrics()
-		require.Equal(t, before.Gets+1, after.Gets)
-		if err == nil || err == ErrNotFound {
-			continue
-		}
-		require.ErrorIs(t, err, ErrCorruption)
-		require.Equal(t, before.GetsFound, after.GetsFound)
-		failed++
-		if after.Total().FilterNegatives > before.Total().FilterNegatives {
-			return
-		}
-	}
-	require.Fail(t, "no Get failed behind a filter that denied its key", "%d failed", failed)
-}
 
 func TestTablePathsHoldTablesOfEachLevel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
 		var p tablePath
-		var want [NumLevels]uint64
+		var want [manifest.NumLevels]uint64
 		deepest := 0
-		for level := range NumLevels {
+		for level := range manifest.NumLevels {
 			for range rnd.IntN(4) {
 				if !p.hasRoom(level) {
 					require.True(t, want[level] == 3 || level > 0 && want[level] == 1)
@@ -179,34 +27,20 @@ func TestTablePathsHoldTablesOfEachLevel(t *testing.T) {
 			}
 		}
 		require.Equal(t, deepest, p.last())
-		for level := range NumLevels {
+		for level := range manifest.NumLevels {
 			require.Equal(t, want[level], p.tables(level))
 		}
 	}
 }
 
-func TestConcurrentLookupsLoseNoCount(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 64 << 20
-	d := manyTables(t, o, 3)
-	explained(t, d, 1000)
-	want := explained(t, d, 1000)
-	const readers = 8
-	var wg sync.WaitGroup
-	for range readers {
-		wg.Go(func() {
-			for i := range 1000 {
-				_, _ = d.GetTo(nil, testKey(i))
+func TestOneLookupInAHundredAndTwentyEightIsASample(t *testing.T) {
+	for _, step := range []uint64{1, 2, 3, 64, 128, 1000} { // a program that goes round in so many steps
+		n, samples := uint64(100000), 0
+		for i := range n {
+			if isSample(1 + i*step) {
+				samples++
 			}
-		})
+		}
+		require.InEpsilon(t, n/sampledOneIn, samples, 0.05, "every %d", step)
 	}
-	wg.Wait()
-	got := d.Metrics()
-	require.Equal(t, readers*want.Gets, got.Gets)
-	require.Equal(t, readers*want.GetsFound, got.GetsFound)
-	w, g := want.Total(), got.Total()
-	require.Equal(t, readers*w.FilterNegatives, g.FilterNegatives)
-	require.Equal(t, readers*w.FilterTruePositives, g.FilterTruePositives)
-	require.Equal(t, readers*w.FilterFalsePositives, g.FilterFalsePositives)
-	require.Equal(t, readers*w.BlocksFromCache, g.BlocksFromCache)
 }

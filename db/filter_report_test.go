@@ -242,18 +242,6 @@ func requireSamplesOfLookups(t *testing.T, d *DB) {
 	}
 }
 
-func TestOneLookupInAHundredAndTwentyEightIsASample(t *testing.T) {
-	for _, step := range []uint64{1, 2, 3, 64, 128, 1000} { // a program that goes round in so many steps
-		n, samples := uint64(100000), 0
-		for i := range n {
-			if isSample(1 + i*step) {
-				samples++
-			}
-		}
-		require.InEpsilon(t, n/sampledOneIn, samples, 0.05, "every %d", step)
-	}
-}
-
 func TestReportCardsOfGoldenDatabases(t *testing.T) {
 	dirs, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)
