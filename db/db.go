@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -66,8 +67,8 @@ type DB struct {
 	tables     *tables.Cache
 	memHash    memHash
 	blockCache *sstable.BlockCache
-	lookups    *lookupCounters
-	ranges     *rangeCounters // nil: there are none
+	lookups    *counters.Lookups
+	ranges     *counters.Ranges // nil: there are none
 	writers    *tables.SpareWriters
 	plan       *filterplan.Planner // of filters
 	compactor  *compact.Scheduler

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -272,9 +273,9 @@ func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool)
 
 func sampledLookups(s *tables.SampledVerdicts) FilterLookups {
 	return FilterLookups{
-		Negatives:      s.Negatives.Load() * sampledOneIn,
-		TruePositives:  s.TruePositives.Load() * sampledOneIn,
-		FalsePositives: s.FalsePositives.Load() * sampledOneIn,
+		Negatives:      s.Negatives.Load() * counters.SampledOneIn,
+		TruePositives:  s.TruePositives.Load() * counters.SampledOneIn,
+		FalsePositives: s.FalsePositives.Load() * counters.SampledOneIn,
 	}
 }
 

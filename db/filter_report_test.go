@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -177,13 +178,13 @@ func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
 			unlucky = key
 		}
 	}
-	for range 100 * sampledOneIn {
+	for range 100 * counters.SampledOneIn {
 		_, err := d.Get(unlucky)
 		require.ErrorIs(t, err, ErrNotFound)
 	}
 	f := filtersOf(t, d, reportProbes).Tables[0]
 	require.Equal(t, VerdictGood, f.Verdict, f.Detail)
-	require.InDelta(t, 100*sampledOneIn, f.Lookups.FalsePositives, 5*sampledOneIn, "each one read in vain, and is told")
+	require.InDelta(t, 100*counters.SampledOneIn, f.Lookups.FalsePositives, 5*counters.SampledOneIn, "each one read in vain, and is told")
 	require.Equal(t, VerdictGood, filtersOf(t, d, 0).Tables[0].Verdict)
 }
 
@@ -236,7 +237,7 @@ func requireSamplesOfLookups(t *testing.T, d *DB) {
 	}
 	for _, l := range r.Levels {
 		// A tenth, and some samples for each of the stripes and paths that count apart.
-		within := 0.1*float64(l.Lookups.Asked()) + 20*sampledOneIn
+		within := 0.1*float64(l.Lookups.Asked()) + 20*counters.SampledOneIn
 		require.InDelta(t, l.Lookups.Negatives, asked[l.Level].Negatives, within, "level %d", l.Level)
 		require.InDelta(t, l.Lookups.TruePositives, asked[l.Level].TruePositives, within, "level %d", l.Level)
 	}

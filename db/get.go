@@ -4,6 +4,7 @@ import (
 	"io/fs"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -65,7 +66,7 @@ func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
-	c := d.lookups.own()
+	c := d.lookups.Own()
 	for attempt := 0; ; attempt++ {
 		value, kind, err := d.findOnce(lookup, key, seq, c, nil)
 		switch {
@@ -76,7 +77,7 @@ func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error
 		case tableGone(err) && attempt < maxAttempts && !d.closed.Load():
 			continue
 		}
-		c.countFailed()
+		c.CountFailed()
 		switch {
 		case !tableGone(err):
 			return nil, err
@@ -104,7 +105,7 @@ var errTableRemoved = errors.Sentinel("sievedb: table removed")
 // findOnce looks key up in one read state, and counts it in c unless there is an
 // error. The kind is base.KindDelete where there is no value. An Explanation that is
 // not nil is told each step; nothing is counted then.
-func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *lookupStripe, x *Explanation) ([]byte, base.Kind, error) {
+func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *counters.Stripe, x *Explanation) ([]byte, base.Kind, error) {
 	// The state first, the sequence number second: see the package comment.
 	s := d.state.Load()
 	if seq == latest {
@@ -120,13 +121,13 @@ func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *lookupS
 		return d.findInTables(s, lookup, c, x)
 	}
 	if c != nil {
-		c.countAnswer(0, kind)
+		c.CountAnswer(0, kind)
 	}
 	return value, kind, nil
 }
 
 // findInMemtable asks one memtable: its filter, then the list.
-func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c *lookupStripe, x *Explanation) ([]byte, base.Kind, bool) {
+func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c *counters.Stripe, x *Explanation) ([]byte, base.Kind, bool) {
 	filtered := m.Filtered()
 	if filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
 		if x != nil {
@@ -139,7 +140,7 @@ func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c 
 		x.inMemtable(filtered, false, ok)
 		return value, kind, ok
 	}
-	c.countMemtable(ok)
+	c.CountMemtable(ok)
 	return value, kind, ok
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -14,10 +15,10 @@ import (
 // comparers, and allocate it.
 type tableSearch struct {
 	target manifest.Target
-	c      *lookupStripe // nil for an Explanation
+	c      *counters.Stripe // nil for an Explanation
 	// ruledOut are the tables whose filters denied the key and that were not counted
 	// yet.
-	ruledOut tablePath
+	ruledOut counters.Path
 
 	// found says that a table holds the key, as a tombstone perhaps: value and kind.
 	// plain, that this is a value in a block of the cache, behind a filter, and was
@@ -30,7 +31,7 @@ type tableSearch struct {
 }
 
 // findInTables asks the tables that may hold the key, level by level.
-func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *lookupStripe, x *Explanation) ([]byte, base.Kind, error) {
+func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stripe, x *Explanation) ([]byte, base.Kind, error) {
 	t := tableSearch{c: c}
 	var inRange bool
 	if t.target, inRange = s.version.Target(lookup.UserKey()); inRange {
@@ -51,14 +52,14 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *lookupStripe,
 			}
 			if t.found || err != nil {
 				if t.end(level, err) {
-					sampleTables(s.version, lookup, t.answer)
+					counters.SampleTables(s.version, lookup, t.answer)
 				}
 				return t.value, t.kind, err
 			}
 		}
 	}
-	if c != nil && c.countAbsent(t.ruledOut) {
-		sampleTables(s.version, lookup, nil)
+	if c != nil && c.CountAbsent(t.ruledOut) {
+		counters.SampleTables(s.version, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
 }
@@ -69,11 +70,11 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 	switch {
 	case t.c == nil:
 	case err != nil:
-		t.c.countNegatives(t.ruledOut)
+		t.c.CountNegatives(t.ruledOut)
 	case t.plain:
-		return t.c.countPlain(t.ruledOut.with(level))
+		return t.c.CountPlain(t.ruledOut.With(level))
 	default:
-		return t.c.countAnswer(t.ruledOut, t.kind)
+		return t.c.CountAnswer(t.ruledOut, t.kind)
 	}
 	return false
 }
@@ -117,7 +118,7 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 			continue
 		}
 		if one.plain {
-			t.c.countPlainRead(0)
+			t.c.CountPlainRead(0)
 		}
 		if t.found && t.trailer == one.trailer && tables.ValuesConflict(t.trailer, t.value, one.value) {
 			return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), t.trailer)
@@ -161,10 +162,10 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 		_, t.kind = base.SplitTrailer(res.Trailer)
 		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, f
 	}
-	if t.kind == base.KindSet && plain(&res) && t.ruledOut.hasRoom(level) {
+	if t.kind == base.KindSet && counters.Plain(&res) && t.ruledOut.HasRoom(level) {
 		t.plain = true
 	} else {
-		t.c.countRead(level, &res)
+		t.c.CountRead(level, &res)
 	}
 	return nil
 }
@@ -172,9 +173,9 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 // denied notes that the filter of a table of level denies the key.
 func (t *tableSearch) denied(level int) {
 	switch {
-	case t.ruledOut.hasRoom(level):
-		t.ruledOut = t.ruledOut.with(level)
+	case t.ruledOut.HasRoom(level):
+		t.ruledOut = t.ruledOut.With(level)
 	case t.c != nil:
-		t.c.countDenied(level, 1)
+		t.c.CountDenied(level, 1)
 	}
 }

@@ -52,7 +52,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		n := len(p.levels)
 		p.levels = p.levels[:n+1]
 		p.levels[n].Init(d.tables, d.cmp, files, options)
-		p.levels[n].AskRanges(d.ranges.forBounds(level, p.lower, p.upper))
+		p.levels[n].AskRanges(d.ranges.ForBounds(level, p.lower, p.upper))
 		p.it.Add(&p.levels[n])
 		reach.add(&s.version.Levels[level], files)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -45,7 +46,7 @@ type groupLookup struct {
 	d      *DB
 	state  *readState
 	seq    uint64
-	c      *lookupStripe
+	c      *counters.Stripe
 	found  int // of all groups
 	used   int // of what has groupSize elements
 	values valueBuffer
@@ -81,8 +82,8 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	}
 	g := groupLookups.Get().(*groupLookup)
 	defer g.release()
-	g.d, g.c, g.used = d, d.lookups.own(), min(len(keys), groupSize)
-	before := g.c.begin(len(keys))
+	g.d, g.c, g.used = d, d.lookups.Own(), min(len(keys), groupSize)
+	before := g.c.Begin(len(keys))
 	values = make([][]byte, len(keys))
 	s, at := d.stateAt(seq)
 	err = g.run(s, keys, values, at, before, false)
@@ -94,7 +95,7 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	}
 	switch {
 	case err == nil:
-		g.c.countFound(g.found)
+		g.c.CountFound(g.found)
 		return values, nil
 	case !tableGone(err):
 		return nil, err
@@ -111,7 +112,7 @@ func (g *groupLookup) run(s *readState, keys, values [][]byte, seq, before uint6
 	for start := 0; start < len(keys); start += groupSize {
 		end := min(start+groupSize, len(keys))
 		g.values.toCome = len(keys) - start
-		g.sampled = samplesAmong(before+uint64(start), end-start)
+		g.sampled = counters.SamplesAmong(before+uint64(start), end-start)
 		err := g.lookUp(keys[start:end], values[start:end])
 		if pinned && tableGone(err) {
 			clear(values[start:end])
@@ -239,7 +240,7 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 		lookup := &g.lookups[i]
 		t := tableSearch{c: g.c, target: g.targets[i]}
 		err := g.d.findNewest(g.state, &t, lookup, l, nil)
-		g.c.countNegatives(t.ruledOut)
+		g.c.CountNegatives(t.ruledOut)
 		lookup.Release()
 		if err != nil {
 			return err
@@ -283,7 +284,7 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 		if err != nil {
 			return err
 		}
-		g.c.countRead(level, &res)
+		g.c.CountRead(level, &res)
 		g.sample(of.key, l.Files[of.at], res.Filter == sstable.FilterNegative, res.Found)
 		if res.Found {
 			_, kind := base.SplitTrailer(res.Trailer)
@@ -298,7 +299,7 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 		}
 	}
 	if g.denials > 0 {
-		g.c.countDenied(level, g.denials)
+		g.c.CountDenied(level, g.denials)
 		g.denials = 0
 	}
 	g.closeAnswered()
@@ -308,7 +309,7 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 // sample counts for table f what became of asking it for key i, if that lookup is a sample.
 func (g *groupLookup) sample(i uint8, f *manifest.FileMeta, denied, found bool) {
 	if g.sampled>>i&1 != 0 {
-		countSample(f, denied, found)
+		counters.CountSample(f, denied, found)
 	}
 }
 
@@ -318,12 +319,12 @@ func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][
 	defer lookup.Release()
 	t := tableSearch{c: g.c, target: g.targets[of.key]}
 	err := g.d.findInLevel(g.state, &t, lookup, level, l, of.at+1, nil)
-	g.c.countNegatives(t.ruledOut)
+	g.c.CountNegatives(t.ruledOut)
 	if err != nil || !t.found {
 		return err
 	}
 	if t.plain {
-		g.c.countPlainRead(level)
+		g.c.CountPlainRead(level)
 	}
 	g.sample(of.key, t.answer, false, true)
 	g.answer(values, of.key, t.value, t.kind)

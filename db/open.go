@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/foreign"
@@ -28,9 +29,9 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{opts: opts.withDefaults(), lookups: new(lookupCounters), closing: make(chan struct{})}
+	d := &DB{opts: opts.withDefaults(), lookups: new(counters.Lookups), closing: make(chan struct{})}
 	if len(d.opts.RangeFilters) > 0 {
-		d.ranges = new(rangeCounters)
+		d.ranges = new(counters.Ranges)
 	}
 	d.closed.open.Store(true)
 	d.fs, d.cmp = d.opts.FS, d.opts.Comparer

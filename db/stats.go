@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -67,14 +68,14 @@ func (d *DB) Metrics() *Metrics {
 }
 
 // lookupTotals returns what lookups, and iterators that ask range filters, have counted.
-func (d *DB) lookupTotals() *lookupTotals {
-	t := d.lookups.total()
-	d.ranges.addTo(t)
+func (d *DB) lookupTotals() *counters.Totals {
+	t := d.lookups.Total()
+	d.ranges.AddTo(t)
 	return t
 }
 
 // setLookups fills in what lookups counted.
-func (m *Metrics) setLookups(t *lookupTotals) {
+func (m *Metrics) setLookups(t *counters.Totals) {
 	m.Gets, m.GetsFound = t.Gets, t.GetsFound
 	m.MemtableSearches, m.MemtableHits = t.MemtableSearches, t.MemtableHits
 	for level := range m.Levels {

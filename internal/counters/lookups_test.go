@@ -1,4 +1,4 @@
-package db
+package counters
 
 import (
 	"math/rand/v2"
@@ -12,16 +12,16 @@ import (
 func TestTablePathsHoldTablesOfEachLevel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
-		var p tablePath
+		var p Path
 		var want [manifest.NumLevels]uint64
 		deepest := 0
 		for level := range manifest.NumLevels {
 			for range rnd.IntN(4) {
-				if !p.hasRoom(level) {
+				if !p.HasRoom(level) {
 					require.True(t, want[level] == 3 || level > 0 && want[level] == 1)
 					break
 				}
-				p = p.with(level)
+				p = p.With(level)
 				want[level]++
 				deepest = level
 			}
@@ -41,6 +41,6 @@ func TestOneLookupInAHundredAndTwentyEightIsASample(t *testing.T) {
 				samples++
 			}
 		}
-		require.InEpsilon(t, n/sampledOneIn, samples, 0.05, "every %d", step)
+		require.InEpsilon(t, n/SampledOneIn, samples, 0.05, "every %d", step)
 	}
 }

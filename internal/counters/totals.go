@@ -1,16 +1,16 @@
-package db
+package counters
 
 import "github.com/sievedb/sievedb/internal/manifest"
 
-// lookupTotals are what lookups and iterators have counted.
-type lookupTotals struct {
+// Totals are what lookups and iterators have counted.
+type Totals struct {
 	Gets, GetsFound, MemtableSearches, MemtableHits uint64
 
-	Levels [manifest.NumLevels]levelTotals
+	Levels [manifest.NumLevels]LevelTotals
 }
 
-// levelTotals are the sums for one level. Each field counts as that of levelCounters does.
-type levelTotals struct {
+// LevelTotals are the sums for one level. Each field counts as that of levelCounters does.
+type LevelTotals struct {
 	FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
 	UnfilteredReads                                            uint64
 	IndexReads, BlocksFromCache, BlocksFromDisk, BytesFromDisk uint64
@@ -18,21 +18,21 @@ type levelTotals struct {
 }
 
 // FilterChecks returns how many filters of keys were asked.
-func (l *levelTotals) FilterChecks() uint64 {
+func (l *LevelTotals) FilterChecks() uint64 {
 	return l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
 }
 
 // Reads returns how many tables were consulted.
-func (l *levelTotals) Reads() uint64 { return l.FilterChecks() + l.UnfilteredReads }
+func (l *LevelTotals) Reads() uint64 { return l.FilterChecks() + l.UnfilteredReads }
 
 // RangeChecks returns how many filters of ranges were asked.
-func (l *levelTotals) RangeChecks() uint64 {
+func (l *LevelTotals) RangeChecks() uint64 {
 	return l.RangeNegatives + l.RangeTruePositives + l.RangeFalsePositives
 }
 
 // addTo adds to t what the stripe has counted.
-func (c *lookupStripe) addTo(t *lookupTotals) {
-	for p := range tablePath(numPaths - 1) {
+func (c *Stripe) addTo(t *Totals) {
+	for p := range Path(numPaths - 1) {
 		c.addPath(t, p)
 	}
 	c.addPath(t, numPaths-1)
@@ -54,7 +54,7 @@ func (c *lookupStripe) addTo(t *lookupTotals) {
 }
 
 // addPath adds to t the lookups of one path.
-func (c *lookupStripe) addPath(t *lookupTotals, p tablePath) {
+func (c *Stripe) addPath(t *Totals, p Path) {
 	absent, found := c.absent[p].Load(), c.found[p].Load()
 	if absent|found == 0 {
 		return

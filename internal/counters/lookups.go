@@ -1,4 +1,4 @@
-package db
+package counters
 
 import (
 	"sync/atomic"
@@ -8,21 +8,21 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// lookupCounters are the numbers of lookups. They are an allocation of their own,
+// Lookups are the numbers of lookups. They are an allocation of their own,
 // in which the garbage collector has nothing to look for.
-type lookupCounters [lookupStripes]lookupStripe
+type Lookups [lookupStripes]Stripe
 
 // lookupStripes bounds the contention of counting lookups: goroutines on different
 // cores add to different stripes (see ownLane), so that readers do not wait for each
 // other.
 const lookupStripes = 32
 
-// lookupStripe is what the lookups of some goroutines counted. Nearly all of them
+// Stripe is what the lookups of some goroutines counted. Nearly all of them
 // count once, whatever they did: an atomic addition costs about as much as a probe of
 // a filter, and until it is done the processor begins no later load. It is
 // padded with the width of a cache line, so that two of them share none wherever
 // they begin, and the last one none with what writers count.
-type lookupStripe struct {
+type Stripe struct {
 	// absent counts lookups to which no table had an answer, by the tables whose
 	// filters ruled the key out. found counts those to which a table had a value, in
 	// a block of the cache and behind a filter: it is the last of the path, and the
@@ -48,34 +48,34 @@ type levelCounters struct {
 	bytesFromDisk        atomic.Uint64 // bytes of both
 }
 
-// own returns the stripe of the calling goroutine.
-func (c *lookupCounters) own() *lookupStripe { return &c[ownLane()%lookupStripes] }
+// Own returns the stripe of the calling goroutine.
+func (c *Lookups) Own() *Stripe { return &c[ownLane()%lookupStripes] }
 
-// total returns what all stripes have counted.
-func (c *lookupCounters) total() *lookupTotals {
-	t := &lookupTotals{}
+// Total returns what all stripes have counted.
+func (c *Lookups) Total() *Totals {
+	t := &Totals{}
 	for i := range c {
 		c[i].addTo(t)
 	}
 	return t
 }
 
-// tablePath is a set of tables by their levels: how many of level 0, up to three, in
+// Path is a set of tables by their levels: how many of level 0, up to three, in
 // its two lowest bits, and a bit for one of each other level.
-type tablePath uint8
+type Path uint8
 
 const numPaths = 1 << (2 + manifest.NumLevels - 1)
 
-// hasRoom says whether a table of level can be added to p.
-func (p tablePath) hasRoom(level int) bool {
+// HasRoom says whether a table of level can be added to p.
+func (p Path) HasRoom(level int) bool {
 	if level == 0 {
 		return p&3 < 3
 	}
 	return p&(2<<level) == 0
 }
 
-// with adds a table of level to p, which has room for it.
-func (p tablePath) with(level int) tablePath {
+// With adds a table of level to p, which has room for it.
+func (p Path) With(level int) Path {
 	if level == 0 {
 		return p + 1
 	}
@@ -83,7 +83,7 @@ func (p tablePath) with(level int) tablePath {
 }
 
 // tables returns how many tables of a level are in p.
-func (p tablePath) tables(level int) uint64 {
+func (p Path) tables(level int) uint64 {
 	if level == 0 {
 		return uint64(p & 3)
 	}
@@ -91,7 +91,7 @@ func (p tablePath) tables(level int) uint64 {
 }
 
 // last returns the deepest level that is in p.
-func (p tablePath) last() int {
+func (p Path) last() int {
 	for level := manifest.NumLevels - 1; level > 0; level-- {
 		if p.tables(level) > 0 {
 			return level
@@ -100,47 +100,47 @@ func (p tablePath) last() int {
 	return 0
 }
 
-// begin counts n lookups that are answered together, and returns how many the stripe had
+// Begin counts n lookups that are answered together, and returns how many the stripe had
 // counted before them.
-func (c *lookupStripe) begin(n int) (before uint64) { return c.gets.Add(uint64(n)) - uint64(n) }
+func (c *Stripe) Begin(n int) (before uint64) { return c.gets.Add(uint64(n)) - uint64(n) }
 
-// countFound counts n of the lookups that begin counted as found.
-func (c *lookupStripe) countFound(n int) { c.getsFound.Add(uint64(n)) }
+// CountFound counts n of the lookups that begin counted as found.
+func (c *Stripe) CountFound(n int) { c.getsFound.Add(uint64(n)) }
 
-// countFailed counts a lookup that returned an error.
-func (c *lookupStripe) countFailed() { c.gets.Add(1) }
+// CountFailed counts a lookup that returned an error.
+func (c *Stripe) CountFailed() { c.gets.Add(1) }
 
-// countMemtable counts a search of a memtable.
-func (c *lookupStripe) countMemtable(hit bool) {
+// CountMemtable counts a search of a memtable.
+func (c *Stripe) CountMemtable(hit bool) {
 	c.memtableSearches.Add(1)
 	if hit {
 		c.memtableHits.Add(1)
 	}
 }
 
-// countAbsent counts a lookup to which no table had an answer, and reports whether it is a
+// CountAbsent counts a lookup to which no table had an answer, and reports whether it is a
 // sample.
-func (c *lookupStripe) countAbsent(ruledOut tablePath) (sample bool) {
+func (c *Stripe) CountAbsent(ruledOut Path) (sample bool) {
 	return isSample(c.absent[ruledOut].Add(1))
 }
 
-// countPlain counts a lookup that found a value as plain describes, and reports whether it
+// CountPlain counts a lookup that found a value as plain describes, and reports whether it
 // is a sample. p ends with the table that had the value.
-func (c *lookupStripe) countPlain(p tablePath) (sample bool) { return isSample(c.found[p].Add(1)) }
+func (c *Stripe) CountPlain(p Path) (sample bool) { return isSample(c.found[p].Add(1)) }
 
-// countAnswer counts a lookup that a memtable or a table answered, by itself, and the
+// CountAnswer counts a lookup that a memtable or a table answered, by itself, and the
 // tables that were ruled out before. It reports whether the lookup is a sample.
-func (c *lookupStripe) countAnswer(ruledOut tablePath, kind base.Kind) (sample bool) {
+func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) (sample bool) {
 	n := c.gets.Add(1)
 	if kind == base.KindSet {
 		c.getsFound.Add(1)
 	}
-	c.countNegatives(ruledOut)
+	c.CountNegatives(ruledOut)
 	return isSample(n)
 }
 
-// countNegatives counts by themselves the tables that were ruled out.
-func (c *lookupStripe) countNegatives(p tablePath) {
+// CountNegatives counts by themselves the tables that were ruled out.
+func (c *Stripe) CountNegatives(p Path) {
 	for level := range c.levels {
 		if n := p.tables(level); n > 0 {
 			c.levels[level].filterNegatives.Add(n)
@@ -148,23 +148,23 @@ func (c *lookupStripe) countNegatives(p tablePath) {
 	}
 }
 
-// countDenied counts n tables of a level whose filters denied a key.
-func (c *lookupStripe) countDenied(level int, n uint64) { c.levels[level].filterNegatives.Add(n) }
+// CountDenied counts n tables of a level whose filters denied a key.
+func (c *Stripe) CountDenied(level int, n uint64) { c.levels[level].filterNegatives.Add(n) }
 
-// plain reports whether a value was found in a block of the cache, and its table's filter
+// Plain reports whether a value was found in a block of the cache, and its table's filter
 // had passed the key; nothing else is to be counted of it.
-func plain(res *sstable.Result) bool {
+func Plain(res *sstable.Result) bool {
 	return res.Found && res.Filter == sstable.FilterPassed && res.BlockFromCache && !res.BlockFromDisk &&
 		!res.IndexRead && res.BytesRead == 0
 }
 
-// countPlainRead counts by itself a read that is plain.
-func (c *lookupStripe) countPlainRead(level int) {
-	c.countRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
+// CountPlainRead counts by itself a read that is plain.
+func (c *Stripe) CountPlainRead(level int) {
+	c.CountRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
 }
 
-// countRead counts by itself what a lookup did at a table of a level.
-func (c *lookupStripe) countRead(level int, res *sstable.Result) {
+// CountRead counts by itself what a lookup did at a table of a level.
+func (c *Stripe) CountRead(level int, res *sstable.Result) {
 	l := &c.levels[level]
 	switch {
 	case res.Filter == sstable.FilterNegative:

@@ -1,4 +1,4 @@
-package db
+package counters
 
 import (
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -11,20 +11,20 @@ import (
 // Tombstones are keys of their table as well, so that nothing that hides an older value is
 // ever passed over.
 
-// rangeCounters are what the filters of ranges did, by level.
-type rangeCounters [manifest.NumLevels]tables.RangeCounters
+// Ranges are what the filters of ranges did, by level.
+type Ranges [manifest.NumLevels]tables.RangeCounters
 
-// forBounds returns the counters of a level for an iterator with these bounds, nil if it
+// ForBounds returns the counters of a level for an iterator with these bounds, nil if it
 // has nothing to ask.
-func (r *rangeCounters) forBounds(level int, lower, upper []byte) *tables.RangeCounters {
+func (r *Ranges) ForBounds(level int, lower, upper []byte) *tables.RangeCounters {
 	if r == nil || lower == nil || upper == nil {
 		return nil
 	}
 	return &r[level]
 }
 
-// addTo fills in what t says of range filters. r may be nil.
-func (r *rangeCounters) addTo(t *lookupTotals) {
+// AddTo fills in what t says of range filters. r may be nil.
+func (r *Ranges) AddTo(t *Totals) {
 	if r == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package db
+package counters
 
 import (
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -7,23 +7,23 @@ import (
 )
 
 // Lookups count by level, once each. Which table's filter said what is counted for one
-// in sampledOneIn of them, by asking the filters once more: that is a hundredth of the
+// in SampledOneIn of them, by asking the filters once more: that is a hundredth of the
 // time of a lookup in the mean, and nothing more than a multiplication for the others. MultiGet
 // has the verdict of each table at hand, and counts it when it comes.
 
-// sampledOneIn is a power of two.
-const sampledOneIn = 128
+// SampledOneIn is a power of two.
+const SampledOneIn = 128
 
 // isSample says whether the nth lookup that a counter has counted is a sample. The
 // multiples of the golden ratio are spread evenly over all 64-bit numbers, those of
 // every step among them too: a program that asks the same keys round and round is
 // sampled like any other, and so is one key that is asked again and again, which a
 // choice by the key's hash would always take or never.
-func isSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/sampledOneIn }
+func isSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/SampledOneIn }
 
-// samplesAmong returns which of n lookups are samples, at most 32, as bits; so many were
+// SamplesAmong returns which of n lookups are samples, at most 32, as bits; so many were
 // counted before them.
-func samplesAmong(before uint64, n int) (bits uint32) {
+func SamplesAmong(before uint64, n int) (bits uint32) {
 	for i := range n {
 		if isSample(before + uint64(i) + 1) {
 			bits |= 1 << i
@@ -32,14 +32,14 @@ func samplesAmong(before uint64, n int) (bits uint32) {
 	return bits
 }
 
-// sampleTables counts for each table that the lookup came to what its filter said.
+// SampleTables counts for each table that the lookup came to what its filter said.
 // answer is the table that holds the key, nil for none.
 //
 //go:noinline
-func sampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+func SampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
 	for _, f := range v.MayHold(lookup.UserKey()) {
 		if f == answer {
-			countSample(answer, false, true)
+			CountSample(answer, false, true)
 			return
 		}
 		sampleMiss(f, lookup)
@@ -49,12 +49,12 @@ func sampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.
 // sampleMiss counts what the filter of a table says to a key that is not there.
 func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
 	if r := tables.Of(f).Peek(); r != nil { // else closed meanwhile
-		countSample(f, r.Verdict(lookup) == sstable.FilterNegative, false)
+		CountSample(f, r.Verdict(lookup) == sstable.FilterNegative, false)
 	}
 }
 
-// countSample counts for a table that its filter denied a key, or that the key is there or is not.
-func countSample(f *manifest.FileMeta, denied, found bool) {
+// CountSample counts for a table that its filter denied a key, or that the key is there or is not.
+func CountSample(f *manifest.FileMeta, denied, found bool) {
 	sampled := &tables.Of(f).Sampled
 	switch {
 	case denied:
