@@ -90,7 +90,7 @@ type DB struct {
 	log    logState // the leader's
 	// spareMemory is what the memtable takes that waits for the present one to be full.
 	spareMemory atomic.Uint64
-	throttle    throttle
+	throttle    *writeThrottle
 	counters    dbCounters
 	snapshots   snapshotList
 	opened      openedList
@@ -146,7 +146,7 @@ func (d *DB) installLocked(change func(*readState)) {
 	next := *d.state.Load()
 	change(&next)
 	d.state.Store(&next)
-	d.throttle.update(d, &next)
+	d.throttleFor(&next)
 	d.cond.Broadcast()
 }
 

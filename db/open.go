@@ -30,6 +30,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{opts: opts.withDefaults(), lookups: new(counters.Lookups), closing: make(chan struct{})}
+	d.throttle = d.newThrottle()
 	if len(d.opts.RangeFilters) > 0 {
 		d.ranges = new(counters.Ranges)
 	}

@@ -295,7 +295,7 @@ func (r *recovery) install(files manifest.DirFiles, state manifest.State) error 
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,
 	}, func(v *manifest.Version) {
 		d.state.Store(&readState{mem: d.newMemBuffer(logNum, 0), version: v})
-		d.throttle.update(d, d.state.Load())
+		d.throttleFor(d.state.Load())
 	})
 	if err != nil {
 		uncertain := manifest.IsUncertain(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -96,46 +95,6 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 	require.Empty(t, m.WriteStallReason, "nobody waits now")
 }
 
-func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, o.MaxMemtables = 100, 100, 110, 2
-	d := openTest(t, o)
-	const mib = 1 << 20
-	for _, c := range []struct {
-		name           string
-		tables, queued int     // of level 0, memtables
-		flushRate      float64 // bytes a second
-		reason         string  // "" for no limit
-		rate           float64
-	}{
-		{"nothing is behind", 99, 1, 50 * mib, "", 0},
-		{"the first table too many is hardly felt", 100, 0, 0, slowLevel0, 64 * mib},
-		{"half-way to the stop it is an eighth", 105, 0, 0, slowLevel0, 8 * mib},
-		{"at the stop it is a sixty-fourth", 110, 0, 0, slowLevel0, 1 * mib},
-		{"and no less behind it", 150, 0, 0, slowLevel0, 1 * mib},
-		{"no memtable is left, and flushes are fast", 0, 2, 50 * mib, slowMemtables, 40 * mib},
-		{"no memtable is left, and flushes hang", 0, 2, 1, slowMemtables, 1 * mib},
-		{"no memtable is left, and no flush was seen", 0, 2, 0, "", 0},
-		{"the slower of both counts: memtables", 100, 2, 50 * mib, slowMemtables, 40 * mib},
-		{"the slower of both counts: level 0", 105, 2, 50 * mib, slowLevel0, 8 * mib},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			version := &manifest.Version{}
-			version.Levels[0].Files = make([]*manifest.FileMeta, c.tables)
-			th := throttle{flushRate: c.flushRate}
-			th.update(d, &readState{imm: make([]*memBuffer, c.queued), version: version})
-			limit := th.limit.Load()
-			if c.reason == "" {
-				require.Nil(t, limit)
-				return
-			}
-			require.NotNil(t, limit)
-			require.Equal(t, c.reason, limit.reason)
-			require.InEpsilon(t, c.rate, 1e9/limit.nanosPerByte, 1e-9)
-		})
-	}
-}
-
 // While flushes hang, writes are slowed before they stop.
 func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 	var hang, slowed atomic.Bool
@@ -160,7 +119,9 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 	fill(t, d, 0, 500)
 	require.NoError(t, d.Flush())
 	d.mu.Lock()
-	d.throttle.flushRate = 1 << 20 // whatever it was: it decides nothing here but that one millisecond is owed
+	for range 50 { // whatever the rate was: it decides nothing here but that one millisecond is owed
+		d.throttle.noteFlush(1<<20, 1<<20, time.Second)
+	}
 	d.mu.Unlock()
 	hang.Store(true)
 	for i := 500; !slowed.Load(); i++ {

@@ -38,7 +38,7 @@ func (d *DB) Metrics() *Metrics {
 		ObsoleteTables: d.obsolete.Count(),
 		LastSequence:   d.visibleSeq.Load(),
 	}
-	d.throttle.addTo(m)
+	d.stallMetrics(m)
 	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
 	m.setLookups(d.lookupTotals())
 	m.MemtableBytes = d.spareMemory.Load()

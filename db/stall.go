@@ -1,0 +1,88 @@
+package db
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// newThrottle returns what slows the store's writers.
+func (d *DB) newThrottle() *writeThrottle {
+	return newThrottle(throttleOptions{
+		L0SlowdownTrigger: d.opts.L0SlowdownTrigger, L0StopTrigger: d.opts.L0StopTrigger, MaxMemtables: d.opts.MaxMemtables,
+		Pause: func(wait time.Duration) { d.pause(wait) },
+		Stalled: func(reason string, stopped bool, took time.Duration) {
+			tell(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
+		},
+	})
+}
+
+// stallMetrics fills in what m says of stalls, except for the reason of a stop.
+func (d *DB) stallMetrics(m *Metrics) {
+	m.WriteStallReason = d.throttle.now()
+	for reason, total := range d.throttle.waits() {
+		if m.WriteStallTotals == nil {
+			m.WriteStallTotals = make(map[string]WriteStallTotal)
+		}
+		m.WriteStallTotals[reason] = WriteStallTotal(total)
+		m.WriteStalls += total.Stalls
+		m.WriteStallTime += total.Time
+	}
+}
+
+// throttleFor limits writers as a state demands. d.mu is held, or d is not open yet.
+func (d *DB) throttleFor(s *readState) {
+	d.throttle.update(len(s.version.Levels[0].Files), len(s.imm))
+}
+
+// waitForFlush waits while writers may not start another memtable.
+func (d *DB) waitForFlush() error {
+	var began time.Time
+	var reason string
+	d.mu.Lock()
+	for {
+		if d.closed.Load() {
+			d.mu.Unlock()
+			return ErrClosed
+		}
+		if err := d.writeErr(); err != nil {
+			d.mu.Unlock()
+			return err
+		}
+		now, cause := d.stallReasonLocked()
+		if now == "" {
+			break
+		}
+		if cause != nil {
+			// What would make room fails: the writer is told instead of hanging. It
+			// is tried again in the background, and once it succeeds writes go on.
+			defer d.mu.Unlock()
+			d.stallReason = ""
+			return errors.Wrapf(cause, "sievedb: no room for the write (%s)", now)
+		}
+		if reason == "" {
+			began, reason = time.Now(), now
+			d.stallReason = now
+		}
+		d.cond.Wait()
+	}
+	d.stallReason = ""
+	d.mu.Unlock()
+	if reason != "" {
+		d.throttle.record(reason, true, time.Since(began))
+	}
+	return nil
+}
+
+// stallReasonLocked says why no memtable may be started now, "" if one may, and
+// the failure, if any, that keeps it so.
+func (d *DB) stallReasonLocked() (reason string, cause error) {
+	s := d.state.Load()
+	switch {
+	case len(s.imm) >= d.opts.MaxMemtables:
+		return stopMemtables, d.flushErr
+	case len(s.version.Levels[0].Files) >= d.opts.L0StopTrigger:
+		return stopLevel0, d.compactor.Stuck(s.version)
+	}
+	return "", nil
+}
