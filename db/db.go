@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -90,7 +91,7 @@ type DB struct {
 	log    logState // the leader's
 	// spareMemory is what the memtable takes that waits for the present one to be full.
 	spareMemory atomic.Uint64
-	throttle    *writeThrottle
+	throttle    *throttle.Throttle
 	counters    dbCounters
 	snapshots   snapshotList
 	opened      openedList

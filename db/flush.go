@@ -99,7 +99,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		// In a new slice: the old one's array would keep the memtable in memory.
 		took := time.Since(start)
 		err = d.applyEdit(edit, written, func(s *readState) {
-			d.throttle.noteFlush(mem.Size(), mem.Capacity(), took)
+			d.throttle.NoteFlush(mem.Size(), mem.Capacity(), took)
 			s.imm = append([]*memBuffer(nil), s.imm[:len(s.imm)-1]...)
 			d.flushErr = nil // whoever finds room from here on is not told why there was none
 		})

@@ -15,7 +15,7 @@ func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
 		if err := d.writeErr(); err != nil {
 			return err
 		}
-		d.throttle.slow(recordBytes)
+		d.throttle.Slow(recordBytes)
 		if d.log.next == nil && mem.Available() < mem.Capacity()/successorShare {
 			d.prepareSuccessor()
 		}

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/throttle"
 )
 
 // newThrottle returns what slows the store's writers.
-func (d *DB) newThrottle() *writeThrottle {
-	return newThrottle(throttleOptions{
+func (d *DB) newThrottle() *throttle.Throttle {
+	return throttle.New(throttle.Options{
 		L0SlowdownTrigger: d.opts.L0SlowdownTrigger, L0StopTrigger: d.opts.L0StopTrigger, MaxMemtables: d.opts.MaxMemtables,
 		Pause: func(wait time.Duration) { d.pause(wait) },
 		Stalled: func(reason string, stopped bool, took time.Duration) {
@@ -19,8 +20,8 @@ func (d *DB) newThrottle() *writeThrottle {
 
 // stallMetrics fills in what m says of stalls, except for the reason of a stop.
 func (d *DB) stallMetrics(m *Metrics) {
-	m.WriteStallReason = d.throttle.now()
-	for reason, total := range d.throttle.waits() {
+	m.WriteStallReason = d.throttle.Now()
+	for reason, total := range d.throttle.Waits() {
 		if m.WriteStallTotals == nil {
 			m.WriteStallTotals = make(map[string]WriteStallTotal)
 		}
@@ -32,7 +33,7 @@ func (d *DB) stallMetrics(m *Metrics) {
 
 // throttleFor limits writers as a state demands. d.mu is held, or d is not open yet.
 func (d *DB) throttleFor(s *readState) {
-	d.throttle.update(len(s.version.Levels[0].Files), len(s.imm))
+	d.throttle.Update(len(s.version.Levels[0].Files), len(s.imm))
 }
 
 // waitForFlush waits while writers may not start another memtable.
@@ -69,7 +70,7 @@ func (d *DB) waitForFlush() error {
 	d.stallReason = ""
 	d.mu.Unlock()
 	if reason != "" {
-		d.throttle.record(reason, true, time.Since(began))
+		d.throttle.Record(reason, true, time.Since(began))
 	}
 	return nil
 }
@@ -80,9 +81,9 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 	s := d.state.Load()
 	switch {
 	case len(s.imm) >= d.opts.MaxMemtables:
-		return stopMemtables, d.flushErr
+		return throttle.StopMemtables, d.flushErr
 	case len(s.version.Levels[0].Files) >= d.opts.L0StopTrigger:
-		return stopLevel0, d.compactor.Stuck(s.version)
+		return throttle.StopLevel0, d.compactor.Stuck(s.version)
 	}
 	return "", nil
 }

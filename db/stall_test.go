@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -86,7 +87,7 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 	require.Positive(t, m.WriteStallTime)
 	var sum WriteStallTotal
 	for reason, total := range m.WriteStallTotals {
-		require.Contains(t, []string{slowLevel0, slowMemtables, stopLevel0, stopMemtables}, reason)
+		require.Contains(t, []string{throttle.SlowLevel0, throttle.SlowMemtables, throttle.StopLevel0, throttle.StopMemtables}, reason)
 		require.LessOrEqual(t, total.Longest, total.Time)
 		sum.Stalls += total.Stalls
 		sum.Time += total.Time
@@ -109,7 +110,7 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 	o.L0CompactionTrigger, o.WriteBufferSize = 100, 64<<10
 	release := sync.OnceFunc(func() { close(released) })
 	o.EventListener = &EventListener{WriteStall: func(i WriteStallInfo) {
-		if i.Reason == slowMemtables {
+		if i.Reason == throttle.SlowMemtables {
 			slowed.Store(true)
 			release()
 		}
@@ -120,7 +121,7 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 	require.NoError(t, d.Flush())
 	d.mu.Lock()
 	for range 50 { // whatever the rate was: it decides nothing here but that one millisecond is owed
-		d.throttle.noteFlush(1<<20, 1<<20, time.Second)
+		d.throttle.NoteFlush(1<<20, 1<<20, time.Second)
 	}
 	d.mu.Unlock()
 	hang.Store(true)
@@ -128,5 +129,5 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 		require.Less(t, i, 1700, "soon three memtables are full, and the next write would wait for ever")
 	}
-	require.Positive(t, d.Metrics().WriteStallTotals[slowMemtables].Stalls)
+	require.Positive(t, d.Metrics().WriteStallTotals[throttle.SlowMemtables].Stalls)
 }

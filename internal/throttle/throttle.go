@@ -1,4 +1,4 @@
-package db
+package throttle
 
 import (
 	"maps"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// writeThrottle slows writers down as the background falls behind, a little at first, so
+// Throttle slows writers down as the background falls behind, a little at first, so
 // that they do not run into a wall. There are two walls:
 //
 //   - level 0. Between the slowdown and the stop trigger the rate granted falls
@@ -16,23 +16,23 @@ import (
 //   - memtables that wait for their flush. While the last one that there may be is
 //     filled, writes go no faster than flushes: it is full when the next flush is done,
 //     which began before it did.
-type writeThrottle struct {
-	o throttleOptions
+type Throttle struct {
+	o Options
 
 	limit atomic.Pointer[writeLimit] // nil: none
 	owed  time.Duration              // the leader's: slept off in portions worth a timer
 	// flushRate is a running mean of flushes, in bytes of an arena a second; 0: not known
-	// yet. Only update and noteFlush use it, of which one runs at a time.
+	// yet. Only update and NoteFlush use it, of which one runs at a time.
 	flushRate float64
 
 	waiting atomic.Pointer[writeLimit] // what the leader is slowed for at this moment
 
 	mu     sync.Mutex
-	totals map[string]stallTotal // by reason; mu guards it
+	totals map[string]Total // by reason; mu guards it
 }
 
-// throttleOptions are those of the store, and what it does for a throttle.
-type throttleOptions struct {
+// Options are those of the store, and the functions that a Throttle calls.
+type Options struct {
 	// Writes are slowed from L0SlowdownTrigger tables of level 0 on, the more so the
 	// nearer they are to L0StopTrigger, and once MaxMemtables wait for their flush.
 	L0SlowdownTrigger, L0StopTrigger, MaxMemtables int
@@ -43,11 +43,11 @@ type throttleOptions struct {
 	Stalled func(reason string, stopped bool, took time.Duration)
 }
 
-// newThrottle returns a throttle without a limit.
-func newThrottle(o throttleOptions) *writeThrottle { return &writeThrottle{o: o} }
+// New returns a throttle without a limit.
+func New(o Options) *Throttle { return &Throttle{o: o} }
 
-// stallTotal sums up the waits for one reason.
-type stallTotal struct {
+// Total sums up the waits for one reason.
+type Total struct {
 	Stalls        uint64
 	Time, Longest time.Duration
 }
@@ -60,24 +60,24 @@ type writeLimit struct {
 
 // Why writes wait. Those that are slowed have other reasons than those that stop.
 const (
-	slowLevel0    = "level 0 has many tables"
-	slowMemtables = "the last memtable fills"
-	stopLevel0    = "level 0 is full"
-	stopMemtables = "memtables wait for their flush"
+	SlowLevel0    = "level 0 has many tables"
+	SlowMemtables = "the last memtable fills"
+	StopLevel0    = "level 0 is full"
+	StopMemtables = "memtables wait for their flush"
 )
 
 const (
-	throttleStartRate = 64 << 20 // bytes a second
-	throttleEndRate   = 1 << 20
-	throttlePortion   = time.Millisecond
-	throttleLongest   = 50 * time.Millisecond // of one wait
+	startRate = 64 << 20 // bytes a second
+	endRate   = 1 << 20
+	portion   = time.Millisecond
+	longest   = 50 * time.Millisecond // of one wait
 	// An entry of 16 + 100 bytes takes up to a quarter more of an arena than of a log.
-	throttleFlushShare = 0.8
+	flushShare = 0.8
 )
 
-// update sets the limit for so many tables of level 0 and memtables that wait for their
+// Update sets the limit for so many tables of level 0 and memtables that wait for their
 // flush.
-func (t *writeThrottle) update(level0, memtables int) {
+func (t *Throttle) Update(level0, memtables int) {
 	var limit *writeLimit
 	grant := func(rate float64, reason string) {
 		if nanos := 1e9 / rate; limit == nil || nanos > limit.nanosPerByte {
@@ -86,17 +86,17 @@ func (t *writeThrottle) update(level0, memtables int) {
 	}
 	if slow, stop := t.o.L0SlowdownTrigger, t.o.L0StopTrigger; level0 >= slow {
 		fraction := math.Min(1, float64(level0-slow)/float64(stop-slow))
-		grant(throttleStartRate*math.Pow(float64(throttleEndRate)/throttleStartRate, fraction), slowLevel0)
+		grant(startRate*math.Pow(float64(endRate)/startRate, fraction), SlowLevel0)
 	}
 	if memtables >= t.o.MaxMemtables && t.flushRate > 0 {
-		grant(math.Max(throttleEndRate, throttleFlushShare*t.flushRate), slowMemtables)
+		grant(math.Max(endRate, flushShare*t.flushRate), SlowMemtables)
 	}
 	t.limit.Store(limit)
 }
 
-// noteFlush notes how long the flush of a memtable of so many bytes took. One that is half
+// NoteFlush notes how long the flush of a memtable of so many bytes took. One that is half
 // empty is ignored: it took as long as a sync, whatever its size.
-func (t *writeThrottle) noteFlush(size, capacity int, took time.Duration) {
+func (t *Throttle) NoteFlush(size, capacity int, took time.Duration) {
 	if size < capacity/2 {
 		return
 	}
@@ -107,31 +107,31 @@ func (t *writeThrottle) noteFlush(size, capacity int, took time.Duration) {
 	t.flushRate = rate
 }
 
-// slow makes the leader wait for what recordBytes cost at the present rate.
-func (t *writeThrottle) slow(recordBytes int) {
+// Slow makes the leader wait for what recordBytes cost at the present rate.
+func (t *Throttle) Slow(recordBytes int) {
 	limit := t.limit.Load()
 	if limit == nil {
 		t.owed = 0
 		return
 	}
 	t.owed += time.Duration(limit.nanosPerByte * float64(recordBytes))
-	if t.owed < throttlePortion {
+	if t.owed < portion {
 		return
 	}
 	start := time.Now()
 	t.waiting.Store(limit)
-	t.o.Pause(min(t.owed, throttleLongest))
+	t.o.Pause(min(t.owed, longest))
 	t.waiting.Store(nil)
 	took := time.Since(start)
 	t.owed = max(0, t.owed-took)
-	t.record(limit.reason, false, took)
+	t.Record(limit.reason, false, took)
 }
 
-// record adds a wait to the totals and reports it.
-func (t *writeThrottle) record(reason string, stopped bool, took time.Duration) {
+// Record adds a wait to the totals and reports it.
+func (t *Throttle) Record(reason string, stopped bool, took time.Duration) {
 	t.mu.Lock()
 	if t.totals == nil {
-		t.totals = make(map[string]stallTotal)
+		t.totals = make(map[string]Total)
 	}
 	total := t.totals[reason]
 	total.Stalls++
@@ -142,16 +142,16 @@ func (t *writeThrottle) record(reason string, stopped bool, took time.Duration) 
 	t.o.Stalled(reason, stopped, took)
 }
 
-// now returns why the leader is slowed at this moment, "" if it is not.
-func (t *writeThrottle) now() string {
+// Now returns why the leader is slowed at this moment, "" if it is not.
+func (t *Throttle) Now() string {
 	if limit := t.waiting.Load(); limit != nil {
 		return limit.reason
 	}
 	return ""
 }
 
-// waits returns the totals by reason, nil if there were no waits.
-func (t *writeThrottle) waits() map[string]stallTotal {
+// Waits returns the totals by reason, nil if there were no waits.
+func (t *Throttle) Waits() map[string]Total {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.totals)

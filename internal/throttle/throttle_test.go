@@ -1,0 +1,91 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name           string
+		tables, queued int     // of level 0, memtables
+		flushRate      float64 // bytes a second
+		reason         string  // "" for no limit
+		rate           float64
+	}{
+		{"nothing is behind", 99, 1, 50 * mib, "", 0},
+		{"the first table too many is hardly felt", 100, 0, 0, SlowLevel0, 64 * mib},
+		{"half-way to the stop it is an eighth", 105, 0, 0, SlowLevel0, 8 * mib},
+		{"at the stop it is a sixty-fourth", 110, 0, 0, SlowLevel0, 1 * mib},
+		{"and no less behind it", 150, 0, 0, SlowLevel0, 1 * mib},
+		{"no memtable is left, and flushes are fast", 0, 2, 50 * mib, SlowMemtables, 40 * mib},
+		{"no memtable is left, and flushes hang", 0, 2, 1, SlowMemtables, 1 * mib},
+		{"no memtable is left, and no flush was seen", 0, 2, 0, "", 0},
+		{"the slower of both counts: memtables", 100, 2, 50 * mib, SlowMemtables, 40 * mib},
+		{"the slower of both counts: level 0", 105, 2, 50 * mib, SlowLevel0, 8 * mib},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			th := New(Options{L0SlowdownTrigger: 100, L0StopTrigger: 110, MaxMemtables: 2})
+			if c.flushRate > 0 {
+				th.NoteFlush(int(c.flushRate), int(c.flushRate), time.Second)
+				th.NoteFlush(int(c.flushRate)/3, int(c.flushRate), time.Hour) // half empty: ignored
+			}
+			th.Update(c.tables, c.queued)
+			limit := th.limit.Load()
+			if c.reason == "" {
+				require.Nil(t, limit)
+				return
+			}
+			require.NotNil(t, limit)
+			require.Equal(t, c.reason, limit.reason)
+			require.InEpsilon(t, c.rate, 1e9/limit.nanosPerByte, 1e-9)
+		})
+	}
+}
+
+func TestALeaderWaitsForWhatItsRecordsCost(t *testing.T) {
+	var waits []time.Duration
+	var th *Throttle
+	var stalls []string
+	th = New(Options{
+		L0SlowdownTrigger: 10, L0StopTrigger: 20, MaxMemtables: 2,
+		Pause: func(wait time.Duration) {
+			require.Equal(t, SlowLevel0, th.Now())
+			waits = append(waits, wait)
+		},
+		Stalled: func(reason string, stopped bool, _ time.Duration) {
+			require.False(t, stopped)
+			stalls = append(stalls, reason)
+		},
+	})
+	th.Slow(1 << 30)
+	require.Empty(t, waits, "without a limit nothing is owed")
+	th.Update(20, 0) // a mebibyte a second
+	for range 4 {
+		th.Slow(300) // under a third of a millisecond each
+	}
+	require.Len(t, waits, 1, "small debts add up before they are slept off")
+	require.Greater(t, waits[0], time.Millisecond)
+	th.Slow(1 << 30)
+	require.Equal(t, 50*time.Millisecond, waits[1], "no single wait is longer")
+	require.Equal(t, []string{SlowLevel0, SlowLevel0}, stalls)
+	require.Empty(t, th.Now())
+	th.Update(9, 0)
+	th.Slow(1 << 30)
+	require.Len(t, waits, 2)
+}
+
+func TestWaitsAddUpByReason(t *testing.T) {
+	th := New(Options{Stalled: func(string, bool, time.Duration) {}})
+	require.Nil(t, th.Waits())
+	th.Record(StopLevel0, true, 2*time.Second)
+	th.Record(StopMemtables, true, time.Second)
+	th.Record(StopLevel0, true, time.Second)
+	require.Equal(t, map[string]Total{
+		StopLevel0:    {Stalls: 2, Time: 3 * time.Second, Longest: 2 * time.Second},
+		StopMemtables: {Stalls: 1, Time: time.Second, Longest: time.Second},
+	}, th.Waits())
+}
