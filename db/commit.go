@@ -58,7 +58,7 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if d == nil {
 		return ErrClosed
 	}
-	if d.listenerCalls.inThisGoroutine() {
+	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
 	keep := wo.durability()
@@ -108,7 +108,7 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 		return ErrClosed
 	case d.opts.ReadOnly:
 		return ErrReadOnly
-	case d.listenerCalls.inThisGoroutine():
+	case d.listenerCalls.InThisGoroutine():
 		return ErrInListener
 	case b == nil:
 		return errors.New("sievedb: Apply: the batch is nil; pass a pointer to a Batch")

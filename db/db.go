@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
+	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -82,7 +83,7 @@ type DB struct {
 	// ended is why writes have ended, nil while they have not; set once, under mu,
 	// so that those who wait on cond see it, and read without.
 	ended         atomic.Pointer[writesEnded]
-	listenerCalls listenerCalls
+	listenerCalls tracking.ListenerCalls
 	closing       chan struct{} // closed when Close begins
 
 	_ [64]byte // writers write what follows; what lookups load is not on its cache line
@@ -94,7 +95,7 @@ type DB struct {
 	throttle    *throttle.Throttle
 	counters    dbCounters
 	snapshots   snapshotList
-	opened      openedList
+	opened      tracking.OpenList
 	obsolete    *tables.Obsolete
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
@@ -279,7 +280,7 @@ func (d *DB) Flush() error {
 	if d.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	if d.listenerCalls.inThisGoroutine() {
+	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
 	if err := d.commit.run(d, &commitRequest{alone: (*DB).flushActive}); err != nil {
@@ -324,7 +325,7 @@ func (d *DB) Close() error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed
 	}
-	if d.listenerCalls.inThisGoroutine() {
+	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
 	if !d.closed.set() {

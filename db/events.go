@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -153,3 +154,6 @@ func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info Fil
 func (o *Options) logFilter(info FilterInfo) {
 	o.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }
+
+// tell calls a function of the listener, if it is set.
+func tell[T any](d *DB, f func(T), what T) { tracking.Call(&d.listenerCalls, f, what) }

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/tracking"
 )
 
 // Iterator walks the keys of the database, as they were when it was made, in
@@ -48,7 +49,7 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 	s, seq := d.refStateAt(seq)
 	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}
 	it.iterParts.open(d, s, o, seq)
-	d.opened.add(it, d.opts.TrackOpen)
+	d.opened.Add(it, tracking.Iterator, d.opts.TrackOpen)
 	return it, nil
 }
 
@@ -294,7 +295,7 @@ func (i *Iterator) Close() error {
 	}
 	i.iterParts = nil
 	version.Unref()
-	i.db.opened.remove(i)
+	i.db.opened.Remove(i, tracking.Iterator)
 	return i.failure()
 }
 

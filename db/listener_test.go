@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -172,10 +173,10 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 // Calls from listeners are recognized by the number of their goroutine, which the runtime promises
 // nowhere.
 func TestGoroutinesHaveNumbers(t *testing.T) {
-	own := goroutineID()
+	own := tracking.GoroutineID()
 	require.NotZero(t, own)
-	require.Equal(t, own, goroutineID())
+	require.Equal(t, own, tracking.GoroutineID())
 	other := make(chan uint64)
-	go func() { other <- goroutineID() }()
+	go func() { other <- tracking.GoroutineID() }()
 	require.NotContains(t, []uint64{0, own}, <-other)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/tracking"
 )
 
 // Loader writes entries that come in the order of their keys straight into tables,
@@ -70,7 +71,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	}
 	o := d.tableWriterOptions(0)
 	o.Kind, o.Syncs = base.FileTemp, tables.NewSyncs()
-	l := &Loader{d: d, where: caller(), begun: time.Now(), seq: last + ahead, out: tables.NewWriter(o), syncs: o.Syncs}
+	l := &Loader{d: d, where: tracking.Caller(), begun: time.Now(), seq: last + ahead, out: tables.NewWriter(o), syncs: o.Syncs}
 	d.loader = l
 	return l, nil
 }
@@ -149,7 +150,7 @@ func (l *Loader) Commit() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
 	}
-	if l.d.listenerCalls.inThisGoroutine() {
+	if l.d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
 	info, err := l.commitAndEnd()
@@ -217,7 +218,7 @@ func (l *Loader) lock() error {
 	if l.mu.TryLock() {
 		return nil
 	}
-	if l.d.listenerCalls.inThisGoroutine() {
+	if l.d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
 	l.mu.Lock()

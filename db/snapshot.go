@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/tracking"
 )
 
 // Snapshot is the database as it was at one moment. It is safe for concurrent
@@ -64,7 +66,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 		return &Snapshot{}
 	}
 	s := &Snapshot{db: d, seq: d.snapshots.add(&d.visibleSeq)}
-	d.opened.add(s, d.opts.TrackOpen)
+	d.opened.Add(s, tracking.Snapshot, d.opts.TrackOpen)
 	return s
 }
 
@@ -128,6 +130,6 @@ func (s *Snapshot) Close() error {
 		return ErrClosed
 	}
 	s.db.snapshots.remove(s.seq)
-	s.db.opened.remove(s)
+	s.db.opened.Remove(s, tracking.Snapshot)
 	return nil
 }

@@ -39,7 +39,7 @@ func (d *DB) Metrics() *Metrics {
 		LastSequence:   d.visibleSeq.Load(),
 	}
 	d.stallMetrics(m)
-	m.OpenIterators, m.OpenSnapshots = d.opened.counts()
+	m.OpenIterators, m.OpenSnapshots = d.opened.Counts()
 	m.setLookups(d.lookupTotals())
 	m.MemtableBytes = d.spareMemory.Load()
 	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {

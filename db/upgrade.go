@@ -68,7 +68,7 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 	if ctx == nil {
 		return UpgradeReport{}, errNilContext("UpgradeFilters")
 	}
-	if (o == nil || !o.DryRun) && d.listenerCalls.inThisGoroutine() {
+	if (o == nil || !o.DryRun) && d.listenerCalls.InThisGoroutine() {
 		return UpgradeReport{}, ErrInListener
 	}
 	var options compact.UpgradeOptions

@@ -1,4 +1,4 @@
-package db
+package tracking
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 // leader of a group, say. A call of Flush or Put by the same goroutine would wait for itself. So the
 // goroutines in such a function are known, and calls that wait return ErrInListener there.
 
-// listenerCalls holds the goroutines that run a function of the listener.
-type listenerCalls struct {
+// ListenerCalls holds the goroutines that run a function of the listener.
+type ListenerCalls struct {
 	running atomic.Int32 // how many; hot paths look no further while it is 0
 	mu      sync.Mutex
 	depth   map[uint64]int // by goroutine; mu guards it
 }
 
-func (c *listenerCalls) enter(goroutine uint64) {
+func (c *ListenerCalls) enter(goroutine uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.depth == nil {
@@ -29,7 +29,7 @@ func (c *listenerCalls) enter(goroutine uint64) {
 	c.running.Add(1)
 }
 
-func (c *listenerCalls) leave(goroutine uint64) {
+func (c *ListenerCalls) leave(goroutine uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.depth[goroutine]--; c.depth[goroutine] == 0 {
@@ -38,32 +38,32 @@ func (c *listenerCalls) leave(goroutine uint64) {
 	c.running.Add(-1)
 }
 
-// inThisGoroutine reports whether the caller is called from a function of the listener.
-func (c *listenerCalls) inThisGoroutine() bool { return c.running.Load() != 0 && c.look() }
+// InThisGoroutine reports whether the caller is called from a function of the listener.
+func (c *ListenerCalls) InThisGoroutine() bool { return c.running.Load() != 0 && c.look() }
 
-func (c *listenerCalls) look() bool {
-	id := goroutineID()
+func (c *ListenerCalls) look() bool {
+	id := GoroutineID()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return id != 0 && c.depth[id] > 0
 }
 
-// tell calls a function of the listener, if it is set.
-func tell[T any](d *DB, f func(T), what T) {
+// Call calls a function of the listener, if it is set.
+func Call[T any](c *ListenerCalls, f func(T), what T) {
 	if f == nil {
 		return
 	}
-	id := goroutineID()
-	d.listenerCalls.enter(id)
-	defer d.listenerCalls.leave(id)
+	id := GoroutineID()
+	c.enter(id)
+	defer c.leave(id)
 	f(what)
 }
 
-// goroutineID returns the number of the present goroutine, 1 or more. The runtime gives it only in
+// GoroutineID returns the number of the present goroutine, 1 or more. The runtime gives it only in
 // the first line of a stack: "goroutine 7 [running]:". It takes about a microsecond. 0 stands for a
 // line of another form, which a later runtime may have: then no call is refused, and one that waits
 // for itself hangs.
-func goroutineID() uint64 {
+func GoroutineID() uint64 {
 	var buf [64]byte
 	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
 	number, _, _ := bytes.Cut(line, []byte(" "))

@@ -1,0 +1,96 @@
+package tracking
+
+import (
+	"fmt"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// OpenList knows the iterators and snapshots that are open, so that Close can
+// name those that were forgotten: each of them keeps files and versions alive.
+// Where each was opened is kept only with Options.TrackOpen, because walking a
+// stack costs more than many a lookup.
+type OpenList struct {
+	mu      sync.Mutex
+	open    [numKinds]int
+	tracked map[any]string // the iterator or snapshot: what it is and where it was opened
+}
+
+// Kind is what an OpenList counts apart.
+type Kind int
+
+const (
+	Iterator Kind = iota
+	Snapshot
+	numKinds
+)
+
+func (k Kind) String() string { return [...]string{"iterator", "snapshot"}[k] }
+
+// Add notes x, an iterator or a snapshot of the caller's caller.
+func (l *OpenList) Add(x any, kind Kind, track bool) {
+	var where string
+	if track {
+		where = fmt.Sprintf("%s opened at %s", kind, Caller())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[kind]++
+	if track {
+		if l.tracked == nil {
+			l.tracked = map[any]string{}
+		}
+		l.tracked[x] = where
+	}
+}
+
+// Remove forgets x, which add noted.
+func (l *OpenList) Remove(x any, kind Kind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[kind]--
+	delete(l.tracked, x)
+}
+
+// Counts returns how many are open.
+func (l *OpenList) Counts() (iterators, snapshots int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[Iterator], l.open[Snapshot]
+}
+
+// String lists what is open, "" for nothing.
+func (l *OpenList) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	iterators, snapshots := l.open[Iterator], l.open[Snapshot]
+	if iterators == 0 && snapshots == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%d iterators and %d snapshots open", iterators, snapshots)
+	var where []string
+	for _, w := range l.tracked {
+		where = append(where, w)
+	}
+	sort.Strings(where)
+	if len(where) > 0 {
+		s += ": " + strings.Join(where, "; ")
+	}
+	return s
+}
+
+// Caller returns the file and line of the first frame that is no method of db's DB or Snapshot,
+// from the caller's caller on.
+func Caller() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		inside := strings.Contains(f.Function, "sievedb/db.(*DB)") || strings.Contains(f.Function, "sievedb/db.(*Snapshot)")
+		if !inside || !more {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+	}
+}
