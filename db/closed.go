@@ -45,27 +45,6 @@ func (d *DB) installCloseMark(b []byte) error {
 	return d.fs.SyncDir(d.dir)
 }
 
-// checkClosed looks for what the last Close left, and for the log that it names. doubt is
-// as in findCloseMark.
-func (d *DB) checkClosed(files manifest.DirFiles, state manifest.State) (mark *manifest.CloseMark, doubt string, err error) {
-	if !files.HasCurrent {
-		return nil, "", nil
-	}
-	mark, doubt, err = manifest.FindCloseMark(d.fs, d.dir, d.opts.Logger, files.All, state)
-	if mark == nil || err != nil {
-		return nil, doubt, err
-	}
-	d.report.ClosedCleanly = true
-	if err := mark.Missing(d.dir, files.All); err != nil {
-		if d.opts.Salvage == SalvageNothing {
-			return nil, "", err
-		}
-		d.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)
-		d.opts.Logger.Error("salvaging what is left without a log", "err", err)
-	}
-	return mark, "", nil
-}
-
 // dropStaleMark removes the mark of a database that is gone from under it, before
 // another one is created there, whose files may come to look like those of the
 // mark. The sync of the directory that the first log waits for makes it durable.

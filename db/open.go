@@ -166,20 +166,7 @@ func (d *DB) open(created bool) error {
 	for _, f := range files.All {
 		d.set.MarkUsed(f.Num)
 	}
-	if err := d.checkTables(files); err != nil {
-		return err
-	}
-	mark, doubt, err := d.checkClosed(files, state)
-	if err != nil {
-		return err
-	}
-	if err := d.checkLog(files, state); err != nil {
-		return err
-	}
-	if doubt, err = manifest.Doubt(d.fs, d.dir, files, state, mark, doubt, d.report.MissingLog); err != nil {
-		return err
-	}
-	if err := d.recover(files, state, mark, doubt); err != nil {
+	if err := d.recover(files, state); err != nil {
 		return err
 	}
 	if !d.opts.ReadOnly {
@@ -219,145 +206,11 @@ func (d *DB) syncParent() error {
 
 // mayCreate refuses to create a database over the remains of one.
 func (d *DB) mayCreate(files manifest.DirFiles) error {
-	for _, f := range files.All {
-		if f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0 {
-			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
-				"Repair can rebuild it", base.FileName(f.Kind, f.Num)), filepath.Join(d.dir, base.CurrentName), -1)
-		}
+	if err := refuseRemains(d.dir, files); err != nil {
+		return err
 	}
 	if d.opts.ErrorIfMissing || d.opts.ReadOnly {
 		return errMissing(&d.opts, d.dir, fs.ErrNotExist)
 	}
 	return nil
-}
-
-// checkTables makes sure that every table that the version names is there, with
-// its size, so that a MANIFEST which lost its tail or a directory that lost a
-// file is told at once and not when a key is asked for.
-func (d *DB) checkTables(files manifest.DirFiles) error {
-	sizes := map[uint64]manifest.DirFile{}
-	for _, f := range files.All {
-		if f.Kind == base.FileTable || f.Kind == base.FileOldTable {
-			if have, ok := sizes[f.Num]; !ok || have.Kind == base.FileOldTable {
-				sizes[f.Num] = f
-			}
-		}
-	}
-	var err error
-	d.set.Current().Files(func(level int, f *manifest.FileMeta) {
-		have, ok := sizes[f.Num]
-		f.OldSuffix = have.Kind == base.FileOldTable
-		if err != nil {
-			return
-		}
-		path := filepath.Join(d.dir, f.Name())
-		if !ok {
-			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
-		} else {
-			err = tables.CheckSize(f, have.Size, path)
-		}
-	})
-	return err
-}
-
-// checkLog tells a MANIFEST that a crash cut from one that lost an edit which had
-// been in force: of the latter, the log that it names is gone, because that edit
-// said it was not needed. It shows in a MANIFEST that is cut in the middle of an
-// edit, and, where the cut is exactly behind one, in a later log that is there. A
-// MANIFEST that is whole may name a log that is missing when there is no other, as
-// LevelDB allows; that is reported.
-//
-// goleveldb's MANIFEST proves nothing of the kind: when an empty memtable is
-// flushed, which compacting a whole database that was just flushed does, it starts
-// a new log and removes the old one without an edit. There it is only reported.
-func (d *DB) checkLog(files manifest.DirFiles, state manifest.State) error {
-	if state.LogNum == 0 {
-		return nil
-	}
-	later := ""
-	for _, f := range files.All {
-		if f.Kind == base.FileLog && f.Num == state.LogNum {
-			return nil
-		}
-		if f.Kind == base.FileLog && f.Num > state.LogNum {
-			later = base.FileName(f.Kind, f.Num)
-		}
-	}
-	name := base.FileName(base.FileLog, state.LogNum)
-	path := filepath.Join(d.dir, state.ManifestName)
-	switch {
-	case state.ByGoLevelDB:
-	case state.Tail.Dropped > 0:
-		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the last edit is cut off, and %s, which the edits before need, is gone: "+
-			"the edit was in force once; Repair can rebuild the MANIFEST", name), path, -1)
-	case later != "":
-		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is gone, while %s is there: "+
-			"an edit that came behind them is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
-	}
-	d.report.MissingLog = name
-	d.opts.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name, "goleveldb", state.ByGoLevelDB)
-	return nil
-}
-
-// OpenReport says what Open found and did.
-type OpenReport struct {
-	// Created says that there was no database.
-	Created bool
-	// Manifest is the name of the MANIFEST that was read; "" for a new database.
-	Manifest string
-	// ManifestBytesDropped counts the bytes of a last edit that a crash cut off.
-	ManifestBytesDropped int64
-	// ClosedCleanly says that the database was closed by Close, and that no program
-	// has written to it since. Every byte of the logs is known to have been written
-	// then: what is wrong with one is damage, never the end that a crash left.
-	ClosedCleanly bool
-	// MissingLog is the log that the MANIFEST names, if it is not there: what had not
-	// reached a table is lost then. "" normally.
-	MissingLog string
-	// Logs lists the logs that were replayed, oldest first.
-	Logs []LogReport
-	// FilesRemoved counts files that an earlier run left behind.
-	FilesRemoved int
-	// TablesSetAside lists tables that the MANIFEST does not name and that may hold
-	// committed data all the same, since the MANIFEST may have lost edits: they were moved
-	// to these places below the directory. They may be deleted if nothing is missing.
-	TablesSetAside []string
-}
-
-// LogReport says what one log held.
-type LogReport struct {
-	Name             string
-	Records, Entries uint64
-	// Tail is "clean", "torn" (the end was cut, as a crash leaves it), "hole" (the
-	// end was written in part only, as a power loss leaves it), "damaged" (Salvage
-	// passed something over) or "not read" (it comes behind damage).
-	Tail string
-	// BytesDropped counts the bytes that hold no acknowledged write: those of the tail, and
-	// a torn record in a log of another program that was appended to after a crash.
-	BytesDropped int64
-	// Reason says what is wrong with the first of them, or of those skipped.
-	Reason string
-	// GapBefore counts the operations that are missing between the log before and
-	// this one: LevelDB and goleveldb do not sync a log before they go on with the
-	// next, so a power loss may take its end. Before a log that SieveDB wrote a gap is
-	// ErrCorruption, and is counted here if Options.Salvage ignores it.
-	GapBefore uint64
-	// BytesSkipped and RecordsSkipped count what Options.Salvage passed over: bytes
-	// that do not decode, or that come behind such, and records that do not decode
-	// although their checksums hold.
-	BytesSkipped   int64
-	RecordsSkipped uint64
-	// SetAside is the file below the directory that keeps what was dropped or
-	// skipped; "" where nothing was, and for a read-only opening.
-	SetAside string
-
-	ours bool // it begins with our preamble
-}
-
-// OpenReport returns what Open found and did; of a nil DB the zero OpenReport.
-func (d *DB) OpenReport() OpenReport {
-	if d == nil {
-		return OpenReport{}
-	}
-	return d.report
 }

@@ -207,7 +207,8 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/recovery.go",
 			old:  "err = d.set.Begin(&manifest.Edit{",
-			new:  "for _, f := range r.logs {\n\t\td.files.Remove(d.files.File(f.Kind, f.Num))\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
+			new: "files, _ := manifest.ListDir(d.fs, d.dir)\n\tfor _, f := range files.All {\n\t\tif f.Kind == base.FileLog && f.Num < logNum {\n\t\t\t" +
+				"d.files.Remove(d.files.File(f.Kind, f.Num))\n\t\t}\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
@@ -261,25 +262,25 @@ var bugsFromB19 = []bug{
 	{
 		id: "B28b", what: "what one opening shows is gone at the next: the log that it was read from is not made durable", seen: "ATC'20, fsync failures",
 		plant: []patch{{
-			file: "db/recovery.go",
-			old:  "	d := r.d\n	if r.mem != nil {\n",
-			new:  "	d := r.d\n	if r.mem != nil && len(r.logs) != 1 {\n",
+			file: "db/replay.go",
+			old:  "	if r.mem != nil {\n		if err := r.flush(); err != nil {\n			return nil, err",
+			new:  "	if r.mem != nil && len(r.logs) != 1 {\n		if err := r.flush(); err != nil {\n			return nil, err",
 		}, {
 			file: "db/recovery.go",
-			old:  "LogNum: manifest.Num(logNum), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,",
-			new:  "LogNum: manifest.Num(r.keptLog(logNum)), LastSeq: manifest.Num(r.lastSeq), Added: r.tables,",
+			old:  "LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,",
+			new:  "LogNum: manifest.Num(r.KeptLog(logNum)), LastSeq: manifest.Num(lastSeq), Added: added,",
 		}, {
 			file: "db/recovery.go",
 			old:  "d.state.Store(&readState{mem: d.newMemBuffer(logNum, 0), version: v})",
-			new:  "s := &readState{mem: d.newMemBuffer(logNum, 0), version: v}\n\t\tif r.mem != nil {\n\t\t\ts.mem = &memBuffer{Memtable: r.mem, logNum: r.keptLog(logNum)}\n\t\t}\n\t\td.state.Store(s)",
+			new:  "s := &readState{mem: d.newMemBuffer(logNum, 0), version: v}\n\t\tif m := r.Memtables(); m != nil {\n\t\t\ts.mem = &memBuffer{Memtable: m[0], logNum: r.KeptLog(logNum)}\n\t\t}\n\t\td.state.Store(s)",
 		}, {
 			file: "db/recovery.go",
-			old:  "	r.removeOld(files, logNum)\n",
-			new:  "	r.removeOld(files, r.keptLog(logNum))\n",
+			old:  "	r.RemoveOld(logNum, d.set.ManifestNum())\n",
+			new:  "	r.RemoveOld(r.KeptLog(logNum), d.set.ManifestNum())\n",
 		}, {
-			file: "db/recovery.go",
-			old:  "// removeOld removes what the listing shows and the new state does not need.\n",
-			new:  "func (r *recovery) keptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].Num\n\t}\n\treturn num\n}\n\n",
+			file: "db/replay.go",
+			old:  "// LastSeq returns the last sequence number in use.\n",
+			new:  "func (r *replayer) KeptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].Num\n\t}\n\treturn num\n}\n\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",

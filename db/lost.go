@@ -28,10 +28,10 @@ import (
 
 // setAsideTables moves those tables that the new version does not name and that are not
 // known to be garbage to lost/, durably.
-func (r *recovery) setAsideTables(files manifest.DirFiles, state manifest.State) error {
+func (r *replayer) setAsideTables() error {
 	var strays []manifest.DirFile
 	live := r.liveTables()
-	for _, f := range files.All {
+	for _, f := range r.files.All {
 		if (f.Kind == base.FileTable || f.Kind == base.FileOldTable) && !live[f.Num] {
 			strays = append(strays, f)
 		}
@@ -48,7 +48,7 @@ func (r *recovery) setAsideTables(files manifest.DirFiles, state manifest.State)
 		for _, f := range strays {
 			nums[f.Num] = true
 		}
-		dead, err := manifest.TakenOutOfUse(r.d.fs, filepath.Join(r.d.dir, state.ManifestName), state.Size, nums)
+		dead, err := manifest.TakenOutOfUse(r.dir.FS, filepath.Join(r.dir.Path, r.state.ManifestName), r.state.Size, nums)
 		if err != nil {
 			return err
 		}
@@ -71,9 +71,9 @@ func (r *recovery) setAsideTables(files manifest.DirFiles, state manifest.State)
 }
 
 // liveTables are the numbers of the tables that the new version will name.
-func (r *recovery) liveTables() map[uint64]bool {
+func (r *replayer) liveTables() map[uint64]bool {
 	live := map[uint64]bool{}
-	r.d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
+	r.version.Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
 	for _, t := range r.tables {
 		live[t.File.Num] = true
 	}
@@ -82,14 +82,14 @@ func (r *recovery) liveTables() map[uint64]bool {
 
 // largestSeq returns the largest sequence number of a table of ours, as its properties claim;
 // 0 if it has none or was never finished.
-func (r *recovery) largestSeq(f manifest.DirFile) (uint64, error) {
-	path := filepath.Join(r.d.dir, base.FileName(f.Kind, f.Num))
-	file, err := r.d.fs.Open(path)
+func (r *replayer) largestSeq(f manifest.DirFile) (uint64, error) {
+	path := filepath.Join(r.dir.Path, base.FileName(f.Kind, f.Num))
+	file, err := r.dir.FS.Open(path)
 	if err != nil {
 		return 0, err
 	}
-	reader, err := sstable.Open(file, sstable.ReaderOptions{Comparer: r.d.cmp, Name: path})
-	if errors.Is(err, ErrCorruption) {
+	reader, err := sstable.Open(file, sstable.ReaderOptions{Comparer: r.opts.Comparer, Name: path})
+	if errors.Is(err, base.ErrCorruption) {
 		return 0, nil // an edit names only tables that are whole
 	}
 	if err != nil {
@@ -100,33 +100,82 @@ func (r *recovery) largestSeq(f manifest.DirFile) (uint64, error) {
 }
 
 // moveToLost moves tables to lost/, under names that nothing there has.
-func (r *recovery) moveToLost(tables []manifest.DirFile, why string) error {
+func (r *replayer) moveToLost(tables []manifest.DirFile, why string) error {
 	if len(tables) == 0 {
 		return nil
 	}
-	lost := filepath.Join(r.d.dir, manifest.LostDir)
-	if err := vfs.MkdirPlain(r.d.fs, lost); err != nil {
+	lost := filepath.Join(r.dir.Path, manifest.LostDir)
+	if err := vfs.MkdirPlain(r.dir.FS, lost); err != nil {
 		return err
 	}
-	if err := r.d.fs.SyncDir(r.d.dir); err != nil { // lost/ itself must be durable before anything moves there
+	if err := r.dir.FS.SyncDir(r.dir.Path); err != nil { // lost/ itself must be durable before anything moves there
 		return err
 	}
 	for _, f := range tables {
 		name := base.FileName(f.Kind, f.Num)
-		unique, err := manifest.FreeName(r.d.fs, lost, name)
+		unique, err := manifest.FreeName(r.dir.FS, lost, name)
 		if err != nil {
 			return err
 		}
-		move := [2]string{filepath.Join(r.d.dir, name), filepath.Join(lost, unique)}
-		if err := r.d.fs.Rename(move[0], move[1]); err != nil {
+		move := [2]string{filepath.Join(r.dir.Path, name), filepath.Join(lost, unique)}
+		if err := r.dir.FS.Rename(move[0], move[1]); err != nil {
 			return err
 		}
 		r.moved = append(r.moved, move)
-		r.d.report.TablesSetAside = append(r.d.report.TablesSetAside, filepath.Join(manifest.LostDir, unique))
-		r.d.opts.Logger.Warn("a table that the MANIFEST does not name is kept in lost: the MANIFEST may lack edits", "table", name, "why", why)
+		r.report.TablesSetAside = append(r.report.TablesSetAside, filepath.Join(manifest.LostDir, unique))
+		r.dir.Logger.Warn("a table that the MANIFEST does not name is kept in lost: the MANIFEST may lack edits", "table", name, "why", why)
 	}
-	if err := r.d.fs.SyncDir(lost); err != nil {
+	if err := r.dir.FS.SyncDir(lost); err != nil {
 		return err
 	}
-	return r.d.fs.SyncDir(r.d.dir)
+	return r.dir.FS.SyncDir(r.dir.Path)
+}
+
+// RemoveOld removes the files that the new state does not need. logNum is the number of its log, and
+// of the oldest that it needs, manifestNum that of its MANIFEST.
+func (r *replayer) RemoveOld(logNum, manifestNum uint64) {
+	live := r.liveTables()
+	for _, move := range r.moved {
+		_, num, _ := base.ParseFileName(filepath.Base(move[0]))
+		live[num] = true // its file is no longer here
+	}
+	for _, f := range r.files.All {
+		keep := false
+		switch f.Kind {
+		case base.FileTable, base.FileOldTable:
+			keep = live[f.Num]
+		case base.FileLog:
+			keep = f.Num >= logNum
+		case base.FileManifest:
+			keep = f.Num == manifestNum
+		}
+		if !keep {
+			r.dir.Remove(r.dir.File(f.Kind, f.Num))
+			r.report.FilesRemoved++
+		}
+	}
+}
+
+// Keep leaves Abandon nothing to remove: what was written may be in use.
+func (r *replayer) Keep() { r.tables, r.kept, r.moved = nil, nil, nil }
+
+// Abandon removes what was written, and moves back what was set aside.
+func (r *replayer) Abandon() {
+	for _, move := range r.moved {
+		if err := r.dir.FS.Rename(move[1], move[0]); err != nil {
+			r.dir.Logger.Warn("cannot move a table back from lost", "table", filepath.Base(move[1]), "err", err)
+		}
+	}
+	if len(r.moved) > 0 {
+		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, if it holds more
+	}
+	for _, path := range r.kept {
+		r.dir.Remove(path)
+	}
+	if len(r.kept) > 0 {
+		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, where it holds more
+	}
+	for _, t := range r.tables {
+		r.dir.Remove(r.dir.File(base.FileTable, t.File.Num))
+	}
 }

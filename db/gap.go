@@ -10,30 +10,30 @@ import (
 
 // checkReached compares what was recovered with what CLOSED says was written: a log that
 // is gone, empty or cut short may have held operations that nothing else shows to be missing.
-func (r *recovery) checkReached() error {
+func (r *replayer) checkReached() error {
 	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil
 	}
 	err := r.missingOperations(r.mark.LastSeq, "the database was closed with them")
-	if r.d.opts.Salvage == SalvageNothing {
-		return base.InFile(err, filepath.Join(r.d.dir, base.FileName(base.FileLog, r.mark.Log.Num)), -1)
+	if r.opts.Salvage == replaySalvageNothing {
+		return base.InFile(err, filepath.Join(r.dir.Path, base.FileName(base.FileLog, r.mark.Log.Num)), -1)
 	}
 	r.salvaged = true
-	r.d.opts.Logger.Error("salvaging what is left of the logs", "err", err)
+	r.dir.Logger.Error("salvaging what is left of the logs", "err", err)
 	return nil
 }
 
 // checkGap compares what was recovered with the last operation before a log of ours, as its
 // preamble has it. SalvagePrefix ends before the gap, SalvageAll goes on after it.
-func (r *recovery) checkGap(last uint64, report *LogReport) error {
+func (r *replayer) checkGap(last uint64, report *logFindings) error {
 	if r.lastSeq >= last {
 		return nil
 	}
 	err := r.missingOperations(last, "they were durable before this log was begun")
 	report.GapBefore = last - r.lastSeq
-	if r.d.opts.Salvage == SalvageAll {
+	if r.opts.Salvage == replaySalvageAll {
 		r.salvaged = true
-		r.d.opts.Logger.Error("salvaging logs of which one is missing", "log", report.Name, "err", err)
+		r.dir.Logger.Error("salvaging logs of which one is missing", "log", report.Name, "err", err)
 		return nil
 	}
 	return r.pass(err, report)
@@ -41,14 +41,14 @@ func (r *recovery) checkGap(last uint64, report *LogReport) error {
 
 // missingOperations returns the corruption of logs that lack the operations from the last one
 // recovered up to last. proof says how that is known.
-func (r *recovery) missingOperations(last uint64, proof string) error {
+func (r *replayer) missingOperations(last uint64, proof string) error {
 	return base.Corruptf("log", -1, "operations %d to %d are missing: %s, and the logs that are needed and present (%s) do not hold them: "+
 		"a log was removed, emptied or cut short; restore it from a copy, or let Options.Salvage open the database with what can be read",
 		r.lastSeq+1, last, proof, r.logNames())
 }
 
 // logNames lists the logs that are needed.
-func (r *recovery) logNames() string {
+func (r *replayer) logNames() string {
 	const most = 8
 	var names []string
 	for i, f := range r.logs {

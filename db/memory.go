@@ -2,6 +2,8 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -36,20 +38,73 @@ const (
 )
 
 // replayBuffer returns the least size in bytes of a memtable of an opening that writes.
-func (r *recovery) replayBuffer() uint64 {
+func (r *replayer) replayBuffer() uint64 {
 	logBytes := r.logBytes()
 	return max(min(logBytes/replayTables, mostReplayBytes), min(2*logBytes, minReplayBuffer))
 }
 
-func (r *recovery) logBytes() (n uint64) {
+func (r *replayer) logBytes() (n uint64) {
 	for _, f := range r.logs {
 		n += uint64(f.Size)
 	}
 	return n
 }
 
+// insert adds a batch, whose bytes are known to be good, to the memtable. A large
+// one goes in entry by entry, over as many memtables as it takes: reserving for all
+// of it would take 70 times its bytes where the entries are tiny. Nobody sees a
+// part of it, since nothing is published before all logs are replayed. Where a
+// memtable is kept, no room in it is wasted so.
+func (r *replayer) insert(record []byte, memSize uint64) error {
+	if memSize <= uint64(r.opts.WriteBufferSize) && !r.opts.ReadOnly {
+		if err := r.makeRoom(memSize); err != nil {
+			return err
+		}
+		batch.Insert(r.mem, &r.inserter, record)
+		return nil
+	}
+	b, err := batch.NewReader(record)
+	for err == nil {
+		kind, key, value, seq, ok, nextErr := b.Next()
+		if !ok {
+			return nextErr
+		}
+		if err = r.makeRoom(uint64(memtable.EntrySize(len(key), len(value)))); err == nil {
+			r.mem.AddWith(&r.inserter, seq, kind, key, value)
+		}
+	}
+	return err
+}
+
+func (r *replayer) makeRoom(memSize uint64) error {
+	if r.mem != nil && uint64(r.mem.Available()) >= memSize {
+		return nil
+	}
+	if r.opts.ReadOnly {
+		return r.keepRoom(memSize)
+	}
+	if r.mem != nil {
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	capacity := max(uint64(memtable.ArenaSize(r.opts.WriteBufferSize)), max(memSize, r.replayBuffer())+memtable.Slack)
+	r.mem = memtable.New(r.opts.Comparer, int(capacity))
+	return nil
+}
+
+// flush writes the memtable as a table of level 0.
+func (r *replayer) flush() error {
+	file, err := r.opts.WriteTable(r.mem)
+	if err == nil && file != nil {
+		r.tables = append(r.tables, manifest.LevelFile{Level: 0, File: file})
+	}
+	r.mem = nil
+	return err
+}
+
 // keepRoom makes room in memory for an entry of memSize bytes.
-func (r *recovery) keepRoom(memSize uint64) error {
+func (r *replayer) keepRoom(memSize uint64) error {
 	if r.mem != nil {
 		if err := r.thinOut(); err != nil {
 			return err
@@ -59,14 +114,14 @@ func (r *recovery) keepRoom(memSize uint64) error {
 		}
 		r.full = append(r.full, r.mem)
 	}
-	capacity := max(uint64(r.d.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()), memSize+memtable.Slack)
-	r.mem = memtable.New(r.d.cmp, int(capacity))
+	capacity := max(uint64(r.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()), memSize+memtable.Slack)
+	r.mem = memtable.New(r.opts.Comparer, int(capacity))
 	return nil
 }
 
 // thinOut leaves the versions out of the memtable that newer ones hide, if there are
 // enough of them. The memtable that it copies from is kept to be copied to next.
-func (r *recovery) thinOut() error {
+func (r *replayer) thinOut() error {
 	hidden := 0
 	err := r.versions(func(ikey, value []byte, newest bool) {
 		if !newest {
@@ -78,7 +133,7 @@ func (r *recovery) thinOut() error {
 	}
 	to := r.spare
 	if to == nil || to.Capacity() < r.mem.Capacity() {
-		to = memtable.New(r.d.cmp, r.mem.Capacity())
+		to = memtable.New(r.opts.Comparer, r.mem.Capacity())
 	}
 	to.Reset()
 	fits := true
@@ -99,13 +154,13 @@ func (r *recovery) thinOut() error {
 
 // versions calls f for each entry of the memtable, and tells whether it is the
 // newest version of its key.
-func (r *recovery) versions(f func(ikey, value []byte, newest bool)) error {
+func (r *replayer) versions(f func(ikey, value []byte, newest bool)) error {
 	it := r.mem.NewIter()
 	defer it.Close()
 	var before []byte
 	for ok := it.First(); ok; ok = it.Next() {
 		ikey := it.Key()
-		f(ikey, it.Value(), before == nil || r.d.cmp.Compare(base.UserKey(before), base.UserKey(ikey)) != 0)
+		f(ikey, it.Value(), before == nil || r.opts.Comparer.Compare(base.UserKey(before), base.UserKey(ikey)) != 0)
 		before = ikey // in the arena
 	}
 	return it.Err()

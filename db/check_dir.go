@@ -1,0 +1,127 @@
+package db
+
+import (
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+)
+
+// refuseRemains refuses to create a database in dir over the remains of one.
+func refuseRemains(dir string, files manifest.DirFiles) error {
+	for _, f := range files.All {
+		if f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0 {
+			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
+				"Repair can rebuild it", base.FileName(f.Kind, f.Num)), filepath.Join(dir, base.CurrentName), -1)
+		}
+	}
+	return nil
+}
+
+// check compares the directory with what the MANIFEST says is there.
+func (r *replayer) check() error {
+	if err := r.checkTables(); err != nil {
+		return err
+	}
+	markDoubt, err := r.checkClosed()
+	if err != nil {
+		return err
+	}
+	if err := r.checkLog(); err != nil {
+		return err
+	}
+	r.doubt, err = manifest.Doubt(r.dir.FS, r.dir.Path, r.files, r.state, r.mark, markDoubt, r.report.MissingLog)
+	return err
+}
+
+// checkTables makes sure that every table that the version names is there, with
+// its size, so that a MANIFEST which lost its tail or a directory that lost a
+// file is told at once and not when a key is asked for.
+func (r *replayer) checkTables() error {
+	sizes := map[uint64]manifest.DirFile{}
+	for _, f := range r.files.All {
+		if f.Kind == base.FileTable || f.Kind == base.FileOldTable {
+			if have, ok := sizes[f.Num]; !ok || have.Kind == base.FileOldTable {
+				sizes[f.Num] = f
+			}
+		}
+	}
+	var err error
+	r.version.Files(func(level int, f *manifest.FileMeta) {
+		have, ok := sizes[f.Num]
+		f.OldSuffix = have.Kind == base.FileOldTable
+		if err != nil {
+			return
+		}
+		path := filepath.Join(r.dir.Path, f.Name())
+		if !ok {
+			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
+		} else {
+			err = tables.CheckSize(f, have.Size, path)
+		}
+	})
+	return err
+}
+
+// checkLog tells a MANIFEST that a crash cut from one that lost an edit which had
+// been in force: of the latter, the log that it names is gone, because that edit
+// said it was not needed. It shows in a MANIFEST that is cut in the middle of an
+// edit, and, where the cut is exactly behind one, in a later log that is there. A
+// MANIFEST that is whole may name a log that is missing when there is no other, as
+// LevelDB allows; that is reported.
+//
+// goleveldb's MANIFEST proves nothing of the kind: when an empty memtable is
+// flushed, which compacting a whole database that was just flushed does, it starts
+// a new log and removes the old one without an edit. There it is only reported.
+func (r *replayer) checkLog() error {
+	state := &r.state
+	if state.LogNum == 0 {
+		return nil
+	}
+	later := ""
+	for _, f := range r.files.All {
+		if f.Kind == base.FileLog && f.Num == state.LogNum {
+			return nil
+		}
+		if f.Kind == base.FileLog && f.Num > state.LogNum {
+			later = base.FileName(f.Kind, f.Num)
+		}
+	}
+	name := base.FileName(base.FileLog, state.LogNum)
+	path := filepath.Join(r.dir.Path, state.ManifestName)
+	switch {
+	case state.ByGoLevelDB:
+	case state.Tail.Dropped > 0:
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the last edit is cut off, and %s, which the edits before need, is gone: "+
+			"the edit was in force once; Repair can rebuild the MANIFEST", name), path, -1)
+	case later != "":
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is gone, while %s is there: "+
+			"an edit that came behind them is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
+	}
+	r.report.MissingLog = name
+	r.dir.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name, "goleveldb", state.ByGoLevelDB)
+	return nil
+}
+
+// checkClosed looks for what the last Close left, and for the log that it names. doubt is
+// as in manifest.FindCloseMark.
+func (r *replayer) checkClosed() (doubt string, err error) {
+	if !r.files.HasCurrent {
+		return "", nil
+	}
+	mark, doubt, err := manifest.FindCloseMark(r.dir.FS, r.dir.Path, r.dir.Logger, r.files.All, r.state)
+	if mark == nil || err != nil {
+		return doubt, err
+	}
+	r.report.ClosedCleanly = true
+	if err := mark.Missing(r.dir.Path, r.files.All); err != nil {
+		if r.opts.Salvage == replaySalvageNothing {
+			return "", err
+		}
+		r.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)
+		r.dir.Logger.Error("salvaging what is left without a log", "err", err)
+	}
+	r.mark = mark
+	return "", nil
+}

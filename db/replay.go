@@ -1,0 +1,262 @@
+package db
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// replayOptions are those of a replay. All are needed.
+type replayOptions struct {
+	Dir             tables.Directory
+	Comparer        *base.Comparer
+	Salvage         replaySalvage
+	ReadOnly        bool // nothing is written: what the logs hold stays in memory
+	WriteBufferSize int  // of a memtable, in bytes
+	// WriteTable writes the entries of a memtable as a table of level 0, synced, with its
+	// name durable. It returns nil for an empty memtable, and leaves no file after an error.
+	WriteTable func(*memtable.Memtable) (*manifest.FileMeta, error)
+}
+
+// replayer replays the logs that the MANIFEST needs. Its methods are called in this order: Run,
+// then for a database that is written Finish and RemoveOld. After an error of any, Abandon
+// removes what was written.
+type replayer struct {
+	opts    replayOptions
+	dir     tables.Directory
+	files   manifest.DirFiles // what the directory holds
+	state   manifest.State    // what the MANIFEST says
+	version *manifest.Version // the MANIFEST's
+	report  replayReport
+
+	logs     []manifest.DirFile  // needed, ascending
+	mark     *manifest.CloseMark // nil: the database was not closed, as far as can be told
+	doubt    string              // why the MANIFEST may lack edits; see setAsideTables
+	salvaged bool                // something of the logs was given up
+	ended    bool                // by Salvage: what comes later is not replayed
+
+	mem      *memtable.Memtable
+	inserter memtable.Inserter
+	full     []*memtable.Memtable // read-only: oldest first
+	spare    *memtable.Memtable   // read-only: see thinOut
+
+	lastSeq   uint64
+	logSeq    uint64 // the last sequence number read from a log; 0: none yet
+	recordSeq uint64 // that of the record replayed last
+	shift     uint64 // what is added to those in the logs; see replayRecord
+
+	kept   []string    // files made in lost/
+	moved  [][2]string // tables moved to lost/: from, to
+	tables []manifest.LevelFile
+}
+
+// newReplayer returns the replay of the logs among files. state and version are what the MANIFEST
+// describes; of a database that is created they are empty.
+func newReplayer(o replayOptions, files manifest.DirFiles, state manifest.State, version *manifest.Version) *replayer {
+	r := &replayer{opts: o, dir: o.Dir, files: files, state: state, version: version, lastSeq: state.LastSeq}
+	r.inserter.Frugal = o.ReadOnly // which keeps what it inserts
+	version.Files(func(_ int, f *manifest.FileMeta) {
+		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
+	})
+	for _, f := range files.All {
+		if f.Kind == base.FileLog && (f.Num >= state.LogNum || f.Num == state.PrevLogNum) && files.HasCurrent {
+			r.logs = append(r.logs, f)
+		}
+	}
+	slices.SortFunc(r.logs, func(a, b manifest.DirFile) int { return cmp.Compare(a.Num, b.Num) })
+	return r
+}
+
+// Run compares the directory with the MANIFEST, then replays the logs.
+func (r *replayer) Run() error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	// After a panic in replay nothing needs what it wrote, so that it is an error like others.
+	if err := base.Catch(r.opts.Comparer, "the replay of the logs", r.replay); err != nil {
+		return err
+	}
+	return r.checkReached()
+}
+
+// LastSeq returns the last sequence number in use.
+func (r *replayer) LastSeq() uint64 { return r.lastSeq }
+
+// Memtables returns what a read-only replay keeps in memory, newest first.
+func (r *replayer) Memtables() []*memtable.Memtable {
+	if r.mem == nil {
+		return nil
+	}
+	all := append(slices.Clone(r.full), r.mem)
+	slices.Reverse(all)
+	return all
+}
+
+// Finish writes what is left in memory as a table, moves tables that may be needed to lost/, and
+// returns the new tables, all of which are durable. It is called once.
+func (r *replayer) Finish() ([]manifest.LevelFile, error) {
+	if r.mem != nil {
+		if err := r.flush(); err != nil {
+			return nil, err
+		}
+	}
+	return r.tables, r.setAsideTables()
+}
+
+// replay reads the logs. The newest that holds anything may have a torn tail; an
+// older one too, where LevelDB or goleveldb wrote it, since they do not sync a
+// log before they start the next. Of ours that shows as a gap, by the next log's preamble.
+// Of a database that was closed every log is whole.
+func (r *replayer) replay() error {
+	last := len(r.logs) - 1
+	for last > 0 && r.logs[last].Size == 0 {
+		last--
+	}
+	for i, f := range r.logs {
+		if r.ended {
+			if err := r.skipLog(f); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.replayLog(f, i >= last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *replayer) replayLog(f manifest.DirFile, last bool) error {
+	name := base.FileName(base.FileLog, f.Num)
+	path := filepath.Join(r.dir.Path, name)
+	file, err := r.dir.FS.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	report := logFindings{replayLogReport: replayLogReport{Name: name}}
+	expected := uint64(0)  // the sequence number of the next record; 0: any
+	undecoded := uint64(0) // bytes of records since then that Salvage has passed over
+	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
+		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
+		Plausible: func(record []byte, lost int64) bool {
+			return batch.Plausible(record, expected, uint64(lost)+undecoded)
+		},
+	})
+	for !r.ended {
+		record, err := log.Next()
+		if err == io.EOF {
+			if r.passEnd(log, &report) {
+				continue
+			}
+			break
+		}
+		if err != nil {
+			if record, err = r.salvage(log, err, expected, &report); err == nil && record == nil {
+				break
+			}
+		}
+		if last, ok := batch.ReadPreamble(log, record); err == nil && ok {
+			report.ours = true
+			if err = r.checkGap(last, &report); err == nil {
+				if r.ended {
+					report.BytesSkipped = f.Size
+				}
+				continue
+			}
+		}
+		if err == nil {
+			var next uint64
+			if next, err = r.replayRecord(record, expected, &report); err == nil {
+				expected, undecoded = next, 0
+			} else if errors.Is(err, base.ErrCorruption) {
+				undecoded += uint64(len(record))
+				err = r.salvageRecord(err, &report)
+			}
+		}
+		if err != nil {
+			return base.InFile(err, path, log.Offset())
+		}
+	}
+	if r.mark != nil && r.mark.Log.Num == f.Num && report.Reason == "" {
+		if err := r.salvageClosed(r.mark.Check(file, f.Size), &report); err != nil {
+			return base.InFile(err, path, -1)
+		}
+	}
+	return r.finishLog(f, log.Tail(), report)
+}
+
+// finishLog reports the log and keeps in lost/ what of it was not read: all of a
+// damaged one, of a cut one the bytes behind its last record.
+func (r *replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindings) (err error) {
+	switch {
+	case report.Reason != "": // Salvage has passed over something
+		report.Tail = "damaged"
+		err = r.setAside(f, 0, &report.replayLogReport)
+	default:
+		report.Tail, report.Reason = tail.Kind.String(), tail.Reason
+		report.BytesDropped += tail.Dropped
+		if tail.Dropped > 0 {
+			err = r.setAside(f, tail.Offset, &report.replayLogReport)
+			r.dir.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
+				"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
+		}
+	}
+	r.report.Logs = append(r.report.Logs, report.replayLogReport)
+	return err
+}
+
+// replayRecord adds one batch to the memtable and returns the sequence number
+// behind it. The MANIFEST's last sequence does not matter here: LevelDB records
+// numbers ahead of what the live log holds, and the log's entries count.
+//
+// goleveldb gives the number of a write whose sync failed to the next one, so that two
+// records in a row have the same. The later one was acknowledged, or is as uncertain as
+// the earlier: it and all that follows get numbers above the earlier one's.
+func (r *replayer) replayRecord(record []byte, expected uint64, report *logFindings) (next uint64, err error) {
+	next, memSize, err := batch.Check(record)
+	if err != nil {
+		return 0, err
+	}
+	header, _ := batch.NewReader(record)
+	if expected == 0 && r.logSeq > 0 && header.Seq == r.recordSeq {
+		expected = r.logSeq + 1 // that record ends the log before
+	}
+	switch {
+	case header.Seq >= expected:
+	case header.Seq == r.recordSeq && !report.ours && r.mark == nil:
+		r.shift += expected - header.Seq
+	default:
+		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.Seq, expected)
+	}
+	r.recordSeq = header.Seq
+	if r.shift > 0 {
+		if next+r.shift > base.MaxSeq {
+			return 0, base.Corruptf("batch", 0, "its sequence is %d, which is %d more after records with equal sequences, want at most %d", header.Seq, r.shift, base.MaxSeq)
+		}
+		record = bytes.Clone(record)
+		batch.SetSeq(record, header.Seq+r.shift)
+	}
+	if err := r.insert(record, memSize); err != nil {
+		return 0, err
+	}
+	if report.Records == 0 && !report.ours && r.logSeq > 0 && header.Seq > r.logSeq+1 {
+		report.GapBefore = header.Seq - r.logSeq - 1
+		r.dir.Logger.Warn("operations are missing between two logs", "log", report.Name, "missing", report.GapBefore)
+	}
+	r.logSeq = max(r.logSeq, next-1)
+	report.Records++
+	report.Entries += uint64(header.Count)
+	r.lastSeq = max(r.lastSeq, next+r.shift-1)
+	return next, nil
+}

@@ -1,0 +1,168 @@
+package db
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// replaySalvage says what is done about a log that is damaged in the middle. The values are those
+// of db.Salvage.
+type replaySalvage int
+
+const (
+	// replaySalvageNothing fails.
+	replaySalvageNothing replaySalvage = iota
+	// replaySalvagePrefix keeps what comes before the damage.
+	replaySalvagePrefix
+	// replaySalvageAll keeps all that can be read, before the damage and after it.
+	replaySalvageAll
+)
+
+// salvage decides what happens after log.Next failed with cause: it returns the
+// record to go on with, nil to stop there, or the error to fail with.
+func (r *replayer) salvage(log *wal.Reader, cause error, expected uint64, report *logFindings) ([]byte, error) {
+	var fault *base.CorruptionError
+	if !errors.As(cause, &fault) {
+		return nil, cause // the disk failed: nothing is known about the bytes
+	}
+	tail := log.Tail()
+	var resumed []byte
+	lost := ""
+	if log.Skip() {
+		record, err := log.Next()
+		if err != nil && !errors.Is(err, base.ErrCorruption) {
+			return nil, err // as above, and the look-ahead has seen more to read
+		}
+		resumed = record
+		h, err := batch.NewReader(record)
+		if err == nil && r.nothingMissing(h.Seq, expected, report) {
+			report.BytesDropped += tail.Resume - tail.Offset
+			r.dir.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
+				"offset", tail.Offset, "dropped", tail.Resume-tail.Offset)
+			return record, nil
+		}
+		if err == nil && h.Seq > expected && expected > 0 {
+			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.Seq-1)
+		}
+	}
+	told := *fault
+	if r.mark != nil {
+		told.Detail += "; the log was whole when the database was closed"
+	}
+	told.Detail += lost + "; Options.Salvage opens the database with what can"
+	if err := r.pass(&told, report); err != nil || r.ended || resumed == nil {
+		report.BytesSkipped += max(tail.Dropped, 1)
+		return nil, err
+	}
+	report.BytesSkipped += tail.Resume - tail.Offset
+	return resumed, nil
+}
+
+// nothingMissing reports whether a record numbered seq, the first after bytes that do not decode,
+// continues a log of another program without a gap. LevelDB with reuse_logs appends after the torn end
+// that a crash left and goes on with the number of the write that was torn, which was never
+// acknowledged. A record that was whole once and is damaged now leaves a gap. We
+// never append to a log that was read, so that in ours such bytes are damage.
+func (r *replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
+	if report.ours || r.mark != nil {
+		return false
+	}
+	if expected == 0 && r.logSeq > 0 {
+		expected = r.logSeq + 1 // the log before
+	}
+	return expected > 0 && seq == expected
+}
+
+// passEnd reports whether the reading goes on behind the end of a log, with what log.Next
+// comes to next. Of a log that is known to be damaged a hole is no proof of a crash:
+// what stands behind it may have been acknowledged. Bytes that are given up are counted.
+func (r *replayer) passEnd(log *wal.Reader, report *logFindings) bool {
+	if report.Reason == "" {
+		return false
+	}
+	tail := log.Tail()
+	if log.Skip() {
+		report.BytesSkipped += tail.Resume - tail.Offset
+		return true
+	}
+	report.BytesSkipped += tail.Dropped
+	return false
+}
+
+// salvageClosed decides what happens about a log that is not the one that was
+// closed, although its records are good.
+func (r *replayer) salvageClosed(cause error, report *logFindings) error {
+	var fault *base.CorruptionError
+	if !errors.As(cause, &fault) {
+		return cause
+	}
+	told := *fault
+	told.Detail += "; Options.Salvage opens the database with what can be read"
+	return r.pass(&told, report)
+}
+
+// salvageRecord decides what happens about a record whose checksum holds and
+// that does not decode.
+func (r *replayer) salvageRecord(cause error, report *logFindings) error {
+	report.RecordsSkipped++
+	return r.pass(cause, report)
+}
+
+// pass returns cause unless Options.Salvage passes over it.
+func (r *replayer) pass(cause error, report *logFindings) error {
+	if r.opts.Salvage == replaySalvageNothing {
+		return cause
+	}
+	r.salvaged = true
+	r.ended = r.opts.Salvage == replaySalvagePrefix
+	if report.Reason == "" {
+		report.Reason = cause.Error()
+	}
+	r.dir.Logger.Error("salvaging a damaged log", "log", report.Name, "err", cause)
+	return nil
+}
+
+// skipLog reports a log behind the damage at which SalvagePrefix ended.
+func (r *replayer) skipLog(f manifest.DirFile) error {
+	if f.Size == 0 {
+		return nil
+	}
+	report := replayLogReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
+	err := r.setAside(f, 0, &report)
+	r.report.Logs = append(r.report.Logs, report)
+	return err
+}
+
+// setAside copies the bytes of f from that offset on to lost/, durably and under
+// a name that nothing there has. It is done before the log is not needed any
+// more: what cannot be kept is not given up.
+func (r *replayer) setAside(f manifest.DirFile, from int64, report *replayLogReport) error {
+	if r.opts.ReadOnly {
+		return nil
+	}
+	lost := filepath.Join(r.dir.Path, manifest.LostDir)
+	if err := vfs.MkdirPlain(r.dir.FS, lost); err != nil {
+		return err
+	}
+	unique, err := manifest.FreeName(r.dir.FS, lost, fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.Num), from))
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(lost, unique)
+	r.kept = append(r.kept, to)
+	if _, err := manifest.CopyFrom(r.dir.FS, r.dir.File(base.FileLog, f.Num), to, from); err != nil {
+		return err
+	}
+	report.SetAside = filepath.Join(manifest.LostDir, unique)
+	if err := r.dir.FS.SyncDir(lost); err != nil {
+		return err
+	}
+	return r.dir.FS.SyncDir(r.dir.Path)
+}
