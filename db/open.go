@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/replay"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -206,7 +207,7 @@ func (d *DB) syncParent() error {
 
 // mayCreate refuses to create a database over the remains of one.
 func (d *DB) mayCreate(files manifest.DirFiles) error {
-	if err := refuseRemains(d.dir, files); err != nil {
+	if err := replay.RefuseRemains(d.dir, files); err != nil {
 		return err
 	}
 	if d.opts.ErrorIfMissing || d.opts.ReadOnly {

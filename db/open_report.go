@@ -1,5 +1,9 @@
 package db
 
+import (
+	"github.com/sievedb/sievedb/internal/replay"
+)
+
 // OpenReport says what Open found and did.
 type OpenReport struct {
 	// Created says that there was no database.
@@ -62,7 +66,7 @@ func (d *DB) OpenReport() OpenReport {
 }
 
 // addReplay adds what a replay found and did.
-func (o *OpenReport) addReplay(r replayReport) {
+func (o *OpenReport) addReplay(r replay.Report) {
 	o.ClosedCleanly, o.MissingLog = r.ClosedCleanly, r.MissingLog
 	o.FilesRemoved, o.TablesSetAside = r.FilesRemoved, r.TablesSetAside
 	for _, l := range r.Logs {

@@ -4,6 +4,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/replay"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -13,8 +14,8 @@ import (
 // new MANIFEST begin, and only when CURRENT names that one are the old files removed. A
 // crash at any moment leaves the old state or the new one.
 func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
-	r := newReplayer(replayOptions{
-		Dir: d.files, Comparer: d.cmp, Salvage: replaySalvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
+	r := replay.New(replay.Options{
+		Dir: d.files, Comparer: d.cmp, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
 		WriteBufferSize: d.opts.WriteBufferSize, WriteTable: d.writeMemtable,
 	}, files, state, d.set.Current())
 	err := r.Run()
@@ -33,7 +34,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 }
 
 // install makes the recovered state the store's, durably.
-func (d *DB) install(r *replayer) error {
+func (d *DB) install(r *replay.Replayer) error {
 	added, err := r.Finish()
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (d *DB) install(r *replayer) error {
 }
 
 // installReadOnly keeps what the logs held in memory.
-func (d *DB) installReadOnly(r *replayer) {
+func (d *DB) installReadOnly(r *replay.Replayer) {
 	s := &readState{version: d.set.Current()}
 	for _, m := range r.Memtables() {
 		s.imm = append(s.imm, &memBuffer{Memtable: m})

@@ -64,7 +64,7 @@ func (r *Repairer) plan(p *plan) error {
 }
 
 // findLog looks for the log that the MANIFEST names. Its absence is a loss, which
-// Open tells of as well (see DB.checkLog); a repair leaves an empty one.
+// Open tells of as well (see checkLog in package replay); a repair leaves an empty one.
 func (r *Repairer) findLog(p *plan) {
 	num := r.manifest.logNum
 	if r.manifest.version == nil || num == 0 || r.hasLog(num) {

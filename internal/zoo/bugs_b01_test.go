@@ -168,7 +168,7 @@ var bugsFromB1 = []bug{
 	{
 		id: "B8a", what: "the sequence numbers of replayed records do not count", seen: "Pebble, TestWALReplaySequenceNumBug",
 		plant: []patch{{
-			file: "db/replay.go",
+			file: "internal/replay/replay.go",
 			old:  "r.lastSeq = max(r.lastSeq, next+r.shift-1)",
 			new:  "",
 		}},

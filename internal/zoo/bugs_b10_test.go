@@ -249,7 +249,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 	{
 		id: "B18b", what: "a MANIFEST that lost an edit which was in force is believed", seen: "LevelDB, RocksDB",
 		plant: []patch{{
-			file: "db/check_dir.go",
+			file: "internal/replay/check.go",
 			old:  "case state.ByGoLevelDB:",
 			new:  "case state.LogNum > 0:",
 		}},
@@ -264,7 +264,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 	{
 		id: "B18c", what: "Open does not look for the tables that the MANIFEST names", seen: "LevelDB before 1.10",
 		plant: []patch{{
-			file: "db/check_dir.go",
+			file: "internal/replay/check.go",
 			old:  "if err := r.checkTables(); err != nil {",
 			new:  "if err := error(nil); err != nil {",
 		}},

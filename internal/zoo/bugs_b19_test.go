@@ -262,7 +262,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B28b", what: "what one opening shows is gone at the next: the log that it was read from is not made durable", seen: "ATC'20, fsync failures",
 		plant: []patch{{
-			file: "db/replay.go",
+			file: "internal/replay/replay.go",
 			old:  "	if r.mem != nil {\n		if err := r.flush(); err != nil {\n			return nil, err",
 			new:  "	if r.mem != nil && len(r.logs) != 1 {\n		if err := r.flush(); err != nil {\n			return nil, err",
 		}, {
@@ -278,9 +278,9 @@ var bugsFromB19 = []bug{
 			old:  "	r.RemoveOld(logNum, d.set.ManifestNum())\n",
 			new:  "	r.RemoveOld(r.KeptLog(logNum), d.set.ManifestNum())\n",
 		}, {
-			file: "db/replay.go",
+			file: "internal/replay/replay.go",
 			old:  "// LastSeq returns the last sequence number in use.\n",
-			new:  "func (r *replayer) KeptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].Num\n\t}\n\treturn num\n}\n\n",
+			new:  "func (r *Replayer) KeptLog(num uint64) uint64 {\n\tif r.mem != nil {\n\t\treturn r.logs[0].Num\n\t}\n\treturn num\n}\n\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",

@@ -1,16 +1,16 @@
-package db
+package replay
 
-// replayReport says what a replay found and did. The fields are those of db.OpenReport.
-type replayReport struct {
+// Report says what a replay found and did. The fields are those of db.OpenReport.
+type Report struct {
 	ClosedCleanly  bool
 	MissingLog     string
-	Logs           []replayLogReport
+	Logs           []LogReport
 	FilesRemoved   int
 	TablesSetAside []string
 }
 
-// replayLogReport says what one log held. The fields are those of db.LogReport.
-type replayLogReport struct {
+// LogReport says what one log held. The fields are those of db.LogReport.
+type LogReport struct {
 	Name             string
 	Records, Entries uint64
 	Tail             string
@@ -24,9 +24,9 @@ type replayLogReport struct {
 
 // logFindings is the report on the log that is read, and what decides how it is read.
 type logFindings struct {
-	replayLogReport
+	LogReport
 	ours bool // it begins with our preamble
 }
 
 // Report returns what the replay has found and done until now.
-func (r *replayer) Report() replayReport { return r.report }
+func (r *Replayer) Report() Report { return r.report }

@@ -1,4 +1,4 @@
-package db
+package replay
 
 import (
 	"path/filepath"
@@ -28,7 +28,7 @@ import (
 
 // setAsideTables moves those tables that the new version does not name and that are not
 // known to be garbage to lost/, durably.
-func (r *replayer) setAsideTables() error {
+func (r *Replayer) setAsideTables() error {
 	var strays []manifest.DirFile
 	live := r.liveTables()
 	for _, f := range r.files.All {
@@ -71,7 +71,7 @@ func (r *replayer) setAsideTables() error {
 }
 
 // liveTables are the numbers of the tables that the new version will name.
-func (r *replayer) liveTables() map[uint64]bool {
+func (r *Replayer) liveTables() map[uint64]bool {
 	live := map[uint64]bool{}
 	r.version.Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
 	for _, t := range r.tables {
@@ -82,7 +82,7 @@ func (r *replayer) liveTables() map[uint64]bool {
 
 // largestSeq returns the largest sequence number of a table of ours, as its properties claim;
 // 0 if it has none or was never finished.
-func (r *replayer) largestSeq(f manifest.DirFile) (uint64, error) {
+func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 	path := filepath.Join(r.dir.Path, base.FileName(f.Kind, f.Num))
 	file, err := r.dir.FS.Open(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 }
 
 // moveToLost moves tables to lost/, under names that nothing there has.
-func (r *replayer) moveToLost(tables []manifest.DirFile, why string) error {
+func (r *Replayer) moveToLost(tables []manifest.DirFile, why string) error {
 	if len(tables) == 0 {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (r *replayer) moveToLost(tables []manifest.DirFile, why string) error {
 
 // RemoveOld removes the files that the new state does not need. logNum is the number of its log, and
 // of the oldest that it needs, manifestNum that of its MANIFEST.
-func (r *replayer) RemoveOld(logNum, manifestNum uint64) {
+func (r *Replayer) RemoveOld(logNum, manifestNum uint64) {
 	live := r.liveTables()
 	for _, move := range r.moved {
 		_, num, _ := base.ParseFileName(filepath.Base(move[0]))
@@ -157,10 +157,10 @@ func (r *replayer) RemoveOld(logNum, manifestNum uint64) {
 }
 
 // Keep leaves Abandon nothing to remove: what was written may be in use.
-func (r *replayer) Keep() { r.tables, r.kept, r.moved = nil, nil, nil }
+func (r *Replayer) Keep() { r.tables, r.kept, r.moved = nil, nil, nil }
 
 // Abandon removes what was written, and moves back what was set aside.
-func (r *replayer) Abandon() {
+func (r *Replayer) Abandon() {
 	for _, move := range r.moved {
 		if err := r.dir.FS.Rename(move[1], move[0]); err != nil {
 			r.dir.Logger.Warn("cannot move a table back from lost", "table", filepath.Base(move[1]), "err", err)

@@ -1,4 +1,4 @@
-package db
+package replay
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 
 // checkReached compares what was recovered with what CLOSED says was written: a log that
 // is gone, empty or cut short may have held operations that nothing else shows to be missing.
-func (r *replayer) checkReached() error {
+func (r *Replayer) checkReached() error {
 	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil
 	}
 	err := r.missingOperations(r.mark.LastSeq, "the database was closed with them")
-	if r.opts.Salvage == replaySalvageNothing {
+	if r.opts.Salvage == SalvageNothing {
 		return base.InFile(err, filepath.Join(r.dir.Path, base.FileName(base.FileLog, r.mark.Log.Num)), -1)
 	}
 	r.salvaged = true
@@ -25,13 +25,13 @@ func (r *replayer) checkReached() error {
 
 // checkGap compares what was recovered with the last operation before a log of ours, as its
 // preamble has it. SalvagePrefix ends before the gap, SalvageAll goes on after it.
-func (r *replayer) checkGap(last uint64, report *logFindings) error {
+func (r *Replayer) checkGap(last uint64, report *logFindings) error {
 	if r.lastSeq >= last {
 		return nil
 	}
 	err := r.missingOperations(last, "they were durable before this log was begun")
 	report.GapBefore = last - r.lastSeq
-	if r.opts.Salvage == replaySalvageAll {
+	if r.opts.Salvage == SalvageAll {
 		r.salvaged = true
 		r.dir.Logger.Error("salvaging logs of which one is missing", "log", report.Name, "err", err)
 		return nil
@@ -41,14 +41,14 @@ func (r *replayer) checkGap(last uint64, report *logFindings) error {
 
 // missingOperations returns the corruption of logs that lack the operations from the last one
 // recovered up to last. proof says how that is known.
-func (r *replayer) missingOperations(last uint64, proof string) error {
+func (r *Replayer) missingOperations(last uint64, proof string) error {
 	return base.Corruptf("log", -1, "operations %d to %d are missing: %s, and the logs that are needed and present (%s) do not hold them: "+
 		"a log was removed, emptied or cut short; restore it from a copy, or let Options.Salvage open the database with what can be read",
 		r.lastSeq+1, last, proof, r.logNames())
 }
 
 // logNames lists the logs that are needed.
-func (r *replayer) logNames() string {
+func (r *Replayer) logNames() string {
 	const most = 8
 	var names []string
 	for i, f := range r.logs {

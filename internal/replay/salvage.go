@@ -1,4 +1,4 @@
-package db
+package replay
 
 import (
 	"fmt"
@@ -12,22 +12,22 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// replaySalvage says what is done about a log that is damaged in the middle. The values are those
+// Salvage says what is done about a log that is damaged in the middle. The values are those
 // of db.Salvage.
-type replaySalvage int
+type Salvage int
 
 const (
-	// replaySalvageNothing fails.
-	replaySalvageNothing replaySalvage = iota
-	// replaySalvagePrefix keeps what comes before the damage.
-	replaySalvagePrefix
-	// replaySalvageAll keeps all that can be read, before the damage and after it.
-	replaySalvageAll
+	// SalvageNothing fails.
+	SalvageNothing Salvage = iota
+	// SalvagePrefix keeps what comes before the damage.
+	SalvagePrefix
+	// SalvageAll keeps all that can be read, before the damage and after it.
+	SalvageAll
 )
 
 // salvage decides what happens after log.Next failed with cause: it returns the
 // record to go on with, nil to stop there, or the error to fail with.
-func (r *replayer) salvage(log *wal.Reader, cause error, expected uint64, report *logFindings) ([]byte, error) {
+func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report *logFindings) ([]byte, error) {
 	var fault *base.CorruptionError
 	if !errors.As(cause, &fault) {
 		return nil, cause // the disk failed: nothing is known about the bytes
@@ -70,7 +70,7 @@ func (r *replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 // that a crash left and goes on with the number of the write that was torn, which was never
 // acknowledged. A record that was whole once and is damaged now leaves a gap. We
 // never append to a log that was read, so that in ours such bytes are damage.
-func (r *replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
+func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
 	if report.ours || r.mark != nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func (r *replayer) nothingMissing(seq, expected uint64, report *logFindings) boo
 // passEnd reports whether the reading goes on behind the end of a log, with what log.Next
 // comes to next. Of a log that is known to be damaged a hole is no proof of a crash:
 // what stands behind it may have been acknowledged. Bytes that are given up are counted.
-func (r *replayer) passEnd(log *wal.Reader, report *logFindings) bool {
+func (r *Replayer) passEnd(log *wal.Reader, report *logFindings) bool {
 	if report.Reason == "" {
 		return false
 	}
@@ -98,7 +98,7 @@ func (r *replayer) passEnd(log *wal.Reader, report *logFindings) bool {
 
 // salvageClosed decides what happens about a log that is not the one that was
 // closed, although its records are good.
-func (r *replayer) salvageClosed(cause error, report *logFindings) error {
+func (r *Replayer) salvageClosed(cause error, report *logFindings) error {
 	var fault *base.CorruptionError
 	if !errors.As(cause, &fault) {
 		return cause
@@ -110,18 +110,18 @@ func (r *replayer) salvageClosed(cause error, report *logFindings) error {
 
 // salvageRecord decides what happens about a record whose checksum holds and
 // that does not decode.
-func (r *replayer) salvageRecord(cause error, report *logFindings) error {
+func (r *Replayer) salvageRecord(cause error, report *logFindings) error {
 	report.RecordsSkipped++
 	return r.pass(cause, report)
 }
 
 // pass returns cause unless Options.Salvage passes over it.
-func (r *replayer) pass(cause error, report *logFindings) error {
-	if r.opts.Salvage == replaySalvageNothing {
+func (r *Replayer) pass(cause error, report *logFindings) error {
+	if r.opts.Salvage == SalvageNothing {
 		return cause
 	}
 	r.salvaged = true
-	r.ended = r.opts.Salvage == replaySalvagePrefix
+	r.ended = r.opts.Salvage == SalvagePrefix
 	if report.Reason == "" {
 		report.Reason = cause.Error()
 	}
@@ -130,11 +130,11 @@ func (r *replayer) pass(cause error, report *logFindings) error {
 }
 
 // skipLog reports a log behind the damage at which SalvagePrefix ended.
-func (r *replayer) skipLog(f manifest.DirFile) error {
+func (r *Replayer) skipLog(f manifest.DirFile) error {
 	if f.Size == 0 {
 		return nil
 	}
-	report := replayLogReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
+	report := LogReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
 	err := r.setAside(f, 0, &report)
 	r.report.Logs = append(r.report.Logs, report)
 	return err
@@ -143,7 +143,7 @@ func (r *replayer) skipLog(f manifest.DirFile) error {
 // setAside copies the bytes of f from that offset on to lost/, durably and under
 // a name that nothing there has. It is done before the log is not needed any
 // more: what cannot be kept is not given up.
-func (r *replayer) setAside(f manifest.DirFile, from int64, report *replayLogReport) error {
+func (r *Replayer) setAside(f manifest.DirFile, from int64, report *LogReport) error {
 	if r.opts.ReadOnly {
 		return nil
 	}

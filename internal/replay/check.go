@@ -1,4 +1,4 @@
-package db
+package replay
 
 import (
 	"path/filepath"
@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// refuseRemains refuses to create a database in dir over the remains of one.
-func refuseRemains(dir string, files manifest.DirFiles) error {
+// RefuseRemains refuses to create a database in dir over the remains of one.
+func RefuseRemains(dir string, files manifest.DirFiles) error {
 	for _, f := range files.All {
 		if f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0 {
 			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
@@ -20,7 +20,7 @@ func refuseRemains(dir string, files manifest.DirFiles) error {
 }
 
 // check compares the directory with what the MANIFEST says is there.
-func (r *replayer) check() error {
+func (r *Replayer) check() error {
 	if err := r.checkTables(); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (r *replayer) check() error {
 // checkTables makes sure that every table that the version names is there, with
 // its size, so that a MANIFEST which lost its tail or a directory that lost a
 // file is told at once and not when a key is asked for.
-func (r *replayer) checkTables() error {
+func (r *Replayer) checkTables() error {
 	sizes := map[uint64]manifest.DirFile{}
 	for _, f := range r.files.All {
 		if f.Kind == base.FileTable || f.Kind == base.FileOldTable {
@@ -74,7 +74,7 @@ func (r *replayer) checkTables() error {
 // goleveldb's MANIFEST proves nothing of the kind: when an empty memtable is
 // flushed, which compacting a whole database that was just flushed does, it starts
 // a new log and removes the old one without an edit. There it is only reported.
-func (r *replayer) checkLog() error {
+func (r *Replayer) checkLog() error {
 	state := &r.state
 	if state.LogNum == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (r *replayer) checkLog() error {
 
 // checkClosed looks for what the last Close left, and for the log that it names. doubt is
 // as in manifest.FindCloseMark.
-func (r *replayer) checkClosed() (doubt string, err error) {
+func (r *Replayer) checkClosed() (doubt string, err error) {
 	if !r.files.HasCurrent {
 		return "", nil
 	}
@@ -116,7 +116,7 @@ func (r *replayer) checkClosed() (doubt string, err error) {
 	}
 	r.report.ClosedCleanly = true
 	if err := mark.Missing(r.dir.Path, r.files.All); err != nil {
-		if r.opts.Salvage == replaySalvageNothing {
+		if r.opts.Salvage == SalvageNothing {
 			return "", err
 		}
 		r.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)

@@ -1,4 +1,4 @@
-package db
+package replay
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
@@ -38,12 +38,12 @@ const (
 )
 
 // replayBuffer returns the least size in bytes of a memtable of an opening that writes.
-func (r *replayer) replayBuffer() uint64 {
+func (r *Replayer) replayBuffer() uint64 {
 	logBytes := r.logBytes()
 	return max(min(logBytes/replayTables, mostReplayBytes), min(2*logBytes, minReplayBuffer))
 }
 
-func (r *replayer) logBytes() (n uint64) {
+func (r *Replayer) logBytes() (n uint64) {
 	for _, f := range r.logs {
 		n += uint64(f.Size)
 	}
@@ -55,7 +55,7 @@ func (r *replayer) logBytes() (n uint64) {
 // of it would take 70 times its bytes where the entries are tiny. Nobody sees a
 // part of it, since nothing is published before all logs are replayed. Where a
 // memtable is kept, no room in it is wasted so.
-func (r *replayer) insert(record []byte, memSize uint64) error {
+func (r *Replayer) insert(record []byte, memSize uint64) error {
 	if memSize <= uint64(r.opts.WriteBufferSize) && !r.opts.ReadOnly {
 		if err := r.makeRoom(memSize); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (r *replayer) insert(record []byte, memSize uint64) error {
 	return err
 }
 
-func (r *replayer) makeRoom(memSize uint64) error {
+func (r *Replayer) makeRoom(memSize uint64) error {
 	if r.mem != nil && uint64(r.mem.Available()) >= memSize {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (r *replayer) makeRoom(memSize uint64) error {
 }
 
 // flush writes the memtable as a table of level 0.
-func (r *replayer) flush() error {
+func (r *Replayer) flush() error {
 	file, err := r.opts.WriteTable(r.mem)
 	if err == nil && file != nil {
 		r.tables = append(r.tables, manifest.LevelFile{Level: 0, File: file})
@@ -104,7 +104,7 @@ func (r *replayer) flush() error {
 }
 
 // keepRoom makes room in memory for an entry of memSize bytes.
-func (r *replayer) keepRoom(memSize uint64) error {
+func (r *Replayer) keepRoom(memSize uint64) error {
 	if r.mem != nil {
 		if err := r.thinOut(); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (r *replayer) keepRoom(memSize uint64) error {
 
 // thinOut leaves the versions out of the memtable that newer ones hide, if there are
 // enough of them. The memtable that it copies from is kept to be copied to next.
-func (r *replayer) thinOut() error {
+func (r *Replayer) thinOut() error {
 	hidden := 0
 	err := r.versions(func(ikey, value []byte, newest bool) {
 		if !newest {
@@ -154,7 +154,7 @@ func (r *replayer) thinOut() error {
 
 // versions calls f for each entry of the memtable, and tells whether it is the
 // newest version of its key.
-func (r *replayer) versions(f func(ikey, value []byte, newest bool)) error {
+func (r *Replayer) versions(f func(ikey, value []byte, newest bool)) error {
 	it := r.mem.NewIter()
 	defer it.Close()
 	var before []byte

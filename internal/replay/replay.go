@@ -1,4 +1,4 @@
-package db
+package replay
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// replayOptions are those of a replay. All are needed.
-type replayOptions struct {
+// Options are those of a replay. All are needed.
+type Options struct {
 	Dir             tables.Directory
 	Comparer        *base.Comparer
-	Salvage         replaySalvage
+	Salvage         Salvage
 	ReadOnly        bool // nothing is written: what the logs hold stays in memory
 	WriteBufferSize int  // of a memtable, in bytes
 	// WriteTable writes the entries of a memtable as a table of level 0, synced, with its
@@ -28,16 +28,16 @@ type replayOptions struct {
 	WriteTable func(*memtable.Memtable) (*manifest.FileMeta, error)
 }
 
-// replayer replays the logs that the MANIFEST needs. Its methods are called in this order: Run,
+// Replayer replays the logs that the MANIFEST needs. Its methods are called in this order: Run,
 // then for a database that is written Finish and RemoveOld. After an error of any, Abandon
 // removes what was written.
-type replayer struct {
-	opts    replayOptions
+type Replayer struct {
+	opts    Options
 	dir     tables.Directory
 	files   manifest.DirFiles // what the directory holds
 	state   manifest.State    // what the MANIFEST says
 	version *manifest.Version // the MANIFEST's
-	report  replayReport
+	report  Report
 
 	logs     []manifest.DirFile  // needed, ascending
 	mark     *manifest.CloseMark // nil: the database was not closed, as far as can be told
@@ -60,10 +60,10 @@ type replayer struct {
 	tables []manifest.LevelFile
 }
 
-// newReplayer returns the replay of the logs among files. state and version are what the MANIFEST
+// New returns the replay of the logs among files. state and version are what the MANIFEST
 // describes; of a database that is created they are empty.
-func newReplayer(o replayOptions, files manifest.DirFiles, state manifest.State, version *manifest.Version) *replayer {
-	r := &replayer{opts: o, dir: o.Dir, files: files, state: state, version: version, lastSeq: state.LastSeq}
+func New(o Options, files manifest.DirFiles, state manifest.State, version *manifest.Version) *Replayer {
+	r := &Replayer{opts: o, dir: o.Dir, files: files, state: state, version: version, lastSeq: state.LastSeq}
 	r.inserter.Frugal = o.ReadOnly // which keeps what it inserts
 	version.Files(func(_ int, f *manifest.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
@@ -78,7 +78,7 @@ func newReplayer(o replayOptions, files manifest.DirFiles, state manifest.State,
 }
 
 // Run compares the directory with the MANIFEST, then replays the logs.
-func (r *replayer) Run() error {
+func (r *Replayer) Run() error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -90,10 +90,10 @@ func (r *replayer) Run() error {
 }
 
 // LastSeq returns the last sequence number in use.
-func (r *replayer) LastSeq() uint64 { return r.lastSeq }
+func (r *Replayer) LastSeq() uint64 { return r.lastSeq }
 
 // Memtables returns what a read-only replay keeps in memory, newest first.
-func (r *replayer) Memtables() []*memtable.Memtable {
+func (r *Replayer) Memtables() []*memtable.Memtable {
 	if r.mem == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (r *replayer) Memtables() []*memtable.Memtable {
 
 // Finish writes what is left in memory as a table, moves tables that may be needed to lost/, and
 // returns the new tables, all of which are durable. It is called once.
-func (r *replayer) Finish() ([]manifest.LevelFile, error) {
+func (r *Replayer) Finish() ([]manifest.LevelFile, error) {
 	if r.mem != nil {
 		if err := r.flush(); err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (r *replayer) Finish() ([]manifest.LevelFile, error) {
 // older one too, where LevelDB or goleveldb wrote it, since they do not sync a
 // log before they start the next. Of ours that shows as a gap, by the next log's preamble.
 // Of a database that was closed every log is whole.
-func (r *replayer) replay() error {
+func (r *Replayer) replay() error {
 	last := len(r.logs) - 1
 	for last > 0 && r.logs[last].Size == 0 {
 		last--
@@ -136,7 +136,7 @@ func (r *replayer) replay() error {
 	return nil
 }
 
-func (r *replayer) replayLog(f manifest.DirFile, last bool) error {
+func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	name := base.FileName(base.FileLog, f.Num)
 	path := filepath.Join(r.dir.Path, name)
 	file, err := r.dir.FS.Open(path)
@@ -144,7 +144,7 @@ func (r *replayer) replayLog(f manifest.DirFile, last bool) error {
 		return err
 	}
 	defer file.Close()
-	report := logFindings{replayLogReport: replayLogReport{Name: name}}
+	report := logFindings{LogReport: LogReport{Name: name}}
 	expected := uint64(0)  // the sequence number of the next record; 0: any
 	undecoded := uint64(0) // bytes of records since then that Salvage has passed over
 	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
@@ -198,21 +198,21 @@ func (r *replayer) replayLog(f manifest.DirFile, last bool) error {
 
 // finishLog reports the log and keeps in lost/ what of it was not read: all of a
 // damaged one, of a cut one the bytes behind its last record.
-func (r *replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindings) (err error) {
+func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindings) (err error) {
 	switch {
 	case report.Reason != "": // Salvage has passed over something
 		report.Tail = "damaged"
-		err = r.setAside(f, 0, &report.replayLogReport)
+		err = r.setAside(f, 0, &report.LogReport)
 	default:
 		report.Tail, report.Reason = tail.Kind.String(), tail.Reason
 		report.BytesDropped += tail.Dropped
 		if tail.Dropped > 0 {
-			err = r.setAside(f, tail.Offset, &report.replayLogReport)
+			err = r.setAside(f, tail.Offset, &report.LogReport)
 			r.dir.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
 				"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
 		}
 	}
-	r.report.Logs = append(r.report.Logs, report.replayLogReport)
+	r.report.Logs = append(r.report.Logs, report.LogReport)
 	return err
 }
 
@@ -223,7 +223,7 @@ func (r *replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 // goleveldb gives the number of a write whose sync failed to the next one, so that two
 // records in a row have the same. The later one was acknowledged, or is as uncertain as
 // the earlier: it and all that follows get numbers above the earlier one's.
-func (r *replayer) replayRecord(record []byte, expected uint64, report *logFindings) (next uint64, err error) {
+func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindings) (next uint64, err error) {
 	next, memSize, err := batch.Check(record)
 	if err != nil {
 		return 0, err
