@@ -1,0 +1,166 @@
+package replay
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// room is a directory with a MANIFEST and logs, and what a store gives to a Replayer.
+type room struct {
+	dir     tables.Directory
+	opts    Options // for the next open
+	set     *manifest.Set
+	entries []string // of the tables that were written: key@sequence
+	fail    error    // of the next table
+}
+
+// newRoom makes a directory whose MANIFEST needs the logs from number 10 on.
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("dir"))
+	r := &room{dir: tables.Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}}
+	r.opts = Options{Dir: r.dir, Comparer: base.Bytewise, WriteBufferSize: 64 << 10, WriteTable: r.writeTable}
+	r.set = manifest.New(r.setOptions())
+	require.NoError(t, r.set.Begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}, func(*manifest.Version) {}))
+	require.NoError(t, r.set.Close())
+	return r
+}
+
+func (r *room) setOptions() manifest.SetOptions {
+	return manifest.SetOptions{
+		FS: r.dir.FS, Dir: r.dir.Path, Cmp: base.Bytewise, MaxManifestSize: 1 << 20, ReadLimit: 1 << 20, MaxTables: 100,
+		Obsolete: func([]manifest.LevelFile) {}, NewHandle: func() any { return nil },
+	}
+}
+
+func (r *room) writeTable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
+	if r.fail != nil {
+		return nil, r.fail
+	}
+	w := tables.NewWriter(tables.WriterOptions{
+		Dir: r.dir, Kind: base.FileTable, Spares: tables.NewSpareWriters(1, 1<<20), NewFileNum: r.set.NewFileNum,
+		Table: sstable.WriterOptions{Comparer: base.Bytewise, Filter: filter.NewBloomPolicy(10)},
+	})
+	for ikey, value := range mem.All() {
+		if err := w.Add(ikey, value); err != nil {
+			w.Abandon()
+			return nil, err
+		}
+	}
+	files, err := w.Finish()
+	if err != nil {
+		return nil, err
+	}
+	r.entries = append(r.entries, entriesOf(mem)...)
+	return files[0], nil
+}
+
+// entriesOf lists a memtable as key@sequence, in its order.
+func entriesOf(mem *memtable.Memtable) (entries []string) {
+	for ikey := range mem.All() {
+		entries = append(entries, fmt.Sprintf("%s@%d", base.UserKey(ikey), base.Trailer(ikey)>>8))
+	}
+	return entries
+}
+
+// ours begins a log with the preamble that names the operation before it.
+func ours(last uint64) func(*testing.T, *wal.Writer) {
+	return func(t *testing.T, w *wal.Writer) { require.NoError(t, batch.BufferPreamble(w, last)) }
+}
+
+// puts writes a record for each sequence number: key a gets 1, key b gets 2, and so on.
+func puts(seqs ...uint64) func(*testing.T, *wal.Writer) {
+	return func(t *testing.T, w *wal.Writer) {
+		for _, seq := range seqs {
+			require.NoError(t, w.WriteRecord(batch.AppendRecord(nil, seq, base.KindSet, keyOf(seq), []byte("value"))))
+		}
+	}
+}
+
+func keyOf(seq uint64) []byte { return []byte{byte('a' + (seq-1)%26)} }
+
+// log writes log number num.
+func (r *room) log(t *testing.T, num uint64, parts ...func(*testing.T, *wal.Writer)) {
+	t.Helper()
+	f, err := r.dir.FS.Create(r.dir.File(base.FileLog, num))
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	for _, part := range parts {
+		part(t, w)
+	}
+	require.NoError(t, w.Sync())
+	require.NoError(t, w.Close())
+}
+
+// read returns the bytes of a file below the directory.
+func (r *room) read(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := r.dir.FS.Open(filepath.Join(r.dir.Path, name))
+	require.NoError(t, err)
+	defer f.Close()
+	size, err := f.Size()
+	require.NoError(t, err)
+	b := make([]byte, size)
+	_, err = vfs.ReadFull(f, b, 0)
+	require.NoError(t, err)
+	return b
+}
+
+// replace gives a file other bytes.
+func (r *room) replace(t *testing.T, name string, b []byte) {
+	t.Helper()
+	path := filepath.Join(r.dir.Path, name)
+	require.NoError(t, r.dir.FS.Remove(path))
+	f, err := r.dir.FS.Create(path)
+	require.NoError(t, err)
+	_, err = f.Write(b)
+	require.NoError(t, errors.CombineErrors(err, f.Close()))
+}
+
+// open returns a Replayer of what the directory holds.
+func (r *room) open(t *testing.T) *Replayer {
+	t.Helper()
+	files, err := manifest.ListDir(r.dir.FS, r.dir.Path)
+	require.NoError(t, err)
+	set, state, err := manifest.Load(r.setOptions())
+	require.NoError(t, err)
+	for _, f := range files.All {
+		set.MarkUsed(f.Num)
+	}
+	r.set = set
+	return New(r.opts, files, state, set.Current())
+}
+
+// names lists the directory and lost/.
+func (r *room) names(t *testing.T) []string {
+	t.Helper()
+	names, err := r.dir.FS.List(r.dir.Path)
+	require.NoError(t, err)
+	lost, err := r.dir.FS.List(filepath.Join(r.dir.Path, manifest.LostDir))
+	if !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	for _, name := range lost {
+		names = append(names, manifest.LostDir+"/"+name)
+	}
+	slices.Sort(names)
+	return names
+}
