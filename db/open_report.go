@@ -35,7 +35,7 @@ type LogReport struct {
 	Records, Entries uint64
 	// Tail is "clean", "torn" (the end was cut, as a crash leaves it), "hole" (the
 	// end was written in part only, as a power loss leaves it), "damaged" (Salvage
-	// passed something over) or "not read" (it comes behind damage).
+	// skipped something) or "not read" (it comes after damage).
 	Tail string
 	// BytesDropped counts the bytes that hold no acknowledged write: those of the tail, and
 	// a torn record in a log of another program that was appended to after a crash.
@@ -47,9 +47,9 @@ type LogReport struct {
 	// next, so a power loss may take its end. Before a log that SieveDB wrote a gap is
 	// ErrCorruption, and is counted here if Options.Salvage ignores it.
 	GapBefore uint64
-	// BytesSkipped and RecordsSkipped count what Options.Salvage passed over: bytes
-	// that do not decode, or that come behind such, and records that do not decode
-	// although their checksums hold.
+	// BytesSkipped and RecordsSkipped count what Options.Salvage skipped: bytes that do
+	// not decode, or that come after such bytes, and records that do not decode although
+	// their checksums match.
 	BytesSkipped   int64
 	RecordsSkipped uint64
 	// SetAside is the file below the directory that keeps what was dropped or

@@ -10,7 +10,7 @@ const (
 	// SalvagePrefix keeps what comes before the damage: the database is as it was
 	// at one moment of its past.
 	SalvagePrefix
-	// SalvageAll keeps every write that can be read, before and behind the damage:
+	// SalvageAll keeps every write that can be read, before and after the damage:
 	// the most data, in a state that the database may never have had.
 	SalvageAll
 )

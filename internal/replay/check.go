@@ -36,8 +36,8 @@ func (r *Replayer) check() error {
 }
 
 // checkTables makes sure that every table that the version names is there, with
-// its size, so that a MANIFEST which lost its tail or a directory that lost a
-// file is told at once and not when a key is asked for.
+// its size, so that a MANIFEST that lost its tail or a directory that lost a file is
+// reported now, and not when a key is read.
 func (r *Replayer) checkTables() error {
 	sizes := map[uint64]manifest.DirFile{}
 	for _, f := range r.files.All {
@@ -64,12 +64,11 @@ func (r *Replayer) checkTables() error {
 	return err
 }
 
-// checkLog tells a MANIFEST that a crash cut from one that lost an edit which had
-// been in force: of the latter, the log that it names is gone, because that edit
-// said it was not needed. It shows in a MANIFEST that is cut in the middle of an
-// edit, and, where the cut is exactly behind one, in a later log that is there. A
-// MANIFEST that is whole may name a log that is missing when there is no other, as
-// LevelDB allows; that is reported.
+// checkLog distinguishes a MANIFEST that a crash cut from one that lost an edit that had
+// been in force. That edit said that a log was not needed, so the log that the edits
+// before it name is gone. A cut in the middle of an edit shows the loss by itself; a cut
+// between two edits shows it if there is a later log. A whole MANIFEST may name a log
+// that is missing if there is no other, as LevelDB allows; that is reported.
 //
 // goleveldb's MANIFEST proves nothing of the kind: when an empty memtable is
 // flushed, which compacting a whole database that was just flushed does, it starts

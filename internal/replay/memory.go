@@ -152,8 +152,8 @@ func (r *Replayer) thinOut() error {
 	return nil
 }
 
-// versions calls f for each entry of the memtable, and tells whether it is the
-// newest version of its key.
+// versions calls f for each entry of the memtable. newest says that it is the newest
+// version of its key.
 func (r *Replayer) versions(f func(ikey, value []byte, newest bool)) error {
 	it := r.mem.NewIter()
 	defer it.Close()

@@ -40,7 +40,7 @@ type Replayer struct {
 	report  Report
 
 	logs     []manifest.DirFile  // needed, ascending
-	mark     *manifest.CloseMark // nil: the database was not closed, as far as can be told
+	mark     *manifest.CloseMark // nil: the database was not closed, as far as is known
 	doubt    string              // why the MANIFEST may lack edits; see setAsideTables
 	salvaged bool                // something of the logs was given up
 	ended    bool                // by Salvage: what comes later is not replayed
@@ -146,7 +146,7 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	defer file.Close()
 	report := logFindings{LogReport: LogReport{Name: name}}
 	expected := uint64(0)  // the sequence number of the next record; 0: any
-	undecoded := uint64(0) // bytes of records since then that Salvage has passed over
+	undecoded := uint64(0) // bytes of records since then that Salvage has skipped
 	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
 		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
 		Plausible: func(record []byte, lost int64) bool {
@@ -196,11 +196,11 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	return r.finishLog(f, log.Tail(), report)
 }
 
-// finishLog reports the log and keeps in lost/ what of it was not read: all of a
-// damaged one, of a cut one the bytes behind its last record.
+// finishLog reports the log and copies what was not read to lost/: all of a damaged
+// log, the bytes after the last record of one that was cut.
 func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindings) (err error) {
 	switch {
-	case report.Reason != "": // Salvage has passed over something
+	case report.Reason != "": // Salvage has skipped something
 		report.Tail = "damaged"
 		err = r.setAside(f, 0, &report.LogReport)
 	default:
@@ -216,8 +216,8 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 	return err
 }
 
-// replayRecord adds one batch to the memtable and returns the sequence number
-// behind it. The MANIFEST's last sequence does not matter here: LevelDB records
+// replayRecord adds one batch to the memtable and returns the next sequence
+// number. The MANIFEST's last sequence does not matter here: LevelDB records
 // numbers ahead of what the live log holds, and the log's entries count.
 //
 // goleveldb gives the number of a write whose sync failed to the next one, so that two

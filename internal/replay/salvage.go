@@ -80,9 +80,9 @@ func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) boo
 	return expected > 0 && seq == expected
 }
 
-// passEnd reports whether the reading goes on behind the end of a log, with what log.Next
-// comes to next. Of a log that is known to be damaged a hole is no proof of a crash:
-// what stands behind it may have been acknowledged. Bytes that are given up are counted.
+// passEnd reports whether reading goes on after the end that the reader found, with the next
+// record. In a log that is known to be damaged, a hole is no proof of a crash: records after it
+// may have been acknowledged. Bytes that are given up are counted.
 func (r *Replayer) passEnd(log *wal.Reader, report *logFindings) bool {
 	if report.Reason == "" {
 		return false
@@ -115,7 +115,7 @@ func (r *Replayer) salvageRecord(cause error, report *logFindings) error {
 	return r.pass(cause, report)
 }
 
-// pass returns cause unless Options.Salvage passes over it.
+// pass returns cause, or nil if Options.Salvage ignores it.
 func (r *Replayer) pass(cause error, report *logFindings) error {
 	if r.opts.Salvage == SalvageNothing {
 		return cause
@@ -129,7 +129,7 @@ func (r *Replayer) pass(cause error, report *logFindings) error {
 	return nil
 }
 
-// skipLog reports a log behind the damage at which SalvagePrefix ended.
+// skipLog reports a log that comes after the damage at which SalvagePrefix ended.
 func (r *Replayer) skipLog(f manifest.DirFile) error {
 	if f.Size == 0 {
 		return nil
