@@ -211,7 +211,7 @@ func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]
 		}
 	}
 	sort.Strings(keys)
-	at := 0
+	at := -1
 	check := func(ok bool) {
 		t.Helper()
 		require.Equal(t, at >= 0 && at < len(keys), ok)
@@ -223,12 +223,18 @@ func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]
 			require.Nil(t, it.Key())
 		}
 	}
+	require.False(t, it.Prev())
+	for range len(keys) + 2 { // the first step enters, and one goes beyond
+		at = min(at+1, len(keys))
+		check(it.Next())
+	}
+	for range len(keys) + 2 {
+		at = max(at-1, -1)
+		check(it.Prev())
+	}
+	at = 0
 	for check(it.First()); it.Valid(); check(it.Next()) {
 		at++
-		if at == len(keys) {
-			require.False(t, it.Next())
-			break
-		}
 	}
 	at = len(keys) - 1
 	for check(it.Last()); it.Valid(); check(it.Prev()) {
@@ -241,6 +247,7 @@ func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]
 		n++
 	}
 	require.Equal(t, len(keys), n)
+	at = len(keys)
 	for range 60 {
 		target := fmt.Appendf(nil, "k%d", rnd.IntN(800))
 		switch op := rnd.IntN(4); {
@@ -250,11 +257,11 @@ func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]
 		case op == 1:
 			at = sort.SearchStrings(keys, string(target)) - 1
 			check(it.SeekLT(target))
-		case it.Valid() && op == 2:
-			at++
+		case op == 2: // from either side, too
+			at = min(max(at, -1)+1, len(keys))
 			check(it.Next())
-		case it.Valid():
-			at--
+		default:
+			at = max(min(at, len(keys))-1, -1)
 			check(it.Prev())
 		}
 	}

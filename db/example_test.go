@@ -193,6 +193,34 @@ func ExampleIterator_All() {
 	// cherry: a fruit
 }
 
+// A new iterator is before the first key. After the last one, Prev turns back to it.
+func ExampleIterator_Next() {
+	store := openMem()
+	defer store.Close()
+	for _, name := range []string{"Monday", "Sunday", "Friday"} {
+		must(store.Put([]byte(name), nil, nil))
+	}
+	it, err := store.NewIterator(nil)
+	must(err)
+	defer it.Close()
+	for it.Next() {
+		fmt.Printf("%s\n", it.Key())
+	}
+	fmt.Println("and back")
+	for it.Prev() {
+		fmt.Printf("%s\n", it.Key())
+	}
+	must(it.Err()) // whether the loops saw everything
+	// Output:
+	// Friday
+	// Monday
+	// Sunday
+	// and back
+	// Sunday
+	// Monday
+	// Friday
+}
+
 // Movements return whether the iterator is at a key then.
 func ExampleIterator_SeekLT() {
 	store := openMem()

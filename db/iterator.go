@@ -12,11 +12,18 @@ import (
 // order. It is used by one goroutine at a time, and must be closed: until then
 // the files that it may read stay on disk.
 //
-// A new iterator is not positioned. Each movement returns whether the iterator
-// is at a key then, as Valid does. Next and Prev on an iterator that is not at a
-// key return false. When a movement returns false, Err tells a clean end (nil)
-// from a failure; after a failure the iterator stays invalid, since it never
-// skips what it could not read.
+// An iterator is at a key, before the first key or after the last; with bounds,
+// the first and the last are those within them. A new iterator is before the
+// first key, so "for it.Next() { … }" visits every key. Next moves from before the
+// first key to it, and stays after the last; Prev moves from after the last key to
+// it, and stays before the first. A seek that finds no key leaves the iterator on
+// the side that it searched: SeekGE and First after the last key, SeekLT and Last
+// before the first.
+//
+// Each movement returns whether the iterator is at a key then, as Valid does. After
+// false, Err distinguishes a clean end (nil) from a failure. After a failure, and
+// after Close, no movement returns true again: an iterator never skips what it
+// could not read.
 type Iterator struct {
 	*iterParts // nil once closed: others use them then
 	db         *DB
@@ -24,7 +31,8 @@ type Iterator struct {
 
 	// Going forward, it stands at the entry shown, whose user key is shown. Going
 	// backward, it stands before all versions of the key shown, which key and value
-	// hold.
+	// hold. While it is not valid, reverse gives the side: before the first key, and
+	// else after the last. So what ends a movement need not record the side.
 	valid, reverse bool
 	closed         bool
 }
@@ -47,7 +55,7 @@ func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
 		o = &IterOptions{}
 	}
 	s, seq := d.refStateAt(seq)
-	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}
+	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}
 	it.iterParts.open(d, s, o, seq)
 	d.opened.Add(it, tracking.Iterator, d.opts.TrackOpen)
 	return it, nil
@@ -93,7 +101,7 @@ func (i *Iterator) Last() bool {
 	return i.findBackward(i.it.Last())
 }
 
-// SeekGE moves to the first key that is >= key.
+// SeekGE moves to the first key that is >= key, or after the last key if none is.
 func (i *Iterator) SeekGE(key []byte) bool {
 	if !i.ready() {
 		return false
@@ -101,16 +109,16 @@ func (i *Iterator) SeekGE(key []byte) bool {
 	if i.lower != nil && i.cmp.Compare(key, i.lower) < 0 {
 		key = i.lower
 	}
+	i.reverse = false
 	if i.upper != nil && i.cmp.Compare(key, i.upper) >= 0 {
 		i.valid = false
 		return false
 	}
-	i.reverse = false
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, i.seq, base.KindSeek)
 	return i.findForward(i.it.SeekGE(i.seekKey), false)
 }
 
-// SeekLT moves to the last key that is < key.
+// SeekLT moves to the last key that is < key, or before the first key if none is.
 func (i *Iterator) SeekLT(key []byte) bool {
 	if !i.ready() {
 		return false
@@ -118,18 +126,22 @@ func (i *Iterator) SeekLT(key []byte) bool {
 	if i.upper != nil && i.cmp.Compare(key, i.upper) > 0 {
 		key = i.upper
 	}
+	i.reverse = true
 	if i.lower != nil && i.cmp.Compare(key, i.lower) <= 0 {
 		i.valid = false
 		return false
 	}
-	i.reverse = true
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, base.MaxSeq, base.KindSeek)
 	return i.findBackward(i.it.SeekLT(i.seekKey))
 }
 
-// Next moves to the next key.
+// Next moves to the next key: from before the first key to the first, from the last
+// to after it.
 func (i *Iterator) Next() bool {
-	if i == nil || !i.valid || !i.ready() {
+	if i == nil || !i.valid {
+		return i.enterForward()
+	}
+	if !i.ready() {
 		return false
 	}
 	if !i.reverse {
@@ -146,9 +158,19 @@ func (i *Iterator) Next() bool {
 	return i.findForward(i.it.SeekGE(i.seekKey), true)
 }
 
-// Prev moves to the key before.
+// enterForward is Next of an iterator that is not at a key.
+func (i *Iterator) enterForward() bool { return i.ready() && i.reverse && i.First() }
+
+// enterBackward is Prev of an iterator that is not at a key.
+func (i *Iterator) enterBackward() bool { return i.ready() && !i.reverse && i.Last() }
+
+// Prev moves to the previous key: from after the last key to the last, from the first
+// to before it.
 func (i *Iterator) Prev() bool {
-	if i == nil || !i.valid || !i.ready() {
+	if i == nil || !i.valid {
+		return i.enterBackward()
+	}
+	if !i.ready() {
 		return false
 	}
 	if i.reverse {

@@ -90,12 +90,10 @@ func seekAround(t *testing.T, it *Iterator, rnd *rand.Rand, keys []int, n int) {
 			ok = it.SeekLT(testKey(target))
 		case op == 7:
 			at, ok = 0, it.First()
-		case !it.Valid():
-			continue
 		case op == 8:
-			at, ok = at+1, it.Next()
+			at, ok = min(at+1, len(keys)), it.Next()
 		default:
-			at, ok = at-1, it.Prev()
+			at, ok = max(at-1, -1), it.Prev()
 		}
 		require.Equal(t, at >= 0 && at < len(keys), ok)
 		if ok {

@@ -62,10 +62,12 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 					}
 					if err = it.Err(); err == nil {
 						require.Equal(t, walk.want, seen, "read %d failed, and the walk ended cleanly", fail)
+					} else {
+						require.False(t, it.Next())
+						require.False(t, it.Prev())
 					}
 					require.Equal(t, walk.want[:len(seen)], seen)
 					require.False(t, it.Valid())
-					require.False(t, it.Next())
 					require.Equal(t, err, it.Close())
 				}
 				if err != nil {

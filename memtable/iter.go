@@ -7,6 +7,10 @@ import "github.com/sievedb/sievedb/internal/base"
 // snapshot may see is told by the sequences. Beyond the contract, the slices of
 // Key and Value stay good after the next movement and after Close, because
 // nothing in the arena moves. Err is always nil.
+//
+// A new Iter is not at an entry, and neither is one whose last movement returned
+// false: call First, Last or a seek then. Next and Prev may be called only while
+// it is Valid.
 type Iter struct {
 	nodes
 	m    *Memtable

@@ -37,6 +37,11 @@ type IterStats struct {
 // Iter walks a table, a base.Iterator. It keeps the table's file open until it
 // is closed. The zero Iter is closed, for Open.
 //
+// A new Iter is not at an entry, and neither is one whose last movement returned
+// false: call First, Last or a seek then. Next and Prev may be called only while
+// it is Valid. The store's own iterator, which db.DB.NewIterator returns, can be
+// entered from either side.
+//
 // A walk that has gone from block to block for a while, without a seek, reads
 // ahead; see fetch.
 type Iter struct {

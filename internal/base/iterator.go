@@ -6,7 +6,9 @@ package base
 //
 // A new iterator is not positioned. Each movement returns whether the iterator
 // is at an entry then, as Valid does; false means the end on that side, or an
-// error that Err tells. Next and Prev are called only while Valid. An error
+// error that Err tells. Next and Prev are called only while Valid: positions before
+// the first entry and after the last are db.Iterator's, which needs one bit for them,
+// where each run would pay with a branch in each step. An error
 // stays until Close and makes the iterator invalid: it never skips what it
 // could not read.
 //

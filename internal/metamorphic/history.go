@@ -286,7 +286,7 @@ func (g *generator) end() {
 	for _, before := range []Kind{Flush, Compact, Reopen} {
 		g.add(Op{Kind: before})
 		g.add(Op{Kind: NewIterator, Of: -1})
-		g.add(Op{Kind: Move, Moves: []Step{{Move: "first"}, {Move: "forward"}, {Move: "last"}, {Move: "backward"}}})
+		g.add(Op{Kind: Move, Moves: []Step{{Move: "forward"}, {Move: "backward"}}}) // it begins before the first key
 		g.add(Op{Kind: CloseIterator})
 	}
 	g.add(Op{Kind: Finish})

@@ -113,7 +113,7 @@ func (m *model) write(w Write) {
 type modelIterator struct {
 	m       *model
 	entries []entry
-	at      int // -1 or len(entries): at no key
+	at      int // -1: before the first; len(entries): after the last
 }
 
 func (m *model) newIterator(o *Op) modelIterator {
@@ -137,8 +137,8 @@ func (it *modelIterator) to(at int) bool {
 func (it *modelIterator) Valid() bool { return it.at >= 0 && it.at < len(it.entries) }
 func (it *modelIterator) First() bool { return it.to(0) }
 func (it *modelIterator) Last() bool  { return it.to(len(it.entries) - 1) }
-func (it *modelIterator) Next() bool  { return it.Valid() && it.to(it.at+1) }
-func (it *modelIterator) Prev() bool  { return it.Valid() && it.to(it.at-1) }
+func (it *modelIterator) Next() bool  { return it.to(min(it.at+1, len(it.entries))) }
+func (it *modelIterator) Prev() bool  { return it.to(max(it.at-1, -1)) }
 
 func (it *modelIterator) SeekGE(key []byte) bool {
 	i, _ := it.m.find(it.entries, key)

@@ -94,8 +94,8 @@ var bugsFromB10 = []bug{
 		id: "B13", what: "an iterator does not keep the tables that it reads", seen: "what LevelDB's IteratorPinsRef is there for",
 		plant: []patch{{
 			file: "db/iterator.go",
-			old:  "it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}",
-			new:  "s.version.Unref()\n\tit := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts)}",
+			old:  "it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}",
+			new:  "s.version.Unref()\n\tit := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}",
 		}, {
 			file: "db/iterator.go",
 			old:  "	version := i.state.version\n",

@@ -1,0 +1,237 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// The bug: a fresh iterator's Next returned false with no error, so that the loop which
+// LevelDB's ports accept, "for it.Next() { … }", visited nothing.
+func TestAFreshIteratorStandsBeforeTheFirstKey(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	for i := range 3 {
+		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+	}
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.False(t, it.Valid())
+	require.False(t, it.Prev(), "nothing is before it")
+	var seen []string
+	for it.Next() {
+		seen = append(seen, string(it.Key()))
+	}
+	require.Equal(t, []string{string(testKey(0)), string(testKey(1)), string(testKey(2))}, seen)
+	require.False(t, it.Next(), "it stays after the last key")
+	for it.Prev() {
+		seen = seen[:len(seen)-1]
+	}
+	require.Empty(t, seen)
+	require.NoError(t, it.Close())
+	require.False(t, it.Next(), "it is closed")
+	require.False(t, it.Prev())
+	require.NoError(t, it.Close())
+}
+
+// position is where the model's iterator is among its keys.
+type position string
+
+const (
+	beforeFirst position = "before the first"
+	atFirst     position = "at the first"
+	between     position = "between"
+	atLast      position = "at the last"
+	afterLast   position = "after the last"
+)
+
+// positionModel is an iterator over a sorted slice.
+type positionModel struct {
+	keys []int
+	at   int // -1: before the first; len(keys): after the last
+}
+
+func (m *positionModel) position() position {
+	switch {
+	case m.at < 0:
+		return beforeFirst
+	case m.at == len(m.keys):
+		return afterLast
+	case m.at == 0:
+		return atFirst
+	case m.at == len(m.keys)-1:
+		return atLast
+	}
+	return between
+}
+
+// positionMoves are all movements; each returns what the iterator's one returned.
+var positionMoves = []struct {
+	name string
+	move func(m *positionModel, it *Iterator, target int) bool
+}{
+	{"First", func(m *positionModel, it *Iterator, _ int) bool { m.at = 0; return it.First() }},
+	{"Last", func(m *positionModel, it *Iterator, _ int) bool { m.at = len(m.keys) - 1; return it.Last() }},
+	{"Next", func(m *positionModel, it *Iterator, _ int) bool { m.at = min(m.at+1, len(m.keys)); return it.Next() }},
+	{"Prev", func(m *positionModel, it *Iterator, _ int) bool { m.at = max(m.at-1, -1); return it.Prev() }},
+	{"SeekGE", func(m *positionModel, it *Iterator, target int) bool {
+		m.at = sort.SearchInts(m.keys, target)
+		return it.SeekGE(testKey(target))
+	}},
+	{"SeekLT", func(m *positionModel, it *Iterator, target int) bool {
+		m.at = sort.SearchInts(m.keys, target) - 1
+		return it.SeekLT(testKey(target))
+	}},
+}
+
+// Iterators over a memtable, tables, both and nothing, with and without bounds, of the store and
+// of a snapshot, move as the sorted slice does, whichever movement follows whichever at whichever position.
+func TestIteratorPositionsAgreeWithASortedSlice(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 15))
+	type visit struct {
+		from        position
+		last, moved string // the movement before, and this one
+	}
+	visits := map[visit]int{}
+	for _, n := range []int{0, 1, 2, 6, 40} {
+		for _, where := range []string{"memtable", "tables", "both"} {
+			for _, bounds := range []string{"none", "lower", "upper", "both", "empty", "wrong order"} {
+				t.Run(fmt.Sprintf("%d keys, %s, bounds %s", n, where, bounds), func(t *testing.T) {
+					it, m := newPositions(t, rnd, n, where, bounds)
+					last := "none"
+					for range 400 {
+						step := positionMoves[rnd.IntN(len(positionMoves))]
+						from := m.position()
+						visits[visit{from, last, step.name}]++
+						ok := step.move(m, it, rnd.IntN(2*n+6))
+						last = step.name
+						requirePosition(t, m, it, ok, string(from)+", "+step.name)
+					}
+					require.NoError(t, it.Close())
+				})
+			}
+		}
+	}
+	for _, from := range []position{beforeFirst, atFirst, between, atLast, afterLast} {
+		for _, step := range positionMoves {
+			require.NotZero(t, visits[visit{from, "Next", step.name}]+visits[visit{from, "Prev", step.name}], "%s: %s", from, step.name)
+		}
+	}
+	for _, fresh := range positionMoves {
+		require.NotZero(t, visits[visit{beforeFirst, "none", fresh.name}], "a fresh iterator: %s", fresh.name)
+	}
+	for _, seek := range []visit{
+		{afterLast, "SeekGE", "Prev"}, {afterLast, "SeekGE", "Next"},
+		{beforeFirst, "SeekLT", "Next"}, {beforeFirst, "SeekLT", "Prev"},
+	} {
+		require.NotZero(t, visits[seek], "%v", seek)
+	}
+}
+
+func requirePosition(t *testing.T, m *positionModel, it *Iterator, ok bool, what string) {
+	t.Helper()
+	require.Equal(t, m.at >= 0 && m.at < len(m.keys), ok, what)
+	require.Equal(t, ok, it.Valid(), what)
+	require.NoError(t, it.Err(), what)
+	if !ok {
+		require.Nil(t, it.Key(), what)
+		return
+	}
+	require.Equal(t, string(testKey(m.keys[m.at])), string(it.Key()), what)
+	require.Equal(t, string(testValue(m.keys[m.at])), string(it.Value()), what)
+}
+
+// newPositions returns an iterator over a store with n keys, 3, 5, 7 and so on, besides
+// overwritten versions and tombstones, and the model of it.
+func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*Iterator, *positionModel) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	m := &positionModel{at: -1}
+	for i := range n + 1 {
+		key := 3 + 2*i
+		require.NoError(t, d.Put(testKey(key), []byte("overwritten"), NoSync))
+		if where == "tables" || where == "both" && rnd.IntN(2) == 0 {
+			require.NoError(t, d.Flush())
+		}
+		require.NoError(t, d.Delete(testKey(key), NoSync))
+		if i < n {
+			require.NoError(t, d.Put(testKey(key), testValue(key), NoSync))
+			m.keys = append(m.keys, key)
+		}
+	}
+	if where == "tables" {
+		require.NoError(t, d.Flush())
+	}
+	low, high := 2+rnd.IntN(n+1), 3+n+rnd.IntN(n+2)
+	o := &IterOptions{}
+	switch bounds {
+	case "lower":
+		o.LowerBound, high = testKey(low), 1<<20
+	case "upper":
+		o.UpperBound, low = testKey(high), 0
+	case "both":
+		o.LowerBound, o.UpperBound = testKey(low), testKey(high)
+	case "empty":
+		o.LowerBound, o.UpperBound, high = testKey(low), testKey(low), low
+	case "wrong order":
+		o.LowerBound, o.UpperBound, high = testKey(high), testKey(low), low
+	default:
+		low, high = 0, 1<<20
+	}
+	first := sort.SearchInts(m.keys, low)
+	m.keys = m.keys[first:max(first, sort.SearchInts(m.keys, high))]
+	if rnd.IntN(2) == 0 {
+		it, err := d.NewIterator(o)
+		require.NoError(t, err)
+		return it, m
+	}
+	s := d.NewSnapshot()
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	for i := range 2*n + 8 {
+		require.NoError(t, d.Put(testKey(i), []byte("too new"), NoSync))
+	}
+	it, err := s.NewIterator(o)
+	require.NoError(t, err)
+	return it, m
+}
+
+// An iterator that failed enters the keys again from neither side.
+func TestAnIteratorThatFailedStaysInvalid(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	d := mustOpen(t, o)
+	fill(t, d, 0, 900)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+	for _, begin := range []func(*Iterator) bool{(*Iterator).Next, (*Iterator).Last} {
+		failing := false
+		o.ReadOnly, o.BlockCacheSize = true, 4<<10
+		o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if failing && isTable(op.Name) && op.Kind == wrap.OpRead {
+				return &wrap.Fault{}
+			}
+			return nil
+		})
+		d := mustOpen(t, o)
+		it, err := d.NewIterator(nil)
+		require.NoError(t, err)
+		failing = true
+		require.False(t, begin(it))
+		failing = false
+		require.ErrorIs(t, it.Err(), wrap.ErrInjected)
+		for _, m := range positionMoves {
+			require.False(t, m.move(&positionModel{}, it, 100), m.name)
+			require.False(t, it.Valid())
+			require.ErrorIs(t, it.Err(), wrap.ErrInjected)
+		}
+		require.ErrorIs(t, it.Close(), wrap.ErrInjected)
+		require.NoError(t, d.Close())
+	}
+}
