@@ -10,11 +10,16 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// Compact merges all tables that may hold keys from start to limit, both
-// inclusive, nil for no bound, so that deleted and shadowed entries there give
+// Compact merges all tables that may hold keys from start to limit, limit
+// excluded, nil for no bound, so that deleted and shadowed entries there give
 // their space back (unless a snapshot needs them) and every table is written
-// with the present options. What is written meanwhile it need not take along. It
+// with the present options. A table is merged whole, so entries outside the range
+// are rewritten too. What is written meanwhile it need not take along. It
 // returns when that is done, or when ctx is; what was merged until then stays merged.
+//
+// If start and limit are the same key, the range is empty: Compact does nothing and
+// returns nil. A start after limit is refused with an error, since nothing else would show the
+// mistake.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed
@@ -22,8 +27,13 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if ctx == nil {
 		return errNilContext("Compact")
 	}
-	if start != nil && limit != nil && d.cmp.Compare(start, limit) > 0 {
-		return errors.New("sievedb: Compact: start is behind limit")
+	if start != nil && limit != nil {
+		switch c := d.cmp.Compare(start, limit); {
+		case c > 0:
+			return errors.New("sievedb: Compact: start is after limit; pass the key that sorts first as start")
+		case c == 0:
+			return nil
+		}
 	}
 	if err := d.Flush(); err != nil {
 		return err

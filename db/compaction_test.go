@@ -153,10 +153,11 @@ func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
 	key := []byte("m")
 	require.NoError(t, d.Put(key, value, NoSync))
 	require.NoError(t, d.Flush())
-	c, busy := d.state.Load().version.PickRange(0, NumLevels-1, key, key, compact.ManualStep, d.compactor.PickOptions())
+	v := d.state.Load().version
+	c, busy := v.PickFiles(0, NumLevels-1, v.Overlapping(0, key, key), compact.ManualStep, d.compactor.PickOptions())
 	require.Nil(t, c)
 	require.True(t, busy)
-	go func() { between <- d.Compact(t.Context(), key, key) }()
+	go func() { between <- d.Compact(t.Context(), key, append(key[:1:1], 0)) }()
 	release()
 	require.NoError(t, <-spanning)
 	require.NoError(t, <-between)
@@ -194,7 +195,7 @@ func TestCompactEndsThoughWritesGoOn(t *testing.T) {
 		if i.InputLevel > 0 {
 			at := written
 			written = most // the listener's own compaction is none of Compact's
-			require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, key, key))
+			require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, key, nil))
 			written = at
 		}
 	}}

@@ -65,11 +65,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		if len(s.version.Levels[level].Files) == 0 {
 			continue // most levels of most stores
 		}
-		files := s.version.Overlapping(level, p.lower, p.upper)
-		if n := len(files); n > 0 && !p.meets(d.cmp, files[n-1]) {
-			files = files[:n-1]
-		}
-		if len(files) > 0 {
+		if files := s.version.Within(level, p.lower, p.upper); len(files) > 0 {
 			add(level, files)
 			if p.lower == nil { // then they begin as the level does
 				p.levels[len(p.levels)-1].SetLevel(&s.version.Levels[level])

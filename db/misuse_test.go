@@ -102,13 +102,13 @@ func TestArgumentsWithoutAMeaningAreRefusedAndNothingIsLost(t *testing.T) {
 		call func() error
 		want string
 	}{
-		"Apply of a nil batch":      {func() error { return d.Apply(nil, nil) }, "the batch is nil"},
-		"Compact, nil context":      {func() error { return d.Compact(none, nil, nil) }, "Compact: the context is nil"},
-		"Check, nil context":        {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
-		"Filters, nil context":      {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
-		"UpgradeFilters, nil":       {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
-		"Filters, fewer than none":  {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
-		"Compact from behind limit": {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is behind limit"},
+		"Apply of a nil batch":       {func() error { return d.Apply(nil, nil) }, "the batch is nil"},
+		"Compact, nil context":       {func() error { return d.Compact(none, nil, nil) }, "Compact: the context is nil"},
+		"Check, nil context":         {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
+		"Filters, nil context":       {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
+		"UpgradeFilters, nil":        {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
+		"Filters, fewer than none":   {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
+		"Compact, start after limit": {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is after limit"},
 		"UpgradeFilters, no reading": {func() error {
 			_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{BytesPerSecond: -1})
 			return err

@@ -127,8 +127,8 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 }
 
 // ApproximateSize returns about how many bytes on disk the tables use for keys
-// from start to limit, limit excluded; nil for no bound. What is only in
-// memory does not count.
+// from start to limit, limit excluded; nil for no bound. It is 0 if limit is not after
+// start. What is only in memory does not count.
 func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
 	if d == nil || d.closed.Load() {
 		return 0, ErrClosed

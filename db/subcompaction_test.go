@@ -33,7 +33,7 @@ func piecesOptions(fs vfs.FS, slots int) *Options {
 func claimLevel0(t testing.TB, d *DB) *manifest.Compaction {
 	t.Helper()
 	c, err := d.compactor.Claim(t.Context(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-		return v.PickRange(0, v.Shape(o).BaseLevel, nil, nil, compact.ManualStep, o)
+		return v.PickFiles(0, v.Shape(o).BaseLevel, v.Levels[0].Files, compact.ManualStep, o)
 	})
 	require.NoError(t, err)
 	require.NotNil(t, c)

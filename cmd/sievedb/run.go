@@ -69,7 +69,7 @@ var commands = []command{
 	{"plan", "", "compute what filters would take and save in a database of so many -keys, with -memory for filters", 0, 0, plan, true},
 	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without compacting; -n only tells what that would cost and save", 0, 0, upgradeFilters, false},
 	{"check", "", "read everything and report faults", 0, 0, check, false},
-	{"compact", "[FROM [TO]]", "merge the tables from FROM to TO so that deleted and shadowed entries give their space back", 0, 2, compact, false},
+	{"compact", "[FROM [TO]]", "merge the tables that may hold keys from FROM on, up to TO (excluded), so that deleted and shadowed entries give their space back", 0, 2, compact, false},
 	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, false},
 }
 

@@ -183,8 +183,8 @@ func (m *merger) inputs() string {
 // that the space which it needs meanwhile stays small against the database.
 const ManualStep = 64 << 20
 
-// Compact merges all tables that may hold keys from start to limit, both inclusive, nil
-// for no bound, and returns when that is done, or when ctx is.
+// Compact merges all tables that may hold keys in [start, limit), nil for no bound, and
+// returns when that is done, or when ctx is.
 func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	stop := context.AfterFunc(ctx, s.wake)
 	defer stop()
@@ -197,19 +197,20 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	return s.rewriteLastLevel(ctx, start, limit, fresh)
 }
 
-// CompactLevel moves level's tables within the range down, unless it is the last
+// CompactLevel moves level's tables within [start, limit) down, unless it is the last
 // that holds any there. Those that are written meanwhile it leaves to others, or it
 // would not end before the writes do.
 func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []byte) error {
 	from, since := start, s.o.NewFileNum()
 	for {
 		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-			if !slices.ContainsFunc(v.Overlapping(level, from, limit), func(f *manifest.FileMeta) bool { return f.Num < since }) {
+			files := v.Within(level, from, limit)
+			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Num < since }) {
 				return nil, false
 			}
 			below := false
 			for l := level + 1; l < manifest.NumLevels; l++ {
-				below = below || len(v.Overlapping(l, start, limit)) > 0
+				below = below || len(v.Within(l, start, limit)) > 0
 			}
 			out := level + 1
 			if level == 0 {
@@ -217,7 +218,7 @@ func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []
 			} else if !below {
 				return nil, false
 			}
-			return v.PickRange(level, out, from, limit, ManualStep, o)
+			return v.PickFiles(level, out, files, ManualStep, o)
 		})
 		if err != nil || c == nil {
 			return err
@@ -231,13 +232,13 @@ func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []
 	}
 }
 
-// rewriteLastLevel rewrites the tables of the deepest level within the range
+// rewriteLastLevel rewrites the tables of the deepest level within [start, limit)
 // that this call has not written yet.
 func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
 	for {
 		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
 			for level := manifest.NumLevels - 1; level > 0; level-- {
-				files := v.Overlapping(level, start, limit)
+				files := v.Within(level, start, limit)
 				if len(files) == 0 {
 					continue
 				}
@@ -245,8 +246,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 				if len(stale) == 0 {
 					return nil, false
 				}
-				return v.PickRange(level, level, base.UserKey(stale[0].Smallest),
-					base.UserKey(stale[len(stale)-1].Largest), ManualStep, o)
+				return v.PickFiles(level, level, stale, ManualStep, o)
 			}
 			return nil, false
 		})
@@ -286,7 +286,7 @@ func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta)
 		if crowd < o.L0Trigger {
 			return nil, false
 		}
-		return v.PickRange(0, v.Shape(o).BaseLevel, start, limit, ManualStep, o)
+		return v.PickFiles(0, v.Shape(o).BaseLevel, v.Overlapping(0, start, limit), ManualStep, o)
 	})
 	if err != nil || c == nil {
 		return err

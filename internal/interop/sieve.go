@@ -99,7 +99,11 @@ func (s *sieveDB) Snapshot() (Snapshot, error) {
 
 func (s *sieveDB) Flush() error { return s.d.Flush() }
 
+// Compact compacts [start, limit]; SieveDB's own limit is exclusive.
 func (s *sieveDB) Compact(start, limit []byte) error {
+	if limit != nil {
+		limit = append(append([]byte{}, limit...), 0)
+	}
 	return s.d.Compact(context.Background(), start, limit)
 }
 

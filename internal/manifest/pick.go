@@ -204,12 +204,11 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 	return best
 }
 
-// PickRange returns the compaction of at most maxBytes of level's tables within
-// the user keys [start, limit], from start on, into outputLevel; nil when the
-// level has none there. busy reports that a table needed is in a compaction
-// already: the caller waits and asks again.
-func (v *Version) PickRange(level, outputLevel int, start, limit []byte, maxBytes uint64, o PickOptions) (c *Compaction, busy bool) {
-	files := v.Overlapping(level, start, limit)
+// PickFiles returns the compaction of files into outputLevel, or of the first of them
+// once they have maxBytes; nil when there are none. They are neighbours on level and in
+// its order. busy reports that a table needed is in a compaction already: the caller waits
+// and asks again.
+func (v *Version) PickFiles(level, outputLevel int, files []*FileMeta, maxBytes uint64, o PickOptions) (c *Compaction, busy bool) {
 	if len(files) == 0 {
 		return nil, false
 	}

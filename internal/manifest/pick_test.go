@@ -91,7 +91,7 @@ func TestInputsAreClosedOverUserKeys(t *testing.T) {
 	newer := NewFileMeta(1, 100, ikey("a", 9), ikey("k", 7))
 	older := NewFileMeta(2, 100, ikey("k", 5), ikey("p", 3))
 	v := newVersion(t, map[int][]*FileMeta{5: {newer, older, file(3, "q", "r", 1)}, 6: {file(9, "x", "z", 900)}})
-	c, busy := v.PickRange(5, 6, []byte("a"), []byte("b"), 1<<30, testPick)
+	c, busy := v.PickFiles(5, 6, v.Overlapping(5, []byte("a"), []byte("b")), 1<<30, testPick)
 	require.False(t, busy)
 	require.Equal(t, []uint64{1, 2}, numsOf(c.Inputs))
 }
@@ -104,7 +104,7 @@ func TestInputsAreClosedOverChainsOfTablesThatShareKeys(t *testing.T) {
 	below := NewFileMeta(9, 100, ikey("q", 1), ikey("z", 1))
 	v := newVersion(t, map[int][]*FileMeta{5: {first, second, third, file(4, "r", "s", 1)}, 6: {below}})
 	for _, start := range []string{"a", "l", "q"} {
-		c, busy := v.PickRange(5, 6, []byte(start), []byte(start), 1<<30, testPick)
+		c, busy := v.PickFiles(5, 6, v.Overlapping(5, []byte(start), []byte(start)), 1<<30, testPick)
 		require.False(t, busy)
 		require.Equal(t, []uint64{1, 2, 3}, numsOf(c.Inputs), "from %s", start)
 		require.Equal(t, []uint64{9}, numsOf(c.Overlaps), "from %s", start)
@@ -115,7 +115,7 @@ func TestTombstonesStayWhileADeeperLevelMayHoldTheKey(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		4: {file(1, "a", "z", 1)}, 5: {file(2, "a", "z", 1)}, 6: {file(3, "c", "e", 1), file(4, "k", "m", 1)},
 	})
-	c, _ := v.PickRange(4, 5, nil, nil, 1, testPick)
+	c, _ := v.PickFiles(4, 5, v.Overlapping(4, nil, nil), 1, testPick)
 	var pos [NumLevels]int
 	for _, k := range []struct {
 		key  string
@@ -128,7 +128,7 @@ func TestTombstonesStayWhileADeeperLevelMayHoldTheKey(t *testing.T) {
 func TestAMoveIsTrivialOnlyWithoutOverlapAndWithFewGrandparents(t *testing.T) {
 	build := func(grandparent uint64) *Compaction {
 		v := newVersion(t, map[int][]*FileMeta{4: {file(1, "a", "c", 1)}, 5: {file(2, "x", "z", 1)}, 6: {file(3, "a", "z", grandparent)}})
-		c, _ := v.PickRange(4, 5, nil, nil, 1, testPick)
+		c, _ := v.PickFiles(4, 5, v.Overlapping(4, nil, nil), 1, testPick)
 		return c
 	}
 	require.True(t, build(100).TrivialMove())
@@ -159,7 +159,7 @@ func TestPickKeepsOutOfTheGapsOfARunningCompaction(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			picked, busy := v.PickRange(0, 5, []byte("m"), []byte("m"), 1, c.o)
+			picked, busy := v.PickFiles(0, 5, v.Overlapping(0, []byte("m"), []byte("m")), 1, c.o)
 			require.Equal(t, c.busy, busy)
 			require.Equal(t, c.busy, picked == nil)
 		})

@@ -82,6 +82,26 @@ func (v *Version) Overlapping(level int, start, limit []byte) []*FileMeta {
 	return l.Files[lo:hi:hi]
 }
 
+// Within returns the files of level that may hold user keys in [start, limit), nil for
+// no bound, in the level's order: what Overlapping is for the range of a table, Within is
+// for one that a user gives. The result may alias the version and must not be changed.
+func (v *Version) Within(level int, start, limit []byte) []*FileMeta {
+	files := v.Overlapping(level, start, limit)
+	if limit == nil {
+		return files
+	}
+	beginsAtLimit := func(f *FileMeta) bool { return v.Cmp.Compare(base.UserKey(f.Smallest), limit) >= 0 }
+	if level == 0 {
+		return slices.DeleteFunc(files, beginsAtLimit) // a slice of its own
+	}
+	// More than one begins at the limit if versions of one user key fill several tables.
+	for len(files) > 0 && beginsAtLimit(files[len(files)-1]) {
+		n := len(files) - 1
+		files = files[:n:n] // what is appended to it must not reach the version
+	}
+	return files
+}
+
 // NumFiles returns the number of tables.
 func (v *Version) NumFiles() int {
 	n := 0

@@ -120,6 +120,41 @@ func TestOverlappingTakesInclusiveBounds(t *testing.T) {
 	require.Equal(t, []uint64{9, 8}, nums(v.Overlapping(0, nil, nil)), "level 0 newest first")
 }
 
+func TestWithinExcludesTheLimit(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{
+		0: {file(9, "a", "m", 1), file(8, "k", "z", 1)},
+		1: {file(1, "a", "c", 1), file(2, "e", "g", 1), file(3, "i", "k", 1)},
+		// Versions of one user key in three tables.
+		2: {
+			NewFileMeta(4, 1, ikey("a", 9), ikey("k", 7)), NewFileMeta(5, 1, ikey("k", 6), ikey("k", 5)),
+			NewFileMeta(6, 1, ikey("k", 4), ikey("p", 3)),
+		},
+	})
+	for _, c := range []struct {
+		level        int
+		start, limit string // "": none
+		want         []uint64
+	}{
+		{1, "", "", []uint64{1, 2, 3}}, {1, "", "a", nil}, {1, "", "a\x00", []uint64{1}}, {1, "k", "", []uint64{3}}, {1, "k\x00", "", nil},
+		{1, "c", "e", []uint64{1}}, {1, "c", "e\x00", []uint64{1, 2}}, {1, "d", "e", nil}, {1, "g", "z", []uint64{2, 3}},
+		{1, "f", "f", []uint64{2}}, {1, "e", "e", nil}, {1, "z", "a", nil},
+		{0, "", "k", []uint64{9}}, {0, "", "k\x00", []uint64{9, 8}}, {0, "m", "", []uint64{9, 8}}, {0, "a", "a", nil},
+		{2, "", "k", []uint64{4}}, {2, "", "k\x00", []uint64{4, 5, 6}}, {2, "k", "l", []uint64{4, 5, 6}}, {2, "k", "k", []uint64{4}},
+	} {
+		t.Run(fmt.Sprintf("level %d from %q to %q", c.level, c.start, c.limit), func(t *testing.T) {
+			var start, limit []byte
+			if c.start != "" {
+				start = []byte(c.start)
+			}
+			if c.limit != "" {
+				limit = []byte(c.limit)
+			}
+			require.Equal(t, c.want, numsOf(v.Within(c.level, start, limit)))
+		})
+	}
+	require.Equal(t, []uint64{1, 2, 3}, numsOf(v.Within(1, nil, nil)), "the version is as it was")
+}
+
 func TestAFileOverlapsWhatItsBoundsMeet(t *testing.T) {
 	f := file(1, "f", "m", 1)
 	for _, c := range []struct {
