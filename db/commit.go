@@ -102,6 +102,7 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // used until Apply returns, and is unchanged then. A batch with a key, a value or a size
 // above the limits is ErrTooLarge. A nil batch, a copy of a Batch and one that several
 // goroutines use at once are refused with an error, too; nothing of them is written; see Batch.
+// An empty batch writes nothing; applied with Sync it syncs the log, as SyncLog does.
 func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 	switch {
 	case d == nil || d.closed.Load():
@@ -124,6 +125,20 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 	return d.apply(b, wo)
 }
 
+// SyncLog makes every write durable that was acknowledged before, whatever its WriteOptions
+// were, as the next write with Sync would: after it returns nil, all of them survive a power
+// loss. It costs one fsync of the log, which writes that run at the same time share,
+// and none if nothing was written since the last one.
+//
+// After an error, writes that were acknowledged with NoSync or Buffered may be lost by a power loss. A failed
+// sync ends the writes of the store, as that of a write does; see ErrReadOnly. On a full
+// disk the error is ErrNoSpace, and the next call tries again. A closed store returns
+// ErrClosed, one that was opened read-only ErrReadOnly, and a call from a function of the
+// EventListener ErrInListener.
+//
+// It may be called from any goroutine. Flush makes writes durable too, but writes a table.
+func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
+
 // apply is Apply for a batch that nobody else uses.
 func (d *DB) apply(b *Batch, wo *WriteOptions) error {
 	switch {
@@ -132,7 +147,7 @@ func (d *DB) apply(b *Batch, wo *WriteOptions) error {
 	case b.memSize > MaxBatchSize:
 		return tooLargef("the %d entries of the batch take up to %d bytes in memory, and at most %d are supported; apply it in parts",
 			b.Len(), b.memSize, MaxBatchSize)
-	case b.Len() == 0:
+	case b.Len() == 0 && wo.durability() != onDisk:
 		return nil
 	}
 	r := commitRequests.Get().(*commitRequest)
@@ -153,20 +168,45 @@ func (d *DB) commitGroup(q *commitQueue) error {
 		return alone(d)
 	}
 	var memSize uint64
-	count, size, keep := uint64(0), 0, inBuffer
+	count, batches, size, keep := uint64(0), 0, 0, inBuffer
 	for _, r := range q.group {
+		if r.batch.Len() > 0 {
+			batches++
+		}
 		memSize += r.batch.memSize
 		count += uint64(r.batch.count())
 		size += r.batch.Size()
 		keep = max(keep, r.keep)
 	}
+	if count == 0 { // only an empty batch to be synced comes here
+		return d.syncLog()
+	}
 	if err := d.prepareRecord(count, memSize, size); err != nil {
 		return err
 	}
-	if err := d.commitRecord(q.groupRecord(d.log.lastSeq+1, count), count, len(q.group), keep); err != nil {
+	if err := d.commitRecord(q.groupRecord(d.log.lastSeq+1, count), count, batches, keep); err != nil {
 		return err
 	}
 	d.retireOversized()
+	return nil
+}
+
+// syncLog makes durable what was written to the log. An older log is durable since it was
+// switched. Only the leader runs it.
+func (d *DB) syncLog() error {
+	if err := d.needLog(); err != nil {
+		return err
+	}
+	if err := d.writeErr(); err != nil {
+		return err
+	}
+	if d.log.w.Unsynced() == 0 {
+		return nil
+	}
+	if err := d.noteAppended(nil, d.log.w.Size(), onDisk); err != nil {
+		d.logFailed(err)
+		return err
+	}
 	return nil
 }
 
@@ -256,7 +296,9 @@ func (q *commitQueue) groupRecord(seq, count uint64) []byte {
 	q.record = binary.LittleEndian.AppendUint64(q.record[:0], seq)
 	q.record = binary.LittleEndian.AppendUint32(q.record, uint32(count))
 	for _, r := range q.group {
-		q.record = append(q.record, r.batch.data[batch.HeaderLen:]...)
+		if r.batch.Len() > 0 {
+			q.record = append(q.record, r.batch.data[batch.HeaderLen:]...)
+		}
 	}
 	return q.record
 }

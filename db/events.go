@@ -16,7 +16,7 @@ import (
 // under a lock of the store; a slow one delays that work and all that waits for it.
 //
 // They may read: every method of the DB and of iterators and snapshots works, but for
-// those that may wait for such work. Put, Delete, Apply, Flush, Compact, UpgradeFilters
+// those that may wait for such work. Put, Delete, Apply, SyncLog, Flush, Compact, UpgradeFilters
 // without DryRun, Loader.Commit and Close return ErrInListener, and do nothing; so
 // do the other methods of a Loader of which a call is under way. A function
 // that needs one of these starts a goroutine that calls it, and does not wait for that one.

@@ -32,7 +32,7 @@ type listenerProbe struct {
 
 // The methods that wait for what may be waiting for the listener.
 var waiting = map[string]bool{
-	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "Flush": true, "Compact": true,
+	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "SyncLog": true, "Flush": true, "Compact": true,
 	"UpgradeFilters": true, "Loader.Commit": true, "Close": true,
 }
 
@@ -67,6 +67,7 @@ func (p *listenerProbe) callAll(event string) {
 	of["Put with Sync"] = d.Put(key, nil, Sync)
 	of["Delete"] = d.Delete(key, Buffered)
 	of["Apply"] = d.Apply(&p.batch, nil)
+	of["SyncLog"] = d.SyncLog()
 	of["Flush"] = d.Flush()
 	of["Compact"] = d.Compact(background, nil, nil)
 	_, of["UpgradeFilters"] = d.UpgradeFilters(background, nil, nil)

@@ -63,6 +63,7 @@ func errorsOfDB(d *DB) map[string]error {
 	of["Delete"] = d.Delete(key, Buffered)
 	of["Apply"] = d.Apply(&Batch{}, nil)
 	of["Apply of nil"] = d.Apply(nil, nil)
+	of["SyncLog"] = d.SyncLog()
 	of["Flush"] = d.Flush()
 	of["Compact"] = d.Compact(ctx, key, nil)
 	_, of["Get"] = d.Get(key)

@@ -484,8 +484,8 @@ type WriteOptions struct {
 	// whatever NoSync says: the write may be lost when the process is killed or
 	// crashes, not only with the power. It is what Pebble's NoSync promises, and saves
 	// a system call a write. A Close loses nothing. The bytes go to the system with the
-	// next write that is not Buffered, with Flush, with a switch of memtables, when
-	// 64 KiB have gathered, and else some 10 ms later.
+	// next write that is not Buffered, with SyncLog or Flush, with a switch of memtables,
+	// when 64 KiB have gathered, and else some 10 ms later.
 	//
 	// When that fails, no call is there to tell: the next write and
 	// EventListener.BackgroundError do, and what was buffered may be lost unless the

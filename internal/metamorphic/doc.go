@@ -18,7 +18,7 @@
 // Puts, deletions and batches, synced or not; lookups; snapshots and iterators,
 // several at a time and kept over later writes, with bounds and all movements;
 // flushes and compactions; closing and opening again, for writing or read-only;
-// and power cuts. A power cut comes only behind a synced write or a flush, as
+// and power cuts. A power cut comes only after a synced write, a SyncLog or a flush, as
 // what is left otherwise depends on the options by right.
 //
 // # What an option set holds

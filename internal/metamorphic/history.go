@@ -249,11 +249,13 @@ func (g *generator) reopen(kind Kind) {
 	g.readOnly = kind == OpenReadOnly
 }
 
-// crash makes everything durable beforehand, by one of two ways.
+// crash makes everything durable beforehand, in one of three ways.
 func (g *generator) crash() {
-	switch g.rnd.IntN(4) {
+	switch g.rnd.IntN(5) {
 	case 0:
 		g.add(Op{Kind: Flush})
+	case 3:
+		g.add(Op{Kind: SyncLog})
 	case 1:
 		g.add(Op{Kind: Apply, Batch: g.batch(), Sync: true})
 	case 2:

@@ -24,6 +24,7 @@ const (
 	Move                      // Slot, Moves
 	CloseIterator             // Slot
 	Flush                     //
+	SyncLog                   //
 	Compact                   // Key, Limit
 	Upgrade                   // Of, a policy's number
 	Reopen                    //
@@ -36,7 +37,7 @@ const (
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"move", "close iterator", "flush", "compact", "upgrade filters", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
+	"move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -34,6 +34,7 @@ func (s neverSyncs) Put(key, value []byte, _ *db.WriteOptions) error {
 }
 func (s neverSyncs) Delete(key []byte, _ *db.WriteOptions) error { return s.DB.Delete(key, db.NoSync) }
 func (s neverSyncs) Apply(b *db.Batch, _ *db.WriteOptions) error { return s.DB.Apply(b, db.NoSync) }
+func (s neverSyncs) SyncLog() error                              { return nil }
 
 // ignoresUpperBounds shows keys behind an iterator's end.
 type ignoresUpperBounds struct{ *db.DB }

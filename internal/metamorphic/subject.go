@@ -27,6 +27,7 @@ type Store interface {
 	NewSnapshot() *db.Snapshot
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 	Flush() error
+	SyncLog() error
 	Compact(ctx context.Context, start, limit []byte) error
 	UpgradeFilters(ctx context.Context, policy filter.Policy, o *db.UpgradeOptions) (db.UpgradeReport, error)
 	Check(ctx context.Context) (*db.CheckReport, error)
@@ -126,6 +127,8 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.iterators[o.Slot].Close()
 	case Flush:
 		err = s.store.Flush()
+	case SyncLog:
+		err = s.store.SyncLog()
 	case Compact:
 		err = s.store.Compact(context.Background(), o.Key, o.Limit)
 	case Upgrade:

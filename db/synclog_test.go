@@ -1,0 +1,264 @@
+package db
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+func isLog(path string) bool {
+	kind, _, ok := base.ParseFileName(filepath.Base(path))
+	return ok && kind == base.FileLog
+}
+
+// logSyncs counts the syncs of logs on its way to a file system.
+type logSyncs struct {
+	vfs.FS
+	n atomic.Int64
+}
+
+func newLogSyncs(fsys vfs.FS) *logSyncs {
+	counting := wrap.NewCounting(fsys)
+	l := &logSyncs{FS: counting}
+	counting.Observe(func(op wrap.Op) {
+		if op.Kind == wrap.OpSync && isLog(op.Name) {
+			l.n.Add(1)
+		}
+	})
+	return l
+}
+
+// emptied returns a batch that is empty again.
+func emptied() *Batch {
+	var b Batch
+	b.Put([]byte("key"), nil)
+	b.Reset()
+	return &b
+}
+
+// waysToSync are the calls that sync the log and write nothing.
+var waysToSync = map[string]func(*DB) error{
+	"SyncLog":                               (*DB).SyncLog,
+	"Apply of an empty batch":               func(d *DB) error { return d.Apply(new(Batch), Sync) },
+	"Apply of a batch that is empty again":  func(d *DB) error { return d.Apply(emptied(), nil) },
+	"Delete of another key, as a yardstick": func(d *DB) error { return d.Delete([]byte("another"), Sync) },
+}
+
+// The bug: an empty batch applied with Sync returned at once, so that writes before it were
+// lost with the power, where LevelDB's would have synced them.
+func TestWritesBeforeSyncLogSurviveAPowerCut(t *testing.T) {
+	for way, syncLog := range waysToSync {
+		for kind, wo := range map[string]func(int) *WriteOptions{
+			"NoSync":   func(int) *WriteOptions { return NoSync },
+			"Buffered": func(int) *WriteOptions { return Buffered },
+			"both":     func(i int) *WriteOptions { return []*WriteOptions{NoSync, Buffered}[i%2] },
+		} {
+			for _, n := range []int{1, 50, 1000} { // of the last, several memtables
+				t.Run(way+", "+kind, func(t *testing.T) {
+					mem := vfs.NewMem()
+					d := openTest(t, testOptions(mem))
+					for i := range n {
+						require.NoError(t, d.Put(testKey(i), testValue(i), wo(i)))
+					}
+					lost := mem.Crash()
+					require.NoError(t, syncLog(d))
+					kept := mem.Crash()
+					require.NoError(t, d.Put(testKey(n), testValue(n), NoSync))
+
+					d = openTest(t, testOptions(lost))
+					has, err := d.Has(testKey(n - 1))
+					require.NoError(t, err)
+					require.False(t, has, "the power cut shows nothing unless it loses what was not synced")
+					d = openTest(t, testOptions(kept))
+					for i := range n {
+						requireValue(t, d, testKey(i), testValue(i))
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
+	fsys := newLogSyncs(vfs.NewMem())
+	d := openTest(t, testOptions(fsys))
+	costs := func(want int64, what string, do func() error) {
+		t.Helper()
+		before, metric := fsys.n.Load(), d.Metrics().LogSyncs
+		require.NoError(t, do(), what)
+		require.Equal(t, want, fsys.n.Load()-before, what)
+		require.EqualValues(t, want, d.Metrics().LogSyncs-metric, what)
+	}
+	put := func(wo *WriteOptions) func() error {
+		return func() error { return d.Put(testKey(1), testValue(1), wo) }
+	}
+	costs(0, "nothing was written", d.SyncLog)
+	for _, wo := range []*WriteOptions{NoSync, Buffered} {
+		costs(0, "a write", put(wo))
+		costs(0, "another", put(wo))
+		writes := d.Metrics().Writes
+		costs(1, "both are synced", d.SyncLog)
+		require.Equal(t, writes, d.Metrics().Writes, "it is no write")
+		costs(0, "both were synced", d.SyncLog)
+	}
+	costs(1, "a synced write", put(Sync))
+	costs(0, "it was synced", d.SyncLog)
+	costs(0, "a write", put(NoSync))
+	costs(0, "an empty batch without Sync", func() error { return d.Apply(new(Batch), NoSync) })
+	costs(0, "an empty batch, Buffered", func() error { return d.Apply(new(Batch), Buffered) })
+	costs(1, "an empty batch with Sync", func() error { return d.Apply(new(Batch), nil) })
+	costs(0, "a write", put(NoSync))
+	costs(1, "a flush syncs the log that it ends", d.Flush)
+	costs(0, "the log is new", d.SyncLog)
+}
+
+// A leader takes calls of SyncLog along with writes, before and after them.
+func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
+	fsys := newLogSyncs(vfs.NewMem())
+	d := openTest(t, testOptions(fsys))
+	require.NoError(t, d.Put(testKey(100), testValue(100), NoSync))
+	require.True(t, d.commit.tryLead())
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			var err error
+			switch i % 4 {
+			case 0:
+				err = d.SyncLog()
+			case 1:
+				err = d.Put(testKey(i), testValue(i), Sync)
+			case 2: // the calls take a place in the queue, since somebody leads
+				err = d.Put(testKey(i), testValue(i), NoSync)
+			default:
+				err = d.Apply(new(Batch), Sync)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, func() bool {
+		d.commit.mu.Lock()
+		defer d.commit.mu.Unlock()
+		return len(d.commit.waiting) == 16
+	})
+	before, writes := fsys.n.Load(), d.Metrics().Writes
+	d.commit.stepDown(1)
+	group.Wait()
+	require.EqualValues(t, 1, fsys.n.Load()-before, "sixteen calls, one fsync")
+	require.EqualValues(t, 8, d.Metrics().Writes-writes)
+	for i := range 16 {
+		if i%4 == 1 || i%4 == 2 {
+			requireValue(t, d, testKey(i), testValue(i))
+		}
+	}
+}
+
+// failingSyncs opens a store whose log cannot be synced while failing is set.
+func failingSyncs(t *testing.T, mem *vfs.Mem, errno syscall.Errno) (d *DB, failing *atomic.Bool, syncs *logSyncs) {
+	failing = new(atomic.Bool)
+	syncs = newLogSyncs(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if failing.Load() && op.Kind == wrap.OpSync && isLog(op.Name) {
+			return &wrap.Fault{Err: errno}
+		}
+		return nil
+	}))
+	return mustOpen(t, testOptions(syncs)), failing, syncs
+}
+
+func TestAFailedSyncLogEndsTheWrites(t *testing.T) {
+	d, failing, syncs := failingSyncs(t, vfs.NewMem(), syscall.EIO)
+	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	failing.Store(true)
+	require.ErrorIs(t, d.SyncLog(), syscall.EIO)
+	failing.Store(false)
+	before := syncs.n.Load()
+	for name, call := range map[string]func() error{
+		"SyncLog": d.SyncLog,
+		"Put":     func() error { return d.Put(testKey(2), testValue(2), NoSync) },
+		"Apply":   func() error { return d.Apply(new(Batch), Sync) },
+	} {
+		err := call()
+		require.ErrorIs(t, err, ErrReadOnly, name)
+		require.ErrorIs(t, err, syscall.EIO, name)
+	}
+	requireValue(t, d, testKey(1), testValue(1))
+	_ = d.Close() // what it returns is another test's
+	require.Equal(t, before, syncs.n.Load(), "a sync after one that failed shows nothing")
+}
+
+func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
+	mem := vfs.NewMem()
+	d, failing, _ := failingSyncs(t, mem, syscall.ENOSPC)
+	defer func() { require.NoError(t, d.Close()) }()
+	require.NoError(t, d.Put(testKey(1), testValue(1), Buffered))
+	failing.Store(true)
+	require.ErrorIs(t, d.SyncLog(), ErrNoSpace)
+	failing.Store(false)
+	require.NoError(t, d.SyncLog())
+	after := openTest(t, testOptions(mem.Crash()))
+	requireValue(t, after, testKey(1), testValue(1))
+	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+}
+
+// Writers that sync by SyncLog, now and then, beside each other: whatever a SyncLog came after
+// survives a power cut at any moment.
+func TestSyncLogBesideWritersKeepsWhatCameBefore(t *testing.T) {
+	const writers, n = 4, 400
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	var synced [writers]atomic.Int64 // how many of its keys a writer knows to be durable
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), 3))
+			for i := range n {
+				err := d.Put(testKey(writers*i+w), testValue(i), []*WriteOptions{NoSync, Buffered}[rnd.IntN(2)])
+				if err == nil && rnd.IntN(5) == 0 {
+					if err = d.SyncLog(); err == nil {
+						synced[w].Store(int64(i + 1))
+					}
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		var before [writers]int64
+		for w := range before {
+			before[w] = synced[w].Load()
+		}
+		after := mustOpen(t, testOptions(mem.Crash()))
+		for w, keys := range before {
+			for i := range keys {
+				requireValue(t, after, testKey(writers*int(i)+w), testValue(int(i)))
+			}
+		}
+		require.NoError(t, after.Close())
+	}
+	group.Wait()
+}
+
+func TestSyncLogIsRefusedWhereAWriteIs(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	require.NoError(t, d.Close())
+	require.Equal(t, ErrClosed, d.SyncLog())
+	o := testOptions(mem)
+	o.ReadOnly = true
+	d = openTest(t, o)
+	require.Equal(t, ErrReadOnly, d.SyncLog())
+	require.Equal(t, ErrReadOnly, d.Apply(new(Batch), Sync))
+}
