@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// findTwins walks all tables of v but the damaged ones in the order of their keys, and
+// twins walks all tables of v but the damaged ones in the order of their keys, and
 // reports what several of them hold.
-func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool, report *CheckReport) error {
+func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool) error {
 	it := new(tables.MergingIter)
 	add := func(files []*manifest.FileMeta) {
 		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
 		if len(files) > 0 {
-			it.Add(tables.NewLevelIter(d.tables, d.cmp, files, sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead}))
+			it.Add(tables.NewLevelIter(c.Cache, c.Comparer, files, sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead}))
 		}
 	}
 	for _, files := range v.DisjointRuns(v.Levels[0].Files) {
@@ -26,7 +27,7 @@ func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*ma
 	for _, level := range v.Levels[1:] {
 		add(level.Files)
 	}
-	it.Init(d.cmp)
+	it.Init(c.Comparer)
 	defer it.Close()
 	if !it.Merges() { // twins are in different runs
 		return nil
@@ -39,7 +40,7 @@ func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*ma
 		if !it.TwinFollows() {
 			continue
 		}
-		report.Twins++
+		c.report.Twins++
 		if name, other, differ := it.TwinSources(); differ {
 			faults[name+" and "+other]++
 		}
@@ -49,12 +50,12 @@ func (d *DB) findTwins(ctx context.Context, v *manifest.Version, damaged map[*ma
 		lines = append(lines, fmt.Sprintf("%s hold different values for %d keys with the same sequence numbers", names, n))
 	}
 	slices.Sort(lines)
-	report.Faults = append(report.Faults, lines...)
+	c.report.Faults = append(c.report.Faults, lines...)
 	if err := it.Err(); err != nil {
-		if d.closed.Load() {
-			return ErrClosed
+		if c.Closed() {
+			return base.ErrClosed
 		}
-		report.Faults = append(report.Faults, fmt.Sprintf("reading all tables side by side: %v", err))
+		c.report.Faults = append(c.report.Faults, fmt.Sprintf("reading all tables side by side: %v", err))
 	}
 	return nil
 }

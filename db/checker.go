@@ -1,0 +1,136 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// checkOptions are what a check uses of a store.
+type checkOptions struct {
+	Cache    *tables.Cache
+	Comparer *base.Comparer
+	// Policies are those of the filters that are asked, also where lookups ask none.
+	Policies []filter.Policy
+	// Closed reports whether the store is closed; what cannot be read then may be sound.
+	Closed func() bool
+}
+
+// checkReport is what a check went through. db.CheckReport, which has the same fields, says
+// what they mean.
+type checkReport struct {
+	Tables  int
+	Entries uint64
+	Bytes   uint64
+	Twins   uint64
+	Faults  []string
+}
+
+// checker is one check.
+type checker struct {
+	checkOptions
+	report *checkReport
+}
+
+// checkTables checks the tables of v one by one, and then, side by side, those that are
+// sound. The error is for what kept it from looking; the report then has the tables up to
+// there.
+func checkTables(ctx context.Context, v *manifest.Version, o checkOptions) (*checkReport, error) {
+	c := &checker{o, &checkReport{}}
+	var failed error
+	damaged := map[*manifest.FileMeta]bool{}
+	v.Files(func(level int, f *manifest.FileMeta) {
+		if failed != nil {
+			return
+		}
+		if failed = ctx.Err(); failed != nil {
+			return
+		}
+		c.report.Tables++
+		c.report.Bytes += f.Size
+		switch err := c.table(ctx, f); {
+		case err == nil:
+		case ctx.Err() != nil:
+			failed = ctx.Err()
+		case c.Closed(): // the table may be sound
+			failed = base.ErrClosed
+		default:
+			damaged[f] = true
+			c.report.Faults = append(c.report.Faults, fmt.Sprintf("level %d, %s: %v", level, f.Name(), err))
+		}
+	})
+	if failed == nil {
+		failed = c.twins(ctx, v, damaged)
+	}
+	return c.report, failed
+}
+
+// checkReadAhead is how much of a table is read at once, in bytes: enough that the
+// disk's latency hardly counts.
+const checkReadAhead = 256 << 10
+
+// table walks f and looks each of its keys up.
+func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
+	r, err := c.Cache.Ref(f)
+	if err != nil {
+		return err
+	}
+	defer r.Unref()
+	filters, err := r.FiltersToCheck(c.Policies)
+	if err != nil {
+		return err
+	}
+	it, err := r.NewIter(sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	var prev []byte
+	for ok := it.First(); ok; ok = it.Next() {
+		ikey := it.Key()
+		if prev != nil && base.CompareInternal(c.Comparer, prev, ikey) >= 0 {
+			return errors.New("its keys do not ascend")
+		}
+		if prev != nil && base.SameVersion(c.Comparer, prev, ikey) {
+			return errors.New("it holds two entries of one key with the same sequence number")
+		}
+		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
+			return errors.New("it holds a key outside the range that the MANIFEST gives")
+		}
+		prev = append(prev[:0], ikey...)
+		c.report.Entries++
+		if c.report.Entries%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := checkLookup(r, ikey); err != nil {
+			return err
+		}
+		if name, denied := filters.Denies(base.UserKey(ikey), it.BlockOffset()); denied {
+			return errors.Newf("its filter %q denies a key that it holds", name)
+		}
+	}
+	return it.Err()
+}
+
+// checkLookup makes sure that a lookup finds the entry ikey of its own table.
+func checkLookup(r *sstable.Reader, ikey []byte) error {
+	var lookup sstable.Lookup
+	defer lookup.Release()
+	lookup.Init(base.UserKey(ikey), base.Trailer(ikey)>>8)
+	res, err := r.Get(&lookup)
+	switch {
+	case err != nil:
+		return err
+	case res.Filter == sstable.FilterNegative:
+		return errors.New("its filter denies a key that it holds")
+	case !res.Found || res.Trailer != base.Trailer(ikey):
+		return errors.New("a lookup does not find a key that a walk shows")
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// TableInfo describes a table, for tools.
+type TableInfo struct {
+	Level   int
+	FileNum uint64
+	Name    string
+	Bytes   uint64
+	// Smallest and Largest are the user keys at the ends of its range; copies.
+	Smallest, Largest []byte
+	// Entries and Deletions count its entries and the tombstones among them; -1
+	// where the table, written by another program, does not say.
+	Entries, Deletions int64
+	// Filter is how its filter is used, in words, and FilterPolicy the filter's
+	// name; FilterBytes is what it holds in memory.
+	Filter, FilterPolicy string
+	FilterBytes          uint64
+}
+
+// Tables describes every table, level by level. It opens each of them.
+func (d *DB) Tables() ([]TableInfo, error) {
+	if d == nil || d.closed.Load() {
+		return nil, ErrClosed
+	}
+	s := d.refState()
+	defer s.version.Unref()
+	var infos []TableInfo
+	var failed error
+	s.version.Files(func(level int, f *manifest.FileMeta) {
+		info := TableInfo{
+			Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, Entries: -1, Deletions: -1,
+			Smallest: append([]byte{}, base.UserKey(f.Smallest)...), Largest: append([]byte{}, base.UserKey(f.Largest)...),
+		}
+		r, err := d.tables.Ref(f)
+		if err != nil {
+			failed = errors.CombineErrors(failed, err)
+			info.Filter = "the table cannot be opened"
+			infos = append(infos, info)
+			return
+		}
+		defer r.Unref()
+		if p, ok := r.Properties(); ok {
+			info.Entries, info.Deletions = int64(p.Entries), int64(p.Deletions)
+		}
+		status := r.FilterStatus()
+		info.Filter, info.FilterPolicy, info.FilterBytes = status.State.String(), status.Policy, r.FilterSize()
+		infos = append(infos, info)
+	})
+	return infos, failed
+}
