@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/check"
 )
 
 // CheckReport is what Check went through.
@@ -37,7 +38,7 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	}
 	s := d.refState()
 	defer s.version.Unref()
-	report, err := checkTables(ctx, s.version, checkOptions{
+	report, err := check.Tables(ctx, s.version, check.Options{
 		Cache: d.tables, Comparer: d.cmp, Policies: d.opts.checkPolicies(), Closed: d.closed.Load,
 	})
 	return (*CheckReport)(report), err

@@ -1,4 +1,4 @@
-package db
+package check
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// checkOptions are what a check uses of a store.
-type checkOptions struct {
+// Options are what a check uses of a store.
+type Options struct {
 	Cache    *tables.Cache
 	Comparer *base.Comparer
 	// Policies are those of the filters that are asked, also where lookups ask none.
@@ -22,9 +22,9 @@ type checkOptions struct {
 	Closed func() bool
 }
 
-// checkReport is what a check went through. db.CheckReport, which has the same fields, says
+// Report is what a check went through. db.CheckReport, which has the same fields, says
 // what they mean.
-type checkReport struct {
+type Report struct {
 	Tables  int
 	Entries uint64
 	Bytes   uint64
@@ -34,15 +34,15 @@ type checkReport struct {
 
 // checker is one check.
 type checker struct {
-	checkOptions
-	report *checkReport
+	Options
+	report *Report
 }
 
-// checkTables checks the tables of v one by one, and then, side by side, those that are
+// Tables checks the tables of v one by one, and then, side by side, those that are
 // sound. The error is for what kept it from looking; the report then has the tables up to
 // there.
-func checkTables(ctx context.Context, v *manifest.Version, o checkOptions) (*checkReport, error) {
-	c := &checker{o, &checkReport{}}
+func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
+	c := &checker{o, &Report{}}
 	var failed error
 	damaged := map[*manifest.FileMeta]bool{}
 	v.Files(func(level int, f *manifest.FileMeta) {
@@ -71,9 +71,9 @@ func checkTables(ctx context.Context, v *manifest.Version, o checkOptions) (*che
 	return c.report, failed
 }
 
-// checkReadAhead is how much of a table is read at once, in bytes: enough that the
+// readAhead is how much of a table is read at once, in bytes: enough that the
 // disk's latency hardly counts.
-const checkReadAhead = 256 << 10
+const readAhead = 256 << 10
 
 // table walks f and looks each of its keys up.
 func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
@@ -86,7 +86,7 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	if err != nil {
 		return err
 	}
-	it, err := r.NewIter(sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead})
+	it, err := r.NewIter(sstable.IterOptions{NoFillCache: true, ReadAhead: readAhead})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package db
+package check
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*m
 	add := func(files []*manifest.FileMeta) {
 		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
 		if len(files) > 0 {
-			it.Add(tables.NewLevelIter(c.Cache, c.Comparer, files, sstable.IterOptions{NoFillCache: true, ReadAhead: checkReadAhead}))
+			it.Add(tables.NewLevelIter(c.Cache, c.Comparer, files, sstable.IterOptions{NoFillCache: true, ReadAhead: readAhead}))
 		}
 	}
 	for _, files := range v.DisjointRuns(v.Levels[0].Files) {
