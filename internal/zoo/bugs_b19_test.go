@@ -251,8 +251,8 @@ var bugsFromB19 = []bug{
 		id: "B28a", what: "a write that failed is shown while the store is open", seen: "ATC'20, fsync failures",
 		plant: []patch{{
 			file: "db/commit.go",
-			old:  "		d.logFailed(err)\n",
-			new:  "		batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)\n		d.visibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
+			old:  "	if err := d.appendLog(record, keep); err != nil {\n		d.logFailed(err)\n",
+			new:  "	if err := d.appendLog(record, keep); err != nil {\n		batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)\n		d.visibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays",
