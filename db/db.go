@@ -56,30 +56,14 @@ type CorruptionError = sievedb.CorruptionError
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
-	opts  Options // complete
-	dir   string
-	fs    vfs.FS
-	files tables.Directory // dir on fs
-	cmp   *base.Comparer
-	lock  interface{ Close() error }
-	// changed says that Open may have changed what the directory holds.
-	changed bool
+	opts Options // complete
+	cmp  *base.Comparer
+	home
+	storage
+	reading
+	compactor *compact.Scheduler
 
-	set        *manifest.Set
-	tables     *tables.Cache
-	memHash    memHash
-	blockCache *sstable.BlockCache
-	lookups    *counters.Lookups
-	ranges     *counters.Ranges // nil: there are none
-	writers    *tables.SpareWriters
-	plan       *filterplan.Planner // of filters
-	compactor  *compact.Scheduler
-
-	// state is what a reader loads; replaced under mu.
-	state atomic.Pointer[readState]
-	// visibleSeq is the last sequence number that readers may see.
-	visibleSeq atomic.Uint64
-	closed     closedFlag
+	closed closedFlag
 	// ended is why writes have ended, nil while they have not; set once, under mu,
 	// so that those who wait on cond see it, and read without.
 	ended         atomic.Pointer[writesEnded]
@@ -88,15 +72,9 @@ type DB struct {
 
 	_ [64]byte // writers write what follows; what lookups load is not on its cache line
 
-	commit commitQueue
-	log    logState // the leader's
-	// spareMemory is what the memtable takes that waits for the present one to be full.
-	spareMemory atomic.Uint64
-	throttle    *throttle.Throttle
-	counters    dbCounters
-	snapshots   snapshotList
-	opened      tracking.OpenList
-	obsolete    *tables.Obsolete
+	writing
+	snapshots snapshotList
+	opened    tracking.OpenList
 
 	// mu guards what follows. cond is signalled whenever any of it changes.
 	mu          sync.Mutex
@@ -108,6 +86,47 @@ type DB struct {
 	report      OpenReport
 
 	background sync.WaitGroup
+}
+
+// home is the directory that a DB has locked.
+type home struct {
+	dir   string
+	fs    vfs.FS
+	files tables.Directory // dir on fs
+	lock  interface{ Close() error }
+	// changed says that Open may have changed what the directory holds.
+	changed bool
+}
+
+// storage is what a DB needs to read and write tables and the MANIFEST.
+type storage struct {
+	set        *manifest.Set
+	tables     *tables.Cache
+	blockCache *sstable.BlockCache
+	writers    *tables.SpareWriters
+	plan       *filterplan.Planner // of filters
+	obsolete   *tables.Obsolete
+}
+
+// reading is what lookups load and count.
+type reading struct {
+	memHash memHash
+	lookups *counters.Lookups
+	ranges  *counters.Ranges // nil: there are none
+	// state is what a reader loads; replaced under DB.mu.
+	state atomic.Pointer[readState]
+	// visibleSeq is the last sequence number that readers may see.
+	visibleSeq atomic.Uint64
+}
+
+// writing is what the leader of a commit works with.
+type writing struct {
+	commit commitQueue
+	log    logState
+	// spareMemory is what the memtable takes that waits for the present one to be full.
+	spareMemory atomic.Uint64
+	throttle    *throttle.Throttle
+	counters    dbCounters
 }
 
 // closedFlag says whether a DB takes no calls. The zero value says yes: only Open makes

@@ -30,7 +30,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{opts: opts.withDefaults(), lookups: new(counters.Lookups), closing: make(chan struct{})}
+	d := &DB{opts: opts.withDefaults(), closing: make(chan struct{})}
+	d.lookups = new(counters.Lookups)
 	d.throttle = d.newThrottle()
 	if len(d.opts.RangeFilters) > 0 {
 		d.ranges = new(counters.Ranges)
