@@ -177,26 +177,31 @@ func (s *fuseSolver) peel(shape fuseShape) (taken []uint32) {
 	keys, sum, order := s.keys, s.sum, s.order
 	n, top := 0, len(order)
 	for i := range keys {
-		// A slot behind i waits for its turn. One before it is looked at right away,
+		if keys[i] != 1 {
+			continue
+		}
+		top--
+		order[top] = uint32(i)
+		// A slot after i waits for its turn. One before it is looked at right away,
 		// while it is in the cache.
-		for at := uint32(i); ; at, top = order[top], top+1 {
-			if keys[at] == 1 {
-				order[n] = at
-				n++
-				m := sum[at]
-				a, b, c, d := shape.places(m)
-				for _, slot := range [fuseArity]uint64{a, b, c, d} {
-					if keys[slot]--; keys[slot] == 1 && slot < uint64(i) {
-						top--
-						order[top] = uint32(slot)
-					}
-					sum[slot] ^= m
+		for top < len(order) {
+			at := order[top]
+			top++
+			if keys[at] != 1 {
+				continue
+			}
+			order[n] = at
+			n++
+			m := sum[at]
+			a, b, c, d := shape.places(m)
+			for _, slot := range [fuseArity]uint64{a, b, c, d} {
+				if keys[slot]--; keys[slot] == 1 && slot < uint64(i) {
+					top--
+					order[top] = uint32(slot)
 				}
-				sum[at] = m
+				sum[slot] ^= m
 			}
-			if top == len(order) {
-				break
-			}
+			sum[at] = m
 		}
 	}
 	return order[:n]
