@@ -22,6 +22,41 @@ func benchKeys(n int, stream uint64) [][]byte {
 
 var benchBool bool
 
+// measureAsking measures ask for the keys 0 to asked-1, a power of two, in turn, and reports
+// how many per cent of the answers were yes.
+func measureAsking(b *testing.B, asked int, ask func(i int) bool) {
+	i, yes := 0, 0
+	for b.Loop() {
+		if ask(i) {
+			yes++
+		}
+		i = (i + 1) & (asked - 1)
+	}
+	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+}
+
+// measureProbing is measureAsking of a probe and a power of two of hashes, without a
+// function between the loop and the probe.
+func measureProbing(b *testing.B, probe Probe, hashes []uint64) {
+	i, yes := 0, 0
+	for b.Loop() {
+		if probe.HashMayMatch(hashes[i]) {
+			yes++
+		}
+		i = (i + 1) & (len(hashes) - 1)
+	}
+	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+}
+
+// hashesOf returns the hashes that p has for keys.
+func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
+	hashes := make([]uint64, len(keys))
+	for i, key := range keys {
+		hashes[i] = p.KeyHash(key)
+	}
+	return hashes
+}
+
 // BenchmarkQuery asks a filter of ten bits a key for keys that are in it and
 // for keys that are not, with the hash at hand (part=probe) and without
 // (part=hash+probe). A filter of 1,677,721 keys has 2 MB.
@@ -42,21 +77,11 @@ func BenchmarkQuery(b *testing.B) {
 			name string
 			keys [][]byte
 		}{{"absent", absent}, {"present", present}} {
-			hashes := make([]uint64, asked)
-			for i, key := range set.keys {
-				hashes[i] = p.KeyHash(key)
-			}
+			hashes := hashesOf(p, set.keys)
 			run := func(part, form string, ask func(i int) bool) {
 				b.Run(fmt.Sprintf("keys=%d/%s/part=%s/form=%s", n, set.name, part, form), func(b *testing.B) {
 					b.ReportAllocs()
-					i, yes := 0, 0
-					for b.Loop() {
-						if ask(i) {
-							yes++
-						}
-						i = (i + 1) & (asked - 1)
-					}
-					b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+					measureAsking(b, asked, ask)
 				})
 			}
 			run("probe", "plain", func(i int) bool { return plainMayMatch(array, k, uint32(hashes[i])) })
@@ -64,10 +89,7 @@ func BenchmarkQuery(b *testing.B) {
 			run("hash+probe", "plain", func(i int) bool { return p.KeyMayMatch(set.keys[i], filter) })
 			run("hash+probe", "pairs", func(i int) bool { return probe.HashMayMatch(p.KeyHash(set.keys[i])) })
 			lines := NewCacheLineBloomPolicy(10)
-			lineProbe, lineHashes := lines.NewProbe(lines.CreateFilter(nil, keys)), make([]uint64, asked)
-			for i, key := range set.keys {
-				lineHashes[i] = lines.KeyHash(key)
-			}
+			lineProbe, lineHashes := lines.NewProbe(lines.CreateFilter(nil, keys)), hashesOf(lines, set.keys)
 			run("probe", "cache-line", func(i int) bool { return lineProbe.HashMayMatch(lineHashes[i]) })
 			run("hash+probe", "cache-line", func(i int) bool { return lineProbe.HashMayMatch(lines.KeyHash(set.keys[i])) })
 		}
@@ -115,6 +137,23 @@ func BenchmarkNewProbe(b *testing.B) {
 	}
 }
 
+// giveTails makes of each 16-byte key one of 15 bytes whose tail bytes are all below 0x80 (tail
+// "low") or whose last is not ("high"); else it leaves them as they are.
+func giveTails(keys [][]byte, tail string) {
+	for i := range keys {
+		switch tail {
+		case "low":
+			keys[i] = keys[i][:15]
+			for j := 12; j < 15; j++ {
+				keys[i][j] &= 0x7f
+			}
+		case "high":
+			keys[i] = keys[i][:15]
+			keys[i][14] |= 0x80
+		}
+	}
+}
+
 // BenchmarkLegacyProbe is what the old name costs beside the plain policy
 // (policy=plain), for 16-byte keys, whose two hashes are one, and for keys of 15
 // bytes with and without a tail byte of 0x80 or more. Filters are made as
@@ -123,42 +162,18 @@ func BenchmarkLegacyProbe(b *testing.B) {
 	const asked = 1 << 16
 	for _, n := range []int{18_000, 1_677_721} {
 		for _, tail := range []string{"none", "low", "high"} {
-			shape := func(keys [][]byte) {
-				for i := range keys {
-					switch tail {
-					case "low":
-						keys[i] = keys[i][:15]
-						for j := 12; j < 15; j++ {
-							keys[i][j] &= 0x7f
-						}
-					case "high":
-						keys[i] = keys[i][:15]
-						keys[i][14] |= 0x80
-					}
-				}
-			}
 			keys, absent := benchKeys(n, 1), benchKeys(asked, 2)
-			shape(keys)
-			shape(absent)
+			giveTails(keys, tail)
+			giveTails(absent, tail)
 			filter := NewBloomPolicy(10).CreateFilter(nil, keys)
 			for _, p := range []HashPolicy{BloomPolicy{}, legacyBloom{}} {
 				name := map[HashPolicy]string{BloomPolicy{}: "plain", legacyBloom{}: "legacy"}[p]
 				probe := p.NewProbe(filter)
-				hashes := make([]uint64, asked)
-				for i, key := range absent {
-					hashes[i] = p.KeyHash(key)
-				}
+				hashes := hashesOf(p, absent)
 				run := func(part string, ask func(i int) bool) {
 					b.Run(fmt.Sprintf("keys=%d/tail=%s/part=%s/policy=%s", n, tail, part, name), func(b *testing.B) {
 						b.ReportAllocs()
-						i, yes := 0, 0
-						for b.Loop() {
-							if ask(i) {
-								yes++
-							}
-							i = (i + 1) & (asked - 1)
-						}
-						b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+						measureAsking(b, asked, ask)
 					})
 				}
 				run("hash", func(i int) bool { return p.KeyHash(absent[i])&1 != 0 })
@@ -179,10 +194,7 @@ func BenchmarkSmallFilter(b *testing.B) {
 		name string
 		keys [][]byte
 	}{{"absent", absent}, {"present", keys}} {
-		hashes := make([]uint64, len(set.keys))
-		for i, key := range set.keys {
-			hashes[i] = p.KeyHash(key)
-		}
+		hashes := hashesOf(p, set.keys)
 		n := len(set.keys)
 		run := func(form string, ask func(i int) bool) {
 			b.Run(fmt.Sprintf("%s/form=%s", set.name, form), func(b *testing.B) {
@@ -239,14 +251,7 @@ func BenchmarkFuse(b *testing.B) {
 				hashes []uint64
 			}{{"absent", absent}, {"present", present}} {
 				b.Run(fmt.Sprintf("keys=%d/%s/part=probe/%s", n, p.Name(), set.name), func(b *testing.B) {
-					i, yes := 0, 0
-					for b.Loop() {
-						if probe.HashMayMatch(set.hashes[i]) {
-							yes++
-						}
-						i = (i + 1) & (asked - 1)
-					}
-					b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
+					measureProbing(b, probe, set.hashes)
 				})
 			}
 		}

@@ -15,6 +15,22 @@ func numberedKeys(n int) (keys [][]byte) {
 	return keys
 }
 
+// requireBitsRecognised makes a filter of keys with that many bits, and requires that SameBits says so,
+// and of as many keys as statistics need, that it has none of the other numbers of bits.
+func requireBitsRecognised(t *testing.T, policy func(bits int) Policy, keys [][]byte, bits int, others []int) {
+	probe, ok := policy(bits).NewProbe(makeFilter(t, policy(bits), keys))
+	require.True(t, ok)
+	for _, other := range others {
+		same := SameBits(policy(other), probe)
+		switch {
+		case other == bits:
+			require.True(t, same)
+		case len(keys) >= 3000:
+			require.False(t, same, "%d bits", other)
+		}
+	}
+}
+
 func TestTheBitsOfARangeFilterAreRecognised(t *testing.T) {
 	prefix := func(bits int) Policy { return NewPrefix(FixedPrefix(8), bits) }
 	grafite := func(bits int) Policy { return NewGrafite(FixedPrefix(0), BigEndian(8), bits) }
@@ -30,17 +46,7 @@ func TestTheBitsOfARangeFilterAreRecognised(t *testing.T) {
 			keys := numberedKeys(n)
 			for _, bits := range c.bits {
 				t.Run(fmt.Sprintf("%s, %d keys, %d bits", c.name, n, bits), func(t *testing.T) {
-					probe, ok := c.policy(bits).NewProbe(makeFilter(t, c.policy(bits), keys))
-					require.True(t, ok)
-					for _, other := range c.bits {
-						same := SameBits(c.policy(other), probe)
-						switch {
-						case other == bits:
-							require.True(t, same)
-						case n >= 3000:
-							require.False(t, same, "%d bits", other)
-						}
-					}
+					requireBitsRecognised(t, c.policy, keys, bits, c.bits)
 				})
 			}
 		}

@@ -96,32 +96,57 @@ func eachKind(b *testing.B, kinds []Kind, run func(b *testing.B, kind Kind, n ui
 func Probe(b *testing.B, kinds []Kind) {
 	eachKind(b, kinds, func(b *testing.B, kind Kind, n uint64) {
 		p := kind.Begin(n).fill(n, func(step func()) { step() })
-		for _, set := range []string{"absent", "present"} {
-			keys, hashes := make([]Key, AskedAtOnce), make([]uint64, AskedAtOnce)
-			rng := rand.New(rand.NewPCG(7, 8))
-			next := func() {
-				for i := range keys {
-					number := rng.Uint64N(n)
-					if set == "absent" {
-						number += firstAbsent
-					}
-					keys[i] = KeyOf(number)
-					if p.Hash != nil {
-						hashes[i] = p.Hash(keys[i][:])
-					}
-				}
-			}
-			b.Run(set+"/part=hash+probe", func(b *testing.B) {
-				ReportSlices(b, next, func() int { return p.HashAndAsk(keys) })
-				b.ReportMetric(8*float64(p.SizeBytes)/float64(n), "bits/key")
-			})
-			if p.Ask != nil {
-				b.Run(set+"/part=probe", func(b *testing.B) {
-					ReportSlices(b, next, func() int { return p.Ask(hashes) })
-				})
-			}
+		for _, set := range []struct {
+			name  string
+			first uint64
+		}{{"absent", firstAbsent}, {"present", 0}} {
+			p.measure(b, set.name, newQuestions(p.Hash, set.first, n), n)
 		}
 	})
+}
+
+// measure asks a filter of n keys, with the hashing and, where it can, without.
+func (p Probed) measure(b *testing.B, set string, q *questions, n uint64) {
+	b.Run(set+"/part=hash+probe", func(b *testing.B) {
+		ReportSlices(b, q.next, func() int { return p.HashAndAsk(q.keys) })
+		b.ReportMetric(8*float64(p.SizeBytes)/float64(n), "bits/key")
+	})
+	if p.Ask != nil {
+		b.Run(set+"/part=probe", func(b *testing.B) {
+			ReportSlices(b, q.next, func() int { return p.Ask(q.hashes) })
+		})
+	}
+}
+
+// questions are keys to ask a filter for, AskedAtOnce of them, and their hashes.
+type questions struct {
+	keys   []Key
+	hashes []uint64
+	hash   func(key []byte) uint64 // nil: there are no hashes
+	rng    *rand.Rand
+
+	first, n uint64 // the keys are drawn from n, beginning with number first
+}
+
+func newQuestions(hash func(key []byte) uint64, first, n uint64) *questions {
+	return &questions{
+		keys:   make([]Key, AskedAtOnce),
+		hashes: make([]uint64, AskedAtOnce),
+		hash:   hash,
+		rng:    rand.New(rand.NewPCG(7, 8)),
+		first:  first,
+		n:      n,
+	}
+}
+
+// next draws new keys.
+func (q *questions) next() {
+	for i := range q.keys {
+		q.keys[i] = KeyOf(q.first + q.rng.Uint64N(q.n))
+		if q.hash != nil {
+			q.hashes[i] = q.hash(q.keys[i][:])
+		}
+	}
 }
 
 // ReportSlices times ask, which answers AskedAtOnce questions that next made.

@@ -162,14 +162,7 @@ func EachCell(kind string, fn func(c *Cell, s RateSize, bits int, key func(i uin
 		for _, shape := range kindShapes {
 			for _, bits := range s.Bits {
 				c := Cell{Kind: kind, Name: fmt.Sprintf("%d keys, %d bits, %s", s.Keys, bits, shape)}
-				shaped, buf := shapeNamed(shape), make([]byte, 0, 32)
-				for f := range uint64(s.Filters) {
-					first := f * uint64(max(s.Keys, s.Asked/s.Filters))
-					fn(&c, s, bits, func(i uint64) []byte {
-						buf = shaped(buf[:0], 2*first+i)
-						return buf
-					})
-				}
+				eachFilter(s, shape, func(key func(i uint64) []byte) { fn(&c, s, bits, key) })
 				if c.Asked > 0 {
 					all.Add(c)
 				}
@@ -177,6 +170,19 @@ func EachCell(kind string, fn func(c *Cell, s RateSize, bits int, key func(i uin
 		}
 	}
 	return all
+}
+
+// eachFilter calls fn for each filter of a cell with the keys of that filter alone, which are
+// of the shape and valid until the next.
+func eachFilter(s RateSize, shape string, fn func(key func(i uint64) []byte)) {
+	shaped, buf := shapeNamed(shape), make([]byte, 0, 32)
+	for f := range uint64(s.Filters) {
+		first := f * uint64(max(s.Keys, s.Asked/s.Filters))
+		fn(func(i uint64) []byte {
+			buf = shaped(buf[:0], 2*first+i)
+			return buf
+		})
+	}
 }
 
 // Ask asks a filter for the keys with odd numbers.
