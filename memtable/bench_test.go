@@ -100,6 +100,20 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
+// insertTogether has so many writers fill m with keys.
+func insertTogether(m *Memtable, writers int, keys [][]byte, value []byte) {
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			var ins Inserter
+			for i := w; i < len(keys); i += writers {
+				m.AddWith(&ins, uint64(i+1), base.KindSet, keys[i], value)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // BenchmarkInsertParallel has writers fill one memtable together; the time is
 // that of one insertion by the clock.
 func BenchmarkInsertParallel(b *testing.B) {
@@ -112,16 +126,7 @@ func BenchmarkInsertParallel(b *testing.B) {
 				b.StopTimer()
 				m := New(base.Bytewise, benchCapacity)
 				b.StartTimer()
-				var wg sync.WaitGroup
-				for w := range writers {
-					wg.Go(func() {
-						var ins Inserter
-						for i := w; i < n; i += writers {
-							m.AddWith(&ins, uint64(i+1), base.KindSet, keys[i], value)
-						}
-					})
-				}
-				wg.Wait()
+				insertTogether(m, writers, keys[:n], value)
 				done += n
 			}
 		})

@@ -127,6 +127,17 @@ func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 	}
 }
 
+// read reads until the writers are done: two readers scan, in both directions, the third looks up.
+func (s *shared) read(t *testing.T, reader int, rnd *rand.Rand, done *atomic.Bool) {
+	for !done.Load() && !t.Failed() {
+		if reader < 2 {
+			s.scan(t, reader == 0)
+		} else {
+			s.look(t, rnd)
+		}
+	}
+}
+
 func TestConcurrentAddsAndReads(t *testing.T) {
 	const entries = 8000
 	key := func(n uint64) []byte {
@@ -152,16 +163,7 @@ func TestConcurrentAddsAndReads(t *testing.T) {
 				writing.Go(func() { s.write(t, w) })
 			}
 			for r := range 3 {
-				reading.Go(func() {
-					rnd := rand.New(rand.NewPCG(seed, uint64(r)))
-					for !done.Load() && !t.Failed() {
-						if r < 2 {
-							s.scan(t, r == 0)
-						} else {
-							s.look(t, rnd)
-						}
-					}
-				})
+				reading.Go(func() { s.read(t, r, rand.New(rand.NewPCG(seed, uint64(r))), &done) })
 			}
 			writing.Wait()
 			done.Store(true)

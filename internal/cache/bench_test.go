@@ -54,6 +54,19 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
+// hitHundreds hits a slot a hundred times for each step of pb, in the given order from the start on.
+func hitHundreds(pb *testing.PB, slots []Slot[block], order []uint32, start int) {
+	i, n := start, len(order)
+	for pb.Next() {
+		for range 100 {
+			if slots[order[i&(n-1)]].Get() == nil {
+				panic("miss")
+			}
+			i++
+		}
+	}
+}
+
 // BenchmarkHitParallel reports the time per 100 hits, over all goroutines: a count
 // of the benchmark's own for each hit would cost as much as the hit.
 func BenchmarkHitParallel(b *testing.B) {
@@ -62,17 +75,7 @@ func BenchmarkHitParallel(b *testing.B) {
 			_, slots, order := filled(b, n)
 			var goroutine atomic.Uint32
 			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				i := int(goroutine.Add(1)) * 7919
-				for pb.Next() {
-					for range 100 {
-						if slots[order[i&(n-1)]].Get() == nil {
-							panic("miss")
-						}
-						i++
-					}
-				}
-			})
+			b.RunParallel(func(pb *testing.PB) { hitHundreds(pb, slots, order, int(goroutine.Add(1))*7919) })
 		})
 	}
 }

@@ -118,13 +118,14 @@ func TestMissesOfOneSlotLoadItOnce(t *testing.T) {
 					err error
 				}
 				results := make(chan result, 8)
+				load := func() (int, int64, error) {
+					loads++ // only one goroutine comes here
+					<-release
+					return 7, 1, tc.err
+				}
 				for range cap(results) {
 					go func() {
-						v, err := c.GetOrLoad(&s, func() (int, int64, error) {
-							loads++ // only one goroutine comes here
-							<-release
-							return 7, 1, tc.err
-						})
+						v, err := c.GetOrLoad(&s, load)
 						results <- result{v, err}
 					}()
 				}

@@ -253,6 +253,19 @@ func hitRatio(p interface{ use(slot int) bool }, trace []access) float64 {
 	return float64(hits) / float64(counted)
 }
 
+// roundOfTwoForms uses n slots that draw returns, and counts the misses and the hits of small values.
+func roundOfTwoForms(c *Cache[form], draw func() *Slot[form], small, large int64, n int) (misses, smalls int) {
+	for range n {
+		missed, form := twoForms(c, draw(), small, large)
+		if missed {
+			misses++
+		} else if !form.large {
+			smalls++
+		}
+	}
+	return misses, smalls
+}
+
 // BenchmarkTwoForms repeats the table of the package comment about values of two
 // forms:
 //
@@ -266,16 +279,9 @@ func BenchmarkTwoForms(b *testing.B) {
 				z, order := newZipf(n, exponent), rng.Perm(n)
 				c := NewWithForms(budget<<20, func(f *form) bool { return f.large }, nil)
 				slots := make([]Slot[form], n)
+				draw := func() *Slot[form] { return &slots[order[z.next(rng)]] }
 				for i := 1; i <= 16; i++ {
-					misses, smalls := 0, 0
-					for range round {
-						missed, form := twoForms(c, &slots[order[z.next(rng)]], small, large)
-						if missed {
-							misses++
-						} else if !form.large {
-							smalls++
-						}
-					}
+					misses, smalls := roundOfTwoForms(c, draw, small, large, round)
 					if i <= 3 || i == 16 {
 						b.ReportMetric(float64(misses)*100/round, fmt.Sprintf("%%missed-%d", i))
 						b.ReportMetric(float64(smalls)*100/round, fmt.Sprintf("%%small-%d", i))

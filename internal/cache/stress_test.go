@@ -17,6 +17,85 @@ type tracked struct {
 	check int // slot + 1, for readers
 }
 
+var errBoom = errors.New("boom")
+
+// stress is a cache that many goroutines use at once. Its slots that die are replaced, as those of a
+// table by those of another.
+type stress struct {
+	*testing.T
+	c                *Cache[tracked]
+	slots            [60]atomic.Pointer[Slot[tracked]]
+	sizes            int64 // the largest of a value
+	loaded, replaced atomic.Int64
+}
+
+func newStress(t *testing.T, c *Cache[tracked], sizes int64) *stress {
+	s := &stress{T: t, c: c, sizes: sizes}
+	for i := range s.slots {
+		s.slots[i].Store(new(Slot[tracked]))
+	}
+	return s
+}
+
+// stressor is one of the goroutines.
+type stressor struct {
+	*stress
+	rng  *rand.Rand
+	made []*atomic.Int32 // how often each value that it made has left
+}
+
+// newValue returns a new value of slot i, and its size.
+func (g *stressor) newValue(i int) (tracked, int64) {
+	left := new(atomic.Int32)
+	g.made = append(g.made, left)
+	return tracked{i, left, i + 1}, 1 + g.rng.Int64N(g.sizes)
+}
+
+// step drops values, checks the metrics, or uses a slot.
+func (g *stressor) step() {
+	i := g.rng.IntN(len(g.slots))
+	s := g.slots[i].Load()
+	switch op := g.rng.IntN(100); {
+	case op == 0:
+		g.slots[i].Store(new(Slot[tracked]))
+		g.c.DropOne(s)
+		if s.Get() != nil {
+			g.Error("a dropped slot has a value")
+		}
+	case op == 1 && g.rng.IntN(20) == 0:
+		g.c.DropAll()
+	case op == 2:
+		if m := g.c.Metrics(); m.Size > m.Capacity || m.Count != m.Inserts-m.Evictions-m.Drops {
+			g.Errorf("out of budget or balance: %+v", m)
+		}
+	default:
+		g.use(i, s)
+	}
+}
+
+// use replaces the value of slot i, or gets it, loading one where there is none.
+func (g *stressor) use(i int, s *Slot[tracked]) {
+	if v := s.Peek(); v != nil && g.rng.IntN(4) == 0 {
+		g.replaced.Add(1)
+		value, size := g.newValue(i)
+		g.c.Replace(s, v, value, size)
+		return
+	}
+	v, err := g.c.GetOrLoad(s, func() (tracked, int64, error) {
+		if g.rng.IntN(10) == 0 {
+			return tracked{}, 0, errBoom
+		}
+		g.loaded.Add(1)
+		value, size := g.newValue(i)
+		return value, size, nil
+	})
+	if err == nil && (v.slot != i || v.check != i+1) {
+		g.Errorf("slot %d gave the value of slot %d", i, v.slot)
+	} else if err != nil && err != errBoom {
+		g.Error(err)
+	}
+}
+
 // TestEveryValueLeavesOnceUnderLoad lets many goroutines miss, hit, drop and fail on
 // few slots at once, and counts afterwards.
 //
@@ -36,73 +115,29 @@ func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			const goroutines, rounds = 8, 4000
 			seed := seedFor(t).Uint64()
-			boom := errors.New("boom")
 			c := newSharded(tc.capacity, tc.shards, func(v *tracked) { v.left.Add(1) })
-			// Slots that die are replaced, as those of a table by those of another.
-			var slots [60]atomic.Pointer[Slot[tracked]]
-			for i := range slots {
-				slots[i].Store(new(Slot[tracked]))
-			}
-			made := make([][]*atomic.Int32, goroutines)
-			var loaded, replaced atomic.Int64
+			s := newStress(t, c, tc.sizes)
+			var stressors [goroutines]stressor
 			var wg sync.WaitGroup
-			for g := range goroutines {
+			for i := range stressors {
+				g := &stressors[i]
+				g.stress, g.rng = s, rand.New(rand.NewPCG(seed, uint64(i)))
 				wg.Go(func() {
-					rng := rand.New(rand.NewPCG(seed, uint64(g)))
 					for range rounds {
-						i := rng.IntN(len(slots))
-						s := slots[i].Load()
-						switch op := rng.IntN(100); {
-						case op == 0:
-							slots[i].Store(new(Slot[tracked]))
-							c.DropOne(s)
-							if s.Get() != nil {
-								t.Error("a dropped slot has a value")
-							}
-							continue
-						case op == 1 && rng.IntN(20) == 0:
-							c.DropAll()
-							continue
-						case op == 2:
-							if m := c.Metrics(); m.Size > m.Capacity || m.Count != m.Inserts-m.Evictions-m.Drops {
-								t.Errorf("out of budget or balance: %+v", m)
-							}
-							continue
-						}
-						if v := s.Peek(); v != nil && rng.IntN(4) == 0 {
-							left := new(atomic.Int32)
-							made[g] = append(made[g], left)
-							replaced.Add(1)
-							c.Replace(s, v, tracked{i, left, i + 1}, 1+rng.Int64N(tc.sizes))
-							continue
-						}
-						v, err := c.GetOrLoad(s, func() (tracked, int64, error) {
-							if rng.IntN(10) == 0 {
-								return tracked{}, 0, boom
-							}
-							left := new(atomic.Int32)
-							made[g] = append(made[g], left)
-							loaded.Add(1)
-							return tracked{i, left, i + 1}, 1 + rng.Int64N(tc.sizes), nil
-						})
-						if err == nil && (v.slot != i || v.check != i+1) {
-							t.Errorf("slot %d gave the value of slot %d", i, v.slot)
-						} else if err != nil && err != boom {
-							t.Error(err)
-						}
+						g.step()
 					}
 				})
 			}
 			wg.Wait()
 			checkShards(t, c)
 			m := c.Metrics()
-			require.Equal(t, loaded.Load(), m.Inserts+m.Unkept)
-			require.Equal(t, tc.capacity > 0, replaced.Load() > 0)
+			require.Equal(t, s.loaded.Load(), m.Inserts+m.Unkept)
+			require.Equal(t, tc.capacity > 0, s.replaced.Load() > 0)
 			c.DropAll()
 			checkShards(t, c)
 			require.Zero(t, c.Metrics().Size)
-			for _, lefts := range made {
-				for _, left := range lefts {
+			for i := range stressors {
+				for _, left := range stressors[i].made {
 					require.EqualValues(t, 1, left.Load())
 				}
 			}
