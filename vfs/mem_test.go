@@ -12,134 +12,137 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
+// crashes are what a crash leaves after the steps.
+var crashes = []struct {
+	name  string
+	steps func(s vfstest.Script)
+	want  map[string]string
+}{
+	{"synced bytes under a durable name survive", func(s vfstest.Script) {
+		s.Durable("a", "kept")
+	}, map[string]string{"a": "kept"}},
+	{"bytes after the last Sync are lost", func(s vfstest.Script) {
+		f := s.MustCreate("a")
+		s.Append(f, "kept")
+		s.OK(f.Sync(), s.SyncDir("."))
+		s.Append(f, " lost")
+		s.OK(f.Close())
+	}, map[string]string{"a": "kept"}},
+	{"Close syncs nothing", func(s vfstest.Script) {
+		f := s.MustCreate("a")
+		s.Append(f, "lost")
+		s.OK(f.Close(), s.SyncDir("."))
+	}, map[string]string{"a": ""}},
+	{"SyncDir syncs no bytes, a later Sync does", func(s vfstest.Script) {
+		f := s.MustCreate("a")
+		s.OK(s.SyncDir("."))
+		s.Append(f, "kept")
+		s.OK(f.Sync())
+	}, map[string]string{"a": "kept"}},
+	{"synced bytes are lost with a name that is not durable", func(s vfstest.Script) {
+		f := s.MustCreate("a")
+		s.Append(f, "lost")
+		s.OK(f.Sync(), f.Close())
+	}, map[string]string{}},
+	{"SyncDir of another directory does not help", func(s vfstest.Script) {
+		s.OK(s.MkdirAll("d"), s.SyncDir("."))
+		f := s.MustCreate("d/a")
+		s.OK(f.Sync(), s.SyncDir("."))
+	}, map[string]string{"d": "/"}},
+	{"a rename that was not synced shows the old name", func(s vfstest.Script) {
+		s.Durable("a", "x")
+		s.OK(s.Rename("a", "b"))
+	}, map[string]string{"a": "x"}},
+	{"a synced rename shows the new name", func(s vfstest.Script) {
+		s.Durable("a", "x")
+		s.OK(s.Rename("a", "b"), s.SyncDir("."))
+	}, map[string]string{"b": "x"}},
+	{"a replacement that was not synced shows both files", func(s vfstest.Script) {
+		s.Durable("CURRENT", "old")
+		s.Durable("tmp", "new")
+		s.OK(s.Rename("tmp", "CURRENT"))
+	}, map[string]string{"CURRENT": "old", "tmp": "new"}},
+	{"a synced replacement shows the new file", func(s vfstest.Script) {
+		s.Durable("CURRENT", "old")
+		s.Durable("tmp", "new")
+		s.OK(s.Rename("tmp", "CURRENT"), s.SyncDir("."))
+	}, map[string]string{"CURRENT": "new"}},
+	{"a replacement by unsynced bytes shows an empty file", func(s vfstest.Script) {
+		s.Durable("CURRENT", "old")
+		f := s.MustCreate("tmp")
+		s.Append(f, "new")
+		s.OK(f.Close(), s.Rename("tmp", "CURRENT"), s.SyncDir("."))
+	}, map[string]string{"CURRENT": ""}},
+	{"a rename between directories needs both synced, else it can show twice", func(s vfstest.Script) {
+		s.OK(s.MkdirAll("d"))
+		s.Durable("a", "x")
+		s.OK(s.Rename("a", "d/a"), s.SyncDir("d"))
+	}, map[string]string{"a": "x", "d": "/", "d/a": "x"}},
+	{"a rename between directories with the source alone synced loses the file", func(s vfstest.Script) {
+		s.OK(s.MkdirAll("d"))
+		s.Durable("a", "x")
+		s.OK(s.Rename("a", "d/a"), s.SyncDir("."))
+	}, map[string]string{"d": "/"}},
+	{"a removed file is back", func(s vfstest.Script) {
+		s.Durable("a", "x")
+		s.OK(s.Remove("a"))
+	}, map[string]string{"a": "x"}},
+	{"a removal that was synced stays", func(s vfstest.Script) {
+		s.Durable("a", "x")
+		s.OK(s.Remove("a"), s.SyncDir("."))
+	}, map[string]string{}},
+	{"a file made after a removal leaves the old one until SyncDir", func(s vfstest.Script) {
+		s.Durable("a", "old")
+		s.OK(s.Remove("a"))
+		f := s.MustCreate("a")
+		s.Append(f, "new")
+		s.OK(f.Sync())
+	}, map[string]string{"a": "old"}},
+	{"a file made after a removal is the one after SyncDir", func(s vfstest.Script) {
+		s.Durable("a", "old")
+		s.OK(s.Remove("a"))
+		f := s.MustCreate("a")
+		s.Append(f, "new")
+		s.OK(f.Sync(), s.SyncDir("."))
+	}, map[string]string{"a": "new"}},
+	{"a link that was not synced is gone", func(s vfstest.Script) {
+		s.Durable("a", "x")
+		s.OK(s.Link("a", "b"))
+	}, map[string]string{"a": "x"}},
+	{"a synced link survives the first name", func(s vfstest.Script) {
+		s.Durable("a", "x")
+		s.OK(s.Link("a", "b"), s.Remove("a"), s.SyncDir("."))
+	}, map[string]string{"b": "x"}},
+	{"a Sync counts for every name of the file", func(s vfstest.Script) {
+		f := s.MustCreate("a")
+		s.OK(s.Link("a", "b"), s.SyncDir("."))
+		s.Append(f, "x")
+		s.OK(f.Sync())
+	}, map[string]string{"a": "x", "b": "x"}},
+	{"a Sync after Remove keeps nothing", func(s vfstest.Script) {
+		f := s.MustCreate("a")
+		s.OK(s.SyncDir("."), s.Remove("a"), s.SyncDir("."))
+		s.Append(f, "x")
+		s.OK(f.Sync())
+	}, map[string]string{}},
+	{"a directory that was not synced is gone with all in it", func(s vfstest.Script) {
+		s.OK(s.MkdirAll("d"))
+		f := s.MustCreate("d/a")
+		s.OK(f.Sync(), s.SyncDir("d"))
+	}, map[string]string{}},
+	{"MkdirAllSynced makes every level durable", func(s vfstest.Script) {
+		s.OK(vfs.MkdirAllSynced(s, "x/y/z"))
+		f := s.MustCreate("x/y/z/a")
+		s.OK(f.Sync(), s.SyncDir("x/y/z"))
+	}, map[string]string{"x": "/", "x/y": "/", "x/y/z": "/", "x/y/z/a": ""}},
+	{"a file that Lock made is gone like any other", func(s vfstest.Script) {
+		_, err := s.Lock("LOCK", false)
+		s.OK(err)
+	}, map[string]string{}},
+}
+
 func TestCrash(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		steps func(s vfstest.Script)
-		want  map[string]string
-	}{
-		{"synced bytes under a durable name survive", func(s vfstest.Script) {
-			s.Durable("a", "kept")
-		}, map[string]string{"a": "kept"}},
-		{"bytes after the last Sync are lost", func(s vfstest.Script) {
-			f := s.MustCreate("a")
-			s.Append(f, "kept")
-			s.OK(f.Sync(), s.SyncDir("."))
-			s.Append(f, " lost")
-			s.OK(f.Close())
-		}, map[string]string{"a": "kept"}},
-		{"Close syncs nothing", func(s vfstest.Script) {
-			f := s.MustCreate("a")
-			s.Append(f, "lost")
-			s.OK(f.Close(), s.SyncDir("."))
-		}, map[string]string{"a": ""}},
-		{"SyncDir syncs no bytes, a later Sync does", func(s vfstest.Script) {
-			f := s.MustCreate("a")
-			s.OK(s.SyncDir("."))
-			s.Append(f, "kept")
-			s.OK(f.Sync())
-		}, map[string]string{"a": "kept"}},
-		{"synced bytes are lost with a name that is not durable", func(s vfstest.Script) {
-			f := s.MustCreate("a")
-			s.Append(f, "lost")
-			s.OK(f.Sync(), f.Close())
-		}, map[string]string{}},
-		{"SyncDir of another directory does not help", func(s vfstest.Script) {
-			s.OK(s.MkdirAll("d"), s.SyncDir("."))
-			f := s.MustCreate("d/a")
-			s.OK(f.Sync(), s.SyncDir("."))
-		}, map[string]string{"d": "/"}},
-		{"a rename that was not synced shows the old name", func(s vfstest.Script) {
-			s.Durable("a", "x")
-			s.OK(s.Rename("a", "b"))
-		}, map[string]string{"a": "x"}},
-		{"a synced rename shows the new name", func(s vfstest.Script) {
-			s.Durable("a", "x")
-			s.OK(s.Rename("a", "b"), s.SyncDir("."))
-		}, map[string]string{"b": "x"}},
-		{"a replacement that was not synced shows both files", func(s vfstest.Script) {
-			s.Durable("CURRENT", "old")
-			s.Durable("tmp", "new")
-			s.OK(s.Rename("tmp", "CURRENT"))
-		}, map[string]string{"CURRENT": "old", "tmp": "new"}},
-		{"a synced replacement shows the new file", func(s vfstest.Script) {
-			s.Durable("CURRENT", "old")
-			s.Durable("tmp", "new")
-			s.OK(s.Rename("tmp", "CURRENT"), s.SyncDir("."))
-		}, map[string]string{"CURRENT": "new"}},
-		{"a replacement by unsynced bytes shows an empty file", func(s vfstest.Script) {
-			s.Durable("CURRENT", "old")
-			f := s.MustCreate("tmp")
-			s.Append(f, "new")
-			s.OK(f.Close(), s.Rename("tmp", "CURRENT"), s.SyncDir("."))
-		}, map[string]string{"CURRENT": ""}},
-		{"a rename between directories needs both synced, else it can show twice", func(s vfstest.Script) {
-			s.OK(s.MkdirAll("d"))
-			s.Durable("a", "x")
-			s.OK(s.Rename("a", "d/a"), s.SyncDir("d"))
-		}, map[string]string{"a": "x", "d": "/", "d/a": "x"}},
-		{"a rename between directories with the source alone synced loses the file", func(s vfstest.Script) {
-			s.OK(s.MkdirAll("d"))
-			s.Durable("a", "x")
-			s.OK(s.Rename("a", "d/a"), s.SyncDir("."))
-		}, map[string]string{"d": "/"}},
-		{"a removed file is back", func(s vfstest.Script) {
-			s.Durable("a", "x")
-			s.OK(s.Remove("a"))
-		}, map[string]string{"a": "x"}},
-		{"a removal that was synced stays", func(s vfstest.Script) {
-			s.Durable("a", "x")
-			s.OK(s.Remove("a"), s.SyncDir("."))
-		}, map[string]string{}},
-		{"a file made after a removal leaves the old one until SyncDir", func(s vfstest.Script) {
-			s.Durable("a", "old")
-			s.OK(s.Remove("a"))
-			f := s.MustCreate("a")
-			s.Append(f, "new")
-			s.OK(f.Sync())
-		}, map[string]string{"a": "old"}},
-		{"a file made after a removal is the one after SyncDir", func(s vfstest.Script) {
-			s.Durable("a", "old")
-			s.OK(s.Remove("a"))
-			f := s.MustCreate("a")
-			s.Append(f, "new")
-			s.OK(f.Sync(), s.SyncDir("."))
-		}, map[string]string{"a": "new"}},
-		{"a link that was not synced is gone", func(s vfstest.Script) {
-			s.Durable("a", "x")
-			s.OK(s.Link("a", "b"))
-		}, map[string]string{"a": "x"}},
-		{"a synced link survives the first name", func(s vfstest.Script) {
-			s.Durable("a", "x")
-			s.OK(s.Link("a", "b"), s.Remove("a"), s.SyncDir("."))
-		}, map[string]string{"b": "x"}},
-		{"a Sync counts for every name of the file", func(s vfstest.Script) {
-			f := s.MustCreate("a")
-			s.OK(s.Link("a", "b"), s.SyncDir("."))
-			s.Append(f, "x")
-			s.OK(f.Sync())
-		}, map[string]string{"a": "x", "b": "x"}},
-		{"a Sync after Remove keeps nothing", func(s vfstest.Script) {
-			f := s.MustCreate("a")
-			s.OK(s.SyncDir("."), s.Remove("a"), s.SyncDir("."))
-			s.Append(f, "x")
-			s.OK(f.Sync())
-		}, map[string]string{}},
-		{"a directory that was not synced is gone with all in it", func(s vfstest.Script) {
-			s.OK(s.MkdirAll("d"))
-			f := s.MustCreate("d/a")
-			s.OK(f.Sync(), s.SyncDir("d"))
-		}, map[string]string{}},
-		{"MkdirAllSynced makes every level durable", func(s vfstest.Script) {
-			s.OK(vfs.MkdirAllSynced(s, "x/y/z"))
-			f := s.MustCreate("x/y/z/a")
-			s.OK(f.Sync(), s.SyncDir("x/y/z"))
-		}, map[string]string{"x": "/", "x/y": "/", "x/y/z": "/", "x/y/z/a": ""}},
-		{"a file that Lock made is gone like any other", func(s vfstest.Script) {
-			_, err := s.Lock("LOCK", false)
-			s.OK(err)
-		}, map[string]string{}},
-	} {
+	for _, c := range crashes {
 		t.Run(c.name, func(t *testing.T) {
 			m := vfs.NewMem()
 			c.steps(vfstest.Script{T: t, Mem: m})

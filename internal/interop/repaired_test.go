@@ -16,30 +16,10 @@ func TestTheMarkOfACloseDoesNotRefuseWhatAnotherEngineRepaired(t *testing.T) {
 			for flushes := range 3 {
 				for _, turn := range []string{"nothing", "close", "kill"} {
 					t.Run(fmt.Sprintf("%d opens, %d flushes, %s", opens, flushes, turn), func(t *testing.T) {
-						s := newSession(t, SieveDB{}, Options{})
-						for range opens {
-							s.put(fmt.Sprint("opened", opens), "v")
-							s.close()
-							s.openExisting(SieveDB{})
-						}
-						for i := range flushes {
-							s.put(fmt.Sprint("flushed", i), "v")
-							s.flush()
-						}
-						s.put("in the log", "v")
-						s.close()
+						s := closedAfter(t, opens, flushes)
 						require.NoError(t, other.(Repairer).Repair(s.dir, Options{}))
 						s.opts.ReuseLogs = reuse
-						if turn != "nothing" {
-							s.openExisting(other)
-							s.put("by another engine", "v")
-						}
-						switch turn {
-						case "close":
-							s.close()
-						case "kill":
-							s.kill()
-						}
+						s.takeTurn(other, turn)
 						s.openExisting(SieveDB{})
 						s.verify()
 						s.put("after", "v")
@@ -55,4 +35,36 @@ func TestTheMarkOfACloseDoesNotRefuseWhatAnotherEngineRepaired(t *testing.T) {
 			}
 		}
 	})
+}
+
+// closedAfter is a session whose database SieveDB opened and flushed so often, and has closed.
+func closedAfter(t *testing.T, opens, flushes int) *session {
+	s := newSession(t, SieveDB{}, Options{})
+	for range opens {
+		s.put(fmt.Sprint("opened", opens), "v")
+		s.close()
+		s.openExisting(SieveDB{})
+	}
+	for i := range flushes {
+		s.put(fmt.Sprint("flushed", i), "v")
+		s.flush()
+	}
+	s.put("in the log", "v")
+	s.close()
+	return s
+}
+
+// takeTurn lets the other engine write and then be closed or killed, or do nothing.
+func (s *session) takeTurn(other Engine, turn string) {
+	if turn == "nothing" {
+		return
+	}
+	s.openExisting(other)
+	s.put("by another engine", "v")
+	switch turn {
+	case "close":
+		s.close()
+	case "kill":
+		s.kill()
+	}
 }

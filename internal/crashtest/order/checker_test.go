@@ -116,119 +116,121 @@ func open(t *testing.T, fsys vfs.FS) *store {
 	return s
 }
 
+// brokenRules are what a store may do, and the rule that it breaks by that.
+var brokenRules = []struct {
+	claim string
+	rule  int // 0: all is well
+	do    func(s *store)
+}{
+	{"a table is synced, then named", 0, func(s *store) {
+		s.table(5, true)
+		s.syncDir()
+		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+	}},
+	{"a table's bytes are not synced", 1, func(s *store) {
+		s.table(5, false)
+		s.syncDir()
+		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+	}},
+	{"a table's name is not durable", 1, func(s *store) {
+		s.table(5, true)
+		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+	}},
+	{"a table's name is not durable and the edit stands in the log's second block", 1, func(s *store) {
+		for i := range 1000 {
+			s.edit(true, &manifest.Edit{Comparer: strings.Repeat("c", 1+i)})
+		}
+		require.Empty(s, s.Violations())
+		s.table(5, true)
+		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
+	}},
+	{"a table of a new MANIFEST was removed", 1, func(s *store) {
+		s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+	}},
+	{"a log is found by name, then synced", 0, func(s *store) {
+		f := s.file(s.path(base.FileLog, 4), "x", false)
+		s.syncDir()
+		require.NoError(s, f.Sync())
+	}},
+	{"a log's name is not durable", 2, func(s *store) { s.file(s.path(base.FileLog, 4), "x", true) }},
+	{"an older log was not synced", 2, func(s *store) {
+		s.file(s.path(base.FileLog, 4), "x", false)
+		f := s.file(s.path(base.FileLog, 5), "x", false)
+		s.syncDir()
+		require.NoError(s, f.Sync())
+	}},
+	{"an older log was not synced and is not needed", 0, func(s *store) {
+		s.file(s.path(base.FileLog, 4), "x", false)
+		f := s.file(s.path(base.FileLog, 5), "x", false)
+		s.syncDir()
+		s.edit(true, &manifest.Edit{LogNum: manifest.Num(5)})
+		require.NoError(s, f.Sync())
+	}},
+	{"a new MANIFEST comes in force", 0, func(s *store) {
+		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+		s.current(9, true, true)
+		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
+	}},
+	{"CURRENT's bytes are not synced", 3, func(s *store) {
+		s.newManifest(9, true, true, &manifest.Edit{})
+		s.current(9, false, true)
+	}},
+	{"a MANIFEST's bytes are not synced", 3, func(s *store) {
+		s.newManifest(9, false, true, &manifest.Edit{})
+		s.current(9, true, true)
+	}},
+	{"a MANIFEST's name is not durable", 3, func(s *store) {
+		s.newManifest(9, true, false, &manifest.Edit{})
+		s.current(9, true, true)
+	}},
+	{"CURRENT names what does not exist", 3, func(s *store) {
+		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
+		s.mu.Lock()
+		s.violations = nil // the removal's own
+		s.mu.Unlock()
+		s.current(3, true, true)
+	}},
+	{"a live table is removed", 4, func(s *store) { require.NoError(s, s.Remove(s.path(base.FileTable, 1))) }},
+	{"a table is removed before the edit is synced", 4, func(s *store) {
+		s.edit(false, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+	}},
+	{"a table is removed behind its edit", 0, func(s *store) {
+		s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
+		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+	}},
+	{"a table is removed behind an edit of several Writes", 0, func(s *store) {
+		s.edit(true, &manifest.Edit{
+			Deleted:         []manifest.DeletedFile{{Level: 1, Num: 1}},
+			CompactPointers: []manifest.CompactPointer{{Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet)}},
+		})
+		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
+	}},
+	{"a needed log is removed", 4, func(s *store) {
+		s.file(s.path(base.FileLog, 4), "x", false)
+		require.NoError(s, s.Remove(s.path(base.FileLog, 4)))
+	}},
+	{"the MANIFEST before is removed while the renaming of CURRENT is not durable", 4, func(s *store) {
+		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
+		s.current(9, true, false)
+		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
+	}},
+	{"CLOSED names a log and a MANIFEST that are whole", 0, func(s *store) { s.closed(true, true, true) }},
+	{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
+	{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
+	{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
+	{"a write comes behind Close", 6, func(s *store) {
+		f := s.file(s.path(base.FileLog, 4), "x", false)
+		require.NoError(s, f.Close())
+		_, err := f.Write([]byte("y"))
+		require.Error(s, err)
+	}},
+}
+
 func TestEachBrokenRuleIsTold(t *testing.T) {
-	cases := []struct {
-		claim string
-		rule  int // 0: all is well
-		do    func(s *store)
-	}{
-		{"a table is synced, then named", 0, func(s *store) {
-			s.table(5, true)
-			s.syncDir()
-			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
-		}},
-		{"a table's bytes are not synced", 1, func(s *store) {
-			s.table(5, false)
-			s.syncDir()
-			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
-		}},
-		{"a table's name is not durable", 1, func(s *store) {
-			s.table(5, true)
-			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
-		}},
-		{"a table's name is not durable and the edit stands in the log's second block", 1, func(s *store) {
-			for i := range 1000 {
-				s.edit(true, &manifest.Edit{Comparer: strings.Repeat("c", 1+i)})
-			}
-			require.Empty(s, s.Violations())
-			s.table(5, true)
-			s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
-		}},
-		{"a table of a new MANIFEST was removed", 1, func(s *store) {
-			s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
-			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
-			s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
-		}},
-		{"a log is found by name, then synced", 0, func(s *store) {
-			f := s.file(s.path(base.FileLog, 4), "x", false)
-			s.syncDir()
-			require.NoError(s, f.Sync())
-		}},
-		{"a log's name is not durable", 2, func(s *store) { s.file(s.path(base.FileLog, 4), "x", true) }},
-		{"an older log was not synced", 2, func(s *store) {
-			s.file(s.path(base.FileLog, 4), "x", false)
-			f := s.file(s.path(base.FileLog, 5), "x", false)
-			s.syncDir()
-			require.NoError(s, f.Sync())
-		}},
-		{"an older log was not synced and is not needed", 0, func(s *store) {
-			s.file(s.path(base.FileLog, 4), "x", false)
-			f := s.file(s.path(base.FileLog, 5), "x", false)
-			s.syncDir()
-			s.edit(true, &manifest.Edit{LogNum: manifest.Num(5)})
-			require.NoError(s, f.Sync())
-		}},
-		{"a new MANIFEST comes in force", 0, func(s *store) {
-			s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
-			s.current(9, true, true)
-			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
-		}},
-		{"CURRENT's bytes are not synced", 3, func(s *store) {
-			s.newManifest(9, true, true, &manifest.Edit{})
-			s.current(9, false, true)
-		}},
-		{"a MANIFEST's bytes are not synced", 3, func(s *store) {
-			s.newManifest(9, false, true, &manifest.Edit{})
-			s.current(9, true, true)
-		}},
-		{"a MANIFEST's name is not durable", 3, func(s *store) {
-			s.newManifest(9, true, false, &manifest.Edit{})
-			s.current(9, true, true)
-		}},
-		{"CURRENT names what does not exist", 3, func(s *store) {
-			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
-			s.mu.Lock()
-			s.violations = nil // the removal's own
-			s.mu.Unlock()
-			s.current(3, true, true)
-		}},
-		{"a live table is removed", 4, func(s *store) { require.NoError(s, s.Remove(s.path(base.FileTable, 1))) }},
-		{"a table is removed before the edit is synced", 4, func(s *store) {
-			s.edit(false, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
-			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
-		}},
-		{"a table is removed behind its edit", 0, func(s *store) {
-			s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
-			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
-		}},
-		{"a table is removed behind an edit of several Writes", 0, func(s *store) {
-			s.edit(true, &manifest.Edit{
-				Deleted:         []manifest.DeletedFile{{Level: 1, Num: 1}},
-				CompactPointers: []manifest.CompactPointer{{Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet)}},
-			})
-			require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
-		}},
-		{"a needed log is removed", 4, func(s *store) {
-			s.file(s.path(base.FileLog, 4), "x", false)
-			require.NoError(s, s.Remove(s.path(base.FileLog, 4)))
-		}},
-		{"the MANIFEST before is removed while the renaming of CURRENT is not durable", 4, func(s *store) {
-			s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
-			s.current(9, true, false)
-			require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
-		}},
-		{"CLOSED names a log and a MANIFEST that are whole", 0, func(s *store) { s.closed(true, true, true) }},
-		{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
-		{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
-		{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
-		{"a write comes behind Close", 6, func(s *store) {
-			f := s.file(s.path(base.FileLog, 4), "x", false)
-			require.NoError(s, f.Close())
-			_, err := f.Write([]byte("y"))
-			require.Error(s, err)
-		}},
-	}
-	for _, c := range cases {
+	for _, c := range brokenRules {
 		t.Run(c.claim, func(t *testing.T) {
 			s := open(t, vfs.NewMem())
 			c.do(s)
