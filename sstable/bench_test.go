@@ -31,6 +31,45 @@ func benchEntries(n int) entries {
 	return sortEntries(base.Bytewise, es)
 }
 
+// benchUsers returns some of the user keys of es in random order, or absent keys next to them.
+func benchUsers(es entries, present bool) [][]byte {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	users := make([][]byte, 1<<14)
+	for i := range users {
+		users[i] = append([]byte(nil), base.UserKey(es[rnd.IntN(len(es))].Key)...)
+		if !present {
+			users[i][15] |= 1
+		}
+	}
+	return users
+}
+
+// measureCachedGets looks the users up again and again, once the cache holds their blocks.
+func measureCachedGets(b *testing.B, data []byte, users [][]byte) {
+	r, _ := openTable(b, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
+	get := func(i int) Result {
+		var lk Lookup
+		lk.Init(users[i&(1<<14-1)], base.MaxSeq)
+		res, err := r.Get(&lk)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return res
+	}
+	for i := range users {
+		get(i)
+	}
+	passed := 0
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if get(i).Filter == FilterPassed {
+			passed++
+		}
+	}
+	b.ReportMetric(float64(passed)/float64(b.N), "passed/op")
+}
+
 func BenchmarkGetCached(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		es := benchEntries(n)
@@ -38,39 +77,23 @@ func BenchmarkGetCached(b *testing.B) {
 			data := buildTable(b, WriterOptions{Filter: bloom, Compression: Snappy, BlockRestartInterval: interval}, es)
 			for _, present := range []bool{true, false} {
 				b.Run(fmt.Sprintf("keys=%d/restart=%d/present=%v", n, interval, present), func(b *testing.B) {
-					r, _ := openTable(b, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
-					rnd := rand.New(rand.NewPCG(1, 1))
-					users := make([][]byte, 1<<14)
-					for i := range users {
-						users[i] = append([]byte(nil), base.UserKey(es[rnd.IntN(n)].Key)...)
-						if !present {
-							users[i][15] |= 1
-						}
-					}
-					get := func(i int) Result {
-						var lk Lookup
-						lk.Init(users[i&(1<<14-1)], base.MaxSeq)
-						res, err := r.Get(&lk)
-						if err != nil {
-							b.Fatal(err)
-						}
-						return res
-					}
-					for i := range users {
-						get(i)
-					}
-					passed := 0
-					b.ReportAllocs()
-					b.ResetTimer()
-					for i := range b.N {
-						if get(i).Filter == FilterPassed {
-							passed++
-						}
-					}
-					b.ReportMetric(float64(passed)/float64(b.N), "passed/op")
+					measureCachedGets(b, data, benchUsers(es, present))
 				})
 			}
 		}
+	}
+}
+
+// writeBench writes a table of es to nowhere.
+func writeBench(b *testing.B, o WriterOptions, es entries) {
+	w := NewWriter(io.Discard, o)
+	for _, e := range es {
+		if err := w.Add(e.Key, e.Value); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := w.Finish(); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -82,15 +105,7 @@ func BenchmarkWriter(b *testing.B) {
 				b.SetBytes(int64(len(es) * 124))
 				b.ReportAllocs()
 				for range b.N {
-					w := NewWriter(io.Discard, WriterOptions{Filter: policy, Compression: kind})
-					for _, e := range es {
-						if err := w.Add(e.Key, e.Value); err != nil {
-							b.Fatal(err)
-						}
-					}
-					if _, err := w.Finish(); err != nil {
-						b.Fatal(err)
-					}
+					writeBench(b, WriterOptions{Filter: policy, Compression: kind}, es)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/entry")
 			})

@@ -9,6 +9,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// randomAsks returns at most 12 lookups that the table's filter does not rule out.
+func randomAsks(rnd *rand.Rand, r *Reader, es entries) (asks []Ask) {
+	for range 1 + rnd.IntN(12) {
+		lk := new(Lookup)
+		lk.Init(randomUser(rnd, es), randomSeq(rnd))
+		if !r.Denies(lk) {
+			asks = append(asks, Ask{Reader: r, Lookup: lk})
+		}
+	}
+	return asks
+}
+
+// requireGetOf requires that g answers a as Get answers the same lookup.
+func requireGetOf(t *testing.T, g *Group, a *Ask) {
+	got, err := g.Get(a)
+	require.NoError(t, err)
+	var lk Lookup
+	lk.Init(a.Lookup.userKey, 0)
+	lk.trailer = a.Lookup.trailer
+	want, err := a.Reader.Get(&lk)
+	require.NoError(t, err)
+	require.Equal(t, string(want.Value), string(got.Value))
+	require.Equal(t, want.Trailer, got.Trailer)
+	require.Equal(t, want.Found, got.Found)
+	require.Equal(t, want.Filter, got.Filter)
+	lk.Release()
+}
+
 // A group answers what Get answers: of tables with each kind of filter and with
 // none, through a cache and without one, in any order of the lookups.
 func TestAGroupAnswersAsGetDoes(t *testing.T) {
@@ -31,28 +59,10 @@ func TestAGroupAnswersAsGetDoes(t *testing.T) {
 				r, _ := openTable(t, data, o)
 				var g Group
 				for range 60 {
-					var lookups [12]Lookup
-					asks := make([]Ask, 0, len(lookups))
-					for i := range 1 + rnd.IntN(len(lookups)) {
-						lookups[i].Init(randomUser(rnd, es), randomSeq(rnd))
-						if !r.Denies(&lookups[i]) {
-							asks = append(asks, Ask{Reader: r, Lookup: &lookups[i]})
-						}
-					}
+					asks := randomAsks(rnd, r, es)
 					g.Prepare(asks)
 					for i := range asks {
-						got, err := g.Get(&asks[i])
-						require.NoError(t, err)
-						var lk Lookup
-						lk.Init(asks[i].Lookup.userKey, 0)
-						lk.trailer = asks[i].Lookup.trailer
-						want, err := r.Get(&lk)
-						require.NoError(t, err)
-						require.Equal(t, string(want.Value), string(got.Value))
-						require.Equal(t, want.Trailer, got.Trailer)
-						require.Equal(t, want.Found, got.Found)
-						require.Equal(t, want.Filter, got.Filter)
-						lk.Release()
+						requireGetOf(t, &g, &asks[i])
 					}
 					if rnd.IntN(4) == 0 {
 						g.Release()

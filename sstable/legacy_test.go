@@ -67,6 +67,18 @@ func binaryEntries(rnd *rand.Rand, n, length int) entries {
 	return sortEntries(base.Bytewise, es)
 }
 
+// lostKeys returns how many of the keys of es a lookup does not find.
+func lostKeys(t *testing.T, r *Reader, es entries) (n int) {
+	for _, e := range es {
+		res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
+		require.NoError(t, err)
+		if !res.Found {
+			n++
+		}
+	}
+	return n
+}
+
 func TestFiltersUnderTheOldNameLoseNoKey(t *testing.T) {
 	// goleveldb does not find 87 % of random seven-byte keys in tables of LevelDB
 	// 1.17: it takes the filter's dialect, which the name leaves open, for its own.
@@ -89,28 +101,18 @@ func TestFiltersUnderTheOldNameLoseNoKey(t *testing.T) {
 				open := func(p filter.Policy) (*Reader, *memFile) {
 					return openTable(t, table, ReaderOptions{Policies: []filter.Policy{p}})
 				}
-				lost := func(r *Reader) (n int) {
-					for _, e := range es {
-						res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
-						require.NoError(t, err)
-						if !res.Found {
-							n++
-						}
-					}
-					return n
-				}
 				other := goleveldb
 				if name == "goleveldb" {
 					other = leveldb117
 				}
 				wrong, _ := open(other)
-				share := float64(lost(wrong)) / float64(len(es))
+				share := float64(lostKeys(t, wrong, es)) / float64(len(es))
 				t.Logf("with the other dialect's hash alone, %.1f %% of the keys are lost", 100*share)
 				require.InDelta(t, 0.867, share, 0.025)
 
 				r, f := open(filter.LegacyBloom)
 				require.NotEqual(t, FilterUnknown, r.FilterStatus().State)
-				require.Zero(t, lost(r))
+				require.Zero(t, lostKeys(t, r, es))
 
 				f.takeReads()
 				stopped, passed := 0, 0
