@@ -70,16 +70,12 @@ type Reader struct {
 	cache    *BlockCache
 	name     string
 	file     vfs.File
-	limit    uint64 // bytes before the footer
-	foot     footer
-	// metaStart is where the first block begins that holds no data: all data blocks lie before it.
-	metaStart uint64
-	status    FilterStatus
-	props     handle // of the properties block; size 0: the table has none
-	bounds    bounds // the mark of the first and last key, where marked is set
-	marked    bool
-	opening   *opening // nil when Open is done
-	cost      OpenCost // of Open
+	layout
+	status  FilterStatus
+	bounds  bounds // the mark of the first and last key, where marked is set
+	marked  bool
+	opening *opening // nil when Open is done
+	cost    OpenCost // of Open
 
 	index  atomic.Pointer[index] // nil until it is needed
 	loadMu sync.Mutex            // held while the index or the properties are loaded
@@ -92,6 +88,20 @@ type Reader struct {
 	charges bool         // ReaderOptions.ChargeCache, with a cache
 	charged atomic.Int64 // of the cache's budget
 
+	lifetime
+}
+
+// layout says where in the file the parts of a table are.
+type layout struct {
+	limit uint64 // bytes before the footer
+	foot  footer
+	// metaStart is where the first block begins that holds no data: all data blocks lie before it.
+	metaStart uint64
+	props     handle // of the properties block; size 0: the table has none
+}
+
+// lifetime says who still needs a Reader.
+type lifetime struct {
 	refs    atomic.Int64 // the base reference, open iterators, reads from disk
 	closed  atomic.Bool  // the base reference was dropped
 	dropped atomic.Bool  // DropBlocks was called
