@@ -33,7 +33,7 @@
 // Nothing that comes from a file. Each block's checksum is verified on every
 // read from disk, before decompression and before parsing; behind it every
 // length and offset is checked all the same, and nothing is allocated that the
-// file could not justify. What is wrong is a *base.CorruptionError with file,
+// file could not justify. What is wrong is a *sievedb.CorruptionError with file,
 // part and offset. A filter that is damaged means "maybe": it costs reads, not
 // answers (see FilterStatus).
 //

@@ -22,7 +22,7 @@ var ErrReaderClosed = errors.Sentinel("sievedb: table reader closed")
 
 // ReaderOptions say how a table is read.
 type ReaderOptions struct {
-	// Comparer orders the user keys; it must be the writer's. Nil: base.Bytewise.
+	// Comparer orders the user keys; it must be the writer's. Nil: sievedb.Bytewise.
 	Comparer *sievedb.Comparer
 	// Policies are the filter policies that are known, the best first, at most
 	// MaxPolicies; of the filters that a table lists the first known one that is not
@@ -30,7 +30,7 @@ type ReaderOptions struct {
 	// Readers that share Lookups have the same.
 	Policies []filter.Policy
 	// RangePolicies are those of the filters of ranges that are loaded and asked, where the
-	// table has them; the comparer must be base.Bytewise.
+	// table has them; the comparer must be sievedb.Bytewise.
 	RangePolicies []rangefilter.Policy
 	// Cache keeps data blocks. Nil: every read is from disk.
 	Cache *BlockCache
