@@ -27,32 +27,42 @@ type config struct {
 	CompressionRatio float64  `json:"compression_ratio"`
 	BatchSize        int      `json:"batch_size"`
 	SeekNexts        int      `json:"seek_nexts"`
-	BloomBits        int      `json:"bloom_bits"` // 0: no filter
-	FilterKind       string   `json:"filter_kind"`
-	CacheSize        int64    `json:"cache_size"` // -1: the default; 0: no cache
-	WriteBufferSize  int      `json:"write_buffer_size"`
-	BlockSize        int      `json:"block_size"`
-	MaxFileSize      int64    `json:"max_file_size"`
-	OpenFiles        int      `json:"open_files"`
-	Compactions      int      `json:"max_background_compactions"`
-	Compression      string   `json:"compression"`
-	DB               string   `json:"db"`
-	UseExistingDB    bool     `json:"use_existing_db"`
-	Keys             string   `json:"keys"`
-	Absent           string   `json:"absent"`
-	Histogram        bool     `json:"histogram"`
-	Filters          []string `json:"filters"`
-	Bits             []int    `json:"bits"`
-	HTML             string   `json:"-"`
-	JSON             string   `json:"-"`
-	CPUProfile       string   `json:"-"`
-	MemProfile       string   `json:"-"`
+	storeConfig
+	DB            string   `json:"db"`
+	UseExistingDB bool     `json:"use_existing_db"`
+	Keys          string   `json:"keys"`
+	Absent        string   `json:"absent"`
+	Histogram     bool     `json:"histogram"`
+	Filters       []string `json:"filters"`
+	Bits          []int    `json:"bits"`
+	outputFiles
 
 	// showcase is set where no flag changes what the default run shows, so that
 	// its promises can be held to.
 	showcase bool
 	numGiven bool
 	args     []string // the command line, for reports to tell
+}
+
+// storeConfig is what the command line asks of the store.
+type storeConfig struct {
+	BloomBits       int    `json:"bloom_bits"` // 0: no filter
+	FilterKind      string `json:"filter_kind"`
+	CacheSize       int64  `json:"cache_size"` // -1: the default; 0: no cache
+	WriteBufferSize int    `json:"write_buffer_size"`
+	BlockSize       int    `json:"block_size"`
+	MaxFileSize     int64  `json:"max_file_size"`
+	OpenFiles       int    `json:"open_files"`
+	Compactions     int    `json:"max_background_compactions"`
+	Compression     string `json:"compression"`
+}
+
+// outputFiles names the files to write; "": none.
+type outputFiles struct {
+	HTML       string `json:"-"`
+	JSON       string `json:"-"`
+	CPUProfile string `json:"-"`
+	MemProfile string `json:"-"`
 }
 
 // quietFlags do not change what the default run measures.
@@ -213,7 +223,7 @@ var compressionKinds = map[string]db.Compression{
 }
 
 // options translates the settings to the store's. FS is left to the session.
-func (c *config) options() *db.Options {
+func (c *storeConfig) options() *db.Options {
 	o := &db.Options{
 		Filter:          filter.None,
 		WriteBufferSize: c.WriteBufferSize,
@@ -239,7 +249,7 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
 }
 
-func (c *config) filter() filter.Policy { return filterKinds[c.FilterKind](c.BloomBits) }
+func (c *storeConfig) filter() filter.Policy { return filterKinds[c.FilterKind](c.BloomBits) }
 
 // cacheOption translates --cache_size, where 0 is no cache as in db_bench, to
 // Options.BlockCacheSize, where 0 is the default.

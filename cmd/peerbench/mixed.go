@@ -35,38 +35,48 @@ const maxScan = 100
 // A read-modify-write is a Get and a Put, one after the other.
 func ycsb(mix shares) func(s *session) task {
 	return func(s *session) task {
-		popular := newZipfian(s.cfg.Num)
-		var keys atomic.Uint64 // that are stored
-		keys.Store(uint64(s.cfg.Num))
-		var blind atomic.Uint64 // writes that look for nothing
+		y := &ycsbRun{session: s, mix: mix, popular: newZipfian(s.cfg.Num)}
+		y.stored.Store(uint64(s.cfg.Num))
 		return task{
-			want: func(ops uint64) uint64 { return ops - blind.Swap(0) },
+			want: func(ops uint64) uint64 { return ops - y.blind.Swap(0) },
 			begin: func(th *thread) (func(int) (int, error), func() error, error) {
-				return func(int) (int, error) {
-					n := s.order.at(popular.draw(th.rng))
-					dice := th.rng.Uint64N(100)
-					switch {
-					case dice < mix.insert:
-						blind.Add(1)
-						return 1, s.putKey(th, s.inserted(th, keys.Add(1)-1))
-					case dice < mix.update:
-						blind.Add(1)
-						return 1, s.put(th, n)
-					case mix.latest:
-						return 1, s.getKey(th, s.inserted(th, keys.Load()-1-popular.draw(th.rng)))
-					case mix.scan:
-						return 1, s.scanFrom(th, n, int(th.rng.Uint64N(maxScan)))
-					case dice < mix.modify:
-						if err := s.getStored(th, n); err != nil {
-							return 1, err
-						}
-						return 1, s.put(th, n)
-					}
-					return 1, s.getStored(th, n)
-				}, nil, nil
+				return func(int) (int, error) { return 1, y.operate(th) }, nil, nil
 			},
 		}
 	}
+}
+
+// ycsbRun is what the threads of such a workload share.
+type ycsbRun struct {
+	*session
+	mix     shares
+	popular *zipfian
+	stored  atomic.Uint64 // keys
+	blind   atomic.Uint64 // writes that look for nothing
+}
+
+// operate does one operation of the mix.
+func (y *ycsbRun) operate(th *thread) error {
+	n := y.order.at(y.popular.draw(th.rng))
+	dice := th.rng.Uint64N(100)
+	switch {
+	case dice < y.mix.insert:
+		y.blind.Add(1)
+		return y.putKey(th, y.inserted(th, y.stored.Add(1)-1))
+	case dice < y.mix.update:
+		y.blind.Add(1)
+		return y.put(th, n)
+	case y.mix.latest:
+		return y.getKey(th, y.inserted(th, y.stored.Load()-1-y.popular.draw(th.rng)))
+	case y.mix.scan:
+		return y.scanFrom(th, n, int(th.rng.Uint64N(maxScan)))
+	case dice < y.mix.modify:
+		if err := y.getStored(th, n); err != nil {
+			return err
+		}
+		return y.put(th, n)
+	}
+	return y.getStored(th, n)
 }
 
 // inserted makes th.key the key of insert i, counted from the first of the load,

@@ -33,14 +33,21 @@ func (c *comparison) measureAll(ctx context.Context) error {
 		for _, name := range c.cfg.Workloads {
 			w, _ := findWorkload(name) // the names have been checked
 			for _, threads := range c.threads(w) {
-				for i := range c.cfg.Engines {
-					// Each round another engine begins.
-					engine := c.cfg.Engines[(i+round)%len(c.cfg.Engines)]
-					if err := c.measure(ctx, engine, w, threads, round); err != nil {
-						return fmt.Errorf("%s, %s: %w", engine, name, err)
-					}
+				if err := c.measureEngines(ctx, w, threads, round); err != nil {
+					return err
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// measureEngines measures a workload with every engine; each round another one begins.
+func (c *comparison) measureEngines(ctx context.Context, w *workload, threads, round int) error {
+	for i := range c.cfg.Engines {
+		engine := c.cfg.Engines[(i+round)%len(c.cfg.Engines)]
+		if err := c.measure(ctx, engine, w, threads, round); err != nil {
+			return fmt.Errorf("%s, %s: %w", engine, w.name, err)
 		}
 	}
 	return nil

@@ -36,13 +36,17 @@ type result struct {
 	EndBytes  uint64 `json:"end_resident_bytes"`
 	DiskBytes uint64 `json:"disk_bytes"`
 
-	// Where the debt is paid:
+	debt
+
+	Error string `json:"error,omitempty"`
+}
+
+// debt is what it took to pay the debt that writes left, where it was paid.
+type debt struct {
 	SettleSeconds    *float64 `json:"settle_seconds,omitempty"`
 	SettledOpsPerSec *float64 `json:"settled_ops_per_sec,omitempty"`
 	WriteAmp         *float64 `json:"write_amplification,omitempty"`       // by dirtied pages
 	CallWriteAmp     *float64 `json:"write_amplification_calls,omitempty"` // by bytes of write calls
-
-	Error string `json:"error,omitempty"`
 }
 
 // latency is in microseconds.

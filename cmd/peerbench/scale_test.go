@@ -27,7 +27,8 @@ func scaleSample() *report {
 			}
 			slow := float64(keys) / 1000
 			add("fillrandom", result{Ops: uint64(keys), OpsPerSec: 1e6, CPUSeconds: slow, DiskBytes: uint64(50 * keys), PeakBytes: 7 * mb,
-				SettledOpsPerSec: number(5e5 / slow), SettleSeconds: number(slow), WriteAmp: number(2 * slow), Latency: &latency{P9999: 2000 * slow, Max: 9000}})
+				debt:    debt{SettledOpsPerSec: number(5e5 / slow), SettleSeconds: number(slow), WriteAmp: number(2 * slow)},
+				Latency: &latency{P9999: 2000 * slow, Max: 9000}})
 			for _, seconds := range []float64{0.003, 0.001, 0.002} {
 				add(opening, result{OpenSeconds: number(seconds * slow)})
 				if name == "sievedb" {
