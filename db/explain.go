@@ -1,9 +1,11 @@
 package db
 
 import (
+	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/explain"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -25,8 +27,6 @@ type Explanation struct {
 	BytesRead, OpeningReads, OpeningBytes uint64
 	// Duration is what all took, some 100 ns a step for looking at the clock included.
 	Duration time.Duration
-
-	start, began time.Time // of all, and of the present step
 }
 
 // ExplainStep is one run of an Explanation.
@@ -74,14 +74,15 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 		return nil, ErrClosed
 	}
 	for attempt := 0; ; attempt++ {
-		x := &Explanation{start: time.Now()}
-		x.began = x.start
+		x := &Explanation{}
+		began := time.Now()
 		var lookup sstable.Lookup
-		_, kind, err := d.findOnce(&lookup, key, latest, nil, x)
+		kind, err := d.explainOnce(&lookup, key, x)
 		lookup.Release()
 		switch {
 		case err == nil:
-			x.finish(kind)
+			x.sumUp(kind)
+			x.Duration = time.Since(began)
 			return x, nil
 		case !tableGone(err):
 			return nil, err
@@ -93,9 +94,59 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 	}
 }
 
-// finish sums the steps up.
-func (x *Explanation) finish(kind base.Kind) {
-	x.Duration = time.Since(x.start)
+// explainOnce is findOnce for an Explanation: the same runs in the same order. It stands by
+// itself so that lookups pay nothing for it.
+func (d *DB) explainOnce(lookup *sstable.Lookup, key []byte, x *Explanation) (base.Kind, error) {
+	s := d.state.Load()
+	seq := d.visibleSeq.Load()
+	lookup.Init(key, seq)
+	d.memHash.set(lookup)
+	for i, m := range append([]*memBuffer{s.mem}, s.imm...) {
+		began := time.Now()
+		filtered := m.Filtered()
+		ruledOut := filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty()
+		var kind base.Kind
+		var found bool
+		if !ruledOut {
+			_, kind, found = m.Get(key, seq)
+		}
+		step := ExplainStep(explain.Memtable(i, filtered, ruledOut, found))
+		step.Duration = time.Since(began)
+		x.Steps = append(x.Steps, step)
+		if found {
+			return kind, nil
+		}
+	}
+	return d.explainTables(s, lookup, x)
+}
+
+// explainTables is findInTables for an Explanation.
+func (d *DB) explainTables(s *readState, lookup *sstable.Lookup, x *Explanation) (base.Kind, error) {
+	t := tableSearch{kind: base.KindDelete}
+	ordered := s.version.Level0InOrder()
+	for level, f := range s.version.MayHold(lookup.UserKey()) {
+		if t.found && (ordered || level > 0) {
+			break
+		}
+		step, res, err := explain.Table(d.tables, lookup, level, f)
+		if err != nil {
+			return 0, d.openError(s, err)
+		}
+		x.Steps = append(x.Steps, ExplainStep(step))
+		if res.Found {
+			if err := t.takeNewer(res.Trailer, res.Value, f); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if !ordered {
+		d.learnOrder(s.version, lookup.UserKey())
+	}
+	return t.kind, nil
+}
+
+// sumUp adds up the steps.
+func (x *Explanation) sumUp(kind base.Kind) {
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		x.BytesRead += s.BytesRead
@@ -121,26 +172,17 @@ func (x *Explanation) finish(kind base.Kind) {
 	}
 }
 
-// add adds a memtable's step, which ends now.
-func (x *Explanation) add(s ExplainStep) {
-	now := time.Now()
-	s.Duration = now.Sub(x.began)
-	x.began = now
-	x.Steps = append(x.Steps, s)
-}
-
-// inMemtable notes that a memtable was asked, the active one first: whether it has a
-// filter, whether that or its emptiness ruled the key out, and whether it holds the key.
-func (x *Explanation) inMemtable(filtered, ruledOut, found bool) {
-	s := ExplainStep{Run: "memtable", Level: -1, Filter: "none", Found: found}
-	if len(x.Steps) > 0 {
-		s.Run = "immutable memtable"
+// String returns the explanation as lines for people: one for each run, with what it
+// took indented below, and the sum.
+func (x *Explanation) String() string {
+	var b strings.Builder
+	for i := range x.Steps {
+		(*explain.Step)(&x.Steps[i]).Write(&b)
 	}
-	switch {
-	case filtered && ruledOut:
-		s.Filter = "absent"
-	case filtered:
-		s.Filter = "maybe"
+	sum := explain.Sum{
+		Found: x.Found, Deleted: x.Deleted, DiskReads: x.DiskReads, ReadsSaved: x.ReadsSaved, ReadsWasted: x.ReadsWasted,
+		BytesRead: x.BytesRead, OpeningReads: x.OpeningReads, OpeningBytes: x.OpeningBytes, Duration: x.Duration,
 	}
-	x.add(s)
+	sum.Write(&b)
+	return b.String()
 }

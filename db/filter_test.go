@@ -2,6 +2,7 @@ package db
 
 import (
 	"encoding/binary"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -287,7 +288,7 @@ func TestExplainTellsWhatAGetDoes(t *testing.T) {
 			x, err := d.Explain(testKey(i))
 			require.NoError(t, err)
 			require.Equal(t, i%2 == 0, x.Found)
-			require.Contains(t, x.String(), counted(uint64(x.DiskReads), "disk read")+" (")
+			require.Contains(t, x.String(), fmt.Sprintf(": %d disk read", x.DiskReads))
 			read += x.DiskReads
 			saved += x.ReadsSaved
 			wasted += x.ReadsWasted

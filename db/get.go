@@ -68,7 +68,7 @@ func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error
 	}
 	c := d.lookups.Own()
 	for attempt := 0; ; attempt++ {
-		value, kind, err := d.findOnce(lookup, key, seq, c, nil)
+		value, kind, err := d.findOnce(lookup, key, seq, c)
 		switch {
 		case err == nil && kind == base.KindSet:
 			return value, nil
@@ -103,9 +103,8 @@ func (d *DB) keptClosing(err error) error {
 var errTableRemoved = errors.Sentinel("sievedb: table removed")
 
 // findOnce looks key up in one read state, and counts it in c unless there is an
-// error. The kind is base.KindDelete where there is no value. An Explanation that is
-// not nil is told each step; nothing is counted then.
-func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *counters.Stripe, x *Explanation) ([]byte, base.Kind, error) {
+// error. The kind is base.KindDelete if there is no value.
+func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *counters.Stripe) ([]byte, base.Kind, error) {
 	// The state first, the sequence number second: see the package comment.
 	s := d.state.Load()
 	if seq == latest {
@@ -113,33 +112,23 @@ func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *counter
 	}
 	lookup.Init(key, seq)
 	d.memHash.set(lookup)
-	value, kind, ok := d.findInMemtable(s.mem, seq, lookup, c, x)
+	value, kind, ok := d.findInMemtable(s.mem, seq, lookup, c)
 	for i := 0; !ok && i < len(s.imm); i++ {
-		value, kind, ok = d.findInMemtable(s.imm[i], seq, lookup, c, x)
+		value, kind, ok = d.findInMemtable(s.imm[i], seq, lookup, c)
 	}
 	if !ok {
-		return d.findInTables(s, lookup, c, x)
+		return d.findInTables(s, lookup, c)
 	}
-	if c != nil {
-		c.CountAnswer(0, kind)
-	}
+	c.CountAnswer(0, kind)
 	return value, kind, nil
 }
 
 // findInMemtable asks one memtable: its filter, then the list.
-func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c *counters.Stripe, x *Explanation) ([]byte, base.Kind, bool) {
-	filtered := m.Filtered()
-	if filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
-		if x != nil {
-			x.inMemtable(filtered, true, false)
-		}
+func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, bool) {
+	if m.Filtered() && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
 		return nil, 0, false
 	}
 	value, kind, ok := m.Get(lookup.UserKey(), seq)
-	if x != nil {
-		x.inMemtable(filtered, false, ok)
-		return value, kind, ok
-	}
 	c.CountMemtable(ok)
 	return value, kind, ok
 }

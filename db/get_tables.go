@@ -15,7 +15,7 @@ import (
 // comparers, and allocate it.
 type tableSearch struct {
 	target manifest.Target
-	c      *counters.Stripe // nil for an Explanation
+	c      *counters.Stripe
 	// ruledOut are the tables whose filters denied the key and that were not counted
 	// yet.
 	ruledOut counters.Path
@@ -31,7 +31,7 @@ type tableSearch struct {
 }
 
 // findInTables asks the tables that may hold the key, level by level.
-func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stripe, x *Explanation) ([]byte, base.Kind, error) {
+func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, error) {
 	t := tableSearch{c: c}
 	var inRange bool
 	if t.target, inRange = s.version.Target(lookup.UserKey()); inRange {
@@ -46,9 +46,9 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stri
 			}
 			var err error
 			if level == 0 && !s.version.Level0InOrder() {
-				err = d.findNewest(s, &t, lookup, l, x)
+				err = d.findNewest(s, &t, lookup, l)
 			} else {
-				err = d.findInLevel(s, &t, lookup, level, l, first, x)
+				err = d.findInLevel(s, &t, lookup, level, l, first)
 			}
 			if t.found || err != nil {
 				if t.end(level, err) {
@@ -58,7 +58,7 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stri
 			}
 		}
 	}
-	if c != nil && c.CountAbsent(t.ruledOut) {
+	if c.CountAbsent(t.ruledOut) {
 		counters.SampleTables(s.version, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
@@ -68,7 +68,6 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stri
 // it is one of the samples.
 func (t *tableSearch) end(level int, err error) (sample bool) {
 	switch {
-	case t.c == nil:
 	case err != nil:
 		t.c.CountNegatives(t.ruledOut)
 	case t.plain:
@@ -81,7 +80,7 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 
 // findInLevel asks the tables of a level that may hold the key, from number i on,
 // until one does.
-func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int, x *Explanation) error {
+func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int) error {
 	for ; i < len(l.Files); i++ {
 		if !l.Covers(i, t.target) {
 			if level > 0 {
@@ -89,7 +88,7 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 			}
 			continue
 		}
-		if err := d.findInTable(s, t, lookup, level, l.Files[i], x); t.found || err != nil {
+		if err := d.findInTable(s, t, lookup, level, l.Files[i]); t.found || err != nil {
 			return err
 		}
 		// A table may end in the middle of the key's versions (LevelDB once wrote
@@ -103,13 +102,13 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 
 // findNewest asks all tables of a level 0 whose order is not known to be that of their
 // sequence numbers, and finds the newest version in any of them.
-func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level, x *Explanation) error {
+func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level) error {
 	for i, f := range l.Files {
 		if !l.Covers(i, t.target) {
 			continue
 		}
 		one := tableSearch{target: t.target, c: t.c, ruledOut: t.ruledOut}
-		err := d.findInTable(s, &one, lookup, 0, f, x)
+		err := d.findInTable(s, &one, lookup, 0, f)
 		t.ruledOut = one.ruledOut
 		if err != nil {
 			return err
@@ -120,32 +119,46 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 		if one.plain {
 			t.c.CountPlainRead(0)
 		}
-		if t.found && t.trailer == one.trailer && tables.ValuesConflict(t.trailer, t.value, one.value) {
-			return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), t.trailer)
-		}
-		// Of equal ones the first counts, which is in the table with the greater number.
-		if !t.found || one.trailer > t.trailer {
-			t.found, t.kind, t.trailer, t.answer = true, one.kind, one.trailer, f
-			t.value = bytes.Clone(one.value) // the next table may use the lookup's memory
+		if err := t.takeNewer(one.trailer, one.value, f); err != nil {
+			return err
 		}
 	}
-	if s.version.Level0OrderOpen() {
-		for i, f := range l.Files {
-			if l.Covers(i, t.target) {
-				d.tables.LearnSeqs(f)
-			}
-		}
-		s.version.LearnOrder()
+	d.learnOrder(s.version, lookup.UserKey())
+	return nil
+}
+
+// takeNewer takes an entry for the key from table f, unless the search has a newer one.
+func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMeta) error {
+	if t.found && t.trailer == trailer && tables.ValuesConflict(trailer, t.value, value) {
+		return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), trailer)
+	}
+	// Of equal ones the first counts, which is in the table with the greater number.
+	if !t.found || trailer > t.trailer {
+		_, t.kind = base.SplitTrailer(trailer)
+		t.found, t.trailer, t.answer = true, trailer, f
+		t.value = bytes.Clone(value) // the next table may use the lookup's memory
 	}
 	return nil
 }
 
+// learnOrder finds out whether level 0 is in order, after a lookup of key, if that is not
+// known yet.
+func (d *DB) learnOrder(v *manifest.Version, key []byte) {
+	if !v.Level0OrderOpen() {
+		return
+	}
+	for level, f := range v.MayHold(key) {
+		if level > 0 {
+			break
+		}
+		d.tables.LearnSeqs(f)
+	}
+	v.LearnOrder()
+}
+
 // findInTable asks one table. That its filter denies the key is noted in t.ruledOut,
 // and all that there is to do then.
-func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta, x *Explanation) error {
-	if x != nil {
-		return d.explainTable(s, t, lookup, level, f, x)
-	}
+func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta) error {
 	r, err := d.tables.Get(f)
 	if err != nil {
 		return d.openError(s, err)
@@ -175,7 +188,7 @@ func (t *tableSearch) denied(level int) {
 	switch {
 	case t.ruledOut.HasRoom(level):
 		t.ruledOut = t.ruledOut.With(level)
-	case t.c != nil:
+	default:
 		t.c.CountDenied(level, 1)
 	}
 }

@@ -177,7 +177,7 @@ func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
 		return
 	}
 	for _, i := range g.open[:g.opened] {
-		value, kind, ok := g.d.findInMemtable(m, g.seq, &g.lookups[i], g.c, nil)
+		value, kind, ok := g.d.findInMemtable(m, g.seq, &g.lookups[i], g.c)
 		if ok {
 			g.answer(values, i, value, kind)
 		}
@@ -239,7 +239,7 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 	for _, i := range g.open[:g.opened] {
 		lookup := &g.lookups[i]
 		t := tableSearch{c: g.c, target: g.targets[i]}
-		err := g.d.findNewest(g.state, &t, lookup, l, nil)
+		err := g.d.findNewest(g.state, &t, lookup, l)
 		g.c.CountNegatives(t.ruledOut)
 		lookup.Release()
 		if err != nil {
@@ -318,7 +318,7 @@ func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][
 	lookup := &g.lookups[of.key]
 	defer lookup.Release()
 	t := tableSearch{c: g.c, target: g.targets[of.key]}
-	err := g.d.findInLevel(g.state, &t, lookup, level, l, of.at+1, nil)
+	err := g.d.findInLevel(g.state, &t, lookup, level, l, of.at+1)
 	g.c.CountNegatives(t.ruledOut)
 	if err != nil || !t.found {
 		return err

@@ -1,4 +1,4 @@
-package db
+package explain
 
 import (
 	"fmt"
@@ -6,32 +6,35 @@ import (
 	"time"
 )
 
-// String returns the explanation as lines for people: one for each run, with what it
-// took indented below, and the sum.
-func (x *Explanation) String() string {
-	var b strings.Builder
-	for i := range x.Steps {
-		x.Steps[i].write(&b)
-	}
-	answer := "not found"
-	switch {
-	case x.Found:
-		answer = "found"
-	case x.Deleted:
-		answer = "deleted"
-	}
-	fmt.Fprintf(&b, "%s: %s (%d bytes), %d saved by filters, %d wasted", answer, counted(uint64(x.DiskReads), "disk read"), x.BytesRead, x.ReadsSaved, x.ReadsWasted)
-	if x.OpeningReads > 0 {
-		fmt.Fprintf(&b, "; %s (%d bytes) to open tables", counted(x.OpeningReads, "read"), x.OpeningBytes)
-	}
-	fmt.Fprintf(&b, "; %s\n", x.Duration)
-	return b.String()
+// Sum is what a lookup cost in all its steps.
+type Sum struct {
+	Found, Deleted                        bool
+	DiskReads, ReadsSaved, ReadsWasted    int
+	BytesRead, OpeningReads, OpeningBytes uint64
+	Duration                              time.Duration
 }
 
-// explainIndent is where the runs' names end.
-const explainIndent = 24
+// Write writes the line that ends an explanation.
+func (s *Sum) Write(b *strings.Builder) {
+	answer := "not found"
+	switch {
+	case s.Found:
+		answer = "found"
+	case s.Deleted:
+		answer = "deleted"
+	}
+	fmt.Fprintf(b, "%s: %s (%d bytes), %d saved by filters, %d wasted", answer, counted(uint64(s.DiskReads), "disk read"), s.BytesRead, s.ReadsSaved, s.ReadsWasted)
+	if s.OpeningReads > 0 {
+		fmt.Fprintf(b, "; %s (%d bytes) to open tables", counted(s.OpeningReads, "read"), s.OpeningBytes)
+	}
+	fmt.Fprintf(b, "; %s\n", s.Duration)
+}
 
-func (s *ExplainStep) write(b *strings.Builder) {
+// indent is where the runs' names end.
+const indent = 24
+
+// Write writes the lines of a step.
+func (s *Step) Write(b *strings.Builder) {
 	where, outcome, verdict := s.Run, "not here", s.Filter
 	if s.Run == "table" {
 		where = fmt.Sprintf("level %d table %06d", s.Level, s.FileNum)
@@ -42,15 +45,15 @@ func (s *ExplainStep) write(b *strings.Builder) {
 	if s.FilterPolicy != "" {
 		verdict += " by " + s.FilterPolicy
 	}
-	fmt.Fprintf(b, "%-*s filter: %-7s %s, %s\n", explainIndent, where, verdict, outcome, s.Duration)
+	fmt.Fprintf(b, "%-*s filter: %-7s %s, %s\n", indent, where, verdict, outcome, s.Duration)
 	if s.Run == "table" {
-		fmt.Fprintf(b, "%*s %d bytes, keys %s to %s\n", explainIndent, "", s.Bytes, shortKey(s.Smallest), shortKey(s.Largest))
-		fmt.Fprintf(b, "%*s %s\n", explainIndent, "", strings.Join(s.work(), ", "))
+		fmt.Fprintf(b, "%*s %d bytes, keys %s to %s\n", indent, "", s.Bytes, shortKey(s.Smallest), shortKey(s.Largest))
+		fmt.Fprintf(b, "%*s %s\n", indent, "", strings.Join(s.work(), ", "))
 	}
 }
 
-// work tells what was done for a table's step, in order.
-func (s *ExplainStep) work() []string {
+// work returns what was done for a table's step, in order.
+func (s *Step) work() []string {
 	var did []string
 	add := func(took time.Duration, format string, args ...any) {
 		did = append(did, fmt.Sprintf(format, args...)+" "+took.String())

@@ -1,4 +1,4 @@
-package db
+package explain
 
 import (
 	"bytes"
@@ -20,20 +20,19 @@ func (w *stopwatch) lap() time.Duration {
 	return took
 }
 
-// explainTable is findInTable for an Explanation: the same steps, one by one, each
-// timed. It stands by itself so that lookups that nobody explains pay for one
-// comparison.
-func (d *DB) explainTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta, x *Explanation) error {
+// Table looks a key up in one table as lookups do, in the same steps, one by one, each
+// timed. It opens the table if need be.
+func Table(cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.FileMeta) (step Step, res sstable.Result, err error) {
 	began := time.Now()
 	watch := stopwatch{began}
-	step := ExplainStep{
+	step = Step{
 		Run: "table", Level: level, FileNum: f.Num, Bytes: f.Size, Filter: "none",
 		Smallest: bytes.Clone(base.UserKey(f.Smallest)), Largest: bytes.Clone(base.UserKey(f.Largest)),
 	}
 	step.Opened = tables.Of(f).Peek() == nil
-	r, err := d.tables.Get(f)
+	r, err := cache.Get(f)
 	if err != nil {
-		return d.openError(s, err)
+		return step, res, err
 	}
 	if step.Opened {
 		cost := r.OpenCost()
@@ -44,28 +43,24 @@ func (d *DB) explainTable(s *readState, t *tableSearch, lookup *sstable.Lookup, 
 	denied := r.Denies(lookup)
 	step.FilterTime = watch.lap()
 	if denied {
-		t.denied(level)
 		step.Filter = "absent"
-	} else if err := step.search(t, r, lookup, f, &watch); err != nil {
-		return err
+	} else if res, err = step.search(r, lookup, &watch); err != nil {
+		return step, res, err
 	}
 	step.Duration = time.Since(began)
-	x.Steps = append(x.Steps, step)
-	return nil
+	return step, res, nil
 }
 
 // search goes on where the filter of the whole table, if there is one, did not rule the
 // key out.
-func (step *ExplainStep) search(t *tableSearch, r *sstable.Reader, lookup *sstable.Lookup, f *manifest.FileMeta, watch *stopwatch) error {
-	var err error
+func (step *Step) search(r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
 	if step.IndexBytes, err = r.ReadIndex(); err != nil {
-		return err
+		return res, err
 	}
 	step.IndexSearched, step.IndexRead = true, step.IndexBytes > 0
 	step.IndexTime = watch.lap()
-	res, err := r.GetUndenied(lookup)
-	if err != nil {
-		return err
+	if res, err = r.GetUndenied(lookup); err != nil {
+		return res, err
 	}
 	step.SearchTime = watch.lap()
 	switch res.Filter {
@@ -78,9 +73,6 @@ func (step *ExplainStep) search(t *tableSearch, r *sstable.Reader, lookup *sstab
 		step.BlockBytes = r.BlockBytes(lookup)
 	}
 	step.BytesRead = step.IndexBytes + uint64(res.BytesRead)
-	if step.Found = res.Found; res.Found {
-		_, t.kind = base.SplitTrailer(res.Trailer)
-		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, f
-	}
-	return nil
+	step.Found = res.Found
+	return res, nil
 }

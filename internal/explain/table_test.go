@@ -1,0 +1,51 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/tables/tabletest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+func TestATablesStepSaysWhatALookupDidThere(t *testing.T) {
+	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(20))
+	f := s.Add(3, 7, "value", 1, 2, 5)
+	look := func(n int) (Step, sstable.Result) {
+		var lookup sstable.Lookup
+		defer lookup.Release()
+		lookup.Init(tabletest.Key(n), 9)
+		step, res, err := Table(s.Cache, &lookup, 3, f)
+		require.NoError(t, err)
+		return step, res
+	}
+	step, res := look(2)
+	require.Equal(t, "value", string(res.Value))
+	require.True(t, step.Opened && step.Found && step.IndexSearched && step.BlockFromDisk)
+	require.Positive(t, step.OpeningReads)
+	require.Equal(t, "maybe", step.Filter)
+	require.Equal(t, tabletest.Key(1), step.Smallest)
+	require.Equal(t, tabletest.Key(5), step.Largest)
+
+	step, res = look(3)
+	require.False(t, step.Opened || step.Found || step.IndexSearched || res.Found)
+	require.Equal(t, "absent", step.Filter)
+	require.Equal(t, "sievedb.CacheLineBloom", step.FilterPolicy)
+}
+
+func TestMemtablesHaveNamesByTheirAge(t *testing.T) {
+	require.Equal(t, Step{Run: "memtable", Level: -1, Filter: "none"}, Memtable(0, false, true, false))
+	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "absent"}, Memtable(1, true, true, false))
+	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, Memtable(2, true, false, true))
+}
+
+func TestASumIsOneLine(t *testing.T) {
+	var b strings.Builder
+	(&Sum{Found: true, DiskReads: 1, BytesRead: 70, ReadsSaved: 2, Duration: 5}).Write(&b)
+	(&Sum{Deleted: true, OpeningReads: 2, OpeningBytes: 9}).Write(&b)
+	require.Equal(t, "found: 1 disk read (70 bytes), 2 saved by filters, 0 wasted; 5ns\n"+
+		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 2 reads (9 bytes) to open tables; 0s\n", b.String())
+}

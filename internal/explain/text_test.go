@@ -1,0 +1,28 @@
+package explain
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheWorkOfAStepIsWrittenInOrder(t *testing.T) {
+	cases := []struct {
+		name string
+		step Step
+		want []string
+	}{
+		{"opened, and read from disk", Step{Opened: true, OpeningReads: 2, OpeningBytes: 900, IndexSearched: true, IndexRead: true, IndexBytes: 70,
+			BlockFromDisk: true, BlockBytes: 4000, BytesRead: 4070, OpenTime: 4, FilterTime: 3, IndexTime: 2, SearchTime: 1},
+			[]string{"opened by 2 reads (900 bytes) 4ns", "filter 3ns", "index read from disk (70 bytes) 2ns", "data block from disk (4000 bytes) 1ns"}},
+		{"ruled out by the filter of a block", Step{Filter: "absent", IndexSearched: true},
+			[]string{"filter 0s", "index from memory 0s", "no data block 0s"}},
+		{"ruled out by the filter of the table", Step{Filter: "absent"}, []string{"filter 0s"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, c.step.work()) })
+	}
+	require.Equal(t, `"a\x00b"`, shortKey([]byte("a\x00b")))
+	require.Equal(t, `"`+string(bytes.Repeat([]byte("k"), 32))+`"…`, shortKey(bytes.Repeat([]byte("k"), 100)))
+}
