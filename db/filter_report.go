@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"math"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
-	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/internal/filterreport"
 )
 
 // FilterReport says of each table's filter how well it should work, how well it does,
@@ -48,8 +45,6 @@ type TableFilterReport struct {
 	Verdict FilterVerdict `json:"verdict"`
 	Detail  string        `json:"detail"`
 	Advice  string        `json:"advice"`
-
-	keys uint64 // of the table; 0: not known
 }
 
 // LevelFilterReport sums up the tables of a level.
@@ -70,8 +65,6 @@ type LevelFilterReport struct {
 	Ranges          FilterLookups `json:"ranges"`
 	// Verdicts counts the tables by verdict.
 	Verdicts map[FilterVerdict]int `json:"verdicts"`
-
-	keys uint64 // of its tables
 }
 
 // RangeFilterReport is about one of a table's filters of ranges.
@@ -118,11 +111,7 @@ type FilterProbes struct {
 // Rate returns the measured false-positive rate and the bounds of its interval of 95 %
 // confidence (filter.RateInterval), 0 to 1.
 func (p FilterProbes) Rate() (rate, low, high float64) {
-	low, high = filter.RateInterval(p.Passed, p.Absent)
-	if p.Absent == 0 {
-		return 0, low, high
-	}
-	return float64(p.Passed) / float64(p.Absent), low, high
+	return filterreport.Probes(p).Rate()
 }
 
 // MarshalJSON adds what Rate returns.
@@ -157,15 +146,6 @@ type FilterLookups struct {
 
 // Asked returns how many lookups there were.
 func (l FilterLookups) Asked() uint64 { return l.Negatives + l.TruePositives + l.FalsePositives }
-
-// setSaved fills in what the negatives saved, if a block takes blockBytes.
-func (l *FilterLookups) setSaved(blockBytes float64, filterBytes uint64) {
-	saved := float64(l.Negatives) * blockBytes
-	l.BytesSaved = uint64(saved)
-	if filterBytes > 0 {
-		l.ReadsPerByte, l.BytesPerByte = float64(l.Negatives)/float64(filterBytes), saved/float64(filterBytes)
-	}
-}
 
 // LookupsToRepay returns after how many lookups of absent keys the filter has saved
 // reading as many bytes as it takes: +Inf where it rules nothing out. The rate is the
@@ -204,153 +184,59 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	}
 	s := d.refState()
 	defer s.version.Unref()
-	report := &FilterReport{Tables: []TableFilterReport{}, Levels: []LevelFilterReport{}} // lists in JSON too
-	metrics := d.Metrics()
-	var err error
-	s.version.Files(func(level int, f *manifest.FileMeta) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return
-		}
-		t := d.filterReport(level, f, probes, metrics)
-		if d.closed.Load() { // which may be all that is wrong with the table
-			err = ErrClosed
-			return
-		}
-		t.Advice = t.Verdict.Advice()
-		report.add(t)
+	found, err := filterreport.Examine(ctx, s.version, filterreport.Options{
+		Cache: d.tables, Comparer: d.cmp, Closed: d.closed.Load, Probes: probes,
+		Counts: filterCounts(d.lookupTotals()), SampledOneIn: counters.SampledOneIn,
 	})
-	report.sumUp(metrics)
+	report := &FilterReport{Tables: []TableFilterReport{}, Levels: []LevelFilterReport{}} // lists in JSON too
+	for i := range found.Tables {
+		report.Tables = append(report.Tables, tableFilterReport(&found.Tables[i]))
+	}
+	for i := range found.Levels {
+		report.Levels = append(report.Levels, levelFilterReport(&found.Levels[i]))
+	}
 	return report, err
 }
 
-// filterReport reports on one table.
-func (d *DB) filterReport(level int, f *manifest.FileMeta, probes int, metrics *Metrics) TableFilterReport {
-	t := TableFilterReport{Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: FilterFigures{Predicted: -1}}
-	t.Lookups = sampledLookups(&tables.Of(f).Sampled)
-	if probes <= 0 && tables.Of(f).Peek() == nil {
-		t.Layout, t.Verdict = "not open", VerdictUnopened
-		return t
-	}
-	r, err := d.tables.Ref(f)
-	if err != nil {
-		t.Layout, t.Verdict, t.Detail = "the table cannot be opened", VerdictDamaged, err.Error()
-		return t
-	}
-	defer r.Unref()
-	status := r.FilterStatus()
-	t.Policy, t.Layout = status.Policy, status.State.String()
-	if blocks, bytes, ok := dataBlocks(r, probes > 0); ok && blocks > 0 {
-		t.BlockBytes = float64(bytes) / float64(blocks)
-	}
-	figures := r.FilterFigures()
-	t.FilterFigures = FilterFigures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
-	t.setBitsPerKey()
-	t.Lookups.setSaved(t.BlockBytes, t.FilterBytes)
-	t.keys = tables.Keys(r, f)
-	t.Ranges = rangeReports(r, t.keys, level, metrics)
-	if probes > 0 {
-		err = d.probeTable(r, probes, &t.Probes)
-	}
-	t.Verdict, t.Detail = judge(&t, status, figures.HashBits, metrics, err)
-	return t
-}
-
-// dataBlocks returns the data blocks of a table and their bytes, if they are known
-// without reading the index, or it may be read.
-func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool) {
-	if p, ok := r.Properties(); ok {
-		return p.DataBlocks, p.DataBytes, true
-	}
-	if !mayRead && r.IndexSize() == 0 {
-		return 0, 0, false
-	}
-	n, bytes, err := r.DataBlocks()
-	return uint64(n), bytes, err == nil
-}
-
-func sampledLookups(s *tables.SampledVerdicts) FilterLookups {
-	return FilterLookups{
-		Negatives:      s.Negatives.Load() * counters.SampledOneIn,
-		TruePositives:  s.TruePositives.Load() * counters.SampledOneIn,
-		FalsePositives: s.FalsePositives.Load() * counters.SampledOneIn,
-	}
-}
-
-func (f *FilterFigures) setBitsPerKey() {
-	if f.Keys > 0 {
-		f.BitsPerKey = 8 * float64(f.FilterBytes) / float64(f.Keys)
-	}
-}
-
-func (r *FilterReport) add(t TableFilterReport) {
-	r.Tables = append(r.Tables, t)
-	if n := len(r.Levels); n == 0 || r.Levels[n-1].Level != t.Level {
-		r.Levels = append(r.Levels, LevelFilterReport{Level: t.Level, Verdicts: map[FilterVerdict]int{}})
-	}
-	l := &r.Levels[len(r.Levels)-1]
-	l.Tables++
-	l.FilterBytes += t.FilterBytes
-	l.Keys += t.Keys
-	l.Probes.Absent += t.Probes.Absent
-	l.Probes.Passed += t.Probes.Passed
-	l.Probes.Stored += t.Probes.Stored
-	l.Probes.Denied += t.Probes.Denied
-	l.addRanges(&t)
-	l.Verdicts[t.Verdict]++
-}
-
-// sumUp finishes the levels.
-func (r *FilterReport) sumUp(m *Metrics) {
-	for i := range r.Levels {
-		l := &r.Levels[i]
-		l.setBitsPerKey()
-		l.Predicted = r.predicted(l.Level)
-		from := &m.Levels[l.Level]
-		l.Lookups = FilterLookups{
-			Negatives: from.FilterNegatives, TruePositives: from.FilterTruePositives,
-			FalsePositives: from.FilterFalsePositives,
-		}
-		l.Lookups.setSaved(r.blockBytes(l.Level), l.FilterBytes)
-		l.Ranges = FilterLookups{
-			Negatives: from.RangeNegatives, TruePositives: from.RangeTruePositives, FalsePositives: from.RangeFalsePositives,
-		}
-		l.Ranges.setSaved(r.blockBytes(l.Level), l.RangeBytes)
-	}
-}
-
-// predicted returns the mean of the predictions for a level's tables, in proportion to
-// the probes that each got or, without any, to its keys; negative if there are none.
-func (r *FilterReport) predicted(level int) float64 {
-	var sum, weights float64
-	for _, t := range r.Tables {
-		if t.Level != level || t.Predicted < 0 {
-			continue
-		}
-		weight := float64(t.Probes.Absent)
-		if weight == 0 {
-			weight = float64(t.Keys) * 1e-9 // next to nothing beside a probe
-		}
-		sum, weights = sum+weight*t.Predicted, weights+weight
-	}
-	if weights == 0 {
-		return -1
-	}
-	return sum / weights
-}
-
-// blockBytes returns the mean over a level's tables.
-func (r *FilterReport) blockBytes(level int) float64 {
-	var sum, tables float64
-	for _, t := range r.Tables {
-		if t.Level == level && t.BlockBytes > 0 {
-			sum, tables = sum+t.BlockBytes, tables+1
+// filterCounts returns what a report on filters needs of the store's counters.
+func filterCounts(t *counters.Totals) *filterreport.Counts {
+	c := &filterreport.Counts{Gets: t.Gets}
+	for level := range t.Levels {
+		l := &t.Levels[level]
+		c.Levels[level] = filterreport.LevelCounts{
+			Reads:  l.Reads(),
+			Keys:   filterreport.Verdicts{Negatives: l.FilterNegatives, TruePositives: l.FilterTruePositives, FalsePositives: l.FilterFalsePositives},
+			Ranges: filterreport.Verdicts{Negatives: l.RangeNegatives, TruePositives: l.RangeTruePositives, FalsePositives: l.RangeFalsePositives},
 		}
 	}
-	if tables == 0 {
-		return 0
+	return c
+}
+
+func tableFilterReport(t *filterreport.Table) TableFilterReport {
+	r := TableFilterReport{
+		Level: t.Level, FileNum: t.FileNum, Name: t.Name, Bytes: t.Bytes, Policy: t.Policy, Layout: t.Layout,
+		FilterFigures: FilterFigures(t.Figures), BlockBytes: t.BlockBytes,
+		Probes: FilterProbes(t.Probes), Lookups: FilterLookups(t.Lookups),
+		Verdict: FilterVerdict(t.Verdict), Detail: t.Detail, Advice: t.Advice,
 	}
-	return sum / tables
+	for _, f := range t.Ranges {
+		r.Ranges = append(r.Ranges, RangeFilterReport{
+			Policy: f.Policy, Bytes: f.Bytes, BitsPerKey: f.BitsPerKey, State: f.State,
+			Verdict: FilterVerdict(f.Verdict), Detail: f.Detail, Advice: f.Advice,
+		})
+	}
+	return r
+}
+
+func levelFilterReport(l *filterreport.Level) LevelFilterReport {
+	r := LevelFilterReport{
+		Level: l.Level, Tables: l.Tables, FilterFigures: FilterFigures(l.Figures),
+		Probes: FilterProbes(l.Probes), Lookups: FilterLookups(l.Lookups),
+		RangeBytes: l.RangeBytes, RangeBitsPerKey: l.RangeBitsPerKey, Ranges: FilterLookups(l.Ranges),
+		Verdicts: map[FilterVerdict]int{},
+	}
+	for verdict, n := range l.Verdicts {
+		r.Verdicts[FilterVerdict(verdict)] = n
+	}
+	return r
 }

@@ -1,4 +1,4 @@
-package db
+package filterreport
 
 import (
 	"math/rand/v2"
@@ -22,12 +22,12 @@ const fewGaps = 16
 
 // probeTable asks the filter of r for about so many keys that the table holds and as
 // many that it does not hold. The error is one of reading the table.
-func (d *DB) probeTable(r *sstable.Reader, probes int, into *FilterProbes) error {
+func probeTable(cmp *base.Comparer, r *sstable.Reader, probes int, into *Probes) error {
 	filters, damage := r.AllFilters()
 	p := prober{
-		d: d, r: r, filters: filters, into: into,
+		cmp: cmp, r: r, filters: filters, into: into,
 		want: uint64(probes),
-		// The same keys each time: a report can be had again.
+		// The same keys each time: a report of the same tables is the same.
 		rnd: rand.New(rand.NewPCG(0x5eed, uint64(probes))),
 	}
 	blocks := max(1, probes/probesPerBlock)
@@ -51,15 +51,15 @@ func (d *DB) probeTable(r *sstable.Reader, probes int, into *FilterProbes) error
 
 // sample asks anew, for keys of so many blocks.
 func (p *prober) sample(blocks int) error {
-	*p.into, p.last = FilterProbes{}, nil
+	*p.into, p.last = Probes{}, nil
 	return p.r.SampleBlocks(blocks, p.entry)
 }
 
 type prober struct {
-	d       *DB
+	cmp     *base.Comparer
 	r       *sstable.Reader
 	filters sstable.FilterSet
-	into    *FilterProbes
+	into    *Probes
 	want    uint64
 	rnd     *rand.Rand
 
@@ -86,7 +86,7 @@ func (p *prober) entry(offset uint64, ikey []byte) error {
 	return nil
 }
 
-// between asks for a few keys behind a and before b. No table has keys between two
+// between asks for a few keys after a and before b. No table has keys between two
 // neighbours, so they are absent, whatever the order of keys is.
 func (p *prober) between(a, b []byte) {
 	made := p.made[:0]
@@ -101,7 +101,7 @@ func (p *prober) between(a, b []byte) {
 			key = likeNeighbours(p.rnd, key, a, b)
 		}
 		p.made[len(made)] = key
-		if p.d.cmp.Compare(a, key) >= 0 || p.d.cmp.Compare(key, b) >= 0 ||
+		if p.cmp.Compare(a, key) >= 0 || p.cmp.Compare(key, b) >= 0 ||
 			slices.ContainsFunc(made, func(k []byte) bool { return string(k) == string(key) }) {
 			continue
 		}

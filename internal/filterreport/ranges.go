@@ -1,10 +1,10 @@
-package db
+package filterreport
 
 import (
 	"fmt"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -12,17 +12,17 @@ import (
 const rangeAsked = "asked"
 
 // rangeReports reports on the filters of ranges of a table with so many keys.
-func rangeReports(r *sstable.Reader, keys uint64, level int, m *Metrics) (reports []RangeFilterReport) {
+func rangeReports(r *sstable.Reader, keys uint64, level int, c *Counts) (reports []Range) {
 	for _, f := range r.RangeFilters() {
-		report := RangeFilterReport{Policy: f.Policy, Bytes: f.Bytes, State: rangeAsked}
+		report := Range{Policy: f.Policy, Bytes: f.Bytes, State: rangeAsked}
 		if f.Err != nil {
 			report.State = f.Err.Error()
 		}
 		if keys > 0 {
 			report.BitsPerKey = 8 * float64(f.Bytes) / float64(keys)
 		}
-		report.Verdict, report.Detail = judgeRanges(f.Err, &m.Levels[level], m.Total().RangeChecks)
-		report.Advice = report.Verdict.Advice()
+		report.Verdict, report.Detail = judgeRanges(f.Err, &c.Levels[level].Ranges, c.rangeChecks())
+		report.Advice = Advice(report.Verdict)
 		reports = append(reports, report)
 	}
 	return reports
@@ -39,27 +39,27 @@ const (
 
 // judgeRanges returns the verdict on a filter of ranges of a level, and what is behind it.
 // unusable is why it is not asked; checks is how often those of all levels were.
-func judgeRanges(unusable error, l *LevelMetrics, checks uint64) (v FilterVerdict, detail string) {
+func judgeRanges(unusable error, l *Verdicts, checks uint64) (verdict, detail string) {
 	did := fmt.Sprintf("asked %d times on the level: %d tables passed over, %d held something in the range, %d did not",
-		l.RangeChecks, l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives)
-	empty := l.RangeNegatives + l.RangeFalsePositives
+		l.asked(), l.Negatives, l.TruePositives, l.FalsePositives)
+	empty := l.Negatives + l.FalsePositives
 	switch {
-	case errors.Is(unusable, ErrCorruption):
-		return VerdictDamaged, unusable.Error()
+	case errors.Is(unusable, base.ErrCorruption):
+		return Damaged, unusable.Error()
 	case unusable != nil:
-		return VerdictRangeUnknown, unusable.Error()
-	case l.RangeChecks == 0 && checks < rangesToTell:
-		return VerdictRangeUnasked, ""
-	case l.RangeChecks == 0:
-		return VerdictRangeNeverAsked, fmt.Sprintf("iterators asked %d times on other levels", checks)
-	case empty >= emptyToTell && l.RangeFalsePositives > empty/2:
-		return VerdictRangePasses, did
+		return RangeUnknown, unusable.Error()
+	case l.asked() == 0 && checks < rangesToTell:
+		return RangeUnasked, ""
+	case l.asked() == 0:
+		return RangeNeverAsked, fmt.Sprintf("iterators asked %d times on other levels", checks)
+	case empty >= emptyToTell && l.FalsePositives > empty/2:
+		return RangePasses, did
 	}
-	return VerdictGood, did
+	return Good, did
 }
 
 // addRanges adds up what a table's filters of ranges take that are asked, and for how many keys.
-func (l *LevelFilterReport) addRanges(t *TableFilterReport) {
+func (l *Level) addRanges(t *Table) {
 	for _, f := range t.Ranges {
 		if f.State == rangeAsked {
 			l.RangeBytes += f.Bytes

@@ -1,0 +1,37 @@
+package filterreport
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+func TestVerdictsOnFiltersOfRanges(t *testing.T) {
+	cases := []struct {
+		name     string
+		unusable error
+		level    Verdicts
+		checks   uint64
+		verdict  string
+		detail   string
+	}{
+		{"damage", base.Corruptf("range filter block", 7, "checksum"), Verdicts{}, 0, Damaged, "checksum"},
+		{"a name that nobody knows", sstable.ErrRangeUnknown, Verdicts{}, 0, RangeUnknown, "no policy of that name"},
+		{"a store just opened", nil, Verdicts{}, 0, RangeUnasked, ""},
+		{"iterators that end above", nil, Verdicts{}, rangesToTell, RangeNeverAsked, "asked 1000 times on other levels"},
+		{"too few to tell", nil, Verdicts{0, 5, emptyToTell - 1}, 104, Good, "asked 104 times on the level: 0 tables passed over, 5 held something in the range, 99 did not"},
+		{"bounds that the policy does not fit", nil, Verdicts{0, 5, emptyToTell}, 105, RangePasses, "0 tables passed over"},
+		{"half of them", nil, Verdicts{50, 0, 50}, 100, Good, "50 tables passed over"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			verdict, detail := judgeRanges(c.unusable, &c.level, c.checks)
+			require.Equal(t, c.verdict, verdict)
+			require.Contains(t, detail, c.detail)
+			require.NotEmpty(t, Advice(verdict))
+		})
+	}
+}
