@@ -57,57 +57,24 @@ func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan
 		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filter, %q", c.Filter.Name())
 	}
 	fp := c.filterPlanOptions()
-	p := planner{curve: fp.Curve(), tree: fp.Tree(float64(keys), float64(entryBytes)), keys: float64(keys)}
-	plan := &FilterPlan{}
-	var uniform, solved []float64
-	plan.At, uniform, solved = p.at(float64(memoryBytes))
-	for b := range p.curve {
-		m, _, _ := p.at(p.keys * float64(b) / 8)
-		plan.Curve = append(plan.Curve, m)
+	est := fp.Estimate(float64(keys), float64(entryBytes))
+	memory := func(bytes float64) PlannedMemory {
+		m := est.At(bytes)
+		return PlannedMemory{m.Bytes, m.BitsPerKey, PlannedReads(est.Reads(m.Uniform)), PlannedReads(est.Reads(m.Solved))}
 	}
-	for i, l := range p.tree {
+	plan := &FilterPlan{At: memory(float64(memoryBytes))}
+	for b := range est.Curve {
+		plan.Curve = append(plan.Curve, memory(est.Keys*float64(b)/8))
+	}
+	at := est.At(float64(memoryBytes))
+	for i, l := range est.Tree {
 		if l.Keys > 0 {
 			plan.Levels = append(plan.Levels, PlannedLevel{
 				Level: i, Keys: l.Keys, Runs: l.Weight,
-				UniformBits: uniform[i], UniformRate: p.curve.Rate(uniform[i]),
-				SolvedBits: solved[i], SolvedRate: p.curve.Rate(solved[i]),
+				UniformBits: at.Uniform[i], UniformRate: est.Curve.Rate(at.Uniform[i]),
+				SolvedBits: at.Solved[i], SolvedRate: est.Curve.Rate(at.Solved[i]),
 			})
 		}
 	}
 	return plan, nil
-}
-
-type planner struct {
-	curve filter.Curve
-	tree  []filter.LevelLoad
-	keys  float64
-}
-
-// at plans with so many bytes for filters, and returns the bits a key of each level,
-// the same ones and the best ones.
-func (p *planner) at(bytes float64) (m PlannedMemory, uniform, solved []float64) {
-	most := float64(len(p.curve) - 1)
-	bits := min(8*bytes/p.keys, most) // more would gain nothing
-	uniform = make([]float64, len(p.tree))
-	for i := range uniform {
-		uniform[i] = bits
-	}
-	solved = p.curve.Allocate(p.tree, bits*p.keys)
-	m = PlannedMemory{Bytes: bits * p.keys / 8, BitsPerKey: bits, Uniform: p.reads(uniform), Solved: p.reads(solved)}
-	return m, uniform, solved
-}
-
-// reads returns what lookups read with so many bits a key on each level. A key is as
-// likely on a level as the level has keys; in level 0 half of the other runs come first.
-func (p *planner) reads(bits []float64) (r PlannedReads) {
-	for i, l := range p.tree {
-		if l.Keys <= 0 {
-			continue
-		}
-		rate := p.curve.Rate(bits[i])
-		here := 1 + r.Miss + (l.Weight-1)/2*rate
-		r.Hit += l.Keys / p.keys * here
-		r.Miss += l.Weight * rate
-	}
-	return r
 }
