@@ -3,7 +3,6 @@ package db
 import (
 	"sync/atomic"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -142,38 +141,8 @@ func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
 			return
 		}
 		var size uint64
-		size, err = d.approximateTableSize(f, start, limit)
+		size, err = d.tables.ApproximateSize(f, start, limit)
 		total += size
 	})
 	return total, err
-}
-
-func (d *DB) approximateTableSize(f *manifest.FileMeta, start, limit []byte) (uint64, error) {
-	smallest, largest := base.UserKey(f.Smallest), base.UserKey(f.Largest)
-	if limit != nil && d.cmp.Compare(smallest, limit) >= 0 || start != nil && d.cmp.Compare(largest, start) < 0 {
-		return 0, nil
-	}
-	if (start == nil || d.cmp.Compare(start, smallest) <= 0) && (limit == nil || d.cmp.Compare(largest, limit) < 0) {
-		return f.Size, nil
-	}
-	r, err := d.tables.Ref(f)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Unref()
-	offset := func(key []byte, otherwise uint64) (uint64, error) {
-		if key == nil {
-			return otherwise, nil
-		}
-		return r.ApproximateOffset(base.AppendInternalKey(nil, key, base.MaxSeq, base.KindSeek))
-	}
-	from, err := offset(start, 0)
-	if err != nil {
-		return 0, err
-	}
-	to, err := offset(limit, f.Size)
-	if err != nil || to < from {
-		return 0, err
-	}
-	return to - from, nil
 }

@@ -1,0 +1,39 @@
+package tables
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// ApproximateSize returns about how many bytes of f are taken by user keys from start to
+// limit, limit excluded; nil for no bound. It opens f only if a bound is within it.
+func (t *Cache) ApproximateSize(f *manifest.FileMeta, start, limit []byte) (uint64, error) {
+	cmp := t.options.Reader.Comparer
+	smallest, largest := base.UserKey(f.Smallest), base.UserKey(f.Largest)
+	if limit != nil && cmp.Compare(smallest, limit) >= 0 || start != nil && cmp.Compare(largest, start) < 0 {
+		return 0, nil
+	}
+	if (start == nil || cmp.Compare(start, smallest) <= 0) && (limit == nil || cmp.Compare(largest, limit) < 0) {
+		return f.Size, nil
+	}
+	r, err := t.Ref(f)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Unref()
+	offset := func(key []byte, otherwise uint64) (uint64, error) {
+		if key == nil {
+			return otherwise, nil
+		}
+		return r.ApproximateOffset(base.AppendInternalKey(nil, key, base.MaxSeq, base.KindSeek))
+	}
+	from, err := offset(start, 0)
+	if err != nil {
+		return 0, err
+	}
+	to, err := offset(limit, f.Size)
+	if err != nil || to < from {
+		return 0, err
+	}
+	return to - from, nil
+}
