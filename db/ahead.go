@@ -5,7 +5,7 @@ import (
 )
 
 // openAhead opens the tables that there were at Open in the order in which lookups
-// consult them, as Options.OpenTablesAhead says, until as many are open as may be or
+// consult them, as Options.Cache.OpenAhead says, until as many are open as may be or
 // the store closes. It holds the version: no table goes away meanwhile.
 func (d *DB) openAhead() {
 	defer d.background.Done()

@@ -19,7 +19,7 @@ import (
 func openAheadAndWait(t *testing.T, o *Options) (*DB, OpenAheadInfo) {
 	done := make(chan OpenAheadInfo, 2)
 	c := *o
-	c.OpenTablesAhead, c.EventListener = true, &EventListener{TablesOpenedAhead: func(i OpenAheadInfo) { done <- i }}
+	c.Cache.OpenAhead, c.EventListener = true, &EventListener{TablesOpenedAhead: func(i OpenAheadInfo) { done <- i }}
 	d := openTest(t, &c)
 	info := <-done
 	require.Empty(t, done)
@@ -73,7 +73,7 @@ func TestADatabaseWithoutTablesIsOpenedAheadAtOnce(t *testing.T) {
 // tablesOfLevel0 makes a database of n tables, all on level 0.
 func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *Options {
 	o := testOptions(fsys)
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1000, 2000
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
 	d := mustOpen(t, o)
 	for i := range n {
 		fill(t, d, 100*i, 100*i+100)
@@ -85,7 +85,7 @@ func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *Options {
 
 func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
 	o := tablesOfLevel0(t, vfs.NewMem(), 25)
-	o.MaxOpenFiles = 10
+	o.Cache.MaxOpenFiles = 10
 	d, info := openAheadAndWait(t, o)
 	require.Equal(t, 10, info.Tables)
 	require.EqualValues(t, 10, d.Metrics().TablesOpened)
@@ -128,7 +128,7 @@ func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
 		}
 		return nil
 	})
-	o.OpenTablesAhead = true
+	o.Cache.OpenAhead = true
 	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("told, though it was not done") }}
 	d := mustOpen(t, o)
 	<-reached
@@ -145,10 +145,10 @@ func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
 func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
 	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 30)
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 0, 0, 0
-	o.OpenTablesAhead = true
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 0, 0, 0
+	o.Cache.OpenAhead = true
 	for _, files := range []int{10, 1000} {
-		o.MaxOpenFiles = files
+		o.Cache.MaxOpenFiles = files
 		d := mustOpen(t, o)
 		var users sync.WaitGroup
 		for g := range 3 {

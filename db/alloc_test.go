@@ -16,7 +16,7 @@ import (
 
 func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 8 << 20
+	o.Cache.Size = 8 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, 4000)
 	settle(t, d)
@@ -57,7 +57,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 
 func TestPutAllocatesNothingInSteadyState(t *testing.T) {
 	// No switch of memtables while counting, and no checker, which allocates.
-	d, err := Open("db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 20})
+	d, err := Open("db", &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}})
 	require.NoError(t, err)
 	defer d.Close()
 	fill(t, d, 0, 1000)
@@ -90,7 +90,7 @@ func TestALoadAllocatesNothingAPut(t *testing.T) {
 
 func TestIteratingAllocatesNothingAStep(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 8 << 20
+	o.Cache.Size = 8 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, 4000)
 	settle(t, d)
@@ -114,7 +114,7 @@ func TestIteratingAllocatesNothingAStep(t *testing.T) {
 func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 	const n = 4000
 	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 8 << 20
+	o.Cache.Size = 8 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, n)
 	settle(t, d)

@@ -41,7 +41,7 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 		CompactionBegin: func(CompactionInfo) { begun.Add(1) },
 		CompactionEnd:   func(CompactionInfo) { failed <- struct{}{} },
 	}
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 2, 50, 100
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 50, 100
 	d := openTest(t, o)
 	longestRest(d)
 	failing.Store(true)
@@ -67,7 +67,7 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 func corruptStore(t testing.TB) *Options {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	d := mustOpen(t, o)
 	for i := range 2 {
 		fill(t, d, 50*i, 50*i+100)
@@ -76,7 +76,7 @@ func corruptStore(t testing.TB) *Options {
 	require.NoError(t, d.Close())
 	restampFirstBlock(t, mem, filepath.Join("db", namesOf(t, mem, base.FileTable)[0]), 77) // the older one
 	o = testOptions(mem)                                                                   // the order checker did not see the damage come
-	o.L0CompactionTrigger = 2
+	o.Compaction.L0Trigger = 2
 	return o
 }
 
@@ -111,7 +111,7 @@ func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
 // that succeeded took the error away, and writers waited for ever.
 func TestWritersAreToldThatLevelZeroIsStuckBehindCorruption(t *testing.T) {
 	o := corruptStore(t)
-	o.L0SlowdownTrigger, o.L0StopTrigger = 3, 4
+	o.Compaction.L0Slowdown, o.Compaction.L0Stop = 3, 4
 	d := openTest(t, o)
 	eventually(t, func() bool { return d.Metrics().TablesSetAside == 2 })
 	requireIdle(t, d)

@@ -58,7 +58,7 @@ func TestABatchLargerThanTheWriteBufferFits(t *testing.T) {
 	for i := range 2000 {
 		b.Put(testKey(i), testValue(i))
 	}
-	require.Greater(t, b.Size(), d.opts.WriteBufferSize)
+	require.Greater(t, b.Size(), d.opts.Memtables.Size)
 	require.NoError(t, d.Apply(&b, NoSync))
 	big := bytes.Repeat([]byte("x"), 1<<20)
 	require.NoError(t, d.Put([]byte("big"), big, nil))

@@ -15,7 +15,7 @@ import (
 func BenchmarkBatch(b *testing.B) {
 	for _, entries := range []int{1, 4, 100} {
 		b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) {
-			d, err := Open("db", &Options{FS: noLogs{vfs.NewMem()}, WriteBufferSize: 16 << 20})
+			d, err := Open("db", &Options{FS: noLogs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 16 << 20}})
 			require.NoError(b, err)
 			defer d.Close() // fails: the log is not there
 			key, value := make([]byte, 16), make([]byte, 100)

@@ -29,7 +29,10 @@ func benchKeys(n int, absent bool) [][]byte {
 // benchStore holds benchKeys(n, false) with values of 100 bytes, in memory or,
 // settled, in tables.
 func benchStore(b *testing.B, n int, inTables bool) *DB {
-	d, err := Open("db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 20, BlockCacheSize: 512 << 20, Compression: NoCompression})
+	d, err := Open("db", &Options{
+		FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}, Cache: CacheOptions{Size: 512 << 20},
+		Tables: TableOptions{Compression: NoCompression},
+	})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	value := make([]byte, 100)

@@ -22,7 +22,7 @@ func BenchmarkAskedInVain(b *testing.B) {
 	const keys, absent, lookups = 1_000_000, 1_000_000, 300_000
 	fs := vfs.NewMem()
 	load := func() {
-		d, err := Open("db", &Options{FS: fs, WriteBufferSize: 16 << 20})
+		d, err := Open("db", &Options{FS: fs, Memtables: MemtableOptions{Size: 16 << 20}})
 		require.NoError(b, err)
 		value := make([]byte, 100)
 		rnd := rand.New(rand.NewPCG(1, 1))
@@ -40,7 +40,9 @@ func BenchmarkAskedInVain(b *testing.B) {
 		for _, exponent := range []float64{1.01, 1.2} {
 			b.Run(fmt.Sprintf("cache=%dMiB/zipf=%.2f", cache>>20, exponent), func(b *testing.B) {
 				for b.Loop() {
-					d, err := Open("db", &Options{FS: fs, BlockCacheSize: cache, Filter: filter.NewDualBloomPolicy(10)})
+					d, err := Open("db", &Options{
+						FS: fs, Cache: CacheOptions{Size: cache}, Filters: FilterOptions{Policy: filter.NewDualBloomPolicy(10)},
+					})
 					require.NoError(b, err)
 					rnd := rand.New(rand.NewPCG(2, 2))
 					zipf := rand.NewZipf(rnd, exponent, 1, absent-1)

@@ -15,7 +15,7 @@ const scanKeys = 500_000
 // scanStore holds scanKeys keys of 16 digits in several levels, settled, with
 // values of 100 bytes of which Snappy saves half. Half of it fits the block cache.
 func scanStore(b *testing.B) *DB {
-	d, err := Open(b.TempDir(), &Options{WriteBufferSize: 8 << 20, BlockCacheSize: 32 << 20})
+	d, err := Open(b.TempDir(), &Options{Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 32 << 20}})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	rnd := rand.New(rand.NewPCG(7, 7))

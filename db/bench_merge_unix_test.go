@@ -42,7 +42,7 @@ func BenchmarkMerge(b *testing.B) {
 func benchmarkMerge(b *testing.B, deletes bool) {
 	const keys = 200_000
 	fs := &tableDropper{FS: vfs.NewMem()}
-	o := &Options{FS: fs, L0CompactionTrigger: 1000, L0SlowdownTrigger: 1000, L0StopTrigger: 2000, MaxLevelBase: 1 << 40}
+	o := &Options{FS: fs, Compaction: CompactionOptions{L0Trigger: 1000, L0Slowdown: 1000, L0Stop: 2000, MaxLevelBase: 1 << 40}}
 	d, err := Open("db", o)
 	require.NoError(b, err)
 	defer d.Close()

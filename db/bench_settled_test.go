@@ -27,7 +27,7 @@ func settledKey(dst []byte, n uint64, random bool) []byte {
 // half compressible, in as many levels as random writes and compaction leave, and a
 // block cache for all.
 func settledStore(b *testing.B, random bool) *DB {
-	d, err := Open("db", &Options{FS: vfs.NewMem(), WriteBufferSize: 16 << 20, BlockCacheSize: 512 << 20})
+	d, err := Open("db", &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 16 << 20}, Cache: CacheOptions{Size: 512 << 20}})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	rnd := rand.New(rand.NewPCG(1, 1))

@@ -36,7 +36,7 @@ func BenchmarkPutNoSync(b *testing.B) {
 	for _, order := range []string{"ascending", "random"} {
 		for _, writers := range []int{1, 4, 16, 64} {
 			b.Run(fmt.Sprintf("order=%s/writers=%d", order, writers), func(b *testing.B) {
-				d, err := Open("db", &Options{FS: noLogs{vfs.NewMem()}, WriteBufferSize: 16 << 20})
+				d, err := Open("db", &Options{FS: noLogs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 16 << 20}})
 				require.NoError(b, err)
 				defer d.Close() // fails: the log is not there
 				putFrom(b, d, writers, order == "random")

@@ -26,7 +26,9 @@ func BenchmarkWalk(all *testing.B) {
 			for _, backward := range []bool{false, true} {
 				all.Run(fmt.Sprintf("place=%s/one=%t/backward=%t", place.name, one, backward), func(b *testing.B) {
 					if d == nil {
-						d = walkStore(all, place.keys, &Options{WriteBufferSize: place.buffer, BlockCacheSize: int64(place.cache)}, one)
+						d = walkStore(all, place.keys, &Options{
+							Memtables: MemtableOptions{Size: place.buffer}, Cache: CacheOptions{Size: int64(place.cache)},
+						}, one)
 					}
 					benchmarkWalk(b, d, place.keys, backward)
 				})

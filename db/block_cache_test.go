@@ -16,8 +16,8 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 150 << 10 // of 370 KB
-	o.BlockSize = 4 << 10
+	o.Cache.Size = 150 << 10 // of 370 KB
+	o.Tables.BlockSize = 4 << 10
 	d := openTest(t, o)
 	fill(t, d, 0, n)
 	settle(t, d)

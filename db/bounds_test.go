@@ -15,7 +15,7 @@ import (
 func boundaryStore(t *testing.T) (d *DB, first, second uint64) {
 	t.Helper()
 	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	d = openTest(t, o)
 	for _, table := range []string{"cdf", "mnp"} {
 		for _, key := range table {

@@ -84,7 +84,7 @@ func TestBufferedWritesAreNotOneSystemCallEach(t *testing.T) {
 	const n = 2000
 	fsys := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(fsys)
-	o.WriteBufferSize = 4 << 20
+	o.Memtables.Size = 4 << 20
 	d := openTest(t, o)
 	before := fsys.Snapshot().Total.Writes
 	putBuffered(t, d, 0, n)

@@ -14,7 +14,7 @@ import (
 // burstStore returns a store whose clock stands still, and what moves it on.
 func burstStore(t *testing.T) (d *DB, pass func(time.Duration)) {
 	o := testOptions(vfs.NewMem())
-	o.WriteBufferSize = 16 << 10
+	o.Memtables.Size = 16 << 10
 	d = openTest(t, o)
 	var passed atomic.Int64
 	d.compactor.SetClock(func() time.Time { return time.Unix(1e9, passed.Load()) })
@@ -35,7 +35,7 @@ func requireCompacted(t *testing.T, d *DB) {
 	t.Helper()
 	eventually(t, func() bool {
 		require.NoError(t, d.compactor.Status().Err)
-		return len(d.state.Load().version.Levels[0].Files) < d.opts.L0CompactionTrigger && d.compactor.Idle()
+		return len(d.state.Load().version.Levels[0].Files) < d.opts.Compaction.L0Trigger && d.compactor.Idle()
 	})
 }
 

@@ -47,9 +47,9 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 // checkPolicies returns the policies of the filters that Check and Repair ask: those that are
 // known also where lookups ask none.
 func (o *Options) checkPolicies() []filter.Policy {
-	if o.Filter == filter.None {
+	if o.Filters.Policy == filter.None {
 		known := *o
-		known.Filter = defaultFilter
+		known.Filters.Policy = defaultFilter
 		return known.readPolicies()
 	}
 	return o.readPolicies()

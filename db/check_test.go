@@ -61,7 +61,7 @@ func TestCheckTellsFaults(t *testing.T) {
 	})
 	t.Run("a filter that denies what is there", func(t *testing.T) {
 		o := testOptions(vfs.NewMem())
-		o.Filter = never
+		o.Filters.Policy = never
 		build(o)
 		report, err := openTest(t, o).Check(t.Context())
 		require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestCheckTellsFaults(t *testing.T) {
 
 // Check left out filters that lookups did not ask for the keys: those of block ranges beside
 // one of the whole table, those of ranges that are not configured, and all without
-// Options.Filter.
+// Options.Filters.Policy.
 func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	for name, c := range map[string]struct {
@@ -85,13 +85,13 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 			block[len(block)-1] = 11
 			clearFilter(block)
 		}, nil, bloomName},
-		"without Options.Filter":       {clearFilter, func(o *Options) { o.Filter = filter.None }, bloomName},
-		"none, where all filters hold": {func([]byte) {}, nil, ""},
+		"without Options.Filters.Policy": {clearFilter, func(o *Options) { o.Filters.Policy = filter.None }, bloomName},
+		"none, where all filters hold":   {func([]byte) {}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			o := testOptions(mem)
-			o.RangeFilters = []rangefilter.Policy{prefixOfTen}
+			o.Filters.RangePolicies = []rangefilter.Policy{prefixOfTen}
 			fillUnder(t, o, nil, 0, 500)
 			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
 			data := readFile(t, mem, table)
@@ -99,7 +99,7 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 			c.change(data[at : at+size])
 			binary.LittleEndian.PutUint32(data[at+size+1:], util.MaskCRC(util.CRC32C(data[at:at+size+1])))
 			writeFile(t, mem, table, data)
-			o.RangeFilters = nil
+			o.Filters.RangePolicies = nil
 			if c.reopen != nil {
 				c.reopen(o)
 			}

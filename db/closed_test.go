@@ -268,16 +268,17 @@ func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, cause), func(t *testing.T) {
 				mem := vfs.NewMem()
 				var armed, failed atomic.Bool
-				d, err := Open("db", &Options{MaxManifestSize: 4 << 10, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					switch {
-					case armed.Load() && fault(op):
-						failed.Store(true)
-					case failed.Load() && op.Kind == wrap.OpCreate && isTable(op.Name): // a flush that is tried again may heal the store
-					default:
-						return nil
-					}
-					return &wrap.Fault{Err: cause}
-				})})
+				d, err := Open("db", &Options{Limits: LimitOptions{ManifestSize: 4 << 10},
+					FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+						switch {
+						case armed.Load() && fault(op):
+							failed.Store(true)
+						case failed.Load() && op.Kind == wrap.OpCreate && isTable(op.Name): // a flush that is tried again may heal the store
+						default:
+							return nil
+						}
+						return &wrap.Fault{Err: cause}
+					})})
 				require.NoError(t, err)
 				require.NoError(t, d.Put(testKey(0), testValue(0), nil))
 				armed.Store(true)
@@ -333,7 +334,7 @@ func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
 // closed, and at every one of an opening that follows. Whatever mark is there
 // then, each state opens with what was synced.
 func TestCrashesAroundCloseMarksRefuseNothing(t *testing.T) {
-	options := func(fsys vfs.FS) *Options { return &Options{FS: fsys, WriteBufferSize: 4 << 10} }
+	options := func(fsys vfs.FS) *Options { return &Options{FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}} }
 	r := recorder.New(recorder.Image{})
 	synced := map[int]int{} // number of the operation: keys that are durable from there on
 	for life := range 3 {

@@ -24,14 +24,14 @@ var closingRounds = flag.Int("closing.rounds", 20, "how often a store closes bes
 // closingOptions are those of a store with several tables, all of them in level 0.
 func closingOptions(fsys vfs.FS) *Options {
 	o := testOptions(fsys)
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1001, 1002
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1001, 1002
 	return o
 }
 
 // filledForClosing makes a database of three tables over the same keys.
 func filledForClosing(t *testing.T, fsys vfs.FS) {
 	o := closingOptions(fsys)
-	o.Filter = filter.None
+	o.Filters.Policy = filter.None
 	d := mustOpen(t, o)
 	for range 3 {
 		fill(t, d, 0, 200)
@@ -185,7 +185,7 @@ func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
 				}
 				return nil
 			}))
-			o.Filter = filter.None
+			o.Filters.Policy = filter.None
 			d := openTest(t, o)
 			require.NoError(t, d.Put(key, []byte("old"), NoSync))
 			require.NoError(t, d.Flush())
@@ -282,7 +282,7 @@ func TestClosingBesideEverything(t *testing.T) {
 			}
 			return nil
 		}))
-		o.MaxConcurrentCompactions = 1 + round%3
+		o.Compaction.MaxConcurrent = 1 + round%3
 		d := mustOpen(t, o)
 		for k := range keys {
 			requireValue(t, d, testKey(k), testValue(k))

@@ -45,7 +45,7 @@ func TestAFlushOfALargeMemtableAsksForACollection(t *testing.T) {
 	require.Equal(t, before, forced(), "the memtable is small")
 	require.NoError(t, d.Close())
 
-	o.WriteBufferSize = 256 << 20 // of which little is used, and so little there
+	o.Memtables.Size = 256 << 20 // of which little is used, and so little there
 	d = openTest(t, o)
 	runtime.GC() // or what other tests have left would be too much to look through
 	before = forced()

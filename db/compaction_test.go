@@ -19,7 +19,7 @@ import (
 // could be moved apart, the newer below the older (LevelDB issues 320 and 376).
 func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Compression = NoCompression
+	o.Tables.Compression = NoCompression
 	d := openTest(t, o)
 	fill(t, d, 0, 300)
 	const versions = 300
@@ -46,7 +46,7 @@ func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 // (LevelDB issue 184).
 func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Compression, o.L0CompactionTrigger = NoCompression, 100
+	o.Tables.Compression, o.Compaction.L0Trigger = NoCompression, 100
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -90,7 +90,7 @@ func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
 func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	d := mustOpen(t, o)
 	for range 2 {
 		fill(t, d, 0, 50)
@@ -104,7 +104,7 @@ func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 
 	var met atomic.Int64
 	o = testOptions(mem)
-	o.L0CompactionTrigger = 2
+	o.Compaction.L0Trigger = 2
 	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) {
 		if errors.Is(i.Err, ErrCorruption) {
 			met.Add(1)
@@ -127,7 +127,10 @@ func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 // A compaction of two tables may write one that spans both. What another one puts between
 // them meanwhile would overlap it.
 func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
-	o := &Options{FS: vfs.NewMem(), TableSize: 8 << 10, Compression: NoCompression, MaxConcurrentCompactions: 2}
+	o := &Options{
+		FS: vfs.NewMem(), Tables: TableOptions{Size: 8 << 10, Compression: NoCompression},
+		Compaction: CompactionOptions{MaxConcurrent: 2},
+	}
 	d := mustOpen(t, o)
 	value := bytes.Repeat([]byte("v"), 10<<10)
 	for _, key := range []string{"a", "z"} {
@@ -137,7 +140,7 @@ func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
 	require.Len(t, d.state.Load().version.Levels[NumLevels-1].Files, 2)
 	require.NoError(t, d.Close())
 
-	o.TableSize = 1 << 20 // for both in one
+	o.Tables.Size = 1 << 20 // for both in one
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
 	hold := sync.OnceFunc(func() {
@@ -181,7 +184,7 @@ func TestCompactEndsThoughWritesGoOn(t *testing.T) {
 	var d *DB
 	written := most
 	o := testOptions(vfs.NewMem())
-	o.Compression, o.L0CompactionTrigger, o.MaxConcurrentCompactions = NoCompression, 1000, 2
+	o.Tables.Compression, o.Compaction.L0Trigger, o.Compaction.MaxConcurrent = NoCompression, 1000, 2
 	o.EventListener = &EventListener{CompactionBegin: func(i CompactionInfo) {
 		if written >= most {
 			return

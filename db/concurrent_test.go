@@ -69,7 +69,7 @@ func TestABatchIsNotShownUntilAllOfItIsInTheMemtable(t *testing.T) {
 func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 	const writersN, readersN, accounts, balance, transfers = 8, 8, 12, 1000, 600
 	o := testOptions(vfs.NewMem())
-	o.MaxConcurrentCompactions = 2
+	o.Compaction.MaxConcurrent = 2
 	d := openTest(t, o)
 	put := func(b *Batch, account int, amount uint64) {
 		b.Put(testKey(account), binary.LittleEndian.AppendUint64(nil, amount))
@@ -166,8 +166,8 @@ func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 	const writersN, keys, rounds = 4, 300, 8
 	counting := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(counting)
-	o.MaxOpenFiles, o.MaxConcurrentCompactions = 10, 2
-	o.BlockCacheSize = 8 << 10
+	o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent = 10, 2
+	o.Cache.Size = 8 << 10
 	d := mustOpen(t, o)
 	var wg sync.WaitGroup
 	var stop atomic.Bool

@@ -62,14 +62,15 @@ func testSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 // chooses among shapes of store.
 func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	o := &Options{
-		FS: fsys, WriteBufferSize: 4 << 10, TableSize: 4 << 10, MaxLevelBase: 16 << 10, BlockSize: 512,
-		BlockCacheSize: 64 << 10, MaxManifestSize: 4 << 10, L0CompactionTrigger: 2, MaxOpenFiles: 20,
+		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}, Tables: TableOptions{Size: 4 << 10, BlockSize: 512},
+		Compaction: CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 2},
+		Cache:      CacheOptions{Size: 64 << 10, MaxOpenFiles: 20}, Limits: LimitOptions{ManifestSize: 4 << 10},
 	}
 	switch seed % 3 {
 	case 1:
-		o.MaxConcurrentCompactions, o.MaxMemtables, o.Compression = 2, 3, NoCompression
+		o.Compaction.MaxConcurrent, o.Memtables.MaxWaiting, o.Tables.Compression = 2, 3, NoCompression
 	case 2:
-		o.MaxMemtables, o.BlockRestartInterval, o.Compression = 1, 1, ZstdCompression
+		o.Memtables.MaxWaiting, o.Tables.RestartInterval, o.Tables.Compression = 1, 1, ZstdCompression
 	}
 	return o
 }

@@ -38,7 +38,7 @@ func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 	checker := order.New(fsys)
 	o := crashOptions(checker, j.seed)
 	if n%8 != 0 {
-		o.L0CompactionTrigger = 100
+		o.Compaction.L0Trigger = 100
 	}
 	d, err := Open("db", o)
 	return d, checker, err

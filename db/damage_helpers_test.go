@@ -44,8 +44,10 @@ func shapesToDamage() []damageShape {
 
 func (s damageShape) options(fsys vfs.FS, readOnly bool) *Options {
 	return &Options{
-		FS: fsys, WriteBufferSize: 4 << 10, BlockSize: 128, BlockCacheSize: 64 << 10, BlockRestartInterval: 4,
-		Compression: s.compression, Filter: s.filter, ReadOnly: readOnly, L0CompactionTrigger: 100, L0SlowdownTrigger: 101,
+		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10},
+		Tables: TableOptions{BlockSize: 128, RestartInterval: 4, Compression: s.compression}, Cache: CacheOptions{Size: 64 << 10},
+		Filters: FilterOptions{Policy: s.filter}, ReadOnly: readOnly,
+		Compaction: CompactionOptions{L0Trigger: 100, L0Slowdown: 101},
 	}
 }
 
@@ -76,7 +78,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	v := &victim{shape: shape, closed: closed}
 	mem := vfs.NewMem()
 	o := shape.options(mem, false)
-	o.WriteBufferSize = 256 << 10
+	o.Memtables.Size = 256 << 10
 	d := openTest(t, o)
 	model := map[string]string{}
 	put := func(key, value string) {

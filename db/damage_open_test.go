@@ -27,7 +27,9 @@ func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			d, err := Open(dir, &Options{BlockSize: 512, BlockCacheSize: 8 << 10, Compression: NoCompression})
+			d, err := Open(dir, &Options{
+				Tables: TableOptions{BlockSize: 512, Compression: NoCompression}, Cache: CacheOptions{Size: 8 << 10},
+			})
 			require.NoError(t, err)
 			defer d.Close()
 			fill(t, d, 0, keys)

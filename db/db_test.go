@@ -47,13 +47,13 @@ type modelSnapshot struct {
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {
 	m := &modelRun{t: t, rnd: rand.New(rand.NewPCG(seed, 7)), opts: testOptions(vfs.NewMem()), model: map[string]string{}}
-	m.opts.MaxConcurrentCompactions = 1 + m.rnd.IntN(3)
-	m.opts.BlockRestartInterval = 1 + m.rnd.IntN(20)
-	m.opts.Compression = Compression(m.rnd.IntN(4))
-	m.opts.WriteBufferSize = 4<<10 + m.rnd.IntN(20<<10)
-	m.opts.BlockCacheSize = []int64{-1, 4 << 10, 1 << 20}[m.rnd.IntN(3)]
+	m.opts.Compaction.MaxConcurrent = 1 + m.rnd.IntN(3)
+	m.opts.Tables.RestartInterval = 1 + m.rnd.IntN(20)
+	m.opts.Tables.Compression = Compression(m.rnd.IntN(4))
+	m.opts.Memtables.Size = 4<<10 + m.rnd.IntN(20<<10)
+	m.opts.Cache.Size = []int64{-1, 4 << 10, 1 << 20}[m.rnd.IntN(3)]
 	if m.rnd.IntN(3) == 0 {
-		m.opts.MaxOpenFiles = 10
+		m.opts.Cache.MaxOpenFiles = 10
 	}
 	m.d = mustOpen(t, m.opts)
 	return m

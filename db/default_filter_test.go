@@ -23,7 +23,7 @@ func bitsOfLevels(t *testing.T, d *DB) map[int]float64 {
 func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	skipInShortRace(t)
 	o := budgetOptions(vfs.NewMem())
-	o.Filter = nil
+	o.Filters.Policy = nil
 	d := grown(t, o, 30300)
 	bits := bitsOfLevels(t, d)
 	require.GreaterOrEqual(t, len(bits), 3)
@@ -46,7 +46,7 @@ func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	require.Zero(t, r.Upgraded, "they are as they should be")
 	require.NoError(t, d.Close())
 
-	o.Filter = filter.NewCacheLineBloomPolicy(10)
+	o.Filters.Policy = filter.NewCacheLineBloomPolicy(10)
 	d = grown(t, budgetOptions(vfs.NewMem()), 30300)
 	uniform, _ := wasted(t, d, 20000)
 	require.Greater(t, uniform, 1.5*reads)

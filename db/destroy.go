@@ -24,7 +24,7 @@ func Destroy(dir string, opts *Options) error {
 	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := foreign.Refuse(o.FS, dir, o.ManifestReadLimit); err != nil {
+	if err := foreign.Refuse(o.FS, dir, o.Limits.ManifestRead); err != nil {
 		return err
 	}
 	lock, err := manifest.LockDir(o.FS, dir, false)

@@ -39,7 +39,7 @@ type EventListener struct {
 	// open, by the goroutine that first needed the table, a Get's or an iterator's
 	// perhaps, which waits for it, or by the one that opens tables ahead; others that read the table do not.
 	FilterUnusable func(FilterInfo)
-	// TablesOpenedAhead is told once that what Options.OpenTablesAhead asks for is done,
+	// TablesOpenedAhead is told once that what Options.Cache.OpenAhead asks for is done,
 	// unless Close came first. Without that option it is not called.
 	TablesOpenedAhead func(OpenAheadInfo)
 	// BackgroundError is told of each error that no caller would see otherwise.
@@ -64,7 +64,7 @@ type CompactionInfo struct {
 	BytesRead, BytesWritten   uint64
 	TrivialMove               bool
 	// Subcompactions is in how many pieces, divided by keys, the tables were merged; 0
-	// for a TrivialMove. See Options.MaxConcurrentCompactions.
+	// for a TrivialMove. See Options.Compaction.MaxConcurrent.
 	Subcompactions int
 	Duration       time.Duration
 	Err            error
@@ -108,7 +108,7 @@ type FilterInfo struct {
 	// itself is damaged.
 	Policy string
 	// Err says why. It is ErrCorruption for a filter that is damaged or has no known
-	// shape, and another error for a name that neither Options.Filter nor the store
+	// shape, and another error for a name that neither Options.Filters.Policy nor the store
 	// knows.
 	Err error
 	// Instead is the name of the table's filter that is asked instead, "" where
@@ -143,7 +143,7 @@ func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info Fil
 	case status.Err != nil:
 		info.Policy, info.Instead = status.Damaged, status.Policy
 	case status.State == sstable.FilterUnknown:
-		info.Err = errors.Newf("sievedb: filter policy %q is not known here; pass it in Options.Filter, or compact to give the tables filters of their own", status.Policy)
+		info.Err = errors.Newf("sievedb: filter policy %q is not known here; pass it in Options.Filters.Policy, or compact to give the tables filters of their own", status.Policy)
 	default:
 		return info, false
 	}

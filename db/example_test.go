@@ -315,7 +315,7 @@ func ExampleDB_Metrics() {
 // customer, and most customers have none in most tables.
 func ExamplePrefixBounds() {
 	customer := rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 10)
-	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), RangeFilters: []rangefilter.Policy{customer}})
+	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{customer}}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -34,7 +34,7 @@ func (w *tableWatch) bytesDuring(f func()) map[string]uint64 {
 func twoTables(t *testing.T, change func(o *Options)) (*DB, *tableWatch) {
 	w := watchTables(t)
 	o := w.options(nil)
-	o.BlockCacheSize, o.WriteBufferSize, o.TableSize = 8<<20, 1<<20, 1<<20
+	o.Cache.Size, o.Memtables.Size, o.Tables.Size = 8<<20, 1<<20, 1<<20
 	change(o)
 	d := mustOpen(t, o)
 	for i := 0; i < 4000; i += 2 {
@@ -52,10 +52,10 @@ func twoTables(t *testing.T, change func(o *Options)) (*DB, *tableWatch) {
 func TestAnExplanationHasTheBytesThatWereRead(t *testing.T) {
 	for name, change := range map[string]func(o *Options){
 		"cached blocks":     func(o *Options) {},
-		"no cache":          func(o *Options) { o.BlockCacheSize = -1 },
-		"compressed":        func(o *Options) { o.Compression = SnappyCompression },
-		"LevelDB's filters": func(o *Options) { o.Filter = filter.NewBloomPolicy(10) },
-		"no filters":        func(o *Options) { o.Filter = filter.None },
+		"no cache":          func(o *Options) { o.Cache.Size = -1 },
+		"compressed":        func(o *Options) { o.Tables.Compression = SnappyCompression },
+		"LevelDB's filters": func(o *Options) { o.Filters.Policy = filter.NewBloomPolicy(10) },
+		"no filters":        func(o *Options) { o.Filters.Policy = filter.None },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, w := twoTables(t, change)
@@ -166,7 +166,7 @@ func TestAnExplanationTellsMemtablesApart(t *testing.T) {
 	held.Store(true)
 	require.NoError(t, d.Put(testKey(0), nil, NoSync))
 	// It does not fit, so that the memtable is to be flushed.
-	require.NoError(t, d.Put(testKey(1), make([]byte, d.opts.WriteBufferSize), NoSync))
+	require.NoError(t, d.Put(testKey(1), make([]byte, d.opts.Memtables.Size), NoSync))
 	x, err := d.Explain(testKey(2))
 	close(written)
 	require.NoError(t, err)

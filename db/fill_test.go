@@ -88,8 +88,9 @@ type fillRun struct {
 
 func (r *fillRun) open() (err error) {
 	r.d, err = Open(r.disk.dir, &Options{
-		FS: r.disk.fs, WriteBufferSize: 256 << 10, TableSize: 256 << 10, MaxLevelBase: 1 << 20,
-		BlockCacheSize: 256 << 10, Compression: NoCompression,
+		FS: r.disk.fs, Memtables: MemtableOptions{Size: 256 << 10},
+		Tables: TableOptions{Size: 256 << 10, Compression: NoCompression}, Compaction: CompactionOptions{MaxLevelBase: 1 << 20},
+		Cache: CacheOptions{Size: 256 << 10},
 	})
 	return err
 }

@@ -9,19 +9,19 @@ import (
 )
 
 func (o *Options) validateFilterBudget() error {
-	if o.FilterBudget < 0 {
-		return errors.Newf("sievedb: Options.FilterBudget is %d; it must be 0, for none, or a number of bytes", o.FilterBudget)
+	if o.Filters.Budget < 0 {
+		return errors.Newf("sievedb: Options.Filters.Budget is %d; it must be 0, for none, or a number of bytes", o.Filters.Budget)
 	}
-	if !(o.MaxWastedReads >= 0 && o.MaxWastedReads < 1) { // NaN is neither
-		return errors.Newf("sievedb: Options.MaxWastedReads is %g; it must be 0, for no bound, or reads a lookup below 1, as 0.02 for two in a hundred lookups", o.MaxWastedReads)
+	if !(o.Filters.MaxWastedReads >= 0 && o.Filters.MaxWastedReads < 1) { // NaN is neither
+		return errors.Newf("sievedb: Options.Filters.MaxWastedReads is %g; it must be 0, for no bound, or reads a lookup below 1, as 0.02 for two in a hundred lookups", o.Filters.MaxWastedReads)
 	}
-	if o.FilterBudget > 0 && o.MaxWastedReads > 0 {
-		return errors.New("sievedb: Options.FilterBudget and Options.MaxWastedReads exclude each other")
+	if o.Filters.Budget > 0 && o.Filters.MaxWastedReads > 0 {
+		return errors.New("sievedb: Options.Filters.Budget and Options.Filters.MaxWastedReads exclude each other")
 	}
 	plan := o.filterPlanOptions()
-	if _, ok := filter.WithBitsPerKey(o.Filter, 1); plan.HasBudget() && !ok {
-		return errors.Newf("sievedb: Options.FilterBudget and Options.MaxWastedReads choose the bits a key of filter.BloomPolicy, "+
-			"but lookups ask filters of Options.Filter, %q; unset one of the two", o.Filter.Name())
+	if _, ok := filter.WithBitsPerKey(o.Filters.Policy, 1); plan.HasBudget() && !ok {
+		return errors.Newf("sievedb: Options.Filters.Budget and Options.Filters.MaxWastedReads choose the bits a key of filter.BloomPolicy, "+
+			"but lookups ask filters of Options.Filters.Policy, %q; unset one of the two", o.Filters.Policy.Name())
 	}
 	return nil
 }
@@ -29,10 +29,10 @@ func (o *Options) validateFilterBudget() error {
 // filterPlanOptions are those of the filter plan. o is complete.
 func (o *Options) filterPlanOptions() filterplan.Options {
 	plan := filterplan.Options{
-		Filter: o.Filter, Budget: o.FilterBudget, MaxWastedReads: o.MaxWastedReads,
-		L0CompactionTrigger: o.L0CompactionTrigger, WriteBufferSize: o.WriteBufferSize, MaxLevelBase: o.MaxLevelBase,
+		Filter: o.Filters.Policy, Budget: o.Filters.Budget, MaxWastedReads: o.Filters.MaxWastedReads,
+		L0CompactionTrigger: o.Compaction.L0Trigger, WriteBufferSize: o.Memtables.Size, MaxLevelBase: o.Compaction.MaxLevelBase,
 	}
-	if o.Filter == defaultFilter {
+	if o.Filters.Policy == defaultFilter {
 		plan.DefaultBits = defaultFilterBits
 	}
 	return plan

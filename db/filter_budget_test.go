@@ -22,9 +22,11 @@ func budgetKey(n int) []byte {
 // budgetOptions make levels that grow tenfold from few keys on.
 func budgetOptions(fs vfs.FS) *Options {
 	return &Options{
-		FS: fs, WriteBufferSize: 8 << 10, TableSize: 16 << 10, MaxLevelBase: 4 << 10, BlockSize: 1 << 10,
-		Compression: NoCompression, MaxOpenFiles: 10000,
-		Filter: filter.NewCacheLineBloomPolicy(10), // not the default, which has more bits above the last level
+		FS: fs, Memtables: MemtableOptions{Size: 8 << 10},
+		Tables:     TableOptions{Size: 16 << 10, BlockSize: 1 << 10, Compression: NoCompression},
+		Compaction: CompactionOptions{MaxLevelBase: 4 << 10},
+		Cache:      CacheOptions{MaxOpenFiles: 10000},
+		Filters:    FilterOptions{Policy: filter.NewCacheLineBloomPolicy(10)}, // not the default, which has more bits above the last level
 	}
 }
 
@@ -70,7 +72,7 @@ func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
 	wantReads, memory := wasted(t, uniform, probes)
 
 	o := budgetOptions(vfs.NewMem())
-	o.FilterBudget = int64(memory) * 95 / 100 // what was written while the tree was smaller has a little more
+	o.Filters.Budget = int64(memory) * 95 / 100 // what was written while the tree was smaller has a little more
 	d := grown(t, o, n)
 	require.GreaterOrEqual(t, occupiedLevels(d), 4)
 	reads, bytes := wasted(t, d, probes)
@@ -82,7 +84,7 @@ func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
 
 	requireSound(t, d)
 	require.NoError(t, d.Close())
-	o.FilterBudget = 0
+	o.Filters.Budget = 0
 	requireSound(t, openTest(t, o)) // nobody need know
 }
 
@@ -108,7 +110,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 	}{{"both filters", nil}, {"LevelDB's filters", filter.NewBloomPolicy(1)}} {
 		t.Run(c.name, func(t *testing.T) {
 			o := budgetOptions(vfs.NewMem())
-			o.Filter, o.MaxWastedReads = c.policy, bound
+			o.Filters.Policy, o.Filters.MaxWastedReads = c.policy, bound
 			d := grown(t, o, n)
 			reads, _ := wasted(t, d, probes)
 			logLevels(t, d)
@@ -123,7 +125,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	skipInShortRace(t)
 	o := budgetOptions(vfs.NewMem())
-	o.WriteBufferSize, o.TableSize, o.FilterBudget = 64<<10, 64<<10, 24<<10
+	o.Memtables.Size, o.Tables.Size, o.Filters.Budget = 64<<10, 64<<10, 24<<10
 	d := openTest(t, o)
 	for i := range 60000 { // in order; ten bits a key would be 73 KiB
 		require.NoError(t, d.Put(testKey(i), []byte("value"), NoSync))
@@ -136,31 +138,31 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	m := d.Metrics()
 	logLevels(t, d)
 	require.Greater(t, m.TrivialMoves, uint64(30))
-	require.LessOrEqual(t, m.FilterBytes, uint64(o.FilterBudget*5/4))
+	require.LessOrEqual(t, m.FilterBytes, uint64(o.Filters.Budget*5/4))
 	requireSound(t, d)
 
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	_, err = d.Tables()
 	require.NoError(t, err)
 	m = d.Metrics()
-	require.LessOrEqual(t, m.FilterBytes, uint64(o.FilterBudget*21/20))
-	require.GreaterOrEqual(t, m.FilterBytes, uint64(o.FilterBudget/2), "those that had none have some; part is kept for level 0")
+	require.LessOrEqual(t, m.FilterBytes, uint64(o.Filters.Budget*21/20))
+	require.GreaterOrEqual(t, m.FilterBytes, uint64(o.Filters.Budget/2), "those that had none have some; part is kept for level 0")
 }
 
 func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
 	skipInShortRace(t)
 	fsys := vfs.NewMem()
 	o := budgetOptions(fsys)
-	o.TableSize = 64 << 10
+	o.Tables.Size = 64 << 10
 	d := grown(t, o, 40000)
 	require.NoError(t, d.Close())
-	o.FilterBudget = 20000 // four bits a key
+	o.Filters.Budget = 20000 // four bits a key
 	d = openTest(t, o)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	_, err := d.Tables()
 	require.NoError(t, err)
 	logLevels(t, d)
-	require.InEpsilon(t, o.FilterBudget, d.Metrics().FilterBytes, 0.1)
+	require.InEpsilon(t, o.Filters.Budget, d.Metrics().FilterBytes, 0.1)
 	requireSound(t, d)
 }
 
@@ -169,7 +171,7 @@ func TestABudgetOnDirectoriesOfOtherPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := loadGolden(t, name)
 			dir := g.copy(t)
-			d, err := Open(dir, &Options{Comparer: g.cmp, FilterBudget: 1 << 20})
+			d, err := Open(dir, &Options{Comparer: g.cmp, Filters: FilterOptions{Budget: 1 << 20}})
 			require.NoError(t, err)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			g.requireHeldBy(t, d)
@@ -204,15 +206,15 @@ func TestBudgetsThatCannotBeAreRefused(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"two budgets", Options{FilterBudget: 1, MaxWastedReads: 0.5}, "exclude"},
-		{"less than nothing", Options{FilterBudget: -1}, "FilterBudget is -1"},
-		{"fewer than no reads", Options{MaxWastedReads: -0.1}, "MaxWastedReads is -0.1"},
-		{"no number", Options{MaxWastedReads: math.NaN()}, "below 1"},
-		{"no end of reads", Options{MaxWastedReads: math.Inf(1)}, "below 1"},
-		{"as many reads as without filters", Options{MaxWastedReads: 1}, "below 1"},
-		{"per cent", Options{MaxWastedReads: 2}, "MaxWastedReads is 2; it must be 0"},
-		{"no filters", Options{FilterBudget: 1, Filter: filter.None}, "BloomPolicy"},
-		{"filters without bits", Options{MaxWastedReads: 0.5, Filter: filter.FusePolicy{}}, "BloomPolicy"},
+		{"two budgets", Options{Filters: FilterOptions{Budget: 1, MaxWastedReads: 0.5}}, "exclude"},
+		{"less than nothing", Options{Filters: FilterOptions{Budget: -1}}, "Filters.Budget is -1"},
+		{"fewer than no reads", Options{Filters: FilterOptions{MaxWastedReads: -0.1}}, "Filters.MaxWastedReads is -0.1"},
+		{"no number", Options{Filters: FilterOptions{MaxWastedReads: math.NaN()}}, "below 1"},
+		{"no end of reads", Options{Filters: FilterOptions{MaxWastedReads: math.Inf(1)}}, "below 1"},
+		{"as many reads as without filters", Options{Filters: FilterOptions{MaxWastedReads: 1}}, "below 1"},
+		{"per cent", Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2; it must be 0"},
+		{"no filters", Options{Filters: FilterOptions{Budget: 1, Policy: filter.None}}, "BloomPolicy"},
+		{"filters without bits", Options{Filters: FilterOptions{MaxWastedReads: 0.5, Policy: filter.FusePolicy{}}}, "BloomPolicy"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

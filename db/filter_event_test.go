@@ -47,7 +47,7 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			o := testOptions(mem)
-			o.Filter = c.policy
+			o.Filters.Policy = c.policy
 			d := mustOpen(t, o)
 			fill(t, d, 0, 100)
 			require.NoError(t, d.Flush())
@@ -102,12 +102,12 @@ func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
 	for _, p := range []filter.Policy{filter.NewBloomPolicy(10), filter.None} {
 		t.Run(p.Name(), func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
-			o.Filter = p
+			o.Filters.Policy = p
 			d := mustOpen(t, o)
 			fill(t, d, 0, 100)
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
-			o.Filter = nil
+			o.Filters.Policy = nil
 			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { t.Errorf("told of %+v", i) }}
 			requireValue(t, openTest(t, o), testKey(5), testValue(5))
 		})
@@ -117,7 +117,7 @@ func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
 // A table that is closed for lack of room is opened again, and not told again.
 func TestATableThatIsOpenedAgainIsNotToldAgain(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Filter, o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = renamed{name: "test.Mine"}, 100, 100, 200
+	o.Filters.Policy, o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = renamed{name: "test.Mine"}, 100, 100, 200
 	d := mustOpen(t, o)
 	for i := range 25 {
 		fill(t, d, 100*i, 100*i+100)
@@ -125,7 +125,7 @@ func TestATableThatIsOpenedAgainIsNotToldAgain(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 	told := map[uint64]int{}
-	o.Filter, o.MaxOpenFiles = nil, 10
+	o.Filters.Policy, o.Cache.MaxOpenFiles = nil, 10
 	o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { told[i.FileNum]++ }}
 	d = openTest(t, o)
 	for range 3 {

@@ -28,8 +28,8 @@ type growth struct {
 // each, and measures it from 10,000 keys on whenever it has grown by a half.
 func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *DB {
 	o := budgetOptions(vfs.NewMem())
-	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 32<<10, 32<<10, 32<<10
-	o.FilterBudget = int64(n) * 10 / 8
+	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 32<<10, 32<<10, 32<<10
+	o.Filters.Budget = int64(n) * 10 / 8
 	d := openTest(t, o)
 	next := 10000
 	for i := range n {
@@ -62,9 +62,9 @@ func measureGrowth(t testing.TB, d *DB, keys, probes int) growth {
 	}
 	plan := d.opts.filterPlanOptions()
 	curve := plan.Curve()
-	best := curve.Allocate(loads, 8*float64(d.opts.FilterBudget))
+	best := curve.Allocate(loads, 8*float64(d.opts.Filters.Budget))
 	return growth{
-		keys: keys, memory: float64(bytes) / float64(d.opts.FilterBudget),
+		keys: keys, memory: float64(bytes) / float64(d.opts.Filters.Budget),
 		wasted: reads, optimum: curve.Wasted(loads, best), uniform: curve.Wasted(loads, same),
 		levels: strings.Join(levels, ", "),
 	}
@@ -97,8 +97,8 @@ func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
 func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
 	const n, tables = 6000, 20
 	o := budgetOptions(vfs.NewMem())
-	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
-	o.FilterBudget, o.L0CompactionTrigger = n*10/8, 2
+	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 64<<10, 64<<10, 64<<10
+	o.Filters.Budget, o.Compaction.L0Trigger = n*10/8, 2
 	d := openTest(t, o)
 	release := d.compactor.HoldBackground() // no compaction begins meanwhile
 	for i := range n {
@@ -131,9 +131,9 @@ func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			o := budgetOptions(vfs.NewMem())
-			o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 64<<10, 64<<10, 64<<10
-			o.FilterBudget = c.budget
-			o.RangeFilters = []rangefilter.Policy{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.BigEndian(8), 10)}
+			o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 64<<10, 64<<10, 64<<10
+			o.Filters.Budget = c.budget
+			o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.BigEndian(8), 10)}
 			d := grown(t, o, n)
 			checkRanges := func() {
 				_, err := d.Tables()

@@ -18,7 +18,7 @@ type FilterPlan struct {
 
 // PlannedLevel is a level of a FilterPlan. Bits are bits a key, rates those of false
 // positives, 0 to 1; Uniform where all levels have the same bits, Solved where they
-// have what Options.FilterBudget gives them.
+// have what Options.Filters.Budget gives them.
 type PlannedLevel struct {
 	Level                   int
 	Keys                    float64
@@ -46,15 +46,15 @@ const mostPlannedKeys = 1 << 53
 
 // PlanFilters plans the filters of a database under these options, nil for the
 // defaults, with so many keys of entryBytes each, key and value together as the tables
-// hold them, and memoryBytes for filters. o.Filter must make filters of
-// filter.BloomPolicy; o.FilterBudget and o.MaxWastedReads play no part.
+// hold them, and memoryBytes for filters. o.Filters.Policy must make filters of
+// filter.BloomPolicy; o.Filters.Budget and o.Filters.MaxWastedReads play no part.
 func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
 	c := o.withDefaults()
 	if keys == 0 || keys > mostPlannedKeys || entryBytes == 0 {
 		return nil, errors.Newf("sievedb: a plan for %d keys of %d bytes; it takes 1 to %d keys, of a byte or more", keys, entryBytes, uint64(mostPlannedKeys))
 	}
-	if _, ok := filter.WithBitsPerKey(c.Filter, 1); !ok {
-		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filter, %q", c.Filter.Name())
+	if _, ok := filter.WithBitsPerKey(c.Filters.Policy, 1); !ok {
+		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filters.Policy, %q", c.Filters.Policy.Name())
 	}
 	fp := c.filterPlanOptions()
 	est := fp.Estimate(float64(keys), float64(entryBytes))

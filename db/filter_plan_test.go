@@ -79,8 +79,8 @@ func TestPlansThatCannotBeAreRefused(t *testing.T) {
 		{"no keys", nil, 0, 100},
 		{"more keys than numbers", nil, 1 << 60, 100},
 		{"empty entries", nil, 1000, 0},
-		{"no filters", &Options{Filter: filter.None}, 1000, 100},
-		{"filters without bits", &Options{Filter: filter.FusePolicy{}}, 1000, 100},
+		{"no filters", &Options{Filters: FilterOptions{Policy: filter.None}}, 1000, 100},
+		{"filters without bits", &Options{Filters: FilterOptions{Policy: filter.FusePolicy{}}}, 1000, 100},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

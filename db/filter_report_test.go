@@ -34,7 +34,10 @@ func denseKey(n int) []byte { return fmt.Appendf(nil, "%016d", n) }
 
 // reportStore has one table of n keys on level 0.
 func reportStore(t *testing.T, fsys vfs.FS, policy filter.Policy, n int, key func(int) []byte) *DB {
-	d := mustOpen(t, &Options{FS: fsys, Filter: policy, L0CompactionTrigger: 100, WriteBufferSize: 64 << 20})
+	d := mustOpen(t, &Options{
+		FS: fsys, Filters: FilterOptions{Policy: policy}, Compaction: CompactionOptions{L0Trigger: 100},
+		Memtables: MemtableOptions{Size: 64 << 20},
+	})
 	for i := range n {
 		require.NoError(t, d.Put(key(i), testValue(i)[:20], NoSync))
 	}
@@ -125,7 +128,7 @@ func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
 			infos, err := d.Tables()
 			require.NoError(t, err)
 			require.NoError(t, d.Close())
-			d, err = Open("db", &Options{FS: fsys, Filter: c.asked, ReadOnly: true})
+			d, err = Open("db", &Options{FS: fsys, Filters: FilterOptions{Policy: c.asked}, ReadOnly: true})
 			require.NoError(t, err)
 			defer d.Close()
 			if c.harm != nil {

@@ -110,8 +110,8 @@ func (w *tableWatch) during(f func()) map[string]int {
 
 func (w *tableWatch) options(policy filter.Policy) *Options {
 	o := testOptions(w.Counting)
-	o.Filter = policy
-	o.BlockCacheSize = -1 // every block asked for is read
+	o.Filters.Policy = policy
+	o.Cache.Size = -1 // every block asked for is read
 	return o
 }
 
@@ -225,12 +225,12 @@ func TestWithoutFiltersEveryTableIsRead(t *testing.T) {
 func TestFiltersOfAnotherNameArePassedOver(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs)
-	o.Filter = always
+	o.Filters.Policy = always
 	d := mustOpen(t, o)
 	fill(t, d, 0, 1000)
 	settle(t, d)
 	require.NoError(t, d.Close())
-	o.Filter = nil
+	o.Filters.Policy = nil
 	d = openTest(t, o)
 	for i := range 1000 {
 		requireValue(t, d, testKey(i), testValue(i))
@@ -244,7 +244,7 @@ func TestFiltersOfAnotherNameArePassedOver(t *testing.T) {
 func TestMetricsAgreeWithTheFileSystem(t *testing.T) {
 	w := watchTables(t)
 	o := w.options(nil)
-	o.BlockCacheSize = 64 << 10 // some hits, some misses
+	o.Cache.Size = 64 << 10 // some hits, some misses
 	d := filledLevels(t, o, 4000)
 	before := d.Metrics()
 	require.Zero(t, before.Total().Reads)

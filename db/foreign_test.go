@@ -270,14 +270,14 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 				foreignDB(t, mem, writer.policy, perBlock, keys)
 
 				other := programs[1-i]
-				d := mustOpen(t, &Options{FS: mem, Filter: other.policy, ReadOnly: true})
+				d := mustOpen(t, &Options{FS: mem, Filters: FilterOptions{Policy: other.policy}, ReadOnly: true})
 				lost := countMissing(t, d, keys)
 				require.NoError(t, d.Close())
 				t.Logf("read as %s reads: %d of %d keys are lost (%.1f %%)", other.name, lost, len(keys), 100*float64(lost)/float64(len(keys)))
 				require.InDelta(t, 0.867, float64(lost)/float64(len(keys)), 0.025)
 
 				// Read-only, so that no compaction replaces the tables.
-				d = mustOpen(t, &Options{FS: mem, BlockCacheSize: -1, ReadOnly: true})
+				d = mustOpen(t, &Options{FS: mem, Cache: CacheOptions{Size: -1}, ReadOnly: true})
 				require.Zero(t, countMissing(t, d, keys))
 				m := d.Metrics()
 				require.Zero(t, m.TablesWithUnknownFilter)
@@ -329,8 +329,8 @@ func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
 		options Options
 		unknown bool
 	}{
-		{"filters are switched off", Options{Filter: filter.None}, false},
-		{"the comparer calls different bytes equal", Options{Filter: always, Comparer: inexact}, true},
+		{"filters are switched off", Options{Filters: FilterOptions{Policy: filter.None}}, false},
+		{"the comparer calls different bytes equal", Options{Filters: FilterOptions{Policy: always}, Comparer: inexact}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.options
@@ -348,7 +348,7 @@ func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
 			}
 		})
 	}
-	_, err := Open("db", &Options{FS: vfs.NewMem(), Filter: filter.LegacyBloom, Comparer: inexact})
+	_, err := Open("db", &Options{FS: vfs.NewMem(), Filters: FilterOptions{Policy: filter.LegacyBloom}, Comparer: inexact})
 	require.ErrorContains(t, err, "filter.None")
 }
 
@@ -362,15 +362,15 @@ func (p renamed) Name() string { return p.name }
 
 func TestUnknownFiltersAreCountedByName(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger = 100 // each flush stays a table
+	o.Compaction.L0Trigger = 100 // each flush stays a table
 	for i, name := range []string{"rocksdb.BuiltinBloomFilter", "test.Mine", "test.Mine"} {
-		o.Filter = renamed{name: name}
+		o.Filters.Policy = renamed{name: name}
 		d := mustOpen(t, o)
 		fill(t, d, 100*i, 100*i+100)
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Close())
 	}
-	o.Filter = nil
+	o.Filters.Policy = nil
 	d := openTest(t, o)
 	for i := range 300 {
 		requireValue(t, d, testKey(i), testValue(i))
@@ -389,7 +389,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 	for _, listed := range []bool{false, true} {
 		t.Run(fmt.Sprint(listed), func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
-			o.FilterForGoleveldb = listed
+			o.Filters.ForGoleveldb = listed
 			d := mustOpen(t, o)
 			for _, key := range keys {
 				require.NoError(t, d.Put(key, foreignValue(key), NoSync))
@@ -403,7 +403,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			// As goleveldb reads: one name, one hash. Its comparer is exact; the flag
 			// keeps our own policies out.
 			alone := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
-			d = openTest(t, &Options{FS: o.FS, Filter: goleveldb, Comparer: alone, ReadOnly: true})
+			d = openTest(t, &Options{FS: o.FS, Filters: FilterOptions{Policy: goleveldb}, Comparer: alone, ReadOnly: true})
 			require.Zero(t, countMissing(t, d, keys))
 			require.Equal(t, len(absent), countMissing(t, d, absent))
 			m := d.Metrics()
@@ -416,7 +416,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			require.Greater(t, m.Total().FilterNegatives, uint64(len(absent))*95/100)
 
 			// The hazard: LevelDB before 1.18 takes the name for its own dialect.
-			d2, err := Open("db", &Options{FS: o.FS, Filter: leveldb117, Comparer: alone, ReadOnly: true})
+			d2, err := Open("db", &Options{FS: o.FS, Filters: FilterOptions{Policy: leveldb117}, Comparer: alone, ReadOnly: true})
 			require.NoError(t, err)
 			defer d2.Close()
 			require.Greater(t, countMissing(t, d2, keys), len(keys)*8/10)
@@ -426,20 +426,20 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 
 func TestListingForGoleveldbNeedsItsEncoding(t *testing.T) {
 	for _, p := range []filter.Policy{filter.None, filter.LegacyBloom, always, filter.NewCacheLineBloomPolicy(10)} {
-		err := (&Options{FilterForGoleveldb: true, Filter: p}).Validate()
-		require.ErrorContains(t, err, "Options.FilterForGoleveldb")
+		err := (&Options{Filters: FilterOptions{ForGoleveldb: true, Policy: p}}).Validate()
+		require.ErrorContains(t, err, "Options.Filters.ForGoleveldb")
 		require.ErrorContains(t, err, "filter.NewBloomPolicy")
 		require.ErrorContains(t, err, p.Name())
 	}
 	for _, p := range []filter.Policy{nil, filter.NewBloomPolicy(16), filter.Several(always, filter.NewBloomPolicy(16))} {
-		require.NoError(t, (&Options{FilterForGoleveldb: true, Filter: p}).Validate())
+		require.NoError(t, (&Options{Filters: FilterOptions{ForGoleveldb: true, Policy: p}}).Validate())
 	}
 }
 
 func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
 	keys, absent := binaryKeys(rand.New(rand.NewPCG(7, 7)), 3000, 7)
 	o := testOptions(vfs.NewMem())
-	o.Filter = filter.LegacyBloom
+	o.Filters.Policy = filter.LegacyBloom
 	d := mustOpen(t, o)
 	for _, key := range keys {
 		require.NoError(t, d.Put(key, foreignValue(key), NoSync))
@@ -447,7 +447,7 @@ func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
 	settle(t, d)
 	require.NoError(t, d.Close())
 	for _, p := range []filter.Policy{nil, filter.LegacyBloom, goleveldb, leveldb117} {
-		d := mustOpen(t, &Options{FS: o.FS, Filter: p, ReadOnly: true})
+		d := mustOpen(t, &Options{FS: o.FS, Filters: FilterOptions{Policy: p}, ReadOnly: true})
 		require.Zero(t, countMissing(t, d, keys))
 		require.Equal(t, len(absent), countMissing(t, d, absent))
 		m := d.Metrics().Total()

@@ -97,10 +97,13 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 	}
 	f.image = hostileImage(t, records, more)
 	f.options = []Options{
-		{}, {Filter: filter.FusePolicy{}}, {FilterBudget: 1000}, {Filter: filter.None}, {BlockCacheSize: -1},
-		{TableSize: 4 << 10, MaxConcurrentCompactions: 3, RangeFilters: []rangefilter.Policy{prefixOfTen}},
+		{}, {Filters: FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: FilterOptions{Budget: 1000}}, {Filters: FilterOptions{Policy: filter.None}}, {Cache: CacheOptions{Size: -1}},
+		{
+			Tables: TableOptions{Size: 4 << 10}, Compaction: CompactionOptions{MaxConcurrent: 3},
+			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}},
+		},
 	}[rnd.IntN(6)]
-	f.options.WriteBufferSize = 64 << 10
+	f.options.Memtables.Size = 64 << 10
 	return f
 }
 

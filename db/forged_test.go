@@ -215,7 +215,7 @@ func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 	for _, tableSize := range []int64{4 << 10, 1 << 20} {
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		o := &Options{FS: mem, TableSize: tableSize, MaxConcurrentCompactions: 3}
+		o := &Options{FS: mem, Tables: TableOptions{Size: tableSize}, Compaction: CompactionOptions{MaxConcurrent: 3}}
 		d := mustOpen(t, o)
 		require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrCorruption)
 		require.NoError(t, d.Close())

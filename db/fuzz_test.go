@@ -67,7 +67,7 @@ func FuzzDirectory(f *testing.F) {
 		}
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		d := mustOpen(t, &Options{FS: mem, WriteBufferSize: 16 << 10, BlockCacheSize: 64 << 10})
+		d := mustOpen(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
 		if err := d.Compact(t.Context(), nil, nil); err != nil {
 			require.True(t, isToldClearly(err), "%v", err)
 		}

@@ -47,7 +47,7 @@ func putTogether(t testing.TB, d *DB, writers, n int, wo *WriteOptions) {
 // again.
 func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
 	const writers, n = 16, 640
-	d := openTest(t, &Options{FS: slowSyncs{vfs.NewMem()}, WriteBufferSize: 64 << 20})
+	d := openTest(t, &Options{FS: slowSyncs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 64 << 20}})
 	eventually(t, func() bool {
 		before := d.Metrics().LogSyncs
 		putTogether(t, d, writers, n, Sync)
@@ -66,7 +66,7 @@ func TestALeaderDoesNotWaitForWritersThatStayAway(t *testing.T) {
 func BenchmarkSyncedWriters(b *testing.B) {
 	for _, writers := range []int{1, 2, 4, 16, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			d, err := Open("db", &Options{FS: slowSyncs{vfs.NewMem()}, WriteBufferSize: 64 << 20})
+			d, err := Open("db", &Options{FS: slowSyncs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 64 << 20}})
 			require.NoError(b, err)
 			defer d.Close()
 			b.ResetTimer()

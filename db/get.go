@@ -96,7 +96,7 @@ func tableGone(err error) bool {
 
 // keptClosing is the error of a lookup that started over too often.
 func (d *DB) keptClosing(err error) error {
-	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.MaxOpenFiles (%d)", d.opts.MaxOpenFiles)
+	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.MaxOpenFiles (%d)", d.opts.Cache.MaxOpenFiles)
 }
 
 // errTableRemoved says that a table's file was removed before it was opened.

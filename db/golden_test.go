@@ -170,7 +170,7 @@ func TestGoldenDatabases(t *testing.T) {
 func (g *golden) readOnly(t *testing.T, policy filter.Policy) {
 	dir := g.copy(t)
 	before := goldenFiles(t, dir)
-	d, err := Open(dir, &Options{Comparer: g.cmp, Filter: policy, ReadOnly: true})
+	d, err := Open(dir, &Options{Comparer: g.cmp, Filters: FilterOptions{Policy: policy}, ReadOnly: true})
 	require.NoError(t, err)
 	g.requireHeldBy(t, d)
 	require.NoError(t, d.Close())
@@ -178,7 +178,7 @@ func (g *golden) readOnly(t *testing.T, policy filter.Policy) {
 }
 
 func (g *golden) readAndWritten(t *testing.T, policy filter.Policy) {
-	o := &Options{Comparer: g.cmp, Filter: policy, ErrorIfMissing: true}
+	o := &Options{Comparer: g.cmp, Filters: FilterOptions{Policy: policy}, ErrorIfMissing: true}
 	dir := g.copy(t)
 	d, err := Open(dir, o)
 	require.NoError(t, err)

@@ -20,8 +20,9 @@ import (
 // The order of the store's operations is checked; see checkOrder.
 func testOptions(fs vfs.FS) *Options {
 	return &Options{
-		FS: checkOrder(fs), WriteBufferSize: 16 << 10, TableSize: 8 << 10, MaxLevelBase: 32 << 10,
-		BlockSize: 512, BlockCacheSize: 256 << 10,
+		FS: checkOrder(fs), Memtables: MemtableOptions{Size: 16 << 10}, Tables: TableOptions{Size: 8 << 10, BlockSize: 512},
+		Compaction: CompactionOptions{MaxLevelBase: 32 << 10},
+		Cache:      CacheOptions{Size: 256 << 10},
 	}
 }
 

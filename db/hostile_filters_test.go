@@ -40,10 +40,10 @@ func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (repo
 	e := hostileEdit()
 	e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
-	for _, o := range []Options{{}, {Filter: filter.FusePolicy{}}, {FilterBudget: 1000}} {
+	for _, o := range []Options{{}, {Filters: FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: FilterOptions{Budget: 1000}}} {
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		o.FS, o.BlockCacheSize, o.WriteBufferSize = mem, 64<<10, 64<<10
+		o.FS, o.Cache.Size, o.Memtables.Size = mem, 64<<10, 64<<10
 		before := damage.Allocated()
 		d, err := Open("db", &o)
 		if err != nil {

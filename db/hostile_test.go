@@ -83,8 +83,8 @@ func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
 	mem, err := im.FS("db")
 	require.NoError(t, err)
 	o.FS = mem
-	if o.BlockCacheSize = 64 << 10; o.WriteBufferSize == 0 {
-		o.WriteBufferSize = 64 << 10
+	if o.Cache.Size = 64 << 10; o.Memtables.Size == 0 {
+		o.Memtables.Size = 64 << 10
 	}
 	before := damage.Allocated()
 	d, err := Open("db", &o)
@@ -270,7 +270,7 @@ func TestALogOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 	record = append(record, make([]byte, 2*n)...) // deletions of the empty key
 	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, record)})
 	for _, readOnly := range []bool{false, true} {
-		require.NoError(t, openHostile(t, im, Options{ReadOnly: readOnly, WriteBufferSize: 4 << 20}))
+		require.NoError(t, openHostile(t, im, Options{ReadOnly: readOnly, Memtables: MemtableOptions{Size: 4 << 20}}))
 	}
 }
 
@@ -298,7 +298,9 @@ func TestAReadOnlyOpeningOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 				mem, err := im.FS("db")
 				require.NoError(t, err)
 				before := damage.Allocated()
-				d, err := Open("db", &Options{FS: mem, ReadOnly: true, WriteBufferSize: buffer, BlockCacheSize: -1})
+				d, err := Open("db", &Options{
+					FS: mem, ReadOnly: true, Memtables: MemtableOptions{Size: buffer}, Cache: CacheOptions{Size: -1},
+				})
 				took := damage.Allocated() - before
 				require.NoError(t, err)
 				t.Logf("%d bytes for %d of log", took, im.Size())
@@ -451,7 +453,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		mem, err := im.FS("db")
 		require.NoError(t, err)
 		before := damage.Allocated()
-		d := mustOpen(t, &Options{FS: mem, WriteBufferSize: 16 << 10, BlockCacheSize: 64 << 10})
+		d := mustOpen(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
 		read := readHostile(d)
 		if read != nil {
 			require.ErrorIs(t, read, ErrCorruption, "%q", changed)
@@ -474,7 +476,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 }
 
 func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
-	o := Options{FS: vfs.NewMem(), MaxManifestSize: 4 << 10, ManifestReadLimit: 8 << 10}
+	o := Options{FS: vfs.NewMem(), Limits: LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}}
 	d := mustOpen(t, &o)
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Close())
@@ -483,12 +485,12 @@ func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
 	name := strings.TrimSpace(string(im["CURRENT"]))
 	im[name] = append(im[name], make([]byte, 8<<10)...) // zeros at the end are space, not damage
 	for _, readOnly := range []bool{false, true} {
-		refused := openHostile(t, im, Options{MaxManifestSize: 4 << 10, ManifestReadLimit: 8 << 10, ReadOnly: readOnly})
-		require.ErrorContains(t, refused, "Options.ManifestReadLimit")
+		refused := openHostile(t, im, Options{Limits: LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}, ReadOnly: readOnly})
+		require.ErrorContains(t, refused, "Options.Limits.ManifestRead")
 		require.ErrorContains(t, refused, name)
 	}
 	o.FS, err = im.FS("db")
 	require.NoError(t, err)
-	require.ErrorContains(t, Repair("db", &o), "Options.ManifestReadLimit")
+	require.ErrorContains(t, Repair("db", &o), "Options.Limits.ManifestRead")
 	require.NoError(t, openHostile(t, im, Options{}))
 }

@@ -2,7 +2,7 @@ package db
 
 // IterOptions bound an iterator. Between bounds of which the upper one is not after the
 // lower one there is no key. A nil *IterOptions is the zero value. With both bounds set
-// it asks the filters of Options.RangeFilters; PrefixBounds returns those of a prefix.
+// it asks the filters of Options.Filters.RangePolicies; PrefixBounds returns those of a prefix.
 type IterOptions struct {
 	// LowerBound is the first key that the iterator may show; nil: no bound.
 	LowerBound []byte

@@ -43,7 +43,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 	p.setBounds(o)
 	p.addMemtables(s)
 	options := sstable.IterOptions{NoFillCache: o.NoFillCache, Lower: p.lower, Upper: p.upper}
-	reach := reach{most: d.opts.BlockCacheSize / 2}
+	reach := reach{most: d.opts.Cache.Size / 2}
 	level0 := s.version.Levels[0].Files
 	if n := len(level0) + NumLevels; cap(p.levels) < n { // what is in use must not move
 		p.levels = make([]tables.LevelIter, 0, n)
@@ -74,7 +74,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 	}
 	if reach.bytes > reach.most {
 		for i := range p.levels {
-			p.levels[i].SetMostKept(d.opts.BlockCacheSize / keptShare)
+			p.levels[i].SetMostKept(d.opts.Cache.Size / keptShare)
 		}
 	}
 	p.it.Init(d.cmp)

@@ -212,7 +212,7 @@ func TestAnIteratorThatFailedStaysInvalid(t *testing.T) {
 	require.NoError(t, d.Close())
 	for _, begin := range []func(*Iterator) bool{(*Iterator).Next, (*Iterator).Last} {
 		failing := false
-		o.ReadOnly, o.BlockCacheSize = true, 4<<10
+		o.ReadOnly, o.Cache.Size = true, 4<<10
 		o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			if failing && isTable(op.Name) && op.Kind == wrap.OpRead {
 				return &wrap.Fault{}

@@ -119,7 +119,10 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 func TestTombstonesArePassedInLinearReads(t *testing.T) {
 	const n, live = 100_000, 100
 	key := func(i int) []byte { return fmt.Appendf(nil, "key%09d", i) }
-	o := &Options{FS: vfs.NewMem(), WriteBufferSize: 1 << 20, BlockCacheSize: 1, L0CompactionTrigger: 100}
+	o := &Options{
+		FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 1 << 20}, Cache: CacheOptions{Size: 1},
+		Compaction: CompactionOptions{L0Trigger: 100},
+	}
 	d := mustOpen(t, o)
 	for i := range n + live {
 		require.NoError(t, d.Put(key(i), []byte("value"), NoSync))
@@ -162,8 +165,8 @@ func TestTombstonesArePassedInLinearReads(t *testing.T) {
 func TestOnlyLongWalksReadAhead(t *testing.T) {
 	const n = 20_000
 	o := testOptions(vfs.NewMem())
-	o.BlockSize, o.TableSize, o.Compression = 4<<10, 8<<20, NoCompression
-	o.BlockCacheSize = 64 << 10
+	o.Tables.BlockSize, o.Tables.Size, o.Tables.Compression = 4<<10, 8<<20, NoCompression
+	o.Cache.Size = 64 << 10
 	d := mustOpen(t, o)
 	fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -203,14 +206,14 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	const n = 5000 // some 600 KB
 	o := testOptions(vfs.NewMem())
-	o.Compression = NoCompression
+	o.Tables.Compression = NoCompression
 	for _, c := range []struct {
 		name string
 		size int64
 		full bool
 	}{{"full", 100 << 10, true}, {"with room", 8 << 20, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			o.FS, o.BlockCacheSize = vfs.NewMem(), c.size
+			o.FS, o.Cache.Size = vfs.NewMem(), c.size
 			d := mustOpen(t, o)
 			fill(t, d, 0, n)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -244,13 +247,13 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 func TestAWalkThatACacheCannotHoldFillsLittleOfIt(t *testing.T) {
 	const n, size = 5000, 1 << 20 // some 600 KB
 	o := testOptions(vfs.NewMem())
-	o.Compression = NoCompression
+	o.Tables.Compression = NoCompression
 	d := mustOpen(t, o)
 	fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.Greater(t, d.Metrics().Total().Bytes, uint64(size/2))
 	require.NoError(t, d.Close())
-	o.BlockCacheSize = size
+	o.Cache.Size = size
 	for _, backward := range []bool{false, true} {
 		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
 			d, seen := openCounting(t, o)

@@ -18,7 +18,7 @@ import (
 func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	d := mustOpen(t, o)
 	fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -46,7 +46,7 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 			reads, failed := uint64(0), 0
 			for fail := uint64(0); fail <= reads; fail++ { // at first none does
 				var done atomic.Uint64
-				o.ReadOnly, o.BlockCacheSize = true, 4<<10
+				o.ReadOnly, o.Cache.Size = true, 4<<10
 				o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if isTable(op.Name) && op.Kind == wrap.OpRead && done.Add(1) == fail {
 						return &wrap.Fault{}

@@ -85,9 +85,14 @@ func writeUntilKilled(text string) {
 	}
 	rnd := rand.New(rand.NewPCG(task.Seed, uint64(task.Cycle)+1))
 	o := &Options{
-		WriteBufferSize: 4 << 10 << rnd.IntN(5), TableSize: 4 << 10 << rnd.IntN(4), MaxLevelBase: 8 << 10 << rnd.IntN(4),
-		L0CompactionTrigger: 1 + rnd.IntN(4), MaxConcurrentCompactions: 1 + rnd.IntN(3), MaxManifestSize: 4 << 10,
-		Compression: Compression(rnd.IntN(4)), MaxOpenFiles: 10 + rnd.IntN(100),
+		Memtables: MemtableOptions{Size: 4 << 10 << rnd.IntN(5)},
+		Tables:    TableOptions{Size: 4 << 10 << rnd.IntN(4), Compression: Compression(rnd.IntN(4))}, Compaction: CompactionOptions{
+			MaxLevelBase:  8 << 10 << rnd.IntN(4),
+			L0Trigger:     1 + rnd.IntN(4),
+			MaxConcurrent: 1 + rnd.IntN(3),
+		},
+		Limits: LimitOptions{ManifestSize: 4 << 10},
+		Cache:  CacheOptions{MaxOpenFiles: 10 + rnd.IntN(100)},
 	}
 	fmt.Println("opening 0 0")
 	d, err := Open(task.Dir, o)

@@ -61,7 +61,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 // the next write. It does not wait for a flush that is under way: the write that made the
 // memtable is done. Only the leader runs it.
 func (d *DB) retireOversized() {
-	usual := memtable.ArenaSize(d.opts.WriteBufferSize) * (d.opts.MaxMemtables + 1)
+	usual := memtable.ArenaSize(d.opts.Memtables.Size) * (d.opts.Memtables.MaxWaiting + 1)
 	if d.state.Load().mem.Capacity() <= usual {
 		return
 	}

@@ -43,7 +43,7 @@ const (
 )
 
 func largeOptions() *Options {
-	return &Options{WriteBufferSize: 1 << 20, BlockCacheSize: 1 << 20}
+	return &Options{Memtables: MemtableOptions{Size: 1 << 20}, Cache: CacheOptions{Size: 1 << 20}}
 }
 
 // A value of 200 MB took five times its size while it was written and flushed, and 419 MB
@@ -79,7 +79,7 @@ func TestALargeValueIsWrittenWithinThreeTimesItsSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := largeOptions()
-			o.Compression = c.compression
+			o.Tables.Compression = c.compression
 			d, err := Open(t.TempDir(), o)
 			require.NoError(t, err)
 			fill(t, d, 0, 100)

@@ -22,12 +22,13 @@ func TestALostLogIsCorruptionBesideLargeWrites(t *testing.T) {
 		for _, closed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				mem := vfs.NewMem()
-				d := mustOpen(t, &Options{WriteBufferSize: 8 << 20, MaxMemtables: 4, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if op.Kind == wrap.OpCreate && isTable(op.Name) {
-						return &wrap.Fault{}
-					}
-					return nil
-				})})
+				d := mustOpen(t, &Options{Memtables: MemtableOptions{Size: 8 << 20, MaxWaiting: 4},
+					FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+						if op.Kind == wrap.OpCreate && isTable(op.Name) {
+							return &wrap.Fault{}
+						}
+						return nil
+					})})
 				var logs []string
 				for i, value := range writes {
 					logs = append(logs, base.FileName(base.FileLog, d.state.Load().mem.logNum))

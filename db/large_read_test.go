@@ -106,7 +106,7 @@ func copyDir(t *testing.T, dir string) string {
 func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	dir := t.TempDir()
 	o := largeOptions()
-	o.WriteBufferSize = 64 << 20 // all of it stays in the log
+	o.Memtables.Size = 64 << 20 // all of it stays in the log
 	d, err := Open(dir, o)
 	require.NoError(t, err)
 	fill(t, d, 0, 1000)

@@ -43,7 +43,7 @@ func largeNumberOf(t *testing.T, value []byte) uint64 {
 
 func TestLargeWritesBesideSmallOnesAndReaders(t *testing.T) {
 	dir := t.TempDir()
-	o := &Options{WriteBufferSize: 64 << 10, TableSize: 1 << 20}
+	o := &Options{Memtables: MemtableOptions{Size: 64 << 10}, Tables: TableOptions{Size: 1 << 20}}
 	d, err := Open(dir, o)
 	require.NoError(t, err)
 	const rounds = 40
@@ -101,7 +101,7 @@ func TestLargeWritesBesideSmallOnesAndReaders(t *testing.T) {
 // and at most the write that was under way.
 func TestALargeWriteThatFailsIsThereWholeOrNotAtAll(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem, WriteBufferSize: 64 << 10})
+	d := openTest(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 10}})
 	require.NoError(t, d.Put([]byte("small"), []byte("1"), Sync))
 	require.NoError(t, d.Put([]byte("large"), largeNumbered(1), Sync))
 	require.NoError(t, d.Delete(bytes.Repeat([]byte("k"), MaxKeySize), Sync), "a large deletion")

@@ -8,7 +8,7 @@ import "fmt"
 // versions, never lowered.
 const (
 	// MaxKeySize bounds a key. The MANIFEST holds the first and the last key of each
-	// table, and must stay below Options.ManifestReadLimit: by default that is 128 tables
+	// table, and must stay below Options.Limits.ManifestRead: by default that is 128 tables
 	// whose bounds are this long. Long keys also stay in memory, in the index of each open
 	// table. (Badger takes 64 KB, RocksDB 8 MB; LevelDB and Pebble have no limit of their own.)
 	MaxKeySize = 1 << 20

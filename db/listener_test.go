@@ -135,14 +135,14 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 		}
 		return nil
 	}))
-	o.Filter = renamed{filter.NewBloomPolicy(10), "test.unknown"}
+	o.Filters.Policy = renamed{filter.NewBloomPolicy(10), "test.unknown"}
 	d := mustOpen(t, o)
 	fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
 
-	o.Filter, o.EventListener, o.OpenTablesAhead = nil, l, true
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 2, 2, 4
+	o.Filters.Policy, o.EventListener, o.Cache.OpenAhead = nil, l, true
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 2, 4
 	opening.Store(true)
 	d = mustOpen(t, o)
 	p.d.Store(d)

@@ -44,8 +44,8 @@ const (
 // under way: while another is, NewLoader does not wait but returns an error that says where
 // that one was begun, so that one that was forgotten is found.
 //
-// The tables are written as compactions do, with Options' TableSize, BlockSize,
-// Compression and Filter. Their disk space is taken while the load goes on; what a
+// The tables are written as compactions do, with Options.Tables and
+// Options.Filters. Their disk space is taken while the load goes on; what a
 // crash leaves of it the next Open removes.
 func (d *DB) NewLoader() (*Loader, error) {
 	if d == nil || d.closed.Load() {
@@ -126,13 +126,13 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 		}
 	}
 	l.ikey = base.AppendInternalKey(l.ikey[:0], key, l.seq, kind)
-	if l.out.Open() && l.out.Size() >= uint64(l.d.opts.TableSize) {
+	if l.out.Open() && l.out.Size() >= uint64(l.d.opts.Tables.Size) {
 		if err := l.out.EndTable(); err != nil {
 			return errors.Wrap(err, "sievedb: load: writing a table")
 		}
 	}
 	if !l.out.Open() && l.d.plan.ByLevel() {
-		l.out.SetFilter(l.d.plan.LoadBits(l.entries).Policies(l.d.opts.Filter))
+		l.out.SetFilter(l.d.plan.LoadBits(l.entries).Policies(l.d.opts.Filters.Policy))
 	}
 	return errors.Wrap(l.out.Add(l.ikey, value), "sievedb: load: writing a table")
 }

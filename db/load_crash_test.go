@@ -212,7 +212,7 @@ func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 		}
 		return nil
 	}))
-	o.L0CompactionTrigger = 1
+	o.Compaction.L0Trigger = 1
 	d = openTest(t, o)
 	release = d.compactor.HoldBackground() // until the load is placed
 	require.NoError(t, d.Put([]byte("a"), nil, NoSync))

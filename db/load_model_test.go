@@ -21,7 +21,7 @@ func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 77))
 		o := testOptions(vfs.NewMem())
-		o.MaxConcurrentCompactions, o.TableSize, o.Compression = 2, 4<<10, NoCompression
+		o.Compaction.MaxConcurrent, o.Tables.Size, o.Tables.Compression = 2, 4<<10, NoCompression
 		d := openTest(t, o)
 		want := map[int]int{}
 		for round := range 60 {
@@ -74,7 +74,7 @@ func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	const n = 3000
 	o := testOptions(vfs.NewMem())
-	o.Compression = NoCompression
+	o.Tables.Compression = NoCompression
 	d := openTest(t, o)
 	require.NoError(t, d.Put(testKey(0), []byte("old"), NoSync))
 	require.NoError(t, d.Put(testKey(n), []byte("old"), NoSync))
@@ -99,7 +99,7 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 func TestReadersSeeWholeLoadsOnly(t *testing.T) {
 	const keys, loads = 300, 40
 	o := testOptions(vfs.NewMem())
-	o.MaxConcurrentCompactions = 3
+	o.Compaction.MaxConcurrent = 3
 	d := openTest(t, o)
 	load := func(number int) {
 		l := newLoader(t, d)

@@ -371,7 +371,7 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 	}
 	require.NoError(t, l.out.EndTable())
 	require.NoError(t, l.syncs.Wait())
-	require.Greater(t, len(l.out.Files), d.opts.L0CompactionTrigger)
+	require.Greater(t, len(l.out.Files), d.opts.Compaction.L0Trigger)
 	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
 
@@ -383,7 +383,7 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 		compactions = d.Metrics().Compactions - before
 		return err
 	}}))
-	require.Greater(t, info.Tables[0], d.opts.L0CompactionTrigger, "they stay in level 0 for now")
+	require.Greater(t, info.Tables[0], d.opts.Compaction.L0Trigger, "they stay in level 0 for now")
 	require.Zero(t, compactions)
 	release()
 	d.compactor.Schedule()

@@ -193,7 +193,7 @@ func TestLoadsOfSeveralWritersAreWhole(t *testing.T) {
 		mem, loads := vfs.NewMem(), uint64(0)
 		for round := range 3 {
 			o := testOptions(mem)
-			o.MaxConcurrentCompactions, o.L0CompactionTrigger, o.WriteBufferSize = 1+round%3, 1+round, 8<<10
+			o.Compaction.MaxConcurrent, o.Compaction.L0Trigger, o.Memtables.Size = 1+round%3, 1+round, 8<<10
 			d := mustOpen(t, o)
 			var before []map[int]string
 			for _, w := range writers {

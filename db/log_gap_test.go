@@ -22,12 +22,13 @@ import (
 func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
 	t.Helper()
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{WriteBufferSize: 4 << 10, MaxMemtables: 3, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpCreate && isTable(op.Name) {
-			return &wrap.Fault{}
-		}
-		return nil
-	})})
+	d := mustOpen(t, &Options{Memtables: MemtableOptions{Size: 4 << 10, MaxWaiting: 3},
+		FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpCreate && isTable(op.Name) {
+				return &wrap.Fault{}
+			}
+			return nil
+		})})
 	log := d.state.Load().mem.logNum
 	n := 0
 	for ; ; n++ {
@@ -142,7 +143,7 @@ func TestALostLogIsNamedByWhatItHeld(t *testing.T) {
 // emptyNewestLog returns a closed database whose one put is in the older of two logs.
 func emptyNewestLog(t testing.TB) damage.Image {
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{MaxMemtables: 3, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	d := mustOpen(t, &Options{Memtables: MemtableOptions{MaxWaiting: 3}, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpCreate && isTable(op.Name) {
 			return &wrap.Fault{}
 		}

@@ -16,8 +16,8 @@ import (
 // level 0; some of these hold tombstones. Keys are testKeys below 4,000.
 func manyTables(t *testing.T, o *Options, level0 int) *DB {
 	require.NoError(t, filledLevels(t, o, 2000).Close())
-	o.L0CompactionTrigger = 100
-	o.WriteBufferSize = 1 << 20
+	o.Compaction.L0Trigger = 100
+	o.Memtables.Size = 1 << 20
 	d := openTest(t, o)
 	for table := range level0 {
 		for i := table; i < 4000; i += 13 + table {
@@ -86,14 +86,14 @@ func TestGetsCountWhatExplainTells(t *testing.T) {
 	skipInShortRace(t)
 	for name, change := range map[string]func(o *Options){
 		"blocks in the cache":    func(o *Options) {},
-		"no cache":               func(o *Options) { o.BlockCacheSize = -1 },
-		"filters that err often": func(o *Options) { o.Filter = filter.NewCacheLineBloomPolicy(2) },
-		"LevelDB's filters":      func(o *Options) { o.Filter = filter.NewBloomPolicy(4) },
-		"no filters":             func(o *Options) { o.Filter = filter.None },
+		"no cache":               func(o *Options) { o.Cache.Size = -1 },
+		"filters that err often": func(o *Options) { o.Filters.Policy = filter.NewCacheLineBloomPolicy(2) },
+		"LevelDB's filters":      func(o *Options) { o.Filters.Policy = filter.NewBloomPolicy(4) },
+		"no filters":             func(o *Options) { o.Filters.Policy = filter.None },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
-			o.BlockCacheSize = 64 << 20
+			o.Cache.Size = 64 << 20
 			change(o)
 			d := manyTables(t, o, 6) // more than a path counts
 			for i := 0; i < 4000; i += 31 {
@@ -139,7 +139,7 @@ func TestFailedGetsAreCounted(t *testing.T) {
 		writeFile(t, mem, path, data)
 	}
 	o = testOptions(mem)
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	d = openTest(t, o)
 	failed := 0
 	for i := range 4000 {
@@ -162,7 +162,7 @@ func TestFailedGetsAreCounted(t *testing.T) {
 
 func TestConcurrentLookupsLoseNoCount(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 64 << 20
+	o.Cache.Size = 64 << 20
 	d := manyTables(t, o, 3)
 	explained(t, d, 1000)
 	want := explained(t, d, 1000)

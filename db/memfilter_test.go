@@ -44,7 +44,7 @@ func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
 func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 	const n = 2000
 	o := testOptions(vfs.NewMem())
-	o.WriteBufferSize = 1 << 20
+	o.Memtables.Size = 1 << 20
 	d := openTest(t, o)
 	fill(t, d, 0, n)
 	require.NoError(t, d.Delete(testKey(0), NoSync))
@@ -88,7 +88,7 @@ func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
 	for _, size := range []int{16 << 10, 100_000, 8 << 20} {
 		o := testOptions(vfs.NewMem())
-		o.WriteBufferSize = size
+		o.Memtables.Size = size
 		m := openTest(t, o).Metrics()
 		require.Greater(t, m.MemtableBytes, uint64(size-80))
 		require.LessOrEqual(t, m.MemtableBytes, uint64(size))
@@ -97,7 +97,7 @@ func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
 
 func TestMemtablesOfInexactComparersAreSearched(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Filter = filter.None
+	o.Filters.Policy = filter.None
 	o.Comparer = &Comparer{
 		Name:         "test.Caseless",
 		Compare:      func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },

@@ -38,7 +38,7 @@ func advisedMemory(t *testing.T) (n uint64) {
 // take entries or are about to.
 func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 	before := advisedMemory(t)
-	o := &Options{FS: vfs.NewMem(), WriteBufferSize: 8 << 20, BlockCacheSize: 16 << 20}
+	o := &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 16 << 20}}
 	d := mustOpen(t, o)
 	value := make([]byte, 1<<20)
 	for k := range 60 { // seven memtables

@@ -24,7 +24,7 @@ func TestMergedRunsConform(t *testing.T) {
 		for _, keys := range []int{1, 20, 300} {
 			t.Run(fmt.Sprintf("%d tables, %d keys", tables, keys), func(t *testing.T) {
 				o := testOptions(vfs.NewMem())
-				o.L0CompactionTrigger = 100
+				o.Compaction.L0Trigger = 100
 				d := openTest(t, o)
 				var es []itertest.Entry
 				for run := range tables + 1 {
@@ -68,7 +68,7 @@ func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
 // snapshot does not see may stand before it, in blocks that take the place of its own.
 func TestValuesOutlastTheStepsOverNewerVersions(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.BlockCacheSize = 1
+	o.Cache.Size = 1
 	d := openTest(t, o)
 	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
 	old := d.NewSnapshot()

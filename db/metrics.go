@@ -46,8 +46,8 @@ type Metrics struct {
 	// MemtableBytes is the memory of all memtables, one that waits for the active one to
 	// be full included: the capacity of the arenas, the filters, and what guides searches.
 	MemtableBytes uint64
-	// MemtableLimit is the most that they may take: Options.WriteBufferSize for the
-	// active one and for each of Options.MaxMemtables. Beyond go only a batch larger than a
+	// MemtableLimit is the most that they may take: Options.Memtables.Size for the
+	// active one and for each of Options.Memtables.MaxWaiting. Beyond go only a batch larger than a
 	// write buffer, and what guides searches and insertions in random order: 1 %
 	// of each and an eighth of the active one where entries take 16 + 100 bytes, a third of
 	// the active one at most.
@@ -58,13 +58,13 @@ type Metrics struct {
 	// BlockCacheCapacity and BlockCacheBytes are the block cache's budget and what
 	// it holds, in bytes; BlockCacheBlocks counts its blocks. Of these,
 	// BlockCacheCompressedBlocks and BlockCacheCompressedBytes are held compressed,
-	// since room is short: see Options.BlockCacheSize.
+	// since room is short: see Options.Cache.Size.
 	BlockCacheCapacity, BlockCacheBytes                   int64
 	BlockCacheBlocks                                      int64
 	BlockCacheCompressedBlocks, BlockCacheCompressedBytes int64
 	// FilterBytes, RangeFilterBytes and IndexBytes are held by open tables, beside the block cache.
 	// BlockCacheCharged is what they take of its capacity, if they do: see
-	// Options.ChargeTablesToBlockCache.
+	// Options.Cache.ChargeTables.
 	FilterBytes, RangeFilterBytes, IndexBytes uint64
 	BlockCacheCharged                         int64
 	// OpenTables counts the tables whose file is open.
@@ -76,7 +76,7 @@ type Metrics struct {
 	TablesOpened, OpeningReads, OpeningBytes uint64
 	// TablesWithoutFilter, TablesWithUnknownFilter and TablesWithDamagedFilter
 	// count, among OpenTables, those whose lookups no filter can spare: it was not
-	// written, it is under names that neither Options.Filter nor the store itself
+	// written, it is under names that neither Options.Filters.Policy nor the store itself
 	// knows (or that hash bytes which Options.Comparer does not compare), or its
 	// bytes are damaged. With filter.None nothing is asked, and nothing counted.
 	TablesWithoutFilter, TablesWithUnknownFilter, TablesWithDamagedFilter int
@@ -140,7 +140,7 @@ type LevelMetrics struct {
 	FilterChecks, FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
 
 	// RangeChecks counts how often an iterator with both bounds asked a table's filters of
-	// ranges (Options.RangeFilters). It is the sum of RangeNegatives (the table was passed
+	// ranges (Options.Filters.RangePolicies). It is the sum of RangeNegatives (the table was passed
 	// over, which spared its index and at least one data block), RangeTruePositives (an
 	// entry was found within the bounds, be it one that is not visible) and
 	// RangeFalsePositives (there was none).

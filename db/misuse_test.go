@@ -133,15 +133,15 @@ func TestOptionsWithoutAMeaningAreRefused(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"a filter policy without a name":     {Options{Filter: renamed{}}, "without a Name"},
+		"a filter policy without a name":     {Options{Filters: FilterOptions{Policy: renamed{}}}, "without a Name"},
 		"read-only, and only if it is new":   {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
-		"a negative write buffer":            {Options{WriteBufferSize: -1}, "WriteBufferSize is -1"},
-		"a negative number of compactions":   {Options{MaxConcurrentCompactions: -1}, "MaxConcurrentCompactions is -1"},
-		"more reads wasted than are made":    {Options{MaxWastedReads: 2}, "MaxWastedReads is 2"},
-		"a budget below nothing":             {Options{FilterBudget: -5}, "FilterBudget is -5"},
-		"a stop before the slowdown":         {Options{L0SlowdownTrigger: 20, L0StopTrigger: 20}, "L0StopTrigger is 20"},
-		"no such compression":                {Options{Compression: -1}, "Compression is -1"},
-		"fewer open files than a store uses": {Options{MaxOpenFiles: 1}, "MaxOpenFiles is 1"},
+		"a negative write buffer":            {Options{Memtables: MemtableOptions{Size: -1}}, "Memtables.Size is -1"},
+		"a negative number of compactions":   {Options{Compaction: CompactionOptions{MaxConcurrent: -1}}, "Compaction.MaxConcurrent is -1"},
+		"more reads wasted than are made":    {Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2"},
+		"a budget below nothing":             {Options{Filters: FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
+		"a stop before the slowdown":         {Options{Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Compaction.L0Stop is 20"},
+		"no such compression":                {Options{Tables: TableOptions{Compression: -1}}, "Compression is -1"},
+		"fewer open files than a store uses": {Options{Cache: CacheOptions{MaxOpenFiles: 1}}, "Cache.MaxOpenFiles is 1"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, name)
 		c.o.FS = vfs.NewMem()

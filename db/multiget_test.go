@@ -49,7 +49,7 @@ func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
 				t.Logf("seed %d", seed)
 				rnd := rand.New(rand.NewPCG(seed, 0))
 				o := testOptions(vfs.NewMem())
-				o.BlockCacheSize, o.Compression, o.MaxOpenFiles = cacheSize, compression, 10
+				o.Cache.Size, o.Tables.Compression, o.Cache.MaxOpenFiles = cacheSize, compression, 10
 				d := openTest(t, o)
 				key := func() []byte {
 					if n := rnd.IntN(keys); n > 0 {
@@ -212,7 +212,7 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	data[40] ^= 1
 	writeFile(t, mem, table, data)
 	o = testOptions(mem) // the order checker did not see the damage come
-	o.BlockCacheSize = -1
+	o.Cache.Size = -1
 	d = openTest(t, o)
 	var broken, whole [][]byte
 	for i := range 2000 {
@@ -238,7 +238,7 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 func TestMultiGetSeesOneMoment(t *testing.T) {
 	const keys, rounds = 100, 400
 	o := testOptions(vfs.NewMem())
-	o.MaxOpenFiles, o.MaxConcurrentCompactions, o.BlockCacheSize = 10, 2, 8<<10
+	o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent, o.Cache.Size = 10, 2, 8<<10
 	d := openTest(t, o)
 	var asked [][]byte
 	for i := range keys {

@@ -33,7 +33,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d := &DB{opts: opts.withDefaults(), closing: make(chan struct{})}
 	d.lookups = new(counters.Lookups)
 	d.throttle = d.newThrottle()
-	if len(d.opts.RangeFilters) > 0 {
+	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
 	}
 	d.closed.open.Store(true)
@@ -54,15 +54,15 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, base.NoSpace(err)
 	}
 	d.lock = lock
-	d.blockCache = sstable.NewBlockCache(d.opts.BlockCacheSize)
+	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
-	d.writers = tables.NewSpareWriters(d.opts.MaxConcurrentCompactions+1, d.opts.spareWriterMemory()) // one is the flush's
+	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one is the flush's
 	d.memHash = newMemHash(d.tables.Policies())
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
 			// It may be no damage: not every directory shows by its names whose it is.
-			if ferr := foreign.RefuseDir(d.fs, d.dir, d.opts.ManifestReadLimit, false); errors.Is(ferr, ErrForeign) {
+			if ferr := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
 				err = ferr
 			}
 		}
@@ -86,7 +86,7 @@ func (d *DB) prepareDir() (created bool, err error) {
 		return false, foreign.RefuseFile(d.fs, d.dir, info)
 	case err == nil:
 		// Before the lock: not even LOCK is made in another engine's directory.
-		if err := foreign.RefuseDir(d.fs, d.dir, d.opts.ManifestReadLimit, true); err != nil {
+		if err := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, true); err != nil {
 			return false, err
 		}
 		return false, d.needDatabase()
@@ -150,7 +150,7 @@ func (d *DB) open(created bool) error {
 	}
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
-		MaxManifestSize: d.opts.MaxManifestSize, ReadLimit: d.opts.ManifestReadLimit,
+		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
 		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
 	}
 	var state manifest.State
@@ -177,7 +177,7 @@ func (d *DB) open(created bool) error {
 		go d.cleanLoop()
 		d.compactor.Schedule()
 	}
-	if d.opts.OpenTablesAhead {
+	if d.opts.Cache.OpenAhead {
 		d.background.Add(1)
 		go d.openAhead()
 	}

@@ -160,7 +160,7 @@ func TestBuiltInFiltersAreRefusedWhereEqualKeysDiffer(t *testing.T) {
 	}
 	_, err := Open("db", &Options{FS: vfs.NewMem(), Comparer: folding})
 	require.ErrorContains(t, err, "filter.None")
-	d := openTest(t, &Options{FS: vfs.NewMem(), Comparer: folding, Filter: filter.None})
+	d := openTest(t, &Options{FS: vfs.NewMem(), Comparer: folding, Filters: FilterOptions{Policy: filter.None}})
 	require.NoError(t, d.Put([]byte("Key"), []byte("v"), nil))
 	require.NoError(t, d.Flush())
 	requireValue(t, d, []byte("kEY"), []byte("v"))
@@ -168,20 +168,20 @@ func TestBuiltInFiltersAreRefusedWhereEqualKeysDiffer(t *testing.T) {
 
 func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 	cases := map[string]Options{
-		"WriteBufferSize":          {WriteBufferSize: 100},
-		"BlockSize":                {BlockSize: 8 << 20},
-		"BlockRestartInterval":     {BlockRestartInterval: -1},
-		"TableSize":                {TableSize: 1},
-		"Compression":              {Compression: 9},
-		"MaxOpenFiles":             {MaxOpenFiles: 3},
-		"MaxConcurrentCompactions": {MaxConcurrentCompactions: 65},
-		"MaxMemtables":             {MaxMemtables: -1},
-		"L0CompactionTrigger":      {L0CompactionTrigger: -4},
-		"L0SlowdownTrigger":        {L0CompactionTrigger: 8, L0SlowdownTrigger: 7},
-		"L0StopTrigger":            {L0SlowdownTrigger: 20, L0StopTrigger: 20},
-		"MaxLevelBase":             {MaxLevelBase: 1},
-		"MaxManifestSize":          {MaxManifestSize: -1},
-		"ManifestReadLimit":        {MaxManifestSize: 1 << 20, ManifestReadLimit: 1 << 20},
+		"Memtables.Size":           {Memtables: MemtableOptions{Size: 100}},
+		"Tables.BlockSize":         {Tables: TableOptions{BlockSize: 8 << 20}},
+		"Tables.RestartInterval":   {Tables: TableOptions{RestartInterval: -1}},
+		"Tables.Size":              {Tables: TableOptions{Size: 1}},
+		"Tables.Compression":       {Tables: TableOptions{Compression: 9}},
+		"Cache.MaxOpenFiles":       {Cache: CacheOptions{MaxOpenFiles: 3}},
+		"Compaction.MaxConcurrent": {Compaction: CompactionOptions{MaxConcurrent: 65}},
+		"Memtables.MaxWaiting":     {Memtables: MemtableOptions{MaxWaiting: -1}},
+		"Compaction.L0Trigger":     {Compaction: CompactionOptions{L0Trigger: -4}},
+		"Compaction.L0Slowdown":    {Compaction: CompactionOptions{L0Trigger: 8, L0Slowdown: 7}},
+		"Compaction.L0Stop":        {Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}},
+		"Compaction.MaxLevelBase":  {Compaction: CompactionOptions{MaxLevelBase: 1}},
+		"Limits.ManifestSize":      {Limits: LimitOptions{ManifestSize: -1}},
+		"Limits.ManifestRead":      {Limits: LimitOptions{ManifestSize: 1 << 20, ManifestRead: 1 << 20}},
 		"Comparer":                 {Comparer: &Comparer{Name: "no function"}},
 		"ErrorIfMissing":           {ErrorIfMissing: true, ErrorIfExists: true},
 	}
@@ -268,7 +268,7 @@ func TestMissingAndShortTablesAreToldAtOpen(t *testing.T) {
 func TestUnknownCompressionIsToldByNumberAndBlock(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.Compression = NoCompression
+	o.Tables.Compression = NoCompression
 	d := mustOpen(t, o)
 	fill(t, d, 0, 50)
 	require.NoError(t, d.Flush())

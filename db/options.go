@@ -9,7 +9,6 @@ import (
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -37,205 +36,71 @@ const (
 	ZstdCompression
 )
 
-// Options configure Open. The zero value of each field is its default, and a
-// nil *Options is the zero Options. Open copies what it needs: an Options may
+// Options configure Open. The zero value of each field is its default, in the groups as
+// well, and a nil *Options is the zero Options. Open copies what it needs: an Options may
 // be shared by several databases and changed afterwards.
 type Options struct {
 	// FS is the file system. Default: the operating system's.
 	FS vfs.FS
 
-	// FileMode is the mode of new files on the operating system's file system,
-	// before the umask; new directories can be searched by whom their files can be
-	// read. Default: 0600, and with it 0700 for directories: only the owner reads
-	// and writes. 0640 lets the group read. The mode of files and directories that
-	// exist is never changed; but compactions replace old files by new ones, so
-	// that in time all have this mode. It means nothing on Windows, or where FS is
-	// set.
+	// FileMode is the mode of new files on the operating system's file system, before
+	// the umask. New directories also get the search bit for everyone who may read their
+	// files. Default: 0600, and with it 0700 for directories: only the owner reads and
+	// writes. 0640 lets the group read. The mode of existing files and directories never
+	// changes, but compactions replace old files with new ones, so eventually all tables
+	// have this mode. FileMode has no effect on Windows, or if FS is set.
 	FileMode fs.FileMode
 
 	// Comparer orders the keys. Default: BytewiseComparer. A database opens only
 	// under the comparer name that it was created with.
 	Comparer *Comparer
 
-	// Filter makes the filters of each new table and reads those of old ones.
-	// Default: filter.NewDualBloomPolicy(10), cache lines for lookups here and
-	// LevelDB's for whoever opens the directory with LevelDB; with this policy, tables
-	// above the last level get fifteen bits a key. filter.None writes no
-	// filters and asks none; filter.Several writes up to five.
-	//
-	// Of a table's filters the best one that is known and sound is loaded: in Filter's
-	// order if it is not the default, then filter.FusePolicy's,
-	// filter.NewCacheLineBloomPolicy's, LevelDB's, and that of the old name
-	// (filter.LegacyBloom). Whatever policy wrote a table, its data can be read: a
-	// filter under another name is passed over, and Metrics.UnknownFilters tells.
-	Filter filter.Policy
+	// Filters says which filters tables have, and how much memory they use.
+	Filters FilterOptions
 
-	// RangeFilters make filters of ranges for each new table, one of each policy and at most
-	// four, and ask those of old ones: iterators with both bounds pass over tables that hold
-	// nothing between them, and read neither their indexes nor their blocks (Metrics counts
-	// how often). rangefilter.NewPrefix is for ranges within one prefix of keys,
-	// rangefilter.NewGrafite for short ranges of the numbers that keys have. They need the
-	// BytewiseComparer. A table has only those that were configured when it was written; UpgradeFilters gives
-	// them to the others. Only filters of the names of these policies are asked; LevelDB,
-	// goleveldb and stores without them pass them over. FilterBudget counts their bytes.
-	// Default: none.
-	RangeFilters []rangefilter.Policy
+	// Compaction says when tables are merged, and when writes wait for it.
+	Compaction CompactionOptions
 
-	// FilterForGoleveldb lists LevelDB's filter of each new table under the name that
-	// goleveldb knows as well, "leveldb.BuiltinBloomFilter", so that goleveldb's
-	// lookups profit from it too; without this it reads our tables without their
-	// filters. It costs some 40 bytes a table, and needs Filter to make
-	// filters of filter.NewBloomPolicy, whose encoding is goleveldb's.
-	//
-	// Default: off, for one hazard. LevelDB before 1.18 (2014) knows that name for
-	// an encoding of its own: on machines whose char is signed (x86 among them) it
-	// would not find keys whose last length mod 4 bytes hold one of 0x80 or more.
-	// It does so with every directory of goleveldb's. LevelDB since 1.18 goes by
-	// the other name and is not concerned.
-	FilterForGoleveldb bool
+	// Tables describes new tables.
+	Tables TableOptions
 
-	// FilterBudget is how many bytes the filters that lookups ask, and those of RangeFilters, may take in memory
-	// together, all tables of the database open. The bits of RangeFilters stay as they are; what they leave is divided. Each new table's filter gets the bits a
-	// key that its level deserves (filter.Curve.Allocate) for the keys that each level
-	// holds at that moment: many on the small levels, few on the last, so that lookups of
-	// absent keys waste half of the reads and less that they would waste with as much
-	// memory spread evenly over four levels. The bits of Filter count no more; it must
-	// make filters of filter.BloomPolicy, and what LevelDB reads stays so.
-	// Tables that exist keep their filters until a compaction rewrites them, so new ones are
-	// planned for a larger database than there is, and a twentieth of the budget is not dealt
-	// out. So a database that grows by keys in random order stays within its budget, and wastes
-	// hardly more reads than the best division of it would. Where tables are only moved down, as
-	// by keys in their order, those in memory may come to a fifth more than the budget, and late tables
-	// get no filters; UpgradeFilters or Compact deal anew then. Default: 0, no budget.
-	FilterBudget int64
+	// Cache bounds what is kept of tables in memory, and the number of open tables.
+	Cache CacheOptions
 
-	// MaxWastedReads is how many reads a lookup of an absent key may waste in the mean,
-	// 0.02 for two blocks in a hundred lookups, and below 1: FilterBudget the other way round. Each
-	// new table's filter gets the bits a key with which this is kept by the least memory,
-	// or 20 where it cannot be (16 if Filter makes LevelDB's alone). FilterBudget must be
-	// 0 then. Default: 0, not used.
-	MaxWastedReads float64
+	// Memtables bounds the memory of recent writes.
+	Memtables MemtableOptions
 
-	// BlockCacheSize bounds the data blocks kept in memory, in bytes. They are held
-	// decompressed, or, once that is too much for it, mostly as Snappy stored them
-	// and decompressed where they are used often.
-	// Default: 32 MiB. Negative: no cache. Filters and indexes of open tables are
-	// held beside it, unless ChargeTablesToBlockCache says otherwise; Metrics reports both.
-	BlockCacheSize int64
+	// Limits bounds the size of the MANIFEST.
+	Limits LimitOptions
 
-	// ChargeTablesToBlockCache takes the memory that filters and indexes of open tables
-	// hold out of BlockCacheSize, so that this bounds all that is held for tables,
-	// unless filters and indexes alone are more: MaxOpenFiles bounds those.
-	// Default: off, so that many tables do not leave the blocks without a place.
-	ChargeTablesToBlockCache bool
-
-	// WriteBufferSize is how many bytes a memtable takes before it is flushed to a
-	// table, one in 65 of them for its filter. Default: 8 MiB. Minimum 4 KiB,
-	// maximum 1 GiB. Up to MaxMemtables+1 of them exist at a time.
-	WriteBufferSize int
-
-	// MaxMemtables is how many full memtables may wait for their flush before
-	// writers wait for it. Default: 2.
-	MaxMemtables int
-
-	// BlockSize is the target size of a data block before compression, in bytes.
-	// Default: 4 KiB. Minimum 64, maximum 4 MiB.
-	BlockSize int
-
-	// BlockRestartInterval is how many keys share a restart point. Default: 16.
-	BlockRestartInterval int
-
-	// TableSize is the target size of a compaction's output tables, in bytes.
-	// Default: 2 MiB. Minimum 4 KiB, maximum 1 GiB.
-	TableSize int64
-
-	// Compression is how new blocks are stored. Default: Snappy.
-	Compression Compression
-
-	// MaxOpenFiles bounds the tables held open, with their filters and indexes, which take
-	// a few per cent of what the tables do. To open a table again for a lookup costs as much
-	// as twenty lookups in open ones. Default: a quarter of the descriptors that the process
-	// may have, at least 1000 and at most 10000. Minimum 10. Files being written come on top.
-	MaxOpenFiles int
-
-	// OpenTablesAhead opens the tables in the background once Open has returned, those
-	// first that lookups consult first, until all or MaxOpenFiles are open, so that the
-	// first lookups find filters and indexes in memory. It costs one read of about a
-	// twentieth of each table, some 0.3 ms of processor time for a table of 2 MiB, and the
-	// memory of filters and indexes of tables that perhaps nobody asks;
-	// tables that compactions replace meanwhile are removed when it is done. What cannot be
-	// opened is logged, and told to the lookups that meet it. Close ends it.
-	// EventListener.TablesOpenedAhead tells when it is done. Default: a table is opened when
-	// it is needed.
-	OpenTablesAhead bool
-
-	// ReadOnly opens without changing anything: no file is created, written or
-	// removed, but for an empty LOCK where there is none and the directory can be
-	// written to; what the logs hold is kept in memory. Several processes may
-	// have a database open read-only at once, but none beside a writer.
+	// ReadOnly opens without changing anything: no file is created, written or removed,
+	// except that an empty LOCK is created if there is none and the directory is
+	// writable. What the logs hold is kept in memory. Several processes may have a
+	// database open read-only at once, but not while another has it open for writing.
 	ReadOnly bool
 
 	// ErrorIfMissing refuses to create a database. Default: create it.
 	ErrorIfMissing bool
 
-	// ErrorIfExists refuses to open a database that exists.
+	// ErrorIfExists refuses to open an existing database.
 	ErrorIfExists bool
 
-	// MaxConcurrentCompactions bounds the merges that run at once, those of Compact and
-	// UpgradeFilters included: of compactions that have no table in common and, where
-	// those leave some of the number, of the pieces of a large one, four output tables or
-	// more each. A flush runs beside them. Default: 1.
-	MaxConcurrentCompactions int
-
-	// L0CompactionTrigger is the number of tables in level 0 that starts a
-	// compaction. While memtables become full in quick succession, one a second or
-	// more, it is twice as many, up to two thirds of L0SlowdownTrigger: to merge more
-	// of them at once costs less, and lookups have the filters. Default: 4.
-	L0CompactionTrigger int
-
-	// L0SlowdownTrigger is the number of tables in level 0 from which writes are
-	// slowed, gently at first. Default: 12.
-	L0SlowdownTrigger int
-
-	// L0StopTrigger is the number of tables in level 0 at which writes wait for
-	// compaction. Default: 24.
-	L0StopTrigger int
-
-	// MaxLevelBase is a size that any level may reach before it is compacted, in bytes,
-	// beside a tenth of the level below it. Level 0 goes to a level of up to five times
-	// that. Default: about what a compaction of level 0 takes, L0CompactionTrigger
-	// tables of half a write buffer, and at least 10 MiB: a level that is smaller
-	// would be rewritten for nothing.
-	MaxLevelBase int64
-
-	// MaxManifestSize is the size at which a new MANIFEST replaces the old one, in
-	// bytes. One that began larger than half of that, because there are so many
-	// tables, is replaced when it has doubled. Default: 4 MiB.
-	MaxManifestSize int64
-
-	// ManifestReadLimit is the size in bytes above which Open and Repair refuse a
-	// MANIFEST, whose reading takes several times its size in memory; it takes some
-	// million tables to get there, or 128 whose first and last keys are of MaxKeySize. The store makes none above it either: what would
-	// need one fails and names this option. Default: 256 MiB, or twice
-	// MaxManifestSize, which is the minimum, if that is more.
-	ManifestReadLimit int64
+	// Salvage says how Open treats a log that is damaged in the middle. Default: Open
+	// refuses, with ErrCorruption. What is not read is kept in the directory lost/
+	// within the database's.
+	Salvage Salvage
 
 	// Logger receives what the store does in the background. Default: nothing is
 	// logged. Keys and values never appear.
 	Logger *slog.Logger
 
-	// Salvage says what becomes of a log that is damaged in the middle. Default:
-	// Open refuses, with ErrCorruption. What is not read is kept in the directory
-	// lost/ within the database's.
-	Salvage Salvage
+	// EventListener is notified of flushes, compactions, stalls and errors.
+	EventListener *EventListener
 
-	// TrackOpen remembers where each iterator and snapshot was opened, so that the
-	// error of Close can name those that were forgotten. It costs about a
+	// TrackOpen records where each iterator and snapshot was opened, so that the
+	// error of Close can name those that were not closed. It costs about a
 	// microsecond each. Default: they are only counted.
 	TrackOpen bool
-
-	// EventListener is told of flushes, compactions, stalls and errors.
-	EventListener *EventListener
 }
 
 // Defaults of Options.
@@ -270,25 +135,25 @@ func (o *Options) withDefaults() Options {
 	if c.Comparer == nil {
 		c.Comparer = BytewiseComparer
 	}
-	if c.Filter == nil {
-		c.Filter = defaultFilter
+	if c.Filters.Policy == nil {
+		c.Filters.Policy = defaultFilter
 	}
-	c.RangeFilters = slices.Clone(c.RangeFilters)
-	setDefault(&c.BlockCacheSize, defaultBlockCacheSize)
-	setDefault(&c.WriteBufferSize, defaultWriteBufferSize)
-	setDefault(&c.MaxMemtables, 2)
-	setDefault(&c.BlockSize, defaultBlockSize)
-	setDefault(&c.BlockRestartInterval, defaultRestartInterval)
-	setDefault(&c.TableSize, defaultTableSize)
-	setDefault(&c.Compression, SnappyCompression)
-	setDefault(&c.MaxOpenFiles, defaultMaxOpenFiles())
-	setDefault(&c.MaxConcurrentCompactions, 1)
-	setDefault(&c.L0CompactionTrigger, 4)
-	setDefault(&c.L0SlowdownTrigger, max(12, c.L0CompactionTrigger))
-	setDefault(&c.L0StopTrigger, max(24, c.L0SlowdownTrigger+1))
-	setDefault(&c.MaxLevelBase, max(minDefaultMaxLevelBase, int64(c.L0CompactionTrigger)*int64(c.WriteBufferSize)/2))
-	setDefault(&c.MaxManifestSize, defaultMaxManifestSize)
-	setDefault(&c.ManifestReadLimit, max(defaultManifestLimit, 2*c.MaxManifestSize))
+	c.Filters.RangePolicies = slices.Clone(c.Filters.RangePolicies)
+	setDefault(&c.Cache.Size, defaultBlockCacheSize)
+	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
+	setDefault(&c.Memtables.MaxWaiting, 2)
+	setDefault(&c.Tables.BlockSize, defaultBlockSize)
+	setDefault(&c.Tables.RestartInterval, defaultRestartInterval)
+	setDefault(&c.Tables.Size, defaultTableSize)
+	setDefault(&c.Tables.Compression, SnappyCompression)
+	setDefault(&c.Cache.MaxOpenFiles, defaultMaxOpenFiles())
+	setDefault(&c.Compaction.MaxConcurrent, 1)
+	setDefault(&c.Compaction.L0Trigger, 4)
+	setDefault(&c.Compaction.L0Slowdown, max(12, c.Compaction.L0Trigger))
+	setDefault(&c.Compaction.L0Stop, max(24, c.Compaction.L0Slowdown+1))
+	setDefault(&c.Compaction.MaxLevelBase, max(minDefaultMaxLevelBase, int64(c.Compaction.L0Trigger)*int64(c.Memtables.Size)/2))
+	setDefault(&c.Limits.ManifestSize, defaultMaxManifestSize)
+	setDefault(&c.Limits.ManifestRead, max(defaultManifestLimit, 2*c.Limits.ManifestSize))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -314,21 +179,21 @@ func (o *Options) Validate() error {
 		value     int64
 		low, high int64
 	}{
-		{"WriteBufferSize", int64(c.WriteBufferSize), 4 << 10, 1 << 30},
-		{"MaxMemtables", int64(c.MaxMemtables), 1, 64},
-		{"BlockSize", int64(c.BlockSize), 64, 4 << 20},
-		{"BlockRestartInterval", int64(c.BlockRestartInterval), 1, 1 << 16},
-		{"TableSize", c.TableSize, 4 << 10, 1 << 30},
-		{"Compression", int64(c.Compression), int64(SnappyCompression), int64(ZstdCompression)},
-		{"MaxOpenFiles", int64(c.MaxOpenFiles), 10, math.MaxInt32},
-		{"MaxConcurrentCompactions", int64(c.MaxConcurrentCompactions), 1, 64},
-		{"L0CompactionTrigger", int64(c.L0CompactionTrigger), 1, 1 << 16},
-		{"L0SlowdownTrigger", int64(c.L0SlowdownTrigger), int64(c.L0CompactionTrigger), 1 << 16},
-		{"L0StopTrigger", int64(c.L0StopTrigger), int64(c.L0SlowdownTrigger) + 1, 1<<16 + 1},
+		{"Memtables.Size", int64(c.Memtables.Size), 4 << 10, 1 << 30},
+		{"Memtables.MaxWaiting", int64(c.Memtables.MaxWaiting), 1, 64},
+		{"Tables.BlockSize", int64(c.Tables.BlockSize), 64, 4 << 20},
+		{"Tables.RestartInterval", int64(c.Tables.RestartInterval), 1, 1 << 16},
+		{"Tables.Size", c.Tables.Size, 4 << 10, 1 << 30},
+		{"Tables.Compression", int64(c.Tables.Compression), int64(SnappyCompression), int64(ZstdCompression)},
+		{"Cache.MaxOpenFiles", int64(c.Cache.MaxOpenFiles), 10, math.MaxInt32},
+		{"Compaction.MaxConcurrent", int64(c.Compaction.MaxConcurrent), 1, 64},
+		{"Compaction.L0Trigger", int64(c.Compaction.L0Trigger), 1, 1 << 16},
+		{"Compaction.L0Slowdown", int64(c.Compaction.L0Slowdown), int64(c.Compaction.L0Trigger), 1 << 16},
+		{"Compaction.L0Stop", int64(c.Compaction.L0Stop), int64(c.Compaction.L0Slowdown) + 1, 1<<16 + 1},
 		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
-		{"MaxLevelBase", c.MaxLevelBase, 4 << 10, 1 << 50},
-		{"MaxManifestSize", c.MaxManifestSize, 4 << 10, 1 << 30},
-		{"ManifestReadLimit", c.ManifestReadLimit, 2 * c.MaxManifestSize, 1 << 40},
+		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},
+		{"Limits.ManifestSize", c.Limits.ManifestSize, 4 << 10, 1 << 30},
+		{"Limits.ManifestRead", c.Limits.ManifestRead, 2 * c.Limits.ManifestSize, 1 << 40},
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {
@@ -353,22 +218,22 @@ func (o *Options) Validate() error {
 const maxFilters = sstable.MaxPolicies - 4
 
 func (o *Options) validateFilter() error {
-	kinds := filter.Kinds(o.Filter)
+	kinds := filter.Kinds(o.Filters.Policy)
 	if len(kinds) > maxFilters {
-		return errors.Newf("sievedb: Options.Filter stands for %d filters a table; at most %d are supported", len(kinds), maxFilters)
+		return errors.Newf("sievedb: Options.Filters.Policy stands for %d filters a table; at most %d are supported", len(kinds), maxFilters)
 	}
 	for _, p := range kinds {
 		if p.Name() == "" {
-			return errors.New("sievedb: Options.Filter has a policy without a Name; the name tells its filters from others")
+			return errors.New("sievedb: Options.Filters.Policy has a policy without a Name; the name tells its filters from others")
 		}
 	}
 	if err := sstable.CheckFilterNames(kinds); err != nil {
-		return errors.Wrap(err, "sievedb: Options.Filter")
+		return errors.Wrap(err, "sievedb: Options.Filters.Policy")
 	}
 	if err := o.validateFilterBudget(); err != nil {
 		return err
 	}
-	if !o.FilterForGoleveldb {
+	if !o.Filters.ForGoleveldb {
 		return nil
 	}
 	for _, p := range kinds {
@@ -376,8 +241,8 @@ func (o *Options) validateFilter() error {
 			return nil
 		}
 	}
-	return errors.Newf("sievedb: Options.FilterForGoleveldb lists filters of filter.NewBloomPolicy under the name %q as well, "+
-		"but Options.Filter, %q, makes none; unset one of the two", filter.LegacyBloom.Name(), o.Filter.Name())
+	return errors.Newf("sievedb: Options.Filters.ForGoleveldb lists filters of filter.NewBloomPolicy under the name %q as well, "+
+		"but Options.Filters.Policy, %q, makes none; unset one of the two", filter.LegacyBloom.Name(), o.Filters.Policy.Name())
 }
 
 // ownerMode is what the owner of a database needs.
@@ -390,10 +255,10 @@ func (o *Options) validateComparer() error {
 	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName {
 		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes", maxComparerName)
 	}
-	if o.Comparer.InexactEqual && slices.ContainsFunc(filter.Kinds(o.Filter), hashesBytes) {
+	if o.Comparer.InexactEqual && slices.ContainsFunc(filter.Kinds(o.Filters.Policy), hashesBytes) {
 		return errors.Newf("sievedb: comparer %q calls keys equal whose bytes differ, so filter policy %q, which hashes bytes, "+
-			"would deny stored keys; set Options.Filter to filter.None or to a policy made for this comparer",
-			o.Comparer.Name, o.Filter.Name())
+			"would deny stored keys; set Options.Filters.Policy to filter.None or to a policy made for this comparer",
+			o.Comparer.Name, o.Filters.Policy.Name())
 	}
 	if o.ErrorIfMissing && o.ErrorIfExists {
 		return errors.New("sievedb: Options.ErrorIfMissing and Options.ErrorIfExists exclude each other")
@@ -407,14 +272,14 @@ func (o *Options) validateComparer() error {
 // tableOptions are those of new tables. o is complete.
 func (o *Options) tableOptions() sstable.WriterOptions {
 	return sstable.WriterOptions{
-		Comparer: o.Comparer, Filter: o.Filter, FilterAliases: o.filterAliases(), RangeFilters: o.RangeFilters,
-		BlockSize: o.BlockSize, BlockRestartInterval: o.BlockRestartInterval, Compression: o.tableCompression(),
+		Comparer: o.Comparer, Filter: o.Filters.Policy, FilterAliases: o.filterAliases(), RangeFilters: o.Filters.RangePolicies,
+		BlockSize: o.Tables.BlockSize, BlockRestartInterval: o.Tables.RestartInterval, Compression: o.tableCompression(),
 	}
 }
 
 // tableCompression translates to the byte that stands in table files.
 func (o *Options) tableCompression() sstable.Compression {
-	switch o.Compression {
+	switch o.Tables.Compression {
 	case NoCompression:
 		return sstable.NoCompression
 	case ZstdCompression:
@@ -422,18 +287,18 @@ func (o *Options) tableCompression() sstable.Compression {
 	case SnappyCompression:
 		return sstable.Snappy
 	}
-	panic(fmt.Sprintf("db: compression %d passed validation", o.Compression))
+	panic(fmt.Sprintf("db: compression %d passed validation", o.Tables.Compression))
 }
 
 // filterAliases are the second names that tables list filters under.
 func (o *Options) filterAliases() map[string]string {
-	if !o.FilterForGoleveldb {
+	if !o.Filters.ForGoleveldb {
 		return nil
 	}
 	return map[string]string{levelDBBloom.Name(): filter.LegacyBloom.Name()}
 }
 
-// The filters that are read whatever Options.Filter is.
+// The filters that are read whatever Options.Filters.Policy is.
 var (
 	defaultFilter  filter.Policy = filter.NewDualBloomPolicy(defaultFilterBits)
 	binaryFuse     filter.Policy = filter.FusePolicy{}
@@ -454,12 +319,12 @@ func hashesBytes(p filter.Policy) bool {
 // configured: of a table that lists its filter under both names, the certain one
 // is used. Where nothing in particular is configured, the order is that of all.
 func (o *Options) readPolicies() []filter.Policy {
-	if o.Filter == filter.None {
+	if o.Filters.Policy == filter.None {
 		return nil
 	}
 	var policies []filter.Policy
-	for _, p := range filter.Kinds(o.Filter) {
-		if p != filter.LegacyBloom && o.Filter != defaultFilter { // those are among the others
+	for _, p := range filter.Kinds(o.Filters.Policy) {
+		if p != filter.LegacyBloom && o.Filters.Policy != defaultFilter { // those are among the others
 			policies = append(policies, p)
 		}
 	}

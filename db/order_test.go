@@ -16,7 +16,7 @@ import (
 // first table that holds the key.
 func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	d := mustOpen(t, o)
 	for round := range 5 {
 		require.NoError(t, d.Put([]byte("a"), testValue(round), nil))
@@ -42,7 +42,7 @@ func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) 
 // before that, nothing was learned: all lookups asked all tables of level 0 until it changed.
 func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger, o.WriteBufferSize = 100, 4<<20
+	o.Compaction.L0Trigger, o.Memtables.Size = 100, 4<<20
 	key := func(i int) []byte { return fmt.Appendf(nil, "%0500d", i) }
 	d := mustOpen(t, o)
 	for round := range 3 {
@@ -171,9 +171,9 @@ func TestReadersOfALevelZeroInNoOrderAgree(t *testing.T) {
 		}
 		files := foreignLevel0(t, tables)
 		o := testOptions(files.fs(t))
-		o.L0CompactionTrigger = 100
+		o.Compaction.L0Trigger = 100
 		if rnd.IntN(2) == 0 {
-			o.BlockCacheSize = -1
+			o.Cache.Size = -1
 		}
 		o.ReadOnly = rnd.IntN(3) == 0
 		d := mustOpen(t, o)

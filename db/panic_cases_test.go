@@ -96,7 +96,7 @@ func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(nil)
-			o.FS, o.EventListener, o.L0CompactionTrigger = vfs.NewMem(), l, 1
+			o.FS, o.EventListener, o.Compaction.L0Trigger = vfs.NewMem(), l, 1
 			d, err := Open("db", o)
 			require.NoError(t, err)
 			require.NoError(t, d.Put(testKey(1), testValue(1), Sync))

@@ -79,7 +79,7 @@ func bombListener(b *bomb) *EventListener {
 var bombs = map[string]func(o *Options, b *bomb){
 	"comparer": func(o *Options, b *bomb) { o.Comparer = bombComparer(b) },
 	"filter policy": func(o *Options, b *bomb) {
-		o.Filter = bombPolicy{renamed{filter.NewBloomPolicy(10), "test.bomb"}, b}
+		o.Filters.Policy = bombPolicy{renamed{filter.NewBloomPolicy(10), "test.bomb"}, b}
 	},
 	"file system": func(o *Options, b *bomb) {
 		o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault { b.tick(); return nil })
@@ -183,7 +183,7 @@ func TestPanicsReachACallerAndNothingHangsOrIsLost(t *testing.T) {
 // one of that number.
 func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) bool {
 	o := testOptions(nil)
-	o.FS, o.WriteBufferSize, o.L0CompactionTrigger, o.OpenTablesAhead = vfs.NewMem(), 4<<10, 2, true
+	o.FS, o.Memtables.Size, o.Compaction.L0Trigger, o.Cache.OpenAhead = vfs.NewMem(), 4<<10, 2, true
 	plant(o, b)
 	b.at.Store(at)
 	r := panicRun{acked: map[string]bool{}}

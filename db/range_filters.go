@@ -8,25 +8,25 @@ import (
 )
 
 func (o *Options) validateRangeFilters() error {
-	if n := len(o.RangeFilters); n > sstable.MaxRangePolicies {
-		return errors.Newf("sievedb: Options.RangeFilters has %d policies; at most %d are supported", n, sstable.MaxRangePolicies)
+	if n := len(o.Filters.RangePolicies); n > sstable.MaxRangePolicies {
+		return errors.Newf("sievedb: Options.Filters.RangePolicies has %d policies; at most %d are supported", n, sstable.MaxRangePolicies)
 	}
 	var names []string
-	for i, p := range o.RangeFilters {
+	for i, p := range o.Filters.RangePolicies {
 		if p == nil {
-			return errors.Newf("sievedb: Options.RangeFilters[%d] is nil", i)
+			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] is nil", i)
 		}
 		if p.Name() == "" {
-			return errors.Newf("sievedb: Options.RangeFilters[%d] has no Name; the name tells its filters from others", i)
+			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] has no Name; the name tells its filters from others", i)
 		}
 		names = append(names, p.Name())
 	}
 	slices.Sort(names)
-	if len(slices.Compact(names)) < len(o.RangeFilters) {
-		return errors.New("sievedb: Options.RangeFilters has two policies of one name; a table has one filter of each")
+	if len(slices.Compact(names)) < len(o.Filters.RangePolicies) {
+		return errors.New("sievedb: Options.Filters.RangePolicies has two policies of one name; a table has one filter of each")
 	}
-	if len(o.RangeFilters) > 0 && !o.Comparer.IsBytewise() {
-		return errors.Newf("sievedb: Options.RangeFilters go by the order of bytes, but Options.Comparer is %q; unset one of the two", o.Comparer.Name)
+	if len(o.Filters.RangePolicies) > 0 && !o.Comparer.IsBytewise() {
+		return errors.Newf("sievedb: Options.Filters.RangePolicies go by the order of bytes, but Options.Comparer is %q; unset one of the two", o.Comparer.Name)
 	}
 	return nil
 }

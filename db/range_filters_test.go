@@ -16,7 +16,7 @@ var prefixOfTen = rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 10)
 
 // openTables opens a database of which nothing is compacted by itself.
 func openTables(t *testing.T, o *Options, ranges ...rangefilter.Policy) (*DB, *tableReads) {
-	o.RangeFilters, o.BlockCacheSize, o.L0CompactionTrigger, o.WriteBufferSize = ranges, -1, 100, 1<<20
+	o.Filters.RangePolicies, o.Cache.Size, o.Compaction.L0Trigger, o.Memtables.Size = ranges, -1, 100, 1<<20
 	return openCounting(t, o)
 }
 
@@ -90,7 +90,7 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 // A table that holds nothing but a tombstone of the range hides the value below.
 func TestATombstoneIsNotPassedOver(t *testing.T) {
 	options := testOptions(vfs.NewMem())
-	options.TableSize = 2 << 20 // so that the tombstones are too few to be compacted
+	options.Tables.Size = 2 << 20 // so that the tombstones are too few to be compacted
 	d, _ := openTables(t, options, prefixOfTen)
 	fillHoles(t, d, 1, 10)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -145,14 +145,18 @@ func TestRangeFiltersThatCannotBeAreRefused(t *testing.T) {
 		o     Options
 		want  string
 	}{
-		{"nil", Options{RangeFilters: []rangefilter.Policy{prefixOfTen, nil}}, "Options.RangeFilters[1] is nil"},
-		{"two of a name", Options{RangeFilters: []rangefilter.Policy{prefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}}, "one name"},
-		{"five", Options{RangeFilters: make([]rangefilter.Policy, 5)}, "at most 4"},
-		{"an order that is not that of bytes", Options{RangeFilters: []rangefilter.Policy{prefixOfTen}, Comparer: &other}, "order of bytes"},
+		{"nil", Options{Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen, nil}}}, "Options.Filters.RangePolicies[1] is nil"},
+		{"two of a name", Options{
+			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}},
+		}, "one name"},
+		{"five", Options{Filters: FilterOptions{RangePolicies: make([]rangefilter.Policy, 5)}}, "at most 4"},
+		{"an order that is not that of bytes", Options{
+			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}}, Comparer: &other,
+		}, "order of bytes"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, c.claim)
 	}
-	require.NoError(t, (&Options{RangeFilters: []rangefilter.Policy{prefixOfTen}}).Validate())
+	require.NoError(t, (&Options{Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}}}).Validate())
 }
 
 func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
@@ -225,7 +229,7 @@ func TestIteratorsShowTheSameWithRangeFiltersAndWithout(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		plain := testOptions(vfs.NewMem())
 		filtered := testOptions(vfs.NewMem())
-		filtered.RangeFilters = ranges
+		filtered.Filters.RangePolicies = ranges
 		p := pairOfStores{t: t, rnd: rnd, plain: openTest(t, plain), filtered: openTest(t, filtered)}
 		for range 12 {
 			p.write(60)

@@ -16,7 +16,7 @@ import (
 func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	r := replay.New(replay.Options{
 		Dir: d.files, Comparer: d.cmp, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
-		WriteBufferSize: d.opts.WriteBufferSize, WriteTable: d.writeMemtable,
+		WriteBufferSize: d.opts.Memtables.Size, WriteTable: d.writeMemtable,
 	}, files, state, d.set.Current())
 	err := r.Run()
 	if err == nil && d.opts.ReadOnly {

@@ -19,7 +19,7 @@ func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
 		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, uint64(keys)))
 			mem := vfs.NewMem()
-			o := &Options{FS: mem, WriteBufferSize: 64 << 20}
+			o := &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 20}}
 			d := openTest(t, o)
 			model := map[string]string{}
 			for range 300 {
@@ -43,7 +43,7 @@ func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
 			require.NoError(t, d.Put([]byte("small"), nil, NoSync))
 			model["small"] = ""
 
-			r := mustOpen(t, &Options{FS: copyFS(t, mem), ReadOnly: true, WriteBufferSize: 4 << 10})
+			r := mustOpen(t, &Options{FS: copyFS(t, mem), ReadOnly: true, Memtables: MemtableOptions{Size: 4 << 10}})
 			kept, report := 0, r.OpenReport()
 			s := r.state.Load()
 			for _, m := range append(s.imm, s.mem) {
@@ -76,17 +76,17 @@ func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
 	}
 }
 
-// A log written under a large WriteBufferSize and replayed under a small one made a table of
+// A log written under a large Memtables.Size and replayed under a small one made a table of
 // level 0 of each few KiB: thousands of them from a log of 8 MiB.
 func TestALogReplayedWithASmallWriteBufferMakesFewTables(t *testing.T) {
 	const keys, valueSize = 20_000, 400
 	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem, WriteBufferSize: 64 << 20})
+	d := openTest(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 20}})
 	for i := range keys {
 		require.NoError(t, d.Put(testKey(i*7919%keys), make([]byte, valueSize), NoSync))
 	}
 	for _, buffer := range []int{4 << 10, 64 << 10, 32 << 20} {
-		o := &Options{FS: copyFS(t, mem), WriteBufferSize: buffer, L0CompactionTrigger: 100}
+		o := &Options{FS: copyFS(t, mem), Memtables: MemtableOptions{Size: buffer}, Compaction: CompactionOptions{L0Trigger: 100}}
 		r := mustOpen(t, o)
 		require.EqualValues(t, keys, r.OpenReport().Logs[0].Entries)
 		tables := r.Metrics().Levels[0].Tables

@@ -342,7 +342,7 @@ func TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays(t *testing.T) {
 func TestAFailureAtAnyOperationLosesNothing(t *testing.T) {
 	workload := func(fsys vfs.FS) (acknowledged int) {
 		o := testOptions(fsys)
-		o.WriteBufferSize, o.L0CompactionTrigger = 4<<10, 2
+		o.Memtables.Size, o.Compaction.L0Trigger = 4<<10, 2
 		d, err := Open("db", o)
 		if err != nil {
 			return 0

@@ -13,8 +13,7 @@ import (
 // succeeds and every Get returns the newest surviving version of its key, by
 // sequence number. RepairWithReport does the same and tells what it found.
 //
-// Options.FS, Comparer, Filter and those that shape tables are used; nil opts
-// are the defaults. A database that a readable MANIFEST says has another
+// Options.FS, Comparer, Filters and Tables are used; nil opts are the defaults. A database that a readable MANIFEST says has another
 // comparer is refused; without a MANIFEST, Options.Comparer is believed, and a
 // wrong one makes sound tables look damaged. The error is ErrLocked when the
 // directory is in use, ErrForeign when it is another engine's, fs.ErrNotExist
@@ -85,7 +84,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", dir)
 	}
 	// Looked at before the lock, whose file would be created.
-	if err := foreign.Refuse(o.FS, dir, o.ManifestReadLimit); err != nil {
+	if err := foreign.Refuse(o.FS, dir, o.Limits.ManifestRead); err != nil {
 		return nil, err
 	}
 	r, err := repair.New(o.repairOptions(dir))
@@ -124,9 +123,9 @@ func (o *Options) repairOptions(dir string) repair.Options {
 	})
 	return repair.Options{
 		FS: o.FS, Dir: dir, Comparer: o.Comparer, Logger: o.Logger,
-		Table: o.tableOptions(), TableSize: uint64(o.TableSize), WriteBufferSize: o.WriteBufferSize,
-		Cache: cache, BlockCacheSize: o.BlockCacheSize,
-		Policies: o.checkPolicies(), RangePolicies: o.RangeFilters, ManifestReadLimit: o.ManifestReadLimit,
+		Table: o.tableOptions(), TableSize: uint64(o.Tables.Size), WriteBufferSize: o.Memtables.Size,
+		Cache: cache, BlockCacheSize: o.Cache.Size,
+		Policies: o.checkPolicies(), RangePolicies: o.Filters.RangePolicies, ManifestReadLimit: o.Limits.ManifestRead,
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func brokenStores(t testing.TB) map[string]repairDir {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.WriteBufferSize, o.TableSize, o.MaxLevelBase, o.Compression = 4<<10, 4<<10, 8<<10, NoCompression
+	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase, o.Tables.Compression = 4<<10, 4<<10, 8<<10, NoCompression
 	d := mustOpen(t, o)
 	for i := range 180 {
 		require.NoError(t, d.Put(testKey(i*7%120), fmt.Appendf(nil, "value%0100d", i), NoSync))
@@ -190,10 +190,10 @@ type history struct {
 func randomStore(t *testing.T, rnd *rand.Rand) (repairDir, *history) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.WriteBufferSize, o.TableSize, o.MaxLevelBase = 4<<10, 4<<10, 8<<10
-	o.BlockSize = 64 << rnd.IntN(5)
-	o.Compression = Compression(rnd.IntN(4))
-	o.MaxManifestSize = 4 << 10
+	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 4<<10, 4<<10, 8<<10
+	o.Tables.BlockSize = 64 << rnd.IntN(5)
+	o.Tables.Compression = Compression(rnd.IntN(4))
+	o.Limits.ManifestSize = 4 << 10
 	d := mustOpen(t, o)
 	h := &history{when: map[string]uint64{}, deleted: map[string][]uint64{}, keys: map[string]map[string]bool{}}
 	for range 300 + rnd.IntN(1500) {

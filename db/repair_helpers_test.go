@@ -283,7 +283,7 @@ func sampleStore(t testing.TB) (repairDir, contents) {
 	t.Helper()
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.MaxLevelBase, o.Compression, o.MaxConcurrentCompactions = 4<<10, NoCompression, 1
+	o.Compaction.MaxLevelBase, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, NoCompression, 1
 	d := mustOpen(t, o)
 	model := contents{}
 	puts := 0

@@ -31,7 +31,7 @@ func crashesInACommit(t *testing.T, valueSize int) (states []repairDir, model co
 		}
 		return nil
 	}))
-	o.Compression, o.L0CompactionTrigger = NoCompression, 100
+	o.Tables.Compression, o.Compaction.L0Trigger = NoCompression, 100
 	d := openTest(t, o)
 	model = contents{}
 	write := func(i int, value string) {

@@ -123,7 +123,7 @@ func TestRepairWithoutAMissingTableKeepsAllOthers(t *testing.T) {
 func TestRepairOfALogDamagedInTheMiddleKeepsTheRestOfIt(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.WriteBufferSize = 1 << 20
+	o.Memtables.Size = 1 << 20
 	d := mustOpen(t, o)
 	model := contents{}
 	for i := range 1000 {
@@ -152,7 +152,7 @@ func TestRepairOfALogDamagedInTheMiddleKeepsTheRestOfIt(t *testing.T) {
 func TestRepairOfLogsAloneGivesAllThatTheyHold(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.WriteBufferSize = 1 << 20
+	o.Memtables.Size = 1 << 20
 	d := mustOpen(t, o)
 	model := contents{}
 	for i := range 500 {
@@ -267,7 +267,7 @@ func TestRepairRefusesWithoutTouchingAnything(t *testing.T) {
 // What is read is bounded whatever the size of a table, and so what is held.
 func TestRepairReadsTablesInPieces(t *testing.T) {
 	mem := vfs.NewMem()
-	o := &Options{FS: mem, WriteBufferSize: 8 << 20, Compression: NoCompression}
+	o := &Options{FS: mem, Memtables: MemtableOptions{Size: 8 << 20}, Tables: TableOptions{Compression: NoCompression}}
 	d := mustOpen(t, o)
 	value := bytes.Repeat([]byte{'v'}, 3000)
 	for i := range 2000 {

@@ -101,7 +101,7 @@ func (d *DB) switchLog(next *successor, full bool) {
 }
 
 func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
-	capacity := max(uint64(memtable.ArenaSize(d.opts.WriteBufferSize)), memSize+memtable.Slack)
+	capacity := max(uint64(memtable.ArenaSize(d.opts.Memtables.Size)), memSize+memtable.Slack)
 	return &memBuffer{Memtable: memtable.New(d.cmp, int(capacity)), logNum: logNum}
 }
 

@@ -21,7 +21,7 @@ const (
 // fillUnder writes keys from..to under a policy, as tables of their own.
 func fillUnder(t *testing.T, o *Options, p filter.Policy, from, to int) {
 	t.Helper()
-	o.Filter, o.L0CompactionTrigger = p, 100
+	o.Filters.Policy, o.Compaction.L0Trigger = p, 100
 	d := mustOpen(t, o)
 	fill(t, d, from, to)
 	require.NoError(t, d.Flush())
@@ -48,7 +48,7 @@ func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
 		{"nothing is asked without filters", filter.None, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			o.Filter, o.ReadOnly = c.p, true
+			o.Filters.Policy, o.ReadOnly = c.p, true
 			d := openTest(t, o)
 			for i := range 700 {
 				requireValue(t, d, testKey(i), testValue(i))
@@ -119,10 +119,10 @@ func TestPoliciesThatHashBytesNeedAnExactComparer(t *testing.T) {
 		nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.NewDualBloomPolicy(10), filter.LegacyBloom,
 		filter.Several(always, filter.LegacyBloom), filter.Several(always, filter.NewCacheLineBloomPolicy(1)), filter.FusePolicy{},
 	} {
-		require.ErrorContains(t, (&Options{Comparer: inexact, Filter: p}).Validate(), "would deny stored keys")
+		require.ErrorContains(t, (&Options{Comparer: inexact, Filters: FilterOptions{Policy: p}}).Validate(), "would deny stored keys")
 	}
 	for _, p := range []filter.Policy{filter.None, always, filter.Several(always, never)} {
-		require.NoError(t, (&Options{Comparer: inexact, Filter: p}).Validate())
+		require.NoError(t, (&Options{Comparer: inexact, Filters: FilterOptions{Policy: p}}).Validate())
 	}
 }
 
@@ -131,7 +131,9 @@ func TestATableCarriesFiveFiltersAtMost(t *testing.T) {
 	for i := range 5 {
 		many = append(many, renamed{name: fmt.Sprint("test.", i)})
 	}
-	require.NoError(t, (&Options{Filter: filter.Several(many...)}).Validate())
+	require.NoError(t, (&Options{Filters: FilterOptions{Policy: filter.Several(many...)}}).Validate())
 	many = append(many, filter.NewBloomPolicy(10))
-	require.ErrorContains(t, (&Options{Filter: filter.Several(many...)}).Validate(), "Options.Filter stands for 6 filters a table; at most 5")
+	require.ErrorContains(t, (&Options{
+		Filters: FilterOptions{Policy: filter.Several(many...)},
+	}).Validate(), "Options.Filters.Policy stands for 6 filters a table; at most 5")
 }

@@ -10,7 +10,7 @@ import (
 // newThrottle returns what slows the store's writers.
 func (d *DB) newThrottle() *throttle.Throttle {
 	return throttle.New(throttle.Options{
-		L0SlowdownTrigger: d.opts.L0SlowdownTrigger, L0StopTrigger: d.opts.L0StopTrigger, MaxMemtables: d.opts.MaxMemtables,
+		L0SlowdownTrigger: d.opts.Compaction.L0Slowdown, L0StopTrigger: d.opts.Compaction.L0Stop, MaxMemtables: d.opts.Memtables.MaxWaiting,
 		Pause: func(wait time.Duration) { d.pause(wait) },
 		Stalled: func(reason string, stopped bool, took time.Duration) {
 			tell(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
@@ -80,9 +80,9 @@ func (d *DB) waitForFlush() error {
 func (d *DB) stallReasonLocked() (reason string, cause error) {
 	s := d.state.Load()
 	switch {
-	case len(s.imm) >= d.opts.MaxMemtables:
+	case len(s.imm) >= d.opts.Memtables.MaxWaiting:
 		return throttle.StopMemtables, d.flushErr
-	case len(s.version.Levels[0].Files) >= d.opts.L0StopTrigger:
+	case len(s.version.Levels[0].Files) >= d.opts.Compaction.L0Stop:
 		return throttle.StopLevel0, d.compactor.Stuck(s.version)
 	}
 	return "", nil

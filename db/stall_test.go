@@ -60,8 +60,8 @@ func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
 
 func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 2, 3, 6
-	o.MaxConcurrentCompactions = 1
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 6
+	o.Compaction.MaxConcurrent = 1
 	var slowed, stopped atomic.Int64
 	o.EventListener = &EventListener{
 		WriteStall: func(i WriteStallInfo) {
@@ -107,7 +107,7 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 		return nil
 	})
 	o := testOptions(fsys)
-	o.L0CompactionTrigger, o.WriteBufferSize = 100, 64<<10
+	o.Compaction.L0Trigger, o.Memtables.Size = 100, 64<<10
 	release := sync.OnceFunc(func() { close(released) })
 	o.EventListener = &EventListener{WriteStall: func(i WriteStallInfo) {
 		if i.Reason == throttle.SlowMemtables {

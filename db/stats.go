@@ -33,7 +33,7 @@ func (d *DB) Metrics() *Metrics {
 		Loads:          d.counters.loads.Load(),
 		LoadTables:     d.counters.loadTables.Load(),
 		LoadBytes:      d.counters.loadBytes.Load(),
-		MemtableLimit:  uint64(d.opts.WriteBufferSize) * uint64(d.opts.MaxMemtables+1),
+		MemtableLimit:  uint64(d.opts.Memtables.Size) * uint64(d.opts.Memtables.MaxWaiting+1),
 		ObsoleteTables: d.obsolete.Count(),
 		LastSequence:   d.visibleSeq.Load(),
 	}

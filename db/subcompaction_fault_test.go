@@ -21,7 +21,7 @@ import (
 func TestCloseEndsAllPieces(t *testing.T) {
 	g := newGate()
 	o := piecesOptions(g.fs(), 3)
-	o.WriteBufferSize = 1 << 20
+	o.Memtables.Size = 1 << 20
 	d := mustOpen(t, o)
 	for range 2 {
 		for k := range 9000 {
@@ -31,7 +31,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 	g.closed.Store(true)
-	o.L0CompactionTrigger = 2
+	o.Compaction.L0Trigger = 2
 	d = mustOpen(t, o)
 	for range 3 {
 		<-g.arrived
@@ -45,7 +45,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	require.Zero(t, d.Metrics().Compactions, "each piece has more entries than it looks away for")
 	require.Zero(t, d.compactor.Status().Slots)
 
-	o.L0CompactionTrigger = 1000
+	o.Compaction.L0Trigger = 1000
 	d = openTest(t, o)
 	require.Len(t, d.state.Load().version.Levels[0].Files, 2)
 	require.NoError(t, strayFilesAtRest(d, d.fs))
@@ -167,7 +167,7 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 		}
 		return nil
 	}), 3)
-	o.WriteBufferSize = 1 << 20
+	o.Memtables.Size = 1 << 20
 	d := openTest(t, o)
 	for range 2 {
 		for k := range 9000 {

@@ -24,8 +24,8 @@ import (
 // divided. The background begins none by itself as long as level 0 is what grows.
 func piecesOptions(fs vfs.FS, slots int) *Options {
 	o := testOptions(fs)
-	o.TableSize, o.Compression, o.MaxConcurrentCompactions = 4<<10, NoCompression, slots
-	o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger = 1000, 1000, 2000
+	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, NoCompression, slots
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
 	return o
 }
 
@@ -162,7 +162,7 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := piecesOptions(vfs.NewMem(), 4)
-			o.WriteBufferSize, o.MaxLevelBase = 1<<20, 1<<30
+			o.Memtables.Size, o.Compaction.MaxLevelBase = 1<<20, 1<<30
 			d := openTest(t, o)
 			inputs(t, d)
 			c := claimLevel0(t, d)
@@ -306,7 +306,7 @@ func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
 		}
 		return nil
 	}), slots)
-	o.L0CompactionTrigger = 2
+	o.Compaction.L0Trigger = 2
 	d := openTest(t, o)
 	done := make(chan error)
 	for i := range 3 {

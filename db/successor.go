@@ -41,10 +41,10 @@ func (d *DB) prepareSuccessor() {
 }
 
 // makeSuccessor makes s, with a memtable that has room for memSize bytes unless that
-// would be one more than Options.MaxMemtables allows.
+// would be one more than Options.Memtables.MaxWaiting allows.
 func (d *DB) makeSuccessor(s *successor, memSize uint64) {
 	s.num = d.set.NewFileNum()
-	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state.Load().imm) < d.opts.MaxMemtables {
+	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state.Load().imm) < d.opts.Memtables.MaxWaiting {
 		s.mem = d.newMemBuffer(s.num, memSize)
 		d.spareMemory.Store(s.mem.memory())
 	}

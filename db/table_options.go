@@ -12,10 +12,10 @@ import (
 func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
 	plan := o.filterPlanOptions()
 	return tables.CacheOptions{
-		FS: o.FS, Dir: dir, MaxOpen: o.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
+		FS: o.FS, Dir: dir, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
 		Reader: sstable.ReaderOptions{
-			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.RangeFilters,
-			Cache: blocks, ChargeCache: o.ChargeTablesToBlockCache,
+			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.Filters.RangePolicies,
+			Cache: blocks, ChargeCache: o.Cache.ChargeTables,
 		},
 	}
 }
@@ -40,5 +40,5 @@ func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 // spareWriterMemory is what a spare table writer may keep, in bytes. Tables of entries of
 // 100 bytes take a twelfth of their size; long keys, or very many in one batch, take more.
 func (o *Options) spareWriterMemory() uint64 {
-	return 4<<20 + uint64(max(int64(o.WriteBufferSize), o.TableSize))/4
+	return 4<<20 + uint64(max(int64(o.Memtables.Size), o.Tables.Size))/4
 }

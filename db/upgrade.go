@@ -40,23 +40,23 @@ type UpgradeReport struct {
 	Duration                            time.Duration
 }
 
-// UpgradeFilters gives each table the filters of policy, nil for Options.Filter, without compacting
+// UpgradeFilters gives each table the filters of policy, nil for Options.Filters.Policy, without compacting
 // anything: a table's data blocks are copied as they are stored, its keys are read in the same
 // pass, and a new end with filters and index is written behind them. The new table takes the
 // old one's place in one edit of the MANIFEST, on the same level; only those of level 0 change
 // places together. As many tables are copied at once as there are processors, two at least, and
-// together they count as one merge (Options.MaxConcurrentCompactions). Lookups, writes and compactions go on.
+// together they count as one merge (Options.Compaction.MaxConcurrent). Lookups, writes and compactions go on.
 //
 // Tables that have these filters already are left alone, so that a call that was
 // interrupted, by its context or a crash, is taken up by the next one. What was upgraded until then stays so.
 // Where policy is nil and Options has a budget for filters, or the default filter, each table
 // gets the bits of its level.
 //
-// Each table gets the filters of Options.RangeFilters too, unless it has one of each, with its bits;
+// Each table gets the filters of Options.Filters.RangePolicies too, unless it has one of each, with its bits;
 // the report leaves their bytes out.
 //
-// New tables are always written with Options.Filter: open the store with the policy that
-// is to stay. The policy must be one that the store reads: Options.Filter or one of ours.
+// New tables are always written with Options.Filters.Policy: open the store with the policy that
+// is to stay. The policy must be one that the store reads: Options.Filters.Policy or one of ours.
 //
 // It needs free space for 64 MiB of tables, two tables that are larger, or those of level 0. Tables that
 // are damaged are passed over and counted, and the error, which comes at the end, wraps

@@ -19,9 +19,9 @@ import (
 // others' for a tenth of what they are, and gave them four times the budget.
 func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	o := budgetOptions(vfs.NewMem())
-	o.Filter = filter.NewCacheLineBloomPolicy(20)
+	o.Filters.Policy = filter.NewCacheLineBloomPolicy(20)
 	require.NoError(t, grown(t, o, 20000).Close())
-	o.FilterBudget = 8000
+	o.Filters.Budget = 8000
 	d := openTest(t, o)
 	settle(t, d)
 	old := map[uint64]bool{}
@@ -64,7 +64,7 @@ func TestKeysAreNotGuessedFromAnOddTable(t *testing.T) {
 	require.Greater(t, len(files), 3*filterplan.LearnFrom)
 	require.Equal(t, odd, string(base.UserKey(files[len(files)-1].Smallest)), "on the level of the others")
 	require.NoError(t, d.Close())
-	o.FilterBudget = 8000
+	o.Filters.Budget = 8000
 	bits := func(key string) float64 { // of the last level
 		d := mustOpen(t, o)
 		defer func() { require.NoError(t, d.Close()) }()

@@ -84,11 +84,11 @@ func tablesOfSteps(t *testing.T, d *DB) (tables int) {
 		}
 		step, looked := int64(0), int64(0)
 		for _, f := range v.Levels[level].Files {
-			if step == 0 || step+int64(f.Size) <= compact.UpgradeStepTables*d.opts.TableSize {
+			if step == 0 || step+int64(f.Size) <= compact.UpgradeStepTables*d.opts.Tables.Size {
 				step += int64(f.Size)
 				tables++
 			}
-			if looked += int64(f.Size); looked > compact.UpgradeStepTables*d.opts.TableSize {
+			if looked += int64(f.Size); looked > compact.UpgradeStepTables*d.opts.Tables.Size {
 				break
 			}
 		}
@@ -101,8 +101,8 @@ func tablesOfSteps(t *testing.T, d *DB) (tables int) {
 // only when it is asked to.
 func smallTables(fsys vfs.FS) *Options {
 	o := crashOptions(fsys, 0)
-	o.L0CompactionTrigger, o.Filter = 100, filter.NewBloomPolicy(4)
-	o.Compression, o.MaxManifestSize = NoCompression, 1<<20
+	o.Compaction.L0Trigger, o.Filters.Policy = 100, filter.NewBloomPolicy(4)
+	o.Tables.Compression, o.Limits.ManifestSize = NoCompression, 1<<20
 	return o
 }
 
@@ -210,7 +210,7 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB))
 		}
 		mem := s.Image.Mem()
 		o := smallTables(mem)
-		o.Filter = filter.NewBloomPolicy(20)
+		o.Filters.Policy = filter.NewBloomPolicy(20)
 		d, err := Open("db", o)
 		if err != nil {
 			if m == recorder.M4 && errors.Is(err, ErrCorruption) {

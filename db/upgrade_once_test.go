@@ -16,12 +16,14 @@ import (
 func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 	ranges := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 10)}
 	for name, o := range map[string]*Options{
-		"no filters":                       {Filter: filter.None},
-		"filters of ranges alone":          {Filter: filter.None, RangeFilters: ranges},
-		"a bound that needs no filter":     {Filter: filter.NewBloomPolicy(10), MaxWastedReads: 0.9999999},
-		"the old name, hashed in two ways": {Filter: filter.LegacyBloom},
-		"the old name beside cache lines":  {Filter: filter.Several(filter.NewCacheLineBloomPolicy(10), filter.LegacyBloom)},
-		"binary fuse":                      {Filter: filter.FusePolicy{}},
+		"no filters":                       {Filters: FilterOptions{Policy: filter.None}},
+		"filters of ranges alone":          {Filters: FilterOptions{Policy: filter.None, RangePolicies: ranges}},
+		"a bound that needs no filter":     {Filters: FilterOptions{Policy: filter.NewBloomPolicy(10), MaxWastedReads: 0.9999999}},
+		"the old name, hashed in two ways": {Filters: FilterOptions{Policy: filter.LegacyBloom}},
+		"the old name beside cache lines": {
+			Filters: FilterOptions{Policy: filter.Several(filter.NewCacheLineBloomPolicy(10), filter.LegacyBloom)},
+		},
+		"binary fuse": {Filters: FilterOptions{Policy: filter.FusePolicy{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.FS = vfs.NewMem()
@@ -35,7 +37,7 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 			r, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
 			require.Positive(t, r.Tables)
-			if o.MaxWastedReads > 0 { // a flush leaves room for the tables that are to come
+			if o.Filters.MaxWastedReads > 0 { // a flush leaves room for the tables that are to come
 				r, err = d.UpgradeFilters(background, nil, nil)
 				require.NoError(t, err)
 			}
@@ -48,7 +50,7 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 // LevelDB's tables do not say how many keys they have; to want no filter one need not know.
 func TestTablesLoseTheirFiltersOnce(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Filter = filter.None
+	o.Filters.Policy = filter.None
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
 	first, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
@@ -62,7 +64,7 @@ func TestTablesLoseTheirFiltersOnce(t *testing.T) {
 func TestADamagedTableIsOutOfTheFiguresOfAnUpgrade(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.Filter = filter.NewBloomPolicy(10)
+	o.Filters.Policy = filter.NewBloomPolicy(10)
 	d := openTest(t, o)
 	for i := range 100 {
 		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
@@ -73,7 +75,7 @@ func TestADamagedTableIsOutOfTheFiguresOfAnUpgrade(t *testing.T) {
 	data := readFile(t, mem, name)
 	data[100] ^= 1
 	writeFile(t, mem, name, data)
-	o.Filter = filter.FusePolicy{}
+	o.Filters.Policy = filter.FusePolicy{}
 	d = openTest(t, o)
 	r, err := d.UpgradeFilters(background, nil, nil)
 	require.ErrorIs(t, err, ErrCorruption)

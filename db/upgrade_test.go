@@ -35,8 +35,8 @@ func shapeOfLevels(d *DB) (shape [][]string) {
 // overwritten returns a store whose level 0 has several tables of the same keys, with
 // tables on a level below, written with a policy, and opened again with options for another.
 func overwritten(t *testing.T, o *Options, was filter.Policy) *DB {
-	becomes := o.Filter
-	o.Filter = was
+	becomes := o.Filters.Policy
+	o.Filters.Policy = was
 	d := manyTables(t, o, 5)
 	for round := range 3 {
 		for i := 0; i < 4000; i += 97 {
@@ -45,11 +45,11 @@ func overwritten(t *testing.T, o *Options, was filter.Policy) *DB {
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Close())
-	o.MaxLevelBase = 1 << 20 // new filters may be larger: no level shall be full by them
+	o.Compaction.MaxLevelBase = 1 << 20 // new filters may be larger: no level shall be full by them
 	d = openTest(t, o)
 	settle(t, d)
 	require.NoError(t, d.Close())
-	o.Filter = becomes
+	o.Filters.Policy = becomes
 	return openTest(t, o)
 }
 
@@ -80,7 +80,7 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
-			o.Filter = tc.becomes
+			o.Filters.Policy = tc.becomes
 			d := overwritten(t, o, tc.was)
 			before, shape := answers(t, d), shapeOfLevels(d)
 			require.Greater(t, len(shape[0]), 5)
@@ -130,7 +130,7 @@ func TestAnUpgradeMeetsABudget(t *testing.T) {
 	require.GreaterOrEqual(t, occupiedLevels(d), 4)
 	before, memory := wasted(t, d, 20000)
 	require.NoError(t, d.Close())
-	o.FilterBudget = int64(memory)
+	o.Filters.Budget = int64(memory)
 	d = openTest(t, o)
 	_, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 // Reads, writes, flushes and compactions go on while tables are upgraded, back and forth.
 func TestUpgradesBesideWritersAndReaders(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.MaxConcurrentCompactions = 2
+	o.Compaction.MaxConcurrent = 2
 	d := openTest(t, o)
 	fill(t, d, 0, 1000)
 	var done atomic.Bool
@@ -408,7 +408,7 @@ func TestLoadsBesideUpgrades(t *testing.T) {
 		}
 		return nil
 	}))
-	o.L0CompactionTrigger = 100 // loads stay in level 0
+	o.Compaction.L0Trigger = 100 // loads stay in level 0
 	d := openTest(t, o)
 	fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())

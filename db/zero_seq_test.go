@@ -91,7 +91,7 @@ func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
 // An entry that lost its number above an older one would be hidden by it.
 func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Compression, o.L0CompactionTrigger = NoCompression, 100
+	o.Tables.Compression, o.Compaction.L0Trigger = NoCompression, 100
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -136,7 +136,7 @@ func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
 	requireNoted(50)
 	require.NoError(t, d.Close())
 
-	o.Filter = filter.NewBloomPolicy(12)
+	o.Filters.Policy = filter.NewBloomPolicy(12)
 	d = mustOpen(t, o)
 	report, err := d.UpgradeFilters(t.Context(), nil, nil)
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestRepairLeavesOutWhatIsOlderThanEntriesWithoutSequenceNumbers(t *testing.
 // that has no MANIFEST takes them all for tables in use.
 func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.L0CompactionTrigger = 100
+	o.Compaction.L0Trigger = 100
 	var mu sync.Mutex
 	var removed []uint64 // since the store was opened
 	o.EventListener = &EventListener{TableRemoved: func(num uint64) {
@@ -220,7 +220,7 @@ func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
 		defer mu.Unlock()
 		removed = append(removed, num)
 	}}
-	o.MaxConcurrentCompactions = 1
+	o.Compaction.MaxConcurrent = 1
 	d := mustOpen(t, o)
 	want := contents{}
 	for round := range 4 {

@@ -225,18 +225,19 @@ var compressionKinds = map[string]db.Compression{
 // options translates the settings to the store's. FS is left to the session.
 func (c *storeConfig) options() *db.Options {
 	o := &db.Options{
-		Filter:          filter.None,
-		WriteBufferSize: c.WriteBufferSize,
-		BlockSize:       c.BlockSize,
-		TableSize:       c.MaxFileSize,
-		MaxOpenFiles:    c.OpenFiles,
-		Compression:     compressionKinds[c.Compression],
-		BlockCacheSize:  cacheOption(c.CacheSize),
+		Filters:   db.FilterOptions{Policy: filter.None},
+		Memtables: db.MemtableOptions{Size: c.WriteBufferSize},
+		Tables: db.TableOptions{
+			BlockSize:   c.BlockSize,
+			Size:        c.MaxFileSize,
+			Compression: compressionKinds[c.Compression],
+		},
+		Cache: db.CacheOptions{MaxOpenFiles: c.OpenFiles, Size: cacheOption(c.CacheSize)},
 
-		MaxConcurrentCompactions: c.Compactions,
+		Compaction: db.CompactionOptions{MaxConcurrent: c.Compactions},
 	}
 	if c.BloomBits > 0 {
-		o.Filter = c.filter()
+		o.Filters.Policy = c.filter()
 	}
 	return o
 }
@@ -252,7 +253,7 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 func (c *storeConfig) filter() filter.Policy { return filterKinds[c.FilterKind](c.BloomBits) }
 
 // cacheOption translates --cache_size, where 0 is no cache as in db_bench, to
-// Options.BlockCacheSize, where 0 is the default.
+// Options.Cache.Size, where 0 is the default.
 func cacheOption(flagValue int64) int64 {
 	switch {
 	case flagValue < 0:

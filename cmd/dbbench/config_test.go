@@ -32,7 +32,7 @@ func TestFlagsAreReadAsDbBenchWritesThem(t *testing.T) {
 	require.True(t, c.Histogram)
 	require.Equal(t, seconds(90*time.Second), c.Duration)
 	require.Equal(t, 12, c.BloomBits)
-	require.EqualValues(t, -1, c.options().BlockCacheSize, "no cache is 0 on the command line and negative in Options")
+	require.EqualValues(t, -1, c.options().Cache.Size, "no cache is 0 on the command line and negative in Options")
 	require.False(t, c.showcase)
 }
 
@@ -62,7 +62,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		{"an existing database without its name", "--use_existing_db", "--use_existing_db needs --db"},
 		{"absent keys without stored ones", "--absent=x", "--absent needs --keys"},
 		{"a bad duration", "--duration=-1", "want a number of seconds"},
-		{"an option that the store refuses", "--write_buffer_size=1", "Options.WriteBufferSize is 1; it must be from 4096"},
+		{"an option that the store refuses", "--write_buffer_size=1", "Options.Memtables.Size is 1; it must be from 4096"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -127,7 +127,7 @@ func (s *session) pass(ctx context.Context, what string, policy filter.Policy, r
 	reads.reset()
 	before := s.fs.Snapshot()
 	o := s.cfg.options()
-	o.FS, o.ReadOnly, o.Filter, o.BlockCacheSize = s.fs, true, policy, cacheOption(s.reportCache())
+	o.FS, o.ReadOnly, o.Filters.Policy, o.Cache.Size = s.fs, true, policy, cacheOption(s.reportCache())
 	store, err := db.Open(s.dir, o)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 	s.fs.Observe(reads.observe)
 	defer s.fs.Observe(nil)
 	o := s.cfg.options()
-	o.FS, o.ReadOnly, o.RangeFilters, o.BlockCacheSize = s.fs, true, ranges, cacheOption(s.reportCache())
+	o.FS, o.ReadOnly, o.Filters.RangePolicies, o.Cache.Size = s.fs, true, ranges, cacheOption(s.reportCache())
 	if s.store, err = db.Open(s.dir, o); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *session) giveRanges(ctx context.Context, ranges []rangefilter.Policy) e
 		return err
 	}
 	o := s.cfg.options()
-	o.FS, o.RangeFilters = s.fs, ranges
+	o.FS, o.Filters.RangePolicies = s.fs, ranges
 	store, err := db.Open(s.dir, o)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func (st *sweepStore) measure(ctx context.Context, p sweepPoint) (*storeRun, err
 		return nil, err
 	}
 	o := st.options(p)
-	o.ReadOnly, o.BlockCacheSize = true, cacheOption(st.cache())
+	o.ReadOnly, o.Cache.Size = true, cacheOption(st.cache())
 	store, err := db.Open(st.dir, o)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (st *sweepStore) cache() int64 { return st.sweepCache() }
 
 func (st *sweepStore) options(p sweepPoint) *db.Options {
 	o := st.cfg.options()
-	o.FS, o.Filter, o.MaxLevelBase, o.EventListener = st.fs, p.policy(), st.base, st.events.listener()
+	o.FS, o.Filters.Policy, o.Compaction.MaxLevelBase, o.EventListener = st.fs, p.policy(), st.base, st.events.listener()
 	return o
 }
 

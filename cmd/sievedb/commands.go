@@ -23,7 +23,7 @@ func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int
 	if err != nil {
 		return exitUsage, err
 	}
-	o.RangeFilters = ranges
+	o.Filters.RangePolicies = ranges
 	store, err := db.Open(c.dir, o)
 	if err != nil {
 		return exitFailed, err
@@ -276,7 +276,7 @@ func repair(c *call) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	report, err := db.RepairWithReport(c.dir, &db.Options{RangeFilters: ranges})
+	report, err := db.RepairWithReport(c.dir, &db.Options{Filters: db.FilterOptions{RangePolicies: ranges}})
 	if report != nil {
 		fmt.Fprint(c.stdout, report.String())
 	}

@@ -66,11 +66,11 @@ func printPlan(w io.Writer, p *db.FilterPlan) error {
 	}
 	m := p.At
 	if m.Bytes < 1 {
-		_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks; Options.Filter: filter.None\n", 1000*m.Uniform.Miss)
+		_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks; Options.Filters.Policy: filter.None\n", 1000*m.Uniform.Miss)
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks with the same bits everywhere, %.1f solved; 1,000 present ones %.1f and %.1f\n"+
-		"Options.FilterBudget: %.0f (bytes) or Options.MaxWastedReads: %.3g (an absent key) has the store do it\n",
+		"Options.Filters.Budget: %.0f (bytes) or Options.Filters.MaxWastedReads: %.3g (an absent key) has the store do it\n",
 		1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit, m.Bytes, m.Solved.Miss)
 	return err
 }

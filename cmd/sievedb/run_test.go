@@ -35,7 +35,9 @@ func newDatabase(t *testing.T) string {
 
 func TestFiltersNamesFiltersOfRanges(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	store, err := db.Open(dir, &db.Options{RangeFilters: []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}})
+	store, err := db.Open(dir, &db.Options{
+		Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}},
+	})
 	require.NoError(t, err)
 	require.NoError(t, store.Put([]byte("apple"), nil, nil))
 	require.NoError(t, store.Flush())
@@ -175,7 +177,7 @@ func TestWrongWordsAreExplained(t *testing.T) {
 func TestPlansSayWhatTheSolvedFiltersSave(t *testing.T) {
 	code, stdout, stderr := tool(t, "plan", "--keys", "1e12", "--value-size", "100", "--memory", "1T")
 	require.Equal(t, exitOK, code, stderr)
-	for _, want := range []string{"1000000000000 keys of 16 bytes", "105.5 TiB", "solved", "with 1 TiB of filters", "Options.FilterBudget: 1099511627776"} {
+	for _, want := range []string{"1000000000000 keys of 16 bytes", "105.5 TiB", "solved", "with 1 TiB of filters", "Options.Filters.Budget: 1099511627776"} {
 		require.Contains(t, stdout, want)
 	}
 	_, same, _ := tool(t, "-keys", "1T", "-memory", "1TiB", "plan")
@@ -186,7 +188,7 @@ func TestAPlanWithoutMemoryIsForNoFilters(t *testing.T) {
 	code, stdout, stderr := tool(t, "plan", "-memory", "0")
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, stdout, "filter.None")
-	require.NotContains(t, stdout, "FilterBudget", "whose 0 stands for ten bits a key")
+	require.NotContains(t, stdout, "Filters.Budget", "whose 0 stands for ten bits a key")
 }
 
 func TestFiltersOfNoTablesAreEmptyLists(t *testing.T) {

@@ -35,7 +35,7 @@ func upgradeFilters(c *call) (int, error) {
 	}
 	o := &db.UpgradeOptions{DryRun: c.flags.dryRun, BytesPerSecond: int64(math.Ceil(c.flags.rate * (1 << 20)))}
 	// With the same filters for tables that compactions may write meanwhile.
-	open := &db.Options{Filter: kind(c.flags.bits), ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
+	open := &db.Options{Filters: db.FilterOptions{Policy: kind(c.flags.bits)}, ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
 	return c.withOptions(open, func(store *db.DB) (int, error) {
 		r, err := store.UpgradeFilters(c.ctx, nil, o)
 		if perr := printUpgrade(c, &r, err); err == nil {

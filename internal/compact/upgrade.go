@@ -144,7 +144,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	}
 	for _, p := range filter.Kinds(u.policy) {
 		if !read[p.Name()] {
-			return nil, errors.Newf("sievedb: UpgradeFilters: this store would not read filters of %q; open it with that policy as Options.Filter", p.Name())
+			return nil, errors.Newf("sievedb: UpgradeFilters: this store would not read filters of %q; open it with that policy as Options.Filters.Policy", p.Name())
 		}
 	}
 	v := s.host.RefVersion()

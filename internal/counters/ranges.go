@@ -5,7 +5,7 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// An iterator with both bounds asks the filters of ranges (Options.RangeFilters) of each
+// An iterator with both bounds asks the filters of ranges (Options.Filters.RangePolicies) of each
 // table that it comes to whether the table holds anything in what is left of its range.
 // Where it does not, the table is passed over: neither its index nor a block is read.
 // Tombstones are keys of their table as well, so that nothing that hides an older value is

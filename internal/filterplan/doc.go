@@ -2,7 +2,7 @@
 // filter memory is divided over the levels of a store.
 //
 // Without a budget the default filter has more bits on the upper levels than on the last
-// one. Under a budget (Options.Budget, or Options.MaxWastedReads the other way round)
+// one. Under a budget (Options.Budget, or Options.Filters.MaxWastedReads the other way round)
 // each new table's filter has the bits a key that its level deserves when the table is
 // begun. Levels change by then, and tables keep their filters until they are rewritten:
 // on the last level, which has most of the keys, each time the level above has gone

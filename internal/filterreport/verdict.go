@@ -31,11 +31,11 @@ func Advice(verdict string) string {
 	case Denies:
 		return "lookups do not find keys that are there: open with filter.None, and Compact with it, which writes all tables anew; then report the defect"
 	case Unknown:
-		return "set Options.Filter to the policy of that name, or UpgradeFilters, which gives the tables filters that are known"
+		return "set Options.Filters.Policy to the policy of that name, or UpgradeFilters, which gives the tables filters that are known"
 	case NoFilter:
 		return "nothing if that is wanted (filter.None, or a budget that had no bits for the level); else UpgradeFilters, which gives them to the tables"
 	case Saturated:
-		return "half of the absent keys pass: use more bits a key, or a larger FilterBudget, and UpgradeFilters"
+		return "half of the absent keys pass: use more bits a key, or a larger Filters.Budget, and UpgradeFilters"
 	case Collisions:
 		return "no number of bits helps: use filter.NewCacheLineBloomPolicy, filter.NewDualBloomPolicy or filter.FusePolicy, whose hash has 64 bits, and UpgradeFilters"
 	case Errs:
@@ -43,13 +43,13 @@ func Advice(verdict string) string {
 	case NeverAsked:
 		return "nothing, or fewer bits: lookups end in levels above, or their keys are elsewhere"
 	case Off:
-		return "set Options.Filter to have filters asked"
+		return "set Options.Filters.Policy to have filters asked"
 	case RangeUnknown:
-		return "set Options.RangeFilters to the policy of that name (sievedb: -ranges NAME) to have it asked; Compact writes tables without it"
+		return "set Options.Filters.RangePolicies to the policy of that name (sievedb: -ranges NAME) to have it asked; Compact writes tables without it"
 	case RangePasses:
 		return "use more bits, or a policy whose prefixes or numbers fit the bounds that iterators have, and UpgradeFilters"
 	case RangeNeverAsked:
-		return "nothing, or no Options.RangeFilters: iterators with both bounds (LowerBound and UpperBound) do not come to this level"
+		return "nothing, or no Options.Filters.RangePolicies: iterators with both bounds (LowerBound and UpperBound) do not come to this level"
 	case RangeUnasked:
 		return "nothing: only iterators with both bounds (LowerBound and UpperBound) ask it, and only those of the process that reports are counted"
 	case Unopened:

@@ -124,7 +124,7 @@ func TestGoLevelDBPassesOverOurFilterUnderItsStandardName(t *testing.T) {
 	require.Greater(t, reads, 95.0, "goleveldb looks for leveldb.BuiltinBloomFilter, without the 2")
 }
 
-// With Options.FilterForGoleveldb the same filter is listed under both names:
+// With Options.Filters.ForGoleveldb the same filter is listed under both names:
 // goleveldb as it is profits, LevelDB goes on doing so, and no key is lost to
 // either.
 func TestAFilterUnderBothNamesServesBoth(t *testing.T) {

@@ -31,28 +31,28 @@ func (SieveDB) Open(dir string, o Options) (DB, error) {
 
 func sieveOptions(o Options) (*db.Options, error) {
 	options := &db.Options{
-		Filter:          filter.None,
-		WriteBufferSize: o.WriteBufferSize, BlockSize: o.BlockSize, TableSize: int64(o.TableSize),
-		MaxLevelBase: int64(o.LevelBase), ErrorIfMissing: o.MustExist,
-		FilterForGoleveldb: o.BothFilterNames,
+		Filters:    db.FilterOptions{Policy: filter.None, ForGoleveldb: o.BothFilterNames},
+		Memtables:  db.MemtableOptions{Size: o.WriteBufferSize},
+		Tables:     db.TableOptions{BlockSize: o.BlockSize, Size: int64(o.TableSize)},
+		Compaction: db.CompactionOptions{MaxLevelBase: int64(o.LevelBase)}, ErrorIfMissing: o.MustExist,
 	}
 	if o.BloomBits != 0 {
-		options.Filter = sieveFilter(o)
+		options.Filters.Policy = sieveFilter(o)
 	}
 	if o.RangeFilters {
-		options.RangeFilters = []rangefilter.Policy{
+		options.Filters.RangePolicies = []rangefilter.Policy{
 			rangefilter.NewPrefix(rangefilter.FixedPrefix(5), 10), rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(5), 16),
 		}
 	}
 	if o.NoBlockCache {
-		options.BlockCacheSize = -1
+		options.Cache.Size = -1
 	}
 	switch o.Compression {
 	case "", Snappy:
 	case None:
-		options.Compression = db.NoCompression
+		options.Tables.Compression = db.NoCompression
 	case Zstd:
-		options.Compression = db.ZstdCompression
+		options.Tables.Compression = db.ZstdCompression
 	default:
 		return nil, fmt.Errorf("interop: sievedb knows no compression %q", o.Compression)
 	}

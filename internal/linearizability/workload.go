@@ -108,8 +108,9 @@ func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, erro
 	// memory would seldom be interrupted otherwise.
 	yielding := wrap.NewFaulty(disk, func(wrap.Op) *wrap.Fault { runtime.Gosched(); return nil })
 	d, err := db.Open("db", &db.Options{
-		FS: yielding, WriteBufferSize: 4 << 10, TableSize: 4 << 10, MaxLevelBase: 8 << 10, BlockSize: 256,
-		L0CompactionTrigger: 2, MaxConcurrentCompactions: 2, MaxManifestSize: 16 << 10, BlockCacheSize: 16 << 10, MaxOpenFiles: 10,
+		FS: yielding, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 256},
+		Compaction: db.CompactionOptions{MaxLevelBase: 8 << 10, L0Trigger: 2, MaxConcurrent: 2},
+		Limits:     db.LimitOptions{ManifestSize: 16 << 10}, Cache: db.CacheOptions{Size: 16 << 10, MaxOpenFiles: 10},
 		EventListener: &db.EventListener{
 			FlushEnd:      func(db.FlushInfo) { r.flushes.Add(1) },
 			CompactionEnd: func(db.CompactionInfo) { r.merges.Add(1) },

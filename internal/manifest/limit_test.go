@@ -39,7 +39,7 @@ func TestAManifestAboveTheLimitIsRefusedByName(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorContains(t, err, "Options.ManifestReadLimit")
+		require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 		require.ErrorContains(t, err, "MANIFEST-")
 		require.NotErrorIs(t, err, base.ErrCorruption, "the file is sound: nothing to repair")
 	}
@@ -75,7 +75,7 @@ func TestAManifestThatCouldNotBeReadIsNotMade(t *testing.T) {
 		}
 		require.LessOrEqual(t, manifestSize(t, s), o.ReadLimit)
 	}
-	require.ErrorContains(t, err, "Options.ManifestReadLimit")
+	require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 	require.False(t, IsUncertain(err))
 	require.False(t, s.Failed(), "smaller edits go on")
 	require.Equal(t, 9, applied)

@@ -235,7 +235,7 @@ func CheckSize(path string, size, limit int64) error {
 	if limit <= 0 || size <= limit {
 		return nil
 	}
-	return errors.Newf("sievedb: %s is %d bytes long, and Options.ManifestReadLimit allows %d: raise it if the file is to be trusted", path, size, limit)
+	return errors.Newf("sievedb: %s is %d bytes long, and Options.Limits.ManifestRead allows %d: raise it if the file is to be trusted", path, size, limit)
 }
 
 // HasSeveralEdits reports whether a MANIFEST of size bytes holds more than one edit that

@@ -311,7 +311,7 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	s.buf = snapshot.Encode(s.buf[:0])
 	err = log.WriteRecord(s.buf)
 	if err == nil && s.aboveLimit(log.Size()) {
-		err = errors.Newf("the MANIFEST of %d tables takes %d bytes, and Options.ManifestReadLimit allows to read %d: raise it", len(snapshot.Added), log.Size(), s.opts.ReadLimit)
+		err = errors.Newf("the MANIFEST of %d tables takes %d bytes, and Options.Limits.ManifestRead allows to read %d: raise it", len(snapshot.Added), log.Size(), s.opts.ReadLimit)
 	}
 	if err == nil {
 		err = log.Sync()

@@ -139,7 +139,7 @@ func TestSetsAreValidAndDiffer(t *testing.T) {
 		require.NoError(t, o.Validate(), text)
 		texts[text] = true
 		if i > 0 {
-			filters[describeFilter(o.Filter)] = true
+			filters[describeFilter(o.Filters.Policy)] = true
 		}
 	}
 	require.Len(t, texts, 200)
@@ -156,12 +156,22 @@ func TestEveryOptionIsInTheLottery(t *testing.T) {
 	}
 	for i := range 200 {
 		o, _ := Set(2, i)
-		v := reflect.ValueOf(*o)
-		for f := range v.NumField() {
-			drawn[v.Type().Field(f).Name] = drawn[v.Type().Field(f).Name] || !v.Field(f).IsZero()
-		}
+		noteDrawn(drawn, "", reflect.ValueOf(*o))
 	}
+	require.Contains(t, drawn, "Memtables.Size", "groups are walked")
 	for name, ok := range drawn {
 		require.True(t, ok, name)
+	}
+}
+
+// noteDrawn notes which fields of v, and of the groups in it, are set.
+func noteDrawn(drawn map[string]bool, group string, v reflect.Value) {
+	for i := range v.NumField() {
+		name := group + v.Type().Field(i).Name
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			noteDrawn(drawn, name+".", f)
+		} else {
+			drawn[name] = drawn[name] || !f.IsZero()
+		}
 	}
 }

@@ -88,8 +88,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		{"an upper bound is ignored", wrap(func(d *db.DB) Store { return ignoresUpperBounds{d} })},
 		{"a snapshot is stale", wrap(func(d *db.DB) Store { return staleSnapshots{d, &[]*db.Snapshot{}} })},
 		{"one kind of filter denies stored keys", func(dir string, o *db.Options) (Store, error) {
-			if o.Filter == filter.None {
-				o.Filter = deniesAll{}
+			if o.Filters.Policy == filter.None {
+				o.Filters.Policy = deniesAll{}
 			}
 			return OpenDB(dir, o)
 		}},

@@ -17,46 +17,51 @@ import (
 // memtable that need not be cleared for long; those behind it are drawn.
 func Set(seed uint64, i int) (*db.Options, string) {
 	if i == 0 {
-		return &db.Options{WriteBufferSize: 256 << 10}, "the defaults, with a smaller memtable"
+		return &db.Options{Memtables: db.MemtableOptions{Size: 256 << 10}}, "the defaults, with a smaller memtable"
 	}
 	rnd := rand.New(rand.NewPCG(seed, uint64(i)))
 	o := &db.Options{
-		WriteBufferSize:          int(between(rnd, 4<<10, 48<<10)),
-		MaxMemtables:             1 + rnd.IntN(4),
-		BlockSize:                int(between(rnd, 64, 64<<10)),
-		BlockRestartInterval:     int(between(rnd, 1, 128)),
-		TableSize:                between(rnd, 4<<10, 2<<20),
-		MaxLevelBase:             between(rnd, 4<<10, 4<<20),
-		MaxManifestSize:          between(rnd, 4<<10, 1<<20),
-		BlockCacheSize:           []int64{-1, 1, 4 << 10, 256 << 10, 64 << 20}[rnd.IntN(5)],
-		ChargeTablesToBlockCache: rnd.IntN(3) == 0,
-		MaxOpenFiles:             []int{10, 11, 40, 1000}[rnd.IntN(4)],
-		Compression:              []db.Compression{db.SnappyCompression, db.NoCompression, db.ZstdCompression}[rnd.IntN(3)],
-		MaxConcurrentCompactions: 1 + rnd.IntN(4),
-		L0CompactionTrigger:      1 + rnd.IntN(8),
-		TrackOpen:                rnd.IntN(4) == 0,
-		FileMode:                 []fs.FileMode{0, 0o640, 0o666}[rnd.IntN(3)],
+		Memtables: db.MemtableOptions{Size: int(between(rnd, 4<<10, 48<<10)), MaxWaiting: 1 + rnd.IntN(4)},
+		Tables: db.TableOptions{
+			BlockSize:       int(between(rnd, 64, 64<<10)),
+			RestartInterval: int(between(rnd, 1, 128)),
+			Size:            between(rnd, 4<<10, 2<<20),
+			Compression:     []db.Compression{db.SnappyCompression, db.NoCompression, db.ZstdCompression}[rnd.IntN(3)],
+		},
+		Compaction: db.CompactionOptions{
+			MaxLevelBase:  between(rnd, 4<<10, 4<<20),
+			MaxConcurrent: 1 + rnd.IntN(4),
+			L0Trigger:     1 + rnd.IntN(8),
+		},
+		Limits: db.LimitOptions{ManifestSize: between(rnd, 4<<10, 1<<20)},
+		Cache: db.CacheOptions{
+			Size:         []int64{-1, 1, 4 << 10, 256 << 10, 64 << 20}[rnd.IntN(5)],
+			ChargeTables: rnd.IntN(3) == 0,
+			MaxOpenFiles: []int{10, 11, 40, 1000}[rnd.IntN(4)],
+		},
+		TrackOpen: rnd.IntN(4) == 0,
+		FileMode:  []fs.FileMode{0, 0o640, 0o666}[rnd.IntN(3)],
 	}
-	o.OpenTablesAhead = rnd.IntN(3) == 0
-	o.ManifestReadLimit = max(1<<20, 2*o.MaxManifestSize)
+	o.Cache.OpenAhead = rnd.IntN(3) == 0
+	o.Limits.ManifestRead = max(1<<20, 2*o.Limits.ManifestSize)
 	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
-		o.WriteBufferSize = int(between(rnd, 48<<10, 4<<20))
+		o.Memtables.Size = int(between(rnd, 48<<10, 4<<20))
 	}
-	o.L0SlowdownTrigger = o.L0CompactionTrigger + rnd.IntN(12)
-	o.L0StopTrigger = o.L0SlowdownTrigger + 1 + rnd.IntN(12)
-	o.Filter = policies[rnd.IntN(len(policies))]
-	if writesLevelDBs(o.Filter) {
-		o.FilterForGoleveldb = rnd.IntN(3) == 0
+	o.Compaction.L0Slowdown = o.Compaction.L0Trigger + rnd.IntN(12)
+	o.Compaction.L0Stop = o.Compaction.L0Slowdown + 1 + rnd.IntN(12)
+	o.Filters.Policy = policies[rnd.IntN(len(policies))]
+	if writesLevelDBs(o.Filters.Policy) {
+		o.Filters.ForGoleveldb = rnd.IntN(3) == 0
 	}
-	if _, ok := filter.WithBitsPerKey(o.Filter, 1); ok {
+	if _, ok := filter.WithBitsPerKey(o.Filters.Policy, 1); ok {
 		switch rnd.IntN(4) {
 		case 0:
-			o.FilterBudget = between(rnd, 1, 64<<10)
+			o.Filters.Budget = between(rnd, 1, 64<<10)
 		case 1:
-			o.MaxWastedReads = []float64{1e-6, 0.05, 0.9}[rnd.IntN(3)]
+			o.Filters.MaxWastedReads = []float64{1e-6, 0.05, 0.9}[rnd.IntN(3)]
 		}
 	}
-	o.RangeFilters = rangePolicies[rnd.IntN(len(rangePolicies))]
+	o.Filters.RangePolicies = rangePolicies[rnd.IntN(len(rangePolicies))]
 	return o, describe(o)
 }
 
@@ -131,9 +136,9 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
 		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, tracking %v, mode %#o",
-		o.WriteBufferSize, o.MaxMemtables, o.BlockSize, o.BlockRestartInterval, o.TableSize, o.MaxLevelBase, o.MaxManifestSize, o.ManifestReadLimit,
-		o.BlockCacheSize, o.ChargeTablesToBlockCache, o.MaxOpenFiles, o.OpenTablesAhead, o.Compression, o.MaxConcurrentCompactions,
-		o.L0CompactionTrigger, o.L0SlowdownTrigger, o.L0StopTrigger, describeFilter(o.Filter), o.FilterBudget, o.MaxWastedReads, o.FilterForGoleveldb, describeRanges(o.RangeFilters), o.TrackOpen, uint32(o.FileMode))
+		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
+		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Compaction.MaxConcurrent,
+		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.TrackOpen, uint32(o.FileMode))
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.

@@ -80,7 +80,7 @@ func (s *subject) openStore(readOnly bool) error {
 	s.opened++
 	o.FS, o.Comparer, o.ReadOnly = s.counting, s.history.Comparer, readOnly
 	if !o.Comparer.IsBytewise() { // they go by the order of bytes
-		o.RangeFilters = nil
+		o.Filters.RangePolicies = nil
 	}
 	o.EventListener = &db.EventListener{BackgroundError: func(err error) {
 		s.mu.Lock()
@@ -147,13 +147,13 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	return appendOutcome(dst, err)
 }
 
-// upgrades are what filters are upgraded to; nil is Options.Filter.
+// upgrades are what filters are upgraded to; nil is Options.Filters.Policy.
 var upgrades = []filter.Policy{nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(5), filter.FusePolicy{}}
 
 // upgradeTo returns the policy of an Upgrade, if the store reads others than its own.
 func (s *subject) upgradeTo(o *Op) filter.Policy {
 	set := s.sets[(s.opened-1)%len(s.sets)]
-	if set.Filter == filter.None || s.history.Comparer != nil && s.history.Comparer.InexactEqual {
+	if set.Filters.Policy == filter.None || s.history.Comparer != nil && s.history.Comparer.InexactEqual {
 		return nil
 	}
 	return upgrades[o.Of]

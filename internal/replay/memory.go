@@ -28,7 +28,7 @@ const (
 	minHidden = 8
 )
 
-// A log may have been written with a larger Options.WriteBufferSize, or by another
+// A log may have been written with a larger Options.Memtables.Size, or by another
 // program. A table for each few KiB of it would be more tables on level 0 than any
 // compaction or lookup should have to read. So the memtables of an opening that writes
 // have room for a 16th of the logs, and for minReplayBuffer unless the logs are small.

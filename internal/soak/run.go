@@ -160,9 +160,11 @@ func options(seed uint64, session, keys int, stalled func(db.WriteStallInfo)) *d
 	rnd := rand.New(rand.NewPCG(seed, uint64(session)))
 	live := int64(workers * keys * meanLive)
 	return &db.Options{
-		WriteBufferSize: int(max(smallestTable, live/64)), TableSize: max(smallestTable, live/64), MaxLevelBase: live / 8,
-		BlockCacheSize: live / 4, MaxManifestSize: 64 << 10, MaxOpenFiles: 20 + rnd.IntN(100),
-		MaxConcurrentCompactions: 1 + rnd.IntN(3), TrackOpen: true,
+		Memtables:  db.MemtableOptions{Size: int(max(smallestTable, live/64))},
+		Tables:     db.TableOptions{Size: max(smallestTable, live/64)},
+		Compaction: db.CompactionOptions{MaxLevelBase: live / 8, MaxConcurrent: 1 + rnd.IntN(3)},
+		Cache:      db.CacheOptions{Size: live / 4, MaxOpenFiles: 20 + rnd.IntN(100)}, Limits: db.LimitOptions{ManifestSize: 64 << 10},
+		TrackOpen:     true,
 		EventListener: &db.EventListener{WriteStall: stalled},
 	}
 }

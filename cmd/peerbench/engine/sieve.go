@@ -34,23 +34,21 @@ type sieve struct {
 func openSieve(dir string, o Options) (Engine, error) {
 	opened := make(chan struct{})
 	options := &db.Options{
-		Filter:                   filter.None,
-		BlockCacheSize:           max(o.CacheBytes, 1),
-		WriteBufferSize:          o.WriteBufferSize,
-		MaxConcurrentCompactions: o.BackgroundJobs,
-		OpenTablesAhead:          !o.OpenLazily,
-		MaxOpenFiles:             o.OpenFiles,
-		EventListener:            &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
-		Compression:              map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression],
+		Filters:       db.FilterOptions{Policy: filter.None},
+		Cache:         db.CacheOptions{Size: max(o.CacheBytes, 1), OpenAhead: !o.OpenLazily, MaxOpenFiles: o.OpenFiles},
+		Memtables:     db.MemtableOptions{Size: o.WriteBufferSize},
+		Compaction:    db.CompactionOptions{MaxConcurrent: o.BackgroundJobs},
+		EventListener: &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
+		Tables:        db.TableOptions{Compression: map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression]},
 	}
 	if o.FilterBits > 0 {
-		options.Filter = filter.NewDualBloomPolicy(o.FilterBits)
+		options.Filters.Policy = filter.NewDualBloomPolicy(o.FilterBits)
 	}
 	store, err := db.Open(dir, options)
 	if err != nil {
 		return nil, err
 	}
-	if options.OpenTablesAhead {
+	if options.Cache.OpenAhead {
 		<-opened // RocksDB's Open returns then
 	}
 	return &sieve{store: store, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
