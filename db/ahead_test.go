@@ -35,10 +35,10 @@ func TestOpenedAheadTablesAreReadByNoLookup(t *testing.T) {
 		d, info := openAheadAndWait(t, o)
 		m := d.Metrics()
 		require.EqualValues(t, m.Total().Tables, info.Tables)
-		require.Equal(t, m.Total().Tables, m.OpenTables)
-		require.EqualValues(t, m.OpenTables, m.TablesOpened)
+		require.Equal(t, m.Total().Tables, m.Tables.Open)
+		require.EqualValues(t, m.Tables.Open, m.Tables.Openings)
 		require.NoError(t, info.Err)
-		indexBytes := m.IndexBytes
+		indexBytes := m.Tables.IndexBytes
 
 		parts := w.during(func() {
 			for i := range 8000 {
@@ -49,8 +49,8 @@ func TestOpenedAheadTablesAreReadByNoLookup(t *testing.T) {
 		m = d.Metrics()
 		require.Equal(t, map[string]int{"data": int(m.Total().BlocksFromDisk)}, parts)
 		require.Equal(t, m.Total().FilterTruePositives+m.Total().FilterFalsePositives, m.Total().BlocksFromDisk)
-		require.Equal(t, indexBytes, m.IndexBytes, "indexes were decoded")
-		require.EqualValues(t, m.OpenTables, m.TablesOpened)
+		require.Equal(t, indexBytes, m.Tables.IndexBytes, "indexes were decoded")
+		require.EqualValues(t, m.Tables.Open, m.Tables.Openings)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
 	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("told") }}
 	var d *DB
 	require.Empty(t, w.during(func() { d = openTest(t, o) }))
-	require.Zero(t, d.Metrics().TablesOpened)
+	require.Zero(t, d.Metrics().Tables.Openings)
 	require.NoError(t, d.Close())
 }
 
@@ -88,7 +88,7 @@ func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
 	o.Cache.MaxOpenFiles = 10
 	d, info := openAheadAndWait(t, o)
 	require.Equal(t, 10, info.Tables)
-	require.EqualValues(t, 10, d.Metrics().TablesOpened)
+	require.EqualValues(t, 10, d.Metrics().Tables.Openings)
 	for i, f := range d.state.Load().version.Levels[0].Files {
 		require.Equal(t, i < 10, tables.Of(f).Peek() != nil, "table %d of level 0", i)
 	}
@@ -138,7 +138,7 @@ func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
 	close(goOn)
 	require.NoError(t, <-closed)
 	require.EqualValues(t, 3, opens.Load())
-	require.EqualValues(t, 3, d.Metrics().TablesOpened)
+	require.EqualValues(t, 3, d.Metrics().Tables.Openings)
 }
 
 // Lookups, writes and compactions go on beside it, and none finds a table gone.

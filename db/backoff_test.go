@@ -56,7 +56,7 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 	require.EqualValues(t, 1, begun.Load(), "compactions tried during the rest")
 	eventually(t, func() bool { return d.Metrics().BackgroundError != nil }) // told when the compaction has ended
 	require.ErrorIs(t, d.Metrics().BackgroundError, broken)
-	require.Zero(t, d.Metrics().TablesSetAside)
+	require.Zero(t, d.Metrics().Compactions.TablesSetAside)
 
 	failing.Store(false)
 	require.NoError(t, d.Compact(t.Context(), nil, nil), "whoever asks for it need not wait")
@@ -92,7 +92,7 @@ func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
 		},
 	}
 	d := openTest(t, o)
-	eventually(t, func() bool { return d.Metrics().TablesSetAside == 2 })
+	eventually(t, func() bool { return d.Metrics().Compactions.TablesSetAside == 2 })
 	for i := range 10 {
 		fill(t, d, 1000*i+5000, 1000*i+5100)
 		require.NoError(t, d.Flush())
@@ -101,7 +101,7 @@ func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
 	require.EqualValues(t, 1, failures.Load())
 	require.EqualValues(t, begun.Load(), failures.Load(), "level 0 goes down in order: nothing passes the tables set aside")
 	m := d.Metrics()
-	require.Equal(t, 2, m.TablesSetAside)
+	require.Equal(t, 2, m.Compactions.TablesSetAside)
 	require.ErrorIs(t, m.BackgroundError, ErrCorruption)
 	requireValue(t, d, testKey(120), testValue(120)) // the sound table that was set aside with it
 	requireValue(t, d, testKey(5050), testValue(5050))
@@ -113,7 +113,7 @@ func TestWritersAreToldThatLevelZeroIsStuckBehindCorruption(t *testing.T) {
 	o := corruptStore(t)
 	o.Compaction.L0Slowdown, o.Compaction.L0Stop = 3, 4
 	d := openTest(t, o)
-	eventually(t, func() bool { return d.Metrics().TablesSetAside == 2 })
+	eventually(t, func() bool { return d.Metrics().Compactions.TablesSetAside == 2 })
 	requireIdle(t, d)
 	d.compactor.NoteOutcome(nil) // as a success elsewhere does
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)

@@ -46,10 +46,10 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 		require.Equal(t, other < n, has)
 	}
 	m := d.Metrics()
-	require.Greater(t, m.BlockCacheCompressedBlocks, m.BlockCacheBlocks/2)
-	require.LessOrEqual(t, m.BlockCacheCompressedBlocks, m.BlockCacheBlocks)
-	require.LessOrEqual(t, m.BlockCacheCompressedBytes, m.BlockCacheBytes)
-	require.LessOrEqual(t, m.BlockCacheBytes, m.BlockCacheCapacity)
+	require.Greater(t, m.Cache.CompressedBlocks, m.Cache.Blocks/2)
+	require.LessOrEqual(t, m.Cache.CompressedBlocks, m.Cache.Blocks)
+	require.LessOrEqual(t, m.Cache.CompressedBytes, m.Cache.Bytes)
+	require.LessOrEqual(t, m.Cache.Bytes, m.Cache.Capacity)
 }
 
 func TestCompactionsDoNotFillTheBlockCache(t *testing.T) {
@@ -60,9 +60,9 @@ func TestCompactionsDoNotFillTheBlockCache(t *testing.T) {
 	settle(t, d)
 	require.NoError(t, d.Compact(context.Background(), nil, nil))
 	m := d.Metrics()
-	require.NotZero(t, m.Compactions)
-	require.Zero(t, m.BlockCacheBlocks)
-	require.Zero(t, m.BlockCacheBytes)
+	require.NotZero(t, m.Compactions.Count)
+	require.Zero(t, m.Cache.Blocks)
+	require.Zero(t, m.Cache.Bytes)
 	requireValue(t, d, testKey(7), testValue(7))
-	require.NotZero(t, d.Metrics().BlockCacheBlocks, "a lookup does")
+	require.NotZero(t, d.Metrics().Cache.Blocks, "a lookup does")
 }

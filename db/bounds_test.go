@@ -75,9 +75,9 @@ func TestCompactOfAnEmptyRangeDoesNothing(t *testing.T) {
 	before := d.Metrics()
 	require.NoError(t, d.Compact(t.Context(), []byte("d"), []byte("d")))
 	after := d.Metrics()
-	require.Equal(t, before.Flushes, after.Flushes)
-	require.Equal(t, before.Compactions, after.Compactions)
-	require.Equal(t, before.TrivialMoves, after.TrivialMoves)
+	require.Equal(t, before.Flushes.Count, after.Flushes.Count)
+	require.Equal(t, before.Compactions.Count, after.Compactions.Count)
+	require.Equal(t, before.Compactions.TrivialMoves, after.Compactions.TrivialMoves)
 	requireValue(t, d, []byte("d"), testValue(2))
 }
 

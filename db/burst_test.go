@@ -24,7 +24,7 @@ func burstStore(t *testing.T) (d *DB, pass func(time.Duration)) {
 // fillMemtables writes until n tables were flushed in all, and waits for what that starts.
 func fillMemtables(t *testing.T, d *DB, n int) {
 	t.Helper()
-	for i := 0; d.Metrics().Flushes < uint64(n); i++ {
+	for i := 0; d.Metrics().Flushes.Count < uint64(n); i++ {
 		require.NoError(t, d.Put(testKey(i%50), testValue(i), NoSync)) // tables of the same range
 		rest(d)
 	}
@@ -44,7 +44,7 @@ func TestLevelZeroGathersTwiceTheTablesInABurst(t *testing.T) {
 	for n := 1; n < 8; n++ {
 		fillMemtables(t, d, n)
 		require.Equal(t, n, d.Metrics().Levels[0].Tables)
-		require.Zero(t, d.Metrics().Compactions)
+		require.Zero(t, d.Metrics().Compactions.Count)
 	}
 	fillMemtables(t, d, 8)
 	requireCompacted(t, d)
@@ -69,7 +69,7 @@ func TestFlushEndsABurst(t *testing.T) {
 	requireCompacted(t, d)
 	m := d.Metrics()
 	require.Zero(t, m.Levels[0].Tables, "the compaction has waited for the flushed table")
-	require.EqualValues(t, 1, m.Compactions)
+	require.EqualValues(t, 1, m.Compactions.Count)
 }
 
 func TestFlushOfNothingEndsABurst(t *testing.T) {

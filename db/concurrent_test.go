@@ -285,10 +285,10 @@ func TestGroupsShareASync(t *testing.T) {
 		defer d.commit.mu.Unlock()
 		return len(d.commit.waiting) == 16
 	})
-	before := d.Metrics().LogSyncs
+	before := d.Metrics().Writes.LogSyncs
 	d.commit.stepDown(1)
 	wg.Wait()
 	m := d.Metrics()
-	require.EqualValues(t, 16, m.Writes)
-	require.EqualValues(t, 1, m.LogSyncs-before, "sixteen writers, one fsync")
+	require.EqualValues(t, 16, m.Writes.Batches)
+	require.EqualValues(t, 1, m.Writes.LogSyncs-before, "sixteen writers, one fsync")
 }

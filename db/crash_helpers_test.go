@@ -128,9 +128,9 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 		}
 		group.Wait()
 		m := d.Metrics()
-		w.metrics.Flushes += m.Flushes
-		w.metrics.Compactions += m.Compactions
-		w.metrics.TrivialMoves += m.TrivialMoves
+		w.metrics.Flushes.Count += m.Flushes.Count
+		w.metrics.Compactions.Count += m.Compactions.Count
+		w.metrics.Compactions.TrivialMoves += m.Compactions.TrivialMoves
 		require.NoError(t, d.Close())
 	}
 }

@@ -35,11 +35,11 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		j := &crashJudge{seed: seed, history: w.history(t, trace)}
 		rolls := manifestRolls(trace, w.opened)
 		t.Logf("seed %d: %d operations, %d batches, %d flushes, %d compactions, %d moves, %d MANIFEST rolls, recorded in %v",
-			seed, len(trace.Ops), j.history.Len(), w.metrics.Flushes, w.metrics.Compactions, w.metrics.TrivialMoves, rolls, time.Since(start))
+			seed, len(trace.Ops), j.history.Len(), w.metrics.Flushes.Count, w.metrics.Compactions.Count, w.metrics.Compactions.TrivialMoves, rolls, time.Since(start))
 		if !sampled() {
 			require.GreaterOrEqual(t, len(trace.Ops), fewest)
-			require.GreaterOrEqual(t, w.metrics.Flushes, uint64(30))
-			require.GreaterOrEqual(t, w.metrics.Compactions, uint64(10))
+			require.GreaterOrEqual(t, w.metrics.Flushes.Count, uint64(30))
+			require.GreaterOrEqual(t, w.metrics.Compactions.Count, uint64(10))
 			require.GreaterOrEqual(t, rolls, 3)
 		}
 		start = time.Now()

@@ -136,8 +136,8 @@ func TestEveryFlippedBitOfAFilterCostsNoAnswer(t *testing.T) {
 				driver := v.driver(true, v.states[:1])
 				driver.BeforeClose = func(s damage.Store) {
 					m := s.(storeUnderTest).Metrics()
-					require.Equal(t, fallbacks, m.FallbackFilters, h.What)
-					require.Zero(t, m.TablesWithDamagedFilter, h.What)
+					require.Equal(t, fallbacks, m.Tables.WithFallbackFilter, h.What)
+					require.Zero(t, m.Tables.WithDamagedFilter, h.What)
 				}
 				out := driver.Run(h.Image)
 				require.Equal(t, damage.Correct, out.Class, "%s: %s %v", h.What, out.Detail, out.Err)

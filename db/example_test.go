@@ -300,10 +300,10 @@ func ExampleDB_Metrics() {
 	}
 	m := store.Metrics()
 	l := m.Levels[0]
-	fmt.Println("lookups:", m.Gets, "found:", m.GetsFound)
+	fmt.Println("lookups:", m.Lookups.Count, "found:", m.Lookups.Found)
 	fmt.Println("every one ruled out or read in vain:", l.FilterNegatives+l.FilterFalsePositives == l.FilterChecks)
 	fmt.Println("at most 2 % in vain:", l.FilterFalsePositives <= 20)
-	fmt.Println("filters in memory:", m.FilterBytes > 0)
+	fmt.Println("filters in memory:", m.Tables.FilterBytes > 0)
 	// Output:
 	// lookups: 1000 found: 0
 	// every one ruled out or read in vain: true

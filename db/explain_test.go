@@ -81,7 +81,7 @@ func TestAnExplanationHasTheBytesThatWereRead(t *testing.T) {
 				opened += x.OpeningReads
 				requireStepsAddUp(t, x)
 			}
-			require.Equal(t, d.Metrics().OpeningReads, opened, "each table is opened once, by the lookup that needs it first")
+			require.Equal(t, d.Metrics().Tables.OpeningReads, opened, "each table is opened once, by the lookup that needs it first")
 		})
 	}
 }

@@ -58,10 +58,10 @@ func wasted(t testing.TB, d *DB, probes int) (reads float64, filterBytes uint64)
 	}
 	m := d.Metrics()
 	after := m.Total()
-	require.Equal(t, after.Tables, m.OpenTables)
+	require.Equal(t, after.Tables, m.Tables.Open)
 	inVain := after.Reads - after.FilterNegatives - after.FilterTruePositives
 	inVain -= before.Reads - before.FilterNegatives - before.FilterTruePositives
-	return float64(inVain) / float64(probes), m.FilterBytes
+	return float64(inVain) / float64(probes), m.Tables.FilterBytes
 }
 
 func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
@@ -137,16 +137,16 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	require.NoError(t, err)
 	m := d.Metrics()
 	logLevels(t, d)
-	require.Greater(t, m.TrivialMoves, uint64(30))
-	require.LessOrEqual(t, m.FilterBytes, uint64(o.Filters.Budget*5/4))
+	require.Greater(t, m.Compactions.TrivialMoves, uint64(30))
+	require.LessOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget*5/4))
 	requireSound(t, d)
 
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	_, err = d.Tables()
 	require.NoError(t, err)
 	m = d.Metrics()
-	require.LessOrEqual(t, m.FilterBytes, uint64(o.Filters.Budget*21/20))
-	require.GreaterOrEqual(t, m.FilterBytes, uint64(o.Filters.Budget/2), "those that had none have some; part is kept for level 0")
+	require.LessOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget*21/20))
+	require.GreaterOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget/2), "those that had none have some; part is kept for level 0")
 }
 
 func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
@@ -162,7 +162,7 @@ func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
 	_, err := d.Tables()
 	require.NoError(t, err)
 	logLevels(t, d)
-	require.InEpsilon(t, o.Filters.Budget, d.Metrics().FilterBytes, 0.1)
+	require.InEpsilon(t, o.Filters.Budget, d.Metrics().Tables.FilterBytes, 0.1)
 	requireSound(t, d)
 }
 

@@ -89,10 +89,10 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 			if c.corrupt {
 				require.ErrorIs(t, told[0].Err, ErrCorruption)
 				require.ErrorContains(t, told[0].Err, table)
-				require.Equal(t, 1, d.Metrics().TablesWithDamagedFilter)
+				require.Equal(t, 1, d.Metrics().Tables.WithDamagedFilter)
 			} else {
 				require.NotErrorIs(t, told[0].Err, ErrCorruption)
-				require.Equal(t, 1, d.Metrics().TablesWithUnknownFilter)
+				require.Equal(t, 1, d.Metrics().Tables.WithUnknownFilter)
 			}
 		})
 	}

@@ -139,8 +139,8 @@ func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
 				_, err := d.Tables()
 				require.NoError(t, err)
 				m := d.Metrics()
-				require.InEpsilon(t, n*10/8, m.RangeFilterBytes, 0.2)
-				bits := 8 * float64(m.FilterBytes) / n
+				require.InEpsilon(t, n*10/8, m.Tables.RangeFilterBytes, 0.2)
+				bits := 8 * float64(m.Tables.FilterBytes) / n
 				require.LessOrEqual(t, bits, c.most)
 				require.GreaterOrEqual(t, bits, c.least)
 			}

@@ -237,8 +237,8 @@ func TestFiltersOfAnotherNameArePassedOver(t *testing.T) {
 	}
 	m := d.Metrics()
 	require.Zero(t, m.Total().FilterChecks)
-	require.Equal(t, m.OpenTables, m.TablesWithUnknownFilter)
-	require.Positive(t, m.OpenTables)
+	require.Equal(t, m.Tables.Open, m.Tables.WithUnknownFilter)
+	require.Positive(t, m.Tables.Open)
 }
 
 func TestMetricsAgreeWithTheFileSystem(t *testing.T) {
@@ -254,17 +254,17 @@ func TestMetricsAgreeWithTheFileSystem(t *testing.T) {
 		}
 	})
 	m := d.Metrics()
-	require.EqualValues(t, 8000, m.Gets)
-	require.EqualValues(t, 4000, m.GetsFound)
+	require.EqualValues(t, 8000, m.Lookups.Count)
+	require.EqualValues(t, 4000, m.Lookups.Found)
 	require.EqualValues(t, parts["data"], m.Total().BlocksFromDisk)
 	require.EqualValues(t, parts["index"], m.Total().IndexReads)
-	require.EqualValues(t, m.OpenTables, m.TablesOpened)
-	require.EqualValues(t, m.OpenTables, parts["end"])
-	require.EqualValues(t, parts["end"]+parts["meta"], m.OpeningReads)
+	require.EqualValues(t, m.Tables.Open, m.Tables.Openings)
+	require.EqualValues(t, m.Tables.Open, parts["end"])
+	require.EqualValues(t, parts["end"]+parts["meta"], m.Tables.OpeningReads)
 	require.Positive(t, m.Total().BlocksFromCache)
-	require.Positive(t, m.FilterBytes)
-	require.Positive(t, m.IndexBytes)
-	require.LessOrEqual(t, m.BlockCacheBytes, m.BlockCacheCapacity)
+	require.Positive(t, m.Tables.FilterBytes)
+	require.Positive(t, m.Tables.IndexBytes)
+	require.LessOrEqual(t, m.Cache.Bytes, m.Cache.Capacity)
 	require.EqualValues(t, 4000, m.Total().FilterTruePositives)
 
 	// Counters survive the tables that they were counted at.
@@ -298,5 +298,5 @@ func TestExplainTellsWhatAGetDoes(t *testing.T) {
 	}
 	require.Positive(t, saved)
 	require.Positive(t, wasted)
-	require.Zero(t, d.Metrics().Gets, "Explain counts nothing")
+	require.Zero(t, d.Metrics().Lookups.Count, "Explain counts nothing")
 }

@@ -280,7 +280,7 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 				d = mustOpen(t, &Options{FS: mem, Cache: CacheOptions{Size: -1}, ReadOnly: true})
 				require.Zero(t, countMissing(t, d, keys))
 				m := d.Metrics()
-				require.Zero(t, m.TablesWithUnknownFilter)
+				require.Zero(t, m.Tables.WithUnknownFilter)
 				for _, policy := range filterNames(t, d) {
 					require.Equal(t, "leveldb.BuiltinBloomFilter", policy)
 				}
@@ -342,9 +342,9 @@ func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
 			m := d.Metrics()
 			require.Zero(t, m.Total().FilterChecks)
 			if c.unknown {
-				require.Equal(t, map[string]int{"leveldb.BuiltinBloomFilter": m.OpenTables}, m.UnknownFilters)
+				require.Equal(t, map[string]int{"leveldb.BuiltinBloomFilter": m.Tables.Open}, m.Tables.UnknownFilters)
 			} else {
-				require.Nil(t, m.UnknownFilters)
+				require.Nil(t, m.Tables.UnknownFilters)
 			}
 		})
 	}
@@ -376,12 +376,12 @@ func TestUnknownFiltersAreCountedByName(t *testing.T) {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
 	m := d.Metrics()
-	require.Equal(t, map[string]int{"rocksdb.BuiltinBloomFilter": 1, "test.Mine": 2}, m.UnknownFilters)
-	require.Equal(t, 3, m.TablesWithUnknownFilter)
+	require.Equal(t, map[string]int{"rocksdb.BuiltinBloomFilter": 1, "test.Mine": 2}, m.Tables.UnknownFilters)
+	require.Equal(t, 3, m.Tables.WithUnknownFilter)
 	require.Zero(t, m.Total().FilterChecks)
 
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Nil(t, d.Metrics().UnknownFilters, "compaction gives the tables filters that are known")
+	require.Nil(t, d.Metrics().Tables.UnknownFilters, "compaction gives the tables filters that are known")
 }
 
 func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
@@ -408,11 +408,11 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			require.Equal(t, len(absent), countMissing(t, d, absent))
 			m := d.Metrics()
 			if !listed {
-				require.Equal(t, m.OpenTables, m.UnknownFilters["sievedb.CacheLineBloom"], "the last name that they list")
+				require.Equal(t, m.Tables.Open, m.Tables.UnknownFilters["sievedb.CacheLineBloom"], "the last name that they list")
 				require.Zero(t, m.Total().FilterChecks)
 				return
 			}
-			require.Nil(t, m.UnknownFilters)
+			require.Nil(t, m.Tables.UnknownFilters)
 			require.Greater(t, m.Total().FilterNegatives, uint64(len(absent))*95/100)
 
 			// The hazard: LevelDB before 1.18 takes the name for its own dialect.

@@ -49,9 +49,9 @@ func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
 	const writers, n = 16, 640
 	d := openTest(t, &Options{FS: slowSyncs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 64 << 20}})
 	eventually(t, func() bool {
-		before := d.Metrics().LogSyncs
+		before := d.Metrics().Writes.LogSyncs
 		putTogether(t, d, writers, n, Sync)
-		return d.Metrics().LogSyncs-before <= n/12
+		return d.Metrics().Writes.LogSyncs-before <= n/12
 	})
 }
 
@@ -73,7 +73,7 @@ func BenchmarkSyncedWriters(b *testing.B) {
 			putTogether(b, d, writers, b.N, Sync)
 			b.StopTimer()
 			m := d.Metrics()
-			b.ReportMetric(float64(m.Writes)/float64(max(1, m.LogSyncs)), "writes/sync")
+			b.ReportMetric(float64(m.Writes.Batches)/float64(max(1, m.Writes.LogSyncs)), "writes/sync")
 		})
 	}
 }

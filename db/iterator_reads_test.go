@@ -261,8 +261,8 @@ func TestAWalkThatACacheCannotHoldFillsLittleOfIt(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, walk(t, it, backward), n)
 			require.NoError(t, it.Close())
-			require.Greater(t, d.Metrics().BlockCacheBytes, int64(size/keptShare))
-			require.Less(t, d.Metrics().BlockCacheBytes, int64(size/keptShare*3/2))
+			require.Greater(t, d.Metrics().Cache.Bytes, int64(size/keptShare))
+			require.Less(t, d.Metrics().Cache.Bytes, int64(size/keptShare*3/2))
 
 			it, err = d.NewIterator(&IterOptions{LowerBound: testKey(n / 4), UpperBound: testKey(n * 3 / 4)})
 			require.NoError(t, err)

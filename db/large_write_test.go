@@ -23,7 +23,7 @@ func TestAnOversizedMemtableIsFlushedUnasked(t *testing.T) {
 		eventually(t, func() bool { return len(d.state.Load().imm) == 0 })
 		settle(t, d)
 		// The empty memtable gave way to the large one, and no flush was made of it.
-		require.Equal(t, round+1, d.Metrics().Flushes)
+		require.Equal(t, round+1, d.Metrics().Flushes.Count)
 	}
 	require.NoError(t, d.Close())
 }

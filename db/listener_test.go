@@ -128,7 +128,7 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		for table && op.Kind == wrap.OpCreate && holding.Load() { // until a writer waits for the flush
-			if p.d.Load().Metrics().WriteStallReason != "" {
+			if p.d.Load().Metrics().Stalls.CurrentReason != "" {
 				holding.Store(false)
 			}
 			runtime.Gosched()

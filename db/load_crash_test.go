@@ -36,8 +36,8 @@ func (w *loadWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 		for end := len(w.order) + total/opens; len(w.order) < end; {
 			w.load(t, r, d, rnd)
 		}
-		w.loads += d.Metrics().Loads
-		w.metrics.Compactions += d.Metrics().Compactions
+		w.loads += d.Metrics().Loads.Count
+		w.metrics.Compactions.Count += d.Metrics().Compactions.Count
 		require.NoError(t, d.Close())
 	}
 }
@@ -106,7 +106,7 @@ func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 		w.run(t, r, total, 2)
 		trace := r.Trace()
 		j := &crashJudge{seed: seed, history: oracle.New(w.order)}
-		t.Logf("seed %d: %d operations, %d batches, %d of them loads, %d compactions", seed, len(trace.Ops), len(w.order), w.loads, w.metrics.Compactions)
+		t.Logf("seed %d: %d operations, %d batches, %d of them loads, %d compactions", seed, len(trace.Ops), len(w.order), w.loads, w.metrics.Compactions.Count)
 		_, err := eachState(trace, crashModels(t), seed, limit, j.judge)
 		requireNoFailure(t, err)
 		logRate(t, "crash of loads", j, start)
@@ -223,5 +223,5 @@ func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	load.Store(true)
 	require.NoError(t, l.Commit())
 	require.True(t, looked.Load())
-	eventually(t, func() bool { m := d.Metrics(); return m.Compactions+m.TrivialMoves == 1 })
+	eventually(t, func() bool { m := d.Metrics(); return m.Compactions.Count+m.Compactions.TrivialMoves == 1 })
 }

@@ -65,7 +65,7 @@ func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, report.Faults)
 		m := d.Metrics()
-		t.Logf("%d loads of %d tables, %d compactions, %d moves", m.Loads, m.LoadTables, m.Compactions, m.TrivialMoves)
+		t.Logf("%d loads of %d tables, %d compactions, %d moves", m.Loads.Count, m.Loads.Tables, m.Compactions.Count, m.Compactions.TrivialMoves)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	d.opts.EventListener.LoadEnd = func(i LoadInfo) { told = i }
 	require.NoError(t, l.Commit())
 	require.Zero(t, told.Tables[0])
-	require.Greater(t, d.Metrics().LoadTables, uint64(20))
+	require.Greater(t, d.Metrics().Loads.Tables, uint64(20))
 	for i := range n {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
@@ -139,7 +139,7 @@ func TestReadersSeeWholeLoadsOnly(t *testing.T) {
 	stop.Store(true)
 	group.Wait()
 	m := d.Metrics()
-	t.Logf("%d writes, %d flushes, %d compactions, %d moves, %d tables loaded", m.Writes, m.Flushes, m.Compactions, m.TrivialMoves, m.LoadTables)
+	t.Logf("%d writes, %d flushes, %d compactions, %d moves, %d tables loaded", m.Writes.Batches, m.Flushes.Count, m.Compactions.Count, m.Compactions.TrivialMoves, m.Loads.Tables)
 	require.NoError(t, m.BackgroundError)
 	report, err := d.Check(context.Background())
 	require.NoError(t, err)

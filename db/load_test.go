@@ -59,13 +59,13 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	m := d.Metrics()
 	require.Greater(t, m.Levels[NumLevels-1].Tables, 5)
 	require.Equal(t, m.Total().Tables, m.Levels[NumLevels-1].Tables)
-	require.Equal(t, []uint64{1, uint64(m.Total().Tables), m.Total().Bytes}, []uint64{m.Loads, m.LoadTables, m.LoadBytes})
-	require.Zero(t, m.LogBytes)
-	require.Zero(t, m.Compactions+m.TrivialMoves+m.Flushes)
+	require.Equal(t, []uint64{1, uint64(m.Total().Tables), m.Total().Bytes}, []uint64{m.Loads.Count, m.Loads.Tables, m.Loads.Bytes})
+	require.Zero(t, m.Writes.LogBytes)
+	require.Zero(t, m.Compactions.Count+m.Compactions.TrivialMoves+m.Flushes.Count)
 	require.Len(t, told, 1)
 	require.NoError(t, told[0].Err)
 	require.Equal(t, uint64(n), told[0].Entries)
-	require.Equal(t, m.LoadBytes, told[0].Bytes)
+	require.Equal(t, m.Loads.Bytes, told[0].Bytes)
 	require.Equal(t, m.Total().Tables, told[0].Tables[NumLevels-1])
 	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 }
@@ -376,11 +376,11 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
 
 	release := d.compactor.HoldBackground() // none begins in the background, where one would keep nobody waiting
-	info, before := LoadInfo{}, d.Metrics().Compactions
+	info, before := LoadInfo{}, d.Metrics().Compactions.Count
 	var compactions uint64
 	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(*DB) error {
 		err := l.install(&info)
-		compactions = d.Metrics().Compactions - before
+		compactions = d.Metrics().Compactions.Count - before
 		return err
 	}}))
 	require.Greater(t, info.Tables[0], d.opts.Compaction.L0Trigger, "they stay in level 0 for now")

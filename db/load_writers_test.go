@@ -210,7 +210,7 @@ func TestLoadsOfSeveralWritersAreWhole(t *testing.T) {
 				}
 			}
 			writeBesideEverything(t, d, writers, rnd, die)
-			loads += d.Metrics().Loads
+			loads += d.Metrics().Loads.Count
 			require.NoError(t, d.Close())
 
 			d = openTest(t, testOptions(mem))

@@ -39,17 +39,17 @@ func explained(t *testing.T, d *DB, keys int) *Metrics {
 	for i := range keys {
 		x, err := d.Explain(testKey(i))
 		require.NoError(t, err)
-		m.Gets++
+		m.Lookups.Count++
 		if x.Found {
-			m.GetsFound++
+			m.Lookups.Found++
 		}
 		for _, s := range x.Steps {
 			if s.Run != "table" {
 				if s.Filter == "maybe" {
-					m.MemtableSearches++
+					m.Lookups.MemtableSearches++
 				}
 				if s.Found {
-					m.MemtableHits++
+					m.Lookups.MemtableHits++
 				}
 				continue
 			}
@@ -107,10 +107,10 @@ func TestGetsCountWhatExplainTells(t *testing.T) {
 				}
 			}
 			got := d.Metrics()
-			require.Equal(t, want.Gets, got.Gets)
-			require.Equal(t, want.GetsFound, got.GetsFound)
-			require.Equal(t, want.MemtableSearches, got.MemtableSearches)
-			require.Equal(t, want.MemtableHits, got.MemtableHits)
+			require.Equal(t, want.Lookups.Count, got.Lookups.Count)
+			require.Equal(t, want.Lookups.Found, got.Lookups.Found)
+			require.Equal(t, want.Lookups.MemtableSearches, got.Lookups.MemtableSearches)
+			require.Equal(t, want.Lookups.MemtableHits, got.Lookups.MemtableHits)
 			levels := 0
 			for i := range want.Levels {
 				w, g := want.Levels[i], got.Levels[i]
@@ -146,12 +146,12 @@ func TestFailedGetsAreCounted(t *testing.T) {
 		before := d.Metrics()
 		_, err := d.Get(testKey(i))
 		after := d.Metrics()
-		require.Equal(t, before.Gets+1, after.Gets)
+		require.Equal(t, before.Lookups.Count+1, after.Lookups.Count)
 		if err == nil || err == ErrNotFound {
 			continue
 		}
 		require.ErrorIs(t, err, ErrCorruption)
-		require.Equal(t, before.GetsFound, after.GetsFound)
+		require.Equal(t, before.Lookups.Found, after.Lookups.Found)
 		failed++
 		if after.Total().FilterNegatives > before.Total().FilterNegatives {
 			return
@@ -177,8 +177,8 @@ func TestConcurrentLookupsLoseNoCount(t *testing.T) {
 	}
 	wg.Wait()
 	got := d.Metrics()
-	require.Equal(t, readers*want.Gets, got.Gets)
-	require.Equal(t, readers*want.GetsFound, got.GetsFound)
+	require.Equal(t, readers*want.Lookups.Count, got.Lookups.Count)
+	require.Equal(t, readers*want.Lookups.Found, got.Lookups.Found)
 	w, g := want.Total(), got.Total()
 	require.Equal(t, readers*w.FilterNegatives, g.FilterNegatives)
 	require.Equal(t, readers*w.FilterTruePositives, g.FilterTruePositives)

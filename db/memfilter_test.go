@@ -53,15 +53,15 @@ func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 		require.Equal(t, i == 0, err == ErrNotFound)
 	}
 	m := d.Metrics()
-	require.EqualValues(t, n, m.MemtableHits, "the tombstone too")
-	require.EqualValues(t, n, m.MemtableSearches)
+	require.EqualValues(t, n, m.Lookups.MemtableHits, "the tombstone too")
+	require.EqualValues(t, n, m.Lookups.MemtableSearches)
 	for i := range n {
 		_, err := d.Get(testKey(n + i))
 		require.Equal(t, ErrNotFound, err)
 	}
 	m = d.Metrics()
-	require.EqualValues(t, n, m.MemtableHits)
-	require.Less(t, m.MemtableSearches, uint64(n+n/20), "the filter denies nearly all of the absent keys")
+	require.EqualValues(t, n, m.Lookups.MemtableHits)
+	require.Less(t, m.Lookups.MemtableSearches, uint64(n+n/20), "the filter denies nearly all of the absent keys")
 
 	step := func(key []byte) ExplainStep {
 		x, err := d.Explain(key)
@@ -90,8 +90,8 @@ func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
 		o := testOptions(vfs.NewMem())
 		o.Memtables.Size = size
 		m := openTest(t, o).Metrics()
-		require.Greater(t, m.MemtableBytes, uint64(size-80))
-		require.LessOrEqual(t, m.MemtableBytes, uint64(size))
+		require.Greater(t, m.Memtables.Bytes, uint64(size-80))
+		require.LessOrEqual(t, m.Memtables.Bytes, uint64(size))
 	}
 }
 

@@ -137,8 +137,8 @@ func TestMultiGetOfWhatIsSpecial(t *testing.T) {
 		require.NoError(t, d.Flush())
 	}
 	m := d.Metrics()
-	require.EqualValues(t, 12, m.Gets)
-	require.EqualValues(t, 10, m.GetsFound)
+	require.EqualValues(t, 12, m.Lookups.Count)
+	require.EqualValues(t, 10, m.Lookups.Found)
 	s := d.NewSnapshot()
 	require.NoError(t, s.Close())
 	_, err = s.MultiGet([][]byte{nil})
@@ -168,8 +168,8 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 		a.FilterFalsePositives -= b.FilterFalsePositives
 		a.BlocksFromCache -= b.BlocksFromCache
 		a.BlocksFromDisk -= b.BlocksFromDisk
-		after.Gets -= before.Gets
-		after.GetsFound -= before.GetsFound
+		after.Lookups.Count -= before.Lookups.Count
+		after.Lookups.Found -= before.Lookups.Found
 		return a, after
 	}
 	for _, key := range keys { // until all of level 0 is open, nothing is known of its order, and more tables are asked
@@ -189,8 +189,8 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 			require.NoError(t, err)
 		})
 	})
-	require.Equal(t, m1.Gets, m2.Gets)
-	require.Equal(t, m1.GetsFound, m2.GetsFound)
+	require.Equal(t, m1.Lookups.Count, m2.Lookups.Count)
+	require.Equal(t, m1.Lookups.Found, m2.Lookups.Found)
 	require.Equal(t, one.Reads, many.Reads)
 	require.Equal(t, one.FilterNegatives, many.FilterNegatives)
 	require.Equal(t, one.FilterTruePositives, many.FilterTruePositives)

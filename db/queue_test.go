@@ -42,7 +42,7 @@ func TestWritersByThemselvesAndInTheQueueAllGetTheirTurn(t *testing.T) {
 		require.Equal(t, string(testValue(n)), string(got))
 	}
 	m := d.Metrics()
-	require.EqualValues(t, writers*each, m.Writes)
+	require.EqualValues(t, writers*each, m.Writes.Batches)
 	require.EqualValues(t, writers*each, m.LastSequence)
 	require.EqualValues(t, commitIdle, d.commit.state.Load(), "nobody is left in the queue")
 }
@@ -68,10 +68,10 @@ func TestCloseWaitsForWritersByThemselvesAndRefusesTheNext(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, func() bool { return d.Metrics().Writes > 0 })
+		eventually(t, func() bool { return d.Metrics().Writes.Batches > 0 })
 		require.NoError(t, d.Close())
 		group.Wait()
-		require.EqualValues(t, written[0]+written[1]+written[2], d.Metrics().Writes)
+		require.EqualValues(t, written[0]+written[1]+written[2], d.Metrics().Writes.Batches)
 		require.ErrorIs(t, d.Put(testKey(1), nil, NoSync), ErrClosed)
 		require.ErrorIs(t, d.Delete(testKey(1), Sync), ErrClosed)
 	}

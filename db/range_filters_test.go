@@ -80,7 +80,7 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 					require.EqualValues(t, 2*tables, m.RangeTruePositives)
 					require.Zero(t, m.RangeFalsePositives)
 					require.Equal(t, m.RangeNegatives, d.Metrics().Levels[0].RangeNegatives)
-					require.Positive(t, d.Metrics().RangeFilterBytes)
+					require.Positive(t, d.Metrics().Tables.RangeFilterBytes)
 				}
 			})
 		}

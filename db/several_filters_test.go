@@ -54,10 +54,10 @@ func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
 				requireValue(t, d, testKey(i), testValue(i))
 			}
 			m := d.Metrics()
-			require.Equal(t, c.want, m.FilterPolicies)
-			require.Zero(t, m.FallbackFilters)
+			require.Equal(t, c.want, m.Tables.FilterPolicies)
+			require.Zero(t, m.Tables.WithFallbackFilter)
 			if c.p != filter.None {
-				require.Equal(t, 1, m.TablesWithoutFilter)
+				require.Equal(t, 1, m.Tables.WithoutFilter)
 			}
 			for i := 0; i < 700; i += 100 {
 				x, err := d.Explain(testKey(i))
@@ -103,8 +103,8 @@ func TestCheckFindsDamageOfAFilterThatNobodyAsks(t *testing.T) {
 				require.ErrorIs(t, i.Err, ErrCorruption)
 			}
 			m := d.Metrics()
-			require.Equal(t, c.fallbacks, m.FallbackFilters)
-			require.Zero(t, m.TablesWithDamagedFilter)
+			require.Equal(t, c.fallbacks, m.Tables.WithFallbackFilter)
+			require.Zero(t, m.Tables.WithDamagedFilter)
 			report, err := d.Check(t.Context())
 			require.NoError(t, err)
 			require.Len(t, report.Faults, 1)

@@ -20,14 +20,14 @@ func (d *DB) newThrottle() *throttle.Throttle {
 
 // stallMetrics fills in what m says of stalls, except for the reason of a stop.
 func (d *DB) stallMetrics(m *Metrics) {
-	m.WriteStallReason = d.throttle.Now()
+	m.Stalls.CurrentReason = d.throttle.Now()
 	for reason, total := range d.throttle.Waits() {
-		if m.WriteStallTotals == nil {
-			m.WriteStallTotals = make(map[string]WriteStallTotal)
+		if m.Stalls.ByReason == nil {
+			m.Stalls.ByReason = make(map[string]StallTotal)
 		}
-		m.WriteStallTotals[reason] = WriteStallTotal(total)
-		m.WriteStalls += total.Stalls
-		m.WriteStallTime += total.Time
+		m.Stalls.ByReason[reason] = StallTotal(total)
+		m.Stalls.Count += total.Count
+		m.Stalls.Duration += total.Duration
 	}
 }
 

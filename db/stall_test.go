@@ -83,17 +83,17 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 	settle(t, d)
 	m := d.Metrics()
 	require.Positive(t, slowed.Load(), "between the triggers writes are slowed")
-	require.EqualValues(t, slowed.Load()+stopped.Load(), m.WriteStalls)
-	require.Positive(t, m.WriteStallTime)
-	var sum WriteStallTotal
-	for reason, total := range m.WriteStallTotals {
+	require.EqualValues(t, slowed.Load()+stopped.Load(), m.Stalls.Count)
+	require.Positive(t, m.Stalls.Duration)
+	var sum StallTotal
+	for reason, total := range m.Stalls.ByReason {
 		require.Contains(t, []string{throttle.SlowLevel0, throttle.SlowMemtables, throttle.StopLevel0, throttle.StopMemtables}, reason)
-		require.LessOrEqual(t, total.Longest, total.Time)
-		sum.Stalls += total.Stalls
-		sum.Time += total.Time
+		require.LessOrEqual(t, total.Longest, total.Duration)
+		sum.Count += total.Count
+		sum.Duration += total.Duration
 	}
-	require.Equal(t, WriteStallTotal{Stalls: m.WriteStalls, Time: m.WriteStallTime}, sum)
-	require.Empty(t, m.WriteStallReason, "nobody waits now")
+	require.Equal(t, StallTotal{Count: m.Stalls.Count, Duration: m.Stalls.Duration}, sum)
+	require.Empty(t, m.Stalls.CurrentReason, "nobody waits now")
 }
 
 // While flushes hang, writes are slowed before they stop.
@@ -129,5 +129,5 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 		require.Less(t, i, 1700, "soon three memtables are full, and the next write would wait for ever")
 	}
-	require.Positive(t, d.Metrics().WriteStallTotals[throttle.SlowMemtables].Stalls)
+	require.Positive(t, d.Metrics().Stalls.ByReason[throttle.SlowMemtables].Count)
 }

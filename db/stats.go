@@ -25,39 +25,50 @@ func (d *DB) Metrics() *Metrics {
 	}
 	s, c := d.state.Load(), d.compactor.Counters()
 	m := &Metrics{
-		Writes: d.counters.writes.Load(), WriteBytes: d.counters.writeBytes.Load(),
-		LogBytes: d.counters.logBytes.Load(), LogSyncs: d.counters.logSyncs.Load(),
-		Flushes: d.counters.flushes.Load(), FlushBytes: d.counters.flushBytes.Load(),
-		Compactions: c.Compactions, TrivialMoves: c.TrivialMoves, Subcompactions: c.Subcompactions,
-		CompactionBytesRead: c.BytesRead, CompactionBytesWritten: c.BytesWritten,
-		Loads:          d.counters.loads.Load(),
-		LoadTables:     d.counters.loadTables.Load(),
-		LoadBytes:      d.counters.loadBytes.Load(),
-		MemtableLimit:  uint64(d.opts.Memtables.Size) * uint64(d.opts.Memtables.MaxWaiting+1),
-		ObsoleteTables: d.obsolete.Count(),
-		LastSequence:   d.visibleSeq.Load(),
+		Writes: WriteMetrics{
+			Batches:  d.counters.writes.Load(),
+			Bytes:    d.counters.writeBytes.Load(),
+			LogBytes: d.counters.logBytes.Load(),
+			LogSyncs: d.counters.logSyncs.Load(),
+		},
+		Flushes: FlushMetrics{Count: d.counters.flushes.Load(), Bytes: d.counters.flushBytes.Load()},
+		Compactions: CompactionMetrics{
+			Count:          c.Compactions,
+			TrivialMoves:   c.TrivialMoves,
+			Subcompactions: c.Subcompactions,
+			BytesRead:      c.BytesRead,
+			BytesWritten:   c.BytesWritten,
+		},
+		Loads: LoadMetrics{
+			Count:  d.counters.loads.Load(),
+			Tables: d.counters.loadTables.Load(),
+			Bytes:  d.counters.loadBytes.Load(),
+		},
+		Memtables:    MemtableMetrics{Limit: uint64(d.opts.Memtables.Size) * uint64(d.opts.Memtables.MaxWaiting+1)},
+		Tables:       TableMetrics{Obsolete: d.obsolete.Count()},
+		LastSequence: d.visibleSeq.Load(),
 	}
 	d.stallMetrics(m)
 	m.OpenIterators, m.OpenSnapshots = d.opened.Counts()
 	m.setLookups(d.lookupTotals())
-	m.MemtableBytes = d.spareMemory.Load()
+	m.Memtables.Bytes = d.spareMemory.Load()
 	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
-		m.MemtableBytes += mem.memory()
-		m.Memtables++
+		m.Memtables.Bytes += mem.memory()
+		m.Memtables.Count++
 	}
 	d.tableMetrics(s.version, m)
-	m.TablesOpened, m.OpeningReads, m.OpeningBytes = d.tables.Openings()
+	m.Tables.Openings, m.Tables.OpeningReads, m.Tables.OpeningBytes = d.tables.Openings()
 	blocks := d.blockCache.Metrics()
-	m.BlockCacheCapacity, m.BlockCacheBytes, m.BlockCacheBlocks = blocks.Capacity, blocks.Size, blocks.Count
-	m.BlockCacheCharged = blocks.Charged
-	m.BlockCacheCompressedBlocks, m.BlockCacheCompressedBytes = blocks.Compressed, blocks.CompressedBytes
+	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
+	m.Cache.TableBytes = blocks.Charged
+	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
 	status := d.compactor.Status()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stallReason != "" {
-		m.WriteStallReason = d.stallReason
+		m.Stalls.CurrentReason = d.stallReason
 	}
-	m.TablesSetAside = status.ParkedTables
+	m.Compactions.TablesSetAside = status.ParkedTables
 	for _, err := range []error{d.writeErr(), d.flushErr, status.Err, status.ParkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
@@ -75,8 +86,8 @@ func (d *DB) lookupTotals() *counters.Totals {
 
 // setLookups fills in what lookups counted.
 func (m *Metrics) setLookups(t *counters.Totals) {
-	m.Gets, m.GetsFound = t.Gets, t.GetsFound
-	m.MemtableSearches, m.MemtableHits = t.MemtableSearches, t.MemtableHits
+	m.Lookups.Count, m.Lookups.Found = t.Gets, t.GetsFound
+	m.Lookups.MemtableSearches, m.Lookups.MemtableHits = t.MemtableSearches, t.MemtableHits
 	for level := range m.Levels {
 		l, from := &m.Levels[level], &t.Levels[level]
 		l.FilterNegatives, l.FilterTruePositives, l.FilterFalsePositives =
@@ -95,31 +106,31 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
 		if r := tables.Of(f).Peek(); r != nil {
-			m.OpenTables++
-			m.FilterBytes += r.FilterSize()
-			m.RangeFilterBytes += r.RangeFilterSize()
-			m.IndexBytes += r.IndexSize()
+			m.Tables.Open++
+			m.Tables.FilterBytes += r.FilterSize()
+			m.Tables.RangeFilterBytes += r.RangeFilterSize()
+			m.Tables.IndexBytes += r.IndexSize()
 			status := r.FilterStatus()
 			if name := r.FilterPolicy(); name != "" {
-				if m.FilterPolicies == nil {
-					m.FilterPolicies = make(map[string]int)
+				if m.Tables.FilterPolicies == nil {
+					m.Tables.FilterPolicies = make(map[string]int)
 				}
-				m.FilterPolicies[name]++
+				m.Tables.FilterPolicies[name]++
 				if status.Err != nil {
-					m.FallbackFilters++
+					m.Tables.WithFallbackFilter++
 				}
 			}
 			switch status.State {
 			case sstable.FilterMissing:
-				m.TablesWithoutFilter++
+				m.Tables.WithoutFilter++
 			case sstable.FilterUnknown:
-				m.TablesWithUnknownFilter++
-				if m.UnknownFilters == nil {
-					m.UnknownFilters = make(map[string]int)
+				m.Tables.WithUnknownFilter++
+				if m.Tables.UnknownFilters == nil {
+					m.Tables.UnknownFilters = make(map[string]int)
 				}
-				m.UnknownFilters[status.Policy]++
+				m.Tables.UnknownFilters[status.Policy]++
 			case sstable.FilterDamaged:
-				m.TablesWithDamagedFilter++
+				m.Tables.WithDamagedFilter++
 			}
 		}
 	})

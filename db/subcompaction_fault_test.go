@@ -42,7 +42,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	g.closed.Store(false)
 	close(g.open)
 	require.NoError(t, <-closed)
-	require.Zero(t, d.Metrics().Compactions, "each piece has more entries than it looks away for")
+	require.Zero(t, d.Metrics().Compactions.Count, "each piece has more entries than it looks away for")
 	require.Zero(t, d.compactor.Status().Slots)
 
 	o.Compaction.L0Trigger = 1000
@@ -208,7 +208,7 @@ func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 	c := claimLevel0(t, d)
 	inputs := len(c.AllInputs())
 	require.ErrorIs(t, d.compactor.CompactClaimed(c), ErrCorruption)
-	require.Equal(t, inputs, d.Metrics().TablesSetAside)
+	require.Equal(t, inputs, d.Metrics().Compactions.TablesSetAside)
 	require.NoError(t, strayFilesAtRest(d, mem))
 	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "they stay set aside")
 }
@@ -274,7 +274,7 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 	from := len(r.Trace().Ops)
 	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
 	m := d.Metrics()
-	require.Greater(t, m.Subcompactions, m.Compactions)
+	require.Greater(t, m.Compactions.Subcompactions, m.Compactions.Count)
 	require.NoError(t, d.Close())
 	limit := 0
 	if sampled() {

@@ -242,11 +242,11 @@ func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
 	g.closed.Store(false) // those that are held stay so
 	fill(t, d, 5000, 5100)
 	require.NoError(t, d.Flush())
-	require.Zero(t, d.Metrics().Compactions)
+	require.Zero(t, d.Metrics().Compactions.Count)
 	close(g.open)
 	require.NoError(t, <-done)
-	require.EqualValues(t, 1, d.Metrics().Compactions)
-	require.EqualValues(t, 3, d.Metrics().Subcompactions)
+	require.EqualValues(t, 1, d.Metrics().Compactions.Count)
+	require.EqualValues(t, 3, d.Metrics().Compactions.Subcompactions)
 	require.Equal(t, 3, told.Subcompactions)
 	for k := range 2000 {
 		requireValue(t, d, testKey(k), testValue(k))
@@ -334,8 +334,8 @@ func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
 	settle(t, d)
 	require.LessOrEqual(t, most.Load(), int64(slots+1))
 	m := d.Metrics()
-	t.Logf("%d compactions in %d pieces, at most %d tables at once", m.Compactions, m.Subcompactions, most.Load())
-	require.Greater(t, m.Subcompactions, m.Compactions)
+	t.Logf("%d compactions in %d pieces, at most %d tables at once", m.Compactions.Count, m.Compactions.Subcompactions, most.Load())
+	require.Greater(t, m.Compactions.Subcompactions, m.Compactions.Count)
 	require.Zero(t, d.compactor.Status().Slots)
 	require.Zero(t, d.compactor.Status().Waiting)
 }

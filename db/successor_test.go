@@ -31,8 +31,8 @@ func TestASuccessorIsReadyBeforeTheMemtableIsFull(t *testing.T) {
 	require.NoError(t, d.log.next.err)
 	num, next := d.log.next.num, d.log.next.mem
 	require.Len(t, namesOf(t, counting, base.FileLog), 2)
-	require.Equal(t, mem.memory()+next.memory(), d.Metrics().MemtableBytes)
-	require.LessOrEqual(t, d.Metrics().MemtableBytes, d.Metrics().MemtableLimit)
+	require.Equal(t, mem.memory()+next.memory(), d.Metrics().Memtables.Bytes)
+	require.LessOrEqual(t, d.Metrics().Memtables.Bytes, d.Metrics().Memtables.Limit)
 
 	n = fillUntil(t, d, n, func() bool { return d.log.next == nil })
 	require.Same(t, next, d.state.Load().mem)

@@ -93,10 +93,10 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 	d := openTest(t, testOptions(fsys))
 	costs := func(want int64, what string, do func() error) {
 		t.Helper()
-		before, metric := fsys.n.Load(), d.Metrics().LogSyncs
+		before, metric := fsys.n.Load(), d.Metrics().Writes.LogSyncs
 		require.NoError(t, do(), what)
 		require.Equal(t, want, fsys.n.Load()-before, what)
-		require.EqualValues(t, want, d.Metrics().LogSyncs-metric, what)
+		require.EqualValues(t, want, d.Metrics().Writes.LogSyncs-metric, what)
 	}
 	put := func(wo *WriteOptions) func() error {
 		return func() error { return d.Put(testKey(1), testValue(1), wo) }
@@ -105,9 +105,9 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 	for _, wo := range []*WriteOptions{NoSync, Buffered} {
 		costs(0, "a write", put(wo))
 		costs(0, "another", put(wo))
-		writes := d.Metrics().Writes
+		writes := d.Metrics().Writes.Batches
 		costs(1, "both are synced", d.SyncLog)
-		require.Equal(t, writes, d.Metrics().Writes, "it is no write")
+		require.Equal(t, writes, d.Metrics().Writes.Batches, "it is no write")
 		costs(0, "both were synced", d.SyncLog)
 	}
 	costs(1, "a synced write", put(Sync))
@@ -151,11 +151,11 @@ func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 		defer d.commit.mu.Unlock()
 		return len(d.commit.waiting) == 16
 	})
-	before, writes := fsys.n.Load(), d.Metrics().Writes
+	before, writes := fsys.n.Load(), d.Metrics().Writes.Batches
 	d.commit.stepDown(1)
 	group.Wait()
 	require.EqualValues(t, 1, fsys.n.Load()-before, "sixteen calls, one fsync")
-	require.EqualValues(t, 8, d.Metrics().Writes-writes)
+	require.EqualValues(t, 8, d.Metrics().Writes.Batches-writes)
 	for i := range 16 {
 		if i%4 == 1 || i%4 == 2 {
 			requireValue(t, d, testKey(i), testValue(i))

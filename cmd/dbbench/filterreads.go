@@ -187,7 +187,7 @@ func (l *lookups) setStore(m *db.Metrics) {
 		l.FalsePositiveRate = float64(t.FilterFalsePositives) / float64(wrongOrNo)
 	}
 	l.BlocksFromCache, l.StoreIndexReads, l.StoreDataReads = t.BlocksFromCache, t.IndexReads, t.BlocksFromDisk
-	l.FilterBytes = m.FilterBytes
+	l.FilterBytes = m.Tables.FilterBytes
 }
 
 // setReads takes over what was counted at the file system: the reads told apart

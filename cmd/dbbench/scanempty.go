@@ -97,7 +97,7 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 		m, c := s.store.Metrics(), reads.counts()
 		perScan := func(n uint64) float64 { return float64(n) / float64(max(r.Ops, 1)) }
 		r.Note = fmt.Sprintf("%.4f data blocks read and %.2f tables passed over a scan; %s bytes of filters of ranges",
-			perScan(c.Data), perScan(m.Total().RangeNegatives), bench.Grouped(m.RangeFilterBytes))
+			perScan(c.Data), perScan(m.Total().RangeNegatives), bench.Grouped(m.Tables.RangeFilterBytes))
 	}
 	s.addResult(r)
 	return errors.Join(err, s.closeDB())

@@ -174,5 +174,5 @@ func (s *session) settle(ctx context.Context) error {
 // workDone changes whenever the background has finished something.
 func (s *session) workDone() [3]uint64 {
 	m := s.store.Metrics()
-	return [3]uint64{m.Flushes, m.Compactions, m.TrivialMoves}
+	return [3]uint64{m.Flushes.Count, m.Compactions.Count, m.Compactions.TrivialMoves}
 }

@@ -127,7 +127,7 @@ func (st *sweepStore) measure(ctx context.Context, p sweepPoint) (*storeRun, err
 		st.fs.Observe(levels.observe)
 		defer st.fs.Observe(nil)
 		m := store.Metrics()
-		st.shape, r.FilterBytes = levelShapes(m), m.FilterBytes
+		st.shape, r.FilterBytes = levelShapes(m), m.Tables.FilterBytes
 		r.BitsPerKey = 8 * float64(r.FilterBytes) / float64(len(st.stored))
 		err = st.pass(ctx, store, levels, st.absent, &r.Absent)
 	}

@@ -78,7 +78,7 @@ const allowance = 64 << 20
 // bound is the memory that options and metrics account for: block cache, write
 // buffers, filters and indexes of the open tables, and the allowance.
 func bound(m *db.Metrics) uint64 {
-	return uint64(max(m.BlockCacheCapacity, 0)) + m.MemtableLimit + m.FilterBytes + m.IndexBytes + allowance
+	return uint64(max(m.Cache.Capacity, 0)) + m.Memtables.Limit + m.Tables.FilterBytes + m.Tables.IndexBytes + allowance
 }
 
 func readMemory() memory {
@@ -110,13 +110,13 @@ memory: memtables %s, block cache %s of %s, filters %s, indexes %s; tables open 
 process: heap %s, %s in all; resident at most %s; accounted for: %s (cache, write buffers, filters, indexes, and %s)
 write stalls %s, %v in all
 `,
-		bench.Grouped(m.Gets), bench.Grouped(m.GetsFound), bench.Grouped(m.MemtableHits), bench.Grouped(m.Writes), bench.SizeText(m.WriteBytes),
-		bench.SizeText(m.LogBytes), bench.Counted(m.LogSyncs, "sync"), bench.Grouped(m.Flushes), bench.SizeText(m.FlushBytes),
-		bench.Grouped(m.Compactions), bench.SizeText(m.CompactionBytesRead), bench.SizeText(m.CompactionBytesWritten), bench.Grouped(m.TrivialMoves),
-		bench.SizeText(m.MemtableBytes), bench.SizeText(uint64(max(m.BlockCacheBytes, 0))), bench.SizeText(uint64(max(m.BlockCacheCapacity, 0))),
-		bench.SizeText(m.FilterBytes), bench.SizeText(m.IndexBytes), m.OpenTables, bench.SizeText(s.Memory.HeapBytes), bench.SizeText(s.Memory.TotalBytes),
+		bench.Grouped(m.Lookups.Count), bench.Grouped(m.Lookups.Found), bench.Grouped(m.Lookups.MemtableHits), bench.Grouped(m.Writes.Batches), bench.SizeText(m.Writes.Bytes),
+		bench.SizeText(m.Writes.LogBytes), bench.Counted(m.Writes.LogSyncs, "sync"), bench.Grouped(m.Flushes.Count), bench.SizeText(m.Flushes.Bytes),
+		bench.Grouped(m.Compactions.Count), bench.SizeText(m.Compactions.BytesRead), bench.SizeText(m.Compactions.BytesWritten), bench.Grouped(m.Compactions.TrivialMoves),
+		bench.SizeText(m.Memtables.Bytes), bench.SizeText(uint64(max(m.Cache.Bytes, 0))), bench.SizeText(uint64(max(m.Cache.Capacity, 0))),
+		bench.SizeText(m.Tables.FilterBytes), bench.SizeText(m.Tables.IndexBytes), m.Tables.Open, bench.SizeText(s.Memory.HeapBytes), bench.SizeText(s.Memory.TotalBytes),
 		bench.SizeText(s.Memory.PeakBytes), bench.SizeText(s.Memory.BoundBytes), bench.SizeText(allowance),
-		bench.Grouped(m.WriteStalls), m.WriteStallTime)
+		bench.Grouped(m.Stalls.Count), m.Stalls.Duration)
 	return err
 }
 

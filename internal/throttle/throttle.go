@@ -48,8 +48,8 @@ func New(o Options) *Throttle { return &Throttle{o: o} }
 
 // Total sums up the waits for one reason.
 type Total struct {
-	Stalls        uint64
-	Time, Longest time.Duration
+	Count             uint64
+	Duration, Longest time.Duration
 }
 
 // writeLimit is a rate, and why there is one.
@@ -134,8 +134,8 @@ func (t *Throttle) Record(reason string, stopped bool, took time.Duration) {
 		t.totals = make(map[string]Total)
 	}
 	total := t.totals[reason]
-	total.Stalls++
-	total.Time += took
+	total.Count++
+	total.Duration += took
 	total.Longest = max(total.Longest, took)
 	t.totals[reason] = total
 	t.mu.Unlock()

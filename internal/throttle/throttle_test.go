@@ -85,7 +85,7 @@ func TestWaitsAddUpByReason(t *testing.T) {
 	th.Record(StopMemtables, true, time.Second)
 	th.Record(StopLevel0, true, time.Second)
 	require.Equal(t, map[string]Total{
-		StopLevel0:    {Stalls: 2, Time: 3 * time.Second, Longest: 2 * time.Second},
-		StopMemtables: {Stalls: 1, Time: time.Second, Longest: time.Second},
+		StopLevel0:    {Count: 2, Duration: 3 * time.Second, Longest: 2 * time.Second},
+		StopMemtables: {Count: 1, Duration: time.Second, Longest: time.Second},
 	}, th.Waits())
 }

@@ -1,0 +1,134 @@
+package db
+
+import "time"
+
+// LookupMetrics count lookups and how memtables answered them; LevelMetrics has what the
+// tables did.
+type LookupMetrics struct {
+	// Count is the number of lookups, Found the number that returned a value.
+	Count, Found uint64
+	// MemtableHits counts lookups that a memtable answered, with a tombstone included.
+	MemtableHits uint64
+	// MemtableSearches counts how often a lookup searched a memtable: it was not empty,
+	// and its filter, if it has one, could not rule the key out. Searches beyond
+	// MemtableHits are those that the filter did not prevent.
+	MemtableSearches uint64
+}
+
+// WriteMetrics count writes, and what the log took of them.
+type WriteMetrics struct {
+	// Batches counts the batches applied, Bytes the bytes of their records.
+	Batches, Bytes uint64
+	// LogBytes is how many bytes were written to the log, including its framing.
+	// LogSyncs counts its fsyncs; a group of writers shares one.
+	LogBytes, LogSyncs uint64
+}
+
+// FlushMetrics count memtables written as tables.
+type FlushMetrics struct {
+	// Count is the number of memtables flushed, Bytes the size of their tables.
+	Count, Bytes uint64
+}
+
+// CompactionMetrics count compactions.
+type CompactionMetrics struct {
+	// Count is the number of merges. Subcompactions counts the pieces that they were done
+	// in: one for each merge that was not divided.
+	Count, Subcompactions uint64
+	// TrivialMoves counts tables that moved down a level unchanged.
+	TrivialMoves uint64
+	// BytesRead and BytesWritten count table bytes.
+	BytesRead, BytesWritten uint64
+	// TablesSetAside counts the inputs of compactions that met corruption. They are
+	// read as before, but not compacted until the database is opened again.
+	TablesSetAside int
+}
+
+// LoadMetrics count loads.
+type LoadMetrics struct {
+	// Count is the number of loads committed, Tables and Bytes that of their tables.
+	Count, Tables, Bytes uint64
+}
+
+// StallMetrics count waits of writers for flush or compaction.
+type StallMetrics struct {
+	// Count is the number of waits, Duration their total length.
+	Count    uint64
+	Duration time.Duration
+	// ByReason splits both by the reason as WriteStallInfo names it. It is nil if there
+	// were no waits.
+	ByReason map[string]StallTotal
+	// CurrentReason says what writers are waiting for now, "" if they are not.
+	CurrentReason string
+}
+
+// StallTotal sums up the waits of writers for one reason. Nearly all of one wait is
+// felt by one write, or by those of one group.
+type StallTotal struct {
+	Count             uint64
+	Duration, Longest time.Duration
+}
+
+// MemtableMetrics describe the memtables.
+type MemtableMetrics struct {
+	// Count is the number of memtables, including those waiting to be flushed.
+	Count int
+	// Bytes is the memory of all memtables, including one that waits for the active one
+	// to become full: the capacity of the arenas, the filters, and what guides searches.
+	Bytes uint64
+	// Limit is the most that they may take: MemtableOptions.Size for the active one and for
+	// each of MemtableOptions.MaxWaiting. Only two things exceed it: a batch larger than a
+	// memtable, and what guides searches and insertions in random order. The latter is 1 %
+	// of each memtable, and for entries of 16 + 100 bytes an eighth of the active one, a
+	// third of it at most.
+	Limit uint64
+}
+
+// CacheMetrics describe the block cache.
+type CacheMetrics struct {
+	// Capacity is the cache's budget and Bytes what it holds, in bytes. Blocks counts its
+	// blocks.
+	Capacity, Bytes, Blocks int64
+	// CompressedBlocks and CompressedBytes are the part of Blocks and Bytes that is held
+	// compressed, because space is short: see CacheOptions.Size.
+	CompressedBlocks, CompressedBytes int64
+	// TableBytes is the part of Capacity that filters and indexes of open tables take, 0
+	// without CacheOptions.ChargeTables.
+	TableBytes int64
+}
+
+// TableMetrics describe the tables, and the filters and indexes that the open ones keep in
+// memory.
+type TableMetrics struct {
+	// Open counts the tables whose file is open.
+	Open int
+	// Obsolete counts table files that only readers keep from deletion.
+	Obsolete int
+
+	// Openings counts how often a table was opened, for whatever purpose; a table that was
+	// closed for lack of room and opened again counts each time. OpeningReads and
+	// OpeningBytes are the reads that this took: usually one, of the end of the file with
+	// filter and index.
+	Openings, OpeningReads, OpeningBytes uint64
+
+	// FilterBytes, RangeFilterBytes and IndexBytes are held by open tables, beside the
+	// block cache unless CacheOptions.ChargeTables is set.
+	FilterBytes, RangeFilterBytes, IndexBytes uint64
+
+	// WithoutFilter, WithUnknownFilter and WithDamagedFilter count the open tables that
+	// every lookup must read because no filter can rule keys out. The filter was not
+	// written; or it is under names that neither FilterOptions.Policy nor the store itself
+	// knows (or that hash bytes which Options.Comparer does not compare); or its bytes are
+	// damaged. With filter.None no filter is asked, and none is counted.
+	WithoutFilter, WithUnknownFilter, WithDamagedFilter int
+	// WithFallbackFilter counts the open tables whose best filter is damaged, and whose
+	// lookups ask another filter of the table.
+	WithFallbackFilter int
+	// UnknownFilters splits WithUnknownFilter by the policy name in the tables; a table
+	// that lists several counts under the last. Names are as they stand in the files:
+	// quote them. Nil if there are none.
+	UnknownFilters map[string]int
+	// FilterPolicies counts the open tables whose lookups ask a filter, by the name of its
+	// policy. Nil if there are none.
+	FilterPolicies map[string]int
+}
