@@ -20,40 +20,10 @@ func (d *DB) writeCloseMark() error {
 		mark.Manifest, err = manifest.MarkFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
 	}
 	if err == nil {
-		err = d.installCloseMark(mark.Encode())
-	}
-	return errors.Wrapf(err, "sievedb: all data is safe, but %s could not be written", base.ClosedName)
-}
-
-func (d *DB) installCloseMark(b []byte) error {
-	tmp := d.files.File(base.FileTemp, d.set.NewFileNum())
-	f, err := d.fs.Create(tmp)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.CombineErrors(err, f.Close()); err == nil {
-		err = d.fs.Rename(tmp, d.files.File(base.FileClosed, 0))
-	}
-	if err != nil {
-		d.files.Remove(tmp)
-		return err
-	}
-	return d.fs.SyncDir(d.dir)
-}
-
-// dropStaleMark removes the mark of a database that is gone from under it, before
-// another one is created there, whose files may come to look like those of the
-// mark. The sync of the directory that the first log waits for makes it durable.
-// In all other cases the new MANIFEST's number makes a mark stale.
-func (d *DB) dropStaleMark(files manifest.DirFiles) error {
-	for _, f := range files.All {
-		if f.Kind == base.FileClosed {
-			return d.fs.Remove(d.files.File(base.FileClosed, 0))
+		tmp := d.files.File(base.FileTemp, d.set.NewFileNum())
+		if err = mark.Install(d.fs, d.dir, tmp); err != nil {
+			d.files.Remove(tmp)
 		}
 	}
-	return nil
+	return errors.Wrapf(err, "sievedb: all data is safe, but %s could not be written", base.ClosedName)
 }

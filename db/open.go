@@ -145,7 +145,7 @@ func (d *DB) open(created bool) error {
 		}
 	} else if err := d.mayCreate(files); err != nil {
 		return err
-	} else if err := errors.CombineErrors(d.dropStaleMark(files), d.syncParent()); err != nil {
+	} else if err := errors.CombineErrors(manifest.DropCloseMark(d.fs, d.dir, files.All), d.syncParent()); err != nil {
 		return err
 	}
 	o := manifest.SetOptions{

@@ -76,6 +76,39 @@ func (m *CloseMark) Encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
 }
 
+// Install makes the mark the CLOSED of dir, durably, by way of the file tmp, which it may
+// leave after an error.
+func (m *CloseMark) Install(fsys vfs.FS, dir, tmp string) error {
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(m.Encode())
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.CombineErrors(err, f.Close()); err == nil {
+		err = fsys.Rename(tmp, filepath.Join(dir, base.ClosedName))
+	}
+	if err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// DropCloseMark removes the mark of a database that is gone from under it, before
+// another one is created there, whose files may come to look like those of the
+// mark. The sync of the directory that the first log waits for makes it durable.
+// In all other cases the new MANIFEST's number makes a mark stale.
+func DropCloseMark(fsys vfs.FS, dir string, files []DirFile) error {
+	for _, f := range files {
+		if f.Kind == base.FileClosed {
+			return fsys.Remove(filepath.Join(dir, base.ClosedName))
+		}
+	}
+	return nil
+}
+
 // DecodeCloseMark takes exactly what encode writes.
 func DecodeCloseMark(b []byte) (m CloseMark, err error) {
 	if len(b) != CloseMarkSize {
