@@ -3,6 +3,7 @@ package docs_test
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -158,4 +159,28 @@ func TestErrorsComeFromOneRoom(t *testing.T) {
 		}
 	}
 	require.Greater(t, users, 8)
+}
+
+// A room that one person can hold in the head: 7,000 lines at most, tests left out.
+func TestNoRoomIsTooLarge(t *testing.T) {
+	cmd := exec.Command("go", "list", "-f", `{{$dir := .Dir}}{{.ImportPath}}{{range .GoFiles}} {{$dir}}/{{.}}{{end}}{{range .IgnoredGoFiles}} {{$dir}}/{{.}}{{end}}`, "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	rooms := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		lines := 0
+		for _, name := range fields[1:] {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			lines += strings.Count(string(text), "\n")
+		}
+		require.LessOrEqual(t, lines, 7000, fields[0])
+		rooms++
+	}
+	require.Greater(t, rooms, 20)
 }

@@ -2,15 +2,11 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Key is an internal key, decoded: what a table orders. Keys ascend by User under the
-// comparer, then descend by Seq.
+// Key is an internal key, decoded. Keys of a table ascend by User, then descend by Seq.
 type Key struct {
-	User []byte
-	// Seq is the sequence number, below 2^56: of two entries of one user key, the one with the
-	// larger number is the newer.
-	Seq uint64
-	// Deletion says that the entry deletes the key. It has no value.
-	Deletion bool
+	User     []byte
+	Seq      uint64 // the sequence number, below 2^56; a larger one is newer
+	Deletion bool   // the entry deletes the key and has no value
 }
 
 // Append appends the internal key to dst, as Writer.Add takes it (LevelDB's db/dbformat.h).

@@ -7,11 +7,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Open opens the table in f, which it owns from now on: it is closed by Close,
-// or here on an error. It reads the end of the file in one piece, which holds
-// footer, metaindex, filter and index as a rule, see TailGuess; else the first three
-// with a read each, and the index when it is needed. Of a table that another
-// program wrote, whose bounds must be checked, it reads two data blocks as well.
+// Open opens the table in f, which it owns from now on: Close closes it, or Open on an
+// error. It reads the end of the file in one piece, which usually holds footer, metaindex,
+// filter and index (TailGuess). Of another program's table it also reads two data blocks.
 //
 // A metaindex or filter that is damaged costs the filter, not the table: where
 // the table has another filter that one is used, and FilterStatus tells. An index that
