@@ -73,7 +73,7 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 	case t.plain:
 		return t.c.CountPlain(t.ruledOut.With(level))
 	default:
-		return t.c.CountAnswer(t.ruledOut, t.kind)
+		return counters.IsSample(t.c.CountAnswer(t.ruledOut, t.kind))
 	}
 	return false
 }

@@ -121,22 +121,23 @@ func (c *Stripe) CountMemtable(hit bool) {
 // CountAbsent counts a lookup to which no table had an answer, and reports whether it is a
 // sample.
 func (c *Stripe) CountAbsent(ruledOut Path) (sample bool) {
-	return isSample(c.absent[ruledOut].Add(1))
+	return IsSample(c.absent[ruledOut].Add(1))
 }
 
 // CountPlain counts a lookup that found a value as plain describes, and reports whether it
 // is a sample. p ends with the table that had the value.
-func (c *Stripe) CountPlain(p Path) (sample bool) { return isSample(c.found[p].Add(1)) }
+func (c *Stripe) CountPlain(p Path) (sample bool) { return IsSample(c.found[p].Add(1)) }
 
 // CountAnswer counts a lookup that a memtable or a table answered, by itself, and the
-// tables that were ruled out before. It reports whether the lookup is a sample.
-func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) (sample bool) {
+// tables that were ruled out before. It returns how many such lookups there were, for
+// IsSample: with that call in it, it would no longer be inlined.
+func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 	n := c.gets.Add(1)
 	if kind == base.KindSet {
 		c.getsFound.Add(1)
 	}
 	c.CountNegatives(ruledOut)
-	return isSample(n)
+	return n
 }
 
 // CountNegatives counts by themselves the tables that were ruled out.

@@ -37,7 +37,7 @@ func TestOneLookupInAHundredAndTwentyEightIsASample(t *testing.T) {
 	for _, step := range []uint64{1, 2, 3, 64, 128, 1000} { // a program that goes round in so many steps
 		n, samples := uint64(100000), 0
 		for i := range n {
-			if isSample(1 + i*step) {
+			if IsSample(1 + i*step) {
 				samples++
 			}
 		}

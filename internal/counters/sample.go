@@ -14,18 +14,18 @@ import (
 // SampledOneIn is a power of two.
 const SampledOneIn = 128
 
-// isSample says whether the nth lookup that a counter has counted is a sample. The
+// IsSample says whether the nth lookup that a counter has counted is a sample. The
 // multiples of the golden ratio are spread evenly over all 64-bit numbers, those of
 // every step among them too: a program that asks the same keys round and round is
 // sampled like any other, and so is one key that is asked again and again, which a
 // choice by the key's hash would always take or never.
-func isSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/SampledOneIn }
+func IsSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/SampledOneIn }
 
 // SamplesAmong returns which of n lookups are samples, at most 32, as bits; so many were
 // counted before them.
 func SamplesAmong(before uint64, n int) (bits uint32) {
 	for i := range n {
-		if isSample(before + uint64(i) + 1) {
+		if IsSample(before + uint64(i) + 1) {
 			bits |= 1 << i
 		}
 	}
