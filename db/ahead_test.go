@@ -141,6 +141,22 @@ func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
 	require.EqualValues(t, 3, d.Metrics().Tables.Openings)
 }
 
+// askAndWrite gets a thousand of the 3,000 keys of a store, and if it writes, puts every tenth again.
+func askAndWrite(t *testing.T, d *DB, first int, writes bool) {
+	for i := range 1000 {
+		key := (i*7 + first) % 3000
+		if value, err := d.Get(testKey(key)); err != nil || string(value) != string(testValue(key)) {
+			t.Errorf("key %d: %v", key, err)
+			return
+		}
+		if i%10 == 0 && writes {
+			if err := d.Put(testKey(key), testValue(key), NoSync); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // Lookups, writes and compactions go on beside it, and none finds a table gone.
 func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
 	mem := vfs.NewMem()
@@ -152,20 +168,7 @@ func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
 		d := mustOpen(t, o)
 		var users sync.WaitGroup
 		for g := range 3 {
-			users.Go(func() {
-				for i := range 1000 {
-					key := (i*7 + g*1000) % 3000
-					if value, err := d.Get(testKey(key)); err != nil || string(value) != string(testValue(key)) {
-						t.Errorf("key %d: %v", key, err)
-						return
-					}
-					if i%10 == 0 && g == 0 {
-						if err := d.Put(testKey(key), testValue(key), NoSync); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-			})
+			users.Go(func() { askAndWrite(t, d, g*1000, g == 0) })
 		}
 		users.Wait()
 		require.NoError(t, d.Close())

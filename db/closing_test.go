@@ -208,71 +208,87 @@ func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
 	}
 }
 
+const closingKeys = 300
+
+// closingCalls are all that a store with closingKeys keys can be asked for. Writes leave each key its value.
+var closingCalls = map[string]func(*DB, *rand.Rand) error{
+	"Put": func(d *DB, rnd *rand.Rand) error {
+		k := rnd.IntN(closingKeys)
+		return d.Put(testKey(k), testValue(k), NoSync)
+	},
+	"Apply": func(d *DB, rnd *rand.Rand) error {
+		b := new(Batch)
+		for range 30 {
+			k := rnd.IntN(closingKeys)
+			b.Put(testKey(k), testValue(k))
+		}
+		return d.Apply(b, []*WriteOptions{Sync, NoSync, Buffered}[rnd.IntN(3)])
+	},
+	"Get":      func(d *DB, rnd *rand.Rand) error { _, err := d.Get(testKey(rnd.IntN(closingKeys))); return err },
+	"MultiGet": func(d *DB, _ *rand.Rand) error { _, err := d.MultiGet([][]byte{testKey(1), testKey(200)}); return err },
+	"Flush":    func(d *DB, _ *rand.Rand) error { return d.Flush() },
+	"Compact":  func(d *DB, _ *rand.Rand) error { return d.Compact(background, nil, nil) },
+	"UpgradeFilters": func(d *DB, rnd *rand.Rand) error {
+		_, err := d.UpgradeFilters(background, filter.NewCacheLineBloomPolicy(8+rnd.IntN(8)), nil)
+		return err
+	},
+	"a load": func(d *DB, rnd *rand.Rand) error {
+		l, err := d.NewLoader()
+		if err != nil {
+			return err
+		}
+		for k := rnd.IntN(closingKeys); k < closingKeys && err == nil; k++ {
+			err = l.Put(testKey(k), testValue(k))
+		}
+		return errors.Join(err, l.Commit())
+	},
+	"an iterator": func(d *DB, _ *rand.Rand) error {
+		it, err := d.NewIterator(nil)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for range it.All() {
+			n++
+		}
+		if it.Err() == nil && n != closingKeys {
+			err = fmt.Errorf("an iterator shows %d keys, want %d", n, closingKeys)
+		}
+		return errors.Join(err, it.Err(), it.Close())
+	},
+	"a snapshot": func(d *DB, rnd *rand.Rand) error {
+		s := d.NewSnapshot()
+		_, err := s.Get(testKey(rnd.IntN(closingKeys)))
+		return errors.Join(err, s.Close())
+	},
+	"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
+	"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
+	"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
+}
+
+// keepCalling makes a call again and again until it says that the store is closed.
+func keepCalling(t *testing.T, d *DB, round int, what string, seed uint64, made *atomic.Int64) {
+	rnd := rand.New(rand.NewPCG(seed+uint64(round), uint64(len(what))))
+	for err := error(nil); !errors.Is(err, ErrClosed); {
+		err = closingCalls[what](d, rnd)
+		made.Add(1)
+		if err != nil && !errors.Is(err, ErrClosed) {
+			t.Errorf("round %d: %s: %v", round, what, err)
+			return
+		}
+	}
+}
+
 // Everything that a store can be asked for is asked while it closes, again and again. Calls succeed
 // or say that it is closed; nothing changes the directory behind Close; and what was
 // acknowledged is there in the next store, which takes the directory over at once.
 func TestClosingBesideEverything(t *testing.T) {
-	const keys = 300
-	calls := map[string]func(*DB, *rand.Rand) error{
-		"Put": func(d *DB, rnd *rand.Rand) error {
-			k := rnd.IntN(keys)
-			return d.Put(testKey(k), testValue(k), NoSync)
-		},
-		"Apply": func(d *DB, rnd *rand.Rand) error {
-			b := new(Batch)
-			for range 30 {
-				k := rnd.IntN(keys)
-				b.Put(testKey(k), testValue(k))
-			}
-			return d.Apply(b, []*WriteOptions{Sync, NoSync, Buffered}[rnd.IntN(3)])
-		},
-		"Get":      func(d *DB, rnd *rand.Rand) error { _, err := d.Get(testKey(rnd.IntN(keys))); return err },
-		"MultiGet": func(d *DB, _ *rand.Rand) error { _, err := d.MultiGet([][]byte{testKey(1), testKey(200)}); return err },
-		"Flush":    func(d *DB, _ *rand.Rand) error { return d.Flush() },
-		"Compact":  func(d *DB, _ *rand.Rand) error { return d.Compact(background, nil, nil) },
-		"UpgradeFilters": func(d *DB, rnd *rand.Rand) error {
-			_, err := d.UpgradeFilters(background, filter.NewCacheLineBloomPolicy(8+rnd.IntN(8)), nil)
-			return err
-		},
-		"a load": func(d *DB, rnd *rand.Rand) error {
-			l, err := d.NewLoader()
-			if err != nil {
-				return err
-			}
-			for k := rnd.IntN(keys); k < keys && err == nil; k++ {
-				err = l.Put(testKey(k), testValue(k))
-			}
-			return errors.Join(err, l.Commit())
-		},
-		"an iterator": func(d *DB, _ *rand.Rand) error {
-			it, err := d.NewIterator(nil)
-			if err != nil {
-				return err
-			}
-			n := 0
-			for range it.All() {
-				n++
-			}
-			if it.Err() == nil && n != keys {
-				err = fmt.Errorf("an iterator shows %d keys, want %d", n, keys)
-			}
-			return errors.Join(err, it.Err(), it.Close())
-		},
-		"a snapshot": func(d *DB, rnd *rand.Rand) error {
-			s := d.NewSnapshot()
-			_, err := s.Get(testKey(rnd.IntN(keys)))
-			return errors.Join(err, s.Close())
-		},
-		"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
-		"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
-		"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
-	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
-	fill(t, d, 0, keys)
+	fill(t, d, 0, closingKeys)
 	require.NoError(t, d.Close())
 	for round := range *closingRounds {
 		var over atomic.Bool
@@ -284,23 +300,13 @@ func TestClosingBesideEverything(t *testing.T) {
 		}))
 		o.Compaction.MaxConcurrent = 1 + round%3
 		d := mustOpen(t, o)
-		for k := range keys {
+		for k := range closingKeys {
 			requireValue(t, d, testKey(k), testValue(k))
 		}
 		var group sync.WaitGroup
 		var made atomic.Int64
-		for name, call := range calls {
-			group.Go(func() {
-				rnd := rand.New(rand.NewPCG(seed+uint64(round), uint64(len(name))))
-				for err := error(nil); !errors.Is(err, ErrClosed); {
-					err = call(d, rnd)
-					made.Add(1)
-					if err != nil && !errors.Is(err, ErrClosed) {
-						t.Errorf("round %d: %s: %v", round, name, err)
-						return
-					}
-				}
-			})
+		for what := range closingCalls {
+			group.Go(func() { keepCalling(t, d, round, what, seed, &made) })
 		}
 		for enough := rnd.Int64N(300); made.Load() < enough; {
 			runtime.Gosched()
@@ -314,7 +320,7 @@ func TestClosingBesideEverything(t *testing.T) {
 		group.Wait()
 	}
 	d = openTest(t, testOptions(mem))
-	for k := range keys {
+	for k := range closingKeys {
 		requireValue(t, d, testKey(k), testValue(k))
 	}
 	require.NoError(t, strayFilesAtRest(d, mem))

@@ -159,6 +159,42 @@ func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64,
 	return forward, back, looked, it.Close()
 }
 
+// putRounds puts n keys from first on again and again, and gets some of them.
+func putRounds(t *testing.T, d *DB, first, n, rounds int) {
+	for round := range rounds {
+		for k := first; k < first+n; k++ {
+			if err := d.Put(testKey(k), testValue(k+round), NoSync); err != nil {
+				t.Error(err)
+				return
+			}
+			if (k-first)%3 != 0 {
+				continue
+			}
+			got, err := d.Get(testKey(k))
+			if err != nil || string(got) != string(testValue(k+round)) {
+				t.Errorf("key %d in round %d: %q, %v", k, round, got, err)
+				return
+			}
+		}
+	}
+}
+
+// walkUpwards requires that an iterator's keys ascend.
+func walkUpwards(d *DB) error {
+	it, err := d.NewIterator(nil)
+	if err != nil {
+		return err
+	}
+	prev := ""
+	for k := range it.All() {
+		if string(k) <= prev {
+			err = errors.New("keys do not ascend")
+		}
+		prev = string(k)
+	}
+	return errors.Join(err, it.Close())
+}
+
 // Each writer owns some keys and knows what it wrote; readers come and go;
 // compactions run; few tables may be open, so that they are closed and removed
 // under the readers.
@@ -172,63 +208,27 @@ func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	var stop atomic.Bool
 	for w := range writersN {
-		wg.Go(func() {
-			for round := range rounds {
-				for i := range keys {
-					k := w*keys + i
-					if err := d.Put(testKey(k), testValue(k+round), NoSync); err != nil {
-						t.Error(err)
-						return
-					}
-					if i%3 == 0 {
-						got, err := d.Get(testKey(k))
-						if err != nil || string(got) != string(testValue(k+round)) {
-							t.Errorf("key %d in round %d: %q, %v", k, round, got, err)
-							return
-						}
-					}
+		wg.Go(func() { putRounds(t, d, w*keys, keys, rounds) })
+	}
+	var background sync.WaitGroup
+	for _, step := range []func() error{
+		func() error { return walkUpwards(d) },
+		func() error { return d.Compact(t.Context(), nil, nil) },
+		func() error {
+			_ = d.Metrics()
+			_, err := d.ApproximateSize(nil, testKey(keys))
+			return err
+		},
+	} {
+		background.Go(func() {
+			for !stop.Load() {
+				if err := step(); err != nil {
+					t.Error(err)
+					return
 				}
 			}
 		})
 	}
-	var background sync.WaitGroup
-	background.Go(func() {
-		for !stop.Load() {
-			it, err := d.NewIterator(nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			prev := ""
-			for k := range it.All() {
-				if string(k) <= prev {
-					t.Error("keys do not ascend")
-				}
-				prev = string(k)
-			}
-			if err := it.Close(); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	background.Go(func() {
-		for !stop.Load() {
-			if err := d.Compact(t.Context(), nil, nil); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	background.Go(func() {
-		for !stop.Load() {
-			_ = d.Metrics()
-			if _, err := d.ApproximateSize(nil, testKey(keys)); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
 	wg.Wait()
 	stop.Store(true)
 	background.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -247,8 +248,7 @@ func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limi
 	if limit > 0 {
 		stride = max(1, uint64(len(trace.Ops)*len(models))/uint64(limit))
 	}
-	var states atomic.Int64
-	var failed atomic.Pointer[crashFailure]
+	j := judging{trace: trace, seed: seed, judge: judge}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // small stores, soon dropped
 	var group sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
@@ -264,25 +264,43 @@ func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limi
 					if (uint64(cut/workers)*uint64(len(models))+uint64(i))%stride != seed%stride {
 						continue
 					}
-					for s := range c.States(m, seed) {
-						if failed.Load() != nil {
-							return
-						}
-						states.Add(1)
-						if err := judge(s, cut, m); err != nil {
-							failed.CompareAndSwap(nil, &crashFailure{seed, cut, m, s, trace.At(cut), err})
-							return
-						}
+					if !j.all(c.States(m, seed), cut, m) {
+						return
 					}
 				}
 			}
 		})
 	}
 	group.Wait()
-	if f := failed.Load(); f != nil {
-		return int(states.Load()), f
+	if f := j.failed.Load(); f != nil {
+		return int(j.states.Load()), f
 	}
-	return int(states.Load()), nil
+	return int(j.states.Load()), nil
+}
+
+// judging is what the workers of eachState share.
+type judging struct {
+	trace  *recorder.Trace
+	seed   uint64
+	judge  func(s recorder.State, cut int, m recorder.Model) error
+	states atomic.Int64 // judged
+	failed atomic.Pointer[crashFailure]
+}
+
+// all judges the states of a model at a cut. It returns false once a state was judged wrong, here
+// or by another worker.
+func (j *judging) all(states iter.Seq[recorder.State], cut int, m recorder.Model) bool {
+	for s := range states {
+		if j.failed.Load() != nil {
+			return false
+		}
+		j.states.Add(1)
+		if err := j.judge(s, cut, m); err != nil {
+			j.failed.CompareAndSwap(nil, &crashFailure{j.seed, cut, m, s, j.trace.At(cut), err})
+			return false
+		}
+	}
+	return true
 }
 
 // crashFailure is a state that was judged wrong.

@@ -296,6 +296,39 @@ func TestSwappedTablesOfOneSizeAreCorruption(t *testing.T) {
 	require.GreaterOrEqual(t, pairs, 3, "the test wants tables of one size")
 }
 
+// eachTornTail calls run with the victim's last log cut at every length, with other ends, and with a
+// page of it zeroed; with about one in step of them.
+func eachTornTail(v *victim, step int, run func(h damage.Harm)) {
+	for h := range damage.Cuts(v.image, v.log) {
+		if h.Offset%step == 0 {
+			run(h)
+		}
+	}
+	for h := range damage.Tails(v.image, v.log, step) {
+		run(h)
+	}
+	const page = 4 << 10
+	for at := 0; at < len(v.image[v.log]); at += page {
+		b := bytes.Clone(v.image[v.log])
+		clear(b[at:min(at+page, len(b))])
+		run(damage.Harm{What: fmt.Sprintf("a page of zeros at %d", at), File: v.log, Image: v.image.With(v.log, b)})
+	}
+}
+
+// requireTornTailOpens requires that the store opens with exactly the whole records of its last log, and
+// reports dropped bytes if that log does not end cleanly.
+func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm) {
+	n, _ := v.wholeRecords(h.Image[v.log])
+	driver := v.driver(readOnly, v.states[len(v.states)-1-n:len(v.states)-n])
+	driver.BeforeClose = func(s damage.Store) {
+		for _, r := range s.(storeUnderTest).OpenReport().Logs {
+			require.Equal(t, r.Tail == "clean", r.BytesDropped == 0, "%s: %+v", h.What, r)
+		}
+	}
+	out := driver.Run(h.Image)
+	require.Equal(t, damage.Correct, out.Class, "%s: %d whole records: %s %v", h.What, n, out.Detail, out.Err)
+}
+
 // Ordinary torn tails: the last log cut at every length opens in every mode,
 // with exactly the records that are whole.
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
@@ -304,19 +337,6 @@ func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 			t.Run(shape.name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				v := newVictim(t, shape)
-				opened := 0
-				run := func(h damage.Harm) {
-					n, _ := v.wholeRecords(h.Image[v.log])
-					driver := v.driver(readOnly, v.states[len(v.states)-1-n:len(v.states)-n])
-					driver.BeforeClose = func(s damage.Store) {
-						for _, r := range s.(storeUnderTest).OpenReport().Logs {
-							require.Equal(t, r.Tail == "clean", r.BytesDropped == 0, "%s: %+v", h.What, r)
-						}
-					}
-					out := driver.Run(h.Image)
-					require.Equal(t, damage.Correct, out.Class, "%s: %d whole records: %s %v", h.What, n, out.Detail, out.Err)
-					opened++
-				}
 				step := 1
 				if shape.logRecords > 10 {
 					step = 127
@@ -324,20 +344,11 @@ func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 				if sampled() {
 					step *= 11
 				}
-				for h := range damage.Cuts(v.image, v.log) {
-					if h.Offset%step == 0 {
-						run(h)
-					}
-				}
-				for h := range damage.Tails(v.image, v.log, step) {
-					run(h)
-				}
-				const page = 4 << 10
-				for at := 0; at < len(v.image[v.log]); at += page {
-					b := bytes.Clone(v.image[v.log])
-					clear(b[at:min(at+page, len(b))])
-					run(damage.Harm{What: fmt.Sprintf("a page of zeros at %d", at), File: v.log, Image: v.image.With(v.log, b)})
-				}
+				opened := 0
+				eachTornTail(v, step, func(h damage.Harm) {
+					requireTornTailOpens(t, v, readOnly, h)
+					opened++
+				})
 				t.Logf("%d torn tails opened, each with the whole records before it", opened)
 			})
 		}

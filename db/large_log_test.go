@@ -10,6 +10,39 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
+// failTables fails to make tables, so that what is written stays in the logs.
+func failTables(op wrap.Op) *wrap.Fault {
+	if op.Kind == wrap.OpCreate && isTable(op.Name) {
+		return &wrap.Fault{}
+	}
+	return nil
+}
+
+// beginLog goes on with a new log, as a full memtable does.
+func beginLog(d *DB) error {
+	next, err := d.takeSuccessor(0)
+	if err == nil {
+		err = d.log.w.Close()
+	}
+	if err == nil {
+		d.switchLog(next, false)
+	}
+	return err
+}
+
+// writeLogs writes each value to a log of its own, and returns the names of the logs.
+func writeLogs(t *testing.T, d *DB, writes [3][]byte) (logs []string) {
+	for i, value := range writes {
+		if i > 0 {
+			require.NoError(t, d.commit.run(d, &commitRequest{alone: beginLog}))
+		}
+		logs = append(logs, base.FileName(base.FileLog, d.state.Load().mem.logNum))
+		require.NoError(t, d.Put(testKey(i), value, Sync))
+		require.Equal(t, d.log.lastSeq, d.log.logged)
+	}
+	return logs
+}
+
 // Bug: a log whose first write was a large value began without a preamble, so that the loss of the
 // log before it was not noticed; and neither the next preamble nor CLOSED counted that write.
 func TestALostLogIsCorruptionBesideLargeWrites(t *testing.T) {
@@ -22,31 +55,8 @@ func TestALostLogIsCorruptionBesideLargeWrites(t *testing.T) {
 		for _, closed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				mem := vfs.NewMem()
-				d := mustOpen(t, &Options{Memtables: MemtableOptions{Size: 8 << 20, MaxWaiting: 4},
-					FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-						if op.Kind == wrap.OpCreate && isTable(op.Name) {
-							return &wrap.Fault{}
-						}
-						return nil
-					})})
-				var logs []string
-				for i, value := range writes {
-					logs = append(logs, base.FileName(base.FileLog, d.state.Load().mem.logNum))
-					require.NoError(t, d.Put(testKey(i), value, Sync))
-					require.Equal(t, d.log.lastSeq, d.log.logged)
-					if i < 2 {
-						require.NoError(t, d.commit.run(d, &commitRequest{alone: func(d *DB) error {
-							next, err := d.takeSuccessor(0)
-							if err == nil {
-								err = d.log.w.Close()
-							}
-							if err == nil {
-								d.switchLog(next, false)
-							}
-							return err
-						}}))
-					}
-				}
+				d := mustOpen(t, &Options{Memtables: MemtableOptions{Size: 8 << 20, MaxWaiting: 4}, FS: wrap.NewFaulty(mem, failTables)})
+				logs := writeLogs(t, d, writes)
 				if closed {
 					require.NoError(t, d.Close())
 				}

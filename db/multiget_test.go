@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -38,75 +39,96 @@ func requireMultiGet(t *testing.T, from interface {
 	}
 }
 
+// multiGetModel is a store beside what it must hold, now and in a snapshot.
+type multiGetModel struct {
+	*testing.T
+	d        *DB
+	rnd      *rand.Rand
+	now      map[string][]byte
+	snapshot *Snapshot // nil: none was taken yet
+	then     map[string][]byte
+}
+
+// key returns one of 900 keys, of which one is empty.
+func (m *multiGetModel) key() []byte {
+	if n := m.rnd.IntN(900); n > 0 {
+		return testKey(n)
+	}
+	return []byte{}
+}
+
+// write deletes a key, puts an empty value, or one of a byte many times.
+func (m *multiGetModel) write(fill byte) {
+	k := m.key()
+	switch m.rnd.IntN(8) {
+	case 0:
+		require.NoError(m, m.d.Delete(k, NoSync))
+		delete(m.now, string(k))
+	case 1:
+		require.NoError(m, m.d.Put(k, nil, NoSync))
+		m.now[string(k)] = []byte{}
+	default:
+		m.now[string(k)] = bytes.Repeat([]byte{fill}, m.rnd.IntN(300))
+		require.NoError(m, m.d.Put(k, m.now[string(k)], NoSync))
+	}
+}
+
+// ask asks store and snapshot for many keys, some of them more than once, some sorted.
+func (m *multiGetModel) ask() {
+	asked := make([][]byte, m.rnd.IntN(120))
+	for i := range asked {
+		asked[i] = m.key()
+		if i > 0 && m.rnd.IntN(10) == 0 {
+			asked[i] = asked[m.rnd.IntN(i)]
+		}
+	}
+	if m.rnd.IntN(2) == 0 {
+		sortKeys(asked)
+	}
+	requireMultiGet(m.T, m.d, asked, m.now)
+	if m.snapshot != nil {
+		requireMultiGet(m.T, m.snapshot, asked, m.then)
+	}
+}
+
+// tend flushes or compacts now and then, or takes a new snapshot.
+func (m *multiGetModel) tend() {
+	switch m.rnd.IntN(12) {
+	case 0:
+		require.NoError(m, m.d.Flush())
+	case 1:
+		require.NoError(m, m.d.Compact(m.Context(), nil, nil))
+	case 2:
+		m.closeSnapshot()
+		m.snapshot, m.then = m.d.NewSnapshot(), maps.Clone(m.now)
+	}
+}
+
+func (m *multiGetModel) closeSnapshot() {
+	if m.snapshot != nil {
+		require.NoError(m, m.snapshot.Close())
+	}
+}
+
 // Keys everywhere: in the memtable, in one that waits, in level 0 and below,
 // with tombstones over them, and snapshots of before.
 func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
-	const keys, rounds = 900, 60
 	for _, compression := range []Compression{SnappyCompression, NoCompression} {
 		for _, cacheSize := range []int64{-1, 20 << 10, 8 << 20} {
 			t.Run(fmt.Sprintf("compression %d, cache of %d bytes", compression, cacheSize), func(t *testing.T) {
 				seed := rand.Uint64()
 				t.Logf("seed %d", seed)
-				rnd := rand.New(rand.NewPCG(seed, 0))
 				o := testOptions(vfs.NewMem())
 				o.Cache.Size, o.Tables.Compression, o.Cache.MaxOpenFiles = cacheSize, compression, 10
-				d := openTest(t, o)
-				key := func() []byte {
-					if n := rnd.IntN(keys); n > 0 {
-						return testKey(n)
-					}
-					return []byte{}
-				}
-				model := map[string][]byte{}
-				var snapshot *Snapshot
-				var seen map[string][]byte
-				for round := range rounds {
+				m := &multiGetModel{T: t, d: openTest(t, o), rnd: rand.New(rand.NewPCG(seed, 0)), now: map[string][]byte{}}
+				for round := range 60 {
 					for range 40 {
-						k := key()
-						switch rnd.IntN(8) {
-						case 0:
-							require.NoError(t, d.Delete(k, NoSync))
-							delete(model, string(k))
-						case 1:
-							require.NoError(t, d.Put(k, nil, NoSync))
-							model[string(k)] = []byte{}
-						default:
-							model[string(k)] = bytes.Repeat([]byte{byte(round)}, rnd.IntN(300))
-							require.NoError(t, d.Put(k, model[string(k)], NoSync))
-						}
+						m.write(byte(round))
 					}
-					asked := make([][]byte, rnd.IntN(120))
-					for i := range asked {
-						asked[i] = key()
-						if i > 0 && rnd.IntN(10) == 0 {
-							asked[i] = asked[rnd.IntN(i)]
-						}
-					}
-					if rnd.IntN(2) == 0 {
-						sortKeys(asked)
-					}
-					requireMultiGet(t, d, asked, model)
-					if snapshot != nil {
-						requireMultiGet(t, snapshot, asked, seen)
-					}
-					switch rnd.IntN(12) {
-					case 0:
-						require.NoError(t, d.Flush())
-					case 1:
-						require.NoError(t, d.Compact(t.Context(), nil, nil))
-					case 2:
-						if snapshot != nil {
-							require.NoError(t, snapshot.Close())
-						}
-						snapshot, seen = d.NewSnapshot(), map[string][]byte{}
-						for k, v := range model {
-							seen[k] = v
-						}
-					}
+					m.ask()
+					m.tend()
 				}
-				if snapshot != nil {
-					require.NoError(t, snapshot.Close())
-				}
+				m.closeSnapshot()
 			})
 		}
 	}

@@ -100,6 +100,61 @@ func tablesAndLog(t *testing.T) (repairDir, contents) {
 	return readDir(t, mem, "db"), contentsOf(t, mem)
 }
 
+// openFor returns an open and close of the database.
+func openFor(salvage Salvage) func(fsys vfs.FS) error {
+	return func(fsys vfs.FS) error {
+		d, err := Open("db", &Options{FS: fsys, Salvage: salvage})
+		if err != nil {
+			return err
+		}
+		return d.Close()
+	}
+}
+
+// failRead returns a file system whose read with index at goes wrong, and the later ones if sticky, and
+// the number of reads.
+func failRead(mem vfs.FS, at int64, sticky bool, fault func(op wrap.Op) *wrap.Fault) (vfs.FS, *atomic.Int64) {
+	reads := new(atomic.Int64)
+	return wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpRead {
+			return nil
+		}
+		if n := reads.Add(1) - 1; n == at || sticky && n > at {
+			return fault(op)
+		}
+		return nil
+	}), reads
+}
+
+// readAction reads all of a database.
+type readAction struct {
+	name  string
+	files repairDir
+	act   func(fsys vfs.FS) error
+}
+
+// failEachRead has the action fail at each of its reads in turn. Whatever it returns, the contents are
+// those wanted. It returns the number of runs and how many of them returned an error.
+func (a readAction) failEachRead(t *testing.T, how string, sticky bool, want contents) (runs, refused int) {
+	for at := int64(0); ; at++ {
+		mem := a.files.fs(t)
+		faulty, reads := failRead(mem, at, sticky, failingReads[how])
+		err := a.act(faulty)
+		if reads.Load() <= at {
+			return runs, refused // every read has failed once
+		}
+		runs++
+		if err != nil {
+			refused++
+			require.False(t, how == "fails" && errors.Is(err, ErrCorruption), "read %d: %v", at, err)
+		}
+		if err != nil && a.name == "repair" {
+			require.NoError(t, Repair("db", &Options{FS: mem}), "read %d", at)
+		}
+		require.Equal(t, want, contentsOf(t, mem), "read %d: %v", at, err)
+	}
+}
+
 // A read goes wrong at one index of a recovery, a salvage, or a repair, once or
 // from then on. It fails, or its answer is right: no error is the end of a log,
 // and none is taken for damage that may be passed over.
@@ -107,54 +162,15 @@ func TestAFailedReadIsNoEndOfALog(t *testing.T) {
 	killed, want := tablesAndLog(t)
 	withoutCurrent := killed.clone()
 	delete(withoutCurrent, "CURRENT")
-	open := func(salvage Salvage) func(fsys vfs.FS) error {
-		return func(fsys vfs.FS) error {
-			d, err := Open("db", &Options{FS: fsys, Salvage: salvage})
-			if err != nil {
-				return err
-			}
-			return d.Close()
-		}
-	}
-	actions := map[string]struct {
-		files repairDir
-		act   func(fsys vfs.FS) error
-	}{
-		"open":    {killed, open(SalvageNothing)},
-		"salvage": {killed, open(SalvageAll)},
-		"repair":  {withoutCurrent, func(fsys vfs.FS) error { return Repair("db", &Options{FS: fsys}) }},
-	}
-	for action, a := range actions {
-		for how, fault := range failingReads {
+	for _, a := range []readAction{
+		{"open", killed, openFor(SalvageNothing)},
+		{"salvage", killed, openFor(SalvageAll)},
+		{"repair", withoutCurrent, func(fsys vfs.FS) error { return Repair("db", &Options{FS: fsys}) }},
+	} {
+		for how := range failingReads {
 			for _, sticky := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/sticky=%v", action, how, sticky), func(t *testing.T) {
-					runs, refused := 0, 0
-					for at := int64(0); ; at++ {
-						mem := a.files.fs(t)
-						var reads atomic.Int64
-						faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-							if op.Kind != wrap.OpRead {
-								return nil
-							}
-							if n := reads.Add(1) - 1; n == at || sticky && n > at {
-								return fault(op)
-							}
-							return nil
-						})
-						err := a.act(faulty)
-						if reads.Load() <= at {
-							break // all that there are have failed
-						}
-						runs++
-						if err != nil {
-							refused++
-							require.False(t, how == "fails" && errors.Is(err, ErrCorruption), "read %d: %v", at, err)
-							if action == "repair" {
-								require.NoError(t, Repair("db", &Options{FS: mem}), "read %d", at)
-							}
-						}
-						require.Equal(t, want, contentsOf(t, mem), "read %d: %v", at, err)
-					}
+				t.Run(fmt.Sprintf("%s/%s/sticky=%v", a.name, how, sticky), func(t *testing.T) {
+					runs, refused := a.failEachRead(t, how, sticky, want)
 					t.Logf("%d runs, of which %d were refused", runs, refused)
 					require.Positive(t, runs)
 					if sticky {
