@@ -1,6 +1,6 @@
 // Package docs_test holds the documents to what they say: quoted bytes and
 // quoted code are what the files have, links lead somewhere, and the tests
-// named exist.
+// named exist. It also holds the code to its rooms and to the bars of shape.
 package docs_test
 
 import (

@@ -1,0 +1,178 @@
+package docs_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The bars of shape. Test functions may nest one level more, since subtests are function literals.
+const (
+	maxNesting     = 4
+	maxTestNesting = 5
+	maxTestLines   = 80
+	maxFields      = 25
+)
+
+// nesting measures how deep statements nest. A function literal, an if, a loop, a switch and a select
+// are one level each, and so is an else; an else if is on the level of its if.
+type nesting struct {
+	level   int
+	deepest *int
+}
+
+func (n nesting) deeper() nesting {
+	n.level++
+	*n.deepest = max(*n.deepest, n.level)
+	return n
+}
+
+// Visit implements ast.Visitor.
+func (n nesting) Visit(node ast.Node) ast.Visitor {
+	switch node := node.(type) {
+	case *ast.IfStmt:
+		if node.Init != nil {
+			ast.Walk(n, node.Init)
+		}
+		ast.Walk(n, node.Cond)
+		ast.Walk(n.deeper(), node.Body)
+		if _, chained := node.Else.(*ast.IfStmt); chained {
+			ast.Walk(n, node.Else)
+		} else if node.Else != nil {
+			ast.Walk(n.deeper(), node.Else)
+		}
+		return nil
+	case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt, *ast.FuncLit:
+		return n.deeper()
+	}
+	return n
+}
+
+func deepestIn(node ast.Node) (levels int) {
+	ast.Walk(nesting{deepest: &levels}, node)
+	return levels
+}
+
+// misshapen returns what in a file is over a bar, a line each.
+func misshapen(fset *token.FileSet, name string, f *ast.File) (over []string) {
+	report := func(node ast.Node, format string, args ...any) {
+		over = append(over, fmt.Sprintf("%s:%d: ", name, fset.Position(node.Pos()).Line)+fmt.Sprintf(format, args...))
+	}
+	isTest, levels := strings.HasSuffix(name, "_test.go"), maxNesting
+	if isTest {
+		levels = maxTestNesting
+	}
+	for _, d := range f.Decls {
+		what := "a declaration"
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			what = fn.Name.Name
+			if lines := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; isTest && lines > maxTestLines {
+				report(fn, "%s has %d lines; at most %d are allowed in a test", what, lines, maxTestLines)
+			}
+		}
+		if got := deepestIn(d); got > levels {
+			report(d, "%s nests %d levels deep; at most %d are allowed", what, got, levels)
+		}
+	}
+	if !isTest {
+		ast.Inspect(f, func(node ast.Node) bool {
+			if spec, ok := node.(*ast.TypeSpec); ok && !mayBeLong(spec.Name) {
+				if got := fieldsOf(spec); got > maxFields {
+					report(spec, "%s has %d fields; at most %d are allowed", spec.Name.Name, got, maxFields)
+				}
+			}
+			return true
+		})
+	}
+	return over
+}
+
+// fieldsOf counts the fields of a struct, embedded ones and those that share a line one by one.
+func fieldsOf(spec *ast.TypeSpec) (fields int) {
+	if s, ok := spec.Type.(*ast.StructType); ok {
+		for _, f := range s.Fields.List {
+			fields += max(1, len(f.Names))
+		}
+	}
+	return fields
+}
+
+// mayBeLong reports whether a struct lists all that a caller can set or read: Options, Metrics and parts of them.
+func mayBeLong(name *ast.Ident) bool {
+	return name.IsExported() && (strings.HasSuffix(name.Name, "Options") || strings.HasSuffix(name.Name, "Metrics"))
+}
+
+// Functions of the whole repository nest at most four levels, in tests five; tests have at most 80
+// lines, and structs at most 25 fields.
+func TestCodeKeepsTheBarsOfShape(t *testing.T) {
+	fset := token.NewFileSet()
+	files := 0
+	var over []string
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != root && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files++
+		rel, err := filepath.Rel(root, name)
+		over = append(over, misshapen(fset, filepath.ToSlash(rel), f)...)
+		return err
+	}))
+	require.Greater(t, files, 500, "Go files of the repository")
+	require.Empty(t, over, "split functions and group fields:\n%s", strings.Join(over, "\n"))
+}
+
+// What is over a bar is found, and what is just under it is not.
+func TestTheBarsOfShapeAreMeasured(t *testing.T) {
+	nested := func(levels ...string) string {
+		return "func f() { " + strings.Join(levels, " { ") + " { " + strings.Repeat("}", len(levels)+1)
+	}
+	deep := []string{"if true", "for", "switch", "default: select", "default: _ = func()"}
+	ofFields := func(name string, n int) string {
+		return "type " + name + " struct { E; " + strings.Repeat("a, b int; ", (n-1)/2) + strings.Repeat("c int; ", (n-1)%2) + "}"
+	}
+	ofLines := func(n int) string { return "func f() {" + strings.Repeat("\n", n-1) + "}" }
+	for _, c := range []struct {
+		source     string
+		code, test bool // over a bar there
+	}{
+		{nested(deep[:4]...), false, false},
+		{nested(deep...), true, false},
+		{nested(append(slices.Clip(deep), "for range 3")...), true, true},
+		{"var v = " + strings.Replace(nested(deep...), "f()", "()", 1), true, true}, // one more: the literal
+		{"func f() { for { for { for { if a { } else if b { } else { } } } } }", false, false},
+		{"func f() { for { for { for { if a { } else if b { if c { } } } } } }", true, false},
+		{"func f() { for { for { for { if a { } else { if c { } } } } } }", true, false},
+		{"func f() { for { for { for { for { if a := func() {}; b { } } } } } }", true, false},
+		{ofFields("T", 25), false, false},
+		{ofFields("T", 26), true, false},
+		{"func f() { " + ofFields("T", 26) + " }", true, false},
+		{ofFields("myOptions", 26), true, false},
+		{ofFields("TableMetrics", 26), false, false},
+		{ofLines(80), false, false},
+		{ofLines(81), false, true},
+	} {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, "", "package p\n"+c.source, parser.SkipObjectResolution)
+		require.NoError(t, err, c.source)
+		require.Equal(t, c.code, len(misshapen(fset, "a.go", f)) > 0, c.source)
+		require.Equal(t, c.test, len(misshapen(fset, "a_test.go", f)) > 0, c.source)
+	}
+}
