@@ -17,7 +17,7 @@ const copyReadAhead = 256 << 10
 // for them than the table does.
 //
 // each, which may be nil, is called after each block with the bytes that it takes; an
-// error that it returns ends the copy. The error wraps base.ErrCorruption where the
+// error that it returns ends the copy. The error wraps sievedb.ErrCorruption where the
 // table is damaged.
 func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 	switch {

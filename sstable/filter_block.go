@@ -55,7 +55,7 @@ type filterBlock struct {
 	probe  filter.Probe // the same, ready to be asked; nil if hashed is
 }
 
-// newFilterBlock checks the shape of data. The error is a base.CorruptionError
+// newFilterBlock checks the shape of data. The error is a sievedb.CorruptionError
 // without a place where it has none of those known; then nothing can be concluded
 // from it.
 //
@@ -199,7 +199,7 @@ type FilterStatus struct {
 	// last that the table lists; empty if it lists none.
 	Policy string
 	// Damaged is the name of the best filter if that is damaged, and Err why; State
-	// then tells whether another took its place. Err wraps base.ErrCorruption; it
+	// then tells whether another took its place. Err wraps sievedb.ErrCorruption; it
 	// stands without a name where the metaindex is damaged.
 	Damaged string
 	Err     error

@@ -160,7 +160,7 @@ type FilterSet struct {
 }
 
 // AllFilters reads every filter of the table whose policy is known. The error
-// wraps base.ErrCorruption where the metaindex or a filter is damaged; the set
+// wraps sievedb.ErrCorruption where the metaindex or a filter is damaged; the set
 // has the others then.
 func (r *Reader) AllFilters() (FilterSet, error) {
 	return r.filterSet(r.policies, func(*metaindex) ([]rangefilter.Policy, error) { return r.rangePolicies, nil })

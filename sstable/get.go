@@ -19,7 +19,7 @@ type Result struct {
 	// block, or into memory of the lookup's. It is empty for a tombstone.
 	Value []byte
 	// Trailer is the found version's sequence number and kind; see
-	// base.SplitTrailer.
+	// ParseKey.
 	Trailer uint64
 	// BytesRead is what was read from disk, index and trailers included.
 	BytesRead uint32

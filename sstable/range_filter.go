@@ -64,7 +64,7 @@ func (w *Writer) writeRanges(meta metaEntries) error {
 type RangeFilter struct {
 	Policy string // its name, as it stands in the file: quote it
 	Bytes  uint64
-	// Err is why it is not asked: it wraps base.ErrCorruption where it is damaged, is
+	// Err is why it is not asked: it wraps sievedb.ErrCorruption where it is damaged, is
 	// ErrRangeUnknown or another one where nobody here knows it, and nil for one that is
 	// asked.
 	Err error

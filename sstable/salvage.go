@@ -26,7 +26,7 @@ type SalvageReport struct {
 	// data blocks were found by their checksums.
 	IndexLost bool
 	// Err is the first thing that is wrong with the table, a damaged filter
-	// included; nil if nothing is. It is a base.CorruptionError.
+	// included; nil if nothing is. It is a sievedb.CorruptionError.
 	Err error
 }
 
@@ -44,7 +44,7 @@ func (s *SalvageReport) note(err error) {
 // every key, and the mark of the first and last key that Open judges a table by.
 //
 // The slices are valid during the call of fn only. Keys are internal keys that
-// base.ValidInternalKey accepts. They rise strictly unless the report has an
+// ParseKey accepts. They rise strictly unless the report has an
 // Err. f stays open. The error is one of reading the file, or fn's: damage is
 // told in the report.
 //

@@ -39,7 +39,7 @@
 //
 // Every error but io.EOF names its operation and path: it is a *fs.PathError, or
 // a *os.LinkError for Rename and Link. errors.Is finds fs.ErrNotExist,
-// fs.ErrExist, fs.ErrPermission, fs.ErrClosed and, from Lock, base.ErrLocked,
+// fs.ErrExist, fs.ErrPermission, fs.ErrClosed and, from Lock, db.ErrLocked,
 // whatever the implementation.
 //
 // All implementations may be used from any goroutine.

@@ -73,7 +73,7 @@ type FS interface {
 	SyncDir(dir string) error
 	// Lock takes the file's lock, shared or exclusive, without waiting, until
 	// the returned Closer is closed. Where it is held already, by another
-	// process or this one, the error is base.ErrLocked and says which. Any number
+	// process or this one, the error is db.ErrLocked and says which. Any number
 	// of shared locks go together, in one process and across several.
 	//
 	// A missing file is created empty; its content is never written, truncated or
