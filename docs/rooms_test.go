@@ -184,21 +184,3 @@ func TestNoRoomIsTooLarge(t *testing.T) {
 	}
 	require.Greater(t, rooms, 20)
 }
-
-// The picture has the rooms of the table, each on its floor.
-func TestThePictureShowsTheRooms(t *testing.T) {
-	picture := read(t, "docs/rooms.svg")
-	drawn := map[string]int{}
-	for _, floor := range regexp.MustCompile(`(?s)id="floor-(\d+)"(.*?)\n  </g>`).FindAllStringSubmatch(picture, -1) {
-		n, err := strconv.Atoi(floor[1])
-		require.NoError(t, err)
-		for _, name := range regexp.MustCompile(`class="room"[^>]*>([^<]+)<`).FindAllStringSubmatch(floor[2], -1) {
-			drawn[name[1]] = n
-		}
-	}
-	want := map[string]int{}
-	for name, r := range rooms(t) {
-		want[name] = r.floor
-	}
-	require.Equal(t, want, drawn)
-}

@@ -1,0 +1,88 @@
+package docs_test
+
+import (
+	"encoding/xml"
+	"io"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+var (
+	floorDrawn = regexp.MustCompile(`(?s)<g class="floor" id="floor-(\d+)"(.*?)\n  </g>`)
+	roomDrawn  = regexp.MustCompile(`<g class="\w+" transform="([^"]+)">.*<text class="room"[^>]*>(.*)</text>`)
+	tag        = regexp.MustCompile(`<[^>]+>`)
+)
+
+// The picture has the rooms of the table, each on its floor, once, and in a place of its own.
+func TestThePictureShowsTheRooms(t *testing.T) {
+	drawn := map[string]int{}
+	for _, floor := range floorDrawn.FindAllStringSubmatch(read(t, "docs/rooms.svg"), -1) {
+		n, err := strconv.Atoi(floor[1])
+		require.NoError(t, err)
+		places := map[string]string{}
+		for _, box := range roomDrawn.FindAllStringSubmatch(floor[2], -1) {
+			name := tag.ReplaceAllString(box[2], "")
+			require.NotContains(t, drawn, name, "drawn twice")
+			require.NotContains(t, places, box[1], "%s covers another room of floor %d", name, n)
+			places[box[1]] = name
+			drawn[name] = n
+		}
+	}
+	want := map[string]int{}
+	for name, r := range rooms(t) {
+		want[name] = r.floor
+	}
+	require.Equal(t, want, drawn, "docs/rooms.svg differs from the table of rooms; its comment says how to add a room")
+}
+
+// The counters in the picture of the read path are fields of the metrics.
+func TestThePictureOfReadsNamesCounters(t *testing.T) {
+	picture := read(t, "docs/read-path.svg")
+	counters := regexp.MustCompile(`class="count"[^>]*>(\w+)\.(\w+)<`).FindAllStringSubmatch(picture, -1)
+	require.Len(t, counters, strings.Count(picture, `class="count"`), "one is not of the form that this test reads")
+	require.NotEmpty(t, counters)
+	for _, c := range counters {
+		group, ok := reflect.TypeFor[db.Metrics]().FieldByName(c[1])
+		require.True(t, ok, "db.Metrics has no %s", c[1])
+		fields := group.Type
+		if fields.Kind() == reflect.Array {
+			fields = fields.Elem()
+		}
+		_, ok = fields.FieldByName(c[2])
+		require.True(t, ok, "%s has no %s", fields, c[2])
+	}
+}
+
+// A picture is well-formed, is described in words, and brings no script and nothing from elsewhere.
+func TestPicturesStandAlone(t *testing.T) {
+	for _, name := range []string{"docs/rooms.svg", "docs/write-path.svg", "docs/read-path.svg"} {
+		seen := map[string]bool{}
+		for d := xml.NewDecoder(strings.NewReader(read(t, name))); ; {
+			token, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err, name)
+			element, ok := token.(xml.StartElement)
+			if !ok {
+				continue
+			}
+			seen[element.Name.Local] = true
+			for _, a := range element.Attr {
+				if a.Name.Local == "href" {
+					require.True(t, strings.HasPrefix(a.Value, "#"), "%s: a link to %s", name, a.Value)
+				}
+			}
+		}
+		require.True(t, seen["title"] && seen["desc"] && seen["style"], "%s needs a title, a desc and a style", name)
+		require.False(t, seen["script"] || seen["image"] || seen["foreignObject"], "%s is more than a drawing", name)
+		require.Contains(t, read(t, name), "prefers-color-scheme: dark", name)
+	}
+}
