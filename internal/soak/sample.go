@@ -1,8 +1,6 @@
 package soak
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -27,21 +25,6 @@ func takeSampleAsIs() sample {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return sample{resident: residentBytes(&m), heap: int64(m.HeapAlloc), descriptors: descriptors()}
-}
-
-// residentBytes is VmRSS on Linux. Elsewhere it is what the runtime has from the
-// system and did not give back.
-func residentBytes(m *runtime.MemStats) int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err == nil {
-		if _, rest, ok := bytes.Cut(status, []byte("VmRSS:")); ok {
-			var kib int64
-			if _, err := fmt.Sscan(string(rest), &kib); err == nil {
-				return kib << 10
-			}
-		}
-	}
-	return int64(m.Sys - m.HeapReleased)
 }
 
 // descriptors counts the open ones, itself included, where the system has a
