@@ -71,10 +71,10 @@ func (b *Batch) end() bool {
 // misuse is the error of Apply for a batch that begin refuses.
 func (b *Batch) misuse() error {
 	if b.owner != b {
-		return errors.New("sievedb: Apply: the batch is a copy of another Batch and shares its bytes; " +
+		return errors.New("sievedb: the batch is a copy of another Batch and shares its bytes; " +
 			"pass a pointer to the original, or Reset the copy and fill it again")
 	}
-	return errors.New("sievedb: Apply: several goroutines used the batch at once, and some of their writes to it were refused; " +
+	return errors.New("sievedb: several goroutines used the batch at once, and some of their writes to it were refused; " +
 		"give each goroutine its own Batch; Reset this one and fill it again")
 }
 
@@ -143,6 +143,11 @@ func checkBatchSize(size, entries uint64) error {
 		return tooLargef("the batch has %d entries, and %d are supported; apply it in parts", entries, math.MaxInt32)
 	}
 	return nil
+}
+
+func tooLargeInMemory(size uint64, entries uint32) error {
+	return tooLargef("the %d entries of the batch take up to %d bytes in memory, and at most %d are supported; apply it in parts",
+		entries, size, MaxBatchSize)
 }
 
 var emptyBatch [batch.HeaderLen]byte

@@ -96,8 +96,11 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, b.misuse()
 	}
 	defer b.end()
-	if b.refused != nil {
+	switch {
+	case b.refused != nil:
 		return dst, b.refused
+	case b.memSize > MaxBatchSize:
+		return dst, tooLargeInMemory(b.memSize, b.entries)
 	}
 	from := len(dst)
 	if b.count() == 0 {
@@ -115,8 +118,8 @@ func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
 
 // UnmarshalBinary makes the batch hold what data does, which AppendBinary, LevelDB or
 // goleveldb made, and nothing else. It copies data and ignores the sequence number in it.
-// Bytes that are no batch are ErrCorruption, entries above the limits ErrTooLarge; the batch
-// is then as it was. It implements encoding.BinaryUnmarshaler.
+// Bytes that are no batch are ErrCorruption, a batch or an entry above the limits is ErrTooLarge;
+// the batch does not change then. It implements encoding.BinaryUnmarshaler.
 func (b *Batch) UnmarshalBinary(data []byte) error {
 	if b == nil {
 		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
@@ -128,18 +131,14 @@ func (b *Batch) UnmarshalBinary(data []byte) error {
 	if len(data) < batch.HeaderLen {
 		return base.Corruptf("batch", 0, "it is %d bytes long, want at least %d", len(data), batch.HeaderLen)
 	}
-	copied := append([]byte(nil), data...)
-	batch.SetSeq(copied, 0)
-	r, err := batch.NewReader(copied)
-	if err != nil {
-		return err
-	}
-	count := r.Count
+	count := binary.LittleEndian.Uint32(data[8:])
+	r := batch.ReaderOf(data[batch.HeaderLen:], count)
 	if err := checkBatchSize(uint64(len(data)), uint64(count)); err != nil {
 		return err
 	}
 	for ok := true; ok; {
 		var key, value []byte
+		var err error
 		if _, key, value, _, ok, err = r.Next(); err == nil && ok {
 			err = checkEntry(key, value)
 		}
@@ -147,9 +146,14 @@ func (b *Batch) UnmarshalBinary(data []byte) error {
 			return err
 		}
 	}
+	copied := append([]byte(nil), data...)
+	batch.SetSeq(copied, 0)
 	_, memSize, err := batch.Check(copied)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case memSize > MaxBatchSize:
+		return tooLargeInMemory(memSize, count)
 	}
 	if count == 0 {
 		copied = nil

@@ -136,7 +136,8 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 // ErrClosed, one that was opened read-only ErrReadOnly, and a call from a function of the
 // EventListener ErrInListener.
 //
-// It may be called from any goroutine. Flush makes writes durable too, but writes a table.
+// It may be called from any goroutine, and takes its turn after writes that already wait, for a
+// flush perhaps. Flush makes writes durable too, but writes a table.
 func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
 
 // apply is Apply for a batch that nobody else uses.
@@ -145,8 +146,7 @@ func (d *DB) apply(b *Batch, wo *WriteOptions) error {
 	case b.refused != nil:
 		return b.refused
 	case b.memSize > MaxBatchSize:
-		return tooLargef("the %d entries of the batch take up to %d bytes in memory, and at most %d are supported; apply it in parts",
-			b.Len(), b.memSize, MaxBatchSize)
+		return tooLargeInMemory(b.memSize, b.count())
 	case b.Len() == 0 && wo.durability() != onDisk:
 		return nil
 	}

@@ -97,7 +97,7 @@ func (q *commitQueue) lead(d *DB) {
 		}
 	}()
 	q.gather()
-	q.takeGroup()
+	q.takeGroup(d.state.Load().mem.Available())
 	err := base.NoSpace(d.commitGroup(q))
 	returned = true
 	own, n := q.group[0], len(q.group)
@@ -130,18 +130,23 @@ func (q *commitQueue) gather() {
 	}
 }
 
-// takeGroup moves what is committed together from the queue to q.group. What is no
-// write goes alone.
-func (q *commitQueue) takeGroup() {
+// takeGroup moves the requests that are committed together from the queue to q.group. A request
+// that is not a write is committed alone. A group with an empty batch, which only syncs the log,
+// holds no more than room, what the memtable has left: SyncLog does not wait for a flush because
+// of a write that shares its group, and does not fail with it.
+func (q *commitQueue) takeGroup(room int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, size := 0, 0
+	n, size, memSize, syncs := 0, 0, uint64(0), false
 	for _, r := range q.waiting {
 		if r.alone != nil {
 			n = max(n, 1)
 			break
 		}
-		if size += r.batch.Size(); size > maxGroupBytes && n > 0 {
+		size += r.batch.Size()
+		memSize += r.batch.memSize
+		syncs = syncs || r.batch.Len() == 0
+		if n > 0 && (size > maxGroupBytes || syncs && memSize > uint64(room)) {
 			break
 		}
 		n++

@@ -3,6 +3,7 @@ package db
 import (
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -161,6 +162,50 @@ func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 			requireValue(t, d, testKey(i), testValue(i))
 		}
 	}
+}
+
+// A write that needs a new memtable waits for the flush of older ones. SyncLog does not.
+func TestSyncLogDoesNotWaitForAFlushThatAnotherWriteNeeds(t *testing.T) {
+	broken := new(atomic.Bool)
+	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if broken.Load() && op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".ldb") {
+			return &wrap.Fault{Err: syscall.EIO}
+		}
+		return nil
+	})
+	o := testOptions(fsys)
+	o.Memtables.MaxWaiting = 1
+	d := openTest(t, o)
+	broken.Store(true)
+	value := make([]byte, d.opts.Memtables.Size/8)
+	refused := func() (err error) {
+		for i := 0; err == nil && i < 100; i++ {
+			err = d.Put(testKey(i), value, NoSync)
+		}
+		return err
+	}
+	require.ErrorIs(t, refused(), syscall.EIO)
+
+	require.True(t, d.commit.tryLead())
+	var group sync.WaitGroup
+	var write, empty error
+	queued := func(n int) {
+		eventually(t, func() bool {
+			d.commit.mu.Lock()
+			defer d.commit.mu.Unlock()
+			return len(d.commit.waiting) == n
+		})
+	}
+	group.Go(func() { empty = d.SyncLog() })
+	queued(1)
+	group.Go(func() { write = d.Put(testKey(1000), value, NoSync) })
+	queued(2)
+	d.commit.stepDown(1)
+	group.Wait()
+	require.NoError(t, empty, "the log is sound")
+	require.ErrorIs(t, write, syscall.EIO)
+	broken.Store(false)
+	require.NoError(t, d.Close())
 }
 
 // failingSyncs opens a store whose log cannot be synced while failing is set.

@@ -32,7 +32,10 @@ func TestBothImplementationsAnswerAlike(t *testing.T) {
 	require.NoError(t, CombineErrors(nil, nil))
 	require.Equal(t, cause, CombineErrors(nil, cause))
 	require.Equal(t, cause, CombineErrors(cause, nil))
-	require.Contains(t, fmt.Sprintf("%+v", CombineErrors(cause, fs.ErrNotExist)), fs.ErrNotExist.Error())
+	combined := CombineErrors(cause, fs.ErrNotExist)
+	for _, err := range []error{combined, Wrap(combined, "says"), Wrapf(Wrap(combined, "says"), "says %d", 7)} {
+		require.Contains(t, fmt.Sprintf("%+v", err), fs.ErrNotExist.Error())
+	}
 
 	joined := Join(nil, cause, fs.ErrNotExist)
 	require.True(t, Is(joined, cause) && Is(joined, fs.ErrNotExist))

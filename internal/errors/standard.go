@@ -38,6 +38,18 @@ func (w *wrapped) Error() string { return w.text + ": " + w.err.Error() }
 
 func (w *wrapped) Unwrap() error { return w.err }
 
+// Format implements fmt.Formatter: %+v also prints what CombineErrors added to the cause.
+func (w *wrapped) Format(s fmt.State, verb rune) {
+	switch {
+	case verb == 'v' && s.Flag('+'):
+		fmt.Fprintf(s, "%s: %+v", w.text, w.err)
+	case verb == 'q':
+		fmt.Fprintf(s, "%q", w.Error())
+	default:
+		fmt.Fprint(s, w.Error())
+	}
+}
+
 // CombineErrors returns err, which %+v prints with other after it. If err is nil, it returns
 // other. The result is only what err is: other came later, and often because of it.
 func CombineErrors(err, other error) error {
