@@ -21,51 +21,28 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 
-	store, err := db.Open(dir, nil) // creates the database if there is none
+	store, err := db.Open(dir, nil) // creates the database if it does not exist
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
 
-	// With nil options, a write returns when it is on stable storage.
-	if err := store.Put([]byte("ant"), []byte("6 legs"), nil); err != nil {
+	// A write is durable when it returns, unless you pass db.NoSync.
+	if err := store.Put([]byte("spider"), []byte("8 legs"), nil); err != nil {
 		log.Fatal(err)
 	}
-
-	// A batch is applied whole or not at all. NoSync does not wait for the disk.
-	var b db.Batch
-	b.Put([]byte("bee"), []byte("6 legs"))
-	b.Put([]byte("spider"), []byte("8 legs"))
-	b.Delete([]byte("ant"))
-	if err := store.Apply(&b, db.NoSync); err != nil {
-		log.Fatal(err)
-	}
-
 	value, err := store.Get([]byte("spider"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("a spider has %s\n", value)
-	if _, err := store.Get([]byte("ant")); errors.Is(err, db.ErrNotFound) {
-		fmt.Println("there is no ant")
-	}
 
-	it, err := store.NewIterator(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer it.Close()
-	for key, value := range it.All() { // in the order of keys
-		fmt.Printf("%s: %s\n", key, value)
-	}
-	if err := it.Err(); err != nil {
-		log.Fatal(err)
+	if _, err := store.Get([]byte("unicorn")); errors.Is(err, db.ErrNotFound) {
+		fmt.Println("there is no unicorn")
 	}
 	// Output:
 	// a spider has 8 legs
-	// there is no ant
-	// bee: 6 legs
-	// spider: 8 legs
+	// there is no unicorn
 }
 
 // The code in the package comment, line for line.
