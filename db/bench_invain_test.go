@@ -59,7 +59,7 @@ func (f *falsePositives) add(key uint64, s *ExplainStep, counted bool) {
 // others, and counts what a memory of the keys that passed a filter in vain could save: false/op are false
 // positives, again/op those of keys that had been one before in the same table, disk/op and
 // again-disk/op the reads from disk of each, a lookup.
-// docs/decisions.md has what came of it.
+// docs/decisions has what came of it.
 //
 //	go test -run '^$' -bench AskedInVain -benchtime 1x ./db
 func BenchmarkAskedInVain(b *testing.B) {

@@ -23,7 +23,7 @@ type Loader struct {
 	begun time.Time // when it was called
 	// seq numbers all entries. It was set aside far ahead of the numbers given out, and
 	// is jumped to by Commit: so no snapshot or iterator from before sees the load, and
-	// it wins over every write from before. See docs/decisions.md.
+	// it wins over every write from before. See docs/decisions/0039-loads-reserve-a-sequence-number.md.
 	seq uint64
 
 	mu      sync.Mutex // against DB.Close alone
