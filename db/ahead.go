@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// openAhead opens the tables that there were at Open in the order in which lookups
-// consult them, as Options.Cache.OpenAhead says, until as many are open as may be or
-// the store closes. It holds the version: no table goes away meanwhile.
+// openAhead opens the tables that existed at Open, in the order in which lookups consult
+// them, until the limit of Options.Cache.OpenAhead is reached or the store closes. It holds
+// the version, so no table is removed meanwhile.
 func (d *DB) openAhead() {
 	defer d.background.Done()
 	_ = d.guard("the opening of tables ahead", func() error { d.openAll(); return nil })

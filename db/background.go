@@ -13,7 +13,7 @@ func (d *DB) reportBackground(err error) {
 	}
 }
 
-// pause waits and reports whether the store is still open then.
+// pause waits, and reports whether the store is still open afterwards.
 func (d *DB) pause(wait time.Duration) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()

@@ -26,8 +26,8 @@ import (
 type Batch struct {
 	data    []byte // empty, or a header, which setSeq fills in, and the entries
 	entries uint32
-	memSize uint64 // upper bound of the memtable arena that the entries take, in bytes
-	refused error  // why Apply takes no such batch: an entry was too large
+	memSize uint64 // upper bound of the arena bytes that the entries need in a memtable
+	refused error  // why Apply refuses the batch: an entry was too large
 
 	// A record that does not decode would make the log unreadable. So two goroutines
 	// never change data at once, and a copy, which shares data, never does.
@@ -58,7 +58,7 @@ func (b *Batch) begin() bool {
 	return true
 }
 
-// end ends what begin began. It returns false if another goroutine tried to use b
+// end ends the use that begin began. It returns false if another goroutine tried to use b
 // meanwhile.
 func (b *Batch) end() bool {
 	if b.use.CompareAndSwap(batchInUse, 0) {
@@ -68,7 +68,7 @@ func (b *Batch) end() bool {
 	return false
 }
 
-// misuse is the error of Apply for a batch that begin refuses.
+// misuse returns the error for a batch that begin refuses.
 func (b *Batch) misuse() error {
 	if b.owner != b {
 		return errors.New("sievedb: the batch is a copy of another Batch and shares its bytes; " +
@@ -78,22 +78,22 @@ func (b *Batch) misuse() error {
 		"give each goroutine its own Batch; Reset this one and fill it again")
 }
 
-// Put adds the writing of value under key. It copies both. If the key is above MaxKeySize,
-// the value above MaxValueSize or the batch then above MaxBatchSize, Apply will return
-// ErrTooLarge.
+// Put adds a write of value under key. It copies both. If the key is above MaxKeySize, the
+// value above MaxValueSize, or the batch would then be above MaxBatchSize, Apply will
+// return ErrTooLarge.
 func (b *Batch) Put(key, value []byte) { b.add(base.KindSet, key, value) }
 
-// Delete adds the deletion of key. Deleting a key that does not exist is fine. Its limits are
-// Put's.
+// Delete adds a deletion of key. Deleting a key that does not exist is no error. The limits
+// are those of Put.
 func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, nil) }
 
-// add adds an entry; that of a deletion has no value.
+// add adds an entry; a deletion has no value.
 func (b *Batch) add(kind base.Kind, key, value []byte) {
 	if b == nil {
 		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
 	}
 	if !b.begin() {
-		return // Apply says so
+		return // Apply returns the error
 	}
 	b.addEntry(kind, key, value)
 	b.end()
@@ -117,7 +117,7 @@ func (b *Batch) started() []byte {
 	return b.data
 }
 
-// refuse has Apply return err: a batch must not be applied in part.
+// refuse makes Apply return err: a batch must not be applied in part.
 func (b *Batch) refuse(err error) {
 	if b.refused == nil {
 		b.refused = err
@@ -155,7 +155,7 @@ var emptyBatch [batch.HeaderLen]byte
 // Len returns the number of writes in the batch.
 func (b *Batch) Len() int { return int(b.count()) }
 
-// Size returns the bytes that the batch takes in the log.
+// Size returns the number of bytes that the batch needs in the log.
 func (b *Batch) Size() int {
 	if b == nil {
 		return 0
@@ -163,12 +163,12 @@ func (b *Batch) Size() int {
 	return len(b.data)
 }
 
-// maxKeptBatch bounds the memory that a Batch keeps for its next use, in bytes, or one
-// large value would stay for as long as the Batch does. Pebble keeps 1 MiB.
+// maxKeptBatch bounds the memory in bytes that a Batch keeps for its next use. Without it,
+// one large value would stay in memory as long as the Batch. Pebble keeps 1 MiB.
 const maxKeptBatch = 4 << 20
 
 // Reset empties the batch. It keeps its memory, unless that is more than 4 MiB. A copy gets
-// memory of its own and can be used from then on.
+// its own memory and can be used from then on.
 func (b *Batch) Reset() {
 	switch {
 	case b == nil:

@@ -11,7 +11,7 @@ import (
 // EntryKind says what an entry of a Batch does.
 type EntryKind uint8
 
-// The kinds of entries. More may come: do not take an unknown one for one of these.
+// The kinds of entries. More may be added, so programs must not treat an unknown kind as one of these.
 const (
 	EntryPut EntryKind = iota + 1
 	EntryDelete
@@ -49,15 +49,15 @@ func (b *Batch) All() iter.Seq2[int, BatchEntry] {
 	}
 }
 
-// Append adds the entries of other, which stays as it is. Its limits are Put's. If other is
-// a copy of another Batch, or if one of its own writes was refused, Apply of b returns that
-// error.
+// Append adds the entries of other, which does not change. The limits are those of Put. If
+// other is a copy of another Batch, or if one of its own writes was refused, Apply of b
+// returns that error.
 func (b *Batch) Append(other *Batch) {
 	switch {
 	case b == nil:
 		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
 	case other == nil || !b.begin():
-		return // Apply says the latter
+		return // Apply returns the error
 	}
 	defer b.end()
 	if other != b {
@@ -86,8 +86,8 @@ func (b *Batch) Append(other *Batch) {
 }
 
 // AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the
-// sequence number 0. It implements encoding.BinaryAppender. The error is that of a batch
-// that Apply refuses.
+// sequence number 0. It implements encoding.BinaryAppender. For a batch that Apply refuses
+// it returns the same error.
 func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	if b == nil {
 		return append(dst, emptyBatch[:]...), nil
@@ -116,10 +116,10 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 // implements encoding.BinaryMarshaler.
 func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
 
-// UnmarshalBinary makes the batch hold what data does, which AppendBinary, LevelDB or
-// goleveldb made, and nothing else. It copies data and ignores the sequence number in it.
-// Bytes that are no batch are ErrCorruption, a batch or an entry above the limits is ErrTooLarge;
-// the batch does not change then. It implements encoding.BinaryUnmarshaler.
+// UnmarshalBinary replaces the content of the batch with that of data, which AppendBinary,
+// LevelDB or goleveldb made. It copies data and ignores the sequence number in it. If data
+// is not a batch it returns ErrCorruption, and if the batch or an entry is above the limits
+// ErrTooLarge; the batch does not change then. It implements encoding.BinaryUnmarshaler.
 func (b *Batch) UnmarshalBinary(data []byte) error {
 	if b == nil {
 		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")

@@ -6,8 +6,8 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// durability is where a write must be before it is acknowledged. The greatest of a
-// group is that of all of it.
+// durability is where a write must be before it is acknowledged. A group has the greatest
+// durability of its writes.
 type durability uint8
 
 const (
@@ -28,12 +28,12 @@ func (wo *WriteOptions) durability() durability {
 	return onDisk
 }
 
-// bufferedFor is about how long a buffered write stays in the log's buffer when
-// nothing else pushes it out.
+// bufferedFor is about how long a buffered write stays in the log's buffer if no other
+// write flushes it.
 const bufferedFor = 10 * time.Millisecond
 
-// noteBuffered makes sure that what the log's buffer holds does not stay there. Only
-// the leader runs it.
+// noteBuffered makes sure that the bytes in the log's buffer do not stay there. Only the
+// leader runs it.
 func (d *DB) noteBuffered() {
 	if d.log.buffered == nil {
 		d.log.buffered = make(chan struct{}, 1)
@@ -46,8 +46,8 @@ func (d *DB) noteBuffered() {
 	}
 }
 
-// handOverLoop gives the operating system what writers left in the log's buffer, a
-// while later. It queues up as a writer does, since only the leader uses the log.
+// handOverLoop writes what remains in the log's buffer to the operating system after a
+// while. It queues like a writer, because only the leader uses the log.
 func (d *DB) handOverLoop(buffered <-chan struct{}) {
 	defer d.background.Done()
 	r := &commitRequest{alone: (*DB).handOver}
@@ -55,19 +55,19 @@ func (d *DB) handOverLoop(buffered <-chan struct{}) {
 		select {
 		case <-buffered:
 		case <-d.closing:
-			return // Close writes the rest
+			return // Close writes the buffer
 		}
 		if !d.pause(bufferedFor) {
 			return
 		}
-		_ = d.guard("the writing of buffered records", func() error { return d.commit.run(d, r) }) // handOver has told of it
+		_ = d.guard("the writing of buffered records", func() error { return d.commit.run(d, r) }) // handOver has reported it
 	}
 }
 
 // handOver writes the log's buffer. Only the leader runs it.
 func (d *DB) handOver() error {
 	select {
-	case <-d.log.buffered: // what it tells of is about to be done
+	case <-d.log.buffered: // the write that it announces is about to happen
 	default:
 	}
 	if d.log.w.Buffered() == 0 {

@@ -7,28 +7,27 @@ import (
 	"github.com/sievedb/sievedb/internal/check"
 )
 
-// CheckReport is what Check went through.
+// CheckReport describes what Check read and found.
 type CheckReport struct {
 	// Tables, Entries and Bytes count what was read.
 	Tables  int
 	Entries uint64
 	Bytes   uint64
-	// Twins counts entries that another table holds as well, under the same internal
-	// key. They are garbage that goleveldb's RecoverFile and LevelDB's RepairDB leave,
-	// and that compactions drop. Where the values differ it is a fault.
+	// Twins counts entries that another table contains as well, under the same internal
+	// key. They are garbage that goleveldb's RecoverFile and LevelDB's RepairDB leave, and
+	// that compactions drop. Twins with different values are a fault.
 	Twins uint64
-	// Faults lists what is wrong, a message each; empty for a sound database.
+	// Faults has one message for each fault; it is empty for a sound database.
 	Faults []string
 }
 
-// Check reads every table of the database and compares it with what the
-// MANIFEST says: checksums, the order of keys, the range of each table. It looks each
-// key up through the table's filter and index, and asks every filter of a known policy
-// for it, also those that lookups do not ask: second filters, filters of block ranges,
-// filters of ranges. A filter that is damaged, or that denies a key of its table, is a
-// fault. Check continues after a damaged table. Then it reads all sound tables again, side
-// by side, for entries that several of them hold with different values. The error is for
-// what kept it from looking, not for faults found.
+// Check reads every table of the database and compares it with the MANIFEST: checksums, the
+// order of keys, the range of each table. It looks each key up through the table's filter
+// and index, and through every other filter of a known policy, also those that lookups do
+// not use: second filters, filters of block ranges, range filters. A filter that is damaged,
+// or that denies a key of its table, is a fault. Check continues after a damaged table. Then
+// it merges all sound tables to find entries that several of them contain with different
+// values. The error says what kept Check from reading; faults are not errors.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -44,8 +43,8 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	return (*CheckReport)(report), err
 }
 
-// checkPolicies returns the policies of the filters that Check and Repair ask: those that are
-// known also where lookups ask none.
+// checkPolicies returns the policies of the filters that Check and Repair use: all known
+// ones, even if lookups use none.
 func (o *Options) checkPolicies() []filter.Policy {
 	if o.Filters.Policy == filter.None {
 		known := *o

@@ -7,9 +7,9 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// writeCloseMark vouches for the log and the MANIFEST, which are synced and
-// closed. A crash leaves the mark whole or none, and with none the database is
-// what it is without this.
+// writeCloseMark writes the file CLOSED, which vouches for the log and the MANIFEST. Both
+// are synced and closed. After a crash the file is complete or missing, and without it the
+// database is as before.
 func (d *DB) writeCloseMark() error {
 	log, err := manifest.MarkFile(d.fs, d.dir, base.FileLog, d.state.Load().mem.logNum)
 	if err == nil && log.Size != uint64(d.log.w.Size()) {

@@ -14,17 +14,17 @@ import (
 // logState is the log that the leader appends to.
 type logState struct {
 	w       *wal.Writer
-	lastSeq uint64 // the last sequence number given out, be it to a write that failed
-	// logged is that of the last write or load that did not fail, or of a failed one that the MANIFEST counts.
+	lastSeq uint64 // the last sequence number assigned, even to a write that failed
+	// logged is the number of the last write or load that did not fail, or of a failed one that the MANIFEST counts.
 	logged uint64
-	// full is why the log takes no more records although another one may: the disk
-	// was full. replaced says that w is that other one already; see replaceLog.
+	// full is set if the disk was full: the log takes no more records, but a new one may.
+	// replaced says that w is already the new one; see replaceLog.
 	full     error
 	replaced bool
-	// buffered tells handOverLoop that w may hold back records; nil until it runs.
+	// buffered signals handOverLoop that w may hold back records; nil until it runs.
 	buffered chan struct{}
-	next     *successor // prepared for when the memtable is full, or being so; nil: not yet
-	// inserter remembers where the last insert went: ascending keys are cheap.
+	next     *successor // the prepared log and memtable, or the ones being prepared; nil if not begun
+	// inserter remembers the position of the last insert: ascending keys are cheap.
 	inserter memtable.Inserter
 }
 
@@ -33,7 +33,7 @@ func (l *logState) close(d *DB) error {
 	if l.w == nil {
 		return nil
 	}
-	// What a log holds that a full disk ended cannot be made durable any more.
+	// The content of a log that a full disk ended cannot be made durable any more.
 	err := l.full
 	if err == nil && l.w.Unsynced() > 0 && d.writeErr() == nil { // after a failure the file is not touched again
 		err = l.w.Sync()
@@ -41,19 +41,19 @@ func (l *logState) close(d *DB) error {
 	return errors.CombineErrors(err, l.w.Close())
 }
 
-// Put writes value under key. The nil WriteOptions are Sync. A key above MaxKeySize or a
-// value above MaxValueSize is ErrTooLarge, and nothing is written. After another error the
-// write may or may not be there when the database is opened again. Neither slice is kept.
+// Put writes value under key. Nil WriteOptions mean Sync. A key above MaxKeySize or a value
+// above MaxValueSize is ErrTooLarge, and nothing is written. After another error the write
+// may or may not be present when the database is opened again. Put keeps neither slice.
 func (d *DB) Put(key, value []byte, wo *WriteOptions) error {
 	return d.write(base.KindSet, key, value, wo)
 }
 
-// Delete deletes key; deleting what does not exist is fine. Otherwise as Put.
+// Delete deletes key. Deleting a key that does not exist is no error. Otherwise it is like Put.
 func (d *DB) Delete(key []byte, wo *WriteOptions) error {
 	return d.write(base.KindDelete, key, nil, wo)
 }
 
-// write commits one entry. A writer by itself needs no batch and no place in the queue.
+// write commits one entry. A single writer needs no batch and no place in the queue.
 func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if d == nil {
 		return ErrClosed
@@ -78,7 +78,7 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	return err
 }
 
-// commitAlone commits one entry and gives up the leadership, which the caller has.
+// commitAlone commits one entry and releases the leadership, which the caller has.
 func (d *DB) commitAlone(kind base.Kind, key, value []byte, keep durability) (err error) {
 	returned := false
 	defer func() {
@@ -97,12 +97,12 @@ const maxLoneBytes = 64 << 10
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// Apply writes the batch atomically: after a crash all of it is there or none,
-// and readers see all of it or none. Otherwise as Put. The batch must not be
-// used until Apply returns, and is unchanged then. A batch with a key, a value or a size
-// above the limits is ErrTooLarge. A nil batch, a copy of a Batch and one that several
-// goroutines use at once are refused with an error, too; nothing of them is written; see Batch.
-// An empty batch writes nothing; applied with Sync it syncs the log, as SyncLog does.
+// Apply writes the batch atomically: after a crash either all of its writes are present or
+// none, and readers see all of them or none. Otherwise it is like Put. The batch must not be
+// used until Apply returns, and does not change. A batch with a key, a value or a size above
+// the limits is ErrTooLarge. A nil batch, a copy of a Batch, and a batch that several
+// goroutines use at the same time are refused with an error, and nothing is written; see
+// Batch. An empty batch writes nothing; with Sync it syncs the log, as SyncLog does.
 func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 	switch {
 	case d == nil || d.closed.Load():
@@ -125,22 +125,22 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 	return d.apply(b, wo)
 }
 
-// SyncLog makes every write durable that was acknowledged before, whatever its WriteOptions
-// were, as the next write with Sync would: after it returns nil, all of them survive a power
-// loss. It costs one fsync of the log, which writes that run at the same time share,
-// and none if nothing was written since the last one.
+// SyncLog makes all acknowledged writes durable, whatever their WriteOptions were, as the
+// next write with Sync would: after it returns nil, all of them survive a power cut. It costs
+// one fsync of the log, which concurrent writes share, or none if nothing was written since
+// the last one.
 //
-// After an error, writes that were acknowledged with NoSync or Buffered may be lost by a power loss. A failed
-// sync ends the writes of the store, as that of a write does; see ErrReadOnly. On a full
-// disk the error is ErrNoSpace, and the next call tries again. A closed store returns
-// ErrClosed, one that was opened read-only ErrReadOnly, and a call from a function of the
+// After an error, writes that were acknowledged with NoSync or Buffered may be lost in a power
+// cut. A failed sync ends the writes of the store, like the failed sync of a write; see
+// ErrReadOnly. On a full disk the error is ErrNoSpace, and the next call tries again. A closed
+// store returns ErrClosed, a read-only one ErrReadOnly, and a call from a function of the
 // EventListener ErrInListener.
 //
-// It may be called from any goroutine, and takes its turn after writes that already wait, for a
-// flush perhaps. Flush makes writes durable too, but writes a table.
+// It may be called from any goroutine. It waits for writes that are already queued, which may
+// wait for a flush. Flush makes writes durable too, but writes a table.
 func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
 
-// apply is Apply for a batch that nobody else uses.
+// apply is Apply for a batch that the caller has exclusively.
 func (d *DB) apply(b *Batch, wo *WriteOptions) error {
 	switch {
 	case b.refused != nil:
@@ -178,7 +178,7 @@ func (d *DB) commitGroup(q *commitQueue) error {
 		size += r.batch.Size()
 		keep = max(keep, r.keep)
 	}
-	if count == 0 { // only an empty batch to be synced comes here
+	if count == 0 { // the group has only empty batches that are to be synced
 		return d.syncLog()
 	}
 	if err := d.prepareRecord(count, memSize, size); err != nil {
@@ -191,8 +191,8 @@ func (d *DB) commitGroup(q *commitQueue) error {
 	return nil
 }
 
-// syncLog makes durable what was written to the log. An older log is durable since it was
-// switched. Only the leader runs it.
+// syncLog makes the content of the log durable. Older logs are durable since they were
+// replaced. Only the leader runs it.
 func (d *DB) syncLog() error {
 	if err := d.needLog(); err != nil {
 		return err

@@ -10,15 +10,15 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// Compact merges all tables that may hold keys from start to limit, limit
-// excluded, nil for no bound, so that deleted and shadowed entries there give
-// their space back (unless a snapshot needs them) and every table is written
-// with the present options. A table is merged whole, so entries outside the range
-// are rewritten too. What is written meanwhile it need not take along. It
-// returns when that is done, or when ctx is; what was merged until then stays merged.
+// Compact merges all tables that may contain keys from start to limit, limit excluded; nil
+// means no bound. The space of deleted and shadowed entries is freed, unless a snapshot
+// needs them, and every table is written with the present options. A table is merged as a
+// whole, so entries outside the range are rewritten too. Entries that are written meanwhile
+// may be left out. Compact returns when it is done, or when ctx is; what was merged until
+// then stays merged.
 //
-// If start and limit are the same key, the range is empty: Compact does nothing and
-// returns nil. A start after limit is refused with an error, since nothing else would show the
+// If start and limit are the same key, the range is empty: Compact does nothing and returns
+// nil. A start after limit is refused with an error, because nothing else would reveal the
 // mistake.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if d == nil || d.closed.Load() {
@@ -60,7 +60,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 	}, (*compactionHost)(d))
 }
 
-// compactionEnded takes the outcome of a compaction: writers may wait for it.
+// compactionEnded receives the result of a compaction: writers may wait for it.
 func (d *DB) compactionEnded(err error) {
 	d.mu.Lock()
 	d.cond.Broadcast()

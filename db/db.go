@@ -19,22 +19,22 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The errors of the public API; test for them with errors.Is.
+// The errors of the public API. Test for them with errors.Is.
 var (
-	// ErrNotFound says that a key has no value. It is returned bare.
+	// ErrNotFound says that a key has no value. It is returned without wrapping.
 	ErrNotFound = base.ErrNotFound
-	// ErrCorruption is what every error about damaged files is; such an error is a
+	// ErrCorruption matches every error about damaged files. Such an error is a
 	// *CorruptionError as well.
 	ErrCorruption = base.ErrCorruption
-	// ErrClosed is returned by every method of what was closed, and of a nil or zero DB,
+	// ErrClosed is returned by every method of a closed value, and of a nil or zero DB,
 	// Snapshot, Iterator or Loader.
 	ErrClosed = base.ErrClosed
 	// ErrReadOnly refuses a write: the database was opened read-only, or an earlier
 	// failure, which the error names, ended its writes.
 	ErrReadOnly = base.ErrReadOnly
-	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost, reads go
-	// on, and so do writes once there is space; unless the error is ErrReadOnly as
-	// well: then the database must be opened again.
+	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost. Reads continue,
+	// and writes resume once there is space, unless the error is ErrReadOnly as well: then
+	// the database must be opened again.
 	ErrNoSpace = base.ErrNoSpace
 	// ErrInListener is returned by methods that would wait for themselves if they were called
 	// from a function of the EventListener; see there.
@@ -56,7 +56,7 @@ type CorruptionError = sievedb.CorruptionError
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
-	opts Options // complete
+	opts Options // with all defaults filled in
 	cmp  *base.Comparer
 	home
 	storage
@@ -64,23 +64,23 @@ type DB struct {
 	compactor *compact.Scheduler
 
 	closed closedFlag
-	// ended is why writes have ended, nil while they have not; set once, under mu,
-	// so that those who wait on cond see it, and read without.
+	// ended is the reason why writes have ended, or nil. It is set once, under mu, so that
+	// goroutines that wait on cond see it, and read without mu.
 	ended         atomic.Pointer[writesEnded]
 	listenerCalls tracking.ListenerCalls
 	closing       chan struct{} // closed when Close begins
 
-	_ [64]byte // writers write what follows; what lookups load is not on its cache line
+	_ [64]byte // keeps the fields that writers change off the cache line that lookups load
 
 	writing
 	snapshots snapshotList
 	opened    tracking.OpenList
 
-	// mu guards what follows. cond is signalled whenever any of it changes.
+	// mu guards the fields below. cond is signalled when any of them changes.
 	mu          sync.Mutex
 	cond        *sync.Cond
 	flushErr    error                // of the last flush; nil after a success
-	loader      *Loader              // the load under way, nil for none
+	loader      *Loader              // the present load, or nil
 	uncertain   []*manifest.FileMeta // tables to remove once a later edit is in force
 	stallReason string
 	report      OpenReport
@@ -94,7 +94,7 @@ type home struct {
 	fs    vfs.FS
 	files tables.Directory // dir on fs
 	lock  interface{ Close() error }
-	// changed says that Open may have changed what the directory holds.
+	// changed says that Open may have changed files of the directory.
 	changed bool
 }
 
@@ -123,14 +123,14 @@ type reading struct {
 type writing struct {
 	commit commitQueue
 	log    logState
-	// spareMemory is what the memtable takes that waits for the present one to be full.
+	// spareMemory is the size of the memtable that waits until the present one is full.
 	spareMemory atomic.Uint64
 	throttle    *throttle.Throttle
 	counters    dbCounters
 }
 
-// closedFlag says whether a DB takes no calls. The zero value says yes: only Open makes
-// a DB that can be used.
+// closedFlag says whether a DB refuses calls. Its zero value says yes: only Open makes a DB
+// that can be used.
 type closedFlag struct{ open atomic.Bool }
 
 // Load reports whether the DB is closed.
@@ -144,8 +144,8 @@ func errNilContext(method string) error {
 	return errors.Newf("sievedb: %s: the context is nil; pass context.Background()", method)
 }
 
-// readState is everything that a lookup needs, in the order to consult it.
-// Immutable but for the active memtable's contents.
+// readState is everything that a lookup needs, in the order in which it is consulted. It is
+// immutable, except for the content of the active memtable.
 type readState struct {
 	mem     *memBuffer
 	imm     []*memBuffer // newest first
@@ -156,13 +156,13 @@ type readState struct {
 type memBuffer struct {
 	*memtable.Memtable
 	logNum uint64
-	maxSeq uint64 // set when the memtable becomes immutable, for its flush alone: others have it already
+	maxSeq uint64 // set when the memtable becomes immutable, for its flush only
 }
 
-// memory returns the bytes that the memtable takes.
+// memory returns the number of bytes that the memtable uses.
 func (m *memBuffer) memory() uint64 { return uint64(m.Capacity() + m.FilterSize() + m.GuideSize()) }
 
-// install makes a new read state current. d.mu is held.
+// installLocked makes a new read state current. d.mu is held.
 func (d *DB) installLocked(change func(*readState)) {
 	next := *d.state.Load()
 	change(&next)
@@ -171,8 +171,8 @@ func (d *DB) installLocked(change func(*readState)) {
 	d.cond.Broadcast()
 }
 
-// installVersion returns the install function for Set.Apply: it puts the new
-// version, and what also changes, in one read state.
+// installVersion returns the install function for Set.Apply: it puts the new version, and the
+// change that also makes, into one read state.
 func (d *DB) installVersion(also func(*readState)) func(*manifest.Version) {
 	return func(v *manifest.Version) {
 		d.mu.Lock()
@@ -186,8 +186,8 @@ func (d *DB) installVersion(also func(*readState)) func(*manifest.Version) {
 	}
 }
 
-// refState returns the current read state with its version referenced; the
-// caller gives it back with state.version.Unref.
+// refState returns the current read state and takes a reference to its version; the caller
+// releases it with state.version.Unref.
 func (d *DB) refState() *readState {
 	for {
 		if s := d.state.Load(); s.version.TryRef() {
@@ -196,9 +196,9 @@ func (d *DB) refState() *readState {
 	}
 }
 
-// stateAt returns the read state and, if seq is latest, the visible sequence number of
-// one moment. A number that is newer than the state would show a batch in part, or
-// what was written after a load without the load.
+// stateAt returns the read state and, if seq is latest, the visible sequence number of the
+// same moment. A number that is newer than the state would show a part of a batch, or writes
+// after a load without the load.
 func (d *DB) stateAt(seq uint64) (*readState, uint64) {
 	s := d.state.Load()
 	if seq != latest {
@@ -223,11 +223,11 @@ func (d *DB) refStateAt(seq uint64) (*readState, uint64) {
 	}
 }
 
-// cleanLoop removes files that readers gave up, until the store closes.
+// cleanLoop removes files that readers released, until the store closes.
 func (d *DB) cleanLoop() {
 	defer d.background.Done()
 	for d.guard("the removal of tables", func() error { d.obsolete.Run(d.closing); return nil }) != nil {
-		continue // the removal panicked; the others go on
+		continue // the removal panicked; the next ones are still tried
 	}
 }
 
@@ -241,9 +241,9 @@ func (e *writesEnded) Error() string {
 
 func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
 
-// endWrites makes cause the reason that every later write fails, unless there is one. A panic
-// takes the place of another reason: while it unwinds, other goroutines may already meet what
-// it left, an edit of the MANIFEST that is uncertain, say.
+// endWrites makes cause the reason that every later write fails, unless there already is one.
+// A panic replaces another reason: while it unwinds, other goroutines may already meet its
+// consequences, such as an uncertain edit of the MANIFEST.
 func (d *DB) endWrites(cause error) {
 	ended := &writesEnded{base.NoSpace(cause)}
 	d.mu.Lock()
@@ -266,8 +266,8 @@ func (e *writesEnded) isPanic() bool {
 	return errors.As(e.cause, &p)
 }
 
-// tellEnded reports that writes ended. A panic of the logger or the listener goes no
-// further: those who called endWrites because of another one would never end.
+// tellEnded reports that writes ended. A panic of the logger or the listener is not passed on:
+// callers that ran endWrites because of another panic would never end.
 func (d *DB) tellEnded(cause error) {
 	_ = base.Catch(d.cmp, "BackgroundError", func() error {
 		var p *PanicError
@@ -289,9 +289,8 @@ func (d *DB) writeErr() error {
 	return nil
 }
 
-// Flush writes what is in memory to tables and returns when that is done. Every
-// write acknowledged before is then in a table, durable whatever its
-// WriteOptions were.
+// Flush writes the memtables to tables and returns when that is done. Every write
+// acknowledged before is then in a table and durable, whatever its WriteOptions were.
 func (d *DB) Flush() error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed
@@ -306,9 +305,9 @@ func (d *DB) Flush() error {
 		return err
 	}
 	d.compactor.EndBurst()
-	// Memtables that come later are not waited for.
+	// Later memtables are not waited for.
 	waitFor := d.state.Load().imm
-	if len(waitFor) == 0 { // else what the burst held back takes their tables along
+	if len(waitFor) == 0 { // else the compaction that the burst delayed includes their tables
 		d.compactor.Schedule()
 	}
 	d.mu.Lock()
@@ -334,12 +333,11 @@ func (d *DB) Flush() error {
 	}
 }
 
-// Close waits for the background work under way, and for calls of Compact and
-// UpgradeFilters to end, which they soon do; makes everything written
-// durable, says so in the file CLOSED, and releases the directory. Iterators and
-// snapshots should be closed before; those left open are told of in the error, and
-// answer ErrClosed from then on. A load under way is given up, and the error says
-// so, as it does of a panic that ended the writes. A second Close returns ErrClosed.
+// Close waits for background work, and for calls of Compact and UpgradeFilters to end, which
+// they soon do. It makes all writes durable, writes the file CLOSED, and releases the
+// directory. Close iterators and snapshots before: the error names those left open, and they
+// return ErrClosed from then on. A load that was not committed is discarded, and the error
+// says so, as it reports a panic that ended the writes. A second Close returns ErrClosed.
 func (d *DB) Close() error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed
@@ -356,7 +354,7 @@ func (d *DB) Close() error {
 	d.cond.Broadcast()
 	d.mu.Unlock()
 
-	// From here no writer starts; the one that leads ends.
+	// From here no new writer starts, and the present leader ends.
 	d.commit.shut()
 	d.background.Wait()
 	d.compactor.Wait()
@@ -367,7 +365,7 @@ func (d *DB) Close() error {
 	if ended := d.writeErr(); errors.As(ended, &p) {
 		keep(ended) // perhaps no write came since
 	}
-	// Each step is taken whatever became of those before, or the directory stayed locked.
+	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
 	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
 	var loading *Loader
 	try(func() error { loading = d.giveUpLoad(); return nil })

@@ -10,11 +10,10 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// Destroy removes the database in dir: the files whose names are the format's,
-// and the directory if nothing else is in it. A directory that does not exist is
-// fine. The error is ErrLocked while the database is open, and ErrForeign where
-// the directory is another engine's. Only Options.FS is
-// used; nil opts mean the operating system's.
+// Destroy removes the database in dir: the files whose names belong to the format, and the
+// directory if it is empty then. A missing directory is no error. The error is ErrLocked if
+// the database is open, and ErrForeign if the directory belongs to another engine. Destroy
+// uses only Options.FS; nil opts mean the operating system's file system.
 func Destroy(dir string, opts *Options) error {
 	o := opts.withDefaults()
 	dir, err := manifest.AbsoluteDir(o.FS, dir)
@@ -42,7 +41,7 @@ func Destroy(dir string, opts *Options) error {
 		}
 	}
 	for _, name := range names {
-		// CURRENT goes first and for good, so that a crash leaves no database that looks whole.
+		// CURRENT is removed first and durably, so that a crash leaves no database that looks complete.
 		if name == base.CurrentName {
 			remove(name)
 			failed = errors.Join(failed, o.FS.SyncDir(dir))

@@ -24,28 +24,29 @@
 //		fmt.Printf("an ant has %s\n", value)
 //	}
 //
-// Call the variable store: one called db hides the package. Nil options are the
-// defaults. A write with nil options has reached stable storage when it returns;
-// NoSync and Buffered promise less and are faster. A Batch applies several writes
-// together, an Iterator walks keys in order, a Snapshot keeps showing one moment, a
-// Loader takes sorted entries straight into tables. Explain and Metrics show what
-// lookups read and what filters saved.
+// Name the variable store: a variable named db hides the package. Nil options mean the
+// defaults. A write with nil options is on stable storage when it returns; NoSync and
+// Buffered promise less and are faster. A Batch applies several writes together, an Iterator
+// walks keys in order, a Snapshot keeps showing one moment, and a Loader writes sorted
+// entries directly as tables. Explain and Metrics show what lookups read and what filters
+// saved.
 //
 // # Errors
 //
-// Test errors with errors.Is. Get returns ErrNotFound for an absent key. Damaged
-// files cause ErrCorruption; errors.As finds a *CorruptionError with the file and the
-// offset. A failed write of the log or the MANIFEST ends the writes: they return
-// ErrReadOnly with the cause until the database is opened again, and reads go on.
-// The failed write may or may not be there after that. Every method of a closed DB
-// or Snapshot that can fail returns ErrClosed. Keys and values never appear in errors.
+// Test errors with errors.Is. Get returns ErrNotFound for an absent key. Damaged files cause
+// ErrCorruption; errors.As finds a *CorruptionError with the file and the offset. On a full
+// disk, writes fail with ErrNoSpace and resume once there is space. Any other failed write of
+// the log or the MANIFEST ends writes: they return ErrReadOnly with the cause until the
+// database is opened again. Reads continue in both cases. The failed write may or may not be
+// present afterwards. Every method of a closed DB or Snapshot that can fail returns ErrClosed.
+// Keys and values never appear in errors.
 //
 // # Ownership of slices
 //
-// Keys and values are any bytes, including none. Slices passed in may be reused as
-// soon as the call returns. Slices returned by Get, GetTo and MultiGet belong to the
-// caller. Those of Iterator.Key and Iterator.Value belong to the iterator and are
-// valid until it moves or is closed.
+// Keys and values are any bytes, including none. The caller may reuse slices as soon as the
+// call returns. Slices returned by Get, GetTo and MultiGet belong to the caller. Those of
+// Iterator.Key and Iterator.Value belong to the iterator and are valid until it moves or is
+// closed.
 //
 // # Concurrency
 //
@@ -56,30 +57,29 @@
 //
 // # The write path
 //
-// Writers queue in queue.go. The one that finds the queue without a leader
-// leads: it takes what has queued up, writes it as one record of the log, syncs
-// once if any of them asked for it, inserts into the memtable, and publishes the
-// last sequence number. A full memtable becomes immutable, with its own log, and
-// a background goroutine writes it as a table of level 0 (flush.go). Compactions
-// merge tables downward (package compact). Each change of the set of tables is one
-// edit of the MANIFEST (package manifest). A load writes sorted entries as tables and
-// adds them to what is there, as one write among the others (load.go).
+// Writers queue in queue.go. A writer that finds no leader leads: it takes the queued writes,
+// writes them as one record of the log, syncs once if any of them asked for it, inserts them
+// into the memtable, and publishes the last sequence number. A full memtable becomes
+// immutable, with its own log, and a background goroutine writes it as a table of level 0
+// (flush.go). Compactions merge tables downward (package compact). Each change of the set of
+// tables is one edit of the MANIFEST (package manifest). A load writes sorted entries as
+// tables and adds them as one write among the others (load.go).
 //
 // # The read path, and how readers pin what they read
 //
-// A Get loads one pointer, the read state: the memtables and the version, all
-// immutable but for the active memtable, whose readers need no lock. It takes no
-// mutex, counts no reference and allocates nothing but its result:
+// A Get loads one pointer, the read state: the memtables and the version. It is immutable,
+// except for the active memtable, whose readers need no lock. Get takes no mutex, counts no
+// reference and allocates nothing but its result:
 //
-//   - Memory is kept alive by the garbage collector: memtable arenas, filters,
-//     indexes and cached blocks are never reused, only dropped.
-//   - Descriptors are counted where a read goes to the disk, and only there: a
-//     table that compaction made obsolete, or that the open-table cache gave up,
-//     closes its file when the reads under way have ended. A Get that comes later
-//     with an old read state gets sstable.ErrReaderClosed, loads the current state,
-//     and starts over; the newer state holds the same data.
-//   - Iterators and snapshots live longer, so they do count: an iterator holds
-//     its version, and no file that it names is removed before Close.
+//   - The garbage collector keeps memory alive: memtable arenas, filters, indexes and cached
+//     blocks are never reused, only dropped.
+//   - Descriptors are counted only when a read goes to the disk: a table that a compaction
+//     made obsolete, or that the open-table cache evicted, closes its file when the reads in
+//     progress have ended. A Get that comes later with an old read state gets
+//     sstable.ErrReaderClosed, loads the current state, and starts over; the newer state
+//     contains the same data.
+//   - Iterators and snapshots live longer, so they do count: an iterator holds its version,
+//     and no file of that version is removed before Close.
 //
 // The read state is loaded before the visible sequence number. The other order
 // would lose keys: a compaction may drop, between the two loads, the version that

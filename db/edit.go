@@ -5,13 +5,12 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// applyEdit records edit in the MANIFEST and installs the version that it leads
-// to. A MANIFEST that cannot be written ends the writes, unless the disk is full:
-// then a new one is begun by the next edit. written are the tables that were
-// written for this edit; after an error nobody needs them, and they are removed
-// as soon as it is certain that the edit is not in force.
+// applyEdit records edit in the MANIFEST and installs the resulting version. A MANIFEST that
+// cannot be written ends the writes, unless the disk is full: then the next edit begins a new
+// one. written are the tables that were written for this edit; after an error they are
+// removed as soon as it is certain that the edit is not in force.
 func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*readState)) error {
-	// Taken before: of an edit that fails behind this one nothing is certain yet.
+	// Before Apply: nothing is certain yet about an edit that fails after this one.
 	settled := d.takeUncertain()
 	err := d.set.Apply(edit, d.installVersion(also))
 	if err == nil {
@@ -33,7 +32,7 @@ func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also f
 }
 
 // takeUncertain returns the tables of failed edits that may be in force, and forgets them:
-// once a later edit is in force, nobody needs them.
+// once a later edit is in force, they are not needed.
 func (d *DB) takeUncertain() []*manifest.FileMeta {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,45 +10,45 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// EventListener holds functions that the store calls when something happens.
-// Nil fields are skipped. They are called by the goroutine that does the work, one of
-// the store's own or that of a call, one at a time or several at once, and never
-// under a lock of the store; a slow one delays that work and all that waits for it.
+// EventListener has functions that the store calls when something happens. Nil fields are
+// skipped. The goroutine that does the work calls them, which is one of the store's own or
+// the caller's, possibly several at the same time, and never under a lock of the store. A
+// slow function delays that work and everything that waits for it.
 //
-// They may read: every method of the DB and of iterators and snapshots works, but for
-// those that may wait for such work. Put, Delete, Apply, SyncLog, Flush, Compact, UpgradeFilters
-// without DryRun, Loader.Commit and Close return ErrInListener, and do nothing; so
-// do the other methods of a Loader of which a call is under way. A function
-// that needs one of these starts a goroutine that calls it, and does not wait for that one.
+// The functions may read: every method of the DB, of iterators and of snapshots works, except
+// those that may wait for such work. Put, Delete, Apply, SyncLog, Flush, Compact,
+// UpgradeFilters without DryRun, Loader.Commit and Close do nothing and return ErrInListener,
+// as do the other methods of a Loader while one of its calls is running. A function that
+// needs one of these starts a goroutine that calls it, and does not wait for that goroutine.
 // A panic in one of them ends the writes; see PanicError.
 type EventListener struct {
-	// FlushEnd is told of each memtable written to a table, or not.
+	// FlushEnd is called after each flush attempt; Err is set if it failed.
 	FlushEnd func(FlushInfo)
-	// CompactionBegin and CompactionEnd frame each compaction.
+	// CompactionBegin and CompactionEnd are called before and after each compaction.
 	CompactionBegin func(CompactionInfo)
 	CompactionEnd   func(CompactionInfo)
-	// LoadEnd is told of each Commit of a Loader that had something to commit.
+	// LoadEnd is called after each Commit of a Loader with entries; Err is set if it failed.
 	LoadEnd func(LoadInfo)
-	// WriteStall is told when writes were slowed or stopped, after the wait.
+	// WriteStall is called after a write was slowed or stopped.
 	WriteStall func(WriteStallInfo)
-	// TableRemoved is told of each table file that was deleted.
+	// TableRemoved is called after a table file was deleted.
 	TableRemoved func(fileNum uint64)
-	// FilterUnusable is told of each table whose best filter rules nothing out,
-	// because it is damaged or nobody here can read it: lookups ask another filter of
-	// the table or read the table instead, and answer right. It is called once for a table while the database is
-	// open, by the goroutine that first needed the table, a Get's or an iterator's
-	// perhaps, which waits for it, or by the one that opens tables ahead; others that read the table do not.
+	// FilterUnusable is called once for each table whose best filter excludes nothing,
+	// because it is damaged or of an unknown kind. Lookups use another filter of the table
+	// or read the table, and their answers are right. It is called by the goroutine that
+	// first needed the table, such as a Get's or an iterator's, which waits for it, or by the
+	// one that opens tables ahead; other readers of the table do not wait.
 	FilterUnusable func(FilterInfo)
-	// TablesOpenedAhead is told once that what Options.Cache.OpenAhead asks for is done,
+	// TablesOpenedAhead is called once, when Options.Cache.OpenAhead has opened the tables,
 	// unless Close came first. Without that option it is not called.
 	TablesOpenedAhead func(OpenAheadInfo)
-	// BackgroundError is told of each error that no caller would see otherwise.
+	// BackgroundError is called for each error that no call returns.
 	BackgroundError func(error)
 }
 
 // FlushInfo describes a flush.
 type FlushInfo struct {
-	FileNum  uint64 // the new table; 0 where nothing was left to write
+	FileNum  uint64 // the new table; 0 if there was nothing to write
 	Bytes    uint64
 	Entries  uint64
 	Duration time.Duration
@@ -63,8 +63,8 @@ type CompactionInfo struct {
 	InputTables, OutputTables int
 	BytesRead, BytesWritten   uint64
 	TrivialMove               bool
-	// Subcompactions is in how many pieces, divided by keys, the tables were merged; 0
-	// for a TrivialMove. See Options.Compaction.MaxConcurrent.
+	// Subcompactions is the number of pieces, divided by keys, in which the tables were
+	// merged; 0 for a TrivialMove. See Options.Compaction.MaxConcurrent.
 	Subcompactions int
 	Duration       time.Duration
 	Err            error
@@ -87,37 +87,35 @@ type WriteStallInfo struct {
 	// were slowed, "level 0 is full" or "memtables wait for their flush" for those
 	// that were stopped.
 	Reason   string
-	Stopped  bool // false: slowed on purpose; true: it could not go on
+	Stopped  bool // false: slowed on purpose; true: stopped
 	Duration time.Duration
 }
 
-// OpenAheadInfo says what became of the tables that were to be opened ahead.
+// OpenAheadInfo describes the result of opening tables ahead.
 type OpenAheadInfo struct {
-	Tables   int   // open now, those included that a lookup had opened by itself
-	Failed   int   // could not be opened; lookups that need them are told why
+	Tables   int   // open now, including those that a lookup opened
+	Failed   int   // could not be opened; lookups that need them return the error
 	Err      error // of the first that failed
 	Duration time.Duration
 }
 
-// FilterInfo describes a filter that is of no use.
+// FilterInfo describes an unusable filter.
 type FilterInfo struct {
 	FileNum uint64
-	Level   int // -1 where the newest version does not name the table any more
-	// Policy is the name that the table lists the filter under, as it stands in the
-	// file: quote it. Of several it is the last; it is "" where the list of filters
-	// itself is damaged.
+	Level   int // -1 if the newest version no longer contains the table
+	// Policy is the name under which the table lists the filter, as it is in the file: quote
+	// it. It is the last one of several, and "" if the list of filters itself is damaged.
 	Policy string
-	// Err says why. It is ErrCorruption for a filter that is damaged or has no known
-	// shape, and another error for a name that neither Options.Filters.Policy nor the store
-	// knows.
+	// Err says why. It is ErrCorruption for a filter that is damaged or of unknown layout,
+	// and another error for a name that neither Options.Filters.Policy nor the store knows.
 	Err error
-	// Instead is the name of the table's filter that is asked instead, "" where
-	// there is none and lookups read the table.
+	// Instead is the name of the table's filter that is used instead, "" if there is none
+	// and lookups read the table.
 	Instead string
 }
 
-// reportFilter logs that the best filter of a table is unusable, if so, and notifies the
-// listener, once a table.
+// reportFilter logs that the best filter of a table is unusable, if it is, and notifies the
+// listener, once for each table.
 func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	info, ok := unusableFilter(f, status)
 	if !ok {
@@ -134,8 +132,8 @@ func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	tell(d, d.opts.EventListener.FilterUnusable, info)
 }
 
-// unusableFilter describes the filter of a table if it is unusable and was not reported
-// yet. Level is not known.
+// unusableFilter describes the filter of a table if it is unusable and was not reported yet.
+// Level is unknown.
 func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info FilterInfo, ok bool) {
 	info = FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
 	switch {

@@ -9,23 +9,23 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Explanation says what one lookup did: every run that it consulted, in order.
-// A run whose key range excludes the key is not consulted and not listed.
+// Explanation describes one lookup: every run that it consulted, in order. A run whose key
+// range excludes the key is not consulted and not listed.
 type Explanation struct {
 	// Found says whether the key has a value; Deleted that a tombstone answered.
 	Found, Deleted bool
-	// Steps are the runs consulted, the answering one last. Where the tables of level 0
-	// are in no order of age, as another program's repair leaves them, all of them that
-	// cover the key are consulted, and the newest entry found answers.
+	// Steps are the runs consulted, the answering one last. If the tables of level 0 are not
+	// in order of age, as after another program's repair, all that cover the key are
+	// consulted, and the newest entry found answers.
 	Steps []ExplainStep
-	// DiskReads counts the index and data blocks read from disk, and BytesRead their
-	// bytes; not what opening a table read, which is done once for all lookups: that is
-	// OpeningReads and OpeningBytes. ReadsSaved counts
-	// the tables whose filter spared the lookup a data block; ReadsWasted those
-	// whose filter passed, or that had none, and that did not hold the key.
+	// DiskReads counts the index and data blocks read from disk, BytesRead their bytes. They
+	// exclude what opening a table read, which is done once for all lookups: OpeningReads
+	// and OpeningBytes. ReadsSaved counts the tables whose filter saved the lookup a data
+	// block. ReadsWasted counts those that do not contain the key, but whose filter passed
+	// or that had none.
 	DiskReads, ReadsSaved, ReadsWasted    int
 	BytesRead, OpeningReads, OpeningBytes uint64
-	// Duration is what all took, some 100 ns a step for looking at the clock included.
+	// Duration is the total time, including some 100 ns a step for reading the clock.
 	Duration time.Duration
 }
 
@@ -33,42 +33,42 @@ type Explanation struct {
 type ExplainStep struct {
 	// Run is "memtable", "immutable memtable" or "table".
 	Run string
-	// Level, FileNum and Bytes describe a table; -1 and zeros otherwise. Smallest and
-	// Largest are the user keys at the ends of its range: copies, the caller's.
+	// Level, FileNum and Bytes describe a table; otherwise they are -1 and zeros. Smallest
+	// and Largest are copies of the user keys at the ends of its range and belong to the caller.
 	Level             int
 	FileNum           uint64
 	Bytes             uint64
 	Smallest, Largest []byte
-	// Filter is the verdict: "absent", "maybe" or "none" (nothing to ask: the table
-	// has no filter, or the memtable is empty). FilterPolicy is the name of the policy
-	// whose filter the table's lookups ask, empty for none and for a memtable.
+	// Filter is the verdict: "absent", "maybe" or "none" (the table has no filter, or the
+	// memtable is empty). FilterPolicy is the name of the policy of the filter that lookups
+	// of the table use, empty for none and for a memtable.
 	Filter, FilterPolicy string
-	// Found says that the run holds the key, be it as a tombstone.
+	// Found says that the run contains the key, possibly as a tombstone.
 	Found bool
-	// Opened says that the table was not open; opening it took OpeningReads reads of
-	// OpeningBytes bytes in all.
+	// Opened says that the table was not open. Opening it took OpeningReads reads of
+	// OpeningBytes bytes in total.
 	Opened                     bool
 	OpeningReads, OpeningBytes uint64
-	// IndexSearched says that the filter let the lookup go on to the table's index.
-	// IndexRead says that it was read from disk by itself, not with the
-	// opening of the table as it mostly is; IndexBytes are then its bytes.
+	// IndexSearched says that the filter did not exclude the key, so the index was searched.
+	// IndexRead says that the index was read from disk separately, not with the opening of
+	// the table as usual; IndexBytes are its bytes then.
 	IndexSearched, IndexRead bool
 	IndexBytes               uint64
-	// BlockFromCache and BlockFromDisk say where the data block came from, BlockBytes
-	// what it takes in the file, wherever it came from. None of them is set where
-	// the lookup needed no block. BytesRead is what the disk gave, the index included.
+	// BlockFromCache and BlockFromDisk say where the data block came from, BlockBytes its
+	// size in the file in either case. None is set if the lookup needed no block. BytesRead
+	// counts all bytes from disk, including the index.
 	BlockFromCache, BlockFromDisk bool
 	BlockBytes, BytesRead         uint64
-	// Duration is what the step took: OpenTime to have the table open, FilterTime to ask
-	// its filter, IndexTime to have its index in memory, and SearchTime for the
-	// index and the data block, reading it included. A memtable's is not divided.
+	// Duration is the time of the step: OpenTime for opening the table, FilterTime for its
+	// filter, IndexTime for getting its index into memory, and SearchTime for searching
+	// index and data block, including the read. A memtable's is not divided.
 	Duration                                    time.Duration
 	OpenTime, FilterTime, IndexTime, SearchTime time.Duration
 }
 
-// Explain looks key up and says how: which runs were consulted, what their
-// filters said, which blocks were read. It reads what Get would read and fills
-// the caches alike, but counts nothing in Metrics.
+// Explain looks key up and reports how: which runs were consulted, what their filters
+// answered, which blocks were read. It reads what Get would read and fills the caches in the
+// same way, but counts nothing in Metrics.
 func (d *DB) Explain(key []byte) (*Explanation, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -94,8 +94,8 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 	}
 }
 
-// explainOnce is findOnce for an Explanation: the same runs in the same order. It stands by
-// itself so that lookups pay nothing for it.
+// explainOnce is findOnce for an Explanation: the same runs in the same order. It is separate
+// so that lookups pay nothing for it.
 func (d *DB) explainOnce(lookup *sstable.Lookup, key []byte, x *Explanation) (base.Kind, error) {
 	s := d.state.Load()
 	seq := d.visibleSeq.Load()
@@ -172,8 +172,8 @@ func (x *Explanation) sumUp(kind base.Kind) {
 	}
 }
 
-// String returns the explanation as lines for people: one for each run, with what it
-// took indented below, and the sum.
+// String returns the explanation as lines for people: one for each run, with its reads and
+// times indented below, and the totals.
 func (x *Explanation) String() string {
 	var b strings.Builder
 	for i := range x.Steps {

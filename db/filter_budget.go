@@ -12,7 +12,7 @@ func (o *Options) validateFilterBudget() error {
 	if o.Filters.Budget < 0 {
 		return errors.Newf("sievedb: Options.Filters.Budget is %d; it must be 0, for none, or a number of bytes", o.Filters.Budget)
 	}
-	if !(o.Filters.MaxWastedReads >= 0 && o.Filters.MaxWastedReads < 1) { // NaN is neither
+	if !(o.Filters.MaxWastedReads >= 0 && o.Filters.MaxWastedReads < 1) { // false for NaN, too
 		return errors.Newf("sievedb: Options.Filters.MaxWastedReads is %g; it must be 0, for no bound, or reads a lookup below 1, as 0.02 for two in a hundred lookups", o.Filters.MaxWastedReads)
 	}
 	if o.Filters.Budget > 0 && o.Filters.MaxWastedReads > 0 {
@@ -26,7 +26,7 @@ func (o *Options) validateFilterBudget() error {
 	return nil
 }
 
-// filterPlanOptions are those of the filter plan. o is complete.
+// filterPlanOptions returns the options of the filter plan. o has all defaults filled in.
 func (o *Options) filterPlanOptions() filterplan.Options {
 	plan := filterplan.Options{
 		Filter: o.Filters.Policy, Budget: o.Filters.Budget, MaxWastedReads: o.Filters.MaxWastedReads,
@@ -38,7 +38,7 @@ func (o *Options) filterPlanOptions() filterplan.Options {
 	return plan
 }
 
-// plannedTables is what the filter plan asks about tables.
+// plannedTables gives the filter plan what it needs to know about tables.
 type plannedTables struct {
 	set   *manifest.Set
 	cache *tables.Cache

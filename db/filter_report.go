@@ -25,41 +25,41 @@ type TableFilterReport struct {
 	FileNum uint64 `json:"fileNum"`
 	Name    string `json:"name"`
 	Bytes   uint64 `json:"bytes"` // of the file
-	// Policy is the name of the filter's policy as it stands in the file, which may be
-	// any bytes: quote it. Layout is "whole table", "per block range", or why there is
-	// no filter to ask.
+	// Policy is the name of the filter's policy as it is in the file, which may be any
+	// bytes: quote it. Layout is "whole table", "per block range", or the reason why there
+	// is no usable filter.
 	Policy string `json:"policy"`
 	Layout string `json:"layout"`
 	FilterFigures
-	// BlockBytes is what a data block takes in the file, in the mean: what a lookup
-	// reads that no filter spares. 0: not known.
+	// BlockBytes is the mean size of a data block in the file: what a lookup reads if no
+	// filter excludes the table. 0 if unknown.
 	BlockBytes float64 `json:"blockBytes"`
-	// Probes are the questions of this report; Lookups those of the store's users, as
-	// sampled: multiplied with the number of lookups that a sample stands for.
+	// Probes counts the probes of this report, Lookups the lookups of the store's users, by
+	// samples: each is multiplied by the number of lookups that it represents.
 	Probes  FilterProbes  `json:"probes"`
 	Lookups FilterLookups `json:"lookups"`
-	// Ranges are the table's filters of ranges, those that iterators ask first.
+	// Ranges are the table's range filters that iterators use.
 	Ranges []RangeFilterReport `json:"ranges,omitempty"`
-	// Verdict sums it up. Detail is the figures behind it, or the error. Advice is what to
-	// do about it.
+	// Verdict summarizes the filter. Detail has the figures for it, or the error. Advice says
+	// what to do about it.
 	Verdict FilterVerdict `json:"verdict"`
 	Detail  string        `json:"detail"`
 	Advice  string        `json:"advice"`
 }
 
-// LevelFilterReport sums up the tables of a level.
+// LevelFilterReport summarizes the tables of a level.
 type LevelFilterReport struct {
 	Level  int `json:"level"`
 	Tables int `json:"tables"`
 	FilterFigures
 	Probes FilterProbes `json:"probes"`
-	// Lookups are not samples here: Metrics counts them by level, with those of tables
-	// that are gone.
+	// Lookups are exact here, not samples: Metrics counts them by level, including those of
+	// removed tables.
 	Lookups FilterLookups `json:"lookups"`
-	// RangeBytes is what the filters of ranges take that are asked, RangeBitsPerKey what
-	// that is for each key of the level's tables, 0 where their number is not known. Ranges is what they
-	// did for iterators, as Metrics counts it: each negative is a table passed over, and
-	// spared one read of a block at least.
+	// RangeBytes is the size of the range filters in use and RangeBitsPerKey that size for
+	// each key of the level's tables, 0 if the number of keys is unknown. Ranges counts their
+	// results for iterators, as Metrics does: each negative is a skipped table, which saved
+	// at least one block read.
 	RangeBytes      uint64        `json:"rangeBytes"`
 	RangeBitsPerKey float64       `json:"rangeBitsPerKey"`
 	Ranges          FilterLookups `json:"ranges"`
@@ -67,43 +67,43 @@ type LevelFilterReport struct {
 	Verdicts map[FilterVerdict]int `json:"verdicts"`
 }
 
-// RangeFilterReport is about one of a table's filters of ranges.
+// RangeFilterReport describes one range filter of a table.
 type RangeFilterReport struct {
-	// Policy is the name of its policy, as it stands in the file, which may be any bytes.
+	// Policy is the name of its policy as it is in the file, which may be any bytes.
 	Policy     string  `json:"policy"`
 	Bytes      uint64  `json:"bytes"`
-	BitsPerKey float64 `json:"bitsPerKey"` // of the table's keys, which may share prefixes; 0: not known
-	// State is "asked", or why it is not.
+	BitsPerKey float64 `json:"bitsPerKey"` // of the table's keys, which may share prefixes; 0 if unknown
+	// State is "asked", or the reason why the filter is not used.
 	State string `json:"state"`
-	// Verdict sums up what it did, as far as that is known, which is by level. Detail is the
-	// figures behind it, or the error. Advice is what to do about it.
+	// Verdict summarizes its results, as far as they are known, which is by level. Detail has
+	// the figures for it, or the error. Advice says what to do about it.
 	Verdict FilterVerdict `json:"verdict"`
 	Detail  string        `json:"detail"`
 	Advice  string        `json:"advice"`
 }
 
-// FilterFigures are what filters take, and how often they should err.
+// FilterFigures are the size of filters and their expected false-positive rate.
 type FilterFigures struct {
 	FilterBytes uint64 `json:"filterBytes"`
-	// Keys is how many distinct keys the filter has: what the table's writer noted or,
-	// of other programs' tables, an estimate from the filter's bits. 0: not known.
+	// Keys is the number of distinct keys in the filter: as the table's writer recorded it
+	// or, for tables of other programs, an estimate from the filter's bits. 0 if unknown.
 	Keys       uint64  `json:"keys"`
-	BitsPerKey float64 `json:"bitsPerKey"` // 0: not known
-	// Predicted is the false-positive rate, 0 to 1, that the filter's mathematics
-	// gives, hashes that are equal by chance included; negative where it is not known.
+	BitsPerKey float64 `json:"bitsPerKey"` // 0 if unknown
+	// Predicted is the false-positive rate, 0 to 1, that the filter's mathematics predicts,
+	// including hashes that are equal by chance. It is negative if unknown.
 	Predicted float64 `json:"predicted"`
 }
 
-// FilterProbes counts keys that a report asked filters for.
+// FilterProbes counts the keys with which a report probed filters.
 type FilterProbes struct {
-	// Absent counts keys that the table does not hold and that look like those that it
-	// holds: each is between two neighbours in it, with characters of theirs, and longer
-	// than they are where keys are numbers without gaps. Passed
-	// counts those that the filter could not rule out.
+	// Absent counts keys that the table does not contain but that resemble its keys: each is
+	// between two neighbours in the table and has the same kind of characters. It is longer
+	// than they are if the keys are numbers without gaps. Passed counts those that the filter
+	// did not exclude.
 	Absent uint64 `json:"absent"`
 	Passed uint64 `json:"passed"`
-	// Stored counts keys that the table holds, of the same blocks, Denied those that one of its filters denies: a
-	// lookup would not find them.
+	// Stored counts keys of the table, from the same blocks; Denied those that one of its
+	// filters excludes, so that a lookup would not find them.
 	Stored uint64 `json:"stored"`
 	Denied uint64 `json:"denied"`
 }
@@ -114,7 +114,7 @@ func (p FilterProbes) Rate() (rate, low, high float64) {
 	return filterreport.Probes(p).Rate()
 }
 
-// MarshalJSON adds what Rate returns.
+// MarshalJSON adds the results of Rate.
 func (p FilterProbes) MarshalJSON() ([]byte, error) {
 	type counts FilterProbes
 	rate, low, high := p.Rate()
@@ -126,30 +126,30 @@ func (p FilterProbes) MarshalJSON() ([]byte, error) {
 	}{counts(p), rate, low, high})
 }
 
-// FilterLookups counts what filters did for lookups since the store was opened. Of
-// lookups no rate of the filter itself can be had: programs ask some keys again and
-// again, and one unlucky key that is asked a million times is a million false positives.
+// FilterLookups counts the results of filters for lookups since the store was opened. They
+// do not give the false-positive rate of the filter: programs look some keys up again and
+// again, and one unlucky key that is looked up a million times is a million false positives.
 type FilterLookups struct {
-	// Negatives were spared a read; TruePositives found their key; FalsePositives read
-	// in vain, where there is no filter too.
+	// Negatives were saved a read; TruePositives found their key; FalsePositives read a
+	// table for nothing, also because it has no filter.
 	Negatives      uint64 `json:"negatives"`
 	TruePositives  uint64 `json:"truePositives"`
 	FalsePositives uint64 `json:"falsePositives"`
-	// BytesSaved is what the blocks take that the negatives would have read, from disk
-	// or from the block cache.
+	// BytesSaved is the size of the blocks that the negatives would have read, from disk or
+	// from the block cache.
 	BytesSaved uint64 `json:"bytesSaved"`
-	// ReadsPerByte and BytesPerByte are the reads, and their bytes, that each byte of
+	// ReadsPerByte and BytesPerByte are the reads, and their bytes, that each byte of the
 	// filter has saved.
 	ReadsPerByte float64 `json:"readsPerByte"`
 	BytesPerByte float64 `json:"bytesPerByte"`
 }
 
-// Asked returns how many lookups there were.
+// Asked returns the number of lookups.
 func (l FilterLookups) Asked() uint64 { return l.Negatives + l.TruePositives + l.FalsePositives }
 
-// LookupsToRepay returns after how many lookups of absent keys the filter has saved
-// reading as many bytes as it takes: +Inf where it rules nothing out. The rate is the
-// measured one, or else the predicted one.
+// LookupsToRepay returns after how many lookups of absent keys the filter has saved as many
+// bytes of reads as it has itself, +Inf if it excludes nothing. The rate is the measured one
+// or, if there is none, the predicted one.
 func (t *TableFilterReport) LookupsToRepay() float64 {
 	rate, _, _ := t.Probes.Rate()
 	if t.Probes.Absent == 0 {
@@ -161,17 +161,15 @@ func (t *TableFilterReport) LookupsToRepay() float64 {
 	return math.Inf(1)
 }
 
-// Filters reports on the filters of all tables. probes is how many keys that are absent
-// from it each table's filter is asked, where the table has gaps for so many, and of
-// how many of its own keys at most; some thousand tell a rate of one in a hundred to a
-// third.
+// Filters reports on the filters of all tables. probes is the number of absent keys with
+// which each table's filter is probed, if the table has gaps for that many, and the maximum
+// number of its own keys. Some thousand probes measure a rate of one in a hundred to a third.
 //
-// With probes 0 nothing is asked and only tables that lookups have opened are looked
-// into, so that no disk is read but for a table's properties, once; the verdicts then
-// rest on predictions. Otherwise each table is opened, some of its blocks are read
-// from disk, past the cache, and nothing of it is counted in Metrics. A table that is
-// damaged is reported as such. The error is for a store that is closed or a context
-// that is done; the report has the tables up to there.
+// With probes 0 nothing is probed, and only tables that lookups have opened are examined; of
+// those, only the properties are read, once. The verdicts then depend on predictions.
+// Otherwise each table is opened and some of its blocks are read from disk, without the block
+// cache, and Metrics counts none of it. A damaged table is reported as such. The error says
+// that the store is closed or the context is done; the report has the tables until then.
 func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed

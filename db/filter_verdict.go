@@ -2,7 +2,7 @@ package db
 
 import "github.com/sievedb/sievedb/internal/filterreport"
 
-// FilterVerdict says in words how a table's filter does.
+// FilterVerdict says in words how well a table's filter works.
 type FilterVerdict string
 
 // The verdicts, the worse ones first. FilterVerdict.Advice says what to do.
@@ -20,7 +20,7 @@ const (
 	VerdictUnopened   FilterVerdict = filterreport.Unopened
 )
 
-// The verdicts on filters of ranges, beside VerdictDamaged and VerdictGood.
+// The verdicts on range filters, in addition to VerdictDamaged and VerdictGood.
 const (
 	VerdictRangeUnknown    FilterVerdict = filterreport.RangeUnknown
 	VerdictRangePasses     FilterVerdict = filterreport.RangePasses

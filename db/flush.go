@@ -11,9 +11,9 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// flushLoop writes immutable memtables as tables, oldest first, until the store
-// closes. What is left then is in the logs. The log of a memtable is removed beside the
-// flush of the next one, if that waits: to free 16 MiB of a disk takes 6 ms and more.
+// flushLoop writes immutable memtables as tables, oldest first, until the store closes. The
+// logs contain the remaining ones. The log of a memtable is removed during the flush of the
+// next one, if one waits: freeing 16 MiB of a disk takes 6 ms and more.
 func (d *DB) flushLoop() {
 	defer d.background.Done()
 	_ = d.guard("a flush", func() error { d.flushAll(); return nil })
@@ -42,7 +42,7 @@ func (d *DB) flushAll() {
 				_ = d.guard("the removal of a log", func() error { d.files.Remove(log); return nil })
 			})
 			if len(d.state.Load().imm) == 0 {
-				removal.Wait() // whoever finds no flush under way finds no log too many
+				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
 			collectFlushed(size)
 			continue
@@ -53,9 +53,8 @@ func (d *DB) flushAll() {
 	}
 }
 
-// nextToFlush waits for an immutable memtable and returns the oldest, and the
-// number of the log that is the oldest needed once it is flushed. Nil when the
-// store closes.
+// nextToFlush waits for an immutable memtable. It returns the oldest one, and the number of
+// the oldest log that is needed after its flush. It returns nil when the store closes.
 func (d *DB) nextToFlush() (*memBuffer, uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,14 +74,14 @@ func (d *DB) nextToFlush() (*memBuffer, uint64) {
 	}
 }
 
-// flushMemtable writes mem to a table of level 0 and records that. Then mem's log is not
-// needed any more.
+// flushMemtable writes mem to a table of level 0 and records that. mem's log is not needed
+// afterwards.
 func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 	start := time.Now()
 	edit := &manifest.Edit{
 		LogNum: manifest.Num(nextLog),
-		// Not the newest sequence number given out: goleveldb drops records of the
-		// live log that are numbered below what an edit says.
+		// Not the newest sequence number assigned: goleveldb drops records of the live log
+		// whose numbers are below that of an edit.
 		LastSeq: manifest.Num(mem.maxSeq),
 	}
 	info := FlushInfo{}
@@ -101,7 +100,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		err = d.applyEdit(edit, written, func(s *readState) {
 			d.throttle.NoteFlush(mem.Size(), mem.Capacity(), took)
 			s.imm = append([]*memBuffer(nil), s.imm[:len(s.imm)-1]...)
-			d.flushErr = nil // whoever finds room from here on is not told why there was none
+			d.flushErr = nil // a write that finds room from here on must not return the old error
 		})
 	}
 	info.Duration, info.Err = time.Since(start), err
@@ -117,8 +116,8 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 	return nil
 }
 
-// writeMemtable writes the entries of mem as a table, synced, with its directory
-// entry durable. Nil where mem is empty. After an error no file is left.
+// writeMemtable writes the entries of mem as a table, synced, with its directory entry
+// durable. It returns nil if mem is empty. After an error no file is left.
 func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	mem.Settle()
 	if mem.Len() == 0 {
@@ -138,7 +137,7 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	return files[0], nil
 }
 
-// noteFlush keeps the outcome of a flush, for Metrics and for those who wait on it.
+// noteFlush records the result of a flush, for Metrics and for callers that wait for it.
 func (d *DB) noteFlush(err error) {
 	err = base.NoSpace(err)
 	d.mu.Lock()

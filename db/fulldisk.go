@@ -5,14 +5,13 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// A full disk ends a log as any failure does, but not the writes. Nothing is
-// appended behind a record that may be cut short, and no sync is tried again. The
-// memtable holds all that was acknowledged: it is flushed, and once the MANIFEST
-// says that the old log is not needed, a new one goes on. Until there is space
-// for that, each write fails with ErrNoSpace and tries again.
+// A full disk ends a log as any failure does, but it does not end writes. Nothing is appended
+// after a record that may be cut short, and no sync is repeated. The memtable has all
+// acknowledged writes: it is flushed, and once the MANIFEST says that the old log is not
+// needed, a new log replaces it. Until there is space for that, each write fails with
+// ErrNoSpace and tries again.
 
-// logFailed notes that a write or sync of the log failed. Only the leader runs
-// it.
+// logFailed records that a write or sync of the log failed. Only the leader runs it.
 func (d *DB) logFailed(err error) {
 	if !base.IsNoSpace(err) {
 		d.endWrites(err)
@@ -24,10 +23,10 @@ func (d *DB) logFailed(err error) {
 	tell(d, d.opts.EventListener.BackgroundError, err)
 }
 
-// replaceLog makes a log that a full disk ended needless and goes on with another
-// one. Until it succeeds no write may be accepted: the old log may end in the
-// middle of a record, or lack what was never synced, and a record in a newer one
-// would stand behind a hole. Only the leader runs it.
+// replaceLog makes a log that a full disk ended unnecessary and continues with another one.
+// Until it succeeds no write may be accepted: the old log may end in the middle of a record,
+// or lack unsynced records, and a record in a newer log would come after a hole. Only the
+// leader runs it.
 func (d *DB) replaceLog() error {
 	if !d.log.replaced {
 		if err := d.waitForMemtables(); err != nil {
@@ -37,7 +36,7 @@ func (d *DB) replaceLog() error {
 		if err != nil {
 			return err
 		}
-		_ = d.log.w.Close() // it failed before, and what it holds is in the memtable
+		_ = d.log.w.Close() // it failed before, and its content is in the memtable
 		d.switchLog(next, false)
 		d.log.replaced = true
 	}
@@ -46,7 +45,7 @@ func (d *DB) replaceLog() error {
 	}
 	d.log.full, d.log.replaced = nil, false
 	d.log.logged = d.log.lastSeq // the MANIFEST has that number now, and a preamble must not be below it
-	d.opts.Logger.Info("there is space again; writes go on")
+	d.opts.Logger.Info("there is space again; writes continue")
 	return nil
 }
 

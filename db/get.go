@@ -24,9 +24,8 @@ func (d *DB) get(key []byte, seq uint64) ([]byte, error) {
 	return value, err
 }
 
-// GetTo appends the value of key to dst and returns the extended slice, or dst
-// and ErrNotFound. It allocates nothing when dst has room and the blocks needed
-// are in the cache.
+// GetTo appends the value of key to dst and returns the extended slice, or dst and
+// ErrNotFound. It allocates nothing if dst has room and the blocks needed are in the cache.
 func (d *DB) GetTo(dst, key []byte) ([]byte, error) { return d.getTo(dst, key, latest) }
 
 // getTo is GetTo as of seq.
@@ -52,16 +51,16 @@ func (d *DB) has(key []byte, seq uint64) (bool, error) {
 	return err == nil, err
 }
 
-// latest stands for the newest visible sequence number.
+// latest is the sequence number that shows the newest visible entries.
 const latest = ^uint64(0)
 
-// maxAttempts bounds how often a lookup starts over because the tables that it
-// was about to read were closed under it. Each time a compaction or the
-// open-table cache was faster; so many times in a row means a defect.
+// maxAttempts bounds how often a lookup starts over because the tables that it was about to
+// read were closed. Each time a compaction or the open-table cache was faster; so many times
+// in a row indicate a defect.
 const maxAttempts = 1000
 
-// find returns the value of key as of seq. It is in a memtable's arena, in a block
-// or in memory of the lookup's, and valid until the lookup is released.
+// find returns the value of key as of seq. The value is in a memtable's arena, in a block or
+// in the lookup's memory, and is valid until the lookup is released.
 func (d *DB) find(lookup *sstable.Lookup, key []byte, seq uint64) ([]byte, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -94,7 +93,7 @@ func tableGone(err error) bool {
 	return err == sstable.ErrReaderClosed || err == errTableRemoved
 }
 
-// keptClosing is the error of a lookup that started over too often.
+// keptClosing returns the error of a lookup that started over too often.
 func (d *DB) keptClosing(err error) error {
 	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.MaxOpenFiles (%d)", d.opts.Cache.MaxOpenFiles)
 }
@@ -123,7 +122,7 @@ func (d *DB) findOnce(lookup *sstable.Lookup, key []byte, seq uint64, c *counter
 	return value, kind, nil
 }
 
-// findInMemtable asks one memtable: its filter, then the list.
+// findInMemtable searches one memtable: its filter, then the list.
 func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, bool) {
 	if m.Filtered() && !m.MayHold(d.memHash.of(lookup)) || m.Empty() {
 		return nil, 0, false
@@ -133,7 +132,7 @@ func (d *DB) findInMemtable(m *memBuffer, seq uint64, lookup *sstable.Lookup, c 
 	return value, kind, ok
 }
 
-// openError tells a table that was removed meanwhile from one that is missing.
+// openError distinguishes a table that was removed meanwhile from one that is missing.
 func (d *DB) openError(s *readState, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && (d.state.Load() != s || d.closed.Load()) {
 		return errTableRemoved

@@ -10,27 +10,24 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// tableSearch is a lookup on its way through the tables of a read state. The Lookup
-// is no part of it: the compiler would have it escape with the key, which goes to
-// comparers, and allocate it.
+// tableSearch is a lookup on its way through the tables of a read state. It does not contain
+// the Lookup: that would escape with the key, which goes to comparers, and be allocated.
 type tableSearch struct {
 	target manifest.Target
 	c      *counters.Stripe
-	// ruledOut are the tables whose filters denied the key and that were not counted
-	// yet.
+	// ruledOut are the tables whose filters excluded the key and that are not counted yet.
 	ruledOut counters.Path
 
-	// found says that a table holds the key, as a tombstone perhaps: value and kind.
-	// plain, that this is a value in a block of the cache, behind a filter, and was
-	// not counted yet.
+	// found says that a table has the key, possibly as a tombstone: value and kind. plain
+	// says that it is a value in a cached block of a table with a filter, and not counted yet.
 	found, plain bool
 	kind         base.Kind
 	trailer      uint64 // of the entry found
 	value        []byte
-	answer       *manifest.FileMeta // the table that holds it
+	answer       *manifest.FileMeta // the table that contains it
 }
 
-// findInTables asks the tables that may hold the key, level by level.
+// findInTables searches the tables that may contain the key, level by level.
 func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, error) {
 	t := tableSearch{c: c}
 	var inRange bool
@@ -64,8 +61,8 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stri
 	return nil, base.KindDelete, nil
 }
 
-// end counts a search that a table of level answered, or that failed, and says whether
-// it is one of the samples.
+// end counts a search that a table of level answered, or that failed, and reports whether it
+// is one of the samples.
 func (t *tableSearch) end(level int, err error) (sample bool) {
 	switch {
 	case err != nil:
@@ -78,8 +75,8 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 	return false
 }
 
-// findInLevel asks the tables of a level that may hold the key, from number i on,
-// until one does.
+// findInLevel searches the tables of a level that may contain the key, from number i on, until
+// one does.
 func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int) error {
 	for ; i < len(l.Files); i++ {
 		if !l.Covers(i, t.target) {
@@ -91,8 +88,8 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 		if err := d.findInTable(s, t, lookup, level, l.Files[i]); t.found || err != nil {
 			return err
 		}
-		// A table may end in the middle of the key's versions (LevelDB once wrote
-		// such): then the older ones begin the next table.
+		// A table may end in the middle of the key's versions (LevelDB once wrote such
+		// tables); then the older versions begin the next table.
 		if level > 0 && !l.EndsWith(i, t.target) {
 			break
 		}
@@ -100,8 +97,8 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	return nil
 }
 
-// findNewest asks all tables of a level 0 whose order is not known to be that of their
-// sequence numbers, and finds the newest version in any of them.
+// findNewest searches all tables of a level 0 that is not known to be in the order of sequence
+// numbers, and finds the newest version in any of them.
 func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level) error {
 	for i, f := range l.Files {
 		if !l.Covers(i, t.target) {
@@ -127,12 +124,12 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 	return nil
 }
 
-// takeNewer takes an entry for the key from table f, unless the search has a newer one.
+// takeNewer takes an entry for the key from table f, unless the search already has a newer one.
 func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMeta) error {
 	if t.found && t.trailer == trailer && tables.ValuesConflict(trailer, t.value, value) {
 		return tables.ErrTwinsDiffer(t.answer.Name(), f.Name(), trailer)
 	}
-	// Of equal ones the first counts, which is in the table with the greater number.
+	// Of equal entries the first one counts; it is in the table with the greater number.
 	if !t.found || trailer > t.trailer {
 		_, t.kind = base.SplitTrailer(trailer)
 		t.found, t.trailer, t.answer = true, trailer, f
@@ -141,8 +138,7 @@ func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMe
 	return nil
 }
 
-// learnOrder finds out whether level 0 is in order, after a lookup of key, if that is not
-// known yet.
+// learnOrder finds out whether level 0 is in order, after a lookup of key, if that is unknown.
 func (d *DB) learnOrder(v *manifest.Version, key []byte) {
 	if !v.Level0OrderOpen() {
 		return
@@ -156,8 +152,7 @@ func (d *DB) learnOrder(v *manifest.Version, key []byte) {
 	v.LearnOrder()
 }
 
-// findInTable asks one table. That its filter denies the key is noted in t.ruledOut,
-// and all that there is to do then.
+// findInTable searches one table. If its filter excludes the key, t.ruledOut records it.
 func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta) error {
 	r, err := d.tables.Get(f)
 	if err != nil {
@@ -183,7 +178,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	return nil
 }
 
-// denied notes that the filter of a table of level denies the key.
+// denied records that the filter of a table of level excludes the key.
 func (t *tableSearch) denied(level int) {
 	switch {
 	case t.ruledOut.HasRoom(level):

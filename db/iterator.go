@@ -8,9 +8,9 @@ import (
 	"github.com/sievedb/sievedb/internal/tracking"
 )
 
-// Iterator walks the keys of the database, as they were when it was made, in
-// order. It is used by one goroutine at a time, and must be closed: until then
-// the files that it may read stay on disk.
+// Iterator walks the keys of the database in order, as they were when it was created. It is
+// used by one goroutine at a time and must be closed: until then the files that it may read
+// stay on disk.
 //
 // An iterator is at a key, before the first key or after the last; with bounds,
 // the first and the last are those within them. A new iterator is before the
@@ -20,26 +20,24 @@ import (
 // the side that it searched: SeekGE and First after the last key, SeekLT and Last
 // before the first.
 //
-// Each movement returns whether the iterator is at a key then, as Valid does. After
-// false, Err distinguishes a clean end (nil) from a failure. After a failure, and
-// after Close, no movement returns true again: an iterator never skips what it
-// could not read.
+// Each movement returns whether the iterator is at a key afterwards, as Valid does. After
+// false, Err distinguishes a clean end (nil) from a failure. After a failure, and after Close,
+// no movement returns true again: an iterator never skips what it could not read.
 type Iterator struct {
-	*iterParts // nil once closed: others use them then
+	*iterParts // nil once closed, because other iterators use them then
 	db         *DB
 	err        error
 
-	// Going forward, it stands at the entry shown, whose user key is shown. Going
-	// backward, it stands before all versions of the key shown, which key and value
-	// hold. While it is not valid, reverse gives the side: before the first key, and
-	// else after the last. So what ends a movement need not record the side.
+	// Going forward, the runs are at the entry shown, whose user key is shown. Going
+	// backward, they are before all versions of the key shown, which key and value hold.
+	// While the iterator is not valid, reverse gives the side: before the first key if set,
+	// after the last otherwise. So the end of a movement need not record the side.
 	valid, reverse bool
 	closed         bool
 }
 
-// NewIterator returns an iterator over what is visible now. The caller closes
-// it. The bounds are copied. Nothing is read yet: what cannot be read, the first
-// movement that needs it tells.
+// NewIterator returns an iterator over what is visible now. The caller closes it. The bounds
+// are copied. Nothing is read yet: the first movement that needs an unreadable block fails.
 func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -151,8 +149,8 @@ func (i *Iterator) Next() bool {
 		i.key = append(i.key[:0], i.shown...)
 		return i.findForward(i.it.Next(), true)
 	}
-	// The runs stand before the versions of the present key. Below the lower bound
-	// some may have entries left out, so a step forward could show others of those.
+	// The runs are before the versions of the present key. Below the lower bound some may
+	// have skipped entries, so a step forward could show others of those.
 	i.reverse = false
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], i.key, 0, base.KindDelete)
 	return i.findForward(i.it.SeekGE(i.seekKey), true)
@@ -186,9 +184,8 @@ func (i *Iterator) Prev() bool {
 	return i.findBackward(ok)
 }
 
-// findForward shows the first visible key from where the runs stand; ok says
-// whether they stand at an entry. With skipping, versions of i.key are passed
-// over.
+// findForward shows the first visible key from the position of the runs; ok says whether they
+// are at an entry. With skipping, versions of i.key are skipped.
 func (i *Iterator) findForward(ok, skipping bool) bool {
 	for ; ok; ok = i.it.Next() {
 		ikey := i.it.Key()
@@ -212,9 +209,9 @@ func (i *Iterator) findForward(ok, skipping bool) bool {
 	return i.end()
 }
 
-// findBackward shows the last visible key at or before where the runs stand and
-// leaves them before its versions. Going backward, the versions of a key come
-// oldest first: the last one that is visible decides.
+// findBackward shows the last visible key at or before the position of the runs and leaves
+// them before its versions. Going backward, the versions of a key come oldest first, so the
+// last visible one decides.
 func (i *Iterator) findBackward(ok bool) bool {
 	found := false // key and value hold a candidate
 	for ; ok; ok = i.it.Prev() {
@@ -228,7 +225,7 @@ func (i *Iterator) findBackward(ok bool) bool {
 		}
 		seq, kind := base.SplitTrailer(base.Trailer(ikey))
 		if seq > i.seq {
-			if found { // a further step might take the value away
+			if found { // a further step might invalidate the value
 				i.keepValue(i.value)
 			}
 			continue
@@ -250,7 +247,7 @@ func (i *Iterator) findBackward(ok bool) bool {
 // keepValue makes i.value a copy of value.
 func (i *Iterator) keepValue(value []byte) {
 	if cap(i.valueBuf) > mostPooled && len(value) < cap(i.valueBuf)/4 {
-		i.valueBuf = nil // a large value came by
+		i.valueBuf = nil // too large to keep
 	}
 	i.valueBuf = append(i.valueBuf[:0], value...)
 	i.value = i.valueBuf
@@ -273,8 +270,8 @@ func (i *Iterator) end() bool {
 // Valid reports whether the iterator is at a key.
 func (i *Iterator) Valid() bool { return i != nil && i.valid }
 
-// Key returns the key, nil if the iterator is not at one. The slice belongs to
-// the iterator and holds until its next movement.
+// Key returns the key, nil if the iterator is not at one. The slice belongs to the iterator
+// and is valid until its next movement.
 func (i *Iterator) Key() []byte {
 	if i == nil || !i.valid {
 		return nil
@@ -282,8 +279,8 @@ func (i *Iterator) Key() []byte {
 	return i.shown
 }
 
-// Value returns the value, nil if the iterator is not at a key. The slice
-// belongs to the iterator and holds until its next movement.
+// Value returns the value, nil if the iterator is not at a key. The slice belongs to the
+// iterator and is valid until its next movement.
 func (i *Iterator) Value() []byte {
 	switch {
 	case i == nil || !i.valid:
@@ -321,7 +318,7 @@ func (i *Iterator) Close() error {
 	return i.failure()
 }
 
-// failure is the error without the mere use after Close.
+// failure returns the error, except one that only says that the iterator is closed.
 func (i *Iterator) failure() error {
 	if i.err == ErrClosed {
 		return nil
@@ -329,9 +326,9 @@ func (i *Iterator) failure() error {
 	return i.err
 }
 
-// All returns a sequence over all keys and values within the bounds, for a range
-// loop. The slices hold until the loop's next round. After the loop, Err tells
-// whether it saw everything; Close remains the caller's:
+// All returns a sequence over all keys and values within the bounds, for a range loop. The
+// slices are valid until the loop's next round. After the loop, Err says whether the loop saw
+// everything. The caller still closes the iterator:
 //
 //	it, err := store.NewIterator(nil)
 //	if err != nil { … }

@@ -10,13 +10,13 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// iterParts is the memory of an iterator. That of a closed one serves the next.
-// The Iterator itself does not: who holds on to a closed one must not see another. So all is
-// here that a closed one can do without.
+// iterParts is the memory of an iterator, which the next iterator reuses after Close. The
+// Iterator itself is not reused: a caller that keeps a closed one must not see another's keys.
+// So everything that a closed iterator does not need is here.
 type iterParts struct {
 	state    *readState
 	cmp      *base.Comparer
-	bytewise bool // cmp.IsBytewise, asked once
+	bytewise bool // cmp.IsBytewise, called once
 	seq      uint64
 	shown    []byte // the user key shown, while the iterator is valid
 
@@ -33,11 +33,11 @@ type iterParts struct {
 
 var iterPartsPool = sync.Pool{New: func() any { return new(iterParts) }}
 
-// mostPooled bounds each of the buffers that are kept of a closed iterator, in bytes.
+// mostPooled bounds each buffer that is kept of a closed iterator, in bytes.
 const mostPooled = 64 << 10
 
-// open makes an iterator for each memtable, table of level 0 and level that can
-// hold keys within the bounds. Nothing is read before the first movement.
+// open makes an iterator for each memtable, table of level 0 and level that may contain keys
+// within the bounds. Nothing is read before the first movement.
 func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 	p.state, p.cmp, p.bytewise, p.seq = s, d.cmp, d.cmp.IsBytewise(), seq
 	p.setBounds(o)
@@ -45,7 +45,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 	options := sstable.IterOptions{NoFillCache: o.NoFillCache, Lower: p.lower, Upper: p.upper}
 	reach := reach{most: d.opts.Cache.Size / 2}
 	level0 := s.version.Levels[0].Files
-	if n := len(level0) + NumLevels; cap(p.levels) < n { // what is in use must not move
+	if n := len(level0) + NumLevels; cap(p.levels) < n { // elements in use must not move
 		p.levels = make([]tables.LevelIter, 0, n)
 	}
 	add := func(level int, files []*manifest.FileMeta) {
@@ -67,7 +67,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		}
 		if files := s.version.Within(level, p.lower, p.upper); len(files) > 0 {
 			add(level, files)
-			if p.lower == nil { // then they begin as the level does
+			if p.lower == nil { // then the iterator begins where the level does
 				p.levels[len(p.levels)-1].SetLevel(&s.version.Levels[level])
 			}
 		}
@@ -81,16 +81,17 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 	p.it.SetStrict()
 }
 
-// keptShare is the part of the block cache that a walk fills, as stored, if the cache does not hold all that
-// it can come to: what begins the walk is most likely to be asked for again. To put a
-// block where nothing was costs more than to read and to decode it from the system's cache.
+// keptShare is the part of the block cache, as stored, that a walk fills if the cache cannot
+// hold everything within its bounds: the beginning of a walk is the most likely to be read
+// again. To fill an empty place in the cache costs more than to read and decode the block
+// from the system's cache.
 const keptShare = 16
 
-// reach is how many bytes of tables a walk can come to. Whoever asks whether they are more than most
-// stops counting there.
+// reach is the number of bytes of tables that a walk may read. Counting stops once it exceeds
+// most, because the callers only ask whether it does.
 type reach struct{ bytes, most int64 }
 
-// add counts files, all of the level or some.
+// add counts files, which are all files of the level or some of them.
 func (r *reach) add(level *manifest.Level, files []*manifest.FileMeta) {
 	if len(files) == len(level.Files) {
 		r.bytes += int64(level.Bytes)
@@ -101,14 +102,14 @@ func (r *reach) add(level *manifest.Level, files []*manifest.FileMeta) {
 	}
 }
 
-// meets reports whether f may hold keys within the bounds.
+// meets reports whether f may contain keys within the bounds.
 func (p *iterParts) meets(cmp *base.Comparer, f *manifest.FileMeta) bool {
 	return f.OverlapsUser(cmp, p.lower, p.upper) &&
 		(p.upper == nil || cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0)
 }
 
-// addMemtables adds those that hold something. What comes later is not visible to
-// this iterator.
+// addMemtables adds the memtables that have entries. Later entries are not visible to this
+// iterator.
 func (p *iterParts) addMemtables(s *readState) {
 	if n := 1 + len(s.imm); cap(p.mems) < n {
 		p.mems = make([]memtable.Iter, 0, n)
@@ -139,10 +140,10 @@ func (p *iterParts) setBounds(o *IterOptions) {
 	}
 }
 
-// close closes the runs, and leaves p to the next iterator.
+// close closes the runs and makes p available to the next iterator.
 func (p *iterParts) close() error {
 	err := p.it.Close()
-	clear(p.mems) // or a memtable would live for as long as the pool likes
+	clear(p.mems) // otherwise the pool would keep memtables in memory
 	p.mems, p.levels = p.mems[:0], p.levels[:0]
 	p.state, p.shown, p.value, p.lower, p.upper = nil, nil, nil, nil, nil
 	for _, b := range []*[]byte{&p.key, &p.valueBuf, &p.seekKey, &p.bounds} {

@@ -6,8 +6,8 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// largeWrite is the size in bytes, key and value together, from which a Put makes no batch:
-// it would be a copy of the value. No group would take it along anyway.
+// largeWrite is the size in bytes, key and value together, from which a Put makes no batch: it
+// would be a copy of the value, and it is too large for any group.
 const largeWrite = maxGroupBytes
 
 // writeLarge commits one large entry from its caller's memory.
@@ -56,10 +56,10 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	return nil
 }
 
-// retireOversized has the memtable flushed that was made for one large write, if it takes
-// more memory than all memtables do otherwise: nothing else fits it, and it would wait for
-// the next write. It does not wait for a flush that is under way: the write that made the
-// memtable is done. Only the leader runs it.
+// retireOversized starts the flush of a memtable that was made for one large write, if it uses
+// more memory than all memtables otherwise do: nothing else fits into it, and it would wait
+// for the next write. It does not wait for a flush in progress, because the write that made
+// the memtable is done. Only the leader runs it.
 func (d *DB) retireOversized() {
 	usual := memtable.ArenaSize(d.opts.Memtables.Size) * (d.opts.Memtables.MaxWaiting + 1)
 	if d.state.Load().mem.Capacity() <= usual {

@@ -2,28 +2,27 @@ package db
 
 import "fmt"
 
-// The limits of what is written, in bytes; a write above them is ErrTooLarge and changes
-// nothing. They hold for Put, Delete, Batch and Loader. What LevelDB or goleveldb wrote
-// above them is read, compacted and recovered all the same. They may be raised in later
-// versions, never lowered.
+// The limits of writes, in bytes. A write above them is ErrTooLarge and changes nothing. They
+// apply to Put, Delete, Batch and Loader. Larger entries that LevelDB or goleveldb wrote are
+// still read, compacted and recovered. Later versions may raise the limits, never lower them.
 const (
-	// MaxKeySize bounds a key. The MANIFEST holds the first and the last key of each
-	// table, and must stay below Options.Limits.ManifestRead: by default that is 128 tables
-	// whose bounds are this long. Long keys also stay in memory, in the index of each open
-	// table. (Badger takes 64 KB, RocksDB 8 MB; LevelDB and Pebble have no limit of their own.)
+	// MaxKeySize bounds a key. The MANIFEST contains the first and the last key of each table
+	// and must stay below Options.Limits.ManifestRead: by default that is 128 tables whose
+	// bounds are this long. Long keys also stay in memory, in the index of each open table.
+	// (Badger accepts 64 KB, RocksDB 8 MB; LevelDB and Pebble have no limit of their own.)
 	MaxKeySize = 1 << 20
 	// MaxValueSize bounds a value. It leaves room for the copies in memory, two while a
 	// value is written, in the address space of a 32-bit process, and for LevelDB's
 	// 32-bit lengths.
 	MaxValueSize = 512 << 20
-	// MaxBatchSize bounds a batch as Batch.Size counts it: it becomes one log record, and
-	// a record's length is trusted no further than this when it is read. The memory that
-	// its entries take in a memtable has the same bound.
+	// MaxBatchSize bounds a batch as Batch.Size counts it. A batch becomes one log record,
+	// and recovery does not believe that a record is longer. The memory of its entries in a
+	// memtable has the same bound.
 	MaxBatchSize = 1 << 30
 )
 
-// checkEntry compares an entry with the limits. It does not name the entry: keys never
-// appear in an error.
+// checkEntry compares an entry with the limits. The error does not name the entry: keys never
+// appear in errors.
 func checkEntry(key, value []byte) error {
 	switch {
 	case len(key) > MaxKeySize:
@@ -34,7 +33,7 @@ func checkEntry(key, value []byte) error {
 	return nil
 }
 
-// tooLargef makes an ErrTooLarge.
+// tooLargef returns an ErrTooLarge.
 func tooLargef(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrTooLarge, fmt.Sprintf(format, args...))
 }

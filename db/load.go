@@ -10,43 +10,42 @@ import (
 	"github.com/sievedb/sievedb/internal/tracking"
 )
 
-// Loader writes entries that come in the order of their keys straight into tables,
-// past log and memtable: every byte is written once, and nothing is merged where the
-// database holds nothing in between. Nobody sees any of it before Commit, which makes
-// all of it visible at once.
+// Loader writes entries that arrive in the order of their keys directly as tables, without
+// log and memtable: every byte is written once, and nothing is merged if the database has
+// nothing between them. No reader sees any of it before Commit, which makes all of it visible
+// at once.
 //
 // A Loader is used by one goroutine at a time. Reads, writes, snapshots and compactions
-// go on beside it as always.
+// continue concurrently.
 type Loader struct {
 	d     *DB
 	where string    // of the call of NewLoader
 	begun time.Time // when it was called
-	// seq numbers all entries. It was set aside far ahead of the numbers given out, and
-	// is jumped to by Commit: so no snapshot or iterator from before sees the load, and
-	// it wins over every write from before. See docs/decisions/0039-loads-reserve-a-sequence-number.md.
+	// seq numbers all entries. It was reserved far above the assigned numbers, and Commit
+	// jumps to it: no snapshot or iterator from before sees the load, and it wins over every
+	// earlier write. See docs/decisions/0039-loads-reserve-a-sequence-number.md.
 	seq uint64
 
-	mu      sync.Mutex // against DB.Close alone
+	mu      sync.Mutex // only against DB.Close
 	out     *tables.Writer
 	syncs   *tables.Syncs // of out
 	ikey    []byte        // of the last entry
 	entries uint64
-	err     error // why nothing more is taken
+	err     error // why nothing more is accepted
 }
 
-// A load sets a number aside base.LoadAhead above the last one given out. Of what is left
-// it takes a small share at most, so that loads never use up the numbers.
+// A load reserves a number base.LoadAhead above the last assigned one. It uses a small share
+// of the remaining numbers at most, so loads never exhaust them.
 const (
 	loadShareShift = 24
 )
 
-// NewLoader begins a load. The caller ends it with Commit or Close. One at a time can be
-// under way: while another is, NewLoader does not wait but returns an error that says where
-// that one was begun, so that one that was forgotten is found.
+// NewLoader begins a load. The caller ends it with Commit or Close. There is one load at a
+// time: during another one, NewLoader does not wait but returns an error that says where that
+// one was begun, so that a forgotten one is found.
 //
-// The tables are written as compactions do, with Options.Tables and
-// Options.Filters. Their disk space is taken while the load goes on; what a
-// crash leaves of it the next Open removes.
+// The tables are written with Options.Tables and Options.Filters, as compactions write them.
+// They use disk space during the load; the next Open removes what a crash leaves of them.
 func (d *DB) NewLoader() (*Loader, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -76,14 +75,13 @@ func (d *DB) NewLoader() (*Loader, error) {
 	return l, nil
 }
 
-// Put adds the writing of value under key. Both are copied. The key must sort behind
-// all keys that the load has, by Options.Comparer. A key above MaxKeySize or a value above
-// MaxValueSize is ErrTooLarge. Any error, that of a wrong order or size
-// included, ends the load: its files are removed, and the later calls return the same
-// error.
+// Put adds a write of value under key. Both are copied. The key must be greater than all keys
+// of the load, by Options.Comparer. A key above MaxKeySize or a value above MaxValueSize is
+// ErrTooLarge. Any error, including a wrong order or size, ends the load: its files are
+// removed, and later calls return the same error.
 func (l *Loader) Put(key, value []byte) error { return l.add(base.KindSet, key, value) }
 
-// Delete adds the deletion of key; otherwise as Put.
+// Delete adds a deletion of key. Otherwise it is like Put.
 func (l *Loader) Delete(key []byte) error { return l.add(base.KindDelete, key, nil) }
 
 func (l *Loader) add(kind base.Kind, key, value []byte) error {
@@ -137,15 +135,14 @@ func (l *Loader) write(kind base.Kind, key, value []byte) error {
 	return errors.Wrap(l.out.Add(l.ikey, value), "sievedb: load: writing a table")
 }
 
-// Commit makes the whole load visible at this moment, above all that was written
-// before it, and durable when it returns; with it, every write acknowledged before,
-// whatever its WriteOptions were. Writers wait while it
-// flushes what little they wrote since it began and records the tables in the
-// MANIFEST. A load without entries commits nothing.
+// Commit makes the whole load visible at this moment, above all earlier writes, and durable
+// when it returns. It also makes every write acknowledged before durable, whatever its
+// WriteOptions were. Writers wait while Commit flushes the few writes since it began and
+// records the tables in the MANIFEST. A load without entries commits nothing.
 //
-// After an error nothing is visible, the load is given up and its files are removed,
-// and the database goes on unless that error ended its writes; as for a write that
-// failed, the load may be there, whole, when the database is opened again.
+// After an error nothing is visible, the load is discarded and its files are removed. The
+// database continues unless that error ended its writes. As with a failed write, the whole
+// load may be present when the database is opened again.
 func (l *Loader) Commit() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
@@ -195,9 +192,9 @@ func (l *Loader) commitAndEnd() (*LoadInfo, error) {
 	return info, err
 }
 
-// Close gives up what was not committed and removes its files. After Commit, an
-// error or another Close it does nothing. It returns nil, ErrClosed for a nil or zero
-// Loader, and ErrInListener as EventListener says.
+// Close discards a load that was not committed and removes its files. After Commit, an error
+// or another Close it does nothing. It returns nil, ErrClosed for a nil or zero Loader, and
+// ErrInListener as EventListener says.
 func (l *Loader) Close() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
@@ -212,8 +209,8 @@ func (l *Loader) Close() error {
 	return nil
 }
 
-// lock locks l.mu, but for a call from a listener while another one is under way, which
-// may be waiting for that listener.
+// lock locks l.mu, except for a call from a listener during another call, which may be waiting
+// for that listener.
 func (l *Loader) lock() error {
 	if l.mu.TryLock() {
 		return nil
@@ -228,14 +225,14 @@ func (l *Loader) lock() error {
 // endLocked ends the load: later calls return err. l.mu is held.
 func (l *Loader) endLocked(err error) {
 	l.err = err
-	_ = l.syncs.Wait() // of files that are durable or go away
+	_ = l.syncs.Wait() // the files are durable or will be removed
 	l.out.Abandon()
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	l.d.loader = nil
 }
 
-// panickedLocked ends a load whose call panicked with value, and goes on with the panic.
+// panickedLocked ends a load whose call panicked with value, and continues the panic.
 func (l *Loader) panickedLocked(value any) {
 	err := base.NewPanicError(l.d.cmp, "a load", value)
 	if l.err == nil {
@@ -246,8 +243,8 @@ func (l *Loader) panickedLocked(value any) {
 	}
 }
 
-// giveUpLoad ends the load under way and returns it, nil if there is none. The store is
-// closed: no other one begins.
+// giveUpLoad ends the present load and returns it, or nil. The store is closed: no other load
+// begins.
 func (d *DB) giveUpLoad() *Loader {
 	d.mu.Lock()
 	l := d.loader

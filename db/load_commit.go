@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// commit does what Commit does with a load that holds entries. Most of the work is
-// done before writers have to wait for it.
+// commit is Commit for a load with entries. Most of the work is done before writers have to
+// wait for it.
 func (l *Loader) commit(info *LoadInfo) error {
 	if l.out.Open() {
 		if err := l.out.EndTable(); err != nil {
@@ -26,21 +26,21 @@ func (l *Loader) commit(info *LoadInfo) error {
 		return err
 	}
 	err := l.d.commit.run(l.d, &commitRequest{alone: func(*DB) error { return l.install(info) }})
-	l.d.compactor.Schedule() // what is due was held back
+	l.d.compactor.Schedule() // compactions that are due were held back
 	return err
 }
 
-// maxLoadCrowd is how many tables of a load may come to level 0 because of what was written
-// while it was cleared for them. To clear it again would keep all writers waiting for a
-// compaction, 0.6 s for a million entries; in a crowded level 0 they are slowed, for 50 ms
-// at most at a time, and the next load clears it before it comes itself.
+// maxLoadCrowd is how many tables of a load may go to level 0 because of writes that arrived
+// while level 0 was cleared for them. Clearing it again would block all writers for a
+// compaction, 0.6 s for a million entries. In a crowded level 0 they are slowed, by at most 50
+// ms at a time, and the next load clears it first.
 const maxLoadCrowd = 64
 
 // install puts the load's tables into the version. Only the leader runs it.
 //
-// The memtables are in tables then, because a lookup asks them first, and because
-// goleveldb drops what the live log holds below the sequence number of an edit. So
-// they are flushed here and not only where they meet the load.
+// The memtables are flushed before, because a lookup searches them first, and because
+// goleveldb drops entries of the live log below the sequence number of an edit. So they are
+// flushed here even if they do not overlap the load.
 func (l *Loader) install(info *LoadInfo) error {
 	d := l.d
 	if err := d.rotateMemtable(0); err != nil {
@@ -57,9 +57,8 @@ func (l *Loader) install(info *LoadInfo) error {
 			return err
 		}
 	}
-	// Meanwhile no compaction begins: one that knows nothing of these tables might write
-	// across them. Nor does an upgrade of filters, whose copies of level 0 would get numbers
-	// above theirs.
+	// Meanwhile no compaction begins: one that does not know these tables might write across
+	// them. Nor does an upgrade of filters, whose copies of level 0 would get higher numbers.
 	defer d.compactor.Hold()()
 	files, err := l.nameTables()
 	if err != nil {
@@ -68,8 +67,8 @@ func (l *Loader) install(info *LoadInfo) error {
 	edit := &manifest.Edit{LastSeq: manifest.Num(l.seq), Added: d.compactor.Place(files)}
 	err = d.applyEdit(edit, files, nil)
 	if err == nil || manifest.IsUncertain(err) {
-		// If the edit may be in force all the same, what is written from now on must
-		// be newer than the load, or the next opening would find it hidden.
+		// If the edit is in force all the same, writes from now on must be newer than the
+		// load, or the next opening would find them hidden.
 		d.log.lastSeq = l.seq
 		d.visibleSeq.Store(l.seq)
 	}
@@ -87,9 +86,9 @@ func (l *Loader) install(info *LoadInfo) error {
 	return nil
 }
 
-// nameTables gives the tables, which have temporary names, their last ones, durably.
-// The numbers are taken now because those of level 0 tell what is newer. After an
-// error no file is left under these names.
+// nameTables renames the tables, which have temporary names, durably. The numbers are taken
+// now because on level 0 they say which table is newer. After an error no file is left under
+// the new names.
 func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 	d := l.d
 	files, l.out.Files = l.out.Files, nil
@@ -97,7 +96,7 @@ func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
 		temp, num := d.files.File(base.FileTemp, f.Num), d.set.NewFileNum()
 		f.Num = num
 		if err = d.fs.Rename(temp, d.files.File(base.FileTable, num)); err != nil {
-			l.out.Files = files[i+1:] // to be removed as they are
+			l.out.Files = files[i+1:] // to be removed under their present names
 			files = files[:i+1]
 			d.files.Remove(temp)
 			break

@@ -2,24 +2,24 @@ package db
 
 import "time"
 
-// LookupMetrics count lookups and how memtables answered them; LevelMetrics has what the
-// tables did.
+// LookupMetrics count lookups and how memtables answered them; LevelMetrics counts what tables
+// answered.
 type LookupMetrics struct {
 	// Count is the number of lookups, Found the number that returned a value.
 	Count, Found uint64
 	// MemtableHits counts lookups that a memtable answered, with a tombstone included.
 	MemtableHits uint64
-	// MemtableSearches counts how often a lookup searched a memtable: it was not empty,
-	// and its filter, if it has one, could not rule the key out. Searches beyond
+	// MemtableSearches counts how often a lookup searched a memtable: the memtable was not
+	// empty, and its filter, if it has one, did not exclude the key. Searches beyond
 	// MemtableHits are those that the filter did not prevent.
 	MemtableSearches uint64
 }
 
-// WriteMetrics count writes, and what the log took of them.
+// WriteMetrics count writes and their log records.
 type WriteMetrics struct {
 	// Batches counts the batches applied, Bytes the bytes of their records.
 	Batches, Bytes uint64
-	// LogBytes is how many bytes were written to the log, including its framing.
+	// LogBytes is the number of bytes written to the log, including its framing.
 	// LogSyncs counts its fsyncs; a group of writers shares one.
 	LogBytes, LogSyncs uint64
 }
@@ -32,15 +32,15 @@ type FlushMetrics struct {
 
 // CompactionMetrics count compactions.
 type CompactionMetrics struct {
-	// Count is the number of merges. Subcompactions counts the pieces that they were done
-	// in: one for each merge that was not divided.
+	// Count is the number of merges. Subcompactions counts their pieces: one for each merge
+	// that was not divided.
 	Count, Subcompactions uint64
 	// TrivialMoves counts tables that moved down a level unchanged.
 	TrivialMoves uint64
 	// BytesRead and BytesWritten count table bytes.
 	BytesRead, BytesWritten uint64
-	// TablesSetAside counts the inputs of compactions that met corruption. They are
-	// read as before, but not compacted until the database is opened again.
+	// TablesSetAside counts the inputs of compactions that found corruption. They are read
+	// as before, but not compacted until the database is opened again.
 	TablesSetAside int
 }
 
@@ -55,15 +55,15 @@ type StallMetrics struct {
 	// Count is the number of waits, Duration their total length.
 	Count    uint64
 	Duration time.Duration
-	// ByReason splits both by the reason as WriteStallInfo names it. It is nil if there
+	// ByReason splits both by the reasons of WriteStallInfo. It is nil if there
 	// were no waits.
 	ByReason map[string]StallTotal
 	// CurrentReason says what writers are waiting for now, "" if they are not.
 	CurrentReason string
 }
 
-// StallTotal sums up the waits of writers for one reason. Nearly all of one wait is
-// felt by one write, or by those of one group.
+// StallTotal sums up the waits of writers for one reason. Nearly all of one wait is that of
+// one write, or of the writes of one group.
 type StallTotal struct {
 	Count             uint64
 	Duration, Longest time.Duration
@@ -74,25 +74,24 @@ type MemtableMetrics struct {
 	// Count is the number of memtables, including those waiting to be flushed.
 	Count int
 	// Bytes is the memory of all memtables, including one that waits for the active one
-	// to become full: the capacity of the arenas, the filters, and what guides searches.
+	// to become full: the capacity of the arenas, the filters, and the search guides.
 	Bytes uint64
-	// Limit is the most that they may take: MemtableOptions.Size for the active one and for
-	// each of MemtableOptions.MaxWaiting. Only two things exceed it: a batch larger than a
-	// memtable, and what guides searches and insertions in random order. The latter is 1 %
-	// of each memtable, and for entries of 16 + 100 bytes an eighth of the active one, a
-	// third of it at most.
+	// Limit is the maximum of Bytes: MemtableOptions.Size for the active one and for each of
+	// MemtableOptions.MaxWaiting. Only two things exceed it: a batch larger than a memtable,
+	// and the guides of searches and of insertions in random order. These are 1 % of each
+	// memtable, and for entries of 16 + 100 bytes an eighth of the active one, at most half.
 	Limit uint64
 }
 
 // CacheMetrics describe the block cache.
 type CacheMetrics struct {
-	// Capacity is the cache's budget and Bytes what it holds, in bytes. Blocks counts its
-	// blocks.
+	// Capacity is the cache's budget and Bytes its present size, in bytes. Blocks is its
+	// number of blocks.
 	Capacity, Bytes, Blocks int64
 	// CompressedBlocks and CompressedBytes are the part of Blocks and Bytes that is held
 	// compressed, because space is short: see CacheOptions.Size.
 	CompressedBlocks, CompressedBytes int64
-	// TableBytes is the part of Capacity that filters and indexes of open tables take, 0
+	// TableBytes is the part of Capacity that filters and indexes of open tables use, 0
 	// without CacheOptions.ChargeTables.
 	TableBytes int64
 }
@@ -105,30 +104,29 @@ type TableMetrics struct {
 	// Obsolete counts table files that only readers keep from deletion.
 	Obsolete int
 
-	// Openings counts how often a table was opened, for whatever purpose; a table that was
-	// closed for lack of room and opened again counts each time. OpeningReads and
-	// OpeningBytes are the reads that this took: usually one, of the end of the file with
-	// filter and index.
+	// Openings counts how often a table was opened for any purpose; a table that was closed
+	// to make room and opened again counts each time. OpeningReads and OpeningBytes are the
+	// reads for that: usually one, of the end of the file with filter and index.
 	Openings, OpeningReads, OpeningBytes uint64
 
-	// FilterBytes, RangeFilterBytes and IndexBytes are held by open tables, beside the
-	// block cache unless CacheOptions.ChargeTables is set.
+	// FilterBytes, RangeFilterBytes and IndexBytes are the memory of open tables, in addition
+	// to the block cache unless CacheOptions.ChargeTables is set.
 	FilterBytes, RangeFilterBytes, IndexBytes uint64
 
 	// WithoutFilter, WithUnknownFilter and WithDamagedFilter count the open tables that
-	// every lookup must read because no filter can rule keys out. The filter was not
-	// written; or it is under names that neither FilterOptions.Policy nor the store itself
-	// knows (or that hash bytes which Options.Comparer does not compare); or its bytes are
-	// damaged. With filter.None no filter is asked, and none is counted.
+	// every lookup must read because no filter can exclude keys. The filter was not written;
+	// or its names are unknown to FilterOptions.Policy and to the store (or hash bytes that
+	// Options.Comparer does not compare); or its bytes are damaged. With filter.None no
+	// filter is used, and none is counted.
 	WithoutFilter, WithUnknownFilter, WithDamagedFilter int
 	// WithFallbackFilter counts the open tables whose best filter is damaged, and whose
-	// lookups ask another filter of the table.
+	// lookups use another filter of the table.
 	WithFallbackFilter int
-	// UnknownFilters splits WithUnknownFilter by the policy name in the tables; a table
-	// that lists several counts under the last. Names are as they stand in the files:
-	// quote them. Nil if there are none.
+	// UnknownFilters splits WithUnknownFilter by the policy name in the tables; a table that
+	// lists several counts under the last. Names are as they are in the files: quote them.
+	// It is nil if there are none.
 	UnknownFilters map[string]int
-	// FilterPolicies counts the open tables whose lookups ask a filter, by the name of its
-	// policy. Nil if there are none.
+	// FilterPolicies counts the open tables whose lookups use a filter, by the name of its
+	// policy. It is nil if there are none.
 	FilterPolicies map[string]int
 }
