@@ -20,10 +20,7 @@ func (d *DB) writeCloseMark() error {
 		mark.Manifest, err = manifest.MarkFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
 	}
 	if err == nil {
-		tmp := d.files.File(base.FileTemp, d.set.NewFileNum())
-		if err = mark.Install(d.fs, d.dir, tmp); err != nil {
-			d.files.Remove(tmp)
-		}
+		err = mark.Install(d.fs, d.dir, d.files.File(base.FileTemp, d.set.NewFileNum()))
 	}
 	return errors.Wrapf(err, "sievedb: all data is safe, but %s could not be written", base.ClosedName)
 }

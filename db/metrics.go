@@ -5,10 +5,9 @@ import "github.com/sievedb/sievedb/internal/manifest"
 // NumLevels is the number of levels, LevelDB's seven.
 const NumLevels = manifest.NumLevels
 
-// Metrics is what the store counted since it was opened, and what it holds
-// now. Every number is counted where the thing happens. The numbers of one
-// Metrics are read one after another while the store goes on, so they may
-// disagree by what happened meanwhile.
+// Metrics has the store's counts since it was opened, and its present state. Every number is
+// counted where the event happens. The numbers of one Metrics are read one after another
+// while the store works, so they may differ by what happened meanwhile.
 type Metrics struct {
 	// Levels describes each level. Lookups are counted for Get, GetTo and Has, not for
 	// iterators.
@@ -16,13 +15,13 @@ type Metrics struct {
 
 	// Lookups counts calls of Get, GetTo and Has, and the keys of MultiGet.
 	Lookups LookupMetrics
-	// Writes counts batches, and what the log got of them.
+	// Writes counts batches and their log records.
 	Writes WriteMetrics
 	// Flushes counts memtables written as tables.
 	Flushes FlushMetrics
 	// Compactions counts merges and moves of tables.
 	Compactions CompactionMetrics
-	// Loads counts what Loaders committed.
+	// Loads counts the committed loads.
 	Loads LoadMetrics
 	// Stalls counts waits of writers for flush or compaction.
 	Stalls StallMetrics
@@ -35,42 +34,41 @@ type Metrics struct {
 
 	// LastSequence is the sequence number of the newest visible write.
 	LastSequence uint64
-	// OpenIterators and OpenSnapshots count what was not closed yet.
+	// OpenIterators and OpenSnapshots count those that were not closed yet.
 	OpenIterators, OpenSnapshots int
 
-	// BackgroundError is the error that ended writes or, if none did, that of the
-	// last flush or compaction, which is being retried, or else the corruption that tables
-	// were set aside for; nil while all is well.
+	// BackgroundError is the error that ended writes or, if none did, that of the last flush
+	// or compaction, which is being retried, or else the corruption because of which tables
+	// were set aside. It is nil if there is none.
 	BackgroundError error
 }
 
 // LevelMetrics describes one level.
 type LevelMetrics struct {
-	// Tables and Bytes are what the level holds now.
+	// Tables and Bytes are the present number and size of the level's tables.
 	Tables int
 	Bytes  uint64
 
 	// Reads counts how often a lookup consulted a table of this level: its key was
 	// within the table's range.
 	Reads uint64
-	// FilterChecks counts the reads that asked a filter. It is the sum of
-	// FilterNegatives (the filter ruled the table out), FilterTruePositives (the
-	// key was there, be it as a tombstone) and FilterFalsePositives (it was not).
+	// FilterChecks counts the reads that used a filter. It is the sum of FilterNegatives (the
+	// filter excluded the table), FilterTruePositives (the table contained the key, possibly
+	// as a tombstone) and FilterFalsePositives (it did not).
 	FilterChecks, FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
 
-	// RangeChecks counts how often an iterator with both bounds asked a table's filters of
-	// ranges (Options.Filters.RangePolicies). It is the sum of RangeNegatives (the table was passed
-	// over, which spared its index and at least one data block), RangeTruePositives (an
-	// entry was found within the bounds, be it one that is not visible) and
-	// RangeFalsePositives (there was none).
+	// RangeChecks counts how often an iterator with both bounds used a table's range filters
+	// (Options.Filters.RangePolicies). It is the sum of RangeNegatives (the table was skipped,
+	// which saved its index and at least one data block), RangeTruePositives (an entry was
+	// found within the bounds, visible or not) and RangeFalsePositives (there was none).
 	RangeChecks, RangeNegatives, RangeTruePositives, RangeFalsePositives uint64
 
-	// IndexReads counts index blocks that lookups read from disk by themselves. Most
-	// come with the opening of their table, and count in TableMetrics.OpeningReads.
+	// IndexReads counts index blocks that lookups read from disk separately. Most are read
+	// with the opening of their table and count in TableMetrics.OpeningReads.
 	IndexReads uint64
 	// BlocksFromCache and BlocksFromDisk count the data blocks that lookups read.
 	BlocksFromCache, BlocksFromDisk uint64
-	// BytesFromDisk counts what these lookups read from disk, index and data.
+	// BytesFromDisk counts the index and data bytes that these lookups read from disk.
 	BytesFromDisk uint64
 }
 

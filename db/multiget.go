@@ -9,18 +9,18 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// MultiGet returns the values of keys, in their order: values[i] is nil where
-// keys[i] has none, and not nil where it is empty. All are of one moment. Keys may
-// come in any order and more than once; in ascending order they cost least, for
-// neighbours then share the reading of a data block.
+// MultiGet returns the values of keys, in their order: values[i] is nil if keys[i] has none,
+// and not nil if it is empty. All values are of one moment. Keys may come in any order and
+// more than once. Ascending order costs least, because neighbours share the read of a data
+// block.
 //
-// It is faster than a Get for each key, since what several keys need of memory or
-// disk is waited for side by side or once, and it allocates a few times in all. (Absent
-// keys near each other, whose filters the processor has in its cache, take as long one by one.)
-// Values belong to the caller, but share memory: to hold on to one keeps up to 32 KiB of others.
+// It is faster than a Get for each key, because it waits for the memory or the disk of
+// several keys at the same time, and because it allocates only a few times. (Absent keys near
+// each other, whose filters are in the processor's cache, take as long one by one.) Values
+// belong to the caller but share memory: keeping one keeps up to 32 KiB of others.
 //
-// On an error, which is that of one of the keys that could not be looked up, there
-// are no values: Get tells for each key.
+// If one of the keys cannot be looked up, MultiGet returns that error and no values. Get
+// returns the error of a single key.
 func (d *DB) MultiGet(keys [][]byte) (values [][]byte, err error) {
 	return d.multiGet(keys, latest)
 }
@@ -37,22 +37,22 @@ func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
 	return values, err
 }
 
-// groupSize is how many keys go through the levels together. With 16 a key costs a
-// few percent more; more loads than about 32 no processor waits for at once.
+// groupSize is how many keys go through the levels together. With 16 a key costs a few per
+// cent more; no processor waits for more than about 32 loads at a time.
 const groupSize = 32
 
-// groupLookup looks up groups of keys. It is kept for the next MultiGet.
+// groupLookup looks up groups of keys. It is reused for the next MultiGet.
 type groupLookup struct {
 	d      *DB
 	state  *readState
 	seq    uint64
 	c      *counters.Stripe
 	found  int // of all groups
-	used   int // of what has groupSize elements
+	used   int // of the arrays with groupSize elements
 	values valueBuffer
 
-	// Of one group: its lookups, which of them no run has answered yet, those that the
-	// present run answers, and what is asked of it.
+	// Of one group: its lookups, those that no run has answered yet, those that the present
+	// run answers, and the questions to it.
 	lookups  [groupSize]sstable.Lookup
 	targets  [groupSize]manifest.Target
 	open     [groupSize]uint8
@@ -66,7 +66,7 @@ type groupLookup struct {
 	denials  uint64 // of filters, at the present level
 }
 
-// askedOf says what an Ask is about.
+// askedOf describes the subject of an Ask.
 type askedOf struct {
 	key uint8 // of the group
 	at  int   // the table's number in its level
@@ -74,8 +74,8 @@ type askedOf struct {
 
 var groupLookups = sync.Pool{New: func() any { return new(groupLookup) }}
 
-// multiGet is MultiGet as of seq. It takes no reference, as Get takes none, until a
-// table is closed under it; then it starts over with the version referenced.
+// multiGet is MultiGet as of seq. Like Get, it takes no reference until a table is closed while
+// it reads; then it starts over with the version referenced.
 func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -105,8 +105,9 @@ func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
 	return nil, d.keptClosing(err)
 }
 
-// run fills values, which are nil, from one read state as of seq; so many lookups were counted before them.
-// If the state is pinned, a group whose table was closed under it is looked up again, key by key.
+// run fills values, which are nil, from one read state as of seq; before is the number of
+// lookups counted so far. If the state is pinned, a group whose table was closed is repeated,
+// key by key.
 func (g *groupLookup) run(s *readState, keys, values [][]byte, seq, before uint64, pinned bool) error {
 	g.state, g.seq, g.found = s, seq, 0
 	for start := 0; start < len(keys); start += groupSize {
@@ -130,8 +131,8 @@ func (g *groupLookup) run(s *readState, keys, values [][]byte, seq, before uint6
 	return nil
 }
 
-// oneByOne is lookUp for a group that needs more tables at once than may be open:
-// those that it opens close those that it was about to read.
+// oneByOne is lookUp for a group that needs more tables at the same time than may be open:
+// opening some of them closes others that it is about to read.
 func (g *groupLookup) oneByOne(keys, values [][]byte) error {
 	g.sampled = 0
 	for i := range keys {
@@ -150,7 +151,7 @@ func (g *groupLookup) oneByOne(keys, values [][]byte) error {
 func (g *groupLookup) lookUp(keys, values [][]byte) error {
 	for i, key := range keys {
 		g.lookups[i].Init(key, g.seq)
-		g.d.memHash.set(&g.lookups[i]) // of all at once: the keys may be far from each other in memory
+		g.d.memHash.set(&g.lookups[i]) // of all keys first: they may be far from each other in memory
 		g.open[i] = uint8(i)
 	}
 	g.opened, g.asked, g.answered, g.denials = len(keys), 0, 0, 0
@@ -171,7 +172,7 @@ func (g *groupLookup) lookUp(keys, values [][]byte) error {
 	return nil
 }
 
-// inMemtable asks one memtable for all open keys.
+// inMemtable looks all open keys up in one memtable.
 func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
 	if m.Empty() {
 		return
@@ -185,8 +186,8 @@ func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
 	g.closeAnswered()
 }
 
-// aim prepares the search for tables of all open keys. Those that no table can hold have
-// their answer.
+// aim prepares the search for the tables of all open keys. Keys outside all tables are
+// answered.
 func (g *groupLookup) aim() {
 	for _, i := range g.open[:g.opened] {
 		var inRange bool
@@ -197,7 +198,7 @@ func (g *groupLookup) aim() {
 	g.closeAnswered()
 }
 
-// inLevel asks the tables of one level for all open keys that they may hold.
+// inLevel looks all open keys up in the tables of one level that may contain them.
 func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) error {
 	if level == 0 && !g.state.version.Level0InOrder() {
 		return g.inUnordered(l, values)
@@ -220,7 +221,7 @@ func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) err
 	return g.askAll(level, l, values)
 }
 
-// inTable0 asks table number at of level 0 for all open keys that it may hold.
+// inTable0 looks all open keys up in table number at of level 0, if it may contain them.
 func (g *groupLookup) inTable0(l *manifest.Level, at int, values [][]byte) error {
 	for _, i := range g.open[:g.opened] {
 		if !l.Covers(at, g.targets[i]) {
@@ -233,8 +234,8 @@ func (g *groupLookup) inTable0(l *manifest.Level, at int, values [][]byte) error
 	return g.askAll(0, l, values)
 }
 
-// inUnordered asks the tables of a level 0 that is not known to be in the order of its
-// sequence numbers, key by key.
+// inUnordered looks keys up, one by one, in the tables of a level 0 that is not known to be in
+// the order of its sequence numbers.
 func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 	for _, i := range g.open[:g.opened] {
 		lookup := &g.lookups[i]
@@ -273,7 +274,7 @@ func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
 	return nil
 }
 
-// askAll asks what was added.
+// askAll answers the questions that were added.
 func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) error {
 	asks := g.asks[:g.asked]
 	g.asked = 0
@@ -306,14 +307,14 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 	return nil
 }
 
-// sample counts for table f what became of asking it for key i, if that lookup is a sample.
+// sample counts the result of table f for key i, if that lookup is a sample.
 func (g *groupLookup) sample(i uint8, f *manifest.FileMeta, denied, found bool) {
 	if g.sampled>>i&1 != 0 {
 		counters.CountSample(f, denied, found)
 	}
 }
 
-// goOn asks the tables of a level behind the one that an ask was about.
+// goOn searches the tables of a level after the one of a question.
 func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][]byte) error {
 	lookup := &g.lookups[of.key]
 	defer lookup.Release()
@@ -339,7 +340,7 @@ func (g *groupLookup) answer(values [][]byte, i uint8, value []byte, kind base.K
 	}
 }
 
-// closeAnswered takes the keys that were answered out of the open ones.
+// closeAnswered removes the answered keys from the open ones.
 func (g *groupLookup) closeAnswered() {
 	if g.answered == 0 {
 		return
@@ -354,7 +355,7 @@ func (g *groupLookup) closeAnswered() {
 	g.opened, g.answered = n, 0
 }
 
-// release puts g back for others. It must not keep alive what it pointed to.
+// release makes g available for reuse. It must not keep alive what it pointed to.
 func (g *groupLookup) release() {
 	g.group.Release()
 	clear(g.lookups[:g.used])
@@ -364,10 +365,10 @@ func (g *groupLookup) release() {
 	groupLookups.Put(g)
 }
 
-// valueBuffer copies values, many into one piece of memory.
+// valueBuffer copies values, many into one allocation.
 type valueBuffer struct {
-	free   []byte // the rest of the last piece
-	toCome int    // how many values there may still be
+	free   []byte // the remainder of the last allocation
+	toCome int    // the maximum number of further values
 }
 
 // maxValuePiece bounds the memory that values share, in bytes.
@@ -379,10 +380,10 @@ func (b *valueBuffer) copy(value []byte) []byte {
 		return []byte{}
 	}
 	if n > len(b.free) {
-		if n > maxValuePiece/4 { // it need not take the rest of a piece from others
+		if n > maxValuePiece/4 { // a large value gets its own allocation
 			return append(make([]byte, 0, n), value...)
 		}
-		// As if all that are still to come were like this one.
+		// As if all further values were like this one.
 		b.free = make([]byte, max(n, min(maxValuePiece, n*b.toCome)))
 	}
 	copied := b.free[:n:n]

@@ -17,15 +17,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Open opens the database in the directory dir, and creates it unless
-// Options.ErrorIfMissing or ReadOnly say otherwise; nil opts are the defaults.
-// A LevelDB or goleveldb directory is opened in place. A relative dir counts from the
-// working directory of this moment; a later change of that does not matter.
+// Open opens the database in the directory dir. It creates the database unless
+// Options.ErrorIfMissing or ReadOnly say otherwise; nil opts mean the defaults. A LevelDB or
+// goleveldb directory is opened in place. A relative dir refers to the present working
+// directory; later changes of that do not matter.
 //
-// The error is ErrLocked when the directory is in use, ErrCorruption when its
-// files are damaged; Repair salvages what such a directory holds. It is ErrForeign
-// when the directory is another engine's. After an error the directory holds what
-// it held before.
+// The error is ErrLocked if the directory is in use, ErrForeign if it belongs to another
+// engine, and ErrCorruption if its files are damaged; Repair salvages the content of such a
+// directory. After an error the directory is as it was before.
 func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -56,12 +55,12 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.lock = lock
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
-	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one is the flush's
+	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one for the flush
 	d.memHash = newMemHash(d.tables.Policies())
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
-			// It may be no damage: not every directory shows by its names whose it is.
+			// It may not be damaged: the file names of some engines' directories do not show the engine.
 			if ferr := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
 				err = ferr
 			}
@@ -77,15 +76,15 @@ func Open(dir string, opts *Options) (*DB, error) {
 	return d, nil
 }
 
-// prepareDir makes sure that the directory is there, and that it holds a database where
-// none may be created. It reports whether it made it.
+// prepareDir makes sure that the directory exists, and that it contains a database if none may
+// be created. It reports whether it created the directory.
 func (d *DB) prepareDir() (created bool, err error) {
 	info, err := d.fs.Stat(d.dir)
 	switch {
 	case err == nil && !info.IsDir():
 		return false, foreign.RefuseFile(d.fs, d.dir, info)
 	case err == nil:
-		// Before the lock: not even LOCK is made in another engine's directory.
+		// Before the lock: not even LOCK is created in another engine's directory.
 		if err := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, true); err != nil {
 			return false, err
 		}
@@ -98,9 +97,9 @@ func (d *DB) prepareDir() (created bool, err error) {
 	return true, vfs.MkdirAllSynced(d.fs, d.dir)
 }
 
-// needDatabase refuses a directory without a database before it is locked, where none
-// may be created: a wrong path would be left with a file LOCK in it. Whoever creates
-// one locks first; where LOCK is there, what else there is counts once it is ours.
+// needDatabase refuses a directory without a database before it is locked, if none may be
+// created: otherwise a wrong path would be left with a file LOCK in it. A program that creates
+// a database locks first, so if LOCK exists, the check is repeated under the lock.
 func (d *DB) needDatabase() error {
 	if !d.opts.ErrorIfMissing && !d.opts.ReadOnly {
 		return nil
@@ -132,7 +131,7 @@ func (d *DB) readOnlyWouldDo(err error) error {
 	return errors.Wrap(err, "opening a database for writing needs some space; Options.ReadOnly opens it without")
 }
 
-// open does what Open does once the directory is locked.
+// open is Open once the directory is locked.
 func (d *DB) open(created bool) error {
 	files, err := manifest.ListDir(d.fs, d.dir)
 	if err != nil {
@@ -184,18 +183,18 @@ func (d *DB) open(created bool) error {
 	return nil
 }
 
-// missingTables is how many tables beyond the files of the directory a MANIFEST may
-// name to be loaded all the same, so that checkTables tells one that is missing.
+// missingTables is how many tables more than files in the directory a MANIFEST may name and
+// still be loaded, so that checkTables names one that is missing.
 const missingTables = 1000
 
-// syncParent makes the directory's own name durable before a database is created
-// in it: an attempt to open that failed, or another program, may have made the
-// directory without doing so. A parent that may not be read is left to its owner.
+// syncParent makes the name of the directory durable before a database is created in it: a
+// failed attempt to open, or another program, may have created the directory without doing so.
+// A parent without read permission is not synced.
 func (d *DB) syncParent() error {
 	parents := []string{filepath.Dir(filepath.Clean(d.dir))}
 	if info, err := d.fs.Lstat(d.dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		// The directory above the link names only the link. The system finds the one
-		// above the linked directory; filepath.Join would cut the dots off.
+		// The directory above the link contains only the link. The system finds the one above
+		// the linked directory; filepath.Join would remove the dots.
 		parents = append(parents, d.dir+string(filepath.Separator)+"..")
 	}
 	for _, parent := range parents {

@@ -4,7 +4,7 @@ import (
 	"github.com/sievedb/sievedb/internal/replay"
 )
 
-// OpenReport says what Open found and did.
+// OpenReport describes what Open found and did.
 type OpenReport struct {
 	// Created says that there was no database.
 	Created bool
@@ -12,48 +12,48 @@ type OpenReport struct {
 	Manifest string
 	// ManifestBytesDropped counts the bytes of a last edit that a crash cut off.
 	ManifestBytesDropped int64
-	// ClosedCleanly says that the database was closed by Close, and that no program
-	// has written to it since. Every byte of the logs is known to have been written
-	// then: what is wrong with one is damage, never the end that a crash left.
+	// ClosedCleanly says that Close closed the database, and that no program has written to
+	// it since. Then every byte of the logs is known to have been written, so a wrong one is
+	// damage and never the end that a crash left.
 	ClosedCleanly bool
-	// MissingLog is the log that the MANIFEST names, if it is not there: what had not
-	// reached a table is lost then. "" normally.
+	// MissingLog is the log that the MANIFEST names if it does not exist: writes that had not
+	// reached a table are lost then. "" normally.
 	MissingLog string
 	// Logs lists the logs that were replayed, oldest first.
 	Logs []LogReport
-	// FilesRemoved counts files that an earlier run left behind.
+	// FilesRemoved counts leftover files of an earlier run that were removed.
 	FilesRemoved int
-	// TablesSetAside lists tables that the MANIFEST does not name and that may hold
-	// committed data all the same, since the MANIFEST may have lost edits: they were moved
-	// to these places below the directory. They may be deleted if nothing is missing.
+	// TablesSetAside lists tables that the MANIFEST does not name but that may contain
+	// committed data, because the MANIFEST may have lost edits. They were moved to these
+	// places below the directory. They may be deleted if nothing is missing.
 	TablesSetAside []string
 }
 
-// LogReport says what one log held.
+// LogReport describes the content of one log.
 type LogReport struct {
 	Name             string
 	Records, Entries uint64
-	// Tail is "clean", "torn" (the end was cut, as a crash leaves it), "hole" (the
-	// end was written in part only, as a power loss leaves it), "damaged" (Salvage
-	// skipped something) or "not read" (it comes after damage).
+	// Tail is "clean", "torn" (the end was cut, as by a crash), "hole" (the end was partly
+	// written, as after a power cut), "damaged" (Salvage skipped something) or "not read" (it
+	// comes after damage).
 	Tail string
-	// BytesDropped counts the bytes that hold no acknowledged write: those of the tail, and
-	// a torn record in a log of another program that was appended to after a crash.
+	// BytesDropped counts the bytes without an acknowledged write: those of the tail, and a
+	// torn record in a log of another program that was appended to after a crash.
 	BytesDropped int64
-	// Reason says what is wrong with the first of them, or of those skipped.
+	// Reason says what is wrong with the first of these bytes, or of the skipped ones.
 	Reason string
-	// GapBefore counts the operations that are missing between the log before and
-	// this one: LevelDB and goleveldb do not sync a log before they go on with the
-	// next, so a power loss may take its end. Before a log that SieveDB wrote a gap is
-	// ErrCorruption, and is counted here if Options.Salvage ignores it.
+	// GapBefore counts the operations that are missing between the previous log and this one.
+	// LevelDB and goleveldb do not sync a log before they begin the next one, so a power cut
+	// may remove its end. A gap before a log of SieveDB is ErrCorruption, and is counted here
+	// if Options.Salvage ignores it.
 	GapBefore uint64
 	// BytesSkipped and RecordsSkipped count what Options.Salvage skipped: bytes that do
 	// not decode, or that come after such bytes, and records that do not decode although
 	// their checksums match.
 	BytesSkipped   int64
 	RecordsSkipped uint64
-	// SetAside is the file below the directory that keeps what was dropped or
-	// skipped; "" where nothing was, and for a read-only opening.
+	// SetAside is the file below the directory that keeps the dropped or skipped bytes; "" if
+	// there are none, and for a read-only opening.
 	SetAside string
 }
 

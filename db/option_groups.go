@@ -8,47 +8,46 @@ import (
 // FilterOptions configure the filters of tables. The zero value of each field is its
 // default.
 type FilterOptions struct {
-	// Policy makes the filters of each new table and reads those of existing ones.
-	// Default: filter.NewDualBloomPolicy(10), which writes one filter in cache lines, for
-	// lookups here, and LevelDB's, for programs that open the directory with LevelDB.
-	// With the default policy, tables above the last level get fifteen bits a key.
-	// filter.None writes no filters and asks none; filter.Several writes up to five.
+	// Policy makes the filters of each new table and reads those of existing ones. Default:
+	// filter.NewDualBloomPolicy(10), which writes a cache-line filter, for lookups here, and
+	// LevelDB's, for programs that open the directory with LevelDB. With the default policy,
+	// tables above the last level get 15 bits a key. filter.None writes and uses no filters;
+	// filter.Several writes up to five.
 	//
 	// Of the filters of a table, the first known and sound one is loaded, in this order:
 	// those of Policy if it is not the default, then filter.FusePolicy's,
 	// filter.NewCacheLineBloomPolicy's, LevelDB's, and that of the old name
-	// (filter.LegacyBloom). The data of a table can be read whatever policy wrote it: a
-	// filter under an unknown name is ignored, and counted in TableMetrics.UnknownFilters.
+	// (filter.LegacyBloom). The data of a table can be read whichever policy wrote it: a
+	// filter under an unknown name is ignored and counted in TableMetrics.UnknownFilters.
 	Policy filter.Policy
 
-	// RangePolicies make range filters for each new table, one of each policy and at most
-	// four, and ask those of existing tables. Iterators with both bounds skip tables that
-	// hold nothing between them, and read neither their indexes nor their blocks
-	// (LevelMetrics counts how often). rangefilter.NewPrefix is for ranges within one prefix
-	// of keys, rangefilter.NewGrafite for short ranges of the numbers in keys. They need the
-	// BytewiseComparer. A table has only the filters that were configured when it was
-	// written; UpgradeFilters adds them to existing tables. Only filters under the names
-	// of these policies are asked; LevelDB, goleveldb and stores without them ignore
-	// them. Budget includes their bytes. Default: none.
+	// RangePolicies make range filters for each new table, at most four, and use those of
+	// existing tables. Iterators with both bounds skip tables without keys between them, and
+	// read neither their indexes nor their blocks (LevelMetrics counts how often).
+	// rangefilter.NewPrefix is for ranges within one prefix of keys, rangefilter.NewGrafite
+	// for short ranges of the numbers in keys. They need the BytewiseComparer. A table has
+	// only the filters that were configured when it was written; UpgradeFilters adds them to
+	// existing tables. Only filters under the names of these policies are used. LevelDB,
+	// goleveldb and stores without them ignore them. Budget includes their bytes. Default:
+	// none.
 	RangePolicies []rangefilter.Policy
 
-	// Budget is how many bytes of memory the filters may use together when all tables of
-	// the database are open: those that lookups ask, and those of RangePolicies. Range
-	// filters keep their bits; the rest of the budget is divided among the others. Each
-	// new table's filter gets the bits a key that its level deserves
-	// (filter.Curve.Allocate) for the number of keys on each level at that moment: many on
-	// the small levels, few on the last. Lookups of absent keys then waste at most half
-	// of the reads that they would waste with the same memory spread evenly over four
-	// levels. The bits of Policy no longer count; it must make filters of
-	// filter.BloomPolicy, which LevelDB reads as before.
+	// Budget is the maximum memory in bytes of all filters together when all tables of the
+	// database are open: the key filters in use, and those of RangePolicies. Range filters
+	// keep their bits; the others share the remaining budget. The filter of each new table
+	// gets the bits a key that its level deserves (filter.Curve.Allocate) for the present
+	// number of keys on each level: many on the small levels, few on the last. Lookups of
+	// absent keys then waste at most half of the reads that they would waste with the same
+	// memory spread evenly over four levels. The bits of Policy no longer count; it must make
+	// filters of filter.BloomPolicy, which LevelDB reads as before.
 	//
-	// Existing tables keep their filters until a compaction rewrites them, so new filters
-	// are planned for a larger database than the present one, and a twentieth of the
-	// budget is held back. A database that grows by keys in random order thus stays
-	// within its budget, and wastes hardly more reads than the best division would. Where
-	// tables are only moved down, as with keys written in order, the filters in memory
-	// may exceed the budget by a fifth, and late tables get no filters; UpgradeFilters or
-	// Compact then divides the budget anew. Default: 0, no budget.
+	// Existing tables keep their filters until a compaction rewrites them, so new filters are
+	// planned for a larger database than the present one, and a twentieth of the budget is
+	// kept in reserve. A database that grows by keys in random order thus stays within its
+	// budget, and wastes hardly more reads than with the best division. If tables are only
+	// moved down, as with keys written in order, the filters in memory may exceed the budget
+	// by a fifth, and late tables get no filters; UpgradeFilters or Compact then divides the
+	// budget again. Default: 0, no budget.
 	Budget int64
 
 	// MaxWastedReads is how many reads a lookup of an absent key may waste on average,
@@ -58,33 +57,33 @@ type FilterOptions struct {
 	// Default: 0, not used.
 	MaxWastedReads float64
 
-	// ForGoleveldb lists LevelDB's filter of each new table also under the name that
-	// goleveldb knows, "leveldb.BuiltinBloomFilter", so that goleveldb's lookups use it
-	// too. Otherwise goleveldb reads our tables without their filters. It costs some 40
-	// bytes a table, and needs Policy to make filters of filter.NewBloomPolicy, whose
-	// encoding is goleveldb's.
+	// ForGoleveldb lists LevelDB's filter of each new table also under goleveldb's name,
+	// "leveldb.BuiltinBloomFilter", so that goleveldb's lookups use it too. Otherwise
+	// goleveldb reads SieveDB's tables without their filters. It costs some 40 bytes a table,
+	// and needs a Policy that makes filters of filter.NewBloomPolicy, whose encoding is
+	// goleveldb's.
 	//
-	// Default: off, because of one hazard. LevelDB before 1.18 (2014) knows that name for
-	// an encoding of its own: on machines whose char is signed (x86 among them) it
-	// would not find keys whose last length mod 4 bytes hold one of 0x80 or more.
-	// Every directory of goleveldb's has the same problem. LevelDB since 1.18 uses the
-	// other name and is not affected.
+	// Default: off, because of one hazard. LevelDB before 1.18 (2014) uses that name for
+	// another encoding: on machines whose char is signed, such as x86, it would not find keys
+	// whose last length mod 4 bytes contain a byte of 0x80 or more. Every directory of
+	// goleveldb has the same problem. LevelDB since 1.18 uses the other name and is not
+	// affected.
 	ForGoleveldb bool
 }
 
 // CompactionOptions configure when and how tables are merged. The zero value of each
 // field is its default.
 type CompactionOptions struct {
-	// MaxConcurrent bounds the merges that run at once, including those of Compact and
-	// UpgradeFilters: compactions that have no table in common and, if those leave slots
-	// free, pieces of a large one, of four output tables or more each. Flushes run beside
+	// MaxConcurrent is the maximum number of concurrent merges, including those of Compact
+	// and UpgradeFilters: compactions without a common table and, if those leave slots free,
+	// pieces of a large one, each of four output tables or more. Flushes run in addition to
 	// them. Default: 1.
 	MaxConcurrent int
 
-	// L0Trigger is the number of tables in level 0 that starts a compaction. While
-	// memtables become full in quick succession, one a second or more, it is twice as
-	// many, up to two thirds of L0Slowdown: merging more of them at once costs less, and
-	// lookups have the filters. Default: 4.
+	// L0Trigger is the number of tables in level 0 that starts a compaction. While memtables
+	// become full in quick succession, one a second or more, the number is twice that, but at
+	// most two thirds of L0Slowdown: merging more of them together costs less, and lookups
+	// have the filters. Default: 4.
 	L0Trigger int
 
 	// L0Slowdown is the number of tables in level 0 from which writes are slowed, gently
@@ -125,43 +124,43 @@ type TableOptions struct {
 // tables. The zero value of each field is its default.
 type CacheOptions struct {
 	// Size bounds the block cache: the data blocks kept in memory, in bytes. They are held
-	// decompressed or, if they do not fit, mostly as Snappy stored them, with the often
+	// decompressed or, if they do not fit, mostly as Snappy stored them, with the frequently
 	// used ones decompressed. Default: 32 MiB. Negative: no cache. Filters and indexes of
-	// open tables are held beside it, unless ChargeTables is set; CacheMetrics and
+	// open tables use additional memory, unless ChargeTables is set; CacheMetrics and
 	// TableMetrics report both.
 	Size int64
 
-	// ChargeTables charges the memory of filters and indexes of open tables to Size, so
-	// that Size bounds all memory held for tables, unless filters and indexes alone take
-	// more: MaxOpenFiles bounds those. Default: off, so that many tables do not leave the
-	// blocks without space.
+	// ChargeTables charges the memory of filters and indexes of open tables to Size, so that
+	// Size bounds all memory held for tables, unless filters and indexes alone need more:
+	// MaxOpenFiles bounds those. Default: off, so that many tables do not leave the blocks
+	// without space.
 	ChargeTables bool
 
-	// MaxOpenFiles bounds the tables held open, with their filters and indexes, which take
-	// a few per cent of the size of the tables. Reopening a table for a lookup costs as
+	// MaxOpenFiles bounds the number of open tables, with their filters and indexes, which
+	// need a few per cent of the size of the tables. Reopening a table for a lookup costs as
 	// much as twenty lookups in open ones. Default: a quarter of the descriptors that the
 	// process may have, at least 1000 and at most 10000. Minimum 10. Files being written
-	// come on top.
+	// count in addition.
 	MaxOpenFiles int
 
 	// OpenAhead opens the tables in the background once Open has returned, until all or
-	// MaxOpenFiles are open, so that the first lookups find filters and indexes in memory.
-	// It starts with the tables that lookups consult first. It costs one read of about a
+	// MaxOpenFiles are open, so that the first lookups find filters and indexes in memory. It
+	// starts with the tables that lookups consult first. It costs one read of about a
 	// twentieth of each table, some 0.3 ms of processor time for a table of 2 MiB, and the
-	// memory of filters and indexes that perhaps no lookup needs. Tables that compactions
-	// replace meanwhile are removed when it is done. A table that cannot be opened is
-	// logged, and lookups that need it return the error. Close ends it.
-	// EventListener.TablesOpenedAhead is called when it is done. Default: a table is
-	// opened when it is needed.
+	// memory of filters and indexes that lookups may not need. Tables that compactions
+	// replace meanwhile are removed when it is done. A table that cannot be opened is logged,
+	// and lookups that need it return the error. Close ends it.
+	// EventListener.TablesOpenedAhead is called when it is done. Default: a table is opened
+	// when it is needed.
 	OpenAhead bool
 }
 
 // MemtableOptions bound the memory of recent writes. The zero value of each field is its
 // default.
 type MemtableOptions struct {
-	// Size is how many bytes a memtable takes before it is flushed to a table, one in 65
-	// of them for its filter. Default: 8 MiB. Minimum 4 KiB, maximum 1 GiB. Up to
-	// MaxWaiting+1 memtables exist at a time.
+	// Size is the number of bytes of a memtable at which it is flushed to a table; one in 65
+	// is for its filter. Default: 8 MiB. Minimum 4 KiB, maximum 1 GiB. Up to MaxWaiting+1
+	// memtables exist at a time.
 	Size int
 
 	// MaxWaiting is how many full memtables may wait for their flush before writers wait
@@ -178,10 +177,9 @@ type LimitOptions struct {
 	ManifestSize int64
 
 	// ManifestRead is the size in bytes above which Open and Repair refuse a MANIFEST,
-	// because reading one takes several times its size in memory. Some million tables get
-	// there, or 128 tables whose first and last keys are of MaxKeySize. The store writes
-	// none above it either: operations that would exceed it fail with an error naming
-	// this option. Default: 256 MiB, or twice ManifestSize, which is the minimum, if that
-	// is more.
+	// because reading one needs several times its size in memory. Some million tables reach
+	// it, or 128 tables whose first and last keys have MaxKeySize. The store writes none above
+	// it either: operations that would exceed it fail with an error naming this option.
+	// Default: 256 MiB, or twice ManifestSize, which is the minimum, if that is more.
 	ManifestRead int64
 }

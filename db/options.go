@@ -20,14 +20,14 @@ type Comparer = sievedb.Comparer
 // BytewiseComparer is the default order, LevelDB's: bytes.Compare.
 var BytewiseComparer = sievedb.Bytewise
 
-// Compression says how the blocks of new tables are compressed. Tables of any
-// kind are read whatever this says.
+// Compression says how the blocks of new tables are compressed. Tables of any compression are
+// read whatever this says.
 type Compression int
 
 const (
 	// DefaultCompression is SnappyCompression.
 	DefaultCompression Compression = iota
-	// SnappyCompression stores a block with Snappy where that saves an eighth.
+	// SnappyCompression stores a block with Snappy if that saves an eighth.
 	SnappyCompression
 	// NoCompression stores blocks as they are.
 	NoCompression
@@ -64,7 +64,7 @@ type Options struct {
 	// Tables describes new tables.
 	Tables TableOptions
 
-	// Cache bounds what is kept of tables in memory, and the number of open tables.
+	// Cache bounds the parts of tables kept in memory, and the number of open tables.
 	Cache CacheOptions
 
 	// Memtables bounds the memory of recent writes.
@@ -74,9 +74,9 @@ type Options struct {
 	Limits LimitOptions
 
 	// ReadOnly opens without changing anything: no file is created, written or removed,
-	// except that an empty LOCK is created if there is none and the directory is
-	// writable. What the logs hold is kept in memory. Several processes may have a
-	// database open read-only at once, but not while another has it open for writing.
+	// except that an empty LOCK is created if there is none and the directory is writable.
+	// The content of the logs is kept in memory. Several processes may have a database open
+	// read-only, but not while another one has it open for writing.
 	ReadOnly bool
 
 	// ErrorIfMissing refuses to create a database. Default: create it.
@@ -85,13 +85,13 @@ type Options struct {
 	// ErrorIfExists refuses to open an existing database.
 	ErrorIfExists bool
 
-	// Salvage says how Open treats a log that is damaged in the middle. Default: Open
-	// refuses, with ErrCorruption. What is not read is kept in the directory lost/
-	// within the database's.
+	// Salvage says how Open treats a log that is damaged in the middle. Default: Open refuses
+	// with ErrCorruption. Bytes that are not used are kept in the directory lost/ within the
+	// database's.
 	Salvage Salvage
 
-	// Logger receives what the store does in the background. Default: nothing is
-	// logged. Keys and values never appear.
+	// Logger receives messages about background work. Default: nothing is logged. Keys and
+	// values never appear.
 	Logger *slog.Logger
 
 	// EventListener is notified of flushes, compactions, stalls and errors.
@@ -116,13 +116,13 @@ const (
 	defaultManifestLimit   = 256 << 20
 )
 
-// defaultMaxOpenFiles holds all tables of 20 GB open where the system lets it, and never
-// fewer than LevelDB. A quarter of the descriptors leaves the rest to other stores, and
-// to what the program does beside them.
+// defaultMaxOpenFiles keeps all tables of 20 GB open if the system allows it, and never fewer
+// than LevelDB. A quarter of the descriptors leaves the others to other stores and to the rest
+// of the program.
 func defaultMaxOpenFiles() int { return min(max(vfs.MaxDescriptors()/4, 1000), 10_000) }
 
-// withDefaults returns a copy of o in which every field has its meaning filled
-// in. It does not judge: validate does.
+// withDefaults returns a copy of o in which every field has its default filled in. It does not
+// check the values: validate does.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
@@ -213,8 +213,8 @@ func (o *Options) Validate() error {
 	return c.validateFilter()
 }
 
-// maxFilters is how many filters a table may carry: what a lookup has room for,
-// less the kinds that are always read.
+// maxFilters is how many filters a table may have: the number that a lookup has room for,
+// minus the kinds that are always read.
 const maxFilters = sstable.MaxPolicies - 4
 
 func (o *Options) validateFilter() error {
@@ -245,10 +245,10 @@ func (o *Options) validateFilter() error {
 		"but Options.Filters.Policy, %q, makes none; unset one of the two", filter.LegacyBloom.Name(), o.Filters.Policy.Name())
 }
 
-// ownerMode is what the owner of a database needs.
+// ownerMode is the permission that the owner of a database needs.
 const ownerMode fs.FileMode = 0o600
 
-// maxComparerName is what the MANIFEST reader accepts as well.
+// maxComparerName is the limit of the MANIFEST reader as well.
 const maxComparerName = 1 << 10
 
 func (o *Options) validateComparer() error {
@@ -269,7 +269,7 @@ func (o *Options) validateComparer() error {
 	return nil
 }
 
-// tableOptions are those of new tables. o is complete.
+// tableOptions returns the options of new tables. o has all defaults filled in.
 func (o *Options) tableOptions() sstable.WriterOptions {
 	return sstable.WriterOptions{
 		Comparer: o.Comparer, Filter: o.Filters.Policy, FilterAliases: o.filterAliases(), RangeFilters: o.Filters.RangePolicies,
@@ -277,7 +277,7 @@ func (o *Options) tableOptions() sstable.WriterOptions {
 	}
 }
 
-// tableCompression translates to the byte that stands in table files.
+// tableCompression returns the byte for c in table files.
 func (o *Options) tableCompression() sstable.Compression {
 	switch o.Tables.Compression {
 	case NoCompression:
@@ -306,30 +306,30 @@ var (
 	levelDBBloom   filter.Policy = filter.NewBloomPolicy(defaultFilterBits)
 )
 
-// hashesBytes reports whether the policy is one of our own, which say that a key
-// is absent where the bytes differ from those of all keys.
+// hashesBytes reports whether the policy is one of the store's own, which say that a key is
+// absent if its bytes differ from those of all keys.
 func hashesBytes(p filter.Policy) bool {
 	_, bloom := p.(filter.BloomPolicy)
 	return bloom || p == filter.LegacyBloom || p == binaryFuse
 }
 
-// readPolicies lists the filter policies that the reader knows, best first: those
-// that are configured in their order, then binary fuse, cache lines, LevelDB's, and the old
-// name, which leaves open how it hashes. That one stays last when it is
-// configured: of a table that lists its filter under both names, the certain one
-// is used. Where nothing in particular is configured, the order is that of all.
+// readPolicies lists the filter policies that the reader knows, best first: the configured
+// ones in their order, then binary fuse, cache lines, LevelDB's, and the old name, which does
+// not determine how it hashes. That one stays last even if it is configured: of a table that
+// lists its filter under both names, the certain one is used. If nothing in particular is
+// configured, the order is that of all.
 func (o *Options) readPolicies() []filter.Policy {
 	if o.Filters.Policy == filter.None {
 		return nil
 	}
 	var policies []filter.Policy
 	for _, p := range filter.Kinds(o.Filters.Policy) {
-		if p != filter.LegacyBloom && o.Filters.Policy != defaultFilter { // those are among the others
+		if p != filter.LegacyBloom && o.Filters.Policy != defaultFilter { // they are added below
 			policies = append(policies, p)
 		}
 	}
 	switch {
-	case !o.Comparer.InexactEqual: // ours hash bytes that such a comparer may not compare
+	case !o.Comparer.InexactEqual: // the built-in policies hash bytes that such a comparer may not compare
 		policies = append(policies, binaryFuse, cacheLineBloom, levelDBBloom, filter.LegacyBloom)
 	case len(policies) == 0:
 		return nil
@@ -337,32 +337,32 @@ func (o *Options) readPolicies() []filter.Policy {
 	return filter.Kinds(filter.Several(policies...))
 }
 
-// WriteOptions say how durable a write must be before it is acknowledged. What
-// survives a crash is always a prefix of what was written, in the order in which it
-// was committed: with a write all before it are there, whatever their WriteOptions.
+// WriteOptions say how durable a write must be before it is acknowledged. After a crash the
+// database has a prefix of the writes, in the order of their commits: with a write, all
+// earlier ones are present, whatever their WriteOptions.
 type WriteOptions struct {
-	// NoSync acknowledges once the log's bytes are with the operating system: the
-	// write survives the death of the process, not a power loss.
+	// NoSync acknowledges once the operating system has the log's bytes: the write survives
+	// the death of the process, not a power cut.
 	NoSync bool
 
-	// Buffered acknowledges once the log's bytes are in the store's own memory,
-	// whatever NoSync says: the write may be lost when the process is killed or
-	// crashes, not only with the power. It is what Pebble's NoSync promises, and saves
-	// a system call a write. A Close loses nothing. The bytes go to the system with the
-	// next write that is not Buffered, with SyncLog or Flush, with a switch of memtables,
-	// when 64 KiB have gathered, and else some 10 ms later.
+	// Buffered acknowledges once the log's bytes are in the store's own memory, whatever
+	// NoSync says: the write may be lost when the process is killed or crashes, not only in a
+	// power cut. It is what Pebble's NoSync promises, and saves a system call for each write.
+	// Close loses nothing. The bytes go to the system with the next write that is not
+	// Buffered, with SyncLog or Flush, with a switch of memtables, when 64 KiB have gathered,
+	// and otherwise some 10 ms later.
 	//
-	// When that fails, no call is there to tell: the next write and
-	// EventListener.BackgroundError do, and what was buffered may be lost unless the
+	// If that fails, there is no call that could return the error: the next write and
+	// EventListener.BackgroundError report it. The buffered writes may be lost, unless the
 	// disk was only full.
 	Buffered bool
 }
 
-// The three durabilities. A nil *WriteOptions is Sync.
+// The three durabilities. A nil *WriteOptions means Sync.
 var (
 	// Sync acknowledges when the write is on stable storage.
 	Sync = &WriteOptions{}
-	// NoSync acknowledges when the write is with the operating system.
+	// NoSync acknowledges when the operating system has the write.
 	NoSync = &WriteOptions{NoSync: true}
 	// Buffered acknowledges when the write is in memory: it may be lost when the
 	// process is killed.

@@ -5,13 +5,13 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// PanicError is what a panic of the code that Options bring in (Comparer, filter
-// policies, FS, EventListener, Logger), or of the store itself, becomes where it cannot
-// go on to a caller as a panic. Use errors.As to get it; see its fields.
+// PanicError is the error for a panic of code that Options bring in (Comparer, filter
+// policies, FS, EventListener, Logger), or of the store itself, if it cannot continue to a
+// caller as a panic. Use errors.As to get it; see its fields.
 type PanicError = sievedb.PanicError
 
-// guard is base.Catch for work on which the store depends: a panic ends the writes, since what it
-// left half done is unknown. d.mu is not held.
+// guard is base.Catch for work on which the store depends: a panic ends the writes, because
+// its partial result is unknown. d.mu is not held.
 func (d *DB) guard(during string, f func() error) (err error) {
 	returned := false
 	defer func() {
@@ -31,7 +31,7 @@ func (d *DB) panicked(during string, value any) error {
 	return err
 }
 
-// leaderPanicked ends a leadership that ended with a panic. The others of the group get the error.
+// leaderPanicked ends a leadership that panicked. The other writers of the group get the error.
 func (d *DB) leaderPanicked(value any) {
 	_ = d.panicked("a write", value)
 	q := &d.commit

@@ -14,9 +14,9 @@ const maxGroupBytes = 1 << 20
 
 // commitRequest is one writer's place in the queue.
 type commitRequest struct {
-	batch *Batch // nil for what goes alone
+	batch *Batch // nil for a request that is committed alone
 	keep  durability
-	alone func(*DB) error // what is to be done in place of a write, by itself
+	alone func(*DB) error // runs instead of a write, alone
 	err   error
 	wake  chan bool // true: the receiver leads now; false: err is set
 }
@@ -27,26 +27,26 @@ var commitRequests = sync.Pool{New: func() any { return &commitRequest{wake: mak
 // a group from the head of the queue, itself first, then hands the leadership to
 // the new head. While a leader waits for the disk, the next group gathers.
 //
-// A writer that finds nobody need not queue up: it leads by a swap of the state, and
-// steps down by another if nobody has come meanwhile.
+// A writer that finds the queue idle need not queue: it leads by a swap of the state, and
+// steps down by another one if no writer has come meanwhile.
 type commitQueue struct {
-	state atomic.Uint32 // one of those below
+	state atomic.Uint32 // one of the constants below
 
 	mu      sync.Mutex
 	waiting []*commitRequest
 	closed  bool
 
-	// What follows is the leader's.
+	// The fields below belong to the leader.
 	group    []*commitRequest
 	record   []byte
-	expected int // how many writers there were when the last group was done
+	expected int // the number of writers when the last group was done
 }
 
-// The states of a commitQueue. It comes to crowded, and leaves it, with mu held.
+// The states of a commitQueue. It becomes crowded, and leaves that state, with mu held.
 const (
-	commitIdle    = iota // nobody leads, and nobody waits
-	commitLed            // somebody leads, and nobody waits
-	commitCrowded        // the queue is in use: one that was in it leads, or somebody waits; or it is closed
+	commitIdle    = iota // there is no leader, and no writer waits
+	commitLed            // there is a leader outside the queue, and no writer waits
+	commitCrowded        // the queue is in use: its leader was in it, or a writer waits; or it is closed
 )
 
 // run queues r and returns when it was committed.
@@ -72,7 +72,7 @@ func (q *commitQueue) run(d *DB, r *commitRequest) error {
 // tryLead makes the caller the leader if there is none. It is not in the queue then.
 func (q *commitQueue) tryLead() bool { return q.state.CompareAndSwap(commitIdle, commitLed) }
 
-// stepDown gives up the leadership, after a group of so many.
+// stepDown gives up the leadership, after a group of that many writers.
 func (q *commitQueue) stepDown(group int) {
 	q.expected = group
 	if q.state.CompareAndSwap(commitLed, commitIdle) {
@@ -111,13 +111,13 @@ func (q *commitQueue) lead(d *DB) {
 	q.stepDown(n)
 }
 
-// gatherYields bounds how often a leader lets others run before it syncs: that many
+// gatherYields bounds how often a leader lets other goroutines run before it syncs: that many
 // passes of the run queue take some microseconds, a sync a hundred times that.
 const gatherYields = 4
 
-// gather gives those whom the last leader has just answered the time to queue up
-// again before a sync. Without that two halves of the writers would take turns, each
-// waiting for the other's sync and then for its own.
+// gather yields before a sync, so that just-released writers can rejoin the group. Without
+// that, two halves of the writers would take turns, each waiting for the other's sync and then
+// for its own.
 func (q *commitQueue) gather() {
 	for range gatherYields {
 		q.mu.Lock()
@@ -170,6 +170,6 @@ func (q *commitQueue) shut() {
 	}
 	q.mu.Unlock()
 	if wait {
-		<-last.wake // leadership, which is never given on
+		<-last.wake // the leadership, which is never passed on
 	}
 }

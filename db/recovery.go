@@ -10,9 +10,9 @@ import (
 
 // recover brings the store to the state that the files describe.
 //
-// Nothing that was recovered is appended to: what the logs held goes to tables, a new log and a
-// new MANIFEST begin, and only when CURRENT names that one are the old files removed. A
-// crash at any moment leaves the old state or the new one.
+// Nothing is appended to recovered files: the content of the logs goes to tables, a new log
+// and a new MANIFEST begin, and the old files are removed only when CURRENT names the new one.
+// A crash at any moment leaves the old state or the new one.
 func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	r := replay.New(replay.Options{
 		Dir: d.files, Comparer: d.cmp, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
@@ -33,7 +33,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	return nil
 }
 
-// install makes the recovered state the store's, durably.
+// install makes the recovered state that of the store, durably.
 func (d *DB) install(r *replay.Replayer) error {
 	added, err := r.Finish()
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *DB) install(r *replay.Replayer) error {
 	return nil
 }
 
-// installReadOnly keeps what the logs held in memory.
+// installReadOnly keeps the content of the logs in memory.
 func (d *DB) installReadOnly(r *replay.Replayer) {
 	s := &readState{version: d.set.Current()}
 	for _, m := range r.Memtables() {

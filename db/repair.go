@@ -8,56 +8,51 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Repair rebuilds the database in dir, by SieveDB, LevelDB or goleveldb, from
-// its tables and logs, whatever became of CURRENT and MANIFEST. Afterwards Open
-// succeeds and every Get returns the newest surviving version of its key, by
-// sequence number. RepairWithReport does the same and tells what it found.
+// Repair rebuilds the database in dir, by SieveDB, LevelDB or goleveldb, from its tables and
+// logs, whatever happened to CURRENT and MANIFEST. Afterwards Open succeeds and every Get
+// returns the newest surviving version of its key, by sequence number. RepairWithReport does
+// the same and returns a report.
 //
-// Options.FS, Comparer, Filters and Tables are used; nil opts are the defaults. A database that a readable MANIFEST says has another
-// comparer is refused; without a MANIFEST, Options.Comparer is believed, and a
-// wrong one makes sound tables look damaged. The error is ErrLocked when the
-// directory is in use, ErrForeign when it is another engine's, fs.ErrNotExist
-// where it holds no database, and ErrCorruption where nothing in its files can be
-// read; the directory is then left as it was. A file that cannot be read for
-// another reason than its content ends the repair with that error: copy what a
-// failing disk still gives to another one first.
+// Repair uses Options.FS, Comparer, Filters and Tables; nil opts mean the defaults. It refuses
+// a database with another comparer, according to a readable MANIFEST. Without a MANIFEST,
+// Options.Comparer is believed, and a wrong one makes sound tables look damaged. The error is
+// ErrLocked if the directory is in use, ErrForeign if it belongs to another engine,
+// fs.ErrNotExist if it contains no database, and ErrCorruption if nothing in its files can be
+// read; the directory does not change then. A file that cannot be read for another reason than
+// its content ends the repair with that error: copy what a failing disk still returns to
+// another one first.
 //
 // # What it does
 //
-//   - Every table in use is read whole and every entry checked. Tables without
-//     fault stay as they are. Of a damaged one the readable blocks are taken over
-//     to new tables; the index is not needed for that.
-//   - Every log in use is read, behind damage too.
-//   - Where a MANIFEST can be read whole, its tables keep their levels, and what
-//     comes from elsewhere is laid on top, in level 0, where it is newer than all
-//     that they hold for the key. Without one, tables that meet no other go to the
-//     last level as they are; those that overlap are merged to new ones there.
-//     File numbers decide nothing: LevelDB's repair orders tables by them, and
-//     then answers with old versions.
-//   - Versions that a newer one hides and tombstones are kept in a merge; of two
-//     entries with one key and sequence, as an interrupted compaction leaves them,
-//     one is. Where the sequence is 0, as compactions write it when nothing is older,
-//     that of the newer file is.
-//   - Tables of a load (Loader) that a whole MANIFEST does not know as committed go to
-//     dir/lost: a crash may have left a part of them. Where no MANIFEST can be read whole,
-//     or its last edit is cut off, they cannot be told from others and are taken over.
+//   - Every table in use is read completely and every entry is checked. Tables without fault
+//     stay as they are. The readable blocks of a damaged one are copied to new tables; the
+//     index is not needed for that.
+//   - Every log in use is read, also after damage.
+//   - If a MANIFEST can be read completely, its tables keep their levels, and entries from
+//     elsewhere are put on top, in level 0, if they are newer than all entries of these tables
+//     for the key. Without one, tables that overlap no other go to the last level as they are;
+//     those that overlap are merged to new ones there. File numbers decide nothing: LevelDB's
+//     repair orders tables by them, and then returns old versions.
+//   - A merge keeps shadowed versions and tombstones. Of two entries with one key and sequence
+//     number, as an interrupted compaction leaves them, it keeps one. If the number is 0, as
+//     compactions write it when nothing is older, it keeps that of the newer file.
+//   - Tables of a load (Loader) that a complete MANIFEST does not list as committed go to
+//     dir/lost: a crash may have left a part of them. If no MANIFEST can be read completely,
+//     or its last edit is cut off, they look like other tables and are used.
 //
 // # What is lost, and what may come back
 //
-// Nothing is deleted. Damaged, superseded and unused files go to dir/lost, where
-// none is overwritten. They can be removed when the result is found good. The
-// space needed in the meantime is that of the tables that are written anew: all
-// of them, in the worst case.
+// Nothing is deleted. Damaged, superseded and unused files go to dir/lost, where no file is
+// overwritten. Remove them when the result is good. Meanwhile the repair needs space for the
+// tables that are rewritten: all of them, in the worst case.
 //
-// A table that a compaction has replaced may still wait for its removal. Whether
-// one does only the MANIFEST tells; where it cannot be read,
-// RepairReport.MayResurrect is set, because a deleted key whose tombstone the
-// compaction had dropped comes back with such a table, and an older value of a key
-// whose sequence number it had dropped. (Inputs of one compaction are removed in an
-// order in which their rests do no such harm.) So may a part of a load whose Commit
-// was under way when a crash came. The loss of a table or
-// block brings back older versions and deleted keys too, where the newer
-// version or the tombstone was in it.
+// A table that a compaction has replaced may still wait for its removal. Only the MANIFEST
+// says so; if it cannot be read, RepairReport.MayResurrect is set: with such a table, a
+// deleted key comes back whose tombstone the compaction had dropped, or an older value of a
+// key whose sequence number it had dropped. (Inputs of one compaction are removed in an order
+// in which the remaining ones do no such harm.) A part of a load may appear as well, if a
+// crash interrupted its Commit. The loss of a table or block also brings back older versions
+// and deleted keys, if the newer version or the tombstone was in it.
 //
 // # Crashes
 //
@@ -83,7 +78,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if o.ReadOnly {
 		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", dir)
 	}
-	// Looked at before the lock, whose file would be created.
+	// Checked before locking, which would create the lock file.
 	if err := foreign.Refuse(o.FS, dir, o.Limits.ManifestRead); err != nil {
 		return nil, err
 	}
@@ -111,7 +106,8 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	return newRepairReport(dir, report), nil
 }
 
-// repairOptions are those of a repair of the database in dir. o is complete.
+// repairOptions returns the options of a repair of the database in dir. o has all defaults
+// filled in.
 func (o *Options) repairOptions(dir string) repair.Options {
 	cache := o.cacheOptions(dir, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
@@ -129,7 +125,7 @@ func (o *Options) repairOptions(dir string) repair.Options {
 	}
 }
 
-// newRepairReport is the public form of a report.
+// newRepairReport returns the public form of a report.
 func newRepairReport(dir string, r *repair.Findings) *RepairReport {
 	report := &RepairReport{
 		Dir: dir, Healthy: r.Healthy, Manifest: r.Manifest, ManifestProblem: r.ManifestProblem, MayResurrect: r.MayResurrect,

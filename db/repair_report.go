@@ -7,35 +7,35 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// RepairReport says what a repair found and did. It holds no keys or values.
+// RepairReport describes what a repair found and did. It contains no keys or values.
 type RepairReport struct {
 	Dir string
 	// Healthy says that nothing was wrong, and that nothing was changed.
 	Healthy bool
 
-	// Manifest is the MANIFEST that was believed: which tables are in use, and on
-	// which level. It is empty where none could be.
+	// Manifest is the MANIFEST that was used: it says which tables are in use, and on which
+	// level. It is empty if none could be used.
 	Manifest string
 	// ManifestProblem says what was wrong with CURRENT or the MANIFEST; empty if
 	// nothing was.
 	ManifestProblem string
-	// MayResurrect says that it could not be told which tables were in use. One
-	// that a compaction had replaced may have brought back deleted keys, and older
-	// values; and of a load whose Commit a crash interrupted, a part may be there.
+	// MayResurrect says that the tables in use could not be determined. A table that a
+	// compaction had replaced may have brought back deleted keys and older values, and a part
+	// of a load may be present whose Commit a crash interrupted.
 	MayResurrect bool
 
-	// Files lists the tables, logs, MANIFESTs and temporary files found or missed,
-	// by name.
+	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are
+	// missing, by name.
 	Files []RepairedFile
 
 	// TablesWritten and BytesWritten count the new tables, EntriesWritten their
 	// entries, tombstones and old versions included.
 	TablesWritten, BytesWritten, EntriesWritten uint64
-	// EntriesDuplicate counts entries dropped because they are there twice;
-	// EntriesConflicting those of them whose kinds or values differ without a reason (the
-	// one that sets the key was kept, or the greater value); EntriesShadowed entries dropped because a
-	// table that was kept has a newer version of the key; EntriesTooLarge entries
-	// dropped because no table can be written with them.
+	// EntriesDuplicate counts entries dropped because they exist twice; EntriesConflicting
+	// those of them whose kinds or values differ without a reason (the one that sets the key
+	// was kept, or the greater value); EntriesShadowed entries dropped because a table that
+	// was kept has a newer version of the key; EntriesTooLarge entries dropped because no
+	// table can be written with them.
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
 	// LastSequence is the greatest sequence number seen, kept or not.
 	LastSequence uint64
@@ -43,17 +43,17 @@ type RepairReport struct {
 	NewManifest string
 }
 
-// FileFate is what a repair did with a file.
+// FileFate is the fate of a file in a repair.
 type FileFate int
 
 const (
-	// FileKept: it is in use as it is.
+	// FileKept: it stays in use unchanged.
 	FileKept FileFate = iota
-	// FileRewritten: what could be read of it went to new tables.
+	// FileRewritten: its readable part was written to new tables.
 	FileRewritten
 	// FileUnused: nothing of it was used.
 	FileUnused
-	// FileMissing: the MANIFEST names it, and it is not there.
+	// FileMissing: the MANIFEST names it, and it does not exist.
 	FileMissing
 )
 
@@ -80,10 +80,9 @@ type RepairedFile struct {
 	Level int
 	// LostName is the file's name within dir/lost, empty if it did not go there.
 	LostName string
-	// Reason says why the file was not kept as it is.
+	// Reason says why the file was not kept unchanged.
 	Reason string
-	// Damage says what is wrong with its bytes, the first such thing; empty if
-	// nothing is.
+	// Damage describes the first damage in its bytes; empty if there is none.
 	Damage string
 
 	// Bytes is the file's size, BytesLost the part of it that could not be read.

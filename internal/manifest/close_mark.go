@@ -76,8 +76,8 @@ func (m *CloseMark) Encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
 }
 
-// Install makes the mark the CLOSED of dir, durably, by way of the file tmp, which it may
-// leave after an error.
+// Install writes the mark to the file tmp and renames that to the CLOSED of dir, durably.
+// After an error it tries to remove tmp if it created it.
 func (m *CloseMark) Install(fsys vfs.FS, dir, tmp string) error {
 	f, err := fsys.Create(tmp)
 	if err != nil {
@@ -91,7 +91,7 @@ func (m *CloseMark) Install(fsys vfs.FS, dir, tmp string) error {
 		err = fsys.Rename(tmp, filepath.Join(dir, base.ClosedName))
 	}
 	if err != nil {
-		return err
+		return errors.CombineErrors(err, fsys.Remove(tmp))
 	}
 	return fsys.SyncDir(dir)
 }
@@ -109,7 +109,7 @@ func DropCloseMark(fsys vfs.FS, dir string, files []DirFile) error {
 	return nil
 }
 
-// DecodeCloseMark takes exactly what encode writes.
+// DecodeCloseMark accepts exactly what Encode writes.
 func DecodeCloseMark(b []byte) (m CloseMark, err error) {
 	if len(b) != CloseMarkSize {
 		return m, base.Corruptf("CLOSED", 0, "it is %d bytes long, want %d", len(b), CloseMarkSize)

@@ -5,11 +5,14 @@ import (
 	"encoding/hex"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestCloseMarkVector(t *testing.T) {
@@ -45,4 +48,23 @@ func FuzzDecodeCloseMark(f *testing.F) {
 		}
 		require.Equal(t, b, mark.Encode())
 	})
+}
+
+// A failed Install removes the temporary file if it made it and did not rename it, and no other.
+func TestAFailedInstallOfACloseMarkRemovesOnlyItsOwnFile(t *testing.T) {
+	for _, c := range []struct {
+		kind    wrap.OpKind
+		removes bool
+	}{{wrap.OpCreate, false}, {wrap.OpWrite, true}, {wrap.OpSync, true}, {wrap.OpRename, true}, {wrap.OpSyncDir, false}} {
+		removed := false
+		fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+			removed = removed || op.Kind == wrap.OpRemove
+			if op.Kind == c.kind {
+				return &wrap.Fault{Err: syscall.EIO}
+			}
+			return nil
+		})
+		require.ErrorIs(t, new(CloseMark).Install(fsys, ".", "000003.dbtmp"), syscall.EIO, c.kind)
+		require.Equal(t, c.removes, removed, c.kind)
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// steps is a sorted run in a file: a table of the directory, or one that the
+// run is a sorted run in a file: a table of the directory, or one that the
 // repair made. What it makes has the name of a temporary file until it is put
 // to use: neither Open nor another repair takes that for a table.
 type run struct {
