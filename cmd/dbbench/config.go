@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,12 +62,13 @@ type storeConfig struct {
 type outputFiles struct {
 	HTML       string `json:"-"`
 	JSON       string `json:"-"`
+	SVG        string `json:"-"`
 	CPUProfile string `json:"-"`
 	MemProfile string `json:"-"`
 }
 
 // quietFlags do not change what the default run measures.
-var quietFlags = map[string]bool{"json": true, "db": true, "cpuprofile": true, "memprofile": true, "histogram": true}
+var quietFlags = map[string]bool{"json": true, "svg": true, "db": true, "cpuprofile": true, "memprofile": true, "histogram": true}
 
 // flagSet declares the flags of c with their defaults.
 func (c *config) flagSet() *flag.FlagSet {
@@ -102,6 +104,7 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.BoolVar(&c.Histogram, "histogram", false, "measure each operation and print percentiles")
 	c.sweepFlags(fs)
 	fs.StringVar(&c.JSON, "json", "", "write the results to this `file`")
+	fs.StringVar(&c.SVG, "svg", "", "draw the disk reads of the report in this `file`")
 	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a CPU profile to this `file`")
 	fs.StringVar(&c.MemProfile, "memprofile", "", "write a heap profile, taken at the end, to this `file`")
 	return fs
@@ -208,6 +211,9 @@ func (c *config) validateNames() error {
 		if w.needsFilter && c.BloomBits == 0 {
 			return fmt.Errorf("%s compares filters with none, so --bloom_bits must not be 0", name)
 		}
+	}
+	if c.SVG != "" && len(c.Benchmarks) > 0 && !slices.Contains(c.Benchmarks, reportName) {
+		return fmt.Errorf("--svg is for %s, which --benchmarks does not name; add it there", reportName)
 	}
 	if len(c.Benchmarks) == 0 && c.BloomBits == 0 {
 		return errors.New("the report compares filters with none, so --bloom_bits must not be 0")

@@ -15,6 +15,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
+// reportName is the workload that makes the report.
+const reportName = "filterreads"
+
 // smallCache is the block cache of the report, in bytes, unless --cache_size
 // says otherwise: far less than the data, so that a lookup's read goes to disk
 // as it would in a store that outgrows its memory.
@@ -105,6 +108,11 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 	s.report = r
 	if err := r.write(s.stdout); err != nil {
 		return err
+	}
+	if s.cfg.SVG != "" {
+		if err := r.writeSVG(s.cfg.SVG); err != nil {
+			return err
+		}
 	}
 	if n := r.failed(); n > 0 {
 		return fmt.Errorf("%s failed", bench.Counted(uint64(n), "check"))

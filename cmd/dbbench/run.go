@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	started := time.Now()
-	if err := bench.Writable(cfg.JSON, cfg.HTML, cfg.CPUProfile, cfg.MemProfile); err != nil {
+	if err := bench.Writable(cfg.JSON, cfg.SVG, cfg.HTML, cfg.CPUProfile, cfg.MemProfile); err != nil {
 		return err
 	}
 	s, err := newSession(cfg, stdout, stderr)

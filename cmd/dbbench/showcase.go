@@ -17,7 +17,7 @@ func (s *session) showcase(ctx context.Context) error {
 		if err := s.openDB(); err != nil {
 			return err
 		}
-		return filterReads(ctx, s, "filterreads")
+		return filterReads(ctx, s, reportName)
 	}
 	began := time.Now()
 	if err := s.load(ctx); err != nil {
@@ -25,7 +25,7 @@ func (s *session) showcase(ctx context.Context) error {
 	}
 	fmt.Fprintf(s.stdout, "Loaded %s %s in random order in %.1f s: nine tenths, compacted, then the last tenth on top.\n",
 		bench.Grouped(uint64(s.keys.num)), s.keyNoun(), time.Since(began).Seconds())
-	return filterReads(ctx, s, "filterreads")
+	return filterReads(ctx, s, reportName)
 }
 
 func (s *session) keyNoun() string {

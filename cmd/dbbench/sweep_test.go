@@ -39,6 +39,7 @@ func TestSweepFlagsSayWhatIsWrong(t *testing.T) {
 		{"an unknown kind", "--filters=bloom,xor", `there is no kind "xor"; there are: none, bloom, cacheline, fuse`},
 		{"no kind", "--filters=", "it names no kind; there are:"},
 		{"another workload", "--benchmarks=fillseq --html=x.html", "--html is for filtersweep, which --benchmarks does not name; add it there"},
+		{"a chart of no report", "--benchmarks=fillseq --svg=x.svg", "--svg is for filterreads, which --benchmarks does not name; add it there"},
 		{"a database that is there", "--use_existing_db --db=x --bits=4", "filtersweep, which makes stores of its own; leave --use_existing_db out"},
 	}
 	for _, c := range cases {

@@ -8,17 +8,20 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/cmd/internal/chart"
 )
 
-// figure is a chart with what stands above and below it.
+// figure is a chart with its heading and its caption.
 type figure struct {
 	Title, Caption string
 	SVG            template.HTML
 }
 
-func (c *chart) figure(caption string) figure { return figure{c.title, caption, c.svg()} }
+func newFigure(c *chart.Chart, caption string) figure {
+	return figure{c.Title, caption, template.HTML(c.SVG())}
+}
 
-// measuredKinds are the kinds of the sweep that make filters.
+// measuredKinds returns the kinds of the sweep that make filters.
 func (out *sweep) measuredKinds() (kinds []sweepKind) {
 	for _, name := range out.Filters {
 		if k, _ := findSweepKind(name); k.policy != nil {
@@ -28,19 +31,19 @@ func (out *sweep) measuredKinds() (kinds []sweepKind) {
 	return kinds
 }
 
-// ratePoints returns what was measured of a kind, and what was predicted.
-func (t *tableRates) ratePoints(kind string) (measured, predicted []point) {
+// ratePoints returns the measured and the predicted rates of a kind.
+func (t *tableRates) ratePoints(kind string) (measured, predicted []chart.Point) {
 	for _, r := range t.Rates {
 		if r.Kind == kind {
-			measured = append(measured, point{r.BitsPerKey, r.Rate, r.Low, r.High})
-			predicted = append(predicted, point{x: r.BitsPerKey, y: r.Predicted})
+			measured = append(measured, chart.Point{X: r.BitsPerKey, Y: r.Rate, Low: r.Low, High: r.High})
+			predicted = append(predicted, chart.Point{X: r.BitsPerKey, Y: r.Predicted})
 		}
 	}
 	return measured, predicted
 }
 
-// span returns the axes that fit the rates of all shapes, so that charts can be compared.
-func (out *sweep) rateAxes() (x, y axis) {
+// rateAxes returns axes that fit the rates of all shapes, so that charts can be compared.
+func (out *sweep) rateAxes() (x, y chart.Axis) {
 	var bits, rates []float64
 	for _, s := range out.Shapes {
 		for _, t := range []*tableRates{&s.Small, &s.Large} {
@@ -50,15 +53,29 @@ func (out *sweep) rateAxes() (x, y axis) {
 			}
 		}
 	}
-	y = logAxis("absent keys that pass", rates, percentTick)
-	y.top = min(y.top, 1)
+	y = chart.LogAxis("absent keys that pass", rates, percentTick)
+	y.High = min(y.High, 1)
 	return bitsAxis(bits), y
 }
 
-// percentTick writes a round share.
+// bitsAxis is an axis for bits per key. It ends a little outside the values.
+func bitsAxis(values []float64) chart.Axis {
+	low, high := math.Floor(slices.Min(values)), math.Ceil(slices.Max(values))
+	a := chart.Axis{Name: "filter bits per key", Low: low - 0.6, High: high + 0.6}
+	step := 1.0
+	for (high-low)/step > 9 {
+		step *= 2
+	}
+	for v := low; v <= high; v += step {
+		a.Ticks = append(a.Ticks, chart.Tick{At: v, Text: fmt.Sprintf("%.0f", v)})
+	}
+	return a
+}
+
+// percentTick formats a round share as a percentage.
 func percentTick(share float64) string { return fmt.Sprintf("%g %%", round(100*share, 3)) }
 
-// round keeps so many digits.
+// round returns v rounded to this number of significant digits.
 func round(v float64, digits int) float64 {
 	if v == 0 {
 		return 0
@@ -67,7 +84,7 @@ func round(v float64, digits int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// digits3 writes three digits of v that count, without an exponent.
+// digits3 formats v with three significant digits and without an exponent.
 func digits3(v float64) string {
 	if v == 0 {
 		return "0"
@@ -76,7 +93,7 @@ func digits3(v float64) string {
 	return fmt.Sprintf("%.*f", min(max(decimals, 0), 6), v)
 }
 
-// rateText writes a rate in percent.
+// rateText formats a rate as a percentage.
 func rateText(rate float64) string {
 	if rate == 0 {
 		return "0 %"
@@ -85,68 +102,53 @@ func rateText(rate float64) string {
 	return fmt.Sprintf("%.*f %%", min(max(decimals, 1), 4), 100*rate)
 }
 
-// ratesChart draws one shape's rates in tables of one size.
-func (out *sweep) ratesChart(c *chart, t *tableRates, floor bool) {
+// ratesChart draws the rates of one key shape in tables of one size. With floor, it shows the
+// share of absent keys that no number of bits can exclude.
+func (out *sweep) ratesChart(c *chart.Chart, t *tableRates, floor bool) {
 	x, y := out.rateAxes()
-	c.setAxes(x, y)
-	if floor && t.SameHash >= c.y.low {
-		c.level("floor k-bloom", t.SameHash)
-		c.text(c.x.to-4, c.y.at(t.SameHash)+lineHeight+2, "note end", rateText(t.SameHash)+" share a 32-bit hash")
+	c.SetAxes(x, y)
+	if floor && t.SameHash >= y.Low {
+		bloom, _ := findSweepKind("bloom")
+		c.Level(bloom.series, "floor", t.SameHash)
+		c.Note(bloom.series, t.SameHash, rateText(t.SameHash)+" share a 32-bit hash")
 	}
 	for _, k := range out.measuredKinds() {
 		measured, predicted := t.ratePoints(k.name)
 		if len(measured) == 0 {
 			continue
 		}
-		c.line("predicted k-"+k.name, predicted)
-		c.marks(k.name, 3, measured)
+		c.Line(k.series, "predicted", predicted)
+		c.Marks(k.series, 3, measured)
 		last := measured[len(measured)-1]
 		if k.fixed {
-			c.name(k, last)
+			c.Name(k.series, last, k.noun)
 		} else {
-			c.end(k.name, max(last.y, last.low), k.noun)
+			c.End(k.series, max(last.Y, last.Low), k.noun)
 		}
 	}
 }
 
-// name writes a kind's name beside its only point: below it, where the other kinds' lines
-// are not, or to the right where they rise; above it at the bottom of the plot, and among
-// the names at the right end where the point is near to it.
-func (c *chart) name(k sweepKind, p point) {
-	const half, below, above = 45, 20, 11 // about half of a name's width, and how far off it stands
-	x, y := c.x.at(p.x), c.y.at(p.y)
-	switch {
-	case x+half > c.x.to:
-		c.end(k.name, p.y, k.noun)
-	case y+below > c.y.from-4:
-		c.text(x, y-above, "label middle k-"+k.name, k.noun)
-	case c.rising:
-		c.text(x+7, y+below-2, "label k-"+k.name, k.noun)
-	default:
-		c.text(x, y+below, "label middle k-"+k.name, k.noun)
-	}
-}
-
-// rateFigures are the two large charts: the real keys, and the shape that hits LevelDB's
-// hash worst.
+// rateFigures are the two large charts: the real keys, and the key shape with the most hash
+// collisions in LevelDB's filter.
 func (out *sweep) rateFigures() []figure {
 	real := out.Shapes[0]
-	c := newChart("rates-real", fmt.Sprintf("Absent %s that pass, in tables of %s keys", real.Shape, bench.Grouped(uint64(real.Small.TableKeys))),
+	c := chart.New("rates-real", fmt.Sprintf("Absent %s that pass, in tables of %s keys", real.Shape, bench.Grouped(uint64(real.Small.TableKeys))),
 		out.describeRates(&real.Small))
 	out.ratesChart(c, &real.Small, false)
-	figures := []figure{c.figure("Lines: what the mathematics predicts. Marks: measured, with the interval that holds the true rate 95 times in 100.")}
+	figures := []figure{newFigure(c, "Lines: predicted by theory. Marks: measured, with 95 % confidence intervals.")}
 	worst := out.worstShape()
-	c = newChart("rates-worst", fmt.Sprintf("The same for keys %s, in one table of %s", worst.Shape, bench.Grouped(uint64(worst.Large.TableKeys))),
+	c = chart.New("rates-worst", fmt.Sprintf("The same for keys %s, in one table of %s", worst.Shape, bench.Grouped(uint64(worst.Large.TableKeys))),
 		out.describeRates(&worst.Large))
 	out.ratesChart(c, &worst.Large, true)
-	return append(figures, c.figure("Of the made shapes this one has the most absent keys whose 32-bit hash is that of a stored key. More bits do not tell those apart."))
+	return append(figures, newFigure(c, "Of the generated shapes, this one has the most absent keys with the 32-bit hash of a stored key. "+
+		"More bits cannot distinguish those keys."))
 }
 
-// worstShape returns the made shape with the most equal hashes, or the real keys if there
-// were none else.
+// worstShape returns the generated shape with the most equal hashes, or the real keys if there
+// is no generated shape.
 func (out *sweep) worstShape() *shapeRates {
-	made := out.Shapes[min(1, len(out.Shapes)-1):]
-	return slices.MaxFunc(made, func(a, b *shapeRates) int {
+	generated := out.Shapes[min(1, len(out.Shapes)-1):]
+	return slices.MaxFunc(generated, func(a, b *shapeRates) int {
 		if a.Large.SameHash < b.Large.SameHash {
 			return -1
 		} else if a.Large.SameHash > b.Large.SameHash {
@@ -156,68 +158,68 @@ func (out *sweep) worstShape() *shapeRates {
 	})
 }
 
-// describeRates says in words what a chart of rates shows.
+// describeRates is the text alternative of a chart of rates.
 func (out *sweep) describeRates(t *tableRates) string {
 	var parts []string
 	for _, k := range out.measuredKinds() {
-		var of []filterRate
+		var rates []filterRate
 		for _, r := range t.Rates {
 			if r.Kind == k.name {
-				of = append(of, r)
+				rates = append(rates, r)
 			}
 		}
-		if len(of) == 0 {
+		if len(rates) == 0 {
 			continue
 		}
-		first, last := of[0], of[len(of)-1]
+		first, last := rates[0], rates[len(rates)-1]
 		text := fmt.Sprintf("%s: %s at %.1f bits", k.noun, rateText(first.Rate), first.BitsPerKey)
-		if len(of) > 1 {
+		if len(rates) > 1 {
 			text += fmt.Sprintf(", %s at %.1f bits", rateText(last.Rate), last.BitsPerKey)
 		}
 		parts = append(parts, text)
 	}
-	return "False-positive rate against bits a key. " + strings.Join(parts, "; ") + "."
+	return "False-positive rate against bits per key. " + strings.Join(parts, "; ") + "."
 }
 
-// shapeFigures are small charts, one for each shape, on the same axes.
+// shapeFigures are small charts on the same axes, one for each key shape.
 func (out *sweep) shapeFigures() (figures []figure) {
 	x, y := out.rateAxes()
-	x.name, y.name = "", ""
+	x.Name, y.Name = "", ""
 	for i, s := range out.Shapes {
-		c := newSmallChart(fmt.Sprintf("shape-%d", i), s.Shape, out.describeRates(&s.Large))
-		c.setAxes(x, y)
-		if s.Large.SameHash >= y.low {
-			c.level("floor k-bloom", s.Large.SameHash)
-		}
+		c := chart.NewSmall(fmt.Sprintf("shape-%d", i), s.Shape, out.describeRates(&s.Large))
+		c.SetAxes(x, y)
 		for _, k := range out.measuredKinds() {
+			if k.name == "bloom" && s.Large.SameHash >= y.Low {
+				c.Level(k.series, "floor", s.Large.SameHash)
+			}
 			measured, predicted := s.Large.ratePoints(k.name)
 			if k.name == "bloom" {
 				small, _ := s.Small.ratePoints(k.name)
-				c.marks(k.name+" hollow", 1.8, small)
+				c.Hollow(k.series, 1.8, small)
 			}
-			c.line("predicted k-"+k.name, predicted)
-			c.marks(k.name, 2, measured)
+			c.Line(k.series, "predicted", predicted)
+			c.Marks(k.series, 2, measured)
 		}
-		figures = append(figures, c.figure("asked for "+s.Missing))
+		figures = append(figures, newFigure(c, "absent keys: "+s.Missing))
 	}
 	return figures
 }
 
-// series is what the stores of one kind came to.
+// series is a value of every store of one kind.
 type series struct {
 	kind  sweepKind
-	value []point
+	value []chart.Point
 }
 
-// storeSeries reads a value off every store.
-func (out *sweep) storeSeries(x func(*storeRun) float64, y func(*storeRun) point) (all []series) {
+// storeSeries reads a value from every store.
+func (out *sweep) storeSeries(x func(*storeRun) float64, y func(*storeRun) chart.Point) (all []series) {
 	for _, name := range out.Filters {
 		k, _ := findSweepKind(name)
 		s := series{kind: k}
 		for _, r := range out.Stores {
 			if r.Kind == name {
 				p := y(r)
-				p.x = x(r)
+				p.X = x(r)
 				s.value = append(s.value, p)
 			}
 		}
@@ -229,45 +231,45 @@ func (out *sweep) storeSeries(x func(*storeRun) float64, y func(*storeRun) point
 }
 
 // storeChart draws series against bits or memory, and the store without filters as a
-// line across. Lines go through the points of expected, if there are any, and through
+// horizontal line. Lines go through the points of expected, if there are any, and through
 // those of the series otherwise.
-func storeChart(c *chart, all, expected []series, x, y axis) {
-	c.setAxes(x, y)
+func storeChart(c *chart.Chart, all, expected []series, x, y chart.Axis) {
+	c.SetAxes(x, y)
 	for _, s := range expected {
 		if s.kind.policy != nil {
-			c.line("predicted k-"+s.kind.name, s.value)
+			c.Line(s.kind.series, "predicted", s.value)
 		}
 	}
 	for _, s := range all {
 		last := s.value[len(s.value)-1]
 		switch {
 		case s.kind.policy == nil:
-			c.level("none k-none", last.y)
-			c.end(s.kind.name, last.y, s.kind.noun)
+			c.Level(s.kind.series, "dashed", last.Y)
+			c.End(s.kind.series, last.Y, s.kind.noun)
 		case s.kind.fixed:
-			c.marks(s.kind.name, 3.4, s.value)
-			c.name(s.kind, last)
+			c.Marks(s.kind.series, 3.4, s.value)
+			c.Name(s.kind.series, last, s.kind.noun)
 		default:
 			if expected == nil {
-				c.line("joined k-"+s.kind.name, s.value)
+				c.Line(s.kind.series, "", s.value)
 			}
-			c.marks(s.kind.name, 2.6, s.value)
-			c.end(s.kind.name, last.y, s.kind.noun)
+			c.Marks(s.kind.series, 2.6, s.value)
+			c.End(s.kind.series, last.Y, s.kind.noun)
 		}
 	}
 }
 
-// values returns all x or y of the series, with the ends of the intervals; those of the
-// store without filters have no x.
+// seriesValues returns all x and y of the series, with the ends of the intervals. The store
+// without filters has no x.
 func seriesValues(all []series) (xs, ys []float64) {
 	for _, s := range all {
 		for _, p := range s.value {
 			if s.kind.policy != nil {
-				xs = append(xs, p.x)
+				xs = append(xs, p.X)
 			}
-			ys = append(ys, p.y)
-			if p.high > p.low {
-				ys = append(ys, p.low, p.high)
+			ys = append(ys, p.Y)
+			if p.High > p.Low {
+				ys = append(ys, p.Low, p.High)
 			}
 		}
 	}
@@ -279,31 +281,33 @@ func seriesValues(all []series) (xs, ys []float64) {
 
 func bitsOf(r *storeRun) float64 { return r.BitsPerKey }
 
-// vainReads is what absent keys read from disk, with the least that could have been told
-// apart from nothing where they read nothing.
-func vainReads(r *storeRun) point {
-	return point{y: max(r.Absent.readsPerGet(), 1/float64(max(r.Absent.Gets, 1)))}
+// absentReads returns the disk reads per absent key. If there were none it returns one read in
+// all lookups, since a logarithmic axis has no 0.
+func absentReads(r *storeRun) chart.Point { return readsPoint(r, r.Absent.readsPerGet()) }
+
+func readsPoint(r *storeRun, reads float64) chart.Point {
+	return chart.Point{Y: max(reads, 1/float64(max(r.Absent.Gets, 1)))}
 }
 
 func (out *sweep) readFigures() []figure {
 	figures := []figure{
-		out.levelFigure("levels-absent", "Disk reads for an absent key, by level", func(r *storeRun) *passRun { return &r.Absent }),
-		out.levelFigure("levels-stored", "Disk reads for a stored key, by level", func(r *storeRun) *passRun { return &r.Present }),
+		out.levelFigure("levels-absent", "Disk reads per absent key, by level", func(r *storeRun) *passRun { return &r.Absent }),
+		out.levelFigure("levels-stored", "Disk reads per stored key, by level", func(r *storeRun) *passRun { return &r.Present }),
 	}
-	all := out.storeSeries(bitsOf, vainReads)
+	all := out.storeSeries(bitsOf, absentReads)
 	xs, ys := seriesValues(all)
-	c := newChart("reads-bits", "Disk reads for an absent key, against bits a key", describeSeries(all, "disk reads"))
-	expected := out.storeSeries(bitsOf, func(r *storeRun) point {
-		return point{y: max(r.Absent.Predicted/float64(max(r.Absent.Gets, 1)), 1/float64(max(r.Absent.Gets, 1)))}
+	c := chart.New("reads-bits", "Disk reads per absent key, against bits per key", describeSeries(all, "disk reads"))
+	expected := out.storeSeries(bitsOf, func(r *storeRun) chart.Point {
+		return readsPoint(r, r.Absent.Predicted/float64(max(r.Absent.Gets, 1)))
 	})
-	storeChart(c, all, expected, bitsAxis(xs), logAxis("disk reads a lookup", ys, digitsTick))
-	figures = append(figures, c.figure("All levels together. Lines: what the mathematics of the filters predicts. Marks: counted where reads leave the store."))
+	storeChart(c, all, expected, bitsAxis(xs), chart.LogAxis("disk reads per lookup", ys, digitsTick))
+	figures = append(figures, newFigure(c, "All levels together. Lines: predicted by theory. Marks: counted at the file system."))
 	kib := func(r *storeRun) float64 { return float64(r.FilterBytes) / (1 << 10) }
-	all = out.storeSeries(kib, vainReads)
+	all = out.storeSeries(kib, absentReads)
 	xs, ys = seriesValues(all)
-	c = newChart("reads-memory", "Disk reads for an absent key, against filter memory", describeSeries(all, "disk reads"))
-	storeChart(c, all, nil, linearAxis("KiB of filters in memory", xs, true, digitsTick), logAxis("disk reads a lookup", ys, digitsTick))
-	return append(figures, c.figure("The farther to the lower left, the more a byte of filter buys."))
+	c = chart.New("reads-memory", "Disk reads per absent key, against filter memory", describeSeries(all, "disk reads"))
+	storeChart(c, all, nil, chart.LinearAxis("filter memory in KiB", xs, true, digitsTick), chart.LogAxis("disk reads per lookup", ys, digitsTick))
+	return append(figures, newFigure(c, "The closer to the lower left, the more each byte of filter saves."))
 }
 
 func digitsTick(v float64) string { return fmt.Sprintf("%g", round(v, 4)) }
@@ -312,21 +316,22 @@ func describeSeries(all []series, unit string) string {
 	var parts []string
 	for _, s := range all {
 		first, last := s.value[0], s.value[len(s.value)-1]
-		text := fmt.Sprintf("%s: %s %s", s.kind.noun, digits3(first.y), unit)
+		text := fmt.Sprintf("%s: %s %s", s.kind.noun, digits3(first.Y), unit)
 		if len(s.value) > 1 {
-			text = fmt.Sprintf("%s: from %s to %s %s", s.kind.noun, digits3(first.y), digits3(last.y), unit)
+			text = fmt.Sprintf("%s: from %s to %s %s", s.kind.noun, digits3(first.Y), digits3(last.Y), unit)
 		}
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ") + "."
 }
 
-// levelFigure shows what each level costs a lookup, with each kind at the reference bits.
+// levelFigure shows the disk reads of a lookup on each level, for each kind at the reference bits.
 func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) figure {
+	const rowHeight = 14
 	runs := out.referenceRuns()
 	rows := len(out.Levels) + 1
-	c := newChart(id, title, "")
-	c.height = float64(rows*(len(runs)*lineHeight+12)) + c.bottom + 16
+	c := chart.New(id, title, "")
+	c.Height = float64(rows*(len(runs)*rowHeight+12)) + c.Bottom + 16
 	var values []float64
 	for _, r := range runs {
 		p := pass(r)
@@ -335,49 +340,36 @@ func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) f
 		}
 		values = append(values, p.readsPerGet())
 	}
-	x := logAxis("disk reads a lookup", values, digitsTick)
-	c.right, c.left = 178, 78
-	c.setAxes(x, axis{low: 0, top: 1})
+	c.Right, c.Left = 178, 78
+	c.SetAxes(chart.LogAxis("disk reads per lookup", values, digitsTick), chart.Axis{Low: 0, High: 1})
 	var parts []string
-	y := c.top + 4
+	y := c.Top + 4
 	for row := range rows {
 		name := "all levels"
 		if row < len(out.Levels) {
 			name = fmt.Sprintf("level %d", out.Levels[row].Level)
 		}
-		c.text(c.left-8, y+float64(len(runs)*lineHeight)/2+4, "rowname end", name)
+		c.RowName(y+float64(len(runs)*rowHeight)/2, name)
 		for i, r := range runs {
 			p := pass(r)
 			value := p.readsPerGet()
 			if row < len(out.Levels) {
 				value = p.readsOf(out.Levels[row].Level)
 			}
-			c.lollipop(r.Kind, value, y+float64(i*lineHeight)+7)
+			k, _ := findSweepKind(r.Kind)
+			c.Lollipop(k.series, value, y+float64(i*rowHeight)+7, k.noun+" "+digits3(value))
 			if row == rows-1 {
-				k, _ := findSweepKind(r.Kind)
 				parts = append(parts, fmt.Sprintf("%s: %s", k.noun, digits3(value)))
 			}
 		}
-		y += float64(len(runs)*lineHeight) + 12
+		y += float64(len(runs)*rowHeight) + 12
 	}
-	c.desc = "Disk reads a lookup on all levels. " + strings.Join(parts, "; ") + "."
-	caption := fmt.Sprintf("Bloom filters of %d bits a key. The axis is logarithmic.", out.reference())
+	c.Desc = "Disk reads per lookup on all levels. " + strings.Join(parts, "; ") + "."
+	caption := fmt.Sprintf("Bloom filters of %d bits per key. The axis is logarithmic.", out.reference())
 	if out.CacheBytes == 0 {
-		caption += " Without a block cache each block that is asked for is read."
+		caption += " There is no block cache, so every access to a block is a read."
 	}
-	return c.figure(caption)
-}
-
-// lollipop draws a value in a row with its kind's name beside it.
-func (c *chart) lollipop(kind string, value, y float64) {
-	k, _ := findSweepKind(kind)
-	x, text := c.x.at(value), k.noun+" "+digits3(value)
-	if value == 0 {
-		x = c.x.from
-	}
-	fmt.Fprintf(&c.body, `<line class="stem k-%s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, kind, c.x.from, x, y, y)
-	c.mark(kind, x, y, 3.2)
-	c.text(x+9, y+4, "label k-"+kind, text)
+	return newFigure(c, caption)
 }
 
 func (out *sweep) timeFigures() []figure {
@@ -386,44 +378,48 @@ func (out *sweep) timeFigures() []figure {
 		id, title string
 		pass      func(*storeRun) *passRun
 	}{
-		{"time-absent", "Time of a lookup, absent keys", func(r *storeRun) *passRun { return &r.Absent }},
-		{"time-stored", "Time of a lookup, stored keys", func(r *storeRun) *passRun { return &r.Present }},
+		{"time-absent", "Time per lookup, absent keys", func(r *storeRun) *passRun { return &r.Absent }},
+		{"time-stored", "Time per lookup, stored keys", func(r *storeRun) *passRun { return &r.Present }},
 	} {
-		all := out.storeSeries(bitsOf, func(r *storeRun) point { return point{y: f.pass(r).P10} })
+		all := out.storeSeries(bitsOf, func(r *storeRun) chart.Point { return chart.Point{Y: f.pass(r).P10} })
 		xs, ys := seriesValues(all)
-		c := newChart(f.id, f.title, describeSeries(all, "µs"))
+		c := chart.New(f.id, f.title, describeSeries(all, "µs"))
 		storeChart(c, all, nil, bitsAxis(xs), timeAxis(ys))
-		figures = append(figures, c.figure(fmt.Sprintf("The tenth percentile of slices of %d lookups. The operating system's cache answers the reads; a device that has to be asked takes far longer.", sliceLookups)))
+		figures = append(figures, newFigure(c, fmt.Sprintf("The tenth percentile of slices of %d lookups. "+
+			"The operating system's cache serves these reads; reads from a device take far longer.", sliceLookups)))
 	}
 	return figures
 }
 
-// timeAxis is logarithmic where times differ by much.
-func timeAxis(micros []float64) axis {
-	const name = "µs a lookup"
+// timeAxis is logarithmic if the times differ by a factor of 8 or more.
+func timeAxis(micros []float64) chart.Axis {
+	const name = "µs per lookup"
 	if slices.Max(micros) < 8*slices.Min(micros) {
-		return linearAxis(name, micros, true, digitsTick)
+		return chart.LinearAxis(name, micros, true, digitsTick)
 	}
-	return logAxis(name, micros, digitsTick)
+	return chart.LogAxis(name, micros, digitsTick)
 }
 
 func (out *sweep) memoryFigures() []figure {
-	filtered := &sweep{Filters: slices.DeleteFunc(slices.Clone(out.Filters), func(name string) bool { return name == "none" }), Stores: out.Stores}
-	all := filtered.storeSeries(func(r *storeRun) float64 { return float64(askedBits(r)) }, func(r *storeRun) point { return point{y: float64(r.FilterBytes) / (1 << 10)} })
+	withFilters := slices.DeleteFunc(slices.Clone(out.Filters), func(name string) bool { return name == "none" })
+	filtered := &sweep{Filters: withFilters, Stores: out.Stores}
+	all := filtered.storeSeries(func(r *storeRun) float64 { return float64(requestedBits(r)) },
+		func(r *storeRun) chart.Point { return chart.Point{Y: float64(r.FilterBytes) / (1 << 10)} })
 	xs, ys := seriesValues(all)
-	c := newChart("memory-bits", "Memory for filters, against bits a key", describeSeries(all, "KiB"))
-	c.rising = true
-	storeChart(c, all, nil, bitsAxis(xs), linearAxis("KiB", ys, true, digitsTick))
-	figures := []figure{c.figure(fmt.Sprintf("Of all tables of the store, %s keys.", bench.Grouped(uint64(out.Shapes[0].Stored))))}
-	all = filtered.storeSeries(bitsOf, func(r *storeRun) point { return point{y: r.MakeNanosPerKey} })
+	c := chart.New("memory-bits", "Memory for filters, against bits per key", describeSeries(all, "KiB"))
+	c.Rising = true
+	storeChart(c, all, nil, bitsAxis(xs), chart.LinearAxis("KiB", ys, true, digitsTick))
+	figures := []figure{newFigure(c, fmt.Sprintf("Of all tables of the store, %s keys.", bench.Grouped(uint64(out.Shapes[0].Stored))))}
+	all = filtered.storeSeries(bitsOf, func(r *storeRun) chart.Point { return chart.Point{Y: r.MakeNanosPerKey} })
 	xs, ys = seriesValues(all)
-	c = newChart("making-bits", "Time to make a filter, against bits a key", describeSeries(all, "ns a key"))
-	storeChart(c, all, nil, bitsAxis(xs), linearAxis("ns a key", ys, true, digitsTick))
-	return append(figures, c.figure(fmt.Sprintf("Filters of %s keys, hashing included; the best of several runs. Paid at each flush and compaction.", bench.Grouped(sweepTableKeys))))
+	c = chart.New("making-bits", "Time to build a filter, against bits per key", describeSeries(all, "ns per key"))
+	storeChart(c, all, nil, bitsAxis(xs), chart.LinearAxis("ns per key", ys, true, digitsTick))
+	return append(figures, newFigure(c, fmt.Sprintf("Filters of %s keys, hashing included; the best of several runs. "+
+		"Every flush and compaction pays it.", bench.Grouped(sweepTableKeys))))
 }
 
-// askedBits is what was asked for, or what a kind takes by itself.
-func askedBits(r *storeRun) float64 {
+// requestedBits returns the bits per key that were requested, or those that a kind without a choice uses.
+func requestedBits(r *storeRun) float64 {
 	if r.Bits > 0 {
 		return float64(r.Bits)
 	}

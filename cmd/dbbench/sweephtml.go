@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/cmd/internal/chart"
 )
 
 //go:embed sweep.html.tmpl
@@ -37,11 +38,19 @@ type page struct {
 	RateHeads  []string
 	RateRows   []rateRow
 	Conditions []finding
-	Legend     []string // classes of the kinds, for the small charts
+	Legend     []legend // for the small charts
+	ChartCSS   template.CSS
 }
 
 // tile is a figure that is shown large.
 type tile struct{ Value, Text string }
+
+// legend is the mark and the name of a kind.
+type legend struct {
+	Class  string
+	Swatch template.HTML
+	Noun   string
+}
 
 // section is a heading with charts.
 type section struct {
@@ -88,13 +97,13 @@ func (out *sweep) writeHTML(cfg *config) error {
 }
 
 func (out *sweep) page(cfg *config, now time.Time) *page {
-	p := &page{sweep: out, Noun: "keys", Findings: out.findings(), Advice: out.advice(), Choices: out.choices(), Conditions: out.conditions(cfg, now)}
+	p := &page{sweep: out, Noun: "keys", Findings: out.findings(), Advice: out.advice(), Choices: out.choices(), Conditions: out.conditions(cfg, now), ChartCSS: chart.CSS}
 	if out.words {
 		p.Noun = "words"
 	}
 	for _, k := range out.measuredKinds() {
 		p.Kinds = append(p.Kinds, k.noun)
-		p.Legend = append(p.Legend, k.name)
+		p.Legend = append(p.Legend, legend{k.series.Class(), template.HTML(chart.Swatch(k.series)), k.noun})
 	}
 	if len(p.Kinds) == 0 { // only "none": nothing errs, and there is nothing to choose
 		p.Advice, p.Choices, p.Findings = "Nothing to choose from: the sweep had no filters.", nil, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/cmd/internal/chart"
 	"github.com/sievedb/sievedb/filter"
 )
 
@@ -15,6 +16,8 @@ import (
 type sweepKind struct {
 	name string // in --filters
 	noun string // in sentences
+	// series is its colour and mark in charts.
+	series chart.Series
 	// policy makes the filter of so many bits a key; nil for none.
 	policy func(bits int) filter.Policy
 	// fixed kinds have bits of their own, and are measured once.
@@ -23,9 +26,9 @@ type sweepKind struct {
 
 var sweepKinds = []sweepKind{
 	{name: "none", noun: "no filter"},
-	{name: "bloom", noun: "LevelDB's bloom", policy: func(b int) filter.Policy { return filter.NewBloomPolicy(b) }},
-	{name: "cacheline", noun: "cache lines", policy: func(b int) filter.Policy { return filter.NewCacheLineBloomPolicy(b) }},
-	{name: "fuse", noun: "binary fuse", policy: func(int) filter.Policy { return filter.FusePolicy{} }, fixed: true},
+	{name: "bloom", noun: "LevelDB's bloom", series: 1, policy: func(b int) filter.Policy { return filter.NewBloomPolicy(b) }},
+	{name: "cacheline", noun: "cache lines", series: 2, policy: func(b int) filter.Policy { return filter.NewCacheLineBloomPolicy(b) }},
+	{name: "fuse", noun: "binary fuse", series: 3, policy: func(int) filter.Policy { return filter.FusePolicy{} }, fixed: true},
 }
 
 const (

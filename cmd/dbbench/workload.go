@@ -35,7 +35,7 @@ var workloads = []*workload{
 	{name: "compact", about: "compact the whole database", run: compact},
 	{name: "settle", about: "flush, and wait until nothing is left to compact", run: settle},
 	{name: "stats", about: "print what the store counted since it was opened", run: printStats},
-	{name: "filterreads", about: "report the disk reads that filters save, on the data there is", needsFilter: true, run: filterReads},
+	{name: reportName, about: "report the disk reads that filters save, on the data there is", needsFilter: true, run: filterReads},
 	{name: sweepName, about: "compare kinds of filters and bits a key, on real keys and made ones; --html writes a page with plots", fresh: true, run: filterSweep},
 }
 

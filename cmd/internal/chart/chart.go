@@ -1,0 +1,208 @@
+package chart
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+)
+
+// Chart is a plot with two axes. SetAxes comes first; later drawings lie above earlier ones.
+// Lengths are in the units of its view box, which are pixels if the page has room for it.
+type Chart struct {
+	ID, Title, Desc          string
+	Width, Height            float64
+	Left, Right, Top, Bottom float64 // margins
+	Rising                   bool    // lines rise from left to right; Name avoids them
+	x, y                     Axis
+	body                     strings.Builder
+	ends                     []endLabel
+}
+
+// endLabel is the name of a line at its right end.
+type endLabel struct {
+	y           float64
+	class, text string
+}
+
+// Point is a measured value, with its interval if High is above Low.
+type Point struct{ X, Y, Low, High float64 }
+
+// New returns a chart without axes. id must be unique on the page.
+func New(id, title, desc string) *Chart {
+	return &Chart{ID: id, Title: title, Desc: desc, Width: 500, Height: 330, Left: 66, Right: 136, Top: 14, Bottom: 46}
+}
+
+// NewSmall returns a chart for rows of three or four.
+func NewSmall(id, title, desc string) *Chart {
+	return &Chart{ID: id, Title: title, Desc: desc, Width: 250, Height: 200, Left: 44, Right: 10, Top: 8, Bottom: 24}
+}
+
+// SetAxes fits the axes to the margins and draws the grid.
+func (c *Chart) SetAxes(x, y Axis) {
+	x.from, x.to = c.Left, c.Width-c.Right
+	y.from, y.to = c.Height-c.Bottom, c.Top
+	c.x, c.y = x, y
+	for _, t := range y.Ticks {
+		at := y.at(t.At)
+		c.segment("grid", x.from, x.to, at, at)
+		c.text(x.from-6, at+4, "tick end", t.Text)
+	}
+	for _, t := range x.Ticks {
+		at := x.at(t.At)
+		c.segment("tickmark", at, at, y.from, y.from+4)
+		c.text(at, y.from+17, "tick middle", t.Text)
+	}
+	c.segment("axis", x.from, x.to, y.from, y.from)
+	if x.Name != "" {
+		c.text((x.from+x.to)/2, y.from+37, "axisname middle", x.Name)
+	}
+	if y.Name != "" {
+		fmt.Fprintf(&c.body, `<text class="axisname middle" transform="translate(13 %.1f) rotate(-90)">%s</text>`,
+			(y.from+y.to)/2, html.EscapeString(y.Name))
+	}
+}
+
+func (c *Chart) text(x, y float64, class, s string) { c.body.WriteString(text(x, y, class, s)) }
+
+func (c *Chart) segment(class string, x1, x2, y1, y2 float64) {
+	fmt.Fprintf(&c.body, `<line class="%s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, class, x1, x2, y1, y2)
+}
+
+// Line joins points. style is one of the classes of CSS for lines, such as "predicted" or "dash1", or empty.
+func (c *Chart) Line(s Series, style string, points []Point) {
+	if len(points) < 2 {
+		return
+	}
+	fmt.Fprintf(&c.body, `<polyline class="line %s %s" points="`, style, s.Class())
+	for _, p := range points {
+		fmt.Fprintf(&c.body, "%.1f,%.1f ", c.x.at(p.X), c.y.at(p.Y))
+	}
+	c.body.WriteString(`"/>`)
+}
+
+// Level draws a horizontal line at a value. style is as in Line.
+func (c *Chart) Level(s Series, style string, y float64) {
+	c.segment("line "+style+" "+s.Class(), c.x.from, c.x.to, c.y.at(y), c.y.at(y))
+}
+
+// Note writes a text below a level, at the right end of the plot.
+func (c *Chart) Note(s Series, y float64, note string) {
+	c.text(c.x.to-4, c.y.at(y)+lineHeight+2, "note end "+s.Class(), note)
+}
+
+// Marks draws measured values with their intervals. size is about half of a mark's width.
+func (c *Chart) Marks(s Series, size float64, points []Point) { c.marks(s, "", size, points) }
+
+// Hollow draws marks that are not filled.
+func (c *Chart) Hollow(s Series, size float64, points []Point) { c.marks(s, " hollow", size, points) }
+
+func (c *Chart) marks(s Series, style string, size float64, points []Point) {
+	for _, p := range points {
+		x := c.x.at(p.X)
+		if p.High > p.Low {
+			c.segment("interval "+s.Class(), x, x, c.y.at(p.Low), c.y.at(p.High))
+		}
+		c.body.WriteString(mark(s, style, x, c.y.at(p.Y), size))
+	}
+}
+
+// Swatch returns an svg element that shows a series' mark, for a legend.
+func Swatch(s Series) string { return `<svg viewBox="0 0 12 12">` + mark(s, "", 6, 6, 4) + `</svg>` }
+
+// mark draws the shape of a series: a triangle, circle, square or diamond, and from 4 on the same upside down or turned.
+func mark(s Series, style string, x, y, size float64) string {
+	class := `class="mark ` + s.Class() + style + `"`
+	switch int(s) % NumSeries {
+	case 0:
+		r := 1.3 * size
+		return fmt.Sprintf(`<path %s d="M%.1f %.1fl%.1f %.1fh%.1fz"/>`, class, x, y-r, r, 2*r, -2*r)
+	case 2:
+		return fmt.Sprintf(`<rect %s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, x-size, y-size, 2*size, 2*size)
+	case 3:
+		r := 1.6 * size
+		return fmt.Sprintf(`<path %s d="M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz"/>`, class, x, y-r, r, r, -r, r, -r, -r)
+	case 4:
+		r := 1.3 * size
+		return fmt.Sprintf(`<path %s d="M%.1f %.1fl%.1f %.1fh%.1fz"/>`, class, x, y+r, r, -2*r, -2*r)
+	case 5: // an upright bar
+		return fmt.Sprintf(`<rect %s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, x-size/2, y-1.4*size, size, 2.8*size)
+	case 6: // a triangle to the right
+		r := 1.3 * size
+		return fmt.Sprintf(`<path %s d="M%.1f %.1fv%.1fl%.1f %.1fz"/>`, class, x-r, y-r, 2*r, 2*r, -r)
+	case 7: // a level bar
+		return fmt.Sprintf(`<rect %s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, x-1.4*size, y-size/2, 2.8*size, size)
+	}
+	return fmt.Sprintf(`<circle %s cx="%.1f" cy="%.1f" r="%.1f"/>`, class, x, y, 1.1*size)
+}
+
+// End writes the name of a line to the right of the plot, as near to y as the other names allow.
+func (c *Chart) End(s Series, y float64, name string) {
+	c.ends = append(c.ends, endLabel{c.y.at(y), "label " + s.Class(), name})
+}
+
+// Name writes the name of a series next to its only point: below it, where the lines of other
+// series are not, or to the right if they rise. It is above the point at the bottom of the
+// plot, and among the names at the right end if the point is near to that.
+func (c *Chart) Name(s Series, p Point, name string) {
+	const half, below, above = 45, 20, 11 // about half of a name's width, and its distances from the point
+	x, y := c.x.at(p.X), c.y.at(p.Y)
+	switch {
+	case x+half > c.x.to:
+		c.End(s, p.Y, name)
+	case y+below > c.y.from-4:
+		c.text(x, y-above, "label middle "+s.Class(), name)
+	case c.Rising:
+		c.text(x+7, y+below-2, "label "+s.Class(), name)
+	default:
+		c.text(x, y+below, "label middle "+s.Class(), name)
+	}
+}
+
+// RowName writes the name of a row to the left of the plot, at the length y.
+func (c *Chart) RowName(y float64, name string) { c.text(c.Left-8, y+4, "end", name) }
+
+// Lollipop draws a value in a row at the length y, with its name on its right.
+func (c *Chart) Lollipop(s Series, value, y float64, name string) {
+	x := c.x.at(value)
+	if value == 0 {
+		x = c.x.from
+	}
+	c.segment("stem "+s.Class(), c.x.from, x, y, y)
+	c.body.WriteString(mark(s, "", x, y, 3.2))
+	c.text(x+9, y+4, "label "+s.Class(), name)
+}
+
+func (c *Chart) drawEnds() {
+	slices.SortStableFunc(c.ends, func(a, b endLabel) int { return cmp.Compare(a.y, b.y) })
+	for i := range c.ends {
+		if i > 0 {
+			c.ends[i].y = max(c.ends[i].y, c.ends[i-1].y+lineHeight)
+		}
+	}
+	bottom := c.Height - c.Bottom
+	for i := len(c.ends) - 1; i >= 0; i-- {
+		c.ends[i].y = min(c.ends[i].y, bottom)
+		bottom = c.ends[i].y - lineHeight
+	}
+	for _, e := range c.ends {
+		c.text(c.Width-c.Right+7, e.y+4, e.class, e.text)
+	}
+	c.ends = nil
+}
+
+// SVG returns the chart as an element for a page that includes CSS.
+func (c *Chart) SVG() string {
+	c.drawEnds()
+	return element(c.ID, "", c.Width, c.Height, c.Title, c.Desc, c.body.String())
+}
+
+// File returns the chart as an SVG file, with its title above it and remarks below.
+func (c *Chart) File(lines ...string) []byte {
+	c.drawEnds()
+	notes, used := remarks(lines, barsMargin, headingHeight+c.Height, c.Width)
+	body := text(barsMargin, headingHeight-10, "heading", c.Title) +
+		fmt.Sprintf(`<g transform="translate(0 %d)">`, headingHeight) + c.body.String() + "</g>" + notes
+	return file(c.ID, c.Width, headingHeight+c.Height+used+barsMargin/2, c.Title, c.Desc, body)
+}
