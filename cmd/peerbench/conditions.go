@@ -141,6 +141,9 @@ func (rep *report) lines() []string {
 	return lines
 }
 
+// jsonVersion is the version of the form of a jsonFile.
+const jsonVersion = 1
+
 // jsonFile is what --json writes.
 type jsonFile struct {
 	Version    int        `json:"version"` // of this form
@@ -155,18 +158,25 @@ type jsonFile struct {
 // they were where the run is not complete.
 func (rep *report) writeFiles(complete bool) (err error) {
 	if rep.cfg.json != "" {
-		text, e := json.MarshalIndent(jsonFile{1, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")
+		text, e := json.MarshalIndent(jsonFile{jsonVersion, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")
 		err = errors.Join(e, os.WriteFile(rep.cfg.json, append(text, '\n'), 0o644))
 	}
 	if rep.cfg.markdown != "" && complete {
 		err = errors.Join(err, rep.writeMarkdown(rep.cfg.markdown))
 	}
-	if rep.cfg.svg != "" && complete {
-		draw := rep.writePlot
-		if rep.cfg.scaled() {
-			draw = rep.writeScalePlot
-		}
-		err = errors.Join(err, draw(rep.cfg.svg))
+	if complete {
+		err = errors.Join(err, writeCharts(rep.cfg, rep.page()))
+	}
+	return err
+}
+
+// writeCharts writes the files that can be made from tables alone.
+func writeCharts(cfg *config, pages ...*page) (err error) {
+	if cfg.svg != "" {
+		err = writeSVG(cfg.svg, pages)
+	}
+	if cfg.summary != "" {
+		err = errors.Join(err, writeSummary(cfg.summary, pages))
 	}
 	return err
 }

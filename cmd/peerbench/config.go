@@ -34,7 +34,8 @@ type config struct {
 
 	Profiles string `json:"cpu_profiles,omitempty"` // folder; none: no profiles
 
-	dir, json, markdown, svg string
+	from                              string // a file to read instead of measuring
+	dir, json, markdown, summary, svg string
 }
 
 // The values of --key-shape.
@@ -99,7 +100,9 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.StringVar(&c.json, "json", "", "write conditions and every round's results to this `file`")
 	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it has them")
 	fs.StringVar(&c.Profiles, "cpuprofiles", "", "write a CPU profile of each measured pass, debt included, to this `folder`; Go's alone tell anything")
-	fs.StringVar(&c.svg, "svg", "", "draw the medians in this `file`")
+	fs.StringVar(&c.svg, "svg", "", "draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
+	fs.StringVar(&c.summary, "summary", "", "write SieveDB's medians with those of the best other engine to this `file`, between its marks")
+	fs.StringVar(&c.from, "from", "", "measure nothing; read a `file` of --json, or the tables of one of --markdown, and write the other files from it")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		printHelp(fs, out)
 		return nil, err

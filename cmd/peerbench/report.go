@@ -44,7 +44,12 @@ func (r *row) about() *workload {
 }
 
 func newReport(cfg *config, began time.Time, drivers []engine.Driver, results []*result) *report {
-	rep := &report{cfg: cfg, conditions: newConditions(cfg, began, drivers), results: results}
+	return assemble(cfg, newConditions(cfg, began, drivers), results)
+}
+
+// assemble makes a row of the results of each measurement.
+func assemble(cfg *config, c conditions, results []*result) *report {
+	rep := &report{cfg: cfg, conditions: c, results: results}
 	for _, res := range results {
 		i := slices.IndexFunc(rep.rows, func(r *row) bool { return r.workload == res.Workload && r.threads == res.Threads && r.keys == res.Keys })
 		if i < 0 {
@@ -103,6 +108,9 @@ func anyEngine(string) bool { return true }
 // too, whose names begin like it.
 const ourName = "sievedb"
 
+// ourTitle is its title in tables.
+const ourTitle = "SieveDB"
+
 func isPeer(engine string) bool { return !strings.HasPrefix(engine, ourName) }
 
 // A table is rows of cells below a heading.
@@ -145,6 +153,16 @@ func (rep *report) overview() table {
 	}
 	return t
 }
+
+// Names of columns, which charts look up.
+const (
+	engineColumn     = "engine"
+	opsColumn        = "ops/s"
+	cpuColumn        = "CPU µs/op"
+	diskColumn       = "disk B/op"
+	settledOpsColumn = "ops/s, settled"
+	settledCPUColumn = "CPU s/M ops, settled"
+)
 
 // A figure is a column of a workload's table. Columns that no engine has a
 // figure for are left out.
@@ -207,25 +225,25 @@ var figures = []figure{
 	{"p99.9", latencyOf(func(l *latency) float64 { return l.P999 }), short},
 	{"p99.99", ofWrites(latencyOf(func(l *latency) float64 { return l.P9999 })), short},
 	{"max", latencyOf(func(l *latency) float64 { return l.Max }), short},
-	{"writes/s beside", func(r *result) *float64 { return r.WritesBeside }, count},
-	{"their wait p99.9 µs", waitBeside(func(l *latency) float64 { return l.P999 }), short},
-	{"their max", waitBeside(func(l *latency) float64 { return l.Max }), short},
-	{"CPU µs/op", cpuPerOp(false), short},
-	{"CPU s/M ops, debt paid", cpuPerOp(true), short},
+	{"background writes/s", func(r *result) *float64 { return r.WritesBeside }, count},
+	{"write wait p99.9 µs", waitBeside(func(l *latency) float64 { return l.P999 }), short},
+	{"write wait max", waitBeside(func(l *latency) float64 { return l.Max }), short},
+	{cpuColumn, cpuPerOp(false), short},
+	{settledCPUColumn, cpuPerOp(true), short},
 	{"allocs/op", func(r *result) *float64 { return r.AllocsPerOp }, short},
 	{"read calls/op", func(r *result) *float64 { return r.ReadCallsPerOp }, short},
-	{"disk B/op", func(r *result) *float64 { return r.DiskReadPerOp }, short},
+	{diskColumn, func(r *result) *float64 { return r.DiskReadPerOp }, short},
 	{"major faults/op", func(r *result) *float64 { return r.MajorFaultsPerOp }, short},
 	{"peak MB", scaled(func(r *result) float64 { return float64(r.PeakBytes) / mb }), count},
 	{"end MB", scaled(func(r *result) float64 { return float64(r.EndBytes) / mb }), count},
 	{"disk MB", scaled(func(r *result) float64 { return float64(r.DiskBytes) / mb }), count},
 	{"write amp.", func(r *result) *float64 { return r.WriteAmp }, short},
-	{"ops/s, debt paid", func(r *result) *float64 { return r.SettledOpsPerSec }, count},
+	{settledOpsColumn, func(r *result) *float64 { return r.SettledOpsPerSec }, count},
 }
 
 // details has every figure of a workload.
 func (rep *report) details(r *row) table {
-	t := table{title: r.title(), head: []string{"engine", "ops/s", "min–max", "of best", "of Pebble"}}
+	t := table{title: r.title(), head: []string{engineColumn, opsColumn, "min–max", "of best", "of Pebble"}}
 	var columns []figure
 	for _, f := range figures {
 		if slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := r.of(e, f.get); return ok }) {

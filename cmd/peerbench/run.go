@@ -30,7 +30,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "peerbench:", err)
 		return exitUsage
 	}
-	err = compare(ctx, cfg, stdout, stderr)
+	if cfg.from != "" {
+		err = redraw(cfg)
+	} else {
+		err = compare(ctx, cfg, stdout, stderr)
+	}
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "peerbench: interrupted")
@@ -46,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // is, but for files.
 func compare(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	began := time.Now()
-	if err := bench.Writable(cfg.json, cfg.markdown, cfg.svg); err != nil {
+	if err := bench.Writable(cfg.outputs()...); err != nil {
 		return err
 	}
 	if cfg.dir != "" {

@@ -43,15 +43,15 @@ func peakMB(r *result) *float64 { v := float64(r.PeakBytes) / mb; return &v }
 func fillMeasures(cfg *config) []measure {
 	const fill = "fillrandom"
 	return []measure{
-		of("ops/s", fill, opsPerSec, count),
-		of("debt paid", fill, func(r *result) *float64 { return r.SettledOpsPerSec }, count),
-		of("CPU s/M ops, debt paid", fill, cpuPerOp(true), short),
+		of(opsColumn, fill, opsPerSec, count),
+		of(settledOpsColumn, fill, func(r *result) *float64 { return r.SettledOpsPerSec }, count),
+		of(settledCPUColumn, fill, cpuPerOp(true), short),
 		of("settling s", fill, func(r *result) *float64 { return r.SettleSeconds }, short),
 		of("p99.99 ms", fill, func(r *result) *float64 { return millis(r.Latency.P9999) }, short),
 		of("max ms", fill, func(r *result) *float64 { return millis(r.Latency.Max) }, short),
 		of("write amp.", fill, func(r *result) *float64 { return r.WriteAmp }, short),
 		of("disk MB", fill, func(r *result) *float64 { v := float64(r.DiskBytes) / mb; return &v }, count),
-		of("of keys and values", fill, func(r *result) *float64 {
+		of("disk / data", fill, func(r *result) *float64 {
 			v := float64(r.DiskBytes) / float64(r.Keys*(keySize+cfg.ValueSize))
 			return &v
 		}, short),
@@ -63,10 +63,10 @@ func fillMeasures(cfg *config) []measure {
 func openMeasures() []measure {
 	return []measure{
 		of("open ms", opening, openMillis, short),
-		of("open ms, tables later", openLazily, openMillis, short),
+		of("open ms, lazy tables", openLazily, openMillis, short),
 		of("recovery ms", recovering, openMillis, short),
-		of("writes in the log", recovering, func(r *result) *float64 { v := float64(r.Ops); return &v }, count),
-		of("of them there", recovering, func(r *result) *float64 { v := float64(r.Found); return &v }, count),
+		of("writes in log", recovering, func(r *result) *float64 { v := float64(r.Ops); return &v }, count),
+		of("recovered", recovering, func(r *result) *float64 { v := float64(r.Found); return &v }, count),
 	}
 }
 
@@ -78,6 +78,12 @@ func readMeasures(get func(*result) *float64, text func(float64) string) (all []
 	return all
 }
 
+// Titles of tables, which charts look up.
+const (
+	fillsTitle  = "Fills in random order, settled"
+	microsTitle = "µs per operation"
+)
+
 // scaleTables are a run of --scale.
 func (rep *report) scaleTables() (all []table) {
 	for _, t := range []struct {
@@ -85,10 +91,10 @@ func (rep *report) scaleTables() (all []table) {
 		unsynced bool
 		measures []measure
 	}{
-		{"Fills in random order, settled", true, fillMeasures(rep.cfg)},
+		{fillsTitle, true, fillMeasures(rep.cfg)},
 		{"Opening, and recovery of a full log", true, openMeasures()},
-		{"µs an operation", false, readMeasures(microsPerOp, short)},
-		{"CPU µs an operation", false, readMeasures(cpuPerOp(false), short)},
+		{microsTitle, false, readMeasures(microsPerOp, short)},
+		{"CPU µs per operation", false, readMeasures(cpuPerOp(false), short)},
 		{"Peak MB while reading", false, readMeasures(peakMB, count)},
 	} {
 		if built, some := rep.sizes(t.title, t.unsynced, t.measures); some {
@@ -102,7 +108,7 @@ func (rep *report) scaleTables() (all []table) {
 // are left out; it returns false where that is all of them.
 func (rep *report) sizes(title string, unsynced bool, measures []measure) (table, bool) {
 	titles := rep.titles(unsynced)
-	t := table{title: title, head: []string{"keys", "engine"}, note: titles.note}
+	t := table{title: title, head: []string{"keys", engineColumn}, note: titles.note}
 	measures = slices.DeleteFunc(measures, func(m measure) bool {
 		return !slices.ContainsFunc(rep.cfg.Scale, func(keys int) bool {
 			return slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := rep.atSize(keys, e, m); return ok })

@@ -5,10 +5,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
@@ -61,60 +61,83 @@ func (rep *report) writeText(w io.Writer) {
 	}
 }
 
-// markdownText is the report for a page.
-func (rep *report) markdownText() string {
+// pageColumns is the width of the lines in a page, tables excepted.
+const pageColumns = 118
+
+// wrapped breaks a paragraph into lines.
+func wrapped(paragraph string) string {
 	var b strings.Builder
-	for _, line := range rep.lines() {
-		fmt.Fprintf(&b, "%s\n\n", line)
-	}
-	for _, t := range rep.tables() {
-		fmt.Fprintf(&b, "**%s**\n\n| %s |\n| --- |%s\n", t.title, strings.Join(t.head, " | "), strings.Repeat(" --: |", len(t.head)-1))
-		for _, cells := range t.rows {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	used := 0
+	for _, word := range strings.Fields(paragraph) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case used == 0:
+		case used+1+width > pageColumns:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
 		}
-		b.WriteString("\n")
+		b.WriteString(word)
+		used += width
+	}
+	return b.String()
+}
+
+// markdown returns the report for a page. readPage reads it.
+func (p *page) markdown() string {
+	var b strings.Builder
+	for _, line := range p.lines {
+		fmt.Fprintf(&b, "%s\n\n", wrapped(line))
+	}
+	for _, t := range p.tables {
+		fmt.Fprintf(&b, "**%s**\n\n%s\n", t.title, t.markdown())
 		if t.note != "" {
-			fmt.Fprintf(&b, "%s\n\n", t.note)
+			fmt.Fprintf(&b, "%s\n\n", wrapped(t.note))
 		}
 	}
 	return b.String()
 }
 
-// The marks between which a page holds the last run, and the last of --scale.
+func (t *table) markdown() string {
+	text := fmt.Sprintf("| %s |\n| --- |%s\n", strings.Join(t.head, " | "), strings.Repeat(" --: |", len(t.head)-1))
+	for _, cells := range t.rows {
+		text += fmt.Sprintf("| %s |\n", strings.Join(cells, " | "))
+	}
+	return text
+}
+
+// The marks between which a page has the last run, the last run of --scale, and a summary.
 const (
-	markBegin  = "<!-- peerbench: begin -->\n"
-	markEnd    = "<!-- peerbench: end -->"
-	scaleBegin = "<!-- peerscale: begin -->\n"
-	scaleEnd   = "<!-- peerscale: end -->"
+	markBegin    = "<!-- peerbench: begin -->\n"
+	markEnd      = "<!-- peerbench: end -->"
+	scaleBegin   = "<!-- peerscale: begin -->\n"
+	scaleEnd     = "<!-- peerscale: end -->"
+	summaryBegin = "<!-- peersummary: begin -->\n"
+	summaryEnd   = "<!-- peersummary: end -->"
 )
 
-// writeMarkdown puts the tables between the marks of a page, or makes a page of
-// them.
+// writeMarkdown writes the tables between the marks of a page, or as a new page.
 func (rep *report) writeMarkdown(name string) error {
-	text, begin, end := rep.markdownText(), markBegin, markEnd
+	begin, end := markBegin, markEnd
 	if rep.cfg.scaled() {
-		text, begin, end = rep.picture(name)+text, scaleBegin, scaleEnd
+		begin, end = scaleBegin, scaleEnd
 	}
+	return writeBetween(name, begin, end, rep.page().markdown())
+}
+
+// writeBetween replaces what a file has between two marks. A file that does not exist is
+// created with the text alone.
+func writeBetween(name, begin, end, text string) error {
 	page, err := os.ReadFile(name)
 	if err == nil {
-		head, rest, begins := strings.Cut(string(page), begin)
-		_, tail, ends := strings.Cut(rest, end)
+		head, after, begins := strings.Cut(string(page), begin)
+		_, tail, ends := strings.Cut(after, end)
 		if !begins || !ends {
-			return fmt.Errorf("--markdown: %s is there, but has no marks to write between", name)
+			return fmt.Errorf("%s exists, but has no lines %q and %q to write between", name, strings.TrimSpace(begin), end)
 		}
 		text = head + begin + "\n" + text + end + tail
 	}
 	return os.WriteFile(name, []byte(text), 0o644)
-}
-
-// picture shows the plot on a page, where both are written.
-func (rep *report) picture(page string) string {
-	if rep.cfg.svg == "" {
-		return ""
-	}
-	name, err := filepath.Rel(filepath.Dir(page), rep.cfg.svg)
-	if err != nil { // one of them from the root, the other not
-		name = rep.cfg.svg
-	}
-	return fmt.Sprintf("![µs an operation against the number of keys](%s)\n\n", filepath.ToSlash(name))
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireRedrawn requires that dir has the charts of a run, and that --from draws the same ones from
+// its JSON and from its tables.
+func requireRedrawn(t *testing.T, dir string, charts ...string) {
+	t.Helper()
+	for _, source := range []string{"run.json", "run.md"} {
+		again := t.TempDir()
+		from := filepath.Join(dir, source)
+		if source == "run.md" { // a new page has no marks
+			tables, err := os.ReadFile(from)
+			require.NoError(t, err)
+			from = filepath.Join(again, "page.md")
+			begin, end := markBegin, markEnd
+			if charts[0] == "scale" {
+				begin, end = scaleBegin, scaleEnd
+			}
+			require.NoError(t, os.WriteFile(from, []byte("# A page\n\n"+begin+"\n"+string(tables)+end+"\n"), 0o644))
+		}
+		status, stdout, stderr := peerbench(t, "--from="+from, "--svg="+filepath.Join(again, "run"))
+		require.Equal(t, exitOK, status, stderr)
+		require.Empty(t, stdout)
+		for _, name := range charts {
+			want, err := os.ReadFile(filepath.Join(dir, "run-"+name+".svg"))
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(again, "run-"+name+".svg"))
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), "%s from %s", name, source)
+		}
+	}
+}
+
+func TestTablesAreReadAsTheyAreWritten(t *testing.T) {
+	for _, rep := range []*report{sample(), scaleSample()} {
+		want := rep.page()
+		require.Equal(t, want, readPage(want.markdown()))
+	}
+	require.Equal(t, 1234567.5, parsedCell("1,234,567.5"))
+	require.True(t, math.IsNaN(parsedCell("n/a")))
+}
+
+func TestAPageCanHaveARunAndSizes(t *testing.T) {
+	one, two := sample().page(), scaleSample().page()
+	text := "# A page\n" + markBegin + one.markdown() + markEnd + "\nbetween\n" + scaleBegin + two.markdown() + scaleEnd + "\n**after**\n"
+	require.Equal(t, []*page{one, two}, readTables(text))
+	require.Empty(t, readTables("**a table**\n\n| engine | ops/s |\n"), "no marks")
+	require.Empty(t, readTables(markBegin+"**a table**"), "no end")
+}
+
+func TestTheThroughputChartHasAPanelForEachWorkload(t *testing.T) {
+	cfg := &config{Engines: []string{"sievedb", "pebble"}, Num: 1000, Rounds: 1}
+	rep := newReport(cfg, time.Unix(0, 0), allDrivers, []*result{
+		{Engine: "sievedb", Workload: "readrandom", Threads: 1, Ops: 1_000_000, OpsPerSec: 2_345_678, CPUSeconds: 0.5},
+		{Engine: "pebble", Workload: "readrandom", Threads: 1, Ops: 1_000_000, OpsPerSec: 98_765, CPUSeconds: 4},
+		{Engine: "sievedb", Workload: "fillrandom", Threads: 16, Ops: 1, OpsPerSec: 500},
+	})
+	rates := rep.page().throughput()
+	require.Equal(t, []string{"SieveDB", "Pebble"}, rates.Rows)
+	require.Equal(t, 0, rates.Strong)
+	require.Equal(t, "readrandom: SieveDB 2.35 M, Pebble 99 k. fillrandom, 16 writers: SieveDB 500.", rates.Desc())
+	require.Equal(t, "readrandom: SieveDB 0.5000, Pebble 4.00.", rep.page().cost().Desc())
+}
+
+func TestTheSummaryNamesTheBestOtherEngine(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(name, []byte("before\n"+summaryBegin+summaryEnd+"\nafter\n"), 0o644))
+	require.NoError(t, writeSummary(name, []*page{sample().page()}))
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\n| readrandom | 20 | 8, bbolt | 2.50× |\n")
+	require.Regexp(t, `^before\n(.*\n)*after\n$`, string(text))
+}
+
+func TestCompactCounts(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 9.5: "9.50", 3435: "3,435", 9_994: "9,994", 27_400: "27 k", 999_499: "999 k", 999_501: "1 M", 4_329_643: "4.33 M", 13_721_176: "13.7 M"} {
+		require.Equal(t, want, compact(v))
+	}
+}
+
+func TestFromSaysWhatItNeeds(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	for _, test := range []struct{ content, flag, want string }{
+		{"text", "", "--from needs --markdown, --summary or --svg"},
+		{"text", "--svg=x", "is not a file of --json, and has no tables"},
+		{"text", "--markdown=x", "--markdown needs a file of --json"},
+		{"{", "--svg=x", "--from: unexpected end of JSON"},
+		{`{"version": 2, "program": "dbbench"}`, "--svg=x", `has version 2 of program "dbbench"; version 1 of peerbench is supported`},
+	} {
+		require.NoError(t, os.WriteFile(name, []byte(test.content), 0o644))
+		args := []string{"--from=" + name}
+		if test.flag != "" {
+			args = append(args, test.flag)
+		}
+		status, _, message := peerbench(t, args...)
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, message, test.want)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
+)
+
+// outputs returns the files that a run writes, as far as they are known before it.
+func (c *config) outputs() []string {
+	files := []string{c.json, c.markdown, c.summary}
+	switch {
+	case c.svg == "":
+	case c.scaled():
+		files = append(files, c.svg+scaleSVG)
+	default:
+		files = append(files, c.svg+throughputSVG, c.svg+costSVG)
+	}
+	return files
+}
+
+// redraw reads the file of --from and writes what the other flags ask for.
+func redraw(cfg *config) error {
+	if cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" {
+		return errors.New("--from needs --markdown, --summary or --svg: it only rewrites files")
+	}
+	text, err := os.ReadFile(cfg.from)
+	if err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	if strings.HasPrefix(string(text), "{") {
+		return redrawJSON(cfg, text)
+	}
+	if cfg.markdown != "" {
+		return errors.New("--from: tables cannot be made of tables; --markdown needs a file of --json")
+	}
+	pages := readTables(string(text))
+	if len(pages) == 0 {
+		return fmt.Errorf("--from: %s is not a file of --json, and has no tables between peerbench's marks", cfg.from)
+	}
+	return writeCharts(cfg, pages...)
+}
+
+func redrawJSON(cfg *config, text []byte) error {
+	file := jsonFile{Settings: &config{}}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	if file.Program != "peerbench" || file.Version != jsonVersion {
+		return fmt.Errorf("--from: %s has version %d of program %q; version %d of peerbench is supported",
+			cfg.from, file.Version, file.Program, jsonVersion)
+	}
+	settings := file.Settings
+	settings.markdown, settings.summary, settings.svg = cfg.markdown, cfg.summary, cfg.svg
+	if err := bench.Writable(settings.outputs()...); err != nil {
+		return err
+	}
+	return assemble(settings, file.Conditions, file.Results).writeFiles(file.Complete)
+}
+
+// readTables reads what markdown has written between the marks of a page, of the last run and of
+// the last run of --scale.
+func readTables(text string) (pages []*page) {
+	for _, marks := range [][2]string{{markBegin, markEnd}, {scaleBegin, scaleEnd}} {
+		_, after, begins := strings.Cut(text, marks[0])
+		part, _, ends := strings.Cut(after, marks[1])
+		if p := readPage(part); begins && ends && len(p.tables) > 0 {
+			pages = append(pages, p)
+		}
+	}
+	return pages
+}
+
+// readPage reads what markdown has written.
+func readPage(text string) *page {
+	p := &page{}
+	var t *table
+	for part := range strings.SplitSeq(text, "\n\n") {
+		part = strings.TrimSpace(part)
+		title, bold := strings.CutPrefix(part, "**")
+		switch {
+		case part == "":
+		case bold:
+			p.tables = append(p.tables, table{title: strings.TrimSuffix(title, "**")})
+			t = &p.tables[len(p.tables)-1]
+		case strings.HasPrefix(part, "|") && t != nil:
+			t.readRows(part)
+		case t == nil:
+			p.lines = append(p.lines, strings.Join(strings.Fields(part), " "))
+		default:
+			t.note = strings.Join(strings.Fields(part), " ")
+		}
+	}
+	return p
+}
+
+func (t *table) readRows(text string) {
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "| --- |"):
+		case t.head == nil:
+			t.head = tableCells(line)
+		default:
+			t.rows = append(t.rows, tableCells(line))
+		}
+	}
+}
+
+func tableCells(line string) []string {
+	cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return cells
+}
+
+// parsedCell returns the number in a cell, and NaN if there is none.
+func parsedCell(cell string) float64 {
+	v, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+// writeSummary writes, for each workload, SieveDB's median and that of the best other engine.
+func writeSummary(name string, pages []*page) error {
+	t := table{head: []string{"ops/s", ourTitle, "best other engine", "ratio"}}
+	for _, w := range allTables(pages) {
+		if !w.isDetails() {
+			continue
+		}
+		ours, best, other := math.NaN(), 0.0, ""
+		for row, cells := range w.rows {
+			v := w.value(row, opsColumn)
+			if strings.HasPrefix(cells[0], ourTitle) {
+				if cells[0] == ourTitle {
+					ours = v
+				}
+			} else if v > best {
+				best, other = v, cells[0]
+			}
+		}
+		if !math.IsNaN(ours) && best > 0 {
+			t.rows = append(t.rows, []string{w.title, count(ours), count(best) + ", " + other, ratio(ours, best)})
+		}
+	}
+	if len(t.rows) == 0 {
+		return errors.New("--summary: no workload has SieveDB and another engine")
+	}
+	return writeBetween(name, summaryBegin, summaryEnd, t.markdown()+"\n")
+}
+
+func allTables(pages []*page) (all []table) {
+	for _, p := range pages {
+		all = append(all, p.tables...)
+	}
+	return all
+}
