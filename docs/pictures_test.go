@@ -62,7 +62,8 @@ func TestThePictureOfReadsNamesCounters(t *testing.T) {
 
 // A picture is well-formed, is described in words, and brings no script and nothing from elsewhere.
 func TestPicturesStandAlone(t *testing.T) {
-	for _, name := range []string{"docs/rooms.svg", "docs/write-path.svg", "docs/read-path.svg"} {
+	for _, name := range []string{"docs/rooms.svg", "docs/write-path.svg", "docs/read-path.svg",
+		"docs/reads.svg", "docs/performance-throughput.svg", "docs/performance-cost.svg", "docs/performance-scale.svg"} {
 		seen := map[string]bool{}
 		for d := xml.NewDecoder(strings.NewReader(read(t, name))); ; {
 			token, err := d.Token()
