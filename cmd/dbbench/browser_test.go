@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireAll is set where the tests fail instead of being skipped when a program that they
-// need is missing, as in continuous integration.
+// requireAll is the environment variable that makes tests fail, instead of being skipped, if a
+// program that they need is missing. Continuous integration sets it.
 const requireAll = "SIEVEDB_REQUIRE_ALL"
 
 // findBrowser returns the browser that SIEVEDB_BROWSER names, or an installed Chromium or
@@ -39,15 +39,15 @@ func findBrowser(t *testing.T) string {
 	return ""
 }
 
-// tab is a page in a browser without a window, driven over Chrome's debugging protocol. What
-// it collects is the page's own: a browser makes requests of its own, too.
+// tab is a page in a headless browser, controlled over Chrome's debugging protocol. It collects
+// only requests and complaints of the page, not those of the browser itself.
 type tab struct {
 	*debugger
 	session string
 	page    string // the URL that is open
 
-	console  []string // what the page or the browser had to say of it
-	requests []string // the URLs that the page asked for, its own left out
+	console  []string // complaints of the page, or of the browser about it
+	requests []string // the URLs that the page requested, except its own
 }
 
 // openTab starts a browser whose window has this size.
@@ -77,7 +77,7 @@ func (p *tab) resize(width, height int) {
 		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
-// note collects requests of the page and complaints about it.
+// note records requests of the page and complaints about it.
 func (p *tab) note(e *message) {
 	if e.SessionID != p.session {
 		return
@@ -109,7 +109,8 @@ func (p *tab) visit(file string) {
 	p.await(p.session, "Page.loadEventFired")
 }
 
-// run runs a script in the page, which may forbid scripts of its own, and decodes its value.
+// run runs a script in the page and decodes its value. The page's policy against scripts does not
+// apply to it.
 func (p *tab) run(script string, into any) {
 	p.t.Helper()
 	var ran struct {
@@ -132,23 +133,23 @@ func (p *tab) screenshot() image.Image {
 	return m
 }
 
-// layout is where things are on a page, in pixels.
+// layout has the positions of elements on a page, in pixels.
 type layout struct {
 	Width, Height, Inner float64 // of the document, and the width of the window
 	Plots                []plotLayout
-	Cut                  []string // texts that need more room than their box has
+	Cut                  []string // texts that are larger than their box
 }
 
 type plotLayout struct {
 	ID                  string
 	X, Y, Width, Height float64
 	Marks, Texts        int
-	Outside             []string // texts that stick out of the plot
-	Overlapping         []string // pairs of texts that lie on each other
-	Named               bool     // it has a title and a description, and both say something
+	Outside             []string // texts that extend beyond the plot
+	Overlapping         []string // pairs of texts that overlap
+	Named               bool     // it has a title and a description, and neither is empty
 }
 
-// measuringScript finds out a layout.
+// measuringScript returns a layout.
 const measuringScript = `(() => {
 const box = e => e.getBoundingClientRect();
 const plots = [...document.querySelectorAll("svg.plot")].map(svg => {

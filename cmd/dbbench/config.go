@@ -15,12 +15,12 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// config is what the command line asks for. Its JSON names are the flags'.
+// config holds the command line's settings. Its JSON names are those of the flags.
 type config struct {
 	Benchmarks       []string `json:"benchmarks"`
 	Num              int      `json:"num"`
 	Reads            int      `json:"reads"`    // -1: as many as there are keys
-	Duration         seconds  `json:"duration"` // 0: until the operations are done
+	Duration         seconds  `json:"duration"` // 0: run all operations
 	Threads          int      `json:"threads"`
 	Seed             uint64   `json:"seed"`
 	KeySize          int      `json:"key_size"`
@@ -38,14 +38,13 @@ type config struct {
 	Bits          []int    `json:"bits"`
 	outputFiles
 
-	// showcase is set where no flag changes what the default run shows, so that
-	// its promises can be held to.
+	// showcase is set if no flag changes what the default run measures, so its promises are checked.
 	showcase bool
 	numGiven bool
-	args     []string // the command line, for reports to tell
+	args     []string // the command line, for reports
 }
 
-// storeConfig is what the command line asks of the store.
+// storeConfig holds the settings of the store.
 type storeConfig struct {
 	BloomBits       int    `json:"bloom_bits"` // 0: no filter
 	FilterKind      string `json:"filter_kind"`
@@ -58,7 +57,7 @@ type storeConfig struct {
 	Compression     string `json:"compression"`
 }
 
-// outputFiles names the files to write; "": none.
+// outputFiles holds the names of files to write; an empty name means that the file is not written.
 type outputFiles struct {
 	HTML       string `json:"-"`
 	JSON       string `json:"-"`
@@ -74,48 +73,48 @@ var quietFlags = map[string]bool{"json": true, "svg": true, "db": true, "cpuprof
 func (c *config) flagSet() *flag.FlagSet {
 	fs := flag.NewFlagSet("dbbench", flag.ContinueOnError)
 	c.Compression, c.Benchmarks = "snappy", nil
-	fs.Func("benchmarks", "`workloads` to run, in this order, with commas between; default: the report of disk reads saved", func(s string) error {
+	fs.Func("benchmarks", "comma-separated `workloads` to run, in this order; default: the report of disk reads saved", func(s string) error {
 		c.Benchmarks = bench.SplitList(s)
 		return nil
 	})
-	fs.IntVar(&c.Num, "num", 1_000_000, "`keys` to write; of a key file, at most so many are used")
-	fs.IntVar(&c.Reads, "reads", -1, "`operations` of each reading thread; -1: as many as there are keys")
-	fs.Var(&c.Duration, "duration", "run each workload for so many `seconds`, whatever its number of operations; 0: off")
-	fs.IntVar(&c.Threads, "threads", 1, "`goroutines` that run a workload at once, each all of its operations")
-	fs.Uint64Var(&c.Seed, "seed", 301, "`seed` of keys, values and order")
-	fs.IntVar(&c.KeySize, "key_size", 16, "`bytes` of a generated key")
-	fs.IntVar(&c.ValueSize, "value_size", 100, "`bytes` of a generated value")
-	fs.Float64Var(&c.CompressionRatio, "compression_ratio", 0.5, "`share` of a generated value that remains when it is compressed")
-	fs.IntVar(&c.BatchSize, "batch_size", 100, "`keys` that fillbatch writes at once")
-	fs.IntVar(&c.SeekNexts, "seek_nexts", 0, "`entries` that seekrandom reads behind the one it sought")
-	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "`bits` of filter for each key; 0: no filters")
-	fs.StringVar(&c.FilterKind, "filter_kind", "both", "`kind` of filters: cacheline, leveldb, both, of which lookups ask cacheline, or fuse, whose bits are given")
+	fs.IntVar(&c.Num, "num", 1_000_000, "number of `keys` to write; the maximum used from a key file")
+	fs.IntVar(&c.Reads, "reads", -1, "`operations` per reading thread; -1: the number of keys")
+	fs.Var(&c.Duration, "duration", "run each workload for this many `seconds`, regardless of its number of operations; 0: off")
+	fs.IntVar(&c.Threads, "threads", 1, "concurrent `goroutines` per workload, each of which runs all of its operations")
+	fs.Uint64Var(&c.Seed, "seed", 301, "random `seed` of keys, values and order")
+	fs.IntVar(&c.KeySize, "key_size", 16, "`bytes` per generated key")
+	fs.IntVar(&c.ValueSize, "value_size", 100, "`bytes` per generated value")
+	fs.Float64Var(&c.CompressionRatio, "compression_ratio", 0.5, "compressed `share` of a generated value's size")
+	fs.IntVar(&c.BatchSize, "batch_size", 100, "`keys` per batch in fillbatch")
+	fs.IntVar(&c.SeekNexts, "seek_nexts", 0, "`entries` that seekrandom reads after each seek")
+	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "filter `bits` per key; 0: no filters")
+	fs.StringVar(&c.FilterKind, "filter_kind", "both", "`kind` of filters: cacheline, leveldb, both (lookups use cacheline) or fuse (which ignores --bloom_bits, except 0)")
 	fs.Int64Var(&c.CacheSize, "cache_size", -1, "`bytes` of block cache; -1: the store's default, 1 MiB in filterreads; 0: none")
-	fs.IntVar(&c.WriteBufferSize, "write_buffer_size", 0, "`bytes` that a memtable holds; 0: the store's default")
-	fs.IntVar(&c.BlockSize, "block_size", 0, "`bytes` of a data block before compression; 0: the store's default")
-	fs.Int64Var(&c.MaxFileSize, "max_file_size", 0, "`bytes` of the tables that compactions write; 0: the store's default")
-	fs.IntVar(&c.OpenFiles, "open_files", 0, "`tables` held open; 0: the store's default")
-	fs.IntVar(&c.Compactions, "max_background_compactions", 0, "`merges` of compactions that run at once; 0: the store's default")
+	fs.IntVar(&c.WriteBufferSize, "write_buffer_size", 0, "`bytes` per memtable; 0: the store's default")
+	fs.IntVar(&c.BlockSize, "block_size", 0, "`bytes` per data block before compression; 0: the store's default")
+	fs.Int64Var(&c.MaxFileSize, "max_file_size", 0, "`bytes` per table that a compaction writes; 0: the store's default")
+	fs.IntVar(&c.OpenFiles, "open_files", 0, "maximum number of open `tables`; 0: the store's default")
+	fs.IntVar(&c.Compactions, "max_background_compactions", 0, "concurrent compaction `merges`; 0: the store's default")
 	fs.StringVar(&c.Compression, "compression", "snappy", "`kind`: none (or 0), snappy (or 1), zstd")
-	fs.StringVar(&c.DB, "db", "", "`folder` of the database, kept afterwards; default: a temporary one, removed")
-	fs.BoolVar(&c.UseExistingDB, "use_existing_db", false, "use the database that --db names as it is; workloads that want an empty one are left out")
-	fs.StringVar(&c.Keys, "keys", "", "`file` (plain or .gz) of keys to use in place of generated ones: a key a line, or key TAB value")
-	fs.StringVar(&c.Absent, "absent", "", "`file` (plain or .gz) of keys that are not stored: a key a line")
-	fs.BoolVar(&c.Histogram, "histogram", false, "measure each operation and print percentiles")
+	fs.StringVar(&c.DB, "db", "", "database `folder`, which is kept; default: a temporary one, which is removed")
+	fs.BoolVar(&c.UseExistingDB, "use_existing_db", false, "use the database in --db as it is; workloads that need an empty one are skipped")
+	fs.StringVar(&c.Keys, "keys", "", "`file` (plain or .gz) of keys to use instead of generated ones; each line is a key, or a key, a TAB and a value")
+	fs.StringVar(&c.Absent, "absent", "", "`file` (plain or .gz) of keys that are not stored, one per line")
+	fs.BoolVar(&c.Histogram, "histogram", false, "time each operation and print percentiles")
 	c.sweepFlags(fs)
 	fs.StringVar(&c.JSON, "json", "", "write the results to this `file`")
-	fs.StringVar(&c.SVG, "svg", "", "draw the disk reads of the report in this `file`")
+	fs.StringVar(&c.SVG, "svg", "", "write a chart of the report's disk reads to this `file`")
 	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a CPU profile to this `file`")
 	fs.StringVar(&c.MemProfile, "memprofile", "", "write a heap profile, taken at the end, to this `file`")
 	return fs
 }
 
-// parseConfig reads the command line. Help goes to out; then the error is
-// flag.ErrHelp. Every other error is the caller's to print.
+// parseConfig parses the command line. If help is requested, it prints that to out and returns
+// flag.ErrHelp. It does not print other errors.
 func parseConfig(args []string, out io.Writer) (*config, error) {
 	c := &config{args: args}
 	fs := c.flagSet()
-	fs.SetOutput(io.Discard) // flag would print each error a second time, with all of the help
+	fs.SetOutput(io.Discard) // flag would print each error too, with the whole help
 	fs.Usage = func() {}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		printHelp(fs, out)
@@ -140,7 +139,7 @@ func parseConfig(args []string, out io.Writer) (*config, error) {
 }
 
 func printHelp(fs *flag.FlagSet, out io.Writer) {
-	fmt.Fprint(out, "dbbench measures SieveDB. Without a flag it shows the disk reads that filters save on a real word list.\n\nWorkloads for --benchmarks:\n")
+	fmt.Fprint(out, "dbbench measures SieveDB. Without flags it shows how many disk reads filters save on a real word list.\n\nWorkloads for --benchmarks:\n")
 	for _, w := range workloads {
 		fmt.Fprintf(out, "  %-17s %s\n", w.name, w.about)
 	}
@@ -149,7 +148,7 @@ func printHelp(fs *flag.FlagSet, out io.Writer) {
 	fs.PrintDefaults()
 }
 
-// validate reports the first setting that is out of range, with its bounds.
+// validate returns an error for the first setting that is out of range.
 func (c *config) validate() error {
 	const anyInt = math.MaxInt32
 	ranges := []struct {
@@ -189,7 +188,7 @@ func (c *config) validate() error {
 	return c.validateNames()
 }
 
-// validateNames checks what is not a number.
+// validateNames checks the settings that are not numbers.
 func (c *config) validateNames() error {
 	if _, ok := compressionKinds[c.Compression]; !ok {
 		return fmt.Errorf("--compression is %q; it must be none (or 0), snappy (or 1) or zstd", c.Compression)
@@ -198,27 +197,27 @@ func (c *config) validateNames() error {
 		return fmt.Errorf("--filter_kind is %q; it must be cacheline, leveldb, both or fuse", c.FilterKind)
 	}
 	if c.UseExistingDB && c.DB == "" {
-		return errors.New("--use_existing_db needs --db to say which database")
+		return errors.New("--use_existing_db needs --db, which names the database")
 	}
 	if c.Absent != "" && c.Keys == "" && !c.UseExistingDB {
-		return errors.New("--absent needs --keys: nothing is known to be absent from generated keys")
+		return errors.New("--absent needs --keys: generated keys may include any of its keys")
 	}
 	for _, name := range c.Benchmarks {
 		w, ok := findWorkload(name)
 		if !ok {
-			return fmt.Errorf("--benchmarks names %q; there are: %s", name, workloadNames())
+			return fmt.Errorf("--benchmarks has unknown workload %q; want one of: %s", name, workloadNames())
 		}
 		if w.needsFilter && c.BloomBits == 0 {
-			return fmt.Errorf("%s compares filters with none, so --bloom_bits must not be 0", name)
+			return fmt.Errorf("%s compares lookups with and without filters, so --bloom_bits must not be 0", name)
 		}
 	}
 	if c.SVG != "" && len(c.Benchmarks) > 0 && !slices.Contains(c.Benchmarks, reportName) {
 		return fmt.Errorf("--svg is for %s, which --benchmarks does not name; add it there", reportName)
 	}
 	if len(c.Benchmarks) == 0 && c.BloomBits == 0 {
-		return errors.New("the report compares filters with none, so --bloom_bits must not be 0")
+		return errors.New("the report compares lookups with and without filters, so --bloom_bits must not be 0")
 	}
-	// The store knows the bounds of its own options; ask it before anything is done.
+	// The store validates its own options; do that before anything is measured.
 	return c.options().Validate()
 }
 
@@ -228,7 +227,7 @@ var compressionKinds = map[string]db.Compression{
 	"zstd": db.ZstdCompression,
 }
 
-// options translates the settings to the store's. FS is left to the session.
+// options converts the settings to the store's options. The session sets FS.
 func (c *storeConfig) options() *db.Options {
 	o := &db.Options{
 		Filters:   db.FilterOptions{Policy: filter.None},
@@ -248,7 +247,7 @@ func (c *storeConfig) options() *db.Options {
 	return o
 }
 
-// filterKinds are what --filter_kind can be.
+// filterKinds are the values of --filter_kind.
 var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"cacheline": func(b int) filter.Policy { return filter.NewCacheLineBloomPolicy(b) },
 	"leveldb":   func(b int) filter.Policy { return filter.NewBloomPolicy(b) },
@@ -258,8 +257,8 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 
 func (c *storeConfig) filter() filter.Policy { return filterKinds[c.FilterKind](c.BloomBits) }
 
-// cacheOption translates --cache_size, where 0 is no cache as in db_bench, to
-// Options.Cache.Size, where 0 is the default.
+// cacheOption converts --cache_size, in which 0 means no cache as in db_bench, to
+// Options.Cache.Size, in which 0 means the default.
 func cacheOption(flagValue int64) int64 {
 	switch {
 	case flagValue < 0:
@@ -270,8 +269,7 @@ func cacheOption(flagValue int64) int64 {
 	return flagValue
 }
 
-// seconds is a duration that is given as a number of seconds, as db_bench
-// wants it, or in Go's way (90s, 2m).
+// seconds is a duration, written as a number of seconds as in db_bench, or as in Go (90s, 2m).
 type seconds time.Duration
 
 func (s *seconds) String() string { return time.Duration(*s).String() }
@@ -288,7 +286,7 @@ func (s *seconds) Set(text string) error {
 	return nil
 }
 
-// MarshalJSON writes the number of seconds.
+// MarshalJSON returns the number of seconds.
 func (s seconds) MarshalJSON() ([]byte, error) {
 	return []byte(strconv.FormatFloat(time.Duration(s).Seconds(), 'g', -1, 64)), nil
 }

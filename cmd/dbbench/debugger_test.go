@@ -12,18 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browserPatience is far above what a browser takes for one answer on a busy machine.
+// browserPatience is far longer than a browser needs for one answer on a busy machine.
 const browserPatience = 2 * time.Minute
 
-// debugger speaks Chrome's debugging protocol with a browser over two pipes: messages of
-// JSON, each followed by a zero byte. Only one goroutine at a time may use it.
+// debugger communicates with a browser over two pipes, in Chrome's debugging protocol: JSON messages,
+// each followed by a zero byte. It is not safe for concurrent use.
 type debugger struct {
 	t       *testing.T
 	to      *os.File
-	from    chan message // closed when the browser has gone
-	log     string       // the file that the browser writes its complaints to
+	from    chan message // closed when the browser has exited
+	log     string       // the file to which the browser logs
 	last    int          // number of the last call
-	events  []message    // that were not awaited yet
+	events  []message    // not yet awaited
 	onEvent func(*message)
 }
 
@@ -50,26 +50,26 @@ func startBrowser(t *testing.T, binary string) *debugger {
 	require.NoError(t, err)
 	d.to = to
 	cmd := exec.Command(binary,
-		// The page is our own, and containers seldom have what the sandbox wants.
+		// The page is trusted, and containers seldom support the sandbox.
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
 		"--no-first-run", "--disable-default-apps", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 		"--user-data-dir="+filepath.Join(dir, "profile"), "--remote-debugging-pipe", "about:blank")
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{fromUs, toUs} // 3 and 4, where the browser expects them
 	require.NoError(t, cmd.Start())
-	for _, f := range []*os.File{fromUs, toUs, log} { // the browser has its own
+	for _, f := range []*os.File{fromUs, toUs, log} { // the browser has its own descriptors
 		require.NoError(t, f.Close())
 	}
 	go d.receive(from)
 	t.Cleanup(func() {
-		_ = to.Close() // the browser ends at the end of its pipe
+		_ = to.Close() // the browser exits when its pipe ends
 		impatient := time.AfterFunc(browserPatience, func() { _ = cmd.Process.Kill(); _ = from.Close() })
 		for range d.from {
 		}
 		_ = cmd.Wait()
 		impatient.Stop()
 		_ = from.Close()
-		_ = os.RemoveAll(dir) // what it forked may write to the end
+		_ = os.RemoveAll(dir) // processes that it forked may still write
 	})
 	return d
 }
@@ -88,7 +88,7 @@ func (d *debugger) receive(from *os.File) {
 	}
 }
 
-// call asks the browser, or the page of a session, and decodes the answer.
+// call calls a method of the browser, or of the page of a session, and decodes the result.
 func (d *debugger) call(session, method string, params, into any) {
 	d.t.Helper()
 	d.last++
@@ -108,7 +108,7 @@ func (d *debugger) call(session, method string, params, into any) {
 	}
 }
 
-// await returns when an event of a session has happened since the last await.
+// await waits until an event of a session has happened since the last await.
 func (d *debugger) await(session, event string) {
 	d.t.Helper()
 	is := func(m *message) bool { return m.SessionID == session && m.Method == event }
@@ -122,7 +122,7 @@ func (d *debugger) await(session, event string) {
 	d.events = nil
 }
 
-// next returns the next message that is the wanted one.
+// next returns the next message for which wanted returns true.
 func (d *debugger) next(what string, wanted func(*message) bool) message {
 	d.t.Helper()
 	patience := time.After(browserPatience)
@@ -131,7 +131,7 @@ func (d *debugger) next(what string, wanted func(*message) bool) message {
 		case m, ok := <-d.from:
 			if !ok {
 				log, _ := os.ReadFile(d.log)
-				require.Fail(d.t, "the browser ended early", "before %s: %s", what, log)
+				require.Fail(d.t, "the browser exited early", "before %s: %s", what, log)
 			}
 			if m.Method != "" {
 				d.events = append(d.events, m)
@@ -143,7 +143,7 @@ func (d *debugger) next(what string, wanted func(*message) bool) message {
 				return m
 			}
 		case <-patience:
-			require.Fail(d.t, "the browser is silent", "%s", what)
+			require.Fail(d.t, "the browser does not answer", "%s", what)
 		}
 	}
 }

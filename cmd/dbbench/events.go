@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// compactionEvents knows whether a compaction is under way.
+// compactionEvents counts the running compactions.
 type compactionEvents struct{ active atomic.Int64 }
 
 func (e *compactionEvents) running() bool { return e.active.Load() > 0 }

@@ -15,22 +15,20 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// reportName is the workload that makes the report.
+// reportName is the workload that creates the report.
 const reportName = "filterreads"
 
-// smallCache is the block cache of the report, in bytes, unless --cache_size
-// says otherwise: far less than the data, so that a lookup's read goes to disk
-// as it would in a store that outgrows its memory.
+// smallCache is the report's default block cache in bytes. It is far smaller than the data, so
+// lookups read from disk as they would in a store that is larger than memory.
 const smallCache = 1 << 20
 
-// lookups is what looking up a list of keys came to, once each in random order,
-// from the opening of the store to the last key. Its JSON form is documented
-// in README.md.
+// lookups is the result of looking up each key of a list once, in random order, from the
+// opening of the store to the last key. README.md documents its JSON form.
 type lookups struct {
 	Gets  uint64 `json:"gets"`
 	Found uint64 `json:"found"`
 
-	// What the store says of itself.
+	// From the store's metrics.
 	TablesConsulted      uint64  `json:"tables_consulted"`
 	FilterChecks         uint64  `json:"filter_checks"`
 	FilterNegatives      uint64  `json:"filter_negatives"`
@@ -41,9 +39,9 @@ type lookups struct {
 	BlocksFromCache      uint64  `json:"blocks_from_cache"`
 	StoreIndexReads      uint64  `json:"store_index_reads"`
 	StoreDataReads       uint64  `json:"store_data_reads"`
-	FilterBytes          uint64  `json:"filter_bytes"` // of memory
+	FilterBytes          uint64  `json:"filter_bytes"` // in memory
 
-	// What was counted at the file system.
+	// Counted at the file system.
 	OpeningReads uint64  `json:"opening_reads"`
 	IndexReads   uint64  `json:"index_reads"`
 	DataReads    uint64  `json:"data_reads"`
@@ -54,12 +52,12 @@ type lookups struct {
 	MicrosPerOp float64 `json:"micros_per_op"`
 }
 
-// comparison is the same lookups with the filter off and on.
+// comparison has the same lookups without and with filters.
 type comparison struct {
 	Off        lookups  `json:"filter_off"`
 	On         lookups  `json:"filter_on"`
 	ReadsSaved int64    `json:"reads_saved"`
-	Factor     *float64 `json:"reads_saved_factor"` // off's reads by on's; null where on has none
+	Factor     *float64 `json:"reads_saved_factor"` // reads without filters divided by reads with them; null if the latter is 0
 }
 
 func (c *comparison) summarize() {
@@ -70,9 +68,8 @@ func (c *comparison) summarize() {
 	}
 }
 
-// filterReads makes the report on the database as it is. The lookups run on
-// the folder opened read-only, so that no compaction moves tables, or reads
-// them, meanwhile.
+// filterReads creates the report for the current database. It opens the folder read-only, so no
+// compaction moves or reads tables during the lookups.
 func filterReads(ctx context.Context, s *session, _ string) error {
 	if err := s.settle(ctx); err != nil {
 		return err
@@ -127,8 +124,8 @@ func (s *session) reportCache() int64 {
 	return s.cfg.CacheSize
 }
 
-// pass opens the store anew, looks all keys up, in an order that depends on the
-// seed alone, and fills in l.
+// pass reopens the store, looks up all keys in an order that depends only on the seed, and
+// fills in l.
 func (s *session) pass(ctx context.Context, what string, policy filter.Policy, reads *tableReads, keys *keyList, l *lookups) error {
 	s.fs.Observe(reads.observe)
 	defer s.fs.Observe(nil)
@@ -151,7 +148,7 @@ func (s *session) pass(ctx context.Context, what string, policy filter.Policy, r
 		all := s.fs.Snapshot().Sub(before).Of(base.FileTable, base.FileOldTable)
 		err = l.setReads(reads.counts(), all)
 	}
-	if err == nil { // when the reads are counted: it may read properties
+	if err == nil { // after the reads have been counted, since this may read properties
 		var filters *db.FilterReport
 		if filters, err = store.Filters(ctx, 0); err == nil {
 			l.PredictedRate = predictedRate(filters)
@@ -186,7 +183,7 @@ func (s *session) lookUp(ctx context.Context, name string, store *db.DB, keys *k
 	return time.Since(began), nil
 }
 
-// setStore takes over what the store counted since it was opened.
+// setStore sets the figures that the store counted since it was opened.
 func (l *lookups) setStore(m *db.Metrics) {
 	t := m.Total()
 	l.TablesConsulted, l.FilterChecks, l.FilterNegatives = t.Reads, t.FilterChecks, t.FilterNegatives
@@ -198,11 +195,11 @@ func (l *lookups) setStore(m *db.Metrics) {
 	l.FilterBytes = m.Tables.FilterBytes
 }
 
-// setReads takes over what was counted at the file system: the reads told apart
-// by where they went, and all reads of table files, known tables or not.
+// setReads sets the figures counted at the file system: c by kind of block, and all, which
+// includes reads of tables that the counter did not know.
 func (l *lookups) setReads(c readCounts, all wrap.Counts) error {
 	if c.all() != all.Reads {
-		return fmt.Errorf("of %s of table files only %s went to tables that were there when the lookups began",
+		return fmt.Errorf("%s of table files, but only %s of tables that existed when the lookups began",
 			bench.Counted(all.Reads, "read"), bench.Grouped(c.all()))
 	}
 	l.OpeningReads, l.IndexReads, l.DataReads = c.Opening, c.Index, c.Data
@@ -211,24 +208,24 @@ func (l *lookups) setReads(c readCounts, all wrap.Counts) error {
 	return nil
 }
 
-// predictedRate is what theory expects of the filters: the mean of the levels' rates, a level
-// counting as often as it was asked for a key that it does not hold.
+// predictedRate returns the false-positive rate that theory predicts: the mean of the levels' rates,
+// weighted by the number of queries for keys that a level does not have.
 func predictedRate(r *db.FilterReport) float64 {
-	var asked, sum float64
+	var queries, sum float64
 	for _, l := range r.Levels {
 		if l.Predicted >= 0 {
 			n := float64(l.Lookups.Negatives + l.Lookups.FalsePositives)
-			asked, sum = asked+n, sum+n*l.Predicted
+			queries, sum = queries+n, sum+n*l.Predicted
 		}
 	}
-	if asked == 0 {
+	if queries == 0 {
 		return 0
 	}
-	return sum / asked
+	return sum / queries
 }
 
-// lookupKeys returns the keys to find and those to miss. Where a file lists all
-// keys those are known; else they are drawn from the database itself.
+// lookupKeys returns the stored and the absent keys to look up. They are from the key files, if
+// these list all keys, and otherwise drawn from the database.
 func (s *session) lookupKeys(ctx context.Context) (stored, absent *keyList, err error) {
 	if s.allKeysStored {
 		stored = s.keys.list
@@ -249,8 +246,8 @@ func (s *session) lookupKeys(ctx context.Context) (stored, absent *keyList, err 
 	return stored, absent, nil
 }
 
-// sampleKeys draws at most n of the database's keys, each as likely as another
-// (Vitter's algorithm R).
+// sampleKeys draws at most n of the database's keys, all with the same probability (Vitter's
+// algorithm R).
 func (s *session) sampleKeys(ctx context.Context, n int) (*keyList, error) {
 	it, err := s.store.NewIterator(&db.IterOptions{NoFillCache: true})
 	if err != nil {
@@ -276,8 +273,8 @@ func (s *session) sampleKeys(ctx context.Context, n int) (*keyList, error) {
 	return list, errors.Join(it.Err(), it.Close())
 }
 
-// neighbours returns, for each key, one that sorts just behind it and is not in
-// the database. An iterator tells: it reads the data and asks no filter.
+// neighbours returns, for each key, an absent key that sorts directly after it. It looks for
+// these with an iterator, which queries no filter.
 func (s *session) neighbours(ctx context.Context, keys *keyList) (*keyList, error) {
 	it, err := s.store.NewIterator(nil)
 	if err != nil {

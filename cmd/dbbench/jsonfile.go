@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// jsonVersion is the version of the JSON file's form. Fields may be added under
-// the same number; one that is removed or changes its meaning raises it.
+// jsonVersion is the version of the JSON file's form. Adding a field keeps it; removing a field
+// or changing its meaning raises it.
 const jsonVersion = 1
 
-// jsonFile is everything that a run found out; README.md documents it.
+// jsonFile has all results of a run. README.md documents it.
 type jsonFile struct {
 	Version        int       `json:"version"`
 	Program        string    `json:"program"`
@@ -33,8 +33,7 @@ type machine struct {
 	Go   string `json:"go"`
 }
 
-// writeJSON writes the file that --json asks for. failure is what ended the run
-// early, if anything did.
+// writeJSON writes the file of --json. failure is the error that ended the run early, or nil.
 func (s *session) writeJSON(started time.Time, failure error) error {
 	out := jsonFile{
 		Version: jsonVersion, Program: "dbbench", Started: started.UTC(),

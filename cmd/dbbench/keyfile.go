@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// keyList holds the lines of a key file: keys, and the values of those that
-// have one. It is immutable once read. All lines lie in one piece of memory,
-// because a slice header a key would outweigh the keys.
+// keyList holds the lines of a key file: keys, and the values of those that have one. It is
+// immutable after reading. All lines share one slice, because a slice header per key would use more
+// memory than the keys.
 type keyList struct {
 	data  []byte
 	lines []line
 }
 
-// line says where a key and its value are in keyList.data.
+// line locates a key and its value in keyList.data.
 type line struct {
 	start, keyLen int
 	valueLen      int // -1: the line has no TAB
@@ -26,13 +26,13 @@ type line struct {
 
 func (l *keyList) len() int { return len(l.lines) }
 
-// key returns key i, which the caller must not change.
+// key returns key i. The caller must not change it.
 func (l *keyList) key(i int) []byte {
 	e := l.lines[i]
 	return l.data[e.start : e.start+e.keyLen : e.start+e.keyLen]
 }
 
-// value returns the value of line i, and false where it has none.
+// value returns the value of line i, and false if it has none.
 func (l *keyList) value(i int) ([]byte, bool) {
 	e := l.lines[i]
 	if e.valueLen < 0 {
@@ -48,12 +48,12 @@ func (l *keyList) add(key []byte) {
 	l.data = append(l.data, key...)
 }
 
-// first returns the list of the first n lines at most.
+// first returns a list of at most the first n lines.
 func (l *keyList) first(n int) *keyList {
 	return &keyList{data: l.data, lines: l.lines[:min(n, len(l.lines))]}
 }
 
-// readKeyFile reads a key file, through gzip if its name ends in .gz.
+// readKeyFile reads a key file, which is gzip-compressed if its name ends in .gz.
 func readKeyFile(name string) (*keyList, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -79,8 +79,8 @@ func gunzip(data []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// parseKeys splits data into lines, which end in LF or CR LF; the last may lack
-// its end. A line is a key, or a key, a TAB and a value. The list keeps data.
+// parseKeys splits data into lines, which end in LF or CR LF; the last line end is optional. A line
+// is a key, or a key, a TAB and a value. The list retains data.
 func parseKeys(data []byte) (*keyList, error) {
 	list := &keyList{data: data, lines: make([]line, 0, bytes.Count(data, []byte{'\n'})+1)}
 	for start := 0; start < len(data); {
@@ -99,7 +99,7 @@ func parseKeys(data []byte) (*keyList, error) {
 		start = next
 	}
 	if list.len() == 0 {
-		return nil, errors.New("it holds no keys")
+		return nil, errors.New("the file has no keys")
 	}
 	return list, nil
 }

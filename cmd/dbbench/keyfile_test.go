@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeyFilesHoldAKeyALine(t *testing.T) {
+func TestKeyFilesHaveOneKeyPerLine(t *testing.T) {
 	type entry struct{ key, value string } // value "-": none
 	tests := []struct {
 		name, text string
@@ -22,10 +22,10 @@ func TestKeyFilesHoldAKeyALine(t *testing.T) {
 		{name: "lines may end in CR LF", text: "a\r\nb\tv\r\n", want: []entry{{"a", "-"}, {"b", "v"}}},
 		{name: "what follows the first TAB is the value", text: "a\tx\ty\n", want: []entry{{"a", "x\ty"}}},
 		{name: "a value may be empty", text: "a\t\n", want: []entry{{"a", ""}}},
-		{name: "bytes are taken as they are", text: "\xff\x00 \n", want: []entry{{"\xff\x00 ", "-"}}},
+		{name: "bytes are not interpreted", text: "\xff\x00 \n", want: []entry{{"\xff\x00 ", "-"}}},
 		{name: "an empty line is refused by its number", text: "a\n\nb\n", err: "line 2 has no key"},
 		{name: "a value without a key is refused", text: "\tv\n", err: "line 1 has no key"},
-		{name: "an empty file is refused", text: "", err: "it holds no keys"},
+		{name: "an empty file is refused", text: "", err: "the file has no keys"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestKeyFilesMayBeCompressed(t *testing.T) {
 	require.ErrorContains(t, err, "keys.gz")
 }
 
-// The counts stand in testdata/README.md too.
+// testdata/README.md has the counts too.
 func TestShippedWordsAreSortedAndDisjoint(t *testing.T) {
 	stored, absent, err := shippedWords()
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestShippedWordsAreSortedAndDisjoint(t *testing.T) {
 		for i := range list.len() {
 			key := list.key(i)
 			if seen[string(key)] {
-				t.Fatalf("%q is there twice", key)
+				t.Fatalf("%q occurs twice", key)
 			}
 			seen[string(key)] = true
 			if i > 0 && bytes.Compare(list.key(i-1), key) >= 0 {

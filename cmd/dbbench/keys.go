@@ -5,18 +5,17 @@ import (
 	"strconv"
 )
 
-// keySpace is the keys that a run works on: num of them, numbered from 0, from
-// a file or made from their number. Its methods may be called from any
-// goroutine.
+// keySpace has the keys of a run: num keys, numbered from 0, from a file or generated from their
+// numbers. It is safe for concurrent use.
 type keySpace struct {
 	num     int
-	keySize int      // bytes of a made key
-	list    *keyList // nil: keys are made
-	missing *keyList // keys that are not stored; nil: made from stored ones
+	keySize int      // bytes of a generated key
+	list    *keyList // nil: keys are generated
+	missing *keyList // keys that are not stored; nil: generated from stored ones
 }
 
-// appendKey appends key i, 0 <= i < num. A made key is i in decimal with
-// leading zeros, as db_bench's.
+// appendKey appends key i, 0 <= i < num. A generated key is i in decimal with leading zeros, as in
+// db_bench.
 func (k *keySpace) appendKey(dst []byte, i int) []byte {
 	if k.list != nil {
 		return append(dst, k.list.key(i)...)
@@ -29,9 +28,8 @@ func (k *keySpace) appendKey(dst []byte, i int) []byte {
 	return append(dst, number...)
 }
 
-// appendMissing appends a key that is not stored; i is any number from 0. Where
-// no list of such keys was given it is a stored key and a full stop, which sorts
-// between this key and the next.
+// appendMissing appends a key that is not stored, for any i from 0. Without a list of such keys, it
+// is a stored key with a full stop, which sorts between this key and the next.
 func (k *keySpace) appendMissing(dst []byte, i int) []byte {
 	if k.missing != nil {
 		return append(dst, k.missing.key(i%k.missing.len())...)
@@ -41,7 +39,7 @@ func (k *keySpace) appendMissing(dst []byte, i int) []byte {
 
 const missingSuffix = '.'
 
-// numMissing is how many keys appendMissing knows.
+// numMissing returns the number of different keys of appendMissing.
 func (k *keySpace) numMissing() int {
 	if k.missing != nil {
 		return k.missing.len()
@@ -57,9 +55,9 @@ func (k *keySpace) givenValue(i int) ([]byte, bool) {
 	return k.list.value(i)
 }
 
-// order returns the numbers that a workload in random order writes. Of a list
-// each key comes once, so that all of it is stored; made keys are drawn with
-// repetitions, as db_bench does it.
+// order returns a function that returns the key number of the i-th write in random order. Each key
+// of a list comes once, so all keys are stored. Generated keys are drawn with repetitions, as in
+// db_bench.
 func (k *keySpace) order(rng *rand.Rand) func(i int) int {
 	if k.list == nil {
 		return func(int) int { return rng.IntN(k.num) }
@@ -68,8 +66,8 @@ func (k *keySpace) order(rng *rand.Rand) func(i int) int {
 	return func(i int) int { return perm[i%k.num] }
 }
 
-// deriveMissing fills in k.missing where made-up neighbours of listed keys
-// might be listed themselves.
+// deriveMissing fills in k.missing if the keys are from a list, since the list may contain a key
+// with a full stop too.
 func (k *keySpace) deriveMissing() {
 	if k.list == nil || k.missing != nil {
 		return

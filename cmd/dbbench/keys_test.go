@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMadeKeysAreNumbersOfFixedLength(t *testing.T) {
+func TestGeneratedKeysAreNumbersOfFixedLength(t *testing.T) {
 	k := keySpace{num: 1000, keySize: 16}
 	require.Equal(t, "x0000000000000007", string(k.appendKey([]byte("x"), 7)))
 	require.Equal(t, "0000000000000999", string(k.appendKey(nil, 999)))

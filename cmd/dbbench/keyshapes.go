@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// keyShape is a way in which programs write their keys. Of a shape that counts, the even
-// numbers are stored and the odd ones are absent: each absent key is the neighbour of
-// stored ones, which is what a weak hash confuses.
+// keyShape is a way in which programs write their keys. If a shape counts, the even numbers are
+// stored and the odd ones are absent. So each absent key is a neighbour of stored keys, with
+// which a weak hash may collide.
 type keyShape struct {
-	name   string // as a format, where there is one
-	absent string // what is absent, where it is not the odd numbers
+	name   string // a format, if the shape has one
+	absent string // describes the absent keys; empty: the odd numbers
 	append func(dst []byte, n uint64) []byte
-	suffix string // absent keys are the stored ones with this behind
+	suffix string // not empty: absent keys are the stored ones with this suffix
 	random bool
 }
 
@@ -39,7 +39,7 @@ var keyShapes = []keyShape{
 	{name: "%08x", append: format("%08x")},
 }
 
-// keys makes n stored keys and as many absent ones, each in ascending order.
+// keys returns n stored keys and n absent keys, each in ascending order.
 func (s *keyShape) keys(n int, rng *rand.Rand) (stored, absent [][]byte) {
 	stored, absent = make([][]byte, n), make([][]byte, n)
 	for i := range n {

@@ -1,22 +1,19 @@
-// Command dbbench measures SieveDB with the workloads and flags of LevelDB's
-// db_bench, and shows the disk reads that its filters save. README.md beside
-// this file documents flags, report and JSON.
+// Command dbbench measures SieveDB with the workloads and flags of LevelDB's db_bench, and shows
+// the disk reads that its filters save. README.md in this folder documents flags, report and JSON.
 //
-// Without a flag it loads the word list that ships with the project and prints
-// the report "disk reads saved":
+// Without flags it loads the word list that ships with the project and prints the report "disk
+// reads saved":
 //
 //	go run ./cmd/dbbench
 //
-// It is a module of its own, so that users of the store do not get the
-// libraries that it draws on.
+// It is a separate module, so users of the store do not get the libraries that it needs.
 //
-// The way through the source: run.go leads from the command line to the end.
-// config.go has the flags, workload.go the list of workloads, session.go the
-// database they share and thread.go the loop that measures them. The report is
-// filterreads.go (what is looked up), tablereads.go (how reads are counted) and
-// report.go (how it looks). The comparison of filters is sweep.go: sweeprates.go and
-// sweepstore.go measure, sweeptext.go says what came of it, sweepcharts.go draws it with
-// chart.go, and sweephtml.go makes the page.
+// Reading the source: run.go has the run from the command line to the end, config.go the flags,
+// workload.go the list of workloads, session.go the database that they share, and thread.go the
+// loop that measures them. The report is in filterreads.go (the lookups), tablereads.go (how reads are
+// counted), report.go (its text) and readschart.go (its chart). The comparison of filters is in
+// sweep.go: sweeprates.go and sweepstore.go measure, sweeptext.go writes the findings,
+// sweepcharts.go draws the charts, and sweephtml.go writes the page.
 package main
 
 import (
@@ -26,10 +23,9 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent is how much garbage, against what is alive, the collector lets
-// gather before it runs. What a store holds is mostly one long-lived cache, for
-// which Go's default of 100 means twice its size in memory; 40 costs little time
-// here, since caches and memtables hold no pointers to follow.
+// gcPercent is the value of GOGC unless the environment sets it. Most of a store's memory is one
+// long-lived cache, of which Go's default of 100 uses twice the size. 40 costs little time, since
+// caches and memtables have no pointers to follow.
 const gcPercent = 40
 
 func main() {
@@ -37,7 +33,7 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	// The second Ctrl-C ends the program where it stands.
+	// A second Ctrl-C kills the program.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

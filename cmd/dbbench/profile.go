@@ -7,8 +7,7 @@ import (
 	"runtime/pprof"
 )
 
-// startProfiles begins the profiles that were asked for; the function that it
-// returns ends and writes them.
+// startProfiles starts the profiles for which a file is named. finish ends and writes them.
 func startProfiles(cpuFile, memFile string) (finish func() error, err error) {
 	var cpu *os.File
 	if cpuFile != "" {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows on a terminal how far a workload is, and nothing elsewhere.
-// Threads add to done; a goroutine of its own draws, so that they never wait
-// for the terminal.
+// progress shows the progress of a workload, on terminals only. Threads add to done. A separate
+// goroutine draws, so the threads never wait for the terminal.
 type progress struct {
 	done *atomic.Int64
 	bar  *progressbar.ProgressBar
@@ -21,7 +20,7 @@ type progress struct {
 	wait sync.WaitGroup
 }
 
-// newProgress starts a bar of so many steps or, with a limit, of that time.
+// newProgress starts a bar of this number of steps or, with a limit, of this duration.
 func (s *session) newProgress(name string, steps int, limit time.Duration) *progress {
 	return startProgress(s.stderr, isTerminal(s.stderr), name, steps, limit)
 }
@@ -33,7 +32,7 @@ func isTerminal(w io.Writer) bool {
 
 const (
 	progressPeriod = 100 * time.Millisecond
-	progressDelay  = 300 * time.Millisecond // what is over sooner shows no bar
+	progressDelay  = 300 * time.Millisecond // shorter workloads show no bar
 )
 
 func startProgress(w io.Writer, show bool, name string, steps int, limit time.Duration) *progress {
@@ -41,11 +40,11 @@ func startProgress(w io.Writer, show bool, name string, steps int, limit time.Du
 	if !show {
 		return p
 	}
-	most, began := int64(steps), time.Now()
+	end, began := int64(steps), time.Now()
 	if limit > 0 {
-		most = limit.Milliseconds()
+		end = limit.Milliseconds()
 	}
-	p.bar = progressbar.NewOptions64(most, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(name),
+	p.bar = progressbar.NewOptions64(end, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(name),
 		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(progressPeriod/2))
 	p.wait.Go(func() {
 		tick := time.NewTicker(progressPeriod)
@@ -60,7 +59,7 @@ func startProgress(w io.Writer, show bool, name string, steps int, limit time.Du
 					at = now.Sub(began).Milliseconds()
 				}
 				if now.Sub(began) >= progressDelay {
-					_ = p.bar.Set64(min(at, most-1)) // the end is close's
+					_ = p.bar.Set64(min(at, end-1)) // close removes the bar
 				}
 			}
 		}
@@ -68,7 +67,7 @@ func startProgress(w io.Writer, show bool, name string, steps int, limit time.Du
 	return p
 }
 
-// close takes the bar off the screen.
+// close removes the bar from the screen.
 func (p *progress) close() {
 	close(p.stop)
 	p.wait.Wait()

@@ -24,5 +24,5 @@ func TestProgressShowsOnTerminalsOnly(t *testing.T) {
 
 	p = startProgress(&out, true, "x", 10, 0)
 	p.done.Add(10)
-	p.close() // takes off what was drawn, whether anything was or not
+	p.close() // also if nothing was drawn
 }

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
-// get looks th.key up and counts what it finds.
+// get looks up th.key and counts it if it is found.
 func (s *session) get(th *thread) error {
 	var err error
 	th.value, err = s.store.GetTo(th.value[:0], th.key)
@@ -24,8 +23,7 @@ func (s *session) get(th *thread) error {
 	return err
 }
 
-// lookups returns the job of getting the keys that pick appends to its
-// argument, at random.
+// lookups returns the job of getting the keys that pick appends to its argument.
 func (s *session) lookups(name string, pick func(th *thread, dst []byte) []byte) job {
 	return job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
 		return func(int) error {
@@ -51,13 +49,12 @@ func readMissing(ctx context.Context, s *session, name string) error {
 	}))
 }
 
-// readHot reads from the first hundredth of the keys, as db_bench.
+// readHot reads from the first hundredth of the keys, as in db_bench.
 func readHot(ctx context.Context, s *session, name string) error {
 	return s.measureAndPrint(ctx, s.lookups(name, s.randomKey((s.keys.num+99)/100)))
 }
 
-// readWhileWriting measures readers only. The writer beside them goes on until
-// they are done.
+// readWhileWriting measures readers only. A concurrent writer runs until they are done.
 func readWhileWriting(ctx context.Context, s *session, name string) error {
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -73,7 +70,7 @@ func readWhileWriting(ctx context.Context, s *session, name string) error {
 	r, err := s.measure(ctx, s.lookups(name, s.randomKey(s.keys.num)))
 	stop()
 	wait.Wait()
-	r.Note = fmt.Sprintf("%s meanwhile", bench.Counted(writes, "write"))
+	r.Note = bench.Counted(writes, "concurrent write")
 	s.addResult(r)
 	return errors.Join(err, writeErr)
 }

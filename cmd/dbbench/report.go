@@ -9,14 +9,13 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// What the default run promises of the shipped words.
+// The promises of the default run on the shipped words.
 const (
 	maxReadsPerAbsentKey = 0.02
 	minReadsFactor       = 50
 )
 
-// report is the report of disk reads saved. Its JSON form is documented in
-// README.md.
+// report is the report of disk reads saved. README.md documents its JSON form.
 type report struct {
 	FilterKind string       `json:"-"`
 	Bits       int          `json:"bloom_bits"`
@@ -31,14 +30,14 @@ type report struct {
 	Checks []check `json:"checks"`
 }
 
-// levelShape is what a level held while it was measured.
+// levelShape has the size of a level when it was measured.
 type levelShape struct {
 	Level  int    `json:"level"`
 	Tables int    `json:"tables"`
 	Bytes  uint64 `json:"bytes"`
 }
 
-// check is something that must hold, and whether it did.
+// check is a condition of the report with its result.
 type check struct {
 	Name   string `json:"name"`
 	Detail string `json:"detail"`
@@ -58,8 +57,8 @@ func levelShapes(m *db.Metrics) (shapes []levelShape) {
 	return shapes
 }
 
-// finish computes what follows from the measurements. The promises are checked
-// only where they were made: in the default run.
+// finish computes the derived figures and runs the checks. The promises are made for the default
+// run only.
 func (r *report) finish(promises bool) {
 	r.Stored.summarize()
 	r.Absent.summarize()
@@ -82,20 +81,19 @@ func (r *report) checkAnswers() {
 		"found: %s without filters, %s with them", bench.Grouped(r.Absent.Off.Found), bench.Grouped(r.Absent.On.Found))
 }
 
-// checkCounts compares the file system's counts with the store's own, which
-// come about independently.
+// checkCounts compares the counts at the file system with the store's own, which are independent.
 func (r *report) checkCounts() {
-	var seen, told readCounts
+	var counted, reported readCounts
 	agree := true
 	for _, l := range []lookups{r.Stored.Off, r.Stored.On, r.Absent.Off, r.Absent.On} {
 		agree = agree && l.IndexReads == l.StoreIndexReads && l.DataReads == l.StoreDataReads
-		seen.Index += l.IndexReads
-		seen.Data += l.DataReads
-		told.Index += l.StoreIndexReads
-		told.Data += l.StoreDataReads
+		counted.Index += l.IndexReads
+		counted.Data += l.DataReads
+		reported.Index += l.StoreIndexReads
+		reported.Data += l.StoreDataReads
 	}
 	r.check(agree, "file system and store count the same reads", "index blocks %s and %s, data blocks %s and %s",
-		bench.Grouped(seen.Index), bench.Grouped(told.Index), bench.Grouped(seen.Data), bench.Grouped(told.Data))
+		bench.Grouped(counted.Index), bench.Grouped(reported.Index), bench.Grouped(counted.Data), bench.Grouped(reported.Data))
 }
 
 func (r *report) checkPromises() {
@@ -115,8 +113,8 @@ func (r *report) failed() (n int) {
 	return n
 }
 
-// reportRow is one line of the table: its name, and how it looks for each
-// column. onlyOn leaves the filter-off columns empty.
+// reportRow is one line of the table. text formats its cells; onlyOn leaves the filter-off
+// columns empty.
 type reportRow struct {
 	name   string
 	text   func(l *lookups) string
@@ -127,7 +125,7 @@ func countRow(name string, count func(*lookups) uint64) reportRow {
 	return reportRow{name: name, text: func(l *lookups) string { return bench.Grouped(count(l)) }}
 }
 
-func (r reportRow) whereOn() reportRow {
+func (r reportRow) withFiltersOnly() reportRow {
 	r.onlyOn = true
 	return r
 }
@@ -139,8 +137,8 @@ var reportRows = []reportRow{
 	countRow("filter checks", func(l *lookups) uint64 { return l.FilterChecks }),
 	countRow("filter negatives", func(l *lookups) uint64 { return l.FilterNegatives }),
 	countRow("false positives", func(l *lookups) uint64 { return l.FilterFalsePositives }),
-	reportRow{name: "  rate", text: func(l *lookups) string { return percent(l.FalsePositiveRate) }}.whereOn(),
-	reportRow{name: "  rate that theory predicts", text: func(l *lookups) string { return percent(l.PredictedRate) }}.whereOn(),
+	reportRow{name: "  rate", text: func(l *lookups) string { return percent(l.FalsePositiveRate) }}.withFiltersOnly(),
+	reportRow{name: "  rate that theory predicts", text: func(l *lookups) string { return percent(l.PredictedRate) }}.withFiltersOnly(),
 	countRow("index blocks read from disk", func(l *lookups) uint64 { return l.IndexReads }),
 	countRow("data blocks read from disk", func(l *lookups) uint64 { return l.DataReads }),
 	countRow("reads to open tables", func(l *lookups) uint64 { return l.OpeningReads }),
@@ -168,7 +166,7 @@ func (r *report) write(w io.Writer) error {
 	if r.CacheBytes == 0 {
 		cache = "no block cache"
 	}
-	filters := fmt.Sprintf("filters of %d bits a key", r.Bits)
+	filters := fmt.Sprintf("filters of %d bits per key", r.Bits)
 	switch {
 	case r.FilterKind == "fuse":
 		filters = "binary fuse filters"
@@ -177,8 +175,8 @@ func (r *report) write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\nDISK READS SAVED by %s\n\n", filters)
 	fmt.Fprintf(w, "The data: %s.\n", r.Shape)
-	fmt.Fprintf(w, "Each column: the store opened anew with %s, then every key looked up once,\n", cache)
-	fmt.Fprint(w, "in the same random order. Disk reads are the reads of table files, counted at the file system.\n\n")
+	fmt.Fprintf(w, "For each column the store is reopened with %s, and every key is looked up once,\n", cache)
+	fmt.Fprint(w, "in the same random order. Disk reads are reads of table files, counted at the file system.\n\n")
 	if err := r.writeTable(w); err != nil {
 		return err
 	}
@@ -217,7 +215,7 @@ func (r *report) writeTable(w io.Writer) error {
 	return err
 }
 
-// ruled writes a heading in the middle of a rule of so many characters.
+// ruled returns a heading in the middle of a rule of this width.
 func ruled(heading string, width int) string {
 	rule := width - len(heading) - len("  ")
 	left := rule / 2
@@ -238,7 +236,7 @@ func groupedSigned(n int64) string {
 	return bench.Grouped(uint64(n))
 }
 
-// inWords says it to a person who sees such a table for the first time.
+// inWords explains the table to first-time readers.
 func (r *report) inWords() string {
 	noun := "key"
 	if r.Words {
@@ -247,12 +245,12 @@ func (r *report) inWords() string {
 	a := r.Absent
 	fewer := "none left."
 	if a.Off.DiskReads == 0 {
-		fewer = "for no table has keys around it."
+		fewer = "since no table's key range covers such a key."
 	} else if a.Factor != nil {
 		fewer = factorText(a.Factor) + " fewer."
 	}
-	return fmt.Sprintf("In words: to find that a %s is not stored took %.2f disk reads without filters and %.4f with them,\n"+
-		"%s A filter is a small summary of a table's keys (%s of memory for all tables here).\n"+
-		"It rules out nearly every table that does not hold the %s, and never one that does.",
+	return fmt.Sprintf("In words: learning that a %s is not stored took %.2f disk reads without filters and %.4f with them,\n"+
+		"%s A filter is a small summary of a table's keys (here %s of memory for all tables).\n"+
+		"It rules out nearly every table that does not contain the %s, and never one that does.",
 		noun, a.Off.ReadsPerGet, a.On.ReadsPerGet, fewer, bench.SizeText(a.On.FilterBytes), noun)
 }

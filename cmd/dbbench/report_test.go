@@ -29,7 +29,7 @@ func requireGolden(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text)
 }
 
-// fixedReport is a report with numbers that do not change.
+// fixedReport returns a report with fixed figures.
 func fixedReport() *report {
 	r := &report{Bits: 10, Words: true, CacheBytes: 1 << 20}
 	m := &db.Metrics{}
@@ -87,7 +87,7 @@ func TestTheChartOfReadsStandsAlone(t *testing.T) {
 	require.Contains(t, string(text), "level 2: 6\u00a0tables of")
 }
 
-func TestReportFailsWhereAPromiseIsBroken(t *testing.T) {
+func TestReportFailsIfAPromiseIsBroken(t *testing.T) {
 	tests := []struct {
 		name string
 		harm func(*report)
@@ -132,7 +132,7 @@ func TestReportWithoutReadsHasNoFactor(t *testing.T) {
 	r.Absent.Off.DiskReads = 0
 	out.Reset()
 	require.NoError(t, r.write(&out))
-	require.Contains(t, out.String(), "with them,\nfor no table has keys around it. A filter")
+	require.Contains(t, out.String(), "with them,\nsince no table's key range covers such a key. A filter")
 }
 
 func TestResultLines(t *testing.T) {
@@ -148,7 +148,7 @@ func TestResultLines(t *testing.T) {
 	require.Contains(t, r.String(), "\n                   micros: min 1.00  mean 2.00  p50 1.50  p99 7.00  p99.9 9.25  max 10.00")
 }
 
-func TestNumbersAreWrittenForPeople(t *testing.T) {
+func TestNumbersAreFormattedForReaders(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
 		require.Equal(t, want, bench.Grouped(n))
 	}

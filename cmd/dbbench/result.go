@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// result is what one workload came to. Its JSON form is documented in
-// README.md.
+// result is the result of one workload. README.md documents its JSON form.
 type result struct {
 	Name        string   `json:"name"`
 	Threads     int      `json:"threads"`
@@ -19,16 +18,16 @@ type result struct {
 	Seconds     float64  `json:"seconds"` // by the wall clock
 	MicrosPerOp float64  `json:"micros_per_op"`
 	OpsPerSec   float64  `json:"ops_per_sec"`
-	Bytes       uint64   `json:"bytes"` // keys and values in or out
+	Bytes       uint64   `json:"bytes"` // keys and values, read or written
 	MBPerSec    float64  `json:"mb_per_sec"`
-	Found       *uint64  `json:"found,omitempty"` // of workloads that look for something
+	Found       *uint64  `json:"found,omitempty"` // of workloads that look up keys
 	AllocsPerOp float64  `json:"allocs_per_op"`
 	AllocBytes  float64  `json:"alloc_bytes_per_op"`
 	Latency     *latency `json:"latency_micros,omitempty"`
 	Note        string   `json:"note,omitempty"`
 }
 
-// latency is the distribution of the operations' times, in microseconds.
+// latency is the distribution of the operations' times in microseconds.
 type latency struct {
 	Min  float64 `json:"min"`
 	Mean float64 `json:"mean"`
@@ -84,7 +83,7 @@ func (r *result) setAllocations(before, after allocations) {
 	}
 }
 
-// setFound notes how many of the operations found what they looked for.
+// setFound sets the number of operations that found their key.
 func (r *result) setFound(threads []*thread) {
 	var found uint64
 	for _, th := range threads {
@@ -93,8 +92,7 @@ func (r *result) setFound(threads []*thread) {
 	r.Found = &found
 }
 
-// String returns the result's line, in db_bench's form, and a second one with
-// the percentiles if there are any.
+// String returns the result's line in db_bench's form, and a second one if there are percentiles.
 func (r *result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-17s: %11.3f micros/op; %11.0f ops/sec; %7.1f MB/s; %6.2f allocs/op", r.Name, r.MicrosPerOp, r.OpsPerSec, r.MBPerSec, r.AllocsPerOp)

@@ -20,7 +20,7 @@ const (
 	exitInterrupted = 130 // as shells report a program that SIGINT ended
 )
 
-// run is the command: args without its name. It returns the exit status.
+// run runs the command with args, which exclude its name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseConfig(args, stdout)
 	if errors.Is(err, flag.ErrHelp) {
@@ -66,7 +66,7 @@ func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err 
 	if len(cfg.Benchmarks) == 0 {
 		return s.showcase(ctx)
 	}
-	if len(cfg.Benchmarks) > 1 || cfg.Benchmarks[0] != sweepName { // which says itself what it measures
+	if len(cfg.Benchmarks) > 1 || cfg.Benchmarks[0] != sweepName { // the sweep prints its own header
 		s.printHeader()
 	}
 	for _, name := range cfg.Benchmarks {
@@ -81,7 +81,7 @@ func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err 
 	return nil
 }
 
-// printHeader says what the lines below it were measured with.
+// printHeader prints the settings of the measurements.
 func (s *session) printHeader() {
 	c := s.cfg
 	keys := fmt.Sprintf("%s of %d bytes", bench.Grouped(uint64(s.keys.num)), c.KeySize)
@@ -94,7 +94,7 @@ func (s *session) printHeader() {
 	case c.FilterKind == "fuse":
 		bits = "binary fuse"
 	default:
-		bits = fmt.Sprintf("bloom (%s), %d bits a key", c.FilterKind, c.BloomBits)
+		bits = fmt.Sprintf("bloom (%s), %d bits per key", c.FilterKind, c.BloomBits)
 	}
 	fmt.Fprintf(s.stdout, "SieveDB on %s/%s, %s, %s\n", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "CPU"), runtime.Version())
 	fmt.Fprintf(s.stdout, "keys: %s; values: %d bytes, compressible to %.0f %%\n", keys, c.ValueSize, 100*c.CompressionRatio)

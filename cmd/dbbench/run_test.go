@@ -23,8 +23,7 @@ func runOK(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// readJSON reads the file of --json, and refuses fields that are not in the
-// documented form.
+// readJSON reads the file of --json. It rejects undocumented fields.
 func readJSON(t *testing.T, name string) *jsonFile {
 	t.Helper()
 	f, err := os.Open(name)
@@ -83,9 +82,9 @@ func TestEveryWorkloadRuns(t *testing.T) {
 	for _, kind := range emptyKinds {
 		require.Zero(t, *byName["scanempty "+kind.name].Found)
 	}
-	require.Regexp(t, `^[01]\.\d+ data blocks read and 0\.00 tables passed over`, byName["scanempty none"].Note)
-	require.Regexp(t, `^0\.0\d+ data blocks read and 1\.00 tables passed over`, byName["scanempty prefix"].Note)
-	require.Regexp(t, `^0\.0\d+ data blocks read and 1\.00 tables passed over`, byName["scanempty grafite"].Note)
+	require.Regexp(t, `^per scan: [01]\.\d+ data blocks read, 0\.00 tables skipped`, byName["scanempty none"].Note)
+	require.Regexp(t, `^per scan: 0\.0\d+ data blocks read, 1\.00 tables skipped`, byName["scanempty prefix"].Note)
+	require.Regexp(t, `^per scan: 0\.0\d+ data blocks read, 1\.00 tables skipped`, byName["scanempty grafite"].Note)
 	require.Positive(t, *byName["readrandom"].Found)
 	require.Nil(t, byName["fillseq"].Found)
 }
@@ -105,7 +104,7 @@ func TestReadsFindWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestFilterReadsTakesKeysFromTheDatabase(t *testing.T) {
+func TestFilterReadsDrawsKeysFromTheDatabase(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "out.json")
 	runOK(t, "--num=5000", "--reads=2000", "--json="+name, "--benchmarks=fillrandom,deleterandom,filterreads")
 	r := readJSON(t, name).DiskReadsSaved
@@ -118,12 +117,12 @@ func TestExistingDatabaseIsUsedAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	runOK(t, "--num=500", "--db="+dir, "--benchmarks=fillseq")
 	out := runOK(t, "--num=500", "--db="+dir, "--use_existing_db", "--benchmarks=fillseq,readrandom")
-	require.Contains(t, out, "fillseq          : left out, because of --use_existing_db")
+	require.Contains(t, out, "fillseq          : skipped because of --use_existing_db")
 	require.Contains(t, out, "500 of 500 found")
 
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitFailed, run(t.Context(), []string{"--db=" + dir, "--benchmarks=fillseq"}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), "is not empty; name a new folder, or give --use_existing_db")
+	require.Contains(t, stderr.String(), "is not empty; name a new folder, or use --use_existing_db")
 	out = runOK(t, "--num=500", "--db="+dir, "--use_existing_db")
 	require.Contains(t, out, "DISK READS SAVED")
 }
@@ -172,7 +171,7 @@ func TestTemporaryDatabasesAreRemoved(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// interrupter cancels a run when it prints what one waits for.
+// interrupter cancels a run when it prints word.
 type interrupter struct {
 	bytes.Buffer
 	word   string
@@ -248,7 +247,7 @@ func TestDefaultRunKeepsItsPromises(t *testing.T) {
 	require.Len(t, r.Checks, 5)
 }
 
-func TestAFileThatCannotBeWrittenIsToldBeforeTheRun(t *testing.T) {
+func TestAFileThatCannotBeWrittenFailsBeforeTheRun(t *testing.T) {
 	for _, flag := range []string{"--json", "--memprofile"} {
 		var stdout, stderr bytes.Buffer
 		args := []string{"--num=100", "--benchmarks=fillseq", flag + "=" + filepath.Join(t.TempDir(), "none", "file")}

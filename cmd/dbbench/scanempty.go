@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The keys of scanempty are numbers of emptyDigits digits, emptyGap apart. A scan is of
-// emptyLength numbers, all of the same hundred, of which none is stored.
+// The keys of scanempty are numbers of emptyDigits digits, emptyGap apart. A scan covers
+// emptyLength absent numbers with the same hundreds.
 const (
 	emptyDigits = 16
 	emptyGap    = 1000
@@ -21,7 +21,7 @@ const (
 	emptyBits   = 16 // of each prefix and of each key
 )
 
-// emptyKinds are the filters of ranges that are compared.
+// emptyKinds are the range filters that are compared.
 var emptyKinds = []struct {
 	name     string
 	policies []rangefilter.Policy
@@ -31,9 +31,8 @@ var emptyKinds = []struct {
 	{"grafite", []rangefilter.Policy{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.Decimal(emptyDigits), emptyBits)}},
 }
 
-// scanEmpty fills a database in random order and scans ranges that hold nothing, between
-// keys that are there: without filters of ranges, and with each kind, which an upgrade
-// gives to the same tables.
+// scanEmpty fills a database in random order and scans empty ranges between stored keys: without
+// range filters, and with each kind, which an upgrade adds to the same tables.
 func scanEmpty(ctx context.Context, s *session, name string) error {
 	keys := &keySpace{num: s.keys.num * emptyGap, keySize: emptyDigits}
 	if err := s.fillGaps(ctx, name, keys); err != nil {
@@ -44,7 +43,7 @@ func scanEmpty(ctx context.Context, s *session, name string) error {
 			return err
 		}
 	}
-	return s.closeDB() // what comes next has its own options
+	return s.closeDB() // the next workload has other options
 }
 
 func (s *session) fillGaps(ctx context.Context, name string, keys *keySpace) error {
@@ -66,10 +65,9 @@ func (s *session) fillGaps(ctx context.Context, name string, keys *keySpace) err
 	return s.settle(ctx)
 }
 
-// scanGaps scans under the given filters of ranges, and counts the reads at the file
-// system.
+// scanGaps scans with the given range filters, and counts the reads at the file system.
 func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ranges []rangefilter.Policy) error {
-	if err := s.giveRanges(ctx, ranges); err != nil {
+	if err := s.addRangeFilters(ctx, ranges); err != nil {
 		return err
 	}
 	reads, err := readLayouts(vfs.OS, s.dir)
@@ -96,15 +94,15 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 	if err == nil {
 		m, c := s.store.Metrics(), reads.counts()
 		perScan := func(n uint64) float64 { return float64(n) / float64(max(r.Ops, 1)) }
-		r.Note = fmt.Sprintf("%.4f data blocks read and %.2f tables passed over a scan; %s bytes of filters of ranges",
+		r.Note = fmt.Sprintf("per scan: %.4f data blocks read, %.2f tables skipped; %s bytes of range filters",
 			perScan(c.Data), perScan(m.Total().RangeNegatives), bench.Grouped(m.Tables.RangeFilterBytes))
 	}
 	s.addResult(r)
 	return errors.Join(err, s.closeDB())
 }
 
-// giveRanges closes the database with tables that have these filters of ranges.
-func (s *session) giveRanges(ctx context.Context, ranges []rangefilter.Policy) error {
+// addRangeFilters adds these range filters to the tables, and leaves the database closed.
+func (s *session) addRangeFilters(ctx context.Context, ranges []rangefilter.Policy) error {
 	if err := s.closeDB(); err != nil || len(ranges) == 0 {
 		return err
 	}
@@ -118,13 +116,13 @@ func (s *session) giveRanges(ctx context.Context, ranges []rangefilter.Policy) e
 	return errors.Join(err, store.Close())
 }
 
-// emptyRange returns where a range without a key begins: in one of the nine hundreds
-// behind the one that begins with a key.
+// emptyRange returns the start of an empty range: in one of the nine hundreds after the hundred
+// that starts with a key.
 func emptyRange(rng *rand.Rand, num int) int {
 	return rng.IntN(num)*emptyGap + 100*(1+rng.IntN(9)) + rng.IntN(100-emptyLength)
 }
 
-// countKeys scans from lower up to upper.
+// countKeys returns the number of keys from lower up to but not including upper.
 func (s *session) countKeys(lower, upper []byte) (n uint64, err error) {
 	it, err := s.store.NewIterator(&db.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {

@@ -14,8 +14,8 @@ func readReverse(ctx context.Context, s *session, name string) error {
 	return s.scan(ctx, name, (*db.Iterator).Last, (*db.Iterator).Prev)
 }
 
-// scan reads entries one after another until there are no more or there were as
-// many as asked for. Where a duration is given it begins anew at the end.
+// scan reads entries in order, until the last one or the number of steps is reached. With
+// --duration it starts again after the last entry.
 func (s *session) scan(ctx context.Context, name string, start, next func(*db.Iterator) bool) error {
 	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), begin: func(th *thread) (step, func() error, error) {
 		it, err := s.store.NewIterator(nil)
@@ -46,8 +46,8 @@ func orDone(err error) error {
 	return err
 }
 
-// seekRandom makes a new iterator for each seek, as db_bench. It has found what
-// it looked for where the iterator stands at the very key.
+// seekRandom creates an iterator for each seek, as in db_bench. A key counts as found if the
+// iterator is at that very key.
 func seekRandom(ctx context.Context, s *session, name string) error {
 	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
 		return func(int) error {
@@ -74,7 +74,7 @@ func (s *session) seek(th *thread) error {
 		ok = it.Next()
 	}
 	if err := it.Err(); err != nil {
-		_ = it.Close() // the first error is the one to tell
+		_ = it.Close() // return the first error
 		return err
 	}
 	return it.Close()

@@ -14,16 +14,16 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// session is one run of the command: the database that its workloads share, the
-// keys, and what has been found out so far.
+// session is one run of the command: the database that its workloads share, the keys, and the
+// results so far.
 type session struct {
 	cfg            *config
 	stdout, stderr io.Writer
 	fs             *wrap.Counting
 	keys           keySpace
-	allKeysStored  bool // every key of a key file is in the database
+	allKeysStored  bool // the database has every key of the key file
 	dir            string
-	temporary      bool // dir is ours to remove
+	temporary      bool // close removes dir
 	store          *db.DB
 	events         compactionEvents
 	threadsMade    uint64
@@ -34,7 +34,7 @@ type session struct {
 	stats   *stats
 }
 
-// newSession reads the key files and makes the folder, but opens nothing.
+// newSession reads the key files and creates the folder. It does not open the database.
 func newSession(cfg *config, stdout, stderr io.Writer) (*session, error) {
 	s := &session{cfg: cfg, stdout: stdout, stderr: stderr, fs: wrap.NewCounting(vfs.OS)}
 	s.keys = keySpace{num: cfg.Num, keySize: cfg.KeySize}
@@ -51,7 +51,7 @@ func newSession(cfg *config, stdout, stderr io.Writer) (*session, error) {
 	return s, err
 }
 
-// readKeys sets the key space where the keys are real ones.
+// readKeys sets the key space if the keys are from a file or are the shipped words.
 func (s *session) readKeys() error {
 	var err error
 	switch {
@@ -69,14 +69,14 @@ func (s *session) readKeys() error {
 	if s.keys.list != nil {
 		s.keys.list = s.keys.list.first(s.cfg.Num)
 		s.keys.num = s.keys.list.len()
-		s.allKeysStored = s.cfg.UseExistingDB // the user says so; filterreads will tell
+		s.allKeysStored = s.cfg.UseExistingDB // as the user claims; filterreads checks it
 		s.keys.deriveMissing()
 	}
 	return nil
 }
 
-// checkDir refuses to touch a folder with something in it that the user did not
-// offer for use: most workloads begin by destroying the database.
+// checkDir returns an error if the folder is not empty, unless --use_existing_db is given: most
+// workloads start by destroying the database.
 func (s *session) checkDir() error {
 	entries, err := os.ReadDir(s.dir)
 	switch {
@@ -87,7 +87,7 @@ func (s *session) checkDir() error {
 	case err != nil:
 		return fmt.Errorf("--db: %w", err)
 	case len(entries) > 0:
-		return fmt.Errorf("--db: %s is not empty; name a new folder, or give --use_existing_db to work on the database in it", s.dir)
+		return fmt.Errorf("--db: %s is not empty; name a new folder, or use --use_existing_db to work on the database in it", s.dir)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (s *session) openDB() (err error) {
 	return err
 }
 
-// freshDB makes an empty database.
+// freshDB opens an empty database.
 func (s *session) freshDB() error {
 	if err := s.closeDB(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *session) freshDB() error {
 	return s.openDB()
 }
 
-// reads is how many operations a reading thread does where there are n keys.
+// reads returns the operations of a reading thread, given n keys.
 func (s *session) reads(n int) int {
 	if s.cfg.Reads < 0 {
 		return n
@@ -142,14 +142,13 @@ func (s *session) reads(n int) int {
 	return s.cfg.Reads
 }
 
-// settle writes what is in memory to tables and waits until the store has no
-// compaction to do.
+// settle flushes the memtables and waits until no compaction is due.
 func (s *session) settle(ctx context.Context) error {
 	if err := s.store.Flush(); err != nil {
 		return err
 	}
-	// The store starts a compaction in the moment in which it becomes due, so a
-	// pause without one, in which no table came or went, means that none is due.
+	// The store starts a compaction as soon as it is due. So a pause without one, in which no
+	// table was added or removed, means that none is due.
 	const pause, quietPauses = 20 * time.Millisecond, 5
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -171,7 +170,7 @@ func (s *session) settle(ctx context.Context) error {
 	return nil
 }
 
-// workDone changes whenever the background has finished something.
+// workDone returns counts that change whenever background work finishes.
 func (s *session) workDone() [3]uint64 {
 	m := s.store.Metrics()
 	return [3]uint64{m.Flushes.Count, m.Compactions.Count, m.Compactions.TrivialMoves}

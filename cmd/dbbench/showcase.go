@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// showcase is what runs where no workload is named: it loads the keys, unless
-// the database is there already, and reports the disk reads that filters save.
+// showcase runs if no workload is named. It loads the keys, unless it uses an existing database,
+// and reports the disk reads that filters save.
 func (s *session) showcase(ctx context.Context) error {
 	if s.cfg.UseExistingDB {
 		if err := s.openDB(); err != nil {
@@ -23,7 +23,7 @@ func (s *session) showcase(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.stdout, "Loaded %s %s in random order in %.1f s: nine tenths, compacted, then the last tenth on top.\n",
+	fmt.Fprintf(s.stdout, "Loaded %s %s in random order in %.1f s: nine tenths, then compacted; then the last tenth on top.\n",
 		bench.Grouped(uint64(s.keys.num)), s.keyNoun(), time.Since(began).Seconds())
 	return filterReads(ctx, s, reportName)
 }
@@ -35,12 +35,11 @@ func (s *session) keyNoun() string {
 	return "keys"
 }
 
-// load stores all keys so that the tables come to lie as in a store that is
-// still written to: nine tenths of the keys in the lowest level and the newest
-// tenth in a table of level 0, both of the whole alphabet. So a lookup has two
-// runs to consult, whatever the timing of background work was. One compacted
-// run alone would flatter the filter-off side; the number of tables in level 0
-// that happen to await compaction would make each run of this command differ.
+// load stores all keys. Its tables are like those of a store that is still written to: nine tenths
+// of the keys are in the lowest level and the newest tenth is in a table of level 0, and both span
+// the whole alphabet. So a lookup has two sorted runs to consult, whatever the timing of background
+// work. A single compacted run would favour lookups without filters. Leaving the number of tables in
+// level 0 to chance would make each run of this command differ.
 func (s *session) load(ctx context.Context) error {
 	if err := s.freshDB(); err != nil {
 		return err

@@ -10,13 +10,13 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// sweep is what filtersweep found out. Its JSON form is documented in README.md.
+// sweep is the result of filtersweep. README.md documents its JSON form.
 type sweep struct {
 	Filters []string `json:"filters"`
 	Bits    []int    `json:"bits"`
-	// Shapes begins with the real keys.
+	// Shapes starts with the real keys.
 	Shapes []*shapeRates `json:"shapes"`
-	// Levels is the store that every run of Stores looks into.
+	// Levels describes the store of every run of Stores.
 	CacheBytes int64         `json:"cache_bytes"`
 	ValueSize  int           `json:"value_size"`
 	Levels     []levelShape  `json:"levels"`
@@ -26,12 +26,12 @@ type sweep struct {
 	words bool // the keys are the shipped words
 }
 
-// sweepKeysDefault is how many keys of each made shape are stored, and as many asked
-// for, unless --num is given.
+// sweepKeysDefault is the default number of stored keys, and of absent keys, of each generated
+// shape.
 const sweepKeysDefault = 400_000
 
-// filterSweep measures every kind of filter with every number of bits: how often it errs
-// on keys of each shape, and in a store of the real keys what lookups read and take.
+// filterSweep measures every kind of filter with every number of bits: its false-positive rate
+// on keys of each shape, and the disk reads and times of lookups in a store of the real keys.
 func filterSweep(ctx context.Context, s *session, name string) error {
 	began := time.Now()
 	stored, absent, err := s.sweepKeys()
@@ -43,7 +43,7 @@ func filterSweep(ctx context.Context, s *session, name string) error {
 		Filters: s.cfg.Filters, Bits: s.cfg.Bits,
 		CacheBytes: s.sweepCache(), ValueSize: s.cfg.ValueSize, words: s.cfg.Keys == "",
 	}
-	fmt.Fprintf(s.stdout, "%-17s: %s, on %s and %s of made keys\n", name, bench.Counted(uint64(len(points)), "filter"),
+	fmt.Fprintf(s.stdout, "%-17s: %s, on %s and %s of generated keys\n", name, bench.Counted(uint64(len(points)), "filter"),
 		bench.Counted(uint64(stored.len()), s.sweepNoun()), bench.Counted(uint64(len(keyShapes)), "shape"))
 	if err := out.measureShapes(ctx, s, stored, absent, points); err != nil {
 		return err
@@ -60,9 +60,9 @@ func filterSweep(ctx context.Context, s *session, name string) error {
 		if err := out.writeHTML(s.cfg); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.stdout, "\nThe report with plots is in %s\n", s.cfg.HTML)
+		fmt.Fprintf(s.stdout, "\nThe report with charts is in %s\n", s.cfg.HTML)
 	}
-	// The stores were filtersweep's own; workloads behind it find none of them.
+	// Later workloads must not find filtersweep's stores.
 	return s.freshDB()
 }
 
@@ -84,7 +84,7 @@ func (s *session) sweepKeys() (stored, absent *keyList, err error) {
 	return stored.first(s.cfg.Num), absent.first(s.cfg.Num), nil
 }
 
-// shapeKeys is how many keys of each made shape are stored.
+// shapeKeys returns the number of stored keys of each generated shape.
 func (s *session) shapeKeys() int {
 	if s.cfg.numGiven {
 		return s.cfg.Num
@@ -135,13 +135,13 @@ func (out *sweep) measureStores(ctx context.Context, s *session, stored, absent 
 	return nil
 }
 
-// check holds lookups to the one thing that no filter may change: what they find.
+// check verifies that lookups found what they should, which no filter may change.
 func (r *storeRun) check() error {
 	if r.Present.Found != r.Present.Gets {
-		return fmt.Errorf("of %s only %s were found", bench.Counted(r.Present.Gets, "stored key"), bench.Grouped(r.Present.Found))
+		return fmt.Errorf("%s were looked up, but only %s were found", bench.Counted(r.Present.Gets, "stored key"), bench.Grouped(r.Present.Found))
 	}
 	if r.Absent.Found != 0 {
-		return errors.New("keys were found that were not stored; are some of --absent in --keys?")
+		return errors.New("absent keys were found; check whether --keys has keys of --absent")
 	}
 	return nil
 }

@@ -29,18 +29,18 @@ func TestBitsAreNumbersAndRanges(t *testing.T) {
 	}
 }
 
-func TestSweepFlagsSayWhatIsWrong(t *testing.T) {
+func TestWrongSweepFlagsAreExplained(t *testing.T) {
 	cases := []struct{ name, args, want string }{
-		{"bits that are no number", "--bits=4..many", `"4..many" is no number of bits or range of them; write numbers from 1 to`},
-		{"no bits", "--bits=,", "it has no number; write bits a key such as 10, 8,12 or 4..20"},
-		{"a range backwards", "--bits=20..4", `the range "20..4" runs backwards; write 4..20`},
-		{"zero bits", "--bits=0..4", `"0..4" is no number of bits`},
-		{"more bits than filters have", "--bits=1000000", `"1000000" is no number of bits`},
-		{"an unknown kind", "--filters=bloom,xor", `there is no kind "xor"; there are: none, bloom, cacheline, fuse`},
-		{"no kind", "--filters=", "it names no kind; there are:"},
+		{"bits that are no number", "--bits=4..many", `"4..many" is not a number of bits or a range; want numbers from 1 to`},
+		{"no bits", "--bits=,", "no number given; want bits per key such as 10, 8,12 or 4..20"},
+		{"a range backwards", "--bits=20..4", `the range "20..4" is reversed; want 4..20`},
+		{"zero bits", "--bits=0..4", `"0..4" is not a number of bits`},
+		{"more bits than filters have", "--bits=1000000", `"1000000" is not a number of bits`},
+		{"an unknown kind", "--filters=bloom,xor", `unknown kind "xor"; want some of: none, bloom, cacheline, fuse`},
+		{"no kind", "--filters=", "no kind given; want some of:"},
 		{"another workload", "--benchmarks=fillseq --html=x.html", "--html is for filtersweep, which --benchmarks does not name; add it there"},
 		{"a chart of no report", "--benchmarks=fillseq --svg=x.svg", "--svg is for filterreads, which --benchmarks does not name; add it there"},
-		{"a database that is there", "--use_existing_db --db=x --bits=4", "filtersweep, which makes stores of its own; leave --use_existing_db out"},
+		{"a database that is there", "--use_existing_db --db=x --bits=4", "filtersweep, which creates its own stores; omit --use_existing_db"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,10 +54,10 @@ func TestSweepFlagsSayWhatIsWrong(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "missing", "page.html")
 	require.Equal(t, exitFailed, run(t.Context(), []string{"--num=100", "--bits=4", "--filters=bloom", "--html=" + page}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), page)
-	require.Empty(t, stdout.String(), "told before the sweep")
+	require.Empty(t, stdout.String(), "fails before the sweep")
 }
 
-func TestSweepFlagsAskForTheSweep(t *testing.T) {
+func TestSweepFlagsSelectTheSweep(t *testing.T) {
 	cfg, err := parseConfig([]string{"--filters=fuse,none", "--bits=8"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{sweepName}, cfg.Benchmarks)
@@ -69,7 +69,7 @@ func TestSweepFlagsAskForTheSweep(t *testing.T) {
 	require.Empty(t, cfg.Benchmarks, "without flags the report of disk reads runs")
 }
 
-func TestKeyShapesAreSortedAndApart(t *testing.T) {
+func TestKeyShapesAreSortedAndDisjoint(t *testing.T) {
 	const n = 3000
 	for i := range keyShapes {
 		shape := &keyShapes[i]
@@ -98,7 +98,7 @@ func TestTablesShareOutAllKeys(t *testing.T) {
 	for i, table := range tables {
 		have, asked = append(have, table.stored...), append(asked, table.absent...)
 		for _, key := range table.absent {
-			require.True(t, i == 0 || bytes.Compare(key, table.stored[0]) > 0, "a key is asked of the table that would have it")
+			require.True(t, i == 0 || bytes.Compare(key, table.stored[0]) > 0, "a key is queried in the table that would have it")
 			require.True(t, i == 2 || bytes.Compare(key, tables[i+1].stored[0]) < 0)
 		}
 	}
@@ -112,23 +112,23 @@ func smallSweep(t *testing.T, args ...string) (page string, out *sweep) {
 	dir := t.TempDir()
 	page = filepath.Join(dir, "page.html")
 	text := runOK(t, append([]string{"--num=30000", "--bits=4,10,16", "--html=" + page, "--json=" + filepath.Join(dir, "out.json")}, args...)...)
-	require.Contains(t, text, "The report with plots is in "+page)
+	require.Contains(t, text, "The report with charts is in "+page)
 	return page, readJSON(t, filepath.Join(dir, "out.json")).FilterSweep
 }
 
 func TestASweepMeasuresWhatTheoryPredicts(t *testing.T) {
 	page, out := smallSweep(t)
 	require.Len(t, out.Shapes, 1+len(keyShapes))
-	// What LevelDB's hash spreads as if it were random, or not at all: with their share of
-	// equal hashes the prediction holds as well.
+	// LevelDB's hash spreads these keys as if they were random, or not at all: with their share
+	// of equal hashes, the prediction holds too.
 	spread := []string{"words", "16 random bytes", "64 bits, little-endian", "path/%04d/file%05d.txt"}
 	for _, s := range out.Shapes {
 		for _, r := range append(s.Small.Rates, s.Large.Rates...) {
 			if r.Kind == "bloom" && !slices.Contains(spread, s.Shape) {
-				continue // its hash puts these keys together or apart: that is what the page shows
+				continue // its hash clusters or separates these keys, as the page shows
 			}
 			require.EqualValues(t, s.Absent, r.Asked, "%s, %s", s.Shape, r)
-			// Of hundreds of intervals some miss; none by its own width.
+			// Of hundreds of intervals some miss, but none by its own width.
 			width := r.High - r.Low
 			require.Less(t, r.Low-width, r.Predicted, "%s, %s", s.Shape, r)
 			require.Greater(t, r.High+width, r.Predicted, "%s, %s", s.Shape, r)
@@ -138,7 +138,7 @@ func TestASweepMeasuresWhatTheoryPredicts(t *testing.T) {
 	none, fuse := out.Stores[0], out.Stores[7]
 	require.Equal(t, "none", none.Kind)
 	require.Equal(t, "fuse", fuse.Kind)
-	require.Greater(t, none.Absent.readsPerGet(), 0.9, "without filters each run that covers a key is read")
+	require.Greater(t, none.Absent.readsPerGet(), 0.9, "without filters each run whose range covers a key is read")
 	require.Less(t, fuse.Absent.readsPerGet(), none.Absent.readsPerGet()/50)
 	require.Equal(t, none.Present.Found, fuse.Present.Found)
 	for _, r := range out.Stores {
@@ -153,8 +153,8 @@ func TestASweepMeasuresWhatTheoryPredicts(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "go run ./cmd/dbbench --num=30000 --bits=4,10,16", "the command that repeats it")
-	require.Contains(t, string(text), `content="default-src 'none'; style-src 'unsafe-inline'"`, "the browser lets nothing be loaded")
+	require.Contains(t, string(text), "go run ./cmd/dbbench --num=30000 --bits=4,10,16", "the command that repeats the run")
+	require.Contains(t, string(text), `content="default-src 'none'; style-src 'unsafe-inline'"`, "the browser loads nothing")
 	require.NotRegexp(t, regexp.MustCompile(`(?i)<script|@import|url\(|https?://|src=|NaN|Inf\b|ZgotmplZ`), string(text))
 }
 
@@ -167,8 +167,8 @@ func TestASweepOfOneFilterHasAPage(t *testing.T) {
 	}
 }
 
-// It failed with a browser that made requests of its own, which were taken for the page's,
-// and where there was no browser at all.
+// This test once failed because a browser's own requests were mistaken for the page's, and on
+// machines without a browser.
 func TestThePageInABrowser(t *testing.T) {
 	binary := findBrowser(t)
 	page, _ := smallSweep(t)
@@ -186,8 +186,8 @@ func TestThePageInABrowser(t *testing.T) {
 			require.Len(t, l.Plots, 2+1+len(keyShapes)+4+2+2)
 			p.resize(b.width, int(l.Height)+1)
 			picture := p.screenshot()
-			require.Empty(t, p.console, "the browser has nothing to say against the page")
-			require.Empty(t, p.requests, "the page asks the network for nothing")
+			require.Empty(t, p.console, "the browser has no complaints about the page")
+			require.Empty(t, p.requests, "the page makes no requests")
 			for i := range l.Plots {
 				l.Plots[i].require(t, picture)
 			}
@@ -208,8 +208,8 @@ func (p *plotLayout) require(t *testing.T, picture image.Image) {
 	require.Greater(t, colourful, 100, "%s: marks and lines are drawn", p.ID)
 }
 
-// What the test above wants none of is noticed.
-func TestABrowserTellsWhatAPageAsksFor(t *testing.T) {
+// The requests and complaints that the test above excludes are noticed.
+func TestRequestsAndComplaintsOfAPageAreRecorded(t *testing.T) {
 	p := openTab(t, findBrowser(t), 800, 600, true)
 	for _, c := range []struct{ claim, html, request, console string }{
 		{"nothing", `<p>`, "", ""},
@@ -236,8 +236,8 @@ func TestABrowserTellsWhatAPageAsksFor(t *testing.T) {
 	}
 }
 
-// countColourful counts the pixels that are no shade of grey: grids, texts and grounds
-// nearly are, marks and lines of filters are not.
+// countColourful counts the pixels that are not nearly grey. Grids, texts and backgrounds are
+// nearly grey; marks and lines of filters are not.
 func countColourful(m image.Image, in image.Rectangle) (n int) {
 	for y := in.Min.Y; y < in.Max.Y; y++ {
 		for x := in.Min.X; x < in.Max.X; x++ {

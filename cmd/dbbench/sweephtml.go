@@ -23,7 +23,7 @@ var sweepPageText string
 
 var sweepPage = template.Must(template.New("sweep").Parse(sweepPageText))
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	*sweep
 	Noun       string
@@ -42,7 +42,7 @@ type page struct {
 	ChartCSS   template.CSS
 }
 
-// tile is a figure that is shown large.
+// tile is a figure in large print.
 type tile struct{ Value, Text string }
 
 // legend is the mark and the name of a kind.
@@ -72,7 +72,7 @@ type rateRow struct {
 
 type rateCell struct {
 	Text, Interval string
-	Off            bool // the interval does not hold the prediction for these keys
+	Off            bool // the interval does not contain the prediction for these keys
 }
 
 // writeHTML writes the page of --html.
@@ -105,10 +105,10 @@ func (out *sweep) page(cfg *config, now time.Time) *page {
 		p.Kinds = append(p.Kinds, k.noun)
 		p.Legend = append(p.Legend, legend{k.series.Class(), template.HTML(chart.Swatch(k.series)), k.noun})
 	}
-	if len(p.Kinds) == 0 { // only "none": nothing errs, and there is nothing to choose
-		p.Advice, p.Choices, p.Findings = "Nothing to choose from: the sweep had no filters.", nil, nil
+	if len(p.Kinds) == 0 { // only "none": there are no rates and no choice
+		p.Advice, p.Choices, p.Findings = "There is no choice: the sweep had no filters.", nil, nil
 	}
-	p.Intro = fmt.Sprintf("%s stored and %s absent %s, and %s of made keys with %s of each; %s on %s.",
+	p.Intro = fmt.Sprintf("%s stored and %s absent %s, and %s of generated keys with %s of each; %s, on %s.",
 		bench.Grouped(uint64(out.Shapes[0].Stored)), bench.Grouped(uint64(out.Shapes[0].Absent)), p.Noun,
 		bench.Counted(uint64(len(out.Shapes)-1), "shape"), bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Stored)),
 		bench.Counted(uint64(len(out.Stores)), "store"), now.UTC().Format("2 January 2006"))
@@ -124,7 +124,7 @@ func (out *sweep) page(cfg *config, now time.Time) *page {
 
 var numberAndUnit = regexp.MustCompile(`(\d) (%|µs|ns|B|KiB|MiB|bits)`)
 
-// unbroken keeps numbers and their units on one line.
+// unbroken joins numbers and their units with non-breaking spaces.
 func unbroken(text string) string { return numberAndUnit.ReplaceAllString(text, "$1\u00a0$2") }
 
 func (out *sweep) tiles() (tiles []tile) {
@@ -134,24 +134,27 @@ func (out *sweep) tiles() (tiles []tile) {
 	}
 	if best != nil {
 		tiles = append(tiles, tile{digits3(best.Absent.readsPerGet()), "with " + best.named()},
-			tile{fmt.Sprintf("%.1f bits", best.BitsPerKey), "of memory for each key, " + bench.SizeText(best.FilterBytes) + " in all"})
+			tile{fmt.Sprintf("%.1f bits", best.BitsPerKey), "of memory per key, " + bench.SizeText(best.FilterBytes) + " in total"})
 	}
 	return tiles
 }
 
 func (out *sweep) sections() []section {
-	reads := section{Title: "What a lookup reads", Lead: out.storeText(), Figures: out.readFigures()}
+	reads := section{Title: "Disk reads per lookup", Lead: out.storeText(), Figures: out.readFigures()}
 	if len(out.measuredKinds()) == 0 {
 		reads.Figures = reads.Figures[:2]
 		return []section{reads}
 	}
 	return []section{
-		{Title: "How often filters err", Lead: "A filter answers “not here” or “perhaps”. Of the absent keys, these shares pass as “perhaps”, and each of them costs a read.", Figures: out.rateFigures()},
-		{Title: "How programs write their keys", Lead: "One table of all keys, asked for neighbours of the stored ones. Hollow circles: LevelDB's bloom in tables of " + bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Small.TableKeys)) +
-			" keys. Dotted line: absent keys with the 32-bit hash of a stored one. Lines: predicted, these included. Down: share of absent keys that pass; across: bits a key.", Small: true, Figures: out.shapeFigures()},
+		{Title: "False-positive rates", Figures: out.rateFigures(), Lead: "A filter answers “not here” or “perhaps”. " +
+			"For these shares of the absent keys it answers “perhaps”, and each of them costs a read."},
+		{Title: "How programs write their keys", Small: true, Figures: out.shapeFigures(), Lead: "One table of all keys, queried for neighbours of the stored ones. " +
+			"Hollow circles: LevelDB's bloom in tables of " + bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Small.TableKeys)) + " keys. " +
+			"Dotted line: absent keys with the 32-bit hash of a stored key. Lines: predicted, these keys included. " +
+			"Vertical axis: share of absent keys that pass. Horizontal axis: bits per key."},
 		reads,
-		{Title: "What a lookup takes", Figures: out.timeFigures()},
-		{Title: "What filters cost", Figures: out.memoryFigures()},
+		{Title: "Time per lookup", Figures: out.timeFigures()},
+		{Title: "Cost of filters", Figures: out.memoryFigures()},
 	}
 }
 
@@ -165,7 +168,8 @@ func (out *sweep) storeText() string {
 	if out.CacheBytes > 0 {
 		cache = "a block cache of " + bench.SizeText(uint64(out.CacheBytes))
 	}
-	return fmt.Sprintf("A store of the real keys with values of %d bytes, in levels as in a large store (%s), all tables open, %s. The same store for each filter; reads are counted where they leave it for the file system.",
+	return fmt.Sprintf("A store of the real keys with values of %d bytes, in levels as in a large store (%s), all tables open, %s. "+
+		"The store is the same for each filter. Reads are counted at the file system.",
 		out.ValueSize, strings.Join(parts, "; "), cache)
 }
 
@@ -191,13 +195,14 @@ func (p *page) addTables() {
 		row := rateRow{Name: first.named(), AnyKeys: rateText(p.Shapes[len(p.Shapes)-1].Large.Rates[i].AnyKeys)}
 		for _, s := range p.Shapes {
 			r := &s.Large.Rates[i]
-			row.Cells = append(row.Cells, rateCell{rateText(r.Rate), fmt.Sprintf("%s to %s, predicted %s", rateText(r.Low), rateText(r.High), rateText(r.Predicted)), !r.agrees()})
+			interval := fmt.Sprintf("%s to %s, predicted %s", rateText(r.Low), rateText(r.High), rateText(r.Predicted))
+			row.Cells = append(row.Cells, rateCell{rateText(r.Rate), interval, !r.agrees()})
 		}
 		p.RateRows = append(p.RateRows, row)
 	}
 }
 
-// conditions are what it takes to repeat the run.
+// conditions returns everything that is needed to repeat the run.
 func (out *sweep) conditions(cfg *config, now time.Time) []finding {
 	machine := fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "processor"))
 	if model := processorModel(); model != "" {
@@ -208,11 +213,11 @@ func (out *sweep) conditions(cfg *config, now time.Time) []finding {
 		{"Date", now.UTC().Format("2006-01-02 15:04 MST") + fmt.Sprintf("; the run took %.0f s", out.Took.Seconds())},
 		{"Machine", machine},
 		{"Versions", "SieveDB " + sieveVersion() + ", " + runtime.Version()},
-		{"Seed", fmt.Sprintf("%d; keys, levels and rates are the same at each run, times are not", cfg.Seed)},
+		{"Seed", fmt.Sprintf("%d; keys, levels and rates are the same in each run, times are not", cfg.Seed)},
 	}
 }
 
-// commandLine is what repeats a run, as a shell takes it.
+// commandLine returns the shell command that repeats a run.
 func commandLine(args []string) string {
 	line := "go run ./cmd/dbbench"
 	for _, a := range args {
@@ -224,9 +229,9 @@ func commandLine(args []string) string {
 	return line
 }
 
-// processorModel is what Linux calls the processor, or nothing.
+// processorModel returns Linux's name of the processor, or "".
 func processorModel() string {
-	text, _ := os.ReadFile("/proc/cpuinfo") // other systems have none
+	text, _ := os.ReadFile("/proc/cpuinfo") // it does not exist on other systems
 	for line := range strings.Lines(string(text)) {
 		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(model)
@@ -235,7 +240,7 @@ func processorModel() string {
 	return ""
 }
 
-// sieveVersion is the revision that the program was built from, where go noted it.
+// sieveVersion returns the revision that the program was built from, if the go command recorded it.
 func sieveVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -256,10 +261,10 @@ func sieveVersion() string {
 	return revision + dirty
 }
 
-// write prints the stores and the findings for terminals.
+// write prints the stores and the findings as text.
 func (out *sweep) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "filter\tbits a key\tmemory\tfalse positives\tpredicted\treads, absent\treads, stored\tµs, absent\tµs, stored\t")
+	fmt.Fprintln(t, "filter\tbits per key\tmemory\tfalse positives\tpredicted\treads, absent\treads, stored\tµs, absent\tµs, stored\t")
 	for _, r := range out.Stores {
 		rate, predicted := "-", "-"
 		if f := out.Shapes[0].Small.of(r.sweepPoint); f != nil {

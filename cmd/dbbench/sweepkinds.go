@@ -15,12 +15,12 @@ import (
 // sweepKind is a kind of filter that filtersweep compares.
 type sweepKind struct {
 	name string // in --filters
-	noun string // in sentences
+	noun string // in text
 	// series is its colour and mark in charts.
 	series chart.Series
-	// policy makes the filter of so many bits a key; nil for none.
+	// policy returns the filter policy with this number of bits per key; nil: no filter.
 	policy func(bits int) filter.Policy
-	// fixed kinds have bits of their own, and are measured once.
+	// fixed kinds have no choice of bits, and are measured once.
 	fixed bool
 }
 
@@ -41,18 +41,18 @@ const (
 func (c *config) sweepFlags(fs *flag.FlagSet) {
 	c.Filters, _ = parseFilters(defaultSweepKinds)
 	c.Bits, _ = parseBits(defaultSweepBits)
-	fs.Func("filters", "`kinds` of filters for filtersweep, with commas between; default: "+defaultSweepKinds, func(s string) (err error) {
+	fs.Func("filters", "comma-separated `kinds` of filters for filtersweep; default: "+defaultSweepKinds, func(s string) (err error) {
 		c.Filters, err = parseFilters(s)
 		return err
 	})
-	fs.Func("bits", "`bits` a key for filtersweep, numbers and ranges with commas between; default: "+defaultSweepBits, func(s string) (err error) {
+	fs.Func("bits", "comma-separated filter `bits` per key for filtersweep, as numbers or ranges; default: "+defaultSweepBits, func(s string) (err error) {
 		c.Bits, err = parseBits(s)
 		return err
 	})
-	fs.StringVar(&c.HTML, "html", "", "write filtersweep's report, a page by itself with plots, to this `file`")
+	fs.StringVar(&c.HTML, "html", "", "write filtersweep's report with charts to this `file`, a self-contained page")
 }
 
-// chooseSweep has the flags of filtersweep ask for it where no workload is named.
+// chooseSweep selects filtersweep if one of its flags is given and no workload is named.
 func (c *config) chooseSweep(given map[string]bool) error {
 	for _, name := range []string{"filters", "bits", "html"} {
 		switch {
@@ -60,7 +60,7 @@ func (c *config) chooseSweep(given map[string]bool) error {
 		case len(c.Benchmarks) > 0:
 			return fmt.Errorf("--%s is for %s, which --benchmarks does not name; add it there", name, sweepName)
 		case c.UseExistingDB:
-			return fmt.Errorf("--%s asks for %s, which makes stores of its own; leave --use_existing_db out", name, sweepName)
+			return fmt.Errorf("--%s runs %s, which creates its own stores; omit --use_existing_db", name, sweepName)
 		default:
 			c.Benchmarks = []string{sweepName}
 		}
@@ -85,28 +85,28 @@ func findSweepKind(name string) (sweepKind, bool) {
 	return sweepKind{}, false
 }
 
-// parseFilters reads --filters: names with commas between. The order is that of
-// sweepKinds, so that reports do not differ by how they were asked for.
+// parseFilters parses --filters, a comma-separated list. It returns the names in the order of
+// sweepKinds, so reports do not depend on the order of the flag.
 func parseFilters(text string) ([]string, error) {
-	asked := bench.SplitList(text)
-	for _, name := range asked {
+	given := bench.SplitList(text)
+	for _, name := range given {
 		if _, ok := findSweepKind(name); !ok {
-			return nil, fmt.Errorf("there is no kind %q; there are: %s", name, sweepKindNames())
+			return nil, fmt.Errorf("unknown kind %q; want some of: %s", name, sweepKindNames())
 		}
 	}
 	var names []string
 	for _, k := range sweepKinds {
-		if slices.Contains(asked, k.name) {
+		if slices.Contains(given, k.name) {
 			names = append(names, k.name)
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("it names no kind; there are: %s", sweepKindNames())
+		return nil, fmt.Errorf("no kind given; want some of: %s", sweepKindNames())
 	}
 	return names, nil
 }
 
-// parseBits reads --bits: numbers and ranges such as 4..20, with commas between.
+// parseBits parses --bits, a comma-separated list of numbers and ranges such as 4..20.
 func parseBits(text string) ([]int, error) {
 	var bits []int
 	for _, part := range bench.SplitList(text) {
@@ -123,14 +123,14 @@ func parseBits(text string) ([]int, error) {
 			return nil, err
 		}
 		if from > to {
-			return nil, fmt.Errorf("the range %q runs backwards; write %d..%d", part, to, from)
+			return nil, fmt.Errorf("the range %q is reversed; want %d..%d", part, to, from)
 		}
 		for b := from; b <= to; b++ {
 			bits = append(bits, b)
 		}
 	}
 	if len(bits) == 0 {
-		return nil, fmt.Errorf("it has no number; write bits a key such as 10, 8,12 or 4..20")
+		return nil, fmt.Errorf("no number given; want bits per key such as 10, 8,12 or 4..20")
 	}
 	slices.Sort(bits)
 	return slices.Compact(bits), nil
@@ -139,7 +139,7 @@ func parseBits(text string) ([]int, error) {
 func bitsNumber(text, part string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 1 || n > filter.MaxBitsPerKey {
-		return 0, fmt.Errorf("%q is no number of bits or range of them; write numbers from 1 to %d such as 10, 8,12 or 4..20", part, filter.MaxBitsPerKey)
+		return 0, fmt.Errorf("%q is not a number of bits or a range; want numbers from 1 to %d such as 10, 8,12 or 4..20", part, filter.MaxBitsPerKey)
 	}
 	return n, nil
 }
@@ -147,11 +147,11 @@ func bitsNumber(text, part string) (int, error) {
 // sweepPoint is one filter of the sweep.
 type sweepPoint struct {
 	Kind string `json:"kind"`
-	// Bits is what was asked for; 0 for none and for kinds that have their own.
+	// Bits is the requested number; 0 for no filter and for kinds without a choice.
 	Bits int `json:"bits"`
 }
 
-// points lists what a sweep measures, kind by kind.
+// sweepPoints lists the filters that a sweep measures, by kind.
 func sweepPoints(kinds []string, bits []int) []sweepPoint {
 	var points []sweepPoint
 	for _, name := range kinds {

@@ -11,27 +11,26 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// sweepTableKeys is how many keys a small table has: about what a table of 2 MiB holds
-// of entries of 16 + 100 bytes.
+// sweepTableKeys is the number of keys in a small table: about that of a table of 2 MiB with
+// entries of 16 + 100 bytes.
 const sweepTableKeys = 20_000
 
-// shapeRates is how often filters err on keys of one shape.
+// shapeRates has the false-positive rates of filters on keys of one shape.
 type shapeRates struct {
 	Shape   string `json:"shape"`
-	Missing string `json:"missing"` // which keys were asked for
+	Missing string `json:"missing"` // which absent keys were queried
 	Stored  int    `json:"stored_keys"`
 	Absent  int    `json:"absent_keys"`
-	// Small is in tables of the size that the store makes by default, Large in one table of
-	// all keys.
+	// Small is for tables of the store's default size, Large for one table of all keys.
 	Small tableRates `json:"small_tables"`
 	Large tableRates `json:"large_table"`
 }
 
-// tableRates is how often filters err in tables of one size.
+// tableRates has the false-positive rates of filters in tables of one size.
 type tableRates struct {
 	TableKeys int `json:"table_keys"`
-	// SameHash is the share of absent keys whose 32-bit hash, which LevelDB's filter goes
-	// by, is that of a key in the same table: no number of bits helps them.
+	// SameHash is the share of absent keys with the same 32-bit hash as a key in their table.
+	// LevelDB's filter uses that hash, so it passes these keys with any number of bits.
 	SameHash float64      `json:"same_hash"`
 	Rates    []filterRate `json:"rates"`
 }
@@ -46,36 +45,36 @@ func (t *tableRates) of(p sweepPoint) *filterRate {
 	return nil
 }
 
-// filterRate is one filter's false positives: of Asked absent keys it let Passed pass.
-// Low and High bound the rate with a confidence of 95 % (Wilson's interval).
+// filterRate is one filter's false-positive rate: Passed of the Asked absent keys passed it. Low
+// and High bound the rate with a confidence of 95 % (Wilson's interval).
 type filterRate struct {
 	sweepPoint
-	BitsPerKey float64 `json:"bits_per_key"` // that it takes
+	BitsPerKey float64 `json:"bits_per_key"` // that the filter uses
 	Asked      uint64  `json:"asked"`
 	Passed     uint64  `json:"passed"`
 	Rate       float64 `json:"rate"`
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
-	// Predicted is for the tables' keys: for how many different hashes they have, and with the
-	// share of absent keys that have one of these.
+	// Predicted is for the tables' keys: it takes into account how many different hashes they
+	// have, and the share of absent keys that have one of these.
 	Predicted float64 `json:"predicted"`
-	// AnyKeys is what the policy predicts for so many keys, whatever they are.
+	// AnyKeys is the policy's prediction for this number of arbitrary keys.
 	AnyKeys float64 `json:"predicted_any_keys"`
 }
 
-// agrees tells whether the interval holds the prediction.
+// agrees reports whether the interval contains the prediction.
 func (r *filterRate) agrees() bool { return r.Low <= r.Predicted && r.Predicted <= r.High }
 
-// tableKeys are the keys of one table and the absent ones that would be asked of it.
+// tableKeys has the keys of one table and the absent ones within its range.
 type tableKeys struct {
 	stored, absent [][]byte
-	// hashes is how many different 32-bit hashes the stored keys have, and same how many
-	// absent keys have one of them.
+	// hashes is the number of different 32-bit hashes of the stored keys, and same the number of
+	// absent keys that have one of them.
 	hashes, same int
 }
 
-// splitTables cuts stored keys, which ascend, into tables of size keys and deals the absent ones, which
-// ascend too, among them.
+// splitTables splits ascending stored keys into tables of size keys, and ascending absent keys
+// among these.
 func splitTables(stored, absent [][]byte, size int) []tableKeys {
 	var tables []tableKeys
 	for len(stored) > 0 {
@@ -91,7 +90,7 @@ func splitTables(stored, absent [][]byte, size int) []tableKeys {
 	return tables
 }
 
-// measureRates asks the filters of every point for every absent key.
+// measureRates queries the filters of every point with every absent key.
 func measureRates(ctx context.Context, name, missing string, stored, absent [][]byte, points []sweepPoint, done *atomic.Int64) (*shapeRates, error) {
 	s := &shapeRates{Shape: name, Missing: missing, Stored: len(stored), Absent: len(absent)}
 	s.Small.TableKeys, s.Large.TableKeys = min(sweepTableKeys, len(stored)), len(stored)
@@ -103,7 +102,7 @@ func measureRates(ctx context.Context, name, missing string, stored, absent [][]
 	return s, nil
 }
 
-// measure shares the points among the processors.
+// measure distributes the points over the processors.
 func (t *tableRates) measure(ctx context.Context, stored, absent [][]byte, points []sweepPoint, done *atomic.Int64) error {
 	tables := splitTables(stored, absent, t.TableKeys)
 	same := 0
@@ -131,18 +130,18 @@ func (t *tableRates) measure(ctx context.Context, stored, absent [][]byte, point
 	return context.Cause(ctx)
 }
 
-// measure makes the filter of each table and asks it. The predictions are the means of those
-// for the tables, each counting as often as it is asked.
+// measure builds the filter of each table and queries it. The predictions are the means of those
+// for the tables, weighted by their number of queries.
 func (r *filterRate) measure(tables []tableKeys) {
-	policy := r.policy().(filter.HashPolicy) // all kinds of the sweep are
+	policy := r.policy().(filter.HashPolicy) // as all kinds of the sweep
 	predict := r.policy().(interface{ PredictedRate(keys uint64) float64 })
 	var bits, keys int
-	var made []byte
+	var built []byte
 	for i := range tables {
 		t := &tables[i]
-		made = policy.CreateFilter(made[:0], t.stored)
-		bits, keys = bits+8*len(made), keys+len(t.stored)
-		probe := policy.NewProbe(made)
+		built = policy.CreateFilter(built[:0], t.stored)
+		bits, keys = bits+8*len(built), keys+len(t.stored)
+		probe := policy.NewProbe(built)
 		for _, key := range t.absent {
 			if probe.HashMayMatch(policy.KeyHash(key)) {
 				r.Passed++
@@ -151,7 +150,7 @@ func (r *filterRate) measure(tables []tableKeys) {
 		r.Asked += uint64(len(t.absent))
 		anyKeys := predict.PredictedRate(uint64(len(t.stored)))
 		r.AnyKeys += float64(len(t.absent)) * anyKeys
-		r.Predicted += t.expected(policy, made, anyKeys)
+		r.Predicted += t.expected(policy, built, anyKeys)
 	}
 	asked := float64(max(r.Asked, 1))
 	r.BitsPerKey = float64(bits) / float64(max(keys, 1))
@@ -159,11 +158,11 @@ func (r *filterRate) measure(tables []tableKeys) {
 	r.Low, r.High = filter.RateInterval(r.Passed, r.Asked)
 }
 
-// expected is how many absent keys are predicted to pass the filter made of the table. Where
-// keys have a hash of 32 bits, those with a stored one's pass for certain, and the others
-// at the rate of a filter of so many different hashes.
-func (t *tableKeys) expected(policy filter.Policy, made []byte, anyKeys float64) float64 {
-	shape, ok := filter.ShapeOf(policy, made)
+// expected returns how many absent keys are predicted to pass the table's filter. With a hash of 32
+// bits, the absent keys that share a hash with a stored key always pass; the others pass at the rate
+// of a filter for this number of different hashes.
+func (t *tableKeys) expected(policy filter.Policy, built []byte, anyKeys float64) float64 {
+	shape, ok := filter.ShapeOf(policy, built)
 	if !ok || shape.HashBits > 32 {
 		return float64(len(t.absent)) * anyKeys
 	}

@@ -14,31 +14,31 @@ import (
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 )
 
-// storeRun is a store whose tables have one filter of the sweep.
+// storeRun has the results of a store whose tables have one filter of the sweep.
 type storeRun struct {
 	sweepPoint
 	BitsPerKey      float64 `json:"bits_per_key"`
-	FilterBytes     uint64  `json:"filter_bytes"` // of memory
+	FilterBytes     uint64  `json:"filter_bytes"` // in memory
 	MakeNanosPerKey float64 `json:"make_nanos_per_key"`
 	Absent          passRun `json:"absent_keys"`
 	Present         passRun `json:"stored_keys"`
 }
 
-// passRun is one pass of lookups over keys of a kind, in random order.
+// passRun has the results of one pass of lookups of stored or absent keys, in random order.
 type passRun struct {
 	Gets   uint64       `json:"gets"`
 	Found  uint64       `json:"found"`
 	Levels []levelReads `json:"levels"`
 	Reads  uint64       `json:"disk_reads"` // of index and data blocks
-	// Predicted is the disk reads that the filters' mathematics expects.
+	// Predicted is the number of disk reads that theory predicts.
 	Predicted float64 `json:"predicted_disk_reads"`
-	// P10 and P50 are percentiles of the time of a lookup, in microseconds, over slices
-	// of sliceLookups lookups: the tenth is what it takes where nothing disturbs.
+	// P10 and P50 are percentiles of the time per lookup in microseconds, over slices of
+	// sliceLookups lookups. P10 is the time without disturbances.
 	P10 float64 `json:"micros_p10"`
 	P50 float64 `json:"micros_p50"`
 }
 
-// levelReads is what lookups read from the tables of a level.
+// levelReads is the number of disk reads from tables of a level.
 type levelReads struct {
 	Level int    `json:"level"`
 	Reads uint64 `json:"disk_reads"`
@@ -46,7 +46,7 @@ type levelReads struct {
 
 func (p *passRun) readsPerGet() float64 { return float64(p.Reads) / float64(max(p.Gets, 1)) }
 
-// readsOf is what a lookup read from a level.
+// readsOf returns the disk reads per lookup from a level.
 func (p *passRun) readsOf(level int) float64 {
 	for _, l := range p.Levels {
 		if l.Level == level {
@@ -57,23 +57,22 @@ func (p *passRun) readsOf(level int) float64 {
 }
 
 const (
-	// sliceLookups are timed together: reading the clock takes a good part of the time of
+	// sliceLookups are timed together, since reading the clock takes a good part of the time of
 	// a lookup that a filter ends.
 	sliceLookups = 500
 	// sweepLookups bounds each pass, so that a sweep takes a minute.
 	sweepLookups = 50_000
 )
 
-// runShares are the parts of the keys that the levels of the store get, the last level
-// first, somewhat less than the levels of a store that grows tenfold may hold, so that
-// none is compacted. Level 0 gets the rest.
+// runShares are the levels' shares of the keys, the last level first. They are somewhat below the
+// limits of levels that grow tenfold, so no level is compacted. Level 0 gets the remainder.
 var runShares = []float64{0.93, 0.055, 0.01}
 
-// sweepStore builds the store anew for each point and looks keys up in it. All stores
-// have the same entries on the same levels.
+// sweepStore builds a store for each point and looks up keys in it. All stores have the same
+// entries on the same levels.
 type sweepStore struct {
 	*session
-	runs            [][]int // numbers of keys, ascending by key, for each of the loads; then those of level 0
+	runs            [][]int // key numbers, ascending by key, for each load and then for level 0
 	stored, present [][]byte
 	absent          [][]byte
 	values          [][]byte
@@ -81,7 +80,7 @@ type sweepStore struct {
 	shape           []levelShape // of the last store
 }
 
-// newSweepStore draws which key goes to which level.
+// newSweepStore chooses a level for each key at random.
 func newSweepStore(s *session, stored, absent [][]byte) *sweepStore {
 	rng := rand.New(rand.NewPCG(s.cfg.Seed, 1))
 	st := &sweepStore{session: s, stored: stored, runs: make([][]int, len(runShares)+1)}
@@ -96,20 +95,20 @@ func newSweepStore(s *session, stored, absent [][]byte) *sweepStore {
 		st.values = append(st.values, th.values.Next(s.cfg.ValueSize))
 		bytes += len(key) + s.cfg.ValueSize
 	}
-	// Half of what the entries take, so that a level of a hundredth has its place.
+	// Half of the entries' size, so a level with a hundredth of them fits.
 	st.base = max(int64(bytes)/100, 16<<10)
 	st.present, st.absent = drawKeys(rng, stored, sweepLookups), drawKeys(rng, absent, 2*sweepLookups)
 	return st
 }
 
-// drawKeys returns n of the keys at most, in random order.
+// drawKeys returns at most n of the keys, in random order.
 func drawKeys(rng *rand.Rand, keys [][]byte, n int) [][]byte {
 	keys = slices.Clone(keys)
 	rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	return keys[:min(n, len(keys))]
 }
 
-// measure builds the store with the filter of p and looks all keys up.
+// measure builds the store with the filter of p and looks up all keys.
 func (st *sweepStore) measure(ctx context.Context, p sweepPoint) (*storeRun, error) {
 	r := &storeRun{sweepPoint: p}
 	if err := st.build(ctx, p); err != nil {
@@ -148,8 +147,8 @@ func (st *sweepStore) options(p sweepPoint) *db.Options {
 	return o
 }
 
-// build loads the runs, the one of the last level first: each load is placed above what
-// it meets.
+// build loads the runs, starting with the last level: each load goes to a level above those that it
+// overlaps.
 func (st *sweepStore) build(ctx context.Context, p sweepPoint) error {
 	if err := st.closeDB(); err != nil {
 		return err
@@ -195,7 +194,7 @@ func (st *sweepStore) loadRun(store *db.DB, run []int) error {
 	return errors.Join(err, l.Close())
 }
 
-// pass looks keys up.
+// pass looks up keys and fills in p.
 func (st *sweepStore) pass(ctx context.Context, store *db.DB, levels *levelCounts, keys [][]byte, p *passRun) error {
 	before := store.Metrics()
 	levels.reset()
@@ -233,9 +232,9 @@ func (st *sweepStore) pass(ctx context.Context, store *db.DB, levels *levelCount
 	return err
 }
 
-// predictedReads is what lookups should have read: a block for each table that held the
-// key, and for each of the others one as often as its level's filters err. A table
-// without a filter is read whenever it is consulted.
+// predictedReads returns the predicted number of disk reads: one for each table that had the key,
+// and the level's false-positive rate for each other table. A table without a filter is read
+// whenever it is consulted.
 func predictedReads(filters *db.FilterReport, before, after *db.Metrics) float64 {
 	predicted := make(map[int]float64)
 	for _, l := range filters.Levels {
@@ -264,19 +263,19 @@ func percentiles(values []float64) (p10, p50 float64) {
 	return at(0.1), at(0.5)
 }
 
-// makingCost times the making of filters for all keys, in nanoseconds a key: of each
-// filter the least of many times, since whatever disturbs can only add.
+// makingCost returns the time to build filters for all keys, in nanoseconds per key. It uses the
+// least of many times of each filter, since disturbances can only add to it.
 func (st *sweepStore) makingCost(p sweepPoint) float64 {
 	if p.policy() == filter.None {
 		return 0
 	}
 	var sum time.Duration
-	var made []byte
+	var built []byte
 	for keys := range slices.Chunk(st.stored, sweepTableKeys) {
 		var best time.Duration
 		for range 15 {
 			began := time.Now()
-			made = p.policy().CreateFilter(made[:0], keys)
+			built = p.policy().CreateFilter(built[:0], keys)
 			if took := time.Since(began); best == 0 || took < best {
 				best = took
 			}
@@ -286,8 +285,7 @@ func (st *sweepStore) makingCost(p sweepPoint) float64 {
 	return float64(sum.Nanoseconds()) / float64(max(len(st.stored), 1))
 }
 
-// levelCounts counts reads of tables by level, where they leave the store for the file
-// system.
+// levelCounts counts reads of tables by level, at the file system.
 type levelCounts struct {
 	level  map[string]int // by path
 	tables [numLevels]int
@@ -299,7 +297,7 @@ const numLevels = 7
 
 func newLevelCounts() *levelCounts { return &levelCounts{level: make(map[string]int)} }
 
-// learn notes which table is on which level.
+// learn records the level of each table.
 func (c *levelCounts) learn(store *db.DB, dir string) error {
 	tables, err := store.Tables()
 	for _, t := range tables {

@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// referenceBits is the number of bits that texts and the charts by level speak of: the
-// store's default, or what of --bits is next to it.
+// referenceBits is the number of bits in texts and in the charts by level: the store's default, or
+// the closest of --bits.
 const referenceBits = 10
 
 func (out *sweep) reference() int {
@@ -22,7 +22,7 @@ func (out *sweep) reference() int {
 	return best
 }
 
-// referenceRuns are the stores of each kind with the reference bits.
+// referenceRuns returns the stores of each kind with the reference bits.
 func (out *sweep) referenceRuns() (runs []*storeRun) {
 	for _, r := range out.Stores {
 		if r.Bits == 0 || r.Bits == out.reference() {
@@ -41,7 +41,7 @@ func (out *sweep) runOf(kind string) *storeRun {
 	return nil
 }
 
-// named writes a kind with its bits.
+// named returns a kind with its bits, for text.
 func (p sweepPoint) named() string {
 	k, _ := findSweepKind(p.Kind)
 	if p.Bits == 0 {
@@ -50,10 +50,10 @@ func (p sweepPoint) named() string {
 	return fmt.Sprintf("%s of %d bits", k.noun, p.Bits)
 }
 
-// finding is one thing that the data says.
+// finding is one conclusion from the data.
 type finding struct{ Head, Text string }
 
-// findings are sentences made of what was measured; nothing in them is known beforehand.
+// findings returns sentences that follow from the measurements alone.
 func (out *sweep) findings() (all []finding) {
 	for _, f := range []func() (finding, bool){out.findReads, out.findTheory, out.findShapes, out.findTime, out.findMaking} {
 		if found, ok := f(); ok {
@@ -63,7 +63,8 @@ func (out *sweep) findings() (all []finding) {
 	return all
 }
 
-// bestRun is the filtered store at the reference bits whose absent keys read least.
+// bestRun returns the store with filters at the reference bits that has the fewest disk reads for
+// absent keys.
 func (out *sweep) bestRun() *storeRun {
 	var best *storeRun
 	for _, r := range out.referenceRuns() {
@@ -81,9 +82,11 @@ func (out *sweep) findReads() (finding, bool) {
 	}
 	fewer := "none at all"
 	if best.Absent.Reads > 0 {
-		fewer = fmt.Sprintf("%s (%s times fewer)", digits3(best.Absent.readsPerGet()), digits3(none.Absent.readsPerGet()/best.Absent.readsPerGet()))
+		fewer = fmt.Sprintf("%s (%s times fewer)", digits3(best.Absent.readsPerGet()),
+			digits3(none.Absent.readsPerGet()/best.Absent.readsPerGet()))
 	}
-	return finding{"Reads", fmt.Sprintf("On %s, a lookup of an absent key reads %s blocks without filters and %s with %s. A stored key, which has to be read once, goes from %s to %s.",
+	return finding{"Reads", fmt.Sprintf("On %s, a lookup of an absent key reads %s blocks without filters and %s with %s. "+
+		"For a stored key, which must be read once, the number falls from %s to %s.",
 		bench.Counted(uint64(len(out.Levels)), "level"), digits3(none.Absent.readsPerGet()), fewer, best.named(),
 		digits3(none.Present.readsPerGet()), digits3(best.Present.readsPerGet()))}, true
 }
@@ -115,15 +118,16 @@ func (out *sweep) findTheory() (finding, bool) {
 		}
 		parts = append(parts, text)
 	}
-	return finding{"Theory", fmt.Sprintf("In tables of %s keys, so many measured rates have the predicted one within their interval, as 19 of 20 should: %s.",
+	return finding{"Theory", fmt.Sprintf("In tables of %s keys, the interval of 19 in 20 measured rates should contain the predicted rate. It does for: %s.",
 		bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Small.TableKeys)), strings.Join(parts, "; "))}, len(parts) > 0
 }
 
-// unsound tells that a filter errs far more often than its policy predicts: by the rule of
-// DB.Filters, all of the interval is beyond twice the prediction and 0.2 %.
+// unsound reports whether the filter's false-positive rate is far above its policy's prediction. By
+// the rule of DB.Filters, that is if the whole interval is above twice the prediction plus 0.2 %.
 func (r *filterRate) unsound() bool { return r.Low > 2*r.AnyKeys+0.002 }
 
-// unsoundShapes are the shapes on which a kind errs far too often with the reference bits.
+// unsoundShapes returns the shapes on which a kind is unsound with the reference bits, and its
+// greatest rate.
 func (out *sweep) unsoundShapes(kind string, large bool) (names []string, worst *filterRate) {
 	for _, s := range out.Shapes {
 		t := &s.Small
@@ -154,21 +158,21 @@ func (out *sweep) findShapes() (finding, bool) {
 			continue
 		}
 		if len(names) == 0 {
-			parts = append(parts, fmt.Sprintf("With %s at most %s pass, whatever the shape.", worst.named(), rateText(worst.Rate)))
+			parts = append(parts, fmt.Sprintf("With %s at most %s of absent keys pass, on any key shape.", worst.named(), rateText(worst.Rate)))
 			continue
 		}
 		_, small := out.unsoundShapes(k.name, false)
-		text := fmt.Sprintf("With %s up to %s pass in one large table, where keys are written as %s; in small tables %s at most.",
+		text := fmt.Sprintf("With %s up to %s pass in one large table if keys are written as %s; in small tables at most %s.",
 			worst.named(), rateText(worst.Rate), strings.Join(names, ", "), rateText(small.Rate))
 		if last := out.rateAtMostBits(k.name); last != nil && last.unsound() && last.Bits > worst.Bits {
-			text += fmt.Sprintf(" More bits do not help: with %d it is still %s.", last.Bits, rateText(last.Rate))
+			text += fmt.Sprintf(" More bits do not help: with %d bits, %s pass.", last.Bits, rateText(last.Rate))
 		}
 		parts = append(parts, text)
 	}
 	return finding{"Key shapes", strings.Join(parts, " ")}, len(parts) > 0
 }
 
-// rateAtMostBits is the rate on the worst shape in a large table, with the most bits.
+// rateAtMostBits returns the rate on the worst shape in a large table, with the most bits.
 func (out *sweep) rateAtMostBits(kind string) *filterRate {
 	t := &out.worstShape().Large
 	return t.of(sweepPoint{Kind: kind, Bits: out.Bits[len(out.Bits)-1]})
@@ -192,7 +196,7 @@ func (out *sweep) findTime() (finding, bool) {
 	if none == nil || len(parts) == 0 {
 		return finding{}, false
 	}
-	return finding{"Time", fmt.Sprintf("To learn that a key is absent takes %s µs without filters, %s. That is with the operating system's cache answering the reads.",
+	return finding{"Time", fmt.Sprintf("Learning that a key is absent takes %s µs without filters, %s. The operating system's cache serves these reads.",
 		digits3(none.Absent.P10), strings.Join(parts, ", "))}, true
 }
 
@@ -200,26 +204,26 @@ func (out *sweep) findMaking() (finding, bool) {
 	var parts []string
 	for _, r := range out.referenceRuns() {
 		if r.Kind != "none" {
-			parts = append(parts, fmt.Sprintf("%s %s ns a key and %s in memory", r.named(), digits3(r.MakeNanosPerKey), bench.SizeText(r.FilterBytes)))
+			parts = append(parts, fmt.Sprintf("%s: %s ns per key to build, %s in memory", r.named(), digits3(r.MakeNanosPerKey), bench.SizeText(r.FilterBytes)))
 		}
 	}
-	return finding{"Price", upperFirst(strings.Join(parts, "; ")) + ", to make and to keep."}, len(parts) > 0
+	return finding{"Price", upperFirst(strings.Join(parts, "; ")) + "."}, len(parts) > 0
 }
 
-// wantedRates are those that the table of choices is for.
+// wantedRates are the rows of the table of choices.
 var wantedRates = []float64{0.05, 0.01, 0.004, 0.001, 0.0001}
 
-// choice is a row of the table of choices: what each kind takes for a wanted rate.
+// choice is a row of the table of choices: the bits of each kind for a wanted rate.
 type choice struct {
 	Wanted string
 	Cells  []choiceCell
 }
 
-// choiceCell says with how many bits a kind gets there, for the real keys and for every
-// shape in tables of either size.
+// choiceCell has the bits with which a kind reaches the rate, for the real keys and for every shape
+// in tables of either size.
 type choiceCell struct {
 	Real, Every string
-	Best        bool // the least bits of all kinds, for every shape
+	Best        bool // the fewest bits of all kinds, for every shape
 }
 
 func (out *sweep) choices() (rows []choice) {
@@ -248,8 +252,8 @@ func bitsText(bits float64) string {
 	return fmt.Sprintf("%.3g", bits)
 }
 
-// leastBits is the least that a kind takes to err at most as wanted on all of the shapes,
-// as far as the intervals can tell; infinite where it cannot.
+// leastBits returns the fewest bits with which a kind's rate is at most wanted on all of the shapes,
+// as far as the intervals show. It returns infinity if no number of bits suffices.
 func (out *sweep) leastBits(kind string, wanted float64, shapes []*shapeRates) float64 {
 	least := math.Inf(1)
 	for _, p := range sweepPoints([]string{kind}, out.Bits) {
@@ -257,8 +261,7 @@ func (out *sweep) leastBits(kind string, wanted float64, shapes []*shapeRates) f
 		for _, s := range shapes {
 			for _, t := range []*tableRates{&s.Small, &s.Large} {
 				r := t.of(p)
-				// The rate itself would do with a filter that a small sample flatters, or without
-				// one that it wrongs.
+				// The measured rate alone would be too low or too high by chance in a small sample.
 				enough = enough && r.Predicted <= wanted && r.Low <= wanted
 				bits = max(bits, r.BitsPerKey)
 			}
@@ -273,7 +276,7 @@ func (out *sweep) leastBits(kind string, wanted float64, shapes []*shapeRates) f
 	return least
 }
 
-// advice says which kind to take, and why.
+// advice returns which kind to use, and why.
 func (out *sweep) advice() string {
 	var sound []*storeRun
 	var failing []string
@@ -282,13 +285,14 @@ func (out *sweep) advice() string {
 			continue
 		}
 		if names, _ := out.unsoundShapes(r.Kind, true); len(names) > 0 {
-			failing = append(failing, fmt.Sprintf("Not %s, unless another program has to read it: its hash takes keys written as %s for each other in large tables.", r.named(), strings.Join(names, ", ")))
+			failing = append(failing, fmt.Sprintf("Avoid %s, unless another program has to read it: in large tables, its hash collides for keys written as %s.",
+				r.named(), strings.Join(names, ", ")))
 			continue
 		}
 		sound = append(sound, r)
 	}
 	if len(sound) == 0 {
-		return "None of the kinds measured holds its rate on every key shape; measure others."
+		return "None of the measured kinds keeps its rate on every key shape; measure others."
 	}
 	least, cheapest := sound[0], sound[0]
 	for _, r := range sound[1:] {
@@ -299,13 +303,15 @@ func (out *sweep) advice() string {
 			cheapest = r
 		}
 	}
-	text := fmt.Sprintf("Take %s", least.named())
+	text := fmt.Sprintf("Use %s", least.named())
 	if least != cheapest {
-		text += fmt.Sprintf(" where tables are read far more often than they are written: %s disk reads for an absent key and %s of memory, against %s and %s with %s. To make it takes %s times as long, so take %s where data is rewritten all the time",
-			digits3(least.Absent.readsPerGet()), bench.SizeText(least.FilterBytes), digits3(cheapest.Absent.readsPerGet()), bench.SizeText(cheapest.FilterBytes), cheapest.named(),
+		text += fmt.Sprintf(" if tables are read far more often than they are written: %s disk reads per absent key and %s of memory, against %s and %s with %s. "+
+			"Building it takes %s times as long, so use %s if data is rewritten all the time",
+			digits3(least.Absent.readsPerGet()), bench.SizeText(least.FilterBytes),
+			digits3(cheapest.Absent.readsPerGet()), bench.SizeText(cheapest.FilterBytes), cheapest.named(),
 			digits3(least.MakeNanosPerKey/cheapest.MakeNanosPerKey), cheapest.named())
 	} else if len(sound) > 1 {
-		text += ": of the kinds that hold their rate on every key shape it reads least and is made fastest"
+		text += ": of the kinds that keep their rate on every key shape, it reads least and is built fastest"
 	}
 	text += "."
 	return strings.Join(append([]string{text}, failing...), " ")

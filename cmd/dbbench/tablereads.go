@@ -13,10 +13,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// tableReads counts the reads that a store makes from table files, where they
-// leave it for the file system. It knows where in each table what lies, so it
-// can tell an index block from a data block by the offset alone and depends on
-// nothing that the store says about itself.
+// tableReads counts a store's reads of table files at the file system. It knows the layout of
+// each table, so it distinguishes index blocks from data blocks by their offset and does not
+// depend on the store's own counters.
 //
 // The tables must not change while it counts.
 type tableReads struct {
@@ -27,22 +26,22 @@ type tableReads struct {
 
 // readCounts are the reads of table files in one pass.
 type readCounts struct {
-	Opening uint64 // of the end of the file, and of filters by themselves
+	Opening uint64 // of the end of the file, and of filters alone
 	Index   uint64
 	Data    uint64
 }
 
 func (c readCounts) all() uint64 { return c.Opening + c.Index + c.Data }
 
-// tableLayout is what tells the reads of one table apart.
+// tableLayout has the offsets by which reads of one table are distinguished.
 type tableLayout struct {
 	size     uint64 // of the file
-	lastData uint64 // offset of the last data block: none begins behind it
+	lastData uint64 // offset of the last data block
 	index    uint64 // offset of the index block
 }
 
-// kind returns the counter that a read of n bytes at offset belongs to. A table is
-// opened by a read of its end, which may begin anywhere.
+// kind returns the counter for a read of n bytes at offset. Opening a table reads its end, and
+// that read may start anywhere.
 func (l tableLayout) kind(t *tableReads, offset, n uint64) *atomic.Uint64 {
 	switch {
 	case offset+n >= l.size:
@@ -55,7 +54,7 @@ func (l tableLayout) kind(t *tableReads, offset, n uint64) *atomic.Uint64 {
 	return &t.opening
 }
 
-// readLayouts looks at each table in dir.
+// readLayouts reads the layout of each table in dir.
 func readLayouts(fs vfs.FS, dir string) (*tableReads, error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -68,7 +67,7 @@ func readLayouts(fs vfs.FS, dir string) (*tableReads, error) {
 		}
 		path := filepath.Join(dir, name)
 		if t.layouts[path], err = readLayout(fs, path); err != nil {
-			return nil, fmt.Errorf("looking at table %s: %w", path, err)
+			return nil, fmt.Errorf("reading the layout of table %s: %w", path, err)
 		}
 	}
 	return t, nil
@@ -97,9 +96,8 @@ func readLayout(fs vfs.FS, path string) (l tableLayout, err error) {
 	return l, errors.Join(err, it.Err(), it.Close())
 }
 
-// sizeAndIndex returns the length of the file and, from the footer, where the index
-// block lies: LevelDB's table_format.md. The table was opened, so the footer is known
-// to be sound.
+// sizeAndIndex returns the length of the file and, from the footer, the offset of the index
+// block (LevelDB's table_format.md). The table was opened before, so the footer is valid.
 func sizeAndIndex(f vfs.File) (fileSize, index uint64, err error) {
 	const footerLen = 48
 	size, err := f.Size()
@@ -110,13 +108,13 @@ func sizeAndIndex(f vfs.File) (fileSize, index uint64, err error) {
 	if _, err := f.ReadAt(footer[:], size-footerLen); err != nil {
 		return 0, 0, err
 	}
-	rest := footer[:]
+	handles := footer[:]
 	// The metaindex handle (offset and size) comes first.
 	for range 2 {
-		_, n := util.Uvarint64(rest)
-		rest = rest[n:]
+		_, n := util.Uvarint64(handles)
+		handles = handles[n:]
 	}
-	offset, n := util.Uvarint64(rest)
+	offset, n := util.Uvarint64(handles)
 	if n == 0 {
 		return 0, 0, errors.New("the footer has no index handle")
 	}
@@ -128,8 +126,8 @@ func isTable(name string) bool {
 	return ok && (kind == base.FileTable || kind == base.FileOldTable)
 }
 
-// observe takes note of the reads of tables among a file system's operations.
-// It may be called from any goroutine.
+// observe counts an operation of the file system if it reads a table. It may be called
+// concurrently.
 func (t *tableReads) observe(op wrap.Op) {
 	if op.Kind != wrap.OpRead {
 		return
@@ -139,12 +137,12 @@ func (t *tableReads) observe(op wrap.Op) {
 	}
 }
 
-// counts returns what was counted since the last reset.
+// counts returns the reads since the last reset.
 func (t *tableReads) counts() readCounts {
 	return readCounts{Opening: t.opening.Load(), Index: t.index.Load(), Data: t.data.Load()}
 }
 
-// reset begins to count anew.
+// reset sets all counts to 0.
 func (t *tableReads) reset() {
 	for _, c := range []*atomic.Uint64{&t.opening, &t.index, &t.data} {
 		c.Store(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
+func TestReadsAreCountedByKindOfBlock(t *testing.T) {
 	dir := t.TempDir()
 	store, err := db.Open(dir, nil)
 	require.NoError(t, err)
@@ -33,11 +33,11 @@ func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
 		}
 		read(0)              // data
 		read(l.lastData)     // data
-		read(l.lastData + 1) // behind the data: a filter, say
+		read(l.lastData + 1) // after the data, such as a filter
 		read(l.index)        // index
-		read(l.size - 10)    // footer, say
-		read(l.index + 1)    // behind the index's begin: no read of it
-		// The end of the file, with filter and index, from within the data on.
+		read(l.size - 10)    // such as the footer
+		read(l.index + 1)    // not the start of the index
+		// From within the data to the end of the file, with filter and index.
 		reads.observe(wrap.Op{Kind: wrap.OpRead, Name: path, Offset: 1, Length: int(l.size) - 1, N: int(l.size) - 1})
 		reads.observe(wrap.Op{Kind: wrap.OpSize, Name: path})
 		reads.observe(wrap.Op{Kind: wrap.OpRead, Name: filepath.Join(dir, "000001.log"), N: 10})
@@ -49,7 +49,7 @@ func TestReadsAreToldApartByWhatLiesThere(t *testing.T) {
 	require.NoError(t, l.setReads(reads.counts(), wrap.Counts{Reads: 7, ReadBytes: 70}))
 	require.Equal(t, lookups{Gets: 2, OpeningReads: 4, IndexReads: 1, DataReads: 2, DiskReads: 7, BytesRead: 70, ReadsPerGet: 3.5}, l)
 	require.EqualError(t, l.setReads(reads.counts(), wrap.Counts{Reads: 8}),
-		"of 8 reads of table files only 7 went to tables that were there when the lookups began")
+		"8 reads of table files, but only 7 of tables that existed when the lookups began")
 
 	reads.reset()
 	require.Zero(t, reads.counts())

@@ -14,47 +14,45 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// thread is one goroutine's share of a workload: its own random numbers,
-// buffers and counts, so that measuring shares nothing.
+// thread is one goroutine's share of a workload. It has its own random numbers, buffers and
+// counts, so the measurement shares nothing.
 type thread struct {
 	rng    *rand.Rand
 	values *bench.ValueSource
 	key    []byte // scratch
 	value  []byte // scratch
 
-	bytes uint64 // keys and values that went in or out
+	bytes uint64 // keys and values, read or written
 	found uint64
 	steps uint64
-	ops   uint64 // where a step is not one operation; 0: they are as many as steps
+	ops   uint64 // if a step is not one operation; 0: as many as steps
 
-	latencies *hdrhistogram.Histogram // nanoseconds; nil unless asked for
+	latencies *hdrhistogram.Histogram // nanoseconds; nil without --histogram
 	elapsed   time.Duration
 }
 
-// A step does operation i of a thread, i counted from 0 without end.
+// A step does operation i of a thread, counted from 0.
 type step func(i int) error
 
-// errDone ends a thread before its operations are done: there is nothing left
-// to do.
+// errDone ends a thread before all of its operations, since nothing is left to do.
 var errDone = errors.New("done")
 
-// job is a workload about to be measured.
+// job is a workload to be measured.
 type job struct {
 	name    string
 	threads int
-	steps   int  // of each thread; without meaning if there is a duration
-	once    bool // one step, whatever the duration asked for
-	finds   bool // the steps look for something, and count what they found
-	// begin makes the step of one thread, and what to call after its last.
+	steps   int  // of each thread; ignored with --duration
+	once    bool // a single step, regardless of --duration
+	finds   bool // the steps look up keys and count those that they find
+	// begin returns the step of one thread, and end, to be called after the last step; it may be nil.
 	begin func(th *thread) (s step, end func() error, err error)
 }
 
-// maxLatency is the longest operation that a histogram tells apart, a minute.
+// maxLatency is the longest time that a histogram distinguishes.
 const maxLatency = time.Minute
 
-// newThread makes a thread whose random numbers are its own, also among those
-// of other workloads: a readrandom that drew fillrandom's numbers once more
-// would find every key.
+// newThread returns a thread whose random numbers differ from those of all other threads, also of
+// other workloads: if readrandom drew fillrandom's numbers again, it would find every key.
 func (s *session) newThread() *thread {
 	s.threadsMade++
 	rng := rand.New(rand.NewPCG(s.cfg.Seed, s.threadsMade))
@@ -65,8 +63,8 @@ func (s *session) newThread() *thread {
 	return th
 }
 
-// measure runs a job and returns what came of it. After an interrupt it returns
-// the part that was done, with ctx's error.
+// measure runs a job and returns its result. If ctx is cancelled, it returns the result so far and
+// the cause.
 func (s *session) measure(ctx context.Context, j job) (*result, error) {
 	limit := time.Duration(s.cfg.Duration)
 	if j.once {
@@ -80,7 +78,7 @@ func (s *session) measure(ctx context.Context, j job) (*result, error) {
 	// A thread that fails ends the others.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	runtime.GC() // what came before shall not be charged to this job
+	runtime.GC() // so this job does not pay for garbage of earlier ones
 	before := readAllocations()
 	began := time.Now()
 	var running sync.WaitGroup
@@ -103,9 +101,8 @@ func (s *session) measure(ctx context.Context, j job) (*result, error) {
 	return r, context.Cause(ctx)
 }
 
-// checkEvery is how many steps are done between two looks at the clock and at
-// ctx: few enough that an interrupt is heeded at once even where each step is
-// an fsync.
+// checkEvery is the number of steps between checks of the clock and of ctx: few enough for a quick
+// response to an interrupt even if each step is an fsync.
 const checkEvery = 16
 
 func (th *thread) run(ctx context.Context, j job, limit time.Duration, done *atomic.Int64) (err error) {
@@ -140,7 +137,7 @@ func (th *thread) loop(ctx context.Context, s step, steps int, limit time.Durati
 		th.steps++
 		if th.latencies != nil {
 			now := time.Now()
-			// Longer than the histogram's longest counts as that.
+			// Longer times count as maxLatency.
 			_ = th.latencies.RecordValue(min(now.Sub(last), maxLatency).Nanoseconds())
 			last = now
 		}
@@ -148,14 +145,14 @@ func (th *thread) loop(ctx context.Context, s step, steps int, limit time.Durati
 	return nil
 }
 
-// allocations is what the whole process has allocated so far: the store's
-// background work is part of what a workload costs.
+// allocations is what the whole process has allocated so far. The store's background work is part of
+// a workload's cost.
 type allocations struct{ objects, bytes uint64 }
 
 func readAllocations() allocations {
-	// Stops the world for a moment, but counts each object; runtime/metrics leaves
-	// out what the processors' own caches have handed out since the last
-	// collection, which is all that a short workload allocates.
+	// ReadMemStats stops the world for a moment, but counts each object. runtime/metrics omits the
+	// allocations from per-processor caches since the last collection, which are all allocations of
+	// a short workload.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return allocations{objects: m.Mallocs, bytes: m.TotalAlloc}

@@ -28,7 +28,7 @@ func TestMeasureCountsStepsAndAllocations(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, steps, r.Ops)
 	require.EqualValues(t, 64*steps, r.Bytes)
-	require.InDelta(t, 1, r.AllocsPerOp, 0.5) // the loop itself takes a few
+	require.InDelta(t, 1, r.AllocsPerOp, 0.5) // the loop itself allocates a few times
 	require.Greater(t, r.AllocBytes, 63.0)
 	require.NotNil(t, r.Latency)
 }
@@ -52,7 +52,7 @@ func TestThreadsDrawDifferentNumbers(t *testing.T) {
 	require.NotEqual(t, s.newThread().rng.Uint64(), s.newThread().rng.Uint64())
 }
 
-func TestADoneThreadIsNoFailure(t *testing.T) {
+func TestAThreadThatIsDoneDoesNotFail(t *testing.T) {
 	ended := 0
 	r, err := testSession().measure(t.Context(), job{name: "x", threads: 1, steps: 100, begin: func(*thread) (step, func() error, error) {
 		return func(i int) error {

@@ -17,8 +17,7 @@ func compact(ctx context.Context, s *session, name string) error {
 
 func settle(ctx context.Context, s *session, name string) error { return s.once(ctx, name, s.settle) }
 
-// once measures what is done once, whatever numbers and durations were asked
-// for.
+// once measures a single call of do, regardless of --threads and --duration.
 func (s *session) once(ctx context.Context, name string, do func(context.Context) error) error {
 	r, err := s.measure(ctx, job{name: name, threads: 1, steps: 1, once: true, begin: func(*thread) (step, func() error, error) {
 		return func(int) error { return do(ctx) }, nil, nil
@@ -28,7 +27,7 @@ func (s *session) once(ctx context.Context, name string, do func(context.Context
 	return err
 }
 
-// levelsText describes the levels that hold anything.
+// levelsText describes the levels that have tables.
 func levelsText(m *db.Metrics) string {
 	text := ""
 	for i, l := range m.Levels {
@@ -56,27 +55,27 @@ func printStats(_ context.Context, s *session, _ string) error {
 	return s.stats.write(s.stdout)
 }
 
-// stats is what the workload of that name found: the store's metrics, which
-// have the names of package db in JSON, and the process's memory.
+// stats is the result of the workload stats: the store's metrics, whose JSON names are those of
+// package db, and the process's memory.
 type stats struct {
 	*db.Metrics
-	BackgroundError string `json:",omitempty"` // hides the one in Metrics: an error has no JSON form
+	BackgroundError string `json:",omitempty"` // hides the field of Metrics, since an error has no JSON form
 	Memory          memory
 }
 
-// memory is what the process uses, in bytes, as Go's runtime counts it.
+// memory is the process's memory in bytes, as Go's runtime counts it.
 type memory struct {
-	HeapBytes  uint64 // objects, those not yet collected included
-	TotalBytes uint64 // obtained from the system and not given back
-	PeakBytes  uint64 // the most that was resident, as the system counts it; 0 where it does not tell
-	BoundBytes uint64 // what the options and the store's numbers account for: see bound
+	HeapBytes  uint64 // objects, including those not yet collected
+	TotalBytes uint64 // obtained from the system and not returned
+	PeakBytes  uint64 // peak resident memory, as the system counts it; 0 if unknown
+	BoundBytes uint64 // the sum of bound
 }
 
-// allowance is what the process may take beside what the options bound.
+// allowance is the memory that the process may use in addition to what options bound.
 const allowance = 64 << 20
 
-// bound is the memory that options and metrics account for: block cache, write
-// buffers, filters and indexes of the open tables, and the allowance.
+// bound returns the memory that options and metrics account for: block cache, write buffers,
+// filters and indexes of open tables, and the allowance.
 func bound(m *db.Metrics) uint64 {
 	return uint64(max(m.Cache.Capacity, 0)) + m.Memtables.Limit + m.Tables.FilterBytes + m.Tables.IndexBytes + allowance
 }
@@ -89,7 +88,7 @@ func readMemory() memory {
 	return memory{HeapBytes: samples[0].Value.Uint64(), TotalBytes: samples[1].Value.Uint64() - samples[2].Value.Uint64()}
 }
 
-// write prints a line a level, then the rest.
+// write prints one line per level, then the other figures.
 func (s *stats) write(w io.Writer) error {
 	m := s.Metrics
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -106,9 +105,9 @@ func (s *stats) write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, `gets %s, found %s, answered by memtables %s; writes %s (%s)
 log %s in %s; flushes %s (%s); compactions %s (read %s, written %s), tables moved %s
-memory: memtables %s, block cache %s of %s, filters %s, indexes %s; tables open %d
-process: heap %s, %s in all; resident at most %s; accounted for: %s (cache, write buffers, filters, indexes, and %s)
-write stalls %s, %v in all
+memory: memtables %s, block cache %s of %s, filters %s, indexes %s; open tables %d
+process: heap %s, total %s; peak resident %s; expected at most %s (cache, write buffers, filters, indexes, and %s)
+write stalls %s, total %v
 `,
 		bench.Grouped(m.Lookups.Count), bench.Grouped(m.Lookups.Found), bench.Grouped(m.Lookups.MemtableHits), bench.Grouped(m.Writes.Batches), bench.SizeText(m.Writes.Bytes),
 		bench.SizeText(m.Writes.LogBytes), bench.Counted(m.Writes.LogSyncs, "sync"), bench.Grouped(m.Flushes.Count), bench.SizeText(m.Flushes.Bytes),

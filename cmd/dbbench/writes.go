@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// An ordering makes the key numbers of one thread's writes.
+// An ordering returns the key numbers of one thread's writes.
 type ordering func(s *session, th *thread) func(i int) int
 
 func inOrder(s *session, _ *thread) func(i int) int {
@@ -21,7 +21,7 @@ func (s *session) put(th *thread, n int, wo *db.WriteOptions) error {
 	return s.store.Put(th.key, value, wo)
 }
 
-// entry leaves key number n in th.key and returns its value.
+// entry sets th.key to key number n and returns its value.
 func (s *session) entry(th *thread, n int) []byte {
 	th.key = s.keys.appendKey(th.key[:0], n)
 	value, given := s.keys.givenValue(n)
@@ -32,15 +32,15 @@ func (s *session) entry(th *thread, n int) []byte {
 	return value
 }
 
-// fill makes as many writes as there are keys, each a Put of its own.
+// fill writes as many times as there are keys, with one Put each.
 func fill(order ordering) func(context.Context, *session, string) error {
 	return func(ctx context.Context, s *session, name string) error {
 		return s.fillWith(ctx, name, order, s.keys.num, db.NoSync)
 	}
 }
 
-// fillSync does a thousandth of fillrandom's writes, as db_bench: a sync takes
-// about as much longer.
+// fillSync does a thousandth of fillrandom's writes, as in db_bench, since a synced write takes
+// about a thousand times as long.
 func fillSync(ctx context.Context, s *session, name string) error {
 	return s.fillWith(ctx, name, atRandom, max(s.keys.num/1000, 1), db.Sync)
 }
@@ -70,8 +70,8 @@ func fillBatch(ctx context.Context, s *session, name string) error {
 	}})
 }
 
-// fillBulk loads the keys, and under --duration loads them over and over. Its last
-// step of a load commits it, synced, which the other fills are not.
+// fillBulk loads the keys, repeatedly with --duration. The last step of a load includes its Commit,
+// which syncs, unlike the other fills.
 func fillBulk(ctx context.Context, s *session, name string) error {
 	return s.measureAndPrint(ctx, job{name: name, threads: 1, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
 		l, err := s.store.NewLoader()

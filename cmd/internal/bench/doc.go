@@ -1,3 +1,3 @@
-// Package bench is what the programs that measure share: the values they write,
-// numbers as people read them, and the memory of the process.
+// Package bench has what the benchmark commands share: generated values, formatted numbers, the
+// memory of the process, and a check of output files.
 package bench

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFilesAreTriedAndLeftAsTheyAre(t *testing.T) {
+func TestWritableLeavesFilesUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	old, missing := filepath.Join(dir, "old"), filepath.Join(dir, "new")
 	require.NoError(t, os.WriteFile(old, []byte("as it was"), 0o644))

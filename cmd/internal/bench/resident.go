@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Memory is what of a process is in physical memory, in bytes, as Linux counts
-// it; zeros on other systems.
+// Memory is a process's resident memory in bytes, as Linux counts it. Both are 0 on other systems.
 type Memory struct{ Peak, Now uint64 }
 
 // Resident returns this process's memory.
@@ -19,8 +18,7 @@ func Resident() Memory {
 	return Memory{Peak: kibField(string(status), "VmHWM:"), Now: kibField(string(status), "VmRSS:")}
 }
 
-// ResetPeak makes the peak that Resident returns begin anew, where the system
-// can do that.
+// ResetPeak resets the peak that Resident returns, if the system supports it.
 func ResetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func kibField(text, name string) uint64 {

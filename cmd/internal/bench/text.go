@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Grouped writes n with a comma before each three digits.
+// Grouped formats n with commas between groups of three digits.
 func Grouped(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -15,7 +15,7 @@ func Grouped(n uint64) string {
 	return s
 }
 
-// SizeText writes a number of bytes in the unit that suits it.
+// SizeText formats a number of bytes with a suitable unit.
 func SizeText(n uint64) string {
 	switch {
 	case n < 10<<10:
@@ -28,7 +28,7 @@ func SizeText(n uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// Counted writes n with its noun, in the plural unless n is one.
+// Counted formats n with its noun, in the plural unless n is 1.
 func Counted(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -36,8 +36,7 @@ func Counted(n uint64, noun string) string {
 	return Grouped(n) + " " + noun + "s"
 }
 
-// SplitList returns what stands between the commas of s, without spaces around
-// it; empty parts are left out.
+// SplitList splits s at commas, trims spaces, and drops empty parts.
 func SplitList(s string) []string {
 	var list []string
 	for part := range strings.SplitSeq(s, ",") {

@@ -2,22 +2,22 @@ package bench
 
 import "math/rand/v2"
 
-// ValueSource hands out values that compress to a given share of their size,
-// in db_bench's way: windows of a long text in which each piece of 100 bytes
-// is random for that share and then repeats itself. A thread has its own.
+// ValueSource returns values that compress to a given share of their size. Like db_bench, it
+// returns windows of a long text, in which each piece of 100 bytes is random for that share and
+// then repeats. It is not safe for concurrent use.
 type ValueSource struct {
 	text []byte
 	pos  int
 }
 
-// The text of db_bench is as long.
+// db_bench's sizes.
 const (
 	valueTextBytes  = 1 << 20
 	valuePieceBytes = 100
 )
 
-// NewValueSource makes the text with rng. Values are at most valueSize bytes;
-// compressionRatio, above 0 and at most 1, is the share that remains of them.
+// NewValueSource generates the text with rng. Values have at most valueSize bytes.
+// compressionRatio, above 0 and at most 1, is the compressed share of their size.
 func NewValueSource(rng *rand.Rand, valueSize int, compressionRatio float64) *ValueSource {
 	want := max(valueTextBytes, valueSize)
 	text := make([]byte, 0, want+valuePieceBytes)
@@ -34,7 +34,7 @@ func NewValueSource(rng *rand.Rand, valueSize int, compressionRatio float64) *Va
 	return &ValueSource{text: text}
 }
 
-// Next returns n bytes, valid for good and not to be changed.
+// Next returns n bytes. They stay valid, and the caller must not change them.
 func (v *ValueSource) Next(n int) []byte {
 	if v.pos > len(v.text)-n {
 		v.pos = 0
@@ -44,9 +44,8 @@ func (v *ValueSource) Next(n int) []byte {
 	return value
 }
 
-// At returns the value of n bytes that belongs to a number, the same at each call,
-// so that what is read can be compared with what was written. It is valid for
-// good and not to be changed.
+// At returns the value of n bytes for a number, the same in each call, so a reader can check
+// it. It stays valid, and the caller must not change it.
 func (v *ValueSource) At(number uint64, n int) []byte {
 	pieces := uint64((len(v.text)-n)/valuePieceBytes + 1)
 	start := int(number%pieces) * valuePieceBytes

@@ -23,12 +23,12 @@ func TestValuesCompressToTheirRatio(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
-		// Letters carry less than eight bits, and matches take some room.
+		// Letters have less than eight bits of entropy, and matches need some space.
 		require.InDelta(t, ratio, float64(packed)/(values*100), 0.2)
 	}
 }
 
-func TestValuesMayBeAsLongAsOneLikes(t *testing.T) {
+func TestValuesMayBeLongerThanTheText(t *testing.T) {
 	src := NewValueSource(rand.New(rand.NewPCG(1, 1)), 3<<20, 0.5)
 	require.Len(t, src.Next(3<<20), 3<<20)
 	require.Len(t, src.Next(3<<20), 3<<20)
@@ -41,7 +41,7 @@ func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return l
 
 var _ io.Writer = (*counter)(nil)
 
-func TestAValueAtANumberIsAlwaysTheSame(t *testing.T) {
+func TestTheValueOfANumberIsAlwaysTheSame(t *testing.T) {
 	const size = 100
 	src := NewValueSource(rand.New(rand.NewPCG(1, 1)), size, 0.5)
 	again := NewValueSource(rand.New(rand.NewPCG(1, 1)), size, 0.5)

@@ -111,7 +111,7 @@ func (c *Chart) marks(s Series, style string, size float64, points []Point) {
 // Swatch returns an svg element that shows a series' mark, for a legend.
 func Swatch(s Series) string { return `<svg viewBox="0 0 12 12">` + mark(s, "", 6, 6, 4) + `</svg>` }
 
-// mark draws the shape of a series: a triangle, circle, square or diamond, and from 4 on the same upside down or turned.
+// mark draws the shape of a series: a triangle, circle, square, diamond, or one of these turned or narrow.
 func mark(s Series, style string, x, y, size float64) string {
 	class := `class="mark ` + s.Class() + style + `"`
 	switch int(s) % NumSeries {
