@@ -14,8 +14,8 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/chart"
 )
 
-// page is a report in the form in which it is shown: as lines of conditions and tables. Charts
-// are drawn from it, so they can be drawn from the tables of a stored page as well.
+// page is a report as text: lines with the conditions, and tables. Charts are drawn from it, so
+// they can be drawn from the tables of a stored page too.
 type page struct {
 	lines  []string
 	tables []table
@@ -30,7 +30,7 @@ const (
 	scaleSVG      = "-scale.svg"
 )
 
-// drawings returns the charts that a page has figures for, by the ending of their files.
+// drawings returns the charts for which the page has figures, by the endings of their file names.
 func (p *page) drawings() map[string][]byte {
 	all := map[string][]byte{}
 	if b := p.throughput(); len(b.Panels) > 0 {
@@ -45,7 +45,7 @@ func (p *page) drawings() map[string][]byte {
 	return all
 }
 
-// writeSVG writes the charts of pages to files that begin with prefix.
+// writeSVG writes the charts of pages to files whose names start with prefix.
 func writeSVG(prefix string, pages []*page) (err error) {
 	drawn := false
 	for _, p := range pages {
@@ -69,7 +69,7 @@ func (p *page) notes() (notes []string) {
 	return notes
 }
 
-// value returns a number in a column of a row, and NaN if there is none.
+// value returns the number in a column of a row, and NaN if there is none.
 func (t *table) value(row int, column string) float64 {
 	i := slices.Index(t.head, column)
 	if i < 0 || i >= len(t.rows[row]) {
@@ -83,8 +83,8 @@ func (t *table) isDetails() bool {
 	return len(t.head) > 1 && t.head[0] == engineColumn && t.head[1] == opsColumn
 }
 
-// engines returns the titles of the engines in the tables of workloads: as rows of a chart, with the
-// mark of lost writes if a table has it, and without the mark.
+// engines returns the titles of the engines in the tables of workloads: rows has a dagger if a table
+// has it, plain has none.
 func (p *page) engines() (rows, plain []string) {
 	for _, t := range p.tables {
 		for i := range t.rows {
@@ -105,15 +105,15 @@ func (p *page) engines() (rows, plain []string) {
 	return rows, plain
 }
 
-// A column is what a chart shows of a workload: a column of its table, and how that is written.
+// A column is a column of a workload's table, as a chart shows it.
 type column struct {
 	name string
-	unit string // behind the workload's name
+	unit string // follows the workload's name
 	text func(float64) string
 }
 
-// bars makes a chart with a row for each engine and a panel for each workload. The first of
-// the columns that choose returns for a workload and its table has is drawn.
+// bars returns a chart with a row for each engine and a panel for each workload. A panel shows the
+// first of the columns from choose that the workload's table has.
 func (p *page) bars(id, title, remark string, choose func(workload string) []column) *chart.Bars {
 	rows, plain := p.engines()
 	b := &chart.Bars{ID: id, Title: title, Remarks: slices.Concat([]string{remark}, p.lines, p.notes()), Rows: rows, Strong: -1, Columns: 4}
@@ -153,8 +153,8 @@ func (p *page) throughput() *chart.Bars {
 	})
 }
 
-// cost compares what an operation costs. With a cold page cache that is the bytes read from
-// the device, otherwise processor time: the writes' until the engine is at rest.
+// cost compares the cost of an operation: bytes read from the device if the page cache is cold, and
+// otherwise CPU time. That of writes includes settling.
 func (p *page) cost() *chart.Bars {
 	const title = "CPU µs per operation; with a cold cache, bytes read from the device"
 	return p.bars("cost", title, "Shorter bars are better; each panel has its own scale.", func(workload string) []column {
@@ -165,7 +165,7 @@ func (p *page) cost() *chart.Bars {
 	})
 }
 
-// compact writes at most four characters of a count.
+// compact formats a count with about three significant digits.
 func compact(v float64) string {
 	switch {
 	case v >= 999_500:
@@ -178,7 +178,7 @@ func compact(v float64) string {
 	return short(v)
 }
 
-// The scale chart has a line for each of these: a column of a table of sizes.
+// scaleLine describes a line of the scale chart: a column of a table of --scale.
 type scaleLine struct {
 	name, table, column string
 	micros              func(v float64) float64
@@ -266,7 +266,7 @@ func (p *page) scale() *chart.Chart {
 	return c
 }
 
-// digits writes a value of an axis as short as it can be.
+// digits formats a value of an axis without trailing zeros.
 func digits(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
 // sizesAxis has a tick at each number of keys.

@@ -71,7 +71,7 @@ func TestTheThroughputChartHasAPanelForEachWorkload(t *testing.T) {
 	require.Equal(t, "readrandom: SieveDB 0.5000, Pebble 4.00.", rep.page().cost().Desc())
 }
 
-func TestTheSummaryNamesTheBestOtherEngine(t *testing.T) {
+func TestTheSummaryShowsTheBestOtherEngine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(name, []byte("before\n"+summaryBegin+summaryEnd+"\nafter\n"), 0o644))
 	require.NoError(t, writeSummary(name, []*page{sample().page()}))
@@ -92,7 +92,7 @@ func TestFromSaysWhatItNeeds(t *testing.T) {
 	for _, test := range []struct{ content, flag, want string }{
 		{"text", "", "--from needs --markdown, --summary or --svg"},
 		{"text", "--svg=x", "is not a file of --json, and has no tables"},
-		{"text", "--markdown=x", "--markdown needs a file of --json"},
+		{"text", "--markdown=x", "--markdown needs a file of --json, not one of tables"},
 		{"{", "--svg=x", "--from: unexpected end of JSON"},
 		{`{"version": 2, "program": "dbbench"}`, "--svg=x", `has version 2 of program "dbbench"; version 1 of peerbench is supported`},
 	} {

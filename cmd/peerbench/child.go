@@ -11,12 +11,11 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine/cpp"
 )
 
-// childMark is the environment variable that makes the program measure one
-// thing, described on standard input, and write the result to standard output.
+// childMark is the environment variable with which the program does one request, read from
+// standard input, and writes the result to standard output.
 const childMark = "PEERBENCH_CHILD"
 
-// A request is what a process is to do: a workload to be measured, or one of the
-// things that opens.go names.
+// A request tells a process what to do: measure a workload, or one of the steps in opens.go.
 type request struct {
 	Config   *config `json:"config"`
 	Dir      string  `json:"dir"`
@@ -25,7 +24,7 @@ type request struct {
 	Threads  int     `json:"threads"`
 }
 
-// allDrivers are the engines that the program may know.
+// allDrivers are the drivers of all engines, including those left out of this build.
 var allDrivers = slices.Concat(engine.Go(), cpp.Drivers())
 
 func childMain(in io.Reader, out io.Writer) int {
@@ -59,7 +58,7 @@ func (q *request) measure() (*result, error) {
 	}
 	w, ok := findWorkload(q.Workload)
 	if !ok {
-		return nil, fmt.Errorf("there is no workload %q", q.Workload)
+		return nil, fmt.Errorf("unknown workload %q", q.Workload)
 	}
 	s := newSession(q.Config, q.Dir)
 	o := q.Config.Options
@@ -80,7 +79,7 @@ func (q *request) measure() (*result, error) {
 	return r, errors.Join(err, s.engine.Close())
 }
 
-// load makes the database that reads begin with.
+// load creates the database for reads.
 func (q *request) load(d engine.Driver) (*result, error) {
 	s := newSession(q.Config, q.Dir)
 	var err error
@@ -94,8 +93,8 @@ func (q *request) load(d engine.Driver) (*result, error) {
 	return &result{}, errors.Join(err, s.engine.Close())
 }
 
-// run warms the engine up, measures, and takes the latencies: while measuring
-// where operations are dear, in a pass of its own where the clock would count.
+// run warms up the engine and measures. Latencies are measured in the same pass if operations are
+// slow, and in a second pass if the clock would distort the rate.
 func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error) {
 	r := &result{Engine: d.Name, Workload: w.name, Threads: threads}
 	ops := w.ops(s.cfg, threads)
@@ -103,7 +102,7 @@ func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error
 		return nil, err
 	}
 	if w.cold {
-		if err := dropPageCache(s.dir); err != nil { // what opening has read
+		if err := dropPageCache(s.dir); err != nil { // drops the pages that opening has read
 			return nil, err
 		}
 	}
@@ -141,8 +140,7 @@ func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error
 	return r, s.checkLeft(w, ops)
 }
 
-// warmUp opens tables, fills the block cache, and checks what is read against
-// what was written.
+// warmUp opens tables, fills the block cache, and compares values with those that were written.
 func (s *session) warmUp(w *workload, ops, threads int) error {
 	if w.base == empty || w.cold {
 		return nil
@@ -155,14 +153,14 @@ func (s *session) warmUp(w *workload, ops, threads int) error {
 	return err
 }
 
-// checkLeft counts the keys that are there afterwards.
+// checkLeft checks the number of keys after a workload.
 func (s *session) checkLeft(w *workload, ops int) error {
 	if w.left == nil {
 		return nil
 	}
 	n, err := s.count()
 	if want := w.left(s.cfg.Num, ops); err == nil && n != want {
-		return fmt.Errorf("%d keys are there, it must be %d", n, want)
+		return fmt.Errorf("the database has %d keys; want %d", n, want)
 	}
 	return err
 }

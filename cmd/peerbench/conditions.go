@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// conditions are what the figures were measured under.
+// conditions describes the circumstances of a run.
 type conditions struct {
 	Date       time.Time    `json:"date"`
 	OS         string       `json:"os"`
@@ -24,9 +24,9 @@ type conditions struct {
 	Processor  string       `json:"processor"`
 	Processors int          `json:"processors"`
 	Memory     uint64       `json:"memory_bytes"`
-	Load       string       `json:"load"` // when the run was over
+	Load       string       `json:"load"` // after the run
 	Go         string       `json:"go"`
-	ClockNanos float64      `json:"clock_nanoseconds"` // that a timed operation pays
+	ClockNanos float64      `json:"clock_nanoseconds"` // of one reading, for each timed operation
 	Engines    []engineInfo `json:"engines"`
 }
 
@@ -66,12 +66,12 @@ func clockNanos() float64 {
 }
 
 func firstLine(name string) string {
-	text, _ := os.ReadFile(name) // where there is none, nothing is said
+	text, _ := os.ReadFile(name) // a missing file is an empty line
 	line, _, _ := strings.Cut(string(text), "\n")
 	return line
 }
 
-// field returns what stands behind "name:" in a file, or nothing.
+// field returns the text after "name:" in a file, or "".
 func field(file, name string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -95,20 +95,20 @@ func (c *conditions) about(engine string) engineInfo {
 	return engineInfo{Name: engine, Title: engine}
 }
 
-// What marks an engine beside figures of unsynced writes, and what it says.
+// The mark of engines that may lose unsynced writes, and its explanation.
 const (
 	lossMark = " †"
-	lossNote = "† Unsynced writes of this engine may be lost when the process is killed; those of the engines without the mark are with the system once acknowledged, and are kept."
+	lossNote = "† Unsynced writes of this engine may be lost when the process is killed. " +
+		"Engines without the mark keep them: the operating system has them when they are acknowledged."
 )
 
-// titles are the engines' in the order of --engines, and what is to be said below
-// them, if anything.
+// titles are the titles of the engines in the order of --engines, and a note for below the table.
 type titles struct {
 	list []string
 	note string
 }
 
-// titles marks, where unsynced writes are shown, the engines that may lose them.
+// titles returns the engines' titles. If unsynced is set, it marks those that may lose unsynced writes.
 func (rep *report) titles(unsynced bool) (t titles) {
 	for _, name := range rep.cfg.Engines {
 		about := rep.conditions.about(name)
@@ -121,10 +121,11 @@ func (rep *report) titles(unsynced bool) (t titles) {
 	return t
 }
 
-// lines say it for people.
+// lines returns the conditions as text.
 func (rep *report) lines() []string {
 	c := &rep.conditions
-	machine := fmt.Sprintf("%s. %d × %s, %s, %s/%s %s, %s; load %s. A reading of the clock takes %.0f ns.", c.Date.Format(time.RFC3339), c.Processors, c.Processor,
+	machine := fmt.Sprintf("%s. %d × %s, %s, %s/%s %s, %s; load %s. A reading of the clock takes %.0f ns.",
+		c.Date.Format(time.RFC3339), c.Processors, c.Processor,
 		bench.SizeText(c.Memory), c.OS, c.Arch, c.Kernel, c.Go, c.Load, c.ClockNanos)
 	var in, out []string
 	for _, e := range c.Engines {
@@ -136,7 +137,7 @@ func (rep *report) lines() []string {
 	}
 	lines := []string{machine, rep.cfg.String(), "Engines: " + strings.Join(in, ", ") + "."}
 	if len(out) > 0 {
-		lines = append(lines, "Left out: "+strings.Join(out, ", ")+".")
+		lines = append(lines, "Not included: "+strings.Join(out, ", ")+".")
 	}
 	return lines
 }
@@ -144,18 +145,18 @@ func (rep *report) lines() []string {
 // jsonVersion is the version of the form of a jsonFile.
 const jsonVersion = 1
 
-// jsonFile is what --json writes.
+// jsonFile is the content of --json's file.
 type jsonFile struct {
 	Version    int        `json:"version"` // of this form
 	Program    string     `json:"program"`
 	Conditions conditions `json:"conditions"`
 	Settings   *config    `json:"settings"`
 	Complete   bool       `json:"complete"` // false: an error ended the run
-	Results    []*result  `json:"results"`  // in the order in which they were measured
+	Results    []*result  `json:"results"`  // in the order of measurement
 }
 
-// writeFiles writes the files that were asked for. Those for people are left as
-// they were where the run is not complete.
+// writeFiles writes the files that the flags name. If the run is not complete, it writes only the
+// JSON file.
 func (rep *report) writeFiles(complete bool) (err error) {
 	if rep.cfg.json != "" {
 		text, e := json.MarshalIndent(jsonFile{jsonVersion, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")
@@ -170,7 +171,7 @@ func (rep *report) writeFiles(complete bool) (err error) {
 	return err
 }
 
-// writeCharts writes the files that can be made from tables alone.
+// writeCharts writes the files that need only tables.
 func writeCharts(cfg *config, pages ...*page) (err error) {
 	if cfg.svg != "" {
 		err = writeSVG(cfg.svg, pages)

@@ -14,10 +14,10 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// config is what the command line asks for. Its JSON names are the flags'.
+// config holds the command line's settings. Its JSON names are those of the flags.
 type config struct {
 	Num       int      `json:"num"`
-	Reads     int      `json:"reads"` // of a reading workload; -1: as many as there are keys
+	Reads     int      `json:"reads"` // lookups of a reading workload; -1: the number of keys
 	ColdReads int      `json:"cold_reads"`
 	Engines   []string `json:"engines"`
 	Workloads []string `json:"workloads"`
@@ -28,13 +28,13 @@ type config struct {
 	ValueSize int      `json:"value_size"`
 	engine.Options
 
-	// Where sizes are named, they are what is measured, in place of the workloads.
+	// If Scale is not empty, these sizes are measured instead of the workloads.
 	Scale          []int    `json:"scale,omitempty"`
 	ScaleWorkloads []string `json:"scale_workloads,omitempty"`
 
-	Profiles string `json:"cpu_profiles,omitempty"` // folder; none: no profiles
+	Profiles string `json:"cpu_profiles,omitempty"` // folder; empty: no profiles
 
-	from                              string // a file to read instead of measuring
+	from                              string // not empty: read this file instead of measuring
 	dir, json, markdown, summary, svg string
 }
 
@@ -44,7 +44,7 @@ const (
 	randomKeys  = "random"
 )
 
-// bytesFlag is a number of bytes, with KiB, MiB or GiB behind it or without.
+// bytesFlag is a number of bytes with an optional unit KiB, MiB or GiB.
 type bytesFlag struct{ bytes *int64 }
 
 func (f bytesFlag) String() string {
@@ -69,7 +69,7 @@ func (f bytesFlag) Set(s string) error {
 	return nil
 }
 
-// parseConfig reads the command line. Help goes to out; then the error is
+// parseConfig parses the command line. If help is requested, it prints that to out and returns
 // flag.ErrHelp.
 func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config, error) {
 	c := &config{}
@@ -79,27 +79,28 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
-	fs.IntVar(&c.Num, "num", 1_000_000, "`keys`")
-	fs.IntVar(&c.Reads, "reads", -1, "`lookups` of a reading workload, ten times as many entries where all are read in order; -1: as many as there are keys")
-	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of coldrandom, and a tenth of those of coldmissing")
-	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "`engines`, with commas between")
-	fs.StringVar(&workloads, "workloads", "all", "`workloads`, with commas between, in this order; all: every one")
-	fs.IntVar(&c.Rounds, "rounds", 3, "`times` that each measurement is made")
-	fs.StringVar(&threads, "threads", "1", "`readers` of the workloads that only read, with commas between: each number is measured")
-	fs.StringVar(&writers, "writers", "1,16", "`writers` of fillrandom and fillsync, in the same way")
-	fs.StringVar(&scale, "scale", "", "`keys`, with commas between: in place of the workloads, fill as many, open, read and recover; at most a million lookups unless --reads says otherwise, and --rounds is how often the database is opened")
-	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","), "`parts` of --scale; fill is always one")
-	fs.StringVar(&c.KeyShape, "key-shape", counterKeys, "`kind` of the 16 bytes of a key: counter or random")
-	fs.IntVar(&c.ValueSize, "value-size", 100, "`bytes` of a value, half compressible")
-	fs.IntVar(&c.FilterBits, "filter-bits", 10, "`bits` of filter for each key; 0: no filters")
-	fs.StringVar(&c.Compression, "compression", engine.Snappy, "`kind`: none, snappy or zstd")
-	fs.Var(bytesFlag{&c.CacheBytes}, "cache", "`bytes` of block cache (also 64MiB)")
-	fs.Var(bytesFlag{&writeBuffer}, "write-buffer", "`bytes` of a memtable (also 16MiB)")
-	fs.IntVar(&c.OpenFiles, "open-files", 0, "`tables` held open at most, in the engines that have such a bound; 0: the default of each")
-	fs.StringVar(&c.dir, "dir", "", "`folder` in which the databases are made and removed; default: a temporary one")
+	fs.IntVar(&c.Num, "num", 1_000_000, "number of `keys`")
+	fs.IntVar(&c.Reads, "reads", -1, "`lookups` of a reading workload; scans read ten times as many entries; -1: the number of keys")
+	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of coldrandom; coldmissing makes ten times as many")
+	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "comma-separated `engines`")
+	fs.StringVar(&workloads, "workloads", "all", "comma-separated `workloads`, in this order; all: every one")
+	fs.IntVar(&c.Rounds, "rounds", 3, "number of `times` to repeat each measurement")
+	fs.StringVar(&threads, "threads", "1", "comma-separated numbers of `readers` with which to measure workloads that only read")
+	fs.StringVar(&writers, "writers", "1,16", "comma-separated numbers of `writers` with which to measure fillrandom and fillsync")
+	fs.StringVar(&scale, "scale", "", "comma-separated numbers of `keys`: instead of running workloads, fill a database of each size, open, read and recover it, "+
+		"with at most a million lookups unless --reads is given; --rounds is the number of openings")
+	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","), "comma-separated `parts` of --scale; fill is always done")
+	fs.StringVar(&c.KeyShape, "key-shape", counterKeys, "`kind` of keys, which have 16 bytes: counter or random")
+	fs.IntVar(&c.ValueSize, "value-size", 100, "`bytes` per value, half compressible")
+	fs.IntVar(&c.FilterBits, "filter-bits", 10, "filter `bits` per key; 0: no filters")
+	fs.StringVar(&c.Compression, "compression", engine.Snappy, "`kind` of compression: none, snappy or zstd")
+	fs.Var(bytesFlag{&c.CacheBytes}, "cache", "`bytes` of block cache, with an optional unit such as in 64MiB")
+	fs.Var(bytesFlag{&writeBuffer}, "write-buffer", "`bytes` per memtable, with an optional unit such as in 16MiB")
+	fs.IntVar(&c.OpenFiles, "open-files", 0, "maximum number of open `tables`, in engines with such a setting; 0: each engine's default")
+	fs.StringVar(&c.dir, "dir", "", "`folder` for the databases, which are removed; default: a temporary one")
 	fs.StringVar(&c.json, "json", "", "write conditions and every round's results to this `file`")
-	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it has them")
-	fs.StringVar(&c.Profiles, "cpuprofiles", "", "write a CPU profile of each measured pass, debt included, to this `folder`; Go's alone tell anything")
+	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it exists")
+	fs.StringVar(&c.Profiles, "cpuprofiles", "", "write a CPU profile of each measured pass, settling included, to this `folder`; not useful for C++ engines")
 	fs.StringVar(&c.svg, "svg", "", "draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
 	fs.StringVar(&c.summary, "summary", "", "write SieveDB's medians with those of the best other engine to this `file`, between its marks")
 	fs.StringVar(&c.from, "from", "", "measure nothing; read a `file` of --json, or the tables of one of --markdown, and write the other files from it")
@@ -141,7 +142,7 @@ func numbers(list string) (all []int, err error) {
 	for _, text := range bench.SplitList(list) {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no number; write numbers with commas between", text)
+			return nil, fmt.Errorf("%q is not a number; want comma-separated numbers", text)
 		}
 		all = append(all, n)
 	}
@@ -158,7 +159,7 @@ func printHelp(fs *flag.FlagSet, out io.Writer) {
 	fs.PrintDefaults()
 }
 
-// bounded is a flag's value and what it must lie between.
+// bounded is a flag's value with its bounds.
 type bounded struct {
 	flag             string
 	value, low, high int64
@@ -197,31 +198,31 @@ func (c *config) validate(drivers []engine.Driver) error {
 		return fmt.Errorf("--compression is %q; it must be none, snappy or zstd", c.Compression)
 	}
 	if len(c.Engines) == 0 || len(c.Workloads) == 0 || len(c.Threads) == 0 || len(c.Writers) == 0 {
-		return errors.New("--engines, --workloads, --threads and --writers must each name something")
+		return errors.New("--engines, --workloads, --threads and --writers must not be empty")
 	}
 	for i, name := range c.Engines {
 		if slices.Contains(c.Engines[:i], name) {
-			return fmt.Errorf("--engines names %s twice; --rounds measures again", name)
+			return fmt.Errorf("--engines has %s twice; use --rounds to measure repeatedly", name)
 		} else if d, ok := findDriver(drivers, name); !ok {
-			return fmt.Errorf("--engines names %q; there are: %s", name, strings.Join(engineNames(drivers), ", "))
+			return fmt.Errorf("--engines has unknown engine %q; want some of: %s", name, strings.Join(engineNames(drivers), ", "))
 		} else if d.LeftOut != "" {
-			return fmt.Errorf("--engines names %s, which is not in this program: %s", name, d.LeftOut)
+			return fmt.Errorf("--engines has %s, which is not in this program: %s", name, d.LeftOut)
 		}
 	}
 	for _, name := range c.ScaleWorkloads {
 		if !slices.Contains(scaleNames(), name) {
-			return fmt.Errorf("--scale-workloads names %q; there are: %s", name, strings.Join(scaleNames(), ", "))
+			return fmt.Errorf("--scale-workloads has unknown part %q; want some of: %s", name, strings.Join(scaleNames(), ", "))
 		}
 	}
 	for _, name := range c.Workloads {
 		if _, ok := findWorkload(name); !ok {
-			return fmt.Errorf("--workloads names %q; there are: %s", name, strings.Join(workloadNames(), ", "))
+			return fmt.Errorf("--workloads has unknown workload %q; want some of: %s", name, strings.Join(workloadNames(), ", "))
 		}
 	}
 	return nil
 }
 
-// engineNames are those of the engines in this program.
+// engineNames returns the names of the engines in this program.
 func engineNames(drivers []engine.Driver) []string {
 	var names []string
 	for _, d := range drivers {
@@ -240,11 +241,11 @@ func findDriver(drivers []engine.Driver, name string) (engine.Driver, bool) {
 	return drivers[i], true
 }
 
-// String says under which settings the engines run.
+// String describes the settings of the engines.
 func (c *config) String() string {
 	sizes, of := []int{c.Num}, ""
 	if c.scaled() {
-		sizes, of = c.Scale, " of opening, one of the rest"
+		sizes, of = c.Scale, " of opening, one of everything else"
 	}
 	if c.OpenFiles > 0 {
 		of += fmt.Sprintf("; %s open tables", bench.Grouped(uint64(c.OpenFiles)))

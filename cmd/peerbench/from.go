@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// outputs returns the files that a run writes, as far as they are known before it.
+// outputs returns the names of the files that a run writes. Empty names mean no file.
 func (c *config) outputs() []string {
 	files := []string{c.json, c.markdown, c.summary}
 	switch {
@@ -38,7 +38,7 @@ func redraw(cfg *config) error {
 		return redrawJSON(cfg, text)
 	}
 	if cfg.markdown != "" {
-		return errors.New("--from: tables cannot be made of tables; --markdown needs a file of --json")
+		return errors.New("--from: --markdown needs a file of --json, not one of tables")
 	}
 	pages := readTables(string(text))
 	if len(pages) == 0 {
@@ -64,8 +64,7 @@ func redrawJSON(cfg *config, text []byte) error {
 	return assemble(settings, file.Conditions, file.Results).writeFiles(file.Complete)
 }
 
-// readTables reads what markdown has written between the marks of a page, of the last run and of
-// the last run of --scale.
+// readTables reads the last run and the last run of --scale from between the marks of a page.
 func readTables(text string) (pages []*page) {
 	for _, marks := range [][2]string{{markBegin, markEnd}, {scaleBegin, scaleEnd}} {
 		_, after, begins := strings.Cut(text, marks[0])
@@ -77,7 +76,7 @@ func readTables(text string) (pages []*page) {
 	return pages
 }
 
-// readPage reads what markdown has written.
+// readPage parses the output of markdown.
 func readPage(text string) *page {
 	p := &page{}
 	var t *table

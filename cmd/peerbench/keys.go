@@ -8,8 +8,8 @@ import (
 
 const keySize = 16
 
-// keySpace makes keys of their numbers. Number n, stored, is key 2n of its
-// shape and number n, absent, key 2n+1: counters stand between stored ones.
+// keySpace generates keys from their numbers. Stored key n is number 2n of its shape, and absent key
+// n is number 2n+1, so absent counters are between stored ones.
 type keySpace struct{ random bool }
 
 func (k keySpace) stored(dst []byte, n uint64) []byte { return k.key(dst, 2*n) }
@@ -19,7 +19,7 @@ func (k keySpace) absent(dst []byte, n uint64) []byte { return k.key(dst, 2*n+1)
 func (k keySpace) key(dst []byte, n uint64) []byte {
 	dst = dst[:0]
 	if k.random {
-		// Mixing is one to one, so no two of the first halves are the same.
+		// Mixing is a bijection, so the first halves differ.
 		dst = binary.BigEndian.AppendUint64(dst, mix(n))
 		return binary.BigEndian.AppendUint64(dst, mix(^n))
 	}
@@ -40,8 +40,8 @@ func mix(n uint64) uint64 {
 	return n ^ n>>31
 }
 
-// permutation puts the numbers below n in a random order without holding them:
-// a Feistel network over the next even power of two, walked until it stays below n.
+// permutation is a random order of the numbers below n, computed without storing them: a Feistel
+// network over the next even power of two, repeated until the result is below n.
 type permutation struct {
 	n, seed uint64
 	half    uint
@@ -51,7 +51,7 @@ func newPermutation(n, seed uint64) permutation {
 	return permutation{n: n, seed: seed, half: uint(bits.Len64(n-1)+1) / 2}
 }
 
-// at returns the number at place i, i below n.
+// at returns the number at position i, which is below n.
 func (p permutation) at(i uint64) uint64 {
 	mask := uint64(1)<<p.half - 1
 	for {

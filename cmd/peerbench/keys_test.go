@@ -54,7 +54,7 @@ func TestZetaIsTheSum(t *testing.T) {
 	}
 }
 
-func TestInsertedKeysStandBetweenThoseOfTheLoad(t *testing.T) {
+func TestInsertedKeysAreBetweenLoadedOnes(t *testing.T) {
 	const num = 1000
 	s, th := newSession(&config{Num: num, KeyShape: counterKeys, ValueSize: 1}, ""), &thread{}
 	seen, below := map[string]uint64{}, 0
@@ -70,7 +70,7 @@ func TestInsertedKeysStandBetweenThoseOfTheLoad(t *testing.T) {
 	}
 	require.Equal(t, num/2, below)
 	n := s.inserted(th, 3*num-1)
-	require.Equal(t, seen[string(th.key)], n, "a key that comes again has the value that it had")
+	require.Equal(t, seen[string(th.key)], n, "a repeated key has the same value")
 }
 
 // YCSB's most popular of a thousand keys gets 1/zeta(1000, 0.99) of the draws.

@@ -1,14 +1,12 @@
-// Command peerbench measures SieveDB and its peers with the same workloads, each
-// engine in a process of its own, in turns. docs/performance.md says what is
-// compared and what is fair in it.
+// Command peerbench measures SieveDB and its peers with the same workloads. The engines take turns,
+// each in a separate process. docs/performance.md describes what is compared and what is fair.
 //
 //	make peers PEERS_FLAGS='--num=1000000 --rounds=3'
 //
-// The way through the source: run.go leads from the command line to the reports,
-// config.go has the flags, workloads.go the list of workloads. process.go starts
-// a process for each measurement, child.go is what that does, and phase.go what
-// it measures by. report.go, tables.go and plot.go show the results. scale.go,
-// scaletables.go and scaleplot.go are the same for --scale, with opens.go.
+// Reading the source: run.go has the run from the command line to the reports, config.go the flags,
+// and workloads.go the list of workloads. process.go starts a process for each measurement, child.go
+// is that process, and phase.go measures. report.go and tables.go write tables, charts.go draws
+// charts, and from.go reads stored results. scale.go, scaletables.go and opens.go are for --scale.
 package main
 
 import (

@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// The test program is also the process of an engine, and knows one more that
-// lies.
+// The test program is also the process of a measurement, and has additional engines that lie.
 func TestMain(m *testing.M) {
 	allDrivers = append(allDrivers, liars()...)
 	if os.Getenv(childMark) != "" {
@@ -24,14 +23,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A liar is SieveDB but for one thing.
+// A liar is SieveDB with one fault.
 type liar struct {
 	engine.Engine
 	puts  int
-	drops int // this put is not done
+	drops int // the number of the put that is dropped
 	finds bool
 	wrong bool
-	// forgets: a new database keeps the put that drops names.
+	// forgets: a new database does not drop a put.
 	forgets bool
 }
 
@@ -85,7 +84,7 @@ func liars() []engine.Driver {
 	}
 }
 
-// peerbench runs the command as a user does.
+// peerbench runs the command like a user.
 func peerbench(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -93,7 +92,7 @@ func peerbench(t *testing.T, args ...string) (status int, stdout, stderr string)
 	return status, out.String(), errs.String()
 }
 
-func TestEveryEngineDoesEveryWorkload(t *testing.T) {
+func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	var engines []string
@@ -133,7 +132,7 @@ func TestEveryEngineDoesEveryWorkload(t *testing.T) {
 			require.EqualValues(t, 2000, r.Ops)
 		}
 		if r.Workload == "readwhilewriting" {
-			require.NotNil(t, r.WritesBeside) // over in less time than one falls due
+			require.NotNil(t, r.WritesBeside) // may be 0: the run may end before the first write is due
 			require.NotNil(t, r.WaitsBeside)
 		}
 	}
@@ -152,8 +151,8 @@ func TestEveryEngineDoesEveryWorkload(t *testing.T) {
 	require.FileExists(t, at("summary.md"))
 }
 
-// A database that was copied a moment ago has its pages dirty, and what is written
-// to them again would not count.
+// The pages of a database that was just copied are dirty, so writing to them again would not be
+// counted.
 func TestOverwritingInPlaceIsCounted(t *testing.T) {
 	dir := t.TempDir()
 	file, profiles := filepath.Join(dir, "run.json"), filepath.Join(dir, "profiles")
@@ -164,7 +163,7 @@ func TestOverwritingInPlaceIsCounted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &run))
 	fill, over := run.Results[0].WriteAmp, run.Results[1].WriteAmp
-	if fill != nil && *fill > 0.1 { // the system counts, and does so in this folder
+	if fill != nil && *fill > 0.1 { // the system counts writes in this folder
 		require.Greater(t, *over, 0.1)
 	}
 	require.FileExists(t, filepath.Join(profiles, "bbolt-overwrite-1-threads-2000-keys.pprof"))
@@ -172,11 +171,11 @@ func TestOverwritingInPlaceIsCounted(t *testing.T) {
 
 func TestAnEngineThatLiesIsNoticed(t *testing.T) {
 	for _, test := range []struct{ engine, workload, message string }{
-		{"drops", "fillrandom", "1999 keys are there"},
-		{"drops", "fillbatch", "1999 keys are there"},
+		{"drops", "fillrandom", "has 1999 keys; want 2000"},
+		{"drops", "fillbatch", "has 1999 keys; want 2000"},
 		{"drops", "readseq", "found "},
 		{"finds", "readmissing", "found "},
-		{"wrong", "readrandom", "another value"},
+		{"wrong", "readrandom", "a different value"},
 	} {
 		t.Run(test.engine+" in "+test.workload, func(t *testing.T) {
 			status, _, progress := peerbench(t, "--num=2000", "--reads=8000", "--rounds=1", "--engines="+test.engine, "--workloads="+test.workload)
@@ -196,10 +195,10 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		require.NotEmpty(t, message, args)
 	}
 	_, _, message := peerbench(t, "--threads=1,x")
-	require.Contains(t, message, `--threads: "x" is no number`)
+	require.Contains(t, message, `--threads: "x" is not a number`)
 	status, _, progress := peerbench(t, "--num=100", "--engines=bbolt", "--workloads=fillseq", "--svg="+filepath.Join(t.TempDir(), "none", "run"))
 	require.Equal(t, exitFailed, status)
-	require.NotContains(t, progress, "round 1", "a file that cannot be written is told before the run")
+	require.NotContains(t, progress, "round 1", "a file that cannot be written fails before the run")
 	status, help, _ := peerbench(t, "--help")
 	require.Equal(t, exitOK, status)
 	require.Contains(t, help, "readmissing")

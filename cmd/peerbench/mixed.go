@@ -8,7 +8,7 @@ import (
 
 const writesPerSecond = 10_000
 
-// readWhileWriting measures the readers; the writer beside them keeps its pace.
+// readWhileWriting measures the readers. The concurrent writer has a fixed pace.
 func readWhileWriting(s *session) task {
 	t := readStored(s)
 	t.beside = func(stop <-chan struct{}) (*paced, error) {
@@ -20,19 +20,18 @@ func readWhileWriting(s *session) task {
 	return t
 }
 
-// shares are the operations of a YCSB workload in per cent; the rest reads.
+// shares are the operations of a YCSB workload in per cent; the others are reads.
 type shares struct {
 	update, insert, modify uint64
-	latest                 bool // reads want what was inserted last
+	latest                 bool // reads are of the latest inserts
 	scan                   bool // reads are scans
 }
 
 const maxScan = 100
 
-// ycsb makes a workload of the Yahoo! Cloud Serving Benchmark (Cooper and others,
-// SoCC 2010). Popular keys are scattered over the key space, as there, and so are
-// those that are inserted. A scan reads up to 100 entries, each length as often.
-// A read-modify-write is a Get and a Put, one after the other.
+// ycsb returns a workload of the Yahoo! Cloud Serving Benchmark (Cooper and others, SoCC 2010). As
+// there, popular keys and inserted keys are scattered over the key space. A scan reads 1 to 100
+// entries, all lengths with the same probability. A read-modify-write is a Get and then a Put.
 func ycsb(mix shares) func(s *session) task {
 	return func(s *session) task {
 		y := &ycsbRun{session: s, mix: mix, popular: newZipfian(s.cfg.Num)}
@@ -46,13 +45,13 @@ func ycsb(mix shares) func(s *session) task {
 	}
 }
 
-// ycsbRun is what the threads of such a workload share.
+// ycsbRun is the state that the threads of a YCSB workload share.
 type ycsbRun struct {
 	*session
 	mix     shares
 	popular *zipfian
 	stored  atomic.Uint64 // keys
-	blind   atomic.Uint64 // writes that look for nothing
+	blind   atomic.Uint64 // writes without a read
 }
 
 // operate does one operation of the mix.
@@ -79,10 +78,9 @@ func (y *ycsbRun) operate(th *thread) error {
 	return y.getStored(th, n)
 }
 
-// inserted makes th.key the key of insert i, counted from the first of the load,
-// and returns the number whose value it has. As YCSB's keys, which are hashes of
-// such numbers, those inserted after the load stand between the others in random
-// order. When as many were inserted as loaded, they begin again.
+// inserted sets th.key to the key of insert i, counted from the first of the load, and returns the
+// number of its value. Keys inserted after the load are between the others in random order, like
+// YCSB's keys, which are hashes of such numbers. After as many inserts as loaded keys, they repeat.
 func (s *session) inserted(th *thread, i uint64) uint64 {
 	num := uint64(s.cfg.Num)
 	if i < num {

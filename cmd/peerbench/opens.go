@@ -9,17 +9,16 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// What a process may be asked for in place of a workload. The names are also those
-// of their results.
+// The requests other than workloads. Their results have the same names.
 const (
 	loading    = "load"
-	opening    = "open"        // of what was closed
+	opening    = "open"        // opens a database that was closed
 	openLazily = "open-lazily" // the same; tables are opened when they are first needed
-	abandoning = "abandon"     // fills a log and ends, as if it were killed
-	recovering = "recovery"    // opens what was abandoned
+	abandoning = "abandon"     // fills a log and exits as if it were killed
+	recovering = "recovery"    // opens the abandoned database
 )
 
-// timedOpen opens the database into s.engine, and returns how long that took.
+// timedOpen opens the database as s.engine. The result has the time that it took.
 func (s *session) timedOpen(d engine.Driver, o engine.Options) (*result, error) {
 	began := time.Now()
 	e, err := d.Open(s.dir, o)
@@ -39,13 +38,13 @@ func (q *request) open(d engine.Driver) (*result, error) {
 	return r, s.engine.Close()
 }
 
-// logKeys is how many keys make a log whose memtable is nearly full and not yet
-// written out: what a memtable adds to keys and values takes the rest.
+// logKeys returns the number of keys in a log whose memtable is nearly full, but not yet flushed.
+// A quarter of the write buffer is left for the memtable's overhead.
 func logKeys(c *config) int {
 	return min(c.WriteBufferSize/4*3/(keySize+c.ValueSize), c.Num)
 }
 
-// abandon does not close what it writes to: the process ends.
+// abandon does not close the engine: the process exits.
 func (q *request) abandon(d engine.Driver) (*result, error) {
 	s := newSession(q.Config, q.Dir)
 	var err error
@@ -61,11 +60,11 @@ func (q *request) abandon(d engine.Driver) (*result, error) {
 	return &result{Ops: uint64(logKeys(q.Config))}, nil
 }
 
-// logged makes th.key the i-th key that is abandoned, none of them stored before,
-// and returns the number whose value it has.
+// logged sets th.key to the i-th abandoned key and returns the number of its value. These keys are
+// not in the database before.
 func (s *session) logged(th *thread, i uint64) uint64 { return s.inserted(th, uint64(s.cfg.Num)+i) }
 
-// recover opens what was abandoned, and looks for what was written last.
+// recover opens the abandoned database and looks up the keys in its log.
 func (q *request) recover(d engine.Driver) (*result, error) {
 	s := newSession(q.Config, q.Dir)
 	r, err := s.timedOpen(d, q.Config.Options)
@@ -84,7 +83,7 @@ func (q *request) recover(d engine.Driver) (*result, error) {
 		return nil, err
 	}
 	if r.Found != r.Ops && !d.LosesUnsynced {
-		return nil, fmt.Errorf("%s of %s acknowledged writes are there after the process ended", bench.Grouped(r.Found), bench.Grouped(r.Ops))
+		return nil, fmt.Errorf("only %s of %s acknowledged writes survived the end of the process", bench.Grouped(r.Found), bench.Grouped(r.Ops))
 	}
 	return r, nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// ioCounts are the system's counts for this process.
+// ioCounts are the operating system's counts for this process.
 type ioCounts struct {
-	ReadCalls, ReadBytes       uint64 // ReadBytes came from the device
-	WriteBytes, WriteCallBytes uint64 // dirtied pages; bytes handed to write calls
+	ReadCalls, ReadBytes       uint64 // ReadBytes are from the device
+	WriteBytes, WriteCallBytes uint64 // of dirtied pages, and of write calls
 	MajorFaults                uint64 // page faults that waited for the device
 }
 
-// counters is what is read before and after a phase.
+// counters are read before and after a pass.
 type counters struct {
 	time    time.Time
 	cpu     float64
@@ -37,19 +37,19 @@ func readCounters() counters {
 	return c
 }
 
-// passOptions say how a task is gone through.
+// passOptions are the settings of one pass of a task.
 type passOptions struct {
 	ops, threads int
-	timed        bool // each operation, by one reading of the clock
-	check        bool
+	timed        bool // time each operation, with one reading of the clock
+	check        bool // compare values with those that were written
 }
 
-// passResult is what a pass came to.
+// passResult is the result of a pass.
 type passResult struct {
 	ops, found, bytes uint64
 	latencies         *hdrhistogram.Histogram // nanoseconds; nil unless timed
 	before, after     counters
-	beside            *paced // nil where nothing went on beside
+	beside            *paced // nil without concurrent writes
 }
 
 const maxLatency = time.Minute
@@ -58,8 +58,7 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, maxLatency.Nanoseconds(), 3)
 }
 
-// pass runs a task, its operations shared by the threads, and checks how many
-// keys it found.
+// pass runs a task, whose operations the threads share, and checks the number of keys found.
 func (s *session) pass(t task, o passOptions) (*passResult, error) {
 	s.passes++
 	threads := make([]*thread, o.threads)
@@ -67,14 +66,14 @@ func (s *session) pass(t task, o passOptions) (*passResult, error) {
 		threads[i] = &thread{index: i, threads: o.threads, check: o.check,
 			rng: rand.New(rand.NewPCG(seed, s.passes<<16+uint64(i))), buffer: make([]byte, 0, s.cfg.ValueSize+64)}
 	}
-	runtime.GC() // what came before shall not be charged to this pass
+	runtime.GC() // so this pass does not pay for earlier garbage
 	bench.ResetPeak()
 	r := &passResult{}
 	if o.timed {
 		r.latencies = newHistogram()
 	}
 	errs := make([]error, o.threads+1)
-	var mu sync.Mutex // r, while threads end
+	var mu sync.Mutex // guards r while threads end
 	var running, beside sync.WaitGroup
 	stop := make(chan struct{})
 	r.before = readCounters()
@@ -101,16 +100,16 @@ func (s *session) pass(t task, o passOptions) (*passResult, error) {
 	}
 	if t.want != nil {
 		if want := t.want(r.ops); r.found != want {
-			return nil, fmt.Errorf("found %s keys, but %s of those looked for are stored", bench.Grouped(r.found), bench.Grouped(want))
+			return nil, fmt.Errorf("found %s keys; want %s", bench.Grouped(r.found), bench.Grouped(want))
 		}
 	}
 	return r, nil
 }
 
-// share is thread i's part of n.
+// share returns thread i's part of n operations.
 func share(n, threads, i int) int { return (n + threads - 1 - i) / threads }
 
-// run does at least so many operations.
+// run does at least ops operations.
 func (th *thread) run(t task, ops int, timed bool) (done uint64, h *hdrhistogram.Histogram, err error) {
 	do, end, err := t.begin(th)
 	if err != nil {
@@ -126,8 +125,8 @@ func (th *thread) run(t task, ops int, timed bool) (done uint64, h *hdrhistogram
 		n, err = do(i)
 		done += uint64(n)
 		if timed {
-			now := time.Since(began) // reads the monotonic clock alone
-			// Longer than the histogram's longest counts as that.
+			now := time.Since(began) // reads only the monotonic clock
+			// Longer times count as maxLatency.
 			_ = h.RecordValue(min(now-last, maxLatency).Nanoseconds())
 			last = now
 		}

@@ -12,8 +12,7 @@ import (
 	"path/filepath"
 )
 
-// A comparison is one run of the command: databases in a folder of its own, and the
-// results so far.
+// A comparison is one run of the command: the folder with its databases, and the results so far.
 type comparison struct {
 	cfg      *config
 	dir      string
@@ -21,17 +20,17 @@ type comparison struct {
 	results  []*result
 }
 
-// loadedDir and workDir are an engine's database for workloads that leave it as
-// it is, and one for the others.
+// loadedDir and workDir return the folder of an engine's database for workloads that do not change
+// it, and for the others.
 func (c *comparison) loadedDir(engine string) string { return filepath.Join(c.dir, engine+"-loaded") }
 func (c *comparison) workDir(engine string) string   { return filepath.Join(c.dir, engine+"-work") }
 
-// measureAll goes through rounds, workloads and, within, engines: what slows the
-// machine for a while meets all of them.
+// measureAll measures all rounds. Engines take turns within each workload, so all of them suffer
+// if the machine is slow for a while.
 func (c *comparison) measureAll(ctx context.Context) error {
 	for round := range c.cfg.Rounds {
 		for _, name := range c.cfg.Workloads {
-			w, _ := findWorkload(name) // the names have been checked
+			w, _ := findWorkload(name) // parseConfig has checked the names
 			for _, threads := range c.threads(w) {
 				if err := c.measureEngines(ctx, w, threads, round); err != nil {
 					return err
@@ -42,7 +41,7 @@ func (c *comparison) measureAll(ctx context.Context) error {
 	return nil
 }
 
-// measureEngines measures a workload with every engine; each round another one begins.
+// measureEngines measures a workload with every engine. Each round starts with a different one.
 func (c *comparison) measureEngines(ctx context.Context, w *workload, threads, round int) error {
 	for i := range c.cfg.Engines {
 		engine := c.cfg.Engines[(i+round)%len(c.cfg.Engines)]
@@ -81,7 +80,7 @@ func (c *comparison) measure(ctx context.Context, engine string, w *workload, th
 	return nil
 }
 
-// database makes the folder that a workload begins with.
+// database returns the folder with the database for a workload, and creates it if necessary.
 func (c *comparison) database(ctx context.Context, engine string, b base) (string, error) {
 	work := c.workDir(engine)
 	if b == empty {
@@ -106,9 +105,9 @@ func (c *comparison) database(ctx context.Context, engine string, b base) (strin
 	return dir, nil
 }
 
-// syncFiles waits until the files below dir are on the device, so that it does not
-// write them while something is measured, and so that what dirties their pages again
-// is counted: the system counts a page when it gets dirty, not each write to it.
+// syncFiles waits until the files below dir are on the device, so they are not written during a
+// measurement. It also makes later writes count: the system counts a page when it becomes dirty, not
+// at each write to it.
 func syncFiles(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -122,7 +121,7 @@ func syncFiles(dir string) error {
 	})
 }
 
-// process has a request done by a process of its own.
+// process runs a request in a separate process.
 func (c *comparison) process(ctx context.Context, q request) (*result, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -143,7 +142,7 @@ func (c *comparison) process(ctx context.Context, q request) (*result, error) {
 	}
 	r := &result{}
 	if err := json.Unmarshal(output, r); err != nil {
-		return nil, fmt.Errorf("the process answered %q: %w", output, err)
+		return nil, fmt.Errorf("invalid result of the measuring process: %q: %w", output, err)
 	}
 	if r.Error != "" {
 		return nil, errors.New(r.Error)

@@ -8,8 +8,8 @@ import (
 	"runtime/pprof"
 )
 
-// profile begins the CPU profile of a measurement, if profiles are asked for, and stop
-// ends it. The last round's file remains.
+// profile starts the CPU profile of a measurement if --cpuprofiles is given, and stop ends it. Each
+// round overwrites the file of the previous one.
 func (c *config) profile(r *result) (stop func() error, err error) {
 	if c.Profiles == "" {
 		return func() error { return nil }, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// report is what a run came to, for every form in which it is shown.
+// report has the results of a run, for all outputs.
 type report struct {
 	cfg        *config
 	conditions conditions
@@ -17,7 +17,7 @@ type report struct {
 	rows       []*row
 }
 
-// A row is a measurement, of every engine, all rounds.
+// A row has all rounds of a measurement, for every engine.
 type row struct {
 	workload string
 	threads  int
@@ -47,11 +47,13 @@ func newReport(cfg *config, began time.Time, drivers []engine.Driver, results []
 	return assemble(cfg, newConditions(cfg, began, drivers), results)
 }
 
-// assemble makes a row of the results of each measurement.
+// assemble collects the results of each measurement in a row.
 func assemble(cfg *config, c conditions, results []*result) *report {
 	rep := &report{cfg: cfg, conditions: c, results: results}
 	for _, res := range results {
-		i := slices.IndexFunc(rep.rows, func(r *row) bool { return r.workload == res.Workload && r.threads == res.Threads && r.keys == res.Keys })
+		i := slices.IndexFunc(rep.rows, func(r *row) bool {
+			return r.workload == res.Workload && r.threads == res.Threads && r.keys == res.Keys
+		})
 		if i < 0 {
 			i = len(rep.rows)
 			rep.rows = append(rep.rows, &row{workload: res.Workload, threads: res.Threads, keys: res.Keys, cells: map[string][]*result{}})
@@ -61,10 +63,10 @@ func assemble(cfg *config, c conditions, results []*result) *report {
 	return rep
 }
 
-// spread is the median of the rounds, and the least and the greatest.
+// spread is the median, minimum and maximum of the rounds.
 type spread struct{ median, min, max float64 }
 
-// of returns the spread of a figure, and false where the engine has none.
+// of returns the spread of a figure, and false if the engine has none.
 func (r *row) of(engine string, figure func(*result) *float64) (spread, bool) {
 	var values []float64
 	for _, res := range r.cells[engine] {
@@ -86,7 +88,7 @@ func (r *row) of(engine string, figure func(*result) *float64) (spread, bool) {
 
 func opsPerSec(r *result) *float64 { return &r.OpsPerSec }
 
-// best is the greatest median rate of the engines that count.
+// best returns the greatest median rate of the engines for which counts returns true.
 func (r *row) best(counts func(engine string) bool) float64 {
 	best := 0.0
 	for engine := range r.cells {
@@ -97,15 +99,14 @@ func (r *row) best(counts func(engine string) bool) float64 {
 	return best
 }
 
-// unsynced says that unsynced writes are in the report.
+// unsynced reports whether a workload of the report makes unsynced writes.
 func (rep *report) unsynced() bool {
 	return slices.ContainsFunc(rep.rows, func(r *row) bool { return r.about().unsynced() })
 }
 
 func anyEngine(string) bool { return true }
 
-// ourName is the engine that the others are peers of, but for those that are ours
-// too, whose names begin like it.
+// ourName is SieveDB's name. Names of its variants start with it; all other engines are peers.
 const ourName = "sievedb"
 
 // ourTitle is its title in tables.
@@ -113,15 +114,15 @@ const ourTitle = "SieveDB"
 
 func isPeer(engine string) bool { return !strings.HasPrefix(engine, ourName) }
 
-// A table is rows of cells below a heading.
+// A table has a title, column headings and rows of cells.
 type table struct {
 	title string
 	head  []string
 	rows  [][]string
-	note  string // below it
+	note  string // below the rows
 }
 
-// tables are the overview and then one for each workload, or those of --scale.
+// tables returns the overview and a table for each workload, or the tables of --scale.
 func (rep *report) tables() []table {
 	if rep.cfg.scaled() {
 		return rep.scaleTables()
@@ -133,7 +134,7 @@ func (rep *report) tables() []table {
 	return all
 }
 
-// overview has the median rates.
+// overview returns the table of median rates.
 func (rep *report) overview() table {
 	t := table{title: "ops/s, medians", head: []string{"workload"}}
 	titles := rep.titles(rep.unsynced())
@@ -148,7 +149,8 @@ func (rep *report) overview() table {
 		ours, ok := r.of(ourName, opsPerSec)
 		pebble, both := r.of("pebble", opsPerSec)
 		peer := r.best(isPeer)
-		cells = append(cells, known(ok && peer > 0, ratio(ours.median, peer)), known(ok && both, ratio(ours.median, pebble.median)))
+		cells = append(cells, known(ok && peer > 0, ratio(ours.median, peer)),
+			known(ok && both, ratio(ours.median, pebble.median)))
 		t.rows = append(t.rows, cells)
 	}
 	return t
@@ -164,8 +166,7 @@ const (
 	settledCPUColumn = "CPU s/M ops, settled"
 )
 
-// A figure is a column of a workload's table. Columns that no engine has a
-// figure for are left out.
+// A figure is a column of a workload's table. Columns without figures are omitted.
 type figure struct {
 	name string
 	get  func(*result) *float64
@@ -195,11 +196,11 @@ func within(which func(*result) *latency, get func(*latency) float64) func(*resu
 	}
 }
 
-// cpuPerOp is in microseconds an operation, which is seconds for a million. The
-// debt is in it or it is not: asked for the other kind, it is nil.
-func cpuPerOp(debtPaid bool) func(*result) *float64 {
+// cpuPerOp is the CPU time in microseconds per operation, which is seconds per million. It is nil
+// unless settled says whether the time includes settling.
+func cpuPerOp(settled bool) func(*result) *float64 {
 	return func(r *result) *float64 {
-		if r.CPUSeconds == 0 || r.Ops == 0 || debtPaid != (r.SettleSeconds != nil) {
+		if r.CPUSeconds == 0 || r.Ops == 0 || settled != (r.SettleSeconds != nil) {
 			return nil
 		}
 		v := r.CPUSeconds * 1e6 / float64(r.Ops)
@@ -207,7 +208,7 @@ func cpuPerOp(debtPaid bool) func(*result) *float64 {
 	}
 }
 
-// ofWrites leaves a figure out where nothing is written.
+// ofWrites omits a figure of workloads that do not write.
 func ofWrites(get func(*result) *float64) func(*result) *float64 {
 	return func(r *result) *float64 {
 		if w, ok := findWorkload(r.Workload); !ok || !w.writes() {
@@ -241,7 +242,7 @@ var figures = []figure{
 	{settledOpsColumn, func(r *result) *float64 { return r.SettledOpsPerSec }, count},
 }
 
-// details has every figure of a workload.
+// details returns the table with all figures of a workload.
 func (rep *report) details(r *row) table {
 	t := table{title: r.title(), head: []string{engineColumn, opsColumn, "min–max", "of best", "of Pebble"}}
 	var columns []figure
@@ -259,7 +260,8 @@ func (rep *report) details(r *row) table {
 		if !ok {
 			continue
 		}
-		cells := []string{titles.list[i], count(s.median), count(s.min) + "–" + count(s.max), ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
+		cells := []string{titles.list[i], count(s.median), count(s.min) + "–" + count(s.max),
+			ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
 		for _, f := range columns {
 			s, ok := r.of(name, f.get)
 			cells = append(cells, known(ok, f.text(s.median)))

@@ -22,19 +22,19 @@ func sample() *report {
 	return newReport(cfg, time.Unix(0, 0), allDrivers, results)
 }
 
-func TestTheOverviewHasMediansAndRatios(t *testing.T) {
+func TestTheOverviewShowsMediansAndRatios(t *testing.T) {
 	overview := sample().overview()
 	require.Equal(t, []string{"workload", "SieveDB", "Pebble", "bbolt", "SieveDB / best peer", "SieveDB / Pebble"}, overview.head)
 	require.Equal(t, [][]string{{"readrandom", "20", "5", "8", "2.50×", "4.00×"}}, overview.rows)
 }
 
-func TestAWorkloadsTableHasLeastAndGreatest(t *testing.T) {
+func TestAWorkloadsTableShowsMinimumAndMaximum(t *testing.T) {
 	rep := sample()
 	require.Equal(t, []string{"SieveDB", "20", "10–30", "1.00×", "4.00×"}, rep.details(rep.rows[0]).rows[0][:5])
 	require.Equal(t, []string{"Pebble", "5", "4–5", "0.25×", "1.00×"}, rep.details(rep.rows[0]).rows[1][:5])
 }
 
-// twoEngines has two engines' equal results of a workload.
+// twoEngines returns a report with equal results of two engines.
 func twoEngines(workload string, r result) *report {
 	cfg := &config{Engines: []string{"sievedb", "pebble"}, Num: 1000, Rounds: 1}
 	var results []*result
@@ -46,7 +46,7 @@ func twoEngines(workload string, r result) *report {
 	return newReport(cfg, time.Unix(0, 0), allDrivers, results)
 }
 
-func TestAnEngineThatLosesUnsyncedWritesIsMarkedBesideThem(t *testing.T) {
+func TestEnginesThatLoseUnsyncedWritesAreMarked(t *testing.T) {
 	for _, test := range []struct {
 		workload string
 		marked   bool
@@ -70,7 +70,7 @@ func TestAnEngineThatLosesUnsyncedWritesIsMarkedBesideThem(t *testing.T) {
 	}
 }
 
-func TestColumnsAreThoseOfTheWorkload(t *testing.T) {
+func TestColumnsDependOnTheWorkload(t *testing.T) {
 	settled := 1.5
 	r := result{Ops: 2_000_000, OpsPerSec: 1, CPUSeconds: 5, Latency: &latency{P9999: 99_000}}
 	column := func(workload, name string) string {
@@ -93,7 +93,7 @@ func TestColumnsAreThoseOfTheWorkload(t *testing.T) {
 }
 
 // A thousand latencies of 1 to 1000 µs, and nine thousand of 1 µs before them.
-func TestPercentilesAreWhatSoManyWaitedAtMost(t *testing.T) {
+func TestPercentilesAreUpperBounds(t *testing.T) {
 	h := newHistogram()
 	require.NoError(t, h.RecordValues(1000, 9000))
 	for i := range int64(1000) {
@@ -105,7 +105,7 @@ func TestPercentilesAreWhatSoManyWaitedAtMost(t *testing.T) {
 	}
 }
 
-func TestThePageKeepsWhatStandsAroundItsMarks(t *testing.T) {
+func TestThePageKeepsItsTextAroundTheMarks(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(name, []byte("before\n"+markBegin+"old\n"+markEnd+"\nafter\n"), 0o644))
 	for range 2 {

@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// result is what one measurement came to. Nil is what cannot be known here.
+// result is the result of one measurement. Figures that are unknown on this system are nil.
 type result struct {
 	Engine   string `json:"engine"`
 	Workload string `json:"workload"`
@@ -20,11 +20,11 @@ type result struct {
 	Found     uint64   `json:"found"`
 	Latency   *latency `json:"latency_micros,omitempty"`
 
-	// The writes that went on beside, where there were any:
+	// Concurrent writes, if the workload has any:
 	WritesBeside *float64 `json:"writes_beside_per_sec,omitempty"`
-	WaitsBeside  *latency `json:"writes_beside_wait_micros,omitempty"` // from when they were due
+	WaitsBeside  *latency `json:"writes_beside_wait_micros,omitempty"` // since they were due
 
-	CPUSeconds       float64  `json:"cpu_seconds"` // of the whole process, settling included where there is any
+	CPUSeconds       float64  `json:"cpu_seconds"` // of the whole process, including settling
 	AllocsPerOp      *float64 `json:"allocs_per_op"`
 	ReadCallsPerOp   *float64 `json:"read_calls_per_op"`
 	DiskReadPerOp    *float64 `json:"disk_read_bytes_per_op"`
@@ -36,13 +36,12 @@ type result struct {
 	EndBytes  uint64 `json:"end_resident_bytes"`
 	DiskBytes uint64 `json:"disk_bytes"`
 
-	debt
-
+	settling
 	Error string `json:"error,omitempty"`
 }
 
-// debt is what it took to pay the debt that writes left, where it was paid.
-type debt struct {
+// settling has the figures of a workload after which the engine settled.
+type settling struct {
 	SettleSeconds    *float64 `json:"settle_seconds,omitempty"`
 	SettledOpsPerSec *float64 `json:"settled_ops_per_sec,omitempty"`
 	WriteAmp         *float64 `json:"write_amplification,omitempty"`       // by dirtied pages
@@ -63,7 +62,7 @@ func summarize(h *hdrhistogram.Histogram) *latency {
 	return &latency{P50: at(50), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: float64(h.Max()) / 1e3}
 }
 
-// setMeasured takes over what the measured pass tells.
+// setMeasured sets the figures of the measured pass. Native engines have no Go allocations.
 func (r *result) setMeasured(p *passResult, native bool) {
 	r.Ops, r.Found = p.ops, p.found
 	r.Seconds = p.after.time.Sub(p.before.time).Seconds()
@@ -92,7 +91,7 @@ func (r *result) setMeasured(p *passResult, native bool) {
 	}
 }
 
-// setSettled adds what it took to pay the debt, until after.
+// setSettled adds the figures of settling, which took settle seconds.
 func (r *result) setSettled(p *passResult, after counters, settle float64) {
 	r.SettleSeconds = &settle
 	rate := float64(p.ops) / (r.Seconds + settle)

@@ -20,7 +20,7 @@ const (
 	exitInterrupted = 130 // as shells report a program that SIGINT ended
 )
 
-// run is the command: args without its name. It returns the exit status.
+// run runs the command with args, which exclude its name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseConfig(args, allDrivers, stdout)
 	if errors.Is(err, flag.ErrHelp) {
@@ -46,8 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// compare measures and writes the reports; after an error too, with what there
-// is, but for files.
+// compare measures and writes the reports. After an error it prints the results so far.
 func compare(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	began := time.Now()
 	if err := bench.Writable(cfg.outputs()...); err != nil {

@@ -7,35 +7,34 @@ import (
 	"slices"
 )
 
-// scaledReads are the workloads that --scale measures on the database that its fill
-// has left. They leave it as it is.
+// scaledReads are the workloads that --scale runs on the filled database. They do not change it.
 var scaledReads = []string{"readrandom", "readmissing", "readhot", "seekrandom", "readseq", "ycsb-c"}
 
-// scaleNames are what --scale-workloads may name.
+// scaleNames returns the possible values of --scale-workloads.
 func scaleNames() []string {
 	return append([]string{filling, opening, recovering}, scaledReads...)
 }
 
-// filling is fillrandom by one writer, without which there is nothing to measure.
+// filling is fillrandom with one writer. It is always done.
 const filling = "fill"
 
-// scaleLookups are enough at any size.
+// scaleLookups is the default number of lookups for all sizes.
 const scaleLookups = 1_000_000
 
-// atSize is the configuration for one of the sizes.
+// atSize returns the configuration for one of the sizes.
 func (c *config) atSize(keys int) *config {
 	one := *c
 	one.Num, one.Reads = keys, min(c.Reads, keys)
 	return &one
 }
 
-// scaled says that sizes are measured, not workloads.
+// scaled reports whether sizes are measured instead of workloads.
 func (c *config) scaled() bool { return len(c.Scale) > 0 }
 
 func (c *config) scales(name string) bool { return slices.Contains(c.ScaleWorkloads, name) }
 
-// measureScale goes through sizes and, within, engines. There is one database at a
-// time: filled, opened, read and, in the end, abandoned and recovered.
+// measureScale measures each engine at each size. There is one database at a time: it is filled,
+// opened, read, and finally abandoned and recovered.
 func (c *comparison) measureScale(ctx context.Context) error {
 	for _, keys := range c.cfg.Scale {
 		for _, engine := range c.cfg.Engines {
@@ -67,24 +66,24 @@ func (c *comparison) measureSize(ctx context.Context, cfg *config, engine string
 		}
 		r.Workload, r.Keys = step, cfg.Num
 		c.results = append(c.results, r)
-		fmt.Fprintf(c.progress, "%11d keys  %-12s %-16s %s\n", cfg.Num, step, engine, r.inShort())
+		fmt.Fprintf(c.progress, "%11d keys  %-12s %-16s %s\n", cfg.Num, step, engine, r.summary())
 	}
 	return nil
 }
 
-// inShort is a result for the line that tells the progress.
-func (r *result) inShort() string {
+// summary returns the result's main figure, for progress messages.
+func (r *result) summary() string {
 	if r.OpenSeconds != nil {
 		return fmt.Sprintf("%9.1f ms", *r.OpenSeconds*1e3)
 	}
 	return fmt.Sprintf("%9.0f ops/s", r.OpsPerSec)
 }
 
-// scaleSteps are what is done with one database, in this order.
+// scaleSteps returns the steps for one database, in order.
 func (c *comparison) scaleSteps(cfg *config, engine string) []string {
 	steps := []string{"fillrandom"}
 	if cfg.scales(opening) {
-		d, _ := findDriver(allDrivers, engine) // the names have been checked
+		d, _ := findDriver(allDrivers, engine) // parseConfig has checked the names
 		for range cfg.Rounds {
 			steps = append(steps, opening)
 			if d.MayOpenLazily {

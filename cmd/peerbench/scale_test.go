@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// scaleSample has results of two sizes: three openings, of one engine lazily too, a
-// fill and one read.
+// scaleSample returns a report of two sizes with three openings, of one engine also lazily, a fill
+// and one read.
 func scaleSample() *report {
 	cfg := &config{Engines: []string{"sievedb", "pebble"}, Scale: []int{1000, 2000}, ValueSize: 84, Rounds: 3}
 	number := func(v float64) *float64 { return &v }
@@ -26,8 +26,8 @@ func scaleSample() *report {
 			}
 			slow := float64(keys) / 1000
 			add("fillrandom", result{Ops: uint64(keys), OpsPerSec: 1e6, CPUSeconds: slow, DiskBytes: uint64(50 * keys), PeakBytes: 7 * mb,
-				debt:    debt{SettledOpsPerSec: number(5e5 / slow), SettleSeconds: number(slow), WriteAmp: number(2 * slow)},
-				Latency: &latency{P9999: 2000 * slow, Max: 9000}})
+				settling: settling{SettledOpsPerSec: number(5e5 / slow), SettleSeconds: number(slow), WriteAmp: number(2 * slow)},
+				Latency:  &latency{P9999: 2000 * slow, Max: 9000}})
 			for _, seconds := range []float64{0.003, 0.001, 0.002} {
 				add(opening, result{OpenSeconds: number(seconds * slow)})
 				if name == "sievedb" {
@@ -41,7 +41,7 @@ func scaleSample() *report {
 	return newReport(cfg, time.Unix(0, 0), allDrivers, results)
 }
 
-func TestTheTablesOfSizesHaveARowForEachSizeAndEngine(t *testing.T) {
+func TestScaleTablesHaveARowForEachSizeAndEngine(t *testing.T) {
 	tables := scaleSample().tables()
 	var titles []string
 	for _, table := range tables {
@@ -59,13 +59,13 @@ func TestTheTablesOfSizesHaveARowForEachSizeAndEngine(t *testing.T) {
 	require.Equal(t, []string{"keys", "engine", "open ms", "open ms, lazy tables", "recovery ms", "writes in log", "recovered"}, opens.head)
 	require.Equal(t, []string{"1,000", "SieveDB", "2.00", "1.00", "100", "900", "899"}, opens.rows[0], "the median of three")
 	require.Equal(t, []string{"1,000", "Pebble †", "2.00", "n/a", "100", "900", "899"}, opens.rows[1])
-	require.Equal(t, []string{"keys", "engine", "readrandom"}, reads.head, "columns without a figure are left out")
+	require.Equal(t, []string{"keys", "engine", "readrandom"}, reads.head, "columns without figures are omitted")
 	require.Equal(t, [][]string{{"1,000", "SieveDB", "2.00"}, {"1,000", "Pebble", "2.00"}, {"2,000", "SieveDB", "4.00"}, {"2,000", "Pebble", "4.00"}}, reads.rows)
 	require.Equal(t, "3.00", tables[3].rows[0][2])
 	require.Empty(t, reads.note)
 }
 
-func TestScaleWritesBetweenMarksOfItsOwn(t *testing.T) {
+func TestScaleWritesBetweenItsOwnMarks(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.md")
 	both := markBegin + "run\n" + markEnd + "\n" + scaleBegin + "old\n" + scaleEnd + "\nafter\n"
@@ -79,7 +79,7 @@ func TestScaleWritesBetweenMarksOfItsOwn(t *testing.T) {
 	require.NotContains(t, string(text), "old")
 }
 
-func TestAPlotOfOneSizeAndOfSeveralIsDrawn(t *testing.T) {
+func TestTheScaleChartShowsOneSizeOrSeveral(t *testing.T) {
 	for _, sizes := range [][]int{{1000}, {1000, 2000}} {
 		rep := scaleSample()
 		rep.cfg.Scale = sizes
@@ -90,7 +90,7 @@ func TestAPlotOfOneSizeAndOfSeveralIsDrawn(t *testing.T) {
 	}
 }
 
-func TestALogIsNearlyFullAndNoLongerThanTheKeys(t *testing.T) {
+func TestALogIsNearlyFullAndHasAtMostAllKeys(t *testing.T) {
 	cfg := &config{Num: 1_000_000, ValueSize: 100, Options: engine.Options{WriteBufferSize: 16 << 20}}
 	require.InDelta(t, 12<<20, logKeys(cfg)*116, 116)
 	require.Equal(t, 5000, logKeys(cfg.atSize(5000)))
@@ -127,7 +127,7 @@ func TestEveryEngineIsMeasuredAtEverySize(t *testing.T) {
 	for _, name := range file.Settings.Engines {
 		want := len(scaleNames())
 		if name == "sievedb" {
-			want++ // it may open lazily
+			want++ // it can open lazily
 		}
 		require.Equal(t, map[int]int{500: want, 1500: want}, measured[name], name)
 	}
@@ -137,7 +137,7 @@ func TestEveryEngineIsMeasuredAtEverySize(t *testing.T) {
 	requireRedrawn(t, dir, "scale")
 }
 
-func TestPartsOfScaleMayBeLeftOut(t *testing.T) {
+func TestPartsOfScaleAreOptional(t *testing.T) {
 	status, table, progress := peerbench(t, "--scale=500", "--scale-workloads=fill", "--engines=sievedb")
 	require.Equal(t, exitOK, status, progress)
 	require.Contains(t, table, "write amp.")
@@ -145,10 +145,9 @@ func TestPartsOfScaleMayBeLeftOut(t *testing.T) {
 	require.NotContains(t, table, "µs per operation")
 }
 
-// The engine drops the second put of the process that is abandoned, and not that of
-// the fill.
-func TestAWriteThatIsLostWithTheProcessIsNoticed(t *testing.T) {
+// The engine drops the second put of the abandoned process, but none of the fill.
+func TestAWriteLostWithTheProcessIsNoticed(t *testing.T) {
 	status, _, progress := peerbench(t, "--scale=500", "--scale-workloads=recovery", "--engines=forgets", "--rounds=1")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, progress, "499 of 500 acknowledged writes are there")
+	require.Contains(t, progress, "only 499 of 500 acknowledged writes survived")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// A measure is a column of a table of sizes: a figure of one workload.
+// A measure is a column of a table of --scale: a figure of one workload.
 type measure struct {
 	name     string
 	workload string
@@ -18,7 +18,7 @@ func of(name, workload string, get func(*result) *float64, text func(float64) st
 	return measure{name: name, workload: workload, figure: figure{get: get, text: text}}
 }
 
-// microsPerOp is by the clock.
+// microsPerOp returns the elapsed time per operation in microseconds.
 func microsPerOp(r *result) *float64 {
 	if r.OpsPerSec == 0 {
 		return nil
@@ -39,7 +39,7 @@ func millis(v float64) *float64 { v /= 1e3; return &v }
 
 func peakMB(r *result) *float64 { v := float64(r.PeakBytes) / mb; return &v }
 
-// fillMeasures are those of the fill, settled.
+// fillMeasures returns the measures of the fill, which is settled.
 func fillMeasures(cfg *config) []measure {
 	const fill = "fillrandom"
 	return []measure{
@@ -59,7 +59,7 @@ func fillMeasures(cfg *config) []measure {
 	}
 }
 
-// openMeasures are those of opening and recovering.
+// openMeasures returns the measures of opening and recovery.
 func openMeasures() []measure {
 	return []measure{
 		of("open ms", opening, openMillis, short),
@@ -70,7 +70,7 @@ func openMeasures() []measure {
 	}
 }
 
-// readMeasures are one figure of each reading workload.
+// readMeasures returns one figure of each reading workload.
 func readMeasures(get func(*result) *float64, text func(float64) string) (all []measure) {
 	for _, name := range scaledReads {
 		all = append(all, of(name, name, get, text))
@@ -84,7 +84,7 @@ const (
 	microsTitle = "µs per operation"
 )
 
-// scaleTables are a run of --scale.
+// scaleTables returns the tables of --scale.
 func (rep *report) scaleTables() (all []table) {
 	for _, t := range []struct {
 		title    string
@@ -97,21 +97,24 @@ func (rep *report) scaleTables() (all []table) {
 		{"CPU µs per operation", false, readMeasures(cpuPerOp(false), short)},
 		{"Peak MB while reading", false, readMeasures(peakMB, count)},
 	} {
-		if built, some := rep.sizes(t.title, t.unsynced, t.measures); some {
+		if built, ok := rep.sizes(t.title, t.unsynced, t.measures); ok {
 			all = append(all, built)
 		}
 	}
 	return all
 }
 
-// sizes has a row for each size and engine. Columns that no engine has a figure for
-// are left out; it returns false where that is all of them.
+// sizes returns a table with a row for each size and engine. Columns without figures are omitted. It
+// returns false if no column remains.
 func (rep *report) sizes(title string, unsynced bool, measures []measure) (table, bool) {
 	titles := rep.titles(unsynced)
 	t := table{title: title, head: []string{"keys", engineColumn}, note: titles.note}
 	measures = slices.DeleteFunc(measures, func(m measure) bool {
 		return !slices.ContainsFunc(rep.cfg.Scale, func(keys int) bool {
-			return slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := rep.atSize(keys, e, m); return ok })
+			return slices.ContainsFunc(rep.cfg.Engines, func(e string) bool {
+				_, ok := rep.atSize(keys, e, m)
+				return ok
+			})
 		})
 	})
 	for _, m := range measures {
@@ -130,7 +133,7 @@ func (rep *report) sizes(title string, unsynced bool, measures []measure) (table
 	return t, len(measures) > 0
 }
 
-// atSize is the median of a measure, and false where there is none.
+// atSize returns the median of a measure, and false if there is none.
 func (rep *report) atSize(keys int, engine string, m measure) (float64, bool) {
 	for _, r := range rep.rows {
 		if r.keys == keys && r.workload == m.workload {

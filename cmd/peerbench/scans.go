@@ -11,7 +11,7 @@ import (
 func readSeq(s *session) task     { return s.walk(false) }
 func readReverse(s *session) task { return s.walk(true) }
 
-// walk reads one entry after another, and begins again behind the last.
+// walk reads entries in order, and starts again after the last one.
 func (s *session) walk(reverse bool) task {
 	return task{want: everything, begin: func(th *thread) (func(int) (int, error), func() error, error) {
 		it, err := s.engine.NewIterator(reverse)
@@ -31,7 +31,7 @@ func (s *session) walk(reverse bool) task {
 				ok = move(it)
 			}
 			if !ok {
-				return 1, nil // th.found will tell
+				return 1, nil // th.found will be too low
 			}
 			return 1, s.visit(th, it, reverse)
 		}
@@ -39,7 +39,7 @@ func (s *session) walk(reverse bool) task {
 	}}
 }
 
-// visit takes the entry under it, and checks that it comes behind the last one.
+// visit counts the iterator's entry, and checks that its key is in order.
 func (s *session) visit(th *thread, it engine.Iterator, reverse bool) error {
 	key, value := it.Key(), it.Value()
 	if len(key) != keySize || len(value) != s.cfg.ValueSize {
@@ -55,17 +55,17 @@ func (s *session) visit(th *thread, it engine.Iterator, reverse bool) error {
 	return nil
 }
 
-// seekNexts is how many entries seekrandom reads behind the one that it sought.
+// seekNexts is the number of entries that seekrandom reads after each seek.
 const seekNexts = 10
 
-// seekRandom opens an iterator for each seek, as db_bench does.
+// seekRandom opens an iterator for each seek, as in db_bench.
 func seekRandom(s *session) task {
 	return simple(everything, func(th *thread, _ int) error {
 		return s.scanFrom(th, th.rng.Uint64N(uint64(s.cfg.Num)), seekNexts)
 	})
 }
 
-// scanFrom finds stored key n and reads up to so many entries behind it.
+// scanFrom seeks stored key n and reads up to nexts entries after it.
 func (s *session) scanFrom(th *thread, n uint64, nexts int) error {
 	th.key = s.keys.stored(th.key, n)
 	it, err := s.engine.NewIterator(false)
@@ -79,13 +79,13 @@ func (s *session) scanFrom(th *thread, n uint64, nexts int) error {
 	}
 	for ; ok && nexts > 0; nexts-- {
 		if ok = it.Next(); ok && len(it.Key())+len(it.Value()) != keySize+s.cfg.ValueSize {
-			err = errors.Join(err, errors.New("an entry has another size than those that were written"))
+			err = errors.Join(err, errors.New("an entry has the wrong size"))
 		}
 	}
 	return errors.Join(err, it.Close())
 }
 
-// count returns how many entries there are.
+// count returns the number of entries in the database.
 func (s *session) count() (n int, err error) {
 	it, err := s.engine.NewIterator(false)
 	if err != nil {

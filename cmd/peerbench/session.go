@@ -13,11 +13,10 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// seed is that of all random numbers: every engine gets the same keys in the
-// same order.
+// seed is the seed of all random numbers: every engine gets the same keys in the same order.
 const seed = 301
 
-// session is one measurement in the process that was made for it.
+// session is one measurement in its own process.
 type session struct {
 	cfg    *config
 	dir    string
@@ -25,7 +24,7 @@ type session struct {
 	keys   keySpace
 	order  permutation
 	values *bench.ValueSource
-	passes uint64 // so that no pass draws another's numbers
+	passes uint64 // passes so far; each has its own random numbers
 }
 
 func newSession(cfg *config, dir string) *session {
@@ -38,30 +37,30 @@ func newSession(cfg *config, dir string) *session {
 	}
 }
 
-// value is what key n has, whenever it was written.
+// value returns the value of key n.
 func (s *session) value(n uint64) []byte { return s.values.At(n, s.cfg.ValueSize) }
 
 func (s *session) checkValue(th *thread, n uint64, value []byte) error {
 	if len(value) != s.cfg.ValueSize || th.check && !bytes.Equal(value, s.value(n)) {
-		return errors.New("a key has another value than was written")
+		return errors.New("a key has a different value from the one that was written")
 	}
 	return nil
 }
 
-// dataBytes is the size of all keys and values.
+// dataBytes returns the size of all keys and values.
 func (s *session) dataBytes() int64 { return int64(s.cfg.Num) * int64(keySize+s.cfg.ValueSize) }
 
-// settle flushes and waits until the engine is at rest. It returns when that
-// was, which is before it was noticed.
+// settle flushes and waits until the engine is at rest. It returns the time at which the engine came
+// to rest, which is earlier than the time of return.
 func (s *session) settle() (time.Time, error) {
 	if err := s.engine.Flush(); err != nil {
 		return time.Time{}, err
 	}
 	const (
-		pause     = 25 * time.Millisecond
-		pauses    = 10    // so many at rest are enough
-		mostCPU   = 0.005 // seconds of a pause at rest; the program itself takes a little
-		mostWaits = time.Hour
+		pause   = 25 * time.Millisecond
+		pauses  = 10    // at rest, in succession
+		idleCPU = 0.005 // maximum CPU seconds of a pause at rest; the program itself uses a little
+		longest = time.Hour
 	)
 	began := time.Now()
 	rested, last := began, ""
@@ -69,14 +68,14 @@ func (s *session) settle() (time.Time, error) {
 	defer tick.Stop()
 	for quiet, cpu := 0, cpuSeconds(); quiet < pauses; cpu = cpuSeconds() {
 		now := <-tick.C
-		if now.Sub(began) > mostWaits {
-			return rested, errors.New("the engine has not come to rest within an hour")
+		if now.Sub(began) > longest {
+			return rested, errors.New("the engine was not at rest within an hour")
 		}
-		if cpuSeconds()-cpu > mostCPU {
+		if cpuSeconds()-cpu > idleCPU {
 			quiet, rested, last = 0, time.Now(), ""
 			continue
 		}
-		// Not while it is busy: thousands of files take a while, on its account.
+		// Only when it is idle: listing thousands of files uses CPU time of the measurement.
 		listing := s.listing()
 		if quiet++; last != "" && listing != last {
 			quiet, rested = 0, time.Now()
@@ -86,7 +85,7 @@ func (s *session) settle() (time.Time, error) {
 	return rested, nil
 }
 
-// listing changes whenever a file comes, goes or grows.
+// listing returns a text that changes whenever a file appears, disappears or grows.
 func (s *session) listing() string {
 	var b bytes.Buffer
 	entries, _ := os.ReadDir(s.dir)
@@ -98,7 +97,7 @@ func (s *session) listing() string {
 	return b.String()
 }
 
-// diskBytes is the space that the files take.
+// diskBytes returns the disk space of the files.
 func (s *session) diskBytes() (total uint64, err error) {
 	err = filepath.WalkDir(s.dir, func(_ string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -106,7 +105,7 @@ func (s *session) diskBytes() (total uint64, err error) {
 		}
 		info, err := d.Info()
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil // the engine has removed it
 		}
 		if err == nil {
 			total += allocated(info)

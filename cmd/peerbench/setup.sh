@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the packages of the C++ libraries that are compared and not installed: LevelDB and
-# RocksDB with their headers. Without them the program leaves these engines out. See .ci/setup.
+# Prints the missing packages of the C++ libraries that are compared: LevelDB and RocksDB with their
+# headers. Without them the program does not include these engines. See .ci/setup.
 set -u
 
 command -v "${CC:-gcc}" >/dev/null 2>&1 || printf '%s (cmd/peerbench: compiles C++ engines)\n' gcc libc6-dev

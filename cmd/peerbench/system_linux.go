@@ -12,27 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuSeconds is the processor time that all threads of this process have used.
+// cpuSeconds returns the CPU time of all threads of this process.
 func cpuSeconds() float64 { return seconds(usage().Utime) + seconds(usage().Stime) }
 
 func seconds(t unix.Timeval) float64 { return float64(t.Nano()) / 1e9 }
 
 func usage() unix.Rusage {
 	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for one's own process
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for RUSAGE_SELF
 	return u
 }
 
-// readIO returns what the process has read and written, and false where the
-// system does not tell.
+// readIO returns the process's reads and writes, and false if the system does not count them.
 func readIO() (ioCounts, bool) {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {
 		return ioCounts{}, false
 	}
 	field := func(name string) uint64 {
-		_, rest, _ := strings.Cut("\n"+string(text), "\n"+name+": ")
-		number, _, _ := strings.Cut(rest, "\n")
+		_, after, _ := strings.Cut("\n"+string(text), "\n"+name+": ")
+		number, _, _ := strings.Cut(after, "\n")
 		n, _ := strconv.ParseUint(number, 10, 64)
 		return n
 	}
@@ -43,8 +42,8 @@ func readIO() (ioCounts, bool) {
 	}, true
 }
 
-// dropPageCache takes the files below dir out of the system's page cache, but
-// for pages that this process has mapped.
+// dropPageCache removes the files below dir from the page cache, except for pages that this process
+// has mapped.
 func dropPageCache(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -58,16 +57,16 @@ func dropPageCache(dir string) error {
 			return err
 		}
 		defer f.Close()
-		if err := f.Sync(); err != nil { // what is not written stays
+		if err := f.Sync(); err != nil { // dirty pages would stay
 			return err
 		}
 		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 	})
 }
 
-// allocated leaves holes out: files may be made longer than what is in them.
+// allocated returns the disk space of a file, without holes: engines may preallocate files.
 func allocated(info fs.FileInfo) uint64 {
-	const block = 512 // whatever the file system's is
+	const block = 512 // on every file system
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Blocks) * block
 	}

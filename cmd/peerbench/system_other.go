@@ -7,14 +7,14 @@ import (
 	"io/fs"
 )
 
-// These are known on Linux alone.
+// These figures are available on Linux only.
 
 func cpuSeconds() float64 { return 0 }
 
 func readIO() (ioCounts, bool) { return ioCounts{}, false }
 
 func dropPageCache(string) error {
-	return errors.New("the page cache can be dropped on Linux alone")
+	return errors.New("dropping the page cache is supported on Linux only")
 }
 
 func allocated(info fs.FileInfo) uint64 { return uint64(info.Size()) }

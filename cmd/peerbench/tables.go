@@ -13,7 +13,7 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// known is text, or that there is nothing to tell.
+// known returns text, or "n/a" if there is no figure.
 func known(ok bool, text string) string {
 	if !ok {
 		return "n/a"
@@ -23,7 +23,7 @@ func known(ok bool, text string) string {
 
 func count(v float64) string { return bench.Grouped(uint64(math.Round(v))) }
 
-// short writes three digits that matter.
+// short formats v with about three significant digits.
 func short(v float64) string {
 	switch {
 	case v >= 100:
@@ -43,7 +43,7 @@ func ratio(a, b float64) string {
 	return fmt.Sprintf("%.2f×", a/b)
 }
 
-// writeText shows the report on a terminal.
+// writeText writes the report as plain text.
 func (rep *report) writeText(w io.Writer) {
 	for _, line := range rep.lines() {
 		fmt.Fprintln(w, line)
@@ -54,7 +54,7 @@ func (rep *report) writeText(w io.Writer) {
 		for _, cells := range append([][]string{t.head}, t.rows...) {
 			fmt.Fprintln(tw, strings.Join(cells, "\t")+"\t")
 		}
-		_ = tw.Flush() // as Fprintln, nothing is to be done about a closed terminal
+		_ = tw.Flush() // like Fprintln; nothing can be done about a closed terminal
 		if t.note != "" {
 			fmt.Fprintln(w, t.note)
 		}

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Prints the build tags of the C++ libraries whose headers are here, with a comma
-# between.
+# Prints the comma-separated build tags of the C++ libraries whose headers are installed.
 tags=
 [ -e /usr/include/leveldb/c.h ] && tags=leveldb
 [ -e /usr/include/rocksdb/c.h ] && tags="${tags:+$tags,}rocksdb"

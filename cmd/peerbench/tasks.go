@@ -4,13 +4,14 @@ import (
 	"math/rand/v2"
 )
 
-// A task is a workload's work. do is called with i counted from 0 in each
-// thread, and returns how many operations that was. want is the number of keys
-// that ops operations must find.
+// A task is the work of a workload.
 type task struct {
+	// begin is called once in each thread. do is called with i counted from 0 and returns the number
+	// of operations that it did. end, if not nil, is called after the last one.
 	begin func(th *thread) (do func(i int) (ops int, err error), end func() error, err error)
-	want  func(ops uint64) uint64
-	// beside runs while the task is measured, until stop is closed.
+	// want returns the number of keys that ops operations must find; nil: not checked.
+	want func(ops uint64) uint64
+	// beside, if not nil, runs concurrently with the task until stop is closed.
 	beside func(stop <-chan struct{}) (*paced, error)
 }
 
@@ -18,23 +19,23 @@ type task struct {
 type thread struct {
 	index, threads int // of the threads of this pass
 	rng            *rand.Rand
-	check          bool // compare what is read with what was written
+	check          bool // compare values with those that were written
 	key, buffer    []byte
 	found          uint64
-	bytes          uint64 // of keys and values that were written
+	bytes          uint64 // of keys and values written
 }
 
 func everything(ops uint64) uint64 { return ops }
 func nothing(uint64) uint64        { return 0 }
 
-// simple makes a task of one operation at a time.
+// simple returns a task in which do is one operation.
 func simple(want func(uint64) uint64, do func(th *thread, i int) error) task {
 	return task{want: want, begin: func(th *thread) (func(int) (int, error), func() error, error) {
 		return func(i int) (int, error) { return 1, do(th, i) }, nil, nil
 	}}
 }
 
-// number is which operation of all threads this is.
+// number returns the number of the thread's i-th operation among those of all threads.
 func (th *thread) number(i int) uint64 { return uint64(i*th.threads + th.index) }
 
 func (s *session) put(th *thread, n uint64) error {
@@ -42,7 +43,7 @@ func (s *session) put(th *thread, n uint64) error {
 	return s.putKey(th, n)
 }
 
-// putKey gives th.key the value of n.
+// putKey writes th.key with the value of key n.
 func (s *session) putKey(th *thread, n uint64) error {
 	th.bytes += uint64(keySize + s.cfg.ValueSize)
 	return s.engine.Put(th.key, s.value(n))
@@ -56,8 +57,8 @@ func fillRandom(s *session) task {
 	return simple(nil, func(th *thread, i int) error { return s.put(th, s.order.at(th.number(i))) })
 }
 
-// batchSize is fillbatch's keys a batch; loadBatch those by which the database
-// of the other workloads is made.
+// batchSize is the number of keys per batch in fillbatch, and loadBatch that of loading the database
+// of other workloads.
 const (
 	batchSize = 100
 	loadBatch = 1000
@@ -69,7 +70,7 @@ func fillBatch(s *session) task {
 
 func load(s *session) task { return s.batches(loadBatch, s.order.at) }
 
-// batches puts every key once, in the order given.
+// batches puts every key once, in the given order.
 func (s *session) batches(size int, order func(uint64) uint64) task {
 	return task{begin: func(th *thread) (func(int) (int, error), func() error, error) {
 		return func(i int) (int, error) {
@@ -97,13 +98,13 @@ func deleteRandom(s *session) task {
 	})
 }
 
-// getStored looks key n up, and counts and checks what it finds.
+// getStored looks up key n, and counts and checks it if it is found.
 func (s *session) getStored(th *thread, n uint64) error {
 	th.key = s.keys.stored(th.key, n)
 	return s.getKey(th, n)
 }
 
-// getKey looks th.key up, whose value is that of n.
+// getKey looks up th.key, whose value must be that of key n.
 func (s *session) getKey(th *thread, n uint64) error {
 	value, found, err := s.engine.Get(th.buffer[:0], th.key)
 	if err != nil || !found {
@@ -131,7 +132,7 @@ func readAbsent(s *session) task {
 	})
 }
 
-// readHot's keys are neighbours, as db_bench's.
+// readHot reads neighbouring keys, as in db_bench.
 func readHot(s *session) task {
 	hot := uint64(s.cfg.Num+99) / 100
 	return simple(everything, func(th *thread, _ int) error { return s.getStored(th, th.rng.Uint64N(hot)) })

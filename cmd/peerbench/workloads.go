@@ -4,13 +4,13 @@ import (
 	"slices"
 )
 
-// base says which database a workload begins with.
+// base is the database with which a workload starts.
 type base int
 
 const (
 	empty  base = iota
-	loaded      // all keys in random order, settled; the workload leaves it as it is
-	copied      // a copy of that
+	loaded      // all keys, loaded in random order and settled; the workload does not change it
+	copied      // a copy of loaded
 )
 
 // A workload is what one process measures of one engine.
@@ -18,19 +18,20 @@ type workload struct {
 	name, about string
 	base        base
 	sync        bool
-	scales      bool // with --threads, its readers
-	writers     bool // with --writers
-	cold        bool
-	cache       func(data int64) int64           // of the block cache, for so many bytes of keys and values; nil: as --cache says
-	settles     bool                             // its debt is paid and accounted for
-	ops         func(c *config, threads int) int // of all threads together
-	make        func(s *session) task
-	left        func(num, ops int) int // keys that are there afterwards; nil: not counted
+	scales      bool // measured with each number of --threads, its readers
+	writers     bool // measured with each number of --writers
+	cold        bool // with a cold page cache
+	// cache returns the size of the block cache for this size of keys and values; nil: --cache.
+	cache   func(data int64) int64
+	settles bool                             // the engine settles afterwards, and that is measured too
+	ops     func(c *config, threads int) int // of all threads together
+	make    func(s *session) task
+	left    func(num, ops int) int // number of keys afterwards; nil: not checked
 }
 
 func all(num, _ int) int         { return num }
 func written(_, ops int) int     { return ops }
-func rest(num, ops int) int      { return num - ops }
+func undeleted(num, ops int) int { return num - ops }
 func keys(c *config, _ int) int  { return c.Num }
 func half(c *config, _ int) int  { return c.Num / 2 }
 func reads(c *config, _ int) int { return c.Reads }
@@ -39,50 +40,53 @@ func part(n int) func(*config, int) int {
 	return func(c *config, _ int) int { return max(c.Reads/n, 1) }
 }
 
-// scanned is what readseq and readreverse read: many times more than is looked up
-// in the same time.
+// scanned returns the entries that readseq and readreverse read. Scanning is far faster than looking
+// up keys.
 func scanned(c *config, _ int) int { return min(c.Num, 10*c.Reads) }
 
-// synced grows with the writers that share a sync, while more of them help.
+// synced grows with the number of writers, which share syncs, up to ten.
 func synced(c *config, writers int) int {
 	return min(max(c.Num/200, 20)*min(writers, 10), c.Num)
 }
 
 func coldReads(c *config, _ int) int { return min(c.ColdReads, c.Num) }
 
-// coldMisses are more: one in a hundred reads anything, and two dozen reads tell little.
+// coldMisses is larger than coldReads: with filters one in a hundred lookups reads a block, and two
+// dozen reads are too few to measure.
 func coldMisses(c *config, _ int) int { return min(10*c.ColdReads, c.Num) }
 
 var workloads = []workload{
-	{name: "fillseq", about: "puts in the order of keys, into an empty database", settles: true, ops: keys, make: fillSeq, left: all},
-	{name: "fillbatch", about: "the same, 100 keys a batch", settles: true, ops: keys, make: fillBatch, left: all},
+	{name: "fillseq", about: "puts in key order to an empty database", settles: true, ops: keys, make: fillSeq, left: all},
+	{name: "fillbatch", about: "the same, 100 keys per batch", settles: true, ops: keys, make: fillBatch, left: all},
 	{name: "fillsync", about: "puts in random order, each synced", sync: true, writers: true, ops: synced, make: fillRandom, left: written},
 	{name: "fillrandom", about: "puts in random order, each key once", writers: true, settles: true, ops: keys, make: fillRandom, left: all},
 	{name: "overwrite", about: "puts of random stored keys", base: copied, settles: true, ops: keys, make: overwrite, left: all},
-	{name: "deleterandom", about: "deletes half of the keys in random order", base: copied, settles: true, ops: half, make: deleteRandom, left: rest},
+	{name: "deleterandom", about: "deletes half of the keys in random order", base: copied, settles: true, ops: half, make: deleteRandom, left: undeleted},
 	{name: "readrandom", about: "gets random stored keys", base: loaded, scales: true, ops: reads, make: readStored},
 	{name: "readmissing", about: "gets random absent keys", base: loaded, scales: true, ops: reads, make: readAbsent},
-	{name: "readhot", about: "gets random keys of a hundredth", base: loaded, scales: true, ops: reads, make: readHot},
-	{name: "readrandom-cacheall", about: "readrandom with a block cache that holds all", base: loaded, scales: true, cache: func(data int64) int64 { return 2*data + 32<<20 }, ops: reads, make: readStored},
-	{name: "readrandom-cachetenth", about: "readrandom with a block cache that holds a tenth", base: loaded, scales: true, cache: func(data int64) int64 { return max(data/10, 1<<20) }, ops: reads, make: readStored},
-	{name: "seekrandom", about: "seeks a random stored key and reads 10 more", base: loaded, scales: true, ops: part(4), make: seekRandom},
-	{name: "readseq", about: "reads all in the order of keys", base: loaded, ops: scanned, make: readSeq},
-	{name: "readreverse", about: "reads all in reverse", base: loaded, ops: scanned, make: readReverse},
-	{name: "readwhilewriting", about: "readrandom beside 10,000 puts a second", base: copied, ops: part(2), make: readWhileWriting},
+	{name: "readhot", about: "gets random keys of the first hundredth", base: loaded, scales: true, ops: reads, make: readHot},
+	{name: "readrandom-cacheall", about: "readrandom with a block cache for all data", base: loaded, scales: true, cache: func(data int64) int64 { return 2*data + 32<<20 }, ops: reads, make: readStored},
+	{name: "readrandom-cachetenth", about: "readrandom with a block cache for a tenth of the data", base: loaded, scales: true, cache: func(data int64) int64 { return max(data/10, 1<<20) }, ops: reads, make: readStored},
+	{name: "seekrandom", about: "seeks a random stored key and reads 10 more entries", base: loaded, scales: true, ops: part(4), make: seekRandom},
+	{name: "readseq", about: "reads all entries in order", base: loaded, ops: scanned, make: readSeq},
+	{name: "readreverse", about: "reads all entries in reverse order", base: loaded, ops: scanned, make: readReverse},
+	{name: "readwhilewriting", about: "readrandom during 10,000 puts per second", base: copied, ops: part(2), make: readWhileWriting},
 	{name: "ycsb-a", about: "half reads, half updates, zipfian", base: copied, ops: part(2), make: ycsb(shares{update: 50})},
 	{name: "ycsb-b", about: "95 % reads, 5 % updates, zipfian", base: copied, ops: part(2), make: ycsb(shares{update: 5})},
 	{name: "ycsb-c", about: "reads, zipfian", base: loaded, scales: true, ops: part(2), make: ycsb(shares{})},
-	{name: "ycsb-d", about: "95 % reads of the latest, 5 % inserts", base: copied, ops: part(2), make: ycsb(shares{insert: 5, latest: true})},
-	{name: "ycsb-e", about: "95 % scans of up to 100, 5 % inserts, zipfian", base: copied, ops: part(10), make: ycsb(shares{insert: 5, scan: true})},
+	{name: "ycsb-d", about: "95 % reads of the latest inserts, 5 % inserts", base: copied, ops: part(2), make: ycsb(shares{insert: 5, latest: true})},
+	{name: "ycsb-e", about: "95 % scans of up to 100 entries, 5 % inserts, zipfian", base: copied, ops: part(10), make: ycsb(shares{insert: 5, scan: true})},
 	{name: "ycsb-f", about: "half reads, half read-modify-writes, zipfian", base: copied, ops: part(2), make: ycsb(shares{modify: 50})},
-	{name: "coldrandom", about: "readrandom after the page cache was dropped", base: loaded, cold: true, ops: coldReads, make: readStored},
-	{name: "coldmissing", about: "readmissing after the page cache was dropped", base: loaded, cold: true, ops: coldMisses, make: readAbsent},
+	{name: "coldrandom", about: "readrandom with a cold page cache", base: loaded, cold: true, ops: coldReads, make: readStored},
+	{name: "coldmissing", about: "readmissing with a cold page cache", base: loaded, cold: true, ops: coldMisses, make: readAbsent},
 }
 
-// writes says that latencies are taken while it is measured, not in a second pass.
+// writes reports whether the workload changes its database. Then latencies are measured in the
+// same pass as the rate.
 func (w *workload) writes() bool { return w.base != loaded }
 
-// unsynced says that it writes what only some engines keep when they are killed.
+// unsynced reports whether the workload makes unsynced writes, which some engines may lose when
+// they are killed.
 func (w *workload) unsynced() bool { return w.writes() && !w.sync }
 
 func findWorkload(name string) (*workload, bool) {

@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// zipfian draws numbers below n, 0 the most often, as YCSB does: with the
-// method of Gray and others, Quickly Generating Billion-Record Synthetic
-// Databases, SIGMOD 1994, section 3.2.
+// zipfian draws numbers below n, 0 most often. Like YCSB, it uses the method of Gray and others,
+// Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994, section 3.2.
 type zipfian struct {
 	n, zeta, alpha, eta, second float64
 }
@@ -22,9 +21,9 @@ func newZipfian(n int) *zipfian {
 	return z
 }
 
-// zeta is the sum of i^-theta for i from 1 to n. Behind the first terms it takes the
-// integral, with two corrections (Euler and Maclaurin), which is nearer to the sum
-// than adding up is: tens of millions of powers would take seconds.
+// zeta returns the sum of i^-theta for i from 1 to n. After the first terms it uses the integral
+// with two corrections (Euler and Maclaurin). That is more exact than adding, and tens of millions of
+// powers would take seconds.
 func zeta(n int) float64 {
 	const added = 10_000
 	sum := 0.0

@@ -10,7 +10,8 @@ import (
 
 func badgerDriver() Driver {
 	return Driver{Name: "badger", Title: "Badger", Version: moduleVersion("github.com/dgraph-io/badger/v4"), Open: openBadger,
-		Remark: "A transaction for each call, without conflict detection; values of this size stand in its tables, not in its value log. Tables and logs are mapped: page faults are its reads. Two compactors are its least."}
+		Remark: "A transaction for each call, without conflict detection; values of this size are in its tables, not in its value log. " +
+			"Tables and logs are mapped, so its reads are page faults. Two compactors are its minimum."}
 }
 
 type badgerEngine struct {
@@ -33,8 +34,8 @@ func openBadger(dir string, o Options) (Engine, error) {
 	return b, b.open()
 }
 
-// falsePositiveRate is what a bloom filter of so many bits a key comes to with
-// the best number of probes; 0, which is no filter to Badger, for no bits.
+// falsePositiveRate returns the rate of a bloom filter with this number of bits per key and the best
+// number of probes. For 0 bits it returns 0, which means no filter in Badger.
 func falsePositiveRate(bitsPerKey int) float64 {
 	if bitsPerKey == 0 {
 		return 0
@@ -65,8 +66,7 @@ func (b *badgerEngine) Get(dst, key []byte) (value []byte, found bool, err error
 	return value, found, err
 }
 
-// Put hands over copies: a transaction keeps what it is given until it has been
-// written.
+// Put passes copies, since a transaction retains its arguments until it has been written.
 func (b *badgerEngine) Put(key, value []byte) error {
 	return b.db.Update(func(txn *badger.Txn) error { return txn.Set(clone(key), clone(value)) })
 }
@@ -93,13 +93,12 @@ func (b *badgerEngine) NewIterator(reverse bool) (Iterator, error) {
 	txn := b.db.NewTransaction(false)
 	o := badger.DefaultIteratorOptions
 	o.Reverse = reverse
-	// Values stand beside their keys: there is nothing to fetch ahead.
+	// Values are stored with their keys, so prefetching is useless.
 	o.PrefetchValues = false
 	return &badgerIterator{txn: txn, it: txn.NewIterator(o)}, nil
 }
 
-// Flush opens the store anew: closing it writes what is in memory, and there is
-// no other call for that.
+// Flush reopens the store: closing it writes the memtables, and there is no other call for that.
 func (b *badgerEngine) Flush() error {
 	if err := b.db.Close(); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 
 func bboltDriver() Driver {
 	return Driver{Name: "bbolt", Title: "bbolt", Version: moduleVersion("go.etcd.io/bbolt"), Open: openBbolt,
-		Remark: "A B+tree in a mapped file: no block cache, no compression, no filters; page faults are its reads. A transaction for each call. Without an fsync (NoSync) outside fillsync: then a crash of the system may cost the whole file."}
+		Remark: "A B+tree in a mapped file: no block cache, no compression, no filters; its reads are page faults. A transaction for each call. " +
+			"No fsync (NoSync) except in fillsync, so a crash of the system may cost the whole file."}
 }
 
 var bucketName = []byte("b")
@@ -44,8 +45,7 @@ func (b *bboltEngine) Delete(key []byte) error {
 	return b.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketName).Delete(key) })
 }
 
-// Apply hands over values of their own: they must stay as they are until the
-// transaction ends.
+// Apply passes copies of the values, since these must not change before the transaction ends.
 func (b *bboltEngine) Apply(n int, entry func(i int) (key, value []byte)) error {
 	return b.db.Update(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(bucketName)

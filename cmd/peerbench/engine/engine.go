@@ -1,8 +1,8 @@
-// Package engine puts the stores that are compared behind one interface, each
-// with the calls that its users would make.
+// Package engine has one interface for the stores that are compared, and a driver for each, with the
+// calls that its users would make.
 //
-// What they share is in Options; what could not be made equal stands in each
-// Driver's Remark, which the reports print.
+// Options has the settings that they share. Each Driver's Remark describes the remaining differences;
+// the JSON report has it.
 package engine
 
 import (
@@ -10,19 +10,21 @@ import (
 	"strings"
 )
 
-// Options are the settings that every engine gets, as far as it has them.
+// Options are the settings of an engine. An engine ignores settings that it does not have.
 type Options struct {
-	FilterBits      int    `json:"filter_bits"` // of a bloom filter for each key; 0: none
-	Compression     string `json:"compression"` // one of Compressions
+	FilterBits      int    `json:"filter_bits"` // of a bloom filter, per key; 0: no filter
+	Compression     string `json:"compression"` // None, Snappy or Zstd
 	CacheBytes      int64  `json:"cache_bytes"` // of the block cache
 	WriteBufferSize int    `json:"write_buffer_bytes"`
 	BackgroundJobs  int    `json:"background_jobs"`
-	OpenFiles       int    `json:"open_files"` // tables held open at most; 0: the engine's default. Badger and bbolt have no such bound
-	// Sync makes every write wait for stable storage. Where an engine lets that be
-	// chosen for each write, so does the driver.
+	// OpenFiles is the maximum number of open tables; 0: the engine's default. Badger and bbolt ignore
+	// it.
+	OpenFiles int `json:"open_files"`
+	// Sync makes every write wait for stable storage. The driver sets it for each write if the
+	// engine has such a setting.
 	Sync bool `json:"sync"`
-	// OpenLazily has tables opened when they are first needed, in the engines that
-	// otherwise open them with the database and leave the choice (MayOpenLazily).
+	// OpenLazily makes engines with Driver.MayOpenLazily open a table when it is first needed, and
+	// not with the database.
 	OpenLazily bool `json:"open_lazily"`
 }
 
@@ -33,62 +35,60 @@ const (
 	Zstd   = "zstd"
 )
 
-// An Engine is an open store. Get, Put, Delete and NewIterator may be called by
-// several goroutines at once, the rest by one at a time.
+// An Engine is an open store. Get, Put, Delete and NewIterator may be called concurrently, the other
+// methods may not.
 type Engine interface {
-	// Get appends the value of key to dst and returns it, or reports that there is
-	// none. An engine whose own call returns a copy may return that in place of dst.
+	// Get appends the value of key to dst and returns the result, or reports that key is absent. An
+	// engine whose own call returns a copy may return that instead.
 	Get(dst, key []byte) (value []byte, found bool, err error)
 	Put(key, value []byte) error
 	Delete(key []byte) error
-	// Apply puts n entries at once. The slices that entry returns are valid until
-	// its next call.
+	// Apply puts n entries in a batch. The slices that entry returns are valid until its next call.
 	Apply(n int, entry func(i int) (key, value []byte)) error
-	// NewIterator returns an iterator over what is visible now; with reverse it is
-	// for Last and Prev only, otherwise for First, Seek and Next.
+	// NewIterator returns an iterator over the current entries. With reverse it supports only Last
+	// and Prev, otherwise only First, Seek and Next.
 	NewIterator(reverse bool) (Iterator, error)
-	// Flush moves what is in memory to where the engine keeps its data; background
-	// work may follow.
+	// Flush writes memtables to the engine's files. Background work may follow.
 	Flush() error
 	Close() error
 }
 
-// An Iterator is used by one goroutine at a time. Its moves report whether it
-// stands at an entry. Key and Value are valid until the next move.
+// An Iterator is not safe for concurrent use. Its moves report whether it is at an entry. Key and
+// Value are valid until the next move.
 type Iterator interface {
 	First() bool
 	Last() bool
-	Seek(key []byte) bool // to the first key at or behind key
+	Seek(key []byte) bool // to the first key at or after key
 	Next() bool
 	Prev() bool
 	Key() []byte
 	Value() []byte
-	Close() error // and the first error of all moves
+	Close() error // also returns the first error of a move
 }
 
 // A Driver opens one kind of engine.
 type Driver struct {
-	Name    string // as --engines has it
-	Title   string // as reports have it
+	Name    string // in --engines
+	Title   string // in reports
 	Version string
-	Remark  string // what is not as with the others
-	Native  bool   // not Go: the runtime does not see its allocations
-	// MayOpenLazily: Options.OpenLazily makes a difference.
+	Remark  string // differences from the other engines
+	Native  bool   // not Go: the runtime does not count its allocations
+	// MayOpenLazily is set if the engine supports Options.OpenLazily.
 	MayOpenLazily bool
-	// LosesUnsynced says that writes that were acknowledged without Options.Sync may
-	// be lost when the process is killed.
+	// LosesUnsynced is set if writes that were acknowledged without Options.Sync may be lost when the
+	// process is killed.
 	LosesUnsynced bool
 	Open          func(dir string, o Options) (Engine, error)
-	// LeftOut says why the engine is not in this program; Open is nil then.
+	// LeftOut is the reason why the engine is not in this program. Open is nil then.
 	LeftOut string
 }
 
-// Go returns the drivers of the engines that are written in Go, SieveDB first.
+// Go returns the drivers of the engines written in Go, SieveDB first.
 func Go() []Driver {
 	return []Driver{sieveDriver(), bufferedDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver()}
 }
 
-// moduleVersion is the version of a module that this program was built with.
+// moduleVersion returns the version of a module in this program.
 func moduleVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

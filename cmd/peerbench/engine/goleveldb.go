@@ -11,7 +11,7 @@ import (
 
 func goleveldbDriver() Driver {
 	return Driver{Name: "goleveldb", Title: "goleveldb", Version: moduleVersion("github.com/syndtr/goleveldb"), Open: openGoleveldb,
-		Remark: "One compaction at a time; Get returns a copy. No Zstandard: Snappy in its place."}
+		Remark: "One compaction at a time; Get returns a copy. No Zstandard: it uses Snappy instead."}
 }
 
 type goleveldb struct {
@@ -66,8 +66,8 @@ func (g *goleveldb) NewIterator(bool) (Iterator, error) {
 	return goleveldbIterator{g.db.NewIterator(nil, nil)}, nil
 }
 
-// Flush opens the store anew, which writes what its log holds to a table: there
-// is no call for that.
+// Flush reopens the store, which writes the entries of its log to a table. There is no other call for
+// that.
 func (g *goleveldb) Flush() error {
 	if err := g.db.Close(); err != nil {
 		return err

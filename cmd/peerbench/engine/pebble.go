@@ -11,7 +11,8 @@ import (
 
 func pebbleDriver() Driver {
 	return Driver{Name: "pebble", Title: "Pebble", Version: moduleVersion("github.com/cockroachdb/pebble/v2"), Open: openPebble, LosesUnsynced: true,
-		Remark: "Get and its closer. Writes that are not synced may be lost when the process is killed, the others' are not. Get does not ask the filters of the last level."}
+		Remark: "Get and its closer. Unsynced writes may be lost when the process is killed, unlike those of other engines. " +
+			"Get does not query the filters of the last level."}
 }
 
 type pebbleEngine struct {
@@ -92,7 +93,7 @@ type pebbleIterator struct{ *pebble.Iterator }
 
 func (it pebbleIterator) Seek(key []byte) bool { return it.SeekGE(key) }
 
-// silent drops what the engines would log; what is fatal still ends the process.
+// silent discards the engines' log messages. Fatal errors still end the process.
 type silent struct{}
 
 func (silent) Infof(string, ...any)    {}

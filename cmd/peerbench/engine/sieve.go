@@ -9,13 +9,13 @@ import (
 
 func sieveDriver() Driver {
 	return Driver{Name: "sievedb", Title: "SieveDB", Version: "this tree", Open: openSieve, MayOpenLazily: true,
-		Remark: "GetTo into a buffer of the caller's. Tables are opened ahead, and that is waited for, as RocksDB's Open does."}
+		Remark: "GetTo into a buffer of the caller. All tables are opened before the measurement, as RocksDB's Open does."}
 }
 
-// bufferedDriver is SieveDB with what Pebble's unsynced writes promise.
+// bufferedDriver is SieveDB with the same promise for unsynced writes as Pebble.
 func bufferedDriver() Driver {
 	return Driver{Name: "sievedb-buffered", Title: "SieveDB, buffered", Version: "this tree", LosesUnsynced: true, MayOpenLazily: true,
-		Remark: "SieveDB with WriteOptions.Buffered: writes that are not synced may be lost when the process is killed, as Pebble's.",
+		Remark: "SieveDB with WriteOptions.Buffered: unsynced writes may be lost when the process is killed, like Pebble's.",
 		Open: func(dir string, o Options) (Engine, error) {
 			e, err := openSieve(dir, o)
 			if err == nil && !o.Sync {
@@ -49,7 +49,7 @@ func openSieve(dir string, o Options) (Engine, error) {
 		return nil, err
 	}
 	if options.Cache.OpenAhead {
-		<-opened // RocksDB's Open returns then
+		<-opened // RocksDB's Open waits for it too
 	}
 	return &sieve{store: store, write: &db.WriteOptions{NoSync: !o.Sync}}, nil
 }

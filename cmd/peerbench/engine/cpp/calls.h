@@ -1,5 +1,5 @@
-// Fills a store's table of functions for the library whose names begin with
-// LIBRARY, which the including file defines, with library_get and flush beside.
+// Fills a store's table of functions for the library whose names start with LIBRARY. The including
+// file defines LIBRARY, get and flush.
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +66,8 @@ static void close_store(store *s) {
 	free(s);
 }
 
-// new_store opens dir. What the options refer to is never freed: a process opens
-// a store or two.
+// new_store opens dir. The objects in the options are never freed, since a process opens only one or
+// two stores.
 static store *new_store(const char *dir, TYPE(_options) *options, int sync, char **error) {
 	store *s;
 	void *handle = CALL(_open)(options, dir, error);

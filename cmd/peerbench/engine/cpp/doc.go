@@ -1,18 +1,16 @@
-// Package cpp drives the stores in C++, LevelDB and RocksDB, through their C
-// interfaces.
+// Package cpp has drivers for the C++ stores LevelDB and RocksDB, through their C interfaces.
 //
-// They are in the program only when it is built with cgo and with the tags
-// leveldb and rocksdb, which need the libraries' headers; make setup offers to
-// install Debian's packages. Without them, Drivers says what was left out.
+// They are in the program only if it is built with cgo and with the tags leveldb and rocksdb, which
+// need the libraries' headers; make setup offers to install Debian's packages. Without them, the
+// drivers have LeftOut set.
 //
-// Both libraries have the same C interface under names of their own, so store.h
-// has one table of functions, calls.h fills it for either, and leveldb.c and
-// rocksdb.c add what differs: options and Flush. Every call of an engine is one
-// crossing from Go to C, and so is every move of an iterator, which brings key
-// and value along.
+// Both libraries have the same C interface with different names. So store.h declares one table of
+// functions, calls.h fills it for either library, and leveldb.c and rocksdb.c add the differences:
+// options, Get and Flush. Every call of an engine crosses from Go to C once. So does every move of
+// an iterator, which returns key and value too.
 package cpp
 
 import "github.com/sievedb/sievedb/cmd/peerbench/engine"
 
-// Drivers returns both, those that are not in the program with LeftOut set.
+// Drivers returns both drivers. Those of engines that are not in the program have LeftOut set.
 func Drivers() []engine.Driver { return []engine.Driver{leveldbDriver(), rocksdbDriver()} }

@@ -20,8 +20,8 @@ static outcome get(store *s, const char *key, size_t key_length, char *into, siz
 	return o;
 }
 
-// Compacting a range begins with writing the memtable out, whatever the range;
-// this one holds nothing but, perhaps, a key of one zero byte.
+// Compacting any range starts with writing the memtable. This range has at most one key, a single
+// zero byte.
 static outcome flush(store *s) {
 	outcome o = {0, NULL};
 	leveldb_compact_range(s->handle, "", 0, "\0", 1);

@@ -8,7 +8,7 @@
 
 #define LIBRARY rocksdb
 
-// The value stays where the library has it until it is copied.
+// The value stays in the library's memory until it is copied.
 static outcome get(store *s, const char *key, size_t key_length, char *into, size_t capacity) {
 	outcome o = {-1, NULL};
 	size_t length;

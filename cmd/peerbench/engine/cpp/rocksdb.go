@@ -25,8 +25,8 @@ func rocksdbDriver() engine.Driver {
 
 var linkedRocksDB = regexp.MustCompile(`librocksdb\.so\.([0-9.]+)`)
 
-// rocksdbVersion is read off the name of the library that the process has
-// mapped: the C interface does not tell it.
+// rocksdbVersion returns the version in the name of the mapped library, since the C interface does not
+// have it.
 func rocksdbVersion() string {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	if m := linkedRocksDB.FindStringSubmatch(string(maps)); m != nil {

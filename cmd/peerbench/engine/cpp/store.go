@@ -39,10 +39,10 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-// store is an open store of either library.
+// store is an open store of one of the libraries.
 type store struct{ c *C.store }
 
-// opener makes a driver's Open of a library's.
+// opener returns a driver's Open function that calls a library's.
 func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(string, engine.Options) (engine.Engine, error) {
 	return func(dir string, o engine.Options) (engine.Engine, error) {
 		name := C.CString(dir)
@@ -67,7 +67,7 @@ func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(st
 	}
 }
 
-// taken makes an error of a library's text, and frees it.
+// taken returns a library's error text as an error, and frees it.
 func taken(text *C.char) error {
 	if text == nil {
 		return nil
@@ -76,7 +76,7 @@ func taken(text *C.char) error {
 	return errors.New(C.GoString(text))
 }
 
-// chars is where the bytes of b begin, for the time of one call.
+// chars returns a pointer to the bytes of b for the duration of one call.
 func chars(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func (s *store) Get(dst, key []byte) ([]byte, bool, error) {

@@ -3,13 +3,13 @@
 
 #include <stddef.h>
 
-// What a call came to. text is an error's, to be freed, or NULL.
+// The result of a call. text is an error text, which the caller frees, or NULL.
 typedef struct {
 	long length; // of a value; -1: not found
 	char *text;
 } outcome;
 
-// Where an iterator stands. The bytes are valid until its next move.
+// The position of an iterator. The bytes are valid until its next move.
 typedef struct {
 	const char *key, *value;
 	size_t key_length, value_length;
@@ -40,12 +40,12 @@ struct store {
 
 	void *(*iterator)(store *);
 	place (*move)(void *iterator, enum move, const char *key, size_t key_length);
-	char *(*end)(void *iterator); // and the error's text, or NULL
+	char *(*end)(void *iterator); // returns the error text, or NULL
 
-	void *handle, *reads, *writes, *batch; // the library's own
+	void *handle, *reads, *writes, *batch; // objects of the library
 };
 
-// Each returns NULL and sets *error, to be freed, where it fails.
+// On failure each returns NULL and sets *error, which the caller frees.
 store *open_leveldb(const char *dir, settings, char **error);
 store *open_rocksdb(const char *dir, settings, char **error);
 

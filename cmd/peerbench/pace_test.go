@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A clock of the test's own moves on by what each operation takes.
-func TestAPauseIsWaitedForByAllThatWasDueInIt(t *testing.T) {
-	const tick = time.Microsecond // of the ticker; the clock below is another
+// The test's own clock advances by the duration of each operation.
+func TestAPauseCountsForAllOperationsDueInIt(t *testing.T) {
+	const tick = time.Microsecond // of the ticker, not of the clock below
 	clock, stop := time.Duration(0), make(chan struct{})
 	p := pace{each: 10, tick: tick, elapsed: func() time.Duration { return clock }}
 	clock = tick
 	n := 0
 	r, err := p.keep(stop, func() error {
 		if n++; n == 5 {
-			clock += 100 * tick // in which 1,000 more fall due
+			clock += 100 * tick // in which 1,000 more are due
 		}
 		if n == 1010 {
 			close(stop)
@@ -33,7 +33,7 @@ func TestAPauseIsWaitedForByAllThatWasDueInIt(t *testing.T) {
 	require.InDelta(t, 100*tick, r.waits.Max(), float64(tick))
 }
 
-func TestWhatIsNotDoneHasWaitedUntilTheEnd(t *testing.T) {
+func TestUnfinishedOperationsWaitUntilTheEnd(t *testing.T) {
 	const tick = time.Microsecond
 	clock, stop := tick, make(chan struct{})
 	p := pace{each: 10, tick: tick, elapsed: func() time.Duration { return clock }}

@@ -6,32 +6,31 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// paced is what came of writes that were made at a given rate.
+// paced is the result of operations at a given rate.
 type paced struct {
 	ops   uint64
 	time  time.Duration
 	waits *hdrhistogram.Histogram // nanoseconds
 }
 
-// A pace is how many operations fall due at the end of each tick.
+// A pace is the number of operations that are due at the end of each tick.
 type pace struct {
 	each    int
 	tick    time.Duration
-	elapsed func() time.Duration // since the beginning
+	elapsed func() time.Duration // since the start
 }
 
 func (p pace) due(op uint64) time.Duration {
 	return time.Duration(op/uint64(p.each)+1) * p.tick
 }
 
-// keep does operations as they fall due until stop is closed. Each waits from
-// when it was due, not from when its turn came, until it is done, so that a pause
-// shows in the waits of all that fell into it. What was due at the end and is not
-// done has waited until then.
+// keep does operations when they are due, until stop is closed. The wait of an operation is counted
+// from when it was due, not from when it started, so a pause shows in the waits of all operations
+// that were due in it. Operations that were due but not done at the end count as waits until then.
 func (p pace) keep(stop <-chan struct{}, do func() error) (*paced, error) {
 	r := &paced{waits: newHistogram()}
 	wait := func(op uint64, now time.Duration) {
-		_ = r.waits.RecordValue(min(now-p.due(op), maxLatency).Nanoseconds()) // it is never below 0
+		_ = r.waits.RecordValue(min(now-p.due(op), maxLatency).Nanoseconds()) // never negative
 	}
 	ticks := time.NewTicker(p.tick)
 	defer ticks.Stop()
@@ -46,7 +45,7 @@ func (p pace) keep(stop <-chan struct{}, do func() error) (*paced, error) {
 		default:
 		}
 		if p.due(r.ops) > p.elapsed() {
-			select { // whichever comes, the loop finds out
+			select { // the loop checks which of them happened
 			case <-stop:
 			case <-ticks.C:
 			}
