@@ -19,7 +19,7 @@ import (
 type config struct {
 	Benchmarks       []string `json:"benchmarks"`
 	Num              int      `json:"num"`
-	Reads            int      `json:"reads"`    // -1: as many as there are keys
+	Reads            int      `json:"reads"`    // -1: the number of keys
 	Duration         seconds  `json:"duration"` // 0: run all operations
 	Threads          int      `json:"threads"`
 	Seed             uint64   `json:"seed"`
@@ -88,8 +88,10 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.IntVar(&c.BatchSize, "batch_size", 100, "`keys` per batch in fillbatch")
 	fs.IntVar(&c.SeekNexts, "seek_nexts", 0, "`entries` that seekrandom reads after each seek")
 	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "filter `bits` per key; 0: no filters")
-	fs.StringVar(&c.FilterKind, "filter_kind", "both", "`kind` of filters: cacheline, leveldb, both (lookups use cacheline) or fuse (which ignores --bloom_bits, except 0)")
-	fs.Int64Var(&c.CacheSize, "cache_size", -1, "`bytes` of block cache; -1: the store's default, 1 MiB in filterreads; 0: none")
+	fs.StringVar(&c.FilterKind, "filter_kind", "both",
+		"`kind` of filters: cacheline, leveldb, both (lookups use cacheline) or fuse (which ignores --bloom_bits, except 0)")
+	fs.Int64Var(&c.CacheSize, "cache_size", -1,
+		"`bytes` of block cache; -1: the store's default, 1 MiB in filterreads; 0: none")
 	fs.IntVar(&c.WriteBufferSize, "write_buffer_size", 0, "`bytes` per memtable; 0: the store's default")
 	fs.IntVar(&c.BlockSize, "block_size", 0, "`bytes` per data block before compression; 0: the store's default")
 	fs.Int64Var(&c.MaxFileSize, "max_file_size", 0, "`bytes` per table that a compaction writes; 0: the store's default")
@@ -97,8 +99,10 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.IntVar(&c.Compactions, "max_background_compactions", 0, "concurrent compaction `merges`; 0: the store's default")
 	fs.StringVar(&c.Compression, "compression", "snappy", "`kind`: none (or 0), snappy (or 1), zstd")
 	fs.StringVar(&c.DB, "db", "", "database `folder`, which is kept; default: a temporary one, which is removed")
-	fs.BoolVar(&c.UseExistingDB, "use_existing_db", false, "use the database in --db as it is; workloads that need an empty one are skipped")
-	fs.StringVar(&c.Keys, "keys", "", "`file` (plain or .gz) of keys to use instead of generated ones; each line is a key, or a key, a TAB and a value")
+	fs.BoolVar(&c.UseExistingDB, "use_existing_db", false,
+		"use the database in --db as it is; workloads that need an empty one are skipped")
+	fs.StringVar(&c.Keys, "keys", "",
+		"`file` (plain or .gz) of keys to use instead of generated ones; each line is a key, or a key, a TAB and a value")
 	fs.StringVar(&c.Absent, "absent", "", "`file` (plain or .gz) of keys that are not stored, one per line")
 	fs.BoolVar(&c.Histogram, "histogram", false, "time each operation and print percentiles")
 	c.sweepFlags(fs)

@@ -78,7 +78,10 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 	if err != nil {
 		return err
 	}
-	r := &report{FilterKind: s.cfg.FilterKind, Bits: s.cfg.BloomBits, Words: s.keys.list != nil && s.cfg.Keys == "", CacheBytes: s.reportCache()}
+	r := &report{
+		FilterKind: s.cfg.FilterKind, Bits: s.cfg.BloomBits, CacheBytes: s.reportCache(),
+		Words: s.keys.list != nil && s.cfg.Keys == "",
+	}
 	r.setShape(s.store.Metrics())
 	if err := s.closeDB(); err != nil {
 		return err

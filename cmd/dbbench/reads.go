@@ -25,12 +25,13 @@ func (s *session) get(th *thread) error {
 
 // lookups returns the job of getting the keys that pick appends to its argument.
 func (s *session) lookups(name string, pick func(th *thread, dst []byte) []byte) job {
-	return job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
-		return func(int) error {
-			th.key = pick(th, th.key[:0])
-			return s.get(th)
-		}, nil, nil
-	}}
+	return job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true,
+		begin: func(th *thread) (step, func() error, error) {
+			return func(int) error {
+				th.key = pick(th, th.key[:0])
+				return s.get(th)
+			}, nil, nil
+		}}
 }
 
 // randomKey appends one of the first n keys.

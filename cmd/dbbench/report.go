@@ -98,9 +98,11 @@ func (r *report) checkCounts() {
 
 func (r *report) checkPromises() {
 	a := r.Absent
-	r.check(a.On.ReadsPerGet <= maxReadsPerAbsentKey, fmt.Sprintf("an absent key costs at most %.2f disk reads", maxReadsPerAbsentKey),
+	r.check(a.On.ReadsPerGet <= maxReadsPerAbsentKey, fmt.Sprintf("an absent key costs at most %.2f disk reads",
+		maxReadsPerAbsentKey),
 		"%.4f", a.On.ReadsPerGet)
-	r.check(a.Off.DiskReads >= minReadsFactor*a.On.DiskReads, fmt.Sprintf("at least %d times fewer than without filters", minReadsFactor),
+	r.check(a.Off.DiskReads >= minReadsFactor*a.On.DiskReads, fmt.Sprintf("at least %d times fewer than without filters",
+		minReadsFactor),
 		"%s", factorText(a.Factor))
 }
 

@@ -63,7 +63,7 @@ func TestEveryWorkloadRuns(t *testing.T) {
 		byName[r.Name] = r
 		require.Contains(t, out, "\n"+r.Name)
 	}
-	require.Len(t, byName, len(workloads)-4+3, "stats, filterreads and filtersweep have no line of their own, scanempty has three")
+	require.Len(t, byName, len(workloads)-4+3, "stats, filterreads and filtersweep have no line, scanempty has three")
 	ops := map[string]uint64{"fillsync": 2, "fillbulk": 1000, "compact": 1, "settle": 1}
 	for _, r := range j.Results {
 		want, ok := ops[r.Name]

@@ -81,16 +81,17 @@ func (s *session) scanGaps(ctx context.Context, name string, keys *keySpace, ran
 	if s.store, err = db.Open(s.dir, o); err != nil {
 		return err
 	}
-	r, err := s.measure(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true, begin: func(th *thread) (step, func() error, error) {
-		var lower, upper []byte
-		return func(int) error {
-			from := emptyRange(th.rng, s.keys.num)
-			lower, upper = keys.appendKey(lower[:0], from), keys.appendKey(upper[:0], from+emptyLength)
-			found, err := s.countKeys(lower, upper)
-			th.found += found
-			return err
-		}, nil, nil
-	}})
+	r, err := s.measure(ctx, job{name: name, threads: s.cfg.Threads, steps: s.reads(s.keys.num), finds: true,
+		begin: func(th *thread) (step, func() error, error) {
+			var lower, upper []byte
+			return func(int) error {
+				from := emptyRange(th.rng, s.keys.num)
+				lower, upper = keys.appendKey(lower[:0], from), keys.appendKey(upper[:0], from+emptyLength)
+				found, err := s.countKeys(lower, upper)
+				th.found += found
+				return err
+			}, nil, nil
+		}})
 	if err == nil {
 		m, c := s.store.Metrics(), reads.counts()
 		perScan := func(n uint64) float64 { return float64(n) / float64(max(r.Ops, 1)) }

@@ -87,7 +87,8 @@ func (s *session) checkDir() error {
 	case err != nil:
 		return fmt.Errorf("--db: %w", err)
 	case len(entries) > 0:
-		return fmt.Errorf("--db: %s is not empty; name a new folder, or use --use_existing_db to work on the database in it", s.dir)
+		return fmt.Errorf("--db: %s is not empty; name a new folder, or use --use_existing_db to work on the database in it",
+			s.dir)
 	}
 	return nil
 }

@@ -132,12 +132,14 @@ func (out *sweep) ratesChart(c *chart.Chart, t *tableRates, floor bool) {
 // collisions in LevelDB's filter.
 func (out *sweep) rateFigures() []figure {
 	real := out.Shapes[0]
-	c := chart.New("rates-real", fmt.Sprintf("Absent %s that pass, in tables of %s keys", real.Shape, bench.Grouped(uint64(real.Small.TableKeys))),
+	c := chart.New("rates-real", fmt.Sprintf("Absent %s that pass, in tables of %s keys",
+		real.Shape, bench.Grouped(uint64(real.Small.TableKeys))),
 		out.describeRates(&real.Small))
 	out.ratesChart(c, &real.Small, false)
 	figures := []figure{newFigure(c, "Lines: predicted by theory. Marks: measured, with 95 % confidence intervals.")}
 	worst := out.worstShape()
-	c = chart.New("rates-worst", fmt.Sprintf("The same for keys %s, in one table of %s", worst.Shape, bench.Grouped(uint64(worst.Large.TableKeys))),
+	c = chart.New("rates-worst", fmt.Sprintf("The same for keys %s, in one table of %s",
+		worst.Shape, bench.Grouped(uint64(worst.Large.TableKeys))),
 		out.describeRates(&worst.Large))
 	out.ratesChart(c, &worst.Large, true)
 	return append(figures, newFigure(c, "Of the generated shapes, this one has the most absent keys with the 32-bit hash of a stored key. "+

@@ -97,7 +97,10 @@ func (out *sweep) writeHTML(cfg *config) error {
 }
 
 func (out *sweep) page(cfg *config, now time.Time) *page {
-	p := &page{sweep: out, Noun: "keys", Findings: out.findings(), Advice: out.advice(), Choices: out.choices(), Conditions: out.conditions(cfg, now), ChartCSS: chart.CSS}
+	p := &page{
+		sweep: out, Noun: "keys", Findings: out.findings(), Advice: out.advice(), Choices: out.choices(),
+		Conditions: out.conditions(cfg, now), ChartCSS: chart.CSS,
+	}
 	if out.words {
 		p.Noun = "words"
 	}

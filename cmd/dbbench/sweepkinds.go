@@ -139,7 +139,8 @@ func parseBits(text string) ([]int, error) {
 func bitsNumber(text, part string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 1 || n > filter.MaxBitsPerKey {
-		return 0, fmt.Errorf("%q is not a number of bits or a range; want numbers from 1 to %d such as 10, 8,12 or 4..20", part, filter.MaxBitsPerKey)
+		return 0, fmt.Errorf("%q is not a number of bits or a range; want numbers from 1 to %d such as 10, 8,12 or 4..20",
+			part, filter.MaxBitsPerKey)
 	}
 	return n, nil
 }

@@ -158,7 +158,8 @@ func (out *sweep) findShapes() (finding, bool) {
 			continue
 		}
 		if len(names) == 0 {
-			parts = append(parts, fmt.Sprintf("With %s at most %s of absent keys pass, on any key shape.", worst.named(), rateText(worst.Rate)))
+			parts = append(parts, fmt.Sprintf("With %s at most %s of absent keys pass, on any key shape.",
+				worst.named(), rateText(worst.Rate)))
 			continue
 		}
 		_, small := out.unsoundShapes(k.name, false)
@@ -204,7 +205,8 @@ func (out *sweep) findMaking() (finding, bool) {
 	var parts []string
 	for _, r := range out.referenceRuns() {
 		if r.Kind != "none" {
-			parts = append(parts, fmt.Sprintf("%s: %s ns per key to build, %s in memory", r.named(), digits3(r.MakeNanosPerKey), bench.SizeText(r.FilterBytes)))
+			parts = append(parts, fmt.Sprintf("%s: %s ns per key to build, %s in memory",
+				r.named(), digits3(r.MakeNanosPerKey), bench.SizeText(r.FilterBytes)))
 		}
 	}
 	return finding{"Price", upperFirst(strings.Join(parts, "; ")) + "."}, len(parts) > 0

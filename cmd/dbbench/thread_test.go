@@ -18,13 +18,14 @@ var sink []byte
 
 func TestMeasureCountsStepsAndAllocations(t *testing.T) {
 	const steps = 1000
-	r, err := testSession().measure(t.Context(), job{name: "x", threads: 1, steps: steps, begin: func(th *thread) (step, func() error, error) {
-		return func(int) error {
-			sink = make([]byte, 64)
-			th.bytes += 64
-			return nil
-		}, nil, nil
-	}})
+	r, err := testSession().measure(t.Context(), job{name: "x", threads: 1, steps: steps,
+		begin: func(th *thread) (step, func() error, error) {
+			return func(int) error {
+				sink = make([]byte, 64)
+				th.bytes += 64
+				return nil
+			}, nil, nil
+		}})
 	require.NoError(t, err)
 	require.EqualValues(t, steps, r.Ops)
 	require.EqualValues(t, 64*steps, r.Bytes)
@@ -35,15 +36,16 @@ func TestMeasureCountsStepsAndAllocations(t *testing.T) {
 
 func TestAThreadThatFailsEndsTheOthers(t *testing.T) {
 	failure := errors.New("failed")
-	_, err := testSession().measure(t.Context(), job{name: "x", threads: 2, steps: 1 << 30, begin: func(th *thread) (step, func() error, error) {
-		fails := th.rng.Uint64() == testSession().newThread().rng.Uint64() // the first of the two
-		return func(i int) error {
-			if fails && i == 100 {
-				return failure
-			}
-			return nil
-		}, nil, nil
-	}})
+	_, err := testSession().measure(t.Context(), job{name: "x", threads: 2, steps: 1 << 30,
+		begin: func(th *thread) (step, func() error, error) {
+			fails := th.rng.Uint64() == testSession().newThread().rng.Uint64() // the first of the two
+			return func(i int) error {
+				if fails && i == 100 {
+					return failure
+				}
+				return nil
+			}, nil, nil
+		}})
 	require.ErrorIs(t, err, failure)
 }
 
@@ -54,14 +56,15 @@ func TestThreadsDrawDifferentNumbers(t *testing.T) {
 
 func TestAThreadThatIsDoneDoesNotFail(t *testing.T) {
 	ended := 0
-	r, err := testSession().measure(t.Context(), job{name: "x", threads: 1, steps: 100, begin: func(*thread) (step, func() error, error) {
-		return func(i int) error {
-			if i == 7 {
-				return errDone
-			}
-			return nil
-		}, func() error { ended++; return nil }, nil
-	}})
+	r, err := testSession().measure(t.Context(), job{name: "x", threads: 1, steps: 100,
+		begin: func(*thread) (step, func() error, error) {
+			return func(i int) error {
+				if i == 7 {
+					return errDone
+				}
+				return nil
+			}, func() error { ended++; return nil }, nil
+		}})
 	require.NoError(t, err)
 	require.EqualValues(t, 7, r.Ops)
 	require.Equal(t, 1, ended)

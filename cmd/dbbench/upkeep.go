@@ -19,9 +19,10 @@ func settle(ctx context.Context, s *session, name string) error { return s.once(
 
 // once measures a single call of do, regardless of --threads and --duration.
 func (s *session) once(ctx context.Context, name string, do func(context.Context) error) error {
-	r, err := s.measure(ctx, job{name: name, threads: 1, steps: 1, once: true, begin: func(*thread) (step, func() error, error) {
-		return func(int) error { return do(ctx) }, nil, nil
-	}})
+	r, err := s.measure(ctx, job{name: name, threads: 1, steps: 1, once: true,
+		begin: func(*thread) (step, func() error, error) {
+			return func(int) error { return do(ctx) }, nil, nil
+		}})
 	r.Note = levelsText(s.store.Metrics())
 	s.addResult(r)
 	return err

@@ -21,7 +21,8 @@ var workloads = []*workload{
 	{name: "fillrandom", about: "write in random order to an empty database", fresh: true, storesAll: true, run: fill(atRandom)},
 	{name: "fillsync", about: "like fillrandom, a thousandth of the writes, each synced", fresh: true, run: fillSync},
 	{name: "fillbatch", about: "like fillseq, --batch_size keys per write", fresh: true, storesAll: true, run: fillBatch},
-	{name: "fillbulk", about: "like fillseq, one goroutine with a Loader, including its Commit", fresh: true, storesAll: true, run: fillBulk},
+	{name: "fillbulk", about: "like fillseq, one goroutine with a Loader, including its Commit",
+		fresh: true, storesAll: true, run: fillBulk},
 	{name: "overwrite", about: "write in random order to the current database", run: fill(atRandom)},
 	{name: "deleterandom", about: "delete keys at random", deletes: true, run: deleteRandom},
 	{name: "readrandom", about: "get keys at random", run: readRandom},
@@ -36,7 +37,8 @@ var workloads = []*workload{
 	{name: "settle", about: "flush, and wait until no compaction is due", run: settle},
 	{name: "stats", about: "print the store's metrics since it was opened", run: printStats},
 	{name: reportName, about: "report the disk reads that filters save, with the current data", needsFilter: true, run: filterReads},
-	{name: sweepName, about: "compare kinds of filters and bits per key, with real and generated keys; --html writes a page with charts", fresh: true, run: filterSweep},
+	{name: sweepName, about: "compare kinds of filters and bits per key, with real and generated keys; --html writes a page with charts",
+		fresh: true, run: filterSweep},
 }
 
 func findWorkload(name string) (*workload, bool) {

@@ -46,61 +46,65 @@ func fillSync(ctx context.Context, s *session, name string) error {
 }
 
 func (s *session) fillWith(ctx context.Context, name string, order ordering, writes int, wo *db.WriteOptions) error {
-	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: writes, begin: func(th *thread) (step, func() error, error) {
-		number := order(s, th)
-		return func(i int) error { return s.put(th, number(i), wo) }, nil, nil
-	}})
+	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: writes,
+		begin: func(th *thread) (step, func() error, error) {
+			number := order(s, th)
+			return func(i int) error { return s.put(th, number(i), wo) }, nil, nil
+		}})
 }
 
 func fillBatch(ctx context.Context, s *session, name string) error {
 	size := min(s.cfg.BatchSize, s.keys.num)
 	batches := (s.keys.num + size - 1) / size
-	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: batches, begin: func(th *thread) (step, func() error, error) {
-		var b db.Batch
-		return func(i int) error {
-			b.Reset()
-			first := i % batches * size
-			for n := first; n < min(first+size, s.keys.num); n++ {
-				value := s.entry(th, n)
-				b.Put(th.key, value)
-			}
-			th.ops += uint64(b.Len())
-			return s.store.Apply(&b, db.NoSync)
-		}, nil, nil
-	}})
+	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: batches,
+		begin: func(th *thread) (step, func() error, error) {
+			var b db.Batch
+			return func(i int) error {
+				b.Reset()
+				first := i % batches * size
+				for n := first; n < min(first+size, s.keys.num); n++ {
+					value := s.entry(th, n)
+					b.Put(th.key, value)
+				}
+				th.ops += uint64(b.Len())
+				return s.store.Apply(&b, db.NoSync)
+			}, nil, nil
+		}})
 }
 
 // fillBulk loads the keys, repeatedly with --duration. The last step of a load includes its Commit,
 // which syncs, unlike the other fills.
 func fillBulk(ctx context.Context, s *session, name string) error {
-	return s.measureAndPrint(ctx, job{name: name, threads: 1, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
-		l, err := s.store.NewLoader()
-		if err != nil {
-			return nil, nil, err
-		}
-		step := func(i int) error {
-			n := i % s.keys.num
-			if n == 0 && i > 0 {
-				if l, err = s.store.NewLoader(); err != nil {
+	return s.measureAndPrint(ctx, job{name: name, threads: 1, steps: s.keys.num,
+		begin: func(th *thread) (step, func() error, error) {
+			l, err := s.store.NewLoader()
+			if err != nil {
+				return nil, nil, err
+			}
+			step := func(i int) error {
+				n := i % s.keys.num
+				if n == 0 && i > 0 {
+					if l, err = s.store.NewLoader(); err != nil {
+						return err
+					}
+				}
+				value := s.entry(th, n)
+				if err := l.Put(th.key, value); err != nil || n+1 < s.keys.num {
 					return err
 				}
+				return l.Commit()
 			}
-			value := s.entry(th, n)
-			if err := l.Put(th.key, value); err != nil || n+1 < s.keys.num {
-				return err
-			}
-			return l.Commit()
-		}
-		return step, func() error { return l.Close() }, nil
-	}})
+			return step, func() error { return l.Close() }, nil
+		}})
 }
 
 func deleteRandom(ctx context.Context, s *session, name string) error {
-	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.keys.num, begin: func(th *thread) (step, func() error, error) {
-		return func(int) error {
-			th.key = s.keys.appendKey(th.key[:0], th.rng.IntN(s.keys.num))
-			th.bytes += uint64(len(th.key))
-			return s.store.Delete(th.key, db.NoSync)
-		}, nil, nil
-	}})
+	return s.measureAndPrint(ctx, job{name: name, threads: s.cfg.Threads, steps: s.keys.num,
+		begin: func(th *thread) (step, func() error, error) {
+			return func(int) error {
+				th.key = s.keys.appendKey(th.key[:0], th.rng.IntN(s.keys.num))
+				th.bytes += uint64(len(th.key))
+				return s.store.Delete(th.key, db.NoSync)
+			}, nil, nil
+		}})
 }

@@ -57,6 +57,30 @@ func TestAPageCanHaveARunAndSizes(t *testing.T) {
 	require.Empty(t, readTables(markBegin+"**a table**"), "no end")
 }
 
+// docs/performance.md says how to draw them again.
+func TestTheChartsOfTheDocumentationShowItsTables(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	tables, err := os.ReadFile(filepath.Join(docs, "performance-tables.md"))
+	require.NoError(t, err)
+	pages := readTables(string(tables))
+	require.Len(t, pages, 2)
+	for _, p := range pages {
+		for ending, want := range p.drawings() {
+			got, err := os.ReadFile(filepath.Join(docs, "performance"+ending))
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), ending)
+		}
+	}
+	want, err := os.ReadFile(filepath.Join(docs, "performance.md"))
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(name, want, 0o644))
+	require.NoError(t, writeSummary(name, pages))
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "the summary")
+}
+
 func TestTheThroughputChartHasAPanelForEachWorkload(t *testing.T) {
 	cfg := &config{Engines: []string{"sievedb", "pebble"}, Num: 1000, Rounds: 1}
 	rep := newReport(cfg, time.Unix(0, 0), allDrivers, []*result{

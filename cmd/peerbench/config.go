@@ -80,30 +80,39 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
 	fs.IntVar(&c.Num, "num", 1_000_000, "number of `keys`")
-	fs.IntVar(&c.Reads, "reads", -1, "`lookups` of a reading workload; scans read ten times as many entries; -1: the number of keys")
+	fs.IntVar(&c.Reads, "reads", -1,
+		"`lookups` of a reading workload; scans read ten times as many entries; -1: the number of keys")
 	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of coldrandom; coldmissing makes ten times as many")
 	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "comma-separated `engines`")
 	fs.StringVar(&workloads, "workloads", "all", "comma-separated `workloads`, in this order; all: every one")
 	fs.IntVar(&c.Rounds, "rounds", 3, "number of `times` to repeat each measurement")
-	fs.StringVar(&threads, "threads", "1", "comma-separated numbers of `readers` with which to measure workloads that only read")
-	fs.StringVar(&writers, "writers", "1,16", "comma-separated numbers of `writers` with which to measure fillrandom and fillsync")
+	fs.StringVar(&threads, "threads", "1",
+		"comma-separated numbers of `readers` with which to measure workloads that only read")
+	fs.StringVar(&writers, "writers", "1,16",
+		"comma-separated numbers of `writers` with which to measure fillrandom and fillsync")
 	fs.StringVar(&scale, "scale", "", "comma-separated numbers of `keys`: instead of running workloads, fill a database of each size, open, read and recover it, "+
 		"with at most a million lookups unless --reads is given; --rounds is the number of openings")
-	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","), "comma-separated `parts` of --scale; fill is always done")
+	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","),
+		"comma-separated `parts` of --scale; fill is always done")
 	fs.StringVar(&c.KeyShape, "key-shape", counterKeys, "`kind` of keys, which have 16 bytes: counter or random")
 	fs.IntVar(&c.ValueSize, "value-size", 100, "`bytes` per value, half compressible")
 	fs.IntVar(&c.FilterBits, "filter-bits", 10, "filter `bits` per key; 0: no filters")
 	fs.StringVar(&c.Compression, "compression", engine.Snappy, "`kind` of compression: none, snappy or zstd")
 	fs.Var(bytesFlag{&c.CacheBytes}, "cache", "`bytes` of block cache, with an optional unit such as in 64MiB")
 	fs.Var(bytesFlag{&writeBuffer}, "write-buffer", "`bytes` per memtable, with an optional unit such as in 16MiB")
-	fs.IntVar(&c.OpenFiles, "open-files", 0, "maximum number of open `tables`, in engines with such a setting; 0: each engine's default")
+	fs.IntVar(&c.OpenFiles, "open-files", 0,
+		"maximum number of open `tables`, in engines with such a setting; 0: each engine's default")
 	fs.StringVar(&c.dir, "dir", "", "`folder` for the databases, which are removed; default: a temporary one")
 	fs.StringVar(&c.json, "json", "", "write conditions and every round's results to this `file`")
 	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it exists")
-	fs.StringVar(&c.Profiles, "cpuprofiles", "", "write a CPU profile of each measured pass, settling included, to this `folder`; not useful for C++ engines")
-	fs.StringVar(&c.svg, "svg", "", "draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
-	fs.StringVar(&c.summary, "summary", "", "write SieveDB's medians with those of the best other engine to this `file`, between its marks")
-	fs.StringVar(&c.from, "from", "", "measure nothing; read a `file` of --json, or the tables of one of --markdown, and write the other files from it")
+	fs.StringVar(&c.Profiles, "cpuprofiles", "",
+		"write a CPU profile of each measured pass, settling included, to this `folder`; not useful for C++ engines")
+	fs.StringVar(&c.svg, "svg", "",
+		"draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
+	fs.StringVar(&c.summary, "summary", "",
+		"write SieveDB's medians with those of the best other engine to this `file`, between its marks")
+	fs.StringVar(&c.from, "from", "",
+		"measure nothing; read a `file` of --json, or the tables of one of --markdown, and write the other files from it")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		printHelp(fs, out)
 		return nil, err

@@ -132,8 +132,8 @@ func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 			require.EqualValues(t, 2000, r.Ops)
 		}
 		if r.Workload == "readwhilewriting" {
-			require.NotNil(t, r.WritesBeside) // may be 0: the run may end before the first write is due
-			require.NotNil(t, r.WaitsBeside)
+			require.NotNil(t, r.BackgroundWrites) // may be 0: the run may end before the first write is due
+			require.NotNil(t, r.BackgroundWaits)
 		}
 	}
 	require.Len(t, measured, len(engines))

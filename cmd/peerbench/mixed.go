@@ -11,7 +11,7 @@ const writesPerSecond = 10_000
 // readWhileWriting measures the readers. The concurrent writer has a fixed pace.
 func readWhileWriting(s *session) task {
 	t := readStored(s)
-	t.beside = func(stop <-chan struct{}) (*paced, error) {
+	t.background = func(stop <-chan struct{}) (*paced, error) {
 		th := &thread{threads: 1, rng: rand.New(rand.NewPCG(seed, 1<<32))}
 		began := time.Now()
 		p := pace{each: writesPerSecond / 1000, tick: time.Millisecond, elapsed: func() time.Duration { return time.Since(began) }}

@@ -83,7 +83,8 @@ func (q *request) recover(d engine.Driver) (*result, error) {
 		return nil, err
 	}
 	if r.Found != r.Ops && !d.LosesUnsynced {
-		return nil, fmt.Errorf("only %s of %s acknowledged writes survived the end of the process", bench.Grouped(r.Found), bench.Grouped(r.Ops))
+		return nil, fmt.Errorf("only %s of %s acknowledged writes survived the end of the process",
+			bench.Grouped(r.Found), bench.Grouped(r.Ops))
 	}
 	return r, nil
 }

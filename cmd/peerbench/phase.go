@@ -49,7 +49,7 @@ type passResult struct {
 	ops, found, bytes uint64
 	latencies         *hdrhistogram.Histogram // nanoseconds; nil unless timed
 	before, after     counters
-	beside            *paced // nil without concurrent writes
+	background        *paced // nil without concurrent writes
 }
 
 const maxLatency = time.Minute
@@ -74,11 +74,11 @@ func (s *session) pass(t task, o passOptions) (*passResult, error) {
 	}
 	errs := make([]error, o.threads+1)
 	var mu sync.Mutex // guards r while threads end
-	var running, beside sync.WaitGroup
+	var running, background sync.WaitGroup
 	stop := make(chan struct{})
 	r.before = readCounters()
-	if t.beside != nil {
-		beside.Go(func() { r.beside, errs[o.threads] = t.beside(stop) })
+	if t.background != nil {
+		background.Go(func() { r.background, errs[o.threads] = t.background(stop) })
 	}
 	for i, th := range threads {
 		running.Go(func() {
@@ -94,7 +94,7 @@ func (s *session) pass(t task, o passOptions) (*passResult, error) {
 	running.Wait()
 	r.after = readCounters()
 	close(stop)
-	beside.Wait()
+	background.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

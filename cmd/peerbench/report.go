@@ -66,8 +66,8 @@ func assemble(cfg *config, c conditions, results []*result) *report {
 // spread is the median, minimum and maximum of the rounds.
 type spread struct{ median, min, max float64 }
 
-// of returns the spread of a figure, and false if the engine has none.
-func (r *row) of(engine string, figure func(*result) *float64) (spread, bool) {
+// spreadOf returns the spread of a figure, and false if the engine has none.
+func (r *row) spreadOf(engine string, figure func(*result) *float64) (spread, bool) {
 	var values []float64
 	for _, res := range r.cells[engine] {
 		if v := figure(res); v != nil {
@@ -92,7 +92,7 @@ func opsPerSec(r *result) *float64 { return &r.OpsPerSec }
 func (r *row) best(counts func(engine string) bool) float64 {
 	best := 0.0
 	for engine := range r.cells {
-		if s, ok := r.of(engine, opsPerSec); ok && counts(engine) {
+		if s, ok := r.spreadOf(engine, opsPerSec); ok && counts(engine) {
 			best = max(best, s.median)
 		}
 	}
@@ -143,11 +143,11 @@ func (rep *report) overview() table {
 	for _, r := range rep.rows {
 		cells := []string{r.title()}
 		for _, name := range rep.cfg.Engines {
-			s, ok := r.of(name, opsPerSec)
+			s, ok := r.spreadOf(name, opsPerSec)
 			cells = append(cells, known(ok, count(s.median)))
 		}
-		ours, ok := r.of(ourName, opsPerSec)
-		pebble, both := r.of("pebble", opsPerSec)
+		ours, ok := r.spreadOf(ourName, opsPerSec)
+		pebble, both := r.spreadOf("pebble", opsPerSec)
 		peer := r.best(isPeer)
 		cells = append(cells, known(ok && peer > 0, ratio(ours.median, peer)),
 			known(ok && both, ratio(ours.median, pebble.median)))
@@ -181,8 +181,8 @@ func latencyOf(get func(*latency) float64) func(*result) *float64 {
 	return within(func(r *result) *latency { return r.Latency }, get)
 }
 
-func waitBeside(get func(*latency) float64) func(*result) *float64 {
-	return within(func(r *result) *latency { return r.WaitsBeside }, get)
+func backgroundWait(get func(*latency) float64) func(*result) *float64 {
+	return within(func(r *result) *latency { return r.BackgroundWaits }, get)
 }
 
 func within(which func(*result) *latency, get func(*latency) float64) func(*result) *float64 {
@@ -226,9 +226,9 @@ var figures = []figure{
 	{"p99.9", latencyOf(func(l *latency) float64 { return l.P999 }), short},
 	{"p99.99", ofWrites(latencyOf(func(l *latency) float64 { return l.P9999 })), short},
 	{"max", latencyOf(func(l *latency) float64 { return l.Max }), short},
-	{"background writes/s", func(r *result) *float64 { return r.WritesBeside }, count},
-	{"write wait p99.9 µs", waitBeside(func(l *latency) float64 { return l.P999 }), short},
-	{"write wait max", waitBeside(func(l *latency) float64 { return l.Max }), short},
+	{"background writes/s", func(r *result) *float64 { return r.BackgroundWrites }, count},
+	{"write wait p99.9 µs", backgroundWait(func(l *latency) float64 { return l.P999 }), short},
+	{"write wait max", backgroundWait(func(l *latency) float64 { return l.Max }), short},
 	{cpuColumn, cpuPerOp(false), short},
 	{settledCPUColumn, cpuPerOp(true), short},
 	{"allocs/op", func(r *result) *float64 { return r.AllocsPerOp }, short},
@@ -247,23 +247,23 @@ func (rep *report) details(r *row) table {
 	t := table{title: r.title(), head: []string{engineColumn, opsColumn, "min–max", "of best", "of Pebble"}}
 	var columns []figure
 	for _, f := range figures {
-		if slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := r.of(e, f.get); return ok }) {
+		if slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := r.spreadOf(e, f.get); return ok }) {
 			columns = append(columns, f)
 			t.head = append(t.head, f.name)
 		}
 	}
-	pebble, both := r.of("pebble", opsPerSec)
+	pebble, both := r.spreadOf("pebble", opsPerSec)
 	titles := rep.titles(r.about().unsynced())
 	t.note = titles.note
 	for i, name := range rep.cfg.Engines {
-		s, ok := r.of(name, opsPerSec)
+		s, ok := r.spreadOf(name, opsPerSec)
 		if !ok {
 			continue
 		}
 		cells := []string{titles.list[i], count(s.median), count(s.min) + "–" + count(s.max),
 			ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
 		for _, f := range columns {
-			s, ok := r.of(name, f.get)
+			s, ok := r.spreadOf(name, f.get)
 			cells = append(cells, known(ok, f.text(s.median)))
 		}
 		t.rows = append(t.rows, cells)

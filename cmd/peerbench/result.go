@@ -21,8 +21,8 @@ type result struct {
 	Latency   *latency `json:"latency_micros,omitempty"`
 
 	// Concurrent writes, if the workload has any:
-	WritesBeside *float64 `json:"writes_beside_per_sec,omitempty"`
-	WaitsBeside  *latency `json:"writes_beside_wait_micros,omitempty"` // since they were due
+	BackgroundWrites *float64 `json:"writes_beside_per_sec,omitempty"`
+	BackgroundWaits  *latency `json:"writes_beside_wait_micros,omitempty"` // since they were due
 
 	CPUSeconds       float64  `json:"cpu_seconds"` // of the whole process, including settling
 	AllocsPerOp      *float64 `json:"allocs_per_op"`
@@ -85,9 +85,9 @@ func (r *result) setMeasured(p *passResult, native bool) {
 	if p.latencies != nil {
 		r.Latency = summarize(p.latencies)
 	}
-	if p.beside != nil {
-		rate := float64(p.beside.ops) / p.beside.time.Seconds()
-		r.WritesBeside, r.WaitsBeside = &rate, summarize(p.beside.waits)
+	if p.background != nil {
+		rate := float64(p.background.ops) / p.background.time.Seconds()
+		r.BackgroundWrites, r.BackgroundWaits = &rate, summarize(p.background.waits)
 	}
 }
 

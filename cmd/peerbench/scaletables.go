@@ -14,7 +14,7 @@ type measure struct {
 	figure
 }
 
-func of(name, workload string, get func(*result) *float64, text func(float64) string) measure {
+func newMeasure(name, workload string, get func(*result) *float64, text func(float64) string) measure {
 	return measure{name: name, workload: workload, figure: figure{get: get, text: text}}
 }
 
@@ -43,37 +43,37 @@ func peakMB(r *result) *float64 { v := float64(r.PeakBytes) / mb; return &v }
 func fillMeasures(cfg *config) []measure {
 	const fill = "fillrandom"
 	return []measure{
-		of(opsColumn, fill, opsPerSec, count),
-		of(settledOpsColumn, fill, func(r *result) *float64 { return r.SettledOpsPerSec }, count),
-		of(settledCPUColumn, fill, cpuPerOp(true), short),
-		of("settling s", fill, func(r *result) *float64 { return r.SettleSeconds }, short),
-		of("p99.99 ms", fill, func(r *result) *float64 { return millis(r.Latency.P9999) }, short),
-		of("max ms", fill, func(r *result) *float64 { return millis(r.Latency.Max) }, short),
-		of("write amp.", fill, func(r *result) *float64 { return r.WriteAmp }, short),
-		of("disk MB", fill, func(r *result) *float64 { v := float64(r.DiskBytes) / mb; return &v }, count),
-		of("disk / data", fill, func(r *result) *float64 {
+		newMeasure(opsColumn, fill, opsPerSec, count),
+		newMeasure(settledOpsColumn, fill, func(r *result) *float64 { return r.SettledOpsPerSec }, count),
+		newMeasure(settledCPUColumn, fill, cpuPerOp(true), short),
+		newMeasure("settling s", fill, func(r *result) *float64 { return r.SettleSeconds }, short),
+		newMeasure("p99.99 ms", fill, func(r *result) *float64 { return millis(r.Latency.P9999) }, short),
+		newMeasure("max ms", fill, func(r *result) *float64 { return millis(r.Latency.Max) }, short),
+		newMeasure("write amp.", fill, func(r *result) *float64 { return r.WriteAmp }, short),
+		newMeasure("disk MB", fill, func(r *result) *float64 { v := float64(r.DiskBytes) / mb; return &v }, count),
+		newMeasure("disk / data", fill, func(r *result) *float64 {
 			v := float64(r.DiskBytes) / float64(r.Keys*(keySize+cfg.ValueSize))
 			return &v
 		}, short),
-		of("peak MB", fill, peakMB, count),
+		newMeasure("peak MB", fill, peakMB, count),
 	}
 }
 
 // openMeasures returns the measures of opening and recovery.
 func openMeasures() []measure {
 	return []measure{
-		of("open ms", opening, openMillis, short),
-		of("open ms, lazy tables", openLazily, openMillis, short),
-		of("recovery ms", recovering, openMillis, short),
-		of("writes in log", recovering, func(r *result) *float64 { v := float64(r.Ops); return &v }, count),
-		of("recovered", recovering, func(r *result) *float64 { v := float64(r.Found); return &v }, count),
+		newMeasure("open ms", opening, openMillis, short),
+		newMeasure("open ms, lazy tables", openLazily, openMillis, short),
+		newMeasure("recovery ms", recovering, openMillis, short),
+		newMeasure("writes in log", recovering, func(r *result) *float64 { v := float64(r.Ops); return &v }, count),
+		newMeasure("recovered", recovering, func(r *result) *float64 { v := float64(r.Found); return &v }, count),
 	}
 }
 
 // readMeasures returns one figure of each reading workload.
 func readMeasures(get func(*result) *float64, text func(float64) string) (all []measure) {
 	for _, name := range scaledReads {
-		all = append(all, of(name, name, get, text))
+		all = append(all, newMeasure(name, name, get, text))
 	}
 	return all
 }
@@ -137,7 +137,7 @@ func (rep *report) sizes(title string, unsynced bool, measures []measure) (table
 func (rep *report) atSize(keys int, engine string, m measure) (float64, bool) {
 	for _, r := range rep.rows {
 		if r.keys == keys && r.workload == m.workload {
-			s, ok := r.of(engine, m.get)
+			s, ok := r.spreadOf(engine, m.get)
 			return s.median, ok
 		}
 	}

@@ -128,14 +128,14 @@ func (rep *report) writeMarkdown(name string) error {
 }
 
 // writeBetween replaces what a file has between two marks. A file that does not exist is
-// created with the text alone.
+// created with only the text.
 func writeBetween(name, begin, end, text string) error {
 	page, err := os.ReadFile(name)
 	if err == nil {
 		head, after, begins := strings.Cut(string(page), begin)
 		_, tail, ends := strings.Cut(after, end)
 		if !begins || !ends {
-			return fmt.Errorf("%s exists, but has no lines %q and %q to write between", name, strings.TrimSpace(begin), end)
+			return fmt.Errorf("%s exists, but does not have the lines %q and %q to write between", name, strings.TrimSpace(begin), end)
 		}
 		text = head + begin + "\n" + text + end + tail
 	}

@@ -11,8 +11,8 @@ type task struct {
 	begin func(th *thread) (do func(i int) (ops int, err error), end func() error, err error)
 	// want returns the number of keys that ops operations must find; nil: not checked.
 	want func(ops uint64) uint64
-	// beside, if not nil, runs concurrently with the task until stop is closed.
-	beside func(stop <-chan struct{}) (*paced, error)
+	// background, if not nil, runs concurrently with the task until stop is closed.
+	background func(stop <-chan struct{}) (*paced, error)
 }
 
 // thread is one goroutine's share of a task.

@@ -23,8 +23,8 @@ func ResetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func kibField(text, name string) uint64 {
 	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		if value, ok := strings.CutPrefix(line, name); ok {
+			kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 			return kib << 10
 		}
 	}

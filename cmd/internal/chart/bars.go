@@ -22,7 +22,7 @@ type Panel struct {
 	Title string
 	// Values are the lengths of the bars, each at least 0; NaN: this row has none.
 	Values []float64
-	// Texts stand at the ends of the bars.
+	// Texts are written at the ends of the bars.
 	Texts []string
 	// Max is the value of a bar of full length; 0: the greatest of Values.
 	Max float64

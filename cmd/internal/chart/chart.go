@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Chart is a plot with two axes. SetAxes comes first; later drawings lie above earlier ones.
-// Lengths are in the units of its view box, which are pixels if the page has room for it.
+// Chart is a plot with two axes. Call SetAxes before drawing; later drawings cover earlier ones.
+// Lengths are in units of its view box, which are pixels unless the page scales it.
 type Chart struct {
 	ID, Title, Desc          string
 	Width, Height            float64
@@ -142,9 +142,9 @@ func (c *Chart) End(s Series, y float64, name string) {
 	c.ends = append(c.ends, endLabel{c.y.at(y), "label " + s.Class(), name})
 }
 
-// Name writes the name of a series next to its only point: below it, where the lines of other
-// series are not, or to the right if they rise. It is above the point at the bottom of the
-// plot, and among the names at the right end if the point is near to that.
+// Name writes the name of a series next to its only point: below it, to avoid the lines of other
+// series, or to the right of that if they rise. If the point is near the bottom of the plot, the
+// name is above it; if the point is near the right end, the name is among those at the end.
 func (c *Chart) Name(s Series, p Point, name string) {
 	const half, below, above = 45, 20, 11 // about half of a name's width, and its distances from the point
 	x, y := c.x.at(p.X), c.y.at(p.Y)

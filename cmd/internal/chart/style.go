@@ -14,10 +14,10 @@ type Series int
 // NumSeries is the number of different series.
 const NumSeries = 8
 
-// Class is the class of CSS that gives an element and what is in it the colour --c.
+// Class returns the CSS class that sets the colour --c of a series for an element and its children.
 func (s Series) Class() string { return fmt.Sprintf("s%d", int(s)%NumSeries) }
 
-// CSS is the style of all drawings. A page that includes it may use its colours.
+// CSS is the style of all drawings. A page that includes it can use its colours.
 const CSS = `:root {
   --card: #ffffff; --ink: #1b1f24; --soft: #57606a; --rule: #d5dae0; --grid: #e6e9ed;
   --s0: #6b7280; --s1: #c2410c; --s2: #0969a8; --s3: #067a5b; --s4: #7c3aad; --s5: #b4233c; --s6: #7a5c00; --s7: #0e7490;
@@ -46,7 +46,7 @@ const CSS = `:root {
 .plot .mark { fill: var(--c); } .plot .hollow { fill: none; stroke: var(--c); stroke-width: 1; }
 `
 
-// fileCSS is added in a file, where no page chooses the font.
+// fileCSS is added in a file, since no page sets the font.
 const fileCSS = `.plot { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", Arial, sans-serif; }
 `
 
@@ -57,10 +57,11 @@ func element(id, attributes string, width, height float64, title, desc, body str
 		id, id, id, attributes, width, height, id, html.EscapeString(title), id, html.EscapeString(desc), body)
 }
 
-// file returns a drawing as the content of an SVG file, on a ground of its own.
+// file returns a drawing as the content of an SVG file, with a background.
 func file(id string, width, height float64, title, desc, body string) []byte {
 	attributes := fmt.Sprintf(` xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f"`, width, height)
-	ground := fmt.Sprintf("\n<style>\n%s%s</style>\n<rect class=\"ground\" width=\"%.0f\" height=\"%.0f\" rx=\"8\"/>\n", CSS, fileCSS, width, height)
+	ground := fmt.Sprintf("\n<style>\n%s%s</style>\n<rect class=\"ground\" width=\"%.0f\" height=\"%.0f\" rx=\"8\"/>\n",
+		CSS, fileCSS, width, height)
 	body = strings.NewReplacer("<line", "\n<line", "<text", "\n<text", "<rect", "\n<rect", "<polyline", "\n<polyline").Replace(body)
 	return []byte(element(id, attributes, width, height, title, desc, ground+body+"\n") + "\n")
 }

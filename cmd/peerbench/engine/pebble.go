@@ -31,7 +31,9 @@ func openPebble(dir string, o Options) (Engine, error) {
 		FormatMajorVersion:         pebble.FormatNewest,
 		Logger:                     silent{},
 	}
-	compression := map[string]*sstable.CompressionProfile{None: sstable.NoCompression, Snappy: sstable.SnappyCompression, Zstd: sstable.ZstdCompression}[o.Compression]
+	compression := map[string]*sstable.CompressionProfile{
+		None: sstable.NoCompression, Snappy: sstable.SnappyCompression, Zstd: sstable.ZstdCompression,
+	}[o.Compression]
 	for i := range options.Levels {
 		options.Levels[i].Compression = func() *sstable.CompressionProfile { return compression }
 		options.Levels[i].FilterPolicy = pebble.NoFilterPolicy

@@ -39,7 +39,9 @@ func openSieve(dir string, o Options) (Engine, error) {
 		Memtables:     db.MemtableOptions{Size: o.WriteBufferSize},
 		Compaction:    db.CompactionOptions{MaxConcurrent: o.BackgroundJobs},
 		EventListener: &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
-		Tables:        db.TableOptions{Compression: map[string]db.Compression{None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression}[o.Compression]},
+		Tables: db.TableOptions{Compression: map[string]db.Compression{
+			None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression,
+		}[o.Compression]},
 	}
 	if o.FilterBits > 0 {
 		options.Filters.Policy = filter.NewDualBloomPolicy(o.FilterBits)

@@ -60,15 +60,15 @@ func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(st
 		}
 		var text *C.char
 		c := open(name, with, &text)
-		if err := taken(text); err != nil {
+		if err := libraryError(text); err != nil {
 			return nil, err
 		}
 		return &store{c}, nil
 	}
 }
 
-// taken returns a library's error text as an error, and frees it.
-func taken(text *C.char) error {
+// libraryError returns a library's error text as an error, and frees it.
+func libraryError(text *C.char) error {
 	if text == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (s *store) Get(dst, key []byte) ([]byte, bool, error) {
 	for {
 		o := C.store_get(s.c, chars(key), C.size_t(len(key)), chars(dst[len(dst):cap(dst)]), C.size_t(cap(dst)-len(dst)))
 		if o.text != nil || o.length < 0 {
-			return dst, false, taken(o.text)
+			return dst, false, libraryError(o.text)
 		}
 		length := int(o.length)
 		if length <= cap(dst)-len(dst) {
@@ -94,11 +94,11 @@ func (s *store) Get(dst, key []byte) ([]byte, bool, error) {
 }
 
 func (s *store) Put(key, value []byte) error {
-	return taken(C.store_put(s.c, chars(key), C.size_t(len(key)), chars(value), C.size_t(len(value))).text)
+	return libraryError(C.store_put(s.c, chars(key), C.size_t(len(key)), chars(value), C.size_t(len(value))).text)
 }
 
 func (s *store) Delete(key []byte) error {
-	return taken(C.store_remove(s.c, chars(key), C.size_t(len(key))).text)
+	return libraryError(C.store_remove(s.c, chars(key), C.size_t(len(key))).text)
 }
 
 func (s *store) Apply(n int, entry func(i int) (key, value []byte)) error {
@@ -106,10 +106,10 @@ func (s *store) Apply(n int, entry func(i int) (key, value []byte)) error {
 		key, value := entry(i)
 		C.store_add(s.c, chars(key), C.size_t(len(key)), chars(value), C.size_t(len(value)))
 	}
-	return taken(C.store_apply(s.c).text)
+	return libraryError(C.store_apply(s.c).text)
 }
 
-func (s *store) Flush() error { return taken(C.store_flush(s.c).text) }
+func (s *store) Flush() error { return libraryError(C.store_flush(s.c).text) }
 
 func (s *store) Close() error {
 	C.store_close(s.c)
@@ -145,4 +145,4 @@ func (it *iterator) Value() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(it.at.value)), int(it.at.value_length))
 }
 
-func (it *iterator) Close() error { return taken(C.store_end(it.store, it.c)) }
+func (it *iterator) Close() error { return libraryError(C.store_end(it.store, it.c)) }
