@@ -138,7 +138,7 @@ func (out *sweep) rateFigures() []figure {
 	out.ratesChart(c, &real.Small, false)
 	figures := []figure{newFigure(c, "Lines: predicted by theory. Marks: measured, with 95 % confidence intervals.")}
 	worst := out.worstShape()
-	c = chart.New("rates-worst", fmt.Sprintf("The same for keys %s, in one table of %s",
+	c = chart.New("rates-worst", fmt.Sprintf("The same for keys of shape %s, in one table of %s",
 		worst.Shape, bench.Grouped(uint64(worst.Large.TableKeys))),
 		out.describeRates(&worst.Large))
 	out.ratesChart(c, &worst.Large, true)
