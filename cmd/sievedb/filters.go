@@ -53,17 +53,16 @@ func printFilters(w io.Writer, r *db.FilterReport) error {
 	if err := printAdvice(w, r); err != nil || len(r.Tables) == 0 {
 		return err
 	}
-	_, err := fmt.Fprint(w, "\npredicted, measured: the part of the keys absent from a table that its filter lets pass, each a block read in vain; "+
-		"from, to: where the true part lies with 95 % confidence; ?: not known, as with few keys\n"+
-		"pays after: so many lookups of absent keys save reading as many bytes as the filter takes\n")
+	_, err := fmt.Fprint(w, "\npredicted, measured: false-positive rate of the table's filter; each false positive wastes a block read\n"+
+		"from, to: interval of the true rate with 95 % confidence; ?: unknown, as with few keys\n"+
+		"pays after: lookups of absent keys that save reading as many bytes as the filter has\n")
 	return err
 }
 
-// printRanges prints the filters of ranges, if there are any, and what they did for
-// iterators.
+// printRanges prints the range filters, if there are any, and their results for iterators.
 func printRanges(w io.Writer, r *db.FilterReport) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head := "level\ttable\tfilter of ranges\tbytes\tbits a key\tverdict\n"
+	head := "level\ttable\trange filter\tbytes\tbits a key\tverdict\n"
 	for i := range r.Tables {
 		for _, f := range r.Tables[i].Ranges {
 			fmt.Fprintf(t, "%s%d\t%s\t%s\t%d\t%s\t%s\n", head, r.Tables[i].Level, r.Tables[i].Name, quoted(f.Policy), f.Bytes, number(f.BitsPerKey),
@@ -146,7 +145,7 @@ func counts(verdicts map[db.FilterVerdict]int) (s string) {
 	return s
 }
 
-// printAdvice says what to do about each verdict that there is.
+// printAdvice says what to do about each verdict in the report.
 func printAdvice(w io.Writer, r *db.FilterReport) error {
 	all := map[db.FilterVerdict]int{}
 	for _, f := range r.Tables {

@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// «sievedb repair» of another engine's directory printed "repaired" and succeeded; other
+// 'sievedb repair' of another engine's directory printed "repaired" and succeeded; other
 // commands gave the advice to run it.
 func TestEveryCommandRefusesOtherEnginesDirectories(t *testing.T) {
 	for _, d := range foreigntest.Directories() {

@@ -40,7 +40,7 @@ func TestALoadThatWaitsForInputCanBeInterrupted(t *testing.T) {
 	stdin, in := io.Pipe()
 	defer stdin.Close()
 	go func() {
-		_, _ = io.WriteString(in, "a\t1\nb\t2\n") // and no end; it is read before this goes on
+		_, _ = io.WriteString(in, "a\t1\nb\t2\n") // without an end; the lines are read before the next step
 		cancel()
 	}()
 	var out, errs bytes.Buffer

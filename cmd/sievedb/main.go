@@ -1,9 +1,9 @@
-// Command sievedb looks into and works on a database directory: SieveDB's,
-// LevelDB's or goleveldb's.
+// Command sievedb inspects and changes a database directory of SieveDB, LevelDB or
+// goleveldb.
 //
 //	go run ./cmd/sievedb help
 //
-// Commands that only look open the directory read-only and change nothing.
+// Commands that only read open the directory read-only and change nothing.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	// The second Ctrl-C ends the program where it stands, as a crash would.
+	// A second Ctrl-C ends the program immediately, as a crash would.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of a path below a file, and «repair» of one that does not exist, the user saw only what
+// Of a path below a file, and 'repair' of one that does not exist, the user saw only what
 // the operating system had said of it.
 func TestEveryCommandExplainsAWrongPath(t *testing.T) {
 	home := t.TempDir()

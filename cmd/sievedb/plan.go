@@ -43,8 +43,8 @@ func plan(c *call) (int, error) {
 
 func printPlan(w io.Writer, p *db.FilterPlan) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "blocks read by 1,000 lookups of absent or present keys, with the same bits everywhere or solved:")
-	fmt.Fprintln(t, "filters\tbits a key\tabsent, same\tabsent, solved\tpresent, same\tpresent, solved\t")
+	fmt.Fprintln(w, "blocks read by 1,000 lookups of absent or present keys, with the same bits on every level, or divided by the budget:")
+	fmt.Fprintln(t, "filters\tbits a key\tabsent, same\tabsent, budget\tpresent, same\tpresent, budget\t")
 	row := func(m db.PlannedMemory) {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", bytesText(m.Bytes), m.BitsPerKey,
 			1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
@@ -56,7 +56,7 @@ func printPlan(w io.Writer, p *db.FilterPlan) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nwith %s of filters, by level:\n\n", bytesText(p.At.Bytes))
-	fmt.Fprintln(t, "level\tkeys\truns\tsame bits\tpass\tsolved bits\tpass\t")
+	fmt.Fprintln(t, "level\tkeys\truns\tsame bits\tfalse positives\tbudget bits\tfalse positives\t")
 	for _, l := range p.Levels {
 		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.1f\t%.4f %%\t%.1f\t%.4f %%\t\n", l.Level, l.Keys, l.Runs,
 			l.UniformBits, 100*l.UniformRate, l.SolvedBits, 100*l.SolvedRate)
@@ -69,8 +69,8 @@ func printPlan(w io.Writer, p *db.FilterPlan) error {
 		_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks; Options.Filters.Policy: filter.None\n", 1000*m.Uniform.Miss)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks with the same bits everywhere, %.1f solved; 1,000 present ones %.1f and %.1f\n"+
-		"Options.Filters.Budget: %.0f (bytes) or Options.Filters.MaxWastedReads: %.3g (an absent key) has the store do it\n",
+	_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks with the same bits, %.1f with the budget; 1,000 present keys read %.1f and %.1f\n"+
+		"Options.Filters.Budget: %.0f (bytes) or Options.Filters.MaxWastedReads: %.3g (for each absent key) makes the store do this\n",
 		1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit, m.Bytes, m.Solved.Miss)
 	return err
 }

@@ -25,14 +25,13 @@ const (
 type call struct {
 	ctx    context.Context
 	dir    string
-	args   []string // behind the directory
+	args   []string // after the directory
 	flags  options
 	stdin  io.Reader
 	stdout io.Writer
 }
 
-// options are the flags of all commands; each takes those that mean something
-// to it.
+// options are the flags of all commands; each command uses its own.
 type options struct {
 	hex    bool
 	json   bool
@@ -40,18 +39,18 @@ type options struct {
 	probes int
 	ranges string
 
-	filter string // of upgrade-filters, as what follows
+	filter string // for upgrade-filters, like the next fields
 	bits   int
 	rate   float64
 	dryRun bool
 
-	keys, keySize, valueSize, memory string // of plan
+	keys, keySize, valueSize, memory string // for plan
 }
 
 // command is one word of the tool.
 type command struct {
 	name, args, help string
-	min, max         int // arguments behind the directory
+	min, max         int // arguments after the directory
 	run              func(*call) (int, error)
 	noDir            bool
 }
@@ -60,16 +59,16 @@ var commands = []command{
 	{"get", "KEY", "print the value of KEY", 1, 1, get, false},
 	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put, false},
 	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey, false},
-	{"load", "", "read lines of KEY, a tab and VALUE, sorted, as scan prints them, from the standard input, and write all of them or none", 0, 0, load, false},
-	{"scan", "[FROM [TO]]", "print keys and values from FROM on, up to TO (excluded)", 0, 2, scan, false},
-	{"explain", "KEY", "show each run that a lookup of KEY consults, what its filter says and what is read", 1, 1, explain, false},
-	{"stats", "", "print what the levels hold and how the directory opened", 0, 0, stats, false},
+	{"load", "", "read sorted lines of KEY, a tab and VALUE from standard input, as scan prints them, and write all or none", 0, 0, load, false},
+	{"scan", "[FROM [TO]]", "print keys and values from FROM up to TO (excluded)", 0, 2, scan, false},
+	{"explain", "KEY", "show each run that a lookup of KEY consults, its filter's answer, and what is read", 1, 1, explain, false},
+	{"stats", "", "print the tables of each level and how the directory opened", 0, 0, stats, false},
 	{"tables", "", "list the tables with their filters", 0, 0, tables, false},
-	{"filters", "", "measure the filter of each table with keys that it does not hold, and say what to do about it", 0, 0, filters, false},
-	{"plan", "", "compute what filters would take and save in a database of so many -keys, with -memory for filters", 0, 0, plan, true},
-	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without compacting; -n only tells what that would cost and save", 0, 0, upgradeFilters, false},
+	{"filters", "", "measure the filter of each table with absent keys, and say what to do about it", 0, 0, filters, false},
+	{"plan", "", "calculate what filters would use and save in a database of -keys keys, with -memory for filters", 0, 0, plan, true},
+	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without a compaction; -n only reports what that would cost and save", 0, 0, upgradeFilters, false},
 	{"check", "", "read everything and report faults", 0, 0, check, false},
-	{"compact", "[FROM [TO]]", "merge the tables that may hold keys from FROM on, up to TO (excluded), so that deleted and shadowed entries give their space back", 0, 2, compact, false},
+	{"compact", "[FROM [TO]]", "merge the tables that may contain keys from FROM up to TO (excluded); frees the space of deleted and shadowed entries", 0, 2, compact, false},
 	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, false},
 }
 
@@ -78,27 +77,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	c := &call{ctx: ctx, stdin: stdin, stdout: stdout}
 	set := flag.NewFlagSet("sievedb", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.Usage = func() {} // 60 lines that would hide what is wrong
-	set.BoolVar(&c.flags.hex, "hex", false, "keys and values are given in hexadecimal, and get, scan and tables print them so")
-	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most so many entries (0: all)")
+	set.Usage = func() {} // its 60 lines would hide the error
+	set.BoolVar(&c.flags.hex, "hex", false, "read keys and values in hexadecimal; get, scan and tables also print them so")
+	set.IntVar(&c.flags.limit, "limit", 0, "scan: print at most this many entries (0: all)")
 	set.BoolVar(&c.flags.json, "json", false, "filters: print JSON")
-	set.StringVar(&c.flags.ranges, "ranges", "", "names of filters of ranges, as filters prints them, with commas between: the tables that a command writes get them, and check reads them")
+	set.StringVar(&c.flags.ranges, "ranges", "", "range filters by name, as filters prints them, separated by commas: new tables get them, and check reads them")
 	set.StringVar(&c.flags.filter, "filter", "both", "upgrade-filters: both (cacheline and leveldb), cacheline, leveldb or fuse")
-	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters, and -ranges: bits of filter for each key or prefix; fuse has its own")
-	set.Float64Var(&c.flags.rate, "rate", 0, "upgrade-filters: copy at most so many MiB a second (0: as fast as it goes)")
-	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing, and tell what would be done")
+	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters, and -ranges: filter bits for each key or prefix; fuse ignores it")
+	set.Float64Var(&c.flags.rate, "rate", 0, "upgrade-filters: copy at most this many MiB a second (0: no limit)")
+	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing, and report what would be done")
 	set.BoolVar(&c.flags.dryRun, "dry-run", false, "upgrade-filters: the same as -n")
-	set.IntVar(&c.flags.probes, "probes", 4000, "filters: ask each table's filter for so many absent keys")
-	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: so many keys")
+	set.IntVar(&c.flags.probes, "probes", 4000, "filters: probe each table's filter with this many absent keys")
+	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: the number of keys")
 	set.StringVar(&c.flags.keySize, "key-size", "16", "plan: bytes of a key")
 	set.StringVar(&c.flags.valueSize, "value-size", "100", "plan: bytes of a value")
-	set.StringVar(&c.flags.memory, "memory", "", "plan: bytes for filters, such as 512M (default: ten bits a key)")
+	set.StringVar(&c.flags.memory, "memory", "", "plan: bytes for filters, such as 512M (default: 10 bits a key)")
 	words, err := parseFlags(set, args)
 	if errors.Is(err, flag.ErrHelp) {
 		usage(stderr, set)
 		return exitOK
-	} else if err != nil { // the flag package has said which
-		fmt.Fprintln(stderr, "sievedb: «sievedb help» lists the flags")
+	} else if err != nil { // the flag package has printed which
+		fmt.Fprintln(stderr, "sievedb: 'sievedb help' lists the flags")
 		return exitUsage
 	}
 	if len(words) == 0 || words[0] == "help" {
@@ -118,7 +117,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return exitUsage
 		}
 		if stray := cmd.stray(set); stray != "" {
-			fmt.Fprintf(stderr, "sievedb: -%s means nothing to %s; «sievedb help» says what it is for\n", stray, cmd.name)
+			fmt.Fprintf(stderr, "sievedb: %[2]s has no flag -%[1]s; 'sievedb help' lists the flags of each command\n", stray, cmd.name)
 			return exitUsage
 		}
 		c.args = words
@@ -128,17 +127,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		} else if err != nil {
 			fmt.Fprintf(stderr, "%v\n", err)
 			if errors.Is(err, db.ErrCorruption) && cmd.name != "repair" {
-				fmt.Fprintf(stderr, "sievedb: «sievedb repair %s» keeps what can be read; make a copy first\n", c.dir)
+				fmt.Fprintf(stderr, "sievedb: to rebuild the database from its readable parts, copy the directory, then run 'sievedb repair %s'\n", c.dir)
 			}
 		}
 		return code
 	}
-	fmt.Fprintf(stderr, "sievedb: unknown command %q; «sievedb help» lists them\n", words[0])
+	fmt.Fprintf(stderr, "sievedb: unknown command %q; 'sievedb help' lists the commands\n", words[0])
 	return exitUsage
 }
 
-// parseFlags takes the flags out of args, which may stand before the command or right
-// behind it: what follows a directory may be any key. It returns the other words.
+// parseFlags parses the flags in args, which are before the command or directly after it:
+// arguments after a directory may be any key. It returns the other words.
 func parseFlags(set *flag.FlagSet, args []string) (words []string, err error) {
 	if err := set.Parse(args); err != nil || set.NArg() == 0 {
 		return nil, err
@@ -148,8 +147,8 @@ func parseFlags(set *flag.FlagSet, args []string) (words []string, err error) {
 	return append([]string{name}, set.Args()...), err
 }
 
-// stray returns the first flag given that is another command's, by the word that its
-// help begins with: who asks «repair -n» for a dry run must not get a repair.
+// stray returns the first given flag that belongs to another command, by the first word of
+// its help: 'repair -n', meant as a dry run, must not repair.
 func (c command) stray(set *flag.FlagSet) (name string) {
 	set.Visit(func(f *flag.Flag) {
 		owner, _, _ := strings.Cut(f.Usage, ": ")
@@ -169,11 +168,11 @@ func (c command) usage() string {
 }
 
 func usage(w io.Writer, set *flag.FlagSet) {
-	fmt.Fprintln(w, "sievedb looks into and works on a database directory (SieveDB, LevelDB, goleveldb).")
+	fmt.Fprintln(w, "sievedb inspects and changes a database directory of SieveDB, LevelDB or goleveldb.")
 	for _, c := range commands {
 		fmt.Fprintf(w, "\n  %s\n        %s\n", c.usage(), c.help)
 	}
-	fmt.Fprintln(w, "\nflags, before the command or right behind it:")
+	fmt.Fprintln(w, "\nflags, before the command or directly after it:")
 	set.SetOutput(w)
 	set.PrintDefaults()
 	fmt.Fprintf(w, "\nexit codes: %d done, %d failed, %d wrong usage, %d key not found, %d faults found\n",

@@ -44,7 +44,7 @@ func TestFiltersNamesFiltersOfRanges(t *testing.T) {
 	require.NoError(t, store.Close())
 	code, out, stderr := tool(t, "filters", dir)
 	require.Equal(t, exitOK, code, stderr)
-	require.Contains(t, out, "filter of ranges")
+	require.Contains(t, out, "range filter")
 	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +no policy for it: sievedb: no policy of that name`, out)
 
 	names := "sievedb.PrefixBloom.fixed:4,sievedb.Grafite.fixed:0.be8"
@@ -81,8 +81,8 @@ func TestCommandsThatLook(t *testing.T) {
 		{"tables lists filters", []string{"tables", dir}, exitOK, []string{"sievedb.CacheLineBloom", "whole table"}},
 		{"filters measures them", []string{"filters", dir}, exitOK, []string{"sievedb.CacheLineBloom, whole table", "all 1", "good (1): nothing"}},
 		{"filters as JSON", []string{"-json", "filters", dir}, exitOK, []string{`"verdict": "good"`, `"predicted": `, `"low": 0`, `"advice": "nothing"`}},
-		{"flags behind the command", []string{"filters", "-json", dir}, exitOK, []string{`"verdict": "good"`}},
-		{"a dry run of an upgrade", []string{"-filter", "fuse", "-n", "upgrade-filters", dir}, exitOK, []string{"1 to upgrade, 0 have", "to be copied", "expected", "without -n does it"}},
+		{"flags after the command", []string{"filters", "-json", dir}, exitOK, []string{`"verdict": "good"`}},
+		{"a dry run of an upgrade", []string{"-filter", "fuse", "-n", "upgrade-filters", dir}, exitOK, []string{"1 to upgrade, 0 have", "to be copied", "expected", "without -n to do it"}},
 		{"a flag that is none, without sixty lines of help", []string{"-no-such-flag", "filters", dir}, exitUsage, nil},
 		{"a dry run by its long name", []string{"upgrade-filters", "--dry-run", "-filter", "fuse", dir}, exitOK, []string{"nothing was changed"}},
 		{"check finds no fault", []string{"check", dir}, exitOK, []string{"0 faults"}},
@@ -148,9 +148,9 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"a plan of no number", []string{"plan", "-keys", "many"}, exitUsage, "want a number"},
 		{"less than nothing", []string{"plan", "-memory", "-1"}, exitUsage, "want a number"},
 		{"a plan with letters for a billion", []string{"plan", "-keys", "1B"}, exitUsage, "want a number"},
-		{"a flag that has no part in a plan", []string{"plan", "-bits", "12"}, exitUsage, "-bits means nothing to plan"},
-		{"a repair that is to be a dry run", []string{"repair", "-dry-run", "x"}, exitUsage, "-dry-run means nothing to repair"},
-		{"JSON of what has none", []string{"-json", "check", "x"}, exitUsage, "-json means nothing to check"},
+		{"a flag that has no part in a plan", []string{"plan", "-bits", "12"}, exitUsage, "plan has no flag -bits"},
+		{"a repair that is to be a dry run", []string{"repair", "-dry-run", "x"}, exitUsage, "repair has no flag -dry-run"},
+		{"JSON of what has none", []string{"-json", "check", "x"}, exitUsage, "check has no flag -json"},
 		{"no directory", []string{"filters"}, exitUsage, "filters DIR"},
 		{"no probes", []string{"-probes", "0", "filters", "x"}, exitUsage, "-probes"},
 		{"no such filter", []string{"-filter", "sieve", "upgrade-filters", "x"}, exitUsage, "both, cacheline, fuse, leveldb"},
@@ -174,14 +174,14 @@ func TestWrongWordsAreExplained(t *testing.T) {
 	}
 }
 
-func TestPlansSayWhatTheSolvedFiltersSave(t *testing.T) {
+func TestPlansReportWhatABudgetSaves(t *testing.T) {
 	code, stdout, stderr := tool(t, "plan", "--keys", "1e12", "--value-size", "100", "--memory", "1T")
 	require.Equal(t, exitOK, code, stderr)
-	for _, want := range []string{"1000000000000 keys of 16 bytes", "105.5 TiB", "solved", "with 1 TiB of filters", "Options.Filters.Budget: 1099511627776"} {
+	for _, want := range []string{"1000000000000 keys of 16 bytes", "105.5 TiB", "absent, budget", "with 1 TiB of filters", "Options.Filters.Budget: 1099511627776"} {
 		require.Contains(t, stdout, want)
 	}
 	_, same, _ := tool(t, "-keys", "1T", "-memory", "1TiB", "plan")
-	require.Equal(t, stdout, same, "flags before or behind, suffixes or exponents")
+	require.Equal(t, stdout, same, "flags before or after, suffixes or exponents")
 }
 
 func TestAPlanWithoutMemoryIsForNoFilters(t *testing.T) {

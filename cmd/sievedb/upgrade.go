@@ -21,7 +21,7 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
 }
 
-// upgradeFilters gives all tables new filters, or tells what that would cost and save.
+// upgradeFilters gives all tables new filters, or reports what that would cost and save.
 func upgradeFilters(c *call) (int, error) {
 	kind, ok := filterKinds[c.flags.filter]
 	if !ok {
@@ -30,11 +30,11 @@ func upgradeFilters(c *call) (int, error) {
 	if c.flags.bits < 1 || c.flags.bits > 64 {
 		return exitUsage, errors.New("sievedb: -bits must be 1 to 64")
 	}
-	if !(c.flags.rate >= 0 && c.flags.rate <= 1<<30) { // NaN is neither
-		return exitUsage, fmt.Errorf("sievedb: -rate is %v; want MiB a second, or 0 for as fast as it goes", c.flags.rate)
+	if !(c.flags.rate >= 0 && c.flags.rate <= 1<<30) { // false for NaN, too
+		return exitUsage, fmt.Errorf("sievedb: -rate is %v; want MiB a second, or 0 for no limit", c.flags.rate)
 	}
 	o := &db.UpgradeOptions{DryRun: c.flags.dryRun, BytesPerSecond: int64(math.Ceil(c.flags.rate * (1 << 20)))}
-	// With the same filters for tables that compactions may write meanwhile.
+	// Tables that compactions write meanwhile get the same filters.
 	open := &db.Options{Filters: db.FilterOptions{Policy: kind(c.flags.bits)}, ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
 	return c.withOptions(open, func(store *db.DB) (int, error) {
 		r, err := store.UpgradeFilters(c.ctx, nil, o)
@@ -61,10 +61,10 @@ func printUpgrade(c *call, r *db.UpgradeReport, err error) error {
 	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%s\t%d bytes\n", copied, r.Bytes)
 	fmt.Fprintf(w, "their filters\t%d bytes before, %d after\n", r.FilterBytesBefore, r.FilterBytesAfter)
-	fmt.Fprintf(w, "disk reads in vain for 1,000 absent keys, expected\t%.1f before, %.1f after\n", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter)
+	fmt.Fprintf(w, "expected wasted disk reads for 1,000 absent keys\t%.1f before, %.1f after\n", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter)
 	fmt.Fprintf(w, "time\t%v\n", r.Duration.Round(1e6))
 	if c.flags.dryRun && r.Upgraded > 0 {
-		fmt.Fprintln(w, "nothing was changed; the same command without -n does it")
+		fmt.Fprintln(w, "nothing was changed; run the same command without -n to do it")
 	}
 	return w.Flush()
 }
