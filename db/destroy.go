@@ -58,7 +58,7 @@ func Destroy(dir string, opts *Options) error {
 	failed = lock.Remove()
 	rest, err := o.FS.List(dir)
 	if err == nil && len(rest) == 0 {
-		_ = o.FS.Remove(dir) // an empty directory left behind does no harm
+		_ = o.FS.Remove(dir) // an empty directory that remains does no harm
 	}
 	return failed
 }

@@ -153,5 +153,5 @@ func (o *Options) logFilter(info FilterInfo) {
 	o.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }
 
-// tell calls a function of the listener, if it is set.
+// tell calls a function of the listener if it is set.
 func tell[T any](d *DB, f func(T), what T) { tracking.Call(&d.listenerCalls, f, what) }

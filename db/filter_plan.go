@@ -5,49 +5,48 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// FilterPlan tells what filters would take and save in a database that need not exist:
-// filled evenly, settled, with keys of no order. It is computed, not measured.
+// FilterPlan describes what filters would use and save in a database that need not exist:
+// filled evenly, settled, with keys in random order. It is calculated, not measured.
 type FilterPlan struct {
-	// Levels are those that the data would take, level 0 first, with the filters that
-	// the memory asked for allows.
+	// Levels are the levels that the data would have, level 0 first, with filters of the
+	// requested memory.
 	Levels []PlannedLevel
-	// At is that memory, and Curve any other: from no filters in steps of one bit a key.
+	// At is the requested memory, and Curve other amounts: from no filters in steps of one bit a key.
 	At    PlannedMemory
 	Curve []PlannedMemory
 }
 
-// PlannedLevel is a level of a FilterPlan. Bits are bits a key, rates those of false
-// positives, 0 to 1; Uniform where all levels have the same bits, Solved where they
-// have what Options.Filters.Budget gives them.
+// PlannedLevel is a level of a FilterPlan. Bits are bits a key, rates are false-positive rates,
+// 0 to 1. Uniform means the same bits on all levels, Solved those of Options.Filters.Budget.
 type PlannedLevel struct {
 	Level                   int
 	Keys                    float64
-	Runs                    float64 // tables that a lookup asks
+	Runs                    float64 // tables that a lookup consults
 	UniformBits, SolvedBits float64
 	UniformRate, SolvedRate float64
 }
 
-// PlannedMemory is what some memory for filters buys.
+// PlannedMemory describes the effect of an amount of memory for filters.
 type PlannedMemory struct {
 	Bytes      float64 // of all filters together
-	BitsPerKey float64 // in the mean
+	BitsPerKey float64 // on average
 	Uniform    PlannedReads
 	Solved     PlannedReads
 }
 
-// PlannedReads counts data blocks read in the mean: by a lookup of an absent key, all of
-// them wasted, and by one of a key that is there, where it needs one.
+// PlannedReads is the average number of data blocks read by a lookup: of an absent key, where
+// all of them are wasted, and of a present key, which needs one.
 type PlannedReads struct {
 	Miss, Hit float64
 }
 
-// mostPlannedKeys is as many as floating point numbers can tell apart.
+// mostPlannedKeys is the greatest number up to which floating point distinguishes integers.
 const mostPlannedKeys = 1 << 53
 
-// PlanFilters plans the filters of a database under these options, nil for the
-// defaults, with so many keys of entryBytes each, key and value together as the tables
-// hold them, and memoryBytes for filters. o.Filters.Policy must make filters of
-// filter.BloomPolicy; o.Filters.Budget and o.Filters.MaxWastedReads play no part.
+// PlanFilters plans the filters of a database under these options, nil for the defaults, with
+// the given number of keys and memoryBytes for filters. entryBytes is the size of a key with
+// its value in tables. o.Filters.Policy must make filters of filter.BloomPolicy;
+// o.Filters.Budget and o.Filters.MaxWastedReads are ignored.
 func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
 	c := o.withDefaults()
 	if keys == 0 || keys > mostPlannedKeys || entryBytes == 0 {

@@ -224,7 +224,7 @@ func (o *Options) validateFilter() error {
 	}
 	for _, p := range kinds {
 		if p.Name() == "" {
-			return errors.New("sievedb: Options.Filters.Policy has a policy without a Name; the name tells its filters from others")
+			return errors.New("sievedb: Options.Filters.Policy has a policy without a Name; the name identifies its filters")
 		}
 	}
 	if err := sstable.CheckFilterNames(kinds); err != nil {

@@ -17,7 +17,7 @@ func (o *Options) validateRangeFilters() error {
 			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] is nil", i)
 		}
 		if p.Name() == "" {
-			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] has no Name; the name tells its filters from others", i)
+			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] has no Name; the name identifies its filters", i)
 		}
 		names = append(names, p.Name())
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// makeRoom makes sure that the memtable can take memSize bytes of entries,
-// slowing the writer down where compaction lags behind. Only the leader runs it.
+// makeRoom makes sure that the memtable has room for memSize bytes of entries. It slows the
+// writer down if compaction falls back. Only the leader runs it.
 func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
 	mem := d.state.Load().mem
 	if uint64(mem.Available()) >= memSize {
@@ -24,12 +24,11 @@ func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
 	return d.rotateMemtable(memSize)
 }
 
-// flushActive leaves nothing in the active memtable. Only the leader runs it.
+// flushActive makes the active memtable immutable if it has entries. Only the leader runs it.
 func (d *DB) flushActive() error { return d.rotateMemtable(0) }
 
-// rotateMemtable makes the memtable immutable, for the background to flush, and
-// starts a new one, with a new log, that has room for at least memSize bytes.
-// Only the leader runs it.
+// rotateMemtable makes the memtable immutable, for the background to flush, and starts a new
+// one with a new log and room for at least memSize bytes. Only the leader runs it.
 func (d *DB) rotateMemtable(memSize uint64) error {
 	if err := d.waitForFlush(); err != nil {
 		return err
@@ -45,7 +44,7 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	}
 	next, err := d.takeSuccessor(memSize)
 	if err != nil {
-		return err // the old log is whole and goes on; this write alone has failed
+		return err // the old log is complete and stays in use; only this write has failed
 	}
 	// The old log must be durable before anything in the new one is: a power cut
 	// would otherwise leave a hole in the history (LevelDB issues 193 and 1081).
@@ -62,8 +61,8 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	return nil
 }
 
-// enlargeMemtable replaces the active memtable, in which and in whose log nothing is, by one
-// that has room for memSize bytes. A rotation would flush nothing, and create a log for it.
+// enlargeMemtable replaces the active memtable, which is empty, as is its log, by one with room
+// for memSize bytes. A rotation would flush nothing and create a log for it.
 func (d *DB) enlargeMemtable(logNum, memSize uint64) {
 	d.log.inserter.Reset()
 	larger := d.newMemBuffer(logNum, memSize)
@@ -75,7 +74,7 @@ func (d *DB) enlargeMemtable(logNum, memSize uint64) {
 	})
 }
 
-// rotationFailed gives up the new log, since the old one has failed.
+// rotationFailed discards the new log, because the old one has failed.
 func (d *DB) rotationFailed(next *successor, err error) error {
 	d.logFailed(err)
 	next.mem.Settle()
@@ -84,7 +83,7 @@ func (d *DB) rotationFailed(next *successor, err error) error {
 	return err
 }
 
-// switchLog goes on with next, and makes the memtable immutable with the old log.
+// switchLog continues with next, and makes the memtable immutable with the old log.
 func (d *DB) switchLog(next *successor, full bool) {
 	d.log.w = next.w
 	d.log.inserter.Reset() // it would keep the old memtable in memory

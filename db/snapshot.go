@@ -8,16 +8,16 @@ import (
 	"github.com/sievedb/sievedb/internal/tracking"
 )
 
-// Snapshot is the database as it was at one moment. It is safe for concurrent
-// use. Until it is closed, what it can see is kept on disk.
+// Snapshot is the database as it was at one moment. It is safe for concurrent use. Until it is
+// closed, the entries that it shows are kept on disk.
 type Snapshot struct {
 	db     *DB
 	seq    uint64
 	closed atomic.Bool
 }
 
-// snapshotList holds the sequence numbers of the open snapshots. A compaction
-// reads it to know which shadowed versions somebody can still see.
+// snapshotList holds the sequence numbers of the open snapshots. A compaction reads it to know
+// which shadowed versions are still visible.
 type snapshotList struct {
 	mu   sync.Mutex
 	seqs []uint64 // ascending, with repetitions
@@ -41,8 +41,8 @@ func (l *snapshotList) remove(seq uint64) {
 	l.seqs = slices.Delete(l.seqs, i, i+1)
 }
 
-// all returns the sequence numbers that readers may ask for, ascending and
-// without repetitions, the newest visible one last.
+// all returns the sequence numbers that readers may use, ascending and without repetitions,
+// the newest visible one last.
 func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +70,8 @@ func (d *DB) NewSnapshot() *Snapshot {
 	return s
 }
 
-// Readers look twice whether the snapshot is closed: if it is when they have their answer,
-// a compaction may have dropped before what they were about to read.
+// Readers check twice whether the snapshot is closed: if it is when they have their answer, a
+// compaction may have dropped the entries that they were about to read.
 
 // Get is DB.Get as of the snapshot.
 func (s *Snapshot) Get(key []byte) ([]byte, error) {
@@ -109,8 +109,8 @@ func (s *Snapshot) Has(key []byte) (bool, error) {
 	return has, err
 }
 
-// NewIterator is DB.NewIterator as of the snapshot. The iterator goes on working
-// when the snapshot is closed.
+// NewIterator is DB.NewIterator as of the snapshot. The iterator can still be used when the
+// snapshot is closed.
 func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
 	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
@@ -123,8 +123,8 @@ func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
 	return it, err
 }
 
-// Close gives the snapshot up. What is being read through it meanwhile may answer
-// ErrClosed, as a second Close does.
+// Close releases the snapshot. Reads through it that are in progress may return ErrClosed. A
+// second Close returns ErrClosed.
 func (s *Snapshot) Close() error {
 	if s == nil || s.db == nil || !s.closed.CompareAndSwap(false, true) {
 		return ErrClosed

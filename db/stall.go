@@ -7,7 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/throttle"
 )
 
-// newThrottle returns what slows the store's writers.
+// newThrottle returns the throttle of the store's writers.
 func (d *DB) newThrottle() *throttle.Throttle {
 	return throttle.New(throttle.Options{
 		L0SlowdownTrigger: d.opts.Compaction.L0Slowdown, L0StopTrigger: d.opts.Compaction.L0Stop, MaxMemtables: d.opts.Memtables.MaxWaiting,
@@ -18,7 +18,7 @@ func (d *DB) newThrottle() *throttle.Throttle {
 	})
 }
 
-// stallMetrics fills in what m says of stalls, except for the reason of a stop.
+// stallMetrics fills in the stalls of m, except for the reason of a stop.
 func (d *DB) stallMetrics(m *Metrics) {
 	m.Stalls.CurrentReason = d.throttle.Now()
 	for reason, total := range d.throttle.Waits() {
@@ -31,7 +31,7 @@ func (d *DB) stallMetrics(m *Metrics) {
 	}
 }
 
-// throttleFor limits writers as a state demands. d.mu is held, or d is not open yet.
+// throttleFor limits writers as the state requires. d.mu is held, or d is not open yet.
 func (d *DB) throttleFor(s *readState) {
 	d.throttle.Update(len(s.version.Levels[0].Files), len(s.imm))
 }
@@ -55,8 +55,9 @@ func (d *DB) waitForFlush() error {
 			break
 		}
 		if cause != nil {
-			// What would make room fails: the writer is told instead of hanging. It
-			// is tried again in the background, and once it succeeds writes go on.
+			// The flush that would make room fails: the writer gets its error instead of
+			// hanging. The flush is tried again in the background; once it succeeds, writes
+			// continue.
 			defer d.mu.Unlock()
 			d.stallReason = ""
 			return errors.Wrapf(cause, "sievedb: no room for the write (%s)", now)
@@ -75,8 +76,8 @@ func (d *DB) waitForFlush() error {
 	return nil
 }
 
-// stallReasonLocked says why no memtable may be started now, "" if one may, and
-// the failure, if any, that keeps it so.
+// stallReasonLocked says why no memtable may be started now, "" if one may, and returns the
+// failure that causes it, if any.
 func (d *DB) stallReasonLocked() (reason string, cause error) {
 	s := d.state.Load()
 	switch {

@@ -9,16 +9,15 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// dbCounters are the store's numbers, but for those of lookups.
+// dbCounters are the store's counters, except for those of lookups.
 type dbCounters struct {
 	writes, writeBytes, logBytes, logSyncs atomic.Uint64
 	flushes, flushBytes                    atomic.Uint64
 	loads, loadTables, loadBytes           atomic.Uint64
 }
 
-// Metrics returns what the store has counted and what it holds. It may be called
-// at any time; on a closed DB it returns what is still known, on a nil or zero DB the
-// zero Metrics.
+// Metrics returns the store's counts and its present state. It may be called at any time. On a
+// closed DB it returns what is still known, on a nil or zero DB the zero Metrics.
 func (d *DB) Metrics() *Metrics {
 	if d == nil || d.state.Load() == nil {
 		return &Metrics{}
@@ -77,14 +76,14 @@ func (d *DB) Metrics() *Metrics {
 	return m
 }
 
-// lookupTotals returns what lookups, and iterators that ask range filters, have counted.
+// lookupTotals returns the counts of lookups, and of iterators that use range filters.
 func (d *DB) lookupTotals() *counters.Totals {
 	t := d.lookups.Total()
 	d.ranges.AddTo(t)
 	return t
 }
 
-// setLookups fills in what lookups counted.
+// setLookups fills in the counts of lookups.
 func (m *Metrics) setLookups(t *counters.Totals) {
 	m.Lookups.Count, m.Lookups.Found = t.Gets, t.GetsFound
 	m.Lookups.MemtableSearches, m.Lookups.MemtableHits = t.MemtableSearches, t.MemtableHits
@@ -100,7 +99,7 @@ func (m *Metrics) setLookups(t *counters.Totals) {
 	}
 }
 
-// tableMetrics adds what the tables and levels say.
+// tableMetrics adds the figures of tables and levels.
 func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 	v.Files(func(level int, f *manifest.FileMeta) {
 		m.Levels[level].Tables++
@@ -136,9 +135,9 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 	})
 }
 
-// ApproximateSize returns about how many bytes on disk the tables use for keys
-// from start to limit, limit excluded; nil for no bound. It is 0 if limit is not after
-// start. What is only in memory does not count.
+// ApproximateSize returns about how many bytes on disk the tables use for keys from start to
+// limit, limit excluded; nil means no bound. It is 0 if limit is not after start. Entries that
+// are only in memory do not count.
 func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
 	if d == nil || d.closed.Load() {
 		return 0, ErrClosed

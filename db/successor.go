@@ -6,23 +6,23 @@ import (
 	"github.com/sievedb/sievedb/internal/wal"
 )
 
-// successor is a log and a memtable that take the place of the present ones when these
-// are full. They are made before that, since to create a file, sync its directory and
-// clear a memtable's memory takes longer than thousands of writes. A log that
-// a crash leaves behind empty is removed by the next Open.
+// successor is a log and a memtable that replace the present ones when these are full. They are
+// made in advance, because creating a file, syncing its directory and clearing a memtable's
+// memory takes longer than thousands of writes. The next Open removes an empty log that a crash
+// leaves.
 type successor struct {
-	done chan struct{} // closed when what follows is set
+	done chan struct{} // closed when the fields below are set
 	num  uint64
 	w    *wal.Writer
 	mem  *memBuffer // nil: none was made; see makeSuccessor
-	err  error      // there is no log
+	err  error      // set if there is no log
 }
 
-// successorShare is the part of a memtable that is free when its successor is begun,
-// as a divisor: a fast writer fills it in some 25 ms at 16 MiB.
+// successorShare is the free part of a memtable when its successor is begun, as a divisor: a
+// fast writer fills it in some 25 ms at 16 MiB.
 const successorShare = 4
 
-// prepareSuccessor has a successor made in the background. Only the leader runs it.
+// prepareSuccessor makes a successor in the background. Only the leader runs it.
 func (d *DB) prepareSuccessor() {
 	s := &successor{done: make(chan struct{})}
 	d.log.next = s
@@ -40,8 +40,8 @@ func (d *DB) prepareSuccessor() {
 	}()
 }
 
-// makeSuccessor makes s, with a memtable that has room for memSize bytes unless that
-// would be one more than Options.Memtables.MaxWaiting allows.
+// makeSuccessor makes s, with a memtable for memSize bytes unless that would be one more than
+// Options.Memtables.MaxWaiting allows.
 func (d *DB) makeSuccessor(s *successor, memSize uint64) {
 	s.num = d.set.NewFileNum()
 	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state.Load().imm) < d.opts.Memtables.MaxWaiting {
@@ -50,9 +50,9 @@ func (d *DB) makeSuccessor(s *successor, memSize uint64) {
 	}
 }
 
-// takeSuccessor returns a successor that takes memSize bytes of entries: the one that
-// was prepared or, if there is none, one made now. Its log's number is above those of
-// all logs before, so whoever starts a log takes it here. Only the leader runs it.
+// takeSuccessor returns a successor for memSize bytes of entries: the one that was prepared or,
+// if there is none, one made now. Its log's number is above those of all earlier logs, so every
+// caller that starts a log takes it here. Only the leader runs it.
 func (d *DB) takeSuccessor(memSize uint64) (*successor, error) {
 	s := d.log.next
 	if s != nil {
@@ -77,8 +77,8 @@ func (d *DB) takeSuccessor(memSize uint64) (*successor, error) {
 	return s, nil
 }
 
-// dropSuccessor removes the log of a successor that was prepared and is not needed. The
-// leader runs it, or Close when there is none any more.
+// dropSuccessor removes the log of a prepared successor that is not needed. The leader runs it,
+// or Close when there is no leader any more.
 func (d *DB) dropSuccessor() error {
 	s := d.log.next
 	if s == nil {

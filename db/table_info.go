@@ -12,13 +12,13 @@ type TableInfo struct {
 	FileNum uint64
 	Name    string
 	Bytes   uint64
-	// Smallest and Largest are the user keys at the ends of its range; copies.
+	// Smallest and Largest are copies of the user keys at the ends of its range.
 	Smallest, Largest []byte
-	// Entries and Deletions count its entries and the tombstones among them; -1
-	// where the table, written by another program, does not say.
+	// Entries and Deletions count its entries and the tombstones among them; -1 if the table,
+	// written by another program, does not say.
 	Entries, Deletions int64
-	// Filter is how its filter is used, in words, and FilterPolicy the filter's
-	// name; FilterBytes is what it holds in memory.
+	// Filter says in words how its filter is used, FilterPolicy is the filter's name, and
+	// FilterBytes its size in memory.
 	Filter, FilterPolicy string
 	FilterBytes          uint64
 }

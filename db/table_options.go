@@ -8,7 +8,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// cacheOptions are those of the open-table cache of the database in dir. o is complete.
+// cacheOptions returns the options of the open-table cache of the database in dir. o has all
+// defaults filled in.
 func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
 	plan := o.filterPlanOptions()
 	return tables.CacheOptions{
@@ -37,8 +38,9 @@ func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 	return o
 }
 
-// spareWriterMemory is what a spare table writer may keep, in bytes. Tables of entries of
-// 100 bytes take a twelfth of their size; long keys, or very many in one batch, take more.
+// spareWriterMemory is the memory that a spare table writer may keep, in bytes. For tables of
+// entries of 100 bytes it needs a twelfth of their size; long keys, or many in one batch, need
+// more.
 func (o *Options) spareWriterMemory() uint64 {
 	return 4<<20 + uint64(max(int64(o.Memtables.Size), o.Tables.Size))/4
 }

@@ -8,59 +8,59 @@ import (
 	"github.com/sievedb/sievedb/internal/compact"
 )
 
-// UpgradeOptions say how UpgradeFilters goes about it. The zero value is the default.
+// UpgradeOptions configure UpgradeFilters. The zero value is the default.
 type UpgradeOptions struct {
-	// DryRun only tells what would be done. It reads of each table the filters and what
-	// says how many keys it has, no more.
+	// DryRun only reports what would be done. Of each table it reads the filters and the
+	// number of keys, no more.
 	DryRun bool
-	// BytesPerSecond bounds what is read from tables, in the mean, so that lookups beside
-	// it keep the disk to themselves; as much is written. 0: no bound.
+	// BytesPerSecond bounds the average rate of reading from tables, so that concurrent
+	// lookups have the disk; the same amount is written. 0: no bound.
 	BytesPerSecond int64
-	// Progress, if not nil, is called after each version of the store in which tables have new
-	// filters, with the report up to there, in the goroutine of the call.
+	// Progress, if not nil, is called in the goroutine of the call after each edit that
+	// installs tables with new filters, with the report so far.
 	Progress func(UpgradeReport)
 }
 
-// UpgradeReport is what UpgradeFilters did or, in a dry run, would do.
+// UpgradeReport describes what UpgradeFilters did or, in a dry run, would do.
 type UpgradeReport struct {
-	Tables   int // that the store had
-	Upgraded int // that were given new filters
-	Current  int // that had them already
-	Damaged  int // that could not be read through, and stay as they are
-	// Bytes is what the upgraded tables took. As much is read, and about as much written.
+	Tables   int // of the store
+	Upgraded int // got new filters
+	Current  int // already had them
+	Damaged  int // could not be read completely, and stay as they are
+	// Bytes is the size of the upgraded tables. That much is read, and about as much written.
 	Bytes uint64
-	// FilterBytesBefore and FilterBytesAfter are what the filters of the upgraded tables
-	// took and take, all kinds together.
+	// FilterBytesBefore and FilterBytesAfter are the sizes of all filters of the upgraded
+	// tables.
 	FilterBytesBefore, FilterBytesAfter uint64
-	// WastedReadsBefore and WastedReadsAfter are the reads from disk that a lookup of an
-	// absent key was and is expected to make in vain, by the filters' mathematics,
-	// with nothing cached and damaged tables left out: for each level the mean rate of false positives of its tables; in
-	// level 0, where a lookup may ask each, their sum. A table without a filter counts for one.
+	// WastedReadsBefore and WastedReadsAfter are the expected disk reads that a lookup of an
+	// absent key wastes, by the filters' mathematics, with nothing cached and without damaged
+	// tables: for each level the mean false-positive rate of its tables; for level 0, where a
+	// lookup may consult every table, their sum. A table without a filter counts as one.
 	WastedReadsBefore, WastedReadsAfter float64
 	Duration                            time.Duration
 }
 
-// UpgradeFilters gives each table the filters of policy, nil for Options.Filters.Policy, without compacting
-// anything: a table's data blocks are copied as they are stored, its keys are read in the same
-// pass, and a new end with filters and index is written behind them. The new table takes the
-// old one's place in one edit of the MANIFEST, on the same level; only those of level 0 change
-// places together. As many tables are copied at once as there are processors, two at least, and
-// together they count as one merge (Options.Compaction.MaxConcurrent). Lookups, writes and compactions go on.
+// UpgradeFilters gives each table the filters of policy, nil for Options.Filters.Policy,
+// without a compaction: a table's data blocks are copied as they are stored, its keys are read
+// in the same pass, and a new end with filters and index is written after them. The new table
+// replaces the old one in one edit of the MANIFEST, on the same level; only tables of level 0
+// are replaced together. As many tables are copied concurrently as there are processors, at
+// least two, and together they count as one merge (Options.Compaction.MaxConcurrent). Lookups,
+// writes and compactions continue.
 //
-// Tables that have these filters already are left alone, so that a call that was
-// interrupted, by its context or a crash, is taken up by the next one. What was upgraded until then stays so.
-// Where policy is nil and Options has a budget for filters, or the default filter, each table
-// gets the bits of its level.
+// Tables that already have these filters are skipped, so after a call that was interrupted, by
+// its context or a crash, the next one continues. If policy is nil and Options has a budget for
+// filters, or the default filter, each table gets the bits of its level. Each table also gets
+// the filters of Options.Filters.RangePolicies, unless it has one of each, with its bits; the
+// report does not include their bytes.
 //
-// Each table gets the filters of Options.Filters.RangePolicies too, unless it has one of each, with its bits;
-// the report leaves their bytes out.
+// New tables are always written with Options.Filters.Policy: open the store with the policy
+// that is to stay. The policy must be one that the store reads: Options.Filters.Policy or one
+// of its own.
 //
-// New tables are always written with Options.Filters.Policy: open the store with the policy that
-// is to stay. The policy must be one that the store reads: Options.Filters.Policy or one of ours.
-//
-// It needs free space for 64 MiB of tables, two tables that are larger, or those of level 0. Tables that
-// are damaged are passed over and counted, and the error, which comes at the end, wraps
-// ErrCorruption then. o may be nil.
+// It needs free space for 64 MiB of tables, for two tables that are larger, or for those of
+// level 0. Damaged tables are skipped and counted; then the error, which comes at the end,
+// wraps ErrCorruption. o may be nil.
 func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (UpgradeReport, error) {
 	if d == nil || d.closed.Load() {
 		return UpgradeReport{}, ErrClosed
