@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The race detector allocates on its own account, so these counts are taken
-// without it.
+// The race detector allocates memory itself, so these tests are built without it.
 
 func TestLookupsAllocateNothing(t *testing.T) {
 	p := NewBloomPolicy(10)
@@ -29,7 +28,7 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestMakingAFilterAllocatesOnlyWhatIsMissing(t *testing.T) {
+func TestMakingAFilterAllocatesAtMostTheFilter(t *testing.T) {
 	for _, p := range []BloomPolicy{NewBloomPolicy(10), NewCacheLineBloomPolicy(10)} {
 		requireFilterAllocs(t, p)
 	}
@@ -52,7 +51,7 @@ func requireFilterAllocs(t *testing.T, p BloomPolicy) {
 	require.Zero(t, testing.AllocsPerRun(100, fill), "a used generator has its memory already")
 }
 
-func TestAUsedFuseGeneratorAllocatesNothing(t *testing.T) {
+func TestReusedFuseGeneratorAllocatesNothing(t *testing.T) {
 	keys := le32Keys(0, 1000)
 	room := make([]byte, 0, 4000)
 	g := FusePolicy{}.NewGenerator()

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// A Curve is the false-positive rate, 0 to 1, of a kind of filter by its bits a key: of
-// 0 bits, which is 1, of 1, and so on. More bits than it has entries for gain nothing.
+// A Curve is the false-positive rate, 0 to 1, of a kind of filter at 0, 1, 2, … bits per
+// key; at 0 bits it is 1. More bits than the curve has entries for gain nothing.
 type Curve []float64
 
-// Beyond these bits a key a filter in one level saves less than they could in another,
-// or nothing: LevelDB's for its 32-bit hash, cache lines for crowded ones.
+// mostCacheLineBits ends the curve of cache lines. Beyond it a bit per key in one level
+// saves less than in another. LevelDB's curve ends at 16, because of its 32-bit hash.
 const mostCacheLineBits = 20
 
-// Curve returns the rates predicted for p's filters of some ten thousand keys, as
-// tables have them, from 0 to 16 bits a key, or 20 of cache lines. The slice is the
-// caller's.
+// Curve returns the rates predicted for p's filters of some ten thousand keys, a typical
+// table, from 0 to 16 bits per key, or to 20 for cache lines. The caller owns the slice.
 func (p BloomPolicy) Curve() Curve {
 	if p.layout == levelDBLayout {
 		return slices.Clone(levelDBCurve)
@@ -29,14 +28,14 @@ func (p BloomPolicy) Curve() Curve {
 }
 
 // levelDBCurve is the mean of PredictedRate for filters of 15,013 keys, of a twelfth more,
-// and so on below 50,000: a single one goes up and down with its exact number of bits.
+// and so on below 50,000. The rate of a single size depends on its exact number of bits.
 var levelDBCurve = Curve{
 	1, 0.6321, 0.3934, 0.2442, 0.1607, 0.1026, 0.06253, 0.04105, 0.02653,
 	0.01527, 0.009667, 0.006019, 0.003616, 0.002389, 0.001415, 0.0008425, 0.0005663,
 }
 
-// Rate returns the rate at bits a key, which need not be a whole number: that of some
-// filters with the next lower and some with the next higher one.
+// Rate returns the rate at bits per key, which need not be a whole number: the mean rate of
+// filters with the next lower and the next higher number of bits.
 func (c Curve) Rate(bits float64) float64 {
 	last := len(c) - 1
 	switch {
@@ -52,28 +51,27 @@ func (c Curve) Rate(bits float64) float64 {
 	return c[i] + part*(c[i+1]-c[i])
 }
 
-// LevelLoad is a level of an LSM tree as the allocation of filter bits sees it.
+// LevelLoad describes a level of an LSM tree for the allocation of filter bits.
 type LevelLoad struct {
-	// Keys is how many keys the filters of the level hold together: what a bit a key
-	// costs.
+	// Keys is the total number of keys in the level's filters: the cost of one bit per key.
 	Keys float64
-	// Weight is how many reads a lookup wastes there if no filter rules anything out:
-	// the sorted runs of the level (one, or the number of files of level 0) times the
-	// chance that a lookup gets there times what a read costs there. 1 for a level whose
-	// tables do not overlap, for lookups of absent keys.
+	// Weight is the number of reads that a lookup would waste in the level without
+	// filters: the number of its sorted runs (one, or the number of files of level 0),
+	// times the probability that a lookup reaches the level, times the cost of a read
+	// there. For lookups of absent keys, a level of disjoint tables has weight 1.
 	Weight float64
 }
 
-// Allocate returns the bits a key of each level with which lookups waste the fewest
-// reads, if the filters of all levels together have that many bits: few for the last
-// level, whose keys are most, and none rather than where they help little. They are not
-// whole numbers: where a level gets 9.4, four of ten of its filters should have 10, and
-// the others 9. A level without keys gets all that the curve has.
+// Allocate returns the bits per key of each level that minimize the reads wasted by
+// lookups, given the number of bits of all filters together. The last level, which has
+// most of the keys, gets few bits, and a level in which bits help little gets none. The
+// results are not whole numbers: if a level gets 9.4, four of ten of its filters should
+// have 10 bits per key and the others 9. A level without keys gets the maximum of the curve.
 //
-// It solves what Dayan, Athanassoulis and Idreos pose in "Monkey: Optimal Navigable
-// Key-Value Store", 2017, section 4: minimise the sum of weight × rate. They give the
-// answer for ideal filters, a rate in proportion to keys ÷ weight; this one takes
-// the kind's own curve, and is exact for filters of whole bits: each bit goes where it
+// This is the problem of Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable
+// Key-Value Store", 2017, section 4: minimize the sum of weight × rate. They solve it for
+// ideal filters: the rate is proportional to keys ÷ weight. Allocate uses the actual curve
+// of the kind of filter and is exact for filters of whole bits: each bit goes where it
 // saves most.
 func (c Curve) Allocate(levels []LevelLoad, bits float64) []float64 {
 	return c.spend(levels, func(s step) float64 { // how much of the step to take
@@ -84,9 +82,9 @@ func (c Curve) Allocate(levels []LevelLoad, bits float64) []float64 {
 	})
 }
 
-// AllocateFor returns the bits a key of each level with which lookups of absent keys
-// waste mostWasted reads at most, in the mean, and the filters have the fewest bits that
-// do. Where the curve cannot reach it, all levels get all that it has.
+// AllocateFor returns the bits per key of each level with which lookups of absent keys
+// waste at most mostWasted reads on average, with the fewest bits for all filters together.
+// If the curve cannot reach that, all levels get the maximum of the curve.
 func (c Curve) AllocateFor(levels []LevelLoad, mostWasted float64) []float64 {
 	excess := c.Wasted(levels, make([]float64, len(levels))) - mostWasted
 	return c.spend(levels, func(s step) float64 {
@@ -96,7 +94,7 @@ func (c Curve) AllocateFor(levels []LevelLoad, mostWasted float64) []float64 {
 	})
 }
 
-// Wasted returns the reads that a lookup wastes with so many bits a key on each level:
+// Wasted returns the reads that a lookup wastes with the given bits per key of each level:
 // the sum of weight × rate over the levels that have keys.
 func (c Curve) Wasted(levels []LevelLoad, bits []float64) (reads float64) {
 	for i, l := range levels {
@@ -107,20 +105,20 @@ func (c Curve) Wasted(levels []LevelLoad, bits []float64) (reads float64) {
 	return reads
 }
 
-// step is a choice: some bits a key more for the filters of one level.
+// step is a possible increase of the bits per key of one level's filters.
 type step struct {
 	level    int
-	from, to int // bits a key
+	from, to int // bits per key
 	keys     float64
 	gain     float64 // reads that it saves
 }
 
-// perBit is what each bit of the step saves.
+// perBit is the number of reads that each bit of the step saves.
 func (s *step) perBit() float64 { return s.gain / (s.keys * float64(s.to-s.from)) }
 
-// spend takes the steps of all levels in the order of what a bit saves, each as far as
-// take says. Those of one level come in their order, since bends leaves out what a
-// filter of more bits does better.
+// spend takes the steps of all levels, those that save most per bit first, each to the
+// extent that take returns. The steps of one level come in their order, because bends
+// leaves only steps whose savings per bit fall.
 func (c Curve) spend(levels []LevelLoad, take func(step) float64) []float64 {
 	bits := make([]float64, len(levels))
 	bends := c.bends()
@@ -150,13 +148,13 @@ func (c Curve) spend(levels []LevelLoad, take func(step) float64) []float64 {
 		taken := max(take(s), 0)
 		bits[s.level] = float64(s.from) + taken*float64(s.to-s.from)
 		if taken < 1 {
-			break // what rounding left over is not for the steps behind this one
+			break // do not spend rounding leftovers on later steps
 		}
 	}
 	return bits
 }
 
-// bends returns the bits a key between which the gain of a bit falls, 0 first: the
+// bends returns the bits per key at which the gain of a bit falls, beginning with 0: the
 // lower convex hull of the curve.
 func (c Curve) bends() (at []int) {
 	slope := func(a, b int) float64 { return (c[b] - c[a]) / float64(b-a) }
@@ -172,10 +170,10 @@ func (c Curve) bends() (at []int) {
 	return at
 }
 
-// WithBitsPerKey returns p with so many bits a key in each of its filters of
-// BloomPolicy, None for 0 or less. It is false for policies whose filters that
-// readers ask, the first of Kinds, are of another kind.
-func WithBitsPerKey(p Policy, bitsPerKey int) (Policy, bool) {
+// WithBitsPerKey returns p with bitsPerKey bits per key in each of its BloomPolicy filters,
+// or None for 0 or less. ok is false if the filter that readers prefer, the first of Kinds,
+// is not that of a BloomPolicy; p is then returned unchanged.
+func WithBitsPerKey(p Policy, bitsPerKey int) (q Policy, ok bool) {
 	kinds := Kinds(p)
 	if len(kinds) == 0 {
 		return p, false

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// treeOf returns levels that grow by ratio, with keys keys in all, the last one last.
+// treeOf returns levels whose sizes grow by ratio, the largest last, with keys keys in total.
 func treeOf(levels int, ratio, keys float64) []LevelLoad {
 	tree := make([]LevelLoad, levels)
 	var total float64
@@ -38,7 +38,7 @@ func spent(levels []LevelLoad, bits []float64) (sum float64) {
 	return sum
 }
 
-// idealCurve is that of the filters of the formula.
+// idealCurve is the curve of ideal bloom filters.
 func idealCurve(most int) (c Curve) {
 	for b := range most + 1 {
 		c = append(c, math.Exp(-math.Ln2*math.Ln2*float64(b)))
@@ -46,8 +46,8 @@ func idealCurve(most int) (c Curve) {
 	return c
 }
 
-// monkey is the formula for ideal filters of any bits, fractions too: rates in
-// proportion to keys ÷ weight; levels for which that is more than 1 get nothing.
+// monkey is the formula for ideal filters with any real number of bits: rates in proportion
+// to keys ÷ weight. Levels for which that exceeds 1 get nothing.
 func monkey(levels []LevelLoad, bits float64) []float64 {
 	has := make([]bool, len(levels))
 	for i := range has {
@@ -114,8 +114,8 @@ func TestAllocationFollowsTheFormula(t *testing.T) {
 	}
 }
 
-// The formula's own figures: uniform ten bits against the same memory solved, ratio 10.
-func TestTheFormulasPublishedGain(t *testing.T) {
+// The formula's own figures: 10 bits everywhere against an optimal allocation, ratio 10.
+func TestAllocationReachesThePublishedGain(t *testing.T) {
 	cases := []struct {
 		levels          int
 		uniform, solved float64 // percent
@@ -128,7 +128,7 @@ func TestTheFormulasPublishedGain(t *testing.T) {
 	}
 }
 
-func TestNoAllocationOfWholeBitsIsBetter(t *testing.T) {
+func TestAllocationIsOptimalForWholeBits(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -149,8 +149,8 @@ func TestNoAllocationOfWholeBitsIsBetter(t *testing.T) {
 	}
 }
 
-func TestAllocationsSpendTheBudgetAndGainByEachBit(t *testing.T) {
-	rnd := filtertest.StatisticsRand(t) // tolerances are those of floating-point numbers
+func TestAllocationsSpendTheBudgetMonotonically(t *testing.T) {
+	rnd := filtertest.StatisticsRand(t) // only for floating-point tolerances
 	for name, c := range curves {
 		for range 200 {
 			tree := randomTree(rnd)
@@ -163,15 +163,15 @@ func TestAllocationsSpendTheBudgetAndGainByEachBit(t *testing.T) {
 			more := c.Allocate(tree, 1.1*budget)
 			require.LessOrEqual(t, c.Wasted(tree, more), c.Wasted(tree, bits)+1e-12, name)
 			for i := range tree {
-				require.GreaterOrEqual(t, more[i], bits[i]-1e-9, "no level has less of a larger budget")
+				require.GreaterOrEqual(t, more[i], bits[i]-1e-9, "a larger budget takes bits from no level")
 			}
 			back := c.AllocateFor(tree, c.Wasted(tree, bits))
-			require.InDeltaSlice(t, bits, back, 1e-5, "the other way round")
+			require.InDeltaSlice(t, bits, back, 1e-5, "AllocateFor is the inverse")
 		}
 	}
 }
 
-func TestAtFourLevelsAndMoreHalfOfTheWastedReadsAreSaved(t *testing.T) {
+func TestAllocationHalvesWastedReadsFromFourLevels(t *testing.T) {
 	for name, c := range curves {
 		for levels := 4; levels <= 7; levels++ {
 			for _, bits := range []float64{8, 9, 10} {
@@ -183,9 +183,9 @@ func TestAtFourLevelsAndMoreHalfOfTheWastedReadsAreSaved(t *testing.T) {
 	}
 }
 
-func TestALastLevelThatLookupsDoNotReachGivesItsFilterAway(t *testing.T) {
+func TestUnreachedLastLevelGetsNoFilter(t *testing.T) {
 	tree := treeOf(4, 10, 1e6)
-	tree[3].Weight = 1e-6 // what is looked up is there
+	tree[3].Weight = 1e-6 // lookups find their keys above
 	bits := NewCacheLineBloomPolicy(10).Curve().Allocate(tree, 1e6)
 	require.Less(t, bits[3], 0.2)
 	require.Greater(t, bits[2], 7.0)
@@ -202,10 +202,10 @@ func TestAllocationsOfOddTrees(t *testing.T) {
 	}{
 		{"no levels", c, nil, 100, []float64{}},
 		{"no budget", c, []LevelLoad{{10, 1}}, 0, []float64{0}},
-		{"less than none", c, []LevelLoad{{10, 1}}, -5, []float64{0}},
-		{"more than there is use for", c, []LevelLoad{{10, 1}, {100, 1}}, 1e9, []float64{16, 16}},
+		{"a negative budget", c, []LevelLoad{{10, 1}}, -5, []float64{0}},
+		{"more than is useful", c, []LevelLoad{{10, 1}, {100, 1}}, 1e9, []float64{16, 16}},
 		{"a level without keys", c, []LevelLoad{{0, 1}, {100, 1}}, 500, []float64{16, 5}},
-		{"a level that nobody reaches", c, []LevelLoad{{10, 0}, {100, 1}}, 500, []float64{0, 5}},
+		{"a level that lookups do not reach", c, []LevelLoad{{10, 0}, {100, 1}}, 500, []float64{0, 5}},
 		{"no curve", nil, []LevelLoad{{10, 1}}, 100, []float64{0}},
 		{"a curve that falls faster later", Curve{1, 0.9, 0.1}, []LevelLoad{{10, 1}}, 10, []float64{1}},
 		{"a curve that rises", Curve{1, 2}, []LevelLoad{{10, 1}}, 10, []float64{0}},
@@ -215,14 +215,14 @@ func TestAllocationsOfOddTrees(t *testing.T) {
 			require.InDeltaSlice(t, of.want, of.curve.Allocate(of.levels, of.budget), 1e-9)
 		})
 	}
-	require.InDeltaSlice(t, []float64{16}, c.AllocateFor([]LevelLoad{{10, 1}}, 0), 1e-9, "as good as can be")
+	require.InDeltaSlice(t, []float64{16}, c.AllocateFor([]LevelLoad{{10, 1}}, 0), 1e-9, "as low as possible")
 	require.InDeltaSlice(t, []float64{0}, c.AllocateFor([]LevelLoad{{10, 1}}, 1), 1e-9)
 	require.Zero(t, c.AllocateFor([]LevelLoad{{10, 1}}, 5)[0])
 	require.InDelta(t, 0.5*c[4]+0.5*c[5], c.Rate(4.5), 1e-12)
 	require.Equal(t, 1.0, Curve(nil).Rate(3))
 }
 
-func TestCurvesFallEverMoreSlowly(t *testing.T) {
+func TestCurvesAreConvex(t *testing.T) {
 	for name, c := range curves {
 		require.Equal(t, 1.0, c[0])
 		for b := 2; b < len(c); b++ {
@@ -232,7 +232,7 @@ func TestCurvesFallEverMoreSlowly(t *testing.T) {
 	}
 }
 
-func TestTheCurveOfLevelDBsFiltersIsTheMeanOfTables(t *testing.T) {
+func TestLevelDBCurveIsTheMeanOverTableSizes(t *testing.T) {
 	var sum [17]float64
 	sizes := 0
 	for keys := uint64(15_013); keys < 50_000; keys = keys*13/12 + 2 | 1 {
@@ -247,7 +247,7 @@ func TestTheCurveOfLevelDBsFiltersIsTheMeanOfTables(t *testing.T) {
 		require.InEpsilon(t, sum[b+1]/float64(sizes), c[b+1], 1e-3, "%d bits", b+1)
 	}
 	c[1] = 0
-	require.NotZero(t, NewBloomPolicy(10).Curve()[1], "the slice is the caller's")
+	require.NotZero(t, NewBloomPolicy(10).Curve()[1], "the caller owns the slice")
 }
 
 func TestWithBitsPerKey(t *testing.T) {
@@ -276,15 +276,15 @@ func TestWithBitsPerKey(t *testing.T) {
 }
 
 func ExampleCurve_Allocate() {
-	// Four runs of level 0, then levels of which each has ten times the keys.
+	// Four runs of level 0, then levels that each have ten times the keys of the one before.
 	levels := []LevelLoad{{Keys: 1e5, Weight: 4}, {Keys: 1e6, Weight: 1}, {Keys: 1e7, Weight: 1}, {Keys: 1e8, Weight: 1}}
 	curve := NewCacheLineBloomPolicy(DefaultBitsPerKey).Curve()
 	bits := curve.Allocate(levels, 10*1.111e8)
 	uniform := []float64{10, 10, 10, 10}
-	fmt.Printf("bits a key: %.1f\n", bits)
-	fmt.Printf("wasted reads of a hundred lookups: %.1f; with ten bits everywhere: %.1f\n",
+	fmt.Printf("bits per key: %.1f\n", bits)
+	fmt.Printf("wasted reads per hundred lookups: %.1f; with 10 bits everywhere: %.1f\n",
 		100*curve.Wasted(levels, bits), 100*curve.Wasted(levels, uniform))
 	// Output:
-	// bits a key: [20.0 20.0 15.0 9.4]
-	// wasted reads of a hundred lookups: 1.5; with ten bits everywhere: 6.8
+	// bits per key: [20.0 20.0 15.0 9.4]
+	// wasted reads per hundred lookups: 1.5; with 10 bits everywhere: 6.8
 }

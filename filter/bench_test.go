@@ -22,9 +22,9 @@ func benchKeys(n int, stream uint64) [][]byte {
 
 var benchBool bool
 
-// measureAsking measures ask for the keys 0 to asked-1, a power of two, in turn, and reports
-// how many per cent of the answers were yes.
-func measureAsking(b *testing.B, asked int, ask func(i int) bool) {
+// measureQueries measures mayMatch for the keys 0 to asked-1, a power of two, in turn, and
+// reports the percentage of positive answers.
+func measureQueries(b *testing.B, asked int, ask func(i int) bool) {
 	i, yes := 0, 0
 	for b.Loop() {
 		if ask(i) {
@@ -35,9 +35,9 @@ func measureAsking(b *testing.B, asked int, ask func(i int) bool) {
 	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
 }
 
-// measureProbing is measureAsking of a probe and a power of two of hashes, without a
-// function between the loop and the probe.
-func measureProbing(b *testing.B, probe Probe, hashes []uint64) {
+// measureProbes does the same for a probe and a power of two of hashes, without a function
+// call between the loop and the probe.
+func measureProbes(b *testing.B, probe Probe, hashes []uint64) {
 	i, yes := 0, 0
 	for b.Loop() {
 		if probe.HashMayMatch(hashes[i]) {
@@ -48,7 +48,7 @@ func measureProbing(b *testing.B, probe Probe, hashes []uint64) {
 	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
 }
 
-// hashesOf returns the hashes that p has for keys.
+// hashesOf returns p's hashes of keys.
 func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
 	hashes := make([]uint64, len(keys))
 	for i, key := range keys {
@@ -57,9 +57,9 @@ func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
 	return hashes
 }
 
-// BenchmarkQuery asks a filter of ten bits a key for keys that are in it and
-// for keys that are not, with the hash at hand (part=probe) and without
-// (part=hash+probe). A filter of 1,677,721 keys has 2 MB.
+// BenchmarkQuery queries a filter of 10 bits per key for keys that are in it and for keys
+// that are not, with a precomputed hash (part=probe) and without (part=hash+probe). A
+// filter of 1,677,721 keys has 2 MB.
 func BenchmarkQuery(b *testing.B) {
 	const asked = 1 << 16
 	for _, n := range []int{18_000, 1_677_721} {
@@ -69,7 +69,7 @@ func BenchmarkQuery(b *testing.B) {
 		array, k := filter[:len(filter)-1], int(filter[len(filter)-1])
 		probe := p.NewProbe(filter)
 		rng := rand.New(rand.NewPCG(7, 3))
-		present := benchKeys(asked, 4) // its memory, so that keys lie as close as the absent ones
+		present := benchKeys(asked, 4) // new memory, so that these keys are as close together as the absent ones
 		for i := range present {
 			copy(present[i], keys[rng.IntN(n)])
 		}
@@ -81,7 +81,7 @@ func BenchmarkQuery(b *testing.B) {
 			run := func(part, form string, ask func(i int) bool) {
 				b.Run(fmt.Sprintf("keys=%d/%s/part=%s/form=%s", n, set.name, part, form), func(b *testing.B) {
 					b.ReportAllocs()
-					measureAsking(b, asked, ask)
+					measureQueries(b, asked, ask)
 				})
 			}
 			run("probe", "plain", func(i int) bool { return plainMayMatch(array, k, uint32(hashes[i])) })
@@ -96,7 +96,7 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild makes filters of 16-byte keys; the metric is the time a key.
+// BenchmarkBuild makes filters of 16-byte keys; the metric is the time per key.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range []int{36, 18_000, 1_677_721} {
 		keys := benchKeys(n, 1)
@@ -137,8 +137,8 @@ func BenchmarkNewProbe(b *testing.B) {
 	}
 }
 
-// giveTails makes of each 16-byte key one of 15 bytes whose tail bytes are all below 0x80 (tail
-// "low") or whose last is not ("high"); else it leaves them as they are.
+// giveTails changes each 16-byte key to one of 15 bytes. The tail bytes are all below 0x80
+// (tail "low"), or the last is not ("high"); for other tails the keys stay the same.
 func giveTails(keys [][]byte, tail string) {
 	for i := range keys {
 		switch tail {
@@ -154,10 +154,10 @@ func giveTails(keys [][]byte, tail string) {
 	}
 }
 
-// BenchmarkLegacyProbe is what the old name costs beside the plain policy
-// (policy=plain), for 16-byte keys, whose two hashes are one, and for keys of 15
-// bytes with and without a tail byte of 0x80 or more. Filters are made as
-// goleveldb makes them, of keys of the same kind.
+// BenchmarkLegacyProbe measures the old name against the plain policy (policy=plain), for
+// 16-byte keys, whose two hashes are the same, and for 15-byte keys with and without a tail
+// byte of 0x80 or more. The filters are made from keys of the same kind, as goleveldb makes
+// them.
 func BenchmarkLegacyProbe(b *testing.B) {
 	const asked = 1 << 16
 	for _, n := range []int{18_000, 1_677_721} {
@@ -173,7 +173,7 @@ func BenchmarkLegacyProbe(b *testing.B) {
 				run := func(part string, ask func(i int) bool) {
 					b.Run(fmt.Sprintf("keys=%d/tail=%s/part=%s/policy=%s", n, tail, part, name), func(b *testing.B) {
 						b.ReportAllocs()
-						measureAsking(b, asked, ask)
+						measureQueries(b, asked, ask)
 					})
 				}
 				run("hash", func(i int) bool { return p.KeyHash(absent[i])&1 != 0 })
@@ -183,9 +183,9 @@ func BenchmarkLegacyProbe(b *testing.B) {
 	}
 }
 
-// BenchmarkSmallFilter asks a filter of 36 keys, such as LevelDB has for each 2
-// KiB of a table, without preparing it: with a hash at hand (form=direct), and
-// with the key (form=key).
+// BenchmarkSmallFilter queries a filter of 36 keys, as LevelDB has for each 2 KiB of a
+// table, without a probe: with a precomputed hash (form=direct), and with the key
+// (form=key).
 func BenchmarkSmallFilter(b *testing.B) {
 	keys, absent := benchKeys(36, 1), benchKeys(1<<12, 2)
 	p := NewBloomPolicy(10)
@@ -214,8 +214,8 @@ func BenchmarkSmallFilter(b *testing.B) {
 	}
 }
 
-// BenchmarkFuse compares binary fuse filters with cache lines at three sizes: asking
-// with the hash at hand, and making a filter, hashing included.
+// BenchmarkFuse compares binary fuse filters with cache lines at three sizes: queries with a
+// precomputed hash, and making a filter, including the hashing.
 func BenchmarkFuse(b *testing.B) {
 	const asked = 1 << 16
 	for _, n := range []int{18_000, 1_000_000, 10_000_000} {
@@ -251,7 +251,7 @@ func BenchmarkFuse(b *testing.B) {
 				hashes []uint64
 			}{{"absent", absent}, {"present", present}} {
 				b.Run(fmt.Sprintf("keys=%d/%s/part=probe/%s", n, p.Name(), set.name), func(b *testing.B) {
-					measureProbing(b, probe, set.hashes)
+					measureProbes(b, probe, set.hashes)
 				})
 			}
 		}

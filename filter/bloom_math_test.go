@@ -10,7 +10,7 @@ import (
 )
 
 // schemeRate is the mean rate of filters of LevelDB's layout with ideal hashes, and its
-// standard error: of the sample, and of the filters, whose share of ones varies.
+// standard error: that of the sample, and that of the filters, whose share of ones varies.
 func schemeRate(rng *rand.Rand, keys, bits uint64, k, filters, asked int) (rate, off float64) {
 	wrong := 0
 	for range filters {
@@ -35,9 +35,9 @@ func schemeRate(rng *rand.Rand, keys, bits uint64, k, filters, asked int) (rate,
 	return rate, math.Sqrt(rate/float64(asked) + ofRate*ofRate*ofOnes/float64(filters))
 }
 
-// Ideal hashes, so that the scheme alone is measured. Without one of the terms that
-// bloom_math.go tells of, a case of those named for it fails.
-func TestLevelDBRatesAreThoseOfTheScheme(t *testing.T) {
+// Ideal hashes, so that the test measures only the scheme. Without one of the terms in
+// bloom_math.go, a case named after it fails.
+func TestLevelDBRateMatchesTheScheme(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 4120)) // the same samples on every run
 	for _, c := range []struct {
 		claim       string
@@ -47,16 +47,16 @@ func TestLevelDBRatesAreThoseOfTheScheme(t *testing.T) {
 		asked       int
 		worseThanBy float64 // than the formula for ideal filters, at least
 	}{
-		{"small filters: places coincide", 100, 1000, 6, 400, 400_000, 1.08},
-		{"a thousand keys at twenty bits: half of the errors are coincidences", 1000, 20_008, 13, 100, 4_000_000, 1.15},
-		{"and more where hashes agree modulo 17", 200, 3400, 11, 1000, 4_000_000, 1.7},
+		{"small filters: positions coincide", 100, 1000, 6, 400, 400_000, 1.08},
+		{"a thousand keys at 20 bits: half of the false positives are coincidences", 1000, 20_008, 13, 100, 4_000_000, 1.15},
+		{"more if hashes agree modulo 17", 200, 3400, 11, 1000, 4_000_000, 1.7},
 		{"bits divisible by 3, tables of default size", 20_000, 180_000, 6, 10, 400_000, 1.08},
 		{"by 3 and 5", 20_000, 240_000, 8, 10, 800_000, 1.08},
-		{"by 5, where third places overlap", 50_000, 500_000, 6, 4, 400_000, 1.65},
+		{"by 5, where third positions overlap", 50_000, 500_000, 6, 4, 400_000, 1.65},
 		{"by neither", 50_000, 500_008, 6, 4, 400_000, 1.1},
-		{"third places tell nothing", 300_000, 1_500_000, 3, 1, 200_000, 1.3},
-		{"all places meet third ones at once", 300_000, 4_800_000, 11, 1, 3_000_000, 1.7},
-		{"two places know no third", 50_000, 200_000, 2, 4, 200_000, 0.99},
+		{"third positions carry no information", 300_000, 1_500_000, 3, 1, 200_000, 1.3},
+		{"all positions meet third ones", 300_000, 4_800_000, 11, 1, 3_000_000, 1.7},
+		{"two hashes have no third position", 50_000, 200_000, 2, 4, 200_000, 0.99},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got, off := schemeRate(rng, c.keys, c.bits, c.k, c.filters, c.asked)
@@ -69,13 +69,13 @@ func TestLevelDBRatesAreThoseOfTheScheme(t *testing.T) {
 	}
 }
 
-// Not a thing that the prediction knows, but it must not fail: see levelDBRate.
-func TestBitsThatAreAMultipleOf65537HaveAPrediction(t *testing.T) {
+// The model ignores this case, but it must not fail: see levelDBRate.
+func TestLevelDBRateAtMultiplesOf65537(t *testing.T) {
 	require.InEpsilon(t, levelDBRate(100_000, 65_537*16-8, 6), levelDBRate(100_000, 65_537*16, 6), 1e-9)
 }
 
-func TestThePredictionCostsLittleForSmallFilters(t *testing.T) {
-	// Tables of LevelDB have a filter for every 2 KiB, and each has a prediction.
+func TestPredictionIsCheapForSmallFilters(t *testing.T) {
+	// LevelDB's tables have a filter for every 2 KiB, and each has a prediction.
 	s := newDoubleHashing(36, 360, 6)
-	require.InEpsilon(t, s.meanOfHashes(), s.productOfPlaces(), 0.02, "few operations come to the same as thousands")
+	require.InEpsilon(t, s.meanOfHashes(), s.productOfPositions(), 0.02, "the cheap estimate agrees with the expensive one")
 }

@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// This file is the hot path: what a lookup does for every table that it asks,
-// and what a table's writer does for every key.
+// This file is the hot path: the work for every filter that a lookup checks, and for
+// every key that a table's writer adds.
 
-// plainMayMatch asks for the k bits of hash h one after the other, as
-// LevelDB's BloomFilterPolicy::KeyMayMatch does. It suits a single question: the
-// reciprocal of bloomProbe, the fast form of the same function, costs more to
-// make than it saves once (36 keys: 11 ns against 17).
+// plainMayMatch tests the k bits of hash h one after the other, as LevelDB's
+// BloomFilterPolicy::KeyMayMatch does. It suits single queries. bloomProbe is the fast
+// form of the same function, but computing its reciprocal costs more than one query
+// saves (36 keys: 11 ns against 17).
 func plainMayMatch(array []byte, k int, h uint32) bool {
 	m := uint32(len(array)) * 8
 	delta := bits.RotateLeft32(h, -bloomRotate)
@@ -25,22 +25,23 @@ func plainMayMatch(array []byte, k int, h uint32) bool {
 	return true
 }
 
-// reciprocal is 2^64 / m, rounded up, for a number of bits m: exact remainders by it take two
-// multiplications in place of a division, which is slower and cannot
-// overlap with the next one (Lemire, Kaser, Kurz: Faster remainder by direct
-// computation, 2019, with a 64-bit reciprocal for 32-bit numbers, where it is exact for
-// all of them).
+// reciprocal returns 2^64 / m, rounded up, for a number of bits m. It makes an exact
+// remainder cost two multiplications instead of a division, which is slower and cannot
+// overlap with the next one. (Lemire, Kaser, Kurz: "Faster remainder by direct
+// computation", 2019, with a 64-bit reciprocal for 32-bit numbers, which is exact for all
+// of them.)
 func reciprocal(m uint32) uint64 { return math.MaxUint64/uint64(m) + 1 }
 
-// bitOf returns where bit h mod m of a filter is, m = 8 × bytes: in which byte, and where in
-// that. The low half of inverse × h is the fraction of h/m in units of 2^-64; that times the
-// bytes is the byte, and the upper three bits of what is left of the fraction are the bit.
+// bitOf returns the byte and the bit within that byte of bit h mod m of a filter, where
+// m = 8 × bytes. The low half of inverse × h is the fraction of h/m in units of 2^-64.
+// That fraction times the bytes is the byte, and the upper three bits of the remaining
+// fraction are the bit.
 func bitOf(h uint32, inverse, bytes uint64) (at, bit uint64) {
 	at, rest := bits.Mul64(inverse*uint64(h), bytes)
 	return at, rest >> 61
 }
 
-// bloomProbe is a well-formed bloom filter with its reciprocal at hand.
+// bloomProbe is a well-formed bloom filter with its precomputed reciprocal.
 type bloomProbe struct {
 	array   []byte
 	inverse uint64 // of the number of bits, 8 × len(array)
@@ -51,14 +52,13 @@ func makeBloomProbe(array []byte, k int) bloomProbe {
 	return bloomProbe{array: array, inverse: reciprocal(uint32(len(array)) * 8), k: k}
 }
 
-// HashMayMatch takes the low 32 bits of hash. It tests bits in pairs, with one
-// branch for two. An absent key finds each bit set or clear with even chances,
-// so a branch for each bit is mispredicted about once a lookup, and costs more
-// than reading a second bit; with pairs three of four lookups leave at the first
-// branch. Testing all k bits without a branch loses again: it waits for k cache
-// lines. (Ten bits a key, 2 MB, absent keys: 10 ns against 18 for the plain
-// loop, and 16 with the reciprocal alone. Reading without bounds checks gains
-// nothing.)
+// HashMayMatch uses the low 32 bits of hash. It tests bits in pairs, with one branch for
+// two bits. For an absent key each bit is set or clear with equal probability, so a branch
+// for each bit is mispredicted about once per lookup, which costs more than reading a
+// second bit. With pairs, three of four lookups return at the first branch. Testing all k
+// bits without a branch is slower again, because it waits for k cache lines. (10 bits per
+// key, 2 MB, absent keys: 10 ns against 18 for the plain loop, and 16 with the reciprocal
+// alone. Reading without bounds checks gains nothing.)
 func (p *bloomProbe) HashMayMatch(hash uint64) bool {
 	h := uint32(hash)
 	delta := bits.RotateLeft32(h, -bloomRotate)
@@ -79,12 +79,12 @@ func (p *bloomProbe) HashMayMatch(hash uint64) bool {
 	return array[at]>>bit&1 != 0
 }
 
-// fixedProbe is a filter whose form alone gives the answer.
+// fixedProbe is a filter whose form alone determines the answer.
 type fixedProbe bool
 
 func (p fixedProbe) HashMayMatch(uint64) bool { return bool(p) }
 
-// bloomWriter sets bits in a filter that appendEmptyBloom made.
+// bloomWriter sets bits in a filter made by appendEmptyBloom.
 type bloomWriter struct {
 	array   []byte
 	inverse uint64 // of the number of bits

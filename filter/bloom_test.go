@@ -28,12 +28,12 @@ func words(s ...string) [][]byte {
 	return keys
 }
 
-// mayMatch asks a filter in all three ways and insists that they agree.
+// mayMatch queries a filter in all three ways and requires that they agree.
 func mayMatch(t testing.TB, p BloomPolicy, key, filter []byte) bool {
 	t.Helper()
 	plain := p.KeyMayMatch(key, filter)
 	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) || plain != p.HashMayMatchFilter(p.KeyHash(key), filter) {
-		require.Fail(t, "the ways to ask disagree", "key %x, filter %x", key, filter)
+		require.Fail(t, "the forms of a query disagree", "key %x, filter %x", key, filter)
 	}
 	return plain
 }
@@ -66,7 +66,7 @@ func TestVaryingLengthsStaySmallAndAccurate(t *testing.T) {
 		require.LessOrEqual(t, len(filter), n*10/8+40, "size of a filter of %d keys", n)
 		for _, key := range keys {
 			if !mayMatch(t, p, key, filter) {
-				require.Fail(t, "a key that went in is denied", "%x of %d keys", key, n)
+				require.Fail(t, "an added key is denied", "%x of %d keys", key, n)
 			}
 		}
 		falsePositives := 0
@@ -95,7 +95,7 @@ func nextLength(n int) int {
 	return n + step
 }
 
-func TestTheWorkedExampleOfThePackageComment(t *testing.T) {
+func TestLevelDBFilterByHand(t *testing.T) {
 	p := NewBloomPolicy(10)
 	require.Equal(t, uint64(0xf795964e), p.KeyHash([]byte("hello")))
 	require.Equal(t, uint64(0x42c4e8fc), p.KeyHash([]byte("world")))
@@ -109,7 +109,7 @@ func TestTheWorkedExampleOfThePackageComment(t *testing.T) {
 	require.Equal(t, want[:], p.CreateFilter(nil, words("hello", "world")))
 }
 
-func TestFiltersAreReadWithTheirOwnHashes(t *testing.T) {
+func TestReadersUseTheFiltersOwnHashes(t *testing.T) {
 	keys := le32Keys(0, 200)
 	for made := 1; made <= 60; made++ {
 		filter := NewBloomPolicy(made).CreateFilter(nil, keys)
@@ -126,7 +126,7 @@ func TestFiltersAreReadWithTheirOwnHashes(t *testing.T) {
 	}
 }
 
-func TestFiltersThatNoWriterMakes(t *testing.T) {
+func TestMalformedBloomFilters(t *testing.T) {
 	ones := bytes.Repeat([]byte{0xff}, 8)
 	zeros := make([]byte, 8)
 	with := func(array []byte, k byte) []byte { return append(bytes.Clone(array), k) }
@@ -141,8 +141,8 @@ func TestFiltersThatNoWriterMakes(t *testing.T) {
 		{"one clear byte matches nothing", []byte{0x00, 6}, false},
 		{"one full byte matches everything", []byte{0xff, 6}, true},
 		{"no hashes match everything", with(zeros, 0), true},
-		{"30 hashes are asked: clear bits", with(zeros, 30), false},
-		{"30 hashes are asked: set bits", with(ones, 30), true},
+		{"30 hashes are tested: clear bits", with(zeros, 30), false},
+		{"30 hashes are tested: set bits", with(ones, 30), true},
 		{"31 hashes are reserved and match everything", with(zeros, 31), true},
 		{"128 hashes, negative as a signed char, match everything", with(zeros, 128), true},
 		{"255 hashes match everything", with(zeros, 255), true},
@@ -160,7 +160,7 @@ func TestCreateFilterAppends(t *testing.T) {
 	keys := words("hello", "world")
 	filter := p.CreateFilter(nil, keys)
 
-	t.Run("behind what is there, into a new array when there is no room", func(t *testing.T) {
+	t.Run("after the existing bytes, into a new array if there is no room", func(t *testing.T) {
 		dst := []byte("head")
 		got := p.CreateFilter(dst[:4:4], keys)
 		require.Equal(t, append([]byte("head"), filter...), got)
@@ -171,7 +171,7 @@ func TestCreateFilterAppends(t *testing.T) {
 		got := p.CreateFilter(room[:4], keys)
 		require.Equal(t, append([]byte{0xee, 0xee, 0xee, 0xee}, filter...), got)
 		require.Same(t, &room[0], &got[0])
-		require.Equal(t, []byte{0xee, 0xee, 0xee}, room[4+len(filter):], "bytes behind the filter")
+		require.Equal(t, []byte{0xee, 0xee, 0xee}, room[4+len(filter):], "bytes after the filter")
 	})
 	t.Run("a generator does the same", func(t *testing.T) {
 		g := p.NewGenerator()
@@ -202,7 +202,7 @@ func TestGeneratorsMakeTheSameFiltersAsCreateFilter(t *testing.T) {
 	}
 }
 
-func TestRepeatedKeysTakeRoomAndSetNothingNew(t *testing.T) {
+func TestDuplicateKeysUseSpaceButSetNoBits(t *testing.T) {
 	keys := words("a", "a", "a", "a", "a", "a", "a")
 	filter := BloomPolicy{}.CreateFilter(nil, keys)
 	require.Len(t, filter, 9+1, "70 bits in nine bytes, and k")
@@ -221,7 +221,7 @@ func TestBloomPoliciesAreValues(t *testing.T) {
 		{-1 << 31, 1}, {-1, 1}, {0, 1}, {1, 1}, {9, 9}, {10, 10}, {11, 11},
 		{100, 100}, {101, 100}, {256, 100}, {1<<31 - 1, 100},
 	} {
-		require.Equal(t, c.got, NewBloomPolicy(c.asked).BitsPerKey(), "%d bits a key", c.asked)
+		require.Equal(t, c.got, NewBloomPolicy(c.asked).BitsPerKey(), "%d bits per key", c.asked)
 	}
 }
 
@@ -232,7 +232,8 @@ func TestNoneRulesOutNothingAndWritesNothing(t *testing.T) {
 	require.True(t, None.KeyMayMatch(nil, []byte{0, 6}))
 }
 
-func TestFiltersOfMoreBitsThan32BitsCanName(t *testing.T) {
+// The largest filter has maxBloomBytes; more keys get fewer bits each.
+func TestFiltersStayBelow2To32Bits(t *testing.T) {
 	const most = uint64(1)<<32 - 8
 	for _, c := range []struct {
 		keys  uint64
@@ -245,8 +246,8 @@ func TestFiltersOfMoreBitsThan32BitsCanName(t *testing.T) {
 		{7, 10, 9, 6},
 		{429_496_728, 10, 536_870_910, 6},
 		{429_496_729, 10, most / 8, 6}, // 4,294,967,290 bits, as many bytes as the limit has
-		{429_496_730, 10, most / 8, 6}, // 9.99 bits a key: k of 9, which is 6 too
-		{1 << 30, 10, most / 8, 2},     // four bits a key, less a few
+		{429_496_730, 10, most / 8, 6}, // 9.99 bits per key: k of 9, which is 6 too
+		{1 << 30, 10, most / 8, 2},     // slightly less than 4 bits per key
 		{1 << 32, 10, most / 8, 1},
 		{1<<64 - 1, 100, most / 8, 1},
 		{1 << 60, 1, most / 8, 1},

@@ -2,9 +2,9 @@ package filter
 
 import "math"
 
-// cacheLineHashes[b] is k for b bits a key: the least within 3 % of the lowest
-// rate that CacheLineFalsePositiveRate gives for a million keys. More than the
-// last number's bits a key take the last k.
+// cacheLineHashes[b] is k for b bits per key: the smallest k within 3 % of the lowest rate
+// that CacheLineFalsePositiveRate gives for a million keys. The last entry is also the k
+// for more bits per key.
 var cacheLineHashes = [...]uint8{
 	0, 1, 1, 2, 3, 3, 4, 4, 5, 6,
 	6, 7, 7, 8, 8, 8, 9, 9, 10, 10,
@@ -14,15 +14,15 @@ var cacheLineHashes = [...]uint8{
 }
 
 // CacheLineHashes returns k, the number of bits that a key sets in a filter of
-// NewCacheLineBloomPolicy(bitsPerKey). Above ten bits a key it is nearer to half
-// of them than to BloomHashes: a line that happens to be crowded suffers from
-// many bits a key more than the others gain.
+// NewCacheLineBloomPolicy(bitsPerKey). Above 10 bits per key, k is nearer to half of
+// bitsPerKey than to BloomHashes: setting many bits per key harms crowded lines more than
+// it helps the others.
 func CacheLineHashes(bitsPerKey int) int {
 	return int(cacheLineHashes[min(clampBitsPerKey(bitsPerKey), len(cacheLineHashes)-1)])
 }
 
-// cacheLineShape returns the lines and hashes of a filter for the given number
-// of keys: whole lines, one at least.
+// cacheLineShape returns the lines and hashes of a filter for the given number of keys:
+// whole lines, at least one.
 func cacheLineShape(keys uint64, bitsPerKey int) (lines uint64, k int) {
 	b := uint64(clampBitsPerKey(bitsPerKey))
 	if keys > maxLines*lineBits/b {
@@ -31,15 +31,14 @@ func cacheLineShape(keys uint64, bitsPerKey int) (lines uint64, k int) {
 	return max((keys*b+lineBits-1)/lineBits, 1), CacheLineHashes(int(b))
 }
 
-// CacheLineFalsePositiveRate returns the probability, 0 to 1, that a cache-line
-// filter of the given number of 512-bit lines, in which each of keys distinct
-// keys set k bits of one line at ideally random places, says "perhaps" to a key
-// that is not in it. It is 0 without keys, and 1 with keys and no lines or no
-// hashes.
+// CacheLineFalsePositiveRate returns the probability, 0 to 1, that a cache-line filter of
+// the given number of 512-bit lines answers "perhaps" for an absent key, if each of keys
+// distinct keys sets k bits of one line at ideally random positions. It is 0 without keys,
+// and 1 if there are keys but no lines or no hashes.
 //
-// It is the mean of the rates of single lines over how many keys they get, which
-// differs from line to line (a binomial distribution; Putze, Sanders and Singler,
-// "Cache-, Hash- and Space-Efficient Bloom Filters", 2007, section 3).
+// It is the mean rate of a line, weighted by the binomial distribution of the number of keys
+// per line (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
+// 2007, section 3).
 func CacheLineFalsePositiveRate(keys, lines uint64, k int) float64 {
 	switch {
 	case keys == 0:
@@ -52,9 +51,9 @@ func CacheLineFalsePositiveRate(keys, lines uint64, k int) float64 {
 	n, odds := float64(keys), 1/(float64(lines)-1)
 	mode := math.Floor(n / float64(lines))
 	if mode*float64(k) > 100*lineBits {
-		return 1 // no bit stays clear
+		return 1 // all bits are set
 	}
-	// Weights relative to the likeliest load, outwards until they stop counting.
+	// The weights are relative to the likeliest load; the loops stop when they are negligible.
 	const least = 1e-15
 	var sum, total float64
 	for j, w := mode, 1.0; j <= n && w > least; j++ {
@@ -68,37 +67,37 @@ func CacheLineFalsePositiveRate(keys, lines uint64, k int) float64 {
 		}
 		sum, total = sum+w*crowdedLineRate(j, k), total+w
 	}
-	// Where the machine adds and multiplies in one step, as arm64 and s390x do, sum
-	// is rounded otherwise than total and may come out greater.
+	// On machines with fused multiply-add, such as arm64 and s390x, sum is rounded
+	// differently from total and may be greater.
 	return min(sum/total, 1)
 }
 
-// crowdedLineRate is the rate of one line in which keys keys set k bits each.
+// crowdedLineRate is the rate of one line in which each of keys keys sets k bits.
 func crowdedLineRate(keys float64, k int) float64 {
 	const m = lineBits
-	set := float64(k) * keys // bits set, the same ones again included
+	set := float64(k) * keys // bits set, counting repetitions
 	clear1 := math.Pow(1-1.0/m, set)
 	clear2 := math.Pow(1-2.0/m, set) // two given bits are both clear
 	ones := 1 - clear1
 	if ones <= 0 {
 		return 0
 	}
-	// The share of ones varies, and the mean of a power is more than the power of
-	// the mean: the second term of its series, 1 % of the rate at ten bits a key.
+	// The share of ones varies, and the mean of a power is greater than the power of the
+	// mean. This is the second term of its series, 1 % of the rate at 10 bits per key.
 	variance := (clear1*(1-clear1) + (m-1)*(clear2-clear1*clear1)) / m
 	more := float64(k*(k-1)) / 2 * max(variance, 0) / (ones * ones)
 	return min(math.Pow(ones, float64(k))*(1+more), 1)
 }
 
-// PredictedRate returns the false-positive rate, 0 to 1, to expect of a filter
-// that p makes from the given number of distinct keys, all rounding counted: for
-// LevelDB's layout what the function PredictedRate returns, for cache lines
-// CacheLineFalsePositiveRate together with the chance that another key has the
-// same 64-bit hash, 1 - e^(-keys/2^64). Of a policy that makes both it is that of
-// cache lines, which are asked.
+// PredictedRate returns the expected false-positive rate, 0 to 1, of a filter that p makes
+// from the given number of distinct keys, after all rounding. For LevelDB's layout it is
+// the result of the function PredictedRate. For cache lines it is
+// CacheLineFalsePositiveRate combined with the probability that another key has the same
+// 64-bit hash, 1 - e^(-keys/2^64). For a policy that makes both it is the rate of cache
+// lines, because this package queries those.
 //
-// Measured rates of cache lines agree with it to the statistical error, for keys
-// of every shape.
+// Measured rates of cache-line filters agree with it within the statistical error, for
+// keys of every shape.
 func (p BloomPolicy) PredictedRate(keys uint64) float64 {
 	if p.layout == levelDBLayout {
 		return PredictedRate(keys, p.BitsPerKey())
@@ -108,8 +107,8 @@ func (p BloomPolicy) PredictedRate(keys uint64) float64 {
 	return sameHash + (1-sameHash)*CacheLineFalsePositiveRate(keys, lines, k)
 }
 
-// FilterBytes returns how many bytes p makes of a filter of the given number of distinct
-// keys, one at least; of a policy that makes both, that of cache lines.
+// FilterBytes returns the size in bytes of p's filter of the given number of distinct keys,
+// at least one. For a policy that makes both filters it is that of the cache-line filter.
 func (p BloomPolicy) FilterBytes(keys uint64) uint64 {
 	if p.layout == levelDBLayout {
 		bytes, _ := bloomShape(keys, p.BitsPerKey())

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rates in percent that were simulated with ideal hashes, four million queries
-// of a filter of a million keys, and the k with which they were lowest.
+// The rates, in percent, were simulated with ideal hashes and four million queries of a
+// filter of a million keys; k is the one with the lowest rate.
 func TestCacheLineFalsePositiveRateAgreesWithASimulation(t *testing.T) {
 	const keys = 1_000_000
 	for _, c := range []struct {
@@ -21,13 +21,13 @@ func TestCacheLineFalsePositiveRateAgreesWithASimulation(t *testing.T) {
 		{16, 10, 0.084}, {17, 10, 0.058}, {18, 10, 0.041}, {19, 10, 0.029}, {20, 12, 0.020},
 	} {
 		lines := uint64((keys*c.bits + 511) / 512)
-		// Three published digits, or two, and the error of a sample of 4 million.
+		// Two or three published digits, and the error of a sample of four million.
 		sample := 3 / math.Sqrt(4e6*c.percent/100)
 		require.InEpsilon(t, c.percent, 100*CacheLineFalsePositiveRate(keys, lines, c.k), 0.006+sample+0.0005/c.percent, "%d bits", c.bits)
 	}
 }
 
-func TestTheTableOfHashesIsThatOfTheFormula(t *testing.T) {
+func TestCacheLineHashesMatchTheFormula(t *testing.T) {
 	for b := 1; b <= 44; b++ {
 		rate := func(k int) float64 {
 			return CacheLineFalsePositiveRate(1_000_000, uint64((1_000_000*b+511)/512), k)
@@ -40,7 +40,7 @@ func TestTheTableOfHashesIsThatOfTheFormula(t *testing.T) {
 		for rate(want) > 1.03*best {
 			want++
 		}
-		require.Equal(t, want, CacheLineHashes(b), "%d bits a key", b)
+		require.Equal(t, want, CacheLineHashes(b), "%d bits per key", b)
 	}
 	require.Equal(t, 1, CacheLineHashes(math.MinInt))
 	require.Equal(t, 16, CacheLineHashes(math.MaxInt))
@@ -56,7 +56,7 @@ func TestCacheLineFalsePositiveRateAtItsEdges(t *testing.T) {
 	require.InEpsilon(t, 1.0/512, CacheLineFalsePositiveRate(1, 1, 1), 1e-9, "one key, one bit")
 	require.InEpsilon(t, 1.0/512/1000, CacheLineFalsePositiveRate(1, 1000, 1), 1e-9, "in one of a thousand lines")
 	require.InEpsilon(t, 1.0/512/1000, CacheLineFalsePositiveRate(1_000_000, 1_000_000_000, 1), 1e-2)
-	for n := uint64(1); n < 1<<62; n *= 7 { // ends, and stays within its range
+	for n := uint64(1); n < 1<<62; n *= 7 { // terminates, and stays within 0 to 1
 		for _, lines := range []uint64{1, 2, 3, 1000, n/51 + 1} {
 			rate := CacheLineFalsePositiveRate(n, lines, 6)
 			require.True(t, rate >= 0 && rate <= 1, "%d keys, %d lines: %v", n, lines, rate)
@@ -64,7 +64,7 @@ func TestCacheLineFalsePositiveRateAtItsEdges(t *testing.T) {
 	}
 }
 
-func TestPredictedRateOfAPolicyIsThatOfItsLayout(t *testing.T) {
+func TestPredictedRateFollowsTheLayout(t *testing.T) {
 	require.Equal(t, PredictedRate(20_000, 12), NewBloomPolicy(12).PredictedRate(20_000))
 	for _, c := range []struct {
 		keys uint64
@@ -75,7 +75,7 @@ func TestPredictedRateOfAPolicyIsThatOfItsLayout(t *testing.T) {
 		{1, 10, 2.6e-12}, // all six of its bits, in one line
 		{20_000, 10, 0.00966},
 		{100_000_000, 10, 0.00966}, // LevelDB's layout: 3.12 %
-		{1 << 32, 10, 0.1554},      // the lines run out: four bits a key, less a few
+		{1 << 32, 10, 0.1554},      // the most lines: slightly less than 4 bits per key
 	} {
 		got := NewCacheLineBloomPolicy(c.bits).PredictedRate(c.keys)
 		require.InDelta(t, c.want, got, 0.01*c.want+1e-12, "%d keys", c.keys)
@@ -95,7 +95,7 @@ func TestTheCacheLineRatesInThePackageComment(t *testing.T) {
 	}
 }
 
-func TestFilterBytesIsWhatAFilterTakes(t *testing.T) {
+func TestFilterBytesIsTheFilterSize(t *testing.T) {
 	for _, n := range []int{1, 2, 6, 7, 51, 52, 1000, 12345} {
 		keys := le32Keys(0, n)
 		for _, bits := range []int{1, 7, 10, 20, 100} {

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var truthKeys = flag.Int("truth.keys", 100_000, "up to how many keys the rate of cache-line filters is measured")
+var truthKeys = flag.Int("truth.keys", 100_000, "the largest number of keys for which cache-line rates are measured")
 
-// linePlaces returns the line and the bits within it of a key with this hash, as
-// the package comment tells them, with integers that do not wrap.
+// linePlaces returns the line, and the bits within it, of a key with this hash, as
+// specified in cacheline.go, with integers that do not wrap around.
 func linePlaces(hash, lines uint64, k int) (line uint64, places []uint64) {
 	product := new(big.Int).Mul(new(big.Int).SetUint64(hash), new(big.Int).SetUint64(lines))
 	line = product.Rsh(product, 64).Uint64()
@@ -31,7 +31,7 @@ func linePlaces(hash, lines uint64, k int) (line uint64, places []uint64) {
 	return line, places
 }
 
-func TestBitsOfACacheLineFilterAreThoseThatTheCommentTells(t *testing.T) {
+func TestCacheLineFilterBitsMatchTheSpecification(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	for _, n := range []int{1, 2, 50, 51, 52, 1000} {
 		for bitsPerKey := 1; bitsPerKey <= 45; bitsPerKey++ {
@@ -52,13 +52,13 @@ func TestBitsOfACacheLineFilterAreThoseThatTheCommentTells(t *testing.T) {
 	}
 }
 
-// Lines of any density, and every k that a reader takes.
+// Lines of any density, and every k that a reader accepts.
 //
-// False alarms: one of the comparisons at the end fails where all of 190 random hashes of
-// k 1 get one answer, and those of every other k. At a density of a half or seven eighths
-// that has a probability of (7/8)^190 for k 1, (49/64)^190 for k 2, and less from there on:
-// below 10^-32.
-func TestCacheLineProbesAskForTheBitsThatTheCommentTells(t *testing.T) {
+// False alarms: one of the requirements at the end fails if all of 190 random hashes get
+// the same answer for k 1, and for every other k. At a density of a half or seven eighths
+// that has a probability of (7/8)^190 for k 1, (49/64)^190 for k 2, and less for larger k:
+// below 10^-32 in total.
+func TestCacheLineProbesTestTheSpecifiedBits(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	for _, lines := range []int{1, 2, 3, 17, 1000} {
 		for _, dense := range []bool{false, true} {
@@ -90,14 +90,14 @@ func TestCacheLineProbesAskForTheBitsThatTheCommentTells(t *testing.T) {
 					}
 				}
 			}
-			require.NotZero(t, yes, "the comparison must see both answers")
-			require.NotEqual(t, 200*30, yes, "the comparison must see both answers")
+			require.NotZero(t, yes, "both answers must occur")
+			require.NotEqual(t, 200*30, yes, "both answers must occur")
 		}
 	}
 }
 
-// The example in the package comment.
-func TestTheCacheLineFilterByHand(t *testing.T) {
+// The example in cacheline.go.
+func TestCacheLineFilterByHand(t *testing.T) {
 	p := NewCacheLineBloomPolicy(10)
 	require.Equal(t, uint64(0x9555e8555c62dcfd), p.KeyHash([]byte("hello")))
 	require.Equal(t, uint64(0xd6476c25083d69be), p.KeyHash([]byte("world")))
@@ -120,7 +120,7 @@ func TestMalformedCacheLineFiltersRuleNothingOut(t *testing.T) {
 	p := NewCacheLineBloomPolicy(10)
 	good := p.CreateFilter(nil, le32Keys(0, 100))
 	absent := []byte("no such key")
-	require.False(t, mayMatch(t, p, absent, good), "so that the answer can differ")
+	require.False(t, mayMatch(t, p, absent, good), "the answer can differ")
 	require.True(t, p.Understands(good))
 	with := func(at int, b byte) []byte {
 		f := append([]byte(nil), good...)
@@ -151,8 +151,8 @@ func TestMalformedCacheLineFiltersRuleNothingOut(t *testing.T) {
 	require.True(t, NewBloomPolicy(10).Understands(nil), "LevelDB's encoding has no versions")
 }
 
-// Every single bit that is lost from a filter is noticed.
-func TestALostBitOfACacheLineIsCounted(t *testing.T) {
+// Every lost bit of a filter is noticed.
+func TestCountDeniedNoticesEveryLostCacheLineBit(t *testing.T) {
 	g := NewCacheLineBloomPolicy(10).NewGenerator().(*cacheLineGenerator)
 	for _, key := range le32Keys(0, 200) {
 		g.Add(key)
@@ -171,7 +171,7 @@ func TestALostBitOfACacheLineIsCounted(t *testing.T) {
 	}
 }
 
-func TestCacheLineFiltersOfMoreBitsThanASliceHas(t *testing.T) {
+func TestCacheLineFiltersStayBelowTwoGigabytes(t *testing.T) {
 	for _, c := range []struct {
 		keys  uint64
 		bits  int
@@ -185,7 +185,7 @@ func TestCacheLineFiltersOfMoreBitsThanASliceHas(t *testing.T) {
 		{1_000_000, 10, 19_532, 6},
 		{1_717_986_867, 10, maxLines, 6},
 		{1_717_986_918, 10, maxLines, 6},
-		{1 << 32, 10, maxLines, 2}, // four bits a key, less a few
+		{1 << 32, 10, maxLines, 2}, // slightly less than 4 bits per key
 		{1 << 40, 10, maxLines, 1},
 		{1<<64 - 1, 100, maxLines, 1},
 	} {
@@ -206,7 +206,7 @@ func TestSmallCacheLineFiltersGetAWholeLine(t *testing.T) {
 	require.Equal(t, empty, p.NewGenerator().AppendFilter(nil))
 }
 
-// measureRate fills a filter with n even keys of a shape and asks for odd ones.
+// measureRate fills a filter with n even keys of a shape and queries odd ones.
 func measureRate(t *testing.T, p BloomPolicy, n, asked int, key func([]byte, uint64) []byte) {
 	g := p.NewGenerator()
 	buf := make([]byte, 0, 96)
@@ -230,7 +230,7 @@ func requireRate(t *testing.T, p BloomPolicy, n, asked, wrong int) {
 	filtertest.RequireRateOfLines(t, p.PredictedRate(uint64(n)), lines, asked, wrong)
 }
 
-func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
+func TestCacheLineRatesMatchThePredictionForEveryShape(t *testing.T) {
 	for _, shape := range filtertest.KeyShapes {
 		t.Run(shape.Name, func(t *testing.T) {
 			measureRate(t, NewCacheLineBloomPolicy(10), 50_000, 100_000, shape.Key)
@@ -238,7 +238,7 @@ func TestCacheLineRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 	}
 }
 
-func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
+func TestCacheLineRatesMatchThePredictionForEveryNumberOfBits(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	for bitsPerKey := 1; bitsPerKey <= 24; bitsPerKey++ {
 		t.Run(fmt.Sprintf("bits=%d", bitsPerKey), func(t *testing.T) {
@@ -247,14 +247,14 @@ func TestCacheLineRatesAreThePredictedOnesAtEveryNumberOfBits(t *testing.T) {
 	}
 }
 
-// -truth.keys=10000000 goes up to ten million keys.
+// With -truth.keys=10000000 it measures up to ten million keys.
 func TestCacheLineRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	for n := 1000; n <= *truthKeys; n *= 10 {
 		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
 			p := NewCacheLineBloomPolicy(10)
 			rate := p.PredictedRate(uint64(n))
-			if n > 1000 { // a thousand keys have twenty whole lines: 10.24 bits each
+			if n > 1000 { // for 1000 keys, 20 whole lines are 10.24 bits per key
 				require.Greater(t, rate, 0.0094)
 			}
 			require.Less(t, rate, 0.0100)
@@ -263,7 +263,7 @@ func TestCacheLineRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
 	}
 }
 
-// measureHashes is measureRate for ideal hashes.
+// measureHashes is measureRate for ideal hashes instead of keys.
 func measureHashes(t *testing.T, rng *rand.Rand, p BloomPolicy, n, asked int) {
 	g := p.NewGenerator().(*cacheLineGenerator)
 	for range n {

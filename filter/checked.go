@@ -1,21 +1,21 @@
 package filter
 
-// A CheckedGenerator is a Generator that asks the filter that it made for every
-// key that went in. A filter that denies one loses it, for good and without a
-// word, so whoever writes a table finds out before the table counts: a defect,
-// or memory that changed a bit, costs an error then and not a key.
+// A CheckedGenerator is a Generator that queries the finished filter for every key that was
+// added. A filter that denies one of them would hide that key permanently and silently. The
+// check detects a defect or a flipped bit in memory while the table is written, when it
+// costs an error and not a key.
 type CheckedGenerator interface {
 	Generator
 
-	// AppendChecked is AppendFilter, and returns how many of the added keys the
-	// finished filter denies, as a reader would find: 0 if all is well.
+	// AppendChecked does what AppendFilter does, and returns how many of the added keys
+	// the finished filter denies: 0 unless there is a defect.
 	AppendChecked(dst []byte) (extended []byte, denied int)
 }
 
 var _ CheckedGenerator = (*bloomGenerator)(nil)
 
-// AppendChecked implements CheckedGenerator. It reads the filter with the code
-// that lookups use, from the bytes alone.
+// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the
+// code that lookups use.
 func (g *bloomGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
 	start := len(dst)
 	dst = appendBloom(dst, g.hashes, g.bitsPerKey)

@@ -26,8 +26,8 @@ func TestAppendCheckedMakesWhatAppendFilterMakes(t *testing.T) {
 	}
 }
 
-// Every single bit that is lost from a filter is noticed.
-func TestALostBitIsCounted(t *testing.T) {
+// Every lost bit of a filter is noticed.
+func TestCountDeniedNoticesEveryLostBit(t *testing.T) {
 	p := NewBloomPolicy(10)
 	g := p.NewGenerator().(*bloomGenerator)
 	for _, key := range le32Keys(0, 200) {
@@ -46,7 +46,7 @@ func TestALostBitIsCounted(t *testing.T) {
 	require.Equal(t, 200, countDenied(nil, g.hashes))
 }
 
-// AppendChecked against AppendFilter: what it costs to ask for every key.
+// AppendChecked against AppendFilter: the cost of querying every key.
 func BenchmarkGeneratorChecked(b *testing.B) {
 	for _, n := range []int{2_000, 20_000, 1_000_000} {
 		for _, checked := range []bool{false, true} {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// publishedRates reads the published table: rates[b][k], 0 where none is given.
+// publishedRates reads the published table: rates[b][k], 0 if the table has no value.
 func publishedRates(t *testing.T) (rates [21][]float64) {
 	data, err := os.ReadFile("testdata/bloom_rates.tsv")
 	require.NoError(t, err)
@@ -32,12 +32,12 @@ func publishedRates(t *testing.T) (rates [21][]float64) {
 			rates[b] = append(rates[b], rate)
 		}
 	}
-	require.Len(t, rates[20], 15, "the whole table was read")
+	require.Len(t, rates[20], 15, "the whole table is read")
 	return rates
 }
 
-// The table again, by bits that are really set at random places and asked for.
-func TestThePublishedRatesAreThoseOfASimulation(t *testing.T) {
+// The same table from a simulation that sets and tests bits at random positions.
+func TestPublishedRatesMatchASimulation(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	figures := 0
 	for b, row := range publishedRates(t) {
@@ -52,9 +52,9 @@ func TestThePublishedRatesAreThoseOfASimulation(t *testing.T) {
 	require.Equal(t, 157, figures)
 }
 
-// simulateBloom fills a filter of s and requires that it errs at the rate, which
-// is given to three digits. Beside the sample's own error, that of a single filter
-// counts: how many of its bits are ones varies, and the rate with the kth power.
+// simulateBloom fills a filter of s and requires the given false-positive rate, which has
+// three digits. The tolerance includes the sample's error and that of a single filter: the
+// number of its ones varies, and the rate varies with the kth power of it.
 func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
 	const keys = 20_000
 	bits := uint64(keys * s.BitsPerKey)
@@ -81,8 +81,8 @@ func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
 	require.InDelta(t, rate, float64(wrong)/float64(asked), filtertest.Sigmas*math.Sqrt(variance)+0.006*rate, "%+v", s)
 }
 
-// Cassandra takes the k with the lowest rate of the table's row, the first of them.
-func TestBestHashesAreThoseOfThePublishedTable(t *testing.T) {
+// Cassandra uses the k with the lowest rate in the table's row, the first if several do.
+func TestBestHashesMatchThePublishedTable(t *testing.T) {
 	rates := publishedRates(t)
 	for b := 1; b <= 20; b++ {
 		want := 1
@@ -91,20 +91,20 @@ func TestBestHashesAreThoseOfThePublishedTable(t *testing.T) {
 				want = k
 			}
 		}
-		require.Equal(t, want, BestHashes(b), "%d bits a key", b)
+		require.Equal(t, want, BestHashes(b), "%d bits per key", b)
 	}
 }
 
-func TestBestHashesAreLn2OfTheBits(t *testing.T) {
+func TestBestHashesAreLn2TimesTheBits(t *testing.T) {
 	for b := -3; b <= 120; b++ {
 		k := BestHashes(b)
 		exact := math.Ln2 * float64(min(max(b, 1), MaxBitsPerKey))
-		require.InDelta(t, min(max(exact, 1), maxBloomHashes), float64(k), 0.6, "%d bits a key", b)
+		require.InDelta(t, min(max(exact, 1), maxBloomHashes), float64(k), 0.6, "%d bits per key", b)
 	}
 }
 
-// cassandraSpec is the choice of Cassandra's BloomCalculations, by its table: the
-// fewest bits whose best k is good enough, and then the fewest hashes.
+// cassandraSpec is the choice of Cassandra's BloomCalculations from its table: the fewest
+// bits whose best k is good enough, and then the fewest hashes.
 func cassandraSpec(rates [21][]float64, maxRate float64) BloomSpec {
 	for b := 2; b <= 20; b++ {
 		k := BestHashes(b)
@@ -124,7 +124,7 @@ func TestSpecForRateChoosesAsCassandraDoes(t *testing.T) {
 		got, err := SpecForRate(e, 20)
 		require.NoError(t, err)
 		if want := cassandraSpec(rates, e); got != want {
-			// The table has three digits: near one of its figures either may be right.
+			// The table has three digits: near one of its values either choice may be right.
 			off := min(math.Abs(rates[want.BitsPerKey][want.Hashes]/e-1), math.Abs(rates[got.BitsPerKey][got.Hashes]/e-1))
 			require.Less(t, off, 0.006, "rate %v: %+v, Cassandra %+v", e, got, want)
 		}
@@ -138,14 +138,14 @@ func TestSpecForRate(t *testing.T) {
 		maxBits int
 		want    BloomSpec
 	}{
-		{"anything goes", 1, 1, BloomSpec{1, 1}},
-		{"one bit is enough for 64 in a hundred", 0.64, 20, BloomSpec{1, 1}},
-		{"two for 40", 0.40, 20, BloomSpec{2, 1}}, // where Cassandra swaps its two numbers, and errs in 75
-		{"one in a hundred", 0.01, 20, BloomSpec{10, 5}},
-		{"one in a thousand", 0.001, 20, BloomSpec{15, 8}},
-		{"exactly what the most bits have", BloomSpec{20, 14}.Rate(), 20, BloomSpec{20, 14}},
+		{"any rate is allowed", 1, 1, BloomSpec{1, 1}},
+		{"one bit is enough for 64 %", 0.64, 20, BloomSpec{1, 1}},
+		{"two for 40 %", 0.40, 20, BloomSpec{2, 1}}, // Cassandra swaps its two numbers here: its rate is 75 %
+		{"1 %", 0.01, 20, BloomSpec{10, 5}},
+		{"0.1 %", 0.001, 20, BloomSpec{15, 8}},
+		{"exactly the rate of the most bits", BloomSpec{20, 14}.Rate(), 20, BloomSpec{20, 14}},
 		{"beyond the table", 1e-6, 100, BloomSpec{29, 17}},
-		{"more bits than there are count as all", 1e-6, math.MaxInt, BloomSpec{29, 17}},
+		{"more bits than the maximum count as the maximum", 1e-6, math.MaxInt, BloomSpec{29, 17}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got, err := SpecForRate(c.rate, c.maxBits)
@@ -160,12 +160,12 @@ func TestSpecForRate(t *testing.T) {
 		maxBits int
 		says    string
 	}{
-		{"a rate below that of the most bits", 6.6e-5, 20, "its least is 6.71e-05, with 20 bits a key"},
-		{"never wrong", 0, math.MaxInt, "cannot have a false-positive rate of 0;"},
-		{"less than never", -1, 20, "cannot have"},
-		{"no number", math.NaN(), 20, "cannot have a false-positive rate of NaN"},
+		{"a rate below that of the most bits", 6.6e-5, 20, "the lowest is 6.71e-05, at 20 bits per key"},
+		{"a rate of 0", 0, math.MaxInt, "cannot reach a false-positive rate of 0;"},
+		{"a negative rate", -1, 20, "cannot reach"},
+		{"not a number", math.NaN(), 20, "cannot reach a false-positive rate of NaN"},
 		{"no bits", 0.5, 0, "at least 1"},
-		{"fewer than none", 0.5, math.MinInt, "at least 1"},
+		{"a negative number of bits", 0.5, math.MinInt, "at least 1"},
 	} {
 		t.Run(c.claim+" is an error", func(t *testing.T) {
 			_, err := SpecForRate(c.rate, c.maxBits)
@@ -174,7 +174,7 @@ func TestSpecForRate(t *testing.T) {
 	}
 }
 
-func TestForRateFindsTheLeastBitsOfAPolicy(t *testing.T) {
+func TestForRateFindsTheFewestBits(t *testing.T) {
 	for _, layout := range []BloomPolicy{NewBloomPolicy(10), NewCacheLineBloomPolicy(1), NewDualBloomPolicy(100)} {
 		for _, keys := range []uint64{1, 36, 18_000, 1_000_000, 100_000_000} {
 			for _, rate := range []float64{0.5, 0.1, 0.0251, 0.01} {
@@ -194,7 +194,7 @@ func TestForRateFindsTheLeastBitsOfAPolicy(t *testing.T) {
 	}
 	for _, never := range []float64{0, -1, math.NaN()} {
 		_, err := NewCacheLineBloomPolicy(10).ForRate(1000, never)
-		require.ErrorContains(t, err, "sievedb.CacheLineBloom with 1000 keys cannot have")
+		require.ErrorContains(t, err, "sievedb.CacheLineBloom with 1000 keys cannot reach")
 	}
 }
 
@@ -215,7 +215,7 @@ func TestMaxBitsFor(t *testing.T) {
 	}
 }
 
-func TestSameHashRateIsTheLeastThatAPolicyHas(t *testing.T) {
+func TestSameHashRateIsALowerBound(t *testing.T) {
 	require.InEpsilon(t, 1_000_000/math.Exp2(32), SameHashRate(1_000_000, 32), 2e-4)
 	require.InEpsilon(t, 0.02301, SameHashRate(100_000_000, 32), 1e-3)
 	require.InEpsilon(t, 1e8/math.Exp2(64), SameHashRate(100_000_000, 64), 1e-9)

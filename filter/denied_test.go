@@ -8,13 +8,13 @@ import (
 
 // deniers are the kinds of filters for keys.
 var deniers = []filtertest.Denier{
-	{Kind: "LevelDB's bloom", Make: func(keys [][]byte, bits int) func([]byte) bool { return asking(NewBloomPolicy(bits), keys) }},
-	{Kind: "cache lines", Make: func(keys [][]byte, bits int) func([]byte) bool { return asking(NewCacheLineBloomPolicy(bits), keys) }},
-	{Kind: "binary fuse", Make: func(keys [][]byte, _ int) func([]byte) bool { return asking(FusePolicy{}, keys) }},
-	{Kind: "the old name", Make: func(keys [][]byte, _ int) func([]byte) bool { return asking(LegacyBloom, keys) }},
+	{Kind: "LevelDB's bloom", Make: func(keys [][]byte, bits int) func([]byte) bool { return keyMatcher(NewBloomPolicy(bits), keys) }},
+	{Kind: "cache lines", Make: func(keys [][]byte, bits int) func([]byte) bool { return keyMatcher(NewCacheLineBloomPolicy(bits), keys) }},
+	{Kind: "binary fuse", Make: func(keys [][]byte, _ int) func([]byte) bool { return keyMatcher(FusePolicy{}, keys) }},
+	{Kind: "the old name", Make: func(keys [][]byte, _ int) func([]byte) bool { return keyMatcher(LegacyBloom, keys) }},
 }
 
-func asking(p Policy, keys [][]byte) func([]byte) bool {
+func keyMatcher(p Policy, keys [][]byte) func([]byte) bool {
 	filter := p.CreateFilter(nil, keys)
 	h, ok := p.(HashPolicy)
 	if !ok {
@@ -24,4 +24,4 @@ func asking(p Policy, keys [][]byte) func([]byte) bool {
 	return func(key []byte) bool { return probe.HashMayMatch(h.KeyHash(key)) }
 }
 
-func TestNoKindOfFilterDeniesAKeyThatWentIn(t *testing.T) { filtertest.RequireNoneDenied(t, deniers) }
+func TestNoFilterDeniesItsKeys(t *testing.T) { filtertest.RequireNoneDenied(t, deniers) }

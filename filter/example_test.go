@@ -20,12 +20,12 @@ func ExampleBloomPolicy() {
 	// sieve false
 }
 
-// Keys may be added as they come, in a buffer that is used again.
+// Keys may be added one at a time from a buffer that is reused.
 func ExampleGeneratorPolicy() {
 	var policy filter.Policy = filter.NewBloomPolicy(10)
 	maker, ok := policy.(filter.GeneratorPolicy)
 	if !ok {
-		return // a policy without it: collect the keys and call CreateFilter
+		return // for such a policy, collect the keys and call CreateFilter
 	}
 	generator := maker.NewGenerator()
 	key := make([]byte, 0, 16)
@@ -41,7 +41,7 @@ func ExampleGeneratorPolicy() {
 	// true
 }
 
-// One hash serves the filters of many tables.
+// One hash is enough for the filters of many tables.
 func ExampleHashPolicy() {
 	policy := filter.NewBloomPolicy(10)
 	var tables []filter.Probe
@@ -68,7 +68,7 @@ func ExamplePredictedRate() {
 	// 16 bits, 11 hashes: 0.097 %
 }
 
-// The bits for a wanted rate depend on the hash too: LevelDB's has only 32 bits.
+// The number of bits for a given rate also depends on the hash: LevelDB's has only 32 bits.
 func ExampleBloomPolicy_ForRate() {
 	for _, keys := range []uint64{20_000, 100_000_000} {
 		for _, layout := range []filter.BloomPolicy{filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10)} {
@@ -77,12 +77,12 @@ func ExampleBloomPolicy_ForRate() {
 				fmt.Println(err)
 				continue
 			}
-			fmt.Println(keys, "keys,", policy.Name(), "with", policy.BitsPerKey(), "bits a key")
+			fmt.Println(keys, "keys,", policy.Name(), "with", policy.BitsPerKey(), "bits per key")
 		}
 	}
 	// Output:
-	// 20000 keys, leveldb.BuiltinBloomFilter2 with 15 bits a key
-	// 20000 keys, sievedb.CacheLineBloom with 16 bits a key
-	// filter: leveldb.BuiltinBloomFilter2 with 100000000 keys cannot have a false-positive rate of 0.001; its least is 0.023, with 43 bits a key
-	// 100000000 keys, sievedb.CacheLineBloom with 16 bits a key
+	// 20000 keys, leveldb.BuiltinBloomFilter2 with 15 bits per key
+	// 20000 keys, sievedb.CacheLineBloom with 16 bits per key
+	// filter: leveldb.BuiltinBloomFilter2 with 100000000 keys cannot reach a false-positive rate of 0.001; the lowest is 0.023, at 43 bits per key
+	// 100000000 keys, sievedb.CacheLineBloom with 16 bits per key
 }

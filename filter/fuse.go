@@ -2,28 +2,71 @@ package filter
 
 import "math/bits"
 
+// The bytes of a binary fuse filter
+//
+// A filter of FusePolicy, "sievedb.BinaryFuse8", has slots of one byte. Each key has four
+// of them, whose xor is the key's fingerprint. There are few more slots than keys: the
+// writer of the filter solves the equations.
+//
+//	+-----------+-----------+-----+-----------+--------+----+---------+
+//	| segment 0 | segment 1 |  …  |segment S-1| number | lg | version |
+//	+-----------+-----------+-----+-----------+--------+----+---------+
+//
+//	offset    size      meaning
+//	--------  --------  ---------------------------------------------------
+//	0         S × 2^lg  the slots, in S segments of 2^lg; S is at least 4
+//	S × 2^lg  1         the number of the multiplier; a writer tries another if
+//	                    there is no solution for its keys
+//	+1        1         lg, at most 16
+//	+2        1         1, the version of this layout
+//
+// A reader derives S from the length. It answers "perhaps" for every key if it does not know
+// the form: a length that is not a multiple of a segment, fewer than four segments, a
+// greater lg, or another version. A writer that found no solution writes no slots.
+//
+//	h      = XXH3-64 of the key, seed 0, as for cache lines
+//	m      = 0x9e3779b97f4a7c15 × (2 × number + 1), modulo 2^64
+//	g      = h × m / 2^64, rounded down, xor h × m modulo 2^64
+//	slot 0 = g × ((S-3) × 2^lg) / 2^64, rounded down, within its segment at w
+//	slot 1 = in the next segment, at w xor the lower lg bits of g / 2^32
+//	slot 2 = in the segment after that, at w xor the lower lg bits of g / 2^16
+//	slot 3 = in the segment after that, at w xor the lower lg bits of g
+//	print  = g × 0x9e3779b97f4a7c15 (modulo 2^64) / 2^56
+//
+// The xor of a stored key's four slots is print; so is that of one in 256 other keys.
+//
+// By hand: the keys "hello" and "world" have five segments of two slots, multiplier 0.
+//
+//	key    g                   slots        print
+//	-----  ------------------  -----------  -----
+//	hello  0x201c0e11b2ca81b4  0  3  4  6   f3
+//	world  0x41586371227cafd2  1  2  5  7   48
+//
+//	slot   0  1  2  3  4  5  6  7  8  9  number  lg  version
+//	value f3 48 00 00 00 00 00 00 00 00      00  01       01
+
 // These reach the disk and never change.
 const (
 	fuseName      = "sievedb.BinaryFuse8"
 	fuseVersion   = 1
-	fuseArity     = 4 // slots of a key, in as many neighbouring segments
-	fuseTailBytes = 3 // the multiplier's number, the segments' size, the version
+	fuseArity     = 4 // slots of a key, in as many adjacent segments
+	fuseTailBytes = 3 // the multiplier's number, lg of the segment size, the version
 	maxFuseLg     = 16
 	// fuseMul is 2^64 divided by the golden ratio.
 	fuseMul = 0x9e3779b97f4a7c15
 )
 
-// FusePolicy makes binary fuse filters, "sievedb.BinaryFuse8", with one byte for
-// each of a few more slots than keys: 9.4 bits a key where a table has 20,000 keys,
-// 8.6 from a million on, more where it has few (see FilterSize). They err in one of
-// 256 absent keys, 0.39 %, whatever the keys and their number; a bloom filter takes
-// 11.5 bits for that, and cache lines 12.2. To make one takes three to five times as
-// long, and 32 bytes a key of memory meanwhile; to ask one costs about the same. They
-// suit tables that live long. LevelDB and goleveldb pass them over.
+// FusePolicy makes binary fuse filters, "sievedb.BinaryFuse8". They have one byte for each
+// slot and few more slots than keys: 9.4 bits per key for a table of 20,000 keys, 8.6 from
+// a million on, and more for few keys (see FilterSize). Their false-positive rate is 1/256,
+// or 0.39 %, whatever the keys and their number. For that rate a bloom filter needs 11.5
+// bits per key, and a cache-line filter 12.2. A fuse filter takes three to five times as
+// long to make and needs 32 bytes of memory per key meanwhile; a query costs about the
+// same. Fuse filters suit long-lived tables. LevelDB and goleveldb ignore them.
 //
-// FusePolicy is a Policy, a GeneratorPolicy, a DirectPolicy and a VersionedPolicy,
-// and hashes keys as cache-line filters do (SameHash). It has no settings: all its
-// values are equal.
+// FusePolicy implements Policy, GeneratorPolicy, DirectPolicy and VersionedPolicy. It
+// hashes keys as cache-line filters do (see SameHash). It has no settings: all its values
+// are equal.
 //
 // Source: Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters",
 // 2022, arXiv 2201.01174; the four-wise kind.
@@ -38,13 +81,12 @@ var (
 // Name returns "sievedb.BinaryFuse8".
 func (FusePolicy) Name() string { return fuseName }
 
-// CreateFilter implements Policy. The filter depends on the set of the keys alone:
-// neither their order nor repetitions matter. It allocates 32 bytes a key and gives
-// them back.
+// CreateFilter implements Policy. The filter depends only on the set of keys: neither
+// their order nor duplicates matter. It allocates 32 bytes per key temporarily.
 //
-// For keys that somebody chose against it, and for more than 536 million, it
-// makes a filter of three bytes that rules nothing out and that Understands denies: a
-// reader asks the table's next filter then.
+// For keys that an adversary chose, and for more than 536 million keys, it makes a filter
+// of three bytes that rules nothing out and for which Understands returns false: a reader
+// then uses the table's next filter.
 func (p FusePolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
 	g := fuseGenerator{hashes: make([]uint64, 0, len(keys))}
 	for _, key := range keys {
@@ -82,34 +124,34 @@ func (FusePolicy) Understands(filter []byte) bool {
 	return ok
 }
 
-// NewGenerator implements GeneratorPolicy. The generator keeps eight bytes a key,
-// and 24 more once it has made a filter.
+// NewGenerator implements GeneratorPolicy. The generator keeps eight bytes per key, and 24
+// more once it has made a filter.
 func (FusePolicy) NewGenerator() Generator { return &fuseGenerator{} }
 
-// fuseShape is how slots are laid out and which of them are a key's.
+// fuseShape is the layout of the slots. It determines the slots of a key.
 type fuseShape struct {
-	span uint64 // where a key's first slot may be: a positive multiple of 1<<lg
+	span uint64 // a key's first slot is below it; a positive multiple of 1<<lg
 	lg   uint   // log2 of the slots of a segment, at most maxFuseLg
-	mul  uint64 // odd; another one makes another filter of the same keys
+	mul  uint64 // odd; another multiplier gives another filter of the same keys
 }
 
-// fuseMultiplier returns the multiplier of the given number.
+// fuseMultiplier returns the multiplier with the given number.
 func fuseMultiplier(number uint8) uint64 { return fuseMul * (2*uint64(number) + 1) }
 
-// slots returns how many slots there are: the last first slot's segment has the
-// segments of the others behind it.
+// slots returns the number of slots: span and three more segments, for the other slots of
+// the keys whose first slot is in the last segment of span.
 func (s fuseShape) slots() uint64 { return s.span + (fuseArity-1)<<s.lg }
 
-// mix returns the bits of a key that choose its slots and its fingerprint: both
-// halves of a product, so that another multiplier chooses anew.
+// mix returns the bits of a key that choose its slots and its fingerprint. They are both
+// halves of a product, so that another multiplier chooses different slots.
 func (s fuseShape) mix(hash uint64) uint64 {
 	hi, lo := bits.Mul64(hash, s.mul)
 	return hi ^ lo
 }
 
-// places returns a mixed key's slots, each in a segment of its own. Neighbours of
-// the key by the upper bits have theirs nearby, which is what lets the filter be
-// small: such systems can be solved when they are nearly full.
+// places returns a mixed key's slots, each in a different segment. Keys with similar upper
+// bits have slots near each other, which lets the filter be small: such systems of
+// equations can be solved when nearly all slots are used.
 func (s fuseShape) places(mixed uint64) (a, b, c, d uint64) {
 	size := uint64(1) << (s.lg % 64)
 	a, _ = bits.Mul64(mixed, s.span)
@@ -119,7 +161,7 @@ func (s fuseShape) places(mixed uint64) (a, b, c, d uint64) {
 	return a, b, c, d
 }
 
-// fingerprint is what a mixed key's slots add up to, in the sense of xor.
+// fingerprint is the xor of a mixed key's slots.
 func fingerprint(mixed uint64) byte { return byte(mixed * fuseMul >> 56) }
 
 // fuseProbe is a well-formed binary fuse filter.
@@ -128,16 +170,16 @@ type fuseProbe struct {
 	shape fuseShape
 }
 
-// HashMayMatch waits for its four slots at once, which lie in up to four cache lines,
-// and branches on nothing before the answer.
+// HashMayMatch loads its four slots, in up to four cache lines, at the same time, and has
+// no branch before the answer.
 func (p *fuseProbe) HashMayMatch(hash uint64) bool {
 	mixed := p.shape.mix(hash)
 	a, b, c, d := p.shape.places(mixed)
 	return p.array[a]^p.array[b]^p.array[c]^p.array[d] == fingerprint(mixed)
 }
 
-// parseFuse takes a filter apart. What no writer of this version makes, and the
-// filter of one that gave up, is not ok and may match.
+// parseFuse splits a filter. ok is false for bytes that no writer of this version makes,
+// and for the filter of a writer that found no solution: these may match.
 func parseFuse(filter []byte) (p fuseProbe, ok bool) {
 	n := len(filter) - fuseTailBytes
 	if n < 0 || filter[n+2] != fuseVersion {

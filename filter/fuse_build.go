@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// fuseTries is how many multipliers are tried, each with a filter a 32nd larger than
-// the first was. One in ten filters needs a second; that one of distinct random
-// hashes needs the last cannot happen.
+// fuseTries is the number of multipliers that are tried. Each try makes the filter larger
+// by a 32nd of its first size. One in ten filters needs a second try; distinct random
+// hashes never need the last.
 const fuseTries = 32
 
-// fuseGenerator keeps the hashes of the keys, and memory for solving.
+// fuseGenerator keeps the hashes of the keys, and the memory for solving.
 type fuseGenerator struct {
 	hashes []uint64
 	solver fuseSolver
@@ -27,8 +27,8 @@ func (g *fuseGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-// AppendChecked implements CheckedGenerator. It reads the filter with the code
-// that lookups use, from the bytes alone.
+// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the
+// code that lookups use.
 func (g *fuseGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
 	start := len(dst)
 	dst, distinct := g.solver.appendFilter(dst, g.hashes, fuseTries)
@@ -50,22 +50,22 @@ func countDeniedByFuse(filter []byte, hashes []uint64) (denied int) {
 	return denied
 }
 
-// fuseSolver finds bytes for the slots such that those of each key add up to its
-// fingerprint. A slot that a single key has can be set last, and so decides nothing
-// else: take that key away, and go on with the slots that only one of the others has.
-// When no key is left, set the slots in the opposite order.
+// fuseSolver finds values for the slots such that the xor of each key's slots is its
+// fingerprint. A slot that only one key uses can be set last, because no other key depends
+// on it. So the solver removes that key, and continues with the slots that only one of the
+// remaining keys uses. When no key is left, it sets the slots in the opposite order.
 type fuseSolver struct {
 	mixed []uint64 // the keys, mixed
-	keys  []uint8  // how many of the keys each slot has; and
-	sum   []uint64 // the xor of them, the key itself where there is one
-	// order begins with the slots that were taken, first to last. Its end is a stack
-	// of slots to look at. They do not meet: a slot comes to the stack once at most.
+	keys  []uint8  // how many of the keys use each slot
+	sum   []uint64 // their xor, which is the key itself if there is only one
+	// order begins with the slots of removed keys, first to last. Its end is a stack of
+	// slots to look at. The two do not meet: a slot is on the stack at most once.
 	order []uint32
 }
 
-// appendFilter appends to dst the filter of keys with these hashes, which it may
-// sort, and returns the distinct ones of them. After that many tries it gives up,
-// and appends the filter that rules nothing out.
+// appendFilter appends to dst the filter of the keys with these hashes, and returns the
+// distinct hashes. It may sort hashes. After the given number of tries it gives up and
+// appends the filter that rules nothing out.
 func (s *fuseSolver) appendFilter(dst []byte, hashes []uint64, tries int) (extended []byte, distinct []uint64) {
 	start := len(dst)
 	for try := 0; try < tries && len(hashes) <= maxFuseKeys; try++ {
@@ -76,18 +76,18 @@ func (s *fuseSolver) appendFilter(dst []byte, hashes []uint64, tries int) (exten
 			return append(dst, uint8(try), uint8(shape.lg), fuseVersion), hashes
 		}
 		if try == 0 {
-			// A hash that is there twice fails with every multiplier.
+			// A duplicate hash fails with every multiplier.
 			all := len(hashes)
 			if hashes = sortedDistinct(hashes); len(hashes) < all {
-				try = -1 // as if it had been there once
+				try = -1 // retry as if there had been no duplicates
 			}
 		}
 	}
 	return append(dst[:start], 0, 0, fuseVersion), hashes
 }
 
-// sortedDistinct is slices.Compact of the sorted hashes, which leaves what is behind
-// them alone.
+// sortedDistinct sorts the hashes and removes duplicates. Unlike slices.Compact it leaves
+// the elements after the result alone.
 func sortedDistinct(hashes []uint64) []uint64 {
 	slices.Sort(hashes)
 	n := 0
@@ -100,7 +100,7 @@ func sortedDistinct(hashes []uint64) []uint64 {
 	return hashes[:n]
 }
 
-// solve sets the slots for the hashes, and reports whether it can be done.
+// solve sets the slots for the hashes, and reports whether there is a solution.
 func (s *fuseSolver) solve(slots []byte, hashes []uint64, shape fuseShape) bool {
 	s.mix(hashes, shape)
 	if !s.count(len(slots), shape) {
@@ -114,13 +114,13 @@ func (s *fuseSolver) solve(slots []byte, hashes []uint64, shape fuseShape) bool 
 	for _, at := range slices.Backward(taken) {
 		mixed := s.sum[at]
 		a, b, c, d := shape.places(mixed)
-		slots[at] = fingerprint(mixed) ^ slots[a] ^ slots[b] ^ slots[c] ^ slots[d] // its own is 0
+		slots[at] = fingerprint(mixed) ^ slots[a] ^ slots[b] ^ slots[c] ^ slots[d] // slots[at] is 0
 	}
 	return true
 }
 
-// mix mixes the hashes, and puts them roughly into the order of their slots where
-// those are more than the cache holds. (Ten million keys: 70 ns a key, against 140.)
+// mix mixes the hashes. If there are more than fit in the cache, it roughly sorts them by
+// slot. (Ten million keys: 70 ns per key, against 140.)
 func (s *fuseSolver) mix(hashes []uint64, shape fuseShape) {
 	const cached, maxBuckets = 1 << 16, 1 << 10
 	s.mixed = resized(s.mixed, len(hashes))
@@ -146,8 +146,8 @@ func (s *fuseSolver) mix(hashes []uint64, shape fuseShape) {
 	}
 }
 
-// count enters each key at its slots. It gives up where one has more than 255, which
-// happens to keys chosen for it alone.
+// count enters each key at its slots. It returns false if a slot has more than 255 keys,
+// which happens only to keys chosen by an adversary.
 func (s *fuseSolver) count(slots int, shape fuseShape) bool {
 	s.keys, s.sum = resized(s.keys, slots), resized(s.sum, slots)
 	clear(s.keys)
@@ -170,8 +170,8 @@ func (s *fuseSolver) count(slots int, shape fuseShape) bool {
 	return true
 }
 
-// peel takes keys away, and returns the slots that were theirs alone when they were
-// taken, each of which has its key in sum.
+// peel removes keys, and returns the slots that each removed key alone used at that
+// moment; sum has the key of each.
 func (s *fuseSolver) peel(shape fuseShape) (taken []uint32) {
 	s.order = resized(s.order, len(s.keys))
 	keys, sum, order := s.keys, s.sum, s.order
@@ -182,8 +182,8 @@ func (s *fuseSolver) peel(shape fuseShape) (taken []uint32) {
 		}
 		top--
 		order[top] = uint32(i)
-		// A slot after i waits for its turn. One before it is looked at right away,
-		// while it is in the cache.
+		// A slot after i is visited later. One before it is visited immediately, while it
+		// is in the cache.
 		for top < len(order) {
 			at := order[top]
 			top++
@@ -207,8 +207,8 @@ func (s *fuseSolver) peel(shape fuseShape) (taken []uint32) {
 	return order[:n]
 }
 
-// resized returns a slice of n elements in the memory of s if it is enough; what they
-// are is left open.
+// resized returns a slice of n elements, with arbitrary values, in the memory of s if it
+// is large enough.
 func resized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

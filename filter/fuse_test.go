@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fusePlaces returns the slots and the fingerprint of a key with this hash, as the
-// package comment tells them, with integers that do not wrap.
+// fusePlaces returns the slots and the fingerprint of a key with this hash, as specified
+// in fuse.go, with integers that do not wrap around.
 func fusePlaces(hash uint64, slots, lg, number int) (places [4]int, print byte) {
 	wrap := func(n *big.Int) uint64 { return new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64() }
 	product := func(a, b uint64) *big.Int {
@@ -32,18 +32,18 @@ func fusePlaces(hash uint64, slots, lg, number int) (places [4]int, print byte) 
 	return places, byte(wrap(product(g, 0x9e3779b97f4a7c15)) >> 56)
 }
 
-// mayMatchFuse asks a filter in all three ways and insists that they agree.
+// mayMatchFuse queries a filter in all three ways and requires that they agree.
 func mayMatchFuse(t testing.TB, key, filter []byte) bool {
 	t.Helper()
 	var p FusePolicy
 	plain := p.KeyMayMatch(key, filter)
 	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) || plain != p.HashMayMatchFilter(p.KeyHash(key), filter) {
-		require.Fail(t, "the ways to ask disagree", "key %x, filter %x", key, filter)
+		require.Fail(t, "the forms of a query disagree", "key %x, filter %x", key, filter)
 	}
 	return plain
 }
 
-func TestFuseProbesAskForTheSlotsThatTheCommentTells(t *testing.T) {
+func TestFuseProbesReadTheSpecifiedSlots(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	for lg := 0; lg <= 16; lg++ {
 		for _, segments := range []int{4, 5, 7, 33} {
@@ -74,8 +74,8 @@ func TestFuseProbesAskForTheSlotsThatTheCommentTells(t *testing.T) {
 	}
 }
 
-// The example in the package comment.
-func TestTheBinaryFuseFilterByHand(t *testing.T) {
+// The example in fuse.go.
+func TestFuseFilterByHand(t *testing.T) {
 	var p FusePolicy
 	for _, c := range []struct {
 		key    string
@@ -102,7 +102,7 @@ func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
 	var p FusePolicy
 	good := p.CreateFilter(nil, le32Keys(0, 100))
 	absent := []byte("no such key")
-	require.False(t, mayMatchFuse(t, absent, good), "so that the answer can differ")
+	require.False(t, mayMatchFuse(t, absent, good), "the answer can differ")
 	require.True(t, p.Understands(good))
 	n := len(good) - 3
 	with := func(at int, b byte) []byte {
@@ -116,11 +116,11 @@ func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
 	}{
 		{"nothing", nil},
 		{"two bytes", []byte{4, 1}},
-		{"the end alone, of a writer that gave up", good[n:]},
+		{"only the end, of a writer without a solution", good[n:]},
 		{"a segment cut by a byte", good[1:]},
 		{"three segments", good[n-3<<4:]},
 		{"without its version", good[:len(good)-1]},
-		{"segments that it is no multiple of", with(n+1, 6)},
+		{"a length that is not a multiple of the segments", with(n+1, 6)},
 		{"segments of more than 2^16 slots", append(make([]byte, 4<<17), 0, 17, 1)},
 		{"segments of 2^255 slots", with(n+1, 255)},
 		{"version 0", with(n+2, 0)},
@@ -135,8 +135,8 @@ func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
 	}
 }
 
-// Of many numbers of keys, each number up to 300 among them, and repetitions.
-func TestNoKeyIsDeniedByAFuseFilter(t *testing.T) {
+// For many numbers of keys, including every number up to 300, and for duplicates.
+func TestFuseFiltersDenyNoKey(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
 	buf := make([]byte, 0, 96)
@@ -160,13 +160,13 @@ func TestNoKeyIsDeniedByAFuseFilter(t *testing.T) {
 		require.NotEqual(t, fixedProbe(true), probe, "%d keys", n)
 		for _, h := range hashes {
 			if !probe.HashMayMatch(h) {
-				require.Fail(t, "a key that went in is denied", "%d keys", n)
+				require.Fail(t, "an added key is denied", "%d keys", n)
 			}
 		}
 	}
 }
 
-func TestAFuseFilterIsThatOfASetOfKeys(t *testing.T) {
+func TestFuseFilterDependsOnlyOnTheSetOfKeys(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	var p FusePolicy
 	for _, n := range []int{1, 2, 3, 36, 1000, 5000} {
@@ -177,7 +177,7 @@ func TestAFuseFilterIsThatOfASetOfKeys(t *testing.T) {
 				keys = append(keys, keys[rng.IntN(len(keys))])
 			}
 			rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-			require.Equal(t, want, p.CreateFilter(nil, keys), "whatever the order, and repetitions")
+			require.Equal(t, want, p.CreateFilter(nil, keys), "whatever the order and duplicates")
 			g := p.NewGenerator()
 			for _, key := range keys {
 				g.Add(key)
@@ -188,8 +188,8 @@ func TestAFuseFilterIsThatOfASetOfKeys(t *testing.T) {
 	require.Equal(t, p.CreateFilter(nil, words("a")), p.CreateFilter(make([]byte, 0, 100), slices.Repeat(words("a"), 1000)))
 }
 
-// Every byte that is lost from a slot that a key has is noticed.
-func TestALostByteOfAFuseFilterIsCounted(t *testing.T) {
+// Every lost byte of a slot that a key uses is noticed.
+func TestCountDeniedNoticesEveryLostFuseByte(t *testing.T) {
 	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
 	for _, key := range le32Keys(0, 200) {
 		g.Add(key)
@@ -213,7 +213,7 @@ func TestALostByteOfAFuseFilterIsCounted(t *testing.T) {
 	}
 }
 
-func TestAFuseFilterThatCannotBeMadeRulesNothingOut(t *testing.T) {
+func TestUnsolvableFuseFilterRulesNothingOut(t *testing.T) {
 	var s fuseSolver
 	hashes := []uint64{3, 1, 2, 3, 1}
 	filter, distinct := s.appendFilter([]byte("front"), hashes, 0)
@@ -223,7 +223,7 @@ func TestAFuseFilterThatCannotBeMadeRulesNothingOut(t *testing.T) {
 	require.True(t, mayMatchFuse(t, []byte("a"), filter[5:]))
 	require.Zero(t, countDeniedByFuse(filter[5:], hashes))
 
-	// Two keys with the same four slots under the first multiplier: a second does.
+	// Two keys with the same four slots for the first multiplier: a second one has a solution.
 	first := shapeOfFuse(2, 0)
 	places := func(h uint64) [4]uint64 {
 		a, b, c, d := first.places(first.mix(h))
@@ -240,7 +240,7 @@ func TestAFuseFilterThatCannotBeMadeRulesNothingOut(t *testing.T) {
 	require.Equal(t, []byte{0, 0, 1}, filter)
 }
 
-func TestASlotOfMoreKeysThanAByteCountsIsGivenUp(t *testing.T) {
+func TestFuseSolverGivesUpOnOverfullSlots(t *testing.T) {
 	shape := shapeOfFuse(1000, 0)
 	for n, want := range map[int]bool{255: true, 256: false, 257: false, 512: false} {
 		s := fuseSolver{mixed: make([]uint64, n)}
@@ -272,7 +272,7 @@ func TestShapesOfFuseFilters(t *testing.T) {
 	require.Less(t, shapeOfFuse(maxFuseKeys, fuseTries-1).slots(), uint64(1)<<31-fuseTailBytes)
 }
 
-// The sizes that the package comment tells, and that nearly all filters have them.
+// The sizes in the package comment. Nearly all filters have them.
 func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	var p FusePolicy
@@ -312,8 +312,8 @@ func fuseOfRandomHashes(rng *rand.Rand, n int) []byte {
 	return g.AppendFilter(nil)
 }
 
-// requireFuseRate requires that a rate measured by asked keys is the predicted one,
-// but for the error of the sample.
+// requireFuseRate requires that the rate measured with asked keys is the predicted one,
+// within the error of the sample.
 func requireFuseRate(t *testing.T, n, asked, wrong int) {
 	want := FusePolicy{}.PredictedRate(uint64(n))
 	mean := want * float64(asked)
@@ -321,7 +321,7 @@ func requireFuseRate(t *testing.T, n, asked, wrong int) {
 	require.InDelta(t, mean, float64(wrong), filtertest.Sigmas*math.Sqrt(mean*(1-want)), "%d keys", n)
 }
 
-func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
+func TestFuseRatesMatchThePredictionForEveryShape(t *testing.T) {
 	const n, asked = 50_000, 100_000
 	for _, shape := range filtertest.KeyShapes {
 		t.Run(shape.Name, func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestFuseRatesAreThePredictedOnesForKeysOfEveryShape(t *testing.T) {
 	}
 }
 
-// -truth.keys=10000000 goes up to ten million keys.
+// With -truth.keys=10000000 it measures up to ten million keys.
 func TestFuseRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	for n := 0; n <= *truthKeys; n = max(1, n*10) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBloomReader asks arbitrary bytes as filters: no panic, and both forms of
-// the question agree (mayMatch insists on it).
+// FuzzBloomReader queries arbitrary bytes as filters: there is no panic, and both forms of a
+// query agree (mayMatch checks that).
 func FuzzBloomReader(f *testing.F) {
 	f.Add([]byte{}, []byte("hello"))
 	f.Add([]byte{6}, []byte("hello"))
@@ -31,13 +31,13 @@ func FuzzBloomReader(f *testing.F) {
 		lines := NewCacheLineBloomPolicy(10)
 		may := mayMatch(t, lines, key, filter)
 		require.Equal(t, may, mayMatch(t, NewDualBloomPolicy(30), key, filter), "the reader's bits must not matter")
-		require.True(t, may || lines.Understands(filter), "only a filter that is understood rules a key out")
-		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
+		require.True(t, may || lines.Understands(filter), "only filters of a known form rule a key out")
+		require.True(t, bytes.Equal(before, filter), "a query must not change the filter")
 	})
 }
 
-// FuzzBloomKeys makes a filter of arbitrary keys, cut from data at each sep,
-// and asks for each of them.
+// FuzzBloomKeys makes a filter of arbitrary keys, cut from data at each sep, and queries
+// each of them.
 func FuzzBloomKeys(f *testing.F) {
 	f.Add([]byte("hello world"), byte(' '), 10)
 	f.Add([]byte{}, byte(0), 1)
@@ -61,8 +61,8 @@ func FuzzBloomKeys(f *testing.F) {
 	})
 }
 
-// FuzzFuseReader asks arbitrary bytes as binary fuse filters: no panic, the forms of
-// the question agree, and only a filter that is understood rules a key out.
+// FuzzFuseReader queries arbitrary bytes as binary fuse filters: there is no panic, the forms
+// of a query agree, and only filters of a known form rule a key out.
 func FuzzFuseReader(f *testing.F) {
 	f.Add([]byte{}, []byte("hello"))
 	f.Add([]byte{0, 0, 1}, []byte("hello"))
@@ -76,12 +76,12 @@ func FuzzFuseReader(f *testing.F) {
 		before := bytes.Clone(filter)
 		may := mayMatchFuse(t, key, filter)
 		require.True(t, may || FusePolicy{}.Understands(filter))
-		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
+		require.True(t, bytes.Equal(before, filter), "a query must not change the filter")
 	})
 }
 
-// FuzzFuseHashes makes filters of arbitrary hashes, eight bytes each, which people may
-// have chosen to be alike.
+// FuzzFuseHashes makes filters of arbitrary hashes, eight bytes each, including hashes
+// chosen by an adversary.
 func FuzzFuseHashes(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{7}, 8*300))

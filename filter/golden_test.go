@@ -44,7 +44,7 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-func TestFiltersAndVerdictsAreLevelDBs(t *testing.T) {
+func TestFiltersAndAnswersMatchLevelDB(t *testing.T) {
 	file, err := os.Open("testdata/leveldb_bloom.txt")
 	require.NoError(t, err)
 	defer file.Close()
@@ -68,8 +68,8 @@ func TestFiltersAndVerdictsAreLevelDBs(t *testing.T) {
 		}
 	}
 	require.NoError(t, lines.Err())
-	require.Equal(t, 101+8+6+1+3, filters, "the whole file was read")
-	require.Equal(t, 2*30+200, verdicts, "the whole file was read")
+	require.Equal(t, 101+8+6+1+3, filters, "the whole file is read")
+	require.Equal(t, 2*30+200, verdicts, "the whole file is read")
 }
 
 // checkGoldenFilter checks a line "filter BITS RECIPE COUNT HEX".

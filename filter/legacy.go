@@ -5,29 +5,29 @@ import "github.com/sievedb/sievedb/util"
 // legacyName reaches the disk and never changes.
 const legacyName = "leveldb.BuiltinBloomFilter"
 
-// LegacyBloom reads bloom filters under the old name
-// "leveldb.BuiltinBloomFilter", without the 2. They have the form of
-// BloomPolicy's, but the name does not tell which bits a key has set:
+// LegacyBloom reads bloom filters under the old name "leveldb.BuiltinBloomFilter",
+// without the 2. They have the form of BloomPolicy's filters, but the name does not say
+// which bits per key has set:
 //
 //	writer                                  the key's last length mod 4 bytes
 //	--------------------------------------  ---------------------------------
 //	goleveldb                               unsigned, 0 to 255
-//	LevelDB to 1.17, where char is signed   signed, -128 to 127
-//	(x86 among them)
+//	LevelDB to 1.17, if char is signed      signed, -128 to 127
+//	(as on x86)
 //
-// So LegacyBloom asks for both hashes, and denies a key only if the filter has
-// neither. The hashes differ only where one of those bytes is 0x80 or more; for
-// other keys the answer, its cost and its rate of false positives are those of
-// BloomPolicy. For the rest a filter that misses is asked twice, and errs about
-// twice as often. (A reader that takes one dialect for the other loses about
-// seven of eight random keys of seven bytes.)
+// LegacyBloom therefore tests both hashes, and denies a key only if the filter has
+// neither. The hashes differ only if one of those bytes is 0x80 or more; for other keys
+// the answer, its cost and its false-positive rate are those of BloomPolicy. For keys
+// with such bytes a filter that denies the first hash is queried again, and the
+// false-positive rate is about twice as high. (A reader that assumes the wrong encoding
+// misses about seven of eight random keys of seven bytes.)
 //
-// It can write as well, in both dialects at once: a key whose hashes differ sets
-// the bits of both and counts as two keys for the size. Every reader of the name
-// then finds every key; where no key has such bytes, the filter is bit for bit
-// what both programs write at DefaultBitsPerKey bits a key.
+// LegacyBloom can also write filters, for both encodings simultaneously: a key whose
+// hashes differ sets the bits of both and counts as two keys for the size. Every reader of
+// the name then finds every key. If no key has such bytes, the filter is bit for bit the
+// one that both programs write with DefaultBitsPerKey bits per key.
 //
-// LegacyBloom is a HashPolicy and a DirectPolicy. It can be compared with ==.
+// LegacyBloom implements HashPolicy and DirectPolicy. It can be compared with ==.
 var LegacyBloom Policy = legacyBloom{}
 
 type legacyBloom struct{}
@@ -55,12 +55,12 @@ func (p legacyBloom) KeyMayMatch(key, filter []byte) bool {
 	return p.HashMayMatchFilter(legacyHash(key), filter)
 }
 
-// KeyHash packs both hashes: the unsigned one in the low half.
+// KeyHash packs both hashes, the unsigned one into the low half.
 func (legacyBloom) KeyHash(key []byte) uint64 { return legacyHash(key) }
 
 func (legacyBloom) NewProbe(filter []byte) Probe {
 	bits, k, verdict := parseBloom(filter)
-	if verdict != askBits {
+	if verdict != testBits {
 		return fixedProbe(verdict == alwaysMatch)
 	}
 	return &legacyProbe{bloom: makeBloomProbe(bits, k)}
@@ -68,27 +68,27 @@ func (legacyBloom) NewProbe(filter []byte) Probe {
 
 func (legacyBloom) HashMayMatchFilter(hash uint64, filter []byte) bool {
 	bits, k, verdict := parseBloom(filter)
-	if verdict != askBits {
+	if verdict != testBits {
 		return verdict == alwaysMatch
 	}
 	unsigned, signed := splitLegacyHash(hash)
 	return plainMayMatch(bits, k, unsigned) || signed != unsigned && plainMayMatch(bits, k, signed)
 }
 
-// legacyProbe is a bloomProbe that is asked for either of two hashes.
+// legacyProbe is a bloomProbe that matches either of two hashes.
 type legacyProbe struct {
 	bloom bloomProbe
 }
 
-// HashMayMatch asks once where both hashes are the same. The unsigned one comes
-// first: goleveldb's directories are the more common.
+// HashMayMatch queries once if both hashes are the same. The unsigned hash comes first,
+// because goleveldb's directories are more common.
 func (p *legacyProbe) HashMayMatch(hash uint64) bool {
 	unsigned, signed := splitLegacyHash(hash)
 	return p.bloom.HashMayMatch(uint64(unsigned)) ||
 		signed != unsigned && p.bloom.HashMayMatch(uint64(signed))
 }
 
-// legacyHash returns both hashes of key. Most keys need only one computed.
+// legacyHash returns both hashes of key. For most keys it computes only one.
 func legacyHash(key []byte) uint64 {
 	unsigned := bloomHash(key)
 	signed := unsigned
@@ -100,8 +100,8 @@ func legacyHash(key []byte) uint64 {
 
 func splitLegacyHash(hash uint64) (unsigned, signed uint32) { return uint32(hash), uint32(hash >> 32) }
 
-// hasHighTail reports whether one of the last len(key) mod 4 bytes, which the
-// hash takes one by one, counts as negative where char is signed.
+// hasHighTail reports whether one of the last len(key) mod 4 bytes, which the hash reads
+// one by one, is negative as a signed char.
 func hasHighTail(key []byte) bool {
 	var all byte
 	for _, c := range key[len(key)&^3:] {

@@ -29,19 +29,19 @@ func (w oldWriter) filter(keys [][]byte) []byte {
 	return appendBloom(nil, hashes, 10)
 }
 
-// legacyMayMatch asks in all three ways and insists that they agree.
+// legacyMayMatch queries in all three ways and requires that they agree.
 func legacyMayMatch(t testing.TB, key, filter []byte) bool {
 	t.Helper()
 	p := LegacyBloom.(DirectPolicy)
 	got, hash := p.KeyMayMatch(key, filter), p.KeyHash(key)
 	if got != p.NewProbe(filter).HashMayMatch(hash) || got != p.HashMayMatchFilter(hash, filter) {
-		require.Fail(t, "the ways to ask disagree", "key %x, filter %x", key, filter)
+		require.Fail(t, "the forms of a query disagree", "key %x, filter %x", key, filter)
 	}
 	return got
 }
 
-// randomKeys returns n keys of random bytes, of the given length or, if that is
-// negative, of 0 to 24.
+// randomKeys returns n keys of random bytes, of the given length or, if that is negative, of
+// 0 to 24 bytes.
 func randomKeys(rng *rand.Rand, n, length int) [][]byte {
 	keys := make([][]byte, n)
 	for i := range keys {
@@ -57,21 +57,21 @@ func randomKeys(rng *rand.Rand, n, length int) [][]byte {
 	return keys
 }
 
-func TestTheOldNameLosesNoKeyOfEitherDialect(t *testing.T) {
-	// goleveldb reads LevelDB 1.17's filters with the unsigned hash, and so does
-	// not find 86,682 of 100,000 random keys of seven bytes that are there. Whoever
-	// reads one dialect only, loses the other's keys; LegacyBloom loses none.
+func TestLegacyBloomFindsKeysOfBothEncodings(t *testing.T) {
+	// goleveldb reads LevelDB 1.17's filters with the unsigned hash, and so misses 86,682 of
+	// 100,000 stored random keys of seven bytes. A reader of only one encoding misses keys of
+	// the other; LegacyBloom misses none.
 	rng := rand.New(rand.NewPCG(1, 17))
 	const n = 100_000
 	keys := randomKeys(rng, n, 7)
 	for _, c := range []struct {
 		writer     oldWriter
-		reader     oldWriter // of one dialect
+		reader     oldWriter // of one encoding
 		shareKept  float64
 		shareDelta float64
 	}{
-		// Three tail bytes are all below 0x80 for one key in eight; of the others a
-		// single-hash reader keeps those that are its false positives.
+		// For one key in eight, three tail bytes are all below 0x80. Of the other keys, a
+		// single-hash reader finds only its false positives.
 		{leveldb117, goleveldb, 0.125 + 0.875*0.0091, 0.005},
 		{goleveldb, leveldb117, 0.125 + 0.875*0.0091, 0.005},
 		{leveldb117, leveldb117, 1, 0},
@@ -86,16 +86,16 @@ func TestTheOldNameLosesNoKeyOfEitherDialect(t *testing.T) {
 					kept++
 				}
 				if !legacyMayMatch(t, key, filter) {
-					require.Fail(t, "a key that went in is denied", "%x", key)
+					require.Fail(t, "an added key is denied", "%x", key)
 				}
 			}
-			t.Logf("a reader of the other dialect loses %d of %d keys", n-kept, n)
+			t.Logf("a reader of the other encoding misses %d of %d keys", n-kept, n)
 			require.InDelta(t, c.shareKept, float64(kept)/n, c.shareDelta)
 		})
 	}
 }
 
-func TestTheOldNameErrsAtMostTwiceAsOften(t *testing.T) {
+func TestLegacyBloomAtMostDoublesFalsePositives(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 18))
 	const n, asked = 10_000, 100_000
 	for _, c := range []struct {
@@ -125,12 +125,12 @@ func TestTheOldNameErrsAtMostTwiceAsOften(t *testing.T) {
 	}
 }
 
-func TestTheOldNameDeniesOnlyWhereBothHashesDo(t *testing.T) {
+func TestLegacyBloomDeniesOnlyIfBothHashesDo(t *testing.T) {
 	// Random arrays of bits, so that every pair of answers occurs.
 	//
-	// False alarms: of 20,000 keys a third has two hashes, whose answers differ with a
-	// probability of 1/16 and more each way (k of 4 in a half-full array): none does with
-	// one below (1-1/50)^20000, 10^-175.
+	// False alarms: a third of 20,000 keys has two hashes, whose answers differ with a
+	// probability of 1/16 or more in each direction (k of 4 in a half-full array). The
+	// probability that none of them differs is below (1-1/50)^20000, or 10^-175.
 	rng := filtertest.NewRand(t)
 	seen := map[[2]bool]int{}
 	for range 200 {
@@ -147,10 +147,10 @@ func TestTheOldNameDeniesOnlyWhereBothHashesDo(t *testing.T) {
 			require.Equal(t, unsigned || signed, legacyMayMatch(t, key, filter))
 		}
 	}
-	require.Len(t, seen, 4, "every pair of answers was met")
+	require.Len(t, seen, 4, "every pair of answers occurs")
 }
 
-func TestBothHashesAreInTheOldNamesKeyHash(t *testing.T) {
+func TestLegacyKeyHashContainsBothHashes(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	keys := append(randomKeys(rng, 10_000, -1), nil, []byte("\x80"), []byte("abc\x80"), []byte("\x80abc"), []byte("abcde\x80"))
 	for _, key := range keys {
@@ -160,7 +160,7 @@ func TestBothHashesAreInTheOldNamesKeyHash(t *testing.T) {
 	}
 }
 
-func TestTheOldNameIsWrittenForBothDialects(t *testing.T) {
+func TestLegacyBloomWritesBothEncodings(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	for _, length := range []int{0, 1, 2, 3, 7, -1} {
 		keys := randomKeys(rng, 3000, length)
@@ -179,7 +179,7 @@ func TestTheOldNameIsWrittenForBothDialects(t *testing.T) {
 	require.Equal(t, BloomPolicy{}.CreateFilter(nil, nil), LegacyBloom.CreateFilter(nil, nil))
 }
 
-func TestTheOldNameReadsMalformedFiltersAsTheNewOneDoes(t *testing.T) {
+func TestLegacyBloomReadsMalformedFiltersLikeBloom(t *testing.T) {
 	for _, filter := range [][]byte{nil, {}, {6}, {0, 0}, {0, 31}, {0xff, 30}, {0, 255}, {0, 0, 0, 6}} {
 		for _, key := range words("", "hello", "\x80", "caf\xc3\xa9") {
 			require.Equal(t, mayMatch(t, BloomPolicy{}, key, filter), legacyMayMatch(t, key, filter), "%x", filter)
@@ -187,13 +187,13 @@ func TestTheOldNameReadsMalformedFiltersAsTheNewOneDoes(t *testing.T) {
 	}
 }
 
-func TestTheOldNameHasNoTwo(t *testing.T) {
+func TestLegacyName(t *testing.T) {
 	require.Equal(t, "leveldb.BuiltinBloomFilter", LegacyBloom.Name())
 	require.NotEqual(t, BloomPolicy{}.Name(), LegacyBloom.Name())
 }
 
-// FuzzLegacyBloom asks arbitrary bytes as filters, and makes filters of
-// arbitrary keys in either dialect.
+// FuzzLegacyBloom queries arbitrary bytes as filters, and makes filters of arbitrary keys in
+// either encoding.
 func FuzzLegacyBloom(f *testing.F) {
 	f.Add([]byte{}, []byte("hello"))
 	f.Add([]byte{0xff, 30}, []byte{})
@@ -202,7 +202,7 @@ func FuzzLegacyBloom(f *testing.F) {
 	f.Fuzz(func(t *testing.T, filter, key []byte) {
 		got := legacyMayMatch(t, key, filter)
 		if mayMatch(t, BloomPolicy{}, key, filter) {
-			require.True(t, got, "it believes no denial that the plain hash does not share")
+			require.True(t, got, "it denies only what the plain hash denies")
 		}
 		keys := [][]byte{filter, key}
 		for _, made := range [][]byte{goleveldb.filter(keys), leveldb117.filter(keys), LegacyBloom.CreateFilter(nil, keys)} {

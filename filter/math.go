@@ -3,9 +3,9 @@ package filter
 import "math"
 
 // FalsePositiveRate returns the probability, 0 to 1, that a bloom filter of
-// the given number of bits, in which each of keys distinct keys set k bits at
-// ideally random places, says "perhaps" to a key that is not in it:
-// (1 - e^(-k keys/bits))^k. It is 0 without keys, and 1 with keys and no bits
+// the given number of bits, in which each of keys distinct keys sets k bits at
+// ideally random positions, answers "perhaps" for an absent key:
+// (1 - e^(-k keys/bits))^k. It is 0 without keys, and 1 if there are keys but no bits
 // or no hashes.
 func FalsePositiveRate(keys, bits uint64, k int) float64 {
 	switch {
@@ -14,35 +14,35 @@ func FalsePositiveRate(keys, bits uint64, k int) float64 {
 	case bits == 0 || k <= 0:
 		return 1
 	}
-	// Expm1, because 1 - e^(-x) loses its digits where the filter is roomy.
+	// Expm1, because 1 - e^(-x) loses precision for small x, that is, in sparse filters.
 	ones := -math.Expm1(-float64(k) * float64(keys) / float64(bits))
 	return math.Pow(ones, float64(k))
 }
 
-// BloomHashes returns k, the number of bits that a key sets in a filter of
-// BloomPolicy: bitsPerKey × 0.69 rounded down, within 1..30. (0.69 is about
-// ln 2, where the rate is lowest; LevelDB rounds down to probe a little less.)
+// BloomHashes returns k, the number of bits that a key sets in LevelDB's filters with
+// bitsPerKey bits per key: bitsPerKey × 0.69 rounded down, within 1..30. (0.69 is about
+// ln 2, at which the false-positive rate is lowest; LevelDB rounds down to probe fewer bits.)
 func BloomHashes(bitsPerKey int) int {
 	if bitsPerKey >= MaxBitsPerKey { // also keeps the product from overflowing
 		return maxBloomHashes
 	}
-	// LevelDB multiplies in floating point. The integers give the same k because
-	// the product is a whole number at no bitsPerKey below 100.
+	// LevelDB multiplies in floating point. Integers give the same k because the product
+	// is not a whole number for any bitsPerKey below 100.
 	return min(max(bitsPerKey*69/100, 1), maxBloomHashes)
 }
 
-// PredictedRate returns the false-positive rate, 0 to 1, to expect of a filter
-// that NewBloomPolicy(bitsPerKey) makes from the given number of distinct keys, for
-// the bits and hashes that it gets after all rounding: that of LevelDB's double
-// hashing, which is no ideal bloom filter (FalsePositiveRate is that one's), together
-// with the chance that another key has the very same 32-bit hash, 1 - e^(-keys/2^32).
-// At ten bits a key it is 0.84 % by the formula, and here mostly 0.86 to 0.95 % up to
-// 20,000 keys a filter, 1.0 to 1.5 % from 50,000 on, by the number of bits.
+// PredictedRate returns the expected false-positive rate, 0 to 1, of a filter that
+// NewBloomPolicy(bitsPerKey) makes from the given number of distinct keys. It uses the
+// number of bits and hashes after all rounding, and models LevelDB's double hashing,
+// which is worse than an ideal bloom filter (see FalsePositiveRate). It includes the
+// probability that another key has the same 32-bit hash, 1 - e^(-keys/2^32). At 10 bits
+// per key, FalsePositiveRate is 0.84 %; PredictedRate is mostly 0.86 to 0.95 % up to
+// 20,000 keys per filter, and 1.0 to 1.5 % from 50,000 on, depending on the number of bits.
 //
-// It takes the hashes for ideal. Measured on random keys it is off by 1 % of itself,
-// and by some 5 % where it is less than one in a thousand; keys that are counters can be
-// far worse, because they have the same hashes more often (see the package comment).
-// It takes microseconds for small filters, milliseconds for those of a million keys.
+// It assumes ideal hashes. Its error on random keys, as measured, is 1 % of the rate, and
+// about 5 % for rates below 0.001. Keys that are counters can have a far higher rate,
+// because more of them share a hash. A call takes microseconds for small filters and
+// milliseconds for those of a million keys.
 func PredictedRate(keys uint64, bitsPerKey int) float64 {
 	if keys == 0 {
 		return 0
@@ -51,10 +51,10 @@ func PredictedRate(keys uint64, bitsPerKey int) float64 {
 	return levelDBRate(keys, bytes*8, k)
 }
 
-// bloomShape returns the size of the bit array, in bytes, and the number of
-// hashes of a filter for the given number of keys. The bits stay below 2^32,
-// since positions are remainders of 32-bit numbers: where bitsPerKey would pass
-// that, the filter takes all the bits there are and the k that suits them.
+// bloomShape returns the size of the bit array in bytes and the number of hashes of a
+// filter for the given number of keys. There are fewer than 2^32 bits, because positions
+// are remainders of 32-bit numbers. If bitsPerKey would need more, the filter has the
+// maximum number of bits and the k that suits them.
 func bloomShape(keys uint64, bitsPerKey int) (bytes uint64, k int) {
 	const maxBits = maxBloomBytes * 8
 	b := uint64(clampBitsPerKey(bitsPerKey))

@@ -1,8 +1,8 @@
 package filter
 
-// None is the policy of tables without filters: whoever writes a table
-// compares its policy with None and writes no filter block. As a policy it
-// makes empty filters, under the name "none", and rules out nothing.
+// None is the policy of tables without filters. Table writers compare their policy with
+// None and then write no filter block. As a policy it makes empty filters under the name
+// "none" that rule nothing out.
 var None Policy = nonePolicy{}
 
 type nonePolicy struct{}

@@ -10,7 +10,7 @@ import (
 func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }
 func BenchmarkMakeFilter(b *testing.B) { filtertest.MakeFilter(b, probedKinds) }
 
-// BenchmarkProbeHash is what all of a key's filters wait for.
+// BenchmarkProbeHash measures the hash that the queries of all of a key's filters wait for.
 func BenchmarkProbeHash(b *testing.B) {
 	keys, rng := make([]filtertest.Key, filtertest.AskedAtOnce), rand.New(rand.NewPCG(7, 8))
 	next := func() {

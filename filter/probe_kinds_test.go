@@ -11,7 +11,7 @@ var probedKinds = []filtertest.Kind{
 	{Name: "plain-bloom", BitsPerKey: 10, IsReference: true, Begin: plainBloom},
 	{Name: "bloom", BitsPerKey: 10, Begin: preparedBloom},
 	{Name: "cache-line", BitsPerKey: 10, Begin: cacheLines},
-	{Name: "fuse", BitsPerKey: 10, Begin: fuses}, // of as many keys as those
+	{Name: "fuse", BitsPerKey: 10, Begin: fuses}, // with as many keys as the others
 }
 
 // generated makes a filter as the writer of a table does.
@@ -31,11 +31,11 @@ func generated(g Generator, open func(filter []byte) filtertest.Probed) filterte
 	}
 }
 
-// oneLoad is the floor of every filter: it loads one byte of where a key's bits would be.
+// oneLoad is the lower bound for every filter: it loads one byte where a key's bits would be.
 func oneLoad(n uint64) filtertest.InProgress {
 	memory := make([]byte, n/8*10)
 	for i := range memory {
-		memory[i] = byte(i) // or all of it would be one page
+		memory[i] = byte(i) // otherwise all of it would be one page
 	}
 	byteOf := func(hash uint64) int {
 		at, _ := bits.Mul64(hash, uint64(len(memory)))
@@ -64,7 +64,7 @@ func oneLoad(n uint64) filtertest.InProgress {
 	}
 }
 
-// plainBloom asks LevelDB's filter as LevelDB does, with a division for each bit.
+// plainBloom queries LevelDB's filter as LevelDB does, with a division for each bit.
 func plainBloom(uint64) filtertest.InProgress {
 	return generated(BloomPolicy{}.NewGenerator(), func(filter []byte) filtertest.Probed {
 		array, k := filter[:len(filter)-1], int(filter[len(filter)-1])

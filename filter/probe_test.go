@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBitsAreThoseOfTheRemainder(t *testing.T) {
+func TestBitOfIsTheExactRemainder(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	check := func(h, bytes uint32) {
 		at, bit := bitOf(h, reciprocal(8*bytes), uint64(bytes))
@@ -42,14 +42,15 @@ func TestBitsAreThoseOfTheRemainder(t *testing.T) {
 	}
 }
 
-// TestProbeEqualsThePlainLoop compares the two forms of the same question for
-// every k and for many sizes, on arrays that are almost full, half full and
-// almost empty, so that both answers come after any number of bits.
+// TestProbeEqualsThePlainLoop compares the two forms of a query for every k and for many
+// sizes, on arrays that are almost full, half full and almost empty, so that both answers
+// occur after any number of bits.
 //
-// False alarms: in an array of 512 bits or more of which an eighth is set (an eighth is
-// clear), all of 180 random hashes of k 1 and of k 2 get the same answer with a probability
-// of (7/8)^180 × (63/64)^180 at the mean density, 2 × 10^-12, and an array so thin that it
-// is a hundred times as much is as rare again. Arrays of more bits than hashes see are alike.
+// False alarms: in an array of 512 bits or more of which an eighth is set (or clear), all
+// of 180 random hashes of k 1 and of k 2 get the same answer with a probability of
+// (7/8)^180 × (63/64)^180 at the mean density, or 2 × 10^-12. An array so sparse that this
+// probability is a hundred times higher is just as rare. Larger arrays all look the same to
+// the hashes.
 func TestProbeEqualsThePlainLoop(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	sizes := []int{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 127, 251, 256, 1000, 1021, 4096, 65537, 1 << 20}
@@ -85,8 +86,8 @@ func TestProbeEqualsThePlainLoop(t *testing.T) {
 				}
 			}
 			if size >= 64 {
-				require.NotZero(t, yes, "the comparison must see both answers")
-				require.NotEqual(t, 200*maxBloomHashes, yes, "the comparison must see both answers")
+				require.NotZero(t, yes, "both answers must occur")
+				require.NotEqual(t, 200*maxBloomHashes, yes, "both answers must occur")
 			}
 		}
 	}
@@ -94,13 +95,13 @@ func TestProbeEqualsThePlainLoop(t *testing.T) {
 
 var edgeHashes = []uint32{0, 1, 7, 8, math.MaxUint32, math.MaxUint32 - 1, 1 << 31, 1 << 17, 1 << 15, 0x55555555, 0xaaaaaaaa}
 
-func TestProbeIgnoresBitsAboveThe32OfItsHash(t *testing.T) {
+func TestProbeIgnoresUpperHashBits(t *testing.T) {
 	p := BloomPolicy{}
 	probe := p.NewProbe(p.CreateFilter(nil, words("hello")))
 	require.True(t, probe.HashMayMatch(p.KeyHash([]byte("hello"))|0xdeadbeef<<32))
 }
 
-func TestNoKeyIsDenied(t *testing.T) {
+func TestBloomFiltersDenyNoKey(t *testing.T) {
 	// Random keys of 0 to 24 bytes, every byte value, in filters of 1 to 30 bits.
 	rng := filtertest.NewRand(t)
 	for i := range 60 {
@@ -116,16 +117,15 @@ func TestNoKeyIsDenied(t *testing.T) {
 		probe := p.NewProbe(filter)
 		for _, key := range keys {
 			if !p.KeyMayMatch(key, filter) || !probe.HashMayMatch(p.KeyHash(key)) {
-				require.Fail(t, "a key that went in is denied", "%x by %v", key, p)
+				require.Fail(t, "an added key is denied", "%x by %v", key, p)
 			}
 		}
 	}
 }
 
 func TestMeasuredRatesAreNearThePrediction(t *testing.T) {
-	// Fixed random keys: the figures are the same on every run. 10,000 keys are
-	// within the range where the double hashing is as good as the formula, give
-	// or take a sixth.
+	// Fixed random keys: the figures are the same on every run. For 10,000 keys the double
+	// hashing is within a sixth of the formula.
 	rng := rand.New(rand.NewPCG(1, 2))
 	randomKey := func() []byte {
 		key := make([]byte, 16)

@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/filtertest"
 )
 
-// soundHash are the shapes whose keys LevelDB's hash spreads as if they were random. Of
-// the others more or fewer pass than theory can know.
+// soundHash contains the shapes whose keys LevelDB's hash spreads as if they were random. For
+// the others the theory cannot predict the rate.
 var soundHash = map[string]bool{"random": true, "u64-little-endian": true, "path": true, "url of 60 to 70 bytes": true}
 
 func rateSizes() []filtertest.RateSize {
@@ -31,7 +31,7 @@ func rateSizes() []filtertest.RateSize {
 	}
 }
 
-// rateKeys are the hashes of the keys of one filter, and of the absent ones it is asked for.
+// rateKeys are the hashes of the keys of one filter, and of the absent keys to query.
 type rateKeys struct {
 	stored, absent       []uint64
 	stored32, absent32   []uint32
@@ -64,10 +64,10 @@ func hashedKeys(key func([]byte, uint64) []byte, table, keys, asked int) *rateKe
 	return k
 }
 
-// schemePredicted remembers predictions: filters of one size have the same.
+// schemePredicted caches predictions: filters of the same size have the same one.
 type schemePredicted map[[3]uint64]float64
 
-// rate is that of keys without a stored key's hash.
+// rate is the predicted rate of keys without a stored key's hash.
 func (m schemePredicted) rate(keys, bits uint64, k int) float64 {
 	at := [3]uint64{keys, bits, uint64(k)}
 	if _, ok := m[at]; !ok {
@@ -80,7 +80,7 @@ func (m schemePredicted) rate(keys, bits uint64, k int) float64 {
 // rateOfLine is the false-positive rate of one cache line.
 func rateOfLine(keys uint64, k int) float64 { return CacheLineFalsePositiveRate(keys, 1, k) }
 
-func askHashes(p Probe, hashes []uint64) (passed int) {
+func countMatches(p Probe, hashes []uint64) (passed int) {
 	for _, h := range hashes {
 		if p.HashMayMatch(h) {
 			passed++
@@ -89,8 +89,8 @@ func askHashes(p Probe, hashes []uint64) (passed int) {
 	return passed
 }
 
-// askTables asks the filters of tables of keys of one shape, with every number of bits.
-func askTables(s *filtertest.RateSize, shape string, tables []*rateKeys, predicted schemePredicted, into filtertest.Tallies) {
+// queryTables queries the filters of tables of keys of one shape, with every number of bits.
+func queryTables(s *filtertest.RateSize, shape string, tables []*rateKeys, predicted schemePredicted, into filtertest.Tallies) {
 	for _, bits := range s.Bits {
 		of := func(kind string) *filtertest.Cell {
 			return &filtertest.Cell{Kind: kind, Name: fmt.Sprintf("%d keys, %d bits, %s", s.Keys, bits, shape)}
@@ -114,7 +114,7 @@ func askTables(s *filtertest.RateSize, shape string, tables []*rateKeys, predict
 
 			p := NewCacheLineBloomPolicy(bits)
 			g := cacheLineGenerator{bitsPerKey: bits, hashes: slices.Clone(k.stored)}
-			lines.Passed += askHashes(p.NewProbe(g.AppendFilter(nil)), k.absent)
+			lines.Passed += countMatches(p.NewProbe(g.AppendFilter(nil)), k.absent)
 			lines.Asked += len(k.absent)
 			lines.Expected += float64(len(k.absent)) * p.PredictedRate(uint64(s.Keys))
 			n, hashesOfLine := cacheLineShape(uint64(s.Keys), bits)
@@ -126,16 +126,16 @@ func askTables(s *filtertest.RateSize, shape string, tables []*rateKeys, predict
 	fuse := filtertest.Cell{Kind: "binary fuse", Name: fmt.Sprintf("%d keys, %s", s.Keys, shape)}
 	for _, k := range tables {
 		g := fuseGenerator{hashes: slices.Clone(k.stored)}
-		fuse.Passed += askHashes(FusePolicy{}.NewProbe(g.AppendFilter(nil)), k.absent)
+		fuse.Passed += countMatches(FusePolicy{}.NewProbe(g.AppendFilter(nil)), k.absent)
 		fuse.Asked += len(k.absent)
 		fuse.Expected += float64(len(k.absent)) * FusePolicy{}.PredictedRate(uint64(s.Keys))
 	}
 	into.Add(fuse)
 }
 
-// Of each kind of filter for keys, in filters of different sizes, with different bits, asked for the
-// absent neighbours of stored keys of every shape. The keys are the same on every run.
-func TestMeasuredRatesAreThePredictedOnes(t *testing.T) {
+// Each kind of filter for keys, in filters of different sizes with different bits, is queried
+// for the absent neighbours of stored keys of every shape. The keys are the same on every run.
+func TestMeasuredRatesMatchThePrediction(t *testing.T) {
 	predicted, all := schemePredicted{}, filtertest.Tallies{}
 	for _, s := range rateSizes() {
 		for _, shape := range filtertest.RateShapes {
@@ -150,13 +150,14 @@ func TestMeasuredRatesAreThePredictedOnes(t *testing.T) {
 				same, asked = same+k.sameHash, asked+len(k.absent)
 			}
 			if same > 0 {
-				t.Logf("%d keys, %s: %.3f %% of the absent keys have a stored one's hash of 32 bits", s.Keys, shape.Name, 100*float64(same)/float64(asked))
+				t.Logf("%d keys, %s: %.3f %% of the absent keys have a stored key's 32-bit hash",
+					s.Keys, shape.Name, 100*float64(same)/float64(asked))
 			}
-			askTables(&s, shape.Name, tables, predicted, all)
+			queryTables(&s, shape.Name, tables, predicted, all)
 		}
 	}
 	if other := all["LevelDB's bloom, other shapes"]; other != nil {
-		t.Logf("LevelDB's bloom on shapes that its hash does not spread at random: of %d cells %d are beyond 99.9 %%; the worst: %s, %.3f %% pass, %.3f %% predicted",
+		t.Logf("LevelDB's bloom on shapes that its hash spreads badly: of %d cells %d exceed 99.9 %%; worst: %s, %.3f %% match, %.3f %% predicted",
 			other.Cells, other.Beyond999, other.Worst.Name, 100*float64(other.Worst.Passed)/float64(other.Worst.Asked), 100*other.Worst.Expected/float64(other.Worst.Asked))
 		delete(all, "LevelDB's bloom, other shapes")
 	}

@@ -2,15 +2,15 @@ package filter
 
 import "slices"
 
-// Several returns a policy whose tables carry a filter of each of the given
-// policies, under its own name, so that more readers find one that they know.
-// Readers ask the first one that they know and that is not damaged, and load
-// only that one; the others cost disk space and the time to make them.
+// Several returns a policy whose tables carry a filter of each of the given policies,
+// under its own name, so that more programs find a filter that they know. A reader uses
+// the first filter that it knows and that is not damaged, and loads only that one. The
+// others cost disk space and the time to make them.
 //
-// As a Policy it is the first of them; whoever writes or reads tables asks for all
-// with Kinds. Policies of a name that came before, None and nil are left out, and
-// those that Several made are taken apart. Of a single policy it is that policy,
-// and of none it is None.
+// The Policy methods of the result are those of the first policy; programs that write or
+// read tables get all of them from Kinds. Several ignores nil, None, and policies whose
+// name an earlier one has, and flattens the results of Several. With a single policy it
+// returns that policy, and with none it returns None.
 func Several(policies ...Policy) Policy {
 	var flat []Policy
 	names := map[string]bool{}
@@ -37,13 +37,12 @@ type several struct {
 	policies []Policy
 }
 
-// Kinds returns the policies of the filters that a table written with p carries,
-// the one that readers ask first in front: those that Several or
-// NewDualBloomPolicy put together, else p alone, and nothing for None and nil. The
-// slice is the caller's.
+// Kinds returns the policies of the filters in a table written with p, the one that
+// readers prefer first. These are the policies that Several or NewDualBloomPolicy
+// combined, or p alone. It returns nothing for None and nil. The caller owns the slice.
 func Kinds(p Policy) []Policy {
-	// By type and not by a method, which a policy that embeds one of ours would
-	// have without knowing.
+	// By type, because a policy that embeds one of ours would inherit a method
+	// unintentionally.
 	switch p := p.(type) {
 	case nil, nonePolicy:
 		return nil
@@ -57,10 +56,10 @@ func Kinds(p Policy) []Policy {
 	return []Policy{p}
 }
 
-// SameHash reports whether KeyHash of a and of b is known to be the same function. It
-// is for policies of one layout, and for cache lines and binary fuse filters, which
-// share theirs: a lookup then hashes its key once for both. Hashes of policies from
-// elsewhere are taken for different ones.
+// SameHash reports whether KeyHash of a and of b is known to be the same function. It is
+// for policies of one layout, and for cache lines and binary fuse filters, which share a
+// hash: a lookup then hashes its key once for both. It returns false for policies of other
+// packages.
 func SameHash(a, b Policy) bool {
 	h := hashOf(a)
 	return h != unknownHash && h == hashOf(b)
@@ -75,7 +74,7 @@ const (
 	xxh3Hash
 )
 
-// hashOf goes by type: a policy that embeds one of ours may hash otherwise.
+// hashOf switches on the type: a policy that embeds one of ours may hash differently.
 func hashOf(p Policy) keyHash {
 	switch p := p.(type) {
 	case BloomPolicy:

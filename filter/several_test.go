@@ -38,7 +38,7 @@ func TestSeveralKeepsOneOfEachNameInOrder(t *testing.T) {
 	require.Equal(t, []Policy{NewCacheLineBloomPolicy(9), NewBloomPolicy(9)}, Kinds(NewDualBloomPolicy(9)))
 }
 
-func TestSeveralIsAPolicyLikeItsFirst(t *testing.T) {
+func TestSeveralBehavesLikeItsFirstPolicy(t *testing.T) {
 	bloom := NewBloomPolicy(8)
 	p := Several(bloom, NewCacheLineBloomPolicy(12))
 	require.True(t, p == p && p != Several(bloom, LegacyBloom), "comparable with ==")
@@ -51,20 +51,20 @@ func TestSeveralIsAPolicyLikeItsFirst(t *testing.T) {
 	require.Equal(t, cacheLineName, dual.Name())
 }
 
-func TestChangingWhatKindsReturnsChangesNothing(t *testing.T) {
+func TestKindsReturnsACopy(t *testing.T) {
 	p := Several(NewBloomPolicy(8), NewCacheLineBloomPolicy(12))
 	Kinds(p)[0] = None
 	require.Equal(t, []string{bloomName, cacheLineName}, kindNames(p))
 }
 
-// A policy that embeds one of ours, with bytes and a name of its own, is itself.
-func TestEmbeddingAPolicyOfOursMakesItNotSeveral(t *testing.T) {
+// A policy that embeds one of ours but has another name and other bytes is a kind of its own.
+func TestPolicyEmbeddingOursIsOneKind(t *testing.T) {
 	type own struct{ BloomPolicy }
 	p := own{NewDualBloomPolicy(10)}
 	require.Equal(t, []Policy{p}, Kinds(p))
 }
 
-func TestPoliciesOfTheSameHash(t *testing.T) {
+func TestSameHash(t *testing.T) {
 	type own struct{ BloomPolicy }
 	policies := []Policy{
 		NewBloomPolicy(10), NewBloomPolicy(3), LegacyBloom, NewCacheLineBloomPolicy(5), NewDualBloomPolicy(7), FusePolicy{},

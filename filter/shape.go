@@ -6,41 +6,40 @@ import (
 	"math/bits"
 )
 
-// A Shape is what the bytes of a filter tell about it: enough to predict how often
-// it errs, and to guess for how many keys it was made.
+// A Shape is the information in the bytes of a filter: enough to predict its
+// false-positive rate, and to estimate the number of its keys.
 type Shape struct {
-	Bits   uint64 // places for the bits of keys; 8 for each slot of a binary fuse filter
-	Set    uint64 // how many of them are ones
-	Hashes int    // k, the places of a key
-	// HashBits is the width of the hash: two keys of one hash are the same to the
-	// filter. LevelDB's has 32.
+	Bits   uint64 // the size of the bit array; for binary fuse filters 8 for each slot
+	Set    uint64 // how many of the bits are ones
+	Hashes int    // k, the number of positions of a key
+	// HashBits is the width of the hash: the filter cannot distinguish keys with the
+	// same hash. LevelDB's hash has 32 bits.
 	HashBits int
 
 	lines uint64 // of a cache-line filter
 	fuse  bool
 }
 
-// ShapeOf takes apart a filter of p, which counts as the first of its Kinds. It is
-// false for policies from elsewhere, and for bytes that p does not ask bit by bit:
-// those of later versions, or filters that pass or deny every key. It reads all of
-// the filter.
+// ShapeOf returns the shape of a filter of p, or of the first of its Kinds. ok is false for
+// policies of other packages, and for filters whose bits p does not test: those of later
+// versions, and those that match all or no keys. It reads the whole filter.
 func ShapeOf(p Policy, filter []byte) (s Shape, ok bool) {
 	switch hashOf(firstKind(p)) {
 	case levelDBHash, legacyHashes:
 		array, k, verdict := parseBloom(filter)
-		return Shape{Bits: uint64(len(array)) * 8, Set: ones(array), Hashes: k, HashBits: 32}, verdict == askBits
+		return Shape{Bits: uint64(len(array)) * 8, Set: ones(array), Hashes: k, HashBits: 32}, verdict == testBits
 	case xxh3Hash:
 		if _, fuse := firstKind(p).(FusePolicy); fuse {
 			probe, ok := parseFuse(filter)
 			return Shape{Bits: uint64(len(probe.array)) * 8, Set: ones(probe.array), Hashes: fuseArity, HashBits: 64, fuse: true}, ok
 		}
 		probe, verdict := parseCacheLine(filter)
-		return probe.Shape(), verdict == askBits
+		return probe.Shape(), verdict == testBits
 	}
 	return Shape{}, false
 }
 
-// Shape returns what ShapeOf returns for the filter. It reads all of the filter.
+// Shape returns the result of ShapeOf for the filter. It reads the whole filter.
 func (p *CacheLineProbe) Shape() Shape {
 	return Shape{Bits: uint64(len(p.array)) * 8, Set: ones(p.array), Hashes: p.k, HashBits: 64, lines: p.lines}
 }
@@ -62,9 +61,9 @@ func ones(array []byte) (n uint64) {
 	return n
 }
 
-// Fill returns the part of the bits that are ones, 0 to 1. A bloom filter of the best
-// k has about half; near one it passes nearly everything. A binary fuse filter has
-// about half whatever it holds.
+// Fill returns the fraction of the bits that are ones, 0 to 1. It is about 0.5 for a bloom
+// filter with the best k; near 1 the filter rules out almost nothing. For a binary fuse
+// filter it is about 0.5 whatever the keys.
 func (s Shape) Fill() float64 {
 	if s.Bits == 0 {
 		return 0
@@ -72,12 +71,12 @@ func (s Shape) Fill() float64 {
 	return float64(s.Set) / float64(s.Bits)
 }
 
-// EstimatedKeys returns about how many distinct keys the filter was made of, from the
-// ones in it: n keys leave e^(-kn/m) of m bits clear (Swamidass and Baldi,
-// "Mathematical Correction for Fingerprint Similarity Measures", 2007). It is within
-// a few parts in a hundred where there are hundreds of keys, and math.MaxUint64 where
-// no bit is clear. For binary fuse filters, whose ones do not tell, it is what a
-// filter of this size holds at most.
+// EstimatedKeys returns an estimate of the number of distinct keys in the filter, from its
+// ones: n keys leave e^(-kn/m) of m bits clear (Swamidass and Baldi, "Mathematical
+// Correction for Fingerprint Similarity Measures", 2007). Its error is a few percent if
+// there are hundreds of keys. It is math.MaxUint64 if no bit is clear. For binary fuse
+// filters, whose ones do not depend on the number of keys, it is the largest number of
+// keys in a filter of this size.
 func (s Shape) EstimatedKeys() uint64 {
 	switch {
 	case s.fuse:
@@ -91,8 +90,8 @@ func (s Shape) EstimatedKeys() uint64 {
 	if s.lines > 0 {
 		places, regions = lineBits, float64(s.lines)
 	}
-	// The logarithm of the chance that a key leaves a given bit of its region clear,
-	// and how many keys a region got; in cache lines they are spread unevenly (Poisson).
+	// perKey is the logarithm of the probability that a key leaves a given bit of its
+	// region clear. Keys are spread unevenly over cache lines (Poisson).
 	perKey := float64(s.Hashes) * math.Log1p(-1/places)
 	if s.lines > 0 {
 		perKey = math.Expm1(perKey)
@@ -100,9 +99,9 @@ func (s Shape) EstimatedKeys() uint64 {
 	return uint64(math.Round(math.Log1p(-s.Fill()) / perKey * regions))
 }
 
-// PredictedRate returns the false-positive rate, 0 to 1, to expect of the filter if it
-// was made of the given number of distinct keys: for LevelDB's layout as the function
-// PredictedRate tells, else by CacheLineFalsePositiveRate or 1/256, with SameHashRate.
+// PredictedRate returns the expected false-positive rate, 0 to 1, of the filter if it has
+// the given number of distinct keys. For LevelDB's layout it is that of the function
+// PredictedRate; otherwise CacheLineFalsePositiveRate or 1/256, combined with SameHashRate.
 func (s Shape) PredictedRate(keys uint64) float64 {
 	var rate float64
 	switch {

@@ -16,7 +16,7 @@ func numbered(from, n int) [][]byte {
 	return keys
 }
 
-func TestAShapeTellsTheKeysAndTheRate(t *testing.T) {
+func TestShapeEstimatesKeysAndRate(t *testing.T) {
 	cases := []struct {
 		name   string
 		policy Policy
@@ -26,7 +26,7 @@ func TestAShapeTellsTheKeysAndTheRate(t *testing.T) {
 		{"LevelDB's, 3 bits", NewBloomPolicy(3), NewBloomPolicy(3).PredictedRate},
 		{"cache lines, 10 bits", NewCacheLineBloomPolicy(10), NewCacheLineBloomPolicy(10).PredictedRate},
 		{"cache lines, 20 bits", NewCacheLineBloomPolicy(20), NewCacheLineBloomPolicy(20).PredictedRate},
-		{"both, of which the first counts", NewDualBloomPolicy(7), NewCacheLineBloomPolicy(7).PredictedRate},
+		{"both; the first counts", NewDualBloomPolicy(7), NewCacheLineBloomPolicy(7).PredictedRate},
 		{"binary fuse", FusePolicy{}, FusePolicy{}.PredictedRate},
 		{"the old name", LegacyBloom, NewBloomPolicy(10).PredictedRate},
 	}
@@ -37,7 +37,7 @@ func TestAShapeTellsTheKeysAndTheRate(t *testing.T) {
 				require.True(t, ok)
 				require.InEpsilon(t, c.want(uint64(n)), s.PredictedRate(uint64(n)), 1e-9)
 				if _, fuse := c.policy.(FusePolicy); fuse {
-					require.GreaterOrEqual(t, s.EstimatedKeys(), uint64(n), "at most so many keys")
+					require.GreaterOrEqual(t, s.EstimatedKeys(), uint64(n), "the largest number of keys")
 				} else {
 					require.InEpsilon(t, n, s.EstimatedKeys(), 0.15, "keys")
 				}
@@ -47,7 +47,7 @@ func TestAShapeTellsTheKeysAndTheRate(t *testing.T) {
 	}
 }
 
-func TestAShapeIsToldOfKnownFiltersOnly(t *testing.T) {
+func TestShapeOfAcceptsOnlyKnownFilters(t *testing.T) {
 	cases := []struct {
 		name   string
 		policy Policy
@@ -56,9 +56,9 @@ func TestAShapeIsToldOfKnownFiltersOnly(t *testing.T) {
 		{"no policy", None, []byte{1, 2, 3}},
 		{"nil", nil, []byte{1, 2, 3}},
 		{"an empty filter", NewBloomPolicy(10), nil},
-		{"a k kept for later", NewBloomPolicy(10), []byte{1, 2, 3, 31}},
+		{"a reserved k", NewBloomPolicy(10), []byte{1, 2, 3, 31}},
 		{"part of a line", NewCacheLineBloomPolicy(10), make([]byte, 63)},
-		{"fuse that gave up", FusePolicy{}, []byte{0, 0, 0}},
+		{"fuse without a solution", FusePolicy{}, []byte{0, 0, 0}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAShapeIsToldOfKnownFiltersOnly(t *testing.T) {
 	}
 }
 
-func TestAFullFilterPassesEverything(t *testing.T) {
+func TestFullFilterMatchesEverything(t *testing.T) {
 	s, ok := ShapeOf(NewBloomPolicy(10), []byte{255, 255, 255, 255, 255, 255, 255, 255, 6})
 	require.True(t, ok)
 	require.Equal(t, uint64(math.MaxUint64), s.EstimatedKeys())
@@ -95,7 +95,7 @@ func FuzzShapeOf(f *testing.F) {
 	})
 }
 
-// Worked out from the formula, apart from the code.
+// Computed from the formula, independently of the code.
 func TestWilsonsInterval(t *testing.T) {
 	cases := []struct {
 		passed, asked uint64
@@ -117,9 +117,9 @@ func TestWilsonsInterval(t *testing.T) {
 	}
 }
 
-// Of all samples that a rate can give, 95 in 100 have it within their intervals: the
-// binomial distribution is summed, nothing is drawn.
-func TestTheIntervalHoldsTheRate(t *testing.T) {
+// Of all samples with a given rate, 95 in 100 have the rate within their intervals. The test
+// sums the binomial distribution; it draws no samples.
+func TestWilsonIntervalCoversTheRate(t *testing.T) {
 	for _, rate := range []float64{0.002, 0.01, 0.1, 0.5} {
 		const n = 4000
 		logs := func(x float64) float64 { v, _ := math.Lgamma(x + 1); return v }
