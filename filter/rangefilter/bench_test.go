@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a question costs, and a key of a filter, with 20,000 and a million keys.
+// The cost of a query, and of a key in a filter, with 20,000 and with a million keys.
 func BenchmarkRangeFilters(b *testing.B) {
 	for _, n := range []int{20_000, 1_000_000} {
 		keys := make([][]byte, n)

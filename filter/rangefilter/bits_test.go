@@ -15,8 +15,8 @@ func numberedKeys(n int) (keys [][]byte) {
 	return keys
 }
 
-// requireBitsRecognised makes a filter of keys with that many bits, and requires that SameBits says so,
-// and of as many keys as statistics need, that it has none of the other numbers of bits.
+// requireBitsRecognised makes a filter of keys with that many bits, and requires that SameBits
+// recognises them and, if there are enough keys for statistics, rejects the other numbers of bits.
 func requireBitsRecognised(t *testing.T, policy func(bits int) Policy, keys [][]byte, bits int, others []int) {
 	probe, ok := policy(bits).NewProbe(makeFilter(t, policy(bits), keys))
 	require.True(t, ok)
@@ -31,7 +31,7 @@ func requireBitsRecognised(t *testing.T, policy func(bits int) Policy, keys [][]
 	}
 }
 
-func TestTheBitsOfARangeFilterAreRecognised(t *testing.T) {
+func TestSameBits(t *testing.T) {
 	prefix := func(bits int) Policy { return NewPrefix(FixedPrefix(8), bits) }
 	grafite := func(bits int) Policy { return NewGrafite(FixedPrefix(0), BigEndian(8), bits) }
 	for _, c := range []struct {

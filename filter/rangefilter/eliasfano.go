@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// eliasFano is a sorted list of numbers below n<<low, n of them, in n*low bits and 2n more.
-// Of each number the lower bits are stored as they are, one behind the other, and the
-// upper ones in unary: a one for each number of bucket 0, the numbers whose upper bits
-// are 0, a zero, a one for each of bucket 1, and so on. The zeros thus end buckets.
+// eliasFano is a sorted list of n numbers below n<<low, in n*low bits and 2n more. The lower
+// bits of the numbers are stored one after the other. The upper bits are stored in unary: a one
+// for each number of bucket 0, the numbers whose upper bits are 0, then a zero, a one for each
+// number of bucket 1, and so on. Each zero ends a bucket.
 //
 // Sources: P. Elias, "Efficient Storage and Retrieval by Content and Address of Static
 // Files", 1974; R. Fano, "On the Number of Bits Required to Implement an Associative
 // Memory", 1971.
 type eliasFano struct {
 	n, low uint64
-	lows   []byte // the lower bits, with eight bytes or more behind them
-	highs  []byte // the upper ones, in whole words
-	// zeros[i] is how many zeros there are in highs before the i-th run of zerosPer bits: an
-	// eighth of a bit for each number.
+	lows   []byte // the lower bits, followed by at least eight bytes
+	highs  []byte // the upper bits, in whole words
+	// zeros[i] is the number of zeros in highs before the i-th run of zerosPer bits. It uses
+	// an eighth of a bit per number.
 	zeros []uint32
 }
 
@@ -28,7 +28,7 @@ const zerosPer = 512 // bits
 func lowBytes(n, low uint64) uint64 { return (n*low + 7) / 8 }
 func highBytes(n uint64) uint64     { return (2*n + 63) / 64 * 8 }
 
-// appendEliasFano appends sorted numbers below len(numbers)<<low, which is at most 32.
+// appendEliasFano appends the list of sorted numbers below len(numbers)<<low; low is at most 32.
 func appendEliasFano(dst []byte, numbers []uint64, low uint64) []byte {
 	n := uint64(len(numbers))
 	start, size := len(dst), int(lowBytes(n, low)+highBytes(n))
@@ -48,8 +48,8 @@ func appendEliasFano(dst []byte, numbers []uint64, low uint64) []byte {
 	return dst
 }
 
-// parseEliasFano takes n numbers from the front of b, which has at least eight bytes
-// behind them if there are any. What has another size, or another number of ones, is not ok.
+// parseEliasFano reads a list of n numbers that fills b. ok is false if b has another size or
+// another number of ones.
 func parseEliasFano(b []byte, n, low uint64) (e eliasFano, ok bool) {
 	if uint64(len(b)) != lowBytes(n, low)+highBytes(n) {
 		return e, false
@@ -68,14 +68,14 @@ func parseEliasFano(b []byte, n, low uint64) (e eliasFano, ok bool) {
 // word returns the eight bytes of highs from i on.
 func (e *eliasFano) word(i int) uint64 { return binary.LittleEndian.Uint64(e.highs[i:]) }
 
-// lowOf returns the lower bits of number i. The eight bytes that it loads are there: highs
-// has as many.
+// lowOf returns the lower bits of number i. It may load eight bytes, because highs, which
+// follows, has at least eight.
 func (e *eliasFano) lowOf(i uint64) uint64 {
 	at := i * e.low
 	return binary.LittleEndian.Uint64(e.lows[at/8:]) >> (at % 8) & (1<<e.low - 1)
 }
 
-// zero returns the place of zero k in highs, which has more than k.
+// zero returns the position of zero k in highs, which has more than k zeros.
 func (e *eliasFano) zero(k uint64) uint64 {
 	run := e.runOf(k)
 	k -= uint64(e.zeros[run])
@@ -90,15 +90,15 @@ func (e *eliasFano) zero(k uint64) uint64 {
 	}
 }
 
-// oneOf returns the place of one k in word, which has more than k. It adds the ones of all
-// bytes up at once, to find the byte: to take ones away one by one takes as long as a load
-// of what is no longer in the cache.
+// oneOf returns the position of one k in word, which has more than k ones. It finds the byte by
+// adding up the ones of all bytes simultaneously: clearing ones one at a time takes as long as
+// a load that misses the cache.
 func oneOf(word, k uint64) uint64 {
 	const each = 0x0101010101010101
 	sums := word - word>>1&(0x55*each)
 	sums = sums&(0x33*each) + sums>>2&(0x33*each)
 	sums = (sums + sums>>4) & (0x0f * each) * each // byte i: the ones in bytes 0 to i
-	enough := (sums | 0x80*each) - (k+1)*each      // of those that have more than k, the upper bit is left
+	enough := (sums | 0x80*each) - (k+1)*each      // the upper bit remains set in bytes with more than k
 	shift := uint64(bits.TrailingZeros64(enough&(0x80*each))) - 7
 	k -= sums << 8 >> shift & 0xff
 	rest := word >> shift
@@ -108,8 +108,8 @@ func oneOf(word, k uint64) uint64 {
 	return shift + uint64(bits.TrailingZeros64(rest))
 }
 
-// runOf returns the run of zerosPer bits that zero k is in: where it would be if numbers
-// were spread evenly, or else by a binary search.
+// runOf returns the run of zerosPer bits that contains zero k: it guesses the run from an even
+// spread of numbers, and falls back to a binary search.
 func (e *eliasFano) runOf(k uint64) int {
 	lo, hi := 0, len(e.zeros) // the run is within
 	if guess := int(2 * k / zerosPer); guess < hi {
@@ -132,13 +132,13 @@ func (e *eliasFano) runOf(k uint64) int {
 	return lo
 }
 
-// bucket returns the indexes of the first number of a bucket and of the first one behind it.
+// bucket returns the indexes of the first number of a bucket and of the first one after it.
 func (e *eliasFano) bucket(b uint64) (begin, end uint64) {
 	at := uint64(0)
 	if b > 0 {
 		at = e.zero(b-1) + 1
 	}
-	// The zero that ends the bucket is near as a rule.
+	// The zero that ends the bucket is usually in the same word.
 	stop := at + uint64(bits.TrailingZeros64(^e.word(int(at/64*8))>>(at%64)))
 	if stop >= at/64*64+64 {
 		stop = e.zero(b)
@@ -146,8 +146,8 @@ func (e *eliasFano) bucket(b uint64) (begin, end uint64) {
 	return at - b, stop - b
 }
 
-// seek returns the index of the first of the numbers begin to end, all of one bucket, whose lower
-// bits are at least low, or end.
+// seek returns the index of the first of the numbers begin to end, all of one bucket, whose
+// lower bits are at least low, or end if there is none.
 func (e *eliasFano) seek(begin, end, low uint64) uint64 {
 	for begin < end {
 		if mid := begin + (end-begin)/2; e.lowOf(mid) < low {
@@ -159,7 +159,7 @@ func (e *eliasFano) seek(begin, end, low uint64) uint64 {
 	return begin
 }
 
-// anyWithin reports whether one of the numbers is at least u and at most v. u <= v < n<<low.
+// anyWithin reports whether one of the numbers is in u..v, where u <= v < n<<low.
 func (e *eliasFano) anyWithin(u, v uint64) bool {
 	first, last, mask := u>>e.low, v>>e.low, uint64(1)<<e.low-1
 	begin, end := e.bucket(first)

@@ -10,13 +10,60 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
+// The bytes of a Grafite filter
+//
+// A filter of Grafite, "sievedb.Grafite.", the Extractor's name, a dot and the Number's name,
+// has a position for each of the N pairs of a prefix and a number, in ascending order, in the
+// encoding of Elias and Fano.
+//
+//	+------------+------------+---+-----+-------+---------+
+//	| lower bits | upper bits | N | low | flags | version |
+//	+------------+------------+---+-----+-------+---------+
+//
+//	offset  size  meaning
+//	------  ----  -----------------------------------------------------------
+//	0       L     the lower bits of position i from bit low × i on, counted from the
+//	              lowest of the first byte; L = N × low / 8, rounded up
+//	L       H     the upper bits in unary: for each bucket 0 to N-1 a one for each
+//	              position whose upper bits are the bucket, then a zero; in words of
+//	              eight bytes, 2 N bits rounded up
+//	L+H     8     N, at most 2^26
+//	+8      1     low, 1 to 32: the bits per key minus two
+//	+9      1     1 if every key had a prefix, plus 2 if every number was complete
+//	+10     1     1, the version of this layout
+//
+// For other lengths, another number of ones, or values out of range the answer is "perhaps". The
+// filter of more keys has no bytes, and its answer is "perhaps" too. A number x after a prefix
+// has its position in a universe of r = N × 2^low:
+//
+//	z        = XXH3-64 of the prefix, seed 0, + (x / r) × 0x9e3779b97f4a7c15
+//	z        = (z xor z / 2^30) × 0xbf58476d1ce4e5b9
+//	z        = (z xor z / 2^27) × 0x94d049bb133111eb, all modulo 2^64
+//	offset   = (z xor z / 2^31) × r / 2^64, rounded down
+//	position = (offset + x mod r) mod r
+//
+// so that the numbers of one block of r keep their distances. A range of numbers becomes one
+// range of positions, or two if it extends into the next block; each may wrap around at r.
+//
+// By hand: the keys "a" 05, "a" 90 and "c" 05 with FixedPrefix(1) and BigEndian(1) at six bits
+// per key. N is 3, low 4, r 48.
+//
+//	key   block  offset  position  upper  lower
+//	----  -----  ------  --------  -----  -----
+//	a 90  3      0       0         0      0
+//	c 05  0      32      37        2      5
+//	a 05  0      34      39        2      7
+//
+//	lower bits 50 07, upper bits 1 0, 0, 1 1 0: 19 00 00 00 00 00 00 00,
+//	N 03 00 00 00 00 00 00 00, low 04, flags 03, version 01
+
 // These reach the disk and never change.
 const (
 	grafiteName      = "sievedb.Grafite."
 	grafiteVersion   = 1
 	grafiteTailBytes = 11 // the number of positions, the lower bits, the flags, the version
 	allPrefixed      = 1  // flags: every key had a prefix
-	allFull          = 2  // and every number was there to its end
+	allFull          = 2  // flags: every number was complete
 	minGrafiteBits   = 3
 	maxGrafiteBits   = 34
 	maxGrafiteKeys   = 1 << 26
@@ -24,23 +71,22 @@ const (
 	grafiteMix = 0x9e3779b97f4a7c15
 )
 
-// Grafite makes filters for short ranges of numbers, such as times and counters, which
-// keys have after a prefix. Their name is "sievedb.Grafite." with the names of the extractor
-// and of the number, as in "sievedb.Grafite.fixed:8.be8".
+// Grafite makes filters for short ranges of numbers that follow a prefix in the key, such as
+// times and counters. Their name is "sievedb.Grafite." with the names of the extractor and of
+// the number, as in "sievedb.Grafite.fixed:8.be8".
 //
-// With b bits a key, the false-positive rate of a range of length numbers is at most
-// length/2^(b-2), whatever the keys and whatever the range: 0.2 % for 32 numbers at 16 bits a
-// key. It is lower if the keys are dense: numbers of one prefix in an interval of 2^(b-2)
-// times the keys of the table are distinguished exactly.
+// With b bits per key, the false-positive rate of a range of length numbers is at most
+// length/2^(b-2), whatever the keys and the range: 0.2 % for 32 numbers at 16 bits per key.
+// It is lower for dense keys: numbers of one prefix in an interval of 2^(b-2) times the keys
+// of the table are distinguished exactly.
 //
-// Ranges whose bounds have different prefixes always may match, unless the range is the rest
-// of a prefix from a number on. Somebody who chooses keys and ranges to match the filter's
-// hash can cause any rate. The policy is a comparable value.
+// Ranges whose bounds have different prefixes always match, unless the range extends from a
+// number to the end of its prefix. An adversary who chooses keys and ranges to suit the
+// filter's hash can cause any rate. A Grafite is a comparable value.
 //
 // Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: Taming Adversarial Queries with
-// Optimal Range Filters", SIGMOD 2024, arXiv 2311.15380. There the keys are numbers of one
-// machine word; here a prefix takes part in choosing where a number's block of the
-// universe is put.
+// Optimal Range Filters", SIGMOD 2024, arXiv 2311.15380. There the keys are single machine
+// words; here the prefix also determines the position of a number's block in the universe.
 type Grafite struct {
 	extractor  Extractor
 	number     Number
@@ -49,9 +95,9 @@ type Grafite struct {
 
 var _ Policy = Grafite{}
 
-// NewGrafite returns the policy for numbers after the prefixes that e extracts
-// (FixedPrefix(0): at the beginning of the keys), with bitsPerKey bits a key, at least 3 and at
-// most 34. Keys without a prefix are in no filter.
+// NewGrafite returns the policy for numbers after the prefixes that e extracts, with bitsPerKey
+// bits per key, at least 3 and at most 34. With FixedPrefix(0), the numbers are at the start of
+// the keys. Keys without a prefix are in no filter.
 func NewGrafite(e Extractor, n Number, bitsPerKey int) Grafite {
 	return Grafite{e, n, min(max(bitsPerKey, minGrafiteBits), maxGrafiteBits)}
 }
@@ -59,11 +105,11 @@ func NewGrafite(e Extractor, n Number, bitsPerKey int) Grafite {
 // Name returns "sievedb.Grafite.fixed:8.be8", for example.
 func (p Grafite) Name() string { return grafiteName + p.extractor.Name() + "." + p.number.Name() }
 
-// BitsPerKey returns the bits that new filters use for each key; keys with the same prefix
-// and number count once.
+// BitsPerKey returns the number of bits that new filters use for each key; keys with the same
+// prefix and number count once.
 func (p Grafite) BitsPerKey() int { return p.bitsPerKey }
 
-// PredictedRate returns the false-positive rate, 0 to 1, of a range of length numbers with no
+// PredictedRate returns the false-positive rate, 0 to 1, for a range of length numbers with no
 // key near it: 1 - e^(-length/2^(b-2)).
 func (p Grafite) PredictedRate(length uint64) float64 {
 	return -math.Expm1(-math.Ldexp(float64(length), -p.lowBits()))
@@ -71,14 +117,13 @@ func (p Grafite) PredictedRate(length uint64) float64 {
 
 func (p Grafite) lowBits() int { return p.bitsPerKey - 2 }
 
-// NewGenerator implements Policy. The generator keeps 16 bytes a key, and
-// eight more while it makes a filter. From more than 67 million numbers it makes a filter
-// that rules nothing out.
+// NewGenerator implements Policy. The generator keeps 16 bytes per key, and eight more while it
+// makes a filter. For more than 67 million numbers it makes a filter that rules nothing out.
 func (p Grafite) NewGenerator() Generator {
 	return &grafiteGenerator{policy: p, flags: allPrefixed | allFull}
 }
 
-// NewProbe implements Policy. The probe uses an eighth of a bit a key besides the
+// NewProbe implements Policy. The probe uses an eighth of a bit per key in addition to the
 // filter.
 func (p Grafite) NewProbe(filter []byte) (Probe, bool) {
 	g, ok := parseGrafite(filter)
@@ -86,12 +131,12 @@ func (p Grafite) NewProbe(filter []byte) (Probe, bool) {
 	return &g, ok
 }
 
-// grafiteUniverse is what positions are below: r is the number of positions times
-// 2^low. Numbers are cut into blocks of r; each is put around the universe, as a ring, with an
-// offset of its own, so that ranges stay ranges.
+// grafiteUniverse is the range of positions: they are below r, the number of positions times
+// 2^low. The numbers of a prefix are divided into blocks of r. Each block is rotated around the
+// universe, as a ring, by its own offset, so that ranges stay ranges.
 type grafiteUniverse struct{ r uint64 }
 
-// offset returns where a block of a prefix's numbers begins.
+// offset returns the position of the first number of a prefix's block.
 func (g grafiteUniverse) offset(prefixHash, block uint64) uint64 {
 	h := prefixHash + block*grafiteMix
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9 // Stafford's mixer 13, of SplitMix64
@@ -104,7 +149,7 @@ func (g grafiteUniverse) position(prefixHash, x uint64) uint64 {
 	return wrapped(g.offset(prefixHash, x/g.r)+x%g.r, g.r)
 }
 
-// wrapped returns x mod r of an x below 2r.
+// wrapped returns x mod r for an x below 2r.
 func wrapped(x, r uint64) uint64 {
 	if x >= r {
 		x -= r
@@ -121,7 +166,7 @@ type grafiteProbe struct {
 	positions eliasFano
 }
 
-// parseGrafite takes a filter apart. What no writer of this version makes is not ok.
+// parseGrafite parses a filter. ok is false for bytes that no writer of this version makes.
 func parseGrafite(filter []byte) (p grafiteProbe, ok bool) {
 	end := len(filter) - grafiteTailBytes
 	if end < 0 {
@@ -163,8 +208,8 @@ func (p *grafiteProbe) MayMatch(lower, upper []byte) bool {
 	return a <= b && p.positions.n > 0 && p.anyNumber(util.XXH3(prefix), a, b)
 }
 
-// anyNumber reports whether one of the numbers a to b of a prefix may be there. It divides
-// once: a division of 64 bits takes as long as a load from the cache.
+// anyNumber reports whether the filter may contain one of the numbers a to b of a prefix. It
+// divides once: a 64-bit division takes as long as a load from the cache.
 func (p *grafiteProbe) anyNumber(prefixHash, a, b uint64) bool {
 	r := p.universe.r
 	if b-a >= r-1 {
@@ -178,7 +223,7 @@ func (p *grafiteProbe) anyNumber(prefixHash, a, b uint64) bool {
 	return p.anyInBlock(prefixHash, block, from, to)
 }
 
-// anyInBlock is anyNumber for those of one block, counted from its beginning.
+// anyInBlock does the same for the numbers from..to of one block, counted from its beginning.
 func (p *grafiteProbe) anyInBlock(prefixHash, block, from, to uint64) bool {
 	r, offset := p.universe.r, p.universe.offset(prefixHash, block)
 	u, v := wrapped(offset+from, r), wrapped(offset+to, r)
@@ -194,7 +239,7 @@ type grafiteGenerator struct {
 	numbers   []prefixedNumber
 	positions []uint64 // scratch
 	flags     byte
-	last      []byte // the prefix added last, if there is a number
+	last      []byte // the prefix added last, if there are numbers
 }
 
 type prefixedNumber struct{ prefixHash, x uint64 }
@@ -219,7 +264,8 @@ func (g *grafiteGenerator) Add(key []byte) {
 		g.last = append(g.last[:0], prefix...)
 	}
 	if n := len(g.numbers); n == cap(g.numbers) {
-		g.numbers = slices.Grow(g.numbers, max(n, 512)) // doubled: by a quarter, each would be copied five times
+		// Doubled: append grows by a quarter and would copy each number five times.
+		g.numbers = slices.Grow(g.numbers, max(n, 512))
 	}
 	g.numbers = append(g.numbers, next)
 }
@@ -242,9 +288,9 @@ func (g *grafiteGenerator) AppendChecked(dst []byte) (extended []byte, denied in
 	return dst, denied
 }
 
-// place sets the positions, sorted. It throws them into buckets first, a few to each, and
-// sorts those: a third of the time for a million that lie at random. Dense numbers may all be in one
-// bucket, but come in order.
+// place sets the sorted positions. It first distributes them over buckets of a few positions
+// each and sorts those: for a million random positions this takes a third of the time. Dense
+// numbers may all be in one bucket, but arrive in order.
 func (g *grafiteGenerator) place(low int) {
 	const perBucket, maxBuckets = 8, 1 << 12
 	n := len(g.numbers)
@@ -257,7 +303,7 @@ func (g *grafiteGenerator) place(low int) {
 	}
 	universe := grafiteUniverse{uint64(n) << low}
 	lg := bits.Len(uint(min(n/perBucket, maxBuckets-1)))
-	shift := bits.Len64(universe.r-1) - lg // there are more numbers than keys below r
+	shift := bits.Len64(universe.r-1) - lg // r is greater than the number of keys
 	var memory [maxBuckets]uint32
 	ends := memory[:1<<lg]
 	for _, x := range g.numbers {

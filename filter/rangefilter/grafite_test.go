@@ -84,7 +84,7 @@ func TestNumbersRiseWithTheKeys(t *testing.T) {
 	}
 }
 
-func TestEachOneOfAWordIsFound(t *testing.T) {
+func TestOneOf(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	for n := range 3000 {
 		word := rng.Uint64()
@@ -106,7 +106,7 @@ func TestEachOneOfAWordIsFound(t *testing.T) {
 	}
 }
 
-func TestEliasFanoFindsWhatASortedListHolds(t *testing.T) {
+func TestEliasFanoAgreesWithASortedList(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	for range 400 {
 		low := 1 + rng.Uint64N(32)
@@ -140,8 +140,8 @@ func TestEliasFanoFindsWhatASortedListHolds(t *testing.T) {
 	}
 }
 
-// Keys far from each other: each of the range's numbers has the chance that the paper gives.
-func TestGrafiteFiltersErrAsPredicted(t *testing.T) {
+// The keys are far from each other: each number of the range has the probability in the paper.
+func TestGrafiteRatesMatchThePrediction(t *testing.T) {
 	const keys, questions = 20000, 100000
 	rng := rand.New(rand.NewPCG(3, 4))
 	present := make([][]byte, keys)
@@ -170,18 +170,18 @@ func TestGrafiteFiltersErrAsPredicted(t *testing.T) {
 	}
 }
 
-// requirePredicted insists that the predicted rate is within the interval of a sample, three times
-// as wide as one that holds 95 times in 100.
+// requirePredicted requires that the predicted rate is within the interval of a sample, three
+// times as wide as the 95 % confidence interval.
 func requirePredicted(t testing.TB, passed, asked uint64, predicted float64) {
 	t.Helper()
 	low, high := filter.RateInterval(passed, asked)
 	rate := float64(passed) / float64(asked)
-	t.Logf("%.4f %% pass (%.4f to %.4f), %.4f %% predicted", 100*rate, 100*low, 100*high, 100*predicted)
+	t.Logf("%.4f %% match (%.4f to %.4f), %.4f %% predicted", 100*rate, 100*low, 100*high, 100*predicted)
 	require.LessOrEqual(t, rate-3*(rate-low), predicted*1.001)
 	require.GreaterOrEqual(t, rate+3*(high-rate), predicted*0.999)
 }
 
-func TestGrafiteTellsDenseNumbersApartExactly(t *testing.T) {
+func TestGrafiteDistinguishesDenseNumbersExactly(t *testing.T) {
 	const n = 5000
 	for _, c := range []struct {
 		name string
@@ -207,8 +207,8 @@ func TestGrafiteTellsDenseNumbersApartExactly(t *testing.T) {
 	}
 }
 
-// Some hundred thousand numbers, dense and far apart, in many prefixes: the positions take many runs
-// and crowd into some buckets.
+// Some hundred thousand numbers, dense and far apart, in many prefixes: the positions fill many
+// runs and crowd into some buckets.
 func TestGrafiteDeniesNoneOfManyNumbers(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	p := NewGrafite(FixedPrefix(2), BigEndian(6), 12)
@@ -235,7 +235,7 @@ func TestGrafiteDeniesNoneOfManyNumbers(t *testing.T) {
 	}
 }
 
-func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
+func TestGrafiteMatchesRangesItCannotRuleOut(t *testing.T) {
 	p := NewGrafite(FixedPrefix(2), BigEndian(8), 10)
 	keys := stringKeys("aa12345678", "ab12345678")
 	filter := makeFilter(t, p, keys)
@@ -245,14 +245,14 @@ func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 		lower, upper string
 		may          bool
 	}{
-		{"two prefixes", filter, "aa12345678", "ab12345678", true},
+		{"different prefixes", filter, "aa12345678", "ab12345678", true},
 		{"a range longer than the universe", filter, "ac1", "ac2", true},
 		{"a short one", filter, "ac12345678", "ac12345679", false},
 		{"an empty one", filter, "ac12345679", "ac12345678", false},
 		{"one that ends before the prefix", filter, "ac12345679", "aa", false},
 		{"a whole prefix", filter, "ac", "ad", true},
-		{"of no keys", makeFilter(t, p, nil), "ac", "ad", false},
-		{"of keys without a prefix", makeFilter(t, p, stringKeys("a", "b")), "ac", "ad", false},
+		{"no keys", makeFilter(t, p, nil), "ac", "ad", false},
+		{"keys without a prefix", makeFilter(t, p, stringKeys("a", "b")), "ac", "ad", false},
 	} {
 		probe, ok := p.NewProbe(c.filter)
 		require.True(t, ok)
@@ -260,7 +260,7 @@ func TestGrafitePassesWhatItCannotRuleOut(t *testing.T) {
 	}
 }
 
-func TestGrafiteFiltersOfAnotherFormAreNotUnderstood(t *testing.T) {
+func TestMalformedGrafiteFiltersAreNotUnderstood(t *testing.T) {
 	p := NewGrafite(FixedPrefix(0), BigEndian(8), 10)
 	sound := makeFilter(t, p, stringKeys("12345678", "22345678", "32345678"))
 	n := len(sound)
@@ -270,10 +270,10 @@ func TestGrafiteFiltersOfAnotherFormAreNotUnderstood(t *testing.T) {
 		return b
 	}
 	for claim, b := range map[string][]byte{
-		"empty": {}, "cut": sound[1:], "a tail alone": sound[n-11:], "shorter than a tail": sound[n-10:],
-		"another version": change(n-1, 2), "flags that nobody knows": change(n-2, 4), "no lower bits": change(n-3, 0),
-		"too many lower bits": change(n-3, 33), "others than there are": change(n-3, 9), "more positions": change(n-11, 4),
-		"too many": change(n-4, 1), "a one too many": change(n-12, 1), "longer": append([]byte{0}, sound...),
+		"empty": {}, "cut": sound[1:], "only the tail": sound[n-11:], "shorter than a tail": sound[n-10:],
+		"another version": change(n-1, 2), "unknown flags": change(n-2, 4), "no lower bits": change(n-3, 0),
+		"too many lower bits": change(n-3, 33), "other lower bits": change(n-3, 9), "more positions": change(n-11, 4),
+		"too many": change(n-4, 1), "an extra one": change(n-12, 1), "longer": append([]byte{0}, sound...),
 	} {
 		_, ok := p.NewProbe(b)
 		require.False(t, ok, claim)
@@ -290,8 +290,8 @@ func TestGrafiteBitsAreClamped(t *testing.T) {
 	require.Equal(t, "sievedb.Grafite.upto:2f:2.dec12", NewGrafite(SeparatedPrefix('/', 2), Decimal(12), 10).Name())
 }
 
-// The example in the package comment.
-func TestTheGrafiteFilterByHand(t *testing.T) {
+// The example in grafite.go.
+func TestGrafiteFilterByHand(t *testing.T) {
 	p := NewGrafite(FixedPrefix(1), BigEndian(1), 6)
 	universe := grafiteUniverse{3 << 4}
 	for _, c := range []struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The generators kept the memory of the longest prefix for all filters that followed.
-func TestGeneratorsKeepNoLongPrefix(t *testing.T) {
+// Generators retained the memory of the longest prefix for all filters that followed.
+func TestGeneratorsReleaseLongPrefixes(t *testing.T) {
 	long := append(bytes.Repeat([]byte("p"), 1<<20), '/', 0, 0, 0, 0, 0, 0, 0, 1)
 	prefix := SeparatedPrefix('/', 1)
 	p := NewPrefix(prefix, 10).NewGenerator().(*prefixGenerator)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// PolicyNamed returns the policy whose Name is name, as tables have it: that of a Prefix or
-// of a Grafite. New filters use bits for each prefix or key; existing filters are read
-// whatever bits is. The error says what a name looks like.
+// PolicyNamed returns the policy with the given name, as stored in tables: a Prefix or a
+// Grafite. New filters use bits bits for each prefix or key; existing filters are readable
+// whatever bits is. The error for an unknown name has examples of valid names.
 func PolicyNamed(name string, bits int) (Policy, error) {
 	var p Policy
 	if rest, ok := strings.CutPrefix(name, prefixBloomName); ok {
@@ -17,18 +17,19 @@ func PolicyNamed(name string, bits int) (Policy, error) {
 		p = NewGrafite(extractorNamed(extractor), numberNamed(number), bits)
 	}
 	if p == nil || p.Name() != name {
-		return nil, fmt.Errorf("rangefilter: %q is the name of no filter of ranges; want one such as %q or %q", name,
-			NewPrefix(SeparatedPrefix('/', 1), bits).Name(), NewGrafite(FixedPrefix(8), BigEndian(8), bits).Name())
+		return nil, fmt.Errorf("rangefilter: %q is not the name of a range filter policy; want a name such as %q or %q",
+			name, NewPrefix(SeparatedPrefix('/', 1), bits).Name(),
+			NewGrafite(FixedPrefix(8), BigEndian(8), bits).Name())
 	}
 	return p, nil
 }
 
-// extractorNamed returns some extractor for what is no name of one.
+// extractorNamed returns an arbitrary extractor if name is not the name of one.
 func extractorNamed(name string) (e Extractor) {
 	if _, err := fmt.Sscanf(name, "upto:%x:%d", &e.separator, &e.n); err == nil {
 		return SeparatedPrefix(e.separator, e.n)
 	}
-	_, _ = fmt.Sscanf(name, "fixed:%d", &e.n) // its name is compared
+	_, _ = fmt.Sscanf(name, "fixed:%d", &e.n) // the caller compares the name
 	return FixedPrefix(e.n)
 }
 

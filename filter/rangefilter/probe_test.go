@@ -15,8 +15,8 @@ var probedKinds = []filtertest.Kind{
 func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }
 func BenchmarkMakeFilter(b *testing.B) { filtertest.MakeFilter(b, probedKinds) }
 
-// ranges asks for what begins with the same eight bytes as a key, which are a prefix or
-// one number.
+// ranges queries the keys that begin with the same eight bytes as a key, which are a prefix or
+// a single number.
 func ranges(policy Policy) filtertest.InProgress {
 	g := policy.NewGenerator()
 	return filtertest.InProgress{
@@ -29,7 +29,7 @@ func ranges(policy Policy) filtertest.InProgress {
 			filter, denied := g.AppendChecked(nil)
 			probe, ok := policy.NewProbe(filter)
 			if !ok || denied > 0 {
-				panic("a filter that its policy cannot read")
+				panic("the policy cannot read its own filter")
 			}
 			return filtertest.Probed{SizeBytes: len(filter), HashAndAsk: func(keys []filtertest.Key) (yes int) {
 				var upper filtertest.Key

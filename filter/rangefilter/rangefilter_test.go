@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allPolicies are the kinds of range filters, with what they take from a key.
+// allPolicies are the kinds of range filters with different extractors and numbers.
 var allPolicies = []Policy{
 	NewPrefix(FixedPrefix(0), 10),
 	NewPrefix(FixedPrefix(1), 10),
@@ -29,14 +29,14 @@ var allPolicies = []Policy{
 	NewGrafite(SeparatedPrefix(0xff, 1), Decimal(1), 6),
 }
 
-// makeFilter returns the filter of keys, which need not be sorted, and insists that
-// it denies none as a writer would see it.
+// makeFilter returns the filter of keys, which need not be sorted, and requires that it denies
+// none of them.
 func makeFilter(t testing.TB, p Policy, keys [][]byte) []byte {
 	g := p.NewGenerator()
 	for _, k := range keys {
 		k = bytes.Clone(k)
 		g.Add(k)
-		clear(k) // the caller may
+		clear(k) // callers may overwrite their keys
 	}
 	b, denied := g.AppendChecked([]byte("before"))
 	require.Zero(t, denied)
@@ -51,7 +51,7 @@ func stringKeys(s ...string) (keys [][]byte) {
 	return keys
 }
 
-// linesOf returns how many lines a filter of so many prefixes has.
+// linesOf returns the number of lines of a filter of that many prefixes.
 func linesOf(p Prefix, prefixes uint64) uint64 { return p.lines().FilterBytes(prefixes) / 64 }
 
 // holds reports whether sorted has a key in the range.
@@ -60,10 +60,10 @@ func holds(sorted [][]byte, lower, upper []byte) bool {
 	return i < len(sorted) && bytes.Compare(sorted[i], upper) < 0
 }
 
-// edgyBytes are where prefixes, separators and numbers have their edges.
+// edgyBytes are the bytes at the boundaries of prefixes, separators and numbers.
 var edgyBytes = []byte{0, 0, 1, '/', '/', '0', '1', '8', '9', ':', 'a', 0xfe, 0xff, 0xff}
 
-// edgyKey is a key of few lengths and bytes, so that keys and bounds often share much.
+// edgyKey is a key of few lengths and bytes, so that keys and bounds often have common parts.
 func edgyKey(rng *rand.Rand) []byte {
 	k := make([]byte, rng.IntN(13))
 	for i := range k {
@@ -72,7 +72,7 @@ func edgyKey(rng *rand.Rand) []byte {
 	return k
 }
 
-// nearKey is a key a little beside k.
+// nearKey is a key slightly different from k.
 func nearKey(rng *rand.Rand, k []byte) []byte {
 	k = bytes.Clone(k)
 	switch n := len(k); {
@@ -92,7 +92,7 @@ func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 		t.Run(p.Name(), func(t *testing.T) {
 			denied, asked := 0, 0
 			for round := range 300 {
-				keys := make([][]byte, rng.IntN(40)*min(round, 1)) // the first time none: some filters deny nothing else
+				keys := make([][]byte, rng.IntN(40)*min(round, 1)) // none in the first round: some filters deny nothing else
 				for i := range keys {
 					keys[i] = edgyKey(rng)
 				}
@@ -119,12 +119,12 @@ func TestRangeFiltersNeverDenyARangeThatHoldsAKey(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d ranges denied", denied, asked)
-			require.Positive(t, denied, "the test asks for something that can be denied")
+			require.Positive(t, denied, "some ranges are denied")
 		})
 	}
 }
 
-func TestARangeFilterDoesNotDependOnHowTheGeneratorWasUsedBefore(t *testing.T) {
+func TestReusedGeneratorsMakeTheSameFilters(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	keys := make([][]byte, 200)
 	for i := range keys {
@@ -150,7 +150,7 @@ func TestARangeFilterDoesNotDependOnHowTheGeneratorWasUsedBefore(t *testing.T) {
 	}
 }
 
-func TestExtractorsTakePrefixes(t *testing.T) {
+func TestExtractorPrefix(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		e      Extractor
@@ -179,7 +179,7 @@ func TestExtractorsTakePrefixes(t *testing.T) {
 	require.Equal(t, Extractor{}, FixedPrefix(0))
 }
 
-func TestARangeIsWithinOnePrefixUpToTheFirstStringBehindIt(t *testing.T) {
+func TestCommonPrefixOfARange(t *testing.T) {
 	two, path := FixedPrefix(2), SeparatedPrefix('/', 1)
 	for _, c := range []struct {
 		claim        string
@@ -187,22 +187,22 @@ func TestARangeIsWithinOnePrefixUpToTheFirstStringBehindIt(t *testing.T) {
 		lower, upper string
 		ok           bool
 	}{
-		{"both bounds have it", two, "ab1", "ab7", true},
-		{"all of it", two, "ab", "ac", true},
-		{"a part, to its end", two, "abz", "ac", true},
-		{"one string too far", two, "ab", "ac\x00", false},
-		{"far behind", two, "ab", "b", false},
-		{"an end with a byte ff that is carried", two, "a\xff", "b", true},
-		{"the same one a byte too far", two, "a\xff", "b\x00", false},
-		{"no string is behind ff", two, "\xff\xff1", "\xff\xff\xff\xff", true},
-		{"nor the empty range", two, "\xff\xff1", "a", true},
+		{"both bounds have the prefix", two, "ab1", "ab7", true},
+		{"a whole prefix", two, "ab", "ac", true},
+		{"a part, to the end of the prefix", two, "abz", "ac", true},
+		{"an upper bound one string too high", two, "ab", "ac\x00", false},
+		{"an upper bound far above", two, "ab", "b", false},
+		{"a prefix that ends with ff", two, "a\xff", "b", true},
+		{"the same with an upper bound one byte too high", two, "a\xff", "b\x00", false},
+		{"no string follows ff", two, "\xff\xff1", "\xff\xff\xff\xff", true},
+		{"an empty range after ff", two, "\xff\xff1", "a", true},
 		{"an empty range", two, "ab", "aa", true},
-		{"the lower bound has none", two, "a", "b", false},
+		{"the lower bound has no prefix", two, "a", "b", false},
 		{"up to a separator", path, "a/b", "a/c", true},
 		{"all of a directory", path, "a/", "a0", true},
 		{"two directories", path, "a/", "b/", false},
-		{"beside a directory", path, "a", "b", false},
-		{"no prefix to take", FixedPrefix(0), "a", "z", true},
+		{"next to a directory", path, "a", "b", false},
+		{"the empty prefix", FixedPrefix(0), "a", "z", true},
 	} {
 		prefix, ok := c.e.Common([]byte(c.lower), []byte(c.upper))
 		require.Equal(t, c.ok, ok, c.claim)
@@ -212,7 +212,7 @@ func TestARangeIsWithinOnePrefixUpToTheFirstStringBehindIt(t *testing.T) {
 	}
 }
 
-func TestABoundThatIsCountedUpEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
+func TestIncrementedUpperBoundEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
 	p := NewPrefix(FixedPrefix(3), 20)
 	for _, c := range []struct {
 		claim        string
@@ -220,12 +220,12 @@ func TestABoundThatIsCountedUpEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
 		lower, upper string
 		may          bool
 	}{
-		{"a carry", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00", false},
+		{"one carry", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00", false},
 		{"two carries", stringKeys("aaa1"), "a\xff\xff", "b\x00\x00", false},
-		{"a carry, and a key that is there", stringKeys("a\x00\xff"), "a\x00\xff", "a\x01\x00", true},
+		{"a carry, and a key in the range", stringKeys("a\x00\xff"), "a\x00\xff", "a\x01\x00", true},
 		{"the bound without its zero is a key", stringKeys("a\x01"), "a\x00\xff", "a\x01\x00", true},
-		{"any short key counts", stringKeys("z"), "a\x00\xff", "a\x01\x00", true},
-		{"a zero behind the prefix does not", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00\x00", true},
+		{"a short key anywhere in the table", stringKeys("z"), "a\x00\xff", "a\x01\x00", true},
+		{"a zero after the prefix", stringKeys("aaa1"), "a\x00\xff", "a\x01\x00\x00", true},
 	} {
 		probe, ok := p.NewProbe(makeFilter(t, p, c.keys))
 		require.True(t, ok)
@@ -233,7 +233,7 @@ func TestABoundThatIsCountedUpEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
 	}
 }
 
-func TestPrefixFiltersErrAsPredicted(t *testing.T) {
+func TestPrefixFilterRatesMatchThePrediction(t *testing.T) {
 	const prefixes, questions = 20000, 200000
 	for _, bits := range []int{4, 10, 16} {
 		p := NewPrefix(FixedPrefix(8), bits)
@@ -266,8 +266,8 @@ func counterKey(n uint64) []byte {
 	return k
 }
 
-// FuzzRangeFilters makes filters of arbitrary keys, cut from data at each sep, and
-// asks them for a range and for each key.
+// FuzzRangeFilters makes filters of arbitrary keys, cut from data at each sep, and queries a
+// range and each key.
 func FuzzRangeFilters(f *testing.F) {
 	f.Add([]byte("a/1,a/2,b/1"), byte(','), []byte("a/"), []byte("a0"))
 	f.Add([]byte("\xff\xff\xff,\x00,,/"), byte(','), []byte("\xff"), []byte("\xff\xff\xff\xff"))
@@ -292,7 +292,7 @@ func FuzzRangeFilters(f *testing.F) {
 	})
 }
 
-// FuzzRangeReader asks arbitrary bytes as filters: no panic, nothing changed.
+// FuzzRangeReader queries arbitrary bytes as filters: there is no panic, and nothing changes.
 func FuzzRangeReader(f *testing.F) {
 	for _, p := range allPolicies {
 		for _, keys := range [][][]byte{nil, stringKeys("a/b/1"), stringKeys("a/b/12345678", "a/b/22345678", "b/b/1")} {
@@ -307,11 +307,11 @@ func FuzzRangeReader(f *testing.F) {
 				probe.MayMatch(lower, upper)
 			}
 		}
-		require.True(t, bytes.Equal(before, filter), "asking must not change the filter")
+		require.True(t, bytes.Equal(before, filter), "a query must not change the filter")
 	})
 }
 
-func TestRangePoliciesAreFoundByTheirNames(t *testing.T) {
+func TestPolicyNamed(t *testing.T) {
 	for _, want := range allPolicies {
 		p, err := PolicyNamed(want.Name(), 10)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMeasuredRatesOfPrefixFiltersAreThePredictedOnes(t *testing.T) {
+func TestMeasuredRatesOfPrefixFiltersMatchThePrediction(t *testing.T) {
 	filtertest.EachCell("prefixes", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		p := NewPrefix(FixedPrefix(8), bits)
 		g := p.NewGenerator()
@@ -32,8 +32,9 @@ func TestMeasuredRatesOfPrefixFiltersAreThePredictedOnes(t *testing.T) {
 	}).Require(t)
 }
 
-// Numbers far from each other; counters err less (TestGrafiteTellsDenseNumbersApartExactly).
-func TestMeasuredRatesOfGrafiteFiltersAreThePredictedOnes(t *testing.T) {
+// Numbers far from each other; counters have a lower rate
+// (TestGrafiteDistinguishesDenseNumbersExactly).
+func TestMeasuredRatesOfGrafiteFiltersMatchThePrediction(t *testing.T) {
 	for _, length := range []uint64{1, 32} {
 		t.Run(fmt.Sprintf("length=%d", length), func(t *testing.T) {
 			filtertest.EachCell("Grafite", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
@@ -67,16 +68,18 @@ func grafiteOf(t *testing.T, p Grafite, keys int, key func(uint64) []byte) Probe
 	return probe
 }
 
-// deniers are the kinds of filters of ranges, asked for the range of one key.
+// deniers are the kinds of range filters, queried for the range of one key.
 var deniers = []filtertest.Denier{
-	{Kind: "prefixes", Make: func(keys [][]byte, bits int) func([]byte) bool { return asking2(NewPrefix(FixedPrefix(6), bits), keys) }},
+	{Kind: "prefixes", Make: func(keys [][]byte, bits int) func([]byte) bool {
+		return rangeMatcher(NewPrefix(FixedPrefix(6), bits), keys)
+	}},
 	{Kind: "Grafite", Make: func(keys [][]byte, bits int) func([]byte) bool {
-		// The last eight bytes are what tells keys of most shapes apart.
-		return asking2(NewGrafite(FixedPrefix(len(keys[0])-8), BigEndian(8), bits), keys)
+		// The last eight bytes distinguish the keys of most shapes.
+		return rangeMatcher(NewGrafite(FixedPrefix(len(keys[0])-8), BigEndian(8), bits), keys)
 	}},
 }
 
-func asking2(p Policy, keys [][]byte) func([]byte) bool {
+func rangeMatcher(p Policy, keys [][]byte) func([]byte) bool {
 	g := p.NewGenerator()
 	for _, k := range keys {
 		g.Add(k)
@@ -93,6 +96,6 @@ func asking2(p Policy, keys [][]byte) func([]byte) bool {
 	}
 }
 
-func TestNoKindOfRangeFilterDeniesAKeyThatWentIn(t *testing.T) {
+func TestNoRangeFilterDeniesItsKeys(t *testing.T) {
 	filtertest.RequireNoneDenied(t, deniers)
 }

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	countingKind = 'c' // begins a saved filter; never changes
-	fullCounter  = 15  // a counter that got here stays
+	countingKind = 'c' // the first byte of a saved filter; never changes
+	fullCounter  = 15  // a counter with this value never changes again
 )
 
-// Counting is a bloom filter that forgets: each of its places is a counter of
-// four bits, so that keys can be removed. It uses four times the memory of a bloom
-// filter, 4.8 bytes a key for a false-positive rate of 1 %.
+// Counting is a bloom filter from which keys can be removed: it has 4-bit counters instead of
+// bits. It uses four times the memory of a bloom filter, 4.8 bytes per key for a
+// false-positive rate of 1 %.
 //
-// A key counts each time that it is added, and has to be removed as often. A counter that
-// reaches 15 stays there, because it cannot count further: a key that was added fifteen times
-// or more may never be denied again. No key that is in the set is ever denied, if only keys
-// that are in it are removed.
+// A key that is added several times must be removed as often. A counter that reaches 15 stays
+// there, because it cannot count further: a key that was added fifteen times or more may never
+// be denied again. The filter denies no key in the set, provided that only keys in the set
+// are removed.
 //
-// A Counting filter is made by NewCounting or read by UnmarshalBinary. It belongs to
-// one goroutine, or to several that change nothing.
+// Use NewCounting or UnmarshalBinary to make a Counting filter. It is safe for concurrent
+// queries, but Add, Remove and UnmarshalBinary must not run concurrently with other calls.
 //
 // Source: Fan, Cao, Almeida and Broder, "Summary Cache", 2000, section V.
 type Counting struct {
-	counters []byte // two a byte, the lower one first
+	counters []byte // two per byte, the lower half first
 	slots    uint64
 	k        int
 	keys     uint64
@@ -39,9 +39,9 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Counting)(nil)
 )
 
-// NewCounting returns an empty filter whose false-positive rate is rate, above 0 and below
-// 1, when it has the given number of keys; with more keys the rate is higher. It returns an
-// error if rate is out of range, or if the filter would be larger than a gigabyte.
+// NewCounting returns an empty filter with the given false-positive rate, above 0 and below 1,
+// for the given number of keys; with more keys the rate is higher. It returns an error if rate
+// is out of range, or if the filter would be larger than a gigabyte.
 func NewCounting(keys uint64, rate float64) (*Counting, error) {
 	slots, k, err := slotsForRate(keys, rate, 2)
 	if err != nil {
@@ -63,9 +63,9 @@ func (c *Counting) Add(key []byte) {
 	}
 }
 
-// Remove undoes one Add of key, and reports whether key may have been there: if not, nothing
-// changes. Removing a key that was not added, but for which MayContain is true, makes the
-// filter deny keys that are in it.
+// Remove undoes one Add of key. It returns false, and changes nothing, if key is certainly not
+// in the filter. Removing a key that was not added, but for which MayContain is true, makes
+// the filter deny keys that are in it.
 func (c *Counting) Remove(key []byte) bool {
 	if !c.MayContain(key) {
 		return false
@@ -73,7 +73,7 @@ func (c *Counting) Remove(key []byte) bool {
 	c.keys -= min(c.keys, 1)
 	p := placesOf(key, c.slots)
 	for range c.k {
-		// It may be 0: a key that was not added may have a place twice.
+		// The counter may be 0, because two places of a key that was not added may coincide.
 		if at := p.next(); c.counter(at) != 0 && c.counter(at) != fullCounter {
 			c.counters[at/2] -= 1 << (at % 2 * 4)
 		}
@@ -95,29 +95,29 @@ func (c *Counting) MayContain(key []byte) bool {
 	return true
 }
 
-// Len returns how many keys were added and not removed.
+// Len returns the number of keys that were added and not removed.
 func (c *Counting) Len() uint64 { return c.keys }
 
-// SizeBytes returns the memory of the counters.
+// SizeBytes returns the size of the counters in bytes.
 func (c *Counting) SizeBytes() int { return len(c.counters) }
 
-// PredictedRate returns the false-positive rate, 0 to 1, to expect of the filter as it is if
-// its keys are all different.
+// PredictedRate returns the filter's expected false-positive rate, 0 to 1, if its keys are
+// distinct.
 func (c *Counting) PredictedRate() float64 { return filter.FalsePositiveRate(c.keys, c.slots, c.k) }
 
-// AppendBinary appends the filter to dst, in a form that UnmarshalBinary reads and
-// that never changes. It returns no error.
+// AppendBinary appends the filter to dst in a format that UnmarshalBinary reads and that never
+// changes. The error is always nil.
 //
 //	size         meaning
 //	-----------  ------------------------------------------------------------
 //	2            'c', 1 (the version)
-//	8            how many keys there are, little-endian as the other numbers
-//	8            how many counters there are, at least 1
+//	8            the number of keys, little-endian like the other numbers
+//	8            the number of counters, at least 1
 //	1            k, the counters of a key, 1 to 64; for i of 1 to k one of them is
 //	             number g × counters / 2^64, rounded down, where g is m / 2^64, rounded
 //	             down, xor m modulo 2^64, m is s × (s xor 0xd6e8feb86659fd93), and s is
 //	             XXH3-64 of the key + i × 0x9e3779b97f4a7c15, modulo 2^64
-//	counters/2   the counters, two a byte, the lower four bits first; rounded up
+//	counters/2   the counters, two per byte, the lower four bits first; rounded up
 //	4            masked CRC-32C of all bytes above
 func (c *Counting) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
@@ -129,11 +129,11 @@ func (c *Counting) AppendBinary(dst []byte) ([]byte, error) {
 	return appendChecksum(dst, start), nil
 }
 
-// MarshalBinary is AppendBinary to nil.
+// MarshalBinary is AppendBinary with a nil slice.
 func (c *Counting) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
 
-// UnmarshalBinary replaces the filter by a saved one. It keeps no reference to
-// data. If data is not a saved filter, the error wraps ErrCorrupt and the filter is unchanged.
+// UnmarshalBinary replaces the filter with a saved one. It does not retain data. If data is
+// not a saved filter, the error wraps ErrCorrupt and the filter is unchanged.
 func (c *Counting) UnmarshalBinary(data []byte) error {
 	const part = "counting bloom filter"
 	b, err := openSaved(data, part, countingKind)
@@ -141,14 +141,14 @@ func (c *Counting) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	if len(b) < 17 {
-		return corruptf(part, "it has %d bytes, too few for its head", len(data))
+		return corruptf(part, "%d bytes are too few for the header", len(data))
 	}
 	keys, slots, k, counters := util.Fixed64(b), util.Fixed64(b[8:]), int(b[16]), b[17:]
 	if slots == 0 || slots/2+slots%2 != uint64(len(counters)) || k < 1 || k > maxPlaceHashes {
-		return corruptf(part, "%d bytes of counters, for %d of them and %d a key", len(counters), slots, k)
+		return corruptf(part, "%d bytes of counters do not fit %d counters and %d per key", len(counters), slots, k)
 	}
 	if slots%2 != 0 && counters[slots/2]>>4 != 0 {
-		return corruptf(part, "after its last counter is another; want none")
+		return corruptf(part, "the unused half of the last byte is not zero")
 	}
 	*c = Counting{counters: bytes.Clone(counters), slots: slots, k: k, keys: keys}
 	return nil

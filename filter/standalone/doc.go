@@ -1,9 +1,10 @@
-// Package standalone has filters that a program uses by itself, in memory. The store does
-// not use them, and they are no filter policies: they belong to no table.
+// Package standalone has in-memory filters for programs to use on their own. The store does not
+// use them. They are not filter policies and belong to no table.
 //
-// A [Counting] filter forgets keys, a [Scalable] filter grows with them. Both answer "is
-// this key in the set?" with "no", which is certain, or "perhaps". Both can be saved and
-// read again.
+// A [Counting] filter supports removing keys; a [Scalable] filter grows as keys are added. Both
+// answer "is this key in the set?" with "no", which is certain, or "perhaps". Both can be saved
+// and read again.
 //
-// A filter belongs to one goroutine, or to several that only ask. It keeps no key.
+// A filter is safe for concurrent queries, but not for changes concurrent with anything else.
+// It does not retain keys.
 package standalone

@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/filter/standalone"
 )
 
-// Keys can be taken out of a counting filter.
+// Keys can be removed from a counting filter.
 func ExampleCounting() {
 	online, err := standalone.NewCounting(1000, 0.001)
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleCounting() {
 	// Output: false true 1
 }
 
-// A scalable filter need not know how many keys there will be.
+// A scalable filter does not need the number of keys in advance.
 func ExampleScalable() {
 	seen, err := standalone.NewScalable(100, 0.001)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 // These reach the disk and never change.
 const (
 	placeStep      = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
-	placeMix       = 0xd6e8feb86659fd93 // an odd number like any other
-	maxPlaceHashes = 64                 // places a key; 2^-64 is a rate that no hash of 64 bits has
+	placeMix       = 0xd6e8feb86659fd93 // an arbitrary odd number
+	maxPlaceHashes = 64                 // places per key; no 64-bit hash has a rate below 2^-64
 )
 
-// maxPlaceBytes is the most bytes of one array, so that a saved filter fits a slice everywhere.
+// maxPlaceBytes is the largest size of an array, so that a saved filter fits in a slice on
+// every machine.
 const maxPlaceBytes = 1 << 30
 
-// places walks through a key's places among slots: draws from a generator that the
-// key's hash starts, one multiplication each. (Double hashing, h + i step, would do with
-// less, but errs more often in small filters, also with 64 bits: 100 keys at a rate of
-// 0.005 % have 0.016.)
+// places generates a key's places among slots: draws from a generator seeded by the key's hash,
+// at one multiplication each. (Double hashing, h + i step, would be cheaper but has more false
+// positives in small filters, even with 64 bits: 0.016 % instead of 0.005 % for 100 keys.)
 type places struct{ state, slots uint64 }
 
 func placesOf(key []byte, slots uint64) places { return places{util.XXH3(key), slots} }
@@ -34,9 +34,9 @@ func (p *places) next() uint64 {
 	return at
 }
 
-// slotsForRate returns the k and the least slots with which a bloom filter of the
-// given number of keys, at least 1, errs in rate of the absent ones at most. There are
-// that many slots in a byte.
+// slotsForRate returns k and the smallest number of slots with which a bloom filter of the
+// given number of keys, at least 1, has a false-positive rate of at most rate. inByte is the
+// number of slots per byte.
 func slotsForRate(keys uint64, rate float64, inByte uint64) (slots uint64, k int, err error) {
 	if !(rate > 0 && rate < 1) {
 		return 0, 0, fmt.Errorf("standalone: the false-positive rate is %v; want one above 0 and below 1", rate)
@@ -45,7 +45,8 @@ func slotsForRate(keys uint64, rate float64, inByte uint64) (slots uint64, k int
 	// (1 - e^(-k n/m))^k = rate, solved for m.
 	need := math.Ceil(-float64(k) * float64(max(keys, 1)) / math.Log1p(-math.Pow(rate, 1/float64(k))))
 	if need /= float64(inByte); !(need <= maxPlaceBytes) {
-		return 0, 0, fmt.Errorf("standalone: %d keys at a false-positive rate of %v take %.3g bytes; at most %d are supported",
+		return 0, 0, fmt.Errorf(
+			"standalone: %d keys at a false-positive rate of %v need %.3g bytes; at most %d are supported",
 			keys, rate, need, maxPlaceBytes)
 	}
 	return max(uint64(need*float64(inByte)), 1), k, nil

@@ -20,7 +20,7 @@ var probedKinds = []filtertest.Kind{
 func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }
 func BenchmarkMakeFilter(b *testing.B) { filtertest.MakeFilter(b, probedKinds) }
 
-// alone is a filter that stands alone.
+// alone is the benchmark of a standalone filter.
 func alone[F interface {
 	MayContain(key []byte) bool
 	SizeBytes() int

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// As many bits a key as an ideal filter takes for the rate; four times that in memory, for
-// counters have four bits.
-func TestMeasuredRatesOfCountingFiltersAreThePredictedOnes(t *testing.T) {
+// The filters have as many slots per key as an ideal filter has bits for the rate; they use four
+// times that in memory, because counters have four bits.
+func TestMeasuredRatesOfCountingFiltersMatchThePrediction(t *testing.T) {
 	filtertest.EachCell("counting", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		f, err := NewCounting(uint64(s.Keys), math.Pow(0.6185, float64(bits)))
 		require.NoError(t, err)
@@ -22,8 +22,8 @@ func TestMeasuredRatesOfCountingFiltersAreThePredictedOnes(t *testing.T) {
 	}).Require(t)
 }
 
-// Made for a quarter of the keys, so that they grow.
-func TestMeasuredRatesOfScalableFiltersAreThePredictedOnes(t *testing.T) {
+// Made for a quarter of the keys, so that the filters grow.
+func TestMeasuredRatesOfScalableFiltersMatchThePrediction(t *testing.T) {
 	filtertest.EachCell("scalable", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 		rate := math.Pow(0.6185, float64(bits))
 		f, err := NewScalable(uint64(s.Keys)/4, rate)
@@ -37,7 +37,7 @@ func TestMeasuredRatesOfScalableFiltersAreThePredictedOnes(t *testing.T) {
 	}).Require(t)
 }
 
-// deniers are the kinds of filters that stand alone.
+// deniers are the kinds of standalone filters.
 var deniers = []filtertest.Denier{
 	{Kind: "counting", Make: func(keys [][]byte, bits int) func([]byte) bool {
 		f, _ := NewCounting(uint64(len(keys)), math.Pow(0.6185, float64(bits)))
@@ -55,6 +55,6 @@ var deniers = []filtertest.Denier{
 	}},
 }
 
-func TestNoKindOfStandaloneFilterDeniesAKeyThatWentIn(t *testing.T) {
+func TestNoStandaloneFilterDeniesItsKeys(t *testing.T) {
 	filtertest.RequireNoneDenied(t, deniers)
 }

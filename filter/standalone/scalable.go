@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	scalableKind  = 's' // begins a saved filter; never changes
+	scalableKind  = 's' // the first byte of a saved filter; never changes
 	stageHeadSize = 25
-	maxStages     = 64 // of a saved filter; each has room for twice as many keys as the one before
+	maxStages     = 64 // of a saved filter; each has twice the capacity of the one before
 )
 
 // Scalable is a bloom filter that grows, for sets whose size is not known beforehand. When it
-// is as full as its planned number of keys makes it, it adds another filter for twice as many,
-// and so on. Each has half the false-positive rate of the one before, so that the rate of all
-// together stays below the one asked for, however many there are. That costs two to four times
-// the memory of a bloom filter made for the right number. A lookup asks the newest and largest
-// filter first; an absent key is looked up in all of them.
+// is as full as its planned number of keys would make it, it adds another filter for twice as
+// many keys, and so on. Each filter has half the false-positive rate of the one before, so that
+// the total rate stays below the given one for any number of keys. This costs two to four times
+// the memory of a bloom filter made for the right number. A lookup queries the newest and
+// largest filter first; for an absent key it queries all of them.
 //
-// A Scalable filter is made by NewScalable or read by UnmarshalBinary. It belongs to
-// one goroutine, or to several that change nothing.
+// Use NewScalable or UnmarshalBinary to make a Scalable filter. It is safe for concurrent
+// queries, but Add and UnmarshalBinary must not run concurrently with other calls.
 //
 // Source: Almeida, Baquero, Preguiça and Hutchison, "Scalable Bloom Filters", 2007,
 // with a growth of 2 and a tightening ratio of 1/2.
@@ -33,14 +33,14 @@ type Scalable struct {
 	stages []bloomStage
 }
 
-// bloomStage is one of the filters.
+// bloomStage is one of the filters of a Scalable.
 type bloomStage struct {
 	bits     []byte
 	slots    uint64
 	k        int
-	keys     uint64 // how many were new when they came
-	capacity uint64 // for how many it was made
-	ones     uint64 // how many bits are set: by which, and not by keys, it is full
+	keys     uint64 // how many keys were new when they were added
+	capacity uint64 // the planned number of keys
+	ones     uint64 // how many bits are set; these, and not keys, decide when the stage is full
 }
 
 var (
@@ -50,8 +50,8 @@ var (
 )
 
 // NewScalable returns an empty filter whose false-positive rate is at most rate, above 0 and
-// below 1, and which has room for the given number of keys, at least 1, before it grows. It
-// returns an error if rate is out of range, or if the room would be larger than a gigabyte.
+// below 1, and which has a capacity of the given number of keys, at least 1, before it grows. It
+// returns an error if rate is out of range, or if that capacity needs more than a gigabyte.
 func NewScalable(keys uint64, rate float64) (*Scalable, error) {
 	if !(rate < 1) {
 		_, _, err := slotsForRate(keys, rate, 8)
@@ -72,8 +72,8 @@ func newBloomStage(keys uint64, rate float64) (bloomStage, error) {
 	return bloomStage{bits: make([]byte, (slots+7)/8), slots: slots, k: k, capacity: keys}, nil
 }
 
-// grow begins another stage. Where one of twice the room would be too large it has
-// as much as the last, and where there would be too many it lets the last one fill up.
+// grow adds a stage of twice the capacity. If that would be too large, it adds a stage of the
+// same capacity or of half of it. With maxStages stages the last one fills up instead.
 func (s *Scalable) grow() {
 	i := len(s.stages)
 	if i == maxStages {
@@ -88,14 +88,14 @@ func (s *Scalable) grow() {
 	}
 }
 
-// rateWith returns how often the stage errs with so many bits set.
+// rateWith returns the stage's false-positive rate with that many bits set.
 func (b *bloomStage) rateWith(ones uint64) float64 {
 	return math.Pow(float64(min(ones, b.slots))/float64(b.slots), float64(b.k))
 }
 
-// full reports whether with another key the stage may err more often than with all
-// the keys that it was made for. Keys that it took for known ones have changed
-// nothing, and those that did change it have set more bits than most.
+// full reports whether another key may raise the stage's false-positive rate above that of its
+// planned number of keys. keys cannot decide this: keys that seemed to be in the stage already
+// changed nothing, and those that were added set more bits than the average key.
 func (b *bloomStage) full() bool {
 	return b.keys > 0 && b.rateWith(b.ones+uint64(b.k)) > filter.FalsePositiveRate(b.capacity, b.slots, b.k)
 }
@@ -121,7 +121,7 @@ func (b *bloomStage) add(key []byte) {
 }
 
 // Add adds key, and reports whether it was new to the filter. A key for which MayContain is
-// true already uses no room.
+// already true uses no space.
 func (s *Scalable) Add(key []byte) bool {
 	if s.MayContain(key) {
 		return false
@@ -143,8 +143,8 @@ func (s *Scalable) MayContain(key []byte) bool {
 	return false
 }
 
-// Len returns how many keys were new to the filter when they were added: a few less than
-// were added, because of false positives.
+// Len returns how many keys were new to the filter when they were added. Because of false
+// positives this is slightly less than the number of distinct keys.
 func (s *Scalable) Len() (keys uint64) {
 	for i := range s.stages {
 		keys += s.stages[i].keys
@@ -152,7 +152,7 @@ func (s *Scalable) Len() (keys uint64) {
 	return keys
 }
 
-// SizeBytes returns the memory of the filter's bits.
+// SizeBytes returns the size of the filter's bits in bytes.
 func (s *Scalable) SizeBytes() (bytes int) {
 	for i := range s.stages {
 		bytes += len(s.stages[i].bits)
@@ -160,28 +160,28 @@ func (s *Scalable) SizeBytes() (bytes int) {
 	return bytes
 }
 
-// PredictedRate returns the false-positive rate, 0 to 1, to expect of the filter as it is,
-// from the bits that are set.
+// PredictedRate returns the filter's expected false-positive rate, 0 to 1, from the bits that
+// are set.
 func (s *Scalable) PredictedRate() float64 {
-	denied := 1.0 // by all
+	denied := 1.0 // by all stages
 	for i := range s.stages {
 		denied *= 1 - s.stages[i].rateWith(s.stages[i].ones)
 	}
 	return 1 - denied
 }
 
-// AppendBinary appends the filter to dst, in a form that UnmarshalBinary reads and
-// that never changes. It returns no error.
+// AppendBinary appends the filter to dst in a format that UnmarshalBinary reads and that never
+// changes. The error is always nil.
 //
 //	size     meaning
 //	-------  ------------------------------------------------------------------
 //	2        's', 1 (the version)
-//	8        the rate asked for, IEEE 754 binary64, little-endian as the other numbers
-//	         and then for each stage, the oldest first, 1 to 64 of them:
-//	8        how many keys it has
-//	8        for how many it was made, at least 1
-//	8        how many bits it has, at least as many
-//	1        k, the bits of a key, 1 to 64, which are numbered as the counters of a
+//	8        the rate given to NewScalable, IEEE 754 binary64, little-endian like the
+//	         other numbers; then for each stage, the oldest first, 1 to 64 of them:
+//	8        the number of its keys
+//	8        the planned number of keys, at least 1
+//	8        the number of bits, at least the planned number of keys
+//	1        k, the bits of a key, 1 to 64, numbered like the counters of a
 //	         Counting filter are
 //	bits/8   the bits, bit i is bit i mod 8 of byte i/8; rounded up
 //	4        masked CRC-32C of all bytes above
@@ -200,24 +200,24 @@ func (s *Scalable) AppendBinary(dst []byte) ([]byte, error) {
 	return appendChecksum(dst, start), nil
 }
 
-// MarshalBinary is AppendBinary to nil.
+// MarshalBinary is AppendBinary with a nil slice.
 func (s *Scalable) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
 const scalablePart = "scalable bloom filter"
 
-// UnmarshalBinary replaces the filter by a saved one. It keeps no reference to
-// data. If data is not a saved filter, the error wraps ErrCorrupt and the filter is unchanged.
+// UnmarshalBinary replaces the filter with a saved one. It does not retain data. If data is
+// not a saved filter, the error wraps ErrCorrupt and the filter is unchanged.
 func (s *Scalable) UnmarshalBinary(data []byte) error {
 	b, err := openSaved(data, scalablePart, scalableKind)
 	if err != nil {
 		return err
 	}
 	if len(b) < 8 {
-		return corruptf(scalablePart, "it has %d bytes, too few for its head", len(data))
+		return corruptf(scalablePart, "%d bytes are too few for the header", len(data))
 	}
 	saved := Scalable{rate: math.Float64frombits(util.Fixed64(b))}
 	if !(saved.rate > 0 && saved.rate < 1) {
-		return corruptf(scalablePart, "its rate is %v, want above 0 and below 1", saved.rate)
+		return corruptf(scalablePart, "the rate is %v, want one above 0 and below 1", saved.rate)
 	}
 	for b = b[8:]; len(b) > 0 && len(saved.stages) < maxStages; {
 		var stage bloomStage
@@ -227,13 +227,14 @@ func (s *Scalable) UnmarshalBinary(data []byte) error {
 		saved.stages = append(saved.stages, stage)
 	}
 	if len(b) > 0 || len(saved.stages) == 0 {
-		return corruptf(scalablePart, "it has %d stages and then %d bytes, want 1 to %d stages and no more bytes", len(saved.stages), len(b), maxStages)
+		return corruptf(scalablePart, "%d stages and %d bytes after them, want 1 to %d stages and no bytes after them",
+			len(saved.stages), len(b), maxStages)
 	}
 	*s = saved
 	return nil
 }
 
-// decodeBloomStage takes a stage off the front of b.
+// decodeBloomStage decodes a stage from the front of b.
 func decodeBloomStage(b []byte) (stage bloomStage, rest []byte, err error) {
 	if len(b) < stageHeadSize {
 		return stage, nil, corruptf(scalablePart, "%d bytes are too few for a stage", len(b))
@@ -242,12 +243,12 @@ func decodeBloomStage(b []byte) (stage bloomStage, rest []byte, err error) {
 	b = b[stageHeadSize:]
 	size := stage.slots/8 + (stage.slots%8+7)/8
 	if stage.slots == 0 || size > uint64(len(b)) || stage.capacity == 0 || stage.capacity > stage.slots || stage.k < 1 || stage.k > maxPlaceHashes {
-		return stage, nil, corruptf(scalablePart, "a stage for %d keys of %d bits each, %d bits in %d bytes",
+		return stage, nil, corruptf(scalablePart, "invalid stage: %d keys, %d bits per key, %d bits in %d bytes",
 			stage.capacity, stage.k, stage.slots, len(b))
 	}
 	stage.bits, rest = bytes.Clone(b[:size]), b[size:]
 	if n := stage.slots % 8; n != 0 && stage.bits[size-1]>>n != 0 {
-		return stage, nil, corruptf(scalablePart, "after the last bit of a stage is another; want none")
+		return stage, nil, corruptf(scalablePart, "the unused bits of a stage's last byte are not zero")
 	}
 	for _, ones := range stage.bits {
 		stage.ones += uint64(bits.OnesCount8(ones))

@@ -17,13 +17,13 @@ import (
 
 func le64(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
 
-// requirePlaceRate asks for absent keys and requires the predicted rate, but for the
-// error of the sample and for that of a single filter's share of ones (simulateBloom).
+// requirePlaceRate queries absent keys and requires the predicted rate, within the error of the
+// sample and of a single filter's share of ones (see simulateBloom in package filter).
 func requirePlaceRate(t *testing.T, rng *rand.Rand, may func([]byte) bool, rate float64, slots uint64) {
 	asked := min(max(int(3000/rate), 50_000), 500_000)
 	wrong := 0
 	for range asked {
-		if may(le64(rng.Uint64() | 1)) { // those that are present are even
+		if may(le64(rng.Uint64() | 1)) { // the keys that were added are even
 			wrong++
 		}
 	}
@@ -33,9 +33,9 @@ func requirePlaceRate(t *testing.T, rng *rand.Rand, may func([]byte) bool, rate 
 	require.InDelta(t, rate, float64(wrong)/float64(asked), filtertest.Sigmas*(math.Sqrt(rate/float64(asked))+ofRate/2))
 }
 
-// It failed in 5 of 120 runs: what a scalable filter of 100 keys predicts, by the bits that
-// are set, varies by a sixth, and 0.3 was allowed for each of the filters.
-func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
+// This test failed in 5 of 120 runs: the prediction for a scalable filter of 100 keys, from the
+// bits that are set, varies by a sixth, and only 0.3 was allowed for each of the filters.
+func TestStandaloneFilterRatesMatchThePrediction(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	for _, n := range []int{100, 10_000, 200_000} {
 		for _, rate := range []float64{0.3, 0.01, 0.0001} {
@@ -49,22 +49,22 @@ func TestStandaloneFiltersErrAtThePredictedRate(t *testing.T) {
 					c.Add(key)
 					s.Add(key)
 					if !c.MayContain(key) || !s.MayContain(key) {
-						require.Fail(t, "a key that went in is denied")
+						require.Fail(t, "an added key is denied")
 					}
 				}
 				require.InEpsilon(t, rate, c.PredictedRate(), 0.02)
 				requirePlaceRate(t, rng, c.MayContain, c.PredictedRate(), c.slots)
 				first := &s.stages[0]
 				ofFilters := filtertest.Sigmas * math.Sqrt(filtertest.BloomVariance(uint64(n), first.slots, first.k))
-				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3+ofFilters, "it has hardly grown yet")
+				require.InEpsilon(t, rate/2, s.PredictedRate(), 0.3+ofFilters, "it has hardly grown")
 				requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), first.slots)
 			})
 		}
 	}
 }
 
-// It failed in 30 of 958 runs: counters that had been full were taken for a fault.
-func TestACountingBloomAgreesWithABag(t *testing.T) {
+// This test failed in 30 of 958 runs: it took full counters for a fault.
+func TestCountingAgreesWithAMultiset(t *testing.T) {
 	rng := filtertest.NewRand(t)
 	c, err := NewCounting(1000, 0.01)
 	require.NoError(t, err)
@@ -92,14 +92,14 @@ func TestACountingBloomAgreesWithABag(t *testing.T) {
 		}
 	}
 	require.Zero(t, c.Len())
-	for at := range c.slots { // full counters stay, and of 30 runs one has some
+	for at := range c.slots { // full counters stay; one run of 30 has some
 		if n := c.counter(at); n != 0 && n != fullCounter {
-			require.Fail(t, "something is left of keys that were removed", "counter %d is %d", at, n)
+			require.Fail(t, "removed keys left a counter", "counter %d is %d", at, n)
 		}
 	}
 }
 
-func TestRemovingWhatIsDeniedChangesNothing(t *testing.T) {
+func TestRemovingADeniedKeyChangesNothing(t *testing.T) {
 	c, err := NewCounting(100, 0.001)
 	require.NoError(t, err)
 	c.Add([]byte("a"))
@@ -109,7 +109,7 @@ func TestRemovingWhatIsDeniedChangesNothing(t *testing.T) {
 	require.EqualValues(t, 1, c.Len())
 }
 
-func TestACounterThatIsFullStays(t *testing.T) {
+func TestFullCountersStay(t *testing.T) {
 	for adds, gone := range map[int]bool{1: true, 14: true, 15: false, 40: false} {
 		c, err := NewCounting(100, 0.001)
 		require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestACounterThatIsFullStays(t *testing.T) {
 	}
 }
 
-func TestAScalableBloomKeepsItsRateAsItGrows(t *testing.T) {
+func TestScalableKeepsItsRateAsItGrows(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
 	const rate = 0.01
 	s, err := NewScalable(100, rate)
@@ -137,23 +137,23 @@ func TestAScalableBloomKeepsItsRateAsItGrows(t *testing.T) {
 			if !s.Add(key) {
 				known++
 			}
-			require.False(t, s.Add(key), "it is there now")
+			require.False(t, s.Add(key), "it was just added")
 		}
 		require.EqualValues(t, upTo, int(s.Len())+known)
-		require.LessOrEqual(t, len(keys)-int(s.Len()), 10+2*int(rate*float64(len(keys))), "few are taken for known ones")
+		require.LessOrEqual(t, len(keys)-int(s.Len()), 10+2*int(rate*float64(len(keys))), "few new keys seem known")
 		for _, key := range keys {
 			if !s.MayContain(key) {
-				require.Fail(t, "a key that went in is denied")
+				require.Fail(t, "an added key is denied")
 			}
 		}
 		require.LessOrEqual(t, s.PredictedRate(), rate)
 		requirePlaceRate(t, rng, s.MayContain, s.PredictedRate(), 1000)
-		t.Logf("%d keys: %d stages, %.1f bits a key", upTo, len(s.stages), 8*float64(s.SizeBytes())/float64(upTo))
+		t.Logf("%d keys: %d stages, %.1f bits per key", upTo, len(s.stages), 8*float64(s.SizeBytes())/float64(upTo))
 	}
-	require.InDelta(t, 10, len(s.stages), 1, "100 × (2^10 - 1) is the first room for them")
+	require.InDelta(t, 10, len(s.stages), 1, "the first capacity that suffices is 100 × (2^10 - 1)")
 }
 
-func TestStandaloneFiltersThatCannotBeHad(t *testing.T) {
+func TestInvalidStandaloneFilterParameters(t *testing.T) {
 	for _, c := range []struct {
 		keys uint64
 		rate float64
@@ -188,7 +188,7 @@ func TestSmallAndExtremeStandaloneFilters(t *testing.T) {
 			requireSavedAndRead(t, s, &Scalable{})
 		}
 	}
-	require.False(t, new(Counting).MayContain(nil), "nothing is in a filter that was not made")
+	require.False(t, new(Counting).MayContain(nil), "the zero filter is empty")
 	require.False(t, new(Scalable).MayContain(nil))
 }
 
@@ -209,8 +209,8 @@ func requireSavedAndRead(t testing.TB, from, to saved) {
 	require.Equal(t, data, again)
 }
 
-// The bytes that AppendBinary's comments tell, which never change.
-func TestTheBytesOfSavedFilters(t *testing.T) {
+// The bytes documented at AppendBinary, which never change.
+func TestSavedFilterBytes(t *testing.T) {
 	c, err := NewCounting(2, 0.1)
 	require.NoError(t, err)
 	s, err := NewScalable(2, 0.2)
@@ -229,7 +229,7 @@ func TestTheBytesOfSavedFilters(t *testing.T) {
 			m := new(big.Int).Mul(new(big.Int).SetUint64(s), new(big.Int).SetUint64(s^0xd6e8feb86659fd93))
 			low := new(big.Int).And(m, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
 			g := new(big.Int).Rsh(m, 64).Uint64() ^ low
-			at := g >> 32 * 10 >> 32 // the upper half of g is enough for ten
+			at := g >> 32 * 10 >> 32 // the upper half of g suffices for ten slots
 			require.Equal(t, at, p.next())
 			counters[at]++
 			if string(key) == "hello" {
@@ -253,10 +253,10 @@ func TestTheBytesOfSavedFilters(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// withChecksum closes bytes that were changed, so that what is behind it is tested.
+// withChecksum appends a valid checksum to modified bytes, so that the checks after it run.
 func withChecksum(data []byte) []byte { return appendChecksum(bytes.Clone(data), 0) }
 
-func TestHostileSavedFiltersAreCorruption(t *testing.T) {
+func TestMalformedSavedFiltersAreCorrupt(t *testing.T) {
 	c, err := NewCounting(3, 0.1)
 	require.NoError(t, err)
 	require.Equal(t, uint64(15), c.slots)
@@ -269,7 +269,7 @@ func TestHostileSavedFiltersAreCorruption(t *testing.T) {
 			before, _ := f.AppendBinary(nil)
 			require.ErrorIs(t, f.UnmarshalBinary(data), ErrCorrupt, claim, args)
 			after, _ := f.AppendBinary(nil)
-			require.Equal(t, before, after, "the filter is what it was")
+			require.Equal(t, before, after, "the filter is unchanged")
 		}
 		for n := range data {
 			refused(data[:n], "cut to %d", n)
@@ -281,8 +281,8 @@ func TestHostileSavedFiltersAreCorruption(t *testing.T) {
 			refused(damaged, "byte %d", n)
 		}
 		body := data[:len(data)-4]
-		refused(withChecksum(append(bytes.Clone(body), 0)), "a byte more")
-		at, k := 10, 18 // of the counters or bits, and k
+		refused(withChecksum(append(bytes.Clone(body), 0)), "an extra byte")
+		at, k := 10, 18 // the offsets of the number of counters or bits, and of k
 		if f == saved(s) {
 			at, k = 26, 34
 		}
@@ -293,11 +293,11 @@ func TestHostileSavedFiltersAreCorruption(t *testing.T) {
 		}
 		bad := bytes.Clone(body)
 		bad[k] = 65
-		refused(withChecksum(bad), "65 places a key")
+		refused(withChecksum(bad), "65 places per key")
 	}
 	data, err := s.AppendBinary(nil)
 	require.NoError(t, err)
-	for i, b := range map[int]byte{9: 0xff, 18: 0, 19: 1} { // a negative rate; made for no key; for 259
+	for i, b := range map[int]byte{9: 0xff, 18: 0, 19: 1} { // a negative rate; planned for no key; for 259
 		bad := bytes.Clone(data[:len(data)-4])
 		bad[i] = b
 		require.ErrorIs(t, s.UnmarshalBinary(withChecksum(bad)), ErrCorrupt, "byte %d", i)
