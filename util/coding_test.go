@@ -23,7 +23,7 @@ func TestFixedIntegersAreLittleEndian(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), Fixed64(b))
 }
 
-// varintCases are encodings that every reader of the format agrees on.
+// varintCases are encodings on which all readers of the format agree.
 var varintCases = []struct {
 	v   uint64
 	enc []byte
@@ -44,7 +44,7 @@ var varintCases = []struct {
 	{math.MaxUint64, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}},
 }
 
-func TestVarintsHaveTheFormatsBytes(t *testing.T) {
+func TestVarintEncodings(t *testing.T) {
 	for _, c := range varintCases {
 		t.Run(fmt.Sprint(c.v), func(t *testing.T) {
 			require.Equal(t, append([]byte{7}, c.enc...), AppendUvarint64([]byte{7}, c.v))
@@ -66,7 +66,7 @@ func TestVarintsHaveTheFormatsBytes(t *testing.T) {
 	}
 }
 
-func TestVarintsRoundTripAroundEveryPowerOfTwo(t *testing.T) {
+func TestVarintsRoundTripAroundPowersOfTwo(t *testing.T) {
 	for shift := range 64 {
 		for _, v := range []uint64{1<<shift - 1, 1 << shift, 1<<shift + 1} {
 			enc := AppendUvarint64(nil, v)
@@ -108,7 +108,7 @@ func TestMalformedVarintsAreRefused(t *testing.T) {
 		{"65 bits do not fit 64", ff(9, 0x02), 0, 0},
 		{"an eleventh byte is too long", ff(10, 0x00), 0, 0},
 		{"endless continuation", ff(64), 0, 0},
-		{"more bytes than needed are taken, as LevelDB takes them", []byte{0x80, 0x80, 0x00}, 3, 3},
+		{"more bytes than needed are accepted, as by LevelDB", []byte{0x80, 0x80, 0x00}, 3, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v32, n32 := Uvarint32(c.enc)
@@ -116,10 +116,10 @@ func TestMalformedVarintsAreRefused(t *testing.T) {
 			v64, n64 := Uvarint64(c.enc)
 			require.Equal(t, c.n64, n64)
 			if n32 == 0 {
-				require.Zero(t, v32, "nothing of a refused varint leaks out")
+				require.Zero(t, v32, "no value from an invalid varint")
 			}
 			if n64 == 0 {
-				require.Zero(t, v64, "nothing of a refused varint leaks out")
+				require.Zero(t, v64, "no value from an invalid varint")
 			}
 		})
 	}
@@ -133,11 +133,11 @@ func TestLengthPrefixedStrings(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, string(s), string(got))
 		require.Equal(t, "tail", string(rest))
-		require.Equal(t, len(got), cap(got), "an append to the string must not reach what follows it")
+		require.Equal(t, len(got), cap(got), "an append to the string must not overwrite the following bytes")
 	}
 }
 
-func TestLengthsThatPassTheEndAreRefused(t *testing.T) {
+func TestLengthsBeyondTheEndAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -166,8 +166,8 @@ func FuzzUvarint(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 11))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v64, n64 := Uvarint64(b)
-		// The standard library decodes the same format; it tells truncation and
-		// overflow apart (0 and negative) where we do not.
+		// The standard library decodes the same format; it distinguishes truncation and overflow
+		// (0 and negative), which we do not.
 		want, wantN := binary.Uvarint(b)
 		require.Equal(t, max(wantN, 0), n64)
 		if n64 > 0 {

@@ -43,7 +43,7 @@ func TestMaskedCRCs(t *testing.T) {
 	require.Equal(t, crc, UnmaskCRC(MaskCRC(crc)))
 	require.Equal(t, crc, UnmaskCRC(UnmaskCRC(MaskCRC(MaskCRC(crc)))))
 
-	// (crc>>15 | crc<<17) + 0xa282ead8, worked by hand.
+	// (crc>>15 | crc<<17) + 0xa282ead8, computed by hand.
 	require.Equal(t, uint32(0xa282ead8), MaskCRC(0))
 	require.Equal(t, uint32(0xa282ead8+0x00020000), MaskCRC(1))
 	require.Equal(t, uint32(0xa282ead7), MaskCRC(0xffffffff))

@@ -7,14 +7,13 @@ const (
 	hashTailShift = 24
 )
 
-// Hash is LevelDB's 32-bit hash (its util/hash.cc), similar to Murmur. The
-// bits of every bloom filter in a file depend on it: it never changes.
+// Hash is LevelDB's 32-bit hash (its util/hash.cc), similar to Murmur. The bits of every bloom
+// filter in a file depend on it: it never changes.
 //
-// It takes four bytes at a time, little-endian, and adds the last one to three
-// bytes as unsigned numbers (LevelDB since 1.18; see HashSignedTail). It is
-// fast on short keys but not a strong hash: after each word only 32 bits of
-// state remain, barely mixed, so keys that are decimal or hexadecimal counters
-// often share a full hash. Where that matters a 64-bit hash is the cure.
+// It reads four bytes at a time, little-endian, and adds the last one to three bytes as unsigned
+// numbers (as LevelDB since 1.18; see HashSignedTail). It is fast for short keys but not a strong
+// hash: after each word only 32 bits of state remain, barely mixed, so keys that are decimal or
+// hexadecimal counters often have equal hashes. If that matters, use a 64-bit hash such as XXH3.
 func Hash(data []byte, seed uint32) uint32 {
 	h, tail := hashWords(data, seed)
 	if len(tail) == 0 {
@@ -32,10 +31,10 @@ func Hash(data []byte, seed uint32) uint32 {
 	return h ^ h>>hashTailShift
 }
 
-// HashSignedTail is Hash as LevelDB before 1.18 computed it on machines whose
-// char is signed (x86 among them): the last one to three bytes count as numbers
-// in -128..127. The two agree unless one of those bytes is 0x80 or more. Only
-// filters under the old name "leveldb.BuiltinBloomFilter" need it.
+// HashSignedTail is Hash as LevelDB before 1.18 computed it on machines with a signed char, such
+// as x86: the last one to three bytes count as numbers in -128..127. It returns the same as Hash
+// unless one of those bytes is 0x80 or more. Only filters under the old name
+// "leveldb.BuiltinBloomFilter" need it.
 func HashSignedTail(data []byte, seed uint32) uint32 {
 	h, tail := hashWords(data, seed)
 	if len(tail) == 0 {

@@ -9,8 +9,8 @@ import (
 
 const bloomSeed = 0xbc9f1d34
 
-// crcHeader is the 48-byte message (an iSCSI command) that LevelDB's hash and
-// CRC tests share.
+// crcHeader is the 48-byte message (an iSCSI command) that LevelDB's tests of its hash and its
+// CRC both use.
 var crcHeader = []byte{
 	0x01, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
 	0x00, 0x00, 0x00, 0x00, 0x14, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
@@ -18,8 +18,8 @@ var crcHeader = []byte{
 	0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
 }
 
-func TestHashAgreesWithLevelDBsOwnTest(t *testing.T) {
-	// Figures of LevelDB's util/hash_test.cc.
+func TestHashAgreesWithLevelDBsTest(t *testing.T) {
+	// From LevelDB's util/hash_test.cc.
 	for _, c := range []struct {
 		name string
 		data []byte
@@ -39,9 +39,9 @@ func TestHashAgreesWithLevelDBsOwnTest(t *testing.T) {
 	}
 }
 
-func TestHashVectorsOfTheBloomSeed(t *testing.T) {
-	// Computed with a byte-by-byte C program under both readings of char; six of
-	// the unsigned values were confirmed with leveldb::Hash of LevelDB 1.23.
+func TestHashVectorsForTheBloomSeed(t *testing.T) {
+	// Computed with a byte-by-byte C program for both kinds of char; six of the unsigned values
+	// were confirmed with leveldb::Hash of LevelDB 1.23.
 	for _, c := range []struct {
 		key              string
 		unsigned, signed uint32
@@ -115,5 +115,5 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// benchSink keeps the compiler from dropping what a benchmark computes.
+// benchSink keeps the compiler from removing the results of a benchmark.
 var benchSink uint64

@@ -2,9 +2,9 @@ package util
 
 import "encoding/binary"
 
-// LowerBound64 returns the first i with a[i] >= x, len(a) if there is none. a
-// ascends. The loop has no branch that depends on the data: the compiler makes a
-// conditional move of it, and the processor has nothing to predict wrongly.
+// LowerBound64 returns the smallest i with a[i] >= x, or len(a) if there is none. a must be
+// sorted in ascending order. The loop has no data-dependent branch that could be mispredicted:
+// the compiler uses a conditional move.
 func LowerBound64(a []uint64, x uint64) int {
 	base, n := 0, len(a)
 	for n > 0 {
@@ -20,15 +20,15 @@ func LowerBound64(a []uint64, x uint64) int {
 	return base
 }
 
-// Prefix64 returns the eight bytes of key from position from on, with zeros behind
-// its end, as a big-endian number: two such numbers order as the bytes do, unless
-// they are equal. from is at most len(key).
+// Prefix64 returns the eight bytes of key from position from on, padded with zeros, as a
+// big-endian number. Two such numbers compare as the bytes do, unless they are equal. from must
+// be at most len(key).
 func Prefix64(key []byte, from int) uint64 {
 	rest := key[from:]
 	if len(rest) >= 8 {
 		return binary.BigEndian.Uint64(rest)
 	}
-	if len(key) >= 8 { // what is before from leaves at the top
+	if len(key) >= 8 { // the shift drops the bytes before from
 		return binary.BigEndian.Uint64(key[len(key)-8:]) << (64 - 8*len(rest))
 	}
 	var p uint64

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLowerBoundIsTheFirstThatIsNotLess(t *testing.T) {
+func TestLowerBound64(t *testing.T) {
 	for n := range 40 {
 		a := make([]uint64, n)
 		for i := range a {
@@ -22,7 +22,7 @@ func TestLowerBoundIsTheFirstThatIsNotLess(t *testing.T) {
 	}
 }
 
-func TestPrefixesAreEightBytesWithZerosBehindTheKey(t *testing.T) {
+func TestPrefix64PadsWithZeros(t *testing.T) {
 	for n := range 20 {
 		key := make([]byte, n)
 		for i := range key {

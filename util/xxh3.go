@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// This file is XXH3-64 with seed 0 and the default secret, after the
-// specification of xxHash 0.2.0 (doc/xxhash_spec.md, "XXH3 algorithm
-// description"): the same 64 bits on every machine. It is not a defence against
-// people who choose keys to collide, and no hash without a secret seed is.
+// This file is XXH3-64 with seed 0 and the default secret, as specified by xxHash 0.2.0
+// (doc/xxhash_spec.md, "XXH3 algorithm description"). The result is the same on every machine.
+// Like any hash without a secret seed, it is no defence against adversaries who choose keys that
+// collide.
 
 // The constants of the specification.
 const (
@@ -24,8 +24,7 @@ const (
 	xxPrimeMx2  = 0x9FB21C651E98DF25
 )
 
-// xxSecret is the specification's default secret of 192 bytes as 24
-// little-endian words.
+// xxSecret is the specification's default 192-byte secret as 24 little-endian words.
 var xxSecret = [24]uint64{
 	0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb979083e96dd4de, 0x1f67b3b7a4a44072,
 	0x78e5c0cc4ee679cb, 0x2172ffcc7dd05a82, 0x8e2443f7744608b8, 0x4c263a81e69035e0,
@@ -35,7 +34,7 @@ var xxSecret = [24]uint64{
 	0xfca1477d58be162b, 0xce31d07ad1b8f88f, 0x280416958f3acb45, 0x7e404bbbcafbd7af,
 }
 
-// xxSecretAt returns the word of the secret at the given byte, below 184.
+// xxSecretAt returns the word of the secret at the given byte offset, below 184.
 func xxSecretAt(offset int) uint64 {
 	i, shift := offset/8, uint(offset%8)*8
 	return xxSecret[i]>>shift | xxSecret[i+1]<<(64-shift)
@@ -71,8 +70,8 @@ func XXH3(key []byte) uint64 {
 	return xx64Avalanche(xxSecret[7] ^ xxSecret[8])
 }
 
-// xxh3To128 hashes 17 to 128 bytes: pairs of 16 bytes, one of each from the
-// front and one from the end, until they meet. (A loop costs half as much again.)
+// xxh3To128 hashes 17 to 128 bytes: pairs of 16 bytes, one from the front and one from the end,
+// until they meet. (A loop takes 1.5 times as long.)
 func xxh3To128(key []byte) uint64 {
 	n, s := len(key), &xxSecret
 	acc := uint64(n) * xxPrime64n1
@@ -133,7 +132,7 @@ func xxh3Long(key []byte) uint64 {
 	return xxAvalanche(result)
 }
 
-// xxAccumulate takes the first 64 bytes of stripe into acc.
+// xxAccumulate adds the first 64 bytes of stripe to acc.
 func xxAccumulate(acc *[8]uint64, stripe []byte, secret *[8]uint64) {
 	stripe = stripe[:64]
 	for i, s := range secret {
@@ -149,7 +148,7 @@ func xxMix(b []byte, secret0, secret1 uint64) uint64 {
 	return xxFold(binary.LittleEndian.Uint64(b)^secret0, binary.LittleEndian.Uint64(b[8:])^secret1)
 }
 
-// xxFold multiplies to 128 bits and folds them.
+// xxFold multiplies to 128 bits and returns the xor of the halves.
 func xxFold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo
@@ -161,7 +160,7 @@ func xxAvalanche(v uint64) uint64 {
 	return v ^ v>>32
 }
 
-// xx64Avalanche is XXH64's, which XXH3 uses below four bytes.
+// xx64Avalanche is the avalanche of XXH64, which XXH3 uses for fewer than four bytes.
 func xx64Avalanche(v uint64) uint64 {
 	v ^= v >> 33
 	v *= xxPrime64n2

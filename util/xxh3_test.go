@@ -48,7 +48,7 @@ func TestXXH3AgreesWithThePublishedVectors(t *testing.T) {
 	}
 }
 
-// Every length from 0 to 2500, folded into one number that was made with another
+// Every length from 0 to 2500, combined into one number, which was computed with another
 // implementation (github.com/zeebo/xxh3 v1.1.0).
 func TestXXH3OfEveryLength(t *testing.T) {
 	buf := xxTestBuffer(2500)

@@ -1,21 +1,22 @@
 package vfs
 
-// A Sharer is a File from Create that can begin with the bytes of another one without their
-// being copied. Files of the operating system are, on Linux; what lies between such a file
-// and its user may hide that, and then the bytes are written.
+// A Sharer is a File from Create that can begin with the bytes of another file without copying
+// them. Files of OS implement it on Linux. Wrappers may hide it; the bytes are then written.
 type Sharer interface {
-	// ShareFrom has the file, which must be empty, begin with the first bytes of src, n at most,
-	// as Write would, and returns how many they are: 0 where the file system cannot share
-	// them, or knows nothing of src. After an error the file is of no use.
+	// ShareFrom makes the first bytes of src, at most n, the beginning of the file, which
+	// must be empty, as if by Write. It returns the number of shared bytes: 0 if the file
+	// system cannot share them, or src is of an unknown kind. After an error the file is
+	// unusable.
 	ShareFrom(src File, n int64) (shared int64, err error)
 }
 
-// A CacheFollower is a File from Create that can be asked to take no more of the system's
-// memory than another file does. Files of the operating system are, on Linux. It is a hint
-// that promises nothing and fails nothing, and what lies between may drop it.
+// A CacheFollower is a File from Create that can be asked to use no more of the page cache than
+// another file does. Files of OS implement it on Linux. It is only a hint: it guarantees nothing
+// and returns no error, and wrappers may drop it.
 type CacheFollower interface {
-	// FollowCache asks, where less than half of src is in memory, that what is written from now
-	// on go to the device at once and leave the memory then: it would push out what
-	// somebody reads. With nil, writes are as usual again. It is called between Writes.
+	// FollowCache makes later writes bypass the page cache if less than half of src is
+	// cached: the written bytes would otherwise evict data that is being read. With a nil
+	// src, later writes use the page cache again. FollowCache must not be called
+	// concurrently with Write.
 	FollowCache(src File)
 }

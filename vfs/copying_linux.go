@@ -12,19 +12,19 @@ var (
 	_ CacheFollower = (*osFile)(nil)
 )
 
-// shareUnit divides what is shared, in bytes: of 64 KiB are the largest blocks of
-// file systems that share them, and they share whole ones.
+// shareUnit is the unit of sharing in bytes. File systems share only whole blocks, and the
+// largest blocks of those that share are 64 KiB.
 const shareUnit = 64 << 10
 
-// ShareFrom implements Sharer, by ioctl_ficlonerange(2): XFS, Btrfs and others have it, ext4
-// does not. What of src is in memory is read ahead for the new file: they share the
-// device's blocks, and no memory.
+// ShareFrom implements Sharer with ioctl_ficlonerange(2), which XFS, Btrfs and others support,
+// and ext4 does not. If src is cached in memory, the new file is read ahead: the two files
+// share blocks of the device, but no memory.
 func (o *osFile) ShareFrom(src File, n int64) (int64, error) {
 	from, ok := src.(*osFile)
 	if n -= n % shareUnit; !ok || n <= 0 || o.reading {
 		return 0, nil
 	}
-	err := error(unix.EBADF) // of a closed file
+	err := error(unix.EBADF) // if a file is closed
 	from.control(func(in int) {
 		o.control(func(out int) {
 			err = unix.IoctlFileCloneRange(out, &unix.FileCloneRange{Src_fd: int64(in), Src_length: uint64(n)})
@@ -47,11 +47,11 @@ func (o *osFile) ShareFrom(src File, n int64) (int64, error) {
 // FollowCache implements CacheFollower.
 func (o *osFile) FollowCache(src File) {
 	from, ok := src.(*osFile)
-	o.passing = ok && !from.inMemory()
+	o.uncached = ok && !from.inMemory()
 }
 
-// inMemory reports whether at least half of the file is in the system's memory. Where
-// nobody can tell it is taken to be there.
+// inMemory reports whether at least half of the file is in the page cache. It returns true if
+// that is unknown.
 func (o *osFile) inMemory() bool {
 	size, err := o.Size()
 	if err != nil {
@@ -65,8 +65,8 @@ func (o *osFile) inMemory() bool {
 	return err != nil || s.Cache >= uint64(size)/2/uint64(unix.Getpagesize())
 }
 
-// writePassing is Write for bytes that are not to stay in memory.
-func (o *osFile) writePassing(p []byte) (n int, err error) {
+// writeUncached is Write for bytes that should not stay in the page cache.
+func (o *osFile) writeUncached(p []byte) (n int, err error) {
 	for n < len(p) {
 		m := 0
 		o.control(func(fd int) {
@@ -74,8 +74,8 @@ func (o *osFile) writePassing(p []byte) (n int, err error) {
 		})
 		switch {
 		case err == unix.EINTR:
-		case m <= 0: // not here: as usual, and what is wrong shows again
-			o.passing = false
+		case m <= 0: // unsupported or failed: Write as usual, which reports any error
+			o.uncached = false
 			m, err := o.f.Write(p[n:])
 			return n + m, err
 		default:

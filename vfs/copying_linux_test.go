@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomFile makes a file of so many random bytes, which are in memory then, and opens it.
+// randomFile makes a file of n random bytes, which are then in the page cache, and opens it.
 func randomFile(t *testing.T, dir string, n int) (f File, data []byte) {
 	name := filepath.Join(dir, "source")
 	data = make([]byte, n)
@@ -24,7 +24,7 @@ func randomFile(t *testing.T, dir string, n int) (f File, data []byte) {
 	return f, data
 }
 
-func TestWritesThatPassMemoryAreWrites(t *testing.T) {
+func TestUncachedWritesAreWrites(t *testing.T) {
 	dir := t.TempDir()
 	_, data := randomFile(t, dir, 3<<20+17)
 	name := filepath.Join(dir, "f")
@@ -32,12 +32,12 @@ func TestWritesThatPassMemoryAreWrites(t *testing.T) {
 	require.NoError(t, err)
 	o := f.(*osFile)
 	for at, i := 0, 0; at < len(data); i++ {
-		o.passing = i%3 != 0
+		o.uncached = i%3 != 0
 		n, err := f.Write(data[at:min(at+100_001, len(data))])
 		require.NoError(t, err)
 		at += n
 	}
-	o.passing = true
+	o.uncached = true
 	n, err := f.Write(nil)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -50,40 +50,40 @@ func TestWritesThatPassMemoryAreWrites(t *testing.T) {
 	require.True(t, bytes.Equal(data, got))
 }
 
-// Where writes cannot pass memory, they are as usual. (The device that is always full
-// fails both kinds.)
-func TestWritesThatPassMemoryFailAsOthersDo(t *testing.T) {
+// If writes cannot bypass the page cache, they are ordinary writes. (/dev/full fails both
+// kinds.)
+func TestUncachedWritesFailLikeOthers(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
 		t.Log("no /dev/full here: ", err)
 		return
 	}
-	o := &osFile{f: full, passing: true}
+	o := &osFile{f: full, uncached: true}
 	n, err := o.Write([]byte("x"))
 	require.ErrorContains(t, err, "no space left")
 	require.Zero(t, n)
 	require.NoError(t, o.Close())
 }
 
-func TestWhatIsInMemoryStaysThere(t *testing.T) {
+func TestCachedFilesStayCached(t *testing.T) {
 	dir := t.TempDir()
 	src, data := randomFile(t, dir, 1<<20)
 	f, err := OS.Create(filepath.Join(dir, "f"))
 	require.NoError(t, err)
 	defer f.Close()
 	f.(CacheFollower).FollowCache(src)
-	require.False(t, f.(*osFile).passing, "its %d bytes were just written", len(data))
+	require.False(t, f.(*osFile).uncached, "its %d bytes were just written", len(data))
 	f.(CacheFollower).FollowCache(nil)
-	require.False(t, f.(*osFile).passing)
+	require.False(t, f.(*osFile).uncached)
 	f.(CacheFollower).FollowCache(struct{ File }{src})
-	require.False(t, f.(*osFile).passing, "of another kind of file nothing is known")
+	require.False(t, f.(*osFile).uncached, "nothing is known about another kind of file")
 	require.NoError(t, src.Close())
 	f.(CacheFollower).FollowCache(src)
-	require.False(t, f.(*osFile).passing, "of a closed one neither")
+	require.False(t, f.(*osFile).uncached, "nor about a closed file")
 }
 
-// Whether the file system shares bytes or not, the file is what was asked for.
-func TestSharedBytesAreThoseOfTheSource(t *testing.T) {
+// Whether the file system shares bytes or not, the file has the right bytes.
+func TestSharedBytesAreTheSourcesBytes(t *testing.T) {
 	dir := t.TempDir()
 	src, data := randomFile(t, dir, 5*shareUnit/2)
 	for _, n := range []int{0, 1, shareUnit - 1, shareUnit, 2*shareUnit + 3, len(data)} {
@@ -106,8 +106,8 @@ func TestSharedBytesAreThoseOfTheSource(t *testing.T) {
 	defer f.Close()
 	shared, err := f.(Sharer).ShareFrom(struct{ File }{src}, shareUnit)
 	require.NoError(t, err)
-	require.Zero(t, shared, "a file of another kind is not known")
+	require.Zero(t, shared, "a file of an unknown kind")
 	shared, err = src.(Sharer).ShareFrom(f, shareUnit)
 	require.NoError(t, err)
-	require.Zero(t, shared, "a file from Open is not written to")
+	require.Zero(t, shared, "a file from Open is not written")
 }

@@ -2,4 +2,4 @@
 
 package vfs
 
-func (o *osFile) writePassing(p []byte) (int, error) { return o.f.Write(p) }
+func (o *osFile) writeUncached(p []byte) (int, error) { return o.f.Write(p) }

@@ -1,15 +1,15 @@
-// Package vfs is the file system as the store sees it. Every byte that the
-// store reads or makes durable goes through the interfaces FS and File, so that
-// a test can count it, fail it, or cut the power under it.
+// Package vfs is the file system interface of the store. All bytes that the store reads or
+// makes durable go through the interfaces FS and File, so that tests can count them, inject
+// errors, or simulate a power cut.
 //
-// OS is the operating system's file system. Mem is one in memory that can forget what was not
-// synced, as a power cut does. Another implementation of FS, usually a wrapper around one of
-// these, serves Options.FS of package db as well; the example counts the bytes that are read.
+// OS is the operating system's file system. Mem is an in-memory file system that can discard
+// unsynced data, as a power cut does. Other implementations of FS, usually wrappers around
+// one of these, also work as Options.FS of package db; the example counts the bytes read.
 //
-// # What is durable, and when
+// # Durability
 //
-// Two things survive a power cut only when asked for: a file's bytes, and the
-// entry of a name in its directory. Each has one operation that makes it so.
+// Two things survive a power cut only if they were synced: a file's bytes, and its name in a
+// directory. Each has its own operation.
 //
 //	effect                                    durable after
 //	----------------------------------------  ------------------------------------
@@ -19,28 +19,25 @@
 //	Rename from d to e                        SyncDir(d) and SyncDir(e)
 //	MkdirAll: each directory that was made    SyncDir of its parent (MkdirAllSynced)
 //
-// What was not asked for may be there after a cut, or not; Mem.Crash shows the
-// least of it. A file whose bytes were synced but whose name was not is lost.
-// An entry can be durable while the bytes are not: the file is there, short or
-// empty.
+// Unsynced effects may or may not survive a power cut; Mem.Crash keeps none of them. A file
+// whose bytes were synced but whose name was not is lost. A name can be durable without the
+// bytes: the file then exists but is short or empty.
 //
-// Nothing else changes the disk: there is no truncation, no write at an offset
-// and no open for appending, since the store never writes into a file that an
-// earlier Open of it left behind. Files may do more (EarlyWriter, Sharer,
-// CacheFollower), which wrappers hide: then the bytes come by Write, and nothing
-// that the table says changes. What a Sharer shares counts as written.
+// Nothing else changes the disk. There is no truncation, no write at an offset, and no
+// opening for appending, because the store never writes into a file that already exists. A
+// File may implement EarlyWriter, Sharer and CacheFollower. A wrapper that hides them is
+// correct: all bytes then go through Write, and the table above still holds. Bytes shared by
+// a Sharer count as written.
 //
 // # Names and errors
 //
-// Names are paths as the operating system takes them. A database directory
-// holds plain files: Create, Open and Lock refuse a symbolic link, directory,
-// device or pipe at the last element of the name (links further up are the
-// user's business and are followed).
+// Names are paths of the operating system. A database directory contains plain files: Create,
+// Open and Lock refuse a symbolic link, directory, device or pipe as the last element of the
+// name. Links further up in the path are followed.
 //
-// Every error but io.EOF names its operation and path: it is a *fs.PathError, or
-// a *os.LinkError for Rename and Link. errors.Is finds fs.ErrNotExist,
-// fs.ErrExist, fs.ErrPermission, fs.ErrClosed and, from Lock, db.ErrLocked,
-// whatever the implementation.
+// Every error except io.EOF contains its operation and path: it is an *fs.PathError, or an
+// *os.LinkError for Rename and Link. For all implementations, errors.Is finds fs.ErrNotExist,
+// fs.ErrExist, fs.ErrPermission, fs.ErrClosed and, from Lock, db.ErrLocked.
 //
-// All implementations may be used from any goroutine.
+// All implementations are safe for concurrent use.
 package vfs

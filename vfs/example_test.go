@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// countingFS counts the bytes that are read from files. It embeds the file system below it,
-// and so has all methods that it does not declare itself.
+// countingFS counts the bytes that are read from files. It embeds another file system, and
+// inherits all methods that it does not declare itself.
 type countingFS struct {
 	vfs.FS
 	bytesRead atomic.Int64
@@ -34,7 +34,7 @@ func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A wrapper around a file system sees everything that the store reads.
+// A wrapper around a file system sees all reads of the store.
 func Example() {
 	fsys := &countingFS{FS: vfs.NewMem()}
 	store, err := db.Open("example", &db.Options{FS: fsys})
@@ -54,7 +54,7 @@ func Example() {
 	if _, err := store.Get([]byte("key500")); err != nil {
 		panic(err)
 	}
-	fmt.Println("a lookup read less than the table:", fsys.bytesRead.Load()-before < 20_000)
+	fmt.Println("a lookup reads less than the table:", fsys.bytesRead.Load()-before < 20_000)
 
 	before = fsys.bytesRead.Load()
 	if _, err := store.Get([]byte("absent")); err != db.ErrNotFound {
@@ -65,6 +65,6 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// a lookup read less than the table: true
+	// a lookup reads less than the table: true
 	// bytes read for an absent key: 0
 }

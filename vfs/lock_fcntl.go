@@ -18,7 +18,7 @@ func fcntlUnlock(f *os.File, command int) error {
 	return retryEINTR(func() error { return syscall.FcntlFlock(f.Fd(), command, whole) })
 }
 
-// wholeFile is an fcntl lock over every byte that the file has or may get.
+// wholeFile is an fcntl lock on the whole file, including bytes appended later.
 func wholeFile(shared bool) *syscall.Flock_t {
 	kind := int16(syscall.F_WRLCK)
 	if shared {

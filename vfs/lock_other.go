@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// lockFile refuses: a lock that keeps nobody out would be worse than none.
+// lockFile fails: a lock that excludes no process would be worse than none.
 func lockFile(name string, _ bool, _ fs.FileMode) (io.Closer, error) {
 	return nil, pathError("lock", name, errors.ErrUnsupported)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Locks taken and released while another goroutine started a process were at
-// times still held after Close: until it executes its program, a new process has
-// a descriptor of every open file, and so of the lock. A duplicate stands for it.
-func TestCloseReleasesTheLockThoughAChildHasItsDescriptor(t *testing.T) {
+// If another goroutine was starting a process, a lock was sometimes still held after Close:
+// until it executes its program, a new process has descriptors of all open files, including the
+// lock. In this test a duplicate stands for that descriptor.
+func TestCloseReleasesALockInheritedByAChild(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	first, err := OS.Lock(name, false)
 	require.NoError(t, err)

@@ -15,14 +15,13 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// lockFile keeps the file open, with its locks on that one descriptor, for as
-// long as anyone in this process holds the lock.
+// lockFile keeps the file open, with its locks on that one descriptor, while any caller in this
+// process holds the lock.
 //
-// A table of this process's locks, by device and inode, stands before the
-// kernel's. It refuses the second holder whatever path it came by, in words
-// that say that it is this very process; it lets shared holders share one
-// descriptor; and it keeps us from opening a locked file again, since with plain
-// fcntl locks the close of any descriptor of the file would drop them all.
+// A table of this process's locks, by device and inode, is checked before the kernel's locks.
+// It refuses a second holder whatever path was used, with an error that says that it is this
+// process; shared holders use one descriptor; and a locked file is not opened again, because
+// with ordinary fcntl locks closing any descriptor of the file would release them all.
 func lockFile(name string, shared bool, mode fs.FileMode) (io.Closer, error) {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()
@@ -36,13 +35,13 @@ func lockFile(name string, shared bool, mode fs.FileMode) (io.Closer, error) {
 // inode is a file's identity within the system.
 type inode struct{ dev, ino uint64 }
 
-// inodeOf returns the identity of a file that package os described.
+// inodeOf returns the identity of a file from package os's description of it.
 func inodeOf(info fs.FileInfo) inode {
 	st := info.Sys().(*syscall.Stat_t)
 	return inode{uint64(st.Dev), uint64(st.Ino)} // their types differ by system
 }
 
-// heldLock is a lock that this process has, with the descriptor that carries it.
+// heldLock is a lock that this process holds, with the descriptor that has it.
 type heldLock struct {
 	file    *os.File
 	id      inode
@@ -51,21 +50,20 @@ type heldLock struct {
 }
 
 type lockTable struct {
-	mu   sync.Mutex // guards held and each holders in it; also held while locking
+	mu   sync.Mutex // guards held and the holders of its locks; also held while locking
 	held map[inode]*heldLock
 }
 
 var locksOfProcess = lockTable{held: make(map[inode]*heldLock)}
 
-// lockAttempts bounds how often a lock is tried whose file is replaced each time
-// between the opening and the locking of it.
+// lockAttempts limits how often a lock is tried on a file that is replaced each time between
+// opening and locking it.
 const lockAttempts = 100
 
-var errReplaced = fmt.Errorf("%w: other processes go on replacing it; try again", base.ErrLocked)
+var errReplaced = fmt.Errorf("%w: other processes keep replacing the file; try again", base.ErrLocked)
 
-// takeLocked returns the lock with one holder more; nil where Lock promises
-// success without one. open opens or makes the file. It needs t.mu held. Errors
-// carry no path.
+// takeLocked returns the lock with one more holder, or nil if Lock succeeds without a lock.
+// open opens or makes the file. Its caller must hold t.mu. Errors contain no path.
 func (t *lockTable) takeLocked(name string, shared bool, open func() (*os.File, error)) (h *heldLock, err error) {
 	for range lockAttempts {
 		if h, err = t.tryLocked(name, shared, open); !errors.Is(err, errReplaced) {
@@ -105,10 +103,9 @@ func (h *heldLock) join(shared bool) error {
 	return nil
 }
 
-// openLockFile opens the file, or makes it, never truncating: an exclusive
-// fcntl lock needs a descriptor that may write, a shared one only one that may
-// read. It returns nil and no error for a shared lock on a file that is missing
-// and cannot be made.
+// openLockFile opens or makes the file without truncating it. An exclusive fcntl lock needs a
+// descriptor open for writing, a shared one only a descriptor open for reading. For a shared
+// lock on a file that is missing and cannot be made, it returns nil and no error.
 func openLockFile(name string, shared bool, mode fs.FileMode) (*os.File, error) {
 	if !shared {
 		f, err := openPlain("lock", name, os.O_RDWR|os.O_CREATE, mode)
@@ -133,9 +130,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// acquire takes the kernel's locks and sees to it that name still is the file
-// that they are on, else the error is errReplaced: RemoveLock may have removed the
-// file since it was opened, and a lock on the removed file would keep nobody out.
+// acquire acquires the kernel's locks and checks that name is still the locked file. If it is
+// not, the error is errReplaced: RemoveLock may have removed the file since it was opened, and a
+// lock on a removed file would exclude no process.
 func acquire(f *os.File, name string, shared bool) (inode, error) {
 	if err := lockFamilies(f, shared); err != nil {
 		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
@@ -154,10 +151,10 @@ func acquire(f *os.File, name string, shared bool) (inode, error) {
 	return inodeOf(info), nil
 }
 
-// closeUnlocked gives the locks back and closes the file. Closing alone would not
-// do: the locks are the open file's, and a child that some other goroutine is just
-// starting has a descriptor of it until it executes its program. A lock that
-// outlives Close for so long would refuse whoever opens the directory next.
+// closeUnlocked releases the locks and closes the file. Closing alone is not enough: the locks
+// belong to the open file, and a child process that another goroutine is starting has a
+// descriptor of it until it executes its program. Until then, a lock that outlives Close would
+// refuse the next process that opens the directory.
 func closeUnlocked(f *os.File) error {
 	unlockFamilies(f)
 	return f.Close()
@@ -170,8 +167,8 @@ type lockHandle struct {
 	done bool      // guarded by locksOfProcess.mu
 }
 
-// Close gives the lock back; the last holder's Close releases the locks of every
-// family and closes the descriptor.
+// Close releases this holder's share; the last holder's Close releases all kernel locks and
+// closes the descriptor.
 func (l *lockHandle) Close() error {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()
@@ -190,7 +187,7 @@ func (l *lockHandle) Close() error {
 	return renamed("unlock", closeUnlocked(l.lock.file))
 }
 
-// retryEINTR repeats a call that a signal cut short, as the runtime's own do.
+// retryEINTR repeats a call that a signal interrupted, as the Go runtime does.
 func retryEINTR(call func() error) error {
 	for {
 		if err := call(); err != syscall.EINTR {

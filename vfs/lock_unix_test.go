@@ -19,20 +19,20 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// childVariable makes the test binary a process that locks files on command.
-// Each line of its standard input is "how path", to lock and answer "done" or
-// why not, or "release", to give the lock back.
+// childVariable makes the test binary a process that locks files on command. Each line of its
+// standard input is "how path", to lock a file and answer "done" or the error, or "release", to
+// release the lock.
 const childVariable = "SIEVEDB_TEST_LOCKER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		obey(os.Stdin)
+		runCommands(os.Stdin)
 		return
 	}
 	os.Exit(m.Run())
 }
 
-func obey(commands io.Reader) {
+func runCommands(commands io.Reader) {
 	var lock io.Closer
 	for lines := bufio.NewScanner(commands); lines.Scan(); {
 		how, path, ok := strings.Cut(lines.Text(), " ")
@@ -50,8 +50,8 @@ func obey(commands io.Reader) {
 	}
 }
 
-// lockAs locks in the way of SieveDB or of a rival: LevelDB, Pebble and RocksDB
-// take a plain fcntl lock on the whole file, goleveldb a flock.
+// lockAs locks like SieveDB or like another program: LevelDB, Pebble and RocksDB use an ordinary
+// fcntl lock on the whole file, goleveldb uses flock.
 func lockAs(how, path string) (io.Closer, error) {
 	family, mode, _ := strings.Cut(how, "-")
 	shared := mode == "shared"
@@ -81,9 +81,8 @@ func lockAs(how, path string) (io.Closer, error) {
 	return f, nil
 }
 
-// lockWithoutRights locks as a user who may read the directory and not write
-// to it. It goes by a relative name, since the way to the directory may be closed
-// to that user.
+// lockWithoutRights locks as a user who may read the directory but not write to it. It uses a
+// relative name, because that user may have no access to the path of the directory.
 func lockWithoutRights(path string, shared bool) (io.Closer, error) {
 	if err := os.Chdir(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -97,15 +96,15 @@ func lockWithoutRights(path string, shared bool) (io.Closer, error) {
 	return OS.Lock(filepath.Base(path), shared)
 }
 
-// process is another process that locks on command.
+// process is another process that executes lock commands.
 type process struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	answers *bufio.Reader
 }
 
-// emulatorVariable names the emulator that runs this test binary, if one does: its
-// children are started by it as well. «make platforms» sets it.
+// emulatorVariable is the environment variable with the emulator that runs this test binary, if
+// any; its child processes need the emulator too. "make platforms" sets it.
 const emulatorVariable = "SIEVEDB_TEST_EMULATOR"
 
 func startProcess(t *testing.T) *process {
@@ -114,7 +113,7 @@ func startProcess(t *testing.T) *process {
 	if emulator := os.Getenv(emulatorVariable); emulator != "" {
 		cmd = exec.Command(emulator, os.Args[0])
 	}
-	// The race detector makes a process wait a second before it ends; not here.
+	// The race detector makes a process wait a second before it exits; turn that off.
 	cmd.Env = append(os.Environ(), childVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -158,7 +157,7 @@ func TestLockBetweenProcesses(t *testing.T) {
 		for _, theirs := range []string{"exclusive", "shared"} {
 			for _, ours := range []string{"exclusive", "shared"} {
 				compatible := theirs == "shared" && ours == "shared"
-				verb := map[bool]string{true: "goes with", false: "excludes"}[compatible]
+				verb := map[bool]string{true: "is compatible with", false: "excludes"}[compatible]
 				t.Run(fmt.Sprintf("%s %s %s our %s", family, theirs, verb, ours), func(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "LOCK")
 
@@ -174,7 +173,7 @@ func TestLockBetweenProcesses(t *testing.T) {
 					}
 					rival.release(t)
 
-					// The other way round.
+					// The same in the other direction.
 					l, err = OS.Lock(path, ours == "shared")
 					require.NoError(t, err)
 					answer := rival.lock(t, family+"-"+theirs, path)
@@ -205,8 +204,8 @@ func TestKilledProcessLeavesNoLock(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// A plain fcntl lock vanishes when any descriptor of the file is closed in its
-// process; ours must not.
+// An ordinary fcntl lock is lost when its process closes any descriptor of the file; ours must
+// not be.
 func TestLockOutlivesOtherDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
 	l, err := OS.Lock(path, false)
@@ -224,15 +223,15 @@ func TestLockOutlivesOtherDescriptors(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// One of two shared holders leaves: the other's lock must stay.
-func TestSharedLockOutlivesItsFellow(t *testing.T) {
+// When one of two shared holders releases its lock, the other's must remain.
+func TestSharedLockOutlivesOtherHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
 	one, err := OS.Lock(path, true)
 	require.NoError(t, err)
 	two, err := OS.Lock(path, true)
 	require.NoError(t, err)
 	require.NoError(t, one.Close())
-	require.ErrorIs(t, one.Close(), fs.ErrClosed, "a second Close takes no other holder's share")
+	require.ErrorIs(t, one.Close(), fs.ErrClosed, "a second Close does not release another holder's share")
 	rival := startProcess(t)
 	for _, family := range families {
 		require.Contains(t, rival.lock(t, family+"-exclusive", path), "refused", family)
@@ -272,20 +271,20 @@ func TestLockOfReplacedFileIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, errReplaced, "removed before the lock was taken")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = acquire(f, path, false)
-	require.ErrorIs(t, err, errReplaced, "and another made")
+	require.ErrorIs(t, err, errReplaced, "and replaced by another file")
 	require.ErrorIs(t, err, base.ErrLocked)
 	require.NoError(t, f.Close())
 }
 
-// A process that had opened LOCK when another one removed it was refused, although
-// nothing was locked any more.
-func TestALockIsTriedAgainOnTheFileThatReplacedIt(t *testing.T) {
+// A process that had opened LOCK when another one removed it was refused, although no process
+// held a lock any more.
+func TestLockRetriesOnReplacedFile(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "LOCK")
 		opened := 0
 		open := func() (*os.File, error) {
 			f, err := openLockFile(path, shared, 0o600)
-			if opened++; opened <= 2 { // the file goes after the opening
+			if opened++; opened <= 2 { // remove the file after it was opened
 				require.NoError(t, os.Remove(path))
 			}
 			return f, err
@@ -299,12 +298,12 @@ func TestALockIsTriedAgainOnTheFileThatReplacedIt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, opened)
 		rival := startProcess(t)
-		require.Contains(t, rival.lock(t, "sieve-exclusive", path), "refused", "the lock is on the file that has the name")
+		require.Contains(t, rival.lock(t, "sieve-exclusive", path), "refused", "the lock is on the file with the name")
 		require.NoError(t, (&lockHandle{name: path, lock: h}).Close())
 		require.Equal(t, "done", rival.lock(t, "sieve-exclusive", path))
 		rival.end(t)
 
-		opened = -1000 // it goes on being replaced
+		opened = -1000 // keep replacing it
 		require.NoError(t, os.Remove(path))
 		_, err = take()
 		require.ErrorIs(t, err, base.ErrLocked)
@@ -314,13 +313,13 @@ func TestALockIsTriedAgainOnTheFileThatReplacedIt(t *testing.T) {
 func TestSharedLockOfUnwritableDirectory(t *testing.T) {
 	for _, c := range []struct {
 		name, how string
-		file      bool // LOCK is there
+		file      bool // LOCK exists
 		want      string
 	}{
 		{"a missing LOCK locks nothing for a reader", "powerless-shared", false, "done"},
 		{"a missing LOCK refuses a writer", "powerless-exclusive", false, "permission denied"},
-		{"a LOCK that is there is locked for a reader", "powerless-shared", true, "done"},
-		{"a LOCK that may not be written refuses a writer", "powerless-exclusive", true, "permission denied"},
+		{"an existing LOCK is locked for a reader", "powerless-shared", true, "done"},
+		{"an unwritable LOCK refuses a writer", "powerless-exclusive", true, "permission denied"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -338,7 +337,7 @@ func TestSharedLockOfUnwritableDirectory(t *testing.T) {
 			if c.file && c.want == "done" {
 				require.NoError(t, os.Chmod(path, 0o600))
 				_, err := OS.Lock(path, false)
-				require.ErrorIs(t, err, base.ErrLocked, "the reader's lock holds")
+				require.ErrorIs(t, err, base.ErrLocked, "the reader holds the lock")
 			}
 			p.end(t)
 		})

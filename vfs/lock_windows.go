@@ -18,10 +18,10 @@ const (
 	errorSharingViolation = syscall.Errno(32)
 )
 
-// lockFile opens the file with a share mode that is the lock: none, so that
-// nobody else can open it, or for reading, so that only readers can. goleveldb
-// does the same, and LevelDB opens LOCK for writing, which both modes refuse.
-// Share modes bind handles of this process too, so it needs no table of its own.
+// lockFile opens the file with a share mode that acts as the lock: none, so that no other
+// handle can be opened, or reading, so that only readers can. goleveldb does the same, and
+// LevelDB opens LOCK for writing, which both modes refuse. Share modes also apply to handles
+// of this process, so lockFile needs no table of locks.
 func lockFile(name string, shared bool, _ fs.FileMode) (io.Closer, error) {
 	var h syscall.Handle
 	var err error
@@ -30,7 +30,7 @@ func lockFile(name string, shared bool, _ fs.FileMode) (io.Closer, error) {
 		if errors.Is(err, os.ErrNotExist) {
 			h, err = openLock(name, syscall.GENERIC_READ, syscall.FILE_SHARE_READ, syscall.OPEN_ALWAYS)
 			if errors.Is(err, os.ErrPermission) || err == errorWriteProtect {
-				return noLock{}, nil // Lock's promise for a directory that we may not write to
+				return noLock{}, nil // as Lock documents for an unwritable directory
 			}
 		}
 	} else {
@@ -45,8 +45,8 @@ func lockFile(name string, shared bool, _ fs.FileMode) (io.Closer, error) {
 	return os.NewFile(uintptr(h), name), nil
 }
 
-// openLock opens or creates the file without truncating it. A link is opened
-// itself, not followed, and then refused.
+// openLock opens or creates the file without truncating it. It opens a link itself, without
+// following it, and then refuses it.
 func openLock(name string, access, share, disposition uint32) (syscall.Handle, error) {
 	name16, err := syscall.UTF16PtrFromString(name)
 	if err != nil {

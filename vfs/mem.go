@@ -11,18 +11,17 @@ import (
 	"sync"
 )
 
-// Mem is a file system in memory. It knows of every file and directory what a
-// power cut would leave, and Crash shows it; Kill shows what the end of the process
-// would. Relative names start at its root.
-// It has no symbolic links and no permissions.
+// Mem is an in-memory file system. It keeps track of the files and directories that a power cut
+// would leave; Crash returns those, and Kill returns what the end of the process would leave.
+// Relative names start at its root. It has no symbolic links and no permissions.
 //
 // Lock order: Mem.mu before memNode.mu.
 type Mem struct {
 	// mu guards the directory maps of every node of the tree, and locks.
 	mu   sync.RWMutex
 	root *memNode
-	// locks holds who has each file locked: -1 for one exclusive holder,
-	// otherwise the number of shared ones.
+	// locks says who holds each file's lock: -1 for an exclusive holder, otherwise the
+	// number of shared holders.
 	locks map[*memNode]int
 }
 
@@ -31,20 +30,19 @@ func NewMem() *Mem { return newMem(newMemDir()) }
 
 func newMem(root *memNode) *Mem { return &Mem{root: root, locks: make(map[*memNode]int)} }
 
-// Crash returns what a power cut at this moment would leave in the worst case:
-// of each directory the entries as of its last SyncDir, of each file the bytes
-// as of its last Sync. Nobody holds a lock in it. The receiver goes on
-// unaffected, its open files too; bytes are shared and not copied.
+// Crash returns the file system that a power cut at this moment would leave in the worst case:
+// each directory has the entries of its last SyncDir, and each file the bytes of its last Sync.
+// It has no locks. The receiver and its open files are unaffected. The two share the bytes
+// without copying them.
 func (m *Mem) Crash() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return newMem(m.root.survivor(make(map[*memNode]*memNode)))
 }
 
-// Kill returns what the death of the process at this moment would leave: all
-// names and bytes as they are, which the system then makes durable. It is one moment
-// for all files, whoever writes to them meanwhile. Nobody holds a lock in what is
-// returned. The receiver goes on as with Crash.
+// Kill returns the file system that the death of the process at this moment would leave: all
+// names and bytes, which are then durable. It is one moment for all files, even if they are
+// being written concurrently. The result has no locks. The receiver is unaffected.
 func (m *Mem) Kill() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -68,7 +66,7 @@ func splitPath(name string) []string {
 	return strings.Split(clean[1:], "/")
 }
 
-// lookupLocked returns the node of a name. It needs m.mu held.
+// lookupLocked returns the node of a name. Its caller must hold m.mu.
 func (m *Mem) lookupLocked(elems []string) (*memNode, error) {
 	n := m.root
 	for _, e := range elems {
@@ -84,8 +82,8 @@ func (m *Mem) lookupLocked(elems []string) (*memNode, error) {
 	return n, nil
 }
 
-// parentLocked returns the directory that a name is in, and its last element.
-// It needs m.mu held.
+// parentLocked returns the directory that contains a name, and the name's last element. Its
+// caller must hold m.mu.
 func (m *Mem) parentLocked(name string) (dir *memNode, base string, err error) {
 	elems := splitPath(name)
 	if len(elems) == 0 {
@@ -98,8 +96,8 @@ func (m *Mem) parentLocked(name string) (dir *memNode, base string, err error) {
 	return dir, elems[len(elems)-1], err
 }
 
-// fileLocked returns the directory, last element and node of a plain file. It
-// needs m.mu held.
+// fileLocked returns the directory, last element and node of a plain file. Its caller must hold
+// m.mu.
 func (m *Mem) fileLocked(name string) (dir *memNode, base string, file *memNode, err error) {
 	dir, base, err = m.parentLocked(name)
 	if err != nil {
@@ -200,7 +198,7 @@ func (m *Mem) renameLocked(oldname, newname string) error {
 		return errIsDir
 	}
 	if target == n {
-		return nil // rename(2): two names of one file both stay
+		return nil // as rename(2): both names of one file remain
 	}
 	delete(oldDir.entries, oldBase)
 	newDir.entries[newBase] = n
@@ -233,7 +231,7 @@ func (m *Mem) linkLocked(oldname, newname string) error {
 	return nil
 }
 
-// dirLocked returns the directory of that name. It needs m.mu held.
+// dirLocked returns the directory of that name. Its caller must hold m.mu.
 func (m *Mem) dirLocked(name string) (*memNode, error) {
 	n, err := m.lookupLocked(splitPath(name))
 	if err == nil && !n.isDir() {

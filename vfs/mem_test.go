@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// crashes are what a crash leaves after the steps.
+// crashes are scripts and the files that remain after a crash.
 var crashes = []struct {
 	name  string
 	steps func(s vfstest.Script)
@@ -83,22 +83,22 @@ var crashes = []struct {
 		s.Durable("a", "x")
 		s.OK(s.Rename("a", "d/a"), s.SyncDir("."))
 	}, map[string]string{"d": "/"}},
-	{"a removed file is back", func(s vfstest.Script) {
+	{"a removed file reappears", func(s vfstest.Script) {
 		s.Durable("a", "x")
 		s.OK(s.Remove("a"))
 	}, map[string]string{"a": "x"}},
-	{"a removal that was synced stays", func(s vfstest.Script) {
+	{"a synced removal is durable", func(s vfstest.Script) {
 		s.Durable("a", "x")
 		s.OK(s.Remove("a"), s.SyncDir("."))
 	}, map[string]string{}},
-	{"a file made after a removal leaves the old one until SyncDir", func(s vfstest.Script) {
+	{"a file made after a removal does not replace the old one until SyncDir", func(s vfstest.Script) {
 		s.Durable("a", "old")
 		s.OK(s.Remove("a"))
 		f := s.MustCreate("a")
 		s.Append(f, "new")
 		s.OK(f.Sync())
 	}, map[string]string{"a": "old"}},
-	{"a file made after a removal is the one after SyncDir", func(s vfstest.Script) {
+	{"a file made after a removal replaces the old one after SyncDir", func(s vfstest.Script) {
 		s.Durable("a", "old")
 		s.OK(s.Remove("a"))
 		f := s.MustCreate("a")
@@ -109,7 +109,7 @@ var crashes = []struct {
 		s.Durable("a", "x")
 		s.OK(s.Link("a", "b"))
 	}, map[string]string{"a": "x"}},
-	{"a synced link survives the first name", func(s vfstest.Script) {
+	{"a synced link survives the removal of the first name", func(s vfstest.Script) {
 		s.Durable("a", "x")
 		s.OK(s.Link("a", "b"), s.Remove("a"), s.SyncDir("."))
 	}, map[string]string{"b": "x"}},
@@ -119,13 +119,13 @@ var crashes = []struct {
 		s.Append(f, "x")
 		s.OK(f.Sync())
 	}, map[string]string{"a": "x", "b": "x"}},
-	{"a Sync after Remove keeps nothing", func(s vfstest.Script) {
+	{"a Sync after Remove preserves nothing", func(s vfstest.Script) {
 		f := s.MustCreate("a")
 		s.OK(s.SyncDir("."), s.Remove("a"), s.SyncDir("."))
 		s.Append(f, "x")
 		s.OK(f.Sync())
 	}, map[string]string{}},
-	{"a directory that was not synced is gone with all in it", func(s vfstest.Script) {
+	{"a directory that was not synced is gone with its contents", func(s vfstest.Script) {
 		s.OK(s.MkdirAll("d"))
 		f := s.MustCreate("d/a")
 		s.OK(f.Sync(), s.SyncDir("d"))
@@ -135,7 +135,7 @@ var crashes = []struct {
 		f := s.MustCreate("x/y/z/a")
 		s.OK(f.Sync(), s.SyncDir("x/y/z"))
 	}, map[string]string{"x": "/", "x/y": "/", "x/y/z": "/", "x/y/z/a": ""}},
-	{"a file that Lock made is gone like any other", func(s vfstest.Script) {
+	{"an unsynced file made by Lock is gone", func(s vfstest.Script) {
 		_, err := s.Lock("LOCK", false)
 		s.OK(err)
 	}, map[string]string{}},
@@ -149,13 +149,13 @@ func TestCrash(t *testing.T) {
 			before := vfstest.Tree(t, m, ".")
 			crashed := m.Crash()
 			require.Equal(t, c.want, vfstest.Tree(t, crashed, "."))
-			require.Equal(t, c.want, vfstest.Tree(t, crashed.Crash(), "."), "what survived is durable")
+			require.Equal(t, c.want, vfstest.Tree(t, crashed.Crash(), "."), "the surviving state is durable")
 			require.Equal(t, before, vfstest.Tree(t, m, "."), "the original is unaffected")
 		})
 	}
 }
 
-func TestCrashLeavesTwoIndependentFileSystems(t *testing.T) {
+func TestCrashReturnsAnIndependentFileSystem(t *testing.T) {
 	m := vfs.NewMem()
 	s := vfstest.Script{T: t, Mem: m}
 	f := s.MustCreate("log")
@@ -189,7 +189,7 @@ func TestCrashInheritsNoLock(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-func TestRemovedFileIsReadOn(t *testing.T) {
+func TestRemovedFileStaysReadable(t *testing.T) {
 	m := vfs.NewMem()
 	s := vfstest.Script{T: t, Mem: m}
 	s.Durable("a", "old")
@@ -205,7 +205,7 @@ func TestRemovedFileIsReadOn(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestMemLockIsTheFilesNotTheNames(t *testing.T) {
+func TestMemLockBelongsToTheFile(t *testing.T) {
 	m := vfs.NewMem()
 	held, err := m.Lock("LOCK", false)
 	require.NoError(t, err)
@@ -215,8 +215,8 @@ func TestMemLockIsTheFilesNotTheNames(t *testing.T) {
 	require.NoError(t, held.Close())
 }
 
-// The crash tests take a state per operation: each must cost by the number of
-// files, not by their bytes.
+// The crash tests take a snapshot per operation: its cost must depend on the number of files, not
+// on their bytes.
 func TestCrashCopiesNoBytes(t *testing.T) {
 	m := vfs.NewMem()
 	s := vfstest.Script{T: t, Mem: m}
@@ -233,7 +233,7 @@ func TestCrashCopiesNoBytes(t *testing.T) {
 		m.Crash()
 	}
 	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "64 states of a file of 16 MiB")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "64 snapshots of a file of 16 MiB")
 }
 
 func BenchmarkCrash(b *testing.B) {
@@ -254,7 +254,7 @@ func BenchmarkCrash(b *testing.B) {
 	}
 }
 
-func TestKillLeavesAllNamesAndBytesAndMakesThemDurable(t *testing.T) {
+func TestKillKeepsAllNamesAndBytes(t *testing.T) {
 	s := vfstest.Script{T: t, Mem: vfs.NewMem()}
 	s.Durable("a", "x")
 	s.OK(s.MkdirAll("d"), s.Rename("a", "b"), s.Link("b", "d/b"))
@@ -273,9 +273,9 @@ func TestKillLeavesAllNamesAndBytesAndMakesThemDurable(t *testing.T) {
 	require.Equal(t, "not synced, written later", vfstest.Tree(t, s.Mem, ".")["d/new"])
 }
 
-// A writer adds a byte to each file, one after the other, over and over: at any moment
-// those before have as many as those behind, or one more.
-func TestKillTakesAllFilesAtOneMoment(t *testing.T) {
+// A writer repeatedly appends a byte to each file in turn: at any moment the files before its
+// position have one byte more than those after it, or the same.
+func TestKillIsAtomicAcrossFiles(t *testing.T) {
 	const n, rounds = 10, 2000
 	s := vfstest.Script{T: t, Mem: vfs.NewMem()}
 	var files []vfs.File

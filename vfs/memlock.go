@@ -13,8 +13,8 @@ import (
 // exclusiveHolder is the value of Mem.locks for a file locked exclusively.
 const exclusiveHolder = -1
 
-// Lock implements FS. The lock is the file's, under whatever name, and only this
-// Mem's: what Crash returns has none.
+// Lock implements FS. The lock belongs to the file, whatever its name, and to this Mem: a Mem
+// returned by Crash has no locks.
 func (m *Mem) Lock(name string, shared bool) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// memNode is a file or directory of a Mem, apart from its names.
+// memNode is a file or directory of a Mem, without its names.
 type memNode struct {
-	// entries and durable are a directory's names, as they are and as of its last
-	// SyncDir; both nil for a file. Guarded by Mem.mu. durable is never changed,
-	// only replaced.
+	// entries and durable are a directory's current names and those of its last SyncDir;
+	// both are nil for a file. Guarded by Mem.mu. durable is never changed, only replaced.
 	entries, durable map[string]*memNode
 
 	mu sync.RWMutex // guards the fields below
-	// data is a file's bytes. It only grows: bytes below len(data) never change,
-	// so that readers and survivors may keep a slice of them.
+	// data is a file's bytes. It only grows: bytes below len(data) never change, so that
+	// readers and survivors may retain a slice of them.
 	data []byte
-	// synced is the length of data as of the last Sync.
+	// synced is the length of data at the last Sync.
 	synced  int
 	modTime time.Time
 }
@@ -31,11 +30,11 @@ func newMemDir() *memNode {
 	return &memNode{entries: make(map[string]*memNode), modTime: time.Now()}
 }
 
-// isDir needs no lock: a node never changes from one to the other.
+// isDir needs no lock: a node never changes its kind.
 func (n *memNode) isDir() bool { return n.entries != nil }
 
-// survivor returns the node as a power cut leaves it. seen maps nodes to those
-// made already, for a file may have several names. It needs Mem.mu held.
+// survivor returns the node as a power cut leaves it. seen maps nodes to their survivors, because
+// a file may have several names. Its caller must hold Mem.mu.
 func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
 	if s := seen[n]; s != nil {
 		return s
@@ -43,7 +42,7 @@ func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
 	if !n.isDir() {
 		n.mu.RLock()
 		defer n.mu.RUnlock()
-		// The capacity is cut too: the original goes on writing behind synced.
+		// Limit the capacity too: the original continues writing after synced.
 		s := &memNode{data: n.data[:n.synced:n.synced], synced: n.synced, modTime: n.modTime}
 		seen[n] = s
 		return s
@@ -59,9 +58,9 @@ func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
 	return s
 }
 
-// twin returns the node as it is, durable. seen is as for survivor; the files in it
-// stay locked, so that nothing is in one that came behind what is missing in another.
-// It needs Mem.mu held.
+// twin returns a durable copy of the node as it is. seen is as for survivor. The files in seen
+// stay locked until Kill is done, so that the copy contains no write that came after one that it
+// lacks. Its caller must hold Mem.mu.
 func (n *memNode) twin(seen map[*memNode]*memNode) *memNode {
 	if t := seen[n]; t != nil {
 		return t
@@ -81,7 +80,7 @@ func (n *memNode) twin(seen map[*memNode]*memNode) *memNode {
 	return t
 }
 
-// bytes returns the file's content, which the caller may read and not change.
+// bytes returns the file's content, which the caller must not change.
 func (n *memNode) bytes() []byte {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

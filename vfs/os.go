@@ -10,31 +10,30 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// OS is the operating system's file system. What it makes is its owner's alone.
+// OS is the operating system's file system. Only the owner can access the files that it makes.
 var OS = NewOS(DefaultFileMode)
 
-// DefaultFileMode is the mode of new files, before the umask: a database is its
-// owner's.
+// DefaultFileMode is the mode of new files, before the umask: only the owner can read or write
+// a database.
 const DefaultFileMode fs.FileMode = 0o600
 
-// NewOS returns the operating system's file system with another mode for the
-// files that it makes, of which the permission bits count; the umask takes its
-// share as usual. Directories may be searched by whom files may be read. The mode
-// of what exists is never changed. On Windows modes mean nothing here: what is
-// new inherits its rights from the directory above.
+// NewOS returns the operating system's file system with another mode for new files. Only the
+// permission bits of mode count, and the umask applies. Users who may read files may also
+// search directories. Modes of existing files never change. On Windows the mode has no
+// effect: new files inherit their permissions from the parent directory.
 func NewOS(mode fs.FileMode) FS { return osFS{mode.Perm()} }
 
 type osFS struct {
 	fileMode fs.FileMode
 }
 
-// dirMode is the mode of the directories that go with files of that mode.
+// dirMode returns the mode of directories for files of the given mode.
 func dirMode(fileMode fs.FileMode) fs.FileMode { return fileMode | fileMode&0o444>>2 }
 
 func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
 
 func (o osFS) Create(name string) (File, error) {
-	// O_EXCL follows no link and takes no planted file.
+	// O_EXCL follows no link and refuses an existing file.
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, o.fileMode)
 	if errors.Is(err, fs.ErrExist) {
 		if info, lerr := os.Lstat(name); lerr == nil {
@@ -57,14 +56,13 @@ func (osFS) Open(name string) (File, error) {
 	return &osFile{f: f, reading: true}, nil
 }
 
-// openPlain opens a plain file and nothing else: a link is not followed, and a
-// named pipe in a directory of somebody's making must not hang us. mode is that
-// of a file that flags say to make.
+// openPlain opens plain files only: it does not follow a link, and does not block on a named
+// pipe that another user may have put there. mode is the mode of a file that it creates.
 func openPlain(op, name string, flags int, mode fs.FileMode) (*os.File, error) {
 	f, err := openNoFollow(name, flags, mode)
 	if err != nil {
-		// What the system says of a link differs ("too many levels", "too many
-		// links", "inappropriate file type"); ours is plain.
+		// Systems report links in different words ("too many levels", "too many links",
+		// "inappropriate file type"); replace them with ours.
 		if info, lerr := os.Lstat(name); lerr == nil {
 			if why := notPlain(info.Mode()); why != nil {
 				return nil, pathError(op, name, why)
@@ -82,8 +80,7 @@ func openPlain(op, name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// renamed gives an error of package os the name of our operation, in place of
-// the system call's.
+// renamed replaces the system call in an error of package os with the name of our operation.
 func renamed(op string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -126,12 +123,12 @@ func (o osFS) Lock(name string, shared bool) (io.Closer, error) {
 	return lockFile(name, shared, o.fileMode)
 }
 
-// osFile adds to *os.File what File promises alike everywhere. EINTR and
-// partial writes are package os's to handle, and it does.
+// osFile adds to *os.File what File promises on every system. Package os handles EINTR and
+// partial writes.
 type osFile struct {
-	f       *os.File
-	reading bool // from Open
-	passing bool // what is written is not to stay in memory; see FollowCache
+	f        *os.File
+	reading  bool // from Open
+	uncached bool // writes bypass the page cache; see FollowCache
 }
 
 func (o *osFile) ReadAt(p []byte, off int64) (int, error) { return o.f.ReadAt(p, off) }
@@ -140,14 +137,14 @@ func (o *osFile) Write(p []byte) (int, error) {
 	if o.reading {
 		return 0, pathError("write", o.f.Name(), errReadingOnly)
 	}
-	if o.passing {
-		return o.writePassing(p)
+	if o.uncached {
+		return o.writeUncached(p)
 	}
 	return o.f.Write(p)
 }
 
-// Sync is fsync, on Windows FlushFileBuffers. On macOS package os asks for
-// F_FULLFSYNC, which empties the drive's cache too; fsync there does not.
+// Sync is fsync, or FlushFileBuffers on Windows. On macOS package os uses F_FULLFSYNC, which
+// also flushes the drive's cache; fsync does not flush it there.
 func (o *osFile) Sync() error {
 	if o.reading {
 		return pathError("sync", o.f.Name(), errReadingOnly)

@@ -8,9 +8,8 @@ import (
 	"os"
 )
 
-// openNoFollow opens name unless it is a symbolic link. The check is made
-// before the open, for want of a flag that does both in one; on Windows making a
-// symbolic link is a privilege.
+// openNoFollow opens name unless it is a symbolic link. The check precedes the open, because no
+// flag does both; on Windows, making a symbolic link requires a privilege.
 func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	info, err := os.Lstat(name)
 	if err == nil {
@@ -21,8 +20,8 @@ func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flags, mode)
 }
 
-// syncDir only looks whether dir is there: Windows has no fsync of a
-// directory; NTFS journals names itself.
+// syncDir only checks that dir exists: Windows has no fsync for directories, and NTFS journals
+// names itself.
 func syncDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -31,6 +30,6 @@ func syncDir(dir string) error {
 	return err
 }
 
-// MaxDescriptors returns how many files the process may have open: there is no such
-// limit that a program could ask for.
+// MaxDescriptors returns how many files the process may have open: math.MaxInt32, because these
+// systems have no limit that a program could query.
 func MaxDescriptors() int { return math.MaxInt32 }

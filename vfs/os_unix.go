@@ -11,15 +11,15 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// openNoFollow opens name unless it is a symbolic link. O_NONBLOCK means
-// nothing to a plain file and keeps the open of a pipe from waiting for its
-// other end.
+// openNoFollow opens name unless it is a symbolic link. O_NONBLOCK has no effect on a plain
+// file, and keeps the open of a pipe from waiting for its other end.
 func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
 }
 
-// MaxDescriptors returns how many files the process may have open: the soft limit,
-// which the runtime has raised to the hard one. math.MaxInt32 where there is none.
+// MaxDescriptors returns how many files the process may have open: the soft limit, which the Go
+// runtime has raised to the hard limit. It returns math.MaxInt32 if there is no limit, and 0 if
+// the limit is unknown.
 func MaxDescriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -28,9 +28,8 @@ func MaxDescriptors() int {
 	return int(min(uint64(limit.Cur), math.MaxInt32))
 }
 
-// syncDir is fsync of the directory. EINVAL and ENOTSUP are how file systems
-// say that they have no such thing for directories (fsync(2)); every other
-// error is a failure.
+// syncDir is fsync of the directory. File systems that do not support it for directories
+// return EINVAL or ENOTSUP (fsync(2)); every other error is a failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

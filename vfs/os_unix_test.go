@@ -17,9 +17,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// What somebody put at a name of ours: nothing of it may be read, written to,
+// Another user may have put something at one of our names: it must not be read, written,
 // waited for or replaced.
-func TestWhatIsNoPlainFileIsRefused(t *testing.T) {
+func TestOnlyPlainFilesAreAccepted(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		plant func(t *testing.T, dir, path string)
@@ -86,14 +86,14 @@ func TestModes(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o600), mode("LOCK"))
 }
 
-func TestAWiderModeIsForNewFilesOnly(t *testing.T) {
+func TestModeAppliesToNewFilesOnly(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := t.TempDir()
 	wide := vfs.NewOS(fs.ModeSetuid | 0o664)
 	for i, c := range []struct {
 		make func(fsys vfs.FS, path string) (io.Closer, error)
 		want fs.FileMode
-		stay bool // what is there stays what it is
+		stay bool // an existing file keeps its mode
 	}{
 		{func(fsys vfs.FS, path string) (io.Closer, error) { return vfs.Replace(fsys, path) }, 0o664, false},
 		{func(fsys vfs.FS, path string) (io.Closer, error) { return fsys.Lock(path, false) }, 0o664, true},
@@ -121,7 +121,7 @@ func TestAWiderModeIsForNewFilesOnly(t *testing.T) {
 	}
 }
 
-// A directory by a link's detour is not the one that was meant.
+// MkdirPlain must not use a directory that is reached through a link.
 func TestMkdirPlainFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "other"), 0o700))
@@ -147,7 +147,7 @@ func TestMaxDescriptorsFollowsTheLimitOfTheProcess(t *testing.T) {
 	require.Equal(t, 500, vfs.MaxDescriptors())
 }
 
-func TestRemovedFileIsReadOnByTheSystem(t *testing.T) {
+func TestRemovedFileStaysReadableInOS(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
 	f, err := vfs.OS.Open(path)

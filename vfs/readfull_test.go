@@ -10,14 +10,13 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// step is what one ReadAt returns of "0123456789".
+// step is the result of one ReadAt of "0123456789".
 type step struct {
 	n   int
 	err error
 }
 
-// stepReader is an io.ReaderAt that does as it is told, the last step again and
-// again.
+// stepReader is an io.ReaderAt that returns the given results, and repeats the last one.
 type stepReader struct{ steps []step }
 
 func (r *stepReader) ReadAt(p []byte, off int64) (int, error) {
@@ -46,9 +45,9 @@ func TestReadFull(t *testing.T) {
 		{"an end before the last byte", []step{{5, nil}, {0, io.EOF}}, "23456", io.ErrUnexpectedEOF, ""},
 		{"an end with the bytes before it", []step{{5, io.EOF}}, "23456", io.ErrUnexpectedEOF, ""},
 		{"an error in the middle", []step{{2, nil}, {1, syscall.EIO}}, "234", syscall.EIO, ""},
-		{"nothing for ever", []step{{3, nil}, {0, nil}}, "234", io.ErrNoProgress, ""},
-		{"more than asked for", []step{{7, nil}}, "", nil, "returned 7 bytes"},
-		{"less than nothing", []step{{-1, nil}}, "", nil, "returned -1 bytes"},
+		{"nothing forever", []step{{3, nil}, {0, nil}}, "234", io.ErrNoProgress, ""},
+		{"more bytes than requested", []step{{7, nil}}, "", nil, "returned 7 bytes"},
+		{"a negative number of bytes", []step{{-1, nil}}, "", nil, "returned -1 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := make([]byte, 6)
@@ -63,5 +62,5 @@ func TestReadFull(t *testing.T) {
 	}
 	n, err := vfs.ReadFull(&stepReader{[]step{{0, io.EOF}}}, nil, 0)
 	require.Zero(t, n)
-	require.NoError(t, err, "nothing was asked for")
+	require.NoError(t, err, "an empty read")
 }

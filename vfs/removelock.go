@@ -7,12 +7,12 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// RemoveLock removes the file on which lock, of FS.Lock, is exclusive, and releases
-// the lock. Nobody else can have locked the file in between: then a third program
-// would make the file anew, lock that one, and both would write.
+// RemoveLock removes the file that lock, acquired with FS.Lock, locks exclusively, and releases
+// the lock. No other process can lock the file in between; otherwise a third process could
+// create and lock a new file, and two processes would write.
 //
-// Windows removes no file that is open. It does not remove one that somebody else
-// has opened in the meantime either, so that there the lock is released first.
+// Windows does not remove an open file, so there the lock is released first. If another process
+// opens the file in between, Windows does not remove it either.
 func RemoveLock(fsys FS, name string, lock io.Closer) (err error) {
 	if runtime.GOOS == "windows" {
 		return errors.Join(lock.Close(), removeIfThere(fsys, name))

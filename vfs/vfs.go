@@ -9,85 +9,80 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// File is an open file. ReadAt and Size may be called from any goroutine at any
-// time, also during Write. Write calls are made one at a time. Sync may run
-// beside a Write, and covers those that had returned before it began. Every
-// method but Close fails with fs.ErrClosed after Close, and so does a second
-// Close.
+// File is an open file. ReadAt and Size are safe for concurrent use, also during Write. Write
+// calls must not be concurrent with each other. Sync may run concurrently with Write and
+// covers the Writes that returned before it began. After Close, every method, including
+// Close, fails with fs.ErrClosed.
 type File interface {
-	// ReadAt reads len(p) bytes from the offset. n < len(p) comes only with an
-	// error, io.EOF at the file's end. It works on files from Create too.
+	// ReadAt reads len(p) bytes at the given offset. It returns n < len(p) only with an
+	// error, which is io.EOF at the end of the file. It works on files from Create too.
 	io.ReaderAt
-	// Write appends p. When it fails, n bytes were appended; what of them
-	// reaches the disk is unknown. It fails on a file from Open.
+	// Write appends p. If it fails, n bytes were appended, but an unknown number of them
+	// reaches the disk. It fails on a file from Open.
 	io.Writer
-	// Sync makes the bytes written so far durable, not the file's name: that is
-	// FS.SyncDir. After a failed Sync their state is unknown, and a second Sync
-	// that succeeds proves nothing: the kernel may have dropped the pages. It
-	// fails on a file from Open, as Windows cannot do it.
+	// Sync makes the bytes written so far durable. It does not make the file's name
+	// durable; see FS.SyncDir. After a failed Sync the state of the bytes is unknown, and a
+	// later successful Sync proves nothing, because the kernel may have dropped the
+	// pages. Sync fails on a file from Open, because Windows cannot do it.
 	Sync() error
-	// Close releases the file. It does not sync. The file is closed even when
-	// Close returns an error.
+	// Close releases the file. It does not sync. The file is closed even if Close returns
+	// an error.
 	Close() error
 	// Size returns the file's length in bytes.
 	Size() (int64, error)
 }
 
-// FS is a file system. Its methods may be called from any goroutine. The
-// package comment tells when their effects are durable.
+// FS is a file system. Its methods are safe for concurrent use. The package comment says
+// when their effects are durable.
 type FS interface {
-	// Abs returns the name by which every other method finds the same file for as
-	// long as the process runs: an absolute path where names depend on the working
-	// directory, and name itself elsewhere.
+	// Abs returns a name for the same file that stays valid for the lifetime of the
+	// process: an absolute path if names depend on the working directory, and name
+	// itself otherwise.
 	Abs(name string) (string, error)
-	// Create makes an empty file for appending; NewOS has its mode. The file is
-	// made exclusively (O_EXCL): where the name is taken, by a link too, the call
-	// fails with fs.ErrExist or says that it is no plain file, and nothing changes. See Replace.
+	// Create makes an empty file for appending, with the mode given to NewOS. The file is
+	// created exclusively (O_EXCL): if the name exists, even as a link, Create changes
+	// nothing and fails with fs.ErrExist, or with an error that says that name is not a
+	// plain file. See Replace.
 	Create(name string) (File, error)
 	// Open opens a plain file for reading.
 	Open(name string) (File, error)
-	// Remove removes a file, or an empty directory. A file that is open stays
-	// readable through its handles; on Windows Remove fails instead while any
-	// handle is open.
+	// Remove removes a file or an empty directory. An open file stays readable through
+	// its handles; on Windows, Remove fails instead while a handle is open.
 	Remove(name string) error
-	// Rename gives a file a new name and replaces the file that had it: at every
-	// moment newname is the one or the other. On Windows it fails while either
-	// file is open. Directories are not asked for and may be refused.
+	// Rename renames a file and atomically replaces an existing file newname. On Windows it
+	// fails while either file is open. It need not support directories.
 	Rename(oldname, newname string) error
-	// Link gives a file a second name. It fails with fs.ErrExist when newname is
-	// there.
+	// Link adds a second name to a file. It fails with fs.ErrExist if newname exists.
 	Link(oldname, newname string) error
-	// List returns the names in dir, without dir, sorted.
+	// List returns the sorted names of the entries of dir, without the path of dir.
 	List(dir string) ([]string, error)
-	// Stat describes what name is, following symbolic links.
+	// Stat describes the file name, following symbolic links.
 	Stat(name string) (fs.FileInfo, error)
-	// Lstat describes what name is, a symbolic link itself.
+	// Lstat describes the file name, without following a symbolic link.
 	Lstat(name string) (fs.FileInfo, error)
-	// MkdirAll makes a directory and its missing parents. An existing directory
-	// is left as it is, and links are followed. See also MkdirAllSynced and
-	// MkdirPlain.
+	// MkdirAll makes a directory and its missing parents. It does not change existing
+	// directories, and it follows links. See also MkdirAllSynced and MkdirPlain.
 	MkdirAll(dir string) error
-	// SyncDir makes durable the entries of dir: names created, renamed and
-	// removed. It does nothing where the system cannot (Windows, and file
-	// systems that refuse it as invalid for a directory).
+	// SyncDir makes the entries of dir durable: names created, renamed and removed. It does
+	// nothing on systems that do not support it (Windows, and file systems that refuse to
+	// sync a directory as invalid).
 	SyncDir(dir string) error
-	// Lock takes the file's lock, shared or exclusive, without waiting, until
-	// the returned Closer is closed. Where it is held already, by another
-	// process or this one, the error is db.ErrLocked and says which. Any number
-	// of shared locks go together, in one process and across several.
+	// Lock acquires a shared or exclusive lock on the file, without waiting, and holds it
+	// until the returned Closer is closed. If another process or this one already holds
+	// it, the error is db.ErrLocked and says which. Any number of shared locks can be held
+	// simultaneously, in one process and across several.
 	//
-	// A missing file is created empty; its content is never written, truncated or
-	// read. A shared lock on a missing file in a directory that this process may
-	// not write to locks nothing and succeeds, so that such a database can be read:
-	// other readers are right to come in, but a writer with more rights is not
-	// kept out.
+	// A missing file is created empty; its content is never written, truncated or read. If
+	// the file is missing and this process has no permission to create it, a shared lock
+	// succeeds without locking anything, so that such a database can be read. Other
+	// readers are harmless, but a writer with more permissions is not excluded.
 	Lock(name string, shared bool) (io.Closer, error)
 }
 
-// Replace makes an empty file for appending, as FS.Create does, and first removes
-// the plain file that has the name. A program that has the old file open, or has
-// it under another name, keeps its bytes. It is for files that only help to make
-// others, such as temporary ones that a crash left.
+// Replace makes an empty file for appending, as FS.Create does, but first removes an existing
+// plain file of that name. The old file's bytes remain for programs that have it open, and
+// under its other names. Replace is for intermediate files, such as temporary files that a
+// crash left behind.
 func Replace(fsys FS, name string) (File, error) {
 	f, err := fsys.Create(name)
 	if !errors.Is(err, fs.ErrExist) {
@@ -99,7 +94,7 @@ func Replace(fsys FS, name string) (File, error) {
 	return fsys.Create(name)
 }
 
-// removeIfThere removes a file that may be missing.
+// removeIfThere removes a file and ignores a missing one.
 func removeIfThere(fsys FS, name string) error {
 	if err := fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -107,8 +102,8 @@ func removeIfThere(fsys FS, name string) error {
 	return nil
 }
 
-// MkdirAllSynced makes dir and its missing parents, and makes each one that it
-// made durable in the directory above it.
+// MkdirAllSynced makes dir and its missing parents, and makes each new directory durable in
+// its parent.
 func MkdirAllSynced(fsys FS, dir string) error {
 	dir = filepath.Clean(dir)
 	var missing []string
@@ -125,7 +120,7 @@ func MkdirAllSynced(fsys FS, dir string) error {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
 	}
-	// From the top down: an entry is worth nothing while the one above may go.
+	// From the top down: an entry is not durable before its parent's entry is.
 	for i := len(missing) - 1; i >= 0; i-- {
 		if err := fsys.SyncDir(filepath.Dir(missing[i])); err != nil {
 			return err
@@ -134,8 +129,8 @@ func MkdirAllSynced(fsys FS, dir string) error {
 	return nil
 }
 
-// MkdirPlain makes dir, which must not be a symbolic link: what is written to dir
-// is to stay where dir is. The directories above it are the user's business.
+// MkdirPlain makes dir and its missing parents. It fails if dir is a symbolic link, so that
+// files are not written elsewhere. Links further up in the path are followed.
 func MkdirPlain(fsys FS, dir string) error {
 	there, err := PlainDir(fsys, dir)
 	if there || err != nil {
@@ -148,8 +143,8 @@ func MkdirPlain(fsys FS, dir string) error {
 	return err
 }
 
-// PlainDir reports whether dir is there. It is an error when something else has
-// its name, a symbolic link to a directory among that.
+// PlainDir reports whether dir exists. It returns an error if dir is anything but a directory,
+// including a symbolic link to a directory.
 func PlainDir(fsys FS, dir string) (there bool, err error) {
 	info, err := fsys.Lstat(dir)
 	switch {
@@ -165,8 +160,8 @@ func PlainDir(fsys FS, dir string) (there bool, err error) {
 	return true, nil
 }
 
-// RefuseLink is the error of a symbolic link where a plain file should be, nil
-// for all else.
+// RefuseLink returns an error if info describes a symbolic link, and nil otherwise. name is the
+// path for the error.
 func RefuseLink(name string, info fs.FileInfo) error {
 	if info.Mode()&fs.ModeSymlink == 0 {
 		return nil
@@ -174,7 +169,7 @@ func RefuseLink(name string, info fs.FileInfo) error {
 	return pathError("open", name, errSymlink)
 }
 
-// The faults that the implementations report in the same words.
+// The errors that the implementations have in common.
 var (
 	errSymlink     = errors.Sentinel("it is a symbolic link, want a plain file")
 	errLinkedDir   = errors.Sentinel("it is a symbolic link, want a directory")
@@ -186,7 +181,7 @@ var (
 	errReadingOnly = fmt.Errorf("the file was opened for reading only: %w", fs.ErrPermission)
 )
 
-// notPlain tells why a file of that mode is no plain file, nil when it is one.
+// notPlain returns why a file of that mode is not a plain file, or nil if it is one.
 func notPlain(mode fs.FileMode) error {
 	switch {
 	case mode.IsRegular():

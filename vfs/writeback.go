@@ -1,12 +1,11 @@
 package vfs
 
-// An EarlyWriter is a File that can be asked to begin writing to the device what
-// was appended to it, so that a later Sync finds less to wait for. Files of the
-// operating system are, on Linux; it is a hint that promises nothing and fails
-// nothing, and what lies between such a file and its user may drop it.
+// An EarlyWriter is a File that can start writing appended bytes to the device early, so that a
+// later Sync has less to wait for. Files of OS implement it on Linux. It is only a hint: it
+// guarantees nothing and returns no error, and wrappers may drop it.
 type EarlyWriter interface {
-	// StartWriting asks for the n bytes from offset off. It does not wait until
-	// they are written, but may wait until a busy device takes them. It may be called
-	// beside all other methods but Close.
+	// StartWriting starts writing n bytes at offset off. It does not wait until they are
+	// written, but may wait for a busy device to accept them. It is safe to call
+	// concurrently with all other methods except Close.
 	StartWriting(off, n int64)
 }

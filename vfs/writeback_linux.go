@@ -6,9 +6,9 @@ import "syscall"
 
 var _ EarlyWriter = (*osFile)(nil)
 
-// StartWriting implements EarlyWriter. What goes wrong on the way to the device
-// the kernel keeps for the next fsync to tell: without one of its flags that wait
-// the call takes no such error away. (Package syscall lacks the call for arm.)
+// StartWriting implements EarlyWriter. The kernel keeps errors of the device for the next
+// fsync: without one of its waiting flags, this call does not consume them. (Package syscall
+// has no such call for arm.)
 func (o *osFile) StartWriting(off, n int64) {
 	conn, err := o.f.SyscallConn()
 	if err != nil || n <= 0 {

@@ -26,7 +26,7 @@ func TestStartWritingChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
-	early.StartWriting(0, 10) // of a closed file: nothing
+	early.StartWriting(0, 10) // no effect on a closed file
 	got, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(append(want, "more"...), got))
