@@ -2,14 +2,13 @@ package base
 
 import "github.com/sievedb/sievedb"
 
-// Comparer is the public one: internal keys are ordered by the functions below.
+// Comparer is sievedb.Comparer. Internal keys are ordered by the functions below.
 type Comparer = sievedb.Comparer
 
 // Bytewise is the default comparer.
 var Bytewise = sievedb.Bytewise
 
-// SharedPrefixLen returns the length in bytes of the longest prefix that a and
-// b have in common.
+// SharedPrefixLen returns the length in bytes of the longest common prefix of a and b.
 func SharedPrefixLen(a, b []byte) int {
 	n := min(len(a), len(b))
 	a, b = a[:n], b[:n]
@@ -27,8 +26,8 @@ func SharedPrefixLen(a, b []byte) int {
 	return i
 }
 
-// CompareInternal orders internal keys as c orders user keys: user keys ascending, then trailers
-// descending. Both must satisfy ValidInternalKey.
+// CompareInternal orders internal keys by user key ascending, in the order of c, and then by
+// trailer descending. Both keys must satisfy ValidInternalKey.
 func CompareInternal(c *Comparer, a, b []byte) int {
 	if v := c.Compare(UserKey(a), UserKey(b)); v != 0 {
 		return v
@@ -42,17 +41,16 @@ func CompareInternal(c *Comparer, a, b []byte) int {
 	return 0
 }
 
-// SameVersion reports whether two internal keys are of one user key and sequence number,
-// whatever their kinds are. No sound program writes two such entries: lookups and iterators
-// find only the first, which sets the key.
+// SameVersion reports whether two internal keys have the same user key and sequence number,
+// whatever their kinds. No correct program writes two such entries: lookups and iterators find
+// only the first, which sets the key.
 func SameVersion(c *Comparer, a, b []byte) bool {
 	return Trailer(a)>>8 == Trailer(b)>>8 && c.Compare(UserKey(a), UserKey(b)) == 0
 }
 
-// InternalSeparator appends to dst an internal key k with a <= k < b, given
-// a < b. A shortened user key gets the largest trailer, so that it sorts before
-// every real entry of that user key. As LevelDB's
-// InternalKeyComparator::FindShortestSeparator (db/dbformat.cc).
+// InternalSeparator appends to dst an internal key k with a <= k < b, given a < b. A shortened
+// user key gets the largest trailer, so that it sorts before every real entry of that user key.
+// It corresponds to LevelDB's InternalKeyComparator::FindShortestSeparator (db/dbformat.cc).
 func InternalSeparator(c *Comparer, dst, a, b []byte) []byte {
 	if c.Separator == nil || c.Compare(UserKey(a), UserKey(b)) == 0 {
 		return append(dst, a...)
@@ -72,10 +70,10 @@ func InternalSuccessor(c *Comparer, dst, a []byte) []byte {
 	return finishShortened(c, dst, n, a)
 }
 
-// finishShortened turns the candidate user key dst[n:], made from the internal
-// key a, into an internal key, or falls back to a where nothing was gained: a
-// candidate that is not greater than a's user key must not get the largest
-// trailer, or it would sort before a.
+// finishShortened makes an internal key of the candidate user key dst[n:], which was derived
+// from the internal key a. If the candidate is not shorter, it returns a. It also returns a if
+// the candidate is not greater than a's user key: with the largest trailer it would sort
+// before a.
 func finishShortened(c *Comparer, dst []byte, n int, a []byte) []byte {
 	if cand := dst[n:]; len(cand) < len(a)-TrailerLen && c.Compare(UserKey(a), cand) < 0 {
 		return AppendInternalKey(dst[:n], dst[n:], MaxSeq, KindSeek)

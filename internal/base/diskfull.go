@@ -9,14 +9,13 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// The codes by which Windows says that a disk is full, of its winerror.h. The
-// syscall package has no names for them.
+// The error codes of a full disk in Windows' winerror.h. Package syscall has no names for them.
 const (
 	windowsHandleDiskFull = syscall.Errno(39)
 	windowsDiskFull       = syscall.Errno(112)
 )
 
-// isDiskFull looks for the system's numbers of a full disk and of a used-up quota.
+// isDiskFull checks for the system's error numbers of a full disk and of an exhausted quota.
 func isDiskFull(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true

@@ -7,47 +7,45 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// The sentinels of the public API, re-exported by package db. Test for them
-// with errors.Is.
+// The sentinel errors of the public API, re-exported by package db. Test for them with errors.Is.
 var (
-	// ErrNotFound says that a key has no value. It is returned bare: wrapping
-	// would capture a stack on the very path that filters make fast.
+	// ErrNotFound means that a key has no value. It is returned unwrapped: wrapping would
+	// capture a stack on the path that filters make fast.
 	ErrNotFound = errors.Sentinel("sievedb: not found")
-	// ErrCorruption is the public one: what every CorruptionError is.
+	// ErrCorruption is sievedb.ErrCorruption, which every CorruptionError matches.
 	ErrCorruption = sievedb.ErrCorruption
-	// ErrClosed says that the database, iterator or snapshot was closed.
+	// ErrClosed means that the database, iterator or snapshot was closed.
 	ErrClosed = errors.Sentinel("sievedb: closed")
-	// ErrReadOnly refuses a write: the database was opened read-only, or an
-	// earlier failure ended its writes.
+	// ErrReadOnly means that a write was refused, because the database was opened read-only
+	// or an earlier failure disabled writes.
 	ErrReadOnly = errors.Sentinel("sievedb: read-only")
-	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost, and
-	// writes go on once there is space, unless the error is ErrReadOnly as well.
+	// ErrNoSpace means that the disk is full. No acknowledged write is lost, and writes
+	// resume once there is space, unless the error also matches ErrReadOnly.
 	ErrNoSpace = errors.Sentinel("sievedb: no space left on the disk")
-	// ErrInListener refuses a call from a function of the event listener that would wait
-	// for the goroutine that makes it.
-	ErrInListener = errors.Sentinel("sievedb: called from a function of Options.EventListener, which the store waits for; call it from another goroutine, and do not wait for that")
-	// ErrForeign says that the directory or file is another storage engine's.
+	// ErrInListener means that an event callback made a call that would wait for the
+	// goroutine that runs the callback.
+	ErrInListener = errors.Sentinel("sievedb: called from a callback of Options.EventListener, " +
+		"for which the store waits; call it from another goroutine, and do not wait for that goroutine")
+	// ErrForeign means that the directory or file belongs to another storage engine.
 	ErrForeign = errors.Sentinel("sievedb: another engine's database")
-	// ErrLocked says that another process, or this one, has the directory open.
+	// ErrLocked means that another process, or this one, has the directory open.
 	ErrLocked = errors.Sentinel("sievedb: locked")
-	// ErrTooLarge refuses a write of a key, a value or a batch above the limits. The error
-	// that wraps it names the limit and the size found.
+	// ErrTooLarge means that a key, a value or a batch exceeds a limit. The error that wraps
+	// it has the limit and the actual size.
 	ErrTooLarge = errors.Sentinel("sievedb: too large")
 )
 
-// CorruptionError is the public one.
+// CorruptionError is sievedb.CorruptionError.
 type CorruptionError = sievedb.CorruptionError
 
-// Corruptf makes a CorruptionError that does not know its file yet. A decoder
-// of bare bytes passes the offset within them, or -1; its caller corrects it
-// with InFile.
+// Corruptf returns a CorruptionError without a file. A decoder of bytes passes the offset within
+// them, or -1; its caller adds the file with InFile.
 func Corruptf(part string, offset int64, format string, args ...any) error {
 	return &CorruptionError{Part: part, Offset: offset, Detail: fmt.Sprintf(format, args...)}
 }
 
-// InFile says where err happened. A CorruptionError without a file gets this
-// one, and the offset as well where it had none; any other error is wrapped
-// with the file's name. Nil stays nil.
+// InFile adds the file to err. A CorruptionError without a file gets file, and offset if it has
+// none; any other error is wrapped with the file's name. It returns nil if err is nil.
 func InFile(err error, file string, offset int64) error {
 	if err == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// FileKind is what a file of a database directory is for, told by its name.
+// FileKind is the kind of a file in a database directory, which its name determines.
 type FileKind int
 
 // The kinds of file, named as in LevelDB's db/filename.h.
@@ -19,23 +19,23 @@ const (
 	FileLock
 	FileTemp
 	FileInfoLog
-	FileClosed // ours: what Close vouched for; LevelDB's names have no such kind
+	FileClosed // the mark that Close writes; LevelDB has no such file
 
 	// NumFileKinds is the number of kinds.
 	NumFileKinds = iota
 )
 
-// The names that carry no number.
+// The names without a number.
 const (
 	CurrentName = "CURRENT"
 	LockName    = "LOCK"
 	InfoLogName = "LOG"
-	// ClosedName parses in neither LevelDB nor goleveldb, so they leave the file alone.
+	// ClosedName is not a valid name for LevelDB or goleveldb, so they leave the file alone.
 	ClosedName = "CLOSED"
 )
 
-// FileName returns the name, without a directory, of the file of that kind
-// and number. The number is ignored for kinds that carry none.
+// FileName returns the name, without a directory, of the file of the given kind and number. It
+// ignores the number for kinds without one.
 func FileName(kind FileKind, num uint64) string {
 	switch kind {
 	case FileLog:
@@ -60,17 +60,15 @@ func FileName(kind FileKind, num uint64) string {
 	panic(fmt.Sprintf("base: no file kind %d", kind))
 }
 
-// MaxFileNum is the largest file number with which a database is opened. The
-// format counts to 2^63-1; what lies between is room for new files, more than can
-// ever be made. A file whose name says more is not ours: were it counted, the
-// numbers behind it would run out.
+// MaxFileNum is the largest file number with which a database is opened. The format counts to
+// 2^63-1; the numbers in between are reserved for new files, more than can ever be made. A file
+// with a larger number is not ours: if it counted, file numbers would run out.
 const MaxFileNum = uint64(1) << 62
 
-// ParseFileName tells what the file of that name, without a directory, is. ok
-// is false for a name that neither the format nor we give: such files are not
-// ours and are left alone. Among them is a number written with fewer or more
-// zeros than FileName writes: "7.log" would stand for the same file as
-// "000007.log", of which there is one.
+// ParseFileName returns the kind and number of the file with the given name, without a
+// directory. ok is false for names that FileName does not return: such files are not ours and
+// are left alone. This includes numbers with fewer or more zeros than FileName writes:
+// otherwise "7.log" would be the same file as "000007.log".
 func ParseFileName(name string) (kind FileKind, num uint64, ok bool) {
 	kind, num, ok = parseFileName(name)
 	if !ok || name != FileName(kind, num) && name != InfoLogName+".old" {
@@ -114,8 +112,8 @@ func parseFileName(name string) (kind FileKind, num uint64, ok bool) {
 	return kind, num, ok
 }
 
-// parseFileNum takes decimal digits only (strconv alone would take a sign) and
-// a number up to MaxFileNum.
+// parseFileNum accepts only decimal digits (strconv alone would accept a sign) and numbers up to
+// MaxFileNum.
 func parseFileNum(digits string) (uint64, bool) {
 	for _, c := range []byte(digits) {
 		if c < '0' || c > '9' {

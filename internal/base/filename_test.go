@@ -25,9 +25,9 @@ func TestFileNamesParseBack(t *testing.T) {
 	require.Equal(t, FileInfoLog, kind)
 }
 
-// "7.log" and "000007.log" were both log 7: a directory with both had the records
-// of one file replayed twice, with the other one's length.
-func TestNamesThatAreNotOursDoNotParse(t *testing.T) {
+// "7.log" and "000007.log" were both log 7: in a directory with both, the records of one file
+// were replayed twice, with the other file's length.
+func TestForeignNamesDoNotParse(t *testing.T) {
 	for _, name := range []string{
 		"", ".", "..", "7.log", "00007.log", "0000007.log", "MANIFEST-1", "MANIFEST-0000001", "MANIFEST-", "MANIFEST", "MANIFEST--00001",
 		"+00007.log", "-00007.log", " 000007.log", "000007.log ", "000007.LOG", "000007.log.bak", "000007.", "000007", ".log", "00000x.ldb",
@@ -39,7 +39,7 @@ func TestNamesThatAreNotOursDoNotParse(t *testing.T) {
 	}
 }
 
-// FuzzParseFileName: what parses is exactly what FileName writes.
+// FuzzParseFileName checks that the names that parse are exactly those that FileName returns.
 func FuzzParseFileName(f *testing.F) {
 	for kind := range FileKind(NumFileKinds) {
 		f.Add(FileName(kind, 123))

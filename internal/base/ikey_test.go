@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestInternalKeyVectorsDecodeAndEncodeBack(t *testing.T) {
+func TestInternalKeyVectorsRoundTrip(t *testing.T) {
 	text, err := os.ReadFile("testdata/ikey.hex")
 	require.NoError(t, err)
 	var keys [][]byte
@@ -37,7 +37,7 @@ func TestInternalKeyVectorsDecodeAndEncodeBack(t *testing.T) {
 		require.Equal(t, w.kind, kind)
 		require.Equal(t, keys[i], AppendInternalKey(nil, []byte(w.user), w.seq, w.kind))
 		if i > 0 {
-			require.Negative(t, CompareInternal(Bytewise, keys[i-1], keys[i]), "they ascend")
+			require.Negative(t, CompareInternal(Bytewise, keys[i-1], keys[i]), "the order is ascending")
 			require.Positive(t, CompareInternal(Bytewise, keys[i], keys[i-1]))
 		}
 	}

@@ -1,20 +1,18 @@
 package base
 
-// Iterator walks the entries of a run, or of several merged, in the order of
-// internal keys. It is the one contract of block, table, memtable and merging
-// iterators.
+// Iterator iterates over the entries of a run, or of several merged runs, in the order of
+// internal keys. Block, table, memtable and merging iterators share this contract.
 //
-// A new iterator is not positioned. Each movement returns whether the iterator
-// is at an entry then, as Valid does; false means the end on that side, or an
-// error that Err tells. Next and Prev are called only while Valid: positions before
-// the first entry and after the last are db.Iterator's, which needs one bit for them,
-// where each run would pay with a branch in each step. An error
-// stays until Close and makes the iterator invalid: it never skips what it
-// could not read.
+// A new iterator is not positioned. The positioning methods return whether the iterator is then
+// at an entry, as Valid does; false means the end in that direction, or an error, which Err
+// returns. Next and Prev must be called only while Valid is true. db.Iterator adds positions
+// before the first entry and after the last; it needs one bit for them, while each run would
+// need a branch in each step. An error is permanent and makes the iterator invalid: it never
+// skips an entry that it could not read.
 //
-// Key and Value are called only while Valid. Their slices belong to the
-// iterator, must not be changed, and hold until the next movement. An iterator
-// is used by one goroutine at a time.
+// Key and Value must be called only while Valid is true. Their slices belong to the iterator,
+// must not be changed, and are valid until the next positioning call. An iterator must not be
+// used concurrently.
 type Iterator interface {
 	First() bool
 	Last() bool
@@ -25,12 +23,12 @@ type Iterator interface {
 	Next() bool
 	Prev() bool
 	Valid() bool
-	// Key returns the internal key.
+	// Key returns the entry's internal key.
 	Key() []byte
 	Value() []byte
-	// Err returns the first error met, nil at a clean end.
+	// Err returns the first error, or nil at a regular end.
 	Err() error
-	// Close releases what the iterator holds and returns Err. It may be called
-	// more than once.
+	// Close releases the iterator's resources and returns Err. It may be called more than
+	// once.
 	Close() error
 }

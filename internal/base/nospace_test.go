@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-func TestAFullDiskIsToldByItsType(t *testing.T) {
+func TestNoSpaceRecognizesAFullDisk(t *testing.T) {
 	for _, cause := range []error{
 		syscall.ENOSPC,
 		syscall.EDQUOT,
@@ -21,7 +21,7 @@ func TestAFullDiskIsToldByItsType(t *testing.T) {
 		require.True(t, IsNoSpace(cause))
 		err := NoSpace(cause)
 		require.True(t, errors.Is(err, ErrNoSpace))
-		require.True(t, errors.Is(err, cause), "the cause stays")
+		require.True(t, errors.Is(err, cause), "the cause is preserved")
 		require.Same(t, err, NoSpace(err), "marked once")
 		require.True(t, errors.Is(errors.Wrap(err, "outside"), ErrNoSpace))
 	}

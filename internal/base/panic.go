@@ -10,10 +10,10 @@ import (
 	"github.com/sievedb/sievedb"
 )
 
-// PanicError is the public one.
+// PanicError is sievedb.PanicError.
 type PanicError = sievedb.PanicError
 
-// NewPanicError is for the deferred function that recovered value. cmp may be nil.
+// NewPanicError makes the error for a deferred function that recovered value. cmp may be nil.
 func NewPanicError(cmp *Comparer, during string, value any) *PanicError {
 	e := &PanicError{During: during, Value: value, Stack: debug.Stack(), Place: "an unknown place"}
 	var pcs [64]uintptr
@@ -37,8 +37,8 @@ func NewPanicError(cmp *Comparer, during string, value any) *PanicError {
 	}
 }
 
-// comparerFunctions returns the names of the functions of a user's comparer, as they
-// stand in a stack.
+// comparerFunctions returns the names, as in a stack trace, of the functions of a user's
+// comparer.
 func comparerFunctions(cmp *Comparer) map[string]bool {
 	names := map[string]bool{}
 	if cmp == nil || cmp.IsBytewise() {
@@ -52,7 +52,7 @@ func comparerFunctions(cmp *Comparer) map[string]bool {
 	return names
 }
 
-// Catch calls f and returns its error, or a *PanicError.
+// Catch calls f and returns its error, or a *PanicError if it panics.
 func Catch(cmp *Comparer, during string, f func() error) (err error) {
 	returned := false
 	defer func() {

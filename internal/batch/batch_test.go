@@ -17,11 +17,11 @@ func TestDamagedBatchesAreCorruption(t *testing.T) {
 		"shorter than a header":      good[:11],
 		"more entries than bytes":    change(func(d []byte) []byte { d[8] = 200; return d }),
 		"an entry missing":           change(func(d []byte) []byte { d[8] = 2; return d }),
-		"bytes behind the last":      change(func(d []byte) []byte { return append(d, 0) }),
+		"bytes after the last":       change(func(d []byte) []byte { return append(d, 0) }),
 		"no entry but bytes":         change(func(d []byte) []byte { d[8] = 0; return d }),
 		"an unknown kind":            change(func(d []byte) []byte { d[12] = 2; return d }),
-		"a key that runs past":       change(func(d []byte) []byte { d[13] = 100; return d }),
-		"a value that runs past":     change(func(d []byte) []byte { d[17] = 6; return d }),
+		"a key that is too long":     change(func(d []byte) []byte { d[13] = 100; return d }),
+		"a value that is too long":   change(func(d []byte) []byte { d[17] = 6; return d }),
 		"a sequence above the limit": change(func(d []byte) []byte { d[7] = 1; return d }),
 	}
 	for name, data := range cases {
@@ -56,8 +56,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// The parts of a large entry's record are the bytes of AppendRecord.
-func TestRecordPartsAreTheRecord(t *testing.T) {
+// The parts of a large entry's record are the bytes that AppendRecord appends.
+func TestRecordPartsConcatenateToTheRecord(t *testing.T) {
 	for _, kind := range []base.Kind{base.KindSet, base.KindDelete} {
 		value := []byte("value")
 		if kind == base.KindDelete {

@@ -4,5 +4,5 @@
 //	fixed64 sequence of the first entry | fixed32 count | entries
 //	entry: kind (1 put, 0 delete) | length-prefixed key | length-prefixed value (put only)
 //
-// It also has the preamble with which our logs begin, an empty batch.
+// It also has the preamble of our logs, which is an empty batch.
 package batch

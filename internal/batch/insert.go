@@ -5,8 +5,8 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// Insert adds the entries of a batch, whose bytes are known to be good, to
-// mem, which is known to have room.
+// Insert adds the entries of a batch to mem. The caller has checked the batch's bytes and
+// reserved space in mem; Insert panics otherwise.
 func Insert(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
 	r, err := NewReader(data)
 	for more := err == nil; more; {
@@ -27,4 +27,5 @@ func Insert(mem *memtable.Memtable, ins *memtable.Inserter, data []byte) {
 	}
 }
 
+// NoRoom is the panic of an insertion without reserved space.
 const NoRoom = "db: the memtable is full although room was reserved for the batch"

@@ -8,14 +8,14 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// Reader walks the entries of a batch's bytes.
+// Reader iterates over the entries of a batch's bytes.
 type Reader struct {
 	rest  []byte
 	Seq   uint64 // of the next entry
-	Count uint32 // entries not read yet
+	Count uint32 // the number of remaining entries
 }
 
-// NewReader checks the header of a log record's payload.
+// NewReader returns a Reader of a log record's payload. It checks the header.
 func NewReader(record []byte) (Reader, error) {
 	if len(record) < HeaderLen {
 		return Reader{}, base.Corruptf("batch", 0, "it is %d bytes long, want at least %d", len(record), HeaderLen)
@@ -25,30 +25,31 @@ func NewReader(record []byte) (Reader, error) {
 		Count: binary.LittleEndian.Uint32(record[8:]),
 		rest:  record[HeaderLen:],
 	}
-	// Each entry takes two bytes or more.
+	// Each entry has at least two bytes.
 	if uint64(r.Count) > uint64(len(r.rest))/2 {
-		return Reader{}, base.Corruptf("batch", 8, "it counts %d entries in %d bytes", r.Count, len(r.rest))
+		return Reader{}, base.Corruptf("batch", 8, "the header counts %d entries in %d bytes", r.Count, len(r.rest))
 	}
 	if last := max(uint64(r.Count), 1) - 1; r.Seq > base.MaxSeq-last {
-		return Reader{}, base.Corruptf("batch", 0, "its sequence is %d and it counts %d entries, want the last at most at %d", r.Seq, r.Count, base.MaxSeq)
+		return Reader{}, base.Corruptf("batch", 0, "the sequence number is %d for %d entries; want the last at most %d",
+			r.Seq, r.Count, base.MaxSeq)
 	}
 	return r, nil
 }
 
-// ReaderOf walks entries that were encoded here, without a header.
+// ReaderOf returns a Reader of count entries without a header, which this package encoded.
 func ReaderOf(entries []byte, count uint32) Reader { return Reader{rest: entries, Count: count} }
 
-// Next returns the next entry, whose slices are within the batch's bytes. ok is
-// false at the end; then err tells whether the bytes were as they should.
+// Next returns the next entry, whose slices share the batch's bytes. ok is false at the end; err
+// is then nil if the bytes are well-formed.
 func (r *Reader) Next() (kind base.Kind, key, value []byte, seq uint64, ok bool, err error) {
 	if r.Count == 0 {
 		if len(r.rest) > 0 {
-			err = base.Corruptf("batch", -1, "%d bytes follow its last entry", len(r.rest))
+			err = base.Corruptf("batch", -1, "%d bytes follow the last entry", len(r.rest))
 		}
 		return 0, nil, nil, 0, false, err
 	}
 	if len(r.rest) == 0 {
-		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "it ends with %d entries missing", r.Count)
+		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "%d entries are missing at the end", r.Count)
 	}
 	kind = base.Kind(r.rest[0])
 	if kind > base.KindSet {
@@ -59,7 +60,7 @@ func (r *Reader) Next() (kind base.Kind, key, value []byte, seq uint64, ok bool,
 		value, rest, ok = util.LengthPrefixed(rest)
 	}
 	if !ok {
-		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "a key or value runs past its end")
+		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "a key or value exceeds the batch")
 	}
 	seq = r.Seq
 	r.rest = rest
@@ -68,10 +69,10 @@ func (r *Reader) Next() (kind base.Kind, key, value []byte, seq uint64, ok bool,
 	return kind, key, value, seq, true, nil
 }
 
-// Plausible reports whether a record that is found behind damage is a batch of the same log, and
-// not of another one that stands in a value: whole, and numbered next or, where something
-// is known of the log, above that by no more than the bytes that are missing, for each
-// operation takes one at least. next 0: nothing is known.
+// Plausible reports whether a record found after damage is a batch of the same log, and not a
+// batch of another log stored in a value. It must be well-formed. Its sequence number must be
+// next or, if bytes of the log are missing, exceed next by no more than their number, because
+// each operation has at least one byte. If next is 0, any sequence number is plausible.
 func Plausible(record []byte, next, missing uint64) bool {
 	h, err := NewReader(record)
 	if err != nil || h.Seq < next || next > 0 && h.Seq-next > missing {
@@ -81,8 +82,8 @@ func Plausible(record []byte, next, missing uint64) bool {
 	return err == nil
 }
 
-// Check walks all of record and returns the sequence number behind its
-// last entry, and how much of a memtable's arena it needs.
+// Check reads all entries of record. It returns the sequence number after the last entry, and the
+// size of the entries in a memtable's arena.
 func Check(record []byte) (nextSeq, memSize uint64, err error) {
 	r, err := NewReader(record)
 	if err != nil {

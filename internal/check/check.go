@@ -12,18 +12,17 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Options are what a check uses of a store.
+// Options are the parts of a store that a check uses.
 type Options struct {
 	Cache    *tables.Cache
 	Comparer *base.Comparer
-	// Policies are those of the filters that are asked, also where lookups ask none.
+	// Policies are the policies of the filters to check, even if lookups use none.
 	Policies []filter.Policy
-	// Closed reports whether the store is closed; what cannot be read then may be sound.
+	// Closed reports whether the store is closed; a table that cannot be read then may be intact.
 	Closed func() bool
 }
 
-// Report is what a check went through. db.CheckReport, which has the same fields, says
-// what they mean.
+// Report is the result of a check. db.CheckReport, which has the same fields, documents them.
 type Report struct {
 	Tables  int
 	Entries uint64
@@ -32,15 +31,15 @@ type Report struct {
 	Faults  []string
 }
 
-// checker is one check.
+// checker is one run of a check.
 type checker struct {
 	Options
 	report *Report
 }
 
-// Tables checks the tables of v one by one, and then, side by side, those that are
-// sound. The error is for what kept it from looking; the report then has the tables up to
-// there.
+// Tables checks the tables of v one by one, and then compares the undamaged ones with each
+// other. The error says why the check ended early; the report then has the tables checked so
+// far.
 func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
 	c := &checker{o, &Report{}}
 	var failed error
@@ -58,7 +57,7 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 		case err == nil:
 		case ctx.Err() != nil:
 			failed = ctx.Err()
-		case c.Closed(): // the table may be sound
+		case c.Closed(): // the table may be intact
 			failed = base.ErrClosed
 		default:
 			damaged[f] = true
@@ -71,11 +70,11 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 	return c.report, failed
 }
 
-// readAhead is how much of a table is read at once, in bytes: enough that the
-// disk's latency hardly counts.
+// readAhead is the number of bytes read at a time: enough to make the disk's latency
+// insignificant.
 const readAhead = 256 << 10
 
-// table walks f and looks each of its keys up.
+// table reads all entries of f and looks up each of its keys.
 func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	r, err := c.Cache.Ref(f)
 	if err != nil {
@@ -95,13 +94,13 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	for ok := it.First(); ok; ok = it.Next() {
 		ikey := it.Key()
 		if prev != nil && base.CompareInternal(c.Comparer, prev, ikey) >= 0 {
-			return errors.New("its keys do not ascend")
+			return errors.New("the keys are not in ascending order")
 		}
 		if prev != nil && base.SameVersion(c.Comparer, prev, ikey) {
-			return errors.New("it holds two entries of one key with the same sequence number")
+			return errors.New("it has two entries for the same key and sequence number")
 		}
 		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
-			return errors.New("it holds a key outside the range that the MANIFEST gives")
+			return errors.New("it has a key outside its range in the MANIFEST")
 		}
 		prev = append(prev[:0], ikey...)
 		c.report.Entries++
@@ -112,13 +111,13 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 			return err
 		}
 		if name, denied := filters.Denies(base.UserKey(ikey), it.BlockOffset()); denied {
-			return errors.Newf("its filter %q denies a key that it holds", name)
+			return errors.Newf("its filter %q denies a key of the table", name)
 		}
 	}
 	return it.Err()
 }
 
-// checkLookup makes sure that a lookup finds the entry ikey of its own table.
+// checkLookup checks that a lookup in the table finds its entry ikey.
 func checkLookup(r *sstable.Reader, ikey []byte) error {
 	var lookup sstable.Lookup
 	defer lookup.Release()
@@ -128,9 +127,9 @@ func checkLookup(r *sstable.Reader, ikey []byte) error {
 	case err != nil:
 		return err
 	case res.Filter == sstable.FilterNegative:
-		return errors.New("its filter denies a key that it holds")
+		return errors.New("its filter denies a key of the table")
 	case !res.Found || res.Trailer != base.Trailer(ikey):
-		return errors.New("a lookup does not find a key that a walk shows")
+		return errors.New("a lookup does not find a key of the table")
 	}
 	return nil
 }

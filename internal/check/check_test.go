@@ -31,7 +31,7 @@ func TestSoundTablesHaveNoFaults(t *testing.T) {
 	require.Empty(t, report.Faults)
 }
 
-func TestADamagedTableIsAFaultAndTheOthersAreChecked(t *testing.T) {
+func TestDamagedTableIsReportedAndOthersAreChecked(t *testing.T) {
 	s := tabletest.New(t, filter.NewBloomPolicy(10))
 	bad := s.Add(0, 9, "value", 2, 3)
 	s.Add(1, 4, "value", 1, 2, 3)
@@ -43,7 +43,7 @@ func TestADamagedTableIsAFaultAndTheOthersAreChecked(t *testing.T) {
 	require.EqualValues(t, 3, report.Entries)
 }
 
-func TestTwinsAreCountedAndAreFaultsWhereTheyDiffer(t *testing.T) {
+func TestTwinsAreCountedAndReportedIfTheyDiffer(t *testing.T) {
 	s := tabletest.New(t, filter.NewBloomPolicy(10))
 	a := s.Add(0, 7, "one", 1, 2)
 	s.Add(1, 7, "one", 1)
@@ -56,7 +56,7 @@ func TestTwinsAreCountedAndAreFaultsWhereTheyDiffer(t *testing.T) {
 	require.Contains(t, report.Faults[0], b.Name())
 }
 
-func TestACheckEndsWithItsContextAndWithTheStore(t *testing.T) {
+func TestCheckStopsWithItsContextOrTheStore(t *testing.T) {
 	s := tabletest.New(t, filter.NewBloomPolicy(10))
 	s.Flip(s.Add(1, 7, "value", 1, 2), 5)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,5 +68,5 @@ func TestACheckEndsWithItsContextAndWithTheStore(t *testing.T) {
 	o.Closed = func() bool { return true }
 	report, err = Tables(t.Context(), s.Version(), o)
 	require.ErrorIs(t, err, base.ErrClosed)
-	require.Empty(t, report.Faults, "a closed store does not tell")
+	require.Empty(t, report.Faults, "a closed store proves nothing")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// twins walks all tables of v but the damaged ones in the order of their keys, and
-// reports what several of them hold.
+// twins iterates over all undamaged tables of v in key order, and reports the entries that
+// several of them have.
 func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool) error {
 	it := new(tables.MergingIter)
 	add := func(files []*manifest.FileMeta) {
@@ -47,7 +47,7 @@ func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*m
 	}
 	var lines []string
 	for names, n := range faults {
-		lines = append(lines, fmt.Sprintf("%s hold different values for %d keys with the same sequence numbers", names, n))
+		lines = append(lines, fmt.Sprintf("%s have different values for %d keys with the same sequence numbers", names, n))
 	}
 	slices.Sort(lines)
 	c.report.Faults = append(c.report.Faults, lines...)
@@ -55,7 +55,7 @@ func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*m
 		if c.Closed() {
 			return base.ErrClosed
 		}
-		c.report.Faults = append(c.report.Faults, fmt.Sprintf("reading all tables side by side: %v", err))
+		c.report.Faults = append(c.report.Faults, fmt.Sprintf("reading all tables in key order: %v", err))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package counters counts what lookups do: how many there are, what each table's filter
-// said, which blocks they read. Counting is on the path of every lookup, so nearly all of
-// them cost one atomic addition, in a stripe that goroutines on other cores rarely use
-// (Lookups). Which single table's filter said what is counted for a sample of them
-// (SampleTables). Total adds all of it up for reports.
+// Package counters counts the work of lookups: their number, the results of each level's
+// filters, and the blocks read. Counting is part of every lookup. Nearly all lookups therefore
+// need one atomic addition, in a stripe that goroutines on other cores rarely use (Lookups).
+// The results of single tables' filters are counted only for a sample of the lookups
+// (SampleTables). Total adds up the counters for reports.
 package counters

@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Neighbouring stacks, whatever their size, must not go to one stripe much more
-// often than chance would have it.
-func TestStacksOfAnySizeHaveStripesOfTheirOwn(t *testing.T) {
+// Adjacent stacks of any size must not share a stripe much more often than by chance.
+func TestStacksOfAnySizeUseDifferentStripes(t *testing.T) {
 	const start, stacks = 0x40400000, 300
 	for size := uintptr(4 << 10); size <= 256<<10; size *= 2 {
 		for apart := uintptr(1); apart <= 4; apart++ {

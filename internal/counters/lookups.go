@@ -8,26 +8,24 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Lookups are the numbers of lookups. They are an allocation of their own,
-// in which the garbage collector has nothing to look for.
+// Lookups are the counters of lookups. They are a separate allocation without pointers, which the
+// garbage collector need not scan.
 type Lookups [lookupStripes]Stripe
 
-// lookupStripes bounds the contention of counting lookups: goroutines on different
-// cores add to different stripes (see ownLane), so that readers do not wait for each
-// other.
+// lookupStripes limits contention: goroutines on different cores add to different stripes (see
+// ownLane), so that readers do not wait for each other.
 const lookupStripes = 32
 
-// Stripe is what the lookups of some goroutines counted. Nearly all of them
-// count once, whatever they did: an atomic addition costs about as much as a probe of
-// a filter, and until it is done the processor begins no later load. It is
-// padded with the width of a cache line, so that two of them share none wherever
-// they begin, and the last one none with what writers count.
+// Stripe has the counters for the lookups of some goroutines. Nearly all lookups add to one
+// counter only: an atomic addition costs about as much as a probe of a filter, and delays all
+// later loads of the processor. The padding has the size of a cache line, so that two stripes
+// never share one, wherever they begin, and the last stripe shares none with the counters of
+// writers.
 type Stripe struct {
-	// absent counts lookups to which no table had an answer, by the tables whose
-	// filters ruled the key out. found counts those to which a table had a value, in
-	// a block of the cache and behind a filter: it is the last of the path, and the
-	// others were ruled out. What else lookups did is counted below, each thing by
-	// itself.
+	// absent counts lookups for which no table had an answer, by the tables whose filters
+	// ruled the key out. found counts lookups that found a value in a cached block, after the
+	// filter of its table matched: that table is the last of the path, and the filters of the
+	// others ruled the key out. All other events are counted separately below.
 	absent, found [numPaths]atomic.Uint64
 
 	gets, getsFound, memtableSearches, memtableHits atomic.Uint64
@@ -38,9 +36,9 @@ type Stripe struct {
 
 // levelCounters count what lookups did at the tables of one level.
 type levelCounters struct {
-	filterNegatives      atomic.Uint64 // the filter ruled the table out
-	filterTruePositives  atomic.Uint64 // the filter passed and the key was there
-	filterFalsePositives atomic.Uint64 // the filter passed and the key was not there
+	filterNegatives      atomic.Uint64 // the filter ruled the key out
+	filterTruePositives  atomic.Uint64 // the filter matched and the table had the key
+	filterFalsePositives atomic.Uint64 // the filter matched and the table did not have the key
 	unfilteredReads      atomic.Uint64 // no usable filter
 	indexReads           atomic.Uint64 // index blocks read from disk
 	blocksFromCache      atomic.Uint64 // data blocks found in the block cache
@@ -51,7 +49,7 @@ type levelCounters struct {
 // Own returns the stripe of the calling goroutine.
 func (c *Lookups) Own() *Stripe { return &c[ownLane()%lookupStripes] }
 
-// Total returns what all stripes have counted.
+// Total returns the sums over all stripes.
 func (c *Lookups) Total() *Totals {
 	t := &Totals{}
 	for i := range c {
@@ -60,13 +58,13 @@ func (c *Lookups) Total() *Totals {
 	return t
 }
 
-// Path is a set of tables by their levels: how many of level 0, up to three, in
-// its two lowest bits, and a bit for one of each other level.
+// Path is a set of tables by level: the number of tables of level 0, up to three, in its two
+// lowest bits, and a bit for one table of each other level.
 type Path uint8
 
 const numPaths = 1 << (2 + manifest.NumLevels - 1)
 
-// HasRoom says whether a table of level can be added to p.
+// HasRoom reports whether a table of level can be added to p.
 func (p Path) HasRoom(level int) bool {
 	if level == 0 {
 		return p&3 < 3
@@ -74,7 +72,7 @@ func (p Path) HasRoom(level int) bool {
 	return p&(2<<level) == 0
 }
 
-// With adds a table of level to p, which has room for it.
+// With adds a table of level to p, for which HasRoom must be true.
 func (p Path) With(level int) Path {
 	if level == 0 {
 		return p + 1
@@ -90,7 +88,7 @@ func (p Path) tables(level int) uint64 {
 	return uint64(p >> (level + 1) & 1)
 }
 
-// last returns the deepest level that is in p.
+// last returns the deepest level in p.
 func (p Path) last() int {
 	for level := manifest.NumLevels - 1; level > 0; level-- {
 		if p.tables(level) > 0 {
@@ -100,11 +98,11 @@ func (p Path) last() int {
 	return 0
 }
 
-// Begin counts n lookups that are answered together, and returns how many the stripe had
-// counted before them.
+// Begin counts n lookups that are answered together, and returns the number of lookups counted
+// before them in the stripe.
 func (c *Stripe) Begin(n int) (before uint64) { return c.gets.Add(uint64(n)) - uint64(n) }
 
-// CountFound counts n of the lookups that begin counted as found.
+// CountFound counts n of the lookups that Begin counted as found.
 func (c *Stripe) CountFound(n int) { c.getsFound.Add(uint64(n)) }
 
 // CountFailed counts a lookup that returned an error.
@@ -118,19 +116,19 @@ func (c *Stripe) CountMemtable(hit bool) {
 	}
 }
 
-// CountAbsent counts a lookup to which no table had an answer, and reports whether it is a
+// CountAbsent counts a lookup for which no table had an answer, and reports whether it is a
 // sample.
 func (c *Stripe) CountAbsent(ruledOut Path) (sample bool) {
 	return IsSample(c.absent[ruledOut].Add(1))
 }
 
-// CountPlain counts a lookup that found a value as plain describes, and reports whether it
-// is a sample. p ends with the table that had the value.
+// CountPlain counts a lookup that found a value with a plain result (see Plain), and reports
+// whether it is a sample. p ends with the table that had the value.
 func (c *Stripe) CountPlain(p Path) (sample bool) { return IsSample(c.found[p].Add(1)) }
 
-// CountAnswer counts a lookup that a memtable or a table answered, by itself, and the
-// tables that were ruled out before. It returns how many such lookups there were, for
-// IsSample: with that call in it, it would no longer be inlined.
+// CountAnswer counts a lookup that a memtable or a table answered, and separately the tables that
+// filters ruled out before. It returns the number of such lookups, for IsSample: with that call
+// in it, CountAnswer would not be inlined.
 func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 	n := c.gets.Add(1)
 	if kind == base.KindSet {
@@ -140,7 +138,7 @@ func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 	return n
 }
 
-// CountNegatives counts by themselves the tables that were ruled out.
+// CountNegatives counts the tables that filters ruled out, by level.
 func (c *Stripe) CountNegatives(p Path) {
 	for level := range c.levels {
 		if n := p.tables(level); n > 0 {
@@ -152,19 +150,19 @@ func (c *Stripe) CountNegatives(p Path) {
 // CountDenied counts n tables of a level whose filters denied a key.
 func (c *Stripe) CountDenied(level int, n uint64) { c.levels[level].filterNegatives.Add(n) }
 
-// Plain reports whether a value was found in a block of the cache, and its table's filter
-// had passed the key; nothing else is to be counted of it.
+// Plain reports whether res is a value found in a cached block after the table's filter matched,
+// with nothing else to count.
 func Plain(res *sstable.Result) bool {
 	return res.Found && res.Filter == sstable.FilterPassed && res.BlockFromCache && !res.BlockFromDisk &&
 		!res.IndexRead && res.BytesRead == 0
 }
 
-// CountPlainRead counts by itself a read that is plain.
+// CountPlainRead counts a read with a plain result separately, by level.
 func (c *Stripe) CountPlainRead(level int) {
 	c.CountRead(level, &sstable.Result{Found: true, Filter: sstable.FilterPassed, BlockFromCache: true})
 }
 
-// CountRead counts by itself what a lookup did at a table of a level.
+// CountRead counts a lookup's work in a table of a level separately.
 func (c *Stripe) CountRead(level int, res *sstable.Result) {
 	l := &c.levels[level]
 	switch {

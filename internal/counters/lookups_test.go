@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-func TestTablePathsHoldTablesOfEachLevel(t *testing.T) {
+func TestPathCountsTablesPerLevel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
 		var p Path
@@ -33,8 +33,8 @@ func TestTablePathsHoldTablesOfEachLevel(t *testing.T) {
 	}
 }
 
-func TestOneLookupInAHundredAndTwentyEightIsASample(t *testing.T) {
-	for _, step := range []uint64{1, 2, 3, 64, 128, 1000} { // a program that goes round in so many steps
+func TestOneLookupIn128IsASample(t *testing.T) {
+	for _, step := range []uint64{1, 2, 3, 64, 128, 1000} { // a program that cycles in so many steps
 		n, samples := uint64(100000), 0
 		for i := range n {
 			if IsSample(1 + i*step) {

@@ -5,17 +5,16 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// An iterator with both bounds asks the filters of ranges (Options.Filters.RangePolicies) of each
-// table that it comes to whether the table holds anything in what is left of its range.
-// Where it does not, the table is passed over: neither its index nor a block is read.
-// Tombstones are keys of their table as well, so that nothing that hides an older value is
-// ever passed over.
+// An iterator with both bounds queries the range filters (Options.Filters.RangePolicies) of each
+// table that it reaches: does the table have a key in the remaining part of the range? If not,
+// the iterator skips the table and reads neither its index nor a block. Tombstones are keys of
+// their table as well, so the iterator never skips an entry that hides an older value.
 
-// Ranges are what the filters of ranges did, by level.
+// Ranges counts the results of range filters, by level.
 type Ranges [manifest.NumLevels]tables.RangeCounters
 
-// ForBounds returns the counters of a level for an iterator with these bounds, nil if it
-// has nothing to ask.
+// ForBounds returns the counters of a level for an iterator with these bounds, or nil if the
+// iterator does not query range filters.
 func (r *Ranges) ForBounds(level int, lower, upper []byte) *tables.RangeCounters {
 	if r == nil || lower == nil || upper == nil {
 		return nil
@@ -23,7 +22,7 @@ func (r *Ranges) ForBounds(level int, lower, upper []byte) *tables.RangeCounters
 	return &r[level]
 }
 
-// AddTo fills in what t says of range filters. r may be nil.
+// AddTo sets the counters of range filters in t. r may be nil.
 func (r *Ranges) AddTo(t *Totals) {
 	if r == nil {
 		return

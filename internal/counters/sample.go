@@ -6,23 +6,22 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Lookups count by level, once each. Which table's filter said what is counted for one
-// in SampledOneIn of them, by asking the filters once more: that is a hundredth of the
-// time of a lookup in the mean, and nothing more than a multiplication for the others. MultiGet
-// has the verdict of each table at hand, and counts it when it comes.
+// Lookups are counted by level, once each. The results of single tables' filters are counted for
+// one in SampledOneIn lookups, by querying the filters again. On average that takes one percent
+// of a lookup's time; the other lookups only do a multiplication. MultiGet has each table's
+// result anyway, and counts it immediately.
 
-// SampledOneIn is a power of two.
+// SampledOneIn is the number of lookups per sample, a power of two.
 const SampledOneIn = 128
 
-// IsSample says whether the nth lookup that a counter has counted is a sample. The
-// multiples of the golden ratio are spread evenly over all 64-bit numbers, those of
-// every step among them too: a program that asks the same keys round and round is
-// sampled like any other, and so is one key that is asked again and again, which a
-// choice by the key's hash would always take or never.
+// IsSample reports whether the nth lookup of a counter is a sample. The multiples of the golden
+// ratio are evenly spread over all 64-bit numbers, and so are those of every step. So a program
+// that cycles through the same keys is sampled like any other, and so is a single key that is
+// looked up repeatedly; a choice by the key's hash would always or never sample it.
 func IsSample(n uint64) bool { return n*0x9e3779b97f4a7c15 <= ^uint64(0)/SampledOneIn }
 
-// SamplesAmong returns which of n lookups are samples, at most 32, as bits; so many were
-// counted before them.
+// SamplesAmong returns, as bits, which of n lookups, at most 32, are samples. before is the number
+// of lookups counted before them.
 func SamplesAmong(before uint64, n int) (bits uint32) {
 	for i := range n {
 		if IsSample(before + uint64(i) + 1) {
@@ -32,8 +31,8 @@ func SamplesAmong(before uint64, n int) (bits uint32) {
 	return bits
 }
 
-// SampleTables counts for each table that the lookup came to what its filter said.
-// answer is the table that holds the key, nil for none.
+// SampleTables counts the filter's result for each table that the lookup consulted. answer is the
+// table that has the key, or nil.
 //
 //go:noinline
 func SampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
@@ -46,14 +45,14 @@ func SampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.
 	}
 }
 
-// sampleMiss counts what the filter of a table says to a key that is not there.
+// sampleMiss counts the result of a table's filter for an absent key.
 func sampleMiss(f *manifest.FileMeta, lookup *sstable.Lookup) {
-	if r := tables.Of(f).Peek(); r != nil { // else closed meanwhile
+	if r := tables.Of(f).Peek(); r != nil { // otherwise it was closed concurrently
 		CountSample(f, r.Verdict(lookup) == sstable.FilterNegative, false)
 	}
 }
 
-// CountSample counts for a table that its filter denied a key, or that the key is there or is not.
+// CountSample counts that a table's filter denied a key or, if not, whether the table has the key.
 func CountSample(f *manifest.FileMeta, denied, found bool) {
 	sampled := &tables.Of(f).Sampled
 	switch {

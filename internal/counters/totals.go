@@ -2,14 +2,14 @@ package counters
 
 import "github.com/sievedb/sievedb/internal/manifest"
 
-// Totals are what lookups and iterators have counted.
+// Totals are the sums of the counters of lookups and iterators.
 type Totals struct {
 	Gets, GetsFound, MemtableSearches, MemtableHits uint64
 
 	Levels [manifest.NumLevels]LevelTotals
 }
 
-// LevelTotals are the sums for one level. Each field counts as that of levelCounters does.
+// LevelTotals are the sums for one level. The fields are those of levelCounters.
 type LevelTotals struct {
 	FilterNegatives, FilterTruePositives, FilterFalsePositives uint64
 	UnfilteredReads                                            uint64
@@ -17,7 +17,7 @@ type LevelTotals struct {
 	RangeNegatives, RangeTruePositives, RangeFalsePositives    uint64
 }
 
-// FilterChecks returns how many filters of keys were asked.
+// FilterChecks returns how many key filters were queried.
 func (l *LevelTotals) FilterChecks() uint64 {
 	return l.FilterNegatives + l.FilterTruePositives + l.FilterFalsePositives
 }
@@ -25,12 +25,12 @@ func (l *LevelTotals) FilterChecks() uint64 {
 // Reads returns how many tables were consulted.
 func (l *LevelTotals) Reads() uint64 { return l.FilterChecks() + l.UnfilteredReads }
 
-// RangeChecks returns how many filters of ranges were asked.
+// RangeChecks returns how many range filters were queried.
 func (l *LevelTotals) RangeChecks() uint64 {
 	return l.RangeNegatives + l.RangeTruePositives + l.RangeFalsePositives
 }
 
-// addTo adds to t what the stripe has counted.
+// addTo adds the stripe's counters to t.
 func (c *Stripe) addTo(t *Totals) {
 	for p := range Path(numPaths - 1) {
 		c.addPath(t, p)
@@ -53,7 +53,7 @@ func (c *Stripe) addTo(t *Totals) {
 	}
 }
 
-// addPath adds to t the lookups of one path.
+// addPath adds the lookups with the given path to t.
 func (c *Stripe) addPath(t *Totals, p Path) {
 	absent, found := c.absent[p].Load(), c.found[p].Load()
 	if absent|found == 0 {

@@ -14,7 +14,7 @@ func TestTotalsAreTheSumsOfAllStripes(t *testing.T) {
 	path := Path(0).With(0).With(0).With(2) // two tables of level 0, one of level 2
 	c[0].CountAbsent(path)
 	c[1].CountAbsent(path)
-	c[1].CountPlain(path)                              // the table of level 2 had it
+	c[1].CountPlain(path)                              // the table of level 2 has the key
 	c[2].CountAnswer(Path(0).With(0), base.KindDelete) // a tombstone
 	c[2].CountRead(1, &sstable.Result{IndexRead: true, BlockFromDisk: true, BytesRead: 70, Found: true, Filter: sstable.FilterPassed})
 	c[3].CountFailed()
@@ -43,7 +43,7 @@ func TestTotalsAreTheSumsOfAllStripes(t *testing.T) {
 	require.EqualValues(t, 8, got.Levels[6].Reads())
 }
 
-func TestOnlyIteratorsWithBothBoundsAskRangeFilters(t *testing.T) {
+func TestOnlyIteratorsWithBothBoundsQueryRangeFilters(t *testing.T) {
 	r, some := new(Ranges), []byte("k")
 	require.Same(t, &r[3], r.ForBounds(3, some, some))
 	require.Nil(t, r.ForBounds(3, nil, some))

@@ -1,30 +1,30 @@
-// Package errors is the only place that imports an error library: the rest of the store
-// makes, wraps and combines its errors here.
+// Package errors is the only package that imports an error library: the other packages of the
+// store make, wrap and combine their errors here.
 //
-// Two implementations have the same functions. The usual one is cockroachdb/errors, whose
-// errors carry the stack of the place that made them; fmt prints it with %+v. Where that
-// library does not build or weighs too much (plan9, js, wasip1), or with the build tag
-// sievedb_stderrors, the errors are those of the standard library, without stacks: a program
-// that opens a store is then about half as large.
+// There are two implementations of the same functions. The default uses cockroachdb/errors, whose
+// errors have the stack trace of their origin; fmt prints it with %+v. Where that library does not
+// build or is too large (plan9, js, wasip1), or with the build tag sievedb_stderrors, the errors
+// are those of the standard library, without stack traces. A program that opens a store is then
+// about half as large.
 //
-// Is, As, Unwrap and Join are the standard library's in both, so that no error of the store
-// depends on which one was built.
+// In both implementations Is, As, Unwrap and Join are the standard library's, so that matching
+// errors does not depend on the implementation.
 package errors
 
 import "errors"
 
-// ErrUnsupported says that the system cannot do what was asked.
+// ErrUnsupported means that the system does not support the operation.
 var ErrUnsupported = errors.ErrUnsupported
 
-// Sentinel returns an error to compare others with. It has no stack: it is made before
-// anything happens.
+// Sentinel returns an error for comparisons with Is. It has no stack trace, because package
+// initialization makes it.
 func Sentinel(text string) error { return errors.New(text) }
 
 // Is reports whether err, or an error that it wraps, is target.
 func Is(err, target error) bool { return errors.Is(err, target) }
 
-// As finds the first error in err's tree that target can hold, and sets target to it.
+// As finds the first error in err's tree that can be assigned to target, and assigns it.
 func As(err error, target any) bool { return errors.As(err, target) }
 
-// Join returns an error that is each of errs that is not nil, or nil if all are.
+// Join returns an error that matches each of the non-nil errs, or nil if all are nil.
 func Join(errs ...error) error { return errors.Join(errs...) }

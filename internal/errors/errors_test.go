@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both implementations answer alike: make test runs this with the tag, too.
-func TestBothImplementationsAnswerAlike(t *testing.T) {
+// Both implementations behave the same: "make test" also runs this test with the build tag.
+func TestBothImplementationsAgree(t *testing.T) {
 	cause := Sentinel("cause")
 	require.Equal(t, "text", New("text").Error())
 	require.Equal(t, "7 of 9", Newf("%d of %d", 7, 9).Error())

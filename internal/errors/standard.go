@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// New returns an error with a text.
+// New returns an error with the given text.
 func New(text string) error { return errors.New(text) }
 
 // Newf is New with a format.
 func Newf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// Wrap puts "text: " before the text of err. Nil stays nil.
+// Wrap puts "text: " before the text of err. It returns nil if err is nil.
 func Wrap(err error, text string) error {
 	if err == nil {
 		return nil
@@ -50,8 +50,8 @@ func (w *wrapped) Format(s fmt.State, verb rune) {
 	}
 }
 
-// CombineErrors returns err, which %+v prints with other after it. If err is nil, it returns
-// other. The result is only what err is: other came later, and often because of it.
+// CombineErrors returns err with other attached, which %+v prints after it. If err is nil, it
+// returns other. The result matches only err, because other came later, often as a consequence.
 func CombineErrors(err, other error) error {
 	switch {
 	case err == nil:

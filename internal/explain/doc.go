@@ -1,4 +1,4 @@
-// Package explain says what one lookup did: Table looks a key up in a table as lookups do
-// and notes and times each part, and Step and Sum write the result for people. The store
-// chooses the tables and adds the steps up.
+// Package explain describes the work of a single lookup. Table looks up a key in a table as
+// lookups do, and records and times each part. Step and Sum write the result as text. The store
+// chooses the tables and adds up the steps.
 package explain

@@ -2,8 +2,8 @@ package explain
 
 import "time"
 
-// Step is one run that a lookup consulted. db.ExplainStep, which has the same fields, says
-// what they mean.
+// Step is the work of a lookup in one run. db.ExplainStep, which has the same fields, documents
+// them.
 type Step struct {
 	Run                                         string
 	Level                                       int
@@ -22,8 +22,9 @@ type Step struct {
 	OpenTime, FilterTime, IndexTime, SearchTime time.Duration
 }
 
-// Memtable returns the step of number i of the memtables, the active one first: whether it
-// has a filter, whether that or its emptiness ruled the key out, and whether it holds the key.
+// Memtable returns the step for memtable number i, where 0 is the active one. filtered says
+// whether it has a filter, ruledOut whether the filter or the memtable's emptiness ruled out the
+// key, and found whether the memtable has the key.
 func Memtable(i int, filtered, ruledOut, found bool) Step {
 	s := Step{Run: "memtable", Level: -1, Filter: "none", Found: found}
 	if i > 0 {

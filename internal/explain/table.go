@@ -10,7 +10,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// stopwatch tells the time since it was last asked.
+// stopwatch measures the time between calls of lap.
 type stopwatch struct{ last time.Time }
 
 func (w *stopwatch) lap() time.Duration {
@@ -20,8 +20,8 @@ func (w *stopwatch) lap() time.Duration {
 	return took
 }
 
-// Table looks a key up in one table as lookups do, in the same steps, one by one, each
-// timed. It opens the table if need be.
+// Table looks up a key in one table in the same steps as a lookup, and times each step. It opens
+// the table if necessary.
 func Table(cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.FileMeta) (step Step, res sstable.Result, err error) {
 	began := time.Now()
 	watch := stopwatch{began}
@@ -51,8 +51,8 @@ func Table(cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.F
 	return step, res, nil
 }
 
-// search goes on where the filter of the whole table, if there is one, did not rule the
-// key out.
+// search continues the lookup if the filter of the whole table, if any, did not rule out the
+// key.
 func (step *Step) search(r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
 	if step.IndexBytes, err = r.ReadIndex(); err != nil {
 		return res, err

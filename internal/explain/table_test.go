@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-func TestATablesStepSaysWhatALookupDidThere(t *testing.T) {
+func TestTableStepDescribesTheLookup(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(20))
 	f := s.Add(3, 7, "value", 1, 2, 5)
 	look := func(n int) (Step, sstable.Result) {
@@ -36,13 +36,13 @@ func TestATablesStepSaysWhatALookupDidThere(t *testing.T) {
 	require.Equal(t, "sievedb.CacheLineBloom", step.FilterPolicy)
 }
 
-func TestMemtablesHaveNamesByTheirAge(t *testing.T) {
+func TestMemtableNames(t *testing.T) {
 	require.Equal(t, Step{Run: "memtable", Level: -1, Filter: "none"}, Memtable(0, false, true, false))
 	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "absent"}, Memtable(1, true, true, false))
 	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, Memtable(2, true, false, true))
 }
 
-func TestASumIsOneLine(t *testing.T) {
+func TestSumIsOneLine(t *testing.T) {
 	var b strings.Builder
 	(&Sum{Found: true, DiskReads: 1, BytesRead: 70, ReadsSaved: 2, Duration: 5}).Write(&b)
 	(&Sum{Deleted: true, OpeningReads: 2, OpeningBytes: 9}).Write(&b)

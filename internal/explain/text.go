@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sum is what a lookup cost in all its steps.
+// Sum is the total cost of a lookup.
 type Sum struct {
 	Found, Deleted                        bool
 	DiskReads, ReadsSaved, ReadsWasted    int
@@ -14,7 +14,7 @@ type Sum struct {
 	Duration                              time.Duration
 }
 
-// Write writes the line that ends an explanation.
+// Write writes the last line of an explanation.
 func (s *Sum) Write(b *strings.Builder) {
 	answer := "not found"
 	switch {
@@ -23,14 +23,15 @@ func (s *Sum) Write(b *strings.Builder) {
 	case s.Deleted:
 		answer = "deleted"
 	}
-	fmt.Fprintf(b, "%s: %s (%d bytes), %d saved by filters, %d wasted", answer, counted(uint64(s.DiskReads), "disk read"), s.BytesRead, s.ReadsSaved, s.ReadsWasted)
+	fmt.Fprintf(b, "%s: %s (%d bytes), %d saved by filters, %d wasted", answer,
+		counted(uint64(s.DiskReads), "disk read"), s.BytesRead, s.ReadsSaved, s.ReadsWasted)
 	if s.OpeningReads > 0 {
 		fmt.Fprintf(b, "; %s (%d bytes) to open tables", counted(s.OpeningReads, "read"), s.OpeningBytes)
 	}
 	fmt.Fprintf(b, "; %s\n", s.Duration)
 }
 
-// indent is where the runs' names end.
+// indent is the width of the runs' names.
 const indent = 24
 
 // Write writes the lines of a step.
@@ -52,7 +53,7 @@ func (s *Step) Write(b *strings.Builder) {
 	}
 }
 
-// work returns what was done for a table's step, in order.
+// work describes the work in a table, in order.
 func (s *Step) work() []string {
 	var did []string
 	add := func(took time.Duration, format string, args ...any) {
@@ -79,7 +80,7 @@ func (s *Step) work() []string {
 	return did
 }
 
-// counted writes n with its noun, in the plural unless n is one.
+// counted returns n with its noun, in the plural unless n is one.
 func counted(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheWorkOfAStepIsWrittenInOrder(t *testing.T) {
+func TestStepWorkIsInOrder(t *testing.T) {
 	cases := []struct {
 		name string
 		step Step

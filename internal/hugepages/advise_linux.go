@@ -10,7 +10,7 @@ import (
 // madvCollapse is MADV_COLLAPSE of madvise(2), of Linux 6.1.
 const madvCollapse = 25
 
-// setting is the administrator's: "always", "madvise", which is to those who ask, or "never".
+// setting is the administrator's choice: "always", "madvise" (for memory that asks), or "never".
 var setting = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	return chosen(string(text))
@@ -25,31 +25,31 @@ func chosen(text string) string {
 	return "never"
 }
 
-// canCollapse says whether the system can move memory onto large pages when it is told to. The
-// call would not heed the setting by itself.
+// canCollapse reports whether the system can move memory onto large pages on request. The system
+// call itself would ignore a setting of "never".
 var canCollapse = sync.OnceValue(func() bool {
-	return setting() != "never" && madvise(size, 0, madvCollapse) == 0 // none of no memory
+	return setting() != "never" && madvise(size, 0, madvCollapse) == 0 // succeeds for an empty range
 })
 
-// advise says that n bytes from an address on should be given large pages when they are
-// touched. Its failure means that there are none. Where all memory is given them, nothing
-// need be said.
+// advise asks for large pages for the n bytes at an address when they are first used. Errors are
+// ignored: they mean that there are no large pages. With the setting "always" no advice is
+// needed.
 func advise(from, n uintptr) {
 	if setting() == "madvise" {
 		madvise(from, n, syscall.MADV_HUGEPAGE)
 	}
 }
 
-// unadvise takes that back, for what has none yet.
+// unadvise withdraws that advice for memory that has no large page yet.
 func unadvise(from, n uintptr) {
 	if setting() == "madvise" {
 		madvise(from, n, syscall.MADV_NOHUGEPAGE)
 	}
 }
 
-// collapse moves what lies on the large page of this number onto one. Failures pass: no large
-// page is free, or the memory has just gone away. What unadvise was called for must be asked
-// for again.
+// collapse moves the memory of the large page with this number onto one. Errors are ignored: no
+// large page is free, or the memory was just freed. Memory for which unadvise was called must be
+// advised again.
 func collapse(page uintptr) {
 	if madvise(page*size, size, madvCollapse) == syscall.EINVAL {
 		advise(page*size, size)
@@ -58,7 +58,7 @@ func collapse(page uintptr) {
 	}
 }
 
-// madvise takes an address, not a slice: on that page there is other memory, too.
+// madvise has an address instead of a slice, because the page contains other memory too.
 func madvise(from, n uintptr, advice int) syscall.Errno {
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, from, n, uintptr(advice))
 	return errno

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// advised counts the bytes between two addresses for which large pages are asked for in
-// advance, the flag "hg" of proc_pid_smaps(5).
+// advised counts the bytes between two addresses that are advised to use large pages, the flag
+// "hg" of proc_pid_smaps(5).
 func advised(t *testing.T, from, to uintptr) (n uintptr) {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
-		t.Log("not told here: ", err)
+		t.Log("not available here: ", err)
 		return 0
 	}
 	var start, end uintptr
@@ -30,9 +30,9 @@ func advised(t *testing.T, from, to uintptr) (n uintptr) {
 	return n
 }
 
-// Memory that was advised is on large pages again, all of it, whenever a byte of it is in use:
-// nothing may stay so that the heap gets back.
-func TestWhatTheHeapGetsBackIsNotAdvised(t *testing.T) {
+// Advised memory is on large pages again, all of it, whenever one byte of it is in use: memory
+// that the heap gets back must not stay advised.
+func TestFreedMemoryIsNotAdvised(t *testing.T) {
 	arena := make([]byte, 5*size)
 	start := uintptr(unsafe.Pointer(&arena[0]))
 	end := start + uintptr(len(arena))
@@ -44,7 +44,7 @@ func TestWhatTheHeapGetsBackIsNotAdvised(t *testing.T) {
 	Done(arena)
 	require.Zero(t, advised(t, start, end))
 
-	Note(arena) // as if the blocks of a cache lay where it was
+	Note(arena) // as if the arena's memory had blocks of a cache
 	for busy := true; busy; {
 		heap.mu.Lock()
 		busy = heap.working

@@ -1,20 +1,20 @@
-// Package hugepages asks the operating system to put memory that is read at random on
-// large pages. A lookup in 64 MiB of cached blocks, or a search in a memtable of 16,
-// goes from one to another of thousands of pages of 4 KiB, more than a processor keeps
-// the addresses of, and in a virtual machine each address that it lacks costs a walk
-// through two sets of tables. On large pages the same memory has a few dozen.
+// Package hugepages asks the operating system to put randomly read memory on large pages. A
+// lookup in 64 MiB of cached blocks, or a search in a memtable of 16 MiB, reads from thousands of
+// 4 KiB pages, more than a processor keeps the addresses of. In a virtual machine each missing
+// address costs a walk through two sets of page tables. With large pages, the same memory has a
+// few dozen pages.
 //
-// The usual setting of Linux gives large pages to those who ask (transparent_hugepage:
-// madvise), and the Go runtime does not. What is asked for is about physical
-// memory alone: no byte changes, and nothing fails where it cannot be had. Where the
-// administrator has said "never", nothing is asked for. Elsewhere than on Linux this
-// package does nothing.
+// The usual setting of Linux gives large pages to memory that asks for them
+// (transparent_hugepage: madvise), and the Go runtime does not ask. The requests affect physical
+// memory only: no byte changes, and a request that cannot be fulfilled is no failure. If the
+// administrator's setting is "never", the package makes no requests. On systems other than Linux
+// it does nothing.
 //
-// What is asked for is not asked for in advance of the heap's next use of the same addresses. The
-// kernel has a thread that puts advised memory onto large pages wherever a single
-// small one is in use: memory that the Go runtime has given back, and never gives back again,
-// since to its knowledge it is gone. 64 KiB that lived among 64 MiB of dropped blocks
-// held 50 of them again a minute later.
+// Advice is withdrawn as soon as the memory is filled, before the heap reuses the addresses. A
+// kernel thread puts advised memory onto large pages if a single small page of it is in use, even
+// memory that the Go runtime has returned; the runtime does not return it again, because it
+// considers it gone. In a measurement, 64 KiB in use among 64 MiB of dropped blocks occupied 50
+// MiB again a minute later.
 package hugepages
 
 import (
@@ -22,24 +22,23 @@ import (
 	"unsafe"
 )
 
-// size is that of a large page on amd64, and on arm64 with small pages of 4 KiB. Where it
-// is another one, some of the memory is not asked for or nothing comes of it.
+// size is the size of a large page on amd64, and on arm64 with small pages of 4 KiB. If the real
+// size differs, some requests are missing or have no effect.
 const size = 2 << 20
 
-// enough is how many bytes of a large page must have been noted before it is asked for: the
-// rest of it may be memory that nobody had touched, and that is taken for it.
+// enough is the number of bytes of a large page that must have been noted before it is requested:
+// the remaining bytes may be memory that was not in use and is allocated for the page.
 const enough = size / 2
 
-// Want asks for large pages in all of b that whole ones fit into. b is new memory,
-// not touched yet, which is going to be filled from its start. Done comes behind it,
-// while b is still in use.
+// Want asks for large pages for all of b that whole ones fit into. b must be new, unused memory
+// that will be filled from its start. Call Done afterwards, while b is still in use.
 func Want(b []byte) {
 	if from, to := wholePages(b); from < to {
 		advise(from, to-from)
 	}
 }
 
-// Done says that b, which Want was asked for, is filled. It stays on the large pages that it
+// Done means that b, which was passed to Want, is filled. It stays on the large pages that it
 // has.
 func Done(b []byte) {
 	if from, to := wholePages(b); from < to {
@@ -47,7 +46,7 @@ func Done(b []byte) {
 	}
 }
 
-// wholePages is within for b.
+// wholePages returns the whole large pages within b.
 func wholePages(b []byte) (from, to uintptr) {
 	if len(b) == 0 {
 		return 0, 0
@@ -56,8 +55,7 @@ func wholePages(b []byte) (from, to uintptr) {
 	return within(start, start+uintptr(len(b)))
 }
 
-// within returns the whole large pages between two addresses; from is to where there is
-// none.
+// within returns the whole large pages between two addresses; from equals to if there are none.
 func within(start, end uintptr) (from, to uintptr) {
 	to = end &^ (size - 1)
 	if to < start {
@@ -66,13 +64,13 @@ func within(start, end uintptr) (from, to uintptr) {
 	return to - (to-start)&^(size-1), to
 }
 
-// heap is what was noted of the process's heap.
+// heap tracks the noted bytes of the process's heap.
 var heap = tracker{collapse: collapse}
 
-// Note says that b will live for long and be read at random. When half of
-// what fits a large page have been noted, they are moved onto one, by a goroutine of its own, since
-// that takes a millisecond or so. b may be anywhere in Go's heap and need not outlive
-// the call. It takes some ten nanoseconds, with a lock.
+// Note says that b will be in use for long and be read at random. When half of a large page has
+// been noted, a separate goroutine moves it onto one, which takes about a millisecond. b may be
+// anywhere in Go's heap and need not outlive the call. A call takes about ten nanoseconds, with a
+// lock.
 func Note(b []byte) {
 	if len(b) == 0 || !canCollapse() {
 		return
@@ -85,15 +83,15 @@ func Note(b []byte) {
 	}
 }
 
-// tracker counts the bytes that were noted in each large page of the address space. What is
-// freed is not counted off: the allocator gives the place to the next of its size.
+// tracker counts the noted bytes in each large page of the address space. It does not subtract
+// freed memory: the allocator reuses it for another object of the same size.
 type tracker struct {
 	collapse func(page uintptr)
 
 	mu      sync.Mutex
-	noted   map[uintptr]int // bytes, by the page's number; enough or more: it was asked for
-	waiting []uintptr
-	working bool // a goroutine asks for those that wait
+	noted   map[uintptr]int // bytes, by page number; a page with enough bytes was requested
+	waiting []uintptr       // pages to collapse
+	working bool            // a goroutine collapses the waiting pages
 }
 
 func (t *tracker) note(page uintptr, n int) {
@@ -117,7 +115,7 @@ func (t *tracker) note(page uintptr, n int) {
 	}
 }
 
-// work asks for the pages that wait, one after another.
+// work collapses the waiting pages, one after another.
 func (t *tracker) work() {
 	for {
 		t.mu.Lock()

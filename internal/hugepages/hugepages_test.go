@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyWholeLargePagesAreAskedFor(t *testing.T) {
+func TestOnlyWholeLargePagesAreAdvised(t *testing.T) {
 	cases := []struct {
 		name             string
 		start, end       uintptr
 		wantFrom, wantTo uintptr
 	}{
-		{"both ends within a page", 10 * size, 10*size + 100, 10 * size, 10 * size},
-		{"a page less a byte", 10 * size, 11*size - 1, 10 * size, 10 * size},
+		{"both ends within one page", 10 * size, 10*size + 100, 10 * size, 10 * size},
+		{"a page minus one byte", 10 * size, 11*size - 1, 10 * size, 10 * size},
 		{"exactly a page", 10 * size, 11 * size, 10 * size, 11 * size},
 		{"parts on both sides", 10*size + 8, 14*size + 4, 11 * size, 14 * size},
 		{"parts on both sides and nothing between", 10*size + 8, 11*size + 4, 11 * size, 11 * size},
@@ -29,8 +29,8 @@ func TestOnlyWholeLargePagesAreAskedFor(t *testing.T) {
 	}
 }
 
-// asked is a tracker that remembers what it was to collapse.
-func asked() (t *tracker, pages func() []uintptr) {
+// recordingTracker returns a tracker that records the pages to collapse.
+func recordingTracker() (t *tracker, pages func() []uintptr) {
 	var mu sync.Mutex
 	var got []uintptr
 	t = &tracker{collapse: func(page uintptr) {
@@ -52,8 +52,8 @@ func asked() (t *tracker, pages func() []uintptr) {
 	}
 }
 
-func TestAPageIsAskedForOnceWhenHalfOfItIsNoted(t *testing.T) {
-	tr, pages := asked()
+func TestPageIsCollapsedOnceHalfIsNoted(t *testing.T) {
+	tr, pages := recordingTracker()
 	for range 255 {
 		tr.note(7, 4096)
 		tr.note(9, 4096)
@@ -69,8 +69,8 @@ func TestAPageIsAskedForOnceWhenHalfOfItIsNoted(t *testing.T) {
 	require.Equal(t, []uintptr{9, 7}, pages())
 }
 
-func TestManyGoroutinesAskForEachPageOnce(t *testing.T) {
-	tr, pages := asked()
+func TestConcurrentNotesCollapseEachPageOnce(t *testing.T) {
+	tr, pages := recordingTracker()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -89,8 +89,8 @@ func TestManyGoroutinesAskForEachPageOnce(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysAsItIs notes and asks for real memory.
-func TestMemoryStaysAsItIs(t *testing.T) {
+// TestMemoryIsUnchanged notes and advises real memory.
+func TestMemoryIsUnchanged(t *testing.T) {
 	arena := make([]byte, 5*size)
 	Want(arena)
 	Want(nil)
