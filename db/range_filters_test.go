@@ -358,7 +358,7 @@ func TestTheReportNamesFiltersOfRangesAndWhatTheyDid(t *testing.T) {
 		require.Equal(t, prefixOfTen.Name(), r.Policy)
 		require.Equal(t, "asked", r.State)
 		require.Equal(t, VerdictGood, r.Verdict)
-		require.Contains(t, r.Detail, "asked 57 times on the level: 27 tables passed over")
+		require.Contains(t, r.Detail, "queried 57 times on the level: 27 tables skipped")
 		require.InEpsilon(t, 8*float64(r.Bytes)/float64(table.Keys), r.BitsPerKey, 1e-9)
 		require.Positive(t, table.Ranges[0].Bytes)
 	}

@@ -45,7 +45,7 @@ func TestFiltersNamesFiltersOfRanges(t *testing.T) {
 	code, out, stderr := tool(t, "filters", dir)
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, out, "range filter")
-	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +no policy for it: sievedb: no policy of that name`, out)
+	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +unknown range filter policy: sievedb: no policy of that name`, out)
 
 	names := "sievedb.PrefixBloom.fixed:4,sievedb.Grafite.fixed:0.be8"
 	code, out, stderr = tool(t, "-ranges", names, "upgrade-filters", dir)
@@ -53,8 +53,8 @@ func TestFiltersNamesFiltersOfRanges(t *testing.T) {
 	require.Contains(t, out, "1 upgraded")
 	code, out, stderr = tool(t, "-ranges", names, "filters", dir)
 	require.Equal(t, exitOK, code, stderr)
-	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +not asked yet`, out)
-	require.Regexp(t, `sievedb.Grafite.fixed:0.be8 +\d+ +[\d.]+ +not asked yet`, out)
+	require.Regexp(t, `sievedb.PrefixBloom.fixed:4 +67 +536.0 +not queried yet`, out)
+	require.Regexp(t, `sievedb.Grafite.fixed:0.be8 +\d+ +[\d.]+ +not queried yet`, out)
 	code, _, stderr = tool(t, "-ranges", names, "check", dir)
 	require.Equal(t, exitOK, code, stderr)
 	code, _, stderr = tool(t, "-ranges", "fixed:4", "check", dir)

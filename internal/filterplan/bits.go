@@ -6,10 +6,10 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// Bits are the bits a key of new tables' filters, not whole.
+// Bits is a number of bits per key for the filters of new tables. It need not be whole.
 type Bits float64
 
-// Of returns the bits of table num.
+// Of returns the whole number of bits for table num.
 func (b Bits) Of(num uint64) int {
 	whole := math.Floor(float64(b))
 	// The multiples of the golden ratio, modulo 1, are spread evenly.
@@ -19,18 +19,18 @@ func (b Bits) Of(num uint64) int {
 	return int(whole)
 }
 
-// Policy returns the policy of table num: p with the next lower or the next higher
-// number of bits, so that among tables of successive numbers the mean is right. p is a
-// policy whose bits can be chosen (filter.WithBitsPerKey).
+// Policy returns the policy for table num: p with the next lower or the next higher number of
+// bits, so that the mean over tables of successive numbers is right. The bits of p must be
+// adjustable (filter.WithBitsPerKey).
 func (b Bits) Policy(p filter.Policy, num uint64) filter.Policy {
 	q, ok := filter.WithBitsPerKey(p, b.Of(num))
 	if !ok {
-		panic("filterplan: a filter policy without bits passed validation")
+		panic("filterplan: the bits of a validated filter policy cannot be adjusted")
 	}
 	return q
 }
 
-// Policies returns Policy for tables whose number is not known yet.
+// Policies returns Policy as a function of the table's number.
 func (b Bits) Policies(p filter.Policy) func(fileNum uint64) filter.Policy {
 	return func(num uint64) filter.Policy { return b.Policy(p, num) }
 }

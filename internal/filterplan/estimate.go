@@ -2,26 +2,26 @@ package filterplan
 
 import "github.com/sievedb/sievedb/filter"
 
-// Estimate computes what filters would take and save in a store that need not exist.
+// Estimate computes the size and benefit of filters in a store that need not exist.
 type Estimate struct {
 	Curve filter.Curve
 	Tree  []filter.LevelLoad // the levels
 	Keys  float64
 }
 
-// Estimate returns the Estimate for so many keys, whose entries take entryBytes each.
+// Estimate returns the Estimate for that many keys, whose entries have entryBytes each.
 func (o *Options) Estimate(keys, entryBytes float64) *Estimate {
 	return &Estimate{Curve: o.Curve(), Tree: o.Tree(keys, entryBytes), Keys: keys}
 }
 
-// Division is how the memory of filters is divided over the levels: bits a key of each, the
-// same ones and the best ones.
+// Division is a division of filter memory among the levels: the bits per key of each level, if
+// uniform and if optimal.
 type Division struct {
-	Bytes, BitsPerKey float64 // of all filters; bits in the mean
+	Bytes, BitsPerKey float64 // of all filters; the mean of all keys
 	Uniform, Solved   []float64
 }
 
-// At divides so many bytes. What more than the most useful bits a key would take is left.
+// At divides that many bytes. It leaves bytes beyond the largest useful number of bits unused.
 func (e *Estimate) At(bytes float64) Division {
 	most := float64(len(e.Curve) - 1)
 	bits := min(8*bytes/e.Keys, most) // more would gain nothing
@@ -35,12 +35,13 @@ func (e *Estimate) At(bytes float64) Division {
 	}
 }
 
-// Reads counts data blocks read in the mean: by a lookup of an absent key, and by one of a
-// key that is there.
+// Reads is the mean number of data blocks read by a lookup of an absent key, and by a lookup of
+// a present key.
 type Reads struct{ Miss, Hit float64 }
 
-// Reads returns what lookups read with so many bits a key on each level. A key is as
-// likely on a level as the level has keys; in level 0 half of the other runs come first.
+// Reads returns the reads of lookups with the given bits per key of each level. The probability
+// that a key is on a level is proportional to the level's keys; in level 0, half of the other
+// runs are consulted first.
 func (e *Estimate) Reads(bits []float64) (r Reads) {
 	for i, l := range e.Tree {
 		if l.Keys <= 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-func TestAnEstimateSpendsItsMemoryAndSavesReads(t *testing.T) {
+func TestEstimateSpendsItsMemoryAndSavesReads(t *testing.T) {
 	o := Options{Filter: filter.NewBloomPolicy(10), L0CompactionTrigger: 4, WriteBufferSize: 4 << 20, MaxLevelBase: 10 << 20}
 	e := o.Estimate(1e9, 100)
 	d := e.At(1e9 * 10 / 8)
@@ -24,7 +24,7 @@ func TestAnEstimateSpendsItsMemoryAndSavesReads(t *testing.T) {
 	require.InEpsilon(t, d.Bytes, solved, 1e-6)
 	require.Less(t, e.Reads(d.Solved).Miss, e.Reads(d.Uniform).Miss/2)
 	none := e.Reads(e.At(0).Solved)
-	require.Greater(t, none.Miss, 4.0, "a block of each run")
+	require.Greater(t, none.Miss, 4.0, "one block of each run")
 	require.Greater(t, none.Hit, 1.0)
 	require.InEpsilon(t, e.At(1e30).BitsPerKey, float64(len(e.Curve)-1), 1e-9, "more would gain nothing")
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// filterState is the levels as they will be after a compaction, the bytes of the filters
-// that it leaves alone, and the keys that it writes. Level 0 counts with as many tables as
-// it usually comes to hold. budget is the part of Options.Budget that is for filters of keys.
+// filterState is the state of the filters after a compaction: the levels, the bytes of the filters
+// that remain, and the keys that the compaction writes. Level 0 counts with its usual maximum
+// number of tables. budget is the part of Options.Budget for key filters.
 type filterState struct {
 	levels                         []filter.LevelLoad
 	filterBytes, rewritten, budget float64
 }
 
-// loads returns the state after c, or the present one if c is nil, and after newKeys
-// are written that no table has yet.
+// loads returns the state after c, or the present one if c is nil, and after newKeys keys are
+// written that are in no table yet.
 func (p *Planner) loads(v *manifest.Version, c *manifest.Compaction, newKeys float64) *filterState {
 	s := &filterState{levels: make([]filter.LevelLoad, manifest.NumLevels)}
 	inputs := map[*manifest.FileMeta]bool{}
@@ -51,9 +51,9 @@ func (p *Planner) loads(v *manifest.Version, c *manifest.Compaction, newKeys flo
 	return s
 }
 
-// grown returns the levels when half of the last one's tables have been written anew: by
-// then half of what stands on the level above has come there. What comes from level 0 all
-// at once needs no such care.
+// grown returns the levels when half of the last one's tables have been rewritten: by then half
+// of the level above has been merged into it. Level 0 needs no such adjustment, because it is
+// compacted as a whole.
 func (s *filterState) grown() []filter.LevelLoad {
 	loads := slices.Clone(s.levels)
 	for last := manifest.NumLevels - 1; last > 1; last-- {
@@ -65,11 +65,11 @@ func (s *filterState) grown() []filter.LevelLoad {
 	return loads
 }
 
-// unknownKeyBytes is what an entry takes in a table of which nothing is known.
+// unknownKeyBytes is the assumed size of an entry in a table about which nothing is known.
 const unknownKeyBytes = 128
 
-// guess knows the keys and filter bytes of tables in proportion to their size, by level
-// and, last, over all, for tables whose sizes are not known.
+// guess estimates the keys and filter bytes of tables of unknown sizes in proportion to their
+// file size, from the known tables of the level or, at the last index, of all levels.
 type guess struct {
 	tables Tables
 	known  [manifest.NumLevels + 1]struct{ size, keys, filterBytes, rangeBytes float64 }
@@ -106,8 +106,8 @@ func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) 
 	return float64(f.Size) / unknownKeyBytes, 0
 }
 
-// rangeBytes returns what range filters will take when the inputs have been replaced by
-// tables of so many keys.
+// rangeBytes returns the size of the range filters after the inputs have been replaced by tables
+// with that many keys.
 func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bool, written float64) (bytes float64) {
 	all := &g.known[manifest.NumLevels]
 	if all.rangeBytes == 0 || all.keys == 0 {
@@ -126,13 +126,12 @@ func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bo
 	return bytes + written*all.rangeBytes/all.keys
 }
 
-// LearnFrom is how many tables of a level, spread over it, are known when the others are guessed.
+// LearnFrom is how many tables of a level, spread over it, must be known to guess the others.
 const LearnFrom = 8
 
-// learnSizes learns the sizes of those tables of which nothing is known: after Open, or when
-// LevelDB wrote them. The sizes that are known need not be typical: lookups may have opened
-// the one table of the level that holds three keys. The sizes of tables that cannot be
-// opened are guessed.
+// learnSizes learns the sizes of those tables if they are unknown: after Open, or if LevelDB wrote
+// them. The tables with known sizes may not be typical: lookups may have opened just the one
+// table of the level that has three keys. The sizes of tables that cannot be opened are guessed.
 func (p *Planner) learnSizes(v *manifest.Version) {
 	for level := range v.Levels {
 		files := v.Levels[level].Files

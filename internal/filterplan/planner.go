@@ -7,64 +7,65 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// Options are those of the store that the plan depends on.
+// Options are the options of the store on which the plan depends.
 type Options struct {
-	// Filter makes the filters. Under a budget, and if it is the default, its bits a key
-	// can be chosen (filter.WithBitsPerKey).
+	// Filter makes the filters. If there is a budget, or if it is the default filter, its
+	// bits per key are adjustable (filter.WithBitsPerKey).
 	Filter filter.Policy
-	// DefaultBits is the bits a key of the default filter on the last level; 0: Filter
-	// is not the default.
+	// DefaultBits is the number of bits per key of the default filter on the last level, or 0
+	// if Filter is not the default.
 	DefaultBits int
-	// Budget is the bytes of all filters together, MaxWastedReads the reads that a lookup
-	// of an absent key may waste. At most one is above 0; both 0: no budget.
+	// Budget is the maximum size of all filters in bytes, and MaxWastedReads the maximum
+	// number of reads that a lookup of an absent key may waste. At most one is above 0. If
+	// both are 0, there is no budget.
 	Budget         int64
 	MaxWastedReads float64
-	// The others decide what levels look like.
+	// The other options determine the sizes of the levels.
 	L0CompactionTrigger int
 	WriteBufferSize     int
 	MaxLevelBase        int64
 }
 
-// HasBudget reports whether there is one.
+// HasBudget reports whether there is a budget.
 func (o *Options) HasBudget() bool { return o.Budget > 0 || o.MaxWastedReads > 0 }
 
 // ByLevel reports whether the bits of a table's filters depend on its level.
 func (o *Options) ByLevel() bool { return o.HasBudget() || o.DefaultBits > 0 }
 
-// Curve returns the false-positive rates of the filters that lookups ask, which must be of
-// filter.BloomPolicy.
+// Curve returns the false-positive rates of the filters that lookups query, which must be those of
+// a filter.BloomPolicy.
 func (o *Options) Curve() filter.Curve { return filter.Kinds(o.Filter)[0].(filter.BloomPolicy).Curve() }
 
-// Tables is what a Planner asks the store.
+// Tables is the part of a store that a Planner uses.
 type Tables interface {
-	// RefCurrent returns the current version, which the Planner unrefs.
+	// RefCurrent returns the current version with a reference, which the Planner releases.
 	RefCurrent() *manifest.Version
-	// Sizes returns what is known of a table, without reading anything.
+	// Sizes returns the sizes of a table if they are known, without reading anything.
 	Sizes(*manifest.FileMeta) (s Sizes, known bool)
-	// Learn makes Sizes known, if it can: it may open the table.
+	// Learn makes the result of Sizes known, if possible: it may open the table.
 	Learn(*manifest.FileMeta)
 }
 
-// Sizes are a table's distinct user keys, perhaps estimated, the bytes of the filter
-// that lookups ask, 0 without one, and the bytes of its range filters.
+// Sizes are the number of a table's distinct user keys, possibly estimated, the size in bytes of
+// the filter that lookups query, or 0 without one, and the size of its range filters.
 type Sizes struct{ Keys, FilterBytes, RangeBytes uint64 }
 
 // Planner plans the filters of one store.
 type Planner struct {
 	Options
 	tables Tables
-	// flushedKeys is how many entries the memtable flushed last had.
+	// flushedKeys is the number of entries of the memtable that was flushed last.
 	flushedKeys atomic.Uint64
 }
 
 // New returns a Planner for a store.
 func New(o Options, tables Tables) *Planner { return &Planner{Options: o, tables: tables} }
 
-// budgetReserve is the part of a budget that is held in reserve.
+// budgetReserve is the part of a budget that is kept in reserve.
 const budgetReserve = 0.05
 
-// If the existing filters are above the budget, the plan for new tables is cut by twice the
-// excess; and by eight times what is above a tenth, which happens when tables are only
+// If the existing filters exceed the budget, the plan for new tables is cut by twice the excess,
+// and by eight times the excess above a tenth of the budget, which happens when tables are only
 // moved down: at a fifth above the budget, new tables get no filters.
 const (
 	excessFactor  = 2
@@ -72,14 +73,14 @@ const (
 	steepExcessBy = 8
 )
 
-// filterOverhead is what a filter takes beside its bits a key, in bytes: half a cache line
-// on average, and the ends of the filter and of its block.
+// filterOverhead is the size of a filter in addition to its bits per key, in bytes: half a cache
+// line on average, and the trailers of the filter and of its block.
 const filterOverhead = 47
 
-// defaultBits returns the bits a key of the default filter, for tables that have others
-// below them or not. About a tenth of the keys is above the last level, in all but one of
-// the runs that a lookup asks: with half as many bits again, a twentieth of the filters'
-// memory, those runs hardly ever pass an absent key.
+// defaultBits returns the bits per key of the default filter, for tables above other tables or on
+// the last level. About a tenth of the keys is above the last level, in all but one of the runs
+// that a lookup consults. With half as many bits again, which uses a twentieth of the filters'
+// memory, those runs hardly ever match an absent key.
 func (p *Planner) defaultBits(below bool) Bits {
 	if below {
 		return Bits(p.DefaultBits * 3 / 2)
@@ -87,7 +88,7 @@ func (p *Planner) defaultBits(below bool) Bits {
 	return Bits(p.DefaultBits)
 }
 
-// filesBelow reports whether there are tables on a deeper level.
+// filesBelow reports whether a deeper level has tables.
 func filesBelow(v *manifest.Version, level int) bool {
 	for l := level + 1; l < manifest.NumLevels; l++ {
 		if len(v.Levels[l].Files) > 0 {
@@ -97,8 +98,8 @@ func filesBelow(v *manifest.Version, level int) bool {
 	return false
 }
 
-// FlushBits returns the bits for a table of level 0 with so many keys. Without a
-// budget, bits here and below count for the default filter alone.
+// FlushBits returns the bits for a table of level 0 with that many keys. Without a budget, the
+// results of this and the following methods apply only to the default filter.
 func (p *Planner) FlushBits(keys int) Bits {
 	if !p.HasBudget() {
 		return p.defaultBits(true)
@@ -115,8 +116,8 @@ func (p *Planner) CompactionBits(c *manifest.Compaction) Bits {
 	return p.levelBits(c.OutputLevel, 0, c)
 }
 
-// LoadBits returns the bits for a load's next table, when the load has so many keys: as
-// for the last level, where most loads go as a whole.
+// LoadBits returns the bits for the next table of a load of that many keys: those of the last
+// level, where most loads are placed.
 func (p *Planner) LoadBits(keys uint64) Bits {
 	if !p.HasBudget() {
 		return p.defaultBits(false)
@@ -124,8 +125,8 @@ func (p *Planner) LoadBits(keys uint64) Bits {
 	return p.levelBits(manifest.NumLevels-1, float64(keys), nil)
 }
 
-// levelBits returns the bits for new tables of a level, with so many keys that no table
-// has yet, instead of the inputs of c, if it is not nil.
+// levelBits returns the bits for new tables of a level with newKeys keys that are in no table yet.
+// If c is not nil, the new tables replace its inputs.
 func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) Bits {
 	v := p.tables.RefCurrent()
 	defer v.Unref()
@@ -145,8 +146,8 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 	return Bits(bits[level])
 }
 
-// allocate returns the bits of each level, for all of them together so many bytes if there is no
-// bound for the reads instead.
+// allocate returns the bits of each level. All filters together have the given number of bytes,
+// unless the number of reads is bounded instead.
 func (p *Planner) allocate(v *manifest.Version, loads []filter.LevelLoad, bytes float64) []float64 {
 	curve := p.Curve()
 	if p.MaxWastedReads > 0 {
@@ -155,7 +156,7 @@ func (p *Planner) allocate(v *manifest.Version, loads []filter.LevelLoad, bytes 
 	return curve.Allocate(loads, 8*(bytes-min(filterOverhead*float64(v.NumFiles()), max(bytes, 0)/2)))
 }
 
-// LevelBits returns the bits that all tables of each level deserve as the levels are.
+// LevelBits returns the best bits for the tables of each level in its present state.
 func (p *Planner) LevelBits() []Bits {
 	v := p.tables.RefCurrent()
 	defer v.Unref()

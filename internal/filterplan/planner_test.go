@@ -11,7 +11,7 @@ import (
 )
 
 // fakeStore is a version with a table on each level that has keys. The tables' sizes are known
-// once they were learned.
+// after Learn.
 type fakeStore struct {
 	version *manifest.Version
 	sizes   map[uint64]Sizes
@@ -45,7 +45,7 @@ func newFakeStore(t *testing.T, keys map[int]uint64) *fakeStore {
 
 var fourLevels = map[int]uint64{3: 1_000, 4: 10_000, 5: 100_000, 6: 1_000_000}
 
-func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
+func TestDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	s := newFakeStore(t, fourLevels)
 	p := New(Options{Filter: filter.NewDualBloomPolicy(10), DefaultBits: 10}, s)
 	require.True(t, p.ByLevel())
@@ -55,16 +55,16 @@ func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	require.Equal(t, Bits(10), p.LoadBits(100))
 	require.Equal(t, Bits(15), p.CompactionBits(&manifest.Compaction{Version: s.version, OutputLevel: 5}))
 	require.Equal(t, Bits(10), p.CompactionBits(&manifest.Compaction{Version: s.version, OutputLevel: 6}))
-	require.Empty(t, s.learned, "nothing is opened for that")
+	require.Empty(t, s.learned, "no table is opened")
 }
 
-func TestABudgetIsSpentAndGivesTheUpperLevelsMore(t *testing.T) {
+func TestBudgetIsSpentAndFavoursUpperLevels(t *testing.T) {
 	s := newFakeStore(t, fourLevels)
 	const budget = 1_111_000 // bytes: 8 bits for each key
 	p := New(Options{Filter: filter.NewCacheLineBloomPolicy(10), Budget: budget, L0CompactionTrigger: 4}, s)
 	require.True(t, p.HasBudget())
 	bits := p.LevelBits()
-	require.Len(t, s.learned, 4, "the tables whose sizes were not known")
+	require.Len(t, s.learned, 4, "the tables of unknown sizes")
 	spent := 0.0
 	for level, n := range fourLevels {
 		spent += float64(bits[level]) * float64(n) / 8
@@ -88,10 +88,10 @@ func TestAboveTheBudgetNewFiltersGetFewerBits(t *testing.T) {
 		require.LessOrEqual(t, bits, last, "budget %d", budget)
 		last = bits
 	}
-	require.Zero(t, last, "the existing filters take 1.4 MB: far above the budget there are none")
+	require.Zero(t, last, "the existing filters have 1.4 MB, far above the budget: new tables get none")
 }
 
-func TestBitsAreMixedOfTheNextWholeNumbers(t *testing.T) {
+func TestFractionalBitsAreMixed(t *testing.T) {
 	const tables = 10_000
 	for _, bits := range []Bits{0, 3, 9.25, 12.5, 14.9} {
 		sum := 0
@@ -104,7 +104,7 @@ func TestBitsAreMixedOfTheNextWholeNumbers(t *testing.T) {
 	}
 }
 
-func TestThePlannedTreeHoldsAllKeys(t *testing.T) {
+func TestPlannedTreeHasAllKeys(t *testing.T) {
 	o := Options{L0CompactionTrigger: 4, WriteBufferSize: 8 << 20, MaxLevelBase: 16 << 20}
 	for _, keys := range []float64{1, 1e3, 1e6, 1e9} {
 		sum := 0.0

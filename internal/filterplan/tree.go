@@ -7,9 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// Tree returns the levels of a store with that many keys, as manifest.Version.Shape sizes
-// them: from the last one up, each a tenth of the one below, down to MaxLevelBase; and
-// level 0 with as many memtables as start a compaction.
+// Tree returns the levels of a store with that many keys, with the sizes that
+// manifest.Version.Shape assigns. From the last level up, each level has a tenth of the one below,
+// down to MaxLevelBase; level 0 has the number of memtables that triggers a compaction.
 func (o *Options) Tree(keys, entryBytes float64) []filter.LevelLoad {
 	tree := make([]filter.LevelLoad, manifest.NumLevels)
 	perRun := max(1, float64(o.WriteBufferSize)/entryBytes)

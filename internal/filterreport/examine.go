@@ -9,50 +9,50 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Options are what a report uses of a store.
+// Options are the parts of a store that a report uses.
 type Options struct {
 	Cache    *tables.Cache
 	Comparer *base.Comparer
-	// Closed reports whether the store is closed, which may be all that is wrong with a
-	// table.
+	// Closed reports whether the store is closed, which may be the only reason that a table
+	// cannot be read.
 	Closed func() bool
-	// Probes is how many absent keys each filter is asked for; 0: none, and only open tables
-	// are looked into.
+	// Probes is the number of absent keys with which to query each filter. If it is 0, the
+	// report queries none, and examines only open tables.
 	Probes int
-	// Counts are what lookups did. Of single tables only a sample of them is counted, one in
-	// SampledOneIn.
+	// Counts are the counters of lookups. For single tables only a sample of the lookups is
+	// counted, one in SampledOneIn.
 	Counts       *Counts
 	SampledOneIn uint64
 }
 
-// Counts are the counters of a store that verdicts rest on.
+// Counts are the counters of a store on which verdicts depend.
 type Counts struct {
 	Gets   uint64
 	Levels [manifest.NumLevels]LevelCounts
 }
 
-// LevelCounts are those of a level: how many tables lookups consulted, and what filters said
-// to lookups and to iterators.
+// LevelCounts are the counters of a level: the tables that lookups consulted, and the results of
+// filters for lookups and for iterators.
 type LevelCounts struct {
 	Reads        uint64
 	Keys, Ranges Verdicts
 }
 
-// Verdicts counts what filters said, and whether they were right.
+// Verdicts counts the results of filters by whether they were right.
 type Verdicts struct{ Negatives, TruePositives, FalsePositives uint64 }
 
-func (v *Verdicts) asked() uint64 { return v.Negatives + v.TruePositives + v.FalsePositives }
+func (v *Verdicts) checks() uint64 { return v.Negatives + v.TruePositives + v.FalsePositives }
 
-// rangeChecks returns how often range filters were asked on all levels.
+// rangeChecks returns how often range filters were queried on all levels.
 func (c *Counts) rangeChecks() (n uint64) {
 	for i := range c.Levels {
-		n += c.Levels[i].Ranges.asked()
+		n += c.Levels[i].Ranges.checks()
 	}
 	return n
 }
 
-// Examine reports on the filters of all tables of v. The error is for a store that is closed
-// or a context that is done; the report has the tables up to there.
+// Examine reports on the filters of all tables of v. The error means that the store was closed or
+// ctx is done; the report then has the tables examined so far.
 func Examine(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
 	report := &Report{}
 	var err error
@@ -107,8 +107,8 @@ func (o *Options) table(level int, f *manifest.FileMeta) Table {
 	return t
 }
 
-// dataBlocks returns the data blocks of a table and their bytes, if they are known
-// without reading the index, or it may be read.
+// dataBlocks returns the number of a table's data blocks and their bytes. ok is false if they
+// are unknown: only with mayRead does it read the index to find out.
 func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool) {
 	if p, ok := r.Properties(); ok {
 		return p.DataBlocks, p.DataBytes, true
@@ -120,7 +120,7 @@ func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool)
 	return uint64(n), bytes, err == nil
 }
 
-// sampled returns about how many lookups the samples of a table stand for.
+// sampled returns the estimated number of lookups that a table's samples represent.
 func (o *Options) sampled(s *tables.SampledVerdicts) Lookups {
 	return Lookups{
 		Negatives:      s.Negatives.Load() * o.SampledOneIn,
@@ -152,7 +152,7 @@ func (r *Report) add(t Table) {
 	l.Verdicts[t.Verdict]++
 }
 
-// sumUp finishes the levels.
+// sumUp computes the totals of the levels.
 func (r *Report) sumUp(c *Counts) {
 	for i := range r.Levels {
 		l := &r.Levels[i]
@@ -164,8 +164,8 @@ func (r *Report) sumUp(c *Counts) {
 	}
 }
 
-// predicted returns the mean of the predictions for a level's tables, in proportion to
-// the probes that each got or, without any, to its keys; negative if there are none.
+// predicted returns the mean of the predictions for a level's tables, weighted by the probes of
+// each or, without any, by its keys. It is negative if there are none.
 func (r *Report) predicted(level int) float64 {
 	var sum, weights float64
 	for _, t := range r.Tables {
@@ -174,7 +174,7 @@ func (r *Report) predicted(level int) float64 {
 		}
 		weight := float64(t.Probes.Absent)
 		if weight == 0 {
-			weight = float64(t.Keys) * 1e-9 // next to nothing beside a probe
+			weight = float64(t.Keys) * 1e-9 // negligible compared to a probe
 		}
 		sum, weights = sum+weight*t.Predicted, weights+weight
 	}
@@ -184,7 +184,7 @@ func (r *Report) predicted(level int) float64 {
 	return sum / weights
 }
 
-// blockBytes returns the mean over a level's tables.
+// blockBytes returns the mean size of a data block over a level's tables.
 func (r *Report) blockBytes(level int) float64 {
 	var sum, tables float64
 	for _, t := range r.Tables {

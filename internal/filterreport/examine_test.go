@@ -27,7 +27,7 @@ func even(n int) (numbers []int) {
 	return numbers
 }
 
-func TestFiltersAreJudgedByWhatTheyAnswer(t *testing.T) {
+func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy  filter.Policy
 		verdict string
@@ -51,7 +51,7 @@ func TestFiltersAreJudgedByWhatTheyAnswer(t *testing.T) {
 			require.NotEmpty(t, first.Advice)
 			require.Zero(t, first.Probes.Denied)
 			require.EqualValues(t, 1000, first.Probes.Stored)
-			require.InDelta(t, 1000, first.Probes.Absent, 0, "there are gaps enough")
+			require.InDelta(t, 1000, first.Probes.Absent, 0, "there are enough gaps")
 			require.EqualValues(t, 256, first.Lookups.Negatives)
 			require.Equal(t, map[string]int{c.verdict: 1}, report.Levels[0].Verdicts)
 			require.EqualValues(t, 300, report.Levels[0].Lookups.Negatives)
@@ -69,17 +69,17 @@ func TestWithoutProbesNothingIsOpened(t *testing.T) {
 	require.Nil(t, tables.Of(f).Peek())
 }
 
-func TestALevelThatNoLookupReachesIsNeverAsked(t *testing.T) {
+func TestUnreachedLevelIsNeverQueried(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
 	s.Add(1, 7, "value", even(1000)...)
 	o := optionsOf(s, 100)
-	o.Counts.Gets = lookupsToTell
+	o.Counts.Gets = minLookups
 	report, err := Examine(t.Context(), s.Version(), o)
 	require.NoError(t, err)
 	require.Equal(t, NeverAsked, report.Tables[0].Verdict)
 }
 
-func TestADamagedTableIsReportedAndAClosedStoreIsNot(t *testing.T) {
+func TestDamagedTableIsReportedButNotAClosedStore(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
 	s.Flip(s.Add(1, 7, "value", even(10)...), 5)
 	report, err := Examine(t.Context(), s.Version(), optionsOf(s, 100))

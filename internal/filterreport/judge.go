@@ -6,19 +6,19 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// lookupsToTell is how many lookups a store must have answered before it means
-// anything that none of them came to a level.
-const lookupsToTell = 10000
+// minLookups is how many lookups a store must have answered before it is significant that none of
+// them reached a level.
+const minLookups = 10000
 
-// judge returns the verdict on a table and the figures behind it. failed is why the
-// table could not be probed to the end.
+// judge returns the verdict on a table and the figures for it. failed is the error that ended the
+// probing of the table.
 func judge(t *Table, status sstable.FilterStatus, hashBits int, c *Counts, failed error) (verdict, detail string) {
 	switch {
 	case t.Probes.Denied > 0:
 		return Denies, fmt.Sprintf("%d of %d stored keys", t.Probes.Denied, t.Probes.Stored)
 	case failed != nil:
 		return Damaged, failed.Error()
-	case status.Err != nil: // of the best filter, though another may stand in
+	case status.Err != nil: // of the preferred filter, even if another replaces it
 		return Damaged, status.Err.Error()
 	}
 	switch status.State {
@@ -32,19 +32,19 @@ func judge(t *Table, status sstable.FilterStatus, hashBits int, c *Counts, faile
 	if v, detail := judgeRate(t, hashBits); v != Good {
 		return v, detail
 	}
-	if c.Gets >= lookupsToTell && c.Levels[t.Level].Reads == 0 {
-		return NeverAsked, fmt.Sprintf("none of %d lookups came to level %d", c.Gets, t.Level)
+	if c.Gets >= minLookups && c.Levels[t.Level].Reads == 0 {
+		return NeverAsked, fmt.Sprintf("none of %d lookups reached level %d", c.Gets, t.Level)
 	}
 	return Good, ""
 }
 
-// judgeRate compares the measured rate with the predicted one. To be called bad, all of
-// the rate's interval must lie beyond twice the prediction and a five-hundredth: less is
-// not worth a user's time, and the old name's two hashes make twice the rate.
+// judgeRate compares the measured rate with the predicted one. The rate is bad if its whole
+// interval is beyond twice the prediction plus 0.2 %: smaller differences are not worth a user's
+// time, and the two hashes of the old filter name double the rate.
 func judgeRate(t *Table, hashBits int) (verdict, detail string) {
 	const half = 0.5
 	rate, low, high := t.Probes.Rate()
-	measured := fmt.Sprintf("%.2f %% pass (%.2f to %.2f)", 100*rate, 100*low, 100*high)
+	measured := fmt.Sprintf("%.2f %% false positives (%.2f to %.2f)", 100*rate, 100*low, 100*high)
 	if t.Predicted >= 0 {
 		measured += fmt.Sprintf(", %.2f %% predicted", 100*t.Predicted)
 	}

@@ -8,30 +8,30 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// probesPerBlock spreads the probes over blocks: filters of block ranges differ among
-// themselves, and neighbouring keys are alike.
+// probesPerBlock spreads the probes over blocks, because the filters of block ranges differ, and
+// neighbouring keys are similar.
 const probesPerBlock = 64
 
-// probesPerGap is how many keys are made between two neighbours.
+// probesPerGap is the number of keys made between two neighbouring keys.
 const probesPerGap = 4
 
-// fewGaps is the part of the probes wanted below which keys are taken for numbers without
-// gaps, between which no absent key has their shape: whoever asks the table for one that it
-// does not hold asks for a longer one.
+// fewGaps is the divisor of the wanted probes below which the keys are treated as numbers without
+// gaps. No absent key of their shape is between them, so a query for an absent key has a longer
+// key.
 const fewGaps = 16
 
-// probeTable asks the filter of r for about so many keys that the table holds and as
-// many that it does not hold. The error is one of reading the table.
+// probeTable queries the filter of r for about probes keys that the table has and as many that it
+// does not have. The error means that the table could not be read.
 func probeTable(cmp *base.Comparer, r *sstable.Reader, probes int, into *Probes) error {
 	filters, damage := r.AllFilters()
 	p := prober{
 		cmp: cmp, r: r, filters: filters, into: into,
 		want: uint64(probes),
-		// The same keys each time: a report of the same tables is the same.
+		// The same keys each time, so that reports of the same tables are equal.
 		rnd: rand.New(rand.NewPCG(0x5eed, uint64(probes))),
 	}
 	blocks := max(1, probes/probesPerBlock)
-	for range 2 { // again, with more blocks, where gaps are few
+	for range 2 { // again with more blocks, if there are few gaps
 		if err := p.sample(blocks); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func probeTable(cmp *base.Comparer, r *sstable.Reader, probes int, into *Probes)
 	return damage
 }
 
-// sample asks anew, for keys of so many blocks.
+// sample restarts the queries, for keys of that many blocks.
 func (p *prober) sample(blocks int) error {
 	*p.into, p.last = Probes{}, nil
 	return p.r.SampleBlocks(blocks, p.entry)
@@ -63,14 +63,13 @@ type prober struct {
 	want    uint64
 	rnd     *rand.Rand
 
-	last   []byte // the user key before, if it is in the same block
+	last   []byte // the previous user key, if it is in the same block
 	offset uint64 // of the block
 	made   [probesPerGap][]byte
-	longer bool // where neighbours have no gap, ask for keys that begin with the first
+	longer bool // neighbours have no gaps: query keys that extend the first
 }
 
-// entry takes a key of the table, and makes some that are absent between it and the
-// one before.
+// entry queries a key of the table, and some absent keys between it and the previous one.
 func (p *prober) entry(offset uint64, ikey []byte) error {
 	key := base.UserKey(ikey)
 	if p.into.Stored < p.want {
@@ -86,8 +85,8 @@ func (p *prober) entry(offset uint64, ikey []byte) error {
 	return nil
 }
 
-// between asks for a few keys after a and before b. No table has keys between two
-// neighbours, so they are absent, whatever the order of keys is.
+// between queries a few keys between a and b. The table has no keys between two neighbours, so
+// they are absent, whatever the key order.
 func (p *prober) between(a, b []byte) {
 	made := p.made[:0]
 	for tries := range 2 * probesPerGap {
@@ -113,17 +112,16 @@ func (p *prober) between(a, b []byte) {
 	}
 }
 
-// likeNeighbours appends to dst a key made of what a and b begin with, a byte that leads
-// from the one to the other, and then random characters of the kinds that stand there:
-// digits for digits, letters for letters. Keys of one shape are what programs ask, and
-// what a weak hash confuses.
+// likeNeighbours appends to dst a key that consists of the common prefix of a and b, a byte between
+// their next bytes, and then random characters of the same kinds as theirs: digits for digits,
+// letters for letters. Programs query keys of the same shape, and a weak hash confuses them.
 func likeNeighbours(rnd *rand.Rand, dst, a, b []byte) []byte {
 	n := base.SharedPrefixLen(a, b)
 	model := a
 	if n == len(a) {
 		model = b
 	}
-	if n == len(model) { // equal, or no bytewise order
+	if n == len(model) { // equal, or not in bytewise order
 		return append(dst, b...)
 	}
 	low, high := int(model[n]), int(model[n])
@@ -139,7 +137,7 @@ func likeNeighbours(rnd *rand.Rand, dst, a, b []byte) []byte {
 	return dst
 }
 
-// longerThan appends to dst key and another character like its last.
+// longerThan appends to dst key and another character of the same kind as its last.
 func longerThan(rnd *rand.Rand, dst, key []byte) []byte {
 	last := byte('0')
 	if len(key) > 0 {
@@ -150,13 +148,13 @@ func longerThan(rnd *rand.Rand, dst, key []byte) []byte {
 	return append(dst, first+byte(rnd.IntN(count)))
 }
 
-// kindOf returns the first character of the kind that c is of, and how many there are.
+// kindOf returns the first character of c's kind, and the number of its characters.
 func kindOf(c byte) (first byte, count int) {
 	switch {
 	case '0' <= c && c <= '9':
 		return '0', 10
 	case 'a' <= c && c <= 'f':
-		return 'a', 6 // hexadecimal, perhaps
+		return 'a', 6 // possibly hexadecimal
 	case 'g' <= c && c <= 'z':
 		return 'a', 26
 	case 'A' <= c && c <= 'F':
@@ -164,7 +162,7 @@ func kindOf(c byte) (first byte, count int) {
 	case 'G' <= c && c <= 'Z':
 		return 'A', 26
 	case c < 0x80 && c > ' ':
-		return c, 1 // a separator stays what it is
+		return c, 1 // a separator stays the same
 	}
 	return 0, 256
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// rangeAsked is the state of a filter of ranges that iterators ask.
+// rangeAsked is the state of a range filter that iterators query.
 const rangeAsked = "asked"
 
-// rangeReports reports on the filters of ranges of a table with so many keys.
+// rangeReports reports on the range filters of a table with that many keys.
 func rangeReports(r *sstable.Reader, keys uint64, level int, c *Counts) (reports []Range) {
 	for _, f := range r.RangeFilters() {
 		report := Range{Policy: f.Policy, Bytes: f.Bytes, State: rangeAsked}
@@ -29,36 +29,36 @@ func rangeReports(r *sstable.Reader, keys uint64, level int, c *Counts) (reports
 }
 
 const (
-	// rangesToTell is how often iterators must have asked, on any level, before it means something
-	// that they did not on this one.
-	rangesToTell = 1000
-	// emptyToTell is of how many tables that held nothing in the range it must be known whether
-	// they were passed over.
-	emptyToTell = 100
+	// minRangeChecks is how often iterators must have queried range filters, on any level,
+	// before it is significant that they did not on this one.
+	minRangeChecks = 1000
+	// minEmptyTables is the number of tables without keys in the range that is needed to judge
+	// how often the filter ruled them out.
+	minEmptyTables = 100
 )
 
-// judgeRanges returns the verdict on a filter of ranges of a level, and what is behind it.
-// unusable is why it is not asked; checks is how often those of all levels were.
+// judgeRanges returns the verdict on a range filter of a level, and the figures for it. unusable is
+// why it is not used; checks is how often the range filters of all levels were queried.
 func judgeRanges(unusable error, l *Verdicts, checks uint64) (verdict, detail string) {
-	did := fmt.Sprintf("asked %d times on the level: %d tables passed over, %d held something in the range, %d did not",
-		l.asked(), l.Negatives, l.TruePositives, l.FalsePositives)
+	did := fmt.Sprintf("queried %d times on the level: %d tables skipped, %d with keys in the range, %d without",
+		l.checks(), l.Negatives, l.TruePositives, l.FalsePositives)
 	empty := l.Negatives + l.FalsePositives
 	switch {
 	case errors.Is(unusable, base.ErrCorruption):
 		return Damaged, unusable.Error()
 	case unusable != nil:
 		return RangeUnknown, unusable.Error()
-	case l.asked() == 0 && checks < rangesToTell:
+	case l.checks() == 0 && checks < minRangeChecks:
 		return RangeUnasked, ""
-	case l.asked() == 0:
-		return RangeNeverAsked, fmt.Sprintf("iterators asked %d times on other levels", checks)
-	case empty >= emptyToTell && l.FalsePositives > empty/2:
+	case l.checks() == 0:
+		return RangeNeverAsked, fmt.Sprintf("iterators queried %d times on other levels", checks)
+	case empty >= minEmptyTables && l.FalsePositives > empty/2:
 		return RangePasses, did
 	}
 	return Good, did
 }
 
-// addRanges adds up what a table's filters of ranges take that are asked, and for how many keys.
+// addRanges adds the size of a table's usable range filters, and its keys.
 func (l *Level) addRanges(t *Table) {
 	for _, f := range t.Ranges {
 		if f.State == rangeAsked {

@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-func TestVerdictsOnFiltersOfRanges(t *testing.T) {
+func TestRangeFilterVerdicts(t *testing.T) {
 	cases := []struct {
 		name     string
 		unusable error
@@ -19,12 +19,12 @@ func TestVerdictsOnFiltersOfRanges(t *testing.T) {
 		detail   string
 	}{
 		{"damage", base.Corruptf("range filter block", 7, "checksum"), Verdicts{}, 0, Damaged, "checksum"},
-		{"a name that nobody knows", sstable.ErrRangeUnknown, Verdicts{}, 0, RangeUnknown, "no policy of that name"},
+		{"an unknown name", sstable.ErrRangeUnknown, Verdicts{}, 0, RangeUnknown, "no policy of that name"},
 		{"a store just opened", nil, Verdicts{}, 0, RangeUnasked, ""},
-		{"iterators that end above", nil, Verdicts{}, rangesToTell, RangeNeverAsked, "asked 1000 times on other levels"},
-		{"too few to tell", nil, Verdicts{0, 5, emptyToTell - 1}, 104, Good, "asked 104 times on the level: 0 tables passed over, 5 held something in the range, 99 did not"},
-		{"bounds that the policy does not fit", nil, Verdicts{0, 5, emptyToTell}, 105, RangePasses, "0 tables passed over"},
-		{"half of them", nil, Verdicts{50, 0, 50}, 100, Good, "50 tables passed over"},
+		{"iterators that end above", nil, Verdicts{}, minRangeChecks, RangeNeverAsked, "queried 1000 times on other levels"},
+		{"too few to judge", nil, Verdicts{0, 5, minEmptyTables - 1}, 104, Good, "queried 104 times on the level: 0 tables skipped, 5 with keys in the range, 99 without"},
+		{"bounds that the policy does not fit", nil, Verdicts{0, 5, minEmptyTables}, 105, RangePasses, "0 tables skipped"},
+		{"half of them", nil, Verdicts{50, 0, 50}, 100, Good, "50 tables skipped"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,16 +2,16 @@ package filterreport
 
 import "github.com/sievedb/sievedb/filter"
 
-// The types here have the fields of db's reports, which say what they mean, and what is
-// needed to sum them up.
+// The types here have the fields of db's reports, which document them, and the fields needed to
+// sum them up.
 
-// Report is about all tables, in the order of the levels.
+// Report has all tables in the order of their levels.
 type Report struct {
 	Tables []Table
 	Levels []Level
 }
 
-// Table is about one table: see db.TableFilterReport.
+// Table reports on one table; see db.TableFilterReport.
 type Table struct {
 	Level   int
 	FileNum uint64
@@ -28,10 +28,10 @@ type Table struct {
 	Detail     string
 	Advice     string
 
-	keys uint64 // of the table; 0: not known
+	keys uint64 // of the table; 0 if unknown
 }
 
-// Level sums up the tables of a level: see db.LevelFilterReport.
+// Level sums up the tables of a level; see db.LevelFilterReport.
 type Level struct {
 	Level, Tables int
 	Figures
@@ -45,7 +45,7 @@ type Level struct {
 	keys uint64 // of its tables
 }
 
-// Range is about a filter of ranges: see db.RangeFilterReport.
+// Range reports on a range filter; see db.RangeFilterReport.
 type Range struct {
 	Policy     string
 	Bytes      uint64
@@ -56,7 +56,7 @@ type Range struct {
 	Advice     string
 }
 
-// Figures are what filters take, and how often they should err: see db.FilterFigures.
+// Figures are the sizes and predicted rates of filters; see db.FilterFigures.
 type Figures struct {
 	FilterBytes uint64
 	Keys        uint64
@@ -64,13 +64,13 @@ type Figures struct {
 	Predicted   float64
 }
 
-// Probes counts keys that a report asked filters for: see db.FilterProbes.
+// Probes counts the keys with which a report queried filters; see db.FilterProbes.
 type Probes struct {
 	Absent, Passed, Stored, Denied uint64
 }
 
-// Rate returns the measured false-positive rate and the bounds of its interval of 95 %
-// confidence, 0 to 1.
+// Rate returns the measured false-positive rate and the bounds of its 95 % confidence interval, 0
+// to 1.
 func (p Probes) Rate() (rate, low, high float64) {
 	low, high = filter.RateInterval(p.Passed, p.Absent)
 	if p.Absent == 0 {
@@ -79,22 +79,22 @@ func (p Probes) Rate() (rate, low, high float64) {
 	return float64(p.Passed) / float64(p.Absent), low, high
 }
 
-// Lookups counts what filters did for lookups: see db.FilterLookups.
+// Lookups counts the results of filters for lookups; see db.FilterLookups.
 type Lookups struct {
 	Negatives, TruePositives, FalsePositives uint64
 	BytesSaved                               uint64
 	ReadsPerByte, BytesPerByte               float64
 }
 
-// lookupsOf returns what so many verdicts were worth, if a block takes blockBytes and the
-// filters filterBytes.
+// lookupsOf returns the value of that many results, if a block has blockBytes and the filters
+// filterBytes.
 func lookupsOf(v Verdicts, blockBytes float64, filterBytes uint64) Lookups {
 	l := Lookups{Negatives: v.Negatives, TruePositives: v.TruePositives, FalsePositives: v.FalsePositives}
 	l.setSaved(blockBytes, filterBytes)
 	return l
 }
 
-// setSaved fills in what the negatives saved, if a block takes blockBytes.
+// setSaved sets the fields for the reads that negatives saved, if a block has blockBytes.
 func (l *Lookups) setSaved(blockBytes float64, filterBytes uint64) {
 	saved := float64(l.Negatives) * blockBytes
 	l.BytesSaved = uint64(saved)

@@ -1,59 +1,66 @@
 package filterreport
 
-// The verdicts, the worse ones first. Advice says what to do.
+// The verdicts, worst first. Advice says what to do.
 const (
 	Damaged    = "damaged"
 	Denies     = "denies stored keys"
-	Unknown    = "unreadable dialect"
+	Unknown    = "unknown filter policy"
 	NoFilter   = "no filter"
 	Saturated  = "saturated"
 	Collisions = "keys collide in the 32-bit hash"
-	Errs       = "errs more than predicted"
-	NeverAsked = "never asked"
+	Errs       = "more false positives than predicted"
+	NeverAsked = "never queried"
 	Good       = "good"
 	Off        = "filters are off"
 	Unopened   = "not opened yet"
 )
 
-// The verdicts on filters of ranges, beside Damaged and Good.
+// The verdicts on range filters, in addition to Damaged and Good.
 const (
-	RangeUnknown    = "no policy for it"
-	RangePasses     = "passes empty ranges"
-	RangeNeverAsked = "never asked by iterators"
-	RangeUnasked    = "not asked yet"
+	RangeUnknown    = "unknown range filter policy"
+	RangePasses     = "matches empty ranges"
+	RangeNeverAsked = "never queried by iterators"
+	RangeUnasked    = "not queried yet"
 )
 
 // Advice returns what to do about a verdict.
 func Advice(verdict string) string {
 	switch verdict {
 	case Damaged:
-		return "run Check; what it reports, Repair salvages; if only the filter is damaged, UpgradeFilters makes it anew"
+		return "run Check, and Repair if it reports faults; if only the filter is damaged, UpgradeFilters writes it again"
 	case Denies:
-		return "lookups do not find keys that are there: open with filter.None, and Compact with it, which writes all tables anew; then report the defect"
+		return "lookups miss existing keys: open with filter.None and run Compact, which rewrites all tables; then report " +
+			"the defect"
 	case Unknown:
-		return "set Options.Filters.Policy to the policy of that name, or UpgradeFilters, which gives the tables filters that are known"
+		return "set Options.Filters.Policy to the policy of that name, or run UpgradeFilters to write filters of a known " +
+			"policy"
 	case NoFilter:
-		return "nothing if that is wanted (filter.None, or a budget that had no bits for the level); else UpgradeFilters, which gives them to the tables"
+		return "nothing if intended (filter.None, or a budget without bits for the level); otherwise run UpgradeFilters to " +
+			"write filters"
 	case Saturated:
-		return "half of the absent keys pass: use more bits a key, or a larger Filters.Budget, and UpgradeFilters"
+		return "half of the absent keys match: use more bits per key, or a larger Filters.Budget, and run UpgradeFilters"
 	case Collisions:
-		return "no number of bits helps: use filter.NewCacheLineBloomPolicy, filter.NewDualBloomPolicy or filter.FusePolicy, whose hash has 64 bits, and UpgradeFilters"
+		return "more bits do not help: use filter.NewCacheLineBloomPolicy, filter.NewDualBloomPolicy or filter.FusePolicy, " +
+			"whose hash has 64 bits, and run UpgradeFilters"
 	case Errs:
-		return "run Check: the filter may not be of this table's keys; Compact writes it anew"
+		return "run Check: the filter may belong to other keys; Compact writes it again"
 	case NeverAsked:
-		return "nothing, or fewer bits: lookups end in levels above, or their keys are elsewhere"
+		return "nothing, or use fewer bits: lookups end in levels above, or their keys are elsewhere"
 	case Off:
-		return "set Options.Filters.Policy to have filters asked"
+		return "set Options.Filters.Policy to use filters"
 	case RangeUnknown:
-		return "set Options.Filters.RangePolicies to the policy of that name (sievedb: -ranges NAME) to have it asked; Compact writes tables without it"
+		return "set Options.Filters.RangePolicies to the policy of that name (sievedb: -ranges NAME) to use the filter; " +
+			"Compact writes tables without it"
 	case RangePasses:
-		return "use more bits, or a policy whose prefixes or numbers fit the bounds that iterators have, and UpgradeFilters"
+		return "use more bits, or a policy whose prefixes or numbers fit the bounds of iterators, and run UpgradeFilters"
 	case RangeNeverAsked:
-		return "nothing, or no Options.Filters.RangePolicies: iterators with both bounds (LowerBound and UpperBound) do not come to this level"
+		return "nothing, or remove Options.Filters.RangePolicies: iterators with both bounds (LowerBound and UpperBound) do " +
+			"not reach this level"
 	case RangeUnasked:
-		return "nothing: only iterators with both bounds (LowerBound and UpperBound) ask it, and only those of the process that reports are counted"
+		return "nothing: only iterators with both bounds (LowerBound and UpperBound) query it, and only those of the " +
+			"reporting process are counted"
 	case Unopened:
-		return "ask for probes, which opens it"
+		return "request probes, which open the table"
 	}
 	return "nothing"
 }

@@ -6,5 +6,5 @@ import "time"
 
 var processStart = time.Now()
 
-// cpuTime returns the time since the process began, for want of a portable clock of processors.
+// cpuTime returns the time since the process began, because there is no portable processor clock.
 func cpuTime() time.Duration { return time.Since(processStart) }

@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var denials = flag.Int("rates.denials", 1_000_000, "how many keys each kind of filter is asked for that went in")
+var denials = flag.Int("rates.denials", 1_000_000, "the number of added keys with which each kind of filter is queried")
 
-// Denier is a kind of filter. Make makes one of the keys and returns how it is asked.
+// Denier is a kind of filter. Make makes a filter of the keys and returns its query function.
 type Denier struct {
 	Kind string
 	Make func(keys [][]byte, bits int) func(key []byte) bool
 }
 
-// RequireNoneDenied makes filters of a thousand to a hundred thousand keys of every shape, in the long run of
-// a million, with 4 to 20 bits a key, and asks them for each key.
+// RequireNoneDenied makes filters of 1000 to 100,000 keys of every shape, or up to a million in
+// long runs, with 4 to 20 bits per key, and queries each key.
 func RequireNoneDenied(t *testing.T, deniers []Denier) {
 	sizes := []int{1000, 10_000, 100_000}
 	if *denials > 10_000_000 {
@@ -38,7 +38,8 @@ func RequireNoneDenied(t *testing.T, deniers []Denier) {
 			may := d.Make(keys, bits)
 			for _, key := range keys {
 				if !may(key) {
-					require.Fail(t, "a key that went in is denied", "%s, %d keys, %d bits, %s: %x", d.Kind, n, bits, shape.Name, key)
+					require.Fail(t, "an added key is denied", "%s, %d keys, %d bits, %s: %x",
+						d.Kind, n, bits, shape.Name, key)
 				}
 			}
 		}

@@ -7,15 +7,14 @@ import (
 	"slices"
 )
 
-// KeyShape makes keys of one shape: Key appends key number i to dst. Tests store keys with
-// even numbers and ask for odd ones.
+// KeyShape makes keys of one shape: Key appends key number i to dst. Tests store keys with even
+// numbers and query odd ones.
 type KeyShape struct {
 	Name string
 	Key  func(dst []byte, i uint64) []byte
 }
 
-// KeyShapes are shapes of keys whose absent neighbours collide in LevelDB's hash, and some
-// that do not.
+// KeyShapes are shapes of keys, including some whose absent neighbours collide in LevelDB's hash.
 var KeyShapes = []KeyShape{
 	{"random", func(dst []byte, i uint64) []byte {
 		r := rand.New(rand.NewPCG(i, 99))
@@ -44,7 +43,7 @@ var KeyShapes = []KeyShape{
 	}},
 }
 
-// RateShapes are KeyShapes and one more.
+// RateShapes are KeyShapes and one more shape.
 var RateShapes = append(slices.Clone(KeyShapes), KeyShape{"u64-big-endian, tens", func(dst []byte, i uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, 5*i)
 }})

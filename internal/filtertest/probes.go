@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// This file measures what a question and a key cost in filters of 2 and 16 MB, and with the
-// flag of 128 MB, for docs/performance.md. The kinds are in probe_kinds_test.go of each package.
+// This file measures the cost of a query and of a key in filters of 2 and 16 MB, and with the flag
+// of 128 MB, for docs/performance.md. The kinds are in probe_kinds_test.go of each package.
 //
 //	go test -run '^$' -bench 'Probe|MakeFilter' -timeout 1h ./filter/... -probe.large
 
-var largeProbes = flag.Bool("probe.large", false, "benchmarks: filters of 128 MB too, which take minutes and 4 GB of memory to make")
+var largeProbes = flag.Bool("probe.large", false, "benchmarks: also measure filters of 128 MB, which need minutes and 4 GB of memory to make")
 
-// AskedAtOnce is how many questions are timed together: enough for the clock, and few
-// enough that nothing else runs in the midst of most of them.
+// AskedAtOnce is how many queries are timed together: enough for the clock's resolution, and few
+// enough that most of them are not interrupted.
 const AskedAtOnce = 2048
 
-// Key is 16 bytes, as if at random.
+// Key is 16 pseudo-random bytes.
 type Key [16]byte
 
-// KeyOf returns key number number.
+// KeyOf returns the key with the given number.
 func KeyOf(number uint64) (key Key) {
 	for half := range uint64(2) {
 		h := (2*number + half + 1) * 0x9e3779b97f4a7c15 // SplitMix64
@@ -36,23 +36,23 @@ func KeyOf(number uint64) (key Key) {
 	return key
 }
 
-// firstAbsent is above the numbers of all keys that filters are made of.
+// firstAbsent is greater than the numbers of all keys in filters.
 const firstAbsent = 1 << 40
 
 // Kind is a kind of filter that the benchmarks measure.
 type Kind struct {
 	Name        string
-	BitsPerKey  float64 // by which a size becomes a number of keys
-	IsReference bool    // to measure the machine, not us
+	BitsPerKey  float64 // converts a size to a number of keys
+	IsReference bool    // measures the machine, not our code
 	Begin       func(n uint64) InProgress
 }
 
-// Probed is a filter that answers many questions one behind the other, each by a direct call
-// that may overlap with the next, and returns how many may match.
+// Probed is a filter that answers many queries in a row, each by a direct call that may overlap
+// with the next, and returns how many may match.
 type Probed struct {
 	SizeBytes  int
 	HashAndAsk func(keys []Key) int
-	// Ask is nil where the hash cannot be computed beforehand, by Hash.
+	// Ask uses hashes computed beforehand by Hash; both are nil if that is impossible.
 	Ask  func(hashes []uint64) int
 	Hash func(key []byte) uint64
 }
@@ -63,7 +63,7 @@ type InProgress struct {
 	Finish func() Probed
 }
 
-// fill adds keys 0 to n-1 and calls timed with each step that belongs to the filter.
+// fill adds keys 0 to n-1 and calls timed for each step that belongs to making the filter.
 func (f InProgress) fill(n uint64, timed func(step func())) (p Probed) {
 	keys := make([]Key, 0, 1<<14)
 	for i := uint64(0); i < n; {
@@ -77,7 +77,7 @@ func (f InProgress) fill(n uint64, timed func(step func())) (p Probed) {
 	return p
 }
 
-// eachKind calls run with each kind and size, and with how many keys that has.
+// eachKind calls run for each kind and size, with the number of keys for that size.
 func eachKind(b *testing.B, kinds []Kind, run func(b *testing.B, kind Kind, n uint64)) {
 	for _, kind := range kinds {
 		for _, size := range []uint64{2, 16, 128} {
@@ -91,8 +91,8 @@ func eachKind(b *testing.B, kinds []Kind, run func(b *testing.B, kind Kind, n ui
 	}
 }
 
-// Probe asks filters for keys in them and for others, again and again for new ones. ns/op is of
-// one question: the tenth percentile of slices of 2,048. What else the machine does is in the median.
+// Probe queries filters for random present and absent keys. ns/op is the time of one query: the
+// tenth percentile of slices of 2,048 queries. The median includes other activity of the machine.
 func Probe(b *testing.B, kinds []Kind) {
 	eachKind(b, kinds, func(b *testing.B, kind Kind, n uint64) {
 		p := kind.Begin(n).fill(n, func(step func()) { step() })
@@ -105,7 +105,7 @@ func Probe(b *testing.B, kinds []Kind) {
 	})
 }
 
-// measure asks a filter of n keys, with the hashing and, where it can, without.
+// measure queries a filter of n keys, with the hashing and, if possible, without.
 func (p Probed) measure(b *testing.B, set string, q *questions, n uint64) {
 	b.Run(set+"/part=hash+probe", func(b *testing.B) {
 		ReportSlices(b, q.next, func() int { return p.HashAndAsk(q.keys) })
@@ -118,11 +118,11 @@ func (p Probed) measure(b *testing.B, set string, q *questions, n uint64) {
 	}
 }
 
-// questions are keys to ask a filter for, AskedAtOnce of them, and their hashes.
+// questions are AskedAtOnce keys to query, and their hashes.
 type questions struct {
 	keys   []Key
 	hashes []uint64
-	hash   func(key []byte) uint64 // nil: there are no hashes
+	hash   func(key []byte) uint64 // nil if there are no hashes
 	rng    *rand.Rand
 
 	first, n uint64 // the keys are drawn from n, beginning with number first
@@ -149,7 +149,7 @@ func (q *questions) next() {
 	}
 }
 
-// ReportSlices times ask, which answers AskedAtOnce questions that next made.
+// ReportSlices times ask, which answers the AskedAtOnce queries made by next.
 func ReportSlices(b *testing.B, next func(), ask func() int) {
 	var times []float64
 	yes := 0
@@ -165,12 +165,12 @@ func ReportSlices(b *testing.B, next func(), ask func() int) {
 	b.ReportMetric(100*float64(yes)/float64(len(times)*AskedAtOnce), "%may")
 }
 
-// MakeFilter measures the processor time and the memory that filters take to make, a key. ns/op is the
-// least of the rounds.
+// MakeFilter measures the processor time and the memory per key for making filters. ns/op is the
+// minimum of the rounds.
 func MakeFilter(b *testing.B, kinds []Kind) {
 	eachKind(b, kinds, func(b *testing.B, kind Kind, n uint64) {
 		if kind.IsReference {
-			b.Skip("it is another one's bytes")
+			b.Skip("a reference makes no filter of ours")
 		}
 		best, memory := time.Duration(1<<62), uint64(0)
 		for b.Loop() {

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Long is whether all bits a key are measured.
-var Long = flag.Bool("rates.long", false, "measure false positives with all bits a key and up to ten million keys a filter: about ten minutes of a processor")
+// Long selects measurements with all numbers of bits per key.
+var Long = flag.Bool("rates.long", false, "measure false-positive rates with all numbers of bits per key and up to "+
+	"ten million keys per filter, which takes about ten minutes of processor time")
 
-// RateSize is a number of keys a filter, and what is measured with it. Several filters
-// of different keys, because how full one becomes varies.
+// RateSize is a number of keys per filter, and the measurements with it. It uses several filters of
+// different keys, because the number of ones in a filter varies.
 type RateSize struct {
 	Keys, Filters int
 	Asked         int // absent keys, of all filters together
@@ -21,8 +22,8 @@ type RateSize struct {
 	Shapes        []string // nil: all
 }
 
-// Cell is what the filters of one cell answered: a kind, bits, a number of keys, a shape.
-// Absent keys whose hash is a stored key's pass anyway and are not in it.
+// Cell has the results of the filters of one cell: a kind, bits, a number of keys, a shape. It does
+// not include absent keys with a stored key's hash, which always match.
 type Cell struct {
 	Kind, Name string
 	Asked      int
@@ -32,14 +33,14 @@ type Cell struct {
 	OfFilters float64
 }
 
-// z is how many standard errors more have passed than expected. The roots make the Poisson
-// distribution of few a nearly normal one (Anscombe, 1948).
+// z is the number of standard errors by which more keys matched than expected. The square roots make
+// the Poisson distribution of small numbers nearly normal (Anscombe, 1948).
 func (c *Cell) z() float64 {
 	rate := c.Expected / float64(c.Asked)
 	return 2 * (math.Sqrt(float64(c.Passed)+0.375) - math.Sqrt(c.Expected+0.375)) / math.Sqrt(1-rate+c.Expected*c.OfFilters)
 }
 
-// Tally counts how many cells of a kind have the prediction outside their intervals.
+// Tally counts the cells of a kind whose prediction is outside their interval.
 type Tally struct {
 	Cells, beyond95, Beyond999 int
 	sum                        float64 // of z
@@ -47,10 +48,10 @@ type Tally struct {
 	misses                     []Cell // beyond 99.9 %
 }
 
-// Tallies are those of each kind.
+// Tallies are the tallies of all kinds.
 type Tallies map[string]*Tally
 
-// Add counts a cell.
+// Add adds a cell.
 func (all Tallies) Add(c Cell) {
 	t := all[c.Kind]
 	if t == nil {
@@ -72,9 +73,9 @@ func (all Tallies) Add(c Cell) {
 	}
 }
 
-// Require insists on as many misses as chance makes, give or take four of its standard
-// deviations, and on no cell far off. Cells of the same keys are not independent, so
-// that the spread is taken for twice as wide.
+// Require requires as many misses as expected by chance, within four standard deviations, and no
+// cell far off. Cells of the same keys are not independent, so the assumed deviation is twice as
+// large.
 func (all Tallies) Require(t *testing.T) {
 	most := func(cells int, part float64) int {
 		mean := part * float64(cells)
@@ -82,10 +83,12 @@ func (all Tallies) Require(t *testing.T) {
 	}
 	for kind, r := range all {
 		w := r.Worst
-		t.Logf("%s: of %d cells %d are beyond 95 %%, %d beyond 99.9 %%; mean z %.2f; the worst: %s, %.4f %% pass, %.4f %% predicted, z %.1f", kind, r.Cells, r.beyond95, r.Beyond999,
+		t.Logf("%s: of %d cells %d exceed 95 %%, %d exceed 99.9 %%; mean z %.2f; worst: %s, %.4f %% match, "+
+			"%.4f %% predicted, z %.1f", kind, r.Cells, r.beyond95, r.Beyond999,
 			r.sum/float64(r.Cells), w.Name, 100*float64(w.Passed)/float64(w.Asked), 100*w.Expected/float64(w.Asked), w.z())
 		for _, c := range r.misses {
-			t.Logf("%s: beyond 99.9 %%: %s: %.4f %% pass, %.4f %% predicted, z %.1f", kind, c.Name, 100*float64(c.Passed)/float64(c.Asked), 100*c.Expected/float64(c.Asked), c.z())
+			t.Logf("%s: exceeds 99.9 %%: %s: %.4f %% match, %.4f %% predicted, z %.1f", kind, c.Name,
+				100*float64(c.Passed)/float64(c.Asked), 100*c.Expected/float64(c.Asked), c.z())
 		}
 		require.LessOrEqual(t, r.beyond95, most(r.Cells, 0.05), kind)
 		require.LessOrEqual(t, r.Beyond999, most(r.Cells, 0.001), kind)
@@ -93,13 +96,13 @@ func (all Tallies) Require(t *testing.T) {
 	}
 }
 
-// Sigmas is how many standard errors a measured rate may be off. The tests of the filters
-// make some 100 comparisons; chance breaks one of them in 16 million runs.
+// Sigmas is how many standard errors a measured rate may be off. The tests of the filters make
+// about 100 comparisons; one of them fails by chance in one of 16 million runs.
 const Sigmas = 6
 
-// RequireRateOfLines requires that wrong of asked is near the rate predicted for cache-line
-// filters of so many lines. The prediction is that of an average filter: how far a single
-// one is off is allowed for with an eighth of the rate over the root of its lines.
+// RequireRateOfLines requires that wrong of asked is near the rate predicted for cache-line filters
+// of that many lines. The prediction is for an average filter: the tolerance for the deviation of a
+// single one is an eighth of the rate over the square root of its lines.
 func RequireRateOfLines(t *testing.T, predicted float64, lines uint64, asked, wrong int) {
 	got := float64(wrong) / float64(asked)
 	sampling := predicted * (1 - predicted) / float64(asked)
@@ -109,8 +112,8 @@ func RequireRateOfLines(t *testing.T, predicted float64, lines uint64, asked, wr
 	require.LessOrEqual(t, diff*diff, Sigmas*Sigmas*(sampling+filters), "measured %.4f %%, predicted %.4f %%", 100*got, 100*predicted)
 }
 
-// BloomVariance is the relative variance of the rate of one filter: its share of ones
-// varies, and the rate with the kth power.
+// BloomVariance is the relative variance of the rate of one filter: its share of ones varies, and
+// the rate with the kth power of it.
 func BloomVariance(keys, bits uint64, k int) float64 {
 	load := float64(k) * float64(keys) / float64(bits)
 	zeros := math.Exp(-load)
@@ -118,9 +121,8 @@ func BloomVariance(keys, bits uint64, k int) float64 {
 	return ofRate * ofRate * zeros * (1 - (1+load)*zeros) / float64(bits)
 }
 
-// LinesVariance is the same for cache lines, where the loads of the lines vary, too; the sum
-// of the loads does not, so what is linear in them does not count. lineRate is the rate of one
-// line.
+// LinesVariance is the same for cache lines, whose loads also vary. The sum of the loads does not,
+// so the variance that is linear in them does not count. lineRate is the rate of one line.
 func LinesVariance(keys, lines uint64, k int, lineRate func(keys uint64, k int) float64) float64 {
 	const lineBits = 512
 	mean := float64(keys) / float64(lines)
@@ -135,7 +137,7 @@ func LinesVariance(keys, lines uint64, k int, lineRate func(keys uint64, k int) 
 	return ((rr-r*r-rj*rj/jj)/(r*r) + BloomVariance(uint64(mean+0.5), lineBits, k)) / float64(lines)
 }
 
-// kindSizes are rateSizes for the kinds that are not made of hashes.
+// kindSizes are the RateSizes for kinds of filters that are not made of hashes.
 func kindSizes() []RateSize {
 	if !*Long {
 		few := []int{4, 10, 16}
@@ -151,11 +153,11 @@ func kindSizes() []RateSize {
 	}
 }
 
-// kindShapes are shapes of keys that begin with eight bytes of their own.
+// kindShapes are shapes of keys whose first eight bytes are unique.
 var kindShapes = []string{"random", "u64-big-endian", "u64-little-endian"}
 
-// EachCell calls fn for each filter of each cell: the keys with even numbers below
-// 2 × keys are stored.
+// EachCell calls fn for each filter of each cell. The keys with even numbers below 2 × keys are
+// stored.
 func EachCell(kind string, fn func(c *Cell, s RateSize, bits int, key func(i uint64) []byte)) Tallies {
 	all := Tallies{}
 	for _, s := range kindSizes() {
@@ -172,8 +174,8 @@ func EachCell(kind string, fn func(c *Cell, s RateSize, bits int, key func(i uin
 	return all
 }
 
-// eachFilter calls fn for each filter of a cell with the keys of that filter alone, which are
-// of the shape and valid until the next.
+// eachFilter calls fn for each filter of a cell with a function that returns the keys of that
+// filter, of the given shape. Each key is valid until the next call.
 func eachFilter(s RateSize, shape string, fn func(key func(i uint64) []byte)) {
 	shaped, buf := shapeNamed(shape), make([]byte, 0, 32)
 	for f := range uint64(s.Filters) {
@@ -185,7 +187,7 @@ func eachFilter(s RateSize, shape string, fn func(key func(i uint64) []byte)) {
 	}
 }
 
-// Ask asks a filter for the keys with odd numbers.
+// Ask queries a filter for the keys with odd numbers.
 func (c *Cell) Ask(s RateSize, rate float64, key func(uint64) []byte, may func([]byte) bool) {
 	n := s.Asked / s.Filters
 	for i := range uint64(n) {

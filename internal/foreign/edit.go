@@ -2,8 +2,8 @@ package foreign
 
 import "github.com/sievedb/sievedb/util"
 
-// The fields of a version edit that LevelDB writes, by tag: n is a varint, s a string
-// after its length.
+// The fields of a version edit that LevelDB writes, by tag: n is a varint, s a string preceded by
+// its length.
 var levelDBFields = map[uint32]string{
 	1:          "s",  // comparator
 	2:          "n",  // log number
@@ -18,28 +18,28 @@ var levelDBFields = map[uint32]string{
 // tagNewFile adds a table: level, number, size, smallest and largest key.
 const tagNewFile = 7
 
-// isForeignTag reports whether RocksDB or Pebble write the tag and LevelDB does not. None
-// of them is one flipped bit away from a tag of LevelDB's.
+// isForeignTag reports whether RocksDB or Pebble writes the tag and LevelDB does not. No such tag
+// is one flipped bit away from a tag of LevelDB's.
 func isForeignTag(tag uint32) bool {
 	switch {
 	case tag >= 100 && tag <= 108: // tables with more fields, backing tables, blob files
 	case tag >= 200 && tag <= 203: // column families
 	case tag == 300, tag == 400, tag == 401: // atomic group, blob files
-	case tag > 1<<13 && tag <= 1<<13+64: // what other versions of RocksDB may ignore
+	case tag > 1<<13 && tag <= 1<<13+64: // tags that other versions of RocksDB may ignore
 	default:
 		return false
 	}
 	return true
 }
 
-// edit is what a record of a MANIFEST says.
+// edit is the content of a record of a MANIFEST.
 type edit struct {
-	tables  []uint64 // numbers of the tables that it adds
-	foreign uint32   // the first foreign tag; 0: none
-	whole   bool     // all of it was decoded as LevelDB does
+	tables  []uint64 // numbers of added tables
+	foreign uint32   // the first foreign tag, or 0
+	whole   bool     // the whole record was decoded as LevelDB does
 }
 
-// decodeEdit reads a record up to the first thing that LevelDB would not have written.
+// decodeEdit reads a record up to the first field that LevelDB would not have written.
 func decodeEdit(record []byte) (e edit) {
 	for len(record) > 0 {
 		tag, n := util.Uvarint32(record)

@@ -15,8 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// look returns what the directory of those files is found to be.
-func look(t testing.TB, files foreigntest.Files, o foreign.Options) *foreign.Finding {
+// detect returns the finding for a directory of those files.
+func detect(t testing.TB, files foreigntest.Files, o foreign.Options) *foreign.Finding {
 	t.Helper()
 	mem := vfs.NewMem()
 	require.NoError(t, files.Write(mem, "db"))
@@ -25,20 +25,20 @@ func look(t testing.TB, files foreigntest.Files, o foreign.Options) *foreign.Fin
 	return found
 }
 
-// None of these was recognized: RocksDB's was opened and converted, Badger's got a
-// second database in it, and repairs moved the tables of all of them away.
-func TestDirectoriesOfOtherEnginesAreNamed(t *testing.T) {
+// None of these was recognized: RocksDB's was opened and converted, Badger's got a second database
+// in it, and repairs moved the tables of all of them away.
+func TestForeignDirectoriesAreRecognized(t *testing.T) {
 	for _, d := range foreigntest.Directories() {
 		t.Run(d.Name, func(t *testing.T) {
-			found := look(t, d.Files, foreign.Options{})
+			found := detect(t, d.Files, foreign.Options{})
 			require.NotNil(t, found)
 			require.Equal(t, d.Engine, found.Engine)
 			shown := slices.ContainsFunc(slices.Collect(maps.Keys(d.Files)), func(name string) bool { return strings.Contains(found.Evidence, name) })
 			require.True(t, shown, "the evidence names a file: %s", found.Evidence)
 
-			quick := look(t, d.Files, foreign.Options{Quick: true})
+			quick := detect(t, d.Files, foreign.Options{Quick: true})
 			if d.Name == "RocksDB, shown by an edit alone" {
-				require.Nil(t, quick, "names do not show it")
+				require.Nil(t, quick, "names alone are no evidence")
 				return
 			}
 			require.Equal(t, found, quick)
@@ -46,7 +46,7 @@ func TestDirectoriesOfOtherEnginesAreNamed(t *testing.T) {
 	}
 }
 
-// levelDB is what LevelDB leaves: a table on a level, or nothing but a log.
+// levelDB returns the files of a LevelDB database: with a table, or with nothing but a log.
 func levelDB(table bool) foreigntest.Files {
 	if table {
 		return foreigntest.Files{"CURRENT": "MANIFEST-000002\n", "MANIFEST-000002": foreigntest.LevelDBManifest(),
@@ -55,8 +55,8 @@ func levelDB(table bool) foreigntest.Files {
 	return foreigntest.Files{"CURRENT": "MANIFEST-000002\n", "MANIFEST-000002": foreigntest.EmptyManifest(), "000004.log": "", "LOCK": ""}
 }
 
-// A file that somebody left in a directory of LevelDB's could have it refused.
-func TestStrayFilesMakeNoForeignDirectory(t *testing.T) {
+// A stray file in a directory of LevelDB's could make the store refuse it.
+func TestStrayFilesDoNotMakeADirectoryForeign(t *testing.T) {
 	strays := foreigntest.Strays()
 	damaged := func(name, content string) foreigntest.Files {
 		return levelDB(true).With(strays).With(foreigntest.Files{name: content})
@@ -75,11 +75,11 @@ func TestStrayFilesMakeNoForeignDirectory(t *testing.T) {
 		"strays, and CURRENT is lost":    lost,
 		"CURRENT is damaged":             damaged("CURRENT", "MANIF"),
 		"the MANIFEST is damaged":        damaged("MANIFEST-000002", "x"+foreigntest.LevelDBManifest()[1:]),
-		// Such a directory was named RocksDB's, and could not be repaired.
+		// Such a directory was recognized as RocksDB's, and could not be repaired.
 		"the MANIFEST is empty":            damaged("MANIFEST-000002", ""),
 		"the MANIFEST lost most edits":     damaged("MANIFEST-000002", foreigntest.EmptyManifest()),
 		"a table is damaged":               levelDB(true).With(foreigntest.Files{"000005.ldb": "x"}),
-		"a tag that nobody writes":         levelDB(true).With(foreigntest.Files{"MANIFEST-000002": foreigntest.Manifest("\x4d")}),
+		"an unknown tag":                   levelDB(true).With(foreigntest.Files{"MANIFEST-000002": foreigntest.Manifest("\x4d")}),
 		"an edit that does not decode":     levelDB(true).With(foreigntest.Files{"MANIFEST-000002": foreigntest.Manifest("\x07\xff")}),
 		"a database in the same directory": levelDB(false).With(foreigntest.Files{"app.db": foreigntest.BBolt}),
 	}
@@ -88,13 +88,13 @@ func TestStrayFilesMakeNoForeignDirectory(t *testing.T) {
 	}
 	for name, files := range cases {
 		t.Run(name, func(t *testing.T) {
-			require.Nil(t, look(t, files, foreign.Options{}))
-			require.Nil(t, look(t, files, foreign.Options{Quick: true}))
+			require.Nil(t, detect(t, files, foreign.Options{}))
+			require.Nil(t, detect(t, files, foreign.Options{Quick: true}))
 		})
 	}
 }
 
-func TestDatabasesOfOneFileAreNamed(t *testing.T) {
+func TestSingleFileDatabasesAreRecognized(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, foreigntest.Files{"s": foreigntest.SQLite, "b": foreigntest.BBolt, "l": foreigntest.LMDB, "t": "text", "e": ""}.Write(mem, "d"))
 	for name, engine := range map[string]string{"s": "SQLite", "b": "bbolt", "l": "LMDB"} {
@@ -109,8 +109,8 @@ func TestDatabasesOfOneFileAreNamed(t *testing.T) {
 	}
 }
 
-// A look that reads files would make every opening dearer.
-func TestAQuickLookReadsNothing(t *testing.T) {
+// A check that reads files would make every opening slower.
+func TestQuickCheckReadsNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	files := levelDB(true)
 	require.NoError(t, files.Write(mem, "db"))
@@ -121,7 +121,7 @@ func TestAQuickLookReadsNothing(t *testing.T) {
 	require.Zero(t, counting.Snapshot().Total.Opens)
 }
 
-// A read that fails could pass for a directory that is nobody else's.
+// A failed read could make a directory seem not to be another engine's.
 func TestAFailedReadIsReported(t *testing.T) {
 	for _, d := range foreigntest.Directories() {
 		mem := vfs.NewMem()
@@ -141,7 +141,7 @@ func TestAFailedReadIsReported(t *testing.T) {
 	}
 }
 
-// Bytes of a MANIFEST, a table or an options file could stop the recognition.
+// Unexpected bytes of a MANIFEST, a table or an options file could crash the recognition.
 func FuzzDirectory(f *testing.F) {
 	for _, d := range foreigntest.Directories() {
 		f.Add(d.Files["CURRENT"], d.Files["MANIFEST-000003"], d.Files["000005.sst"], d.Files["OPTIONS-000007"])
@@ -149,10 +149,10 @@ func FuzzDirectory(f *testing.F) {
 	f.Add("MANIFEST-000003\n", foreigntest.LevelDBManifest(), foreigntest.LevelDBTable, foreigntest.PebbleOptions)
 	f.Fuzz(func(t *testing.T, current, manifest, table, options string) {
 		files := foreigntest.Files{"CURRENT": current, "MANIFEST-000003": manifest, "000005.sst": table, "OPTIONS-000007": options}
-		if found := look(t, files, foreign.Options{}); found != nil {
+		if found := detect(t, files, foreign.Options{}); found != nil {
 			require.NotEmpty(t, found.Engine)
 			require.NotEmpty(t, found.Evidence)
 		}
-		look(t, files, foreign.Options{Quick: true, ManifestReadLimit: 100})
+		detect(t, files, foreign.Options{Quick: true, ManifestReadLimit: 100})
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Refuse is the error of a path that is no directory, or that holds a database of
-// another engine, which none of our calls may change.
+// Refuse returns an error if the path is not a directory, or if it contains a database of another
+// engine, which the store must not change.
 func Refuse(fsys vfs.FS, dir string, manifestReadLimit int64) error {
 	info, err := fsys.Stat(dir)
 	if err != nil {
@@ -21,8 +21,7 @@ func Refuse(fsys vfs.FS, dir string, manifestReadLimit int64) error {
 	return RefuseDir(fsys, dir, manifestReadLimit, false)
 }
 
-// RefuseDir is Refuse of a directory. quick looks at names alone where those
-// are LevelDB's.
+// RefuseDir is Refuse for a directory. With quick, it checks only names if those are LevelDB's.
 func RefuseDir(fsys vfs.FS, dir string, manifestReadLimit int64, quick bool) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -36,10 +35,10 @@ func RefuseDir(fsys vfs.FS, dir string, manifestReadLimit int64, quick bool) err
 		"or move these files elsewhere if they are not in use", dir, found.Engine, found.Evidence)
 }
 
-// NoDir is the error of a path of which Stat says err.
+// NoDir returns the error for a path for which Stat returned err.
 func NoDir(err error) error { return errors.Wrap(err, "sievedb: looking for a database") }
 
-// RefuseFile is the error of a path that is a file, where a directory is wanted.
+// RefuseFile returns the error for a path that is a file instead of a directory.
 func RefuseFile(fsys vfs.FS, path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		found, err := File(fsys, path)
@@ -47,7 +46,8 @@ func RefuseFile(fsys vfs.FS, path string, info fs.FileInfo) error {
 			return err
 		}
 		if found != nil {
-			return errors.Wrapf(base.ErrForeign, "sievedb: %s is a database of %s: %s; open it with that engine", path, found.Engine, found.Evidence)
+			return errors.Wrapf(base.ErrForeign, "sievedb: %s is a database of %s: %s; open it with that engine",
+				path, found.Engine, found.Evidence)
 		}
 	}
 	return errors.Newf("sievedb: %s is a file; a database is a directory", path)

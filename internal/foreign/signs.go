@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The engines by the names that they give themselves.
+// The names of the engines.
 const (
 	rocksDB = "RocksDB"
 	pebble  = "Pebble"
@@ -15,11 +15,11 @@ const (
 	lmdb    = "LMDB"
 )
 
-// headSize is how many bytes of a file are looked at for its signs.
+// headSize is the number of bytes of a file that are searched for signs.
 const headSize = 4 << 10
 
-// sign returns the engine that a file of that name is a sign of, "" for none. head is
-// nil when only the name is known; contents says that the file's head decides.
+// sign returns the engine of which a file of that name is a sign, or "". head is nil if only the
+// name is known; contents means that the file's first bytes decide.
 func sign(name string, head []byte) (engine string, contents bool) {
 	if number, ok := strings.CutPrefix(name, "OPTIONS-"); ok && isNumber(number) {
 		switch {
@@ -57,13 +57,13 @@ func sign(name string, head []byte) (engine string, contents bool) {
 	return "", false
 }
 
-// proves reports whether the sign of that name is enough by itself.
-func proves(engine, name string) bool { return engine == badger && name == "MANIFEST" }
+// isProof reports whether the sign of that name is enough alone.
+func isProof(engine, name string) bool { return engine == badger && name == "MANIFEST" }
 
-// infoLogIsRocksDBs reports whether a file LOG, that begins with head, is RocksDB's.
+// infoLogIsRocksDBs reports whether a file LOG that begins with head is RocksDB's.
 func infoLogIsRocksDBs(head []byte) bool { return bytes.Contains(head, []byte("RocksDB version")) }
 
-// isNumber reports whether s is decimal digits.
+// isNumber reports whether s consists of decimal digits.
 func isNumber(s string) bool {
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {
@@ -73,7 +73,7 @@ func isNumber(s string) bool {
 	return s != ""
 }
 
-// The last eight bytes of a table, in the order of the file. They never change.
+// The last eight bytes of tables, in the order of the file, which never change.
 var tableMagics = map[string]string{
 	"\xf7\xcf\xf4\x85\xb7\x41\xe2\x88": rocksDB, // block-based, 0x88e241b785f4cff7
 	"\x64\x95\xbf\x63\x96\x22\x42\x82": rocksDB, // plain, 0x8242229663bf9564
@@ -88,8 +88,7 @@ const (
 	levelDBMagic = "\x57\xfb\x80\x8b\x24\x75\x47\xdb" // 0xdb4775248b80fb57
 )
 
-// fileEngine returns the engine whose database is one file that begins with head; ""
-// for none.
+// fileEngine returns the engine whose single-file database begins with head, or "".
 func fileEngine(head []byte) string {
 	at := func(offset int, magic string) bool {
 		return len(head) >= offset+len(magic) && string(head[offset:offset+len(magic)]) == magic
@@ -100,7 +99,7 @@ func fileEngine(head []byte) string {
 		magic  string
 	}{
 		{sqlite, 0, "SQLite format 3\x00"},
-		// These two are in the byte order of the machine. A page's header comes first.
+		// The magic numbers of bbolt and LMDB follow a page header, in the machine's byte order.
 		{bbolt, 16, "\xed\xda\x0c\xed"}, {bbolt, 16, "\xed\x0c\xda\xed"},
 		{lmdb, 16, "\xde\xc0\xef\xbe"}, {lmdb, 16, "\xbe\xef\xc0\xde"},
 		{lmdb, 12, "\xde\xc0\xef\xbe"}, {lmdb, 12, "\xbe\xef\xc0\xde"},

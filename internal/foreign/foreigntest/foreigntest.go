@@ -1,5 +1,5 @@
-// Package foreigntest has small imitations of other engines' directories. What the
-// engines themselves write is tested by internal/interop.
+// Package foreigntest has small imitations of other engines' directories. Package internal/interop
+// tests real ones.
 package foreigntest
 
 import (
@@ -21,7 +21,7 @@ type Directory struct {
 	Files        Files
 }
 
-// What the engines write.
+// Contents of files that the engines write.
 const (
 	RocksDBOptions = "# This is a RocksDB option file.\n#\n\n[Version]\n  rocksdb_version=7.8.3\n"
 	RocksDBLog     = "2026/11/22-17:52:02.362677 10693 RocksDB version: 7.8.3\n"
@@ -44,7 +44,7 @@ func Table(magic uint64) string {
 	return string(binary.LittleEndian.AppendUint64([]byte(strings.Repeat("x", 100)), magic))
 }
 
-// Manifest returns a MANIFEST of those edits.
+// Manifest returns a MANIFEST of the given edits.
 func Manifest(edits ...string) string {
 	mem := vfs.NewMem()
 	f, err := mem.Create("m")
@@ -64,18 +64,18 @@ func Manifest(edits ...string) string {
 	return string(b)
 }
 
-// LevelDBManifest is one that LevelDB could have written, which names the table 5.
+// LevelDBManifest returns a MANIFEST that LevelDB could have written, with table 5.
 func LevelDBManifest() string {
 	key := "\x09k\x01\x01\x00\x00\x00\x00\x00\x00"
 	return Manifest(comparator+log, "\x07\x01\x05\x6c"+key+key)
 }
 
-// EmptyManifest is one of a database without tables, LevelDB's or another's.
+// EmptyManifest returns the MANIFEST of a database without tables, of LevelDB or another engine.
 func EmptyManifest() string { return Manifest(comparator, log) }
 
 func must(err error) {
 	if err != nil {
-		panic("foreigntest: a file system in memory failed: " + err.Error())
+		panic("foreigntest: the in-memory file system failed: " + err.Error())
 	}
 }
 
@@ -114,15 +114,14 @@ func Directories() []Directory {
 	}
 }
 
-// The first bytes of databases of one file.
+// The first bytes of single-file databases.
 const (
 	SQLite = "SQLite format 3\x00\x10\x00"
 	BBolt  = "\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\xed\xda\x0c\xed\x02\x00\x00\x00"
 	LMDB   = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\xde\xc0\xef\xbe\x01\x00\x00\x00"
 )
 
-// Strays are files of other engines that somebody may have left in a directory of
-// LevelDB's.
+// Strays returns files of other engines that a user may have left in a directory of LevelDB's.
 func Strays() Files {
 	return Files{"OPTIONS-000007": RocksDBOptions, "IDENTITY": "id", "LOG": RocksDBLog, "marker.format-version.000001.024": "",
 		"OPTIONS-000002": PebbleOptions, "MANIFEST": "Bdgr\x00\x00\x00\x08", "KEYREGISTRY": "", "000001.vlog": "", "app.db": SQLite}
@@ -151,7 +150,7 @@ func (files Files) Write(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(dir)
 }
 
-// With returns the files and others; those replace files of the same name.
+// With returns the files and others, which replace files of the same name.
 func (files Files) With(others Files) Files {
 	all := maps.Clone(files)
 	maps.Copy(all, others)

@@ -18,56 +18,57 @@ import (
 // Finding is another engine's database.
 type Finding struct {
 	Engine string
-	// Evidence says in words which files show it.
+	// Evidence says which files are the evidence.
 	Evidence string
 }
 
-// Options say what is looked at.
+// Options limit which files are read.
 type Options struct {
-	// Quick looks at names alone where CURRENT is there and no name is a sign of another
-	// engine: almost every directory that is opened.
+	// Quick checks only names if CURRENT exists and no name is a sign of another engine,
+	// which is the case for almost every directory that is opened.
 	Quick bool
-	// ManifestReadLimit is the size in bytes above which no MANIFEST is read; 0: none.
+	// ManifestReadLimit is the size in bytes above which a MANIFEST is not read; 0 means no
+	// limit.
 	ManifestReadLimit int64
 }
 
-// Directory returns the other engine's database that the directory dir holds, nil if
-// it holds none. names are those of its files. The error is that of a failed read.
+// Directory returns the other engine's database in the directory dir, or nil if there is none.
+// names are its files. The error is that of a failed read.
 func Directory(fsys vfs.FS, dir string, names []string, o Options) (*Finding, error) {
-	l := &looker{fs: fsys, dir: dir, names: names, o: o, signs: map[string][]string{}}
-	return l.look()
+	l := &detector{fs: fsys, dir: dir, names: names, o: o, signs: map[string][]string{}}
+	return l.detect()
 }
 
-// File returns the other engine's database that the file is, nil if it is none.
+// File returns the other engine's database in the file, or nil if it is not one.
 func File(fsys vfs.FS, path string) (*Finding, error) {
-	l := &looker{fs: fsys, dir: filepath.Dir(path)}
+	l := &detector{fs: fsys, dir: filepath.Dir(path)}
 	head, err := l.head(filepath.Base(path))
 	if engine := fileEngine(head); engine != "" {
-		return &Finding{engine, "the file begins as its files do"}, err
+		return &Finding{engine, "the file begins like its files"}, err
 	}
 	return nil, err
 }
 
-// looker looks at one directory.
-type looker struct {
+// detector examines one directory.
+type detector struct {
 	fs    vfs.FS
 	dir   string
 	names []string
 	o     Options
 
-	signs map[string][]string // of each engine, the names of the files
-	proof string              // the engine of which one sign is enough
+	signs map[string][]string // the names of files by engine
+	proof string              // the engine for which one sign is enough
 	found *Finding
 }
 
-func (l *looker) look() (*Finding, error) {
+func (l *detector) detect() (*Finding, error) {
 	hasCurrent := slices.Contains(l.names, base.CurrentName)
 	suspicious, err := l.readSigns()
 	if err != nil || l.o.Quick && hasCurrent && !suspicious {
 		return nil, err
 	}
 	if hasCurrent {
-		if decided, err := l.lookAtCurrent(); decided || err != nil {
+		if decided, err := l.checkCurrent(); decided || err != nil {
 			return l.found, err
 		}
 	}
@@ -106,11 +107,11 @@ func (l *looker) look() (*Finding, error) {
 	if ours {
 		return nil, nil
 	}
-	return l.lookForFiles()
+	return l.detectFiles()
 }
 
-// lookAtCurrent decides by the MANIFEST in force, if CURRENT and that are LevelDB's.
-func (l *looker) lookAtCurrent() (decided bool, err error) {
+// checkCurrent decides by the current MANIFEST, if CURRENT and that MANIFEST are LevelDB's.
+func (l *detector) checkCurrent() (decided bool, err error) {
 	head, err := l.head(base.CurrentName)
 	if err != nil {
 		return false, err
@@ -128,11 +129,11 @@ func (l *looker) lookAtCurrent() (decided bool, err error) {
 	if err != nil || l.found != nil || levelDBs || slices.Contains(l.names, base.ClosedName) {
 		return true, err
 	}
-	// A MANIFEST that lost its end, or all of it, names none of the tables that are there.
+	// A MANIFEST that lost its end, or all of it, names none of the existing tables.
 	if levelDBs, err = l.hasLevelDBsTable(); err != nil || levelDBs {
 		return true, err
 	}
-	// Badger has no CURRENT: this one belongs to a database of LevelDB's in the same directory.
+	// Badger has no CURRENT, so this one belongs to a database of LevelDB's in the same directory.
 	for _, engine := range []string{pebble, rocksDB} {
 		if l.found = l.bySigns(engine, 2); l.found != nil {
 			break
@@ -141,12 +142,12 @@ func (l *looker) lookAtCurrent() (decided bool, err error) {
 	return true, nil
 }
 
-// sampledTables is how many of the tables that a sound MANIFEST names are looked at:
-// other engines do not write tables into a MANIFEST with LevelDB's tags.
+// sampledTables is how many of the tables named by an intact MANIFEST are read: other engines do
+// not write tables into a MANIFEST with LevelDB's tags.
 const sampledTables = 16
 
-// tablesNumbered returns the names in the directory of tables with those numbers.
-func (l *looker) tablesNumbered(numbers map[uint64]bool) (tables []string) {
+// tablesNumbered returns the names of the directory's tables with those numbers.
+func (l *detector) tablesNumbered(numbers map[uint64]bool) (tables []string) {
 	for _, name := range l.names {
 		kind, num, ok := base.ParseFileName(name)
 		if ok && (kind == base.FileTable || kind == base.FileOldTable) && numbers[num] {
@@ -156,8 +157,8 @@ func (l *looker) tablesNumbered(numbers map[uint64]bool) (tables []string) {
 	return tables
 }
 
-// readSigns collects signs. It reports whether there is any name that may be one.
-func (l *looker) readSigns() (suspicious bool, err error) {
+// readSigns collects signs. It reports whether any name may be a sign.
+func (l *detector) readSigns() (suspicious bool, err error) {
 	for _, name := range l.names {
 		engine, contents := sign(name, nil)
 		if contents {
@@ -170,7 +171,7 @@ func (l *looker) readSigns() (suspicious bool, err error) {
 		suspicious = suspicious || contents || engine != ""
 		if engine != "" {
 			l.signs[engine] = append(l.signs[engine], name)
-			if proves(engine, name) {
+			if isProof(engine, name) {
 				l.proof = engine
 			}
 		}
@@ -187,9 +188,9 @@ func (l *looker) readSigns() (suspicious bool, err error) {
 	return suspicious, nil
 }
 
-// bySigns returns the finding that the engine's signs make, nil where they are of fewer
-// than least kinds. Several OPTIONS files are one kind, and so are several value logs.
-func (l *looker) bySigns(engine string, least int) *Finding {
+// bySigns returns the finding from the engine's signs, or nil if there are fewer than least kinds of
+// them. Several OPTIONS files are one kind, and so are several value logs.
+func (l *detector) bySigns(engine string, least int) *Finding {
 	kinds := map[string]bool{}
 	var shown []string
 	for _, name := range l.signs[engine] {
@@ -205,11 +206,11 @@ func (l *looker) bySigns(engine string, least int) *Finding {
 	if len(kinds) < least {
 		return nil
 	}
-	return &Finding{engine, "it holds " + strings.Join(shown, ", ")}
+	return &Finding{engine, "it contains " + strings.Join(shown, ", ")}
 }
 
-// kin returns the engine of a proof that both RocksDB and Pebble leave.
-func (l *looker) kin() string {
+// rocksDBOrPebble returns the engine for a proof that both RocksDB and Pebble leave.
+func (l *detector) rocksDBOrPebble() string {
 	switch r, p := len(l.signs[rocksDB]), len(l.signs[pebble]); {
 	case p > r:
 		return pebble
@@ -219,9 +220,9 @@ func (l *looker) kin() string {
 	return rocksDB + " or " + pebble
 }
 
-// readManifest looks at the tags of a MANIFEST. sound says that all of it can be read as
-// LevelDB reads it, but for an end that is cut off; tables are those that it adds.
-func (l *looker) readManifest(name string) (sound bool, tables map[uint64]bool, err error) {
+// readManifest reads the tags of a MANIFEST. sound means that all of it can be read as LevelDB reads
+// it, except for an end that is cut off. tables are the tables that it adds.
+func (l *detector) readManifest(name string) (sound bool, tables map[uint64]bool, err error) {
 	f, size, err := l.open(name)
 	if f == nil || err != nil {
 		return false, nil, err
@@ -249,7 +250,7 @@ func (l *looker) readManifest(name string) (sound bool, tables map[uint64]bool, 
 		}
 		e := decodeEdit(record)
 		if e.foreign != 0 {
-			l.found = &Finding{l.kin(), fmt.Sprintf("%s has an edit with the tag %d", name, e.foreign)}
+			l.found = &Finding{l.rocksDBOrPebble(), fmt.Sprintf("%s has an edit with the tag %d", name, e.foreign)}
 			return false, nil, nil
 		}
 		sound = sound && e.whole
@@ -259,8 +260,8 @@ func (l *looker) readManifest(name string) (sound bool, tables map[uint64]bool, 
 	}
 }
 
-// readTables looks at the ends of tables. It reports whether one of them is LevelDB's.
-func (l *looker) readTables(names []string) (levelDBs bool, err error) {
+// readTables reads the ends of tables. It reports whether one of them is LevelDB's.
+func (l *detector) readTables(names []string) (levelDBs bool, err error) {
 	for _, name := range names {
 		engine, known, err := l.tableEngine(name)
 		if err != nil {
@@ -268,18 +269,18 @@ func (l *looker) readTables(names []string) (levelDBs bool, err error) {
 		}
 		levelDBs = levelDBs || known && engine == ""
 		if engine == rocksDB && len(l.signs[pebble]) > 0 {
-			engine = l.kin() // Pebble's old tables end like RocksDB's
+			engine = l.rocksDBOrPebble() // Pebble's old tables end like RocksDB's
 		}
 		if engine != "" {
-			l.found = &Finding{engine, fmt.Sprintf("the table %s ends as its tables do", name)}
+			l.found = &Finding{engine, fmt.Sprintf("the table %s ends like its tables", name)}
 			return levelDBs, nil
 		}
 	}
 	return levelDBs, nil
 }
 
-// hasLevelDBsTable reports whether any table of the directory is LevelDB's.
-func (l *looker) hasLevelDBsTable() (bool, error) {
+// hasLevelDBsTable reports whether the directory has a table of LevelDB's.
+func (l *detector) hasLevelDBsTable() (bool, error) {
 	for _, name := range l.names {
 		kind, _, ok := base.ParseFileName(name)
 		if !ok || kind != base.FileTable && kind != base.FileOldTable {
@@ -292,9 +293,9 @@ func (l *looker) hasLevelDBsTable() (bool, error) {
 	return false, nil
 }
 
-// tableEngine returns the engine whose tables end as that one does, "" for LevelDB. known is
-// false if none does.
-func (l *looker) tableEngine(name string) (engine string, known bool, err error) {
+// tableEngine returns the engine whose tables end as the given one does, or "" for LevelDB. known is
+// false if there is no such engine.
+func (l *detector) tableEngine(name string) (engine string, known bool, err error) {
 	f, size, err := l.open(name)
 	if f == nil || err != nil {
 		return "", false, err
@@ -310,27 +311,27 @@ func (l *looker) tableEngine(name string) (engine string, known bool, err error)
 	return engine, known, nil
 }
 
-// maxFiles bounds how many files of a directory are looked at for databases of one file.
+// maxFiles limits how many files of a directory are checked for being single-file databases.
 const maxFiles = 100
 
-// lookForFiles looks for a database of one file.
-func (l *looker) lookForFiles() (*Finding, error) {
+// detectFiles searches for a single-file database.
+func (l *detector) detectFiles() (*Finding, error) {
 	for _, name := range l.names[:min(len(l.names), maxFiles)] {
 		head, err := l.head(name)
 		if err != nil {
 			return nil, err
 		}
 		if engine := fileEngine(head); engine != "" {
-			return &Finding{engine, fmt.Sprintf("the file %s begins as its files do", name)}, nil
+			return &Finding{engine, fmt.Sprintf("the file %s begins like its files", name)}, nil
 		}
 	}
 	return nil, nil
 }
 
-func (l *looker) path(name string) string { return filepath.Join(l.dir, name) }
+func (l *detector) path(name string) string { return filepath.Join(l.dir, name) }
 
-// head returns the first bytes of a file, none if it cannot be opened.
-func (l *looker) head(name string) ([]byte, error) {
+// head returns the first bytes of a file, or none if it cannot be opened.
+func (l *detector) head(name string) ([]byte, error) {
 	f, size, err := l.open(name)
 	if f == nil || err != nil {
 		return nil, err
@@ -343,9 +344,9 @@ func (l *looker) head(name string) ([]byte, error) {
 	return b, nil
 }
 
-// open opens a file of the directory and returns its size. The file is nil where it
-// shows nothing: it is gone, no plain file, or not for this user to read.
-func (l *looker) open(name string) (vfs.File, int64, error) {
+// open opens a file of the directory and returns its size. The file is nil if it cannot be evidence:
+// it is missing, not a plain file, or not readable for this user.
+func (l *detector) open(name string) (vfs.File, int64, error) {
 	info, err := l.fs.Lstat(l.path(name))
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, 0, nil
