@@ -9,7 +9,9 @@ import (
 // deniers are the kinds of filters for keys.
 var deniers = []filtertest.Denier{
 	{Kind: "LevelDB's bloom", Make: func(keys [][]byte, bits int) func([]byte) bool { return keyMatcher(NewBloomPolicy(bits), keys) }},
-	{Kind: "cache lines", Make: func(keys [][]byte, bits int) func([]byte) bool { return keyMatcher(NewCacheLineBloomPolicy(bits), keys) }},
+	{Kind: "cache lines", Make: func(keys [][]byte, bits int) func([]byte) bool {
+		return keyMatcher(NewCacheLineBloomPolicy(bits), keys)
+	}},
 	{Kind: "binary fuse", Make: func(keys [][]byte, _ int) func([]byte) bool { return keyMatcher(FusePolicy{}, keys) }},
 	{Kind: "the old name", Make: func(keys [][]byte, _ int) func([]byte) bool { return keyMatcher(LegacyBloom, keys) }},
 }

@@ -31,7 +31,9 @@ func ShapeOf(p Policy, filter []byte) (s Shape, ok bool) {
 	case xxh3Hash:
 		if _, fuse := firstKind(p).(FusePolicy); fuse {
 			probe, ok := parseFuse(filter)
-			return Shape{Bits: uint64(len(probe.array)) * 8, Set: ones(probe.array), Hashes: fuseArity, HashBits: 64, fuse: true}, ok
+			return Shape{
+				Bits: uint64(len(probe.array)) * 8, Set: ones(probe.array), Hashes: fuseArity, HashBits: 64, fuse: true,
+			}, ok
 		}
 		probe, verdict := parseCacheLine(filter)
 		return probe.Shape(), verdict == testBits

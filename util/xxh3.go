@@ -105,7 +105,9 @@ func xxh3To240(key []byte) uint64 {
 // xxh3Long hashes more than 240 bytes: blocks of 16 stripes of 64 bytes.
 func xxh3Long(key []byte) uint64 {
 	const stripe, block = 64, 1024
-	acc := [8]uint64{xxPrime32n3, xxPrime64n1, xxPrime64n2, xxPrime64n3, xxPrime64n4, xxPrime32n2, xxPrime64n5, xxPrime32n1}
+	acc := [8]uint64{
+		xxPrime32n3, xxPrime64n1, xxPrime64n2, xxPrime64n3, xxPrime64n4, xxPrime32n2, xxPrime64n5, xxPrime32n1,
+	}
 	rest := key
 	for len(rest) > block {
 		for n := range block / stripe {

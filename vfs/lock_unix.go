@@ -25,7 +25,8 @@ import (
 func lockFile(name string, shared bool, mode fs.FileMode) (io.Closer, error) {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()
-	lock, err := locksOfProcess.takeLocked(name, shared, func() (*os.File, error) { return openLockFile(name, shared, mode) })
+	open := func() (*os.File, error) { return openLockFile(name, shared, mode) }
+	lock, err := locksOfProcess.takeLocked(name, shared, open)
 	if err != nil {
 		return nil, pathError("lock", name, err)
 	}

@@ -174,7 +174,8 @@ func parseGrafite(filter []byte) (p grafiteProbe, ok bool) {
 	}
 	n, tail := binary.LittleEndian.Uint64(filter[end:]), filter[end+8:]
 	low := uint64(tail[0])
-	if n > maxGrafiteKeys || low == 0 || low > maxGrafiteBits-2 || tail[1] > allPrefixed|allFull || tail[2] != grafiteVersion {
+	if n > maxGrafiteKeys || low == 0 || low > maxGrafiteBits-2 || tail[1] > allPrefixed|allFull ||
+		tail[2] != grafiteVersion {
 		return p, false
 	}
 	p.flags, p.universe = tail[1], grafiteUniverse{n << low}

@@ -242,7 +242,8 @@ func decodeBloomStage(b []byte) (stage bloomStage, rest []byte, err error) {
 	stage = bloomStage{keys: util.Fixed64(b), capacity: util.Fixed64(b[8:]), slots: util.Fixed64(b[16:]), k: int(b[24])}
 	b = b[stageHeadSize:]
 	size := stage.slots/8 + (stage.slots%8+7)/8
-	if stage.slots == 0 || size > uint64(len(b)) || stage.capacity == 0 || stage.capacity > stage.slots || stage.k < 1 || stage.k > maxPlaceHashes {
+	if stage.slots == 0 || size > uint64(len(b)) || stage.capacity == 0 || stage.capacity > stage.slots ||
+		stage.k < 1 || stage.k > maxPlaceHashes {
 		return stage, nil, corruptf(scalablePart, "invalid stage: %d keys, %d bits per key, %d bits in %d bytes",
 			stage.capacity, stage.k, stage.slots, len(b))
 	}

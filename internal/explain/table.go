@@ -22,7 +22,9 @@ func (w *stopwatch) lap() time.Duration {
 
 // Table looks up a key in one table in the same steps as a lookup, and times each step. It opens
 // the table if necessary.
-func Table(cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.FileMeta) (step Step, res sstable.Result, err error) {
+func Table(
+	cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.FileMeta,
+) (step Step, res sstable.Result, err error) {
 	began := time.Now()
 	watch := stopwatch{began}
 	step = Step{
@@ -69,7 +71,8 @@ func (step *Step) search(r *sstable.Reader, lookup *sstable.Lookup, watch *stopw
 	case sstable.FilterPassed:
 		step.Filter = "maybe"
 	}
-	if step.BlockFromCache, step.BlockFromDisk = res.BlockFromCache, res.BlockFromDisk; res.BlockFromCache || res.BlockFromDisk {
+	step.BlockFromCache, step.BlockFromDisk = res.BlockFromCache, res.BlockFromDisk
+	if res.BlockFromCache || res.BlockFromDisk {
 		step.BlockBytes = r.BlockBytes(lookup)
 	}
 	step.BytesRead = step.IndexBytes + uint64(res.BytesRead)

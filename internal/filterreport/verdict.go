@@ -54,8 +54,8 @@ func Advice(verdict string) string {
 	case RangePasses:
 		return "use more bits, or a policy whose prefixes or numbers fit the bounds of iterators, and run UpgradeFilters"
 	case RangeNeverAsked:
-		return "nothing, or remove Options.Filters.RangePolicies: iterators with both bounds (LowerBound and UpperBound) do " +
-			"not reach this level"
+		return "nothing, or remove Options.Filters.RangePolicies: iterators with both bounds (LowerBound and UpperBound) " +
+			"do not reach this level"
 	case RangeUnasked:
 		return "nothing: only iterators with both bounds (LowerBound and UpperBound) query it, and only those of the " +
 			"reporting process are counted"

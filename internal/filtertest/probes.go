@@ -16,7 +16,8 @@ import (
 //
 //	go test -run '^$' -bench 'Probe|MakeFilter' -timeout 1h ./filter/... -probe.large
 
-var largeProbes = flag.Bool("probe.large", false, "benchmarks: also measure filters of 128 MB, which need minutes and 4 GB of memory to make")
+var largeProbes = flag.Bool("probe.large", false,
+	"benchmarks: also measure filters of 128 MB, which need minutes and 4 GB of memory to make")
 
 // AskedAtOnce is how many queries are timed together: enough for the clock's resolution, and few
 // enough that most of them are not interrupted.

@@ -31,8 +31,9 @@ func RefuseDir(fsys vfs.FS, dir string, manifestReadLimit int64, quick bool) err
 	if found == nil || err != nil {
 		return err
 	}
-	return errors.Wrapf(base.ErrForeign, "sievedb: %s holds a database of %s: %s; nothing was changed: open it with that engine, "+
-		"or move these files elsewhere if they are not in use", dir, found.Engine, found.Evidence)
+	return errors.Wrapf(base.ErrForeign, "sievedb: %s holds a database of %s: %s; nothing was changed; "+
+		"open it with that engine, or move these files elsewhere if they are not in use",
+		dir, found.Engine, found.Evidence)
 }
 
 // NoDir returns the error for a path for which Stat returned err.

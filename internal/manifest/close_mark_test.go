@@ -32,7 +32,7 @@ func TestCloseMarkVector(t *testing.T) {
 	require.Equal(t, mark, got)
 }
 
-// FuzzDecodeCloseMark: what is accepted is exactly what is written.
+// FuzzDecodeCloseMark checks that only encoded marks are accepted.
 func FuzzDecodeCloseMark(f *testing.F) {
 	good := (&CloseMark{Log: FileMark{1, 2, 3}, Manifest: FileMark{4, 5, 6}}).Encode()
 	f.Add(good)

@@ -10,12 +10,12 @@ import (
 
 var errNotExist = fs.ErrNotExist
 
-// maxCurrentSize is more than any name with its newline takes.
+// maxCurrentSize is greater than the size of any name with its newline.
 const maxCurrentSize = 64
 
-// readCurrent returns the MANIFEST's name that CURRENT holds. CURRENT is
-// "MANIFEST-", decimal digits and a newline, nothing else: a file that a power
-// cut left empty, doubled or torn is refused with what it is.
+// readCurrent returns the MANIFEST's name in CURRENT. CURRENT is "MANIFEST-", decimal digits and a
+// newline, nothing else. For a file that a power cut left empty, doubled or torn, the error says
+// what it contains.
 func readCurrent(fsys vfs.FS, dir string) (string, error) {
 	path := filepath.Join(dir, base.CurrentName)
 	f, err := fsys.Open(path)
@@ -28,7 +28,7 @@ func readCurrent(fsys vfs.FS, dir string) (string, error) {
 		return "", err
 	}
 	if size > maxCurrentSize {
-		return "", base.InFile(base.Corruptf("CURRENT", 0, "it is %d bytes long, want one MANIFEST name and a newline", size), path, 0)
+		return "", base.InFile(base.Corruptf("CURRENT", 0, "%d bytes, want one MANIFEST name and a newline", size), path, 0)
 	}
 	b := make([]byte, size)
 	if _, err := vfs.ReadFull(f, b, 0); err != nil {
@@ -40,7 +40,8 @@ func readCurrent(fsys vfs.FS, dir string) (string, error) {
 
 func parseCurrent(b []byte) (string, error) {
 	if len(b) == 0 {
-		return "", base.Corruptf("CURRENT", 0, "it is empty, want one MANIFEST name and a newline; Repair can rebuild it")
+		return "", base.Corruptf("CURRENT", 0,
+			"the file is empty, want one MANIFEST name and a newline; run Repair to rebuild it")
 	}
 	if b[len(b)-1] != '\n' {
 		return "", base.Corruptf("CURRENT", int64(len(b)), "it does not end with a newline")
@@ -48,14 +49,14 @@ func parseCurrent(b []byte) (string, error) {
 	name := string(b[:len(b)-1])
 	kind, _, ok := base.ParseFileName(name)
 	if !ok || kind != base.FileManifest || name == "MANIFEST-" {
-		return "", base.Corruptf("CURRENT", 0, "it holds %q, want MANIFEST- and a number", name)
+		return "", base.Corruptf("CURRENT", 0, "the name is %q, want MANIFEST- and a number", name)
 	}
 	return name, nil
 }
 
-// writeCurrent makes CURRENT name MANIFEST num: a temporary file, synced,
-// renamed over CURRENT, and the directory synced, so that a crash leaves the old
-// name or the new one. From the renaming on a failure is uncertain.
+// writeCurrent makes CURRENT name MANIFEST num. It syncs a temporary file, renames it to CURRENT, and
+// syncs the directory, so that a crash leaves the old name or the new one. The effect of a failure
+// from the renaming on is uncertain.
 func writeCurrent(fsys vfs.FS, dir string, num uint64) error {
 	tmp := filepath.Join(dir, base.FileName(base.FileTemp, num))
 	f, err := vfs.Replace(fsys, tmp)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseCurrent: what CURRENT may hold is exactly what writeCurrent writes.
+// FuzzParseCurrent checks that only the contents written by writeCurrent are accepted.
 func FuzzParseCurrent(f *testing.F) {
 	f.Add([]byte("MANIFEST-000001\n"))
 	f.Add([]byte("MANIFEST-4611686018427387904\n"))

@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestCurrentVectorDecodesAndEncodesBack(t *testing.T) {
+func TestCurrentVectorRoundTrips(t *testing.T) {
 	want := hexVector(t, "testdata/current.hex")
 	name, err := parseCurrent(want)
 	require.NoError(t, err)
@@ -37,9 +37,9 @@ func TestCurrentVectorDecodesAndEncodesBack(t *testing.T) {
 	require.Equal(t, name, again)
 }
 
-// The end of the file may be told with its last bytes, or by the next read; before
-// them it is an error, since Size said otherwise.
-func TestTheEndOfCurrentBelongsBehindItsLastByte(t *testing.T) {
+// The end of the file may be reported with its last bytes or by the next read. An end before that is
+// an error, because Size returned more.
+func TestReadCurrentNeedsEOFAfterItsLastByte(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
 	require.NoError(t, writeCurrent(mem, "db", 11))
@@ -63,8 +63,8 @@ func TestTheEndOfCurrentBelongsBehindItsLastByte(t *testing.T) {
 	}
 }
 
-// An error of Close may be the only one that tells of a failed write.
-func TestCurrentIsNotReplacedWhereAnyStepBeforeFails(t *testing.T) {
+// An error of Close may be the only report of a failed write.
+func TestCurrentIsNotReplacedAfterAFailedStep(t *testing.T) {
 	failed := errors.New("no")
 	for _, kind := range []wrap.OpKind{wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpClose} {
 		mem := vfs.NewMem()

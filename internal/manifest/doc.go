@@ -1,21 +1,19 @@
-// Package manifest keeps which tables make up the database: version edits,
-// immutable versions, the MANIFEST that records them, and the choice of what to
-// compact, as pure functions on a version.
+// Package manifest keeps track of the tables of a database: version edits, immutable versions, the
+// MANIFEST that records them, and the choice of compactions, as pure functions of a version.
 //
-// A Version names the tables of each level and never changes. Flushes and
-// compactions describe what they did as an Edit; Set.Apply appends it to the
-// MANIFEST, syncs it, and makes the next Version of it. A MANIFEST is a log
-// (package wal) whose records are edits; the first is a snapshot of the version
-// that it starts from. CURRENT names the MANIFEST in force.
+// A Version has the tables of each level and never changes. Flushes and compactions describe their
+// changes as an Edit; Set.Apply appends it to the MANIFEST, syncs it, and makes the next Version. A
+// MANIFEST is a log (package wal) whose records are edits; the first is a snapshot of the version
+// with which it starts. CURRENT names the current MANIFEST.
 //
 // # Edits
 //
-// An edit is a sequence of fields, each a varint32 tag and what follows it
-// (LevelDB's db/version_edit.cc):
+// An edit is a sequence of fields, each a varint32 tag and a payload (LevelDB's
+// db/version_edit.cc):
 //
 //	tag  field             payload
 //	  1  comparator        length-prefixed name
-//	  2  log number        varint64: logs below this number are not needed any more
+//	  2  log number        varint64: logs with lower numbers are not needed any more
 //	  3  next file number  varint64
 //	  4  last sequence     varint64
 //	  5  compact pointer   varint32 level, length-prefixed internal key
@@ -24,18 +22,19 @@
 //	                       length-prefixed smallest and largest internal key
 //	  9  previous log      varint64
 //
-// An unknown tag is an error: LevelDB refuses it too, so that a feature which an
-// older reader cannot know of makes it stop instead of misread.
+// An unknown tag is an error. LevelDB refuses it too, so that older readers stop at a feature that
+// they do not know instead of misreading it.
 //
 // # The directory
 //
-// ListDir lists a database's files. CLOSED, which Close leaves, vouches for the last log and the
-// MANIFEST (CloseMark); Doubt says why a MANIFEST may lack edits that were in force. What is
-// not needed but may hold data goes to the directory lost.
+// ListDir lists a database's files. CLOSED, which Close writes, identifies the last log and the
+// MANIFEST (CloseMark). Doubt returns why a MANIFEST may lack edits. Files that are not needed but
+// may contain data go to the directory lost.
 //
-// # Who frees what
+// # References
 //
-// Each Version counts the readers that hold it, and each FileMeta the versions
-// that name it. When a version's count reaches zero, its files lose a reference;
+// Each Version counts its readers, and each FileMeta counts the versions that contain it. When a
+// version's count reaches zero, its files lose a reference. A file without references is obsolete,
+// and the owner of the Set removes it.
 // a file without any is obsolete and handed to the owner of the Set for removal.
 package manifest

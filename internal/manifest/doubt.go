@@ -7,19 +7,21 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Doubt returns why the MANIFEST that was read may lack edits that were in force;
-// "" if nothing suggests that. mark and markDoubt are those of FindCloseMark, missingLog is the
-// name of a log that it needs and that is not there, or "".
-func Doubt(fsys vfs.FS, dir string, files DirFiles, state State, mark *CloseMark, markDoubt, missingLog string) (string, error) {
+// Doubt returns why the MANIFEST that was read may lack edits, or "" if nothing suggests that. mark
+// and markDoubt are the results of FindCloseMark. missingLog is the name of a log that is needed but
+// missing, or "".
+func Doubt(
+	fsys vfs.FS, dir string, files DirFiles, state State, mark *CloseMark, markDoubt, missingLog string,
+) (string, error) {
 	switch {
 	case !files.HasCurrent:
 		return "", nil
 	case state.Tail.Dropped > 0:
-		return "its last edit is cut off", nil
+		return "the last edit is truncated", nil
 	case state.Tail.Offset < state.Size:
-		return "zeros follow its last edit", nil
+		return "zeros follow the last edit", nil
 	case missingLog != "":
-		return missingLog + ", which it needs, is missing", nil
+		return missingLog + ", which is needed, is missing", nil
 	case mark != nil:
 		return "", nil
 	case markDoubt != "":
@@ -29,8 +31,8 @@ func Doubt(fsys vfs.FS, dir string, files DirFiles, state State, mark *CloseMark
 	}
 	_, inForce, _ := base.ParseFileName(state.ManifestName)
 	for _, f := range files.All {
-		// One with more than its snapshot was in force, except LevelDB's, which
-		// has two edits before CURRENT names it.
+		// A newer MANIFEST with more than its snapshot was current, except for LevelDB's,
+		// which has two edits before CURRENT names it.
 		if f.Kind != base.FileManifest || f.Num <= inForce {
 			continue
 		}

@@ -22,32 +22,32 @@ const (
 	tagPrevLogNum     = 9
 )
 
-// maxFileNum bounds file numbers, so that arithmetic on them cannot wrap.
+// maxFileNum limits file numbers, so that arithmetic on them cannot overflow.
 const maxFileNum = uint64(1)<<63 - 1
 
-// OptionalNum is a number that an edit may or may not carry.
+// OptionalNum is a number that an edit may or may not have.
 type OptionalNum struct {
 	Value uint64
 	Set   bool
 }
 
-// Num returns a set OptionalNum.
+// Num returns an OptionalNum that is set to v.
 func Num(v uint64) OptionalNum { return OptionalNum{Value: v, Set: true} }
 
-// CompactPointer is where LevelDB's next compaction of a level starts. We read
-// it and drop it: our choice does not depend on where the last one ended.
+// CompactPointer is the key at which LevelDB's next compaction of a level starts. We decode and
+// ignore it: our choice of compactions does not depend on the end of the last one.
 type CompactPointer struct {
 	Level int
 	Key   []byte // internal key
 }
 
-// DeletedFile names a table that a level loses.
+// DeletedFile is a table that is removed from a level.
 type DeletedFile struct {
 	Level int
 	Num   uint64
 }
 
-// LevelFile is a table and the level that it is on, or comes to.
+// LevelFile is a table and its level.
 type LevelFile struct {
 	Level int
 	File  *FileMeta
@@ -55,7 +55,7 @@ type LevelFile struct {
 
 // Edit is the difference between two versions.
 type Edit struct {
-	Comparer        string // empty: not carried
+	Comparer        string // empty if the edit does not have it
 	LogNum          OptionalNum
 	PrevLogNum      OptionalNum
 	NextFileNum     OptionalNum
@@ -104,7 +104,7 @@ func (e *Edit) Encode(dst []byte) []byte {
 	return dst
 }
 
-// DecodeEdit parses an edit. It copies what it keeps of record. The error is a
+// DecodeEdit decodes an edit. The result does not share memory with record. The error is a
 // base.CorruptionError whose offset is within record.
 func DecodeEdit(record []byte) (*Edit, error) {
 	e := &Edit{}
@@ -125,16 +125,16 @@ func DecodeEdit(record []byte) (*Edit, error) {
 	return e, nil
 }
 
-// editVisitor is told of the fields that an edit may have many of, as they come.
-// Where a function is nil, they are checked and passed over. Keys are the record's.
+// editVisitor has functions that are called for the repeatable fields of an edit, in their order.
+// If a function is nil, the fields are checked and ignored. Keys share memory with the record.
 type editVisitor struct {
 	pointer func(level int, key []byte)
 	deleted func(level int, num uint64)
 	added   func(level int, num, size uint64, smallest, largest []byte)
 }
 
-// decodeEdit parses an edit. Fields that it has once go to e, which also gets
-// those that come before an error; the others are v's.
+// decodeEdit decodes an edit. Fields that an edit has once go to e, also those before an error. The
+// other fields go to v.
 func decodeEdit(record []byte, e *Edit, v *editVisitor) error {
 	d := editDecoder{rest: record, size: len(record)}
 	for len(d.rest) > 0 && d.err == nil {
@@ -186,7 +186,7 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 			v.added(level, num, size, smallest, largest)
 		}
 	default:
-		d.fail("unknown tag %d; the directory may have been written by a newer version", tag)
+		d.fail("unknown tag %d; a newer version may have written the directory", tag)
 	}
 }
 
@@ -234,7 +234,7 @@ func (d *editDecoder) level() int {
 func (d *editDecoder) bytes(what string) []byte {
 	s, rest, ok := util.LengthPrefixed(d.rest)
 	if !ok {
-		d.fail("%s runs past the end of the edit", what)
+		d.fail("%s exceeds the end of the edit", what)
 		return nil
 	}
 	d.rest = rest
@@ -244,7 +244,7 @@ func (d *editDecoder) bytes(what string) []byte {
 func (d *editDecoder) internalKey(what string) []byte {
 	key := d.bytes(what)
 	if d.err == nil && !base.ValidInternalKey(key) {
-		d.fail("%s of %d bytes is no internal key", what, len(key))
+		d.fail("%s of %d bytes is not an internal key", what, len(key))
 	}
 	return key
 }

@@ -14,8 +14,7 @@ func ikey(user string, seq uint64) []byte {
 	return base.AppendInternalKey(nil, []byte(user), seq, base.KindSet)
 }
 
-// hexVector reads annotated hex: bytes in hexadecimal, and behind # on each line
-// what they mean.
+// hexVector reads annotated hex: each line has bytes in hexadecimal and, after #, their meaning.
 func hexVector(t *testing.T, path string) []byte {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -34,7 +33,7 @@ func hexVector(t *testing.T, path string) []byte {
 	return b
 }
 
-func TestEditVectorDecodesAndEncodesBack(t *testing.T) {
+func TestEditVectorRoundTrips(t *testing.T) {
 	want := &Edit{
 		Comparer: base.Bytewise.Name, LogNum: Num(9), PrevLogNum: Num(0), NextFileNum: Num(300), LastSeq: Num(70000),
 		CompactPointers: []CompactPointer{{Level: 1, Key: ikey("m", 5)}},
@@ -71,7 +70,7 @@ func TestDamagedEditsAreCorruption(t *testing.T) {
 	}
 }
 
-// What is refused beyond the bounds is accepted at them.
+// Values at the bounds are accepted.
 func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 	longest := strings.Repeat("x", 1024)
 	for _, e := range []*Edit{
@@ -93,7 +92,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 	}
 }
 
-func TestADamagedEditTellsBehindWhichByte(t *testing.T) {
+func TestDamagedEditErrorHasTheOffset(t *testing.T) {
 	_, err := DecodeEdit(append((&Edit{LogNum: Num(5), PrevLogNum: Num(0)}).Encode(nil), 8))
 	var c *base.CorruptionError
 	require.ErrorAs(t, err, &c)

@@ -7,52 +7,51 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// FileMeta is a table as a level holds it. What the MANIFEST says of it is fixed.
-// Beside that it carries what choosing a compaction needs, and what the open-table
-// cache attaches to it.
+// FileMeta is a table of a level. Its description in the MANIFEST is constant. It also has the
+// information for choosing compactions, and a handle of the table cache.
 type FileMeta struct {
 	Num  uint64
 	Size uint64 // bytes
 	// Smallest and Largest are the internal keys of the first and last entry.
 	Smallest, Largest []byte
 
-	// OldSuffix says that the file is called .sst; set before the FileMeta is
+	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is
 	// shared.
 	OldSuffix bool
 
-	// Counts is what is known of the table's entries; nil before it was written or opened
-	// here, and where its writer did not count.
+	// Counts has the numbers of the table's entries. It is nil until the table is written or
+	// opened here, and if its writer did not count.
 	Counts atomic.Pointer[TableCounts]
 
-	// Seqs is which sequence numbers the table's entries have; nil before it was written
-	// here or its properties were looked for.
+	// Seqs is the range of the entries' sequence numbers. It is nil until the table is written
+	// here or its properties are read.
 	Seqs atomic.Pointer[SeqRange]
 
-	// Compacting is set while a compaction has the file as input. Guarded by the
-	// lock of whoever picks compactions.
+	// Compacting is set while the file is an input of a compaction. It is guarded by the lock
+	// of the caller that picks compactions.
 	Compacting bool
 
-	// Handle is what the open-table cache keeps of the table; this package does not look
-	// at it. It is set before the FileMeta is shared, by SetOptions.NewHandle at the latest.
+	// Handle belongs to the table cache; this package does not use it. It is set before the
+	// FileMeta is shared, by SetOptions.NewHandle at the latest.
 	Handle any
 
-	refs atomic.Int32 // versions that name the file
+	refs atomic.Int32 // the number of versions that contain the file
 }
 
-// NewFileMeta returns the description of a table; smallest and largest are
-// internal keys, kept by reference.
+// NewFileMeta returns the FileMeta of a table. It retains smallest and largest, which are internal
+// keys.
 func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {
 	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest}
 }
 
-// newFileMetaCopy is NewFileMeta with copies of the keys.
+// newFileMetaCopy is NewFileMeta, but copies the keys.
 func newFileMetaCopy(num, size uint64, smallest, largest []byte) *FileMeta {
 	keys := append(append(make([]byte, 0, len(smallest)+len(largest)), smallest...), largest...)
 	n := len(smallest)
 	return NewFileMeta(num, size, keys[:n:n], keys[n:])
 }
 
-// Name returns the file's name without its directory.
+// Name returns the file's name without a directory.
 func (f *FileMeta) Name() string {
 	if f.OldSuffix {
 		return base.FileName(base.FileOldTable, f.Num)
@@ -60,11 +59,11 @@ func (f *FileMeta) Name() string {
 	return base.FileName(base.FileTable, f.Num)
 }
 
-// String names the file without its keys, which never appear in a log.
+// String describes the file without its keys, which must never appear in a log.
 func (f *FileMeta) String() string { return fmt.Sprintf("%s (%d bytes)", f.Name(), f.Size) }
 
-// OverlapsUser reports whether the file's range of user keys meets
-// [start, limit], both inclusive; nil is unbounded.
+// OverlapsUser reports whether the file's range of user keys overlaps [start, limit], both
+// inclusive; nil means no bound.
 func (f *FileMeta) OverlapsUser(cmp *base.Comparer, start, limit []byte) bool {
 	return (start == nil || cmp.Compare(base.UserKey(f.Largest), start) >= 0) &&
 		(limit == nil || cmp.Compare(base.UserKey(f.Smallest), limit) <= 0)

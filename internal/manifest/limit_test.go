@@ -18,16 +18,16 @@ func manifestSize(t testing.TB, s *Set) int64 {
 	return info.Size()
 }
 
-// addWide applies an edit with one more table, whose bounds take about 2*n bytes.
+// addWide applies an edit with one more table, whose bounds have about 2*n bytes.
 func addWide(s *Set, n int) error {
 	num := s.NewFileNum()
 	pad := string(bytes.Repeat([]byte{'k'}, n))
 	return s.Apply(&Edit{Added: []LevelFile{{0, file(num, "a"+pad, "b"+pad, 1)}}}, nil)
 }
 
-func TestAManifestAboveTheLimitIsRefusedByName(t *testing.T) {
+func TestManifestAboveTheLimitIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
-	s := begun(t, testSet(mem))
+	s := beginSet(t, testSet(mem))
 	require.NoError(t, addWide(s, 5000))
 	size := manifestSize(t, s)
 	require.NoError(t, s.Close())
@@ -41,14 +41,14 @@ func TestAManifestAboveTheLimitIsRefusedByName(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 		require.ErrorContains(t, err, "MANIFEST-")
-		require.NotErrorIs(t, err, base.ErrCorruption, "the file is sound: nothing to repair")
+		require.NotErrorIs(t, err, base.ErrCorruption, "the file is intact: nothing to repair")
 	}
 }
 
 func TestNoManifestGrowsAboveTheLimit(t *testing.T) {
 	o := testSet(vfs.NewMem())
 	o.ReadLimit = 20_000 // far below MaxManifestSize
-	s := begun(t, o)
+	s := beginSet(t, o)
 	var last uint64
 	for range 300 { // 60 KB of edits
 		e := &Edit{Added: []LevelFile{{2, file(s.NewFileNum(), "a"+string(make([]byte, 180)), "b", 1)}}}
@@ -62,11 +62,11 @@ func TestNoManifestGrowsAboveTheLimit(t *testing.T) {
 }
 
 // A store that wrote a MANIFEST above its own limit could not be opened again.
-func TestAManifestThatCouldNotBeReadIsNotMade(t *testing.T) {
+func TestUnreadablyLargeManifestIsNotMade(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testSet(mem)
 	o.ReadLimit = 20_000
-	s := begun(t, o)
+	s := beginSet(t, o)
 	var err error
 	applied := 0
 	for ; applied < 100; applied++ {
@@ -77,7 +77,7 @@ func TestAManifestThatCouldNotBeReadIsNotMade(t *testing.T) {
 	}
 	require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 	require.False(t, IsUncertain(err))
-	require.False(t, s.Failed(), "smaller edits go on")
+	require.False(t, s.Failed(), "smaller edits are still accepted")
 	require.Equal(t, 9, applied)
 	require.Len(t, files(s.Current()), applied)
 	names, err := mem.List("db")
@@ -96,16 +96,16 @@ func TestAManifestThatCouldNotBeReadIsNotMade(t *testing.T) {
 	require.Equal(t, files(s.Current()), files(again.Current()))
 }
 
-// An edit that no record holds ended all writes, and its buffer was kept.
-func TestAnEditThatDoesNotFitARecordIsRefusedAlone(t *testing.T) {
+// An edit that was too large for a record ended all writes, and its buffer was retained.
+func TestOnlyAnOversizedEditIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testSet(mem)
-	o.MaxManifestSize = 64 << 20 // all goes into one
-	s := begun(t, o)
+	o.MaxManifestSize = 64 << 20 // everything fits in one
+	s := beginSet(t, o)
 	s.maxRecord = 1 << 20
 	err := addWide(s, 1<<20)
 	require.ErrorContains(t, err, "a version edit of 2097")
-	require.ErrorContains(t, err, "at most 1048576 fit")
+	require.ErrorContains(t, err, "at most 1048576 bytes fit")
 	require.False(t, IsUncertain(err))
 	require.False(t, s.Failed())
 	require.Empty(t, files(s.Current()))
@@ -118,11 +118,11 @@ func TestAnEditThatDoesNotFitARecordIsRefusedAlone(t *testing.T) {
 	require.Equal(t, files(s.Current()), files(again.Current()))
 }
 
-// Each edit of a store of very many tables began a new MANIFEST, all tables in it.
-func TestALargeSnapshotIsNotWrittenForEachEdit(t *testing.T) {
+// In a store with very many tables, each edit started a new MANIFEST with all tables.
+func TestLargeSnapshotIsNotWrittenForEachEdit(t *testing.T) {
 	o := testSet(vfs.NewMem())
 	o.MaxManifestSize = 4 << 10
-	s := begun(t, o)
+	s := beginSet(t, o)
 	for range 100 {
 		require.NoError(t, addWide(s, 1000))
 	}
@@ -134,9 +134,9 @@ func TestALargeSnapshotIsNotWrittenForEachEdit(t *testing.T) {
 	require.Len(t, manifests, 1)
 }
 
-func TestAManifestThatNamesTooManyTablesIsRefused(t *testing.T) {
+func TestManifestWithTooManyTablesIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
-	s := begun(t, testSet(mem))
+	s := beginSet(t, testSet(mem))
 	for range 10 {
 		require.NoError(t, addWide(s, 1))
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// DirFile is a file of the directory whose name is one of the format's.
+// DirFile is a file of the directory with a name of the format.
 type DirFile struct {
 	Kind base.FileKind
 	Num  uint64
 	Size int64
 }
 
-// DirFiles is what a database directory holds.
+// DirFiles has the files of a database directory.
 type DirFiles struct {
 	HasCurrent bool
-	All        []DirFile // in the order of names
+	All        []DirFile // sorted by name
 }
 
 func ListDir(fsys vfs.FS, dir string) (DirFiles, error) {
@@ -45,11 +45,11 @@ func ListDir(fsys vfs.FS, dir string) (DirFiles, error) {
 	return files, nil
 }
 
-// StatOwn describes a file of the directory. A symbolic link under a name that we
-// would open, replace or remove is refused: it may lead anywhere.
+// StatOwn describes a file of the directory. It refuses a symbolic link with the name of a file
+// that we would open, replace or remove, because the link may lead anywhere.
 func StatOwn(fsys vfs.FS, path string, kind base.FileKind) (fs.FileInfo, error) {
 	info, err := fsys.Lstat(path)
-	if err == nil && kind != base.FileInfoLog { // that one is another engine's alone
+	if err == nil && kind != base.FileInfoLog { // only other engines write the info log
 		err = vfs.RefuseLink(path, info)
 	}
 	return info, err

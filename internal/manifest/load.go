@@ -11,29 +11,29 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// State is what Load found in the MANIFEST beside the version.
+// State is the content of the MANIFEST in addition to the version.
 type State struct {
 	ManifestName string
-	LogNum       uint64 // logs below are not needed
-	PrevLogNum   uint64 // one older log that is, from LevelDB's early days; 0: none
+	LogNum       uint64 // logs with lower numbers are not needed
+	PrevLogNum   uint64 // an older log that is needed, from early versions of LevelDB; 0 if none
 	LastSeq      uint64
-	Tail         wal.Tail // what stood behind the last edit
-	Size         int64    // of the MANIFEST in bytes, what stood behind the last edit included
-	// BegunSum is the checksum of the first record, as Set.BegunSum has it: it tells
-	// this MANIFEST from another one of the same number.
+	Tail         wal.Tail // the end of the file after the last edit
+	Size         int64    // of the MANIFEST in bytes, including the bytes after the last edit
+	// BegunSum is the checksum of the first record, as returned by Set.BegunSum. It
+	// distinguishes this MANIFEST from another one with the same number.
 	BegunSum uint32
 
-	// ByGoLevelDB says that no edit carries a previous log number. LevelDB and we
-	// write one in each edit, goleveldb in none.
+	// ByGoLevelDB means that no edit has a previous log number. LevelDB and this package write
+	// one in each edit, goleveldb in none.
 	ByGoLevelDB bool
-	// Ours says that a Set or WriteFile began this MANIFEST: its first edit is a snapshot
-	// with the comparer and all four numbers. LevelDB's and goleveldb's lack some. LevelDB
-	// with reuse_logs may have appended to it.
+	// Ours means that a Set or WriteFile started this MANIFEST: its first edit is a snapshot
+	// with the comparer and all four numbers. Those of LevelDB and goleveldb lack some. LevelDB
+	// with reuse_logs may have appended edits.
 	Ours bool
 }
 
-// Load reads CURRENT and the MANIFEST that it names. The error is a
-// base.CorruptionError where they do not say what the format asks for.
+// Load reads CURRENT and the MANIFEST that it names. The error is a base.CorruptionError if they do
+// not have the right format.
 func Load(o SetOptions) (*Set, State, error) {
 	var st State
 	name, err := readCurrent(o.FS, o.Dir)
@@ -43,15 +43,15 @@ func Load(o SetOptions) (*Set, State, error) {
 	st.ManifestName = name
 	path := filepath.Join(o.Dir, name)
 	l := loading{levels: map[uint64]uint8{}}
-	if st.Tail, err = l.read(o.FS, path, o.ReadLimit, l.takeNumbers()); err != nil {
+	if st.Tail, err = l.read(o.FS, path, o.ReadLimit, l.collectNumbers()); err != nil {
 		return nil, st, err
 	}
-	st.Size, st.BegunSum, st.Ours = l.size, l.begunSum, l.ours
+	st.Size, st.BegunSum, st.Ours = l.size, l.firstRecordSum, l.ours
 	s := New(o)
 	if err := l.check(&o); err != nil {
 		return nil, st, base.InFile(err, path, -1)
 	}
-	if _, err = l.read(o.FS, path, o.ReadLimit, l.takeTables()); err != nil {
+	if _, err = l.read(o.FS, path, o.ReadLimit, l.collectTables()); err != nil {
 		return nil, st, err
 	}
 	if err := s.begin(&l, &st); err != nil {
@@ -60,18 +60,18 @@ func Load(o SetOptions) (*Set, State, error) {
 	return s, st, nil
 }
 
-// loading is what is known of a MANIFEST while it is read. It is read twice: what an
-// edit says of a table takes far more room decoded than it does in the file, and
-// most tables are gone in the end. So the first reading finds those that stay.
+// loading is the state of reading a MANIFEST. It is read twice: the decoded description of a table
+// uses far more memory than its bytes in the file, and most tables are removed by later edits. So
+// the first pass finds the tables that remain.
 type loading struct {
-	sums     Edit // its numbers and comparer are those of the last edit that has them
-	maxNum   uint64
-	size     int64  // of the file
-	edits    int    // read
-	begunSum uint32 // of the first one
-	ours     bool   // see State
-	// levels are of each table that stays, a bit for each level where it is (a sound
-	// MANIFEST has one); count is how many bits that are.
+	sums           Edit // the numbers and comparer of the last edits that have them
+	maxNum         uint64
+	size           int64  // of the file
+	edits          int    // the number of edits read
+	firstRecordSum uint32 // the checksum of the first record
+	ours           bool   // see State
+	// levels has a bit for each level of each remaining table (one bit, in an intact
+	// MANIFEST); count is the total number of bits.
 	levels map[uint64]uint8
 	count  int
 	tables map[place]*FileMeta
@@ -83,15 +83,15 @@ type place struct {
 	num   uint64
 }
 
-// read calls take with each record of a MANIFEST. A record cut off at the end of
-// the file is what a crash leaves while an edit is written; whether its loss
-// hurts is the caller's to check, by looking for the files that the version
-// names. Anything else that does not decode is corruption.
+// read calls take for each record of a MANIFEST. A record that is truncated by the end of the file
+// is the result of a crash while an edit was written. Callers must check whether its loss matters
+// by looking for the files of the version. Any other record that does not decode is corruption.
 func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []byte) error) (wal.Tail, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		if errors.Is(err, errNotExist) {
-			return wal.Tail{}, base.Corruptf("CURRENT", 0, "it names %s, which does not exist; Repair can rebuild the MANIFEST from the tables", path)
+			return wal.Tail{}, base.Corruptf("CURRENT", 0,
+				"it names %s, which does not exist; run Repair to rebuild the MANIFEST from the tables", path)
 		}
 		return wal.Tail{}, err
 	}
@@ -119,9 +119,9 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 	}
 }
 
-// takeNumbers is the first reading. In an edit, what it deletes comes before what it
-// adds, whatever their order.
-func (l *loading) takeNumbers() func(record []byte) error {
+// collectNumbers returns the function for the first pass. The deletions of an edit are applied before
+// its additions, whatever their order.
+func (l *loading) collectNumbers() func(record []byte) error {
 	var e Edit
 	deletions := editVisitor{deleted: func(level int, num uint64) {
 		if bits := l.levels[num]; bits&(1<<level) != 0 {
@@ -146,7 +146,7 @@ func (l *loading) takeNumbers() func(record []byte) error {
 			return err
 		}
 		if l.edits++; l.edits == 1 {
-			l.begunSum = util.CRC32C(record)
+			l.firstRecordSum = util.CRC32C(record)
 			l.ours = e.Comparer != "" && e.LogNum.Set && e.PrevLogNum.Set && e.NextFileNum.Set && e.LastSeq.Set
 		}
 		if e.Comparer != "" {
@@ -166,8 +166,8 @@ func merge(into *OptionalNum, n OptionalNum) {
 	}
 }
 
-// takeTables is the second reading. The last edit that adds a table describes it.
-func (l *loading) takeTables() func(record []byte) error {
+// collectTables returns the function for the second pass. The last edit that adds a table describes it.
+func (l *loading) collectTables() func(record []byte) error {
 	var e Edit
 	l.tables = make(map[place]*FileMeta, l.count)
 	additions := editVisitor{added: func(level int, num, size uint64, smallest, largest []byte) {
@@ -178,34 +178,36 @@ func (l *loading) takeTables() func(record []byte) error {
 	return func(record []byte) error { return decodeEdit(record, &e, &additions) }
 }
 
-// check holds what the first reading found against the options and the format.
+// check compares the results of the first pass with the options and the format.
 func (l *loading) check(o *SetOptions) error {
 	for _, need := range []struct {
 		num  OptionalNum
 		what string
 	}{{l.sums.NextFileNum, "next file number"}, {l.sums.LogNum, "log number"}, {l.sums.LastSeq, "last sequence"}} {
 		if !need.num.Set {
-			return base.Corruptf("MANIFEST", -1, "no edit carries the %s", need.what)
+			return base.Corruptf("MANIFEST", -1, "no edit has the %s", need.what)
 		}
 	}
 	if name := l.sums.Comparer; name != "" && name != o.Cmp.Name {
 		return errors.Newf("the database was created with comparer %q, but it is opened with comparer %q: "+
-			"pass a Comparer of that name in Options.Comparer", name, o.Cmp.Name)
+			"set Options.Comparer to a comparer of that name", name, o.Cmp.Name)
 	}
 	if most := max(l.sums.NextFileNum.Value, l.maxNum); most > base.MaxFileNum {
-		// Handing out numbers from there would end in edits that nobody can read.
-		return base.Corruptf("MANIFEST", -1, "file numbers go up to %d, want at most %d", most, base.MaxFileNum)
+		// New numbers from there on would lead to edits that cannot be read.
+		return base.Corruptf("MANIFEST", -1, "file numbers go up to %d, at most %d is supported", most, base.MaxFileNum)
 	}
 	if o.MaxTables > 0 && l.count > o.MaxTables {
-		return base.Corruptf("version", -1, "it names %d tables, many more than the directory holds; Repair can rebuild the MANIFEST from the tables", l.count)
+		return base.Corruptf("version", -1, "it names %d tables, many more than the directory has; "+
+			"run Repair to rebuild the MANIFEST from the tables", l.count)
 	}
 	return nil
 }
 
-// begin makes what was loaded the set's current version.
+// begin makes the loaded version the current version of the set.
 func (s *Set) begin(l *loading, st *State) error {
 	if len(l.tables) != l.count {
-		return base.Corruptf("MANIFEST", -1, "%d tables were found in it, then %d: it changed while it was read", l.count, len(l.tables))
+		return base.Corruptf("MANIFEST", -1,
+			"the first pass found %d tables, the second %d: the file changed while it was read", l.count, len(l.tables))
 	}
 	added := make([]LevelFile, 0, len(l.tables))
 	for p, f := range l.tables {
@@ -217,8 +219,8 @@ func (s *Set) begin(l *loading, st *State) error {
 	}
 	next := l.sums.NextFileNum.Value
 	if l.maxNum >= next {
-		// Harmless for us, since the numbers of all files count, and seen where a
-		// crash followed an edit; handing out a number twice would not be.
+		// This happens after a crash that followed an edit. It is harmless for us, because the
+		// numbers of all files count; assigning a number twice would not be.
 		next = l.maxNum + 1
 	}
 	s.current.Store(v)
@@ -229,17 +231,18 @@ func (s *Set) begin(l *loading, st *State) error {
 	return nil
 }
 
-// CheckSize refuses a MANIFEST of size bytes that is above limit, 0 for none, before
-// a byte of it is read. It is no corruption: the file may be sound.
+// CheckSize returns an error if size, of a MANIFEST of which no byte has been read, is above limit; a
+// limit of 0 means none. The error is not a corruption, because the file may be intact.
 func CheckSize(path string, size, limit int64) error {
 	if limit <= 0 || size <= limit {
 		return nil
 	}
-	return errors.Newf("sievedb: %s is %d bytes long, and Options.Limits.ManifestRead allows %d: raise it if the file is to be trusted", path, size, limit)
+	return errors.Newf(
+		"sievedb: %s has %d bytes, but Options.Limits.ManifestRead allows %d; raise it if you trust the file",
+		path, size, limit)
 }
 
-// HasSeveralEdits reports whether a MANIFEST of size bytes holds more than one edit that
-// can be read.
+// HasSeveralEdits reports whether a MANIFEST of size bytes has more than one readable edit.
 func HasSeveralEdits(fsys vfs.FS, path string, size int64) (bool, error) {
 	n := 0
 	err := readEdits(fsys, path, size, func([]byte) error {
@@ -251,8 +254,8 @@ func HasSeveralEdits(fsys vfs.FS, path string, size int64) (bool, error) {
 	return n > 1, err
 }
 
-// TakenOutOfUse returns those of the given table numbers that an edit of a MANIFEST of size
-// bytes took out of use, and none after it put into use again.
+// TakenOutOfUse returns which of the given tables were removed by an edit of a MANIFEST of size bytes
+// and not added again by a later one.
 func TakenOutOfUse(fsys vfs.FS, path string, size int64, nums map[uint64]bool) (map[uint64]bool, error) {
 	dead := map[uint64]bool{}
 	var e Edit
@@ -271,8 +274,8 @@ func TakenOutOfUse(fsys vfs.FS, path string, size int64, nums map[uint64]bool) (
 	return dead, err
 }
 
-// readEdits calls fn with each record of a MANIFEST until one does not decode or fn fails,
-// of which it says nothing. The error is that of a read.
+// readEdits calls fn for each record of a MANIFEST until one does not decode or fn returns an error,
+// which it ignores. It returns only read errors.
 func readEdits(fsys vfs.FS, path string, size int64, fn func(record []byte) error) error {
 	f, err := fsys.Open(path)
 	if err != nil {

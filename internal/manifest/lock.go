@@ -12,12 +12,12 @@ import (
 
 // DirLock is the lock of a database directory.
 type DirLock struct {
-	io.Closer // releases the lock; the file LOCK stays
+	io.Closer // releases the lock; the file LOCK remains
 
 	fs     vfs.FS
 	path   string
 	shared bool
-	made   bool // there was no file LOCK
+	made   bool // LockDir made the file LOCK
 }
 
 // LockDir locks the directory.
@@ -31,8 +31,8 @@ func LockDir(fsys vfs.FS, dir string, shared bool) (*DirLock, error) {
 	return l, err
 }
 
-// Abandon releases the lock when nothing was changed, and removes the file LOCK if
-// LockDir made it: a directory that was refused is left as it was.
+// Abandon releases the lock when nothing was changed. It removes the file LOCK if LockDir made it, so
+// that a directory that is refused stays unchanged.
 func (l *DirLock) Abandon() error {
 	if !l.made {
 		return l.Close()
@@ -43,8 +43,8 @@ func (l *DirLock) Abandon() error {
 	if err := l.Close(); err != nil {
 		return err
 	}
-	// The file stays if somebody else has it locked: a reader's lock that is on no
-	// file with that name would keep no writer out.
+	// The file remains if another process holds a lock on it: a reader's lock on a removed file
+	// would exclude no writer.
 	if lock, err := l.fs.Lock(l.path, false); err == nil {
 		return vfs.RemoveLock(l.fs, l.path, lock)
 	}

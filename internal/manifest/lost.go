@@ -9,11 +9,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// LostDir is where a repair puts what is not in use afterwards, within the
-// database's directory. The name is LevelDB's.
+// LostDir is the subdirectory of the database's directory into which a repair moves files that are no
+// longer in use. The name is LevelDB's.
 const LostDir = "lost"
 
-// FreeName returns name, or name with a number, such that dir holds no such file.
+// FreeName returns name, or name with a number, such that dir has no file of that name.
 func FreeName(fsys vfs.FS, dir, name string) (string, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -28,8 +28,8 @@ func FreeName(fsys vfs.FS, dir, name string) (string, error) {
 
 const copyBufferSize = 32 << 10
 
-// CopyFrom copies a file from that offset on to a new one, which is synced (its
-// name is not), and returns how many bytes those are.
+// CopyFrom copies the bytes of a file from offset on to a new file, which it syncs (but not its name),
+// and returns their number.
 func CopyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
 	src, err := fsys.Open(from)
 	if err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Decoded edits take more room than their bytes, and were all kept until the last one
-// was read. The bound is eight times the file's size; it is held here to 8 MiB more
-// than that, where 64 are promised.
-func TestLoadingAManifestStaysWithinItsMemory(t *testing.T) {
+// Decoded edits need more memory than their bytes, and all of them were retained until the last one
+// was read. The bound is eight times the file's size plus 64 MiB; this test allows only 8 MiB.
+func TestLoadStaysWithinItsMemory(t *testing.T) {
 	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
 	file := func(num int) LevelFile {
 		return LevelFile{Level: 0, File: NewFileMeta(uint64(num), 1, key, key)}

@@ -6,39 +6,38 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// A flush writes the newest entries to the table with the greatest number, so on
-// level 0 the first table that holds a key has its newest version. Other histories
-// break that: goleveldb's RecoverFile and LevelDB's RepairDB put the tables of all
-// levels on level 0 and leave them their numbers, which say nothing of the age of
-// what a compaction wrote. So the order counts only where the sequence numbers of
-// the tables, which ours carry in their properties, are known to agree with it.
+// A flush writes the newest entries to the table with the greatest number, so the first table of
+// level 0 that has a key has its newest version. Other histories break this order: goleveldb's
+// RecoverFile and LevelDB's RepairDB put the tables of all levels on level 0 and keep their numbers,
+// which say nothing about the age of a compaction's output. So the order is used only if it is known
+// to agree with the tables' sequence numbers, which our tables have in their properties.
 
-// SeqRange bounds the sequence numbers that a table's entries have or had, both ends
-// included. Known is false where the table's writer did not say.
+// SeqRange is the range, both ends included, of the sequence numbers that a table's entries have or
+// had. Known is false if the table's writer did not record them.
 type SeqRange struct {
 	Smallest, Largest uint64
 	Known             bool
 }
 
-// newerThan reports whether all of r are known to be newer than all of other.
+// newerThan reports whether all entries of r are known to be newer than all entries of other.
 func (r *SeqRange) newerThan(other *SeqRange) bool {
 	return r != nil && other != nil && r.Known && other.Known && r.Smallest > other.Largest
 }
 
-// maxOrdered is how many tables of level 0 are compared with each other. Of more, each
-// must be newer than the one after it.
+// maxOrdered is the largest number of tables of level 0 that are all compared with each other. If
+// there are more, each must be newer than the next.
 const maxOrdered = 64
 
-// order says whether the first table of a level 0 that holds a key has its newest version.
+// order says whether the first table of level 0 that has a key has its newest version.
 type order int32
 
 const (
-	inOrder    order = iota
-	notYet           // it depends on tables of which nothing is known yet
-	notInOrder       // or it cannot be known
+	inOrder      order = iota
+	orderUnknown       // it depends on tables about which nothing is known yet
+	notInOrder         // it is not in order, or that cannot be known
 )
 
-// orderOf returns the order of files, greatest number first.
+// orderOf returns the order of files, whose numbers descend.
 func orderOf(cmp *base.Comparer, files []*FileMeta) order {
 	result := inOrder
 	for i := 1; i < len(files); i++ {
@@ -48,7 +47,7 @@ func orderOf(cmp *base.Comparer, files []*FileMeta) order {
 		case newer != nil && older != nil:
 			result = notInOrder
 		case result == inOrder:
-			result = notYet
+			result = orderUnknown
 		}
 	}
 	if result == inOrder || len(files) > maxOrdered {
@@ -65,32 +64,31 @@ func orderOf(cmp *base.Comparer, files []*FileMeta) order {
 			if newer != nil && older != nil {
 				return notInOrder
 			}
-			result = notYet
+			result = orderUnknown
 		}
 	}
 	return result
 }
 
-// InOrder reports whether files of level 0, greatest number first, are known to hold the
-// newest version of each key in the first of them that has it.
+// InOrder reports whether, among files of level 0 with descending numbers, the first that has a key is
+// known to have its newest version.
 func InOrder(cmp *base.Comparer, files []*FileMeta) bool { return orderOf(cmp, files) == inOrder }
 
-// level0State is what is known of a version's level 0.
+// level0State is the known order of a version's level 0.
 type level0State struct {
 	order  atomic.Int32
-	opened atomic.Int32 // how many tables' numbers were known when it was determined
+	opened atomic.Int32 // how many tables had known sequence numbers when order was determined
 }
 
-// Level0InOrder reports whether the first table of level 0 that holds a key is known to
-// have its newest version. Otherwise a lookup asks all that cover the key.
+// Level0InOrder reports whether the first table of level 0 that has a key is known to have its newest
+// version. Otherwise a lookup consults all tables that cover the key.
 func (v *Version) Level0InOrder() bool { return order(v.level0.order.Load()) == inOrder }
 
-// Level0OrderOpen reports whether the order of level 0 depends on tables of which nothing
-// is known yet.
-func (v *Version) Level0OrderOpen() bool { return order(v.level0.order.Load()) == notYet }
+// Level0OrderOpen reports whether the order of level 0 depends on tables about which nothing is known
+// yet.
+func (v *Version) Level0OrderOpen() bool { return order(v.level0.order.Load()) == orderUnknown }
 
-// LearnOrder determines the order of level 0 once the numbers of tables are known that it
-// depends on.
+// LearnOrder determines the order of level 0 once the sequence numbers are known on which it depends.
 func (v *Version) LearnOrder() {
 	if !v.Level0OrderOpen() {
 		return
@@ -102,6 +100,6 @@ func (v *Version) LearnOrder() {
 		}
 	}
 	if v.level0.opened.Swap(opened) != opened {
-		v.level0.order.CompareAndSwap(int32(notYet), int32(orderOf(v.Cmp, v.Levels[0].Files)))
+		v.level0.order.CompareAndSwap(int32(orderUnknown), int32(orderOf(v.Cmp, v.Levels[0].Files)))
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Level 0 was assumed to be in the order of its sequence numbers, even if another program wrote it.
-func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
+// Level 0 was assumed to be in the order of its sequence numbers even if another program wrote it.
+func TestLevel0OrderFollowsSequenceNumbers(t *testing.T) {
 	known := func(smallest, largest uint64) *SeqRange { return &SeqRange{smallest, largest, true} }
 	foreign := &SeqRange{}
 	for name, c := range map[string]struct {
 		older, newer *SeqRange
-		apart        bool // they share no user key
+		apart        bool // the tables share no user key
 		want         order
 	}{
 		"a flush above another":           {older: known(1, 9), newer: known(10, 20), want: inOrder},
@@ -24,7 +24,7 @@ func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
 		"tables of another program":       {older: foreign, newer: foreign, want: notInOrder},
 		"a flush above a foreign table":   {older: foreign, newer: known(10, 20), want: notInOrder},
 		"foreign tables that do not meet": {older: foreign, newer: foreign, apart: true, want: inOrder},
-		"a table that was not opened":     {older: nil, newer: known(10, 20), want: notYet},
+		"a table that was not opened":     {older: nil, newer: known(10, 20), want: orderUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lo, hi := base.AppendInternalKey(nil, []byte("a"), 1, base.KindSet), base.AppendInternalKey(nil, []byte("c"), 1, base.KindSet)
@@ -39,7 +39,7 @@ func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
 			v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(&Edit{Added: []LevelFile{{0, files[0]}, {0, files[1]}}})
 			require.NoError(t, err)
 			require.Equal(t, c.want == inOrder, v.Level0InOrder())
-			if c.want == notYet {
+			if c.want == orderUnknown {
 				v.LearnOrder()
 				require.False(t, v.Level0InOrder())
 				files[1].Seqs.Store(known(1, 9))
@@ -50,9 +50,9 @@ func TestLevel0IsInOrderOnlyIfItsSequenceNumbersSaySo(t *testing.T) {
 	}
 }
 
-// Of a level 0 with more tables than are compared with each other, nothing was learned when
-// they were opened: every lookup asked all of them until level 0 changed.
-func TestTheOrderOfManyTablesIsLearned(t *testing.T) {
+// In a level 0 with more tables than are all compared with each other, opening them did not determine
+// the order: every lookup consulted all of them until level 0 changed.
+func TestOrderOfManyTablesIsLearned(t *testing.T) {
 	lo, hi := base.AppendInternalKey(nil, []byte("a"), 1, base.KindSet), base.AppendInternalKey(nil, []byte("c"), 1, base.KindSet)
 	edit := &Edit{}
 	for num := range uint64(maxOrdered + 1) {

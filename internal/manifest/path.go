@@ -5,9 +5,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// AbsoluteDir returns the name by which dir is found whatever becomes the process's
-// working directory. A database goes by it from its opening on: a relative name would
-// lead to another one's files after a change of the working directory.
+// AbsoluteDir returns a name of dir that does not depend on the process's working directory. An open
+// database uses it: a relative name would lead to other files after a change of the working
+// directory.
 func AbsoluteDir(fsys vfs.FS, dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("sievedb: the path is empty; pass the path of the database's directory")

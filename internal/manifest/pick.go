@@ -7,23 +7,23 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// levelRatio is how many times more than the level above a level may hold.
+// levelRatio is the ratio of the target sizes of a level and the level above it.
 const levelRatio = 10
 
-// PickOptions are the sizes that decide what is compacted.
+// PickOptions are the sizes that determine the choice of compactions.
 type PickOptions struct {
-	L0Trigger    int    // tables in level 0 that are worth a compaction
-	MaxLevelBase uint64 // bytes that any level may hold; worth as much as a batch from level 0
+	L0Trigger    int    // the number of tables in level 0 that triggers a compaction
+	MaxLevelBase uint64 // bytes that any level may have; about the size of a batch from level 0
 	TableSize    uint64 // target size of output tables
-	OldestReader uint64 // every reader, and every later one, sees all entries up to this sequence number
+	OldestReader uint64 // all readers, present and later, see all entries up to this sequence number
 
-	Running []*Compaction // under way
+	Running []*Compaction // the running compactions
 }
 
-// maxBase is the size up to which a level takes level 0 itself. To merge a batch from
-// level 0 into a level of five times its size is cheaper than to have another level
-// between, whose entries are all written once more; and a level between that is at most
-// a fifth of the one below takes little space for what it shadows there.
+// maxBase is the size up to which level 0 is compacted into a level directly. Merging a batch from
+// level 0 into a level of five times its size is cheaper than another level in between, for which all
+// entries are written once more. A level in between that has at most a fifth of the one below also
+// wastes little space for the entries that it shadows there.
 func (o PickOptions) maxBase() uint64 {
 	if o.MaxLevelBase > math.MaxUint64/5 {
 		return math.MaxUint64
@@ -31,12 +31,12 @@ func (o PickOptions) maxBase() uint64 {
 	return 5 * o.MaxLevelBase
 }
 
-// maxGrandparentOverlap bounds, in bytes, how much of the level below its own an
-// output table may overlap, so that compacting it later stays cheap. As LevelDB.
+// maxGrandparentOverlap limits, in bytes, the overlap of an output table with the level below its
+// own, so that compacting it later stays cheap. It is as in LevelDB.
 func (o PickOptions) maxGrandparentOverlap() uint64 { return 10 * o.TableSize }
 
-// Compaction is a choice: tables of Level and those of OutputLevel that they
-// overlap, to be merged into OutputLevel.
+// Compaction is a chosen compaction: the tables of Level and the overlapping ones of OutputLevel that
+// are merged into OutputLevel.
 type Compaction struct {
 	Version            *Version
 	Level, OutputLevel int
@@ -57,8 +57,8 @@ func (c *Compaction) AllInputs() []*FileMeta {
 // InputBytes returns the size of all inputs.
 func (c *Compaction) InputBytes() uint64 { return totalSize(c.Inputs) + totalSize(c.Overlaps) }
 
-// TrivialMove reports whether the one input can go to the output level as it
-// is. Not where it would come to overlap too much of the level below.
+// TrivialMove reports whether the only input can be moved to the output level without rewriting it,
+// and would not overlap too much of the level below.
 func (c *Compaction) TrivialMove() bool {
 	return c.Level != c.OutputLevel && len(c.Inputs) == 1 && len(c.Overlaps) == 0 &&
 		totalSize(c.Grandparents) <= c.maxGrandparentOverlap
@@ -72,19 +72,17 @@ func totalSize(files []*FileMeta) uint64 {
 	return n
 }
 
-// Shape is how much each level may hold, and where level 0 goes.
+// Shape is the target size of each level, and the level into which level 0 is compacted.
 type Shape struct {
-	BaseLevel int               // level 0 is compacted into this one
+	BaseLevel int               // level 0 is compacted into this level
 	Target    [NumLevels]uint64 // bytes; 0 for level 0 and for levels above the base level
 }
 
-// Shape sizes the levels from the last one up: each may hold a tenth of the one
-// below, or MaxLevelBase, down to the level that is small enough to take level 0
-// (maxBase), which becomes the base level; the ones above stay empty. So the last
-// level holds five sixths of the data or more whatever the total, which bounds the
-// space that shadowed versions take, and a small database is one or two levels
-// deep. (RocksDB calls it dynamic level bytes.) Where LevelDB filled the upper
-// levels, they are kept in use.
+// Shape sizes the levels from the last one up. Each level has a target of a tenth of the one below, or
+// of MaxLevelBase. The first level that is small enough for level 0 (maxBase) becomes the base level;
+// the levels above it stay empty. So the last level has at least five sixths of the data, whatever
+// the total, which bounds the space of shadowed versions, and a small database has one or two levels.
+// (RocksDB calls this dynamic level bytes.) If LevelDB filled the upper levels, they stay in use.
 func (v *Version) Shape(o PickOptions) Shape {
 	first, last := 0, 0
 	for level := 1; level < NumLevels; level++ {
@@ -109,8 +107,8 @@ func (v *Version) Shape(o PickOptions) Shape {
 		level--
 	}
 	if level == 1 && size > o.maxBase() && last < NumLevels-1 {
-		// There are too few levels for the data: size them from the top, and the
-		// last one will spill into the next.
+		// There are too few levels for the data: size them from the top. The last one will
+		// exceed its size and overflow into the next.
 		size = o.MaxLevelBase
 		for level := 1; level < NumLevels; level++ {
 			s.Target[level] = size
@@ -120,13 +118,13 @@ func (v *Version) Shape(o PickOptions) Shape {
 		return s
 	}
 	s.Target[level] = max(size, o.MaxLevelBase)
-	s.Target[last] = math.MaxUint64 // there is nowhere better to put it
+	s.Target[last] = math.MaxUint64 // there is no deeper level
 	s.BaseLevel = min(level, first)
 	return s
 }
 
-// Score returns how urgent the compaction of a level is: from 1 on it is due.
-// Files that a compaction has already do not count.
+// Score returns how urgent the compaction of a level is: it is due from 1 on. Files that are already
+// being compacted do not count.
 func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
 	files := v.Levels[level].Files
 	if level == 0 {
@@ -148,15 +146,15 @@ func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
 		return 0
 	}
 	if s.Target[level] == 0 {
-		// Above the base level nothing should stay, but nothing is in a hurry.
+		// No data should remain above the base level, but that is not urgent.
 		return 1
 	}
 	return float64(size) / float64(s.Target[level])
 }
 
-// Pick returns the most urgent compaction whose inputs are free, or nil. Where no level
-// is too large, that is one that gives back the space of deleted keys. The caller
-// marks the inputs as Compacting.
+// Pick returns the most urgent compaction whose inputs are free, or nil. If no level is too large, it
+// returns a compaction that reclaims the space of deleted keys. The caller marks the inputs as
+// Compacting.
 func (v *Version) Pick(o PickOptions) *Compaction {
 	shape := v.Shape(o)
 	tried := [NumLevels]bool{}
@@ -204,11 +202,13 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 	return best
 }
 
-// PickFiles returns the compaction of files into outputLevel, or of the first of them
-// once they have maxBytes; nil when there are none. They are neighbours on level and in
-// its order. busy reports that a table needed is in a compaction already: the caller waits
-// and asks again.
-func (v *Version) PickFiles(level, outputLevel int, files []*FileMeta, maxBytes uint64, o PickOptions) (c *Compaction, busy bool) {
+// PickFiles returns the compaction of files into outputLevel, or of as many of the first ones as are
+// needed for maxBytes. It returns nil if files is empty. The files must be adjacent on level and in
+// its order. busy means that a needed table is already being compacted: the caller waits and tries
+// again.
+func (v *Version) PickFiles(
+	level, outputLevel int, files []*FileMeta, maxBytes uint64, o PickOptions,
+) (c *Compaction, busy bool) {
 	if len(files) == 0 {
 		return nil, false
 	}
@@ -225,13 +225,15 @@ func (v *Version) PickFiles(level, outputLevel int, files []*FileMeta, maxBytes 
 	return c, c == nil
 }
 
-// build completes a choice: inputs closed over user keys, so that no version of
-// a key moves below an older one that stays (LevelDB issues 320 and 376), the
-// overlapped tables of the output level, and the grandparents. It returns nil
-// when one of them is in another compaction, or when both may write tables that
-// overlap.
+// build completes a choice. The inputs are closed over user keys, so that no version of a key moves
+// below an older one that stays (LevelDB issues 320 and 376). build adds the overlapping tables of the
+// output level, and the grandparents. It returns nil if one of the tables is in another compaction,
+// or if the outputs of both could overlap.
 func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string, o PickOptions) *Compaction {
-	c := &Compaction{Version: v, Level: level, OutputLevel: outputLevel, Reason: reason, maxGrandparentOverlap: o.maxGrandparentOverlap()}
+	c := &Compaction{
+		Version: v, Level: level, OutputLevel: outputLevel, Reason: reason,
+		maxGrandparentOverlap: o.maxGrandparentOverlap(),
+	}
 	start, limit := v.userRange(seed)
 	c.Inputs, start, limit = v.closure(level, start, limit)
 	if outputLevel != level {
@@ -261,9 +263,9 @@ func anyCompacting(files []*FileMeta) bool {
 // userSpan is a range of user keys, both ends included.
 type userSpan struct{ start, limit []byte }
 
-// outputSpans returns where the running compactions may write to level. One table may
-// span the gaps between the inputs, into which others come meanwhile: by a load, or from
-// a level above.
+// outputSpans returns the ranges of level to which the running compactions may write. A single output
+// table may span the gaps between their inputs, where other tables may appear meanwhile, from a load
+// or from a level above.
 func (o PickOptions) outputSpans(level int) (spans []userSpan) {
 	for _, c := range o.Running {
 		if c.OutputLevel == level {
@@ -274,7 +276,7 @@ func (o PickOptions) outputSpans(level int) (spans []userSpan) {
 	return spans
 }
 
-// meetsSpan reports whether one of spans and [start, limit] have a key in common.
+// meetsSpan reports whether one of spans overlaps [start, limit].
 func meetsSpan(cmp *base.Comparer, spans []userSpan, start, limit []byte) bool {
 	return slices.ContainsFunc(spans, func(s userSpan) bool {
 		return cmp.Compare(start, s.limit) <= 0 && cmp.Compare(s.start, limit) <= 0
@@ -295,8 +297,8 @@ func (v *Version) userRange(files []*FileMeta) (start, limit []byte) {
 	return start, limit
 }
 
-// closure returns the files of level that meet [start, limit], widened until no
-// file left out shares a user key with the range of those taken.
+// closure returns the files of level that overlap [start, limit], extended until no other file shares
+// a user key with the range of the result.
 func (v *Version) closure(level int, start, limit []byte) (files []*FileMeta, lo, hi []byte) {
 	for {
 		files = v.Overlapping(level, start, limit)
@@ -317,9 +319,9 @@ func (v *Version) closure(level int, start, limit []byte) (files []*FileMeta, lo
 	}
 }
 
-// HasKeyBelow reports, for keys that are asked in ascending order, whether a
-// level below Level may hold the key: then its tombstone must stay. pos is the
-// caller's memory between calls, zero at first.
+// HasKeyBelow reports whether a level below OutputLevel may have the key, so that a tombstone for it
+// must stay. It must be called with keys in ascending order. pos keeps its state between calls and is
+// zero at first.
 func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
 	for level := c.OutputLevel + 1; level < NumLevels; level++ {
 		files := c.Version.Levels[level].Files
@@ -337,9 +339,8 @@ func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
 	return false
 }
 
-// HoldsOldest reports whether the inputs hold the oldest entries of all their keys:
-// no level below OutputLevel has a table within their range. The tables above hold
-// newer ones.
+// HoldsOldest reports whether the inputs have the oldest entries of all their keys: no level below
+// OutputLevel has a table within their range. The tables above have newer entries.
 func (c *Compaction) HoldsOldest() bool {
 	start, limit := c.Version.userRange(c.AllInputs())
 	for level := c.OutputLevel + 1; level < NumLevels; level++ {
@@ -350,8 +351,8 @@ func (c *Compaction) HoldsOldest() bool {
 	return c.OutputLevel > 0
 }
 
-// OutputCutter says where an output table should end for the sake of later
-// compactions: when it overlaps too much of the grandparents.
+// OutputCutter decides where an output table should end for the sake of later compactions: when it
+// overlaps too much of the grandparents.
 type OutputCutter struct {
 	c       *Compaction
 	pos     int
@@ -361,8 +362,8 @@ type OutputCutter struct {
 // NewOutputCutter returns a cutter for one pass over the merged keys.
 func (c *Compaction) NewOutputCutter() *OutputCutter { return &OutputCutter{c: c} }
 
-// ShouldCut reports whether the table should end before the internal key ikey,
-// given that it holds entries. Keys are passed in ascending order.
+// ShouldCut reports whether the table should end before the internal key ikey; hasEntries says whether
+// the table has entries. It must be called with keys in ascending order.
 func (o *OutputCutter) ShouldCut(ikey []byte, hasEntries bool) bool {
 	for o.pos < len(o.c.Grandparents) &&
 		base.CompareInternal(o.c.Version.Cmp, ikey, o.c.Grandparents[o.pos].Largest) > 0 {

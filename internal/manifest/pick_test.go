@@ -23,12 +23,12 @@ func TestShapeSizesLevelsFromTheLastOneUp(t *testing.T) {
 		target map[int]uint64
 	}{
 		{"an empty database fills the last level", nil, 6, map[int]uint64{6: 100}},
-		{"a small last level takes level 0 itself", map[int]uint64{6: 90}, 6, nil},
-		{"a larger one gets a level above", map[int]uint64{6: 900}, 5, map[int]uint64{5: 100}},
-		{"up to five times the least size", map[int]uint64{6: 500}, 6, nil},
-		{"a tenth of the last level, if that is more, takes level 0 itself", map[int]uint64{6: 5000}, 5, map[int]uint64{5: 500}},
-		{"and gets one more above it when it is large", map[int]uint64{6: 20000}, 4, map[int]uint64{5: 2000, 4: 200}},
-		{"no level is smaller than the least size", map[int]uint64{6: 6000}, 4, map[int]uint64{5: 600, 4: 100}},
+		{"level 0 is compacted into a small last level", map[int]uint64{6: 90}, 6, nil},
+		{"a larger last level gets a level above", map[int]uint64{6: 900}, 5, map[int]uint64{5: 100}},
+		{"up to five times the minimum size", map[int]uint64{6: 500}, 6, nil},
+		{"or up to a tenth of the last level, if that is more", map[int]uint64{6: 5000}, 5, map[int]uint64{5: 500}},
+		{"a large last level gets two levels above", map[int]uint64{6: 20000}, 4, map[int]uint64{5: 2000, 4: 200}},
+		{"no level is smaller than the minimum size", map[int]uint64{6: 6000}, 4, map[int]uint64{5: 600, 4: 100}},
 		{"levels that LevelDB filled stay in use", map[int]uint64{1: 50, 2: 900}, 1, map[int]uint64{1: 100}},
 		{"too few levels for the data are sized from the top", map[int]uint64{1: 100, 2: 50000}, 1, map[int]uint64{1: 100, 2: 1000, 3: 10000}},
 	}
@@ -56,7 +56,7 @@ func TestPickTakesAllOverlappingTablesOfLevel0(t *testing.T) {
 	})
 	c := v.Pick(testPick)
 	require.NotNil(t, c)
-	require.Equal(t, []uint64{3, 2, 1}, numsOf(c.Inputs), "closed over the ranges, without the one that stands apart")
+	require.Equal(t, []uint64{3, 2, 1}, numsOf(c.Inputs), "closed over the ranges, without the separate table")
 	require.Equal(t, []uint64{10, 11}, numsOf(c.Overlaps))
 	require.Equal(t, 6, c.OutputLevel)
 }
@@ -85,8 +85,8 @@ func TestPickLeavesTablesInCompactionAlone(t *testing.T) {
 	require.NotContains(t, numsOf(c.Inputs), uint64(1))
 }
 
-// LevelDB issues 320 and 376: versions of one user key in two tables of a level,
-// of which the newer one alone was moved below the older.
+// LevelDB issues 320 and 376: versions of one user key were in two tables of a level, and only the
+// newer one was moved below the older.
 func TestInputsAreClosedOverUserKeys(t *testing.T) {
 	newer := NewFileMeta(1, 100, ikey("a", 9), ikey("k", 7))
 	older := NewFileMeta(2, 100, ikey("k", 5), ikey("p", 3))
@@ -125,17 +125,17 @@ func TestTombstonesStayWhileADeeperLevelMayHoldTheKey(t *testing.T) {
 	}
 }
 
-func TestAMoveIsTrivialOnlyWithoutOverlapAndWithFewGrandparents(t *testing.T) {
+func TestTrivialMoveNeedsNoOverlapAndFewGrandparents(t *testing.T) {
 	build := func(grandparent uint64) *Compaction {
 		v := newVersion(t, map[int][]*FileMeta{4: {file(1, "a", "c", 1)}, 5: {file(2, "x", "z", 1)}, 6: {file(3, "a", "z", grandparent)}})
 		c, _ := v.PickFiles(4, 5, v.Overlapping(4, nil, nil), 1, testPick)
 		return c
 	}
 	require.True(t, build(100).TrivialMove())
-	require.False(t, build(101).TrivialMove(), "compacting the moved table later would be dear")
+	require.False(t, build(101).TrivialMove(), "compacting the moved table later would be expensive")
 }
 
-func TestPickKeepsOutOfTheGapsOfARunningCompaction(t *testing.T) {
+func TestPickAvoidsGapsOfRunningCompactions(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(1, "m", "n", 1)},
 		5: {file(2, "a", "b", 1), file(3, "p", "q", 1), file(4, "x", "z", 1)},
@@ -153,7 +153,7 @@ func TestPickKeepsOutOfTheGapsOfARunningCompaction(t *testing.T) {
 		busy bool
 	}{
 		{"one may write a table across the gap", running(5, files[0], files[1]), true},
-		{"the gap is behind its inputs", running(5, files[0]), false},
+		{"the gap is after its inputs", running(5, files[0]), false},
 		{"the gap is before its inputs", running(5, files[1], files[2]), false},
 		{"it writes to another level", running(6, files[0], files[1]), false},
 	}

@@ -6,16 +6,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Place says where tables go that are newer than all that v holds, and that meet
-// neither each other nor a memtable. A lookup ends at the first level that has its
-// key, so a table lies above all that it meets: on the deepest level such that no
-// table there or above meets it. A running compaction counts as one table on its
-// output level: see outputSpans.
+// Place returns the levels for new tables that are newer than all tables of v and overlap neither each
+// other nor a memtable. A lookup ends at the first level that has its key, so a table must be above
+// all tables that it overlaps: on the deepest level such that no table there or above overlaps it. A
+// running compaction counts as one table on its output level; see outputSpans.
 //
-// A table is not put where it meets more of the next level than a compaction's
-// output may: merging it later would take more than its share. The levels above the
-// base level are empty as a rule, and are used only where level 0 would come to be
-// worth a compaction by these tables alone.
+// A table is not placed where it would overlap more of the next level than a compaction's output may,
+// because merging it later would be too expensive. The levels above the base level are usually empty,
+// and are used only if these tables alone would trigger a compaction of level 0.
 func (v *Version) Place(files []*FileMeta, o PickOptions) []LevelFile {
 	placed := make([]LevelFile, len(files))
 	baseLevel, above := v.Shape(o).BaseLevel, 0
@@ -52,13 +50,13 @@ func (v *Version) deepestFree(f *FileMeta, taken *[NumLevels][]userSpan, o PickO
 		level = next
 	}
 	if level > 0 && level+1 < NumLevels && totalSize(v.Overlapping(level+1, start, limit)) > o.maxGrandparentOverlap() {
-		level-- // a compaction down to where it would have been cuts it as is right there
+		level-- // the compaction to the deeper level will cut it into suitable tables
 	}
 	return level
 }
 
-// DisjointRuns splits files, in any order, into few runs whose tables ascend and
-// share no user key, for a merge to read each run with one iterator.
+// DisjointRuns divides files, in any order, into few runs of ascending tables that share no user key,
+// so that a merge reads each run with one iterator.
 func (v *Version) DisjointRuns(files []*FileMeta) [][]*FileMeta {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b *FileMeta) int { return base.CompareInternal(v.Cmp, a.Smallest, b.Smallest) })

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
-	// The base level is 5: level 6 holds more than MaxLevelBase.
+func TestTablesArePlacedAboveOverlappingTables(t *testing.T) {
+	// The base level is 5: level 6 has more than MaxLevelBase.
 	levels := map[int][]*FileMeta{
 		0: {file(1, "a", "c", 1)},
 		5: {file(2, "e", "f", 50)},
@@ -19,15 +19,16 @@ func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
 		running func(v *Version) []*Compaction
 		want    []int
 	}{
-		{"what meets nothing goes to the last level", []*FileMeta{file(9, "q", "z", 1)}, nil, []int{6}},
+		{"a table without overlap goes to the last level", []*FileMeta{file(9, "q", "z", 1)}, nil, []int{6}},
 		{"between two tables too", []*FileMeta{file(9, "i", "j", 1)}, nil, []int{6}},
-		{"above the last level where it meets a table", []*FileMeta{file(9, "l", "la", 1)}, nil, []int{5}},
+		{"above the last level if it overlaps a table there", []*FileMeta{file(9, "l", "la", 1)}, nil, []int{5}},
 		{"the ends of a range belong to it", []*FileMeta{file(9, "j", "k", 1)}, nil, []int{5}},
-		{"a level higher where it meets too much of the last one, which is level 0 if that is above the base level", []*FileMeta{file(9, "m", "n", 1)}, nil, []int{0}},
-		{"one that meets level 0 stays there", []*FileMeta{file(9, "b", "b", 1)}, nil, []int{0}},
+		{"a level higher if it overlaps too much of the last one; that is level 0 above the base level",
+			[]*FileMeta{file(9, "m", "n", 1)}, nil, []int{0}},
+		{"a table that overlaps level 0 stays there", []*FileMeta{file(9, "b", "b", 1)}, nil, []int{0}},
 		{"few above the base level go to level 0", []*FileMeta{file(9, "e", "e", 1)}, nil, []int{0}},
-		{"so many that level 0 would be full stay above the base level", []*FileMeta{file(8, "b", "b", 1), file(9, "e", "e", 1)}, nil, []int{0, 4}},
-		{"each goes by itself", []*FileMeta{file(8, "b", "b", 1), file(9, "i", "j", 1), file(10, "l", "lb", 1), file(11, "x", "z", 1)}, nil, []int{0, 6, 5, 6}},
+		{"so many that level 0 would be full go just above the base level", []*FileMeta{file(8, "b", "b", 1), file(9, "e", "e", 1)}, nil, []int{0, 4}},
+		{"each table is placed separately", []*FileMeta{file(8, "b", "b", 1), file(9, "i", "j", 1), file(10, "l", "lb", 1), file(11, "x", "z", 1)}, nil, []int{0, 6, 5, 6}},
 		{
 			"a running compaction may write between its inputs", []*FileMeta{file(8, "i", "j", 1), file(9, "q", "z", 1)},
 			func(v *Version) []*Compaction {
@@ -35,7 +36,7 @@ func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
 			}, []int{5, 6},
 		},
 		{
-			"on its output level alone", []*FileMeta{file(8, "i", "j", 1)},
+			"only on its output level", []*FileMeta{file(8, "i", "j", 1)},
 			func(v *Version) []*Compaction {
 				return []*Compaction{{Version: v, Level: 0, OutputLevel: 5, Inputs: []*FileMeta{v.Levels[0].Files[0], file(7, "x", "y", 1)}}}
 			}, []int{0},
@@ -62,12 +63,12 @@ func TestTablesArePlacedAboveAllThatTheyMeet(t *testing.T) {
 	}
 }
 
-func TestAnEmptyDatabasePlacesTablesOnTheLastLevel(t *testing.T) {
+func TestEmptyDatabasePlacesTablesOnTheLastLevel(t *testing.T) {
 	placed := newVersion(t, nil).Place([]*FileMeta{file(1, "a", "b", 1), file(2, "c", "d", 1)}, testPick)
 	require.Equal(t, []int{6, 6}, []int{placed[0].Level, placed[1].Level})
 }
 
-func TestRunsAreDisjointAndFew(t *testing.T) {
+func TestDisjointRuns(t *testing.T) {
 	v := newVersion(t, nil)
 	cases := []struct {
 		name  string
@@ -75,9 +76,9 @@ func TestRunsAreDisjointAndFew(t *testing.T) {
 		want  [][]uint64
 	}{
 		{"no table, no run", nil, nil},
-		{"tables that do not meet are one run, ascending", []*FileMeta{file(3, "e", "f", 1), file(2, "c", "d", 1), file(1, "a", "b", 1)}, [][]uint64{{1, 2, 3}}},
-		{"one key in common makes two", []*FileMeta{file(1, "a", "c", 1), file(2, "c", "d", 1)}, [][]uint64{{1}, {2}}},
-		{"one that meets all stands alone", []*FileMeta{file(9, "a", "z", 1), file(1, "b", "c", 1), file(2, "d", "e", 1), file(3, "f", "g", 1)}, [][]uint64{{9}, {1, 2, 3}}},
+		{"disjoint tables are one ascending run", []*FileMeta{file(3, "e", "f", 1), file(2, "c", "d", 1), file(1, "a", "b", 1)}, [][]uint64{{1, 2, 3}}},
+		{"one common key makes two runs", []*FileMeta{file(1, "a", "c", 1), file(2, "c", "d", 1)}, [][]uint64{{1}, {2}}},
+		{"a table that overlaps all is a separate run", []*FileMeta{file(9, "a", "z", 1), file(1, "b", "c", 1), file(2, "d", "e", 1), file(3, "f", "g", 1)}, [][]uint64{{9}, {1, 2, 3}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

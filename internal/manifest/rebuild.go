@@ -9,9 +9,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// WriteFile writes MANIFEST num with snapshot as its only edit, and makes it and
-// its name durable. Nothing points to it before SetCurrent. It is for a repair,
-// which puts work between the two; a Set does both in one.
+// WriteFile durably writes MANIFEST num, with snapshot as its only edit, and its name. CURRENT does not
+// name it before SetCurrent. It is for a repair, which does other work in between; a Set does both in
+// one step.
 func WriteFile(fsys vfs.FS, dir string, num uint64, snapshot *Edit) error {
 	f, err := fsys.Create(filepath.Join(dir, base.FileName(base.FileManifest, num)))
 	if err != nil {
@@ -28,6 +28,5 @@ func WriteFile(fsys vfs.FS, dir string, num uint64, snapshot *Edit) error {
 	return fsys.SyncDir(dir)
 }
 
-// SetCurrent makes CURRENT name MANIFEST num, durably: a crash leaves the old
-// CURRENT or the new one.
+// SetCurrent durably makes CURRENT name MANIFEST num. A crash leaves the old CURRENT or the new one.
 func SetCurrent(fsys vfs.FS, dir string, num uint64) error { return writeCurrent(fsys, dir, num) }

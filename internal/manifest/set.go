@@ -12,57 +12,57 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// SetOptions say where a Set lives and whom it tells.
+// SetOptions are the location of a Set, its limits, and its callbacks.
 type SetOptions struct {
 	FS              vfs.FS
 	Dir             string
 	Cmp             *base.Comparer
-	MaxManifestSize int64 // bytes after which Apply starts a new MANIFEST; see rollSize
-	// ReadLimit is the size in bytes above which Load refuses a MANIFEST, and Begin
-	// and Apply refuse to make one; 0: none.
+	MaxManifestSize int64 // size in bytes at which Apply starts a new MANIFEST; see rollSize
+	// ReadLimit is the size in bytes above which Load refuses a MANIFEST, and Begin and Apply
+	// refuse to make one; 0 means no limit.
 	ReadLimit int64
-	// MaxTables is how many tables a MANIFEST may name to be loaded; 0: any number. A
-	// few more than the directory holds, since whoever looks for each of them tells
-	// better which is missing.
+	// MaxTables is the largest number of tables in a MANIFEST that Load accepts; 0 means any
+	// number. It should be slightly greater than the number of tables in the directory,
+	// because callers that look for each table report better which one is missing.
 	MaxTables int
-	// Obsolete is handed the files that no version names any more, with the level
-	// that each was last on, in the order in which to remove them: those with the
-	// oldest entries first, so that what a crash leaves of the inputs of a compaction
-	// holds the newest version of each key that it holds at all. It is called from
-	// whoever gave up the last reference, and must not block.
+	// Obsolete is called with the files that no version contains any more, and the last level
+	// of each, in the order in which to remove them. The files with the oldest entries come
+	// first, so that after a crash the remaining inputs of a compaction have the newest version
+	// of each of their keys. The goroutine that released the last reference calls Obsolete,
+	// which must not block.
 	Obsolete func([]LevelFile)
-	// NewHandle makes the FileMeta.Handle of a file that comes into a version without
-	// one; nil: none is made.
+	// NewHandle makes the FileMeta.Handle of a file that enters a version without one. If
+	// NewHandle is nil, there are no handles.
 	NewHandle func() any
 }
 
-// Set owns the current version and the MANIFEST. Apply calls follow one
-// another; everything else may be called at any time.
+// Set owns the current version and the MANIFEST. Calls of Apply are serialized; all other methods are
+// safe for concurrent use.
 type Set struct {
 	opts SetOptions
-	// maxRecord is wal.MaxRecordSize, but for tests.
+	// maxRecord is wal.MaxRecordSize, except in tests.
 	maxRecord int
 
-	nextFileNum atomic.Uint64 // the next number to hand out
+	nextFileNum atomic.Uint64 // the next unused number
 
-	// mu serialises Apply, its input and output included, and guards what follows.
-	mu          sync.Mutex
-	log         *wal.Writer
-	begunSize   int64  // of log, when its snapshot was written
-	begunSum    uint32 // checksum of that snapshot's record
-	manifestNum uint64
-	logNum      uint64
-	lastSeq     uint64 // as recorded
-	buf         []byte
-	// full is why the MANIFEST in force takes no more edits although another one
-	// may: the disk was full. The next edit goes to a new one.
+	// mu serializes Apply, including its input and output, and guards the following fields.
+	mu             sync.Mutex
+	log            *wal.Writer
+	snapshotSize   int64  // size of log after its snapshot was written
+	firstRecordSum uint32 // checksum of that snapshot's record
+	manifestNum    uint64
+	logNum         uint64
+	lastSeq        uint64 // as recorded
+	buf            []byte
+	// full is the error of a full disk, after which the current MANIFEST accepts no edits. The
+	// next edit goes to a new MANIFEST.
 	full error
-	err  error // the first failure of another kind: no edit is taken any more
+	err  error // the first failure of another kind, after which no edit is accepted
 
 	current atomic.Pointer[Version]
 }
 
-// New returns the Set of an empty database. Nothing is written before Begin.
+// New returns the Set of an empty database. Begin writes its first files.
 func New(o SetOptions) *Set {
 	s := &Set{opts: o, maxRecord: wal.MaxRecordSize}
 	s.nextFileNum.Store(1)
@@ -72,11 +72,10 @@ func New(o SetOptions) *Set {
 	return s
 }
 
-// Current returns the newest version. Whoever keeps it beyond the moment takes
-// a reference.
+// Current returns the newest version. Callers that retain it must take a reference.
 func (s *Set) Current() *Version { return s.current.Load() }
 
-// RefCurrent returns the newest version with a reference taken.
+// RefCurrent returns the newest version with a reference, which the caller must release.
 func (s *Set) RefCurrent() *Version {
 	for {
 		if v := s.current.Load(); v.TryRef() {
@@ -85,10 +84,10 @@ func (s *Set) RefCurrent() *Version {
 	}
 }
 
-// NewFileNum hands out a file number that was never used.
+// NewFileNum returns an unused file number.
 func (s *Set) NewFileNum() uint64 { return s.nextFileNum.Add(1) - 1 }
 
-// MarkUsed makes sure that num, found in the directory, is never handed out.
+// MarkUsed makes sure that NewFileNum never returns num, which was found in the directory.
 func (s *Set) MarkUsed(num uint64) {
 	for {
 		next := s.nextFileNum.Load()
@@ -98,34 +97,34 @@ func (s *Set) MarkUsed(num uint64) {
 	}
 }
 
-// ManifestNum returns the number of the MANIFEST in force.
+// ManifestNum returns the number of the current MANIFEST.
 func (s *Set) ManifestNum() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.manifestNum
 }
 
-// BegunSum returns the checksum of the first record of the MANIFEST in force.
+// BegunSum returns the checksum of the first record of the current MANIFEST.
 func (s *Set) BegunSum() uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.begunSum
+	return s.firstRecordSum
 }
 
-// LogNum returns the number below which logs are not needed, as recorded.
+// LogNum returns the recorded number below which logs are not needed.
 func (s *Set) LogNum() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logNum
 }
 
-// Begin writes edit's outcome as the snapshot of a new MANIFEST and points
-// CURRENT at it. Every opening for writing begins so: a MANIFEST that was
-// recovered is never appended to. install is as in Apply.
+// Begin applies edit, writes the result as the snapshot of a new MANIFEST, and makes CURRENT name it.
+// Every opening for writing begins with it: edits are never appended to a recovered MANIFEST. install
+// is as in Apply.
 func (s *Set) Begin(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.endIfPanics(func() error { return s.beginLocked(edit, install) })
+	return s.failOnPanic(func() error { return s.beginLocked(edit, install) })
 }
 
 func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
@@ -134,7 +133,7 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 		return err
 	}
 	err = s.newManifest(next)
-	s.buf = nil // one edit is far smaller than a snapshot
+	s.buf = nil // an edit is far smaller than a snapshot
 	if err != nil {
 		s.err = err
 		return err
@@ -143,21 +142,21 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 	return nil
 }
 
-// Apply records edit in the MANIFEST, syncs it, and makes the version that it
-// leads to the current one. install, if not nil, runs when nothing can fail any
-// more and before the old version is given up.
+// Apply records edit in the MANIFEST, syncs it, and makes the resulting version the current one. If
+// install is not nil, it is called when nothing can fail any more, and before the old version is
+// released.
 //
-// After an error IsUncertain tells whether the edit may be in force all the same.
-// If it may, the MANIFEST is finished, and every later Apply returns that error;
-// unless the disk was full: then the next Apply begins a new MANIFEST, and once
-// that is in force nothing is uncertain any more.
+// After an error, IsUncertain reports whether the edit may have taken effect all the same. If so, the
+// MANIFEST accepts no more edits, and every later Apply returns that error. After a full disk,
+// however, the next Apply starts a new MANIFEST, and once that is current nothing is uncertain any
+// more.
 func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
-	return s.endIfPanics(func() error { return s.applyLocked(edit, install) })
+	return s.failOnPanic(func() error { return s.applyLocked(edit, install) })
 }
 
 func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
@@ -184,13 +183,13 @@ func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
 	return nil
 }
 
-// maxKeptBuffer bounds the buffer that is kept for the next edit, in bytes: a snapshot of
-// very many tables, or an edit with long keys, takes far more than others.
+// maxKeptBuffer limits the buffer that is kept for the next edit, in bytes: a snapshot of very many
+// tables, or an edit with long keys, needs far more than others.
 const maxKeptBuffer = 256 << 10
 
-// endIfPanics calls f. If the comparer or the file system panics in it, nobody knows what the
-// MANIFEST holds, so that no edit is taken any more. The panic goes on. s.mu is held.
-func (s *Set) endIfPanics(f func() error) (err error) {
+// failOnPanic calls f. If the comparer or the file system panics in it, the content of the MANIFEST is
+// unknown, so no more edits are accepted. The panic continues. The caller holds s.mu.
+func (s *Set) failOnPanic(f func() error) (err error) {
 	returned := false
 	defer func() {
 		if !returned {
@@ -202,12 +201,11 @@ func (s *Set) endIfPanics(f func() error) (err error) {
 	return err
 }
 
-// rollSize is the size from which the next edit goes to a new MANIFEST. That
-// begins with a snapshot of the version, so a large version waits until as much
-// again was appended: what is written stays in proportion to the edits. Well below
-// the limit, an edit always fits.
+// rollSize is the size of the MANIFEST from which the next edit goes to a new one, which begins with a
+// snapshot of the version. It is at least twice the size of the last snapshot, so that the bytes
+// written stay in proportion to the edits. It is well below the limit, so that an edit always fits.
 func (s *Set) rollSize() int64 {
-	size := max(s.opts.MaxManifestSize, 2*s.begunSize)
+	size := max(s.opts.MaxManifestSize, 2*s.snapshotSize)
 	if limit := s.opts.ReadLimit; limit > 0 {
 		size = min(size, limit-limit/4)
 	}
@@ -216,12 +214,12 @@ func (s *Set) rollSize() int64 {
 
 func (s *Set) aboveLimit(size int64) bool { return s.opts.ReadLimit > 0 && size > s.opts.ReadLimit }
 
-// append writes the edit in buf to the MANIFEST in force, durably. A failure is
-// final for that file: what stands behind a failed append reads as damage, and a
-// second sync proves nothing.
+// append durably writes the edit in buf to the current MANIFEST. After a failure no edits go to that
+// file: bytes after a failed append read as damage, and a second sync proves nothing.
 func (s *Set) append() error {
-	if len(s.buf) > s.maxRecord { // nothing is written, and other edits go on
-		return errors.Newf("sievedb: a version edit of %d bytes, most of them keys of tables; at most %d fit a record of the MANIFEST", len(s.buf), s.maxRecord)
+	if len(s.buf) > s.maxRecord { // nothing is written, and other edits are still accepted
+		return errors.Newf("sievedb: a version edit of %d bytes, mostly keys of tables; "+
+			"at most %d bytes fit in a record of the MANIFEST", len(s.buf), s.maxRecord)
 	}
 	err := errors.Wrap(s.log.WriteRecord(s.buf), "sievedb: writing the MANIFEST")
 	if err == nil {
@@ -239,8 +237,8 @@ func (s *Set) append() error {
 	return err
 }
 
-// prepare completes edit with the numbers that every edit carries and returns
-// the version that it leads to. A failure here leaves everything as it was.
+// prepare adds the numbers that every edit has, and returns the resulting version. A failure changes
+// nothing.
 func (s *Set) prepare(edit *Edit) (*Version, error) {
 	if !edit.LogNum.Set {
 		edit.LogNum = Num(s.logNum)
@@ -263,9 +261,9 @@ func (s *Set) publish(next *Version, install func(*Version)) {
 	old.Unref()
 }
 
-// newManifest writes v as the first record of a new MANIFEST, makes that
-// durable, then points CURRENT at it and removes the old one. An error that is
-// not uncertain leaves the old one in force, and no file behind.
+// newManifest writes v as the first record of a new MANIFEST, syncs it, makes CURRENT name it, and
+// removes the old one. After an error that is not uncertain, the old MANIFEST is still current, and
+// the new file is removed.
 func (s *Set) newManifest(v *Version) error {
 	num := s.NewFileNum()
 	log, err := s.createManifest(num, v)
@@ -282,19 +280,18 @@ func (s *Set) newManifest(v *Version) error {
 		return err
 	}
 	oldNum, old := s.manifestNum, s.log
-	s.log, s.manifestNum, s.begunSize, s.full = log, num, log.Size(), nil
-	s.begunSum = util.CRC32C(s.buf) // createManifest has left the snapshot there
+	s.log, s.manifestNum, s.snapshotSize, s.full = log, num, log.Size(), nil
+	s.firstRecordSum = util.CRC32C(s.buf) // createManifest left the snapshot in buf
 	if old == nil {
 		return nil
 	}
-	// The new MANIFEST is in force: what happens to the old one does not matter.
+	// The new MANIFEST is current: errors of the old one do not matter.
 	_ = old.Close()
 	s.removeManifest(oldNum)
 	return nil
 }
 
-// createManifest writes a MANIFEST that nothing names yet. After an error it is
-// gone.
+// createManifest writes a MANIFEST that CURRENT does not name yet. After an error it is removed.
 func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	snapshot := &Edit{
 		Comparer: s.opts.Cmp.Name, LogNum: Num(s.logNum), PrevLogNum: Num(0),
@@ -311,7 +308,8 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	s.buf = snapshot.Encode(s.buf[:0])
 	err = log.WriteRecord(s.buf)
 	if err == nil && s.aboveLimit(log.Size()) {
-		err = errors.Newf("the MANIFEST of %d tables takes %d bytes, and Options.Limits.ManifestRead allows to read %d: raise it", len(snapshot.Added), log.Size(), s.opts.ReadLimit)
+		err = errors.Newf("the MANIFEST of %d tables has %d bytes, but Options.Limits.ManifestRead allows %d; raise it",
+			len(snapshot.Added), log.Size(), s.opts.ReadLimit)
 	}
 	if err == nil {
 		err = log.Sync()
@@ -327,13 +325,13 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	return log, nil
 }
 
-// removeManifest removes a MANIFEST that is not in force. If that fails it is a
-// file too many, which the next opening removes.
+// removeManifest removes a MANIFEST that is not current. If that fails, the next opening removes the
+// superfluous file.
 func (s *Set) removeManifest(num uint64) {
 	_ = s.opts.FS.Remove(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 }
 
-// Close closes the MANIFEST and gives up the current version.
+// Close closes the MANIFEST and releases the current version.
 func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,23 +346,23 @@ func (s *Set) Close() error {
 	return err
 }
 
-// obsolete passes files on.
+// obsolete calls SetOptions.Obsolete.
 func (s *Set) obsolete(files []LevelFile) {
 	if s.opts.Obsolete != nil {
 		s.opts.Obsolete(files)
 	}
 }
 
-// Sound reports whether the MANIFEST in force holds each edit that was applied
-// and nothing else: no append to it and no sync of it has failed.
+// Sound reports whether the current MANIFEST contains each applied edit and nothing else: no append to
+// it and no sync of it has failed.
 func (s *Set) Sound() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == nil && s.full == nil
 }
 
-// Failed reports whether edits are not taken any more: a write failed, and every
-// later Apply will.
+// Failed reports whether edits are not accepted any more: a write failed, and every later Apply will
+// fail.
 func (s *Set) Failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

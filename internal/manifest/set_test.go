@@ -17,8 +17,8 @@ func testSet(fs vfs.FS) SetOptions {
 	return SetOptions{FS: fs, Dir: "db", Cmp: base.Bytewise, MaxManifestSize: 1 << 20}
 }
 
-// begun returns a Set whose MANIFEST has begun, over fs.
-func begun(t *testing.T, o SetOptions) *Set {
+// beginSet returns a Set over o.FS after Begin.
+func beginSet(t *testing.T, o SetOptions) *Set {
 	t.Helper()
 	require.NoError(t, vfs.MkdirAllSynced(o.FS, o.Dir))
 	s := New(o)
@@ -31,9 +31,9 @@ func files(v *Version) (nums []uint64) {
 	return nums
 }
 
-func TestWhatWasAppliedIsLoaded(t *testing.T) {
+func TestAppliedEditsAreLoaded(t *testing.T) {
 	mem := vfs.NewMem()
-	s := begun(t, testSet(mem))
+	s := beginSet(t, testSet(mem))
 	require.NoError(t, s.Apply(&Edit{Added: []LevelFile{{0, file(s.NewFileNum(), "a", "m", 10)}, {3, file(s.NewFileNum(), "n", "z", 20)}}, LastSeq: Num(7)}, nil))
 	first := files(s.Current())
 	require.NoError(t, s.Apply(&Edit{Deleted: []DeletedFile{{0, first[0]}}, Added: []LevelFile{{1, file(s.NewFileNum(), "a", "m", 5)}}, LogNum: Num(9)}, nil))
@@ -45,18 +45,18 @@ func TestWhatWasAppliedIsLoaded(t *testing.T) {
 			require.EqualValues(t, 9, st.LogNum)
 			require.EqualValues(t, 7, st.LastSeq, "an edit without a sequence keeps the last one")
 			require.Equal(t, wal.TailClean, st.Tail.Kind)
-			require.GreaterOrEqual(t, again.NewFileNum(), uint64(4), "numbers are not used again")
+			require.GreaterOrEqual(t, again.NewFileNum(), uint64(4), "numbers are not reused")
 		})
 	}
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Apply(&Edit{}, nil), base.ErrClosed)
 }
 
-func TestAFullManifestIsReplaced(t *testing.T) {
+func TestFullManifestIsReplaced(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testSet(mem)
 	o.MaxManifestSize = 2000
-	s := begun(t, o)
+	s := beginSet(t, o)
 	manifests := map[uint64]bool{}
 	var last uint64
 	for range 200 {
@@ -77,12 +77,12 @@ func TestAFullManifestIsReplaced(t *testing.T) {
 	require.Equal(t, []uint64{last}, files(again.Current()))
 }
 
-func TestAFailedManifestIsFinished(t *testing.T) {
+func TestFailedManifestAcceptsNoEdits(t *testing.T) {
 	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
 			fail := false
 			mem := vfs.NewMem()
-			s := begun(t, testSet(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
+			s := beginSet(t, testSet(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
 				if fail && o.Kind == op {
 					fail = false
 					return &wrap.Fault{Short: 3}
@@ -94,7 +94,7 @@ func TestAFailedManifestIsFinished(t *testing.T) {
 			installed := false
 			add := func() *Edit { return &Edit{Added: []LevelFile{{1, file(s.NewFileNum(), "a", "b", 1)}}} }
 			require.ErrorIs(t, s.Apply(add(), func(*Version) { installed = true }), wrap.ErrInjected)
-			require.ErrorIs(t, s.Apply(add(), nil), wrap.ErrInjected, "nothing is tried again")
+			require.ErrorIs(t, s.Apply(add(), nil), wrap.ErrInjected, "nothing is retried")
 			require.True(t, s.Failed())
 			require.False(t, installed)
 			require.Same(t, before, s.Current())
@@ -102,11 +102,11 @@ func TestAFailedManifestIsFinished(t *testing.T) {
 	}
 }
 
-// A record cut off at the end is what a crash leaves; anything else that does
-// not decode is corruption, never the end.
+// A truncated record at the end is the result of a crash. Any other record that does not decode is
+// corruption, never the end.
 func TestOnlyACutLastEditIsDropped(t *testing.T) {
 	mem := vfs.NewMem()
-	s := begun(t, testSet(mem))
+	s := beginSet(t, testSet(mem))
 	for range 3 {
 		n := s.NewFileNum()
 		require.NoError(t, s.Apply(&Edit{Added: []LevelFile{{0, file(n, "a", "b", 1)}}}, nil))
@@ -140,7 +140,7 @@ func TestOnlyACutLastEditIsDropped(t *testing.T) {
 	}
 }
 
-// withManifest returns a database whose MANIFEST-000007 holds the edits.
+// withManifest returns a database whose MANIFEST-000007 has the edits.
 func withManifest(t *testing.T, edits ...*Edit) vfs.FS {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -155,9 +155,9 @@ func withManifest(t *testing.T, edits ...*Edit) vfs.FS {
 	return mem
 }
 
-func TestADatabaseStaysWithItsComparer(t *testing.T) {
+func TestComparerMustMatch(t *testing.T) {
 	full := &Edit{Comparer: base.Bytewise.Name, LogNum: Num(1), NextFileNum: Num(2), LastSeq: Num(3)}
-	later := &Edit{LogNum: Num(1)} // names none, which changes nothing
+	later := &Edit{LogNum: Num(1)} // has no comparer, which changes nothing
 	other := testSet(withManifest(t, full, later))
 	_, _, err := Load(other)
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestADatabaseStaysWithItsComparer(t *testing.T) {
 	require.NotErrorIs(t, err, base.ErrCorruption, "the caller is at fault, not the file")
 }
 
-func TestFileNumbersLeaveRoomForMore(t *testing.T) {
+func TestFileNumbersAreLimited(t *testing.T) {
 	for _, c := range []struct {
 		next, table uint64
 		ok          bool
@@ -189,7 +189,7 @@ func TestFileNumbersLeaveRoomForMore(t *testing.T) {
 	}
 }
 
-func TestManifestsThatLackANumberAreTold(t *testing.T) {
+func TestManifestWithoutARequiredNumberIsCorrupt(t *testing.T) {
 	full := Edit{Comparer: base.Bytewise.Name, LogNum: Num(1), NextFileNum: Num(2), LastSeq: Num(3)}
 	cases := map[string]func(*Edit){
 		"next file number": func(e *Edit) { e.NextFileNum = OptionalNum{} },
@@ -208,7 +208,7 @@ func TestManifestsThatLackANumberAreTold(t *testing.T) {
 	}
 }
 
-func TestCurrentIsExact(t *testing.T) {
+func TestCurrentMustBeExact(t *testing.T) {
 	good, err := parseCurrent([]byte("MANIFEST-000012\n"))
 	require.NoError(t, err)
 	require.Equal(t, "MANIFEST-000012", good)
@@ -221,13 +221,12 @@ func TestCurrentIsExact(t *testing.T) {
 	}
 }
 
-// Bug: an edit that was refused, for breaking an invariant, left its log number
-// behind, and the next edit recorded it: the log that held unflushed writes was
-// taken for not needed.
-func TestARefusedEditLeavesTheNumbers(t *testing.T) {
+// Bug: an edit that was refused for violating an invariant left its log number in the Set, and the
+// next edit recorded it: the log with unflushed writes was then considered unneeded.
+func TestRefusedEditChangesNoNumbers(t *testing.T) {
 	fs := vfs.NewMem()
 	require.NoError(t, fs.MkdirAll("db"))
-	s := begun(t, testSet(fs))
+	s := beginSet(t, testSet(fs))
 	before := s.LogNum()
 	overlapping := []LevelFile{{1, file(8, "a", "m", 10)}, {1, file(9, "b", "n", 10)}}
 	require.ErrorIs(t, s.Apply(&Edit{LogNum: Num(before + 7), Added: overlapping}, nil), base.ErrCorruption)

@@ -9,27 +9,26 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// keyRanges say which user keys the tables of a level cover, so that a search
-// touches neither the FileMetas nor their keys, as a rule: the eight bytes of each
-// table's smallest and largest user key that follow what all of the version have in
-// common, zeros where it ends, as big-endian numbers. They order as the keys do,
-// except where they are equal; then the whole keys decide. For comparers that are
-// not bytewise all of them are 0.
+// keyRanges has the ranges of user keys of a level's tables, so that a search usually accesses neither
+// the FileMetas nor their keys: the eight bytes of each table's smallest and largest user key after
+// the common prefix of the version, padded with zeros, as big-endian numbers. They order as the keys
+// do, except if they are equal; then the whole keys decide. For comparers that are not bytewise all of
+// them are 0.
 type keyRanges struct {
 	cmp               *base.Comparer
 	smallest, largest []uint64
 	shared            []byte // Version.shared
 }
 
-// Target is a user key that the levels of one version are searched for. It is
-// valid for that version only, and for as long as the key stays as it is.
+// Target is a user key to search for in the levels of one version. It is valid only for that version,
+// and as long as the key does not change.
 type Target struct {
 	key    []byte
 	prefix uint64
 }
 
-// Target prepares a search for key. ok is false where no table can hold it: it
-// lacks what the keys of all tables have in common.
+// Target prepares a search for key. ok is false if no table can have it, because it lacks the common
+// prefix of all keys.
 func (v *Version) Target(key []byte) (t Target, ok bool) {
 	n := len(v.shared)
 	if len(key) < n || string(key[:n]) != string(v.shared) {
@@ -42,7 +41,7 @@ func (v *Version) Target(key []byte) (t Target, ok bool) {
 	return t, true
 }
 
-// prepareSearch makes what Target and Find need. The version was checked.
+// prepareSearch initializes the fields for Target and Find. The version must have been checked.
 func (v *Version) prepareSearch() {
 	v.shared = v.sharedPrefix()
 	for level := range v.Levels {
@@ -60,8 +59,8 @@ func (v *Version) prepareSearch() {
 	}
 }
 
-// sharedPrefix returns what all user keys that a table of the version may hold
-// begin with, nothing for other orders than the bytewise.
+// sharedPrefix returns the common prefix of all user keys that a table of the version may have, or
+// nothing for orders other than bytewise.
 func (v *Version) sharedPrefix() []byte {
 	if !v.Cmp.IsBytewise() {
 		return nil
@@ -78,8 +77,8 @@ func (v *Version) sharedPrefix() []byte {
 	return least[:base.SharedPrefixLen(least, greatest)]
 }
 
-// Seek returns the index of the first file whose largest user key is at or behind
-// the target, or len(l.Files). Not for level 0.
+// Seek returns the index of the first file whose largest user key is at or after the target, or
+// len(l.Files). It must not be called for level 0.
 func (l *Level) Seek(t Target) int {
 	i := util.LowerBound64(l.largest, t.prefix)
 	if i < len(l.largest) && l.largest[i] == t.prefix {
@@ -88,7 +87,7 @@ func (l *Level) Seek(t Target) int {
 	return i
 }
 
-// seekTie is Seek among the files from i on that have the target's prefix.
+// seekTie is Seek among the files from i on with the same eight bytes as the target.
 func (l *Level) seekTie(i int, t Target) int {
 	n := len(l.largest) - i
 	if t.prefix < math.MaxUint64 {
@@ -104,13 +103,13 @@ func (l *Level) Covers(i int, t Target) bool {
 	return l.smallest[i] < t.prefix && t.prefix < l.largest[i] || l.coversTie(i, t)
 }
 
-// coversTie is Covers where the prefixes may not tell.
+// coversTie is Covers when the eight bytes may not decide.
 func (l *Level) coversTie(i int, t Target) bool {
 	return l.smallest[i] <= t.prefix && t.prefix <= l.largest[i] && l.Files[i].OverlapsUser(l.cmp, t.key, t.key)
 }
 
-// EndsWith reports whether the target is the largest user key of file i. The
-// key's older versions may then begin the next file.
+// EndsWith reports whether the target is the largest user key of file i. The next file may then begin
+// with the key's older versions.
 func (l *Level) EndsWith(i int, t Target) bool {
 	return l.largest[i] == t.prefix && l.endsWithTie(i, t.key)
 }
@@ -119,8 +118,8 @@ func (l *Level) endsWithTie(i int, key []byte) bool {
 	return l.cmp.Compare(base.UserKey(l.Files[i].Largest), key) == 0
 }
 
-// Find returns the index of the first file whose largest user key is >= key, or
-// len(l.Files). Not for level 0.
+// Find returns the index of the first file whose largest user key is >= key, or len(l.Files). It must
+// not be called for level 0.
 func (l *Level) Find(key []byte) int {
 	n := len(l.shared)
 	switch head := key[:min(n, len(key))]; {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCoversAgreesWithComparingTheKeys(t *testing.T) {
+func TestCoversAgreesWithKeyComparison(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 2))
@@ -53,7 +53,7 @@ func TestCoversAgreesWithComparingTheKeys(t *testing.T) {
 	}
 }
 
-// Many tables may have the same eight bytes behind what all have in common.
+// Many tables may have the same eight bytes after the common prefix.
 func TestSeekAmongManyEqualPrefixes(t *testing.T) {
 	for _, head := range []string{"AAAAAAAA", "\xff\xff\xff\xff\xff\xff\xff\xff"} {
 		var files []*FileMeta

@@ -2,33 +2,32 @@ package manifest
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// TableCounts are how many entries a table has, how many of them are tombstones, and the
-// largest sequence number among them.
+// TableCounts has the number of a table's entries, the number of tombstones among them, and the
+// tombstones' largest sequence number.
 type TableCounts struct {
 	Entries, Tombstones, LargestSeq uint64
 }
 
-// heavy reports whether at least a third of the entries are tombstones. A table may
-// claim anything.
+// heavy reports whether at least a third of the entries are tombstones. The counts come from a file
+// and may be inconsistent.
 func (c *TableCounts) heavy() bool {
 	return c != nil && c.Tombstones > 0 && c.Tombstones <= c.Entries && c.Tombstones >= c.Entries/3
 }
 
-// A compaction for the sake of tombstones alone must free so much: a fifth of what it
-// reads, since a store may take a quarter more than what lives in it, and a part of a
-// table's size, since a small store has time.
+// The minimum benefit of a compaction for tombstones alone. It must free a fifth of the bytes that it
+// reads, because a store may use a quarter more than its live data, and a part of a table's size,
+// because a small store has time.
 const (
 	tombstoneCost  = 5
 	tombstoneLeast = 8
 )
 
-// unknownEntryBytes is what an entry takes in a table whose entries are not counted.
+// unknownEntryBytes is the assumed size of an entry in a table whose entries are not counted.
 const unknownEntryBytes = 64
 
-// pickTombstones returns the compaction that frees most for what it reads of a table in which
-// tombstones abound, or nil. Nothing is picked for ever: a table goes down a
-// level, or, where nothing is below it, is rewritten only once no snapshot can hold
-// its tombstones, which are gone then.
+// pickTombstones returns the compaction of a table with many tombstones that frees most in proportion
+// to the bytes read, or nil. It does not pick the same table forever: a table moves down a level or,
+// on the last one, is rewritten only when no snapshot needs its tombstones, which then disappear.
 func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 	var best *Compaction
 	bestGain := 0.0
@@ -50,7 +49,7 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 			case read == f.Size:
 				output = level
 			}
-			if c := v.build(level, output, []*FileMeta{f}, "tombstones abound", o); c != nil {
+			if c := v.build(level, output, []*FileMeta{f}, "too many tombstones", o); c != nil {
 				best, bestGain = c, gain
 			}
 		}
@@ -58,9 +57,8 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 	return best
 }
 
-// freedBy estimates the bytes that merging f with all that lies below it would free, 0 if
-// nothing would be, and those that are to be read for that: no more than f where
-// nothing lies below.
+// freedBy estimates the bytes that merging f with all overlapping tables below would free, 0 if there
+// is no benefit, and the bytes to read for that: only those of f if there is no table below.
 func (v *Version) freedBy(level int, f *FileMeta, counts *TableCounts, o PickOptions) (freed, read uint64) {
 	var below, counted, entries uint64
 	for l := level + 1; l < NumLevels; l++ {

@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deleted is file with that many entries, all tombstones but for the values.
+// deleted is file with the given numbers of tombstones and values.
 func deleted(num uint64, smallest, largest string, size, tombstones, values uint64) *FileMeta {
 	f := file(num, smallest, largest, size)
 	f.Counts.Store(&TableCounts{Entries: tombstones + values, Tombstones: tombstones, LargestSeq: num})
 	return f
 }
 
-func TestPickTakesTablesInWhichTombstonesAbound(t *testing.T) {
+func TestPickCompactsTablesWithManyTombstones(t *testing.T) {
 	full := func(num uint64, smallest, largest string, size uint64) *FileMeta {
 		return deleted(num, smallest, largest, size, 0, size/100)
 	}
@@ -21,14 +21,14 @@ func TestPickTakesTablesInWhichTombstonesAbound(t *testing.T) {
 	cases := []struct {
 		name   string
 		levels map[int][]*FileMeta
-		want   []uint64 // nil: nothing is picked
+		want   []uint64 // nil if nothing is picked
 		output int
 	}{
-		{"what it deletes lies below",
+		{"the deleted keys are below",
 			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {full(2, "a", "c", 10000), full(3, "d", "e", 10000)}}, []uint64{1, 2}, 6},
 		{"level 0 goes to the base level",
 			map[int][]*FileMeta{0: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {full(2, "a", "c", 7000)}}, []uint64{1, 2}, 6},
-		{"the table that frees more for what is read",
+		{"the table that frees more in proportion to the bytes read",
 			map[int][]*FileMeta{5: {deleted(1, "a", "c", 700, 50, 0), deleted(4, "d", "e", 700, 80, 0)}, 6: {full(2, "a", "c", 10000), full(3, "d", "e", 10000)}}, []uint64{4, 3}, 6},
 		{"entries that are not counted are guessed",
 			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {file(2, "a", "c", 10000)}}, []uint64{1, 2}, 6},
@@ -42,9 +42,9 @@ func TestPickTakesTablesInWhichTombstonesAbound(t *testing.T) {
 			map[int][]*FileMeta{5: {file(1, "a", "c", 1000)}, 6: {full(2, "a", "c", 10000)}}, nil, 0},
 		{"it claims more tombstones than entries",
 			map[int][]*FileMeta{5: {deleted(1, "a", "c", 1000, 50, ^uint64(40))}, 6: {full(2, "a", "c", 10000)}}, nil, 0},
-		{"nothing lies below and everybody sees the deletions: it is rewritten where it is",
+		{"no table is below and all readers see the deletions: it is rewritten on its level",
 			map[int][]*FileMeta{6: {deleted(49, "a", "c", 10000, 50, 50), full(2, "d", "e", 10000)}}, []uint64{49}, 6},
-		{"a snapshot may hold them",
+		{"a snapshot may need the tombstones",
 			map[int][]*FileMeta{6: {deleted(51, "a", "c", 10000, 50, 50)}}, nil, 0},
 	}
 	for _, c := range cases {
@@ -68,7 +68,7 @@ func TestPickTakesTablesInWhichTombstonesAbound(t *testing.T) {
 	}
 }
 
-func TestALevelThatIsTooLargeComesBeforeTombstones(t *testing.T) {
+func TestOversizedLevelsComeBeforeTombstones(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(1, "x", "y", 1), file(2, "x", "y", 1)},
 		5: {deleted(3, "a", "c", 1000, 50, 0)},

@@ -9,22 +9,22 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Version is the set of tables of the database at one moment. It is immutable;
-// any number of goroutines may read it.
+// Version is the set of tables of the database at one moment. It is immutable and safe for concurrent
+// use.
 type Version struct {
 	Cmp    *base.Comparer
 	Levels [NumLevels]Level
 
-	shared []byte // what the user keys of all tables begin with
+	shared []byte // the common prefix of the user keys of all tables
 	level0 level0State
 
 	set  *Set
 	refs atomic.Int32
 }
 
-// Level is the tables of one level. Level 0 is in the order to consult it,
-// greatest number first: its tables overlap. See Level0InOrder. The others ascend, and no internal key is
-// in the range of two of them.
+// Level has the tables of one level. Level 0 is in the order of lookups, greatest number first,
+// because its tables overlap; see Level0InOrder. The tables of the other levels ascend, and no
+// internal key is in the range of two of them.
 type Level struct {
 	Files []*FileMeta
 	Bytes uint64
@@ -32,7 +32,7 @@ type Level struct {
 	keyRanges // of Files, in their order
 }
 
-// newLevel sorts files as the level wants them.
+// newLevel sorts files in the level's order.
 func newLevel(cmp *base.Comparer, number int, files []*FileMeta) Level {
 	l := Level{Files: files}
 	for _, f := range files {
@@ -56,9 +56,9 @@ func compareNums(a, b uint64) int {
 	return 0
 }
 
-// Overlapping returns the files of level that meet the user keys
-// [start, limit], both inclusive, nil for no bound, in the level's order. The
-// result may alias the version and must not be changed.
+// Overlapping returns the files of level that overlap the user keys [start, limit], both inclusive, in
+// the level's order; nil means no bound. The result may share memory with the version and must not be
+// changed.
 func (v *Version) Overlapping(level int, start, limit []byte) []*FileMeta {
 	l := &v.Levels[level]
 	if level == 0 {
@@ -82,9 +82,9 @@ func (v *Version) Overlapping(level int, start, limit []byte) []*FileMeta {
 	return l.Files[lo:hi:hi]
 }
 
-// Within returns the files of level that may hold user keys in [start, limit), nil for
-// no bound, in the level's order: what Overlapping is for the range of a table, Within is
-// for one that a user gives. The result may alias the version and must not be changed.
+// Within returns the files of level that may have user keys in [start, limit), in the level's order;
+// nil means no bound. Overlapping is for the inclusive range of a table, Within is for a range given by
+// a user. The result may share memory with the version and must not be changed.
 func (v *Version) Within(level int, start, limit []byte) []*FileMeta {
 	files := v.Overlapping(level, start, limit)
 	if limit == nil {
@@ -92,12 +92,12 @@ func (v *Version) Within(level int, start, limit []byte) []*FileMeta {
 	}
 	beginsAtLimit := func(f *FileMeta) bool { return v.Cmp.Compare(base.UserKey(f.Smallest), limit) >= 0 }
 	if level == 0 {
-		return slices.DeleteFunc(files, beginsAtLimit) // a slice of its own
+		return slices.DeleteFunc(files, beginsAtLimit) // level 0 is a new slice
 	}
-	// More than one begins at the limit if versions of one user key fill several tables.
+	// If versions of one user key fill several tables, more than one begins at the limit.
 	for len(files) > 0 && beginsAtLimit(files[len(files)-1]) {
 		n := len(files) - 1
-		files = files[:n:n] // what is appended to it must not reach the version
+		files = files[:n:n] // appending must not change the version
 	}
 	return files
 }
@@ -120,8 +120,8 @@ func (v *Version) Files(f func(level int, file *FileMeta)) {
 	}
 }
 
-// check holds the invariants that the read path and compaction rest on. It is
-// run on every version, those read from disk as well: a MANIFEST may be wrong.
+// check checks the invariants on which the read path and compaction depend. It is called for every
+// version, including those read from disk, because a MANIFEST may be wrong.
 func (v *Version) check() error {
 	seen := make(map[uint64]int, v.NumFiles())
 	for level := range v.Levels {
@@ -132,7 +132,7 @@ func (v *Version) check() error {
 			}
 			seen[f.Num] = level
 			if base.CompareInternal(v.Cmp, f.Smallest, f.Largest) > 0 {
-				return base.Corruptf("version", -1, "table %d on level %d begins behind its end", f.Num, level)
+				return base.Corruptf("version", -1, "table %d on level %d begins after its end", f.Num, level)
 			}
 			if level > 0 && i > 0 && base.CompareInternal(v.Cmp, files[i-1].Largest, f.Smallest) >= 0 {
 				return base.Corruptf("version", -1, "tables %d and %d on level %d overlap", files[i-1].Num, f.Num, level)
@@ -142,8 +142,8 @@ func (v *Version) check() error {
 	return nil
 }
 
-// TryRef takes a reference that keeps the version's files from removal, unless
-// the version was given up already: then the caller loads the current one.
+// TryRef takes a reference, which prevents the removal of the version's files. It returns false if the
+// version was already released; the caller then loads the current one.
 func (v *Version) TryRef() bool {
 	for {
 		n := v.refs.Load()
@@ -156,8 +156,8 @@ func (v *Version) TryRef() bool {
 	}
 }
 
-// Unref gives a reference back. Files that no version names any more go to the
-// Set's obsolete function.
+// Unref releases a reference. Files that no version contains any more are passed to
+// SetOptions.Obsolete.
 func (v *Version) Unref() {
 	n := v.refs.Add(-1)
 	if n < 0 {
@@ -178,15 +178,15 @@ func (v *Version) Unref() {
 	}
 }
 
-// discard gives up a version that never became the current one. Its new files
-// are the caller's to remove; those of v, the version before, stay as they are.
+// discard releases a version that never became the current one. The caller removes its new files; the
+// files of v, the previous version, stay.
 func (v *Version) discard() {
 	v.refs.Store(0)
 	v.Files(func(_ int, f *FileMeta) { f.refs.Add(-1) })
 }
 
-// Apply returns the version that the edits make of v, checked. The new version
-// has one reference and counts in its files; v is unchanged.
+// Apply returns the checked version that results from applying the edits to v. The new version has one
+// reference and counts as a reference of its files; v is unchanged.
 func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	deleted := map[place]bool{}
 	added := map[place]*FileMeta{}

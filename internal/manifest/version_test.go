@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// file describes a table of the given user keys; every key has sequence 1
-// unless a test sets others.
+// file describes a table of the given user keys, with sequence number 1 unless a test sets others.
 func file(num uint64, smallest, largest string, size uint64) *FileMeta {
 	return NewFileMeta(num, size, ikey(smallest, 1), ikey(largest, 1))
 }
@@ -30,7 +29,7 @@ func newVersion(t *testing.T, levels map[int][]*FileMeta) *Version {
 	return v
 }
 
-func TestFindAgreesWithSearchingTheKeys(t *testing.T) {
+func TestFindAgreesWithKeySearch(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -89,7 +88,7 @@ func TestFindAgreesWithSearchingTheKeys(t *testing.T) {
 	}
 }
 
-func TestOverlappingTakesInclusiveBounds(t *testing.T) {
+func TestOverlappingBoundsAreInclusive(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(9, "a", "m", 1), file(8, "k", "z", 1)},
 		1: {file(1, "a", "c", 1), file(2, "e", "g", 1), file(3, "i", "k", 1)},
@@ -152,10 +151,10 @@ func TestWithinExcludesTheLimit(t *testing.T) {
 			require.Equal(t, c.want, numsOf(v.Within(c.level, start, limit)))
 		})
 	}
-	require.Equal(t, []uint64{1, 2, 3}, numsOf(v.Within(1, nil, nil)), "the version is as it was")
+	require.Equal(t, []uint64{1, 2, 3}, numsOf(v.Within(1, nil, nil)), "the version is unchanged")
 }
 
-func TestAFileOverlapsWhatItsBoundsMeet(t *testing.T) {
+func TestOverlapsUser(t *testing.T) {
 	f := file(1, "f", "m", 1)
 	for _, c := range []struct {
 		start, limit string // "": none
@@ -175,7 +174,7 @@ func TestAFileOverlapsWhatItsBoundsMeet(t *testing.T) {
 	}
 }
 
-func TestVersionsThatBreakAnInvariantAreRefused(t *testing.T) {
+func TestInvalidVersionsAreRefused(t *testing.T) {
 	cases := map[string][]LevelFile{
 		"tables of a level overlap":          {{1, file(1, "a", "m", 1)}, {1, file(2, "k", "z", 1)}},
 		"a table on two levels":              {{1, file(1, "a", "b", 1)}, {2, file(1, "a", "b", 1)}},
@@ -189,7 +188,7 @@ func TestVersionsThatBreakAnInvariantAreRefused(t *testing.T) {
 	}
 }
 
-func TestFilesBecomeObsoleteWithTheLastVersionThatNamesThem(t *testing.T) {
+func TestFilesBecomeObsoleteWithTheirLastVersion(t *testing.T) {
 	var obsolete []LevelFile
 	s := New(SetOptions{Cmp: base.Bytewise, Obsolete: func(f []LevelFile) { obsolete = append(obsolete, f...) }})
 	f1, f2 := file(1, "a", "b", 1), file(2, "c", "d", 1)
@@ -197,7 +196,7 @@ func TestFilesBecomeObsoleteWithTheLastVersionThatNamesThem(t *testing.T) {
 	require.NoError(t, err)
 	v2, err := v1.Apply(&Edit{Deleted: []DeletedFile{{1, 1}}})
 	require.NoError(t, err)
-	require.True(t, v1.TryRef(), "a reader holds v1")
+	require.True(t, v1.TryRef(), "a reader has a reference to v1")
 	v1.Unref()
 	require.Empty(t, obsolete)
 	v1.Unref()

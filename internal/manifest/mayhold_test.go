@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-func TestTablesThatMayHoldAKeyComeInTheOrderOfLookups(t *testing.T) {
+func TestMayHoldReturnsTablesInLookupOrder(t *testing.T) {
 	v := &Version{Cmp: base.Bytewise}
 	v.Levels[0] = newLevel(v.Cmp, 0, []*FileMeta{file(20, "kb", "kd", 1), file(21, "ka", "kz", 1), file(22, "kx", "kz", 1)})
 	v.Levels[2] = newLevel(v.Cmp, 2, []*FileMeta{file(1, "ka", "kc", 9), file(2, "kc", "kc", 8), file(3, "kc", "ke", 7), file(4, "kg", "kh", 1)})
@@ -25,7 +25,7 @@ func TestTablesThatMayHoldAKeyComeInTheOrderOfLookups(t *testing.T) {
 		"kf":     {{0, 21}, {3, 6}}, // between two tables of level 2
 		"ky":     {{0, 22}, {0, 21}},
 		"kz\x00": nil,
-		"j":      nil, // lacks what all keys begin with
+		"j":      nil, // lacks the common prefix of all keys
 	} {
 		var got []table
 		for level, f := range v.MayHold([]byte(key)) {
@@ -33,7 +33,7 @@ func TestTablesThatMayHoldAKeyComeInTheOrderOfLookups(t *testing.T) {
 		}
 		require.Equal(t, want, got, "%q", key)
 		for level, f := range v.MayHold([]byte(key)) {
-			require.Equal(t, want[0], table{level, f.Num}, "a walk can end early")
+			require.Equal(t, want[0], table{level, f.Num}, "an iteration can end early")
 			break
 		}
 	}

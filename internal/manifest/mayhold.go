@@ -2,10 +2,10 @@ package manifest
 
 import "iter"
 
-// MayHold returns the tables whose ranges include key, with their levels, in the order in
-// which lookups ask them: level 0 from the newest table on, then one table of each deeper
-// level, or several if a table ends in the middle of the key's versions. DB.Get and
-// DB.MultiGet walk in loops of their own, which are faster; other callers use this one.
+// MayHold returns the tables whose ranges include key, with their levels, in the order of lookups:
+// the tables of level 0 from the newest on, then one table of each deeper level, or several if a
+// table ends between versions of the key. DB.Get and DB.MultiGet have their own loops, which are
+// faster; all other callers use MayHold.
 func (v *Version) MayHold(key []byte) iter.Seq2[int, *FileMeta] {
 	return func(yield func(int, *FileMeta) bool) {
 		target, inRange := v.Target(key)
@@ -23,8 +23,8 @@ func (v *Version) MayHold(key []byte) iter.Seq2[int, *FileMeta] {
 				if covers && !yield(level, l.Files[i]) {
 					return
 				}
-				// A table may end in the middle of the key's versions (LevelDB once wrote
-				// such): then the older ones begin the next table.
+				// A table may end between versions of the key (LevelDB once wrote such
+				// tables); the next table then begins with the older versions.
 				if level > 0 && (!covers || !l.EndsWith(i, target)) {
 					break
 				}
