@@ -471,7 +471,7 @@ func TestAnUnknownComparatorIsNamed(t *testing.T) {
 	_, err = Open("db", &Options{FS: mem})
 	require.ErrorContains(t, err, `created with comparer "idb_cmp1"`)
 	require.ErrorContains(t, err, `opened with comparer "leveldb.BytewiseComparator"`)
-	require.ErrorContains(t, err, "pass a Comparer of that name in Options.Comparer")
+	require.ErrorContains(t, err, "set Options.Comparer to a comparer of that name")
 	require.NotErrorIs(t, err, ErrCorruption)
 	names, err := mem.List("db")
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestPublishedRatesMatchASimulation(t *testing.T) {
 	for b, row := range publishedRates(t) {
 		for k := 1; k < len(row); k++ {
 			if b == 1 {
-				row[k] = 1 - 1/math.E // the table says 1.0, for want of a figure
+				row[k] = 1 - 1/math.E // the table has 1.0 for lack of a value
 			}
 			simulateBloom(t, rng, BloomSpec{b, k}, row[k])
 			figures++

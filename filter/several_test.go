@@ -57,7 +57,7 @@ func TestKindsReturnsACopy(t *testing.T) {
 	require.Equal(t, []string{bloomName, cacheLineName}, kindNames(p))
 }
 
-// A policy that embeds one of ours but has another name and other bytes is a kind of its own.
+// A policy that embeds one of ours but has another name and other bytes is a separate kind.
 func TestPolicyEmbeddingOursIsOneKind(t *testing.T) {
 	type own struct{ BloomPolicy }
 	p := own{NewDualBloomPolicy(10)}

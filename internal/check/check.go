@@ -97,7 +97,7 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 			return errors.New("the keys are not in ascending order")
 		}
 		if prev != nil && base.SameVersion(c.Comparer, prev, ikey) {
-			return errors.New("it has two entries for the same key and sequence number")
+			return errors.New("it has two entries of a key with the same sequence number")
 		}
 		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
 			return errors.New("it has a key outside its range in the MANIFEST")

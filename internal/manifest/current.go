@@ -41,7 +41,7 @@ func readCurrent(fsys vfs.FS, dir string) (string, error) {
 func parseCurrent(b []byte) (string, error) {
 	if len(b) == 0 {
 		return "", base.Corruptf("CURRENT", 0,
-			"the file is empty, want one MANIFEST name and a newline; run Repair to rebuild it")
+			"the file is empty, want one MANIFEST name and a newline; Repair can rebuild it")
 	}
 	if b[len(b)-1] != '\n' {
 		return "", base.Corruptf("CURRENT", int64(len(b)), "it does not end with a newline")

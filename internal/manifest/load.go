@@ -91,7 +91,7 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 	if err != nil {
 		if errors.Is(err, errNotExist) {
 			return wal.Tail{}, base.Corruptf("CURRENT", 0,
-				"it names %s, which does not exist; run Repair to rebuild the MANIFEST from the tables", path)
+				"it names %s, which does not exist; Repair can rebuild the MANIFEST from the tables", path)
 		}
 		return wal.Tail{}, err
 	}
@@ -198,7 +198,7 @@ func (l *loading) check(o *SetOptions) error {
 	}
 	if o.MaxTables > 0 && l.count > o.MaxTables {
 		return base.Corruptf("version", -1, "it names %d tables, many more than the directory has; "+
-			"run Repair to rebuild the MANIFEST from the tables", l.count)
+			"Repair can rebuild the MANIFEST from the tables", l.count)
 	}
 	return nil
 }
