@@ -91,7 +91,7 @@ const maxBloomBytes = 1<<29 - 1
 // comments at the top of bloom.go and cacheline.go describe the bytes. NewBloomPolicy
 // makes LevelDB's filters byte for byte, "leveldb.BuiltinBloomFilter2".
 // NewCacheLineBloomPolicy makes those of "sievedb.CacheLineBloom", which are faster to
-// query and have the same false-positive rate for keys of every shape.
+// query and whose false-positive rate does not depend on the shape of the keys.
 // NewDualBloomPolicy makes both. A BloomPolicy implements Policy, GeneratorPolicy,
 // DirectPolicy and VersionedPolicy.
 //
