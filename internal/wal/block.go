@@ -5,23 +5,21 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// block is one block of a log as it was read, the last one cut at the log's
-// end.
+// block is one block of a log as it was read, the last one cut at the end of the log.
 type block struct {
 	off  int64 // where it begins; -1 while none was read
 	data []byte
-	// sums are those of data once the look-ahead has needed them; empty before.
+	// sums are the sums of data once the look-ahead has needed them; empty before.
 	sums sums
 }
 
-// load makes the block that off lies in the reader's block. off is below the
-// log's size.
+// load reads the block that contains off. off is less than the size of the log.
 func (r *Reader) load(off int64) error {
 	off -= off % blockSize
 	if off == r.block.off {
 		return nil
 	}
-	r.block.off = -1 // until it is read whole
+	r.block.off = -1 // until it is read completely
 	r.block.sums.running = r.block.sums.running[:0]
 	n := int(min(blockSize, r.size-off))
 	if cap(r.block.data) < n {
@@ -54,9 +52,9 @@ func (b *block) chunk(at, n int) chunk {
 	}
 }
 
-// tryChunk returns the chunk that begins at data[at:] if its checksum is good.
-// At least a header's bytes are there. Unlike chunkAt, it finds checksums
-// through the sums, since it is asked at every byte.
+// tryChunk returns the chunk that begins at data[at:] if its checksum is valid. data[at:] has at
+// least the size of a header. Unlike chunkAt, it takes checksums from the sums, because it is
+// called for every byte.
 func (b *block) tryChunk(at int) (c chunk, ok bool) {
 	rest := b.data[at:]
 	if kind := rest[6]; kind == kindZero || kind > kindLast {

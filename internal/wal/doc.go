@@ -1,15 +1,15 @@
-// Package wal is the log format: records of any length, each whole or absent,
-// in a file that is only appended to. The write-ahead log and the MANIFEST are
-// both such logs. A Writer makes one, a Reader reads it and tells a log that a
-// crash cut short from a log that was damaged.
+// Package wal implements the log format: records of any length, each complete or absent, in a
+// file that is only appended to. The write-ahead log and the MANIFEST are both such logs. A
+// Writer makes one. A Reader reads it and distinguishes a log that a crash cut short from a log
+// that was damaged.
 //
-// Writer and Reader each serve one goroutine at a time. They depend on no file
-// system: a Writer asks for a File, a Reader for an io.ReaderAt and a size.
+// Writer and Reader each serve one goroutine at a time. They do not depend on a file system: a
+// Writer needs a File, a Reader an io.ReaderAt and a size.
 //
 // # The bytes
 //
-// A log is a row of blocks of 32 KiB, the last one usually cut short. A record
-// is cut into chunks so that no chunk crosses a block's border:
+// A log is a sequence of blocks of 32 KiB, the last one usually cut short. A record is divided
+// into chunks so that no chunk crosses the border of a block:
 //
 //	|<----------- block 0 ----------->|<-- block 1 -->|<----- block 2 ----->|
 //	+--------+------------------------+---------------+-------------+-+-----+
@@ -24,15 +24,14 @@
 //	6       1     kind: 1 full, 2 first, 3 middle, 4 last
 //	7       n     payload
 //
-// The checksum covers the kind and the payload, not the length: a damaged
-// length shows only because the checksum of the wrong bytes fails. A block's
-// last six bytes or fewer cannot hold a header; they are written as zeros and
-// never looked at. Seven bytes left hold a first chunk without payload. A record
-// may be empty: a full chunk without payload. Kind 0 with length 0 is space that
-// a writer reserved and did not fill: zeros up to the log's end are its end.
+// The checksum covers the kind and the payload, not the length: a damaged length shows only
+// because the checksum of the wrong bytes fails. The last six bytes or fewer of a block, which
+// cannot hold a header, are written as zeros and never read. Seven remaining bytes hold a first
+// chunk without payload. A record may be empty: a full chunk without payload. Kind 0 with length
+// 0 is space that a writer reserved and did not fill: zeros up to the end of the log are its end.
 //
-// Writers divide a record only where a block ends, except BufferSplit, whose record can so be
-// recognised (Reader.Split).
+// Writers divide a record only where a block ends, except BufferSplit, whose record is
+// recognized by that (Reader.Split).
 //
 // This is LevelDB's format (its doc/log_format.md) and never changes. In that
 // document's example, records of 1000, 97270 and 8000 bytes make
@@ -44,56 +43,51 @@
 //
 // # The tail rule
 //
-// The format has no mark of where synced bytes end, so the end of a log must be
-// judged. Let P be the end of the last whole record. Behind P there is
+// The format does not mark where synced bytes end, so a reader has to judge the end of a log. Let
+// P be the end of the last complete record. After P there is
 //
-//   - nothing, zeros only, or too little for a header: the log's end;
-//   - bytes that do not decode. The Reader then looks ahead, at every byte, for
-//     a later record: chunks with good checksums that join to a whole record
-//     which ReaderOptions.Plausible takes for one of this log.
+//   - nothing, only zeros, or too little for a header: the end of the log;
+//   - bytes that do not decode. The Reader then looks ahead, at every byte, for a later record:
+//     chunks with valid checksums that join to a complete record, which
+//     ReaderOptions.Plausible accepts as one of this log.
 //
-// What it finds sorts the tail into three:
+// The result determines the kind of the tail:
 //
 //	found   before it                           kind         newest log
 //	no      -                                   TailTorn     accepted
 //	yes     a whole 512-byte sector of zeros    TailHole     accepted
 //	yes     no such sector, or one flipped bit  TailDamaged  corruption
 //
-// A torn tail is what a crash leaves of the last append; damage to the very last
-// record looks the same (Tail.BitFlip tells the one kind that does not). A hole
-// is what a power cut leaves that wrote later pages before earlier ones: none of
-// it had been synced. Anything else was written whole and has changed since.
+// A torn tail is what a crash leaves of the last append. Damage to the very last record looks
+// the same (Tail.BitFlip distinguishes one kind that does not). A hole is what a power cut leaves
+// that wrote later pages before earlier ones: none of them had been synced. Everything else was
+// completely written and has changed since.
 //
-// Three things sharpen the second row. Zeros count only outside chunks with good
-// checksums, which were evidently written. They count as well if they fill the
-// rest of the sector in which the chunk at fault begins: its front was synced
-// before, so that less than a sector may be missing. And where one changed bit
-// explains the bytes that do not decode, it is damage although a value full of
-// zeros stands there; unless that bit would be the only one of its sector.
+// Three rules refine the second row. Zeros count only outside chunks with valid checksums, which
+// were evidently written. They also count if they fill the remainder of the sector in which the
+// faulty chunk begins: the sector's front was synced before, so less than a sector may be
+// missing. And if one changed bit explains the bytes that do not decode, it is damage even if a
+// value full of zeros is there, unless that bit would be the only one of its sector.
 //
-// In a log that is not the newest, every tail but a clean one is corruption:
-// its writer synced it before it began the next. ReaderOptions.AllowTornEnd
-// accepts a cut there, for logs of writers that do not sync at that point, and
-// for a MANIFEST. Whoever knows that there was no crash reads the newest log as one
-// that is not the newest.
+// In a log that is not the newest, every tail but a clean one is corruption: its writer synced it
+// before it began the next. ReaderOptions.AllowTornEnd accepts a cut there, for logs of writers
+// that do not sync at that point, and for a MANIFEST. A caller that knows that there was no crash
+// reads the newest log as one that is not the newest.
 //
-// # The look-ahead's price
+// # The cost of the look-ahead
 //
-// It reads from P to the record found, or to the log's end, once. A byte is
-// tried as a chunk's begin only if a kind stands in the right place and the
-// length fits the block; such a try costs one multiplication, whatever the
-// length, because the block's checksums are kept as running sums (sums). So the
-// work is proportional to the bytes passed over, in a hostile log too, and so it
-// is when a hostile log is salvaged piece by piece with Skip. The search for a
-// flipped bit walks no more bytes in all than the log has, and a block; once a
-// salvage has used that up, BitFlip stays false. Memory is at most a block, its
-// sums, and the record being joined, which never exceeds the log.
+// It reads once from P to the record found, or to the end of the log. A byte is tried as the
+// beginning of a chunk only if a kind is at the right position and the length fits the block. A
+// try costs one multiplication, whatever the length, because the checksums of the block are kept
+// as running sums. So the work is proportional to the bytes skipped, even in a hostile log that
+// is salvaged piece by piece with Skip. The search for a flipped bit examines at most as many
+// bytes in total as the log has, plus a block; after that, BitFlip stays false. Memory is at most
+// a block, its sums, and the record being joined, which never exceeds the log.
 //
 // # Reading a MANIFEST
 //
-// Read it with ReaderOptions{AllowTornEnd: true} and Last unset. A last record
-// that was cut short then ends the log with io.EOF and Tail().Kind == TailTorn;
-// accept that only after checking that the files which the MANIFEST names all
-// exist with their sizes, since the lost edit may have been synced. Everything
-// else is a *base.CorruptionError, a flipped bit in the last record included.
+// Use ReaderOptions{AllowTornEnd: true} without Last. A last record that was cut short then ends
+// the log with io.EOF and Tail().Kind == TailTorn. Accept that only after checking that the files
+// which the MANIFEST names all exist with their sizes, because the lost edit may have been
+// synced. Everything else is a *base.CorruptionError, including a flipped bit in the last record.
 package wal

@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// These constants reach the disk and never change.
+// These constants are part of the files and never change.
 const (
 	blockSize  = 32 << 10
 	headerSize = 7
@@ -18,16 +18,15 @@ const (
 	kindLast   = 4
 )
 
-// MaxRecordSize is the length in bytes of the longest record that a Writer
-// takes, and that a Reader takes by default.
+// MaxRecordSize is the length in bytes of the longest record that a Writer accepts, and a Reader
+// by default.
 const MaxRecordSize = 1 << 30
 
-// sectorSize is the unit in which a disk writes whole or not at all: 512 bytes
-// on every disk of the last decades, or a multiple of it.
+// sectorSize is the unit that a disk writes completely or not at all: 512 bytes on every disk of
+// the last decades, or a multiple of it.
 const sectorSize = 512
 
-// chunkKind returns the kind of a chunk that begins or does not begin, and ends
-// or does not end, its record.
+// chunkKind returns the kind of a chunk, given whether it begins and whether it ends its record.
 func chunkKind(begins, ends bool) byte {
 	switch {
 	case begins && ends:
@@ -40,14 +39,14 @@ func chunkKind(begins, ends bool) byte {
 	return kindMiddle
 }
 
-// appendChunkHeader appends the header of a chunk of n bytes with its checksum
-// left open; sealChunk fills that in once the payload stands behind it.
+// appendChunkHeader appends the header of a chunk of n bytes without its checksum; sealChunk
+// fills that in once the payload is after it.
 func appendChunkHeader(dst []byte, n int, kind byte) []byte {
 	return append(dst, 0, 0, 0, 0, byte(n), byte(n>>8), kind)
 }
 
-// sealChunk computes the checksum of chunk, a header and its payload. The kind
-// is the header's last byte, so that what the checksum covers is one piece.
+// sealChunk computes the checksum of chunk, a header and its payload. The kind is the last byte
+// of the header, so the checksum covers one contiguous piece.
 func sealChunk(chunk []byte) {
 	util.PutFixed32(chunk, util.MaskCRC(util.CRC32C(chunk[headerSize-1:])))
 }
@@ -59,15 +58,14 @@ type fault struct {
 	why string
 	// cut: the log's bytes end before the chunk, or the record, does.
 	cut bool
-	// whole: the chunks are good, but the record is longer than the reader's
-	// bound. No crash explains that.
+	// whole: the chunks are valid, but the record is longer than the limit of the reader. No
+	// crash explains that.
 	whole bool
 }
 
-// payloadLen reads the header of a chunk. b holds the bytes from the chunk's
-// begin to the end of the block or of the log, whichever comes first; room is
-// the number of bytes to the block's end. bad is nil if all of the payload is
-// in b; its checksum is still to be compared.
+// payloadLen reads the header of a chunk. b has the bytes from the beginning of the chunk to the
+// end of the block or of the log, whichever comes first; room is the number of bytes to the end
+// of the block. bad is nil if b has the whole payload; its checksum is not compared yet.
 func payloadLen(b []byte, room int) (n int, bad *fault) {
 	if len(b) < headerSize {
 		return 0, &fault{cut: true, why: fmt.Sprintf("%d bytes are left, a chunk's header has %d", len(b), headerSize)}
@@ -89,8 +87,7 @@ func payloadLen(b []byte, room int) (n int, bad *fault) {
 // storedLen returns the payload length that a whole header states.
 func storedLen(header []byte) int { return int(header[4]) | int(header[5])<<8 }
 
-// chunk is a chunk whose checksum is good. Its payload lies in the reader's
-// block.
+// chunk is a chunk with a valid checksum. Its payload is in the reader's block.
 type chunk struct {
 	kind    byte
 	payload []byte
@@ -98,11 +95,11 @@ type chunk struct {
 	end     int64 // where its payload ends
 }
 
-// blockEnd returns the end of the block that off lies in.
+// blockEnd returns the end of the block that contains off.
 func blockEnd(off int64) int64 { return off - off%blockSize + blockSize }
 
-// skipTrailer returns where the next chunk begins if the last one ended at off:
-// there, or at the next block where no header fits.
+// skipTrailer returns where the next chunk begins if the last one ended at off: there, or at the
+// next block if no header fits.
 func skipTrailer(off int64) int64 {
 	if end := blockEnd(off); end-off < headerSize {
 		return end

@@ -1,19 +1,19 @@
 package wal
 
-// finding is what the look-ahead brings back.
+// finding is the result of the look-ahead.
 type finding struct {
 	at int64 // where the record found begins, -1 if there is none
-	// zeroSector: before the record found, or before the log's end, a whole
-	// sector outside chunks with good checksums holds zeros only.
+	// zeroSector: before the record found, or before the end of the log, a whole sector
+	// outside chunks with valid checksums contains only zeros.
 	zeroSector bool
 }
 
-// lookAhead searches the bytes from off to the log's end for a whole record that
-// is plausible. A chunk with a good checksum is passed over as one, so that no
-// byte is looked at twice; between such chunks every byte is tried.
+// lookAhead searches the bytes from off to the end of the log for a complete, plausible record.
+// A chunk with a valid checksum is skipped as a unit, so no byte is examined twice; between such
+// chunks every byte is tried.
 //
-// To try only the begins of later blocks would be cheaper, but two damaged
-// places in two blocks would then hide what stands behind the second.
+// Trying only the beginnings of later blocks would be cheaper, but two damaged places in two
+// blocks would then hide the records after the second.
 func (r *Reader) lookAhead(off int64) (finding, error) {
 	found := finding{at: -1}
 	r.asm.open = false
@@ -27,11 +27,11 @@ func (r *Reader) lookAhead(off int64) (finding, error) {
 	return found, nil
 }
 
-// searchBlock is lookAhead within r.block, from data[at:] on. r.asm carries a
-// record that crosses from one block to the next.
+// searchBlock is lookAhead within r.block, from data[at:] on. r.asm carries a record from one
+// block to the next.
 func (r *Reader) searchBlock(at int, found *finding) {
 	data := r.block.data
-	wild := -1 // begin of the stretch at hand that no good chunk accounts for, -1: none
+	wild := -1 // beginning of the present stretch outside valid chunks, -1: none
 	for at <= len(data)-headerSize {
 		c, ok := r.block.tryChunk(at)
 		if !ok {
@@ -57,9 +57,9 @@ func (r *Reader) searchBlock(at int, found *finding) {
 	}
 }
 
-// joinsPlausible adds a chunk that the look-ahead met, and reports whether it
-// ends a plausible record. A chunk that does not fit the ones before it begins
-// anew, or is the rest of a record whose begin is lost.
+// joinsPlausible adds a chunk that the look-ahead found, and reports whether it ends a plausible
+// record. A chunk that does not continue the ones before it begins a new record, or is the
+// remainder of a record whose beginning is lost.
 func (r *Reader) joinsPlausible(c chunk) bool {
 	record, done, bad := r.asm.add(c, r.o.MaxRecord, r.size)
 	if bad != nil {
@@ -72,8 +72,8 @@ func (r *Reader) joinsPlausible(c chunk) bool {
 	return r.o.Plausible == nil || r.o.Plausible(record, r.asm.start-r.end)
 }
 
-// hasZeroSector reports whether data[from:to] holds a whole sector of zeros.
-// data begins at a sector's begin.
+// hasZeroSector reports whether data[from:to] contains a whole sector of zeros. data begins at
+// the beginning of a sector.
 func hasZeroSector(data []byte, from, to int) bool {
 	from = (from + sectorSize - 1) / sectorSize * sectorSize
 	for ; from+sectorSize <= to; from += sectorSize {

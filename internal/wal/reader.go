@@ -9,31 +9,30 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// ReaderOptions says what is known about a log. The zero value is the strictest:
-// a log that must be whole.
+// ReaderOptions describe what is known about a log. The zero value is the strictest: a log that
+// must be complete.
 type ReaderOptions struct {
-	// Last says that the log is the newest, so that a crash may have cut it: no
-	// later log holds a record. (A later log that is empty does not count: a
-	// crash during recovery leaves one.)
+	// Last says that the log is the newest, so a crash may have cut it: no later log has a
+	// record. (A later log that is empty does not count: a crash during recovery leaves one.)
 	Last bool
-	// AllowTornEnd accepts, in a log that is not the newest, an end that was cut:
-	// bytes missing or unwritten zeros from some point on, and no record behind.
-	// It is for logs of writers that begin a new log without syncing the old one,
-	// as LevelDB and goleveldb, and for a MANIFEST (see the package comment). It
-	// has no effect beside Last, which accepts more.
+	// AllowTornEnd accepts, in a log that is not the newest, an end that was cut: bytes missing
+	// or unwritten zeros from some point on, and no record after them. It is for logs of
+	// writers that begin a new log without syncing the old one, such as LevelDB and goleveldb,
+	// and for a MANIFEST (see the package comment). It has no effect together with Last, which
+	// accepts more.
 	AllowTornEnd bool
-	// Plausible reports whether a whole record with a good checksum, which the
-	// look-ahead found behind bytes that do not decode, can be a later record of
-	// this log. A value may hold a copy of a log, and a disk block may hold what
-	// it held for another file before: the checksum alone does not tell.
+	// Plausible reports whether a complete record with a valid checksum, which the look-ahead
+	// found after bytes that do not decode, can be a later record of this log. A value may
+	// contain a copy of a log, and a disk block may still contain another file: the checksum
+	// alone does not decide.
 	//
-	// lost is the number of bytes between the last good record and this one. A
-	// write-ahead log asks that record decodes as a batch whose sequence is at
-	// least the expected one, and at most lost beyond it: an operation takes more
-	// than a byte. The record holds only during the call. Nil takes every record.
+	// lost is the number of bytes between the last good record and this one. A write-ahead log
+	// requires that record decodes as a batch whose sequence is at least the expected one, and
+	// at most lost beyond it, because an operation needs more than a byte. The record is valid
+	// only during the call. Nil accepts every record.
 	Plausible func(record []byte, lost int64) bool
-	// MaxRecord is the length in bytes above which a record is corruption;
-	// 0 means MaxRecordSize. No record is taken for longer than the log.
+	// MaxRecord is the length in bytes above which a record is corruption; 0 means
+	// MaxRecordSize. No record is believed to be longer than the log.
 	MaxRecord int64
 }
 
@@ -58,9 +57,9 @@ type Reader struct {
 	flipBudget int64
 }
 
-// NewReader returns a Reader for the log in the first size bytes of r. It reads
-// nothing yet. size is the file's size as it stands: the end of the log is taken
-// from it and never from an end of file that r reports before.
+// NewReader returns a Reader for the log in the first size bytes of r. It reads nothing yet. size
+// is the present size of the file: it determines the end of the log, even if r reports the end of
+// the file earlier.
 func NewReader(r io.ReaderAt, size int64, o ReaderOptions) *Reader {
 	size = max(size, 0)
 	if o.MaxRecord <= 0 {
@@ -74,15 +73,13 @@ func NewReader(r io.ReaderAt, size int64, o ReaderOptions) *Reader {
 	}
 }
 
-// Next returns the next record. It holds until the next call of Next or Skip
-// and must not be changed.
+// Next returns the next record. It is valid until the next call of Next or Skip and must not be
+// changed.
 //
-// At an end that the tail rule accepts, Next returns io.EOF itself; Tail tells
-// what stands there. Where it does not, the error is a *base.CorruptionError
-// without a file name, for base.InFile to add. An error of the io.ReaderAt comes
-// back as it is, and so does io.ErrUnexpectedEOF where the file is shorter than
-// its size. Whatever ended the reading comes back from every later call, until
-// Skip succeeds.
+// At an end that the tail rule accepts, Next returns io.EOF itself, and Tail describes it. At
+// another end the error is a *base.CorruptionError without a file name, for base.InFile to add.
+// An error of the io.ReaderAt is returned unchanged, as is io.ErrUnexpectedEOF if the file is
+// shorter than its size. Every later call returns the same result, until Skip succeeds.
 func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -99,22 +96,21 @@ func (r *Reader) Next() ([]byte, error) {
 	return nil, r.err
 }
 
-// Offset returns where the record that Next returned last begins, in bytes from
-// the log's begin. It means nothing before the first record.
+// Offset returns the position in bytes at which the last returned record begins. It is undefined
+// before the first record.
 func (r *Reader) Offset() int64 { return r.offset }
 
-// Split reports whether the record that Next returned last was divided before the end of
-// a block, as Writer.BufferSplit does and no other writer.
+// Split reports whether the last returned record was divided before the end of a block, as
+// Writer.BufferSplit does and no other writer.
 func (r *Reader) Split() bool { return r.split }
 
-// Tail returns what stands behind the last good record, once Next has returned
-// io.EOF or a *base.CorruptionError; after Skip, what was skipped.
+// Tail describes the bytes after the last good record, once Next has returned io.EOF or a
+// *base.CorruptionError; after Skip, the skipped bytes.
 func (r *Reader) Tail() Tail { return r.tail }
 
-// Skip makes Next go on at Tail().Resume, the next record that can be read, and
-// reports whether there is one. The bytes from Tail().Offset to Tail().Resume
-// are lost. It is for an explicit salvage of what is left: replaying records
-// behind lost ones gives a state that the database never had.
+// Skip makes Next continue at Tail().Resume, the next readable record, and reports whether there
+// is one. The bytes from Tail().Offset to Tail().Resume are lost. It is for an explicit salvage:
+// replaying records after lost ones gives a state that the database never had.
 func (r *Reader) Skip() bool {
 	if r.err == nil || r.tail.Resume < 0 {
 		return false
@@ -122,12 +118,12 @@ func (r *Reader) Skip() bool {
 	r.pos, r.end = r.tail.Resume, r.tail.Resume
 	r.asm.open = false
 	r.err = nil
-	r.tail.Resume = -1 // once used: a second call skips nothing
+	r.tail.Resume = -1 // so that a second call skips nothing
 	return true
 }
 
-// readRecord joins the chunks of the record at r.pos. A bad chunk and a record
-// without its end come back as bad, with r.asm as it was when they were met.
+// readRecord joins the chunks of the record at r.pos. For a bad chunk, and for a record without
+// an end, it returns bad, with r.asm as it was then.
 func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 	r.asm.open = false
 	split := false
@@ -152,13 +148,13 @@ func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 	}
 }
 
-// minMeasured is how many bytes of a record are joined before its length is found out. To
-// double the memory again and again would take three times a large record's size.
+// minMeasured is how many bytes of a record are joined before its length is determined. Doubling
+// the memory again and again would need three times the size of a large record.
 const minMeasured = 1 << 20
 
-// measure returns how many bytes of payload the chunks from off on add to the record that
-// is being joined, as far as their headers say so. It reads the headers alone, and no
-// checksum vouches for them: there are no more bytes than the log has, though.
+// measure returns how many bytes of payload the chunks from off on add to the record that is
+// being joined, according to their headers. It reads only the headers, which no checksum covers;
+// the size of the log limits the result.
 func (r *Reader) measure(off int64) (payload int64) {
 	var b [headerSize]byte
 	for {
@@ -167,7 +163,7 @@ func (r *Reader) measure(off int64) (payload int64) {
 			return payload
 		}
 		if _, err := vfs.ReadFull(r.src, b[:], off); err != nil {
-			return payload // to read the chunk will tell
+			return payload // reading the chunk will report it
 		}
 		n, kind := int64(storedLen(b[:])), b[6]
 		off += headerSize + n
@@ -181,8 +177,7 @@ func (r *Reader) measure(off int64) (payload int64) {
 	}
 }
 
-// chunkAt reads the chunk at off, or at the next block where off leaves no room
-// for a header.
+// chunkAt reads the chunk at off, or at the next block if off leaves no room for a header.
 func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 	off = min(skipTrailer(off), r.size)
 	if off == r.size {
@@ -207,25 +202,24 @@ func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 	return r.block.chunk(at, n), nil, nil
 }
 
-// assembly joins chunks to records. Its buffer is used again for each record
-// that has more than one chunk, and released after a large one.
+// assembly joins chunks to records. Its buffer is reused for each record of more than one chunk,
+// and released after a large one.
 type assembly struct {
 	buf   []byte
-	start int64 // where the record's first chunk begins
-	open  bool  // a first chunk came, its last one did not
+	start int64 // where the first chunk of the record begins
+	open  bool  // a first chunk was added, its last one was not
 }
 
-// fits reports whether the chunk's payload fits the memory that there is.
+// fits reports whether the payload of the chunk fits into the present buffer.
 func (a *assembly) fits(c chunk) bool { return len(a.buf)+len(c.payload) <= cap(a.buf) }
 
-// reserve makes room for the payload of c and of so many bytes behind it.
+// reserve makes room for the payload of c and for behind further bytes.
 func (a *assembly) reserve(c chunk, behind int64) {
 	a.buf = slices.Grow(a.buf, len(c.payload)+int(behind))
 }
 
-// add takes the chunk that follows the one added before. It returns the record
-// once it is whole. After a fault the assembly is as it was before. size is the
-// log's.
+// add adds the chunk that follows the one added before. It returns the record once it is
+// complete. After a fault the assembly is as it was before. size is that of the log.
 func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool, bad *fault) {
 	begins := c.kind == kindFull || c.kind == kindFirst
 	switch {
@@ -243,7 +237,7 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 	}
 	if begins {
 		if cap(a.buf) > maxKeptBuffer && len(a.buf) < cap(a.buf)/4 {
-			a.buf = nil // a large record came, and none like it since
+			a.buf = nil // release the memory of a large record
 		}
 		a.buf, a.start = a.buf[:0], c.off
 	}
@@ -252,8 +246,8 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 		return c.payload, true, nil
 	}
 	if need := len(a.buf) + len(c.payload); need > cap(a.buf) {
-		// Twice as much, so that a long record is not copied often, but no more than
-		// the log still has.
+		// Twice as much, so that a long record is not copied often, but no more than the
+		// remainder of the log.
 		a.buf = slices.Grow(a.buf, len(c.payload)+int(min(int64(need), size-c.end)))
 	}
 	a.buf = append(a.buf, c.payload...)
@@ -261,10 +255,9 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 	return a.buf[:len(a.buf):len(a.buf)], !a.open, nil
 }
 
-// emptyFirst reports whether the open record is no more than a first chunk
-// without payload at the end of the block before c. Early versions of LevelDB
-// wrote such a chunk and then the record, from its begin, to the next block
-// (see LevelDB's db/log_reader.cc).
+// emptyFirst reports whether the open record is only a first chunk without payload at the end of
+// the block before c. Early versions of LevelDB wrote such a chunk and then the whole record to
+// the next block (see LevelDB's db/log_reader.cc).
 func (a *assembly) emptyFirst(c chunk) bool {
 	return len(a.buf) == 0 && c.off%blockSize == 0 && a.start == c.off-headerSize
 }

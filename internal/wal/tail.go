@@ -7,20 +7,20 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// TailKind sorts what stands behind the last good record of a log. It tells what
-// the bytes look like; which kinds are accepted, ReaderOptions decides.
+// TailKind classifies the bytes after the last good record of a log by their appearance.
+// ReaderOptions decides which kinds are accepted.
 type TailKind int
 
 const (
 	// TailClean: nothing, or zeros only.
 	TailClean TailKind = iota
-	// TailTorn: bytes that do not decode, and no later record behind them.
+	// TailTorn: bytes that do not decode, and no later record after them.
 	TailTorn
-	// TailHole: a later record behind at least a sector of zeros, as a power cut
-	// leaves it that wrote later pages before earlier ones.
+	// TailHole: a later record after at least a sector of zeros, as left by a power cut that
+	// wrote later pages before earlier ones.
 	TailHole
-	// TailDamaged: a later record behind bytes that were written and have
-	// changed, or a record above the limit of length.
+	// TailDamaged: a later record after bytes that were written and have changed, or a record
+	// above the limit of length.
 	TailDamaged
 )
 
@@ -39,31 +39,28 @@ func (k TailKind) String() string {
 	return fmt.Sprintf("TailKind(%d)", int(k))
 }
 
-// Tail says what stands behind the last good record. Offsets and lengths are in
-// bytes.
+// Tail describes the bytes after the last good record. Offsets and lengths are in bytes.
 type Tail struct {
 	Kind TailKind
 	// Offset is the end of the last good record.
 	Offset int64
-	// Dropped is how many bytes are given up if the log ends at Offset. It is
-	// zero for a clean tail.
+	// Dropped is the number of bytes lost if the log ends at Offset. It is 0 for a clean tail.
 	Dropped int64
-	// Resume is where the next record begins that can be read, -1 if there is
-	// none. Skip goes there.
+	// Resume is where the next readable record begins, -1 if there is none. Skip goes there.
 	Resume int64
-	// BitFlip says that turning one bit would make the first chunk behind Offset
-	// that does not decode a good one, and that it is not a bit which unwritten
-	// zeros explain. A crash does not leave that: in a torn tail, it means damage
-	// to the last record, which may have been synced.
+	// BitFlip says that flipping one bit would make the first chunk after Offset that does not
+	// decode a valid one, and that unwritten zeros do not explain that bit. A crash does not
+	// leave that: in a torn tail, it means damage to the last record, which may have been
+	// synced.
 	BitFlip bool
 	// Reason says what is wrong with the first bytes that do not decode; empty
 	// for a clean tail.
 	Reason string
 }
 
-// judge applies the tail rule to what stands behind the last good record, sets
-// r.tail, and returns io.EOF or the corruption. bad is why the reading stopped;
-// r.asm tells whether it was inside a record.
+// judge applies the tail rule to the bytes after the last good record, sets r.tail, and returns
+// io.EOF or the corruption. bad is why reading stopped; r.asm says whether that was inside a
+// record.
 func (r *Reader) judge(bad *fault) error {
 	begin, inside := bad.at, r.asm.open
 	if inside {
@@ -116,9 +113,9 @@ func (r *Reader) judge(bad *fault) error {
 	return r.corruption(begin, bad)
 }
 
-// judgeClean is judge for a log that ends at off, or holds only zeros behind
-// it. Such zeros are reserved space, or pages that a crash left unwritten: a
-// log that was synced whole has none.
+// judgeClean is judge for a log that ends at off, or has only zeros after it. Such zeros are
+// reserved space, or pages that a crash left unwritten: a log that was completely synced has
+// none.
 func (r *Reader) judgeClean(off int64) error {
 	if off == r.size || r.o.Last || r.o.AllowTornEnd {
 		return io.EOF
@@ -161,10 +158,10 @@ func (r *Reader) corruption(begin int64, bad *fault) error {
 	return base.Corruptf("log record", begin, "%s", detail)
 }
 
-// isBitFlip decides Tail.BitFlip for the bytes at off. A bit that is missing
-// from a sector of zeros does not count: that sector may as well never have been
-// written. Of a piece of a sector that is shorter than a header, zeros say too
-// little for that: one checksum in 32 has a single bit in its first byte.
+// isBitFlip determines Tail.BitFlip for the bytes at off. A bit that is missing from a sector of
+// zeros does not count: that sector may never have been written. In a piece of a sector that is
+// shorter than a header, zeros do not prove enough for that: one checksum in 32 has a single bit
+// in its first byte.
 func (r *Reader) isBitFlip(off int64) (bool, error) {
 	if off == r.size {
 		return false, nil
@@ -190,9 +187,9 @@ func (r *Reader) isBitFlip(off int64) (bool, error) {
 	return !zeros, err
 }
 
-// unwrittenFrom reports whether the bytes from off to the end of its sector are
-// zero. A sector that held synced records up to off and lost what came behind
-// them reads so, however short the rest of it is.
+// unwrittenFrom reports whether the bytes from off to the end of its sector are zero. That is how
+// a sector reads that held synced records up to off and lost the bytes after them, however short
+// the remainder is.
 func (r *Reader) unwrittenFrom(off int64) (bool, error) {
 	return r.isZero(off, min(off-off%sectorSize+sectorSize, r.size))
 }
@@ -210,8 +207,7 @@ func (r *Reader) zerosToEnd(off int64) (bool, error) {
 	return true, nil
 }
 
-// isZero reports whether the bytes from..to, within one block, are there and all
-// zero.
+// isZero reports whether the bytes from..to, within one block, exist and are all zero.
 func (r *Reader) isZero(from, to int64) (bool, error) {
 	if from >= to {
 		return false, nil

@@ -9,84 +9,79 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// File is what a Writer asks of its file. Write appends.
+// File is what a Writer needs of its file. Write appends.
 type File interface {
 	io.Writer
 	Sync() error
 	Close() error
 }
 
-// earlyWriter is a File that can begin to write bytes to the device before Sync
-// waits for them, beside other calls; see vfs.EarlyWriter.
+// earlyWriter is a File that can begin to write bytes to the device before Sync waits for them,
+// concurrently with other calls; see vfs.EarlyWriter.
 type earlyWriter interface{ StartWriting(off, n int64) }
 
-// earlyBytes is how much is appended without a Sync before its writing to the
-// device is begun. The sync of a log of 16 MiB that nobody had synced took 12 to 30
-// ms, with 256 KiB or 1 MiB here 0.5 to 4. Each beginning is a system call that finds
-// places on the device for the bytes, and that waits while the device has much to
-// do: 0.1 to 25 ms, for which a goroutine of its own spares the appends.
+// earlyBytes is how much is appended without a Sync before the device is asked to write it. The
+// sync of a log of 16 MiB that was never synced took 12 to 30 ms, with 256 KiB or 1 MiB here 0.5
+// to 4 ms. Each request is a system call that finds places on the device for the bytes, and that
+// waits while the device is busy: 0.1 to 25 ms, which a separate goroutine keeps from the appends.
 const earlyBytes = 512 << 10
 
-// maxBuffered is how many bytes of records that BufferRecord was given wait for
-// their Write at most. A Write of 64 KiB costs 4 % of the 500 Writes of small records
-// that it stands for; of larger ones nothing more was gained.
+// maxBuffered is the maximum number of bytes of records that BufferRecord holds back. A Write of
+// 64 KiB costs 4 % of the 500 Writes of small records that it replaces; larger ones gained no
+// more.
 const maxBuffered = 64 << 10
 
-// maxKeptBuffer bounds the buffer that a Writer keeps between records, so that
-// a few large ones do not hold their size in memory for ever. A group of writes
-// is at most 1 MiB in LevelDB.
+// maxKeptBuffer bounds the buffer that a Writer keeps between records, so that a few large
+// records do not keep their memory forever. A group of writes is at most 1 MiB in LevelDB.
 const maxKeptBuffer = 2 << 20
 
-// maxFramed is how many bytes of framed records gather at most before they are
-// written: a record of a gigabyte needs no second gigabyte for its chunk headers.
-// Only records above that take more than one Write. A buffer that grew to hold it is
-// within maxKeptBuffer.
+// maxFramed is the maximum number of bytes of framed records that are gathered before they are
+// written: a record of a gigabyte needs no second gigabyte for its chunk headers. Only larger
+// records need more than one Write. A buffer that grew to this size is within maxKeptBuffer.
 const maxFramed = 3 << 19
 
-// Writer appends records to a log. The first failure of an append or a sync is
-// final: a record that was cut short can only be told from damage if nothing
-// stands behind it, and a sync that succeeds after one that failed may have
-// lost pages in between. So every later call returns that first error and the
-// file is not touched again but to close it.
+// Writer appends records to a log. The first failure of an append or a sync is final: a record
+// that was cut short can be distinguished from damage only if nothing follows it, and a sync that
+// succeeds after one that failed may have lost pages in between. So every later call returns that
+// first error, and the file is only closed.
 //
 // A Writer is used by one goroutine at a time.
 type Writer struct {
 	file   File
-	buf    []byte // records as framed that the file does not have yet; kept for its room
+	buf    []byte // framed records that the file does not have yet; the memory is reused
 	size   int64  // of the file
 	synced int64
-	begun  int64       // up to here the device has been told to write
+	begun  int64       // the device has been asked to write up to here
 	early  earlyWriter // nil if file is none
 	err    error       // first failure; nothing is written or synced once it is set
 
-	beginning atomic.Bool    // a goroutine tells the device
-	beginners sync.WaitGroup // that goroutine
+	beginning atomic.Bool    // a goroutine is asking the device to write
+	beginners sync.WaitGroup // for that goroutine
 
-	beginningPanicked atomic.Bool // the file system did, in that goroutine
+	beginningPanicked atomic.Bool // the file system panicked in that goroutine
 
 	closed   bool
 	closeErr error
 }
 
-// NewWriter returns a Writer for f, which must be empty and which the Writer
-// closes. A log that was recovered is never appended to: its tail may be torn,
-// and what is written behind a torn tail reads as damage.
+// NewWriter returns a Writer for f, which must be empty and which the Writer closes. A recovered
+// log is never appended to: its tail may be torn, and records after a torn tail read as damage.
 func NewWriter(f File) *Writer {
 	early, _ := f.(earlyWriter)
 	return &Writer{file: f, early: early}
 }
 
-// WriteRecord appends p as one record, together with what BufferRecord left: in one
-// call of the file's Write, or in pieces of 1.5 MiB if there is more. It does not
-// keep p. Nothing is durable before Sync returns.
+// WriteRecord appends p as one record, together with buffered records: in one call of the file's
+// Write, or in pieces of 1.5 MiB if there is more. It does not keep p. Nothing is durable before
+// Sync returns.
 //
-// An error other than that of a record above MaxRecordSize is final. The record
-// may then be in the file whole, in part or not at all.
+// Any error is final, except for a record above MaxRecordSize. The record may then be in the file
+// completely, in part or not at all.
 func (w *Writer) WriteRecord(p []byte) error { return w.WriteRecordParts(p) }
 
-// BufferRecord appends p as WriteRecord does, but may leave it in memory: it is
-// written by the next WriteRecord, Flush, Sync or Close, or by a BufferRecord that
-// finds 64 KiB gathered. An error may concern records that were buffered before.
+// BufferRecord appends p as WriteRecord does, but may leave it in memory: the next WriteRecord,
+// Flush, Sync or Close writes it, or a BufferRecord that finds 64 KiB gathered. An error may be
+// about records that were buffered before.
 func (w *Writer) BufferRecord(p []byte) error {
 	if err := w.add(p); err != nil || len(w.buf) < maxBuffered {
 		return err
@@ -94,10 +89,10 @@ func (w *Writer) BufferRecord(p []byte) error {
 	return w.Flush()
 }
 
-// BufferSplit begins a log with a record of two chunks, one for each argument, although both
-// would fit one; it is buffered as by BufferRecord. Every reader of the format joins them, and no
-// other writer divides a record before the end of a block: Reader.Split recognises
-// such a record. Both are short, and the log is empty.
+// BufferSplit begins a log with a record of two chunks, one for each argument, although both would
+// fit into one; it is buffered as by BufferRecord. Every reader of the format joins them, and no
+// other writer divides a record before the end of a block, so Reader.Split recognizes such a
+// record. Both are short, and the log is empty.
 func (w *Writer) BufferSplit(first, last []byte) error {
 	if w.err != nil {
 		return w.err
@@ -113,9 +108,9 @@ func (w *Writer) BufferSplit(first, last []byte) error {
 	return nil
 }
 
-// WriteRecordParts appends the concatenation of parts as one record, as
-// WriteRecord does. A group of batches needs no buffer to be joined in first:
-// the parts are copied once, to between the chunk headers.
+// WriteRecordParts appends the concatenation of parts as one record, as WriteRecord does. A group
+// of batches need not be joined in a buffer first: the parts are copied once, between the chunk
+// headers.
 func (w *Writer) WriteRecordParts(parts ...[]byte) error {
 	if err := w.add(parts...); err != nil {
 		return err
@@ -123,7 +118,7 @@ func (w *Writer) WriteRecordParts(parts ...[]byte) error {
 	return w.Flush()
 }
 
-// add frames a record behind those that are buffered.
+// add frames a record after the buffered ones.
 func (w *Writer) add(parts ...[]byte) error {
 	if w.err != nil {
 		return w.err
@@ -138,8 +133,8 @@ func (w *Writer) add(parts ...[]byte) error {
 	return w.frame(parts, int(total))
 }
 
-// Flush writes the records that are buffered to the file, in one call of its Write.
-// Its error is final, as that of WriteRecord.
+// Flush writes the buffered records to the file, in one call of its Write. Its error is final, as
+// that of WriteRecord.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
@@ -162,9 +157,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// beginWriting has the device write what has gathered, unless it is being told of what
-// was before: whole blocks, since the last one's page, if it was on its way to the
-// device, would have to be written again and might keep the next append waiting.
+// beginWriting asks the device to write the gathered bytes, unless an earlier request is still
+// running. It covers only whole blocks: the page of the last block, if it were on its way to the
+// device, would have to be written again and could delay the next append.
 func (w *Writer) beginWriting() {
 	if w.early == nil || w.err != nil || w.size-w.begun < earlyBytes || w.beginning.Load() {
 		return
@@ -174,7 +169,7 @@ func (w *Writer) beginWriting() {
 	w.beginning.Store(true)
 	w.beginners.Go(func() {
 		defer func() {
-			if recover() != nil { // in a goroutine of its own it would end the process; Sync reports it
+			if recover() != nil { // in this goroutine it would end the process; Sync reports it
 				w.beginningPanicked.Store(true)
 			}
 			w.beginning.Store(false)
@@ -183,13 +178,12 @@ func (w *Writer) beginWriting() {
 	})
 }
 
-// frame appends to w.buf what the record of the given parts appends to the file:
-// the zeros that end the block if no header fits it, then the chunks. As
-// LevelDB, the zeros are written with the record behind them, not with the one
-// before. Of a large record it writes all but the last piece; its error is Flush's.
+// frame appends the framed record of the given parts to w.buf: the zeros that end the block if no
+// header fits, then the chunks. As in LevelDB, the zeros are written with the record after them.
+// Of a large record it writes all but the last piece; its error is that of Flush.
 func (w *Writer) frame(parts [][]byte, remaining int) error {
 	buf := w.buf
-	if remaining > maxBuffered { // it would grow step by step
+	if remaining > maxBuffered { // the buffer would grow step by step
 		buf = slices.Grow(buf, min(remaining, maxFramed)+2*blockSize)
 	}
 	room := int(blockSize - w.Size()%blockSize)
@@ -197,7 +191,7 @@ func (w *Writer) frame(parts [][]byte, remaining int) error {
 		buf = append(buf, make([]byte, headerSize-1)[:room]...)
 		room = blockSize
 	}
-	var from []byte // what is left of the part being copied
+	var from []byte // remainder of the part being copied
 	for begins := true; begins || remaining > 0; begins = false {
 		n := min(remaining, room-headerSize)
 		remaining -= n
@@ -225,9 +219,8 @@ func (w *Writer) frame(parts [][]byte, remaining int) error {
 	return nil
 }
 
-// Sync makes every record appended so far durable, buffered ones too. The file's entry in its
-// directory is the caller's to sync. A failure is final; Sync is not tried
-// again.
+// Sync makes every appended record durable, buffered ones too. The caller syncs the directory
+// entry of the file. A failure is final; Sync is not tried again.
 func (w *Writer) Sync() error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -247,8 +240,8 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-// Size returns the number of bytes appended to the log: those of the file, an
-// append that failed half-way included, and those that are buffered.
+// Size returns the number of bytes appended to the log: those of the file, including an append
+// that failed half-way, and the buffered ones.
 func (w *Writer) Size() int64 { return w.size + int64(len(w.buf)) }
 
 // Unsynced returns how many of these bytes no successful Sync has covered.
@@ -257,17 +250,16 @@ func (w *Writer) Unsynced() int64 { return w.Size() - w.synced }
 // Buffered returns how many of these bytes the file does not have yet.
 func (w *Writer) Buffered() int { return len(w.buf) }
 
-// errPanicked is the error after a panic of the file system: the file may hold any part of
-// what was about to be written.
+// errPanicked is the error after a panic of the file system: the file may have any part of the
+// bytes that were being written.
 var errPanicked = errors.New("the file system panicked during an earlier write or sync of the log; it takes no more records")
 
-// errWriterClosed is what a Writer answers after Close, unless an earlier
-// failure is there to tell.
+// errWriterClosed is the error of a Writer after Close, unless an earlier failure is reported.
 var errWriterClosed = errors.New("log writer was closed")
 
-// Close writes what is buffered and closes the file, without syncing it. It returns the first failure of
-// the Writer, or that of closing: a file system may tell only then that bytes
-// written earlier were lost. Closing again returns the same.
+// Close writes the buffered records and closes the file without syncing it. It returns the first
+// failure of the Writer, or that of closing: a file system may report only then that earlier
+// bytes were lost. A second Close returns the same.
 func (w *Writer) Close() error {
 	if w.closed {
 		return w.closeErr
