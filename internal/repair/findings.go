@@ -21,7 +21,7 @@ type Findings struct {
 	NewManifest  string
 }
 
-// Fate is what a repair did with a file: the values are those of db.FileFate.
+// Fate is the fate of a file in a repair: the values are those of db.FileFate.
 type Fate int
 
 const (

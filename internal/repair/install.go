@@ -17,11 +17,10 @@ import (
 //  3. The other MANIFESTs go to lost/, then all else that is not in use.
 //  4. CURRENT is switched.
 //
-// Until 3, another repair finds what this one found, and entries twice. From
-// then on CURRENT names no MANIFEST that is there, or is damaged: Open and
-// LevelDB refuse, and another repair believes the new MANIFEST, the newest.
-// Moving files before the switch means that no Open comes between the two and
-// takes them for leftovers to be deleted.
+// Until 3, another repair finds what this one found, and some entries twice. From then on CURRENT
+// names a MANIFEST that does not exist, or is damaged: Open and LevelDB refuse, and another repair
+// believes the new MANIFEST, the newest. Moving files before the switch means that no Open comes
+// between the two and deletes them as leftovers.
 func (r *Repairer) install(p *plan) error {
 	if err := r.nameTables(p); err != nil {
 		return err
@@ -30,7 +29,7 @@ func (r *Repairer) install(p *plan) error {
 	if err != nil {
 		return err
 	}
-	r.made = nil // from here on, all that we made is needed
+	r.made = nil // from here on, all files that the repair made are needed
 	if err := r.moveAway(p); err != nil {
 		return err
 	}
@@ -57,7 +56,7 @@ func (r *Repairer) nameTables(p *plan) error {
 }
 
 func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
-	logNum := r.newNum() // of an empty log: all that the logs held is in tables
+	logNum := r.newNum() // of an empty log: the tables have all entries of the logs
 	if err := r.writeEmptyLog(base.FileName(base.FileLog, logNum)); err != nil {
 		return 0, err
 	}
@@ -66,7 +65,7 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 		Comparer: r.cmp.Name, LogNum: manifest.Num(logNum), PrevLogNum: manifest.Num(0),
 		NextFileNum: manifest.Num(r.nextNum), LastSeq: manifest.Num(r.lastSeq), Added: p.placed,
 	}
-	// Applied once, so that what could not be opened is never installed.
+	// Applied once, so that no edit is installed that could not be opened.
 	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit); err != nil {
 		return 0, err
 	}
@@ -76,8 +75,8 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 	return num, manifest.WriteFile(r.fs, r.dir, num, edit)
 }
 
-// writeEmptyLog makes the log that the new MANIFEST names: one that is missing
-// means that something was lost. Its name is durable with the MANIFEST's.
+// writeEmptyLog creates the log that the new MANIFEST names: a missing one means that something
+// was lost. Its name becomes durable with that of the MANIFEST.
 func (r *Repairer) writeEmptyLog(name string) error {
 	f, err := r.fs.Create(r.path(name))
 	if err != nil {
@@ -87,7 +86,7 @@ func (r *Repairer) writeEmptyLog(name string) error {
 	return errors.CombineErrors(f.Sync(), f.Close())
 }
 
-// moveAway puts what is not in use into lost/.
+// moveAway moves the files that are not in use to lost/.
 func (r *Repairer) moveAway(p *plan) error {
 	copyCurrent := !r.manifest.inForce && len(r.ofKind(base.FileCurrent)) > 0
 	if len(p.moves) == 0 && !copyCurrent {
@@ -146,8 +145,8 @@ func (m *mover) free(name string) string {
 	return unique
 }
 
-// move renames the files and makes that durable: in lost/ first, for a name that
-// is gone from one directory and not yet in the other would be a file lost.
+// move renames the files and makes that durable, in lost/ first: a name that is gone from one
+// directory and not yet in the other would be a lost file.
 func (m *mover) move(files []*File) error {
 	if len(files) == 0 {
 		return nil
@@ -167,9 +166,8 @@ func (m *mover) move(files []*File) error {
 	return err
 }
 
-// copyCurrent keeps a copy of a CURRENT that was not sound. It cannot be moved:
-// LevelDB takes a directory without CURRENT for one in which to create a
-// database, and removes the tables.
+// copyCurrent keeps a copy of a CURRENT that was not sound. It cannot be moved: LevelDB creates a
+// database in a directory without CURRENT, and removes the tables.
 func (m *mover) copyCurrent() (*File, error) {
 	line := &File{Name: base.CurrentName, Fate: rewritten, Level: -1, LostName: m.free(base.CurrentName)}
 	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)

@@ -13,7 +13,7 @@ import (
 type foundLog struct {
 	dirFile
 	line *File
-	// needed: nothing says that tables hold all of it.
+	// needed: the tables may not have all of its entries.
 	needed bool
 	// clean: Open would replay it and drop nothing.
 	clean bool
@@ -37,14 +37,14 @@ func (r *Repairer) scanLogs() error {
 	return nil
 }
 
-// logEntry is told of each entry of a log. The slices are valid during the call.
+// logEntry is called for each entry of a log. The slices are valid during the call.
 type logEntry func(seq uint64, kind base.Kind, key, value []byte) error
 
-// readLog reads all of a log that can be read. With a nil fn it fills the log's
-// line of the report instead.
+// readLog reads everything of a log that can be read. With a nil fn it fills the log's line of the
+// report instead.
 //
-// Records behind damage are taken up too: Open refuses them, because they make a
-// state that the database never had, but a repair asks for what is left.
+// It includes records after damage. Open refuses them, because they make a state that the database
+// never had, but a repair is asked for everything that remains.
 func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	path := r.path(l.name)
 	file, err := r.fs.Open(path)
@@ -62,8 +62,8 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	if fn != nil {
 		damage = func(error, uint64, int64) {}
 	}
-	next := uint64(0)      // the least sequence of the next record
-	undecoded := uint64(0) // bytes of records since then that are no batches
+	next := uint64(0)      // the least sequence number of the next record
+	undecoded := uint64(0) // bytes of records since then that are not batches
 	log := wal.NewReader(file, l.Size, wal.ReaderOptions{
 		Plausible: func(record []byte, lost int64) bool {
 			return batch.Plausible(record, next, uint64(lost)+undecoded)
@@ -118,7 +118,7 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	}
 }
 
-// EachEntry calls fn with the entries of a batch that checkBatch accepts.
+// EachEntry calls fn with the entries of a batch that batch.Check accepts.
 func EachEntry(record []byte, fn logEntry) error {
 	b, err := batch.NewReader(record)
 	for err == nil {

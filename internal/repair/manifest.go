@@ -12,23 +12,23 @@ import (
 	"github.com/sievedb/sievedb/internal/wal"
 )
 
-// manifestFindings are what the MANIFESTs tell, in whatever state they are.
+// manifestFindings is the information in the MANIFESTs, whatever their state.
 type manifestFindings struct {
 	// inForce: CURRENT names the MANIFEST that is believed.
 	inForce bool
-	// sound: Open would take CURRENT and MANIFEST as they are, and drop nothing.
+	// sound: Open would use CURRENT and MANIFEST unchanged, and drop nothing.
 	sound bool
-	// mark is what CLOSED says of the directory as it is; nil: nothing. lostEnd: it
-	// vouches for edits that the MANIFEST in force has lost.
+	// mark is a CLOSED that applies to the present directory, or nil. lostEnd: it vouches for
+	// edits that the MANIFEST in force has lost.
 	mark    *manifest.CloseMark
 	lostEnd bool
-	// version is what the MANIFEST name says the tables in use are. It is nil, and
-	// name empty, where no MANIFEST could be read whole.
+	// version has the tables in use according to the MANIFEST name. It is nil, and name is
+	// empty, if no MANIFEST could be read completely.
 	name    string
 	version *manifest.Version
-	// dead holds tables that a readable edit took out of use.
+	// dead has tables that a readable edit removed from the version.
 	dead map[uint64]bool
-	// Logs below logNum are not needed, but for prevLogNum.
+	// Logs below logNum are not needed, except for prevLogNum.
 	logNum, prevLogNum uint64
 	nextNum            uint64 // above every file number read
 	lastSeq            uint64
@@ -36,15 +36,14 @@ type manifestFindings struct {
 	lines map[string]*File // of the report
 }
 
-// needsLog reports whether log num may hold what no table does.
+// needsLog reports whether log num may have entries that no table has.
 func (m *manifestFindings) needsLog(num uint64) bool {
 	return num >= m.logNum || num == m.prevLogNum && num > 0
 }
 
-// readManifests finds out what is known of the tables. CURRENT decides where it
-// and its MANIFEST are sound. Otherwise the newest MANIFEST that has begun to
-// say something does, provided that it can be read whole: an older one names
-// tables that are gone, or worse, that wait for their removal.
+// readManifests determines what is known about the tables. CURRENT decides if it and its MANIFEST
+// are sound. Otherwise the newest MANIFEST with edits decides, if it can be read completely: an
+// older one names tables that are gone, or worse, that wait for their removal.
 func (r *Repairer) readManifests() error {
 	m := &r.manifest
 	m.dead = map[uint64]bool{}
@@ -63,7 +62,7 @@ func (r *Repairer) readManifests() error {
 		r.report.ManifestProblem = loadErr.Error()
 	case errors.Is(loadErr, fs.ErrNotExist):
 		r.report.ManifestProblem = "CURRENT is missing"
-	default: // a comparer that differs is here, too
+	default: // including a comparer that differs
 		return loadErr
 	}
 	var best *manifestLog
@@ -88,7 +87,7 @@ func (r *Repairer) readManifests() error {
 	return nil
 }
 
-// askCloseMark compares a MANIFEST that can be read with what the last Close left.
+// askCloseMark compares a readable MANIFEST with the mark of the last Close.
 func (r *Repairer) askCloseMark(state manifest.State) error {
 	m := &r.manifest
 	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
@@ -119,11 +118,11 @@ func (r *Repairer) dirFiles() (files []manifest.DirFile) {
 type manifestLog struct {
 	name    string
 	edits   []*manifest.Edit
-	damaged bool // records are missing in front of the end
+	damaged bool // records are missing before the end
 }
 
-// begun reports whether the MANIFEST got as far as to be of use. Nothing points
-// to one that did not: a crash came while it was begun.
+// begun reports whether the MANIFEST was written far enough to be used. Nothing points to one that
+// was not: a crash came while it was begun.
 func (l *manifestLog) begun() bool {
 	if l.damaged {
 		return true
@@ -137,7 +136,7 @@ func (l *manifestLog) begun() bool {
 	return logNum && nextNum && lastSeq
 }
 
-// readManifest reads every edit that can be read.
+// readManifest reads every readable edit.
 func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 	path := r.path(f.name)
 	if err := manifest.CheckSize(path, f.Size, r.opts.ManifestReadLimit); err != nil {
@@ -190,7 +189,7 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 	}
 }
 
-// learn takes over what edits tell, be they all there or not.
+// learn records the information of edits, which may be incomplete.
 func (m *manifestFindings) learn(edits []*manifest.Edit) {
 	number := func(n uint64) {
 		if n < maxNum {
@@ -220,7 +219,7 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 	}
 }
 
-// believe makes the version that a whole MANIFEST describes the one to keep.
+// believe makes the version that a complete MANIFEST describes the one to keep.
 func (m *manifestFindings) believe(l *manifestLog, cmp *base.Comparer) {
 	v, err := manifest.New(manifest.SetOptions{Cmp: cmp}).Current().Apply(l.edits...)
 	if err != nil {

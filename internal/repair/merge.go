@@ -10,15 +10,14 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// construct gives every run a place such that lookups, which stop at the first
-// level that holds a key, find its newest version.
+// construct places every run so that lookups, which stop at the first level that has a key, find
+// its newest version.
 //
-// Where no table has a level, the runs fall into groups whose key ranges do not
-// meet. A run on its own is good for the last level as it is; the others of a
-// group are merged to new tables there. Where tables have their levels, the
-// others are merged, and an entry goes to level 0 if it is newer than all that
-// the placed tables hold for its key, and is dropped otherwise: that costs no
-// rewriting of what is in order, whatever the keys.
+// If no table has a level, the runs form groups whose key ranges do not overlap. A single run goes
+// to the last level as it is; the others of a group are merged to new tables there. If tables have
+// their levels, the other runs are merged, and an entry goes to level 0 if it is newer than all
+// entries of the placed tables for its key, and is dropped otherwise. That rewrites nothing that
+// is in order, whatever the keys.
 func (r *Repairer) construct(p *plan) error {
 	if len(p.placed) > 0 {
 		return r.layOnTop(p)
@@ -39,7 +38,7 @@ func (r *Repairer) construct(p *plan) error {
 
 func (r *Repairer) tableSize() uint64 { return r.opts.TableSize }
 
-// adoptable reports whether the run can become a table of the result as it is.
+// adoptable reports whether the run can become a table of the result unchanged.
 func (r *Repairer) adoptable(p *plan, u *run) bool {
 	if u.table == nil {
 		return true
@@ -51,7 +50,7 @@ func (r *Repairer) adoptable(p *plan, u *run) bool {
 	return !slices.ContainsFunc(p.placed, func(f manifest.LevelFile) bool { return f.File.Num == u.table.Num })
 }
 
-// adopt places a run as it is.
+// adopt places a run unchanged.
 func (p *plan) adopt(u *run, level int) {
 	if u.table != nil {
 		u.table.line.Level = level
@@ -61,7 +60,7 @@ func (p *plan) adopt(u *run, level int) {
 	p.placed = append(p.placed, manifest.LevelFile{Level: level, File: u.meta})
 }
 
-// replace places runs that were made of others.
+// replace places runs that were made from others.
 func (p *plan) replace(old, runs []*run, level int) {
 	for _, u := range old {
 		if u.table != nil {
@@ -74,8 +73,7 @@ func (p *plan) replace(old, runs []*run, level int) {
 	}
 }
 
-// layOnTop places the entries of the unplaced runs that are newer than what the
-// placed tables hold.
+// layOnTop places the entries of the unplaced runs that are newer than those of the placed tables.
 func (r *Repairer) layOnTop(p *plan) error {
 	if len(p.unplaced) == 0 {
 		return nil
@@ -110,7 +108,7 @@ func (r *Repairer) layOnTop(p *plan) error {
 		}
 		return false, nil
 	}
-	// Few tables: each one more in level 0 slows every lookup until compaction.
+	// Few tables: each one in level 0 slows every lookup until compaction.
 	size := r.tableSize()
 	for _, u := range p.unplaced {
 		size = max(size, u.meta.Size/2)
@@ -123,7 +121,7 @@ func (r *Repairer) layOnTop(p *plan) error {
 	return nil
 }
 
-// placedTables looks up what placed tables hold.
+// placedTables looks keys up in the placed tables.
 type placedTables struct {
 	version *manifest.Version
 	cmp     *base.Comparer
@@ -148,8 +146,8 @@ func (t *placedTables) close() {
 	t.blocks.Close()
 }
 
-// newest returns the greatest sequence number among the versions of key. It asks
-// all levels: the order of levels is not relied on.
+// newest returns the greatest sequence number among the versions of key. It searches all levels,
+// because the order of levels is not reliable.
 func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 	var lookup sstable.Lookup
 	defer lookup.Release()
@@ -174,8 +172,7 @@ func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 	return seq, found, nil
 }
 
-// groups sorts runs by key and splits them where no range of user keys reaches
-// across.
+// groups sorts runs by key and splits them where no range of user keys crosses.
 func (r *Repairer) groups(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	var groups [][]*run
@@ -200,16 +197,15 @@ func (r *Repairer) sortRuns(runs []*run) {
 	slices.SortStableFunc(runs, func(a, b *run) int { return base.CompareInternal(r.cmp, a.meta.Smallest, b.meta.Smallest) })
 }
 
-// FanIn is how many chains are merged at once. Each has one table open,
-// with its index and readAhead bytes of it.
+// FanIn is how many chains are merged at the same time. Each has one open table, with its index
+// and readAhead bytes of it.
 const (
 	FanIn     = 64
 	readAhead = 256 << 10
 )
 
-// merge writes the entries of runs to new ones that do not overlap, and discards
-// those that the repair made. Where too many overlap to be merged at once, some
-// are merged first.
+// merge writes the entries of runs to new ones that do not overlap, and discards the runs that the
+// repair made. If too many overlap for one merge, some are merged first.
 func (r *Repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run, error) {
 	chains := r.chains(runs)
 	for len(chains) > r.maxFanIn {
@@ -248,8 +244,8 @@ func (r *Repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc
 	return runs, nil
 }
 
-// chains deals runs out to as few lists as there can be of runs that follow one
-// another without overlap: as many as ranges meet at one key.
+// chains divides runs into as few lists as possible of runs that follow one another without
+// overlap: as many as ranges overlap at one key.
 func (r *Repairer) chains(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	h := chainHeap{cmp: r.cmp}
@@ -285,10 +281,10 @@ func (h *chainHeap) Pop() any {
 	return last
 }
 
-// chainIter walks runs that follow one another, forward only, one table open at
-// a time. Valid, Key and Value are those of the table at hand.
+// chainIter walks runs that follow one another, forward only, with one open table at a time.
+// Valid, Key and Value are those of the present table.
 type chainIter struct {
-	base.Iterator // of the table at hand; never nil
+	base.Iterator // of the present table; never nil
 	r             *Repairer
 	runs          []*run
 	next          int // the run to open next
@@ -300,7 +296,7 @@ func (r *Repairer) newChainIter(runs []*run) *chainIter {
 	return &chainIter{Iterator: tables.NewMergingIter(r.cmp, nil), r: r, runs: runs}
 }
 
-// present returns the run at hand.
+// present returns the present run.
 func (c *chainIter) present() *run { return c.runs[c.next-1] }
 
 func (c *chainIter) First() bool {
@@ -311,7 +307,7 @@ func (c *chainIter) First() bool {
 
 func (c *chainIter) Next() bool { return c.forward(c.Iterator.Next()) }
 
-// forward returns ok, or moves on to the first entry of a later table.
+// forward returns ok, or moves to the first entry of a later table.
 func (c *chainIter) forward(ok bool) bool {
 	for !ok {
 		c.closeTable()
@@ -336,14 +332,14 @@ func (c *chainIter) open(u *run) error {
 	}
 	it, err := reader.NewIter(sstable.IterOptions{ReadAhead: readAhead})
 	if err != nil {
-		_ = reader.Close() // the first error tells more
+		_ = reader.Close() // the first error is the cause
 		return err
 	}
 	c.Iterator, c.reader = it, reader
 	return nil
 }
 
-// closeTable leaves an iterator without entries in the place of the table's.
+// closeTable replaces the table's iterator by one without entries.
 func (c *chainIter) closeTable() {
 	err := c.Iterator.Close()
 	if c.reader != nil {

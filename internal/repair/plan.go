@@ -12,28 +12,28 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// plan says what becomes of every file.
+// plan says what the repair does with every file.
 type plan struct {
 	healthy bool
-	// live are the tables that the MANIFEST names and that are what it says, with
-	// their levels; complete says that it names no others.
+	// live are the tables that the MANIFEST names and describes correctly, with their levels;
+	// complete says that it names no others.
 	live     map[*foundTable]int
 	complete bool
 	named    map[uint64]bool // the numbers that the MANIFEST names
-	// conflicting are live tables that contradict each other; see repairer.conflicting.
+	// conflicting are live tables that contradict each other; see Repairer.conflicting.
 	conflicting map[*foundTable]bool
 	// placed are sound tables that stay, with their levels.
 	placed []manifest.LevelFile
-	// unplaced are sorted runs that must be merged, or find a level.
+	// unplaced are sorted runs that must be merged, or get a level.
 	unplaced []*run
 	// damaged are tables whose entries are to be salvaged.
 	damaged []*foundTable
 	made    []*run  // placed runs that the repair wrote
-	lines   []*File // the report's
-	moves   []*File // files that go to lost/
+	lines   []*File // of the report
+	moves   []*File // files to move to lost/
 }
 
-// plan decides what becomes of every file.
+// plan decides what the repair does with every file.
 func (r *Repairer) plan(p *plan) error {
 	p.healthy = p.healthy && r.manifest.sound
 	if err := r.placeLive(p); err != nil {
@@ -63,8 +63,8 @@ func (r *Repairer) plan(p *plan) error {
 	return nil
 }
 
-// findLog looks for the log that the MANIFEST names. Its absence is a loss, which
-// Open tells of as well (see checkLog in package replay); a repair leaves an empty one.
+// findLog looks for the log that the MANIFEST names. Its absence is a loss, which Open reports as
+// well (see checkLog in package replay); a repair leaves an empty one.
 func (r *Repairer) findLog(p *plan) {
 	num := r.manifest.logNum
 	if r.manifest.version == nil || num == 0 || r.hasLog(num) {
@@ -79,7 +79,7 @@ func (r *Repairer) hasLog(num uint64) bool {
 	return slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.Num == num })
 }
 
-// checkClosed compares the logs with what the last Close left, as Open does.
+// checkClosed compares the logs with the mark of the last Close, as Open does.
 func (r *Repairer) checkClosed(p *plan) error {
 	mark := r.manifest.mark
 	if mark == nil {
@@ -88,7 +88,7 @@ func (r *Repairer) checkClosed(p *plan) error {
 	files := r.dirFiles()
 	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false
-		if mark.Log.Num != r.manifest.logNum { // or findLog has told
+		if mark.Log.Num != r.manifest.logNum { // otherwise findLog has reported it
 			p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: missing, Level: -1, Bytes: mark.Log.Size,
 				Reason: "it was there when the database was closed; what was only there is lost"})
 		}
@@ -122,7 +122,7 @@ func (r *Repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
 	return err
 }
 
-// findLive begins a plan: it compares the directory with what the MANIFEST says.
+// findLive begins a plan: it compares the directory with the MANIFEST.
 func (r *Repairer) findLive() *plan {
 	known := r.manifest.version != nil
 	p := &plan{live: map[*foundTable]int{}, named: map[uint64]bool{}, healthy: known, complete: known}
@@ -136,7 +136,7 @@ func (r *Repairer) findLive() *plan {
 	r.manifest.version.Files(func(level int, f *manifest.FileMeta) {
 		p.named[f.Num] = true
 		for _, t := range byNum[f.Num] {
-			// Another table under this name would be as sound: what it holds decides.
+			// Another table under this name would be as sound: its content decides.
 			if t.sound() && t.canonical() && bytes.Equal(t.smallest, f.Smallest) && bytes.Equal(t.largest, f.Largest) {
 				p.live[t] = level
 				p.healthy = p.healthy && uint64(t.Size) == f.Size
@@ -150,15 +150,15 @@ func (r *Repairer) findLive() *plan {
 		}
 	})
 	if !p.complete && !r.manifest.inForce {
-		// It may be one that a crash or a failure left before its time. What it says
-		// of logs is too dear to be believed then.
+		// A crash or a failure may have left it early. What it says about logs must not be
+		// believed then: that could lose writes.
 		r.manifest.logNum = 0
 	}
 	return p
 }
 
-// placeLive leaves live tables on their levels, but not on a level 0 that would
-// answer with old versions, as a repair by LevelDB leaves it.
+// placeLive leaves live tables on their levels, except on a level 0 that would return old
+// versions, as a repair by LevelDB leaves it.
 func (r *Repairer) placeLive(p *plan) error {
 	var level0 []*foundTable
 	for t, level := range p.live {
@@ -183,10 +183,9 @@ func (r *Repairer) placeLive(p *plan) error {
 	return nil
 }
 
-// inSequence reports whether tables of level 0, newest file first, agree with
-// the order of sequence numbers: of a key that several hold, the first has the
-// newest version. Flushes make tables whose ranges of sequence numbers say so;
-// otherwise the keys are compared.
+// inSequence reports whether tables of level 0, newest file first, agree with the order of
+// sequence numbers: of a key in several tables, the first has the newest version. Flushes make
+// tables whose ranges of sequence numbers show that; otherwise the keys are compared.
 func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 	rising := true
 	for i := 1; i < len(level0); i++ {
@@ -217,12 +216,11 @@ func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 
 // planTables decides about the tables that have no place yet.
 //
-// A table that the MANIFEST does not name is left out where it names all that
-// is needed: then such a table waits for its removal, or was being written. It
-// is taken up where its entries are newer than those of all live tables, which
-// happens when the end of the MANIFEST is lost, or a flush was under way; and
-// where a live table is missing or damaged, since it may hold the same. A part of
-// a load that was not committed is left out in all these cases.
+// A table that the MANIFEST does not name is left out if the MANIFEST names all that is needed:
+// then such a table waits for its removal, or was being written. It is used if its entries are
+// newer than those of all live tables, which happens when the end of the MANIFEST is lost, or
+// during a flush. It is also used if a live table is missing or damaged, because it may have the
+// same entries. A part of an uncommitted load is left out in all these cases.
 func (r *Repairer) planTables(p *plan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
@@ -258,13 +256,13 @@ func (r *Repairer) planTables(p *plan) {
 	}
 }
 
-// ofOpenLoad reports whether a table that the MANIFEST does not name belongs to a load
-// whose Commit was interrupted when it gave the tables their names, perhaps not to all.
-// Entries of a load have one sequence number, far above all others, which the edit
-// that commits it records. A single entry is told from a flushed one by the distance.
+// ofOpenLoad reports whether a table that the MANIFEST does not name belongs to a load whose Commit
+// was interrupted while it renamed the tables, perhaps not all of them. Entries of a load have one
+// sequence number, far above all others, which the edit that commits the load records. The distance
+// distinguishes a single entry from a flushed one.
 //
-// A MANIFEST that has lost its end proves nothing: the log that it names is gone, its last edit
-// is cut off, or CLOSED vouches for more.
+// A MANIFEST that has lost its end proves nothing: the log that it names is gone, its last edit is
+// cut off, or CLOSED vouches for more.
 func (r *Repairer) ofOpenLoad(t *foundTable) bool {
 	m := &r.manifest
 	if m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
@@ -294,7 +292,7 @@ func (p *plan) leaveOut(t *foundTable, reason string) {
 	p.moves = append(p.moves, t.line)
 }
 
-// untouched makes the report of a database that is left as it is.
+// untouched makes the report of a database that does not change.
 func (p *plan) untouched(r *Repairer) {
 	for _, l := range r.logs {
 		if l.needed {
@@ -305,8 +303,8 @@ func (p *plan) untouched(r *Repairer) {
 	line.Fate, line.Reason = kept, ""
 }
 
-// refuseUnread is the error of a directory of whose files nothing could be read: to move
-// all of them to lost/ would help nobody, and harm the program that can read them.
+// refuseUnread returns the error for a directory without a readable file: moving all files to lost/
+// would help no user, and harm the program that can read them.
 func (r *Repairer) refuseUnread(p *plan) error {
 	files, bytes := 0, uint64(0)
 	for _, line := range p.lines {

@@ -18,7 +18,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Options are those of a repair. All are needed.
+// Options are the options of a repair. All are needed.
 type Options struct {
 	FS       vfs.FS
 	Dir      string
@@ -27,25 +27,25 @@ type Options struct {
 
 	Table           sstable.WriterOptions // of new tables
 	TableSize       uint64                // in bytes, about
-	WriteBufferSize int                   // of the memtables that sort what logs hold
+	WriteBufferSize int                   // of the memtables that sort the entries of logs
 
-	Cache          tables.CacheOptions // of tables that stay; Reader.Cache is made here
+	Cache          tables.CacheOptions // of tables that stay; Reader.Cache is set here
 	BlockCacheSize int64
-	// The filters that must agree with what a table holds.
+	// The filters that must agree with the content of a table.
 	Policies      []filter.Policy
 	RangePolicies []rangefilter.Policy
 
 	ManifestReadLimit int64
 }
 
-// New looks at the directory, which need not be locked yet. It fails with
-// fs.ErrNotExist if that holds no database.
+// New examines the directory, which need not be locked yet. It returns fs.ErrNotExist if there is
+// no database.
 func New(o Options) (*Repairer, error) {
 	r := &Repairer{opts: o, fs: o.FS, dir: o.Dir, cmp: o.Comparer, maxFanIn: FanIn, report: &Findings{}}
 	return r, r.list()
 }
 
-// Run repairs the directory, which the caller has locked. After an error it has removed what it made.
+// Run repairs the directory, which the caller has locked. After an error it removes the files that it made.
 func (r *Repairer) Run() (*Findings, error) {
 	if err := base.Catch(r.cmp, "Repair", r.steps); err != nil {
 		if r.made != nil {
@@ -56,7 +56,7 @@ func (r *Repairer) Run() (*Findings, error) {
 	return r.report, nil
 }
 
-// MovedFiles reports whether a repair that failed has moved files: they are where it put them.
+// MovedFiles reports whether a failed repair has moved files, which stay where it put them.
 func (r *Repairer) MovedFiles() bool { return r.made == nil }
 
 // Repairer carries a repair from step to step; steps names them.
@@ -67,7 +67,7 @@ type Repairer struct {
 	cmp    *base.Comparer
 	report *Findings
 
-	files    []dirFile // what the directory holds
+	files    []dirFile // the content of the directory
 	manifest manifestFindings
 	tables   []*foundTable
 	logs     []*foundLog
@@ -75,23 +75,23 @@ type Repairer struct {
 	nextNum  uint64 // above the numbers of all files, found or made
 	lastSeq  uint64 // the greatest seen, kept or not
 	maxFanIn int
-	made     map[string]bool // files that we made; abandon removes them
+	made     map[string]bool // files that the repair made; abandon removes them
 }
 
-// dirFile is a file of the directory whose name is one of the format's.
+// dirFile is a file of the directory whose name belongs to the format.
 type dirFile struct {
 	manifest.DirFile
 	name string
 }
 
-// canonical reports whether the file has the name that Open looks for, and a
-// number that leaves room for others.
+// canonical reports whether the file has the name that Open looks for, and a number that leaves
+// room for others.
 func (f *dirFile) canonical() bool {
 	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxNum
 }
 
-// maxNum bounds the file numbers that count: numbers are handed out above
-// the greatest, and a crafted name must not use up those that Open accepts.
+// maxNum bounds the file numbers that count: new numbers are above the greatest, and a crafted name
+// must not exhaust those that Open accepts.
 const maxNum = uint64(1) << 61
 
 func (r *Repairer) path(name string) string { return filepath.Join(r.dir, name) }
@@ -160,7 +160,7 @@ func (r *Repairer) list() error {
 		}
 		info, err := manifest.StatOwn(r.fs, r.path(name), kind)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since: a store has the directory open, and its lock will tell
+			continue // removed since: a store has the directory open, and its lock will show it
 		}
 		if err != nil {
 			return err
@@ -215,9 +215,8 @@ func (r *Repairer) newNum() uint64 {
 	return r.nextNum - 1
 }
 
-// abandon removes what a repair that failed has made. The MANIFEST goes first,
-// and for good: the next repair would believe one whose tables are gone, and
-// take the logs for superseded.
+// abandon removes the files that a failed repair has made. The MANIFEST is removed first, durably:
+// the next repair would believe one whose tables are gone, and treat the logs as superseded.
 func (r *Repairer) abandon() {
 	warn := func(name string, err error) {
 		r.opts.Logger.Warn("cannot remove a file of the failed repair", "file", name, "err", err)

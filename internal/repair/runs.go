@@ -13,34 +13,32 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// run is a sorted run in a file: a table of the directory, or one that the
-// repair made. What it makes has the name of a temporary file until it is put
-// to use: neither Open nor another repair takes that for a table.
+// run is a sorted run in a file: a table of the directory, or one that the repair made. The latter
+// has the name of a temporary file until it is used: neither Open nor another repair treats that
+// as a table.
 type run struct {
 	path    string
 	meta    *manifest.FileMeta
 	entries uint64
 	table   *foundTable // nil for one that the repair made
-	from    uint64      // the number of the table that its entries come from, the greatest of several
+	from    uint64      // the number of the table with its entries, the greatest of several
 }
 
 func (r *Repairer) tableRun(t *foundTable) *run {
 	return &run{path: r.path(t.name), meta: t.meta(), table: t, from: t.Num}
 }
 
-// maxEntry is the largest entry, key and value, that a table can be
-// written with (sstable.Writer).
+// maxEntry is the largest entry, key and value, that sstable.Writer can write.
 const maxEntry = math.MaxInt32 / 2
 
 // keepFunc decides whether an entry goes to the run being written.
 type keepFunc func(ikey []byte) (bool, error)
 
-// writeRuns writes the entries of it, which come in the order of internal keys,
-// to tables of about targetSize bytes. No two of them hold the same user key. Of
-// entries with the same user key and sequence one is written: of those with sequence 0 the
-// one of the newest table, see moreRecent. Where they differ otherwise, which no sound
-// program leaves, it is the one that sets the key, or has the greater value, so that a
-// second try chooses alike. A nil keep keeps all.
+// writeRuns writes the entries of it, which come in the order of internal keys, to tables of about
+// targetSize bytes. No two of them have the same user key. Of entries with the same user key and
+// sequence number one is written: of those with number 0 the one of the newest table, see
+// moreRecent. If they differ otherwise, which no sound program leaves, it is the one that sets the
+// key, or has the greater value, so that a second attempt chooses the same. A nil keep keeps all.
 func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
 	w := &runWriter{r: r, targetSize: targetSize}
 	var key, value []byte
@@ -89,11 +87,11 @@ func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 	return w.runs, nil
 }
 
-// moreRecent reports whether the entry of keyB and valueB, of table numB, is to be written
-// rather than that of keyA and valueA, of table numA, which comes first. Both are of one user
-// key and sequence. A compaction gives sequence 0 to what has
-// nothing older below it. Where the key was written again and came down there too,
-// and the former table is still there, the later table has the later value.
+// moreRecent reports whether the entry of keyB and valueB, of table numB, is written rather than
+// that of keyA and valueA, of table numA, which comes first. Both have the same user key and
+// sequence number. A compaction gives number 0 to entries with nothing older below them. If the key
+// was written again and came down there too, and the former table still exists, the later table
+// has the later value.
 func (r *Repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []byte, numB uint64) bool {
 	if seq, _ := base.SplitTrailer(base.Trailer(keyA)); seq == 0 && numA != numB {
 		return numB > numA
@@ -109,8 +107,7 @@ func (r *Repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []b
 	return c > 0
 }
 
-// sourceOf returns the number of the table that the present entry comes from; 0 in a
-// memtable.
+// sourceOf returns the number of the table of the present entry; 0 in a memtable.
 func sourceOf(it base.Iterator) uint64 {
 	if m, ok := it.(*tables.MergingIter); ok {
 		it = m.Current()
@@ -179,7 +176,7 @@ func (w *runWriter) endTable() error {
 	return nil
 }
 
-// abandon closes what is open; repairer.abandon removes the files.
+// abandon closes the open files; Repairer.abandon removes the files.
 func (w *runWriter) abandon(err error) error {
 	if w.file != nil {
 		err = errors.CombineErrors(err, w.file.Close())
@@ -202,8 +199,8 @@ func (r *Repairer) discard(runs []*run) {
 	}
 }
 
-// spill sorts entries that come in no order: it gathers them in a memtable and
-// writes that as a run whenever it is full.
+// spill sorts entries that come in no order: it gathers them in a memtable and writes that as a run
+// when it is full.
 type spill struct {
 	r    *Repairer
 	mem  *memtable.Memtable // nil: empty
@@ -247,8 +244,7 @@ func (s *spill) flush() error {
 	return errors.CombineErrors(err, it.Close())
 }
 
-// salvage makes sorted runs of what can be read of damaged tables, and of the
-// logs.
+// salvage makes sorted runs of the readable entries of damaged tables, and of the logs.
 func (r *Repairer) salvage(p *plan) ([]*run, error) {
 	s := &spill{r: r}
 	for _, t := range p.damaged {

@@ -9,22 +9,22 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// foundTable is a table file of the directory and what reading it gave.
+// foundTable is a table file of the directory and the result of reading it.
 type foundTable struct {
 	dirFile
 	line *File
 
 	dead bool // known to be out of use; then it was not read
 	err  error
-	// What follows is known of tables that were read; the bounds are of use only
-	// where err is nil.
+	// The fields below are known for tables that were read; the bounds are valid only if err is
+	// nil.
 	entries           uint64
 	smallest, largest []byte // internal keys
 	minSeq, maxSeq    uint64 // maxSeq: before compactions made some numbers 0, if it is known
-	seqsLost          bool   // it is not
+	seqsLost          bool   // maxSeq before compactions is unknown
 }
 
-// sound reports whether the table can stay as it is.
+// sound reports whether the table can stay unchanged.
 func (t *foundTable) sound() bool { return !t.dead && t.err == nil && t.entries > 0 }
 
 func (t *foundTable) meta() *manifest.FileMeta {
@@ -33,7 +33,7 @@ func (t *foundTable) meta() *manifest.FileMeta {
 	return m
 }
 
-// scanTables reads every table but for those known to be out of use.
+// scanTables reads every table except those known to be out of use.
 func (r *Repairer) scanTables() error {
 	r.lastSeq = max(r.lastSeq, r.manifest.lastSeq)
 	for _, f := range r.ofKind(base.FileTable, base.FileOldTable) {
@@ -84,7 +84,7 @@ func (r *Repairer) scanTable(t *foundTable) error {
 	return nil
 }
 
-// recallSeqs finds out which sequence numbers the entries had that have 0 now.
+// recallSeqs determines the former sequence numbers of entries that have 0 now.
 func (r *Repairer) recallSeqs(t *foundTable) error {
 	path := r.path(t.name)
 	f, err := r.fs.Open(path)

@@ -5,9 +5,9 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// conflicting returns the live tables that hold another value for an internal key than another
-// one of them: a compaction of both would fail, and a lookup answers by luck. Of more runs than
-// are merged at once nothing is returned; Check reports them.
+// conflicting returns the live tables that have another value for an internal key than another live
+// table: a compaction of both would fail, and a lookup returns either. For more runs than can be
+// merged at the same time it returns nothing; Check reports them.
 func (r *Repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, error) {
 	var runs []*run
 	for t := range live {

@@ -19,7 +19,7 @@ func RefuseRemains(dir string, files manifest.DirFiles) error {
 	return nil
 }
 
-// check compares the directory with what the MANIFEST says is there.
+// check compares the directory with the MANIFEST.
 func (r *Replayer) check() error {
 	if err := r.checkTables(); err != nil {
 		return err
@@ -35,9 +35,8 @@ func (r *Replayer) check() error {
 	return err
 }
 
-// checkTables makes sure that every table that the version names is there, with
-// its size, so that a MANIFEST that lost its tail or a directory that lost a file is
-// reported now, and not when a key is read.
+// checkTables makes sure that every table of the version exists with its size, so that a MANIFEST
+// that lost its tail or a directory that lost a file is reported now, and not when a key is read.
 func (r *Replayer) checkTables() error {
 	sizes := map[uint64]manifest.DirFile{}
 	for _, f := range r.files.All {
@@ -103,8 +102,8 @@ func (r *Replayer) checkLog() error {
 	return nil
 }
 
-// checkClosed looks for what the last Close left, and for the log that it names. doubt is
-// as in manifest.FindCloseMark.
+// checkClosed looks for the mark of the last Close, and for the log that it names. doubt is as in
+// manifest.FindCloseMark.
 func (r *Replayer) checkClosed() (doubt string, err error) {
 	if !r.files.HasCurrent {
 		return "", nil

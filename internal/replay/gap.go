@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// checkReached compares what was recovered with what CLOSED says was written: a log that
-// is gone, empty or cut short may have held operations that nothing else shows to be missing.
+// checkReached compares what was recovered with the operations that CLOSED records: a log that is
+// gone, empty or cut short may have contained operations whose loss nothing else shows.
 func (r *Replayer) checkReached() error {
 	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil
@@ -23,8 +23,8 @@ func (r *Replayer) checkReached() error {
 	return nil
 }
 
-// checkGap compares what was recovered with the last operation before a log of ours, as its
-// preamble has it. SalvagePrefix ends before the gap, SalvageAll goes on after it.
+// checkGap compares what was recovered with the last operation before a log of SieveDB, according
+// to its preamble. SalvagePrefix ends before the gap, SalvageAll continues after it.
 func (r *Replayer) checkGap(last uint64, report *logFindings) error {
 	if r.lastSeq >= last {
 		return nil

@@ -11,23 +11,22 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// A table that the MANIFEST does not name is garbage if the MANIFEST holds every edit
-// that was ever in force: a compaction or a flush was interrupted, or an input of
-// one awaited its removal. If the MANIFEST has lost its end, the table may hold committed
-// data. So Open removes such a table only if
+// A table that the MANIFEST does not name is garbage if the MANIFEST has every edit that was ever in
+// force: a compaction or a flush was interrupted, or an input of one awaited its removal. If the
+// MANIFEST has lost its end, the table may have committed data. So Open removes such a table only if
 //
-//   - an edit that was read took it out of use, or
-//   - nothing casts doubt on the MANIFEST (manifestDoubt), and the table's properties do not
-//     claim entries newer than all that was recovered. A load leaves no other trace of an
-//     edit that is lost: it takes no table and no log out of use.
+//   - a readable edit removed it from the version, or
+//   - nothing casts doubt on the MANIFEST (manifest.Doubt), and the table's properties do not claim
+//     entries newer than all that was recovered. A load leaves no other trace of a lost edit: it
+//     removes no table and no log.
 //
-// Any other table goes to lost/ before the new MANIFEST is in force, for the next Open would find
-// nothing in doubt. An ordinary kill leaves a whole MANIFEST of our own, so that its rests are
-// removed; only a kill between the two last steps of a load's Commit puts its tables there.
-// A power cut during the append of an edit leaves a torn end, and with it a doubt.
+// Any other table goes to lost/ before the new MANIFEST is in force, because the next Open would
+// find nothing in doubt. An ordinary kill leaves a complete MANIFEST of SieveDB, so its leftovers
+// are removed; only a kill between the two last steps of a load's Commit puts its tables there. A
+// power cut during the append of an edit leaves a torn end, and with it a doubt.
 
-// setAsideTables moves those tables that the new version does not name and that are not
-// known to be garbage to lost/, durably.
+// setAsideTables moves those tables to lost/, durably, that the new version does not name and that
+// are not known to be garbage.
 func (r *Replayer) setAsideTables() error {
 	var strays []manifest.DirFile
 	live := r.liveTables()
@@ -70,7 +69,7 @@ func (r *Replayer) setAsideTables() error {
 	return r.moveToLost(strays, why)
 }
 
-// liveTables are the numbers of the tables that the new version will name.
+// liveTables returns the numbers of the tables of the new version.
 func (r *Replayer) liveTables() map[uint64]bool {
 	live := map[uint64]bool{}
 	r.version.Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
@@ -80,8 +79,8 @@ func (r *Replayer) liveTables() map[uint64]bool {
 	return live
 }
 
-// largestSeq returns the largest sequence number of a table of ours, as its properties claim;
-// 0 if it has none or was never finished.
+// largestSeq returns the largest sequence number of a table of SieveDB, as its properties claim; 0
+// if it has none or was never finished.
 func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 	path := filepath.Join(r.dir.Path, base.FileName(f.Kind, f.Num))
 	file, err := r.dir.FS.Open(path)
@@ -90,7 +89,7 @@ func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 	}
 	reader, err := sstable.Open(file, sstable.ReaderOptions{Comparer: r.opts.Comparer, Name: path})
 	if errors.Is(err, base.ErrCorruption) {
-		return 0, nil // an edit names only tables that are whole
+		return 0, nil // an edit names only complete tables
 	}
 	if err != nil {
 		return 0, err
@@ -99,7 +98,7 @@ func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 	return p.LargestSeq, reader.Close()
 }
 
-// moveToLost moves tables to lost/, under names that nothing there has.
+// moveToLost moves tables to lost/, under unused names.
 func (r *Replayer) moveToLost(tables []manifest.DirFile, why string) error {
 	if len(tables) == 0 {
 		return nil
@@ -156,10 +155,10 @@ func (r *Replayer) RemoveOld(logNum, manifestNum uint64) {
 	}
 }
 
-// Keep leaves Abandon nothing to remove: what was written may be in use.
+// Keep makes Abandon remove nothing: the new files may be in use.
 func (r *Replayer) Keep() { r.tables, r.kept, r.moved = nil, nil, nil }
 
-// Abandon removes what was written, and moves back what was set aside.
+// Abandon removes the new files, and moves the files in lost/ back.
 func (r *Replayer) Abandon() {
 	for _, move := range r.moved {
 		if err := r.dir.FS.Rename(move[1], move[0]); err != nil {
@@ -167,13 +166,13 @@ func (r *Replayer) Abandon() {
 		}
 	}
 	if len(r.moved) > 0 {
-		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, if it holds more
+		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, if it is not empty
 	}
 	for _, path := range r.kept {
 		r.dir.Remove(path)
 	}
 	if len(r.kept) > 0 {
-		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, where it holds more
+		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, if it is not empty
 	}
 	for _, t := range r.tables {
 		r.dir.Remove(r.dir.File(base.FileTable, t.File.Num))

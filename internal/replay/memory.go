@@ -7,37 +7,36 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// A read-only opening keeps in memory what the logs hold. An entry of a memtable
-// takes some 28 bytes beside its value, and one of a log may take two: a deletion of
-// the empty key. But few entries can be that short and of different keys, and of
-// the versions of a key only the newest is ever seen, because nobody holds a
-// snapshot from before. So the hidden ones are left out when a memtable is full,
-// which keeps what is held below eight times the logs' size.
+// A read-only opening keeps the entries of the logs in memory. An entry of a memtable needs some 28
+// bytes in addition to its value, and one of a log may need two: a deletion of the empty key. But few
+// entries can be that short and have different keys, and of the versions of a key only the newest is
+// visible, because there are no snapshots from before. So the hidden versions are left out when a
+// memtable is full, which keeps the memory below eight times the size of the logs.
 
 const (
-	// minReplayBuffer is the least size in bytes of a memtable of a read-only
-	// opening, unless the logs are small. It holds all keys of up to two bytes,
-	// each once, more than twice over.
+	// minReplayBuffer is the minimum size in bytes of a memtable of a read-only opening, unless
+	// the logs are small. It has room for all keys of up to two bytes, each once, more than twice.
 	minReplayBuffer = 4 << 20
-	// entryGrowth is above what a log's bytes grow by in a memtable.
+	// entryGrowth is more than the factor by which the bytes of a log grow in a memtable.
 	entryGrowth = 16
-	// nodeOverhead is the least that a memtable adds to an entry.
+	// nodeOverhead is the minimum that a memtable adds to an entry.
 	nodeOverhead = 16
-	// minHidden is the part of a memtable that must be hidden for it to be worth
-	// thinning out: one in so many bytes.
+	// minHidden is the part of a memtable that must be hidden to make thinning it out worthwhile,
+	// as a divisor.
 	minHidden = 8
 )
 
-// A log may have been written with a larger Options.Memtables.Size, or by another
-// program. A table for each few KiB of it would be more tables on level 0 than any
-// compaction or lookup should have to read. So the memtables of an opening that writes
+// A log may have been written with a larger Options.Memtables.Size, or by another program. A table for
+// each few KiB of it would be more tables on level 0 than a compaction or lookup should have to read.
+// So the memtables of an opening for writing have room for a 16th of the logs, and for
+// minReplayBuffer unless the logs are small.
 // have room for a 16th of the logs, and for minReplayBuffer unless the logs are small.
 const (
 	replayTables    = 16
 	mostReplayBytes = 64 << 20
 )
 
-// replayBuffer returns the least size in bytes of a memtable of an opening that writes.
+// replayBuffer returns the minimum size in bytes of a memtable of an opening for writing.
 func (r *Replayer) replayBuffer() uint64 {
 	logBytes := r.logBytes()
 	return max(min(logBytes/replayTables, mostReplayBytes), min(2*logBytes, minReplayBuffer))
@@ -50,11 +49,10 @@ func (r *Replayer) logBytes() (n uint64) {
 	return n
 }
 
-// insert adds a batch, whose bytes are known to be good, to the memtable. A large
-// one goes in entry by entry, over as many memtables as it takes: reserving for all
-// of it would take 70 times its bytes where the entries are tiny. Nobody sees a
-// part of it, since nothing is published before all logs are replayed. Where a
-// memtable is kept, no room in it is wasted so.
+// insert adds a batch, whose bytes are known to be valid, to the memtable. A large one is added entry
+// by entry, over as many memtables as needed: reserving memory for all of it would need 70 times its
+// size if the entries are tiny. No reader sees a part of it, because nothing is published before all
+// logs are replayed. This also wastes no room in memtables that are kept.
 func (r *Replayer) insert(record []byte, memSize uint64) error {
 	if memSize <= uint64(r.opts.WriteBufferSize) && !r.opts.ReadOnly {
 		if err := r.makeRoom(memSize); err != nil {
@@ -119,8 +117,8 @@ func (r *Replayer) keepRoom(memSize uint64) error {
 	return nil
 }
 
-// thinOut leaves the versions out of the memtable that newer ones hide, if there are
-// enough of them. The memtable that it copies from is kept to be copied to next.
+// thinOut removes the versions from the memtable that newer ones hide, if there are enough of them.
+// The old memtable is kept as the target of the next copy.
 func (r *Replayer) thinOut() error {
 	hidden := 0
 	err := r.versions(func(ikey, value []byte, newest bool) {
@@ -144,11 +142,11 @@ func (r *Replayer) thinOut() error {
 			fits = to.AddWith(&inserter, seq, kind, base.UserKey(ikey), value)
 		}
 	})
-	if err != nil || !fits { // towers have random heights: once in an age
+	if err != nil || !fits { // possible because towers have random heights, but very rare
 		return err
 	}
 	r.mem, r.spare = to, r.mem
-	r.inserter.Reset() // it may know the memtable as it was before
+	r.inserter.Reset() // it may refer to the old memtable
 	return nil
 }
 

@@ -16,34 +16,34 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// Options are those of a replay. All are needed.
+// Options are the options of a replay. All are needed.
 type Options struct {
 	Dir             tables.Directory
 	Comparer        *base.Comparer
 	Salvage         Salvage
-	ReadOnly        bool // nothing is written: what the logs hold stays in memory
+	ReadOnly        bool // nothing is written: the entries of the logs stay in memory
 	WriteBufferSize int  // of a memtable, in bytes
 	// WriteTable writes the entries of a memtable as a table of level 0, synced, with its
 	// name durable. It returns nil for an empty memtable, and leaves no file after an error.
 	WriteTable func(*memtable.Memtable) (*manifest.FileMeta, error)
 }
 
-// Replayer replays the logs that the MANIFEST needs. Its methods are called in this order: Run,
-// then for a database that is written Finish and RemoveOld. After an error of any, Abandon
-// removes what was written.
+// Replayer replays the logs that the MANIFEST needs. Its methods are called in this order: Run, then,
+// for a database opened for writing, Finish and RemoveOld. After an error of any, Abandon removes the
+// new files.
 type Replayer struct {
 	opts    Options
 	dir     tables.Directory
-	files   manifest.DirFiles // what the directory holds
-	state   manifest.State    // what the MANIFEST says
-	version *manifest.Version // the MANIFEST's
+	files   manifest.DirFiles // the content of the directory
+	state   manifest.State    // according to the MANIFEST
+	version *manifest.Version // of the MANIFEST
 	report  Report
 
 	logs     []manifest.DirFile  // needed, ascending
 	mark     *manifest.CloseMark // nil: the database was not closed, as far as is known
 	doubt    string              // why the MANIFEST may lack edits; see setAsideTables
-	salvaged bool                // something of the logs was given up
-	ended    bool                // by Salvage: what comes later is not replayed
+	salvaged bool                // Salvage dropped a part of the logs
+	ended    bool                // by Salvage: later records are not replayed
 
 	mem      *memtable.Memtable
 	inserter memtable.Inserter
@@ -52,19 +52,19 @@ type Replayer struct {
 
 	lastSeq   uint64
 	logSeq    uint64 // the last sequence number read from a log; 0: none yet
-	recordSeq uint64 // that of the record replayed last
-	shift     uint64 // what is added to those in the logs; see replayRecord
+	recordSeq uint64 // of the record replayed last
+	shift     uint64 // added to the numbers in the logs; see replayRecord
 
 	kept   []string    // files made in lost/
 	moved  [][2]string // tables moved to lost/: from, to
 	tables []manifest.LevelFile
 }
 
-// New returns the replay of the logs among files. state and version are what the MANIFEST
-// describes; of a database that is created they are empty.
+// New returns the replay of the logs among files. state and version are those of the MANIFEST; for a
+// new database they are empty.
 func New(o Options, files manifest.DirFiles, state manifest.State, version *manifest.Version) *Replayer {
 	r := &Replayer{opts: o, dir: o.Dir, files: files, state: state, version: version, lastSeq: state.LastSeq}
-	r.inserter.Frugal = o.ReadOnly // which keeps what it inserts
+	r.inserter.Frugal = o.ReadOnly // a read-only opening keeps the inserter
 	version.Files(func(_ int, f *manifest.FileMeta) {
 		r.lastSeq = max(r.lastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 	})
@@ -82,7 +82,7 @@ func (r *Replayer) Run() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	// After a panic in replay nothing needs what it wrote, so that it is an error like others.
+	// After a panic in replay nothing needs the files that it wrote, so it is an ordinary error.
 	if err := base.Catch(r.opts.Comparer, "the replay of the logs", r.replay); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (r *Replayer) Run() error {
 // LastSeq returns the last sequence number in use.
 func (r *Replayer) LastSeq() uint64 { return r.lastSeq }
 
-// Memtables returns what a read-only replay keeps in memory, newest first.
+// Memtables returns the memtables that a read-only replay keeps, newest first.
 func (r *Replayer) Memtables() []*memtable.Memtable {
 	if r.mem == nil {
 		return nil
@@ -102,7 +102,7 @@ func (r *Replayer) Memtables() []*memtable.Memtable {
 	return all
 }
 
-// Finish writes what is left in memory as a table, moves tables that may be needed to lost/, and
+// Finish writes the remaining entries as a table, moves tables that may be needed to lost/, and
 // returns the new tables, all of which are durable. It is called once.
 func (r *Replayer) Finish() ([]manifest.LevelFile, error) {
 	if r.mem != nil {
@@ -113,10 +113,10 @@ func (r *Replayer) Finish() ([]manifest.LevelFile, error) {
 	return r.tables, r.setAsideTables()
 }
 
-// replay reads the logs. The newest that holds anything may have a torn tail; an
-// older one too, where LevelDB or goleveldb wrote it, since they do not sync a
-// log before they start the next. Of ours that shows as a gap, by the next log's preamble.
-// Of a database that was closed every log is whole.
+// replay reads the logs. The newest log with records may have a torn tail. An older one may too if
+// LevelDB or goleveldb wrote it, because they do not sync a log before they start the next; in logs
+// of SieveDB that shows as a gap, by the preamble of the next log. Every log of a database that was
+// closed is complete.
 func (r *Replayer) replay() error {
 	last := len(r.logs) - 1
 	for last > 0 && r.logs[last].Size == 0 {
@@ -196,8 +196,8 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	return r.finishLog(f, log.Tail(), report)
 }
 
-// finishLog reports the log and copies what was not read to lost/: all of a damaged
-// log, the bytes after the last record of one that was cut.
+// finishLog reports the log and copies the bytes that were not used to lost/: all of a damaged log, or
+// the bytes after the last record of a cut one.
 func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindings) (err error) {
 	switch {
 	case report.Reason != "": // Salvage has skipped something
@@ -216,13 +216,13 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 	return err
 }
 
-// replayRecord adds one batch to the memtable and returns the next sequence
-// number. The MANIFEST's last sequence does not matter here: LevelDB records
-// numbers ahead of what the live log holds, and the log's entries count.
+// replayRecord adds one batch to the memtable and returns the next sequence number. The last sequence
+// number of the MANIFEST does not matter here: LevelDB records numbers ahead of those in the live log,
+// and the entries of the log count.
 //
-// goleveldb gives the number of a write whose sync failed to the next one, so that two
-// records in a row have the same. The later one was acknowledged, or is as uncertain as
-// the earlier: it and all that follows get numbers above the earlier one's.
+// goleveldb gives the number of a write whose sync failed to the next write, so two records in a row
+// have the same number. The later one was acknowledged, or is as uncertain as the earlier one: it and
+// all that follow get numbers above that of the earlier one.
 func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindings) (next uint64, err error) {
 	next, memSize, err := batch.Check(record)
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindi
 	}
 	header, _ := batch.NewReader(record)
 	if expected == 0 && r.logSeq > 0 && header.Seq == r.recordSeq {
-		expected = r.logSeq + 1 // that record ends the log before
+		expected = r.logSeq + 1 // that record ends the previous log
 	}
 	switch {
 	case header.Seq >= expected:

@@ -1,6 +1,6 @@
 package replay
 
-// Report says what a replay found and did. The fields are those of db.OpenReport.
+// Report describes what a replay found and did. The fields are those of db.OpenReport.
 type Report struct {
 	ClosedCleanly  bool
 	MissingLog     string
@@ -9,7 +9,7 @@ type Report struct {
 	TablesSetAside []string
 }
 
-// LogReport says what one log held. The fields are those of db.LogReport.
+// LogReport describes the content of one log. The fields are those of db.LogReport.
 type LogReport struct {
 	Name             string
 	Records, Entries uint64
@@ -22,11 +22,11 @@ type LogReport struct {
 	SetAside         string
 }
 
-// logFindings is the report on the log that is read, and what decides how it is read.
+// logFindings is the report on the present log, and the facts that determine how it is read.
 type logFindings struct {
 	LogReport
-	ours bool // it begins with our preamble
+	ours bool // it begins with SieveDB's preamble
 }
 
-// Report returns what the replay has found and done until now.
+// Report returns what the replay has found and done so far.
 func (r *Replayer) Report() Report { return r.report }

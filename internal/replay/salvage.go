@@ -12,21 +12,21 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Salvage says what is done about a log that is damaged in the middle. The values are those
-// of db.Salvage.
+// Salvage says what happens with a log that is damaged in the middle. The values are those of
+// db.Salvage.
 type Salvage int
 
 const (
 	// SalvageNothing fails.
 	SalvageNothing Salvage = iota
-	// SalvagePrefix keeps what comes before the damage.
+	// SalvagePrefix keeps the records before the damage.
 	SalvagePrefix
-	// SalvageAll keeps all that can be read, before the damage and after it.
+	// SalvageAll keeps all readable records, before the damage and after it.
 	SalvageAll
 )
 
-// salvage decides what happens after log.Next failed with cause: it returns the
-// record to go on with, nil to stop there, or the error to fail with.
+// salvage decides what happens after log.Next failed with cause: it returns the record to continue
+// with, nil to stop there, or the error to fail with.
 func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report *logFindings) ([]byte, error) {
 	var fault *base.CorruptionError
 	if !errors.As(cause, &fault) {
@@ -38,7 +38,7 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 	if log.Skip() {
 		record, err := log.Next()
 		if err != nil && !errors.Is(err, base.ErrCorruption) {
-			return nil, err // as above, and the look-ahead has seen more to read
+			return nil, err // the same, after the look-ahead has examined more bytes
 		}
 		resumed = record
 		h, err := batch.NewReader(record)
@@ -67,8 +67,9 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 
 // nothingMissing reports whether a record numbered seq, the first after bytes that do not decode,
 // continues a log of another program without a gap. LevelDB with reuse_logs appends after the torn end
-// that a crash left and goes on with the number of the write that was torn, which was never
-// acknowledged. A record that was whole once and is damaged now leaves a gap. We
+// that a crash left and continues with the number of the torn write, which was never acknowledged. A
+// record that was complete once and is damaged now leaves a gap. SieveDB never appends to a log that
+// was read, so in its logs such bytes are damage.
 // never append to a log that was read, so that in ours such bytes are damage.
 func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
 	if report.ours || r.mark != nil {
@@ -80,9 +81,9 @@ func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) boo
 	return expected > 0 && seq == expected
 }
 
-// passEnd reports whether reading goes on after the end that the reader found, with the next
-// record. In a log that is known to be damaged, a hole is no proof of a crash: records after it
-// may have been acknowledged. Bytes that are given up are counted.
+// passEnd reports whether reading continues with the next record after the end that the reader found.
+// In a log that is known to be damaged, a hole does not prove a crash: records after it may have been
+// acknowledged. Lost bytes are counted.
 func (r *Replayer) passEnd(log *wal.Reader, report *logFindings) bool {
 	if report.Reason == "" {
 		return false
@@ -96,8 +97,8 @@ func (r *Replayer) passEnd(log *wal.Reader, report *logFindings) bool {
 	return false
 }
 
-// salvageClosed decides what happens about a log that is not the one that was
-// closed, although its records are good.
+// salvageClosed decides what happens with a log that is not the one that was closed, although its
+// records are valid.
 func (r *Replayer) salvageClosed(cause error, report *logFindings) error {
 	var fault *base.CorruptionError
 	if !errors.As(cause, &fault) {
@@ -108,8 +109,7 @@ func (r *Replayer) salvageClosed(cause error, report *logFindings) error {
 	return r.pass(&told, report)
 }
 
-// salvageRecord decides what happens about a record whose checksum holds and
-// that does not decode.
+// salvageRecord decides what happens with a record whose checksum is right and that does not decode.
 func (r *Replayer) salvageRecord(cause error, report *logFindings) error {
 	report.RecordsSkipped++
 	return r.pass(cause, report)
@@ -140,9 +140,8 @@ func (r *Replayer) skipLog(f manifest.DirFile) error {
 	return err
 }
 
-// setAside copies the bytes of f from that offset on to lost/, durably and under
-// a name that nothing there has. It is done before the log is not needed any
-// more: what cannot be kept is not given up.
+// setAside copies the bytes of f from that offset on to lost/, durably and under an unused name. That
+// happens while the log is still needed: bytes that cannot be copied are not dropped.
 func (r *Replayer) setAside(f manifest.DirFile, from int64, report *LogReport) error {
 	if r.opts.ReadOnly {
 		return nil
