@@ -12,16 +12,39 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
 
 const root = ".."
 
-// documents are the pages held to account, by their path from the root.
-var documents = []string{
-	"README.md", "docs/architecture.md", "docs/promises.md", "docs/reliability.md", "docs/format.md", "docs/bugzoo.md",
-	"docs/performance.md", "docs/performance-tables.md", "docs/releasing.md",
+// documents returns the Markdown files of the repository, by their path from the root.
+func documents(t *testing.T) (names []string) {
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".md") {
+			names = append(names, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
+		}
+		return err
+	}))
+	require.Greater(t, len(names), 70)
+	return names
+}
+
+// A table cell cannot wrap, and an address must not. Everything else stays within 120 columns.
+func TestMarkdownLinesAreShort(t *testing.T) {
+	for _, name := range documents(t) {
+		code := false
+		for i, line := range strings.Split(read(t, name), "\n") {
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			}
+			if code || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![") {
+				continue
+			}
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d", name, i+1)
+		}
+	}
 }
 
 func read(t *testing.T, name string) string {
@@ -31,13 +54,13 @@ func read(t *testing.T, name string) string {
 	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
-// between returns what stands in text behind the first begin, up to end.
+// between returns what stands in text after the first begin, up to end.
 func between(t *testing.T, text, begin, end string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(text, begin)
 	require.True(t, ok, "%q is missing", begin)
 	part, _, ok := strings.Cut(rest, end)
-	require.True(t, ok, "%q is missing behind %q", end, begin)
+	require.True(t, ok, "%q is missing after %q", end, begin)
 	return part
 }
 
@@ -91,7 +114,7 @@ func TestTheCodeInPackageCommentsIsAnExample(t *testing.T) {
 var link = regexp.MustCompile(`\]\(([^)]+)\)`)
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	for _, name := range documents {
+	for _, name := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
 			u, err := url.Parse(m[1])
 			require.NoError(t, err, "%s: %s", name, m[1])
@@ -137,7 +160,7 @@ func TestTheTestsNamedExist(t *testing.T) {
 		sources.Write(text)
 		return err
 	}))
-	for _, name := range documents {
+	for _, name := range documents(t) {
 		for _, m := range testName.FindAllStringSubmatch(read(t, name), -1) {
 			require.Contains(t, sources.String(), "func "+m[1]+"(", "named in %s", name)
 		}

@@ -105,7 +105,7 @@ func TestRoomsImportWhatTheTableSays(t *testing.T) {
 	for name, r := range all {
 		require.Contains(t, packages, name, "a room without a package")
 		imports := packages[name]
-		require.ElementsMatch(t, r.imports, imports, "%s: got the table of rooms beside its imports", name)
+		require.ElementsMatch(t, r.imports, imports, "%s: the table of rooms differs from its imports", name)
 		for _, below := range imports {
 			require.Contains(t, all, below, "%s imports a package that the table does not have", name)
 			require.Less(t, all[below].floor, r.floor, "%s imports %s", name, below)

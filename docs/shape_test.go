@@ -6,10 +6,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -175,4 +177,25 @@ func TestTheBarsOfShapeAreMeasured(t *testing.T) {
 		require.Equal(t, c.code, len(misshapen(fset, "a.go", f)) > 0, c.source)
 		require.Equal(t, c.test, len(misshapen(fset, "a_test.go", f)) > 0, c.source)
 	}
+}
+
+// Long lines of Go are the exception: at most one in a hundred is above 120 columns, with tabs of
+// four.
+func TestGoLinesAreShort(t *testing.T) {
+	lines, long := 0, 0
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for line := range strings.Lines(string(text)) {
+			lines++
+			if utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) > 120 {
+				long++
+			}
+		}
+		return err
+	}))
+	require.Greater(t, lines, 50_000)
+	require.LessOrEqual(t, long*100, lines, "%d of %d lines", long, lines)
 }

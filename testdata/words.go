@@ -1,7 +1,6 @@
-// Package testdata holds the word lists that ship with the project, so that a
-// command finds them wherever it runs. The go command passes over folders of
-// this name in patterns such as ./...; README.md tells where the lists come from
-// and under which licence.
+// Package testdata contains the word lists of the project, so that a command finds them wherever
+// it runs. The go command ignores directories of this name in patterns such as ./... . README.md
+// has the sources and licences of the lists.
 package testdata
 
 import "embed"

@@ -15,7 +15,7 @@ import (
 // standard input, and writes the result to standard output.
 const childMark = "PEERBENCH_CHILD"
 
-// A request tells a process what to do: measure a workload, or one of the steps in opens.go.
+// A request is the task of a process: measure a workload, or one of the steps in opens.go.
 type request struct {
 	Config   *config `json:"config"`
 	Dir      string  `json:"dir"`
