@@ -39,7 +39,7 @@ func checkOrder(fsys vfs.FS) vfs.FS {
 	if _, ok := fsys.(*order.FS); ok || fsys == nil {
 		return fsys
 	}
-	return order.NewTelling(fsys, func(v string) {
+	return order.NewReporting(fsys, func(v string) {
 		brokenOrder.Lock()
 		defer brokenOrder.Unlock()
 		brokenOrder.violations = append(brokenOrder.violations, v)

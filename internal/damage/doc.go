@@ -1,20 +1,18 @@
-// Package damage is the machine that breaks a database on purpose and sorts what
-// comes of it. Tests alone import it. It knows file systems and bytes, not the
-// store: a test hands it a function that opens one.
+// Package damage damages a database on purpose and classifies the results. Only tests import it. It
+// knows file systems and bytes, not the store: a test hands it a function that opens one.
 //
 //	Image ──► Flips, Sectors, Cuts, Missing, Swaps ──► Harm ──► Driver.Run ──► Outcome
 //	(files)   (every way to damage it, in order)       (one)    (open, read all)
 //
-// An Image is the files of one directory. The generators enumerate damage
-// without sampling: every bit, every length, every 512-byte sector in four ways,
-// every file gone, every two files swapped. Driver.Run opens the damaged image in
-// an in-memory file system and reads all of it in every way that there is: each
-// key that is stored, keys that are not, an iterator forward and one backward.
+// An Image is the files of one directory. The generators enumerate damage without sampling: every
+// bit, every length, every 512-byte sector in four ways, every file gone, every two files swapped.
+// Driver.Run opens the damaged image in an in-memory file system and reads it in every way: each
+// stored key, absent keys, an iterator forward and one backward.
 //
 // # Outcomes
 //
 //	Correct  everything read is what was written
-//	Refused  an error that says what is wrong, and no wrong answer before or beside it
+//	Refused  an error that says what is wrong, and no wrong answer
 //	Unclear  an error that is neither corruption nor a missing file
 //	Silent   a wrong answer: a value that was not written, a key that is missing or
 //	         too many, an iterator that ends early without an error

@@ -96,12 +96,11 @@ type Driver struct {
 // errTooManyOps is what file operations fail with beyond MaxOps.
 var errTooManyOps = errors.New("damage: too many file operations")
 
-// alone is held by each run for reading, and for writing by one that no other may come
-// beside.
+// alone is held by each run for reading, and for writing by one that must run alone.
 var alone sync.RWMutex
 
-// Run opens the image and reads all of it. What other goroutines of the process
-// allocate meanwhile counts as well, so too much is measured again, beside no other run.
+// Run opens the image and reads all of it. Allocations of other goroutines of the process count as
+// well, so a result that is too high is measured again without other runs.
 func (d *Driver) Run(im Image) (out Outcome) {
 	alone.RLock()
 	out = d.runOnce(im)
@@ -263,7 +262,7 @@ func (r *reading) walk(way string, first, next func(Iterator) bool, want func(in
 	if err := it.Err(); err != nil {
 		r.failed(err, way)
 		if first(it) {
-			r.worse(Silent, nil, "%s: an iterator goes on after its error", way)
+			r.worse(Silent, nil, "%s: an iterator continues after its error", way)
 		}
 	} else if n < len(r.want) {
 		r.worse(Silent, nil, "%s: it ends after %d of %d entries without an error", way, n, len(r.want))

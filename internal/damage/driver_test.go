@@ -61,7 +61,7 @@ func (s *lines) Get(key []byte) ([]byte, error) {
 			switch {
 			case s.fault == "loses a key" && i == 1:
 				return nil, base.ErrNotFound
-			case s.fault == "errs on a key" && i == 1:
+			case s.fault == "fails on a key" && i == 1:
 				return nil, base.Corruptf("file", 0, "damaged")
 			}
 			return p.Value, nil
@@ -89,13 +89,13 @@ func (s *lines) to(i int) bool {
 		i = 0
 	case s.fault == "an iterator that ends early" && i == 2:
 		return false
-	case s.fault == "an iterator that errs" && i == 2:
+	case s.fault == "an iterator that fails" && i == 2:
 		s.err = base.Corruptf("file", 0, "damaged")
 		return false
-	case s.fault == "an iterator that errs and goes on" && i == 2:
+	case s.fault == "an iterator that fails and continues" && i == 2:
 		s.err = base.Corruptf("file", 0, "damaged")
 		return false
-	case s.err != nil && s.fault == "an iterator that errs":
+	case s.err != nil && s.fault == "an iterator that fails":
 		return false
 	}
 	s.at = i
@@ -111,19 +111,19 @@ var sound = Image{"kv": []byte("a=1\nb=2\nc=3\nd=4\n")}
 
 func TestEachFaultComesIntoItsClass(t *testing.T) {
 	for fault, want := range map[string]Class{
-		"":                                  Correct,
-		"refuses to open":                   Refused,
-		"errs on a key":                     Refused,
-		"an iterator that errs":             Refused,
-		"cannot say why":                    Unclear,
-		"loses a key":                       Silent,
-		"invents keys":                      Silent,
-		"an iterator that ends early":       Silent,
-		"an iterator without end":           Silent,
-		"an iterator that errs and goes on": Silent,
-		"panics":                            Panic,
-		"reads for ever":                    Hang,
-		"allocates":                         Memory,
+		"":                                     Correct,
+		"refuses to open":                      Refused,
+		"fails on a key":                       Refused,
+		"an iterator that fails":               Refused,
+		"cannot say why":                       Unclear,
+		"loses a key":                          Silent,
+		"invents keys":                         Silent,
+		"an iterator that ends early":          Silent,
+		"an iterator without end":              Silent,
+		"an iterator that fails and continues": Silent,
+		"panics":                               Panic,
+		"reads for ever":                       Hang,
+		"allocates":                            Memory,
 	} {
 		t.Run(fault, func(t *testing.T) {
 			out := testDriver(fault).Run(sound)
@@ -142,7 +142,7 @@ func TestAnotherStateCountsOnlyAsAWhole(t *testing.T) {
 	require.Equal(t, 1, out.State)
 	require.Equal(t, Silent, d.Run(Image{"kv": []byte("a=1\nb=2\n")}).Class)
 	require.Equal(t, Silent, d.Run(Image{"kv": []byte("a=1\nb=2\nc=9\n")}).Class)
-	require.Equal(t, Refused, d.Run(Image{}).Class, "a missing file is told")
+	require.Equal(t, Refused, d.Run(Image{}).Class, "a missing file is reported")
 }
 
 func TestHarmIsCompleteAndLeavesTheImageAlone(t *testing.T) {

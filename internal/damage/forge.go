@@ -14,11 +14,10 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// Forge makes tables whose checksums are right and whose contents are not. It
-// takes a sound table apart to its sites: each number and each string of bytes
-// that the format has, in the order of the file. Build puts the table together
-// again, with chosen sites changed, and then sets every checksum. Positions
-// follow: a longer block moves those behind it, and their handles with them.
+// Forge makes tables with valid checksums and invalid contents. It divides a sound table into
+// sites: each number and each string of bytes of the format, in the order of the file. Build joins
+// the table again, with chosen sites changed, and then sets every checksum. Positions are adjusted:
+// a longer block moves the ones after it, and their handles.
 //
 // It reads and writes the format by itself, so that a fault of the store's own
 // code does not hide in it.
@@ -285,7 +284,7 @@ func (g *forging) table() {
 	g.out = binary.LittleEndian.AppendUint64(g.out, g.num("footer: magic", magic))
 }
 
-// handle is the handle of the block named, as h tells where it is.
+// handle returns the handle of the named block according to h.
 func (g *forging) handle(of string, h [2]uint64) []byte {
 	b := g.varint(nil, "handle of the "+of+" block: offset", h[0])
 	return g.bytes("handle of the "+of+" block", g.varint(b, "handle of the "+of+" block: size", h[1]))

@@ -233,8 +233,8 @@ func (b *block) keys() (keys [][]byte) {
 	return keys
 }
 
-// encode makes the block's entries anew, of those keys and values, in that order, with a restart
-// point every interval entries.
+// encode makes the entries of the block again, of those keys and values, in that order, with a
+// restart point every interval entries.
 func (b *block) encode(order []int, keys [][]byte, value func(int) []byte, interval int) {
 	var entries []entry
 	b.restarts = nil

@@ -63,7 +63,7 @@ func Sectors(im, older Image, name string) iter.Seq[Harm] {
 				{"0xFF", bytes.Repeat([]byte{0xff}, n)},
 				{"an older copy", sector(older[name], at, n)},
 				{"the sector before", sector(whole, at-SectorSize, n)},
-				{"the sector behind", sector(whole, at+SectorSize, n)},
+				{"the sector after it", sector(whole, at+SectorSize, n)},
 			} {
 				if fill.with == nil || bytes.Equal(fill.with, whole[at:at+n]) {
 					continue
@@ -78,7 +78,7 @@ func Sectors(im, older Image, name string) iter.Seq[Harm] {
 	}
 }
 
-// sector returns n bytes at off, zeros behind b's end; nil where b has none.
+// sector returns n bytes at off, with zeros after the end of b; nil if b has none.
 func sector(b []byte, off, n int) []byte {
 	if off < 0 || off >= len(b) {
 		return nil
@@ -127,7 +127,7 @@ func Tails(im Image, name string, step int) iter.Seq[Harm] {
 				return
 			}
 			b = append(bytes.Clone(whole), make([]byte, n)...)
-			if !yield(Harm{fmt.Sprintf("%s: %d zeros behind it", name, n), name, len(whole), im.With(name, b)}) {
+			if !yield(Harm{fmt.Sprintf("%s: %d zeros after it", name, n), name, len(whole), im.With(name, b)}) {
 				return
 			}
 		}

@@ -10,12 +10,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Image is the files of a directory: names without the directory, and bytes,
-// which nobody changes.
+// Image is the files of a directory: names without the directory, and bytes, which must not be
+// changed.
 type Image map[string][]byte
 
-// Load reads the files of dir, but for those that skip says to leave out; nil
-// leaves out none.
+// Load reads the files of dir, except those that skip selects; a nil skip selects none.
 func Load(fsys vfs.FS, dir string, skip func(name string) bool) (Image, error) {
 	names, err := fsys.List(dir)
 	if err != nil {

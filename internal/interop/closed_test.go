@@ -45,9 +45,9 @@ func forEachOther(t *testing.T, test func(t *testing.T, other Engine, reuse bool
 	t.Run("leveldb, reusing logs", func(t *testing.T) { test(t, levelDB(t), true) })
 }
 
-// SieveDB's CLOSED vouches for the end of a log. Another engine leaves the file
-// alone and goes on writing; from then on it vouches for nothing, and a torn end
-// of that engine's log is what it is everywhere.
+// SieveDB's CLOSED vouches for the end of a log. Another engine ignores the file and continues to
+// write; from then on it vouches for nothing, and a torn end of that engine's log is treated as
+// usual.
 func TestAnotherEnginesWritesMakeTheMarkOfACloseMeanNothing(t *testing.T) {
 	ends := map[string]func(*session){
 		"closed": func(s *session) { s.close() },

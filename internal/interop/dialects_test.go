@@ -56,7 +56,7 @@ func TestGoLevelDBLosesKeysOfALevelDB117DirectoryAndWeDoNot(t *testing.T) {
 	s := &session{t: t, dir: dir, model: model, opts: Options{BloomBits: 10}}
 	s.openExisting(SieveDB{})
 	s.verify()
-	for _, key := range append([]string{}, model.Keys()...) { // every table is written anew
+	for _, key := range append([]string{}, model.Keys()...) { // every table is rewritten
 		s.write(Put([]byte(key), model.Value(key)))
 	}
 	s.compact()

@@ -1,11 +1,10 @@
-// Package interop proves that SieveDB's files are LevelDB's, with the other
-// programs: LevelDB 1.23 in C++, goleveldb, and RocksDB's tools. It is a module
-// of its own, so that nobody who uses the library gets goleveldb with it.
+// Package interop proves that SieveDB's files are LevelDB's, with other programs: LevelDB 1.23 in
+// C++, goleveldb, and RocksDB's tools. It is a separate module, so that users of the library do not
+// download goleveldb.
 //
-// An Engine is one of the programs, a DB one database that it has open; SieveDB
-// is an Engine among the others. A test lets one engine write a database, a
-// second one read, check and change it, and the first one check what became of
-// it, and compares each of them with a Model, a sorted map in memory.
+// An Engine is one of the programs, a DB one database that it has open; SieveDB is an Engine among
+// the others. A test lets one engine write a database, a second one read, check and change it, and
+// the first one check the result, and compares each of them with a Model, a sorted map in memory.
 //
 // # What runs where
 //

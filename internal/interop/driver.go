@@ -61,7 +61,7 @@ func findCompiler() (string, error) {
 	return "", fmt.Errorf("%w: a C++ compiler (Debian: g++)", ErrUnavailable)
 }
 
-// LevelDB is the C++ library, behind a driver program.
+// LevelDB is the C++ library, run by a driver program.
 type LevelDB struct{ program string }
 
 // NewLevelDB returns the engine that the given build of leveldb/driver.cc serves.

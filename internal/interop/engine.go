@@ -64,13 +64,13 @@ type Options struct {
 	ReuseLogs bool
 
 	// StandardFilterName makes goleveldb read and write its filter under LevelDB's
-	// name leveldb.BuiltinBloomFilter2 in place of its own, the same without the 2.
+	// name leveldb.BuiltinBloomFilter2 instead of its own, the same without the 2.
 	StandardFilterName bool
 	// FilterKind says which filters SieveDB writes: BothFilters, or one alone.
 	FilterKind FilterKind
 	// BothFilterNames makes SieveDB list its filters under goleveldb's name too.
 	BothFilterNames bool
-	// RangeFilters makes SieveDB write filters of ranges beside those of keys.
+	// RangeFilters makes SieveDB write range filters in addition to key filters.
 	RangeFilters bool
 	// LevelFactor is how many times larger than the one above a level is.
 	// goleveldb only; 0: 10.

@@ -66,7 +66,7 @@ func TestOurFiltersSpareTheOthersReadsOfAbsentKeys(t *testing.T) {
 		opts   Options
 	}{
 		{"leveldb", func(t testing.TB) Engine { return levelDB(t) }, Options{BloomBits: 10}},
-		// goleveldb uses our filter only if it is told LevelDB's name for it.
+		// goleveldb uses SieveDB's filter only if its policy has LevelDB's name.
 		{"goleveldb", func(testing.TB) Engine { return GoLevelDB{} }, Options{BloomBits: 10, StandardFilterName: true}},
 	}
 	for _, r := range readers {
@@ -83,8 +83,8 @@ func TestOurFiltersSpareTheOthersReadsOfAbsentKeys(t *testing.T) {
 	}
 }
 
-// A filter under a name of ours costs the others nothing but its help; all keys
-// are found (absentReads checks them). Beside LevelDB's it does not even cost that.
+// The others ignore a filter under a name of SieveDB, but find all keys (absentReads checks them).
+// If LevelDB's filter exists as well, they use that.
 func TestTheOthersPassOverOurFilters(t *testing.T) {
 	readers := []struct {
 		name   string
@@ -109,7 +109,7 @@ func TestTheOthersPassOverOurFilters(t *testing.T) {
 				reads := absentReads(t, filterSession(t, SieveDB{}, o), r.engine(t), r.opts)
 				t.Logf("%.2f reads for 100 lookups of absent keys", reads)
 				if (k.kind == CacheLineFilter || k.kind == FuseFilter) && r.name != "sievedb" {
-					require.Greater(t, reads, 95.0, "it is passed over")
+					require.Greater(t, reads, 95.0, "it is ignored")
 				} else {
 					require.Less(t, reads, 2.0)
 				}
@@ -125,8 +125,7 @@ func TestGoLevelDBPassesOverOurFilterUnderItsStandardName(t *testing.T) {
 }
 
 // With Options.Filters.ForGoleveldb the same filter is listed under both names:
-// goleveldb as it is profits, LevelDB goes on doing so, and no key is lost to
-// either.
+// goleveldb uses it without changes, LevelDB still does, and neither loses a key.
 func TestAFilterUnderBothNamesServesBoth(t *testing.T) {
 	o := Options{BloomBits: 10, BothFilterNames: true}
 	readers := map[string]func(testing.TB) Engine{

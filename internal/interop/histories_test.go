@@ -122,7 +122,7 @@ func (h *history) takeTurn() {
 		}
 	}
 	if h.rng.IntN(3) == 0 {
-		h.compact() // so that a death comes amid the removal of the inputs
+		h.compact() // so that the process dies during the removal of the inputs
 	}
 	h.verify()
 }
@@ -155,8 +155,8 @@ func (h *history) endTurn() {
 	}
 }
 
-// repair has a tool make a new MANIFEST of all tables and logs, and goes on with what the
-// tables hold then.
+// repair makes a tool write a new MANIFEST of all tables and logs, and continues with the resulting
+// tables.
 func (h *history) repair() {
 	s := h.session
 	tool := pick(h.rng, h.tools)

@@ -32,14 +32,13 @@ func (s *session) load(from, to int) {
 	s.model.Apply(ops)
 }
 
-// A load has a sequence number far above all before it. The other engines take it up
-// where they go on, also where no write has followed it or writes in the log have;
-// and they drop no record of the log that came after it.
+// A load has a sequence number far above all earlier ones. The other engines continue from it,
+// whether or not writes in the log followed it, and they drop no later record of the log.
 func TestTheOthersGoOnFromALoad(t *testing.T) {
 	ends := map[string]func(*session){
-		"closed":                       func(s *session) { s.close() },
-		"killed":                       func(s *session) { s.kill() },
-		"killed, with a log behind it": func(s *session) { s.put("key00100", "written after the load"); s.put("z", ""); s.kill() },
+		"closed":                      func(s *session) { s.close() },
+		"killed":                      func(s *session) { s.kill() },
+		"killed, with a log after it": func(s *session) { s.put("key00100", "written after the load"); s.put("z", ""); s.kill() },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {

@@ -153,8 +153,8 @@ func spread(keys [][]byte, n int) [][]byte {
 	return chosen
 }
 
-// Absent returns keys that the model does not hold, neighbours of near among
-// them: those just behind it, a byte shorter, and the ends of the order.
+// Absent returns absent keys, among them neighbours of near: those just after it, a byte shorter,
+// and the ends of the order.
 func (m *Model) Absent(near [][]byte) [][]byte {
 	candidates := [][]byte{{}, {0}, {0xff}, bytes.Repeat([]byte{0xff}, 40)}
 	for _, key := range near {

@@ -57,7 +57,7 @@ func (s *session) close() {
 	require.NoError(s.t, d.Close(), "%s closes", s.engine.Name())
 }
 
-// kill ends the engine without closing and goes on with what it left.
+// kill ends the engine without closing and continues with the remaining files.
 func (s *session) kill() {
 	s.t.Helper()
 	left := filepath.Join(s.t.TempDir(), "db")

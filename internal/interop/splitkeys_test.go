@@ -47,10 +47,9 @@ func TestADeletedKeyThatLevelDBSplitOverTablesStaysDeleted(t *testing.T) {
 	s.close()
 }
 
-// LevelDB up to 1.23 and goleveldb take the tables of the level below that meet the key
-// range of a compaction, but not those behind them that hold older versions of the same
-// key, so they drop the tombstone and the value comes back. Later revisions of LevelDB
-// take these too.
+// LevelDB up to 1.23 and goleveldb compact the tables of the next level that overlap the key range
+// of a compaction, but not the following tables with older versions of the same key. So they drop
+// the tombstone and the value comes back. Later revisions of LevelDB include these tables.
 func TestTheOthersBringADeletedKeyBackThatLevelDBSplitOverTables(t *testing.T) {
 	s := splitKey(t)
 	for _, o := range others {

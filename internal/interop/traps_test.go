@@ -231,7 +231,7 @@ func TestEveryLevelPopulatedByGoLevelDB(t *testing.T) {
 	}))
 	fillEveryLevel(s, 7)
 	s.close()
-	s.opts.LevelFactor = 0 // or goleveldb would go on to level 7, which nobody else has
+	s.opts.LevelFactor = 0 // or goleveldb would continue to level 7, which no other engine has
 	s.exchange(GoLevelDB{}, SieveDB{})
 	if levelDBMissing == nil {
 		s.exchange(theLevelDB, SieveDB{})
@@ -361,7 +361,7 @@ func TestLevelDBAppendsToOurLogAndManifest(t *testing.T) {
 	s.opts.ReuseLogs = true
 	for range 3 {
 		s.openExisting(theLevelDB)
-		require.Equal(t, manifest, newest(t, s.dir, "MANIFEST-*"), "LevelDB is to go on with our MANIFEST")
+		require.Equal(t, manifest, newest(t, s.dir, "MANIFEST-*"), "LevelDB must continue with our MANIFEST")
 		s.verify()
 		s.change()
 		s.close()
@@ -389,8 +389,9 @@ func TestWeAndTheOthersLockEachOtherOut(t *testing.T) {
 	})
 }
 
-// LevelDB with reuse_logs appends after the torn end that a crash left, and from then on reads
-// no more of that block. The records behind it were acknowledged and no operation is missing: we read them.
+// LevelDB with reuse_logs appends after the torn end that a crash left, and later reads no more of
+// that block. The records after it were acknowledged and no operation is missing, so SieveDB reads
+// them.
 func TestLevelDBAppendsAfterATornEndAndWeReadWhatItLoses(t *testing.T) {
 	s := newSession(t, levelDB(t), Options{})
 	s.put("whole", "v")
@@ -406,7 +407,7 @@ func TestLevelDBAppendsAfterATornEndAndWeReadWhatItLoses(t *testing.T) {
 	s.opts.ReuseLogs = true
 	s.open(theLevelDB, Options{MustExist: true, ReuseLogs: true})
 	s.verify()
-	require.Equal(t, filepath.Base(log), filepath.Base(newest(t, s.dir, "*.log")), "LevelDB is to go on with that log")
+	require.Equal(t, filepath.Base(log), filepath.Base(newest(t, s.dir, "*.log")), "LevelDB must continue with that log")
 	for i := range 5 {
 		s.put(fmt.Sprintf("appended%d", i), "v")
 	}

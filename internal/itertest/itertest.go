@@ -141,8 +141,7 @@ func lowerBound(cmp *base.Comparer, entries []Entry, target []byte) int {
 	})
 }
 
-// randomTarget returns an internal key at, just before, just behind or far
-// from an entry.
+// randomTarget returns an internal key at, just before, just after or far from an entry.
 func randomTarget(rnd *rand.Rand, entries []Entry) []byte {
 	if len(entries) == 0 || rnd.IntN(8) == 0 {
 		user := make([]byte, rnd.IntN(6))

@@ -118,7 +118,7 @@ func TestTheModelTellsGoodFromBad(t *testing.T) {
 		want    porcupine.CheckResult
 	}{
 		{"a read sees the write before it", []porcupine.Operation{put(1, 2, 7), get(3, 4, 7)}, porcupine.Ok},
-		{"a read beside a write sees either", []porcupine.Operation{put(1, 5, 7), get(2, 3, 0), get(4, 6, 7)}, porcupine.Ok},
+		{"a read concurrent with a write sees either", []porcupine.Operation{put(1, 5, 7), get(2, 3, 0), get(4, 6, 7)}, porcupine.Ok},
 		{"a stale read", []porcupine.Operation{put(1, 2, 7), get(3, 4, 0)}, porcupine.Illegal},
 		{"a value goes back", []porcupine.Operation{put(1, 9, 7), get(2, 3, 7), get(4, 5, 0)}, porcupine.Illegal},
 		{"a deleted key comes back", []porcupine.Operation{put(1, 2, 7), put(3, 4, 0), get(5, 6, 7)}, porcupine.Illegal},

@@ -102,10 +102,10 @@ func (r *run) runAndCut(disk *vfs.Mem, goal int64) ([]porcupine.Operation, *vfs.
 }
 
 // work opens the database, has all clients work until they are done or stopped,
-// and closes it. meanwhile, if there is one, runs beside them.
+// and closes it. meanwhile, if not nil, runs concurrently.
 func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, error) {
-	// Whoever writes to a file lets others run: on two processors an operation in
-	// memory would seldom be interrupted otherwise.
+	// A write to a file lets other goroutines run: on two processors an operation in memory would
+	// seldom be interrupted otherwise.
 	yielding := wrap.NewFaulty(disk, func(wrap.Op) *wrap.Fault { runtime.Gosched(); return nil })
 	d, err := db.Open("db", &db.Options{
 		FS: yielding, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 256},
@@ -173,7 +173,7 @@ func (c *client) step() bool {
 	end := c.clock.Add(1)
 	if err != nil {
 		c.err = err
-		c.answered.Add(int64(c.Clients * c.Ops)) // whoever waits for a cut waits no longer
+		c.answered.Add(int64(c.Clients * c.Ops)) // releases a goroutine that waits for a cut
 		return false
 	}
 	c.answered.Add(1)

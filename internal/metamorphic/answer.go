@@ -10,7 +10,7 @@ const (
 	answerDone     = "done"
 	answerNotFound = "not found"
 	answerReadOnly = "read-only"
-	answerSound    = "sound, nothing left behind"
+	answerSound    = "sound, no leftovers"
 )
 
 func appendBool(dst []byte, b bool) []byte { return strconv.AppendBool(dst, b) }

@@ -15,11 +15,10 @@
 //
 // # What a history holds
 //
-// Puts, deletions and batches, synced or not; lookups; snapshots and iterators,
-// several at a time and kept over later writes, with bounds and all movements;
-// flushes and compactions; closing and opening again, for writing or read-only;
-// and power cuts. A power cut comes only after a synced write, a SyncLog or a flush, as
-// what is left otherwise depends on the options by right.
+// Puts, deletions and batches, synced or not; lookups; snapshots and iterators, several at a time
+// and kept over later writes, with bounds and all movements; flushes and compactions; closing and
+// opening again, for writing or read-only; and power cuts. A power cut comes only after a synced
+// write, a SyncLog or a flush, because otherwise the remaining data may differ by option set.
 //
 // # What an option set holds
 //
@@ -27,7 +26,7 @@
 // an odd number change to the next one's options each time the database is
 // opened, so that files of one kind are read under another.
 //
-// Beside the answers, each run must leave a sound database, no open file, no
+// In addition to the answers, each run must leave a sound database, no open file, no
 // temporary file, no goroutine, no error in the background and no breach of the
 // order of operations that package order checks.
 //

@@ -41,8 +41,8 @@ func NewHistory(seed uint64, n int) *History {
 	return g.h
 }
 
-// generator knows of the state of the database no more than what may be asked of
-// it: which slots are taken and whether it may be written to.
+// generator knows only the state of the database that determines the next operations: which slots
+// are in use and whether it may be written to.
 type generator struct {
 	rnd       *rand.Rand
 	h         *History
@@ -301,7 +301,7 @@ func (g *generator) key() []byte {
 	}
 	n := g.rnd.IntN(g.keys)
 	if g.rnd.IntN(3) == 0 {
-		n = g.rnd.IntN(max(1, g.keys/20)) // some are asked for more often
+		n = g.rnd.IntN(max(1, g.keys/20)) // some are looked up more often
 	}
 	switch shape {
 	case 0:

@@ -146,11 +146,11 @@ func TestSetsAreValidAndDiffer(t *testing.T) {
 	require.Len(t, filters, 16, "each policy of the lottery")
 }
 
-// Whoever adds an option adds it to the lottery, or here, with the reason.
+// A new option must be added to the lottery, or here, with the reason.
 func TestEveryOptionIsInTheLottery(t *testing.T) {
 	drawn := map[string]bool{
 		"FS": true, "Comparer": true, "ReadOnly": true, "EventListener": true, // the run and the history set them
-		"Logger":         true,                        // is told the same as EventListener
+		"Logger":         true,                        // gets the same events as EventListener
 		"ErrorIfMissing": true, "ErrorIfExists": true, // concern the opening alone
 		"Salvage": true, // concerns damaged files alone
 	}

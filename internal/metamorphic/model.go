@@ -86,8 +86,7 @@ func (m *model) view(snapshot int) []entry {
 	return m.snapshots[snapshot]
 }
 
-// find returns the index of the first entry at or behind key, and whether it is
-// at key.
+// find returns the index of the first entry that is not less than key, and whether it is equal.
 func (m *model) find(entries []entry, key []byte) (int, bool) {
 	i := sort.Search(len(entries), func(i int) bool { return m.compare(entries[i].key, key) >= 0 })
 	return i, i < len(entries) && m.compare(entries[i].key, key) == 0

@@ -16,8 +16,8 @@ const (
 	Delete                    // Key, Sync, Buffered
 	Apply                     // Batch, Sync, Buffered
 	Get                       // Key; of snapshot Slot, where that is >= 0
-	Has                       // Key; likewise
-	MultiGet                  // Keys; likewise
+	Has                       // Key
+	MultiGet                  // Keys
 	NewSnapshot               // Slot
 	CloseSnapshot             // Slot
 	NewIterator               // Slot; Of, a snapshot's slot or -1; Key and Limit, the bounds; NoFill
@@ -33,7 +33,7 @@ const (
 	NewLoad                   // Batch, in rising order of keys
 	CommitLoad                //
 	DropLoad                  //
-	Finish                    // checking, closing, and looking for what was left behind
+	Finish                    // checking, closing, and looking for leftovers
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
@@ -41,7 +41,7 @@ var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", 
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Op is one operation of a history. Which fields count its Kind tells.
+// Op is one operation of a history. Its Kind determines which fields are used.
 type Op struct {
 	Kind              Kind
 	Slot, Of          int

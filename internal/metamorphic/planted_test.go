@@ -36,7 +36,7 @@ func (s neverSyncs) Delete(key []byte, _ *db.WriteOptions) error { return s.DB.D
 func (s neverSyncs) Apply(b *db.Batch, _ *db.WriteOptions) error { return s.DB.Apply(b, db.NoSync) }
 func (s neverSyncs) SyncLog() error                              { return nil }
 
-// ignoresUpperBounds shows keys behind an iterator's end.
+// ignoresUpperBounds shows keys after the end of an iterator.
 type ignoresUpperBounds struct{ *db.DB }
 
 func (s ignoresUpperBounds) NewIterator(o *db.IterOptions) (*db.Iterator, error) {
@@ -54,8 +54,8 @@ func (s staleSnapshots) NewSnapshot() *db.Snapshot {
 	return (*s.last)[max(0, len(*s.last)-2)]
 }
 
-// deniesAll is a filter that lies, though not to the writer: its filters are
-// longer than what it is asked for when they are written.
+// deniesAll is a filter that lies, except to the writer: its filters are longer than those that the
+// writer checks.
 type deniesAll struct{ admitsAll }
 
 func (deniesAll) NewGenerator() filter.Generator { return &liar{} }

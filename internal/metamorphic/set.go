@@ -12,9 +12,9 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 )
 
-// Set returns option set number i of a seed, without a file system or comparer,
-// and its description. Set 0 is the defaults, but for a
-// memtable that need not be cleared for long; those behind it are drawn.
+// Set returns option set number i of a seed, without a file system or comparer, and its
+// description. Set 0 is the defaults, except for a small memtable, which is cleared quickly; the
+// others are drawn.
 func Set(seed uint64, i int) (*db.Options, string) {
 	if i == 0 {
 		return &db.Options{Memtables: db.MemtableOptions{Size: 256 << 10}}, "the defaults, with a smaller memtable"

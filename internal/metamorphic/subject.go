@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Store is what is asked of a *db.DB. A test may put something broken between.
+// Store is the part of *db.DB that a history uses. A test may wrap it in something broken.
 type Store interface {
 	Put(key, value []byte, wo *db.WriteOptions) error
 	Delete(key []byte, wo *db.WriteOptions) error
@@ -57,7 +57,7 @@ type subject struct {
 	loader    *db.Loader
 
 	mu         sync.Mutex
-	background []error // what was told to the listener
+	background []error // errors that the listener received
 }
 
 func newSubject(h *History, open OpenFunc, sets []*db.Options) *subject {
@@ -280,7 +280,7 @@ func (s *subject) finish() error {
 	names, err := s.disk.List(dir)
 	for _, name := range names {
 		if kind, _, ok := base.ParseFileName(name); !ok || kind == base.FileTemp {
-			return fmt.Errorf("%s is left behind", name)
+			return fmt.Errorf("%s is left over", name)
 		}
 	}
 	return err

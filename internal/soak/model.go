@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// model is what the keys of one worker hold. It belongs to one goroutine at a
-// time, but for live.
+// model is what the keys of one worker hold. It belongs to one goroutine at a time, except for
+// live.
 type model struct {
 	seed     uint64
 	worker   int
@@ -75,8 +75,8 @@ type reader interface {
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 }
 
-// readAll returns the batch numbers of all keys of all workers, and an error
-// where a key or a value is nobody's, or the order is not the keys'.
+// readAll returns the batch numbers of all keys of all workers, and an error if a key or a value
+// belongs to no worker, or the order is wrong.
 func readAll(from reader, keys int) ([][]uint64, error) {
 	got := make([][]uint64, workers)
 	for w := range got {
@@ -104,9 +104,8 @@ func readAll(from reader, keys int) ([][]uint64, error) {
 	return got, it.Err()
 }
 
-// compare holds what the store has to the models. After a kill the batch of each
-// worker that was under way may be there as well; a model then goes on from what
-// is.
+// compare holds what the store has to the models. After a kill the batch in progress of each worker
+// may be present as well; a model then continues from the present state.
 func compare(from reader, models []*model, killed bool) error {
 	got, err := readAll(from, len(models[0].versions))
 	if err != nil {

@@ -25,7 +25,7 @@ type Config struct {
 
 	// Child returns a command that calls RunChild with the task.
 	Child func(task string) *exec.Cmd
-	// Log is told a line a minute.
+	// Log is called with a line each minute.
 	Log func(format string, args ...any)
 	// Plant does, with the store of a session before its Close, what the verdict
 	// must find.
@@ -50,7 +50,7 @@ type run struct {
 	batches atomic.Uint64
 	stalls  stallCount
 	space   space
-	closed  occupancy // behind the last Close; of a killed session: none
+	closed  occupancy // after the last Close; none for a killed session
 	samples []sample
 }
 
@@ -142,7 +142,7 @@ func (r *run) lastSession() error {
 	return errors.Join(err, d.Close())
 }
 
-// live returns the bytes of all keys and values, or 0 while the fill goes on.
+// live returns the bytes of all keys and values, or 0 during the fill.
 func (r *run) live() int64 {
 	if r.batches.Load() < workers*fillBatches(r.Keys) {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// sample is what this process held behind a session, and what the directory took
-// where that ended with Close.
+// sample is the resources of this process after a session, and the size of the directory if the
+// session ended with Close.
 type sample struct {
 	resident, heap, descriptors int64
 	space                       occupancy

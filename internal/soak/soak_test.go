@@ -121,7 +121,7 @@ func TestAStoreLeftOpenIsFound(t *testing.T) {
 func TestReadAllFindsWhatNobodyWrote(t *testing.T) {
 	for _, c := range []struct{ name, key, value, fault string }{
 		{"a key of no worker", "w9/000001", string(valueOf(9, 1, 1)), "follows"},
-		{"a key in another writing", "w1/1", string(valueOf(1, 1, 1)), "nobody writes"},
+		{"a key in another format", "w1/1", string(valueOf(1, 1, 1)), "no worker writes"},
 		{"another key's value", "w1/000001", string(valueOf(1, 2, 1)), "are not"},
 		{"half a value", "w1/000001", "half", "no value is that short"},
 	} {

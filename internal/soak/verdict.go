@@ -20,8 +20,8 @@ const (
 	spaceWorking = spaceClosed + workers
 )
 
-// quantities are what is looked at from sample to sample. The live heap is told
-// and not judged: it is so small that the runtime's own tables move it by more.
+// quantities are compared from sample to sample. The live heap is reported and not judged: it is so
+// small that the runtime's own tables change it by more.
 var quantities = []struct {
 	name   string
 	judged bool
@@ -64,8 +64,8 @@ func trends(samples []sample) string {
 	return fmt.Sprintf("first third → last: %s; closed, the directory took %.2f x what lived, at most %.2f x", strings.Join(all, ", "), median, most)
 }
 
-// thirds returns the medians of the first third and of the last third of what
-// comes behind the warm-up, the first quarter.
+// thirds returns the medians of the first third and of the last third of the samples after the
+// warm-up, the first quarter.
 func thirds(samples []sample, of func(sample) int64) (first, last int64) {
 	warm := samples[len(samples)/4:]
 	third := (len(warm) + 2) / 3
@@ -127,12 +127,11 @@ func (s *space) String() string {
 	return fmt.Sprintf("live %d, disk %d, at most %.2f x", s.latest.live, s.latest.disk, s.most.ratio())
 }
 
-// judgeClosed looks at what the directory took behind each Close. It is the
-// median that may not be above the bound: a Close may come in the middle of what
-// compactions have to catch up with.
+// judgeClosed compares the size of the directory after each Close. The median may not be above the
+// bound: a Close may come in the middle of what compactions have to catch up with.
 func judgeClosed(samples []sample) error {
 	if median, _ := closedSpace(samples); median > spaceClosed {
-		return fmt.Errorf("behind half of the Closes the directory took %.2f times the live bytes or more; %v is the bound", median, spaceClosed)
+		return fmt.Errorf("after half of the Closes the directory had %.2f times the live bytes or more; %v is the bound", median, spaceClosed)
 	}
 	return nil
 }

@@ -15,9 +15,8 @@ const (
 	lineEvery    = time.Minute
 )
 
-// watch measures the directory, writes a line a minute, and ends the process
-// where nothing is done for too long: a writer that waits for ever tells of no
-// stall. It returns the function that ends it.
+// watch measures the directory, writes a line a minute, and ends the process if nothing is done for
+// too long: a writer that waits forever reports no stall. It returns the function that ends it.
 func (r *run) watch() (end func()) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup

@@ -29,9 +29,8 @@ type worker struct {
 // machine.
 const fewestSteps = 200
 
-// work lets the workers work until ctx ends, and returns their errors. acked is
-// told the worker of each batch, once it is acknowledged, and ops counts what
-// was done.
+// work lets the workers work until ctx ends, and returns their errors. acked is called with the
+// worker of each batch once the batch is acknowledged, and ops counts what was done.
 func work(ctx context.Context, d *db.DB, models []*model, session int, ops *atomic.Uint64, acked func(worker int)) error {
 	var running sync.WaitGroup
 	errs := make([]error, workers)

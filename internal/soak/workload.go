@@ -53,7 +53,7 @@ func keyOf(worker, key int) []byte { return fmt.Appendf(nil, "w%d/%06d", worker,
 // parseKey is keyOf's inverse.
 func parseKey(k []byte) (worker, key int, err error) {
 	if _, err := fmt.Sscanf(string(k), "w%d/%06d", &worker, &key); err != nil || string(keyOf(worker, key)) != string(k) {
-		return 0, 0, fmt.Errorf("nobody writes key %q", k)
+		return 0, 0, fmt.Errorf("no worker writes key %q", k)
 	}
 	return worker, key, nil
 }

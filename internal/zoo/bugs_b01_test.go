@@ -9,7 +9,7 @@ var bugs = slices.Concat(bugsFromB1, bugsFromB10, bugsFromB19)
 
 var bugsFromB1 = []bug{
 	{
-		id: "B1a", what: "the directory is not synced behind the creation of a log", seen: "LevelDB 195, 196",
+		id: "B1a", what: "the directory is not synced after the creation of a log", seen: "LevelDB 195, 196",
 		plant: []patch{{
 			file: "db/rotate.go",
 			old:  "if err := d.fs.SyncDir(d.dir); err != nil {",
@@ -24,7 +24,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B1b", what: "the directory is not synced behind the writing of tables", seen: "LevelDB 195, 196",
+		id: "B1b", what: "the directory is not synced after the writing of tables", seen: "LevelDB 195, 196",
 		plant: []patch{{
 			file: "internal/tables/writer.go",
 			old:  "err = t.options.Dir.FS.SyncDir(t.options.Dir.Path)",
@@ -36,7 +36,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B1c", what: "the directory is not synced behind the renaming of CURRENT", seen: "RocksDB 10573",
+		id: "B1c", what: "the directory is not synced after the renaming of CURRENT", seen: "RocksDB 10573",
 		plant: []patch{{
 			file: "internal/manifest/current.go",
 			old:  "if err := fsys.SyncDir(dir); err != nil {",
@@ -48,7 +48,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B2", what: "a sync that failed is tried again, and its success is believed", seen: "ATC'20, fsync failures",
+		id: "B2", what: "a failed sync is tried again, and its success is believed", seen: "ATC'20, fsync failures",
 		plant: []patch{{
 			file: "internal/wal/writer.go",
 			old:  "	err := w.file.Sync()\n",
@@ -63,7 +63,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B3", what: "behind an append that failed or was cut short the log goes on", seen: "LevelDB; RocksDB 6316, 6331",
+		id: "B3", what: "the log continues after an append that failed or was cut short", seen: "LevelDB; RocksDB 6316, 6331",
 		plant: []patch{{
 			file: "internal/wal/writer.go",
 			old:  "w.err = errors.Wrapf(err, \"append of",
@@ -82,7 +82,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B4", what: "the torn end of the newest log is taken for damage", seen: "goleveldb, StrictAll",
+		id: "B4", what: "the torn end of the newest log is treated as damage", seen: "goleveldb, StrictAll",
 		plant: []patch{{
 			file: "internal/wal/tail.go",
 			old:  "return r.tail.Kind != TailDamaged, nil",
@@ -97,7 +97,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B5a", what: "damage inside the newest log is taken for its torn end", seen: "the default modes of LevelDB, goleveldb, Pebble, Badger",
+		id: "B5a", what: "damage inside the newest log is treated as its torn end", seen: "the default modes of LevelDB, goleveldb, Pebble, Badger",
 		plant: []patch{{
 			file: "internal/wal/tail.go",
 			old:  "return r.tail.Kind != TailDamaged, nil",
@@ -112,7 +112,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B5b", what: "a flipped bit at the end of an older log is taken for its torn end", seen: "the default modes of LevelDB, goleveldb, Pebble, Badger",
+		id: "B5b", what: "a flipped bit at the end of an older log is treated as its torn end", seen: "the default modes of LevelDB, goleveldb, Pebble, Badger",
 		plant: []patch{{
 			file: "internal/wal/tail.go",
 			old:  "case r.tail.Kind != TailTorn || !r.o.AllowTornEnd || r.tail.BitFlip:",
@@ -128,7 +128,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B6", what: "the log goes on behind the torn end of the one that was recovered", seen: "LevelDB, reuse_logs",
+		id: "B6", what: "the log continues after the torn end of the recovered one", seen: "LevelDB, reuse_logs",
 		plant: []patch{{
 			file: "db/rotate.go",
 			old:  "return wal.NewWriter(f), nil",
@@ -190,7 +190,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B9a", what: "the numbers of files that the MANIFEST does not name are used again", seen: "RocksDB 7621",
+		id: "B9a", what: "the numbers of files that the MANIFEST does not name are reused", seen: "RocksDB 7621",
 		plant: []patch{{
 			file: "db/open.go",
 			old:  "d.set.MarkUsed(f.Num)",
@@ -214,7 +214,7 @@ var bugsFromB1 = []bug{
 		}},
 	},
 	{
-		id: "B9c", what: "an Open that fails behind the renaming of CURRENT removes its tables", seen: "this store",
+		id: "B9c", what: "an Open that fails after the renaming of CURRENT removes its tables", seen: "this store",
 		plant: []patch{{
 			file: "db/recovery.go",
 			old:  "uncertain := manifest.IsUncertain(err)",

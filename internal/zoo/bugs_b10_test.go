@@ -31,7 +31,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B10c", what: "two compactions take the same tables", seen: "RocksDB, by its HISTORY",
+		id: "B10c", what: "two compactions use the same tables", seen: "RocksDB, by its HISTORY",
 		plant: []patch{{
 			file: "internal/manifest/pick.go",
 			old:  "if anyCompacting(c.Inputs) || anyCompacting(c.Overlaps) {",
@@ -43,7 +43,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B11a", what: "a compaction's inputs leave out the table that the older versions of a key are in", seen: "LevelDB 320, 376",
+		id: "B11a", what: "a compaction's inputs lack the table with the older versions of a key", seen: "LevelDB 320, 376",
 		plant: []patch{{
 			file: "internal/manifest/pick.go",
 			old:  "if v.Cmp.Compare(lo, start) == 0 && v.Cmp.Compare(hi, limit) == 0 {",
@@ -67,7 +67,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B12a", what: "a repair takes the greater file number in level 0 for the newer", seen: "LevelDB's repair",
+		id: "B12a", what: "a repair treats the greater file number in level 0 as the newer", seen: "LevelDB's repair",
 		plant: []patch{{
 			file: "internal/repair/plan.go",
 			old:  "rising = rising && level0[i-1].minSeq > level0[i].maxSeq",
@@ -79,7 +79,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B12b", what: "a repair lays old entries on top of newer ones", seen: "LevelDB's repair",
+		id: "B12b", what: "a repair puts old entries above newer ones", seen: "LevelDB's repair",
 		plant: []patch{{
 			file: "internal/repair/merge.go",
 			old:  "case !found || seq > newest:",
@@ -91,7 +91,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B13", what: "an iterator does not keep the tables that it reads", seen: "what LevelDB's IteratorPinsRef is there for",
+		id: "B13", what: "an iterator does not keep the tables that it reads", seen: "LevelDB's IteratorPinsRef tests for it",
 		plant: []patch{{
 			file: "db/iterator.go",
 			old:  "it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}",
@@ -123,7 +123,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B15a", what: "a full disk ends the writes for good", seen: "LevelDB 924, goleveldb 196, RocksDB 11643",
+		id: "B15a", what: "a full disk ends writes permanently", seen: "LevelDB 924, goleveldb 196, RocksDB 11643",
 		plant: []patch{{
 			file: "db/fulldisk.go",
 			old:  "if !base.IsNoSpace(err) {",
@@ -135,7 +135,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B15b", what: "writes go on behind a record that a full disk cut short", seen: "LevelDB 1180",
+		id: "B15b", what: "writes continue after a record that a full disk cut short", seen: "LevelDB 1180",
 		plant: []patch{{
 			file: "db/commit.go",
 			old:  "if d.log.full != nil {",
@@ -151,7 +151,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B15c", what: "a table that a full disk cut short is left", seen: "Badger 1199",
+		id: "B15c", what: "a table that a full disk cut short is not removed", seen: "Badger 1199",
 		plant: []patch{{
 			file: "internal/tables/writer.go",
 			old:  "t.options.Dir.Remove(t.path(t.num))",
@@ -163,7 +163,7 @@ var bugsFromB10 = []bug{
 		}},
 	},
 	{
-		id: "B16", what: "files are read through mmap, which dies where a file becomes shorter", seen: "Badger 1199, 1682, 1801; bbolt",
+		id: "B16", what: "files are read through mmap, which crashes if a file becomes shorter", seen: "Badger 1199, 1682, 1801; bbolt",
 		plant: []patch{{
 			file: "vfs/os.go",
 			old:  "{ return o.f.ReadAt(p, off) }",
@@ -205,7 +205,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 		}},
 	},
 	{
-		id: "B17a", what: "a short read is taken for all that there is", seen: "LevelDB 1285",
+		id: "B17a", what: "a short read is treated as the end of the file", seen: "LevelDB 1285",
 		plant: []patch{{
 			file: "vfs/readfull.go",
 			old:  "		case n == len(p):\n",
@@ -220,7 +220,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 		}},
 	},
 	{
-		id: "B17b", what: "a read that fails is taken for the end of the log", seen: "LevelDB 1285",
+		id: "B17b", what: "a failed read is treated as the end of the log", seen: "LevelDB 1285",
 		plant: []patch{{
 			file: "internal/wal/reader.go",
 			old:  "	case err != nil:\n		r.err = err\n",

@@ -28,7 +28,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B20a", what: "what a Snappy block claims to decode to is allocated unchecked", seen: "LevelDB, goleveldb",
+		id: "B20a", what: "the claimed decoded size of a Snappy block is allocated unchecked", seen: "LevelDB, goleveldb",
 		plant: []patch{{
 			file: "sstable/compress.go",
 			old:  "err != nil || uint64(n) > most {",
@@ -58,7 +58,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B21a", what: "a filter is believed although its checksum is wrong", seen: "LevelDB's default",
+		id: "B21a", what: "a filter is used although its checksum is wrong", seen: "LevelDB's default",
 		plant: []patch{{
 			file: "sstable/filter_open.go",
 			old:  "data, err := r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)",
@@ -73,7 +73,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B21b", what: "a filter that denies a key of its table is written", seen: "what RocksDB's detect_filter_construct_corruption is there for",
+		id: "B21b", what: "a filter that denies a key of its table is written", seen: "RocksDB's detect_filter_construct_corruption prevents it",
 		plant: []patch{{
 			file: "sstable/filter_writer.go",
 			old:  "	if denied > 0 {",
@@ -85,7 +85,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B21c", what: "a filter that covers the first blocks is asked for the keys of all", seen: "a hostile filter block",
+		id: "B21c", what: "a filter of the first blocks is checked for the keys of all blocks", seen: "a hostile filter block",
 		plant: []patch{{
 			file: "sstable/filter_block.go",
 			old:  "(endOfData == 0 || (endOfData-1)>>f.baseLg == 0) {",
@@ -97,7 +97,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B22", what: "a table under another's name is read", seen: "what RocksDB's verify_sst_unique_id is there for",
+		id: "B22", what: "a table under another's name is read", seen: "RocksDB's verify_sst_unique_id prevents it",
 		plant: []patch{{
 			file: "sstable/bounds.go",
 			old:  "if r.bounds == want {",
@@ -124,7 +124,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B23b", what: "only one family of locks is taken, and stores that take the other are not kept out", seen: "LevelDB and goleveldb on one directory",
+		id: "B23b", what: "only one family of locks is used, and stores that use the other are not excluded", seen: "LevelDB and goleveldb on one directory",
 		plant: []patch{{
 			file: "vfs/lock_linux.go",
 			old:  "return flockLock(f, shared)",
@@ -136,7 +136,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B23c", what: "LOCK is cut to nothing when it is opened", seen: "Pebble",
+		id: "B23c", what: "LOCK is truncated when it is opened", seen: "Pebble",
 		plant: []patch{{
 			file: "vfs/lock_unix.go",
 			old:  "f, err := openPlain(\"lock\", name, os.O_RDWR|os.O_CREATE, mode)",
@@ -148,7 +148,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B24a", what: "an iterator of a table passes over a block that it cannot read", seen: "LevelDB",
+		id: "B24a", what: "an iterator of a table skips a block that it cannot read", seen: "LevelDB",
 		plant: []patch{{
 			file: "sstable/iter_block.go",
 			old:  "		it.err = err\n		it.data.unposition()\n",
@@ -163,7 +163,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B24b", what: "an iterator ends cleanly where one of its runs failed", seen: "LevelDB",
+		id: "B24b", what: "an iterator ends cleanly if one of its runs failed", seen: "LevelDB",
 		plant: []patch{{
 			file: "internal/tables/merging_iter.go",
 			old:  "		if err := top.it.Err(); err != nil {",
@@ -175,7 +175,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B25", what: "a compaction that met damage is tried again for ever", seen: "basho/eleveldb 23, Pebble 270",
+		id: "B25", what: "a compaction that found damage is tried again forever", seen: "basho/eleveldb 23, Pebble 270",
 		plant: []patch{{
 			file: "internal/compact/scheduler.go",
 			old:  "parked := errors.Is(err, base.ErrCorruption)",
@@ -187,7 +187,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B26", what: "the chunks of a record that did not end go into the next one", seen: "Pebble 3865",
+		id: "B26", what: "the chunks of an unfinished record become part of the next one", seen: "Pebble 3865",
 		plant: []patch{{
 			file: "internal/wal/reader.go",
 			old:  "case begins && a.open && !a.emptyFirst(c):",
@@ -228,7 +228,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B27c", what: "recovery does not sync the tables that it makes of the logs", seen: "RocksDB, by its HISTORY",
+		id: "B27c", what: "recovery does not sync the tables that it makes from the logs", seen: "RocksDB, by its HISTORY",
 		plant: []patch{{
 			file: "internal/tables/writer.go",
 			old:  "return errors.CombineErrors(file.Sync(), file.Close())",
@@ -248,7 +248,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B28a", what: "a write that failed is shown while the store is open", seen: "ATC'20, fsync failures",
+		id: "B28a", what: "a failed write is visible while the store is open", seen: "ATC'20, fsync failures",
 		plant: []patch{{
 			file: "db/commit.go",
 			old:  "	if err := d.appendLog(record, keep); err != nil {\n		d.logFailed(err)\n",
@@ -260,7 +260,7 @@ var bugsFromB19 = []bug{
 		}},
 	},
 	{
-		id: "B28b", what: "what one opening shows is gone at the next: the log that it was read from is not made durable", seen: "ATC'20, fsync failures",
+		id: "B28b", what: "entries that one opening shows are gone at the next: the log that they were read from is not made durable", seen: "ATC'20, fsync failures",
 		plant: []patch{{
 			file: "internal/replay/replay.go",
 			old:  "	if r.mem != nil {\n		if err := r.flush(); err != nil {\n			return nil, err",

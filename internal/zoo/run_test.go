@@ -30,8 +30,8 @@ func readSource(t testing.TB) func(file string) (string, error) {
 	}
 }
 
-// overlay writes the patched files to a folder of the test's own and returns the
-// file that tells the go command of them.
+// overlay writes the patched files to a temporary directory and returns the overlay file for the go
+// command.
 func overlay(t testing.TB, patched map[string]string) string {
 	dir := t.TempDir()
 	replace := map[string]string{}
@@ -85,7 +85,7 @@ func run(t testing.TB, binary string, c catch) (out string, failed bool) {
 // deaths are how a test binary ends that does not fail its tests.
 var deaths = []string{"panic:", "fatal error:"}
 
-// judge tells why the outcome of a test does not count as catching the bug.
+// judge returns why the result of a test does not count as catching the bug.
 func (c catch) judge(out string, failed bool) error {
 	if !failed {
 		return fmt.Errorf("the test passes")

@@ -77,7 +77,7 @@ func TestEveryBugCanBePlanted(t *testing.T) {
 			args = append(args, p)
 		}
 		out, err := goCommand(t, args...)
-		require.NoError(t, err, "planted code does not compile; the file's name tells which bug's:\n%s", out)
+		require.NoError(t, err, "planted code does not compile; the file name contains the bug:\n%s", out)
 	}
 	t.Logf("%d bugs in %d rounds", len(bugs), len(rounds))
 }
@@ -175,7 +175,7 @@ func (c catch) excerpt(out string) string {
 	return words[:min(300, len(words))]
 }
 
-var rewrite = flag.Bool("zoo.rewrite", false, "write the table of docs/bugzoo.md anew")
+var rewrite = flag.Bool("zoo.rewrite", false, "rewrite the table of docs/bugzoo.md")
 
 var table = regexp.MustCompile(`(?s)\| bug \|.*\n\n`)
 

@@ -1,13 +1,11 @@
-// Package oracle knows what a store may hold after a crash: the effect of some
-// prefix of the batches in the order in which they were committed, long enough
-// to include every batch whose durability was promised, and no batch that was
-// not asked for yet. Only tests import it.
+// Package oracle knows what a store may hold after a crash: the effect of some prefix of the
+// batches in the order in which they were committed, long enough to include every batch whose
+// durability was promised, and no batch that was not issued yet. Only tests import it.
 //
-// Every batch writes, beside its own operations, its number under its writer's
-// marker key. The markers of a state tell the prefix; the rest of the state must
-// then be that prefix's effect, key by key. So half a batch, a lost batch in the
-// middle, a deleted key that came back and a value that was never written are
-// all found.
+// In addition to its own operations, every batch writes its number under its writer's marker key.
+// The markers of a state identify the prefix; the other keys must then be the effect of that
+// prefix. This finds half a batch, a lost batch in the middle, a deleted key that came back and a
+// value that was never written.
 package oracle
 
 import (
@@ -35,8 +33,8 @@ type Batch struct {
 	Sync           bool
 	// Buffered promises nothing, not even that the death of the process leaves it.
 	Buffered bool
-	// Issued is when the store was asked, Acked when it had answered; Never where
-	// it did not, or answered with an error.
+	// Issued is when the write was issued, Acked when it was acknowledged; Never if it was not, or
+	// failed.
 	Issued, Acked int
 }
 
@@ -126,8 +124,8 @@ func (h *History) At(n int, key string) (value string, exists bool) {
 // Entry is a key of a state with its value.
 type Entry struct{ Key, Value string }
 
-// Prefix returns the number of batches whose effect the state is, and an error
-// that tells why it is none's. The state is in the order of keys.
+// Prefix returns the number of batches whose effect the state is, and an error if it is that of no
+// prefix. The state is in the order of keys.
 func (h *History) Prefix(state []Entry) (int, error) {
 	n, err := h.markedPrefix(state)
 	if err != nil {
@@ -151,7 +149,7 @@ func (h *History) Prefix(state []Entry) (int, error) {
 	return n, nil
 }
 
-// markedPrefix reads the markers and returns the prefix that they tell.
+// markedPrefix reads the markers and returns the prefix that they identify.
 func (h *History) markedPrefix(state []Entry) (int, error) {
 	marks, sum := map[int]int{}, 0
 	for _, e := range state {
@@ -191,8 +189,8 @@ func (h *History) firstMissing(state []Entry, n int) string {
 	return "no key"
 }
 
-// Check returns the number of batches whose effect the state is. The error tells
-// why the state may not be what a crash at the cut leaves.
+// Check returns the number of batches whose effect the state is. The error says why the state may
+// not be what a crash at the cut leaves.
 func (h *History) Check(state []Entry, cut int, keepsAll bool) (int, error) {
 	n, err := h.Prefix(state)
 	if err != nil {
@@ -205,7 +203,7 @@ func (h *History) Check(state []Entry, cut int, keepsAll bool) (int, error) {
 			n, low, b.Number, b.Writer, b.Sync, b.Acked)
 	}
 	if n > high {
-		return n, fmt.Errorf("%d batches are there, but only %d had been asked for", n, high)
+		return n, fmt.Errorf("%d batches are there, but only %d had been issued", n, high)
 	}
 	return n, nil
 }

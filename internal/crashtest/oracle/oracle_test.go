@@ -64,7 +64,7 @@ func TestWhatNoCrashLeavesIsRefused(t *testing.T) {
 		{"a marker never written", state(w0, "9"), 2, false, "never written"},
 		{"a synced batch lost", state(w0, "1", "a", "1", "b", "1"), 4, false, "the first 2 were promised"},
 		{"an acknowledged batch lost with the process alone", state(w0, "1", w1, "1", "a", "2"), 5, true, "the first 3 were promised"},
-		{"a batch from the future", state(w0, "1", w1, "1", "a", "2"), 1, false, "only 1 had been asked for"},
+		{"a batch from the future", state(w0, "1", w1, "1", "a", "2"), 1, false, "only 1 had been issued"},
 		{"keys out of order", []Entry{{w0, "1"}, {"b", "1"}, {"a", "1"}}, 2, false, "follows"},
 	}
 	for _, c := range cases {

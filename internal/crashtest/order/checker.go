@@ -15,8 +15,8 @@ import (
 // FS passes operations on and checks them. The hook of a Faulty below it may
 // block: no lock is held during an operation.
 type FS struct {
-	fs   vfs.FS
-	tell func(violation string) // may be nil
+	fs     vfs.FS
+	report func(violation string) // may be nil
 
 	mu         sync.Mutex
 	dirs       map[string]*dir
@@ -24,12 +24,12 @@ type FS struct {
 }
 
 // New returns a checker over fsys.
-func New(fsys vfs.FS) *FS { return NewTelling(fsys, nil) }
+func New(fsys vfs.FS) *FS { return NewReporting(fsys, nil) }
 
-// NewTelling returns a checker that calls tell for each violation as well. It
-// must not use the checker.
-func NewTelling(fsys vfs.FS, tell func(violation string)) *FS {
-	return &FS{fs: fsys, tell: tell, dirs: map[string]*dir{}}
+// NewReporting returns a checker that also calls report for each violation. report must not use the
+// checker.
+func NewReporting(fsys vfs.FS, report func(violation string)) *FS {
+	return &FS{fs: fsys, report: report, dirs: map[string]*dir{}}
 }
 
 // Unwrap returns the file system below.
@@ -45,8 +45,8 @@ func (c *FS) Violations() []string {
 func (c *FS) violatedLocked(rule int, format string, args ...any) {
 	v := fmt.Sprintf("rule %d: ", rule) + fmt.Sprintf(format, args...)
 	c.violations = append(c.violations, v)
-	if c.tell != nil {
-		c.tell(v)
+	if c.report != nil {
+		c.report(v)
 	}
 }
 
@@ -55,7 +55,7 @@ func (c *FS) violatedLocked(rule int, format string, args ...any) {
 type dir struct {
 	entries, durable map[string]*file // nil: the name is gone
 	// syncs counts the SyncDirs that began, covered is the last of them that made a name
-	// durable: one that began before another and ended behind it tells nothing newer.
+	// durable: one that began before another and ended after it proves nothing newer.
 	syncs   uint64
 	covered map[string]uint64
 }
@@ -200,7 +200,7 @@ func (c *FS) SyncDir(path string) error {
 		}
 		d.covered[name] = began
 		if d.entries[name] == nil && f == nil {
-			// Gone for good. It stays known as gone, or it would count as found.
+			// Durably gone. The name stays known, or it would count as found.
 			d.durable[name] = nil
 			continue
 		}
@@ -209,8 +209,7 @@ func (c *FS) SyncDir(path string) error {
 	return nil
 }
 
-// Lock implements vfs.FS. Whoever opens a database takes what is there as its
-// beginning.
+// Lock implements vfs.FS. The files that exist then are the beginning of the database.
 func (c *FS) Lock(name string, shared bool) (io.Closer, error) {
 	l, err := c.fs.Lock(name, shared)
 	if err == nil && !shared {
@@ -286,7 +285,7 @@ func (c *FS) beforeTouch(n *file, op string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !n.open {
-		c.violatedLocked(6, "%s of %s behind its Close", op, n.name)
+		c.violatedLocked(6, "%s of %s after its Close", op, n.name)
 	} else if n.failed != "" {
 		c.violatedLocked(5, "%s of %s, of which an %s failed", op, n.name, n.failed)
 	}

@@ -197,11 +197,11 @@ var brokenRules = []struct {
 		s.edit(false, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 	}},
-	{"a table is removed behind its edit", 0, func(s *store) {
+	{"a table is removed after its edit", 0, func(s *store) {
 		s.edit(true, &manifest.Edit{Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}}})
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 	}},
-	{"a table is removed behind an edit of several Writes", 0, func(s *store) {
+	{"a table is removed after an edit of several Writes", 0, func(s *store) {
 		s.edit(true, &manifest.Edit{
 			Deleted:         []manifest.DeletedFile{{Level: 1, Num: 1}},
 			CompactPointers: []manifest.CompactPointer{{Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet)}},
@@ -221,7 +221,7 @@ var brokenRules = []struct {
 	{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
 	{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
 	{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
-	{"a write comes behind Close", 6, func(s *store) {
+	{"a write comes after Close", 6, func(s *store) {
 		f := s.file(s.path(base.FileLog, 4), "x", false)
 		require.NoError(s, f.Close())
 		_, err := f.Write([]byte("y"))
@@ -289,8 +289,8 @@ func TestFilesFoundAreProtectedToo(t *testing.T) {
 	}
 }
 
-// The checker took back what a later SyncDir had made durable, and then told of a MANIFEST
-// that was removed although the one before was in force no more.
+// The checker forgot what a later SyncDir had made durable, and then reported the removal of a
+// MANIFEST although the one before was no longer in force.
 func TestASyncOfADirectoryThatEndsLateTakesNothingBack(t *testing.T) {
 	began, late := make(chan struct{}), make(chan struct{})
 	syncs := 0

@@ -23,8 +23,7 @@
 //  7. When a file is renamed to CLOSED, its bytes are synced, and so are those and
 //     the names of the log and the MANIFEST that it names; both are closed.
 //
-// Each Write to a MANIFEST holds bytes of one edit alone, as package wal does it; that is relied on.
-// What a directory held before its LOCK was taken counts as durable: the checker
-// asks the file system for nothing of its own, but for CURRENT and the MANIFEST
-// where a file is removed before a new MANIFEST is in force.
+// Each Write to a MANIFEST holds bytes of one edit alone, as package wal does it; that is relied
+// on. What a directory held before its LOCK was taken counts as durable: the checker itself reads
+// only CURRENT and the MANIFEST, if a file is removed before a new MANIFEST is in force.
 package order

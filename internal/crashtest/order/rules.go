@@ -36,7 +36,7 @@ func (c *FS) checkLogSyncLocked(log *file) {
 	dirPath := filepath.Dir(log.name)
 	d := c.dirLocked(dirPath)
 	if now, durable := d.get(filepath.Base(log.name)); now != log {
-		return // removed: nobody waits for it
+		return // removed: nothing waits for it
 	} else if durable != log {
 		c.violatedLocked(2, "%s is synced while its name is not durable", log.name)
 	}
@@ -160,10 +160,9 @@ func (s *state) apply(e *manifest.Edit) {
 	}
 }
 
-// inForceLocked returns what the MANIFESTs say that a power cut may put in
-// force. replaced says that there is one more, which cannot be read any more: the
-// one that CURRENT named when its directory was found, until the renaming over it
-// is durable.
+// inForceLocked returns the content of the MANIFESTs that a power cut may put in force. replaced
+// says that another one may be in force, which is no longer readable: the one that CURRENT named
+// when its directory was found, until the rename over it is durable.
 func (c *FS) inForceLocked(dirPath string) (states []*state, replaced bool) {
 	d := c.dirLocked(dirPath)
 	now, durable := d.get(base.CurrentName)

@@ -1,9 +1,8 @@
-// Package pagecache is a file system whose fsync fails when told to, and then
-// does with the pages what file systems were seen to do with them (Rebello et
-// al., "Can Applications Recover from fsync Failures?", ATC 2020). Only tests
-// import it.
+// Package pagecache is a file system whose fsync fails on request, and then treats the pages as
+// real file systems do (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+// Only tests import it.
 //
-// After a failed Sync of a file the bytes behind its last good Sync are
+// After a failed Sync of a file, the bytes after its last good Sync are
 //
 //	model     in the cache, for readers   on the disk, after a power cut
 //	Clean     as written                  zeros: the pages are marked clean and
@@ -44,8 +43,7 @@ func (m Model) String() string { return [...]string{"clean", "journal", "reverte
 type FS struct {
 	mem   *vfs.Mem
 	model Model
-	// fail is asked before each sync, with its number from 0, and returns the
-	// error or nil.
+	// fail is called before each sync, with its number from 0, and returns the error or nil.
 	fail func(n int, op wrap.Op) error
 
 	mu    sync.Mutex

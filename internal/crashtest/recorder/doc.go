@@ -31,7 +31,6 @@
 //
 // # Order under concurrency
 //
-// An operation and its entry in the trace happen under one lock. So the trace
-// is the order in which things happened, whoever did them, and Len read before
-// an event and after it frames the event.
+// An operation and its entry in the trace happen under one lock. So the trace is the order of the
+// operations of all goroutines, and Len before and after an event frames the event.
 package recorder

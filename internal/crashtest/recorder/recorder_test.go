@@ -24,7 +24,7 @@ func TestRecordingKeepsTheContractOfAFileSystem(t *testing.T) {
 	})
 }
 
-// contents returns what a file system holds, directories with a slash behind.
+// contents returns the content of a file system; directories end in a slash.
 func contents(t *testing.T, fsys vfs.FS, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

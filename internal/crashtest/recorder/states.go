@@ -44,7 +44,7 @@ func ParseModel(s string) (Model, error) {
 // State is a disk that a cut may leave.
 type State struct {
 	Image
-	// Detail tells the state from others of its cut and model, for a report.
+	// Detail distinguishes the state from others of its cut and model, for a report.
 	Detail string
 }
 
@@ -183,8 +183,8 @@ func (b *builder) content(n *node) []byte {
 	return n.data[:n.written:n.written]
 }
 
-// pages returns the synced bytes and a random part of the pages behind. The
-// file's length may be recorded though its last pages are not.
+// pages returns the synced bytes and a random part of the pages after them. The length of the file
+// may be recorded although its last pages are not.
 func (b *builder) pages(n *node) []byte {
 	data := make([]byte, n.written)
 	copy(data, n.data[:n.synced])

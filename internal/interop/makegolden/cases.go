@@ -83,8 +83,8 @@ var cases = []golden{
 	{name: "goleveldb-log-only", program: "goleveldb", opts: filtered, fill: fillLog, killed: true,
 		about: "All data in the log of a process that ended without closing: the directory was copied while goleveldb had it open."},
 	{name: "goleveldb-empty-flush", program: "goleveldb", opts: filtered, fill: fillEmptyFlush, killed: true,
-		about: "The MANIFEST names a log that is not there, although nothing is lost: goleveldb was told to compact everything when its " +
-			"memtable was empty, so it began a new log and removed the old one without an edit. What was written then is in the new log. " +
+		about: "The MANIFEST names a log that does not exist, although nothing is lost: goleveldb compacted everything when its " +
+			"memtable was empty, so it began a new log and removed the old one without an edit. Later writes are in the new log. " +
 			"The directory was copied while goleveldb had it open."},
 	{name: "sievedb-cache-line-filter", program: "sievedb", fill: fillLevels,
 		opts:  interop.Options{BloomBits: 10, FilterKind: interop.CacheLineFilter},

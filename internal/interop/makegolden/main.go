@@ -7,9 +7,9 @@
 //	go run ./makegolden -program=leveldb-1.17 -driver=DRIVER
 //	go run ./makegolden -program=leveldb-main -driver=DRIVER
 //
-// DRIVER is leveldb/driver.cc built against that release; the README.md of each
-// directory tells how. A directory that exists is replaced. The keys are the same
-// each time; the files are not always, since LevelDB flushes in the background.
+// DRIVER is leveldb/driver.cc built against that release; the README.md of each directory says how.
+// An existing directory is replaced. The keys are the same each time; the files are not always,
+// because LevelDB flushes in the background.
 package main
 
 import (
@@ -175,8 +175,8 @@ func (m *maker) bytes(n int) []byte {
 	return b
 }
 
-// save moves what was made to dir, beside its listing and README. The LOG files
-// say when it was made, and nothing else that matters.
+// save moves the new directory to dir, together with its listing and README. It drops the LOG
+// files, which contain the time.
 func (m *maker) save(c golden, p programInfo, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // Run checks a file system against the contract of vfs.FS and vfs.File. fresh
-// returns a file system and an empty directory in it, anew for each claim.
+// returns a file system and an empty directory in it, new ones for each claim.
 func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +226,7 @@ var claims = []struct {
 		require.NoError(t, e.MkdirAll(e.path("c/deep")))
 		require.Equal(t, []string{"A", "a10", "a9", "b", "c"}, e.list(t))
 	}},
-	{"Stat tells name, size and kind", func(t *testing.T, e *env) {
+	{"Stat returns name, size and kind", func(t *testing.T, e *env) {
 		e.write(t, "a", "four")
 		require.NoError(t, e.MkdirAll(e.path("d")))
 		info, err := e.Stat(e.path("a"))
@@ -270,15 +270,15 @@ var claims = []struct {
 	{"errors have the standard causes and name the path", checkErrors},
 	{"Lock keeps others out until it is closed", checkLock},
 	{"Lock leaves the file's bytes alone", func(t *testing.T, e *env) {
-		e.write(t, "LOCK", "somebody's")
+		e.write(t, "LOCK", "not ours")
 		for _, shared := range []bool{false, true} {
 			l, err := e.Lock(e.path("LOCK"), shared)
 			require.NoError(t, err)
 			require.NoError(t, l.Close())
 		}
-		require.Equal(t, "somebody's", e.read(t, "LOCK"))
+		require.Equal(t, "not ours", e.read(t, "LOCK"))
 	}},
-	{"reads go on beside appends", checkConcurrentReads},
+	{"reads continue during appends", checkConcurrentReads},
 }
 
 func checkReadAt(t *testing.T, e *env) {

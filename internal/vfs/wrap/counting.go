@@ -11,9 +11,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Counting is a file system that counts what another one is asked to do, in
-// total and by the kind of file that the name tells. Without an observer an
-// operation costs one to three atomic additions.
+// Counting is a file system that counts the operations on another one, in total and by the kind of
+// file according to its name. Without an observer an operation costs one to three atomic additions.
 type Counting struct {
 	fs       vfs.FS
 	buckets  [numBuckets]bucket
@@ -41,8 +40,8 @@ func (c *Counting) observe(op Op) {
 	}
 }
 
-// Snapshot returns the counts at this moment. Beside running operations each
-// number is right by itself; they need not be of one instant.
+// Snapshot returns the present counts. During operations each number is right, but they need not be
+// of one instant.
 func (c *Counting) Snapshot() Snapshot {
 	var s Snapshot
 	for i := range s.kinds {

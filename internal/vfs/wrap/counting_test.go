@@ -108,7 +108,7 @@ func TestCountingOfFailures(t *testing.T) {
 	require.Error(t, cnt.Remove("000001.log"))
 	require.Error(t, cnt.Rename("000001.log", "000003.log"))
 	require.Equal(t, wrap.Counts{Creates: 1, Writes: 1, WriteBytes: 3, Syncs: 1, Reads: 1, ReadBytes: 3},
-		cnt.Snapshot().Of(base.FileLog), "what was asked of the disk counts, what did not happen does not")
+		cnt.Snapshot().Of(base.FileLog), "operations that reached the disk count, others do not")
 }
 
 func TestRenameCountsForTheNewName(t *testing.T) {

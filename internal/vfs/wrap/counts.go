@@ -6,8 +6,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Counts are the operations on some kinds of file. Reads, writes and syncs count
-// when they fail too, for the disk was asked; the others when they succeed.
+// Counts are the operations on some kinds of file. Reads, writes and syncs count even if they fail,
+// because they reached the disk; the others count if they succeed.
 type Counts struct {
 	Reads, ReadBytes   uint64 // calls of ReadAt, and bytes that came
 	Writes, WriteBytes uint64 // calls of Write, and bytes that went

@@ -27,8 +27,8 @@ type Fault struct {
 	Quiet bool
 }
 
-// Faulty is a file system that asks a hook before each operation on another one
-// whether it shall fail.
+// Faulty is a file system that calls a hook before each operation on another one, which decides
+// whether it fails.
 type Faulty struct {
 	fs   vfs.FS
 	hook func(Op) *Fault
@@ -68,8 +68,8 @@ func FailFrom(n uint64, err error) func(Op) *Fault {
 // Ops returns the number of operations so far, which is the next one's index.
 func (y *Faulty) Ops() uint64 { return y.ops.Load() }
 
-// begin numbers the operation and asks the hook. The error is what the operation
-// shall return, nil without a fault; limit is how many bytes it may still move.
+// begin numbers the operation and calls the hook. It returns the error of the operation, nil
+// without a fault; limit is how many bytes it may still move.
 func (y *Faulty) begin(op Op) (limit int, err error) {
 	op.Index = y.ops.Add(1) - 1
 	var fault *Fault

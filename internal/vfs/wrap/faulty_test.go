@@ -15,9 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// everyOperation does each kind of operation and returns their errors. After a
-// failed MkdirAll or Create it goes on with what fallback makes, so that the
-// operations that follow still come.
+// everyOperation does each kind of operation and returns their errors. After a failed MkdirAll or
+// Create it continues with the result of fallback, so that the later operations still run.
 func everyOperation(fsys, fallback vfs.FS) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
@@ -178,7 +177,7 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 		{"one", 1, "before1"},
 		{"half", 4, "before1234"},
 		{"all but one", 7, "before1234567"},
-		{"all, and told failed", 8, "before12345678"},
+		{"all, and reported as failed", 8, "before12345678"},
 		{"more than asked for is all", 99, "before12345678"},
 		{"a negative number is none", -1, "before"},
 	} {
