@@ -90,8 +90,8 @@ func must(err error) {
 	}
 }
 
-// Writes of a batch become visible and durable together; a later one wins over
-// an earlier one.
+// The writes of a batch become visible and durable together. A later write wins over an earlier
+// one.
 func ExampleDB_Apply() {
 	store := openMem()
 	defer store.Close()
@@ -112,8 +112,8 @@ func ExampleDB_Apply() {
 	// 0 writes in it
 }
 
-// GetTo appends to a buffer of the caller's, so that a loop of lookups need not
-// allocate. A missing key leaves the buffer as it was.
+// GetTo appends to a buffer of the caller, so a loop of lookups need not allocate. For an absent
+// key the buffer does not change.
 func ExampleDB_GetTo() {
 	store := openMem()
 	defer store.Close()
@@ -198,7 +198,7 @@ func ExampleIterator_Next() {
 	// Friday
 }
 
-// Movements return whether the iterator is at a key then.
+// Movements return whether the iterator is at a key afterwards.
 func ExampleIterator_SeekLT() {
 	store := openMem()
 	defer store.Close()
@@ -217,7 +217,7 @@ func ExampleIterator_SeekLT() {
 	// 2024-02-28
 }
 
-// A snapshot goes on showing what was there when it was taken.
+// A snapshot keeps showing the database as it was when the snapshot was created.
 func ExampleDB_NewSnapshot() {
 	store := openMem()
 	defer store.Close()
@@ -236,9 +236,9 @@ func ExampleDB_NewSnapshot() {
 	// now: move fast
 }
 
-// Explain tells what a lookup did. Here two tables may hold the key: the filter of
-// the newer one rules it out, so that only the older one is read. (String has the
-// same as a table for people, with times.)
+// Explain reports what a lookup did. Here two tables may contain the key: the filter of the newer
+// one excludes it, so only the older one is read. (String returns the same as text for people, with
+// times.)
 func ExampleDB_Explain() {
 	store := openMem()
 	defer store.Close()
@@ -261,7 +261,7 @@ func ExampleDB_Explain() {
 	// disk reads 1, saved 1, wasted 0
 }
 
-// Metrics counts, for each level, what lookups asked and what filters saved.
+// Metrics counts the lookups of each level and what filters saved.
 func ExampleDB_Metrics() {
 	store := openMem()
 	defer store.Close()
@@ -278,18 +278,18 @@ func ExampleDB_Metrics() {
 	m := store.Metrics()
 	l := m.Levels[0]
 	fmt.Println("lookups:", m.Lookups.Count, "found:", m.Lookups.Found)
-	fmt.Println("every one ruled out or read in vain:", l.FilterNegatives+l.FilterFalsePositives == l.FilterChecks)
-	fmt.Println("at most 2 % in vain:", l.FilterFalsePositives <= 20)
+	fmt.Println("each check is a negative or a false positive:", l.FilterNegatives+l.FilterFalsePositives == l.FilterChecks)
+	fmt.Println("at most 2 % false positives:", l.FilterFalsePositives <= 20)
 	fmt.Println("filters in memory:", m.Tables.FilterBytes > 0)
 	// Output:
 	// lookups: 1000 found: 0
-	// every one ruled out or read in vain: true
-	// at most 2 % in vain: true
+	// each check is a negative or a false positive: true
+	// at most 2 % false positives: true
 	// filters in memory: true
 }
 
-// A filter of prefixes spares scans of what is not there: orders stand under their
-// customer, and most customers have none in most tables.
+// A prefix filter saves scans that find nothing: the keys of orders begin with their customer, and
+// most tables have no orders of most customers.
 func ExamplePrefixBounds() {
 	customer := rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 10)
 	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{customer}}})
@@ -322,11 +322,11 @@ func ExamplePrefixBounds() {
 			return
 		}
 		m := store.Metrics().Total()
-		fmt.Println(c, orders, "orders, tables passed over:", m.RangeNegatives, "of", m.RangeChecks)
+		fmt.Println(c, orders, "orders, tables skipped:", m.RangeNegatives, "of", m.RangeChecks)
 	}
 	// Output:
-	// customer0500/ 3 orders, tables passed over: 0 of 1
-	// customer0501/ 0 orders, tables passed over: 1 of 2
+	// customer0500/ 3 orders, tables skipped: 0 of 1
+	// customer0501/ 0 orders, tables skipped: 1 of 2
 }
 
 func ExampleDB_NewLoader() {
@@ -339,7 +339,7 @@ func ExampleDB_NewLoader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer l.Close()                                         // gives up what is not committed
+	defer l.Close()                                         // discards what is not committed
 	for _, animal := range []string{"ant", "bee", "crab"} { // in the order of keys
 		if err := l.Put([]byte(animal), []byte("legs")); err != nil {
 			log.Fatal(err)
@@ -379,8 +379,8 @@ func ExampleBatch_MarshalBinary() {
 	// 1: pear, delete: true
 }
 
-// A comparer of one's own: keys in descending order. Its name stands in the database, which
-// opens only with a comparer of that name.
+// A custom comparer: keys in descending order. The database contains its name and opens only with a
+// comparer of that name.
 func ExampleComparer() {
 	descending := &sievedb.Comparer{
 		Name:    "example.descending",

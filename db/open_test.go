@@ -440,7 +440,7 @@ func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
 	writeFile(t, killed, path, manifest[:first])
 	_, err := Open("db", testOptions(killed))
 	require.ErrorIs(t, err, ErrCorruption)
-	require.ErrorContains(t, err, "an edit that came behind them is lost")
+	require.ErrorContains(t, err, "a later edit is lost")
 }
 
 func TestCloseNamesWhatWasLeftOpen(t *testing.T) {

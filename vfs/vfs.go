@@ -79,10 +79,9 @@ type FS interface {
 	Lock(name string, shared bool) (io.Closer, error)
 }
 
-// Replace makes an empty file for appending, as FS.Create does, but first removes an existing
-// plain file of that name. The old file's bytes remain for programs that have it open, and
-// under its other names. Replace is for intermediate files, such as temporary files that a
-// crash left behind.
+// Replace makes an empty file for appending, as FS.Create does, but first removes an existing plain
+// file of that name. The old file's bytes remain for programs that have it open, and under its
+// other names. Replace is for intermediate files, such as temporary files that a crash left.
 func Replace(fsys FS, name string) (File, error) {
 	f, err := fsys.Create(name)
 	if !errors.Is(err, fs.ErrExist) {

@@ -44,7 +44,7 @@ type logEntry func(seq uint64, kind base.Kind, key, value []byte) error
 // report instead.
 //
 // It includes records after damage. Open refuses them, because they make a state that the database
-// never had, but a repair is asked for everything that remains.
+// never had, but a repair returns everything that remains.
 func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	path := r.path(l.name)
 	file, err := r.fs.Open(path)

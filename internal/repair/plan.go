@@ -52,7 +52,7 @@ func (r *Repairer) plan(p *plan) error {
 	for _, f := range r.ofKind(base.FileManifest, base.FileTemp, base.FileClosed) {
 		line := r.manifest.lines[f.name]
 		if line == nil {
-			line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "a temporary file that was left behind"}
+			line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "a leftover temporary file"}
 			if f.Kind == base.FileClosed {
 				line.Reason = "it vouches for a log that is not in use any more"
 			}

@@ -94,8 +94,8 @@ func (r *Replayer) checkLog() error {
 		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the last edit is cut off, and %s, which the edits before need, is gone: "+
 			"the edit was in force once; Repair can rebuild the MANIFEST", name), path, -1)
 	case later != "":
-		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is gone, while %s is there: "+
-			"an edit that came behind them is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is missing, although %s exists: "+
+			"a later edit is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
 	}
 	r.report.MissingLog = name
 	r.dir.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name, "goleveldb", state.ByGoLevelDB)

@@ -115,9 +115,9 @@ func TestSalvageOfAGapBeforeALog(t *testing.T) {
 		salvage Salvage
 		entries []string // nil: an error
 	}{
-		"nothing fails":              {SalvageNothing, nil},
-		"prefix ends before the gap": {SalvagePrefix, []string{"a@1", "b@2"}},
-		"all goes on after the gap":  {SalvageAll, []string{"a@1", "b@2", "e@5"}},
+		"nothing fails":                {SalvageNothing, nil},
+		"prefix ends before the gap":   {SalvagePrefix, []string{"a@1", "b@2"}},
+		"all: continues after the gap": {SalvageAll, []string{"a@1", "b@2", "e@5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			room := newRoom(t)
@@ -203,7 +203,7 @@ func TestMissingFilesAreCorruption(t *testing.T) {
 		require.ErrorIs(t, err, base.ErrCorruption)
 		require.ErrorContains(t, err, "the file is missing; the MANIFEST names it on level 0 with 100 bytes")
 	})
-	t.Run("the log that the edits need, beside a later one", func(t *testing.T) {
+	t.Run("the log that the edits need, next to a later one", func(t *testing.T) {
 		room := newRoom(t)
 		room.log(t, 11, puts(1))
 		err := room.open(t).Run()

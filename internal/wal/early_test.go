@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// earlyFile notes what it is told to begin writing.
+// earlyFile records the writes that it is asked to begin.
 type earlyFile struct {
 	size   int64
 	ranges [][2]int64 // from, to
@@ -59,7 +59,7 @@ func TestWhatIsSyncedNeedsNoEarlyWriting(t *testing.T) {
 type slowFile struct {
 	earlyFile
 	begun, finish chan struct{}
-	closed        bool // before the device was told
+	closed        bool // before the device was asked
 }
 
 func (f *slowFile) StartWriting(off, n int64) {
@@ -109,8 +109,8 @@ func (f *failingFile) Write(p []byte) (int, error) {
 
 func (f *failingFile) Close() error { f.closes++; return f.slowFile.Close() }
 
-// While the device is being told of what came before, an append fails. That is final as ever,
-// and the file is closed once the device has been told.
+// While the device is being asked to write earlier bytes, an append fails. That is final as usual,
+// and the file is closed after the request.
 func TestAnAppendThatFailsBesideEarlyWritingIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failingFile{slowFile: slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}, room: 2*earlyBytes + 100}
@@ -130,7 +130,7 @@ func TestAnAppendThatFailsBesideEarlyWritingIsFinal(t *testing.T) {
 		go func() { closed <- w.Close() }()
 		synctest.Wait()
 		if f.closes > 0 {
-			t.Error("the file is closed while the device is being told of it")
+			t.Error("the file is closed during a request to the device")
 		}
 		close(f.finish)
 		require.Equal(t, err, <-closed)

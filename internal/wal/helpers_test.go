@@ -25,7 +25,7 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewSource(seed))
 }
 
-// memFile is a File in memory that counts calls and fails when told to.
+// memFile is a File in memory that counts calls and fails on request.
 type memFile struct {
 	bytes.Buffer
 	writes, syncs, closes      int

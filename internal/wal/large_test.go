@@ -53,7 +53,7 @@ func TestAFailureWithinALargeRecordIsFinal(t *testing.T) {
 	require.ErrorContains(t, w.WriteRecord(make([]byte, 8<<20)), "it takes no more records")
 	f.left = 100
 	require.ErrorContains(t, w.WriteRecord([]byte("x")), "it takes no more records")
-	require.Equal(t, 100, f.left, "nothing is written behind a record that was cut")
+	require.Equal(t, 100, f.left, "nothing is written after a record that was cut")
 }
 
 // After one large record the reader kept its memory to the end of the log.

@@ -66,8 +66,7 @@ func TestPlausibleIsToldHowMuchIsLost(t *testing.T) {
 	require.Equal(t, ends[2], r.Tail().Resume)
 }
 
-// With stale disk blocks behind the cut, the chunks there are good but belong to
-// an older log.
+// With stale disk blocks after the cut, the chunks there are valid but belong to an older log.
 func TestStaleRecordsBehindTheCutAreTorn(t *testing.T) {
 	rnd := newRand(t)
 	log, ends := encode(t, sequenced(1000, nil), sequenced(1001, random(rnd, 400)))
@@ -88,9 +87,8 @@ func TestStaleRecordsBehindTheCutAreTorn(t *testing.T) {
 	}
 }
 
-// A damaged chunk anywhere in a record of many blocks: the good chunks of its
-// rest are passed over, the next record is found, though it is of many chunks
-// itself.
+// A damaged chunk anywhere in a record of many blocks: the remaining valid chunks are skipped, and
+// the next record is found, although it has many chunks itself.
 func TestDamageInEachChunkOfALongRecord(t *testing.T) {
 	rnd := newRand(t)
 	records := [][]byte{random(rnd, 1000), random(rnd, 4*blockSize), random(rnd, 2*blockSize), random(rnd, 10)}

@@ -213,9 +213,9 @@ type assembly struct {
 // fits reports whether the payload of the chunk fits into the present buffer.
 func (a *assembly) fits(c chunk) bool { return len(a.buf)+len(c.payload) <= cap(a.buf) }
 
-// reserve makes room for the payload of c and for behind further bytes.
-func (a *assembly) reserve(c chunk, behind int64) {
-	a.buf = slices.Grow(a.buf, len(c.payload)+int(behind))
+// reserve makes room for the payload of c and for further bytes.
+func (a *assembly) reserve(c chunk, further int64) {
+	a.buf = slices.Grow(a.buf, len(c.payload)+int(further))
 }
 
 // add adds the chunk that follows the one added before. It returns the record once it is

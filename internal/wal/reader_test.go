@@ -64,8 +64,8 @@ func TestAnEmptyLogIsClean(t *testing.T) {
 	require.False(t, r.Skip())
 }
 
-// Early versions of LevelDB left an empty first chunk at a block's end and began
-// the record anew in the next block.
+// Early versions of LevelDB left an empty first chunk at a block's end and began the record again
+// in the next block.
 func TestAnEmptyFirstChunkAtABlocksEndIsPassedOver(t *testing.T) {
 	begin := bytes.Repeat([]byte{'a'}, blockSize-2*headerSize)
 	log, _ := encode(t, begin)
@@ -91,14 +91,14 @@ func TestChunksOutOfOrderAreCorruption(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		kinds []byte
-		at    int64 // the offset that the error names, counted from behind the first record
+		at    int64 // the offset that the error names, counted from the end of the first record
 		why   string
 	}{
 		{"a middle chunk begins a record", []byte{kindMiddle}, 0, "did not begin"},
 		{"a last chunk begins a record", []byte{kindLast}, 0, "did not begin"},
 		{"a first chunk stands in a record", []byte{kindFirst, kindFirst, kindLast}, 0, "before the one in front of it has ended"},
 		{"a full chunk stands in a record", []byte{kindFirst, kindMiddle, kindFull}, 0, "before the one in front of it has ended"},
-		{"a record is over and goes on", []byte{kindFirst, kindLast, kindLast}, 16, "did not begin"},
+		{"a record has ended and continues", []byte{kindFirst, kindLast, kindLast}, 16, "did not begin"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := appendChunk(nil, kindFull, []byte("good"))
@@ -250,9 +250,9 @@ func TestReadErrorsAreReturnedAsTheyAre(t *testing.T) {
 		records int
 		reads   int // at least, until the verdict
 	}{
-		{"damage: what comes behind it is read as well", twice, 10, 2},
+		{"damage: the records after it are read as well", twice, 10, 2},
 		{"a flipped bit", bit, 10, 2},
-		{"a hole, and records behind it", append(bytes.Clone(zeros), log[:6000]...), 40, 8},
+		{"a hole, and records after it", append(bytes.Clone(zeros), log[:6000]...), 40, 8},
 		{"zeros to the end", zeros, 40, 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestBufferedRecordsAreWrittenByWhatPromisesMore(t *testing.T) {
 		{"Flush", (*Writer).Flush, 12},
 		{"Sync", (*Writer).Sync, 12},
 		{"Close", (*Writer).Close, 12},
-		{"a record that is not buffered", func(w *Writer) error { return w.WriteRecord([]byte("behind")) }, 25},
+		{"a record that is not buffered", func(w *Writer) error { return w.WriteRecord([]byte("follow")) }, 25},
 		{"a full buffer", func(w *Writer) error { return w.BufferRecord(make([]byte, maxBuffered)) }, 12 + maxBuffered + 3*headerSize},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestUnsyncedCountsWhatNoSyncCovered(t *testing.T) {
 	require.Equal(t, int64(24), w.Size())
 }
 
-// An append that failed left part of a record, and LevelDB then wrote good
-// records behind it, which recovery could not reach.
+// A failed append left part of a record, and LevelDB then wrote good records after it, which
+// recovery could not reach.
 func TestNothingIsAppendedBehindAFailedAppend(t *testing.T) {
 	diskFull := errors.New("disk full")
 	for _, c := range []struct {

@@ -258,7 +258,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 			sees: "Expected error with \"sievedb: corruption\"",
 		}, {
 			pkg: "db", test: "TestAManifestCutBehindAnEditIsCorruption",
-			sees: "does not contain \"an edit that came behind them is lost\"",
+			sees: "does not contain \"a later edit is lost\"",
 		}},
 	},
 	{
