@@ -208,7 +208,7 @@ func TestMissingFilesAreCorruption(t *testing.T) {
 		room.log(t, 11, puts(1))
 		err := room.open(t).Run()
 		require.ErrorIs(t, err, base.ErrCorruption)
-		require.ErrorContains(t, err, "the edits need 000010.log, which is gone, while 000011.log is there")
+		require.ErrorContains(t, err, "the edits need 000010.log, which is missing, although 000011.log exists")
 	})
 	t.Run("the only log is reported", func(t *testing.T) {
 		room := newRoom(t)
