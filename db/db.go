@@ -386,7 +386,7 @@ func (d *DB) Close() error {
 	try(func() error { d.blockCache.Close(); return nil })
 	try(d.lock.Close)
 	if loading != nil {
-		keep(errors.Newf("sievedb: closed with a load under way, begun at %s, which is given up", loading.where))
+		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", loading.where))
 	}
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))

@@ -65,7 +65,7 @@ func TestAnEmptyPathIsNamed(t *testing.T) {
 		o := &Options{FS: fsys}
 		_, err := Open("", o)
 		for _, err := range []error{err, Repair("", o), Destroy("", o)} {
-			require.ErrorContains(t, err, "the path is empty; pass the path of the database's directory")
+			require.ErrorContains(t, err, "the path is empty; pass the path of the database directory")
 		}
 	}
 }

@@ -55,38 +55,13 @@
 // writers do not wait for each other; writers that sync share one sync. Close
 // iterators and snapshots before the DB.
 //
-// # The write path
+// # How it works
 //
-// Writers queue in queue.go. A writer that finds no leader leads: it takes the queued writes,
-// writes them as one record of the log, syncs once if any of them asked for it, inserts them
-// into the memtable, and publishes the last sequence number. A full memtable becomes
-// immutable, with its own log, and a background goroutine writes it as a table of level 0
-// (flush.go). Compactions merge tables downward (package compact). Each change of the set of
-// tables is one edit of the MANIFEST (package manifest). A load writes sorted entries as
-// tables and adds them as one write among the others (load.go).
-//
-// # The read path, and how readers pin what they read
-//
-// A Get loads one pointer, the read state: the memtables and the version. It is immutable,
-// except for the active memtable, whose readers need no lock. Get takes no mutex, counts no
-// reference and allocates nothing but its result:
-//
-//   - The garbage collector keeps memory alive: memtable arenas, filters, indexes and cached
-//     blocks are never reused, only dropped.
-//   - Descriptors are counted only when a read goes to the disk: a table that a compaction
-//     made obsolete, or that the open-table cache evicted, closes its file when the reads in
-//     progress have ended. A Get that comes later with an old read state gets
-//     sstable.ErrReaderClosed, loads the current state, and starts over; the newer state
-//     contains the same data.
-//   - Iterators and snapshots live longer, so they do count: an iterator holds its version,
-//     and no file of that version is removed before Close.
-//
-// The read state is loaded before the visible sequence number. The other order
-// would lose keys: a compaction may drop, between the two loads, the version that
-// the older sequence number asks for.
-//
-// # Locks
-//
-// docs/architecture.md lists the locks, what each guards, and the order in which they
-// are taken.
+// Writers queue, and one of them writes for all that wait. A full memtable becomes immutable and
+// is written as a table of level 0; compactions merge tables downward. A Get loads one pointer,
+// the read state: the memtables and the version. It takes no mutex, counts no reference and
+// allocates nothing but its result. If a compaction closed a table under it, it loads the newer
+// state and starts over. The read state is loaded before the visible sequence number: in the other
+// order, a compaction could drop the version that the number needs between the two loads.
+// docs/architecture.md describes the paths and the order of locks.
 package db

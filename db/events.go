@@ -150,7 +150,7 @@ func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info Fil
 
 // logFilter logs an unusable filter.
 func (o *Options) logFilter(info FilterInfo) {
-	o.Logger.Warn("a table's filter is of no use", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
+	o.Logger.Warn("the filter of a table is unusable", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }
 
 // tell calls a function of the listener if it is set.

@@ -50,7 +50,7 @@ const mostPlannedKeys = 1 << 53
 func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
 	c := o.withDefaults()
 	if keys == 0 || keys > mostPlannedKeys || entryBytes == 0 {
-		return nil, errors.Newf("sievedb: a plan for %d keys of %d bytes; it takes 1 to %d keys, of a byte or more", keys, entryBytes, uint64(mostPlannedKeys))
+		return nil, errors.Newf("sievedb: a plan for %d keys of %d bytes; want 1 to %d keys of a byte or more", keys, entryBytes, uint64(mostPlannedKeys))
 	}
 	if _, ok := filter.WithBitsPerKey(c.Filters.Policy, 1); !ok {
 		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filters.Policy, %q", c.Filters.Policy.Name())

@@ -178,7 +178,7 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 		return nil, errNilContext("Filters")
 	}
 	if probes < 0 {
-		return nil, errors.Newf("sievedb: Filters: %d probes; want 0 to ask nothing, or more", probes)
+		return nil, errors.Newf("sievedb: Filters: %d probes; want 0, which probes nothing, or more", probes)
 	}
 	s := d.refState()
 	defer s.version.Unref()

@@ -61,7 +61,7 @@ func (d *DB) waitForMemtables() error {
 		case err != nil:
 			return err
 		case d.flushErr != nil:
-			return errors.Wrap(d.flushErr, "sievedb: a memtable must be flushed first, and cannot be")
+			return errors.Wrap(d.flushErr, "sievedb: a memtable must be flushed before the write, and its flush fails")
 		}
 		d.cond.Wait()
 	}

@@ -63,7 +63,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	case err != nil:
 		return nil, err
 	case d.loader != nil:
-		return nil, errors.Newf("sievedb: NewLoader: another load is under way; it was begun at %s, %v ago. End it with Commit or Close, "+
+		return nil, errors.Newf("sievedb: NewLoader: another load is in progress; it was begun at %s, %v ago. End it with Commit or Close, "+
 			"or close the database, which gives it up", d.loader.where, time.Since(d.loader.begun).Round(time.Millisecond))
 	case ahead == 0:
 		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)

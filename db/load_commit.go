@@ -50,7 +50,7 @@ func (l *Loader) install(info *LoadInfo) error {
 		return err
 	}
 	if d.log.lastSeq >= l.seq {
-		return errors.Newf("sievedb: load: more than %d writes came while it was under way; load less at a time", base.LoadAhead)
+		return errors.Newf("sievedb: load: more than %d writes happened during it; load less at a time", base.LoadAhead)
 	}
 	if len(l.out.Files) > maxLoadCrowd {
 		if err := d.compactor.ClearLevel0(context.Background(), l.out.Files); err != nil {

@@ -177,7 +177,7 @@ func TestALoadThatEndedTakesNothing(t *testing.T) {
 				d := openTest(t, o)
 				l := newLoader(t, d)
 				_, err := d.NewLoader()
-				require.ErrorContains(t, err, "another load is under way")
+				require.ErrorContains(t, err, "another load is in progress")
 				require.ErrorContains(t, err, "load_test.go:", "where it was begun")
 				loadKeys(t, l, 0, entries, 0)
 				require.NoError(t, end(l))
@@ -221,7 +221,7 @@ func TestCloseGivesALoadUnderWayUp(t *testing.T) {
 	l := newLoader(t, d)
 	loadKeys(t, l, 0, 500, 0)
 	require.Positive(t, filesOf(t, o.FS, base.FileTemp))
-	require.ErrorContains(t, d.Close(), "a load under way")
+	require.ErrorContains(t, d.Close(), "closed during a load")
 	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 	require.Equal(t, ErrClosed, l.Put([]byte("z"), nil))
 	require.Equal(t, ErrClosed, l.Commit())
@@ -287,7 +287,7 @@ func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 				requireValue(t, d, []byte("k"), []byte("loaded"))
 				return
 			}
-			require.ErrorContains(t, l.Commit(), "writes came while it was under way")
+			require.ErrorContains(t, l.Commit(), "writes happened during it")
 			requireValue(t, d, []byte("k"), []byte("written"))
 			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 			require.NoError(t, d.Put([]byte("k"), []byte("later"), NoSync))

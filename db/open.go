@@ -120,7 +120,7 @@ func errMissing(o *Options, dir string, cause error) error {
 	if o.ReadOnly {
 		why = "Options.ReadOnly"
 	}
-	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s forbids to create one", dir, why)
+	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s is set, so none is created", dir, why)
 }
 
 // readOnlyWouldDo adds to the error of a full disk that the database can be read.
@@ -140,7 +140,7 @@ func (d *DB) open(created bool) error {
 	d.report.Created = created || !files.HasCurrent
 	if files.HasCurrent {
 		if d.opts.ErrorIfExists {
-			return errors.Wrapf(fs.ErrExist, "sievedb: there is a database in %s already, and Options.ErrorIfExists forbids to open it", d.dir)
+			return errors.Wrapf(fs.ErrExist, "sievedb: there is a database in %s already, and Options.ErrorIfExists is set", d.dir)
 		}
 	} else if err := d.mayCreate(files); err != nil {
 		return err

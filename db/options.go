@@ -220,7 +220,7 @@ const maxFilters = sstable.MaxPolicies - 4
 func (o *Options) validateFilter() error {
 	kinds := filter.Kinds(o.Filters.Policy)
 	if len(kinds) > maxFilters {
-		return errors.Newf("sievedb: Options.Filters.Policy stands for %d filters a table; at most %d are supported", len(kinds), maxFilters)
+		return errors.Newf("sievedb: Options.Filters.Policy has %d filters a table; at most %d are supported", len(kinds), maxFilters)
 	}
 	for _, p := range kinds {
 		if p.Name() == "" {
@@ -256,7 +256,7 @@ func (o *Options) validateComparer() error {
 		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes", maxComparerName)
 	}
 	if o.Comparer.InexactEqual && slices.ContainsFunc(filter.Kinds(o.Filters.Policy), hashesBytes) {
-		return errors.Newf("sievedb: comparer %q calls keys equal whose bytes differ, so filter policy %q, which hashes bytes, "+
+		return errors.Newf("sievedb: comparer %q treats keys with different bytes as equal, so filter policy %q, which hashes bytes, "+
 			"would deny stored keys; set Options.Filters.Policy to filter.None or to a policy made for this comparer",
 			o.Comparer.Name, o.Filters.Policy.Name())
 	}

@@ -76,7 +76,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, err
 	}
 	if o.ReadOnly {
-		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly forbids to repair %s", dir)
+		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly is set, so %s is not repaired", dir)
 	}
 	// Checked before locking, which would create the lock file.
 	if err := foreign.Refuse(o.FS, dir, o.Limits.ManifestRead); err != nil {

@@ -135,5 +135,5 @@ func TestATableCarriesFiveFiltersAtMost(t *testing.T) {
 	many = append(many, filter.NewBloomPolicy(10))
 	require.ErrorContains(t, (&Options{
 		Filters: FilterOptions{Policy: filter.Several(many...)},
-	}).Validate(), "Options.Filters.Policy stands for 6 filters a table; at most 5")
+	}).Validate(), "Options.Filters.Policy has 6 filters a table; at most 5")
 }

@@ -10,7 +10,7 @@ import (
 // directory.
 func AbsoluteDir(fsys vfs.FS, dir string) (string, error) {
 	if dir == "" {
-		return "", errors.New("sievedb: the path is empty; pass the path of the database's directory")
+		return "", errors.New("sievedb: the path is empty; pass the path of the database directory")
 	}
 	abs, err := fsys.Abs(dir)
 	return abs, errors.Wrapf(err, "sievedb: making the path %s absolute", dir)

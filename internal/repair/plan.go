@@ -72,7 +72,7 @@ func (r *Repairer) findLog(p *plan) {
 	}
 	p.healthy = false
 	p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, num), Fate: missing, Level: -1,
-		Reason: "the MANIFEST names it; what was only there is lost, unless tables that the MANIFEST does not name hold it"})
+		Reason: "the MANIFEST names it; entries that only it contained are lost, unless tables that the MANIFEST does not name have them"})
 }
 
 func (r *Repairer) hasLog(num uint64) bool {
@@ -90,7 +90,7 @@ func (r *Repairer) checkClosed(p *plan) error {
 		p.healthy = false
 		if mark.Log.Num != r.manifest.logNum { // otherwise findLog has reported it
 			p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: missing, Level: -1, Bytes: mark.Log.Size,
-				Reason: "it was there when the database was closed; what was only there is lost"})
+				Reason: "it existed when the database was closed; entries that only it contained are lost"})
 		}
 		return nil
 	}

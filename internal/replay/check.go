@@ -98,7 +98,7 @@ func (r *Replayer) checkLog() error {
 			"a later edit is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
 	}
 	r.report.MissingLog = name
-	r.dir.Logger.Warn("the log that the MANIFEST names is missing; what was only there is lost", "log", name, "goleveldb", state.ByGoLevelDB)
+	r.dir.Logger.Warn("the log that the MANIFEST names is missing; entries that only it contained are lost", "log", name, "goleveldb", state.ByGoLevelDB)
 	return nil
 }
 

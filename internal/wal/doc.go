@@ -6,40 +6,11 @@
 // Writer and Reader each serve one goroutine at a time. They do not depend on a file system: a
 // Writer needs a File, a Reader an io.ReaderAt and a size.
 //
-// # The bytes
-//
-// A log is a sequence of blocks of 32 KiB, the last one usually cut short. A record is divided
-// into chunks so that no chunk crosses the border of a block:
-//
-//	|<----------- block 0 ----------->|<-- block 1 -->|<----- block 2 ----->|
-//	+--------+------------------------+---------------+-------------+-+-----+
-//	| full A | first B                | middle B      | last B      |0| ... |
-//	+--------+------------------------+---------------+-------------+-+-----+
-//
-// Each chunk is
-//
-//	offset  size  meaning
-//	0       4     masked CRC-32C of bytes 6 to 7+n, little-endian
-//	4       2     n, the payload's length in bytes, little-endian
-//	6       1     kind: 1 full, 2 first, 3 middle, 4 last
-//	7       n     payload
-//
-// The checksum covers the kind and the payload, not the length: a damaged length shows only
-// because the checksum of the wrong bytes fails. The last six bytes or fewer of a block, which
-// cannot hold a header, are written as zeros and never read. Seven remaining bytes hold a first
-// chunk without payload. A record may be empty: a full chunk without payload. Kind 0 with length
-// 0 is space that a writer reserved and did not fill: zeros up to the end of the log are its end.
-//
-// Writers divide a record only where a block ends, except BufferSplit, whose record is
-// recognized by that (Reader.Split).
-//
-// This is LevelDB's format (its doc/log_format.md) and never changes. In that
-// document's example, records of 1000, 97270 and 8000 bytes make
-//
-//	block 0  full A 1000, first B 31754
-//	block 1  middle B 32761
-//	block 2  last B 32755, 6 zero bytes
-//	block 3  full C 8000
+// The bytes are LevelDB's (its doc/log_format.md); docs/format.md describes them with examples. Each
+// block of 32 KiB has chunks, and each chunk a masked CRC-32C of its kind and payload, but not of its
+// length: a damaged length shows only because the checksum of the wrong bytes fails. Writers divide
+// a record only where a block ends, except BufferSplit, whose record is recognized by that
+// (Reader.Split).
 //
 // # The tail rule
 //
