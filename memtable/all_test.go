@@ -14,18 +14,18 @@ import (
 	"github.com/sievedb/sievedb/internal/itertest"
 )
 
-// allOf returns what All shows, at most as many entries as given.
-func allOf(m *Memtable, most int) (entries []itertest.Entry) {
+// allOf returns the first entries that All yields, at most limit of them.
+func allOf(m *Memtable, limit int) (entries []itertest.Entry) {
 	for ikey, value := range m.All() {
 		entries = append(entries, itertest.Entry{Key: ikey, Value: value})
-		if len(entries) == most {
+		if len(entries) == limit {
 			break
 		}
 	}
 	return entries
 }
 
-func TestAllShowsWhatAnIterShows(t *testing.T) {
+func TestAllYieldsTheEntriesOfAnIter(t *testing.T) {
 	for _, cmp := range comparers {
 		for _, n := range []int{0, 1, 2, 15, 500, 5000} {
 			t.Run(fmt.Sprintf("%s/entries=%d", cmp.Name, n), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAllShowsWhatAnIterShows(t *testing.T) {
 	}
 }
 
-func TestAllShowsKeysOfEveryOrderAndStopsWhereItIsTold(t *testing.T) {
+func TestAllHandlesEveryInsertionOrderAndStopsEarly(t *testing.T) {
 	const n = 2000
 	rnd := newRand(t)
 	orders := map[string][]int{"random": rnd.Perm(n)}
@@ -60,7 +60,8 @@ func TestAllShowsKeysOfEveryOrderAndStopsWhereItIsTold(t *testing.T) {
 			m := New(base.Bytewise, n*EntrySize(8, 200))
 			for i, number := range numbers {
 				value := make([]byte, number%200)
-				require.True(t, m.Add(uint64(i+1), base.KindSet, binary.BigEndian.AppendUint64(nil, uint64(number)), value))
+				key := binary.BigEndian.AppendUint64(nil, uint64(number))
+				require.True(t, m.Add(uint64(i+1), base.KindSet, key, value))
 			}
 			all := allOf(m, n+1)
 			require.Len(t, all, n)
@@ -68,14 +69,14 @@ func TestAllShowsKeysOfEveryOrderAndStopsWhereItIsTold(t *testing.T) {
 				require.Equal(t, uint64(i), binary.BigEndian.Uint64(e.Key))
 				require.Len(t, e.Value, i%200)
 			}
-			for _, most := range []int{1, 2, 17, n / 2, n - 1} {
-				require.Equal(t, all[:most], allOf(m, most))
+			for _, limit := range []int{1, 2, 17, n / 2, n - 1} {
+				require.Equal(t, all[:limit], allOf(m, limit))
 			}
 		})
 	}
 }
 
-func TestAllBesideWritersShowsWhatWasAddedBeforeItBegan(t *testing.T) {
+func TestAllDuringWritesYieldsEveryEarlierEntry(t *testing.T) {
 	const n = 20_000
 	var keys [][]byte
 	for _, i := range newRand(t).Perm(n) {
@@ -96,7 +97,9 @@ func TestAllBesideWritersShowsWhatWasAddedBeforeItBegan(t *testing.T) {
 		_, before := s.published()
 		entries := allOf(s.m, n+1)
 		require.GreaterOrEqual(t, len(entries), before)
-		require.True(t, slices.IsSortedFunc(entries, func(a, b itertest.Entry) int { return base.CompareInternal(base.Bytewise, a.Key, b.Key) }))
+		require.True(t, slices.IsSortedFunc(entries, func(a, b itertest.Entry) int {
+			return base.CompareInternal(base.Bytewise, a.Key, b.Key)
+		}))
 		for _, e := range entries {
 			require.Equal(t, valueOf(base.UserKey(e.Key)), e.Value)
 		}

@@ -12,19 +12,19 @@ import (
 	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
-// maxCapacity is the largest arena: offsets are 32 bits wide.
+// maxCapacity is the largest size of an arena, in bytes: offsets are 32 bits wide.
 const maxCapacity = math.MaxUint32 &^ (nodeAlign - 1)
 
-// arena is the memory of a memtable: one slice without pointers, handed out
-// from its start and given back only as a whole.
+// arena is the memory of a memtable: one slice without pointers, allocated from
+// its start and freed only as a whole.
 type arena struct {
 	nodes
 	capacity uint32 // fixed
 
-	// What follows is written by every Add. The padding keeps it off the line of
-	// the fields above and before it, which every reader loads.
+	// Every Add writes used. The padding keeps it off the cache line of the fields
+	// above and before it, which every reader loads.
 	_    [64]byte
-	used atomic.Uint32 // bytes handed out, the head included; a multiple of nodeAlign
+	used atomic.Uint32 // bytes allocated, including the head; a multiple of nodeAlign
 }
 
 func (a *arena) init(capacity int) {
@@ -33,37 +33,36 @@ func (a *arena) init(capacity int) {
 	a.capacity = size
 	a.head = unsafe.Pointer(&words[headTower/nodeAlign])
 	a.used.Store(headSize)
-	hugepages.Want(a.memory()) // a search goes all over it
+	hugepages.Want(a.memory()) // a search reads all over it
 }
 
-// memory is all of the arena.
+// memory returns the whole arena.
 func (a *arena) memory() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(a.head, -headTower)), a.capacity)
 }
 
-// touch writes to each page of the arena, which is empty.
+// touch writes to each page of the arena, which must be empty.
 func (a *arena) touch() {
-	const page = 4 << 10 // of most systems; the least that there are
+	const page = 4 << 10 // the page size of most systems, and the smallest in use
 	words := unsafe.Slice((*uint32)(unsafe.Add(a.head, -headTower)), a.capacity/nodeAlign)
 	for i := 0; i < len(words); i += page / nodeAlign {
 		words[i] = 0
 	}
 }
 
-// reset makes the arena what init made it.
+// reset restores the state after init.
 func (a *arena) reset() {
 	clear(unsafe.Slice((*uint32)(unsafe.Add(a.head, -headTower)), a.used.Load()/nodeAlign))
 	a.used.Store(headSize)
 }
 
-// clampCapacity returns the arena size, in bytes, that is nearest to what was
-// asked for.
+// clampCapacity returns the valid arena size, in bytes, that is nearest to capacity.
 func clampCapacity(capacity int) uint32 {
 	return uint32(min(uint64(max(capacity, headSize)), maxCapacity)) &^ (nodeAlign - 1)
 }
 
-// alloc takes size bytes, a multiple of nodeAlign, and returns where they begin,
-// counted from the head. It changes nothing where they do not fit.
+// alloc allocates size bytes, a multiple of nodeAlign, and returns their offset from
+// the head. If they do not fit, it changes nothing and returns false.
 func (a *arena) alloc(size uint64) (offset uint32, ok bool) {
 	for {
 		used := a.used.Load()
@@ -76,7 +75,7 @@ func (a *arena) alloc(size uint64) (offset uint32, ok bool) {
 	}
 }
 
-// fill writes all of a new node but its links.
+// fill writes all of a new node except its links.
 func (a *arena) fill(node uint32, trailer uint64, key, value []byte) {
 	*(*uint32)(a.at(node, keyLenOffset)) = uint32(len(key))
 	*(*uint32)(a.at(node, valueLenOffset)) = uint32(len(value))
@@ -86,8 +85,8 @@ func (a *arena) fill(node uint32, trailer uint64, key, value []byte) {
 	copy(a.value(node), value)
 }
 
-// nodeSize returns the bytes that a node takes. No lengths of real slices make
-// it overflow.
+// nodeSize returns the size of a node in bytes. It does not overflow for the lengths
+// of real slices.
 func nodeSize(height, keyLen, valueLen int) uint64 {
 	n := uint64(height-1)*linkSize + keyOffset + base.TrailerLen + uint64(keyLen) + uint64(valueLen)
 	return (n + nodeAlign - 1) &^ (nodeAlign - 1)

@@ -16,8 +16,8 @@ const (
 	benchCapacity  = 16 << 20
 )
 
-// benchOrders are the shapes of 16-byte keys: what they look like decides how
-// much of a comparison the first eight bytes settle.
+// benchOrders are kinds of 16-byte keys. They differ in how often the first eight
+// bytes settle a comparison.
 var benchOrders = []struct {
 	name string
 	keys func() [][]byte
@@ -100,7 +100,7 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// insertTogether has so many writers fill m with keys.
+// insertTogether fills m with keys from that many concurrent writers.
 func insertTogether(m *Memtable, writers int, keys [][]byte, value []byte) {
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -114,8 +114,8 @@ func insertTogether(m *Memtable, writers int, keys [][]byte, value []byte) {
 	wg.Wait()
 }
 
-// BenchmarkInsertParallel has writers fill one memtable together; the time is
-// that of one insertion by the clock.
+// BenchmarkInsertParallel fills one memtable from several writers; the time is
+// wall-clock time per insertion.
 func BenchmarkInsertParallel(b *testing.B) {
 	keys := uniformKeys()
 	value := make([]byte, benchValueSize)
@@ -133,7 +133,7 @@ func BenchmarkInsertParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkGet looks keys up in another order than that of their insertion.
+// BenchmarkGet looks keys up in an order different from that of their insertion.
 func BenchmarkGet(b *testing.B) {
 	for _, order := range benchOrders {
 		keys := order.keys()
@@ -141,14 +141,14 @@ func BenchmarkGet(b *testing.B) {
 		rnd := rand.New(rand.NewPCG(3, 3))
 		rnd.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		for _, hit := range []bool{true, false} {
-			asked := keys
+			lookups := keys
 			if !hit {
-				asked = absentKeys(keys)
+				lookups = absentKeys(keys)
 			}
 			b.Run(fmt.Sprintf("%s/hit=%t", order.name, hit), func(b *testing.B) {
 				b.ReportAllocs()
 				for i := range b.N {
-					if _, _, ok := m.Get(asked[i%len(asked)], base.MaxSeq); ok != hit {
+					if _, _, ok := m.Get(lookups[i%len(lookups)], base.MaxSeq); ok != hit {
 						b.Fatal("wrong answer")
 					}
 				}
@@ -157,7 +157,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkIterate reports the time of one step, with a look at key and value.
+// BenchmarkIterate reports the time of one step, including the calls of Key and Value.
 func BenchmarkIterate(b *testing.B) {
 	for _, order := range benchOrders {
 		m := fill(order.keys())

@@ -17,15 +17,15 @@ import (
 const writers = 4
 
 // shared is a memtable under concurrent insertion. Writer w adds its keys in
-// their order and then publishes how many it has added, so that a reader knows
-// what it must find.
+// their order and publishes how many it has added, so that a reader knows which
+// entries it must find.
 type shared struct {
 	m     *Memtable
 	keys  [writers][][]byte
 	added [writers]atomic.Int64
 }
 
-// newShared deals keys to the writers in turn, so that they meet everywhere.
+// newShared distributes keys to the writers in turn, so that they contend everywhere.
 func newShared(keys [][]byte) *shared {
 	s := &shared{m: New(base.Bytewise, len(keys)*EntrySize(16, 8))}
 	for i, k := range keys {
@@ -34,7 +34,7 @@ func newShared(keys [][]byte) *shared {
 	return s
 }
 
-// valueOf is the value of every entry of key: readers can tell a torn one.
+// valueOf returns the value of every entry of key, with which readers can detect a torn one.
 func valueOf(key []byte) []byte { return key[len(key)-8:] }
 
 func (s *shared) write(t *testing.T, w int) {
@@ -62,8 +62,8 @@ func (s *shared) published() (counts [writers]int, total int) {
 	return counts, total
 }
 
-// scan walks the memtable in one direction and checks order, contents, and that
-// nothing is missing that was published before the walk.
+// scan walks the memtable in one direction. It checks the order, the contents, and that
+// no entry published before the walk is missing.
 func (s *shared) scan(t *testing.T, forward bool) {
 	counts, _ := s.published()
 	seen := map[string]bool{}
@@ -80,7 +80,7 @@ func (s *shared) scan(t *testing.T, forward bool) {
 		}
 		user := base.UserKey(key)
 		if string(it.Value()) != string(valueOf(user)) {
-			assert.Fail(t, "a value that was never written")
+			assert.Fail(t, "found a value that was never written")
 			return
 		}
 		seen[string(user)] = true
@@ -95,7 +95,7 @@ func (s *shared) scan(t *testing.T, forward bool) {
 	}
 }
 
-// look asks for a published entry by Get and by seeks.
+// look looks for a published entry with Get and with seeks.
 func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 	w := rnd.IntN(writers)
 	n := int(s.added[w].Load())
@@ -107,9 +107,10 @@ func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 		i = n - 1 // the newest, whose upper links may be the last ones missing
 	}
 	key := s.keys[w][i]
-	assert.True(t, s.m.Filtered() && s.m.MayHold(Hash(key)), "the filter knows an acknowledged entry")
+	assert.True(t, s.m.Filtered() && s.m.MayHold(Hash(key)), "the filter contains an acknowledged entry")
 	value, kind, ok := s.m.Get(key, uint64(i+1))
-	assert.True(t, ok && kind == base.KindSet && string(value) == string(valueOf(key)), "Get of an acknowledged entry")
+	assert.True(t, ok && kind == base.KindSet && string(value) == string(valueOf(key)),
+		"Get of an acknowledged entry")
 	_, _, ok = s.m.Get(key, uint64(i))
 	assert.False(t, ok, "Get below the entry's sequence")
 
@@ -127,7 +128,8 @@ func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 	}
 }
 
-// read reads until the writers are done: two readers scan, in both directions, the third looks up.
+// read reads until the writers are done. Readers 0 and 1 scan, forward and backward; the
+// third looks keys up.
 func (s *shared) read(t *testing.T, reader int, rnd *rand.Rand, done *atomic.Bool) {
 	for !done.Load() && !t.Failed() {
 		if reader < 2 {
@@ -179,8 +181,8 @@ func TestConcurrentAddsAndReads(t *testing.T) {
 	}
 }
 
-// Writers that compete for the last room: together they must take exactly what
-// they were told.
+// Writers compete for the last free bytes. Together they must use exactly the bytes that
+// they were granted.
 func TestConcurrentAddsUntilFull(t *testing.T) {
 	m := New(base.Bytewise, 64<<10)
 	var accepted atomic.Int64
@@ -201,8 +203,8 @@ func TestConcurrentAddsUntilFull(t *testing.T) {
 	checkList(t, base.Bytewise, m)
 }
 
-// A writer that is held up between linking its entry forward and back must not
-// undo the link back of a later one, nor leave its own for ever undone.
+// A writer that stalls between linking its entry forward and back must not
+// undo the back link of a later one, nor leave its own undone forever.
 func TestLinkBackOfStalledWriter(t *testing.T) {
 	for _, c := range []struct {
 		claim string
@@ -210,8 +212,8 @@ func TestLinkBackOfStalledWriter(t *testing.T) {
 	}{
 		{"nothing came between", ""},
 		{"an entry came before it", "b"},
-		{"an entry came behind it", "d"},
-		{"an entry came behind its successor", "f"},
+		{"an entry came after it", "d"},
+		{"an entry came after its successor", "f"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			m := New(base.Bytewise, 1<<12)
@@ -220,15 +222,15 @@ func TestLinkBackOfStalledWriter(t *testing.T) {
 			node, ok := m.alloc(nodeSize(1, len(stalled.key), 0))
 			require.True(t, ok)
 			m.fill(node, stalled.trailer, stalled.key, nil)
-			before, behind := m.search(&stalled)
-			m.next(node, 0).Store(behind)
+			before, after := m.search(&stalled)
+			m.next(node, 0).Store(after)
 			m.prev(node).Store(before)
-			require.True(t, m.next(before, 0).CompareAndSwap(behind, node))
+			require.True(t, m.next(before, 0).CompareAndSwap(after, node))
 
 			if c.other != "" {
 				require.True(t, m.Add(4, base.KindSet, []byte(c.other), nil))
 			}
-			m.linkBack(node, behind)
+			m.linkBack(node, after)
 			m.entries.Add(1)
 			checkList(t, base.Bytewise, m)
 		})

@@ -1,28 +1,28 @@
-// Package memtable is the run in memory: a skiplist of internal keys in one
-// arena, which takes the newest writes until it is full and is then written out
-// as a table.
+// Package memtable implements the sorted run in memory: a skiplist of internal
+// keys in one arena. It receives the newest writes until it is full, and is then
+// written out as a table.
 //
 // # Promises
 //
-// Entries are only ever added. Add copies key and value, takes no lock, and is
-// safe beside other Adds and any readers: a new node becomes visible by one
-// compare-and-swap on the bottom level. Get and iterators take no lock, wait
-// for nobody and allocate nothing (making an iterator allocates the iterator).
-// What they return points into the arena, must not be changed, and stays good
-// for as long as anyone refers to it: the garbage collector is what frees a
-// memtable, so a reader pins what it reads by holding it.
+// Entries are added and never removed. Add copies key and value, takes no lock,
+// and may run concurrently with other Adds and any readers: a new node becomes
+// visible by one compare-and-swap on the bottom level. Get and iterators take no
+// lock, never wait, and allocate nothing (except NewIter, which allocates the
+// iterator). The slices that they return point into the arena and must not be
+// changed. They stay valid for as long as they are referenced, because a memtable
+// is freed by the garbage collector.
 //
-// A memtable knows sequence numbers only as part of the order. That a batch
-// becomes visible as a whole is its caller's business, by publishing the
-// sequence when every entry has been added.
+// To a memtable, sequence numbers are only part of the order. To make a batch
+// visible as a whole, the caller publishes the batch's last sequence number after
+// it has added every entry.
 //
 // # The arena
 //
-// All nodes live in one slice of uint32 that is allocated with the memtable and
-// refer to each other by 32-bit offsets, so the garbage collector sees one
-// object without pointers, whatever the number of entries. On Linux it lies on
-// large pages where the system has them. Offsets count bytes from the head's own
-// place in the arena:
+// All nodes are stored in one slice of uint32 that is allocated with the memtable.
+// They refer to each other by 32-bit offsets, so the garbage collector sees one
+// object without pointers, whatever the number of entries. On Linux the arena uses
+// huge pages if the system has them. Offsets count bytes from the head's own
+// position in the arena:
 //
 //	+------------+--------+--------+-----+--------+-----------+
 //	| head tower | head   | node   | ... | node   | free      |
@@ -44,13 +44,13 @@
 //	+8        4     length of the user key, k
 //	+12       4     length of the value, v
 //	+16       k     user key
-//	+16+k     8     trailer, fixed64 little-endian, as package base has it: behind the
-//	                user key it makes an internal key that iterators show as it stands
+//	+16+k     8     trailer, fixed64 little-endian, as in package base: user key and
+//	                trailer form the internal key, which iterators return in place
 //	+24+k     v     value
 //	+24+k+v   0-3   padding to a multiple of 4
 //
 // The entry ("key", 7, KindSet) -> "val", of height 1 and alone in its
-// memtable, is at offset 16 and takes 32 bytes (here on a little-endian
+// memtable, is at offset 16 and occupies 32 bytes (here on a little-endian
 // machine):
 //
 //	00 00 00 00  00 00 00 00  03 00 00 00  03 00 00 00      next[0], prev, lengths
@@ -59,40 +59,40 @@
 // # The list
 //
 // A node reaches each further level with probability 1/4 (Pugh, Skip Lists,
-// CACM 33(6), 1990); 1/2 searched no faster and takes more room. The bottom
-// level is linked both ways and closed to a ring through the head. Links
-// forward are exact; a link back may lag behind the insertions under way, never
-// behind a finished one, and always names an earlier node, so that Prev steps
-// to it and, if need be, forward again (see linkBack).
+// CACM 33(6), 1990). With 1/2, searches were no faster and nodes were larger. The
+// bottom level is linked both ways and closed to a ring through the head. Forward
+// links are exact. A back link may miss nodes whose insertion is under way, but no
+// finished insertion. It always points to an earlier node, so Prev follows it and
+// then, if necessary, goes forward again (see linkBack).
 //
 // # The guide
 //
-// From a thousand entries on, a search in the bytewise order begins in a sorted array of
-// the nodes of one level, which replaces the walk down to there (see guide). It makes
-// an insertion among 100,000 entries in random order, and a Get, a third
-// cheaper, and takes 12 bytes for each 16 entries beside the arena. Insertions that go on
-// in ascending order do without.
+// With a thousand entries or more, a search in bytewise order begins with a binary search in
+// a sorted array of the nodes of one level, instead of walking down to that level (see
+// guide). It makes random insertions among 100,000 entries, and Gets, a third cheaper, and
+// uses 12 bytes per 16 entries in addition to the arena. Insertions in ascending order do not
+// need it.
 //
-// An Inserter whose keys do not come in order has a list of its own besides, of all nodes
-// (see ranks): it finds a node's neighbours without touching other nodes, which takes a third
-// off the processor time of an insertion in random order, and takes some 17 bytes an entry, of
-// memory that it keeps for the next memtable.
+// An Inserter whose keys do not come in order also has its own sorted list of all nodes (see
+// ranks), in which it finds a node's neighbours without loading other nodes. It takes a third
+// off the processor time of a random insertion. It uses about 17 bytes per entry, in memory
+// that the Inserter keeps for the next memtable.
 //
-// # The filter in front
+// # The filter
 //
-// A lookup that the memtable cannot answer need not walk the list: a small bloom
-// filter over the user keys, tombstones' included, mostly says so first. It is
-// asked with a 64-bit hash, which a lookup computes once and uses for the filters
-// of tables as well. It takes a byte for each 64 of the arena, in memory of its
-// own, so what it says of absent keys depends on how large the entries are when
-// the arena is full; until then it errs less:
+// A lookup of an absent key usually does not walk the list, because a small Bloom
+// filter over the user keys (including those of tombstones) rules the key out
+// first. The filter is probed with a 64-bit hash, which a lookup computes once and
+// also uses for the filters of tables. It uses a byte for each 64 of the arena, in
+// separate memory, so its false-positive rate when the arena is full depends on
+// the size of the entries. Before that the rate is lower:
 //
-//	key + value     bits an entry   false positives, expected
+//	key + value     bits per entry  false positives, expected
 //	16 + 1000             130               under 0.01 %
 //	16 + 100               18                  0.4 %
 //	16 + 16                 7                  4 %
 //	8 + 8                   5                  10 %
 //
-// See runFilter for why it never denies an entry. Comparers that call keys equal
-// whose bytes differ have no filter.
+// See runFilter for why it has no false negatives. There is no filter if the comparer
+// may call keys equal whose bytes differ.
 package memtable

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheFilterDeniesNoKeyThatWasAdded(t *testing.T) {
+func TestTheFilterHasNoFalseNegatives(t *testing.T) {
 	rnd := newRand(t)
 	for _, capacity := range []int{8 << 10, 64 << 10, 1 << 20} {
 		for _, cmp := range []*base.Comparer{base.Bytewise, reverse} {
@@ -22,18 +22,18 @@ func TestTheFilterDeniesNoKeyThatWasAdded(t *testing.T) {
 					break
 				}
 				require.True(t, m.Filtered())
-				require.True(t, m.MayHold(Hash(r.key)), "right behind Add, tombstones too")
+				require.True(t, m.MayHold(Hash(r.key)), "right after Add, also for tombstones")
 			}
 			for it, ok := m.NewIter(), true; ok; ok = it.Next() {
 				if it.Valid() || it.First() {
-					require.True(t, m.MayHold(Hash(base.UserKey(it.Key()))), "and ever after")
+					require.True(t, m.MayHold(Hash(base.UserKey(it.Key()))), "at any later time")
 				}
 			}
 		}
 	}
 }
 
-// Two writers set bits of one word at once, over and over.
+// Two writers repeatedly set bits of the same word at the same time.
 func TestConcurrentWritersLoseNoBits(t *testing.T) {
 	const rounds, writers, perWriter = 20_000, 2, 4
 	key := func(round, w, i int) []byte {
@@ -68,7 +68,7 @@ func TestConcurrentWritersLoseNoBits(t *testing.T) {
 	}
 }
 
-func TestTheFilterErrsAsSeldomAsThePackageCommentSays(t *testing.T) {
+func TestTheFilterHasTheDocumentedFalsePositiveRate(t *testing.T) {
 	if raceEnabled && testing.Short() {
 		t.Skip("has one goroutine; runs without -short or without -race")
 	}
@@ -101,13 +101,14 @@ func TestTheFilterErrsAsSeldomAsThePackageCommentSays(t *testing.T) {
 				}
 			}
 			rate := float64(passed) / asked
-			t.Logf("%d entries, %.1f bits each, %.3f %% false positives", m.Len(), 8*float64(m.FilterSize())/float64(m.Len()), 100*rate)
+			bits := 8 * float64(m.FilterSize()) / float64(m.Len())
+			t.Logf("%d entries, %.1f bits each, %.3f %% false positives", m.Len(), bits, 100*rate)
 			require.Less(t, rate, c.most)
 		})
 	}
 }
 
-func TestAnEmptyMemtableHasNothingToAsk(t *testing.T) {
+func TestAnEmptyMemtableIsNotFiltered(t *testing.T) {
 	m := New(base.Bytewise, 64<<10)
 	require.True(t, m.Empty())
 	require.False(t, m.Filtered())
@@ -118,8 +119,8 @@ func TestAnEmptyMemtableHasNothingToAsk(t *testing.T) {
 	require.False(t, m.MayHold(Hash([]byte("another"))))
 }
 
-// A filter of bytes would deny "KEY" where "key" was added.
-func TestAComparerOfInexactEqualityHasNoFilter(t *testing.T) {
+// A filter over bytes would rule out "KEY" although "key" was added.
+func TestAComparerWithInexactEqualityHasNoFilter(t *testing.T) {
 	m := New(caseless, 64<<10)
 	require.Zero(t, m.FilterSize())
 	addAll(t, m, []record{{seq: 1, kind: base.KindSet, key: []byte("key"), value: []byte("v")}})

@@ -8,19 +8,20 @@ type Entry struct {
 	Key, Value []byte
 }
 
-// GroupSize is how many entries AddGroup takes at most. What their insertions wait for
-// in memory they wait for together; more of them gain nothing.
+// GroupSize is the largest number of entries in a call of AddGroup. The insertions of a
+// group wait for memory at the same time; a larger group would gain nothing.
 const GroupSize = 16
 
-// groupEntry is what AddGroup knows of an entry that is not in the list yet.
+// groupEntry is the state of an entry that is not in the list yet.
 type groupEntry struct {
 	filter filterEntry
 	node   uint32
 	height int
 }
 
-// AddGroup is AddWith of up to GroupSize entries, numbered from seq on, and cheaper than
-// one after another. It adds all of them or, where the arena has no room for them, none.
+// AddGroup is AddWith for up to GroupSize entries, numbered from seq on. It is cheaper than
+// separate calls. It adds all of them or, if the arena has no room for them, none, and
+// reports which.
 func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 	ins.use(m)
 	var pending [GroupSize]groupEntry
@@ -51,9 +52,9 @@ func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 	return true
 }
 
-// enter makes readers see a node whose place s is.
+// enter links a node at its place s, which makes it visible to readers.
 func (m *Memtable) enter(s *splice, t *target, e *groupEntry) {
-	e.filter.set() // before the entry can be found
+	e.filter.set() // before the entry is visible
 	s.link(m, e.node, e.height, t)
 	s.noteRank(m, e.node, e.height)
 	m.raise(e.height)

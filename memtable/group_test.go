@@ -27,7 +27,7 @@ func groups(rnd *rand.Rand, n int, key func(i int) []byte) [][]Entry {
 	return all
 }
 
-func TestAGroupIsAddedAsItsEntriesAreOneByOne(t *testing.T) {
+func TestAddGroupEqualsSeparateAdds(t *testing.T) {
 	const n = 20000
 	for _, c := range []struct {
 		claim string
@@ -63,7 +63,7 @@ func TestAGroupIsAddedAsItsEntriesAreOneByOne(t *testing.T) {
 	}
 }
 
-func TestAGroupWithoutRoomIsNotAddedAtAll(t *testing.T) {
+func TestAGroupThatDoesNotFitIsNotAdded(t *testing.T) {
 	m := New(base.Bytewise, 1<<10)
 	var ins Inserter
 	group := make([]Entry, GroupSize)
@@ -105,7 +105,7 @@ func TestGroupsOfSeveralWriters(t *testing.T) {
 
 func TestAddGroupAllocatesNothing(t *testing.T) {
 	if raceEnabled {
-		return // it allocates on its own
+		return // the race detector allocates on its own
 	}
 	m := New(base.Bytewise, 4<<20)
 	var ins Inserter
@@ -114,7 +114,7 @@ func TestAddGroupAllocatesNothing(t *testing.T) {
 		group[i] = Entry{Kind: base.KindSet, Key: []byte("key"), Value: []byte("value")}
 	}
 	seq := uint64(1)
-	require.Zero(t, testing.AllocsPerRun(50, func() { // few enough for no guide
+	require.Zero(t, testing.AllocsPerRun(50, func() { // too few for a guide
 		m.AddGroup(&ins, seq, group)
 		seq += GroupSize
 	}))

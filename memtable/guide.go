@@ -7,32 +7,32 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// guide is a sorted array of the nodes that stood on one level of the list when it
-// was made, with eight bytes of each one's key. A search by halves in the array takes
-// the place of a walk from the top down to that level, whose every step would wait for
-// a node; what was added since is met on the way from there.
+// guide is a sorted array of the nodes that were on one level of the list when it was
+// made, with eight bytes of each one's key. A binary search in the array replaces a walk
+// from the top down to that level, in which each step would wait for a node. The walk that
+// follows meets the nodes that were added since.
 //
-// A guide is immutable. It names nodes that precede what is searched for and are on
-// guideLevel, which stays true for ever, so that a guide may be as old as it likes.
+// A guide is immutable. A search gets from it a node that precedes the target and is on
+// guideLevel. Both facts never change, so a guide may be arbitrarily old.
 type guide struct {
-	prefix []byte   // what the keys of all its nodes begin with
-	tails  []uint64 // ascending: keyTail of each node's key behind prefix
+	prefix []byte   // common to the keys of all its nodes
+	tails  []uint64 // ascending: keyTail of each node's key after prefix
 	nodes  []uint32
 }
 
-// guideLevel has one node in 16. A full memtable of 16 MiB with entries of 16 + 100
-// bytes makes a guide of 90 KB. One level up, searches are a fifth dearer; one level
-// down, lookups are a tenth cheaper, insertions are not, and the guide is four times as large.
+// guideLevel has one node in 16. The guide of a full memtable of 16 MiB with entries of
+// 16 + 100 bytes has 90 KB. One level up, searches cost a fifth more. One level down,
+// lookups cost a tenth less, insertions cost the same, and the guide is four times as large.
 const guideLevel = 2
 
-// firstGuide is how many entries a memtable has when its first guide is made. Each
-// further one is made when there are half as many again: in all that is some three
-// walks over a sixteenth of the nodes.
+// firstGuide is the number of entries for which the first guide is made. Each further
+// guide is made when the number of entries has grown by half. All guides together cost
+// about three walks over a sixteenth of the nodes.
 const firstGuide = 1024
 
 // find returns the last node of g whose tail is less than t's, and makes t compare
-// tails. It does so where another node of g follows whose tail is greater: then all
-// keys between the two begin with g.prefix.
+// tails. It does so only if a node of g with a greater tail follows: then all keys
+// between the two nodes begin with g.prefix.
 func (g *guide) find(t *target) (node uint32, ok bool) {
 	n := len(g.tails)
 	if n == 0 || !bytes.HasPrefix(t.key, g.prefix) {
@@ -54,8 +54,8 @@ func (g *guide) find(t *target) (node uint32, ok bool) {
 	return g.nodes[low], true
 }
 
-// makeGuide makes a guide when one is due, in the Add that finds it so. Adds in
-// ascending order, which search nothing, need none.
+// makeGuide makes a guide if one is due. It is called by Adds that search; Adds in
+// ascending order do not search and need no guide.
 func (m *Memtable) makeGuide() {
 	entries, due := m.entries.Load(), m.guideDue.Load()
 	if entries < due || !m.bytewise || !m.guideDue.CompareAndSwap(due, entries+entries/2) {
@@ -78,7 +78,7 @@ func (m *Memtable) makeGuide() {
 }
 
 // keyTail returns the 8 bytes of node's user key from skip on, as keyPrefix does. The
-// key is at least that long, so that with the trailer the load never leaves the node.
+// key has at least skip bytes, so with the trailer the load stays within the node.
 func (n nodes) keyTail(node uint32, skip int) uint64 {
 	p := binary.BigEndian.Uint64((*[8]byte)(n.at(node, keyOffset+uintptr(skip)))[:])
 	if k := int(n.keyLen(node)) - skip; k < 8 {
@@ -87,10 +87,10 @@ func (n nodes) keyTail(node uint32, skip int) uint64 {
 	return p
 }
 
-// GuideSize returns the bytes that find places take beside arena and filter: the guide,
-// 12 for each 16 of the entries that there were when it was made, and the ranks of the
-// Inserter in use, some 17 for each entry and at most half of the arena and
-// a bit, unless the entries came in order. Both are 0 while there are few.
+// GuideSize returns the bytes used for searches, in addition to arena and filter. The guide
+// uses 12 bytes for each 16 entries that existed when it was made. Unless entries came in
+// order, the ranks of the current Inserter use about 17 bytes per entry, at most a little
+// more than half of the arena. Both are 0 while there are few entries.
 func (m *Memtable) GuideSize() int {
 	size := int(m.ranksSize.Load())
 	if g := m.guide.Load(); g != nil {

@@ -14,19 +14,21 @@ import (
 	"github.com/sievedb/sievedb/internal/itertest"
 )
 
-// guidedKeys are shapes of keys: what their guides have in common, how soon keys
-// differ behind that, and what comes later and is not like the rest.
+// guidedKeys are kinds of keys. They differ in the common prefix of a guide, in how soon
+// after it keys differ, and in whether later keys are unlike earlier ones.
 var guidedKeys = []struct {
 	name string
 	key  func(rnd *rand.Rand, i int) []byte
 }{
 	{"uniform", func(rnd *rand.Rand, _ int) []byte { return binary.BigEndian.AppendUint64(nil, rnd.Uint64()) }},
-	{"decimal, with zeros in front", func(rnd *rand.Rand, _ int) []byte { return fmt.Appendf(nil, "%016d", rnd.IntN(100_000)) }},
+	{"decimal, with leading zeros", func(rnd *rand.Rand, _ int) []byte {
+		return fmt.Appendf(nil, "%016d", rnd.IntN(100_000))
+	}},
 	{"of lengths from the common part on", func(rnd *rand.Rand, _ int) []byte {
 		return append([]byte("common/"), bytes.Repeat([]byte{byte(rnd.IntN(3))}, rnd.IntN(20))...)
 	}},
 	{"many versions of few keys", func(rnd *rand.Rand, _ int) []byte { return fmt.Appendf(nil, "key%d", rnd.IntN(5)) }},
-	{"alike in eight bytes behind the common part", func(rnd *rand.Rand, _ int) []byte {
+	{"equal in eight bytes after the common part", func(rnd *rand.Rand, _ int) []byte {
 		return fmt.Appendf(nil, "c%d-alike-in-eight-%03d", rnd.IntN(2), rnd.IntN(1000))
 	}},
 	{"first with a common part, then without", func(rnd *rand.Rand, i int) []byte {
@@ -36,7 +38,7 @@ var guidedKeys = []struct {
 		}
 		return fmt.Appendf(nil, "%s%x", prefix, rnd.Uint64()>>rnd.IntN(64))
 	}},
-	{"first alike in eight bytes, then behind those", func(rnd *rand.Rand, i int) []byte {
+	{"first equal in eight bytes, then different within them", func(rnd *rand.Rand, i int) []byte {
 		if i > firstGuide*5/4 && rnd.IntN(2) == 0 {
 			return binary.BigEndian.AppendUint64([]byte("d"), rnd.Uint64())
 		}
@@ -46,7 +48,7 @@ var guidedKeys = []struct {
 	{"ascending two by two", func(_ *rand.Rand, i int) []byte { return fmt.Appendf(nil, "%08d", i^1) }},
 }
 
-func TestGuidedSearchesFindWhatIsThere(t *testing.T) {
+func TestGuidedSearchesFindAllEntries(t *testing.T) {
 	if raceEnabled && testing.Short() {
 		t.Skip("has one goroutine; runs without -short or without -race")
 	}
@@ -83,7 +85,9 @@ func checkSearches(t *testing.T, m *Memtable, records []record, draw func() []by
 		}
 		seq := uint64(rnd.IntN(len(records)))
 		ikey := base.AppendInternalKey(nil, key, seq, base.KindSeek)
-		at, _ := slices.BinarySearchFunc(entries, ikey, func(e itertest.Entry, k []byte) int { return base.CompareInternal(base.Bytewise, e.Key, k) })
+		at, _ := slices.BinarySearchFunc(entries, ikey, func(e itertest.Entry, k []byte) int {
+			return base.CompareInternal(base.Bytewise, e.Key, k)
+		})
 		require.Equal(t, at < len(entries), it.SeekGE(ikey))
 		if it.Valid() {
 			require.Equal(t, entries[at].Key, it.Key())
@@ -100,12 +104,12 @@ func checkSearches(t *testing.T, m *Memtable, records []record, draw func() []by
 	}
 }
 
-// Of each shape that is not ascending, most searches must be able to use the guide.
+// For each kind of keys that is not ascending, most searches must be able to use the guide.
 //
-// False alarms: one in 16 of at least 2,304 nodes is in the guide, and a search cannot use it
-// before the first or behind the last of these. That a quarter of the nodes is there has a
-// probability below 40 × (15/16)^576, 10^-14; of less than that, 400 of 1,000 searches are
-// eleven standard deviations away.
+// The probability of a false alarm is negligible. One in 16 of at least 2,304 nodes is in the
+// guide, and a search cannot use it before the first or after the last of these. The
+// probability that a quarter of the nodes is outside is below 40 × (15/16)^576, or 10^-14. With
+// fewer nodes outside, 400 of 1,000 searches are eleven standard deviations away.
 func TestGuidesAreUsed(t *testing.T) {
 	rnd := newRand(t)
 	for _, shape := range guidedKeys[:2] {

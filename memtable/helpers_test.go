@@ -15,7 +15,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
 
-// newRand logs its seed, which -seed takes back.
+// newRand logs its seed, which can be passed to -seed to repeat a test.
 func newRand(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := *seedFlag
@@ -40,7 +40,7 @@ var (
 	comparers = []*base.Comparer{base.Bytewise, reverse, caseless}
 )
 
-// record is what a test adds.
+// record is an entry that a test adds.
 type record struct {
 	seq   uint64
 	kind  base.Kind
@@ -52,9 +52,9 @@ func (r record) internalKey() []byte {
 	return base.AppendInternalKey(nil, r.key, r.seq, r.kind)
 }
 
-// randomRecords returns n records with sequences 1 to n. Their keys are few, so
-// that many have several versions, and are made to differ in length, in zeros
-// and behind the eighth and the sixteenth byte.
+// randomRecords returns n records with sequence numbers 1 to n. They have few distinct
+// keys, so many keys have several versions. The keys differ in length, in zeros, and
+// after the eighth and the sixteenth byte.
 func randomRecords(rnd *rand.Rand, n int) []record {
 	records := make([]record, n)
 	for i := range records {
@@ -75,7 +75,7 @@ func randomRecords(rnd *rand.Rand, n int) []record {
 	return records
 }
 
-// sortedEntries returns records in cmp's order, as iterators must show them.
+// sortedEntries returns records in cmp's order, as iterators must return them.
 func sortedEntries(cmp *base.Comparer, records []record) []itertest.Entry {
 	entries := make([]itertest.Entry, len(records))
 	for i, r := range records {
@@ -92,22 +92,23 @@ func addAll(t *testing.T, m *Memtable, records []record) {
 	}
 }
 
-// checkList holds the invariants of a memtable that nobody writes to: every
-// level ascends and is part of the level below, links back are exact, entries
-// and bytes are counted exactly.
+// checkList checks the invariants of a memtable without concurrent writes: every level
+// ascends and is part of the level below, back links are exact, and entries and bytes
+// are counted exactly.
 func checkList(t *testing.T, cmp *base.Comparer, m *Memtable) {
 	t.Helper()
 	towers := map[uint32]int{}
 	for level := range maxHeight {
 		var last uint32 = end
 		for node := m.next(end, level).Load(); node != end; node = m.next(node, level).Load() {
-			require.Equal(t, level, towers[node], "a node of level %d must be on all levels below", level)
+			require.Equal(t, level, towers[node], "a node on level %d must be on all levels below", level)
 			towers[node]++
 			if last != end {
-				require.Negative(t, base.CompareInternal(cmp, m.internalKey(last), m.internalKey(node)), "level %d ascends", level)
+				order := base.CompareInternal(cmp, m.internalKey(last), m.internalKey(node))
+				require.Negative(t, order, "level %d must ascend", level)
 			}
 			if level == 0 {
-				require.Equal(t, last, m.prev(node).Load(), "the link back is exact")
+				require.Equal(t, last, m.prev(node).Load(), "the back link is exact")
 			} else {
 				require.Less(t, level, int(m.height.Load()), "no tower exceeds the list's height")
 			}

@@ -2,22 +2,22 @@ package memtable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Inserter remembers where its last insertion went, so that the next one
-// nearby, above all the next one of an ascending run, finds its place without
-// a search from the top. The zero Inserter is ready. One goroutine at a time
-// uses an Inserter; several goroutines, each with its own, may add to one
-// memtable. It may move on to another memtable, and keeps the memtable that it
-// was last used with reachable.
+// Inserter remembers the place of its last insertion. An insertion nearby, such as
+// the next key in ascending order, then finds its place without a search from the
+// top. The zero Inserter is ready for use. Only one goroutine at a time may use an
+// Inserter, but several goroutines, each with its own, may add to the same memtable.
+// An Inserter may be used for one memtable after another. It keeps a reference to
+// the last one until Reset.
 type Inserter struct {
-	// Frugal, when set before the first use, spares the memory that makes insertions
-	// in random order cheap: up to half of the memtable's.
+	// Frugal, if set before the first use, saves the memory that makes insertions in
+	// random order cheap: up to half of the memtable's.
 	Frugal bool
 
 	m      *Memtable
 	splice splice
 }
 
-// AddWith is Add that starts from where ins was last.
+// AddWith is Add, but begins its search at the last place of ins.
 func (m *Memtable) AddWith(ins *Inserter, seq uint64, kind base.Kind, key, value []byte) bool {
 	ins.use(m)
 	return m.add(&ins.splice, seq, kind, key, value)
@@ -34,8 +34,8 @@ func (ins *Inserter) use(m *Memtable) {
 	}
 }
 
-// Reset makes the Inserter forget its memtable, which it does not keep reachable any
-// more. Its own memory it keeps for the next one.
+// Reset makes the Inserter drop its reference to the memtable. It keeps its own memory for
+// the next memtable.
 func (ins *Inserter) Reset() {
 	if ins.m != nil {
 		ins.m.ranksSize.Store(0)
@@ -51,22 +51,22 @@ func (ins *Inserter) Reset() {
 	ins.splice = splice{ranks: r}
 }
 
-// splice is a place in the list: on each level below height, a node before it
-// and one behind it. Between uses, before[0] is the node that was inserted
-// last, and every other node of before precedes it or is the same.
+// splice is a place in the list: on each level below height, a node before the place
+// and a node after it. Between uses, before[0] is the node inserted last, and every
+// other node of before precedes it or is the same.
 //
-// whole says that the list had no node above height when it was found.
+// whole is true if the list had no node above height when the splice was found.
 type splice struct {
 	height int
 	whole  bool
 	before [maxHeight]uint32
-	behind [maxHeight]uint32
+	after  [maxHeight]uint32
 
-	ranks    *ranks // nil without an Inserter
-	searched bool   // find did not get by with the last place
+	ranks    *ranks // nil without an Inserter, or with a Frugal one
+	searched bool   // the last find had to search
 }
 
-// find moves s to t's place, for a node of that height.
+// find moves s to t's place, for a node of the given height.
 func (s *splice) find(m *Memtable, t *target, height int) {
 	ranked := s.ranks != nil && s.ranks.seek(m, t)
 	if !ranked && s.height > 0 && (s.whole || height <= s.height) && s.holds(m, t) {
@@ -74,11 +74,11 @@ func (s *splice) find(m *Memtable, t *target, height int) {
 	}
 	m.makeGuide()
 	if ranked && height <= topRank+1 {
-		s.takeRanks(m, t, height)
+		s.findInRanks(m, t, height)
 		return
 	}
 	s.searched = true
-	var before, behind uint32 = end, end
+	var before, after uint32 = end, end
 	top := int(m.height.Load()) - 1
 	s.whole = true
 	if height <= guideLevel+1 {
@@ -87,25 +87,25 @@ func (s *splice) find(m *Memtable, t *target, height int) {
 	}
 	s.height = top + 1
 	for level := top; level >= 0; level-- {
-		before, behind = m.searchLevel(before, behind, level, t)
-		s.before[level], s.behind[level] = before, behind
+		before, after = m.searchLevel(before, after, level, t)
+		s.before[level], s.after[level] = before, after
 	}
 }
 
-// takeRanks is find for a node of a height that s.ranks has all levels of.
-func (s *splice) takeRanks(m *Memtable, t *target, height int) {
+// findInRanks is find for a node of at most topRank+1 levels, all of which s.ranks knows.
+func (s *splice) findInRanks(m *Memtable, t *target, height int) {
 	s.height, s.whole = height, false
-	// That others have added something in between, link finds out by itself.
-	s.before[0], s.behind[0] = s.ranks.before(0), s.ranks.behind()
-	// The links that are going to be swapped: both come from memory at once.
-	t.touched += m.next(s.before[0], 0).Load() + m.prev(s.behind[0]).Load()
+	// If others have added nodes in between, link notices.
+	s.before[0], s.after[0] = s.ranks.before(0), s.ranks.after()
+	// Load the two links that will be swapped, so that both come from memory together.
+	t.touched += m.next(s.before[0], 0).Load() + m.prev(s.after[0]).Load()
 	for level := 1; level < height; level++ {
-		s.before[level], s.behind[level] = m.searchLevel(s.ranks.before(level), end, level, t)
+		s.before[level], s.after[level] = m.searchLevel(s.ranks.before(level), end, level, t)
 	}
 }
 
-// noteRank tells s.ranks of the node that was linked. Where find has just searched for
-// the first time in a memtable worth it, s.ranks begins.
+// noteRank adds the linked node to s.ranks. s.ranks begins with the first search in a
+// memtable that has at least firstGuide entries.
 func (s *splice) noteRank(m *Memtable, node uint32, height int) {
 	r := s.ranks
 	switch {
@@ -122,33 +122,33 @@ func (s *splice) noteRank(m *Memtable, node uint32, height int) {
 }
 
 // holds reports whether t belongs between the nodes of the bottom pair and
-// these are still neighbours. Then t belongs between those of every other pair,
-// too: no s.before[level] is behind s.before[0], and every s.behind[level] is
-// behind s.before[0], hence not before its neighbour s.behind[0].
+// these are still neighbours. Then t also belongs between the nodes of every other
+// pair: no s.before[level] is after s.before[0], and every s.after[level] is
+// after s.before[0], hence not before its neighbour s.after[0].
 //
-// To climb from pair to pair until one holds t would help keys that are merely
-// near; but it made random insertion dearer by up to a tenth.
+// Climbing from pair to pair until one holds t would help keys that are merely
+// nearby, but it made random insertions up to a tenth more expensive.
 func (s *splice) holds(m *Memtable, t *target) bool {
-	before, behind := s.before[0], s.behind[0]
+	before, after := s.before[0], s.after[0]
 	return m.precedes(before, t) &&
-		(behind == end || !m.precedes(behind, t)) &&
-		m.next(before, 0).Load() == behind
+		(after == end || !m.precedes(after, t)) &&
+		m.next(before, 0).Load() == after
 }
 
-// link puts node, whose key is t, into the list at s, and leaves s right behind
-// it. Bottom level first: from then on the node is in the memtable, and what
-// the upper levels add is speed.
+// link links node, whose key is t, into the list at s, and leaves s right after
+// it. It begins with the bottom level, which makes the node part of the memtable;
+// the upper levels only make searches faster.
 func (s *splice) link(m *Memtable, node uint32, height int, t *target) {
 	for ; s.height < height; s.height++ {
-		s.before[s.height], s.behind[s.height] = end, end
+		s.before[s.height], s.after[s.height] = end, end
 	}
 	for level := range height {
-		before, behind := s.before[level], s.behind[level]
-		for !m.linkLevel(node, before, behind, level) {
-			// Another writer was here first. What it added can lie on either side,
-			// and the old pair still bounds the search.
-			before, behind = m.searchLevel(before, behind, level, t)
+		before, after := s.before[level], s.after[level]
+		for !m.linkLevel(node, before, after, level) {
+			// Another writer was here first. Its nodes can be on either side of the
+			// place, and the old pair still bounds the search.
+			before, after = m.searchLevel(before, after, level, t)
 		}
-		s.before[level], s.behind[level] = node, behind
+		s.before[level], s.after[level] = node, after
 	}
 }

@@ -2,14 +2,14 @@ package memtable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Iter is a memtable's base.Iterator. It shows at least the entries whose Add
-// had returned before its movement began, and perhaps later ones: what a
-// snapshot may see is told by the sequences. Beyond the contract, the slices of
-// Key and Value stay good after the next movement and after Close, because
-// nothing in the arena moves. Err is always nil.
+// Iter is a memtable's base.Iterator. Each movement sees every entry whose Add
+// returned before the movement began, and perhaps later ones; callers that read at a
+// snapshot compare sequence numbers. Beyond the contract, the slices of Key and Value
+// stay valid after the next movement and after Close, because nothing in the arena
+// moves. Err always returns nil.
 //
 // A new Iter is not at an entry, and neither is one whose last movement returned
-// false: call First, Last or a seek then. Next and Prev may be called only while
+// false: then call First, Last or a seek. Next and Prev may be called only while
 // it is Valid.
 type Iter struct {
 	nodes
@@ -60,8 +60,8 @@ func (it *Iter) Prev() bool {
 	return it.node != end
 }
 
-// nearestBefore returns the node right before node. The link back may be
-// behind the times by the insertions under way; the links forward never are.
+// nearestBefore returns the node right before node. The back link may miss insertions
+// that are under way; forward links never do.
 func (it *Iter) nearestBefore(node uint32) uint32 {
 	before := it.prev(node).Load()
 	for {

@@ -35,14 +35,14 @@ func TestIterSeesLaterEntries(t *testing.T) {
 	require.True(t, it.Prev())
 	require.True(t, it.Prev())
 	require.Equal(t, "a", string(base.UserKey(it.Key())))
-	require.Equal(t, "b", string(base.UserKey(key)), "slices stay good after movements")
+	require.Equal(t, "b", string(base.UserKey(key)), "slices stay valid after movements")
 	require.NoError(t, it.Close())
 	require.False(t, it.Valid())
 }
 
-// Prev finds the entry right before, though the link back still names an
+// Prev finds the entry right before, although the back link still points to an
 // earlier one, as it does while an insertion between the two is under way.
-func TestPrevBehindTheTimes(t *testing.T) {
+func TestPrevWithAStaleBackLink(t *testing.T) {
 	m := New(base.Bytewise, 1<<12)
 	addAll(t, m, []record{
 		{1, base.KindSet, []byte("a"), nil}, {2, base.KindSet, []byte("b"), nil},

@@ -9,33 +9,33 @@ import (
 	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
-// Memtable is a sorted run in memory. All its methods are safe for concurrent
-// use.
+// Memtable is a sorted run in memory. Its methods are safe for concurrent use,
+// except Touch and Reset.
 type Memtable struct {
 	compare  func(a, b []byte) int // fixed
 	bytewise bool                  // fixed: compare is bytes.Compare
-	filter   runFilter             // its words only ever gain bits
-	// height is that of the tallest tower that is linked, 0 while nothing was added:
-	// readers of an empty memtable look no further.
+	filter   runFilter             // bits are set and never cleared
+	// height is that of the tallest linked tower, 0 until an entry is added: readers of
+	// an empty memtable stop here.
 	height atomic.Uint32
 	guide  atomic.Pointer[guide] // nil while there are few entries
 
 	arena
 	entries  atomic.Int64
-	guideDue atomic.Int64 // how many entries make the next guide
-	// ranksSize is what the Inserter that fills the memtable takes for its ranks, in bytes.
+	guideDue atomic.Int64 // the number of entries at which the next guide is made
+	// ranksSize is the size of the current Inserter's ranks, in bytes.
 	ranksSize atomic.Int64
 }
 
-// New returns an empty memtable in the order of cmp. Its arena of capacity
-// bytes is allocated at once; pages fresh from the operating system take no
-// memory until they are written, while memory that the Go heap reuses is
-// cleared first. Capacity is rounded down to a multiple of 4 and kept between
-// what the head of the list needs (then no Add succeeds) and 4 GiB - 4. In a
-// 32-bit address space New panics, as make does, well below that.
+// New returns an empty memtable in the order of cmp. Its arena of capacity bytes
+// is allocated immediately. Pages fresh from the operating system use no memory
+// until they are written; memory that the Go heap reuses is cleared first. The
+// capacity is rounded down to a multiple of 4 and kept between the size of the
+// list's head (then no Add succeeds) and 4 GiB - 4. In a 32-bit address space New
+// panics, as make does, well below that.
 //
-// The filter is allocated beside the arena, a byte for each 64 of it. There is
-// none if cmp calls keys equal whose bytes, and so whose hashes, differ.
+// The filter is allocated in addition to the arena, a byte for each 64 of it. There
+// is none if cmp may call keys equal whose bytes, and so whose hashes, differ.
 func New(cmp *sievedb.Comparer, capacity int) *Memtable {
 	m := &Memtable{compare: cmp.Compare, bytewise: cmp.IsBytewise()}
 	m.arena.init(capacity)
@@ -46,19 +46,19 @@ func New(cmp *sievedb.Comparer, capacity int) *Memtable {
 	return m
 }
 
-// Touch has the system provide all of the arena's memory now, which it otherwise does as
-// entries come, each time keeping an Add waiting. The memtable is still as New made it,
-// and nothing else uses it meanwhile.
+// Touch makes the system provide all of the arena's memory now. Otherwise it does so as
+// entries are added, and each time an Add waits. The memtable must be as New returned it,
+// and must not be used concurrently.
 func (m *Memtable) Touch() { m.arena.touch() }
 
-// Settle tells the system that the memtable takes no more memory than it has by now, or soon goes
-// away. Without that the system may take up to 2 MiB again, later, for each object that comes to lie
-// where the arena was. Whatever else is under way, it changes nothing of the entries.
+// Settle reports to the system that the memtable needs no more memory than it has, or that it
+// will soon be freed. Without it, the system may later use up to 2 MiB for each object that is
+// allocated where the arena was. Settle does not change entries and is safe at any time.
 func (m *Memtable) Settle() { hugepages.Done(m.arena.memory()) }
 
-// Reset empties the memtable for use anew: whatever was read from it, iterators and
-// values included, must not be used any more, and neither may an Inserter that was.
-// Nothing else may use the memtable meanwhile.
+// Reset empties the memtable for reuse. Everything read from it, including iterators and
+// values, must not be used any more, and neither may an Inserter used with it. The memtable
+// must not be used concurrently.
 func (m *Memtable) Reset() {
 	m.arena.reset()
 	m.height.Store(1)
@@ -68,10 +68,9 @@ func (m *Memtable) Reset() {
 	m.ranksSize.Store(0)
 }
 
-// EntrySize returns the most bytes of arena that one Add of a key and a value
-// of these lengths takes, alignment included. An Add that finds that much
-// Available succeeds. The result is math.MaxInt where it would be
-// larger; the lengths are not negative.
+// EntrySize returns the largest number of arena bytes that an Add of a key and a value
+// of these lengths uses, including alignment. An Add succeeds if that many bytes are
+// Available. Larger results are reduced to math.MaxInt. The lengths must not be negative.
 func EntrySize(keyLen, valueLen int) int {
 	if keyLen > math.MaxInt-valueLen {
 		return math.MaxInt
@@ -82,25 +81,24 @@ func EntrySize(keyLen, valueLen int) int {
 // Capacity returns the size of the arena in bytes.
 func (m *Memtable) Capacity() int { return int(m.capacity) }
 
-// Size returns the bytes of the arena in use, exactly: those of the entries and
+// Size returns the exact number of arena bytes in use: those of the entries and
 // a few for the head of the list.
 func (m *Memtable) Size() int { return int(m.used.Load()) }
 
-// Available returns the bytes of the arena that are not used yet.
+// Available returns the number of unused arena bytes.
 func (m *Memtable) Available() int { return int(m.capacity - m.used.Load()) }
 
-// Len returns the number of entries whose Add has returned, perhaps a few more
-// while others run.
+// Len returns the number of entries, including each whose Add has returned and perhaps
+// others whose Add is running.
 func (m *Memtable) Len() int { return int(m.entries.Load()) }
 
-// Add inserts an entry, with copies of key and value. It returns false, with
-// nothing changed, when the arena has no room for it. Once it has returned
-// true, every Get and every movement of an iterator that begins later sees the
-// entry.
+// Add inserts an entry, with copies of key and value. If the arena has no room for
+// it, Add changes nothing and returns false. Once it has returned true, every Get and
+// every movement of an iterator that begins later sees the entry.
 //
-// The caller promises that no two entries have equal keys and the same seq, and
-// that seq is at most base.MaxSeq. A broken promise harms no other entry; which
-// of the twins is found is undefined.
+// The caller must ensure that no two entries have equal keys and the same seq, and
+// that seq is at most base.MaxSeq. Otherwise it is undefined which of the duplicates is
+// found; other entries are not affected.
 func (m *Memtable) Add(seq uint64, kind base.Kind, key, value []byte) bool {
 	var s splice
 	return m.add(&s, seq, kind, key, value)
@@ -108,8 +106,8 @@ func (m *Memtable) Add(seq uint64, kind base.Kind, key, value []byte) bool {
 
 func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte) bool {
 	t := m.newTarget(key, base.MakeTrailer(seq, kind))
-	// Atomic operations wait for all loads and stores before them: what is loaded comes
-	// first, and from memory all at once.
+	// Atomic operations wait for all loads and stores before them. So all loads come
+	// first, and wait for memory together.
 	e := groupEntry{filter: m.filter.prepare(key), height: randomHeight()}
 	s.find(m, &t, e.height)
 	free, ok := m.alloc(nodeSize(e.height, len(key), len(value)))
@@ -123,34 +121,34 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 	return true
 }
 
-// linkLevel puts node between before and behind on level, or returns false if
+// linkLevel puts node between before and after on level, or returns false if
 // they are not neighbours.
-func (m *Memtable) linkLevel(node, before, behind uint32, level int) bool {
-	// No other goroutine looks at node's links of this level before the swap
-	// below, so they need no atomic stores, which cost as much as the swap.
-	*m.nextWord(node, level) = behind
+func (m *Memtable) linkLevel(node, before, after uint32, level int) bool {
+	// No other goroutine reads node's links on this level before the swap below,
+	// so they need no atomic stores, which cost as much as the swap.
+	*m.nextWord(node, level) = after
 	if level > 0 {
-		return m.next(before, level).CompareAndSwap(behind, node)
+		return m.next(before, level).CompareAndSwap(after, node)
 	}
 	*m.prevWord(node) = before
-	if !m.next(before, 0).CompareAndSwap(behind, node) {
+	if !m.next(before, 0).CompareAndSwap(after, node) {
 		return false
 	}
-	m.linkBack(node, behind)
+	m.linkBack(node, after)
 	return true
 }
 
-// linkBack makes behind.prev point at node or at a later node. It writes only
-// after it has seen, in this order, the old value and that nothing stands
-// between node and behind, so the old value was not later than node and the
-// link only ever moves forward. Whoever comes between node and behind instead
-// takes over the duty. Thus the link names every entry's Add that has returned
-// or a later entry, and it is exact when no Add is under way.
-func (m *Memtable) linkBack(node, behind uint32) {
-	link := m.prev(behind)
+// linkBack makes after.prev point at node or at a later node. It writes only after
+// it has read, in this order, the old value and that node's successor is after. So
+// the old value was not later than node, and the link only moves forward. If another
+// writer inserts between node and after, that writer updates the link instead. Thus
+// the link points to the last entry before after whose Add has returned, or to a later
+// entry, and it is exact when no Add is under way.
+func (m *Memtable) linkBack(node, after uint32) {
+	link := m.prev(after)
 	for {
 		old := link.Load()
-		if old == node || m.next(node, 0).Load() != behind {
+		if old == node || m.next(node, 0).Load() != after {
 			return
 		}
 		if link.CompareAndSwap(old, node) {
@@ -159,9 +157,9 @@ func (m *Memtable) linkBack(node, behind uint32) {
 	}
 }
 
-// raise makes searches begin at height at least. They may begin lower, for a
-// while, at no harm but to their speed; from 0, which finds nothing, only while no
-// Add has returned.
+// raise makes later searches begin at least at height. A concurrent search may begin
+// lower, which is only slower. It begins at 0, which finds nothing, only while no Add
+// has returned.
 func (m *Memtable) raise(height int) {
 	for {
 		old := m.height.Load()
@@ -171,11 +169,11 @@ func (m *Memtable) raise(height int) {
 	}
 }
 
-// Get returns the newest entry of key whose sequence is at most seq, which is
-// at most base.MaxSeq. For a tombstone ok is true and kind base.KindDelete.
-// value points into the arena: it must not be changed, and holds as long as it
-// is referred to. Get takes no lock and allocates nothing. It searches the list
-// whatever the filter says: who has the key's hash asks MayHold first.
+// Get returns the newest entry of key whose sequence number is at most seq, which must
+// be at most base.MaxSeq. For a tombstone ok is true and kind is base.KindDelete.
+// value points into the arena: it must not be changed, and stays valid for as long as
+// it is referenced. Get takes no lock and allocates nothing. It does not use the filter:
+// callers that have the key's hash should call MayHold first.
 func (m *Memtable) Get(key []byte, seq uint64) (value []byte, kind base.Kind, ok bool) {
 	t := m.newTarget(key, base.MakeTrailer(seq, base.KindSeek))
 	_, node := m.search(&t)

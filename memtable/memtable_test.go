@@ -72,8 +72,8 @@ func TestGet(t *testing.T) {
 		{"a zero byte makes another key", "k\x00", base.MaxSeq, "zero", base.KindSet, true},
 		{"a prefix of a key is not the key", "k\x00\x00", base.MaxSeq, "", 0, false},
 		{"the empty key is a key", "", 6, "empty key", base.KindSet, true},
-		{"the empty key has sequences, too", "", 5, "", 0, false},
-		{"behind the last key there is nothing", "l", base.MaxSeq, "", 0, false},
+		{"the empty key has sequence numbers, too", "", 5, "", 0, false},
+		{"after the last key there is nothing", "l", base.MaxSeq, "", 0, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			value, kind, ok := m.Get([]byte(c.key), c.seq)
@@ -125,8 +125,8 @@ func TestAddCopies(t *testing.T) {
 	require.Equal(t, len(got), cap(got), "an append to the value must not reach the arena")
 }
 
-// Every pair of short and of nearly equal keys sorts as bytes.Compare has it,
-// across the seams at 8 and 16 bytes and with zeros that look like padding.
+// Every pair of short or nearly equal keys sorts as with bytes.Compare, also across
+// the seams at 8 and 16 bytes and with zeros that look like padding.
 func TestBytewiseOrder(t *testing.T) {
 	var keys [][]byte
 	for _, n := range []int{0, 1, 7, 8, 9, 15, 16, 17, 23, 24, 25, 40} {
@@ -166,7 +166,7 @@ func TestAddUntilFull(t *testing.T) {
 	for _, r := range randomRecords(rnd, 1000) {
 		before, entries, roomy := m.Size(), m.Len(), m.Available() >= EntrySize(len(r.key), len(r.value))
 		if !m.Add(r.seq, r.kind, r.key, r.value) {
-			require.False(t, roomy, "what EntrySize promises must fit")
+			require.False(t, roomy, "an entry of EntrySize bytes must fit")
 			require.Equal(t, before, m.Size())
 			require.Equal(t, entries, m.Len())
 			continue
@@ -242,8 +242,8 @@ func TestHeights(t *testing.T) {
 		counts[randomHeight()]++
 	}
 	require.Zero(t, counts[0])
-	// Twenty standard deviations on either side, so that chance breaks it less than once in
-	// 10^80 runs: 3/4 of all, and a quarter of that.
+	// 3/4 of all towers have height 1, and 3/16 have height 2. Twenty standard deviations on
+	// either side make a chance failure rarer than once in 10^80 runs.
 	require.InDelta(t, draws*3/4, counts[1], 20*111)
 	require.InDelta(t, draws*3/16, counts[2], 20*100)
 }
@@ -306,7 +306,7 @@ func TestInserter(t *testing.T) {
 			for i := range 3000 {
 				k := fmt.Appendf(nil, "%016d", key(i))
 				require.True(t, m.AddWith(&ins, uint64(i+1), base.KindSet, k, nil))
-				if i%7 == 0 { // another writer, with or without a place of its own
+				if i%7 == 0 { // another writer
 					require.True(t, m.Add(uint64(i+1), base.KindSet, append(k, byte(i)), nil))
 				}
 				_, _, ok := m.Get(k, uint64(i+1))
@@ -328,7 +328,7 @@ func TestInserterMovesToAnotherMemtable(t *testing.T) {
 	}
 }
 
-// A rejected entry must not disturb the place that an Inserter remembers.
+// A rejected entry must not change the place that an Inserter remembers.
 func TestInserterOnFullArena(t *testing.T) {
 	rnd := newRand(t)
 	m := New(base.Bytewise, 2000)

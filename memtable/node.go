@@ -8,9 +8,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Where a node's parts lie, in bytes from the node's own offset. The links of
-// the levels above 0 lie below it, so that the parts that every comparison
-// reads have fixed places whatever the tower's height.
+// Positions of a node's parts, in bytes from the node's own offset. The links of
+// levels above 0 are stored before it, so that the parts that every comparison
+// reads have fixed positions whatever the tower's height.
 const (
 	linkSize       = 4
 	prevOffset     = 4
@@ -22,15 +22,15 @@ const (
 )
 
 const (
-	// maxHeight links hold 4^12 = 16 M entries at the expected cost; the 10^8
-	// smallest entries that 4 GiB can take add two dozen steps on the top level.
+	// With maxHeight levels, searches among up to 4^12 = 16 M entries have the expected
+	// cost; the 10^8 smallest entries that fit in 4 GiB add two dozen steps on the top level.
 	maxHeight = 12
 	// heightBits random bits, all zero, raise a tower by a level: one node in
 	// four.
 	heightBits = 2
-	// headTower is where the head's own offset lies in the arena, in bytes.
+	// headTower is the position of the head's own offset in the arena, in bytes.
 	headTower = (maxHeight - 1) * linkSize
-	// headSize is what the head takes of every arena, in bytes.
+	// headSize is the size of the head in every arena, in bytes.
 	headSize = headTower + keyOffset
 )
 
@@ -41,13 +41,16 @@ const end = 0
 
 // nodes reads the nodes of an arena. Offsets count bytes from the head.
 //
-// Why its use of unsafe is sound: head points into a []uint32 that lives as
-// long as any pointer to it; every offset comes from arena.alloc, which gives
-// each node a range of its own within that slice, aligned to 4 bytes; links are
-// accessed only through atomic.Uint32, which has a uint32's size and alignment, but for
-// those of a level that their node is not linked on yet; and these and all else in a node is written before the compare-and-swap that publishes
-// its offset, and never after, so a plain read that follows an atomic load of
-// the offset cannot race.
+// Its use of unsafe is sound for these reasons:
+//
+//   - head points into a []uint32 that lives as long as any pointer to it.
+//   - Every offset comes from arena.alloc, which gives each node a separate range within
+//     that slice, aligned to 4 bytes.
+//   - Links are accessed only through atomic.Uint32, which has a uint32's size and
+//     alignment, except on a level on which their node is not linked yet.
+//   - Those links and the other parts of a node are written before the compare-and-swap
+//     that publishes its offset, and never after. So a plain read that follows an atomic
+//     load of the offset cannot race.
 type nodes struct {
 	head unsafe.Pointer
 }
@@ -56,24 +59,24 @@ func (n nodes) at(offset uint32, delta uintptr) unsafe.Pointer {
 	return unsafe.Add(n.head, uintptr(offset)+delta)
 }
 
-// next is the link from node to its successor on level.
+// next returns the link from node to its successor on level.
 func (n nodes) next(node uint32, level int) *atomic.Uint32 {
 	return (*atomic.Uint32)(n.at(node, -uintptr(level)*linkSize))
 }
 
-// nextWord is next of a node that is not linked on that level yet.
+// nextWord is next for a node that is not linked on that level yet.
 func (n nodes) nextWord(node uint32, level int) *uint32 {
 	return (*uint32)(n.at(node, -uintptr(level)*linkSize))
 }
 
-// prev is the link back on the bottom level: always to a node that precedes
-// this one, though not to the nearest one while an insertion is under way
-// between the two.
+// prev returns the back link on the bottom level. It always points to a node that
+// precedes this one, but not necessarily to the nearest one while an insertion is under
+// way between the two.
 func (n nodes) prev(node uint32) *atomic.Uint32 {
 	return (*atomic.Uint32)(n.at(node, prevOffset))
 }
 
-// prevWord is prev of a node that is not linked yet.
+// prevWord is prev for a node that is not linked yet.
 func (n nodes) prevWord(node uint32) *uint32 {
 	return (*uint32)(n.at(node, prevOffset))
 }
@@ -102,15 +105,14 @@ func (n nodes) trailer(node uint32) uint64 {
 func (n nodes) value(node uint32) []byte {
 	size := n.valueLen(node)
 	if size == 0 {
-		// Behind an empty value at the very end of the arena there is nothing
-		// that a pointer may point to.
+		// An empty value at the end of the arena has no byte that a pointer may point to.
 		return []byte{}
 	}
 	return unsafe.Slice((*byte)(n.at(node, keyOffset+uintptr(n.keyLen(node))+base.TrailerLen)), size)
 }
 
-// keyPrefix returns the first 8 bytes of a key as a big-endian integer, with zeros for
-// what a shorter key lacks.
+// keyPrefix returns the first 8 bytes of a key as a big-endian integer. A shorter key is
+// padded with zeros.
 func keyPrefix(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)

@@ -2,5 +2,5 @@
 
 package memtable
 
-// raceEnabled says that the race detector is on: it allocates on its own.
+// raceEnabled reports whether the race detector is on, which allocates on its own.
 const raceEnabled = true

@@ -7,20 +7,19 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// ranks is an Inserter's own list of the nodes in order: leaves of up to leafSize nodes
-// and eight bytes of each one's key. A search by halves in it waits for one or two lines of
-// memory, where a search of the list waits for a node at each step; then the
-// neighbours of a new node are known. Readers cannot use it, since an insertion shifts
-// what is behind it in the leaf.
+// ranks is an Inserter's own sorted list of the nodes, in leaves of up to leafSize nodes with
+// eight bytes of each one's key. It yields the neighbours of a new node. A binary search in
+// it waits for one or two cache lines, while a search of the skiplist waits for a node at each
+// step. Readers cannot use it, since an insertion shifts the entries after it in the leaf.
 //
-// It is no more than a hint: it names nodes that precede a key, on the levels that they
-// are on, and what others added meanwhile is met on the way from there.
+// It is only a hint: it names nodes that precede a key, and levels that they are on. The walk
+// that follows meets the nodes that others added.
 type ranks struct {
 	state  ranksState
-	prefix []byte   // what all keys begin with
+	prefix []byte   // common to all keys
 	shrunk int      // how often prefix has become shorter
 	limit  int      // of len(leaves)
-	leaves []leaf   // in the order of their making
+	leaves []leaf   // in the order of their creation
 	sorted []uint32 // indexes of leaves, in the order of their keys; no leaf is empty
 	firsts []uint64 // the first tail of each of sorted
 
@@ -32,7 +31,7 @@ type ranks struct {
 type ranksState uint8
 
 const (
-	ranksNotYet ranksState = iota // the insertions ascend, or are few
+	ranksNotYet ranksState = iota // keys have ascended, or there are few
 	ranksInUse
 	ranksGivenUp // for this memtable
 )
@@ -40,45 +39,48 @@ const (
 // leaf has its entries sorted; n of them are in use.
 type leaf struct {
 	n     int
-	tails [leafSize]uint64 // keyTail behind ranks.prefix
-	nodes [leafSize]uint32 // and in the lowest bits, which offsets leave free, the level: see levelBits
+	tails [leafSize]uint64 // keyTail after ranks.prefix
+	// nodes has offsets with the level in their lowest bits, which are otherwise zero: see
+	// levelBits.
+	nodes [leafSize]uint32
 }
 
 const (
-	// leafSize is a compromise between what an insertion shifts and how many leaves
-	// there are to search.
+	// leafSize is a compromise between the entries that an insertion shifts and the number
+	// of leaves to search.
 	leafSize = 128
-	// maxLeaves bounds what the making of a leaf shifts. More would memtables of a million
-	// entries or so have, which do without from there on.
+	// maxLeaves bounds the shifting when a leaf is added. Memtables of about a million
+	// entries reach it and continue without ranks.
 	maxLeaves = 16 << 10
-	// A memtable has at most half of its arena's size in leaves. Deletions of keys of 16 bytes
-	// come to two fifths; those with less than 10 bytes of key and value do without towards their end.
+	// The leaves of a memtable use at most half of its arena's size. For tombstones with
+	// 16-byte keys they use two fifths. A memtable of entries with less than 10 bytes of key
+	// and value reaches the bound before it is full and continues without ranks.
 	arenaPerLeafByte = 2
-	// maxShrinks bounds how often all tails are computed anew.
+	// maxShrinks bounds how often all tails are recomputed.
 	maxShrinks = 16
 
-	// levelBits of a leaf's node say what the highest level is that it is on, or that it
-	// is on that one at least: topRank is the greatest number in them.
+	// levelBits of a leaf's node hold the highest level that the node is on. topRank is
+	// their greatest value and means that level or a higher one.
 	levelBits = nodeAlign - 1
 	topRank   = levelBits
 )
 
-// reset makes r ready for another memtable.
+// reset prepares r for another memtable and keeps its memory.
 func (r *ranks) reset() {
 	*r = ranks{leaves: r.leaves[:0], sorted: r.sorted[:0], firsts: r.firsts[:0], prefix: r.prefix[:0]}
 }
 
-// trim releases the memory of a far larger memtable, before r's first use for m.
+// trim releases memory left from a far larger memtable, before r's first use for m.
 func (r *ranks) trim(m *Memtable) {
 	if r.size()+cap(r.prefix) > max(minKeptRanks, m.Capacity()) {
 		*r = ranks{}
 	}
 }
 
-// minKeptRanks is how many bytes are kept whatever the size of the memtable.
+// minKeptRanks is the number of bytes that are kept whatever the size of the memtable.
 const minKeptRanks = 64 << 10
 
-// begin lists the nodes that m has, which were added in ascending order or are few.
+// begin lists the existing nodes of m, which were added in ascending order or are few.
 func (r *ranks) begin(m *Memtable) {
 	r.state = ranksGivenUp
 	first, last := m.next(end, 0).Load(), m.prev(end).Load()
@@ -107,12 +109,12 @@ func (r *ranks) begin(m *Memtable) {
 	}
 }
 
-// size returns the bytes that r takes.
+// size returns the bytes that r uses.
 func (r *ranks) size() int {
 	return cap(r.leaves)*int(unsafe.Sizeof(leaf{})) + 4*cap(r.sorted) + 8*cap(r.firsts)
 }
 
-// append adds an entry behind all others, and leaves room in the leaves.
+// append adds an entry after all others. It leaves a quarter of each leaf free.
 func (r *ranks) append(tail uint64, entry uint32) {
 	r.leaf = len(r.sorted) - 1
 	if r.leaf < 0 || r.leaves[r.sorted[r.leaf]].n >= leafSize*3/4 {
@@ -146,7 +148,7 @@ func (r *ranks) addLeaf(i int) (ok bool) {
 	return true
 }
 
-// seek finds the place of t. It reports false where r is not in use, or not any more.
+// seek finds the place of t. It returns false if r is not in use or has just been given up.
 func (r *ranks) seek(m *Memtable, t *target) bool {
 	if r.state != ranksInUse {
 		return false
@@ -161,8 +163,8 @@ func (r *ranks) seek(m *Memtable, t *target) bool {
 	return true
 }
 
-// count returns how many of the entries that have these tails precede t. Only those
-// with t's own tail are looked at.
+// count returns how many of the entries that have these tails precede t. It loads only
+// the nodes with t's own tail.
 func (r *ranks) count(m *Memtable, t *target, tails []uint64, entry func(i int) uint32) int {
 	low := countLess(tails, r.tail)
 	if low == len(tails) || tails[low] != r.tail {
@@ -199,7 +201,8 @@ func countLess(tails []uint64, tail uint64) int {
 	return low
 }
 
-// shrink makes the prefix one that key has as well.
+// shrink shortens the prefix to one that key has as well. It returns false, and gives r up,
+// if that has happened too often.
 func (r *ranks) shrink(m *Memtable, key []byte) bool {
 	if r.shrunk++; r.shrunk > maxShrinks {
 		r.state = ranksGivenUp
@@ -216,7 +219,7 @@ func (r *ranks) shrink(m *Memtable, key []byte) bool {
 	return true
 }
 
-// before returns the last node in front of the place that is on level, topRank at most.
+// before returns the last node before the place that is on level, which is at most topRank.
 func (r *ranks) before(level int) uint32 {
 	pos := r.pos
 	for i := r.leaf; i >= 0; i-- {
@@ -234,8 +237,8 @@ func (r *ranks) before(level int) uint32 {
 	return end
 }
 
-// behind returns the first node behind the place.
-func (r *ranks) behind() uint32 {
+// after returns the first node after the place.
+func (r *ranks) after() uint32 {
 	if l := &r.leaves[r.sorted[r.leaf]]; r.pos < l.n {
 		return l.nodes[r.pos] &^ levelBits
 	}
@@ -245,8 +248,8 @@ func (r *ranks) behind() uint32 {
 	return end
 }
 
-// insert adds a node of that height at the place that seek has found. It reports false
-// where r is not in use any more.
+// insert adds a node of the given height at the place that seek found. It returns false if
+// r has no room and was given up.
 func (r *ranks) insert(node uint32, height int) bool {
 	if l := &r.leaves[r.sorted[r.leaf]]; l.n == leafSize && !r.split() {
 		return false
@@ -255,7 +258,7 @@ func (r *ranks) insert(node uint32, height int) bool {
 	return true
 }
 
-// put adds an entry at the place, in whose leaf there is room.
+// put adds an entry at the place, whose leaf must have room.
 func (r *ranks) put(entry uint32) {
 	l := &r.leaves[r.sorted[r.leaf]]
 	copy(l.tails[r.pos+1:l.n+1], l.tails[r.pos:l.n])
@@ -267,7 +270,7 @@ func (r *ranks) put(entry uint32) {
 	}
 }
 
-// split moves half of the leaf of the place to a new one.
+// split moves half of the place's leaf to a new leaf.
 func (r *ranks) split() bool {
 	const half = leafSize / 2
 	if !r.addLeaf(r.leaf + 1) {

@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// rankShapes are keys that tell the paths of ranks apart.
+// rankShapes are kinds of keys that take different paths through ranks.
 var rankShapes = []struct {
 	name string
 	key  func(rnd *rand.Rand, i int) []byte
@@ -36,8 +36,7 @@ var rankShapes = []struct {
 	}},
 }
 
-// requireSameOrder demands that ranks names all nodes in the order of the list, each on no
-// level that it is not on.
+// requireSameOrder checks that ranks has all nodes in the order of the list, with their levels.
 func requireSameOrder(t *testing.T, m *Memtable, r *ranks) {
 	var on [topRank + 1]map[uint32]bool
 	for level := range on {
@@ -89,7 +88,7 @@ func TestRanksHaveTheOrderOfTheList(t *testing.T) {
 	}
 }
 
-// requireEntries demands that m holds these internal keys.
+// requireEntries checks that m holds exactly these internal keys.
 func requireEntries(t *testing.T, m *Memtable, want [][]byte) {
 	t.Helper()
 	it := m.NewIter()
@@ -109,9 +108,9 @@ func requireEntries(t *testing.T, m *Memtable, want [][]byte) {
 	}
 }
 
-// What another writer adds the ranks do not know, be it in front of all keys, behind, or
-// without the prefix that theirs have.
-func TestRanksNeedNotKnowAllNodes(t *testing.T) {
+// The ranks do not know the nodes of another writer, whether these are before all keys, after
+// them, or lack the prefix of the known keys.
+func TestRanksMayMissNodesOfOtherWriters(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 8))
 	m := New(base.Bytewise, 2<<20)
 	var ins Inserter
@@ -130,13 +129,13 @@ func TestRanksNeedNotKnowAllNodes(t *testing.T) {
 	requireEntries(t, m, want)
 }
 
-func TestRanksOfAFullLimitAreGivenUp(t *testing.T) {
+func TestRanksAreGivenUpAtTheirLimit(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 9))
 	m := New(base.Bytewise, 256<<10)
 	var ins Inserter
 	var want [][]byte
 	for i := 0; ; i++ {
-		key := binary.BigEndian.AppendUint32(nil, rnd.Uint32()) // small enough for the limit to be met
+		key := binary.BigEndian.AppendUint32(nil, rnd.Uint32()) // small enough to reach the limit
 		if !m.AddWith(&ins, uint64(i+1), base.KindSet, key, nil) {
 			break
 		}
@@ -156,7 +155,7 @@ func TestRanksOfAFullLimitAreGivenUp(t *testing.T) {
 	requireSameOrder(t, m, ins.splice.ranks)
 }
 
-// The ranks of one huge memtable were kept for all small ones that came later.
+// The ranks of one huge memtable were kept for all later, smaller ones.
 func TestRanksOfALargerMemtableAreReleased(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var ins Inserter
@@ -177,5 +176,5 @@ func TestRanksOfALargerMemtableAreReleased(t *testing.T) {
 	leaves := &ins.splice.ranks.leaves[0]
 	fill(256 << 10)
 	require.InDelta(t, usual, ins.splice.ranks.size(), float64(usual)/2)
-	require.Same(t, leaves, &ins.splice.ranks.leaves[0], "memory of the usual size is used again")
+	require.Same(t, leaves, &ins.splice.ranks.leaves[0], "memory of the usual size is reused")
 }

@@ -12,7 +12,8 @@ func TestAResetMemtableIsLikeANewOne(t *testing.T) {
 	for _, capacity := range []int{0, 4 << 10, 64 << 10} {
 		m, fresh := New(base.Bytewise, capacity), New(base.Bytewise, capacity)
 		for round := range 3 {
-			for i := 0; m.Add(uint64(i), base.KindSet, fmt.Appendf(nil, "key%d of round %d", i*7919%1000, round), []byte("value")); i++ {
+			key := func(i int) []byte { return fmt.Appendf(nil, "key%d of round %d", i*7919%1000, round) }
+			for i := 0; m.Add(uint64(i), base.KindSet, key(i), []byte("value")); i++ {
 			}
 			m.Reset()
 			require.Equal(t, fresh.Size(), m.Size())

@@ -7,7 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// target is an internal key that is searched for, taken apart once.
+// target is an internal key to search for, in its parts.
 type target struct {
 	key     []byte // the user key
 	trailer uint64
@@ -15,8 +15,7 @@ type target struct {
 	// that the key is compared with have its first skip bytes: see guide.
 	prefix uint64
 	skip   int
-	// touched is of no use but that the loads which it sums up are not optimized
-	// away.
+	// touched only keeps the loads that it sums up from being optimized away.
 	touched uint32
 }
 
@@ -28,18 +27,18 @@ func (m *Memtable) newTarget(key []byte, trailer uint64) target {
 	return t
 }
 
-// search returns the last node before t and the first one at or behind t,
-// neighbours on the bottom level; either may be end.
-func (m *Memtable) search(t *target) (before, behind uint32) {
+// search returns the last node before t and the first one at or after t, which are
+// neighbours on the bottom level. Either may be end.
+func (m *Memtable) search(t *target) (before, after uint32) {
 	before, level := m.start(t)
 	for ; level >= 0; level-- {
-		before, behind = m.searchLevel(before, behind, level, t)
+		before, after = m.searchLevel(before, after, level, t)
 	}
-	return before, behind
+	return before, after
 }
 
-// start returns a node before t and a level that it is on, from which a search may
-// go on.
+// start returns a node before t and a level that it is on, from which a search can
+// continue.
 func (m *Memtable) start(t *target) (before uint32, level int) {
 	if g := m.guide.Load(); g != nil {
 		if node, ok := g.find(t); ok {
@@ -50,36 +49,36 @@ func (m *Memtable) start(t *target) (before uint32, level int) {
 }
 
 // searchLevel walks level from the node before, which precedes t, and returns
-// the neighbours between which t belongs. bound is a node on this level that
-// does not precede t, as a rule what the level above returned, so that no node
-// is compared twice; the walk meets it, or end where it is end.
+// the neighbours between which t belongs. bound is end or a node on this level that
+// does not precede t, usually the result for the level above; it spares comparing
+// that node again.
 func (m *Memtable) searchLevel(before, bound uint32, level int, t *target) (uint32, uint32) {
 	if !m.bytewise {
 		return m.searchLevelCustom(before, bound, level, t)
 	}
-	// The first eight bytes are compared right here: with calls out of the loop
-	// for the rest only, a search among uniform keys is some 7 % faster. Keeping the
-	// prefix in the node, ready as an integer, measured no better than loading it
-	// from the key and would cost each entry 8 bytes.
+	// The first eight bytes are compared inline. With function calls only for the
+	// remaining bytes, a search among uniform keys is about 7 % faster. Keeping the
+	// prefix in the node, as an integer, measured no better than loading it from the
+	// key and would cost 8 bytes per entry.
 	prefix, skip := t.prefix, t.skip
 	for {
 		next := m.next(before, level).Load()
 		if level > 0 {
-			// Where the walk goes if next is too far: the two nodes come from memory at
-			// the same time, not one after the other. A sixth of an insertion.
+			// The walk goes there if next is too far. Loading both nodes at the same
+			// time, not one after the other, saves a sixth of an insertion.
 			t.touched += m.keyLen(m.next(before, level-1).Load())
 		}
 		if next == bound {
 			return before, next
 		}
-		if p := m.keyTail(next, skip); p > prefix || p == prefix && !m.precedesBehindPrefix(next, t) {
+		if p := m.keyTail(next, skip); p > prefix || p == prefix && !m.precedesAfterPrefix(next, t) {
 			return before, next
 		}
 		before = next
 	}
 }
 
-// searchLevelCustom is searchLevel for any other order than the bytewise.
+// searchLevelCustom is searchLevel for orders other than bytewise.
 func (m *Memtable) searchLevelCustom(before, bound uint32, level int, t *target) (uint32, uint32) {
 	for {
 		next := m.next(before, level).Load()
@@ -96,7 +95,7 @@ func (m *Memtable) precedes(node uint32, t *target) bool {
 		if p := m.keyTail(node, t.skip); p != t.prefix {
 			return p < t.prefix
 		}
-		return m.precedesBehindPrefix(node, t)
+		return m.precedesAfterPrefix(node, t)
 	}
 	if order := m.compare(m.userKey(node), t.key); order != 0 {
 		return order < 0
@@ -104,9 +103,9 @@ func (m *Memtable) precedes(node uint32, t *target) bool {
 	return m.trailer(node) > t.trailer
 }
 
-// precedesBehindPrefix is precedes for a node whose prefix is t's, in the
-// bytewise order.
-func (m *Memtable) precedesBehindPrefix(node uint32, t *target) bool {
+// precedesAfterPrefix is precedes in the bytewise order, for a node whose keyTail equals
+// t.prefix.
+func (m *Memtable) precedesAfterPrefix(node uint32, t *target) bool {
 	a, b := m.userKey(node), t.key
 	n := min(len(a), len(b))
 	i := t.skip + 8
@@ -125,7 +124,7 @@ func (m *Memtable) precedesBehindPrefix(node uint32, t *target) bool {
 	return m.trailer(node) > t.trailer
 }
 
-// hasKey reports whether node's user key equals key in the comparer's order.
+// hasKey reports whether the comparer considers node's user key equal to key.
 func (m *Memtable) hasKey(node uint32, key []byte) bool {
 	if m.bytewise {
 		return bytes.Equal(m.userKey(node), key)
@@ -133,7 +132,7 @@ func (m *Memtable) hasKey(node uint32, key []byte) bool {
 	return m.compare(m.userKey(node), key) == 0
 }
 
-// seekTarget takes an internal key of an Iterator call apart.
+// seekTarget returns the target for an internal key.
 func (m *Memtable) seekTarget(ikey []byte) target {
 	return m.newTarget(base.UserKey(ikey), base.Trailer(ikey))
 }

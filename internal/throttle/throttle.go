@@ -8,57 +8,58 @@ import (
 	"time"
 )
 
-// Throttle slows writers down as the background falls behind, a little at first, so
-// that they do not run into a wall. There are two walls:
+// Throttle slows writers down gradually as flushes and compactions fall behind, to avoid
+// sudden write stalls. It has two limits:
 //
-//   - level 0. Between the slowdown and the stop trigger the rate granted falls
+//   - Tables in level 0. Between the slowdown and the stop trigger, the granted rate falls
 //     exponentially from startRate to endRate.
-//   - memtables that wait for their flush. While the last one that there may be is
-//     filled, writes go no faster than flushes: it is full when the next flush is done,
-//     which began before it did.
+//   - Memtables that wait for their flush. While the last allowed memtable fills, writes go
+//     no faster than flushes. The flush under way began earlier, so it ends before that
+//     memtable is full.
 type Throttle struct {
 	o Options
 
-	limit atomic.Pointer[writeLimit] // nil: none
-	owed  time.Duration              // the leader's: slept off in portions worth a timer
-	// flushRate is a running mean of flushes, in bytes of an arena a second; 0: not known
-	// yet. Only update and NoteFlush use it, of which one runs at a time.
+	limit atomic.Pointer[writeLimit] // nil if writes are not limited
+	owed  time.Duration              // used by the leader only; slept off once it is worth a timer
+	// flushRate is a running mean of flush speed, in arena bytes per second, or 0 if it is
+	// not known yet. Only Update and NoteFlush use it, and only one of them runs at a time.
 	flushRate float64
 
-	waiting atomic.Pointer[writeLimit] // what the leader is slowed for at this moment
+	waiting atomic.Pointer[writeLimit] // the limit the leader is sleeping for, nil if it is not
 
 	mu     sync.Mutex
 	totals map[string]Total // by reason; mu guards it
 }
 
-// Options are those of the store, and the functions that a Throttle calls.
+// Options are the limits that the store sets, and the functions that a Throttle calls.
 type Options struct {
-	// Writes are slowed from L0SlowdownTrigger tables of level 0 on, the more so the
-	// nearer they are to L0StopTrigger, and once MaxMemtables wait for their flush.
+	// Writes are slowed once level 0 has L0SlowdownTrigger tables, and more strongly as
+	// their number approaches L0StopTrigger. They are also slowed while MaxMemtables wait
+	// for their flush.
 	L0SlowdownTrigger, L0StopTrigger, MaxMemtables int
 	// Pause waits, or returns early if the store closes.
 	Pause func(time.Duration)
-	// Stalled is called after each wait. stopped is true for a writer that could not go
-	// on at all.
+	// Stalled is called after each wait. stopped is true for a writer that could not
+	// continue at all.
 	Stalled func(reason string, stopped bool, took time.Duration)
 }
 
-// New returns a throttle without a limit.
+// New returns a throttle that does not limit writes until Update is called.
 func New(o Options) *Throttle { return &Throttle{o: o} }
 
-// Total sums up the waits for one reason.
+// Total counts the waits for one reason, with their total and longest duration.
 type Total struct {
 	Count             uint64
 	Duration, Longest time.Duration
 }
 
-// writeLimit is a rate, and why there is one.
+// writeLimit is a rate, with the reason for the limit.
 type writeLimit struct {
 	nanosPerByte float64
 	reason       string
 }
 
-// Why writes wait. Those that are slowed have other reasons than those that stop.
+// The reasons for which writes wait. Slowed writes and stopped writes have different ones.
 const (
 	SlowLevel0    = "level 0 has many tables"
 	SlowMemtables = "the last memtable fills"
@@ -67,16 +68,16 @@ const (
 )
 
 const (
-	startRate = 64 << 20 // bytes a second
+	startRate = 64 << 20 // bytes per second
 	endRate   = 1 << 20
 	portion   = time.Millisecond
 	longest   = 50 * time.Millisecond // of one wait
-	// An entry of 16 + 100 bytes takes up to a quarter more of an arena than of a log.
+	// An entry of 16 + 100 bytes uses up to a quarter more space in an arena than in a log.
 	flushShare = 0.8
 )
 
-// Update sets the limit for so many tables of level 0 and memtables that wait for their
-// flush.
+// Update sets the limit for these numbers of tables in level 0 and of memtables that wait
+// for their flush.
 func (t *Throttle) Update(level0, memtables int) {
 	var limit *writeLimit
 	grant := func(rate float64, reason string) {
@@ -94,8 +95,8 @@ func (t *Throttle) Update(level0, memtables int) {
 	t.limit.Store(limit)
 }
 
-// NoteFlush notes how long the flush of a memtable of so many bytes took. One that is half
-// empty is ignored: it took as long as a sync, whatever its size.
+// NoteFlush records that the flush of a memtable of size bytes took that long. A memtable
+// less than half full is ignored, since a sync dominates the duration of its flush.
 func (t *Throttle) NoteFlush(size, capacity int, took time.Duration) {
 	if size < capacity/2 {
 		return
@@ -107,7 +108,7 @@ func (t *Throttle) NoteFlush(size, capacity int, took time.Duration) {
 	t.flushRate = rate
 }
 
-// Slow makes the leader wait for what recordBytes cost at the present rate.
+// Slow makes the leader wait for as long as recordBytes take at the current rate.
 func (t *Throttle) Slow(recordBytes int) {
 	limit := t.limit.Load()
 	if limit == nil {
@@ -142,7 +143,7 @@ func (t *Throttle) Record(reason string, stopped bool, took time.Duration) {
 	t.o.Stalled(reason, stopped, took)
 }
 
-// Now returns why the leader is slowed at this moment, "" if it is not.
+// Now returns the reason why the leader is slowed at this moment, or "" if it is not.
 func (t *Throttle) Now() string {
 	if limit := t.waiting.Load(); limit != nil {
 		return limit.reason
@@ -150,7 +151,7 @@ func (t *Throttle) Now() string {
 	return ""
 }
 
-// Waits returns the totals by reason, nil if there were no waits.
+// Waits returns the totals by reason, or nil if there were no waits.
 func (t *Throttle) Waits() map[string]Total {
 	t.mu.Lock()
 	defer t.mu.Unlock()

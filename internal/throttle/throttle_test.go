@@ -7,25 +7,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
+func TestWriteLimitFollowsTheBacklog(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
 		name           string
-		tables, queued int     // of level 0, memtables
-		flushRate      float64 // bytes a second
+		tables, queued int     // tables in level 0, and waiting memtables
+		flushRate      float64 // bytes per second
 		reason         string  // "" for no limit
 		rate           float64
 	}{
-		{"nothing is behind", 99, 1, 50 * mib, "", 0},
-		{"the first table too many is hardly felt", 100, 0, 0, SlowLevel0, 64 * mib},
-		{"half-way to the stop it is an eighth", 105, 0, 0, SlowLevel0, 8 * mib},
-		{"at the stop it is a sixty-fourth", 110, 0, 0, SlowLevel0, 1 * mib},
-		{"and no less behind it", 150, 0, 0, SlowLevel0, 1 * mib},
+		{"no limit below the triggers", 99, 1, 50 * mib, "", 0},
+		{"the first table too many hardly matters", 100, 0, 0, SlowLevel0, 64 * mib},
+		{"an eighth of the rate half-way to the stop trigger", 105, 0, 0, SlowLevel0, 8 * mib},
+		{"a sixty-fourth of the rate at the stop trigger", 110, 0, 0, SlowLevel0, 1 * mib},
+		{"no less after the stop trigger", 150, 0, 0, SlowLevel0, 1 * mib},
 		{"no memtable is left, and flushes are fast", 0, 2, 50 * mib, SlowMemtables, 40 * mib},
 		{"no memtable is left, and flushes hang", 0, 2, 1, SlowMemtables, 1 * mib},
 		{"no memtable is left, and no flush was seen", 0, 2, 0, "", 0},
-		{"the slower of both counts: memtables", 100, 2, 50 * mib, SlowMemtables, 40 * mib},
-		{"the slower of both counts: level 0", 105, 2, 50 * mib, SlowLevel0, 8 * mib},
+		{"memtables set the slower rate", 100, 2, 50 * mib, SlowMemtables, 40 * mib},
+		{"level 0 sets the slower rate", 105, 2, 50 * mib, SlowLevel0, 8 * mib},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			th := New(Options{L0SlowdownTrigger: 100, L0StopTrigger: 110, MaxMemtables: 2})
@@ -46,7 +46,7 @@ func TestTheLimitOfWritesFollowsTheDebt(t *testing.T) {
 	}
 }
 
-func TestALeaderWaitsForWhatItsRecordsCost(t *testing.T) {
+func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
 	var waits []time.Duration
 	var th *Throttle
 	var stalls []string

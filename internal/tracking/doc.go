@@ -1,4 +1,4 @@
-// Package tracking knows who uses a store: which iterators and snapshots are open, so that
-// Close can name those that were forgotten, and which goroutines run a function of the event
-// listener, whose calls must not wait.
+// Package tracking records the users of a store: the iterators and snapshots that are open,
+// so that Close can name the forgotten ones, and the goroutines that run an event listener's
+// callback, which must not make calls that wait.
 package tracking

@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// A function of the listener is called by a goroutine that others wait for: a flush or the
-// leader of a group, say. A call of Flush or Put by the same goroutine would wait for itself. So the
-// goroutines in such a function are known, and calls that wait return ErrInListener there.
+// A listener's callback runs on a goroutine that others wait for, such as that of a flush or
+// the leader of a write group. A call of Flush or Put on the same goroutine would wait for
+// itself. So the goroutines in such a callback are recorded, and calls that would wait return
+// ErrInListener there.
 
-// ListenerCalls holds the goroutines that run a function of the listener.
+// ListenerCalls records the goroutines that run a callback of the listener.
 type ListenerCalls struct {
-	running atomic.Int32 // how many; hot paths look no further while it is 0
+	running atomic.Int32 // how many; hot paths stop here while it is 0
 	mu      sync.Mutex
 	depth   map[uint64]int // by goroutine; mu guards it
 }
@@ -38,7 +39,7 @@ func (c *ListenerCalls) leave(goroutine uint64) {
 	c.running.Add(-1)
 }
 
-// InThisGoroutine reports whether the caller is called from a function of the listener.
+// InThisGoroutine reports whether the caller was called from a callback of the listener.
 func (c *ListenerCalls) InThisGoroutine() bool { return c.running.Load() != 0 && c.look() }
 
 func (c *ListenerCalls) look() bool {
@@ -48,7 +49,7 @@ func (c *ListenerCalls) look() bool {
 	return id != 0 && c.depth[id] > 0
 }
 
-// Call calls a function of the listener, if it is set.
+// Call calls a callback of the listener, if it is set.
 func Call[T any](c *ListenerCalls, f func(T), what T) {
 	if f == nil {
 		return
@@ -59,10 +60,10 @@ func Call[T any](c *ListenerCalls, f func(T), what T) {
 	f(what)
 }
 
-// GoroutineID returns the number of the present goroutine, 1 or more. The runtime gives it only in
-// the first line of a stack: "goroutine 7 [running]:". It takes about a microsecond. 0 stands for a
-// line of another form, which a later runtime may have: then no call is refused, and one that waits
-// for itself hangs.
+// GoroutineID returns the ID of the current goroutine, which is 1 or more. The runtime reports it
+// only in the first line of a stack trace: "goroutine 7 [running]:". A call takes about a
+// microsecond. If a later runtime writes that line in another form, the result is 0. Then no call
+// is refused, and a call that waits for itself hangs.
 func GoroutineID() uint64 {
 	var buf [64]byte
 	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))

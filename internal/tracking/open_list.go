@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// OpenList knows the iterators and snapshots that are open, so that Close can
-// name those that were forgotten: each of them keeps files and versions alive.
-// Where each was opened is kept only with Options.TrackOpen, because walking a
-// stack costs more than many a lookup.
+// OpenList records the iterators and snapshots that are open, so that Close can
+// name the forgotten ones: each of them keeps files and versions alive. The place
+// of opening is recorded only with Options.TrackOpen, because walking a stack
+// costs more than many lookups do.
 type OpenList struct {
 	mu      sync.Mutex
 	open    [numKinds]int
-	tracked map[any]string // the iterator or snapshot: what it is and where it was opened
+	tracked map[any]string // by iterator or snapshot: its kind and where it was opened
 }
 
-// Kind is what an OpenList counts apart.
+// Kind distinguishes the entries of an OpenList, which counts each kind separately.
 type Kind int
 
 const (
@@ -29,7 +29,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"iterator", "snapshot"}[k] }
 
-// Add notes x, an iterator or a snapshot of the caller's caller.
+// Add records x, an iterator or a snapshot that the caller's caller opens. If track is true,
+// it also records where.
 func (l *OpenList) Add(x any, kind Kind, track bool) {
 	var where string
 	if track {
@@ -46,7 +47,7 @@ func (l *OpenList) Add(x any, kind Kind, track bool) {
 	}
 }
 
-// Remove forgets x, which add noted.
+// Remove forgets x, which Add recorded.
 func (l *OpenList) Remove(x any, kind Kind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,14 +55,14 @@ func (l *OpenList) Remove(x any, kind Kind) {
 	delete(l.tracked, x)
 }
 
-// Counts returns how many are open.
+// Counts returns the numbers of open iterators and snapshots.
 func (l *OpenList) Counts() (iterators, snapshots int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open[Iterator], l.open[Snapshot]
 }
 
-// String lists what is open, "" for nothing.
+// String lists the open iterators and snapshots. It returns "" if there are none.
 func (l *OpenList) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,14 +82,15 @@ func (l *OpenList) String() string {
 	return s
 }
 
-// Caller returns the file and line of the first frame that is no method of db's DB or Snapshot,
-// from the caller's caller on.
+// Caller returns the file and line of the first stack frame, starting with the caller's caller,
+// that is not a method of db's DB or Snapshot.
 func Caller() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
-		inside := strings.Contains(f.Function, "sievedb/db.(*DB)") || strings.Contains(f.Function, "sievedb/db.(*Snapshot)")
+		inside := strings.Contains(f.Function, "sievedb/db.(*DB)") ||
+			strings.Contains(f.Function, "sievedb/db.(*Snapshot)")
 		if !inside || !more {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}

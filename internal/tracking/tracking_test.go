@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsOpenIsListed(t *testing.T) {
+func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
 	var l OpenList
 	require.Empty(t, l.String())
 	one, other := new(int), new(int)
@@ -21,7 +21,7 @@ func TestWhatIsOpenIsListed(t *testing.T) {
 	require.Empty(t, l.String())
 }
 
-func TestAListenersGoroutineIsKnown(t *testing.T) {
+func TestAListenersGoroutineIsRecognized(t *testing.T) {
 	var c ListenerCalls
 	require.False(t, c.InThisGoroutine())
 	Call(&c, nil, 0)
