@@ -8,40 +8,38 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// maxBlockLen bounds a block, decoded, in bytes: restart offsets are 32 bits
-// wide on disk, and an int must hold a position on every platform.
+// maxBlockLen bounds the size of a decoded block, in bytes: restart offsets are 32
+// bits wide on disk, and an int must hold a position on every platform.
 const maxBlockLen = math.MaxInt32
 
-// Block is one block with its frame checked: entries, then restart offsets, then
-// their number. Its bytes never change once it is made,
-// so slices of it stay valid for as long as somebody holds them.
+// Block is one block with its frame checked: entries, then restart offsets, then their number. Its
+// bytes never change, so slices of it stay valid for as long as they are referenced.
 //
 //	+---------+-----+---------+------------+-----+-----------+
 //	| entry 0 | ... | entry n | restart[0] | ... | count (4) |
 //	+---------+-----+---------+------------+-----+-----------+
 //	                          ^ entriesEnd
 //
-// newBlock has checked the restart offsets: the first is 0, they rise, and each
-// is below entriesEnd (an empty block has the one restart 0, or none). The
+// newBlock has checked the restart offsets: the first is 0, they ascend, and each
+// is below entriesEnd (an empty block has one restart point, at 0, or none). The
 // entries are checked as they are read.
 type Block struct {
 	data []byte
-	// rest continues data where a compressed block lies in two pieces; see fitted. It is
-	// a string for being eight bytes shorter than a slice: a cache holds many Blocks.
+	// rest is the second part of a compressed block that is stored in two pieces; see
+	// fitted. As a string it is eight bytes shorter than a slice: a cache holds many Blocks.
 	rest        string
-	entriesEnd  int // of a block in slices, that of the block which they were made of
+	entriesEnd  int // for a sliced block, that of the block from which it was made
 	numRestarts int32
-	// kind is how data is compressed, in a BlockCache. Everywhere else a Block is
-	// not: newBlock makes no others, and only a scratch reads those.
+	// kind is the compression of a block in a BlockCache. Everywhere else blocks are not
+	// compressed: newBlock makes no others, and only a scratch reads compressed ones.
 	kind Compression
-	// packable says, in a BlockCache, that the block could be kept compressed.
+	// packable is set if the block, in a BlockCache, could be kept compressed.
 	packable bool
-	// whole says, of a block compressed as it is stored, that slices would not do.
+	// whole is set if the block is compressed as stored and would not shrink in slices.
 	whole bool
 }
 
-// newBlock checks the frame of data and keeps it. The caller names the part in
-// errors.
+// newBlock checks the frame of data and keeps data. part names the block in errors.
 func newBlock(data []byte, part string) (Block, error) {
 	n := len(data)
 	if n < 4 || n > maxBlockLen {
@@ -49,7 +47,8 @@ func newBlock(data []byte, part string) (Block, error) {
 	}
 	count := uint64(util.Fixed32(data[n-4:]))
 	if most := uint64(n-4) / 4; count > most {
-		return Block{}, base.Corruptf(part, -1, "%d restart points in a block of %d bytes; want at most %d", count, n, most)
+		return Block{}, base.Corruptf(part, -1, "%d restart points in a block of %d bytes; want at most %d",
+			count, n, most)
 	}
 	b := Block{data: data, numRestarts: int32(count), entriesEnd: n - 4 - 4*int(count)}
 	return b, b.checkRestarts(part)
@@ -58,7 +57,7 @@ func newBlock(data []byte, part string) (Block, error) {
 func (b *Block) checkRestarts(part string) error {
 	if b.entriesEnd == 0 {
 		if b.numRestarts > 1 || b.numRestarts == 1 && b.restart(0) != 0 {
-			return base.Corruptf(part, -1, "a block without entries has %d restart points; want the one at 0", b.numRestarts)
+			return base.Corruptf(part, -1, "a block without entries has %d restart points; want one, at 0", b.numRestarts)
 		}
 		return nil
 	}
@@ -72,7 +71,8 @@ func (b *Block) checkRestarts(part string) error {
 			return base.Corruptf(part, -1, "the first restart point is at %d; want 0", off)
 		}
 		if uint64(off) >= uint64(b.entriesEnd) || int(off) <= prev {
-			return base.Corruptf(part, -1, "restart point %d is at %d; want above %d and below %d", i, off, prev, b.entriesEnd)
+			return base.Corruptf(part, -1, "restart point %d is at %d; want above %d and below %d",
+				i, off, prev, b.entriesEnd)
 		}
 		prev = int(off)
 	}
@@ -84,7 +84,7 @@ func (b *Block) restart(i int) int {
 	return int(util.Fixed32(b.data[b.entriesEnd+4*i:]))
 }
 
-// restartLimit returns where the entries of restart interval i end.
+// restartLimit returns the offset at which restart interval i ends.
 func (b *Block) restartLimit(i int) int {
 	if i+1 < int(b.numRestarts) {
 		return b.restart(i + 1)
@@ -95,10 +95,10 @@ func (b *Block) restartLimit(i int) int {
 // empty reports whether the block holds no entries.
 func (b *Block) empty() bool { return b.entriesEnd == 0 }
 
-// stored is the length in bytes of a compressed block.
+// stored returns the length of a compressed block in bytes.
 func (b *Block) stored() int { return len(b.data) + len(b.rest) }
 
-// memBytes is the memory that a cached block really holds, in bytes.
+// memBytes returns the memory that a cached block uses, in bytes.
 func (b *Block) memBytes() int64 {
 	return int64(cap(b.data)+sizeClass(len(b.rest))) + cache.EntrySize[Block]()
 }
@@ -106,15 +106,15 @@ func (b *Block) memBytes() int64 {
 // entry is the header of one block entry: three varints, then the key's suffix,
 // then the value. The lengths are checked against the block before use.
 type entry struct {
-	shared   int // bytes of the key that the previous entry's key gives
+	shared   int // bytes of the key that are those of the previous entry's key
 	suffix   int // position of the key's other bytes
-	value    int // position of the value, just behind the suffix
+	value    int // position of the value, right after the suffix
 	valueEnd int // position of the next entry
 }
 
-// readEntry decodes the entry at data[p:end]; ok is false where its bytes do
-// not make one that ends at or before end. shared is still to be checked
-// against the previous key. Three one-byte lengths are the common case.
+// readEntry decodes the entry at data[p:end]; ok is false if its bytes are not an
+// entry that ends at or before end. The caller must check shared against the
+// previous key. Three one-byte lengths are the common case.
 func readEntry(data []byte, p, end int) (e entry, ok bool) {
 	if p+3 > end || end > len(data) {
 		return entry{}, false
@@ -129,7 +129,7 @@ func readEntry(data []byte, p, end int) (e entry, ok bool) {
 	return readLongEntry(data, p, end)
 }
 
-// readLongEntry is readEntry where a length takes more than one byte.
+// readLongEntry is readEntry for lengths of more than one byte.
 func readLongEntry(data []byte, p, end int) (e entry, ok bool) {
 	b := data[p:end]
 	shared, n := util.Uvarint32(b)
@@ -158,25 +158,23 @@ func readLongEntry(data []byte, p, end int) (e entry, ok bool) {
 	return e, true
 }
 
-// corruptEntry is the error for an entry at position p that readEntry or its
-// caller refused. The offset is within the decoded block, so it goes into the
-// text: the error's own offset is the block's place in the file.
+// corruptEntry returns the error for a bad entry at position p. That offset is within the decoded
+// block, so it goes into the text: the error's own offset is the block's position in the file.
 func corruptEntry(part string, p int, why string) error {
 	return base.Corruptf(part, -1, "entry at byte %d of the decoded block: %s", p, why)
 }
 
-// The reasons for corruptEntry, worded once because the point search and the
-// iterator must refuse the same entries.
+// The reasons for corruptEntry, declared once because the point search and the
+// iterator must reject the same entries.
 const (
-	badEntryBytes   = "its lengths are malformed or reach behind the entries; want three varints that fit"
-	badEntryShared  = "it shares more bytes than the previous key has; want no more than those"
-	badEntryRestart = "a restart point lies here or within; want an entry that begins there and shares nothing"
-	badEntryKey     = "its key is no internal key; want 8 bytes of trailer or more, of kind 0 or 1"
+	badEntryBytes   = "its lengths are malformed or reach beyond the entries; want three varints that fit"
+	badEntryShared  = "it shares more bytes than the previous key has; want at most that many"
+	badEntryRestart = "a restart point is at or within it; want an entry that begins there and shares nothing"
+	badEntryKey     = "its key is not an internal key; want at least 8 bytes, with a trailer of kind 0 or 1"
 )
 
-// eachEntry calls fn with each key and value of a block whose keys are any
-// bytes, in order: the metaindex, the properties, the index. The key's slice
-// is reused for the next entry.
+// eachEntry calls fn with each key and value, in order. The keys may be any bytes, as in the
+// metaindex, the properties and the index. The key's slice is reused for the next entry.
 func (b *Block) eachEntry(part string, fn func(key, value []byte) error) error {
 	var key []byte
 	for p, r := 0, 0; p < b.entriesEnd; {

@@ -13,41 +13,39 @@ import (
 // BlockCache keeps data blocks of any number of tables in memory, within a
 // budget in bytes. Any goroutine may use it.
 //
-// While there is room, blocks are kept decompressed. Once the cache is full, a
-// block that comes in is kept as it is stored if that saves room enough: a
-// lookup then decompresses it into memory of its own, which costs less than half
-// of what a read from the page cache does, and far more blocks have their place.
-// What is used a few times, or is going to be, as far as one can tell, is compressed anew
-// in slices, of which a lookup decompresses the one that it needs. What is used again and
-// again is put back decompressed, at the expense of what is not, see cache.Cache.Hot. A cache that could hold all blocks decompressed
-// thus does, one that could not has the hot ones so, and which are hot and how
-// much room they are worth follows from the use that is made of the others.
+// While there is room, blocks are kept decompressed. Once the cache is full, a new block is kept as
+// it is stored in the file if that saves enough memory. A lookup then decompresses it into its own
+// memory, which costs less than half of a read from the page cache, and many more blocks fit. A
+// block that is used a few times, or is likely to be, is recompressed in slices, of which a lookup
+// decompresses only the one that it needs. A block that is used often is kept decompressed at the
+// expense of others, see cache.Cache.Hot. So a cache that can hold all blocks decompressed does
+// that, and a smaller one holds the hot ones decompressed.
 type BlockCache struct {
 	cache *cache.Cache[Block]
-	// Of the blocks that were loaded and have not left.
+	// Of the blocks that are in the cache.
 	compressed, compressedBytes atomic.Int64
 }
 
-// NewBlockCache makes a cache that holds at most capacity bytes; none if that is
-// not above 0.
+// NewBlockCache returns a cache that holds at most capacity bytes. If capacity is not
+// above 0, it holds nothing.
 func NewBlockCache(capacity int64) *BlockCache {
 	c := new(BlockCache)
 	c.cache = cache.NewWithForms(capacity, func(b *Block) bool { return b.packable }, func(b *Block) { c.count(b, -1) })
 	return c
 }
 
-// Close evicts all blocks, and keeps none from then on.
+// Close evicts all blocks. The cache keeps no blocks after that.
 func (c *BlockCache) Close() { c.cache.Close() }
 
-// BlockCacheMetrics is what a BlockCache holds and did. Compressed and
-// CompressedBytes are those of Count and Size that are kept compressed; they are
-// read apart from the others, so they may be ahead or behind by what comes and goes.
+// BlockCacheMetrics has the contents and counters of a BlockCache. Compressed and
+// CompressedBytes are the parts of Count and Size that are kept compressed. They are
+// not read at the same instant as the others, so they may differ by concurrent changes.
 type BlockCacheMetrics struct {
 	cache.Metrics
 	Compressed, CompressedBytes int64
 }
 
-// Metrics returns the present counts.
+// Metrics returns the current counts.
 func (c *BlockCache) Metrics() BlockCacheMetrics {
 	return BlockCacheMetrics{c.cache.Metrics(), c.compressed.Load(), c.compressedBytes.Load()}
 }
@@ -60,18 +58,19 @@ func (c *BlockCache) count(b *Block, n int64) {
 	}
 }
 
-// taken is for each block that is made for the cache.
-func (c *BlockCache) taken(b *Block) {
+// noteKept is called for each block that is made for the cache.
+func (c *BlockCache) noteKept(b *Block) {
 	c.count(b, 1)
 	hugepages.Note(b.data)
 	hugepages.Note(restBytes(b.rest))
 }
 
-// load returns the block of slot: what is kept there by now or another goroutine
-// was just loading, or else what read returns, raw as kind and decompressed in
-// sc. loaded tells which. What is kept is never sc's memory; what is returned may be.
-// What the cache passes by is not copied at all.
-func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool, read func() (raw []byte, kind Compression, err error)) (b *Block, loaded bool, err error) {
+// load returns the block of slot. If it is in the cache by now, or another goroutine
+// is loading it, load returns that. Otherwise it calls read, which returns the block
+// compressed as kind and leaves it decompressed in sc, and loaded is true. The cache
+// never keeps sc's memory, but load may return it. A block not admitted is not copied.
+func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool,
+	read func() (raw []byte, kind Compression, err error)) (b *Block, loaded bool, err error) {
 	b, err = c.cache.GetOrLoad(slot, func() (Block, int64, error) {
 		raw, kind, err := read()
 		if err != nil {
@@ -82,7 +81,7 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool, r
 			return Block{}, cache.Passed, nil
 		}
 		kept := c.form(slot, raw, kind, sc, bytewise)
-		c.taken(&kept)
+		c.noteKept(&kept)
 		return kept, kept.memBytes(), nil
 	})
 	switch {
@@ -96,11 +95,11 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool, r
 	return b, false, err
 }
 
-// form returns sc.block, stored as raw, in the form in which it is to be kept.
+// form returns sc.block, which is stored as raw, in the form in which to keep it.
 func (c *BlockCache) form(slot *cache.Slot[Block], raw []byte, kind Compression, sc *scratch, bytewise bool) Block {
 	b := sc.block
 	b.packable = worthPacking(kind, len(raw), len(b.data))
-	size := int64(sizeClass(len(b.data))) + cache.EntrySize[Block]() // of its own copy; sc may have more memory
+	size := int64(sizeClass(len(b.data))) + cache.EntrySize[Block]() // of a copy; sc may have more memory
 	switch {
 	case b.packable && !c.cache.HasRoom(size):
 		stored := Block{kind: kind, data: raw}
@@ -119,18 +118,16 @@ func (c *BlockCache) form(slot *cache.Slot[Block], raw []byte, kind Compression,
 	return b
 }
 
-// worthPacking says whether a block of so many bytes, decoded, is better kept as
-// it is stored where room is short. Only Snappy is decoded in less time than the
-// system needs for a read of what it has in memory. With keys drawn alike,
-// a miss at five times the price of decoding, and what was saved filled with other
-// blocks, less than a fifth saved would not pay for the decoding: a quarter is asked.
+// worthPacking reports whether a full cache should keep a block of these sizes as it is stored.
+// Only Snappy decodes faster than the system reads a file from its page cache. With uniformly
+// chosen keys, a miss five times as expensive as decoding, and other blocks in the memory saved,
+// saving less than a fifth would not pay for the decoding. The rule requires a quarter.
 func worthPacking(kind Compression, stored, decoded int) bool {
 	return kind == Snappy && stored <= decoded-decoded/4
 }
 
-// unpack returns b, which slot holds compressed, in sc's memory, and keeps it
-// from now on decompressed if it is hot, and in slices if it is at least warm and its
-// keys are bytewise.
+// unpack decompresses b, which slot holds compressed, into sc's memory. From then on the cache
+// keeps the block decompressed if it is hot, or in slices if it is warm and its keys are bytewise.
 func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch, bytewise bool) (*Block, error) {
 	plain, err := sc.decompress(b)
 	if err != nil {
@@ -140,18 +137,18 @@ func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch, byte
 	case c.cache.Hot(slot):
 		kept := *plain
 		kept.data, kept.packable = owned(kept.data), true
-		c.taken(&kept)
+		c.noteKept(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
 	case bytewise && b.kind != slicedKind && !b.whole && slot.Warm():
 		kept := c.sliced(b, plain, sc)
-		c.taken(&kept)
+		c.noteKept(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
 	}
 	return plain, nil
 }
 
-// sliced returns b, which is plain decompressed, in slices. If these would not save room
-// enough, it returns b again, marked so that nobody tries once more.
+// sliced returns b, whose decompressed form is plain, in slices. If these would not save
+// enough memory, it returns b, marked as whole so that slicing is not tried again.
 func (c *BlockCache) sliced(b, plain *Block, sc *scratch) Block {
 	data, ok := appendSliced(sc.sliced[:0], plain, sc)
 	sc.sliced = data
@@ -165,9 +162,9 @@ func (c *BlockCache) sliced(b, plain *Block, sc *scratch) Block {
 	return kept
 }
 
-// fitted returns a block compressed as kind with a copy of data, in two pieces where
-// one would leave memory unused: the sizes that the allocator has are up to an
-// eighth apart, so that of blocks of one length all may waste as much.
+// fitted returns a block compressed as kind with a copy of data. The copy is in two
+// pieces if one would waste memory: the allocator's size classes are up to an eighth
+// apart, so all blocks of a certain length could waste that much.
 func fitted(data []byte, kind Compression) Block {
 	const negligible = 64 // bytes
 	classes := sizeClasses()
@@ -179,7 +176,7 @@ func fitted(data []byte, kind Compression) Block {
 	return Block{kind: kind, data: owned(data[:n]), rest: string(data[n:])}
 }
 
-// sizeClass is the memory that an allocation of n bytes takes, if it is a small one.
+// sizeClass returns the memory that an allocation of n bytes uses, if it is a small one.
 func sizeClass(n int) int {
 	classes := sizeClasses()
 	i, _ := slices.BinarySearch(classes, n)
@@ -189,10 +186,10 @@ func sizeClass(n int) int {
 	return classes[i]
 }
 
-// restBytes returns the bytes of a block's second piece, which nobody may write to.
+// restBytes returns the bytes of a block's second piece, which must not be modified.
 func restBytes(rest string) []byte { return unsafe.Slice(unsafe.StringData(rest), len(rest)) }
 
-// sizeClasses returns the sizes that small allocations are rounded up to.
+// sizeClasses returns the sizes to which small allocations are rounded up.
 var sizeClasses = sync.OnceValue(func() (classes []int) {
 	for n := 1; n <= 32<<10; {
 		class := cap(owned(make([]byte, n)))
@@ -201,5 +198,5 @@ var sizeClasses = sync.OnceValue(func() (classes []int) {
 	return classes
 })
 
-// owned returns a copy of data in memory of its own, as little as the allocator has.
+// owned returns a copy of data in the smallest allocation that holds it.
 func owned(data []byte) []byte { return append([]byte(nil), data...) }

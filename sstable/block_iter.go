@@ -7,33 +7,33 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// blockIter walks the entries of one block whose keys are internal keys. It is
-// a base.Iterator without the interface's cost: Iter embeds it. A block's
-// bytes are not trusted: each entry's lengths, its agreement with the restart
-// array and its trailer are checked when the iterator comes to it.
+// blockIter iterates over the entries of one block whose keys are internal keys. It
+// is a base.Iterator, which Iter uses without the cost of the interface. A block's
+// bytes are not trusted: the iterator checks the lengths and the trailer of each
+// entry that it comes to, and its agreement with the restart array.
 type blockIter struct {
 	cmp      *base.Comparer
-	bytewise bool // cmp.IsBytewise, asked once
+	bytewise bool // cmp.IsBytewise()
 	block    Block
 	part     string // names the block in errors
 
 	key     []byte // the current entry's key, rebuilt; the buffer is reused
 	cur     entry  // the current entry
-	pos     int    // where the current entry begins; -1 when not at one
-	restart int    // the restart interval that pos lies in
+	pos     int    // where the current entry begins; -1 if there is none
+	restart int    // the restart interval of pos
 	limit   int    // where that interval ends
 	err     error
 
-	// past holds the entries of the current interval from its restart point up
-	// to and including the current entry, once Prev has asked for them; it is
-	// empty before that. pastKeys holds the keys of the first of them. See Prev.
+	// past has the entries of the current interval from its restart point up to
+	// and including the current entry, once Prev has read them; it is empty before
+	// that. pastKeys has the keys of the first of them. See Prev.
 	past     []pastEntry
 	pastKeys []byte
 }
 
 var _ base.Iterator = (*blockIter)(nil)
 
-// init points the iterator at a block, not positioned. Buffers are kept.
+// init makes b the iterator's block. The iterator is not positioned. It keeps its buffers.
 func (it *blockIter) init(cmp *base.Comparer, b Block, part string) {
 	it.cmp, it.bytewise, it.block, it.part = cmp, cmp.IsBytewise(), b, part
 	it.err = nil
@@ -53,7 +53,8 @@ const (
 	maxIdlePast = 4 << 10  // entries
 )
 
-// trim releases what long keys or long restart intervals took. The iterator is not positioned.
+// trim releases the memory of long keys and long restart intervals. The iterator must not
+// be positioned.
 func (it *blockIter) trim() {
 	if cap(it.key) > maxIdleKey {
 		it.key = nil
@@ -91,12 +92,12 @@ func (it *blockIter) toRestart(i int) {
 	it.cur.valueEnd = it.block.restart(i)
 }
 
-// step reads the entry behind the current one, which must be within the
-// current restart interval, and rebuilds its key. It checks all but the kind,
-// so that a search refuses only what it lands on, as the point search does.
+// step reads the entry after the current one, which must be within the current
+// restart interval, and rebuilds its key. It does not check the kind, because a
+// search checks only the entry that it ends at, as the point search does.
 //
-// Three one-byte lengths that fit are the common case; stepAny takes the others,
-// and says what is wrong with an entry.
+// Three one-byte lengths that fit are the common case. stepAny handles the others
+// and reports bad entries.
 func (it *blockIter) step() bool {
 	p, data := it.cur.valueEnd, it.block.data[:it.limit]
 	if p > len(data)-3 || (data[p]|data[p+1]|data[p+2])&0x80 != 0 {
@@ -113,9 +114,9 @@ func (it *blockIter) step() bool {
 	return true
 }
 
-// StepApart is Next to an entry whose user key, as bytes, is another than the present
-// one's, where a look at its beginning tells that. Otherwise nothing moves: at the end of the
-// block, say, and wherever something could be wrong with the entry.
+// StepApart is Next if the next entry has different user key bytes and its first bytes
+// show that. Otherwise it returns false and the iterator does not move, for example at
+// the end of the block or if the entry might be bad.
 func (it *blockIter) StepApart() bool {
 	p, data, key := it.cur.valueEnd, it.block.data[:it.limit], it.key
 	if p == len(data) {
@@ -127,8 +128,9 @@ func (it *blockIter) StepApart() bool {
 	shared, unshared, suffix := int(data[p]), int(data[p+1]), p+3
 	value := suffix + unshared
 	valueEnd := value + int(data[p+2])
-	// Both user keys go on behind what is shared, with bytes that differ.
-	if valueEnd > len(data) || unshared <= base.TrailerLen || shared >= len(key)-base.TrailerLen || data[suffix] == key[shared] {
+	// Both user keys continue after the shared bytes, with bytes that differ.
+	if valueEnd > len(data) || unshared <= base.TrailerLen || shared >= len(key)-base.TrailerLen ||
+		data[suffix] == key[shared] {
 		return false
 	}
 	if base.Kind(data[value-base.TrailerLen]) > base.KindSet {
@@ -139,8 +141,8 @@ func (it *blockIter) StepApart() bool {
 	return true
 }
 
-// intervalApart is StepApart behind the last entry of a restart interval. The next one has
-// its whole key there, to be compared with the present one.
+// intervalApart is StepApart after the last entry of a restart interval. The next entry is
+// stored with its whole key, which is compared with the current one.
 func (it *blockIter) intervalApart() bool {
 	r, user := it.restart+1, len(it.key)-base.TrailerLen
 	if r >= int(it.block.numRestarts) || user < 0 || len(it.past) > 0 {
@@ -181,7 +183,7 @@ func (it *blockIter) stepAny() bool {
 	return true
 }
 
-// landed checks the trailer of the entry that a movement ended at.
+// landed checks the trailer of the entry at which a movement ended.
 func (it *blockIter) landed() bool {
 	if !base.ValidInternalKey(it.key) {
 		return it.fail(it.pos, badEntryKey)
@@ -214,13 +216,13 @@ func (it *blockIter) Next() bool {
 	if !it.step() {
 		return false
 	}
-	if len(it.past) > 0 { // or a walk to and fro would read the interval again and again
+	if len(it.past) > 0 { // else alternating Next and Prev would reread the interval each time
 		it.remember()
 	}
 	return it.landed()
 }
 
-// nextInterval goes to the first entry of the interval behind.
+// nextInterval moves to the first entry of the next interval.
 func (it *blockIter) nextInterval() bool {
 	if it.restart+1 >= int(it.block.numRestarts) {
 		it.unposition()
@@ -234,7 +236,7 @@ func (it *blockIter) SeekGE(ikey []byte) bool {
 	return it.seekGE(base.UserKey(ikey), base.Trailer(ikey))
 }
 
-// seekGE is SeekGE with the internal key in its two pieces.
+// seekGE is SeekGE with the two parts of the internal key.
 func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
 	if !it.toInterval(userKey, trailer) {
 		return false
@@ -243,8 +245,7 @@ func (it *blockIter) seekGE(userKey []byte, trailer uint64) bool {
 	return it.seekGEFrom(s, userKey, trailer)
 }
 
-// seekGEFrom is seekGE in a block that is not empty, where the search is known to begin
-// at s.
+// seekGEFrom is seekGE in a block that is not empty, if the search is known to begin at s.
 func (it *blockIter) seekGEFrom(s start, userKey []byte, trailer uint64) bool {
 	it.unposition()
 	if it.err != nil {
@@ -263,13 +264,13 @@ func (it *blockIter) seekGEFrom(s start, userKey []byte, trailer uint64) bool {
 	return it.stepTo(userKey, trailer)
 }
 
-// stepsOn is how many entries seekOn looks at before it searches: half of those of
-// an interval, and so what the search looks at on average.
-const stepsOn = 8
+// maxForwardSteps is how many entries seekForward reads before it searches: half of an
+// interval, which is what a search reads on average.
+const maxForwardSteps = 8
 
-// seekOn is seekGE to a target behind the current entry.
-func (it *blockIter) seekOn(userKey []byte, trailer uint64) bool {
-	for range stepsOn {
+// seekForward is seekGE to a target after the current entry.
+func (it *blockIter) seekForward(userKey []byte, trailer uint64) bool {
+	for range maxForwardSteps {
 		if !it.Next() {
 			return false
 		}
@@ -280,8 +281,8 @@ func (it *blockIter) seekOn(userKey []byte, trailer uint64) bool {
 	return it.seekGE(userKey, trailer)
 }
 
-// stepTo steps to the first entry that is not before the target: one of the
-// interval at hand, or the first of the next one.
+// stepTo steps to the first entry that is not before the target: one of the current
+// interval, or the first of the next one.
 func (it *blockIter) stepTo(userKey []byte, trailer uint64) bool {
 	for {
 		if !it.step() {
@@ -293,14 +294,14 @@ func (it *blockIter) stepTo(userKey []byte, trailer uint64) bool {
 		if it.cur.valueEnd < it.limit {
 			continue
 		}
-		// The search over the restart points found the next one to hold a key at
-		// or behind the target.
+		// The search in the restart points found that the next one has a key at or
+		// after the target.
 		return it.nextInterval()
 	}
 }
 
-// toInterval goes to the restart interval in which the search for the target
-// must begin: the last one whose first key is before the target, or the first.
+// toInterval moves to the restart interval in which the search for the target must
+// begin: the last one whose first key is before the target, or the first.
 func (it *blockIter) toInterval(userKey []byte, trailer uint64) bool {
 	it.unposition()
 	if it.err != nil || it.block.empty() {

@@ -6,21 +6,21 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// A block is walked backward an interval at a time: keys are stored as what they add to
-// those before them, so the interval is read from its restart point on, and remembered.
+// Walking backward reads a block one interval at a time. A key is stored as the difference
+// to the previous key, so an interval is read from its restart point on and remembered.
 
 // maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
 const maxPastKeys = 4 << 10
 
-// pastEntry is an entry that was passed on the way to the current one. Positions
-// in a block fit 32 bits, see maxBlockLen.
+// pastEntry is an entry that was read on the way to the current one. Positions in a
+// block fit in 32 bits, see maxBlockLen.
 type pastEntry struct {
 	pos, shared, suffix, value, valueEnd int32 // as in entry
 
-	// key is where the key begins in pastKeys, -1 where it is not there. Then donor
-	// is the index in past of the nearest earlier entry that shares fewer bytes
-	// than this one or whose key is in pastKeys: the one that ends the part of this
-	// key that this entry's own suffix does not hold.
+	// key is where the key begins in pastKeys, or -1 if it is not there. Then donor is
+	// the index in past of the nearest earlier entry that shares fewer bytes than this
+	// one, or whose key is in pastKeys. It supplies the last of the bytes of this key
+	// that are not in this entry's own suffix.
 	key, donor int32
 }
 
@@ -30,15 +30,14 @@ func (e *pastEntry) entry() entry {
 
 func (e *pastEntry) keyLen() int { return int(e.shared + e.value - e.suffix) }
 
-// Prev goes back to the entry before, which past remembers, instead of reading
-// the interval again for each step.
+// Prev moves to the previous entry, which past remembers, instead of reading the
+// interval again for each step.
 //
-// Of the previous key, i-1, the bytes that key i shares stand in it.key. The
-// others are in pastKeys, or else in the entries' suffixes: what follows in key
-// i-1 stands in its own suffix, or, for bytes that it shared in its turn, in those
-// of its donors. Each byte of the interval is copied back at most once, where it
-// came to be dropped, so a walk through an interval costs what it holds, however
-// the lengths in it were chosen.
+// The bytes that key i shares with the previous key, i-1, are in it.key. The others are in
+// pastKeys, or else in the entries' suffixes: those of key i-1 are in its own suffix or, if it
+// shared them with its predecessor, in the suffixes of its donors. Each byte of the interval is
+// copied back at most once, where it had been dropped. So walking through an interval costs time in
+// proportion to its size, whatever the lengths stored in it.
 func (it *blockIter) Prev() bool {
 	if it.StepBack() {
 		return true
@@ -55,8 +54,8 @@ func (it *blockIter) Prev() bool {
 	return it.landed()
 }
 
-// StepBack is Prev where all that it needs of the entry before is remembered. Otherwise nothing
-// moves.
+// StepBack is Prev if the previous entry is remembered with its key. Otherwise it returns
+// false and the iterator does not move.
 func (it *blockIter) StepBack() bool {
 	i := len(it.past) - 2
 	if i < 0 {
@@ -73,8 +72,8 @@ func (it *blockIter) StepBack() bool {
 	return true
 }
 
-// leave makes past[i] the current entry, but for its key. It returns how many bytes of that are
-// those of it.key.
+// leave makes past[i] the current entry, except for its key. It returns how many bytes of
+// it.key are the beginning of that key.
 func (it *blockIter) leave(i int) (kept int) {
 	kept = it.cur.shared
 	if k := it.past[i+1].key; k >= 0 {
@@ -86,8 +85,7 @@ func (it *blockIter) leave(i int) (kept int) {
 	return kept
 }
 
-// prevUnremembered is Prev where past is empty: the entry was not reached
-// backward.
+// prevUnremembered is Prev if past is empty because the entry was not reached backward.
 func (it *blockIter) prevUnremembered() bool {
 	pos := it.pos
 	if pos == it.block.restart(it.restart) {
@@ -97,7 +95,7 @@ func (it *blockIter) prevUnremembered() bool {
 	return it.lastBefore(pos)
 }
 
-// prevInterval goes to the last entry of the interval before.
+// prevInterval moves to the last entry of the previous interval.
 func (it *blockIter) prevInterval() bool {
 	if it.restart == 0 {
 		it.unposition()
@@ -107,8 +105,8 @@ func (it *blockIter) prevInterval() bool {
 	return it.lastBefore(it.limit)
 }
 
-// restoreKey makes it.key the key of past[i], of which the first kept bytes
-// stand in it.key already.
+// restoreKey makes it.key the key of past[i], whose first kept bytes are in it.key
+// already.
 func (it *blockIter) restoreKey(kept, i int) {
 	e := &it.past[i]
 	end := e.keyLen()
@@ -129,8 +127,8 @@ func (it *blockIter) restoreKey(kept, i int) {
 	copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
 }
 
-// lastBefore steps from the restart point that toRestart chose to the last
-// entry that begins before position end, remembering the way.
+// lastBefore steps from the restart point that toRestart chose to the last entry that
+// begins before position end, and remembers the entries on the way.
 func (it *blockIter) lastBefore(end int) bool {
 	it.rememberPlain(end)
 	for it.cur.valueEnd < end {
@@ -142,12 +140,11 @@ func (it *blockIter) lastBefore(end int) bool {
 	return it.landed()
 }
 
-// rememberPlain does what lastBefore does as far as entries are of the common kind, three
-// one-byte lengths that fit, and have room in pastKeys. Keys are put together there, and
-// the last one alone is copied.
+// rememberPlain is the fast path of lastBefore, as long as entries have three one-byte lengths that
+// fit, and keys have room in pastKeys. It rebuilds keys there and copies only the last one.
 func (it *blockIter) rememberPlain(end int) {
 	data, past, keys := it.block.data[:it.limit], it.past, it.pastKeys
-	p, before := it.cur.valueEnd, 0 // where the entry begins, and in keys the key before
+	p, before := it.cur.valueEnd, 0 // the positions of the entry, and of the previous key in keys
 	for p < end && p <= len(data)-3 && (data[p]|data[p+1]|data[p+2])&0x80 == 0 {
 		shared, suffix, at := int(data[p]), p+3, len(keys)
 		value := suffix + int(data[p+1])
@@ -158,8 +155,9 @@ func (it *blockIter) rememberPlain(end int) {
 		}
 		keys = append(append(keys, keys[before:before+shared]...), data[suffix:value]...)
 		past = slices.Grow(past, 1)[:len(past)+1]
-		e := &past[len(past)-1] // faster than to append one that was made elsewhere
-		e.pos, e.shared, e.suffix, e.value, e.valueEnd, e.key = int32(p), int32(shared), int32(suffix), int32(value), int32(valueEnd), int32(at)
+		e := &past[len(past)-1] // faster than appending a pastEntry made elsewhere
+		e.pos, e.shared, e.suffix = int32(p), int32(shared), int32(suffix)
+		e.value, e.valueEnd, e.key = int32(value), int32(valueEnd), int32(at)
 		p, before = valueEnd, at
 	}
 	it.past, it.pastKeys = past, keys
@@ -172,7 +170,8 @@ func (it *blockIter) rememberPlain(end int) {
 // remember appends the current entry to past.
 func (it *blockIter) remember() {
 	c := &it.cur
-	e := pastEntry{pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix), value: int32(c.value), valueEnd: int32(c.valueEnd)}
+	e := pastEntry{pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix),
+		value: int32(c.value), valueEnd: int32(c.valueEnd)}
 	if n := len(it.pastKeys); n+len(it.key) <= maxPastKeys {
 		e.key = int32(n)
 		it.pastKeys = append(it.pastKeys, it.key...)
@@ -182,8 +181,8 @@ func (it *blockIter) remember() {
 	it.past = append(it.past, e)
 }
 
-// donor returns the donor of an entry behind those of past that shares so many
-// bytes, -1 at a restart point.
+// donor returns the donor of an entry that follows those of past and shares that many
+// bytes, or -1 at a restart point.
 func (it *blockIter) donor(shared int32) int32 {
 	d := int32(len(it.past)) - 1
 	for d >= 0 && it.past[d].key < 0 && it.past[d].shared >= shared {
@@ -208,12 +207,12 @@ func (it *blockIter) SeekLT(ikey []byte) bool {
 		}
 		it.remember()
 	}
-	if len(it.past) == 0 { // only in the first interval can its first entry be too great
+	if len(it.past) == 0 { // only the first interval can begin with an entry that is too great
 		it.unposition()
 		return false
 	}
 	if end < it.limit {
-		// One step too far: go back to the last entry remembered.
+		// One step too far; go back to the last entry remembered.
 		i := len(it.past) - 1
 		kept := it.cur.shared
 		it.cur, it.pos = it.past[i].entry(), int(it.past[i].pos)

@@ -5,23 +5,23 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// skipped is what skipTo came to.
+// skipped is the result of skipTo.
 type skipped int
 
 const (
-	skipUnsure skipped = iota // nothing moved; step tells
-	skippedTo                 // at the target's place; landed is still to be asked
+	skipUnsure skipped = iota // the iterator did not move; the caller must step
+	skippedTo                 // at the target's place; the caller must call landed
 	skippedAll                // all of the interval is before the target
 )
 
-// skipTo goes from a restart point to the first entry of its interval that is not before
-// the target, as steps would, for bytewise keys. It rebuilds the key of that entry alone.
+// skipTo moves from a restart point to the first entry of its interval that is not before
+// the target, as steps would, for bytewise keys. It rebuilds the key of only that entry.
 //
-// The reasons are those of Block.getBytewise: with u the target's user key and m the length
-// of what the previous user key, which is before it, has in common with u, an entry that
-// shares more than m bytes is before u as well; one that shares no more begins like u, and
-// its suffix tells. Where that one is the first not to be before u, u has its beginning.
-// What is rare, or wrong, is left to the steps.
+// It works as Block.getBytewise does. Let u be the target's user key, and m the number of
+// bytes that it has in common with the previous user key, which is before u. An entry that
+// shares more than m bytes is before u as well. One that shares at most m bytes begins like
+// u, and its suffix decides. If it is the first entry not before u, its shared bytes are
+// those of u. Rare or malformed entries are left to the steps.
 func (it *blockIter) skipTo(u []byte, trailer uint64) skipped {
 	data, p := it.block.data[:it.limit], it.cur.valueEnd
 	m, prevLen, keyLen := 0, 0, 0 // of user keys the first two
@@ -38,7 +38,7 @@ func (it *blockIter) skipTo(u []byte, trailer uint64) skipped {
 		keyLen = shared + unshared
 		nextLen := keyLen - base.TrailerLen
 		if shared > m {
-			if m == prevLen { // the one before is a prefix of u, or u
+			if m == prevLen { // the previous user key is u or a prefix of it
 				return skipUnsure
 			}
 		} else {
@@ -54,7 +54,8 @@ func (it *blockIter) skipTo(u []byte, trailer uint64) skipped {
 			}
 			if notBefore {
 				it.key = append(append(it.key[:0], u[:shared]...), data[suffix:value]...)
-				it.cur, it.pos = entry{shared: shared, suffix: suffix, value: value, valueEnd: valueEnd}, p
+				it.pos = p
+				it.cur = entry{shared: shared, suffix: suffix, value: value, valueEnd: valueEnd}
 				return skippedTo
 			}
 		}

@@ -45,9 +45,8 @@ func TestBlockIteratorConforms(t *testing.T) {
 	}
 }
 
-// Of an interval whose keys are more than an iterator keeps, the last ones are put
-// together from what the entries hold. Some keys alone are more than that, also at
-// restart points.
+// If the keys of an interval exceed what an iterator keeps, it rebuilds the last ones from
+// the entries. Some single keys exceed it too, also at restart points.
 func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 4))
@@ -84,15 +83,15 @@ func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 	}
 }
 
-// blockAnswers asks all searches the same question. They must give the same
-// answer, or all refuse.
+// blockAnswers runs all searches with the same target. They must give the same result,
+// or all fail.
 func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, error) {
 	t.Helper()
 	fast, fastErr := b.get(base.Bytewise, user, trailer)
 	slow, slowErr := b.getRebuilding(base.Bytewise, user, trailer)
 	var pv pivots
 	pv.make(b)
-	guided, guidedErr := b.getBehind(&pv, base.Bytewise, user, trailer)
+	guided, guidedErr := b.getWithPivots(&pv, base.Bytewise, user, trailer)
 	require.Equal(t, fastErr, guidedErr, "with pivots")
 	require.Equal(t, fast, guided, "with pivots")
 	requireSkipsAsSteps(t, b, user, trailer)
@@ -155,10 +154,10 @@ func TestPointSearchAgreesWithTheIterator(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, skipped, all/4, "seeks skip entries, though these keys are made to forbid it")
-	require.Less(t, skipped, all, "and cannot at times")
-	require.Less(t, fast, all, "the search that rebuilds keys must have been needed at times")
-	require.Greater(t, fast, all/2, "and seldom")
+	require.Greater(t, skipped, all/4, "seeks skip entries, although these keys often prevent it")
+	require.Less(t, skipped, all, "some seeks cannot skip")
+	require.Less(t, fast, all, "some searches must have rebuilt keys")
+	require.Greater(t, fast, all/2, "most searches rebuild no keys")
 }
 
 // rawEntry encodes a block entry with any lengths.
@@ -176,7 +175,7 @@ func rawBlock(body string, restarts ...uint32) []byte {
 	return util.AppendFixed32(b, uint32(len(restarts)))
 }
 
-func TestMalformedBlocksAreRefused(t *testing.T) {
+func TestMalformedBlocksAreRejected(t *testing.T) {
 	key := string(ikey("k", 1, base.KindSet))
 	good := rawEntry(0, 9, 1, key+"v")
 	count := func(n uint32) []byte { return util.AppendFixed32([]byte(good), n) }
@@ -189,15 +188,15 @@ func TestMalformedBlocksAreRefused(t *testing.T) {
 		{"2^32-1 restart points", count(math.MaxUint32)},
 		{"entries without a restart point", count(0)},
 		{"the first restart point is not 0", rawBlock(good, 1)},
-		{"restart points do not rise", rawBlock(good+good, 0, 0)},
-		{"a restart point lies behind the entries", rawBlock(good, 0, 1000)},
+		{"restart points do not ascend", rawBlock(good+good, 0, 0)},
+		{"a restart point is after the entries", rawBlock(good, 0, 1000)},
 		{"an empty block with a restart point elsewhere", rawBlock("", 3)},
 		{"a key longer than the block", rawBlock(rawEntry(0, 200, 1, key+"v"), 0)},
 		{"a value longer than the block", rawBlock(rawEntry(0, 9, 200, key+"v"), 0)},
 		{"lengths whose sum overflows 32 bits", rawBlock(rawEntry(0, math.MaxUint32, math.MaxUint32, key+"v"), 0)},
 		{"a length of 64 bits", rawBlock(rawEntry(0, 9, math.MaxUint64, key+"v"), 0)},
-		{"the first key shares bytes with none", rawBlock(rawEntry(3, 9, 1, key+"v"), 0)},
-		{"a key shares more than the one before has", rawBlock(good+rawEntry(10, 9, 1, key+"v"), 0)},
+		{"the first key shares bytes", rawBlock(rawEntry(3, 9, 1, key+"v"), 0)},
+		{"a key shares more than the previous one has", rawBlock(good+rawEntry(10, 9, 1, key+"v"), 0)},
 		{"a restart point within an entry", rawBlock(good+good, 0, 5)},
 		{"a key at a restart point shares", rawBlock(good+rawEntry(1, 8, 1, key[1:]+"v"), 0, uint32(len(good)))},
 		{"a key without a trailer", rawBlock(rawEntry(0, 7, 0, key[:7]), 0)},
@@ -222,8 +221,8 @@ func TestMalformedBlocksAreRefused(t *testing.T) {
 	}
 }
 
-// walkHostile uses a block of any bytes in every way: no movement may panic or
-// run without end, and what both directions read must agree.
+// walkHostile uses a block of any bytes in every way: no movement may panic or loop
+// forever, and both directions must read the same entries.
 func walkHostile(t *testing.T, b Block) {
 	walk := func(start, move func(*blockIter) bool) (keys []string, err error) {
 		it := new(blockIter)
@@ -262,9 +261,9 @@ func walkHostile(t *testing.T, b Block) {
 	}
 }
 
-// A writer need not share all that two keys have in common: that what follows what is shared
-// begins with another byte is what tells them apart.
-func TestStepsApartAreNoStepsToTheSameKey(t *testing.T) {
+// A writer need not share the whole common prefix of two keys. Only a different byte right
+// after the shared ones shows that the keys differ.
+func TestNextDistinctNeverMovesToTheSameKey(t *testing.T) {
 	first := rawEntry(0, 10, 1, string(ikey("kk", 2, base.KindSet))+"v")
 	within, restart := []uint32{0}, []uint32{0, uint32(len(first))}
 	for _, c := range []struct {
@@ -276,16 +275,16 @@ func TestStepsApartAreNoStepsToTheSameKey(t *testing.T) {
 		{"an older version that shares nothing", rawEntry(0, 10, 1, string(ikey("kk", 1, base.KindSet))+"v"), within, false},
 		{"an older version that shares a byte", rawEntry(1, 9, 1, string(ikey("k", 1, base.KindSet))+"v"), within, false},
 		{"an older version that shares the user key", rawEntry(2, 8, 1, string(ikey("", 1, base.KindSet))+"v"), within, false},
-		{"a key that goes on behind the other one", rawEntry(2, 9, 1, string(ikey("a", 1, base.KindSet))+"v"), within, false},
+		{"a key that continues the other one", rawEntry(2, 9, 1, string(ikey("a", 1, base.KindSet))+"v"), within, false},
 		{"another key that shares less than it could", rawEntry(0, 10, 1, string(ikey("kl", 1, base.KindSet))+"v"), within, false},
 		{"another key of unknown kind", rawEntry(1, 9, 1, string(ikey("l", 1, 2))+"v"), within, false},
 		{"another key", rawEntry(1, 9, 1, string(ikey("l", 1, base.KindSet))+"v"), within, true},
 		{"an older version at a restart point", rawEntry(0, 10, 1, string(ikey("kk", 1, base.KindSet))+"v"), restart, false},
 		{"a key at a restart point that shares a byte", rawEntry(1, 9, 1, string(ikey("l", 1, base.KindSet))+"v"), restart, false},
 		{"a key of unknown kind at a restart point", rawEntry(0, 10, 1, string(ikey("kl", 1, 2))+"v"), restart, false},
-		{"a key at a restart point that is none", rawEntry(0, 7, 1, "1234567v"), restart, false},
+		{"a key at a restart point that is not an internal key", rawEntry(0, 7, 1, "1234567v"), restart, false},
 		{"another key at a restart point", rawEntry(0, 10, 1, string(ikey("kl", 1, base.KindSet))+"v"), restart, true},
-		{"a key at a restart point that goes on behind the other one", rawEntry(0, 11, 1, string(ikey("kka", 1, base.KindSet))+"v"), restart, true},
+		{"a key at a restart point that continues the other one", rawEntry(0, 11, 1, string(ikey("kka", 1, base.KindSet))+"v"), restart, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, err := newBlock(rawBlock(first+c.entry, c.restarts...), dataPart)
@@ -295,14 +294,14 @@ func TestStepsApartAreNoStepsToTheSameKey(t *testing.T) {
 			require.True(t, it.First())
 			require.Equal(t, c.want, it.StepApart())
 			require.NoError(t, it.Err())
-			require.Equal(t, !c.want, string(base.UserKey(it.Key())) == "kk", "only a step taken moves it")
+			require.Equal(t, !c.want, string(base.UserKey(it.Key())) == "kk", "the iterator moves only if it returns true")
 		})
 	}
 }
 
-func TestPrevCostsWhatTheIntervalHolds(t *testing.T) {
-	// One interval with 3,000 keys, each the one before and a byte more: rebuilt
-	// from the restart point for every step this would copy 13 GB.
+func TestPrevCostsAreLinearInTheInterval(t *testing.T) {
+	// One interval with 3,000 keys, each the previous one with a byte more. Rebuilding
+	// every key from the restart point would copy 13 GB.
 	var es entries
 	user := []byte{}
 	for i := range 3000 {
@@ -339,9 +338,9 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// False alarms: one lookup in 40 is refused (97 of 3,770), so at least one block in 40 has
-// such; of 2,000 blocks none has, once in 10^21 runs.
-func TestMutatedBlocksAreReadAlikeByAll(t *testing.T) {
+// The probability of a false alarm is negligible: one lookup in 40 fails (97 of 3,770), so in
+// at least one block in 40 some lookup fails; in none of 2,000 blocks, once in 10^21 runs.
+func TestAllSearchesAgreeOnMutatedBlocks(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))

@@ -17,14 +17,14 @@ type blockWriter struct {
 	entries  int
 }
 
-// add appends an entry. Keys rise; the caller sees to it.
+// add appends an entry. The caller must add keys in ascending order.
 func (w *blockWriter) add(key, value []byte) {
 	w.addShared(key, value, base.SharedPrefixLen(w.lastKey, key))
 	w.lastKey = append(w.lastKey[:0], key...)
 }
 
-// addShared is add for a caller that knows how many bytes key shares with the last one.
-// At a restart point the number does not matter. add must not come after it in a block.
+// addShared is add for callers that know how many bytes key shares with the last one.
+// At a restart point the number does not matter. add must not follow it in a block.
 func (w *blockWriter) addShared(key, value []byte, shared int) {
 	if w.entries == 0 || w.counter == w.interval {
 		w.restarts = append(w.restarts, uint32(len(w.buf)))
@@ -46,10 +46,10 @@ func (w *blockWriter) addShared(key, value []byte, shared int) {
 
 func (w *blockWriter) empty() bool { return w.entries == 0 }
 
-// size is the length in bytes that finish would give the block.
+// size returns the length in bytes that the block would have after finish.
 func (w *blockWriter) size() int { return len(w.buf) + 4*max(1, len(w.restarts)) + 4 }
 
-// finish appends the restart array and returns the block, valid until reset.
+// finish appends the restart array and returns the block, which is valid until reset.
 func (w *blockWriter) finish() []byte {
 	if w.entries == 0 {
 		w.restarts = append(w.restarts, 0) // readers expect one, as LevelDB writes

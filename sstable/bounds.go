@@ -8,20 +8,18 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// A file can be sound and yet not be the table that its name says: one restored
-// under a wrong name, or two swapped. Its filter then denies keys that the right
-// table holds, and nothing else of it need be read for that answer. So a Reader
-// that is told what the first and last key must be finds out in Open.
+// A file can be sound and yet not be the table that its name says, if it was restored under a wrong
+// name or swapped with another. Its filter then denies keys that the right table holds, and lookups
+// read nothing else of it. So Open checks the first and last key if the caller passes them.
 //
-// Tables that a Writer made carry a mark of both keys in the metaindex, which
-// Open reads anyway:
+// Tables of a Writer have a mark of both keys in the metaindex, which Open reads
+// anyway:
 //
 //	4  CRC-32C, masked, of the first entry's internal key
 //	4  CRC-32C, masked, of the last entry's internal key
 //
-// It stands behind the last data block's offset, in the value of
-// "filter.sievedb.properties". Of other tables the index, the first and the last data
-// block are read, once each time that the table is opened.
+// It follows the last data block's offset, in the value of "filter.sievedb.properties". For other
+// tables, each Open reads the index and the first and last data blocks.
 
 // bounds is the mark of a table's first and last key.
 type bounds struct {
@@ -39,8 +37,8 @@ func (b bounds) append(dst []byte) []byte {
 	return util.AppendFixed32(util.AppendFixed32(dst, b.smallest), b.largest)
 }
 
-// decodeBounds reads a mark from the front of b; ok is false where none is
-// there, as in tables of earlier versions.
+// decodeBounds reads a mark from the front of b; ok is false if there is none, as in
+// tables of earlier versions.
 func decodeBounds(b []byte) (m bounds, ok bool) {
 	if len(b) < boundsLen {
 		return bounds{}, false
@@ -48,8 +46,8 @@ func decodeBounds(b []byte) (m bounds, ok bool) {
 	return bounds{util.Fixed32(b), util.Fixed32(b[4:])}, true
 }
 
-// checkBounds makes sure that the table begins and ends with the internal keys
-// that it should: by the mark where it has one, else by its data.
+// checkBounds checks that the table begins and ends with these internal keys, using
+// the mark if it has one and its data otherwise.
 func (r *Reader) checkBounds(smallest, largest []byte) error {
 	if smallest == nil || largest == nil {
 		return nil
@@ -62,12 +60,13 @@ func (r *Reader) checkBounds(smallest, largest []byte) error {
 		return nil
 	}
 	return r.wrongTable("metaindex block", int64(r.foot.metaindex.offset),
-		"the checksums of its first and last key differ (first: %v, last: %v); want those of the keys that the MANIFEST says, %s and %s",
+		"the checksums of its first and last key differ (first: %v, last: %v); "+
+			"want those of the keys in the MANIFEST, %s and %s",
 		r.bounds.smallest != want.smallest, r.bounds.largest != want.largest, describeKey(smallest), describeKey(largest))
 }
 
-// checkBoundsByData is checkBounds for a table without a mark. Data blocks at its ends may be
-// empty, as other readers of the format allow; each of them is read.
+// checkBoundsByData is checkBounds for a table without a mark. Data blocks at its ends may
+// be empty, as other readers of the format allow; empty ones are read too.
 func (r *Reader) checkBoundsByData(smallest, largest []byte) error {
 	it, err := r.NewIter(IterOptions{NoFillCache: true})
 	if err != nil {
@@ -81,19 +80,21 @@ func (r *Reader) checkBoundsByData(smallest, largest []byte) error {
 		return r.wrongTable(indexPart, int64(r.foot.index.offset), "it is empty; want entries")
 	}
 	if !bytes.Equal(it.Key(), smallest) {
-		return r.wrongTable(dataPart, int64(it.BlockOffset()), "its first key, %s, differs; want the one that the MANIFEST says, %s", describeKey(it.Key()), describeKey(smallest))
+		return r.wrongTable(dataPart, int64(it.BlockOffset()),
+			"its first key, %s, differs; want the one in the MANIFEST, %s", describeKey(it.Key()), describeKey(smallest))
 	}
 	if !it.Last() {
 		return it.Err()
 	}
 	if !bytes.Equal(it.Key(), largest) {
-		return r.wrongTable(dataPart, int64(it.BlockOffset()), "its last key, %s, differs; want the one that the MANIFEST says, %s", describeKey(it.Key()), describeKey(largest))
+		return r.wrongTable(dataPart, int64(it.BlockOffset()),
+			"its last key, %s, differs; want the one in the MANIFEST, %s", describeKey(it.Key()), describeKey(largest))
 	}
 	return nil
 }
 
-// describeKey says of an internal key what may be said in an error: no byte of
-// the user key, nor a checksum, from which a short key could be found.
+// describeKey describes an internal key for an error text. It reveals no byte of the
+// user key, and no checksum, from which a short key could be found.
 func describeKey(ikey []byte) string {
 	if len(ikey) < base.TrailerLen {
 		return "none"

@@ -9,22 +9,20 @@ import (
 // copyReadAhead is how much of a table CopyBlocks reads at once, in bytes.
 const copyReadAhead = 256 << 10
 
-// CopyBlocks takes all data blocks of a table, as they are stored, into one that has
-// not begun: Finish then adds filters, properties and index of its own. Each block is
-// checked and its keys are read, for the filters, in one pass through the file, and
-// nothing is compressed again. Separators stay what they are. Where the file written to is a
-// vfs.Sharer it may share the blocks, else, as a vfs.CacheFollower, take no more memory
-// for them than the table does.
+// CopyBlocks copies all data blocks of r's table, as they are stored, into a table without
+// entries; Finish then adds its own filters, properties and index. In one pass through the
+// file it checks each block and reads its keys for the filters. It compresses nothing again
+// and keeps the separators. If the file written to is a vfs.Sharer, it may share the blocks.
+// If it is a vfs.CacheFollower, the copy uses no more page cache than the table does.
 //
-// each, which may be nil, is called after each block with the bytes that it takes; an
-// error that it returns ends the copy. The error wraps sievedb.ErrCorruption where the
-// table is damaged.
+// each, which may be nil, is called after each block with its stored size; an error that
+// it returns ends the copy. If the table is damaged, the error wraps sievedb.ErrCorruption.
 func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 	switch {
 	case w.err != nil:
 		return w.err
 	case w.done || w.props.Entries > 0:
-		return w.fail(errors.New("sstable: CopyBlocks into a table that has begun"))
+		return w.fail(errors.New("sstable: CopyBlocks into a table that already has entries or is finished"))
 	}
 	it, err := r.NewIter(IterOptions{NoFillCache: true, ReadAhead: copyReadAhead})
 	if err != nil {
@@ -63,7 +61,7 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 }
 
 // storedBlock returns data block i with its trailer, checked, and puts the block iterator on
-// it. The bytes hold until the next call.
+// it. The bytes are valid until the next call.
 func (it *Iter) storedBlock(i int) ([]byte, error) {
 	sc := it.takeScratch()
 	if err := it.readSpan(i, true, copyReadAhead, false); err != nil {
@@ -73,21 +71,21 @@ func (it *Iter) storedBlock(i int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	it.at = i // where Close finds an error of the block iterator to be
+	it.at = i // to locate an error of the block iterator in Close
 	it.data.init(it.r.cmp, sc.block, dataPart)
 	return raw[:len(raw)+blockTrailerLen], nil
 }
 
-// copyBlock takes the keys of data block i, which it walks.
+// copyBlock adds the keys of data block i to the filters and counts its entries.
 func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 	if i > 0 && it.First() && base.CompareInternal(w.cmp, ix.separator(i-1), it.Key()) >= 0 {
-		return base.Corruptf(dataPart, -1, "its first key does not sort behind the separator before it")
+		return base.Corruptf(dataPart, -1, "its first key does not sort after the separator before it")
 	}
 	for ok := it.First(); ok; ok = it.Next() {
 		shared := base.SharedPrefixLen(w.lastKey, it.key)
 		newUser, rises := w.place(it.key, shared)
 		if !rises {
-			return base.Corruptf(dataPart, -1, "entry %d of the table does not sort behind the one before it", w.props.Entries)
+			return base.Corruptf(dataPart, -1, "entry %d of the table does not sort after the previous one", w.props.Entries)
 		}
 		if newUser {
 			w.addToFilters(base.UserKey(it.key))
@@ -96,14 +94,13 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
 	}
 	if it.Err() == nil && w.props.Entries > 0 && base.CompareInternal(w.cmp, w.lastKey, ix.separator(i)) > 0 {
-		return base.Corruptf(dataPart, -1, "its last key sorts behind its separator")
+		return base.Corruptf(dataPart, -1, "its last key sorts after its separator")
 	}
 	return it.Err()
 }
 
-// share has the file begin with the data blocks that ix lists, if it can share them and they
-// stand one behind the other from the begin of src, and returns how many bytes of them
-// need not be written.
+// share makes the file begin with the data blocks that ix lists, if it can share them and they are
+// contiguous from the beginning of src. It returns how many bytes of them need not be written.
 func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
 	s, ok := w.w.(vfs.Sharer)
 	if !ok || w.Size() > 0 {
@@ -122,8 +119,8 @@ func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
 	return w.written, err
 }
 
-// appendStored appends a data block as it is stored, with its trailer, but for what of it
-// is among the first shared bytes of the file.
+// appendStored appends a data block as it is stored, with its trailer. It does not write
+// those of its bytes that are among the first shared bytes of the file.
 func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
 	w.lastOffset = w.props.DataBytes
 	h := handle{offset: w.lastOffset, size: uint64(len(stored) - blockTrailerLen)}

@@ -28,9 +28,9 @@ func copied(r *Reader, o WriterOptions) (data []byte, err error) {
 	return out.Bytes(), err
 }
 
-// A copy has the very data blocks of the table, and the filters, properties and bounds that
-// a table has that was written with the policy from the first.
-func TestACopyIsTheTableWithOtherFilters(t *testing.T) {
+// A copy has the data blocks of the table byte for byte, and the filters, properties and
+// bounds of a table that was originally written with the policy.
+func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 4))
@@ -75,7 +75,7 @@ func TestACopyIsTheTableWithOtherFilters(t *testing.T) {
 	}
 }
 
-func TestNoDamageIsCopied(t *testing.T) {
+func TestDamagedTablesAreNotCopied(t *testing.T) {
 	es, data := smallTable(t)
 	r, _ := openTable(t, data, ReaderOptions{})
 	props, _ := r.Properties()
@@ -92,15 +92,15 @@ func TestNoDamageIsCopied(t *testing.T) {
 	}
 }
 
-// Blocks whose checksums are right and whose order is not are refused as well.
+// Blocks with correct checksums but in the wrong order are rejected as well.
 func TestBlocksOutOfOrderAreNotCopied(t *testing.T) {
 	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
 	for name, tc := range map[string]struct {
 		blocks     [][]string
 		separators []string
 	}{
-		"keys that fall from block to block":   {[][]string{{"b"}, {"a"}}, []string{"b", "c"}},
-		"a key behind its separator":           {[][]string{{"a", "c"}, {"d"}}, []string{"b", "d"}},
+		"keys that descend between blocks":     {[][]string{{"b"}, {"a"}}, []string{"b", "c"}},
+		"a key after its separator":            {[][]string{{"a", "c"}, {"d"}}, []string{"b", "d"}},
 		"a key before the separator before it": {[][]string{{"a"}, {"b"}}, []string{"b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestBlocksOutOfOrderAreNotCopied(t *testing.T) {
 	}
 }
 
-func TestACopyEndsWhereItsCallerWants(t *testing.T) {
+func TestACopyEndsWithItsCallersError(t *testing.T) {
 	_, data := smallTable(t)
 	r, _ := openTable(t, data, ReaderOptions{})
 	enough, sum := errors.New("enough"), 0
@@ -136,7 +136,7 @@ func TestACopyEndsWhereItsCallerWants(t *testing.T) {
 
 	w = NewWriter(new(bytes.Buffer), WriterOptions{})
 	require.NoError(t, w.Add(ikey("a", 1, base.KindSet), nil))
-	require.Error(t, w.CopyBlocks(r, nil), "a table that has begun")
+	require.Error(t, w.CopyBlocks(r, nil), "a table that already has entries")
 }
 
 // sharingFile is a file in memory that shares bytes in whole units.
@@ -170,8 +170,8 @@ func TestACopyThatSharesBlocksIsTheSame(t *testing.T) {
 	}
 }
 
-// What stands between data blocks must not come to stand between those of the copy.
-func TestBlocksThatAreApartAreNotShared(t *testing.T) {
+// Bytes between data blocks must not be copied.
+func TestBlocksWithGapsAreNotShared(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, WriterOptions{})
 	for _, user := range []string{"a", "b"} {

@@ -28,8 +28,8 @@ func smallTable(t testing.TB) (entries, []byte) {
 	return es, buildTable(t, WriterOptions{Filter: bloom, BlockSize: 64, BlockRestartInterval: 2, Compression: Snappy}, es)
 }
 
-// checkDamaged reads a table with damaged bytes in every way: each answer is
-// right, or an error that is corruption.
+// checkDamaged reads a table with damaged bytes in every way: each result must be correct,
+// or an error that is corruption.
 func checkDamaged(t *testing.T, es entries, data []byte, what string) (refused bool) {
 	t.Helper()
 	corrupt := func(err error) {
@@ -93,7 +93,7 @@ func checkDamaged(t *testing.T, es entries, data []byte, what string) (refused b
 	return refused
 }
 
-func TestEveryBitFlipIsNoticedOrHarmless(t *testing.T) {
+func TestEveryBitFlipIsDetectedOrHarmless(t *testing.T) {
 	es, data := smallTable(t)
 	require.False(t, checkDamaged(t, es, data, "as written"))
 	harmless := 0
@@ -110,17 +110,17 @@ func TestEveryBitFlipIsNoticedOrHarmless(t *testing.T) {
 	require.Less(t, harmless, 8*len(data)*2/3)
 }
 
-func TestEveryTruncationIsNoticed(t *testing.T) {
+func TestEveryTruncationIsDetected(t *testing.T) {
 	es, data := smallTable(t)
 	for n := range data {
 		require.True(t, checkDamaged(t, es, data[:n], fmt.Sprintf("cut to %d bytes", n)))
 	}
 }
 
-func TestDamagedFilterMeansMaybe(t *testing.T) {
+func TestADamagedFilterRulesNothingOut(t *testing.T) {
 	es := plainEntries(500, 50)
 	data := buildTable(t, WriterOptions{Filter: bloom}, es)
-	start := dataEnd(t, data) // the filter block stands behind the data
+	start := dataEnd(t, data) // the filter block follows the data
 	data[start+20] ^= 0x10
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
 	st := r.FilterStatus()
@@ -169,17 +169,17 @@ func TestHostileFilterBlocksHideNothing(t *testing.T) {
 		{"sound", envelope(good, []uint32{0}, n, 20), FilterWholeTable},
 		{"empty block", []byte{}, FilterDamaged},
 		{"four bytes", []byte{0, 0, 0, 0}, FilterDamaged},
-		{"array behind the block", envelope(good, []uint32{0}, n+100, 20), FilterDamaged},
+		{"array beyond the block", envelope(good, []uint32{0}, n+100, 20), FilterDamaged},
 		{"array at 2^32-1", envelope(good, []uint32{0}, math.MaxUint32, 20), FilterDamaged},
-		{"array of no whole number of offsets", envelope(good, []uint32{0}, n+1, 20), FilterDamaged},
+		{"array of a fractional number of offsets", envelope(good, []uint32{0}, n+1, 20), FilterDamaged},
 		{"no filters", envelope(nil, nil, 0, 20), FilterDamaged},
-		{"a filter behind the array", envelope(good, []uint32{n + 9}, n, 20), FilterDamaged},
+		{"a filter beyond the array", envelope(good, []uint32{n + 9}, n, 20), FilterDamaged},
 		{"an empty filter for the table", envelope(good, []uint32{n}, n, 20), FilterDamaged},
 		{"base_lg that shifts nothing away", envelope(good, []uint32{0}, n, 0), FilterPerBlock},
 		{"base_lg 63", envelope(good, []uint32{0}, n, 63), FilterWholeTable},
 		{"base_lg 64", envelope(good, []uint32{0}, n, 64), FilterDamaged},
 		{"base_lg 255", envelope(good, []uint32{0}, n, 255), FilterDamaged},
-		{"falling offsets", envelope(good, []uint32{9, 3, 0}, n, 1), FilterDamaged},
+		{"descending offsets", envelope(good, []uint32{9, 3, 0}, n, 1), FilterDamaged},
 		{"empty filters for ranges with blocks", envelope(good, []uint32{0, n, n, n, n, n, n, n, n}, n, 11), FilterPerBlock},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func rawTable(t testing.TB, kind Compression, data []byte) []byte {
 	return file.Bytes()
 }
 
-func TestHostileDataBlocksAreRefused(t *testing.T) {
+func TestHostileDataBlocksAreRejected(t *testing.T) {
 	sound := buildBlock(2, plainEntries(5, 10))
 	bomb := util.AppendUvarint32(nil, 1<<31-1)
 	for _, c := range []struct {
@@ -215,7 +215,7 @@ func TestHostileDataBlocksAreRefused(t *testing.T) {
 	}{
 		{"unknown compression", 9, sound, "compression kind 9 is unknown"},
 		{"Snappy that claims 2 GiB", Snappy, append(bomb, sound...), "want at most"},
-		{"Snappy that claims more than its bytes can make", Snappy, append(util.AppendUvarint32(nil, 5000), 1, 2, 3), "want at most"},
+		{"Snappy that claims more than its bytes can decode to", Snappy, append(util.AppendUvarint32(nil, 5000), 1, 2, 3), "want at most"},
 		{"Snappy without a length", Snappy, bytes.Repeat([]byte{0xff}, 20), "Snappy"},
 		{"Snappy of nonsense", Snappy, append([]byte{50}, sound...), "Snappy cannot decode"},
 		{"Zstandard of nonsense", Zstd, sound, "a Zstandard frame"},
@@ -237,7 +237,7 @@ func TestHostileDataBlocksAreRefused(t *testing.T) {
 	}
 }
 
-func TestHostileIndexesAreRefused(t *testing.T) {
+func TestHostileIndexesAreRejected(t *testing.T) {
 	sound := handle{0, 100}.append(nil)
 	build := func(interval int, es ...[]byte) []byte {
 		w := blockWriter{interval: interval}
@@ -253,9 +253,9 @@ func TestHostileIndexesAreRefused(t *testing.T) {
 		name string
 		data []byte
 	}{
-		{"separators that fall", build(1, b, sound, a, sound)},
+		{"separators that descend", build(1, b, sound, a, sound)},
 		{"a separator without a trailer", build(1, []byte("abc"), sound)},
-		{"a handle behind the file", build(1, a, handle{900, 100}.append(nil))},
+		{"a handle beyond the file", build(1, a, handle{900, 100}.append(nil))},
 		{"a handle that overflows 64 bits", build(1, a, handle{math.MaxUint64 - 50, 100}.append(nil))},
 		{"a size of 2^64-1", build(1, a, handle{0, math.MaxUint64}.append(nil))},
 		{"half a handle", build(1, a, []byte{0x80})},
@@ -279,7 +279,7 @@ func TestHostileIndexesAreRefused(t *testing.T) {
 			w.add(base.AppendInternalKey(long[:len(long):len(long)], nil, uint64(1000-i), base.KindSet), sound)
 		}
 		_, err := decodeIndex(w.finish(), base.Bytewise, 1<<40)
-		require.ErrorContains(t, err, "unfold")
+		require.ErrorContains(t, err, "expand")
 	})
 }
 
@@ -302,8 +302,8 @@ func TestReadErrorsAreReportedAndNotRemembered(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// sealBlocks gives a mutated table its checksums back, so that what is behind
-// them is put to the test.
+// sealBlocks corrects the checksums of a mutated table, so that the checks after them are
+// tested.
 func sealBlocks(data []byte, hs []handle) {
 	for _, h := range hs {
 		end := h.offset + h.size + 1
@@ -324,8 +324,8 @@ func tableBlocks(t testing.TB, data []byte) []handle {
 	return append(hs, handle{end, uint64(len(r.filter.data))})
 }
 
-// useHostile reads a table of any bytes; errors are corruption, and nothing
-// panics.
+// useHostile reads a table of any bytes: all errors must be corruption, and nothing may
+// panic.
 func useHostile(t *testing.T, data []byte) {
 	r, err := Open(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Name: "x"})
 	if err != nil {

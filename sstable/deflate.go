@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// deflateRatio is the most bytes that deflate makes of one: a match of 258
-	// bytes takes two bits (RFC 1951, section 3.2.5).
+	// deflateRatio is the largest number of bytes to which deflate decodes one: a
+	// match of 258 bytes uses two bits (RFC 1951, section 3.2.5).
 	deflateRatio = 1032
-	// minInflated is where the memory of a decoder starts: a usual block.
+	// minInflated is a decoder's initial memory: the size of a usual block.
 	minInflated = 8 << 10
 	// keptInflated is how much of it an idle decoder keeps.
 	keptInflated = 1 << 20
 )
 
-// hasZlibHeader reports whether raw begins as a zlib stream without a dictionary
-// does (RFC 1950, section 2.2): method 8, a window of at most 32 KiB, and two
-// bytes that are, as a number, a multiple of 31. No Zstandard frame does: of the
-// two bytes 28 b5 that begin its magic number, 31 leaves 5.
+// hasZlibHeader reports whether raw begins like a zlib stream without a dictionary
+// (RFC 1950, section 2.2): method 8, a window of at most 32 KiB, and two bytes that
+// are, as a number, a multiple of 31. No Zstandard frame does: its magic number
+// begins with the bytes 28 b5, which leave a remainder of 5.
 func hasZlibHeader(raw []byte) bool {
 	if len(raw) < 2 {
 		return false
@@ -34,7 +34,7 @@ func hasZlibHeader(raw []byte) bool {
 		raw[1]&dictionary == 0 && (uint(raw[0])<<8|uint(raw[1]))%31 == 0
 }
 
-// inflaters are decoders at rest: each holds some 40 KiB of tables and window.
+// inflaters are idle decoders. Each holds about 40 KiB of tables and window.
 var inflaters = sync.Pool{New: func() any { return new(inflater) }}
 
 // inflater decodes deflate streams, one after another.
@@ -45,21 +45,23 @@ type inflater struct {
 	out  []byte        // the last stream's bytes
 }
 
-// decodeDeflate decodes a block stored as deflateKind or zlibKind; see
-// decompress. The streams do not say how long they become, so they are decoded
-// into memory that grows with what is really there, up to the bound.
+// decodeDeflate decodes a block stored as deflateKind or zlibKind; see decompress.
+// The streams do not state their decoded size, so they are decoded into memory that
+// grows with the decoded bytes, up to a bound.
 func decodeDeflate(raw, buf []byte, kind Compression, part string) ([]byte, error) {
 	f := inflaters.Get().(*inflater)
-	defer f.rest()
+	defer f.release()
 	most := min(decodedCap(len(raw)), deflateRatio*uint64(len(raw))+64, maxBlockLen-1)
 	if err := f.inflate(raw, kind, int(most)); err != nil {
-		return nil, base.Corruptf(part, -1, "%s cannot decode %d bytes: %v; want a whole stream", kindName(kind), len(raw), err)
+		return nil, base.Corruptf(part, -1, "%s cannot decode %d bytes: %v; want a complete stream",
+			kindName(kind), len(raw), err)
 	}
 	switch {
 	case uint64(len(f.out)) > most:
-		return nil, base.Corruptf(part, -1, "%s makes too much of %d bytes; want at most %d", kindName(kind), len(raw), most)
+		return nil, base.Corruptf(part, -1, "%s decodes %d bytes to too many; want at most %d", kindName(kind), len(raw), most)
 	case f.src.Len() > 0:
-		return nil, base.Corruptf(part, -1, "%d of %d bytes follow the end of the %s stream; want none", f.src.Len(), len(raw), kindName(kind))
+		return nil, base.Corruptf(part, -1, "%d of %d bytes follow the end of the %s stream; want none",
+			f.src.Len(), len(raw), kindName(kind))
 	}
 	buf = sized(buf, len(f.out))
 	copy(buf, f.out)
@@ -73,7 +75,7 @@ func kindName(kind Compression) string {
 	return "zlib"
 }
 
-// inflate decodes src into f.out, and stops once that has more than most bytes.
+// inflate decodes src into f.out, and stops once f.out has more than most bytes.
 func (f *inflater) inflate(src []byte, kind Compression, most int) error {
 	stream, err := f.open(src, kind)
 	if err != nil {
@@ -96,7 +98,7 @@ func (f *inflater) inflate(src []byte, kind Compression, most int) error {
 	return nil
 }
 
-// open points the decoder of that kind at src.
+// open returns the decoder of that kind, which reads src.
 func (f *inflater) open(src []byte, kind Compression) (stream io.Reader, err error) {
 	f.src.Reset(src)
 	switch {
@@ -115,8 +117,8 @@ func (f *inflater) open(src []byte, kind Compression) (stream io.Reader, err err
 	return f.zlib, err
 }
 
-// rest puts f back for the next block, without what would pin memory.
-func (f *inflater) rest() {
+// release returns f to the pool, without large memory or a reference to the block.
+func (f *inflater) release() {
 	f.src.Reset(nil)
 	if cap(f.out) > keptInflated {
 		f.out = nil

@@ -59,7 +59,7 @@ func deflateVectors(t testing.TB) map[Compression]map[string][]byte {
 	return vectors
 }
 
-func TestBlocksOfGameWorldsAreRead(t *testing.T) {
+func TestMinecraftBlocksAreRead(t *testing.T) {
 	es := plainEntries(12, 20)
 	want := buildBlock(1, es)
 	for kind, vectors := range deflateVectors(t) {
@@ -68,7 +68,7 @@ func TestBlocksOfGameWorldsAreRead(t *testing.T) {
 				got, err := decompress(kind, raw, nil, dataPart)
 				require.NoError(t, err)
 				require.Equal(t, want, got)
-				require.Less(t, cap(got), len(want)+len(want)/4+64, "a cache is charged for what a block needs")
+				require.Less(t, cap(got), len(want)+len(want)/4+64, "a cache is charged only for the block's size")
 
 				room := make([]byte, 5, 2*len(want))
 				got, err = decompress(kind, raw, room, dataPart)
@@ -94,9 +94,9 @@ func TestBlocksOfGameWorldsAreRead(t *testing.T) {
 	}
 }
 
-func TestEveryBitFlipInAGameWorldsBlockIsNoticed(t *testing.T) {
-	// Under a good checksum zlib has one of its own; raw deflate may decode to
-	// anything, but neither panics nor grows beyond its bound.
+func TestEveryBitFlipInAMinecraftBlockIsDetected(t *testing.T) {
+	// zlib has its own checksum inside the block. Raw deflate may decode to anything,
+	// but must not panic or exceed its bound.
 	want := buildBlock(1, plainEntries(12, 20))
 	for kind, vectors := range deflateVectors(t) {
 		raw := vectors["level-6"]
@@ -110,7 +110,7 @@ func TestEveryBitFlipInAGameWorldsBlockIsNoticed(t *testing.T) {
 					require.ErrorIs(t, err, base.ErrCorruption)
 				case kind == deflateKind:
 					require.LessOrEqual(t, len(got), deflateRatio*len(raw)+64)
-				default: // a bit of the header that only hints at the level
+				default: // a bit of the header that only records the level
 					require.Equal(t, want, got, "byte %d bit %d", i, bit)
 				}
 			}
@@ -122,7 +122,7 @@ func TestEveryBitFlipInAGameWorldsBlockIsNoticed(t *testing.T) {
 	}
 }
 
-func TestKindTwoIsTakenForWhatItsFirstBytesSay(t *testing.T) {
+func TestKindTwoDependsOnTheFirstBytes(t *testing.T) {
 	block := buildBlock(16, plainEntries(40, 50))
 	z, kind, err := appendCompressed(nil, block, Zstd)
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestKindTwoIsTakenForWhatItsFirstBytesSay(t *testing.T) {
 		{"another method", []byte{0x79, 0x1a}, false},
 		{"a window above 32 KiB", []byte{0x88, 0x1c}, false},
 		{"a dictionary", []byte{0x78, 0xbb}, false},
-		{"no multiple of 31", []byte{0x78, 0x9d}, false},
+		{"not a multiple of 31", []byte{0x78, 0x9d}, false},
 		{"one byte", []byte{0x78}, false},
 		{"nothing", nil, false},
 	} {
@@ -181,7 +181,7 @@ func bomb(t testing.TB, kind Compression, n int) []byte {
 }
 
 func TestInflatingIsBounded(t *testing.T) {
-	t.Run("the best that deflate can do is within the ratio", func(t *testing.T) {
+	t.Run("the best compression of deflate is within the ratio", func(t *testing.T) {
 		block := make([]byte, 1<<20)
 		for kind, raw := range map[Compression][]byte{zlibKind: zlibStream(t, block), deflateKind: deflateStream(t, block)} {
 			require.Less(t, len(raw), len(block)/1000)
@@ -190,13 +190,13 @@ func TestInflatingIsBounded(t *testing.T) {
 			require.Len(t, got, len(block))
 		}
 	})
-	t.Run("decoding stops where it is told to", func(t *testing.T) {
+	t.Run("decoding stops at the limit", func(t *testing.T) {
 		for _, kind := range []Compression{zlibKind, deflateKind} {
 			for _, most := range []int{0, 1, minInflated - 1, minInflated, minInflated + 1, 100_000} {
 				f := inflater{}
 				require.NoError(t, f.inflate(bomb(t, kind, 10*most+1<<20), kind, most))
-				require.Greater(t, len(f.out), most, "so that the caller sees it")
-				require.LessOrEqual(t, cap(f.out), most+most/2+2*minInflated, "what is allocated is bounded too")
+				require.Greater(t, len(f.out), most, "the caller can detect it")
+				require.LessOrEqual(t, cap(f.out), most+most/2+2*minInflated, "memory is bounded too")
 			}
 		}
 	})
@@ -210,15 +210,14 @@ func TestInflatingIsBounded(t *testing.T) {
 	t.Run("an idle decoder keeps little", func(t *testing.T) {
 		f := &inflater{out: make([]byte, 2*keptInflated)}
 		f.src.Reset([]byte("raw"))
-		f.rest()
+		f.release()
 		require.Nil(t, f.out)
 		require.Zero(t, f.src.Len())
 	})
 }
 
-func TestGameWorldsDecodersAreReused(t *testing.T) {
-	// A decoder that met damage decodes the next block all the same, and several
-	// goroutines never share one.
+func TestDeflateDecodersAreReused(t *testing.T) {
+	// A decoder can be reused after damage, and several goroutines never share one.
 	want := buildBlock(1, plainEntries(12, 20))
 	vectors := deflateVectors(t)
 	var done sync.WaitGroup
@@ -251,17 +250,17 @@ func TestGameWorldsDecodersAreReused(t *testing.T) {
 	require.NoError(t, <-errs)
 }
 
-func TestOtherStoresCompressionsAreNotWritten(t *testing.T) {
+func TestReadOnlyCompressionsAreNotWritten(t *testing.T) {
 	for _, kind := range []Compression{3, deflateKind, 77} {
 		w := NewWriter(io.Discard, WriterOptions{Compression: kind})
 		require.NoError(t, w.Add(ikey("k", 1, base.KindSet), nil))
 		_, err := w.Finish()
-		require.ErrorContains(t, err, "is not written; want 0 (none), 1 (Snappy) or 2 (Zstandard)")
+		require.ErrorContains(t, err, "cannot be written; want 0 (none), 1 (Snappy) or 2 (Zstandard)")
 	}
 }
 
-// recompressed returns a table of ours with every block but the filter stored
-// as kind, as a game world has it.
+// recompressed returns one of our tables with every block except the filter stored as
+// kind, as in a Minecraft world.
 func recompressed(t testing.TB, table []byte, kind Compression) []byte {
 	r, _ := openTable(t, table, ReaderOptions{})
 	ix, _, err := r.loadIndex()
@@ -289,7 +288,7 @@ func recompressed(t testing.TB, table []byte, kind Compression) []byte {
 	return footer{metaindex: put(meta.finish()), index: put(index.finish())}.append(file)
 }
 
-func TestTablesOfGameWorldsAreRead(t *testing.T) {
+func TestMinecraftTablesAreRead(t *testing.T) {
 	es := plainEntries(2000, 100)
 	ours := buildTable(t, WriterOptions{Filter: bloom}, es)
 	for _, kind := range []Compression{zlibKind, deflateKind} {

@@ -1,11 +1,11 @@
 // Package sstable writes and reads tables: immutable files of entries in the
-// order of internal keys, in LevelDB's format. A table is the run on disk; its
-// filter is asked before anything else of it is read.
+// order of internal keys, in LevelDB's format. A table is a sorted run on disk. A
+// lookup consults its filter before it reads anything else of it.
 //
-// A Writer makes a table from entries in rising order. A Reader finds single
-// keys with Get, which is the path that the store is built for, and walks them
-// with an Iter. Readers may be used from any goroutine; a Writer, an Iter and a
-// Lookup belong to one at a time.
+// A Writer writes a table from entries in ascending order. A Reader finds single
+// keys with Get, the path that the store is built for, and iterates over them
+// with an Iter. A Reader may be used by any number of goroutines, but a Writer, an
+// Iter or a Lookup by only one at a time.
 //
 // # What a lookup touches
 //
@@ -16,39 +16,38 @@
 //		                ▼                                  ▼
 //		            not here: nothing read             not here
 //
-//	  - Open reads footer, metaindex, filter and index, in one piece as a rule. The
-//	    index is decoded when a lookup first passes the filter, and read then if Open
-//	    did not come across it, and held in flat arrays.
-//	    Given the keys that the table must begin and end with, Open refuses a file
-//	    that is another table; see ReaderOptions.
+//	  - Open reads footer, metaindex, filter and index, usually in one read. The
+//	    index is decoded into flat arrays when a lookup first passes the filter, and
+//	    read then if Open did not already read it. If the caller passes the keys that
+//	    the table must begin and end with, Open rejects a file that is another table;
+//	    see ReaderOptions.
 //	  - Each Reader owns one cache slot for each data block. A hit is a load of
 //	    that slot; a miss reads exactly the block and its trailer.
-//	  - Get allocates nothing on a hit, takes no lock, and rebuilds no keys.
+//	  - On a hit, Get allocates nothing, takes no lock, and rebuilds no keys.
 //	  - Values that Get returns point into the cached block or into memory that the
-//	    Lookup borrowed to decompress it, and are valid until the Lookup is used
-//	    again or released, whatever the cache evicts.
+//	    Lookup borrowed to decompress it. They are valid until the Lookup is used
+//	    again or released, even if the cache evicts the block.
 //
 // # What is trusted
 //
-// Nothing that comes from a file. Each block's checksum is verified on every
-// read from disk, before decompression and before parsing; behind it every
-// length and offset is checked all the same, and nothing is allocated that the
-// file could not justify. What is wrong is a *sievedb.CorruptionError with file,
-// part and offset. A filter that is damaged means "maybe": it costs reads, not
-// answers (see FilterStatus).
+// The contents of files are not trusted. Each block's checksum is verified on
+// every read from disk, before decompression and parsing. Every length and offset
+// is checked as well, and no allocation exceeds what the file's size justifies.
+// Damage is reported as a *sievedb.CorruptionError with file, part and offset. A
+// damaged filter is ignored, which costs reads but no answers (see FilterStatus).
 //
 // # How long the file stays open
 //
 // A Reader counts references: one from Open, dropped by Close; one for each
 // open Iter; one for each read from disk while it runs; those taken with Ref.
-// The file is closed with the last. A Get that finds all it needs in memory
-// takes none and works on a closed Reader too; one that needs the disk then
-// returns ErrReaderClosed, and its caller looks for the table's successors.
+// Dropping the last one closes the file. A Get that finds everything in memory
+// takes no reference, and also works on a closed Reader. A Get that needs the disk
+// then returns ErrReaderClosed, and its caller looks for the table's successors.
 //
 // # The bytes
 //
-// All integers are little-endian; varints are of LevelDB's kind. Every block is
-// followed by a trailer, which a handle's size does not count.
+// All integers are little-endian; varints are LevelDB's. Every block is followed
+// by a trailer, which the size in a handle does not include.
 //
 //	+--------+-----+--------+---------+------------+-----------+-------+--------+
 //	| data 0 | ... | data n | filters | properties | metaindex | index | footer |
@@ -56,18 +55,18 @@
 //
 //	block trailer, 5 bytes
 //	0  1  compression: 0 none, 1 Snappy, 2 Zstandard; read but never written:
-//	      2 zlib, told from Zstandard by its header, and 4 raw deflate, both of
-//	      game worlds
+//	      2 zlib, distinguished from Zstandard by its header, and 4 raw deflate,
+//	      both from Minecraft worlds
 //	1  4  CRC-32C, masked, of the stored block and the compression byte
 //
 //	block entry (data, index, metaindex, properties)
-//	varint32  bytes of the key shared with the entry before; 0 at a restart point
+//	varint32  bytes of the key shared with the previous entry; 0 at a restart point
 //	varint32  bytes of the key that follow here
 //	varint32  bytes of the value
 //	...       the key's bytes, then the value
 //
 //	block end
-//	4 each    the offsets of the restart points, rising, the first 0
+//	4 each    the offsets of the restart points, ascending, the first 0
 //	4         their number
 //
 //	part        key                                  value
@@ -75,7 +74,7 @@
 //	index       internal key k, last of the block    handle of the data block
 //	            <= k < first of the next
 //	metaindex   "filter." and the policy's name      handle of the filter block
-//	            "filter.sievedb.range." and the      handle of the filter of ranges
+//	            "filter.sievedb.range." and the      handle of the range filter
 //	            policy's name
 //	            "filter.sievedb.properties"          handle; a varint: the last data
 //	                                                 block's offset; 4 bytes each: the
@@ -96,15 +95,14 @@
 //	    ...   zeros up to 40
 //	40  8     magic 0xdb4775248b80fb57
 //
-// The metaindex may list several filter blocks, and one under several names. The
-// first policy of ReaderOptions.Policies that is among them and whose block is
-// sound is used; no other block is kept. Names that none of them has are passed
-// over.
+// The metaindex may list several filter blocks, and a block under several names.
+// A Reader uses the first of ReaderOptions.Policies that is listed and whose block
+// is sound, and keeps no other block. It ignores names of unknown policies.
 //
 // LevelDB writes base_lg 11, a filter for each 2 KiB of the file. A Writer makes
 // one filter for the whole table, with the smallest base_lg (11 to 63) that
-// shifts the last data block's offset to 0: every reader of the format then asks
-// filter 0 for every block, and a Reader can ask it before it knows the block.
+// shifts the last data block's offset to 0. Every reader of the format then uses
+// filter 0 for every block, and a Reader can probe it before it knows the block.
 //
 // # A worked example
 //
@@ -129,5 +127,5 @@
 //	0b                                base_lg 11
 //	00 14 4e e4 cc                    not compressed; checksum
 //
-// testdata/three_entries.hex has the whole table so; a test compares both.
+// testdata/three_entries.hex has the whole table in this form; a test compares both.
 package sstable

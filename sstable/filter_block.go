@@ -21,11 +21,11 @@ func wholeTableBaseLg(lastOffset uint64) uint8 {
 	return uint8(min(max(minBaseLg, bits.Len64(lastOffset)), maxBaseLg))
 }
 
-// FilterEnvelopeLen is what a filter block has behind the one filter of a table, in bytes.
+// FilterEnvelopeLen is the number of bytes after the filter in a filter block with one filter.
 const FilterEnvelopeLen = 4 + 4 + 1
 
-// appendFilterEnvelope makes a filter block of dst, which holds the one filter
-// of a table and nothing else: LevelDB's table_format.md, "filter meta block".
+// appendFilterEnvelope makes a filter block of dst, which holds only the one filter
+// of a table: LevelDB's table_format.md, "filter meta block".
 func appendFilterEnvelope(dst []byte, lastOffset uint64) []byte {
 	arrayStart := uint32(len(dst))
 	dst = util.AppendFixed32(dst, 0)          // filter 0 begins here
@@ -47,33 +47,32 @@ type filterBlock struct {
 
 	policy filter.Policy
 	slot   int                 // where a Lookup keeps the policy's hash
-	hashed filter.HashPolicy   // the policy again, or nil
-	direct filter.DirectPolicy // and again, or nil
-	// whole is set where one filter answers for every key of the table.
+	hashed filter.HashPolicy   // policy, or nil if that is not one
+	direct filter.DirectPolicy // policy, or nil if that is not one
+	// whole is set if one filter covers every key of the table.
 	whole  bool
 	filter []byte       // the whole-table filter
-	probe  filter.Probe // the same, ready to be asked; nil if hashed is
+	probe  filter.Probe // for probing it; nil if hashed is
 }
 
-// newFilterBlock checks the shape of data. The error is a sievedb.CorruptionError
-// without a place where it has none of those known; then nothing can be concluded
-// from it.
+// newFilterBlock checks the shape of data. If the shape is not a known one, the error is a
+// sievedb.CorruptionError without a location, and nothing can be concluded from the block.
 //
-// endOfData is an offset that every data block begins below. It takes the proof
-// that every offset maps to filter 0 to believe a lone filter for the table: one
-// that covers only the first blocks would deny the keys of the others.
+// Every data block begins below the offset endOfData. A lone filter is used for the
+// whole table only if that proves that every block's offset maps to it. A filter that
+// covers only the first blocks would deny the keys of the others.
 func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f *filterBlock, err error) {
 	const part = "filter block"
 	n := len(data)
 	if n < 5 {
-		return nil, base.Corruptf(part, -1, "it has %d bytes, want at least 5", n)
+		return nil, base.Corruptf(part, -1, "it has %d bytes; want at least 5", n)
 	}
 	start := uint64(util.Fixed32(data[n-5:]))
 	if start >= uint64(n-5) || (uint64(n-5)-start)%4 != 0 {
-		return nil, base.Corruptf(part, -1, "its %d bytes do not end in an array of offsets, which begins at %d", n, start)
+		return nil, base.Corruptf(part, -1, "its %d bytes do not end in an array of offsets that begins at %d", n, start)
 	}
 	if data[n-1] > maxBaseLg {
-		return nil, base.Corruptf(part, -1, "base_lg is %d, want at most %d", data[n-1], maxBaseLg)
+		return nil, base.Corruptf(part, -1, "base_lg is %d; want at most %d", data[n-1], maxBaseLg)
 	}
 	f = &filterBlock{
 		data: data, arrayStart: int(start), num: (n - 5 - int(start)) / 4, baseLg: data[n-1],
@@ -96,26 +95,26 @@ func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f
 	return f, nil
 }
 
-// understood reports whether the policy knows the version of the table's filter.
+// understood reports whether the policy can read the version of the table's filter.
 func (f *filterBlock) understood() bool {
 	p, versioned := f.policy.(filter.VersionedPolicy)
 	return !versioned || !f.whole || p.Understands(f.filter)
 }
 
-// checkOffsets makes sure that each filter ends where the next one begins, or
-// behind its own begin at least, and the last one where the array does.
+// checkOffsets checks that no filter ends before it begins. Each filter ends where the
+// next one begins, and the last one where the array begins.
 func (f *filterBlock) checkOffsets() error {
 	for i := range f.num {
 		start, limit := f.offset(i), f.offset(i+1)
 		if start > limit {
-			return base.Corruptf("filter block", -1, "filter %d of %d goes from offset %d to %d", i, f.num, start, limit)
+			return base.Corruptf("filter block", -1, "filter %d of %d is from offset %d to %d", i, f.num, start, limit)
 		}
 	}
 	return nil
 }
 
-// offset returns where filter i begins. The word behind the last offset is the
-// array's own start: the end of the last filter.
+// offset returns where filter i begins. The word after the last offset is the
+// array's own start, which is the end of the last filter.
 func (f *filterBlock) offset(i int) uint32 { return util.Fixed32(f.data[f.arrayStart+4*i:]) }
 
 // at returns filter i.
@@ -124,7 +123,7 @@ func (f *filterBlock) at(i int) []byte {
 	return f.data[f.offset(i):limit:limit]
 }
 
-// mayContain asks the whole-table filter.
+// mayContain probes the whole-table filter.
 func (f *filterBlock) mayContain(lk *Lookup) bool {
 	if f.probe != nil {
 		return f.probe.HashMayMatch(lk.Hash(f.slot, f.hashed))
@@ -132,10 +131,10 @@ func (f *filterBlock) mayContain(lk *Lookup) bool {
 	return f.policy.KeyMayMatch(lk.userKey, f.filter)
 }
 
-// mayContainAt asks the filter of the data block at offset. Where there is none
-// the answer is yes, as LevelDB's, and where it is empty, unlike LevelDB's: a
-// range without blocks has an empty filter, and to a range in which a block
-// begins it does not belong. asked is false where no filter was consulted.
+// mayContainAt probes the filter of the data block at offset. If there is none, it
+// returns true, as LevelDB does. It also returns true if the filter is empty, unlike
+// LevelDB: only a range in which no block begins should have an empty filter. asked
+// reports whether a filter was consulted.
 func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, asked bool) {
 	i := offset >> f.baseLg
 	if i >= uint64(f.num) {
@@ -152,7 +151,7 @@ func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, asked bool) 
 	return f.policy.KeyMayMatch(lk.userKey, b), true
 }
 
-// FilterState says what a table's filter is good for.
+// FilterState says which filter of a table is used, or why none is.
 type FilterState uint8
 
 // The states of a table's filter.
@@ -161,15 +160,15 @@ const (
 	FilterOff FilterState = iota
 	// FilterMissing: the table was written without a filter.
 	FilterMissing
-	// FilterUnknown: the table has filters, but none under a name known here, or in
-	// later versions only.
+	// FilterUnknown: the table has filters, but none of a known policy, or only of
+	// later versions.
 	FilterUnknown
-	// FilterWholeTable: one filter answers for the table, before its index.
+	// FilterWholeTable: one filter covers the table and is probed before the index.
 	FilterWholeTable
-	// FilterPerBlock: filters answer for ranges of blocks, behind the index.
+	// FilterPerBlock: filters cover ranges of blocks and are probed after the index.
 	FilterPerBlock
 	// FilterDamaged: the filter block failed its checksum, or has no known shape, and
-	// there is no other; every key may be in the table. Err of the status tells more.
+	// there is no other; any key may be in the table. FilterStatus.Err has the reason.
 	FilterDamaged
 )
 
@@ -195,12 +194,12 @@ func (s FilterState) String() string {
 // FilterStatus describes a table's filter, for metrics and tools.
 type FilterStatus struct {
 	State FilterState
-	// Policy is the name of the filter that is used or, where none can be, of the
-	// last that the table lists; empty if it lists none.
+	// Policy is the name of the filter that is used or, if none can be used, of the
+	// last one that the table lists; empty if it lists none.
 	Policy string
-	// Damaged is the name of the best filter if that is damaged, and Err why; State
-	// then tells whether another took its place. Err wraps sievedb.ErrCorruption; it
-	// stands without a name where the metaindex is damaged.
+	// Damaged is the name of the best filter if that is damaged, and Err the reason;
+	// State then says whether another is used instead. Err wraps sievedb.ErrCorruption.
+	// If the metaindex is damaged, Err is set and Damaged is empty.
 	Damaged string
 	Err     error
 }

@@ -7,25 +7,24 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// FilterFigures describe the filter that lookups of a table ask.
+// FilterFigures describe the filter that lookups in a table use.
 type FilterFigures struct {
-	// Filters counts them: one for the whole table, or those of ranges of blocks.
+	// Filters is their number: one for the whole table, or those of ranges of blocks.
 	Filters int
-	// Bytes is what they take, the envelope left out.
+	// Bytes is their size without the envelope.
 	Bytes uint64
-	// Keys is how many distinct keys they were made of: what the writer noted or, where
-	// it did not, filter.Shape's estimate. 0: not known.
+	// Keys is the number of distinct keys in them, as the writer recorded it or, if it
+	// did not, as filter.Shape estimates it. It is 0 if it is not known.
 	Keys uint64
-	// Predicted is the rate, 0 to 1, with which an absent key is expected to pass, all
-	// keys of the table's range alike; negative where it is not known.
+	// Predicted is the expected false-positive rate, 0 to 1, averaged over absent keys in
+	// the table's range. It is negative if it is not known.
 	Predicted float64
-	// HashBits is the width of the hash that the filter goes by; 0 where it is not
-	// known.
+	// HashBits is the width of the hash that the filter uses, or 0 if it is not known.
 	HashBits int
 }
 
-// FilterFigures returns the figures of the filter that lookups ask, zeros where there
-// is none. It reads all of the filter, and from disk the table's properties, once.
+// FilterFigures returns the figures of the filter that lookups use, or zeros and a negative
+// rate if there is none. It reads the whole filter, and the properties from disk once.
 func (r *Reader) FilterFigures() FilterFigures {
 	f := r.filter
 	if f == nil {
@@ -71,8 +70,8 @@ func figuresOf(p filter.Policy, b []byte, keys uint64) FilterFigures {
 	return g
 }
 
-// keysOfShape returns of how many keys a filter was made. Where no bit is clear it may be any
-// number: full.
+// keysOfShape returns the estimated number of keys in a filter. If no bit is clear the
+// number cannot be estimated, and full is true.
 func keysOfShape(s filter.Shape) (keys uint64, full bool) {
 	if keys = s.EstimatedKeys(); keys == math.MaxUint64 {
 		return s.Bits, true
@@ -80,8 +79,8 @@ func keysOfShape(s filter.Shape) (keys uint64, full bool) {
 	return keys, false
 }
 
-// FilterKeys is FilterFigures' Keys alone, which costs less, and of the filter itself: what
-// the table's properties say of it is left aside. 0 where it does not tell.
+// FilterKeys returns only the number of keys, which costs less than FilterFigures. It is
+// always estimated from the filter, never read from the properties. 0 means unknown.
 func (r *Reader) FilterKeys() (keys uint64) {
 	f := r.filter
 	if f == nil {
@@ -103,9 +102,9 @@ func (r *Reader) FilterKeys() (keys uint64) {
 	return keys
 }
 
-// Verdict returns what Get would hear from the table's filter, without reading from
-// disk: FilterNone also where filters of block ranges cannot be chosen from, since the
-// index is not in memory.
+// Verdict returns the verdict of the table's filter that Get would use, without reading
+// from disk. It also returns FilterNone if the table has filters for ranges of blocks but
+// its index is not in memory.
 func (r *Reader) Verdict(lk *Lookup) Verdict {
 	f := r.filter
 	switch {
@@ -130,8 +129,8 @@ func (r *Reader) Verdict(lk *Lookup) Verdict {
 	return res.Filter
 }
 
-// VerdictAt is Verdict for a key of the data block at offset, or of none that would
-// be in that block.
+// VerdictAt is Verdict for a key that is, or if present would be, in the data block at
+// offset.
 func (r *Reader) VerdictAt(userKey []byte, offset uint64) Verdict {
 	if r.filter == nil {
 		return FilterNone
@@ -146,8 +145,8 @@ func (r *Reader) VerdictAt(userKey []byte, offset uint64) Verdict {
 	return res.Filter
 }
 
-// DataBlocks returns the number of data blocks and the bytes of the file that they
-// take, trailers included. It reads the index if it is not in memory.
+// DataBlocks returns the number of data blocks and their size in the file, including
+// trailers, in bytes. It reads the index if it is not in memory.
 func (r *Reader) DataBlocks() (blocks int, bytes uint64, err error) {
 	ix := r.index.Load()
 	if ix == nil {
@@ -162,9 +161,9 @@ func (r *Reader) DataBlocks() (blocks int, bytes uint64, err error) {
 }
 
 // SampleBlocks calls fn with the internal keys of at most n data blocks, spread evenly
-// over the table, in the order of the file, and with the offset of their block. The
-// keys are valid during the call only. The blocks come from disk and do not go to the
-// cache. An error of fn, or of reading, ends it.
+// over the table, in the order of the file, and with the offset of their block. A key
+// is valid only during the call. The blocks are read from disk and not cached. The first
+// error, of fn or of reading, ends the iteration and is returned.
 func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey []byte) error) error {
 	ix := r.index.Load()
 	if ix == nil {
@@ -181,7 +180,7 @@ func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey []byte) error) 
 		}
 		err = b.eachEntry(dataPart, func(key, _ []byte) error {
 			if !base.ValidInternalKey(key) {
-				return base.Corruptf(dataPart, -1, "a key of %d bytes is no internal key", len(key))
+				return base.Corruptf(dataPart, -1, "a key of %d bytes is not an internal key", len(key))
 			}
 			return fn(ix.offsets[i], key)
 		})

@@ -10,8 +10,8 @@ import (
 )
 
 // openFilter reads the metaindex and, of the filters that it lists, the best one
-// that is known and sound. Corruption goes into the status; an I/O error is
-// returned, for the file may be sound.
+// that is known and sound. Corruption goes into the status. An I/O error is
+// returned, since the file may be sound.
 func (r *Reader) openFilter() error {
 	m, err := r.readMetaindex()
 	if err != nil {
@@ -58,25 +58,26 @@ func (r *Reader) readMetaindex() (metaindex, error) {
 	return m, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
 }
 
-// withoutFilter returns the status of a table none of whose filters is used.
+// withoutFilter returns the status of a table of which no filter is used.
 func (r *Reader) withoutFilter(m *metaindex) FilterStatus {
-	asks := false
+	hasPolicy := false
 	for _, p := range r.policies {
-		asks = asks || p != nil && p != filter.None
+		hasPolicy = hasPolicy || p != nil && p != filter.None
 	}
 	switch {
-	case !asks:
+	case !hasPolicy:
 		return FilterStatus{State: FilterOff}
 	case len(m.filters) == 0:
 		return FilterStatus{State: FilterMissing}
 	}
-	return FilterStatus{State: FilterUnknown, Policy: m.someFilter}
+	return FilterStatus{State: FilterUnknown, Policy: m.lastFilter}
 }
 
-// eachFilter calls fn for each filter of the table that one of the policies knows, the
-// best first, until fn wants no more: with the filter, or with why it is damaged.
-// It returns the first error that is not corruption.
-func (r *Reader) eachFilter(m *metaindex, policies []filter.Policy, fn func(f *filterBlock, name string, err error) (more bool)) error {
+// eachFilter calls fn for each filter of the table that is of one of the policies, the
+// best first, until fn returns false. fn gets the filter, or the reason why it is damaged.
+// eachFilter returns the first error that is not corruption.
+func (r *Reader) eachFilter(m *metaindex, policies []filter.Policy,
+	fn func(f *filterBlock, name string, err error) (more bool)) error {
 	for slot, p := range policies {
 		if p == nil || p == filter.None {
 			continue
@@ -96,8 +97,8 @@ func (r *Reader) eachFilter(m *metaindex, policies []filter.Policy, fn func(f *f
 	return nil
 }
 
-// hashSlot returns the place of a Lookup where it keeps its key's hash for policy i:
-// that of the first policy with the same hash.
+// hashSlot returns the index at which a Lookup keeps its key's hash for policy i: that of
+// the first policy with the same hash.
 func hashSlot(policies []filter.Policy, i int) int {
 	for first, p := range policies[:i] {
 		if filter.SameHash(p, policies[i]) {
@@ -107,7 +108,7 @@ func hashSlot(policies []filter.Policy, i int) int {
 	return i
 }
 
-// readFilter reads the filter block at h, of policy p whose hash is in that slot.
+// readFilter reads the filter block at h, of policy p, whose hash is in that slot.
 func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (*filterBlock, error) {
 	const part = "filter block"
 	if err := h.check(r.limit, "metaindex block", part); err != nil {
@@ -118,8 +119,8 @@ func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (
 	if err != nil {
 		return nil, err
 	}
-	// Writers put the filters behind the data blocks; one that claims to lie
-	// before some of them is taken to bound nothing.
+	// Writers put the filters after the data blocks. If the properties say that a data
+	// block follows this filter, the filter is not used for the whole table.
 	endOfData := h.offset
 	if m.knowsLast && m.lastDataOffset < endOfData {
 		endOfData = m.lastDataOffset + 1
@@ -128,13 +129,13 @@ func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (
 	return f, base.InFile(err, r.name, int64(h.offset))
 }
 
-// cacheLineBytes is the cache line of the processors that we know of, or a
-// multiple of theirs.
+// cacheLineBytes is the cache line size of all known processors, or a multiple of
+// it.
 const cacheLineBytes = 64
 
-// alignedBytes returns n zeros that begin at a multiple of cacheLineBytes in
-// memory, as the lines of a filter should, lest each be two cache lines. Go
-// aligns so by itself all but small or oddly sized ones.
+// alignedBytes returns n zeros that begin at a multiple of cacheLineBytes in memory,
+// so that each line of a filter is in one cache line. Go aligns allocations like
+// that, except small or oddly sized ones.
 func alignedBytes(n int) []byte {
 	b := make([]byte, n)
 	if misaligned(b) == 0 {
@@ -149,26 +150,26 @@ func misaligned(b []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) % cacheLineBytes)
 }
 
-// FilterSet is every filter of a table whose policy is known, for those who check
-// tables; lookups ask the best one only.
+// FilterSet is every filter of a table whose policy is known, for callers that check
+// tables. Lookups use only the best one.
 type FilterSet struct {
 	filters []*filterBlock
-	listed  int // filters of keys, those of no known policy included
+	listed  int // filters of keys, including those of unknown policies
 	ranges  []rangeFilter
 	lookup  Lookup
 	next    []byte // scratch
 }
 
-// AllFilters reads every filter of the table whose policy is known. The error
-// wraps sievedb.ErrCorruption where the metaindex or a filter is damaged; the set
-// has the others then.
+// AllFilters reads every filter of the table whose policy is known. If the metaindex
+// or a filter is damaged, the error wraps sievedb.ErrCorruption, and the set has the
+// other filters.
 func (r *Reader) AllFilters() (FilterSet, error) {
 	return r.filterSet(r.policies, func(*metaindex) ([]rangefilter.Policy, error) { return r.rangePolicies, nil })
 }
 
-// FiltersToCheck is AllFilters with policies as those of filters of keys, at most
-// MaxPolicies, and with the filters of ranges of every policy in package rangefilter, whatever
-// the ReaderOptions are.
+// FiltersToCheck is AllFilters with these policies for filters of keys, at most MaxPolicies,
+// instead of those in ReaderOptions. It also reads the range filters of every policy in
+// package rangefilter.
 func (r *Reader) FiltersToCheck(policies []filter.Policy) (FilterSet, error) {
 	return r.filterSet(policies, r.rangesToCheck)
 }
@@ -206,12 +207,12 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]
 	return set, damage
 }
 
-// Listed returns how many names of filters of keys the table lists, those of no known policy
-// included.
+// Listed returns how many filters of keys the table lists by name, including those of
+// unknown policies.
 func (s *FilterSet) Listed() int { return s.listed }
 
-// Whole returns the bytes of each filter that covers the whole table, by the name of its
-// policy; ok is false where there is one that does not.
+// Whole returns the size in bytes of each filter, by the name of its policy. ok is false if
+// one of them does not cover the whole table.
 func (s *FilterSet) Whole() (sizes map[string]int, ok bool) {
 	sizes = map[string]int{}
 	for _, f := range s.filters {
@@ -223,7 +224,7 @@ func (s *FilterSet) Whole() (sizes map[string]int, ok bool) {
 	return sizes, true
 }
 
-// Bytes returns what the filters take.
+// Bytes returns the size of the filter blocks of keys.
 func (s *FilterSet) Bytes() (n uint64) {
 	for _, f := range s.filters {
 		n += uint64(len(f.data))
@@ -232,7 +233,7 @@ func (s *FilterSet) Bytes() (n uint64) {
 }
 
 // Denies reports whether one of the filters denies a user key of the data block
-// at offset, and the name of that filter's policy.
+// at offset, and returns the name of that filter's policy.
 func (s *FilterSet) Denies(userKey []byte, offset uint64) (policy string, denied bool) {
 	s.lookup.Init(userKey, base.MaxSeq)
 	for _, f := range s.filters {
@@ -246,5 +247,5 @@ func (s *FilterSet) Denies(userKey []byte, offset uint64) (policy string, denied
 			return f.policy.Name(), true
 		}
 	}
-	return s.deniesAlone(userKey)
+	return s.rangesDeny(userKey)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forgetful is a policy whose filters deny one key of those that went in.
+// forgetful is a policy whose filters deny one of their keys.
 type forgetful struct {
 	filter.BloomPolicy
 	lost string
@@ -20,16 +20,16 @@ func (p forgetful) KeyMayMatch(key, f []byte) bool {
 	return string(key) != p.lost && p.BloomPolicy.KeyMayMatch(key, f)
 }
 
-// forgetfulGenerator is its generator, which knows nothing of the lost key: the
-// writer must not take it for one that checks.
+// forgetfulGenerator is its generator, which does not know the lost key: the writer must
+// not rely on it to check the filter.
 type forgetfulGenerator struct{ filter.Generator }
 
 func (p forgetful) NewGenerator() filter.Generator {
 	return forgetfulGenerator{p.BloomPolicy.NewGenerator()}
 }
 
-// The finished filter is asked for every key before the table is finished: a
-// table whose filter denies a key that it holds never comes to be.
+// The Writer probes the finished filter with every key before it writes it. So it never
+// writes a table whose filter denies one of its keys.
 func TestAFilterThatDeniesAKeyOfItsTableIsNotWritten(t *testing.T) {
 	es := plainEntries(300, 10)
 	for _, lost := range []entries{es[:1], es[150:151], es[299:]} {
@@ -40,14 +40,14 @@ func TestAFilterThatDeniesAKeyOfItsTableIsNotWritten(t *testing.T) {
 			require.NoError(t, w.Add(e.Key, e.Value))
 		}
 		_, err := w.Finish()
-		require.ErrorContains(t, err, `the filter "test.Forgetful", just made of 300 keys, denies 1 of them`)
+		require.ErrorContains(t, err, `the new filter "test.Forgetful" denies 1 of its 300 keys`)
 		require.NotContains(t, err.Error(), p.lost, "keys stay out of errors")
 		_, again := w.Finish()
 		require.Equal(t, err, again, "the first error sticks")
 	}
 }
 
-// The writer, with and without asking the filter for its keys: B21's price.
+// The writer with and without probing the filter with its keys, which prevents B21.
 func BenchmarkWriterFilterProbe(b *testing.B) {
 	es := plainEntries(20_000, 100)
 	for _, c := range []struct {

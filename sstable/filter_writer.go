@@ -52,21 +52,21 @@ func (w *Writer) writeFilters(filters []namedFilter, meta metaEntries) error {
 	return nil
 }
 
-// tableFilter gathers the user keys of a table for its filter: as a generator
-// where the policy has one, which needs no keys in memory, else as they are.
+// tableFilter collects the user keys of a table for its filter. If the policy has a
+// generator, it needs no keys in memory; otherwise it copies them.
 type tableFilter struct {
 	policy filter.Policy
 	gen    filter.Generator
 	keys   int
 	arena  []byte
 	ends   []int
-	made   []byte // the filter block, kept for its room
+	made   []byte // the filter block, kept to reuse its memory
 }
 
-// reset forgets the keys. A generator has forgotten them with its filter.
+// reset drops the keys. A generator has dropped them when it made its filter.
 func (f *tableFilter) reset() { f.keys, f.arena, f.ends = 0, f.arena[:0], f.ends[:0] }
 
-// newTableFilters returns one for each kind of filter that p stands for.
+// newTableFilters returns a tableFilter for each kind of filter in p.
 func newTableFilters(p filter.Policy) (filters []tableFilter) {
 	for _, kind := range filter.Kinds(p) {
 		filters = append(filters, newTableFilter(kind))
@@ -95,15 +95,15 @@ func (f *tableFilter) add(userKey []byte) {
 	f.keys++
 }
 
-// block returns the filter block, valid until reset; it needs a key at least.
+// block returns the filter block, which is valid until reset. There must be a key.
 func (f *tableFilter) block(lastOffset uint64) ([]byte, error) {
 	b, denied := f.make()
 	if denied > 0 {
-		return nil, errors.Newf("sstable: the filter %q, just made of %d keys, denies %d of them: "+
-			"the policy has a defect, or the machine's memory has; the table is not written", f.policy.Name(), f.keys, denied)
+		return nil, errors.Newf("sstable: the new filter %q denies %d of its %d keys; the table is not written, "+
+			"since the policy or the machine's memory is defective", f.policy.Name(), denied, f.keys)
 	}
 	if uint64(len(b)) > math.MaxUint32-16 {
-		return nil, errors.Newf("sstable: a filter of %d bytes; the format counts them with 32 bits", len(b))
+		return nil, errors.Newf("sstable: the filter has %d bytes; at most %d are supported", len(b), uint32(math.MaxUint32-16))
 	}
 	f.made = appendFilterEnvelope(b, lastOffset)
 	return f.made, nil

@@ -9,8 +9,8 @@ const (
 	// footerLen is the length of the footer: the handles of metaindex and index,
 	// zeros up to 40 bytes, and the magic. It never changes.
 	footerLen = 48
-	// tableMagic ends every table; LevelDB took it from the SHA-1 of its name.
-	// It never changes.
+	// tableMagic is at the end of every table. LevelDB took it from the SHA-1 hash of
+	// its URL. It never changes.
 	tableMagic = uint64(0xdb4775248b80fb57)
 )
 
@@ -32,7 +32,8 @@ func decodeFooter(b []byte, fileSize uint64) (f footer, err error) {
 		return footer{}, base.Corruptf("footer", -1, "%d bytes; want %d", len(b), footerLen)
 	}
 	if magic := util.Fixed64(b[footerLen-8:]); magic != tableMagic {
-		return footer{}, base.Corruptf("footer", -1, "magic %#016x; want %#016x: this is no LevelDB table, or its end is missing", magic, tableMagic)
+		return footer{}, base.Corruptf("footer", -1, "magic number %#016x; want %#016x: "+
+			"this is not a LevelDB table, or its end is missing", magic, tableMagic)
 	}
 	rest := b[:footerLen-8]
 	if f.metaindex, rest, err = decodeHandle(rest, "footer"); err != nil {

@@ -1,11 +1,11 @@
 package sstable
 
-// Verdict is what a table's filter said about a key.
+// Verdict is the result of probing a table's filter with a key.
 type Verdict uint8
 
 // The verdicts of a filter.
 const (
-	// FilterNone: no filter was asked.
+	// FilterNone: no filter was consulted.
 	FilterNone Verdict = iota
 	// FilterNegative: the key is not in the table; no data block was read.
 	FilterNegative
@@ -13,36 +13,35 @@ const (
 	FilterPassed
 )
 
-// Result is the answer of one table to a Lookup, and what it took.
+// Result is the answer of one table to a Lookup, with its cost.
 type Result struct {
 	// Value is valid until the lookup is used again or released: it points into a
-	// block, or into memory of the lookup's. It is empty for a tombstone.
+	// block or into the lookup's memory. It is empty for a tombstone.
 	Value []byte
-	// Trailer is the found version's sequence number and kind; see
-	// ParseKey.
+	// Trailer has the found version's sequence number and kind, encoded as in an
+	// internal key.
 	Trailer uint64
-	// BytesRead is what was read from disk, index and trailers included.
+	// BytesRead is the number of bytes read from disk, including index and trailers.
 	BytesRead uint32
-	// Found is whether the table holds a version, a tombstone perhaps.
+	// Found reports whether the table has a version of the key, which may be a tombstone.
 	Found bool
-	// Filter is what the filter said.
+	// Filter is the filter's verdict.
 	Filter Verdict
-	// IndexRead is whether this Get read the index from disk; most indexes came with
-	// the opening of their table.
+	// IndexRead reports whether this Get read the index from disk. Usually the index was
+	// read when the table was opened.
 	IndexRead bool
-	// BlockFromCache and BlockFromDisk tell where the data block came from;
-	// neither is set where none was needed. A block that another goroutine was
-	// just reading counts as from the cache. In the one case in which a Get needs
-	// two blocks (the newest version that is old enough begins the next block),
-	// both may be set.
+	// BlockFromCache and BlockFromDisk say where the data block came from. Neither
+	// is set if none was needed. A block that another goroutine was reading counts
+	// as from the cache. Both may be set if a Get needs two blocks, which happens
+	// only if the newest version that is old enough begins the next block.
 	BlockFromCache, BlockFromDisk bool
 }
 
-// Get finds the newest version of the lookup's key that is old enough. The
-// whole-table filter comes first, then the index, then the filters of block
-// ranges, then one data block. A Get that needs no disk takes no lock and no
-// reference, writes nothing that is shared but a bit of the cache, and
-// allocates nothing, unless a block has become hot: see BlockCache.
+// Get finds the newest version of the lookup's key that is old enough. It consults
+// the whole-table filter first, then the index, then the filters of block ranges,
+// then one data block. A Get that needs no disk takes no lock and no reference,
+// writes nothing shared except a bit in the cache, and allocates nothing unless a
+// block has become hot: see BlockCache.
 func (r *Reader) Get(lk *Lookup) (Result, error) {
 	if r.Denies(lk) {
 		return Result{Filter: FilterNegative}, nil
@@ -50,9 +49,9 @@ func (r *Reader) Get(lk *Lookup) (Result, error) {
 	return r.GetUndenied(lk)
 }
 
-// Denies reports whether the filter of the whole table rules the key out: Get would
-// find nothing, and say FilterNegative. Where there is no such filter it denies
-// nothing.
+// Denies reports whether the filter of the whole table rules the key out. Get would
+// then find nothing and return FilterNegative. Without such a filter Denies returns
+// false.
 func (r *Reader) Denies(lk *Lookup) bool {
 	if r.hasLines {
 		if lk.hashed>>r.lineSlot&1 == 0 {
@@ -64,7 +63,7 @@ func (r *Reader) Denies(lk *Lookup) bool {
 	return f != nil && f.whole && !f.mayContain(lk)
 }
 
-// GetUndenied is Get for a key of which the caller knows that Denies is false.
+// GetUndenied is Get for callers that know that Denies returns false for the key.
 func (r *Reader) GetUndenied(lk *Lookup) (Result, error) {
 	var res Result
 	f := r.filter
@@ -94,7 +93,7 @@ func (r *Reader) GetUndenied(lk *Lookup) (Result, error) {
 	return res, nil
 }
 
-// passes asks the filter of the block at offset and keeps its verdict.
+// passes probes the filter of the block at offset and records its verdict.
 func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
 	may, asked := f.mayContainAt(lk, offset)
 	switch {
@@ -106,8 +105,8 @@ func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
 	return may
 }
 
-// getInBlock looks in data block i. done is false where all of the block is
-// before the target.
+// getInBlock searches data block i. done is false if all of the block is before the
+// target.
 func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	var b *Block
 	if r.cache != nil {
@@ -123,8 +122,8 @@ func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done boo
 	return r.searchWhole(b, ix, i, lk, res)
 }
 
-// dataBlock returns data block i, possibly in memory of the lookup's. b is what the
-// cache holds of it, nil for nothing.
+// dataBlock returns data block i, possibly in the lookup's memory. b is its cached form,
+// nil if it is not in the cache.
 func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) (_ *Block, err error) {
 	switch {
 	case b == nil:
@@ -146,7 +145,7 @@ func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) 
 	return b, nil
 }
 
-// searchWhole is getInBlock for a block that is there, whole.
+// searchWhole is getInBlock for a whole block in memory.
 func (r *Reader) searchWhole(b *Block, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	if ix.pivots == nil {
 		return r.searchBlock(b, nil, ix, i, lk, res)
@@ -158,10 +157,10 @@ func (r *Reader) searchWhole(b *Block, ix *index, i int, lk *Lookup, res *Result
 	return r.searchBlock(b, pv, ix, i, lk, res)
 }
 
-// searchBlock is getInBlock for a block that is there, or for a part of one, which
-// has no pivots.
+// searchBlock is getInBlock for a block in memory, or for a slice of one, which has no
+// pivots.
 func (r *Reader) searchBlock(b *Block, pv *pivots, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
-	f, err := b.getBehind(pv, r.cmp, lk.userKey, lk.trailer)
+	f, err := b.getWithPivots(pv, r.cmp, lk.userKey, lk.trailer)
 	if err != nil {
 		return false, r.located(err, ix, i)
 	}

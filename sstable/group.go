@@ -1,25 +1,24 @@
 package sstable
 
-// An Ask is one lookup at one table, among others that are asked together. The table's
-// Denies must have been false: a key that it denies is read in vain.
+// An Ask is a lookup in one table, one of several that a Group does together. The table's
+// Denies must have returned false; for a denied key, reads would be wasted.
 type Ask struct {
 	Reader *Reader
 	Lookup *Lookup
 
-	index  *index // nil: not in memory
+	index  *index // nil if it is not in memory
 	block  int    // where to begin
 	held   *Block // that block, if it is in the cache; only to be touched
-	shares bool   // the ask before or behind it needs that block too
+	shares bool   // the previous or the next ask needs that block too
 }
 
-// A Group answers lookups together. Each gets what Reader.GetUndenied would have said, for
-// less: Prepare loads what the lookups need from memory side by side, where one
-// lookup after another waits for each load, and of neighbours that need the same
-// data block the first one reads it for all.
+// A Group does several lookups together. Each has the result of Reader.GetUndenied, at less
+// cost. Prepare makes the lookups wait for memory together, instead of one after
+// another. If adjacent lookups need the same data block, the first one reads it for all.
 //
-// A Group belongs to one goroutine. The zero Group is ready.
+// A Group belongs to one goroutine. The zero Group is ready for use.
 type Group struct {
-	// last is the data block that was searched last, perhaps in scratch's memory.
+	// last is the data block that was searched last, which may be in scratch's memory.
 	last struct {
 		index *index
 		i     int
@@ -31,7 +30,7 @@ type Group struct {
 
 // Prepare finds the data blocks of all asks. It reads nothing from disk.
 func (g *Group) Prepare(asks []Ask) {
-	var last *Ask // whose index is in memory
+	var last *Ask // the last one whose index is in memory
 	for i := range asks {
 		a := &asks[i]
 		a.findBlock()
@@ -48,7 +47,7 @@ func (g *Group) Prepare(asks []Ask) {
 	}
 }
 
-// findBlock finds the data block, and whether it is in the cache.
+// findBlock finds the data block, and its cached form if there is one.
 func (a *Ask) findBlock() {
 	r := a.Reader
 	a.held, a.shares = nil, false
@@ -61,7 +60,7 @@ func (a *Ask) findBlock() {
 	}
 }
 
-// touchBlock loads the lines of a cached block that a search begins with: the
+// touchBlock loads the cache lines with which a search in a cached block begins: the
 // restart array at its end, and an entry in its middle.
 func (a *Ask) touchBlock() uint64 {
 	if a.held == nil || len(a.held.data) == 0 {
@@ -71,10 +70,10 @@ func (a *Ask) touchBlock() uint64 {
 	return uint64(data[len(data)-1]) + uint64(data[len(data)/2])
 }
 
-// Get answers an ask that was prepared. The Value of its Result is valid until the
-// Group is used again or released. The order of asks is the caller's choice; only
-// next to each other do they share a block. A block that was shared counts where
-// it was read: neither BlockFromCache nor BlockFromDisk is set for the others.
+// Get does a lookup that was prepared. The Value of its Result is valid until the Group
+// is used again or released. Lookups may be in any order, but only adjacent ones share a
+// block. A shared block counts only for the lookup that read it: neither BlockFromCache
+// nor BlockFromDisk is set for the others.
 func (g *Group) Get(a *Ask) (Result, error) {
 	r, ix, lk := a.Reader, a.index, a.Lookup
 	var res Result
@@ -91,7 +90,7 @@ func (g *Group) Get(a *Ask) (Result, error) {
 		res.IndexRead = res.BytesRead > 0
 		a.block = ix.find(r.cmp, lk.userKey, lk.trailer)
 	}
-	// The loop of Reader.GetUndenied again: one for both would cost each Get a call more.
+	// The loop of Reader.GetUndenied, repeated: sharing it would cost each Get another call.
 	for i := a.block; i < ix.n; i++ {
 		if f == nil || res.passes(f, lk, ix.offsets[i]) {
 			done, err := g.getInBlock(a, ix, i, &res)
@@ -106,14 +105,14 @@ func (g *Group) Get(a *Ask) (Result, error) {
 	return res, nil
 }
 
-// getInBlock is Reader.getInBlock for one of the group's lookups, which takes the last
-// block again if it is that. Who shares its block has it whole.
+// getInBlock is Reader.getInBlock for one of the group's lookups. It reuses the last block
+// if that is the one needed. Lookups that share a block use it whole, not a slice of it.
 func (g *Group) getInBlock(a *Ask, ix *index, i int, res *Result) (done bool, err error) {
 	r, lk, last := a.Reader, a.Lookup, &g.last
 	if last.index == ix && last.i == i {
 		return r.searchWhole(last.block, ix, i, lk, res)
 	}
-	last.index = nil // its memory may be used again
+	last.index = nil // its memory may be reused
 	lk.scratch, g.scratch = g.scratch, nil
 	var b *Block
 	if r.cache != nil {
@@ -130,11 +129,11 @@ func (g *Group) getInBlock(a *Ask, ix *index, i int, res *Result) (done bool, er
 	return done, err
 }
 
-// Release ends the use of the values that the Group found, and makes it the zero
+// Release ends the validity of the values that the Group found and makes it the zero
 // Group.
 func (g *Group) Release() {
 	if g.scratch != nil {
-		g.scratch.rest()
+		g.scratch.release()
 	}
 	*g = Group{}
 }

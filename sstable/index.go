@@ -10,24 +10,24 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// index is a table's index block, decoded into flat arrays: entry i says that
-// data block i lies at block(i), and that its last key is at or before
-// separator i, which is before the first key of block i+1. Blocks lie in the file
-// in their order and do not overlap. It is immutable but for the slots.
+// index is a table's index block, decoded into flat arrays. Entry i says that data
+// block i is at block(i), and that its last key is at or before separator i, which
+// is before the first key of block i+1. Blocks are stored in their order and do not
+// overlap. The index is immutable except for slots and pivots.
 type index struct {
 	n int
 
-	// prefixes are the eight bytes of each separator's user key that follow what
-	// all but the last have in common, zeros where it ends, as big-endian numbers:
-	// they order as the keys do, except where they are equal. The last separator may
-	// be any successor of the table's last key ("1" of "0017", as most writers cut
-	// it); where it does not begin with common its prefix is the greatest number. Only
-	// for bytewise comparers. A search touches these alone, mostly.
+	// prefixes are, as big-endian numbers padded with zeros, the eight bytes of each
+	// separator's user key that follow common, which all but the last begin with. They
+	// order as the keys do, unless they are equal. The last separator may be any
+	// successor of the table's last key, such as "1" for "0017"; if it does not begin
+	// with common, its prefix is the greatest number. They exist only for bytewise
+	// comparers. Most searches read no other part of the index.
 	prefixes []uint64
 	common   []byte
-	// tops are the last prefixes of each whole group of groupLen, which fill a cache
-	// line together. A search waits for the line of one group, and of its slots, and for
-	// no others that are seldom used: tops are few enough to stay near.
+	// tops are the last prefixes of each whole group of groupLen prefixes, which fill a
+	// cache line. There are few enough tops to stay in the processor's cache, so a search
+	// waits only for the cache line of one group and that of its slots.
 	tops []uint64
 
 	// Separator i, an internal key, is keys[keyStarts[i]:keyStarts[i+1]].
@@ -37,19 +37,21 @@ type index struct {
 	offsets []uint64
 	sizes   []uint32
 
-	slots  []cache.Slot[Block] // of the block cache, one a block; nil without one
-	pivots []pivots            // of the blocks, made as they are searched; nil without slots, or in other orders than the bytewise
+	slots []cache.Slot[Block] // of the block cache, one per block; nil without a cache
+	// pivots of the blocks are made when a block is first searched. nil without slots or
+	// if the order is not bytewise.
+	pivots []pivots
 }
 
-// maxIndexKeys bounds the rebuilt separators, in bytes: the decoded block, or
-// 32 MiB, so that shared prefixes cannot be made to multiply. Writers share no
-// prefixes in an index (its restart interval is 1).
+// maxIndexKeys bounds the size of the rebuilt separators, in bytes, to that of the
+// decoded block or 32 MiB, so that shared prefixes cannot use up memory. Writers
+// share no prefixes in an index (its restart interval is 1).
 func maxIndexKeys(decoded int) uint64 {
 	return min(max(32<<20, uint64(decoded)), math.MaxInt32)
 }
 
-// decodeIndex reads an index block. limit is the number of bytes before the
-// footer, where every data block must lie.
+// decodeIndex reads an index block. limit is the number of bytes before the footer;
+// every data block must be within them.
 func decodeIndex(data []byte, cmp *base.Comparer, limit uint64) (*index, error) {
 	b, err := newBlock(data, indexPart)
 	if err != nil {
@@ -79,9 +81,9 @@ func decodeIndex(data []byte, cmp *base.Comparer, limit uint64) (*index, error) 
 
 const indexPart = "index block"
 
-// measureIndex counts the entries and the bytes of their separators, and
-// refuses more than the table can justify, so that the index is allocated once
-// and exactly.
+// measureIndex counts the entries and the bytes of their separators, so that the
+// index is allocated once and exactly. It rejects more than the table's size can
+// justify.
 func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
 	const smallest = 4 + blockTrailerLen // of a block and its trailer
 	most := maxIndexKeys(len(b.data))
@@ -92,9 +94,9 @@ func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
 		case len(key) < base.TrailerLen:
 			return base.Corruptf(indexPart, -1, "separator %d has %d bytes; want %d or more", n-1, len(key), base.TrailerLen)
 		case keyBytes > most:
-			return base.Corruptf(indexPart, -1, "its %d bytes unfold to more than %d bytes of separators", len(b.data), most)
+			return base.Corruptf(indexPart, -1, "its %d bytes expand to too many bytes of separators; want at most %d", len(b.data), most)
 		case uint64(n) > limit/smallest:
-			return base.Corruptf(indexPart, -1, "it lists more data blocks than the %d bytes before the footer can hold", limit)
+			return base.Corruptf(indexPart, -1, "it lists more data blocks than fit in the %d bytes before the footer", limit)
 		}
 		return nil
 	})
@@ -104,7 +106,7 @@ func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
 // add appends an entry to an index being decoded.
 func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error {
 	if prev := ix.last(); prev != nil && base.CompareInternal(cmp, prev, key) > 0 {
-		return base.Corruptf(indexPart, -1, "separator %d sorts before separator %d; want them rising", ix.n, ix.n-1)
+		return base.Corruptf(indexPart, -1, "separator %d sorts before separator %d; want ascending order", ix.n, ix.n-1)
 	}
 	h, _, err := decodeHandle(value, indexPart)
 	if err != nil {
@@ -114,9 +116,10 @@ func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error 
 		return err
 	}
 	// Every writer appends data blocks in the order of their keys. An index that lists a block
-	// twice makes a walk read and decompress more than the file holds.
+	// twice would make an iteration read and decompress more than the file holds.
 	if end := ix.endOfData(); h.offset < end {
-		return base.Corruptf(indexPart, -1, "data block %d begins at offset %d, within or before data block %d; want offset %d or above", ix.n, h.offset, ix.n-1, end)
+		return base.Corruptf(indexPart, -1, "data block %d begins at offset %d, within or before data block %d; "+
+			"want offset %d or above", ix.n, h.offset, ix.n-1, end)
 	}
 	ix.n++
 	ix.keys = append(ix.keys, key...)
@@ -133,7 +136,7 @@ func (ix *index) makePrefixes() {
 	if ix.n == 0 {
 		return
 	}
-	// They rise, so what two have in common all between them have.
+	// They ascend, so a common prefix of two is also one of those between them.
 	first := base.UserKey(ix.separator(0))
 	ix.common = first[:base.SharedPrefixLen(first, base.UserKey(ix.separator(max(ix.n-2, 0))))]
 	ix.prefixes = make([]uint64, ix.n)
@@ -151,7 +154,7 @@ func (ix *index) makePrefixes() {
 
 func (ix *index) separator(i int) []byte { return ix.keys[ix.keyStarts[i]:ix.keyStarts[i+1]] }
 
-// last returns the last separator, nil if there is none.
+// last returns the last separator, or nil if there is none.
 func (ix *index) last() []byte {
 	if ix.n == 0 {
 		return nil
@@ -161,10 +164,9 @@ func (ix *index) last() []byte {
 
 func (ix *index) block(i int) handle { return handle{offset: ix.offsets[i], size: uint64(ix.sizes[i])} }
 
-// find returns the first entry whose separator is at or behind the internal
-// key (userKey, trailer), and n where there is none: the only block that can
-// hold the first table entry at or behind that key, but for one case, see
-// continues.
+// find returns the first entry whose separator is at or after the internal key
+// (userKey, trailer), or n if there is none. Its block is the only one that can
+// hold the first table entry at or after that key, with one exception: see continues.
 func (ix *index) find(cmp *base.Comparer, userKey []byte, trailer uint64) int {
 	lo, hi := 0, ix.n
 	if ix.prefixes != nil {
@@ -185,15 +187,15 @@ func (ix *index) find(cmp *base.Comparer, userKey []byte, trailer uint64) int {
 	return lo
 }
 
-// findPrefix narrows find to [lo, hi), the separators whose prefix is the
-// target's, or to lo == hi, the answer.
+// findPrefix narrows find to [lo, hi), the separators with the target's prefix, or
+// returns the result as lo == hi.
 func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 	c := len(ix.common)
 	if len(userKey) < c || string(userKey[:c]) != string(ix.common) {
 		if bytes.Compare(userKey, ix.common) < 0 {
 			return 0, 0
 		}
-		return ix.n - 1, ix.n // only the last separator may be behind it
+		return ix.n - 1, ix.n // only the last separator may be after it
 	}
 	p := util.Prefix64(userKey, c)
 	lo = groupLen * util.LowerBound64(ix.tops, p)
@@ -204,7 +206,7 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 	if lo == ix.n || ix.prefixes[lo] != p {
 		return lo, lo
 	}
-	// Equal prefixes are few as a rule, and next to each other.
+	// Equal prefixes are adjacent, and usually few.
 	for hi = lo + 1; hi < ix.n && ix.prefixes[hi] == p; hi++ {
 		if hi-lo == 8 {
 			if p == math.MaxUint64 {
@@ -216,16 +218,15 @@ func (ix *index) findPrefix(userKey []byte) (lo, hi int) {
 	return lo, hi
 }
 
-// continues reports whether the search for userKey must go on behind block i
-// where all of that block is before the target: the separator is the target's
-// own user key, so a version of it may begin the next block. It takes a target
-// whose trailer is that of a shortened separator: one of the greatest sequence
-// number that there is.
+// continues reports whether the search for userKey must continue after block i if
+// all of that block is before the target: the separator is the target's own user
+// key, so a version of it may begin the next block. That requires a target with the
+// trailer of a shortened separator, which has the greatest sequence number.
 func (ix *index) continues(cmp *base.Comparer, i int, userKey []byte) bool {
 	return i+1 < ix.n && cmp.Compare(base.UserKey(ix.separator(i)), userKey) == 0
 }
 
-// memBytes is the memory that the index holds, in bytes, the slots included.
+// memBytes returns the memory that the index uses, including the slots, in bytes.
 func (ix *index) memBytes() uint64 {
 	return uint64(unsafe.Sizeof(*ix)) + uint64(cap(ix.keys)) + 4*uint64(cap(ix.keyStarts)+cap(ix.sizes)) +
 		8*uint64(cap(ix.offsets)+cap(ix.prefixes)+cap(ix.tops)) +
@@ -233,7 +234,7 @@ func (ix *index) memBytes() uint64 {
 		uint64(cap(ix.pivots))*uint64(unsafe.Sizeof(pivots{}))
 }
 
-// endOfData returns where the last data block ends in the file, 0 if there is none.
+// endOfData returns the offset at which the last data block ends, 0 if there is none.
 func (ix *index) endOfData() uint64 {
 	if ix.n == 0 {
 		return 0
@@ -241,15 +242,15 @@ func (ix *index) endOfData() uint64 {
 	return ix.block(ix.n - 1).end()
 }
 
-// blockSpan is a range of blocks that lie behind one another in the file.
+// blockSpan is a range of blocks that are contiguous in the file.
 type blockSpan struct {
 	first, end int // blocks [first, end)
 	offset     uint64
-	size       uint64 // bytes, trailers included
+	size       uint64 // bytes, including trailers
 }
 
-// span returns the blocks around i, on one side of it, that one read of at most
-// most bytes can take: i itself always, others only of [lo, hi).
+// span returns block i and the blocks on one side of it that a read of at most most
+// bytes can cover. Blocks other than i are within [lo, hi).
 func (ix *index) span(i int, forward bool, most uint64, lo, hi int) blockSpan {
 	h := ix.block(i)
 	s := blockSpan{first: i, end: i + 1, offset: h.offset, size: h.size + blockTrailerLen}

@@ -5,8 +5,8 @@ import (
 	"github.com/sievedb/sievedb/internal/cache"
 )
 
-// loadIndex decodes the index if nobody has yet, and reads it before if need be.
-// bytesRead is what this call read from disk.
+// loadIndex returns the index. It reads and decodes it if that has not been done yet.
+// bytesRead is the number of bytes that this call read from disk.
 //
 //go:noinline
 func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
@@ -45,14 +45,14 @@ func (r *Reader) readStoredIndex() ([]byte, error) {
 	return stored, r.readAt(stored, r.foot.index.offset, indexPart)
 }
 
-// LoadIndex makes the index ready for lookups, which do so themselves at first need.
+// LoadIndex loads the index, which lookups otherwise do when they first need it.
 func (r *Reader) LoadIndex() error {
 	_, _, err := r.loadIndex()
 	return err
 }
 
-// decodeIndex checks and decodes the index block as it is stored, of which it keeps
-// nothing.
+// decodeIndex checks and decodes the index block as it is stored. It does not keep
+// stored.
 func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 	data, _, err := openBlock(stored, nil, indexPart)
 	if err != nil {
@@ -60,11 +60,11 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 	}
 	ix, err := decodeIndex(data, r.cmp, r.limit)
 	if err == nil && ix.endOfData() > r.metaStart {
-		err = base.Corruptf(indexPart, -1, "its data blocks end at offset %d, beyond the first of the other blocks; want them to end at offset %d or before",
-			ix.endOfData(), r.metaStart)
+		err = base.Corruptf(indexPart, -1, "its data blocks end at offset %d, beyond the first of the other blocks; "+
+			"want them to end at offset %d or before", ix.endOfData(), r.metaStart)
 	}
-	if err == nil && ix.n == 0 && r.marked { // a merge would drop all that the table holds
-		err = base.Corruptf(indexPart, -1, "it lists no data block; want one or more, since the table has a first and a last key")
+	if err == nil && ix.n == 0 && r.marked { // a merge would drop all entries of the table
+		err = base.Corruptf(indexPart, -1, "it lists no data block; want at least one, since the table has a first and a last key")
 	}
 	if err != nil {
 		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
@@ -72,7 +72,7 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 	return ix, nil
 }
 
-// setIndex makes ix the index. r.loadMu is held.
+// setIndex makes ix the index. The caller holds r.loadMu.
 func (r *Reader) setIndex(ix *index) {
 	if r.cache != nil {
 		ix.slots = make([]cache.Slot[Block], ix.n)

@@ -4,56 +4,56 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// IterOptions say how a table is walked.
+// IterOptions say how to iterate over a table.
 type IterOptions struct {
-	// NoFillCache leaves the block cache as it is: blocks that it has are used,
-	// others are read into a buffer of the iterator's own. For compactions.
+	// NoFillCache makes the iterator use cached blocks but add none: it reads the
+	// others into its own buffer. It is meant for compactions.
 	NoFillCache bool
-	// ReadAhead is how many bytes, at most, one read from disk covers, for walks
-	// in order; 0: a block at a time, until a walk has shown that it goes on, see
-	// Iter. Blocks behind the bounds are not read ahead, and those read ahead because
-	// of it do not go to the cache.
+	// ReadAhead is the largest number of bytes per read from disk, for iteration in
+	// order. With 0 the iterator reads one block at a time, until it has crossed
+	// several blocks in order, see Iter. It does not read blocks beyond the bounds
+	// ahead. With ReadAhead above 0 it adds no blocks to the cache.
 	ReadAhead int
-	// MostKept is how many bytes of blocks, as stored, a walk in order goes through, about, before it leaves
-	// the cache as it is, for walks of which a cache holds little in the end; 0: no bound.
+	// MostKept is approximately how many bytes of blocks, as stored, an iteration in order
+	// covers before it stops adding blocks to the cache. 0 means no limit.
 	MostKept int64
-	// Lower and Upper are user keys: the first that is of interest and the first
-	// behind those, nil for no bound. Blocks that hold none between the two are not
-	// read on the way, and the iterator ends where only such are left; it may show
-	// entries outside. They must not change while the iterator is in use.
+	// Lower and Upper are user keys that bound the keys of interest: Lower inclusive,
+	// Upper exclusive, nil for no bound. Blocks without keys between them are skipped,
+	// and the iterator ends when only such blocks remain. It may return entries outside
+	// of the bounds. The slices must not change while the iterator is in use.
 	Lower, Upper []byte
-	// Stats, where it is not nil, counts the blocks used. It belongs to the
-	// iterator's goroutine; several iterators of one goroutine may share it.
+	// Stats, if not nil, counts the blocks used. It belongs to the iterator's
+	// goroutine; several iterators of one goroutine may share it.
 	Stats *IterStats
 }
 
-// IterStats counts what iterators read.
+// IterStats counts the blocks and bytes that iterators use.
 type IterStats struct {
 	BlocksFromCache uint64
 	BlocksFromDisk  uint64
-	BytesRead       uint64 // bytes from disk, index and trailers included
+	BytesRead       uint64 // bytes from disk, including index and trailers
 }
 
-// Iter walks a table, a base.Iterator. It keeps the table's file open until it
-// is closed. The zero Iter is closed, for Open.
+// Iter iterates over a table. It is a base.Iterator. It keeps the table's file open
+// until it is closed. The zero Iter is closed and can be opened with Open.
 //
 // A new Iter is not at an entry, and neither is one whose last movement returned
-// false: call First, Last or a seek then. Next and Prev may be called only while
-// it is Valid. The store's own iterator, which db.DB.NewIterator returns, can be
-// entered from either side.
+// false: then call First, Last or a seek. Next and Prev may be called only while
+// it is Valid. (The store's own iterator, which db.DB.NewIterator returns, allows
+// Next and Prev in these states.)
 //
-// A walk that has gone from block to block for a while, without a seek, reads
-// ahead; see fetch.
+// An iteration that has crossed several blocks in order, without a seek, reads
+// ahead; see readAheadAfter.
 type Iter struct {
 	r     *Reader
 	ix    *index
 	opts  IterOptions
 	stats *IterStats
-	own   IterStats // where nobody asked for them
+	own   IterStats // used if IterOptions.Stats is nil
 
 	data   blockIter
-	at     int    // the data block that data is on; -1: none
-	sliced *Block // where data is on a slice of it, the block; else nil
+	at     int    // the data block that data is on; -1 if none
+	sliced *Block // the block, if data is on a slice of it; else nil
 	slice  int
 	err    error
 
@@ -61,8 +61,8 @@ type Iter struct {
 	touched byte // keeps the loads of touch
 
 	scratch *scratch  // nil until a block has to be read or decompressed
-	span    blockSpan // the blocks in scratch.stored, where several were read at once
-	inOrder int       // blocks that the walk under way came to, each from a neighbour
+	span    blockSpan // the blocks in scratch.stored, if several were read together
+	inOrder int       // consecutive blocks that the iteration came to since the last seek
 }
 
 var _ base.Iterator = (*Iter)(nil)
@@ -77,9 +77,9 @@ func (r *Reader) NewIter(o IterOptions) (*Iter, error) {
 	return it, nil
 }
 
-// Open makes it an iterator over r, as NewIter does, and keeps the memory that it
-// had. An iterator over another table is closed first, and what it knew of the
-// walk under way holds for the one that follows. After an error it is closed.
+// Open makes it an iterator over r, like one of NewIter, and reuses its memory. If it is
+// open, it is closed first, and its read-ahead continues with the new table, as if the
+// iteration continued there. After an error it is closed.
 func (it *Iter) Open(r *Reader, o IterOptions) error {
 	it.release()
 	it.err, it.data.err = nil, nil
@@ -104,7 +104,7 @@ func (it *Iter) Open(r *Reader, o IterOptions) error {
 	return nil
 }
 
-// release gives the table back.
+// release drops the reference to the table.
 func (it *Iter) release() {
 	it.data.unposition()
 	it.data.block, it.span, it.at, it.sliced, it.aim = Block{}, blockSpan{}, -1, nil, aim{}
@@ -122,7 +122,7 @@ func (it *Iter) Close() error {
 		it.data.trim()
 		it.inOrder, it.opts, it.stats = 0, IterOptions{}, nil
 		if it.scratch != nil {
-			it.scratch.rest()
+			it.scratch.release()
 			it.scratch = nil
 		}
 	}
@@ -141,8 +141,8 @@ func (it *Iter) Value() []byte { return it.data.Value() }
 // Err implements base.Iterator.
 func (it *Iter) Err() error { return it.err }
 
-// BlockOffset returns where in the file, in bytes, the data block of the present entry
-// begins. The iterator must be Valid.
+// BlockOffset returns the offset in the file, in bytes, of the current entry's data block.
+// The iterator must be Valid.
 func (it *Iter) BlockOffset() uint64 { return it.ix.offsets[it.at] }
 
 // First implements base.Iterator.
@@ -174,19 +174,19 @@ func (it *Iter) Prev() bool {
 	return it.prevBlock()
 }
 
-// StepApart is Next to an entry whose user key, as bytes, is another than the present
-// one's, in the common case that this is known at once. Otherwise nothing moves.
+// StepApart is Next if the next entry has different user key bytes and this is quickly
+// known, as it commonly is. Otherwise it returns false and the iterator does not move.
 func (it *Iter) StepApart() bool { return it.data.StepApart() }
 
-// StepBack is Prev in the common case that the entry before is remembered. Otherwise nothing
-// moves.
+// StepBack is Prev in the common case that the previous entry is remembered. Otherwise it
+// returns false and the iterator does not move.
 func (it *Iter) StepBack() bool { return it.data.StepBack() }
 
-// ValueStays reports whether the present value stays where it is over a step back, which
-// then stays in the same block, or slice of one.
+// ValueStays reports whether the current value stays valid after a step back, because the
+// previous entry is in the same block, or slice of a block.
 func (it *Iter) ValueStays() bool { return it.data.pos > 0 }
 
-// nextBlock goes on behind the block, or the slice of one, that was walked to its end.
+// nextBlock continues after the end of a block, or of a slice of one.
 func (it *Iter) nextBlock() bool {
 	if it.nextSlice() {
 		return true
@@ -198,8 +198,7 @@ func (it *Iter) nextBlock() bool {
 	return it.forwardFrom(it.at + 1)
 }
 
-// prevBlock goes on before the block, or the slice of one, that was walked to its
-// beginning.
+// prevBlock continues before the beginning of a block, or of a slice of one.
 func (it *Iter) prevBlock() bool {
 	if it.prevSlice() {
 		return true
@@ -211,16 +210,17 @@ func (it *Iter) prevBlock() bool {
 	return it.backwardFrom(it.at - 1)
 }
 
-// endsAt reports whether no block behind block i holds anything below the upper
-// bound: all that is there sorts behind separator i.
+// endsAt reports whether no block after block i has keys below the upper bound: all
+// keys there sort after separator i.
 func (it *Iter) endsAt(i int) bool {
 	return it.opts.Upper != nil && it.r.cmp.Compare(base.UserKey(it.ix.separator(i)), it.opts.Upper) >= 0
 }
 
-// beginsAt reports whether no block before block i holds anything at or behind
-// the lower bound: all that is there is at or before separator i-1.
+// beginsAt reports whether no block before block i has keys at or above the lower
+// bound: all keys there are at or before separator i-1.
 func (it *Iter) beginsAt(i int) bool {
-	return it.opts.Lower != nil && i > 0 && it.r.cmp.Compare(base.UserKey(it.ix.separator(i-1)), it.opts.Lower) < 0
+	return it.opts.Lower != nil && i > 0 &&
+		it.r.cmp.Compare(base.UserKey(it.ix.separator(i-1)), it.opts.Lower) < 0
 }
 
 // SeekGE implements base.Iterator.
@@ -234,29 +234,29 @@ func (it *Iter) seekGE(ikey []byte) bool {
 	return it.seekFrom(it.ix.find(it.r.cmp, userKey, trailer), userKey, trailer)
 }
 
-// seekFrom is seekGE where the index says that block i is the one to search.
+// seekFrom is seekGE if index.find returned block i.
 func (it *Iter) seekFrom(i int, userKey []byte, trailer uint64) bool {
 	if i == it.ix.n || !it.load(i, true) {
 		it.data.unposition()
 		return false
 	}
-	return it.blockSeekGE(userKey, trailer) || it.passedBlock(i)
+	return it.blockSeekGE(userKey, trailer) || it.seekPastBlock(i)
 }
 
-// passedBlock goes on to the first entry behind block i, all of which is before
-// the target of a seek.
-func (it *Iter) passedBlock(i int) bool {
+// seekPastBlock moves to the first entry after block i, all of whose entries are
+// before the target of a seek.
+func (it *Iter) seekPastBlock(i int) bool {
 	return !it.failed() && !it.endsAt(i) && it.forwardFrom(i+1)
 }
 
-// SeekOn is SeekGE to a key behind the present one, which a target in the same
-// block finds at less cost.
+// SeekOn is SeekGE to a key after the current one. It costs less if the target is in
+// the same block.
 func (it *Iter) SeekOn(ikey []byte) bool {
 	it.inOrder = 0
 	if base.CompareInternal(it.r.cmp, it.ix.separator(it.at), ikey) < 0 {
 		return it.seekGE(ikey)
 	}
-	return it.blockSeekOn(base.UserKey(ikey), base.Trailer(ikey)) || it.passedBlock(it.at)
+	return it.blockSeekForward(base.UserKey(ikey), base.Trailer(ikey)) || it.seekPastBlock(it.at)
 }
 
 // SeekLT implements base.Iterator.
@@ -275,7 +275,7 @@ func (it *Iter) SeekLT(ikey []byte) bool {
 	return !it.failed() && !it.beginsAt(i) && it.backwardFrom(i-1)
 }
 
-// forwardFrom goes to the first entry of block i or of those behind it.
+// forwardFrom moves to the first entry of block i or of those after it.
 func (it *Iter) forwardFrom(i int) bool {
 	for ; !it.failed() && i < it.ix.n; i++ {
 		if it.load(i, true) && it.blockFirst() {
@@ -286,7 +286,7 @@ func (it *Iter) forwardFrom(i int) bool {
 	return false
 }
 
-// backwardFrom goes to the last entry of block i or of those before it.
+// backwardFrom moves to the last entry of block i or of those before it.
 func (it *Iter) backwardFrom(i int) bool {
 	for ; !it.failed() && i >= 0; i-- {
 		if it.load(i, false) && it.blockLast() {
@@ -297,8 +297,7 @@ func (it *Iter) backwardFrom(i int) bool {
 	return false
 }
 
-// failed takes over an error of the block iterator, and reports whether there
-// is an error.
+// failed reports whether there is an error. It adopts an error of the block iterator.
 func (it *Iter) failed() bool {
 	if it.err == nil && it.data.err != nil {
 		it.err = it.r.located(it.data.err, it.ix, it.at)

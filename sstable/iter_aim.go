@@ -2,16 +2,16 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// aim is where a seek will begin: data block i, and what the cache has of it.
+// aim is where a seek will begin: data block i, and its cached form.
 type aim struct {
 	i    int
-	held *Block // only to be touched; nil for nothing
+	held *Block // only to be touched; nil if it is not in the cache
 }
 
-// Aim prepares SeekAimed to ikey of several open iterators. Seeks made one after the other
-// wait for memory time and again: for the slot of a block, the cache's entry, its first
-// line, and the slice or the restart interval that is searched. Here the iterators wait for
-// each of these side by side. Nothing is read from disk, and no iterator moves.
+// Aim prepares several open iterators for SeekAimed to ikey. A seek waits for memory several
+// times: for the slot of a block, the cache's entry, its first cache line, and the slice or
+// restart interval that it searches. Aim makes the iterators wait for each of these
+// together, not one after another. It reads nothing from disk and moves no iterator.
 func Aim(its []*Iter, ikey []byte) {
 	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
 	for _, it := range its {
@@ -28,15 +28,17 @@ func Aim(its []*Iter, ikey []byte) {
 	}
 }
 
-// SeekAimed is SeekGE to ikey, for which Aim has prepared it, and which has not moved since.
+// SeekAimed is SeekGE to the ikey for which Aim prepared the iterator. The iterator must not
+// have moved since.
 func (it *Iter) SeekAimed(ikey []byte) bool {
 	it.inOrder = 0
 	it.aim.held = nil // not to be kept alive
 	return it.seekFrom(it.aim.i, base.UserKey(ikey), base.Trailer(ikey))
 }
 
-// touchFirst loads what the search in the block aimed at begins with: the first line of
-// slices, all of a block that is compressed otherwise, an interval of one that is not.
+// touchFirst loads the bytes with which the search in the block begins: the first cache line
+// of a block in slices, all of a block compressed otherwise, or an interval of one that is
+// not compressed.
 func (it *Iter) touchFirst(userKey []byte) byte {
 	b := it.aim.held
 	switch {
@@ -54,7 +56,7 @@ func (it *Iter) touchFirst(userKey []byte) byte {
 	return b.data[len(b.data)-1] // the restart points
 }
 
-// touchSlice loads the slice that will be searched, if the block aimed at is in slices.
+// touchSlice loads the slice that will be searched, if the block is in slices.
 func (it *Iter) touchSlice(userKey []byte) byte {
 	b := it.aim.held
 	if b == nil || b.kind != slicedKind {
@@ -64,8 +66,9 @@ func (it *Iter) touchSlice(userKey []byte) byte {
 	return b.touchStored(b.sliceStart(last), b.sliceEnd(last))
 }
 
-// touchGuessed loads what lies where the slice of b that will be searched should be, going by
-// the pivots, so that touchSlice does not wait first for b's beginning and then for that.
+// touchGuessed loads the bytes where the slice of b that will be searched should be, as
+// estimated from the pivots. Otherwise touchSlice would wait for b's beginning and then for
+// the slice.
 func (it *Iter) touchGuessed(b *Block, userKey []byte) byte {
 	if it.ix.pivots == nil {
 		return 0
@@ -77,11 +80,11 @@ func (it *Iter) touchGuessed(b *Block, userKey []byte) byte {
 	return b.touchStored(b.guessSlice(s))
 }
 
-// guessSlice returns where the slice that begins at s should be stored, if all that b holds
-// can be compressed alike, with half a line more on both sides.
+// guessSlice returns where the slice that begins at s should be stored, assuming that all
+// slices of b compress equally well, with half a cache line more on both sides.
 func (b *Block) guessSlice(s start) (from, to int) {
 	n := int64(b.stored())
-	head := n / 64 // of the slices' prefixes and ends, about
+	head := n / 64 // approximate size of the slices' prefixes and ends
 	place := func(p int) int { return int(head + (n-head)*int64(p)/int64(b.entriesEnd)) }
 	return max(place(s.p)-cacheLine/2, 0), min(place(s.limit)+cacheLine/2, int(n))
 }

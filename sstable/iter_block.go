@@ -2,29 +2,28 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// A walk that has come to readAheadAfter blocks one behind the other reads what is
-// not in the cache several blocks at a time: firstReadAhead bytes, then twice as
-// many each time, up to mostReadAhead. Of 4 KiB blocks that begins behind some 250
-// entries of 116 bytes, so a seek and a few steps never pay for what they do not
-// use. It saves system calls; the most is what still fits the processor's own
-// cache until it is used.
+// An iteration that has come to readAheadAfter consecutive blocks reads blocks that are
+// not in the cache several at a time: firstReadAhead bytes, then twice as many each time,
+// up to maxReadAhead. With 4 KiB blocks it begins after about 250 entries of 116 bytes,
+// so a seek and a few steps never pay for unused blocks. It saves system calls. The
+// maximum is what fits in the processor's cache until it is used.
 const (
 	readAheadAfter = 8
 	firstReadAhead = 16 << 10 // bytes
-	mostReadAhead  = 128 << 10
+	maxReadAhead   = 128 << 10
 )
 
-// A walk backward reads each restart interval forward, but one before the other: the
-// processor foresees that badly, and so a cached block that it is going to read whole is
-// brought near at once. Going forward nothing is gained by it. Large blocks hold large
-// values, which need not be of interest.
+// A backward iteration reads the restart intervals of a block from last to first, each of
+// them forward. The processor predicts that badly, so a cached block that will be read
+// whole is loaded into its cache first. That would gain nothing going forward. Large
+// blocks are left out: they have large values, which may not be needed.
 const (
-	touchAfter  = 2 // blocks; a seek and a few steps may cross one border
-	mostTouched = 16 << 10
+	touchAfter = 2 // blocks; a seek and a few steps may cross one boundary
+	maxTouched = 16 << 10
 )
 
-// load puts the block iterator on data block i, not positioned. Where the block is in
-// slices, it is on none of them yet: see enter.
+// load puts the block iterator on data block i, not positioned. If the block is in slices,
+// the block iterator is not on any of them yet: see enter.
 func (it *Iter) load(i int, forward bool) bool {
 	if it.failed() {
 		it.data.unposition()
@@ -52,7 +51,7 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 	if it.r.cache != nil {
 		peek := it.ix.slots[i].Get
 		if own {
-			peek = it.ix.slots[i].Peek // a use that says nothing about the next
+			peek = it.ix.slots[i].Peek // a use that predicts nothing about later ones
 		}
 		if b := peek(); b != nil {
 			it.stats.BlocksFromCache++
@@ -61,7 +60,7 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 				it.sliced = b
 				return Block{}, nil
 			}
-			if !forward && it.inOrder >= touchAfter && len(b.data) <= mostTouched {
+			if !forward && it.inOrder >= touchAfter && len(b.data) <= maxTouched {
 				it.touched += touch(b.data)
 			}
 			return it.unpack(i, b)
@@ -73,7 +72,7 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 	case it.inOrder >= readAheadAfter:
 		return it.fetchAhead(i, forward)
 	}
-	it.span = blockSpan{} // its memory is used for this block
+	it.span = blockSpan{} // this block reuses its memory
 	b, n, err := it.r.loadData(it.ix, i, it.takeScratch())
 	if err != nil {
 		return Block{}, err
@@ -91,7 +90,7 @@ func (it *Iter) count(fromDisk bool) {
 	}
 }
 
-// unpack returns b, which the cache has for data block i, for reading.
+// unpack returns b, the cached form of data block i, decompressed.
 func (it *Iter) unpack(i int, b *Block) (Block, error) {
 	if b.kind == NoCompression {
 		return *b, nil
@@ -103,8 +102,8 @@ func (it *Iter) unpack(i int, b *Block) (Block, error) {
 	return *b, nil
 }
 
-// takeScratch returns the iterator's memory for blocks. What it gave for the
-// block that data is on may be about to be overwritten.
+// takeScratch returns the iterator's memory for blocks. The block that data is on may be
+// about to be overwritten, so the iterator leaves it.
 func (it *Iter) takeScratch() *scratch {
 	it.at = -1
 	if it.scratch == nil {
@@ -113,15 +112,15 @@ func (it *Iter) takeScratch() *scratch {
 	return it.scratch
 }
 
-// fetchOwn returns data block i by way of the iterator's own buffers, which the
-// block before lies in no longer needed: the iterator moves on.
+// fetchOwn returns data block i, read into the iterator's own buffers. It may overwrite
+// the previous block, which is no longer needed.
 func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
 	sc := it.takeScratch()
-	most := it.opts.ReadAhead
-	if most <= 0 {
-		most = it.readAhead()
+	size := it.opts.ReadAhead
+	if size <= 0 {
+		size = it.readAhead()
 	}
-	if err := it.readSpan(i, forward, uint64(most), false); err != nil {
+	if err := it.readSpan(i, forward, uint64(size), false); err != nil {
 		return Block{}, err
 	}
 	it.count(true)
@@ -129,19 +128,19 @@ func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
 	return sc.block, err
 }
 
-// readAhead is how many bytes the walk under way reads at once: 0, a block at a time, while it
-// is short.
+// readAhead returns how many bytes to read together. 0, a block at a time, is for short
+// iterations.
 func (it *Iter) readAhead() int {
 	if it.inOrder < readAheadAfter {
 		return 0
 	}
-	return min(firstReadAhead<<min(it.inOrder/readAheadAfter-1, 8), mostReadAhead)
+	return min(firstReadAhead<<min(it.inOrder/readAheadAfter-1, 8), maxReadAhead)
 }
 
-// fetchAhead is fetchOwn for the iterator of one who did not ask to read ahead.
-// While the cache has room, the block is kept there, if the walk is not beyond IterOptions.MostKept. A
-// long walk through a full cache leaves it as it is: of what it would put there nothing stays,
-// unless it comes back soon, and each block costs a copy in memory that nothing was in.
+// fetchAhead is fetchOwn for read-ahead that the caller did not request. The block is put in
+// the cache if that has room and the iteration is not beyond IterOptions.MostKept. A long
+// iteration adds nothing to a full cache: its blocks would soon be evicted, and each would
+// cost a copy into fresh memory.
 func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 	sc := it.takeScratch()
 	if err := it.readSpan(i, forward, uint64(it.readAhead()), true); err != nil {
@@ -152,8 +151,9 @@ func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 		_, _, err := it.openInSpan(i, sc)
 		return sc.block, err
 	}
-	b, loaded, err := it.r.cache.load(&it.ix.slots[i], sc, it.r.cmp.IsBytewise(), func() ([]byte, Compression, error) { return it.openInSpan(i, sc) })
-	if sc.stored == nil { // the cache took it
+	b, loaded, err := it.r.cache.load(&it.ix.slots[i], sc, it.r.cmp.IsBytewise(),
+		func() ([]byte, Compression, error) { return it.openInSpan(i, sc) })
+	if sc.stored == nil { // the cache has it now
 		it.span = blockSpan{}
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 	return *b, nil
 }
 
-// keeps reports whether the walk under way puts a block of that size, as stored, in the cache.
+// keeps reports whether the iteration puts a block of that stored size in the cache.
 func (it *Iter) keeps(size int64) bool {
 	if most := it.opts.MostKept; most > 0 && int64(it.inOrder)*size > most {
 		return false
@@ -171,9 +171,9 @@ func (it *Iter) keeps(size int64) bool {
 	return it.r.cache.cache.HasRoom(3 * size) // blocks are rarely more than twice as long decompressed
 }
 
-// readSpan makes it.span blocks around data block i, i among them, that one read
-// of at most most bytes takes, and to which a walk within the bounds can come. With missing,
-// they are only blocks that the cache lacks.
+// readSpan reads data block i, and neighbours that an iteration within the bounds can come
+// to, with one read of at most most bytes, and makes them it.span. If missing is true, they
+// are only blocks that the cache lacks.
 func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 	if i >= it.span.first && i < it.span.end {
 		return nil
@@ -189,13 +189,13 @@ func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 	}
 	err := it.readInto(s)
 	if err != nil && s.end-s.first > 1 && it.opts.ReadAhead <= 0 {
-		// Nobody asked for the others, and the fault may be theirs.
+		// The others were not requested, and the fault may be in them.
 		err = it.readInto(it.ix.span(i, forward, 0, lo, hi))
 	}
 	return err
 }
 
-// readInto makes s it.span.
+// readInto reads s and makes it it.span.
 func (it *Iter) readInto(s blockSpan) error {
 	it.scratch.stored = sized(it.scratch.stored, int(s.size))
 	if err := it.r.readAt(it.scratch.stored, s.offset, dataPart); err != nil {
@@ -206,7 +206,7 @@ func (it *Iter) readInto(s blockSpan) error {
 	return nil
 }
 
-// reach returns the blocks [lo, hi) to which a walk within the bounds can come.
+// reach returns the blocks [lo, hi) to which an iteration within the bounds can come.
 func (it *Iter) reach(forward bool) (lo, hi int) {
 	seek := base.MakeTrailer(base.MaxSeq, base.KindSeek)
 	lo, hi = 0, it.ix.n
@@ -219,8 +219,8 @@ func (it *Iter) reach(forward bool) (lo, hi int) {
 	return lo, hi
 }
 
-// cutAtCached ends s on both sides of data block i before the next block that the
-// cache has.
+// cutAtCached shrinks s to data block i and the blocks around it up to the next cached
+// block on either side.
 func (it *Iter) cutAtCached(s *blockSpan, i int) {
 	first, end := i, i+1
 	for first > s.first && it.ix.slots[first-1].Peek() == nil {
@@ -235,8 +235,8 @@ func (it *Iter) cutAtCached(s *blockSpan, i int) {
 	}
 }
 
-// openInSpan checks and decompresses data block i, which it.span holds, and makes
-// it sc.block. It returns the block as it is stored.
+// openInSpan checks and decompresses data block i, which is in it.span, and makes it
+// sc.block. It returns the block as it is stored.
 func (it *Iter) openInSpan(i int, sc *scratch) (raw []byte, kind Compression, err error) {
 	h := it.ix.block(i)
 	start := h.offset - it.span.offset

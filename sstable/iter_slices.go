@@ -2,10 +2,10 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Where the cache holds a block in slices, an iterator decodes those that it comes
-// to: a seek needs one, and the few steps behind it seldom another. it.data then
-// walks slice it.slice of it.sliced, a block of its own. The movements here are
-// those of blockIter over the whole of data block it.at, in slices or not.
+// If the cache holds a block in slices, an iterator decodes only those that it comes
+// to: a seek needs one, and a few steps after it seldom need another. it.data then
+// iterates over slice it.slice of it.sliced, which is decoded to a separate block. The
+// movements here are those of blockIter over data block it.at, in slices or not.
 
 // enter puts the block iterator on slice s, not positioned.
 func (it *Iter) enter(s int) bool {
@@ -20,7 +20,7 @@ func (it *Iter) enter(s int) bool {
 	return true
 }
 
-// blockFirst goes to the first entry of the block.
+// blockFirst moves to the first entry of the block.
 func (it *Iter) blockFirst() bool {
 	if it.sliced == nil {
 		return it.data.First()
@@ -28,7 +28,7 @@ func (it *Iter) blockFirst() bool {
 	return it.enter(0) && (it.data.First() || it.nextSlice())
 }
 
-// blockLast goes to the last entry of the block.
+// blockLast moves to the last entry of the block.
 func (it *Iter) blockLast() bool {
 	if it.sliced == nil {
 		return it.data.Last()
@@ -46,8 +46,8 @@ func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
 	return it.seekSlice(userKey, trailer, -1) && (it.data.seekGE(userKey, trailer) || it.nextSlice())
 }
 
-// startOf is where the block's pivots say that the search for a user key begins, if they
-// tell.
+// startOf returns where the search for a user key begins, if the block's pivots determine
+// that.
 func (it *Iter) startOf(userKey []byte) (s start, ok bool) {
 	if it.ix.pivots == nil || it.data.block.empty() {
 		return s, false
@@ -67,17 +67,17 @@ func (it *Iter) blockSeekLT(ikey []byte) bool {
 	return it.seekSlice(base.UserKey(ikey), base.Trailer(ikey), -1) && (it.data.SeekLT(ikey) || it.prevSlice())
 }
 
-// blockSeekOn goes on to a target behind the current entry. In slices it may lie in a
-// later one than the next.
-func (it *Iter) blockSeekOn(userKey []byte, trailer uint64) bool {
+// blockSeekForward moves to a target after the current entry. It may be several slices
+// further on.
+func (it *Iter) blockSeekForward(userKey []byte, trailer uint64) bool {
 	if it.sliced == nil {
-		return it.data.seekOn(userKey, trailer)
+		return it.data.seekForward(userKey, trailer)
 	}
 	return it.seekSlice(userKey, trailer, it.slice) && (it.data.seekGE(userKey, trailer) || it.nextSlice())
 }
 
 // seekSlice enters the last slice that begins before (userKey, trailer), or slice 0. walked is
-// the one that it.data is on, -1 for none.
+// the one that it.data is on, or -1.
 func (it *Iter) seekSlice(userKey []byte, trailer uint64, walked int) bool {
 	first, last, known := it.sliced.findSlice(userKey)
 	if last != walked && !it.enter(last) {
@@ -103,8 +103,7 @@ func (it *Iter) seekSlice(userKey []byte, trailer uint64, walked int) bool {
 	return true
 }
 
-// nextSlice goes to the first entry behind the slice that was walked to its end,
-// in the same block.
+// nextSlice moves to the first entry after the current slice, in the same block.
 func (it *Iter) nextSlice() bool {
 	for it.sliced != nil && !it.failed() && it.slice+1 < it.sliced.slices() {
 		if it.enter(it.slice+1) && it.data.First() {
@@ -114,8 +113,7 @@ func (it *Iter) nextSlice() bool {
 	return false
 }
 
-// prevSlice goes to the last entry before the slice that was walked to its beginning,
-// in the same block.
+// prevSlice moves to the last entry before the current slice, in the same block.
 func (it *Iter) prevSlice() bool {
 	for it.sliced != nil && !it.failed() && it.slice > 0 {
 		if it.enter(it.slice-1) && it.data.Last() {

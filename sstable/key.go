@@ -2,14 +2,16 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Key is an internal key, decoded. Keys of a table ascend by User, then descend by Seq.
+// Key is a decoded internal key. Keys of a table are in ascending order of User, then in
+// descending order of Seq.
 type Key struct {
 	User     []byte
 	Seq      uint64 // the sequence number, below 2^56; a larger one is newer
 	Deletion bool   // the entry deletes the key and has no value
 }
 
-// Append appends the internal key to dst, as Writer.Add takes it (LevelDB's db/dbformat.h).
+// Append appends the internal key to dst, in the form that Writer.Add expects (LevelDB's
+// db/dbformat.h).
 func (k Key) Append(dst []byte) []byte {
 	kind := base.KindSet
 	if k.Deletion {
@@ -19,7 +21,7 @@ func (k Key) Append(dst []byte) []byte {
 }
 
 // ParseKey decodes an internal key, such as Iter.Key returns. User is a part of ikey. ok is
-// false if ikey is none.
+// false if ikey is not an internal key.
 func ParseKey(ikey []byte) (k Key, ok bool) {
 	if !base.ValidInternalKey(ikey) {
 		return Key{}, false

@@ -18,16 +18,15 @@ import (
 const (
 	// filterKeyPrefix begins the key of a filter block; the policy's name follows.
 	filterKeyPrefix = "filter."
-	// rangeKeyPrefix begins the key of a filter of ranges; the policy's name follows.
+	// rangeKeyPrefix begins the key of a range filter; the policy's name follows.
 	rangeKeyPrefix = filterKeyPrefix + reservedRange
-	// propertiesKey is the key of the properties block. Its value is the block's handle,
-	// as of any meta block, then, as one more varint, the offset of the last data block, which
-	// informs a reader that the lone filter of a table covers all of it without
-	// reading the index, then the mark of the first and last key, see bounds. A
-	// reader ignores what it does not expect after that.
+	// propertiesKey is the key of the properties block. Its value has the block's handle,
+	// then the offset of the last data block as a varint, then the mark of the first and
+	// last key, see bounds. From the offset a reader learns, without the index, that the
+	// lone filter of a table covers all of it. Readers ignore further bytes.
 	propertiesKey = filterKeyPrefix + reservedProperties
 
-	// No policy of filters of keys has these names.
+	// A policy of filters of keys must not have these names.
 	reservedRange      = "sievedb.range." // a prefix
 	reservedProperties = "sievedb.properties"
 
@@ -44,13 +43,14 @@ func CheckFilterNames(policies []filter.Policy) error {
 			continue
 		}
 		if kind, _ := kindOfKey([]byte(filterKeyPrefix + p.Name())); kind != metaFilter {
-			return errors.Newf("a filter policy is named %q; %q and names that begin with %q are reserved", p.Name(), reservedProperties, reservedRange)
+			return errors.Newf("a filter policy is named %q; %q and names that begin with %q are reserved",
+				p.Name(), reservedProperties, reservedRange)
 		}
 	}
 	return nil
 }
 
-// metaKind is what an entry of the metaindex is about.
+// metaKind is the kind of block that an entry of the metaindex lists.
 type metaKind int
 
 const (
@@ -60,7 +60,7 @@ const (
 	metaProperties
 )
 
-// kindOfKey returns what the entry of a key is about, and of a filter its policy's name.
+// kindOfKey returns the kind of the entry with that key, and for a filter its policy's name.
 func kindOfKey(key []byte) (kind metaKind, name []byte) {
 	if string(key) == propertiesKey || string(key) == oldPropertiesKey {
 		return metaProperties, nil
@@ -77,10 +77,10 @@ func kindOfKey(key []byte) (kind metaKind, name []byte) {
 	return metaUnknown, nil
 }
 
-// metaEntries are the entries of a metaindex that is being written, by their keys.
+// metaEntries are the entries of a metaindex that is being written, by key.
 type metaEntries map[string][]byte
 
-// block returns the metaindex block. LevelDB searches it, so its keys rise.
+// block returns the metaindex block. LevelDB searches it, so its keys must ascend.
 func (m metaEntries) block() []byte {
 	w := blockWriter{interval: 1}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -89,11 +89,11 @@ func (m metaEntries) block() []byte {
 	return w.finish()
 }
 
-// metaindex is what a metaindex block says that we understand.
+// metaindex is the known part of a metaindex block.
 type metaindex struct {
 	filters        map[string]handle // by policy name
-	someFilter     string            // the name of the last of them
-	ranges         map[string]handle // filters of ranges, by policy name
+	lastFilter     string            // the name of the last of them
+	ranges         map[string]handle // range filters, by policy name
 	properties     handle
 	lastDataOffset uint64
 	knowsLast      bool // lastDataOffset is set
@@ -101,8 +101,8 @@ type metaindex struct {
 	marked         bool // bounds is set
 }
 
-// maxMetaNames bounds the names that a metaindex lists, in bytes, so that a long prefix
-// that many of them share cannot be made to multiply. Tables have a few short ones.
+// maxMetaNames bounds the total size of the names in a metaindex, in bytes, so that many
+// names with a long shared prefix cannot use up memory. Tables have a few short ones.
 const maxMetaNames = 64 << 10
 
 func decodeMetaindex(data []byte) (m metaindex, err error) {
@@ -119,7 +119,7 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 			return nil
 		}
 		if names += len(key); names > maxMetaNames {
-			return base.Corruptf(part, -1, "its %d bytes unfold to more than %d bytes of names; want no more", len(data), maxMetaNames)
+			return base.Corruptf(part, -1, "its %d bytes expand to too many bytes of names; want at most %d", len(data), maxMetaNames)
 		}
 		h, rest, err := decodeHandle(value, part)
 		if err != nil {
@@ -127,8 +127,8 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 		}
 		switch kind {
 		case metaFilter:
-			m.someFilter = string(name)
-			m.filters[m.someFilter] = h
+			m.lastFilter = string(name)
+			m.filters[m.lastFilter] = h
 		case metaRange:
 			m.ranges[string(name)] = h
 		case metaProperties:
@@ -143,8 +143,9 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 	return m, err
 }
 
-// start returns the offset of the first block that the metaindex lists, at most before.
-// Handles that lead out of the first limit bytes do not count: their blocks are never read.
+// start returns the offset of the first block that the metaindex lists, or before if that
+// is less. It ignores handles that point outside of the first limit bytes: their blocks are
+// never read.
 func (m *metaindex) start(limit, before uint64) uint64 {
 	count := func(h handle) {
 		if h.check(limit, "", "") == nil {

@@ -7,13 +7,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Open opens the table in f, which it owns from now on: Close closes it, or Open on an
-// error. It reads the end of the file in one piece, which usually holds footer, metaindex,
-// filter and index (TailGuess). Of another program's table it also reads two data blocks.
+// Open opens the table in f and takes ownership of f: Close closes it, or Open if it fails.
+// It reads the end of the file with one read, which usually covers footer, metaindex,
+// filter and index (see TailGuess). If ReaderOptions.Smallest and Largest are set and
+// another program wrote the table, it also reads the first and last data blocks.
 //
-// A metaindex or filter that is damaged costs the filter, not the table: where
-// the table has another filter that one is used, and FilterStatus tells. An index that
-// is damaged is told to those who need it.
+// If the metaindex or a filter is damaged, Open still succeeds. The Reader then uses
+// another filter of the table or none, see FilterStatus. If the index is damaged, the
+// calls that need it return an error.
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	r := &Reader{
 		cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies,
@@ -40,23 +41,24 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	if err != nil {
 		r.closed.Store(true)
 		r.charge(0)
-		_ = f.Close() // the first error tells more, and nothing was written
+		_ = f.Close() // the first error is more useful, and nothing was written
 		return nil, base.InFile(err, o.Name, -1)
 	}
 	return r, nil
 }
 
-// open reads all that is read of every table; in pieces where r.opening is not set.
+// open reads the parts that are needed of every table, with separate reads if r.opening
+// is not set.
 func (r *Reader) open(guess *TailGuess) error {
 	if len(r.policies) > MaxPolicies {
-		return fmt.Errorf("sstable: %d filter policies; at most %d can be asked", len(r.policies), MaxPolicies)
+		return fmt.Errorf("sstable: %d filter policies; at most %d are supported", len(r.policies), MaxPolicies)
 	}
 	size, err := r.file.Size()
 	if err != nil {
 		return err
 	}
 	if size < footerLen {
-		return base.Corruptf("footer", 0, "the file has %d bytes; want %d or more", size, footerLen)
+		return base.Corruptf("footer", 0, "the file has %d bytes; want at least %d", size, footerLen)
 	}
 	r.limit = uint64(size) - footerLen
 	if r.opening != nil {
@@ -75,15 +77,16 @@ func (r *Reader) open(guess *TailGuess) error {
 	return r.openFilter()
 }
 
-// takeProperties takes the properties, if they are at hand.
+// takeProperties loads the properties, if they were read with the tail.
 func (r *Reader) takeProperties() {
-	if r.props.size > 0 && r.props.check(r.limit, "metaindex block", propertiesPart) == nil && r.opening.has(r.props) != nil {
+	if r.props.size > 0 && r.props.check(r.limit, "metaindex block", propertiesPart) == nil &&
+		r.opening.has(r.props) != nil {
 		r.Properties()
 	}
 }
 
-// takeIndex keeps the index for when it is needed, if it is at hand: as it is
-// stored, since many a lookup needs the filter alone.
+// takeIndex keeps the index block for later, if it was read with the tail. It is kept as
+// it is stored, since many lookups need only the filter.
 func (r *Reader) takeIndex() {
 	if stored := r.opening.has(r.foot.index); stored != nil {
 		kept := owned(stored)

@@ -10,20 +10,20 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// pivots tell where in a data block a search begins, for bytewise keys: the places
-// of its second to fourth restart point and, as a number, the eight bytes of each
-// one's key that follow what the keys of all restart points have in common (skip
-// bytes). They lie in the index, so that they come from memory beside the slot of the
-// block. Without them a search waits for the block's restart array, then for the key at
+// pivots say where in a data block a search begins, for bytewise keys. They have the
+// positions of its second to fourth restart points and, as a number, eight bytes of each
+// one's key: those after the prefix (skip bytes) that the keys of all restart points have
+// in common. They are in the index, so a search waits for them and for the block's slot at
+// the same time. Without them it waits for the block's restart array, then for the key at
 // one restart point, then for that at the next. They are made when a block is first
-// searched, and unusable for a block of more than four restart points, of 64 KiB, or
-// whose keys there do not rise.
+// searched. They are unusable for a block with more than four restart points, with 64 KiB
+// of entries or more, or whose keys there do not ascend.
 //
-// Bits 0 to 47 of shape are the three places, 48 to 55 skip, 56 to 57 how many
-// places there are. Shape is written last: who sees pivotsMade sees the prefixes.
+// Bits 0 to 47 of shape are the three positions, 48 to 55 skip, 56 to 57 the number of
+// positions. shape is written last: a reader that sees pivotsMade sees the prefixes.
 type pivots struct {
 	shape    atomic.Uint64
-	prefixes [maxPivots]atomic.Uint64 // where there is no restart point, the greatest number
+	prefixes [maxPivots]atomic.Uint64 // the greatest number where there is no restart point
 }
 
 const (
@@ -32,7 +32,8 @@ const (
 	pivotsUsable = 1 << 62
 )
 
-// make sets the pivots of b, a whole block. Several goroutines may: each writes the same.
+// make sets the pivots of b, a whole block. Several goroutines may call it concurrently:
+// each writes the same values.
 func (pv *pivots) make(b *Block) {
 	shape := uint64(pivotsMade)
 	n := int(b.numRestarts)
@@ -66,13 +67,13 @@ func (pv *pivots) make(b *Block) {
 	pv.shape.Store(shape | pivotsUsable | uint64(skip)<<48 | uint64(n-1)<<56)
 }
 
-// start is where a search in a block begins: at byte p, restart point r, whose interval
-// ends at limit. It is the last restart point whose key is before the target, if the
-// key there begins with the target's first skip bytes.
+// start is where a search in a block begins: at byte p, that is restart point r, whose
+// interval ends at limit. If the key there begins with the target's first skip bytes, it
+// is the last restart point whose key is before the target.
 type start struct{ r, p, limit, skip int }
 
-// find returns where to begin in b, a whole block, with the search for a user key; ok
-// is false where the pivots do not tell.
+// find returns where to begin the search for a user key in b, a whole block. ok is false
+// if the pivots do not determine it.
 func (pv *pivots) find(b *Block, userKey []byte) (s start, ok bool) {
 	shape := pv.shape.Load()
 	s.skip = int(shape >> 48 & 0xff)
@@ -98,10 +99,11 @@ func (pv *pivots) find(b *Block, userKey []byte) (s start, ok bool) {
 	return s, s.p < s.limit && s.limit <= b.entriesEnd
 }
 
-// holds reports whether the key at the start begins as the target does, so that
-// what the pivots told is true.
+// holds reports whether the key at the start begins with the target's first skip bytes,
+// so that the result of find is correct.
 func (s *start) holds(b *Block, userKey []byte) bool {
 	e, ok := readEntry(b.data, s.p, b.entriesEnd)
 	end := e.suffix + s.skip
-	return ok && e.shared == 0 && end <= e.value-base.TrailerLen && string(b.data[e.suffix:end]) == string(userKey[:s.skip])
+	return ok && e.shared == 0 && end <= e.value-base.TrailerLen &&
+		string(b.data[e.suffix:end]) == string(userKey[:s.skip])
 }

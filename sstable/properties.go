@@ -7,24 +7,23 @@ import (
 
 const propertiesPart = "properties block"
 
-// Properties are figures about a table that its writer stored in it. They are
-// for metrics and for choosing compactions; nothing that a lookup answers
-// depends on them.
+// Properties are figures about a table that its writer stored in it. They are used
+// for metrics and for choosing compactions; no result of a lookup depends on them.
 type Properties struct {
-	Entries       uint64 // entries, tombstones among them
+	Entries       uint64 // entries, including tombstones
 	Deletions     uint64 // tombstones
 	FilterKeys    uint64 // user keys in the filter; 0 without one
 	RawKeyBytes   uint64 // bytes of the internal keys, before compression
 	RawValueBytes uint64 // bytes of the values, before compression
 	DataBlocks    uint64 // data blocks
-	DataBytes     uint64 // bytes of the file that the data blocks take
+	DataBytes     uint64 // bytes of data blocks in the file, including trailers
 	SmallestSeq   uint64 // the smallest sequence number; 0 in an empty table
-	LargestSeq    uint64 // the largest sequence number, before some were made 0; see CoverSeq
+	LargestSeq    uint64 // the largest sequence number before some were set to 0; see CoverSeq
 }
 
-// propertyNames are the keys of the properties block, which never change, and
-// the fields that their values, a varint each, are stored in; rising, as keys
-// in a block do.
+// propertyNames are the keys of the properties block, which never change, with the
+// fields that have their values, a varint each. They are in ascending order, like all
+// keys of a block.
 var propertyNames = [...]struct {
 	name  string
 	field func(*Properties) *uint64
@@ -49,8 +48,8 @@ func encodeProperties(w *blockWriter, p *Properties) {
 	}
 }
 
-// decodeProperties reads a properties block. A property that is not there is
-// zero, and an unknown one is passed over: a later version may store more.
+// decodeProperties reads a properties block. A missing property is zero, and an
+// unknown one is ignored: a later version may store more.
 func decodeProperties(data []byte) (p Properties, err error) {
 	b, err := newBlock(data, propertiesPart)
 	if err != nil {

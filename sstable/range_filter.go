@@ -9,13 +9,13 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// Filters of ranges stand behind the filters of keys, each in a block of its own
-// without an envelope, and always for the whole table. The metaindex lists them under names
-// that no policy of filters of keys has:
+// Range filters are stored after the filters of keys, each in a separate block without
+// an envelope, and each covers the whole table. The metaindex lists them under names that
+// no policy of filters of keys has:
 //
 //	filter.sievedb.range.<name of the policy> -> handle
 
-// tableRange makes one filter of ranges of a table that is being written.
+// tableRange makes one range filter of a table that is being written.
 type tableRange struct {
 	policy rangefilter.Policy
 	gen    rangefilter.Generator
@@ -28,7 +28,7 @@ func newTableRanges(policies []rangefilter.Policy) (ranges []tableRange) {
 	return ranges
 }
 
-// addToFilters gives a user key of the table to all its filters.
+// addToFilters adds a user key to all filters of the table.
 func (w *Writer) addToFilters(userKey []byte) {
 	for i := range w.filters {
 		w.filters[i].add(userKey)
@@ -38,7 +38,7 @@ func (w *Writer) addToFilters(userKey []byte) {
 	}
 }
 
-// writeRanges writes the filters of ranges and lists them in the metaindex. A table without
+// writeRanges writes the range filters and lists them in the metaindex. A table without
 // entries has none.
 func (w *Writer) writeRanges(meta metaEntries) error {
 	if w.props.Entries == 0 {
@@ -47,8 +47,8 @@ func (w *Writer) writeRanges(meta metaEntries) error {
 	for _, f := range w.ranges {
 		block, denied := f.gen.AppendChecked(nil)
 		if denied > 0 {
-			return w.fail(errors.Newf("sstable: the range filter %q, just made, denies %d of its keys: "+
-				"the policy has a defect, or the machine's memory has; the table is not written", f.policy.Name(), denied))
+			return w.fail(errors.Newf("sstable: the new range filter %q denies %d of its keys; the table is not written, "+
+				"since the policy or the machine's memory is defective", f.policy.Name(), denied))
 		}
 		h, err := w.writeBlock(block, NoCompression)
 		if err != nil {
@@ -60,30 +60,30 @@ func (w *Writer) writeRanges(meta metaEntries) error {
 	return nil
 }
 
-// RangeFilter describes a filter of ranges, for metrics and tools.
+// RangeFilter describes a range filter, for metrics and tools.
 type RangeFilter struct {
-	Policy string // its name, as it stands in the file: quote it
+	Policy string // its name as stored in the file: quote it
 	Bytes  uint64
-	// Err is why it is not asked: it wraps sievedb.ErrCorruption where it is damaged, is
-	// ErrRangeUnknown or another one where nobody here knows it, and nil for one that is
-	// asked.
+	// Err is the reason why the filter is not used, or nil if it is. It wraps
+	// sievedb.ErrCorruption if the filter is damaged. It is ErrRangeUnknown or another
+	// error if the filter's policy or version is unknown.
 	Err error
 }
 
-// rangeFilter is one as it is asked; probe is nil where it is not.
+// rangeFilter is a range filter and its probe, which is nil if the filter is not used.
 type rangeFilter struct {
 	RangeFilter
 	probe rangefilter.Probe
 }
 
-// ErrRangeUnknown says that a filter of ranges is of none of ReaderOptions.RangePolicies.
+// ErrRangeUnknown is the Err of range filters whose policy is not in ReaderOptions.RangePolicies.
 var ErrRangeUnknown = errors.New("sievedb: no policy of that name is configured")
 
-// errRangeDialect says that a policy does not know a filter of its own name.
-var errRangeDialect = errors.New("sievedb: the filter is of a version that is not known here")
+// errRangeVersion is the Err of range filters that their policy cannot read.
+var errRangeVersion = errors.New("sievedb: the filter has an unknown version")
 
-// readRanges reads the filters of ranges that are known, and lists the others behind them.
-// A damaged one rules nothing out; the error is one that is not corruption.
+// readRanges reads the range filters of known policies, and lists the others after them.
+// A damaged one rules nothing out. The error is never corruption.
 func (r *Reader) readRanges(m *metaindex, policies []rangefilter.Policy) (ranges []rangeFilter, err error) {
 	for _, p := range policies {
 		h, ok := m.ranges[p.Name()]
@@ -95,7 +95,7 @@ func (r *Reader) readRanges(m *metaindex, policies []rangefilter.Policy) (ranges
 		switch {
 		case err == nil:
 			if f.probe, ok = p.NewProbe(b); !ok {
-				f.probe, f.Err = nil, errRangeDialect
+				f.probe, f.Err = nil, errRangeVersion
 			}
 		case onlyIO(err) != nil:
 			return nil, err
@@ -112,12 +112,12 @@ func (r *Reader) readRanges(m *metaindex, policies []rangefilter.Policy) (ranges
 	return ranges, nil
 }
 
-// MaxRangePolicies is how many filters of ranges a table may have.
+// MaxRangePolicies is the largest number of range filters of a table.
 const MaxRangePolicies = 4
 
-// rangesToCheck returns the policies of the filters of ranges that the table lists, as far as
-// they are configured or known by their names. The names of the known ones are without
-// number, so a table could list one large block under thousands of them.
+// rangesToCheck returns the policies of the range filters that the table lists, if they are
+// configured or known by name. It limits the latter: there are infinitely many known names,
+// so a table could list one large block under thousands of them.
 func (r *Reader) rangesToCheck(m *metaindex) (policies []rangefilter.Policy, err error) {
 	for _, p := range r.rangePolicies {
 		if _, listed := m.ranges[p.Name()]; listed {
@@ -131,13 +131,14 @@ func (r *Reader) rangesToCheck(m *metaindex) (policies []rangefilter.Policy, err
 		if slices.ContainsFunc(policies, func(p rangefilter.Policy) bool { return p.Name() == name }) {
 			continue
 		}
-		const bits = 10 // of new filters; old ones are read whatever it is
+		const bits = 10 // of new filters; existing ones can be read with any value
 		p, err := rangefilter.PolicyNamed(name, bits)
 		if err != nil {
 			continue
 		}
 		if len(policies) == MaxRangePolicies {
-			err := base.Corruptf("metaindex block", -1, "it lists more than %d filters of ranges of known kinds; want no more", MaxRangePolicies)
+			err := base.Corruptf("metaindex block", -1, "it lists too many range filters of known policies; want at most %d",
+				MaxRangePolicies)
 			return policies, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
 		}
 		policies = append(policies, p)
@@ -154,8 +155,9 @@ func (r *Reader) readRange(h handle) ([]byte, error) {
 	return r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)
 }
 
-// RangeMayMatch reports whether the table may hold an entry of a user key k, lower <= k <
-// upper, a tombstone included. asked is whether a filter was. It reads nothing.
+// RangeMayMatch reports whether the table may hold an entry, possibly a tombstone, of a user
+// key k with lower <= k < upper. asked reports whether a filter was consulted. It reads
+// nothing from disk.
 func (r *Reader) RangeMayMatch(lower, upper []byte) (may, asked bool) {
 	for i := range r.ranges {
 		if p := r.ranges[i].probe; p != nil {
@@ -167,7 +169,7 @@ func (r *Reader) RangeMayMatch(lower, upper []byte) (may, asked bool) {
 	return true, asked
 }
 
-// RangeFilters returns those that the table has, the ones that are known first.
+// RangeFilters returns the table's range filters, those of known policies first.
 func (r *Reader) RangeFilters() (filters []RangeFilter) {
 	for _, f := range r.ranges {
 		filters = append(filters, f.RangeFilter)
@@ -175,7 +177,7 @@ func (r *Reader) RangeFilters() (filters []RangeFilter) {
 	return filters
 }
 
-// RangeFilterSize returns the bytes of memory that filters of ranges pin.
+// RangeFilterSize returns the memory that range filters pin, in bytes.
 func (r *Reader) RangeFilterSize() (size uint64) {
 	for _, f := range r.ranges {
 		if f.probe != nil {
@@ -185,8 +187,8 @@ func (r *Reader) RangeFilterSize() (size uint64) {
 	return size
 }
 
-// addRanges adds the filters of ranges to the set. The error is the first one's that
-// is damaged.
+// addRanges adds the range filters to the set. It returns an I/O error or the error of
+// the first damaged one.
 func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []rangefilter.Policy) error {
 	ranges, err := r.readRanges(m, policies)
 	s.ranges = ranges
@@ -198,8 +200,8 @@ func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []rangefilter.Po
 	return err
 }
 
-// HasRanges reports whether there is a filter of ranges of each of the policies that can be
-// asked and has the policy's bits (rangefilter.SameBits).
+// HasRanges reports whether there is, for each of the policies, a usable range filter with
+// the policy's bits (rangefilter.SameBits).
 func (s *FilterSet) HasRanges(policies []rangefilter.Policy) bool {
 	for _, p := range policies {
 		if !slices.ContainsFunc(s.ranges, func(f rangeFilter) bool {
@@ -211,8 +213,8 @@ func (s *FilterSet) HasRanges(policies []rangefilter.Policy) bool {
 	return true
 }
 
-// deniesAlone reports whether a filter of ranges denies the range of one user key.
-func (s *FilterSet) deniesAlone(userKey []byte) (policy string, denied bool) {
+// rangesDeny reports whether a range filter denies the range that has only userKey.
+func (s *FilterSet) rangesDeny(userKey []byte) (policy string, denied bool) {
 	for _, f := range s.ranges {
 		if f.probe == nil {
 			continue

@@ -14,7 +14,7 @@ var (
 	ofTen   = rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 20)
 )
 
-// rangeHandles returns where the metaindex says that filters of ranges are.
+// rangeHandles returns the handles of range filters in the metaindex.
 func rangeHandles(t testing.TB, data []byte) map[string]handle {
 	r, _ := openTable(t, data, ReaderOptions{})
 	m, err := r.readMetaindex()
@@ -26,11 +26,11 @@ func asksRange(r *Reader, lower, upper string) (may, asked bool) {
 	return r.RangeMayMatch([]byte(lower), []byte(upper))
 }
 
-func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
+func TestATableHasARangeFilterOfEachPolicy(t *testing.T) {
 	es := plainEntries(500, 50) // key00000000 to key00000998
 	plain := buildTable(t, WriterOptions{Filter: dual}, es)
 	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, es)
-	require.Equal(t, len(filterHandles(t, plain)), len(filterHandles(t, data)), "which are not among the filters of keys")
+	require.Equal(t, len(filterHandles(t, plain)), len(filterHandles(t, data)), "range filters are not listed as filters of keys")
 	require.Len(t, rangeHandles(t, data), 2)
 	require.Empty(t, rangeHandles(t, plain))
 	require.Empty(t, rangeHandles(t, buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}, nil)), "an empty table has none")
@@ -39,7 +39,7 @@ func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
 	requireSortedMetaindex(t, r)
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy)
 	_, asked := asksRange(r, "key0000009", "key000000:")
-	require.False(t, asked, "no policy of ranges is known")
+	require.False(t, asked, "no range policy is known")
 	require.Zero(t, r.RangeFilterSize())
 	all := r.RangeFilters()
 	require.Equal(t, []string{ofTen.Name(), ofEight.Name()}, []string{all[0].Policy, all[1].Policy}, "but their names are")
@@ -48,7 +48,7 @@ func TestATableCarriesAFilterOfRangesOfEachPolicy(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestARangeIsAskedOfAllFiltersOfRangesThatAreKnown(t *testing.T) {
+func TestRangeMayMatchUsesAllKnownRangeFilters(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, plainEntries(500, 50))
 	for _, c := range []struct {
 		claim        string
@@ -59,13 +59,13 @@ func TestARangeIsAskedOfAllFiltersOfRangesThatAreKnown(t *testing.T) {
 		{"held", []rangefilter.Policy{ofTen, ofEight}, "key0000009", "key000000:", true, true},
 		{"not held", []rangefilter.Policy{ofTen, ofEight}, "key0000109", "key000010:", false, true},
 		{"longer than one filter's prefix", []rangefilter.Policy{ofTen, ofEight}, "key00011", "key00012", false, true},
-		{"by one that has nothing to say", []rangefilter.Policy{ofTen}, "key00011", "key00012", true, true},
+		{"by one that cannot decide", []rangefilter.Policy{ofTen}, "key00011", "key00012", true, true},
 		{"of another policy", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(9), 20)}, "key0000109", "key000010:", true, false},
 		{"of none", nil, "key0000109", "key000010:", true, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r, f := openTable(t, data, ReaderOptions{RangePolicies: c.policies})
-			require.LessOrEqual(t, r.OpenCost().Reads, uint64(1), "they are in the tail")
+			require.LessOrEqual(t, r.OpenCost().Reads, uint64(1), "the range filters are in the tail")
 			f.takeReads()
 			may, asked := asksRange(r, c.lower, c.upper)
 			require.Equal(t, c.may, may)
@@ -75,7 +75,7 @@ func TestARangeIsAskedOfAllFiltersOfRangesThatAreKnown(t *testing.T) {
 	}
 }
 
-func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
+func TestADamagedRangeFilterRulesNothingOut(t *testing.T) {
 	es := plainEntries(500, 50)
 	o := ReaderOptions{Policies: ourKind, RangePolicies: []rangefilter.Policy{ofEight, ofTen}}
 	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, es)
@@ -84,7 +84,7 @@ func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
 	may, asked := asksRange(r, "key00011", "key00012")
 	require.True(t, may && asked)
 	may, _ = asksRange(r, "key0000109", "key000010:")
-	require.False(t, may, "the other one does")
+	require.False(t, may, "the other filter does")
 	all := r.RangeFilters()
 	require.Len(t, all, 2)
 	require.ErrorIs(t, all[0].Err, base.ErrCorruption)
@@ -92,7 +92,7 @@ func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
 	require.NoError(t, all[1].Err)
 	require.Equal(t, FilterWholeTable, r.FilterStatus().State)
 	set, err := r.AllFilters()
-	require.ErrorIs(t, err, base.ErrCorruption, "whoever checks is told")
+	require.ErrorIs(t, err, base.ErrCorruption, "AllFilters reports it")
 	sound := 0
 	for _, p := range o.RangePolicies {
 		if set.HasRanges([]rangefilter.Policy{p}) {
@@ -104,7 +104,7 @@ func TestADamagedFilterOfRangesRulesNothingOut(t *testing.T) {
 	require.ErrorIs(t, rep.Err, base.ErrCorruption)
 }
 
-// later writes filters that nobody knows, and liar such that deny all.
+// later writes filters of an unknown version, and liar filters that deny all ranges.
 type (
 	later struct{ rangefilter.Prefix }
 	liar  struct{ rangefilter.Prefix }
@@ -122,7 +122,7 @@ func (p liar) NewGenerator() rangefilter.Generator {
 
 func must(b []byte, _ int) []byte { return b }
 
-func TestAFilterOfRangesOfALaterVersionIsPassedOver(t *testing.T) {
+func TestARangeFilterOfALaterVersionIsIgnored(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{later{ofTen}}}, plainEntries(500, 50))
 	r, _ := openTable(t, data, ReaderOptions{RangePolicies: []rangefilter.Policy{ofTen}})
 	may, asked := asksRange(r, "key0000109", "key000010:")
@@ -130,11 +130,11 @@ func TestAFilterOfRangesOfALaterVersionIsPassedOver(t *testing.T) {
 	require.False(t, asked)
 	require.Error(t, r.RangeFilters()[0].Err)
 	_, err := r.AllFilters()
-	require.NoError(t, err, "that is no damage")
+	require.NoError(t, err, "an unknown version is not damage")
 }
 
-// A filter of ranges was checked only where ReaderOptions had its policy.
-func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
+// A range filter was checked only if ReaderOptions had its policy.
+func TestSalvageFindsARangeFilterThatDeniesAKey(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{liar{ofTen}}}, plainEntries(50, 50))
 	for _, policies := range [][]rangefilter.Policy{{ofTen}, nil} {
 		r, _ := openTable(t, data, ReaderOptions{RangePolicies: policies})
@@ -148,9 +148,9 @@ func TestACheckFindsAFilterOfRangesThatDeniesAKey(t *testing.T) {
 	}
 }
 
-// A table could list one large block as filters of ranges under a thousand known names, and a
-// check read and kept it a thousand times.
-func TestACheckReadsABoundedNumberOfFiltersOfRanges(t *testing.T) {
+// A table could list one large block as range filters under a thousand known names, and
+// Salvage read and kept it a thousand times.
+func TestSalvageReadsABoundedNumberOfRangeFilters(t *testing.T) {
 	es := plainEntries(50, 50)
 	var many []rangefilter.Policy
 	for n := range 200 {
@@ -176,15 +176,15 @@ func TestACheckReadsABoundedNumberOfFiltersOfRanges(t *testing.T) {
 				continue
 			}
 			require.ErrorIs(t, err, base.ErrCorruption)
-			require.ErrorContains(t, err, "want no more")
+			require.ErrorContains(t, err, "want at most 4")
 			require.ErrorIs(t, rep.Err, base.ErrCorruption)
 			_, err = r.AllFilters()
-			require.NoError(t, err, "those that are configured are few")
+			require.NoError(t, err, "the configured policies are few")
 		}
 	}
 }
 
-func TestACopiedTableAndAWriterUsedAgainHaveTheSameFiltersOfRanges(t *testing.T) {
+func TestCopiesAndReusedWritersMakeTheSameRangeFilters(t *testing.T) {
 	es := plainEntries(500, 50)
 	o := WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}
 	want := buildTable(t, o, es)
@@ -205,8 +205,8 @@ func TestACopiedTableAndAWriterUsedAgainHaveTheSameFiltersOfRanges(t *testing.T)
 	require.Equal(t, want, file.Bytes())
 }
 
-// Whatever byte of a table is damaged, no filter of ranges denies what is in it.
-func TestNoDamageMakesAFilterOfRangesLie(t *testing.T) {
+// Whatever byte of a table is damaged, no range filter denies a key of the table.
+func TestNoDamageMakesARangeFilterDenyAKey(t *testing.T) {
 	es := plainEntries(40, 10)
 	policies := []rangefilter.Policy{ofTen, rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(8), 10)}
 	sound := buildTable(t, WriterOptions{RangeFilters: policies}, es)

@@ -15,52 +15,51 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// ErrReaderClosed says that a Reader would have had to read its file after the
-// last reference to it was gone. Whoever asks tables through versions takes the
-// newest version and asks again.
+// ErrReaderClosed is returned by a Reader that would have to read its file after the
+// last reference to it was dropped. A caller that got the table from a version should
+// retry with the newest version.
 var ErrReaderClosed = errors.Sentinel("sievedb: table reader closed")
 
 // ReaderOptions say how a table is read.
 type ReaderOptions struct {
-	// Comparer orders the user keys; it must be the writer's. Nil: sievedb.Bytewise.
+	// Comparer orders the user keys; it must be the writer's. Nil means sievedb.Bytewise.
 	Comparer *sievedb.Comparer
-	// Policies are the filter policies that are known, the best first, at most
-	// MaxPolicies; of the filters that a table lists the first known one that is not
-	// damaged is loaded and used. nil and filter.None in it are passed over. All
-	// Readers that share Lookups have the same.
+	// Policies are the known filter policies, the best first, at most MaxPolicies. Open
+	// loads the first of them that the table lists and whose filter is not damaged. It
+	// ignores nil and filter.None. All Readers that share Lookups must have the same.
 	Policies []filter.Policy
-	// RangePolicies are those of the filters of ranges that are loaded and asked, where the
+	// RangePolicies are the policies of the range filters that are loaded and used, if the
 	// table has them; the comparer must be sievedb.Bytewise.
 	RangePolicies []rangefilter.Policy
-	// Cache keeps data blocks. Nil: every read is from disk.
+	// Cache keeps data blocks. With nil, every read is from disk.
 	Cache *BlockCache
-	// ChargeCache takes the memory of the filter and of the index out of the cache's
-	// budget, from when they are read to Close.
+	// ChargeCache charges the memory of the filter and of the index to the cache's
+	// budget, from when they are read until Close.
 	ChargeCache bool
 	// Name is the file's path, for errors.
 	Name string
-	// Smallest and Largest are the internal keys that the table must begin and end
-	// with, as the MANIFEST says: a file that is another table is refused by Open.
-	// Nil: not checked. They are not kept.
+	// Smallest and Largest are the internal keys that the table must begin and end with,
+	// as recorded in the MANIFEST; Open rejects a file that is another table. If one is
+	// nil, nothing is checked. The slices are not retained.
 	Smallest, Largest []byte
-	// Tail is what was learnt from the store's other tables, and learns from this one.
-	// Nil: nothing was.
+	// Tail says how much of the file's end to read, from the store's other tables, and is
+	// updated by Open. It may be nil.
 	Tail *TailGuess
 }
 
 // Reader reads one table. Its methods may be called from any goroutine.
 //
-// What it holds for the table's life: the filter, from Open, and the index, from
-// Open as it is stored, if that has come across it, and decoded from the first call
-// that needs it. See the package comment for when its file is closed.
+// It holds the filter from Open on, and the index: as it is stored if Open read it, and
+// decoded from the first call that needs it. See the package comment for when its file
+// is closed.
 type Reader struct {
-	// Fixed by Open. What each lookup needs comes first, in one cache line: lines is
-	// the filter of the whole table again, if it is a cache-line filter (hasLines), and
-	// lineSlot its policy's place.
+	// Fixed by Open. The fields that each lookup needs come first, in one cache line.
+	// lines is the filter of the whole table if it is a cache-line filter (hasLines), and
+	// lineSlot is where a Lookup keeps its policy's hash.
 	lines    filter.CacheLineProbe
 	hasLines bool
 	lineSlot uint8
-	filter   *filterBlock // nil where nothing can be ruled out
+	filter   *filterBlock // nil if there is none to use
 
 	ranges        []rangeFilter
 	rangePolicies []rangefilter.Policy
@@ -72,15 +71,15 @@ type Reader struct {
 	file     vfs.File
 	layout
 	status  FilterStatus
-	bounds  bounds // the mark of the first and last key, where marked is set
+	bounds  bounds // the mark of the first and last key, if marked is set
 	marked  bool
 	opening *opening // nil when Open is done
 	cost    OpenCost // of Open
 
 	index  atomic.Pointer[index] // nil until it is needed
 	loadMu sync.Mutex            // held while the index or the properties are loaded
-	// storedIndex is the index block with its trailer, unchecked, if Open came across
-	// it and until it is needed. Stored to under loadMu.
+	// storedIndex is the unchecked index block with its trailer, if Open read it, until
+	// it is needed. loadMu guards stores to it.
 	storedIndex atomic.Pointer[[]byte]
 
 	loadedProps atomic.Pointer[Properties]
@@ -91,16 +90,16 @@ type Reader struct {
 	lifetime
 }
 
-// layout says where in the file the parts of a table are.
+// layout has the positions of a table's parts in the file.
 type layout struct {
 	limit uint64 // bytes before the footer
 	foot  footer
-	// metaStart is where the first block begins that holds no data: all data blocks lie before it.
+	// metaStart is where the first block after the data blocks begins.
 	metaStart uint64
-	props     handle // of the properties block; size 0: the table has none
+	props     handle // of the properties block; size 0 if the table has none
 }
 
-// lifetime says who still needs a Reader.
+// lifetime tracks whether a Reader is still needed.
 type lifetime struct {
 	refs    atomic.Int64 // the base reference, open iterators, reads from disk
 	closed  atomic.Bool  // the base reference was dropped
@@ -115,10 +114,9 @@ func onlyIO(err error) error {
 	return err
 }
 
-// readAt fills buf from the file. The end of the file within it is corruption:
-// the range was checked against the file's size. But an end that the size does
-// not bear out says nothing about the bytes. While the table is opened, what the
-// tail has is taken from there.
+// readAt fills buf from the file. If the file ends too early, the error is corruption,
+// since the range was checked against the file's size; but only if the size confirms
+// it. While the table is opened, bytes that the tail has are copied from there.
 func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 	if r.opening != nil {
 		if buf = r.opening.take(buf, offset); len(buf) == 0 {
@@ -139,8 +137,8 @@ func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 	return base.InFile(err, r.name, int64(offset))
 }
 
-// readBlock reads, checks and decompresses the block at h, whose handle was
-// checked, into memory of its own.
+// readBlock reads, checks and decompresses the block at h, whose handle was checked,
+// into new memory.
 func (r *Reader) readBlock(h handle, part string) ([]byte, error) {
 	return r.readBlockInto(sized(nil, int(h.size)+blockTrailerLen), h, part)
 }
@@ -155,10 +153,10 @@ func (r *Reader) readBlockInto(buf []byte, h handle, part string) ([]byte, error
 	return data, base.InFile(err, r.name, int64(h.offset))
 }
 
-// openBlock checks the trailer of a stored block, and returns the block
-// decompressed: within stored itself where kind says that it is not compressed,
-// else in buf or in new memory, see decompress. The checksum comes first, so that
-// chance damage never reaches a decoder.
+// openBlock checks the trailer of a stored block, and returns the block decompressed:
+// within stored itself if kind is NoCompression, else in buf or in new memory, see
+// decompress. It checks the checksum first, so that accidental damage never reaches a
+// decoder.
 func openBlock(stored, buf []byte, part string) (data []byte, kind Compression, err error) {
 	n := len(stored) - blockTrailerLen
 	want := util.UnmaskCRC(util.Fixed32(stored[n+1:]))
@@ -170,7 +168,7 @@ func openBlock(stored, buf []byte, part string) (data []byte, kind Compression, 
 	return data, kind, err
 }
 
-// readData reads data block i from disk, into memory of its own.
+// readData reads data block i from disk, into new memory.
 func (r *Reader) readData(ix *index, i int) (Block, error) {
 	if !r.Ref() {
 		return Block{}, ErrReaderClosed
@@ -188,8 +186,8 @@ func (r *Reader) readData(ix *index, i int) (Block, error) {
 const dataPart = "data block"
 
 // loadData returns data block i through the cache after a miss, possibly in sc's
-// memory; bytesRead is 0 where another goroutine's read was shared. It is apart
-// from Get and not inlined so that its closure costs only those who miss.
+// memory. bytesRead is 0 if it shared another goroutine's read. It is separate from
+// Get and not inlined, so that only misses pay for its closure.
 //
 //go:noinline
 func (r *Reader) loadData(ix *index, i int, sc *scratch) (b *Block, bytesRead uint32, err error) {
@@ -198,15 +196,16 @@ func (r *Reader) loadData(ix *index, i int, sc *scratch) (b *Block, bytesRead ui
 		_, _, err = r.readInto(ix, i, sc)
 		return &sc.block, stored, err
 	}
-	b, loaded, err := r.cache.load(&ix.slots[i], sc, r.cmp.IsBytewise(), func() ([]byte, Compression, error) { return r.readInto(ix, i, sc) })
+	b, loaded, err := r.cache.load(&ix.slots[i], sc, r.cmp.IsBytewise(),
+		func() ([]byte, Compression, error) { return r.readInto(ix, i, sc) })
 	if loaded {
 		bytesRead = stored
 	}
 	return b, bytesRead, err
 }
 
-// readInto reads data block i from disk and makes it sc.block. It returns the
-// block as it is stored, in sc's memory too.
+// readInto reads data block i from disk and makes it sc.block. It also returns the
+// block as it is stored, in sc's memory.
 func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compression, err error) {
 	if !r.Ref() {
 		return nil, 0, ErrReaderClosed
@@ -227,7 +226,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 	return sc.stored[:h.size], kind, base.InFile(err, r.name, int64(h.offset))
 }
 
-// Ref takes a reference that keeps the file open, unless it is closed already.
+// Ref takes a reference that keeps the file open. It returns false if that is closed already.
 func (r *Reader) Ref() bool {
 	for {
 		n := r.refs.Load()
@@ -240,12 +239,12 @@ func (r *Reader) Ref() bool {
 	}
 }
 
-// Unref gives back a reference that Ref took. The last one closes the file.
+// Unref drops a reference that Ref took. Dropping the last one closes the file.
 func (r *Reader) Unref() {
-	_ = r.unref() // a file that was only read has nothing to lose
+	_ = r.unref() // closing a file that was only read cannot lose data
 }
 
-// unref returns the error of closing the file, if it was the one to do that.
+// unref drops a reference. If it is the last one, unref returns the error of closing the file.
 func (r *Reader) unref() error {
 	switch n := r.refs.Add(-1); {
 	case n == 0:
@@ -256,10 +255,10 @@ func (r *Reader) unref() error {
 	return nil
 }
 
-// Close drops the reference that Open took; only the first call does anything.
-// The file is closed once open iterators and reads under way are done as well;
-// where that is at once, Close returns the file's error. What is in memory,
-// cached blocks included, still answers Gets.
+// Close drops the reference that Open took; further calls do nothing. The file is
+// closed once open iterators and reads under way are done as well. If Close closes
+// it, it returns the error of that. Later Gets still use data in memory, including
+// cached blocks.
 func (r *Reader) Close() error {
 	if r.closed.Swap(true) {
 		return nil
@@ -268,21 +267,21 @@ func (r *Reader) Close() error {
 	return r.unref()
 }
 
-// charge takes size bytes more out of the cache's budget, if that is wanted, or gives
-// all back once the Reader is closed.
+// charge charges size more bytes to the cache's budget, if ChargeCache is set. Once the
+// Reader is closed, it returns the whole charge.
 func (r *Reader) charge(size int64) {
 	if !r.charges {
 		return
 	}
 	r.cache.cache.Charge(size)
 	r.charged.Add(size)
-	if r.closed.Load() { // perhaps only since a moment ago: then this is the last to know
+	if r.closed.Load() { // perhaps after Close returned the charge
 		r.cache.cache.Charge(-r.charged.Swap(0))
 	}
 }
 
-// DropBlocks takes the table's blocks out of the cache, for good: for a Reader
-// that nobody will ask again, or whose table was deleted.
+// DropBlocks permanently removes the table's blocks from the cache. It is meant for a
+// Reader that is no longer used, or whose table was deleted.
 func (r *Reader) DropBlocks() {
 	r.dropped.Store(true)
 	if ix := r.index.Load(); ix != nil && r.cache != nil {
@@ -290,9 +289,9 @@ func (r *Reader) DropBlocks() {
 	}
 }
 
-// ApproximateOffset returns where in the file, in bytes, the entries at or
-// behind the internal key begin: the offset of its data block, or the end of
-// the data. It may read the index.
+// ApproximateOffset returns the approximate offset in the file, in bytes, of the first
+// entry at or after the internal key: that of its data block, or the end of the data
+// blocks. It may read the index.
 func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 	ix := r.index.Load()
 	if ix == nil {
@@ -307,9 +306,9 @@ func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 	return ix.endOfData(), nil
 }
 
-// Properties returns what the writer stored about the table; ok is false where
-// it stored nothing, as other writers do, or it cannot be read. It reads from disk
-// at most once, and not at all if Open came across them.
+// Properties returns the properties that the writer stored. ok is false if there are
+// none, as in tables of other programs, or if they cannot be read. Once they have been
+// read, by Open or by a call, they are kept in memory.
 func (r *Reader) Properties() (p Properties, ok bool) {
 	if p, ok := r.KnownProperties(); ok {
 		return p, true
@@ -334,8 +333,8 @@ func (r *Reader) Properties() (p Properties, ok bool) {
 	return p, true
 }
 
-// KnownProperties returns the table's properties if they were read already, with the end
-// of the table as a rule.
+// KnownProperties returns the table's properties if they were read already, which Open
+// usually does.
 func (r *Reader) KnownProperties() (p Properties, ok bool) {
 	if known := r.loadedProps.Load(); known != nil {
 		return *known, true
@@ -343,7 +342,7 @@ func (r *Reader) KnownProperties() (p Properties, ok bool) {
 	return Properties{}, false
 }
 
-// FilterSize returns the bytes of memory that the filter pins.
+// FilterSize returns the memory that the filter pins, in bytes.
 func (r *Reader) FilterSize() uint64 {
 	if r.filter == nil {
 		return 0
@@ -351,8 +350,8 @@ func (r *Reader) FilterSize() uint64 {
 	return uint64(cap(r.filter.data))
 }
 
-// IndexSize returns the bytes of memory that the index pins: decoded once something
-// needed it; before, as it is stored if Open came across it, else 0.
+// IndexSize returns the memory that the index pins, in bytes: decoded if it has been needed,
+// else as it is stored if Open read it, else 0.
 func (r *Reader) IndexSize() uint64 {
 	if ix := r.index.Load(); ix != nil {
 		return ix.memBytes()
@@ -363,11 +362,11 @@ func (r *Reader) IndexSize() uint64 {
 	return 0
 }
 
-// OpenCost returns what Open read.
+// OpenCost returns how much Open read.
 func (r *Reader) OpenCost() OpenCost { return r.cost }
 
-// FilterPolicy returns the name of the policy whose filter lookups ask, "" for
-// none.
+// FilterPolicy returns the name of the policy whose filter lookups use, or "" if there
+// is none.
 func (r *Reader) FilterPolicy() string {
 	if r.filter == nil {
 		return ""
@@ -375,10 +374,10 @@ func (r *Reader) FilterPolicy() string {
 	return r.status.Policy
 }
 
-// FilterStatus tells which filter the table has and why none is used.
+// FilterStatus returns which filter of the table is used, or why none is.
 func (r *Reader) FilterStatus() FilterStatus { return r.status }
 
-// located adds to an error of data block i where that block is.
+// located adds the file's name and the offset of data block i to an error.
 func (r *Reader) located(err error, ix *index, i int) error {
 	return base.InFile(err, r.name, int64(ix.offsets[i]))
 }

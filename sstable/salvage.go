@@ -12,21 +12,21 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// SalvageReport says what Salvage found in a table.
+// SalvageReport is the result of Salvage.
 type SalvageReport struct {
-	// Entries is how many entries were passed on.
+	// Entries is the number of entries passed to fn.
 	Entries uint64
-	// Blocks counts the data blocks that were read whole. BlocksLost counts those
-	// that were not, in part or at all, and BytesLost their bytes in the file.
-	// Without an index nobody knows how many blocks there were: then BlocksLost is
-	// 0, and BytesLost counts from the first byte that could not be made sense of.
+	// Blocks counts the data blocks that were read completely. BlocksLost counts those
+	// that were not, or only in part, and BytesLost their bytes in the file. If the
+	// index is lost, the number of blocks is unknown; then BlocksLost is 0, and
+	// BytesLost counts from the first byte that could not be read as a data block.
 	Blocks, BlocksLost uint64
 	BytesLost          uint64
-	// IndexLost says that the footer or the index could not be read, and that the
-	// data blocks were found by their checksums.
+	// IndexLost is set if the footer or the index could not be read, so that the data
+	// blocks were found by their checksums.
 	IndexLost bool
-	// Err is the first thing that is wrong with the table, a damaged filter
-	// included; nil if nothing is. It is a sievedb.CorruptionError.
+	// Err is the first fault of the table, including a damaged filter, or nil if it is
+	// sound. It is a sievedb.CorruptionError.
 	Err error
 }
 
@@ -37,16 +37,16 @@ func (s *SalvageReport) note(err error) {
 }
 
 // Salvage reads all of a table and calls fn with each entry that can be read, in
-// the order of the file. It goes on behind what is damaged, and finds the data
-// blocks without the index where that is gone. For a sound table it is a check
-// of everything that a lookup trusts: every block, the order of the entries over
-// all blocks, the separators of the index, that every filter of a known policy admits
-// every key, and the mark of the first and last key that Open judges a table by.
+// the order of the file. It continues after damaged blocks, and finds data blocks
+// without the index if that is lost. For a sound table it checks everything that a
+// lookup relies on: every block, the order of all entries, the separators of the
+// index, that every filter of a known policy admits every key, and the mark of the
+// first and last key that Open checks.
 //
-// The slices are valid during the call of fn only. Keys are internal keys that
-// ParseKey accepts. They rise strictly unless the report has an
-// Err. f stays open. The error is one of reading the file, or fn's: damage is
-// told in the report.
+// The slices are valid only during the call of fn. Keys are internal keys that
+// ParseKey accepts. They are strictly ascending unless the report has an Err. f
+// stays open. Salvage returns errors of reading the file and of fn, while damage is
+// only in the report.
 //
 // Memory is bounded by the largest block and the index, time by the file's size.
 func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (SalvageReport, error) {
@@ -54,7 +54,7 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 	if r.cmp == nil {
 		r.cmp = base.Bytewise
 	}
-	r.refs.Store(1) // the file stays the caller's: nobody drops it
+	r.refs.Store(1) // never dropped: the caller owns the file
 	size, err := f.Size()
 	if err != nil {
 		return SalvageReport{}, base.InFile(err, o.Name, -1)
@@ -73,19 +73,20 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 	}
 	if err == errKeysUnfold {
 		err = nil
-		s.rep.note(base.InFile(base.Corruptf(dataPart, -1, "the keys unfold to more than %d bytes; what follows is not read", maxSalvageKeys(size)), o.Name, -1))
+		err := base.Corruptf(dataPart, -1, "the keys expand to more than %d bytes; the remaining ones are not read", maxSalvageKeys(size))
+		s.rep.note(base.InFile(err, o.Name, -1))
 	}
 	return s.rep, base.InFile(err, o.Name, -1)
 }
 
-// maxSalvageKeys bounds the keys of a table of size bytes as they are handed
-// out, prefixes repeated, so that a crafted table cannot make a long key share
-// itself millions of times. Prefix compression of 16 and a block compression of
-// 22, the most that Snappy does, make 352.
+// maxSalvageKeys bounds the total length of the rebuilt keys of a table of size
+// bytes, so that a crafted table cannot share a long key millions of times. Prefix
+// compression by a factor of 16 and block compression by 22, the most that Snappy
+// achieves, make 352.
 func maxSalvageKeys(size int64) uint64 { return 64<<20 + 1024*uint64(max(size, 0)) }
 
 // errKeysUnfold ends the reading of a table whose keys exceed that bound.
-var errKeysUnfold = errors.Sentinel("sstable: keys unfold")
+var errKeysUnfold = errors.Sentinel("sstable: the keys are too long in total")
 
 // salvageReadAhead is how many bytes one read covers.
 const salvageReadAhead = 256 << 10
@@ -95,14 +96,14 @@ type salvager struct {
 	fn  func(ikey, value []byte) error
 	rep SalvageReport
 
-	first     []byte // the key passed on first
-	prev      []byte // the key passed on last
+	first     []byte // the first key passed to fn
+	prev      []byte // the last key passed to fn
 	filters   FilterSet
 	keyBudget uint64
 }
 
-// open reads footer, filter and index. The error tells that one of footer and
-// index is damaged, or could not be read.
+// open reads footer, filter and index. The error says that footer or index is damaged
+// or could not be read.
 func (s *salvager) open() (*index, error) {
 	r := s.r
 	if err := r.open(nil); err != nil {
@@ -127,8 +128,8 @@ func (s *salvager) open() (*index, error) {
 	return ix, err
 }
 
-// checkBounds has the keys found judged as Open will judge the table when the MANIFEST
-// says that it begins and ends with them.
+// checkBounds checks the first and last keys found, as Open does with the keys of the
+// MANIFEST.
 func (s *salvager) checkBounds() error {
 	if s.rep.Err != nil {
 		return nil // not all keys were found
@@ -145,7 +146,8 @@ func (s *salvager) checkBounds() error {
 
 // byIndex visits the data blocks that the index lists.
 func (s *salvager) byIndex(ix *index) error {
-	it := &Iter{r: s.r, ix: ix, at: -1, stats: new(IterStats), opts: IterOptions{NoFillCache: true, ReadAhead: salvageReadAhead}}
+	it := &Iter{r: s.r, ix: ix, at: -1, stats: new(IterStats),
+		opts: IterOptions{NoFillCache: true, ReadAhead: salvageReadAhead}}
 	it.data.pos = -1
 	for i := range ix.n {
 		if err := s.block(it, i); err != nil {
@@ -155,8 +157,8 @@ func (s *salvager) byIndex(ix *index) error {
 	return nil
 }
 
-// block visits data block i. An iterator stops at the first damage for good, so
-// its error is taken out before the next block.
+// block visits data block i. The first damage stops an iterator permanently, so
+// block clears its error before the next block.
 func (s *salvager) block(it *Iter, i int) error {
 	h := it.ix.block(i)
 	if it.load(i, true) {
@@ -171,7 +173,7 @@ func (s *salvager) block(it *Iter, i int) error {
 	}
 	if !it.failed() {
 		if s.prev != nil && base.CompareInternal(it.r.cmp, s.prev, it.ix.separator(i)) > 0 {
-			s.rep.note(s.located(h, "its last entry sorts behind its separator in the index"))
+			s.rep.note(s.located(h, "its last entry sorts after its separator in the index"))
 		}
 		s.rep.Blocks++
 		return nil
@@ -195,17 +197,17 @@ func (s *salvager) loseBlock(h handle, err error) {
 	s.rep.BytesLost += h.size + blockTrailerLen
 }
 
-// check holds an entry of block i against what lookups trust.
+// check checks the facts about an entry of block i that lookups rely on.
 func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	if s.rep.Err != nil {
-		return // the table is not sound; nothing more follows from this
+		return // only the first fault is reported
 	}
 	h := ix.block(i)
 	switch cmp := s.r.cmp; {
 	case s.prev != nil && base.CompareInternal(cmp, s.prev, ikey) >= 0:
-		s.rep.note(s.located(h, "an entry does not sort behind the one before it"))
+		s.rep.note(s.located(h, "an entry does not sort after the previous one"))
 	case first && i > 0 && base.CompareInternal(cmp, ix.separator(i-1), ikey) >= 0:
-		s.rep.note(s.located(h, "its first entry does not sort behind the separator of the block before"))
+		s.rep.note(s.located(h, "its first entry does not sort after the separator of the previous block"))
 	default:
 		if name, denied := s.filters.Denies(base.UserKey(ikey), h.offset); denied {
 			s.rep.note(s.located(h, "the filter "+strconv.Quote(name)+" denies a key that the block holds"))
@@ -213,7 +215,7 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	}
 }
 
-// emit passes an entry on.
+// emit passes an entry to fn.
 func (s *salvager) emit(ikey, value []byte) error {
 	if uint64(len(ikey)) > s.keyBudget {
 		return errKeysUnfold
@@ -227,11 +229,10 @@ func (s *salvager) emit(ikey, value []byte) error {
 	return s.fn(ikey, value)
 }
 
-// byChecksum visits the data blocks of a table without an index. They stand one
-// behind the other from the file's begin, so a block ends where a checksum
-// agrees with all bytes since the end of the last one. It stops at the first
-// block that is damaged or holds something else: further on, the index itself
-// could pass for data.
+// byChecksum visits the data blocks of a table without an index. They are contiguous
+// from the beginning of the file, so a block ends where a checksum matches all bytes
+// since the end of the last one. It stops at the first block that is damaged or is
+// not a data block: further on, the index itself could look like data.
 func (s *salvager) byChecksum(size uint64) error {
 	buf := make([]byte, 64<<10)
 	for off := uint64(0); off < size; {
@@ -243,7 +244,7 @@ func (s *salvager) byChecksum(size uint64) error {
 			s.rep.BytesLost = size - off
 			return nil
 		}
-		isData, err := s.looseBlock(h)
+		isData, err := s.unlistedBlock(h)
 		if !isData || err != nil {
 			return err
 		}
@@ -265,7 +266,7 @@ func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool
 		}
 		for i, c := range buf[:n-after] {
 			crc = castagnoli[byte(crc)^c] ^ crc>>8
-			// c may be the byte of compression, of which there are few.
+			// c may be the byte of compression, which has few values.
 			if c <= maxCompressionByte && util.Fixed32(buf[i+1:]) == util.MaskCRC(^crc) {
 				h = handle{offset: off, size: at + uint64(i) - off}
 				return h, h.size <= math.MaxInt32-blockTrailerLen, nil
@@ -280,9 +281,9 @@ func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool
 // derivatives wrote.
 const maxCompressionByte = 4
 
-// looseBlock passes on the entries of the block at h if all of it is data that
-// continues what came before.
-func (s *salvager) looseBlock(h handle) (isData bool, err error) {
+// unlistedBlock emits the entries of the block at h if it is a sound data block whose
+// keys continue those of the previous blocks.
+func (s *salvager) unlistedBlock(h handle) (isData bool, err error) {
 	data, err := s.r.readBlock(h, dataPart)
 	if err != nil {
 		return false, onlyIO(err)

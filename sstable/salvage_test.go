@@ -38,7 +38,7 @@ func blocksOf(t testing.TB, data []byte) (*Reader, []handle) {
 	return r, handles
 }
 
-// withoutBlock returns the entries but for those of block i.
+// withoutBlock returns the entries except those of block i.
 func withoutBlock(t testing.TB, r *Reader, i int) entries {
 	t.Helper()
 	var want entries
@@ -69,7 +69,7 @@ var salvageKinds = []struct {
 		ReaderOptions{Comparer: reverseOrder}},
 }
 
-func TestSalvageOfASoundTableGivesEveryEntryAndFindsNoFault(t *testing.T) {
+func TestSalvageOfASoundTable(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, k := range salvageKinds {
@@ -88,7 +88,7 @@ func TestSalvageOfASoundTableGivesEveryEntryAndFindsNoFault(t *testing.T) {
 	}
 }
 
-func TestSalvageGoesOnBehindADamagedBlock(t *testing.T) {
+func TestSalvageContinuesAfterADamagedBlock(t *testing.T) {
 	for _, k := range salvageKinds[:2] {
 		t.Run(k.name, func(t *testing.T) {
 			data := buildTable(t, k.write, plainEntries(400, 20))
@@ -137,7 +137,7 @@ func TestSalvageFindsTheBlocksWithoutAnIndex(t *testing.T) {
 	}
 }
 
-func TestSalvageOfACutTableGivesTheWholeBlocksThatAreLeft(t *testing.T) {
+func TestSalvageOfATruncatedTableReturnsItsWholeBlocks(t *testing.T) {
 	data := buildTable(t, WriterOptions{BlockSize: 300}, plainEntries(100, 20))
 	r, handles := blocksOf(t, data)
 	all := withoutBlock(t, r, -1)
@@ -155,9 +155,9 @@ func TestSalvageOfACutTableGivesTheWholeBlocksThatAreLeft(t *testing.T) {
 	}
 }
 
-// Without an index, an index block must not be taken for data: its keys would
-// be keys that were never written.
-func TestSalvageNeverTakesAnIndexForData(t *testing.T) {
+// If the index is lost, an index block must not be read as data: its keys were never
+// written.
+func TestSalvageNeverReadsAnIndexAsData(t *testing.T) {
 	for _, n := range []int{1, 3, 40} {
 		es := plainEntries(n, 20)
 		data := buildTable(t, WriterOptions{BlockSize: 100}, es)
@@ -165,7 +165,7 @@ func TestSalvageNeverTakesAnIndexForData(t *testing.T) {
 		require.Equal(t, es, got)
 		require.True(t, rep.IndexLost)
 
-		// LevelDB writes an empty metaindex where there is no filter.
+		// LevelDB writes an empty metaindex if there is no filter.
 		r, handles := blocksOf(t, data)
 		end := handles[len(handles)-1].end()
 		var w Writer
@@ -178,7 +178,7 @@ func TestSalvageNeverTakesAnIndexForData(t *testing.T) {
 	}
 }
 
-func TestSalvageFindsWhatMisleadsLookups(t *testing.T) {
+func TestSalvageFindsFaultsThatMisleadLookups(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	es := plainEntries(60, 20)
 	t.Run("a filter that denies a key", func(t *testing.T) {
@@ -204,19 +204,19 @@ func TestSalvageFindsWhatMisleadsLookups(t *testing.T) {
 	t.Run("entries out of order", func(t *testing.T) {
 		data := tableOfBlocks(t, [][]int{{4, 5}, {1, 2}}, []int{5, 5}, es)
 		got, rep := salvageAll(t, data, ReaderOptions{})
-		require.ErrorContains(t, rep.Err, "does not sort behind the one before")
+		require.ErrorContains(t, rep.Err, "does not sort after the previous one")
 		require.Len(t, got, 4)
 	})
 	t.Run("a separator before the last entry", func(t *testing.T) {
 		data := tableOfBlocks(t, [][]int{{1, 2}, {3, 4}}, []int{1, 4}, es)
 		got, rep := salvageAll(t, data, ReaderOptions{})
-		require.ErrorContains(t, rep.Err, "behind its separator")
+		require.ErrorContains(t, rep.Err, "after its separator")
 		require.Len(t, got, 4)
 	})
-	t.Run("a separator behind the next entry", func(t *testing.T) {
+	t.Run("a separator after the next entry", func(t *testing.T) {
 		data := tableOfBlocks(t, [][]int{{1, 2}, {3, 4}}, []int{3, 4}, es)
 		got, rep := salvageAll(t, data, ReaderOptions{})
-		require.ErrorContains(t, rep.Err, "separator of the block before")
+		require.ErrorContains(t, rep.Err, "separator of the previous block")
 		require.Len(t, got, 4)
 	})
 }
@@ -240,7 +240,7 @@ func tableOfBlocks(t *testing.T, blocks [][]int, separators []int, es entries) [
 	return file.Bytes()
 }
 
-func TestSalvageReadsABlockThatIsListedTwiceOnce(t *testing.T) {
+func TestSalvageReadsABlockListedTwiceOnce(t *testing.T) {
 	es := plainEntries(60, 20)
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{})
@@ -256,9 +256,9 @@ func TestSalvageReadsABlockThatIsListedTwiceOnce(t *testing.T) {
 	require.ErrorContains(t, rep.Err, "data block 1 begins at offset 0")
 }
 
-// Salvage, and Repair with it, called a table sound whose mark of the first and last key is
-// another table's, which Open refuses.
-func TestSalvageJudgesTheMarkOfTheFirstAndLastKeyAsOpenDoes(t *testing.T) {
+// Salvage, and with it Repair, found no fault in a table whose mark of the first and last key
+// is that of another table, although Open rejects it.
+func TestSalvageChecksTheMarkOfTheFirstAndLastKey(t *testing.T) {
 	es := plainEntries(60, 20)
 	for name, change := range map[string]func(w *Writer){
 		"the first key": func(w *Writer) { w.smallest = es[1].Key },
@@ -286,9 +286,9 @@ func TestSalvageJudgesTheMarkOfTheFirstAndLastKeyAsOpenDoes(t *testing.T) {
 	}
 }
 
-// One long key that a million entries share takes a small block and unfolds to
-// more than any machine could copy.
-func TestSalvageBoundsKeysThatUnfold(t *testing.T) {
+// One long key that a million entries share fits in a small block and expands to more
+// than any machine could copy.
+func TestSalvageBoundsRebuiltKeys(t *testing.T) {
 	var raw []byte
 	key := ikey(string(bytes.Repeat([]byte{'k'}, 1<<20)), 1, base.KindSet)
 	raw = append(raw, 0)
@@ -340,7 +340,7 @@ func FuzzSalvage(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, uint64(entries), rep.Entries)
 		if rep.Err == nil {
-			// A table without fault is one that a Reader walks to the same end.
+			// A Reader reads the same entries from a sound table.
 			r, err := Open(&memFile{data: data}, ReaderOptions{})
 			require.NoError(t, err)
 			it, err := r.NewIter(IterOptions{})

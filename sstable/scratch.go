@@ -2,25 +2,25 @@ package sstable
 
 import "sync"
 
-// maxScratch bounds the stored blocks that go through a scratch, and the memory
-// of a scratch at rest, in bytes. Larger blocks are rare, and their copying would
-// be dearer than their allocation.
+// maxScratch bounds the stored blocks that go through a scratch, and the memory of
+// an idle scratch, in bytes. Larger blocks are rare, and copying one would cost more
+// than allocating it.
 const maxScratch = 256 << 10
 
 // scratch is memory for one data block at a time, stored and decompressed. Each
-// belongs to one goroutine; what lies in it holds until its next use.
+// belongs to one goroutine. Its contents are valid until its next use.
 type scratch struct {
 	stored  []byte
 	decoded []byte
-	joined  []byte // compressed: the pieces of a block in one, or a slice being made
-	sliced  []byte // a block being put in slices
-	block   Block  // the last block given out, in decoded, in stored or elsewhere
+	joined  []byte // compressed: the joined pieces of a block, or a slice being made
+	sliced  []byte // a block being divided into slices
+	block   Block  // the last block returned, in decoded, in stored or elsewhere
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// rest puts sc back for others.
-func (sc *scratch) rest() {
+// release returns sc to the pool.
+func (sc *scratch) release() {
 	sc.block = Block{} // the pool must not keep a cached block alive
 	if cap(sc.stored) > maxScratch {
 		sc.stored = nil
@@ -34,7 +34,7 @@ func (sc *scratch) rest() {
 	scratches.Put(sc)
 }
 
-// decompress returns b, which is compressed, as a block that can be read.
+// decompress returns the decompressed form of b, which is compressed.
 func (sc *scratch) decompress(b *Block) (*Block, error) {
 	if b.kind == slicedKind {
 		return &sc.block, sc.decodeAll(b)
@@ -48,8 +48,8 @@ func (sc *scratch) decompress(b *Block) (*Block, error) {
 	return &sc.block, err
 }
 
-// join returns the stored bytes [start, end) of b, in one piece. They are near then: a
-// decoder waits for each line in turn.
+// join returns the stored bytes [start, end) of b in one piece. It loads them into the
+// processor's cache, since a decoder would wait for each cache line in turn.
 func (sc *scratch) join(b *Block, start, end int) []byte {
 	n := len(b.data)
 	switch {

@@ -10,23 +10,23 @@ import (
 )
 
 // slicedKind is the kind of a Block that a BlockCache holds in slices: its restart
-// intervals, each compressed by Snappy for itself, so that a lookup decodes the one
-// that it needs. It is never stored in a file, and only made of blocks of bytewise keys.
+// intervals, each compressed separately by Snappy, so that a lookup decodes only the one
+// that it needs. It is never stored in a file, and only used for bytewise keys.
 //
 //	+-------+----------+------------------+--------------+---------+-----+
 //	| n (1) | skip (1) | (n-1) prefix (8) | n end (4)    | slice 0 | ... |
 //	+-------+----------+------------------+--------------+---------+-----+
 //
-// The user keys that the slices begin with have their first skip bytes in common, and a
-// prefix is the eight bytes behind these of each one's but the first's, as a number; see
-// util.Prefix64. end is where the slice ends. Positions count from
-// the beginning of all. The bytes are ours, made from a block whose frame was checked;
-// what the intervals hold is checked where it is read, as ever.
+// The first user keys of all slices have their first skip bytes in common. A prefix is,
+// for each slice except the first, the next eight bytes of that key as a number; see
+// util.Prefix64. end is where the slice ends. Positions count from the beginning of the
+// sliced block. Its header can be trusted, since it was made from a block whose frame was
+// checked. The entries of an interval are checked when they are read.
 const slicedKind Compression = 0xff
 
-// appendSliced appends b in slices to dst; ok is false where that cannot be done, because
-// b has one interval or more than 255, or a restart point at which no key begins, or one
-// that is not behind the key before.
+// appendSliced appends b in slices to dst. ok is false if that is impossible because b has
+// one interval or more than 255, a restart point at which no whole key begins, or restart
+// keys that do not ascend.
 func appendSliced(dst []byte, b *Block, sc *scratch) (_ []byte, ok bool) {
 	n := int(b.numRestarts)
 	if b.kind != NoCompression || n < 2 || n > math.MaxUint8 || !b.restartKeysRise() {
@@ -48,8 +48,8 @@ func appendSliced(dst []byte, b *Block, sc *scratch) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// restartKeysRise reports whether a key begins at each restart point, behind, as bytes, the
-// one before, or another version of it.
+// restartKeysRise reports whether a whole key begins at each restart point, and their user
+// keys ascend bytewise, possibly with equal ones.
 func (b *Block) restartKeysRise() bool {
 	var prev []byte
 	for i := range int(b.numRestarts) {
@@ -62,14 +62,14 @@ func (b *Block) restartKeysRise() bool {
 	return true
 }
 
-// restartUserKey returns the user key at restart point i, where one begins.
+// restartUserKey returns the user key at restart point i, where a whole key must begin.
 func (b *Block) restartUserKey(i int) []byte {
 	key, _ := b.restartKey(i)
 	return base.UserKey(key)
 }
 
-// restartKey returns the internal key at restart point i; ok is false where there
-// is none.
+// restartKey returns the internal key at restart point i; ok is false if no whole key
+// begins there.
 func (b *Block) restartKey(i int) (key []byte, ok bool) {
 	e, ok := readEntry(b.data, b.restart(i), b.entriesEnd)
 	if !ok || e.shared != 0 || e.value-e.suffix < base.TrailerLen {
@@ -78,13 +78,13 @@ func (b *Block) restartKey(i int) (key []byte, ok bool) {
 	return b.data[e.suffix:e.value], true
 }
 
-// slices is the number of slices of a sliced block.
+// slices returns the number of slices of a sliced block.
 func (b *Block) slices() int { return int(b.data[0]) }
 
-// slicesSkip is how many bytes the user keys have in common that the slices begin with.
+// slicesSkip returns how many bytes the first user keys of all slices have in common.
 func (b *Block) slicesSkip() int { return int(b.data[1]) }
 
-// slicePrefix is the prefix of the key that slice i, which is not the first, begins with.
+// slicePrefix returns the prefix of the first key of slice i, which must not be the first.
 func (b *Block) slicePrefix(i int) uint64 { return util.Fixed64(b.data[2+8*(i-1):]) }
 
 // sliceEnd returns where the compressed bytes of slice i end.
@@ -92,8 +92,8 @@ func (b *Block) sliceEnd(i int) int {
 	return int(util.Fixed32(b.data[2+8*(b.slices()-1)+4*i:]))
 }
 
-// sliceStart returns where they begin: behind those of the slice before, or behind the
-// last end.
+// sliceStart returns where they begin: after those of the previous slice, or after the
+// header.
 func (b *Block) sliceStart(i int) int {
 	if i == 0 {
 		return 2 + 8*(b.slices()-1) + 4*b.slices()
@@ -101,9 +101,9 @@ func (b *Block) sliceStart(i int) int {
 	return b.sliceEnd(i - 1)
 }
 
-// findSlice returns the slices in one of which, the first or the last or between, is the last that
-// begins before userKey: the slices behind first begin with a key of the same prefix. That
-// is so for keys that begin with the bytes that the slices have in common: see holds.
+// findSlice returns the range from first to last of slices that has the last slice that
+// begins before userKey. All slices of the range after first begin with userKey's prefix. The
+// result is correct if userKey begins with the bytes that the slices have in common: see holds.
 func (b *Block) findSlice(userKey []byte) (first, last int, ok bool) {
 	n, skip := b.slices(), b.slicesSkip()
 	if len(userKey) < skip {
@@ -119,13 +119,14 @@ func (b *Block) findSlice(userKey []byte) (first, last int, ok bool) {
 	return first, last, true
 }
 
-// holds reports whether findSlice told the truth of userKey, given any slice of b.
+// holds reports whether the result of findSlice for userKey is correct. slice is any slice
+// of b.
 func (b *Block) holds(slice *Block, userKey []byte) bool {
 	return (&start{skip: b.slicesSkip()}).holds(slice, userKey)
 }
 
-// decodeSlice decodes slice i of b to the bytes of sc.decoded from at on, in front of
-// which there may be other slices, and returns where it ends there.
+// decodeSlice decodes slice i of b to sc.decoded[at:], keeps the bytes before at, and
+// returns where the slice ends there.
 func (sc *scratch) decodeSlice(b *Block, i, at int) (end int, err error) {
 	stored := sc.join(b, b.sliceStart(i), b.sliceEnd(i))
 	n, err := snappy.DecodedLen(stored)
@@ -139,7 +140,7 @@ func (sc *scratch) decodeSlice(b *Block, i, at int) (end int, err error) {
 	return at + n, nil
 }
 
-// reserve gives sc.decoded room for n bytes and keeps the first keep of them.
+// reserve makes sc.decoded n bytes long and keeps the first keep of them.
 func (sc *scratch) reserve(keep, n int) {
 	if n > cap(sc.decoded) {
 		sc.decoded = append(make([]byte, 0, n), sc.decoded[:keep]...)
@@ -150,7 +151,7 @@ func (sc *scratch) reserve(keep, n int) {
 // oneRestart is the end of a block that has one restart point, at its beginning.
 var oneRestart = [8]byte{4: 1}
 
-// decodePart makes sc.block of slice i of b: a block of its own.
+// decodePart decodes slice i of b and makes it a separate block, sc.block.
 func (sc *scratch) decodePart(b *Block, i int) (err error) {
 	end, err := sc.decodeSlice(b, i, 0)
 	if err == nil {
@@ -160,10 +161,10 @@ func (sc *scratch) decodePart(b *Block, i int) (err error) {
 	return err
 }
 
-// decodeAll makes sc.block of all slices of b: the block that they were made from.
+// decodeAll decodes all slices of b and makes them sc.block, as it was before slicing.
 func (sc *scratch) decodeAll(b *Block) (err error) {
 	n, end := b.slices(), 0
-	restarts := make([]byte, 0, 64) // on the stack, mostly
+	restarts := make([]byte, 0, 64) // usually on the stack
 	for i := range n {
 		restarts = util.AppendFixed32(restarts, uint32(end))
 		if end, err = sc.decodeSlice(b, i, end); err != nil {
@@ -177,7 +178,7 @@ func (sc *scratch) decodeAll(b *Block) (err error) {
 	return err
 }
 
-// getInSlices is Reader.getInBlock for a block that is held in slices.
+// getInSlices is Reader.getInBlock for a block in slices.
 func (r *Reader) getInSlices(b *Block, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	sc := lk.takeScratch()
 	s, _, ok := b.findSlice(lk.userKey)

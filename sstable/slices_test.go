@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slicedBlock puts a block of the entries in slices.
+// slicedBlock returns a block of the entries, whole and in slices.
 func slicedBlock(t testing.TB, interval int, es entries) (plain, sliced Block) {
 	plain, err := newBlock(buildBlock(interval, es), dataPart)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func slicedBlock(t testing.TB, interval int, es entries) (plain, sliced Block) {
 	return plain, fitted(data, slicedKind)
 }
 
-func TestSlicesAnswerAsTheBlockThatTheyWereMadeFrom(t *testing.T) {
+func TestSlicesAgreeWithTheirBlock(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 7))
@@ -63,7 +63,7 @@ func TestSlicesAnswerAsTheBlockThatTheyWereMadeFrom(t *testing.T) {
 }
 
 // putInSlices makes the cache hold all blocks of several intervals in slices, and as cold as
-// can be: those that become hot it holds whole.
+// possible, since it keeps hot ones whole.
 func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
 	c.cache.DropAll()
 	ix, _, err := r.loadIndex()
@@ -77,7 +77,7 @@ func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
 				kept = fitted(data, slicedKind)
 				inSlices++
 			}
-			c.taken(&kept)
+			c.noteKept(&kept)
 			return kept, kept.memBytes(), nil
 		})
 		require.NoError(t, err)
@@ -85,7 +85,7 @@ func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
 	return inSlices
 }
 
-func TestTablesInSlicesAnswerAsOthers(t *testing.T) {
+func TestTablesInSlicesAgreeWithTheModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 7))
@@ -145,7 +145,7 @@ func TestBlocksThatCannotBeSlicedAreLeftWhole(t *testing.T) {
 		{"one interval", func() []byte { return buildBlock(64, es) }},
 		{"no entries", func() []byte { return buildBlock(16, nil) }},
 		{"a restart point that shares bytes", func() []byte { b := bytes.Clone(good); b[p] = 3; return b }},
-		{"keys at restart points that fall", func() []byte { b := bytes.Clone(good); b[p+3] = 0; return b }},
+		{"keys at restart points that descend", func() []byte { b := bytes.Clone(good); b[p+3] = 0; return b }},
 		{"a restart point whose key is too short", func() []byte { b := bytes.Clone(good); b[p+1] = 7; return b }},
 		{"a restart point whose lengths reach too far", func() []byte { b := bytes.Clone(good); b[p+1] = 0xff; b[p+2] = 0xff; return b }},
 	} {
@@ -178,10 +178,10 @@ func TestPiecesWasteLittleMemory(t *testing.T) {
 	}
 }
 
-// What a block costs the cache is what the allocator gives for it. The runtime allocates as
-// well when a collection begins, and the first block has the list of sizes made: the median
-// of many is that of the blocks alone.
-func TestTheSizeOfABlockIsWhatItTakes(t *testing.T) {
+// The size charged for a block is the memory that the allocator uses for it. The runtime also
+// allocates when a garbage collection begins, and the first block makes the list of size
+// classes, so the test uses the median of many blocks.
+func TestTheSizeOfABlockIsItsMemory(t *testing.T) {
 	if raceEnabled {
 		t.Log("the race detector allocates too")
 		return
@@ -202,7 +202,7 @@ func TestTheSizeOfABlockIsWhatItTakes(t *testing.T) {
 	}
 }
 
-func TestBlocksThatAreUsedSeveralTimesAreHeldInSlices(t *testing.T) {
+func TestBlocksUsedSeveralTimesAreKeptInSlices(t *testing.T) {
 	r, c, es := packedTable(t)
 	held := map[Compression]int{}
 	for i := range r.index.Load().slots {
@@ -218,7 +218,7 @@ func TestBlocksThatAreUsedSeveralTimesAreHeldInSlices(t *testing.T) {
 	checkBlockCache(t, c, r)
 }
 
-func TestTheGuessOfWhereASliceLiesHoldsForValuesAlike(t *testing.T) {
+func TestGuessedSlicePositionsFitUniformValues(t *testing.T) {
 	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	var es entries

@@ -2,11 +2,11 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Stretches divides the table's data into stretches of about stepBytes, in order, and
-// calls fn for each with a user key and its size in the file, in bytes: no key of the
-// stretch is before that user key, and none of those before the stretch is behind it. The
-// first stretch's is nil. The keys must not be changed, and stay valid. It reads the index
-// if it is not in memory.
+// Stretches divides the table's data into stretches of about stepBytes, and calls fn for
+// each, in order, with a user key, begin, and with its size in the file, in bytes. No key of
+// the stretch is less than begin, and no earlier key is greater. begin is nil for the first
+// stretch. The keys must not be changed; they stay valid. Stretches reads the index if it is
+// not in memory.
 func (r *Reader) Stretches(stepBytes uint64, fn func(begin []byte, bytes uint64)) error {
 	ix := r.index.Load()
 	if ix == nil {
@@ -26,11 +26,11 @@ func (r *Reader) Stretches(stepBytes uint64, fn func(begin []byte, bytes uint64)
 	return nil
 }
 
-// CheckRest reads the data block that the iterator stands in to its end, and returns an
-// error unless its keys ascend from the present one on and none of them is behind the
-// block's separator. Whoever stops in the middle of a table, for somebody else to go on
-// there by the index, knows then that no entry is overlooked between the two. The iterator
-// is Valid before, and at the end of the block or invalid afterwards.
+// CheckRest reads the iterator's data block to its end, and returns an error unless the keys
+// ascend from the current one on and none is greater than the block's separator. If one
+// goroutine stops in the middle of a table and another continues from there by the index,
+// this ensures that no entry between the two is missed. The iterator must be Valid; afterwards
+// it must be positioned again or closed.
 func (it *Iter) CheckRest() error {
 	separator := it.ix.separator(it.at)
 	last := append([]byte(nil), it.Key()...)
@@ -44,7 +44,7 @@ func (it *Iter) CheckRest() error {
 		return it.err
 	}
 	if base.CompareInternal(it.r.cmp, last, separator) > 0 {
-		return it.located(base.Corruptf(dataPart, -1, "its last key is behind what the index says of it"))
+		return it.located(base.Corruptf(dataPart, -1, "its last key sorts after its separator in the index"))
 	}
 	return nil
 }

@@ -7,38 +7,37 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// All that opening a table needs stands at the end of its file, in LevelDB's tables
-// as in ours:
+// Everything needed to open a table is at the end of its file, in LevelDB's tables as in
+// ours:
 //
 //	... data | filters | properties | metaindex | index | footer
 //
-// To follow the handles costs a read each for footer, metaindex, filter and index. So
-// Open reads at once a piece of the end, the tail, that is likely to hold them. What it
-// does not hold is read as the handles say, of a filter only the part that is lacking;
-// a tail that cannot be read is done without.
+// Following the handles would cost a read each for footer, metaindex, filter and index. So
+// Open first reads the tail, a piece of the end that is likely to have them all. Bytes that
+// the tail lacks are read separately; so are all of them if the tail cannot be read.
 
-// TailGuess says how much of a table's end Open should read, by what the tables
-// opened before it with the same TailGuess needed: the tables of a store have much
-// the same share of filter and index. Any goroutine may use it. The zero TailGuess
-// knows nothing yet.
+// TailGuess says how much of a table's end Open should read, from what the tables
+// opened earlier with the same TailGuess needed: filter and index have much the same
+// share of all tables of a store. Any goroutine may use it. The zero TailGuess is
+// ready for use.
 type TailGuess struct {
-	share atomic.Uint32 // of a file, in 1/tailUnits, plus 1; 0: unknown
+	share atomic.Uint32 // of a file, in 1/tailUnits, plus 1; 0 if unknown
 }
 
 const (
 	tailUnits = 1024
 
 	// firstShare is read of the first table, in 1/tailUnits of its file. Entries of
-	// 100 bytes with two filters of ten bits a key need 50 of them.
+	// 100 bytes with two filters of ten bits per key need 50 units.
 	firstShare = 64
 
-	// tailRest is what properties, metaindex and footer take, generously, in bytes.
-	// It does not grow with the table.
-	tailRest = 1 << 10
+	// tailFixed is a generous size of properties, metaindex and footer, in bytes. It
+	// does not grow with the table.
+	tailFixed = 1 << 10
 
-	// Less than minTail bytes cost as much to read. Where the guess is above maxTail,
-	// only minTail are read: such tables are few for what they hold, and what is read
-	// in vain would be much.
+	// Reading less than minTail bytes costs as much as reading minTail. If the guess is
+	// above maxTail, only minTail bytes are read: there are few such large tables, and a
+	// wrong guess would waste a large read.
 	minTail = 4 << 10
 	maxTail = 1 << 20
 )
@@ -52,43 +51,43 @@ func (g *TailGuess) bytes(size uint64) uint64 {
 	}
 	want := uint64(minTail)
 	if size <= maxTail*tailUnits { // else one part is above maxTail
-		if w := size*share/tailUnits + tailRest; w <= maxTail {
+		if w := size*share/tailUnits + tailFixed; w <= maxTail {
 			want = max(want, w)
 		}
 	}
 	return min(want, size)
 }
 
-// learn takes note that of a table of size bytes the last tail ones were needed.
+// learn records that the last tail bytes of a table of size bytes were needed.
 func (g *TailGuess) learn(size, tail uint64) {
 	if size <= maxTail*tailUnits {
-		g.share.Store(uint32((tail-min(tail, tailRest))*tailUnits/size) + 1)
+		g.share.Store(uint32((tail-min(tail, tailFixed))*tailUnits/size) + 1)
 	}
 }
 
-// OpenCost is what the opening of a table read from its file.
+// OpenCost is how much the opening of a table read from its file.
 type OpenCost struct {
 	Reads, Bytes uint64
 }
 
-// opening is what a Reader has while Open is at work.
+// opening is the state of a Reader during Open.
 type opening struct {
 	cost OpenCost
 	size uint64 // of the file
 
-	tail   []byte // the end of the file, as far as it was read
+	tail   []byte // the end of the file that was read
 	from   uint64 // where it begins
 	memory *[]byte
 
-	// needed is what was needed of the last neededTail bytes of the file.
+	// needed is how many of the last neededTail bytes of the file were needed.
 	needed, neededTail uint64
 }
 
-// tailMemory has the memory of tails. The largest are left to the collector.
+// tailMemory has the memory of tails. The largest are left to the garbage collector.
 var tailMemory = sync.Pool{New: func() any { return new([]byte) }}
 
-// readTail reads the last n bytes of f, which has size bytes. Where that fails there
-// is no tail: only part of it may be bad, and perhaps one that nobody needs.
+// readTail reads the last n bytes of f, which has size bytes. If that fails there is no
+// tail and no error: the bad part may be one that is not needed.
 func (o *opening) readTail(f vfs.File, size, n uint64) {
 	o.size = size
 	o.memory = tailMemory.Get().(*[]byte)
@@ -99,7 +98,7 @@ func (o *opening) readTail(f vfs.File, size, n uint64) {
 	}
 }
 
-// end gives the tail's memory back, and returns what was read.
+// end releases the tail's memory, and returns the cost of Open.
 func (o *opening) end() OpenCost {
 	if o.memory != nil && cap(*o.memory) <= maxScratch {
 		tailMemory.Put(o.memory)
@@ -107,8 +106,8 @@ func (o *opening) end() OpenCost {
 	return o.cost
 }
 
-// take copies to the end of buf, which is to hold the bytes of the file from offset
-// on, those that the tail has, and returns the part of buf that is to be read.
+// take fills the end of buf, which is for the bytes of the file from offset on, with the
+// bytes that the tail has. It returns the part of buf that must be read.
 func (o *opening) take(buf []byte, offset uint64) (rest []byte) {
 	end := offset + uint64(len(buf))
 	if o.tail == nil || end <= o.from || end > o.size {
@@ -125,8 +124,8 @@ func (o *opening) take(buf []byte, offset uint64) (rest []byte) {
 	return buf[:lacking]
 }
 
-// has returns the stored block at h, whose handle was checked, with its trailer,
-// nil unless all of it is in the tail.
+// has returns the stored block at h, whose handle was checked, with its trailer, or nil
+// unless all of it is in the tail.
 func (o *opening) has(h handle) []byte {
 	if o.tail == nil || h.offset < o.from {
 		return nil
@@ -134,14 +133,14 @@ func (o *opening) has(h handle) []byte {
 	return o.tail[h.offset-o.from : h.end()-o.from]
 }
 
-// need notes that the block at h was needed, so that the next tail has such a one too,
-// unless that would mean to read more in vain than is needed. A nil opening notes nothing.
+// need records that the block at h was needed, so that the next table's tail includes it,
+// unless most of that tail would be wasted. A nil opening records nothing.
 func (o *opening) need(h handle) {
 	if o == nil {
 		return
 	}
 	needed, tail := o.needed+h.size+blockTrailerLen, o.size-h.offset
-	if tail <= 2*needed+tailRest {
+	if tail <= 2*needed+tailFixed {
 		o.needed, o.neededTail = needed, max(o.neededTail, tail)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOpeningATableIsOneReadOnceOneLikeItWasOpened(t *testing.T) {
+func TestASimilarTableIsOpenedWithOneRead(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		n, size   int
@@ -40,13 +40,13 @@ func TestOpeningATableIsOneReadOnceOneLikeItWasOpened(t *testing.T) {
 			require.Len(t, reads, 1)
 			require.Equal(t, OpenCost{1, reads[0].size}, r.OpenCost())
 			needed := r.FilterSize() + indexEnd - start
-			require.LessOrEqual(t, reads[0].size, max(minTail, 9*(2*needed+tailRest)/8+uint64(len(data))/tailUnits+tailRest))
+			require.LessOrEqual(t, reads[0].size, max(minTail, 9*(2*needed+tailFixed)/8+uint64(len(data))/tailUnits+tailFixed))
 
 			for i := 0; i < c.n; i += c.n/3 + 1 {
 				res, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
 				require.NoError(t, err)
 				require.Equal(t, es[i].Value, res.Value)
-				require.False(t, res.IndexRead, "the index came with the opening")
+				require.False(t, res.IndexRead, "Open read the index")
 				reads := f.takeReads()
 				require.Len(t, reads, 1, "one data block")
 				require.EqualValues(t, res.BytesRead, reads[0].size)
@@ -54,7 +54,7 @@ func TestOpeningATableIsOneReadOnceOneLikeItWasOpened(t *testing.T) {
 			p, ok := r.Properties()
 			require.True(t, ok)
 			require.EqualValues(t, c.n, p.Entries)
-			require.Empty(t, f.takeReads(), "nor is one needed for the properties")
+			require.Empty(t, f.takeReads(), "the properties need no read either")
 		})
 	}
 }
@@ -70,7 +70,7 @@ func benchEntriesOf(n, size int) entries {
 	return es
 }
 
-func TestOpenReadsTheEndOfATableInTwoWaysThatAgree(t *testing.T) {
+func TestOpenWithAndWithoutTheTailAgree(t *testing.T) {
 	es := plainEntries(60, 30)
 	sound := buildTable(t, WriterOptions{Filter: dual, BlockSize: 256}, es)
 	for at := range sound {
@@ -85,7 +85,7 @@ func TestOpenReadsTheEndOfATableInTwoWaysThatAgree(t *testing.T) {
 			}
 			a, b := whole.FilterStatus(), pieces.FilterStatus()
 			require.Equal(t, fmt.Sprint(b), fmt.Sprint(a), "byte %d", at)
-			for i := range 2 { // what is wrong with an index is told each time
+			for i := range 2 { // the fault of an index is reported each time
 				_, _, wholeErr = whole.loadIndex()
 				_, _, piecesErr = pieces.loadIndex()
 				require.Equal(t, fmt.Sprint(piecesErr), fmt.Sprint(wholeErr), "byte %d, time %d", at, i)
@@ -97,7 +97,7 @@ func TestOpenReadsTheEndOfATableInTwoWaysThatAgree(t *testing.T) {
 	}
 }
 
-func TestWhatTheTailHasIsNotReadAgain(t *testing.T) {
+func TestBytesOfTheTailAreNotReadAgain(t *testing.T) {
 	file := make([]byte, 40)
 	for i := range file {
 		file[i] = byte(i + 1)
@@ -141,21 +141,21 @@ func TestATailIsBounded(t *testing.T) {
 		{"a file that is all footer", new(TailGuess), footerLen, footerLen},
 		{"a small file is read whole", new(TailGuess), 4000, 4000},
 		{"a page at least", new(TailGuess), 10_000, minTail},
-		{"a sixteenth where nothing is known", new(TailGuess), 2 << 20, 128<<10 + tailRest},
-		{"what the last one needed, and an eighth", guess(1<<20, 128<<10+tailRest), 2 << 20, (144+1)<<11 + tailRest},
-		{"a page where next to nothing was needed", guess(1<<20, 600), 2 << 20, minTail},
-		{"all of it where all was needed", guess(100<<10, 100<<10), 200 << 10, 200 << 10},
-		{"a page where it would be too much", new(TailGuess), 17 << 20, minTail},
+		{"a sixteenth if nothing is known", new(TailGuess), 2 << 20, 128<<10 + tailFixed},
+		{"the need of the last one and an eighth more", guess(1<<20, 128<<10+tailFixed), 2 << 20, (144+1)<<11 + tailFixed},
+		{"a page if almost nothing was needed", guess(1<<20, 600), 2 << 20, minTail},
+		{"all of it if all was needed", guess(100<<10, 100<<10), 200 << 10, 200 << 10},
+		{"a page if it would be too much", new(TailGuess), 17 << 20, minTail},
 		{"a page of a very large file", guess(1<<20, 600), 1 << 40, minTail},
 		{"a page of the largest", guess(100, 100), math.MaxInt64, minTail},
-		{"nothing is learnt from the largest", guess(math.MaxInt64, 100), 10_000, minTail},
+		{"nothing is learned from the largest", guess(math.MaxInt64, 100), 10_000, minTail},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, int(c.want), int(c.guess.bytes(c.size))) })
 	}
 }
 
-// A filter that lies far from the end, or behind filters of others, is better read by
-// itself than with all that is between.
+// A filter far from the end, or before the filters of unknown policies, is better read
+// separately than with all bytes after it.
 func TestAFilterFarFromTheEndIsNotReadWithTheTail(t *testing.T) {
 	es := benchEntriesOf(20000, 100)
 	many := filter.Several(lines, bloom, filter.FusePolicy{}, renamedPolicy{bloom, "a"}, renamedPolicy{bloom, "b"}, renamedPolicy{bloom, "c"})
@@ -185,7 +185,7 @@ func TestAStoredIndexIsChargedAndThenTheDecodedOne(t *testing.T) {
 	c := newCache()
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, ChargeCache: true})
 	require.GreaterOrEqual(t, r.IndexSize(), end-start)
-	require.Less(t, r.IndexSize(), 5*(end-start)/4, "the index alone, not the tail that it came with")
+	require.Less(t, r.IndexSize(), 5*(end-start)/4, "only the index is charged, not the tail")
 	require.EqualValues(t, r.FilterSize()+r.IndexSize(), c.Metrics().Charged)
 	before := r.IndexSize()
 	_, read, err := r.loadIndex()

@@ -11,44 +11,42 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// writeBufferBytes is how much of the file a Writer gathers before it writes:
-// a block at a time would be a system call for each 4 KiB.
+// writeBufferBytes is how much of the file a Writer buffers before it writes:
+// writing each block would be a system call for each 4 KiB.
 const writeBufferBytes = 256 << 10
 
 // WriterOptions say how a table is written.
 type WriterOptions struct {
-	// Comparer orders the user keys. Nil: base.Bytewise.
+	// Comparer orders the user keys. Nil means sievedb.Bytewise.
 	Comparer *sievedb.Comparer
-	// Filter makes the table's filter, or several: one of each of filter.Kinds, in a
-	// block of its own. Nil or filter.None: the table has none. Finish asks each
-	// filter for every key before it writes it, and fails if one is denied. The keys
-	// are held in memory for that unless the policy's generator is a
-	// filter.CheckedGenerator.
+	// Filter makes the table's filter, or several: one for each of filter.Kinds, in
+	// separate blocks. With nil or filter.None the table has none. Before Finish writes
+	// a filter it probes it with every key, and fails if one is denied. The keys are
+	// held in memory for that unless the policy's generator is a filter.CheckedGenerator.
 	Filter filter.Policy
-	// RangeFilters make the table's filters of ranges, each in a block of its own; their
-	// names differ, and there are at most MaxRangePolicies. Comparer must be base.Bytewise.
-	// Finish asks each for every key as well.
+	// RangeFilters make the table's range filters, each in a separate block. Their names
+	// must differ, and there are at most MaxRangePolicies. Comparer must be
+	// sievedb.Bytewise. Finish probes each with every key as well.
 	RangeFilters []rangefilter.Policy
-	// FilterAliases are second names, by the name of the policy, that the metaindex
-	// lists filters under, for readers that know the same encoding by another name.
-	// Each is listed once, whatever this says.
+	// FilterAliases are second names, by policy name, under which the metaindex lists
+	// filters, for readers that know the same encoding by another name. An alias that
+	// is already in use is ignored.
 	FilterAliases map[string]string
-	// BlockSize is the size in bytes, uncompressed, at which a data block is
-	// closed: it is exceeded by at most one entry, and not at all where nine tenths
-	// of it are full already. An entry of 1 MiB or more, and no less than BlockSize, gets
-	// a block of its own. 0: 4096.
+	// BlockSize is the size in bytes, uncompressed, at which a data block is ended. At
+	// most one entry exceeds it, and none if nine tenths of it are already used. An
+	// entry of at least 1 MiB and at least BlockSize gets a separate block. 0 means 4096.
 	BlockSize int
 	// BlockRestartInterval is the number of entries from one restart point of a
-	// data block to the next. 0: 16.
+	// data block to the next. 0 means 16.
 	BlockRestartInterval int
-	// Compression of the data and index blocks; a block that does not shrink by
-	// an eighth is stored raw.
+	// Compression of the data and index blocks. A block that does not shrink by an
+	// eighth is stored uncompressed.
 	Compression Compression
 }
 
-// Writer writes one table. Entries are added in rising order, then Finish is
-// called once. The first error sticks: every later call returns it. A Writer is
-// used by one goroutine at a time.
+// Writer writes one table. Entries are added in ascending order, then Finish is
+// called once. The first error sticks: every later call returns it. A Writer must
+// be used by one goroutine at a time.
 type Writer struct {
 	w        io.Writer // nil when the table is finished
 	cmp      *base.Comparer
@@ -65,21 +63,21 @@ type Writer struct {
 	filters []tableFilter // best first
 	ranges  []tableRange
 	lastKey []byte // internal key of the last entry
-	// pending is the block that awaits its index entry: the separator needs the
-	// first key of the next one. lastOffset is where the last block begins.
+	// pending is the block that waits for its index entry: the separator depends on the
+	// first key of the next block. lastOffset is where the last block begins.
 	pending    handle
 	hasPending bool
 	lastOffset uint64
 
 	smallest   []byte
 	props      Properties
-	filterSize uint64 // of the filter asked first
+	filterSize uint64 // of the filter that readers consult first
 	allFilters uint64 // of all filters of keys
 	rangeSize  uint64 // of all filters of ranges
 	scratch    []byte
 }
 
-// NewWriter returns a Writer of a table to w. It neither syncs nor closes w.
+// NewWriter returns a Writer that writes a table to w. It neither syncs nor closes w.
 func NewWriter(w io.Writer, o WriterOptions) *Writer {
 	if o.Comparer == nil {
 		o.Comparer = base.Bytewise
@@ -100,10 +98,10 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 	}
 }
 
-// Reset makes the Writer ready for another table, to w and with the options that
-// it was made with. It keeps its memory, which grows with the number of keys of a
-// table (see MemoryKept), but for buffers above 4 MiB, and must have finished its table
-// without an error. What Largest returned may change from now on.
+// Reset prepares the Writer for another table, written to to with the same options. The
+// Writer must have finished its table without an error. It keeps its memory, which grows
+// with the number of keys of a table (see MemoryKept), except for buffers above 4 MiB.
+// The slice that Largest returned may change after Reset.
 func (w *Writer) Reset(to io.Writer) {
 	if !w.done || w.err != nil {
 		panic("sstable: Reset of a Writer that has not finished its table")
@@ -124,43 +122,44 @@ func (w *Writer) Reset(to io.Writer) {
 	}
 }
 
-// SetFilter says what filters the table gets, in place of WriterOptions.Filter, for this
-// table and the ones after Reset. It is called before the first Add.
+// SetFilter replaces WriterOptions.Filter, for this table and those after Reset. It must be
+// called before the first Add.
 func (w *Writer) SetFilter(p filter.Policy) {
 	if w.props.Entries > 0 {
-		panic("sstable: SetFilter behind Add")
+		panic("sstable: SetFilter after Add")
 	}
 	if w.MakesFilter(p) {
-		return // what it has keeps its memory
+		return // to keep the memory of the existing generators
 	}
 	w.opts.Filter = p
 	w.filters = newTableFilters(p)
 }
 
-// MakesFilter reports whether the table gets the filters of p, one of filter.BloomPolicy, as things are.
+// MakesFilter reports whether the Writer's filter policy is p, a filter.BloomPolicy. It returns
+// false for other kinds of policies.
 func (w *Writer) MakesFilter(p filter.Policy) bool {
 	a, ok := p.(filter.BloomPolicy) // others may not be comparable
 	b, same := w.opts.Filter.(filter.BloomPolicy)
 	return ok && same && a == b
 }
 
-// FilterSize returns the bytes of the filter block of the policy that readers ask first,
-// 0 where the table has none. It is known once the table is finished.
+// FilterSize returns the size of the filter block that readers consult first, or 0 if the
+// table has none. It is valid after Finish.
 func (w *Writer) FilterSize() uint64 { return w.filterSize }
 
-// AllFiltersSize returns the bytes of the filter blocks of all policies, as FilterSet.Bytes
-// does of a table that is read. It is known once the table is finished.
+// AllFiltersSize returns the size of the filter blocks of keys of all policies, as
+// FilterSet.Bytes does when reading. It is valid after Finish.
 func (w *Writer) AllFiltersSize() uint64 { return w.allFilters }
 
-// RangeFilterSize returns the bytes of the filters of ranges, once the table is finished.
+// RangeFilterSize returns the size of the range filters in bytes. It is valid after Finish.
 func (w *Writer) RangeFilterSize() uint64 { return w.rangeSize }
 
 // Entries returns how many entries were added.
 func (w *Writer) Entries() uint64 { return w.props.Entries }
 
-// Add appends an entry. The internal key must sort behind all before it. Both
-// slices are copied, or written at once. Key and value together take at most 1 GiB - 1
-// byte; package db takes less, see db.MaxKeySize and db.MaxValueSize.
+// Add appends an entry. The internal key must sort after all earlier ones. Add does
+// not retain the slices. Key and value together must have less than 1 GiB; package
+// db allows less, see db.MaxKeySize and db.MaxValueSize.
 func (w *Writer) Add(ikey, value []byte) error {
 	if w.err != nil {
 		return w.err
@@ -169,15 +168,16 @@ func (w *Writer) Add(ikey, value []byte) error {
 		return w.fail(errors.New("sstable: Add after Finish"))
 	}
 	if !base.ValidInternalKey(ikey) {
-		return w.fail(errors.New("sstable: the key added is no internal key; want 8 bytes of trailer of kind 0 or 1"))
+		return w.fail(errors.New("sstable: the key is not an internal key; want a trailer of 8 bytes with kind 0 or 1"))
 	}
-	if uint64(len(ikey))+uint64(len(value)) > maxBlockLen/2 {
-		return w.fail(errors.Newf("sstable: an entry of %d bytes, key and value together; at most %d are supported", uint64(len(ikey))+uint64(len(value)), maxBlockLen/2))
+	if n := uint64(len(ikey)) + uint64(len(value)); n > maxBlockLen/2 {
+		return w.fail(errors.Newf("sstable: an entry of %d bytes, key and value together; at most %d are supported",
+			n, maxBlockLen/2))
 	}
 	shared := base.SharedPrefixLen(w.lastKey, ikey)
 	newUser, ok := w.place(ikey, shared)
 	if !ok {
-		return w.fail(errors.Newf("sstable: entry %d does not sort behind the one before it", w.props.Entries))
+		return w.fail(errors.Newf("sstable: entry %d does not sort after the previous one", w.props.Entries))
 	}
 	large := w.isLarge(ikey, value)
 	if large || w.fullEnough(ikey, value, shared) {
@@ -203,22 +203,22 @@ func (w *Writer) Add(ikey, value []byte) error {
 	return nil
 }
 
-// CoverSeq notes that entries added with sequence number 0 had numbers up to seq
-// before: Properties.LargestSeq is at least that.
+// CoverSeq records that entries added with sequence number 0 originally had numbers up
+// to seq: Properties.LargestSeq is at least that.
 func (w *Writer) CoverSeq(seq uint64) { w.props.LargestSeq = max(w.props.LargestSeq, seq) }
 
-// fullEnough says whether the data block is closed before an entry that would take it
-// beyond its size. Blocks of 4 KiB and a little would take the memory of 4.75 KiB in
-// a cache, and a second page each from the file.
+// fullEnough reports whether to end the data block before an entry that would make it
+// larger than BlockSize. Blocks slightly above 4 KiB would use 4.75 KiB each in a cache,
+// and a second page of the file.
 func (w *Writer) fullEnough(ikey, value []byte, shared int) bool {
 	const header = 3 // bytes of an entry whose lengths are short
 	size, most := w.data.size(), w.opts.BlockSize
 	return size >= most-most/10 && size+header+len(ikey)-shared+len(value) > most && !w.data.empty()
 }
 
-// place compares ikey, which shares that many bytes with the last key, with the
-// last key: ok is whether it sorts behind it, newUser whether it has another
-// user key. For bytewise order the shared length has done the work already.
+// place compares ikey with the last key, with which it shares that many bytes. ok
+// reports whether it sorts after the last key, and newUser whether its user key
+// differs. In bytewise order the shared length usually decides.
 func (w *Writer) place(ikey []byte, shared int) (newUser, ok bool) {
 	if w.props.Entries == 0 {
 		return true, true
@@ -231,7 +231,7 @@ func (w *Writer) place(ikey []byte, shared int) (newUser, ok bool) {
 	return newUser, base.CompareInternal(w.cmp, w.lastKey, ikey) < 0
 }
 
-// count keeps the properties.
+// count updates the properties.
 func (w *Writer) count(ikey, value []byte) {
 	p := &w.props
 	seq, kind := base.SplitTrailer(base.Trailer(ikey))
@@ -266,8 +266,8 @@ func (w *Writer) finishDataBlock() error {
 	return nil
 }
 
-// indexPending writes the index entry of the pending block. next is the key
-// behind it, nil at the end of the table.
+// indexPending adds the index entry of the pending block. next is the key after the
+// block, nil at the end of the table.
 func (w *Writer) indexPending(next []byte) {
 	if next != nil {
 		w.scratch = base.InternalSeparator(w.cmp, w.scratch[:0], w.lastKey, next)
@@ -283,7 +283,7 @@ func (w *Writer) indexPending(next []byte) {
 // writeBlock appends a block and its trailer to the file.
 func (w *Writer) writeBlock(block []byte, kind Compression) (handle, error) {
 	if len(block) > maxBlockLen {
-		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d fit", len(block), maxBlockLen))
+		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d are supported", len(block), maxBlockLen))
 	}
 	h := handle{offset: w.Size()}
 	start := len(w.out)
@@ -311,7 +311,7 @@ func (w *Writer) flushOut() error {
 	return nil
 }
 
-// write appends b to what was written before.
+// write writes b to the file.
 func (w *Writer) write(b []byte) error {
 	n, err := w.w.Write(b)
 	if err == nil && n != len(b) {
@@ -331,8 +331,8 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// Finish writes what is left of the data, the filter, the properties,
-// metaindex, index and footer. It neither syncs nor closes the file.
+// Finish writes the remaining data, the filters, the properties, metaindex, index and
+// footer. It neither syncs nor closes the file.
 func (w *Writer) Finish() (Properties, error) {
 	if w.err != nil {
 		return Properties{}, w.err
@@ -347,7 +347,7 @@ func (w *Writer) Finish() (Properties, error) {
 		w.indexPending(nil)
 	}
 	for _, f := range w.filters {
-		w.props.FilterKeys = uint64(f.keys) // of each the same
+		w.props.FilterKeys = uint64(f.keys) // the same for each
 	}
 	filters, err := w.filterBlocks()
 	if err != nil {
@@ -366,7 +366,7 @@ func (w *Writer) Finish() (Properties, error) {
 	return w.props, nil
 }
 
-// finishTail writes all behind the data blocks.
+// finishTail writes the part of the file after the data blocks.
 func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	var foot footer
 	meta := metaEntries{}
@@ -383,7 +383,7 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 		return err
 	}
 	meta[propertiesKey] = w.propertiesValue(h)
-	// Raw as well: the tools of other stores read no compressed metaindex.
+	// Uncompressed as well: tools of other stores cannot read a compressed metaindex.
 	if foot.metaindex, err = w.writeBlock(meta.block(), NoCompression); err != nil {
 		return err
 	}
@@ -407,8 +407,8 @@ func (w *Writer) propertiesValue(h handle) []byte {
 // data block; after Finish, the length of the file.
 func (w *Writer) Size() uint64 { return w.written + uint64(len(w.out)) }
 
-// EstimatedSize returns the length of the file so far, in bytes, the pending
-// data block included as if it did not compress.
+// EstimatedSize returns the length of the file so far, in bytes, including the
+// uncompressed size of the pending data block.
 func (w *Writer) EstimatedSize() uint64 {
 	if w.data.empty() {
 		return w.Size()
@@ -416,12 +416,12 @@ func (w *Writer) EstimatedSize() uint64 {
 	return w.Size() + uint64(w.data.size())
 }
 
-// Smallest returns the first internal key added, nil if there is none. The
-// slice is the Writer's; it does not change.
+// Smallest returns the first internal key added, or nil if there is none. The slice
+// belongs to the Writer and does not change.
 func (w *Writer) Smallest() []byte { return w.smallest }
 
-// Largest returns the last internal key added, nil if there is none. The slice
-// is the Writer's and changes with Add.
+// Largest returns the last internal key added, or nil if there is none. The slice
+// belongs to the Writer and is valid until the next Add.
 func (w *Writer) Largest() []byte {
 	if w.props.Entries == 0 {
 		return nil

@@ -13,18 +13,18 @@ import (
 )
 
 // largeEntry is the size in bytes, key and value together, from which an entry gets a
-// data block of its own, unless blocks are meant to be larger. Such a block is not put
-// together in memory: it is compressed and written from where key and value are, so that
-// a value of half a gigabyte does not exist twice more while it is written.
+// separate data block, unless BlockSize is larger. Such a block is not assembled in memory:
+// it is compressed and written from the slices of key and value, so that writing a value of
+// half a gigabyte does not make two more copies of it.
 const largeEntry = 1 << 20
 
-// isLarge reports whether the entry gets a block of its own.
+// isLarge reports whether the entry gets a separate block.
 func (w *Writer) isLarge(ikey, value []byte) bool {
 	size := len(ikey) + len(value)
 	return size >= largeEntry && size >= w.opts.BlockSize
 }
 
-// addLarge is the rest of Add for a large entry. The block before it is closed.
+// addLarge is the final part of Add for a large entry. The previous block has been ended.
 func (w *Writer) addLarge(ikey, value []byte) error {
 	head := util.AppendUvarint32(nil, 0)
 	head = util.AppendUvarint32(head, uint32(len(ikey)))
@@ -43,7 +43,7 @@ func (w *Writer) addLarge(ikey, value []byte) error {
 	return nil
 }
 
-// parts are bytes that lie in several places.
+// parts are consecutive bytes in several slices.
 type parts [][]byte
 
 func (p parts) len() (n int) {
@@ -65,7 +65,7 @@ func (p parts) reader() io.Reader {
 // writeParts is writeBlock for a data block in several parts.
 func (w *Writer) writeParts(block parts) (handle, error) {
 	if n := block.len(); n > maxBlockLen {
-		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d fit", n, maxBlockLen))
+		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d are supported", n, maxBlockLen))
 	}
 	stored, kind, err := compressParts(block, w.opts.Compression)
 	if err != nil {
@@ -83,8 +83,8 @@ func (w *Writer) writeParts(block parts) (handle, error) {
 	return h, nil
 }
 
-// writeThrough appends b to the file, by way of w.out if it is small. Larger ones are
-// written in pieces, so that the device can begin early.
+// writeThrough appends b to the file, by way of w.out if b is small. A larger b is written in
+// pieces, so that the device can begin early.
 func (w *Writer) writeThrough(b []byte) error {
 	if len(b) < writeBufferBytes {
 		if w.out = append(w.out, b...); len(w.out) < writeBufferBytes {
@@ -105,8 +105,8 @@ func (w *Writer) writeThrough(b []byte) error {
 	return nil
 }
 
-// compressParts returns block as appendCompressed would store it, and the kind. The
-// result may be block itself.
+// compressParts returns block in the form in which appendCompressed would store it, and
+// the kind. The result may be block itself.
 func compressParts(block parts, kind Compression) (parts, Compression, error) {
 	n := block.len()
 	if kind == NoCompression || n > maxDecoded {
@@ -120,7 +120,7 @@ func compressParts(block parts, kind Compression) (parts, Compression, error) {
 	case Zstd:
 		err = stored.writeZstd(block)
 	default:
-		_, err = appendCodec(nil, nil, kind) // which says what is written
+		_, err = appendCodec(nil, nil, kind) // for its error
 	}
 	switch {
 	case err == nil:
@@ -131,8 +131,8 @@ func compressParts(block parts, kind Compression) (parts, Compression, error) {
 	return nil, kind, err
 }
 
-// pieces gathers what a compressor writes in slabs, which are never copied to a larger one,
-// and refuses more than most bytes.
+// pieces is the output of a compressor. It collects bytes in slabs, which are never copied to
+// a larger one, and rejects more than most bytes.
 type pieces struct {
 	parts parts
 	size  int
@@ -161,11 +161,11 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// snappyPiece is how many bytes snappy.Encode compresses at a time, without looking at
-// those before: pieces of that size, one after the other, are what it makes of the whole.
+// snappyPiece is how many bytes snappy.Encode compresses at a time, independently of earlier
+// ones. So compressing pieces of that size one by one gives the same output.
 const snappyPiece = 64 << 10
 
-// writeSnappy writes what snappy.Encode makes of block.
+// writeSnappy writes the output of snappy.Encode for block.
 func (p *pieces) writeSnappy(block parts) error {
 	if _, err := p.Write(util.AppendUvarint64(nil, uint64(block.len()))); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (p *pieces) writeSnappy(block parts) error {
 	}
 }
 
-// zstdStreams are encoders for writeZstd, each of which holds some megabytes.
+// zstdStreams are encoders for writeZstd, each of which holds several megabytes.
 var zstdStreams sync.Pool
 
 // writeZstd writes block as a Zstandard frame that states its size.
@@ -196,7 +196,7 @@ func (p *pieces) writeZstd(block parts) error {
 		enc, err = zstd.NewWriter(nil,
 			zstd.WithEncoderLevel(zstdLevel),
 			zstd.WithEncoderCRC(false),
-			zstd.WithEncoderConcurrency(1)) // no goroutine of its own
+			zstd.WithEncoderConcurrency(1)) // no background goroutine
 		if err != nil {
 			return err
 		}
@@ -222,8 +222,8 @@ func kept(b []byte) []byte {
 	return b[:0]
 }
 
-// MemoryKept returns the bytes of memory, about, that Reset would keep: it grows with the
-// table. Who collects Writers for reuse leaves those of unusual tables to the garbage collector.
+// MemoryKept returns about how many bytes of memory Reset would keep. It grows with the table.
+// Callers that pool Writers should not keep those of unusually large tables.
 func (w *Writer) MemoryKept() uint64 {
 	n := cap(w.out) + cap(w.lastKey) + cap(w.scratch)
 	for _, b := range []*blockWriter{&w.data, &w.index} {

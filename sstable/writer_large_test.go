@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mixed returns n bytes of which Snappy and Zstandard save about the given share.
+// mixed returns n bytes that Snappy and Zstandard shrink by about the given share.
 func mixed(n int, share float64) []byte {
 	rnd := rand.New(rand.NewPCG(uint64(n), 1))
 	value := make([]byte, n)
@@ -28,8 +28,8 @@ func mixed(n int, share float64) []byte {
 	return value
 }
 
-// A large block is compressed piece by piece. Its bytes are what compressing it whole gives.
-func TestALargeBlockIsStoredAsASmallOneIs(t *testing.T) {
+// A large block is compressed piece by piece, with the same result as in one piece.
+func TestALargeBlockIsStoredLikeASmallOne(t *testing.T) {
 	for _, n := range []int{0, 1, 17, snappyPiece - 3, snappyPiece, snappyPiece + 5, 1 << 20, 3<<20 + 77} {
 		for _, share := range []float64{0, 0.1, 0.5, 1} {
 			t.Run(fmt.Sprintf("%d bytes/%v saved", n, share), func(t *testing.T) {
@@ -57,10 +57,11 @@ func TestALargeBlockIsStoredAsASmallOneIs(t *testing.T) {
 		}
 	}
 	_, _, err := compressParts(parts{make([]byte, largeEntry)}, 9)
-	require.ErrorContains(t, err, "compression kind 9 is not written")
+	require.ErrorContains(t, err, "compression kind 9 cannot be written")
 }
 
-// largeEntries are small entries with large ones among them, at the begin and at the end.
+// largeEntries returns small entries with large ones among them, at the beginning and at the
+// end.
 func largeEntries() entries {
 	var es entries
 	for i, e := range plainEntries(300, 50) {
@@ -134,7 +135,7 @@ func TestAWriterKeepsNoLargeBuffers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// failsAfter is a writer that takes so many bytes.
+// failsAfter is a writer that fails after that many bytes.
 type failsAfter struct{ left int }
 
 func (f *failsAfter) Write(p []byte) (int, error) {
@@ -175,7 +176,7 @@ func TestNoLongKeyStaysInAnIteratorsMemory(t *testing.T) {
 	require.NoError(t, it.Close())
 	require.LessOrEqual(t, cap(it.data.key), maxIdleKey)
 
-	// An iterator that has moved on holds no large block.
+	// An iterator that has moved to another block does not keep the large one.
 	require.NoError(t, it.Open(r, IterOptions{}))
 	require.True(t, it.First())
 	require.Greater(t, cap(it.scratch.stored), largeEntry)
