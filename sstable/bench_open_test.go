@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// withoutTail is a file whose table is opened with a read for each of its parts.
+// withoutTail is a file whose table is opened with a separate read for each part.
 type withoutTail struct {
 	vfs.File
 	size int64

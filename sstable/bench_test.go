@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchEntries makes n entries of 16-byte random keys and 100-byte values that
-// compress to half. Absent keys are the same with their last bit turned.
+// benchEntries returns n entries with random 16-byte keys and 100-byte values that
+// compress to half. Absent keys are the same keys with their last bit flipped.
 func benchEntries(n int) entries {
 	rnd := rand.New(rand.NewPCG(9, 9))
 	es := make(entries, n)
@@ -44,7 +44,7 @@ func benchUsers(es entries, present bool) [][]byte {
 	return users
 }
 
-// measureCachedGets looks the users up again and again, once the cache holds their blocks.
+// measureCachedGets looks the users up repeatedly, once the cache holds their blocks.
 func measureCachedGets(b *testing.B, data []byte, users [][]byte) {
 	r, _ := openTable(b, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
 	get := func(i int) Result {
@@ -84,7 +84,7 @@ func BenchmarkGetCached(b *testing.B) {
 	}
 }
 
-// writeBench writes a table of es to nowhere.
+// writeBench writes a table of es and discards its bytes.
 func writeBench(b *testing.B, o WriterOptions, es entries) {
 	w := NewWriter(io.Discard, o)
 	for _, e := range es {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// roomFor makes a cache with room for a part of the decoded blocks of a table.
+// roomFor returns a cache with room for a part of the decoded blocks of a table.
 func roomFor(t testing.TB, cmp *base.Comparer, data []byte, part float64) *BlockCache {
 	r, _ := openTable(t, data, ReaderOptions{Comparer: cmp})
 	ix, _, err := r.loadIndex()
@@ -28,8 +28,8 @@ func roomFor(t testing.TB, cmp *base.Comparer, data []byte, part float64) *Block
 	return NewBlockCache(int64(float64(bytes) * part))
 }
 
-// checkBlockCache compares what the cache counts with what the slots of its one
-// table hold.
+// checkBlockCache compares the counts of the cache with the contents of the slots of its
+// only table.
 func checkBlockCache(t testing.TB, c *BlockCache, r *Reader) BlockCacheMetrics {
 	t.Helper()
 	var want BlockCacheMetrics
@@ -97,7 +97,7 @@ func TestSmallCachesAgreeWithTheModel(t *testing.T) {
 	}
 }
 
-func TestAFullCacheHoldsBlocksAsTheyAreStored(t *testing.T) {
+func TestAFullCacheKeepsBlocksAsStored(t *testing.T) {
 	es := benchEntries(20_000)
 	for _, tc := range []struct {
 		name        string
@@ -149,7 +149,7 @@ func TestAFullCacheHoldsBlocksAsTheyAreStored(t *testing.T) {
 	}
 }
 
-func TestIncompressibleBlocksAreHeldDecoded(t *testing.T) {
+func TestIncompressibleBlocksAreKeptDecoded(t *testing.T) {
 	for _, tc := range []struct {
 		kind            Compression
 		stored, decoded int
@@ -165,15 +165,14 @@ func TestIncompressibleBlocksAreHeldDecoded(t *testing.T) {
 	}
 }
 
-// packedTable opens a table whose blocks are all in a full cache as they are
-// stored.
+// packedTable opens a table whose blocks are all in a full cache, as they are stored.
 func packedTable(t *testing.T) (*Reader, *BlockCache, entries) {
 	es := benchEntries(2_000)
 	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
 	c := roomFor(t, nil, data, 0.85)
 	other, _ := openTable(t, data, ReaderOptions{Cache: c})
 	r, _ := openTable(t, data, ReaderOptions{Cache: c})
-	for range 3 { // other fills the cache, then r's blocks come, go and come back
+	for range 3 { // other fills the cache, then r's blocks are added, evicted and added again
 		for _, e := range es {
 			_, err := get(other, string(base.UserKey(e.Key)), base.MaxSeq)
 			require.NoError(t, err)
@@ -189,7 +188,7 @@ func packedTable(t *testing.T) (*Reader, *BlockCache, entries) {
 	return r, c, es
 }
 
-// packedEntry returns an entry of a block that is held as it is stored, and its slot.
+// packedEntry returns an entry of a block that is kept as it is stored, and its slot.
 func packedEntry(t *testing.T, r *Reader, es entries) (itertest.Entry, *Block, int) {
 	ix := r.index.Load()
 	for _, e := range es {
@@ -198,11 +197,11 @@ func packedEntry(t *testing.T, r *Reader, es entries) (itertest.Entry, *Block, i
 			return e, b, i
 		}
 	}
-	t.Fatal("no block is held as it is stored")
+	t.Fatal("no block is kept as it is stored")
 	return itertest.Entry{}, nil, 0
 }
 
-func TestABlockThatIsUsedOftenIsDecompressedForGood(t *testing.T) {
+func TestABlockUsedOftenIsKeptDecompressed(t *testing.T) {
 	for _, how := range []string{"Get", "Iter"} {
 		t.Run(how, func(t *testing.T) {
 			r, c, es := packedTable(t)
@@ -229,7 +228,7 @@ func TestABlockThatIsUsedOftenIsDecompressedForGood(t *testing.T) {
 	}
 }
 
-func TestValuesHoldUntilTheirLookupIsReleased(t *testing.T) {
+func TestValuesAreValidUntilTheirLookupIsReleased(t *testing.T) {
 	r, _, es := packedTable(t)
 	users := make([]Lookup, 200)
 	results := make([]Result, len(users))
@@ -263,7 +262,7 @@ func TestALookupOfACompressedBlockAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, unpack))
 }
 
-func TestAMissAllocatesWhatIsKept(t *testing.T) {
+func TestAMissAllocatesOnlyKeptMemory(t *testing.T) {
 	if raceEnabled {
 		t.Log("allocations are not counted under the race detector")
 		return
@@ -276,7 +275,7 @@ func TestAMissAllocatesWhatIsKept(t *testing.T) {
 		allocs float64
 	}{
 		{"without a cache", nil, 0},
-		{"into a cache: the block, in two pieces at most, and its place", roomFor(t, nil, data, 0.02), 3},
+		{"into a cache, the block in at most two pieces and its cache entry", roomFor(t, nil, data, 0.02), 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, _ := openTable(t, data, ReaderOptions{Cache: tc.cache})
@@ -354,13 +353,13 @@ func TestReadersOfOneFullCacheAgree(t *testing.T) {
 				if i%16 > 0 {
 					lk.Init(base.UserKey(e.Key), base.MaxSeq)
 					if res, err := r.Get(&lk); err != nil || string(res.Value) != string(e.Value) {
-						t.Error("a lookup found another value, or", err)
+						t.Error("a lookup found another value or failed:", err)
 					}
 					continue
 				}
 				it, err := r.NewIter(IterOptions{NoFillCache: i%32 == 0})
 				if err != nil || !it.SeekGE(e.Key) || string(it.Value()) != string(e.Value) {
-					t.Error("an iterator found another value, or", err)
+					t.Error("an iterator found another value or failed:", err)
 				}
 				if err := it.Close(); err != nil {
 					t.Error(err)
@@ -372,9 +371,9 @@ func TestReadersOfOneFullCacheAgree(t *testing.T) {
 	checkBlockCache(t, c, r)
 }
 
-// What a block takes is asked for, not what the memory takes that it was decompressed in:
-// that may have served larger ones.
-func TestABlockThatFitsIsKeptDecompressedWhateverItWasReadInto(t *testing.T) {
+// The cache checks for room for the block's own size. The memory in which the block was
+// decompressed may be larger, since it may have been used for larger blocks.
+func TestABlockThatFitsIsKeptDecompressedWhateverItsBuffer(t *testing.T) {
 	es := plainEntries(40, 100)
 	c := NewBlockCache(8 << 10)
 	r, _ := openTable(t, buildTable(t, WriterOptions{Compression: Snappy, BlockSize: 4 << 10}, es), ReaderOptions{Cache: c})
@@ -389,9 +388,9 @@ func TestABlockThatFitsIsKeptDecompressedWhateverItWasReadInto(t *testing.T) {
 	require.Less(t, cap(held.data), 6<<10)
 }
 
-// Where blocks are used many times before they leave, a new one is not kept as it is stored,
-// to be decoded again for slices a few uses later.
-func TestABusyCacheTakesBlocksInInSlices(t *testing.T) {
+// If blocks are used many times before they are evicted, a new one is kept in slices
+// immediately. Kept as stored, it would have to be decoded for slices a few uses later.
+func TestABusyCacheKeepsNewBlocksInSlices(t *testing.T) {
 	es := benchEntries(8_000)
 	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
 	for _, tc := range []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unmarked returns a sound table without the mark of its first and last key, as
-// other programs write it.
+// unmarked returns a sound table without the mark of its first and last key, like those
+// of other programs.
 func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
 	var file bytes.Buffer
 	w := NewWriter(&file, o)
@@ -28,11 +28,11 @@ func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
 	return file.Bytes()
 }
 
-// A table restored under another one's name is sound in itself: before its first
-// and last key were compared with the MANIFEST's, its filter made keys vanish.
-func TestATableUnderTheWrongNameIsRefusedAtOpen(t *testing.T) {
+// A table restored under another one's name is sound in itself. Before its first and last
+// keys were compared with those in the MANIFEST, its filter hid existing keys.
+func TestATableUnderAWrongNameIsRejectedByOpen(t *testing.T) {
 	all := plainEntries(900, 40)
-	own, before, behind := all[300:600], all[:300], all[600:]
+	own, before, after := all[300:600], all[:300], all[600:]
 	smallest, largest := own[0].Key, own[len(own)-1].Key
 	otherVersion := append(entries{{Key: ikey("key00000600", 7777, base.KindSet), Value: own[0].Value}}, own[1:]...)
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestATableUnderTheWrongNameIsRefusedAtOpen(t *testing.T) {
 	}{
 		{"the right table", own, ""},
 		{"a table of smaller keys", before, "not the table that belongs"},
-		{"a table of greater keys", behind, "not the table that belongs"},
+		{"a table of greater keys", after, "not the table that belongs"},
 		{"a table that goes further", all[300:], "not the table that belongs"},
 		{"a table that begins earlier", all[:600], "not the table that belongs"},
 		{"a table that begins with another version", otherVersion, "not the table that belongs"},
@@ -54,7 +54,7 @@ func TestATableUnderTheWrongNameIsRefusedAtOpen(t *testing.T) {
 			for kind, build := range map[string]func(testing.TB, WriterOptions, entries) []byte{"marked": buildTableWith, "unmarked": unmarked} {
 				t.Run(c.name+"/"+name+"/"+kind, func(t *testing.T) {
 					if len(c.es) == 0 && kind == "unmarked" {
-						build = buildTableWith // an empty table has no mark as it is
+						build = buildTableWith // an empty table has no mark anyway
 					}
 					f := &memFile{data: build(t, o, c.es)}
 					r, err := Open(f, ReaderOptions{
@@ -71,7 +71,7 @@ func TestATableUnderTheWrongNameIsRefusedAtOpen(t *testing.T) {
 					require.NoError(t, err)
 					defer r.Close()
 					if kind == "marked" {
-						require.Nil(t, r.index.Load(), "the mark costs no read of the index")
+						require.Nil(t, r.index.Load(), "checking the mark does not read the index")
 					}
 					for _, e := range c.es {
 						checkGet(t, r, base.Bytewise, c.es, base.UserKey(e.Key), base.MaxSeq)
@@ -84,7 +84,7 @@ func TestATableUnderTheWrongNameIsRefusedAtOpen(t *testing.T) {
 
 func buildTableWith(t testing.TB, o WriterOptions, es entries) []byte { return buildTable(t, o, es) }
 
-func TestBoundsCannotBeCheckedOnADamagedTableWithoutSayingSo(t *testing.T) {
+func TestCheckingBoundsReportsADamagedTable(t *testing.T) {
 	es := plainEntries(50, 40)
 	data := unmarked(t, WriterOptions{}, es)
 	data[3] ^= 1 // in the first data block

@@ -38,7 +38,7 @@ func TestFilterAndIndexAreChargedUntilTheTableIsClosed(t *testing.T) {
 	}
 }
 
-func TestATableThatIsRefusedChargesNothing(t *testing.T) {
+func TestARejectedTableChargesNothing(t *testing.T) {
 	es := benchEntries(2000)
 	data := buildTable(t, WriterOptions{Filter: bloom}, es)
 	c := NewBlockCache(1 << 20)
@@ -50,7 +50,7 @@ func TestATableThatIsRefusedChargesNothing(t *testing.T) {
 	require.Zero(t, c.Metrics().Charged)
 }
 
-func TestAnIndexThatIsReadWhileTheTableIsClosedIsNotChargedForEver(t *testing.T) {
+func TestAnIndexReadDuringCloseIsNotChargedForever(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, benchEntries(500))
 	c := NewBlockCache(1 << 20)
 	for range 200 {

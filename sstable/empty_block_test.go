@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A copy of a table whose first data block is empty panicked: it compared the last key
-// copied, of which there was none, with the block's separator. Other readers took the first
-// block's first key for the table's, and refused such a table.
+// Copying a table whose first data block is empty panicked: it compared the last key copied,
+// which did not exist, with the block's separator. Other code expected the table's first key
+// in the first block, and rejected such a table.
 func TestEmptyDataBlocksAreReadByAll(t *testing.T) {
 	es := plainEntries(6, 10)
 	for name, c := range map[string]struct {
@@ -50,7 +50,7 @@ func TestEmptyDataBlocksAreReadByAll(t *testing.T) {
 	}
 }
 
-// requireEntries reads a table in every way, and compares what it holds with want.
+// requireEntries reads a table in every way, and compares its entries with want.
 func requireEntries(t *testing.T, r *Reader, want entries) {
 	t.Helper()
 	itertest.Run(t, base.Bytewise, want, 1, func() base.Iterator {

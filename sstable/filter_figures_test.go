@@ -42,7 +42,7 @@ func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 	require.ErrorIs(t, r.SampleBlocks(3, func(uint64, []byte) error { return errTail }), errTail)
 }
 
-func TestFiguresOfAFilter(t *testing.T) {
+func TestFilterFigures(t *testing.T) {
 	r := figuresTable(t, filter.NewDualBloomPolicy(10), 2000)
 	g := r.FilterFigures()
 	require.Equal(t, 1, g.Filters)
@@ -66,7 +66,7 @@ func TestFiguresOfAFilter(t *testing.T) {
 	require.Equal(t, FilterNone, none.VerdictAt([]byte("k"), 0))
 }
 
-func TestAWriterTakesAnotherFilterForTheNextTable(t *testing.T) {
+func TestSetFilterChangesTheNextTablesFilter(t *testing.T) {
 	var w *Writer
 	for _, c := range []struct {
 		bits int
@@ -103,7 +103,7 @@ func (f *bytesFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// figuresTable has n keys, some dozens a block.
+// figuresTable has n keys, a few dozen per block.
 func figuresTable(t *testing.T, p filter.Policy, n int) *Reader {
 	f := &bytesFile{}
 	w := NewWriter(f, WriterOptions{Filter: p, BlockSize: 1024})

@@ -17,9 +17,9 @@ var truthKeys = flag.Uint64("truth.keys", 10_000_000, "how many keys of each fil
 // truthPolicies are the kinds of filter that tables are written with.
 var truthPolicies = []filter.Policy{bloom, filter.LegacyBloom, lines}
 
-// Every key that went into a table is admitted by its filter, read back from the
-// file's bytes: no false negative, of any kind, in all of them.
-func TestFiltersNeverDenyAKeyOfTheirTable(t *testing.T) {
+// The filter of a table, read back from the file's bytes, admits every key of the table:
+// there are no false negatives, with any kind of filter.
+func TestFiltersHaveNoFalseNegatives(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	keys := *truthKeys
@@ -45,8 +45,8 @@ func TestFiltersNeverDenyAKeyOfTheirTable(t *testing.T) {
 // tableOfTruth is the number of keys in one table.
 const tableOfTruth = 500_000
 
-// askTable writes a table of rising random keys of 8 to 11 bytes, opens it, and
-// asks its filter for each of them.
+// askTable writes a table of ascending random keys of 8 to 11 bytes, opens it, and probes
+// its filter with each of them.
 func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, asked uint64) {
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{Filter: unchecked(p), BlockSize: 64 << 10})

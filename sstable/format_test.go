@@ -20,7 +20,7 @@ func exampleEntries() entries {
 	}
 }
 
-// unhex gathers the leading hex bytes of each line, up to two spaces or a bar.
+// unhex collects the leading hex bytes of each line, up to two spaces or a bar.
 func unhex(t *testing.T, lines []string) (b []byte) {
 	for _, line := range lines {
 		line, _, _ = strings.Cut(line, "|")

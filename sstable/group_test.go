@@ -21,7 +21,7 @@ func randomAsks(rnd *rand.Rand, r *Reader, es entries) (asks []Ask) {
 	return asks
 }
 
-// requireGetOf requires that g answers a as Get answers the same lookup.
+// requireGetOf checks that g's result for a is that of Get for the same lookup.
 func requireGetOf(t *testing.T, g *Group, a *Ask) {
 	got, err := g.Get(a)
 	require.NoError(t, err)
@@ -37,9 +37,9 @@ func requireGetOf(t *testing.T, g *Group, a *Ask) {
 	lk.Release()
 }
 
-// A group answers what Get answers: of tables with each kind of filter and with
-// none, through a cache and without one, in any order of the lookups.
-func TestAGroupAnswersAsGetDoes(t *testing.T) {
+// A group returns the results of Get: for tables with each kind of filter and with none,
+// with a cache and without one, in any order of the lookups.
+func TestAGroupReturnsTheResultsOfGet(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -74,9 +74,9 @@ func TestAGroupAnswersAsGetDoes(t *testing.T) {
 	}
 }
 
-// A lookup that shares its block with no other decodes the slice that it needs, others
-// the block once for all.
-func TestAGroupDecodesSlicesForLookupsThatShareNoBlock(t *testing.T) {
+// A lookup that shares its block with no other decodes only the slice that it needs. Lookups
+// that share a block decode it once.
+func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -130,8 +130,8 @@ func TestAGroupDecodesSlicesForLookupsThatShareNoBlock(t *testing.T) {
 	require.True(t, decoded(user, user))
 }
 
-// A slice is decoded to memory that had the block shared before.
-func TestAGroupComesBackToABlockAfterASliceOfAnother(t *testing.T) {
+// A slice is decoded to memory that held the shared block before.
+func TestAGroupReturnsToABlockAfterASliceOfAnother(t *testing.T) {
 	es := plainEntries(200, 100)
 	c := newCache()
 	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 2000, BlockRestartInterval: 4}, es), ReaderOptions{Cache: c})
@@ -152,7 +152,7 @@ func TestAGroupComesBackToABlockAfterASliceOfAnother(t *testing.T) {
 	}
 }
 
-// Lookups next to each other that need the same block read it once.
+// Adjacent lookups that need the same block read it once.
 func TestAGroupReadsASharedBlockOnce(t *testing.T) {
 	es := plainEntries(200, 20)
 	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 1 << 20}, es), ReaderOptions{})

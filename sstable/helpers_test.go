@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/itertest"
 )
 
-// memFile is a table file in memory that notes every range read.
+// memFile is a table file in memory that records every range read.
 type memFile struct {
 	data []byte
 
@@ -26,7 +26,7 @@ type memFile struct {
 	closed  int
 	readErr error
 	// inPieces fails reads of the file's end that are longer than the footer, so that
-	// the table is opened with a read for each of its parts.
+	// the table is opened with a separate read for each part.
 	inPieces bool
 	bad      blockSpan // reads of any byte of it fail
 }
@@ -61,7 +61,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (f *memFile) Write([]byte) (int, error) { return 0, errors.New("a table is not written here") }
+func (f *memFile) Write([]byte) (int, error) { return 0, errors.New("the file is read-only") }
 func (f *memFile) Sync() error               { return nil }
 func (f *memFile) Size() (int64, error)      { return int64(len(f.data)), nil }
 func (f *memFile) Close() error {
@@ -109,7 +109,7 @@ func trickyEntries(rnd *rand.Rand, cmp *base.Comparer, n int) entries {
 			for range 1 + rnd.IntN(3) {
 				user = append(user, []byte{0, 1, 1, 2, 'a', 0xff, byte(rnd.UintN(256))}[rnd.IntN(7)])
 			}
-			if rnd.IntN(4) == 0 { // a key that continues another with its very trailer
+			if rnd.IntN(4) == 0 { // a key that continues another with the bytes of its trailer
 				user = base.AppendInternalKey(user, nil, rnd.Uint64N(4), base.Kind(rnd.UintN(2)))
 				user = user[:len(user)-rnd.IntN(8)]
 			}
@@ -172,8 +172,7 @@ func openTable(t testing.TB, data []byte, o ReaderOptions) (*Reader, *memFile) {
 	return openFile(t, &memFile{data: data}, o)
 }
 
-// openInPieces is openTable where Open does not get the end of the file at once, and
-// reads no index.
+// openInPieces is openTable, but Open cannot read the tail, and so reads no index.
 func openInPieces(t testing.TB, data []byte, o ReaderOptions) (*Reader, *memFile) {
 	t.Helper()
 	return openFile(t, &memFile{data: data, inPieces: true}, o)
@@ -199,7 +198,7 @@ func get(r *Reader, user string, seq uint64) (Result, error) {
 	return r.Get(&lk)
 }
 
-// modelGet is what Get must find among es.
+// modelGet returns the entry that Get must find among es.
 func modelGet(cmp *base.Comparer, es entries, user []byte, seq uint64) (value []byte, trailer uint64, found bool) {
 	target := base.AppendInternalKey(nil, user, seq, base.KindSeek)
 	i := sort.Search(len(es), func(i int) bool { return base.CompareInternal(cmp, es[i].Key, target) >= 0 })
@@ -238,7 +237,8 @@ func randomSeq(rnd *rand.Rand) uint64 {
 	return rnd.Uint64N(base.MaxSeq + 1)
 }
 
-// constPolicy answers every question alike, and may note what it is asked and given.
+// constPolicy has filters that give the same answer for every key. It may record its keys
+// and the keys probed.
 type constPolicy struct {
 	answer bool
 	added  *[]string

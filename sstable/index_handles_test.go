@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// laidOut writes a table of one data block for each entry, with a filter, and with the index
-// entries that list says.
+// laidOut writes a table with one data block for each entry, with a filter, and with the
+// index entries that list returns.
 func laidOut(t *testing.T, es entries, kind Compression, list func(blocks []handle) []handle) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -36,9 +36,9 @@ func laidOut(t *testing.T, es entries, kind Compression, list func(blocks []hand
 	return file.Bytes()
 }
 
-// An index that listed one block of 63 MiB, compressed to 2 KiB, a thousand times kept an
-// iterator busy for minutes: handles could repeat, overlap and go backward.
-func TestAnIndexListsEachByteOfTheFileOnce(t *testing.T) {
+// Handles of an index could repeat, overlap and go backward. If one listed a block of 63 MiB,
+// compressed to 2 KiB, a thousand times, an iterator was busy for minutes.
+func TestAnIndexMustListEachByteOnce(t *testing.T) {
 	es := plainEntries(3, 20)
 	listed := func(numbers ...int) func([]handle) []handle {
 		return func(blocks []handle) (list []handle) {
@@ -51,9 +51,9 @@ func TestAnIndexListsEachByteOfTheFileOnce(t *testing.T) {
 	whole := func(b []handle) handle { return handle{b[0].offset, b[2].offset + b[2].size - b[0].offset} }
 	for name, list := range map[string]func([]handle) []handle{
 		"a block twice":                   listed(0, 0),
-		"a block twice, not side by side": listed(0, 1, 0),
+		"a block twice, not adjacent":     listed(0, 1, 0),
 		"blocks backward":                 listed(1, 0),
-		"a block within the one before":   func(b []handle) []handle { return []handle{whole(b), b[1]} },
+		"a block within the previous one": func(b []handle) []handle { return []handle{whole(b), b[1]} },
 		"a block that begins in the last trailer": func(b []handle) []handle {
 			return []handle{b[0], {b[0].offset + b[0].size + 4, b[1].size}}
 		},
@@ -93,9 +93,9 @@ func repeated(h handle, times int) (list []handle) {
 	return list
 }
 
-// Filters, properties, metaindex and index listed as data, or data as them, are read as what
-// they are not.
-func TestDataBlocksLieBeforeAllOthers(t *testing.T) {
+// Filters, properties, metaindex and index that are listed as data blocks, or data blocks that
+// are listed as one of them, would be read as something else.
+func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 	es := plainEntries(3, 20)
 	sound := laidOut(t, es, NoCompression, func(b []handle) []handle { return b })
 	r, _ := openTable(t, sound, ReaderOptions{Policies: []filter.Policy{bloom}})
@@ -123,11 +123,11 @@ func TestDataBlocksLieBeforeAllOthers(t *testing.T) {
 	})
 }
 
-// Names in a metaindex that share a long prefix were each copied whole: a block of a few
-// kilobytes, compressed, could take hours and all memory.
-func TestNamesOfAMetaindexDoNotMultiply(t *testing.T) {
+// Names in a metaindex that share a long prefix were each copied completely. A compressed
+// block of a few kilobytes could use hours and all memory.
+func TestMetaindexNamesAreBounded(t *testing.T) {
 	long := append([]byte(filterKeyPrefix), make([]byte, 60<<10)...)
-	for name, known := range map[string]bool{"of filters": true, "that nobody knows": false} {
+	for name, known := range map[string]bool{"of filters": true, "that are unknown": false} {
 		t.Run(name, func(t *testing.T) {
 			key := long
 			if !known {

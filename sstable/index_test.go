@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// indexOf makes an index of separators, which ascend.
+// indexOf returns an index with these separators, which must ascend.
 func indexOf(t *testing.T, separators [][]byte) *index {
 	ix := &index{keyStarts: []uint32{0}}
 	for i, sep := range separators {
@@ -34,7 +34,7 @@ func requireFinds(t *testing.T, separators [][]byte, targets [][]byte) {
 	}
 }
 
-func TestIndexFindsWhatASearchOverWholeKeysFinds(t *testing.T) {
+func TestIndexSearchAgreesWithASearchOverWholeKeys(t *testing.T) {
 	const seed = 11
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, seed))
@@ -58,10 +58,9 @@ func TestIndexFindsWhatASearchOverWholeKeysFinds(t *testing.T) {
 	}
 }
 
-// The index of counters ends in a separator that shares nothing with the others
-// ("1"). All of the prefixes once were "00000000" for it, and each lookup compared
-// whole keys.
-func TestAShortLastSeparatorLeavesTheOthersPrefixesApart(t *testing.T) {
+// If keys are counters, the last separator of an index shares nothing with the others
+// ("1"). That once made all prefixes "00000000", and each lookup compared whole keys.
+func TestAShortLastSeparatorKeepsOtherPrefixesDistinct(t *testing.T) {
 	var separators, targets [][]byte
 	for i := range 100 {
 		separators = append(separators, ikey(fmt.Sprintf("%016d", 7*i), 1, base.KindSet))

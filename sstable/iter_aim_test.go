@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/internal/cache"
 )
 
-// aimedTables are iterators over tables of the same entries whose blocks are cached in every
-// form, in part, or not at all.
+// aimedTables returns iterators over tables of the same entries, whose blocks are cached in
+// every form, in part, or not at all.
 func aimedTables(t *testing.T) (its []*Iter, files []*memFile, es entries) {
 	packed, _, es := packedTable(t)
 	add := func(r *Reader, f *memFile) *Reader {
@@ -56,7 +56,7 @@ func TestAimedSeeksAgreeWithASortedSlice(t *testing.T) {
 		for i, it := range its {
 			require.Equal(t, at < len(es), it.SeekAimed(target), "iterator %d", i)
 			require.NoError(t, it.Err())
-			require.Nil(t, it.aim.held, "an iterator at rest keeps no block alive by its aim")
+			require.Nil(t, it.aim.held, "an idle iterator keeps no block alive")
 			for j := at; j < min(at+rnd.IntN(40), len(es)); j++ {
 				require.Equal(t, es[j].Key, it.Key())
 				require.Equal(t, es[j].Value, it.Value())
@@ -66,8 +66,8 @@ func TestAimedSeeksAgreeWithASortedSlice(t *testing.T) {
 	}
 }
 
-// Seeks through a cache that is full allocate what it takes in, and nothing of their own.
-func TestSeeksThroughAFullCacheAllocateWhatItKeeps(t *testing.T) {
+// Seeks through a full cache allocate only the blocks that it keeps.
+func TestSeeksThroughAFullCacheAllocateOnlyKeptMemory(t *testing.T) {
 	if raceEnabled {
 		t.Log("allocations are not counted under the race detector")
 		return
@@ -101,7 +101,7 @@ func TestSeeksThroughAFullCacheAllocateWhatItKeeps(t *testing.T) {
 		seeks(5_000)
 		runtime.ReadMemStats(&after)
 		came, misses = left+uint64(c.Metrics().Count)-came, stats.BlocksFromDisk-misses
-		// Of each block its place and one or two pieces; and two marks of 32 misses.
+		// Each block has a cache entry and one or two pieces; 32 misses allocate two marks.
 		require.LessOrEqual(t, after.Mallocs-before.Mallocs, 3*came+misses/8+20, "room for %v", part)
 		require.Equal(t, part > 0, came > 100, "room for %v", part)
 		require.NoError(t, it.Close())

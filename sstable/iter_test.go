@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/itertest"
 )
 
-func TestIteratorConformsWhereBlocksAreHeldInSlices(t *testing.T) {
+func TestIteratorConformsWithBlocksInSlices(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r, _, es := packedTable(t)
@@ -30,7 +30,7 @@ func TestIteratorConformsWhereBlocksAreHeldInSlices(t *testing.T) {
 	require.Greater(t, inSlices, 20)
 }
 
-func TestSeeksOnAgreeWithASortedSlice(t *testing.T) {
+func TestForwardSeeksAgreeWithASortedSlice(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 8))
@@ -45,7 +45,7 @@ func TestSeeksOnAgreeWithASortedSlice(t *testing.T) {
 	}
 }
 
-// checkSeeksOn walks through r by steps and SeekOn, and compares with es.
+// checkSeeksOn iterates over r by steps and SeekOn, and compares with es.
 func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
 	it, err := r.NewIter(IterOptions{})
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
 		user := base.UserKey(es[min(at+rnd.IntN(60), len(es)-1)].Key)
 		target := base.AppendInternalKey(nil, user, base.MaxSeq, base.KindSeek)
 		if rnd.IntN(4) == 0 {
-			target = base.AppendInternalKey(nil, user, 0, base.KindDelete) // behind all versions
+			target = base.AppendInternalKey(nil, user, 0, base.KindDelete) // after all versions
 		}
 		if base.CompareInternal(base.Bytewise, it.Key(), target) >= 0 {
 			ok, at = it.Next(), at+1

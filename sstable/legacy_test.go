@@ -17,8 +17,8 @@ import (
 )
 
 // oldDialect writes filters under the old name, as goleveldb did (util.Hash) or
-// LevelDB up to 1.17 (util.HashSignedTail). It reads with the same hash alone,
-// which is what loses the other's keys.
+// LevelDB up to 1.17 (util.HashSignedTail). It reads only with the same hash, and so
+// misses keys of filters made with the other one.
 type oldDialect struct {
 	hash func(data []byte, seed uint32) uint32
 }
@@ -80,12 +80,12 @@ func lostKeys(t *testing.T, r *Reader, es entries) (n int) {
 }
 
 func TestFiltersUnderTheOldNameLoseNoKey(t *testing.T) {
-	// goleveldb does not find 87 % of random seven-byte keys in tables of LevelDB
-	// 1.17: it takes the filter's dialect, which the name leaves open, for its own.
+	// goleveldb does not find 87 % of random seven-byte keys in tables of LevelDB 1.17:
+	// the filter's name does not say which hash it uses, and goleveldb assumes its own.
 	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 9))
 	es, absent := binaryEntries(rnd, 5000, 7), binaryEntries(rnd, 5000, 7)
-	// A key behind the table's last one needs no data block, whatever the filter says.
+	// A key after the table's last one needs no data block, whatever the filter says.
 	last := es[len(es)-1].Key
 	for len(absent) > 0 && base.CompareInternal(base.Bytewise, absent[len(absent)-1].Key, last) > 0 {
 		absent = absent[:len(absent)-1]
@@ -133,7 +133,7 @@ func TestFiltersUnderTheOldNameLoseNoKey(t *testing.T) {
 	}
 }
 
-func TestTheDialectsAreThoseOfThePolicies(t *testing.T) {
+func TestOldFiltersEqualThoseOfThePolicies(t *testing.T) {
 	var keys [][]byte
 	for i := range 100 {
 		keys = append(keys, append(binary.LittleEndian.AppendUint32(nil, uint32(i)), 0xff, 0x80))
@@ -158,7 +158,7 @@ func (p countingPolicy) KeyMayMatch(key, f []byte) bool {
 	return p.DirectPolicy.KeyMayMatch(key, f)
 }
 
-func TestALookupHashesItsKeyOnceForFiltersOfBlockRangesToo(t *testing.T) {
+func TestALookupHashesItsKeyOnceForPerBlockFilters(t *testing.T) {
 	var hashes, keys int
 	for _, inner := range []filter.Policy{bloom, filter.LegacyBloom} {
 		p := countingPolicy{inner.(filter.DirectPolicy), &hashes, &keys}
@@ -197,10 +197,10 @@ func TestALookupHashesItsKeyOnceForFiltersOfBlockRangesToo(t *testing.T) {
 	}
 }
 
-// hashOnly hides that a policy asks filters directly.
+// hashOnly hides that a policy can probe filters directly.
 type hashOnly struct{ filter.HashPolicy }
 
-func TestAHashPolicyWithoutDirectQuestionsStillWorks(t *testing.T) {
+func TestAHashPolicyWithoutDirectProbesWorks(t *testing.T) {
 	es := plainEntries(500, 60)
 	r, _ := openTable(t, buildPerBlock(t, bloom, es, 1024, 11), ReaderOptions{Policies: []filter.Policy{hashOnly{bloom}}})
 	negative := 0
@@ -216,7 +216,7 @@ func TestAHashPolicyWithoutDirectQuestionsStillWorks(t *testing.T) {
 	require.Greater(t, negative, 400)
 }
 
-func TestAFilterIsListedUnderTwoNames(t *testing.T) {
+func TestAFilterCanBeListedUnderTwoNames(t *testing.T) {
 	es := plainEntries(500, 60)
 	old := filter.LegacyBloom
 	alias := map[string]string{bloom.Name(): old.Name()}
@@ -226,10 +226,10 @@ func TestAFilterIsListedUnderTwoNames(t *testing.T) {
 		policies []filter.Policy
 		want     string
 	}{
-		{"the reader's order decides: the certain name first", []filter.Policy{bloom, old}, bloom.Name()},
-		{"who knows only the new name finds it", []filter.Policy{bloom}, bloom.Name()},
-		{"who knows only the old name finds it", []filter.Policy{old}, old.Name()},
-		{"and goleveldb, which takes it for its own dialect", []filter.Policy{goleveldb}, old.Name()},
+		{"the reader's order decides, the unambiguous name first", []filter.Policy{bloom, old}, bloom.Name()},
+		{"a reader that knows only the new name finds it", []filter.Policy{bloom}, bloom.Name()},
+		{"a reader that knows only the old name finds it", []filter.Policy{old}, old.Name()},
+		{"goleveldb finds it and uses its own hash", []filter.Policy{goleveldb}, old.Name()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := openTable(t, table, ReaderOptions{Policies: c.policies})

@@ -18,10 +18,10 @@ import (
 
 var (
 	malformedTables = flag.Int("malformed.tables", 10_000, "how many malformed tables to read")
-	malformedSeed   = flag.Uint64("malformed.seed", 0, "the seed of the malformed tables; 0: a new one")
+	malformedSeed   = flag.Uint64("malformed.seed", 0, "the seed of the malformed tables; 0 draws one")
 )
 
-// malformedSources are the sound tables that are forged.
+// malformedSources are the sound tables from which malformed ones are made.
 func malformedSources(t testing.TB) map[string]entries {
 	return map[string]entries{
 		"tricky": trickyEntries(rand.New(rand.NewPCG(1, 1)), base.Bytewise, 60),
@@ -30,7 +30,7 @@ func malformedSources(t testing.TB) map[string]entries {
 	}
 }
 
-// tableReport is what became of one table.
+// tableReport is the result of reading one table.
 type tableReport struct {
 	refusedAtOpen, refused, changed bool
 	panicked                        string
@@ -47,8 +47,8 @@ func (r *tableReport) check(err error) {
 	}
 }
 
-// explainsItself returns what err lacks of what every error of a damaged table
-// says: file, part, offset, what was wanted and what was found.
+// explainsItself returns what err lacks, or "". Every error of a damaged table must have
+// file, part, offset, what was expected and what was found.
 func explainsItself(err error) string {
 	c, ok := err.(*base.CorruptionError)
 	switch {
@@ -62,7 +62,7 @@ func explainsItself(err error) string {
 	return ""
 }
 
-// readMalformed does with a table what the store does, and more.
+// readMalformed uses a table in every way that the store does, and in others.
 func readMalformed(data []byte, es entries) (rep tableReport) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -101,8 +101,8 @@ func readMalformed(data []byte, es entries) (rep tableReport) {
 	return rep
 }
 
-// walk moves an iterator every way. Its steps are bounded by what the bytes can
-// hold: an entry takes three bytes or more, even decompressed 22 times.
+// walk moves an iterator in every way. The number of its steps is bounded: an entry has at
+// least three bytes, in blocks that are at most 22 times as large decompressed.
 func (r *tableReport) walk(it *Iter, es entries, size int) {
 	most := 22 * size
 	n := 0
@@ -133,13 +133,13 @@ func (r *tableReport) walk(it *Iter, es entries, size int) {
 	}
 }
 
-// Tables whose checksums are right and whose contents are not: each number and
-// each string of bytes of the format is changed, the checksums set anew. None
-// may panic, run on, or allocate more than the file could justify, and every
-// error says file, part, offset, what was wanted and what was found.
+// Tables with correct checksums and wrong contents: each number and each byte string of the
+// format is changed, and the checksums are recomputed. No table may cause a panic, an endless
+// loop, or allocations that the file's size does not justify. Every error must have file, part,
+// offset, what was expected and what was found.
 //
-// False alarms: the rarest of the four outcomes is one in 30 tables (296 of 10,000); of 1,000
-// tables none has it once in 10^12 runs.
+// The probability of a false alarm is negligible: the rarest of the four outcomes is that of
+// one in 30 tables (296 of 10,000); of 1,000 tables none has it once in 10^12 runs.
 func TestMalformedTablesWithGoodChecksums(t *testing.T) {
 	seed := *malformedSeed
 	if seed == 0 {
@@ -186,11 +186,11 @@ func TestMalformedTablesWithGoodChecksums(t *testing.T) {
 		require.LessOrEqual(t, allocated, damage.MemoryBound(len(data)), "table %d, %s: %q", i, s.name, changed)
 		switch {
 		case rep.refusedAtOpen:
-			counts["refused by Open"]++
+			counts["rejected by Open"]++
 		case rep.refused:
-			counts["refused by a read"]++
+			counts["rejected by a read"]++
 		case rep.changed:
-			counts["other contents, read as they stand"]++
+			counts["read with other contents"]++
 		default:
 			counts["harmless"]++
 		}

@@ -41,8 +41,8 @@ func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (t
 }
 
 // RocksDB's sst_dump --command=verify aborted at the keys "sievedb.properties" and
-// "rangefilter.…" of the metaindex. Tables that have them are still read.
-func TestTheMetaindexListsNothingButFiltersByItsNames(t *testing.T) {
+// "rangefilter.…" of the metaindex. Tables that have them can still be read.
+func TestAllMetaindexNamesBeginLikeFilters(t *testing.T) {
 	es := plainEntries(500, 20)
 	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen}}, es)
 	renamed, keys := withMetaindex(t, data, func(key string) string {
@@ -79,11 +79,11 @@ func TestTheMetaindexListsNothingButFiltersByItsNames(t *testing.T) {
 	t.Run("without a known policy", func(t *testing.T) {
 		without := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}, es)
 		r, _ := openTable(t, without, ReaderOptions{Policies: filter.Kinds(dual)})
-		require.Equal(t, FilterStatus{State: FilterMissing}, r.FilterStatus(), "what is not a filter of keys is not an unknown one")
+		require.Equal(t, FilterStatus{State: FilterMissing}, r.FilterStatus(), "other blocks are not unknown filters")
 	})
 }
 
-func TestNamesOfOtherBlocksAreNoFilterPolicies(t *testing.T) {
+func TestReservedNamesAreNotFilterPolicies(t *testing.T) {
 	for name, reserved := range map[string]bool{
 		"sievedb.properties": true, "sievedb.range.": true, "sievedb.range.x": true, "sievedb.properties2": false, "sievedb.range": false, "": false,
 	} {

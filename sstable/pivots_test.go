@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGetsThatPivotsGuideAgreeWithTheModel(t *testing.T) {
+func TestGetsWithPivotsAgreeWithTheModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
@@ -39,9 +39,9 @@ func TestGetsThatPivotsGuideAgreeWithTheModel(t *testing.T) {
 	}
 }
 
-// Of counters, as of keys whose first bytes differ, nearly all lookups begin where the
-// pivots say: those of the very keys at restart points do not.
-func TestPivotsGuideNearlyAllLookups(t *testing.T) {
+// For counters and for keys whose first bytes differ, nearly all lookups begin where the
+// pivots say; only those of the keys at restart points do not.
+func TestPivotsServeNearlyAllLookups(t *testing.T) {
 	for shape, key := range map[string]func(i int) string{
 		"counters":    func(i int) string { return fmt.Sprintf("%016d", 2*i) },
 		"other heads": func(i int) string { return fmt.Sprintf("%03d-%012d", i, i) },
@@ -89,7 +89,7 @@ func TestBlocksThatPivotsCannotDescribe(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"five restart points":   rawBlock(many, 0, n, 2*n, 3*n, 4*n),
-		"keys that fall":        rawBlock(whole("b")+whole("a"), 0, n),
+		"keys that descend":     rawBlock(whole("b")+whole("a"), 0, n),
 		"a key without trailer": rawBlock(whole("a")+rawEntry(0, 1, 0, "b"), 0, n),
 		"nothing":               rawBlock(""),
 		"more than 64 KiB":      buildBlock(16, large),
@@ -106,8 +106,8 @@ func TestBlocksThatPivotsCannotDescribe(t *testing.T) {
 	}
 }
 
-// A target that does not begin as the keys of the block do goes where it belongs.
-func TestPivotsAreNotBelievedForOtherTargets(t *testing.T) {
+// A target that does not begin like the keys of the block is found at its correct place.
+func TestPivotsAreNotUsedForOtherTargets(t *testing.T) {
 	var es entries
 	for i := range 64 {
 		es = append(es, itertest.Entry{Key: ikey(fmt.Sprintf("prefix%04d", i), 1, base.KindSet), Value: make([]byte, 100)})

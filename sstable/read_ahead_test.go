@@ -11,14 +11,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// These tests are of walks that read several blocks at once, see fetch.
+// These tests are for iterations that read several blocks together, see Iter.fetch.
 
 func readAheadTable(t *testing.T) (es entries, data []byte) {
 	es = plainEntries(10_000, 100)
 	return es, buildTable(t, WriterOptions{BlockSize: 1 << 10}, es)
 }
 
-func TestBlocksBehindTheBoundsAreNotReadAhead(t *testing.T) {
+func TestBlocksBeyondTheBoundsAreNotReadAhead(t *testing.T) {
 	es, data := readAheadTable(t)
 	lower, upper := base.UserKey(es[3000].Key), base.UserKey(es[7000].Key)
 	for _, o := range []IterOptions{{}, {NoFillCache: true}, {ReadAhead: 64 << 10}} {
@@ -41,7 +41,7 @@ func TestBlocksBehindTheBoundsAreNotReadAhead(t *testing.T) {
 				require.NoError(t, it.Close())
 				ix, seek := r.index.Load(), base.MakeTrailer(base.MaxSeq, base.KindSeek)
 				reads := f.takeReads()
-				require.Less(t, len(reads), 40, "several blocks at once")
+				require.Less(t, len(reads), 40, "several blocks per read")
 				for _, s := range reads {
 					require.GreaterOrEqual(t, s.offset, ix.offsets[ix.find(r.cmp, lower, seek)])
 					require.LessOrEqual(t, s.offset+s.size, ix.block(ix.find(r.cmp, upper, seek)).end())
@@ -51,8 +51,8 @@ func TestBlocksBehindTheBoundsAreNotReadAhead(t *testing.T) {
 	}
 }
 
-// A block that cannot be read is no reason to keep those before it from who does not come to it.
-func TestAReadThatFailsShowsAtItsBlock(t *testing.T) {
+// An unreadable block must not prevent an iterator from reading the blocks before it.
+func TestAFailedReadIsReportedAtItsBlock(t *testing.T) {
 	es, data := readAheadTable(t)
 	for _, o := range []IterOptions{{}, {NoFillCache: true}} {
 		for _, forward := range []bool{true, false} {
@@ -63,7 +63,7 @@ func TestAReadThatFailsShowsAtItsBlock(t *testing.T) {
 				ix := r.index.Load()
 				bad := ix.n / 2
 				f.bad = blockSpan{offset: ix.offsets[bad], size: uint64(ix.sizes[bad])}
-				place := func(key []byte) int { // of the first entry behind a separator
+				place := func(key []byte) int { // of the first entry after a separator
 					return sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, key) > 0 })
 				}
 				begin, step, want := it.First, it.Next, slices.Clone(es[:place(ix.separator(bad-1))])

@@ -18,7 +18,7 @@ func openBare(t *testing.T, es entries) (*Reader, *memFile) {
 	return r, f
 }
 
-func TestClosedReaderAnswersFromMemoryOnly(t *testing.T) {
+func TestAClosedReaderReadsOnlyFromMemory(t *testing.T) {
 	es := plainEntries(1000, 100)
 	r, f := openBare(t, es)
 	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
@@ -34,7 +34,7 @@ func TestClosedReaderAnswersFromMemoryOnly(t *testing.T) {
 	require.ErrorIs(t, err, ErrReaderClosed)
 	require.False(t, r.Ref())
 	_, ok := r.Properties()
-	require.True(t, ok, "they came with the opening")
+	require.True(t, ok, "Open read the properties")
 
 	unread, f := openBare(t, es)
 	require.NoError(t, unread.Close())
@@ -42,14 +42,14 @@ func TestClosedReaderAnswersFromMemoryOnly(t *testing.T) {
 	_, err = get(unread, string(base.UserKey(es[0].Key)), base.MaxSeq)
 	require.ErrorIs(t, err, ErrReaderClosed)
 	_, err = unread.ApproximateOffset(es[0].Key)
-	require.NoError(t, err, "the index came with the opening")
+	require.NoError(t, err, "Open read the index")
 
 	f = &memFile{data: f.data, inPieces: true}
 	unread, err = Open(f, ReaderOptions{})
 	require.NoError(t, err)
 	require.NoError(t, unread.Close())
 	_, err = unread.ApproximateOffset(es[0].Key)
-	require.ErrorIs(t, err, ErrReaderClosed, "it did not")
+	require.ErrorIs(t, err, ErrReaderClosed, "Open did not read the index")
 	_, ok = unread.Properties()
 	require.False(t, ok)
 }
@@ -133,7 +133,7 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 }
 
-// hashCounter is a bloom policy that counts hashes.
+// hashCounter is a Bloom policy that counts hashes.
 type hashCounter struct {
 	filter.HashPolicy
 	name   string

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests count what is read from the file: what the store is for.
+// These tests count reads from the file: saving them is the purpose of the store.
 
-// dataEnd returns where the data blocks of a table of ours end.
+// dataEnd returns where the data blocks of one of our tables end.
 func dataEnd(t *testing.T, data []byte) uint64 {
 	r, _ := openTable(t, data, ReaderOptions{})
 	p, ok := r.Properties()
@@ -52,8 +52,8 @@ func TestOpenInPiecesReadsNoByteOfIndexOrData(t *testing.T) {
 
 func TestNegativeFilterReadsNothing(t *testing.T) {
 	never := constPolicy{answer: false}
-	// From one entry to many blocks: a lone filter must be known to cover the
-	// table even where base_lg is as small as can be.
+	// From one entry to many blocks: a lone filter must be known to cover the table
+	// even with the smallest base_lg.
 	for n := 1; n < 3000; n += 1 + n/3 {
 		es := plainEntries(n, 100)
 		r, f := openTable(t, buildTable(t, WriterOptions{Filter: unchecked(never)}, es),
@@ -92,7 +92,7 @@ func TestPassedFilterReadsOneDataBlock(t *testing.T) {
 			require.False(t, res.BlockFromCache)
 			require.Equal(t, verdict, res.Filter)
 			reads := f.takeReads()
-			require.Len(t, reads, 2, "the index, once for the table's life, and one data block")
+			require.Len(t, reads, 2, "the index, only once, and one data block")
 			require.GreaterOrEqual(t, reads[0].offset, end)
 			require.Less(t, reads[1].offset, end)
 			require.Equal(t, uint64(res.BytesRead), reads[0].size+reads[1].size)
@@ -115,12 +115,12 @@ func TestPassedFilterReadsOneDataBlock(t *testing.T) {
 	}
 }
 
-func TestFilterIsAskedBeforeTheIndex(t *testing.T) {
+func TestTheFilterIsProbedBeforeTheIndexIsRead(t *testing.T) {
 	var f *memFile
 	asked := 0
 	p := constPolicy{answer: true, onAsk: func() {
 		asked++
-		require.Empty(t, f.takeReads(), "a read came before the filter")
+		require.Empty(t, f.takeReads(), "nothing is read before the filter is probed")
 	}}
 	r, file := openTable(t, buildTable(t, WriterOptions{Filter: unchecked(p)}, plainEntries(1000, 50)),
 		ReaderOptions{Policies: []filter.Policy{p}, Cache: newCache()})
@@ -215,7 +215,7 @@ func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, bas
 	return file.Bytes()
 }
 
-func TestFiltersOfBlockRangesAreReadToo(t *testing.T) {
+func TestPerBlockFiltersAreUsed(t *testing.T) {
 	for _, c := range []struct {
 		blockSize int
 		baseLg    uint8
@@ -241,7 +241,7 @@ func TestFiltersOfBlockRangesAreReadToo(t *testing.T) {
 				case FilterPassed:
 					require.True(t, res.BlockFromDisk)
 				default:
-					require.GreaterOrEqual(t, i, 1999, "only behind the last block is no filter asked")
+					require.GreaterOrEqual(t, i, 1999, "only after the last block is no filter probed")
 				}
 			}
 			require.Greater(t, negative, 900)
@@ -249,7 +249,7 @@ func TestFiltersOfBlockRangesAreReadToo(t *testing.T) {
 	}
 }
 
-func TestReadAheadReadsSeveralBlocksAtOnce(t *testing.T) {
+func TestReadAheadReadsSeveralBlocksTogether(t *testing.T) {
 	es := plainEntries(5000, 100)
 	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
 	for _, forward := range []bool{true, false} {
@@ -282,12 +282,12 @@ func TestReadAheadReadsSeveralBlocksAtOnce(t *testing.T) {
 		start, indexEnd := indexRange(t, data)
 		require.Equal(t, sum+indexEnd-start, stats.BytesRead)
 		for i := range r.index.Load().slots {
-			require.Nil(t, r.index.Load().slots[i].Peek(), "nothing may come into the cache")
+			require.Nil(t, r.index.Load().slots[i].Peek(), "nothing may be added to the cache")
 		}
 	}
 }
 
-func TestIteratorFillsTheCacheUnlessToldNotTo(t *testing.T) {
+func TestIteratorsFillTheCacheUnlessNoFillCache(t *testing.T) {
 	data := buildTable(t, WriterOptions{}, plainEntries(1000, 100))
 	r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
 	walk := func(o IterOptions) (s IterStats) {
@@ -310,7 +310,7 @@ func TestIteratorFillsTheCacheUnlessToldNotTo(t *testing.T) {
 	require.Equal(t, blocks, walk(IterOptions{}).BlocksFromDisk)
 }
 
-func TestFilterStatusTellsWhyNoneIsUsed(t *testing.T) {
+func TestFilterStatusSaysWhyNoneIsUsed(t *testing.T) {
 	es := plainEntries(10, 10)
 	with := buildTable(t, WriterOptions{Filter: bloom}, es)
 	for _, c := range []struct {
@@ -367,7 +367,7 @@ func TestGetHitAllocatesNothing(t *testing.T) {
 		lookups()
 		require.Zero(t, testing.AllocsPerRun(10, lookups))
 	}
-	// Where keys must be rebuilt, or the order is the user's, as well.
+	// Also if keys must be rebuilt, or with a custom comparer.
 	tricky := sortEntries(reverseOrder, plainEntries(500, 20))
 	r, _ := openTable(t, buildTable(t, WriterOptions{Comparer: reverseOrder}, tricky), ReaderOptions{Comparer: reverseOrder, Cache: newCache()})
 	user := []byte("key00000100")

@@ -16,7 +16,7 @@ var (
 	ourKind = []filter.Policy{lines, bloom, filter.LegacyBloom} // what a store reads
 )
 
-// filterHandles returns where the metaindex says that filters are.
+// filterHandles returns the handles of filters in the metaindex.
 func filterHandles(t testing.TB, data []byte) map[string]handle {
 	r, _ := openTable(t, data, ReaderOptions{})
 	m, err := r.readMetaindex()
@@ -38,7 +38,7 @@ func requireSortedMetaindex(t *testing.T, r *Reader) {
 	}))
 }
 
-func TestATableCarriesAFilterOfEachPolicy(t *testing.T) {
+func TestATableHasAFilterOfEachPolicy(t *testing.T) {
 	es := plainEntries(500, 50)
 	own := constPolicy{answer: true}
 	data := buildTable(t, WriterOptions{
@@ -51,7 +51,7 @@ func TestATableCarriesAFilterOfEachPolicy(t *testing.T) {
 	for _, p := range []filter.Policy{lines, own, bloom} {
 		alone := buildTable(t, WriterOptions{Filter: p}, es)
 		h, only := handles[p.Name()], filterHandles(t, alone)[p.Name()]
-		require.Equal(t, alone[only.offset:only.end()], data[h.offset:h.end()], "%s is what it would be alone", p.Name())
+		require.Equal(t, alone[only.offset:only.end()], data[h.offset:h.end()], "%s is the same as it would be alone", p.Name())
 	}
 	require.Equal(t, buildTable(t, WriterOptions{Filter: filter.Several(lines, bloom)}, es), buildTable(t, WriterOptions{Filter: dual}, es))
 
@@ -63,7 +63,7 @@ func TestATableCarriesAFilterOfEachPolicy(t *testing.T) {
 	require.Empty(t, filterHandles(t, buildTable(t, WriterOptions{Filter: dual}, nil)), "an empty table has none")
 }
 
-func TestTheBestFilterIsReadAndNoOther(t *testing.T) {
+func TestOnlyTheBestFilterIsRead(t *testing.T) {
 	es := plainEntries(500, 50)
 	data := buildTable(t, WriterOptions{Filter: dual}, es)
 	handles := filterHandles(t, data)
@@ -74,7 +74,7 @@ func TestTheBestFilterIsReadAndNoOther(t *testing.T) {
 	}{
 		{"cache lines before LevelDB's", ourKind, lines.Name()},
 		{"the order is the reader's", []filter.Policy{bloom, lines}, bloom.Name()},
-		{"who knows one takes it", []filter.Policy{constPolicy{}, filter.LegacyBloom, bloom}, bloom.Name()},
+		{"a reader that knows one uses it", []filter.Policy{constPolicy{}, filter.LegacyBloom, bloom}, bloom.Name()},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r, f := openInPieces(t, data, ReaderOptions{Policies: c.policies})
@@ -95,7 +95,7 @@ func TestTheBestFilterIsReadAndNoOther(t *testing.T) {
 	}
 }
 
-// A damaged filter must not cost the table's other one.
+// If one filter is damaged, the table's other one is used.
 func TestADamagedFilterIsReplacedByTheNextOne(t *testing.T) {
 	es := plainEntries(500, 50)
 	sound := buildTable(t, WriterOptions{Filter: dual}, es)
@@ -147,7 +147,7 @@ func TestADamagedFilterIsReplacedByTheNextOne(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, rep.Err)
 			} else {
-				require.ErrorIs(t, err, base.ErrCorruption, "whoever checks reads all of them")
+				require.ErrorIs(t, err, base.ErrCorruption, "AllFilters reads all of them")
 				require.ErrorIs(t, rep.Err, base.ErrCorruption)
 			}
 		})
@@ -167,15 +167,15 @@ func (g newerGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-func TestAFilterOfALaterVersionIsPassedOver(t *testing.T) {
+func TestAFilterOfALaterVersionIsIgnored(t *testing.T) {
 	es := plainEntries(100, 50)
 	for _, c := range []struct {
 		claim  string
 		filter filter.Policy
 		want   FilterStatus
 	}{
-		{"for the next one", filter.Several(newer{lines}, bloom), FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
-		{"and where there is none, for none", newer{lines}, FilterStatus{State: FilterUnknown, Policy: lines.Name()}},
+		{"the next one is used", filter.Several(newer{lines}, bloom), FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
+		{"without another one, none is used", newer{lines}, FilterStatus{State: FilterUnknown, Policy: lines.Name()}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			data := buildTable(t, WriterOptions{Filter: unchecked(c.filter)}, es)
@@ -188,11 +188,11 @@ func TestAFilterOfALaterVersionIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestAllFiltersTellWhichOneDeniesAKey(t *testing.T) {
+func TestAllFiltersNameTheOneThatDeniesAKey(t *testing.T) {
 	es := plainEntries(50, 50)
 	data := buildTable(t, WriterOptions{Filter: unchecked(filter.Several(lines, constPolicy{}))}, es)
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{lines, constPolicy{answer: false}}})
-	require.Equal(t, lines.Name(), r.FilterStatus().Policy, "lookups do not meet the one that lies")
+	require.Equal(t, lines.Name(), r.FilterStatus().Policy, "lookups do not use the wrong filter")
 	set, err := r.AllFilters()
 	require.NoError(t, err)
 	name, denied := set.Denies(base.UserKey(es[0].Key), 0)
@@ -217,7 +217,7 @@ func (p countingHash) KeyHash(key []byte) uint64 {
 	return p.BloomPolicy.KeyHash(key)
 }
 
-func TestAKeyIsHashedOnceForEachKindThatItsTablesHave(t *testing.T) {
+func TestAKeyIsHashedOncePerKindOfFilter(t *testing.T) {
 	es := plainEntries(100, 50)
 	var byLines, byBloom int
 	policies := []filter.Policy{countingHash{lines, &byLines}, countingHash{bloom, &byBloom}}
@@ -231,10 +231,10 @@ func TestAKeyIsHashedOnceForEachKindThatItsTablesHave(t *testing.T) {
 		tables       []*Reader
 		lines, bloom int
 	}{
-		{"no filter asked, none hashed", nil, 0, 0},
+		{"no filter, no hash", nil, 0, 0},
 		{"one kind", []*Reader{both, onlyLines, both}, 1, 0},
 		{"the other", []*Reader{onlyBloom, onlyBloom}, 0, 1},
-		{"both kinds are met", []*Reader{onlyLines, onlyBloom, both, onlyBloom}, 1, 1},
+		{"both kinds", []*Reader{onlyLines, onlyBloom, both, onlyBloom}, 1, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			byLines, byBloom = 0, 0
@@ -263,8 +263,8 @@ func TestLinesOfALoadedFilterAreCacheLines(t *testing.T) {
 	}
 }
 
-// Whoever knows one of the kinds reads a table that carries it, with filters or without.
-func TestBinaryFuseFiltersStandBesideOthers(t *testing.T) {
+// A reader can read a table with a binary fuse filter whether or not it knows that kind.
+func TestBinaryFuseFiltersCoexistWithOthers(t *testing.T) {
 	fuse := filter.FusePolicy{}
 	es := plainEntries(500, 50)
 	for _, c := range []struct {
@@ -273,10 +273,10 @@ func TestBinaryFuseFiltersStandBesideOthers(t *testing.T) {
 		policies []filter.Policy
 		want     FilterStatus
 	}{
-		{"alone, by who knows it", fuse, []filter.Policy{lines, bloom, fuse}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
-		{"alone, by who does not", fuse, []filter.Policy{bloom}, FilterStatus{State: FilterUnknown, Policy: fuse.Name()}},
-		{"with LevelDB's, by who knows both", filter.Several(fuse, bloom), []filter.Policy{fuse, bloom}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
-		{"with LevelDB's, by who knows that", filter.Several(fuse, bloom), ourKind, FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
+		{"alone, known", fuse, []filter.Policy{lines, bloom, fuse}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
+		{"alone, unknown", fuse, []filter.Policy{bloom}, FilterStatus{State: FilterUnknown, Policy: fuse.Name()}},
+		{"with LevelDB's, both known", filter.Several(fuse, bloom), []filter.Policy{fuse, bloom}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
+		{"with LevelDB's, only that known", filter.Several(fuse, bloom), ourKind, FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
 		{"with cache lines", filter.Several(fuse, lines), []filter.Policy{lines, fuse}, FilterStatus{State: FilterWholeTable, Policy: lines.Name()}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestBinaryFuseFiltersStandBesideOthers(t *testing.T) {
 	}
 }
 
-func TestALookupHashesOnceForPoliciesOfTheSameHash(t *testing.T) {
+func TestPoliciesWithTheSameHashShareIt(t *testing.T) {
 	fuse := filter.FusePolicy{}
 	policies := []filter.Policy{bloom, lines, filter.LegacyBloom, fuse}
 	es := plainEntries(500, 50)

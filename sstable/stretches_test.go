@@ -21,7 +21,7 @@ func TestStretchesDivideATableByKeys(t *testing.T) {
 			var begins [][]byte
 			var total uint64
 			require.NoError(t, r.Stretches(step, func(begin []byte, bytes uint64) {
-				// A block is no larger than its target and an entry.
+				// A block exceeds its target size by at most one entry.
 				require.True(t, bytes < step+4096 || total == 0)
 				begins = append(begins, begin)
 				total += bytes
@@ -43,7 +43,7 @@ func TestStretchesDivideATableByKeys(t *testing.T) {
 	}
 }
 
-// With a lower bound First passes what the index says is before it.
+// With a lower bound, First skips the blocks that are before it according to the index.
 func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
 	es := plainEntries(1000, 20)
 	r, f := openTable(t, buildTable(t, WriterOptions{BlockSize: 256}, es), ReaderOptions{})
@@ -67,19 +67,19 @@ func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
 	require.NoError(t, it.Close())
 }
 
-// Who goes on at a key by the index finds what is left of a block that is in order.
-func TestTheRestOfABlockIsChecked(t *testing.T) {
+// CheckRest accepts a block only if its remaining keys are in order.
+func TestTheRemainderOfABlockIsChecked(t *testing.T) {
 	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
 	for name, tc := range map[string]struct {
 		users []string
 		ok    bool
 	}{
-		"in order":                      {[]string{"b", "c", "d"}, true},
-		"nothing behind":                {[]string{"b"}, true},
-		"a key that falls":              {[]string{"b", "d", "a"}, false},
-		"a key twice":                   {[]string{"b", "d", "d"}, false},
-		"a key behind the separator":    {[]string{"b", "c", "f"}, false},
-		"all keys behind the separator": {[]string{"f"}, false},
+		"in order":                     {[]string{"b", "c", "d"}, true},
+		"nothing left":                 {[]string{"b"}, true},
+		"a key that descends":          {[]string{"b", "d", "a"}, false},
+		"a key twice":                  {[]string{"b", "d", "d"}, false},
+		"a key after the separator":    {[]string{"b", "c", "f"}, false},
+		"all keys after the separator": {[]string{"f"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -126,18 +126,18 @@ func TestApproximateOffsetRisesToTheEndOfData(t *testing.T) {
 	require.Equal(t, p.DataBytes, end)
 }
 
-func TestWriterRefuses(t *testing.T) {
+func TestWriterRejectsBadEntries(t *testing.T) {
 	a1, a2, b := ikey("a", 1, base.KindSet), ikey("a", 2, base.KindSet), ikey("b", 1, base.KindSet)
 	for _, c := range []struct {
 		name string
 		keys [][]byte
 	}{
 		{"the same key twice", [][]byte{a1, a1}},
-		{"a newer version behind an older one", [][]byte{a1, a2}},
+		{"a newer version after an older one", [][]byte{a1, a2}},
 		{"a smaller user key", [][]byte{b, a1}},
 		{"a prefix of the last user key", [][]byte{ikey("aa", 1, base.KindSet), a1}},
 		{"a key without a trailer", [][]byte{[]byte("short")}},
-		{"a kind that nobody knows", [][]byte{ikey("a", 1, 7)}},
+		{"an unknown kind", [][]byte{ikey("a", 1, 7)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := NewWriter(io.Discard, WriterOptions{})
@@ -161,7 +161,7 @@ func TestWriterRefuses(t *testing.T) {
 	})
 }
 
-// failingWriter fails once more than room bytes were written.
+// failingWriter fails after room bytes.
 type failingWriter struct {
 	room  int
 	short bool
@@ -222,7 +222,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestPropertiesAreWhatWasWritten(t *testing.T) {
+func TestPropertiesDescribeTheTable(t *testing.T) {
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{Filter: bloom, BlockSize: 64, Compression: Snappy})
 	require.Nil(t, w.Smallest())
@@ -300,13 +300,13 @@ func TestForeignIndexWithSharedPrefixesIsRead(t *testing.T) {
 	}
 }
 
-// A lookup as of the greatest sequence number has the very trailer of a
-// shortened separator: the block that the index names ends before it, and the
-// key begins the next one.
+// A lookup as of the greatest sequence number has the same trailer as a shortened
+// separator. The block that the index names ends before it, and the key begins the next
+// one.
 func TestGreatestSequenceFindsAKeyThatIsASeparator(t *testing.T) {
 	es := entries{
 		{Key: ikey("aaaa", 1, base.KindSet), Value: []byte("1")},
-		{Key: ikey("b", 5, base.KindSet), Value: []byte("2")}, // separator of "aaaa" and "c" alike
+		{Key: ikey("b", 5, base.KindSet), Value: []byte("2")}, // also the separator of "aaaa" and "c"
 		{Key: ikey("c", 5, base.KindSet), Value: []byte("3")},
 	}
 	var file bytes.Buffer
@@ -325,11 +325,11 @@ func TestGreatestSequenceFindsAKeyThatIsASeparator(t *testing.T) {
 	}
 }
 
-func TestBlocksDoNotGoBeyondTheirSizeByALittle(t *testing.T) {
+func TestBlocksDoNotExceedTheirSizeSlightly(t *testing.T) {
 	for _, tc := range []struct {
 		name                   string
 		blockSize, value       int
-		least, most            int // bytes of the blocks but the last
+		least, most            int // bytes of the blocks except the last
 		entriesAtMost, atLeast int
 	}{
 		{"small entries", 4096, 100, 3900, 4096, 40, 30},

@@ -2,9 +2,9 @@ package sstable
 
 import "github.com/sievedb/sievedb/filter"
 
-// unchecked returns a policy for a Writer whose filters are those of p, byte for byte and by
-// name, and which the Writer takes for sound: to the Writer each of them seems to hold every
-// key. It makes tables with filters that lie, and measures what checking them costs.
+// unchecked returns a policy for a Writer whose filters have the bytes and the name of p's.
+// The Writer's check always succeeds, because each filter claims to hold every key. It is
+// used to make tables with wrong filters, and to measure the cost of the check.
 func unchecked(p filter.Policy) filter.Policy {
 	var kinds []filter.Policy
 	for _, kind := range filter.Kinds(p) {

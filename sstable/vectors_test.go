@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hexFile reads annotated hex: bytes in hexadecimal, and behind # on each line
-// what they mean.
+// hexFile reads annotated hex: bytes in hexadecimal and, after # on each line, their
+// meaning.
 func hexFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
@@ -37,7 +37,7 @@ func decodeStored(t *testing.T, stored []byte) []byte {
 	return data
 }
 
-// storeRaw appends to a block the trailer of one that is not compressed.
+// storeRaw appends the trailer of an uncompressed block to a block.
 func storeRaw(block []byte) []byte {
 	b := append(bytes.Clone(block), byte(NoCompression))
 	return util.AppendFixed32(b, util.MaskCRC(util.CRC32C(b)))
@@ -79,7 +79,7 @@ func insectsAndCat() entries {
 	return es
 }
 
-func TestTailVectorsAreWhatTheWriterWrites(t *testing.T) {
+func TestTheWriterWritesTheTailVectors(t *testing.T) {
 	file := buildTable(t, WriterOptions{Filter: bloom}, insectsAndCat())
 	foot, err := decodeFooter(file[len(file)-footerLen:], uint64(len(file)))
 	require.NoError(t, err)
@@ -177,14 +177,14 @@ func TestFilterBlockVectorsDecode(t *testing.T) {
 			for other, offset := range offsets {
 				may, asked := f.mayContainAt(&lk, offset)
 				require.True(t, asked)
-				require.Equal(t, offset == home, may, "%s asked of the block of %s", user, other)
+				require.Equal(t, offset == home, may, "%s probed in the block of %s", user, other)
 			}
 			may, asked := f.mayContainAt(&lk, 2048)
-			require.True(t, !asked && may, "an empty filter belongs to no block, and denies nothing")
+			require.True(t, !asked && may, "an empty filter denies nothing")
 			may, asked = f.mayContainAt(&lk, 7<<11)
-			require.True(t, !asked && may, "behind the last filter nothing is denied")
+			require.True(t, !asked && may, "after the last filter nothing is denied")
 		}
-		// What LevelDB wrote is what our policy makes of the same keys.
+		// Our policy makes the same bytes as LevelDB from the same keys.
 		want := bloom.CreateFilter(nil, [][]byte{[]byte("ant")})
 		want = bloom.CreateFilter(want, [][]byte{[]byte("bee")})
 		want = bloom.CreateFilter(want, [][]byte{[]byte("cat")})

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The race detector allocates on its own account, so allocations are counted without it.
+// The race detector allocates too, so allocations are counted without it.
 
-// A large value was copied to a block, and compressed or copied to a buffer of the file: twice
-// its size, and both stayed for the next table.
-func TestALargeEntryIsWrittenFromWhereItIs(t *testing.T) {
+// A large value was copied to a block, and then compressed or copied to the file's buffer.
+// That used twice its size, and both buffers were kept for the next table.
+func TestALargeEntryIsNotCopied(t *testing.T) {
 	const size = 24 << 20
 	for name, c := range map[string]struct {
 		kind  Compression
@@ -27,7 +27,7 @@ func TestALargeEntryIsWrittenFromWhereItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			value := mixed(size, c.share)
-			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection takes spare encoders away
+			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would free idle encoders
 			w := NewWriter(io.Discard, WriterOptions{Compression: c.kind})
 			require.NoError(t, w.Add(ikey("a", 1, base.KindSet), value[:2<<20])) // makes the encoder
 			before := allocated()

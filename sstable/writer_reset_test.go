@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAWriterThatIsResetWritesWhatANewOneWrites(t *testing.T) {
+func TestAResetWriterWritesTheSameAsANewOne(t *testing.T) {
 	cases := []struct {
 		name    string
 		options WriterOptions
@@ -19,7 +19,7 @@ func TestAWriterThatIsResetWritesWhatANewOneWrites(t *testing.T) {
 		{"both bloom filters, Snappy", WriterOptions{Filter: filter.NewDualBloomPolicy(10), Compression: Snappy}},
 		{"a binary fuse filter", WriterOptions{Filter: filter.FusePolicy{}, Compression: Snappy}},
 		{"no filter, raw", WriterOptions{}},
-		{"a policy that wants the keys", WriterOptions{Filter: constPolicy{answer: true}, BlockSize: 200}},
+		{"a policy without a generator", WriterOptions{Filter: constPolicy{answer: true}, BlockSize: 200}},
 		{"another order", WriterOptions{Comparer: reverseOrder, Filter: filter.NewBloomPolicy(4), BlockRestartInterval: 3}},
 	}
 	for _, c := range cases {
@@ -30,7 +30,7 @@ func TestAWriterThatIsResetWritesWhatANewOneWrites(t *testing.T) {
 			}
 			var file bytes.Buffer
 			w := NewWriter(&file, c.options)
-			// Larger and smaller than the one before, and empty.
+			// Tables larger and smaller than the previous one, and an empty one.
 			for round, n := range []int{300, 2000, 40, 0, 700} {
 				es := trickyEntries(rand.New(rand.NewPCG(7, uint64(round))), cmp, n)
 				if round > 0 {
@@ -57,7 +57,7 @@ func TestAnUnfinishedWriterIsNotReset(t *testing.T) {
 	require.Panics(t, func() { w.Reset(io.Discard) })
 }
 
-func TestATableOfAWriterThatIsResetTakesHardlyAnyMemory(t *testing.T) {
+func TestAResetWriterAllocatesHardlyAnyMemory(t *testing.T) {
 	if raceEnabled {
 		return // the race detector allocates on its own
 	}
@@ -70,6 +70,6 @@ func TestATableOfAWriterThatIsResetTakesHardlyAnyMemory(t *testing.T) {
 		_, _ = w.Finish()
 	}
 	write()
-	const handful = 50 // the tail of the file; nothing for an entry or a block
+	const handful = 50 // for the tail of the file; entries and blocks need none
 	require.Less(t, testing.AllocsPerRun(10, func() { w.Reset(io.Discard); write() }), float64(handful))
 }
