@@ -17,14 +17,14 @@ import (
 type CacheOptions struct {
 	FS  vfs.FS
 	Dir string
-	// MaxOpen is how many tables are kept open.
+	// MaxOpen is the largest number of tables to keep open.
 	MaxOpen int
-	// Reader is for all tables; Name, Smallest and Largest are set for each.
+	// Reader applies to all tables; Name, Smallest and Largest are set for each.
 	Reader sstable.ReaderOptions
 	// Opened, if not nil, is called after each opening of a table, without a lock, by
 	// the goroutine that needed the table.
 	Opened func(*manifest.FileMeta, sstable.FilterStatus)
-	// WantSizes says that the filter sizes of each opened table are wanted, which may
+	// WantSizes makes each opening record the sizes of the table's filters, which may
 	// cost a read.
 	WantSizes bool
 }
@@ -38,25 +38,26 @@ type Cache struct {
 	closed  atomic.Bool
 }
 
-// openingCost counts the openings of tables that succeeded, and what they read.
+// openingCost counts the successful openings of tables, their reads and the bytes read.
 type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 
+// NewCache returns a cache without open tables.
 func NewCache(o CacheOptions) *Cache {
 	o.Reader.Tail = new(sstable.TailGuess)
 	return &Cache{
 		options: o,
 		open: cache.New(int64(o.MaxOpen), func(r **sstable.Reader) {
-			(*r).DropBlocks() // the next reader of the table has slots of its own
-			_ = (*r).Close()  // of a file that was only read: nothing can be lost
+			(*r).DropBlocks() // the table's next reader has its own slots
+			_ = (*r).Close()  // closing a file that was only read cannot lose data
 		}),
 	}
 }
 
-// Policies returns the filter policies by which tables are read, in the order of their hashes
-// in a Lookup.
+// Policies returns the filter policies with which tables are read, in the order of their
+// hashes in a Lookup.
 func (t *Cache) Policies() []filter.Policy { return t.options.Reader.Policies }
 
-// Get returns f's reader, opened if need be. The hit is one atomic load.
+// Get returns f's reader, which it opens if necessary. A hit is one atomic load.
 func (t *Cache) Get(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if r := Of(f).reader.Get(); r != nil {
 		return *r, nil
@@ -65,7 +66,7 @@ func (t *Cache) Get(f *manifest.FileMeta) (*sstable.Reader, error) {
 }
 
 func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
-	if t.closed.Load() { // no table stays open: callers that need one open would try for ever
+	if t.closed.Load() { // no table stays open, so callers that need one open would retry forever
 		return nil, base.ErrClosed
 	}
 	r, err := t.open.GetOrLoad(&Of(f).reader, func() (*sstable.Reader, int64, error) {
@@ -75,7 +76,7 @@ func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.options.Opened != nil { // here, not within the load: it may ask for the same table
+	if t.options.Opened != nil { // not within the load, since it may get the same table
 		t.options.Opened(f, (*r).FilterStatus())
 	}
 	return *r, nil
@@ -119,18 +120,18 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return r, nil
 }
 
-// LearnSeqs finds out which sequence numbers the entries of f have. Opening a table reads its
-// properties only if they happen to be in what it reads anyway: before a large index they are not.
+// LearnSeqs sets f.Seqs, the range of sequence numbers of f's entries, if it is not set. Opening a
+// table reads its properties only if they are in the tail, but before a large index they are not.
 func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
 	if f.Seqs.Load() != nil {
 		return
 	}
 	r, err := t.Ref(f)
 	if err != nil {
-		return // whatever needs the table fails as well
+		return // operations that need the table report the error
 	}
 	defer r.Unref()
-	p, _ := r.Properties() // nothing is known of a table without, or whose cannot be read
+	p, _ := r.Properties() // without properties the range is unknown
 	f.Seqs.Store(seqsOf(&p))
 }
 
@@ -138,7 +139,7 @@ func countsOf(p *sstable.Properties) *manifest.TableCounts {
 	return &manifest.TableCounts{Entries: p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq}
 }
 
-// seqsOf returns which sequence numbers the entries of a table have that says so.
+// seqsOf returns the range of sequence numbers of a table with these properties.
 func seqsOf(p *sstable.Properties) *manifest.SeqRange {
 	return &manifest.SeqRange{
 		Smallest: p.SmallestSeq, Largest: p.LargestSeq,
@@ -146,17 +147,17 @@ func seqsOf(p *sstable.Properties) *manifest.SeqRange {
 	}
 }
 
-// CheckSize compares the size of a table's file with the MANIFEST's. Open asks
-// for all tables at once, and each opening asks again.
+// CheckSize compares the size of a table's file with the size in the MANIFEST. The store
+// calls it for all tables when it is opened, and again for each table that is opened.
 func CheckSize(f *manifest.FileMeta, size int64, path string) error {
 	if uint64(size) == f.Size {
 		return nil
 	}
-	return base.InFile(base.Corruptf("table", -1, "the file is %d bytes long, the MANIFEST says %d", size, f.Size), path, -1)
+	err := base.Corruptf("table", -1, "the file has %d bytes; want %d, as recorded in the MANIFEST", size, f.Size)
+	return base.InFile(err, path, -1)
 }
 
-// Ref returns f's reader with a reference, which keeps its file open until
-// Unref.
+// Ref returns f's reader with a reference, which keeps its file open until Unref.
 func (t *Cache) Ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 	for {
 		r, err := t.Get(f)
@@ -169,7 +170,7 @@ func (t *Cache) Ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 	}
 }
 
-// HasRoom reports whether a table could be opened without another one being closed.
+// HasRoom reports whether a table can be opened without closing another.
 func (t *Cache) HasRoom() bool { return t.open.HasRoom(1) }
 
 // OpenWhole opens f with its filter and its index.
@@ -182,16 +183,16 @@ func (t *Cache) OpenWhole(f *manifest.FileMeta) error {
 	return r.LoadIndex()
 }
 
-// Openings returns how many tables were opened, with how many reads of how many bytes.
+// Openings returns how many tables were opened, and the number of reads and bytes for that.
 func (t *Cache) Openings() (tables, reads, bytes uint64) {
 	return t.cost.tables.Load(), t.cost.reads.Load(), t.cost.bytes.Load()
 }
 
-// drop closes f's reader for good: the table is obsolete.
+// drop permanently closes f's reader, since the table is obsolete.
 func (t *Cache) drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
 
-// Close closes all tables, and keeps others from being opened. What somebody has a
-// reference of can be read on.
+// Close closes all tables and prevents further openings. Tables with references can still
+// be read until those are dropped.
 func (t *Cache) Close() {
 	t.closed.Store(true)
 	t.open.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Directory is a database's directory on its file system. It is never changed.
+// Directory is a database's directory on its file system. Its fields never change.
 type Directory struct {
 	FS     vfs.FS
 	Path   string
@@ -22,10 +22,11 @@ func (d *Directory) File(kind base.FileKind, num uint64) string {
 	return filepath.Join(d.Path, base.FileName(kind, num))
 }
 
-// Remove removes a file that is not needed any more. After a failure the file stays
-// until the next Open removes it: the failure is logged.
+// Remove removes a file that is no longer needed. It logs a failure; then the next Open
+// removes the file.
 func (d *Directory) Remove(path string) {
 	if err := d.FS.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.Logger.Warn("cannot remove an obsolete file; the next open tries again", "file", filepath.Base(path), "err", err)
+		d.Logger.Warn("cannot remove an obsolete file; the next open will try again",
+			"file", filepath.Base(path), "err", err)
 	}
 }

@@ -2,17 +2,17 @@ package tables
 
 import "github.com/sievedb/sievedb/vfs"
 
-// tableFile is the file of a table that is being written. What was written goes on its
-// way to the device at once, so that the sync at the end waits for the last part alone:
-// of a table of 7 MB it took 7 to 19 ms, a sixth of the flush that makes it.
+// tableFile is the file of a table that is being written. It starts writing data to the
+// device immediately, so that the sync at the end waits only for the last part. Before, the
+// sync of a table of 7 MB took 7 to 19 ms, a sixth of the flush that wrote it.
 type tableFile struct {
 	vfs.File
-	early       vfs.EarlyWriter // nil if File is none
-	size, begun int64           // bytes that were written, and that the device was told of
+	early       vfs.EarlyWriter // nil if File is not one
+	size, begun int64           // bytes written, and bytes that StartWriting was called for
 }
 
-// tableFilePage is what is written to the device as a whole, in bytes: a part of it would
-// be written twice.
+// tableFilePage is the unit of writing to the device, in bytes: a partial page would be
+// written twice.
 const tableFilePage = 4 << 10
 
 func newTableFile(f vfs.File) *tableFile {

@@ -6,52 +6,53 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// LevelIter walks the tables of one level below level 0, or of any list of
-// tables in order, opening one at a time when it comes to it. It is a
-// base.Iterator.
+// LevelIter iterates over the tables of one level below level 0, or of any sorted list
+// of tables, and opens a table when it comes to it. It is a base.Iterator.
 type LevelIter struct {
 	tables  *Cache
 	cmp     *base.Comparer
 	files   []*manifest.FileMeta
-	level   *manifest.Level // nil, or one that begins with files: it searches them faster
+	level   *manifest.Level // nil, or a level that begins with files, for faster searches
 	options sstable.IterOptions
 
-	index int  // of the table that it is at; -1 or len(files) at the ends
-	open  bool // table walks files[index]
+	index int  // of the current table; -1 or len(files) at the ends
+	open  bool // table is an iterator over files[index]
 	table sstable.Iter
 	err   error
 
-	ranges *RangeCounters // nil: no filters of ranges are asked
-	asked  bool           // one was, of the present table, and it has still to show what it has
+	ranges *RangeCounters // nil if range filters are not used
+	asked  bool           // a range filter passed the current table, and the result is not counted yet
 }
 
 var _ base.Iterator = (*LevelIter)(nil)
 
+// NewLevelIter returns an iterator over files, which are sorted and do not overlap. It is not
+// positioned.
 func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) *LevelIter {
 	l := new(LevelIter)
 	l.Init(tables, cmp, files, o)
 	return l
 }
 
-// Init makes l, which is new or closed, an iterator that is not positioned. It
-// keeps the memory that it had.
+// Init makes l, which must be new or closed, an iterator like one of NewLevelIter. It
+// reuses l's memory.
 func (l *LevelIter) Init(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) {
 	l.tables, l.cmp, l.files, l.options = tables, cmp, files, o
 	l.index, l.err = -1, nil
 	l.level, l.ranges, l.asked = nil, nil, false
 }
 
-// SetLevel says that the files are those that level begins with: searching it is faster.
+// SetLevel makes searches faster by using level, whose files must begin with those of l.
 func (l *LevelIter) SetLevel(level *manifest.Level) { l.level = level }
 
-// AskRanges has range filters asked, and counted in c; nil: none is asked. The iterator has
-// both bounds.
+// AskRanges makes l use range filters and count their results in c. With nil it uses none.
+// The iterator must have both bounds.
 func (l *LevelIter) AskRanges(c *RangeCounters) { l.ranges = c }
 
-// SetMostKept sets IterOptions.MostKept of the tables that are opened from now on.
+// SetMostKept sets IterOptions.MostKept for tables that are opened from now on.
 func (l *LevelIter) SetMostKept(bytes int64) { l.options.MostKept = bytes }
 
-// goTo makes table i the present one. False at the ends and after an error.
+// goTo makes table i the current one. It returns false at the ends and after an error.
 func (l *LevelIter) goTo(i int) bool {
 	if l.err != nil {
 		return false
@@ -69,22 +70,23 @@ func (l *LevelIter) goTo(i int) bool {
 	return l.open
 }
 
-// openTableIter makes it an iterator of f that keeps its table open. After an error it is closed.
+// openTableIter opens it as an iterator over f, which keeps the table open. After an error it
+// is closed.
 func openTableIter(tables *Cache, f *manifest.FileMeta, it *sstable.Iter, o sstable.IterOptions) error {
 	for {
 		r, err := tables.Get(f)
 		if err != nil {
-			_ = it.Close() // it may be at another table; the error is f's
+			_ = it.Close() // it may be at another table; the error is about f
 			return err
 		}
-		// It may be closed: the open-table cache was faster. The file is there.
+		// The open-table cache may have closed the reader meanwhile. The file still exists.
 		if err := it.Open(r, o); err != sstable.ErrReaderClosed {
 			return err
 		}
 	}
 }
 
-// fileNum returns the number of the present table, while Valid.
+// fileNum returns the number of the current table. The iterator must be Valid.
 func (l *LevelIter) fileNum() uint64 { return l.files[l.index].Num }
 
 func (l *LevelIter) closeTable() {
@@ -96,7 +98,7 @@ func (l *LevelIter) closeTable() {
 	}
 }
 
-// forward returns ok, or moves on to the first entry of a later table.
+// forward returns true if ok is true, and otherwise moves to the first entry of a later table.
 func (l *LevelIter) forward(ok bool) bool {
 	for !ok {
 		if l.failed() || !l.goTo(l.notEmpty(l.index+1, +1, l.options.Lower, l.options.Upper)) {
@@ -131,8 +133,9 @@ func (l *LevelIter) Last() bool  { return l.goTo(len(l.files)-1) && l.backward(l
 func (l *LevelIter) Find(ikey []byte) int {
 	lo, hi := 0, len(l.files)
 	if l.level != nil {
-		// A table may end with a newer version of the key, and so may the one behind.
-		for lo = min(l.level.Find(base.UserKey(ikey)), hi); lo < hi && base.CompareInternal(l.cmp, l.files[lo].Largest, ikey) < 0; {
+		// A table may end with a newer version of the key, and so may the next one.
+		lo = min(l.level.Find(base.UserKey(ikey)), hi)
+		for lo < hi && base.CompareInternal(l.cmp, l.files[lo].Largest, ikey) < 0 {
 			lo++
 		}
 		return lo
@@ -152,19 +155,19 @@ func (l *LevelIter) SeekGE(ikey []byte) bool {
 	return l.toTableOf(ikey) && l.forward(l.found(l.table.SeekGE(ikey)))
 }
 
-// toTableOf makes the table the present one in which a search for ikey begins. False where
-// there is none, and after an error.
+// toTableOf makes the table in which a search for ikey begins the current one. It returns
+// false if there is none, and after an error.
 func (l *LevelIter) toTableOf(ikey []byte) bool {
 	return l.goTo(l.notEmpty(l.Find(ikey), +1, base.UserKey(ikey), l.options.Upper))
 }
 
-// seekAimed is SeekGE behind toTableOf, where that was true, and sstable.Aim.
+// seekAimed is SeekGE after toTableOf, which must have returned true, and sstable.Aim.
 func (l *LevelIter) seekAimed(ikey []byte) bool {
 	return l.forward(l.found(l.table.SeekAimed(ikey)))
 }
 
-// SeekOn is SeekGE to a key behind the present one, while Valid. What is near
-// costs less.
+// SeekOn is SeekGE to a key after the current one. It costs less if the target is near.
+// The iterator must be Valid.
 func (l *LevelIter) SeekOn(ikey []byte) bool {
 	if base.CompareInternal(l.cmp, l.files[l.index].Largest, ikey) < 0 {
 		return l.SeekGE(ikey)
@@ -173,11 +176,11 @@ func (l *LevelIter) SeekOn(ikey []byte) bool {
 }
 
 func (l *LevelIter) SeekLT(ikey []byte) bool {
-	// The last key before ikey is in the table that could hold ikey, or else at
-	// the end of the one before.
+	// The last key before ikey is in the table that could hold ikey, or else at the
+	// end of the previous one.
 	i := min(l.Find(ikey), len(l.files)-1)
 	if l.ranges != nil {
-		i = l.passEmpty(i, -1, l.options.Lower, l.seekBound(ikey))
+		i = l.skipEmpty(i, -1, l.options.Lower, l.seekBound(ikey))
 	}
 	return l.goTo(i) && l.backward(l.found(l.table.SeekLT(ikey)))
 }
@@ -194,7 +197,7 @@ func (l *LevelIter) Err() error {
 	return l.err
 }
 
-// Close gives the tables back, and the memory of blocks; init can follow.
+// Close releases the tables and the memory of blocks. Init can follow.
 func (l *LevelIter) Close() error {
 	l.closeTable()
 	l.tables, l.files, l.level, l.options, l.ranges = nil, nil, nil, sstable.IterOptions{}, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// RangeCounters count what filters of ranges did at the tables of a level.
+// RangeCounters count the results of range filters for the tables of a level.
 type RangeCounters struct {
 	negatives      atomic.Uint64 // the table was skipped
 	truePositives  atomic.Uint64 // it was not, and the iterator found an entry within its bounds
@@ -18,16 +18,16 @@ func (c *RangeCounters) Load() (negatives, truePositives, falsePositives uint64)
 	return c.negatives.Load(), c.truePositives.Load(), c.falsePositives.Load()
 }
 
-// notEmpty returns the first of the tables i, i+step, ... that no filter rules out for
-// keys from lower on and below upper.
+// notEmpty returns the first of the tables i, i+step, ... that no range filter rules out
+// for user keys in [lower, upper).
 func (l *LevelIter) notEmpty(i, step int, lower, upper []byte) int {
 	if l.ranges == nil {
 		return i
 	}
-	return l.passEmpty(i, step, lower, upper)
+	return l.skipEmpty(i, step, lower, upper)
 }
 
-func (l *LevelIter) passEmpty(i, step int, lower, upper []byte) int {
+func (l *LevelIter) skipEmpty(i, step int, lower, upper []byte) int {
 	l.asked = false
 	for ; i >= 0 && i < len(l.files); i += step {
 		r, err := l.tables.Get(l.files[i])
@@ -44,8 +44,8 @@ func (l *LevelIter) passEmpty(i, step int, lower, upper []byte) int {
 	return i
 }
 
-// seekBound returns the upper bound for what SeekLT may find: what a caller seeks is
-// before all entries of its user key, but the runs seek each other's entries too.
+// seekBound returns the upper bound for the user keys that SeekLT may find. A caller's target
+// sorts before all entries of its user key, but MergingIter.turn also seeks to entries.
 func (l *LevelIter) seekBound(ikey []byte) []byte {
 	if seq, kind := base.SplitTrailer(base.Trailer(ikey)); seq == base.MaxSeq && kind == base.KindSeek {
 		return base.UserKey(ikey)
@@ -53,16 +53,16 @@ func (l *LevelIter) seekBound(ikey []byte) []byte {
 	return l.options.Upper
 }
 
-// found returns ok, which is whether the present table has an entry where it was sought,
-// and counts whether a filter that was asked for it was right.
+// found returns ok, which says whether the search in the current table found an entry. If a
+// range filter passed the table, found counts whether that was right.
 func (l *LevelIter) found(ok bool) bool {
 	if l.asked {
-		l.judge(ok)
+		l.countPositive(ok)
 	}
 	return ok
 }
 
-func (l *LevelIter) judge(ok bool) {
+func (l *LevelIter) countPositive(ok bool) {
 	l.asked = false
 	switch {
 	case l.table.Err() != nil:
@@ -73,7 +73,7 @@ func (l *LevelIter) judge(ok bool) {
 	}
 }
 
-// within reports whether a key is within the bounds. There are both.
+// within reports whether a key is within both bounds.
 func (l *LevelIter) within(userKey []byte) bool {
 	return l.cmp.Compare(userKey, l.options.Lower) >= 0 && l.cmp.Compare(userKey, l.options.Upper) < 0
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// MergingIter merges runs into one order. It is a base.Iterator. Internal keys
-// are unique over all runs of a database, unless another program's repair has brought
-// tables back that a compaction had merged. Such twins come one after the other,
-// the newer first: see twins.go.
+// MergingIter merges runs into one order. It is a base.Iterator. Internal keys are
+// unique over all runs of a database, unless another program's repair has restored
+// tables that a compaction had merged. Such twins are returned one after the other, the
+// newer first: see twins.go.
 //
-// The runs that are valid stand in order of their keys: the one with the smallest
-// key first going forward, with the greatest going backward. It is the one to
-// move; in the common case that it stays the first a step costs one comparison.
-// Turning round moves the other runs to the other side of the present key.
+// The valid runs are kept in the order of their keys: the one with the smallest key is
+// first going forward, the one with the greatest going backward. A step moves the first
+// run. In the common case that it stays first, a step costs one comparison. Changing
+// direction moves the other runs to the other side of the current key.
 //
-// Going forward from a seek, each run stands at its first entry at or behind the
-// place sought, or at or behind the present key. A seek to what is not before that
-// leaves the runs where they are that are there, and moves the others on.
+// Going forward from a seek, each run is at its first entry at or after the target, or
+// at or after the current key. A seek further forward moves only the runs that are
+// before its target.
 type MergingIter struct {
 	cmp      *base.Comparer
-	bytewise bool // cmp.IsBytewise, asked once
+	bytewise bool // cmp.IsBytewise()
 	runs     []mergingRun
 	order    []*mergingRun
 	reverse  bool
@@ -31,20 +31,20 @@ type MergingIter struct {
 	strict   bool // twins whose values differ are an error
 	err      error
 
-	sought   []byte          // the target of the last SeekGE, while isSought
-	isSought bool            // nothing but SeekGE has moved it since
+	sought   []byte          // the target of the last SeekGE, if isSought is set
+	isSought bool            // the last movement was a SeekGE
 	turnKey  []byte          // scratch
 	aims     []*sstable.Iter // scratch: the tables of runs
 }
 
-// mergingRun keeps its key at hand, and its iterator by its type where a call
-// through the interface would cost as much as the step.
+// mergingRun caches its key, and its iterator by type, since a call through the
+// interface would cost as much as a step.
 type mergingRun struct {
 	key   []byte
 	it    base.Iterator
 	level *LevelIter     // it, or nil
 	mem   *memtable.Iter // it, or nil
-	rank  int            // that of newer runs is smaller; those of one rank go by their tables' numbers
+	rank  int            // smaller for newer runs; within one rank, table numbers decide
 	aimed bool           // level is at the table that a seek begins with
 }
 
@@ -58,10 +58,10 @@ func NewMergingIter(cmp *base.Comparer, children []base.Iterator) *MergingIter {
 	return m
 }
 
-// Add adds a run that is older than those before it. All are added before Init.
+// Add adds a run that is older than those added before. All runs must be added before Init.
 func (m *MergingIter) Add(it base.Iterator) { m.add(it, len(m.runs)) }
 
-// AddNewest adds a run that is as new as others added by AddNewest, and newer than those of Add.
+// AddNewest adds a run that is as new as others of AddNewest, and newer than those of Add.
 func (m *MergingIter) AddNewest(it base.Iterator) { m.add(it, -1) }
 
 func (m *MergingIter) add(it base.Iterator, rank int) {
@@ -75,10 +75,10 @@ func (m *MergingIter) add(it base.Iterator, rank int) {
 	m.runs = append(m.runs, r)
 }
 
-// SetStrict makes twins whose values differ an error. It comes after Init.
+// SetStrict makes twins whose values differ an error. It must be called after Init.
 func (m *MergingIter) SetStrict() { m.strict = true }
 
-// Init makes the iterator ready to be positioned, once all runs were added.
+// Init prepares the iterator for positioning, after all runs have been added.
 func (m *MergingIter) Init(cmp *base.Comparer) {
 	m.cmp, m.bytewise = cmp, cmp.IsBytewise()
 	m.reverse, m.tied, m.isSought, m.strict, m.err = false, true, false, false, nil
@@ -124,8 +124,8 @@ func (r *mergingRun) prev() (ok bool) {
 	return ok
 }
 
-// seekOn moves the run on to its first entry at or behind ikey, which is behind
-// its present one.
+// seekOn moves the run forward to its first entry at or after ikey, which is after its
+// current one.
 func (r *mergingRun) seekOn(ikey []byte) bool {
 	if r.level != nil {
 		return r.level.SeekOn(ikey)
@@ -133,14 +133,14 @@ func (r *mergingRun) seekOn(ikey []byte) bool {
 	return r.it.SeekGE(ikey)
 }
 
-// begin takes all runs out of the order, to be put in again in the direction given.
+// begin removes all runs from the order. They are put in again for the given direction.
 func (m *MergingIter) begin(reverse bool) {
 	m.reverse, m.tied, m.isSought = reverse, true, false
 	m.order = m.order[:0]
 }
 
-// put puts a run in the order that was moved and is valid if ok. False after an
-// error.
+// put inserts a run that was moved into the order, if ok says that it is valid. It returns
+// false after an error.
 func (m *MergingIter) put(r *mergingRun, ok bool) bool {
 	if !ok {
 		err := r.it.Err()
@@ -148,12 +148,12 @@ func (m *MergingIter) put(r *mergingRun, ok bool) bool {
 	}
 	r.key = r.it.Key()
 	m.order = append(m.order, r)
-	m.sink(len(m.order) - 1)
+	m.moveUp(len(m.order) - 1)
 	return m.err == nil || m.fail(m.err)
 }
 
-// sink moves the run at place i forward in the order, to where it belongs.
-func (m *MergingIter) sink(i int) {
+// moveUp moves the run at index i towards the front of the order, to its place.
+func (m *MergingIter) moveUp(i int) {
 	r := m.order[i]
 	for ; i > 0 && m.before(r, m.order[i-1]); i-- {
 		m.order[i] = m.order[i-1]
@@ -167,7 +167,7 @@ func (m *MergingIter) fail(err error) bool {
 	return false
 }
 
-// before reports whether a stands before b in the order.
+// before reports whether a is before b in the order.
 func (m *MergingIter) before(a, b *mergingRun) bool {
 	switch v := m.compare(a.key, b.key); {
 	case v == 0:
@@ -195,7 +195,7 @@ func (m *MergingIter) compare(a, b []byte) int {
 	return 0
 }
 
-// moved restores the order after the first run moved; ok says whether it is valid.
+// moved restores the order after the first run moved; ok reports whether that is valid.
 func (m *MergingIter) moved(ok bool) bool {
 	top := m.order[0]
 	if !ok {
@@ -212,12 +212,12 @@ func (m *MergingIter) moved(ok bool) bool {
 	case m.bytewise:
 		m.movedByBytes(top)
 	case m.before(m.order[1], top):
-		m.passed(top)
+		m.reinsert(top)
 	}
 	return m.err == nil || m.fail(m.err)
 }
 
-// movedByBytes is moved for several runs in the order of bytes.
+// movedByBytes is moved for several runs in bytewise order.
 func (m *MergingIter) movedByBytes(top *mergingRun) {
 	second := m.order[1]
 	order := bytes.Compare(base.UserKey(top.key), base.UserKey(second.key))
@@ -228,12 +228,12 @@ func (m *MergingIter) movedByBytes(top *mergingRun) {
 	case order < 0:
 		m.tied = false
 	case order > 0:
-		m.passed(top)
+		m.reinsert(top)
 		m.tied = m.order[1] != top && m.sameUserKey()
 	default:
 		m.tied = true
 		if m.before(second, top) {
-			m.passed(top)
+			m.reinsert(top)
 		}
 	}
 }
@@ -243,9 +243,9 @@ func (m *MergingIter) sameUserKey() bool {
 	return bytes.Equal(base.UserKey(m.order[0].key), base.UserKey(m.order[1].key))
 }
 
-// passed restores the order after the first run came behind the second.
-func (m *MergingIter) passed(top *mergingRun) {
-	lo, hi := 2, len(m.order) // the first of these that top stands before
+// reinsert moves the first run to its place after the second one or a later one.
+func (m *MergingIter) reinsert(top *mergingRun) {
+	lo, hi := 2, len(m.order) // the first run after top is in [lo, hi]
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		if m.before(m.order[mid], top) {
@@ -254,7 +254,7 @@ func (m *MergingIter) passed(top *mergingRun) {
 			hi = mid
 		}
 	}
-	for i := 1; i < lo; i++ { // few as a rule: copy would be slower
+	for i := 1; i < lo; i++ { // usually few, so copy would be slower
 		m.order[i-1] = m.order[i]
 	}
 	m.order[lo-1] = top
@@ -298,7 +298,7 @@ func (m *MergingIter) SeekGE(ikey []byte) bool {
 	return len(m.order) > 0
 }
 
-// aim prepares seekAimed of all runs: what they need from memory is loaded side by side.
+// aim prepares seekAimed for all runs, which wait for memory together.
 func (m *MergingIter) aim(ikey []byte) {
 	m.aims = m.aims[:0]
 	for i := range m.runs {
@@ -313,7 +313,7 @@ func (m *MergingIter) aim(ikey []byte) {
 	sstable.Aim(m.aims, ikey)
 }
 
-// seekAimed is SeekGE to the key that m.aim was for.
+// seekAimed is SeekGE to the key of the last m.aim.
 func (r *mergingRun) seekAimed(ikey []byte) bool {
 	switch {
 	case r.level == nil:
@@ -325,7 +325,7 @@ func (r *mergingRun) seekAimed(ikey []byte) bool {
 	return r.level.seekAimed(ikey)
 }
 
-// onward reports whether a seek to ikey moves no run back.
+// onward reports whether a seek to ikey moves no run backward.
 func (m *MergingIter) onward(ikey []byte) bool {
 	switch {
 	case m.reverse || m.err != nil:
@@ -336,25 +336,25 @@ func (m *MergingIter) onward(ikey []byte) bool {
 	return len(m.order) > 0 && m.compare(ikey, m.order[0].key) >= 0
 }
 
-// seekOn is SeekGE for what is onward. Runs that are at their end stay there.
+// seekOn is SeekGE if onward is true. Runs at their end stay there.
 func (m *MergingIter) seekOn(ikey []byte) bool {
 	m.tied = true
-	behind := 0 // how many runs are before ikey
-	for behind < len(m.order) && m.compare(m.order[behind].key, ikey) < 0 {
-		behind++
+	n := 0 // how many runs are before ikey
+	for n < len(m.order) && m.compare(m.order[n].key, ikey) < 0 {
+		n++
 	}
-	for ; behind > 0; behind-- {
-		r := m.order[behind-1]
+	for ; n > 0; n-- {
+		r := m.order[n-1]
 		if !r.seekOn(ikey) {
 			if err := r.it.Err(); err != nil {
 				return m.fail(err)
 			}
-			m.order = append(m.order[:behind-1], m.order[behind:]...)
+			m.order = append(m.order[:n-1], m.order[n:]...)
 			continue
 		}
 		r.key = r.it.Key()
-		// All behind it are in order and at or behind ikey.
-		m.rise(behind - 1)
+		// All runs after it are in order and at or after ikey.
+		m.moveDown(n - 1)
 	}
 	if m.err != nil {
 		return m.fail(m.err)
@@ -363,8 +363,8 @@ func (m *MergingIter) seekOn(ikey []byte) bool {
 	return len(m.order) > 0
 }
 
-// rise moves the run at place i backward in the order, to where it belongs.
-func (m *MergingIter) rise(i int) {
+// moveDown moves the run at index i towards the end of the order, to its place.
+func (m *MergingIter) moveDown(i int) {
 	r := m.order[i]
 	for ; i+1 < len(m.order) && m.before(m.order[i+1], r); i++ {
 		m.order[i] = m.order[i+1]
@@ -391,8 +391,8 @@ func (m *MergingIter) Next() bool {
 	return m.moved(m.order[0].next())
 }
 
-// StepApart is Next to an entry whose user key is another than the present one's, in the
-// common case that this is known at once. Otherwise nothing moves.
+// StepApart is Next if the next entry has a different user key and this is quickly known, as
+// it commonly is. Otherwise it returns false and the iterator does not move.
 func (m *MergingIter) StepApart() bool {
 	if m.reverse || m.tied || !m.bytewise {
 		return false
@@ -413,9 +413,9 @@ func (m *MergingIter) Prev() bool {
 	return m.moved(m.order[0].prev())
 }
 
-// turn is the step that changes direction. Going back, the runs but the first
-// stand before the present key, or at their end; the first key behind the present
-// one is what is wanted of each. And the other way round.
+// turn is a step that changes direction. Going backward, the runs except the first are before
+// the current key or at their end. To go forward, each moves to its first key after the
+// current one; to go backward, each moves to its last key before it.
 func (m *MergingIter) turn(reverse bool) bool {
 	top := m.order[0]
 	m.turnKey = append(m.turnKey[:0], top.key...)
@@ -440,13 +440,13 @@ func (m *MergingIter) turn(reverse bool) bool {
 	return len(m.order) > 0
 }
 
-// Run returns the run that the present entry is in. The iterator is valid.
+// Current returns the run of the current entry. The iterator must be Valid.
 func (m *MergingIter) Current() base.Iterator { return m.order[0].it }
 
-// Trim drops the buffers of more than so many bytes, once the iterator is closed.
-func (m *MergingIter) Trim(most int) {
+// Trim releases buffers of more than maxBytes. The iterator must be closed.
+func (m *MergingIter) Trim(maxBytes int) {
 	for _, b := range []*[]byte{&m.sought, &m.turnKey} {
-		if cap(*b) > most {
+		if cap(*b) > maxBytes {
 			*b = nil
 		}
 	}
@@ -465,7 +465,7 @@ func (m *MergingIter) Value() []byte {
 	}
 }
 
-// ValueStays reports whether Value's slice outlasts a step back.
+// ValueStays reports whether Value's slice stays valid after a step back.
 func (m *MergingIter) ValueStays() bool {
 	switch r := m.order[0]; {
 	case r.level != nil:
@@ -475,9 +475,9 @@ func (m *MergingIter) ValueStays() bool {
 	}
 }
 
-// CheckRest checks that what the runs hold behind the present key stands where their
-// indexes say, as far as that concerns somebody who began there: see
-// sstable.Iter.CheckRest. It leaves the iterator not positioned.
+// CheckRest checks that the remaining entries of each run's current block are where the index
+// says, so that another goroutine can continue there: see sstable.Iter.CheckRest. It leaves
+// the iterator not positioned.
 func (m *MergingIter) CheckRest() error {
 	for _, r := range m.order {
 		if r.level != nil {
@@ -490,7 +490,7 @@ func (m *MergingIter) CheckRest() error {
 	return nil
 }
 
-// Close closes the runs and forgets them; add and init can follow.
+// Close closes and removes the runs. Add and Init can follow.
 func (m *MergingIter) Close() error {
 	m.order = m.order[:0]
 	for i := range m.runs {

@@ -7,7 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// Obsolete holds tables that no version names any more until they are removed.
+// Obsolete holds tables that are in no version any more, until they are removed.
 type Obsolete struct {
 	dir     Directory
 	tables  *Cache
@@ -15,15 +15,17 @@ type Obsolete struct {
 
 	mu    sync.Mutex
 	files []manifest.LevelFile
-	kick  chan struct{} // wakes cleanLoop; capacity 1
+	kick  chan struct{} // wakes Run; capacity 1
 }
 
-// NewObsolete returns an empty list for the tables that cache opens.
+// NewObsolete returns an empty list for the tables that cache opens. removed is called with
+// the number of each removed file.
 func NewObsolete(dir Directory, cache *Cache, removed func(fileNum uint64)) *Obsolete {
 	return &Obsolete{dir: dir, tables: cache, removed: removed, kick: make(chan struct{}, 1)}
 }
 
-// Add is the manifest.Set's Obsolete function: it must not block.
+// Add adds files to the list. It is the Obsolete function of a manifest.Set and does not
+// block.
 func (o *Obsolete) Add(files []manifest.LevelFile) {
 	o.mu.Lock()
 	o.files = append(o.files, files...)
@@ -34,15 +36,15 @@ func (o *Obsolete) Add(files []manifest.LevelFile) {
 	}
 }
 
-// Count returns how many files wait for their removal.
+// Count returns how many files wait to be removed.
 func (o *Obsolete) Count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.files)
 }
 
-// Remove removes the files that are waiting. Several goroutines may call it;
-// each file is removed by one of them.
+// Remove removes the waiting files. Several goroutines may call it; each file is removed
+// by one of them.
 func (o *Obsolete) Remove() {
 	o.mu.Lock()
 	files := o.files
@@ -55,7 +57,7 @@ func (o *Obsolete) Remove() {
 	}
 }
 
-// Run removes files that readers gave up, until closing is closed.
+// Run removes files as they are added, until closing is closed.
 func (o *Obsolete) Run(closing <-chan struct{}) {
 	for {
 		select {

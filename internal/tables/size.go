@@ -5,8 +5,8 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// ApproximateSize returns about how many bytes of f are taken by user keys from start to
-// limit, limit excluded; nil for no bound. It opens f only if a bound is within it.
+// ApproximateSize returns approximately how many bytes of f belong to user keys in [start,
+// limit), nil for no bound. It opens f only if a bound is within it.
 func (t *Cache) ApproximateSize(f *manifest.FileMeta, start, limit []byte) (uint64, error) {
 	cmp := t.options.Reader.Comparer
 	smallest, largest := base.UserKey(f.Smallest), base.UserKey(f.Largest)

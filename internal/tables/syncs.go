@@ -8,24 +8,26 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Syncs syncs and closes finished tables in the background, a few at a time, so
-// that whoever writes tables need not wait for the device after each. Several may add
-// files; wait comes when they have.
+// Syncs syncs and closes finished tables in the background, a few at a time, so that the
+// writer of tables does not wait for the device after each. Several goroutines may add
+// files. Wait must be called after all of them are added.
 type Syncs struct {
-	free  chan struct{} // a place for each that may be under way
+	free  chan struct{} // has an element for each sync under way
 	group sync.WaitGroup
 
 	mu  sync.Mutex
 	err error // the first
 }
 
-// syncsAtOnce is how many tables may wait for the device. It is a bound on what is not
-// durable yet; file systems take several syncs together.
-const syncsAtOnce = 4
+// maxSyncs is the largest number of concurrent syncs. It bounds the data that is not durable
+// yet; file systems combine several syncs.
+const maxSyncs = 4
 
-func NewSyncs() *Syncs { return &Syncs{free: make(chan struct{}, syncsAtOnce)} }
+// NewSyncs returns a Syncs without files.
+func NewSyncs() *Syncs { return &Syncs{free: make(chan struct{}, maxSyncs)} }
 
-// Add takes over a file. The error is that of an earlier one.
+// Add takes ownership of a file, which it syncs and closes in the background. The error is that
+// of an earlier file.
 func (s *Syncs) Add(f vfs.File) error {
 	s.free <- struct{}{}
 	s.group.Go(func() {
@@ -42,7 +44,7 @@ func (s *Syncs) Add(f vfs.File) error {
 	return s.err
 }
 
-// Wait returns when all files are closed, and the first error.
+// Wait waits until all files are closed and returns the first error.
 func (s *Syncs) Wait() error {
 	s.group.Wait()
 	return s.err

@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// shelf is a directory with tables, and what reads and writes them.
+// shelf is a directory with tables, and the means to read and write them.
 type shelf struct {
 	dir    Directory
 	cache  *Cache
@@ -43,7 +43,7 @@ func (s *shelf) writer() *Writer {
 	})
 }
 
-// write writes entries to tables of so many each.
+// write writes entries to tables with that many entries each.
 func (s *shelf) write(t *testing.T, entries []itertest.Entry, perTable int) []*manifest.FileMeta {
 	w := s.writer()
 	for i, e := range entries {
@@ -65,8 +65,8 @@ func numbered(from, to, step int) (entries []itertest.Entry) {
 	return entries
 }
 
-func TestAWalkOverTablesShowsWhatWasWritten(t *testing.T) {
-	s := newShelf(t, 3) // fewer than there are
+func TestLevelIterReturnsAllEntries(t *testing.T) {
+	s := newShelf(t, 3) // fewer than the tables
 	entries := numbered(0, 1000, 1)
 	files := s.write(t, entries, 100)
 	require.Len(t, files, 10)
@@ -75,7 +75,7 @@ func TestAWalkOverTablesShowsWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestMergedRunsAreOneOrder(t *testing.T) {
+func TestMergedRunsAreInOrder(t *testing.T) {
 	s := newShelf(t, 100)
 	var runs [3][]*manifest.FileMeta
 	for i := range runs {
@@ -90,7 +90,7 @@ func TestMergedRunsAreOneOrder(t *testing.T) {
 	})
 }
 
-func TestAStrictMergeRefusesTwinsThatDiffer(t *testing.T) {
+func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
 	s := newShelf(t, 100)
 	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
 	b[0].Value = []byte("another")
@@ -108,7 +108,7 @@ func TestAStrictMergeRefusesTwinsThatDiffer(t *testing.T) {
 	require.ErrorIs(t, it.Close(), base.ErrCorruption)
 }
 
-func TestTheCacheKeepsAsManyOpenAsItMay(t *testing.T) {
+func TestTheCacheKeepsAtMostMaxOpenTables(t *testing.T) {
 	s := newShelf(t, 4)
 	files := s.write(t, numbered(0, 1000, 1), 100)
 	for range 50 {
@@ -134,7 +134,7 @@ func TestTheCacheKeepsAsManyOpenAsItMay(t *testing.T) {
 	require.ErrorIs(t, err, base.ErrClosed)
 }
 
-func TestATableOfAnotherSizeIsCorrupt(t *testing.T) {
+func TestATableOfTheWrongSizeIsCorrupt(t *testing.T) {
 	s := newShelf(t, 4)
 	f := s.write(t, numbered(0, 10, 1), 100)[0]
 	shorter := manifest.NewFileMeta(f.Num, f.Size-1, f.Smallest, f.Largest)
@@ -144,7 +144,7 @@ func TestATableOfAnotherSizeIsCorrupt(t *testing.T) {
 	require.ErrorContains(t, err, "000001.ldb")
 }
 
-func TestWhatWasWrittenIsKnownWithoutOpeningIt(t *testing.T) {
+func TestFilterSizesOfANewTableAreKnownWithoutOpeningIt(t *testing.T) {
 	s := newShelf(t, 4)
 	f := s.write(t, numbered(0, 100, 1), 100)[0]
 	require.Nil(t, Of(f).Peek())
@@ -155,7 +155,7 @@ func TestWhatWasWrittenIsKnownWithoutOpeningIt(t *testing.T) {
 	require.Nil(t, Of(fresh).FilterSizes())
 	require.NoError(t, s.cache.OpenWhole(fresh))
 	opened := *Of(fresh).FilterSizes()
-	require.Equal(t, written.Keys, opened.Keys, "as an opening finds out")
+	require.Equal(t, written.Keys, opened.Keys, "the same as after opening it")
 	require.InDelta(t, float64(written.FilterBytes), float64(opened.FilterBytes), sstable.FilterEnvelopeLen)
 	require.True(t, Of(fresh).ReportFilter())
 	require.False(t, Of(fresh).ReportFilter(), "once")

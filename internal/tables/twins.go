@@ -6,16 +6,16 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Twins are entries with one internal key in several tables. Our own store never has
-// them, but goleveldb's RecoverFile and LevelDB's RepairDB take up tables that were
-// waiting for their removal, and their entries may be in the outputs of a compaction
-// as well. Twins with equal values count once. Different values are corruption:
-// a sequence number is given to one entry only.
+// Twins are entries with the same internal key in several tables. Our own store never has
+// them. But goleveldb's RecoverFile and LevelDB's RepairDB restore tables that were waiting
+// for removal, whose entries may also be in the outputs of a compaction. Twins with equal
+// values count once. Different values are corruption, since a sequence number belongs to
+// only one entry.
 //
-// Sequence number 0 is the exception. A compaction gives it to an entry that has
-// nothing older below it (zero_seq.go), so an input that was brought back may hold an
-// older value under the same internal key. Of these the one nearer to level 0 counts,
-// and on one level the one in the table with the greater number, which was written later.
+// Sequence number 0 is the exception. A compaction gives it to an entry that has nothing
+// older below it (internal/compact/zero_seq.go), so a restored input may hold an older value
+// under the same internal key. Then the twin nearer to level 0 counts and, on the same
+// level, the one in the table with the greater number, which was written later.
 
 // twinBefore is MergingIter.before for twins.
 func (m *MergingIter) twinBefore(a, b *mergingRun) bool {
@@ -29,7 +29,7 @@ func (m *MergingIter) twinBefore(a, b *mergingRun) bool {
 	return newer != m.reverse
 }
 
-// source names what the run's present entry is in.
+// source returns the name of the table of the run's current entry, or "a memtable".
 func (r *mergingRun) source() string {
 	if r.level != nil {
 		return r.level.files[r.level.index].Name()
@@ -37,7 +37,7 @@ func (r *mergingRun) source() string {
 	return "a memtable"
 }
 
-// TwinFollows reports whether the next entry, going forward, is a twin of the present one.
+// TwinFollows reports whether the next entry, going forward, is a twin of the current one.
 func (m *MergingIter) TwinFollows() bool {
 	if !m.tied || len(m.order) < 2 {
 		return false
@@ -46,8 +46,8 @@ func (m *MergingIter) TwinFollows() bool {
 	return base.Trailer(a) == base.Trailer(b) && m.compare(a, b) == 0
 }
 
-// DifferingTwins returns the runs that hold the present entry and a twin of it, which follows, if
-// their values prove corruption.
+// DifferingTwins returns the runs of the current entry and of the next one, if these are twins
+// whose values prove corruption.
 func (m *MergingIter) DifferingTwins() (a, b base.Iterator, ok bool) {
 	if !m.TwinFollows() || !twinsDiffer(m.order[0], m.order[1]) {
 		return nil, nil, false
@@ -55,8 +55,8 @@ func (m *MergingIter) DifferingTwins() (a, b base.Iterator, ok bool) {
 	return m.order[0].it, m.order[1].it, true
 }
 
-// TwinSources names the tables of the present entry and of its twin, which follows, in the
-// order of their names, and reports whether their values prove corruption.
+// TwinSources returns the names of the tables of the current entry and of the next one, its
+// twin, in alphabetical order, and reports whether their values prove corruption.
 func (m *MergingIter) TwinSources() (name, other string, differ bool) {
 	a, b := m.order[0], m.order[1]
 	return min(a.source(), b.source()), max(a.source(), b.source()), twinsDiffer(a, b)
@@ -74,11 +74,13 @@ func ValuesConflict(trailer uint64, a, b []byte) bool {
 	return seq > 0 && !bytes.Equal(a, b)
 }
 
-// ErrTwinsDiffer says that two files hold different values under one internal key.
+// ErrTwinsDiffer returns the error for two files that hold different values for the same
+// internal key.
 func ErrTwinsDiffer(name, other string, trailer uint64) error {
 	seq, _ := base.SplitTrailer(trailer)
-	return base.Corruptf("table", -1, "%s and %s hold different values for the same key with the sequence number %d, want equal ones: "+
-		"one of them is damaged or from another database; Repair keeps one of the values", name, other, seq)
+	return base.Corruptf("table", -1, "%s and %s hold different values for the same key with sequence number %d; "+
+		"want equal ones: one file is damaged or from another database; Repair keeps one of the values",
+		name, other, seq)
 }
 
 // Merges reports whether there are several runs.

@@ -16,24 +16,24 @@ import (
 // WriterOptions say where and how tables are written.
 type WriterOptions struct {
 	Dir Directory
-	// Kind is that of the files' names.
+	// Kind is the kind of the files, for their names.
 	Kind base.FileKind
-	// NewFileNum hands out the number of each file.
+	// NewFileNum returns the number of the next file.
 	NewFileNum func() uint64
-	// Table is for all tables.
+	// Table applies to all tables.
 	Table sstable.WriterOptions
-	// Filter, if not nil, returns the filter policy of a table instead of Table.Filter.
+	// Filter, if not nil, returns the filter policy of a table and replaces Table.Filter.
 	Filter func(fileNum uint64) filter.Policy
-	// Spares are the writers that are used again.
+	// Spares has writers to reuse.
 	Spares *SpareWriters
-	// Syncs syncs finished tables in the background; nil: a table is durable when it is
-	// finished.
+	// Syncs, if not nil, syncs finished tables in the background. With nil a table is
+	// synced when it is finished.
 	Syncs *Syncs
 }
 
-// Writer writes entries, which come in the order of internal keys, to one
-// table after another. The files are synced when they are finished, and their
-// directory entries in finish. It belongs to one goroutine.
+// Writer writes entries, which must be added in the order of internal keys, to one table
+// after another. Each file is synced when it is finished, and the directory in Finish. A
+// Writer belongs to one goroutine.
 type Writer struct {
 	options WriterOptions
 	Files   []*manifest.FileMeta // finished
@@ -43,9 +43,10 @@ type Writer struct {
 	w    *sstable.Writer
 }
 
+// NewWriter returns a Writer without a table. Add begins one.
 func NewWriter(o WriterOptions) *Writer { return &Writer{options: o} }
 
-// SetFilter changes the filter policy of the tables that are begun from now on.
+// SetFilter changes the filter policy for tables that are begun from now on.
 func (t *Writer) SetFilter(policy func(fileNum uint64) filter.Policy) { t.options.Filter = policy }
 
 // Open reports whether a table has been begun and not ended.
@@ -57,6 +58,7 @@ func (t *Writer) Size() uint64 { return t.w.EstimatedSize() }
 // path returns the path of table num.
 func (t *Writer) path(num uint64) string { return t.options.Dir.File(t.options.Kind, num) }
 
+// Add adds an entry to the open table. It begins a table if none is open.
 func (t *Writer) Add(ikey, value []byte) error {
 	if t.w == nil {
 		t.num = t.options.NewFileNum()
@@ -74,27 +76,29 @@ func (t *Writer) Add(ikey, value []byte) error {
 	return t.w.Add(ikey, value)
 }
 
-// CoverSeq notes that the entry added last had that sequence number before.
+// CoverSeq records that the entry added last originally had that sequence number.
 func (t *Writer) CoverSeq(seq uint64) { t.w.CoverSeq(seq) }
 
-// SpareWriters are table writers that have finished their tables and wait for the
-// next one: what a writer needs for blocks, index and filters grows with the table.
-// They are no sync.Pool, which the runtime would keep, and with it the store around
-// it, for two garbage collections after the last use: a program that opens and closes
-// one store after another would hold more of them with each collection.
+// SpareWriters keeps idle table writers for reuse, since the memory of a writer for blocks,
+// index and filters grows with the table. It is not a sync.Pool: the runtime would keep that,
+// and the store that refers to it, for two garbage collections after the last use. A program
+// that opens and closes one store after another would use ever more memory.
 type SpareWriters struct {
-	most     int    // how many are kept
-	mostKept uint64 // bytes of memory that one may hold to be kept
+	maxIdle int    // how many are kept
+	maxKept uint64 // bytes of memory that a kept writer may have
 
 	mu   sync.Mutex
 	Idle []*sstable.Writer
 }
 
-func NewSpareWriters(most int, mostKept uint64) *SpareWriters {
-	return &SpareWriters{most: most, mostKept: mostKept}
+// NewSpareWriters returns an empty SpareWriters, which keeps at most maxIdle writers, with at
+// most maxKept bytes of memory each.
+func NewSpareWriters(maxIdle int, maxKept uint64) *SpareWriters {
+	return &SpareWriters{maxIdle: maxIdle, maxKept: maxKept}
 }
 
-// take returns a writer of a table to file, one that made such filters before if there is one.
+// take returns a writer that writes a table to file. It prefers one that made the same
+// filters before.
 func (s *SpareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,15 +114,15 @@ func (s *SpareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	return w
 }
 
-// give takes back a writer that has finished, unless there are enough already, or it would
-// keep more than mostKept bytes.
-func (s *SpareWriters) give(w *sstable.Writer) {
-	if w.MemoryKept() > s.mostKept {
+// keep keeps a finished writer for reuse, unless there are maxIdle already or it has more than
+// maxKept bytes of memory.
+func (s *SpareWriters) keep(w *sstable.Writer) {
+	if w.MemoryKept() > s.maxKept {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.Idle) < s.most {
+	if len(s.Idle) < s.maxIdle {
 		s.Idle = append(s.Idle, w)
 	}
 }
@@ -135,12 +139,12 @@ func (t *Writer) EndTable() error {
 	f.Counts.Store(countsOf(&props))
 	f.Seqs.Store(seqsOf(&props))
 	t.Files = append(t.Files, f)
-	t.options.Spares.give(t.w)
+	t.options.Spares.keep(t.w)
 	t.w = nil
 	return err
 }
 
-// endFile syncs and closes the open table's file, or has that done.
+// endFile syncs and closes the open table's file, possibly in the background.
 func (t *Writer) endFile() error {
 	file := t.file
 	t.file = nil
@@ -150,8 +154,8 @@ func (t *Writer) endFile() error {
 	return errors.CombineErrors(file.Sync(), file.Close())
 }
 
-// Finish ends the open table, makes the names of all durable and returns them.
-// After an error no file is left.
+// Finish finishes the open table, syncs the directory and returns all tables. If it fails,
+// it removes their files.
 func (t *Writer) Finish() ([]*manifest.FileMeta, error) {
 	err := error(nil)
 	if t.w != nil {
@@ -167,10 +171,10 @@ func (t *Writer) Finish() ([]*manifest.FileMeta, error) {
 	return t.Files, nil
 }
 
-// Abandon removes all that was written.
+// Abandon removes the files of all tables.
 func (t *Writer) Abandon() {
 	if t.file != nil {
-		_ = t.file.Close() // the file goes away
+		_ = t.file.Close() // the file will be removed
 		t.file = nil
 	}
 	if t.w != nil {

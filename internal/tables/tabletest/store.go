@@ -1,5 +1,5 @@
-// Package tabletest makes small stores of tables in memory, a version and a table cache
-// without a DB, for the tests of packages that examine tables.
+// Package tabletest provides small stores of tables in memory for tests of packages that
+// examine tables: a version and a table cache without a DB.
 package tabletest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Store is a directory with tables and what reads them. Begin it with New, add tables with
-// Add, and use Version and Cache.
+// Store is a directory with tables and a cache that opens them. Create it with New, add
+// tables with Add, then use Version and Cache.
 type Store struct {
 	Cache *tables.Cache
 	FS    vfs.FS
@@ -30,11 +30,12 @@ type Store struct {
 	added  []manifest.LevelFile
 }
 
-// New returns a store without tables, whose filters are those of policy.
+// New returns a store without tables. Its tables will have filters of policy.
 func New(t *testing.T, policy filter.Policy) *Store {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("dir"))
-	s := &Store{t: t, FS: mem, Dir: tables.Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}, policy: policy}
+	dir := tables.Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}
+	s := &Store{t: t, FS: mem, Dir: dir, policy: policy}
 	s.Cache = tables.NewCache(tables.CacheOptions{
 		FS: mem, Dir: "dir", MaxOpen: 100,
 		Reader: sstable.ReaderOptions{Comparer: base.Bytewise, Policies: []filter.Policy{policy}},
@@ -43,11 +44,11 @@ func New(t *testing.T, policy filter.Policy) *Store {
 	return s
 }
 
-// Key returns the user key of number n, 10 bytes. Keys ascend with their numbers.
+// Key returns the user key of number n, which has 10 bytes. Keys ascend with their numbers.
 func Key(n int) []byte { return fmt.Appendf(nil, "key%07d", n) }
 
-// Add writes a table on a level with a value for each of the numbers, which ascend, all of
-// them with the sequence number seq.
+// Add writes a table on a level with an entry for each of the numbers, which must ascend. All
+// entries have the same value and the sequence number seq.
 func (s *Store) Add(level int, seq uint64, value string, numbers ...int) *manifest.FileMeta {
 	w := tables.NewWriter(tables.WriterOptions{
 		Dir: s.Dir, Kind: base.FileTable, NewFileNum: func() uint64 { s.num++; return s.num },
@@ -64,7 +65,7 @@ func (s *Store) Add(level int, seq uint64, value string, numbers ...int) *manife
 	return files[0]
 }
 
-// Version returns the version of the tables that were added.
+// Version returns the version with all added tables.
 func (s *Store) Version() *manifest.Version {
 	set := manifest.New(manifest.SetOptions{Cmp: base.Bytewise, NewHandle: tables.NewHandle})
 	v, err := set.Current().Apply(&manifest.Edit{Added: s.added})
