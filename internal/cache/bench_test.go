@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// block is as large as what a decoded block needs beside its bytes.
+// block has the size of a decoded block's value without its bytes.
 type block [2][]byte
 
 // filled returns a cache that holds a value in each of n slots, and a random order
@@ -54,7 +54,7 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-// hitHundreds hits a slot a hundred times for each step of pb, in the given order from the start on.
+// hitHundreds hits slots a hundred times for each step of pb, in the given order from start on.
 func hitHundreds(pb *testing.PB, slots []Slot[block], order []uint32, start int) {
 	i, n := start, len(order)
 	for pb.Next() {
@@ -67,8 +67,8 @@ func hitHundreds(pb *testing.PB, slots []Slot[block], order []uint32, start int)
 	}
 }
 
-// BenchmarkHitParallel reports the time per 100 hits, over all goroutines: a count
-// of the benchmark's own for each hit would cost as much as the hit.
+// BenchmarkHitParallel reports the time per 100 hits, over all goroutines: counting
+// each hit in the benchmark would cost as much as the hit.
 func BenchmarkHitParallel(b *testing.B) {
 	for _, n := range []int{1, 1 << 16} { // one slot: all goroutines share its entry
 		b.Run(fmt.Sprintf("slots=%d/order=random/hits=100", n), func(b *testing.B) {
@@ -80,8 +80,8 @@ func BenchmarkHitParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkChurn goes round slots of 64 times the capacity, so that all but one
-// GetOrLoad in seventy is a miss: a flight, an eviction and an insert.
+// BenchmarkChurn loops over slots for 64 times the capacity, so that all but one GetOrLoad
+// in seventy are misses: a flight, an eviction and an insert.
 func BenchmarkChurn(b *testing.B) {
 	const n, size = 1 << 18, 4096
 	load := func() (block, int64, error) { return block{}, size, nil }

@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestACacheIsBusyWhoseHandMeetsValuesUsedManyTimes(t *testing.T) {
+func TestACacheIsBusyIfItsHandMeetsValuesUsedManyTimes(t *testing.T) {
 	c := newSharded[int](100, 1, nil)
 	slots := make([]Slot[int], 1)
-	require.False(t, c.Busy(&slots[0]), "of an empty cache nothing is known")
+	require.False(t, c.Busy(&slots[0]), "an empty cache is not busy")
 	sh := &c.shards[0]
 	meet := func(hits uint32) {
 		for range 10 * heatWeight {

@@ -13,13 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// statisticsRand returns the random numbers of a test that judges by statistics, the same
-// on every run.
+// statisticsRand returns the random numbers of a statistical test, the same on every run.
 func statisticsRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(testseed.Statistical(t), 0))
 }
 
-// seedFor returns new random numbers, for what holds of all, and logs their seed.
+// seedFor returns new random numbers, for properties that always hold, and logs their seed.
 func seedFor(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -34,7 +33,7 @@ func put[V any](t testing.TB, c *Cache[V], s *Slot[V], value V, size int64) *V {
 	return v
 }
 
-// checkShards holds the invariants of a cache that nobody uses at the moment.
+// checkShards checks the invariants of a cache that is not in use at the moment.
 func checkShards[V any](t testing.TB, c *Cache[V]) {
 	t.Helper()
 	var held int64
@@ -84,7 +83,7 @@ func TestAHitReturnsTheLoadedValue(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestPeekIsNoUse(t *testing.T) {
+func TestPeekDoesNotCountAsAUse(t *testing.T) {
 	c := New[int](1, nil)
 	var s Slot[int]
 	put(t, c, &s, 1, 1)
@@ -96,16 +95,16 @@ func TestPeekIsNoUse(t *testing.T) {
 	require.EqualValues(t, 1, s.p.Load().state.Load())
 }
 
-func TestMissesOfOneSlotLoadItOnce(t *testing.T) {
+func TestConcurrentMissesOfOneSlotLoadItOnce(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {
 		name     string
 		capacity int64
 		err      error
 	}{
-		{"a kept value goes to all who wait", 10, nil},
-		{"an unkept value goes to all who wait", 0, nil},
-		{"an error goes to all who wait", 10, boom},
+		{"all waiting goroutines get a kept value", 10, nil},
+		{"all waiting goroutines get a value that is not kept", 0, nil},
+		{"all waiting goroutines get an error", 10, boom},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,7 +118,7 @@ func TestMissesOfOneSlotLoadItOnce(t *testing.T) {
 				}
 				results := make(chan result, 8)
 				load := func() (int, int64, error) {
-					loads++ // only one goroutine comes here
+					loads++ // only one goroutine gets here
 					<-release
 					return 7, 1, tc.err
 				}
@@ -161,7 +160,7 @@ func TestAnErrorIsNotKept(t *testing.T) {
 	require.Equal(t, 4, *put(t, c, &s, 4, 1))
 }
 
-func TestALoadThatPanicsReleasesThoseWhoWait(t *testing.T) {
+func TestALoadThatPanicsReleasesWaitingGoroutines(t *testing.T) {
 	for name, end := range map[string]func(){
 		"panic":  func() { panic("load") },
 		"Goexit": runtime.Goexit,
@@ -185,7 +184,7 @@ func TestALoadThatPanicsReleasesThoseWhoWait(t *testing.T) {
 				synctest.Wait()
 				close(release)
 				require.ErrorIs(t, <-waited, errLoadPanicked)
-				require.Equal(t, name == "panic", <-panicked != nil, "the panic goes on")
+				require.Equal(t, name == "panic", <-panicked != nil, "the panic continues")
 				require.Equal(t, 5, *put(t, c, &s, 5, 1), "the slot can be loaded again")
 				checkShards(t, c)
 			})
@@ -193,7 +192,7 @@ func TestALoadThatPanicsReleasesThoseWhoWait(t *testing.T) {
 	}
 }
 
-func TestASizeBelowOneIsAPanic(t *testing.T) {
+func TestASizeBelowOnePanics(t *testing.T) {
 	c := New[int](10, nil)
 	var s Slot[int]
 	require.Panics(t, func() { put(t, c, &s, 1, 0) })
@@ -212,7 +211,7 @@ func TestALoadMayUseTheCacheForOtherSlots(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestWhatCannotBeKeptIsHandedOut(t *testing.T) {
+func TestValuesThatCannotBeKeptAreReturned(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
 		capacity, size int64
@@ -251,18 +250,18 @@ func TestACacheOfOneValueKeepsTheLast(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestTheBudgetHoldsAtEachStep(t *testing.T) {
+func TestTheBudgetHoldsAtEveryStep(t *testing.T) {
 	for _, tc := range []struct {
 		name              string
 		capacity, maxSize int64
 		shards            int
 	}{
 		{"one shard", 1000, 50, 1},
-		{"ten pieces", 10, 1, 1},
+		{"ten values of size 1", 10, 1, 1},
 		{"four shards", 1000, 50, 4},
 		{"values larger than a share", 1000, 1000, 8},
-		{"values larger than the cache among them", 1000, 1100, 8},
-		{"a share of nothing", 5, 3, 8},
+		{"some values larger than the cache", 1000, 1100, 8},
+		{"shares of zero", 5, 3, 8},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rng := seedFor(t)
@@ -274,14 +273,14 @@ func TestTheBudgetHoldsAtEachStep(t *testing.T) {
 				s := &slots[rng.IntN(len(slots))]
 				if rng.IntN(20) == 0 {
 					c.DropOne(s)
-					*s = Slot[int]{} // a new owner at the same place
+					*s = Slot[int]{} // a new owner at the same address
 					continue
 				}
 				size := 1 + rng.Int64N(tc.maxSize)
 				v, err := c.GetOrLoad(s, func() (int, int64, error) { loads++; return loads, size, nil })
 				require.NoError(t, err)
 				if *v == loads && size <= tc.capacity {
-					require.Same(t, v, s.Peek(), "what fits is kept")
+					require.Same(t, v, s.Peek(), "values that fit are kept")
 				}
 				require.LessOrEqual(t, c.Metrics().Size, tc.capacity)
 			}
@@ -294,7 +293,7 @@ func TestTheBudgetHoldsAtEachStep(t *testing.T) {
 			require.Zero(t, c.Metrics().Count)
 			require.Len(t, left, loads)
 			for v, times := range left {
-				require.Equal(t, 1, times, "value %d left once", v)
+				require.Equal(t, 1, times, "value %d must leave once", v)
 			}
 		})
 	}
@@ -324,14 +323,14 @@ func TestADroppedSlotStaysEmpty(t *testing.T) {
 	for i := range slots {
 		require.Nil(t, slots[i].Get())
 		require.Nil(t, slots[i].Peek())
-		require.Equal(t, 3, *put(t, c, &slots[i], 3, 1), "a late reader is served")
+		require.Equal(t, 3, *put(t, c, &slots[i], 3, 1), "a late reader gets its value")
 		require.Nil(t, slots[i].Get())
 	}
 	require.Equal(t, []int{1, 2, 3, 3, 3}, left)
 	checkShards(t, c)
 }
 
-func TestADropDuringTheLoadWins(t *testing.T) {
+func TestASlotDroppedDuringALoadStaysEmpty(t *testing.T) {
 	for name, drop := range map[string]func(*Cache[int], *Slot[int]){
 		"DropOne": func(c *Cache[int], s *Slot[int]) { c.DropOne(s) },
 		"Close":   func(c *Cache[int], s *Slot[int]) { c.Close() },
@@ -394,15 +393,15 @@ func TestShardsFollowCapacityAndProcessors(t *testing.T) {
 		want       int
 	}{
 		{"nothing kept", 0, 8, 1},
-		{"below nothing", -1, 8, 1},
-		{"pieces", 1000, 64, 1},
+		{"below zero", -1, 8, 1},
+		{"values of size 1", 1000, 64, 1},
 		{"just too small for two", 2<<20 - 1, 8, 1},
 		{"just enough for two", 2 << 20, 8, 2},
 		{"8 MiB", 8 << 20, 8, 8},
 		{"64 MiB on two processors", 64 << 20, 2, 8},
 		{"64 MiB on three processors", 64 << 20, 3, 8},
 		{"16 GiB on 64 processors", 16 << 30, 64, 64},
-		{"all there is", 1<<63 - 1, 1, 4},
+		{"the largest capacity", 1<<63 - 1, 1, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, shardsFor(tc.capacity, tc.processors))

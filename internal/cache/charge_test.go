@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAChargeTakesRoomAndGivesItBack(t *testing.T) {
+func TestAChargeReservesAndReturnsRoom(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		left := 0
 		c := newSharded(1000, shards, func(*int) { left++ })
@@ -20,7 +20,7 @@ func TestAChargeTakesRoomAndGivesItBack(t *testing.T) {
 		for _, tc := range []struct{ charge, room int64 }{{300, 700}, {0, 700}, {600, 100}, {99, 0}, {500, 0}, {-1499, 1000}} {
 			c.Charge(tc.charge)
 			m := c.Metrics()
-			require.LessOrEqual(t, m.Size, tc.room, "at once")
+			require.LessOrEqual(t, m.Size, tc.room, "immediately")
 			fill()
 			m = c.Metrics()
 			require.Equal(t, tc.room/10*10, m.Size)
@@ -35,7 +35,7 @@ func TestAChargeTakesRoomAndGivesItBack(t *testing.T) {
 	}
 }
 
-func TestTheBudgetHoldsWhileChargesComeAndGo(t *testing.T) {
+func TestTheBudgetHoldsWhileChargesChange(t *testing.T) {
 	const capacity = 1 << 20
 	c := newSharded[int](capacity, 4, nil)
 	slots := make([]Slot[int], 500)

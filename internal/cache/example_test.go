@@ -7,13 +7,13 @@ import (
 	"github.com/sievedb/sievedb/internal/cache"
 )
 
-// file stands for something that must be closed when nobody uses it any more.
+// file is a resource that must be closed when it is no longer used.
 type file struct {
 	name string
 	refs atomic.Int32
 }
 
-// tryRef takes a reference, unless the last one is gone already.
+// tryRef takes a reference, unless the last one has been dropped already.
 func (f *file) tryRef() bool {
 	for {
 		n := f.refs.Load()
@@ -32,9 +32,9 @@ func (f *file) unref() {
 	}
 }
 
-// acquire returns the slot's file with a reference for the caller. The goroutine
-// that opens a file takes its reference before the cache has the file, since a
-// cache without room lets go of it at once; the others take theirs when they can.
+// acquire returns the slot's file with a reference for the caller. The goroutine that
+// opens a file takes its reference before the cache has the file, since a cache without
+// room drops it immediately. The others try to take theirs.
 func acquire(c *cache.Cache[*file], s *cache.Slot[*file], name string) *file {
 	for {
 		opened := false
@@ -48,24 +48,24 @@ func acquire(c *cache.Cache[*file], s *cache.Slot[*file], name string) *file {
 		if opened || (*f).tryRef() {
 			return *f
 		}
-		// It was evicted and closed between the two steps: look again.
+		// It was evicted and closed between the two steps; try again.
 	}
 }
 
-// Values that hold a resource count their references, one of which is the cache's.
+// Values that hold a resource need a reference count; the cache has one of the references.
 func Example_references() {
 	c := cache.New(1, func(f **file) { (*f).unref() })
 	slots := make([]cache.Slot[*file], 2)
 
 	one := acquire(c, &slots[0], "one")
-	two := acquire(c, &slots[1], "two") // evicts one, which is in use
+	two := acquire(c, &slots[1], "two") // evicts "one", which is in use
 	fmt.Println("done with one")
 	one.unref()
 	two.unref()
 	fmt.Println("done with two")
 	c.Close()
 
-	late := acquire(c, &slots[0], "one") // a closed cache still serves
+	late := acquire(c, &slots[0], "one") // a closed cache still loads
 	late.unref()
 	// Output:
 	// open one

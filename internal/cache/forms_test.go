@@ -12,13 +12,13 @@ type form struct {
 	large bool
 }
 
-// newForms makes a cache that counts the values that left it.
+// newForms returns a cache, and the number of values that have left it.
 func newForms(capacity int64) (c *Cache[form], left *int) {
 	left = new(int)
 	return NewWithForms(capacity, func(f *form) bool { return f.large }, func(*form) { *left++ }), left
 }
 
-// twoForms uses a slot as an owner of values in two forms does, of the given sizes.
+// twoForms uses a slot like an owner of values in two forms of the given sizes.
 func twoForms(c *Cache[form], s *Slot[form], small, large int64) (missed bool, v *form) {
 	v, _ = c.GetOrLoad(s, func() (form, int64, error) {
 		missed = true
@@ -36,17 +36,17 @@ func twoForms(c *Cache[form], s *Slot[form], small, large int64) (missed bool, v
 func TestReplaceKeepsPlaceHitsAndBudget(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
-		at              int // which of the slots, in the order in which they were filled
+		at              int // the slot's index, in the order in which they were filled
 		size            int64
 		replaced        bool
 		evicted, demand int64
 	}{
 		{"smaller", 1, 4, true, 0, 24},
-		{"of one size", 0, 10, true, 0, 30},
-		{"larger where there is room", 2, 20, true, 0, 40},
-		{"larger where others make room", 2, 21, true, 1, 31},
-		{"as large as all", 2, 40, true, 2, 40},
-		{"larger than all", 2, 51, false, 0, 30},
+		{"the same size", 0, 10, true, 0, 30},
+		{"larger, with room", 2, 20, true, 0, 40},
+		{"larger, others are evicted", 2, 21, true, 1, 31},
+		{"as large as the cache", 2, 40, true, 2, 40},
+		{"larger than the cache", 2, 51, false, 0, 30},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, left := newForms(40)
@@ -63,21 +63,21 @@ func TestReplaceKeepsPlaceHitsAndBudget(t *testing.T) {
 			m := c.Metrics()
 			require.Equal(t, tc.demand, m.Size)
 			require.Equal(t, tc.evicted, m.Evictions)
-			require.EqualValues(t, tc.evicted+1, *left, "who made room, and the one form or the other")
+			require.EqualValues(t, tc.evicted+1, *left, "the evicted values, and one of the two forms")
 			if tc.replaced {
 				require.Equal(t, 100, s.Peek().id)
 				require.Equal(t, inMain, s.p.Load().inMain)
 			} else {
 				require.Same(t, old, s.Peek())
 			}
-			require.Equal(t, tc.at, old.id, "who holds the old form still can")
+			require.Equal(t, tc.at, old.id, "the old form stays valid")
 			c.DropAll()
 			require.EqualValues(t, 4, *left, "each value once")
 		})
 	}
 }
 
-func TestReplaceOfWhatIsGoneDoesNothing(t *testing.T) {
+func TestReplacingARemovedValueDoesNothing(t *testing.T) {
 	for name, lose := range map[string]func(c *Cache[form], s *Slot[form]){
 		"dropped": func(c *Cache[form], s *Slot[form]) { c.DropOne(s) },
 		"evicted": func(c *Cache[form], s *Slot[form]) { c.DropAll() },
@@ -100,7 +100,7 @@ func TestReplaceOfWhatIsGoneDoesNothing(t *testing.T) {
 	}
 }
 
-func TestHotTakesManyHitsWithinATurnOfTheHand(t *testing.T) {
+func TestHotRequiresManyHitsInATurnOfTheHand(t *testing.T) {
 	c := New[int](100, nil)
 	var s Slot[int]
 	require.False(t, c.Hot(&s))
@@ -111,7 +111,7 @@ func TestHotTakesManyHitsWithinATurnOfTheHand(t *testing.T) {
 	}
 	s.Get()
 	require.True(t, c.Hot(&s))
-	require.NotNil(t, s.Get(), "and stays so")
+	require.NotNil(t, s.Get(), "it stays hot")
 	require.True(t, c.Hot(&s))
 
 	var cold Slot[int] // the victim, once the hand has passed s
@@ -148,19 +148,19 @@ func TestLargeFormsMustBeUsedMoreToStay(t *testing.T) {
 		require.Equal(t, tc.stays, s.Peek() != nil, "%+v", tc)
 		require.Equal(t, tc.stays, other.Peek() == nil, "%+v", tc)
 		if !tc.stays {
-			for c.HasRoom(1) { // or all go to main
+			for c.HasRoom(1) { // otherwise all values would go to main
 				put(t, c, new(Slot[form]), form{}, 10)
 			}
 			put(t, c, &s, form{}, 10)
-			require.True(t, s.p.Load().inMain, "it comes back as one that is known")
+			require.True(t, s.p.Load().inMain, "it returns as a known value")
 		}
 		checkShards(t, c)
 	}
 }
 
-// TestACacheOfTwoFormsHoldsWhatFits draws slots alike: where all large forms fit
-// they are held, where not, nearly all are held in small.
-func TestACacheOfTwoFormsHoldsWhatFits(t *testing.T) {
+// TestACacheOfTwoFormsPrefersLargeOnesThatFit uses slots uniformly. If all large forms fit,
+// they are kept; otherwise nearly all values are kept in small form.
+func TestACacheOfTwoFormsPrefersLargeOnesThatFit(t *testing.T) {
 	const n, small, large = 2000, 5, 10
 	for _, tc := range []struct {
 		name               string
@@ -193,7 +193,7 @@ func TestACacheOfTwoFormsHoldsWhatFits(t *testing.T) {
 	}
 }
 
-func TestHotOnesAreHeldInLarge(t *testing.T) {
+func TestHotValuesAreKeptInLargeForm(t *testing.T) {
 	const n, hot, small, large = 2000, 100, 5, 10
 	rng := statisticsRand(t)
 	c, _ := newForms(n * small / 2)

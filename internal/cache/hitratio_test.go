@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// The traces and the other policies of the table in the package comment:
+// The traces and the other policies of the table in shard.go:
 //
 //	go test -run '^$' -bench HitRatio -benchtime 1x ./internal/cache
 
 const simulated = 2000 // entries of size 1 that each policy may hold
 
-// access is one step of a trace: a slot's number, used one or more times in a
-// row. Those of scans do not count in the hit ratio.
+// access is one step of a trace: a slot's number, used one or more times in a row.
+// Accesses of scans do not count in the hit ratio.
 type access struct {
 	slot, touches int
 	scan          bool
@@ -38,7 +38,7 @@ func (z zipf) next(rng *rand.Rand) int {
 	return min(n-1, sort.SearchFloat64s(z.cumulative, rng.Float64()*z.cumulative[n-1]))
 }
 
-// steps makes a trace of n counted accesses.
+// steps returns a trace of n counted accesses.
 func steps(n int, slot func(i int) int) (trace []access) {
 	for i := range n {
 		trace = append(trace, access{slot: slot(i), touches: 1})
@@ -58,8 +58,7 @@ func withScans(trace []access, touches int) (both []access) {
 	return both
 }
 
-// hotInScan warms a hot set of 0.8 times the cache and runs a scan of ten times the
-// cache through it.
+// hotInScan warms a hot set of 0.8 times the cache, then adds a scan of ten times the cache.
 func hotInScan(rng *rand.Rand, touches int) []access {
 	trace := steps(5*simulated, func(int) int { return rng.IntN(simulated * 8 / 10) })
 	for i := range 10 * simulated {
@@ -253,7 +252,7 @@ func hitRatio(p interface{ use(slot int) bool }, trace []access) float64 {
 	return float64(hits) / float64(counted)
 }
 
-// roundOfTwoForms uses n slots that draw returns, and counts the misses and the hits of small values.
+// roundOfTwoForms uses n slots from draw, and counts the misses and the hits of small forms.
 func roundOfTwoForms(c *Cache[form], draw func() *Slot[form], small, large int64, n int) (misses, smalls int) {
 	for range n {
 		missed, form := twoForms(c, draw(), small, large)
@@ -266,8 +265,7 @@ func roundOfTwoForms(c *Cache[form], draw func() *Slot[form], small, large int64
 	return misses, smalls
 }
 
-// BenchmarkTwoForms repeats the table of the package comment about values of two
-// forms:
+// BenchmarkTwoForms repeats the table about values of two forms in cache.go:
 //
 //	go test -run '^$' -bench TwoForms -benchtime 1x ./internal/cache
 func BenchmarkTwoForms(b *testing.B) {

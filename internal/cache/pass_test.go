@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// usePassing uses a slot as an owner does that asks whether to keep what it loads.
+// usePassing uses a slot like an owner that calls Pass in its loads.
 func usePassing(t testing.TB, c *Cache[int], s *Slot[int]) (hit, passed bool) {
 	hit = true
 	v, err := c.GetOrLoad(s, func() (int, int64, error) {
@@ -23,8 +23,8 @@ func usePassing(t testing.TB, c *Cache[int], s *Slot[int]) (hit, passed bool) {
 	return hit, passed
 }
 
-// passing returns a full cache whose probation has been of no use, so that it passes by
-// what is new to it.
+// passing returns a full cache in whose probation no value was used again, so that Pass
+// returns true for new values.
 func passing(t testing.TB, capacity int64) *Cache[int] {
 	c := New[int](capacity, nil)
 	for range 4 * capacity {
@@ -34,7 +34,7 @@ func passing(t testing.TB, capacity int64) *Cache[int] {
 	return c
 }
 
-func TestACacheWithRoomPassesNothingBy(t *testing.T) {
+func TestACacheWithRoomKeepsEverything(t *testing.T) {
 	c := New[int](100, nil)
 	for range 100 {
 		_, passed := usePassing(t, c, new(Slot[int]))
@@ -43,7 +43,7 @@ func TestACacheWithRoomPassesNothingBy(t *testing.T) {
 	require.EqualValues(t, 100, c.Metrics().Count)
 }
 
-func TestWhatIsNotUsedAgainIsPassedBy(t *testing.T) {
+func TestValuesNotUsedAgainAreNotKept(t *testing.T) {
 	c := passing(t, 1000)
 	before := c.Metrics()
 	slots := make([]Slot[int], 800)
@@ -58,16 +58,16 @@ func TestWhatIsNotUsedAgainIsPassedBy(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestWhatWasPassedByComesInWhenItIsAskedForAgain(t *testing.T) {
+func TestAPassedValueIsKeptWhenRequestedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
-		between      int // other values that are asked for in between
+		between      int // other values that are requested in between
 		kept, inMain bool
 	}{
-		{"at once: into probation", 0, true, false},
-		{"nearly at once: into main", 10, true, true},
-		{"after a while: into main", 400, true, true},
-		{"after long: forgotten", 3000, false, false},
+		{"immediately, into probation", 0, true, false},
+		{"soon, into main", 10, true, true},
+		{"after a while, into main", 400, true, true},
+		{"much later, forgotten", 3000, false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := passing(t, 1000)
@@ -92,19 +92,19 @@ func TestWhatWasPassedByComesInWhenItIsAskedForAgain(t *testing.T) {
 			if tc.kept {
 				require.Greater(t, kept, tries*3/4)
 			} else {
-				require.Less(t, kept, tries/2, "samples, no more")
+				require.Less(t, kept, tries/2, "only samples are kept")
 			}
 			checkShards(t, c)
 		})
 	}
 }
 
-func TestUseInProbationOpensIt(t *testing.T) {
+func TestUsesInProbationAdmitNewValues(t *testing.T) {
 	c := passing(t, 1000)
 	slots := make([]Slot[int], 4000)
 	loads := 0
 	for i := range slots {
-		for range 30 { // as lookups in key order do
+		for range 30 { // like lookups in key order
 			if hit, _ := usePassing(t, c, &slots[i]); !hit && i >= len(slots)/2 {
 				loads++
 			}
@@ -114,8 +114,8 @@ func TestUseInProbationOpensIt(t *testing.T) {
 	checkShards(t, c)
 }
 
-// Of values that are all drawn alike, those that are in stay, and the others are passed by.
-func TestValuesOfOneHeatDoNotDisplaceEachOther(t *testing.T) {
+// If values are used uniformly, cached values stay and others are not kept.
+func TestUniformlyUsedValuesDoNotDisplaceEachOther(t *testing.T) {
 	c := passing(t, 1000)
 	slots := make([]Slot[int], 1100)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -135,7 +135,7 @@ func TestValuesOfOneHeatDoNotDisplaceEachOther(t *testing.T) {
 	checkShards(t, c)
 }
 
-// What nobody uses any more makes room for what is used, soon.
+// Values that are no longer used are soon replaced by values that are.
 func TestAWorkingSetIsReplacedByAnother(t *testing.T) {
 	c := passing(t, 1000)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -149,7 +149,7 @@ func TestAWorkingSetIsReplacedByAnother(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestOthersWhoWaitForALoadKeepItFromBeingPassedBy(t *testing.T) {
+func TestAValueThatOthersWaitForIsKept(t *testing.T) {
 	c := passing(t, 100)
 	slots := make([]Slot[int], 2*passSample)
 	for i := range slots {
@@ -175,7 +175,7 @@ func TestOthersWhoWaitForALoadKeepItFromBeingPassedBy(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestWhatMayNotBeKeptIsPassedBy(t *testing.T) {
+func TestPassIsTrueForValuesThatCannotBeKept(t *testing.T) {
 	for name, prepare := range map[string]func(c *Cache[int], s *Slot[int]){
 		"dropped": func(c *Cache[int], s *Slot[int]) { c.DropOne(s) },
 		"closed":  func(c *Cache[int], s *Slot[int]) { c.Close() },

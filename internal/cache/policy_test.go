@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// touch uses a slot: a hit, or a load of a value of size 1. It says which.
+// touch uses a slot, which is a hit or a load of a value of size 1, and reports which.
 func touch(c *Cache[int], s *Slot[int]) (hit bool) {
 	hit = true
 	_, _ = c.GetOrLoad(s, func() (int, int64, error) { hit = false; return 0, 1, nil })
@@ -31,7 +31,7 @@ func TestUsedValuesOutliveUnusedOnes(t *testing.T) {
 	for i := 0; i < len(slots); i += 2 {
 		slots[i].Get()
 	}
-	// New values that come twice, so that they push into main.
+	// New values that are requested twice, so that they enter main.
 	fresh := make([]Slot[int], 35)
 	for range 2 {
 		for i := range fresh {
@@ -95,14 +95,14 @@ func TestAHotSetWarmsUpAfterAScanFilledTheCache(t *testing.T) {
 	checkShards(t, c)
 }
 
-func TestASlotIsRememberedForAboutAsManyEvictionsAsTheCacheHolds(t *testing.T) {
+func TestASlotIsRememberedForAboutAsManyEvictionsAsEntries(t *testing.T) {
 	const capacity = 2000
 	for _, tc := range []struct {
 		name  string
 		after int
 		want  bool
 	}{
-		{"remembered at once", 1, true},
+		{"remembered immediately", 1, true},
 		{"remembered after half", capacity / 2, true},
 		{"forgotten after three halves", capacity * 3 / 2, false},
 	} {
@@ -131,8 +131,8 @@ func TestASlotIsRememberedForAboutAsManyEvictionsAsTheCacheHolds(t *testing.T) {
 }
 
 func TestOddSizesDoNotOpenMainToAScan(t *testing.T) {
-	// Evictions for values of differing sizes leave gaps; a value that fits into
-	// a gap must not count as filling the cache.
+	// Evictions for values of different sizes leave gaps. A value that fits in a gap must
+	// not be treated as if the cache were still being filled.
 	const capacity = 2000 * 4096
 	rng := statisticsRand(t)
 	c := newSharded[int](capacity, 1, nil)

@@ -5,23 +5,22 @@ import (
 	"unsafe"
 )
 
-// What entry.state holds. An entry starts at 0, a hit raises it to maxHits at
-// most, the hand of the main queue brings it down to clockHits-1 or by one. The
-// two greater values belong to marks: entries without a value that a slot points
-// to instead of nil.
+// The values of entry.state. An entry starts at 0, a hit increments it up to maxHits,
+// and the hand of the main queue reduces it to clockHits-1 or by one. The two greater
+// values belong to marks: entries without a value that a slot points to instead of nil.
 const (
-	clockHits = 3 // what the hand counts, as S3-FIFO: two bits tell hot from warm, one bit does not
+	clockHits = 3 // the most that the hand counts, as in S3-FIFO; one bit does not separate hot from warm
 	maxHits   = 127
 
 	stateGhost  = maxHits + 1 // the slot's value was evicted from probation
 	stateClosed = maxHits + 2 // the slot was dropped
 )
 
-// entry is a kept value. state and value come first, so that a hit finds both in
-// one cache line; they are all that a hit touches.
+// entry is a kept value. state and value, the only fields that a hit touches, come
+// first, so that both are in one cache line.
 type entry[V any] struct {
 	state atomic.Uint32
-	// inMain tells the queue. Guarded by the shard's lock, as are slot, prev, next.
+	// inMain says which queue it is in. The shard's lock guards it, and slot, prev, next.
 	inMain bool
 	large  bool      // has a smaller form, see NewWithForms; never changes
 	value  V         // never changes once the entry is in a slot
@@ -31,25 +30,25 @@ type entry[V any] struct {
 	next   *entry[V] // towards the tail
 }
 
-// EntrySize is the memory, in bytes, that a Cache[V] allocates for a kept value:
-// the V itself, its size and its place in a queue. A cache whose unit is the byte
-// stays honest by adding it to each size that a load reports.
+// EntrySize returns the memory, in bytes, that a Cache[V] allocates for a kept value:
+// the V itself, its size and its place in a queue. In a cache whose unit is the byte,
+// loads should add it to each size that they report.
 func EntrySize[V any]() int64 { return int64(unsafe.Sizeof(entry[V]{})) }
 
-// Slot is the place that an owner keeps for one value of one Cache; it is one
-// word. The zero Slot is empty. Its address must not change while in use: a
-// Slot is not copied, and a []Slot that was used is not grown.
+// Slot is an owner's place for one value of one Cache. It is one word. The zero Slot is
+// empty. Its address must not change while it is in use: a Slot must not be copied, and
+// a []Slot that was used must not be grown.
 //
-// A kept value holds on to its Slot, and so to the array that the Slot is in,
-// until it is evicted or dropped.
+// A kept value keeps its Slot reachable, and so the array that the Slot is in, until it
+// is evicted or dropped.
 type Slot[V any] struct {
 	// p is nil, an entry or a mark. It is written under the shard's lock only.
 	p atomic.Pointer[entry[V]]
 }
 
-// Get returns the value in the slot, nil when there is none, and counts as a use
-// of it. The value is immutable and stays as it is for as long as the caller
-// holds on to it, even if it is evicted meanwhile.
+// Get returns the value in the slot, or nil if there is none. It counts as a use of the
+// value. The value is immutable and stays valid for as long as the caller refers to it,
+// even if it is evicted meanwhile.
 func (s *Slot[V]) Get() *V {
 	// Just small enough to be inlined; a call for the rarer cases would not be.
 	e := s.p.Load()
@@ -61,14 +60,14 @@ func (s *Slot[V]) Get() *V {
 		return nil
 	}
 	if hits < maxHits {
-		// Not an atomic increment: a hit lost to a concurrent one costs nothing.
+		// Not an atomic increment: losing a hit to a concurrent one does not matter.
 		e.state.Store(hits + 1)
 	}
 	return &e.value
 }
 
-// Peek is Get without counting as a use, for readers that pass by only once,
-// such as compactions.
+// Peek is Get but does not count as a use. It is meant for readers that use a value only
+// once, such as compactions.
 func (s *Slot[V]) Peek() *V {
 	if e := s.held(); e != nil {
 		return &e.value
@@ -76,17 +75,17 @@ func (s *Slot[V]) Peek() *V {
 	return nil
 }
 
-// Touch loads the slot's line from memory, for a use soon of it or of its neighbours.
+// Touch loads the slot's cache line, before a use of the slot or of its neighbours.
 func (s *Slot[V]) Touch() { s.p.Load() }
 
-// Warm says whether the slot's value was used at least as often as the hand of its
-// queue counts: more than once or twice in its turn.
+// Warm reports whether the slot's value was used at least as often as the hand of its
+// queue counts: three times or more in its turn.
 func (s *Slot[V]) Warm() bool {
 	e := s.held()
 	return e != nil && e.state.Load() >= clockHits
 }
 
-// held is the slot's entry, nil when the slot is empty or holds a mark.
+// held returns the slot's entry, or nil if the slot is empty or holds a mark.
 func (s *Slot[V]) held() *entry[V] {
 	if e := s.p.Load(); e != nil && e.state.Load() <= maxHits {
 		return e
@@ -94,13 +93,13 @@ func (s *Slot[V]) held() *entry[V] {
 	return nil
 }
 
-// closed says whether the slot was dropped.
+// closed reports whether the slot was dropped.
 func (s *Slot[V]) closed() bool {
 	e := s.p.Load()
 	return e != nil && e.state.Load() == stateClosed
 }
 
-// newMark makes an entry without a value. Its state never changes.
+// newMark returns an entry without a value. Its state never changes.
 func newMark[V any](state uint32) *entry[V] {
 	e := new(entry[V])
 	e.state.Store(state)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tracked is a value that knows how often it left the cache.
+// tracked is a value that counts how often it left the cache.
 type tracked struct {
 	slot  int
 	left  *atomic.Int32
@@ -19,8 +19,8 @@ type tracked struct {
 
 var errBoom = errors.New("boom")
 
-// stress is a cache that many goroutines use at once. Its slots that die are replaced, as those of a
-// table by those of another.
+// stress is a cache that many goroutines use concurrently. Dropped slots are replaced, like
+// those of a closed table by those of another.
 type stress struct {
 	*testing.T
 	c                *Cache[tracked]
@@ -44,7 +44,7 @@ type stressor struct {
 	made []*atomic.Int32 // how often each value that it made has left
 }
 
-// newValue returns a new value of slot i, and its size.
+// newValue returns a new value for slot i, and its size.
 func (g *stressor) newValue(i int) (tracked, int64) {
 	left := new(atomic.Int32)
 	g.made = append(g.made, left)
@@ -73,7 +73,7 @@ func (g *stressor) step() {
 	}
 }
 
-// use replaces the value of slot i, or gets it, loading one where there is none.
+// use replaces the value of slot i, or gets or loads it.
 func (g *stressor) use(i int, s *Slot[tracked]) {
 	if v := s.Peek(); v != nil && g.rng.IntN(4) == 0 {
 		g.replaced.Add(1)
@@ -97,10 +97,11 @@ func (g *stressor) use(i int, s *Slot[tracked]) {
 }
 
 // TestEveryValueLeavesOnceUnderLoad lets many goroutines miss, hit, drop and fail on
-// few slots at once, and counts afterwards.
+// few slots concurrently, and counts afterwards.
 //
-// False alarms: a value is replaced in a quarter of the steps that find one, and with room
-// for one value of 60 slots that is one step in 240 of 32,000; none is, once in 10^57 runs.
+// The probability of a false alarm is negligible. A value is replaced in a quarter of the
+// steps that find one. With room for one value of 60 slots, that is one step in 240 of 32,000;
+// that there is none happens once in 10^57 runs.
 func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
@@ -145,8 +146,8 @@ func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 	}
 }
 
-// TestCloseLetsNothingBackIn closes the cache while others load.
-func TestCloseLetsNothingBackIn(t *testing.T) {
+// TestNothingIsKeptAfterClose closes the cache while others load.
+func TestNothingIsKeptAfterClose(t *testing.T) {
 	for range 50 {
 		var alive atomic.Int64
 		c := newSharded(30, 2, func(*int) { alive.Add(-1) })
