@@ -7,15 +7,15 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
-// BurstPause is how long no memtable has become full where a burst of writes is over.
+// BurstPause is the time without a full memtable after which a burst of writes is over.
 const BurstPause = time.Second
 
-// burst is whether memtables become full in quick succession. While they do, level 0
-// gathers more tables before it is compacted: each compaction of it rewrites about as
-// much of the base level, whether it brings four tables or eight. Scheduler.mu guards it.
+// burst detects whether memtables become full in quick succession. While they do, level 0
+// collects more tables before it is compacted: a compaction of it rewrites about the same
+// part of the base level, whether it has four inputs or eight. Scheduler.mu guards it.
 type burst struct {
-	clock    func() time.Time // for tests; nil: time.Now
-	full     time.Time        // when a memtable was full for the last time; zero after a Flush
+	clock    func() time.Time // for tests; nil means time.Now
+	full     time.Time        // when a memtable last became full; zero after EndBurst
 	watching bool             // a goroutine waits for the end
 }
 
@@ -30,7 +30,8 @@ func (b *burst) note() { b.full = b.now() }
 
 func (b *burst) end() { b.full = time.Time{} }
 
-// left returns for how long the burst lasts if nothing more comes, 0 where there is none.
+// left returns how long the burst will last if no other memtable becomes full, or 0 if there
+// is none.
 func (b *burst) left() time.Duration {
 	if b.full.IsZero() {
 		return 0
@@ -38,37 +39,37 @@ func (b *burst) left() time.Duration {
 	return max(0, BurstPause-b.now().Sub(b.full))
 }
 
-// burstTrigger is L0CompactionTrigger during a burst: well below the number from which
-// writes are slowed.
+// burstTrigger replaces L0Trigger during a burst. It is well below the number of tables from
+// which writes are slowed.
 func (o *Options) burstTrigger() int {
 	return max(o.L0Trigger, min(2*o.L0Trigger, o.L0SlowdownTrigger*2/3))
 }
 
-// NoteFull notes that a memtable has become full.
+// NoteFull records that a memtable has become full.
 func (s *Scheduler) NoteFull() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.burst.note()
 }
 
-// EndBurst ends a burst of writes; the next Schedule starts what has waited for that.
+// EndBurst ends a burst of writes. The next Schedule starts compactions that waited for that.
 func (s *Scheduler) EndBurst() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.burst.end()
 }
 
-// SetClock has clock tell the time of bursts, for tests.
+// SetClock sets the clock for bursts, for tests.
 func (s *Scheduler) SetClock(clock func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.burst.clock = clock
 }
 
-// pickLocked chooses what to compact now, with a reference to its version. What waits for
-// the end of a burst is looked at again then.
+// pickLocked chooses a compaction to run now, with a reference to its version, or returns nil.
+// If one must wait for the end of a burst, pickLocked ensures that it is chosen then.
 func (s *Scheduler) pickLocked() *manifest.Compaction {
-	// Loaded with the lock held: what done has released is in no later version.
+	// Loaded with the lock held, so that inputs released by Done are not in this version.
 	v := s.host.RefVersion()
 	c := s.pickInBurst(v)
 	if c == nil {
@@ -94,8 +95,8 @@ func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
 	return c
 }
 
-// pickOf is v.Pick for callers that hold mu, and may not panic while they do: a panic of the
-// comparer ends all edits, and nothing is picked.
+// pickOf is v.Pick for callers that hold mu and so must not panic. If the comparer panics,
+// pickOf stops the Scheduler and picks nothing.
 func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -114,7 +115,7 @@ func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *mani
 	return v.Pick(o)
 }
 
-// watchBurst waits until the burst is over and compacts what has waited for that.
+// watchBurst waits until the burst is over and then starts compactions that waited for that.
 func (s *Scheduler) watchBurst(left time.Duration) {
 	defer s.background.Done()
 	for left > 0 {

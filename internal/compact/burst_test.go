@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABurstStaysClearOfTheSlowdown(t *testing.T) {
+func TestTheBurstTriggerIsBelowTheSlowdown(t *testing.T) {
 	for _, c := range []struct{ trigger, slowdown, want int }{
 		{4, 12, 8}, {1, 12, 2}, {6, 12, 8}, {8, 12, 8}, {12, 12, 12}, {100, 300, 200}, {1, 1, 1}, {2, 3, 2},
 	} {

@@ -13,16 +13,16 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// compactionReadAhead is how much of a table a compaction reads at once, in
-// bytes: enough that the disk's latency hardly counts.
+// compactionReadAhead is the size of a compaction's reads, in bytes: large enough that the
+// disk's latency hardly matters.
 const compactionReadAhead = 256 << 10
 
-// compact runs c and installs its outcome. A panic is returned as an error, since c has to
-// be given up in order.
+// compact runs c and installs its result. It returns a panic as an error, so that c is
+// released properly.
 func (s *Scheduler) compact(c *manifest.Compaction) (err error) {
 	returned := false
 	defer func() {
-		if !returned { // the goroutine ends (runtime.Goexit), and with it this function's callers
+		if !returned { // runtime.Goexit ends the goroutine, including this function's callers
 			s.Done(c, ErrStopped)
 		}
 	}()
@@ -43,7 +43,8 @@ func (s *Scheduler) compactAndReport(c *manifest.Compaction) error {
 	s.o.End(info)
 	if err == nil {
 		s.o.Logger.Info("compacted", "from", c.Level, "to", c.OutputLevel, "inputs", info.InputTables,
-			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten, "moved", info.TrivialMove, "pieces", info.Subcompactions, "took", info.Duration)
+			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten,
+			"moved", info.TrivialMove, "pieces", info.Subcompactions, "took", info.Duration)
 	}
 	return err
 }
@@ -88,29 +89,28 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 	return nil
 }
 
-// merger decides for each entry of a compaction whether anybody can still see
-// it, and writes those.
+// merger writes those entries of a compaction that some reader can still see.
 type merger struct {
 	s      *Scheduler
 	c      *manifest.Compaction
 	job    *mergeJob
 	piece  *mergePiece
-	begun  bool // it came to an entry of the piece, behind those that stand before it in the blocks read
+	begun  bool // it has reached the piece, after earlier entries of the first blocks
 	out    *tables.Writer
 	cutter *manifest.OutputCutter
 	below  [manifest.NumLevels]int
 	count  int
 
-	ikey    []byte // of the entry before, nil before the first
-	stratum int    // see below; of the entry before
+	ikey    []byte // of the previous entry, nil before the first
+	stratum int    // of the previous entry; see entry
 	zeros   zeroSeqs
 }
 
-// entry takes the next entry of the merged order.
+// entry processes the next entry of the merged order.
 //
-// The sequence numbers that readers ask for cut history into strata: stratum i
-// holds the entries that job.visible[i] shows and visible[i-1] does not. Of the
-// entries of one key within one stratum only the newest can be seen.
+// The sequence numbers at which readers read divide history into strata: stratum i
+// has the entries that are visible at job.visible[i] but not at job.visible[i-1].
+// Of the entries of one key in one stratum, only the newest can be seen.
 func (m *merger) entry(ikey, value []byte) error {
 	if m.count++; m.count%1024 == 0 {
 		switch {
@@ -121,15 +121,16 @@ func (m *merger) entry(ikey, value []byte) error {
 		}
 	}
 	if !base.ValidInternalKey(ikey) {
-		return base.Corruptf("table", -1, "a key of %d bytes is no internal key", len(ikey))
+		return base.Corruptf("table", -1, "a key of %d bytes is not an internal key", len(ikey))
 	}
 	user, trailer := base.UserKey(ikey), base.Trailer(ikey)
-	order := -1 // of the entry before and this one, by their user keys
+	order := -1 // of the previous entry and this one, by their user keys
 	if m.ikey != nil {
 		order = m.s.o.Cmp.Compare(base.UserKey(m.ikey), user)
 	}
 	if order > 0 || order == 0 && base.Trailer(m.ikey) <= trailer {
-		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend, want them to: one of %s is damaged; Check tells which", m.inputs())
+		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend; want ascending order: "+
+			"one of %s is damaged; Check reports which", m.inputs())
 	}
 	newKey := order < 0
 	m.ikey = append(m.ikey[:0], ikey...)
@@ -144,7 +145,7 @@ func (m *merger) entry(ikey, value []byte) error {
 	}
 	seq, kind := base.SplitTrailer(trailer)
 	stratum := 0
-	if m.job.visible[0] < seq { // seldom
+	if m.job.visible[0] < seq { // rarely
 		stratum = sort.Search(len(m.job.visible), func(i int) bool { return m.job.visible[i] >= seq })
 	}
 	shadowed := !newKey && stratum == m.stratum
@@ -153,8 +154,8 @@ func (m *merger) entry(ikey, value []byte) error {
 		return nil
 	}
 	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {
-		// Everybody sees the deletion and there is nothing left for it to hide: the
-		// key's older entries are in this stratum too.
+		// All readers see the tombstone, and it hides no entry in a lower level. The key's
+		// older entries among the inputs are in this stratum too and are dropped.
 		return nil
 	}
 	cut := m.cutter.ShouldCut(ikey, m.out.Open()) ||
@@ -170,7 +171,7 @@ func (m *merger) entry(ikey, value []byte) error {
 	return m.out.Add(ikey, value)
 }
 
-// inputs names the tables that are merged.
+// inputs returns the names of the tables that are merged.
 func (m *merger) inputs() string {
 	var names []string
 	for _, f := range m.c.AllInputs() {
@@ -179,16 +180,16 @@ func (m *merger) inputs() string {
 	return strings.Join(names, ", ")
 }
 
-// ManualStep bounds the inputs of one step of a manual compaction, in bytes, so
-// that the space which it needs meanwhile stays small against the database.
+// ManualStep bounds the inputs of one step of a manual compaction, in bytes, so that its
+// temporary disk space is small compared with the database.
 const ManualStep = 64 << 20
 
-// Compact merges all tables that may hold keys in [start, limit), nil for no bound, and
-// returns when that is done, or when ctx is.
+// Compact merges all tables that may hold keys in [start, limit), nil for no bound. It
+// returns when that is done or ctx is.
 func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	stop := context.AfterFunc(ctx, s.wake)
 	defer stop()
-	fresh := s.o.NewFileNum() // tables from here on are written by this call, or later
+	fresh := s.o.NewFileNum() // tables from this number on are written during or after this call
 	for level := 0; level < manifest.NumLevels-1; level++ {
 		if err := s.CompactLevel(ctx, level, start, limit); err != nil {
 			return err
@@ -197,9 +198,9 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	return s.rewriteLastLevel(ctx, start, limit, fresh)
 }
 
-// CompactLevel moves level's tables within [start, limit) down, unless it is the last
-// that holds any there. Those that are written meanwhile it leaves to others, or it
-// would not end before the writes do.
+// CompactLevel compacts level's tables within [start, limit) into a deeper level. It skips
+// levels below level 0 if no deeper one has tables there. It ignores tables that are written
+// meanwhile; otherwise it might not end before the writes do.
 func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []byte) error {
 	from, since := start, s.o.NewFileNum()
 	for {
@@ -259,7 +260,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 	}
 }
 
-// firstRun returns the first files, all neighbours, for which is holds.
+// firstRun returns the first consecutive files for which is returns true.
 func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*manifest.FileMeta {
 	i := 0
 	for i < len(files) && !is(files[i]) {
@@ -272,8 +273,8 @@ func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*m
 	return files[i:j]
 }
 
-// ClearLevel0 compacts what keeps the tables of a load in level 0, if so many of them would
-// have to stay there that it would come to have too many tables.
+// ClearLevel0 prepares the load of files. If overlaps would keep at least L0Trigger of them in
+// level 0, it compacts the tables of level 0 that overlap the load.
 func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error {
 	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
 	c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction, busy bool) {

@@ -1,11 +1,13 @@
-// Package compact keeps a store in shape: it chooses compactions, merges tables downward,
-// and gives existing tables new filters.
+// Package compact schedules and runs compactions, and rewrites existing tables with new
+// filters.
 //
-// A Scheduler owns all that runs. It asks its Host, the store, for three things: the current
-// version, the oldest snapshot, and to apply an edit. The choice itself is a pure function of
-// a version (package manifest). MaxConcurrent slots bound the merges that run at once; a
-// large merge is divided into pieces that take free slots too (subcompaction.go).
+// A Scheduler owns all running work. From its Host, the store, it gets the current version
+// and the snapshots, and it asks the Host to apply edits. The choice of a compaction is a pure
+// function of a version (package manifest). MaxConcurrent slots bound the number of
+// concurrent merges. A large merge is divided into pieces, which use free slots too
+// (subcompaction.go).
 //
-// Scheduler.mu is taken after the locks of the store and before none but leaves; no file
-// is read or written under it, and no method of Host that could wait is called under it.
+// Lock order: Scheduler.mu is locked after the locks of the store; only locks under which no
+// other is taken may be locked after it. No file is read or written, and no method of Host that
+// could wait is called, while it is held.
 package compact

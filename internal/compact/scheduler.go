@@ -17,20 +17,20 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Host is the store whose tables a Scheduler compacts. Its methods may be called from
-// any goroutine. All but Apply are called with the Scheduler's lock held: they must not
-// wait for anyone who calls the Scheduler.
+// Host is the store whose tables a Scheduler compacts. Its methods may be called from any
+// goroutine. All except Apply are called with the Scheduler's lock held: they must not wait
+// for a goroutine that calls the Scheduler.
 type Host interface {
 	// RefVersion returns the current version; the caller unrefs it.
 	RefVersion() *manifest.Version
-	// OldestSnapshot returns the sequence number up to which all readers, and all later
-	// ones, see everything.
+	// OldestSnapshot returns the sequence number up to which all current and future
+	// readers see every entry.
 	OldestSnapshot() uint64
-	// Snapshots returns the sequence numbers that readers ask for, ascending, the newest
-	// visible one included.
+	// Snapshots returns the sequence numbers at which readers read, in ascending order,
+	// including the newest visible one.
 	Snapshots() []uint64
-	// Apply records an edit in the MANIFEST and makes its version the current one. After
-	// an error, written, the tables that were written for it, are the host's to remove.
+	// Apply records an edit in the MANIFEST and makes its version the current one. If it
+	// fails, the host removes written, the tables that were written for the edit.
 	Apply(edit *manifest.Edit, written []*manifest.FileMeta) error
 }
 
@@ -41,12 +41,13 @@ type Options struct {
 	Cache    *tables.Cache
 	Obsolete *tables.Obsolete
 	Plan     *filterplan.Planner
-	// NewFileNum hands out the numbers of files.
+	// NewFileNum returns the number for a new file.
 	NewFileNum func() uint64
-	// NewWriter returns a writer of tables whose filters have these bits a key, if that
-	// depends on the level.
+	// NewWriter returns a writer of tables. If the filters' bits per key depend on the
+	// level, they are those of the argument.
 	NewWriter func(filterplan.Bits) *tables.Writer
-	// Table is for new tables, ReadPolicies are the filter policies that the store reads.
+	// Table applies to new tables. ReadPolicies are the filter policies that the store
+	// reads.
 	Table        sstable.WriterOptions
 	ReadPolicies []filter.Policy
 
@@ -59,11 +60,13 @@ type Options struct {
 
 	// Begin and End are called before and after each compaction.
 	Begin, End func(Info)
-	// Guard calls f, and turns a panic in it into an error that ends all edits, which it
-	// returns; Fail ends them for such an error. They are called without mu.
+	// Guard calls f and returns its error. If f panics, it returns an error for that and
+	// ends all edits of the store. Fail ends all edits because of such an error. Both are
+	// called without mu.
 	Guard func(during string, f func() error) error
 	Fail  func(err error)
-	// Ended is called with the outcome of compactions, nil for success, once Status shows it.
+	// Ended is called with the result of each compaction, nil for success, after it is
+	// visible in Status.
 	Ended  func(error)
 	Logger *slog.Logger
 }
@@ -81,7 +84,7 @@ type Info struct {
 	Err                       error
 }
 
-// Counters are what a Scheduler has counted.
+// Counters are the totals of the compactions that a Scheduler has run.
 type Counters struct {
 	Compactions, Subcompactions, TrivialMoves uint64
 	BytesRead, BytesWritten                   uint64
@@ -96,24 +99,24 @@ type Scheduler struct {
 
 	closed     atomic.Bool
 	closing    chan struct{}  // closed when Close begins
-	background sync.WaitGroup // whatever may still touch the store
+	background sync.WaitGroup // goroutines that may still use the store
 
-	// mu guards what follows. cond is signalled whenever any of it changes, and
+	// mu guards the fields below. cond is signalled whenever one of them changes, and
 	// when wake is called.
 	mu           sync.Mutex
 	cond         *sync.Cond
-	running      []*manifest.Compaction // manual ones included
-	slots        int                    // of MaxConcurrent that are taken
-	claimers     int                    // who wait in claim for one
-	jobs         []*mergeJob            // with pieces that nobody has begun
+	running      []*manifest.Compaction // including manual ones
+	slots        int                    // of MaxConcurrent that are in use
+	claimers     int                    // goroutines that wait in Claim for one
+	jobs         []*mergeJob            // with pieces that have not begun
 	holds        int                    // see Hold
 	stopErr      error                  // see Stop
 	flushing     bool                   // see BeginFlush
 	err          error                  // of the last compaction; nil after a success
-	parkedErr    error                  // of the last compaction that met corruption, whose inputs were set aside
-	parkedTables int                    // their inputs
+	parkedErr    error                  // of the last compaction that met corruption; its inputs were set aside
+	parkedTables int                    // the number of all such inputs
 	backoff      Backoff
-	resting      int // failed compactions whose back-off is not over; meanwhile the background starts none
+	paused       int // HoldBackground calls and back-offs in effect; no background compaction starts
 	burst        burst
 }
 
@@ -124,8 +127,7 @@ func New(o Options, host Host) *Scheduler {
 	return s
 }
 
-// Close keeps everything from beginning. What runs ends soon with base.ErrClosed; Wait
-// waits for it.
+// Close prevents new work. Running work ends soon with base.ErrClosed; Wait waits for it.
 func (s *Scheduler) Close() {
 	if s.closed.Swap(true) {
 		return
@@ -134,7 +136,8 @@ func (s *Scheduler) Close() {
 	s.wake()
 }
 
-// Stop keeps everything from beginning, since err has ended all edits: claims return it.
+// Stop prevents new compactions and upgrades because err has ended all edits of the store.
+// Claim then returns err.
 func (s *Scheduler) Stop(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,29 +145,30 @@ func (s *Scheduler) Stop(err error) {
 	s.cond.Broadcast()
 }
 
-// Wait waits for what was running when Close was called.
+// Wait waits for the work that was running when Close was called.
 func (s *Scheduler) Wait() { s.background.Wait() }
 
-// wake has everyone who waits look again.
+// wake wakes all waiting goroutines.
 func (s *Scheduler) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cond.Broadcast()
 }
 
-// Status is what a Scheduler is doing.
+// Status is the current activity of a Scheduler.
 type Status struct {
 	Running, Slots int
 	Flushing       bool
-	Gathering      bool // compactions that are due wait for the end of a burst of writes
-	Waiting        int  // compactions with pieces that nobody has begun
+	Gathering      bool // due compactions wait for the end of a burst of writes
+	Waiting        int  // compactions with pieces that have not begun
 	// Err is the last compaction's error, ParkedErr that of the last one that met
-	// corruption; its inputs, ParkedTables in all, are not compacted any more.
+	// corruption. The inputs of all such compactions, ParkedTables in number, are not
+	// compacted any more.
 	Err, ParkedErr error
 	ParkedTables   int
 }
 
-// Status returns what the Scheduler is doing at this moment.
+// Status returns the current activity of the Scheduler.
 func (s *Scheduler) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +178,7 @@ func (s *Scheduler) Status() Status {
 	}
 }
 
-// Counters returns what was counted.
+// Counters returns the totals of the compactions so far.
 func (s *Scheduler) Counters() Counters {
 	return Counters{
 		Compactions: s.compactions.Load(), Subcompactions: s.subcompactions.Load(), TrivialMoves: s.trivialMoves.Load(),
@@ -182,9 +186,9 @@ func (s *Scheduler) Counters() Counters {
 	}
 }
 
-// Stuck returns what keeps compactions from making room in level 0: the last one's failure,
-// or the corruption that tables were set aside for, if nothing is left to compact
-// beside them. v is the current version.
+// Stuck returns the error that prevents compactions from making room in level 0, or nil. It
+// is the error of the last compaction or, if only tables that were set aside remain to be
+// compacted, the corruption for which they were. v is the current version.
 func (s *Scheduler) Stuck(v *manifest.Version) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +198,7 @@ func (s *Scheduler) Stuck(v *manifest.Version) error {
 	return s.err
 }
 
-// WaitIdle returns when no compaction and no flush is under way.
+// WaitIdle waits until no compaction and no flush is running.
 func (s *Scheduler) WaitIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,14 +207,14 @@ func (s *Scheduler) WaitIdle() {
 	}
 }
 
-// Idle reports whether no compaction and no flush is under way.
+// Idle reports whether no compaction and no flush is running.
 func (s *Scheduler) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.running) == 0 && !s.flushing
 }
 
-// Due reports whether a compaction is due or runs.
+// Due reports whether a compaction is due or running.
 func (s *Scheduler) Due() bool {
 	v := s.host.RefVersion()
 	defer v.Unref()
@@ -219,11 +223,12 @@ func (s *Scheduler) Due() bool {
 	return len(s.running) > 0 || s.pickOf(v, s.pickOptions()) != nil
 }
 
-// BeginFlush notes that a table of level 0 is about to get its number, and EndFlush that it
-// is in the current version, or given up. Meanwhile nothing in level 0 changes its number.
+// BeginFlush must be called before a new table of level 0 gets its number, and EndFlush after
+// it is in the current version or abandoned. In between, no table of level 0 gets another
+// number.
 func (s *Scheduler) BeginFlush() { s.setFlushing(true) }
 
-// EndFlush is the end of what BeginFlush began.
+// EndFlush ends the period that BeginFlush began.
 func (s *Scheduler) EndFlush() { s.setFlushing(false) }
 
 func (s *Scheduler) setFlushing(flushing bool) {
@@ -233,23 +238,23 @@ func (s *Scheduler) setFlushing(flushing bool) {
 	s.cond.Broadcast()
 }
 
-// Hold keeps compactions and upgrades of filters from beginning until release is called,
-// which schedules nothing by itself. Those that run go on.
+// Hold prevents new compactions and upgrades of filters until release is called. Running ones
+// continue. release does not call Schedule.
 func (s *Scheduler) Hold() (release func()) {
 	s.hold(+1)
 	return sync.OnceFunc(func() { s.hold(-1) })
 }
 
-// HoldBackground is Hold for what begins by itself: Compact and UpgradeFilters go on.
+// HoldBackground is Hold for automatic compactions only: Compact and UpgradeFilters continue.
 func (s *Scheduler) HoldBackground() (release func()) {
-	s.rest(+1)
-	return sync.OnceFunc(func() { s.rest(-1) })
+	s.pauseBackground(+1)
+	return sync.OnceFunc(func() { s.pauseBackground(-1) })
 }
 
-func (s *Scheduler) rest(n int) {
+func (s *Scheduler) pauseBackground(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resting += n
+	s.paused += n
 }
 
 func (s *Scheduler) hold(n int) {
@@ -259,7 +264,7 @@ func (s *Scheduler) hold(n int) {
 	s.cond.Broadcast()
 }
 
-// PickOptions returns what a choice of a compaction goes by.
+// PickOptions returns the options for choosing a compaction now.
 func (s *Scheduler) PickOptions() manifest.PickOptions {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +282,9 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 	}
 }
 
-// Place chooses the levels of a load's tables. It is called under a Hold that lasts until they
-// are in the current version: a compaction that knows nothing of them might write across them.
+// Place chooses the levels of a load's tables. It must be called under a Hold that lasts until
+// they are in the current version. Otherwise a concurrent compaction could write tables that
+// overlap them.
 func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,17 +293,17 @@ func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 	return v.Place(files, s.pickOptions())
 }
 
-// Schedule starts what is due and allowed.
+// Schedule starts compactions that are due and allowed.
 func (s *Scheduler) Schedule() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scheduleLocked()
 }
 
-// scheduleLocked gives slots that are free to compactions that are due, and what is
-// left of them to pieces of those that run.
+// scheduleLocked gives free slots to compactions that are due, and remaining ones to pieces
+// of running compactions.
 func (s *Scheduler) scheduleLocked() {
-	if s.o.ReadOnly || s.resting > 0 || s.holds > 0 {
+	if s.o.ReadOnly || s.paused > 0 || s.holds > 0 {
 		return
 	}
 	for s.slots+s.claimers < s.o.MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
@@ -312,7 +318,7 @@ func (s *Scheduler) scheduleLocked() {
 }
 
 // startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
-// Done gives up. The Scheduler is open, and Wait waits until Done is called.
+// Done drops. The Scheduler must be open; Wait waits until Done is called.
 func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	s.background.Add(1)
 	for _, f := range c.AllInputs() {
@@ -322,9 +328,9 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	s.running = append(s.running, c)
 }
 
-// Done gives back what startLocked took, and removes the files that nobody needs any
-// more. The inputs of a compaction that met corruption stay claimed: trying again would
-// fail again (basho/eleveldb issue 23), and reads of other keys go on.
+// Done releases the inputs and the slot of c, and removes obsolete files. The inputs of a
+// compaction that met corruption stay claimed: trying again would fail again
+// (basho/eleveldb issue 23). Reads of other keys continue.
 func (s *Scheduler) Done(c *manifest.Compaction, err error) {
 	defer s.background.Done()
 	parked := errors.Is(err, base.ErrCorruption)
@@ -349,10 +355,10 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 	_ = s.o.Guard("a compaction", func() error { s.compactPicked(c); return nil })
 }
 
-// compactPicked is the work of compactInBackground.
+// compactPicked runs c. After a failure it delays the next background compaction.
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 	err := s.compact(c)
-	wait := s.beginRest(err) // before a flush can pick the same inputs again
+	wait := s.beginBackoff(err) // before a flush can make the same inputs be picked again
 	s.Done(c, err)
 	if err == base.ErrClosed {
 		return
@@ -362,12 +368,12 @@ func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 		if !s.pause(wait) {
 			return
 		}
-		s.rest(-1)
+		s.pauseBackground(-1)
 	}
 	s.Schedule()
 }
 
-// NoteOutcome keeps the outcome of a compaction.
+// NoteOutcome records the result of a compaction and reports it to Options.Ended.
 func (s *Scheduler) NoteOutcome(err error) {
 	err = base.NoSpace(err)
 	s.mu.Lock()
@@ -377,34 +383,33 @@ func (s *Scheduler) NoteOutcome(err error) {
 	s.o.Ended(err)
 }
 
-// beginRest takes the outcome of a background compaction. After a failure it
-// returns how long the background should start none; the caller ends that. Inputs
-// that are corrupt stay claimed, so that there the next choice is another one and
-// nothing need wait.
-func (s *Scheduler) beginRest(err error) time.Duration {
+// beginBackoff handles the result of a background compaction. After a failure it pauses
+// background compactions and returns for how long; the caller ends the pause. Corruption
+// needs no pause, since the inputs stay claimed and the next choice is another one.
+func (s *Scheduler) beginBackoff(err error) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err == nil && s.resting == 0:
+	case err == nil && s.paused == 0:
 		s.backoff = Backoff{}
 		return 0
 	case err == nil || err == base.ErrClosed || errors.Is(err, base.ErrCorruption):
 		return 0
 	}
-	if s.resting++; s.resting > 1 { // of those that fail together, one counts
+	if s.paused++; s.paused > 1 { // concurrent failures count once
 		return s.backoff.wait
 	}
 	return s.backoff.Next(err)
 }
 
-// SetBackoff makes the next rest after a failure twice as long as wait, or the longest.
+// SetBackoff makes the next back-off after a failure twice as long as wait, up to the maximum.
 func (s *Scheduler) SetBackoff(wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.backoff.wait = wait
 }
 
-// pause waits and reports whether the Scheduler is still open then.
+// pause waits and reports whether the Scheduler is still open afterwards.
 func (s *Scheduler) pause(wait time.Duration) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -416,9 +421,13 @@ func (s *Scheduler) pause(wait time.Duration) bool {
 	}
 }
 
-// Claim waits for a slot, and until pick returns a compaction whose inputs are free, or
-// none at all, and claims it. pick is called with mu held.
-func (s *Scheduler) Claim(ctx context.Context, pick func(*manifest.Version, manifest.PickOptions) (c *manifest.Compaction, busy bool)) (*manifest.Compaction, error) {
+// Claim waits for a free slot, calls pick and claims the compaction that pick returns. While
+// pick returns nil and busy, because the inputs are in use, Claim waits and calls it again. If
+// pick returns nil and not busy, there is nothing to do, and Claim returns nil. pick is called
+// with mu held.
+func (s *Scheduler) Claim(ctx context.Context,
+	pick func(*manifest.Version, manifest.PickOptions) (c *manifest.Compaction, busy bool),
+) (*manifest.Compaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.scheduleLocked() // a slot may have been kept for this call
@@ -436,7 +445,7 @@ func (s *Scheduler) Claim(ctx context.Context, pick func(*manifest.Version, mani
 			continue
 		}
 		if s.slots >= s.o.MaxConcurrent {
-			s.claimers++ // the next one that is free is not for the background
+			s.claimers++ // the background leaves the next free slot to this call
 			s.cond.Wait()
 			s.claimers--
 			continue
@@ -453,14 +462,14 @@ func (s *Scheduler) Claim(ctx context.Context, pick func(*manifest.Version, mani
 		}
 		if len(s.running) == 0 && !s.flushing {
 			return nil, errors.Wrap(s.parkedErr,
-				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages what they hold")
+				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages their entries")
 		}
-		s.scheduleLocked() // likewise
+		s.scheduleLocked() // a slot may have been kept for this call
 		s.cond.Wait()
 	}
 }
 
-// CompactClaimed runs a compaction that claim returned.
+// CompactClaimed runs a compaction that Claim returned.
 func (s *Scheduler) CompactClaimed(c *manifest.Compaction) error {
 	err := s.compact(c)
 	s.Done(c, err)
@@ -472,11 +481,11 @@ func (s *Scheduler) CompactClaimed(c *manifest.Compaction) error {
 	return err
 }
 
-// Backoff spaces out repetitions of what failed. The zero Backoff begins with 50 ms.
+// Backoff spaces out retries after failures. The zero Backoff begins with 50 ms.
 type Backoff struct{ wait time.Duration }
 
 // Next returns how long to wait after err: twice as long as the last time, up to 30
-// seconds. A full disk is looked at every second: it costs little, and writers wait for it.
+// seconds. With a full disk it is up to one second: a retry is cheap, and writers wait for it.
 func (b *Backoff) Next(err error) time.Duration {
 	longest := 30 * time.Second
 	if base.IsNoSpace(err) {

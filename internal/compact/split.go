@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// tablesPerPiece is how many output tables a piece of a compaction must be worth:
-	// each piece but the last may end with a table that is smaller than the others.
+	// tablesPerPiece is the minimum size of a piece of a compaction, in output tables, since
+	// each piece may end with a table that is smaller than the others.
 	tablesPerPiece = 4
-	// stretchesPerPiece is how finely the inputs are measured. A table that is smaller
-	// than a stretch counts as a whole, where it begins.
+	// stretchesPerPiece is the granularity with which the inputs are measured. A table that is
+	// smaller than a stretch counts completely at its smallest key.
 	stretchesPerPiece = 16
 )
 
-// SplitKeys returns the user keys at which the merging of c is divided, ascending: each
-// piece begins with one, the first before all. There are at most as many pieces as
-// slots, of about as many input bytes each.
+// SplitKeys returns the user keys at which to divide the merging of c into pieces, in
+// ascending order. Each is the lower bound of a piece; the first piece has none. There are at
+// most as many pieces as slots, and they have about the same number of input bytes.
 func (s *Scheduler) SplitKeys(c *manifest.Compaction) ([][]byte, error) {
 	total := c.InputBytes()
 	pieces := min(uint64(s.o.MaxConcurrent), total/(tablesPerPiece*s.o.TableSize))
@@ -26,13 +26,13 @@ func (s *Scheduler) SplitKeys(c *manifest.Compaction) ([][]byte, error) {
 		return nil, nil
 	}
 	stretches, err := s.inputStretches(c, total/(pieces*stretchesPerPiece))
-	if err != nil || len(stretches) == 0 { // tables whose indexes list nothing have no stretches
+	if err != nil || len(stretches) == 0 { // tables with empty indexes have no stretches
 		return nil, err
 	}
 	cmp := s.o.Cmp.Compare
 	slices.SortStableFunc(stretches, func(a, b inputStretch) int { return cmp(a.begin, b.begin) })
 	var keys [][]byte
-	before, last := uint64(0), stretches[0].begin // input bytes before the stretch; where the piece begins
+	before, last := uint64(0), stretches[0].begin // input bytes before the stretch; begin of the piece
 	for _, stretch := range stretches {
 		if before >= total/pieces*uint64(len(keys)+1) && cmp(last, stretch.begin) < 0 {
 			last = stretch.begin
@@ -43,14 +43,14 @@ func (s *Scheduler) SplitKeys(c *manifest.Compaction) ([][]byte, error) {
 	return keys, nil
 }
 
-// inputStretch is a part of a table whose user keys are not before begin.
+// inputStretch is a part of a table whose user keys are at or after begin.
 type inputStretch struct {
 	begin []byte
 	bytes uint64
 }
 
-// inputStretches divides the inputs of c into stretches of about stepBytes. Of tables
-// that are larger the indexes say where they begin, which the merge needs anyway.
+// inputStretches divides the inputs of c into stretches of about stepBytes. It divides larger
+// tables by their indexes, which the merge needs anyway.
 func (s *Scheduler) inputStretches(c *manifest.Compaction, stepBytes uint64) (all []inputStretch, err error) {
 	for _, f := range c.AllInputs() {
 		smallest := base.UserKey(f.Smallest)

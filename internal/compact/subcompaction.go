@@ -13,39 +13,38 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// A large compaction is divided by user keys into pieces (RocksDB: subcompactions),
-// which are merged on their own, each into tables of its own, and become one version
-// edit together.
+// A large compaction is divided by user keys into pieces (RocksDB: subcompactions). They are
+// merged separately, each into its own tables, and applied as one version edit.
 //
-// Options.MaxConcurrent is a number of slots. A compaction takes one when it
-// begins, and goes through its pieces with it. A slot that is free is given to whoever
-// waits in claim first, then to another compaction that is due, and then to a piece
-// that nobody has begun, of level 0 first, since that is what writers wait for. A
-// piece that was given a slot returns it at its end.
+// Options.MaxConcurrent is the number of slots. A compaction uses one slot from its beginning,
+// in which it merges its pieces one after another. A free slot is given first to a goroutine
+// that waits in Claim, then to another compaction that is due, and then to a piece that has
+// not begun. Pieces from level 0 come first, since writers wait for them. Such a piece frees
+// its slot at its end.
 
 // mergeJob is the merging of one compaction.
 type mergeJob struct {
 	s       *Scheduler
 	c       *manifest.Compaction
 	bits    filterplan.Bits
-	visible []uint64 // sequence numbers that readers ask for, ascending
+	visible []uint64 // sequence numbers at which readers read, ascending
 	oldest  bool     // entries may get sequence number 0
 	pieces  []mergePiece
-	stopped atomic.Bool // a piece has failed; no other need go on
+	stopped atomic.Bool // a piece has failed, so others need not continue
 
 	// Guarded by Scheduler.mu.
-	next   int   // the first piece that nobody has begun
-	helped int   // pieces that are being merged beside the job's own goroutine
+	next   int   // the first piece that has not begun
+	helped int   // pieces that are being merged by other goroutines than the job's own
 	err    error // of the piece that failed first
 }
 
-// newMergeJob returns one without pieces.
+// newMergeJob returns a mergeJob without pieces.
 func (s *Scheduler) newMergeJob(c *manifest.Compaction) *mergeJob {
 	return &mergeJob{
 		s: s, c: c, bits: s.o.Plan.CompactionBits(c),
 		visible: s.host.Snapshots(),
-		// Inputs are removed oldest first, so that those that a crash leaves hold nothing
-		// older than an entry that got number 0. Of inputs in no order that is not known.
+		// Inputs are removed oldest first. So inputs left by a crash have nothing older than
+		// an entry that got number 0. If the inputs' order is unknown, that is not certain.
 		oldest: c.HoldsOldest() && s.inputsInOrder(c),
 	}
 }
@@ -62,14 +61,14 @@ func (s *Scheduler) inputsInOrder(c *manifest.Compaction) bool {
 	return manifest.InOrder(s.o.Cmp, c.Inputs)
 }
 
-// mergePiece is a range of user keys, from lower on to before upper, nil for no bound.
+// mergePiece is a range of user keys, [lower, upper), nil for no bound.
 type mergePiece struct {
 	lower, upper []byte
-	out          *tables.Writer // nil until it is begun
+	out          *tables.Writer // nil until the piece begins
 }
 
-// MergeTables writes what remains of the inputs of c to new tables, and returns them in
-// order, and in how many pieces it was done. The caller has a slot.
+// MergeTables merges the inputs of c to new tables. It returns them in order, and the number
+// of pieces. The caller has a slot.
 func (s *Scheduler) MergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
 	splits, err := s.SplitKeys(c)
 	if err != nil {
@@ -93,8 +92,8 @@ func (s *Scheduler) MergeTables(c *manifest.Compaction) (files []*manifest.FileM
 	return files, len(j.pieces), j.err
 }
 
-// run merges all pieces, or as many as it takes for one to fail. When it returns, nobody
-// is at any of them, and those that were begun are finished if j.err is nil.
+// run merges all pieces, unless one fails. When it returns, no goroutine works on them, and
+// j.err is nil if all are finished.
 func (j *mergeJob) run() {
 	s := j.s
 	s.mu.Lock()
@@ -111,8 +110,8 @@ func (j *mergeJob) run() {
 		s.mu.Unlock()
 		return
 	}
-	// To wait is no merge: somebody else may have the slot. It is taken again for the
-	// version edit, which is none either, so that one slot may have two owners then.
+	// Waiting is not merging, so another goroutine may use the slot meanwhile. It is counted
+	// as used again for the version edit, even if all are in use, since that is no merge.
 	s.slots--
 	s.scheduleLocked()
 	s.cond.Broadcast()
@@ -123,7 +122,7 @@ func (j *mergeJob) run() {
 	s.mu.Unlock()
 }
 
-// takeLocked takes the next piece. The last one taken, the job needs no help.
+// takeLocked returns the next piece. After the last one, the job needs no help.
 func (j *mergeJob) takeLocked() *mergePiece {
 	p := &j.pieces[j.next]
 	if j.next++; j.next == len(j.pieces) {
@@ -136,7 +135,7 @@ func (j *mergeJob) forgetLocked() {
 	j.s.jobs = slices.DeleteFunc(j.s.jobs, func(other *mergeJob) bool { return other == j })
 }
 
-// endedLocked takes the outcome of a piece.
+// endedLocked handles the result of a piece.
 func (j *mergeJob) endedLocked(err error) {
 	if err == nil || j.err != nil {
 		return
@@ -147,8 +146,8 @@ func (j *mergeJob) endedLocked(err error) {
 	j.forgetLocked()
 }
 
-// helpLocked gives a slot that is free to a piece that nobody has begun, and reports
-// whether there was one.
+// helpLocked gives a free slot to a piece that has not begun, and reports whether there was
+// one.
 func (s *Scheduler) helpLocked() bool {
 	if len(s.jobs) == 0 {
 		return false
@@ -180,24 +179,23 @@ func (s *Scheduler) helpLocked() bool {
 	return true
 }
 
-// errPieceEnds says that an entry is behind the piece; ErrStopped that another piece of
+// errPieceEnds means that an entry is after the piece. ErrStopped means that another piece of
 // the compaction has failed, or the copy of another table.
 var (
 	errPieceEnds = errors.Sentinel("sievedb: the piece of the compaction ends")
 	ErrStopped   = errors.Sentinel("sievedb: another piece of the work has failed")
 )
 
-// MergePiece writes what remains of the inputs of c for user keys from lower on and below
-// upper, nil for no bound, to new tables. The caller has claimed c, and abandons or
-// installs the tables, after an error too.
+// MergePiece merges the entries of c's inputs with user keys in [lower, upper), nil for no
+// bound, to new tables. The caller must have claimed c. It must install or abandon the tables,
+// also after an error.
 func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*tables.Writer, error) {
 	p := mergePiece{lower: lower, upper: upper}
 	err := s.newMergeJob(c).merge(&p)
 	return p.out, err
 }
 
-// merge writes what remains of the inputs within a piece to new tables. After an error
-// some are left, for abandon.
+// merge merges the inputs within a piece to new tables. After an error p.out must be abandoned.
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
 	p.out = s.o.NewWriter(j.bits)
@@ -205,11 +203,11 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	defer it.Close()
 	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
 	var err error
-	twin := false // of the entry before, which is the one that counts
+	twin := false // the entry is a twin of the previous one, which counts instead
 	for ok := it.First(); ok; ok = it.Next() {
 		if !twin {
 			if err = m.entry(it.Key(), it.Value()); err != nil {
-				break // and stay there: checkRest is about what follows
+				break // and stay there, for CheckRest
 			}
 		}
 		twin = it.TwinFollows()
@@ -226,10 +224,10 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	return err
 }
 
-// compactionIter merges the inputs of c as far as they meet p; what it shows outside of
-// p, at either end, is no more than there is in the blocks at hand. Level 0 overlaps
-// itself, so it is several runs: one for each of its tables, but for those of a load,
-// which do not meet. Other levels are one run each.
+// compactionIter returns an iterator that merges the parts of c's inputs within p. At both
+// ends it may return entries outside of p, but only those of the same blocks. The tables of
+// level 0 may overlap, so each is a run, except that those of a load, which are disjoint, are
+// one. Each other level is one run.
 func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *tables.MergingIter {
 	runs := [][]*manifest.FileMeta{c.Inputs}
 	if c.Level == 0 {
@@ -245,7 +243,7 @@ func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *table
 			o.Lower = p.lower
 		}
 		run := tables.NewLevelIter(s.o.Cache, s.o.Cmp, files, o)
-		if i < len(runs) { // as new as the others: DisjointRuns sorts by keys
+		if i < len(runs) { // runs of equal rank: DisjointRuns sorts them by key, not by age
 			it.AddNewest(run)
 		} else {
 			it.Add(run)
@@ -256,7 +254,7 @@ func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *table
 	return it
 }
 
-// tables returns those of some tables that meet p, in their order.
+// tables returns those of files that overlap p, in their order.
 func (p *mergePiece) tables(cmp *base.Comparer, files []*manifest.FileMeta) (meet []*manifest.FileMeta) {
 	for _, f := range files {
 		if (p.lower == nil || cmp.Compare(base.UserKey(f.Largest), p.lower) >= 0) &&

@@ -13,26 +13,26 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// UpgradeOptions say how UpgradeFilters goes about it.
+// UpgradeOptions are the options of UpgradeFilters.
 type UpgradeOptions struct {
 	DryRun         bool
-	BytesPerSecond int64               // read, on average; 0: no bound
-	Progress       func(UpgradeReport) // nil: not called
+	BytesPerSecond int64               // bytes read, on average; 0 for no limit
+	Progress       func(UpgradeReport) // called after each step, if not nil
 }
 
-// UpgradeReport is what UpgradeFilters did or, in a dry run, would do.
+// UpgradeReport is the result of UpgradeFilters or, in a dry run, the expected result.
 type UpgradeReport struct {
 	Tables, Upgraded, Current, Damaged int
-	// Bytes is what the upgraded tables took.
+	// Bytes is the total size of the upgraded tables before the upgrade.
 	Bytes                               uint64
 	FilterBytesBefore, FilterBytesAfter uint64
 	WastedReadsBefore, WastedReadsAfter float64
 	Duration                            time.Duration
 }
 
-// UpgradeFilters gives each table the filters of policy, nil for Options.Table.Filter, without
-// compacting anything: a table's data blocks are copied as they are stored, its keys are
-// read in the same pass, and a new end with filters and index is written after them.
+// UpgradeFilters gives each table the filters of policy, or of Options.Table.Filter if policy is
+// nil, without a compaction. It copies a table's data blocks as they are stored, reads its keys
+// in the same pass, and then writes new filters and a new index.
 func (s *Scheduler) UpgradeFilters(ctx context.Context, policy filter.Policy, o UpgradeOptions) (UpgradeReport, error) {
 	start := time.Now()
 	u, err := s.newUpgrade(ctx, policy, o)
@@ -55,25 +55,26 @@ func (s *Scheduler) UpgradeFilters(ctx context.Context, policy filter.Policy, o 
 	return u.report, err
 }
 
-// upgrade is one UpgradeFilters under way.
+// upgrade is a running UpgradeFilters.
 type upgrade struct {
 	s      *Scheduler
 	ctx    context.Context
 	o      UpgradeOptions
 	policy filter.Policy
-	bits   []filterplan.Bits // of each level, if they depend on it
+	bits   []filterplan.Bits // of each level, if they depend on the level
 	tables sstable.WriterOptions
 	begun  time.Time
-	// stepBytes bounds the tables of a step below level 0, but for a single one.
+	// stepBytes bounds the total size of a step's tables below level 0. A step with a
+	// single table may exceed it.
 	stepBytes uint64
-	fresh     uint64                            // tables of this number and above came since
-	known     map[*manifest.FileMeta]tableState // of tables that were looked into
+	fresh     uint64                            // tables from this number on are newer than the upgrade
+	known     map[*manifest.FileMeta]tableState // of tables that were inspected
 	figures   map[*manifest.FileMeta]tableFigures
-	made      map[madeOf][]madeFilter
+	made      map[filterSpec][]filterEstimate
 	levels    [manifest.NumLevels]levelRates
 	report    UpgradeReport
 	damage    error // the first
-	failed    error // of the system, looking into a table
+	failed    error // an I/O error while inspecting a table
 }
 
 type tableState uint8
@@ -82,35 +83,35 @@ const (
 	tableStale tableState = iota + 1
 	tableCurrent
 	tableDamaged
-	tableChosen // of a step under way, stale before
+	tableChosen // was stale, and is part of a running step
 )
 
-// madeOf is a policy, by the bits a key if they depend on the level, and a number of keys.
-type madeOf struct{ bits, keys uint64 }
+// filterSpec is the bits per key, if they depend on the level, and a number of keys.
+type filterSpec struct{ bits, keys uint64 }
 
-// madeFilter is what a kind of the policy makes of some number of keys.
-type madeFilter struct {
+// filterEstimate is the expected filter of one kind of the policy.
+type filterEstimate struct {
 	name  string
 	bytes int
-	exact bool // bytes is what it takes, whatever the keys
+	exact bool // bytes does not depend on the keys themselves
 	rate  float64
 }
 
-// tableFigures are what the filters of a table take, and the rates of false positives to
-// expect of them, before it is upgraded and afterwards.
+// tableFigures are the sizes of a table's filters and their expected false-positive rates,
+// before and after the upgrade.
 type tableFigures struct {
 	level                   int
 	bytesBefore, bytesAfter uint64
 	rateBefore, rateAfter   float64
 }
 
-// madeTable is what a copy has: keys in its filters, 0 if it has none, and their bytes.
-type madeTable struct{ keys, filterBytes uint64 }
+// copyFigures are the number of keys in a copy's filters, 0 without filters, and their bytes.
+type copyFigures struct{ keys, filterBytes uint64 }
 
-// levelRates sums up the rates of false positives of a level's tables.
+// levelRates are the number of a level's tables and the sums of their false-positive rates.
 type levelRates struct{ tables, before, after float64 }
 
-// add adds the rates of n tables that have such figures, or takes them away.
+// add adds the rates of n tables with these figures. With a negative n it subtracts them.
 func (l *levelRates) add(f tableFigures, n float64) {
 	l.tables += n
 	l.before += n * f.rateBefore
@@ -121,7 +122,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	u := &upgrade{
 		s: s, ctx: ctx, o: o, policy: policy, tables: s.o.Table,
 		stepBytes: min(UpgradeStepTables*s.o.TableSize, upgradeStepBytes),
-		known:     map[*manifest.FileMeta]tableState{}, made: map[madeOf][]madeFilter{},
+		known:     map[*manifest.FileMeta]tableState{}, made: map[filterSpec][]filterEstimate{},
 		figures: map[*manifest.FileMeta]tableFigures{},
 	}
 	if policy == nil {
@@ -136,7 +137,8 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	case s.o.ReadOnly && !u.o.DryRun:
 		return nil, base.ErrReadOnly
 	case u.o.BytesPerSecond < 0:
-		return nil, errors.Newf("sievedb: UpgradeFilters: %d bytes a second; want 0 for no bound, or more", u.o.BytesPerSecond)
+		return nil, errors.Newf("sievedb: UpgradeFilters: the limit is %d bytes per second; "+
+			"want 0 for no limit, or more", u.o.BytesPerSecond)
 	}
 	read := map[string]bool{}
 	for _, p := range s.o.ReadPolicies {
@@ -144,7 +146,8 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	}
 	for _, p := range filter.Kinds(u.policy) {
 		if !read[p.Name()] {
-			return nil, errors.Newf("sievedb: UpgradeFilters: this store would not read filters of %q; open it with that policy as Options.Filters.Policy", p.Name())
+			return nil, errors.Newf("sievedb: UpgradeFilters: this store would not read filters of %q; "+
+				"open it with that policy as Options.Filters.Policy", p.Name())
 		}
 	}
 	v := s.host.RefVersion()
@@ -177,10 +180,10 @@ func (u *upgrade) survey() error {
 	return nil
 }
 
-// upgraded counts a table that has been, or would be.
+// upgraded counts a table that has been upgraded or, in a dry run, would be.
 func (u *upgrade) upgraded(f *manifest.FileMeta) {
 	if u.known[f] == tableCurrent {
-		u.report.Current-- // it only went along
+		u.report.Current-- // it was rewritten only because of other tables
 	}
 	u.report.Upgraded++
 	u.report.Bytes += f.Size
@@ -188,9 +191,9 @@ func (u *upgrade) upgraded(f *manifest.FileMeta) {
 	u.report.FilterBytesAfter += u.figures[f].bytesAfter
 }
 
-// together returns those tables of level 0 that must be upgraded in one edit: the order
-// of level 0 is that of the tables' numbers, so that all that are newer than one that gets
-// a new number get one as well. What is older than a damaged one must keep its own.
+// together returns the tables of level 0 that must be upgraded in one edit. Level 0 is ordered
+// by table numbers, so if a table gets a new number, all newer ones need one as well. Tables
+// older than a damaged one must keep their numbers.
 func (u *upgrade) together(all []*manifest.FileMeta) (files []*manifest.FileMeta) {
 	for i, f := range all {
 		switch u.known[f] {
@@ -213,15 +216,15 @@ func (u *upgrade) interrupted() error {
 	return u.ctx.Err()
 }
 
-// A step upgrades about so many tables as compactions write them, and bytes, in one edit: each
-// costs a sync of the MANIFEST and of the directory, and takes its tables from compactions
-// meanwhile. The memory of the system that the old tables took serves the next ones.
+// These bound the tables, of the usual size, and the bytes of a step, which is one edit. Each
+// step syncs the MANIFEST and the directory, and compactions cannot use its tables meanwhile.
+// Small steps also let later tables reuse the page cache of tables already replaced.
 const (
 	UpgradeStepTables = 16
 	upgradeStepBytes  = 32 << 20
 )
 
-// run upgrades level by level. It begins at the top: compactions only move tables down.
+// run upgrades level by level, from the top, since compactions only move tables down.
 func (u *upgrade) run() error {
 	stop := context.AfterFunc(u.ctx, u.s.wake)
 	defer stop()
@@ -235,9 +238,9 @@ func (u *upgrade) run() error {
 	return nil
 }
 
-// runLevel upgrades the tables of a level step by step. While the copies of one step are put in
-// their places, those of the next are made, unless that step may have to be done again, or
-// the upgrade has to pause first.
+// runLevel upgrades the tables of a level step by step. While the copies of one step replace
+// their tables, those of the next are made, unless that step may have to be repeated or the
+// upgrade must pause first.
 func (u *upgrade) runLevel(level int) error {
 	var last *upgradeStep // copied
 	for {
@@ -252,7 +255,7 @@ func (u *upgrade) runLevel(level int) error {
 			return err
 		}
 		if err == nil {
-			err = u.lookAt(level) // for the step behind it, meanwhile
+			err = u.lookAt(level) // meanwhile, for the step after it
 		}
 		if err != nil {
 			next.failed.Store(true)
@@ -263,7 +266,7 @@ func (u *upgrade) runLevel(level int) error {
 			last = nil
 		}
 		if err == nil {
-			err = u.rest(time.Since(u.begun))
+			err = u.limitRate(time.Since(u.begun))
 		}
 		if err != nil {
 			return cmp.Or(err, u.end(last))
@@ -271,9 +274,9 @@ func (u *upgrade) runLevel(level int) error {
 	}
 }
 
-// rest waits until it is time for the bytes that were copied since the beginning. It does so
-// between tables, so that none is claimed meanwhile.
-func (u *upgrade) rest(since time.Duration) error {
+// limitRate waits until the average rate since the beginning is within BytesPerSecond. It
+// waits between steps, while no table is claimed.
+func (u *upgrade) limitRate(since time.Duration) error {
 	if u.o.BytesPerSecond == 0 {
 		return nil
 	}
@@ -288,8 +291,8 @@ func (u *upgrade) rest(since time.Duration) error {
 	return u.interrupted()
 }
 
-// lookAt looks into tables of a level that it has not seen yet, as many as a step may take; in
-// level 0, of which one may take all, into all.
+// lookAt inspects new tables of a level, as many as a step may have. In level 0, where a step
+// may have all tables, it inspects all.
 func (u *upgrade) lookAt(level int) error {
 	v := u.s.host.RefVersion()
 	defer v.Unref()
@@ -298,7 +301,7 @@ func (u *upgrade) lookAt(level int) error {
 		if err := u.interrupted(); err != nil {
 			return err
 		}
-		if f.Num < u.fresh && u.look(level, f) == tableStale { // newer ones come without end
+		if f.Num < u.fresh && u.look(level, f) == tableStale { // newer tables may appear forever
 			stale += f.Size
 		}
 		if level > 0 && stale > u.stepBytes {
@@ -322,12 +325,12 @@ func (u *upgrade) sumUp() {
 	}
 }
 
-// choose returns tables of a level that can be upgraded in one edit, in the level's order, or
-// whether there are some but they are in use. It runs with Scheduler.mu held.
+// choose returns tables of a level that can be upgraded in one edit, in the level's order. If
+// all of them are in use, busy is true. The caller holds Scheduler.mu.
 func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.FileMeta, busy bool) {
 	all := v.Levels[level].Files
 	for _, f := range all {
-		if f.Compacting && len(u.s.running) == 0 && u.known[f] == tableStale { // set aside for its damage
+		if f.Compacting && len(u.s.running) == 0 && u.known[f] == tableStale { // set aside because of damage
 			u.known[f] = tableDamaged
 			u.damaged(f, u.s.parkedErr)
 		}

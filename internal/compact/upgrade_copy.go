@@ -15,32 +15,32 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// copiesAtOnce is how many tables an upgrade copies at once: as many as there are
-// processors, within bounds, and two on a single one, which then works for one
-// while the other waits for the device.
-func copiesAtOnce() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
+// maxCopies returns how many tables an upgrade copies concurrently: the number of processors,
+// but at most 8 and at least 2, so that a single processor can work on one copy while the
+// other waits for the device.
+func maxCopies() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
 
-// upgradeStep is the upgrade of some tables, which are copied side by side and take their
-// places in one edit.
+// upgradeStep is the upgrade of some tables, which are copied concurrently and replaced by
+// their copies in one edit.
 type upgradeStep struct {
 	u      *upgrade
 	c      *manifest.Compaction
 	nums   []uint64 // of the copies
 	syncs  *tables.Syncs
-	next   atomic.Int64 // the input that nobody has begun
-	failed atomic.Bool  // no other need go on
+	next   atomic.Int64 // the first input that has not begun
+	failed atomic.Bool  // a copy has failed, so others need not continue
 
-	copied, placed chan struct{} // closed when it is done
+	copied, placed chan struct{} // closed when that is done
 
-	// By the inputs of c. Each is one goroutine's until copied is closed.
-	tables []*manifest.FileMeta // nil: not written, no file is left
-	made   []madeTable
+	// By index of c's inputs. Each element belongs to one goroutine until copied is closed.
+	tables []*manifest.FileMeta // nil if there is no copy and no file
+	made   []copyFigures
 	errs   []error
 
-	err error // valid when placed is closed: why no copy is in its place
+	err error // valid when placed is closed: the reason why no table was replaced
 }
 
-// begin starts a step of a level, or returns nil where nothing is left to upgrade.
+// begin starts a step of a level, or returns nil if nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	s := &upgradeStep{u: u, syncs: tables.NewSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
 	c, err := u.s.Claim(u.ctx, func(v *manifest.Version, _ manifest.PickOptions) (*manifest.Compaction, bool) {
@@ -48,8 +48,8 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 		if len(files) == 0 || busy {
 			return nil, busy
 		}
-		// Oldest first, which is what the order of numbers says in level 0. There no flush
-		// is under way, so that none has taken a number yet that its table will come with later.
+		// The oldest table gets the smallest number, since level 0 is ordered by numbers. No
+		// flush is running for level 0, so none has a number whose table will appear later.
 		s.nums = make([]uint64, len(files))
 		for i := range s.nums {
 			s.nums[len(s.nums)-1-i] = u.s.o.NewFileNum()
@@ -65,14 +65,14 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 		}
 	}
 	s.c, s.tables, s.errs = c, make([]*manifest.FileMeta, len(s.nums)), make([]error, len(s.nums))
-	s.made = make([]madeTable, len(s.nums))
+	s.made = make([]copyFigures, len(s.nums))
 	go s.run()
 	return s, nil
 }
 
 func upgradeError(err error) error { return errors.Wrap(base.NoSpace(err), "sievedb: UpgradeFilters") }
 
-// end waits for a step, if there is one, and counts what it did.
+// end waits for a step, if it is not nil, and counts its tables.
 func (u *upgrade) end(s *upgradeStep) error {
 	if s == nil {
 		return nil
@@ -101,13 +101,13 @@ func (u *upgrade) end(s *upgradeStep) error {
 	return nil
 }
 
-// run copies the tables and puts the copies in their places.
+// run copies the tables and replaces them by the copies.
 func (s *upgradeStep) run() {
 	c := s.u.s
 	defer close(s.placed)
 	err := c.o.Guard("an upgrade of filters", s.copy)
 	close(s.copied)
-	// What is left is no merge: somebody else, the next step too, may have the slot.
+	// The remaining work is not a merge, so others, including the next step, may use the slot.
 	c.mu.Lock()
 	c.slots--
 	c.scheduleLocked()
@@ -118,18 +118,18 @@ func (s *upgradeStep) run() {
 	c.slots++
 	c.mu.Unlock()
 	if err = s.err; errors.Is(err, base.ErrCorruption) {
-		err = nil // not set aside: compactions find out for themselves
+		err = nil // the tables are not set aside; compactions will find the damage themselves
 	}
 	_ = c.o.Guard("the removal of tables", func() error { c.Done(s.c, err); return nil })
 	c.Schedule()
 }
 
-// copy returns the first error that keeps all copies from their places. Damaged tables are
-// left as they are: on levels below 0 the others go without them, level 0, whose order forbids
-// that, has to be done again.
+// copy copies the tables and returns the first error that prevents replacing any of them.
+// Damaged tables are not copied. On levels below 0 the other tables are still replaced. The
+// order of level 0 does not allow that, so its step must be repeated.
 func (s *upgradeStep) copy() (err error) {
 	var group sync.WaitGroup
-	for range min(copiesAtOnce(), len(s.nums)) {
+	for range min(maxCopies(), len(s.nums)) {
 		group.Go(s.work)
 	}
 	group.Wait()
@@ -144,8 +144,8 @@ func (s *upgradeStep) copy() (err error) {
 	return err
 }
 
-// place has the copies take their places, durably, unless there is an error. After one no
-// file of theirs is left.
+// place durably replaces the tables by their copies, unless err is set. If it fails, it removes
+// the copies' files.
 func (s *upgradeStep) place(err error) error {
 	c := s.u.s
 	edit, written := s.edit()
@@ -165,7 +165,7 @@ func (s *upgradeStep) place(err error) error {
 	return c.host.Apply(edit, written)
 }
 
-// edit returns what puts the copies in their places, and them.
+// edit returns the edit that replaces the tables by their copies, and the copies.
 func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta) {
 	edit = &manifest.Edit{}
 	for i, f := range s.c.Inputs {
@@ -178,15 +178,14 @@ func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta)
 	return edit, written
 }
 
-// stops reports whether a table that could not be copied keeps the others from
-// their places.
+// stops reports whether the error of one copy prevents replacing the other tables.
 func (s *upgradeStep) stops(err error) bool {
 	return err != nil && (s.c.Level == 0 || !errors.Is(err, base.ErrCorruption))
 }
 
 // work copies one table after another.
 func (s *upgradeStep) work() {
-	var w *sstable.Writer // of the last table, whose memory serves the next
+	var w *sstable.Writer // of the last table, reused for the next
 	for !s.failed.Load() {
 		i := int(s.next.Add(1)) - 1
 		if i >= len(s.nums) {
@@ -202,8 +201,9 @@ func (s *upgradeStep) work() {
 	}
 }
 
-// copyTable writes input i anew, with the policy's filters, and has its file synced. The writer,
-// if there is one, has finished another table. After an error no file is left, and no writer.
+// copyTable writes a copy of input i with the policy's filters, and starts the sync of its file.
+// It reuses w, which must have finished another table, unless w is nil. If it fails, it removes
+// the file and returns no writer.
 func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *sstable.Writer, error) {
 	c := s.u.s
 	r, err := c.o.Cache.Ref(s.c.Inputs[i])
@@ -219,15 +219,15 @@ func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *
 	w = s.u.writer(w, file, s.c.Level, s.nums[i])
 	table, err := s.copyTo(w, r, i)
 	if err != nil {
-		_ = file.Close() // the file goes away
+		_ = file.Close() // the file will be removed
 		c.o.Dir.Remove(path)
 		return nil, nil, err
 	}
-	_ = s.syncs.Add(file) // wait tells
+	_ = s.syncs.Add(file) // syncs.Wait returns the error
 	return table, w, nil
 }
 
-// writer returns a writer of a table to file: w where that is not nil.
+// writer returns a writer that writes a table to file. It reuses w if that is not nil.
 func (u *upgrade) writer(w *sstable.Writer, file vfs.File, level int, num uint64) *sstable.Writer {
 	o := u.tables
 	o.Filter = u.policy
@@ -248,21 +248,21 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 		return nil, err
 	}
 	if !bytes.Equal(w.Smallest(), f.Smallest) || !bytes.Equal(w.Largest(), f.Largest) {
-		err := base.Corruptf("table", -1, "its first and last key are not those that the MANIFEST says")
+		err := base.Corruptf("table", -1, "its first and last key differ; want those in the MANIFEST")
 		return nil, base.InFile(err, s.u.s.o.Dir.File(base.FileTable, f.Num), -1)
 	}
 	props, err := w.Finish()
 	if err != nil {
 		return nil, err
 	}
-	s.made[i] = madeTable{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
+	s.made[i] = copyFigures{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
 	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 	table.Counts.Store(f.Counts.Load())
 	table.Handle = tables.HandleOf(w)
 	return table, nil
 }
 
-// interrupted says why a table need not be copied to its end.
+// interrupted returns the reason to stop copying a table, or nil.
 func (s *upgradeStep) interrupted() error {
 	if s.failed.Load() {
 		return ErrStopped

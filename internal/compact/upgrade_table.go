@@ -13,7 +13,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// look says whether a table needs new filters.
+// look returns the state of a table: whether it needs new filters. It inspects a table once.
 func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	if state := u.known[f]; state != 0 {
 		return state
@@ -34,7 +34,7 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	return state
 }
 
-// damaged counts a table, which no figures are of any more.
+// damaged counts a damaged table and removes its figures.
 func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
 	u.report.Damaged++
 	if figures, ok := u.figures[f]; ok {
@@ -46,7 +46,7 @@ func (u *upgrade) damaged(f *manifest.FileMeta, err error) {
 	}
 }
 
-// inspect is look for a table that was not seen yet. The error is about the file.
+// inspect is look for a table that has not been inspected yet. The error is about the file.
 func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 	r, err := u.s.o.Cache.Ref(f)
 	if err != nil {
@@ -61,14 +61,14 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 	sizes, whole := filters.Whole()
 	low, high := u.policies(level)
 	want := u.filtersOf(low, keys)
-	known := whole && (len(sizes) > 0 || filters.Listed() == 0) // a store without filters knows none
+	known := whole && (len(sizes) > 0 || filters.Listed() == 0) // a store without policies knows no filter
 	if err == nil && known && keys > 0 && filters.HasRanges(u.tables.RangeFilters) &&
 		(u.same(sizes, want, exact) || u.same(sizes, u.filtersOf(high, keys), exact)) {
 		rate := rateOf(r)
 		u.note(f, tableFigures{level, filters.Bytes(), filters.Bytes(), rate, rate})
 		return tableCurrent, nil
 	}
-	if err != nil && !errors.Is(err, base.ErrCorruption) { // a damaged filter is a reason the more
+	if err != nil && !errors.Is(err, base.ErrCorruption) { // a damaged filter needs an upgrade
 		return 0, err
 	}
 	bytesAfter, rateAfter := u.expect(level, keys)
@@ -76,8 +76,8 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 	return tableStale, nil
 }
 
-// expect returns what the new filters of so many keys will take, and their rate: in the mean
-// where some tables of the level get one bit a key more than others.
+// expect returns the expected size and false-positive rate of the new filters for that many
+// keys. If some tables of the level get one bit per key more than others, it returns the mean.
 func (u *upgrade) expect(level int, keys uint64) (bytes uint64, rate float64) {
 	low, high := u.policies(level)
 	part := 0.0 // of the tables with the higher number
@@ -85,17 +85,17 @@ func (u *upgrade) expect(level int, keys uint64) (bytes uint64, rate float64) {
 		part = float64(u.bits[level]) - float64(low)
 	}
 	few, many := u.filtersOf(low, keys), u.filtersOf(high, keys)
-	bytes = uint64((1-part)*bytesOfMade(few) + part*bytesOfMade(many))
-	return bytes, (1-part)*rateOfMade(few) + part*rateOfMade(many)
+	bytes = uint64((1-part)*bytesOfEstimates(few) + part*bytesOfEstimates(many))
+	return bytes, (1-part)*rateOfEstimates(few) + part*rateOfEstimates(many)
 }
 
-// count notes what table num has that took the place of f, instead of what was expected.
-func (u *upgrade) count(f *manifest.FileMeta, num uint64, made madeTable) {
+// count replaces the expected figures of f by those of its copy, table num.
+func (u *upgrade) count(f *manifest.FileMeta, num uint64, made copyFigures) {
 	figures, bits := u.figures[f], uint64(0)
 	if u.bits != nil {
 		bits = uint64(u.bits[figures.level].Of(num))
 	}
-	rate := rateOfMade(u.filtersOf(bits, made.keys))
+	rate := rateOfEstimates(u.filtersOf(bits, made.keys))
 	u.levels[figures.level].after += rate - figures.rateAfter
 	figures.bytesAfter, figures.rateAfter = made.filterBytes, rate
 	u.figures[f] = figures
@@ -106,14 +106,14 @@ func (u *upgrade) note(f *manifest.FileMeta, figures tableFigures) {
 	u.levels[figures.level].add(figures, 1)
 }
 
-// same reports whether a table's filters are those of the policy, and no others: the names, and the
-// sizes where they tell the bits a key. Of a number of keys that is not exact sizes tell nothing, and
-// only to want none needs no number.
-func (u *upgrade) same(sizes map[string]int, want []madeFilter, exact bool) bool {
+// same reports whether a table has exactly the wanted filters. It compares their names and, if
+// sizes depend only on bits per key and the number of keys, their sizes. If the number of keys
+// is not exact, the sizes cannot be compared, and same returns false unless no filter is wanted.
+func (u *upgrade) same(sizes map[string]int, want []filterEstimate, exact bool) bool {
 	if len(want) > 0 && !exact {
 		return false
 	}
-	names := map[string]madeFilter{}
+	names := map[string]filterEstimate{}
 	for _, m := range want {
 		names[m.name] = m
 		if alias := u.tables.FilterAliases[m.name]; alias != "" {
@@ -128,9 +128,10 @@ func (u *upgrade) same(sizes map[string]int, want []madeFilter, exact bool) bool
 	return len(sizes) == len(names)
 }
 
-// keysOf returns how many user keys a table has: exactly, if its writer noted it, else as
-// many entries as its first block has, in each. It is never more than the file has bytes:
-// a file may say anything, and filters of so many keys are made to learn their sizes.
+// keysOf returns the number of a table's user keys. It is exact if the writer recorded it.
+// Otherwise it assumes that each block has as many keys as the first one has entries. The result
+// is at most the number of the file's bytes: a stored number cannot be trusted, and filters for
+// that many keys are made to learn their sizes.
 func keysOf(r *sstable.Reader, fileSize uint64) (keys uint64, exact bool, err error) {
 	if p, ok := r.Properties(); ok && p.FilterKeys > 0 {
 		return min(p.FilterKeys, fileSize), p.FilterKeys <= fileSize, nil
@@ -142,8 +143,8 @@ func keysOf(r *sstable.Reader, fileSize uint64) (keys uint64, exact bool, err er
 	return min(keys*uint64(blocks), fileSize), false, err
 }
 
-// policies returns the policies for tables of a level, by their bits a key: under a budget some tables
-// get one bit more than others.
+// policies returns the bits per key for tables of a level. With a budget, some tables have high,
+// which may be one bit more than low.
 func (u *upgrade) policies(level int) (low, high uint64) {
 	if u.bits == nil {
 		return 0, 0
@@ -152,9 +153,9 @@ func (u *upgrade) policies(level int) (low, high uint64) {
 	return uint64(bits), uint64(math.Ceil(bits))
 }
 
-// filtersOf returns what the policy makes of so many keys, whatever they are.
-func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
-	of := madeOf{bits, keys}
+// filtersOf returns the expected filters of the policy for that many keys.
+func (u *upgrade) filtersOf(bits, keys uint64) []filterEstimate {
+	of := filterSpec{bits, keys}
 	if made, ok := u.made[of]; ok || keys == 0 {
 		return made
 	}
@@ -163,28 +164,28 @@ func (u *upgrade) filtersOf(bits, keys uint64) []madeFilter {
 		policy = filterplan.Bits(bits).Policy(policy, 0)
 	}
 	kinds := filter.Kinds(policy)
-	made := make([]madeFilter, len(kinds))
+	made := make([]filterEstimate, len(kinds))
 	for i, p := range kinds {
 		if bloom, ok := p.(filter.BloomPolicy); ok {
-			made[i] = madeFilter{name: p.Name(), bytes: int(bloom.FilterBytes(keys)), exact: true, rate: -1}
-			if i == 0 { // the one that lookups ask: for LevelDB's layout this takes as long as opening a table
+			made[i] = filterEstimate{name: p.Name(), bytes: int(bloom.FilterBytes(keys)), exact: true, rate: -1}
+			if i == 0 { // only for lookups' filter, since for LevelDB's layout it costs as much as opening a table
 				made[i].rate = bloom.PredictedRate(keys)
 			}
 		} else {
-			made[i] = madeOfNumbers(p, keys)
+			made[i] = estimateFromSample(p, keys)
 		}
 	}
 	u.made[of] = made
 	return made
 }
 
-// shapeSampleKeys is how many keys a filter is made of to see what it is like; one of more keys takes
-// as much for each. The number of keys is the file's word: filters of as many as it may claim
-// would take a multiple of its size.
+// shapeSampleKeys bounds the number of keys of a sample filter. Larger filters are assumed to use
+// as many bits per key. The number of keys comes from the file, which cannot be trusted, and a
+// filter for the claimed number could use a multiple of the file's size.
 const shapeSampleKeys = 1 << 16
 
-// madeOfNumbers has p make a filter to see what it is like.
-func madeOfNumbers(p filter.Policy, keys uint64) madeFilter {
+// estimateFromSample makes a sample filter of p to estimate the size and rate of others.
+func estimateFromSample(p filter.Policy, keys uint64) filterEstimate {
 	n := min(keys, shapeSampleKeys)
 	arena, all := make([]byte, 0, 8*n), make([][]byte, n)
 	for i := range all {
@@ -193,14 +194,14 @@ func madeOfNumbers(p filter.Policy, keys uint64) madeFilter {
 	}
 	b := p.CreateFilter(nil, all)
 	size := float64(len(b)) / float64(n) * float64(keys)
-	made := madeFilter{name: p.Name(), bytes: int(size), rate: -1} // LegacyBloom's may be twice as large, by the keys
+	made := filterEstimate{name: p.Name(), bytes: int(size), rate: -1} // LegacyBloom's may be twice as large
 	if s, ok := filter.ShapeOf(p, b); ok {
 		made.rate = s.PredictedRate(n)
 	}
 	return made
 }
 
-// rateOf is the rate of false positives to expect of a table.
+// rateOf returns the expected false-positive rate of a table's filter, 1 if it has none.
 func rateOf(r *sstable.Reader) float64 {
 	if r.FilterSize() == 0 {
 		return 1
@@ -211,16 +212,16 @@ func rateOf(r *sstable.Reader) float64 {
 	return 1
 }
 
-// bytesOfMade is what the filter blocks take.
-func bytesOfMade(made []madeFilter) (bytes float64) {
+// bytesOfEstimates returns the total size of the filter blocks.
+func bytesOfEstimates(made []filterEstimate) (bytes float64) {
 	for _, m := range made {
 		bytes += float64(m.bytes + sstable.FilterEnvelopeLen)
 	}
 	return bytes
 }
 
-// rateOfMade is that of the filters that it shall have; lookups ask the first.
-func rateOfMade(made []madeFilter) float64 {
+// rateOfEstimates returns the rate of the first filter, which lookups will use.
+func rateOfEstimates(made []filterEstimate) float64 {
 	if len(made) == 0 || made[0].rate < 0 {
 		return 1
 	}
