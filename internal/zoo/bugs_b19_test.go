@@ -11,7 +11,7 @@ var bugsFromB19 = []bug{
 			new:  "h.offset+h.size <= most &&",
 		}},
 		caught: []catch{{
-			pkg: "sstable", test: "TestHostileIndexesAreRefused",
+			pkg: "sstable", test: "TestHostileIndexesAreRejected",
 			sees: "a_handle_that_overflows_64_bits",
 		}},
 	},
@@ -36,7 +36,7 @@ var bugsFromB19 = []bug{
 		}},
 		caught: []catch{{
 			// Another part claims 2 GiB: it would get them.
-			pkg: "sstable", test: "TestHostileDataBlocksAreRefused", part: "Snappy_that_claims_more_than_its_bytes_can_make",
+			pkg: "sstable", test: "TestHostileDataBlocksAreRejected", part: "Snappy_that_claims_more_than_its_bytes_can_make",
 			sees: "does not contain \"want at most\"",
 		}},
 	},
@@ -65,7 +65,7 @@ var bugsFromB19 = []bug{
 			new:  "data := alignedBytes(int(h.size))\n	err := r.readAt(data, h.offset, part)",
 		}},
 		caught: []catch{{
-			pkg: "sstable", test: "TestDamagedFilterMeansMaybe",
+			pkg: "sstable", test: "TestADamagedFilterRulesNothingOut",
 			sees: "Not equal:",
 		}, {
 			pkg: "db", test: "TestEveryFlippedBitOfAFilterCostsNoAnswer",
@@ -104,7 +104,7 @@ var bugsFromB19 = []bug{
 			new:  "if r.bounds == want || r.marked {",
 		}},
 		caught: []catch{{
-			pkg: "sstable", test: "TestATableUnderTheWrongNameIsRefusedAtOpen",
+			pkg: "sstable", test: "TestATableUnderAWrongNameIsRejectedByOpen",
 			sees: "Expected error with \"sievedb: corruption\"",
 		}, {
 			pkg: "db", test: "TestSwappedTablesOfOneSizeAreCorruption",
@@ -155,7 +155,7 @@ var bugsFromB19 = []bug{
 			new:  "		it.data.unposition()\n",
 		}},
 		caught: []catch{{
-			pkg: "sstable", test: "TestEveryBitFlipIsNoticedOrHarmless",
+			pkg: "sstable", test: "TestEveryBitFlipIsDetectedOrHarmless",
 			sees: "Not equal:",
 		}, {
 			pkg: "db", test: "TestEveryFlippedBitIsSeenOrDoesNoHarm",
