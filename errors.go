@@ -40,21 +40,21 @@ func (e *CorruptionError) Error() string {
 // Is makes errors.Is(e, ErrCorruption) true.
 func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption }
 
-// PanicError is what a panic of the code that Options bring in (Comparer, filter
-// policies, FS, EventListener, Logger), or of the store itself, becomes where it cannot
-// go on to a caller as a panic. Use errors.As to get it.
+// PanicError is the error for a panic of code that Options bring in (Comparer, filter policies, FS,
+// EventListener, Logger), or of the store itself, if it cannot continue to a caller as a panic. Use
+// errors.As to get it.
 //
-// A panic in a call goes on to its caller: from Get, an iterator, Put or Apply. If it comes
-// from a write, or from a goroutine of the store, writes end: every later one returns an
-// error that is ErrReadOnly and holds the PanicError, and reads go on. Of writes
-// that are committed together, one panics and the others return that error. Compact and
-// UpgradeFilters, which share their work with goroutines of the store, return the error; so
-// do Open, Repair and Close, which release the directory. After an error from a write
-// it may or may not be there when the database is opened again.
+// A panic in a call continues to its caller: from Get, an iterator, Put or Apply. If it comes from
+// a write, or from a goroutine of the store, writes end: every later write returns an error that is
+// ErrReadOnly and contains the PanicError, and reads continue. Of writes that are committed
+// together, one panics and the others return that error. Compact and UpgradeFilters, which share
+// their work with goroutines of the store, return the error; so do Open, Repair and Close, which
+// release the directory. After an error from a write, that write may or may not be present when the
+// database is opened again.
 type PanicError struct {
-	// During says what the store did.
+	// During says what the store was doing.
 	During string
-	// Value is what panic was called with; nil if the code ended its goroutine
+	// Value is the argument of panic; nil if the code ended its goroutine
 	// (runtime.Goexit), as FailNow of package testing does.
 	Value any
 	// Stack is the stack trace of the goroutine, as debug.Stack formats it.

@@ -199,3 +199,20 @@ func TestGoLinesAreShort(t *testing.T) {
 	require.Greater(t, lines, 50_000)
 	require.LessOrEqual(t, long*100, lines, "%d of %d lines", long, lines)
 }
+
+// A package comment is at most a page. Formats are in docs/format.md, layouts next to their code.
+func TestPackageCommentsAreShort(t *testing.T) {
+	comments := 0
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err == nil && file.Doc != nil {
+			comments++
+			require.LessOrEqual(t, strings.Count(file.Doc.Text(), "\n"), 70, name)
+		}
+		return err
+	}))
+	require.Greater(t, comments, 40)
+}

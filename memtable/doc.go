@@ -18,43 +18,9 @@
 //
 // # The arena
 //
-// All nodes are stored in one slice of uint32 that is allocated with the memtable.
-// They refer to each other by 32-bit offsets, so the garbage collector sees one
-// object without pointers, whatever the number of entries. On Linux the arena uses
-// huge pages if the system has them. Offsets count bytes from the head's own
-// position in the arena:
-//
-//	+------------+--------+--------+-----+--------+-----------+
-//	| head tower | head   | node   | ... | node   | free      |
-//	+------------+--------+--------+-----+--------+-----------+
-//	  44 bytes   ^ 16 bytes                       ^           ^
-//	             offset 0                         Size        Capacity
-//
-// A node is drawn around its offset. Links are in the machine's byte order: no
-// node reaches the disk.
-//
-//	                    offset
-//	+----------+-------+---------+------+--------+----------+----------+---------+-------+-----+
-//	| next h-1 |  ...  | next[0] | prev | keyLen | valueLen | user key | trailer | value | pad |
-//	+----------+-------+---------+------+--------+----------+----------+---------+-------+-----+
-//
-//	at        size  meaning
-//	-4*level  4     next[level]: offset of the successor on that level, 0 at the end
-//	+4        4     prev: offset of a predecessor on the bottom level, 0 for the head
-//	+8        4     length of the user key, k
-//	+12       4     length of the value, v
-//	+16       k     user key
-//	+16+k     8     trailer, fixed64 little-endian, as in package base: user key and
-//	                trailer form the internal key, which iterators return in place
-//	+24+k     v     value
-//	+24+k+v   0-3   padding to a multiple of 4
-//
-// The entry ("key", 7, KindSet) -> "val", of height 1 and alone in its
-// memtable, is at offset 16 and occupies 32 bytes (here on a little-endian
-// machine):
-//
-//	00 00 00 00  00 00 00 00  03 00 00 00  03 00 00 00      next[0], prev, lengths
-//	6b 65 79  01 07 00 00 00 00 00 00  76 61 6c  00 00      user key, trailer, value, padding
+// All nodes are stored in one slice of uint32 that is allocated with the memtable. They refer to
+// each other by 32-bit offsets, so the garbage collector sees one object without pointers. On Linux
+// the arena uses huge pages if the system has them. node.go has the layout of a node.
 //
 // # The list
 //

@@ -46,54 +46,8 @@
 //
 // # The bytes
 //
-// All integers are little-endian; varints are LevelDB's. Every block is followed
-// by a trailer, which the size in a handle does not include.
-//
-//	+--------+-----+--------+---------+------------+-----------+-------+--------+
-//	| data 0 | ... | data n | filters | properties | metaindex | index | footer |
-//	+--------+-----+--------+---------+------------+-----------+-------+--------+
-//
-//	block trailer, 5 bytes
-//	0  1  compression: 0 none, 1 Snappy, 2 Zstandard; read but never written:
-//	      2 zlib, distinguished from Zstandard by its header, and 4 raw deflate,
-//	      both from Minecraft worlds
-//	1  4  CRC-32C, masked, of the stored block and the compression byte
-//
-//	block entry (data, index, metaindex, properties)
-//	varint32  bytes of the key shared with the previous entry; 0 at a restart point
-//	varint32  bytes of the key that follow here
-//	varint32  bytes of the value
-//	...       the key's bytes, then the value
-//
-//	block end
-//	4 each    the offsets of the restart points, ascending, the first 0
-//	4         their number
-//
-//	part        key                                  value
-//	data        internal key                         user's value
-//	index       internal key k, last of the block    handle of the data block
-//	            <= k < first of the next
-//	metaindex   "filter." and the policy's name      handle of the filter block
-//	            "filter.sievedb.range." and the      handle of the range filter
-//	            policy's name
-//	            "filter.sievedb.properties"          handle; a varint: the last data
-//	                                                 block's offset; 4 bytes each: the
-//	                                                 masked CRC-32C of the first and
-//	                                                 of the last internal key
-//	properties  name                                 varint; see Properties
-//
-//	filter block (never compressed)
-//	...     the filters
-//	4 each  the offset of each filter
-//	4       the offset of the array of offsets: the last filter's end
-//	1       base_lg: filter i covers the data blocks that begin in
-//	        [i<<base_lg, (i+1)<<base_lg)
-//
-//	footer, 48 bytes
-//	0   <=20  handle of the metaindex: varint64 offset, varint64 size
-//	    <=20  handle of the index
-//	    ...   zeros up to 40
-//	40  8     magic 0xdb4775248b80fb57
+// docs/format.md has the bytes of every part, with worked examples; testdata/three_entries.hex is a
+// whole table.
 //
 // The metaindex may list several filter blocks, and a block under several names.
 // A Reader uses the first of ReaderOptions.Policies that is listed and whose block
@@ -103,29 +57,4 @@
 // one filter for the whole table, with the smallest base_lg (11 to 63) that
 // shifts the last data block's offset to 0. Every reader of the format then uses
 // filter 0 for every block, and a Reader can probe it before it knows the block.
-//
-// # A worked example
-//
-// Three entries, "ant" at sequence 3 with value "6", "ant" at sequence 1 with
-// value "six", and "bee" deleted at sequence 2, at a restart interval of 2. The
-// data block and the filter block, with their trailers:
-//
-//	00 0b 01                          shares 0, 11 bytes follow, value 1
-//	61 6e 74 01 03 00 00 00 00 00 00  "ant", kind 1, sequence 3
-//	36                                "6"
-//	04 07 03                          shares "ant" and the kind; 7 follow, value 3
-//	01 00 00 00 00 00 00              sequence 1
-//	73 69 78                          "six"
-//	00 0b 00                          a restart point shares nothing
-//	62 65 65 00 02 00 00 00 00 00 00  "bee", kind 0, sequence 2
-//	00 00 00 00 1c 00 00 00           restart points at 0 and 28
-//	02 00 00 00                       two of them
-//	00 74 3d c0 ef                    not compressed; checksum
-//	08 00 04 00 02 49 93 80 06        filter 0: 64 bits, 6 probes
-//	00 00 00 00                       filter 0 is at 0
-//	09 00 00 00                       the array of offsets is at 9
-//	0b                                base_lg 11
-//	00 14 4e e4 cc                    not compressed; checksum
-//
-// testdata/three_entries.hex has the whole table in this form; a test compares both.
 package sstable

@@ -48,20 +48,6 @@ func TestWorkedExample(t *testing.T) {
 		require.Equal(t, hex.Dump(unhex(t, lines)), hex.Dump(got))
 	})
 
-	t.Run("the package comment shows its first two blocks", func(t *testing.T) {
-		text, err := os.ReadFile("doc.go")
-		require.NoError(t, err)
-		_, example, ok := strings.Cut(strings.ReplaceAll(string(text), "\r", ""), "with their trailers:\n//\n")
-		require.True(t, ok)
-		example, _, ok = strings.Cut(example, "\n//\n")
-		require.True(t, ok)
-		var lines []string
-		for _, line := range strings.Split(example, "\n") {
-			lines = append(lines, strings.TrimPrefix(line, "//\t"))
-		}
-		require.Equal(t, hex.Dump(got[:59+18+5]), hex.Dump(unhex(t, lines)))
-	})
-
 	t.Run("it reads back", func(t *testing.T) {
 		r, _ := openTable(t, bytes.Clone(got), ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache()})
 		for seq := uint64(0); seq < 5; seq++ {

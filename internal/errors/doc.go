@@ -26,5 +26,5 @@ func Is(err, target error) bool { return errors.Is(err, target) }
 // As finds the first error in err's tree that can be assigned to target, and assigns it.
 func As(err error, target any) bool { return errors.As(err, target) }
 
-// Join returns an error that matches each of the non-nil errs, or nil if all are nil.
+// Join returns an error that matches each non-nil argument, or nil if all are nil.
 func Join(errs ...error) error { return errors.Join(errs...) }

@@ -32,7 +32,7 @@ var canCollapse = sync.OnceValue(func() bool {
 })
 
 // advise asks for large pages for the n bytes at an address when they are first used. Errors are
-// ignored: they mean that there are no large pages. With the setting "always" no advice is
+// ignored: they mean that the system has no large pages. With the setting "always" no advice is
 // needed.
 func advise(from, n uintptr) {
 	if setting() == "madvise" {

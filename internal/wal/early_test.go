@@ -59,7 +59,7 @@ func TestWhatIsSyncedNeedsNoEarlyWriting(t *testing.T) {
 type slowFile struct {
 	earlyFile
 	begun, finish chan struct{}
-	closed        bool // before the device was asked
+	closed        bool // before the request to the device
 }
 
 func (f *slowFile) StartWriting(off, n int64) {
