@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// openAheadAndWait opens a database with tables opened ahead, and returns when that is
-// done.
+// openAheadAndWait opens a database with Cache.OpenAhead and waits until its tables are open.
 func openAheadAndWait(t *testing.T, o *Options) (*DB, OpenAheadInfo) {
 	done := make(chan OpenAheadInfo, 2)
 	c := *o
@@ -26,7 +25,7 @@ func openAheadAndWait(t *testing.T, o *Options) (*DB, OpenAheadInfo) {
 	return d, info
 }
 
-func TestOpenedAheadTablesAreReadByNoLookup(t *testing.T) {
+func TestLookupsReadOnlyDataBlocksOfTablesOpenedAhead(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		w := watchTables(t)
 		o := w.options(nil)
@@ -58,14 +57,14 @@ func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
 	w := watchTables(t)
 	o := w.options(nil)
 	require.NoError(t, filledLevels(t, o, 4000).Close())
-	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("told") }}
+	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("TablesOpenedAhead was called") }}
 	var d *DB
 	require.Empty(t, w.during(func() { d = openTest(t, o) }))
 	require.Zero(t, d.Metrics().Tables.Openings)
 	require.NoError(t, d.Close())
 }
 
-func TestADatabaseWithoutTablesIsOpenedAheadAtOnce(t *testing.T) {
+func TestOpenAheadOfAnEmptyDatabaseReportsNoTables(t *testing.T) {
 	_, info := openAheadAndWait(t, testOptions(vfs.NewMem()))
 	require.Zero(t, info.Tables+info.Failed)
 }
@@ -83,7 +82,7 @@ func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *Options {
 	return o
 }
 
-func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
+func TestOpenAheadOpensTheNewestTablesUpToMaxOpenFiles(t *testing.T) {
 	o := tablesOfLevel0(t, vfs.NewMem(), 25)
 	o.Cache.MaxOpenFiles = 10
 	d, info := openAheadAndWait(t, o)
@@ -94,12 +93,12 @@ func TestNoMoreThanMaxOpenFilesAreOpenedAheadAndTheNewestFirst(t *testing.T) {
 	}
 }
 
-func TestATableThatCannotBeOpenedAheadCostsOnlyItsLookups(t *testing.T) {
+func TestATableThatCannotBeOpenedAheadFailsOnlyItsOwnLookups(t *testing.T) {
 	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 5)
 	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[1])
 	data := readFile(t, mem, table)
-	data[len(data)-1] ^= 1 // the magic
+	data[len(data)-1] ^= 1 // the magic number
 	require.NoError(t, mem.Remove(table))
 	writeFile(t, mem, table, data)
 
@@ -114,35 +113,35 @@ func TestATableThatCannotBeOpenedAheadCostsOnlyItsLookups(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorruption)
 }
 
-// Open does not wait for the tables, and Close only for the one that is being opened.
-func TestCloseEndsTheOpeningOfTablesAhead(t *testing.T) {
+// Open does not wait for the tables. Close waits only for the one that is being opened.
+func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 20)
-	reached, goOn := make(chan struct{}), make(chan struct{})
+	reached, proceed := make(chan struct{}), make(chan struct{})
 	var opens atomic.Int64
 	var once sync.Once
 	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpOpen && isTable(op.Name) && opens.Add(1) == 3 {
 			once.Do(func() { close(reached) })
-			<-goOn
+			<-proceed
 		}
 		return nil
 	})
 	o.Cache.OpenAhead = true
-	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("told, though it was not done") }}
+	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("called before all tables were opened") }}
 	d := mustOpen(t, o)
 	<-reached
 	closed := make(chan error)
 	go func() { closed <- d.Close() }()
 	<-d.closing
-	close(goOn)
+	close(proceed)
 	require.NoError(t, <-closed)
 	require.EqualValues(t, 3, opens.Load())
 	require.EqualValues(t, 3, d.Metrics().Tables.Openings)
 }
 
-// askAndWrite gets a thousand of the 3,000 keys of a store, and if it writes, puts every tenth again.
-func askAndWrite(t *testing.T, d *DB, first int, writes bool) {
+// getAndPut gets a thousand of the 3,000 keys of a store and, if writes is set, puts every tenth of them again.
+func getAndPut(t *testing.T, d *DB, first int, writes bool) {
 	for i := range 1000 {
 		key := (i*7 + first) % 3000
 		if value, err := d.Get(testKey(key)); err != nil || string(value) != string(testValue(key)) {
@@ -157,8 +156,8 @@ func askAndWrite(t *testing.T, d *DB, first int, writes bool) {
 	}
 }
 
-// Lookups, writes and compactions go on beside it, and none finds a table gone.
-func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
+// Lookups, writes and compactions run concurrently, and none of them misses a table.
+func TestOpenAheadRunsConcurrentlyWithReadsAndWrites(t *testing.T) {
 	mem := vfs.NewMem()
 	o := tablesOfLevel0(t, mem, 30)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 0, 0, 0
@@ -168,11 +167,11 @@ func TestTablesAreOpenedAheadBesideEverythingElse(t *testing.T) {
 		d := mustOpen(t, o)
 		var users sync.WaitGroup
 		for g := range 3 {
-			users.Go(func() { askAndWrite(t, d, g*1000, g == 0) })
+			users.Go(func() { getAndPut(t, d, g*1000, g == 0) })
 		}
 		users.Wait()
 		require.NoError(t, d.Close())
 	}
 	d := mustOpen(t, o)
-	require.NoError(t, d.Close(), "right behind Open")
+	require.NoError(t, d.Close(), "Close right after Open")
 }

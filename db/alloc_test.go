@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The race detector allocates on its own, so these run without it.
+// The race detector allocates too, so these tests run without it.
 
 func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 	o := testOptions(vfs.NewMem())
@@ -45,7 +45,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 		for i := range 200 {
 			keys = append(keys, testKey(i*7))
 		}
-		// Of 100 bytes each: one piece of memory for the values, and their slice.
+		// The values of 100 bytes share one allocation; the slice of them is the other.
 		require.Equal(t, 2.0, testing.AllocsPerRun(100, func() { _, _ = d.MultiGet(keys) }))
 		require.Equal(t, 2.0, testing.AllocsPerRun(100, func() { _, _ = d.MultiGet(keys[:10]) }))
 	})
@@ -56,7 +56,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 }
 
 func TestPutAllocatesNothingInSteadyState(t *testing.T) {
-	// No switch of memtables while counting, and no checker, which allocates.
+	// The memtable is too large to be switched here, and there is no order checker, which would allocate.
 	d, err := Open("db", &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}})
 	require.NoError(t, err)
 	defer d.Close()
@@ -64,11 +64,11 @@ func TestPutAllocatesNothingInSteadyState(t *testing.T) {
 	key, value := testKey(5), testValue(5)
 	for name, wo := range map[string]*WriteOptions{"Sync": Sync, "NoSync": NoSync, "Buffered": Buffered} {
 		require.Less(t, testing.AllocsPerRun(5000, func() { _ = d.Put(key, value, wo) }), 0.1,
-			"%s: but for what the file system in memory needs now and then", name)
+			"%s: the file system in memory allocates now and then", name)
 	}
 }
 
-func TestALoadAllocatesNothingAPut(t *testing.T) {
+func TestPutOfALoaderAllocatesNothing(t *testing.T) {
 	d, err := Open("db", &Options{FS: vfs.NewMem()}) // no checker, which allocates
 	require.NoError(t, err)
 	defer d.Close()
@@ -84,11 +84,11 @@ func TestALoadAllocatesNothingAPut(t *testing.T) {
 	for range 50000 { // the writer's memory grows with its first tables
 		put()
 	}
-	require.Less(t, testing.AllocsPerRun(5000, put), 0.1, "a table and the file in memory grow now and then")
+	require.Less(t, testing.AllocsPerRun(5000, put), 0.1, "the table's buffers and the file in memory grow now and then")
 	require.NoError(t, l.Commit())
 }
 
-func TestIteratingAllocatesNothingAStep(t *testing.T) {
+func TestIteratorStepsAllocateNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Cache.Size = 8 << 20
 	d := openTest(t, o)
@@ -106,7 +106,7 @@ func TestIteratingAllocatesNothingAStep(t *testing.T) {
 			}
 		}) / 4000
 	}
-	// What is left is opening one table after another.
+	// The remaining allocations are for opening one table after another.
 	require.Less(t, walk(it.First, it.Next), 0.2)
 	require.Less(t, walk(it.Last, it.Prev), 0.2)
 }
@@ -150,8 +150,8 @@ func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 		})
 	}
 	bounds := &IterOptions{LowerBound: keys[100], UpperBound: keys[200]}
-	t.Run("a new iterator but for itself", func(t *testing.T) {
-		// The pool gives its memory up now and then: not quite 1.
+	t.Run("a new iterator allocates only itself", func(t *testing.T) {
+		// A little above 1, because the pool of its parts is emptied now and then.
 		require.Less(t, testing.AllocsPerRun(1000, func() {
 			it, _ := d.NewIterator(bounds)
 			it.SeekGE(keys[150])

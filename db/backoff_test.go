@@ -14,18 +14,17 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// longestRest makes the next back-off of compactions 30 seconds, which no test
-// waits for.
-func longestRest(d *DB) { d.compactor.SetBackoff(time.Minute) }
+// longestBackoff makes the next back-off of compactions 30 seconds, longer than any test waits.
+func longestBackoff(d *DB) { d.compactor.SetBackoff(time.Minute) }
 
 func requireIdle(t testing.TB, d *DB) {
 	t.Helper()
 	eventually(t, d.compactor.Idle)
 }
 
-// A flush started the compactions that were due, the one that had just failed
-// first, so that under writes it was tried without a pause.
-func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
+// The bug: a flush started all due compactions, first the one that had just failed, so a busy
+// writer caused retries without a pause.
+func TestAFlushDoesNotShortenTheBackoffOfAFailedCompaction(t *testing.T) {
 	var failing atomic.Bool
 	broken := errors.New("broken disk")
 	mem := vfs.NewMem()
@@ -43,7 +42,7 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 	}
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 50, 100
 	d := openTest(t, o)
-	longestRest(d)
+	longestBackoff(d)
 	failing.Store(true)
 	for i := range 10 {
 		fill(t, d, 0, 100) // every table overlaps the others
@@ -53,17 +52,17 @@ func TestAFlushDoesNotCutTheRestOfAFailedCompactionShort(t *testing.T) {
 		}
 	}
 	requireIdle(t, d)
-	require.EqualValues(t, 1, begun.Load(), "compactions tried during the rest")
-	eventually(t, func() bool { return d.Metrics().BackgroundError != nil }) // told when the compaction has ended
+	require.EqualValues(t, 1, begun.Load(), "compactions tried during the back-off")
+	eventually(t, func() bool { return d.Metrics().BackgroundError != nil }) // set when the compaction has ended
 	require.ErrorIs(t, d.Metrics().BackgroundError, broken)
 	require.Zero(t, d.Metrics().Compactions.TablesSetAside)
 
 	failing.Store(false)
-	require.NoError(t, d.Compact(t.Context(), nil, nil), "whoever asks for it need not wait")
+	require.NoError(t, d.Compact(t.Context(), nil, nil), "Compact does not wait for the back-off")
 	requireValue(t, d, testKey(7), testValue(7))
 }
 
-// corruptStore has a damaged table and a sound one in level 0 that overlap.
+// corruptStore returns the options of a store whose level 0 has two overlapping tables, the older one damaged.
 func corruptStore(t testing.TB) *Options {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
@@ -75,7 +74,7 @@ func corruptStore(t testing.TB) *Options {
 	}
 	require.NoError(t, d.Close())
 	restampFirstBlock(t, mem, filepath.Join("db", namesOf(t, mem, base.FileTable)[0]), 77) // the older one
-	o = testOptions(mem)                                                                   // the order checker did not see the damage come
+	o = testOptions(mem)                                                                   // with a new order checker, which has not seen the undamaged table
 	o.Compaction.L0Trigger = 2
 	return o
 }
@@ -99,17 +98,17 @@ func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
 	}
 	requireIdle(t, d)
 	require.EqualValues(t, 1, failures.Load())
-	require.EqualValues(t, begun.Load(), failures.Load(), "level 0 goes down in order: nothing passes the tables set aside")
+	require.EqualValues(t, begun.Load(), failures.Load(), "level 0 is compacted in order: no table overtakes those set aside")
 	m := d.Metrics()
 	require.Equal(t, 2, m.Compactions.TablesSetAside)
 	require.ErrorIs(t, m.BackgroundError, ErrCorruption)
-	requireValue(t, d, testKey(120), testValue(120)) // the sound table that was set aside with it
+	requireValue(t, d, testKey(120), testValue(120)) // in the intact table that was set aside with it
 	requireValue(t, d, testKey(5050), testValue(5050))
 }
 
-// Behind tables that were set aside level 0 never empties. A compaction elsewhere
-// that succeeded took the error away, and writers waited for ever.
-func TestWritersAreToldThatLevelZeroIsStuckBehindCorruption(t *testing.T) {
+// The bug: while tables of level 0 are set aside, level 0 never empties. A successful compaction
+// elsewhere cleared the error, and writers waited for ever.
+func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
 	o := corruptStore(t)
 	o.Compaction.L0Slowdown, o.Compaction.L0Stop = 3, 4
 	d := openTest(t, o)

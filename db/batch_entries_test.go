@@ -55,7 +55,7 @@ func TestABatchIsIteratedInTheOrderOfItsWrites(t *testing.T) {
 		b.Put([]byte("more"), nil)
 		n++
 	}
-	require.Equal(t, len(want), n, "what the loop adds is not in it")
+	require.Equal(t, len(want), n, "entries that the loop adds are not visited")
 	require.Equal(t, 2*len(want), b.Len())
 }
 
@@ -86,7 +86,7 @@ func requireSameMemory(t *testing.T, a, b *Batch) {
 	require.Equal(t, a.Size(), b.Size())
 }
 
-func TestAppendRefusesWhatApplyWould(t *testing.T) {
+func TestAppendKeepsErrorsForApply(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	var tooLarge, b Batch
 	tooLarge.Put(make([]byte, MaxKeySize+1), nil)
@@ -107,7 +107,7 @@ func TestAppendRefusesWhatApplyWould(t *testing.T) {
 	require.ErrorIs(t, d.Apply(&b, nil), ErrTooLarge)
 }
 
-func TestABatchsBytesAreThoseOfTheLog(t *testing.T) {
+func TestMarshalBinaryReturnsALogRecord(t *testing.T) {
 	b, want := someBatch()
 	data, err := b.MarshalBinary()
 	require.NoError(t, err)
@@ -117,13 +117,13 @@ func TestABatchsBytesAreThoseOfTheLog(t *testing.T) {
 	record[8] = 3
 	require.Equal(t, record, data)
 
-	binary.LittleEndian.PutUint64(data, math.MaxUint64) // ignored, whatever it is
+	binary.LittleEndian.PutUint64(data, math.MaxUint64) // the sequence number is ignored
 	var read Batch
 	require.NoError(t, read.UnmarshalBinary(data))
 	require.Equal(t, want, batchEntries(&read))
 	requireSameMemory(t, b, &read)
 	clear(data)
-	require.Equal(t, want, batchEntries(&read), "the batch has a copy")
+	require.Equal(t, want, batchEntries(&read), "UnmarshalBinary copies the bytes")
 
 	prefixed, err := read.AppendBinary([]byte("prefix"))
 	require.NoError(t, err)
@@ -136,8 +136,8 @@ func TestABatchsBytesAreThoseOfTheLog(t *testing.T) {
 	require.Zero(t, read.Size())
 }
 
-// A batch of many small entries is above the limit in memory before it is in the log.
-func TestABatchTooLargeInMemoryIsRefusedByAll(t *testing.T) {
+// The size in memory of a batch of many small entries exceeds the limit long before its log record does.
+func TestABatchTooLargeInMemoryIsRefusedEverywhere(t *testing.T) {
 	var b Batch
 	b.Delete([]byte("k"))
 	data, err := b.MarshalBinary()
@@ -147,7 +147,7 @@ func TestABatchTooLargeInMemoryIsRefusedByAll(t *testing.T) {
 	binary.LittleEndian.PutUint32(data[8:], uint32(entries))
 	require.Less(t, len(data), MaxBatchSize/8)
 	require.ErrorIs(t, b.UnmarshalBinary(data), ErrTooLarge)
-	require.Equal(t, 1, b.Len(), "the batch has not changed")
+	require.Equal(t, 1, b.Len(), "the batch is unchanged")
 
 	b.memSize = MaxBatchSize + 1
 	_, err = b.MarshalBinary()
@@ -155,7 +155,7 @@ func TestABatchTooLargeInMemoryIsRefusedByAll(t *testing.T) {
 	require.ErrorIs(t, openTest(t, testOptions(vfs.NewMem())).Apply(&b, nil), ErrTooLarge)
 }
 
-func TestBytesThatAreNoBatchAreRefused(t *testing.T) {
+func TestUnmarshalBinaryRefusesCorruptBytes(t *testing.T) {
 	b, want := someBatch()
 	data, err := b.MarshalBinary()
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestBytesThatAreNoBatchAreRefused(t *testing.T) {
 	}
 	require.ErrorIs(t, b.UnmarshalBinary(append(data, 0)), ErrCorruption)
 	require.ErrorIs(t, b.UnmarshalBinary(batch.AppendRecord(nil, 0, base.KindSet, make([]byte, MaxKeySize+1), nil)), ErrTooLarge)
-	require.Equal(t, want, batchEntries(b), "the batch is as it was")
+	require.Equal(t, want, batchEntries(b), "the batch is unchanged")
 
 	copied := copyOf(b)
 	require.ErrorContains(t, copied.UnmarshalBinary(data), "copy of another Batch")
@@ -172,14 +172,14 @@ func TestBytesThatAreNoBatchAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "copy of another Batch")
 }
 
-// FuzzBatchBytes: accepted bytes are a batch of entries that Put and Delete could have added.
+// FuzzBatchBytes checks that accepted bytes are a batch that Put and Delete could have built.
 func FuzzBatchBytes(f *testing.F) {
 	b, _ := someBatch()
 	data, err := b.MarshalBinary()
 	require.NoError(f, err)
 	f.Add(data)
 	f.Add(data[:len(data)-1])
-	f.Add([]byte("00000000\x03\x00\x00\x00\x01\x010\x00\x00\x00\x00\x80\x00")) // a length of two bytes where one would do
+	f.Add([]byte("00000000\x03\x00\x00\x00\x01\x010\x00\x00\x00\x00\x80\x00")) // a length encoded in two bytes instead of one
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var b Batch
 		if err := b.UnmarshalBinary(data); err != nil {

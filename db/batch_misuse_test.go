@@ -12,11 +12,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// copyOf copies what go vet would not let a test copy.
+// copyOf copies values that go vet would not let a test copy.
 func copyOf[T any](x *T) T { return *x }
 
-// The bug: two copies of a Batch shared bytes, the count of entries among them, so that what
-// Apply wrote to the log did not decode. Apply panicked, and the directory no longer opened.
+// The bug: two copies of a Batch shared their bytes, including the count of entries, so Apply wrote
+// log records that did not decode. Apply panicked, and the directory no longer opened.
 func TestCopiesOfABatchAreRefused(t *testing.T) {
 	fs := vfs.NewMem()
 	d := mustOpen(t, testOptions(fs))
@@ -32,12 +32,12 @@ func TestCopiesOfABatchAreRefused(t *testing.T) {
 	require.ErrorContains(t, d.Apply(&untouched, NoSync), "copy of another Batch")
 	require.EqualValues(t, 0, d.Metrics().LastSequence, "nothing was written")
 
-	require.NoError(t, d.Apply(&base, Sync), "the original is as it was")
+	require.NoError(t, d.Apply(&base, Sync), "the original is unchanged")
 	a.Reset()
 	a.Put([]byte("a"), []byte("5"))
 	base.Reset()
 	base.Put([]byte("b"), []byte("6"))
-	require.NoError(t, d.Apply(&a, Sync), "a copy that was reset has memory of its own")
+	require.NoError(t, d.Apply(&a, Sync), "a copy that was reset has its own memory")
 	require.NoError(t, d.Apply(&base, Sync))
 	require.NoError(t, d.Close())
 
@@ -48,8 +48,8 @@ func TestCopiesOfABatchAreRefused(t *testing.T) {
 	require.EqualValues(t, 4, d.Metrics().LastSequence)
 }
 
-// The bug: a Batch that was assigned an older copy of itself counted entries that were not there.
-func TestABatchThatIsAssignedItsOlderCopyIsWhole(t *testing.T) {
+// The bug: a Batch that was assigned an older copy of itself still counted the dropped entries.
+func TestABatchMayBeAssignedItsOlderCopy(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	var b Batch
 	b.Put([]byte("kept"), []byte("1"))
@@ -62,9 +62,9 @@ func TestABatchThatIsAssignedItsOlderCopyIsWhole(t *testing.T) {
 	requireValue(t, d, []byte("kept"), []byte("1"))
 }
 
-// The bug: goroutines that wrote to one Batch and applied it made records that did not decode:
-// in 8 of 10 runs Apply panicked, and the directory no longer opened.
-func TestABatchOfSeveralGoroutinesIsRefusedAndTheStoreGoesOn(t *testing.T) {
+// The bug: goroutines that wrote to one Batch and applied it concurrently made records that did not
+// decode: in 8 of 10 runs Apply panicked, and the directory no longer opened.
+func TestABatchSharedByGoroutinesDoesNotHarmTheStore(t *testing.T) {
 	fs := vfs.NewMem()
 	d := mustOpen(t, testOptions(fs))
 	b := &Batch{}
@@ -87,7 +87,7 @@ func TestABatchOfSeveralGoroutinesIsRefusedAndTheStoreGoesOn(t *testing.T) {
 	group.Wait()
 	b.Reset()
 	b.Put([]byte("last"), []byte("1"))
-	require.NoError(t, d.Apply(b, Sync), "after Reset the batch is as good as new")
+	require.NoError(t, d.Apply(b, Sync), "Reset makes the batch usable again")
 	requireValue(t, d, []byte("last"), []byte("1"))
 	require.NoError(t, d.Close())
 	d = openTest(t, testOptions(fs))
@@ -115,8 +115,8 @@ func isBatchMisuse(err error) bool {
 	return false
 }
 
-// The bug: a Put, a Reset or a second Apply beside an Apply changed the bytes that the leader wrote.
-func TestABatchIsLeftAloneWhileItIsApplied(t *testing.T) {
+// The bug: a Put, a Reset or a second Apply during an Apply changed the bytes that the commit leader wrote.
+func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
 	var during func()
 	mem := vfs.NewMem()
 	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {

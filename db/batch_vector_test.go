@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBatchBytesAreLevelDBs writes testdata/batch.hex; this is the way back.
+// TestBatchBytesAreLevelDBs encodes the batch of testdata/batch.hex; this test decodes it.
 func TestBatchVectorDecodes(t *testing.T) {
 	text, err := os.ReadFile("testdata/batch.hex")
 	require.NoError(t, err)

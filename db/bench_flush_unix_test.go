@@ -14,8 +14,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// BenchmarkFlush writes full memtables as tables that go nowhere: entries of 16 + 100 bytes
-// whose values are half compressible, and tombstones. Processor time an entry.
+// BenchmarkFlush writes full memtables to tables whose bytes are discarded: entries of 16 + 100 bytes
+// whose values compress to half, or tombstones. cpu-ns/entry is the processor time per entry.
 func BenchmarkFlush(b *testing.B) {
 	for _, shape := range []string{"ascending", "random", "deletes"} {
 		b.Run("shape="+shape, func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkFlush(b *testing.B) {
 	}
 }
 
-// fullMemtable returns a memtable of 16 MiB without room for more.
+// fullMemtable returns a memtable of 16 MiB that has less than 1 KiB left.
 func fullMemtable(d *DB, shape string) *memtable.Memtable {
 	mem := memtable.New(d.cmp, memtable.ArenaSize(16<<20))
 	var in memtable.Inserter

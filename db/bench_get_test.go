@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// benchKeys are n keys of 16 bytes at random places, even in their last bit;
-// absent ones differ from them in that bit alone.
+// benchKeys returns n random keys of 16 bytes whose last bit is 0. With absent set, the same keys
+// have a last bit of 1.
 func benchKeys(n int, absent bool) [][]byte {
 	rnd := rand.New(rand.NewPCG(5, 5))
 	keys := make([][]byte, n)
@@ -26,8 +26,8 @@ func benchKeys(n int, absent bool) [][]byte {
 	return keys
 }
 
-// benchStore holds benchKeys(n, false) with values of 100 bytes, in memory or,
-// settled, in tables.
+// benchStore holds benchKeys(n, false) with values of 100 bytes in a memtable or, with inTables set,
+// compacted into tables.
 func benchStore(b *testing.B, n int, inTables bool) *DB {
 	d, err := Open("db", &Options{
 		FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}, Cache: CacheOptions{Size: 512 << 20},
@@ -45,7 +45,7 @@ func benchStore(b *testing.B, n int, inTables bool) *DB {
 	return d
 }
 
-// BenchmarkGetMemtable looks up keys of a store that is one full memtable.
+// BenchmarkGetMemtable looks up keys of a store whose entries are all in one memtable.
 func BenchmarkGetMemtable(b *testing.B) {
 	const n = 100_000
 	d := benchStore(b, n, false)
@@ -65,9 +65,8 @@ func BenchmarkGetMemtable(b *testing.B) {
 	}
 }
 
-// BenchmarkPutNoSyncDisk is the whole write path as it is set up by default but
-// for the sync: the log is a file, and what b.N fills of memtables is flushed and
-// compacted beside it.
+// BenchmarkPutNoSyncDisk measures the whole write path with default options, except that writes are
+// not synced: the log is a file, and memtables that fill up are flushed and compacted concurrently.
 func BenchmarkPutNoSyncDisk(b *testing.B) {
 	d, err := Open(b.TempDir(), nil)
 	require.NoError(b, err)

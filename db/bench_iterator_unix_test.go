@@ -12,8 +12,8 @@ import (
 
 const scanKeys = 500_000
 
-// scanStore holds scanKeys keys of 16 digits in several levels, settled, with
-// values of 100 bytes of which Snappy saves half. Half of it fits the block cache.
+// scanStore holds scanKeys keys of 16 digits, settled in several levels, with values of 100 bytes
+// that Snappy compresses to half. Half of the store fits in the block cache.
 func scanStore(b *testing.B) *DB {
 	d, err := Open(b.TempDir(), &Options{Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 32 << 20}})
 	require.NoError(b, err)
@@ -33,8 +33,8 @@ func scanStore(b *testing.B) *DB {
 
 func scanKey(n int) []byte { return fmt.Appendf(nil, "%016d", 2*n) }
 
-// BenchmarkIterator is the price of an iterator's movements over scanStore.
-// cpu-ns/op is the processor time of all threads, the collector's included.
+// BenchmarkIterator measures the movements of an iterator over scanStore. cpu-ns/op is the processor
+// time of all threads, including the garbage collector's.
 func BenchmarkIterator(b *testing.B) {
 	d := scanStore(b)
 	seek := func(b *testing.B, it *Iterator, n, nexts int) {

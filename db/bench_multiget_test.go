@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// BenchmarkMultiGet looks up groups of keys, all in the block cache, by MultiGet
-// and by a loop of Gets; the time is that of one key, and tenth-ns the tenth percentile of that of
-// the groups, which does not count what else the machine does. Keys of a group are drawn at
-// random, or are neighbours in ascending order.
+// BenchmarkMultiGet looks up groups of keys, all in the block cache, with MultiGet and with a loop of
+// Gets. Times are per key. tenth-ns is the tenth percentile of the groups' times, which leaves out
+// most of the other load on the machine. The keys of a group are drawn at random or are neighbours in
+// ascending order.
 func BenchmarkMultiGet(b *testing.B) {
 	const n = 500_000
 	d := benchStore(b, n, true)

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// BenchmarkReaders has readers look up the same keys in the same few tables, all
-// in the block cache, with and without a writer beside them. cpu-ns/op is the
-// processor time that a lookup costs all threads: it stays what it is for one
-// reader as long as readers do not wait for each other's cache lines. (Time by the
-// clock would tell as much on a machine with a core for each reader.)
+// BenchmarkReaders has readers look up the same keys in the same few tables, all in the block cache,
+// with and without a concurrent writer. cpu-ns/op is the processor time of all threads per lookup. It
+// does not grow with the number of readers as long as they do not wait for each other's cache lines.
+// (Wall-clock time would show the same on a machine with a core for each reader.)
 func BenchmarkReaders(b *testing.B) {
 	const n = 100_000
 	d := benchStore(b, n, true)
@@ -36,7 +35,7 @@ func benchReaders(b *testing.B, d *DB, keys [][]byte, hit, writing bool, readers
 	var done atomic.Bool
 	var puts int
 	if writing {
-		writer.Go(func() { // at a pace that takes little of a core
+		writer.Go(func() { // at a pace that uses little of a core
 			for ; !done.Load(); puts++ {
 				_ = d.Put([]byte("x"), nil, NoSync)
 				time.Sleep(10 * time.Microsecond)

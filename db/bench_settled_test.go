@@ -13,8 +13,8 @@ import (
 
 const settledKeys = 1_000_000
 
-// settledKey returns number n of the keys of a settled store: stored where n is even,
-// absent where it is odd; a counter in decimal, or 16 bytes at random.
+// settledKey returns key n of a settled store, which holds the even ones. The key is the decimal
+// number or 16 random bytes.
 func settledKey(dst []byte, n uint64, random bool) []byte {
 	if !random {
 		return fmt.Appendf(dst[:0], "%016d", n)
@@ -23,9 +23,8 @@ func settledKey(dst []byte, n uint64, random bool) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst[:0], rnd.Uint64()), rnd.Uint64())
 }
 
-// settledStore holds the even ones of 2 million settledKeys, with values of 100 bytes,
-// half compressible, in as many levels as random writes and compaction leave, and a
-// block cache for all.
+// settledStore holds the even ones of 2 million settledKeys with values of 100 bytes that compress to
+// half, in as many levels as random writes and compactions leave. Its block cache has room for all.
 func settledStore(b *testing.B, random bool) *DB {
 	d, err := Open("db", &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 16 << 20}, Cache: CacheOptions{Size: 512 << 20}})
 	require.NoError(b, err)
@@ -44,8 +43,8 @@ func settledStore(b *testing.B, random bool) *DB {
 	return d
 }
 
-// BenchmarkGetSettled looks up absent keys, present keys, and present keys of a
-// hundredth (hot) in a settled store, all blocks cached.
+// BenchmarkGetSettled looks up absent keys, present keys, and (hot) the same hundredth of the present
+// keys in a settled store. All blocks are cached.
 func BenchmarkGetSettled(b *testing.B) {
 	for _, random := range []bool{false, true} {
 		d := settledStore(b, random)
@@ -58,7 +57,7 @@ func BenchmarkGetSettled(b *testing.B) {
 }
 
 func benchSettled(b *testing.B, d *DB, which string, random bool) {
-	const group = 1024 // keys are made ahead of the clock
+	const group = 1024 // keys that are made while the clock is stopped
 	among, odd := uint64(settledKeys), uint64(0)
 	switch which {
 	case "absent":

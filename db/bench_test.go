@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// noLogs takes what is written to logs and forgets it.
+// noLogs discards writes to logs.
 type noLogs struct{ vfs.FS }
 
 type noLog struct{ vfs.File }
@@ -30,22 +30,22 @@ func (n noLogs) Create(name string) (vfs.File, error) {
 func (noLog) Write(p []byte) (int, error) { return len(p), nil }
 func (noLog) Sync() error                 { return nil }
 
-// BenchmarkPutNoSync is the price of a commit without its disk: the logs are nowhere,
-// the tables in memory, and nobody waits for a sync.
+// BenchmarkPutNoSync measures a commit without its disk: log writes are discarded, tables are in
+// memory, and no write waits for a sync.
 func BenchmarkPutNoSync(b *testing.B) {
 	for _, order := range []string{"ascending", "random"} {
 		for _, writers := range []int{1, 4, 16, 64} {
 			b.Run(fmt.Sprintf("order=%s/writers=%d", order, writers), func(b *testing.B) {
 				d, err := Open("db", &Options{FS: noLogs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 16 << 20}})
 				require.NoError(b, err)
-				defer d.Close() // fails: the log is not there
+				defer d.Close() // fails, because the log was discarded
 				putFrom(b, d, writers, order == "random")
 			})
 		}
 	}
 }
 
-// putFrom has so many writers put b.N entries of 16 + 100 bytes.
+// putFrom starts the given number of writers, which put b.N entries of 16 + 100 bytes in all.
 func putFrom(b *testing.B, d *DB, writers int, random bool) {
 	var next atomic.Uint64
 	b.ReportAllocs()

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkWalk is the price of a step of a walk over all keys, again and again, of
-// 16 + 100 bytes of which Snappy saves half: near at hand, in the block cache, or read from
-// files that the system has in memory; in one run, or in some of level 0 beside a large one.
+// BenchmarkWalk measures a step of a repeated walk over all keys. Values of 100 bytes compress to half
+// with Snappy. The blocks of a small (near) or large (cached) store are in the block cache, or they are
+// read from files in the page cache. The store is one run, or tables of level 0 above a large run.
 func BenchmarkWalk(all *testing.B) {
 	for _, place := range []struct {
 		name          string
@@ -22,7 +22,7 @@ func BenchmarkWalk(all *testing.B) {
 		{"read", 300_000, 8 << 20, 1},
 	} {
 		for _, one := range []bool{true, false} {
-			var d *DB // made where it is asked for
+			var d *DB // opened by the first benchmark that runs
 			for _, backward := range []bool{false, true} {
 				all.Run(fmt.Sprintf("place=%s/one=%t/backward=%t", place.name, one, backward), func(b *testing.B) {
 					if d == nil {

@@ -16,7 +16,7 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	o := testOptions(vfs.NewMem())
-	o.Cache.Size = 150 << 10 // of 370 KB
+	o.Cache.Size = 150 << 10 // the store has 370 KB
 	o.Tables.BlockSize = 4 << 10
 	d := openTest(t, o)
 	fill(t, d, 0, n)
@@ -24,7 +24,7 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 	s := d.NewSnapshot()
 	defer s.Close()
 	var dst []byte
-	var held, wanted [100][]byte // what Get returned is the caller's
+	var held, wanted [100][]byte // the caller owns what Get returned, so it must not change
 	for j := range 30_000 {
 		i := rnd.IntN(n)
 		key, want := testKey(i), testValue(i)
@@ -64,5 +64,5 @@ func TestCompactionsDoNotFillTheBlockCache(t *testing.T) {
 	require.Zero(t, m.Cache.Blocks)
 	require.Zero(t, m.Cache.Bytes)
 	requireValue(t, d, testKey(7), testValue(7))
-	require.NotZero(t, d.Metrics().Cache.Blocks, "a lookup does")
+	require.NotZero(t, d.Metrics().Cache.Blocks, "a lookup fills the cache")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// boundaryStore has two tables on the last level, from "c" to "f" and from "m" to "p", and returns
-// their numbers.
+// boundaryStore returns a store with two tables on the last level, from "c" to "f" and from "m" to
+// "p", and their file numbers.
 func boundaryStore(t *testing.T) (d *DB, first, second uint64) {
 	t.Helper()
 	o := testOptions(vfs.NewMem())
@@ -35,7 +35,7 @@ func lastLevelNums(d *DB) (nums []uint64) {
 	return nums
 }
 
-// bound returns a key as a bound; "": none.
+// bound returns key as a bound, or nil if key is empty.
 func bound(key string) []byte {
 	if key == "" {
 		return nil
@@ -43,11 +43,11 @@ func bound(key string) []byte {
 	return []byte(key)
 }
 
-// The bug: Compact took along a table that began at its limit, where every other upper bound
-// is exclusive.
+// The bug: Compact included a table that began at its limit, although every other upper bound is
+// exclusive.
 func TestCompactExcludesItsLimit(t *testing.T) {
 	for _, c := range []struct {
-		start, limit  string // "": none
+		start, limit  string // "" means no bound
 		first, second bool   // whether that table is rewritten
 	}{
 		{"", "", true, true},
@@ -86,7 +86,7 @@ func TestApproximateSizeExcludesItsLimit(t *testing.T) {
 	files := d.state.Load().version.Levels[NumLevels-1].Files
 	first, second := files[0].Size, files[1].Size
 	for _, c := range []struct {
-		start, limit string // "": none
+		start, limit string // "" means no bound
 		want         uint64
 	}{
 		{"", "", first + second}, {"", "c", 0}, {"f\x00", "m", 0}, {"p\x00", "", 0},

@@ -14,24 +14,24 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// survivors opens what would be left if the process of running were killed now, and
-// returns how many of keys 0 to n-1 are there, which must be the first ones.
+// survivors opens the files that would remain if the process of running were killed now. It returns
+// how many of the keys 0 to n-1 are in them, and requires that these are the first ones.
 func survivors(t *testing.T, running *DB, fsys vfs.FS, n int) int {
 	t.Helper()
-	rest(running)
+	waitUntilIdle(running)
 	d := mustOpen(t, testOptions(copyFS(t, fsys)))
 	defer func() { require.NoError(t, d.Close()) }()
-	there := 0
+	survived := 0
 	for i := range n {
 		has, err := d.Has(testKey(i))
 		require.NoError(t, err)
 		if has {
-			require.Equal(t, there, i, "an earlier one is missing")
+			require.Equal(t, survived, i, "an earlier key is missing")
 			requireValue(t, d, testKey(i), testValue(i))
-			there++
+			survived++
 		}
 	}
-	return there
+	return survived
 }
 
 func putBuffered(t *testing.T, d *DB, from, to int) {
@@ -73,14 +73,14 @@ func TestBufferedWritesAreHandedOver(t *testing.T) {
 	}
 }
 
-func TestASwitchOfMemtablesHandsBufferedWritesOver(t *testing.T) {
+func TestAMemtableSwitchHandsOverBufferedWrites(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
-	putBuffered(t, d, 0, 1000) // of 16 KiB each
+	putBuffered(t, d, 0, 1000) // the memtable has 16 KiB
 	require.Greater(t, survivors(t, d, mem, 1000), 800)
 }
 
-func TestBufferedWritesAreNotOneSystemCallEach(t *testing.T) {
+func TestBufferedWritesShareSystemCalls(t *testing.T) {
 	const n = 2000
 	fsys := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(fsys)
@@ -88,17 +88,17 @@ func TestBufferedWritesAreNotOneSystemCallEach(t *testing.T) {
 	d := openTest(t, o)
 	before := fsys.Snapshot().Total.Writes
 	putBuffered(t, d, 0, n)
-	require.Less(t, fsys.Snapshot().Total.Writes-before, uint64(n/4)) // five or so, unless the machine is very slow
+	require.Less(t, fsys.Snapshot().Total.Writes-before, uint64(n/4)) // about five, unless the machine is very slow
 }
 
-// A hand-over has no caller that could be told.
-func TestAFailedHandOverIsTold(t *testing.T) {
+// A hand-over runs in the background, so it has no caller to return an error to.
+func TestAFailedHandOverIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		errno syscall.Errno
 	}{
 		{"an error ends the writes", syscall.EIO},
-		{"a full disk loses nothing, and writes go on", syscall.ENOSPC},
+		{"a full disk loses nothing, and writes continue", syscall.ENOSPC},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var failing atomic.Bool
@@ -111,17 +111,17 @@ func TestAFailedHandOverIsTold(t *testing.T) {
 				return nil
 			})
 			o := testOptions(faulty)
-			told := make(chan error, 1)
+			reported := make(chan error, 1)
 			o.EventListener = &EventListener{BackgroundError: func(err error) {
 				select {
-				case told <- err:
+				case reported <- err:
 				default: // one is enough
 				}
 			}}
 			d := openTest(t, o)
 			failing.Store(true)
 			require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
-			require.ErrorIs(t, <-told, c.errno)
+			require.ErrorIs(t, <-reported, c.errno)
 			failing.Store(false)
 			err := d.Put(testKey(1), testValue(1), Buffered)
 			requireValue(t, d, testKey(0), testValue(0))

@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// burstStore returns a store whose clock stands still, and what moves it on.
-func burstStore(t *testing.T) (d *DB, pass func(time.Duration)) {
+// burstStore returns a store whose clock stands still, and a function that advances the clock.
+func burstStore(t *testing.T) (d *DB, advance func(time.Duration)) {
 	o := testOptions(vfs.NewMem())
 	o.Memtables.Size = 16 << 10
 	d = openTest(t, o)
@@ -21,12 +21,12 @@ func burstStore(t *testing.T) (d *DB, pass func(time.Duration)) {
 	return d, func(by time.Duration) { passed.Add(int64(by)) }
 }
 
-// fillMemtables writes until n tables were flushed in all, and waits for what that starts.
+// fillMemtables writes until n memtables have been flushed in all, and waits for the compactions that this starts.
 func fillMemtables(t *testing.T, d *DB, n int) {
 	t.Helper()
 	for i := 0; d.Metrics().Flushes.Count < uint64(n); i++ {
 		require.NoError(t, d.Put(testKey(i%50), testValue(i), NoSync)) // tables of the same range
-		rest(d)
+		waitUntilIdle(d)
 	}
 }
 
@@ -50,16 +50,16 @@ func TestLevelZeroGathersTwiceTheTablesInABurst(t *testing.T) {
 	requireCompacted(t, d)
 }
 
-func TestTheEndOfABurstIsNoticedUnasked(t *testing.T) {
-	d, pass := burstStore(t)
+func TestTheEndOfABurstIsNoticedAutomatically(t *testing.T) {
+	d, advance := burstStore(t)
 	fillMemtables(t, d, 5)
 	require.Equal(t, 5, d.Metrics().Levels[0].Tables)
-	pass(compact.BurstPause)
+	advance(compact.BurstPause)
 	requireCompacted(t, d)
 
-	fillMemtables(t, d, 5+3) // the next burst, fewer tables than are worth a compaction
-	pass(compact.BurstPause)
-	require.NoError(t, d.Close(), "nobody waits for what is not due")
+	fillMemtables(t, d, 5+3) // the next burst leaves too few tables for a compaction
+	advance(compact.BurstPause)
+	require.NoError(t, d.Close(), "Close does not wait for a compaction that is not due")
 }
 
 func TestFlushEndsABurst(t *testing.T) {

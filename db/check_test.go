@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestCheckFindsASoundDatabaseSound(t *testing.T) {
+func TestCheckFindsNoFaultInAnIntactDatabase(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 3000)
 	require.NoError(t, d.Delete(testKey(5), NoSync))
@@ -38,7 +38,7 @@ func TestCheckFindsASoundDatabaseSound(t *testing.T) {
 	require.EqualValues(t, report.Entries, entries)
 }
 
-func TestCheckTellsFaults(t *testing.T) {
+func TestCheckReportsFaults(t *testing.T) {
 	build := func(o *Options) *DB {
 		d := mustOpen(t, o)
 		fill(t, d, 0, 100)
@@ -59,7 +59,7 @@ func TestCheckTellsFaults(t *testing.T) {
 		require.Len(t, report.Faults, 1)
 		require.Contains(t, report.Faults[0], filepath.Base(table))
 	})
-	t.Run("a filter that denies what is there", func(t *testing.T) {
+	t.Run("a filter that denies stored keys", func(t *testing.T) {
 		o := testOptions(vfs.NewMem())
 		o.Filters.Policy = never
 		build(o)
@@ -70,10 +70,10 @@ func TestCheckTellsFaults(t *testing.T) {
 	})
 }
 
-// Check left out filters that lookups did not ask for the keys: those of block ranges beside
-// one of the whole table, those of ranges that are not configured, and all without
+// The bug: Check skipped the filters that lookups did not use: block-range filters next to a
+// whole-table filter, range filters whose policy is not configured, and all filters without
 // Options.Filters.Policy.
-func TestCheckAsksEveryFilterOfATable(t *testing.T) {
+func TestCheckQueriesEveryFilterOfATable(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	for name, c := range map[string]struct {
 		change func(block []byte) // of LevelDB's filter
@@ -86,7 +86,7 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 			clearFilter(block)
 		}, nil, bloomName},
 		"without Options.Filters.Policy": {clearFilter, func(o *Options) { o.Filters.Policy = filter.None }, bloomName},
-		"none, where all filters hold":   {func([]byte) {}, nil, ""},
+		"no fault if all filters match":  {func([]byte) {}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -116,5 +116,5 @@ func TestCheckAsksEveryFilterOfATable(t *testing.T) {
 	}
 }
 
-// clearFilter clears every bit of a filter that LevelDB's policy made, in its envelope.
+// clearFilter clears every bit of a filter of LevelDB's policy and keeps its envelope.
 func clearFilter(block []byte) { clear(block[:len(block)-10]) }

@@ -87,7 +87,7 @@ func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
 			for k := range 200 {
 				requireValue(t, d, testKey(k), testValue(k))
 			}
-			require.NoError(t, strayFilesAtRest(d, mem))
+			require.NoError(t, strayFilesWhenIdle(d, mem))
 		})
 	}
 }
@@ -323,7 +323,7 @@ func TestClosingBesideEverything(t *testing.T) {
 	for k := range closingKeys {
 		requireValue(t, d, testKey(k), testValue(k))
 	}
-	require.NoError(t, strayFilesAtRest(d, mem))
+	require.NoError(t, strayFilesWhenIdle(d, mem))
 }
 
 // changesFiles reports whether an operation of that kind changes what a directory holds.

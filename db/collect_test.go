@@ -10,18 +10,18 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestACollectionIsAskedForWhereItCostsLittle(t *testing.T) {
+func TestAGarbageCollectionIsRequestedOnlyIfItIsCheap(t *testing.T) {
 	const mib = 1 << 20
 	cases := []struct {
 		name                        string
 		memtable, scannable, gcRate uint64
 		want                        bool
 	}{
-		{"little to look through", 16 * mib, 4 * mib, 100, true},
+		{"the heap to scan is small", 16 * mib, 4 * mib, 100, true},
 		{"the program has a large heap", 16 * mib, 4*mib + 1, 100, false},
 		{"the memtable is small", 64 << 10, 1 * mib, 100, false},
 		{"the collector is switched off", 16 * mib, 0, math.MaxUint64, false},
-		{"the runtime does not tell", 16 * mib, math.MaxUint64, 100, false},
+		{"the runtime does not report the heap to scan", 16 * mib, math.MaxUint64, 100, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, worthCollecting(c.memtable, c.scannable, c.gcRate)) })
@@ -31,7 +31,7 @@ func TestACollectionIsAskedForWhereItCostsLittle(t *testing.T) {
 	require.Equal(t, uint64(math.MaxUint64), readMetric("/no/such:thing"))
 }
 
-func TestAFlushOfALargeMemtableAsksForACollection(t *testing.T) {
+func TestFlushOfALargeMemtableRequestsAGarbageCollection(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -45,9 +45,9 @@ func TestAFlushOfALargeMemtableAsksForACollection(t *testing.T) {
 	require.Equal(t, before, forced(), "the memtable is small")
 	require.NoError(t, d.Close())
 
-	o.Memtables.Size = 256 << 20 // of which little is used, and so little there
+	o.Memtables.Size = 256 << 20 // hardly used, so there is little to scan
 	d = openTest(t, o)
-	runtime.GC() // or what other tests have left would be too much to look through
+	runtime.GC() // otherwise the heap that other tests left might be too large to scan
 	before = forced()
 	fill(t, d, 0, 10)
 	settle(t, d)

@@ -124,7 +124,7 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 		}
 		return fmt.Errorf("open: %w", err)
 	}
-	rest(d)
+	waitUntilIdle(d)
 	if err := d.Close(); err != nil {
 		return err
 	}

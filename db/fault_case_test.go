@@ -145,9 +145,9 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 			}
 		}
 		before = now
-		rest(d)
+		waitUntilIdle(d)
 		if err == nil {
-			err = strayFilesAtRest(d, mem)
+			err = strayFilesWhenIdle(d, mem)
 		}
 		if cerr := d.Close(); err == nil {
 			err = cerr
@@ -159,9 +159,9 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 	return nil
 }
 
-// strayFilesAtRest waits for the removal of files, which comes behind the work
+// strayFilesWhenIdle waits for the removal of files, which comes behind the work
 // that made them needless, and on a busy machine long behind.
-func strayFilesAtRest(d *DB, fsys vfs.FS) error {
+func strayFilesWhenIdle(d *DB, fsys vfs.FS) error {
 	for start := time.Now(); ; {
 		err := strayFiles(d, fsys)
 		if err == nil || time.Since(start) > time.Minute || !d.pause(time.Millisecond) {

@@ -294,7 +294,7 @@ func runFills(t *testing.T, disk fillDisk, count int) {
 			require.NoError(t, err, "seed %d, fill %d", seed, i)
 		}
 	}
-	rest(r.d)
+	waitUntilIdle(r.d)
 	require.NoError(t, r.d.Close())
 	t.Logf("%d fills: %d writes, %d refused for want of space, %d times to be opened again, 0 lost", count, r.next, r.refused, r.finals)
 }

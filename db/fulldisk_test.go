@@ -89,9 +89,9 @@ func reopen(left *vfs.Mem, r *faultRun) error {
 	if err != nil {
 		return err
 	}
-	rest(d)
+	waitUntilIdle(d)
 	if err = r.readAll(d); err == nil {
-		err = strayFilesAtRest(d, left)
+		err = strayFilesWhenIdle(d, left)
 	}
 	if cerr := d.Close(); err == nil {
 		err = cerr
@@ -152,8 +152,8 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 	if err := d.Flush(); err != nil {
 		return false, fmt.Errorf("with space: %w", err)
 	}
-	rest(d)
-	if err := strayFilesAtRest(d, f.mem); err != nil {
+	waitUntilIdle(d)
+	if err := strayFilesWhenIdle(d, f.mem); err != nil {
 		return false, err
 	}
 	return false, r.readAll(d)

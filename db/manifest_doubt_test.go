@@ -41,7 +41,7 @@ func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, ma
 		require.NoError(t, d.Close())
 		im = imageOf(t, mem)
 	} else {
-		require.NoError(t, strayFilesAtRest(d, mem)) // else the log before the load may still stand
+		require.NoError(t, strayFilesWhenIdle(d, mem)) // else the log before the load may still stand
 		im = imageOf(t, mem)
 		require.NoError(t, d.Close())
 	}
@@ -234,7 +234,7 @@ func TestATableThatWasTakenOutOfUseIsRemovedInDoubtToo(t *testing.T) {
 	require.NoError(t, d.Put([]byte("k"), []byte("w"), Sync))
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, strayFilesAtRest(d, mem))
+	require.NoError(t, strayFilesWhenIdle(d, mem))
 	im := imageOf(t, mem)
 	require.NotContains(t, im, dead)
 	name := strings.TrimSpace(string(im[base.CurrentName]))

@@ -45,7 +45,7 @@ func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 		require.NoError(t, d.Put(testKey(k), value, NoSync))
 	}
 	require.NoError(t, d.Flush())
-	rest(d)
+	waitUntilIdle(d)
 	for k := range 60 {
 		requireValue(t, d, testKey(k), value)
 	}

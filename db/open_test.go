@@ -430,7 +430,7 @@ func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
 	d := openTest(t, testOptions(mem))
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Flush())
-	rest(d) // the old log is gone
+	waitUntilIdle(d) // the old log is gone
 	require.NoError(t, d.Put([]byte("b"), []byte("2"), nil))
 	killed := copyFS(t, mem)
 	path := filepath.Join("db", namesOf(t, killed, base.FileManifest)[0])

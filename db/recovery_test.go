@@ -20,8 +20,8 @@ import (
 )
 
 // rest waits until no flush and no compaction is under way, none being due. The files
-// that they leave may not be removed yet; see strayFilesAtRest.
-func rest(d *DB) {
+// that they leave may not be removed yet; see strayFilesWhenIdle.
+func waitUntilIdle(d *DB) {
 	for !d.compactor.Idle() || len(d.state.Load().imm) > 0 {
 		d.compactor.WaitIdle()
 		d.pause(time.Millisecond)
@@ -49,7 +49,7 @@ func TestEveryAcknowledgedWriteSurvivesTheDeathOfTheProcess(t *testing.T) {
 			for i := range n {
 				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 			}
-			rest(d)
+			waitUntilIdle(d)
 			killed := copyFS(t, mem)
 			for range 2 { // the second opening finds what the first one made of it
 				again := mustOpen(t, testOptions(killed))
@@ -225,7 +225,7 @@ func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 	for i := range 3000 {
 		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 		if i%500 == 0 {
-			rest(d)
+			waitUntilIdle(d)
 			killed := copyFS(t, mem)
 			_, state, err := manifest.Load(manifest.SetOptions{FS: killed, Dir: "db", Cmp: base.Bytewise})
 			require.NoError(t, err)

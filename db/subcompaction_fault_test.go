@@ -48,7 +48,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	o.Compaction.L0Trigger = 1000
 	d = openTest(t, o)
 	require.Len(t, d.state.Load().version.Levels[0].Files, 2)
-	require.NoError(t, strayFilesAtRest(d, d.fs))
+	require.NoError(t, strayFilesWhenIdle(d, d.fs))
 	requireValue(t, d, testKey(8999), []byte("v"))
 }
 
@@ -74,7 +74,7 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 			err := d.compactor.CompactClaimed(c)
 			require.ErrorIs(t, err, ErrNoSpace)
 			require.NotErrorIs(t, err, compact.ErrStopped)
-			require.NoError(t, strayFilesAtRest(d, mem))
+			require.NoError(t, strayFilesWhenIdle(d, mem))
 			require.Zero(t, d.compactor.Status().Slots)
 			require.Zero(t, d.compactor.Status().Waiting)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -125,7 +125,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				err := d.compactor.CompactLevel(t.Context(), 0, nil, nil)
 				begun.Store(false)
 				if !sticky && ofTables.Load() > 0 { // else files may wait for the next opening
-					require.NoError(t, strayFilesAtRest(d, mem))
+					require.NoError(t, strayFilesWhenIdle(d, mem))
 				}
 				switch {
 				case ops.Load() < at: // it was over before
@@ -146,7 +146,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				for k := range keys {
 					requireValue(t, d, testKey(k), testValue(k))
 				}
-				require.NoError(t, strayFilesAtRest(d, mem))
+				require.NoError(t, strayFilesWhenIdle(d, mem))
 				require.NoError(t, d.Close())
 			}
 		}
@@ -187,7 +187,7 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	require.ErrorIs(t, <-done, syscall.EIO)
 	require.Less(t, creations.Load(), int64(10), "of 19 tables")
 	g.closed.Store(false)
-	require.NoError(t, strayFilesAtRest(d, d.fs))
+	require.NoError(t, strayFilesWhenIdle(d, d.fs))
 }
 
 // What one piece finds damaged sets all inputs aside, once.
@@ -209,7 +209,7 @@ func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 	inputs := len(c.AllInputs())
 	require.ErrorIs(t, d.compactor.CompactClaimed(c), ErrCorruption)
 	require.Equal(t, inputs, d.Metrics().Compactions.TablesSetAside)
-	require.NoError(t, strayFilesAtRest(d, mem))
+	require.NoError(t, strayFilesWhenIdle(d, mem))
 	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "they stay set aside")
 }
 
@@ -297,8 +297,8 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 				return errors.Join(fmt.Errorf("key %d is %q", k, v), err, d.Close())
 			}
 		}
-		rest(d)
-		return errors.Join(strayFilesAtRest(d, mem), d.Close())
+		waitUntilIdle(d)
+		return errors.Join(strayFilesWhenIdle(d, mem), d.Close())
 	}
 	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
 	requireNoFailure(t, err)

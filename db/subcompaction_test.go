@@ -251,7 +251,7 @@ func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
 	for k := range 2000 {
 		requireValue(t, d, testKey(k), testValue(k))
 	}
-	require.NoError(t, strayFilesAtRest(d, d.fs))
+	require.NoError(t, strayFilesWhenIdle(d, d.fs))
 }
 
 // Two compactions that have no table in common are merged at once.

@@ -75,7 +75,7 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 // tablesOfSteps returns how many tables the first step of an upgrade on each level has, together.
 // There are more of them, which make another step.
 func tablesOfSteps(t *testing.T, d *DB) (tables int) {
-	rest(d) // the last flush may not be over
+	waitUntilIdle(d) // the last flush may not be over
 	v := d.state.Load().version
 	for level := range v.Levels {
 		if level == 0 { // goes in one step
@@ -220,14 +220,14 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB))
 		}
 		err = checkTwiceFilled(d, keys)
 		if cut%3 != 0 { // the rest takes as long again
-			return errors.Join(err, strayFilesAtRest(d, mem), d.Close())
+			return errors.Join(err, strayFilesWhenIdle(d, mem), d.Close())
 		}
 		if r, uerr := d.UpgradeFilters(background, nil, nil); uerr != nil || r.Damaged > 0 {
 			err = errors.Join(err, fmt.Errorf("upgraded again: %+v: %w", r, uerr))
 		} else if again.Add(1); r.Current > 0 {
 			upgraded.Add(1)
 		}
-		return errors.Join(err, checkTwiceFilled(d, keys), strayFilesAtRest(d, mem), d.Close())
+		return errors.Join(err, checkTwiceFilled(d, keys), strayFilesWhenIdle(d, mem), d.Close())
 	}
 	limit := 0
 	if sampled() {
@@ -260,6 +260,6 @@ func TestACopyThatFailsEndsTheOthers(t *testing.T) {
 	r, err := d.UpgradeFilters(background, filter.NewBloomPolicy(20), nil)
 	require.ErrorIs(t, err, failed)
 	require.Zero(t, r.Upgraded)
-	require.NoError(t, strayFilesAtRest(d, mem))
+	require.NoError(t, strayFilesWhenIdle(d, mem))
 	require.NoError(t, checkTwiceFilled(d, keys))
 }

@@ -112,7 +112,7 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 			report, err := d.Check(background)
 			require.NoError(t, err)
 			require.Empty(t, report.Faults)
-			require.NoError(t, strayFilesAtRest(d, o.FS))
+			require.NoError(t, strayFilesWhenIdle(d, o.FS))
 
 			again, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestUpgradesBesideWritersAndReaders(t *testing.T) {
 	report, err := d.Check(background)
 	require.NoError(t, err)
 	require.Empty(t, report.Faults)
-	require.NoError(t, strayFilesAtRest(d, o.FS))
+	require.NoError(t, strayFilesWhenIdle(d, o.FS))
 }
 
 func TestDamagedTablesAreLeftAsTheyAre(t *testing.T) {
@@ -296,7 +296,7 @@ func TestDamagedTablesAreLeftAsTheyAre(t *testing.T) {
 	for _, name := range names {
 		require.True(t, left[name], "%s stays", name)
 	}
-	require.NoError(t, strayFilesAtRest(d, o.FS))
+	require.NoError(t, strayFilesWhenIdle(d, o.FS))
 }
 
 func TestGoldenDatabasesAreUpgraded(t *testing.T) {
@@ -368,7 +368,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 		_, err = d.UpgradeFilters(background, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, answers(t, d), "operation %d", at)
-		require.NoError(t, strayFilesAtRest(d, disk))
+		require.NoError(t, strayFilesWhenIdle(d, disk))
 		require.NoError(t, d.Close())
 	}
 	require.Greater(t, errs, 20)

@@ -13,7 +13,7 @@ import (
 
 const missKeys, absentKeys, missLookups = 1_000_000, 1_000_000, 300_000
 
-// loadForMisses fills a new store with keys of even numbers.
+// loadForMisses fills a new store with missKeys even numbers as keys.
 func loadForMisses(b *testing.B, fs vfs.FS) {
 	d, err := Open("db", &Options{FS: fs, Memtables: MemtableOptions{Size: 16 << 20}})
 	require.NoError(b, err)
@@ -29,14 +29,14 @@ func loadForMisses(b *testing.B, fs vfs.FS) {
 	require.NoError(b, d.Close())
 }
 
-// falsePositives counts false positives: all, those of keys that had been one before, and the reads
-// from disk of each.
+// falsePositives counts all false positives, those of keys that had one before, and the disk reads
+// of each kind.
 type falsePositives struct {
 	before                      map[uint64]bool
 	all, again, disk, againDisk float64
 }
 
-// add adds one step of the lookup of key. A step that is not counted only enters the key in before.
+// add adds one step of the lookup of key. If counted is false, it only records whether key was a false positive.
 func (f *falsePositives) add(key uint64, s *ExplainStep, counted bool) {
 	if s.Filter != "maybe" || s.Found || !counted {
 		f.before[key] = f.before[key] || s.Filter == "maybe"
@@ -55,14 +55,13 @@ func (f *falsePositives) add(key uint64, s *ExplainStep, counted bool) {
 	f.before[key] = true
 }
 
-// BenchmarkAskedInVain asks for absent keys again and again, some far more often than
-// others, and counts what a memory of the keys that passed a filter in vain could save: false/op are false
-// positives, again/op those of keys that had been one before in the same table, disk/op and
-// again-disk/op the reads from disk of each, a lookup.
-// docs/decisions has what came of it.
+// BenchmarkRepeatedMisses looks up absent keys repeatedly, some far more often than others. It
+// measures what a cache of the keys of earlier false positives could save. Each figure is per lookup:
+// false/op are false positives, again/op those of keys that had one before, and disk/op and
+// again-disk/op are the disk reads of each kind. The result is in docs/decisions.
 //
-//	go test -run '^$' -bench AskedInVain -benchtime 1x ./db
-func BenchmarkAskedInVain(b *testing.B) {
+// go test -run '^$' -bench RepeatedMisses -benchtime 1x ./db
+func BenchmarkRepeatedMisses(b *testing.B) {
 	fs := vfs.NewMem()
 	loadForMisses(b, fs)
 	for _, cache := range []int64{-1, 1 << 20, 8 << 20, 64 << 20} {
@@ -76,7 +75,7 @@ func BenchmarkAskedInVain(b *testing.B) {
 	}
 }
 
-// measureMisses opens the store with a cache of so many bytes, asks for absent keys, and reports what it counted.
+// measureMisses opens the store with a block cache of the given size, looks up absent keys and reports the counts.
 func measureMisses(b *testing.B, fs vfs.FS, cache int64, exponent float64) {
 	d, err := Open("db", &Options{
 		FS: fs, Cache: CacheOptions{Size: cache}, Filters: FilterOptions{Policy: filter.NewDualBloomPolicy(10)},
