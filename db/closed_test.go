@@ -19,8 +19,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// closedWithKeysInTheLog returns what a store leaves that put keys 0 to n-1 and
-// was closed: the files, and the log's name.
+// closedWithKeysInTheLog returns the files of a store that put keys 0 to n-1 and was closed, and the
+// name of its log.
 func closedWithKeysInTheLog(t testing.TB, n int) (im damage.Image, log string) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -44,7 +44,7 @@ func fsOf(t testing.TB, im damage.Image) *vfs.Mem {
 	return mem
 }
 
-func TestACleanCloseIsReportedOnceAndReadOnlyOpeningsLeaveItsMark(t *testing.T) {
+func TestACleanCloseIsReportedOnceAndReadOnlyOpensKeepItsMark(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
 	mem := fsOf(t, im)
 	for range 2 {
@@ -70,7 +70,7 @@ func TestACleanCloseIsReportedOnceAndReadOnlyOpeningsLeaveItsMark(t *testing.T) 
 	require.Error(t, err, "nothing is left")
 }
 
-// Each is a log that a crash might have left, and that none did.
+// A crash could have left each of these logs, but CLOSED shows that there was none.
 func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
 	whole := im[log]
@@ -79,7 +79,7 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 	zeros := bytes.Clone(whole)
 	clear(zeros[last:])
 	flipped := bytes.Clone(whole)
-	flipped[len(flipped)-1] ^= 0x81 // two bits: one would be told from a crash anyway
+	flipped[len(flipped)-1] ^= 0x81 // two bits, because a single one is never taken for a crash
 	other := bytes.Clone(whole)
 	copy(other[last:], logBytes(t, putBatch(5, testKey(4), bytes.ToUpper(testValue(4)))))
 	for _, c := range []struct {
@@ -89,8 +89,8 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 		keys   int
 		says   string
 	}{
-		{"two bits turned", flipped, int64(last), 4, "checksum"},
-		{"zeros in place of the last record", zeros, int64(last), 4, "zeros"},
+		{"two flipped bits", flipped, int64(last), 4, "checksum"},
+		{"zeros instead of the last record", zeros, int64(last), 4, "zeros"},
 		{"cut within the last record", whole[:len(whole)-3], int64(last), 4, "passes the log's end"},
 		{"cut between records", whole[:last], int64(last), 4, "the file ends here"},
 		{"empty", []byte{}, 0, 0, "the file ends here"},
@@ -122,13 +122,13 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 				}
 				require.NoError(t, d.Close())
 			}
-			require.NoError(t, openAndClose(fsOf(t, damaged.With(base.ClosedName, nil))), "without the mark it may be a crash's")
+			require.NoError(t, openAndClose(fsOf(t, damaged.With(base.ClosedName, nil))), "without the mark, a crash may have left this log")
 
 			mem := fsOf(t, damaged)
 			report, err := RepairWithReport("db", &Options{FS: mem})
 			require.NoError(t, err)
 			require.False(t, report.Healthy)
-			require.NoError(t, openAndClose(mem), "a repair ends it")
+			require.NoError(t, openAndClose(mem), "a repaired database opens")
 			report, err = RepairWithReport("db", &Options{FS: mem})
 			require.NoError(t, err)
 			require.True(t, report.Healthy, report.String())
@@ -151,7 +151,7 @@ func openAndClose(fsys vfs.FS) error {
 	return d.Close()
 }
 
-func TestAClosedLogThatIsGoneIsCorruption(t *testing.T) {
+func TestAMissingLogOfAClosedDatabaseIsCorruption(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
 	_, err := Open("db", &Options{FS: fsOf(t, im.With(log, nil))})
 	require.ErrorIs(t, err, ErrCorruption)
@@ -168,12 +168,12 @@ func TestAClosedLogThatIsGoneIsCorruption(t *testing.T) {
 	require.NoError(t, openAndClose(mem))
 
 	empty, log := closedWithKeysInTheLog(t, 0)
-	require.NoError(t, openAndClose(fsOf(t, empty.With(log, nil))), "an empty one held nothing")
+	require.NoError(t, openAndClose(fsOf(t, empty.With(log, nil))), "the log had no records")
 }
 
-// A good database must open, whatever stands in a CLOSED that does not speak of
-// it. In each the log has a torn end, which a crash may leave.
-func TestAStaleOrDamagedMarkRefusesNothing(t *testing.T) {
+// An intact database must open, whatever is in a CLOSED that does not describe it. In each case the
+// log has a torn end, which a crash may leave.
+func TestAStaleOrDamagedCloseMarkDoesNotPreventOpen(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
 	_, num, _ := base.ParseFileName(log)
 	whole, mark := im[log], im[base.ClosedName]
@@ -187,14 +187,14 @@ func TestAStaleOrDamagedMarkRefusesNothing(t *testing.T) {
 	manifestName := strings.TrimSpace(string(im[base.CurrentName]))
 	edit := (&manifest.Edit{LogNum: manifest.Num(num), PrevLogNum: manifest.Num(0), NextFileNum: manifest.Num(num + 10), LastSeq: manifest.Num(0)}).Encode(nil)
 	cases := map[string]damage.Image{
-		"no mark":                              im.With(log, torn).With(base.ClosedName, nil),
-		"an empty mark":                        im.With(log, torn).With(base.ClosedName, []byte{}),
-		"a mark and a byte":                    im.With(log, torn).With(base.ClosedName, append(bytes.Clone(mark), 0)),
-		"a mark of a megabyte":                 im.With(log, torn).With(base.ClosedName, make([]byte, 1<<20)),
-		"records behind the log, the end torn": im.With(log, longer[:len(longer)-3]),
-		"a newer log that holds something":     im.With(log, torn).With(base.FileName(base.FileLog, num+1), longer[len(whole):]),
-		"an edit behind those of the MANIFEST": im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), logBytes(t, edit)...)),
-		"another MANIFEST with the same edits": im.With(log, torn).With(manifestName, nil).With("MANIFEST-000009", im[manifestName]).With(base.CurrentName, []byte("MANIFEST-000009\n")),
+		"no mark":              im.With(log, torn).With(base.ClosedName, nil),
+		"an empty mark":        im.With(log, torn).With(base.ClosedName, []byte{}),
+		"a mark and a byte":    im.With(log, torn).With(base.ClosedName, append(bytes.Clone(mark), 0)),
+		"a mark of a megabyte": im.With(log, torn).With(base.ClosedName, make([]byte, 1<<20)),
+		"records after the marked end, the last one torn": im.With(log, longer[:len(longer)-3]),
+		"a newer log with records":                        im.With(log, torn).With(base.FileName(base.FileLog, num+1), longer[len(whole):]),
+		"another edit in the MANIFEST":                    im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), logBytes(t, edit)...)),
+		"another MANIFEST with the same edits":            im.With(log, torn).With(manifestName, nil).With("MANIFEST-000009", im[manifestName]).With(base.CurrentName, []byte("MANIFEST-000009\n")),
 		"a mark of a log that is not needed": im.With(log, torn).With(base.ClosedName, func() []byte {
 			m, err := manifest.DecodeCloseMark(mark)
 			require.NoError(t, err)
@@ -220,8 +220,8 @@ func TestAStaleOrDamagedMarkRefusesNothing(t *testing.T) {
 	}
 }
 
-// A directory under CLOSED's name is not ours; Close says that it is in the way.
-func TestADirectoryInTheMarksPlaceIsLeftAlone(t *testing.T) {
+// A directory with CLOSED's name is not the store's. Close reports that it is in the way.
+func TestADirectoryNamedCLOSEDIsLeftAlone(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll(filepath.Join("db", base.ClosedName, "kept")))
 	for range 2 {
@@ -234,9 +234,8 @@ func TestADirectoryInTheMarksPlaceIsLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// LevelDB's destruction of a database leaves CLOSED, and a new database under the
-// same directory begins with the same numbers, byte for byte the same MANIFEST,
-// and may have a log that is shorter or as long.
+// LevelDB's DestroyDB leaves CLOSED. A new database in the same directory begins with the same
+// numbers and the same bytes in its MANIFEST, and its log may be shorter or as long.
 func TestTheMarkOfADestroyedDatabaseDoesNotHurtTheNext(t *testing.T) {
 	old, log := closedWithKeysInTheLog(t, 5)
 	for _, n := range []int{4, 5, 6} {
@@ -245,11 +244,11 @@ func TestTheMarkOfADestroyedDatabaseDoesNotHurtTheNext(t *testing.T) {
 		for i := range n {
 			require.NoError(t, d.Put(testKey(i), testValue(i), Sync))
 		}
-		killed := imageOf(t, mem.Crash()) // which brings back what was removed without a sync
+		killed := imageOf(t, mem.Crash()) // which restores files whose removal was not synced
 		require.NoError(t, d.Close())
 		require.Equal(t, old[base.CurrentName], killed[base.CurrentName])
 		name := strings.TrimSpace(string(old[base.CurrentName]))
-		require.Equal(t, old[name], killed[name], "the test wants files that only the log tells apart")
+		require.Equal(t, old[name], killed[name], "the test needs databases that only the log distinguishes")
 		require.NotContains(t, killed, base.ClosedName)
 		size := min(len(old[log]), len(killed[log])-3)
 		require.Positive(t, size)
@@ -273,7 +272,7 @@ func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
 						switch {
 						case armed.Load() && fault(op):
 							failed.Store(true)
-						case failed.Load() && op.Kind == wrap.OpCreate && isTable(op.Name): // a flush that is tried again may heal the store
+						case failed.Load() && op.Kind == wrap.OpCreate && isTable(op.Name): // a retried flush may clear the error
 						default:
 							return nil
 						}
@@ -288,7 +287,7 @@ func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
 						err = d.Flush()
 					}
 				}
-				armed.Store(false) // the disk is well again, but the store is not
+				armed.Store(false) // the disk works again, but the store does not
 				_ = d.Close()
 				require.NotContains(t, imageOf(t, mem), base.ClosedName)
 				require.NoError(t, openAndClose(mem))
@@ -297,9 +296,8 @@ func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
 	}
 }
 
-// Whichever operation of the mark fails, Close says so, and the next Open finds
-// all of the data.
-func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
+// Whichever operation on the mark fails, Close reports it, and the next Open finds all data.
+func TestAFailureToWriteTheCloseMarkLosesNoData(t *testing.T) {
 	reported := 0
 	for n := int64(0); ; n++ {
 		mem := vfs.NewMem()
@@ -330,13 +328,12 @@ func TestAMarkThatCannotBeWrittenCostsNothing(t *testing.T) {
 	require.Greater(t, reported, 5)
 }
 
-// The power is cut at every operation of three lives of a store, each of them
-// closed, and at every one of an opening that follows. Whatever mark is there
-// then, each state opens with what was synced.
-func TestCrashesAroundCloseMarksRefuseNothing(t *testing.T) {
+// The power is cut at every operation while a store is opened and closed three times. Whatever mark
+// is on the disk then, each state opens with the synced writes.
+func TestCrashesAroundCloseMarksDoNotPreventOpen(t *testing.T) {
 	options := func(fsys vfs.FS) *Options { return &Options{FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}} }
 	r := recorder.New(recorder.Image{})
-	synced := map[int]int{} // number of the operation: keys that are durable from there on
+	synced := map[int]int{} // operation number: keys that are durable from then on
 	for life := range 3 {
 		d, err := Open("db", options(checkOrder(r)))
 		require.NoError(t, err)

@@ -19,16 +19,16 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-var closingRounds = flag.Int("closing.rounds", 20, "how often a store closes beside everything that it can be asked for")
+var closingRounds = flag.Int("closing.rounds", 20, "how often a store is closed while all its methods are called")
 
-// closingOptions are those of a store with several tables, all of them in level 0.
+// closingOptions are the options of a store whose tables all stay in level 0.
 func closingOptions(fsys vfs.FS) *Options {
 	o := testOptions(fsys)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1001, 1002
 	return o
 }
 
-// filledForClosing makes a database of three tables over the same keys.
+// filledForClosing makes a database with three tables over the same keys.
 func filledForClosing(t *testing.T, fsys vfs.FS) {
 	o := closingOptions(fsys)
 	o.Filters.Policy = filter.None
@@ -40,10 +40,9 @@ func filledForClosing(t *testing.T, fsys vfs.FS) {
 	require.NoError(t, d.Close())
 }
 
-// Who writes tables on behalf of a caller is waited for as what runs in the background
-// is: once Close has let go of the directory another store may be opened there, whose
-// files have the same numbers.
-func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
+// Close waits for callers that write tables, as it does for background work. Once Close has released
+// the directory, another store may be opened there, and its files get the same numbers.
+func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
 	for name, call := range map[string]func(*DB) error{
 		"Compact": func(d *DB) error { return d.Compact(background, nil, nil) },
 		"UpgradeFilters": func(d *DB) error {
@@ -56,9 +55,9 @@ func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
 			filledForClosing(t, mem)
 			synctest.Test(t, func(t *testing.T) {
 				g := newGate()
-				var let atomic.Bool // go of the directory
+				var released atomic.Bool // the directory
 				d := mustOpen(t, closingOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if let.Load() && op.Kind != wrap.OpClose {
+					if released.Load() && op.Kind != wrap.OpClose {
 						t.Errorf("%v of %s after Close", op.Kind, op.Name)
 					}
 					return g.hook(op)
@@ -72,16 +71,16 @@ func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
 					if err := d.Close(); err != nil {
 						t.Error(err)
 					}
-					let.Store(true)
+					released.Store(true)
 				}()
 				synctest.Wait()
-				if let.Load() {
-					t.Error("Close has let go of the directory, and a table is being written")
+				if released.Load() {
+					t.Error("Close released the directory while a table was being written")
 				}
 				close(g.open)
 				require.ErrorIs(t, <-called, ErrClosed)
 				synctest.Wait()
-				require.True(t, let.Load())
+				require.True(t, released.Load())
 			})
 			d := openTest(t, closingOptions(mem))
 			for k := range 200 {
@@ -92,9 +91,9 @@ func TestCloseWaitsForThoseWhoWriteTables(t *testing.T) {
 	}
 }
 
-// Whoever is about to read a table when the store closes is told so. The tables are closed
-// as soon as they are open then.
-func TestThoseWhoOpenATableWhileTheStoreClosesAreToldSo(t *testing.T) {
+// A read that is about to open a table when the store closes returns ErrClosed. A table that is
+// opened meanwhile is closed immediately.
+func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
 	for name, read := range map[string]func(*DB) error{
 		"Get":      func(d *DB) error { _, err := d.Get(testKey(7)); return err },
 		"GetTo":    func(d *DB) error { _, err := d.GetTo(nil, testKey(7)); return err },
@@ -136,27 +135,26 @@ func TestThoseWhoOpenATableWhileTheStoreClosesAreToldSo(t *testing.T) {
 					close(arrived)
 					<-open
 				case n > 100:
-					return &wrap.Fault{Err: errors.New("it opens tables for ever")}
+					return &wrap.Fault{Err: errors.New("too many tables are opened")}
 				}
 				return nil
 			})))
-			told := make(chan error, 1)
-			go func() { told <- read(d) }()
+			result := make(chan error, 1)
+			go func() { result <- read(d) }()
 			<-arrived
 			if err := d.Close(); err != nil {
 				require.ErrorContains(t, err, "1 iterators")
 			}
 			close(open)
-			require.ErrorIs(t, <-told, ErrClosed)
+			require.ErrorIs(t, <-result, ErrClosed)
 			require.LessOrEqual(t, opened.Load(), int64(1), "tables that were opened")
 		})
 	}
 }
 
-// A snapshot that is closed while somebody reads through it keeps nothing alive any more:
-// what it saw may be gone when the reader comes to it, who is not to take that for the
-// answer.
-func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
+// A snapshot that is closed during a read keeps no versions alive any more. The versions may be gone
+// when the read gets to them, so it must return an error instead of what it finds.
+func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 	key := testKey(50)
 	for name, read := range map[string]func(*Snapshot) error{
 		"Get":   func(s *Snapshot) error { _, err := s.Get(key); return err },
@@ -178,7 +176,7 @@ func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var meanwhile func()
-			var due atomic.Bool // when the next block is read
+			var due atomic.Bool // at the next read of a block
 			o := closingOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 				if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" && due.CompareAndSwap(true, false) {
 					meanwhile()
@@ -210,7 +208,7 @@ func TestReadersOfASnapshotThatIsClosedAreToldSo(t *testing.T) {
 
 const closingKeys = 300
 
-// closingCalls are all that a store with closingKeys keys can be asked for. Writes leave each key its value.
+// closingCalls are the methods of a store with closingKeys keys. Writes keep the value of each key.
 var closingCalls = map[string]func(*DB, *rand.Rand) error{
 	"Put": func(d *DB, rnd *rand.Rand) error {
 		k := rnd.IntN(closingKeys)
@@ -266,7 +264,7 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 	"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
 }
 
-// keepCalling makes a call again and again until it says that the store is closed.
+// keepCalling repeats a call until it returns ErrClosed.
 func keepCalling(t *testing.T, d *DB, round int, what string, seed uint64, made *atomic.Int64) {
 	rnd := rand.New(rand.NewPCG(seed+uint64(round), uint64(len(what))))
 	for err := error(nil); !errors.Is(err, ErrClosed); {
@@ -279,10 +277,10 @@ func keepCalling(t *testing.T, d *DB, round int, what string, seed uint64, made 
 	}
 }
 
-// Everything that a store can be asked for is asked while it closes, again and again. Calls succeed
-// or say that it is closed; nothing changes the directory behind Close; and what was
-// acknowledged is there in the next store, which takes the directory over at once.
-func TestClosingBesideEverything(t *testing.T) {
+// All methods of a store are called repeatedly while it closes. Calls succeed or return ErrClosed.
+// Nothing changes the directory after Close. The next store, which takes over the directory
+// immediately, has all acknowledged writes.
+func TestCloseDuringAllOtherCalls(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -315,7 +313,7 @@ func TestClosingBesideEverything(t *testing.T) {
 			require.Regexp(t, "closed with", err.Error())
 		}
 		over.Store(true)
-		next := mustOpen(t, testOptions(mem)) // while those who are told of it end
+		next := mustOpen(t, testOptions(mem)) // while the last calls return
 		require.NoError(t, next.Close())
 		group.Wait()
 	}
@@ -326,7 +324,7 @@ func TestClosingBesideEverything(t *testing.T) {
 	require.NoError(t, strayFilesWhenIdle(d, mem))
 }
 
-// changesFiles reports whether an operation of that kind changes what a directory holds.
+// changesFiles reports whether operations of that kind change the directory or its files.
 func changesFiles(kind wrap.OpKind) bool {
 	switch kind {
 	case wrap.OpCreate, wrap.OpRemove, wrap.OpRename, wrap.OpLink, wrap.OpMkdirAll, wrap.OpWrite, wrap.OpSync, wrap.OpSyncDir:

@@ -15,15 +15,15 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Newer versions of a key in one table and older ones in the next of its level
-// could be moved apart, the newer below the older (LevelDB issues 320 and 376).
+// If newer versions of a key were in one table and older ones in the next of the same level, a
+// compaction could move the newer ones below the older ones (LevelDB issues 320 and 376).
 func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Tables.Compression = NoCompression
 	d := openTest(t, o)
 	fill(t, d, 0, 300)
 	const versions = 300
-	for i := range versions { // each is seen by a snapshot, so that all are kept
+	for i := range versions { // a snapshot sees each of them, so compactions keep them all
 		require.NoError(t, d.Put(testKey(150), testValue(i), NoSync))
 		s := d.NewSnapshot()
 		defer s.Close()
@@ -39,7 +39,7 @@ func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 		}
 	}
 	require.Greater(t, v.NumFiles(), 3)
-	require.Greater(t, d.Metrics().Total().Bytes, uint64((300+versions)*100), "the versions are there")
+	require.Greater(t, d.Metrics().Total().Bytes, uint64((300+versions)*100), "the versions are kept")
 }
 
 // A tombstone that a compaction drops too early brings back the value below it
@@ -69,7 +69,7 @@ func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 	require.Equal(t, string(testKey(8)), string(it.Key()))
 }
 
-// Of a deleted key that a snapshot shows, value and tombstone both stay.
+// While a snapshot shows a deleted key, both the value and the tombstone stay.
 func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put(testKey(7), testValue(7), NoSync))
@@ -85,9 +85,8 @@ func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
 	require.Equal(t, string(testValue(7)), string(got))
 }
 
-// Trying again would fail again and keep a processor and a disk busy for ever
-// (basho/eleveldb issue 23).
-func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
+// A retry would fail again and keep a processor and a disk busy for ever (basho/eleveldb issue 23).
+func TestACompactionThatFindsCorruptionIsNotRetried(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Compaction.L0Trigger = 100
@@ -118,15 +117,15 @@ func TestACompactionThatMeetsDamageIsNotTriedAgain(t *testing.T) {
 		d.compactor.Schedule()
 		d.compactor.WaitIdle()
 	}
-	require.EqualValues(t, 1, met.Load(), "compactions that met the damage")
+	require.EqualValues(t, 1, met.Load(), "compactions that found the damage")
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
-	requireValue(t, d, testKey(49), testValue(49)) // of the damaged table's twin
+	requireValue(t, d, testKey(49), testValue(49)) // in the intact table with the same keys
 	requireValue(t, d, testKey(120), testValue(120))
 }
 
-// A compaction of two tables may write one that spans both. What another one puts between
-// them meanwhile would overlap it.
-func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
+// A compaction of two tables may write one that spans both. A table that another compaction put
+// between them meanwhile would overlap it.
+func TestACompactionBetweenTheInputsOfAnotherWaits(t *testing.T) {
 	o := &Options{
 		FS: vfs.NewMem(), Tables: TableOptions{Size: 8 << 10, Compression: NoCompression},
 		Compaction: CompactionOptions{MaxConcurrent: 2},
@@ -140,16 +139,16 @@ func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
 	require.Len(t, d.state.Load().version.Levels[NumLevels-1].Files, 2)
 	require.NoError(t, d.Close())
 
-	o.Tables.Size = 1 << 20 // for both in one
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	release := sync.OnceFunc(func() { close(goOn) })
+	o.Tables.Size = 1 << 20 // enough for both values in one table
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(proceed) })
 	hold := sync.OnceFunc(func() {
 		close(begun)
-		<-goOn
+		<-proceed
 	})
 	o.EventListener = &EventListener{CompactionBegin: func(CompactionInfo) { hold() }}
 	d = openTest(t, o)
-	defer release() // or Close would wait
+	defer release() // otherwise Close would wait
 	spanning, between := make(chan error, 1), make(chan error, 1)
 	go func() { spanning <- d.Compact(t.Context(), nil, nil) }()
 	<-begun
@@ -169,17 +168,17 @@ func TestACompactionIntoTheGapOfAnotherOneWaits(t *testing.T) {
 	}
 }
 
-// elsewhere calls f in another goroutine and waits for it, as a listener may if it knows that f
-// does not need what the listener's caller does.
+// elsewhere calls f in another goroutine and waits for it. A listener may do that if f does not
+// depend on the listener's caller.
 func elsewhere(f func()) {
 	var g sync.WaitGroup
 	g.Go(f)
 	g.Wait()
 }
 
-// Each compaction that Compact begins is overtaken by a table of a key behind all others,
-// on the level that it is about.
-func TestCompactEndsThoughWritesGoOn(t *testing.T) {
+// Whenever Compact begins a compaction, the listener adds a table with a key after all others to the
+// level that is compacted.
+func TestCompactEndsAlthoughWritesContinue(t *testing.T) {
 	const most = 200
 	var d *DB
 	written := most
@@ -197,7 +196,7 @@ func TestCompactEndsThoughWritesGoOn(t *testing.T) {
 		})
 		if i.InputLevel > 0 {
 			at := written
-			written = most // the listener's own compaction is none of Compact's
+			written = most // so that the listener ignores its own compaction
 			require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, key, nil))
 			written = at
 		}
@@ -205,7 +204,7 @@ func TestCompactEndsThoughWritesGoOn(t *testing.T) {
 	d = openTest(t, o)
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	hold := d.compactor.HoldBackground() // no compaction of the background
+	hold := d.compactor.HoldBackground() // no background compactions
 	defer hold()
 	for range 2 {
 		fill(t, d, 0, 500)

@@ -19,17 +19,17 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-var atomicityFor = flag.Duration("atomicity.for", 0, "how long batches and snapshots are tested for being whole; a fixed number of batches at least")
+var atomicityFor = flag.Duration("atomicity.for", 0, "how long to test that readers see whole batches; a fixed number of batches is the minimum")
 
-// While a batch goes into the memtable, a reader that looks between any two
-// comparisons of keys sees none of it.
-func TestABatchIsNotShownUntilAllOfItIsInTheMemtable(t *testing.T) {
+// While a batch is added to the memtable, a reader that looks between any two key comparisons sees
+// none of it.
+func TestABatchIsInvisibleUntilAllOfItIsInTheMemtable(t *testing.T) {
 	var look func()
 	o := testOptions(vfs.NewMem())
 	o.Comparer = &Comparer{Name: "test.Watched", Compare: func(a, b []byte) int {
 		if look != nil {
 			now := look
-			look = nil // its own comparisons are not looked between
+			look = nil // the reader's own comparisons do not call it
 			now()
 			look = now
 		}
@@ -58,14 +58,14 @@ func TestABatchIsNotShownUntilAllOfItIsInTheMemtable(t *testing.T) {
 	apply("new")
 	look = nil
 	require.Greater(t, looks, len(keys))
-	require.Empty(t, early, "values that were shown too early")
+	require.Empty(t, early, "values that were visible too early")
 	for _, k := range keys {
 		requireValue(t, d, []byte(k), []byte("new"))
 	}
 }
 
-// Writers move amounts between their accounts, a batch each; the sums never
-// change. Whoever sees another sum has seen half a batch.
+// Writers move amounts between their accounts, one batch per transfer, so the sums never change. A
+// reader that sees another sum has seen half a batch.
 func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 	const writersN, readersN, accounts, balance, transfers = 8, 8, 12, 1000, 600
 	o := testOptions(vfs.NewMem())
@@ -130,15 +130,15 @@ func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 	t.Logf("%d batches written, %d snapshots read three times", written.Load(), read.Load())
 }
 
-// sumsOf adds up the accounts of each writer, read by an iterator in either
-// direction, and by lookups.
+// sumsOf adds up the accounts of each writer, read with an iterator in either direction and with
+// lookups.
 func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64, err error) {
 	forward, back, looked = make([]uint64, writers), make([]uint64, writers), make([]uint64, writers)
 	it, err := s.NewIterator(nil)
 	if err != nil {
 		return forward, back, looked, err
 	}
-	// A key too many is added to some sum, and shows there.
+	// An extra key is added to some sum, and shows there.
 	owner := func(n int) int { return min(max(n, 0)/accounts, writers-1) }
 	n := 0
 	for _, v := range it.All() {
@@ -159,7 +159,7 @@ func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64,
 	return forward, back, looked, it.Close()
 }
 
-// putRounds puts n keys from first on again and again, and gets some of them.
+// putRounds puts n keys from first on, rounds times, and gets a third of them.
 func putRounds(t *testing.T, d *DB, first, n, rounds int) {
 	for round := range rounds {
 		for k := first; k < first+n; k++ {
@@ -179,7 +179,7 @@ func putRounds(t *testing.T, d *DB, first, n, rounds int) {
 	}
 }
 
-// walkUpwards requires that an iterator's keys ascend.
+// walkUpwards returns an error if an iterator's keys do not ascend.
 func walkUpwards(d *DB) error {
 	it, err := d.NewIterator(nil)
 	if err != nil {
@@ -195,9 +195,8 @@ func walkUpwards(d *DB) error {
 	return errors.Join(err, it.Close())
 }
 
-// Each writer owns some keys and knows what it wrote; readers come and go;
-// compactions run; few tables may be open, so that they are closed and removed
-// under the readers.
+// Each writer owns some keys and checks its writes, while iterators and compactions run. Few tables
+// may be open, so tables are closed and removed under the readers.
 func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 	const writersN, keys, rounds = 4, 300, 8
 	counting := wrap.NewCounting(vfs.NewMem())
@@ -236,7 +235,7 @@ func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 		requireValue(t, d, testKey(k), testValue(k+rounds-1))
 	}
 	settle(t, d)
-	d.obsolete.Remove() // another goroutine may be at it
+	d.obsolete.Remove() // another goroutine may be removing files, too
 	eventually(t, func() bool { return d.Metrics().Total().Tables == len(namesOf(t, counting, base.FileTable)) })
 	require.NoError(t, d.Close())
 	require.Zero(t, counting.Snapshot().Total.OpenFiles, "every file is closed")
@@ -254,7 +253,7 @@ func TestAnIteratorKeepsItsFiles(t *testing.T) {
 		require.NoError(t, d.Delete(testKey(i), NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Zero(t, d.Metrics().Total().Tables, "nothing is left of the data")
+	require.Zero(t, d.Metrics().Total().Tables, "all entries are deleted")
 	require.NotEmpty(t, namesOf(t, counting, base.FileTable))
 	n := 0
 	for k, v := range it.All() {
@@ -271,7 +270,7 @@ func TestAnIteratorKeepsItsFiles(t *testing.T) {
 func TestGroupsShareASync(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	var wg sync.WaitGroup
-	// The first leader is held in its sync until the others have queued.
+	// The test leads the commit queue until all writers have queued.
 	require.True(t, d.commit.tryLead())
 	for i := range 16 {
 		wg.Go(func() {

@@ -14,10 +14,10 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Bug: an Open that failed at the sync behind the renaming of CURRENT removed the
-// tables that it had written from the log, although CURRENT, in the cache at
-// least, named a MANIFEST that names them. The next Open found them missing.
-func TestAnOpenThatFailsBehindTheRenamingOfCurrentKeepsItsTables(t *testing.T) {
+// The bug: an Open that failed at the sync after renaming CURRENT removed the tables that it had
+// written from the log, although CURRENT, at least in the page cache, named a MANIFEST with these
+// tables. The next Open found them missing.
+func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
@@ -39,10 +39,10 @@ func TestAnOpenThatFailsBehindTheRenamingOfCurrentKeepsItsTables(t *testing.T) {
 	}
 }
 
-// Bug: where the first attempt to create a database made the directory and
-// failed before that was durable, the second found a directory, took its name
-// for durable, and a power cut took the database with all its synced writes.
-func TestADatabaseIsDurableThoughAFirstAttemptToCreateItFailed(t *testing.T) {
+// The bug: if the first attempt to create a database made the directory and failed before its name
+// was durable, the second attempt found the directory and assumed that its name was durable. A power
+// cut then removed the database with all its synced writes.
+func TestADatabaseIsDurableAfterAFailedAttemptToCreateIt(t *testing.T) {
 	mem := vfs.NewMem()
 	_, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpSyncDir {
@@ -56,10 +56,10 @@ func TestADatabaseIsDurableThoughAFirstAttemptToCreateItFailed(t *testing.T) {
 	requireValue(t, openTest(t, testOptions(mem.Crash())), []byte("k"), []byte("v"))
 }
 
-// Bug: an edit that was recorded just before another failed at the sync of the MANIFEST
-// removed the tables of that one as well. It may be in force all the same: an opening
-// found them missing.
-func TestAnEditRemovesTheTablesOfFailuresBeforeItAlone(t *testing.T) {
+// The bug: an edit that was recorded just before another one failed at the sync of the MANIFEST also
+// removed the tables of the failed edit. That edit may be in force all the same, and then the next
+// Open found its tables missing.
+func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
 	table := func(num uint64) (*manifest.FileMeta, string) {
@@ -81,9 +81,9 @@ func TestAnEditRemovesTheTablesOfFailuresBeforeItAlone(t *testing.T) {
 	require.False(t, there(meanwhilePath))
 }
 
-// Bug: a full disk ended the writes for good: nothing but opening the database
-// again helped once there was space.
-func TestWritesGoOnBehindAFullDisk(t *testing.T) {
+// The bug: a full disk ended writes permanently. Even when there was space again, only reopening the
+// database helped.
+func TestWritesContinueAfterAFullDisk(t *testing.T) {
 	for _, kind := range []base.FileKind{base.FileLog, base.FileManifest} {
 		for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 			t.Run(op.String()+" of "+base.FileName(kind, 1), func(t *testing.T) {

@@ -18,9 +18,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Each sync of a run fails, and the pages behind it are as three kinds of file
-// system leave them. Then the machine crashes, or the store is opened again
-// without a crash, or it goes on.
+// Each sync of a run fails in turn and leaves the unsynced pages as one of three kinds of file system
+// does. Then the machine crashes, or the store is opened again without a crash, or it continues.
 func TestAFailureOfEverySync(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		count := pagecache.New(pagecache.Clean, func(int, wrap.Op) error { return nil })
@@ -48,7 +47,7 @@ func TestAFailureOfEverySync(t *testing.T) {
 const (
 	thenCrash = iota
 	thenReopen
-	thenGoOn
+	thenContinue
 	numThens
 )
 
@@ -62,7 +61,7 @@ type syncCase struct {
 
 func (c syncCase) run() error {
 	var failed atomic.Pointer[wrap.Op]
-	var over atomic.Bool // a run on a busy machine may have fewer syncs than the one that was counted
+	var over atomic.Bool // a run on a busy machine may have fewer syncs than were counted
 	disk := pagecache.New(c.model, func(n int, op wrap.Op) error {
 		if n != c.at || over.Load() {
 			return nil
@@ -77,14 +76,13 @@ func (c syncCase) run() error {
 			op = fmt.Sprintf("%v of %s", f.Kind, f.Name)
 		}
 		return fmt.Errorf("seed %d, pages %v, failed sync %d (%s), then %s: %w", c.seed, c.model, c.at, op,
-			[]string{"crash", "reopen", "go on"}[c.then], err)
+			[]string{"crash", "reopen", "continue"}[c.then], err)
 	}
 	return nil
 }
 
-// use writes, all synced, until the failure shows or all is written. Behind the
-// failure of a log's or the MANIFEST's sync no write may be accepted.
-// over is called before the store is opened again.
+// use writes synced batches until the failure shows or all are written. After a failed sync of a log
+// or the MANIFEST, no write may be accepted. over is called before the store is opened again.
 func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over func()) error {
 	var fsys vfs.FS = disk
 	if c.wrap != nil {
@@ -97,19 +95,19 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over 
 		for range 120 {
 			before := failed.Load()
 			final := before != nil && finalFile(before.Name)
-			if final && !c.ends(d) {
+			if final && !c.awaitWriteError(d) {
 				_ = d.Close()
 				return fmt.Errorf("the failure does not end the writes")
 			}
 			if err := r.write(d, true); final && err == nil {
 				_ = d.Close()
-				return fmt.Errorf("a write was accepted behind the failure")
+				return fmt.Errorf("a write was accepted after the failure")
 			}
-			if failed.Load() != nil && c.then != thenGoOn {
+			if failed.Load() != nil && c.then != thenContinue {
 				break
 			}
 		}
-		if c.then == thenGoOn {
+		if c.then == thenContinue {
 			if err := r.readAll(d); err != nil {
 				_ = d.Close()
 				return err
@@ -130,10 +128,10 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over 
 	return c.reopen(disk, disk.Crash, r)
 }
 
-// ends waits until the store takes no more writes: a MANIFEST's failure shows in the
-// background first, on a busy machine long after the sync. Of a store that is deaf it
-// expects nothing.
-func (c syncCase) ends(d *DB) bool {
+// awaitWriteError waits until the store refuses writes and reports whether it does. The store notices
+// a failed sync of the MANIFEST in the background, on a busy machine long after the sync. A store that
+// ignores errors gets only a second.
+func (c syncCase) awaitWriteError(d *DB) bool {
 	patience := 2 * time.Minute
 	if c.wrap != nil {
 		patience = time.Second
@@ -152,8 +150,8 @@ func finalFile(name string) bool {
 	return ok && (kind == base.FileLog || kind == base.FileManifest)
 }
 
-// reopen opens what is left, cuts the power, and opens again: what the first
-// opening showed, the second must show.
+// reopen opens the remaining files, cuts the power, and opens them again. The second open must show
+// what the first one showed.
 func (c syncCase) reopen(fsys vfs.FS, crash func() *vfs.Mem, r *faultRun) error {
 	r.readsMustWork = true
 	var shown map[int]string
@@ -182,7 +180,7 @@ func (c syncCase) reopen(fsys vfs.FS, crash func() *vfs.Mem, r *faultRun) error 
 	return nil
 }
 
-// deafFS passes operations on and reports success whatever they return.
+// deafFS forwards operations and, if deaf returns true, reports success even for those that fail.
 type deafFS struct {
 	vfs.FS
 	deaf func(kind wrap.OpKind, name string) bool
@@ -215,9 +213,9 @@ func (f deafFile) Sync() error {
 	return err
 }
 
-// requireFound runs the n cases of one seed after another until one of them fails.
-// Which case meets the planted fault depends on what the background does just
-// then, so that the cases of one seed may all miss it.
+// requireFound runs the n cases of one seed after another until one of them fails. Whether a case
+// meets the planted fault depends on what the background does at that moment, so all cases of one
+// seed may miss it.
 func requireFound(t *testing.T, n int, run func(seed uint64, i int) error) {
 	t.Helper()
 	for seed := uint64(5); seed < 25; seed++ {
@@ -229,33 +227,33 @@ func requireFound(t *testing.T, n int, run func(seed uint64, i int) error) {
 	require.Fail(t, "the planted fault was not found")
 }
 
-// The machines of the two tests above must find a store that does not listen to
-// errors: each of these ignores those of one kind of file.
-func TestErrorsThatAreIgnoredAreFound(t *testing.T) {
-	hears := func(kind wrap.OpKind, ext string) func(wrap.OpKind, string) bool {
+// The fault cases and sync cases must find stores that ignore errors. Each of these ignores the
+// errors of one kind of file.
+func TestStoresThatIgnoreErrorsAreFound(t *testing.T) {
+	matching := func(kind wrap.OpKind, ext string) func(wrap.OpKind, string) bool {
 		return func(k wrap.OpKind, name string) bool { return k == kind && strings.Contains(filepath.Base(name), ext) }
 	}
 	for name, deaf := range map[string]func(wrap.OpKind, string) bool{
-		"appends to logs":       hears(wrap.OpWrite, ".log"),
-		"appends to tables":     hears(wrap.OpWrite, ".ldb"),
-		"appends to a MANIFEST": hears(wrap.OpWrite, "MANIFEST"),
+		"appends to logs":       matching(wrap.OpWrite, ".log"),
+		"appends to tables":     matching(wrap.OpWrite, ".ldb"),
+		"appends to a MANIFEST": matching(wrap.OpWrite, "MANIFEST"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrap := func(fsys vfs.FS) vfs.FS { return deafFS{fsys, deaf} }
-			requireFound(t, 520, func(seed uint64, i int) error { // from the end: the latest files are still there
+			requireFound(t, 520, func(seed uint64, i int) error { // the last operations first, because their files still exist
 				return faultCase{kind: faultKinds[2], at: uint64(519 - i), seed: seed, wrap: wrap}.run()
 			})
 		})
 	}
 	for name, deaf := range map[string]func(wrap.OpKind, string) bool{
-		"syncs of logs":       hears(wrap.OpSync, ".log"),
-		"syncs of tables":     hears(wrap.OpSync, ".ldb"),
-		"syncs of a MANIFEST": hears(wrap.OpSync, "MANIFEST"),
+		"syncs of logs":       matching(wrap.OpSync, ".log"),
+		"syncs of tables":     matching(wrap.OpSync, ".ldb"),
+		"syncs of a MANIFEST": matching(wrap.OpSync, "MANIFEST"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrap := func(fsys vfs.FS) vfs.FS { return deafFS{fsys, deaf} }
 			requireFound(t, 250, func(seed uint64, i int) error {
-				return syncCase{model: pagecache.Clean, at: i, then: thenGoOn, seed: seed, wrap: wrap}.run()
+				return syncCase{model: pagecache.Clean, at: i, then: thenContinue, seed: seed, wrap: wrap}.run()
 			})
 		})
 	}

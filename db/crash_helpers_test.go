@@ -29,13 +29,12 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The defaults are what every run of the tests can afford; see docs/reliability.md
-// for the long ones.
+// The defaults suit every run of the tests; docs/reliability.md describes the long runs.
 var (
 	crashStates = flag.String("crash.states", "M0,M1,M2", "crash models to build, M0 to M5, separated by commas")
-	crashSeeds  = flag.Int("crash.seeds", 1, "number of workloads, each with a seed of its own")
-	crashSeed   = flag.Uint64("crash.seed", 0, "first seed; 0 takes a random one")
-	crashLimit  = flag.Int("crash.limit", 0, "recoveries to run for each seed, spread over all cuts; 0: all, or what the build affords")
+	crashSeeds  = flag.Int("crash.seeds", 1, "number of workloads, each with its own seed")
+	crashSeed   = flag.Uint64("crash.seed", 0, "first seed; 0 chooses a random one")
+	crashLimit  = flag.Int("crash.limit", 0, "recoveries to run for each seed, spread over all cuts; 0 means all, or as many as the build affords")
 )
 
 func crashModels(t testing.TB) (models []recorder.Model) {
@@ -47,7 +46,7 @@ func crashModels(t testing.TB) (models []recorder.Model) {
 	return models
 }
 
-// testSeeds calls f once for each seed asked for.
+// testSeeds runs f as a subtest for each seed that the flags choose.
 func testSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 	first := *crashSeed
 	if first == 0 {
@@ -58,9 +57,8 @@ func testSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 	}
 }
 
-// crashOptions are the smallest sizes there are, so that a short run flushes,
-// compacts and begins MANIFESTs often, and each recovery is quick. The seed
-// chooses among shapes of store.
+// crashOptions returns options with the smallest sizes, so that a short run flushes, compacts and
+// starts MANIFESTs often, and each recovery is quick. The seed chooses among three shapes of store.
 func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	o := &Options{
 		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}, Tables: TableOptions{Size: 4 << 10, BlockSize: 512},
@@ -76,27 +74,27 @@ func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	return o
 }
 
-// crashWorkload writes from several goroutines, closing and opening the store
-// now and then, and keeps what it did.
+// crashWorkload writes from several goroutines, reopens the store now and then, and records its
+// batches.
 type crashWorkload struct {
 	seed    uint64
 	keys    int
 	batches map[[2]int]*oracle.Batch // by writer and number
 	metrics Metrics                  // sums
-	// fewest is how many operations there have to be: groups of writers share appends to
-	// the log, on some machines most of them. The store is opened and written again
-	// until there are so many. opened counts that.
+	// fewest is the least number of recorded operations. Groups of writers share appends to the log, on
+	// some machines most of them, so the store is reopened and written again until there are as many.
+	// opened counts the opens.
 	fewest, opened int
-	// wrap, if not nil, comes between the store and the recorder.
+	// wrap, if not nil, wraps the recorder for the store.
 	wrap func(vfs.FS) vfs.FS
-	// buffered has most of the batches that are not synced acknowledged from memory.
+	// buffered makes most of the batches that are not synced Buffered ones.
 	buffered bool
-	// upgrades has the filters of tables upgraded all the time; upgraded counts them.
+	// upgrades keeps upgrading the filters of tables; upgraded counts the upgraded tables.
 	upgrades bool
 	upgraded int
 }
 
-// run makes each of so many writers commit about total/writers batches, or more.
+// run has each of the writers commit about total/writers batches, or more.
 func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
 	var fsys vfs.FS = r
@@ -136,8 +134,8 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 	}
 }
 
-// upgradeUntil upgrades to one policy after another until the group is done and some
-// table was upgraded: while the group writes, compactions may claim them all.
+// upgradeUntil upgrades to one policy after another until the group is done and some table was
+// upgraded. While the group writes, compactions may claim all tables.
 func (w *crashWorkload) upgradeUntil(t testing.TB, d *DB, group *sync.WaitGroup) (tables int) {
 	written := make(chan struct{})
 	go func() { group.Wait(); close(written) }()
@@ -166,7 +164,7 @@ func (w *crashWorkload) batch(rnd *rand.Rand, writer, number int) *oracle.Batch 
 		}
 		b.Ops = append(b.Ops, op)
 	}
-	if rnd.IntN(200) == 0 { // now and then a record of several sectors, once of several blocks
+	if rnd.IntN(200) == 0 { // now and then a record of several sectors, which may span two blocks
 		b.Ops = append(b.Ops, oracle.Op{Key: "long", Value: fmt.Sprintf("%d/%d/%s", writer, number, strings.Repeat("l", 2000+rnd.IntN(2000)))})
 	}
 	return b
@@ -189,7 +187,7 @@ func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 	return err
 }
 
-// history reads the commit order from the logs.
+// history derives the commit order from the logs.
 func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.History {
 	var ordered []*oracle.Batch
 	seq := uint64(0)
@@ -223,7 +221,7 @@ func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.His
 	return oracle.New(ordered)
 }
 
-// dump returns all that the store holds.
+// dump returns all entries of the store.
 func dump(d *DB) ([]oracle.Entry, error) {
 	it, err := d.NewIterator(nil)
 	if err != nil {
@@ -240,16 +238,15 @@ func dump(d *DB) ([]oracle.Entry, error) {
 	return entries, it.Close()
 }
 
-// eachState calls judge for every state of the models at every cut, on all
-// processors, about limit of them if limit is not 0. It returns the number of
-// states and the first failure.
+// eachState calls judge, on all processors, for every state of the models at every cut, or for about
+// limit of them if limit is not 0. It returns the number of states and the first failure.
 func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limit int, judge func(s recorder.State, cut int, m recorder.Model) error) (int, error) {
 	stride := uint64(1)
 	if limit > 0 {
 		stride = max(1, uint64(len(trace.Ops)*len(models))/uint64(limit))
 	}
 	j := judging{trace: trace, seed: seed, judge: judge}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // small stores, soon dropped
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the stores are small and soon dropped
 	var group sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
@@ -278,7 +275,7 @@ func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limi
 	return int(j.states.Load()), nil
 }
 
-// judging is what the workers of eachState share.
+// judging is the state that the workers of eachState share.
 type judging struct {
 	trace  *recorder.Trace
 	seed   uint64
@@ -287,8 +284,8 @@ type judging struct {
 	failed atomic.Pointer[crashFailure]
 }
 
-// all judges the states of a model at a cut. It returns false once a state was judged wrong, here
-// or by another worker.
+// all judges the states of a model at a cut. It returns false if a state was judged wrong, here or by
+// another worker.
 func (j *judging) all(states iter.Seq[recorder.State], cut int, m recorder.Model) bool {
 	for s := range states {
 		if j.failed.Load() != nil {
@@ -313,14 +310,13 @@ type crashFailure struct {
 	err   error
 }
 
-// Error says all that tells this state from others.
+// Error identifies the state and says why it is wrong.
 func (f *crashFailure) Error() string {
 	return fmt.Sprintf("seed %d, %v, %s %s: %v", f.seed, f.model, f.at, f.state.Detail, f.err)
 }
 
-// requireNoFailure fails the test with what tells the state from others. A trace
-// depends on how the goroutines ran, so the disk itself is kept: opening it shows
-// the failure again.
+// requireNoFailure fails the test with the failed state. A trace depends on how the goroutines ran, so
+// the files themselves are kept: opening them shows the failure again.
 func requireNoFailure(t testing.TB, err error) {
 	t.Helper()
 	var f *crashFailure
@@ -346,7 +342,7 @@ func (f *crashFailure) keep() string {
 	return "kept in " + dir
 }
 
-// manifestRolls counts the MANIFESTs that a run began, but for those of its opens.
+// manifestRolls counts the MANIFESTs that a run started, except for those that its opens wrote.
 func manifestRolls(trace *recorder.Trace, opens int) int {
 	n := -opens
 	for _, op := range trace.Ops {

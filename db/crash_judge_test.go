@@ -13,22 +13,22 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// crashJudge opens the disks that cuts leave and asks the oracle about them.
+// crashJudge opens the disks that power cuts leave and checks them with the oracle.
 type crashJudge struct {
 	seed    uint64
 	history *oracle.History
-	// wrap, if not nil, comes between the store and the disk.
+	// wrap, if not nil, wraps the disk for the store.
 	wrap    func(vfs.FS) vfs.FS
 	repeats crashRepeats
 
 	recoveries atomic.Int64 // opens of a state that a cut left
 	opens      atomic.Int64 // all opens
 	repeated   atomic.Int64 // states that were judged a moment ago
-	refused    atomic.Int64 // M4 alone: garbage in front of good records reads as damage
+	refused    atomic.Int64 // with M4 only: garbage before good records looks like damage
 }
 
-// open opens a disk under the order checker. One in eight compacts what it finds,
-// which costs as much as all the rest.
+// open opens a disk under the order checker. One open in eight also compacts, which costs as much as
+// all the others.
 func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 	n := j.opens.Add(1)
 	var fsys vfs.FS = mem
@@ -44,10 +44,9 @@ func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 	return d, checker, err
 }
 
-// judge recovers one state: the answer must be a prefix that holds what was
-// promised. Then the power is cut again, right behind the Open or after some
-// writes, and the same answer must come, with those of the writes that were
-// promised.
+// judge recovers one state. Its entries must be those of a prefix of the commits that holds the
+// promised ones. Then the power is cut again, right after Open or after some writes. The next open must
+// find the same entries and those of the new writes that were promised.
 func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) error {
 	fresh := 3 * min(1, cut%4) // writes after the recovery, of which the second is synced
 	if state, ok := j.repeats.find(s.Image, fresh); ok {
@@ -70,7 +69,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 		_, err = j.history.Check(state, cut, model.KeepsAll())
 	}
 	if err == nil {
-		err = j.askKeys(d, state)
+		err = j.checkGets(d, state)
 	}
 	for i := 0; i < fresh && err == nil; i++ {
 		err = d.Put(fmt.Appendf(nil, "~new%d", i), []byte("new"), &WriteOptions{NoSync: i != 1})
@@ -83,7 +82,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 		err = fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
 	}
 	if err == nil {
-		err = j.again(after, state, fresh*2/3, fresh)
+		err = j.checkSecondCut(after, state, fresh*2/3, fresh)
 	}
 	if err == nil {
 		j.repeats.add(judgedDisk{s.Image, fresh, state})
@@ -91,7 +90,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	return err
 }
 
-// judgeOnly recovers one state and asks for nothing more.
+// judgeOnly recovers one state and checks nothing more.
 func (j *crashJudge) judgeOnly(s recorder.State, cut int, keepsAll bool) error {
 	j.recoveries.Add(1)
 	d, _, err := j.open(s.Mem())
@@ -108,8 +107,8 @@ func (j *crashJudge) judgeOnly(s recorder.State, cut int, keepsAll bool) error {
 	return err
 }
 
-// judgeNested recovers one state and cuts the power at every operation of that
-// recovery, compactions that follow it and Close included.
+// judgeNested recovers one state and cuts the power at every operation of that recovery, including
+// the compactions that follow it and Close.
 func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model) error {
 	r := recorder.New(s.Image)
 	var fsys vfs.FS = r
@@ -151,8 +150,8 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 	return nil
 }
 
-// askKeys compares some Gets, which filters answer too, with the iterator.
-func (j *crashJudge) askKeys(d *DB, state []oracle.Entry) error {
+// checkGets compares some Gets, which use the filters, with the iterator's entries.
+func (j *crashJudge) checkGets(d *DB, state []oracle.Entry) error {
 	want := map[string]string{}
 	for _, e := range state {
 		want[e.Key] = e.Value
@@ -168,9 +167,9 @@ func (j *crashJudge) askKeys(d *DB, state []oracle.Entry) error {
 	return nil
 }
 
-// again opens what a second cut left: what was answered before, and of the new
-// writes the first few, from low to high of them.
-func (j *crashJudge) again(mem *vfs.Mem, want []oracle.Entry, low, high int) error {
+// checkSecondCut opens the disk after a second cut. It must have the entries that the first recovery
+// found and the first of the new writes, from low to high of them.
+func (j *crashJudge) checkSecondCut(mem *vfs.Mem, want []oracle.Entry, low, high int) error {
 	d, checker, err := j.open(mem)
 	if err != nil {
 		return fmt.Errorf("second open: %w", err)
@@ -181,7 +180,7 @@ func (j *crashJudge) again(mem *vfs.Mem, want []oracle.Entry, low, high int) err
 	}
 	fresh := len(got) - len(want)
 	if fresh < low || fresh > high || !slices.Equal(got[:len(want)], want) {
-		return fmt.Errorf("second open: %d entries, before it were %d, then %d to %d were written; %s", len(got), len(want), low, high, firstDifference(want, got))
+		return fmt.Errorf("second open: found %d entries, want %d and %d to %d of the new ones; %s", len(got), len(want), low, high, firstDifference(want, got))
 	}
 	if err := d.Close(); err != nil {
 		return err
@@ -198,5 +197,5 @@ func firstDifference(want, got []oracle.Entry) string {
 			return fmt.Sprintf("entry %d was %q, is %q", i, want[i], got[i])
 		}
 	}
-	return "one is the other's begin"
+	return "one is a prefix of the other"
 }

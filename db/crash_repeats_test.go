@@ -9,14 +9,14 @@ import (
 	"github.com/sievedb/sievedb/internal/crashtest/recorder"
 )
 
-// crashRepeats remembers the disks that were judged last and what they hold. An
-// operation that makes nothing durable leaves the disk of M0 as it was, and one that
-// only makes something durable that of M1: to recover such a disk once more shows
-// nothing. What was promised by then is another question, and is asked each time.
+// crashRepeats caches the disks that were judged last and their entries. An operation that makes
+// nothing durable leaves the disk of M0 unchanged, and one that only makes data durable leaves that of
+// M1 unchanged. Recovering such a disk again shows nothing new. The promises at each cut are checked
+// every time.
 type crashRepeats struct {
 	mu   sync.Mutex
 	last []judgedDisk
-	next int // the place in last of the one to give up
+	next int // index in last of the disk to replace next
 }
 
 type judgedDisk struct {
@@ -25,11 +25,11 @@ type judgedDisk struct {
 	state []oracle.Entry
 }
 
-// crashesRemembered is enough for each goroutine that judges, model, and number of
-// fresh writes on machines of up to eight processors.
+// crashesRemembered suffices for each judging goroutine, model and number of fresh writes on machines
+// of up to eight processors.
 const crashesRemembered = 64
 
-// find returns what the disk holds, if it is one of those judged last.
+// find returns the entries of the disk if it is one of those judged last.
 func (r *crashRepeats) find(im recorder.Image, fresh int) (state []oracle.Entry, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *crashRepeats) add(d judgedDisk) {
 	r.next = (r.next + 1) % crashesRemembered
 }
 
-// sameImage takes no time for files whose bytes stand in the same place of the trace.
+// sameImage is fast for files whose bytes are the same memory of the trace.
 func sameImage(a, b recorder.Image) bool {
 	return slices.Equal(a.Dirs, b.Dirs) && slices.EqualFunc(a.Files, b.Files, func(x, y recorder.ImageFile) bool {
 		return x.Path == y.Path && bytes.Equal(x.Data, y.Data)

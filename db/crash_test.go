@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// crashRecord runs the workload and returns its trace, of fewest operations at least.
+// crashRecord runs the workload and returns its trace, which has at least fewest operations.
 func crashRecord(t testing.TB, seed uint64, total, writers, opens, fewest int) (*crashWorkload, *recorder.Trace) {
 	w := &crashWorkload{seed: seed, keys: 150, fewest: fewest}
 	r := recorder.New(recorder.Image{})
@@ -19,8 +19,8 @@ func crashRecord(t testing.TB, seed uint64, total, writers, opens, fewest int) (
 	return w, r.Trace()
 }
 
-// At every operation of a long run the power fails, and the disk is as the
-// models say. What opens is a prefix of the commits that holds what was promised.
+// The power fails at every operation of a long run, and the disk is left as the models define. The
+// recovered entries are those of a prefix of the commits that holds the promised ones.
 func TestCrashAtEveryOperation(t *testing.T) {
 	total, limit, fewest := 7000, 0, 10000
 	if sampled() {
@@ -49,10 +49,9 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	})
 }
 
-// Some writes are buffered: the process is killed (M1 keeps all that the system was
-// given, M2 nearly all) or the power fails. What opens is a prefix of the
-// commits that holds all that was promised: of buffered writes nothing, but for those
-// before one that promised more.
+// Some writes are buffered. The process is killed (M1 keeps all writes that reached the system, M2
+// nearly all) or the power fails. The recovered entries are those of a prefix of the commits that holds
+// the promised ones. A buffered write is promised only if a write that promises more follows it.
 func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 	total, limit := 3000, 1500
 	if sampled() {
@@ -74,8 +73,8 @@ func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 	})
 }
 
-// The power fails, and fails again at every operation of the recovery. Whatever
-// was there before the first recovery is there after the second.
+// The power fails, and fails again at every operation of the recovery. Entries that were there before
+// the first recovery are there after the second.
 func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 	states := 200
 	if sampled() {
@@ -95,8 +94,7 @@ func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 	})
 }
 
-// lyingFS leaves out operations that make something durable and says that it did
-// them.
+// lyingFS skips syncs and reports success.
 type lyingFS struct {
 	vfs.FS
 	skipDir  bool
@@ -122,9 +120,9 @@ type lyingFile struct{ vfs.File }
 
 func (lyingFile) Sync() error { return nil }
 
-// A machine that finds nothing must be shown to find something: each of these
-// stores omits one step, and the cuts show it.
-func TestCrashesFindStoresThatOmitASync(t *testing.T) {
+// The crash tests must find stores that omit a step. Each of these omits one kind of sync, and a power
+// cut shows it.
+func TestCrashTestsFindStoresThatOmitASync(t *testing.T) {
 	skip := func(kind base.FileKind) func(string) bool {
 		return func(name string) bool { k, _, ok := base.ParseFileName(name[len("db/"):]); return ok && k == kind }
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// damageShape is a small database to be damaged.
+// damageShape describes a small database to be damaged.
 type damageShape struct {
 	name        string
 	filter      filter.Policy
@@ -51,25 +51,24 @@ func (s damageShape) options(fsys vfs.FS, readOnly bool) *Options {
 	}
 }
 
-// victim is a small database with what it holds. It was closed, or was not.
+// victim is a small database and its entries. It may have been closed.
 type victim struct {
 	shape  damageShape
 	image  damage.Image
 	closed bool
-	older  damage.Image // some writes before
+	older  damage.Image // the files before the log's records were written
 	log    string       // the name of its one log with records
-	// states are what it holds, with all of the log's records, then with one fewer
-	// each.
+	// states[i] are the entries of the database without the last i records of the log.
 	states [][]damage.Pair
 	absent [][]byte
 	tables []string
 }
 
-// newVictim makes four tables, three of them on level 0 and of one size, and a
-// log with records, deletions among them, in a database that is not closed.
+// newVictim makes a database that is not closed. It has four tables, three of them on level 0 and of
+// one size, and a log with puts and deletions.
 func newVictim(t testing.TB, shape damageShape) *victim { return makeVictim(t, shape, false) }
 
-// newVictims returns both kinds.
+// newVictims returns a victim that was not closed and one that was.
 func newVictims(t testing.TB, shape damageShape) map[string]*victim {
 	return map[string]*victim{"not closed": makeVictim(t, shape, false), "closed": makeVictim(t, shape, true)}
 }
@@ -96,7 +95,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 		}
 		require.NoError(t, d.Flush())
 	}
-	eventually(t, func() bool { // until the old logs are removed
+	eventually(t, func() bool { // wait until the old logs are removed
 		names, err := mem.List("db")
 		require.NoError(t, err)
 		return len(names) == 8 // four tables, log, MANIFEST, CURRENT, LOCK
@@ -148,7 +147,7 @@ func pairsOf(model map[string]string) (pairs []damage.Pair) {
 	return pairs
 }
 
-// storeUnderTest is a DB as the damage driver reads it.
+// storeUnderTest adapts a DB to the damage driver.
 type storeUnderTest struct{ *DB }
 
 func (s storeUnderTest) NewIterator() (damage.Iterator, error) {
@@ -159,7 +158,7 @@ func (s storeUnderTest) NewIterator() (damage.Iterator, error) {
 	return it, nil
 }
 
-// driver reads the victim; its database may show the states from.. to..
+// driver returns a driver for the victim, whose database may show any of the states.
 func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 	return &damage.Driver{
 		Dir: "db", States: states, Absent: v.absent,
@@ -173,11 +172,11 @@ func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 	}
 }
 
-// preambleSize is what the preamble of a log takes: two chunks.
+// preambleSize is the size of the preamble of a log, which has two chunks.
 const preambleSize = 2*7 + batch.HeaderLen
 
-// recordEnds returns where the log's records end. Each is one chunk, or several. A preamble
-// counts as a part of the first one.
+// recordEnds returns the offsets of the ends of the log's records. A record has one chunk or several.
+// A preamble counts as a part of the first one.
 func recordEnds(log []byte) (ends []int) {
 	at := 0
 	if len(log) > preambleSize && log[4] == batch.PreambleSeqLen && log[6] == 2 {
@@ -197,8 +196,8 @@ func recordEnds(log []byte) (ends []int) {
 	return ends
 }
 
-// wholeRecords returns how many of the log's first records damaged holds as
-// they were, and whether it holds any of those behind the first that is not.
+// wholeRecords returns how many of the log's first records are unchanged in damaged, and whether it
+// has unchanged records after the first changed one.
 func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
 	whole, start := v.image[v.log], 0
 	broken := false
@@ -217,7 +216,7 @@ func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
 	return n, more
 }
 
-// kindNames are for the figures.
+// kindName returns the name of a file's kind for the tallies.
 func kindName(name string) string {
 	switch kind, _, _ := base.ParseFileName(name); kind {
 	case base.FileTable:
@@ -232,7 +231,7 @@ func kindName(name string) string {
 	return "CURRENT"
 }
 
-// tallies counts by kind of file.
+// tallies counts outcomes by kind of file.
 type tallies map[string]*damage.Tally
 
 func (ts tallies) add(kind string, c damage.Class) {
@@ -248,10 +247,9 @@ func (ts tallies) log(t *testing.T, what string) {
 	}
 }
 
-// check runs one damaged image and fails the test where the outcome must not be.
-// Only a log may show less than all of its records, under the rule of its tail:
-// those before the damage, and only where the damage can be a crash's. There was
-// no crash where CLOSED says so.
+// check opens one damaged image and fails the test if the outcome is not allowed. Only a log may lose
+// records, by the rule of its tail: those from the damage on, and only if a crash could have caused the
+// damage. If CLOSED vouches for the log, there was no crash.
 func (v *victim) check(t *testing.T, h damage.Harm, readOnly, asCrash bool) damage.Outcome {
 	t.Helper()
 	states := v.states[:1]
@@ -263,12 +261,12 @@ func (v *victim) check(t *testing.T, h damage.Harm, readOnly, asCrash bool) dama
 	}
 	out := v.driver(readOnly, states).Run(h.Image)
 	if out.Class != damage.Correct && out.Class != damage.Refused {
-		require.Fail(t, "a wrong outcome", "%s: %s: %s %v", h.What, out.Class, out.Detail, out.Err)
+		require.Fail(t, "this outcome is not allowed", "%s: %s: %s %v", h.What, out.Class, out.Detail, out.Err)
 	}
 	return out
 }
 
-// vouchedFor reports whether the damage left alone what vouches for the log.
+// vouchedFor reports whether the files that vouch for the log are undamaged.
 func (v *victim) vouchedFor(im damage.Image) bool {
 	if !v.closed {
 		return false

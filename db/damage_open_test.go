@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Another program cuts a table short, or a disk forgets it, while the database is
-// open. With mmap that is a signal, which no Go program survives; here every
-// answer is right or ErrCorruption.
+// Another program truncates a table, or a disk loses its bytes, while the database is open. With mmap
+// this would be a signal that no Go program survives. Here every lookup returns the right value or
+// ErrCorruption.
 func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 	const keys = 500
 	for _, c := range []struct {

@@ -22,21 +22,21 @@ import (
 )
 
 var (
-	damageShapes  = flag.Bool("damage.shapes", false, "damage databases of all shapes, not of one")
-	damageDoubles = flag.Int("damage.doubles", 1000, "how many random double flips to try")
+	damageShapes  = flag.Bool("damage.shapes", false, "damage databases of all shapes instead of one")
+	damageDoubles = flag.Int("damage.doubles", 1000, "number of random double flips")
 )
 
 // modes are the ways to open a damaged database.
 var modes = map[string]bool{"read-only": true, "for writing": false}
 
-// A driver that finds nothing proves nothing: changed bytes under a good
-// checksum are a wrong answer, and it must say so.
-func TestTheDamageDriverSeesAPlantedFault(t *testing.T) {
+// The driver must be shown to find faults. Changed bytes under a matching checksum give a wrong
+// answer, and the driver must report it.
+func TestTheDamageDriverFindsAPlantedFault(t *testing.T) {
 	v := newVictim(t, damageDefault)
 	require.Equal(t, damage.Correct, v.driver(true, v.states[:1]).Run(v.image).Class)
 	name := v.tables[len(v.tables)-1]
 	table := bytes.Clone(v.image[name])
-	for end := 20; ; end++ { // the end of the first data block: its checksum fits
+	for end := 20; ; end++ { // the first data block ends where the checksum matches
 		if binary.LittleEndian.Uint32(table[end+1:]) == util.MaskCRC(util.CRC32C(table[:end+1])) {
 			at := bytes.Index(table[:end], []byte("00000"))
 			require.Positive(t, at)
@@ -49,16 +49,16 @@ func TestTheDamageDriverSeesAPlantedFault(t *testing.T) {
 	require.Equal(t, damage.Silent, out.Class)
 	require.Contains(t, out.Detail, "another value")
 
-	// And a log that lost its last record, where that is not allowed for.
+	// It also reports a log that lost its last record, if the states do not allow that.
 	cut := v.image[v.log]
 	cut = cut[:len(cut)-1]
 	require.Equal(t, damage.Silent, v.driver(true, v.states[:1]).Run(v.image.With(v.log, cut)).Class)
 }
 
-// Every bit of every file turned, one at a time: the answer is right or it is
-// ErrCorruption. The only exception is the last record of a log that was not
-// closed, where damage can be the end that a crash leaves.
-func TestEveryFlippedBitIsSeenOrDoesNoHarm(t *testing.T) {
+// Every bit of every file is flipped, one at a time. Each answer is right or ErrCorruption. The only
+// exception is the last record of a log that was not closed, where damage can look like the end that
+// a crash leaves.
+func TestEveryFlippedBitIsDetectedOrHarmless(t *testing.T) {
 	for _, shape := range shapesToDamage() {
 		for state, v := range newVictims(t, shape) {
 			for mode, readOnly := range modes {
@@ -94,9 +94,8 @@ func (v *victim) flipAll(t *testing.T, readOnly bool) {
 	require.False(t, v.closed && lastRecordDropped > 0)
 }
 
-// flipStep says that every so many bytes of a file are tried: all, but in large
-// logs, and in the tables of a store opened for writing, which reads them as the
-// read-only one does.
+// flipStep returns the step between the bytes of a file that are tried. It is 1 except in large logs,
+// in sampled runs, and for tables that the read-only subtest of the unclosed victim covers.
 func (v *victim) flipStep(name string, readOnly bool) int {
 	switch {
 	case len(v.image[name]) > 16<<10:
@@ -109,8 +108,8 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 	return 1
 }
 
-// cutStep says that every so many lengths of a file are tried: all, but of a large
-// file a thousand.
+// cutStep returns the step between the lengths of a file that are tried. Of a large file, about a
+// thousand are.
 func (v *victim) cutStep(name string) int {
 	if sampled() {
 		return 1 + len(v.image[name])/50
@@ -118,10 +117,10 @@ func (v *victim) cutStep(name string) int {
 	return 1 + len(v.image[name])/1000
 }
 
-// A filter that is damaged costs no answer, and Metrics counts its table: every
-// bit of every filter block, with its checksum. The damage of the best filter
-// shows at once; that of one beside it is for Check to find.
-func TestEveryFlippedBitOfAFilterCostsNoAnswer(t *testing.T) {
+// A damaged filter changes no answer, and Metrics counts its table. Every bit of every filter block
+// and its checksum is flipped. Damage to the preferred filter is noticed immediately; damage to a
+// second one is for Check to find.
+func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
 	skipInShortRace(t)
 	v := newVictim(t, damageDefault)
 	flips := 0
@@ -144,11 +143,11 @@ func TestEveryFlippedBitOfAFilterCostsNoAnswer(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d flips in filter blocks, each answered right and counted", flips)
+	t.Logf("%d flips in filter blocks; all answers were right, and each table was counted", flips)
 	require.Greater(t, flips, 500)
 }
 
-// filterBlockOf returns where a table's filter block of that policy lies.
+// filterBlockOf returns the offset and size of a table's filter block of that policy.
 func filterBlockOf(t testing.TB, table []byte, p filter.Policy) (at, size int) {
 	t.Helper()
 	foot := table[len(table)-48:]
@@ -163,8 +162,8 @@ func filterBlockOf(t testing.TB, table []byte, p filter.Policy) (at, size int) {
 	return int(o), int(s)
 }
 
-// Two bits at once, anywhere: the checksum of a short block sees every pair, and
-// two places at once defeat whoever trusts one of them.
+// Two bits anywhere are flipped. The checksum of a short block detects every pair, but two damaged
+// places mislead code that relies on one of them.
 func TestRandomDoubleFlips(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -186,7 +185,7 @@ func TestRandomDoubleFlips(t *testing.T) {
 			at, bit := rnd.IntN(len(b)), rnd.IntN(8)
 			b[at] ^= 1 << bit
 			im = im.With(name, b)
-			what += fmt.Sprintf("%s: bit %d of byte %d turned; ", name, bit, at)
+			what += fmt.Sprintf("%s: bit %d of byte %d flipped; ", name, bit, at)
 			if first == "" || name == v.log {
 				first = name
 			}
@@ -197,8 +196,8 @@ func TestRandomDoubleFlips(t *testing.T) {
 	counts.log(t, "double flips")
 }
 
-// Every length of every file, every sector in four ways, every file gone, every
-// two tables swapped.
+// Each file is cut to every length and removed, each of its sectors is replaced in four ways, and every
+// two tables or files are swapped.
 func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
 	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40})
 	for _, shape := range shapes {
@@ -246,9 +245,9 @@ func (v *victim) cutAndSwap(t *testing.T, readOnly bool) {
 	run("swapped", damage.Swaps(v.image, v.image.Names()), no)
 }
 
-// checkMissingLog opens the database without its log. LevelDB opens such a
-// directory; so do we, without what was only there, and the report says so;
-// unless the log is known to have been there.
+// checkMissingLog opens the database without its log. Like LevelDB, SieveDB opens such a directory
+// without the log's records, and its report names the log. It refuses if CLOSED says that there was a
+// log.
 func (v *victim) checkMissingLog(t *testing.T, readOnly bool) {
 	if v.closed {
 		v.check(t, damage.Harm{What: "no log", File: v.log, Image: v.image.With(v.log, nil)}, readOnly, false)
@@ -262,10 +261,9 @@ func (v *victim) checkMissingLog(t *testing.T, readOnly bool) {
 	require.Equal(t, damage.Correct, out.Class, "%s %v", out.Detail, out.Err)
 }
 
-// Tables of one size, so that only their first and last keys tell them apart,
-// under each other's names: no read of any key may miss it. A filter that denies
-// the key would have hidden it before.
-func TestSwappedTablesOfOneSizeAreCorruption(t *testing.T) {
+// Tables of one size are swapped, so that only their first and last keys distinguish them. No lookup
+// of any key may miss the swap, not even one of a key that the filter of the wrong table denies.
+func TestSwappedTablesOfEqualSizeAreCorruption(t *testing.T) {
 	v := newVictim(t, damageDefault)
 	pairs := 0
 	for i, a := range v.tables {
@@ -277,7 +275,7 @@ func TestSwappedTablesOfOneSizeAreCorruption(t *testing.T) {
 			mem, err := v.image.With(a, v.image[b]).With(b, v.image[a]).FS("db")
 			require.NoError(t, err)
 			d, err := Open("db", v.shape.options(mem, true))
-			require.NoError(t, err, "tables are opened when they are needed")
+			require.NoError(t, err, "Open does not open the tables")
 			refused := 0
 			for _, p := range v.states[0] {
 				got, err := d.Get(p.Key)
@@ -293,11 +291,11 @@ func TestSwappedTablesOfOneSizeAreCorruption(t *testing.T) {
 			require.NoError(t, d.Close())
 		}
 	}
-	require.GreaterOrEqual(t, pairs, 3, "the test wants tables of one size")
+	require.GreaterOrEqual(t, pairs, 3, "the test needs tables of one size")
 }
 
-// eachTornTail calls run with the victim's last log cut at every length, with other ends, and with a
-// page of it zeroed; with about one in step of them.
+// eachTornTail calls run with the victim's last log cut, with other tails, and with a page of it
+// zeroed. It tries about one in step of the cuts and tails, and all pages.
 func eachTornTail(v *victim, step int, run func(h damage.Harm)) {
 	for h := range damage.Cuts(v.image, v.log) {
 		if h.Offset%step == 0 {
@@ -315,8 +313,8 @@ func eachTornTail(v *victim, step int, run func(h damage.Harm)) {
 	}
 }
 
-// requireTornTailOpens requires that the store opens with exactly the whole records of its last log, and
-// reports dropped bytes if that log does not end cleanly.
+// requireTornTailOpens requires that the store opens with exactly the whole records of its last log,
+// and reports dropped bytes if and only if that log does not end cleanly.
 func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm) {
 	n, _ := v.wholeRecords(h.Image[v.log])
 	driver := v.driver(readOnly, v.states[len(v.states)-1-n:len(v.states)-n])
@@ -329,8 +327,8 @@ func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm)
 	require.Equal(t, damage.Correct, out.Class, "%s: %d whole records: %s %v", h.What, n, out.Detail, out.Err)
 }
 
-// Ordinary torn tails: the last log cut at every length opens in every mode,
-// with exactly the records that are whole.
+// The last log is cut at every length. The store opens in every mode, with exactly the records that
+// are whole.
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 	for _, shape := range []damageShape{damageDefault, {"long", nil, NoCompression, 1500, 50}} {
 		for mode, readOnly := range modes {
@@ -355,7 +353,7 @@ func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 	}
 }
 
-// What a refused Open leaves is what it found.
+// A refused Open leaves the directory unchanged.
 func TestARefusedOpenChangesNothing(t *testing.T) {
 	v := newVictim(t, damageDefault)
 	refused := 0

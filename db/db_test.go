@@ -13,10 +13,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// TestAgreesWithAMap runs random operations on a database and on a sorted map,
-// with tables small enough that every level is in use, and compares all that
-// can be asked: Get, GetTo, Has, iterators both ways, snapshots; before and after
-// flushes, compactions and reopening.
+// TestAgreesWithAMap runs random operations on a database and on a sorted map, with tables so small
+// that every level is in use. It compares the results of Get, GetTo, Has, iterators in both directions
+// and snapshots, before and after flushes, compactions and reopening.
 func TestAgreesWithAMap(t *testing.T) {
 	rounds := 6
 	if raceEnabled {
@@ -175,7 +174,7 @@ func (m *modelRun) reopen() {
 	m.d = mustOpen(m.t, m.opts)
 }
 
-// lookups is what the store and its snapshots have in common.
+// lookups has the methods that the store and its snapshots share.
 type lookups interface {
 	Get(key []byte) ([]byte, error)
 	GetTo(dst, key []byte) ([]byte, error)
@@ -200,8 +199,7 @@ func checkGet(t *testing.T, from lookups, key []byte, model map[string]string) {
 	}
 }
 
-// checkIterator walks it beside the sorted keys of model that its bounds admit,
-// and closes it.
+// checkIterator compares the iterator with the keys of model within its bounds, and closes it.
 func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]string) {
 	t.Helper()
 	var keys []string
@@ -224,7 +222,7 @@ func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]
 		}
 	}
 	require.False(t, it.Prev())
-	for range len(keys) + 2 { // the first step enters, and one goes beyond
+	for range len(keys) + 2 { // the first step goes to the first key, and the last two beyond the end
 		at = min(at+1, len(keys))
 		check(it.Next())
 	}
@@ -257,7 +255,7 @@ func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]
 		case op == 1:
 			at = sort.SearchStrings(keys, string(target)) - 1
 			check(it.SeekLT(target))
-		case op == 2: // from either side, too
+		case op == 2: // also from before the first key
 			at = min(max(at, -1)+1, len(keys))
 			check(it.Next())
 		default:

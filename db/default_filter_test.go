@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// bitsOfLevels returns the bits a key of each level's filters, tables of few keys left out.
+// bitsOfLevels returns the bits per key of each level's filters, leaving out tables with few keys.
 func bitsOfLevels(t *testing.T, d *DB) map[int]float64 {
 	r, err := d.Filters(background, 1)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 
 	r, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
-	require.Zero(t, r.Upgraded, "they are as they should be")
+	require.Zero(t, r.Upgraded, "the filters are up to date")
 	require.NoError(t, d.Close())
 
 	o.Filters.Policy = filter.NewCacheLineBloomPolicy(10)

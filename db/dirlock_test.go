@@ -14,11 +14,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Destroy released the lock and then removed the file LOCK: who opened the directory
-// in between wrote without a lock that anyone else could see.
+// The bug: Destroy released the lock and then removed the file LOCK. A store that was opened in between
+// wrote under a lock that no other store could see.
 func TestDestroyHoldsTheLockUntilItsFileIsGone(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a file that is open cannot be removed there, and so the lock's cannot go while somebody holds it")
+		t.Skip("Windows cannot remove an open file, so LOCK cannot be removed while it is locked")
 	}
 	for name, fsys := range map[string]vfs.FS{"in memory": vfs.NewMem(), "on disk": vfs.OS} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestDestroyHoldsTheLockUntilItsFileIsGone(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, d.Close())
 
-			// Others come just before each operation of Destroy from the first removal on.
+			// Others try to open just before each operation of Destroy, from the first removal on.
 			var writers []*DB
 			tries, removing := 0, false
 			others := wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
@@ -53,7 +53,7 @@ func TestDestroyHoldsTheLockUntilItsFileIsGone(t *testing.T) {
 	}
 }
 
-// A directory that Open or Repair refused was left with an empty file LOCK in it.
+// The bug: a directory that Open or Repair refused was left with an empty file LOCK.
 func TestARefusedDirectoryIsLeftWithoutALOCK(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -63,7 +63,7 @@ func TestARefusedDirectoryIsLeftWithoutALOCK(t *testing.T) {
 		{"CURRENT is missing", func(t *testing.T, mem vfs.FS) { require.NoError(t, mem.Remove("db/CURRENT")) }, Options{}},
 		{"CURRENT is damaged", func(t *testing.T, mem vfs.FS) { writeFile(t, mem, "db/CURRENT", []byte("MANIF")) }, Options{}},
 		{"another comparer", func(*testing.T, vfs.FS) {}, Options{Comparer: &Comparer{Name: "other", Compare: BytewiseComparer.Compare}}},
-		{"it is there already", func(*testing.T, vfs.FS) {}, Options{ErrorIfExists: true}},
+		{"the database exists", func(*testing.T, vfs.FS) {}, Options{ErrorIfExists: true}},
 	} {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/read-only %v", c.name, readOnly), func(t *testing.T) {
@@ -91,14 +91,14 @@ func TestARefusedDirectoryIsLeftWithoutALOCK(t *testing.T) {
 				_, err = Open("db", &o)
 				require.Error(t, err)
 				_, err = mem.Stat("db/LOCK")
-				require.NoError(t, err, "one that was there stays")
+				require.NoError(t, err, "a LOCK that was there stays")
 			})
 		}
 	}
 }
 
-// A reader that is refused would let writers in beside another reader, if it removed
-// the file LOCK that it made and that the other has locked too.
+// A refused reader must not remove the file LOCK that it made if another reader has locked it, too.
+// Otherwise writers could open the directory next to that reader.
 func TestARefusedReaderLeavesTheLOCKOfAnother(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
@@ -108,7 +108,7 @@ func TestARefusedReaderLeavesTheLOCKOfAnother(t *testing.T) {
 	var reader *DB
 	refused := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpOpen && filepath.Base(op.Name) == base.CurrentName && reader == nil {
-			reader = mustOpen(t, &Options{FS: mem, ReadOnly: true}) // it shares the lock of the first
+			reader = mustOpen(t, &Options{FS: mem, ReadOnly: true}) // it shares the first reader's lock
 		}
 		return nil
 	})

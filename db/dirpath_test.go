@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Open("relative") went on using the relative path: after a change of the working
-// directory two databases of that name wrote over each other's files.
+// The bug: Open("relative") kept using the relative path. After a change of the working directory, two
+// databases of that name overwrote each other's files.
 func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 	homes := []string{t.TempDir(), t.TempDir()}
 	value := func(i, home int) []byte { return fmt.Appendf(nil, "%d of home %d", i, home) }
@@ -59,8 +59,8 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 	require.DirExists(t, filepath.Join(homes[0], "db"))
 }
 
-// An empty path was answered with "list : no such file or directory".
-func TestAnEmptyPathIsNamed(t *testing.T) {
+// The bug: an empty path was reported as "list : no such file or directory".
+func TestAnEmptyPathIsReported(t *testing.T) {
 	for _, fsys := range []vfs.FS{nil, vfs.NewMem()} {
 		o := &Options{FS: fsys}
 		_, err := Open("", o)
@@ -70,8 +70,8 @@ func TestAnEmptyPathIsNamed(t *testing.T) {
 	}
 }
 
-// Open through a symbolic link synced the directory above the link and not the one
-// that names the database's directory: a power loss could take the new database.
+// The bug: Open through a symbolic link synced the directory of the link, but not the one that names
+// the database's directory. A power loss could remove the new database.
 func TestTheNameOfALinkedDirectoryIsMadeDurable(t *testing.T) {
 	home := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(home, "disk", "data"), 0o700))

@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// bytesDuring returns the bytes that f had read of each part of the tables.
+// bytesDuring returns how many bytes of each part of the tables f read.
 func (w *tableWatch) bytesDuring(f func()) map[string]uint64 {
 	w.during(f)
 	w.mu.Lock()
@@ -29,8 +29,8 @@ func (w *tableWatch) bytesDuring(f func()) map[string]uint64 {
 	return parts
 }
 
-// twoTables opens a database of two tables anew and returns what watches it: the even keys
-// up to 4000 on the last level, and six keys on top of them.
+// twoTables makes and reopens a database of two tables: the even keys below 4000 on the last level, and
+// six keys above it. It also returns the watch on its reads.
 func twoTables(t *testing.T, change func(o *Options)) (*DB, *tableWatch) {
 	w := watchTables(t)
 	o := w.options(nil)
@@ -49,7 +49,7 @@ func twoTables(t *testing.T, change func(o *Options)) (*DB, *tableWatch) {
 	return openTest(t, o), w
 }
 
-func TestAnExplanationHasTheBytesThatWereRead(t *testing.T) {
+func TestAnExplanationCountsTheBytesRead(t *testing.T) {
 	for name, change := range map[string]func(o *Options){
 		"cached blocks":     func(o *Options) {},
 		"no cache":          func(o *Options) { o.Cache.Size = -1 },
@@ -86,7 +86,7 @@ func TestAnExplanationHasTheBytesThatWereRead(t *testing.T) {
 	}
 }
 
-// requireStepsAddUp checks what holds of every explanation.
+// requireStepsAddUp checks the invariants of every explanation.
 func requireStepsAddUp(t *testing.T, x *Explanation) {
 	t.Helper()
 	var sum Explanation
@@ -104,7 +104,7 @@ func requireStepsAddUp(t *testing.T, x *Explanation) {
 			require.Nil(t, s.Smallest)
 			continue
 		}
-		require.Equal(t, s.Filter != "absent", s.IndexSearched, "a filter of the whole table is asked before the index")
+		require.Equal(t, s.Filter != "absent", s.IndexSearched, "a whole-table filter is queried before the index")
 		if s.BlockFromDisk {
 			require.Equal(t, s.IndexBytes+s.BlockBytes, s.BytesRead)
 		}
@@ -152,9 +152,9 @@ func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 	require.Equal(t, testKey(3998), again.Steps[2].Largest)
 }
 
-// The memtables' names went by a field that the writer sets when one is full, beside
-// whoever explains, and that is 0 where nothing was ever written.
-func TestAnExplanationTellsMemtablesApart(t *testing.T) {
+// The bug: Explain named memtables by a field that the writer sets concurrently when a memtable is
+// full, and that is 0 if nothing was ever written.
+func TestAnExplanationDistinguishesMemtables(t *testing.T) {
 	var held atomic.Bool
 	written := make(chan struct{})
 	d := openTest(t, testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
@@ -165,7 +165,7 @@ func TestAnExplanationTellsMemtablesApart(t *testing.T) {
 	})))
 	held.Store(true)
 	require.NoError(t, d.Put(testKey(0), nil, NoSync))
-	// It does not fit, so that the memtable is to be flushed.
+	// The value does not fit, so the memtable is flushed.
 	require.NoError(t, d.Put(testKey(1), make([]byte, d.opts.Memtables.Size), NoSync))
 	x, err := d.Explain(testKey(2))
 	close(written)
@@ -187,9 +187,9 @@ func TestAnExplanationTellsMemtablesApart(t *testing.T) {
 	}
 }
 
-func TestAnExplanationIsWrittenForPeople(t *testing.T) {
+func TestAnExplanationPrintsAsReadableText(t *testing.T) {
 	d, _ := twoTables(t, func(o *Options) {})
-	// Times are whatever they are; sizes depend on the tables' encoding.
+	// Times vary, and sizes depend on the tables' encoding.
 	times := regexp.MustCompile(`[0-9.]+(ns|µs|ms|s)\b`)
 	text := func(key []byte) string {
 		x, err := d.Explain(key)
