@@ -24,11 +24,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// faultKind is an error and the operations that it befalls.
+// faultKind is an error and the operations that fail with it.
 type faultKind struct {
 	name  string
 	fault func(op wrap.Op) *wrap.Fault
-	// space: only what takes space on the disk fails, and reads must work.
+	// space is set if only operations that need space on the disk fail, so that reads must work.
 	space bool
 }
 
@@ -46,22 +46,22 @@ func noSpaceFault(op wrap.Op) *wrap.Fault {
 	return nil
 }
 
-// faultCase is one failure of one run, or two.
+// faultCase is one run with one or two failures.
 type faultCase struct {
 	kind   faultKind
 	sticky bool
 	at     uint64
-	then   *secondFault // nil: there is none
+	then   *secondFault // may be nil
 	seed   uint64
 	scale  int // of the workload
-	// wrap, if not nil, comes between the store and the failures.
+	// wrap, if not nil, wraps the failing file system for the store.
 	wrap func(vfs.FS) vfs.FS
 }
 
-// secondFault befalls one more operation, that many behind the first.
+// secondFault fails one more operation, distance operations after the first.
 type secondFault struct {
-	kind   faultKind
-	behind uint64
+	kind     faultKind
+	distance uint64
 }
 
 func (c faultCase) String() string {
@@ -70,23 +70,23 @@ func (c faultCase) String() string {
 		how = "from then on"
 	}
 	if c.then != nil {
-		how = fmt.Sprintf("then %s %d behind it", c.then.kind.name, c.then.behind)
+		how = fmt.Sprintf("then %s %d operations later", c.then.kind.name, c.then.distance)
 	}
 	return fmt.Sprintf("%s at operation %d, %s, seed %d", c.kind.name, c.at, how, c.seed)
 }
 
-// fault is what befalls an operation, nil for nothing.
+// fault returns the fault of an operation, or nil.
 func (c faultCase) fault(op wrap.Op) *wrap.Fault {
 	switch {
 	case op.Index == c.at, c.sticky && op.Index > c.at:
 		return c.kind.fault(op)
-	case c.then != nil && op.Index == c.at+c.then.behind:
+	case c.then != nil && op.Index == c.at+c.then.distance:
 		return c.then.kind.fault(op)
 	}
 	return nil
 }
 
-// run runs the workload with the failure, then opens what is left without.
+// run runs the workload with the failures, then opens the remaining files without them.
 func (c faultCase) run() error {
 	mem := vfs.NewMem()
 	counting := wrap.NewCounting(mem)
@@ -116,13 +116,13 @@ func (c faultCase) run() error {
 	return nil
 }
 
-// after checks what is left behind Close, and what opens then, twice.
+// after checks the files that Close leaves, and opens them twice.
 func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.FS, r *faultRun) error {
 	if v := checker.Violations(); len(v) > 0 {
 		return fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
 	}
 	if n := counting.Snapshot().Total.OpenFiles; n != 0 {
-		return fmt.Errorf("%d files are open behind Close", n)
+		return fmt.Errorf("%d files are open after Close", n)
 	}
 	var before map[int]string
 	for range 2 {
@@ -159,8 +159,8 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 	return nil
 }
 
-// strayFilesWhenIdle waits for the removal of files, which comes behind the work
-// that made them needless, and on a busy machine long behind.
+// strayFilesWhenIdle waits until unneeded files are removed. That happens after the work that made
+// them unneeded, on a busy machine long after.
 func strayFilesWhenIdle(d *DB, fsys vfs.FS) error {
 	for start := time.Now(); ; {
 		err := strayFiles(d, fsys)
@@ -170,7 +170,7 @@ func strayFilesWhenIdle(d *DB, fsys vfs.FS) error {
 	}
 }
 
-// strayFiles names files that the store at rest does not need.
+// strayFiles returns an error if there are files that the idle store does not need.
 func strayFiles(d *DB, fsys vfs.FS) error {
 	d.obsolete.Remove()
 	live := map[uint64]bool{}
@@ -188,30 +188,29 @@ func strayFiles(d *DB, fsys vfs.FS) error {
 		switch kind {
 		case base.FileTable:
 			if !live[num] {
-				return fmt.Errorf("%s is left and not needed", name)
+				return fmt.Errorf("%s was not removed although no level has it", name)
 			}
 		case base.FileLog:
 			logs++
 		case base.FileManifest:
 			manifests++
 		case base.FileTemp:
-			return fmt.Errorf("%s is left", name)
+			return fmt.Errorf("%s was not removed", name)
 		}
 	}
 	if logs != 1 || manifests != 1 {
-		return fmt.Errorf("one log and one MANIFEST should be there at rest, but there are %q", names)
+		return fmt.Errorf("an idle store should have one log and one MANIFEST, but its files are %q", names)
 	}
 	return nil
 }
 
-// What every run of the tests can afford; docs/reliability.md has the long ones.
+// The defaults suit every run of the tests; docs/reliability.md describes the long runs.
 var (
-	faultOps   = flag.Int("fault.ops", 500, "operations that the workload of the fault tests has at least")
-	faultPairs = flag.Int("fault.pairs", 400, "sampled pairs of operations that fail in one run")
+	faultOps   = flag.Int("fault.ops", 500, "least number of operations in the workload of the fault tests")
+	faultPairs = flag.Int("fault.pairs", 400, "number of sampled pairs of operations that fail in one run")
 )
 
-// faultWorkload returns the scale of a workload that has the operations asked
-// for, and how many it has.
+// faultWorkload returns the scale of a workload with more than fault.ops operations, and their number.
 func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
 	for scale = 1; ; scale++ {
 		counter := wrap.NewFaulty(vfs.NewMem(), nil)
@@ -225,8 +224,8 @@ func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
 	}
 }
 
-// Each operation of a small run fails, once or from then on, in each of three
-// ways. Every answer is right or an error, and nothing acknowledged is lost.
+// Each operation of a small run fails, alone or with all that follow, in each of three ways. Every
+// answer is right or an error, and nothing acknowledged is lost.
 func TestAnErrorAtEveryOperation(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		scale, total := faultWorkload(t, seed)
@@ -248,8 +247,8 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 	})
 }
 
-// Two operations of one run fail, often close to each other: what the store does
-// about the first failure meets the second.
+// Two operations of one run fail, often close to each other, so that the second failure meets the
+// handling of the first.
 func TestTwoErrorsInOneRun(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		scale, total := faultWorkload(t, seed)
@@ -261,10 +260,10 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 		before := runtime.NumGoroutine()
 		cases := make([]faultCase, pairs)
 		for i := range cases {
-			behind := 1 + rnd.Uint64N(1<<rnd.IntN(bits.Len64(total))) // evenly by magnitude
+			distance := 1 + rnd.Uint64N(1<<rnd.IntN(bits.Len64(total))) // evenly by magnitude
 			cases[i] = faultCase{
 				kind: faultKinds[rnd.IntN(len(faultKinds))], at: rnd.Uint64N(total), seed: seed, scale: scale,
-				then: &secondFault{kind: faultKinds[rnd.IntN(len(faultKinds))], behind: behind},
+				then: &secondFault{kind: faultKinds[rnd.IntN(len(faultKinds))], distance: distance},
 			}
 		}
 		require.NoError(t, runFaultCases(pairs, 10, func(i int) error { return cases[i].run() }))
@@ -273,9 +272,8 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 	})
 }
 
-// runFaultCases runs cases in parallel, more than there are processors: many of
-// them wait out a pause after a failure. It ends with so many errors and returns
-// them.
+// runFaultCases runs cases in parallel, more than there are processors, because many of them wait
+// after a failure. It stops after about maxErrors errors and returns them.
 func runFaultCases(n, maxErrors int, run func(i int) error) error {
 	var next atomic.Int64
 	var mu sync.Mutex

@@ -10,22 +10,21 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// faultModel knows what each pair of keys may hold: the value last acknowledged,
-// and those of later writes that failed or are under way, which may be there or
-// not. It may be cloned while a write runs.
+// faultModel records the values that each pair of keys may have: the last acknowledged one, and those
+// of later writes that failed or are in progress. It may be cloned while a write runs.
 type faultModel struct {
 	mu    sync.Mutex
-	maybe map[int][]string // by pair; the first is certain, "" stands for none
+	maybe map[int][]string // by pair; the first value was acknowledged, "" means none
 }
 
 func newFaultModel() *faultModel { return &faultModel{maybe: map[int][]string{}} }
 
-// begun notes a write before it is made, acked one that succeeded. One that
-// failed stays as it began: a maybe.
+// begun records a write before it is made, and acked one that succeeded. The value of a write that
+// failed remains possible.
 func (m *faultModel) begun(pair int, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.maybe[pair] = append(m.certain(pair), value)
+	m.maybe[pair] = append(m.candidates(pair), value)
 }
 
 func (m *faultModel) acked(pair int, value string) {
@@ -34,8 +33,8 @@ func (m *faultModel) acked(pair int, value string) {
 	m.maybe[pair] = []string{value}
 }
 
-// cut returns what pairs may hold at a moment, and calls image at that very
-// moment: no write begins and none is acknowledged meanwhile.
+// cut returns a copy of the model and calls image at the same moment: no write begins and none is
+// acknowledged meanwhile.
 func (m *faultModel) cut(image func()) *faultModel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,21 +46,22 @@ func (m *faultModel) cut(image func()) *faultModel {
 	return c
 }
 
-// certain needs m.mu held, or no write under way.
-func (m *faultModel) certain(pair int) []string {
+// candidates returns the values that a pair may have. The caller holds m.mu, or no write is in
+// progress.
+func (m *faultModel) candidates(pair int) []string {
 	if m.maybe[pair] == nil {
 		return []string{""}
 	}
 	return m.maybe[pair]
 }
 
-// check compares a pair as it was read.
+// check compares the values that were read for a pair with the model.
 func (m *faultModel) check(pair int, a, b string) error {
 	if a != b {
-		return fmt.Errorf("half a batch is there: pair %d is %q and %q", pair, a, b)
+		return fmt.Errorf("half a batch was applied: pair %d is %q and %q", pair, a, b)
 	}
-	if !slices.Contains(m.certain(pair), a) {
-		return fmt.Errorf("pair %d is %q, want one of %q", pair, a, m.certain(pair))
+	if !slices.Contains(m.candidates(pair), a) {
+		return fmt.Errorf("pair %d is %q, want one of %q", pair, a, m.candidates(pair))
 	}
 	return nil
 }
@@ -70,14 +70,14 @@ func pairKey(pair int, half string) []byte { return fmt.Appendf(nil, "pair%03d%s
 
 const numFaultPairs = 40
 
-// faultRun is one run of a small workload over a file system that fails.
+// faultRun runs a small workload over a failing file system.
 type faultRun struct {
 	model *faultModel
 	rnd   *rand.Rand
-	// readsMustWork says that no read may fail: the fault is one of writing.
+	// readsMustWork says that no read may fail, because only writes do.
 	readsMustWork bool
 	failures      int // calls that returned an error
-	// scale multiplies the writes of the workload; 0 is 1.
+	// scale multiplies the writes of the workload; 0 means 1.
 	scale int
 }
 
@@ -101,7 +101,7 @@ func (r *faultRun) write(d *DB, sync bool) error {
 	return err
 }
 
-// load loads some pairs, while one write goes on beside it.
+// load loads some pairs while another write is made.
 func (r *faultRun) load(d *DB) {
 	l, err := d.NewLoader()
 	if err != nil {
@@ -133,8 +133,7 @@ func (r *faultRun) load(d *DB) {
 	}
 }
 
-// readAll compares what the store answers with the model. Errors are an answer,
-// unless reads must work.
+// readAll compares the store's entries with the model. Errors are allowed unless reads must work.
 func (r *faultRun) readAll(d *DB) error {
 	s := d.NewSnapshot()
 	defer s.Close()
@@ -175,9 +174,8 @@ func (r *faultRun) readAll(d *DB) error {
 	return nil
 }
 
-// workload opens, writes, reads, flushes, compacts, and closes; after a half it
-// closes and opens once more. It goes on after errors, as a user may. The error
-// is a wrong answer.
+// workload opens, writes, reads, flushes, compacts and closes the store, twice. It continues after
+// errors, as a user may. It returns an error if an answer is wrong.
 func (r *faultRun) workload(fsys vfs.FS) error {
 	for range 2 {
 		o := crashOptions(fsys, 0)
@@ -212,7 +210,7 @@ func (r *faultRun) use(d *DB) error {
 			r.load(d)
 		}
 	}
-	for i := range 10 { // what is left in the log the next opening finds
+	for i := range 10 { // the next open finds these in the log
 		_ = r.write(d, i%2 == 0)
 	}
 	return r.readAll(d)

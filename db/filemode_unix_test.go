@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// modesBelow returns the permissions of a directory and all that is in it.
+// modesBelow returns the permissions of a directory and of everything in it.
 func modesBelow(t *testing.T, dir string) map[string]fs.FileMode {
 	modes := map[string]fs.FileMode{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -40,8 +40,8 @@ func damageLog(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(newest, data, 0o600))
 }
 
-// useEverything makes the store write every kind of file that it knows, lost/ and
-// what a repair makes included.
+// useEverything makes the store write every kind of file that it has, including those in lost/ and
+// those of a repair.
 func useEverything(t *testing.T, dir string, o *Options) {
 	o.Salvage = SalvageAll
 	for range 2 {
@@ -56,7 +56,7 @@ func useEverything(t *testing.T, dir string, o *Options) {
 	require.NoError(t, Repair(dir, o))
 }
 
-func TestNewFilesHaveTheModeAskedFor(t *testing.T) {
+func TestNewFilesHaveTheConfiguredMode(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		mode, umask     fs.FileMode
@@ -65,7 +65,7 @@ func TestNewFilesHaveTheModeAskedFor(t *testing.T) {
 		{"only the owner, by default", 0, 0, 0o600, 0o700},
 		{"the group may read", 0o640, 0, 0o640, 0o750},
 		{"everybody may do everything", 0o666, 0, 0o666, 0o777},
-		{"the umask takes its share", 0o666, 0o027, 0o640, 0o750},
+		{"the umask is applied", 0o666, 0o027, 0o640, 0o750},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer syscall.Umask(syscall.Umask(int(c.umask)))
@@ -88,7 +88,7 @@ func TestNewFilesHaveTheModeAskedFor(t *testing.T) {
 					kinds[kind] = true
 				}
 			}
-			require.GreaterOrEqual(t, lost, 2, "of a salvage and of a repair")
+			require.GreaterOrEqual(t, lost, 2, "files of a salvage and of a repair")
 			for _, kind := range []base.FileKind{base.FileLock, base.FileCurrent, base.FileManifest, base.FileTable, base.FileLog} {
 				require.True(t, kinds[kind], base.FileName(kind, 1))
 			}
@@ -96,7 +96,7 @@ func TestNewFilesHaveTheModeAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheModeOfWhatExistsIsNotChanged(t *testing.T) {
+func TestTheModeOfExistingFilesIsNotChanged(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "db")
 	d, err := Open(dir, testOptions(nil))
@@ -107,7 +107,7 @@ func TestTheModeOfWhatExistsIsNotChanged(t *testing.T) {
 	before, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	inodes := map[string]fs.FileInfo{}
-	kept := t.TempDir() // a second name for each, so that no new file gets an old one's inode
+	kept := t.TempDir() // has a second link to each file, so that no new file gets an old inode
 	for _, e := range before {
 		require.NoError(t, os.Link(filepath.Join(dir, e.Name()), filepath.Join(kept, e.Name())))
 		inodes[e.Name()], err = e.Info()

@@ -12,21 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fillMount tells a process that it is alone in its namespaces, and the directory
-// to mount its disk on.
+// fillMount is set in the environment of the process that has its own namespaces, to the directory to
+// mount its disk on.
 const fillMount = "SIEVEDB_FILL_MOUNT"
 
-// cannotMount is what that process exits with where it may not mount.
+// cannotMount is the exit code of that process if it may not mount.
 const cannotMount = 77
 
-// The disk is full in earnest: a tmpfs of 16 MiB, again and again. Writes say
-// ErrNoSpace, reads are right, and behind the removal of another file the store
-// goes on by itself; nothing acknowledged is lost.
+// A real disk, a tmpfs of 16 MiB, is filled repeatedly. Writes fail with ErrNoSpace, reads are right,
+// and when another file is removed, the store continues. Nothing acknowledged is lost.
 //
-// Mounting needs rights that a test seldom has. In a mount namespace of its own
-// root has them, and anybody in a user namespace besides, where the system allows
-// these; where it does not, the same fills go to a simulated disk, and the log says
-// so.
+// Mounting needs rights that a test seldom has. Root has them in a separate mount namespace. Other
+// users need a user namespace as well, if the system allows it. Otherwise the same fills go to a
+// simulated disk, and the log says so.
 func TestFillsOfARealDisk(t *testing.T) {
 	if dir := os.Getenv(fillMount); dir != "" {
 		runFills(t, mountedDisk(t, dir), *fillCount)
@@ -55,7 +53,7 @@ func TestFillsOfARealDisk(t *testing.T) {
 		}
 		t.Logf("no tmpfs in %s: %v %s", way.name, err, bytes.TrimSpace(out))
 	}
-	t.Logf("NO REAL DISK: the system lets us mount none; %d fills of the simulated one instead", count)
+	t.Logf("NO REAL DISK: the system does not allow mounting one; %d fills of the simulated disk instead", count)
 	runFills(t, simulatedDisk(), count)
 }
 
@@ -66,12 +64,12 @@ func fillInNamespace(t *testing.T, attr *syscall.SysProcAttr, count int) (out []
 	cmd.Env = append(os.Environ(), fillMount+"="+t.TempDir())
 	cmd.SysProcAttr = attr
 	out, err = cmd.CombinedOutput()
-	// Without a process state the process did not start.
+	// Without a process state, the process did not start.
 	return out, err, cmd.ProcessState != nil && cmd.ProcessState.ExitCode() != cannotMount
 }
 
-// mountedDisk mounts a tmpfs that nobody outside this process's namespace sees,
-// and that goes with the process.
+// mountedDisk mounts a tmpfs that only this process's namespace sees and that disappears with the
+// process.
 func mountedDisk(t *testing.T, dir string) fillDisk {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {

@@ -4,12 +4,12 @@ package db
 
 import "testing"
 
-// A real disk of a known size is mounted on Linux alone.
+// Only Linux can mount a real disk of a known size for a test.
 func TestFillsOfARealDisk(t *testing.T) {
 	count := *fillCount
 	if sampled() {
 		count = min(count, 2)
 	}
-	t.Logf("NO REAL DISK: it takes Linux; %d fills of the simulated one instead", count)
+	t.Logf("NO REAL DISK: mounting one needs Linux; %d fills of the simulated disk instead", count)
 	runFills(t, simulatedDisk(), count)
 }

@@ -22,15 +22,15 @@ import (
 )
 
 var (
-	fillCount = flag.Int("fill.count", 20, "fills of the test that fills a disk")
-	fillSeed  = flag.Uint64("fill.seed", 0, "its seed; 0 takes a random one")
+	fillCount = flag.Int("fill.count", 20, "how often the fill test fills its disk")
+	fillSeed  = flag.Uint64("fill.seed", 0, "seed of the fill test; 0 chooses a random one")
 )
 
 const (
 	fillDiskSize = 16 << 20
-	// fillBallast is what is removed once the disk is full. A compaction needs
-	// space for what it writes while what it reads is still there: that of the whole
-	// database, if level 0 is what it reads.
+	// fillBallast is the size of the file that is removed once the disk is full. A compaction needs
+	// space for its outputs while its inputs still exist, and with level 0 among them these can be the
+	// whole database.
 	fillBallast = fillDiskSize / 2
 	fillKeys    = 5000 // at 4 KiB each they are more than the disk holds
 )
@@ -39,12 +39,12 @@ const (
 type fillDisk struct {
 	fs  vfs.FS
 	dir string // of the database
-	// ballast makes a file of so many bytes beside the database, or removes it.
+	// ballast makes a file of the given size next to the database, or removes it if the size is 0.
 	ballast func(sizeBytes int) error
 }
 
-// simulatedDisk is a disk in memory. As on a real one, what a file holds is gone
-// when it is removed, and a write that does not fit goes as far as it can.
+// simulatedDisk returns a disk in memory. As on a real one, removing a file frees its space, and a
+// write that does not fit is cut short.
 func simulatedDisk() fillDisk {
 	mem := vfs.NewMem()
 	var ballast atomic.Int64
@@ -75,15 +75,15 @@ func simulatedDisk() fillDisk {
 	}}
 }
 
-// fillRun fills a disk again and again with one database.
+// fillRun fills a disk repeatedly with one database.
 type fillRun struct {
 	disk    fillDisk
 	rnd     *rand.Rand
-	model   *faultModel // of keys; a value is known by its number
+	model   *faultModel // of keys; values are identified by number
 	d       *DB
 	next    uint64
-	refused int // writes that said ErrNoSpace
-	finals  int // times that the store asked to be opened again
+	refused int // writes that failed with ErrNoSpace
+	finals  int // times that the store had to be reopened
 }
 
 func (r *fillRun) open() (err error) {
@@ -97,7 +97,7 @@ func (r *fillRun) open() (err error) {
 
 func fillKey(i int) []byte { return fmt.Appendf(nil, "key%06d", i) }
 
-// fillValue is the value of a number: 1 to 8 KiB that start with it.
+// fillValue returns the value with that number: 1 to 8 KiB that start with the number.
 func fillValue(number uint64) []byte {
 	rnd := rand.New(rand.NewPCG(number, 7))
 	v := make([]byte, 1<<10+rnd.IntN(7<<10))
@@ -108,14 +108,14 @@ func fillValue(number uint64) []byte {
 	return v
 }
 
-// numberOf is the number of a value as the model has it, "" for none.
+// numberOf returns the number of a value as the model has it, or says what is wrong with the value.
 func numberOf(v []byte) string {
 	if len(v) < 8 {
 		return fmt.Sprintf("%d bytes", len(v))
 	}
 	number := binary.BigEndian.Uint64(v)
 	if string(fillValue(number)) != string(v) {
-		return fmt.Sprintf("not what %d was", number)
+		return fmt.Sprintf("not the value with number %d", number)
 	}
 	return strconv.FormatUint(number, 10)
 }
@@ -150,7 +150,7 @@ func (r *fillRun) untilFull() error {
 		case errors.Is(err, ErrNoSpace):
 			refused++
 		default:
-			return fmt.Errorf("a write on the full disk says %w", err)
+			return fmt.Errorf("a write on the full disk failed with %w", err)
 		}
 		if writes > 20*fillKeys {
 			return errors.New("the disk is never full")
@@ -160,16 +160,16 @@ func (r *fillRun) untilFull() error {
 	return nil
 }
 
-// insist repeats what fails for want of space, which the background may still be
-// giving back, and opens the database again where it asks for that.
+// insist repeats an operation that fails with ErrNoSpace, because the background may still be freeing
+// space. It reopens the database after ErrReadOnly.
 func (r *fillRun) insist(do func() error) error {
 	for start := time.Now(); ; {
 		err := do()
 		if err == nil {
 			return nil
 		}
-		if time.Since(start) > 5*time.Minute { // only a store that never goes on needs it
-			return fmt.Errorf("there is space, but: %w", err)
+		if time.Since(start) > 5*time.Minute { // only a store that never recovers waits that long
+			return fmt.Errorf("there is space, but the operation still fails: %w", err)
 		}
 		switch {
 		case errors.Is(err, ErrReadOnly):
@@ -185,7 +185,7 @@ func (r *fillRun) insist(do func() error) error {
 	}
 }
 
-// readAll compares all that is there with the model.
+// readAll compares all entries with the model.
 func (r *fillRun) readAll() error {
 	it, err := r.d.NewIterator(nil)
 	if err != nil {
@@ -217,8 +217,7 @@ func (r *fillRun) readAll() error {
 	return nil
 }
 
-// fill fills the disk, reads, makes space, goes on, makes the database small, and
-// opens it again.
+// fill fills the disk, reads, frees space, writes more, shrinks the database and reopens it.
 func (r *fillRun) fill() error {
 	if err := r.disk.ballast(fillBallast); err != nil {
 		return fmt.Errorf("making the ballast: %w", err)
@@ -248,14 +247,13 @@ func (r *fillRun) fill() error {
 	}
 	for range 100 {
 		if err := r.insist(r.write); err != nil {
-			return fmt.Errorf("going on: %w", err)
+			return fmt.Errorf("writing with space again: %w", err)
 		}
 	}
 	return r.shrink()
 }
 
-// shrink deletes nine keys of ten, gives the space back, and opens the database
-// again.
+// shrink deletes nine of ten keys, compacts the database and reopens it.
 func (r *fillRun) shrink() error {
 	for key := range fillKeys {
 		if r.rnd.IntN(10) == 0 {
@@ -280,7 +278,7 @@ func (r *fillRun) shrink() error {
 	return r.readAll()
 }
 
-// runFills fills the disk so many times.
+// runFills fills the disk count times.
 func runFills(t *testing.T, disk fillDisk, count int) {
 	seed := *fillSeed
 	if seed == 0 {
@@ -296,8 +294,8 @@ func runFills(t *testing.T, disk fillDisk, count int) {
 	}
 	waitUntilIdle(r.d)
 	require.NoError(t, r.d.Close())
-	t.Logf("%d fills: %d writes, %d refused for want of space, %d times to be opened again, 0 lost", count, r.next, r.refused, r.finals)
+	t.Logf("%d fills: %d writes, %d refused for lack of space, %d times reopened, 0 lost", count, r.next, r.refused, r.finals)
 }
 
-// The disk of the test below, where no real one is to be had.
+// TestFillsOfARealDisk uses this disk if it cannot mount a real one.
 func TestFillsOfASimulatedDisk(t *testing.T) { runFills(t, simulatedDisk(), 2) }

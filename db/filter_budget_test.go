@@ -13,13 +13,13 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// budgetKey is a key at random; stored where n is even.
+// budgetKey returns a random key, which is stored if n is even.
 func budgetKey(n int) []byte {
 	rnd := rand.NewPCG(uint64(n), 7)
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rnd.Uint64()), rnd.Uint64())
 }
 
-// budgetOptions make levels that grow tenfold from few keys on.
+// budgetOptions returns options with which few keys fill levels that grow tenfold.
 func budgetOptions(fs vfs.FS) *Options {
 	return &Options{
 		FS: fs, Memtables: MemtableOptions{Size: 8 << 10},
@@ -30,8 +30,8 @@ func budgetOptions(fs vfs.FS) *Options {
 	}
 }
 
-// grown returns a settled store of n keys that came by and by, one memtable after the
-// other, each settled before the next: so that its levels do not depend on time.
+// grown returns a settled store of n keys. It settles the store after each memtable, so the levels do
+// not depend on time.
 func grown(t *testing.T, o *Options, n int) *DB {
 	d, err := Open("db", o)
 	require.NoError(t, err)
@@ -46,10 +46,10 @@ func grown(t *testing.T, o *Options, n int) *DB {
 	return d
 }
 
-// wasted returns how many reads each of probes lookups of absent keys wasted, counted
-// by the store, and the bytes of its filters.
+// wasted makes probes lookups of absent keys. It returns the wasted reads per lookup, as counted by
+// the store, and the bytes of the filters.
 func wasted(t testing.TB, d *DB, probes int) (reads float64, filterBytes uint64) {
-	_, err := d.Tables() // opens those too that no probe comes to
+	_, err := d.Tables() // also opens tables that no probe reaches
 	require.NoError(t, err)
 	before := d.Metrics().Total()
 	for i := range probes {
@@ -59,9 +59,9 @@ func wasted(t testing.TB, d *DB, probes int) (reads float64, filterBytes uint64)
 	m := d.Metrics()
 	after := m.Total()
 	require.Equal(t, after.Tables, m.Tables.Open)
-	inVain := after.Reads - after.FilterNegatives - after.FilterTruePositives
-	inVain -= before.Reads - before.FilterNegatives - before.FilterTruePositives
-	return float64(inVain) / float64(probes), m.Tables.FilterBytes
+	wastedReads := after.Reads - after.FilterNegatives - after.FilterTruePositives
+	wastedReads -= before.Reads - before.FilterNegatives - before.FilterTruePositives
+	return float64(wastedReads) / float64(probes), m.Tables.FilterBytes
 }
 
 func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
@@ -72,7 +72,7 @@ func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
 	wantReads, memory := wasted(t, uniform, probes)
 
 	o := budgetOptions(vfs.NewMem())
-	o.Filters.Budget = int64(memory) * 95 / 100 // what was written while the tree was smaller has a little more
+	o.Filters.Budget = int64(memory) * 95 / 100 // tables written while the tree was smaller have slightly larger filters
 	d := grown(t, o, n)
 	require.GreaterOrEqual(t, occupiedLevels(d), 4)
 	reads, bytes := wasted(t, d, probes)
@@ -80,12 +80,12 @@ func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
 	logLevels(t, d)
 	require.LessOrEqual(t, reads, wantReads/2)
 	require.LessOrEqual(t, bytes, memory)
-	require.GreaterOrEqual(t, float64(bytes), 0.9*float64(memory), "it is there to be used")
+	require.GreaterOrEqual(t, float64(bytes), 0.9*float64(memory), "the budget is used")
 
-	requireSound(t, d)
+	requireNoFaults(t, d)
 	require.NoError(t, d.Close())
 	o.Filters.Budget = 0
-	requireSound(t, openTest(t, o)) // nobody need know
+	requireNoFaults(t, openTest(t, o)) // reading needs no budget
 }
 
 func logLevels(t *testing.T, d *DB) {
@@ -94,7 +94,7 @@ func logLevels(t *testing.T, d *DB) {
 	}
 }
 
-func requireSound(t *testing.T, d *DB) {
+func requireNoFaults(t *testing.T, d *DB) {
 	t.Helper()
 	checked, err := d.Check(t.Context())
 	require.NoError(t, err)
@@ -114,14 +114,14 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 			d := grown(t, o, n)
 			reads, _ := wasted(t, d, probes)
 			logLevels(t, d)
-			require.LessOrEqual(t, reads, 1.2*bound, "LevelDB's hashing errs more than it should")
-			require.GreaterOrEqual(t, reads, bound/4, "no memory is spent on more")
-			requireSound(t, d)
+			require.LessOrEqual(t, reads, 1.2*bound, "LevelDB's hash has a higher false-positive rate than an ideal one")
+			require.GreaterOrEqual(t, reads, bound/4, "no memory is used beyond what the bound needs")
+			requireNoFaults(t, d)
 		})
 	}
 }
 
-// Tables that are moved down as they are keep the filters that they had on level 0.
+// Tables that compactions move without rewriting them keep the filters that they had on level 0.
 func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	skipInShortRace(t)
 	o := budgetOptions(vfs.NewMem())
@@ -139,17 +139,17 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	logLevels(t, d)
 	require.Greater(t, m.Compactions.TrivialMoves, uint64(30))
 	require.LessOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget*5/4))
-	requireSound(t, d)
+	requireNoFaults(t, d)
 
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	_, err = d.Tables()
 	require.NoError(t, err)
 	m = d.Metrics()
 	require.LessOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget*21/20))
-	require.GreaterOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget/2), "those that had none have some; part is kept for level 0")
+	require.GreaterOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget/2), "tables that had no filter have one; a part is reserved for level 0")
 }
 
-func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
+func TestABudgetCountsExistingTables(t *testing.T) {
 	skipInShortRace(t)
 	fsys := vfs.NewMem()
 	o := budgetOptions(fsys)
@@ -163,7 +163,7 @@ func TestABudgetSeesTheTablesThatWereThere(t *testing.T) {
 	require.NoError(t, err)
 	logLevels(t, d)
 	require.InEpsilon(t, o.Filters.Budget, d.Metrics().Tables.FilterBytes, 0.1)
-	requireSound(t, d)
+	requireNoFaults(t, d)
 }
 
 func TestABudgetOnDirectoriesOfOtherPrograms(t *testing.T) {
@@ -183,7 +183,7 @@ func TestABudgetOnDirectoriesOfOtherPrograms(t *testing.T) {
 	}
 }
 
-func TestFilterBitsAreRightInTheMean(t *testing.T) {
+func TestFilterBitsAreRightOnAverage(t *testing.T) {
 	for _, bits := range []float64{0, 0.3, 1, 9.5, 9.99, 20} {
 		var sum float64
 		for num := range uint64(1000) {
@@ -200,19 +200,19 @@ func TestFilterBitsAreRightInTheMean(t *testing.T) {
 	}
 }
 
-func TestBudgetsThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidBudgetsAreRefused(t *testing.T) {
 	cases := []struct {
 		name string
 		o    Options
 		want string
 	}{
 		{"two budgets", Options{Filters: FilterOptions{Budget: 1, MaxWastedReads: 0.5}}, "exclude"},
-		{"less than nothing", Options{Filters: FilterOptions{Budget: -1}}, "Filters.Budget is -1"},
-		{"fewer than no reads", Options{Filters: FilterOptions{MaxWastedReads: -0.1}}, "Filters.MaxWastedReads is -0.1"},
-		{"no number", Options{Filters: FilterOptions{MaxWastedReads: math.NaN()}}, "below 1"},
-		{"no end of reads", Options{Filters: FilterOptions{MaxWastedReads: math.Inf(1)}}, "below 1"},
+		{"a negative budget", Options{Filters: FilterOptions{Budget: -1}}, "Filters.Budget is -1"},
+		{"a negative number of reads", Options{Filters: FilterOptions{MaxWastedReads: -0.1}}, "Filters.MaxWastedReads is -0.1"},
+		{"not a number", Options{Filters: FilterOptions{MaxWastedReads: math.NaN()}}, "below 1"},
+		{"infinitely many reads", Options{Filters: FilterOptions{MaxWastedReads: math.Inf(1)}}, "below 1"},
 		{"as many reads as without filters", Options{Filters: FilterOptions{MaxWastedReads: 1}}, "below 1"},
-		{"per cent", Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2; it must be 0"},
+		{"a percentage", Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2; it must be 0"},
 		{"no filters", Options{Filters: FilterOptions{Budget: 1, Policy: filter.None}}, "BloomPolicy"},
 		{"filters without bits", Options{Filters: FilterOptions{MaxWastedReads: 0.5, Policy: filter.FusePolicy{}}}, "BloomPolicy"},
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// rewriteFilter changes the filter block of a table, of size bytes without its
-// trailer, and writes the checksum to match unless it shall be wrong.
+// rewriteFilter changes the filter block of a table, except its trailer. If restamp is set, it makes
+// the checksum match.
 func rewriteFilter(t testing.TB, fsys vfs.FS, table string, p filter.Policy, restamp bool, change func(block []byte)) {
 	t.Helper()
 	data := readFile(t, fsys, table)
@@ -28,7 +28,7 @@ func rewriteFilter(t testing.TB, fsys vfs.FS, table string, p filter.Policy, res
 	writeFile(t, fsys, table, data)
 }
 
-func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
+func TestAnUnusableFilterIsReportedOnceAndChangesNoAnswer(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	for _, c := range []struct {
 		name    string
@@ -58,16 +58,16 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 			}
 
 			var mu sync.Mutex
-			var told []FilterInfo
+			var reported []FilterInfo
 			o = testOptions(mem)
 			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) {
-				requireValue(t, d, testKey(5), testValue(5)) // no lock is held: it may ask the very table
+				requireValue(t, d, testKey(5), testValue(5)) // no lock is held, so the callback may read the same table
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, i)
+				reported = append(reported, i)
 			}}
 			d = openTest(t, o)
-			require.Empty(t, told, "Open reads no table")
+			require.Empty(t, reported, "Open reads no table")
 			var readers sync.WaitGroup
 			for range 4 {
 				readers.Go(func() {
@@ -80,25 +80,25 @@ func TestAFilterThatIsOfNoUseIsToldOnceAndCostsNoAnswer(t *testing.T) {
 			_, err := d.Get([]byte("key000050x")) // within the table's range
 			require.ErrorIs(t, err, ErrNotFound)
 
-			require.Len(t, told, 1)
+			require.Len(t, reported, 1)
 			_, num, _ := base.ParseFileName(table)
-			require.Equal(t, num, told[0].FileNum)
-			require.Equal(t, 0, told[0].Level)
-			require.Equal(t, c.policy.Name(), told[0].Policy)
-			require.ErrorContains(t, told[0].Err, c.says)
+			require.Equal(t, num, reported[0].FileNum)
+			require.Equal(t, 0, reported[0].Level)
+			require.Equal(t, c.policy.Name(), reported[0].Policy)
+			require.ErrorContains(t, reported[0].Err, c.says)
 			if c.corrupt {
-				require.ErrorIs(t, told[0].Err, ErrCorruption)
-				require.ErrorContains(t, told[0].Err, table)
+				require.ErrorIs(t, reported[0].Err, ErrCorruption)
+				require.ErrorContains(t, reported[0].Err, table)
 				require.Equal(t, 1, d.Metrics().Tables.WithDamagedFilter)
 			} else {
-				require.NotErrorIs(t, told[0].Err, ErrCorruption)
+				require.NotErrorIs(t, reported[0].Err, ErrCorruption)
 				require.Equal(t, 1, d.Metrics().Tables.WithUnknownFilter)
 			}
 		})
 	}
 }
 
-func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
+func TestIntactAndAbsentFiltersAreNotReported(t *testing.T) {
 	for _, p := range []filter.Policy{filter.NewBloomPolicy(10), filter.None} {
 		t.Run(p.Name(), func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
@@ -108,14 +108,14 @@ func TestSoundAndAbsentFiltersAreNoEvent(t *testing.T) {
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
 			o.Filters.Policy = nil
-			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { t.Errorf("told of %+v", i) }}
+			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { t.Errorf("FilterUnusable was called with %+v", i) }}
 			requireValue(t, openTest(t, o), testKey(5), testValue(5))
 		})
 	}
 }
 
-// A table that is closed for lack of room is opened again, and not told again.
-func TestATableThatIsOpenedAgainIsNotToldAgain(t *testing.T) {
+// A table that was closed to limit the open files is reopened without another report.
+func TestATableThatIsReopenedIsNotReportedAgain(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Filters.Policy, o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = renamed{name: "test.Mine"}, 100, 100, 200
 	d := mustOpen(t, o)
@@ -124,17 +124,17 @@ func TestATableThatIsOpenedAgainIsNotToldAgain(t *testing.T) {
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Close())
-	told := map[uint64]int{}
+	reported := map[uint64]int{}
 	o.Filters.Policy, o.Cache.MaxOpenFiles = nil, 10
-	o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { told[i.FileNum]++ }}
+	o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { reported[i.FileNum]++ }}
 	d = openTest(t, o)
 	for range 3 {
 		for i := range 25 {
 			requireValue(t, d, testKey(100*i), testValue(100*i))
 		}
 	}
-	require.Len(t, told, 25)
-	for num, times := range told {
+	require.Len(t, reported, 25)
+	for num, times := range reported {
 		require.Equal(t, 1, times, "table %d", num)
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// growth is what a growing store under a budget takes and wastes at one size.
+// growth has the memory and the wasted reads of a growing store under a budget at one size.
 type growth struct {
 	keys   int
-	memory float64 // of the budget
-	wasted float64 // reads an absent key
-	// optimum and uniform are the reads wasted by the best division of the budget over the
-	// same levels and by the same bits everywhere, as many as the filters have together.
+	memory float64 // as a fraction of the budget
+	wasted float64 // reads per absent key
+	// optimum are the reads wasted by the best division of the budget over the same levels, and uniform
+	// those wasted by the same bits for every key, as many as the filters have together.
 	optimum, uniform float64
 	levels           string
 }
 
-// growUnderBudget fills a store with n keys in random order, under a budget of ten bits for
-// each, and measures it from 10,000 keys on whenever it has grown by a half.
+// growUnderBudget fills a store with n keys in random order, under a budget of ten bits per key. From
+// 10,000 keys on, it measures the store whenever it has grown by half.
 func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *DB {
 	o := budgetOptions(vfs.NewMem())
 	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 32<<10, 32<<10, 32<<10
@@ -71,11 +71,11 @@ func measureGrowth(t testing.TB, d *DB, keys, probes int) growth {
 }
 
 func (g growth) String() string {
-	return fmt.Sprintf("%7d keys: %3.0f %% of the budget, %.5f reads wasted, %.2f of the optimum's, %.2f of uniform ones'; bits: %s",
+	return fmt.Sprintf("%7d keys: %3.0f %% of the budget, %.5f reads wasted, %.2f times the optimum, %.2f times uniform bits; bits: %s",
 		g.keys, 100*g.memory, g.wasted, g.wasted/g.optimum, g.wasted/g.uniform, g.levels)
 }
 
-// Tables that were written while the store was small have bits that later ones need.
+// Tables that were written while the store was small have bits that later tables need.
 func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
 	skipInShortRace(t)
 	const probes = 20000
@@ -87,14 +87,14 @@ func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
 		require.LessOrEqual(t, g.wasted, 1.5*g.optimum+chance)
 		last = g
 	})
-	require.Greater(t, last.memory, 0.9, "it is there to be used")
+	require.Greater(t, last.memory, 0.9, "the budget is used")
 	require.Less(t, last.wasted, 0.7*last.uniform)
-	requireSound(t, d)
+	requireNoFaults(t, d)
 }
 
-// A busy writer leaves many tables on level 0; the compaction that takes them counted them
-// twice, as what it writes and as what level 0 would go on to hold.
-func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
+// The bug: a busy writer leaves many tables on level 0, and the compaction of them counted them twice,
+// among its outputs and among the tables that level 0 keeps.
+func TestTablesThatLeaveLevel0FreeTheirPartOfTheBudget(t *testing.T) {
 	const n, tables = 6000, 20
 	o := budgetOptions(vfs.NewMem())
 	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 64<<10, 64<<10, 64<<10
@@ -113,16 +113,16 @@ func TestTablesThatLeaveLevel0TakeNoPartOfTheBudget(t *testing.T) {
 	levels := filtersOf(t, d, 1).Levels
 	require.Len(t, levels, 1)
 	require.EqualValues(t, n, levels[0].Keys)
-	require.Greater(t, levels[0].BitsPerKey, 7.0, "of ten, with some kept for two tables on level 0")
+	require.Greater(t, levels[0].BitsPerKey, 7.0, "of ten bits, some are reserved for two tables on level 0")
 }
 
-// Filters of ranges took memory that no budget knew of.
-func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
+// The bug: the budget ignored the memory of range filters.
+func TestRangeFiltersCountTowardsTheBudget(t *testing.T) {
 	const n = 20000
 	cases := []struct {
 		name   string
 		budget int64
-		most   float64 // bits a key of the filters of keys
+		most   float64 // bits per key of the point filters
 		least  float64
 	}{
 		{"half is for keys", n * 20 / 8, 10, 6},
@@ -159,7 +159,7 @@ func TestFiltersOfRangesComeOutOfTheBudget(t *testing.T) {
 func BenchmarkAGrowingStoreUnderABudget(b *testing.B) {
 	for b.Loop() {
 		growUnderBudget(b, 2e6, 100000, func(g growth) {
-			if g.memory > 0.5 { // below, all have as many bits as gain anything
+			if g.memory > 0.5 { // below that, all tables have as many bits as are of use
 				b.Log(g)
 			}
 		})

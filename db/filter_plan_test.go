@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPlanHoldsTheKeysAndSpendsTheMemory(t *testing.T) {
+func TestAPlanHasAllKeysAndUsesTheMemory(t *testing.T) {
 	for _, keys := range []uint64{1, 1000, 100000, 1e6, 1e9, 1e12} {
 		for _, bits := range []uint64{0, 1, 10, 20, 50} {
 			t.Run(fmt.Sprintf("%d keys, %d bits", keys, bits), func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestPlansOfLargeDatabasesHalveTheWastedReads(t *testing.T) {
 	}
 }
 
-// Without filters a lookup reads a block in each run, and with perfect ones none but the
-// one that it needs; both can be said without the plan.
+// Without filters, a lookup reads a block in each run; with perfect ones, it reads only the block that
+// it needs. Both results are known without the plan.
 func TestAPlanWithoutFiltersReadsEveryRun(t *testing.T) {
 	p, err := (&Options{}).PlanFilters(1e9, 116, 0)
 	require.NoError(t, err)
@@ -70,14 +70,14 @@ func TestAPlanWithoutFiltersReadsEveryRun(t *testing.T) {
 	require.InDelta(t, 1, p.Curve[20].Solved.Hit, 0.01)
 }
 
-func TestPlansThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidPlansAreRefused(t *testing.T) {
 	cases := []struct {
 		name        string
 		o           *Options
 		keys, entry uint64
 	}{
 		{"no keys", nil, 0, 100},
-		{"more keys than numbers", nil, 1 << 60, 100},
+		{"more keys than sequence numbers", nil, 1 << 60, 100},
 		{"empty entries", nil, 1000, 0},
 		{"no filters", &Options{Filters: FilterOptions{Policy: filter.None}}, 1000, 100},
 		{"filters without bits", &Options{Filters: FilterOptions{Policy: filter.FusePolicy{}}}, 1000, 100},

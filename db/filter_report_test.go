@@ -18,7 +18,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// reportProbes tells a rate of 1 % to a third.
+// reportProbes suffice to measure a rate of 1 % to within a third.
 const reportProbes = 4000
 
 func randomKey(n int) []byte {
@@ -32,7 +32,7 @@ func decimalKey(n int) []byte { return fmt.Appendf(nil, "%016d", 2*n) }
 // denseKey leaves no room for a counter that is absent.
 func denseKey(n int) []byte { return fmt.Appendf(nil, "%016d", n) }
 
-// reportStore has one table of n keys on level 0.
+// reportStore returns a store with one table of n keys on level 0.
 func reportStore(t *testing.T, fsys vfs.FS, policy filter.Policy, n int, key func(int) []byte) *DB {
 	d := mustOpen(t, &Options{
 		FS: fsys, Filters: FilterOptions{Policy: policy}, Compaction: CompactionOptions{L0Trigger: 100},
@@ -53,8 +53,8 @@ func filtersOf(t *testing.T, d *DB, probes int) *FilterReport {
 	return r
 }
 
-func TestTheReportCardTellsGoodFiltersFromBadOnes(t *testing.T) {
-	const n, many = 20000, 100000 // keys of one hash are keys that differ in several words
+func TestFilterReportsDistinguishGoodFiltersFromBadOnes(t *testing.T) {
+	const n, many = 20000, 100000 // only keys that differ in several words collide in LevelDB's hash
 	cases := []struct {
 		name      string
 		policy    filter.Policy
@@ -73,9 +73,9 @@ func TestTheReportCardTellsGoodFiltersFromBadOnes(t *testing.T) {
 		{"LevelDB's, counters", filter.NewBloomPolicy(10), many, decimalKey, VerdictCollisions, 0.0144, 0.2, 10},
 		{"LevelDB's, counters, twice the bits", filter.NewBloomPolicy(20), many, decimalKey, VerdictCollisions, 0.000134, 0.2, 20},
 		{"binary fuse, counters", filter.FusePolicy{}, many, decimalKey, VerdictGood, 1.0 / 256, 0.01, 8.9},
-		{"a bit a key", filter.NewBloomPolicy(1), n, randomKey, VerdictSaturated, 0.632, 0.7, 1},
+		{"one bit per key", filter.NewBloomPolicy(1), n, randomKey, VerdictSaturated, 0.632, 0.7, 1},
 		{"no filter", filter.None, n, randomKey, VerdictOff, -1, 1, 0},
-		{"a policy from elsewhere", always, n, randomKey, VerdictSaturated, -1, 1, 0},
+		{"a custom policy", always, n, randomKey, VerdictSaturated, -1, 1, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,27 +99,27 @@ func TestTheReportCardTellsGoodFiltersFromBadOnes(t *testing.T) {
 			require.InDelta(t, f.Predicted, r.Levels[0].Predicted, 1e-9)
 			_, err := json.Marshal(r)
 			require.NoError(t, err)
-			require.Equal(t, r, filtersOf(t, d, reportProbes), "the same again")
-			require.Zero(t, d.Metrics().Total().Reads, "nothing is counted as a lookup")
+			require.Equal(t, r, filtersOf(t, d, reportProbes), "a second report is the same")
+			require.Zero(t, d.Metrics().Total().Reads, "probes are not counted as lookups")
 		})
 	}
 }
 
-// What probes have no say in.
-func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
+// These verdicts do not depend on probes.
+func TestFilterReportsNameFiltersThatCannotBeQueried(t *testing.T) {
 	cases := []struct {
-		name           string
-		written, asked filter.Policy
-		harm           func(t *testing.T, fsys vfs.FS, table string)
-		verdict        FilterVerdict
+		name             string
+		written, queried filter.Policy
+		harm             func(t *testing.T, fsys vfs.FS, table string)
+		verdict          FilterVerdict
 	}{
 		{"no filter", filter.None, nil, nil, VerdictNoFilter},
-		{"a policy that nobody knows", renamed{filter.NewBloomPolicy(10), "some.other"}, nil, nil, VerdictUnknown},
+		{"an unknown policy", renamed{filter.NewBloomPolicy(10), "some.other"}, nil, nil, VerdictUnknown},
 		{"a policy that loses keys", never, never, nil, VerdictDenies},
 		{"a damaged filter", filter.NewBloomPolicy(10), nil, flipIn("filter"), VerdictDamaged},
 		{"a damaged filter of two", nil, nil, flipIn("filter"), VerdictDamaged},
 		{"a damaged block", nil, nil, flipIn("data"), VerdictDamaged},
-		{"a table that is gone", nil, nil, func(t *testing.T, fsys vfs.FS, table string) { require.NoError(t, fsys.Remove(table)) }, VerdictDamaged},
+		{"a missing table", nil, nil, func(t *testing.T, fsys vfs.FS, table string) { require.NoError(t, fsys.Remove(table)) }, VerdictDamaged},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
 			infos, err := d.Tables()
 			require.NoError(t, err)
 			require.NoError(t, d.Close())
-			d, err = Open("db", &Options{FS: fsys, Filters: FilterOptions{Policy: c.asked}, ReadOnly: true})
+			d, err = Open("db", &Options{FS: fsys, Filters: FilterOptions{Policy: c.queried}, ReadOnly: true})
 			require.NoError(t, err)
 			defer d.Close()
 			if c.harm != nil {
@@ -140,7 +140,7 @@ func TestTheReportCardTellsFiltersThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// flipIn flips a bit of a table of 2000 keys: within its first block, or of its filter.
+// flipIn returns a function that flips a bit of a table of 2000 keys, in its first block or its filter.
 func flipIn(part string) func(t *testing.T, fsys vfs.FS, table string) {
 	return func(t *testing.T, fsys vfs.FS, table string) {
 		data := readFile(t, fsys, table)
@@ -158,10 +158,10 @@ func flipIn(part string) func(t *testing.T, fsys vfs.FS, table string) {
 	}
 }
 
-func TestAFilterThatNoLookupComesToIsNeverAsked(t *testing.T) {
+func TestAFilterThatNoLookupReachesIsNeverQueried(t *testing.T) {
 	d := reportStore(t, vfs.NewMem(), nil, 1000, randomKey)
 	require.NoError(t, d.Put([]byte("in memory"), nil, NoSync))
-	for range 10000 { // fewer lookups say nothing
+	for range 10000 { // fewer lookups give no verdict
 		_, err := d.Get([]byte("in memory"))
 		require.NoError(t, err)
 	}
@@ -171,7 +171,7 @@ func TestAFilterThatNoLookupComesToIsNeverAsked(t *testing.T) {
 	require.Equal(t, VerdictGood, filtersOf(t, d, 100).Tables[0].Verdict)
 }
 
-// One key of a filter's false positives, asked without end, says nothing of the filter.
+// Repeated lookups of one false positive say nothing about the filter.
 func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
 	d := reportStore(t, vfs.NewMem(), nil, 20000, decimalKey)
 	unlucky := []byte(nil)
@@ -187,12 +187,12 @@ func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
 	}
 	f := filtersOf(t, d, reportProbes).Tables[0]
 	require.Equal(t, VerdictGood, f.Verdict, f.Detail)
-	require.InDelta(t, 100*counters.SampledOneIn, f.Lookups.FalsePositives, 5*counters.SampledOneIn, "each one read in vain, and is told")
+	require.InDelta(t, 100*counters.SampledOneIn, f.Lookups.FalsePositives, 5*counters.SampledOneIn, "each lookup wasted a read, which is counted")
 	require.Equal(t, VerdictGood, filtersOf(t, d, 0).Tables[0].Verdict)
 }
 
-func TestSampledLookupsAddUpToThoseCounted(t *testing.T) {
-	const rounds, n = 30, 8000 // half of them are there
+func TestSampledLookupsAddUpToTheCounts(t *testing.T) {
+	const rounds, n = 30, 8000 // half of the keys are stored
 	ways := []struct {
 		name   string
 		lookUp func(t *testing.T, d *DB)
@@ -203,7 +203,7 @@ func TestSampledLookupsAddUpToThoseCounted(t *testing.T) {
 				require.True(t, err == nil == (i%2 == 0))
 			}
 		}},
-		{"several at once", func(t *testing.T, d *DB) {
+		{"in groups", func(t *testing.T, d *DB) {
 			for i := 0; i < n; i += 50 { // groups of 32 and of 18
 				var keys [][]byte
 				for j := range 50 {
@@ -230,23 +230,23 @@ func TestSampledLookupsAddUpToThoseCounted(t *testing.T) {
 
 func requireSamplesOfLookups(t *testing.T, d *DB) {
 	r := filtersOf(t, d, 0)
-	asked := map[int]FilterLookups{}
+	queried := map[int]FilterLookups{}
 	for _, f := range r.Tables {
-		l := asked[f.Level]
+		l := queried[f.Level]
 		l.Negatives += f.Lookups.Negatives
 		l.TruePositives += f.Lookups.TruePositives
-		asked[f.Level] = l
+		queried[f.Level] = l
 		require.GreaterOrEqual(t, float64(f.Lookups.BytesSaved), float64(f.Lookups.Negatives)*100, "blocks of 512 bytes, compressed")
 	}
 	for _, l := range r.Levels {
-		// A tenth, and some samples for each of the stripes and paths that count apart.
+		// A tenth, and some samples for each of the stripes and paths that count separately.
 		within := 0.1*float64(l.Lookups.Asked()) + 20*counters.SampledOneIn
-		require.InDelta(t, l.Lookups.Negatives, asked[l.Level].Negatives, within, "level %d", l.Level)
-		require.InDelta(t, l.Lookups.TruePositives, asked[l.Level].TruePositives, within, "level %d", l.Level)
+		require.InDelta(t, l.Lookups.Negatives, queried[l.Level].Negatives, within, "level %d", l.Level)
+		require.InDelta(t, l.Lookups.TruePositives, queried[l.Level].TruePositives, within, "level %d", l.Level)
 	}
 }
 
-func TestReportCardsOfGoldenDatabases(t *testing.T) {
+func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 	dirs, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)
 	verdicts := map[FilterVerdict]int{}
@@ -269,7 +269,7 @@ func TestReportCardsOfGoldenDatabases(t *testing.T) {
 				require.Zero(t, f.Probes.Denied)
 				if f.Verdict == VerdictGood {
 					require.Positive(t, f.Predicted)
-					require.InDelta(t, 12, f.BitsPerKey, 6, "small filters have some to spare")
+					require.InDelta(t, 12, f.BitsPerKey, 6, "small filters have bits to spare")
 				}
 				verdicts[f.Verdict]++
 			}
@@ -279,11 +279,11 @@ func TestReportCardsOfGoldenDatabases(t *testing.T) {
 	require.Positive(t, verdicts[VerdictNoFilter])
 }
 
-// Whatever the bytes of a table are, there is a report.
+// There is a report whatever the bytes of a table are.
 //
-// False alarms: 99 in 100 of these tables are reported as damaged (1,789 of 1,800); none of
-// 300, once in 10^600 runs.
-func TestReportCardsOfDamagedTablesDoNotPanic(t *testing.T) {
+// False alarms: 99 in 100 of these tables are reported as damaged (1,789 of 1,800). That none of 300
+// is happens once in 10^600 runs.
+func TestFilterReportsOfDamagedTablesDoNotPanic(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -312,7 +312,7 @@ func TestReportCardsOfDamagedTablesDoNotPanic(t *testing.T) {
 	require.Positive(t, damaged)
 }
 
-func TestReportsNeedAnOpenStore(t *testing.T) {
+func TestFilterReportsNeedAnOpenStore(t *testing.T) {
 	d := mustOpen(t, testOptions(vfs.NewMem()))
 	r, err := d.Filters(t.Context(), 10)
 	require.NoError(t, err)
@@ -322,8 +322,8 @@ func TestReportsNeedAnOpenStore(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// Tables of LevelDB's, with a small filter for each 2 KiB and no word on their keys.
-func TestReportCardsOfFiltersOfBlockRanges(t *testing.T) {
+// LevelDB's tables have a small filter for each 2 KiB and do not record the number of their keys.
+func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 	const n = 20000
 	rng := rand.New(rand.NewPCG(3, 4))
 	random, _ := binaryKeys(rng, n, 16)
@@ -340,13 +340,13 @@ func TestReportCardsOfFiltersOfBlockRanges(t *testing.T) {
 		verdict  FilterVerdict
 	}{
 		{"random keys", filter.NewBloomPolicy(10), true, random, VerdictGood},
-		{"random keys, one filter a table", filter.NewBloomPolicy(10), false, random, VerdictGood},
+		{"random keys, one filter per table", filter.NewBloomPolicy(10), false, random, VerdictGood},
 		{"big-endian counters", filter.NewBloomPolicy(10), true, bigEndian, VerdictCollisions},
-		{"big-endian counters, one filter a table", filter.NewBloomPolicy(10), false, bigEndian, VerdictGood},
+		{"big-endian counters, one filter per table", filter.NewBloomPolicy(10), false, bigEndian, VerdictGood},
 		{"goleveldb's", goleveldb, true, oddTails, VerdictGood},
-		{"those of LevelDB before 1.18", leveldb117, true, oddTails, VerdictGood},
-		{"two bits a key", filter.NewBloomPolicy(2), true, random, VerdictGood},
-		{"a bit a key, one filter a table", filter.NewBloomPolicy(1), false, random, VerdictSaturated},
+		{"LevelDB's before 1.18", leveldb117, true, oddTails, VerdictGood},
+		{"two bits per key", filter.NewBloomPolicy(2), true, random, VerdictGood},
+		{"one bit per key, one filter per table", filter.NewBloomPolicy(1), false, random, VerdictSaturated},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestReportCardsOfFiltersOfBlockRanges(t *testing.T) {
 				require.Positive(t, f.BlockBytes)
 			}
 			if c.verdict != VerdictCollisions { // keys of one hash count as one
-				require.InEpsilon(t, n, keys, 0.15, "nobody wrote down how many")
+				require.InEpsilon(t, n, keys, 0.15, "the number of keys is estimated")
 			}
 			require.Equal(t, keys, r.Levels[0].Keys+r.Levels[1].Keys)
 		})

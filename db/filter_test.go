@@ -15,9 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// tableWatch sees every read of a table file, at the file system, and tells
-// which part of the table it touched: the footer says where filter and metaindex
-// end and index and data lie.
+// tableWatch observes every read of a table file at the file system and finds out which part of the
+// table it touches, by the positions of metaindex and index in the footer.
 type tableWatch struct {
 	*wrap.Counting
 	t  *testing.T
@@ -48,10 +47,9 @@ func watchTables(t *testing.T) *tableWatch {
 	return w
 }
 
-// partOf reads the table's footer from the file system below, which is not
-// observed: the handles of metaindex and index, each offset and size as varints.
-// LevelDB's order of the parts is data, meta blocks, metaindex, index, footer;
-// data ends where the first meta block begins.
+// partOf reads the table's footer from the underlying file system, which is not observed. It has
+// the handles of metaindex and index, each offset and size as varints. LevelDB's order of the parts
+// is data, meta blocks, metaindex, index, footer. The data ends where the first meta block begins.
 func (w *tableWatch) partOf(op wrap.Op) string {
 	data := readFile(w.t, w.fs, op.Name)
 	footer := data[len(data)-48:]
@@ -64,7 +62,7 @@ func (w *tableWatch) partOf(op wrap.Op) string {
 	index := fields[2]
 	switch off, end := uint64(op.Offset), uint64(op.Offset)+uint64(op.Length); {
 	case end == uint64(len(data)):
-		return "end" // the table is opened
+		return "end" // the read opens the table
 	case end > index:
 		return "index"
 	case off >= w.dataEnd(data, fields[0], fields[1]):
@@ -73,7 +71,7 @@ func (w *tableWatch) partOf(op wrap.Op) string {
 	return "data"
 }
 
-// dataEnd is the smallest offset of a meta block that the metaindex names.
+// dataEnd returns the smallest offset of a meta block that the metaindex names.
 func (w *tableWatch) dataEnd(data []byte, metaOffset, metaSize uint64) uint64 {
 	end := metaOffset
 	block := data[metaOffset : metaOffset+metaSize]
@@ -111,12 +109,11 @@ func (w *tableWatch) during(f func()) map[string]int {
 func (w *tableWatch) options(policy filter.Policy) *Options {
 	o := testOptions(w.Counting)
 	o.Filters.Policy = policy
-	o.Cache.Size = -1 // every block asked for is read
+	o.Cache.Size = -1 // every block is read from its file
 	return o
 }
 
-// filledLevels returns a settled database of n keys on several levels, the even
-// numbers.
+// filledLevels returns a settled database of n keys, the even numbers, on several levels.
 func filledLevels(t *testing.T, o *Options, n int) *DB {
 	d := mustOpen(t, o)
 	put := func(i int) { require.NoError(t, d.Put(testKey(2*((i*7919)%n)), testValue(i), NoSync)) }
@@ -124,11 +121,11 @@ func filledLevels(t *testing.T, o *Options, n int) *DB {
 		put(i)
 	}
 	settle(t, d)
-	if occupiedLevels(d) == 1 { // the last compaction may have taken all; the next table finds none beside it
+	if occupiedLevels(d) == 1 { // the last compaction may have merged all tables; another table then gets its own level
 		put(0)
 		settle(t, d)
 	}
-	require.GreaterOrEqual(t, occupiedLevels(d), 2, "the test wants several levels")
+	require.GreaterOrEqual(t, occupiedLevels(d), 2, "the test needs several levels")
 	require.NoError(t, d.Close())
 	return openTest(t, o)
 }
@@ -143,7 +140,7 @@ func occupiedLevels(d *DB) int {
 	return levels
 }
 
-func TestAFilterThatDeniesKeepsTheTableUntouched(t *testing.T) {
+func TestATableWhoseFilterDeniesTheKeyIsNotRead(t *testing.T) {
 	w := watchTables(t)
 	d := filledLevels(t, w.options(never), 4000)
 	parts := w.during(func() {
@@ -161,7 +158,7 @@ func TestAFilterThatDeniesKeepsTheTableUntouched(t *testing.T) {
 	require.Zero(t, m.BlocksFromDisk+m.IndexReads)
 }
 
-func TestAFilterThatAllowsCostsOneBlockATable(t *testing.T) {
+func TestATableWhoseFilterMatchesTheKeyCostsOneBlock(t *testing.T) {
 	w := watchTables(t)
 	d := filledLevels(t, w.options(always), 4000)
 	for i := range 4000 { // so that every index is loaded
@@ -179,7 +176,7 @@ func TestAFilterThatAllowsCostsOneBlockATable(t *testing.T) {
 	}
 }
 
-func TestOneTableOneKeyOneBlock(t *testing.T) {
+func TestALookupInOneTableReadsOneBlock(t *testing.T) {
 	w := watchTables(t)
 	d := openTest(t, w.options(always))
 	fill(t, d, 0, 100)
@@ -204,8 +201,8 @@ func TestBloomFalsePositivesAreTheOnlyBlocksReadForMissingKeys(t *testing.T) {
 	require.Equal(t, m.FilterFalsePositives, m.BlocksFromDisk)
 	require.Equal(t, m.IndexReads, uint64(parts["index"]))
 	require.Zero(t, m.FilterTruePositives)
-	// The keys differ in their last digit, on which LevelDB's hash collides, so
-	// more than the one in a hundred that random keys show.
+	// The keys differ in their last digit, on which LevelDB's hash collides, so the rate exceeds the 1 %
+	// of random keys.
 	require.Less(t, float64(m.FilterFalsePositives), 0.2*float64(m.FilterChecks))
 	require.Positive(t, m.FilterNegatives)
 }
@@ -222,7 +219,7 @@ func TestWithoutFiltersEveryTableIsRead(t *testing.T) {
 	require.Equal(t, m.Reads, m.BlocksFromDisk)
 }
 
-func TestFiltersOfAnotherNameArePassedOver(t *testing.T) {
+func TestFiltersOfUnknownPoliciesAreIgnored(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs)
 	o.Filters.Policy = always
@@ -267,13 +264,13 @@ func TestMetricsAgreeWithTheFileSystem(t *testing.T) {
 	require.LessOrEqual(t, m.Cache.Bytes, m.Cache.Capacity)
 	require.EqualValues(t, 4000, m.Total().FilterTruePositives)
 
-	// Counters survive the tables that they were counted at.
+	// Counters outlive the tables for which they counted.
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.Equal(t, m.Total().FilterChecks, d.Metrics().Total().FilterChecks)
 	require.Equal(t, m.Total().BlocksFromDisk, d.Metrics().Total().BlocksFromDisk)
 }
 
-func TestExplainTellsWhatAGetDoes(t *testing.T) {
+func TestExplainReportsWhatGetDoes(t *testing.T) {
 	w := watchTables(t)
 	d := filledLevels(t, w.options(nil), 4000)
 	require.NoError(t, d.Delete(testKey(0), NoSync))

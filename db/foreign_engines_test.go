@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// filesIn returns the files of the directory "db", LOCK too.
+// filesIn returns the files of the directory "db", including LOCK.
 func filesIn(t testing.TB, fsys vfs.FS) foreigntest.Files {
 	t.Helper()
 	names, err := fsys.List("db")
@@ -27,8 +27,8 @@ func filesIn(t testing.TB, fsys vfs.FS) foreigntest.Files {
 	return files
 }
 
-// Other engines' databases were opened and converted, or refused with the advice to
-// repair them; a repair moved their tables away, and Destroy removed them.
+// The bug: other engines' databases were opened and converted, or refused with the advice to repair
+// them. A repair moved their tables away, and Destroy removed them.
 func TestOtherEnginesDirectoriesAreRefusedAndLeftAlone(t *testing.T) {
 	calls := map[string]func(o *Options) error{
 		"open":    func(o *Options) error { _, err := Open("db", o); return err },
@@ -66,8 +66,8 @@ func TestOtherEnginesDirectoriesAreRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A database of one file was only said to be a file, whatever the call.
-func TestADatabaseOfOneFileIsNamed(t *testing.T) {
+// The bug: a database of one file was only reported to be a file, whatever the call.
+func TestADatabaseOfOneFileIsRecognized(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, words string }{
 		"b": {foreigntest.BBolt, "is a database of bbolt"}, "s": {foreigntest.SQLite, "is a database of SQLite"},
@@ -86,8 +86,8 @@ func TestADatabaseOfOneFileIsNamed(t *testing.T) {
 	}
 }
 
-// A database of ours, whole or damaged, could pass for another engine's by what
-// somebody left in its directory.
+// The bug: a SieveDB database, intact or damaged, was mistaken for another engine's because of stray
+// files in its directory.
 func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 	for _, lost := range []string{"", "CURRENT", "MANIFEST"} {
 		t.Run("without "+lost, func(t *testing.T) {
@@ -132,7 +132,7 @@ func namesIn(t testing.TB, fsys vfs.FS) []string {
 	return names
 }
 
-// A repair that could read nothing moved everything to lost/ and reported success.
+// The bug: a repair that could read nothing moved everything to lost/ and reported success.
 func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
 	rubbish := strings.Repeat("rubbish ", 5000)
 	for name, files := range map[string]foreigntest.Files{
@@ -152,7 +152,7 @@ func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
 			require.Equal(t, files, filesIn(t, mem))
 		})
 	}
-	// One record is enough.
+	// One readable record is enough.
 	mem := vfs.NewMem()
 	require.NoError(t, foreigntest.Files{"MANIFEST-000002": foreigntest.EmptyManifest(), "000004.log": rubbish}.Write(mem, "db"))
 	require.NoError(t, Repair("db", &Options{FS: mem}))

@@ -21,12 +21,12 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Databases as other programs write them: their filters' names and dialects,
-// their comparators.
+// These tests use databases as other programs write them, with their filter names, their hash
+// functions ("dialects") and their comparators.
 
-// oldDialect makes filters under the old name, as goleveldb does (util.Hash) or
-// LevelDB up to 1.17 did (util.HashSignedTail), at ten bits a key. It reads with
-// the same hash alone, as they do, which is what loses the other's keys.
+// oldDialect makes filters under the old name with ten bits per key, with the hash of goleveldb
+// (util.Hash) or that of LevelDB up to 1.17 (util.HashSignedTail). It also reads with that hash
+// only, as these programs do, so it loses keys of the other program's filters.
 type oldDialect struct {
 	hash func(data []byte, seed uint32) uint32
 }
@@ -38,7 +38,7 @@ var (
 
 func (p oldDialect) Name() string { return "leveldb.BuiltinBloomFilter" }
 
-// bitsOf returns the six bits of a key in an array of that many bytes.
+// bitsOf returns the positions of the six bits of a key in an array of that many bytes.
 func (p oldDialect) bitsOf(key []byte, arrayBytes int) (positions [6]uint32) {
 	h := p.hash(key, 0xbc9f1d34)
 	delta := bits.RotateLeft32(h, -17)
@@ -69,9 +69,9 @@ func (p oldDialect) KeyMayMatch(key, f []byte) bool {
 	return true
 }
 
-// foreignTable returns a table of the keys, ascending, at sequence numbers from
-// firstSeq on, with a filter for each 2 KiB of file and without the parts that
-// only we write (LevelDB's table/filter_block.cc and table/table_builder.cc).
+// foreignTable returns a table of the keys, which must ascend, with sequence numbers from firstSeq on.
+// It has a filter for each 2 KiB of the file and none of the parts that only SieveDB writes (LevelDB's
+// table/filter_block.cc and table/table_builder.cc).
 func foreignTable(t testing.TB, p filter.Policy, keys [][]byte, firstSeq uint64) []byte {
 	t.Helper()
 	const baseLg = 11
@@ -130,12 +130,11 @@ func plainTable(t testing.TB, fsys vfs.FS, keys [][]byte, firstSeq uint64) []byt
 	return readFile(t, fsys, "table")
 }
 
-// foreignValue is what a foreign database holds for key.
+// foreignValue returns the value of key in a foreign database.
 func foreignValue(key []byte) []byte { return fmt.Appendf(nil, "value of %x", key) }
 
-// withFilterBlock replaces a table's footer by a filter block, a metaindex that
-// names nothing else, and a footer that points there. What the old metaindex
-// named is dead weight before them.
+// withFilterBlock replaces a table's footer with a filter block, a metaindex that names only this
+// block, and a new footer. The blocks that the old metaindex named remain in the file unused.
 func withFilterBlock(t testing.TB, table []byte, policy string, block []byte) []byte {
 	t.Helper()
 	const footerLen = 48
@@ -164,8 +163,8 @@ func withFilterBlock(t testing.TB, table []byte, policy string, block []byte) []
 	return append(append(body, handles...), footer[footerLen-8:]...)
 }
 
-// foreignDB makes a database of the keys in fsys, in tables on two levels whose
-// filters p makes: for each 2 KiB of a table, or for each table.
+// foreignDB makes a database of the keys in fsys, in tables on two levels. Their filters are made
+// by p, one for each 2 KiB of a table or one for each table.
 func foreignDB(t testing.TB, fsys vfs.FS, p filter.Policy, perBlock bool, keys [][]byte) {
 	t.Helper()
 	require.NoError(t, fsys.MkdirAll("db"))
@@ -207,15 +206,15 @@ func foreignDB(t testing.TB, fsys vfs.FS, p filter.Policy, perBlock bool, keys [
 	require.NoError(t, set.Close())
 }
 
-// wholeTable is a filter block of one filter.
+// wholeTable returns a filter block with one filter.
 func wholeTable(p filter.Policy, keys [][]byte) []byte {
 	b := p.CreateFilter(nil, keys)
 	n := uint32(len(b))
 	return append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, 0), n), 40)
 }
 
-// binaryKeys returns n random keys of that length, ascending, without
-// duplicates, and as many that are not among them.
+// binaryKeys returns n random keys of that length, ascending and without duplicates, and n others that
+// are not among them.
 func binaryKeys(rng *rand.Rand, n, length int) (stored, absent [][]byte) {
 	seen := map[string]bool{}
 	for len(seen) < 2*n {
@@ -237,7 +236,7 @@ func binaryKeys(rng *rand.Rand, n, length int) (stored, absent [][]byte) {
 	return stored, absent
 }
 
-// countMissing returns how many of keys are not found; what is found is right.
+// countMissing returns how many of keys are not found. It requires that the others have their values.
 func countMissing(t testing.TB, d *DB, keys [][]byte) (missing int) {
 	t.Helper()
 	for _, key := range keys {
@@ -253,9 +252,9 @@ func countMissing(t testing.TB, d *DB, keys [][]byte) (missing int) {
 }
 
 func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
-	// goleveldb loses 86 % of random seven-byte keys in a directory of LevelDB
-	// 1.17's: both call their filters leveldb.BuiltinBloomFilter, but hash the last
-	// bytes of keys otherwise, and a filter asked with the wrong hash denies keys.
+	// goleveldb loses 86 % of random seven-byte keys in a directory of LevelDB 1.17. Both call
+	// their filters leveldb.BuiltinBloomFilter but hash the last bytes of keys differently, and a
+	// filter that is queried with the wrong hash denies stored keys.
 	seed := testseed.Statistical(t)
 	keys, absent := binaryKeys(rand.New(rand.NewPCG(seed, 3)), 6000, 7)
 	type program struct {
@@ -293,14 +292,14 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 				rate := float64(falsePositives) / float64(checks)
 				t.Logf("absent keys: %d checks, %.2f %% of them false positives", checks, 100*rate)
 				require.Greater(t, checks, uint64(len(absent))*19/10, "on two levels")
-				require.Less(t, rate, 0.035, "twice a bloom filter's rate at ten bits a key, and a margin")
-				require.Equal(t, falsePositives, after.BlocksFromDisk-before.BlocksFromDisk, "nothing but false positives reads a block")
+				require.Less(t, rate, 0.035, "twice the rate of a Bloom filter with ten bits per key, and a margin")
+				require.Equal(t, falsePositives, after.BlocksFromDisk-before.BlocksFromDisk, "only false positives read blocks")
 
 				require.NoError(t, d.Close())
 
 				d = openTest(t, &Options{FS: mem})
 				require.NoError(t, d.Compact(t.Context(), nil, nil))
-				require.Zero(t, countMissing(t, d, keys), "and none is lost on the way to tables of ours")
+				require.Zero(t, countMissing(t, d, keys), "a compaction into SieveDB's tables loses no key")
 				for _, policy := range filterNames(t, d) {
 					require.Equal(t, "sievedb.CacheLineBloom", policy)
 				}
@@ -321,7 +320,7 @@ func filterNames(t testing.TB, d *DB) (names []string) {
 	return names
 }
 
-func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
+func TestFiltersOfTheOldNameAreIgnoredIfOptionsForbidThem(t *testing.T) {
 	keys, _ := binaryKeys(rand.New(rand.NewPCG(5, 5)), 300, 7)
 	inexact := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
 	for _, c := range []struct {
@@ -352,7 +351,7 @@ func TestTheOldFilterNameIsNotAskedUnbidden(t *testing.T) {
 	require.ErrorContains(t, err, "filter.None")
 }
 
-// renamed is the bloom filter under any name.
+// renamed is the Bloom filter policy under another name.
 type renamed struct {
 	filter.BloomPolicy
 	name string
@@ -381,7 +380,7 @@ func TestUnknownFiltersAreCountedByName(t *testing.T) {
 	require.Zero(t, m.Total().FilterChecks)
 
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Nil(t, d.Metrics().Tables.UnknownFilters, "compaction gives the tables filters that are known")
+	require.Nil(t, d.Metrics().Tables.UnknownFilters, "a compaction gives the tables known filters")
 }
 
 func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
@@ -396,26 +395,26 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			}
 			settle(t, d)
 			for _, policy := range filterNames(t, d) {
-				require.Equal(t, "sievedb.CacheLineBloom", policy, "we go by the best name")
+				require.Equal(t, "sievedb.CacheLineBloom", policy, "the preferred name")
 			}
 			require.NoError(t, d.Close())
 
-			// As goleveldb reads: one name, one hash. Its comparer is exact; the flag
-			// keeps our own policies out.
+			// This reads as goleveldb does, with one name and one hash. Goleveldb's comparer is exact;
+			// InexactEqual excludes our own policies.
 			alone := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
 			d = openTest(t, &Options{FS: o.FS, Filters: FilterOptions{Policy: goleveldb}, Comparer: alone, ReadOnly: true})
 			require.Zero(t, countMissing(t, d, keys))
 			require.Equal(t, len(absent), countMissing(t, d, absent))
 			m := d.Metrics()
 			if !listed {
-				require.Equal(t, m.Tables.Open, m.Tables.UnknownFilters["sievedb.CacheLineBloom"], "the last name that they list")
+				require.Equal(t, m.Tables.Open, m.Tables.UnknownFilters["sievedb.CacheLineBloom"], "the last name that the tables list")
 				require.Zero(t, m.Total().FilterChecks)
 				return
 			}
 			require.Nil(t, m.Tables.UnknownFilters)
 			require.Greater(t, m.Total().FilterNegatives, uint64(len(absent))*95/100)
 
-			// The hazard: LevelDB before 1.18 takes the name for its own dialect.
+			// The hazard is that LevelDB before 1.18 reads the filter with its own hash.
 			d2, err := Open("db", &Options{FS: o.FS, Filters: FilterOptions{Policy: leveldb117}, Comparer: alone, ReadOnly: true})
 			require.NoError(t, err)
 			defer d2.Close()
@@ -475,7 +474,7 @@ func TestAnUnknownComparatorIsNamed(t *testing.T) {
 	require.NotErrorIs(t, err, ErrCorruption)
 	names, err := mem.List("db")
 	require.NoError(t, err)
-	require.Subset(t, []string{"CURRENT", "LOCK", "MANIFEST-000001"}, names, "nothing was written but the lock")
+	require.Subset(t, []string{"CURRENT", "LOCK", "MANIFEST-000001"}, names, "only the lock was written")
 
 	d := openTest(t, &Options{FS: mem, Comparer: &Comparer{Name: "idb_cmp1", Compare: BytewiseComparer.Compare}})
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))

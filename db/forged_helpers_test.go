@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forgedSource is a sound table that is forged.
+// forgedSource is an intact table to be forged.
 type forgedSource struct {
 	forge             *damage.Forge
 	smallest, largest []byte
@@ -24,8 +24,8 @@ type forgedSource struct {
 
 const forgedKeys = 60
 
-// forgedSources are sound tables of testKey(0) to testKey(forgedKeys-1), some in several
-// versions, with filters of each kind.
+// forgedSources returns intact tables of testKey(0) to testKey(forgedKeys-1), some of the keys in
+// several versions, with filters of each kind.
 func forgedSources(t testing.TB) (sources []forgedSource) {
 	for i, o := range []sstable.WriterOptions{
 		{BlockSize: 200, BlockRestartInterval: 4},
@@ -56,14 +56,14 @@ func forgedSources(t testing.TB) (sources []forgedSource) {
 	return sources
 }
 
-// forgery is a database that was forged.
+// forgery is a forged database.
 type forgery struct {
 	image   damage.Image
 	changed []string
 	options Options
 }
 
-// newForgery forges a database as rnd says: of tables, and now and then MANIFEST and logs.
+// newForgery forges the tables of a database at random, and now and then its MANIFEST and logs.
 func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery) {
 	edit := hostileEdit()
 	edit.LastSeq = manifest.Num(100)
@@ -107,7 +107,7 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 	return f
 }
 
-// forgedTable returns a table with other numbers and bytes, another structure, or both.
+// forgedTable returns a table with changed numbers and bytes, a changed structure, or both.
 func forgedTable(forge *damage.Forge, rnd *rand.Rand) (table []byte, changed []string) {
 	way := rnd.IntN(5)
 	if way > 0 {
@@ -120,13 +120,13 @@ func forgedTable(forge *damage.Forge, rnd *rand.Rand) (table []byte, changed []s
 	return table, append(changed, numbers...)
 }
 
-// absurd returns a number that nobody writes, or one near n.
+// absurd returns a number that no program writes, or one near n.
 func absurd(rnd *rand.Rand, n uint64) uint64 {
 	numbers := []uint64{0, 1, 2, n - 1, n, n + 1, 1 << 31, 1<<32 - 1, 1 << 40, 1<<56 - 2, 1<<56 - 1, 1 << 56, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 1}
 	return numbers[rnd.IntN(len(numbers))]
 }
 
-// forgedEdits returns a MANIFEST's records with absurd numbers, and bytes that changed.
+// forgedEdits returns the records of a MANIFEST with absurd numbers and changed bytes.
 func forgedEdits(rnd *rand.Rand, edit *manifest.Edit) (records [][]byte) {
 	for range 1 + rnd.IntN(3) {
 		e := *edit
@@ -172,7 +172,7 @@ func forgedEdits(rnd *rand.Rand, edit *manifest.Edit) (records [][]byte) {
 	return records
 }
 
-// forgedBatches returns a log's records with absurd counts, sequences and lengths.
+// forgedBatches returns the records of a log with absurd counts, sequence numbers and lengths.
 func forgedBatches(rnd *rand.Rand, batches [][]byte) [][]byte {
 	for range 1 + rnd.IntN(3) {
 		count := uint32(rnd.IntN(5))

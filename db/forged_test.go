@@ -18,16 +18,16 @@ import (
 )
 
 var (
-	forgeDatabases = flag.Int("forge.databases", 2000, "how many forged databases to go through")
-	forgeFirst     = flag.Int("forge.first", 0, "the first of them")
-	forgeSeed      = flag.Uint64("forge.seed", 29, "their seed")
-	forgeSlow      = flag.Duration("forge.slow", time.Second, "how much processor time one operation may take")
-	forgePrint     = flag.Bool("forge.print", false, "print each before it is gone through, for when one ends the process")
+	forgeDatabases = flag.Int("forge.databases", 2000, "number of forged databases to test")
+	forgeFirst     = flag.Int("forge.first", 0, "index of the first forged database")
+	forgeSeed      = flag.Uint64("forge.seed", 29, "seed of the forged databases")
+	forgeSlow      = flag.Duration("forge.slow", time.Second, "processor time that one operation may use")
+	forgePrint     = flag.Bool("forge.print", false, "print each forged database before it is tested, in case one ends the process")
 )
 
-// Databases whose checksums are right and whose tables, MANIFEST and logs were forged, through
-// everything that reads them: no panic, in no goroutine, no hang, no memory beyond what the files
-// justify. What Repair leaves opens and is sound.
+// Everything that reads a database is run on databases whose tables, MANIFEST and logs were forged
+// with matching checksums. Nothing may panic, in any goroutine, hang, or use more memory than the
+// files justify. A repaired database must open and have no faults.
 func TestForgedDatabases(t *testing.T) {
 	sources := forgedSources(t)
 	n := *forgeDatabases
@@ -57,15 +57,15 @@ func TestForgedDatabases(t *testing.T) {
 	}
 }
 
-// forgedAction is something that is done to a forged database.
+// forgedAction is an operation on a forged database.
 type forgedAction struct {
 	name string
 	do   func(o *Options) error
-	gets int // lookups among it, each of which reads an index of 60 MiB again that does not decode
+	gets int // lookups, each of which may read again an index of 60 MiB that does not decode
 }
 
-// mayTake returns the processor time that the action may take.
-func (a *forgedAction) mayTake() time.Duration {
+// maxTime returns the processor time that the action may use.
+func (a *forgedAction) maxTime() time.Duration {
 	return *forgeSlow + time.Duration(a.gets)*50*time.Millisecond
 }
 
@@ -95,9 +95,9 @@ var forgedActions = []forgedAction{
 	{name: "Repair", do: repairForged, gets: forgedKeys},
 }
 
-// act does a to a copy of the database, and judges how. What took too long is done again: other
-// work of the process may have come between. What allocated more in all than it may hold at
-// once is done again with a look at the heap.
+// act runs a on a copy of the database and checks the outcome. An action that used too much time is
+// repeated, because other work of the process may have interfered. One that allocated more in total
+// than it may hold at a time is repeated with a measurement of the peak of the heap.
 func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 	t.Helper()
 	most := damage.MemoryBound(f.image.Size())
@@ -118,20 +118,20 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 		if allocated = damage.Allocated() - before; allocated > most {
 			allocated = damage.Peak(run)
 		}
-		if took <= a.mayTake() && allocated <= most {
+		if took <= a.maxTime() && allocated <= most {
 			break
 		}
 	}
 	says := fmt.Sprintf("forged database %d of seed %d, %s: %q", number, *forgeSeed, a.name, f.changed)
 	if err != nil && !strings.Contains(err.Error(), "was created with comparer") {
-		require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, ErrForeign), "%s: %v", says, err) // a tag may be RocksDB's
+		require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, ErrForeign), "%s: %v", says, err) // a forged tag may be RocksDB's
 	}
-	require.LessOrEqual(t, took, a.mayTake(), says)
+	require.LessOrEqual(t, took, a.maxTime(), says)
 	require.LessOrEqual(t, allocated, most, says)
 	return err
 }
 
-// withForged opens the database, has it used and closes it.
+// withForged opens the database, calls use, and closes the database.
 func withForged(o *Options, use func(*DB) error) error {
 	d, err := Open("db", o)
 	if err != nil {
@@ -144,8 +144,8 @@ func withForged(o *Options, use func(*DB) error) error {
 	return err
 }
 
-// readForged reads all of a database in every way. What one way says need not be what another one
-// says: the files contradict themselves.
+// readForged reads all of a database in every way. The results need not agree, because the files
+// contradict each other.
 func readForged(d *DB) (err error) {
 	note := func(e error) {
 		if err == nil && e != nil && e != ErrNotFound {
@@ -187,25 +187,25 @@ func readForged(d *DB) (err error) {
 	return err
 }
 
-// repairForged repairs a database. What is left must open, have no fault, and be readable.
+// repairForged repairs a database. The result must open, be readable and have no fault.
 func repairForged(o *Options) error {
 	if err := Repair("db", o); err != nil {
 		return err
 	}
 	return withForged(o, func(d *DB) error {
 		if err := readForged(d); err != nil {
-			return fmt.Errorf("reading what was repaired: %v", err)
+			return fmt.Errorf("reading the repaired database: %v", err)
 		}
 		report, err := d.Check(context.Background())
 		if err == nil && len(report.Faults) > 0 {
-			return fmt.Errorf("a check of what was repaired: %q", report.Faults)
+			return fmt.Errorf("the repaired database has faults: %q", report.Faults)
 		}
 		return err
 	})
 }
 
-// A compaction that would be divided panicked where the indexes of its inputs list nothing: it
-// took the first stretch of their data for granted. Undivided, it dropped all that they held.
+// The bug: if the indexes of its inputs were empty, a compaction that was to be divided panicked,
+// because it expected at least one stretch of data. An undivided one dropped all entries.
 func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 	forge, meta := hostileTable(t, filter.NewBloomPolicy(10), 1000, 500)
 	table := forge.WithEmptyIndex()
@@ -221,6 +221,6 @@ func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 		require.NoError(t, d.Close())
 		require.NoError(t, Repair("db", o))
 		_, err = openTest(t, o).Get(testKey(999))
-		require.NoError(t, err, "the data blocks are found without an index")
+		require.NoError(t, err, "Repair finds the data blocks without an index")
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Bug: after a full disk the preamble of the next log was numbered below the last sequence of the
-// MANIFEST, which counts the writes that failed: goleveldb takes such a record for damage, and its
-// strict mode refused the database.
+// The bug: after a full disk the preamble of the next log had a number below the last sequence number
+// of the MANIFEST, which counts the writes that failed. goleveldb treats such a record as damage, and
+// its strict mode refused the database.
 func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 	var full atomic.Bool
 	mem := vfs.NewMem()

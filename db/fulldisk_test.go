@@ -18,9 +18,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// fullDisk is a disk that is full from an operation on, until there is space. At
-// one operation the power is cut, which the store does not notice: what the disk
-// would hold then is kept.
+// fullDisk is a disk that is full from an operation on, until space is set. At one operation the power
+// is cut, which the store does not notice, and the files that would remain are kept.
 type fullDisk struct {
 	mem      *vfs.Mem
 	counting *wrap.Counting
@@ -28,8 +27,8 @@ type fullDisk struct {
 	space    atomic.Bool
 	run      *faultRun
 
-	image *vfs.Mem    // what the cut leaves; nil: it did not come
-	model *faultModel // what image may answer
+	image *vfs.Mem    // the disk after the cut, nil if the cut was not reached
+	model *faultModel // the entries that image may have
 }
 
 // noOperation is an index that is never reached.
@@ -51,18 +50,18 @@ func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 	return f
 }
 
-// fillUp writes on a disk that is full from an operation on, then there is space.
-// Reads work all the time, writes again behind that. The error is what went
-// wrong; final says that the store asked to be opened again.
+// fillUp writes on a disk that is full from an operation on and later has space. Reads must work
+// all the time, and writes again once there is space. The error says what went wrong, and final
+// whether the store had to be reopened.
 func (f *fullDisk) fillUp() (final bool, err error) {
 	d, err := Open("db", crashOptions(f.checker, 0))
 	if err != nil {
 		if !errors.Is(err, ErrNoSpace) {
-			return false, fmt.Errorf("Open says %w", err)
+			return false, fmt.Errorf("Open failed with %w", err)
 		}
 		f.space.Store(true)
 		if d, err = Open("db", crashOptions(f.checker, 0)); err != nil {
-			return false, fmt.Errorf("Open, with space, says %w", err)
+			return false, fmt.Errorf("Open, with space, failed with %w", err)
 		}
 	}
 	final, err = f.use(d)
@@ -73,7 +72,7 @@ func (f *fullDisk) fillUp() (final bool, err error) {
 	case len(v) > 0:
 		err = fmt.Errorf("order of operations: %s", strings.Join(v, "; "))
 	case n != 0:
-		err = fmt.Errorf("%d files are open behind Close", n)
+		err = fmt.Errorf("%d files are open after Close", n)
 	}
 	for _, left := range []*vfs.Mem{crashed, f.mem} {
 		if err == nil {
@@ -83,7 +82,7 @@ func (f *fullDisk) fillUp() (final bool, err error) {
 	return final, err
 }
 
-// reopen opens what is left, on a disk with space, and asks for all of it.
+// reopen opens the remaining files on a disk with space and reads all of them.
 func reopen(left *vfs.Mem, r *faultRun) error {
 	d, err := Open("db", crashOptions(left, 0))
 	if err != nil {
@@ -99,8 +98,8 @@ func reopen(left *vfs.Mem, r *faultRun) error {
 	return err
 }
 
-// openCut opens what the power cut left: first while the disk is still full, which
-// may say so but must not answer wrongly or lose anything, then with space.
+// openCut opens the disk after the power cut. On the full disk, Open may fail with ErrNoSpace but must
+// not lose anything, and reads must be right. Then it opens the disk with space.
 func (f *fullDisk) openCut() error {
 	r := &faultRun{model: f.model, readsMustWork: true}
 	full := wrap.NewFaulty(f.image, noSpaceFault)
@@ -112,13 +111,12 @@ func (f *fullDisk) openCut() error {
 		}
 		_ = d.Close()
 	case !errors.Is(err, ErrNoSpace):
-		return fmt.Errorf("Open on the full disk says %w", err)
+		return fmt.Errorf("Open on the full disk failed with %w", err)
 	}
 	return reopen(f.image, r)
 }
 
-// use writes until the disk has been full for a while, reads, and goes on once there
-// is space.
+// use writes until the disk has been full for a while, reads, and writes more once there is space.
 func (f *fullDisk) use(d *DB) (final bool, err error) {
 	r := f.run
 	failures := 0
@@ -128,7 +126,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 			continue
 		}
 		if !errors.Is(err, ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
-			return false, fmt.Errorf("a write says %w", err)
+			return false, fmt.Errorf("a write failed with %w", err)
 		}
 		if failures++; failures == 5 {
 			break
@@ -138,7 +136,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 		return false, fmt.Errorf("on the full disk: %w", err)
 	}
 	f.space.Store(true)
-	for written := 0; written < 60; { // those that fail wait for a flush that is being tried again
+	for written := 0; written < 60; { // writes that fail wait for a flush that is being retried
 		err := r.write(d, true)
 		switch {
 		case err == nil:
@@ -159,12 +157,11 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 	return false, r.readAll(d)
 }
 
-// The disk is full from any operation on, and later is not. Writes fail with
-// ErrNoSpace, reads go on, and once there is space the store goes on by itself:
-// a log or MANIFEST that ended is replaced, half-made files are gone, no file is
-// left open, and nothing acknowledged is lost in a power cut, be it in the middle
-// of that or behind it.
-func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
+// The disk is full from any operation on, and later has space. Writes fail with ErrNoSpace, reads
+// work, and once there is space the store recovers without being reopened: it replaces the log or
+// MANIFEST that failed, removes half-written files, and leaves no file open. A power cut during
+// that or afterwards loses nothing acknowledged.
+func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		counter := newFullDisk(seed, noOperation, noOperation)
 		faulty := counter.checker.Unwrap().(*wrap.Faulty)
@@ -196,15 +193,15 @@ func TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace(t *testing.T) {
 			}
 			return nil
 		}))
-		t.Logf("seed %d: %d runs, of which %d asked to be opened again; %d power cuts", seed, total/step, finals.Load(), cuts.Load())
-		require.LessOrEqual(t, finals.Load(), int64(max(2, total/step/50)), "only a failure at the renaming of CURRENT is final")
+		t.Logf("seed %d: %d runs, of which %d had to be reopened; %d power cuts", seed, total/step, finals.Load(), cuts.Load())
+		require.LessOrEqual(t, finals.Load(), int64(max(2, total/step/50)), "only a failure while renaming CURRENT is final")
 		require.Greater(t, int(cuts.Load()), total/step/2)
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
-// Open on a full disk failed and did not say that the database can be read.
-func TestOpenOnAFullDiskNamesReadOnly(t *testing.T) {
+// The bug: Open on a full disk failed without saying that the database can be read.
+func TestOpenOnAFullDiskSuggestsReadOnly(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 100)

@@ -19,13 +19,12 @@ const (
 	fuzzFrameEdit   // the MANIFEST's bytes are the payload of one record
 	fuzzFrameBatch  // the log's bytes are the payload of one record
 	fuzzNamesTable  // an edit that names the table with its size comes first
-	fuzzCompact     // compact everything
-	fuzzPrefixSound // sound records come before in MANIFEST and log
+	fuzzCompact     // the whole database is compacted
+	fuzzPrefixSound // valid records come first in MANIFEST and log
 )
 
-// FuzzDirectory opens a directory of any bytes, reads it, perhaps compacts it.
-// Errors are corruption, or a comparator's name; memory is bounded; a refused Open
-// changes nothing.
+// FuzzDirectory opens a directory of arbitrary bytes, reads it, and may compact it. Errors are
+// corruption, or name the comparer. Memory is bounded, and a refused Open changes nothing.
 func FuzzDirectory(f *testing.F) {
 	table, meta := craft(f, 5, 4, "a", "b", "m")
 	manifestBytes := logBytes(f, hostileEdit().Encode(nil))
@@ -59,7 +58,7 @@ func FuzzDirectory(f *testing.F) {
 		}
 		err := openHostile(t, im, Options{ReadOnly: mode&fuzzReadOnly != 0})
 		if err != nil {
-			require.True(t, isToldClearly(err), "%v", err)
+			require.True(t, isExpectedError(err), "%v", err)
 			return
 		}
 		if mode&fuzzCompact == 0 || mode&fuzzReadOnly != 0 {
@@ -69,14 +68,14 @@ func FuzzDirectory(f *testing.F) {
 		require.NoError(t, err)
 		d := mustOpen(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
 		if err := d.Compact(t.Context(), nil, nil); err != nil {
-			require.True(t, isToldClearly(err), "%v", err)
+			require.True(t, isExpectedError(err), "%v", err)
 		}
 		require.NoError(t, d.Close())
 	})
 }
 
-// fuzzLog returns a log of the records and then of b: as one more record, or as
-// it is.
+// fuzzLog returns a log of the records followed by b, which is one more record if frame is set, or raw
+// bytes.
 func fuzzLog(t testing.TB, records [][]byte, b []byte, frame bool) []byte {
 	if frame {
 		return logBytes(t, append(records, b)...)
@@ -84,8 +83,8 @@ func fuzzLog(t testing.TB, records [][]byte, b []byte, frame bool) []byte {
 	return append(logBytes(t, records...), b...)
 }
 
-// isToldClearly reports whether err is one that a damaged directory may end in.
-func isToldClearly(err error) bool {
+// isExpectedError reports whether a damaged directory may cause err.
+func isExpectedError(err error) bool {
 	return errors.Is(err, ErrCorruption) || strings.Contains(err.Error(), "was created with comparer")
 }
 

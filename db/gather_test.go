@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// slowSyncs takes about as long for a sync as a good disk.
+// slowSyncs delays each sync by about as much as a good disk does.
 type slowSyncs struct{ vfs.FS }
 
 type slowSyncFile struct{ vfs.File }
@@ -26,7 +26,7 @@ func (f slowSyncFile) Sync() error {
 	return f.File.Sync()
 }
 
-// putTogether has so many writers put keys 0 to n-1.
+// putTogether has the given number of writers put keys 0 to n-1.
 func putTogether(t testing.TB, d *DB, writers, n int, wo *WriteOptions) {
 	var group sync.WaitGroup
 	for w := range writers {
@@ -42,9 +42,8 @@ func putTogether(t testing.TB, d *DB, writers, n int, wo *WriteOptions) {
 	group.Wait()
 }
 
-// Sixteen writers in two halves that take turns would make eight writes a sync,
-// whatever the machine. Where it is too busy to let all queue up in time, it is asked
-// again.
+// Sixteen writers in two halves that take turns would share a sync among eight writes on any machine.
+// If the machine is too busy to let all of them queue up in time, the test tries again.
 func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
 	const writers, n = 16, 640
 	d := openTest(t, &Options{FS: slowSyncs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 64 << 20}})

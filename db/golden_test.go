@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The golden databases were written by LevelDB and goleveldb; their README files
-// tell how. See testdata/golden/README.md for the form of expected.txt.
+// The golden databases were written by LevelDB and goleveldb; their README files say how.
+// testdata/golden/README.md describes the format of expected.txt.
 const goldenDir = "../testdata/golden"
 
-// goldenComparers are the orders of those databases whose order is not the default.
+// goldenComparers are the comparers of the databases that do not use the default one.
 var goldenComparers = map[string]*Comparer{
 	"leveldb-1.23-reverse-comparator": {
 		Name:    "interop.ReverseBytewise",
@@ -29,7 +29,7 @@ var goldenComparers = map[string]*Comparer{
 	"leveldb-1.23-idb-cmp1": {Name: "idb_cmp1", Compare: bytes.Compare},
 }
 
-// goldenEntry is a line of expected.txt; value is as the file describes it.
+// goldenEntry is a line of expected.txt, with the value as the file describes it.
 type goldenEntry struct{ key, value string }
 
 type golden struct {
@@ -79,7 +79,7 @@ func goldenText(value []byte) string {
 	return fmt.Sprintf("sha256:%d:%x", len(value), sha256.Sum256(value))
 }
 
-// copy returns a copy of the database, which a test may change.
+// copy returns the directory of a copy of the database, which a test may change.
 func (g *golden) copy(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func goldenFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// requireHeldBy compares what d holds with the listing, in every way to read.
+// requireHeldBy requires that d has the listed entries, in every way to read them.
 func (g *golden) requireHeldBy(t *testing.T, d *DB) {
 	t.Helper()
 	it, err := d.NewIterator(nil)
@@ -217,8 +217,8 @@ func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
 	}
 }
 
-// Three flushes that overlap lie on levels 2, 1 and 0 of LevelDB's databases, and
-// we take them as they are.
+// Three overlapping flushes are on levels 2, 1 and 0 of LevelDB's databases, and SieveDB keeps them
+// there.
 func TestGoldenLevelsAreKept(t *testing.T) {
 	for _, name := range []string{
 		"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.23-uncompressed", "leveldb-1.23-sst-names", "leveldb-main-zstd",

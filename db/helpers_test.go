@@ -16,8 +16,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// testOptions are small sizes, so that a few thousand keys make several levels.
-// The order of the store's operations is checked; see checkOrder.
+// testOptions returns options with small sizes, so that a few thousand keys fill several levels. The
+// order of the store's operations is checked; see checkOrder.
 func testOptions(fs vfs.FS) *Options {
 	return &Options{
 		FS: checkOrder(fs), Memtables: MemtableOptions{Size: 16 << 10}, Tables: TableOptions{Size: 8 << 10, BlockSize: 512},
@@ -26,15 +26,14 @@ func testOptions(fs vfs.FS) *Options {
 	}
 }
 
-// brokenOrder is what all checkers of the test binary found. TestMain fails the
-// run for it: some tests open the store past mustOpen.
+// brokenOrder has the violations that all checkers of the test binary found. TestMain fails the run if
+// there are any, because some tests open stores without mustOpen.
 var brokenOrder struct {
 	sync.Mutex
 	violations []string
 }
 
-// checkOrder puts a checker of the order of operations over fsys, unless there
-// is one.
+// checkOrder wraps fsys in a checker of the order of operations, unless it is one.
 func checkOrder(fsys vfs.FS) vfs.FS {
 	if _, ok := fsys.(*order.FS); ok || fsys == nil {
 		return fsys
@@ -68,7 +67,7 @@ func openTest(t testing.TB, o *Options) *DB {
 
 func testKey(i int) []byte { return fmt.Appendf(nil, "key%06d", i) }
 
-// testValue differs from key to key and takes a hundred bytes.
+// testValue returns a value of 100 bytes that differs from key to key.
 func testValue(i int) []byte { return fmt.Appendf(nil, "value%06d%089d", i, i) }
 
 // fill puts keys [from, to) in random order.
@@ -98,8 +97,7 @@ func requireValue(t testing.TB, d *DB, key, want []byte) {
 	require.Equal(t, string(want), string(got))
 }
 
-// never is a policy whose filters deny every key; always one whose filters
-// allow every key.
+// constantPolicy answers all queries the same: never denies every key, and always matches every key.
 type constantPolicy struct{ verdict bool }
 
 func (p constantPolicy) Name() string { return fmt.Sprintf("test.constant.%v", p.verdict) }
@@ -108,8 +106,8 @@ func (p constantPolicy) CreateFilter(dst []byte, keys [][]byte) []byte {
 }
 func (p constantPolicy) KeyMayMatch(key, f []byte) bool { return p.verdict }
 
-// NewGenerator swears that its filters deny nothing: a policy that lies to the
-// writer too could not write a table.
+// NewGenerator returns a generator that claims that its filters deny no stored key. Otherwise the
+// writer would refuse them.
 func (p constantPolicy) NewGenerator() filter.Generator { return &constantGenerator{policy: p} }
 
 type constantGenerator struct {
@@ -127,28 +125,28 @@ func (g *constantGenerator) AppendChecked(dst []byte) ([]byte, int) { return g.A
 
 var never, always filter.Policy = constantPolicy{false}, constantPolicy{true}
 
-// eventually waits for what happens in the background. It starts no goroutine,
-// as testify's does, and nothing is asserted about the time that it takes.
+// eventually waits for a condition that background work fulfils. Unlike testify's, it starts no
+// goroutine, and it asserts nothing about the time.
 func eventually(t testing.TB, condition func() bool) {
 	t.Helper()
-	deadline := time.After(5 * time.Minute) // only a store that hangs needs it
+	deadline := time.After(5 * time.Minute) // only a store that hangs reaches it
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			require.Fail(t, "it never came true")
+			require.Fail(t, "the condition was never fulfilled")
 		}
 	}
 }
 
-// restampFirstBlock sets the compression byte of a table's first data block, and
-// its checksum to match, so that only the byte is wrong.
+// restampFirstBlock sets the compression byte of a table's first data block and makes its checksum
+// match, so that only the byte is wrong.
 func restampFirstBlock(t testing.TB, fsys vfs.FS, table string, kind byte) {
 	t.Helper()
 	data := readFile(t, fsys, table)
-	for end := 0; ; end++ { // where a checksum over what precedes it matches, the block ends
+	for end := 0; ; end++ { // the block ends where the checksum over the bytes before matches
 		sum := data[end+1:]
 		if binary.LittleEndian.Uint32(sum) == util.MaskCRC(util.CRC32C(data[:end+1])) {
 			data[end] = kind

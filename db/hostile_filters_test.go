@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostileTable is a sound table of n keys, of valueBytes each that do not compress, to be forged.
+// hostileTable returns an intact table to be forged, with n keys and incompressible values of
+// valueBytes.
 func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damage.Forge, *manifest.FileMeta) {
 	var file bytes.Buffer
 	rnd := rand.NewChaCha8([32]byte{1})
@@ -33,9 +34,9 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damag
 	return forge, manifest.NewFileMeta(5, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 }
 
-// reportAndUpgrade does to a store of this table all that looks at its filter's figures. What it
-// answers is its business; it must come to an end, with little memory and without a panic. It returns the
-// first report.
+// reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any
+// result is allowed, but the calls must end, use little memory and not panic. It returns the first
+// report with probes.
 func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (report *FilterReport) {
 	e := hostileEdit()
 	e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
@@ -69,7 +70,7 @@ func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (repo
 	return report
 }
 
-func TestPropertiesThatLieCostLittleMemory(t *testing.T) {
+func TestForgedPropertiesCostLittleMemory(t *testing.T) {
 	const fileBytes = 4 << 20
 	for i, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.FusePolicy{}} {
 		forge, meta := hostileTable(t, policy, 1000, fileBytes/1000)
@@ -78,7 +79,7 @@ func TestPropertiesThatLieCostLittleMemory(t *testing.T) {
 				r := reportAndUpgrade(t, forge.WithProperty("filter-keys", keys), meta)
 				require.Len(t, r.Tables, 1)
 				if i == 0 && keys > 0 && keys <= fileBytes {
-					require.Equal(t, keys, r.Tables[0].Keys, "it is the property that was forged")
+					require.Equal(t, keys, r.Tables[0].Keys, "the report has the forged property")
 				}
 			})
 		}
@@ -92,7 +93,7 @@ func TestPropertiesThatLieCostLittleMemory(t *testing.T) {
 	}
 }
 
-// Numbers and bytes anywhere in a table, in its filter and properties among them.
+// Numbers and bytes anywhere in a table are forged, including its filter and properties.
 func TestForgedTablesAreReportedAndUpgradedOrRefused(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

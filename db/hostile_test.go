@@ -37,14 +37,14 @@ func logBytes(t testing.TB, records ...[]byte) []byte {
 	return readFile(t, mem, "log")
 }
 
-// hostileEdit is the edit of a database with the log 3 and no table.
+// hostileEdit returns the edit of a database with log 3 and no tables.
 func hostileEdit() *manifest.Edit {
 	return &manifest.Edit{
 		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), NextFileNum: manifest.Num(10), LastSeq: manifest.Num(5),
 	}
 }
 
-// hostileImage is a database of these edits, with more files.
+// hostileImage returns a database of these edits, with more files.
 func hostileImage(t testing.TB, records [][]byte, more damage.Image) damage.Image {
 	im := damage.Image{
 		"CURRENT": []byte("MANIFEST-000002\n"), "MANIFEST-000002": logBytes(t, records...), "000003.log": {},
@@ -64,7 +64,7 @@ func smallBatch(seq uint64, keys ...string) []byte {
 	return b.data
 }
 
-// craft returns a sound table of the entries, and its description.
+// craft returns an intact table of the entries, and its metadata.
 func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *manifest.FileMeta) {
 	var file bytes.Buffer
 	w := sstable.NewWriter(&file, sstable.WriterOptions{Filter: filter.NewBloomPolicy(10)})
@@ -76,8 +76,8 @@ func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *manif
 	return file.Bytes(), manifest.NewFileMeta(num, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 }
 
-// openHostile opens the image and reads what it can. The memory that it takes is
-// bounded, and a refused Open leaves the files as they were.
+// openHostile opens the image and reads what it can. The memory for that is bounded, and a refused
+// Open leaves the files unchanged.
 func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
 	t.Helper()
 	mem, err := im.FS("db")
@@ -148,7 +148,7 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 		"tag 2^32-1":                   {util.AppendUvarint32(bytes.Clone(good[0]), math.MaxUint32)},
 		"the same table on two levels": edit(func(e *manifest.Edit) { e.Added = append(e.Added, manifest.LevelFile{Level: 2, File: meta}) }),
 		"two tables that overlap":      edit(func(e *manifest.Edit) { e.Added = append(e.Added, manifest.LevelFile{Level: 1, File: overlapping}) }),
-		"a table that begins behind its end": edit(func(e *manifest.Edit) {
+		"a table that begins after its end": edit(func(e *manifest.Edit) {
 			e.Added[0].File = manifest.NewFileMeta(5, meta.Size, meta.Largest, meta.Smallest)
 		}),
 		"a table of 2^64-1 bytes": edit(func(e *manifest.Edit) {
@@ -157,7 +157,7 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 		"a table number of 2^63-1": edit(func(e *manifest.Edit) {
 			e.Added[0].File = manifest.NewFileMeta(math.MaxInt64, 1, meta.Smallest, meta.Largest)
 		}),
-		"a table that is not there": edit(func(e *manifest.Edit) { e.Added[0].File = manifest.NewFileMeta(7, 1, meta.Smallest, meta.Largest) }),
+		"a missing table": edit(func(e *manifest.Edit) { e.Added[0].File = manifest.NewFileMeta(7, 1, meta.Smallest, meta.Largest) }),
 		"a table of other keys": edit(func(e *manifest.Edit) {
 			e.Added[0].File = manifest.NewFileMeta(5, meta.Size, meta.Smallest, meta.Smallest)
 		}),
@@ -181,9 +181,9 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 	})
 }
 
-// A MANIFEST of a great many small edits and files that do not exist: what is
-// decoded takes more room than its bytes.
-func TestLargeHostileManifestsStayWithinTheirMemory(t *testing.T) {
+// A MANIFEST has very many small edits, or very many files that do not exist. Decoded, they use more
+// memory than their bytes.
+func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
 	e := hostileEdit()
 	records := [][]byte{e.Encode(nil)}
 	for i := range 100_000 {
@@ -212,7 +212,7 @@ func TestHostileCurrentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrCorruption, "%q", current)
 		require.ErrorContains(t, err, "CURRENT")
 	}
-	// Numbers with leading zeros beyond ours name another file, which is there.
+	// A number with other leading zeros names another file, which exists here.
 	im := hostileImage(t, records, damage.Image{"CURRENT": []byte("MANIFEST-2\n"), "MANIFEST-2": logBytes(t, records...)})
 	require.ErrorIs(t, openHostile(t, im, Options{}), ErrCorruption)
 }
@@ -232,7 +232,7 @@ func TestHostileLogsAreRefused(t *testing.T) {
 		"a sequence of 2^64-1":         append(header(math.MaxUint64, 1), 0, 0),
 		"a key of 4 GiB":               append(header(6, 1), 0, 0xff, 0xff, 0xff, 0xff, 0x0f),
 		"a length of six bytes":        append(header(6, 1), 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01),
-		"a value behind the end":       append(header(6, 1), 1, 1, 'k', 9, 'v'),
+		"a value beyond the end":       append(header(6, 1), 1, 1, 'k', 9, 'v'),
 		"an unknown kind":              append(header(6, 1), 7, 1, 'k'),
 		"more entries than it counts":  append(header(6, 1), 0, 1, 'k', 0, 1, 'l'),
 		"fewer entries than it counts": append(header(6, 3), 0, 1, 'k', 0, 1, 'l'),
@@ -246,7 +246,7 @@ func TestHostileLogsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	// Chunks that begin a record and never end it: the log's end, torn.
+	// Chunks that begin a record and never end it are a torn end of the log.
 	chunk := append(make([]byte, 7), make([]byte, 32<<10-7)...)
 	binary.LittleEndian.PutUint16(chunk[4:], 32<<10-7)
 	var log []byte
@@ -258,12 +258,12 @@ func TestHostileLogsAreRefused(t *testing.T) {
 	require.NoError(t, openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": log}), Options{}))
 }
 
-// Replay reserved room for all of a batch at once, by the largest that each entry
-// can get: 70 times the log's bytes where the entries are tiny.
-func TestALogOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
+// The bug: replay reserved memory for all of a batch at the largest possible size of each entry. With
+// tiny entries that was 70 times the log's bytes.
+func TestALogOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 	record := binary.LittleEndian.AppendUint64(nil, 6)
 	n := 800_000
-	if raceEnabled { // which pads what is allocated
+	if raceEnabled { // the race detector pads allocations
 		n = 200_000
 	}
 	record = binary.LittleEndian.AppendUint32(record, uint32(n))
@@ -274,9 +274,9 @@ func TestALogOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 	}
 }
 
-// A read-only opening kept every entry of the logs, some 28 bytes for two or three of
-// a log. It is held here to eight times the logs' size and 12 MiB, not 64.
-func TestAReadOnlyOpeningOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
+// The bug: a read-only open kept every entry of the logs, some 28 bytes for two or three bytes of log.
+// The bound here is eight times the logs' size and 12 MiB, instead of 64 MiB.
+func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 	n := 1_500_000
 	if sampled() {
 		n = 300_000
@@ -312,11 +312,10 @@ func TestAReadOnlyOpeningOfTinyEntriesStaysWithinItsMemory(t *testing.T) {
 	}
 }
 
-// The write with the very last sequence number panicked, after it was in the
-// log, where no opening could read it again: the last number was taken for one too
-// many. Near the end the store opens, reads, and refuses the write that would not
-// fit, before anything of it is written.
-func TestSequenceNumbersRunOutWithAnErrorAndNotAWrap(t *testing.T) {
+// The bug: the write with the very last sequence number panicked after it was in the log, and the
+// database could not be opened again, because that number was treated as one too many. Near the
+// end, the store must open, read, and refuse a write that does not fit before it writes any of it.
+func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 	e := hostileEdit()
 	e.LastSeq = manifest.Num(base.MaxSeq - 2)
 	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, nil).FS("db")
@@ -344,8 +343,7 @@ func TestSequenceNumbersRunOutWithAnErrorAndNotAWrap(t *testing.T) {
 	requireValue(t, d, []byte("k"), []byte("2"))
 }
 
-// A table, or a log, that holds numbers near the end, without the MANIFEST saying
-// so.
+// A table or a log has sequence numbers near the end, and the MANIFEST does not say so.
 func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	table, meta := craft(t, 5, base.MaxSeq, "a")
 	e := hostileEdit()
@@ -365,8 +363,8 @@ func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	require.ErrorContains(t, d.Put([]byte("b"), nil, nil), "out of sequence numbers")
 }
 
-// Names that are no names of ours, numbers that are too large, directories under
-// the names of files: what is not ours is left alone.
+// Files with names or numbers that the store does not use, and directories with names of its files,
+// are left alone.
 func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 	strange := damage.Image{
 		"7.log": []byte("x"), "MANIFEST-3": nil, "0000005.ldb": []byte("x"), "9223372036854775807.ldb": []byte("x"), "4611686018427387905.log": []byte("x"),
@@ -398,7 +396,7 @@ func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 		require.NoError(t, err)
 	}
 	d := openTest(t, &Options{FS: mem})
-	require.Less(t, d.set.NewFileNum(), uint64(1000), "numbers that are not ours do not count")
+	require.Less(t, d.set.NewFileNum(), uint64(1000), "numbers of other files do not count")
 }
 
 func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
@@ -408,7 +406,7 @@ func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, mem.MkdirAll(filepath.Join("db", name)))
 		d, err := Open("db", &Options{FS: mem})
-		if name == "000003.log" && err == nil { // told as a missing log
+		if name == "000003.log" && err == nil { // reported as a missing log
 			require.Equal(t, name, d.OpenReport().MissingLog)
 			require.NoError(t, d.Close())
 			continue
@@ -420,10 +418,9 @@ func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
 	}
 }
 
-// Malformed tables with good checksums, under a MANIFEST that names them: Open,
-// reads, and a compaction of them end in data or in ErrCorruption that names a
-// file. After a background compaction had set such tables aside, Compact's error
-// was neither.
+// A MANIFEST names malformed tables with matching checksums. Open, reads and compactions return
+// data or an ErrCorruption that names a file. The bug: after a background compaction had set such
+// tables aside, Compact's error was not such an ErrCorruption.
 func TestMalformedTablesInADatabase(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -466,7 +463,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		require.NoError(t, d.Close())
 		require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(im.Size()), "%q", changed)
 		counts[fmt.Sprintf("read refused: %v, compaction refused: %v", read != nil, compacted != nil)]++
-		if compacted == nil { // what was accepted must be readable
+		if compacted == nil { // accepted tables must be readable
 			d := mustOpen(t, &Options{FS: mem})
 			require.NoError(t, readHostile(d), "%q", changed)
 			require.NoError(t, d.Close())
@@ -483,7 +480,7 @@ func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
 	im, err := damage.Load(o.FS, "db", func(name string) bool { return name == base.LockName })
 	require.NoError(t, err)
 	name := strings.TrimSpace(string(im["CURRENT"]))
-	im[name] = append(im[name], make([]byte, 8<<10)...) // zeros at the end are space, not damage
+	im[name] = append(im[name], make([]byte, 8<<10)...) // zeros at the end are unused space, not damage
 	for _, readOnly := range []bool{false, true} {
 		refused := openHostile(t, im, Options{Limits: LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}, ReadOnly: readOnly})
 		require.ErrorContains(t, refused, "Options.Limits.ManifestRead")

@@ -15,9 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// linkedDir is a database directory on the disk, whose log is damaged in the
-// middle so that Salvage and Repair have something to put into lost/, and a
-// directory beside it that nothing may touch.
+// linkedDir is a database directory on the disk and a directory next to it that nothing may touch. The
+// database's log is damaged in the middle, so that Salvage and Repair have something to put into lost/.
 type linkedDir struct {
 	dir, outside string
 	names        map[base.FileKind]string // one of each kind
@@ -49,18 +48,18 @@ func newLinkedDir(t *testing.T) *linkedDir {
 	return l
 }
 
-// move puts a file of the database outside, and a link to it in its place.
+// move moves a file of the database outside and replaces it with a link.
 func (l *linkedDir) move(t *testing.T, kind base.FileKind) {
 	require.NoError(t, os.Rename(filepath.Join(l.dir, l.names[kind]), filepath.Join(l.outside, "moved")))
 	l.link(t, l.names[kind], "moved")
 }
 
-// link plants a link to a name outside.
+// link makes a link to a name outside.
 func (l *linkedDir) link(t *testing.T, name, target string) {
 	require.NoError(t, os.Symlink(filepath.Join(l.outside, target), filepath.Join(l.dir, name)))
 }
 
-// files returns what is outside: modes, times and contents.
+// files returns the modes, times and contents of the files outside.
 func (l *linkedDir) files(t *testing.T) map[string]string {
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(l.outside, func(path string, e fs.DirEntry, err error) error {
@@ -78,7 +77,7 @@ func (l *linkedDir) files(t *testing.T) map[string]string {
 	return files
 }
 
-// What may be asked of a directory.
+// linkedActions are the operations on a directory.
 var linkedActions = map[string]func(dir string) error{
 	"salvage": func(dir string) error {
 		o := testOptions(nil)
@@ -113,11 +112,10 @@ func openWriteClose(dir string, o *Options) error {
 	return err
 }
 
-// A symbolic link under any name that the store reads, writes, replaces or
-// removes leads nowhere: what it points to, outside, is neither written, nor
-// truncated, nor removed, and nothing new appears there. Repair and Salvage once
-// kept files wherever a link named lost led, and a link to a table was told only
-// when a key of it was asked for.
+// The store does not follow a symbolic link under any name that it reads, writes, replaces or
+// removes. The target outside is neither written nor truncated nor removed, and nothing new appears
+// there. The bugs: Repair and Salvage kept files wherever a link named lost led, and a link to a
+// table was reported only when one of its keys was looked up.
 func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 	moved := func(kind base.FileKind) func(*testing.T, *linkedDir) {
 		return func(t *testing.T, l *linkedDir) { l.move(t, kind) }
@@ -135,22 +133,22 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 		plant   func(*testing.T, *linkedDir)
 		refused []string // the actions that must fail; the others must succeed
 	}{
-		"LOCK":                          {moved(base.FileLock), []string{"salvage", "read", "repair", "destroy"}},
-		"CURRENT":                       {moved(base.FileCurrent), refusedByAll},
-		"a MANIFEST":                    {moved(base.FileManifest), refusedByAll},
-		"a table":                       {moved(base.FileTable), refusedByAll},
-		"a log":                         {moved(base.FileLog), refusedByAll},
-		"CLOSED":                        {moved(base.FileClosed), refusedByAll},
-		"CURRENT's temporary file":      {linked(base.FileTemp, future, future+40, "victim"), refusedByAll},
-		"one of them that dangles":      {linked(base.FileTemp, future, future+40, "none"), refusedByAll},
-		"names of tables to come":       {linked(base.FileTable, future, future+40, "none"), refusedByAll},
-		"names of logs to come":         {linked(base.FileLog, future, future+40, "victim"), refusedByAll},
-		"names of MANIFESTs to come":    {linked(base.FileManifest, future, future+40, "victim"), refusedByAll},
-		"LOG, which we do not write":    {func(t *testing.T, l *linkedDir) { l.link(t, "LOG", "victim") }, nil},
-		"lost":                          {func(t *testing.T, l *linkedDir) { l.link(t, manifest.LostDir, ".") }, []string{"salvage", "repair"}},
-		"lost, dangling":                {func(t *testing.T, l *linkedDir) { l.link(t, manifest.LostDir, "none") }, []string{"salvage", "repair"}},
-		"names in lost":                 {plantInLost, nil},
-		"other names are not looked at": {func(t *testing.T, l *linkedDir) { l.link(t, "notes", "victim") }, nil},
+		"LOCK":                      {moved(base.FileLock), []string{"salvage", "read", "repair", "destroy"}},
+		"CURRENT":                   {moved(base.FileCurrent), refusedByAll},
+		"a MANIFEST":                {moved(base.FileManifest), refusedByAll},
+		"a table":                   {moved(base.FileTable), refusedByAll},
+		"a log":                     {moved(base.FileLog), refusedByAll},
+		"CLOSED":                    {moved(base.FileClosed), refusedByAll},
+		"CURRENT's temporary file":  {linked(base.FileTemp, future, future+40, "victim"), refusedByAll},
+		"a dangling temporary file": {linked(base.FileTemp, future, future+40, "none"), refusedByAll},
+		"names of future tables":    {linked(base.FileTable, future, future+40, "none"), refusedByAll},
+		"names of future logs":      {linked(base.FileLog, future, future+40, "victim"), refusedByAll},
+		"names of future MANIFESTs": {linked(base.FileManifest, future, future+40, "victim"), refusedByAll},
+		"LOG, which is not written": {func(t *testing.T, l *linkedDir) { l.link(t, "LOG", "victim") }, nil},
+		"lost":                      {func(t *testing.T, l *linkedDir) { l.link(t, manifest.LostDir, ".") }, []string{"salvage", "repair"}},
+		"lost, dangling":            {func(t *testing.T, l *linkedDir) { l.link(t, manifest.LostDir, "none") }, []string{"salvage", "repair"}},
+		"names in lost":             {plantInLost, nil},
+		"other names are ignored":   {func(t *testing.T, l *linkedDir) { l.link(t, "notes", "victim") }, nil},
 	} {
 		for action, act := range linkedActions {
 			t.Run(name+"/"+action, func(t *testing.T) {
@@ -169,8 +167,7 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// plantInLost puts links under the names by which a salvage or repair would keep
-// files.
+// plantInLost makes links under the names by which a salvage or repair would keep files.
 func plantInLost(t *testing.T, l *linkedDir) {
 	require.NoError(t, os.Mkdir(filepath.Join(l.dir, manifest.LostDir), 0o700))
 	for name := range maps.Values(l.names) {
@@ -180,9 +177,8 @@ func plantInLost(t *testing.T, l *linkedDir) {
 	}
 }
 
-// A repair that finds a link where it would keep files says so before it has
-// changed anything.
-func TestARepairThatMustNotUseLostChangesNothing(t *testing.T) {
+// A repair that finds a link where it would keep files fails before it changes anything.
+func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 	l := newLinkedDir(t)
 	l.link(t, manifest.LostDir, ".")
 	list := func() (names []string) {

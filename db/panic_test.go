@@ -198,7 +198,7 @@ func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) 
 		_, err := d.Get([]byte(key))
 		require.NoError(t, err, "call %d: key %s", at, key)
 	}
-	requireSound(t, d)
+	requireNoFaults(t, d)
 	require.NoError(t, d.Close())
 	return b.went.Load()
 }
