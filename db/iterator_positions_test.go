@@ -13,9 +13,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: a fresh iterator's Next returned false with no error, so that the loop which
-// LevelDB's ports accept, "for it.Next() { … }", visited nothing.
-func TestAFreshIteratorStandsBeforeTheFirstKey(t *testing.T) {
+// The bug: Next of a fresh iterator returned false without an error, so the loop that LevelDB's ports
+// accept, "for it.Next() { … }", visited nothing.
+func TestAFreshIteratorIsBeforeTheFirstKey(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	for i := range 3 {
 		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
@@ -23,7 +23,7 @@ func TestAFreshIteratorStandsBeforeTheFirstKey(t *testing.T) {
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	require.False(t, it.Valid())
-	require.False(t, it.Prev(), "nothing is before it")
+	require.False(t, it.Prev(), "no key is before it")
 	var seen []string
 	for it.Next() {
 		seen = append(seen, string(it.Key()))
@@ -40,7 +40,7 @@ func TestAFreshIteratorStandsBeforeTheFirstKey(t *testing.T) {
 	require.NoError(t, it.Close())
 }
 
-// position is where the model's iterator is among its keys.
+// position is the position of the model's iterator among its keys.
 type position string
 
 const (
@@ -54,7 +54,7 @@ const (
 // positionModel is an iterator over a sorted slice.
 type positionModel struct {
 	keys []int
-	at   int // -1: before the first; len(keys): after the last
+	at   int // -1 is before the first, len(keys) after the last
 }
 
 func (m *positionModel) position() position {
@@ -71,7 +71,7 @@ func (m *positionModel) position() position {
 	return between
 }
 
-// positionMoves are all movements; each returns what the iterator's one returned.
+// positionMoves are all movements. Each moves the model and returns the iterator's result.
 var positionMoves = []struct {
 	name string
 	move func(m *positionModel, it *Iterator, target int) bool
@@ -90,15 +90,15 @@ var positionMoves = []struct {
 	}},
 }
 
-// Iterators over a memtable, tables, both and nothing, with and without bounds, of the store and
-// of a snapshot, move as the sorted slice does, whichever movement follows whichever at whichever position.
+// Iterators over a memtable, tables, both or nothing, with and without bounds, of the store and of a
+// snapshot, move as the sorted slice does, whatever movements follow each other at whatever position.
 func TestIteratorPositionsAgreeWithASortedSlice(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 15))
 	type visit struct {
 		from        position
-		last, moved string // the movement before, and this one
+		last, moved string // the previous movement, and this one
 	}
 	visits := map[visit]int{}
 	for _, n := range []int{0, 1, 2, 6, 40} {
@@ -149,8 +149,8 @@ func requirePosition(t *testing.T, m *positionModel, it *Iterator, ok bool, what
 	require.Equal(t, string(testValue(m.keys[m.at])), string(it.Value()), what)
 }
 
-// newPositions returns an iterator over a store with n keys, 3, 5, 7 and so on, besides
-// overwritten versions and tombstones, and the model of it.
+// newPositions returns an iterator over a store with n keys, 3, 5, 7 and so on, and its model. The
+// store also has overwritten versions and tombstones.
 func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*Iterator, *positionModel) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	m := &positionModel{at: -1}
@@ -202,7 +202,7 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*I
 	return it, m
 }
 
-// An iterator that failed enters the keys again from neither side.
+// An iterator that failed stays invalid, whatever movement follows.
 func TestAnIteratorThatFailedStaysInvalid(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)

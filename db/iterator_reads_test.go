@@ -11,14 +11,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// tableReads notes which tables are opened and how many reads there are of all.
+// tableReads counts the opens of each table and the reads of all tables.
 type tableReads struct {
 	mu     sync.Mutex
 	opened map[string]int
 	reads  int
 }
 
-func (r *tableReads) see(op wrap.Op) {
+func (r *tableReads) record(op wrap.Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -30,7 +30,7 @@ func (r *tableReads) see(op wrap.Op) {
 	}
 }
 
-// take returns what was noted since the last call.
+// take returns the number of opened tables and of reads since the last call.
 func (r *tableReads) take() (opened, reads int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *tableReads) take() (opened, reads int) {
 	return opened, reads
 }
 
-// openCounting opens a database of o, for as long as t.
+// openCounting opens a database with o until the test ends, and counts the reads of its tables.
 func openCounting(t *testing.T, o *Options) (*DB, *tableReads) {
 	t.Helper()
 	counting := wrap.NewCounting(o.FS)
@@ -47,7 +47,7 @@ func openCounting(t *testing.T, o *Options) (*DB, *tableReads) {
 	counted.FS = counting
 	d := openTest(t, &counted)
 	r := &tableReads{opened: map[string]int{}}
-	counting.Observe(r.see)
+	counting.Observe(r.record)
 	return d, r
 }
 
@@ -78,16 +78,16 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 	cases := []struct {
 		name         string
 		lower, upper []byte
-		tables       int // to be opened
-		keys         int // at least; -1: none
-		blocks       int // of data to be read, at most
+		tables       int // that may be opened
+		keys         int // at least; -1 means none
+		blocks       int // of data that may be read
 	}{
 		{"ten keys within a table", testKey(1000), testKey(1010), 1, 10, 5},
-		{"up to the first key of a table, which is not within", user(files[3].Smallest), user(files[4].Smallest), 1, 10, 100},
+		{"up to the first key of a table, which is excluded", user(files[3].Smallest), user(files[4].Smallest), 1, 10, 100},
 		{"from the last key of a table", user(files[3].Largest), user(files[4].Largest), 2, 10, 100},
 		{"nothing between two keys", append(testKey(1000), 0), testKey(1001), 1, -1, 2},
-		{"behind all", []byte("z"), nil, 0, -1, 0},
-		{"before all", nil, []byte("a"), 0, -1, 0},
+		{"after all keys", []byte("z"), nil, 0, -1, 0},
+		{"before all keys", nil, []byte("a"), 0, -1, 0},
 		{"empty", []byte("m"), []byte("a"), 0, -1, 0},
 	}
 	for _, c := range cases {
@@ -97,7 +97,7 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 				it, err := d.NewIterator(&IterOptions{LowerBound: c.lower, UpperBound: c.upper})
 				require.NoError(t, err)
 				opened, _ := seen.take()
-				require.Zero(t, opened, "a new iterator opens nothing")
+				require.Zero(t, opened, "a new iterator opens no table")
 				keys := walk(t, it, backward)
 				if c.keys < 0 {
 					require.Empty(t, keys)
@@ -114,9 +114,9 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 	}
 }
 
-// A walk over n tombstones reads each block once, in either direction and however
-// it came there: what it costs grows with n and no faster.
-func TestTombstonesArePassedInLinearReads(t *testing.T) {
+// A walk over n tombstones reads each block once, in either direction and whatever movement leads
+// there, so its cost is linear in n.
+func TestTombstonesAreSkippedInLinearReads(t *testing.T) {
 	const n, live = 100_000, 100
 	key := func(i int) []byte { return fmt.Appendf(nil, "key%09d", i) }
 	o := &Options{
@@ -128,7 +128,7 @@ func TestTombstonesArePassedInLinearReads(t *testing.T) {
 		require.NoError(t, d.Put(key(i), []byte("value"), NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	snapshot := d.NewSnapshot() // or compactions would drop them
+	snapshot := d.NewSnapshot() // otherwise compactions would drop the values and tombstones
 	for i := range n {
 		require.NoError(t, d.Delete(key(i), NoSync))
 	}
@@ -140,17 +140,17 @@ func TestTombstonesArePassedInLinearReads(t *testing.T) {
 	for _, l := range d.Metrics().Levels {
 		bytes += l.Bytes
 	}
-	blocks := int(bytes) / 1000 // stored, they have 4 KiB before Snappy
+	blocks := int(bytes) / 1000 // blocks have 4 KiB before Snappy compresses them
 	require.Less(t, blocks, 3000)
 
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, it.Close()) }()
 	for name, move := range map[string]func() bool{
-		"First":         it.First,
-		"SeekGE":        func() bool { return it.SeekGE(key(0)) },
-		"Next":          func() bool { return it.SeekGE(key(n)) && !it.Prev() && it.First() },
-		"SeekLT, which": func() bool { return !it.SeekLT(key(n)) && it.First() },
+		"First":  it.First,
+		"SeekGE": func() bool { return it.SeekGE(key(0)) },
+		"Next":   func() bool { return it.SeekGE(key(n)) && !it.Prev() && it.First() },
+		"SeekLT": func() bool { return !it.SeekLT(key(n)) && it.First() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen.take()
@@ -186,7 +186,7 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 	t.Run("seeks with ten steps", func(t *testing.T) {
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)
-		require.Len(t, walk(t, it, false), n, "which no seek remembers")
+		require.Len(t, walk(t, it, false), n, "a long walk does not affect later seeks")
 		for i := range 100 {
 			i = i * 7919 % (n - 11)
 			seen.take()
@@ -202,7 +202,7 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 	})
 }
 
-// A walk in order leaves what a full cache holds, and fills one with room.
+// A walk in order leaves the contents of a full cache alone and fills a cache with room.
 func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	const n = 5000 // some 600 KB
 	o := testOptions(vfs.NewMem())
@@ -242,9 +242,9 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	}
 }
 
-// Of a walk through more than the cache would hold in the end, little stays there; a walk
-// between bounds that it holds stays whole.
-func TestAWalkThatACacheCannotHoldFillsLittleOfIt(t *testing.T) {
+// A walk over more data than the cache could hold leaves little there. A walk between bounds that fit
+// stays whole.
+func TestAWalkThatDoesNotFitFillsLittleOfTheCache(t *testing.T) {
 	const n, size = 5000, 1 << 20 // some 600 KB
 	o := testOptions(vfs.NewMem())
 	o.Tables.Compression = NoCompression
@@ -271,7 +271,7 @@ func TestAWalkThatACacheCannotHoldFillsLittleOfIt(t *testing.T) {
 			require.Positive(t, reads)
 			require.Len(t, walk(t, it, backward), n/2)
 			_, reads = seen.take()
-			require.Zero(t, reads, "the cache has it all")
+			require.Zero(t, reads, "the cache has all of it")
 			require.NoError(t, it.Close())
 		})
 	}

@@ -14,10 +14,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Seeks that go on from where the iterator stands, a little or far, forward or
-// back, through several levels, a memtable, tombstones and bounds, agree with the
-// sorted keys, whatever movements come between them.
-func TestSeeksFromWhereTheIteratorStandsAgree(t *testing.T) {
+// Seeks from the iterator's position agree with the sorted keys: near or far, forward or backward,
+// through several levels, a memtable, tombstones and bounds, whatever movements come between them.
+func TestSeeksFromTheCurrentPositionAgreeWithTheKeys(t *testing.T) {
 	const n = 4000
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -69,7 +68,7 @@ func TestSeeksFromWhereTheIteratorStandsAgree(t *testing.T) {
 	}
 }
 
-// seekAround moves it beside its place in keys.
+// seekAround moves the iterator and compares it with its place in keys.
 func seekAround(t *testing.T, it *Iterator, rnd *rand.Rand, keys []int, n int) {
 	t.Helper()
 	at, target := -1, 0
@@ -104,7 +103,7 @@ func seekAround(t *testing.T, it *Iterator, rnd *rand.Rand, keys []int, n int) {
 	require.NoError(t, it.Err())
 }
 
-func TestALevelIsSearchedByNumbersAsByKeys(t *testing.T) {
+func TestSearchingALevelByNumbersAgreesWithKeys(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	snapshot := d.NewSnapshot() // keeps the sequence numbers
 	defer snapshot.Close()

@@ -13,9 +13,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Each read of a walk fails, in turn. A walk that did not see everything says so
-// by Err, not by Close alone, and goes no further.
-func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
+// Each read of a walk fails in turn. A walk that did not see everything reports that by Err, not
+// only by Close, and does not move on.
+func TestAnIteratorThatCannotReadReportsIt(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Compaction.L0Trigger = 100
@@ -44,7 +44,7 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 	for name, walk := range walks {
 		t.Run(name, func(t *testing.T) {
 			reads, failed := uint64(0), 0
-			for fail := uint64(0); fail <= reads; fail++ { // at first none does
+			for fail := uint64(0); fail <= reads; fail++ { // with 0, no read fails
 				var done atomic.Uint64
 				o.ReadOnly, o.Cache.Size = true, 4<<10
 				o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
@@ -77,12 +77,12 @@ func TestAnIteratorThatCannotReadSaysSo(t *testing.T) {
 				reads = max(reads, done.Load())
 				require.NoError(t, d.Close())
 			}
-			require.Greater(t, failed, 20, "all but the first reads of tables, which are done without")
+			require.Greater(t, failed, 20, "most reads; a walk can do without some reads that open tables")
 		})
 	}
 }
 
-// The file of the table that a walk had come from stayed open for good.
+// The bug: the file of the table that a walk had come from stayed open permanently.
 func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)

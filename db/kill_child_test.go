@@ -9,21 +9,20 @@ import (
 	"sync"
 )
 
-// killTaskEnv tells the test binary that it is the child of the kill test, and
-// what to do.
+// killTaskEnv is set in the environment of the kill test's child process, to its task.
 const killTaskEnv = "SIEVEDB_KILL_TEST_TASK"
 
 const killWriters = 4
 
-// killTask is what a child has to do: to go on where each writer stands.
+// killTask is the task of a child: to continue after the batches that each writer has done.
 type killTask struct {
 	Dir   string
 	Seed  uint64
 	Cycle int
 	Done  [killWriters]int
-	Lie   bool // acknowledges each tenth batch without writing it
-	// Buffered says that batches are acknowledged from memory, but for those that
-	// are synced and, of each writer, every eighth.
+	Lie   bool // acknowledge every tenth batch without writing it
+	// Buffered makes all batches Buffered ones, except those that are synced and every eighth of each
+	// writer.
 	Buffered bool
 }
 
@@ -43,12 +42,11 @@ type killWrite struct {
 	delete     bool
 }
 
-// sharedKey is written by all writers; every other key by one of them.
+// sharedKey is written by all writers; each other key is written by one of them.
 const sharedKey = "shared"
 
-// killBatch returns batch number n of a writer, which seed decides: a put, a
-// deletion, or several together with the shared key, and whether it is synced.
-// No value is written twice.
+// killBatch returns batch number n of a writer and whether it is synced, which depend on seed: a
+// put, a deletion, or several writes together with the shared key. No value is written twice.
 func killBatch(seed uint64, writer, n int) (writes []killWrite, sync bool) {
 	rnd := rand.New(rand.NewPCG(seed+uint64(writer), uint64(n)))
 	own := func(i int, del bool) killWrite {
@@ -67,21 +65,20 @@ func killBatch(seed uint64, writer, n int) (writes []killWrite, sync bool) {
 		for i := range 1 + rnd.IntN(7) {
 			writes = append(writes, own(i, i > 0 && rnd.IntN(3) == 0))
 		}
-		// Behind all others, as a deletion may have hit the key of the first: the
-		// shared value alone tells that this batch is there.
+		// These come last, because a deletion may have hit the key of the first write. The shared value
+		// alone shows that this batch was applied.
 		writes = append(writes, killWrite{key: sharedKey, value: fmt.Sprintf("%d %d", writer, n)},
 			killWrite{key: fmt.Sprintf("last/%d", writer), value: fmt.Sprintf("%d %d", writer, n)})
 	}
 	return writes, rnd.IntN(16) == 0
 }
 
-// writeUntilKilled opens the database and writes with all writers at once. Each
-// says on standard output when it is about to write a batch, and when that was
-// acknowledged.
+// writeUntilKilled opens the database and writes with all writers concurrently. Each prints when it is
+// about to write a batch, and when the batch was acknowledged.
 func writeUntilKilled(text string) {
 	var task killTask
 	if err := json.Unmarshal([]byte(text), &task); err != nil {
-		sayAndExit(err)
+		printAndExit(err)
 	}
 	rnd := rand.New(rand.NewPCG(task.Seed, uint64(task.Cycle)+1))
 	o := &Options{
@@ -97,7 +94,7 @@ func writeUntilKilled(text string) {
 	fmt.Println("opening 0 0")
 	d, err := Open(task.Dir, o)
 	if err != nil {
-		sayAndExit(err)
+		printAndExit(err)
 	}
 	var writers sync.WaitGroup
 	for w := range killWriters {
@@ -109,7 +106,7 @@ func writeUntilKilled(text string) {
 					continue
 				}
 				if err := applyKillBatch(d, &task, w, n); err != nil {
-					sayAndExit(err)
+					printAndExit(err)
 				}
 				fmt.Println("acknowledged", w, n)
 			}
@@ -118,7 +115,7 @@ func writeUntilKilled(text string) {
 	writers.Wait()
 }
 
-// applyKillBatch uses Put and Delete where one write is all.
+// applyKillBatch uses Put or Delete for a batch of one write.
 func applyKillBatch(d *DB, task *killTask, writer, n int) error {
 	writes, sync := killBatch(task.Seed, writer, n)
 	wo := &WriteOptions{NoSync: !sync, Buffered: task.isBuffered(n, sync)}
@@ -138,7 +135,7 @@ func applyKillBatch(d *DB, task *killTask, writer, n int) error {
 	return d.Apply(&b, wo)
 }
 
-func sayAndExit(err error) {
+func printAndExit(err error) {
 	fmt.Println("error 0 0", err)
 	os.Exit(1)
 }

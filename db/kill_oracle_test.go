@@ -9,14 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// killOracle knows what a database may hold when its writers were killed: of
-// each writer the effect of its first batches, of all that were acknowledged and
-// at most of all that were issued, and under the shared key the last value of one
-// of the writers.
+// killOracle knows the entries that a database may have after its writers were killed: of each
+// writer the effect of its first batches, at least the acknowledged ones and at most the issued
+// ones. The shared key has the last value of one of the writers.
 type killOracle struct {
-	seed   uint64
-	there  [killWriters]int // how many batches are known to be there
-	states [killWriters]map[string]string
+	seed    uint64
+	applied [killWriters]int // how many batches are known to be in the database
+	states  [killWriters]map[string]string
 }
 
 func newKillOracle(seed uint64) *killOracle {
@@ -39,8 +38,8 @@ func (o *killOracle) apply(state map[string]string, writer, n int) {
 	}
 }
 
-// check compares what the database holds, and goes on from there: what is there
-// once must be there from then on.
+// check compares the entries of the database with the batches of the writers. Batches that it finds
+// must be there in all later checks.
 func (o *killOracle) check(got map[string]string, acknowledged, issued [killWriters]int) error {
 	var own [killWriters]map[string]string
 	for w := range own {
@@ -52,7 +51,7 @@ func (o *killOracle) check(got map[string]string, acknowledged, issued [killWrit
 			continue
 		}
 		if !strings.Contains(k, "/") || w < 0 || w >= killWriters {
-			return fmt.Errorf("nobody writes key %q", k)
+			return fmt.Errorf("no writer writes key %q", k)
 		}
 		own[w][k] = v
 	}
@@ -64,10 +63,10 @@ func (o *killOracle) check(got map[string]string, acknowledged, issued [killWrit
 	return o.checkShared(got)
 }
 
-// checkWriter finds out how many batches of a writer are there.
+// checkWriter finds out how many batches of a writer were applied.
 func (o *killOracle) checkWriter(w int, got map[string]string, acknowledged, issued int) error {
 	state := o.states[w]
-	for n := o.there[w] + 1; n <= acknowledged; n++ {
+	for n := o.applied[w] + 1; n <= acknowledged; n++ {
 		o.apply(state, w, n)
 	}
 	n := acknowledged
@@ -79,14 +78,14 @@ func (o *killOracle) checkWriter(w int, got map[string]string, acknowledged, iss
 		}
 	}
 	if difference != "" {
-		return fmt.Errorf("writer %d: %d batches acknowledged, %d issued, and the database holds the effect of neither number nor one between: %s",
+		return fmt.Errorf("writer %d: %d batches acknowledged, %d issued, but the database matches neither number nor one between: %s",
 			w, acknowledged, issued, difference)
 	}
-	o.there[w] = n
+	o.applied[w] = n
 	return nil
 }
 
-// differing describes a difference of the states, but for the shared key.
+// differing describes a difference between the states, ignoring the shared key.
 func differing(got, want map[string]string) string {
 	for k, v := range want {
 		if g, ok := got[k]; !ok && k != sharedKey {
@@ -103,8 +102,7 @@ func differing(got, want map[string]string) string {
 	return ""
 }
 
-// checkShared compares the shared key: the batch that was committed last of all
-// that write it is its writer's last.
+// checkShared checks the shared key. The last batch of all that write it is the last one of its writer.
 func (o *killOracle) checkShared(got map[string]string) error {
 	value, exists := got[sharedKey]
 	written := false
@@ -154,9 +152,9 @@ func TestTheKillOracleFindsPlantedFaults(t *testing.T) {
 		acknowledged, issued [killWriters]int
 		fault                string
 	}{
-		{"all that was acknowledged", func() map[string]string { return stateOf(done) }, done, done, ""},
-		{"one more that was issued", func() map[string]string { return stateOf(issued) }, done, issued, ""},
-		{"nothing of what was issued", func() map[string]string { return stateOf(done) }, done, issued, ""},
+		{"all acknowledged batches", func() map[string]string { return stateOf(done) }, done, done, ""},
+		{"one more issued batch", func() map[string]string { return stateOf(issued) }, done, issued, ""},
+		{"none of the issued batches", func() map[string]string { return stateOf(done) }, done, issued, ""},
 		{"an acknowledged batch is lost", func() map[string]string { return stateOf(less(upTo, 0)) }, upTo, upTo, "neither number"},
 		{"all is lost", func() map[string]string { return nil }, done, done, "neither number"},
 		{"half a batch", func() map[string]string {
@@ -171,11 +169,11 @@ func TestTheKillOracleFindsPlantedFaults(t *testing.T) {
 			s["key999/1"] = "1 1 0"
 			return s
 		}, done, done, "should not be there"},
-		{"a stranger's key", func() map[string]string {
+		{"a key of no writer", func() map[string]string {
 			s := stateOf(done)
 			s["stranger"] = "value"
 			return s
-		}, done, done, "nobody writes"},
+		}, done, done, "no writer writes"},
 		{"an old shared value", func() map[string]string {
 			s := stateOf(done)
 			s[sharedKey] = "0 1"

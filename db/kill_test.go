@@ -16,10 +16,10 @@ import (
 )
 
 var (
-	killCycles = flag.Int("kill.cycles", 50, "how often the kill test kills")
-	killSeed   = flag.Uint64("kill.seed", 0, "what the kill test does, and when it kills; 0: choose")
-	killDir    = flag.String("kill.dir", "", "a directory on the file system that the kill test is to use; empty: a temporary one")
-	killPower  = flag.String("kill.powercut", "", "a shell command that makes the file system of -kill.dir lose what was not synced; run after each kill")
+	killCycles = flag.Int("kill.cycles", 50, "how often the kill test kills its child")
+	killSeed   = flag.Uint64("kill.seed", 0, "seed of what the kill test writes and when it kills; 0 chooses a random one")
+	killDir    = flag.String("kill.dir", "", "directory for the kill test, which chooses the file system; empty means a temporary one")
+	killPower  = flag.String("kill.powercut", "", "shell command that makes the file system of -kill.dir lose unsynced data; run after each kill")
 )
 
 func TestMain(m *testing.M) {
@@ -34,17 +34,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A child process writes with four writers, syncing one batch in sixteen, and
-// is killed, again and again on one database. What it said it had written must be
-// there each time, synced or not; no batch may be there in part; nothing may be
-// there that it was not about to write.
+// A child process writes with four writers, syncing one batch in sixteen, and is killed repeatedly
+// on one database. Each time, all batches that it reported as acknowledged must be there, synced or
+// not. No batch may be there in part, and none that the child was not about to write.
 //
-// When it is killed a seeded number of acknowledgements decides, or that it has
-// begun to open; where in the store's work this falls the machine decides.
+// The child is killed after a seeded number of acknowledgements, or when it has begun to open. The
+// machine decides where in the store's work that is.
 //
-// With -kill.powercut the file system forgets, with each kill, what was not
-// synced. Then all must be there that was acknowledged before a synced batch was
-// begun that was acknowledged too, and that batch.
+// With -kill.powercut the file system loses unsynced data with each kill. Then each acknowledged
+// synced batch must be there, with all batches that were acknowledged before it was issued.
 func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -62,11 +60,11 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	for cycle := range cycles {
 		goal := int(rnd.ExpFloat64() * 1000)
 		if rnd.IntN(5) == 0 {
-			goal = -1 // while it opens
+			goal = -1 // kill it while it opens
 			openings++
 		}
-		said := runKilledChild(t, killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.there}, goal)
-		before := o.there
+		said := runKilledChild(t, killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.applied}, goal)
+		before := o.applied
 		must := said.acknowledged
 		if *killPower != "" {
 			must = said.durable
@@ -77,7 +75,7 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 		for w := range killWriters {
 			acknowledged += said.acknowledged[w] - before[w]
 			unanswered += said.issued[w] - said.acknowledged[w]
-			lost += max(0, said.acknowledged[w]-o.there[w])
+			lost += max(0, said.acknowledged[w]-o.applied[w])
 		}
 	}
 	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off, %d lost with the power", cycles, openings, acknowledged, unanswered, lost)
@@ -104,10 +102,10 @@ func cutPower(t *testing.T) {
 	require.NoError(t, err, "-kill.powercut: %s", out)
 }
 
-// As above, but most batches are buffered. Those may be lost with the process; all
-// must be there that was acknowledged before one was begun that is not buffered and
-// was acknowledged too, and that one; and of each writer a prefix.
-func TestKilledProcessesLoseBufferedWritesFromTheirEndOnly(t *testing.T) {
+// As above, but most batches are buffered and may be lost with the process. Each acknowledged batch
+// that is not buffered must be there, with all batches that were acknowledged before it was issued.
+// The batches of each writer that are there are a prefix.
+func TestKilledProcessesLoseOnlyTheLastBufferedWrites(t *testing.T) {
 	seed, cycles := *killSeed, min(*killCycles, 15)
 	if testing.Short() {
 		cycles = min(cycles, 5)
@@ -121,30 +119,29 @@ func TestKilledProcessesLoseBufferedWritesFromTheirEndOnly(t *testing.T) {
 	o := newKillOracle(seed)
 	lost := 0
 	for cycle := range cycles {
-		task := killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.there, Buffered: true}
+		task := killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.applied, Buffered: true}
 		said := runKilledChild(t, task, int(rnd.ExpFloat64()*1000))
 		require.NoError(t, o.check(readKilled(t, dir, rnd), said.handedOver, said.issued), "cycle %d", cycle)
 		for w := range killWriters {
-			lost += max(0, said.acknowledged[w]-o.there[w])
+			lost += max(0, said.acknowledged[w]-o.applied[w])
 		}
 	}
-	t.Logf("%d kills, %d batches lost that were acknowledged", cycles, lost)
+	t.Logf("%d kills, %d acknowledged batches lost", cycles, lost)
 }
 
-func TestAKilledLiarIsFound(t *testing.T) {
+func TestAFalseAcknowledgementIsFound(t *testing.T) {
 	task := killTask{Dir: t.TempDir(), Seed: 1, Lie: true}
 	said := runKilledChild(t, task, 300)
 	err := newKillOracle(task.Seed).check(readKilled(t, task.Dir, rand.New(rand.NewPCG(1, 1))), said.acknowledged, said.issued)
 	require.ErrorContains(t, err, "neither number nor one between")
 }
 
-// killReport is what a child said, a number of batches for each writer. Durable
-// are those that were acknowledged before a synced batch was issued that was
-// acknowledged as well, and that batch; handedOver likewise before one that was not
-// only buffered.
+// killReport has the numbers of batches that a child reported for each writer. durable are those
+// that were acknowledged before an acknowledged synced batch was issued, and that batch. handedOver
+// are the same for batches that are not buffered.
 type killReport struct{ issued, acknowledged, durable, handedOver [killWriters]int }
 
-// acknowledge hears that batch number of writer is written. before is what was
+// acknowledge records that batch number of writer was acknowledged. before are the batches that were
 // acknowledged when it was issued.
 func (r *killReport) acknowledge(task *killTask, writer, number int, before [killWriters]int) {
 	r.acknowledged[writer] = number
@@ -160,9 +157,8 @@ func (r *killReport) acknowledge(task *killTask, writer, number int, before [kil
 	}
 }
 
-// runKilledChild runs a child and kills it when it has acknowledged more than
-// goal batches, or has begun to open where goal is negative. What the child had
-// written to the pipe by its death is heard.
+// runKilledChild runs a child and kills it when it has acknowledged more than goal batches or, if goal
+// is negative, has begun to open. It reads all that the child had written to the pipe by its death.
 func runKilledChild(t *testing.T, task killTask, goal int) killReport {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^$")
@@ -195,17 +191,17 @@ func runKilledChild(t *testing.T, task killTask, goal int) killReport {
 	}
 	var exit *exec.ExitError
 	require.ErrorAs(t, child.Wait(), &exit)
-	require.True(t, killed, "the child ended by itself: %v", exit)
+	require.True(t, killed, "the child ended before it was killed: %v", exit)
 	return said
 }
 
-// readKilled opens the database, for reading only or not, and returns all that
-// it holds, read in one of both directions.
+// readKilled opens the database, read-only or for writing, and returns all its entries, read in one
+// of the two directions.
 func readKilled(t *testing.T, dir string, rnd *rand.Rand) map[string]string {
 	t.Helper()
 	readOnly := rnd.IntN(3) == 0
 	d, err := Open(dir, &Options{ReadOnly: readOnly})
-	if readOnly && errors.Is(err, fs.ErrNotExist) { // killed before there was one
+	if readOnly && errors.Is(err, fs.ErrNotExist) { // killed before the database existed
 		return nil
 	}
 	require.NoError(t, err)
@@ -222,7 +218,7 @@ func readKilled(t *testing.T, dir string, rnd *rand.Rand) map[string]string {
 		}
 	}
 	require.NoError(t, it.Close())
-	for k, v := range state { // lookups go another way, through filters
+	for k, v := range state { // lookups take another path, through filters
 		requireValue(t, d, []byte(k), []byte(v))
 		if rnd.IntN(8) == 0 {
 			break

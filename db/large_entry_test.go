@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// largeValue returns n bytes that do not compress, or that Snappy halves.
+// largeValue returns n bytes that are incompressible, or that Snappy compresses to half.
 func largeValue(n int, compresses bool) []byte {
 	value := make([]byte, n)
 	src := rand.NewChaCha8([32]byte{1})
@@ -24,8 +24,8 @@ func largeValue(n int, compresses bool) []byte {
 	return value
 }
 
-// heapInUse returns the bytes of the objects that are reachable, without those that pools
-// keep for two collections.
+// heapInUse returns the bytes of the reachable objects, without those that pools keep for two
+// collections.
 func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -37,7 +37,7 @@ func heapInUse() uint64 {
 
 const (
 	largeSize = 32 << 20
-	// largeSlack is what a store with small buffers allocates beside its entries:
+	// largeSlack is the memory that a store with small buffers allocates in addition to its entries:
 	// memtables of 1 MiB, write buffers, caches.
 	largeSlack = 8 << 20
 )
@@ -46,8 +46,8 @@ func largeOptions() *Options {
 	return &Options{Memtables: MemtableOptions{Size: 1 << 20}, Cache: CacheOptions{Size: 1 << 20}}
 }
 
-// A value of 200 MB took five times its size while it was written and flushed, and 419 MB
-// stayed in memory until Close: buffers of the log, of the batch and of a spare table writer.
+// The bug: a value of 200 MB used five times its size while it was written and flushed, and 419 MB
+// stayed in memory until Close, in buffers of the log, the batch and a spare table writer.
 func TestALargeValueIsWrittenWithinThreeTimesItsSize(t *testing.T) {
 	for name, c := range map[string]struct {
 		compression Compression

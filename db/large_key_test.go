@@ -44,7 +44,7 @@ func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
 	}
 }
 
-// LevelDB and goleveldb write longer keys than we do.
+// LevelDB and goleveldb write longer keys than SieveDB.
 func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 	dir := t.TempDir()
 	d, err := Open(dir, largeOptions())
@@ -55,7 +55,7 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 	key := func(last byte) []byte { return append(bytes.Repeat([]byte("long"), keyLen/4), last) }
 	putUnchecked(t, d, key('a'), []byte("1"))
 	putUnchecked(t, d, key('b'), []byte("2"))
-	require.NoError(t, d.Close()) // what is in the log now is recovered
+	require.NoError(t, d.Close()) // the entries in the log are recovered later
 	for round := range 2 {
 		d, err = Open(dir, largeOptions())
 		require.NoError(t, err)
@@ -73,14 +73,14 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 		for _, w := range d.writers.Idle {
 			require.LessOrEqual(t, w.MemoryKept(), d.opts.spareWriterMemory())
 		}
-		// The bounds of the table, in the version and in the reader, and its index stay.
+		// The bounds of the table, in the version and in the reader, and its index stay in memory.
 		require.LessOrEqual(t, heapInUse(), held+6*keyLen+largeSlack)
 		require.NoError(t, d.Close())
 		require.LessOrEqual(t, heapInUse(), held+largeSlack, "round %d", round)
 	}
 }
 
-// putUnchecked writes an entry as a program without our limits does.
+// putUnchecked writes an entry as a program without SieveDB's limits does.
 func putUnchecked(t *testing.T, d *DB, key, value []byte) {
 	t.Helper()
 	var b Batch

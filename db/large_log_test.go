@@ -10,7 +10,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// failTables fails to make tables, so that what is written stays in the logs.
+// failTables fails the creation of tables, so that all entries stay in the logs.
 func failTables(op wrap.Op) *wrap.Fault {
 	if op.Kind == wrap.OpCreate && isTable(op.Name) {
 		return &wrap.Fault{}
@@ -18,7 +18,7 @@ func failTables(op wrap.Op) *wrap.Fault {
 	return nil
 }
 
-// beginLog goes on with a new log, as a full memtable does.
+// beginLog switches to a new log, as a full memtable does.
 func beginLog(d *DB) error {
 	next, err := d.takeSuccessor(0)
 	if err == nil {
@@ -30,7 +30,7 @@ func beginLog(d *DB) error {
 	return err
 }
 
-// writeLogs writes each value to a log of its own, and returns the names of the logs.
+// writeLogs writes each value to a separate log, and returns the names of the logs.
 func writeLogs(t *testing.T, d *DB, writes [3][]byte) (logs []string) {
 	for i, value := range writes {
 		if i > 0 {
@@ -43,14 +43,14 @@ func writeLogs(t *testing.T, d *DB, writes [3][]byte) (logs []string) {
 	return logs
 }
 
-// Bug: a log whose first write was a large value began without a preamble, so that the loss of the
-// log before it was not noticed; and neither the next preamble nor CLOSED counted that write.
-func TestALostLogIsCorruptionBesideLargeWrites(t *testing.T) {
+// The bug: a log whose first write was a large value began without a preamble, so the loss of the log
+// before it was not noticed. Neither the next preamble nor CLOSED counted that write.
+func TestALostLogIsCorruptionWithLargeWrites(t *testing.T) {
 	large := make([]byte, largeWrite)
 	for name, writes := range map[string][3][]byte{
 		"the log after it begins with a large write": {[]byte("v"), []byte("v"), large},
-		"it ends with a large write":                 {[]byte("v"), large, []byte("v")},
-		"the last log holds only a large write":      {[]byte("v"), large, large},
+		"the lost log ends with a large write":       {[]byte("v"), large, []byte("v")},
+		"the last log has only a large write":        {[]byte("v"), large, large},
 	} {
 		for _, closed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

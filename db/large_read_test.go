@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The race detector allocates on its own account, so allocations are counted without it.
+// The race detector allocates too, so allocations are counted without it.
 
-// allocatedBy returns the bytes that f allocates, in units of a large value.
+// allocatedBy returns the bytes that f allocates, as a multiple of the size of a large value.
 func allocatedBy(t *testing.T, what string, f func()) float64 {
 	t.Helper()
 	before := damage.Allocated()
@@ -54,7 +54,7 @@ func walkPastLarge(t *testing.T, it *Iterator, backward bool, value []byte) {
 	require.Equal(t, 3001, n)
 }
 
-// Iterators and compactions held a large value's block, stored and decompressed, until they
+// The bug: iterators and compactions kept a large value's block, stored and decompressed, until they
 // were closed.
 func TestALargeValueIsReadInFewCopies(t *testing.T) {
 	for name, compresses := range map[string]bool{"stored raw": false, "compressed": true} {
@@ -67,28 +67,28 @@ func TestALargeValueIsReadInFewCopies(t *testing.T) {
 				got, err := d.Get([]byte("key001000large"))
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(value, got))
-			}), 2.6+slack, "stored, decompressed, and the result")
+			}), 2.6+slack, "the stored block, the decompressed one, and the result")
 			require.LessOrEqual(t, allocatedBy(t, "Check", func() {
 				_, err := d.Check(t.Context())
 				require.NoError(t, err)
-			}), 4.7+slack, "each block is read, again for the lookup of its keys, and again beside the other tables")
+			}), 4.7+slack, "each block is read alone, for the lookup of its keys, and together with the other tables")
 			for _, backward := range []bool{false, true} {
 				it, err := d.NewIterator(nil)
 				require.NoError(t, err)
 				require.LessOrEqual(t, allocatedBy(t, "a walk", func() { walkPastLarge(t, it, backward, value) }), 2.6+slack)
-				require.LessOrEqual(t, heapInUse(), held+largeSlack, "an iterator that has moved on")
+				require.LessOrEqual(t, heapInUse(), held+largeSlack, "the iterator has moved on")
 				require.NoError(t, it.Close())
 			}
 			require.LessOrEqual(t, allocatedBy(t, "Compact", func() {
 				require.NoError(t, d.Compact(context.Background(), nil, nil))
-			}), 2.6+slack, "stored, decompressed, and compressed again")
+			}), 2.6+slack, "the stored block, the decompressed one, and the new one")
 			require.LessOrEqual(t, heapInUse(), held+largeSlack)
 			require.NoError(t, d.Close())
 		})
 	}
 }
 
-// copyDir copies the files of a directory, as a crash leaves them whose system goes on.
+// copyDir copies the files of a directory, as they are after the process crashed but not the system.
 func copyDir(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -105,7 +105,7 @@ func copyDir(t *testing.T, dir string) string {
 	return to
 }
 
-// A log with a large value was replayed into buffers that stayed.
+// The bug: a log with a large value was replayed into buffers that were kept.
 func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	dir := t.TempDir()
 	o := largeOptions()
@@ -124,7 +124,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	require.LessOrEqual(t, allocatedBy(t, "recovery", func() {
 		d, err = Open(crashed, largeOptions())
 		require.NoError(t, err)
-	}), 5.5, "the record, whose length is not known before, the memtable, and what is compressed")
+	}), 5.5, "the record, whose length is not known in advance, the memtable, and the compressed block")
 	require.LessOrEqual(t, heapInUse(), held+largeSlack)
 	requireSameLarge(t, d, value)
 	require.NoError(t, d.Close())

@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The memtable made for a large value kept it until the next write.
-func TestAnOversizedMemtableIsFlushedUnasked(t *testing.T) {
+// The bug: the memtable that was made for a large value stayed in memory until the next write.
+func TestAnOversizedMemtableIsFlushedAutomatically(t *testing.T) {
 	d, err := Open(t.TempDir(), largeOptions())
 	require.NoError(t, err)
 	usual := d.state.Load().mem.Capacity()
@@ -22,13 +22,13 @@ func TestAnOversizedMemtableIsFlushedUnasked(t *testing.T) {
 		require.LessOrEqual(t, d.state.Load().mem.Capacity(), usual)
 		eventually(t, func() bool { return len(d.state.Load().imm) == 0 })
 		settle(t, d)
-		// The empty memtable gave way to the large one, and no flush was made of it.
+		// The large memtable replaced the empty one, which was not flushed.
 		require.Equal(t, round+1, d.Metrics().Flushes.Count)
 	}
 	require.NoError(t, d.Close())
 }
 
-// largeNumbered is a value of more than a mebibyte that says which it is.
+// largeNumbered returns a value of more than a mebibyte that contains its number.
 func largeNumbered(i uint64) []byte {
 	value := bytes.Repeat(binary.BigEndian.AppendUint64(nil, i), largeWrite/8+1)
 	return value
@@ -41,7 +41,7 @@ func largeNumberOf(t *testing.T, value []byte) uint64 {
 	return i
 }
 
-func TestLargeWritesBesideSmallOnesAndReaders(t *testing.T) {
+func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{Memtables: MemtableOptions{Size: 64 << 10}, Tables: TableOptions{Size: 1 << 20}}
 	d, err := Open(dir, o)
@@ -97,8 +97,8 @@ func TestLargeWritesBesideSmallOnesAndReaders(t *testing.T) {
 	require.NoError(t, readOnly.Close())
 }
 
-// What survives of large writes when the log fails or the process dies is what was acknowledged,
-// and at most the write that was under way.
+// If the log fails or the process dies, the acknowledged large writes survive, and at most the
+// write that was in progress.
 func TestALargeWriteThatFailsIsThereWholeOrNotAtAll(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 10}})

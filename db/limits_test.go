@@ -10,10 +10,10 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// A key above half a gigabyte was accepted, and the database could not be opened any more:
-// the MANIFEST holds the first and the last key of each table. The error of a value above a
-// gigabyte spoke of batches.
-func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
+// The bug: a key above half a gigabyte was accepted, and the database could not be opened any more,
+// because the MANIFEST has the first and the last key of each table. The error for a value above a
+// gigabyte mentioned batches.
+func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put([]byte("before"), []byte("1"), nil))
 	longKey, longValue := make([]byte, MaxKeySize+1), make([]byte, MaxValueSize+1)
@@ -28,7 +28,7 @@ func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
 		l, err := d.NewLoader()
 		require.NoError(t, err)
 		err = l.Put(key, value)
-		require.Equal(t, err, l.Commit(), "the load has ended")
+		require.Equal(t, err, l.Commit(), "the load has ended with that error")
 		return err
 	}
 	key := []string{fmt.Sprintf("the key is %d bytes long", MaxKeySize+1), fmt.Sprintf("at most %d (MaxKeySize)", MaxKeySize)}
@@ -58,7 +58,7 @@ func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
 			require.NotContains(t, c.err.Error(), "batch")
 		})
 	}
-	require.NoError(t, d.Put([]byte("after"), []byte("2"), nil), "nothing was written, and the store goes on")
+	require.NoError(t, d.Put([]byte("after"), []byte("2"), nil), "nothing was written, and the store still works")
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	var keys []string
@@ -69,10 +69,10 @@ func TestWhatIsAboveALimitIsRefusedByName(t *testing.T) {
 	require.Equal(t, []string{"after", "before"}, keys)
 }
 
-// A batch of entries within their limits may be above its own.
-func TestABatchAboveItsLimitIsRefusedByName(t *testing.T) {
+// A batch of entries within their limits may exceed the limit for batches.
+func TestABatchAboveItsLimitIsRefusedWithItsName(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	b := Batch{data: make([]byte, batch.HeaderLen, MaxBatchSize)} // room, of which nothing is written
+	b := Batch{data: make([]byte, batch.HeaderLen, MaxBatchSize)} // capacity that is never touched
 	b.data = b.data[:MaxBatchSize-100]
 	b.Put([]byte("k"), make([]byte, 89))
 	err := d.Apply(&b, nil)
@@ -81,9 +81,9 @@ func TestABatchAboveItsLimitIsRefusedByName(t *testing.T) {
 	require.ErrorContains(t, err, "apply it in parts")
 
 	b.Reset()
-	require.Zero(t, cap(b.data), "so much memory is not kept")
+	require.Zero(t, cap(b.data), "Reset does not keep that much memory")
 	b.Put([]byte("k"), []byte("v"))
-	require.NoError(t, d.Apply(&b, nil), "and the batch can be used again")
+	require.NoError(t, d.Apply(&b, nil), "the batch can be used again")
 	b.memSize = MaxBatchSize + 1
 	require.ErrorContains(t, d.Apply(&b, nil), "the 1 entries of the batch take up to 1073741825 bytes in memory")
 }

@@ -23,14 +23,14 @@ type listenerProbe struct {
 	d      atomic.Pointer[DB]
 	loader atomic.Pointer[Loader]
 	batch  Batch
-	within atomic.Bool // it is calling: events of its own calls are left out
+	within atomic.Bool // it is calling, so events of its own calls are ignored
 	calls  atomic.Int64
 
 	mu    sync.Mutex
 	wrong []string
 }
 
-// The methods that wait for what may be waiting for the listener.
+// waiting are the methods that wait for work that may be waiting for the listener.
 var waiting = map[string]bool{
 	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "SyncLog": true, "Flush": true, "Compact": true,
 	"UpgradeFilters": true, "Loader.Commit": true, "Close": true,
@@ -95,7 +95,7 @@ func (p *listenerProbe) note(format string, args ...any) {
 }
 
 // The bug: Flush in FlushEnd, Compact in CompactionEnd, Put in WriteStall and Close of a Loader in
-// LoadEnd waited for themselves, and the store hung; only Close of the DB was forbidden.
+// LoadEnd waited for themselves, and the store hung. Only Close of the DB was refused.
 func TestNoCallFromAListenerHangs(t *testing.T) {
 	fields := reflect.TypeFor[EventListener]()
 	for i := range fields.NumField() {
@@ -107,13 +107,13 @@ func TestNoCallFromAListenerHangs(t *testing.T) {
 			f := reflect.ValueOf(l).Elem().Field(i)
 			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { p.callAll(event); return nil }))
 			within(t, event, func() { causeEvents(t, p, l) })
-			require.Positive(t, p.calls.Load(), "it was called")
+			require.Positive(t, p.calls.Load(), "the listener was called")
 			require.Empty(t, p.wrong)
 		})
 	}
 }
 
-// causeEvents does what leads to each event.
+// causeEvents makes the store report each event.
 func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	var failures atomic.Int64
 	var opening, holding atomic.Bool
@@ -122,7 +122,7 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		table := filepath.Ext(op.Name) == ".ldb"
 		if opening.Load() && table && op.Kind == wrap.OpOpen {
-			<-gone // so that the tables are opened ahead when p knows the store
+			<-gone // so that p knows the store when the tables are opened ahead
 		}
 		if table && op.Kind == wrap.OpCreate && failures.Add(-1) >= 0 {
 			return &wrap.Fault{Err: syscall.ENOSPC}
@@ -150,7 +150,7 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	close(gone)
 	failures.Store(1)
 	for i := range 2000 {
-		for d.Put(testKey(i), testValue(i), NoSync) != nil { // no room while a flush fails
+		for d.Put(testKey(i), testValue(i), NoSync) != nil { // there is no room while a flush fails
 		}
 	}
 	eventually(t, func() bool { return d.Flush() == nil })
@@ -162,7 +162,7 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	require.NoError(t, err)
 	p.loader.Store(loader)
 	if err := loader.Put([]byte("load"), nil); err == nil {
-		_ = loader.Commit() // unless the listener gave it up
+		_ = loader.Commit() // unless the listener ended it
 	}
 	eventually(t, func() bool { return d.Flush() == nil })
 	_ = d.Compact(background, nil, nil)
@@ -171,8 +171,8 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	require.NoError(t, d.Close())
 }
 
-// Calls from listeners are recognized by the number of their goroutine, which the runtime promises
-// nowhere.
+// Calls from listeners are recognized by the number of their goroutine, which the runtime does not
+// promise to show.
 func TestGoroutinesHaveNumbers(t *testing.T) {
 	own := tracking.GoroutineID()
 	require.NotZero(t, own)

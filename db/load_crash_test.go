@@ -19,8 +19,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// loadWorkload writes batches and commits loads, one after the other, so that the
-// order of the commits is known; loads are under way while batches are written.
+// loadWorkload writes batches and commits loads one after the other, so that the order of the
+// commits is known. Batches are written while loads are in progress.
 type loadWorkload struct {
 	crashWorkload
 	order []*oracle.Batch
@@ -42,8 +42,8 @@ func (w *loadWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 	}
 }
 
-// load begins a load, writes some batches, and commits it or gives it up. Of the
-// loads' own entries the marker sorts before all others.
+// load begins a load, writes some batches, and commits the load or closes it. The marker sorts
+// before all other entries of the load.
 func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
 	l := newLoader(t, d)
 	b := &oracle.Batch{Sync: true, Acked: oracle.Never}
@@ -54,7 +54,7 @@ func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand)
 		}
 		b.Ops = append(b.Ops, op)
 	}
-	// The marker's value is the number of the batch that the load will be.
+	// The marker's value is the number that the load will have as a batch.
 	batches := rnd.IntN(30)
 	b.Number = len(w.order) + batches + 1
 	entries := b.All()
@@ -88,9 +88,8 @@ func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand)
 	b.Acked = r.Len()
 }
 
-// At every operation of a run with loads the power fails. A load is there whole from
-// its Commit on, and with it all that was written before; one that was not committed
-// leaves nothing.
+// The power fails at every operation of a run with loads. After its Commit, a load is there as a
+// whole, with all earlier writes. A load that was not committed leaves nothing.
 func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 	total, limit := 1000, 2000
 	if sampled() {
@@ -113,9 +112,9 @@ func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 	})
 }
 
-// A load whose edit may be in force although its Commit failed must not hide what was
-// written after the failure.
-func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
+// A load whose edit may be in force although its Commit failed must not hide writes that were made
+// after the failure.
+func TestWritesAfterAFailedLoadAreKept(t *testing.T) {
 	mem := vfs.NewMem()
 	var failing atomic.Bool
 	fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
@@ -139,7 +138,7 @@ func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
 	require.NoError(t, d.Put([]byte("k"), []byte("after"), Sync))
 	requireValue(t, d, []byte("k"), []byte("after"))
 
-	// The system may have written all the same what it said it could not sync.
+	// The system may have written the data that it failed to sync.
 	after := openTest(t, testOptions(copyFS(t, mem)))
 	require.Positive(t, after.Metrics().Total().Tables)
 	requireValue(t, after, []byte("l"), []byte("loaded"))
@@ -161,16 +160,16 @@ func TestWritesBehindALoadThatFailedAreKept(t *testing.T) {
 	require.Equal(t, ErrNotFound, err)
 }
 
-// A lookup asks memtables first: a load may not become visible above one that holds
-// older values, however late they came.
+// Lookups search memtables first, so a load may not become visible while a memtable has older values,
+// however late they were written.
 func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
 	var d *DB
-	var tables atomic.Int32 // that flushes begin; -1: they are let through
+	var tables atomic.Int32 // that flushes begin; -1 lets them succeed
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind != wrap.OpCreate || !strings.HasSuffix(op.Name, ".ldb") || tables.Load() < 0 {
 			return nil
 		}
-		if tables.Add(1) == 1 { // within the flush that Commit begins with
+		if tables.Add(1) == 1 { // during the flush at the start of Commit
 			if err := d.Put([]byte("k"), []byte("late"), NoSync); err != nil {
 				t.Error(err)
 			}
@@ -192,8 +191,8 @@ func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
 	requireValue(t, d, []byte("k"), []byte("loaded"))
 }
 
-// A compaction that begins while a load's tables are given their levels knows nothing
-// of them, and might write across them.
+// A compaction that begins while a load's tables get their levels does not know them, and might write
+// across them.
 func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	var d *DB
 	var release func()
@@ -207,7 +206,7 @@ func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 			release()
 			d.compactor.Schedule()
 			if !d.compactor.Idle() {
-				t.Error("a compaction begins")
+				t.Error("a compaction began")
 			}
 		}
 		return nil

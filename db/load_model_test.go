@@ -15,8 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Loads, each of the whole range or parts of it, beside a map; compactions run as they
-// like.
+// Loads of the whole range or of parts of it, and writes, are compared with a map, while
+// compactions run.
 func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 77))
@@ -69,8 +69,8 @@ func TestLoadsAndWritesAgreeWithAMap(t *testing.T) {
 	})
 }
 
-// A load that meets tables of level 0 everywhere does not end up there, where each of
-// its tables would count towards the trigger that stops the writers.
+// A load that overlaps tables of level 0 everywhere does not go there, where each of its tables would
+// count towards the trigger that stops writers.
 func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	const n = 3000
 	o := testOptions(vfs.NewMem())
@@ -83,10 +83,10 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	loadKeys(t, l, 0, n, 0)
 	require.NoError(t, d.Put(testKey(0), []byte("during"), NoSync))
 	require.NoError(t, d.Put(testKey(n), []byte("during"), NoSync))
-	var told LoadInfo
-	d.opts.EventListener.LoadEnd = func(i LoadInfo) { told = i }
+	var info LoadInfo
+	d.opts.EventListener.LoadEnd = func(i LoadInfo) { info = i }
 	require.NoError(t, l.Commit())
-	require.Zero(t, told.Tables[0])
+	require.Zero(t, info.Tables[0])
 	require.Greater(t, d.Metrics().Loads.Tables, uint64(20))
 	for i := range n {
 		requireValue(t, d, testKey(i), testValue(i))
@@ -94,8 +94,8 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	requireValue(t, d, testKey(n), []byte("during"))
 }
 
-// Loads go on beside writers, flushes, compactions and readers: all keys of a load
-// come from the same one, at any moment and in a snapshot at all moments.
+// Loads run concurrently with writers, flushes, compactions and readers. At any moment, all keys
+// come from the same load, and in a snapshot always from the same one.
 func TestReadersSeeWholeLoadsOnly(t *testing.T) {
 	const keys, loads = 300, 40
 	o := testOptions(vfs.NewMem())
@@ -146,8 +146,8 @@ func TestReadersSeeWholeLoadsOnly(t *testing.T) {
 	require.Empty(t, report.Faults)
 }
 
-// sameLoad asks for some keys of a snapshot twice, and walks over all of them: all are
-// of one load.
+// sameLoad gets some keys of a snapshot twice and walks over all of them, and returns an error if
+// they are not all of one load.
 func sameLoad(d *DB, keys int, rnd *rand.Rand) error {
 	s := d.NewSnapshot()
 	defer s.Close()
@@ -158,11 +158,11 @@ func sameLoad(d *DB, keys int, rnd *rand.Rand) error {
 			number = got
 		}
 		if got != number {
-			return fmt.Errorf("keys of the loads %s and %s are there together", number, got)
+			return fmt.Errorf("keys of the loads %s and %s are visible together", number, got)
 		}
 		return nil
 	}
-	ask := func() error {
+	getSome := func() error {
 		for range 20 {
 			value, err := s.Get(testKey(2 * rnd.IntN(keys)))
 			if err == nil {
@@ -174,7 +174,7 @@ func sameLoad(d *DB, keys int, rnd *rand.Rand) error {
 		}
 		return nil
 	}
-	if err := ask(); err != nil {
+	if err := getSome(); err != nil {
 		return err
 	}
 	it, err := s.NewIterator(nil)
@@ -196,7 +196,7 @@ func sameLoad(d *DB, keys int, rnd *rand.Rand) error {
 		return err
 	}
 	if found != keys {
-		return fmt.Errorf("%d keys of a load are there, want %d", found, keys)
+		return fmt.Errorf("found %d keys of a load, want %d", found, keys)
 	}
-	return ask()
+	return getSome()
 }

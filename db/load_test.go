@@ -44,9 +44,9 @@ func filesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (n int) {
 
 func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	const n = 2000
-	var told []LoadInfo
+	var infos []LoadInfo
 	o := testOptions(vfs.NewMem())
-	o.EventListener = &EventListener{LoadEnd: func(i LoadInfo) { told = append(told, i) }}
+	o.EventListener = &EventListener{LoadEnd: func(i LoadInfo) { infos = append(infos, i) }}
 	d := openTest(t, o)
 	l := newLoader(t, d)
 	loadKeys(t, l, 0, n, 0)
@@ -62,17 +62,17 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	require.Equal(t, []uint64{1, uint64(m.Total().Tables), m.Total().Bytes}, []uint64{m.Loads.Count, m.Loads.Tables, m.Loads.Bytes})
 	require.Zero(t, m.Writes.LogBytes)
 	require.Zero(t, m.Compactions.Count+m.Compactions.TrivialMoves+m.Flushes.Count)
-	require.Len(t, told, 1)
-	require.NoError(t, told[0].Err)
-	require.Equal(t, uint64(n), told[0].Entries)
-	require.Equal(t, m.Loads.Bytes, told[0].Bytes)
-	require.Equal(t, m.Total().Tables, told[0].Tables[NumLevels-1])
+	require.Len(t, infos, 1)
+	require.NoError(t, infos[0].Err)
+	require.Equal(t, uint64(n), infos[0].Entries)
+	require.Equal(t, m.Loads.Bytes, infos[0].Bytes)
+	require.Equal(t, m.Total().Tables, infos[0].Tables[NumLevels-1])
 	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 }
 
-// What was written before Commit lies below the load, wherever it is: in memory, in
-// level 0, or deeper. What comes later lies above.
-func TestALoadWinsOverWhatWasWrittenBeforeItsCommit(t *testing.T) {
+// Entries that were written before Commit are below the load, whether they are in memory, in level
+// 0 or deeper. Later entries are above it.
+func TestALoadOverridesWritesBeforeItsCommit(t *testing.T) {
 	const n = 600
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, n) // all levels
@@ -124,7 +124,7 @@ func TestALoadWinsOverWhatWasWrittenBeforeItsCommit(t *testing.T) {
 	require.Empty(t, report.Faults)
 }
 
-func TestALoadTakesRisingKeysOnly(t *testing.T) {
+func TestALoadAcceptsOnlyAscendingKeys(t *testing.T) {
 	backwards := &Comparer{Name: "test.backwards", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
 	cases := []struct {
 		name string
@@ -137,7 +137,7 @@ func TestALoadTakesRisingKeysOnly(t *testing.T) {
 		{"a lesser key", nil, func(l *Loader) error { return l.Put([]byte("a"), nil) }, "sorts before"},
 		{"the empty key", nil, func(l *Loader) error { return l.Put(nil, nil) }, "sorts before"},
 		{"a key that the comparer puts before", backwards, func(l *Loader) error { return l.Put([]byte("z"), nil) }, `comparer "test.backwards"`},
-		{"a key that the comparer puts behind", backwards, func(l *Loader) error { return l.Put([]byte("a"), nil) }, ""},
+		{"a key that the comparer puts after", backwards, func(l *Loader) error { return l.Put([]byte("a"), nil) }, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestALoadTakesRisingKeysOnly(t *testing.T) {
 	}
 }
 
-func TestALoadThatEndedTakesNothing(t *testing.T) {
+func TestALoadThatEndedAcceptsNothing(t *testing.T) {
 	ends := map[string]func(l *Loader) error{"Commit": (*Loader).Commit, "Close": (*Loader).Close}
 	for name, end := range ends {
 		for _, entries := range []int{0, 500} {
@@ -196,8 +196,8 @@ func TestALoadThatEndedTakesNothing(t *testing.T) {
 	}
 }
 
-// A suspicion: a Loader that was forgotten without Close might keep NewLoader waiting for ever.
-func TestAForgottenLoaderIsNamedAndKeepsNobodyWaiting(t *testing.T) {
+// A Loader that was forgotten without Close must not block NewLoader for ever.
+func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	forget := func() { loadKeys(t, newLoader(t, d), 0, 500, 0) }
@@ -207,7 +207,7 @@ func TestAForgottenLoaderIsNamedAndKeepsNobodyWaiting(t *testing.T) {
 		require.ErrorContains(t, err, "End it with Commit or Close, or close the database")
 		require.ErrorContains(t, err, "load_test.go:")
 	}
-	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync), "writes and flushes go on")
+	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync), "writes and flushes continue")
 	require.NoError(t, d.Flush())
 	require.ErrorContains(t, d.Close(), "load_test.go:")
 	d = openTest(t, o)
@@ -215,7 +215,7 @@ func TestAForgottenLoaderIsNamedAndKeepsNobodyWaiting(t *testing.T) {
 	requireValue(t, d, testKey(1), testValue(1))
 }
 
-func TestCloseGivesALoadUnderWayUp(t *testing.T) {
+func TestCloseEndsALoadInProgress(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	l := newLoader(t, d)
@@ -233,7 +233,7 @@ func TestCloseGivesALoadUnderWayUp(t *testing.T) {
 	require.Zero(t, d.Metrics().Total().Tables)
 }
 
-func TestAReadOnlyDatabaseTakesNoLoad(t *testing.T) {
+func TestAReadOnlyDatabaseAcceptsNoLoad(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	require.NoError(t, mustOpen(t, o).Close())
 	o.ReadOnly = true
@@ -241,9 +241,9 @@ func TestAReadOnlyDatabaseTakesNoLoad(t *testing.T) {
 	require.ErrorIs(t, err, ErrReadOnly)
 }
 
-// A crash leaves a load's files under temporary names: Open removes them, and Repair
-// does not take them for tables, whatever the MANIFEST.
-func TestWhatACrashLeavesOfALoadIsNeverSeen(t *testing.T) {
+// A crash leaves a load's files under temporary names. Open removes them, and Repair does not use
+// them as tables, with or without a MANIFEST.
+func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		t.Run(fmt.Sprintf("repair: %v", repair), func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -251,7 +251,7 @@ func TestWhatACrashLeavesOfALoadIsNeverSeen(t *testing.T) {
 			require.NoError(t, d.Put([]byte("a"), []byte("kept"), Sync))
 			l := newLoader(t, d)
 			loadKeys(t, l, 0, 1000, 0)
-			require.NoError(t, mem.SyncDir("db")) // so that the names are there too
+			require.NoError(t, mem.SyncDir("db")) // so that the names survive, too
 			after := mem.Crash()
 			require.NoError(t, l.Close())
 			require.NoError(t, d.Close())
@@ -273,7 +273,7 @@ func TestWhatACrashLeavesOfALoadIsNeverSeen(t *testing.T) {
 
 func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 	for _, writes := range []int{2, 3, 4} {
-		t.Run(fmt.Sprintf("%d writes below a number set aside 3 ahead", writes), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d writes before a reserved number that is 3 ahead", writes), func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
 			d := openTest(t, o)
 			l := newLoader(t, d)
@@ -296,7 +296,7 @@ func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 	}
 }
 
-// Loads leave numbers for others: each takes a share of what is left.
+// Loads leave sequence numbers for others: each reserves a fraction of the remaining ones.
 func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
@@ -315,8 +315,8 @@ func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
 	requireValue(t, d, []byte("k"), []byte("x"))
 }
 
-// The jump of the sequence number is there after an opening, with and without what
-// was written after the load, and by a repair without a MANIFEST.
+// The jump of the sequence number survives an open, with and without writes after the load, and a
+// repair without a MANIFEST.
 func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 	opens := map[string]func(t *testing.T, fsys *vfs.Mem){
 		"as it is": func(*testing.T, *vfs.Mem) {},
@@ -358,9 +358,9 @@ func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// Level 0 was cleared once more while all writers waited, 0.6 s for a million entries, when
-// any of them had written between the load's keys meanwhile.
-func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
+// The bug: level 0 was compacted once more while all writers waited, 0.6 s for a million entries,
+// if any of them had written between the load's keys during the load.
+func TestALoadMakesNoWriterWaitForACompaction(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 2000)
 	settle(t, d)
@@ -375,7 +375,7 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
 
-	release := d.compactor.HoldBackground() // none begins in the background, where one would keep nobody waiting
+	release := d.compactor.HoldBackground() // a compaction in the background would not block writers
 	info, before := LoadInfo{}, d.Metrics().Compactions.Count
 	var compactions uint64
 	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(*DB) error {
@@ -383,7 +383,7 @@ func TestALoadKeepsNoWriterWaitingForACompaction(t *testing.T) {
 		compactions = d.Metrics().Compactions.Count - before
 		return err
 	}}))
-	require.Greater(t, info.Tables[0], d.opts.Compaction.L0Trigger, "they stay in level 0 for now")
+	require.Greater(t, info.Tables[0], d.opts.Compaction.L0Trigger, "the tables stay in level 0 for now")
 	require.Zero(t, compactions)
 	release()
 	d.compactor.Schedule()

@@ -16,12 +16,12 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// loadWriter writes to keys of its own, which lie between those of the others, and so
-// knows what they hold. Its loads range over them all.
+// loadWriter writes to its own keys, which are between those of the others, so it knows their
+// values. Its loads range over all of its keys.
 type loadWriter struct {
 	number int
 	rnd    *rand.Rand
-	now    map[int]string // what its keys hold
+	now    map[int]string // the values of its keys
 
 	mu    sync.Mutex
 	ops   []map[int]string // since the store was opened; "" deletes
@@ -36,7 +36,7 @@ const (
 
 func (w *loadWriter) key(i int) []byte { return fmt.Appendf(nil, "key%04d-%d", i, w.number) }
 
-// do carries an operation out by write, and notes when it begins and when it is acknowledged.
+// do performs an operation with write, and records when it begins and when it is acknowledged.
 func (w *loadWriter) do(op map[int]string, write func() error) error {
 	w.mu.Lock()
 	w.ops = append(w.ops, op)
@@ -79,8 +79,8 @@ func (w *loadWriter) batch(d *DB) error {
 	return w.do(op, func() error { return d.Apply(b, NoSync) })
 }
 
-// load loads some keys and writes to the same ones meanwhile. Where another load is under
-// way it does nothing.
+// load loads some keys and writes to the same ones meanwhile. It does nothing if another load is in
+// progress.
 func (w *loadWriter) load(d *DB) error {
 	l, err := d.NewLoader()
 	if err != nil {
@@ -107,8 +107,8 @@ func (w *loadWriter) load(d *DB) error {
 	return w.do(op, l.Commit)
 }
 
-// holds returns what the keys hold, by a walk.
-func (w *loadWriter) holds(newIterator func(*IterOptions) (*Iterator, error)) (map[int]string, error) {
+// readKeys returns the values of the writer's keys, found by an iterator.
+func (w *loadWriter) readKeys(newIterator func(*IterOptions) (*Iterator, error)) (map[int]string, error) {
 	it, err := newIterator(nil)
 	if err != nil {
 		return nil, err
@@ -128,9 +128,9 @@ func (w *loadWriter) holds(newIterator func(*IterOptions) (*Iterator, error)) (m
 }
 
 func (w *loadWriter) compare(what string, newIterator func(*IterOptions) (*Iterator, error), want map[int]string) error {
-	got, err := w.holds(newIterator)
+	got, err := w.readKeys(newIterator)
 	if err == nil && !maps.Equal(got, want) {
-		err = fmt.Errorf("%s of writer %d, behind %d operations, shows %v, want %v", what, w.number, len(w.ops), got, want)
+		err = fmt.Errorf("%s of writer %d, after %d operations, shows %v, want %v", what, w.number, len(w.ops), got, want)
 	}
 	return err
 }
@@ -160,10 +160,11 @@ func (w *loadWriter) run(d *DB, steps *atomic.Int64) error {
 	return nil
 }
 
-// survived takes over what a store that was killed holds of the writer's keys: what was
-// there before the present operations, and of these the acked first or more, but no more than begun.
+// survived compares the writer's keys in a store that was killed with the values before its
+// operations and the effect of the first ones, at least acked and at most begun of them. The writer
+// continues from there.
 func (w *loadWriter) survived(d *DB, before map[int]string, acked, begun int) error {
-	got, err := w.holds(d.NewIterator)
+	got, err := w.readKeys(d.NewIterator)
 	if err != nil {
 		return err
 	}
@@ -175,14 +176,14 @@ func (w *loadWriter) survived(d *DB, before map[int]string, acked, begun int) er
 		apply(state, op)
 	}
 	if !maps.Equal(got, state) {
-		return fmt.Errorf("of writer %d, killed behind %d to %d operations, there is %v, want as behind the last %v", w.number, acked, begun, got, state)
+		return fmt.Errorf("of writer %d, killed after %d to %d operations, found %v; after the last one, want %v", w.number, acked, begun, got, state)
 	}
 	w.now, w.ops, w.acked = got, nil, 0
 	return nil
 }
 
-// Writers write, load and read side by side, flushes, compactions and upgrades of filters
-// beside them, and the process dies in the middle of it.
+// Writers write, load and read concurrently with flushes, compactions and filter upgrades, and the
+// process dies meanwhile.
 func TestLoadsOfSeveralWritersAreWhole(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 21))
@@ -209,7 +210,7 @@ func TestLoadsOfSeveralWritersAreWhole(t *testing.T) {
 					begun = append(begun, w.count(func() int { return len(w.ops) }))
 				}
 			}
-			writeBesideEverything(t, d, writers, rnd, die)
+			runAllWriters(t, d, writers, rnd, die)
 			loads += d.Metrics().Loads.Count
 			require.NoError(t, d.Close())
 
@@ -232,11 +233,12 @@ func (w *loadWriter) count(of func() int) int {
 	return of()
 }
 
-// writeBesideEverything lets the writers run to their ends, and calls die once somewhere.
-func writeBesideEverything(t *testing.T, d *DB, writers []*loadWriter, rnd *rand.Rand, die func()) {
+// runAllWriters runs the writers to their ends concurrently with flushes, compactions and filter
+// upgrades, and calls die once at a random moment.
+func runAllWriters(t *testing.T, d *DB, writers []*loadWriter, rnd *rand.Rand, die func()) {
 	var over atomic.Bool
 	var steps atomic.Int64
-	var group, beside sync.WaitGroup
+	var group, background sync.WaitGroup
 	for _, w := range writers {
 		group.Go(func() {
 			if err := w.run(d, &steps); err != nil {
@@ -252,7 +254,7 @@ func writeBesideEverything(t *testing.T, d *DB, writers []*loadWriter, rnd *rand
 			return err
 		},
 	} {
-		beside.Go(func() {
+		background.Go(func() {
 			for !over.Load() && !t.Failed() {
 				if err := call(); err != nil {
 					t.Error(err)
@@ -266,5 +268,5 @@ func writeBesideEverything(t *testing.T, d *DB, writers []*loadWriter, rnd *rand
 	die()
 	group.Wait()
 	over.Store(true)
-	beside.Wait()
+	background.Wait()
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// severalLogs returns a database with three needed logs that hold operations, their names, and
-// how many of the puts 0, 1, 2… each log and those before it hold. Nothing was flushed.
+// severalLogs returns a database that needs three logs, their names, and upTo: the first i+1 logs
+// have the puts 0 to upTo[i]-1. Nothing was flushed.
 func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -50,8 +50,8 @@ func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upT
 	return im, logs, upTo
 }
 
-// Bug: a log that was removed, emptied or cut short opened without an error, even after a clean Close,
-// unless it was the newest: synced writes in the middle of the history were gone.
+// The bug: a log that was removed, emptied or truncated was not noticed, even after a clean Close,
+// unless it was the newest. Synced writes in the middle of the history were lost.
 func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		im, logs, upTo := severalLogs(t, closed)
@@ -72,7 +72,7 @@ func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 					}
 					require.Equal(t, harmed, imageOf(t, mem))
 					if i == 0 && damaged == nil {
-						return // the MANIFEST names it, and there is nothing to salvage by
+						return // the MANIFEST names the log, and nothing is left to salvage
 					}
 					requireSalvage(t, harmed, i, upTo)
 					report, err := RepairWithReport("db", &Options{FS: mem})
@@ -85,8 +85,8 @@ func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 	}
 }
 
-// requireSalvage opens a database that has lost operations of log i: SalvagePrefix shows what came
-// before, SalvageAll what came after as well.
+// requireSalvage opens a database that has lost operations of log i. SalvagePrefix shows the earlier
+// operations, and SalvageAll the later ones as well.
 func requireSalvage(t *testing.T, im damage.Image, i int, upTo []int) {
 	for _, mode := range []Salvage{SalvagePrefix, SalvageAll} {
 		d := openTest(t, &Options{FS: fsOf(t, im), Salvage: mode})
@@ -112,8 +112,8 @@ func requireSalvage(t *testing.T, im damage.Image, i int, upTo []int) {
 	}
 }
 
-// The error names the operations, the logs that are there and what helps.
-func TestALostLogIsNamedByWhatItHeld(t *testing.T) {
+// The error names the missing operations, the existing logs and the remedy.
+func TestTheErrorForALostLogNamesItsOperations(t *testing.T) {
 	im, logs, upTo := severalLogs(t, false)
 	_, err := Open("db", &Options{FS: fsOf(t, im.With(logs[1], nil))})
 	require.ErrorContains(t, err, fmt.Sprintf("operations %d to %d are missing", upTo[0]+1, upTo[1]))
@@ -123,7 +123,7 @@ func TestALostLogIsNamedByWhatItHeld(t *testing.T) {
 	require.ErrorAs(t, err, &fault)
 	require.Equal(t, filepath.Join("db", logs[2]), fault.File)
 
-	// The last two are empty: no log is there whose preamble would say what is missing.
+	// The last two logs are empty, so no preamble says what is missing.
 	closed, logs, _ := severalLogs(t, true)
 	_, err = Open("db", &Options{FS: fsOf(t, closed.With(logs[1], nil).With(logs[2], []byte{}))})
 	require.ErrorIs(t, err, ErrCorruption)
@@ -165,7 +165,7 @@ func onlyFilledLog(im damage.Image) string {
 }
 
 // Other programs write no preamble, and do not sync a log before they begin the next one. An empty
-// batch at the begin of a log is none: programs write one to sync what came before.
+// batch at the start of a log is no preamble: programs write one to sync earlier writes.
 func TestAGapBeforeALogOfAnotherProgramIsReported(t *testing.T) {
 	im, logs, upTo := severalLogs(t, false)
 	records := func(log string) [][]byte {
@@ -196,8 +196,8 @@ func batchOfNothing(seq uint64) []byte {
 	return b
 }
 
-// Bug: a MANIFEST that was cut exactly before the edit of a load opened without the load, and with
-// what was written after it. The next log's preamble counts the load among what came before.
+// The bug: a MANIFEST that was cut exactly before the edit of a load opened without the load, but
+// with later writes. The next log's preamble counts the load among the earlier operations.
 func TestALostEditOfALoadShowsInTheNextLog(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, &Options{FS: mem})

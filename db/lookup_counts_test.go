@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// manyTables returns a store with tables on several levels, and as many as level0 in
-// level 0; some of these hold tombstones. Keys are testKeys below 4,000.
+// manyTables returns a store with tables on several levels, level0 of them in level 0. Some of
+// these have tombstones. Keys are testKeys below 4,000.
 func manyTables(t *testing.T, o *Options, level0 int) *DB {
 	require.NoError(t, filledLevels(t, o, 2000).Close())
 	o.Compaction.L0Trigger = 100
@@ -33,7 +33,8 @@ func manyTables(t *testing.T, o *Options, level0 int) *DB {
 	return d
 }
 
-// explained is the Metrics of a store whose only lookups are those explained.
+// explained calls Explain for the first keys and returns the Metrics that the same lookups should
+// cause.
 func explained(t *testing.T, d *DB, keys int) *Metrics {
 	m := &Metrics{}
 	for i := range keys {
@@ -82,20 +83,20 @@ func explained(t *testing.T, d *DB, keys int) *Metrics {
 	return m
 }
 
-func TestGetsCountWhatExplainTells(t *testing.T) {
+func TestGetsCountWhatExplainReports(t *testing.T) {
 	skipInShortRace(t)
 	for name, change := range map[string]func(o *Options){
-		"blocks in the cache":    func(o *Options) {},
-		"no cache":               func(o *Options) { o.Cache.Size = -1 },
-		"filters that err often": func(o *Options) { o.Filters.Policy = filter.NewCacheLineBloomPolicy(2) },
-		"LevelDB's filters":      func(o *Options) { o.Filters.Policy = filter.NewBloomPolicy(4) },
-		"no filters":             func(o *Options) { o.Filters.Policy = filter.None },
+		"blocks in the cache":  func(o *Options) {},
+		"no cache":             func(o *Options) { o.Cache.Size = -1 },
+		"many false positives": func(o *Options) { o.Filters.Policy = filter.NewCacheLineBloomPolicy(2) },
+		"LevelDB's filters":    func(o *Options) { o.Filters.Policy = filter.NewBloomPolicy(4) },
+		"no filters":           func(o *Options) { o.Filters.Policy = filter.None },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
 			o.Cache.Size = 64 << 20
 			change(o)
-			d := manyTables(t, o, 6) // more than a path counts
+			d := manyTables(t, o, 6) // more tables than the path counters distinguish
 			for i := 0; i < 4000; i += 31 {
 				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
 			}
@@ -120,12 +121,12 @@ func TestGetsCountWhatExplainTells(t *testing.T) {
 					levels++
 				}
 			}
-			require.GreaterOrEqual(t, levels, 2, "the test wants a level below level 0")
+			require.GreaterOrEqual(t, levels, 2, "the test needs a level below level 0")
 		})
 	}
 }
 
-// A Get that fails counts as one, and so do the filters that denied its key before.
+// A Get that fails is counted, and so are the filters that denied its key before.
 func TestFailedGetsAreCounted(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
@@ -157,7 +158,7 @@ func TestFailedGetsAreCounted(t *testing.T) {
 			return
 		}
 	}
-	require.Fail(t, "no Get failed behind a filter that denied its key", "%d failed", failed)
+	require.Fail(t, "no Get failed after a filter had denied its key", "%d failed", failed)
 }
 
 func TestConcurrentLookupsLoseNoCount(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// closedAfterALoad returns a closed database of so many loads of ten keys each, its MANIFEST's name
-// and the tables of the last load.
+// closedAfterALoad returns a database with the given number of loads of ten keys each, its
+// MANIFEST's name and the tables of the last load. If closed is false, the database was not closed.
 func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, manifestName string, loaded []string) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -41,15 +41,15 @@ func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, ma
 		require.NoError(t, d.Close())
 		im = imageOf(t, mem)
 	} else {
-		require.NoError(t, strayFilesWhenIdle(d, mem)) // else the log before the load may still stand
+		require.NoError(t, strayFilesWhenIdle(d, mem)) // otherwise the log before the load may still exist
 		im = imageOf(t, mem)
 		require.NoError(t, d.Close())
 	}
 	return im, strings.TrimSpace(string(im[base.CurrentName])), loaded
 }
 
-// Bug: a MANIFEST that had lost its end was believed after a clean Close although CLOSED
-// vouched for more of it. A committed load was gone then, and Open deleted its tables.
+// The bug: a MANIFEST that had lost its end was accepted after a clean Close, although CLOSED
+// vouched for more of it. A committed load was lost, and Open deleted its tables.
 func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
 	im, name, _ := closedAfterALoad(t, 2, true)
 	whole := im[name]
@@ -71,8 +71,8 @@ func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
 	}
 }
 
-// A repair of such a MANIFEST brings back what its lost edits had committed.
-func TestRepairTakesUpTheTablesOfLostEdits(t *testing.T) {
+// A repair of such a MANIFEST restores the tables of its lost edits.
+func TestRepairRestoresTheTablesOfLostEdits(t *testing.T) {
 	im, name, loaded := closedAfterALoad(t, 2, true)
 	whole := im[name]
 	ends := recordEnds(whole)
@@ -91,7 +91,7 @@ func TestRepairTakesUpTheTablesOfLostEdits(t *testing.T) {
 	}
 }
 
-// keptTable reports whether a table is in the directory or in lost/, as it was.
+// keptTable reports whether a table is unchanged in the directory or in lost/.
 func keptTable(t testing.TB, fsys vfs.FS, name string, data []byte) bool {
 	t.Helper()
 	for _, path := range []string{filepath.Join("db", name), filepath.Join("db", manifest.LostDir, name)} {
@@ -102,8 +102,8 @@ func keptTable(t testing.TB, fsys vfs.FS, name string, data []byte) bool {
 	return false
 }
 
-// Where nothing vouches for the MANIFEST, one that lost its end may open without a load that
-// was committed. The load's tables are not deleted.
+// If nothing vouches for the MANIFEST, one that lost its end may open without a committed load. The
+// load's tables are not deleted.
 func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		im, name, loaded := closedAfterALoad(t, 1, closed)
@@ -115,7 +115,7 @@ func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
 				whole[:n], append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...), append(bytes.Clone(whole[:n]), 0),
 			} {
 				mem := fsOf(t, im.With(name, damaged))
-				for range 2 { // and the second opening finds nothing in doubt any more
+				for range 2 { // the second open has no doubt any more
 					d, err := Open("db", &Options{FS: mem})
 					if err != nil {
 						require.ErrorIs(t, err, ErrCorruption)
@@ -143,7 +143,7 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 		var ops uint64
 		d, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			moved = moved || op.Kind == wrap.OpRename && strings.Contains(op.NewName, manifest.LostDir)
-			if moved && !over && op.NewName == "" { // a rename would be that back, or that of CURRENT
+			if moved && !over && op.NewName == "" { // renames move tables back, or replace CURRENT
 				if ops++; ops == n+1 {
 					return &wrap.Fault{}
 				}
@@ -160,7 +160,7 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 			continue
 		}
 		if !bytes.Equal(readFile(t, mem, "db/CURRENT"), im[base.CurrentName]) {
-			continue // it was uncertain whether the new MANIFEST is in force
+			continue // it is uncertain whether the new MANIFEST is in force
 		}
 		require.Equal(t, im, imageOf(t, mem))
 		failed++
@@ -168,9 +168,9 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 	require.Greater(t, failed, 3)
 }
 
-// What an ordinary kill leaves of a compaction or a flush is garbage: a MANIFEST of our own that
-// is whole leaves no doubt.
-func TestTheRestsOfAnOrdinaryKillAreRemoved(t *testing.T) {
+// The files that an ordinary kill leaves of a compaction or a flush are garbage, because an intact
+// MANIFEST of SieveDB's leaves no doubt.
+func TestFilesLeftByAnOrdinaryKillAreRemoved(t *testing.T) {
 	im, name, loaded := closedAfterALoad(t, 1, false)
 	table := im[loaded[0]]
 	strays := []string{"000900.ldb", "000901.ldb", "000902.sst"}
@@ -215,16 +215,16 @@ func onlyLog(t testing.TB, im damage.Image) string {
 	return logs[0]
 }
 
-// foreignManifest returns the edits of a MANIFEST in one more, as LevelDB begins one: its
-// snapshot has no numbers.
+// foreignManifest adds an edit before those of a MANIFEST, as LevelDB begins one: a snapshot without
+// numbers.
 func foreignManifest(t testing.TB, ours []byte) []byte {
 	snapshot := &manifest.Edit{Comparer: base.Bytewise.Name}
 	out := logBytes(t, snapshot.Encode(nil))
 	return append(out, ours...)
 }
 
-// A table that an edit took out of use is removed, whatever else the MANIFEST lacks.
-func TestATableThatWasTakenOutOfUseIsRemovedInDoubtToo(t *testing.T) {
+// A table that an edit removed is deleted, even if the MANIFEST has lost its end.
+func TestATableThatAnEditRemovedIsDeletedDespiteALostEnd(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, &Options{FS: mem})
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
@@ -246,8 +246,8 @@ func TestATableThatWasTakenOutOfUseIsRemovedInDoubtToo(t *testing.T) {
 	requireValue(t, again, []byte("k"), []byte("w"))
 }
 
-// Bug: CURRENT could name an older MANIFEST, of which a copy was left, although CLOSED vouched
-// for a newer one. Open believed CURRENT and removed the newer MANIFEST and its tables.
+// The bug: CURRENT could name an older MANIFEST, of which a copy remained, although CLOSED vouched
+// for a newer one. Open trusted CURRENT and removed the newer MANIFEST and its tables.
 func TestACurrentThatNamesAnOlderManifestThanWasClosedIsCorruption(t *testing.T) {
 	old, oldName, _ := closedAfterALoad(t, 1, true)
 	mem := fsOf(t, old)

@@ -14,7 +14,7 @@ import (
 
 func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
 	lines := filter.NewCacheLineBloomPolicy(7)
-	custom := struct{ filter.BloomPolicy }{lines} // its name, but perhaps not its hash
+	custom := struct{ filter.BloomPolicy }{lines} // has its name, but perhaps not its hash
 	cases := []struct {
 		name     string
 		policies []filter.Policy
@@ -24,8 +24,8 @@ func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
 		{"another kind of filter", []filter.Policy{filter.NewBloomPolicy(10), filter.LegacyBloom}, 2},
 		{"cache lines", []filter.Policy{filter.NewBloomPolicy(10), lines, filter.LegacyBloom}, 1},
 		{"binary fuse before cache lines", []filter.Policy{filter.NewBloomPolicy(10), filter.FusePolicy{}, lines}, 1},
-		{"a policy that took the name", []filter.Policy{custom}, 1},
-		{"as many as there may be", make([]filter.Policy, sstable.MaxPolicies), sstable.MaxPolicies},
+		{"a custom policy of that name", []filter.Policy{custom}, 1},
+		{"the maximum number of policies", make([]filter.Policy, sstable.MaxPolicies), sstable.MaxPolicies},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestMemtablesAndCacheLineFiltersShareTheirHash(t *testing.T) {
 	}
 }
 
-func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
+func TestMemtableFiltersSaveSearches(t *testing.T) {
 	const n = 2000
 	o := testOptions(vfs.NewMem())
 	o.Memtables.Size = 1 << 20
@@ -53,7 +53,7 @@ func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 		require.Equal(t, i == 0, err == ErrNotFound)
 	}
 	m := d.Metrics()
-	require.EqualValues(t, n, m.Lookups.MemtableHits, "the tombstone too")
+	require.EqualValues(t, n, m.Lookups.MemtableHits, "including the tombstone")
 	require.EqualValues(t, n, m.Lookups.MemtableSearches)
 	for i := range n {
 		_, err := d.Get(testKey(n + i))
@@ -81,11 +81,11 @@ func TestMemtableFiltersSpareLookupsTheirSearch(t *testing.T) {
 	require.NoError(t, d.Flush())
 	x, err := d.Explain(testKey(1))
 	require.NoError(t, err)
-	require.Equal(t, "none", x.Steps[0].Filter, "there is nothing to ask in an empty memtable")
+	require.Equal(t, "none", x.Steps[0].Filter, "an empty memtable needs no filter")
 }
 
-// The filter is part of what a write buffer takes.
-func TestMemtablesWithTheirFiltersKeepToTheirLimit(t *testing.T) {
+// The filter is part of the memtable's size.
+func TestMemtablesAndTheirFiltersKeepToTheLimit(t *testing.T) {
 	for _, size := range []int{16 << 10, 100_000, 8 << 20} {
 		o := testOptions(vfs.NewMem())
 		o.Memtables.Size = size

@@ -11,12 +11,12 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// advisedMemory returns the bytes of the process for which large pages are asked for in advance,
-// the flag "hg" of proc_pid_smaps(5).
+// advisedMemory returns the bytes of the process for which huge pages were requested, the flag "hg" of
+// proc_pid_smaps(5).
 func advisedMemory(t *testing.T) (n uint64) {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
-		t.Log("not told here: ", err)
+		t.Log("not available here: ", err)
 		return 0
 	}
 	var start, end uint64
@@ -33,9 +33,9 @@ func advisedMemory(t *testing.T) (n uint64) {
 	return n
 }
 
-// Where large pages are asked for in advance, memory that the heap gives back comes again:
-// nothing of a store stays so when it is closed, and of one that is open the memtables alone that
-// take entries or are about to.
+// The kernel may bring back memory that was advised for huge pages after the heap has released it.
+// So a closed store leaves no memory advised, and an open one only the memtables that take entries
+// or soon will.
 func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 	before := advisedMemory(t)
 	o := &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 16 << 20}}

@@ -11,14 +11,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// A flushed memtable was kept in memory until the one behind it was full: by the
-// array of the list of those that wait, and by what remembers the last insertion.
+// The bug: a flushed memtable was kept in memory until the next one was full, by the array of the
+// waiting memtables and by the hint for the last insertion.
 func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
 	flushed := weak.Make(d.state.Load().mem.Memtable)
 	settle(t, d)
-	// A goroutine that was stopped anywhere may still have it in a register.
+	// A goroutine that was stopped may still have it in a register.
 	eventually(t, func() bool {
 		runtime.GC()
 		return flushed.Value() == nil
@@ -27,8 +27,8 @@ func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Closed stores were kept for two more garbage collections by a pool of table
-// writers within them, so that opening one after another filled the memory.
+// The bug: a pool of table writers within closed stores kept these for two more garbage
+// collections, so opening one store after another filled the memory.
 func TestClosedStoresAreNotKeptInMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const stores = 10

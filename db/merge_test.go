@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Versions of a few keys, spread over a memtable and up to six tables that overlap, are
-// merged into their order.
+// Versions of a few keys in a memtable and in up to six overlapping tables are merged in their order.
 func TestMergedRunsConform(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -47,8 +46,8 @@ func TestMergedRunsConform(t *testing.T) {
 	}
 }
 
-// putVersion writes or deletes one of so many keys, and returns the entry, which no flush
-// leaves out: a snapshot sees it.
+// putVersion writes or deletes one of the given number of keys, and returns the entry. A snapshot
+// sees the entry, so no flush drops it.
 func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
 	defer func() {
 		s := d.NewSnapshot()
@@ -64,8 +63,8 @@ func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
 	return itertest.Entry{Key: base.AppendInternalKey(nil, key, seq, base.KindSet), Value: value}
 }
 
-// Going backward, the value of a key is shown from where it lies. Newer versions that a
-// snapshot does not see may stand before it, in blocks that take the place of its own.
+// A backward iterator returns the value of a key from its block. Newer versions that a snapshot
+// does not see may precede it, in blocks that replace its own.
 func TestValuesOutlastTheStepsOverNewerVersions(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Cache.Size = 1

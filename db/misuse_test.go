@@ -11,7 +11,7 @@ import (
 
 // The bug: methods of a nil or zero DB, Snapshot, Iterator, Loader and of a nil Batch panicked
 // with the runtime's nil-pointer error.
-func TestMethodsOfWhatIsNotOpenReturnErrClosed(t *testing.T) {
+func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 	closed := mustOpen(t, testOptions(vfs.NewMem()))
 	require.NoError(t, closed.Close())
 	for name, d := range map[string]*DB{"nil": nil, "zero": {}, "closed": closed} {
@@ -46,7 +46,7 @@ func TestMethodsOfWhatIsNotOpenReturnErrClosed(t *testing.T) {
 			require.False(t, moved, "%s Iterator: %s", name, method)
 		}
 		for range it.All() {
-			require.Fail(t, "it shows something")
+			require.Fail(t, "the iterator has an entry")
 		}
 		require.Nil(t, it.Key())
 		require.Nil(t, it.Value())
@@ -93,8 +93,8 @@ func errorsOfSnapshot(s *Snapshot) map[string]error {
 }
 
 // The bug: a nil Batch and a nil context panicked with the runtime's nil-pointer error, and
-// arguments without a meaning were taken.
-func TestArgumentsWithoutAMeaningAreRefusedAndNothingIsLost(t *testing.T) {
+// meaningless arguments were accepted.
+func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
@@ -108,9 +108,9 @@ func TestArgumentsWithoutAMeaningAreRefusedAndNothingIsLost(t *testing.T) {
 		"Check, nil context":         {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
 		"Filters, nil context":       {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
 		"UpgradeFilters, nil":        {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
-		"Filters, fewer than none":   {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
+		"Filters, negative number":   {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
 		"Compact, start after limit": {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is after limit"},
-		"UpgradeFilters, no reading": {func() error {
+		"UpgradeFilters, negative rate": {func() error {
 			_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{BytesPerSecond: -1})
 			return err
 		}, "-1 bytes a second"},
@@ -127,18 +127,18 @@ func TestArgumentsWithoutAMeaningAreRefusedAndNothingIsLost(t *testing.T) {
 	require.EqualValues(t, 1, d.Metrics().LastSequence)
 }
 
-// The bug: options that cannot mean anything were accepted.
-func TestOptionsWithoutAMeaningAreRefused(t *testing.T) {
+// The bug: meaningless options were accepted.
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options
 		want string
 	}{
 		"a filter policy without a name":     {Options{Filters: FilterOptions{Policy: renamed{}}}, "without a Name"},
-		"read-only, and only if it is new":   {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
+		"read-only and only if it is new":    {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
 		"a negative write buffer":            {Options{Memtables: MemtableOptions{Size: -1}}, "Memtables.Size is -1"},
 		"a negative number of compactions":   {Options{Compaction: CompactionOptions{MaxConcurrent: -1}}, "Compaction.MaxConcurrent is -1"},
 		"more reads wasted than are made":    {Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2"},
-		"a budget below nothing":             {Options{Filters: FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
+		"a negative budget":                  {Options{Filters: FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
 		"a stop before the slowdown":         {Options{Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Compaction.L0Stop is 20"},
 		"no such compression":                {Options{Tables: TableOptions{Compression: -1}}, "Compression is -1"},
 		"fewer open files than a store uses": {Options{Cache: CacheOptions{MaxOpenFiles: 1}}, "Cache.MaxOpenFiles is 1"},

@@ -39,13 +39,13 @@ func requireMultiGet(t *testing.T, from interface {
 	}
 }
 
-// multiGetModel is a store beside what it must hold, now and in a snapshot.
+// multiGetModel is a store with the entries that it must have, now and in a snapshot.
 type multiGetModel struct {
 	*testing.T
 	d        *DB
 	rnd      *rand.Rand
 	now      map[string][]byte
-	snapshot *Snapshot // nil: none was taken yet
+	snapshot *Snapshot // nil before the first one
 	then     map[string][]byte
 }
 
@@ -57,7 +57,7 @@ func (m *multiGetModel) key() []byte {
 	return []byte{}
 }
 
-// write deletes a key, puts an empty value, or one of a byte many times.
+// write deletes a key, or puts an empty value or one byte many times.
 func (m *multiGetModel) write(fill byte) {
 	k := m.key()
 	switch m.rnd.IntN(8) {
@@ -73,26 +73,26 @@ func (m *multiGetModel) write(fill byte) {
 	}
 }
 
-// ask asks store and snapshot for many keys, some of them more than once, some sorted.
-func (m *multiGetModel) ask() {
-	asked := make([][]byte, m.rnd.IntN(120))
-	for i := range asked {
-		asked[i] = m.key()
+// compare looks up many keys in the store and the snapshot, some of them more than once, some sorted.
+func (m *multiGetModel) compare() {
+	queried := make([][]byte, m.rnd.IntN(120))
+	for i := range queried {
+		queried[i] = m.key()
 		if i > 0 && m.rnd.IntN(10) == 0 {
-			asked[i] = asked[m.rnd.IntN(i)]
+			queried[i] = queried[m.rnd.IntN(i)]
 		}
 	}
 	if m.rnd.IntN(2) == 0 {
-		sortKeys(asked)
+		sortKeys(queried)
 	}
-	requireMultiGet(m.T, m.d, asked, m.now)
+	requireMultiGet(m.T, m.d, queried, m.now)
 	if m.snapshot != nil {
-		requireMultiGet(m.T, m.snapshot, asked, m.then)
+		requireMultiGet(m.T, m.snapshot, queried, m.then)
 	}
 }
 
-// tend flushes or compacts now and then, or takes a new snapshot.
-func (m *multiGetModel) tend() {
+// maintain flushes, compacts or takes a new snapshot now and then.
+func (m *multiGetModel) maintain() {
 	switch m.rnd.IntN(12) {
 	case 0:
 		require.NoError(m, m.d.Flush())
@@ -110,8 +110,8 @@ func (m *multiGetModel) closeSnapshot() {
 	}
 }
 
-// Keys everywhere: in the memtable, in one that waits, in level 0 and below,
-// with tombstones over them, and snapshots of before.
+// Keys are everywhere: in the memtable, in one that waits, in level 0 and below, with tombstones
+// above them and snapshots from before.
 func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
 	for _, compression := range []Compression{SnappyCompression, NoCompression} {
 		for _, cacheSize := range []int64{-1, 20 << 10, 8 << 20} {
@@ -125,8 +125,8 @@ func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
 					for range 40 {
 						m.write(byte(round))
 					}
-					m.ask()
-					m.tend()
+					m.compare()
+					m.maintain()
 				}
 				m.closeSnapshot()
 			})
@@ -142,7 +142,7 @@ func sortKeys(keys [][]byte) {
 	}
 }
 
-func TestMultiGetOfWhatIsSpecial(t *testing.T) {
+func TestMultiGetOfSpecialCases(t *testing.T) {
 	d := mustOpen(t, testOptions(vfs.NewMem()))
 	values, err := d.MultiGet(nil)
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestMultiGetOfWhatIsSpecial(t *testing.T) {
 	require.Equal(t, ErrClosed, err)
 }
 
-// What is counted is what Gets would have counted, but for blocks that were shared.
+// MultiGet counts what Gets would have counted, except for shared blocks.
 func TestMultiGetCountsAsGetsDo(t *testing.T) {
 	w := watchTables(t)
 	d := filledLevels(t, w.options(nil), 4000)
@@ -194,7 +194,7 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 		after.Lookups.Found -= before.Lookups.Found
 		return a, after
 	}
-	for _, key := range keys { // until all of level 0 is open, nothing is known of its order, and more tables are asked
+	for _, key := range keys { // until all of level 0 is open, its order is unknown, and more tables are searched
 		_, err := d.Has(key)
 		require.NoError(t, err)
 	}
@@ -221,7 +221,7 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 	require.Less(t, many.BlocksFromCache+many.BlocksFromDisk, (one.BlocksFromCache+one.BlocksFromDisk)/2, "neighbours share blocks")
 }
 
-// A damaged block costs the MultiGets that need it, and no others.
+// A damaged block fails the MultiGets that need it, and no others.
 func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
@@ -233,7 +233,7 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	data := readFile(t, mem, table)
 	data[40] ^= 1
 	writeFile(t, mem, table, data)
-	o = testOptions(mem) // the order checker did not see the damage come
+	o = testOptions(mem) // with a new order checker, which has not seen the intact block
 	o.Cache.Size = -1
 	d = openTest(t, o)
 	var broken, whole [][]byte
@@ -255,16 +255,16 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	require.Len(t, values, len(whole))
 }
 
-// All keys of a MultiGet are of one moment, while a writer changes them together,
-// compactions run, and tables are closed under it.
+// All values of a MultiGet are of one moment, while a writer changes them together, compactions
+// run, and tables are closed.
 func TestMultiGetSeesOneMoment(t *testing.T) {
 	const keys, rounds = 100, 400
 	o := testOptions(vfs.NewMem())
 	o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent, o.Cache.Size = 10, 2, 8<<10
 	d := openTest(t, o)
-	var asked [][]byte
+	var queried [][]byte
 	for i := range keys {
-		asked = append(asked, testKey(i*37%keys))
+		queried = append(queried, testKey(i*37%keys))
 	}
 	write := func(round int) error {
 		var b Batch
@@ -279,7 +279,7 @@ func TestMultiGetSeesOneMoment(t *testing.T) {
 	for range 3 {
 		readers.Go(func() {
 			for last := ""; !done.Load() && !t.Failed(); {
-				values, err := d.MultiGet(asked)
+				values, err := d.MultiGet(queried)
 				if err != nil {
 					t.Error(err)
 					return
@@ -287,7 +287,7 @@ func TestMultiGetSeesOneMoment(t *testing.T) {
 				now := string(values[0])
 				for _, v := range values {
 					if string(v) != now || now < last {
-						t.Errorf("%q beside %q behind %q", v, now, last)
+						t.Errorf("%q next to %q after %q", v, now, last)
 						return
 					}
 				}

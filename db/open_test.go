@@ -54,7 +54,7 @@ func namesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (names []string) {
 	return names
 }
 
-func TestOpenCreatesUnlessToldOtherwise(t *testing.T) {
+func TestOpenCreatesADatabaseUnlessOptionsForbidIt(t *testing.T) {
 	mem := vfs.NewMem()
 	_, err := Open("db", &Options{FS: mem, ErrorIfMissing: true})
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -76,7 +76,7 @@ func TestOpenCreatesUnlessToldOtherwise(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-func TestAWrongDirectoryStaysAsItIs(t *testing.T) {
+func TestADirectoryWithoutADatabaseStaysUnchanged(t *testing.T) {
 	for name, o := range map[string]Options{"read-only": {ReadOnly: true}, "not to be created": {ErrorIfMissing: true}} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -122,7 +122,7 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 			readers := [2]*DB{}
 			for i := range readers {
 				readers[i], err = Open(dir, &Options{FS: fsys, ReadOnly: true})
-				require.NoError(t, err, "readers share")
+				require.NoError(t, err, "readers share the lock")
 			}
 			_, err = Open(dir, &Options{FS: fsys})
 			require.ErrorIs(t, err, ErrLocked)
@@ -152,7 +152,7 @@ func TestOpenRefusesAForeignComparer(t *testing.T) {
 	require.NoError(t, it.Close())
 }
 
-func TestBuiltInFiltersAreRefusedWhereEqualKeysDiffer(t *testing.T) {
+func TestBuiltInFiltersAreRefusedIfEqualKeysMayDiffer(t *testing.T) {
 	folding := &Comparer{
 		Name:         "test.FoldCase",
 		Compare:      func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
@@ -191,14 +191,14 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 			_, err := Open("db", &o)
 			require.ErrorContains(t, err, "Options."+field)
 			_, err = o.FS.Stat("db")
-			require.ErrorIs(t, err, fs.ErrNotExist, "nothing was touched")
+			require.ErrorIs(t, err, fs.ErrNotExist, "nothing was created")
 		})
 	}
 	var zero *Options
 	require.NoError(t, zero.Validate())
 }
 
-func TestFileModesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidFileModesAreRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
 		o := &Options{FS: vfs.NewMem(), FileMode: mode}
 		require.ErrorContains(t, o.Validate(), "Options.FileMode", "%o", mode)
@@ -210,7 +210,7 @@ func TestFileModesThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestDamagedCurrentIsTold(t *testing.T) {
+func TestADamagedCurrentIsReported(t *testing.T) {
 	cases := map[string]string{
 		"empty":              "",
 		"without newline":    "MANIFEST-000001",
@@ -244,7 +244,7 @@ func TestAMissingCurrentDoesNotMakeANewDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "Repair")
 }
 
-func TestMissingAndShortTablesAreToldAtOpen(t *testing.T) {
+func TestMissingAndShortTablesAreReportedByOpen(t *testing.T) {
 	for _, name := range []string{"missing", "short"} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -265,7 +265,7 @@ func TestMissingAndShortTablesAreToldAtOpen(t *testing.T) {
 	}
 }
 
-func TestUnknownCompressionIsToldByNumberAndBlock(t *testing.T) {
+func TestAnUnknownCompressionIsReportedWithItsNumber(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Tables.Compression = NoCompression
@@ -282,7 +282,7 @@ func TestUnknownCompressionIsToldByNumberAndBlock(t *testing.T) {
 	require.ErrorContains(t, err, filepath.Base(table))
 }
 
-func TestAfterCloseEverythingSaysSo(t *testing.T) {
+func TestAllMethodsReturnErrClosedAfterClose(t *testing.T) {
 	d := mustOpen(t, &Options{FS: vfs.NewMem()})
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	it, err := d.NewIterator(nil)
@@ -335,7 +335,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 300)
 	settle(t, d)
-	fill(t, d, 300, 600) // some of it in the log alone
+	fill(t, d, 300, 600) // some of it only in the log
 	require.NoError(t, d.Close())
 	before, err := mem.List("db")
 	require.NoError(t, err)
@@ -379,7 +379,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 
 func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
 	mem := vfs.NewMem()
-	require.NoError(t, Destroy("db", &Options{FS: mem}), "nothing there is fine")
+	require.NoError(t, Destroy("db", &Options{FS: mem}), "a missing database is no error")
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 500)
 	require.NoError(t, d.Close())
@@ -394,15 +394,15 @@ func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// A MANIFEST whose last edit is cut off is what a crash leaves, but not when
-// what that edit made obsolete is gone already.
+// A crash may cut off the last edit of a MANIFEST, but not if files that this edit made obsolete
+// are already gone.
 func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
-	require.NoError(t, mem.Remove("db/CLOSED")) // which vouches for the whole MANIFEST
+	require.NoError(t, mem.Remove("db/CLOSED")) // it vouches for the whole MANIFEST
 	path := filepath.Join("db", namesOf(t, mem, base.FileManifest)[0])
 	whole := readFile(t, mem, path)
 	writeFile(t, mem, path, whole[:len(whole)-1])
@@ -422,15 +422,14 @@ func TestAMissingLogIsReported(t *testing.T) {
 	require.Equal(t, log, d.OpenReport().MissingLog)
 }
 
-// A MANIFEST that is cut exactly behind an edit looks whole: the store had opened
-// as it was at that edit, without the tables that came later, and replayed the
-// newest log on top of it.
-func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
+// A MANIFEST that is cut exactly after an edit looks whole. The bug: the store opened in the state
+// of that edit, without later tables, and replayed the newest log on top of it.
+func TestAManifestCutAfterAnEditIsCorruption(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Flush())
-	waitUntilIdle(d) // the old log is gone
+	waitUntilIdle(d) // the old log is removed
 	require.NoError(t, d.Put([]byte("b"), []byte("2"), nil))
 	killed := copyFS(t, mem)
 	path := filepath.Join("db", namesOf(t, killed, base.FileManifest)[0])
@@ -443,7 +442,7 @@ func TestAManifestCutBehindAnEditIsCorruption(t *testing.T) {
 	require.ErrorContains(t, err, "a later edit is lost")
 }
 
-func TestCloseNamesWhatWasLeftOpen(t *testing.T) {
+func TestCloseNamesOpenIteratorsAndSnapshots(t *testing.T) {
 	o := &Options{FS: vfs.NewMem(), TrackOpen: true}
 	d := mustOpen(t, o)
 	s := d.NewSnapshot()

@@ -12,9 +12,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Lookups in a level 0 that was flushed in order, and opened again, go back to stop at the
-// first table that holds the key.
-func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
+// Lookups in a level 0 that was flushed in order stop at the first table with the key. After the
+// store was reopened, they do so again once the tables are open.
+func TestLevelZeroIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger = 100
 	d := mustOpen(t, o)
@@ -32,14 +32,15 @@ func TestALevelZeroOfOurOwnIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) 
 		require.True(t, x.Found)
 		return len(x.Steps)
 	}
-	require.Equal(t, 1+5, steps(), "the memtable, and all tables, of which nothing is known")
+	require.Equal(t, 1+5, steps(), "the memtable and all tables, whose order is unknown")
 	require.True(t, d.state.Load().version.Level0InOrder())
 	require.Equal(t, 1+1, steps())
 	requireValue(t, d, []byte("a"), testValue(4))
 }
 
-// Opening a table reads its properties only if they are close to its end. With a larger index
-// before that, nothing was learned: all lookups asked all tables of level 0 until it changed.
+// The bug: opening a table reads its properties only if they are close to its end. With a large
+// index after them the order was not learned, and all lookups searched all tables of level 0 until
+// it changed.
 func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger, o.Memtables.Size = 100, 4<<20
@@ -77,8 +78,8 @@ func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 	}
 }
 
-// A compaction of tables in no order gave its entries sequence number 0. If a crash left
-// some of its inputs, another program's repair brought them back with greater numbers.
+// The bug: a compaction of tables in no order set sequence numbers to 0. If a crash left some of
+// its inputs, another program's repair brought them back with greater numbers.
 func TestCompactedTablesInNoOrderKeepTheirSequenceNumbers(t *testing.T) {
 	inputs := map[uint64][]craftedEntry{
 		5: {put("a", 7, "new"), put("b", 2, "b")},
@@ -104,8 +105,8 @@ func TestCompactedTablesInNoOrderKeepTheirSequenceNumbers(t *testing.T) {
 	requireAllAgree(t, r, contents{"a": "new", "b": "b", "c": "c"}, "d")
 }
 
-// A lookup took the value of the first table where two have one internal key with different
-// values.
+// The bug: if two tables had the same internal key with different values, lookups returned the
+// value of the first table.
 func TestLookupsOfTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	d := openTest(t, testOptions(unequalTwins(t).fs(t)))
 	_, err := d.Get([]byte("b"))
@@ -117,9 +118,9 @@ func TestLookupsOfTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	requireValue(t, d, []byte("c"), []byte("3"))
 }
 
-// Compactions give sequence number 0 to several versions of a key one after the other; an
-// input that another program's repair brings back holds an older one.
-func TestOfTwinsWithoutSequenceTheLaterTableCounts(t *testing.T) {
+// Compactions set the sequence number of several versions of a key to 0, one after the other. An
+// input that another program's repair brings back has an older version.
+func TestTheLaterTableCountsForTwinsWithoutSequenceNumbers(t *testing.T) {
 	files := foreignLevel0(t, map[uint64][]craftedEntry{
 		3: {put("a", 0, "old"), put("b", 0, "old"), put("c", 0, "c"), put("d", 0, "old")},
 		6: {put("a", 0, "new"), put("d", 7, "new")},
@@ -135,8 +136,8 @@ func TestOfTwinsWithoutSequenceTheLaterTableCounts(t *testing.T) {
 	requireAllAgree(t, d, want, "e")
 }
 
-// Get stopped at the first table of level 0 that holds the key, and answered with an old
-// version where another program's repair had put the tables of all levels there.
+// The bug: Get stopped at the first table of level 0 with the key, and returned an old version if
+// another program's repair had put the tables of all levels there.
 func TestReadersOfALevelZeroInNoOrderAgree(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 14))
@@ -148,7 +149,7 @@ func TestReadersOfALevelZeroInNoOrderAgree(t *testing.T) {
 					continue
 				}
 				name := fmt.Sprintf("k%02d", key)
-				seq := 1 + 100*rnd.Uint64N(20) + num // no two alike
+				seq := 1 + 100*rnd.Uint64N(20) + num // all different
 				e := put(name, seq, fmt.Sprint(seq))
 				if rnd.IntN(4) == 0 {
 					e = del(name, seq)

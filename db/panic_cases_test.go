@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: where the comparer panicked in the replay of the log, each Open panicked, and left the
+// The bug: if the comparer panicked in the replay of the log, each Open panicked and left the
 // directory locked.
 func TestOpenNamesAComparerThatPanics(t *testing.T) {
 	b := &bomb{}
@@ -50,8 +50,8 @@ func TestOpenNamesAComparerThatPanics(t *testing.T) {
 	}
 }
 
-// The bug: the writers that were committed together with one that panicked waited for ever.
-func TestWritersBesideOneThatPanicsGetAnError(t *testing.T) {
+// The bug: writers that were committed together with one that panicked waited for ever.
+func TestWritersCommittedWithOneThatPanicsGetAnError(t *testing.T) {
 	b := &bomb{}
 	o := testOptions(nil)
 	o.FS, o.Comparer = vfs.NewMem(), bombComparer(b)
@@ -82,12 +82,11 @@ func TestWritersBesideOneThatPanicsGetAnError(t *testing.T) {
 		group.Wait()
 		require.ErrorContains(t, d.Close(), boom)
 	})
-	require.Positive(t, panics.Load(), "the panic goes on to the caller that met it")
+	require.Positive(t, panics.Load(), "the panic reaches the caller that caused it")
 	require.EqualValues(t, 8, panics.Load()+ended.Load())
 }
 
-// The bug: a listener that ended the goroutine, as FailNow does, left a store in which Flush and
-// Close hung.
+// The bug: after a listener had ended its goroutine, as FailNow does, Flush and Close hung.
 func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
 	for name, l := range map[string]*EventListener{
 		"FlushEnd":        {FlushEnd: func(FlushInfo) { runtime.Goexit() }},
@@ -101,7 +100,7 @@ func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
 			within(t, "Flush or Close", func() {
-				_ = d.Flush() // the table may be there before the listener ends
+				_ = d.Flush() // the table may be complete before the listener ends
 				eventually(t, func() bool { return d.Put(testKey(2), nil, NoSync) != nil })
 				require.ErrorContains(t, d.Put(testKey(2), nil, NoSync), "runtime.Goexit was called")
 				require.ErrorIs(t, d.Put(testKey(2), nil, NoSync), ErrReadOnly)
@@ -112,8 +111,8 @@ func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
 	}
 }
 
-// After a panic in the middle of a write nobody knows what the log holds: what a retry appended
-// would stand after a torn record.
+// After a panic in the middle of a write, the contents of the log are unknown. A retry might append
+// after a torn record.
 func TestNothingIsWrittenToALogAfterAPanic(t *testing.T) {
 	var armed atomic.Bool
 	var writes atomic.Int64

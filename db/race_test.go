@@ -2,5 +2,5 @@
 
 package db
 
-// raceEnabled says that the race detector is on: see sampled.
+// raceEnabled reports whether the race detector is on; see sampled.
 const raceEnabled = true

@@ -119,7 +119,7 @@ var bugsFromB10 = []bug{
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestABatchIsNotShownUntilAllOfItIsInTheMemtable",
-			sees: "shown too early",
+			sees: "visible too early",
 		}},
 	},
 	{
@@ -131,7 +131,7 @@ var bugsFromB10 = []bug{
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace", args: "-crash.seed 1",
-			sees: "only a failure at the renaming of CURRENT is final",
+			sees: "only a failure while renaming CURRENT is final",
 		}},
 	},
 	{

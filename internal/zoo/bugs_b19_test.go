@@ -159,7 +159,7 @@ var bugsFromB19 = []bug{
 			sees: "Not equal:",
 		}, {
 			pkg: "db", test: "TestEveryFlippedBitIsSeenOrDoesNoHarm",
-			sees: "a wrong outcome",
+			sees: "this outcome is not allowed",
 		}},
 	},
 	{
@@ -183,7 +183,7 @@ var bugsFromB19 = []bug{
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestACompactionThatMeetsDamageIsNotTriedAgain",
-			sees: "compactions that met the damage",
+			sees: "compactions that found the damage",
 		}},
 	},
 	{
