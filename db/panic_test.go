@@ -20,8 +20,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// bomb panics in its call number at and, unless it does so once, in each one after it until it
-// is disarmed.
+// bomb panics in its call number at and, unless once is set, in each later call until it is disarmed.
 type bomb struct {
 	once      bool
 	at, calls atomic.Int64
@@ -39,7 +38,7 @@ func (b *bomb) tick() {
 
 func (b *bomb) disarm() { b.at.Store(0) }
 
-// bombPolicy is a filter policy whose calls are counted.
+// bombPolicy is a filter policy whose calls tick a bomb.
 type bombPolicy struct {
 	filter.Policy
 	b *bomb
@@ -55,17 +54,17 @@ func (p bombPolicy) KeyMayMatch(key, f []byte) bool {
 	return p.Policy.KeyMayMatch(key, f)
 }
 
-// bombWriter is where a Logger writes to.
+// bombWriter is the output of a Logger.
 type bombWriter struct{ b *bomb }
 
 func (w bombWriter) Write(p []byte) (int, error) { w.b.tick(); return len(p), nil }
 
-// bombComparer orders by bytes, and is not taken for the built-in comparer.
+// bombComparer orders by bytes, but is not recognized as the built-in comparer.
 func bombComparer(b *bomb) *Comparer {
 	return &Comparer{Name: "test.bomb", Compare: func(x, y []byte) int { b.tick(); return bytes.Compare(x, y) }}
 }
 
-// bombListener counts the calls of each of its functions.
+// bombListener ticks the bomb in each of its functions.
 func bombListener(b *bomb) *EventListener {
 	l := &EventListener{}
 	v := reflect.ValueOf(l).Elem()
@@ -75,7 +74,7 @@ func bombListener(b *bomb) *EventListener {
 	return l
 }
 
-// The code of the user's that may panic.
+// bombs are the kinds of user code that may panic.
 var bombs = map[string]func(o *Options, b *bomb){
 	"comparer": func(o *Options, b *bomb) { o.Comparer = bombComparer(b) },
 	"filter policy": func(o *Options, b *bomb) {
@@ -88,7 +87,7 @@ var bombs = map[string]func(o *Options, b *bomb){
 	"logger":   func(o *Options, b *bomb) { o.Logger = slog.New(slog.NewTextHandler(bombWriter{b}, nil)) },
 }
 
-// panicRun uses a store and survives the panics that reach it.
+// panicRun uses a store and recovers from the panics that reach it.
 type panicRun struct {
 	panics int
 	errs   []error
@@ -112,7 +111,7 @@ func (r *panicRun) try(f func() error) (done bool) {
 	return err == nil
 }
 
-// use opens the store, does a little of everything, and closes it.
+// use opens the store, calls many of its methods, and closes it.
 func (r *panicRun) use(o *Options) {
 	var d *DB
 	if !r.try(func() (err error) { d, err = Open("db", o); return err }) {
@@ -165,9 +164,9 @@ func within(t testing.TB, what string, f func()) {
 	}
 }
 
-// The bug: a panic of the user's code in a write, or in a goroutine of the store, left locks
-// and the leadership taken: `defer d.Close()` hung for ever. Some ended the process, and Open
-// panicked when the comparer did.
+// The bug: a panic of the user's code in a write, or in a goroutine of the store, left locks and the
+// leadership of commits taken, and `defer d.Close()` hung for ever. Some panics ended the process, and
+// Open panicked when the comparer did.
 func TestPanicsReachACallerAndNothingHangsOrIsLost(t *testing.T) {
 	for name, plant := range bombs {
 		for _, once := range []bool{false, true} {
@@ -179,8 +178,8 @@ func TestPanicsReachACallerAndNothingHangsOrIsLost(t *testing.T) {
 	}
 }
 
-// detonate uses a store in which b panics in its call number at, and reports whether there was
-// one of that number.
+// detonate uses a store in which b panics in its call number at, and reports whether there was such
+// a call.
 func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) bool {
 	o := testOptions(nil)
 	o.FS, o.Memtables.Size, o.Compaction.L0Trigger, o.Cache.OpenAhead = vfs.NewMem(), 4<<10, 2, true
@@ -189,7 +188,7 @@ func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) 
 	r := panicRun{acked: map[string]bool{}}
 	within(t, fmt.Sprintf("call %d", at), func() { r.use(o) })
 	if b.went.Load() {
-		requireToldOfBoom(t, &r, at)
+		requireBoomReported(t, &r, at)
 	}
 	b.disarm()
 	d, err := Open("db", o)
@@ -203,25 +202,25 @@ func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) 
 	return b.went.Load()
 }
 
-// requireToldOfBoom wants the panic to have reached a caller, as one or in an error.
-func requireToldOfBoom(t *testing.T, r *panicRun, at int64) {
+// requireBoomReported requires that the panic reached a caller, as a panic or in an error.
+func requireBoomReported(t *testing.T, r *panicRun, at int64) {
 	t.Helper()
-	told := r.panics > 0
+	reported := r.panics > 0
 	for _, err := range r.errs {
 		var p *PanicError
 		if errors.As(err, &p) {
 			require.Contains(t, err.Error(), boom)
 			require.Contains(t, string(p.Stack), "db.(*bomb).tick")
 			require.True(t, strings.Contains(err.Error(), "db.(*bomb).tick"), "the error says where: %v", err)
-			told = true
+			reported = true
 		}
 	}
-	require.True(t, told, "call %d panicked, and no caller was told; errors: %v", at, r.errs)
+	require.True(t, reported, "call %d panicked, but no caller got the panic; errors: %v", at, r.errs)
 }
 
-// A panic in an edit of the MANIFEST was reported as the uncertain edit that it left, if another
-// goroutine met that edit while the panic was unwinding.
-func TestAPanicIsTheReasonBeforeWhatItLeaves(t *testing.T) {
+// The bug: a panic in an edit of the MANIFEST was reported as the uncertain edit that it left, if
+// another goroutine found that edit while the panic was unwinding.
+func TestAPanicIsReportedBeforeItsConsequences(t *testing.T) {
 	d := mustOpen(t, testOptions(vfs.NewMem()))
 	d.endWrites(errors.New("an edit is uncertain"))
 	d.endWrites(base.NewPanicError(nil, "a test", boom))

@@ -9,9 +9,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Those who lead by a swap of the state and those who lead from the queue take turns in
-// every order here, since there are always some of both.
-func TestWritersByThemselvesAndInTheQueueAllGetTheirTurn(t *testing.T) {
+// Some writers become the leader by swapping the state, others from the queue. There are always
+// both kinds here, so they take turns in every order.
+func TestSingleAndQueuedWritersAllGetTheirTurn(t *testing.T) {
 	const writers, each = 6, 300
 	d := openTest(t, testOptions(vfs.NewMem()))
 	var group sync.WaitGroup
@@ -44,10 +44,10 @@ func TestWritersByThemselvesAndInTheQueueAllGetTheirTurn(t *testing.T) {
 	m := d.Metrics()
 	require.EqualValues(t, writers*each, m.Writes.Batches)
 	require.EqualValues(t, writers*each, m.LastSequence)
-	require.EqualValues(t, commitIdle, d.commit.state.Load(), "nobody is left in the queue")
+	require.EqualValues(t, commitIdle, d.commit.state.Load(), "no writer is left in the queue")
 }
 
-func TestCloseWaitsForWritersByThemselvesAndRefusesTheNext(t *testing.T) {
+func TestCloseWaitsForSingleWritersAndRefusesLaterOnes(t *testing.T) {
 	for range 20 {
 		d, err := Open("db", &Options{FS: vfs.NewMem()})
 		require.NoError(t, err)

@@ -14,14 +14,14 @@ import (
 
 var prefixOfTen = rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 10)
 
-// openTables opens a database of which nothing is compacted by itself.
+// openTables opens a database that compacts nothing automatically.
 func openTables(t *testing.T, o *Options, ranges ...rangefilter.Policy) (*DB, *tableReads) {
 	o.Filters.RangePolicies, o.Cache.Size, o.Compaction.L0Trigger, o.Memtables.Size = ranges, -1, 100, 1<<20
 	return openCounting(t, o)
 }
 
-// fillHoles writes tables that all hold keys of the same prefixes, group000000 and up, but
-// of every second one only.
+// fillHoles writes tables that all have keys of the same prefixes, grp0000000 and up, but only of
+// every second one.
 func fillHoles(t *testing.T, d *DB, tables, groups int) {
 	for i := range tables {
 		for g := 0; g < groups; g += 2 {
@@ -41,13 +41,13 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		ranges []rangefilter.Policy
-		reads  int // of a scan of a group that is not there
+		reads  int // of a scan of an absent group
 	}{
-		{"without filters of ranges a block of each table", nil, tables},
-		{"with a prefix filter none", []rangefilter.Policy{prefixOfTen}, 0},
-		{"with one of paths none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20)}, tables},
-		{"with two, of which one knows, none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20), prefixOfTen}, 0},
-		{"with longer prefixes than the bounds have a block of each table", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(11), 20)}, tables},
+		{"without range filters, a block of each table", nil, tables},
+		{"with a prefix filter, none", []rangefilter.Policy{prefixOfTen}, 0},
+		{"with a filter of paths, a block of each table", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20)}, tables},
+		{"with two filters, of which one applies, none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20), prefixOfTen}, 0},
+		{"with prefixes longer than the bounds, a block of each table", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(11), 20)}, tables},
 	} {
 		for _, backward := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, backward=%v", c.claim, backward), func(t *testing.T) {
@@ -87,10 +87,10 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 	}
 }
 
-// A table that holds nothing but a tombstone of the range hides the value below.
-func TestATombstoneIsNotPassedOver(t *testing.T) {
+// A table that has only a tombstone in the range hides the value below.
+func TestATombstoneIsNotSkipped(t *testing.T) {
 	options := testOptions(vfs.NewMem())
-	options.Tables.Size = 2 << 20 // so that the tombstones are too few to be compacted
+	options.Tables.Size = 2 << 20 // so that the tombstones are too few for a compaction
 	d, _ := openTables(t, options, prefixOfTen)
 	fillHoles(t, d, 1, 10)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -107,7 +107,7 @@ func TestATombstoneIsNotPassedOver(t *testing.T) {
 	require.Positive(t, d.Metrics().Levels[0].RangeTruePositives)
 }
 
-func TestIteratorsWithoutBothBoundsAskNoRangeFilter(t *testing.T) {
+func TestIteratorsWithoutBothBoundsQueryNoRangeFilter(t *testing.T) {
 	d, _ := openTables(t, testOptions(vfs.NewMem()), prefixOfTen)
 	fillHoles(t, d, 2, 20)
 	for _, o := range []*IterOptions{nil, {LowerBound: []byte("grp0000003")}, {UpperBound: []byte("grp0000003")}} {
@@ -138,7 +138,7 @@ func TestPrefixBoundsHoldAllKeysWithThePrefix(t *testing.T) {
 	}
 }
 
-func TestRangeFiltersThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidRangeFiltersAreRefused(t *testing.T) {
 	other := *BytewiseComparer
 	for _, c := range []struct {
 		claim string
@@ -146,11 +146,11 @@ func TestRangeFiltersThatCannotBeAreRefused(t *testing.T) {
 		want  string
 	}{
 		{"nil", Options{Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen, nil}}}, "Options.Filters.RangePolicies[1] is nil"},
-		{"two of a name", Options{
+		{"two of one name", Options{
 			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}},
 		}, "one name"},
-		{"five", Options{Filters: FilterOptions{RangePolicies: make([]rangefilter.Policy, 5)}}, "at most 4"},
-		{"an order that is not that of bytes", Options{
+		{"five policies", Options{Filters: FilterOptions{RangePolicies: make([]rangefilter.Policy, 5)}}, "at most 4"},
+		{"an order other than that of bytes", Options{
 			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}}, Comparer: &other,
 		}, "order of bytes"},
 	} {
@@ -185,7 +185,7 @@ func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
 	require.EqualValues(t, 300, report.Entries)
 }
 
-// The bits are no part of a policy's name: an upgrade that went by the names changed nothing.
+// The bits are not part of a policy's name. The bug: an upgrade compared the names and changed nothing.
 func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
 	number := func(bits int) rangefilter.Policy {
 		return rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(7), bits)
@@ -195,9 +195,9 @@ func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
 		old, now []rangefilter.Policy
 		upgraded int
 	}{
-		{"more for numbers", []rangefilter.Policy{number(10)}, []rangefilter.Policy{number(16)}, 3},
-		{"fewer for numbers", []rangefilter.Policy{number(16)}, []rangefilter.Policy{number(15)}, 3},
-		{"others for one of two", []rangefilter.Policy{number(10), prefixOfTen},
+		{"more bits for numbers", []rangefilter.Policy{number(10)}, []rangefilter.Policy{number(16)}, 3},
+		{"fewer bits for numbers", []rangefilter.Policy{number(16)}, []rangefilter.Policy{number(15)}, 3},
+		{"other bits for one of two", []rangefilter.Policy{number(10), prefixOfTen},
 			[]rangefilter.Policy{number(10), rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 20)}, 3},
 		{"the same", []rangefilter.Policy{number(10), prefixOfTen}, []rangefilter.Policy{prefixOfTen, number(10)}, 0},
 	}
@@ -217,12 +217,12 @@ func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
 	}
 }
 
-// Iterators show the same with filters of ranges as without, whatever the bounds,
-// movements, snapshots and tombstones.
+// Iterators return the same with and without range filters, whatever the bounds, movements,
+// snapshots and tombstones.
 //
-// False alarms: of 2,400 comparisons with some ten tables each one in twenty tables and more
-// is skipped (1,263 of 25,748 at least in 24 runs), at whose number zero is beyond all chance.
-func TestIteratorsShowTheSameWithRangeFiltersAndWithout(t *testing.T) {
+// False alarms: each of 2,400 comparisons queries some ten tables, and one in twenty tables or more is
+// skipped (at least 1,263 of 25,748 in 24 runs), so zero skipped tables are beyond all chance.
+func TestIteratorsReturnTheSameWithAndWithoutRangeFilters(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, ranges := range rangeFilterKinds {
@@ -237,8 +237,8 @@ func TestIteratorsShowTheSameWithRangeFiltersAndWithout(t *testing.T) {
 		}
 		p.close()
 		m := p.filtered.Metrics().Total()
-		t.Logf("%d tables passed over of %d asked, %d in vain", m.RangeNegatives, m.RangeChecks, m.RangeFalsePositives)
-		require.Positive(t, m.RangeNegatives, "there was something to pass over")
+		t.Logf("%d tables skipped of %d queried, %d false positives", m.RangeNegatives, m.RangeChecks, m.RangeFalsePositives)
+		require.Positive(t, m.RangeNegatives, "some tables are skipped")
 	}
 }
 
@@ -249,7 +249,7 @@ var rangeFilterKinds = [][]rangefilter.Policy{
 	{rangefilter.NewGrafite(rangefilter.FixedPrefix(1), rangefilter.BigEndian(2), 20), rangefilter.NewGrafite(rangefilter.SeparatedPrefix('/', 1), rangefilter.BigEndian(2), 4)},
 }
 
-// pairOfStores are two that are written alike.
+// pairOfStores are two stores with the same writes.
 type pairOfStores struct {
 	t               *testing.T
 	rnd             *rand.Rand
@@ -257,7 +257,7 @@ type pairOfStores struct {
 	snapshots       [2][]*Snapshot
 }
 
-// key is one of some hundred, of one to four bytes, with edges.
+// key returns one of some hundred keys of one to four bytes, including edge cases.
 func (p *pairOfStores) key() []byte {
 	letters := "\x00/ab\xff"
 	k := make([]byte, 1+p.rnd.IntN(4))
@@ -284,7 +284,7 @@ func (p *pairOfStores) write(n int) {
 	}
 }
 
-// compare moves iterators with the same bounds in the same way.
+// compare makes the same movements with iterators of the same bounds.
 func (p *pairOfStores) compare(iterators int) {
 	for range iterators {
 		o := &IterOptions{LowerBound: p.key(), UpperBound: p.key()}
@@ -340,7 +340,7 @@ func (p *pairOfStores) close() {
 	}
 }
 
-func TestTheReportNamesFiltersOfRangesAndWhatTheyDid(t *testing.T) {
+func TestFilterReportsIncludeRangeFilters(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d, _ := openTables(t, o, prefixOfTen)
 	fillHoles(t, d, 3, 20)
@@ -377,5 +377,5 @@ func TestTheReportNamesFiltersOfRangesAndWhatTheyDid(t *testing.T) {
 	require.Equal(t, prefixOfTen.Name(), report.Tables[0].Ranges[0].Policy)
 	require.Contains(t, report.Tables[0].Ranges[0].State, "no policy of that name")
 	require.Zero(t, report.Levels[0].RangeBytes)
-	require.Equal(t, VerdictGood, report.Tables[0].Verdict, "filters of keys do not mind")
+	require.Equal(t, VerdictGood, report.Tables[0].Verdict, "point filters are not affected")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Logs of many versions, larger than what is kept in one memtable: read-only, the
-// store shows what it shows when it is opened for writing.
-func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
+// The logs have many versions and are larger than a memtable. Read-only, the store shows the same
+// entries as when it is opened for writing.
+func TestAReadOnlyOpenDropsOnlyInvisibleVersions(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, keys := range []int{1, 3000, 200_000} {
@@ -76,8 +76,8 @@ func TestAReadOnlyOpeningLeavesOutOnlyWhatNobodySees(t *testing.T) {
 	}
 }
 
-// A log written under a large Memtables.Size and replayed under a small one made a table of
-// level 0 of each few KiB: thousands of them from a log of 8 MiB.
+// The bug: a log that was written with a large Memtables.Size and replayed with a small one made a
+// table of level 0 for every few KiB: thousands of them from a log of 8 MiB.
 func TestALogReplayedWithASmallWriteBufferMakesFewTables(t *testing.T) {
 	const keys, valueSize = 20_000, 400
 	mem := vfs.NewMem()

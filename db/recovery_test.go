@@ -19,8 +19,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// rest waits until no flush and no compaction is under way, none being due. The files
-// that they leave may not be removed yet; see strayFilesWhenIdle.
+// waitUntilIdle waits until no flush and no compaction is running, if none is due. The files that they
+// made obsolete may not be removed yet; see strayFilesWhenIdle.
 func waitUntilIdle(d *DB) {
 	for !d.compactor.Idle() || len(d.state.Load().imm) > 0 {
 		d.compactor.WaitIdle()
@@ -28,9 +28,9 @@ func waitUntilIdle(d *DB) {
 	}
 }
 
-// copyFS returns the files of this moment in a new file system: what a process leaves
-// that dies without Close. Its memory of the lock dies with it. A store that is open
-// removes files at any time: they are not listed and then read.
+// copyFS returns the current files in a new file system, as a process leaves them that dies without
+// Close. The copy is not locked. It is made at one moment, because an open store may remove a file
+// between its listing and its reading.
 func copyFS(t testing.TB, from vfs.FS) *vfs.Mem {
 	t.Helper()
 	if checker, ok := from.(*order.FS); ok {
@@ -51,7 +51,7 @@ func TestEveryAcknowledgedWriteSurvivesTheDeathOfTheProcess(t *testing.T) {
 			}
 			waitUntilIdle(d)
 			killed := copyFS(t, mem)
-			for range 2 { // the second opening finds what the first one made of it
+			for range 2 { // the second open finds what the first one made
 				again := mustOpen(t, testOptions(killed))
 				for i := range n {
 					requireValue(t, again, testKey(i), testValue(i))
@@ -90,14 +90,14 @@ func TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix(t *testing.T) {
 		require.GreaterOrEqual(t, survived, lastSynced+1, "a synced write was lost")
 		for i := survived; i < n; i++ {
 			_, err := d.Get(testKey(i))
-			require.Equal(t, ErrNotFound, err, "a write survived that is younger than a lost one")
+			require.Equal(t, ErrNotFound, err, "a later write survived a lost one")
 		}
 		require.NoError(t, d.Close())
 	}
 }
 
-// killedWithKeysInTheLog returns what a killed process leaves that put keys 0 to
-// n-1: the file system, the only log's path, and its bytes.
+// killedWithKeysInTheLog returns the files of a killed process that put keys 0 to n-1: the file
+// system, the path of the only log, and its bytes.
 func killedWithKeysInTheLog(t *testing.T, n int) (killed *vfs.Mem, log string, data []byte) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -133,7 +133,7 @@ func TestATornLogIsTheEndOfTheLog(t *testing.T) {
 	}
 }
 
-func TestDamageInsideALogIsCorruptionWithItsPlace(t *testing.T) {
+func TestDamageInsideALogIsCorruptionWithItsOffset(t *testing.T) {
 	killed, log, data := killedWithKeysInTheLog(t, 20)
 	data[len(data)/2] ^= 4
 	writeFile(t, killed, log, data)
@@ -150,10 +150,9 @@ func TestDamageInsideALogIsCorruptionWithItsPlace(t *testing.T) {
 	require.Subset(t, append(before, base.LockName), after, "a refused Open leaves nothing behind")
 }
 
-// What a crash may have left of the newest log's end is damage at the end of an
-// older one. The newest is the last that holds anything: a crash may come when the
-// next one was just made.
-func TestOnlyTheNewestLogThatHoldsAnythingMayEndInRubbish(t *testing.T) {
+// Bytes that a crash may leave at the end of the newest log are damage at the end of an older one. The
+// newest is the last log with records, because a crash may come when the next one was just made.
+func TestOnlyTheNewestLogWithRecordsMayEndInGarbage(t *testing.T) {
 	killed, log, data := killedWithKeysInTheLog(t, 20)
 	data[len(data)-1] ^= 0x55
 	data[len(data)-30] ^= 0x55
@@ -168,8 +167,8 @@ func TestOnlyTheNewestLogThatHoldsAnythingMayEndInRubbish(t *testing.T) {
 		{"there is no newer log", nil, true},
 		{"the newer log is empty", [][]byte{{}}, true},
 		{"two newer logs are empty", [][]byte{{}, {}}, true},
-		{"the newer log holds a batch", [][]byte{logBytes(t, putBatch(21, []byte("later"), nil))}, false},
-		{"the one behind an empty log holds a batch", [][]byte{{}, logBytes(t, putBatch(21, []byte("later"), nil))}, false},
+		{"the newer log has a batch", [][]byte{logBytes(t, putBatch(21, []byte("later"), nil))}, false},
+		{"the log after an empty one has a batch", [][]byte{{}, logBytes(t, putBatch(21, []byte("later"), nil))}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fs := copyFS(t, killed)
@@ -190,8 +189,8 @@ func TestOnlyTheNewestLogThatHoldsAnythingMayEndInRubbish(t *testing.T) {
 	}
 }
 
-// LevelDB records, in its MANIFEST, last sequence numbers that are ahead of
-// records in the live log; goleveldb silently drops such records.
+// LevelDB's MANIFEST may record a last sequence number that is ahead of records in the live log.
+// goleveldb silently drops such records.
 func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
@@ -215,10 +214,10 @@ func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
 	writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte("MANIFEST-000002\n"))
 	d := openTest(t, &Options{FS: mem})
 	requireValue(t, d, []byte("k"), []byte("v"))
-	require.EqualValues(t, 1000, d.Metrics().LastSequence, "and numbers never go back")
+	require.EqualValues(t, 1000, d.Metrics().LastSequence, "numbers never decrease")
 }
 
-// The other direction: what we record must not be ahead of the live log either.
+// Conversely, the last sequence number that SieveDB records must not be ahead of the live log either.
 func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
@@ -244,30 +243,30 @@ func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 	}
 }
 
-func TestFailedLogEndsTheWritesAndReadsGoOn(t *testing.T) {
+func TestAFailedLogEndsWritesButNotReads(t *testing.T) {
 	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
 			var fail atomic.Bool
 			mem := vfs.NewMem()
 			fsys := wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
-				// Once: the store must not try again.
+				// Only once, because the store must not retry.
 				if o.Kind == op && filepath.Ext(o.Name) == ".log" && fail.CompareAndSwap(true, false) {
 					return &wrap.Fault{Short: 5}
 				}
 				return nil
 			})
-			var told error
+			var reported error
 			o := testOptions(fsys)
-			o.EventListener = &EventListener{BackgroundError: func(err error) { told = err }}
+			o.EventListener = &EventListener{BackgroundError: func(err error) { reported = err }}
 			d := mustOpen(t, o)
 			require.NoError(t, d.Put([]byte("a"), []byte("1"), Sync))
 			fail.Store(true)
 			require.ErrorIs(t, d.Put([]byte("b"), []byte("2"), Sync), wrap.ErrInjected)
-			require.ErrorIs(t, told, wrap.ErrInjected)
+			require.ErrorIs(t, reported, wrap.ErrInjected)
 			for range 3 {
 				err := d.Put([]byte("c"), []byte("3"), Sync)
 				require.ErrorIs(t, err, ErrReadOnly)
-				require.ErrorIs(t, err, wrap.ErrInjected, "it says why")
+				require.ErrorIs(t, err, wrap.ErrInjected, "the error says why")
 			}
 			require.ErrorIs(t, d.Metrics().BackgroundError, wrap.ErrInjected)
 			requireValue(t, d, []byte("a"), []byte("1"))
@@ -282,10 +281,10 @@ func TestFailedLogEndsTheWritesAndReadsGoOn(t *testing.T) {
 	}
 }
 
-// The MANIFEST's next file number may be behind the files that are there, since a
-// log's creation is in no edit, and an edit may be lost that a crash made uncertain.
-// A new file under such a number would replace what recovery still reads.
-func TestNumbersOfFilesThatTheManifestDoesNotNameAreNotUsedAgain(t *testing.T) {
+// The MANIFEST's next file number may be lower than those of existing files, because no edit
+// records the creation of a log, and a crash may lose an uncertain edit. A new file with such a
+// number would replace one that recovery still reads.
+func TestNumbersOfUnlistedFilesAreNotReused(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
 	writeFile(t, mem, filepath.Join("db", base.FileName(base.FileLog, 900)), nil)
@@ -302,9 +301,9 @@ func TestNumbersOfFilesThatTheManifestDoesNotNameAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// Whoever was told that a write failed must not read it, and then find it gone
-// behind the next open. What that one shows, stays, even if the power fails.
-func TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays(t *testing.T) {
+// A caller whose write failed must not read it and then find it gone after the next open. Data that
+// the next open shows stay, even if the power fails.
+func TestAFailedWriteIsInvisibleUntilTheNextOpenDecides(t *testing.T) {
 	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
 			var fail atomic.Bool
@@ -337,8 +336,8 @@ func TestAFailedWriteIsNotShownAndWhatTheNextOpenShowsStays(t *testing.T) {
 	}
 }
 
-// At every operation of a workload that opens, fills, compacts and closes: fail
-// it once, then open what is left. Nothing acknowledged and synced may be gone.
+// Each operation of a workload that opens, fills, compacts and closes fails once, and the remaining
+// files are opened. No acknowledged synced write may be lost.
 func TestAFailureAtAnyOperationLosesNothing(t *testing.T) {
 	workload := func(fsys vfs.FS) (acknowledged int) {
 		o := testOptions(fsys)

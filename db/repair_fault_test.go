@@ -21,8 +21,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// brokenStores are directories that a repair has much to do with, and what it
-// makes of them.
+// brokenStores returns directories that a repair has much to do with.
 func brokenStores(t testing.TB) map[string]repairDir {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
@@ -62,14 +61,13 @@ func brokenStores(t testing.TB) map[string]repairDir {
 	return stores
 }
 
-// mutates reports whether an operation changes what is on disk, or makes it
-// durable.
+// mutates reports whether an operation changes files, or makes changes durable.
 func mutates(k wrap.OpKind) bool {
 	return slices.Contains([]wrap.OpKind{wrap.OpCreate, wrap.OpRemove, wrap.OpRename, wrap.OpMkdirAll, wrap.OpSyncDir, wrap.OpLock, wrap.OpWrite, wrap.OpSync}, k)
 }
 
-// eachFault calls run with the index of every operation of a repair that
-// changes something, and of one in seventeen others.
+// eachFault calls run for every operation of a repair that changes something, and for one in
+// seventeen of the others.
 func (d repairDir) eachFault(t *testing.T, run func(n uint64, op wrap.Op)) {
 	var ops []wrap.Op
 	require.NoError(t, Repair("db", testOptions(wrap.NewFaulty(d.fs(t), func(op wrap.Op) *wrap.Fault {
@@ -83,7 +81,7 @@ func (d repairDir) eachFault(t *testing.T, run func(n uint64, op wrap.Op)) {
 	}
 }
 
-// requireSurvives looks for the bytes of all files but CURRENT in after.
+// requireSurvives requires that after has the bytes of all files except CURRENT.
 func (d repairDir) requireSurvives(t *testing.T, after repairDir, where string) {
 	t.Helper()
 	sums := map[uint32]bool{}
@@ -92,7 +90,7 @@ func (d repairDir) requireSurvives(t *testing.T, after repairDir, where string) 
 	}
 	for name, b := range d {
 		if name != base.CurrentName {
-			require.True(t, sums[util.CRC32C(b)], "%s is gone: %s", name, where)
+			require.True(t, sums[util.CRC32C(b)], "%s is lost: %s", name, where)
 		}
 	}
 }
@@ -115,7 +113,7 @@ func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
 					after := readDir(t, mem, "db")
 					d.requireSurvives(t, after, where)
 					if kind == "once" && err != nil && len(after.only(base.FileManifest)) == len(d.only(base.FileManifest)) && !hasLost(after) {
-						requireSameFiles(t, d, after) // what was made is removed again
+						requireSameFiles(t, d, after) // the repair has removed the files that it made
 					}
 					if err != nil {
 						mustRepair(t, mem)
@@ -144,7 +142,7 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 			d.eachFault(t, func(n uint64, op wrap.Op) {
 				where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
 				mem := d.fs(t)
-				var powerLost, killed *vfs.Mem // what is left of a power cut, and of a kill
+				var powerLost, killed *vfs.Mem // the files after a power cut, and after a kill
 				err := Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if op.Index == n {
 						powerLost, killed = mem.Crash(), readDir(t, mem, "db").fs(t)
@@ -155,7 +153,7 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 				for _, left := range []*vfs.Mem{powerLost, killed} {
 					files := readDir(t, left, "db")
 					d.requireSurvives(t, files, where)
-					if name != "table and log damaged" { // an Open shows less of that
+					if name != "table and log damaged" { // an Open shows less of that one
 						requireRefusedOrEqual(t, files.fs(t), want, where)
 					}
 					mustRepair(t, left)
@@ -167,7 +165,7 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	}
 }
 
-// requireRefusedOrEqual opens what an interrupted repair left, for writing.
+// requireRefusedOrEqual opens the files that an interrupted repair leaves, for writing.
 func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want contents, where string) {
 	t.Helper()
 	d, err := Open("db", testOptions(mem))
@@ -179,10 +177,10 @@ func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want contents, where stri
 	require.Equal(t, want, contentsOf(t, mem), where)
 }
 
-// history is what was done to a database: for each value and deletion when.
+// history records when each value was written and when each key was deleted.
 type history struct {
-	when    map[string]uint64   // value: its operation
-	deleted map[string][]uint64 // key: its deletions
+	when    map[string]uint64   // by value: its operation
+	deleted map[string][]uint64 // by key: its deletions
 	keys    map[string]map[string]bool
 	last    uint64
 }
@@ -239,7 +237,7 @@ func (d repairDir) damageOne(rnd *rand.Rand) string {
 		delete(d, name)
 	case op == 1:
 		d[name] = b[:rnd.IntN(len(b))]
-	case op == 2: // a sector that was not written
+	case op == 2: // an unwritten sector
 		from := rnd.IntN(len(b)) &^ 511
 		clear(b[from:min(from+512, len(b))])
 	case op == 3:
@@ -252,7 +250,7 @@ func (d repairDir) damageOne(rnd *rand.Rand) string {
 	return name
 }
 
-func TestRepairOfRandomDamageAnswersWithTheNewestThatSurvives(t *testing.T) {
+func TestRepairOfRandomDamageRestoresTheNewestSurvivingVersions(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
@@ -287,8 +285,8 @@ func TestRepairOfRandomDamageAnswersWithTheNewestThatSurvives(t *testing.T) {
 	}
 }
 
-// requireHopeless reports whether nothing can be read of the directory, so that a repair fails. It
-// changes nothing then.
+// requireHopeless reports whether nothing in the directory can be read, so that a repair fails. It
+// requires that such a repair changes nothing.
 func (d repairDir) requireHopeless(t *testing.T) bool {
 	t.Helper()
 	mem := d.fs(t)
@@ -302,8 +300,8 @@ func (d repairDir) requireHopeless(t *testing.T) bool {
 	return true
 }
 
-// requireNotOlder compares what is answered for a key with a version in a file
-// that was not touched. Sequence numbers count the operations.
+// requireNotOlder compares the value that was found for a key with a version in an untouched file.
+// Sequence numbers count the operations.
 func (h *history) requireNotOlder(t *testing.T, key string, sure version, got contents, rep *RepairReport) {
 	t.Helper()
 	value, found := got[key]
@@ -315,7 +313,7 @@ func (h *history) requireNotOlder(t *testing.T, key string, sure version, got co
 	require.True(t, len(deleted) > 0 && deleted[len(deleted)-1] >= sure.seq, "a version that survived is not found\n%s", rep)
 }
 
-// A new MANIFEST that cannot be taken back needs its tables.
+// A new MANIFEST that cannot be removed again needs its tables.
 func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 	d := brokenStores(t)["MANIFEST damaged"]
 	want, _, _ := d.repaired(t)
@@ -337,8 +335,8 @@ func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 	require.Equal(t, want, contentsOf(t, mem))
 }
 
-// Tables whose checksums are right and whose contents are not must not survive
-// as they are where a lookup would be misled.
+// Tables with matching checksums and malformed contents must not survive unchanged if they would
+// mislead a lookup.
 func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -364,10 +362,9 @@ func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 	}
 }
 
-// newestOf returns the value of key that must win over value at seq when what a
-// table holds counts: forging may have given the key's entry there a greater
-// sequence number, or made it a tombstone of one, and nothing tells that it is
-// forged. ok is false for a tombstone.
+// newestOf returns the value that key must have if the entries of a table count. Forging may have
+// given its entry there a greater sequence number than seq, or made such an entry a tombstone, and
+// nothing shows that it is forged. ok is false for a tombstone.
 func newestOf(t *testing.T, fsys vfs.FS, table string, key []byte, seq uint64, value string) (newest string, ok bool) {
 	t.Helper()
 	f, err := fsys.Open(filepath.Join("db", table))
@@ -385,8 +382,8 @@ func newestOf(t *testing.T, fsys vfs.FS, table string, key []byte, seq uint64, v
 	return newest, ok
 }
 
-// FuzzRepair gives a repair a directory of any bytes. It must neither panic nor
-// fail, and leave a database that opens.
+// FuzzRepair repairs a directory of arbitrary bytes. The repair must neither panic nor fail, and
+// must leave a database that opens.
 func FuzzRepair(f *testing.F) {
 	for _, d := range brokenStores(f) {
 		table := d.tables()[0]

@@ -21,11 +21,10 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// repairDir is a database directory "db" in memory, file by file, to be broken.
+// repairDir has the files of a database directory "db" in memory, to be damaged.
 type repairDir map[string][]byte
 
-// readDir takes the files of a directory, as they are at this moment, and of lost/
-// within it as "lost/x".
+// readDir returns the files of a directory at this moment, including those of lost/ as "lost/x".
 func readDir(t testing.TB, fsys vfs.FS, dir string) repairDir {
 	t.Helper()
 	fsys = copyFS(t, fsys)
@@ -79,7 +78,7 @@ func (d repairDir) clone() repairDir {
 	return c
 }
 
-// only returns the names of a kind, sorted.
+// only returns the names of the files of these kinds, sorted.
 func (d repairDir) only(kinds ...base.FileKind) []string {
 	var names []string
 	for name := range d {
@@ -93,7 +92,7 @@ func (d repairDir) only(kinds ...base.FileKind) []string {
 
 func (d repairDir) tables() []string { return d.only(base.FileTable, base.FileOldTable) }
 
-// live returns the tables that MANIFEST and CURRENT name, by level.
+// live returns the tables that the current MANIFEST lists, with their levels.
 func (d repairDir) live(t testing.TB) map[string]int {
 	t.Helper()
 	set, _, err := manifest.Load(manifest.SetOptions{FS: d.fs(t), Dir: "db", Cmp: base.Bytewise})
@@ -103,7 +102,7 @@ func (d repairDir) live(t testing.TB) map[string]int {
 	return live
 }
 
-// versions are all entries of a key, newest first; contents the keys' values.
+// versions are all entries of each key, and contents the value of each key.
 type (
 	version struct {
 		seq   uint64
@@ -129,7 +128,7 @@ func (v versions) newest() contents {
 	return c
 }
 
-// versions returns all that the tables, and the logs without damage, hold.
+// versions returns all entries of the tables and of the logs, which must be undamaged.
 func (d repairDir) versions(t testing.TB) versions {
 	t.Helper()
 	v := versions{}
@@ -149,7 +148,7 @@ func (d repairDir) versions(t testing.TB) versions {
 	return v
 }
 
-// addTable adds what can be read of a table.
+// addTable adds the readable entries of a table.
 func (v versions) addTable(t testing.TB, data []byte) {
 	t.Helper()
 	_, err := sstable.Salvage(openBytes(t, data), sstable.ReaderOptions{}, func(ikey, value []byte) error {
@@ -160,7 +159,7 @@ func (v versions) addTable(t testing.TB, data []byte) {
 	require.NoError(t, err)
 }
 
-// contentsIn returns what an iterator shows.
+// contentsIn returns the entries that an iterator finds.
 func contentsIn(t testing.TB, d *DB) contents {
 	t.Helper()
 	entries, err := dump(d)
@@ -177,7 +176,7 @@ func contentsIn(t testing.TB, d *DB) contents {
 func contentsOf(t testing.TB, fsys vfs.FS) contents {
 	t.Helper()
 	o := testOptions(fsys)
-	o.ReadOnly = true // nothing in the background that moves what is looked at
+	o.ReadOnly = true // so that no background work moves entries meanwhile
 	d, err := Open("db", o)
 	require.NoError(t, err)
 	c := contentsIn(t, d)
@@ -196,8 +195,8 @@ func mustRepair(t testing.TB, fsys vfs.FS) *RepairReport {
 	return rep
 }
 
-// repaired repairs the directory, checks what holds after every repair, and
-// returns what the database holds then.
+// repaired repairs the directory and checks what must hold after every repair. It returns the
+// contents of the repaired database, the report, and the files.
 func (d repairDir) repaired(t testing.TB) (contents, *RepairReport, repairDir) {
 	t.Helper()
 	mem := d.fs(t)
@@ -217,7 +216,7 @@ func (d repairDir) repaired(t testing.TB) (contents, *RepairReport, repairDir) {
 	return c, rep, after
 }
 
-// requireSameFiles compares all but LOCK.
+// requireSameFiles compares all files except LOCK.
 func requireSameFiles(t testing.TB, want, got repairDir) {
 	t.Helper()
 	sums := func(d repairDir) map[string]uint32 {
@@ -232,8 +231,8 @@ func requireSameFiles(t testing.TB, want, got repairDir) {
 	require.Equal(t, sums(want), sums(got))
 }
 
-// requireNothingDeleted looks for the bytes of every file, in its place or in
-// lost/, where the report says.
+// requireNothingDeleted requires that the bytes of every file are in their place or in lost/, as
+// the report says.
 func (d repairDir) requireNothingDeleted(t testing.TB, rep *RepairReport, after repairDir) {
 	t.Helper()
 	if rep.Healthy {
@@ -277,8 +276,8 @@ func fateOf(t testing.TB, rep *RepairReport, name string) RepairedFile {
 	return RepairedFile{}
 }
 
-// sampleStore makes a database with three levels, overwritten and deleted keys, and
-// entries that only the log has. Whatever else the machine does, its tables are the same.
+// sampleStore makes a database with three levels, overwritten and deleted keys, and entries that
+// are only in the log. Its tables do not depend on timing.
 func sampleStore(t testing.TB) (repairDir, contents) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -288,7 +287,7 @@ func sampleStore(t testing.TB) (repairDir, contents) {
 	model := contents{}
 	puts := 0
 	put := func(i, generation int) {
-		if puts++; puts%100 == 0 { // before the memtable is full: which compaction comes when is no affair of time
+		if puts++; puts%100 == 0 { // before the memtable is full, so that compactions do not depend on timing
 			settle(t, d)
 		}
 		value := fmt.Sprintf("value%d.%0100d", generation, i)
@@ -305,7 +304,7 @@ func sampleStore(t testing.TB) (repairDir, contents) {
 		}
 		settle(t, d)
 	}
-	for i := 0; i < 60; i += 3 { // a level 0, and a log
+	for i := 0; i < 60; i += 3 { // for level 0, and then for the log
 		put(i, 8)
 	}
 	require.NoError(t, d.Flush())
@@ -325,7 +324,7 @@ func sampleStore(t testing.TB) (repairDir, contents) {
 	return files, model
 }
 
-// put and del are entries of a crafted table.
+// craftedEntry is an entry of a crafted table. put and del make such entries.
 type craftedEntry struct {
 	key   string
 	seq   uint64
@@ -338,7 +337,7 @@ func put(key string, seq uint64, value string) craftedEntry {
 }
 func del(key string, seq uint64) craftedEntry { return craftedEntry{key, seq, base.KindDelete, ""} }
 
-// craftTable makes a table of entries that are in order.
+// craftTable returns a table of the entries, which must be in order.
 func craftTable(t testing.TB, entries ...craftedEntry) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -351,7 +350,7 @@ func craftTable(t testing.TB, entries ...craftedEntry) []byte {
 	return file.Bytes()
 }
 
-// addManifest adds MANIFEST num with an edit for each of edits, and CURRENT.
+// addManifest adds MANIFEST num with a record for each of edits, and a CURRENT that names it.
 func (d repairDir) addManifest(t testing.TB, num uint64, edits ...*manifest.Edit) {
 	t.Helper()
 	mem := d.fs(t)
@@ -368,8 +367,8 @@ func (d repairDir) addManifest(t testing.TB, num uint64, edits ...*manifest.Edit
 	d["CURRENT"] = []byte(name + "\n")
 }
 
-// edit returns one that carries the numbers every MANIFEST needs, and adds
-// tables. The log that it names is made.
+// edit returns an edit with the numbers that every MANIFEST needs and with the given tables. It
+// also makes the log that the edit names.
 func (d repairDir) edit(t testing.TB, logNum, lastSeq uint64, levels map[uint64]int) *manifest.Edit {
 	t.Helper()
 	d[base.FileName(base.FileLog, logNum)] = []byte{}

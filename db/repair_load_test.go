@@ -12,19 +12,19 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// crashesInACommit returns the directory as a crash finds it after each of the renames that
-// give a load's tables their names, the first state before all of them, and what was
-// acknowledged. Every entry of the load hides or adds one.
+// crashesInACommit returns the directory as a crash would leave it before and after the renames
+// that give a load's tables their names, one by one, and the acknowledged contents. Every entry of
+// the load would hide or add one.
 func crashesInACommit(t *testing.T, valueSize int) (states []repairDir, model contents) {
 	t.Helper()
 	mem := vfs.NewMem()
 	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		switch op.Kind {
-		case wrap.OpRename: // in the goroutine of the test, as no other
+		case wrap.OpRename: // only the goroutine of the test renames tables
 			if kind, _, _ := base.ParseFileName(filepath.Base(op.NewName)); kind == base.FileTable {
 				states = append(states, readDir(t, mem, "db"))
 			}
-		case wrap.OpSyncDir: // of the last one
+		case wrap.OpSyncDir: // after the last rename
 			if n := len(states); n > 0 && len(states[n-1].only(base.FileTemp)) == 1 {
 				states = append(states, readDir(t, mem, "db"))
 			}
@@ -47,7 +47,7 @@ func crashesInACommit(t *testing.T, valueSize int) (states []repairDir, model co
 		require.NoError(t, l.Put(testKey(i), fmt.Appendf(nil, "loaded %0*d", valueSize, i)))
 	}
 	for i := range 10 {
-		write(3*i, "written beside the load")
+		write(3*i, "written during the load")
 	}
 	require.NoError(t, l.Commit())
 	require.Greater(t, len(states), 3)
@@ -55,15 +55,16 @@ func crashesInACommit(t *testing.T, valueSize int) (states []repairDir, model co
 	return states, model
 }
 
-// A repair took those tables of a load for data whose names were there when its Commit was
-// interrupted, because they hold the latest entries of all: a part of what is whole or not there.
-func TestRepairBringsNoPartOfALoadThatWasNotCommitted(t *testing.T) {
+// The bug: if a Commit was interrupted, a repair used the tables of the load that already had their
+// names, because they have the latest entries of all. But a load must be there as a whole or not at
+// all.
+func TestRepairRestoresNoPartOfAnUncommittedLoad(t *testing.T) {
 	damages := map[string]func(t *testing.T, d repairDir){
 		"a crash alone":  func(*testing.T, repairDir) {},
 		"CURRENT lost":   func(_ *testing.T, d repairDir) { delete(d, base.CurrentName) },
 		"a table broken": func(t *testing.T, d repairDir) { breakIndex(t, d) },
 	}
-	for _, valueSize := range []int{100, 10 << 10} { // many entries in a table, and one
+	for _, valueSize := range []int{100, 10 << 10} { // many entries per table, and one
 		states, model := crashesInACommit(t, valueSize)
 		for name, damage := range damages {
 			t.Run(fmt.Sprintf("%s, values of %d bytes", name, valueSize), func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestRepairBringsNoPartOfALoadThatWasNotCommitted(t *testing.T) {
 	}
 }
 
-// breakIndex damages the footer of the live table, whose blocks can all be read still.
+// breakIndex damages the index of each live table. The data blocks can still be read.
 func breakIndex(t *testing.T, d repairDir) {
 	t.Helper()
 	for name := range d.live(t) {
@@ -87,13 +88,13 @@ func breakIndex(t *testing.T, d repairDir) {
 	}
 }
 
-// Where the MANIFEST's end is lost, a load may have been committed by it.
-func TestRepairTakesUpALoadThatALostEditMayHaveCommitted(t *testing.T) {
+// If the MANIFEST has lost its end, a lost edit may have committed a load.
+func TestRepairRestoresALoadThatALostEditMayHaveCommitted(t *testing.T) {
 	table := craftTable(t, put("a", 1<<32, "loaded"), put("b", 1<<32, "loaded"))
 	for name, damage := range map[string]func(d repairDir){
 		"the last edit cut off": func(d repairDir) { d["MANIFEST-000002"] = append(d["MANIFEST-000002"], 1, 2, 3) },
-		"the log gone":          func(d repairDir) { delete(d, "000006.log") },
-		"the MANIFEST gone":     func(d repairDir) { delete(d, "MANIFEST-000002") },
+		"the log missing":       func(d repairDir) { delete(d, "000006.log") },
+		"the MANIFEST missing":  func(d repairDir) { delete(d, "MANIFEST-000002") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := repairDir{"000005.ldb": craftTable(t, put("a", 3, "old")), "000008.ldb": table}

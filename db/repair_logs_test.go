@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// numbered returns a batch that puts keys in the order of their operations' numbers.
+// numbered returns a batch that puts keys, with sequence numbers from seq on.
 func numbered(seq uint64, value string, keys ...string) []byte {
 	var b Batch
 	for _, key := range keys {
@@ -18,9 +18,9 @@ func numbered(seq uint64, value string, keys ...string) []byte {
 	return b.data
 }
 
-// A value may hold a log, a backup of another database say. Where the record around it was
-// torn or damaged, a repair took the records in the value for the database's own.
-func TestRepairTakesNothingFromALogWithinAValue(t *testing.T) {
+// The bug: a value may contain a log, for example in a backup of another database. If the record
+// around it was torn or damaged, a repair used the records in the value as the database's own.
+func TestRepairIgnoresALogWithinAValue(t *testing.T) {
 	foreign := string(logBytes(t, numbered(1<<40, "foreign", "a", "foreign"), numbered(1<<40+2, "foreign", "b")))
 	whole := logBytes(t, numbered(1, "own", "a", "b"), numbered(3, foreign, "copy"), numbered(4, "own", "c"))
 	cases := []struct {
@@ -42,10 +42,10 @@ func TestRepairTakesNothingFromALogWithinAValue(t *testing.T) {
 	}
 }
 
-// What an undecodable record held counts among the operations that may be missing.
-func TestWhatIsBehindARecordThatIsNoBatchAndDamageIsFound(t *testing.T) {
+// The entries of a record that does not decode count among the operations that may be missing.
+func TestRecordsAfterAnInvalidBatchAndDamageAreFound(t *testing.T) {
 	bad := numbered(2, "", make([]string, 200)...)
-	bad[len(bad)-1] = 9 // a value that is not there
+	bad[len(bad)-1] = 9 // the length of a value that is missing
 	whole := logBytes(t, numbered(1, "own", "a"), bad, numbered(202, "own", "lost"), numbered(203, "own", "b"))
 	whole[len(whole)-40] ^= 1
 	d := repairDir{base.FileName(base.FileLog, 3): whole}

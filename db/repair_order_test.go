@@ -14,9 +14,8 @@ import (
 	"github.com/sievedb/sievedb/internal/repair"
 )
 
-// LevelDB's repair puts every table into level 0, where a greater file number
-// counts as newer, and answers with an old version when a compaction has given
-// old entries the greater number.
+// LevelDB's repair puts every table into level 0, where a greater file number counts as newer. If a
+// compaction has written old entries to the greater number, lookups then find an old version.
 func TestRepairOrdersBySequenceAndNotByFileNumber(t *testing.T) {
 	d := repairDir{
 		"000009.ldb": craftTable(t, put("a", 1, "old"), put("b", 9, "new"), put("d", 3, "only")),
@@ -28,7 +27,7 @@ func TestRepairOrdersBySequenceAndNotByFileNumber(t *testing.T) {
 	got, rep, after := d.repaired(t)
 	require.Equal(t, want, got)
 	require.Equal(t, uint64(31), rep.LastSequence)
-	require.Equal(t, FileKept, fateOf(t, rep, "000003.ldb").Fate, "a table that meets no other stays")
+	require.Equal(t, FileKept, fateOf(t, rep, "000003.ldb").Fate, "a table that overlaps no other stays")
 	require.Equal(t, FileRewritten, fateOf(t, rep, "000004.ldb").Fate)
 	require.True(t, rep.MayResurrect)
 	for name, level := range after.live(t) {
@@ -36,7 +35,7 @@ func TestRepairOrdersBySequenceAndNotByFileNumber(t *testing.T) {
 	}
 }
 
-func TestRepairRightsALevelZeroInTheWrongOrder(t *testing.T) {
+func TestRepairFixesALevelZeroInTheWrongOrder(t *testing.T) {
 	d := repairDir{
 		"000009.ldb": craftTable(t, put("a", 1, "old"), put("b", 9, "new")),
 		"000005.ldb": craftTable(t, put("a", 20, "new"), put("b", 2, "old")),
@@ -44,7 +43,7 @@ func TestRepairRightsALevelZeroInTheWrongOrder(t *testing.T) {
 	}
 	d.addManifest(t, 20, d.edit(t, 15, 20, map[uint64]int{9: 0, 5: 0, 3: 1}))
 	before := mustOpen(t, &Options{FS: d.fs(t), ReadOnly: true})
-	requireValue(t, before, []byte("a"), []byte("new")) // our lookups do not go by the order that LevelDB's repair leaves
+	requireValue(t, before, []byte("a"), []byte("new")) // our lookups do not rely on the order that LevelDB's repair leaves
 	require.NoError(t, before.Close())
 	got, rep, after := d.repaired(t)
 	require.Equal(t, contents{"a": "new", "b": "new", "q": "below"}, got)
@@ -53,8 +52,8 @@ func TestRepairRightsALevelZeroInTheWrongOrder(t *testing.T) {
 	require.Equal(t, 1, after.live(t)["000003.ldb"], "the levels below stay")
 }
 
-// Ranges of sequence numbers may overlap where no key is in the wrong order; a
-// repair leaves such a level 0 itself.
+// Ranges of sequence numbers may overlap although no key is in the wrong order. A repair itself
+// leaves such a level 0.
 func TestRepairKeepsALevelZeroWhoseKeysAreInOrder(t *testing.T) {
 	d := repairDir{
 		"000009.ldb": craftTable(t, put("a", 20, "new"), put("b", 2, "two")),
@@ -66,8 +65,8 @@ func TestRepairKeepsALevelZeroWhoseKeysAreInOrder(t *testing.T) {
 	require.Equal(t, contents{"a": "new", "b": "two", "c": "three"}, got)
 }
 
-// After a crash in a compaction its inputs and its outputs are both there.
-func TestRepairWritesEntriesThatAreThereTwiceOnce(t *testing.T) {
+// After a crash during a compaction, both its inputs and its outputs exist.
+func TestRepairWritesDuplicateEntriesOnce(t *testing.T) {
 	d := repairDir{
 		"000003.ldb": craftTable(t, put("a", 1, "one"), put("b", 2, "two")),
 		"000004.ldb": craftTable(t, put("a", 3, "three"), del("b", 4)),
@@ -81,20 +80,20 @@ func TestRepairWritesEntriesThatAreThereTwiceOnce(t *testing.T) {
 
 	d["000005.ldb"] = craftTable(t, put("a", 3, "another three"))
 	got, rep, _ = d.repaired(t)
-	require.Equal(t, contents{"a": "three"}, got, "the greater value, whichever file it is in")
+	require.Equal(t, contents{"a": "three"}, got, "the greater value wins, whichever file it is in")
 	require.Equal(t, uint64(1), rep.EntriesConflicting)
 }
 
-// Repair wrote a key twice with one sequence number where one entry sets it and one deletes
-// it, and called a table with such a pair healthy, which Check then called damaged.
-func TestRepairLeavesOneEntryOfAKeyAndASequence(t *testing.T) {
+// The bug: if one entry set a key and another one deleted it with the same sequence number, Repair
+// wrote both. It called a table with such a pair healthy, but Check called the table damaged.
+func TestRepairKeepsOneEntryPerKeyAndSequenceNumber(t *testing.T) {
 	twins := craftTable(t, put("a", 9, "nine"), put("b", 5, "five"), del("b", 5), put("b", 1, "one"))
 	for name, d := range map[string]repairDir{
 		"in one table":  {"000003.ldb": twins},
 		"in two tables": {"000003.ldb": craftTable(t, put("a", 9, "nine"), put("b", 5, "five")), "000004.ldb": craftTable(t, del("b", 5), put("b", 1, "one"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "in one table" { // with a MANIFEST, for it to be healthy otherwise
+			if name == "in one table" { // with a MANIFEST, so that the database is otherwise healthy
 				d.addManifest(t, 20, d.edit(t, 15, 20, map[uint64]int{3: 1}))
 				checked, err := openTest(t, testOptions(d.fs(t))).Check(t.Context())
 				require.NoError(t, err)
@@ -111,9 +110,9 @@ func TestRepairLeavesOneEntryOfAKeyAndASequence(t *testing.T) {
 	}
 }
 
-// Repair called a table healthy whose mark of the first and last key is wrong, and Open then
-// refused the table.
-func TestRepairRewritesATableWhoseMarkIsWrong(t *testing.T) {
+// The bug: Repair called a table healthy although its mark of the first and last key was wrong, and
+// Open then refused the table.
+func TestRepairRewritesATableWithAWrongMark(t *testing.T) {
 	forge, err := damage.NewForge(craftTable(t, put("a", 1, "one"), put("b", 2, "two")))
 	require.NoError(t, err)
 	d := repairDir{"000003.ldb": forge.WithMark([8]byte{1, 2, 3})}
@@ -125,7 +124,7 @@ func TestRepairRewritesATableWhoseMarkIsWrong(t *testing.T) {
 	require.Equal(t, contents{"a": "one", "b": "two"}, got)
 }
 
-func TestRepairDoesNotBringBackWhatTheManifestSaysIsGone(t *testing.T) {
+func TestRepairDoesNotRestoreTablesThatTheManifestRemoved(t *testing.T) {
 	live := craftTable(t, put("b", 5, "live"))
 	obsolete := craftTable(t, put("a", 1, "deleted long ago"))
 	base := func(t *testing.T) repairDir {
@@ -156,9 +155,9 @@ func TestRepairDoesNotBringBackWhatTheManifestSaysIsGone(t *testing.T) {
 	}
 }
 
-// The edit that adds a table may be lost with the MANIFEST's end, after the log
-// that the table came from was removed.
-func TestRepairTakesUpATableThatIsNewerThanTheManifest(t *testing.T) {
+// The edit that adds a table may be lost with the MANIFEST's end, after the log with the table's
+// entries was removed.
+func TestRepairRestoresATableThatIsNewerThanTheManifest(t *testing.T) {
 	d := repairDir{
 		"000005.ldb": craftTable(t, put("a", 3, "old"), put("b", 2, "kept")),
 		"000008.ldb": craftTable(t, put("a", 7, "new"), del("b", 8)),
@@ -168,26 +167,26 @@ func TestRepairTakesUpATableThatIsNewerThanTheManifest(t *testing.T) {
 	got, rep, after := d.repaired(t)
 	require.Equal(t, contents{"a": "new"}, got)
 	require.Equal(t, 2, after.live(t)["000005.ldb"])
-	require.Equal(t, FileUnused, fateOf(t, rep, "000007.ldb").Fate, "an unfinished output holds nothing new")
+	require.Equal(t, FileUnused, fateOf(t, rep, "000007.ldb").Fate, "an unfinished output has nothing new")
 	require.Equal(t, FileRewritten, fateOf(t, rep, "000008.ldb").Fate)
 }
 
-// What is laid on top of levels that stay must not hide what is newer there.
-func TestRepairDropsWhatIsOlderThanTheLevelsThatStay(t *testing.T) {
+// Entries that are put above levels that stay must not hide newer ones there.
+func TestRepairDropsEntriesOlderThanTheLevelsThatStay(t *testing.T) {
 	d := repairDir{
 		"000005.ldb": craftTable(t, put("a", 9, "newest"), put("c", 9, "c")),
 		"000006.ldb": craftTable(t, put("d", 2, "under"), put("e", 3, "e")),
 		"000007.ldb": craftTable(t, put("a", 4, "old"), put("b", 5, "b"), put("d", 6, "over")),
 	}
 	d.addManifest(t, 2, d.edit(t, 20, 9, map[uint64]int{5: 1, 6: 1, 7: 2}))
-	d["000007.ldb"][len(d["000007.ldb"])-1] ^= 1 // its footer: all blocks can be read
+	d["000007.ldb"][len(d["000007.ldb"])-1] ^= 1 // its footer; all blocks can be read
 	got, rep, _ := d.repaired(t)
 	require.Equal(t, contents{"a": "newest", "b": "b", "c": "c", "d": "over", "e": "e"}, got)
 	require.Equal(t, uint64(1), rep.EntriesShadowed)
 	require.Equal(t, uint64(2), rep.EntriesWritten)
 }
 
-func TestRepairTellsASwappedTableByItsBounds(t *testing.T) {
+func TestRepairRecognizesASwappedTableByItsBounds(t *testing.T) {
 	files, model := sampleStore(t)
 	tables := files.tables()
 	a, b := tables[0], tables[len(tables)-1]
@@ -201,7 +200,7 @@ func TestRepairCopesWithUnusualNames(t *testing.T) {
 	d := repairDir{
 		"000007.ldb":                   craftTable(t, put("b", 2, "b")),
 		"000007.sst":                   craftTable(t, put("c", 3, "c")),
-		"4611686018427387000.ldb":      craftTable(t, put("d", 4, "d")), // numbers end soon behind it
+		"4611686018427387000.ldb":      craftTable(t, put("d", 4, "d")), // close to the largest file number
 		"4611686018427387001.log":      {},
 		"MANIFEST-4611686018427387002": []byte("x"),
 		"000012.dbtmp":                 []byte("half a CURRENT"),
@@ -218,7 +217,7 @@ func TestRepairCopesWithUnusualNames(t *testing.T) {
 	require.Equal(t, "is left alone", string(after["a stranger"]))
 }
 
-// More runs that overlap than can be merged at once are merged in steps.
+// Overlapping runs are merged in steps if there are more than can be merged at a time.
 func TestRepairMergesManyRunsInSteps(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -281,9 +280,9 @@ func TestRepairSplitsNoKeyBetweenTables(t *testing.T) {
 	require.Len(t, slices.Compact(holders), 1)
 }
 
-// A MANIFEST that CURRENT does not name, and whose tables are not there, was
-// perhaps never in force. Its word that a log is not needed does not count.
-func TestRepairReadsTheLogsBesideAManifestThatIsNotInForce(t *testing.T) {
+// A MANIFEST that CURRENT does not name, and whose tables are missing, was perhaps never in force.
+// Its claim that a log is not needed does not count.
+func TestRepairReadsLogsDespiteAManifestThatWasNeverInForce(t *testing.T) {
 	files, model := sampleStore(t)
 	table := craftTable(t, put("a", 1, "never installed"))
 	files["000900.ldb"] = table

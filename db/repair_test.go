@@ -29,20 +29,20 @@ func TestRepairWithoutTheManifestLosesNothing(t *testing.T) {
 	cases := []struct {
 		name     string
 		damage   func(d repairDir)
-		believed bool // the MANIFEST can still be read whole
+		readable bool // the MANIFEST can still be read as a whole
 	}{
 		{"CURRENT missing", func(d repairDir) { delete(d, "CURRENT") }, true},
 		{"CURRENT empty", func(d repairDir) { d["CURRENT"] = []byte{} }, true},
 		{"CURRENT doubled", func(d repairDir) { d["CURRENT"] = append(d["CURRENT"], d["CURRENT"]...) }, true},
 		{"CURRENT large and garbled", func(d repairDir) { d["CURRENT"] = bytes.Repeat([]byte{7}, 5000) }, true},
-		{"CURRENT names a MANIFEST that is not there", func(d repairDir) { d["CURRENT"] = []byte("MANIFEST-999999\n") }, true},
+		{"CURRENT names a missing MANIFEST", func(d repairDir) { d["CURRENT"] = []byte("MANIFEST-999999\n") }, true},
 		{"MANIFEST missing", func(d repairDir) { delete(d, manifestName) }, false},
 		{"MANIFEST and CURRENT missing", func(d repairDir) { delete(d, manifestName); delete(d, "CURRENT") }, false},
 		{"MANIFEST empty", func(d repairDir) { d[manifestName] = []byte{} }, false},
 		{"MANIFEST garbled", func(d repairDir) { d[manifestName] = bytes.Repeat([]byte{0xa5, 1, 2}, 400) }, false},
 		{"MANIFEST damaged in its first edit", func(d repairDir) { d[manifestName][30] ^= 4 }, false},
 		{"MANIFEST damaged in the middle", func(d repairDir) { d[manifestName][len(d[manifestName])/2] ^= 4 }, false},
-		{"MANIFEST begun beside it", func(d repairDir) { delete(d, "CURRENT"); d["MANIFEST-900000"] = []byte{1, 2, 3} }, true},
+		{"another MANIFEST begun", func(d repairDir) { delete(d, "CURRENT"); d["MANIFEST-900000"] = []byte{1, 2, 3} }, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,9 +51,9 @@ func TestRepairWithoutTheManifestLosesNothing(t *testing.T) {
 			got, rep, after := d.repaired(t)
 			require.False(t, rep.Healthy)
 			require.Equal(t, model, got)
-			require.Equal(t, c.believed, rep.Manifest != "", "%s", rep)
+			require.Equal(t, c.readable, rep.Manifest != "", "%s", rep)
 			require.NotEmpty(t, rep.ManifestProblem)
-			if c.believed {
+			if c.readable {
 				require.False(t, rep.MayResurrect)
 				for name, level := range files.live(t) {
 					require.Equal(t, level, after.live(t)[name], "levels are kept")
@@ -65,8 +65,7 @@ func TestRepairWithoutTheManifestLosesNothing(t *testing.T) {
 	}
 }
 
-// A MANIFEST may lose its end at any byte; the tables that it does not tell of
-// any more are found all the same.
+// A MANIFEST may lose its end at any byte. The tables that it no longer lists are found all the same.
 func TestRepairOfATruncatedManifestLosesNothing(t *testing.T) {
 	files, model := sampleStore(t)
 	name := files.only(base.FileManifest)[0]
@@ -82,7 +81,7 @@ func TestRepairOfATruncatedManifestLosesNothing(t *testing.T) {
 func TestRepairSalvagesTheOtherBlocksOfADamagedTable(t *testing.T) {
 	files, model := sampleStore(t)
 	tables := slices.DeleteFunc(slices.Sorted(maps.Keys(files.live(t))), func(name string) bool {
-		return len(files[name]) < 3<<10 // so small a one may have a single block, and then no other
+		return len(files[name]) < 3<<10 // such a small table may have a single block, and then no other
 	})
 	require.NotEmpty(t, tables)
 	for _, name := range tables {
@@ -116,7 +115,7 @@ func TestRepairWithoutAMissingTableKeepsAllOthers(t *testing.T) {
 		written := d.versions(t)
 		got, rep, _ := d.repaired(t)
 		require.Equal(t, FileMissing, fateOf(t, rep, name).Fate)
-		require.Equal(t, written.newest(), got, "the newest of what is left")
+		require.Equal(t, written.newest(), got, "the newest remaining versions")
 	}
 }
 
@@ -149,7 +148,7 @@ func TestRepairOfALogDamagedInTheMiddleKeepsTheRestOfIt(t *testing.T) {
 	require.NotEmpty(t, line.Damage)
 }
 
-func TestRepairOfLogsAloneGivesAllThatTheyHold(t *testing.T) {
+func TestRepairOfLogsAloneRestoresAllTheirEntries(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Memtables.Size = 1 << 20
@@ -173,8 +172,8 @@ func TestRepairOfLogsAloneGivesAllThatTheyHold(t *testing.T) {
 	require.Equal(t, uint64(501), rep.LastSequence)
 }
 
-// A torn log is what every crash leaves: it is no damage that Open minds, but
-// stricter readers do, so that a repair leaves none.
+// Every crash leaves a torn log. Open does not treat that as damage, but stricter readers do, so a
+// repair leaves none.
 func TestRepairDropsTheTornEndOfALog(t *testing.T) {
 	files, model := sampleStore(t)
 	log := files.only(base.FileLog)[0]
@@ -208,9 +207,9 @@ func TestRepairReadsTablesUnderTheOldSuffix(t *testing.T) {
 	}
 }
 
-func TestRepairRefusesWithoutTouchingAnything(t *testing.T) {
+func TestARefusedRepairChangesNothing(t *testing.T) {
 	files, _ := sampleStore(t)
-	t.Run("a directory that is not there", func(t *testing.T) {
+	t.Run("a missing directory", func(t *testing.T) {
 		mem := vfs.NewMem()
 		require.ErrorIs(t, Repair("db", &Options{FS: mem}), fs.ErrNotExist)
 		_, err := mem.Stat("db")
@@ -224,7 +223,7 @@ func TestRepairRefusesWithoutTouchingAnything(t *testing.T) {
 		require.ErrorContains(t, err, "nothing to repair")
 		require.Empty(t, readDir(t, mem, "db"))
 	})
-	t.Run("a database that is open", func(t *testing.T) {
+	t.Run("an open database", func(t *testing.T) {
 		mem := files.fs(t)
 		d := mustOpen(t, testOptions(mem))
 		require.ErrorIs(t, Repair("db", testOptions(mem)), ErrLocked)
@@ -257,14 +256,14 @@ func TestRepairRefusesWithoutTouchingAnything(t *testing.T) {
 		d := files.clone()
 		delete(d, files.only(base.FileManifest)[0])
 		o.FS = d.fs(t)
-		require.NoError(t, Repair("db", o), "without a MANIFEST the caller is believed")
+		require.NoError(t, Repair("db", o), "without a MANIFEST the caller's comparer is accepted")
 		db, err := Open("db", o)
 		require.NoError(t, err)
 		require.NoError(t, db.Close())
 	})
 }
 
-// What is read is bounded whatever the size of a table, and so what is held.
+// The length of reads is bounded whatever the size of a table, and so is the memory.
 func TestRepairReadsTablesInPieces(t *testing.T) {
 	mem := vfs.NewMem()
 	o := &Options{FS: mem, Memtables: MemtableOptions{Size: 8 << 20}, Tables: TableOptions{Compression: NoCompression}}
@@ -293,7 +292,7 @@ func TestRepairReadsTablesInPieces(t *testing.T) {
 	}
 }
 
-func TestRepairTellsOfALogThatIsMissing(t *testing.T) {
+func TestRepairReportsAMissingLog(t *testing.T) {
 	files, _ := sampleStore(t)
 	log := files.only(base.FileLog)[0]
 	delete(files, log)

@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// vanishing lists a table that another goroutine removes before it is looked at.
+// vanishing lists a table that another goroutine removes before Repair examines it.
 type vanishing struct{ vfs.FS }
 
 func (v vanishing) List(dir string) ([]string, error) {
@@ -16,9 +16,9 @@ func (v vanishing) List(dir string) ([]string, error) {
 	return append(names, "000099.ldb"), err
 }
 
-// Repair listed the directory of an open store, whose compactions remove tables, and failed with
-// "file does not exist" for a table that was gone by then, instead of ErrLocked.
-func TestRepairOfAnOpenStoreSaysSoWhileTablesVanish(t *testing.T) {
+// The bug: Repair listed the directory of an open store, whose compactions remove tables, and failed
+// with "file does not exist" for a table that was removed by then, instead of with ErrLocked.
+func TestRepairOfAnOpenStoreReturnsErrLockedWhileTablesVanish(t *testing.T) {
 	mem := vfs.NewMem()
 	openTest(t, testOptions(mem))
 	require.ErrorIs(t, Repair("db", testOptions(vanishing{mem})), ErrLocked)

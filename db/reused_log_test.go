@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reusedLog returns a log as LevelDB with reuse_logs leaves it: three batches, the third of which a crash
-// cut, and then more, the first of them numbered first.
+// reusedLog returns a log as LevelDB leaves it with reuse_logs: three batches, of which a crash cut
+// the third to torn bytes, and then two more, with the numbers first and first+1.
 func reusedLog(t testing.TB, torn int, first uint64) []byte {
 	log := logBytes(t, putBatch(1, testKey(0), testValue(0)), putBatch(2, testKey(1), testValue(1)))
 	third := logBytes(t, putBatch(3, testKey(2), testValue(2)))
@@ -19,8 +19,8 @@ func reusedLog(t testing.TB, torn int, first uint64) []byte {
 	return append(log, logBytes(t, putBatch(first, testKey(3), testValue(3)), putBatch(first+1, testKey(4), testValue(4)))...)
 }
 
-// Bug: a log that LevelDB had appended to after a crash, with reuse_logs, was refused for the torn
-// record in its middle, although no operation was missing.
+// The bug: a log to which LevelDB had appended after a crash, with reuse_logs, was refused because
+// of the torn record in its middle, although no operation was missing.
 func TestALogThatWasAppendedToAfterACrashOpens(t *testing.T) {
 	killed, log, whole := killedWithKeysInTheLog(t, 1)
 	length := len(logBytes(t, putBatch(3, testKey(2), testValue(2))))
@@ -40,7 +40,7 @@ func TestALogThatWasAppendedToAfterACrashOpens(t *testing.T) {
 			require.NoError(t, d.Close())
 		}
 	}
-	// A gap is damage, and so are such bytes in a log of ours.
+	// A gap is damage, and so are such bytes in a log of SieveDB's.
 	ours := append(bytes.Clone(whole[:preambleSize]), reusedLog(t, length-5, 3)...)
 	for name, data := range map[string][]byte{"a gap": reusedLog(t, length-5, 4), "a preamble": ours} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestALogThatWasAppendedToAfterACrashOpens(t *testing.T) {
 			require.ErrorIs(t, err, ErrCorruption)
 		})
 	}
-	// The same of a log that is not the newest.
+	// The same holds for a log that is not the newest.
 	_, num, _ := base.ParseFileName(filepath.Base(log))
 	fs := copyFS(t, killed)
 	writeFile(t, fs, log, reusedLog(t, length-5, 3))
@@ -62,9 +62,10 @@ func TestALogThatWasAppendedToAfterACrashOpens(t *testing.T) {
 	require.Zero(t, d.OpenReport().Logs[1].GapBefore, fmt.Sprint(d.OpenReport().Logs))
 }
 
-// Bug: two records in a row with the same sequence, which goleveldb writes if a sync fails and the
-// next one does not, were refused. The later write wins, and what follows it comes after it.
-func TestRecordsWithTheSameSequenceInARowOpen(t *testing.T) {
+// The bug: two consecutive records with the same sequence number, which goleveldb writes if a sync
+// fails and the next one does not, were refused. The later write wins, and following records come
+// after it.
+func TestConsecutiveRecordsWithTheSameSequenceNumberOpen(t *testing.T) {
 	killed, log, whole := killedWithKeysInTheLog(t, 1)
 	batches := [][]byte{
 		putBatch(1, []byte("a"), []byte("1")), putBatch(2, []byte("k"), []byte("failed")), putBatch(2, []byte("k"), []byte("written")),
@@ -73,7 +74,7 @@ func TestRecordsWithTheSameSequenceInARowOpen(t *testing.T) {
 	_, num, _ := base.ParseFileName(filepath.Base(log))
 	for n := 3; n <= len(batches); n++ {
 		want := map[int]string{3: "written", 4: "written again", 5: "written again", 6: "last"}[n]
-		for split := 1; split <= n; split++ { // the rest in a log of its own
+		for split := 1; split <= n; split++ { // the other batches are in a second log
 			fs := copyFS(t, killed)
 			writeFile(t, fs, log, logBytes(t, batches[:split]...))
 			if split < n {
@@ -87,7 +88,7 @@ func TestRecordsWithTheSameSequenceInARowOpen(t *testing.T) {
 			}
 		}
 	}
-	// Any other number that goes back is damage, and so is the same one in a log of ours.
+	// Any other number that decreases is damage, and so is a repeated one in a log of SieveDB's.
 	for name, data := range map[string][]byte{
 		"further back": logBytes(t, batches[0], batches[1], putBatch(1, []byte("x"), nil)),
 		"ours":         append(bytes.Clone(whole[:preambleSize]), logBytes(t, batches[:3]...)...),

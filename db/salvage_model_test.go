@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// modelLog is a log with what is known of each of its records.
+// modelLog is a log with its records.
 type modelLog struct {
 	name    string
 	data    []byte // as it was written
@@ -29,8 +29,8 @@ type modelRecord struct {
 	apply    func(contents)
 }
 
-// randomLog makes a log whose first operation has the number seq, and returns the number
-// behind its last one. Records are of all sizes up to several blocks.
+// randomLog makes a log whose first operation has the number seq, and returns the number after its
+// last one. Records have all sizes up to several blocks.
 func randomLog(t *testing.T, rnd *rand.Rand, num, seq uint64) (*modelLog, uint64) {
 	l := &modelLog{name: base.FileName(base.FileLog, num)}
 	var batches [][]byte
@@ -74,8 +74,8 @@ func randomLog(t *testing.T, rnd *rand.Rand, num, seq uint64) (*modelLog, uint64
 	return l, seq
 }
 
-// hurt returns the log's bytes with random damage.
-func hurt(rnd *rand.Rand, data []byte) []byte {
+// damageBytes returns a copy of the bytes with random damage.
+func damageBytes(rnd *rand.Rand, data []byte) []byte {
 	b := bytes.Clone(data)
 	for range rnd.IntN(4) {
 		if len(b) == 0 {
@@ -105,7 +105,8 @@ func (l *modelLog) survives(r modelRecord, now []byte) bool {
 	return r.to <= len(now) && bytes.Equal(l.data[r.from:r.to], now[r.from:r.to])
 }
 
-// want is what a salvage must find, given which end it has told of each log.
+// wantSalvaged returns the contents that a salvage must find, given the tail that it reported for
+// each log.
 func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, reports []LogReport) contents {
 	t.Helper()
 	c := contents{}
@@ -128,7 +129,7 @@ func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, r
 				ended = true
 			}
 			if rep.Tail == "torn" {
-				require.False(t, alive && r.from >= end, "a record behind a torn end")
+				require.False(t, alive && r.from >= end, "an intact record after a torn end")
 			}
 			if alive && !ended && r.from < end {
 				r.apply(c)
@@ -141,9 +142,9 @@ func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, r
 	return c
 }
 
-// Logs with random damage, in any of them, are opened with each kind of Salvage. What is
-// found is exactly what the records say that the report does not give up, for reading
-// only too, after a failure in the middle of it, and at each later opening.
+// Logs with random damage are opened with each kind of Salvage. The contents are exactly those of
+// the records that the report does not give up, also read-only, after a failure in the middle, and
+// at each later open.
 func TestSalvageOfRandomDamageIsExact(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -154,7 +155,7 @@ func TestSalvageOfRandomDamageIsExact(t *testing.T) {
 			now := whole.clone()
 			for _, l := range logs {
 				if rnd.IntN(2) == 0 {
-					now[l.name] = hurt(rnd, l.data)
+					now[l.name] = damageBytes(rnd, l.data)
 				}
 			}
 			for _, mode := range []Salvage{SalvageNothing, SalvagePrefix, SalvageAll} {
@@ -174,7 +175,7 @@ func TestSalvageOfRandomDamageIsExact(t *testing.T) {
 	}
 }
 
-// randomLogs makes a database of one to three logs and nothing else.
+// randomLogs makes a database that has only one to three logs.
 func randomLogs(t *testing.T, rnd *rand.Rand) (logs []*modelLog, whole repairDir) {
 	whole = repairDir{}
 	seq := uint64(1)
@@ -225,8 +226,8 @@ func requireExactSalvage(t *testing.T, rnd *rand.Rand, mode Salvage, logs []*mod
 	}
 }
 
-// interrupted opens the database on a disk that fails from a random operation on, and
-// returns what a crash of the process or of the machine leaves then.
+// interrupted opens the database on a disk that fails from a random operation on, and returns the
+// disk after a crash of the process or of the machine.
 func interrupted(rnd *rand.Rand, o *Options, mem *vfs.Mem) *vfs.Mem {
 	o.FS = wrap.NewFaulty(mem, wrap.FailFrom(rnd.Uint64N(60), nil))
 	if d, err := Open("db", o); err == nil {

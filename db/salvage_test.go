@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// damagedLog returns a database whose only log holds keys 0 to 19, a record
-// each, of which record 10 is damaged.
+// damagedLog returns a database whose only log has keys 0 to 19, one per record. Record 10 is damaged.
 func damagedLog(t *testing.T) *vfs.Mem {
 	killed, log, data := killedWithKeysInTheLog(t, 20)
 	data[len(data)*21/40] ^= 1
@@ -23,7 +22,7 @@ func damagedLog(t *testing.T) *vfs.Mem {
 	return killed
 }
 
-func TestSalvageOpensADamagedLogAsFarAsItIsAsked(t *testing.T) {
+func TestSalvageOpensADamagedLogAsFarAsTheModeSays(t *testing.T) {
 	_, err := Open("db", &Options{FS: damagedLog(t)})
 	require.ErrorIs(t, err, ErrCorruption)
 	require.ErrorContains(t, err, "numbered 11 to 11 cannot be read")
@@ -51,7 +50,7 @@ func TestSalvageOpensADamagedLogAsFarAsItIsAsked(t *testing.T) {
 			require.Equal(t, "damaged", report.Tail)
 			require.Positive(t, report.BytesSkipped)
 			require.NotEmpty(t, report.Reason)
-			require.Equal(t, original, readFile(t, fs, filepath.Join("db", report.SetAside)), "the log is kept whole")
+			require.Equal(t, original, readFile(t, fs, filepath.Join("db", report.SetAside)), "the whole log is kept")
 			require.NoError(t, d.Put([]byte("after"), nil, nil))
 			require.NoError(t, d.Close())
 			d = mustOpen(t, &Options{FS: fs})
@@ -94,11 +93,10 @@ func TestTheDroppedEndOfATornLogIsKept(t *testing.T) {
 	require.Equal(t, data[len(data)-5-len(kept):len(data)-5], kept)
 }
 
-// LevelDB and goleveldb do not sync a log before they go on with the next one,
-// so a power loss may take the end of the older: the newer still counts, and the
-// gap is told.
-func TestAGapBetweenLogsIsToldAndTheNewerLogApplied(t *testing.T) {
-	fs := damagedLog(t) // the damage is cut off here
+// LevelDB and goleveldb do not sync a log before they begin the next one, so a power loss may
+// remove the end of the older log. The newer one still counts, and the gap is reported.
+func TestAGapBetweenLogsIsReportedAndTheNewerLogApplied(t *testing.T) {
+	fs := damagedLog(t) // the damage is cut off below
 	name := namesOf(t, fs, base.FileLog)[0]
 	_, num, _ := base.ParseFileName(name)
 	data := readFile(t, fs, filepath.Join("db", name))
@@ -113,9 +111,9 @@ func TestAGapBetweenLogsIsToldAndTheNewerLogApplied(t *testing.T) {
 	require.Positive(t, d.OpenReport().Logs[1].GapBefore)
 }
 
-// What could not be kept was deleted: it was set aside after the new state was in
-// force, and then the log went all the same.
-func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
+// The bug: bytes that could not be kept were deleted. They were set aside only after the new state
+// was in force, and the log was removed even if that failed.
+func TestALogThatCannotBeSetAsideIsNotDeleted(t *testing.T) {
 	mem := damagedLog(t)
 	log := filepath.Join("db", namesOf(t, mem, base.FileLog)[0])
 	original := readFile(t, mem, log)
@@ -129,10 +127,10 @@ func TestALogThatCannotBeSetAsideIsNotGivenUp(t *testing.T) {
 	require.ErrorIs(t, err, wrap.ErrInjected)
 	require.Equal(t, original, readFile(t, mem, log))
 	_, err = mem.Stat(filepath.Join("db", manifest.LostDir))
-	require.ErrorIs(t, err, fs.ErrNotExist, "an opening that fails leaves nothing behind")
+	require.ErrorIs(t, err, fs.ErrNotExist, "a failed Open leaves nothing behind")
 }
 
-// A name that was taken in lost/ was overwritten.
+// The bug: an existing file of that name in lost/ was overwritten.
 func TestSettingAsideOverwritesNothing(t *testing.T) {
 	mem := damagedLog(t)
 	name := namesOf(t, mem, base.FileLog)[0] + ".from-0"
@@ -143,9 +141,9 @@ func TestSettingAsideOverwritesNothing(t *testing.T) {
 	require.Equal(t, "from before", string(readFile(t, mem, filepath.Join("db", manifest.LostDir, name))))
 }
 
-// behindDamage returns a database whose only log holds keys 0 to 29 with values of 2000
-// bytes, of which the fourth is damaged, and the log's name.
-func behindDamage(t *testing.T) (d repairDir, log string) {
+// damagedFourth returns a database whose only log has keys 0 to 29 with values of 2000 bytes, of
+// which the fourth is damaged, and the log's name.
+func damagedFourth(t *testing.T) (d repairDir, log string) {
 	t.Helper()
 	var records [][]byte
 	for i := range 30 {
@@ -158,10 +156,10 @@ func behindDamage(t *testing.T) (d repairDir, log string) {
 	return d, log
 }
 
-// Behind damage, what looked like a crash's end ended the log: acknowledged writes were
-// left out of what SalvageAll brings, and the report did not count them.
-func TestSalvageTellsAndReadsWhatIsBehindALaterHole(t *testing.T) {
-	d, log := behindDamage(t)
+// The bug: after damage, bytes that looked like the end that a crash leaves ended the log.
+// SalvageAll missed acknowledged writes, and the report did not count them.
+func TestSalvageReadsAndReportsRecordsAfterALaterHole(t *testing.T) {
+	d, log := damagedFourth(t)
 	clear(d[log][40_000:44_000])
 	_, err := Open("db", &Options{FS: d.fs(t)})
 	require.ErrorIs(t, err, ErrCorruption)
@@ -179,8 +177,8 @@ func TestSalvageTellsAndReadsWhatIsBehindALaterHole(t *testing.T) {
 	require.Less(t, rep.BytesSkipped, int64(5*2100))
 }
 
-func TestSalvageCountsATornEndBehindDamage(t *testing.T) {
-	d, log := behindDamage(t)
+func TestSalvageCountsATornEndAfterDamage(t *testing.T) {
+	d, log := damagedFourth(t)
 	whole := len(d[log])
 	d[log] = d[log][:whole-100]
 	db := openTest(t, &Options{FS: d.fs(t), Salvage: SalvageAll})
@@ -189,9 +187,9 @@ func TestSalvageCountsATornEndBehindDamage(t *testing.T) {
 	require.Greater(t, rep.BytesSkipped, int64(2000+1900))
 }
 
-// A read that failed behind damage passed for the log's end, and what was not read was
+// The bug: a failed read after damage was treated as the log's end, and the unread records were
 // given up.
-func TestSalvageGivesNothingUpBecauseAReadFails(t *testing.T) {
+func TestSalvageLosesNothingBecauseOfAReadError(t *testing.T) {
 	var records [][]byte
 	for i := range 6 { // each longer than a block, so that it is read twice
 		records = append(records, numbered(uint64(1+i), string(make([]byte, 40_000)), string(testKey(i))))

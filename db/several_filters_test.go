@@ -18,7 +18,7 @@ const (
 	fuseName  = "sievedb.BinaryFuse8"
 )
 
-// fillUnder writes keys from..to under a policy, as tables of their own.
+// fillUnder writes keys from..to with a policy, to separate tables.
 func fillUnder(t *testing.T, o *Options, p filter.Policy, from, to int) {
 	t.Helper()
 	o.Filters.Policy, o.Compaction.L0Trigger = p, 100
@@ -28,7 +28,7 @@ func fillUnder(t *testing.T, o *Options, p filter.Policy, from, to int) {
 	require.NoError(t, d.Close())
 }
 
-func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
+func TestEachTableUsesTheBestOfItsFilters(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	fillUnder(t, o, filter.NewBloomPolicy(10), 0, 100)
 	fillUnder(t, o, filter.NewCacheLineBloomPolicy(10), 100, 200)
@@ -43,9 +43,9 @@ func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
 		want  map[string]int
 	}{
 		{"by default binary fuse and cache lines come first", nil, map[string]int{fuseName: 2, linesName: 2, bloomName: 1, "leveldb.BuiltinBloomFilter": 1}},
-		{"what is configured comes first", filter.NewBloomPolicy(10), map[string]int{fuseName: 1, linesName: 1, bloomName: 3, "leveldb.BuiltinBloomFilter": 1}},
-		{"in its order", filter.Several(always, filter.NewBloomPolicy(3), filter.NewCacheLineBloomPolicy(3)), map[string]int{fuseName: 1, linesName: 1, bloomName: 3, "leveldb.BuiltinBloomFilter": 1}},
-		{"nothing is asked without filters", filter.None, nil},
+		{"the configured policy comes first", filter.NewBloomPolicy(10), map[string]int{fuseName: 1, linesName: 1, bloomName: 3, "leveldb.BuiltinBloomFilter": 1}},
+		{"several configured policies come in their order", filter.Several(always, filter.NewBloomPolicy(3), filter.NewCacheLineBloomPolicy(3)), map[string]int{fuseName: 1, linesName: 1, bloomName: 3, "leveldb.BuiltinBloomFilter": 1}},
+		{"without a policy no filter is queried", filter.None, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o.Filters.Policy, o.ReadOnly = c.p, true
@@ -74,8 +74,8 @@ func TestEachTableIsAskedByTheBestFilterThatItHas(t *testing.T) {
 	}
 }
 
-// Check reads the filters too that lookups do not need.
-func TestCheckFindsDamageOfAFilterThatNobodyAsks(t *testing.T) {
+// Check also reads the filters that lookups do not need.
+func TestCheckFindsDamageOfAnUnusedFilter(t *testing.T) {
 	for _, c := range []struct {
 		policy    filter.Policy
 		fallbacks int
@@ -90,14 +90,14 @@ func TestCheckFindsDamageOfAFilterThatNobodyAsks(t *testing.T) {
 			data[at+3] ^= 8
 			writeFile(t, mem, table, data)
 
-			var told []FilterInfo
-			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { told = append(told, i) }}
+			var reported []FilterInfo
+			o.EventListener = &EventListener{FilterUnusable: func(i FilterInfo) { reported = append(reported, i) }}
 			d := openTest(t, o)
 			for i := range 500 {
 				requireValue(t, d, testKey(i), testValue(i))
 			}
-			require.Len(t, told, c.fallbacks)
-			for _, i := range told {
+			require.Len(t, reported, c.fallbacks)
+			for _, i := range reported {
 				require.Equal(t, linesName, i.Policy)
 				require.Equal(t, bloomName, i.Instead)
 				require.ErrorIs(t, i.Err, ErrCorruption)
@@ -126,7 +126,7 @@ func TestPoliciesThatHashBytesNeedAnExactComparer(t *testing.T) {
 	}
 }
 
-func TestATableCarriesFiveFiltersAtMost(t *testing.T) {
+func TestATableHasAtMostFiveFilters(t *testing.T) {
 	var many []filter.Policy
 	for i := range 5 {
 		many = append(many, renamed{name: fmt.Sprint("test.", i)})

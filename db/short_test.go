@@ -2,12 +2,12 @@ package db
 
 import "testing"
 
-// sampled says that tests that try everything try a part of it: under the race detector,
-// which slows them about tenfold, and with -short.
+// sampled reports whether exhaustive tests try only a sample: with -short, and under the race
+// detector, which slows them about tenfold.
 func sampled() bool { return raceEnabled || testing.Short() }
 
-// skipInShortRace leaves a test out of short runs under the race detector. It is for tests
-// that measure what one goroutine gets; what runs beside that, many other tests run.
+// skipInShortRace skips a test in short runs under the race detector. It is for tests that measure one
+// goroutine; many other tests cover the concurrent work.
 func skipInShortRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled && testing.Short() {

@@ -15,9 +15,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// shortened is fsys with every read cut to 1..n of its n bytes, without an error:
-// no file system should do so, but layers that do have been met, and whoever takes
-// a short read for the end of the file loses what is behind it.
+// shortened returns fsys with every read of n bytes cut to 1..n bytes, without an error. No file
+// system should do so, but some layers do, and code that takes a short read for the end of the file
+// loses the data after it.
 func shortened(fsys vfs.FS) vfs.FS {
 	return wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
 		if op.Kind != wrap.OpRead || op.Length == 0 {
@@ -44,11 +44,11 @@ func TestShortReadsChangeNoAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, report)
 		require.NoError(t, d.Close())
-		require.NoError(t, r.workload(mem), "what was written is whole")
+		require.NoError(t, r.workload(mem), "the files are complete")
 	})
 }
 
-// Damaged databases are salvaged and repaired the same.
+// Salvages and repairs of damaged databases have the same results.
 func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
 	sample, _ := sampleStore(t)
 	delete(sample, "CURRENT")
@@ -76,17 +76,17 @@ func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
 	require.Equal(t, wantReports, gotReports)
 }
 
-// failingReads are the ways in which a read goes wrong without any damage to the
-// file; an end of file where there is none is one of them.
+// failingReads are the ways in which a read fails without any damage to the file, including an end
+// of file where there is none.
 var failingReads = map[string]func(op wrap.Op) *wrap.Fault{
 	"fails":               func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO} },
 	"fails in the middle": func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO, Short: op.Length / 2} },
 	"ends early":          func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF, Short: op.Length / 2} },
-	"ends at once":        func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF} },
-	"brings nothing":      func(wrap.Op) *wrap.Fault { return &wrap.Fault{Quiet: true} },
+	"ends immediately":    func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF} },
+	"returns nothing":     func(wrap.Op) *wrap.Fault { return &wrap.Fault{Quiet: true} },
 }
 
-// tablesAndLog is a small database of two tables and a log with records.
+// tablesAndLog returns a small database of two tables and a log with records, and its contents.
 func tablesAndLog(t *testing.T) (repairDir, contents) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
@@ -100,7 +100,7 @@ func tablesAndLog(t *testing.T) (repairDir, contents) {
 	return readDir(t, mem, "db"), contentsOf(t, mem)
 }
 
-// openFor returns an open and close of the database.
+// openFor returns a function that opens and closes the database.
 func openFor(salvage Salvage) func(fsys vfs.FS) error {
 	return func(fsys vfs.FS) error {
 		d, err := Open("db", &Options{FS: fsys, Salvage: salvage})
@@ -111,8 +111,8 @@ func openFor(salvage Salvage) func(fsys vfs.FS) error {
 	}
 }
 
-// failRead returns a file system whose read with index at goes wrong, and the later ones if sticky, and
-// the number of reads.
+// failRead returns a file system that fails the read with index at and, if sticky is set, all later
+// ones, and the number of reads.
 func failRead(mem vfs.FS, at int64, sticky bool, fault func(op wrap.Op) *wrap.Fault) (vfs.FS, *atomic.Int64) {
 	reads := new(atomic.Int64)
 	return wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
@@ -126,15 +126,15 @@ func failRead(mem vfs.FS, at int64, sticky bool, fault func(op wrap.Op) *wrap.Fa
 	}), reads
 }
 
-// readAction reads all of a database.
+// readAction is an operation that reads all of a database.
 type readAction struct {
 	name  string
 	files repairDir
 	act   func(fsys vfs.FS) error
 }
 
-// failEachRead has the action fail at each of its reads in turn. Whatever it returns, the contents are
-// those wanted. It returns the number of runs and how many of them returned an error.
+// failEachRead fails each read of the action in turn. Whatever the action returns, the database must
+// have the contents want. It returns the number of runs and how many of them returned an error.
 func (a readAction) failEachRead(t *testing.T, how string, sticky bool, want contents) (runs, refused int) {
 	for at := int64(0); ; at++ {
 		mem := a.files.fs(t)
@@ -155,10 +155,9 @@ func (a readAction) failEachRead(t *testing.T, how string, sticky bool, want con
 	}
 }
 
-// A read goes wrong at one index of a recovery, a salvage, or a repair, once or
-// from then on. It fails, or its answer is right: no error is the end of a log,
-// and none is taken for damage that may be passed over.
-func TestAFailedReadIsNoEndOfALog(t *testing.T) {
+// A read of a recovery, a salvage or a repair fails, once or from then on. The operation fails, or its
+// result is right: no error may be taken for the end of a log, or for damage that may be skipped.
+func TestAFailedReadIsNotTheEndOfALog(t *testing.T) {
 	killed, want := tablesAndLog(t)
 	withoutCurrent := killed.clone()
 	delete(withoutCurrent, "CURRENT")

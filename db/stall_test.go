@@ -15,9 +15,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// While tables cannot be written, writers are told so instead of hanging, reads
-// go on, and nothing is lost; once they can, the store goes on by itself.
-func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
+// While tables cannot be written, writers get an error instead of hanging, reads work, and nothing
+// is lost. Once tables can be written again, the store continues without being reopened.
+func TestWritersGetErrorsWhileFlushesFailAndContinueAfterwards(t *testing.T) {
 	var full atomic.Bool
 	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if full.Load() && op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".ldb" {
@@ -26,7 +26,8 @@ func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
 		return nil
 	})
 	o := testOptions(fsys)
-	// A writer that had got room could still be told the failure before, at its next switch of memtables.
+	// The bug: a writer that had got room could still get the earlier error at its next switch of
+	// memtables.
 	var stale atomic.Int64
 	var d *DB
 	o.EventListener = &EventListener{FlushEnd: func(i FlushInfo) {
@@ -44,7 +45,7 @@ func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
 	n-- // the refused one
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, d.Metrics().BackgroundError, syscall.ENOSPC)
-	require.NotErrorIs(t, err, ErrReadOnly, "it is not final")
+	require.NotErrorIs(t, err, ErrReadOnly, "the error is not final")
 	for i := range n {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
@@ -55,7 +56,7 @@ func TestWritersAreToldWhileFlushesFailAndGoOnAfterwards(t *testing.T) {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
 	require.NoError(t, d.Metrics().BackgroundError)
-	require.Zero(t, stale.Load(), "flushes that succeeded beside an error")
+	require.Zero(t, stale.Load(), "flushes that succeeded but left an error")
 }
 
 func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
@@ -71,7 +72,7 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 				slowed.Add(1)
 			}
 		},
-		// Each compaction waits until the writers have felt it.
+		// Each compaction waits until writers have been slowed.
 		CompactionBegin: func(CompactionInfo) {
 			for deadline := time.Now().Add(10 * time.Second); slowed.Load() == 0 && time.Now().Before(deadline); {
 				<-time.After(time.Millisecond)
@@ -93,7 +94,7 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 		sum.Duration += total.Duration
 	}
 	require.Equal(t, StallTotal{Count: m.Stalls.Count, Duration: m.Stalls.Duration}, sum)
-	require.Empty(t, m.Stalls.CurrentReason, "nobody waits now")
+	require.Empty(t, m.Stalls.CurrentReason, "no writer waits now")
 }
 
 // While flushes hang, writes are slowed before they stop.
@@ -120,7 +121,7 @@ func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 	fill(t, d, 0, 500)
 	require.NoError(t, d.Flush())
 	d.mu.Lock()
-	for range 50 { // whatever the rate was: it decides nothing here but that one millisecond is owed
+	for range 50 { // a low rate replaces the measured one, so that writes owe at least one millisecond
 		d.throttle.NoteFlush(1<<20, 1<<20, time.Second)
 	}
 	d.mu.Unlock()

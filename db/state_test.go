@@ -11,14 +11,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// MultiGet read the sequence number after the read state and did not look again whether
-// that was still the state: it could see a write made after a load, but not the load.
-func TestAReadStateHoldsEachLoadThatItsSequenceNumberShows(t *testing.T) {
+// The bug: MultiGet read the sequence number after the read state and did not check that the state
+// was still current. It could see a write that was made after a load, but not the load.
+func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
 	const loads = 80
 	d := openTest(t, testOptions(vfs.NewMem()))
 	var committed, stop atomic.Uint64 // the number of the last load that was followed by a write
 	var group sync.WaitGroup
-	for range 2 + 2*runtime.GOMAXPROCS(0) { // more than can run: they are stopped anywhere
+	for range 2 + 2*runtime.GOMAXPROCS(0) { // more than can run, so that they are stopped anywhere
 		group.Go(func() {
 			for seen := uint64(0); stop.Load() == 0 && !t.Failed(); {
 				s, at := d.stateAt(latest)

@@ -42,7 +42,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	g.closed.Store(false)
 	close(g.open)
 	require.NoError(t, <-closed)
-	require.Zero(t, d.Metrics().Compactions.Count, "each piece has more entries than it looks away for")
+	require.Zero(t, d.Metrics().Compactions.Count, "each piece has more entries than it merges between its checks for Close")
 	require.Zero(t, d.compactor.Status().Slots)
 
 	o.Compaction.L0Trigger = 1000
@@ -52,7 +52,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	requireValue(t, d, testKey(8999), []byte("v"))
 }
 
-// One piece fails; the others end too, and none of the tables that were written is left.
+// If one piece fails, the others end too, and none of the written tables remains.
 func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 	for at := range 24 {
 		t.Run(fmt.Sprintf("creation %d", at), func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 	}
 }
 
-// Any operation of a divided compaction fails, once or from then on: it comes to nothing, or is
-// there whole when the database is opened again.
+// Each operation of a divided compaction fails, once or from then on. The compaction has no effect,
+// or it is complete when the database is reopened.
 func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 	const keys = 400
 	full := vfs.NewMem()
@@ -124,11 +124,11 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				begun.Store(true)
 				err := d.compactor.CompactLevel(t.Context(), 0, nil, nil)
 				begun.Store(false)
-				if !sticky && ofTables.Load() > 0 { // else files may wait for the next opening
+				if !sticky && ofTables.Load() > 0 { // otherwise files may wait for the next open
 					require.NoError(t, strayFilesWhenIdle(d, mem))
 				}
 				switch {
-				case ops.Load() < at: // it was over before
+				case ops.Load() < at: // the compaction had fewer operations
 					require.NoError(t, err)
 					done++
 				case err != nil:
@@ -154,7 +154,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 	require.Greater(t, failures, 400/int(step))
 }
 
-// The others need not write what nobody will keep.
+// The other pieces need not write tables that will be discarded.
 func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	g := newGate()
 	var arrivals, creations atomic.Int64
@@ -181,7 +181,7 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	go func() { done <- d.compactor.CompactClaimed(c) }()
 	<-g.arrived
 	<-g.arrived
-	// The failed one has returned its own.
+	// The failed piece has released its slot.
 	eventually(t, func() bool { return d.compactor.Status().Slots == 2 })
 	close(g.open)
 	require.ErrorIs(t, <-done, syscall.EIO)
@@ -190,7 +190,7 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	require.NoError(t, strayFilesWhenIdle(d, d.fs))
 }
 
-// What one piece finds damaged sets all inputs aside, once.
+// If one piece finds damage, all inputs are set aside, once.
 func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, piecesOptions(mem, 3))
@@ -210,12 +210,12 @@ func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 	require.ErrorIs(t, d.compactor.CompactClaimed(c), ErrCorruption)
 	require.Equal(t, inputs, d.Metrics().Compactions.TablesSetAside)
 	require.NoError(t, strayFilesWhenIdle(d, mem))
-	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "they stay set aside")
+	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "the inputs stay set aside")
 }
 
 // The index says of some blocks that they end before their last key. The piece that begins with
-// such a key would not come to it: so the one before tells.
-func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
+// such a key would not reach it, so the piece before must report it.
+func TestAPieceReportsALastKeyAfterItsSeparator(t *testing.T) {
 	var lying atomic.Bool // while the table is written
 	isCut := func(key, cut []byte) bool { return len(key) == len(testKey(0)) && len(cut) == len(key)-1 }
 	o := piecesOptions(vfs.NewMem(), 2)
@@ -257,12 +257,12 @@ func TestAPieceTellsOfALastKeyBehindItsSeparator(t *testing.T) {
 		out.Abandon()
 		out, err = d.compactor.MergePiece(c, key, nil)
 		require.NoError(t, err)
-		require.NotEqual(t, key, base.UserKey(out.Files[0].Smallest), "it cannot find its first key")
+		require.NotEqual(t, key, base.UserKey(out.Files[0].Smallest), "the piece cannot find its first key")
 		out.Abandon()
 	}
 }
 
-// The power fails at every operation of a compaction in pieces.
+// The power fails at every operation of a compaction that is divided into pieces.
 func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 	const keys = 500
 	r := recorder.New(recorder.Image{})

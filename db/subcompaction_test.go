@@ -20,8 +20,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// piecesOptions have tables so small that a compaction of a few hundred entries is
-// divided. The background begins none by itself as long as level 0 is what grows.
+// piecesOptions returns options with tables so small that a compaction of a few hundred entries is
+// divided. No background compaction begins as long as only level 0 grows.
 func piecesOptions(fs vfs.FS, slots int) *Options {
 	o := testOptions(fs)
 	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, NoCompression, slots
@@ -57,8 +57,8 @@ func contentOf(t testing.TB, d *DB, files []*manifest.FileMeta) (entries [][2]st
 	return entries
 }
 
-// remainsOf merges c in one piece and in several, and returns the tables of both.
-func remainsOf(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*manifest.FileMeta, pieces int) {
+// mergeBothWays merges c in one piece and in several, and returns the tables of both.
+func mergeBothWays(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*manifest.FileMeta, pieces int) {
 	t.Helper()
 	one, err := d.compactor.MergePiece(c, nil, nil)
 	require.NoError(t, err)
@@ -67,9 +67,9 @@ func remainsOf(t testing.TB, d *DB, c *manifest.Compaction) (whole, divided []*m
 	return one.Files, divided, pieces
 }
 
-// False alarms: three in four seeds divide the compaction (131 of 180), and if it were half
-// of them, none of 30 would do so once in 10^9 runs.
-func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
+// False alarms: three in four seeds divide the compaction (131 of 180). If only half of them did,
+// none of 30 would do so once in 10^9 runs.
+func TestADividedCompactionHasTheResultOfAnUndividedOne(t *testing.T) {
 	seed := *crashSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -79,7 +79,7 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed+i, 1))
 			d := openTest(t, piecesOptions(vfs.NewMem(), 2+rnd.IntN(4)))
-			// Of few keys many versions stand on both sides of a place to divide at.
+			// With few keys, many versions of a key are on both sides of a place to divide at.
 			keys := []int{5, 50, 2000}[rnd.IntN(3)]
 			for range 2 + rnd.IntN(3) {
 				for range 200 + rnd.IntN(300) {
@@ -99,13 +99,13 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 					require.NoError(t, d.Compact(t.Context(), testKey(keys/4), testKey(keys/2)))
 				}
 			}
-			settle(t, d) // the background may take what Compact left of level 0
+			settle(t, d) // the background may compact the tables that Compact left in level 0
 			if len(d.state.Load().version.Levels[0].Files) == 0 {
 				return
 			}
 			c := claimLevel0(t, d)
 			defer d.compactor.Done(c, nil)
-			whole, divided, pieces := remainsOf(t, d, c)
+			whole, divided, pieces := mergeBothWays(t, d, c)
 			most = max(most, pieces)
 			require.Equal(t, contentOf(t, d, whole), contentOf(t, d, divided), "%d pieces", pieces)
 			for i, f := range divided[min(1, len(divided)):] {
@@ -117,22 +117,21 @@ func TestADividedCompactionLeavesWhatAnUndividedOneDoes(t *testing.T) {
 	require.Greater(t, most, 1, "nothing was divided")
 }
 
-// unopened returns the tables as nobody has opened them yet.
+// unopened returns copies of the tables that no reader has opened yet.
 func unopened(files []*manifest.FileMeta) (fresh []*manifest.FileMeta) {
 	for _, f := range files {
 		file := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
 		file.Handle = tables.NewHandle()
-		file.Seqs.Store(f.Seqs.Load()) // or all of level 0 is opened to learn them
+		file.Seqs.Store(f.Seqs.Load()) // otherwise all of level 0 is opened to learn them
 		fresh = append(fresh, file)
 	}
 	return fresh
 }
 
-// Each piece reads and writes about as much as the others, and opens no table that is
-// outside of it.
-func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
+// Each piece reads and writes about as much as the others, and opens no table outside its range.
+func TestPiecesAreOfSimilarSizeAndOpenOnlyTheirTables(t *testing.T) {
 	for name, inputs := range map[string]func(t *testing.T, d *DB){
-		"tables of level 0 that cover all": func(t *testing.T, d *DB) {
+		"tables of level 0 that cover all keys": func(t *testing.T, d *DB) {
 			for i := range 4 {
 				for k := i; k < 4000; k += 4 {
 					require.NoError(t, d.Put(testKey(k), testValue(k), NoSync))
@@ -140,7 +139,7 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 				require.NoError(t, d.Flush())
 			}
 		},
-		"the like above a full level": func(t *testing.T, d *DB) {
+		"the same above a full level": func(t *testing.T, d *DB) {
 			fill(t, d, 0, 4000)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			for range 2 {
@@ -150,7 +149,7 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 				require.NoError(t, d.Flush())
 			}
 		},
-		"tables that do not meet, most of them at one end": func(t *testing.T, d *DB) {
+		"tables that do not overlap, most of them at one end": func(t *testing.T, d *DB) {
 			for _, k := range []int{0, 1, 2, 3, 4, 5, 6, 7, 90} {
 				fill(t, d, 1000*k, 1000*k+400)
 				require.NoError(t, d.Flush())
@@ -199,7 +198,7 @@ func TestPiecesAreOfLikeSizeAndKeepToThemselves(t *testing.T) {
 	}
 }
 
-// A gate holds back those who create a table while it is closed.
+// gate blocks the creation of tables while it is closed.
 type gate struct {
 	closed  atomic.Bool
 	arrived chan struct{}
@@ -218,14 +217,14 @@ func (g *gate) hook(op wrap.Op) *wrap.Fault {
 	return nil
 }
 
-// Each slot is taken by a piece that waits for its disk. A flush waits for none of them.
-func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
+// Each slot is used by a piece that waits for its disk. A flush waits for none of them.
+func TestPiecesAreMergedConcurrentlyAndAFlushWaitsForNone(t *testing.T) {
 	g := newGate()
 	o := piecesOptions(g.fs(), 3)
-	var told CompactionInfo
+	var ended CompactionInfo
 	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) {
 		if !i.TrivialMove {
-			told = i
+			ended = i
 		}
 	}}
 	d := openTest(t, o)
@@ -239,7 +238,7 @@ func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
 	for range 3 {
 		<-g.arrived
 	}
-	g.closed.Store(false) // those that are held stay so
+	g.closed.Store(false) // the blocked pieces stay blocked
 	fill(t, d, 5000, 5100)
 	require.NoError(t, d.Flush())
 	require.Zero(t, d.Metrics().Compactions.Count)
@@ -247,22 +246,22 @@ func TestPiecesAreMergedAtOnceAndAFlushWaitsForNone(t *testing.T) {
 	require.NoError(t, <-done)
 	require.EqualValues(t, 1, d.Metrics().Compactions.Count)
 	require.EqualValues(t, 3, d.Metrics().Compactions.Subcompactions)
-	require.Equal(t, 3, told.Subcompactions)
+	require.Equal(t, 3, ended.Subcompactions)
 	for k := range 2000 {
 		requireValue(t, d, testKey(k), testValue(k))
 	}
 	require.NoError(t, strayFilesWhenIdle(d, d.fs))
 }
 
-// Two compactions that have no table in common are merged at once.
-func TestDisjointCompactionsRunAtOnce(t *testing.T) {
+// Two compactions without a common table run concurrently.
+func TestDisjointCompactionsRunConcurrently(t *testing.T) {
 	g := newGate()
 	d := openTest(t, piecesOptions(g.fs(), 2))
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	release := d.compactor.HoldBackground() // the background is to begin when all is there
+	release := d.compactor.HoldBackground() // the background begins when everything is prepared
 	fill(t, d, 0, 1500)
-	require.NoError(t, d.Flush()) // which the gate would hold as well
+	require.NoError(t, d.Flush()) // before the gate closes, which would block it
 	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
 	level := d.state.Load().version.Shape(d.compactor.PickOptions()).BaseLevel
 	require.Greater(t, d.state.Load().version.Score(level, d.state.Load().version.Shape(d.compactor.PickOptions()), d.compactor.PickOptions()), 2.0)
@@ -285,9 +284,9 @@ func TestDisjointCompactionsRunAtOnce(t *testing.T) {
 	}
 }
 
-// However compactions, Compact and pieces come together, no more tables are being
-// written than there are slots, and one by a flush.
-func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
+// Whatever compactions, calls of Compact and pieces coincide, at most as many tables are written at
+// a time as there are slots, and one more by a flush.
+func TestMergesUseNoMoreThanTheirSlots(t *testing.T) {
 	const slots = 3
 	var open, most atomic.Int64
 	o := piecesOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
@@ -300,8 +299,8 @@ func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
 		case wrap.OpWrite:
-			runtime.Gosched() // for the others to come between
-		case wrap.OpSync: // what follows is not merging
+			runtime.Gosched() // so that other goroutines run in between
+		case wrap.OpSync: // the merge into this table is over
 			open.Add(-1)
 		}
 		return nil
@@ -334,7 +333,7 @@ func TestMergesTakeNoMoreThanTheirSlots(t *testing.T) {
 	settle(t, d)
 	require.LessOrEqual(t, most.Load(), int64(slots+1))
 	m := d.Metrics()
-	t.Logf("%d compactions in %d pieces, at most %d tables at once", m.Compactions.Count, m.Compactions.Subcompactions, most.Load())
+	t.Logf("%d compactions in %d pieces, at most %d tables at a time", m.Compactions.Count, m.Compactions.Subcompactions, most.Load())
 	require.Greater(t, m.Compactions.Subcompactions, m.Compactions.Count)
 	require.Zero(t, d.compactor.Status().Slots)
 	require.Zero(t, d.compactor.Status().Waiting)

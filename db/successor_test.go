@@ -12,8 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// fillUntil puts entries, beginning with the n-th, until ok, and returns how many there
-// are then.
+// fillUntil puts entries from the n-th on until ok returns true, and returns their number.
 func fillUntil(t *testing.T, d *DB, n int, ok func() bool) int {
 	for ; !ok(); n++ {
 		require.NoError(t, d.Put(testKey(n), testValue(n), NoSync))
@@ -45,7 +44,7 @@ func TestASuccessorIsReadyBeforeTheMemtableIsFull(t *testing.T) {
 	}
 }
 
-func TestASuccessorThatIsNotNeededLeavesNothing(t *testing.T) {
+func TestAnUnusedSuccessorLeavesNoFiles(t *testing.T) {
 	counting := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(counting)
 	d := mustOpen(t, o)
@@ -59,8 +58,8 @@ func TestASuccessorThatIsNotNeededLeavesNothing(t *testing.T) {
 	require.EqualValues(t, n, d.OpenReport().Logs[0].Entries)
 }
 
-// The log is made at once where it could not be made ahead; only if that fails as well
-// the write that needs it fails, and the next one tries again.
+// If the log could not be made ahead, it is made when it is needed. Only if that fails as well, the
+// write that needs it fails, and the next write tries again.
 func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
 	var failing atomic.Bool
 	d := openTest(t, testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {

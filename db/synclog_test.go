@@ -21,7 +21,7 @@ func isLog(path string) bool {
 	return ok && kind == base.FileLog
 }
 
-// logSyncs counts the syncs of logs on its way to a file system.
+// logSyncs counts the syncs of logs of a file system.
 type logSyncs struct {
 	vfs.FS
 	n atomic.Int64
@@ -38,7 +38,7 @@ func newLogSyncs(fsys vfs.FS) *logSyncs {
 	return l
 }
 
-// emptied returns a batch that is empty again.
+// emptied returns a batch that was filled and reset.
 func emptied() *Batch {
 	var b Batch
 	b.Put([]byte("key"), nil)
@@ -46,16 +46,16 @@ func emptied() *Batch {
 	return &b
 }
 
-// waysToSync are the calls that sync the log and write nothing.
+// waysToSync are calls that sync the log without writing to it, and a Delete for comparison.
 var waysToSync = map[string]func(*DB) error{
-	"SyncLog":                               (*DB).SyncLog,
-	"Apply of an empty batch":               func(d *DB) error { return d.Apply(new(Batch), Sync) },
-	"Apply of a batch that is empty again":  func(d *DB) error { return d.Apply(emptied(), nil) },
-	"Delete of another key, as a yardstick": func(d *DB) error { return d.Delete([]byte("another"), Sync) },
+	"SyncLog":                              (*DB).SyncLog,
+	"Apply of an empty batch":              func(d *DB) error { return d.Apply(new(Batch), Sync) },
+	"Apply of a batch that is empty again": func(d *DB) error { return d.Apply(emptied(), nil) },
+	"Delete of another key":                func(d *DB) error { return d.Delete([]byte("another"), Sync) },
 }
 
-// The bug: an empty batch applied with Sync returned at once, so that writes before it were
-// lost with the power, where LevelDB's would have synced them.
+// The bug: an empty batch applied with Sync returned immediately, so a power cut removed the writes
+// before it, which LevelDB would have synced.
 func TestWritesBeforeSyncLogSurviveAPowerCut(t *testing.T) {
 	for way, syncLog := range waysToSync {
 		for kind, wo := range map[string]func(int) *WriteOptions{
@@ -63,7 +63,7 @@ func TestWritesBeforeSyncLogSurviveAPowerCut(t *testing.T) {
 			"Buffered": func(int) *WriteOptions { return Buffered },
 			"both":     func(i int) *WriteOptions { return []*WriteOptions{NoSync, Buffered}[i%2] },
 		} {
-			for _, n := range []int{1, 50, 1000} { // of the last, several memtables
+			for _, n := range []int{1, 50, 1000} { // the last one fills several memtables
 				t.Run(way+", "+kind, func(t *testing.T) {
 					mem := vfs.NewMem()
 					d := openTest(t, testOptions(mem))
@@ -78,7 +78,7 @@ func TestWritesBeforeSyncLogSurviveAPowerCut(t *testing.T) {
 					d = openTest(t, testOptions(lost))
 					has, err := d.Has(testKey(n - 1))
 					require.NoError(t, err)
-					require.False(t, has, "the power cut shows nothing unless it loses what was not synced")
+					require.False(t, has, "the test needs a power cut that loses unsynced writes")
 					d = openTest(t, testOptions(kept))
 					for i := range n {
 						requireValue(t, d, testKey(i), testValue(i))
@@ -108,7 +108,7 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 		costs(0, "another", put(wo))
 		writes := d.Metrics().Writes.Batches
 		costs(1, "both are synced", d.SyncLog)
-		require.Equal(t, writes, d.Metrics().Writes.Batches, "it is no write")
+		require.Equal(t, writes, d.Metrics().Writes.Batches, "SyncLog is no write")
 		costs(0, "both were synced", d.SyncLog)
 	}
 	costs(1, "a synced write", put(Sync))
@@ -122,7 +122,7 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 	costs(0, "the log is new", d.SyncLog)
 }
 
-// A leader takes calls of SyncLog along with writes, before and after them.
+// A leader commits calls of SyncLog together with the writes before and after them.
 func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 	fsys := newLogSyncs(vfs.NewMem())
 	d := openTest(t, testOptions(fsys))
@@ -137,7 +137,7 @@ func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 				err = d.SyncLog()
 			case 1:
 				err = d.Put(testKey(i), testValue(i), Sync)
-			case 2: // the calls take a place in the queue, since somebody leads
+			case 2: // this call queues, because the test leads
 				err = d.Put(testKey(i), testValue(i), NoSync)
 			default:
 				err = d.Apply(new(Batch), Sync)
@@ -202,7 +202,7 @@ func TestSyncLogDoesNotWaitForAFlushThatAnotherWriteNeeds(t *testing.T) {
 	queued(2)
 	d.commit.stepDown(1)
 	group.Wait()
-	require.NoError(t, empty, "the log is sound")
+	require.NoError(t, empty, "the log is intact")
 	require.ErrorIs(t, write, syscall.EIO)
 	broken.Store(false)
 	require.NoError(t, d.Close())
@@ -237,8 +237,8 @@ func TestAFailedSyncLogEndsTheWrites(t *testing.T) {
 		require.ErrorIs(t, err, syscall.EIO, name)
 	}
 	requireValue(t, d, testKey(1), testValue(1))
-	_ = d.Close() // what it returns is another test's
-	require.Equal(t, before, syncs.n.Load(), "a sync after one that failed shows nothing")
+	_ = d.Close() // other tests check its result
+	require.Equal(t, before, syncs.n.Load(), "a sync after a failed one would prove nothing")
 }
 
 func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
@@ -255,13 +255,13 @@ func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
 	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
 }
 
-// Writers that sync by SyncLog, now and then, beside each other: whatever a SyncLog came after
-// survives a power cut at any moment.
-func TestSyncLogBesideWritersKeepsWhatCameBefore(t *testing.T) {
+// Several writers sync with SyncLog now and then. All writes before a SyncLog survive a power cut
+// at any moment.
+func TestConcurrentSyncLogsKeepEarlierWrites(t *testing.T) {
 	const writers, n = 4, 400
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
-	var synced [writers]atomic.Int64 // how many of its keys a writer knows to be durable
+	var synced [writers]atomic.Int64 // how many of its keys each writer knows to be durable
 	var group sync.WaitGroup
 	for w := range writers {
 		group.Go(func() {
@@ -296,7 +296,7 @@ func TestSyncLogBesideWritersKeepsWhatCameBefore(t *testing.T) {
 	group.Wait()
 }
 
-func TestSyncLogIsRefusedWhereAWriteIs(t *testing.T) {
+func TestSyncLogIsRefusedIfWritesAre(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	require.NoError(t, d.Close())

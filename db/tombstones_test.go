@@ -31,7 +31,7 @@ func tableBytes(t testing.TB, d *DB) (bytes int64) {
 	return bytes
 }
 
-// settleClean is settle, and waits for the removal of what nobody reads.
+// settleClean settles the store and waits until unused tables are removed.
 func settleClean(t testing.TB, d *DB) {
 	t.Helper()
 	settle(t, d)
@@ -41,12 +41,12 @@ func settleClean(t testing.TB, d *DB) {
 	})
 }
 
-func TestDeletedKeysGiveTheirSpaceBackUnasked(t *testing.T) {
+func TestDeletedKeysReleaseTheirSpaceAutomatically(t *testing.T) {
 	const n = 6000
 	cases := []struct {
 		name     string
 		from, to int     // deleted
-		most     float64 // of the space before
+		most     float64 // fraction of the space before
 	}{
 		{"all keys", 0, n, 0.02},
 		{"a range of a quarter", n / 4, n / 2, 0.85},
@@ -68,7 +68,7 @@ func TestDeletedKeysGiveTheirSpaceBackUnasked(t *testing.T) {
 	}
 }
 
-// requireRange makes sure that of all keys from that one on those up to to come next.
+// requireRange requires that an iterator at from finds all keys up to to, in order.
 func requireRange(t testing.TB, d *DB, from, to int) {
 	t.Helper()
 	it, err := d.NewIterator(nil)
@@ -82,9 +82,9 @@ func requireRange(t testing.TB, d *DB, from, to int) {
 	}
 }
 
-// Tombstones that a snapshot needs stay, and are not compacted again and again; once it
-// is closed they go with what they hide.
-func TestTombstonesThatASnapshotHoldsAreLeftAlone(t *testing.T) {
+// Tombstones that a snapshot needs stay, and are not compacted repeatedly. Once the snapshot is
+// closed, they are removed with the entries that they hide.
+func TestTombstonesThatASnapshotNeedsAreLeftAlone(t *testing.T) {
 	const n = 3000
 	o := testOptions(vfs.NewMem())
 	var compactions atomic.Int64
@@ -109,14 +109,14 @@ func TestTombstonesThatASnapshotHoldsAreLeftAlone(t *testing.T) {
 		d.compactor.Schedule()
 		settleClean(t, d)
 	}
-	require.Equal(t, count, compactions.Load(), "compactions in vain")
+	require.Equal(t, count, compactions.Load(), "useless compactions")
 
 	require.NoError(t, s.Close())
 	settleClean(t, d)
 	require.Less(t, float64(tableBytes(t, d)), 0.02*float64(before))
 }
 
-func TestSettledOverwritesTakeAQuarterMoreAtMost(t *testing.T) {
+func TestSettledOverwritesUseAtMostAQuarterMoreSpace(t *testing.T) {
 	const n = 4000
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, n)
@@ -142,7 +142,7 @@ func TestCompactOfADeletedRangeReturnsItsSpace(t *testing.T) {
 	for i := n / 4; i < n/2; i++ {
 		require.NoError(t, d.Delete(testKey(i), NoSync))
 	}
-	it, err := d.NewIterator(nil) // keeps files that are compacted
+	it, err := d.NewIterator(nil) // keeps the compacted files
 	require.NoError(t, err)
 	require.NoError(t, d.Compact(t.Context(), testKey(n/4), testKey(n/2)))
 	require.NoError(t, it.Close())

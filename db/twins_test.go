@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// foreignLevel0 is a database whose tables are all on level 0, as goleveldb's
-// RecoverFile and LevelDB's RepairDB leave them.
+// foreignLevel0 returns a database whose tables are all on level 0, as goleveldb's RecoverFile and
+// LevelDB's RepairDB leave them.
 func foreignLevel0(t testing.TB, tables map[uint64][]craftedEntry) repairDir {
 	t.Helper()
 	d, levels, last := repairDir{}, map[uint64]int{}, uint64(0)
@@ -25,15 +25,14 @@ func foreignLevel0(t testing.TB, tables map[uint64][]craftedEntry) repairDir {
 	return d
 }
 
-// readers are a DB or a Snapshot.
+// readers has the read methods of a DB and of a Snapshot.
 type readers interface {
 	lookups
 	MultiGet(keys [][]byte) ([][]byte, error)
 	NewIterator(o *IterOptions) (*Iterator, error)
 }
 
-// requireAllAgree checks that everything that reads d answers with want, of the keys
-// that are in it or in absent.
+// requireAllAgree requires that all read methods of d find want, and none of the keys in absent.
 func requireAllAgree(t testing.TB, d *DB, want contents, absent ...string) {
 	t.Helper()
 	keys := [][]byte{}
@@ -83,9 +82,9 @@ func requireAllAgree(t testing.TB, d *DB, want contents, absent ...string) {
 	}
 }
 
-// A compaction took an internal key in two tables, which goleveldb's RecoverFile and
-// LevelDB's RepairDB leave when an input awaited its removal, for corruption: level 0
-// was never compacted again, and writes ended when it was full.
+// The bug: a compaction treated an internal key in two tables as corruption. goleveldb's
+// RecoverFile and LevelDB's RepairDB leave such keys if an input was waiting for its removal. Level
+// 0 was never compacted again, and writes ended when it was full.
 func TestTwinsWithEqualValuesAreDropped(t *testing.T) {
 	for _, level := range []int{0, 5} {
 		t.Run(fmt.Sprintf("the other on level %d", level), func(t *testing.T) {
@@ -112,7 +111,7 @@ func TestTwinsWithEqualValuesAreDropped(t *testing.T) {
 	}
 }
 
-// unequalTwins is a database with two values of b under one sequence number.
+// unequalTwins returns a database with two values of b at one sequence number.
 func unequalTwins(t testing.TB) repairDir {
 	t.Helper()
 	return foreignLevel0(t, map[uint64][]craftedEntry{
@@ -122,8 +121,8 @@ func unequalTwins(t testing.TB) repairDir {
 	})
 }
 
-// Different values under one internal key went unnoticed by Check, and by iterators and
-// compactions only as keys that do not ascend.
+// The bug: Check did not notice different values of one internal key, and iterators and compactions
+// noticed them only as keys that do not ascend.
 func TestTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	d := openTest(t, testOptions(unequalTwins(t).fs(t)))
 	report, err := d.Check(context.Background())
@@ -149,8 +148,8 @@ func TestTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	require.ErrorContains(t, err, "sequence number 2")
 }
 
-// Repair called tables healthy that hold different values for one internal key, each being
-// sound by itself, while Check reported them and compactions failed.
+// The bug: Repair called tables healthy that have different values of one internal key, because
+// each of them is intact by itself. Check reported them, and compactions failed.
 func TestRepairKeepsOneOfTwoUnequalTwins(t *testing.T) {
 	fsys := unequalTwins(t).fs(t)
 	report, err := RepairWithReport("db", testOptions(fsys))

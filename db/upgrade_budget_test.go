@@ -14,9 +14,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Of tables that got 1.8 bits a key in the mean the report counted 1, and what was known of the keys of
-// upgraded tables was forgotten: going by the tiny ones that were left alone, the next call took the
-// others' for a tenth of what they are, and gave them four times the budget.
+// The bug: for tables with 1.8 bits per key on average the report counted 1, and the key counts of
+// upgraded tables were forgotten. The next call estimated them from the tiny tables that were left
+// alone, at a tenth of their real size, and gave the tables four times the budget.
 func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	o := budgetOptions(vfs.NewMem())
 	o.Filters.Policy = filter.NewCacheLineBloomPolicy(20)
@@ -29,7 +29,7 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	first, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
 	require.Greater(t, first.Upgraded, first.Tables/2)
-	require.Positive(t, first.Current, "tables so small that any filter is one cache line")
+	require.Positive(t, first.Current, "some tables are so small that any filter is one cache line")
 	bytes := uint64(0)
 	d.state.Load().version.Files(func(_ int, f *manifest.FileMeta) {
 		if old[f.Num] {
@@ -49,9 +49,9 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	require.InEpsilon(t, again.WastedReadsBefore, first.WastedReadsAfter, 1e-9)
 }
 
-// A lookup had opened the one table of its level that holds a single key: so the others, of which nothing was
-// known, were taken to hold as few for their size, and new tables got filters far above the budget.
-func TestKeysAreNotGuessedFromAnOddTable(t *testing.T) {
+// The bug: a lookup had opened the one table of its level that has a single key. The other tables
+// were assumed to have as few keys for their size, and new tables got filters far above the budget.
+func TestKeyCountsAreNotEstimatedFromAnUnusualTable(t *testing.T) {
 	o := budgetOptions(vfs.NewMem())
 	d := grown(t, o, 20000)
 	require.NoError(t, d.Compact(background, nil, nil))

@@ -18,8 +18,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// sideBySide returns a file system where, once begun, no table is written to before two of
-// them are created.
+// sideBySide returns a file system in which, after begin, no table is written to before two of them
+// are created.
 func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 	var begun atomic.Bool
 	var created atomic.Int64
@@ -37,7 +37,7 @@ func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 			select {
 			case <-two:
 			case <-time.After(time.Minute):
-				t.Error("no second table is begun beside the first")
+				t.Error("no second table was created next to the first")
 			}
 		}
 		return nil
@@ -45,9 +45,9 @@ func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 	return gated, func() { begun.Store(true) }
 }
 
-// stepByStep returns a file system where, once begun, the second sync of a directory, which is that
-// of the first step below level 0, waits until a table of the next step is created, unless
-// there is one by then.
+// stepByStep returns a file system in which, after begin, the second sync of a directory, which is
+// that of the first step below level 0, waits until a table of the next step is created, unless one
+// already is.
 func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 	var begun atomic.Bool
 	var synced, before atomic.Int64 // tables of level 0 and of the first step below it
@@ -61,7 +61,7 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 			select {
 			case <-next:
 			case <-time.After(time.Minute):
-				t.Error("no other step is begun while one is placed")
+				t.Error("no other step began while one was being placed")
 			}
 		}
 		return nil
@@ -72,13 +72,13 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 	}
 }
 
-// tablesOfSteps returns how many tables the first step of an upgrade on each level has, together.
-// There are more of them, which make another step.
+// tablesOfSteps returns how many tables the first upgrade steps of all levels have together. It
+// requires that there are more tables, which make another step.
 func tablesOfSteps(t *testing.T, d *DB) (tables int) {
-	waitUntilIdle(d) // the last flush may not be over
+	waitUntilIdle(d) // the last flush may still be running
 	v := d.state.Load().version
 	for level := range v.Levels {
-		if level == 0 { // goes in one step
+		if level == 0 { // level 0 is one step
 			tables += len(v.Levels[0].Files)
 			continue
 		}
@@ -97,8 +97,8 @@ func tablesOfSteps(t *testing.T, d *DB) (tables int) {
 	return tables
 }
 
-// smallTables are the options of a store of many small tables, with small filters, which compacts
-// only when it is asked to.
+// smallTables returns options of a store of many small tables with small filters, which compacts
+// only on request.
 func smallTables(fsys vfs.FS) *Options {
 	o := crashOptions(fsys, 0)
 	o.Compaction.L0Trigger, o.Filters.Policy = 100, filter.NewBloomPolicy(4)
@@ -106,13 +106,13 @@ func smallTables(fsys vfs.FS) *Options {
 	return o
 }
 
-// longValue makes more than a step's tables of some hundred keys.
+// longValue returns values of which some hundred fill more tables than one step has.
 func longValue(i int) []byte { return append(testValue(i), make([]byte, 1100)...) }
 
 // twiceFilled returns a store with tables of the same keys in level 0
 // and on a level below.
 func twiceFilled(t *testing.T, fsys vfs.FS, keys int) *DB {
-	d, err := Open("db", smallTables(fsys)) // a checker would hide what files can do
+	d, err := Open("db", smallTables(fsys)) // an order checker would hide the files' ShareFrom
 	require.NoError(t, err)
 	for i := range keys {
 		require.NoError(t, d.Put(testKey(i), longValue(i), NoSync))
@@ -140,7 +140,7 @@ func checkTwiceFilled(d *DB, keys int) error {
 	return nil
 }
 
-// sharingFS is a file system whose files share bytes with others, 64 at once.
+// sharingFS is a file system whose files share bytes with others, in units of 64.
 type sharingFS struct {
 	vfs.FS
 	shared atomic.Int64 // bytes
@@ -156,7 +156,7 @@ func (s *sharingFS) Create(name string) (vfs.File, error) {
 	return &sharingFile{f, s}, err
 }
 
-// ShareFrom is a write for the file systems below: what is shared is durable after Sync.
+// ShareFrom is a write for the file systems below, so the shared bytes are durable after Sync.
 func (f *sharingFile) ShareFrom(src vfs.File, n int64) (int64, error) {
 	data := make([]byte, n/64*64)
 	if _, err := src.ReadAt(data, 0); err != nil {
@@ -167,9 +167,9 @@ func (f *sharingFile) ShareFrom(src vfs.File, n int64) (int64, error) {
 	return int64(len(data)), err
 }
 
-// The power fails at every operation of an upgrade that copies tables side by side. No key
-// is lost or old again, and the next upgrade goes on from there.
-func TestCrashAtEveryOperationOfTablesCopiedSideBySide(t *testing.T) {
+// The power fails at every operation of an upgrade that copies tables concurrently. No key is lost
+// or has an old value, and the next upgrade continues from there.
+func TestCrashAtEveryOperationOfConcurrentTableCopies(t *testing.T) {
 	t.Run("copied", func(t *testing.T) {
 		r := recorder.New(recorder.Image{})
 		gated, begin := sideBySide(t, r)
@@ -189,7 +189,7 @@ func TestCrashAtEveryOperationOfTablesCopiedSideBySide(t *testing.T) {
 	})
 }
 
-// crashSideBySide upgrades a store on fsys, which stands on r, and judges what each cut leaves.
+// crashSideBySide upgrades a store on fsys, which writes to r, and judges the files after each cut.
 func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB)) {
 	const keys = 80
 	d := twiceFilled(t, fsys, keys)
@@ -219,7 +219,7 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB))
 			return err
 		}
 		err = checkTwiceFilled(d, keys)
-		if cut%3 != 0 { // the rest takes as long again
+		if cut%3 != 0 { // the second upgrade takes as long again
 			return errors.Join(err, strayFilesWhenIdle(d, mem), d.Close())
 		}
 		if r, uerr := d.UpgradeFilters(background, nil, nil); uerr != nil || r.Damaged > 0 {
@@ -236,11 +236,11 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB))
 	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
 	requireNoFailure(t, err)
 	require.Less(t, upgraded.Load(), again.Load(), "cuts before the first edit")
-	require.Positive(t, upgraded.Load(), "cuts behind it")
+	require.Positive(t, upgraded.Load(), "cuts after it")
 	t.Logf("%d tables, %d states, in %d of them some tables were upgraded", report.Tables, n, upgraded.Load())
 }
 
-// A copy that fails ends those beside it, and none is left.
+// A copy that fails ends the concurrent ones, and no copy remains.
 func TestACopyThatFailsEndsTheOthers(t *testing.T) {
 	failed := errors.New("injected")
 	mem := vfs.NewMem()

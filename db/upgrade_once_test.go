@@ -11,16 +11,16 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Tables that were written with these filters, or without any where the policy has none, have
-// nothing to gain: an upgrade that copied them would copy the whole store each time.
+// Tables that were written with the wanted filters, or without any if the policy has none, gain
+// nothing. An upgrade that copied them would copy the whole store each time.
 func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 	ranges := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 10)}
 	for name, o := range map[string]*Options{
 		"no filters":                       {Filters: FilterOptions{Policy: filter.None}},
-		"filters of ranges alone":          {Filters: FilterOptions{Policy: filter.None, RangePolicies: ranges}},
+		"range filters alone":              {Filters: FilterOptions{Policy: filter.None, RangePolicies: ranges}},
 		"a bound that needs no filter":     {Filters: FilterOptions{Policy: filter.NewBloomPolicy(10), MaxWastedReads: 0.9999999}},
 		"the old name, hashed in two ways": {Filters: FilterOptions{Policy: filter.LegacyBloom}},
-		"the old name beside cache lines": {
+		"the old name with cache lines": {
 			Filters: FilterOptions{Policy: filter.Several(filter.NewCacheLineBloomPolicy(10), filter.LegacyBloom)},
 		},
 		"binary fuse": {Filters: FilterOptions{Policy: filter.FusePolicy{}}},
@@ -29,15 +29,15 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 			o.FS = vfs.NewMem()
 			d := openTest(t, o)
 			for i := range 200 {
-				// A last byte of 0x80 and more, and no multiple of four: signed and unsigned
-				// characters make two hashes of it.
+				// The length is no multiple of four and the last byte is 0x80 or more, so signed and unsigned
+				// characters have different hashes.
 				require.NoError(t, d.Put([]byte{'k', byte(i / 8), byte(i), 0, byte(i) | 0x80}, []byte("value"), NoSync))
 			}
 			require.NoError(t, d.Flush())
 			r, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
 			require.Positive(t, r.Tables)
-			if o.Filters.MaxWastedReads > 0 { // a flush leaves room for the tables that are to come
+			if o.Filters.MaxWastedReads > 0 { // a flush leaves room for future tables
 				r, err = d.UpgradeFilters(background, nil, nil)
 				require.NoError(t, err)
 			}
@@ -47,7 +47,8 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// LevelDB's tables do not say how many keys they have; to want no filter one need not know.
+// LevelDB's tables do not record how many keys they have, but that is not needed to remove their
+// filters.
 func TestTablesLoseTheirFiltersOnce(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Filters.Policy = filter.None
@@ -60,8 +61,8 @@ func TestTablesLoseTheirFiltersOnce(t *testing.T) {
 	require.Zero(t, second.Upgraded)
 }
 
-// What is wrong with the data of a table is seen when it is copied only.
-func TestADamagedTableIsOutOfTheFiguresOfAnUpgrade(t *testing.T) {
+// An upgrade notices damage to the data of a table only when it copies the table.
+func TestADamagedTableIsNotInTheFiguresOfAnUpgrade(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Filters.Policy = filter.NewBloomPolicy(10)

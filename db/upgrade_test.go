@@ -23,7 +23,7 @@ import (
 
 var background = context.Background()
 
-// shapeOfLevels tells the tables of each level by their bounds, in the level's order.
+// shapeOfLevels returns the bounds of the tables of each level, in the level's order.
 func shapeOfLevels(d *DB) (shape [][]string) {
 	shape = make([][]string, manifest.NumLevels)
 	d.set.Current().Files(func(level int, f *manifest.FileMeta) {
@@ -32,8 +32,8 @@ func shapeOfLevels(d *DB) (shape [][]string) {
 	return shape
 }
 
-// overwritten returns a store whose level 0 has several tables of the same keys, with
-// tables on a level below, written with a policy, and opened again with options for another.
+// overwritten returns a store whose level 0 has several tables of the same keys, above tables on
+// another level. Its tables were written with the policy was, and it is reopened with the policy of o.
 func overwritten(t *testing.T, o *Options, was filter.Policy) *DB {
 	becomes := o.Filters.Policy
 	o.Filters.Policy = was
@@ -45,7 +45,7 @@ func overwritten(t *testing.T, o *Options, was filter.Policy) *DB {
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Close())
-	o.Compaction.MaxLevelBase = 1 << 20 // new filters may be larger: no level shall be full by them
+	o.Compaction.MaxLevelBase = 1 << 20 // new filters may be larger, and must not make a level full
 	d = openTest(t, o)
 	settle(t, d)
 	require.NoError(t, d.Close())
@@ -70,7 +70,7 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 	fuse := filter.FusePolicy{}
 	for name, tc := range map[string]struct {
 		was, becomes filter.Policy
-		policy       string // that lookups ask
+		policy       string // that lookups query
 	}{
 		"LevelDB's to cache lines":        {filter.NewBloomPolicy(10), nil, filter.NewCacheLineBloomPolicy(10).Name()},
 		"none to binary fuse":             {filter.None, fuse, fuse.Name()},
@@ -88,19 +88,19 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 			plan, err := d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
 			require.NoError(t, err)
 			require.Equal(t, shape, shapeOfLevels(d))
-			told := 0
-			done, err := d.UpgradeFilters(background, nil, &UpgradeOptions{Progress: func(r UpgradeReport) { told = r.Upgraded }})
+			reported := 0
+			done, err := d.UpgradeFilters(background, nil, &UpgradeOptions{Progress: func(r UpgradeReport) { reported = r.Upgraded }})
 			require.NoError(t, err)
-			require.Equal(t, done.Upgraded, told)
-			require.InEpsilon(t, done.FilterBytesAfter, plan.FilterBytesAfter, 0.1, "of other keys a binary fuse filter may need a few slots more")
-			require.InDelta(t, done.WastedReadsAfter, plan.WastedReadsAfter, 1e-3, "tables that only go along may have had other filters of that size")
+			require.Equal(t, done.Upgraded, reported)
+			require.InEpsilon(t, done.FilterBytesAfter, plan.FilterBytesAfter, 0.1, "with other keys, a binary fuse filter may need a few more slots")
+			require.InDelta(t, done.WastedReadsAfter, plan.WastedReadsAfter, 1e-3, "tables that are only copied along may have had other filters of that size")
 			plan.Duration, plan.FilterBytesAfter, plan.WastedReadsAfter = done.Duration, done.FilterBytesAfter, done.WastedReadsAfter
 			require.Equal(t, plan, done)
 			require.Greater(t, done.Upgraded, done.Tables/2)
-			require.Equal(t, done.Tables, done.Upgraded+done.Current, "small ones may have as many bits before")
+			require.Equal(t, done.Tables, done.Upgraded+done.Current, "small tables may have had as many bits before")
 			require.Positive(t, done.Bytes)
 
-			require.Equal(t, shape, shapeOfLevels(d), "levels, and the order in level 0")
+			require.Equal(t, shape, shapeOfLevels(d), "the levels and the order in level 0 are unchanged")
 			require.Equal(t, before, answers(t, d))
 			filters, err := d.Filters(background, 200)
 			require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestAnUpgradeMeetsABudget(t *testing.T) {
 	after, bytes := wasted(t, d, 20000)
 	t.Logf("%.4f wasted reads with %d bytes of filters before, %.4f with %d after", before, memory, after, bytes)
 	require.LessOrEqual(t, after, before/2)
-	require.LessOrEqual(t, bytes, memory+memory/20, "tables that compactions wrote beside it count as well")
+	require.LessOrEqual(t, bytes, memory+memory/20, "tables that compactions wrote meanwhile count as well")
 	again, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, again.Tables, again.Upgraded+again.Current)
@@ -155,8 +155,8 @@ func TestBetterFiltersAreExpectedToWasteLess(t *testing.T) {
 	}
 }
 
-// The report said 0.0 before and after of a store whose tables had all their filters already.
-func TestTablesThatHaveTheirFiltersWasteReadsTooAsExpected(t *testing.T) {
+// The bug: the report had 0.0 wasted reads before and after if all tables had their filters already.
+func TestUpgradeReportsIncludeWastedReadsOfCurrentTables(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := overwritten(t, o, filter.NewCacheLineBloomPolicy(4))
 	policy := filter.NewCacheLineBloomPolicy(10)
@@ -172,7 +172,7 @@ func TestTablesThatHaveTheirFiltersWasteReadsTooAsExpected(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatIsInterruptedIsTakenUp(t *testing.T) {
+func TestAnInterruptedUpgradeIsContinued(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
 	ctx, cancel := context.WithCancel(background)
@@ -226,8 +226,8 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Reads, writes, flushes and compactions go on while tables are upgraded, back and forth.
-func TestUpgradesBesideWritersAndReaders(t *testing.T) {
+// Reads, writes, flushes and compactions continue while tables are upgraded, back and forth.
+func TestUpgradesConcurrentWithWritersAndReaders(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.MaxConcurrent = 2
 	d := openTest(t, o)
@@ -267,7 +267,7 @@ func TestUpgradesBesideWritersAndReaders(t *testing.T) {
 	require.NoError(t, strayFilesWhenIdle(d, o.FS))
 }
 
-func TestDamagedTablesAreLeftAsTheyAre(t *testing.T) {
+func TestUpgradesLeaveDamagedTablesUnchanged(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	d := overwritten(t, o, filter.NewBloomPolicy(10))
@@ -308,7 +308,7 @@ func TestGoldenDatabasesAreUpgraded(t *testing.T) {
 			r, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
 			require.Positive(t, r.Tables)
-			require.Equal(t, name != "goleveldb-filter", r.Upgraded > 0, "that one's only table comes from its log")
+			require.Equal(t, name != "goleveldb-filter", r.Upgraded > 0, "the only table of that one comes from its log")
 			require.Zero(t, r.Damaged)
 			filters, err := d.Filters(background, 100)
 			require.NoError(t, err)
@@ -321,8 +321,8 @@ func TestGoldenDatabasesAreUpgraded(t *testing.T) {
 	}
 }
 
-// Each operation of an upgrade fails once. The store answers as before, nothing is
-// left behind, and the next call does it.
+// Each operation of an upgrade fails once. The store gives the same answers, no files remain, and
+// the next call completes the upgrade.
 func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 	failed := errors.New("injected")
 	mem := vfs.NewMem()
@@ -350,7 +350,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 		from.Store(0)
 		_, err = d.UpgradeFilters(background, nil, nil)
 		from.Store(1 << 62)
-		if at == none { // only to see how many operations there are
+		if at == none { // only to count the operations
 			require.NoError(t, err)
 			steps, at = count.Load(), 0
 			require.NoError(t, d.Close())
@@ -374,8 +374,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 	require.Greater(t, errs, 20)
 }
 
-// The power fails at every operation of a run in which tables are upgraded all the
-// time.
+// The power fails at every operation of a run during which tables are upgraded continuously.
 func TestCrashesDuringUpgrades(t *testing.T) {
 	total, limit := 2000, 1500
 	if sampled() {
@@ -398,9 +397,9 @@ func TestCrashesDuringUpgrades(t *testing.T) {
 	})
 }
 
-// A load that is committed while filters are upgraded is newer than what is there, in level
-// 0 too: an upgrade that comes when the load's tables have their numbers has to wait.
-func TestLoadsBesideUpgrades(t *testing.T) {
+// A load that is committed during a filter upgrade is newer than the existing tables, in level 0
+// too. An upgrade that begins when the load's tables already have their numbers must wait.
+func TestLoadsDuringUpgrades(t *testing.T) {
 	var atRename atomic.Pointer[func()]
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if f := atRename.Load(); f != nil && op.Kind == wrap.OpRename && atRename.CompareAndSwap(f, nil) {
@@ -426,7 +425,7 @@ func TestLoadsBesideUpgrades(t *testing.T) {
 				upgraded <- err
 			}()
 			select {
-			case err := <-upgraded: // which it should not be
+			case err := <-upgraded: // which should not happen
 				upgraded <- err
 			case <-time.After(50 * time.Millisecond):
 			}

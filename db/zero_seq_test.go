@@ -14,8 +14,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// entriesOf returns what the tables in use hold of a key, newest first, as "sequence value"
-// or "sequence deleted".
+// entriesOf returns the entries of a key in the live tables, newest first, as "sequence value" or
+// "sequence deleted".
 func entriesOf(t testing.TB, d *DB, key string) []string {
 	t.Helper()
 	var all []version
@@ -36,7 +36,7 @@ func entriesOf(t testing.TB, d *DB, key string) []string {
 	return out
 }
 
-func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
+func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), NoSync)) }
 	compact := func() { require.NoError(t, d.Compact(t.Context(), nil, nil)) }
@@ -48,13 +48,13 @@ func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
 	put("a", "1")
 	put("b", "2")
 	compact()
-	requireEntries("a", "1 1") // the snapshot of the empty database must not come to see it
+	requireEntries("a", "1 1") // the snapshot of the empty database must not see it
 	requireEntries("b", "2 2")
 	_, err := empty.Get([]byte("a"))
 	require.Equal(t, ErrNotFound, err)
 	require.NoError(t, empty.Close())
 
-	edge := d.NewSnapshot() // shows sequence number 2, and not 3
+	edge := d.NewSnapshot() // shows sequence number 2 but not 3
 	put("c", "3")
 	put("b", "4")
 	require.NoError(t, d.Delete([]byte("a"), NoSync))
@@ -88,7 +88,7 @@ func TestACompactionDropsSequenceNumbersThatNobodyNeeds(t *testing.T) {
 	require.Empty(t, report.Faults)
 }
 
-// An entry that lost its number above an older one would be hidden by it.
+// An entry that lost its number above an older entry would be hidden by that one.
 func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Tables.Compression, o.Compaction.L0Trigger = NoCompression, 100
@@ -97,7 +97,7 @@ func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	key := string(testKey(7))
 	require.Equal(t, []string{"0 " + string(testValue(7))}, entriesOf(t, d, key))
-	for range 2 { // two tables are merged, one would be moved
+	for range 2 { // two tables are merged; one would be moved
 		require.NoError(t, d.Put(testKey(7), []byte("newer"), NoSync))
 		require.NoError(t, d.Flush())
 	}
@@ -110,16 +110,16 @@ func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	require.Equal(t, "newer", string(it.Value()))
 }
 
-// What a table's entries had for numbers is noted, through compactions, upgrades of the
-// filters and repairs: Repair tells by it whether a table that nothing names is needed.
-func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
+// Tables record the sequence numbers that their entries had, through compactions, filter upgrades
+// and repairs. Repair uses them to decide whether a table that no MANIFEST lists is needed.
+func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
-	requireNoted := func(want uint64) {
+	requireRecorded := func(want uint64) {
 		t.Helper()
 		var largest uint64
 		for _, f := range d.state.Load().version.Levels[NumLevels-1].Files {
-			require.Zero(t, base.Trailer(f.Smallest)>>8, "it lost them")
+			require.Zero(t, base.Trailer(f.Smallest)>>8, "the entries lost their sequence numbers")
 			r, err := d.tables.Ref(f)
 			require.NoError(t, err)
 			p, ok := r.Properties()
@@ -131,9 +131,9 @@ func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
 	}
 	fill(t, d, 0, 50)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireNoted(50)
+	requireRecorded(50)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireNoted(50)
+	requireRecorded(50)
 	require.NoError(t, d.Close())
 
 	o.Filters.Policy = filter.NewBloomPolicy(12)
@@ -141,37 +141,37 @@ func TestTablesNoteTheSequenceNumbersThatTheyLost(t *testing.T) {
 	report, err := d.UpgradeFilters(t.Context(), nil, nil)
 	require.NoError(t, err)
 	require.Positive(t, report.Upgraded)
-	requireNoted(50)
+	requireRecorded(50)
 	require.NoError(t, d.Close())
 
 	files := readDir(t, o.FS, "db")
 	delete(files, base.CurrentName)
 	table := files[files.tables()[0]]
-	table[len(table)-1] ^= 1 // its footer: its entries go to another one
+	table[len(table)-1] ^= 1 // its footer, so its entries go to another table
 	o.FS = checkOrder(files.fs(t))
 	rep, err := RepairWithReport("db", o)
 	require.NoError(t, err)
 	require.EqualValues(t, 50, rep.LastSequence)
 	require.Positive(t, rep.TablesWritten)
 	d = mustOpen(t, o)
-	requireNoted(50)
+	requireRecorded(50)
 	require.EqualValues(t, 50, d.Metrics().LastSequence)
 	require.NoError(t, d.Close())
 }
 
-// Of two entries without a number the later table's is the later, whether its values or
-// those of the former are greater and whichever of the tables is damaged.
-func TestRepairTakesTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
+// Of two entries without sequence numbers, that of the later table wins, whichever value is greater
+// and whichever table is damaged.
+func TestRepairPrefersTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
 	older := craftTable(t, put("a", 0, "older"), put("b", 0, "b"))
 	later := craftTable(t, put("a", 0, "later"), put("c", 0, "c"))
 	want := contents{"a": "later", "b": "b", "c": "c"}
-	cut := func(table []byte) []byte { // its footer; the entries can be read
+	cut := func(table []byte) []byte { // damages the footer; the entries can be read
 		table = slices.Clone(table)
 		table[len(table)-1] ^= 1
 		return table
 	}
 	for name, d := range map[string]repairDir{
-		"both sound":        {"000005.ldb": older, "000009.ldb": later},
+		"both intact":       {"000005.ldb": older, "000009.ldb": later},
 		"the older damaged": {"000005.ldb": cut(older), "000009.ldb": later},
 		"the later damaged": {"000005.ldb": older, "000009.ldb": cut(later)},
 		"both damaged":      {"000005.ldb": cut(older), "000009.ldb": cut(later)},
@@ -184,9 +184,9 @@ func TestRepairTakesTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
 	}
 }
 
-// A MANIFEST that is whole decides about a table that was to be removed, also where the
-// tables in use have lost their numbers.
-func TestRepairLeavesOutWhatIsOlderThanEntriesWithoutSequenceNumbers(t *testing.T) {
+// An intact MANIFEST decides about a table that was to be removed, even if the live tables have
+// lost their sequence numbers.
+func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	for i := range 2 {
@@ -197,20 +197,20 @@ func TestRepairLeavesOutWhatIsOlderThanEntriesWithoutSequenceNumbers(t *testing.
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.Equal(t, []string{"0 value 1"}, entriesOf(t, d, "k"))
 	require.NoError(t, d.Close())
-	d = mustOpen(t, o) // its MANIFEST knows nothing of the tables from before
+	d = mustOpen(t, o) // its MANIFEST lists none of the earlier tables
 	require.NoError(t, d.Close())
 	files := readDir(t, o.FS, "db")
 	oldest := slices.Min(before.tables())
-	files["000900.ldb"] = before[oldest] // as if it had been written since
+	files["000900.ldb"] = before[oldest] // as if it had been written later
 	got, rep, _ := files.repaired(t)
 	require.Equal(t, contents{"k": "value 1"}, got, "%s", rep)
 	require.Equal(t, FileUnused, fateOf(t, rep, "000900.ldb").Fate)
 }
 
-// The inputs of a compaction are removed in an order in which what is left of them at
-// any moment holds the newest version of a key or the same as the outputs: a repair
-// that has no MANIFEST takes them all for tables in use.
-func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
+// The inputs of a compaction are removed in such an order that those that remain have, at any
+// moment, the newest version of each key or the same one as the outputs. A repair without a
+// MANIFEST uses them all.
+func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger = 100
 	var mu sync.Mutex
@@ -246,20 +246,20 @@ func TestRepairOfTheRestsOfACompactionAnswersAlike(t *testing.T) {
 	inputs := map[uint64]bool{}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
 	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
-	require.NoError(t, d.Close()) // now all is removed
+	require.NoError(t, d.Close()) // now all inputs are removed
 	after := readDir(t, o.FS, "db")
 	removed = slices.DeleteFunc(removed, func(num uint64) bool { return !inputs[num] })
 	require.Len(t, removed, 4)
 	for i := range len(removed) + 1 {
-		rests := after.clone()
+		remaining := after.clone()
 		for _, num := range removed[i:] {
 			name := base.FileName(base.FileTable, num)
-			rests[name] = before[name]
+			remaining[name] = before[name]
 		}
-		for _, name := range rests.only(base.FileManifest, base.FileCurrent) {
-			delete(rests, name)
+		for _, name := range remaining.only(base.FileManifest, base.FileCurrent) {
+			delete(remaining, name)
 		}
-		got, rep, _ := rests.repaired(t)
+		got, rep, _ := remaining.repaired(t)
 		require.Equal(t, want, got, "%d of %d were removed: %s", i, len(removed), rep)
 	}
 	for _, f := range d.set.Current().Levels[manifest.NumLevels-1].Files {
