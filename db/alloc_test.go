@@ -56,7 +56,8 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 }
 
 func TestPutAllocatesNothingInSteadyState(t *testing.T) {
-	// The memtable is too large to be switched here, and there is no order checker, which would allocate.
+	// The memtable is too large to be switched here, and there is no order checker, which would
+	// allocate.
 	d, err := Open("db", &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}})
 	require.NoError(t, err)
 	defer d.Close()
@@ -84,7 +85,8 @@ func TestPutOfALoaderAllocatesNothing(t *testing.T) {
 	for range 50000 { // the writer's memory grows with its first tables
 		put()
 	}
-	require.Less(t, testing.AllocsPerRun(5000, put), 0.1, "the table's buffers and the file in memory grow now and then")
+	require.Less(t, testing.AllocsPerRun(5000, put), 0.1,
+		"the table's buffers and the file in memory grow now and then")
 	require.NoError(t, l.Commit())
 }
 

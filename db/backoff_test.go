@@ -62,7 +62,8 @@ func TestAFlushDoesNotShortenTheBackoffOfAFailedCompaction(t *testing.T) {
 	requireValue(t, d, testKey(7), testValue(7))
 }
 
-// corruptStore returns the options of a store whose level 0 has two overlapping tables, the older one damaged.
+// corruptStore returns the options of a store whose level 0 has two overlapping tables, the older
+// one damaged.
 func corruptStore(t testing.TB) *Options {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
@@ -98,7 +99,8 @@ func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
 	}
 	requireIdle(t, d)
 	require.EqualValues(t, 1, failures.Load())
-	require.EqualValues(t, begun.Load(), failures.Load(), "level 0 is compacted in order: no table overtakes those set aside")
+	require.EqualValues(t, begun.Load(), failures.Load(),
+		"level 0 is compacted in order: no table overtakes those set aside")
 	m := d.Metrics()
 	require.Equal(t, 2, m.Compactions.TablesSetAside)
 	require.ErrorIs(t, m.BackgroundError, ErrCorruption)

@@ -136,7 +136,8 @@ func TestMarshalBinaryReturnsALogRecord(t *testing.T) {
 	require.Zero(t, read.Size())
 }
 
-// The size in memory of a batch of many small entries exceeds the limit long before its log record does.
+// The size in memory of a batch of many small entries exceeds the limit long before its log record
+// does.
 func TestABatchTooLargeInMemoryIsRefusedEverywhere(t *testing.T) {
 	var b Batch
 	b.Delete([]byte("k"))

@@ -36,7 +36,8 @@ type falsePositives struct {
 	all, again, disk, againDisk float64
 }
 
-// add adds one step of the lookup of key. If counted is false, it only records whether key was a false positive.
+// add adds one step of the lookup of key. If counted is false, it only records whether key was a
+// false positive.
 func (f *falsePositives) add(key uint64, s *ExplainStep, counted bool) {
 	if s.Filter != "maybe" || s.Found || !counted {
 		f.before[key] = f.before[key] || s.Filter == "maybe"
@@ -75,7 +76,8 @@ func BenchmarkRepeatedMisses(b *testing.B) {
 	}
 }
 
-// measureMisses opens the store with a block cache of the given size, looks up absent keys and reports the counts.
+// measureMisses opens the store with a block cache of the given size, looks up absent keys and
+// reports the counts.
 func measureMisses(b *testing.B, fs vfs.FS, cache int64, exponent float64) {
 	d, err := Open("db", &Options{
 		FS: fs, Cache: CacheOptions{Size: cache}, Filters: FilterOptions{Policy: filter.NewDualBloomPolicy(10)},

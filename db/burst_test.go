@@ -21,7 +21,8 @@ func burstStore(t *testing.T) (d *DB, advance func(time.Duration)) {
 	return d, func(by time.Duration) { passed.Add(int64(by)) }
 }
 
-// fillMemtables writes until n memtables have been flushed in all, and waits for the compactions that this starts.
+// fillMemtables writes until n memtables have been flushed in all, and waits for the compactions
+// that this starts.
 func fillMemtables(t *testing.T, d *DB, n int) {
 	t.Helper()
 	for i := 0; d.Metrics().Flushes.Count < uint64(n); i++ {

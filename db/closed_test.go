@@ -122,7 +122,8 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 				}
 				require.NoError(t, d.Close())
 			}
-			require.NoError(t, openAndClose(fsOf(t, damaged.With(base.ClosedName, nil))), "without the mark, a crash may have left this log")
+			require.NoError(t, openAndClose(fsOf(t, damaged.With(base.ClosedName, nil))),
+				"without the mark, a crash may have left this log")
 
 			mem := fsOf(t, damaged)
 			report, err := RepairWithReport("db", &Options{FS: mem})
@@ -236,7 +237,7 @@ func TestADirectoryNamedCLOSEDIsLeftAlone(t *testing.T) {
 
 // LevelDB's DestroyDB leaves CLOSED. A new database in the same directory begins with the same
 // numbers and the same bytes in its MANIFEST, and its log may be shorter or as long.
-func TestTheMarkOfADestroyedDatabaseDoesNotHurtTheNext(t *testing.T) {
+func TestTheMarkOfADestroyedDatabaseDoesNotHarmTheNext(t *testing.T) {
 	old, log := closedWithKeysInTheLog(t, 5)
 	for _, n := range []int{4, 5, 6} {
 		mem := fsOf(t, damage.Image{base.ClosedName: old[base.ClosedName]})

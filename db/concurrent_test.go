@@ -19,7 +19,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-var atomicityFor = flag.Duration("atomicity.for", 0, "how long to test that readers see whole batches; a fixed number of batches is the minimum")
+var atomicityFor = flag.Duration("atomicity.for", 0,
+	"how long to test that readers see whole batches; a fixed number of batches is the minimum")
 
 // While a batch is added to the memtable, a reader that looks between any two key comparisons sees
 // none of it.

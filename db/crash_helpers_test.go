@@ -34,7 +34,8 @@ var (
 	crashStates = flag.String("crash.states", "M0,M1,M2", "crash models to build, M0 to M5, separated by commas")
 	crashSeeds  = flag.Int("crash.seeds", 1, "number of workloads, each with its own seed")
 	crashSeed   = flag.Uint64("crash.seed", 0, "first seed; 0 chooses a random one")
-	crashLimit  = flag.Int("crash.limit", 0, "recoveries to run for each seed, spread over all cuts; 0 means all, or as many as the build affords")
+	crashLimit  = flag.Int("crash.limit", 0,
+		"recoveries to run for each seed, spread over all cuts; 0 means all, or as many as the build affords")
 )
 
 func crashModels(t testing.TB) (models []recorder.Model) {

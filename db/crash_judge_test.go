@@ -180,7 +180,8 @@ func (j *crashJudge) checkSecondCut(mem *vfs.Mem, want []oracle.Entry, low, high
 	}
 	fresh := len(got) - len(want)
 	if fresh < low || fresh > high || !slices.Equal(got[:len(want)], want) {
-		return fmt.Errorf("second open: found %d entries, want %d and %d to %d of the new ones; %s", len(got), len(want), low, high, firstDifference(want, got))
+		return fmt.Errorf("second open: found %d entries, want %d and %d to %d of the new ones; %s",
+			len(got), len(want), low, high, firstDifference(want, got))
 	}
 	if err := d.Close(); err != nil {
 		return err

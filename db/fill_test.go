@@ -294,7 +294,8 @@ func runFills(t *testing.T, disk fillDisk, count int) {
 	}
 	waitUntilIdle(r.d)
 	require.NoError(t, r.d.Close())
-	t.Logf("%d fills: %d writes, %d refused for lack of space, %d times reopened, 0 lost", count, r.next, r.refused, r.finals)
+	t.Logf("%d fills: %d writes, %d refused for lack of space, %d times reopened, 0 lost",
+		count, r.next, r.refused, r.finals)
 }
 
 // TestFillsOfARealDisk uses this disk if it cannot mount a real one.

@@ -114,7 +114,8 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 			d := grown(t, o, n)
 			reads, _ := wasted(t, d, probes)
 			logLevels(t, d)
-			require.LessOrEqual(t, reads, 1.2*bound, "LevelDB's hash has a higher false-positive rate than an ideal one")
+			require.LessOrEqual(t, reads, 1.2*bound,
+				"LevelDB's hash has a higher false-positive rate than an ideal one")
 			require.GreaterOrEqual(t, reads, bound/4, "no memory is used beyond what the bound needs")
 			requireNoFaults(t, d)
 		})
@@ -146,7 +147,8 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 	require.NoError(t, err)
 	m = d.Metrics()
 	require.LessOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget*21/20))
-	require.GreaterOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget/2), "tables that had no filter have one; a part is reserved for level 0")
+	require.GreaterOrEqual(t, m.Tables.FilterBytes, uint64(o.Filters.Budget/2),
+		"tables that had no filter have one; a part is reserved for level 0")
 }
 
 func TestABudgetCountsExistingTables(t *testing.T) {

@@ -187,7 +187,8 @@ func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
 	}
 	f := filtersOf(t, d, reportProbes).Tables[0]
 	require.Equal(t, VerdictGood, f.Verdict, f.Detail)
-	require.InDelta(t, 100*counters.SampledOneIn, f.Lookups.FalsePositives, 5*counters.SampledOneIn, "each lookup wasted a read, which is counted")
+	require.InDelta(t, 100*counters.SampledOneIn, f.Lookups.FalsePositives, 5*counters.SampledOneIn,
+		"each lookup wasted a read, which is counted")
 	require.Equal(t, VerdictGood, filtersOf(t, d, 0).Tables[0].Verdict)
 }
 

@@ -201,8 +201,8 @@ func TestBloomFalsePositivesAreTheOnlyBlocksReadForMissingKeys(t *testing.T) {
 	require.Equal(t, m.FilterFalsePositives, m.BlocksFromDisk)
 	require.Equal(t, m.IndexReads, uint64(parts["index"]))
 	require.Zero(t, m.FilterTruePositives)
-	// The keys differ in their last digit, on which LevelDB's hash collides, so the rate exceeds the 1 %
-	// of random keys.
+	// The keys differ in their last digit, on which LevelDB's hash collides, so the rate exceeds
+	// the 1 % of random keys.
 	require.Less(t, float64(m.FilterFalsePositives), 0.2*float64(m.FilterChecks))
 	require.Positive(t, m.FilterNegatives)
 }

@@ -293,7 +293,8 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 				t.Logf("absent keys: %d checks, %.2f %% of them false positives", checks, 100*rate)
 				require.Greater(t, checks, uint64(len(absent))*19/10, "on two levels")
 				require.Less(t, rate, 0.035, "twice the rate of a Bloom filter with ten bits per key, and a margin")
-				require.Equal(t, falsePositives, after.BlocksFromDisk-before.BlocksFromDisk, "only false positives read blocks")
+				require.Equal(t, falsePositives, after.BlocksFromDisk-before.BlocksFromDisk,
+					"only false positives read blocks")
 
 				require.NoError(t, d.Close())
 
@@ -407,7 +408,8 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			require.Equal(t, len(absent), countMissing(t, d, absent))
 			m := d.Metrics()
 			if !listed {
-				require.Equal(t, m.Tables.Open, m.Tables.UnknownFilters["sievedb.CacheLineBloom"], "the last name that the tables list")
+				require.Equal(t, m.Tables.Open, m.Tables.UnknownFilters["sievedb.CacheLineBloom"],
+					"the last name that the tables list")
 				require.Zero(t, m.Total().FilterChecks)
 				return
 			}

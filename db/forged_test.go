@@ -22,7 +22,8 @@ var (
 	forgeFirst     = flag.Int("forge.first", 0, "index of the first forged database")
 	forgeSeed      = flag.Uint64("forge.seed", 29, "seed of the forged databases")
 	forgeSlow      = flag.Duration("forge.slow", time.Second, "processor time that one operation may use")
-	forgePrint     = flag.Bool("forge.print", false, "print each forged database before it is tested, in case one ends the process")
+	forgePrint     = flag.Bool("forge.print", false,
+		"print each forged database before it is tested, in case one ends the process")
 )
 
 // Everything that reads a database is run on databases whose tables, MANIFEST and logs were forged

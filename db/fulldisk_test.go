@@ -193,8 +193,10 @@ func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
 			}
 			return nil
 		}))
-		t.Logf("seed %d: %d runs, of which %d had to be reopened; %d power cuts", seed, total/step, finals.Load(), cuts.Load())
-		require.LessOrEqual(t, finals.Load(), int64(max(2, total/step/50)), "only a failure while renaming CURRENT is final")
+		t.Logf("seed %d: %d runs, of which %d had to be reopened; %d power cuts",
+			seed, total/step, finals.Load(), cuts.Load())
+		require.LessOrEqual(t, finals.Load(), int64(max(2, total/step/50)),
+			"only a failure while renaming CURRENT is final")
 		require.Greater(t, int(cuts.Load()), total/step/2)
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})

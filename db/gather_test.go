@@ -54,7 +54,7 @@ func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
 	})
 }
 
-func TestALeaderDoesNotWaitForWritersThatStayAway(t *testing.T) {
+func TestALeaderDoesNotWaitForWritersThatDoNotReturn(t *testing.T) {
 	for _, keep := range []durability{inBuffer, withSystem, onDisk} {
 		q := &commitQueue{waiting: []*commitRequest{{keep: keep}}, expected: 1000}
 		q.gather()

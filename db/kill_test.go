@@ -17,9 +17,12 @@ import (
 
 var (
 	killCycles = flag.Int("kill.cycles", 50, "how often the kill test kills its child")
-	killSeed   = flag.Uint64("kill.seed", 0, "seed of what the kill test writes and when it kills; 0 chooses a random one")
-	killDir    = flag.String("kill.dir", "", "directory for the kill test, which chooses the file system; empty means a temporary one")
-	killPower  = flag.String("kill.powercut", "", "shell command that makes the file system of -kill.dir lose unsynced data; run after each kill")
+	killSeed   = flag.Uint64("kill.seed", 0,
+		"seed of what the kill test writes and when it kills; 0 chooses a random one")
+	killDir = flag.String("kill.dir", "",
+		"directory for the kill test, which chooses the file system; empty means a temporary one")
+	killPower = flag.String("kill.powercut", "",
+		"shell command that makes the file system of -kill.dir lose unsynced data; run after each kill")
 )
 
 func TestMain(m *testing.M) {

@@ -99,7 +99,7 @@ func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 
 // If the log fails or the process dies, the acknowledged large writes survive, and at most the
 // write that was in progress.
-func TestALargeWriteThatFailsIsThereWholeOrNotAtAll(t *testing.T) {
+func TestAFailedLargeWriteIsThereEntirelyOrNotAtAll(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 10}})
 	require.NoError(t, d.Put([]byte("small"), []byte("1"), Sync))

@@ -130,7 +130,8 @@ func (w *loadWriter) readKeys(newIterator func(*IterOptions) (*Iterator, error))
 func (w *loadWriter) compare(what string, newIterator func(*IterOptions) (*Iterator, error), want map[int]string) error {
 	got, err := w.readKeys(newIterator)
 	if err == nil && !maps.Equal(got, want) {
-		err = fmt.Errorf("%s of writer %d, after %d operations, shows %v, want %v", what, w.number, len(w.ops), got, want)
+		err = fmt.Errorf("%s of writer %d, after %d operations, shows %v, want %v",
+			what, w.number, len(w.ops), got, want)
 	}
 	return err
 }
@@ -176,7 +177,8 @@ func (w *loadWriter) survived(d *DB, before map[int]string, acked, begun int) er
 		apply(state, op)
 	}
 	if !maps.Equal(got, state) {
-		return fmt.Errorf("of writer %d, killed after %d to %d operations, found %v; after the last one, want %v", w.number, acked, begun, got, state)
+		return fmt.Errorf("of writer %d, killed after %d to %d operations, found %v; after the last one, want %v",
+			w.number, acked, begun, got, state)
 	}
 	w.now, w.ops, w.acked = got, nil, 0
 	return nil

@@ -65,7 +65,7 @@ func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
 
 // A backward iterator returns the value of a key from its block. Newer versions that a snapshot
 // does not see may precede it, in blocks that replace its own.
-func TestValuesOutlastTheStepsOverNewerVersions(t *testing.T) {
+func TestValuesStayValidDuringStepsOverNewerVersions(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Cache.Size = 1
 	d := openTest(t, o)

@@ -237,7 +237,8 @@ func TestIteratorsReturnTheSameWithAndWithoutRangeFilters(t *testing.T) {
 		}
 		p.close()
 		m := p.filtered.Metrics().Total()
-		t.Logf("%d tables skipped of %d queried, %d false positives", m.RangeNegatives, m.RangeChecks, m.RangeFalsePositives)
+		t.Logf("%d tables skipped of %d queried, %d false positives",
+			m.RangeNegatives, m.RangeChecks, m.RangeFalsePositives)
 		require.Positive(t, m.RangeNegatives, "some tables are skipped")
 	}
 }

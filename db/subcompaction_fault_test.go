@@ -42,7 +42,8 @@ func TestCloseEndsAllPieces(t *testing.T) {
 	g.closed.Store(false)
 	close(g.open)
 	require.NoError(t, <-closed)
-	require.Zero(t, d.Metrics().Compactions.Count, "each piece has more entries than it merges between its checks for Close")
+	require.Zero(t, d.Metrics().Compactions.Count,
+		"each piece has more entries than it merges between its checks for Close")
 	require.Zero(t, d.compactor.Status().Slots)
 
 	o.Compaction.L0Trigger = 1000

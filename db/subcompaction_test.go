@@ -333,7 +333,8 @@ func TestMergesUseNoMoreThanTheirSlots(t *testing.T) {
 	settle(t, d)
 	require.LessOrEqual(t, most.Load(), int64(slots+1))
 	m := d.Metrics()
-	t.Logf("%d compactions in %d pieces, at most %d tables at a time", m.Compactions.Count, m.Compactions.Subcompactions, most.Load())
+	t.Logf("%d compactions in %d pieces, at most %d tables at a time",
+		m.Compactions.Count, m.Compactions.Subcompactions, most.Load())
 	require.Greater(t, m.Compactions.Subcompactions, m.Compactions.Count)
 	require.Zero(t, d.compactor.Status().Slots)
 	require.Zero(t, d.compactor.Status().Waiting)

@@ -29,8 +29,8 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 			o.FS = vfs.NewMem()
 			d := openTest(t, o)
 			for i := range 200 {
-				// The length is no multiple of four and the last byte is 0x80 or more, so signed and unsigned
-				// characters have different hashes.
+				// The length is no multiple of four and the last byte is 0x80 or more, so signed
+				// and unsigned characters have different hashes.
 				require.NoError(t, d.Put([]byte{'k', byte(i / 8), byte(i), 0, byte(i) | 0x80}, []byte("value"), NoSync))
 			}
 			require.NoError(t, d.Flush())

@@ -92,8 +92,10 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 			done, err := d.UpgradeFilters(background, nil, &UpgradeOptions{Progress: func(r UpgradeReport) { reported = r.Upgraded }})
 			require.NoError(t, err)
 			require.Equal(t, done.Upgraded, reported)
-			require.InEpsilon(t, done.FilterBytesAfter, plan.FilterBytesAfter, 0.1, "with other keys, a binary fuse filter may need a few more slots")
-			require.InDelta(t, done.WastedReadsAfter, plan.WastedReadsAfter, 1e-3, "tables that are only copied along may have had other filters of that size")
+			require.InEpsilon(t, done.FilterBytesAfter, plan.FilterBytesAfter, 0.1,
+				"with other keys, a binary fuse filter may need a few more slots")
+			require.InDelta(t, done.WastedReadsAfter, plan.WastedReadsAfter, 1e-3,
+				"tables that are only copied along may have had other filters of that size")
 			plan.Duration, plan.FilterBytesAfter, plan.WastedReadsAfter = done.Duration, done.FilterBytesAfter, done.WastedReadsAfter
 			require.Equal(t, plan, done)
 			require.Greater(t, done.Upgraded, done.Tables/2)
@@ -308,7 +310,8 @@ func TestGoldenDatabasesAreUpgraded(t *testing.T) {
 			r, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
 			require.Positive(t, r.Tables)
-			require.Equal(t, name != "goleveldb-filter", r.Upgraded > 0, "the only table of that one comes from its log")
+			require.Equal(t, name != "goleveldb-filter", r.Upgraded > 0,
+				"the only table of that one comes from its log")
 			require.Zero(t, r.Damaged)
 			filters, err := d.Filters(background, 100)
 			require.NoError(t, err)
