@@ -39,12 +39,12 @@ PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWi
 
 .PHONY: test test-all setup format vet lint prose build-all wasm unit-short unit race platforms fuzz soak bench peers
 
-test: setup format vet lint wasm unit-short
+test: setup format vet lint prose wasm unit-short
 	@echo "all checks passed; make test-all has the long ones"
 
 # Everything: the tests in full with their coverage, again under the race detector, and
 # builds for the other systems.
-test-all: setup format vet lint build-all wasm unit race
+test-all: setup format vet lint prose build-all wasm unit race
 	@echo "all checks passed"
 
 # Other engines to compare with, and a browser for tests to look at a page with, where the

@@ -38,9 +38,9 @@ var Bytewise = &Comparer{
 	Successor: bytewiseSuccessor,
 }
 
-// bytewiseSeparator cuts a behind the first byte that differs from b and adds
-// one to that byte, where the result still sorts before b. As LevelDB's
-// BytewiseComparatorImpl::FindShortestSeparator (util/comparator.cc).
+// bytewiseSeparator cuts a after the first byte that differs from b and adds one to that byte, if
+// the result still sorts before b. It is LevelDB's BytewiseComparatorImpl::FindShortestSeparator
+// (util/comparator.cc).
 func bytewiseSeparator(dst, a, b []byte) []byte {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -35,7 +35,7 @@ func (d *DB) openAll() {
 	if info.Failed > 0 {
 		d.opts.Logger.Warn("tables could not be opened ahead of lookups", "tables", info.Failed, "first", info.Err)
 	}
-	tell(d, d.opts.EventListener.TablesOpenedAhead, info)
+	notify(d, d.opts.EventListener.TablesOpenedAhead, info)
 }
 
 func (i *OpenAheadInfo) count(err error) {

@@ -9,7 +9,7 @@ import (
 func (d *DB) reportBackground(err error) {
 	if err != nil {
 		d.opts.Logger.Error("background work failed", "err", err)
-		tell(d, d.opts.EventListener.BackgroundError, err)
+		notify(d, d.opts.EventListener.BackgroundError, err)
 	}
 }
 

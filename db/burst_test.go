@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// burstStore returns a store whose clock stands still, and a function that advances the clock.
+// burstStore returns a store with a stopped clock, and a function that advances the clock.
 func burstStore(t *testing.T) (d *DB, advance func(time.Duration)) {
 	o := testOptions(vfs.NewMem())
 	o.Memtables.Size = 16 << 10
@@ -91,5 +91,5 @@ func TestCloseDoesNotWaitForTheEndOfABurst(t *testing.T) {
 	d, _ := burstStore(t)
 	fillMemtables(t, d, 5)
 	require.True(t, d.compactor.Status().Gathering)
-	require.NoError(t, d.Close()) // the clock stands still: the burst never ends
+	require.NoError(t, d.Close()) // the clock is stopped, so the burst never ends
 }

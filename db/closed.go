@@ -15,7 +15,7 @@ func (d *DB) writeCloseMark() error {
 	if err == nil && log.Size != uint64(d.log.w.Size()) {
 		err = errors.Newf("the log is %d bytes long, %d were written to it", log.Size, d.log.w.Size())
 	}
-	mark := manifest.CloseMark{Log: log, Begin: util.MaskCRC(d.set.BegunSum()), LastSeq: d.log.logged}
+	mark := manifest.CloseMark{Log: log, Begin: util.MaskCRC(d.set.FirstRecordSum()), LastSeq: d.log.logged}
 	if err == nil {
 		mark.Manifest, err = manifest.MarkFile(d.fs, d.dir, base.FileManifest, d.set.ManifestNum())
 	}

@@ -229,7 +229,7 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 	return nil
 }
 
-// needLog makes sure that there is a log for new records. Only the leader runs it.
+// needLog makes sure that a log for new records exists. Only the leader runs it.
 func (d *DB) needLog() error {
 	if d.closed.Load() {
 		return ErrClosed

@@ -256,7 +256,7 @@ func (d *DB) endWrites(cause error) {
 	d.mu.Unlock()
 	d.compactor.Stop(d.writeErr())
 	if first {
-		d.tellEnded(ended.cause)
+		d.reportEnded(ended.cause)
 	}
 }
 
@@ -266,9 +266,9 @@ func (e *writesEnded) isPanic() bool {
 	return errors.As(e.cause, &p)
 }
 
-// tellEnded reports that writes ended. A panic of the logger or the listener is not passed on:
+// reportEnded reports that writes ended. A panic of the logger or the listener is not passed on:
 // callers that ran endWrites because of another panic would never end.
-func (d *DB) tellEnded(cause error) {
+func (d *DB) reportEnded(cause error) {
 	_ = base.Catch(d.cmp, "BackgroundError", func() error {
 		var p *PanicError
 		if errors.As(cause, &p) {
@@ -276,7 +276,7 @@ func (d *DB) tellEnded(cause error) {
 		} else {
 			d.opts.Logger.Error("writes ended", "err", cause)
 		}
-		tell(d, d.opts.EventListener.BackgroundError, cause)
+		notify(d, d.opts.EventListener.BackgroundError, cause)
 		return nil
 	})
 }

@@ -129,7 +129,7 @@ func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 		})
 	}
 	d.opts.logFilter(info)
-	tell(d, d.opts.EventListener.FilterUnusable, info)
+	notify(d, d.opts.EventListener.FilterUnusable, info)
 }
 
 // unusableFilter describes the filter of a table if it is unusable and was not reported yet.
@@ -153,5 +153,5 @@ func (o *Options) logFilter(info FilterInfo) {
 	o.Logger.Warn("the filter of a table is unusable", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }
 
-// tell calls a function of the listener if it is set.
-func tell[T any](d *DB, f func(T), what T) { tracking.Call(&d.listenerCalls, f, what) }
+// notify calls a function of the listener if it is set.
+func notify[T any](d *DB, f func(T), what T) { tracking.Call(&d.listenerCalls, f, what) }

@@ -165,7 +165,7 @@ func TestAFilterThatNoLookupReachesIsNeverQueried(t *testing.T) {
 		_, err := d.Get([]byte("in memory"))
 		require.NoError(t, err)
 	}
-	require.Equal(t, VerdictNeverAsked, filtersOf(t, d, 100).Tables[0].Verdict)
+	require.Equal(t, VerdictNeverQueried, filtersOf(t, d, 100).Tables[0].Verdict)
 	_, err := d.Get(randomKey(1))
 	require.NoError(t, err)
 	require.Equal(t, VerdictGood, filtersOf(t, d, 100).Tables[0].Verdict)
@@ -266,7 +266,7 @@ func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, r.Tables, len(infos))
 			for _, f := range r.Tables {
-				require.NotContains(t, []FilterVerdict{VerdictDamaged, VerdictDenies, VerdictErrs, VerdictSaturated}, f.Verdict, f.Detail)
+				require.NotContains(t, []FilterVerdict{VerdictDamaged, VerdictDenies, VerdictHighRate, VerdictSaturated}, f.Verdict, f.Detail)
 				require.Zero(t, f.Probes.Denied)
 				if f.Verdict == VerdictGood {
 					require.Positive(t, f.Predicted)

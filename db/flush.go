@@ -104,7 +104,7 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		})
 	}
 	info.Duration, info.Err = time.Since(start), err
-	tell(d, d.opts.EventListener.FlushEnd, info)
+	notify(d, d.opts.EventListener.FlushEnd, info)
 	if err != nil {
 		return errors.Wrap(err, "sievedb: flushing a memtable")
 	}

@@ -20,7 +20,7 @@ func (d *DB) logFailed(err error) {
 	err = base.NoSpace(err)
 	d.log.full = err
 	d.opts.Logger.Error("the disk is full; writes fail until there is space", "err", err)
-	tell(d, d.opts.EventListener.BackgroundError, err)
+	notify(d, d.opts.EventListener.BackgroundError, err)
 }
 
 // replaceLog makes a log that a full disk ended unnecessary and continues with another one.

@@ -140,7 +140,7 @@ func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMe
 
 // learnOrder finds out whether level 0 is in order, after a lookup of key, if that is unknown.
 func (d *DB) learnOrder(v *manifest.Version, key []byte) {
-	if !v.Level0OrderOpen() {
+	if !v.Level0OrderUnknown() {
 		return
 	}
 	for level, f := range v.MayHold(key) {
@@ -162,7 +162,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 		t.denied(level)
 		return nil
 	}
-	res, err := r.GetUndenied(lookup)
+	res, err := r.GetAfterFilter(lookup)
 	if err != nil {
 		return err
 	}

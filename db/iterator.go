@@ -143,7 +143,7 @@ func (i *Iterator) Next() bool {
 		return false
 	}
 	if !i.reverse {
-		if i.it.StepApart() {
+		if i.it.NextDistinct() {
 			return i.findForward(true, false)
 		}
 		i.key = append(i.key[:0], i.shown...)

@@ -154,7 +154,7 @@ func (l *Loader) Commit() error {
 	if info == nil {
 		return err
 	}
-	tell(l.d, l.d.opts.EventListener.LoadEnd, *info) // not under l.mu: it may call Close
+	notify(l.d, l.d.opts.EventListener.LoadEnd, *info) // not under l.mu: it may call Close
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one for the flush
 	d.memHash = newMemHash(d.tables.Policies())
-	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { tell(d, d.opts.EventListener.TableRemoved, num) })
+	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
 			// It may not be damaged: the file names of some engines' directories do not show the engine.

@@ -63,7 +63,7 @@ func TestOpenCreatesADatabaseUnlessOptionsForbidIt(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "ReadOnly")
 	_, err = mem.Stat("db")
-	require.ErrorIs(t, err, fs.ErrNotExist, "a refused Open leaves nothing behind")
+	require.ErrorIs(t, err, fs.ErrNotExist, "a refused Open leaves no files")
 
 	d := mustOpen(t, &Options{FS: mem})
 	require.True(t, d.OpenReport().Created)

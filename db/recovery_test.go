@@ -147,7 +147,7 @@ func TestDamageInsideALogIsCorruptionWithItsOffset(t *testing.T) {
 	require.Positive(t, c.Offset)
 	after, err := killed.List("db")
 	require.NoError(t, err)
-	require.Subset(t, append(before, base.LockName), after, "a refused Open leaves nothing behind")
+	require.Subset(t, append(before, base.LockName), after, "a refused Open leaves no files")
 }
 
 // Bytes that a crash may leave at the end of the newest log are damage at the end of an older one. The

@@ -127,7 +127,7 @@ func TestALogThatCannotBeSetAsideIsNotDeleted(t *testing.T) {
 	require.ErrorIs(t, err, wrap.ErrInjected)
 	require.Equal(t, original, readFile(t, mem, log))
 	_, err = mem.Stat(filepath.Join("db", manifest.LostDir))
-	require.ErrorIs(t, err, fs.ErrNotExist, "a failed Open leaves nothing behind")
+	require.ErrorIs(t, err, fs.ErrNotExist, "a failed Open leaves no files")
 }
 
 // The bug: an existing file of that name in lost/ was overwritten.

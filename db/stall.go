@@ -13,7 +13,7 @@ func (d *DB) newThrottle() *throttle.Throttle {
 		L0SlowdownTrigger: d.opts.Compaction.L0Slowdown, L0StopTrigger: d.opts.Compaction.L0Stop, MaxMemtables: d.opts.Memtables.MaxWaiting,
 		Pause: func(wait time.Duration) { d.pause(wait) },
 		Stalled: func(reason string, stopped bool, took time.Duration) {
-			tell(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
+			notify(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
 		},
 	})
 }

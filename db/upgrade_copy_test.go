@@ -73,7 +73,7 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 }
 
 // tablesOfSteps returns how many tables the first upgrade steps of all levels have together. It
-// requires that there are more tables, which make another step.
+// requires more tables than that, which make another step.
 func tablesOfSteps(t *testing.T, d *DB) (tables int) {
 	waitUntilIdle(d) // the last flush may still be running
 	v := d.state.Load().version

@@ -114,10 +114,10 @@ func (it *blockIter) step() bool {
 	return true
 }
 
-// StepApart is Next if the next entry has different user key bytes and its first bytes
+// NextDistinct is Next if the next entry has different user key bytes and its first bytes
 // show that. Otherwise it returns false and the iterator does not move, for example at
 // the end of the block or if the entry might be bad.
-func (it *blockIter) StepApart() bool {
+func (it *blockIter) NextDistinct() bool {
 	p, data, key := it.cur.valueEnd, it.block.data[:it.limit], it.key
 	if p == len(data) {
 		return it.intervalApart()
@@ -141,7 +141,7 @@ func (it *blockIter) StepApart() bool {
 	return true
 }
 
-// intervalApart is StepApart after the last entry of a restart interval. The next entry is
+// intervalApart is NextDistinct after the last entry of a restart interval. The next entry is
 // stored with its whole key, which is compared with the current one.
 func (it *blockIter) intervalApart() bool {
 	r, user := it.restart+1, len(it.key)-base.TrailerLen

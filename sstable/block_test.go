@@ -236,7 +236,7 @@ func walkHostile(t *testing.T, b Block) {
 		return keys, it.Err()
 	}
 	forward, err := walk((*blockIter).First, (*blockIter).Next)
-	inSteps, stepsErr := walk((*blockIter).First, func(it *blockIter) bool { return it.StepApart() || it.Next() })
+	inSteps, stepsErr := walk((*blockIter).First, func(it *blockIter) bool { return it.NextDistinct() || it.Next() })
 	require.Equal(t, forward, inSteps)
 	require.Equal(t, err == nil, stepsErr == nil)
 	backward, backErr := walk((*blockIter).Last, (*blockIter).Prev)
@@ -292,7 +292,7 @@ func TestNextDistinctNeverMovesToTheSameKey(t *testing.T) {
 			it := new(blockIter)
 			it.init(base.Bytewise, b, dataPart)
 			require.True(t, it.First())
-			require.Equal(t, c.want, it.StepApart())
+			require.Equal(t, c.want, it.NextDistinct())
 			require.NoError(t, it.Err())
 			require.Equal(t, !c.want, string(base.UserKey(it.Key())) == "kk", "the iterator moves only if it returns true")
 		})

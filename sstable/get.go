@@ -46,7 +46,7 @@ func (r *Reader) Get(lk *Lookup) (Result, error) {
 	if r.Denies(lk) {
 		return Result{Filter: FilterNegative}, nil
 	}
-	return r.GetUndenied(lk)
+	return r.GetAfterFilter(lk)
 }
 
 // Denies reports whether the filter of the whole table rules the key out. Get would
@@ -63,8 +63,8 @@ func (r *Reader) Denies(lk *Lookup) bool {
 	return f != nil && f.whole && !f.mayContain(lk)
 }
 
-// GetUndenied is Get for callers that know that Denies returns false for the key.
-func (r *Reader) GetUndenied(lk *Lookup) (Result, error) {
+// GetAfterFilter is Get for callers that know that Denies returns false for the key.
+func (r *Reader) GetAfterFilter(lk *Lookup) (Result, error) {
 	var res Result
 	f := r.filter
 	if f != nil && f.whole {

@@ -12,7 +12,7 @@ type Ask struct {
 	shares bool   // the previous or the next ask needs that block too
 }
 
-// A Group does several lookups together. Each has the result of Reader.GetUndenied, at less
+// A Group does several lookups together. Each has the result of Reader.GetAfterFilter, at less
 // cost. Prepare makes the lookups wait for memory together, instead of one after
 // another. If adjacent lookups need the same data block, the first one reads it for all.
 //
@@ -90,7 +90,7 @@ func (g *Group) Get(a *Ask) (Result, error) {
 		res.IndexRead = res.BytesRead > 0
 		a.block = ix.find(r.cmp, lk.userKey, lk.trailer)
 	}
-	// The loop of Reader.GetUndenied, repeated: sharing it would cost each Get another call.
+	// The loop of Reader.GetAfterFilter, repeated: sharing it would cost each Get another call.
 	for i := a.block; i < ix.n; i++ {
 		if f == nil || res.passes(f, lk, ix.offsets[i]) {
 			done, err := g.getInBlock(a, ix, i, &res)

@@ -174,9 +174,9 @@ func (it *Iter) Prev() bool {
 	return it.prevBlock()
 }
 
-// StepApart is Next if the next entry has different user key bytes and this is quickly
+// NextDistinct is Next if the next entry has different user key bytes and this is quickly
 // known, as it commonly is. Otherwise it returns false and the iterator does not move.
-func (it *Iter) StepApart() bool { return it.data.StepApart() }
+func (it *Iter) NextDistinct() bool { return it.data.NextDistinct() }
 
 // StepBack is Prev in the common case that the previous entry is remembered. Otherwise it
 // returns false and the iterator does not move.

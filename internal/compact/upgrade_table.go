@@ -206,7 +206,7 @@ func rateOf(r *sstable.Reader) float64 {
 	if r.FilterSize() == 0 {
 		return 1
 	}
-	if p := r.FilterFigures().Predicted; p >= 0 {
+	if p := r.FilterSummary().Predicted; p >= 0 {
 		return p
 	}
 	return 1

@@ -61,7 +61,7 @@ func (step *Step) search(r *sstable.Reader, lookup *sstable.Lookup, watch *stopw
 	}
 	step.IndexSearched, step.IndexRead = true, step.IndexBytes > 0
 	step.IndexTime = watch.lap()
-	if res, err = r.GetUndenied(lookup); err != nil {
+	if res, err = r.GetAfterFilter(lookup); err != nil {
 		return res, err
 	}
 	step.SearchTime = watch.lap()

@@ -94,7 +94,7 @@ func (o *Options) table(level int, f *manifest.FileMeta) Table {
 	if blocks, bytes, ok := dataBlocks(r, o.Probes > 0); ok && blocks > 0 {
 		t.BlockBytes = float64(bytes) / float64(blocks)
 	}
-	figures := r.FilterFigures()
+	figures := r.FilterSummary()
 	t.Figures = Figures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
 	t.setBitsPerKey()
 	t.Lookups.setSaved(t.BlockBytes, t.FilterBytes)

@@ -76,7 +76,7 @@ func TestUnreachedLevelIsNeverQueried(t *testing.T) {
 	o.Counts.Gets = minLookups
 	report, err := Examine(t.Context(), s.Version(), o)
 	require.NoError(t, err)
-	require.Equal(t, NeverAsked, report.Tables[0].Verdict)
+	require.Equal(t, NeverQueried, report.Tables[0].Verdict)
 }
 
 func TestDamagedTableIsReportedButNotAClosedStore(t *testing.T) {

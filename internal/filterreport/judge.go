@@ -33,7 +33,7 @@ func judge(t *Table, status sstable.FilterStatus, hashBits int, c *Counts, faile
 		return v, detail
 	}
 	if c.Gets >= minLookups && c.Levels[t.Level].Reads == 0 {
-		return NeverAsked, fmt.Sprintf("none of %d lookups reached level %d", c.Gets, t.Level)
+		return NeverQueried, fmt.Sprintf("none of %d lookups reached level %d", c.Gets, t.Level)
 	}
 	return Good, ""
 }
@@ -60,5 +60,5 @@ func judgeRate(t *Table, hashBits int) (verdict, detail string) {
 	case hashBits == 32:
 		return Collisions, measured
 	}
-	return Errs, measured
+	return HighRate, measured
 }

@@ -49,11 +49,11 @@ func judgeRanges(unusable error, l *Verdicts, checks uint64) (verdict, detail st
 	case unusable != nil:
 		return RangeUnknown, unusable.Error()
 	case l.checks() == 0 && checks < minRangeChecks:
-		return RangeUnasked, ""
+		return RangeNotQueried, ""
 	case l.checks() == 0:
-		return RangeNeverAsked, fmt.Sprintf("iterators queried %d times on other levels", checks)
+		return RangeNeverQueried, fmt.Sprintf("iterators queried %d times on other levels", checks)
 	case empty >= minEmptyTables && l.FalsePositives > empty/2:
-		return RangePasses, did
+		return RangeMatchesEmpty, did
 	}
 	return Good, did
 }

@@ -20,10 +20,10 @@ func TestRangeFilterVerdicts(t *testing.T) {
 	}{
 		{"damage", base.Corruptf("range filter block", 7, "checksum"), Verdicts{}, 0, Damaged, "checksum"},
 		{"an unknown name", sstable.ErrRangeUnknown, Verdicts{}, 0, RangeUnknown, "no policy of that name"},
-		{"a store just opened", nil, Verdicts{}, 0, RangeUnasked, ""},
-		{"iterators that end above", nil, Verdicts{}, minRangeChecks, RangeNeverAsked, "queried 1000 times on other levels"},
+		{"a store just opened", nil, Verdicts{}, 0, RangeNotQueried, ""},
+		{"iterators that end above", nil, Verdicts{}, minRangeChecks, RangeNeverQueried, "queried 1000 times on other levels"},
 		{"too few to judge", nil, Verdicts{0, 5, minEmptyTables - 1}, 104, Good, "queried 104 times on the level: 0 tables skipped, 5 with keys in the range, 99 without"},
-		{"bounds that the policy does not fit", nil, Verdicts{0, 5, minEmptyTables}, 105, RangePasses, "0 tables skipped"},
+		{"bounds that the policy does not fit", nil, Verdicts{0, 5, minEmptyTables}, 105, RangeMatchesEmpty, "0 tables skipped"},
 		{"half of them", nil, Verdicts{50, 0, 50}, 100, Good, "50 tables skipped"},
 	}
 	for _, c := range cases {

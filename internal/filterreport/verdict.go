@@ -2,25 +2,25 @@ package filterreport
 
 // The verdicts, worst first. Advice says what to do.
 const (
-	Damaged    = "damaged"
-	Denies     = "denies stored keys"
-	Unknown    = "unknown filter policy"
-	NoFilter   = "no filter"
-	Saturated  = "saturated"
-	Collisions = "keys collide in the 32-bit hash"
-	Errs       = "more false positives than predicted"
-	NeverAsked = "never queried"
-	Good       = "good"
-	Off        = "filters are off"
-	Unopened   = "not opened yet"
+	Damaged      = "damaged"
+	Denies       = "denies stored keys"
+	Unknown      = "unknown filter policy"
+	NoFilter     = "no filter"
+	Saturated    = "saturated"
+	Collisions   = "keys collide in the 32-bit hash"
+	HighRate     = "more false positives than predicted"
+	NeverQueried = "never queried"
+	Good         = "good"
+	Off          = "filters are off"
+	Unopened     = "not opened yet"
 )
 
 // The verdicts on range filters, in addition to Damaged and Good.
 const (
-	RangeUnknown    = "unknown range filter policy"
-	RangePasses     = "matches empty ranges"
-	RangeNeverAsked = "never queried by iterators"
-	RangeUnasked    = "not queried yet"
+	RangeUnknown      = "unknown range filter policy"
+	RangeMatchesEmpty = "matches empty ranges"
+	RangeNeverQueried = "never queried by iterators"
+	RangeNotQueried   = "not queried yet"
 )
 
 // Advice returns what to do about a verdict.
@@ -42,21 +42,21 @@ func Advice(verdict string) string {
 	case Collisions:
 		return "more bits do not help: use filter.NewCacheLineBloomPolicy, filter.NewDualBloomPolicy or filter.FusePolicy, " +
 			"whose hash has 64 bits, and run UpgradeFilters"
-	case Errs:
+	case HighRate:
 		return "run Check: the filter may belong to other keys; Compact writes it again"
-	case NeverAsked:
+	case NeverQueried:
 		return "nothing, or use fewer bits: lookups end in levels above, or their keys are elsewhere"
 	case Off:
 		return "set Options.Filters.Policy to use filters"
 	case RangeUnknown:
 		return "set Options.Filters.RangePolicies to the policy of that name (sievedb: -ranges NAME) to use the filter; " +
 			"Compact writes tables without it"
-	case RangePasses:
+	case RangeMatchesEmpty:
 		return "use more bits, or a policy whose prefixes or numbers fit the bounds of iterators, and run UpgradeFilters"
-	case RangeNeverAsked:
+	case RangeNeverQueried:
 		return "nothing, or remove Options.Filters.RangePolicies: iterators with both bounds (LowerBound and UpperBound) " +
 			"do not reach this level"
-	case RangeUnasked:
+	case RangeNotQueried:
 		return "nothing: only iterators with both bounds (LowerBound and UpperBound) query it, and only those of the " +
 			"reporting process are counted"
 	case Unopened:

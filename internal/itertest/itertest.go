@@ -19,7 +19,7 @@ type Entry struct{ Key, Value []byte } // Key is an internal key
 // Run checks newIter's iterators against entries, which must be in the order
 // of base.CompareInternal: whole walks in both directions, then random walks
 // with seeks to targets at, between and outside the entries. An iterator that has a
-// StepApart must step to another user key by it, or stay where it is. The seed is
+// NextDistinct must step to another user key by it, or stay where it is. The seed is
 // printed when a walk fails.
 func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter func() base.Iterator) {
 	t.Helper()
@@ -36,8 +36,8 @@ func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter
 	})
 	t.Run("forward, apart", func(t *testing.T) {
 		it := newIter()
-		if _, ok := it.(steppingApart); ok {
-			walkApart(t, entries, it)
+		if _, ok := it.(distinctNexter); ok {
+			walkDistinct(t, entries, it)
 		}
 		require.NoError(t, it.Close())
 	})
@@ -58,17 +58,17 @@ func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter
 	})
 }
 
-// steppingApart is an iterator with a step that is taken to another user key only, and
+// distinctNexter is an iterator with a step that is taken to another user key only, and
 // not always then; otherwise it stays where it is.
-type steppingApart interface{ StepApart() bool }
+type distinctNexter interface{ NextDistinct() bool }
 
-// walkApart walks through all, by StepApart where it moves.
-func walkApart(t *testing.T, entries []Entry, it base.Iterator) {
+// walkDistinct walks through all, by NextDistinct where it moves.
+func walkDistinct(t *testing.T, entries []Entry, it base.Iterator) {
 	i := 0
 	for ok := it.First(); ok; i++ {
 		require.Less(t, i, len(entries), "more entries than were written")
 		check(t, it, entries, i)
-		if it.(steppingApart).StepApart() {
+		if it.(distinctNexter).NextDistinct() {
 			require.Less(t, i+1, len(entries))
 			require.NotEqual(t, base.UserKey(entries[i].Key), base.UserKey(entries[i+1].Key))
 			continue
@@ -84,7 +84,7 @@ func walkApart(t *testing.T, entries []Entry, it base.Iterator) {
 func walk(t *testing.T, cmp *base.Comparer, entries []Entry, rnd *rand.Rand, it base.Iterator) {
 	n := len(entries)
 	i := -1
-	apart, _ := it.(steppingApart)
+	apart, _ := it.(distinctNexter)
 	require.False(t, it.Valid(), "a new iterator must not be positioned")
 	for range 2000 {
 		valid := i >= 0 && i < n
@@ -107,7 +107,7 @@ func walk(t *testing.T, cmp *base.Comparer, entries []Entry, rnd *rand.Rand, it 
 			i++
 			require.Equal(t, i < n, it.Next())
 		case op == 10:
-			if valid && apart != nil && apart.StepApart() {
+			if valid && apart != nil && apart.NextDistinct() {
 				i++
 				require.Less(t, i, n)
 				require.NotEqual(t, base.UserKey(entries[i-1].Key), base.UserKey(entries[i].Key))

@@ -243,7 +243,7 @@ func (m *CloseMark) compareManifest(fsys vfs.FS, dir string, state State) (stale
 	switch {
 	case err != nil:
 		return "", err
-	case util.MaskCRC(state.BegunSum) != m.Begin:
+	case util.MaskCRC(state.FirstRecordSum) != m.Begin:
 		return "the MANIFEST belongs to another database", nil
 	case now == m.Manifest && state.Size > int64(now.Size):
 		return "the MANIFEST has grown since then", nil

@@ -28,7 +28,7 @@
 // # The directory
 //
 // ListDir lists a database's files. CLOSED, which Close writes, identifies the last log and the
-// MANIFEST (CloseMark). Doubt returns why a MANIFEST may lack edits. Files that are not needed but
+// MANIFEST (CloseMark). IncompleteReason returns why a MANIFEST may lack edits. Files that are not needed but
 // may contain data go to the directory lost.
 //
 // # References

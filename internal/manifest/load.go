@@ -19,9 +19,9 @@ type State struct {
 	LastSeq      uint64
 	Tail         wal.Tail // the end of the file after the last edit
 	Size         int64    // of the MANIFEST in bytes, including the bytes after the last edit
-	// BegunSum is the checksum of the first record, as returned by Set.BegunSum. It
+	// FirstRecordSum is the checksum of the first record, as returned by Set.FirstRecordSum. It
 	// distinguishes this MANIFEST from another one with the same number.
-	BegunSum uint32
+	FirstRecordSum uint32
 
 	// ByGoLevelDB means that no edit has a previous log number. LevelDB and this package write
 	// one in each edit, goleveldb in none.
@@ -46,7 +46,7 @@ func Load(o SetOptions) (*Set, State, error) {
 	if st.Tail, err = l.read(o.FS, path, o.ReadLimit, l.collectNumbers()); err != nil {
 		return nil, st, err
 	}
-	st.Size, st.BegunSum, st.Ours = l.size, l.firstRecordSum, l.ours
+	st.Size, st.FirstRecordSum, st.Ours = l.size, l.firstRecordSum, l.ours
 	s := New(o)
 	if err := l.check(&o); err != nil {
 		return nil, st, base.InFile(err, path, -1)
@@ -254,9 +254,9 @@ func HasSeveralEdits(fsys vfs.FS, path string, size int64) (bool, error) {
 	return n > 1, err
 }
 
-// TakenOutOfUse returns which of the given tables were removed by an edit of a MANIFEST of size bytes
+// RemovedTables returns which of the given tables were removed by an edit of a MANIFEST of size bytes
 // and not added again by a later one.
-func TakenOutOfUse(fsys vfs.FS, path string, size int64, nums map[uint64]bool) (map[uint64]bool, error) {
+func RemovedTables(fsys vfs.FS, path string, size int64, nums map[uint64]bool) (map[uint64]bool, error) {
 	dead := map[uint64]bool{}
 	var e Edit
 	deletions := editVisitor{deleted: func(_ int, num uint64) {

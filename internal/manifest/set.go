@@ -104,8 +104,8 @@ func (s *Set) ManifestNum() uint64 {
 	return s.manifestNum
 }
 
-// BegunSum returns the checksum of the first record of the current MANIFEST.
-func (s *Set) BegunSum() uint32 {
+// FirstRecordSum returns the checksum of the first record of the current MANIFEST.
+func (s *Set) FirstRecordSum() uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.firstRecordSum

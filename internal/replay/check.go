@@ -31,7 +31,7 @@ func (r *Replayer) check() error {
 	if err := r.checkLog(); err != nil {
 		return err
 	}
-	r.doubt, err = manifest.Doubt(r.dir.FS, r.dir.Path, r.files, r.state, r.mark, markDoubt, r.report.MissingLog)
+	r.doubt, err = manifest.IncompleteReason(r.dir.FS, r.dir.Path, r.files, r.state, r.mark, markDoubt, r.report.MissingLog)
 	return err
 }
 

@@ -16,7 +16,7 @@ import (
 // MANIFEST has lost its end, the table may have committed data. So Open removes such a table only if
 //
 //   - a readable edit removed it from the version, or
-//   - nothing casts doubt on the MANIFEST (manifest.Doubt), and the table's properties do not claim
+//   - nothing casts doubt on the MANIFEST (manifest.IncompleteReason), and the table's properties do not claim
 //     entries newer than all that was recovered. A load leaves no other trace of a lost edit: it
 //     removes no table and no log.
 //
@@ -47,7 +47,7 @@ func (r *Replayer) setAsideTables() error {
 		for _, f := range strays {
 			nums[f.Num] = true
 		}
-		dead, err := manifest.TakenOutOfUse(r.dir.FS, filepath.Join(r.dir.Path, r.state.ManifestName), r.state.Size, nums)
+		dead, err := manifest.RemovedTables(r.dir.FS, filepath.Join(r.dir.Path, r.state.ManifestName), r.state.Size, nums)
 		if err != nil {
 			return err
 		}

@@ -391,14 +391,14 @@ func (m *MergingIter) Next() bool {
 	return m.moved(m.order[0].next())
 }
 
-// StepApart is Next if the next entry has a different user key and this is quickly known, as
+// NextDistinct is Next if the next entry has a different user key and this is quickly known, as
 // it commonly is. Otherwise it returns false and the iterator does not move.
-func (m *MergingIter) StepApart() bool {
+func (m *MergingIter) NextDistinct() bool {
 	if m.reverse || m.tied || !m.bytewise {
 		return false
 	}
 	top := m.order[0]
-	if top.level == nil || !top.level.table.StepApart() {
+	if top.level == nil || !top.level.table.NextDistinct() {
 		return false
 	}
 	m.isSought = false

@@ -77,7 +77,7 @@ var bugsFromB1 = []bug{
 			pkg: "internal/wal", test: "TestNothingIsAppendedBehindAFailedAppend",
 			sees: "Both arguments must be pointers",
 		}, {
-			pkg: "db", test: "TestFailedLogEndsTheWritesAndReadsGoOn",
+			pkg: "db", test: "TestAFailedLogEndsWritesButNotReads",
 			sees: "vfs: injected fault",
 		}},
 	},
@@ -107,7 +107,7 @@ var bugsFromB1 = []bug{
 			pkg: "internal/wal", test: "TestEveryFlippedBitIsDetected",
 			sees: "Target error should be in err chain",
 		}, {
-			pkg: "db", test: "TestDamageInsideALogIsCorruptionWithItsPlace",
+			pkg: "db", test: "TestDamageInsideALogIsCorruptionWithItsOffset",
 			sees: "Expected error with \"sievedb: corruption\"",
 		}},
 	},
@@ -185,7 +185,7 @@ var bugsFromB1 = []bug{
 			new:  "if d.log.lastSeq+count > 1<<63 {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestSequenceNumbersRunOutWithAnErrorAndNotAWrap",
+			pkg: "db", test: "TestSequenceNumbersRunOutWithAnError",
 			sees: "panic: db: a batch of our own making does not decode",
 		}},
 	},
@@ -197,7 +197,7 @@ var bugsFromB1 = []bug{
 			new:  "_ = f",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestNumbersOfFilesThatTheManifestDoesNotNameAreNotUsedAgain",
+			pkg: "db", test: "TestNumbersOfUnlistedFilesAreNotReused",
 			sees: "is not greater than",
 		}},
 	},
@@ -221,7 +221,7 @@ var bugsFromB1 = []bug{
 			new:  "uncertain := false",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAnOpenThatFailsBehindTheRenamingOfCurrentKeepsItsTables",
+			pkg: "db", test: "TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables",
 			sees: "the file is missing",
 		}},
 	},

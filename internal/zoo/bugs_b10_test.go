@@ -74,7 +74,7 @@ var bugsFromB10 = []bug{
 			new:  "rising = rising && level0[i-1].Num > level0[i].Num",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestRepairRightsALevelZeroInTheWrongOrder",
+			pkg: "db", test: "TestRepairFixesALevelZeroInTheWrongOrder",
 			sees: "Not equal:",
 		}},
 	},
@@ -86,7 +86,7 @@ var bugsFromB10 = []bug{
 			new:  "case !found || seq != newest:",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestRepairDropsWhatIsOlderThanTheLevelsThatStay",
+			pkg: "db", test: "TestRepairDropsEntriesOlderThanTheLevelsThatStay",
 			sees: "Not equal:",
 		}},
 	},
@@ -118,7 +118,7 @@ var bugsFromB10 = []bug{
 			new:  "	d.publish(batches, len(record))\n	batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)\n",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestABatchIsNotShownUntilAllOfItIsInTheMemtable",
+			pkg: "db", test: "TestABatchIsInvisibleUntilAllOfItIsInTheMemtable",
 			sees: "visible too early",
 		}},
 	},
@@ -130,7 +130,7 @@ var bugsFromB10 = []bug{
 			new:  "if !base.IsNoSpace(nil) {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace", args: "-crash.seed 1",
+			pkg: "db", test: "TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace", args: "-crash.seed 1",
 			sees: "only a failure while renaming CURRENT is final",
 		}},
 	},
@@ -146,7 +146,7 @@ var bugsFromB10 = []bug{
 			new:  "return errors.Wrapf(err, \"append of",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestWritesGoOnBehindAFullDisk", part: "write_of_000001.log",
+			pkg: "db", test: "TestWritesContinueAfterAFullDisk", part: "write_of_000001.log",
 			sees: "rule 5: append of db/",
 		}},
 	},
@@ -158,7 +158,7 @@ var bugsFromB10 = []bug{
 			new:  "_ = t.num",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAFullDiskIsToldAndWritesGoOnOnceThereIsSpace", args: "-crash.seed 1",
+			pkg: "db", test: "TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace", args: "-crash.seed 1",
 			sees: "was not removed although no level has it",
 		}},
 	},
@@ -257,7 +257,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 			pkg: "db", test: "TestALostEditThatWasInForceIsCorruption",
 			sees: "Expected error with \"sievedb: corruption\"",
 		}, {
-			pkg: "db", test: "TestAManifestCutBehindAnEditIsCorruption",
+			pkg: "db", test: "TestAManifestCutAfterAnEditIsCorruption",
 			sees: "does not contain \"a later edit is lost\"",
 		}},
 	},
@@ -269,7 +269,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 			new:  "if err := error(nil); err != nil {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestMissingAndShortTablesAreToldAtOpen",
+			pkg: "db", test: "TestMissingAndShortTablesAreReportedByOpen",
 			sees: "Expected error with \"sievedb: corruption\"",
 		}},
 	},

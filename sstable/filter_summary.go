@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// FilterFigures describe the filter that lookups in a table use.
-type FilterFigures struct {
+// FilterSummary describe the filter that lookups in a table use.
+type FilterSummary struct {
 	// Filters is their number: one for the whole table, or those of ranges of blocks.
 	Filters int
 	// Bytes is their size without the envelope.
@@ -23,18 +23,18 @@ type FilterFigures struct {
 	HashBits int
 }
 
-// FilterFigures returns the figures of the filter that lookups use, or zeros and a negative
+// FilterSummary returns the figures of the filter that lookups use, or zeros and a negative
 // rate if there is none. It reads the whole filter, and the properties from disk once.
-func (r *Reader) FilterFigures() FilterFigures {
+func (r *Reader) FilterSummary() FilterSummary {
 	f := r.filter
 	if f == nil {
-		return FilterFigures{Predicted: -1}
+		return FilterSummary{Predicted: -1}
 	}
 	props, _ := r.Properties() // zeros if there are none
 	if f.whole {
 		return figuresOf(f.policy, f.filter, props.FilterKeys)
 	}
-	var sum FilterFigures
+	var sum FilterSummary
 	var weighted float64
 	for i := range f.num {
 		if part := f.at(i); len(part) > 0 { // a range without blocks has an empty one
@@ -53,8 +53,8 @@ func (r *Reader) FilterFigures() FilterFigures {
 	return sum
 }
 
-func figuresOf(p filter.Policy, b []byte, keys uint64) FilterFigures {
-	g := FilterFigures{Filters: 1, Bytes: uint64(len(b)), Keys: keys, Predicted: -1}
+func figuresOf(p filter.Policy, b []byte, keys uint64) FilterSummary {
+	g := FilterSummary{Filters: 1, Bytes: uint64(len(b)), Keys: keys, Predicted: -1}
 	s, ok := filter.ShapeOf(p, b)
 	if !ok {
 		return g
@@ -79,7 +79,7 @@ func keysOfShape(s filter.Shape) (keys uint64, full bool) {
 	return keys, false
 }
 
-// FilterKeys returns only the number of keys, which costs less than FilterFigures. It is
+// FilterKeys returns only the number of keys, which costs less than FilterSummary. It is
 // always estimated from the filter, never read from the properties. 0 means unknown.
 func (r *Reader) FilterKeys() (keys uint64) {
 	f := r.filter

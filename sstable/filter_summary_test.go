@@ -42,9 +42,9 @@ func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 	require.ErrorIs(t, r.SampleBlocks(3, func(uint64, []byte) error { return errTail }), errTail)
 }
 
-func TestFilterFigures(t *testing.T) {
+func TestFilterSummary(t *testing.T) {
 	r := figuresTable(t, filter.NewDualBloomPolicy(10), 2000)
-	g := r.FilterFigures()
+	g := r.FilterSummary()
 	require.Equal(t, 1, g.Filters)
 	require.EqualValues(t, 2000, g.Keys)
 	require.EqualValues(t, 64, g.HashBits)
@@ -61,7 +61,7 @@ func TestFilterFigures(t *testing.T) {
 	require.Greater(t, denied, 950)
 
 	none := figuresTable(t, nil, 100)
-	require.Equal(t, FilterFigures{Predicted: -1}, none.FilterFigures())
+	require.Equal(t, FilterSummary{Predicted: -1}, none.FilterSummary())
 	require.Equal(t, FilterNone, none.Verdict(&lk))
 	require.Equal(t, FilterNone, none.VerdictAt([]byte("k"), 0))
 }
@@ -91,7 +91,7 @@ func TestSetFilterChangesTheNextTablesFilter(t *testing.T) {
 		require.InDelta(t, c.size, w.FilterSize(), 20)
 		r, err := Open(&memFile{data: f.data}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}})
 		require.NoError(t, err)
-		require.InDelta(t, c.size, r.FilterFigures().Bytes, 20)
+		require.InDelta(t, c.size, r.FilterSummary().Bytes, 20)
 		require.NoError(t, r.Close())
 	}
 }
