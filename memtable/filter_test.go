@@ -93,14 +93,14 @@ func TestTheFilterHasTheDocumentedFalsePositiveRate(t *testing.T) {
 			}
 			for m.Add(1, base.KindSet, draw(0), value) {
 			}
-			const asked = 100_000
+			const probed = 100_000
 			passed := 0
-			for range asked {
+			for range probed {
 				if m.MayHold(Hash(draw(1))) {
 					passed++
 				}
 			}
-			rate := float64(passed) / asked
+			rate := float64(passed) / probed
 			bits := 8 * float64(m.FilterSize()) / float64(m.Len())
 			t.Logf("%d entries, %.1f bits each, %.3f %% false positives", m.Len(), bits, 100*rate)
 			require.Less(t, rate, c.most)

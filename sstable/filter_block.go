@@ -133,9 +133,9 @@ func (f *filterBlock) mayContain(lk *Lookup) bool {
 
 // mayContainAt probes the filter of the data block at offset. If there is none, it
 // returns true, as LevelDB does. It also returns true if the filter is empty, unlike
-// LevelDB: only a range in which no block begins should have an empty filter. asked
+// LevelDB: only a range in which no block begins should have an empty filter. consulted
 // reports whether a filter was consulted.
-func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, asked bool) {
+func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, consulted bool) {
 	i := offset >> f.baseLg
 	if i >= uint64(f.num) {
 		return true, false

@@ -31,13 +31,13 @@ func TestFiltersHaveNoFalseNegatives(t *testing.T) {
 	for _, p := range truthPolicies {
 		t.Run(p.Name(), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 15))
-			var denied, asked uint64
+			var denied, probed uint64
 			for n := uint64(0); n < keys; n += tableOfTruth {
 				d, a := askTable(t, p, rnd)
-				denied, asked = denied+d, asked+a
+				denied, probed = denied+d, probed+a
 			}
-			require.Zero(t, denied, "of %d keys", asked)
-			t.Logf("%d keys, 0 denied", asked)
+			require.Zero(t, denied, "of %d keys", probed)
+			t.Logf("%d keys, 0 denied", probed)
 		})
 	}
 }
@@ -47,7 +47,7 @@ const tableOfTruth = 500_000
 
 // askTable writes a table of ascending random keys of 8 to 11 bytes, opens it, and probes
 // its filter with each of them.
-func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, asked uint64) {
+func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, probed uint64) {
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{Filter: unchecked(p), BlockSize: 64 << 10})
 	keySeed := rnd.Uint64()
@@ -76,10 +76,10 @@ func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, asked uint
 	var lk Lookup
 	walk(func(user []byte) {
 		lk.Init(user, 1)
-		asked++
+		probed++
 		if !r.filter.mayContain(&lk) {
 			denied++
 		}
 	})
-	return denied, asked
+	return denied, probed
 }

@@ -95,11 +95,11 @@ func (r *Reader) GetAfterFilter(lk *Lookup) (Result, error) {
 
 // passes probes the filter of the block at offset and records its verdict.
 func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
-	may, asked := f.mayContainAt(lk, offset)
+	may, consulted := f.mayContainAt(lk, offset)
 	switch {
-	case may && asked:
+	case may && consulted:
 		res.Filter = FilterPassed
-	case asked && res.Filter == FilterNone:
+	case consulted && res.Filter == FilterNone:
 		res.Filter = FilterNegative
 	}
 	return may

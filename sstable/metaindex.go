@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// The keys of the metaindex, which never change. LevelDB looks for the key of its own
+// The keys of the metaindex never change. LevelDB looks for the key of its own
 // policy's filter, and goleveldb skips filters whose policies it does not have, so both skip
 // ours. RocksDB's sst_dump, with assertions on as in Debian, aborts at keys that begin neither
 // with "filter." nor with names of RocksDB's.

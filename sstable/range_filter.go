@@ -156,17 +156,17 @@ func (r *Reader) readRange(h handle) ([]byte, error) {
 }
 
 // RangeMayMatch reports whether the table may hold an entry, possibly a tombstone, of a user
-// key k with lower <= k < upper. asked reports whether a filter was consulted. It reads
+// key k with lower <= k < upper. consulted reports whether a filter was consulted. It reads
 // nothing from disk.
-func (r *Reader) RangeMayMatch(lower, upper []byte) (may, asked bool) {
+func (r *Reader) RangeMayMatch(lower, upper []byte) (may, consulted bool) {
 	for i := range r.ranges {
 		if p := r.ranges[i].probe; p != nil {
-			if asked = true; !p.MayMatch(lower, upper) {
+			if consulted = true; !p.MayMatch(lower, upper) {
 				return false, true
 			}
 		}
 	}
-	return true, asked
+	return true, consulted
 }
 
 // RangeFilters returns the table's range filters, those of known policies first.

@@ -22,7 +22,7 @@ func rangeHandles(t testing.TB, data []byte) map[string]handle {
 	return m.ranges
 }
 
-func asksRange(r *Reader, lower, upper string) (may, asked bool) {
+func asksRange(r *Reader, lower, upper string) (may, consulted bool) {
 	return r.RangeMayMatch([]byte(lower), []byte(upper))
 }
 
@@ -38,8 +38,8 @@ func TestATableHasARangeFilterOfEachPolicy(t *testing.T) {
 	r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
 	requireSortedMetaindex(t, r)
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy)
-	_, asked := asksRange(r, "key0000009", "key000000:")
-	require.False(t, asked, "no range policy is known")
+	_, consulted := asksRange(r, "key0000009", "key000000:")
+	require.False(t, consulted, "no range policy is known")
 	require.Zero(t, r.RangeFilterSize())
 	all := r.RangeFilters()
 	require.Equal(t, []string{ofTen.Name(), ofEight.Name()}, []string{all[0].Policy, all[1].Policy}, "but their names are")
@@ -51,10 +51,10 @@ func TestATableHasARangeFilterOfEachPolicy(t *testing.T) {
 func TestRangeMayMatchUsesAllKnownRangeFilters(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, plainEntries(500, 50))
 	for _, c := range []struct {
-		claim        string
-		policies     []rangefilter.Policy
-		lower, upper string
-		may, asked   bool
+		claim          string
+		policies       []rangefilter.Policy
+		lower, upper   string
+		may, consulted bool
 	}{
 		{"held", []rangefilter.Policy{ofTen, ofEight}, "key0000009", "key000000:", true, true},
 		{"not held", []rangefilter.Policy{ofTen, ofEight}, "key0000109", "key000010:", false, true},
@@ -67,9 +67,9 @@ func TestRangeMayMatchUsesAllKnownRangeFilters(t *testing.T) {
 			r, f := openTable(t, data, ReaderOptions{RangePolicies: c.policies})
 			require.LessOrEqual(t, r.OpenCost().Reads, uint64(1), "the range filters are in the tail")
 			f.takeReads()
-			may, asked := asksRange(r, c.lower, c.upper)
+			may, consulted := asksRange(r, c.lower, c.upper)
 			require.Equal(t, c.may, may)
-			require.Equal(t, c.asked, asked)
+			require.Equal(t, c.consulted, consulted)
 			require.Empty(t, f.takeReads())
 		})
 	}
@@ -81,8 +81,8 @@ func TestADamagedRangeFilterRulesNothingOut(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, es)
 	data[rangeHandles(t, data)[ofEight.Name()].offset] ^= 1
 	r, _ := openTable(t, data, o)
-	may, asked := asksRange(r, "key00011", "key00012")
-	require.True(t, may && asked)
+	may, consulted := asksRange(r, "key00011", "key00012")
+	require.True(t, may && consulted)
 	may, _ = asksRange(r, "key0000109", "key000010:")
 	require.False(t, may, "the other filter does")
 	all := r.RangeFilters()
@@ -125,9 +125,9 @@ func must(b []byte, _ int) []byte { return b }
 func TestARangeFilterOfALaterVersionIsIgnored(t *testing.T) {
 	data := buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{later{ofTen}}}, plainEntries(500, 50))
 	r, _ := openTable(t, data, ReaderOptions{RangePolicies: []rangefilter.Policy{ofTen}})
-	may, asked := asksRange(r, "key0000109", "key000010:")
+	may, consulted := asksRange(r, "key0000109", "key000010:")
 	require.True(t, may)
-	require.False(t, asked)
+	require.False(t, consulted)
 	require.Error(t, r.RangeFilters()[0].Err)
 	_, err := r.AllFilters()
 	require.NoError(t, err, "an unknown version is not damage")
@@ -210,7 +210,7 @@ func TestNoDamageMakesARangeFilterDenyAKey(t *testing.T) {
 	es := plainEntries(40, 10)
 	policies := []rangefilter.Policy{ofTen, rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(8), 10)}
 	sound := buildTable(t, WriterOptions{RangeFilters: policies}, es)
-	asked := 0
+	consulted := 0
 	for i := range sound {
 		data := bytes.Clone(sound)
 		data[i] ^= 0x55
@@ -223,10 +223,10 @@ func TestNoDamageMakesARangeFilterDenyAKey(t *testing.T) {
 			may, ok := r.RangeMayMatch(user, append(bytes.Clone(user), 0))
 			require.True(t, may, "byte %d of %d", i, len(sound))
 			if ok {
-				asked++
+				consulted++
 			}
 		}
 		require.NoError(t, r.Close())
 	}
-	require.Positive(t, asked)
+	require.Positive(t, consulted)
 }

@@ -175,14 +175,14 @@ func TestFilterBlockVectorsDecode(t *testing.T) {
 			var lk Lookup
 			lk.Init([]byte(user), base.MaxSeq)
 			for other, offset := range offsets {
-				may, asked := f.mayContainAt(&lk, offset)
-				require.True(t, asked)
+				may, consulted := f.mayContainAt(&lk, offset)
+				require.True(t, consulted)
 				require.Equal(t, offset == home, may, "%s probed in the block of %s", user, other)
 			}
-			may, asked := f.mayContainAt(&lk, 2048)
-			require.True(t, !asked && may, "an empty filter denies nothing")
-			may, asked = f.mayContainAt(&lk, 7<<11)
-			require.True(t, !asked && may, "after the last filter nothing is denied")
+			may, consulted := f.mayContainAt(&lk, 2048)
+			require.True(t, !consulted && may, "an empty filter denies nothing")
+			may, consulted = f.mayContainAt(&lk, 7<<11)
+			require.True(t, !consulted && may, "after the last filter nothing is denied")
 		}
 		// Our policy makes the same bytes as LevelDB from the same keys.
 		want := bloom.CreateFilter(nil, [][]byte{[]byte("ant")})

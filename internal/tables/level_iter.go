@@ -20,8 +20,8 @@ type LevelIter struct {
 	table sstable.Iter
 	err   error
 
-	ranges *RangeCounters // nil if range filters are not used
-	asked  bool           // a range filter passed the current table, and the result is not counted yet
+	ranges  *RangeCounters // nil if range filters are not used
+	pending bool           // a range filter passed the current table, and the result is not counted yet
 }
 
 var _ base.Iterator = (*LevelIter)(nil)
@@ -39,7 +39,7 @@ func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta,
 func (l *LevelIter) Init(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) {
 	l.tables, l.cmp, l.files, l.options = tables, cmp, files, o
 	l.index, l.err = -1, nil
-	l.level, l.ranges, l.asked = nil, nil, false
+	l.level, l.ranges, l.pending = nil, nil, false
 }
 
 // SetLevel makes searches faster by using level, whose files must begin with those of l.

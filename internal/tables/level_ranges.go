@@ -28,15 +28,15 @@ func (l *LevelIter) notEmpty(i, step int, lower, upper []byte) int {
 }
 
 func (l *LevelIter) skipEmpty(i, step int, lower, upper []byte) int {
-	l.asked = false
+	l.pending = false
 	for ; i >= 0 && i < len(l.files); i += step {
 		r, err := l.tables.Get(l.files[i])
 		if err != nil {
 			return i // opening it returns the error
 		}
-		may, asked := r.RangeMayMatch(lower, upper)
+		may, consulted := r.RangeMayMatch(lower, upper)
 		if may {
-			l.asked = asked
+			l.pending = consulted
 			return i
 		}
 		l.ranges.negatives.Add(1)
@@ -56,14 +56,14 @@ func (l *LevelIter) seekBound(ikey []byte) []byte {
 // found returns ok, which says whether the search in the current table found an entry. If a
 // range filter passed the table, found counts whether that was right.
 func (l *LevelIter) found(ok bool) bool {
-	if l.asked {
+	if l.pending {
 		l.countPositive(ok)
 	}
 	return ok
 }
 
 func (l *LevelIter) countPositive(ok bool) {
-	l.asked = false
+	l.pending = false
 	switch {
 	case l.table.Err() != nil:
 	case ok && l.within(base.UserKey(l.table.Key())):

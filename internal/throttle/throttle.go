@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Throttle slows writers down gradually as flushes and compactions fall behind, to avoid
+// Throttle slows writers down gradually when flushes and compactions cannot keep up, to avoid
 // sudden write stalls. It has two limits:
 //
 //   - Tables in level 0. Between the slowdown and the stop trigger, the granted rate falls
