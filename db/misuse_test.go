@@ -113,7 +113,7 @@ func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 		"UpgradeFilters, negative rate": {func() error {
 			_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{BytesPerSecond: -1})
 			return err
-		}, "-1 bytes a second"},
+		}, "-1 bytes per second"},
 	} {
 		require.ErrorContains(t, c.call(), c.want, name)
 	}

@@ -216,7 +216,7 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	_, err := d.UpgradeFilters(background, never, nil)
 	require.ErrorContains(t, err, "would not read filters")
 	_, err = d.UpgradeFilters(background, nil, &UpgradeOptions{BytesPerSecond: -1})
-	require.ErrorContains(t, err, "bytes a second")
+	require.ErrorContains(t, err, "bytes per second")
 	require.NoError(t, d.Close())
 	_, err = d.UpgradeFilters(background, nil, nil)
 	require.ErrorIs(t, err, ErrClosed)
