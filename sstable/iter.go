@@ -14,9 +14,9 @@ type IterOptions struct {
 	// several blocks in order, see Iter. It does not read blocks beyond the bounds
 	// ahead. With ReadAhead above 0 it adds no blocks to the cache.
 	ReadAhead int
-	// MostKept is approximately how many bytes of blocks, as stored, an iteration in order
+	// MaxCached is approximately how many bytes of blocks, as stored, an iteration in order
 	// covers before it stops adding blocks to the cache. 0 means no limit.
-	MostKept int64
+	MaxCached int64
 	// Lower and Upper are user keys that bound the keys of interest: Lower inclusive,
 	// Upper exclusive, nil for no bound. Blocks without keys between them are skipped,
 	// and the iterator ends when only such blocks remain. It may return entries outside
@@ -249,9 +249,9 @@ func (it *Iter) seekPastBlock(i int) bool {
 	return !it.failed() && !it.endsAt(i) && it.forwardFrom(i+1)
 }
 
-// SeekOn is SeekGE to a key after the current one. It costs less if the target is in
+// SeekForward is SeekGE to a key after the current one. It costs less if the target is in
 // the same block.
-func (it *Iter) SeekOn(ikey []byte) bool {
+func (it *Iter) SeekForward(ikey []byte) bool {
 	it.inOrder = 0
 	if base.CompareInternal(it.r.cmp, it.ix.separator(it.at), ikey) < 0 {
 		return it.seekGE(ikey)

@@ -138,7 +138,7 @@ func (it *Iter) readAhead() int {
 }
 
 // fetchAhead is fetchOwn for read-ahead that the caller did not request. The block is put in
-// the cache if that has room and the iteration is not beyond IterOptions.MostKept. A long
+// the cache if that has room and the iteration is not beyond IterOptions.MaxCached. A long
 // iteration adds nothing to a full cache: its blocks would soon be evicted, and each would
 // cost a copy into fresh memory.
 func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
@@ -165,7 +165,7 @@ func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 
 // keeps reports whether the iteration puts a block of that stored size in the cache.
 func (it *Iter) keeps(size int64) bool {
-	if most := it.opts.MostKept; most > 0 && int64(it.inOrder)*size > most {
+	if most := it.opts.MaxCached; most > 0 && int64(it.inOrder)*size > most {
 		return false
 	}
 	return it.r.cache.cache.HasRoom(3 * size) // blocks are rarely more than twice as long decompressed

@@ -45,7 +45,7 @@ func TestForwardSeeksAgreeWithASortedSlice(t *testing.T) {
 	}
 }
 
-// checkSeeksOn iterates over r by steps and SeekOn, and compares with es.
+// checkSeeksOn iterates over r by steps and SeekForward, and compares with es.
 func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
 	it, err := r.NewIter(IterOptions{})
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
 			continue
 		}
 		at = sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, target) >= 0 })
-		ok = it.SeekOn(target)
+		ok = it.SeekForward(target)
 		require.Equal(t, at < len(es), ok)
 		if ok {
 			require.Equal(t, es[at].Key, it.Key())

@@ -26,12 +26,12 @@ func (r *Reader) Stretches(stepBytes uint64, fn func(begin []byte, bytes uint64)
 	return nil
 }
 
-// CheckRest reads the iterator's data block to its end, and returns an error unless the keys
+// CheckRemainder reads the iterator's data block to its end, and returns an error unless the keys
 // ascend from the current one on and none is greater than the block's separator. If one
 // goroutine stops in the middle of a table and another continues from there by the index,
 // this ensures that no entry between the two is missed. The iterator must be Valid; afterwards
 // it must be positioned again or closed.
-func (it *Iter) CheckRest() error {
+func (it *Iter) CheckRemainder() error {
 	separator := it.ix.separator(it.at)
 	last := append([]byte(nil), it.Key()...)
 	for it.data.Next() {

@@ -67,7 +67,7 @@ func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
 	require.NoError(t, it.Close())
 }
 
-// CheckRest accepts a block only if its remaining keys are in order.
+// CheckRemainder accepts a block only if its remaining keys are in order.
 func TestTheRemainderOfABlockIsChecked(t *testing.T) {
 	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
 	for name, tc := range map[string]struct {
@@ -98,7 +98,7 @@ func TestTheRemainderOfABlockIsChecked(t *testing.T) {
 			require.NoError(t, err)
 			defer it.Close()
 			require.True(t, it.First())
-			if err = it.CheckRest(); tc.ok {
+			if err = it.CheckRemainder(); tc.ok {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, base.ErrCorruption)

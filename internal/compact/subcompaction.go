@@ -207,7 +207,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	for ok := it.First(); ok; ok = it.Next() {
 		if !twin {
 			if err = m.entry(it.Key(), it.Value()); err != nil {
-				break // and stay there, for CheckRest
+				break // and stay there, for CheckRemainder
 			}
 		}
 		twin = it.TwinFollows()
@@ -216,7 +216,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	case err == nil:
 		err = it.Err()
 	case err == errPieceEnds:
-		err = it.CheckRest()
+		err = it.CheckRemainder()
 	}
 	if err == nil {
 		_, err = p.out.Finish()

@@ -49,8 +49,8 @@ func (l *LevelIter) SetLevel(level *manifest.Level) { l.level = level }
 // The iterator must have both bounds.
 func (l *LevelIter) AskRanges(c *RangeCounters) { l.ranges = c }
 
-// SetMostKept sets IterOptions.MostKept for tables that are opened from now on.
-func (l *LevelIter) SetMostKept(bytes int64) { l.options.MostKept = bytes }
+// SetMostKept sets IterOptions.MaxCached for tables that are opened from now on.
+func (l *LevelIter) SetMostKept(bytes int64) { l.options.MaxCached = bytes }
 
 // goTo makes table i the current one. It returns false at the ends and after an error.
 func (l *LevelIter) goTo(i int) bool {
@@ -166,13 +166,13 @@ func (l *LevelIter) seekAimed(ikey []byte) bool {
 	return l.forward(l.found(l.table.SeekAimed(ikey)))
 }
 
-// SeekOn is SeekGE to a key after the current one. It costs less if the target is near.
+// SeekForward is SeekGE to a key after the current one. It costs less if the target is near.
 // The iterator must be Valid.
-func (l *LevelIter) SeekOn(ikey []byte) bool {
+func (l *LevelIter) SeekForward(ikey []byte) bool {
 	if base.CompareInternal(l.cmp, l.files[l.index].Largest, ikey) < 0 {
 		return l.SeekGE(ikey)
 	}
-	return l.forward(l.table.SeekOn(ikey))
+	return l.forward(l.table.SeekForward(ikey))
 }
 
 func (l *LevelIter) SeekLT(ikey []byte) bool {

@@ -128,7 +128,7 @@ func (r *mergingRun) prev() (ok bool) {
 // current one.
 func (r *mergingRun) seekOn(ikey []byte) bool {
 	if r.level != nil {
-		return r.level.SeekOn(ikey)
+		return r.level.SeekForward(ikey)
 	}
 	return r.it.SeekGE(ikey)
 }
@@ -475,13 +475,13 @@ func (m *MergingIter) ValueStays() bool {
 	}
 }
 
-// CheckRest checks that the remaining entries of each run's current block are where the index
-// says, so that another goroutine can continue there: see sstable.Iter.CheckRest. It leaves
+// CheckRemainder checks that the remaining entries of each run's current block are where the index
+// says, so that another goroutine can continue there: see sstable.Iter.CheckRemainder. It leaves
 // the iterator not positioned.
-func (m *MergingIter) CheckRest() error {
+func (m *MergingIter) CheckRemainder() error {
 	for _, r := range m.order {
 		if r.level != nil {
-			if err := r.level.table.CheckRest(); err != nil {
+			if err := r.level.table.CheckRemainder(); err != nil {
 				return err
 			}
 		}
