@@ -1,6 +1,6 @@
-// Package docs_test holds the documents to what they say: quoted bytes and
-// quoted code are what the files have, links lead somewhere, and the tests
-// named exist. It also holds the code to its rooms and to the bars of shape.
+// Package docs_test checks the documents: quotations match the quoted files, links lead to existing
+// targets, and named tests exist. It also checks which packages import which, and the sizes of
+// packages, functions and structs.
 package docs_test
 
 import (
@@ -31,7 +31,7 @@ func documents(t *testing.T) (names []string) {
 	return names
 }
 
-// A table cell cannot wrap, and an address must not. Everything else stays within 120 columns.
+// Tables, code and images cannot be wrapped. All other lines have at most 120 columns.
 func TestMarkdownLinesAreShort(t *testing.T) {
 	for _, name := range documents(t) {
 		code := false
@@ -39,7 +39,8 @@ func TestMarkdownLinesAreShort(t *testing.T) {
 			if strings.HasPrefix(line, "```") {
 				code = !code
 			}
-			if code || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![") {
+			verbatim := strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![")
+			if code || verbatim {
 				continue
 			}
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d", name, i+1)
@@ -54,35 +55,35 @@ func read(t *testing.T, name string) string {
 	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
-// between returns what stands in text after the first begin, up to end.
+// between returns the part of text from the first begin to the next end, without both.
 func between(t *testing.T, text, begin, end string) string {
 	t.Helper()
-	_, rest, ok := strings.Cut(text, begin)
+	_, after, ok := strings.Cut(text, begin)
 	require.True(t, ok, "%q is missing", begin)
-	part, _, ok := strings.Cut(rest, end)
+	part, _, ok := strings.Cut(after, end)
 	require.True(t, ok, "%q is missing after %q", end, begin)
 	return part
 }
 
 var quotation = regexp.MustCompile("(?m)^From \\[`([^`]+)`\\]\\(\\.\\./([^)]+)\\):\n\n```text\n((?:.*\n)*?)```$")
 
-// The tests of each package decode and encode its files; here the page is held
-// to the files.
-func TestFormatQuotesTheWorkedBytesAsTheyAre(t *testing.T) {
+// The tests of each package decode and encode its files. This test compares the page with the files.
+func TestFormatQuotesWorkedBytesExactly(t *testing.T) {
 	page := read(t, "docs/format.md")
 	quoted := map[string]bool{}
 	quotations := quotation.FindAllStringSubmatch(page, -1)
-	require.Len(t, quotations, strings.Count(page, "\nFrom [`"), "one is not of the form that this test reads")
+	require.Len(t, quotations, strings.Count(page, "\nFrom [`"), "a quotation is not in the form that this test reads")
 	for _, q := range quotations {
-		require.Equal(t, q[1], q[2], "the link goes elsewhere than it says")
+		require.Equal(t, q[1], q[2], "the link leads to another file than its text names")
 		require.Contains(t, "\n"+read(t, q[1]), "\n"+q[3], q[1])
 		quoted[q[1]] = true
 	}
 	for _, structure := range []string{
-		"db/testdata/batch.hex", "internal/manifest/testdata/closed.hex", "internal/base/testdata/ikey.hex", "internal/manifest/testdata/current.hex",
-		"internal/manifest/testdata/edit.hex", "internal/wal/testdata/logs.txt", "sstable/testdata/block.hex",
-		"sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex", "sstable/testdata/filter_block_lines.hex",
-		"sstable/testdata/footer.hex", "sstable/testdata/metaindex.hex", "sstable/testdata/metaindex_two_filters.hex", "sstable/testdata/three_entries.hex",
+		"db/testdata/batch.hex", "internal/base/testdata/ikey.hex", "internal/manifest/testdata/closed.hex",
+		"internal/manifest/testdata/current.hex", "internal/manifest/testdata/edit.hex", "internal/wal/testdata/logs.txt",
+		"sstable/testdata/block.hex", "sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex",
+		"sstable/testdata/filter_block_lines.hex", "sstable/testdata/footer.hex", "sstable/testdata/metaindex.hex",
+		"sstable/testdata/metaindex_two_filters.hex", "sstable/testdata/three_entries.hex",
 	} {
 		require.True(t, quoted[structure], "%s is not quoted", structure)
 	}
@@ -98,11 +99,12 @@ func TestQuickstartIsTheExample(t *testing.T) {
 	require.Equal(t, output, between(t, page, "It prints\n\n```text\n", "```"))
 }
 
-// The code with which a package comment opens a store is, line for line, in an example.
-func TestTheCodeInPackageCommentsIsAnExample(t *testing.T) {
+// The code in the package comments that opens a store is copied from an example.
+func TestCodeInPackageCommentsIsAnExample(t *testing.T) {
 	for _, dir := range []string{".", "db"} {
 		var code strings.Builder
-		for line := range strings.Lines("store, " + between(t, read(t, path.Join(dir, "doc.go")), "//\tstore, ", "\n// ")) {
+		comment := between(t, read(t, path.Join(dir, "doc.go")), "//\tstore, ", "\n// ")
+		for line := range strings.Lines("store, " + comment) {
 			code.WriteString(strings.TrimPrefix(strings.TrimPrefix(line, "//"), "\t"))
 		}
 		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(code.String()), "\n", "\n\t")
@@ -113,7 +115,7 @@ func TestTheCodeInPackageCommentsIsAnExample(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)]+)\)`)
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinkTargetsExist(t *testing.T) {
 	for _, name := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
 			u, err := url.Parse(m[1])
@@ -136,7 +138,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 
 var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 
-// anchors returns the fragments that headings can be linked by.
+// anchors returns the fragments of the page's headings, as GitHub makes them.
 func anchors(page string) []string {
 	var all []string
 	for line := range strings.Lines(page) {
@@ -150,7 +152,7 @@ func anchors(page string) []string {
 
 var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
 
-func TestTheTestsNamedExist(t *testing.T) {
+func TestNamedTestsExist(t *testing.T) {
 	var sources strings.Builder
 	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
@@ -167,15 +169,16 @@ func TestTheTestsNamedExist(t *testing.T) {
 	}
 }
 
-// A variable named db would hide the package, and db.ErrNotFound no longer compile: what people
-// copy names it store.
+// Examples call the variable store. A variable named db would hide the package, and db.ErrNotFound
+// would not compile in copied code.
 func TestExamplesNameTheVariableStore(t *testing.T) {
 	opened := regexp.MustCompile(`(\S+), \w+ :?= db\.Open\(`)
 	examples := 0
 	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		slashed := filepath.ToSlash(name)
-		if err != nil || d.IsDir() || !strings.HasSuffix(slashed, ".md") && !strings.HasSuffix(slashed, "/example_test.go") &&
-			!strings.HasSuffix(slashed, "/doc.go") && !strings.HasPrefix(slashed, root+"/cmd/") {
+		copied := strings.HasSuffix(slashed, ".md") || strings.HasSuffix(slashed, "/example_test.go") ||
+			strings.HasSuffix(slashed, "/doc.go") || strings.HasPrefix(slashed, root+"/cmd/")
+		if err != nil || d.IsDir() || !copied {
 			return err
 		}
 		text, err := os.ReadFile(name)

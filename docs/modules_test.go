@@ -19,14 +19,14 @@ type moduleVersion struct{ Path, Version string }
 // replacement is a replace directive.
 type replacement struct{ Old, New moduleVersion }
 
-// goMod is what these tests read of a go.mod.
+// goMod has the parts of a go.mod that these tests read.
 type goMod struct {
 	Module  moduleVersion
 	Require []moduleVersion
 	Replace []replacement
 }
 
-// edit runs a go command that prints a file as JSON, and decodes that into to.
+// edit runs a go command that prints a file as JSON, and decodes its output into to.
 func edit(t *testing.T, to any, args ...string) {
 	t.Helper()
 	cmd := exec.Command("go", args...)
@@ -65,13 +65,13 @@ func modules(t *testing.T) map[string]goMod {
 // The go command refuses to install a command at a version if its go.mod has a replace directive.
 func TestNoModuleHasAReplaceDirective(t *testing.T) {
 	for dir, m := range modules(t) {
-		require.Empty(t, m.Replace, "%s/go.mod: go.work is the place for these", dir)
+		require.Empty(t, m.Replace, "%s/go.mod: put replace directives into go.work", dir)
 	}
 }
 
-// go.work names every module, and its own replace directive gives the nested ones the root module
-// of this checkout: without that, the go command looks for the version they require on the network.
-func TestTheWorkspaceHasEveryModule(t *testing.T) {
+// go.work lists every module, and its replace directive gives the nested modules the root module of
+// this checkout. Without that directive, the go command looks for the required version on the network.
+func TestWorkspaceListsEveryModule(t *testing.T) {
 	all := modules(t)
 	var work struct {
 		Use     []struct{ DiskPath string }
@@ -84,7 +84,7 @@ func TestTheWorkspaceHasEveryModule(t *testing.T) {
 	}
 	var replaced []replacement
 	for dir, m := range all {
-		require.Contains(t, used, dir, "go.work does not use this module")
+		require.Contains(t, used, dir, "go.work does not list this module")
 		for _, r := range m.Require {
 			want := replacement{Old: r, New: moduleVersion{Path: "./"}}
 			if r.Path == all["."].Module.Path && !slices.Contains(replaced, want) {
@@ -92,7 +92,7 @@ func TestTheWorkspaceHasEveryModule(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, used, len(all), "go.work uses a folder that is no module")
-	require.Len(t, replaced, 1, "nested modules that require the root module, all at one version")
-	require.Equal(t, replaced, work.Replace, "go.work does not replace what nested modules require")
+	require.Len(t, used, len(all), "go.work lists a folder that has no go.mod")
+	require.Len(t, replaced, 1, "nested modules must require one version of the root module")
+	require.Equal(t, replaced, work.Replace, "go.work must replace the version that nested modules require")
 }

@@ -20,8 +20,8 @@ var (
 	tag        = regexp.MustCompile(`<[^>]+>`)
 )
 
-// The picture has the rooms of the table, each on its floor, once, and in a place of its own.
-func TestThePictureShowsTheRooms(t *testing.T) {
+// The picture shows each room of the table once, on its floor, and no two rooms overlap.
+func TestRoomsPictureMatchesTheTable(t *testing.T) {
 	drawn := map[string]int{}
 	for _, floor := range floorDrawn.FindAllStringSubmatch(read(t, "docs/rooms.svg"), -1) {
 		n, err := strconv.Atoi(floor[1])
@@ -42,11 +42,11 @@ func TestThePictureShowsTheRooms(t *testing.T) {
 	require.Equal(t, want, drawn, "docs/rooms.svg differs from the table of rooms; its comment says how to add a room")
 }
 
-// The counters in the picture of the read path are fields of the metrics.
-func TestThePictureOfReadsNamesCounters(t *testing.T) {
+// The counters in the picture of the read path are fields of db.Metrics.
+func TestReadPathPictureNamesMetrics(t *testing.T) {
 	picture := read(t, "docs/read-path.svg")
 	counters := regexp.MustCompile(`class="count"[^>]*>(\w+)\.(\w+)<`).FindAllStringSubmatch(picture, -1)
-	require.Len(t, counters, strings.Count(picture, `class="count"`), "one is not of the form that this test reads")
+	require.Len(t, counters, strings.Count(picture, `class="count"`), "a counter is not in the expected form")
 	require.NotEmpty(t, counters)
 	for _, c := range counters {
 		group, ok := reflect.TypeFor[db.Metrics]().FieldByName(c[1])
@@ -60,10 +60,12 @@ func TestThePictureOfReadsNamesCounters(t *testing.T) {
 	}
 }
 
-// A picture is well-formed, is described in words, and brings no script and nothing from elsewhere.
+// A picture is well-formed XML, has a text alternative, and loads no scripts and no other files.
 func TestPicturesStandAlone(t *testing.T) {
-	for _, name := range []string{"docs/rooms.svg", "docs/write-path.svg", "docs/read-path.svg",
-		"docs/reads.svg", "docs/performance-throughput.svg", "docs/performance-cost.svg", "docs/performance-scale.svg"} {
+	for _, name := range []string{
+		"docs/rooms.svg", "docs/write-path.svg", "docs/read-path.svg", "docs/reads.svg",
+		"docs/performance-throughput.svg", "docs/performance-cost.svg", "docs/performance-scale.svg",
+	} {
 		seen := map[string]bool{}
 		for d := xml.NewDecoder(strings.NewReader(read(t, name))); ; {
 			token, err := d.Token()

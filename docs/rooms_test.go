@@ -22,8 +22,8 @@ type room struct {
 
 const module = "github.com/sievedb/sievedb/"
 
-// rooms reads the table: floor, package with a link or without, what lives there, what it
-// imports of the other rooms.
+// rooms reads the table. Its columns are the floor, the package (with or without a link), the
+// contents, and the other rooms that it imports.
 func rooms(t *testing.T) map[string]room {
 	row := regexp.MustCompile(`(?m)^\| (\d+) \| \[?([a-z/]+)\]?[^|]*\| [^|]+\| ([a-z/, ]*)\|$`)
 	all := map[string]room{}
@@ -43,8 +43,8 @@ func rooms(t *testing.T) map[string]room {
 	return all
 }
 
-// roomOf returns the room that a package of this repository belongs to. A command is one room
-// with the packages below it, and the package at the root goes by its name.
+// roomOf returns the room that a package of this repository belongs to. A command and the packages
+// below it are one room. The package at the root is listed under its name.
 func roomOf(path string) string {
 	if path+"/" == module {
 		return "sievedb"
@@ -56,10 +56,10 @@ func roomOf(path string) string {
 	return name
 }
 
-// listed returns the packages of the library's and the commands' modules, by room, and what each
-// imports of the others, tests left out.
+// listed returns the rooms of the library's and the commands' modules, with the rooms that each
+// imports outside its tests.
 func listed(t *testing.T) map[string][]string {
-	args := []string{"list", "-json=ImportPath,Imports,GoFiles", "./...", "./testdata"} // a name that ... leaves out
+	args := []string{"list", "-json=ImportPath,Imports,GoFiles", "./...", "./testdata"} // ... does not match testdata
 	for dir := range modules(t) {
 		if strings.HasPrefix(dir, "cmd/") {
 			args = append(args, "./"+dir+"/...")
@@ -98,48 +98,50 @@ func listed(t *testing.T) map[string][]string {
 	return packages
 }
 
-// Each room imports what the table says, nothing else, and only from floors below its own.
+// Each room imports exactly the rooms in the table, all of them on lower floors.
 func TestRoomsImportWhatTheTableSays(t *testing.T) {
 	all := rooms(t)
 	packages := listed(t)
 	for name, r := range all {
-		require.Contains(t, packages, name, "a room without a package")
+		require.Contains(t, packages, name, "the table has a room without a package")
 		imports := packages[name]
 		require.ElementsMatch(t, r.imports, imports, "%s: the table of rooms differs from its imports", name)
 		for _, below := range imports {
-			require.Contains(t, all, below, "%s imports a package that the table does not have", name)
+			require.Contains(t, all, below, "%s imports a package that is not in the table", name)
 			require.Less(t, all[below].floor, r.floor, "%s imports %s", name, below)
 		}
 	}
-	gear := testGear(t)
+	testOnly := testOnlyPackages(t)
 	for name := range packages {
 		_, isRoom := all[name]
-		require.True(t, isRoom || slices.ContainsFunc(gear, func(g string) bool { return name == g || strings.HasPrefix(name, g+"/") }),
+		isTestOnly := slices.ContainsFunc(testOnly, func(p string) bool {
+			return name == p || strings.HasPrefix(name, p+"/")
+		})
+		require.True(t, isRoom || isTestOnly,
 			"%s is neither in the table of rooms nor among the packages that only tests import", name)
 	}
 }
 
-// testGear returns the packages that architecture.md names as imported by tests alone.
-func testGear(t *testing.T) []string {
+// testOnlyPackages returns the packages that only tests import, according to architecture.md.
+func testOnlyPackages(t *testing.T) []string {
 	text := between(t, read(t, "docs/architecture.md"), "Only tests import", "\n\n")
 	return regexp.MustCompile(`internal/[a-z/]+`).FindAllString(text, -1)
 }
 
-// What only tests import is in no room's reach.
-func TestTestGearIsNotShipped(t *testing.T) {
-	gear := testGear(t)
-	require.NotEmpty(t, gear)
+func TestNoRoomImportsTestOnlyPackages(t *testing.T) {
+	testOnly := testOnlyPackages(t)
+	require.NotEmpty(t, testOnly)
 	packages := listed(t)
 	for name := range rooms(t) {
 		for _, below := range packages[name] {
-			for _, g := range gear {
-				require.False(t, below == g || strings.HasPrefix(below, g+"/"), "%s imports %s", name, below)
+			for _, p := range testOnly {
+				require.False(t, below == p || strings.HasPrefix(below, p+"/"), "%s imports %s", name, below)
 			}
 		}
 	}
 }
 
-// One room imports an error library, and no file of another two of them.
+// Only internal/errors imports cockroachdb/errors, and its importers do not import package errors too.
 func TestErrorsComeFromOneRoom(t *testing.T) {
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...", "./cmd/sievedb/...")
 	cmd.Dir = root
@@ -161,9 +163,11 @@ func TestErrorsComeFromOneRoom(t *testing.T) {
 	require.Greater(t, users, 8)
 }
 
-// A room that one person can hold in the head: 7,000 lines at most, tests left out.
+// A package has at most 7,000 lines without tests, so that one person can know it.
 func TestNoRoomIsTooLarge(t *testing.T) {
-	cmd := exec.Command("go", "list", "-f", `{{$dir := .Dir}}{{.ImportPath}}{{range .GoFiles}} {{$dir}}/{{.}}{{end}}{{range .IgnoredGoFiles}} {{$dir}}/{{.}}{{end}}`, "./...")
+	files := `{{$dir := .Dir}}{{.ImportPath}}{{range .GoFiles}} {{$dir}}/{{.}}{{end}}` +
+		`{{range .IgnoredGoFiles}} {{$dir}}/{{.}}{{end}}`
+	cmd := exec.Command("go", "list", "-f", files, "./...")
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The bars of shape. Test functions may nest one level more, since subtests are function literals.
+// The limits of shape. Tests may nest one level more, because subtests are function literals.
 const (
 	maxNesting     = 4
 	maxTestNesting = 5
@@ -24,8 +24,8 @@ const (
 	maxFields      = 25
 )
 
-// nesting measures how deep statements nest. A function literal, an if, a loop, a switch and a select
-// are one level each, and so is an else; an else if is on the level of its if.
+// nesting measures how deep statements nest. A function literal, an if, an else, a loop, a switch and
+// a select are one level each. An else if is on the level of its if.
 type nesting struct {
 	level   int
 	deepest *int
@@ -63,8 +63,8 @@ func deepestIn(node ast.Node) (levels int) {
 	return levels
 }
 
-// misshapen returns what in a file is over a bar, a line each.
-func misshapen(fset *token.FileSet, name string, f *ast.File) (over []string) {
+// violations returns a line for each declaration of a file that exceeds a limit.
+func violations(fset *token.FileSet, name string, f *ast.File) (over []string) {
 	report := func(node ast.Node, format string, args ...any) {
 		over = append(over, fmt.Sprintf("%s:%d: ", name, fset.Position(node.Pos()).Line)+fmt.Sprintf(format, args...))
 	}
@@ -76,7 +76,8 @@ func misshapen(fset *token.FileSet, name string, f *ast.File) (over []string) {
 		what := "a declaration"
 		if fn, ok := d.(*ast.FuncDecl); ok {
 			what = fn.Name.Name
-			if lines := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; isTest && lines > maxTestLines {
+			lines := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1
+			if isTest && lines > maxTestLines {
 				report(fn, "%s has %d lines; at most %d are allowed in a test", what, lines, maxTestLines)
 			}
 		}
@@ -97,7 +98,7 @@ func misshapen(fset *token.FileSet, name string, f *ast.File) (over []string) {
 	return over
 }
 
-// fieldsOf counts the fields of a struct, embedded ones and those that share a line one by one.
+// fieldsOf returns the number of fields of a struct, including embedded ones.
 func fieldsOf(spec *ast.TypeSpec) (fields int) {
 	if s, ok := spec.Type.(*ast.StructType); ok {
 		for _, f := range s.Fields.List {
@@ -107,14 +108,15 @@ func fieldsOf(spec *ast.TypeSpec) (fields int) {
 	return fields
 }
 
-// mayBeLong reports whether a struct lists all that a caller can set or read: Options, Metrics and parts of them.
+// mayBeLong reports whether a struct is one of those that list all settings or measurements: Options,
+// Metrics and their parts.
 func mayBeLong(name *ast.Ident) bool {
 	return name.IsExported() && (strings.HasSuffix(name.Name, "Options") || strings.HasSuffix(name.Name, "Metrics"))
 }
 
-// Functions of the whole repository nest at most four levels, in tests five; tests have at most 80
-// lines, and structs at most 25 fields.
-func TestCodeKeepsTheBarsOfShape(t *testing.T) {
+// Functions nest at most four levels, in tests five. Tests have at most 80 lines, and structs at most
+// 25 fields.
+func TestCodeKeepsTheLimitsOfShape(t *testing.T) {
 	fset := token.NewFileSet()
 	files := 0
 	var over []string
@@ -134,26 +136,27 @@ func TestCodeKeepsTheBarsOfShape(t *testing.T) {
 		}
 		files++
 		rel, err := filepath.Rel(root, name)
-		over = append(over, misshapen(fset, filepath.ToSlash(rel), f)...)
+		over = append(over, violations(fset, filepath.ToSlash(rel), f)...)
 		return err
 	}))
 	require.Greater(t, files, 500, "Go files of the repository")
 	require.Empty(t, over, "split functions and group fields:\n%s", strings.Join(over, "\n"))
 }
 
-// What is over a bar is found, and what is just under it is not.
-func TestTheBarsOfShapeAreMeasured(t *testing.T) {
+// Code that exceeds a limit is reported, and code that just meets it is not.
+func TestLimitsOfShapeAreMeasured(t *testing.T) {
 	nested := func(levels ...string) string {
 		return "func f() { " + strings.Join(levels, " { ") + " { " + strings.Repeat("}", len(levels)+1)
 	}
 	deep := []string{"if true", "for", "switch", "default: select", "default: _ = func()"}
 	ofFields := func(name string, n int) string {
-		return "type " + name + " struct { E; " + strings.Repeat("a, b int; ", (n-1)/2) + strings.Repeat("c int; ", (n-1)%2) + "}"
+		pairs, single := strings.Repeat("a, b int; ", (n-1)/2), strings.Repeat("c int; ", (n-1)%2)
+		return "type " + name + " struct { E; " + pairs + single + "}"
 	}
 	ofLines := func(n int) string { return "func f() {" + strings.Repeat("\n", n-1) + "}" }
 	for _, c := range []struct {
 		source     string
-		code, test bool // over a bar there
+		code, test bool // exceeds a limit there
 	}{
 		{nested(deep[:4]...), false, false},
 		{nested(deep...), true, false},
@@ -174,13 +177,12 @@ func TestTheBarsOfShapeAreMeasured(t *testing.T) {
 		fset := token.NewFileSet()
 		f, err := parser.ParseFile(fset, "", "package p\n"+c.source, parser.SkipObjectResolution)
 		require.NoError(t, err, c.source)
-		require.Equal(t, c.code, len(misshapen(fset, "a.go", f)) > 0, c.source)
-		require.Equal(t, c.test, len(misshapen(fset, "a_test.go", f)) > 0, c.source)
+		require.Equal(t, c.code, len(violations(fset, "a.go", f)) > 0, c.source)
+		require.Equal(t, c.test, len(violations(fset, "a_test.go", f)) > 0, c.source)
 	}
 }
 
-// Long lines of Go are the exception: at most one in a hundred is above 120 columns, with tabs of
-// four.
+// At most one line of Go in a hundred has more than 120 columns, with tabs of four columns.
 func TestGoLinesAreShort(t *testing.T) {
 	lines, long := 0, 0
 	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

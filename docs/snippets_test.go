@@ -43,17 +43,19 @@ func snippets(t *testing.T) map[string][]string {
 	return all
 }
 
-// importable are the packages that snippets use, by the name in the code.
+// importable has the packages that snippets use, by their names in the code.
 var importable = map[string]string{
-	"bytes": "bytes", "context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os", "slog": "log/slog", "time": "time",
-	"sievedb": "github.com/sievedb/sievedb", "db": "github.com/sievedb/sievedb/db", "filter": "github.com/sievedb/sievedb/filter",
-	"rangefilter": "github.com/sievedb/sievedb/filter/rangefilter", "standalone": "github.com/sievedb/sievedb/filter/standalone",
-	"sstable": "github.com/sievedb/sievedb/sstable", "vfs": "github.com/sievedb/sievedb/vfs",
+	"bytes": "bytes", "context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os",
+	"slog": "log/slog", "time": "time",
+	"sievedb": "github.com/sievedb/sievedb", "db": module + "db", "filter": module + "filter",
+	"rangefilter": module + "filter/rangefilter", "standalone": module + "filter/standalone",
+	"sstable": module + "sstable", "vfs": module + "vfs",
 }
 
-// exportData returns an importer of the packages above, from what the go command built of them.
+// exportData returns an importer that reads the export data of these packages from the build cache.
 func exportData(t *testing.T, fset *token.FileSet) types.Importer {
-	list := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Export"}, slices.Sorted(maps.Values(importable))...)...)
+	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
+	list := exec.Command("go", append(args, slices.Sorted(maps.Values(importable))...)...)
 	list.Dir = root
 	out, err := list.Output()
 	require.NoError(t, err)
@@ -70,8 +72,8 @@ func exportData(t *testing.T, fset *token.FileSet) types.Importer {
 	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
 }
 
-// program makes a file of a snippet. A part of a function gets one around it, whose parameters are
-// the variables that pages use without declaring them.
+// program returns a Go file for a snippet. Statements are put into a function whose parameters are the
+// variables that the pages use without declaring them.
 func program(snippet string) string {
 	if strings.HasPrefix(snippet, "package ") {
 		return snippet
@@ -92,7 +94,7 @@ func program(snippet string) string {
 	return head + "func _(store *db.DB, dir string, key, value []byte) {\n" + snippet + "\n}\n"
 }
 
-// compile returns the first error of a snippet, unused variables aside.
+// compile returns the first error in a snippet. Unused variables are not errors.
 func compile(snippet string, fset *token.FileSet, from types.Importer) error {
 	file, err := parser.ParseFile(fset, "snippet.go", program(snippet), 0)
 	if err != nil {
@@ -124,8 +126,8 @@ func TestGoSnippetsCompile(t *testing.T) {
 	require.Error(t, compile("var missing = undeclared", fset, from))
 }
 
-// The tour is what the examples run.
-func TestTheTourIsMadeOfExamples(t *testing.T) {
+// Every snippet of the tour is part of an example.
+func TestTourSnippetsAreInExamples(t *testing.T) {
 	examples := read(t, "db/example_tour_test.go")
 	tour := snippets(t)[path.Join(root, "docs/getting-started.md")]
 	require.Greater(t, len(tour), 7)

@@ -1,0 +1,47 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	decisionTitle  = regexp.MustCompile(`\A# (\d+)\. (.+)\n\nStatus: (?:accepted|superseded by \[.+\]\(.+\))\n\n## `)
+	decisionHeader = regexp.MustCompile(`(?m)^## (.+)$`)
+)
+
+// Decisions are numbered without gaps, have the same sections in the same order, and are listed in
+// the index.
+func TestDecisionsHaveOneForm(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "docs/decisions/[0-9]*.md"))
+	require.NoError(t, err)
+	require.Greater(t, len(files), 50)
+	slices.Sort(files)
+	index := read(t, "docs/decisions/README.md")
+	for i, file := range files {
+		name := filepath.Base(file)
+		text := read(t, path.Join("docs/decisions", name))
+		title := decisionTitle.FindStringSubmatch(text)
+		require.NotNil(t, title, "%s needs a title, a status and a section", name)
+		number := fmt.Sprintf("%04d", i+1)
+		require.Equal(t, fmt.Sprint(i+1), title[1], name)
+		require.Equal(t, number, name[:4])
+		require.Contains(t, index, fmt.Sprintf("\n| [%s](%s) | %s |\n", number, name, title[2]))
+		var sections []string
+		for _, header := range decisionHeader.FindAllStringSubmatch(text, -1) {
+			sections = append(sections, header[1])
+		}
+		want := []string{"Context", "Decision", "Reasons", "Figures"}
+		require.Equal(t, want[:min(max(len(sections), 3), 4)], sections, "%s: Figures may be left out", name)
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "docs/decisions"))
+	require.NoError(t, err)
+	require.Len(t, entries, len(files)+1, "only decisions and their index belong there")
+}
