@@ -26,12 +26,12 @@ var programs = map[string]programInfo{
 	},
 	"leveldb-1.17": {
 		"LevelDB 1.17 (tag v1.17 of google/leveldb, its Makefile's libleveldb.a, g++ 12 on x86-64, where char is signed)",
-		"g++ -std=c++14 -O2 -DLEVELDB_BEFORE_1_21 -I LEVELDB/include -o DRIVER leveldb/driver.cc LEVELDB/libleveldb.a -lsnappy -pthread\n" +
+		"g++ -std=c++14 -O2 -DLEVELDB_BEFORE_1_21 -I LEVELDB/include \\\n    -o DRIVER leveldb/driver.cc LEVELDB/libleveldb.a -lsnappy -pthread\n" +
 			"go run ./makegolden -program=leveldb-1.17 -driver=DRIVER",
 	},
 	"leveldb-main": {
 		"LevelDB's main branch at commit 78a352f47ed6c1e9d750545e9b242289185b87e1 of google/leveldb, built with Snappy 1.1.9 and zstd 1.5.4",
-		"g++ -std=c++17 -O2 -fno-rtti -DLEVELDB_ZSTD -I LEVELDB/include -o DRIVER leveldb/driver.cc LEVELDB/libleveldb.a -lsnappy -lzstd -pthread\n" +
+		"g++ -std=c++17 -O2 -fno-rtti -DLEVELDB_ZSTD -I LEVELDB/include \\\n    -o DRIVER leveldb/driver.cc LEVELDB/libleveldb.a -lsnappy -lzstd -pthread\n" +
 			"go run ./makegolden -program=leveldb-main -driver=DRIVER",
 	},
 }
