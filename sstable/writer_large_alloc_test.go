@@ -33,7 +33,9 @@ func TestALargeEntryIsNotCopied(t *testing.T) {
 			before := allocated()
 			require.NoError(t, w.Add(ikey("b", 1, base.KindSet), value))
 			took := allocated() - before
-			require.LessOrEqual(t, float64(took), c.times*size+4<<20)
+			// A goroutine that moves to another processor may have to make the encoder again, 5 MB.
+			// A copy of the value would be 24 MiB.
+			require.LessOrEqual(t, float64(took), c.times*size+10<<20)
 			require.NoError(t, w.Add(ikey("c", 1, base.KindSet), []byte("small")))
 			_, err := w.Finish()
 			require.NoError(t, err)
