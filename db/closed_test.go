@@ -91,7 +91,7 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 	}{
 		{"two flipped bits", flipped, int64(last), 4, "checksum"},
 		{"zeros instead of the last record", zeros, int64(last), 4, "zeros"},
-		{"cut within the last record", whole[:len(whole)-3], int64(last), 4, "passes the log's end"},
+		{"cut within the last record", whole[:len(whole)-3], int64(last), 4, "past the end of the log"},
 		{"cut between records", whole[:last], int64(last), 4, "the file ends here"},
 		{"empty", []byte{}, 0, 0, "the file ends here"},
 		{"another good record of that length", other, 0, 5, "last 681 bytes"},

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSumsGiveTheChecksumOfEveryPiece(t *testing.T) {
+func TestSumsReturnTheChecksumOfEveryPiece(t *testing.T) {
 	rnd := newRand(t)
 	data := make([]byte, blockSize)
 	rnd.Read(data)
@@ -41,7 +41,7 @@ func TestTheFlippedBitIsFound(t *testing.T) {
 	}
 }
 
-func TestBytesThatNoSingleBitExplains(t *testing.T) {
+func TestNoFlippedBitIsFoundInUnrelatedBytes(t *testing.T) {
 	rnd := newRand(t)
 	chunk := appendChunk(nil, kindFull, random(rnd, 500))
 	require.Equal(t, -1, flippedBit(chunk[:headerSize-1]))

@@ -6,11 +6,11 @@
 // Writer and Reader each serve one goroutine at a time. They do not depend on a file system: a
 // Writer needs a File, a Reader an io.ReaderAt and a size.
 //
-// The bytes are LevelDB's (its doc/log_format.md); docs/format.md describes them with examples. Each
-// block of 32 KiB has chunks, and each chunk a masked CRC-32C of its kind and payload, but not of its
-// length: a damaged length shows only because the checksum of the wrong bytes fails. Writers divide
-// a record only where a block ends, except BufferSplit, whose record is recognized by that
-// (Reader.Split).
+// The bytes are LevelDB's (its doc/log_format.md); docs/format.md describes them with examples. A
+// block of 32 KiB consists of chunks. The masked CRC-32C of a chunk covers its kind and payload, but
+// not its length: a damaged length is noticed only because the checksum of the wrong bytes fails.
+// Writers divide a record only at the end of a block. BufferSplit is the exception, by which
+// Reader.Split recognizes its record.
 //
 // # The tail rule
 //
@@ -43,12 +43,12 @@
 // In a log that is not the newest, every tail but a clean one is corruption: its writer synced it
 // before it began the next. ReaderOptions.AllowTornEnd accepts a cut there, for logs of writers
 // that do not sync at that point, and for a MANIFEST. A caller that knows that there was no crash
-// reads the newest log as one that is not the newest.
+// leaves ReaderOptions.Last unset for the newest log too.
 //
 // # The cost of the look-ahead
 //
-// It reads once from P to the record found, or to the end of the log. A byte is tried as the
-// beginning of a chunk only if a kind is at the right position and the length fits the block. A
+// The look-ahead reads once from P to the record found, or to the end of the log. It tries a byte as
+// the beginning of a chunk only if the kind is valid and the length fits the block. A
 // try costs one multiplication, whatever the length, because the checksums of the block are kept
 // as running sums. So the work is proportional to the bytes skipped, even in a hostile log that
 // is salvaged piece by piece with Skip. The search for a flipped bit examines at most as many

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// earlyFile records the writes that it is asked to begin.
+// earlyFile records the ranges passed to StartWriting.
 type earlyFile struct {
 	size   int64
 	ranges [][2]int64 // from, to
@@ -19,7 +19,7 @@ func (f *earlyFile) Sync() error                 { return nil }
 func (f *earlyFile) Close() error                { return nil }
 func (f *earlyFile) StartWriting(off, n int64)   { f.ranges = append(f.ranges, [2]int64{off, off + n}) }
 
-func TestALogThatNobodySyncsIsWrittenToTheDeviceAsItGrows(t *testing.T) {
+func TestUnsyncedLogsAreWrittenToTheDeviceAsTheyGrow(t *testing.T) {
 	f := &earlyFile{}
 	w := NewWriter(f)
 	record := make([]byte, 1000)
@@ -30,7 +30,7 @@ func TestALogThatNobodySyncsIsWrittenToTheDeviceAsItGrows(t *testing.T) {
 		if n := len(f.ranges); n > 0 {
 			end = f.ranges[n-1][1]
 		}
-		require.Less(t, f.size-end, int64(earlyBytes+blockSize), "bytes wait")
+		require.Less(t, f.size-end, int64(earlyBytes+blockSize), "too many bytes have no early write")
 	}
 	require.Greater(t, len(f.ranges), 5)
 	from := int64(0)
@@ -41,7 +41,7 @@ func TestALogThatNobodySyncsIsWrittenToTheDeviceAsItGrows(t *testing.T) {
 	}
 }
 
-func TestWhatIsSyncedNeedsNoEarlyWriting(t *testing.T) {
+func TestSyncedLogsNeedNoEarlyWriting(t *testing.T) {
 	f := &earlyFile{}
 	w := NewWriter(f)
 	for range 1000 {
@@ -55,11 +55,11 @@ func TestWhatIsSyncedNeedsNoEarlyWriting(t *testing.T) {
 	require.Less(t, f.size-f.ranges[0][1], int64(blockSize))
 }
 
-// slowFile is an earlyFile whose device takes its time.
+// slowFile is an earlyFile whose StartWriting blocks until the test lets it finish.
 type slowFile struct {
 	earlyFile
 	begun, finish chan struct{}
-	closed        bool // before the request to the device
+	closed        bool // before StartWriting returned
 }
 
 func (f *slowFile) StartWriting(off, n int64) {
@@ -70,7 +70,7 @@ func (f *slowFile) StartWriting(off, n int64) {
 
 func (f *slowFile) Close() error { f.closed = len(f.ranges) == 0; return nil }
 
-func TestAppendsDoNotWaitForADeviceThatIsBusy(t *testing.T) {
+func TestAppendsDoNotWaitForABusyDevice(t *testing.T) {
 	f := &slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}
 	w := NewWriter(f)
 	record := make([]byte, earlyBytes)
@@ -78,16 +78,16 @@ func TestAppendsDoNotWaitForADeviceThatIsBusy(t *testing.T) {
 		require.NoError(t, w.WriteRecord(record))
 	}
 	<-f.begun
-	require.NoError(t, w.Sync(), "neither does a sync")
+	require.NoError(t, w.Sync(), "a sync does not wait either")
 	closed := make(chan error)
 	go func() { closed <- w.Close() }()
 	f.finish <- struct{}{}
 	require.NoError(t, <-closed)
-	require.False(t, f.closed, "only the closing waits")
-	require.Equal(t, [][2]int64{{0, earlyBytes}}, f.ranges, "the rest gathers meanwhile, and here the sync takes it along")
+	require.False(t, f.closed, "only Close waits")
+	require.Equal(t, [][2]int64{{0, earlyBytes}}, f.ranges, "the sync has written the later records")
 }
 
-// failingFile is a slowFile that takes so many bytes more.
+// failingFile is a slowFile whose Write fails after room bytes.
 type failingFile struct {
 	slowFile
 	room   int
@@ -109,18 +109,19 @@ func (f *failingFile) Write(p []byte) (int, error) {
 
 func (f *failingFile) Close() error { f.closes++; return f.slowFile.Close() }
 
-// While the device is being asked to write earlier bytes, an append fails. That is final as usual,
-// and the file is closed after the request.
-func TestAnAppendThatFailsBesideEarlyWritingIsFinal(t *testing.T) {
+// An append fails while StartWriting is running. The failure is final as usual, and the file is
+// closed only after StartWriting has returned.
+func TestAFailedAppendDuringEarlyWritingIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &failingFile{slowFile: slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}, room: 2*earlyBytes + 100}
+		slow := slowFile{begun: make(chan struct{}, 1), finish: make(chan struct{})}
+		f := &failingFile{slowFile: slow, room: 2*earlyBytes + 100}
 		w := NewWriter(f)
 		record := make([]byte, earlyBytes)
 		require.NoError(t, w.WriteRecord(record))
 		<-f.begun
 		err := w.WriteRecord(make([]byte, 2*earlyBytes))
 		require.ErrorIs(t, err, errNoRoom)
-		require.EqualValues(t, 2*earlyBytes+100, w.Size(), "what the file has of it counts")
+		require.EqualValues(t, 2*earlyBytes+100, w.Size(), "the part in the file counts")
 		require.Equal(t, err, w.BufferRecord([]byte("small")))
 		require.Equal(t, err, w.WriteRecord(record))
 		require.Equal(t, err, w.Flush())
@@ -130,7 +131,7 @@ func TestAnAppendThatFailsBesideEarlyWritingIsFinal(t *testing.T) {
 		go func() { closed <- w.Close() }()
 		synctest.Wait()
 		if f.closes > 0 {
-			t.Error("the file is closed during a request to the device")
+			t.Error("the file was closed before StartWriting returned")
 		}
 		close(f.finish)
 		require.Equal(t, err, <-closed)

@@ -68,18 +68,21 @@ type fault struct {
 // of the block. bad is nil if b has the whole payload; its checksum is not compared yet.
 func payloadLen(b []byte, room int) (n int, bad *fault) {
 	if len(b) < headerSize {
-		return 0, &fault{cut: true, why: fmt.Sprintf("%d bytes are left, a chunk's header has %d", len(b), headerSize)}
+		return 0, &fault{cut: true, why: fmt.Sprintf("%d bytes are left, but the header of a chunk has %d",
+			len(b), headerSize)}
 	}
 	n, kind := storedLen(b), b[6]
 	switch {
 	case kind == kindZero && n == 0:
-		return 0, &fault{why: "bytes that were never written stand where a chunk should begin"}
+		return 0, &fault{why: "found unwritten zeros, want a chunk"}
 	case kind == kindZero || kind > kindLast:
 		return 0, &fault{why: fmt.Sprintf("chunk kind %d is unknown", kind)}
 	case n > room-headerSize:
-		return 0, &fault{why: fmt.Sprintf("a chunk of %d bytes passes its block's end, %d bytes away", n, room-headerSize)}
+		return 0, &fault{why: fmt.Sprintf("a chunk of %d bytes extends past the end of its block, %d bytes away",
+			n, room-headerSize)}
 	case n > len(b)-headerSize:
-		return 0, &fault{cut: true, why: fmt.Sprintf("a chunk of %d bytes passes the log's end, %d bytes away", n, len(b)-headerSize)}
+		return 0, &fault{cut: true, why: fmt.Sprintf("a chunk of %d bytes extends past the end of the log, %d bytes away",
+			n, len(b)-headerSize)}
 	}
 	return n, nil
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fuzzRoom is how many bytes FuzzReader leaves in the first block where it fills
-// the rest.
+// fuzzRoom is how many bytes of the first block FuzzReader leaves free if it fills the others.
 const fuzzRoom = 100
 
-// FuzzReader reads arbitrary bytes as a log in every mode and salvages what it
-// can. It must not panic, must end, must not use memory out of proportion, and
-// what it accepts must encode to a log that reads the same.
+// FuzzReader reads arbitrary bytes as a log in every mode and salvages all readable records. The
+// Reader must not panic or loop, and its memory must be in proportion to the log. The records must
+// survive encoding and decoding.
 func FuzzReader(f *testing.F) {
-	// Long inputs stall the fuzzer; mode 16 puts short ones over a block's border.
+	// Long inputs slow the fuzzer down; mode 16 places short ones across the end of a block.
 	short := readVectors(f)[0].log
 	f.Add(short, byte(0))
 	f.Add(short[:len(short)-3], byte(1))
 	f.Add(append(bytes.Clone(short), make([]byte, 600)...), byte(2))
 	f.Add(appendChunk(make([]byte, 0), kindFirst, bytes.Repeat([]byte{9}, fuzzRoom-headerSize)), byte(17))
-	f.Add(appendChunk(appendChunk(nil, kindFirst, bytes.Repeat([]byte{9}, fuzzRoom-headerSize)), kindLast, nil), byte(16))
+	first := appendChunk(nil, kindFirst, bytes.Repeat([]byte{9}, fuzzRoom-headerSize))
+	f.Add(appendChunk(first, kindLast, nil), byte(16))
 	log, ends := encode(f, []byte("one"), make([]byte, 1000), []byte("three"))
 	flipped := bytes.Clone(log)
 	flipped[ends[0]+5] ^= 0x40
@@ -74,8 +74,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// checkTail holds a tail of a log of the given size to its own promises; nothing
-// before end may be part of it.
+// checkTail checks that a tail of a log of the given size is consistent and does not begin before
+// end.
 func checkTail(t *testing.T, tail Tail, size, end int64) {
 	require.GreaterOrEqual(t, tail.Offset, end)
 	require.LessOrEqual(t, tail.Offset, size)
@@ -98,8 +98,8 @@ func checkTail(t *testing.T, tail Tail, size, end int64) {
 	}
 }
 
-// FuzzRoundTrip writes records whose lengths are arbitrary, two bytes each, and
-// reads them back, whole and cut short.
+// FuzzRoundTrip writes records of arbitrary lengths, each given by two bytes, and reads them back
+// from the complete log and from a truncated one.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 2, 0}, uint16(5))
 	f.Add([]byte{0x7f, 0xf9, 0, 0, 0x7f, 0xf2, 0, 3}, uint16(0))

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var seedFlag = flag.Int64("seed", 0, "seed of the random tests; 0 takes the clock")
+var seedFlag = flag.Int64("seed", 0, "seed of the random tests; 0 uses the clock")
 
 // newRand returns a generator whose seed is logged.
 func newRand(t testing.TB) *rand.Rand {
@@ -30,7 +30,7 @@ type memFile struct {
 	bytes.Buffer
 	writes, syncs, closes      int
 	writeErr, syncErr, closErr error
-	short                      int // with writeErr or not: write only that many bytes, if >= 0
+	short                      int // if >= 0, Write writes at most this many bytes
 }
 
 func newMemFile() *memFile { return &memFile{short: -1} }
@@ -74,8 +74,7 @@ func readAll(r *Reader) (records [][]byte, err error) {
 	}
 }
 
-// random returns n bytes of which none is zero, so that no sector of zeros
-// stands in them by chance.
+// random returns n bytes without a zero, so they contain no sector of zeros by chance.
 func random(rnd *rand.Rand, n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -84,7 +83,7 @@ func random(rnd *rand.Rand, n int) []byte {
 	return p
 }
 
-// requireRecords compares without printing what may be megabytes.
+// requireRecords compares records without printing them, because they may have megabytes.
 func requireRecords(t testing.TB, want, got [][]byte, what ...any) {
 	t.Helper()
 	require.Len(t, lengths(got), len(want), what...)
@@ -102,7 +101,7 @@ func lengths(records [][]byte) []int {
 	return n
 }
 
-// requireCorruption checks that err is corruption at off, still without a file.
+// requireCorruption checks that err is corruption at offset off and does not name a file.
 func requireCorruption(t testing.TB, err error, off int64, what ...any) {
 	t.Helper()
 	require.ErrorIs(t, err, base.ErrCorruption, what...)
@@ -113,7 +112,7 @@ func requireCorruption(t testing.TB, err error, off int64, what ...any) {
 	require.Empty(t, c.File, what...)
 }
 
-// readerAt makes an io.ReaderAt of a function.
+// readerAt is a function as an io.ReaderAt.
 type readerAt func(p []byte, off int64) (int, error)
 
 func (f readerAt) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The race detector allocates on its own account, so allocations are counted without it.
+// The race detector allocates too, so these tests are built without it.
 
-// A large record was copied whole, between its chunk headers, into a buffer that grew
-// step by step: five times its size was allocated.
-func TestALargeRecordIsWrittenWithoutACopyOfIt(t *testing.T) {
+// A large record was copied with its chunk headers into a buffer that grew step by step, which
+// allocated five times its size.
+func TestALargeRecordIsWrittenWithoutCopyingIt(t *testing.T) {
 	const size = 40 << 20
 	record := random(newRand(t), size)
 	w := NewWriter(discard{})
@@ -33,9 +33,9 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// The memory for a large record was doubled until it fitted: more than three times its size.
+// The buffer for a large record was doubled until it fitted, which allocated more than three times its size.
 func TestALargeRecordIsReadIntoMemoryOfItsSize(t *testing.T) {
-	const size = 33 << 20 // doubled memory would just not hold it
+	const size = 33 << 20 // just too much for a buffer that is doubled
 	record := random(newRand(t), size)
 	log, _ := encode(t, []byte("x"), record, []byte("y"))
 	r := open(log, ReaderOptions{})

@@ -18,7 +18,7 @@ func TestRecordsOfSeveralPiecesAreReadBack(t *testing.T) {
 	f := newMemFile()
 	w := NewWriter(f)
 	for i, p := range records {
-		if i%2 == 0 { // what was buffered before goes with it
+		if i%2 == 0 { // it is written together with the records buffered before
 			require.NoError(t, w.BufferRecord(p))
 		} else {
 			require.NoError(t, w.WriteRecordParts(p[:len(p)/3], p[len(p)/3:]))
@@ -34,7 +34,7 @@ func TestRecordsOfSeveralPiecesAreReadBack(t *testing.T) {
 	}
 }
 
-// failsLater is a File that takes so many Writes.
+// failsLater is a File whose Writes fail after the first left ones.
 type failsLater struct {
 	discard
 	left int
@@ -50,13 +50,13 @@ func (f *failsLater) Write(p []byte) (int, error) {
 func TestAFailureWithinALargeRecordIsFinal(t *testing.T) {
 	f := &failsLater{left: 2}
 	w := NewWriter(f)
-	require.ErrorContains(t, w.WriteRecord(make([]byte, 8<<20)), "it takes no more records")
+	require.ErrorContains(t, w.WriteRecord(make([]byte, 8<<20)), "it accepts no more records")
 	f.left = 100
-	require.ErrorContains(t, w.WriteRecord([]byte("x")), "it takes no more records")
-	require.Equal(t, 100, f.left, "nothing is written after a record that was cut")
+	require.ErrorContains(t, w.WriteRecord([]byte("x")), "it accepts no more records")
+	require.Equal(t, 100, f.left, "nothing is written after an incomplete record")
 }
 
-// After one large record the reader kept its memory to the end of the log.
+// The reader kept the memory of a large record to the end of the log.
 func TestAReaderReleasesTheMemoryOfALargeRecord(t *testing.T) {
 	rnd := newRand(t)
 	log, _ := encode(t, random(rnd, 10<<20), random(rnd, 100), random(rnd, 2*blockSize), random(rnd, 2*blockSize))
@@ -65,7 +65,7 @@ func TestAReaderReleasesTheMemoryOfALargeRecord(t *testing.T) {
 		_, err := r.Next()
 		require.NoError(t, err)
 	}
-	for range 2 { // the first is read into what is there
+	for range 2 { // the first of them still uses the present buffer
 		_, err := r.Next()
 		require.NoError(t, err)
 	}

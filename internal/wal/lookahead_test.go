@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sequenced is a stand-in for a batch: a sequence, then anything.
+// sequenced returns a stand-in for a batch: a sequence number, then any bytes.
 func sequenced(seq uint64, rest []byte) []byte {
 	return append(util.AppendFixed64(nil, seq), rest...)
 }
 
-// from accepts records numbered from want on, as a log's replay does.
+// from accepts records with sequence numbers from want on, as a replay does.
 func from(want uint64) func([]byte, int64) bool {
 	return func(p []byte, lost int64) bool {
 		return len(p) >= 8 && util.Fixed64(p) >= want && util.Fixed64(p)-want <= uint64(lost)
@@ -37,10 +37,10 @@ func TestACopiedLogInATornRecordIsNotALaterRecord(t *testing.T) {
 	require.Equal(t, ends[0], r.Tail().Offset)
 
 	_, err = readAll(open(torn, ReaderOptions{Last: true}))
-	requireCorruption(t, err, ends[0], "without Plausible, any good record is one")
+	requireCorruption(t, err, ends[0], "without Plausible, any valid record counts")
 }
 
-func TestTheLookAheadFindsTheRecordBehindACopiedLog(t *testing.T) {
+func TestLookAheadFindsTheRecordAfterACopiedLog(t *testing.T) {
 	rnd := newRand(t)
 	older, _ := encode(t, sequenced(1, random(rnd, 50)))
 	log, ends := encode(t, sequenced(3, append(older, random(rnd, 40)...)), sequenced(4, nil))
@@ -52,22 +52,22 @@ func TestTheLookAheadFindsTheRecordBehindACopiedLog(t *testing.T) {
 	require.Equal(t, ends[0], r.Tail().Resume)
 }
 
-func TestPlausibleIsToldHowMuchIsLost(t *testing.T) {
+func TestPlausibleReceivesTheNumberOfLostBytes(t *testing.T) {
 	log, ends := encode(t, []byte("one"), []byte("two"), []byte("three"), []byte("four"))
 	log[ends[0]+headerSize] ^= 0xff
-	var asked []string
+	var calls []string
 	r := open(log, ReaderOptions{Last: true, Plausible: func(p []byte, lost int64) bool {
-		asked = append(asked, fmt.Sprintf("%s after %d", p, lost))
+		calls = append(calls, fmt.Sprintf("%s after %d", p, lost))
 		return string(p) == "four"
 	}})
 	_, err := readAll(r)
 	requireCorruption(t, err, ends[0])
-	require.Equal(t, []string{"three after 10", "four after 22"}, asked)
+	require.Equal(t, []string{"three after 10", "four after 22"}, calls)
 	require.Equal(t, ends[2], r.Tail().Resume)
 }
 
-// With stale disk blocks after the cut, the chunks there are valid but belong to an older log.
-func TestStaleRecordsBehindTheCutAreTorn(t *testing.T) {
+// Stale disk blocks after a cut contain valid chunks of an older log.
+func TestStaleRecordsAfterACutAreATornTail(t *testing.T) {
 	rnd := newRand(t)
 	log, ends := encode(t, sequenced(1000, nil), sequenced(1001, random(rnd, 400)))
 	var stale [][]byte
@@ -87,8 +87,8 @@ func TestStaleRecordsBehindTheCutAreTorn(t *testing.T) {
 	}
 }
 
-// A damaged chunk anywhere in a record of many blocks: the remaining valid chunks are skipped, and
-// the next record is found, although it has many chunks itself.
+// One chunk of a record of many blocks is damaged. Its valid chunks are skipped, and the next record
+// is found, although it too has many chunks.
 func TestDamageInEachChunkOfALongRecord(t *testing.T) {
 	rnd := newRand(t)
 	records := [][]byte{random(rnd, 1000), random(rnd, 4*blockSize), random(rnd, 2*blockSize), random(rnd, 10)}
@@ -106,7 +106,7 @@ func TestDamageInEachChunkOfALongRecord(t *testing.T) {
 			require.Same(t, io.EOF, err)
 			requireRecords(t, records[2:], rest)
 
-			// The same as the last record of a log: torn.
+			// If the damaged record is the last of the log, the log is torn.
 			r = open(damaged[:ends[1]], ReaderOptions{Last: true})
 			got, err := readAll(r)
 			require.Same(t, io.EOF, err)
@@ -133,8 +133,8 @@ func TestDamageInTwoBlocksDoesNotHideTheThird(t *testing.T) {
 	require.Equal(t, ends[3], r.Tail().Resume)
 }
 
-// hostileLog is made to cost a look-ahead as much as it can: every third byte
-// begins a header with a kind and a length that fit, up to far into each block.
+// hostileLog returns a log that makes a look-ahead as expensive as possible: every third byte begins
+// a header with a valid kind and length, up to far into each block.
 func hostileLog(size int) []byte {
 	log := bytes.Repeat([]byte{0xfe, 0x3f, 1}, size/3+1)[:size]
 	for off := 0; off+64 < len(log); off += blockSize {
@@ -155,7 +155,7 @@ func (c *countingReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func TestAHostileLogIsReadOnceWhateverItClaims(t *testing.T) {
+func TestAHostileLogIsReadOnce(t *testing.T) {
 	log := hostileLog(8 << 20)
 	never := func([]byte, int64) bool { return false }
 	src := &countingReader{ReaderAt: bytes.NewReader(log)}

@@ -36,8 +36,8 @@ type ReaderOptions struct {
 	MaxRecord int64
 }
 
-// Reader reads the records of a log in order and judges its tail, as the
-// package comment says. It is used by one goroutine at a time.
+// Reader reads the records of a log in order and judges its tail by the tail rule of the package
+// comment. It is used by one goroutine at a time.
 type Reader struct {
 	src   io.ReaderAt
 	size  int64
@@ -45,15 +45,15 @@ type Reader struct {
 	block block    // the block last read
 	asm   assembly // the record being joined
 
-	pos    int64 // where the next chunk is looked for
+	pos    int64 // where the next chunk is expected
 	end    int64 // end of the last good record
-	offset int64 // begin of the last good record
+	offset int64 // beginning of the last good record
 	split  bool  // of the last good record; see Split
 	tail   Tail
-	err    error // what ended the reading
+	err    error // why reading ended
 
-	// flipBudget bounds the bytes that flippedBit may still walk, so that a log
-	// made of a great many bad chunks cannot make it dear.
+	// flipBudget is how many bytes flippedBit may still examine. Without a limit, a log of many
+	// bad chunks would make it expensive.
 	flipBudget int64
 }
 
@@ -100,8 +100,8 @@ func (r *Reader) Next() ([]byte, error) {
 // before the first record.
 func (r *Reader) Offset() int64 { return r.offset }
 
-// Split reports whether the last returned record was divided before the end of a block, as
-// Writer.BufferSplit does and no other writer.
+// Split reports whether the last returned record was divided before the end of a block. Only
+// Writer.BufferSplit divides records there.
 func (r *Reader) Split() bool { return r.split }
 
 // Tail describes the bytes after the last good record, once Next has returned io.EOF or a
@@ -224,7 +224,7 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 	begins := c.kind == kindFull || c.kind == kindFirst
 	switch {
 	case begins && a.open && !a.emptyFirst(c):
-		return nil, false, &fault{at: c.off, why: "a record begins before the one in front of it has ended"}
+		return nil, false, &fault{at: c.off, why: "a record begins before the previous one has ended"}
 	case !begins && !a.open:
 		return nil, false, &fault{at: c.off, why: "a chunk continues a record that did not begin"}
 	}
@@ -233,7 +233,8 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 		joined += int64(len(a.buf))
 	}
 	if joined > maxRecord {
-		return nil, false, &fault{at: c.off, whole: true, why: fmt.Sprintf("a record is longer than the limit of %d bytes", maxRecord)}
+		why := fmt.Sprintf("a record is longer than the limit of %d bytes", maxRecord)
+		return nil, false, &fault{at: c.off, whole: true, why: why}
 	}
 	if begins {
 		if cap(a.buf) > maxKeptBuffer && len(a.buf) < cap(a.buf)/4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRandomRecordsComeBack(t *testing.T) {
+func TestRandomRecordsRoundTrip(t *testing.T) {
 	rnd := newRand(t)
 	for range 50 {
 		var records [][]byte
@@ -36,7 +36,7 @@ func TestRandomRecordsComeBack(t *testing.T) {
 	}
 }
 
-func TestRecordsThatEndAroundABlocksBorder(t *testing.T) {
+func TestRecordsThatEndNearABlockBoundary(t *testing.T) {
 	rnd := newRand(t)
 	for blocks := range 3 {
 		for d := -20; d <= 20; d++ {
@@ -64,9 +64,9 @@ func TestAnEmptyLogIsClean(t *testing.T) {
 	require.False(t, r.Skip())
 }
 
-// Early versions of LevelDB left an empty first chunk at a block's end and began the record again
-// in the next block.
-func TestAnEmptyFirstChunkAtABlocksEndIsPassedOver(t *testing.T) {
+// Early versions of LevelDB left an empty first chunk at the end of a block and began the record
+// again in the next block.
+func TestAnEmptyFirstChunkAtTheEndOfABlockIsSkipped(t *testing.T) {
 	begin := bytes.Repeat([]byte{'a'}, blockSize-2*headerSize)
 	log, _ := encode(t, begin)
 	log = appendChunk(log, kindFirst, nil)
@@ -78,7 +78,7 @@ func TestAnEmptyFirstChunkAtABlocksEndIsPassedOver(t *testing.T) {
 	}
 }
 
-// appendChunk appends a good chunk, wherever it belongs.
+// appendChunk appends a valid chunk, even at the wrong position.
 func appendChunk(log []byte, kind byte, payload []byte) []byte {
 	head := len(log)
 	log = append(appendChunkHeader(log, len(payload), kind), payload...)
@@ -91,13 +91,13 @@ func TestChunksOutOfOrderAreCorruption(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		kinds []byte
-		at    int64 // the offset that the error names, counted from the end of the first record
+		at    int64 // offset of the error from the end of the first record
 		why   string
 	}{
 		{"a middle chunk begins a record", []byte{kindMiddle}, 0, "did not begin"},
 		{"a last chunk begins a record", []byte{kindLast}, 0, "did not begin"},
-		{"a first chunk stands in a record", []byte{kindFirst, kindFirst, kindLast}, 0, "before the one in front of it has ended"},
-		{"a full chunk stands in a record", []byte{kindFirst, kindMiddle, kindFull}, 0, "before the one in front of it has ended"},
+		{"a first chunk inside a record", []byte{kindFirst, kindFirst, kindLast}, 0, "before the previous one has ended"},
+		{"a full chunk inside a record", []byte{kindFirst, kindMiddle, kindFull}, 0, "before the previous one has ended"},
 		{"a record has ended and continues", []byte{kindFirst, kindLast, kindLast}, 16, "did not begin"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestChunksOutOfOrderAreCorruption(t *testing.T) {
 	}
 }
 
-// The buffer of a record that did not end was mixed into the next one.
-func TestALostRecordsChunksAreNotMixedIntoTheNextRecord(t *testing.T) {
+// The buffer of an unfinished record became part of the next one.
+func TestChunksOfALostRecordAreNotMixedIntoTheNextRecord(t *testing.T) {
 	log := appendChunk(nil, kindFirst, []byte("lost "))
 	log = appendChunk(log, kindMiddle, []byte("lost "))
 	log = appendChunk(log, kindFirst, []byte("kept "))
@@ -163,9 +163,9 @@ func TestHostileHeadersAreFaults(t *testing.T) {
 		{"kind 0 with a length", []byte{1, 2, 3, 4, 5, 0, 0}, "kind 0 is unknown"},
 		{"kind 5", []byte{1, 2, 3, 4, 5, 0, 5}, "kind 5 is unknown"},
 		{"kind 255", []byte{1, 2, 3, 4, 5, 0, 255}, "kind 255 is unknown"},
-		{"a length that passes the block", []byte{1, 2, 3, 4, 0xff, 0xff, 1}, "passes its block's end"},
-		{"a length one byte too long for a block", []byte{1, 2, 3, 4, 0xfa, 0x7f, 1}, "passes its block's end"},
-		{"a length that passes the log", []byte{1, 2, 3, 4, 0xf9, 0x7f, 1}, "passes the log's end"},
+		{"a length that extends past the block", []byte{1, 2, 3, 4, 0xff, 0xff, 1}, "past the end of its block"},
+		{"a length one byte too long for a block", []byte{1, 2, 3, 4, 0xfa, 0x7f, 1}, "past the end of its block"},
+		{"a length that extends past the log", []byte{1, 2, 3, 4, 0xf9, 0x7f, 1}, "past the end of the log"},
 		{"a wrong checksum", []byte{1, 2, 3, 4, 3, 0, 1, 7, 7, 7}, "checksum of a chunk of 3 bytes"},
 		{"a header without its last byte", []byte{1, 2, 3, 4, 5, 0}, "6 bytes are left"},
 	} {
@@ -207,19 +207,19 @@ func TestARecordAboveTheLimitIsCorruptionEvenInTheNewestLog(t *testing.T) {
 	}
 }
 
-// LevelDB took a short read for the end of the log.
+// LevelDB treats a short read as the end of the log.
 func TestShortReadsAreNotTheEnd(t *testing.T) {
 	rnd := newRand(t)
 	records := [][]byte{random(rnd, 10), random(rnd, 2*blockSize), random(rnd, 500)}
 	log, _ := encode(t, records...)
 	src := bytes.NewReader(log)
-	for _, most := range []int{1, 7, 511, 4096} {
+	for _, limit := range []int{1, 7, 511, 4096} {
 		calls := 0
 		r := NewReader(readerAt(func(p []byte, off int64) (int, error) {
 			if calls++; calls%3 == 0 {
 				return 0, nil
 			}
-			n, err := src.ReadAt(p[:min(most, len(p))], off)
+			n, err := src.ReadAt(p[:min(limit, len(p))], off)
 			if err == io.EOF && n > 0 {
 				err = nil
 			}
@@ -231,7 +231,7 @@ func TestShortReadsAreNotTheEnd(t *testing.T) {
 	}
 }
 
-func TestReadErrorsAreReturnedAsTheyAre(t *testing.T) {
+func TestReadErrorsAreReturnedUnchanged(t *testing.T) {
 	rnd := newRand(t)
 	var records [][]byte
 	for range 40 {
@@ -248,7 +248,7 @@ func TestReadErrorsAreReturnedAsTheyAre(t *testing.T) {
 		name    string
 		log     []byte
 		records int
-		reads   int // at least, until the verdict
+		reads   int // minimum number of reads until the end is judged
 	}{
 		{"damage: the records after it are read as well", twice, 10, 2},
 		{"a flipped bit", bit, 10, 2},
@@ -256,16 +256,16 @@ func TestReadErrorsAreReturnedAsTheyAre(t *testing.T) {
 		{"zeros to the end", zeros, 40, 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, o := range []ReaderOptions{{}, {Last: true}, {AllowTornEnd: true}, {Last: true, Plausible: func([]byte, int64) bool { return false }}} {
+			never := func([]byte, int64) bool { return false }
+			for _, o := range []ReaderOptions{{}, {Last: true}, {AllowTornEnd: true}, {Last: true, Plausible: never}} {
 				requireReadErrors(t, c.log, records[:c.records], c.reads, o)
 			}
 		})
 	}
 }
 
-// requireReadErrors lets the first read fail, the second, and so on: the error must
-// come back, though the next read would succeed, and nothing be taken for the log's
-// end.
+// requireReadErrors reads the log once for each of its reads, which fails. The error must be
+// returned, although the next read would succeed, and must not pass for the end of the log.
 func requireReadErrors(t *testing.T, log []byte, records [][]byte, reads int, o ReaderOptions) {
 	src := bytes.NewReader(log)
 	eio := errors.New("input/output error")
@@ -300,13 +300,15 @@ func TestAFileShorterThanItsSizeIsAnError(t *testing.T) {
 	}
 }
 
-func TestAReaderThatReturnsNothingForEverIsAnError(t *testing.T) {
-	_, err := NewReader(readerAt(func([]byte, int64) (int, error) { return 0, nil }), 10, ReaderOptions{}).Next()
-	require.Same(t, io.ErrNoProgress, err)
-	_, err = NewReader(readerAt(func(p []byte, _ int64) (int, error) { return len(p) + 1, nil }), 10, ReaderOptions{}).Next()
+func TestReadsWithoutProgressAreAnError(t *testing.T) {
+	next := func(read readerAt) error {
+		_, err := NewReader(read, 10, ReaderOptions{}).Next()
+		return err
+	}
+	require.Same(t, io.ErrNoProgress, next(func([]byte, int64) (int, error) { return 0, nil }))
+	err := next(func(p []byte, _ int64) (int, error) { return len(p) + 1, nil })
 	require.ErrorContains(t, err, "returned 11 bytes")
-	_, err = NewReader(readerAt(func([]byte, int64) (int, error) { return 0, iotest.ErrTimeout }), 10, ReaderOptions{}).Next()
-	require.Same(t, iotest.ErrTimeout, err)
+	require.Same(t, iotest.ErrTimeout, next(func([]byte, int64) (int, error) { return 0, iotest.ErrTimeout }))
 }
 
 func TestReadingAllocatesNothingPerRecord(t *testing.T) {
@@ -328,7 +330,7 @@ func TestReadingAllocatesNothingPerRecord(t *testing.T) {
 			}
 		}
 	})
-	require.LessOrEqual(t, allocs, 60.0) // records that cross a block's border share a buffer
+	require.LessOrEqual(t, allocs, 60.0) // records in several blocks share a buffer
 }
 
 func BenchmarkNext(b *testing.B) {

@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A record that BufferSplit wrote is read as one and recognised; no other record is, however
-// many blocks it spans.
-func TestSplitRecordsAreRecognised(t *testing.T) {
+// A record of BufferSplit is read as one record and recognized. Other records are not recognized as
+// such, even if they have several chunks.
+func TestSplitRecordsAreRecognized(t *testing.T) {
 	f := newMemFile()
 	w := NewWriter(f)
 	require.NoError(t, w.BufferSplit([]byte("first"), []byte("last")))
 	require.Zero(t, f.writes, "it is buffered")
 	records := [][]byte{{}, []byte("short"), bytes.Repeat([]byte("l"), 3*blockSize)}
-	for fill := blockSize - 40; fill < blockSize; fill++ { // to each of the last places of a block
+	for fill := blockSize - 40; fill < blockSize; fill++ { // to each of the last positions of a block
 		records = append(records, bytes.Repeat([]byte("f"), fill))
 	}
 	for _, p := range records {

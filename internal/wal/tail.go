@@ -12,19 +12,19 @@ import (
 type TailKind int
 
 const (
-	// TailClean: nothing, or zeros only.
+	// TailClean means that nothing follows, or only zeros.
 	TailClean TailKind = iota
-	// TailTorn: bytes that do not decode, and no later record after them.
+	// TailTorn means that bytes follow that do not decode, and no later record.
 	TailTorn
-	// TailHole: a later record after at least a sector of zeros, as left by a power cut that
-	// wrote later pages before earlier ones.
+	// TailHole means that a later record follows after at least a sector of zeros, as left by a
+	// power cut if later pages were written before earlier ones.
 	TailHole
-	// TailDamaged: a later record after bytes that were written and have changed, or a record
-	// above the limit of length.
+	// TailDamaged means that a later record follows after bytes that were written and have
+	// changed, or that a record is longer than the limit.
 	TailDamaged
 )
 
-// String returns one word.
+// String returns the kind as one word, such as "torn".
 func (k TailKind) String() string {
 	switch k {
 	case TailClean:
@@ -46,15 +46,14 @@ type Tail struct {
 	Offset int64
 	// Dropped is the number of bytes lost if the log ends at Offset. It is 0 for a clean tail.
 	Dropped int64
-	// Resume is where the next readable record begins, -1 if there is none. Skip goes there.
+	// Resume is where the next readable record begins, -1 if there is none. Skip continues there.
 	Resume int64
-	// BitFlip says that flipping one bit would make the first chunk after Offset that does not
-	// decode a valid one, and that unwritten zeros do not explain that bit. A crash does not
-	// leave that: in a torn tail, it means damage to the last record, which may have been
-	// synced.
+	// BitFlip reports whether one flipped bit explains the first chunk after Offset that does not
+	// decode, and unwritten zeros do not explain that bit. A crash does not leave such a chunk:
+	// in a torn tail, it means that the last record is damaged, which may have been synced.
 	BitFlip bool
-	// Reason says what is wrong with the first bytes that do not decode; empty
-	// for a clean tail.
+	// Reason says what is wrong with the first bytes that do not decode. It is empty for a clean
+	// tail.
 	Reason string
 }
 
@@ -120,8 +119,8 @@ func (r *Reader) judgeClean(off int64) error {
 	if off == r.size || r.o.Last || r.o.AllowTornEnd {
 		return io.EOF
 	}
-	r.tail.Reason = "only zeros follow up to the log's end"
-	return base.Corruptf("log record", off, "%d bytes of zeros end a log that is not the newest and must be whole: "+
+	r.tail.Reason = "only zeros follow up to the end of the log"
+	return base.Corruptf("log record", off, "%d bytes of zeros end a log that is not the newest and must be complete: "+
 		"records may be missing; allow a torn end if its writer did not sync it", r.size-off)
 }
 
@@ -149,11 +148,13 @@ func (r *Reader) corruption(begin int64, bad *fault) error {
 	}
 	switch {
 	case r.tail.Resume >= 0:
-		detail += fmt.Sprintf("; %d bytes are lost, then a later record can be read at offset %d: restore a copy, or salvage the log", r.tail.Resume-r.end, r.tail.Resume)
+		detail += fmt.Sprintf("; %d bytes are lost, then a later record can be read at offset %d: "+
+			"restore a copy, or salvage the log", r.tail.Resume-r.end, r.tail.Resume)
 	case bad.whole:
 		detail += "; raise the limit, restore a copy, or salvage the log"
 	default:
-		detail += fmt.Sprintf("; no record can be read in the %d bytes to the end of a log that must be whole: restore a copy, or salvage the log", r.size-r.end)
+		detail += fmt.Sprintf("; no record can be read in the last %d bytes of a log that must be complete: "+
+			"restore a copy, or salvage the log", r.size-r.end)
 	}
 	return base.Corruptf("log record", begin, "%s", detail)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallLog has records around and over a block's border, an empty one, and one
-// full of zeros, in which a flipped bit must not pass for a hole.
+// smallLog has records around the end of a block, an empty one, and one full of zeros, in which a
+// flipped bit must not pass for a hole.
 func smallLog(t testing.TB, rnd *rand.Rand) (records [][]byte, log []byte, ends []int64) {
 	records = [][]byte{
 		random(rnd, 40), {}, make([]byte, 1700), random(rnd, 300), random(rnd, blockSize-2000),
@@ -29,7 +29,7 @@ func wholeBefore(ends []int64, cut int) (n int) {
 	return n
 }
 
-func TestEveryTruncationGivesTheWholeRecordsBeforeIt(t *testing.T) {
+func TestTruncatedLogsReturnTheirCompleteRecords(t *testing.T) {
 	if raceEnabled && testing.Short() {
 		t.Skip("has one goroutine; runs without -short or without -race")
 	}
@@ -40,7 +40,7 @@ func TestEveryTruncationGivesTheWholeRecordsBeforeIt(t *testing.T) {
 		checkCut(t, small, log, ends, cut)
 	}
 
-	// Over a block's border: every cut near a border of anything, some between.
+	// A log of two blocks: every cut near the end of a block or record, and some between.
 	records, log, ends := smallLog(t, rnd)
 	for cut := range log {
 		near := cut%blockSize < 20 || cut%blockSize > blockSize-20 || cut%61 == 0
@@ -81,9 +81,9 @@ func checkCut(t *testing.T, records [][]byte, log []byte, ends []int64, cut int)
 	}
 }
 
-// A record cut at a sector and followed by zeros is what a crash leaves where
-// the file's size was written before its data.
-func TestEveryTruncationFilledWithZerosOpens(t *testing.T) {
+// A record that is cut at a sector and followed by zeros is what a crash leaves if the size of the
+// file was written before its data.
+func TestTruncatedLogsFilledWithZerosAreAccepted(t *testing.T) {
 	if raceEnabled && testing.Short() {
 		t.Skip("has one goroutine; runs without -short or without -race")
 	}
@@ -96,14 +96,14 @@ func TestEveryTruncationFilledWithZerosOpens(t *testing.T) {
 				got, err := readAll(r)
 				require.Same(t, io.EOF, err, "cut at %d, %d zeros", cut, zeros)
 				n := wholeBefore(ends, cut)
-				require.GreaterOrEqual(t, len(got), n) // one more if what it lost were zeros
+				require.GreaterOrEqual(t, len(got), n) // one more if the lost bytes were zeros
 				requireRecords(t, records[:len(got)], got)
 			}
 		}
 	}
 }
 
-func TestZerosBehindTheLastRecordAreReservedSpace(t *testing.T) {
+func TestZerosAfterTheLastRecordAreReservedSpace(t *testing.T) {
 	log, ends := encode(t, []byte("one"), []byte("two"))
 	for _, zeros := range []int{1, 6, 7, 8, 4096, blockSize, 5*blockSize + 1} {
 		filled := append(bytes.Clone(log), make([]byte, zeros)...)
@@ -121,11 +121,13 @@ func TestZerosBehindTheLastRecordAreReservedSpace(t *testing.T) {
 	}
 }
 
-// checkFlip reads log, of which one bit within record k was turned, and holds it
-// to the property: the records before k come back and none of its bytes; if a
-// record follows, that is corruption, in every mode, and salvage gives all
-// records but k; if k is the last, the newest log ends before it and says that a
-// bit was flipped, and every other log is corrupt.
+// checkFlip reads log, in which one bit of record k is flipped. It requires that
+//
+//   - the records before k are returned, and no byte of k;
+//   - if a record follows, the flip is corruption in every mode, and Skip leads to all records
+//     after k;
+//   - if k is the last record, a newest log ends before it with BitFlip set, and any other log is
+//     corrupt.
 func checkFlip(t *testing.T, records [][]byte, ends []int64, log []byte, bit int) {
 	k := wholeBefore(ends, bit/8)
 	begin := int64(0)
@@ -194,8 +196,8 @@ func TestEveryFlippedBitIsDetected(t *testing.T) {
 	}
 }
 
-// LevelDB's paranoid mode takes a length that now points past the end of the
-// file for a torn tail, and drops acknowledged records.
+// LevelDB's paranoid mode treats a damaged length that points past the end of the file as a torn
+// tail, and drops acknowledged records.
 func TestFlippedBitsAreDetectedInALogOfSeveralBlocks(t *testing.T) {
 	if raceEnabled && testing.Short() {
 		t.Skip("has one goroutine; runs without -short or without -race")
@@ -215,7 +217,7 @@ func TestFlippedBitsAreDetectedInALogOfSeveralBlocks(t *testing.T) {
 	for b := range 8 * headerSize { // of the chunk that begins block 1
 		bits = append(bits, 8*blockSize+b)
 	}
-	for b := range 8 * 12 { // around the border
+	for b := range 8 * 12 { // around the end of block 0
 		bits = append(bits, 8*(blockSize-6)+b)
 	}
 	for range 100 {
@@ -262,9 +264,9 @@ func TestALostPageIsAHole(t *testing.T) {
 	}
 }
 
-// Of a page whose front was synced, a power cut can lose the rest, which may be
-// less than a sector.
-func TestTheLostRestOfASyncedPageIsAHole(t *testing.T) {
+// If only the front of a page was synced, a power cut can lose its remainder, which may be less than
+// a sector.
+func TestTheLostRemainderOfASyncedPageIsAHole(t *testing.T) {
 	rnd := newRand(t)
 	const page = 4096
 	for rest := headerSize; rest < 600; rest += 13 {
@@ -303,8 +305,8 @@ func TestOverwrittenBytesAreDamageNotAHole(t *testing.T) {
 	}
 }
 
-// The zeros of a value were written: only its damaged chunk can be a hole.
-func TestZerosInGoodChunksAreNoHole(t *testing.T) {
+// The zeros of a value were written, so they are not a hole. Only its damaged chunk can be one.
+func TestZerosInValidChunksAreNotAHole(t *testing.T) {
 	rnd := newRand(t)
 	first := blockSize - headerSize - 100 // leaves 93 bytes of the second record in block 0
 	second := make([]byte, 3*blockSize)
@@ -318,7 +320,7 @@ func TestZerosInGoodChunksAreNoHole(t *testing.T) {
 	require.Equal(t, ends[1], r.Tail().Resume)
 }
 
-func TestATornEndIsAcceptedOnlyWhereItWasCut(t *testing.T) {
+func TestATornEndIsAcceptedOnlyIfItWasCut(t *testing.T) {
 	rnd := newRand(t)
 	log, ends := encode(t, random(rnd, 100), random(rnd, 3000))
 	last := int(ends[0])
@@ -331,12 +333,12 @@ func TestATornEndIsAcceptedOnlyWhereItWasCut(t *testing.T) {
 		{"all but the header is missing", func(b []byte) []byte { return b[:last+headerSize] }, true},
 		{"the end is zeros from a sector on", func(b []byte) []byte { clear(b[1024:]); return b }, true},
 		{"a sector within is zeros", func(b []byte) []byte { clear(b[1024:1536]); return b }, true},
-		{"the last bytes, in a sector of their own, are zeros", func(b []byte) []byte { clear(b[len(b)/512*512:]); return b }, true},
+		{"the last bytes, in a separate sector, are zeros", func(b []byte) []byte { clear(b[len(b)/512*512:]); return b }, true},
 		{"the first bytes, up to their sector's end, are zeros", func(b []byte) []byte { clear(b[last:512]); return b }, true},
 		{"a bit was flipped", func(b []byte) []byte { b[last+50] ^= 4; return b }, false},
-		{"the length's bit was flipped to pass the end", func(b []byte) []byte { b[last+5] ^= 4; return b }, false},
+		{"a flipped bit extends the length past the end", func(b []byte) []byte { b[last+5] ^= 4; return b }, false},
 		{"bytes were changed", func(b []byte) []byte { b[last+50] ^= 0xff; b[last+700] ^= 0xff; return b }, false},
-		{"zeros stand where no sector ends", func(b []byte) []byte { clear(b[last : last+100]); return b }, false},
+		{"zeros end inside a sector", func(b []byte) []byte { clear(b[last : last+100]); return b }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			changed := c.change(bytes.Clone(log))

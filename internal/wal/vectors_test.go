@@ -55,7 +55,7 @@ func vectorBytes(t testing.TB, s string) []byte {
 	return b
 }
 
-func TestVectorsDecodeAndEncodeBack(t *testing.T) {
+func TestVectorsRoundTrip(t *testing.T) {
 	for _, v := range readVectors(t) {
 		t.Run(v.name, func(t *testing.T) {
 			for _, o := range []ReaderOptions{{}, {Last: true}, {AllowTornEnd: true}} {

@@ -20,15 +20,14 @@ type File interface {
 // concurrently with other calls; see vfs.EarlyWriter.
 type earlyWriter interface{ StartWriting(off, n int64) }
 
-// earlyBytes is how much is appended without a Sync before the device is asked to write it. The
-// sync of a log of 16 MiB that was never synced took 12 to 30 ms, with 256 KiB or 1 MiB here 0.5
-// to 4 ms. Each request is a system call that finds places on the device for the bytes, and that
-// waits while the device is busy: 0.1 to 25 ms, which a separate goroutine keeps from the appends.
+// earlyBytes is how many bytes are appended without a Sync before the device is asked to write
+// them. The first sync of a log of 16 MiB took 12 to 30 ms without early writing, and 0.5 to 4 ms
+// with 256 KiB or 1 MiB here. Each request is a system call that allocates space on the device and
+// waits while the device is busy. It takes 0.1 to 25 ms, so a separate goroutine makes it.
 const earlyBytes = 512 << 10
 
-// maxBuffered is the maximum number of bytes of records that BufferRecord holds back. A Write of
-// 64 KiB costs 4 % of the 500 Writes of small records that it replaces; larger ones gained no
-// more.
+// maxBuffered is the maximum number of bytes that BufferRecord keeps in memory. A Write of 64 KiB
+// costs 4 % of the 500 Writes of small records that it replaces; larger ones gained no more.
 const maxBuffered = 64 << 10
 
 // maxKeptBuffer bounds the buffer that a Writer keeps between records, so that a few large
@@ -89,16 +88,16 @@ func (w *Writer) BufferRecord(p []byte) error {
 	return w.Flush()
 }
 
-// BufferSplit begins a log with a record of two chunks, one for each argument, although both would
-// fit into one; it is buffered as by BufferRecord. Every reader of the format joins them, and no
-// other writer divides a record before the end of a block, so Reader.Split recognizes such a
-// record. Both are short, and the log is empty.
+// BufferSplit begins a log with a record of two chunks, one for each argument, although one chunk
+// would do. The record is buffered as by BufferRecord. Every reader of the format joins the chunks,
+// and no other writer divides a record before the end of a block, so Reader.Split recognizes such a
+// record. BufferSplit panics if the log is not empty or the arguments have more than half a block.
 func (w *Writer) BufferSplit(first, last []byte) error {
 	if w.err != nil {
 		return w.err
 	}
 	if w.Size() > 0 || len(first)+len(last) > blockSize/2 {
-		panic("wal: a split record is short and the first of a log")
+		panic("wal: a split record must be short and the first of its log")
 	}
 	for i, part := range [][]byte{first, last} {
 		head := len(w.buf)
@@ -146,7 +145,7 @@ func (w *Writer) Flush() error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		w.err = errors.Wrapf(err, "append of %d bytes to the log at offset %d; it takes no more records", len(w.buf), w.size)
+		w.err = errors.Wrapf(err, "append of %d bytes to the log at offset %d; it accepts no more records", len(w.buf), w.size)
 	}
 	w.size += int64(max(0, min(n, len(w.buf))))
 	w.buf = w.buf[:0]
@@ -219,8 +218,8 @@ func (w *Writer) frame(parts [][]byte, remaining int) error {
 	return nil
 }
 
-// Sync makes every appended record durable, buffered ones too. The caller syncs the directory
-// entry of the file. A failure is final; Sync is not tried again.
+// Sync makes every appended record durable, including the buffered ones. The caller makes the name
+// of the file durable. A failure is final: later calls return the same error without a sync.
 func (w *Writer) Sync() error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -233,7 +232,7 @@ func (w *Writer) Sync() error {
 	err := w.file.Sync()
 	w.err = nil
 	if err != nil {
-		w.err = errors.Wrapf(err, "sync of the log at offset %d; it takes no more records", w.size)
+		w.err = errors.Wrapf(err, "sync of the log at offset %d; it accepts no more records", w.size)
 		return w.err
 	}
 	w.synced, w.begun = w.size, w.size
@@ -252,7 +251,8 @@ func (w *Writer) Buffered() int { return len(w.buf) }
 
 // errPanicked is the error after a panic of the file system: the file may have any part of the
 // bytes that were being written.
-var errPanicked = errors.New("the file system panicked during an earlier write or sync of the log; it takes no more records")
+var errPanicked = errors.New("the file system panicked during an earlier write or sync of the log; " +
+	"it accepts no more records")
 
 // errWriterClosed is the error of a Writer after Close, unless an earlier failure is reported.
 var errWriterClosed = errors.New("log writer was closed")

@@ -20,7 +20,7 @@ func TestEachRecordIsOneWrite(t *testing.T) {
 	}
 }
 
-func TestPartsMakeTheSameLogAsTheirConcatenation(t *testing.T) {
+func TestPartsWriteTheSameLogAsTheirConcatenation(t *testing.T) {
 	rnd := newRand(t)
 	whole, parted := newMemFile(), newMemFile()
 	a, b := NewWriter(whole), NewWriter(parted)
@@ -36,7 +36,7 @@ func TestPartsMakeTheSameLogAsTheirConcatenation(t *testing.T) {
 	require.True(t, bytes.Equal(whole.Bytes(), parted.Bytes()))
 }
 
-func TestBufferedRecordsMakeTheSameLog(t *testing.T) {
+func TestBufferedRecordsWriteTheSameLog(t *testing.T) {
 	rnd := newRand(t)
 	at, buffered := newMemFile(), newMemFile()
 	a, b := NewWriter(at), NewWriter(buffered)
@@ -62,7 +62,7 @@ func TestBufferedRecordsMakeTheSameLog(t *testing.T) {
 	require.Less(t, buffered.writes, at.writes/5)
 }
 
-func TestBufferedRecordsAreWrittenByWhatPromisesMore(t *testing.T) {
+func TestBufferedRecordsAreWrittenByTheNextCallThatWrites(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(w *Writer) error
@@ -72,7 +72,8 @@ func TestBufferedRecordsAreWrittenByWhatPromisesMore(t *testing.T) {
 		{"Sync", (*Writer).Sync, 12},
 		{"Close", (*Writer).Close, 12},
 		{"a record that is not buffered", func(w *Writer) error { return w.WriteRecord([]byte("follow")) }, 25},
-		{"a full buffer", func(w *Writer) error { return w.BufferRecord(make([]byte, maxBuffered)) }, 12 + maxBuffered + 3*headerSize},
+		{"a full buffer", func(w *Writer) error { return w.BufferRecord(make([]byte, maxBuffered)) },
+			12 + maxBuffered + 3*headerSize},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newMemFile()
@@ -101,7 +102,7 @@ func TestAFailureToWriteTheBufferIsFinal(t *testing.T) {
 	require.Equal(t, []int{1, 0, 3}, []int{f.writes, f.syncs, f.Len()})
 }
 
-func TestUnsyncedCountsWhatNoSyncCovered(t *testing.T) {
+func TestUnsyncedCountsBytesSinceTheLastSync(t *testing.T) {
 	w := NewWriter(newMemFile())
 	require.Zero(t, w.Unsynced())
 	require.NoError(t, w.WriteRecord(make([]byte, 10)))
@@ -113,9 +114,9 @@ func TestUnsyncedCountsWhatNoSyncCovered(t *testing.T) {
 	require.Equal(t, int64(24), w.Size())
 }
 
-// A failed append left part of a record, and LevelDB then wrote good records after it, which
-// recovery could not reach.
-func TestNothingIsAppendedBehindAFailedAppend(t *testing.T) {
+// LevelDB wrote valid records after a part of a record that a failed append had left, and recovery
+// could not reach them.
+func TestNothingIsAppendedAfterAFailedAppend(t *testing.T) {
 	diskFull := errors.New("disk full")
 	for _, c := range []struct {
 		name  string
@@ -153,9 +154,9 @@ func TestNothingIsAppendedBehindAFailedAppend(t *testing.T) {
 	}
 }
 
-// After a failed fsync the kernel may mark lost pages clean, so that the next
-// fsync "succeeds".
-func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
+// After a failed fsync, the kernel may mark lost pages as clean, and the next fsync succeeds without
+// them.
+func TestAFailedSyncIsNotRetried(t *testing.T) {
 	eio := errors.New("input/output error")
 	f := newMemFile()
 	w := NewWriter(f)
@@ -196,7 +197,7 @@ func TestAFailedCloseIsReported(t *testing.T) {
 	require.Equal(t, 1, f.closes)
 }
 
-func TestATooLongRecordIsRefusedAndTheLogGoesOn(t *testing.T) {
+func TestATooLongRecordIsRefusedAndTheLogStaysUsable(t *testing.T) {
 	f := newMemFile()
 	w := NewWriter(f)
 	piece := make([]byte, 1<<20)
@@ -226,13 +227,14 @@ func TestWritingAllocatesNothing(t *testing.T) {
 	parts := [][]byte{record[:12], record, nil, record}
 	require.NoError(t, w.WriteRecord(big))
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if w.WriteRecord(record) != nil || w.WriteRecordParts(parts...) != nil || w.WriteRecord(big) != nil || w.Sync() != nil {
+		if w.WriteRecord(record) != nil || w.WriteRecordParts(parts...) != nil ||
+			w.WriteRecord(big) != nil || w.Sync() != nil {
 			panic("a discarding file failed")
 		}
 	}))
 }
 
-func TestAHugeRecordsBufferIsNotKept(t *testing.T) {
+func TestTheBufferOfAHugeRecordIsNotKept(t *testing.T) {
 	w := NewWriter(discard{})
 	require.NoError(t, w.WriteRecord(make([]byte, 2*maxKeptBuffer)))
 	require.LessOrEqual(t, cap(w.buf), maxKeptBuffer)
@@ -253,17 +255,17 @@ func BenchmarkWriteRecord(b *testing.B) {
 	}
 }
 
-// panickingFile panics when the device is to begin to write.
+// panickingFile panics in StartWriting.
 type panickingFile struct{ File }
 
 func (panickingFile) StartWriting(int64, int64) { panic("boom") }
 
-// The bug: the panic came in a goroutine of the Writer and ended the process.
+// The panic happened in a goroutine of the Writer and ended the process.
 func TestAPanicOfStartWritingIsAnErrorOfSync(t *testing.T) {
 	w := NewWriter(panickingFile{newMemFile()})
 	require.NoError(t, w.WriteRecord(make([]byte, earlyBytes)))
 	w.beginners.Wait()
 	require.ErrorContains(t, w.Sync(), "panicked")
-	require.Error(t, w.WriteRecord(nil), "it is final")
+	require.Error(t, w.WriteRecord(nil), "the failure is final")
 	require.Error(t, w.Close())
 }

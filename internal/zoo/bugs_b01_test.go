@@ -55,7 +55,7 @@ var bugsFromB1 = []bug{
 			new:  "	err := w.file.Sync()\n	if err != nil {\n		err = w.file.Sync()\n	}\n",
 		}},
 		caught: []catch{{
-			pkg: "internal/wal", test: "TestAFailedSyncIsNotTriedAgain",
+			pkg: "internal/wal", test: "TestAFailedSyncIsNotRetried",
 			sees: "Not equal:",
 		}, {
 			pkg: "db", test: "TestAFailureOfEverySync", args: "-crash.seed 1",
@@ -74,7 +74,7 @@ var bugsFromB1 = []bug{
 			new:  "",
 		}},
 		caught: []catch{{
-			pkg: "internal/wal", test: "TestNothingIsAppendedBehindAFailedAppend",
+			pkg: "internal/wal", test: "TestNothingIsAppendedAfterAFailedAppend",
 			sees: "Both arguments must be pointers",
 		}, {
 			pkg: "db", test: "TestAFailedLogEndsWritesButNotReads",
@@ -89,11 +89,11 @@ var bugsFromB1 = []bug{
 			new:  "return false, nil",
 		}},
 		caught: []catch{{
-			pkg: "internal/wal", test: "TestEveryTruncationGivesTheWholeRecordsBeforeIt",
+			pkg: "internal/wal", test: "TestTruncatedLogsReturnTheirCompleteRecords",
 			sees: "Not same:",
 		}, {
 			pkg: "db", test: "TestATornLogIsTheEndOfTheLog",
-			sees: "passes the log's end",
+			sees: "past the end of the log",
 		}},
 	},
 	{
@@ -123,7 +123,7 @@ var bugsFromB1 = []bug{
 			new:  "case bad.cut || unwritten || r.tail.BitFlip:",
 		}},
 		caught: []catch{{
-			pkg: "internal/wal", test: "TestATornEndIsAcceptedOnlyWhereItWasCut",
+			pkg: "internal/wal", test: "TestATornEndIsAcceptedOnlyIfItWasCut",
 			sees: "a_bit_was_flipped",
 		}},
 	},

@@ -227,7 +227,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 			new:  "	case err != nil:\n		r.err = io.EOF\n",
 		}},
 		caught: []catch{{
-			pkg: "internal/wal", test: "TestReadErrorsAreReturnedAsTheyAre",
+			pkg: "internal/wal", test: "TestReadErrorsAreReturnedUnchanged",
 			sees: "input/output error",
 		}, {
 			pkg: "db", test: "TestAnErrorAtEveryOperation", args: "-crash.seed 1",

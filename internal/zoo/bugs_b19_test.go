@@ -198,7 +198,7 @@ var bugsFromB19 = []bug{
 			new:  "if a.start = c.off; !a.open {\n\t\t\ta.buf = a.buf[:0]\n\t\t}",
 		}},
 		caught: []catch{{
-			pkg: "internal/wal", test: "TestALostRecordsChunksAreNotMixedIntoTheNextRecord",
+			pkg: "internal/wal", test: "TestChunksOfALostRecordAreNotMixedIntoTheNextRecord",
 			sees: "Expected error with \"sievedb: corruption\"",
 		}},
 	},
