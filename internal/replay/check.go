@@ -12,8 +12,9 @@ import (
 func RefuseRemains(dir string, files manifest.DirFiles) error {
 	for _, f := range files.All {
 		if f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0 {
-			return base.InFile(base.Corruptf("CURRENT", -1, "it is missing, but %s is there: the directory holds the remains of a database; "+
-				"Repair can rebuild it", base.FileName(f.Kind, f.Num)), filepath.Join(dir, base.CurrentName), -1)
+			err := base.Corruptf("CURRENT", -1, "it is missing, but %s exists: the directory has the remains of a database; "+
+				"Repair can rebuild it", base.FileName(f.Kind, f.Num))
+			return base.InFile(err, filepath.Join(dir, base.CurrentName), -1)
 		}
 	}
 	return nil
@@ -55,7 +56,8 @@ func (r *Replayer) checkTables() error {
 		}
 		path := filepath.Join(r.dir.Path, f.Name())
 		if !ok {
-			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes", level, f.Size), path, -1)
+			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes",
+				level, f.Size), path, -1)
 		} else {
 			err = tables.CheckSize(f, have.Size, path)
 		}
@@ -63,15 +65,15 @@ func (r *Replayer) checkTables() error {
 	return err
 }
 
-// checkLog distinguishes a MANIFEST that a crash cut from one that lost an edit that had
-// been in force. That edit said that a log was not needed, so the log that the edits
-// before it name is gone. A cut in the middle of an edit shows the loss by itself; a cut
-// between two edits shows it if there is a later log. A whole MANIFEST may name a log
-// that is missing if there is no other, as LevelDB allows; that is reported.
+// checkLog distinguishes a MANIFEST that a crash cut from one that lost an edit that had been in
+// force. That edit made a log superfluous, so the log that the earlier edits name is gone. A cut in
+// the middle of an edit proves the loss. A cut between two edits proves it only if there is a later
+// log. A complete MANIFEST may name a missing log if there is no other, as LevelDB allows; that is
+// reported.
 //
-// goleveldb's MANIFEST proves nothing of the kind: when an empty memtable is
-// flushed, which compacting a whole database that was just flushed does, it starts
-// a new log and removes the old one without an edit. There it is only reported.
+// goleveldb's MANIFEST proves no such loss. When goleveldb flushes an empty memtable, as in a
+// compaction of a whole database that was just flushed, it starts a new log and removes the old one
+// without an edit. A missing log of goleveldb is only reported.
 func (r *Replayer) checkLog() error {
 	state := &r.state
 	if state.LogNum == 0 {
@@ -91,14 +93,16 @@ func (r *Replayer) checkLog() error {
 	switch {
 	case state.ByGoLevelDB:
 	case state.Tail.Dropped > 0:
-		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the last edit is cut off, and %s, which the edits before need, is gone: "+
-			"the edit was in force once; Repair can rebuild the MANIFEST", name), path, -1)
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset,
+			"the last edit is cut off, and %s, which the earlier edits need, is missing: "+
+				"the edit had been in force; Repair can rebuild the MANIFEST", name), path, -1)
 	case later != "":
 		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is missing, although %s exists: "+
 			"a later edit is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
 	}
 	r.report.MissingLog = name
-	r.dir.Logger.Warn("the log that the MANIFEST names is missing; entries that only it contained are lost", "log", name, "goleveldb", state.ByGoLevelDB)
+	r.dir.Logger.Warn("the log that the MANIFEST names is missing; entries that only it contained are lost",
+		"log", name, "goleveldb", state.ByGoLevelDB)
 	return nil
 }
 
@@ -118,7 +122,7 @@ func (r *Replayer) checkClosed() (doubt string, err error) {
 			return "", err
 		}
 		r.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)
-		r.dir.Logger.Error("salvaging what is left without a log", "err", err)
+		r.dir.Logger.Error("salvaging the other logs, because one is missing", "err", err)
 	}
 	r.mark = mark
 	return "", nil

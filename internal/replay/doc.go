@@ -8,8 +8,8 @@
 // only after that calls RemoveOld. Until then Abandon undoes everything, so a crash at any moment
 // leaves the old state or the new one.
 //
-// What a log may lack depends on who wrote it, on its place among the logs and on how the database
-// was closed:
+// What a log may lack depends on the program that wrote it, on its position among the logs and on
+// how the database was closed:
 //
 //   - The newest log may end in a torn record or in a hole, as a crash leaves it.
 //   - An older log of LevelDB or goleveldb may too, because they do not sync a log before they begin

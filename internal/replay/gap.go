@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// checkReached compares what was recovered with the operations that CLOSED records: a log that is
-// gone, empty or cut short may have contained operations whose loss nothing else shows.
+// checkReached compares the recovered operations with those that CLOSED records: a log that is
+// missing, empty or truncated may have contained operations whose loss nothing else shows.
 func (r *Replayer) checkReached() error {
 	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil
@@ -19,21 +19,21 @@ func (r *Replayer) checkReached() error {
 		return base.InFile(err, filepath.Join(r.dir.Path, base.FileName(base.FileLog, r.mark.Log.Num)), -1)
 	}
 	r.salvaged = true
-	r.dir.Logger.Error("salvaging what is left of the logs", "err", err)
+	r.dir.Logger.Error("salvaging the remaining operations of the logs", "err", err)
 	return nil
 }
 
-// checkGap compares what was recovered with the last operation before a log of SieveDB, according
+// checkGap compares the recovered operations with the last one before a log of SieveDB, according
 // to its preamble. SalvagePrefix ends before the gap, SalvageAll continues after it.
 func (r *Replayer) checkGap(last uint64, report *logFindings) error {
 	if r.lastSeq >= last {
 		return nil
 	}
-	err := r.missingOperations(last, "they were durable before this log was begun")
+	err := r.missingOperations(last, "they were durable before this log began")
 	report.GapBefore = last - r.lastSeq
 	if r.opts.Salvage == SalvageAll {
 		r.salvaged = true
-		r.dir.Logger.Error("salvaging logs of which one is missing", "log", report.Name, "err", err)
+		r.dir.Logger.Error("salvaging a log after missing operations", "log", report.Name, "err", err)
 		return nil
 	}
 	return r.pass(err, report)
@@ -42,18 +42,18 @@ func (r *Replayer) checkGap(last uint64, report *logFindings) error {
 // missingOperations returns the corruption of logs that lack the operations from the last one
 // recovered up to last. proof says how that is known.
 func (r *Replayer) missingOperations(last uint64, proof string) error {
-	return base.Corruptf("log", -1, "operations %d to %d are missing: %s, and the logs that are needed and present (%s) do not hold them: "+
-		"a log was removed, emptied or cut short; restore it from a copy, or let Options.Salvage open the database with what can be read",
+	return base.Corruptf("log", -1, "operations %d to %d are missing: %s, but the needed logs that exist (%s) do not contain them: "+
+		"a log was removed, emptied or truncated; restore it from a copy, or set Options.Salvage to open the database without them",
 		r.lastSeq+1, last, proof, r.logNames())
 }
 
-// logNames lists the logs that are needed.
+// logNames lists the logs that are needed and exist.
 func (r *Replayer) logNames() string {
-	const most = 8
+	const limit = 8
 	var names []string
 	for i, f := range r.logs {
-		if i == most {
-			names = append(names, fmt.Sprintf("and %d more", len(r.logs)-most))
+		if i == limit {
+			names = append(names, fmt.Sprintf("and %d more", len(r.logs)-limit))
 			break
 		}
 		names = append(names, base.FileName(base.FileLog, f.Num))

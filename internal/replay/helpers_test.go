@@ -22,36 +22,37 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// room is a directory with a MANIFEST and logs, and what a store gives to a Replayer.
-type room struct {
+// database is a directory with a MANIFEST and logs, and the options of a Replayer.
+type database struct {
 	dir     tables.Directory
 	opts    Options // for the next open
 	set     *manifest.Set
-	entries []string // of the tables that were written: key@sequence
-	fail    error    // of the next table
+	entries []string // of the tables that were written, as key@sequence
+	fail    error    // if set, writeTable returns it
 }
 
-// newRoom makes a directory whose MANIFEST needs the logs from number 10 on.
-func newRoom(t *testing.T) *room {
+// newDatabase makes a directory whose MANIFEST needs the logs from number 10 on.
+func newDatabase(t *testing.T) *database {
 	t.Helper()
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("dir"))
-	r := &room{dir: tables.Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}}
+	r := &database{dir: tables.Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}}
 	r.opts = Options{Dir: r.dir, Comparer: base.Bytewise, WriteBufferSize: 64 << 10, WriteTable: r.writeTable}
 	r.set = manifest.New(r.setOptions())
-	require.NoError(t, r.set.Begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}, func(*manifest.Version) {}))
+	edit := &manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}
+	require.NoError(t, r.set.Begin(edit, func(*manifest.Version) {}))
 	require.NoError(t, r.set.Close())
 	return r
 }
 
-func (r *room) setOptions() manifest.SetOptions {
+func (r *database) setOptions() manifest.SetOptions {
 	return manifest.SetOptions{
 		FS: r.dir.FS, Dir: r.dir.Path, Cmp: base.Bytewise, MaxManifestSize: 1 << 20, ReadLimit: 1 << 20, MaxTables: 100,
 		Obsolete: func([]manifest.LevelFile) {}, NewHandle: func() any { return nil },
 	}
 }
 
-func (r *room) writeTable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
+func (r *database) writeTable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	if r.fail != nil {
 		return nil, r.fail
 	}
@@ -73,7 +74,7 @@ func (r *room) writeTable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	return files[0], nil
 }
 
-// entriesOf lists a memtable as key@sequence, in its order.
+// entriesOf lists the entries of a memtable as key@sequence, in its order.
 func entriesOf(mem *memtable.Memtable) (entries []string) {
 	for ikey := range mem.All() {
 		entries = append(entries, fmt.Sprintf("%s@%d", base.UserKey(ikey), base.Trailer(ikey)>>8))
@@ -81,12 +82,12 @@ func entriesOf(mem *memtable.Memtable) (entries []string) {
 	return entries
 }
 
-// ours begins a log with the preamble that names the operation before it.
-func ours(last uint64) func(*testing.T, *wal.Writer) {
+// preamble begins a log with SieveDB's preamble. last is the last operation before the log.
+func preamble(last uint64) func(*testing.T, *wal.Writer) {
 	return func(t *testing.T, w *wal.Writer) { require.NoError(t, batch.BufferPreamble(w, last)) }
 }
 
-// puts writes a record for each sequence number: key a gets 1, key b gets 2, and so on.
+// puts writes a record for each sequence number: key a for 1, key b for 2, and so on.
 func puts(seqs ...uint64) func(*testing.T, *wal.Writer) {
 	return func(t *testing.T, w *wal.Writer) {
 		for _, seq := range seqs {
@@ -97,8 +98,8 @@ func puts(seqs ...uint64) func(*testing.T, *wal.Writer) {
 
 func keyOf(seq uint64) []byte { return []byte{byte('a' + (seq-1)%26)} }
 
-// log writes log number num.
-func (r *room) log(t *testing.T, num uint64, parts ...func(*testing.T, *wal.Writer)) {
+// log writes the log with number num.
+func (r *database) log(t *testing.T, num uint64, parts ...func(*testing.T, *wal.Writer)) {
 	t.Helper()
 	f, err := r.dir.FS.Create(r.dir.File(base.FileLog, num))
 	require.NoError(t, err)
@@ -111,7 +112,7 @@ func (r *room) log(t *testing.T, num uint64, parts ...func(*testing.T, *wal.Writ
 }
 
 // read returns the bytes of a file below the directory.
-func (r *room) read(t *testing.T, name string) []byte {
+func (r *database) read(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := r.dir.FS.Open(filepath.Join(r.dir.Path, name))
 	require.NoError(t, err)
@@ -124,8 +125,8 @@ func (r *room) read(t *testing.T, name string) []byte {
 	return b
 }
 
-// replace gives a file other bytes.
-func (r *room) replace(t *testing.T, name string, b []byte) {
+// replace overwrites a file with b.
+func (r *database) replace(t *testing.T, name string, b []byte) {
 	t.Helper()
 	path := filepath.Join(r.dir.Path, name)
 	require.NoError(t, r.dir.FS.Remove(path))
@@ -135,8 +136,8 @@ func (r *room) replace(t *testing.T, name string, b []byte) {
 	require.NoError(t, errors.CombineErrors(err, f.Close()))
 }
 
-// open returns a Replayer of what the directory holds.
-func (r *room) open(t *testing.T) *Replayer {
+// open returns a Replayer of the directory.
+func (r *database) open(t *testing.T) *Replayer {
 	t.Helper()
 	files, err := manifest.ListDir(r.dir.FS, r.dir.Path)
 	require.NoError(t, err)
@@ -149,8 +150,8 @@ func (r *room) open(t *testing.T) *Replayer {
 	return New(r.opts, files, state, set.Current())
 }
 
-// names lists the directory and lost/.
-func (r *room) names(t *testing.T) []string {
+// names lists the files of the directory and of lost/.
+func (r *database) names(t *testing.T) []string {
 	t.Helper()
 	names, err := r.dir.FS.List(r.dir.Path)
 	require.NoError(t, err)

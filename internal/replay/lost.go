@@ -16,17 +16,17 @@ import (
 // MANIFEST has lost its end, the table may have committed data. So Open removes such a table only if
 //
 //   - a readable edit removed it from the version, or
-//   - nothing casts doubt on the MANIFEST (manifest.IncompleteReason), and the table's properties do not claim
-//     entries newer than all that was recovered. A load leaves no other trace of a lost edit: it
-//     removes no table and no log.
+//   - nothing casts doubt on the MANIFEST (manifest.IncompleteReason), and the table's properties do
+//     not claim entries newer than all recovered ones. A load leaves no other trace of a lost edit:
+//     it removes no table and no log.
 //
 // Any other table goes to lost/ before the new MANIFEST is in force, because the next Open would
 // find nothing in doubt. An ordinary kill leaves a complete MANIFEST of SieveDB, so its leftovers
 // are removed; only a kill between the two last steps of a load's Commit puts its tables there. A
 // power cut during the append of an edit leaves a torn end, and with it a doubt.
 
-// setAsideTables moves those tables to lost/, durably, that the new version does not name and that
-// are not known to be garbage.
+// setAsideTables moves the tables to lost/ that the new version does not name and that are not known
+// to be garbage, and makes the moves durable.
 func (r *Replayer) setAsideTables() error {
 	var strays []manifest.DirFile
 	live := r.liveTables()
@@ -53,7 +53,7 @@ func (r *Replayer) setAsideTables() error {
 		}
 		strays = slices.DeleteFunc(strays, func(f manifest.DirFile) bool { return dead[f.Num] })
 	} else {
-		why = "the entries of tables that it does not name are newer than what it says"
+		why = "tables that it does not name have entries newer than all others"
 		newer := strays[:0]
 		for _, f := range strays {
 			seq, err := r.largestSeq(f)
@@ -107,7 +107,7 @@ func (r *Replayer) moveToLost(tables []manifest.DirFile, why string) error {
 	if err := vfs.MkdirPlain(r.dir.FS, lost); err != nil {
 		return err
 	}
-	if err := r.dir.FS.SyncDir(r.dir.Path); err != nil { // lost/ itself must be durable before anything moves there
+	if err := r.dir.FS.SyncDir(r.dir.Path); err != nil { // lost/ must be durable before files move there
 		return err
 	}
 	for _, f := range tables {
@@ -122,7 +122,8 @@ func (r *Replayer) moveToLost(tables []manifest.DirFile, why string) error {
 		}
 		r.moved = append(r.moved, move)
 		r.report.TablesSetAside = append(r.report.TablesSetAside, filepath.Join(manifest.LostDir, unique))
-		r.dir.Logger.Warn("a table that the MANIFEST does not name is kept in lost: the MANIFEST may lack edits", "table", name, "why", why)
+		r.dir.Logger.Warn("a table that the MANIFEST does not name is kept in lost: the MANIFEST may lack edits",
+			"table", name, "why", why)
 	}
 	if err := r.dir.FS.SyncDir(lost); err != nil {
 		return err
@@ -130,13 +131,13 @@ func (r *Replayer) moveToLost(tables []manifest.DirFile, why string) error {
 	return r.dir.FS.SyncDir(r.dir.Path)
 }
 
-// RemoveOld removes the files that the new state does not need. logNum is the number of its log, and
-// of the oldest that it needs, manifestNum that of its MANIFEST.
+// RemoveOld removes the files that the new state does not need. logNum is the number of its log, the
+// oldest that it needs; manifestNum is that of its MANIFEST.
 func (r *Replayer) RemoveOld(logNum, manifestNum uint64) {
 	live := r.liveTables()
 	for _, move := range r.moved {
 		_, num, _ := base.ParseFileName(filepath.Base(move[0]))
-		live[num] = true // its file is no longer here
+		live[num] = true // its file has been moved
 	}
 	for _, f := range r.files.All {
 		keep := false

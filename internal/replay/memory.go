@@ -7,39 +7,38 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// A read-only opening keeps the entries of the logs in memory. An entry of a memtable needs some 28
-// bytes in addition to its value, and one of a log may need two: a deletion of the empty key. But few
-// entries can be that short and have different keys, and of the versions of a key only the newest is
-// visible, because there are no snapshots from before. So the hidden versions are left out when a
-// memtable is full, which keeps the memory below eight times the size of the logs.
+// A read-only opening keeps the entries of the logs in memory. An entry of a memtable uses about 28
+// bytes in addition to its value, whereas an entry of a log may have two: a deletion of the empty
+// key. But few entries can be that short and have different keys. Only the newest version of a key
+// is visible, because there are no older snapshots. So hidden versions are removed when a memtable is
+// full, which keeps the memory below eight times the size of the logs.
 
 const (
 	// minReplayBuffer is the minimum size in bytes of a memtable of a read-only opening, unless
-	// the logs are small. It has room for all keys of up to two bytes, each once, more than twice.
+	// the logs are small. It is more than twice what all keys of up to two bytes need.
 	minReplayBuffer = 4 << 20
 	// entryGrowth is more than the factor by which the bytes of a log grow in a memtable.
 	entryGrowth = 16
 	// nodeOverhead is the minimum that a memtable adds to an entry.
 	nodeOverhead = 16
-	// minHidden is the part of a memtable that must be hidden to make thinning it out worthwhile,
-	// as a divisor.
+	// minHidden is the divisor of the part of a memtable that must be hidden before thinOut copies
+	// the visible versions.
 	minHidden = 8
 )
 
-// A log may have been written with a larger Options.Memtables.Size, or by another program. A table for
-// each few KiB of it would be more tables on level 0 than a compaction or lookup should have to read.
+// A log may have been written with a larger Options.Memtables.Size, or by another program. One table
+// for every few KiB of it would put more tables on level 0 than a compaction or lookup should read.
 // So the memtables of an opening for writing have room for a 16th of the logs, and for
 // minReplayBuffer unless the logs are small.
-// have room for a 16th of the logs, and for minReplayBuffer unless the logs are small.
 const (
 	replayTables    = 16
-	mostReplayBytes = 64 << 20
+	maxReplayBuffer = 64 << 20
 )
 
 // replayBuffer returns the minimum size in bytes of a memtable of an opening for writing.
 func (r *Replayer) replayBuffer() uint64 {
 	logBytes := r.logBytes()
-	return max(min(logBytes/replayTables, mostReplayBytes), min(2*logBytes, minReplayBuffer))
+	return max(min(logBytes/replayTables, maxReplayBuffer), min(2*logBytes, minReplayBuffer))
 }
 
 func (r *Replayer) logBytes() (n uint64) {
@@ -49,10 +48,10 @@ func (r *Replayer) logBytes() (n uint64) {
 	return n
 }
 
-// insert adds a batch, whose bytes are known to be valid, to the memtable. A large one is added entry
-// by entry, over as many memtables as needed: reserving memory for all of it would need 70 times its
-// size if the entries are tiny. No reader sees a part of it, because nothing is published before all
-// logs are replayed. This also wastes no room in memtables that are kept.
+// insert adds a batch, whose bytes are known to be valid, to the memtable. A large batch is added
+// entry by entry to as many memtables as needed, because reserving memory for all of it would use 70
+// times its size if the entries are tiny. No reader sees a part of it, because nothing is published
+// before all logs are replayed. This also wastes no room in memtables that are kept.
 func (r *Replayer) insert(record []byte, memSize uint64) error {
 	if memSize <= uint64(r.opts.WriteBufferSize) && !r.opts.ReadOnly {
 		if err := r.makeRoom(memSize); err != nil {
@@ -86,7 +85,8 @@ func (r *Replayer) makeRoom(memSize uint64) error {
 			return err
 		}
 	}
-	capacity := max(uint64(memtable.ArenaSize(r.opts.WriteBufferSize)), max(memSize, r.replayBuffer())+memtable.Slack)
+	needed := max(memSize, r.replayBuffer()) + memtable.Slack
+	capacity := max(uint64(memtable.ArenaSize(r.opts.WriteBufferSize)), needed)
 	r.mem = memtable.New(r.opts.Comparer, int(capacity))
 	return nil
 }
@@ -112,13 +112,14 @@ func (r *Replayer) keepRoom(memSize uint64) error {
 		}
 		r.full = append(r.full, r.mem)
 	}
-	capacity := max(uint64(r.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()), memSize+memtable.Slack)
+	capacity := max(uint64(r.opts.WriteBufferSize), min(minReplayBuffer, entryGrowth*r.logBytes()),
+		memSize+memtable.Slack)
 	r.mem = memtable.New(r.opts.Comparer, int(capacity))
 	return nil
 }
 
-// thinOut removes the versions from the memtable that newer ones hide, if there are enough of them.
-// The old memtable is kept as the target of the next copy.
+// thinOut removes the hidden versions from the memtable if they use enough of it. The old memtable is
+// kept as the target of the next copy.
 func (r *Replayer) thinOut() error {
 	hidden := 0
 	err := r.versions(func(ikey, value []byte, newest bool) {
@@ -150,7 +151,7 @@ func (r *Replayer) thinOut() error {
 	return nil
 }
 
-// versions calls f for each entry of the memtable. newest says that it is the newest
+// versions calls f for each entry of the memtable. newest reports whether the entry is the newest
 // version of its key.
 func (r *Replayer) versions(f func(ikey, value []byte, newest bool)) error {
 	it := r.mem.NewIter()

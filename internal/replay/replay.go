@@ -16,20 +16,20 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// Options are the options of a replay. All are needed.
+// Options are the options of a replay. All are required.
 type Options struct {
 	Dir             tables.Directory
 	Comparer        *base.Comparer
 	Salvage         Salvage
 	ReadOnly        bool // nothing is written: the entries of the logs stay in memory
 	WriteBufferSize int  // of a memtable, in bytes
-	// WriteTable writes the entries of a memtable as a table of level 0, synced, with its
-	// name durable. It returns nil for an empty memtable, and leaves no file after an error.
+	// WriteTable writes the entries of a memtable as a table of level 0 and makes the table and
+	// its name durable. It returns nil for an empty memtable, and leaves no file after an error.
 	WriteTable func(*memtable.Memtable) (*manifest.FileMeta, error)
 }
 
-// Replayer replays the logs that the MANIFEST needs. Its methods are called in this order: Run, then,
-// for a database opened for writing, Finish and RemoveOld. After an error of any, Abandon removes the
+// Replayer replays the logs that the MANIFEST needs. The caller calls Run, then, for a database opened
+// for writing, Finish and RemoveOld. If any of them fails, the caller calls Abandon, which removes the
 // new files.
 type Replayer struct {
 	opts    Options
@@ -40,7 +40,7 @@ type Replayer struct {
 	report  Report
 
 	logs     []manifest.DirFile  // needed, ascending
-	mark     *manifest.CloseMark // nil: the database was not closed, as far as is known
+	mark     *manifest.CloseMark // nil if the database is not known to have been closed
 	doubt    string              // why the MANIFEST may lack edits; see setAsideTables
 	salvaged bool                // Salvage dropped a part of the logs
 	ended    bool                // by Salvage: later records are not replayed
@@ -51,7 +51,7 @@ type Replayer struct {
 	spare    *memtable.Memtable   // read-only: see thinOut
 
 	lastSeq   uint64
-	logSeq    uint64 // the last sequence number read from a log; 0: none yet
+	logSeq    uint64 // the last sequence number read from a log, 0 if none was read
 	recordSeq uint64 // of the record replayed last
 	shift     uint64 // added to the numbers in the logs; see replayRecord
 
@@ -82,7 +82,7 @@ func (r *Replayer) Run() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	// After a panic in replay nothing needs the files that it wrote, so it is an ordinary error.
+	// No caller needs the files that a panicking replay wrote, so the panic is an ordinary error.
 	if err := base.Catch(r.opts.Comparer, "the replay of the logs", r.replay); err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func (r *Replayer) Finish() ([]manifest.LevelFile, error) {
 }
 
 // replay reads the logs. The newest log with records may have a torn tail. An older one may too if
-// LevelDB or goleveldb wrote it, because they do not sync a log before they start the next; in logs
-// of SieveDB that shows as a gap, by the preamble of the next log. Every log of a database that was
-// closed is complete.
+// LevelDB or goleveldb wrote it, because they do not sync a log before they start the next. In a log
+// of SieveDB, a torn tail shows as a gap before the next log, whose preamble names the operation
+// before it. Every log of a database that was closed is complete.
 func (r *Replayer) replay() error {
 	last := len(r.logs) - 1
 	for last > 0 && r.logs[last].Size == 0 {
@@ -145,8 +145,8 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	}
 	defer file.Close()
 	report := logFindings{LogReport: LogReport{Name: name}}
-	expected := uint64(0)  // the sequence number of the next record; 0: any
-	undecoded := uint64(0) // bytes of records since then that Salvage has skipped
+	expected := uint64(0)  // the sequence number of the next record; 0 means any
+	undecoded := uint64(0) // bytes of later records that Salvage has skipped
 	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
 		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
 		Plausible: func(record []byte, lost int64) bool {
@@ -167,7 +167,7 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 			}
 		}
 		if last, ok := batch.ReadPreamble(log, record); err == nil && ok {
-			report.ours = true
+			report.bySieveDB = true
 			if err = r.checkGap(last, &report); err == nil {
 				if r.ended {
 					report.BytesSkipped = f.Size
@@ -196,8 +196,8 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	return r.finishLog(f, log.Tail(), report)
 }
 
-// finishLog reports the log and copies the bytes that were not used to lost/: all of a damaged log, or
-// the bytes after the last record of a cut one.
+// finishLog reports the log and copies its unused bytes to lost/: all of a damaged log, or the bytes
+// after the last record of a cut one.
 func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindings) (err error) {
 	switch {
 	case report.Reason != "": // Salvage has skipped something
@@ -216,13 +216,13 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 	return err
 }
 
-// replayRecord adds one batch to the memtable and returns the next sequence number. The last sequence
-// number of the MANIFEST does not matter here: LevelDB records numbers ahead of those in the live log,
-// and the entries of the log count.
+// replayRecord adds one batch to the memtable and returns the next sequence number. It ignores the
+// last sequence number of the MANIFEST: LevelDB records numbers ahead of those in the live log, and
+// the entries of the log count.
 //
-// goleveldb gives the number of a write whose sync failed to the next write, so two records in a row
-// have the same number. The later one was acknowledged, or is as uncertain as the earlier one: it and
-// all that follow get numbers above that of the earlier one.
+// goleveldb reuses the sequence number of a write whose sync failed for the next write, so two records
+// in a row have the same number. The later record was acknowledged, or is as uncertain as the earlier
+// one. It and all later records get numbers above that of the earlier one.
 func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindings) (next uint64, err error) {
 	next, memSize, err := batch.Check(record)
 	if err != nil {
@@ -234,7 +234,7 @@ func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindi
 	}
 	switch {
 	case header.Seq >= expected:
-	case header.Seq == r.recordSeq && !report.ours && r.mark == nil:
+	case header.Seq == r.recordSeq && !report.bySieveDB && r.mark == nil:
 		r.shift += expected - header.Seq
 	default:
 		return 0, base.Corruptf("batch", -1, "its sequence is %d, want at least %d", header.Seq, expected)
@@ -242,7 +242,8 @@ func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindi
 	r.recordSeq = header.Seq
 	if r.shift > 0 {
 		if next+r.shift > base.MaxSeq {
-			return 0, base.Corruptf("batch", 0, "its sequence is %d, which is %d more after records with equal sequences, want at most %d", header.Seq, r.shift, base.MaxSeq)
+			return 0, base.Corruptf("batch", 0, "its sequence is %d, plus %d because of earlier records with equal sequences, "+
+				"want at most %d", header.Seq, r.shift, base.MaxSeq)
 		}
 		record = bytes.Clone(record)
 		batch.SetSeq(record, header.Seq+r.shift)
@@ -250,7 +251,7 @@ func (r *Replayer) replayRecord(record []byte, expected uint64, report *logFindi
 	if err := r.insert(record, memSize); err != nil {
 		return 0, err
 	}
-	if report.Records == 0 && !report.ours && r.logSeq > 0 && header.Seq > r.logSeq+1 {
+	if report.Records == 0 && !report.bySieveDB && r.logSeq > 0 && header.Seq > r.logSeq+1 {
 		report.GapBefore = header.Seq - r.logSeq - 1
 		r.dir.Logger.Warn("operations are missing between two logs", "log", report.Name, "missing", report.GapBefore)
 	}

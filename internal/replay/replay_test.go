@@ -14,84 +14,85 @@ import (
 const name10 = "000010.log"
 
 func TestLogsBecomeTablesAndAreRemoved(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 9, puts(1)) // not needed
-	room.log(t, 10, puts(1, 2))
-	room.log(t, 11, ours(2), puts(3))
-	r := room.open(t)
+	d := newDatabase(t)
+	d.log(t, 9, puts(1)) // not needed
+	d.log(t, 10, puts(1, 2))
+	d.log(t, 11, preamble(2), puts(3))
+	r := d.open(t)
 	require.NoError(t, r.Run())
 	added, err := r.Finish()
 	require.NoError(t, err)
 	require.Len(t, added, 1)
-	require.Equal(t, []string{"a@1", "b@2", "c@3"}, room.entries)
+	require.Equal(t, []string{"a@1", "b@2", "c@3"}, d.entries)
 	require.Equal(t, uint64(3), r.LastSeq())
 
-	logNum := room.set.NewFileNum()
+	logNum := d.set.NewFileNum()
 	edit := &manifest.Edit{LogNum: manifest.Num(logNum), LastSeq: manifest.Num(3), Added: added}
-	require.NoError(t, room.set.Begin(edit, func(*manifest.Version) {}))
-	defer room.set.Close()
-	r.RemoveOld(logNum, room.set.ManifestNum())
-	table, manifestName := base.FileName(base.FileTable, added[0].File.Num), base.FileName(base.FileManifest, room.set.ManifestNum())
-	require.Equal(t, []string{table, base.CurrentName, manifestName}, room.names(t))
+	require.NoError(t, d.set.Begin(edit, func(*manifest.Version) {}))
+	defer d.set.Close()
+	r.RemoveOld(logNum, d.set.ManifestNum())
+	table := base.FileName(base.FileTable, added[0].File.Num)
+	manifestName := base.FileName(base.FileManifest, d.set.ManifestNum())
+	require.Equal(t, []string{table, base.CurrentName, manifestName}, d.names(t))
 	require.Equal(t, Report{FilesRemoved: 4, Logs: []LogReport{
 		{Name: name10, Records: 2, Entries: 2, Tail: "clean"}, {Name: "000011.log", Records: 1, Entries: 1, Tail: "clean"},
 	}}, r.Report())
 }
 
-func TestATornEndIsCutAndKeptInLost(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10, puts(1, 2, 3))
-	whole := room.read(t, name10)
+func TestATornEndIsCopiedToLost(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2, 3))
+	whole := d.read(t, name10)
 	record := len(whole) / 3
 	torn := whole[:len(whole)-4]
-	room.replace(t, name10, torn)
-	before := room.names(t)
+	d.replace(t, name10, torn)
+	before := d.names(t)
 
-	r := room.open(t)
+	r := d.open(t)
 	require.NoError(t, r.Run())
 	_, err := r.Finish()
 	require.NoError(t, err)
-	require.Equal(t, []string{"a@1", "b@2"}, room.entries)
+	require.Equal(t, []string{"a@1", "b@2"}, d.entries)
 	report := r.Report().Logs[0]
 	require.Equal(t, "torn", report.Tail)
 	require.Equal(t, int64(record-4), report.BytesDropped)
-	require.Equal(t, torn[2*record:], room.read(t, report.SetAside))
+	require.Equal(t, torn[2*record:], d.read(t, report.SetAside))
 
 	r.Abandon()
-	require.Equal(t, before, room.names(t), "Abandon leaves what was there")
-	require.Equal(t, torn, room.read(t, name10))
+	require.Equal(t, before, d.names(t), "Abandon restores the directory")
+	require.Equal(t, torn, d.read(t, name10))
 }
 
 func TestKeepLeavesAbandonNothingToRemove(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10, puts(1))
-	r := room.open(t)
+	d := newDatabase(t)
+	d.log(t, 10, puts(1))
+	r := d.open(t)
 	require.NoError(t, r.Run())
 	_, err := r.Finish()
 	require.NoError(t, err)
-	written := room.names(t)
+	written := d.names(t)
 	r.Keep()
 	r.Abandon()
-	require.Equal(t, written, room.names(t))
+	require.Equal(t, written, d.names(t))
 }
 
-func TestSalvageOfALogThatIsDamagedInTheMiddle(t *testing.T) {
+func TestSalvageOfALogDamagedInTheMiddle(t *testing.T) {
 	for name, c := range map[string]struct {
 		salvage Salvage
 		entries []string // nil: an error
 	}{
-		"nothing fails":                     {SalvageNothing, nil},
-		"prefix ends before the damage":     {SalvagePrefix, []string{"a@1"}},
-		"all keeps what follows the damage": {SalvageAll, []string{"a@1", "c@3"}},
+		"SalvageNothing fails":                      {SalvageNothing, nil},
+		"SalvagePrefix ends before the damage":      {SalvagePrefix, []string{"a@1"}},
+		"SalvageAll keeps records after the damage": {SalvageAll, []string{"a@1", "c@3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			room := newRoom(t)
-			room.log(t, 10, ours(0), puts(1, 2, 3))
-			damaged := room.read(t, name10)
+			d := newDatabase(t)
+			d.log(t, 10, preamble(0), puts(1, 2, 3))
+			damaged := d.read(t, name10)
 			damaged[bytes.Index(damaged, []byte("\x01b\x05value"))]++
-			room.replace(t, name10, damaged)
-			room.opts.Salvage = c.salvage
-			r := room.open(t)
+			d.replace(t, name10, damaged)
+			d.opts.Salvage = c.salvage
+			r := d.open(t)
 			err := r.Run()
 			if c.entries == nil {
 				require.ErrorIs(t, err, base.ErrCorruption)
@@ -101,11 +102,11 @@ func TestSalvageOfALogThatIsDamagedInTheMiddle(t *testing.T) {
 			require.NoError(t, err)
 			_, err = r.Finish()
 			require.NoError(t, err)
-			require.Equal(t, c.entries, room.entries)
+			require.Equal(t, c.entries, d.entries)
 			report := r.Report().Logs[0]
 			require.Equal(t, "damaged", report.Tail)
 			require.Positive(t, report.BytesSkipped)
-			require.Equal(t, damaged, room.read(t, report.SetAside), "all of a damaged log is kept")
+			require.Equal(t, damaged, d.read(t, report.SetAside), "all of a damaged log is kept")
 		})
 	}
 }
@@ -115,16 +116,16 @@ func TestSalvageOfAGapBeforeALog(t *testing.T) {
 		salvage Salvage
 		entries []string // nil: an error
 	}{
-		"nothing fails":                {SalvageNothing, nil},
-		"prefix ends before the gap":   {SalvagePrefix, []string{"a@1", "b@2"}},
-		"all: continues after the gap": {SalvageAll, []string{"a@1", "b@2", "e@5"}},
+		"SalvageNothing fails":               {SalvageNothing, nil},
+		"SalvagePrefix ends before the gap":  {SalvagePrefix, []string{"a@1", "b@2"}},
+		"SalvageAll continues after the gap": {SalvageAll, []string{"a@1", "b@2", "e@5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			room := newRoom(t)
-			room.log(t, 10, ours(0), puts(1, 2))
-			room.log(t, 11, ours(4), puts(5))
-			room.opts.Salvage = c.salvage
-			r := room.open(t)
+			d := newDatabase(t)
+			d.log(t, 10, preamble(0), puts(1, 2))
+			d.log(t, 11, preamble(4), puts(5))
+			d.opts.Salvage = c.salvage
+			r := d.open(t)
 			err := r.Run()
 			if c.entries == nil {
 				require.ErrorIs(t, err, base.ErrCorruption)
@@ -134,20 +135,20 @@ func TestSalvageOfAGapBeforeALog(t *testing.T) {
 			require.NoError(t, err)
 			_, err = r.Finish()
 			require.NoError(t, err)
-			require.Equal(t, c.entries, room.entries)
+			require.Equal(t, c.entries, d.entries)
 			require.Equal(t, uint64(2), r.Report().Logs[1].GapBefore)
 		})
 	}
 }
 
 func TestAReadOnlyReplayWritesNothing(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10, puts(1, 2, 3))
-	torn := room.read(t, name10)
-	room.replace(t, name10, torn[:len(torn)-1])
-	before := room.names(t)
-	room.opts.ReadOnly = true
-	r := room.open(t)
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2, 3))
+	torn := d.read(t, name10)
+	d.replace(t, name10, torn[:len(torn)-1])
+	before := d.names(t)
+	d.opts.ReadOnly = true
+	r := d.open(t)
 	require.NoError(t, r.Run())
 	mems := r.Memtables()
 	require.Len(t, mems, 1)
@@ -155,13 +156,13 @@ func TestAReadOnlyReplayWritesNothing(t *testing.T) {
 	require.Equal(t, uint64(2), r.LastSeq())
 	require.Equal(t, "torn", r.Report().Logs[0].Tail)
 	require.Empty(t, r.Report().Logs[0].SetAside)
-	require.Equal(t, before, room.names(t))
+	require.Equal(t, before, d.names(t))
 }
 
 func TestAReplayWithoutEntriesHasNoMemtable(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10)
-	r := room.open(t)
+	d := newDatabase(t)
+	d.log(t, 10)
+	r := d.open(t)
 	require.NoError(t, r.Run())
 	require.Empty(t, r.Memtables())
 	added, err := r.Finish()
@@ -169,24 +170,25 @@ func TestAReplayWithoutEntriesHasNoMemtable(t *testing.T) {
 	require.Empty(t, added)
 }
 
-func TestAFailedTableLeavesTheDirectoryAsItWas(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10, puts(1))
-	before := room.names(t)
-	r := room.open(t)
+func TestAFailedTableLeavesTheDirectoryUnchanged(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1))
+	before := d.names(t)
+	r := d.open(t)
 	require.NoError(t, r.Run())
-	room.fail = errors.New("no table today")
+	d.fail = errors.New("injected error")
 	_, err := r.Finish()
-	require.ErrorIs(t, err, room.fail)
+	require.ErrorIs(t, err, d.fail)
 	r.Abandon()
-	require.Equal(t, before, room.names(t))
+	require.Equal(t, before, d.names(t))
 }
 
-func TestAPanicIsAnErrorOfTheReplay(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10, puts(1, 2))
-	room.opts.Comparer = &base.Comparer{Name: base.Bytewise.Name, Compare: func(_, _ []byte) int { panic("boom") }}
-	err := room.open(t).Run()
+func TestAPanicIsReturnedAsAnError(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2))
+	panics := func(_, _ []byte) int { panic("boom") }
+	d.opts.Comparer = &base.Comparer{Name: base.Bytewise.Name, Compare: panics}
+	err := d.open(t).Run()
 	var caught *base.PanicError
 	require.ErrorAs(t, err, &caught)
 	require.ErrorContains(t, err, "during the replay of the logs: boom")
@@ -194,9 +196,9 @@ func TestAPanicIsAnErrorOfTheReplay(t *testing.T) {
 
 func TestMissingFilesAreCorruption(t *testing.T) {
 	t.Run("a table that the version names", func(t *testing.T) {
-		room := newRoom(t)
-		room.log(t, 10)
-		r := room.open(t)
+		d := newDatabase(t)
+		d.log(t, 10)
+		r := d.open(t)
 		r.version = &manifest.Version{Cmp: base.Bytewise}
 		r.version.Levels[0].Files = []*manifest.FileMeta{{Num: 5, Size: 100}}
 		err := r.Run()
@@ -204,46 +206,46 @@ func TestMissingFilesAreCorruption(t *testing.T) {
 		require.ErrorContains(t, err, "the file is missing; the MANIFEST names it on level 0 with 100 bytes")
 	})
 	t.Run("the log that the edits need, next to a later one", func(t *testing.T) {
-		room := newRoom(t)
-		room.log(t, 11, puts(1))
-		err := room.open(t).Run()
+		d := newDatabase(t)
+		d.log(t, 11, puts(1))
+		err := d.open(t).Run()
 		require.ErrorIs(t, err, base.ErrCorruption)
 		require.ErrorContains(t, err, "the edits need 000010.log, which is missing, although 000011.log exists")
 	})
 	t.Run("the only log is reported", func(t *testing.T) {
-		room := newRoom(t)
-		r := room.open(t)
+		d := newDatabase(t)
+		r := d.open(t)
 		require.NoError(t, r.Run())
 		require.Equal(t, name10, r.Report().MissingLog)
 	})
 }
 
 func TestRemainsOfADatabaseAreRefused(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10)
-	files, err := manifest.ListDir(room.dir.FS, room.dir.Path)
+	d := newDatabase(t)
+	d.log(t, 10)
+	files, err := manifest.ListDir(d.dir.FS, d.dir.Path)
 	require.NoError(t, err)
-	require.NoError(t, RefuseRemains("dir", files), "an empty log holds nothing")
-	room.log(t, 11, puts(1))
-	files, err = manifest.ListDir(room.dir.FS, room.dir.Path)
+	require.NoError(t, RefuseRemains("dir", files), "an empty log has no data")
+	d.log(t, 11, puts(1))
+	files, err = manifest.ListDir(d.dir.FS, d.dir.Path)
 	require.NoError(t, err)
 	require.ErrorIs(t, RefuseRemains("dir", files), base.ErrCorruption)
 }
 
-// goleveldb gives the number of a write whose sync failed to the next one.
-func TestRecordsWithEqualSequencesAreNumberedAnew(t *testing.T) {
-	room := newRoom(t)
-	room.log(t, 10, puts(1, 2, 2, 3))
-	r := room.open(t)
+// goleveldb reuses the sequence number of a write whose sync failed for the next write.
+func TestRecordsWithEqualSequencesAreRenumbered(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2, 2, 3))
+	r := d.open(t)
 	require.NoError(t, r.Run())
 	_, err := r.Finish()
 	require.NoError(t, err)
-	require.Equal(t, []string{"a@1", "b@3", "b@2", "c@4"}, room.entries)
+	require.Equal(t, []string{"a@1", "b@3", "b@2", "c@4"}, d.entries)
 	require.Equal(t, uint64(4), r.LastSeq())
 
-	room = newRoom(t)
-	room.log(t, 10, ours(0), puts(1, 2, 2, 3))
-	err = room.open(t).Run()
-	require.ErrorIs(t, err, base.ErrCorruption, "a log of ours is judged strictly")
+	d = newDatabase(t)
+	d.log(t, 10, preamble(0), puts(1, 2, 2, 3))
+	err = d.open(t).Run()
+	require.ErrorIs(t, err, base.ErrCorruption, "a log of SieveDB must not have equal sequences")
 	require.ErrorContains(t, err, "its sequence is 2, want at least 3")
 }

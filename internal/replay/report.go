@@ -25,7 +25,7 @@ type LogReport struct {
 // logFindings is the report on the present log, and the facts that determine how it is read.
 type logFindings struct {
 	LogReport
-	ours bool // it begins with SieveDB's preamble
+	bySieveDB bool // it begins with SieveDB's preamble
 }
 
 // Report returns what the replay has found and done so far.

@@ -30,7 +30,7 @@ const (
 func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report *logFindings) ([]byte, error) {
 	var fault *base.CorruptionError
 	if !errors.As(cause, &fault) {
-		return nil, cause // the disk failed: nothing is known about the bytes
+		return nil, cause // the read failed, so the bytes are unknown
 	}
 	tail := log.Tail()
 	var resumed []byte
@@ -52,12 +52,12 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.Seq-1)
 		}
 	}
-	told := *fault
+	explained := *fault
 	if r.mark != nil {
-		told.Detail += "; the log was whole when the database was closed"
+		explained.Detail += "; the log was complete when the database was closed"
 	}
-	told.Detail += lost + "; Options.Salvage opens the database with what can"
-	if err := r.pass(&told, report); err != nil || r.ended || resumed == nil {
+	explained.Detail += lost + "; Options.Salvage opens the database with the readable records"
+	if err := r.pass(&explained, report); err != nil || r.ended || resumed == nil {
 		report.BytesSkipped += max(tail.Dropped, 1)
 		return nil, err
 	}
@@ -70,13 +70,12 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 // that a crash left and continues with the number of the torn write, which was never acknowledged. A
 // record that was complete once and is damaged now leaves a gap. SieveDB never appends to a log that
 // was read, so in its logs such bytes are damage.
-// never append to a log that was read, so that in ours such bytes are damage.
 func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
-	if report.ours || r.mark != nil {
+	if report.bySieveDB || r.mark != nil {
 		return false
 	}
 	if expected == 0 && r.logSeq > 0 {
-		expected = r.logSeq + 1 // the log before
+		expected = r.logSeq + 1 // after the previous log
 	}
 	return expected > 0 && seq == expected
 }
@@ -104,12 +103,12 @@ func (r *Replayer) salvageClosed(cause error, report *logFindings) error {
 	if !errors.As(cause, &fault) {
 		return cause
 	}
-	told := *fault
-	told.Detail += "; Options.Salvage opens the database with what can be read"
-	return r.pass(&told, report)
+	explained := *fault
+	explained.Detail += "; Options.Salvage opens the database with the readable records"
+	return r.pass(&explained, report)
 }
 
-// salvageRecord decides what happens with a record whose checksum is right and that does not decode.
+// salvageRecord decides what happens with a record that has a valid checksum and does not decode.
 func (r *Replayer) salvageRecord(cause error, report *logFindings) error {
 	report.RecordsSkipped++
 	return r.pass(cause, report)
@@ -140,8 +139,8 @@ func (r *Replayer) skipLog(f manifest.DirFile) error {
 	return err
 }
 
-// setAside copies the bytes of f from that offset on to lost/, durably and under an unused name. That
-// happens while the log is still needed: bytes that cannot be copied are not dropped.
+// setAside copies the bytes of f from the given offset on to lost/, durably and under an unused name.
+// It is called while the log is still needed, so bytes that cannot be copied are not dropped.
 func (r *Replayer) setAside(f manifest.DirFile, from int64, report *LogReport) error {
 	if r.opts.ReadOnly {
 		return nil
