@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Findings is what a repair found and did: db.RepairReport says what the fields mean.
+// Findings describes what a repair found and did. db.RepairReport documents the fields.
 type Findings struct {
 	Healthy         bool
 	Manifest        string
@@ -21,7 +21,7 @@ type Findings struct {
 	NewManifest  string
 }
 
-// Fate is the fate of a file in a repair: the values are those of db.FileFate.
+// Fate is the fate of a file in a repair. The values are those of db.FileFate.
 type Fate int
 
 const (
@@ -31,7 +31,7 @@ const (
 	missing
 )
 
-// File is a file as a repair found it: db.RepairedFile says what the fields mean.
+// File describes a file that a repair found. db.RepairedFile documents the fields.
 type File struct {
 	Name     string
 	Fate     Fate
@@ -45,7 +45,7 @@ type File struct {
 	Entries            uint64
 }
 
-// list sets the report's files.
+// list sets the files of the report.
 func (r *Findings) list(lines []*File) {
 	for _, f := range lines {
 		r.Files = append(r.Files, *f)

@@ -14,13 +14,13 @@ import (
 //
 //  1. The new tables get their names, durably.
 //  2. The new MANIFEST is written, durably, with a number above all others.
-//  3. The other MANIFESTs go to lost/, then all else that is not in use.
+//  3. The other MANIFESTs are moved to lost/, then all other unused files.
 //  4. CURRENT is switched.
 //
-// Until 3, another repair finds what this one found, and some entries twice. From then on CURRENT
-// names a MANIFEST that does not exist, or is damaged: Open and LevelDB refuse, and another repair
-// believes the new MANIFEST, the newest. Moving files before the switch means that no Open comes
-// between the two and deletes them as leftovers.
+// Before step 3, another repair finds the same files as this one, and some entries twice. From step 3
+// on, CURRENT names a MANIFEST that does not exist, or is damaged: Open and LevelDB refuse it, and
+// another repair uses the new MANIFEST, which is the newest. Files are moved before the switch, since
+// an Open between the two would delete them as leftovers.
 func (r *Repairer) install(p *plan) error {
 	if err := r.nameTables(p); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 		Comparer: r.cmp.Name, LogNum: manifest.Num(logNum), PrevLogNum: manifest.Num(0),
 		NextFileNum: manifest.Num(r.nextNum), LastSeq: manifest.Num(r.lastSeq), Added: p.placed,
 	}
-	// Applied once, so that no edit is installed that could not be opened.
+	// An edit that Open could not apply must not be installed.
 	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit); err != nil {
 		return 0, err
 	}
@@ -75,8 +75,8 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 	return num, manifest.WriteFile(r.fs, r.dir, num, edit)
 }
 
-// writeEmptyLog creates the log that the new MANIFEST names: a missing one means that something
-// was lost. Its name becomes durable with that of the MANIFEST.
+// writeEmptyLog creates the log that the new MANIFEST names, because Open treats a missing log as a
+// loss. Its name becomes durable with that of the MANIFEST.
 func (r *Repairer) writeEmptyLog(name string) error {
 	f, err := r.fs.Create(r.path(name))
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Repairer) writeEmptyLog(name string) error {
 	return errors.CombineErrors(f.Sync(), f.Close())
 }
 
-// moveAway moves the files that are not in use to lost/.
+// moveAway moves the unused files to lost/.
 func (r *Repairer) moveAway(p *plan) error {
 	copyCurrent := !r.manifest.inForce && len(r.ofKind(base.FileCurrent)) > 0
 	if len(p.moves) == 0 && !copyCurrent {
@@ -135,7 +135,7 @@ type mover struct {
 	taken map[string]bool // names in lost/
 }
 
-// free returns a name in lost/ that is free: name itself, or with a number.
+// free returns an unused name in lost/: name itself, or name with a number.
 func (m *mover) free(name string) string {
 	unique := name
 	for i := 1; m.taken[unique]; i++ {
@@ -145,8 +145,8 @@ func (m *mover) free(name string) string {
 	return unique
 }
 
-// move renames the files and makes that durable, in lost/ first: a name that is gone from one
-// directory and not yet in the other would be a lost file.
+// move renames the files and makes the new names in lost/ durable first: a file whose name is in
+// neither directory would be lost.
 func (m *mover) move(files []*File) error {
 	if len(files) == 0 {
 		return nil
@@ -166,8 +166,8 @@ func (m *mover) move(files []*File) error {
 	return err
 }
 
-// copyCurrent keeps a copy of a CURRENT that was not sound. It cannot be moved: LevelDB creates a
-// database in a directory without CURRENT, and removes the tables.
+// copyCurrent keeps a copy of an unusable CURRENT. CURRENT cannot be moved: in a directory without
+// it, LevelDB creates a database and removes the tables.
 func (m *mover) copyCurrent() (*File, error) {
 	line := &File{Name: base.CurrentName, Fate: rewritten, Level: -1, LostName: m.free(base.CurrentName)}
 	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)

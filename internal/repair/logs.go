@@ -13,22 +13,23 @@ import (
 type foundLog struct {
 	dirFile
 	line *File
-	// needed: the tables may not have all of its entries.
+	// needed means that tables may lack some of its entries.
 	needed bool
-	// clean: Open would replay it and drop nothing.
+	// clean means that Open would replay it and drop nothing.
 	clean bool
 }
 
-// scanLogs reads the logs that are needed, without keeping anything.
+// scanLogs reads the needed logs for the report and the last sequence number, and keeps no entries.
 func (r *Repairer) scanLogs() error {
 	for _, f := range r.ofKind(base.FileLog) {
 		l := &foundLog{dirFile: f, needed: r.manifest.needsLog(f.Num)}
-		l.line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "out of use: the MANIFEST says that tables hold its entries"}
+		l.line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size),
+			Reason: "not in use: according to the MANIFEST, tables have its entries"}
 		r.logs = append(r.logs, l)
 		if !l.needed {
 			continue
 		}
-		l.line.Fate, l.line.Reason = rewritten, "its entries are in tables now"
+		l.line.Fate, l.line.Reason = rewritten, "its entries were written to tables"
 		if err := r.readLog(l, nil); err != nil {
 			return err
 		}
@@ -40,11 +41,11 @@ func (r *Repairer) scanLogs() error {
 // logEntry is called for each entry of a log. The slices are valid during the call.
 type logEntry func(seq uint64, kind base.Kind, key, value []byte) error
 
-// readLog reads everything of a log that can be read. With a nil fn it fills the log's line of the
-// report instead.
+// readLog calls fn for every readable entry of a log. If fn is nil, it fills in the line of the report
+// instead.
 //
-// It includes records after damage. Open refuses them, because they make a state that the database
-// never had, but a repair returns everything that remains.
+// It includes records after damage. Open refuses such a log, because the result is a state that the
+// database never had, but a repair keeps all readable entries.
 func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	path := r.path(l.name)
 	file, err := r.fs.Open(path)
@@ -62,8 +63,8 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 	if fn != nil {
 		damage = func(error, uint64, int64) {}
 	}
-	next := uint64(0)      // the least sequence number of the next record
-	undecoded := uint64(0) // bytes of records since then that are not batches
+	next := uint64(0)      // the minimum sequence number of the next record
+	undecoded := uint64(0) // bytes of later records that are not batches
 	log := wal.NewReader(file, l.Size, wal.ReaderOptions{
 		Plausible: func(record []byte, lost int64) bool {
 			return batch.Plausible(record, next, uint64(lost)+undecoded)
@@ -89,11 +90,12 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 		}
 		if last, ok := batch.ReadPreamble(log, record); ok {
 			if fn == nil && r.lastSeq < last {
-				damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log was begun, and neither a table nor a log before it holds them", r.lastSeq+1, last), 0, 0)
+				damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log began, "+
+					"but no table and no earlier log has them", r.lastSeq+1, last), 0, 0)
 			}
 			continue
 		}
-		behind, _, err := batch.Check(record)
+		after, _, err := batch.Check(record)
 		if err != nil {
 			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))
 			undecoded += uint64(len(record))
@@ -103,12 +105,12 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 		if h.Seq < next {
 			damage(base.Corruptf("batch", log.Offset(), "its sequence is %d, want at least %d", h.Seq, next), 0, 0)
 		}
-		next, undecoded = behind, 0
+		next, undecoded = after, 0
 		if fn == nil {
 			l.line.Blocks++
 			l.line.Entries += uint64(h.Count)
 			if h.Count > 0 {
-				r.lastSeq = max(r.lastSeq, behind-1)
+				r.lastSeq = max(r.lastSeq, after-1)
 			}
 			continue
 		}

@@ -12,21 +12,21 @@ import (
 	"github.com/sievedb/sievedb/internal/wal"
 )
 
-// manifestFindings is the information in the MANIFESTs, whatever their state.
+// manifestFindings is the information in the MANIFESTs, even in damaged ones.
 type manifestFindings struct {
-	// inForce: CURRENT names the MANIFEST that is believed.
+	// inForce means that CURRENT names the MANIFEST that the repair uses.
 	inForce bool
-	// sound: Open would use CURRENT and MANIFEST unchanged, and drop nothing.
-	sound bool
-	// mark is a CLOSED that applies to the present directory, or nil. lostEnd: it vouches for
-	// edits that the MANIFEST in force has lost.
+	// intact means that Open would use CURRENT and MANIFEST unchanged, and drop nothing.
+	intact bool
+	// mark is a CLOSED that applies to the present directory, or nil. lostEnd means that CLOSED
+	// records edits that the MANIFEST in force has lost.
 	mark    *manifest.CloseMark
 	lostEnd bool
 	// version has the tables in use according to the MANIFEST name. It is nil, and name is
 	// empty, if no MANIFEST could be read completely.
 	name    string
 	version *manifest.Version
-	// dead has tables that a readable edit removed from the version.
+	// dead has the tables that a readable edit removed from the version.
 	dead map[uint64]bool
 	// Logs below logNum are not needed, except for prevLogNum.
 	logNum, prevLogNum uint64
@@ -41,9 +41,9 @@ func (m *manifestFindings) needsLog(num uint64) bool {
 	return num >= m.logNum || num == m.prevLogNum && num > 0
 }
 
-// readManifests determines what is known about the tables. CURRENT decides if it and its MANIFEST
-// are sound. Otherwise the newest MANIFEST with edits decides, if it can be read completely: an
-// older one names tables that are gone, or worse, that wait for their removal.
+// readManifests determines the tables in use. If CURRENT and its MANIFEST are intact, it uses them.
+// Otherwise it uses the newest MANIFEST with edits if it can be read completely. An older MANIFEST
+// names tables that are gone or, worse, still await their removal.
 func (r *Repairer) readManifests() error {
 	m := &r.manifest
 	m.dead = map[uint64]bool{}
@@ -51,11 +51,12 @@ func (r *Repairer) readManifests() error {
 	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit})
 	switch {
 	case loadErr == nil:
-		m.inForce, m.sound = true, state.Tail.Dropped == 0
-		if !m.sound {
-			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s was cut off, %d bytes: %s", state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
+		m.inForce, m.intact = true, state.Tail.Dropped == 0
+		if !m.intact {
+			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s is cut off, %d bytes: %s",
+				state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
 		}
-		if err := r.askCloseMark(state); err != nil {
+		if err := r.compareCloseMark(state); err != nil {
 			return err
 		}
 	case errors.Is(loadErr, base.ErrCorruption):
@@ -65,7 +66,7 @@ func (r *Repairer) readManifests() error {
 	default: // including a comparer that differs
 		return loadErr
 	}
-	var best *manifestLog
+	var newest *manifestLog
 	for _, f := range r.ofKind(base.FileManifest) {
 		line := &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
 		m.lines[f.name] = line
@@ -78,17 +79,17 @@ func (r *Repairer) readManifests() error {
 		}
 		m.learn(log.edits)
 		if log.begun() {
-			best = log
+			newest = log
 		}
 	}
-	if best != nil && !best.damaged {
-		m.believe(best, r.cmp)
+	if newest != nil && !newest.damaged {
+		m.use(newest, r.cmp)
 	}
 	return nil
 }
 
-// askCloseMark compares a readable MANIFEST with the mark of the last Close.
-func (r *Repairer) askCloseMark(state manifest.State) error {
+// compareCloseMark compares a readable MANIFEST with the mark of the last Close.
+func (r *Repairer) compareCloseMark(state manifest.State) error {
 	m := &r.manifest
 	mark, _, err := manifest.FindCloseMark(r.fs, r.dir, r.opts.Logger, r.dirFiles(), state)
 	var fault *base.CorruptionError
@@ -97,7 +98,7 @@ func (r *Repairer) askCloseMark(state manifest.State) error {
 		return err
 	}
 	r.report.ManifestProblem = err.Error()
-	m.sound = false
+	m.intact = false
 	if filepath.Base(fault.File) == base.CurrentName {
 		m.inForce = false // the newest MANIFEST is
 	} else {
@@ -121,8 +122,8 @@ type manifestLog struct {
 	damaged bool // records are missing before the end
 }
 
-// begun reports whether the MANIFEST was written far enough to be used. Nothing points to one that
-// was not: a crash came while it was begun.
+// begun reports whether the MANIFEST has the numbers that a usable one needs. CURRENT never named one
+// without them: a crash happened while it was being created.
 func (l *manifestLog) begun() bool {
 	if l.damaged {
 		return true
@@ -136,7 +137,7 @@ func (l *manifestLog) begun() bool {
 	return logNum && nextNum && lastSeq
 }
 
-// readManifest reads every readable edit.
+// readManifest reads every readable edit of a MANIFEST.
 func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 	path := r.path(f.name)
 	if err := manifest.CheckSize(path, f.Size, r.opts.ManifestReadLimit); err != nil {
@@ -165,8 +166,7 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 			return l, nil
 		case errors.Is(err, base.ErrCorruption):
 			tail := log.Tail()
-			more := log.Skip()
-			if more {
+			if log.Skip() {
 				damage(err, tail.Resume-tail.Offset)
 				continue
 			}
@@ -181,8 +181,8 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 			continue
 		}
 		if e.Comparer != "" && e.Comparer != r.cmp.Name {
-			return nil, errors.Newf("%s: the database was created with comparer %q, but it is repaired with comparer %q: "+
-				"pass a Comparer of that name in Options.Comparer", path, e.Comparer, r.cmp.Name)
+			return nil, errors.Newf("%s: the database was created with comparer %q, but Repair was called with comparer %q: "+
+				"pass a Comparer named %[2]q in Options.Comparer", path, e.Comparer, r.cmp.Name)
 		}
 		line.Blocks++
 		l.edits = append(l.edits, e)
@@ -219,8 +219,8 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 	}
 }
 
-// believe makes the version that a complete MANIFEST describes the one to keep.
-func (m *manifestFindings) believe(l *manifestLog, cmp *base.Comparer) {
+// use makes the version of a complete MANIFEST the one to keep.
+func (m *manifestFindings) use(l *manifestLog, cmp *base.Comparer) {
 	v, err := manifest.New(manifest.SetOptions{Cmp: cmp}).Current().Apply(l.edits...)
 	if err != nil {
 		m.lines[l.name].Damage = base.InFile(err, filepath.Base(l.name), -1).Error()

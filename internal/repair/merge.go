@@ -13,11 +13,11 @@ import (
 // construct places every run so that lookups, which stop at the first level that has a key, find
 // its newest version.
 //
-// If no table has a level, the runs form groups whose key ranges do not overlap. A single run goes
-// to the last level as it is; the others of a group are merged to new tables there. If tables have
-// their levels, the other runs are merged, and an entry goes to level 0 if it is newer than all
-// entries of the placed tables for its key, and is dropped otherwise. That rewrites nothing that
-// is in order, whatever the keys.
+// If no table has a level, the runs form groups whose key ranges do not overlap. A group of one run
+// goes to the last level unchanged; the runs of a larger group are merged to new tables there. If some
+// tables have their levels, the other runs are merged. An entry of them goes to level 0 if it is newer
+// than all entries of the placed tables for its key, and is dropped otherwise. No placed table is
+// rewritten.
 func (r *Repairer) construct(p *plan) error {
 	if len(p.placed) > 0 {
 		return r.layOnTop(p)
@@ -108,7 +108,7 @@ func (r *Repairer) layOnTop(p *plan) error {
 		}
 		return false, nil
 	}
-	// Few tables: each one in level 0 slows every lookup until compaction.
+	// The tables are large, and so few, because each one in level 0 slows lookups until compaction.
 	size := r.tableSize()
 	for _, u := range p.unplaced {
 		size = max(size, u.meta.Size/2)
@@ -130,7 +130,8 @@ type placedTables struct {
 }
 
 func (r *Repairer) newPlacedTables(placed []manifest.LevelFile) (*placedTables, error) {
-	v, err := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: tables.NewHandle}).Current().Apply(&manifest.Edit{Added: placed})
+	set := manifest.New(manifest.SetOptions{Cmp: r.cmp, NewHandle: tables.NewHandle})
+	v, err := set.Current().Apply(&manifest.Edit{Added: placed})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 	return seq, found, nil
 }
 
-// groups sorts runs by key and splits them where no range of user keys crosses.
+// groups sorts runs by key and divides them into groups whose ranges of user keys do not overlap.
 func (r *Repairer) groups(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	var groups [][]*run
@@ -194,18 +195,20 @@ func (r *Repairer) groups(runs []*run) [][]*run {
 }
 
 func (r *Repairer) sortRuns(runs []*run) {
-	slices.SortStableFunc(runs, func(a, b *run) int { return base.CompareInternal(r.cmp, a.meta.Smallest, b.meta.Smallest) })
+	slices.SortStableFunc(runs, func(a, b *run) int {
+		return base.CompareInternal(r.cmp, a.meta.Smallest, b.meta.Smallest)
+	})
 }
 
-// FanIn is how many chains are merged at the same time. Each has one open table, with its index
-// and readAhead bytes of it.
+// FanIn is how many chains are merged at the same time. Each chain has one open table and keeps its
+// index and readAhead bytes in memory.
 const (
 	FanIn     = 64
 	readAhead = 256 << 10
 )
 
-// merge writes the entries of runs to new ones that do not overlap, and discards the runs that the
-// repair made. If too many overlap for one merge, some are merged first.
+// merge writes the entries of runs to new runs that do not overlap, and discards those of the old runs
+// that the repair made. If too many overlap for one merge, some are merged first.
 func (r *Repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run, error) {
 	chains := r.chains(runs)
 	for len(chains) > r.maxFanIn {
@@ -244,8 +247,8 @@ func (r *Repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc
 	return runs, nil
 }
 
-// chains divides runs into as few lists as possible of runs that follow one another without
-// overlap: as many as ranges overlap at one key.
+// chains divides runs into as few lists as possible, each of runs that follow one another without
+// overlap. Their number is the maximum number of ranges that overlap at one key.
 func (r *Repairer) chains(runs []*run) [][]*run {
 	r.sortRuns(runs)
 	h := chainHeap{cmp: r.cmp}
@@ -282,9 +285,9 @@ func (h *chainHeap) Pop() any {
 }
 
 // chainIter walks runs that follow one another, forward only, with one open table at a time.
-// Valid, Key and Value are those of the present table.
+// Valid, Key and Value are those of the open table.
 type chainIter struct {
-	base.Iterator // of the present table; never nil
+	base.Iterator // of the open table; never nil
 	r             *Repairer
 	runs          []*run
 	next          int // the run to open next
@@ -296,7 +299,7 @@ func (r *Repairer) newChainIter(runs []*run) *chainIter {
 	return &chainIter{Iterator: tables.NewMergingIter(r.cmp, nil), r: r, runs: runs}
 }
 
-// present returns the present run.
+// present returns the run of the current entry.
 func (c *chainIter) present() *run { return c.runs[c.next-1] }
 
 func (c *chainIter) First() bool {
@@ -339,7 +342,7 @@ func (c *chainIter) open(u *run) error {
 	return nil
 }
 
-// closeTable replaces the table's iterator by one without entries.
+// closeTable closes the table and replaces its iterator with one without entries.
 func (c *chainIter) closeTable() {
 	err := c.Iterator.Close()
 	if c.reader != nil {

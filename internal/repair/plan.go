@@ -15,14 +15,14 @@ import (
 // plan says what the repair does with every file.
 type plan struct {
 	healthy bool
-	// live are the tables that the MANIFEST names and describes correctly, with their levels;
-	// complete says that it names no others.
+	// live has the tables that the MANIFEST names and describes correctly, with their levels.
+	// complete means that it names no others.
 	live     map[*foundTable]int
 	complete bool
 	named    map[uint64]bool // the numbers that the MANIFEST names
 	// conflicting are live tables that contradict each other; see Repairer.conflicting.
 	conflicting map[*foundTable]bool
-	// placed are sound tables that stay, with their levels.
+	// placed are intact tables that stay, with their levels.
 	placed []manifest.LevelFile
 	// unplaced are sorted runs that must be merged, or get a level.
 	unplaced []*run
@@ -35,7 +35,7 @@ type plan struct {
 
 // plan decides what the repair does with every file.
 func (r *Repairer) plan(p *plan) error {
-	p.healthy = p.healthy && r.manifest.sound
+	p.healthy = p.healthy && r.manifest.intact
 	if err := r.placeLive(p); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *Repairer) plan(p *plan) error {
 		if line == nil {
 			line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "a leftover temporary file"}
 			if f.Kind == base.FileClosed {
-				line.Reason = "it vouches for a log that is not in use any more"
+				line.Reason = "it describes a log that is no longer in use"
 			}
 		}
 		p.lines = append(p.lines, line)
@@ -72,7 +72,8 @@ func (r *Repairer) findLog(p *plan) {
 	}
 	p.healthy = false
 	p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, num), Fate: missing, Level: -1,
-		Reason: "the MANIFEST names it; entries that only it contained are lost, unless tables that the MANIFEST does not name have them"})
+		Reason: "the MANIFEST names it; entries that only it contained are lost, " +
+			"unless tables that the MANIFEST does not name have them"})
 }
 
 func (r *Repairer) hasLog(num uint64) bool {
@@ -89,7 +90,8 @@ func (r *Repairer) checkClosed(p *plan) error {
 	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false
 		if mark.Log.Num != r.manifest.logNum { // otherwise findLog has reported it
-			p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: missing, Level: -1, Bytes: mark.Log.Size,
+			p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: missing, Level: -1,
+				Bytes:  mark.Log.Size,
 				Reason: "it existed when the database was closed; entries that only it contained are lost"})
 		}
 		return nil
@@ -102,7 +104,8 @@ func (r *Repairer) checkClosed(p *plan) error {
 		}
 		if l.Num == mark.Log.Num && l.clean && r.lastSeq < mark.LastSeq {
 			l.clean = false
-			l.line.Damage = fmt.Sprintf("operations %d to %d are missing: the database was closed with them, and no log holds them", r.lastSeq+1, mark.LastSeq)
+			l.line.Damage = fmt.Sprintf("operations %d to %d are missing: the database was closed with them, but no log has them",
+				r.lastSeq+1, mark.LastSeq)
 		}
 	}
 	return nil
@@ -136,8 +139,8 @@ func (r *Repairer) findLive() *plan {
 	r.manifest.version.Files(func(level int, f *manifest.FileMeta) {
 		p.named[f.Num] = true
 		for _, t := range byNum[f.Num] {
-			// Another table under this name would be as sound: its content decides.
-			if t.sound() && t.canonical() && bytes.Equal(t.smallest, f.Smallest) && bytes.Equal(t.largest, f.Largest) {
+			// Another table under this name could be intact too, so the bounds must match.
+			if t.intact() && t.canonical() && bytes.Equal(t.smallest, f.Smallest) && bytes.Equal(t.largest, f.Largest) {
 				p.live[t] = level
 				p.healthy = p.healthy && uint64(t.Size) == f.Size
 				return
@@ -150,15 +153,15 @@ func (r *Repairer) findLive() *plan {
 		}
 	})
 	if !p.complete && !r.manifest.inForce {
-		// A crash or a failure may have left it early. What it says about logs must not be
-		// believed then: that could lose writes.
+		// A crash or failure may have left this MANIFEST before it came into force. Its log
+		// number must not be used then, because that could lose writes.
 		r.manifest.logNum = 0
 	}
 	return p
 }
 
-// placeLive leaves live tables on their levels, except on a level 0 that would return old
-// versions, as a repair by LevelDB leaves it.
+// placeLive leaves live tables on their levels, except on a level 0 in the wrong order, which would
+// return old versions. A repair by LevelDB leaves such a level 0.
 func (r *Repairer) placeLive(p *plan) error {
 	var level0 []*foundTable
 	for t, level := range p.live {
@@ -183,9 +186,9 @@ func (r *Repairer) placeLive(p *plan) error {
 	return nil
 }
 
-// inSequence reports whether tables of level 0, newest file first, agree with the order of
-// sequence numbers: of a key in several tables, the first has the newest version. Flushes make
-// tables whose ranges of sequence numbers show that; otherwise the keys are compared.
+// inSequence reports whether the tables of level 0, newest file first, are in the order of sequence
+// numbers: if several tables have a key, the first one must have the newest version. The ranges of
+// sequence numbers prove that for tables made by flushes; otherwise the keys are compared.
 func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 	rising := true
 	for i := 1; i < len(level0); i++ {
@@ -214,13 +217,13 @@ func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 	return agrees, it.Close()
 }
 
-// planTables decides about the tables that have no place yet.
+// planTables decides about the tables that are not placed yet.
 //
-// A table that the MANIFEST does not name is left out if the MANIFEST names all that is needed:
-// then such a table waits for its removal, or was being written. It is used if its entries are
-// newer than those of all live tables, which happens when the end of the MANIFEST is lost, or
-// during a flush. It is also used if a live table is missing or damaged, because it may have the
-// same entries. A part of an uncommitted load is left out in all these cases.
+// A table that the MANIFEST does not name is left out if the MANIFEST names all needed tables: such a
+// table awaits its removal, or was being written. It is used if its entries are newer than those of
+// all live tables, which happens if the end of the MANIFEST is lost, or during a flush. It is also
+// used if a live table is missing or damaged, because it may have the same entries. A part of an
+// uncommitted load is always left out.
 func (r *Repairer) planTables(p *plan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
@@ -236,33 +239,33 @@ func (r *Repairer) planTables(p *plan) {
 		switch {
 		case live && placed[t.Num]:
 		case live && p.conflicting[t]:
-			r.takeUp(p, t, "it and another table hold different values for the same key and sequence number")
+			r.use(p, t, "it and another table have different values for the same key and sequence number")
 		case live:
-			r.takeUp(p, t, "level 0 was not in the order of sequence numbers")
+			r.use(p, t, "level 0 was not in the order of sequence numbers")
 		case t.dead:
-			p.leaveOut(t, "out of use: the MANIFEST says that it was replaced by other tables")
+			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
 		case p.complete && (t.Num < r.manifest.logNum || t.maxSeq <= newest && !t.seqsLost):
-			p.leaveOut(t, "out of use: the MANIFEST does not name it, and the tables that it names are all there and hold later entries")
+			p.leaveOut(t, "not in use: the MANIFEST does not name it, and the tables that it names all exist and have later entries")
 		case r.ofOpenLoad(t):
-			p.healthy = false // it goes to lost/: the next Open would remove it
-			p.leaveOut(t, "a part of a load that the MANIFEST does not know as committed")
+			p.healthy = false // move it to lost/ before the next Open removes it
+			p.leaveOut(t, "part of a load that was not committed according to the MANIFEST")
 		case t.entries == 0:
 			p.healthy = false
-			p.leaveOut(t, "no entry of it can be read")
+			p.leaveOut(t, "none of its entries can be read")
 		default:
 			r.report.MayResurrect = r.report.MayResurrect || !p.complete && !p.named[t.Num]
-			r.takeUp(p, t, "it had no level")
+			r.use(p, t, "it was on no level")
 		}
 	}
 }
 
 // ofOpenLoad reports whether a table that the MANIFEST does not name belongs to a load whose Commit
-// was interrupted while it renamed the tables, perhaps not all of them. Entries of a load have one
-// sequence number, far above all others, which the edit that commits the load records. The distance
-// distinguishes a single entry from a flushed one.
+// was interrupted while it renamed the tables, perhaps not all of them. All entries of a load have the
+// same sequence number, far above all others; the edit that commits the load records it. The distance
+// distinguishes a table of one loaded entry from one of a flush.
 //
-// A MANIFEST that has lost its end proves nothing: the log that it names is gone, its last edit is
-// cut off, or CLOSED vouches for more.
+// A MANIFEST that has lost its end proves nothing: the log that it names is missing, its last edit is
+// cut off, or CLOSED records more edits.
 func (r *Repairer) ofOpenLoad(t *foundTable) bool {
 	m := &r.manifest
 	if m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
@@ -274,11 +277,11 @@ func (r *Repairer) ofOpenLoad(t *foundTable) bool {
 	return t.entries > 1 || t.maxSeq-m.lastSeq > base.LoadAhead/2
 }
 
-// takeUp makes the entries of a table part of the result.
-func (r *Repairer) takeUp(p *plan, t *foundTable, reason string) {
+// use makes the entries of a table part of the result.
+func (r *Repairer) use(p *plan, t *foundTable, reason string) {
 	p.healthy = false
 	t.line.Reason = reason
-	if t.sound() {
+	if t.intact() {
 		p.unplaced = append(p.unplaced, r.tableRun(t))
 		return
 	}
@@ -292,7 +295,7 @@ func (p *plan) leaveOut(t *foundTable, reason string) {
 	p.moves = append(p.moves, t.line)
 }
 
-// untouched makes the report of a database that does not change.
+// untouched completes the report of a database that does not change.
 func (p *plan) untouched(r *Repairer) {
 	for _, l := range r.logs {
 		if l.needed {
@@ -303,8 +306,8 @@ func (p *plan) untouched(r *Repairer) {
 	line.Fate, line.Reason = kept, ""
 }
 
-// refuseUnread returns the error for a directory without a readable file: moving all files to lost/
-// would help no user, and harm the program that can read them.
+// refuseUnread returns the error for a directory in which no file can be read. Moving all files to
+// lost/ would not help, and would harm a program that can read them.
 func (r *Repairer) refuseUnread(p *plan) error {
 	files, bytes := 0, uint64(0)
 	for _, line := range p.lines {
@@ -322,6 +325,7 @@ func (r *Repairer) refuseUnread(p *plan) error {
 	if files == 0 {
 		return nil
 	}
-	return base.InFile(base.Corruptf("database", -1, "nothing can be read of its tables, logs and MANIFESTs (%d files, %d bytes), "+
-		"want at least one block, record or edit; nothing was moved; restore a backup, or delete the files if nothing in them is needed", files, bytes), r.dir, -1)
+	return base.InFile(base.Corruptf("database", -1, "none of its tables, logs and MANIFESTs can be read (%d files, %d bytes), "+
+		"want at least one block, record or edit; nothing was moved; "+
+		"restore a backup, or delete the files if they are not needed", files, bytes), r.dir, -1)
 }

@@ -6,10 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/sievedb/sievedb/filter/rangefilter"
-
 	"github.com/sievedb/sievedb/filter"
-
+	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -18,7 +16,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Options are the options of a repair. All are needed.
+// Options are the options of a repair. All are required.
 type Options struct {
 	FS       vfs.FS
 	Dir      string
@@ -26,12 +24,12 @@ type Options struct {
 	Logger   *slog.Logger
 
 	Table           sstable.WriterOptions // of new tables
-	TableSize       uint64                // in bytes, about
+	TableSize       uint64                // approximate, in bytes
 	WriteBufferSize int                   // of the memtables that sort the entries of logs
 
 	Cache          tables.CacheOptions // of tables that stay; Reader.Cache is set here
 	BlockCacheSize int64
-	// The filters that must agree with the content of a table.
+	// Filters of these policies must not deny a key or range of their table.
 	Policies      []filter.Policy
 	RangePolicies []rangefilter.Policy
 
@@ -45,7 +43,8 @@ func New(o Options) (*Repairer, error) {
 	return r, r.list()
 }
 
-// Run repairs the directory, which the caller has locked. After an error it removes the files that it made.
+// Run repairs the directory, which the caller has locked. After an error it removes the files that it
+// made, unless it has moved files already; see MovedFiles.
 func (r *Repairer) Run() (*Findings, error) {
 	if err := base.Catch(r.cmp, "Repair", r.steps); err != nil {
 		if r.made != nil {
@@ -56,7 +55,7 @@ func (r *Repairer) Run() (*Findings, error) {
 	return r.report, nil
 }
 
-// MovedFiles reports whether a failed repair has moved files, which stay where it put them.
+// MovedFiles reports whether a failed repair has moved files. They stay in lost/.
 func (r *Repairer) MovedFiles() bool { return r.made == nil }
 
 // Repairer carries a repair from step to step; steps names them.
@@ -72,8 +71,8 @@ type Repairer struct {
 	tables   []*foundTable
 	logs     []*foundLog
 
-	nextNum  uint64 // above the numbers of all files, found or made
-	lastSeq  uint64 // the greatest seen, kept or not
+	nextNum  uint64 // above the numbers of all files
+	lastSeq  uint64 // the greatest sequence number found
 	maxFanIn int
 	made     map[string]bool // files that the repair made; abandon removes them
 }
@@ -90,8 +89,8 @@ func (f *dirFile) canonical() bool {
 	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxNum
 }
 
-// maxNum bounds the file numbers that count: new numbers are above the greatest, and a crafted name
-// must not exhaust those that Open accepts.
+// maxNum bounds the file numbers that determine new ones. New numbers are above the greatest, and a
+// crafted name must not exhaust the numbers that Open accepts.
 const maxNum = uint64(1) << 61
 
 func (r *Repairer) path(name string) string { return filepath.Join(r.dir, name) }
@@ -152,7 +151,7 @@ func (r *Repairer) list() error {
 		return err
 	}
 	r.files = r.files[:0]
-	some := false
+	found := false
 	for _, name := range names {
 		kind, num, ok := base.ParseFileName(name)
 		if !ok {
@@ -160,7 +159,7 @@ func (r *Repairer) list() error {
 		}
 		info, err := manifest.StatOwn(r.fs, r.path(name), kind)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since: a store has the directory open, and its lock will show it
+			continue // just removed by a store, whose lock will be found
 		}
 		if err != nil {
 			return err
@@ -169,10 +168,10 @@ func (r *Repairer) list() error {
 			continue
 		}
 		r.files = append(r.files, dirFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
-		some = some || slices.Contains(DatabaseKinds, kind)
+		found = found || slices.Contains(DatabaseKinds, kind)
 	}
-	if !some {
-		return errors.Wrapf(fs.ErrNotExist, "sievedb: there is nothing to repair in %s: it holds no table, log, MANIFEST or CURRENT", r.dir)
+	if !found {
+		return errors.Wrapf(fs.ErrNotExist, "sievedb: nothing to repair in %s: it has no table, log, MANIFEST or CURRENT", r.dir)
 	}
 	return nil
 }
@@ -215,8 +214,8 @@ func (r *Repairer) newNum() uint64 {
 	return r.nextNum - 1
 }
 
-// abandon removes the files that a failed repair has made. The MANIFEST is removed first, durably:
-// the next repair would believe one whose tables are gone, and treat the logs as superseded.
+// abandon removes the files that a failed repair has made. It removes the MANIFEST first, durably:
+// otherwise the next repair could use a MANIFEST whose tables are gone, and ignore the logs.
 func (r *Repairer) abandon() {
 	warn := func(name string, err error) {
 		r.opts.Logger.Warn("cannot remove a file of the failed repair", "file", name, "err", err)

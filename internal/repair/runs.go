@@ -13,15 +13,15 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// run is a sorted run in a file: a table of the directory, or one that the repair made. The latter
-// has the name of a temporary file until it is used: neither Open nor another repair treats that
-// as a table.
+// run is a sorted run in a file: a table of the directory, or one that the repair made. A run that
+// the repair made has the name of a temporary file until the repair installs it, so neither Open nor
+// another repair treats it as a table.
 type run struct {
 	path    string
 	meta    *manifest.FileMeta
 	entries uint64
 	table   *foundTable // nil for one that the repair made
-	from    uint64      // the number of the table with its entries, the greatest of several
+	from    uint64      // the greatest number of the tables that its entries come from
 }
 
 func (r *Repairer) tableRun(t *foundTable) *run {
@@ -34,11 +34,9 @@ const maxEntry = math.MaxInt32 / 2
 // keepFunc decides whether an entry goes to the run being written.
 type keepFunc func(ikey []byte) (bool, error)
 
-// writeRuns writes the entries of it, which come in the order of internal keys, to tables of about
-// targetSize bytes. No two of them have the same user key. Of entries with the same user key and
-// sequence number one is written: of those with number 0 the one of the newest table, see
-// moreRecent. If they differ otherwise, which no sound program leaves, it is the one that sets the
-// key, or has the greater value, so that a second attempt chooses the same. A nil keep keeps all.
+// writeRuns writes the entries of it, which are in the order of internal keys, to tables of about
+// targetSize bytes. No user key is in two tables. If several entries have the same user key and
+// sequence number, moreRecent chooses the one to write. A nil keep keeps all entries.
 func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc) ([]*run, error) {
 	w := &runWriter{r: r, targetSize: targetSize}
 	var key, value []byte
@@ -87,11 +85,13 @@ func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 	return w.runs, nil
 }
 
-// moreRecent reports whether the entry of keyB and valueB, of table numB, is written rather than
-// that of keyA and valueA, of table numA, which comes first. Both have the same user key and
-// sequence number. A compaction gives number 0 to entries with nothing older below them. If the key
-// was written again and came down there too, and the former table still exists, the later table
-// has the later value.
+// moreRecent reports whether entry B, of table numB, is written instead of entry A, of table numA.
+// Both have the same user key and sequence number; A comes first in the order of internal keys.
+//
+// A compaction gives sequence number 0 to an entry without older versions below it. If the key was
+// written and compacted again, and the former table still exists, the newer table has the newer
+// value. Other differences are not left by a correct program. Then the entry that sets the key wins,
+// or the one with the greater value, so a second repair chooses the same.
 func (r *Repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []byte, numB uint64) bool {
 	if seq, _ := base.SplitTrailer(base.Trailer(keyA)); seq == 0 && numA != numB {
 		return numB > numA
@@ -107,7 +107,7 @@ func (r *Repairer) moreRecent(keyA, valueA []byte, numA uint64, keyB, valueB []b
 	return c > 0
 }
 
-// sourceOf returns the number of the table of the present entry; 0 in a memtable.
+// sourceOf returns the number of the table of the current entry, 0 for a memtable.
 func sourceOf(it base.Iterator) uint64 {
 	if m, ok := it.(*tables.MergingIter); ok {
 		it = m.Current()
@@ -126,7 +126,7 @@ type runWriter struct {
 
 	num  uint64 // of the open table
 	file vfs.File
-	w    *sstable.Writer // nil: none is open
+	w    *sstable.Writer // nil if no table is open
 }
 
 func (w *runWriter) add(ikey, value []byte) error {
@@ -199,11 +199,11 @@ func (r *Repairer) discard(runs []*run) {
 	}
 }
 
-// spill sorts entries that come in no order: it gathers them in a memtable and writes that as a run
-// when it is full.
+// spill sorts entries that arrive in any order. It adds them to a memtable and writes the memtable as
+// a run when it is full.
 type spill struct {
 	r    *Repairer
-	mem  *memtable.Memtable // nil: empty
+	mem  *memtable.Memtable // nil if there are no entries
 	ins  memtable.Inserter
 	runs []*run
 	from uint64 // run.from of the entries in mem
@@ -225,7 +225,7 @@ func (s *spill) add(seq uint64, kind base.Kind, key, value []byte) error {
 		s.ins = memtable.Inserter{}
 	}
 	if !s.mem.AddWith(&s.ins, seq, kind, key, value) {
-		panic("db: the memtable is full although room was made for the entry")
+		panic("repair: the memtable is full although room was made for the entry")
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (s *spill) flush() error {
 	return errors.CombineErrors(err, it.Close())
 }
 
-// salvage makes sorted runs of the readable entries of damaged tables, and of the logs.
+// salvage writes the readable entries of damaged tables, and those of the logs, to sorted runs.
 func (r *Repairer) salvage(p *plan) ([]*run, error) {
 	s := &spill{r: r}
 	for _, t := range p.damaged {

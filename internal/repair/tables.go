@@ -14,18 +14,19 @@ type foundTable struct {
 	dirFile
 	line *File
 
-	dead bool // known to be out of use; then it was not read
+	dead bool // known to be unused, and therefore not read
 	err  error
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
 	entries           uint64
 	smallest, largest []byte // internal keys
-	minSeq, maxSeq    uint64 // maxSeq: before compactions made some numbers 0, if it is known
-	seqsLost          bool   // maxSeq before compactions is unknown
+	// maxSeq is the greatest number before compactions changed numbers to 0, if it is known.
+	minSeq, maxSeq uint64
+	seqsLost       bool // that number is unknown
 }
 
-// sound reports whether the table can stay unchanged.
-func (t *foundTable) sound() bool { return !t.dead && t.err == nil && t.entries > 0 }
+// intact reports whether the table can stay unchanged.
+func (t *foundTable) intact() bool { return !t.dead && t.err == nil && t.entries > 0 }
 
 func (t *foundTable) meta() *manifest.FileMeta {
 	m := manifest.NewFileMeta(t.Num, uint64(t.Size), t.smallest, t.largest)
@@ -33,7 +34,7 @@ func (t *foundTable) meta() *manifest.FileMeta {
 	return m
 }
 
-// scanTables reads every table except those known to be out of use.
+// scanTables reads every table that may be in use.
 func (r *Repairer) scanTables() error {
 	r.lastSeq = max(r.lastSeq, r.manifest.lastSeq)
 	for _, f := range r.ofKind(base.FileTable, base.FileOldTable) {
@@ -70,7 +71,8 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		return err
 	}
 	if twins && rep.Err == nil {
-		rep.Err = base.InFile(base.Corruptf("table", -1, "it holds two entries of one key with the same sequence number; want one"), r.path(t.name), -1)
+		err := base.Corruptf("table", -1, "it has two entries of the same key and sequence number, want one")
+		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
 	t.err = rep.Err
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
@@ -112,7 +114,10 @@ func (r *Repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error
 	if err != nil {
 		return sstable.SalvageReport{}, err
 	}
-	rep, err := sstable.Salvage(f, sstable.ReaderOptions{Comparer: r.cmp, Policies: r.opts.Policies, RangePolicies: r.opts.RangePolicies, Name: path}, fn)
+	o := sstable.ReaderOptions{
+		Comparer: r.cmp, Policies: r.opts.Policies, RangePolicies: r.opts.RangePolicies, Name: path,
+	}
+	rep, err := sstable.Salvage(f, o, fn)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

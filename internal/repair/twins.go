@@ -5,9 +5,9 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 )
 
-// conflicting returns the live tables that have another value for an internal key than another live
-// table: a compaction of both would fail, and a lookup returns either. For more runs than can be
-// merged at the same time it returns nothing; Check reports them.
+// conflicting returns the live tables that have different values for the same key and sequence
+// number. A compaction of two such tables would fail, and a lookup returns either value. If there are
+// more runs than can be merged at the same time, it returns no tables; Check reports them.
 func (r *Repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, error) {
 	var runs []*run
 	for t := range live {
