@@ -8,14 +8,13 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Script makes steps on a Mem short: each fails the test when its operation
-// fails.
+// Script has short forms of operations on a Mem. They fail the test if the operation fails.
 type Script struct {
 	T *testing.T
 	*vfs.Mem
 }
 
-// MustCreate makes a file.
+// MustCreate creates a file.
 func (s Script) MustCreate(name string) vfs.File {
 	f, err := s.Create(name)
 	require.NoError(s.T, err)
@@ -28,21 +27,21 @@ func (s Script) Append(f vfs.File, data string) {
 	require.NoError(s.T, err)
 }
 
-// Durable makes a file whose bytes and name are durable.
+// Durable creates a file with that content and makes its bytes and name durable.
 func (s Script) Durable(name, data string) {
 	f := s.MustCreate(name)
 	s.Append(f, data)
 	s.OK(f.Sync(), f.Close(), s.SyncDir("."))
 }
 
-// OK fails the test for any error.
+// OK fails the test if any error is not nil.
 func (s Script) OK(errs ...error) {
 	for _, err := range errs {
 		require.NoError(s.T, err)
 	}
 }
 
-// Tree returns every file with its content and every directory with "/".
+// Tree returns the content of every file below dir, by path. The content of a directory is "/".
 func Tree(t *testing.T, m *vfs.Mem, dir string) map[string]string {
 	all := map[string]string{}
 	names, err := m.List(dir)

@@ -1,5 +1,4 @@
-// Package vfstest holds the contract of vfs.FS as a test suite. Only tests
-// import it.
+// Package vfstest tests file systems against the contract of vfs.FS. Only tests import it.
 package vfstest
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Run checks a file system against the contract of vfs.FS and vfs.File. fresh
-// returns a file system and an empty directory in it, new ones for each claim.
+// Run checks a file system against the contract of vfs.FS and vfs.File. It calls fresh for each claim;
+// fresh returns a new file system and an empty directory in it.
 func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {
@@ -27,7 +26,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 	}
 }
 
-// env is a file system with its directory and a few short forms.
+// env is a file system with its directory and short forms of some operations.
 type env struct {
 	vfs.FS
 	dir string
@@ -35,7 +34,7 @@ type env struct {
 
 func (e *env) path(name string) string { return filepath.Join(e.dir, name) }
 
-// write makes a file with that content.
+// write creates a file with that content.
 func (e *env) write(t *testing.T, name, content string) {
 	t.Helper()
 	f, err := e.Create(e.path(name))
@@ -47,7 +46,7 @@ func (e *env) write(t *testing.T, name, content string) {
 	require.NoError(t, f.Close())
 }
 
-// open opens a file until the test's end.
+// open opens a file and closes it at the end of the test.
 func (e *env) open(t *testing.T, name string) vfs.File {
 	t.Helper()
 	f, err := e.Open(e.path(name))
@@ -56,6 +55,7 @@ func (e *env) open(t *testing.T, name string) vfs.File {
 	return f
 }
 
+// Content returns the bytes of an open file.
 func Content(t *testing.T, f vfs.File) string {
 	t.Helper()
 	size, err := f.Size()
@@ -67,7 +67,7 @@ func Content(t *testing.T, f vfs.File) string {
 	return string(b)
 }
 
-// read returns what the file of that name holds.
+// read returns the content of a file.
 func (e *env) read(t *testing.T, name string) string {
 	t.Helper()
 	f, err := e.Open(e.path(name))
@@ -96,11 +96,11 @@ var claims = []struct {
 			require.NoError(t, err)
 			require.Equal(t, len(s), n)
 		}
-		require.Equal(t, "onetwothree", Content(t, f), "through the writing handle")
+		require.Equal(t, "onetwothree", Content(t, f), "read through the handle that writes")
 		require.NoError(t, f.Close())
 		require.Equal(t, "onetwothree", e.read(t, "a"))
 	}},
-	{"a reader sees what is written after it opened", func(t *testing.T, e *env) {
+	{"a reader sees bytes written after it opened the file", func(t *testing.T, e *env) {
 		f, err := e.Create(e.path("a"))
 		require.NoError(t, err)
 		r := e.open(t, "a")
@@ -126,16 +126,16 @@ var claims = []struct {
 		require.Equal(t, "abc", Content(t, f))
 		require.NoError(t, f.Close())
 	}},
-	// Create replaced a file that was there: after a change of the working directory one
-	// database overwrote the tables and logs of another.
-	{"Create leaves what is there alone", func(t *testing.T, e *env) {
+	// Create replaced an existing file: after a change of the working directory, one database
+	// overwrote the tables and logs of another.
+	{"Create fails for an existing file and leaves it unchanged", func(t *testing.T, e *env) {
 		e.write(t, "a", "old")
 		_, err := e.Create(e.path("a"))
 		require.ErrorIs(t, err, fs.ErrExist)
 		require.ErrorContains(t, err, e.path("a"))
 		require.Equal(t, "old", e.read(t, "a"))
 	}},
-	{"Replace over a file starts empty and leaves its other name alone", func(t *testing.T, e *env) {
+	{"Replace over a file starts empty and leaves its other names unchanged", func(t *testing.T, e *env) {
 		e.write(t, "a", "old")
 		require.NoError(t, e.Link(e.path("a"), e.path("b")))
 		for _, name := range []string{"a", "c"} {
@@ -168,7 +168,7 @@ var claims = []struct {
 		require.ErrorIs(t, f.Sync(), fs.ErrPermission)
 		require.Equal(t, "abc", e.read(t, "a"))
 	}},
-	{"a closed file does nothing more", func(t *testing.T, e *env) {
+	{"a closed file fails all operations", func(t *testing.T, e *env) {
 		f, err := e.Create(e.path("a"))
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
@@ -182,7 +182,7 @@ var claims = []struct {
 		require.ErrorIs(t, f.Close(), fs.ErrClosed)
 		require.Equal(t, "", e.read(t, "a"))
 	}},
-	{"Remove takes a file or an empty directory away", func(t *testing.T, e *env) {
+	{"Remove removes a file or an empty directory", func(t *testing.T, e *env) {
 		e.write(t, "a", "abc")
 		require.NoError(t, e.MkdirAll(e.path("d")))
 		require.NoError(t, e.Remove(e.path("a")))
@@ -209,7 +209,7 @@ var claims = []struct {
 		require.Equal(t, []string{"d"}, e.list(t))
 		require.Equal(t, "x", e.read(t, "d/b"))
 	}},
-	{"a linked file is one file", func(t *testing.T, e *env) {
+	{"a link is another name of the same file", func(t *testing.T, e *env) {
 		f, err := e.Create(e.path("a"))
 		require.NoError(t, err)
 		require.NoError(t, e.Link(e.path("a"), e.path("b")))
@@ -219,7 +219,7 @@ var claims = []struct {
 		require.NoError(t, e.Remove(e.path("a")))
 		require.Equal(t, "both", e.read(t, "b"))
 	}},
-	{"List sorts and shows directories too", func(t *testing.T, e *env) {
+	{"List is sorted and includes directories", func(t *testing.T, e *env) {
 		for _, name := range []string{"b", "a10", "a9", "A"} {
 			e.write(t, name, "")
 		}
@@ -253,7 +253,7 @@ var claims = []struct {
 		require.NoError(t, vfs.MkdirAllSynced(e, e.path("x/y/z")))
 		e.write(t, "x/y/z/f", "deep")
 	}},
-	{"MkdirPlain makes a directory, takes one that is there, and nothing else", func(t *testing.T, e *env) {
+	{"MkdirPlain makes a directory or accepts an existing one, but no file", func(t *testing.T, e *env) {
 		require.NoError(t, vfs.MkdirPlain(e, e.path("d")))
 		e.write(t, "d/f", "kept")
 		require.NoError(t, vfs.MkdirPlain(e, e.path("d")))
@@ -267,9 +267,9 @@ var claims = []struct {
 		require.Equal(t, "x", Content(t, f))
 		require.NoError(t, f.Close())
 	}},
-	{"errors have the standard causes and name the path", checkErrors},
-	{"Lock keeps others out until it is closed", checkLock},
-	{"Lock leaves the file's bytes alone", func(t *testing.T, e *env) {
+	{"errors have the standard causes and include the path", checkErrors},
+	{"Lock excludes others until it is closed", checkLock},
+	{"Lock leaves the bytes of the file unchanged", func(t *testing.T, e *env) {
 		e.write(t, "LOCK", "not ours")
 		for _, shared := range []bool{false, true} {
 			l, err := e.Lock(e.path("LOCK"), shared)
@@ -327,32 +327,32 @@ func checkErrors(t *testing.T, e *env) {
 	for _, c := range []struct {
 		claim string
 		err   error
-		is    error // nil: any error
+		is    error // nil accepts any error
 		path  string
 	}{
-		{"Open of nothing", open(e.Open(none)), fs.ErrNotExist, none},
+		{"Open of a missing file", open(e.Open(none)), fs.ErrNotExist, none},
 		{"Open of a directory", open(e.Open(dir)), nil, dir},
 		{"Create over a directory", open(e.Create(dir)), nil, dir},
 		{"Create over a file", open(e.Create(file)), fs.ErrExist, file},
 		{"Replace over a directory", open(vfs.Replace(e, dir)), nil, dir},
-		{"Create in nothing", open(e.Create(filepath.Join(none, "f"))), fs.ErrNotExist, none},
+		{"Create in a missing directory", open(e.Create(filepath.Join(none, "f"))), fs.ErrNotExist, none},
 		{"Create in a file", open(e.Create(filepath.Join(file, "f"))), nil, file},
-		{"Remove of nothing", e.Remove(none), fs.ErrNotExist, none},
+		{"Remove of a missing file", e.Remove(none), fs.ErrNotExist, none},
 		{"Remove of a full directory", e.Remove(dir), nil, dir},
-		{"Rename of nothing", e.Rename(none, file), fs.ErrNotExist, none},
+		{"Rename of a missing file", e.Rename(none, file), fs.ErrNotExist, none},
 		{"Rename over a directory", e.Rename(file, dir), nil, dir},
-		{"Rename into nothing", e.Rename(file, filepath.Join(none, "f")), fs.ErrNotExist, none},
-		{"Link of nothing", e.Link(none, e.path("l")), fs.ErrNotExist, none},
+		{"Rename into a missing directory", e.Rename(file, filepath.Join(none, "f")), fs.ErrNotExist, none},
+		{"Link of a missing file", e.Link(none, e.path("l")), fs.ErrNotExist, none},
 		{"Link over a file", e.Link(file, file), fs.ErrExist, file},
-		{"List of nothing", second(e.List(none)), fs.ErrNotExist, none},
+		{"List of a missing directory", second(e.List(none)), fs.ErrNotExist, none},
 		{"List of a file", second(e.List(file)), nil, file},
-		{"Stat of nothing", second(e.Stat(none)), fs.ErrNotExist, none},
-		{"Lstat of nothing", second(e.Lstat(none)), fs.ErrNotExist, none},
+		{"Stat of a missing file", second(e.Stat(none)), fs.ErrNotExist, none},
+		{"Lstat of a missing file", second(e.Lstat(none)), fs.ErrNotExist, none},
 		{"MkdirAll through a file", e.MkdirAll(filepath.Join(file, "d")), nil, file},
-		{"SyncDir of nothing", e.SyncDir(none), fs.ErrNotExist, none},
+		{"SyncDir of a missing directory", e.SyncDir(none), fs.ErrNotExist, none},
 		{"SyncDir of a file", e.SyncDir(file), nil, file},
 		{"Lock of a directory", lock(e.Lock(dir, false)), nil, dir},
-		{"shared Lock in nothing", lock(e.Lock(filepath.Join(none, "LOCK"), true)), fs.ErrNotExist, none},
+		{"shared Lock in a missing directory", lock(e.Lock(filepath.Join(none, "LOCK"), true)), fs.ErrNotExist, none},
 	} {
 		require.Error(t, c.err, c.claim)
 		if c.is != nil {
@@ -361,7 +361,7 @@ func checkErrors(t *testing.T, e *env) {
 		require.False(t, errors.Is(c.err, base.ErrLocked), c.claim)
 		require.Contains(t, c.err.Error(), c.path, c.claim)
 	}
-	require.Equal(t, []string{"dir", "file"}, e.list(t), "failures leave things as they were")
+	require.Equal(t, []string{"dir", "file"}, e.list(t), "failures change nothing")
 }
 
 func checkLock(t *testing.T, e *env) {
@@ -399,8 +399,8 @@ func checkLock(t *testing.T, e *env) {
 	require.NoError(t, last.Close())
 }
 
-// checkConcurrentReads is for the race detector: one writer, readers of what is
-// surely there.
+// checkConcurrentReads is for the race detector: while one goroutine appends, others read bytes that
+// have been written.
 func checkConcurrentReads(t *testing.T, e *env) {
 	const records = 200
 	f, err := e.Create(e.path("a"))

@@ -3,11 +3,10 @@ package wrap_test
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs/wrap"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/sievedb/sievedb/vfs"
-
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
-// Counting is a file system that counts the operations on another one, in total and by the kind of
-// file according to its name. Without an observer an operation costs one to three atomic additions.
+// Counting is a file system that counts the operations on another one, in total and by kind of file.
+// The name of a file determines its kind. Without an observer, counting costs one to three atomic
+// additions for each operation.
 type Counting struct {
 	fs       vfs.FS
 	buckets  [numBuckets]bucket
@@ -20,12 +20,11 @@ type Counting struct {
 	observer atomic.Pointer[func(Op)]
 }
 
-// NewCounting returns a Counting over fsys with every count zero.
+// NewCounting returns a Counting over fsys with all counts zero.
 func NewCounting(fsys vfs.FS) *Counting { return &Counting{fs: fsys} }
 
-// Observe has f called after each operation, with what it returned; nil ends
-// that. f runs on the goroutine of the operation and must be safe for calls from
-// several.
+// Observe makes the Counting call f after each operation; nil removes the observer. f is called on the
+// goroutine of the operation, so it must be safe for concurrent use.
 func (c *Counting) Observe(f func(Op)) {
 	if f == nil {
 		c.observer.Store(nil)
@@ -40,8 +39,8 @@ func (c *Counting) observe(op Op) {
 	}
 }
 
-// Snapshot returns the present counts. During operations each number is right, but they need not be
-// of one instant.
+// Snapshot returns the present counts. Concurrent operations may be included in some counts and not
+// yet in others.
 func (c *Counting) Snapshot() Snapshot {
 	var s Snapshot
 	for i := range s.kinds {
@@ -166,7 +165,7 @@ func (c *Counting) Lock(name string, shared bool) (io.Closer, error) {
 	return l, err
 }
 
-// countingFile counts in the bucket of the name that it was opened with.
+// countingFile counts in the bucket of the name with which it was opened.
 type countingFile struct {
 	c       *Counting
 	f       vfs.File
@@ -209,7 +208,7 @@ func (f *countingFile) Size() (int64, error) {
 func (f *countingFile) Close() error {
 	err := f.f.Close()
 	if !f.closed.Swap(true) {
-		f.b.openFiles.Add(-1) // closed even if it failed, as vfs.File says
+		f.b.openFiles.Add(-1) // a failed Close closes the file too; see vfs.File
 	}
 	f.c.observe(Op{Kind: OpClose, Name: f.name, Err: err})
 	return err

@@ -82,7 +82,7 @@ func TestCountingKnowsEveryKind(t *testing.T) {
 		require.Zero(t, cnt.Snapshot().Other)
 		kinds++
 	}
-	require.Equal(t, 9, kinds, "a new kind of file wants a bucket and a line in TestCountingByKind")
+	require.Equal(t, 9, kinds, "a new kind of file needs a bucket and a line in TestCountingByKind")
 }
 
 func TestCountingOfFailures(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCountingOfFailures(t *testing.T) {
 	require.Error(t, cnt.Remove("000001.log"))
 	require.Error(t, cnt.Rename("000001.log", "000003.log"))
 	require.Equal(t, wrap.Counts{Creates: 1, Writes: 1, WriteBytes: 3, Syncs: 1, Reads: 1, ReadBytes: 3},
-		cnt.Snapshot().Of(base.FileLog), "operations that reached the disk count, others do not")
+		cnt.Snapshot().Of(base.FileLog), "only operations that reached the disk count")
 }
 
 func TestRenameCountsForTheNewName(t *testing.T) {

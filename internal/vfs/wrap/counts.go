@@ -6,18 +6,18 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Counts are the operations on some kinds of file. Reads, writes and syncs count even if they fail,
-// because they reached the disk; the others count if they succeed.
+// Counts are the numbers of operations on files of some kinds. Reads, writes and syncs count even if
+// they fail, because they reached the disk; the others count only if they succeed.
 type Counts struct {
-	Reads, ReadBytes   uint64 // calls of ReadAt, and bytes that came
-	Writes, WriteBytes uint64 // calls of Write, and bytes that went
+	Reads, ReadBytes   uint64 // calls of ReadAt, and bytes read
+	Writes, WriteBytes uint64 // calls of Write, and bytes written
 	Syncs              uint64 // calls of vfs.File.Sync
 	Opens              uint64 // files opened for reading
 	Creates            uint64
 	Removes            uint64
 	Renames            uint64 // counted for the kind of the new name
-	// OpenFiles is the number of files, from Open and Create, not closed yet; in
-	// a difference, how many more than before.
+	// OpenFiles is the number of files from Open and Create that are not closed yet. The
+	// result of Sub has the change of that number.
 	OpenFiles int64
 }
 
@@ -31,7 +31,7 @@ func (c Counts) plus(d Counts) Counts {
 	}
 }
 
-// Sub returns what was counted since earlier.
+// Sub returns the difference of c and earlier counts.
 func (c Counts) Sub(earlier Counts) Counts {
 	return Counts{
 		Reads: c.Reads - earlier.Reads, ReadBytes: c.ReadBytes - earlier.ReadBytes,
@@ -42,21 +42,21 @@ func (c Counts) Sub(earlier Counts) Counts {
 	}
 }
 
-// There is a bucket for each base.FileKind, and one more for other names.
+// Each base.FileKind has a bucket, and other names have one more.
 const (
 	otherBucket = base.NumFileKinds
 	numBuckets  = otherBucket + 1
 )
 
-// Snapshot is what a Counting has counted up to a moment, a plain value.
+// Snapshot has the counts of a Counting at some moment.
 type Snapshot struct {
 	Total    Counts
-	Other    Counts // files whose names are not the format's
-	DirSyncs uint64 // calls of SyncDir, failed ones too
+	Other    Counts // of files whose names do not belong to the format
+	DirSyncs uint64 // calls of SyncDir, including failed ones
 	kinds    [otherBucket]Counts
 }
 
-// Of returns the counts of files of those kinds together.
+// Of returns the sum of the counts of those kinds of file.
 func (s Snapshot) Of(kinds ...base.FileKind) Counts {
 	var sum Counts
 	for _, k := range kinds {
@@ -65,7 +65,7 @@ func (s Snapshot) Of(kinds ...base.FileKind) Counts {
 	return sum
 }
 
-// Sub returns what was counted since earlier, a Snapshot of the same Counting.
+// Sub returns the difference of s and an earlier Snapshot of the same Counting.
 func (s Snapshot) Sub(earlier Snapshot) Snapshot {
 	s.Total = s.Total.Sub(earlier.Total)
 	s.Other = s.Other.Sub(earlier.Other)
@@ -81,7 +81,7 @@ type bucket struct {
 	reads, readBytes, writes, writeBytes    atomic.Uint64
 	syncs, opens, creates, removes, renames atomic.Uint64
 	openFiles                               atomic.Int64
-	_                                       [48]byte // to 128 bytes: kinds share no cache line
+	_                                       [48]byte // pads to 128 bytes, so kinds share no cache line
 }
 
 func (b *bucket) load() Counts {

@@ -1,4 +1,3 @@
-// Package wrap has file systems that stand between the store and another file system, for
-// tests and benchmarks: Counting counts operations and bytes where they happen, Faulty fails
-// chosen operations. They wrap each other in any order.
+// Package wrap has file systems that wrap another file system, for tests and benchmarks. Counting
+// counts operations and bytes, Faulty fails chosen operations. They may wrap each other in any order.
 package wrap

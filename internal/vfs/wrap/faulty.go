@@ -5,47 +5,45 @@ import (
 	"io/fs"
 	"sync/atomic"
 
-	"github.com/sievedb/sievedb/vfs"
-
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/vfs"
 )
 
-// ErrInjected is the error of a Fault that names none.
+// ErrInjected is the error of a Fault whose Err is nil.
 var ErrInjected = errors.Sentinel("vfs: injected fault")
 
-// Fault is what befalls an operation instead of being done.
+// Fault describes how an operation fails.
 type Fault struct {
-	// Err is the cause that the operation's error wraps; nil is ErrInjected.
-	// io.EOF is returned bare, as a file's end is.
+	// Err is the cause that the error of the operation wraps; nil means ErrInjected. io.EOF is
+	// returned without wrapping, as at the end of a file.
 	Err error
-	// Short is how many bytes a Write still appends, or a ReadAt still reads,
-	// before it fails; at most the operation's length counts.
+	// Short is how many bytes a Write appends, or a ReadAt reads, before it fails. A Short above
+	// the length of the operation means its length.
 	Short int
-	// Quiet makes a ReadAt return its Short bytes without an error, which
-	// io.ReaderAt does not allow but a broken layer below may do. Err does not
-	// count then. Other operations are done as if there were no fault.
+	// Quiet makes a ReadAt return its Short bytes without an error. io.ReaderAt does not allow
+	// that, but a broken layer below may do it. Err has no effect then. Operations other than
+	// ReadAt succeed as if there were no fault.
 	Quiet bool
 }
 
-// Faulty is a file system that calls a hook before each operation on another one, which decides
-// whether it fails.
+// Faulty is a file system that wraps another one. It calls a hook before each operation, which decides
+// whether the operation fails.
 type Faulty struct {
 	fs   vfs.FS
 	hook func(Op) *Fault
 	ops  atomic.Uint64
 }
 
-// NewFaulty returns a Faulty over fsys. The hook runs before each operation, on
-// its goroutine and without a lock; it returns nil to let the operation be done. A
-// nil hook fails nothing.
-// Indexes are given from 0 in the order that operations begin; with several
-// goroutines two hook calls may come in the other order.
+// NewFaulty returns a Faulty over fsys. It calls hook before each operation, on the goroutine of the
+// operation and without holding a lock. If hook is nil or returns nil, the operation is done.
+// Operations have indexes from 0 in the order in which they begin. The calls of hook by several
+// goroutines may be in a different order.
 //
-// An operation that fails is not done, with two exceptions: Fault.Short, and
-// Close, which closes the file and then fails, as close(2) does.
+// An operation that fails is not done, with two exceptions: Fault.Short, and Close, which closes the
+// file and then fails, like close(2).
 func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
 
-// FailNth is a hook that fails operation n alone with err.
+// FailNth returns a hook that fails only operation n, with err.
 func FailNth(n uint64, err error) func(Op) *Fault {
 	return func(op Op) *Fault {
 		if op.Index != n {
@@ -55,7 +53,7 @@ func FailNth(n uint64, err error) func(Op) *Fault {
 	}
 }
 
-// FailFrom is a hook that fails operation n and all that follow with err.
+// FailFrom returns a hook that fails operation n and all later ones with err.
 func FailFrom(n uint64, err error) func(Op) *Fault {
 	return func(op Op) *Fault {
 		if op.Index < n {
@@ -65,11 +63,11 @@ func FailFrom(n uint64, err error) func(Op) *Fault {
 	}
 }
 
-// Ops returns the number of operations so far, which is the next one's index.
+// Ops returns the number of operations so far, which is the index of the next one.
 func (y *Faulty) Ops() uint64 { return y.ops.Load() }
 
-// begin numbers the operation and calls the hook. It returns the error of the operation, nil
-// without a fault; limit is how many bytes it may still move.
+// begin numbers the operation and calls the hook. It returns the error of the operation, or nil if
+// there is no fault. limit is the number of bytes that it may read or write.
 func (y *Faulty) begin(op Op) (limit int, err error) {
 	op.Index = y.ops.Add(1) - 1
 	var fault *Fault
@@ -89,7 +87,7 @@ func (y *Faulty) begin(op Op) (limit int, err error) {
 	return limit, op.fail(fault.Err)
 }
 
-// Abs implements FS. It touches no file and so never fails by the hook.
+// Abs implements FS. It touches no file, so the hook is not called.
 func (y *Faulty) Abs(name string) (string, error) { return y.fs.Abs(name) }
 
 // Create implements FS.
@@ -195,7 +193,7 @@ func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n, err := f.f.ReadAt(p[:limit], off)
 	if fault != nil {
-		return n, fault // whatever err says, the read fails as injected
+		return n, fault // the injected fault, even if err is not nil
 	}
 	return n, err
 }

@@ -7,16 +7,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs/vfstest"
-
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/vfs/vfstest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// everyOperation does each kind of operation and returns their errors. After a failed MkdirAll or
-// Create it continues with the result of fallback, so that the later operations still run.
+// everyOperation does an operation of each kind and returns the errors. After a failed MkdirAll or
+// Create it continues with the result of fallback, so the later operations still run.
 func everyOperation(fsys, fallback vfs.FS) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
@@ -56,7 +55,7 @@ func everyOperation(fsys, fallback vfs.FS) []error {
 	return errs
 }
 
-func TestIndexesRunFromZeroInOrder(t *testing.T) {
+func TestOperationIndexesCountFromZero(t *testing.T) {
 	var seen []wrap.Op
 	faulty := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		seen = append(seen, op)
@@ -70,12 +69,12 @@ func TestIndexesRunFromZeroInOrder(t *testing.T) {
 		require.EqualValues(t, i, op.Index)
 		kinds[op.Kind] = true
 	}
-	require.Len(t, kinds, 15, "every kind of operation passes the hook")
+	require.Len(t, kinds, 15, "the hook is called for every kind of operation")
 	require.EqualValues(t, len(seen), faulty.Ops())
 	require.Equal(t, wrap.Op{Index: 2, Kind: wrap.OpWrite, Name: "d/a", Offset: 0, Length: 3}, seen[2])
 }
 
-func TestFailNthFailsThatOperationAlone(t *testing.T) {
+func TestFailNthFailsOnlyThatOperation(t *testing.T) {
 	clean := wrap.NewFaulty(vfs.NewMem(), nil)
 	everyOperation(clean, vfs.NewMem())
 	for n := range clean.Ops() {
@@ -91,7 +90,7 @@ func TestFailNthFailsThatOperationAlone(t *testing.T) {
 		})
 		failures := 0
 		for _, err := range everyOperation(faulty, mem) {
-			// Later operations may fail of their own for what was not done at n.
+			// Later operations may fail too, because operation n was not done.
 			if errors.Is(err, syscall.EIO) {
 				failures++
 				require.Contains(t, err.Error(), failed.Kind.String())
@@ -103,7 +102,7 @@ func TestFailNthFailsThatOperationAlone(t *testing.T) {
 	}
 }
 
-func TestFailFromFailsAllThatFollow(t *testing.T) {
+func TestFailFromFailsAllLaterOperations(t *testing.T) {
 	faulty := wrap.NewFaulty(vfs.NewMem(), wrap.FailFrom(2, syscall.ENOSPC))
 	require.NoError(t, faulty.MkdirAll("d"))
 	f, err := faulty.Create("d/a")
@@ -153,7 +152,7 @@ func TestFailedSyncMakesNothingDurable(t *testing.T) {
 	require.Equal(t, map[string]string{"a": ""}, vfstest.Tree(t, mem.Crash(), "."))
 }
 
-func TestFailedCloseClosesAllTheSame(t *testing.T) {
+func TestFailedCloseStillClosesTheFile(t *testing.T) {
 	cnt := wrap.NewCounting(vfs.NewMem())
 	faulty := wrap.NewFaulty(cnt, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpClose {
@@ -178,7 +177,7 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 		{"half", 4, "before1234"},
 		{"all but one", 7, "before1234567"},
 		{"all, and reported as failed", 8, "before12345678"},
-		{"more than asked for is all", 99, "before12345678"},
+		{"more than the length is all", 99, "before12345678"},
 		{"a negative number is none", -1, "before"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,7 +208,7 @@ func TestShortWriteAppendsItsBytesAndFails(t *testing.T) {
 	}
 }
 
-func TestShortReadBringsItsBytesAndFails(t *testing.T) {
+func TestShortReadReturnsItsBytesAndFails(t *testing.T) {
 	mem := vfs.NewMem()
 	vfstest.Script{T: t, Mem: mem}.Durable("a", "0123456789")
 	for _, c := range []struct {
@@ -221,10 +220,10 @@ func TestShortReadBringsItsBytesAndFails(t *testing.T) {
 	}{
 		{"some bytes", wrap.Fault{Short: 3, Err: syscall.EIO}, 2, "234", syscall.EIO},
 		{"no bytes", wrap.Fault{Err: syscall.EIO}, 2, "", syscall.EIO},
-		{"an end of file that is none, bare", wrap.Fault{Short: 2, Err: io.EOF}, 0, "01", io.EOF},
-		{"fewer than asked for, without an error", wrap.Fault{Short: 3, Quiet: true, Err: syscall.EIO}, 2, "234", nil},
+		{"a false end of file, not wrapped", wrap.Fault{Short: 2, Err: io.EOF}, 0, "01", io.EOF},
+		{"fewer than requested, without an error", wrap.Fault{Short: 3, Quiet: true, Err: syscall.EIO}, 2, "234", nil},
 		{"none, without an error", wrap.Fault{Quiet: true}, 2, "", nil},
-		{"the file's end, as it is", wrap.Fault{Short: 4, Quiet: true}, 8, "89", io.EOF},
+		{"the true end of the file", wrap.Fault{Short: 4, Quiet: true}, 8, "89", io.EOF},
 		{"no more than the file has", wrap.Fault{Short: 4}, 8, "89", wrap.ErrInjected},
 	} {
 		t.Run(c.name, func(t *testing.T) {

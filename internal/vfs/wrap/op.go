@@ -11,7 +11,7 @@ import (
 // OpKind is the kind of an operation of FS or File.
 type OpKind uint8
 
-// The operations. Closing a lock is none; OpStat is Lstat too.
+// The kinds of operation. Closing a lock is not an operation. OpStat includes Lstat.
 const (
 	OpCreate OpKind = iota
 	OpOpen
@@ -36,7 +36,7 @@ var opNames = [numOpKinds]string{
 	"sync directory", "lock", "read", "write", "sync", "size", "close",
 }
 
-// String returns the operation's name as errors show it.
+// String returns the name of the operation in errors.
 func (k OpKind) String() string {
 	if k < numOpKinds {
 		return opNames[k]
@@ -44,29 +44,28 @@ func (k OpKind) String() string {
 	return "unknown operation"
 }
 
-// Op is one operation as Counting's observer and Faulty's hook see it. It is
-// passed by value and may be kept.
+// Op describes an operation to the observer of a Counting and the hook of a Faulty. It may be kept.
 type Op struct {
 	// Index counts the operations of a Faulty from 0. Counting leaves it 0.
 	Index uint64
 	Kind  OpKind
-	// Name is the file or directory; of Rename and Link the old name. An open
-	// file goes by the name that it was opened with.
+	// Name is the file or directory, or the old name of Rename and Link. For an open file it is
+	// the name with which the file was opened.
 	Name string
-	// NewName is Rename's and Link's second name, otherwise empty.
+	// NewName is the new name of Rename and Link, otherwise empty.
 	NewName string
 	// Offset is where a read or write begins, in bytes.
 	Offset int64
-	// Length is the number of bytes that a read or write asks for.
+	// Length is the number of bytes that a read or write was called with.
 	Length int
-	// N is the number of bytes that it moved, Err what the operation returned.
-	// Faulty's hook runs before the operation and sees them zero.
+	// N is the number of bytes read or written, Err the result of the operation. Both are zero
+	// in a call of Faulty's hook, which precedes the operation.
 	N   int
 	Err error
 }
 
-// fail wraps err as a failure of the operation. io.EOF stays bare, since
-// readers compare with it.
+// fail wraps err as a failure of the operation. io.EOF is not wrapped, because readers compare with
+// it.
 func (op Op) fail(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
