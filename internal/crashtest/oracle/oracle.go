@@ -1,11 +1,11 @@
-// Package oracle knows what a store may hold after a crash: the effect of some prefix of the
-// batches in the order in which they were committed, long enough to include every batch whose
-// durability was promised, and no batch that was not issued yet. Only tests import it.
+// Package oracle determines which states of a store a crash may leave. A state must be the effect of
+// a prefix of the batches in commit order. The prefix must include every batch whose durability was
+// promised, and no batch that had not been issued yet. Only tests import it.
 //
-// In addition to its own operations, every batch writes its number under its writer's marker key.
-// The markers of a state identify the prefix; the other keys must then be the effect of that
-// prefix. This finds half a batch, a lost batch in the middle, a deleted key that came back and a
-// value that was never written.
+// In addition to its operations, every batch writes its number to the marker key of its writer. The
+// markers of a state identify the prefix, and the other keys must be the effect of that prefix. This
+// finds half a batch, a lost batch in the middle, a deleted key that came back, and a value that was
+// never written.
 package oracle
 
 import (
@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// Never stands for the time of what did not happen.
+// Never is the time of an event that did not happen.
 const Never = int(^uint(0) >> 1)
 
 // Op is one operation of a batch.
@@ -26,43 +26,42 @@ type Op struct {
 	Delete     bool
 }
 
-// Batch is what was committed together. Times are cuts of a recorder's trace.
+// Batch is a batch of operations that were committed together. Times are cuts of a recorder's trace.
 type Batch struct {
-	Writer, Number int // numbers of one writer count from 1
+	Writer, Number int // the batches of a writer have numbers from 1
 	Ops            []Op
 	Sync           bool
-	// Buffered promises nothing, not even that the death of the process leaves it.
+	// Buffered batches may be lost even if only the process dies.
 	Buffered bool
-	// Issued is when the write was issued, Acked when it was acknowledged; Never if it was not, or
-	// failed.
+	// Issued is when the write was issued, Acked when it was acknowledged. Acked is Never if the
+	// write was not acknowledged or failed.
 	Issued, Acked int
 }
 
-// markerPrefix begins the keys that belong to the oracle.
+// markerPrefix begins the marker keys.
 const markerPrefix = "!writer"
 
-// MarkerKey returns the key under which a writer's batches put their number.
+// MarkerKey returns the key to which the batches of a writer write their numbers.
 func MarkerKey(writer int) string { return fmt.Sprintf("%s%03d", markerPrefix, writer) }
 
-// All returns the batch's operations with its marker, as they are to be given to
-// the store.
+// All returns the operations of the batch and its marker, which the test passes to the store.
 func (b *Batch) All() []Op {
 	marker := Op{Key: MarkerKey(b.Writer), Value: strconv.Itoa(b.Number)}
 	return append(slices.Clone(b.Ops), marker)
 }
 
-// History is the batches in commit order. It is immutable.
+// History has the batches in commit order. It is immutable.
 type History struct {
 	batches  []*Batch
-	writers  map[int][]int        // by writer: the place of its batches in commit order
+	writers  map[int][]int        // positions of the batches of each writer in commit order
 	versions map[string][]version // by key, oldest first
-	live     []int                // live[n]: the keys with a value after the first n batches
+	live     []int                // live[n] is the number of keys with a value after n batches
 	keys     []string
 }
 
-// version is what a key holds from a batch on.
+// version is the state of a key since a batch.
 type version struct {
-	after  int // the number of batches committed then
+	after  int // number of batches up to and including that one
 	value  string
 	exists bool
 }
@@ -74,7 +73,7 @@ func New(batches []*Batch) *History {
 	for i, b := range batches {
 		h.writers[b.Writer] = append(h.writers[b.Writer], i)
 		if got := len(h.writers[b.Writer]); got != b.Number {
-			panic(fmt.Sprintf("oracle: batch %d of writer %d comes as its batch %d", b.Number, b.Writer, got))
+			panic(fmt.Sprintf("oracle: batch %d of writer %d is number %d in commit order", b.Number, b.Writer, got))
 		}
 		for _, op := range b.All() {
 			h.versions[op.Key] = append(h.versions[op.Key], version{i + 1, op.Value, !op.Delete})
@@ -93,12 +92,11 @@ func New(batches []*Batch) *History {
 // Len returns the number of batches.
 func (h *History) Len() int { return len(h.batches) }
 
-// Keys returns every key that was ever written, ascending.
+// Keys returns every key that was ever written, in ascending order.
 func (h *History) Keys() []string { return h.keys }
 
-// Bounds returns how many batches must at least be there after a cut, and how
-// many may be at most. keepsAll says that what was acknowledged without sync
-// must be there as well, unless it was only buffered.
+// Bounds returns the minimum and maximum number of batches that a state after the cut may have.
+// keepsAll requires batches that were acknowledged without sync too, unless they were only buffered.
 func (h *History) Bounds(cut int, keepsAll bool) (low, high int) {
 	for i, b := range h.batches {
 		if b.Acked <= cut && (b.Sync || keepsAll && !b.Buffered) {
@@ -121,11 +119,11 @@ func (h *History) At(n int, key string) (value string, exists bool) {
 	return versions[i-1].value, versions[i-1].exists
 }
 
-// Entry is a key of a state with its value.
+// Entry is a key of a state and its value.
 type Entry struct{ Key, Value string }
 
-// Prefix returns the number of batches whose effect the state is, and an error if it is that of no
-// prefix. The state is in the order of keys.
+// Prefix returns the length of the prefix whose effect the state is, or an error if it is not the
+// effect of a prefix. The state must be in the order of keys.
 func (h *History) Prefix(state []Entry) (int, error) {
 	n, err := h.markedPrefix(state)
 	if err != nil {
@@ -137,14 +135,15 @@ func (h *History) Prefix(state []Entry) (int, error) {
 		}
 		want, exists := h.At(n, e.Key)
 		if !exists {
-			return n, fmt.Errorf("key %q is there with value %q; after %d batches it must not be", e.Key, e.Value, n)
+			return n, fmt.Errorf("key %q has value %q; after %d batches it must not exist", e.Key, e.Value, n)
 		}
 		if want != e.Value {
 			return n, fmt.Errorf("key %q has value %q; after %d batches it must be %q", e.Key, e.Value, n, want)
 		}
 	}
 	if len(state) != h.live[n] {
-		return n, fmt.Errorf("%d keys are there; after %d batches it must be %d: %s is missing", len(state), n, h.live[n], h.firstMissing(state, n))
+		return n, fmt.Errorf("found %d keys, want %d after %d batches: %s is missing",
+			len(state), h.live[n], n, h.firstMissing(state, n))
 	}
 	return n, nil
 }
@@ -169,8 +168,8 @@ func (h *History) markedPrefix(state []Entry) (int, error) {
 		places := h.writers[writer]
 		want := sort.SearchInts(places, sum) // how many of its batches are among the first sum
 		if marks[writer] != want {
-			return 0, fmt.Errorf("%d batches are there, %d of them writer %d's; of the first %d batches %d are: they are no prefix of the commit order",
-				sum, marks[writer], writer, sum, want)
+			return 0, fmt.Errorf("found %d batches, %d of them by writer %d, who wrote %d of the first %d: "+
+				"they are not a prefix of the commit order", sum, marks[writer], writer, want, sum)
 		}
 	}
 	return sum, nil
@@ -189,8 +188,7 @@ func (h *History) firstMissing(state []Entry, n int) string {
 	return "no key"
 }
 
-// Check returns the number of batches whose effect the state is. The error says why the state may
-// not be what a crash at the cut leaves.
+// Check is Prefix and also returns an error if a crash at the cut cannot leave that prefix.
 func (h *History) Check(state []Entry, cut int, keepsAll bool) (int, error) {
 	n, err := h.Prefix(state)
 	if err != nil {
@@ -199,11 +197,11 @@ func (h *History) Check(state []Entry, cut int, keepsAll bool) (int, error) {
 	low, high := h.Bounds(cut, keepsAll)
 	if n < low {
 		b := h.batches[low-1]
-		return n, fmt.Errorf("%d batches are there, but the first %d were promised: batch %d of writer %d (sync %v) was acknowledged at %d",
+		return n, fmt.Errorf("found %d batches, but the first %d were promised: batch %d of writer %d (sync %v) was acknowledged at %d",
 			n, low, b.Number, b.Writer, b.Sync, b.Acked)
 	}
 	if n > high {
-		return n, fmt.Errorf("%d batches are there, but only %d had been issued", n, high)
+		return n, fmt.Errorf("found %d batches, but only %d had been issued", n, high)
 	}
 	return n, nil
 }

@@ -10,7 +10,7 @@ import (
 
 func put(key, value string) Op { return Op{Key: key, Value: value} }
 
-// example is two writers' batches in commit order.
+// example returns a history of two writers.
 func example() *History {
 	return New([]*Batch{
 		{Writer: 0, Number: 1, Issued: 0, Acked: 2, Ops: []Op{put("a", "1"), put("b", "1")}},
@@ -31,7 +31,7 @@ func state(pairs ...string) []Entry {
 
 var w0, w1 = MarkerKey(0), MarkerKey(1)
 
-func TestEveryPrefixIsRecognised(t *testing.T) {
+func TestEveryPrefixIsRecognized(t *testing.T) {
 	h := example()
 	for n, s := range [][]Entry{
 		state(),
@@ -46,7 +46,7 @@ func TestEveryPrefixIsRecognised(t *testing.T) {
 	}
 }
 
-func TestWhatNoCrashLeavesIsRefused(t *testing.T) {
+func TestImpossibleStatesAreRefused(t *testing.T) {
 	cases := []struct {
 		claim string
 		state []Entry
@@ -55,12 +55,12 @@ func TestWhatNoCrashLeavesIsRefused(t *testing.T) {
 		why   string
 	}{
 		{"half a batch", state(w0, "1", "a", "1"), 2, false, `"b" is missing`},
-		{"a batch without its marker", state("a", "1", "b", "1"), 2, false, "must not be"},
-		{"a hole in the commit order", state(w0, "2", "a", "1", "b", "1", "c", "3"), 5, false, "no prefix"},
-		{"a deleted key that came back", state(w0, "1", w1, "1", "a", "2", "b", "1"), 4, false, `"b" is there`},
+		{"a batch without its marker", state("a", "1", "b", "1"), 2, false, "must not exist"},
+		{"a hole in the commit order", state(w0, "2", "a", "1", "b", "1", "c", "3"), 5, false, "not a prefix"},
+		{"a deleted key that came back", state(w0, "1", w1, "1", "a", "2", "b", "1"), 4, false, `"b" has value "1"`},
 		{"a stale value", state(w0, "1", w1, "1", "a", "1"), 4, false, `must be "2"`},
 		{"a value never written", state(w0, "1", "a", "x", "b", "1"), 2, false, `must be "1"`},
-		{"a key never written", state(w0, "1", "a", "1", "b", "1", "z", "1"), 2, false, `"z" is there`},
+		{"a key never written", state(w0, "1", "a", "1", "b", "1", "z", "1"), 2, false, `"z" has value "1"`},
 		{"a marker never written", state(w0, "9"), 2, false, "never written"},
 		{"a synced batch lost", state(w0, "1", "a", "1", "b", "1"), 4, false, "the first 2 were promised"},
 		{"an acknowledged batch lost with the process alone", state(w0, "1", w1, "1", "a", "2"), 5, true, "the first 3 were promised"},
@@ -75,7 +75,7 @@ func TestWhatNoCrashLeavesIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotPromisedMayBeThereOrNot(t *testing.T) {
+func TestUnpromisedBatchesMayBeThereOrNot(t *testing.T) {
 	h := example()
 	for _, s := range [][]Entry{
 		state(w0, "1", w1, "1", "a", "2"),
@@ -86,9 +86,9 @@ func TestWhatWasNotPromisedMayBeThereOrNot(t *testing.T) {
 		require.NoError(t, err)
 	}
 	low, high := h.Bounds(6, true)
-	require.Equal(t, []int{3, 4}, []int{low, high}, "a batch without an answer may be there and need not")
+	require.Equal(t, []int{3, 4}, []int{low, high}, "a batch without an acknowledgement may be there or not")
 }
 
-func TestNumbersThatSkipAreTheTestsOwnMistake(t *testing.T) {
+func TestSkippedBatchNumbersPanic(t *testing.T) {
 	require.Panics(t, func() { New([]*Batch{{Writer: 0, Number: 2}}) })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// FS passes operations on and checks them. The hook of a Faulty below it may
-// block: no lock is held during an operation.
+// FS checks the operations on another file system. It holds no lock during an operation, so the hook
+// of a Faulty below it may block.
 type FS struct {
 	fs     vfs.FS
 	report func(violation string) // may be nil
@@ -26,16 +26,16 @@ type FS struct {
 // New returns a checker over fsys.
 func New(fsys vfs.FS) *FS { return NewReporting(fsys, nil) }
 
-// NewReporting returns a checker that also calls report for each violation. report must not use the
-// checker.
+// NewReporting returns a checker that also calls report for each violation, with a lock held: report
+// must not call the checker.
 func NewReporting(fsys vfs.FS, report func(violation string)) *FS {
 	return &FS{fs: fsys, report: report, dirs: map[string]*dir{}}
 }
 
-// Unwrap returns the file system below.
+// Unwrap returns the wrapped file system.
 func (c *FS) Unwrap() vfs.FS { return c.fs }
 
-// Violations returns what was found so far.
+// Violations returns the violations found so far.
 func (c *FS) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,18 +50,17 @@ func (c *FS) violatedLocked(rule int, format string, args ...any) {
 	}
 }
 
-// dir is what is known of a directory. A name in neither map was there before,
-// or was not; if it was, it is durable.
+// dir is the known state of a directory. A name in neither map has not changed since the checker found
+// the directory; if it exists, it is durable.
 type dir struct {
-	entries, durable map[string]*file // nil: the name is gone
-	// syncs counts the SyncDirs that began, covered is the last of them that made a name
-	// durable: one that began before another and ended after it proves nothing newer.
+	entries, durable map[string]*file // nil if the name does not exist any more
+	// syncs counts the SyncDirs that began. covered has the last SyncDir that made a name durable,
+	// because a SyncDir that began earlier and ends later proves nothing about newer changes.
 	syncs   uint64
 	covered map[string]uint64
 }
 
-// found stands for whatever file had a name before the checker saw a change of
-// that name.
+// found stands for the file of a name that has not changed since the checker found the directory.
 var found = &file{}
 
 func (c *FS) dirLocked(path string) *dir {
@@ -74,8 +73,8 @@ func (c *FS) dirLocked(path string) *dir {
 	return d
 }
 
-// get returns the file that has the name now, and the one that has it after a
-// power cut which keeps the least.
+// get returns the file that has the name now, and the one that has it after a power cut if only
+// durable names survive.
 func (d *dir) get(name string) (now, durable *file) {
 	now, ok := d.entries[name]
 	if !ok {
@@ -99,8 +98,8 @@ type file struct {
 	open            bool   // for writing
 
 	kind base.FileKind
-	data []byte // of a MANIFEST, CURRENT or temporary file: what was written
-	// edits are a MANIFEST's, as far as they are whole.
+	data []byte // the bytes written, of CURRENT or a temporary file
+	// edits has the complete edits of a MANIFEST.
 	edits editLog
 }
 
@@ -119,7 +118,7 @@ func (c *FS) Create(name string) (vfs.File, error) {
 	defer c.mu.Unlock()
 	kind, _, ok := base.ParseFileName(filepath.Base(name))
 	if !ok {
-		kind = base.FileInfoLog // of no concern
+		kind = base.FileInfoLog // not checked
 	}
 	d := c.dirLocked(filepath.Dir(name))
 	node := &file{name: name, kind: kind, open: true}
@@ -200,7 +199,7 @@ func (c *FS) SyncDir(path string) error {
 		}
 		d.covered[name] = began
 		if d.entries[name] == nil && f == nil {
-			// Durably gone. The name stays known, or it would count as found.
+			// The removal is durable. Without an entry, the name would count as found.
 			d.durable[name] = nil
 			continue
 		}
@@ -209,7 +208,7 @@ func (c *FS) SyncDir(path string) error {
 	return nil
 }
 
-// Lock implements vfs.FS. The files that exist then are the beginning of the database.
+// Lock implements vfs.FS. The files that exist after an exclusive lock count as found.
 func (c *FS) Lock(name string, shared bool) (io.Closer, error) {
 	l, err := c.fs.Lock(name, shared)
 	if err == nil && !shared {
@@ -287,7 +286,7 @@ func (c *FS) beforeTouch(n *file, op string) {
 	if !n.open {
 		c.violatedLocked(6, "%s of %s after its Close", op, n.name)
 	} else if n.failed != "" {
-		c.violatedLocked(5, "%s of %s, of which an %s failed", op, n.name, n.failed)
+		c.violatedLocked(5, "%s of %s after a failed %s", op, n.name, n.failed)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestCheckingKeepsTheContractOfAFileSystem(t *testing.T) {
+func TestConformance(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
 		mem := vfs.NewMem()
 		require.NoError(t, mem.MkdirAll("dir"))
@@ -24,7 +24,7 @@ func TestCheckingKeepsTheContractOfAFileSystem(t *testing.T) {
 	})
 }
 
-// store does by hand what a store does, so that each test can leave out a step.
+// store does the steps of a store one by one, so each test can leave one out.
 type store struct {
 	*testing.T
 	*FS
@@ -83,7 +83,7 @@ func (s *store) current(num uint64, sync, syncDir bool) {
 	}
 }
 
-// closed puts CLOSED in its place, for log 4 and MANIFEST 3.
+// closed writes CLOSED for log 4 and MANIFEST 3.
 func (s *store) closed(sync, syncLog, closeManifest bool) {
 	log := s.file(s.path(base.FileLog, 4), "x", false)
 	s.syncDir()
@@ -101,7 +101,7 @@ func (s *store) closed(sync, syncLog, closeManifest bool) {
 	require.NoError(s, s.Rename(tmp, filepath.Join("db", base.ClosedName)))
 }
 
-// open makes the files of a database: table 1, log 2, MANIFEST 3.
+// open creates a database with table 1 and MANIFEST 3.
 func open(t *testing.T, fsys vfs.FS) *store {
 	s := &store{T: t, FS: New(fsys)}
 	require.NoError(t, s.MkdirAll("db"))
@@ -116,10 +116,10 @@ func open(t *testing.T, fsys vfs.FS) *store {
 	return s
 }
 
-// brokenRules are what a store may do, and the rule that it breaks by that.
+// brokenRules are steps of a store, and the rules that they violate.
 var brokenRules = []struct {
 	claim string
-	rule  int // 0: all is well
+	rule  int // 0 if no rule is violated
 	do    func(s *store)
 }{
 	{"a table is synced, then named", 0, func(s *store) {
@@ -136,7 +136,7 @@ var brokenRules = []struct {
 		s.table(5, true)
 		s.edit(true, &manifest.Edit{Added: []manifest.LevelFile{addTable(5)}})
 	}},
-	{"a table's name is not durable and the edit stands in the log's second block", 1, func(s *store) {
+	{"a table's name is not durable and the edit is in the second block of the MANIFEST", 1, func(s *store) {
 		for i := range 1000 {
 			s.edit(true, &manifest.Edit{Comparer: strings.Repeat("c", 1+i)})
 		}
@@ -149,7 +149,7 @@ var brokenRules = []struct {
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
 	}},
-	{"a log is found by name, then synced", 0, func(s *store) {
+	{"a log's name is made durable, then the log is synced", 0, func(s *store) {
 		f := s.file(s.path(base.FileLog, 4), "x", false)
 		s.syncDir()
 		require.NoError(s, f.Sync())
@@ -168,7 +168,7 @@ var brokenRules = []struct {
 		s.edit(true, &manifest.Edit{LogNum: manifest.Num(5)})
 		require.NoError(s, f.Sync())
 	}},
-	{"a new MANIFEST comes in force", 0, func(s *store) {
+	{"a new MANIFEST is put in force", 0, func(s *store) {
 		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
 		s.current(9, true, true)
 		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
@@ -185,10 +185,10 @@ var brokenRules = []struct {
 		s.newManifest(9, true, false, &manifest.Edit{})
 		s.current(9, true, true)
 	}},
-	{"CURRENT names what does not exist", 3, func(s *store) {
+	{"CURRENT names a file that does not exist", 3, func(s *store) {
 		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
 		s.mu.Lock()
-		s.violations = nil // the removal's own
+		s.violations = nil // of the removal
 		s.mu.Unlock()
 		s.current(3, true, true)
 	}},
@@ -204,7 +204,9 @@ var brokenRules = []struct {
 	{"a table is removed after an edit of several Writes", 0, func(s *store) {
 		s.edit(true, &manifest.Edit{
 			Deleted:         []manifest.DeletedFile{{Level: 1, Num: 1}},
-			CompactPointers: []manifest.CompactPointer{{Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet)}},
+			CompactPointers: []manifest.CompactPointer{{
+				Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet),
+			}},
 		})
 		require.NoError(s, s.Remove(s.path(base.FileTable, 1)))
 	}},
@@ -212,16 +214,16 @@ var brokenRules = []struct {
 		s.file(s.path(base.FileLog, 4), "x", false)
 		require.NoError(s, s.Remove(s.path(base.FileLog, 4)))
 	}},
-	{"the MANIFEST before is removed while the renaming of CURRENT is not durable", 4, func(s *store) {
+	{"the previous MANIFEST is removed before the renaming of CURRENT is durable", 4, func(s *store) {
 		s.newManifest(9, true, true, &manifest.Edit{Added: []manifest.LevelFile{addTable(1)}})
 		s.current(9, true, false)
 		require.NoError(s, s.Remove(s.path(base.FileManifest, 3)))
 	}},
-	{"CLOSED names a log and a MANIFEST that are whole", 0, func(s *store) { s.closed(true, true, true) }},
+	{"CLOSED names a complete log and MANIFEST", 0, func(s *store) { s.closed(true, true, true) }},
 	{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
 	{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
 	{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
-	{"a write comes after Close", 6, func(s *store) {
+	{"a file is written after its Close", 6, func(s *store) {
 		f := s.file(s.path(base.FileLog, 4), "x", false)
 		require.NoError(s, f.Close())
 		_, err := f.Write([]byte("y"))
@@ -229,7 +231,7 @@ var brokenRules = []struct {
 	}},
 }
 
-func TestEachBrokenRuleIsTold(t *testing.T) {
+func TestEachBrokenRuleIsReported(t *testing.T) {
 	for _, c := range brokenRules {
 		t.Run(c.claim, func(t *testing.T) {
 			s := open(t, vfs.NewMem())
@@ -246,7 +248,7 @@ func TestEachBrokenRuleIsTold(t *testing.T) {
 	}
 }
 
-func TestAFailedFileIsNotTouchedAgain(t *testing.T) {
+func TestWritesToAFailedFileAreReported(t *testing.T) {
 	for _, kind := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(kind.String(), func(t *testing.T) {
 			fail := false
@@ -270,7 +272,7 @@ func TestAFailedFileIsNotTouchedAgain(t *testing.T) {
 	}
 }
 
-func TestFilesFoundAreProtectedToo(t *testing.T) {
+func TestExistingFilesAreProtectedToo(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		mem := vfs.NewMem()
 		before := open(t, mem)
@@ -289,9 +291,9 @@ func TestFilesFoundAreProtectedToo(t *testing.T) {
 	}
 }
 
-// The checker forgot what a later SyncDir had made durable, and then reported the removal of a
-// MANIFEST although the one before was no longer in force.
-func TestASyncOfADirectoryThatEndsLateTakesNothingBack(t *testing.T) {
+// The checker forgot names that a later SyncDir had made durable, and then reported the removal of a
+// MANIFEST that was no longer in force.
+func TestALateSyncDirUndoesNoNewerOne(t *testing.T) {
 	began, late := make(chan struct{}), make(chan struct{})
 	syncs := 0
 	mem := vfs.NewMem()
@@ -299,7 +301,7 @@ func TestASyncOfADirectoryThatEndsLateTakesNothingBack(t *testing.T) {
 		if op.Kind != wrap.OpSyncDir {
 			return nil
 		}
-		if syncs++; syncs == 3 { // the first two are the first MANIFEST's
+		if syncs++; syncs == 3 { // the first two are for the first MANIFEST
 			close(began)
 			<-late
 		}

@@ -2,11 +2,11 @@ package order
 
 import "github.com/sievedb/sievedb/internal/wal"
 
-// recordHeader is the least that a record takes in a log, in bytes.
+// recordHeader is the minimum length in bytes of a record in a log.
 const recordHeader = 7
 
-// newFiller returns a log of one record that is size bytes long, none where size
-// is 0. A log is never shorter than a header but when it is empty.
+// newFiller returns a log of one record that is size bytes long, or an empty log if size is too small
+// for a record.
 func newFiller(size int) []byte {
 	if size < recordHeader {
 		return nil

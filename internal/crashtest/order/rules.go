@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/wal"
 )
 
-// checkEditLocked is rule 1.
+// checkEditLocked checks rule 1.
 func (c *FS) checkEditLocked(manifestName string, edit *manifest.Edit) {
 	if edit == nil {
 		return
@@ -24,21 +24,22 @@ func (c *FS) checkEditLocked(manifestName string, edit *manifest.Edit) {
 		case now == nil:
 			c.violatedLocked(1, "an edit in %s adds %s, which was removed", manifestName, name)
 		case !now.whole():
-			c.violatedLocked(1, "an edit in %s adds %s, of which %d of %d bytes are synced", manifestName, name, now.synced, now.written)
+			c.violatedLocked(1, "an edit in %s adds %s, but only %d of its %d bytes are synced",
+				manifestName, name, now.synced, now.written)
 		case durable != now:
 			c.violatedLocked(1, "an edit in %s adds %s, whose name is not durable", manifestName, name)
 		}
 	}
 }
 
-// checkLogSyncLocked is rule 2.
+// checkLogSyncLocked checks rule 2.
 func (c *FS) checkLogSyncLocked(log *file) {
 	dirPath := filepath.Dir(log.name)
 	d := c.dirLocked(dirPath)
 	if now, durable := d.get(filepath.Base(log.name)); now != log {
-		return // removed: nothing waits for it
+		return // the log was removed, so no write waits for it
 	} else if durable != log {
-		c.violatedLocked(2, "%s is synced while its name is not durable", log.name)
+		c.violatedLocked(2, "%s is synced before its name is durable", log.name)
 	}
 	_, num, _ := base.ParseFileName(filepath.Base(log.name))
 	for name, older := range d.entries {
@@ -49,41 +50,43 @@ func (c *FS) checkLogSyncLocked(log *file) {
 		states, _ := c.inForceLocked(dirPath)
 		for _, m := range states {
 			if m.needsLog(n) {
-				c.violatedLocked(2, "%s is synced while %s, an older log, has %d bytes that are not", log.name, older.name, older.written-older.synced)
+				c.violatedLocked(2, "%s is synced while %s, an older log, has %d bytes that are not",
+					log.name, older.name, older.written-older.synced)
 				break
 			}
 		}
 	}
 }
 
-// checkCurrentLocked is rule 3.
+// checkCurrentLocked checks rule 3.
 func (c *FS) checkCurrentLocked(d *dir, from string, tmp *file) {
 	if tmp == nil || tmp == found {
 		return
 	}
 	if !tmp.whole() {
-		c.violatedLocked(3, "%s becomes CURRENT with un-synced bytes", from)
+		c.violatedLocked(3, "%s becomes CURRENT with unsynced bytes", from)
 		return
 	}
 	name := strings.TrimSuffix(string(tmp.data), "\n")
 	now, durable := d.get(name)
 	switch {
 	case now == nil:
-		c.violatedLocked(3, "CURRENT comes to name %s, which does not exist", name)
+		c.violatedLocked(3, "CURRENT is changed to name %s, which does not exist", name)
 	case !now.whole():
-		c.violatedLocked(3, "CURRENT comes to name %s, of which %d of %d bytes are synced", name, now.synced, now.written)
+		c.violatedLocked(3, "CURRENT is changed to name %s, but only %d of its %d bytes are synced",
+			name, now.synced, now.written)
 	case durable != now:
-		c.violatedLocked(3, "CURRENT comes to name %s, whose name is not durable", name)
+		c.violatedLocked(3, "CURRENT is changed to name %s, whose name is not durable", name)
 	}
 }
 
-// checkClosedLocked is rule 7. docs/format.md has the bytes of CLOSED.
+// checkClosedLocked checks rule 7. docs/format.md has the bytes of CLOSED.
 func (c *FS) checkClosedLocked(d *dir, from string, tmp *file) {
 	if tmp == nil || tmp == found {
 		return
 	}
 	if !tmp.whole() || len(tmp.data) != 64 {
-		c.violatedLocked(7, "%s becomes CLOSED with un-synced bytes, or not whole", from)
+		c.violatedLocked(7, "%s becomes CLOSED with unsynced bytes, or incomplete", from)
 		return
 	}
 	for at, kind := range map[int]base.FileKind{8: base.FileLog, 28: base.FileManifest} {
@@ -91,18 +94,18 @@ func (c *FS) checkClosedLocked(d *dir, from string, tmp *file) {
 		now, durable := d.get(name)
 		switch {
 		case now == nil:
-			c.violatedLocked(7, "CLOSED comes to name %s, which does not exist", name)
+			c.violatedLocked(7, "CLOSED names %s, which does not exist", name)
 		case now.open:
-			c.violatedLocked(7, "CLOSED comes to name %s, which is open for writing", name)
+			c.violatedLocked(7, "CLOSED names %s, which is open for writing", name)
 		case !now.whole():
-			c.violatedLocked(7, "CLOSED comes to name %s, of which %d of %d bytes are synced", name, now.synced, now.written)
+			c.violatedLocked(7, "CLOSED names %s, but only %d of its %d bytes are synced", name, now.synced, now.written)
 		case durable != now:
-			c.violatedLocked(7, "CLOSED comes to name %s, whose name is not durable", name)
+			c.violatedLocked(7, "CLOSED names %s, whose name is not durable", name)
 		}
 	}
 }
 
-// checkRemoveLocked is rule 4.
+// checkRemoveLocked checks rule 4.
 func (c *FS) checkRemoveLocked(path string) {
 	kind, num, ok := base.ParseFileName(filepath.Base(path))
 	if !ok {
@@ -115,7 +118,7 @@ func (c *FS) checkRemoveLocked(path string) {
 	}
 	states, replaced := c.inForceLocked(dirPath)
 	if replaced && now == found && kind != base.FileTemp {
-		c.violatedLocked(4, "%s is removed while the renaming of CURRENT is not durable", path)
+		c.violatedLocked(4, "%s is removed before the renaming of CURRENT is durable", path)
 		return
 	}
 	for _, m := range states {
@@ -134,7 +137,7 @@ func (c *FS) checkRemoveLocked(path string) {
 	}
 }
 
-// state is what the synced edits of a MANIFEST amount to.
+// state is the result of the synced edits of a MANIFEST.
 type state struct {
 	name            string
 	tables          map[uint64]bool
@@ -160,9 +163,9 @@ func (s *state) apply(e *manifest.Edit) {
 	}
 }
 
-// inForceLocked returns the content of the MANIFESTs that a power cut may put in force. replaced
-// says that another one may be in force, which is no longer readable: the one that CURRENT named
-// when its directory was found, until the rename over it is durable.
+// inForceLocked returns the states of the MANIFESTs that a power cut may put in force. replaced
+// reports that the MANIFEST which CURRENT named when the directory was found may be in force too,
+// because the renaming of CURRENT is not durable yet. Its state is not known.
 func (c *FS) inForceLocked(dirPath string) (states []*state, replaced bool) {
 	d := c.dirLocked(dirPath)
 	now, durable := d.get(base.CurrentName)
@@ -186,8 +189,8 @@ func (c *FS) inForceLocked(dirPath string) (states []*state, replaced bool) {
 	return states, durable == found
 }
 
-// readState reads CURRENT and its MANIFEST as they were found. What cannot be
-// read needs nothing.
+// readState reads CURRENT and its MANIFEST, which have not changed since the directory was found. It
+// returns nil if one of them cannot be read, because then no file is needed.
 func (c *FS) readState(dirPath string) *state {
 	current, ok := c.readFile(filepath.Join(dirPath, base.CurrentName))
 	if !ok {
@@ -230,21 +233,20 @@ func (c *FS) readFile(name string) ([]byte, bool) {
 	return data, n == len(data)
 }
 
-// editLog decodes the edits of a MANIFEST as they are written. Only what is
-// synced counts in its state.
+// editLog decodes the edits of a MANIFEST as they are written. Its state has only the synced edits.
 type editLog struct {
 	pending []pendingEdit
 	applied *state
-	begun   []byte // of an edit that has not ended yet
+	begun   []byte // the bytes of an incomplete edit
 }
 
 type pendingEdit struct {
-	end  int64 // of its record, in bytes from the file's begin
+	end  int64 // offset in the file at which its record ends
 	edit *manifest.Edit
 }
 
-// add takes the bytes of one Write that ends at offset end, and returns the edit
-// that ends with them, nil where none does: a long edit takes several Writes.
+// add adds the bytes of one Write, which end at offset end. It returns the edit that they complete, or
+// nil if they complete none: a long edit is written in several Writes.
 func (l *editLog) add(p []byte, end int64) *manifest.Edit {
 	if len(l.begun) > 0 {
 		p = append(l.begun, p...)
@@ -279,9 +281,8 @@ func (l *editLog) durable() *state {
 
 const logBlockSize = 32 << 10
 
-// decodeAppend decodes the record that p, appended at offset, holds. A reader is
-// made to see p at its place in a block: a record of zeros' length fills the
-// bytes before it.
+// decodeAppend decodes the record of p, which was appended at offset. A record of zeros fills the
+// block up to there, because the format depends on the position in a block.
 func decodeAppend(p []byte, offset int64) *manifest.Edit {
 	log := newFiller(int(offset % logBlockSize))
 	skip := len(log) > 0

@@ -1,18 +1,18 @@
-// Package pagecache is a file system whose fsync fails on request, and then treats the pages as
-// real file systems do (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
-// Only tests import it.
+// Package pagecache is a file system whose fsync fails on request and then treats the pages as real
+// file systems do (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Only
+// tests import it.
 //
-// After a failed Sync of a file, the bytes after its last good Sync are
+// After a failed Sync of a file, the bytes since its last successful Sync are
 //
 //	model     in the cache, for readers   on the disk, after a power cut
-//	Clean     as written                  zeros: the pages are marked clean and
-//	                                      never written, whatever Sync says later
-//	Journal   as written                  as written: the journal had them
+//	Clean     as written                  zeros: the pages are marked clean and never
+//	                                      written, even if a later Sync succeeds
+//	Journal   as written                  as written, from the journal
 //	Reverted  gone                        gone
 //
-// Clean is ext4 (data=ordered) and XFS, Journal ext4 with data=journal, Reverted
-// Btrfs. After a failed SyncDir the names are durable under Journal and not under
-// the others, until a SyncDir succeeds.
+// Clean models ext4 (data=ordered) and XFS, Journal models ext4 with data=journal, and Reverted
+// models Btrfs. After a failed SyncDir, the names are durable under Journal. Under the other models
+// they are not durable until a SyncDir succeeds.
 package pagecache
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Model says what becomes of pages that could not be written.
+// Model determines what happens to pages that could not be written.
 type Model int
 
 // The models.
@@ -36,37 +36,38 @@ const (
 	NumModels
 )
 
-// String returns the model's name.
+// String returns the name of the model.
 func (m Model) String() string { return [...]string{"clean", "journal", "reverted"}[m] }
 
 // FS is a vfs.Mem whose Sync and SyncDir may fail.
 type FS struct {
 	mem   *vfs.Mem
 	model Model
-	// fail is called before each sync, with its number from 0, and returns the error or nil.
+	// fail is called before each sync, with its number from 0, and returns its error or nil.
 	fail func(n int, op wrap.Op) error
 
 	mu    sync.Mutex
 	syncs int
-	lost  map[string][]span // by name: what the disk does not have though it was synced since
+	lost  map[string][]span // by name: bytes that the disk lacks although a later Sync succeeded
 }
 
-// span is bytes from..to of a file.
+// span is the range of bytes [from, to) of a file.
 type span struct{ from, to int64 }
 
-// New returns an empty file system.
+// New returns an empty file system. It calls fail before each Sync and SyncDir, with its number from
+// 0; an error makes the sync fail.
 func New(model Model, fail func(n int, op wrap.Op) error) *FS {
 	return &FS{mem: vfs.NewMem(), model: model, fail: fail, lost: map[string][]span{}}
 }
 
-// Syncs returns how many syncs there were.
+// Syncs returns the number of syncs so far, including failed ones.
 func (c *FS) Syncs() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.syncs
 }
 
-// begin numbers a sync and asks whether it fails.
+// begin numbers a sync and returns its error, if fail returns one.
 func (c *FS) begin(op wrap.Op) error {
 	c.mu.Lock()
 	n := c.syncs
@@ -78,7 +79,7 @@ func (c *FS) begin(op wrap.Op) error {
 	return nil
 }
 
-// Crash returns what a power cut leaves.
+// Crash returns the disk after a power cut.
 func (c *FS) Crash() *vfs.Mem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +87,7 @@ func (c *FS) Crash() *vfs.Mem {
 	for name, spans := range c.lost {
 		f, err := disk.Open(name)
 		if err != nil {
-			continue // its name is lost as well
+			continue // the name is lost too
 		}
 		size, _ := f.Size()
 		data := make([]byte, size)
@@ -100,7 +101,7 @@ func (c *FS) Crash() *vfs.Mem {
 	return disk
 }
 
-// write makes name a durable file with that content.
+// write creates or replaces a file with that content, durably.
 func write(mem *vfs.Mem, name string, data []byte) error {
 	f, err := vfs.Replace(mem, name)
 	if err == nil {
@@ -216,12 +217,12 @@ func (f *file) Sync() error {
 	defer f.c.mu.Unlock()
 	name := filepath.Clean(f.name)
 	f.c.lost[name] = append(f.c.lost[name], span{f.synced, size})
-	f.synced = size // the kernel thinks so
+	f.synced = size // according to the kernel
 	return err
 }
 
-// revert gives the name a file that ends where the last good Sync was, and that
-// much of it is durable, under the new entry and under the old.
+// revert replaces the file by one that has only the bytes of the last successful Sync. They are
+// durable whether or not the new directory entry is.
 func (f *file) revert() {
 	data := make([]byte, f.synced)
 	_, _ = f.ReadAt(data, 0)

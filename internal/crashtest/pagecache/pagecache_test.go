@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestWithoutFailuresItKeepsTheContractOfAFileSystem(t *testing.T) {
+func TestConformanceWithoutFailures(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
 		c := New(Clean, func(int, wrap.Op) error { return nil })
 		require.NoError(t, c.MkdirAll("dir"))
@@ -31,9 +31,9 @@ func read(t *testing.T, fsys vfs.FS) string {
 	return string(b)
 }
 
-// The log holds "one", synced; the sync of "two" fails; "three" is synced
-// well, as a store that retries would have it.
-func TestAfterAFailedSyncThePagesAreWhereTheModelSays(t *testing.T) {
+// "one" is synced, the sync of "two" fails, and the sync of "three" succeeds, as in a store that
+// retries.
+func TestPagesAfterAFailedSync(t *testing.T) {
 	cases := map[Model]struct{ cached, disk, cachedLater, diskLater string }{
 		Clean:    {"onetwo", "one", "onetwothree", "one\x00\x00\x00three"},
 		Journal:  {"onetwo", "onetwo", "onetwothree", "onetwothree"},
@@ -58,7 +58,7 @@ func TestAfterAFailedSyncThePagesAreWhereTheModelSays(t *testing.T) {
 			require.Equal(t, want.cached, read(t, c))
 			require.Equal(t, want.disk, read(t, c.Crash()))
 			_, _ = f.Write([]byte("three"))
-			require.NoError(t, f.Sync(), "it proves nothing")
+			require.NoError(t, f.Sync(), "its success proves nothing")
 			require.Equal(t, want.cachedLater, read(t, c))
 			require.Equal(t, want.diskLater, read(t, c.Crash()))
 			require.Equal(t, 4, c.Syncs())

@@ -1,36 +1,35 @@
-// Package recorder runs a workload once on a file system in memory, keeps every
-// operation that changes the disk, and builds from that trace the disks which a
-// power cut at any moment may leave. Only tests import it.
+// Package recorder records the operations of a workload that change the disk, on a file system in
+// memory. From that trace it builds the disks that a power cut at any moment may leave. Only tests
+// import it.
 //
 //	workload ──► FS ──► vfs.Mem          Trace: op 0, op 1, op 2, ...
 //	              └── each change ──────────────────┐
 //	                                                ▼
 //	            Cursor ── walks the trace ──► at each cut: States(model) ──► Image
 //
-// Cut i is the moment at which the operations before i are done and no other is.
-// A Cursor walks forward and holds the disk at its cut, so that a state costs no
-// more than a look at the files that exist there: the workload is not run again,
-// and bytes are shared with the trace.
+// Cut i is the moment at which the operations before i are done, and no others. A Cursor moves forward
+// through the trace and has the disk at its cut. To build a state, it only visits the files that exist
+// there: it does not run the workload again, and shares the bytes with the trace.
 //
 // # The models
 //
 //	model  bytes                                        names
-//	M0     those synced                                 those synced
+//	M0     synced bytes                                 synced names
 //	M1     all                                          all
-//	M2     all, but the last un-synced write is cut:    all
+//	M2     all, but the last unsynced write is cut:     all
 //	       at each 512-byte boundary of the file, and
 //	       at one random byte
-//	M3     of the un-synced 4 KiB pages a random part,  of the un-synced changes
-//	       zeros where one is missing                   a random part
-//	M4     as M3, garbage where one is missing          as M3
-//	M5     all, or those synced                         the first few of the un-synced
+//	M3     synced bytes and a random part of the        synced names and a random part
+//	       unsynced 4 KiB pages; the others are zeros   of the unsynced changes
+//	M4     as M3, but the other pages are garbage       as M3
+//	M5     all, or only synced bytes                    synced names and the first few unsynced
 //	                                                    changes in a random order
 //
-// M0 and M1 are one state a cut, M2 is several, M3 to M5 are one for each seed. A
-// rename within a directory is one change: both names, or neither.
+// M0 and M1 have one state for each cut, M2 has several, and M3 to M5 have one for each seed. A rename
+// within a directory is one change: both names change, or neither.
 //
 // # Order under concurrency
 //
-// An operation and its entry in the trace happen under one lock. So the trace is the order of the
-// operations of all goroutines, and Len before and after an event frames the event.
+// An operation and its entry in the trace are made under one lock. So the trace has the order of the
+// operations of all goroutines, and an event is between the values of Len before and after it.
 package recorder

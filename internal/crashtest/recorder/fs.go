@@ -9,9 +9,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// FS is a file system in memory that records what changes it. Reads pass
-// through and are not recorded. Operations that fail are not recorded either:
-// the ground is a vfs.Mem, where what fails has no effect.
+// FS is a file system in memory that records the operations that change it. Reads are not recorded,
+// and neither are failed operations, because they have no effect on the vfs.Mem below.
 type FS struct {
 	start Image
 	mem   *vfs.Mem
@@ -21,7 +20,7 @@ type FS struct {
 	files []*recordedFile
 }
 
-// Op is one operation that changed the disk.
+// Op is an operation that changed the disk.
 type Op struct {
 	Kind          wrap.OpKind
 	Name, NewName string
@@ -31,25 +30,24 @@ type Op struct {
 	file int // of a create, write or sync: the index of the file created
 }
 
-// recordedFile is what was written to one created file. It only grows, so that
-// states may keep slices of data.
+// recordedFile has all bytes written to a created file. It only grows, so states may share its bytes.
 type recordedFile struct{ data []byte }
 
-// New returns an FS that holds what start describes, all of it durable. The zero
-// Image is an empty disk.
+// New returns an FS with the files and directories of start, all of them durable. The zero Image is an
+// empty disk.
 func New(start Image) *FS { return &FS{start: start, mem: start.Mem()} }
 
-// Len returns the number of operations recorded so far: the cut of this moment.
+// Len returns the number of operations recorded so far, which is the present cut.
 func (r *FS) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.ops)
 }
 
-// Mem returns the ground, for a look at the disk that is not recorded.
+// Mem returns the file system below, for operations that are not recorded.
 func (r *FS) Mem() *vfs.Mem { return r.mem }
 
-// Trace returns what was recorded until now.
+// Trace returns the operations recorded so far.
 func (r *FS) Trace() *Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +125,8 @@ func (r *FS) SyncDir(dir string) error {
 	return r.record(Op{Kind: wrap.OpSyncDir, Name: dir}, func() error { return r.mem.SyncDir(dir) })
 }
 
-// Lock implements vfs.FS. It may make an empty file, which the trace has as
-// created; a lock itself leaves nothing on the disk.
+// Lock implements vfs.FS. If it creates the file, the trace has that creation. The lock itself leaves
+// nothing on the disk.
 func (r *FS) Lock(name string, shared bool) (io.Closer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

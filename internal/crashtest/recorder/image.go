@@ -6,8 +6,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Image is a disk: directories, and files with their bytes, which are shared
-// and must not be changed. The parents of a path stand before it.
+// Image has the directories and files of a disk. The bytes of files are shared and must not be
+// changed. The parents of a path precede it.
 type Image struct {
 	Dirs  []string
 	Files []ImageFile
@@ -19,8 +19,8 @@ type ImageFile struct {
 	Data []byte
 }
 
-// Mem returns a file system that holds what the image describes, all of it
-// durable, as a disk's content is when a machine has started again.
+// Mem returns a file system with the content of the image, all of it durable, as after a restart of
+// the machine.
 func (m Image) Mem() *vfs.Mem {
 	mem := vfs.NewMem()
 	parents := map[string]bool{".": true}

@@ -16,7 +16,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestRecordingKeepsTheContractOfAFileSystem(t *testing.T) {
+func TestConformance(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
 		r := New(Image{})
 		require.NoError(t, r.MkdirAll("dir"))
@@ -71,8 +71,8 @@ func put(t *testing.T, fsys vfs.FS, name string, sync bool, parts ...string) {
 	require.NoError(t, f.Close())
 }
 
-// script runs steps on a recorder and keeps, after each, what vfs.Mem says a cut
-// leaves at least and at most.
+// script runs steps on a recorder. After each step it records the contents of the vfs.Mem after a
+// crash (least) and without one (most).
 func script(t *testing.T, r *FS) (least, most map[int]map[string]string) {
 	t.Helper()
 	least, most = map[int]map[string]string{}, map[int]map[string]string{}
@@ -100,7 +100,7 @@ func script(t *testing.T, r *FS) (least, most map[int]map[string]string) {
 	return least, most
 }
 
-func TestLeastAndMostStatesAreWhatTheFileSystemSays(t *testing.T) {
+func TestM0AndM1AgreeWithTheFileSystem(t *testing.T) {
 	r := New(Image{})
 	least, most := script(t, r)
 	c := r.Trace().Cursor()
@@ -119,7 +119,7 @@ func TestLeastAndMostStatesAreWhatTheFileSystemSays(t *testing.T) {
 	require.Equal(t, 2*len(least), compared)
 }
 
-func TestARecordingGoesOnFromAnImage(t *testing.T) {
+func TestARecordingContinuesFromAnImage(t *testing.T) {
 	first := New(Image{})
 	_, most := script(t, first)
 	c := first.Trace().Cursor()
@@ -131,7 +131,7 @@ func TestARecordingGoesOnFromAnImage(t *testing.T) {
 	c = second.Trace().Cursor()
 	require.Equal(t, most[first.Len()], contents(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "an image is durable")
 	c.Seek(second.Len())
-	require.Equal(t, most[first.Len()], contents(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "a name that was not synced is not")
+	require.Equal(t, most[first.Len()], contents(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "an unsynced name is not durable")
 }
 
 func TestTornStatesCutTheLastUnsyncedWriteAtSectors(t *testing.T) {
@@ -157,10 +157,10 @@ func TestTornStatesCutTheLastUnsyncedWriteAtSectors(t *testing.T) {
 	require.NoError(t, f.Sync())
 	c = r.Trace().Cursor()
 	c.Seek(r.Len())
-	require.Empty(t, slices.Collect(c.States(M2, 1)), "nothing is un-synced")
+	require.Empty(t, slices.Collect(c.States(M2, 1)), "everything is synced")
 }
 
-func TestRandomStatesKeepWhatWasSyncedAndShowEveryOutcome(t *testing.T) {
+func TestRandomStatesKeepSyncedBytesAndShowEveryOutcome(t *testing.T) {
 	r := New(Image{})
 	put(t, r, "old", true, "old")
 	f, err := r.Create("data")
@@ -205,11 +205,11 @@ func TestRandomStatesKeepWhatWasSyncedAndShowEveryOutcome(t *testing.T) {
 		require.Contains(t, seen[model], "names late ", model)
 		require.Contains(t, seen[model], "names new ", model)
 	}
-	require.Contains(t, seen[M3], "length 8192", "a page is there or not")
-	require.Contains(t, seen[M5], "names late new ", "a removal before the rename that it follows")
+	require.Contains(t, seen[M3], "length 8192", "each page is there or not")
+	require.Contains(t, seen[M5], "names late new ", "the removal without the rename before it")
 }
 
-func TestTheTraceIsTheOrderOfEventsUnderConcurrency(t *testing.T) {
+func TestTheTraceHasTheOrderOfConcurrentOperations(t *testing.T) {
 	r := New(Image{})
 	var group sync.WaitGroup
 	for w := range 8 {

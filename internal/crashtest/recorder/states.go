@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Model says what of the un-synced is on the disk after the cut; see the package
+// Model determines which unsynced bytes and names are on the disk after the cut; see the package
 // comment.
 type Model int
 
@@ -24,11 +24,11 @@ const (
 	NumModels
 )
 
-// String returns the model's name.
+// String returns the name of the model.
 func (m Model) String() string { return fmt.Sprintf("M%d", int(m)) }
 
-// KeepsAll reports whether everything written before the cut is there, so that
-// each acknowledged write must be, synced or not.
+// KeepsAll reports whether the disk has all bytes written before the cut. Then it must have every
+// acknowledged write, synced or not.
 func (m Model) KeepsAll() bool { return m == M1 }
 
 // ParseModel is the inverse of String.
@@ -53,8 +53,8 @@ const (
 	pageSize   = 4 << 10
 )
 
-// States yields the disks of the cursor's cut under the model. What is random
-// depends on seed, cut and model alone. The cursor must not move meanwhile.
+// States yields the disks that a power cut at the cursor's cut may leave under the model. Random
+// choices depend only on seed, cut and model. The cursor must not move during the iteration.
 func (c *Cursor) States(model Model, seed uint64) iter.Seq[State] {
 	rnd := rand.New(rand.NewPCG(seed, uint64(c.cut)<<8|uint64(model)))
 	return func(yield func(State) bool) {
@@ -70,7 +70,7 @@ func (c *Cursor) States(model Model, seed uint64) iter.Seq[State] {
 	}
 }
 
-// tornStates yields the states of M2, none where nothing is un-synced.
+// tornStates yields the states of M2. There are none if everything is synced.
 func (c *Cursor) tornStates(rnd *rand.Rand, yield func(State) bool) {
 	torn := lastUnsynced(c.root)
 	if torn == nil {
@@ -93,8 +93,8 @@ func (c *Cursor) tornStates(rnd *rand.Rand, yield func(State) bool) {
 	}
 }
 
-// lastUnsynced returns the file whose last write is the newest that is not
-// durable, nil without one.
+// lastUnsynced returns the file with the newest write that is not durable, or nil if all writes are
+// durable.
 func lastUnsynced(dir *node) *node {
 	var found *node
 	for _, n := range dir.entries {
@@ -108,16 +108,16 @@ func lastUnsynced(dir *node) *node {
 	return found
 }
 
-// builder makes one image.
+// builder builds an image.
 type builder struct {
 	model      Model
 	rnd        *rand.Rand
 	syncedOnly bool
-	torn       *node // M2: the file cut short, and where
+	torn       *node // for M2, the file that ends at tornEnd
 	tornEnd    int
 
 	out  Image
-	made map[*node][]byte // a file of two names has one content
+	made map[*node][]byte // a file with two names has one content
 }
 
 func (b *builder) image(root *node) Image {
@@ -183,8 +183,8 @@ func (b *builder) content(n *node) []byte {
 	return n.data[:n.written:n.written]
 }
 
-// pages returns the synced bytes and a random part of the pages after them. The length of the file
-// may be recorded although its last pages are not.
+// pages returns the synced bytes and a random part of the later pages. The file may have its full
+// length although its last pages were not written.
 func (b *builder) pages(n *node) []byte {
 	data := make([]byte, n.written)
 	copy(data, n.data[:n.synced])

@@ -14,10 +14,10 @@ import (
 type Trace struct {
 	start Image
 	Ops   []Op
-	data  [][]byte // by Op.file: all that was ever written to it
+	data  [][]byte // by Op.file: all bytes ever written to the file
 }
 
-// String names the operation for a failure's report.
+// String describes the operation for the report of a failure.
 func (o Op) String() string {
 	switch o.Kind {
 	case wrap.OpRename, wrap.OpLink:
@@ -28,7 +28,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("%v %s", o.Kind, o.Name)
 }
 
-// At describes the cut i by the operations around it.
+// At describes a cut by the operations before and after it.
 func (t *Trace) At(cut int) string {
 	describe := func(i int) string {
 		if i < 0 || i >= len(t.Ops) {
@@ -39,8 +39,8 @@ func (t *Trace) At(cut int) string {
 	return fmt.Sprintf("cut %d of %d, after %q, before %q", cut, len(t.Ops), describe(cut-1), describe(cut))
 }
 
-// FilesNamed calls f for each file that was created under a name with that
-// extension, in the order of creation, with all that was written to it.
+// FilesNamed calls f for each file that was created under a name with that extension, in the order of
+// creation. data has all bytes ever written to the file.
 func (t *Trace) FilesNamed(ext string, f func(name string, data []byte)) {
 	for _, op := range t.Ops {
 		if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ext {
@@ -49,21 +49,21 @@ func (t *Trace) FilesNamed(ext string, f func(name string, data []byte)) {
 	}
 }
 
-// node is a file or directory on the disk that a Cursor holds.
+// node is a file or directory on the disk of a Cursor.
 type node struct {
-	// entries and durable are a directory's names, as they are and as of the last
-	// SyncDir; nil for a file. pending leads from the one to the other.
+	// entries and durable are the names of a directory now and as of the last SyncDir; nil for
+	// a file. pending are the changes between the two.
 	entries, durable map[string]*node
 	pending          []change
 
-	data            []byte // all that the file ever held or will hold
-	written, synced int    // how much of it there is, and how much is durable
-	lastWrite       int    // the operation that wrote last; -1: none
-	lastOffset      int    // where that began
+	data            []byte // all bytes of the file, including those that are written later
+	written, synced int    // the number of bytes written and durable at the cut
+	lastWrite       int    // the last operation that wrote to the file, -1 if there is none
+	lastOffset      int    // the offset of that write
 }
 
-// change is one un-synced change of a directory: each name gets its node, nil
-// for none, all at once.
+// change is one unsynced change of a directory. Each name in it gets the node, or is removed if the
+// node is nil, and all names change together.
 type change map[string]*node
 
 func newDir() *node { return &node{entries: map[string]*node{}, durable: map[string]*node{}} }
@@ -93,8 +93,8 @@ func (n *node) syncDir() {
 	}
 }
 
-// Cursor walks a trace and holds the disk at its cut. It is used by one
-// goroutine at a time; several may walk one trace.
+// Cursor moves through a trace and has the disk at its cut. It is used by one goroutine at a time, but
+// a trace may have several cursors.
 type Cursor struct {
 	trace *Trace
 	cut   int
@@ -127,10 +127,10 @@ func (c *Cursor) syncAll(n *node) {
 	}
 }
 
-// Cut returns how many operations are done.
+// Cut returns the number of operations done.
 func (c *Cursor) Cut() int { return c.cut }
 
-// Seek moves forward to a cut.
+// Seek moves forward to the cut.
 func (c *Cursor) Seek(cut int) {
 	for c.cut < cut && c.Next() {
 	}
@@ -175,7 +175,7 @@ func (c *Cursor) rename(op Op) {
 	switch {
 	case op.Kind == wrap.OpLink:
 		to.apply(change{newName: n})
-	case to.entries[newName] == n: // two names of one file both stay
+	case to.entries[newName] == n: // the old name stays if both name the same file
 	case from == to:
 		to.apply(change{oldName: nil, newName: n})
 	default:
