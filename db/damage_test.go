@@ -47,7 +47,7 @@ func TestTheDamageDriverFindsAPlantedFault(t *testing.T) {
 	}
 	out := v.driver(true, v.states[:1]).Run(v.image.With(name, table))
 	require.Equal(t, damage.Silent, out.Class)
-	require.Contains(t, out.Detail, "another value")
+	require.Contains(t, out.Detail, "a wrong value")
 
 	// It also reports a log that lost its last record, if the states do not allow that.
 	cut := v.image[v.log]

@@ -6,6 +6,6 @@ import "time"
 
 var begin = time.Now()
 
-// CPUTime returns the time since the process began, about: this system does not say what
-// processor time it has used.
+// CPUTime returns approximately the time since the process began, because this system does not report
+// processor time.
 func CPUTime() time.Duration { return time.Since(begin) }

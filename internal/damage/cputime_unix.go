@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CPUTime returns the processor time that the process has used, in all its goroutines. Unlike a
-// clock it does not count how busy the machine is otherwise.
+// CPUTime returns the processor time that all goroutines of the process have used. Unlike elapsed
+// time, it does not depend on other load of the machine.
 func CPUTime() time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Store is an open database, as far as the driver reads it.
+// Store is the part of an open database that the driver uses.
 type Store interface {
-	// Get returns base.ErrNotFound for a key that is not there.
+	// Get returns base.ErrNotFound for an absent key.
 	Get(key []byte) ([]byte, error)
 	NewIterator() (Iterator, error)
 	Close() error
 }
 
-// Iterator is an iterator as the store's users see it.
+// Iterator is an iterator of a Store.
 type Iterator interface {
 	First() bool
 	Last() bool
@@ -37,10 +37,10 @@ type Iterator interface {
 // Pair is a key and its value.
 type Pair struct{ Key, Value []byte }
 
-// Class sorts outcomes; see the package comment.
+// Class is the class of an outcome; see the package comment.
 type Class int
 
-// The classes, the worst last.
+// The classes, from best to worst.
 const (
 	Correct Class = iota
 	Refused
@@ -54,7 +54,7 @@ const (
 	NumClasses
 )
 
-// String returns the class in a word.
+// String returns the class as one word.
 func (c Class) String() string {
 	if c < 0 || c >= NumClasses {
 		return fmt.Sprintf("Class(%d)", int(c))
@@ -62,45 +62,45 @@ func (c Class) String() string {
 	return [NumClasses]string{"correct", "refused", "unclear", "SILENT", "PANIC", "HANG", "MEMORY"}[c]
 }
 
-// Outcome is what came of one damaged image.
+// Outcome is the result of opening and reading one damaged image.
 type Outcome struct {
 	Class Class
-	// Err is the first error met, nil if there was none.
+	// Err is the first error, nil if there was none.
 	Err error
 	// Detail says what was wrong, for the classes from Silent on.
 	Detail string
-	// State is the index of the state that the database showed, in Driver.States.
+	// State is the index in Driver.States of the state that the database had.
 	State int
-	// Allocated is how many bytes were allocated in all.
+	// Allocated is the total number of bytes allocated.
 	Allocated uint64
 }
 
-// Driver opens damaged images and judges what it reads.
+// Driver opens damaged images and judges the entries that it reads.
 type Driver struct {
-	// Dir is the directory that the image goes into.
+	// Dir is the directory of the image.
 	Dir string
-	// Open opens the database in it.
+	// Open opens the database in Dir.
 	Open func(vfs.FS) (Store, error)
-	// States are what the database may hold, each sorted by key. The first is what
-	// it held undamaged. Everything read of one image must be of one state.
+	// States are the states that the database may have, each sorted by key. The first is the
+	// state of the undamaged database. All entries read from one image must be of one state.
 	States [][]Pair
-	// Absent are keys that no state holds.
+	// Absent are keys that no state has.
 	Absent [][]byte
-	// MaxOps bounds the file operations of one run, as a bound on the time that
-	// it takes. 0: 20,000.
+	// MaxOps is the maximum number of file operations of one run, which bounds its time. 0 means
+	// 20,000.
 	MaxOps uint64
-	// BeforeClose, where it is not nil, is called with each database that opened.
+	// BeforeClose, if it is not nil, is called with each opened database before it is closed.
 	BeforeClose func(Store)
 }
 
-// errTooManyOps is what file operations fail with beyond MaxOps.
+// errTooManyOps is the error of file operations beyond MaxOps.
 var errTooManyOps = errors.New("damage: too many file operations")
 
-// alone is held by each run for reading, and for writing by one that must run alone.
+// alone is locked for reading by each run, and for writing by a run that must be the only one.
 var alone sync.RWMutex
 
-// Run opens the image and reads all of it. Allocations of other goroutines of the process count as
-// well, so a result that is too high is measured again without other runs.
+// Run opens the image and reads all of it. The allocations of other goroutines count too, so a result
+// above the bound is measured again without other runs.
 func (d *Driver) Run(im Image) (out Outcome) {
 	alone.RLock()
 	out = d.runOnce(im)
@@ -116,14 +116,14 @@ func (d *Driver) Run(im Image) (out Outcome) {
 func (d *Driver) runOnce(im Image) (out Outcome) {
 	mem, err := im.FS(d.Dir)
 	if err != nil {
-		panic(err) // the file system in memory, of our own making
+		panic(err) // a file system in memory does not fail
 	}
-	most := d.MaxOps
-	if most == 0 {
-		most = 20_000
+	maxOps := d.MaxOps
+	if maxOps == 0 {
+		maxOps = 20_000
 	}
 	faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Index < most {
+		if op.Index < maxOps {
 			return nil
 		}
 		return &wrap.Fault{Err: errTooManyOps}
@@ -133,26 +133,27 @@ func (d *Driver) runOnce(im Image) (out Outcome) {
 	out.Allocated = Allocated() - before
 	switch {
 	case out.Class == Panic:
-	case faulty.Ops() >= most:
+	case faulty.Ops() >= maxOps:
 		out.Class, out.Detail = Hang, fmt.Sprintf("%d file operations", faulty.Ops())
 	case out.Allocated > MemoryBound(im.Size()):
-		out.Class, out.Detail = Memory, fmt.Sprintf("%d bytes allocated for an image of %d", out.Allocated, im.Size())
+		out.Class = Memory
+		out.Detail = fmt.Sprintf("%d bytes allocated for an image of %d", out.Allocated, im.Size())
 	}
 	return out
 }
 
-// MemoryBound is what opening and reading files of size bytes may allocate.
+// MemoryBound returns how many bytes may be allocated to open and read files of size bytes.
 func MemoryBound(size int) uint64 { return 64<<20 + 8*uint64(size) }
 
-// Allocated returns the bytes that the process has allocated on the heap since
-// it began, freed ones included.
+// Allocated returns the number of bytes that the process has allocated on the heap so far, including
+// those freed since.
 func Allocated() uint64 {
 	s := [1]metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s[:])
 	return s[0].Value.Uint64()
 }
 
-// guarded is open with panics caught.
+// guarded opens and reads the store, and recovers panics.
 func (d *Driver) guarded(fsys vfs.FS) (out Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -183,7 +184,7 @@ func (d *Driver) guarded(fsys vfs.FS) (out Outcome) {
 	return best
 }
 
-// classify sorts an error.
+// classify returns the class of an error.
 func classify(err error) Class {
 	if errors.Is(err, base.ErrCorruption) || errors.Is(err, fs.ErrNotExist) {
 		return Refused
@@ -199,7 +200,7 @@ type reading struct {
 	out   Outcome
 }
 
-// worse keeps the worst class, and the first thing that was found of it.
+// worse keeps the worst class, and the first detail found for it.
 func (r *reading) worse(c Class, err error, format string, args ...any) {
 	if r.out.Err == nil {
 		r.out.Err = err
@@ -224,7 +225,7 @@ func (r *reading) all() {
 		case err != nil:
 			r.failed(err, "Get")
 		case !bytes.Equal(got, p.Value):
-			r.worse(Silent, nil, "key %d of %d has another value", i, len(r.want))
+			r.worse(Silent, nil, "key %d of %d has a wrong value", i, len(r.want))
 		}
 	}
 	for i, key := range r.d.Absent {
@@ -240,7 +241,8 @@ func (r *reading) all() {
 	r.walk("backward", Iterator.Last, Iterator.Prev, func(i int) Pair { return r.want[len(r.want)-1-i] })
 }
 
-// walk compares one pass of an iterator with want, which counts in its order.
+// walk compares one pass of an iterator with want, whose argument counts entries in the order of the
+// pass.
 func (r *reading) walk(way string, first, next func(Iterator) bool, want func(int) Pair) {
 	it, err := r.store.NewIterator()
 	if err != nil {
@@ -250,11 +252,11 @@ func (r *reading) walk(way string, first, next func(Iterator) bool, want func(in
 	n := 0
 	for ok := first(it); ok; ok = next(it) {
 		if n == len(r.want) {
-			r.worse(Silent, nil, "%s: more entries than %d", way, n)
+			r.worse(Silent, nil, "%s: more than %d entries", way, n)
 			break
 		}
 		if p := want(n); !bytes.Equal(p.Key, it.Key()) || !bytes.Equal(p.Value, it.Value()) {
-			r.worse(Silent, nil, "%s: entry %d of %d is another", way, n, len(r.want))
+			r.worse(Silent, nil, "%s: entry %d of %d is wrong", way, n, len(r.want))
 			break
 		}
 		n++
@@ -286,11 +288,10 @@ func (t *Tally) Total() (n int) {
 	return n
 }
 
-// Wrong returns the number of outcomes that must not be: all but Correct and
-// Refused.
+// Wrong returns the number of outcomes that are not allowed: all except Correct and Refused.
 func (t *Tally) Wrong() int { return t.Total() - t[Correct] - t[Refused] }
 
-// String lists the classes.
+// String returns the number of outcomes of each class.
 func (t *Tally) String() string {
 	s := fmt.Sprintf("%7d cases:", t.Total())
 	for c, n := range t {

@@ -11,8 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// lines is a store of one file, a key=value a line; fault says what is wrong
-// with it.
+// lines is a store of one file with a line key=value for each key. fault is its fault.
 type lines struct {
 	pairs []Pair
 	fault string
@@ -26,10 +25,10 @@ func openLines(fault string) func(vfs.FS) (Store, error) {
 		switch fault {
 		case "refuses to open":
 			return nil, base.Corruptf("file", 0, "damaged")
-		case "cannot say why":
+		case "fails without a reason":
 			return nil, errors.New("something is wrong")
 		case "panics":
-			panic("at the disco")
+			panic("injected")
 		case "allocates":
 			sink = make([]byte, 65<<20)
 		}
@@ -49,7 +48,7 @@ func openLines(fault string) func(vfs.FS) (Store, error) {
 var sink []byte
 
 func (s *lines) Get(key []byte) ([]byte, error) {
-	if s.fault == "reads for ever" {
+	if s.fault == "reads forever" {
 		for {
 			if _, err := readFile(s.fsys, "db/kv"); err != nil {
 				return nil, err
@@ -103,30 +102,36 @@ func (s *lines) to(i int) bool {
 }
 
 func testDriver(fault string) *Driver {
-	pairs := []Pair{{[]byte("a"), []byte("1")}, {[]byte("b"), []byte("2")}, {[]byte("c"), []byte("3")}, {[]byte("d"), []byte("4")}}
-	return &Driver{Dir: "db", Open: openLines(fault), States: [][]Pair{pairs, pairs[:3]}, Absent: [][]byte{[]byte("x")}, MaxOps: 500}
+	var pairs []Pair
+	for line := range bytes.Lines(intact["kv"]) {
+		pairs = append(pairs, Pair{line[:1], line[2:3]})
+	}
+	return &Driver{
+		Dir: "db", Open: openLines(fault), States: [][]Pair{pairs, pairs[:3]},
+		Absent: [][]byte{[]byte("x")}, MaxOps: 500,
+	}
 }
 
-var sound = Image{"kv": []byte("a=1\nb=2\nc=3\nd=4\n")}
+var intact = Image{"kv": []byte("a=1\nb=2\nc=3\nd=4\n")}
 
-func TestEachFaultComesIntoItsClass(t *testing.T) {
+func TestEachFaultIsClassified(t *testing.T) {
 	for fault, want := range map[string]Class{
 		"":                                     Correct,
 		"refuses to open":                      Refused,
 		"fails on a key":                       Refused,
 		"an iterator that fails":               Refused,
-		"cannot say why":                       Unclear,
+		"fails without a reason":               Unclear,
 		"loses a key":                          Silent,
 		"invents keys":                         Silent,
 		"an iterator that ends early":          Silent,
 		"an iterator without end":              Silent,
 		"an iterator that fails and continues": Silent,
 		"panics":                               Panic,
-		"reads for ever":                       Hang,
+		"reads forever":                        Hang,
 		"allocates":                            Memory,
 	} {
 		t.Run(fault, func(t *testing.T) {
-			out := testDriver(fault).Run(sound)
+			out := testDriver(fault).Run(intact)
 			require.Equal(t, want, out.Class, "%s %v", out.Detail, out.Err)
 			if want > Unclear {
 				require.NotEmpty(t, out.Detail)
@@ -135,7 +140,7 @@ func TestEachFaultComesIntoItsClass(t *testing.T) {
 	}
 }
 
-func TestAnotherStateCountsOnlyAsAWhole(t *testing.T) {
+func TestEntriesOfTwoStatesAreWrong(t *testing.T) {
 	d := testDriver("")
 	out := d.Run(Image{"kv": []byte("a=1\nb=2\nc=3\n")})
 	require.Equal(t, Correct, out.Class)
@@ -145,7 +150,7 @@ func TestAnotherStateCountsOnlyAsAWhole(t *testing.T) {
 	require.Equal(t, Refused, d.Run(Image{}).Class, "a missing file is reported")
 }
 
-func TestHarmIsCompleteAndLeavesTheImageAlone(t *testing.T) {
+func TestHarmIsCompleteAndLeavesTheImageUnchanged(t *testing.T) {
 	a, b := bytes.Repeat([]byte("abcdefgh"), 200), bytes.Repeat([]byte{7}, 100)
 	im := Image{"a": a, "b": b}
 	older := Image{"a": bytes.Repeat([]byte("older"), 120)}
@@ -167,8 +172,8 @@ func TestHarmIsCompleteAndLeavesTheImageAlone(t *testing.T) {
 	clear(seen)
 	require.Equal(t, 1600, count(Cuts(im, "a")))
 	clear(seen)
-	// Four sectors, the last of 64 bytes: all zero, all 0xFF, the first two older;
-	// their neighbours hold the same.
+	// Four sectors, the last of 64 bytes: all are zeroed and filled with 0xFF. The older copy has the
+	// first two. Neighbours are equal, except the last sector, which is shorter.
 	require.Equal(t, 4+4+2+1, count(Sectors(im, older, "a")))
 	require.Equal(t, 2, count(Missing(im)))
 	require.Equal(t, 1, count(Swaps(im, []string{"a", "b"})))
@@ -177,12 +182,12 @@ func TestHarmIsCompleteAndLeavesTheImageAlone(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte{7}, 100), b)
 }
 
-func TestImagesGoToAFileSystemAndBack(t *testing.T) {
-	fsys, err := sound.FS("some/dir")
+func TestImagesRoundTripThroughAFileSystem(t *testing.T) {
+	fsys, err := intact.FS("some/dir")
 	require.NoError(t, err)
 	back, err := Load(fsys.Crash(), "some/dir", nil)
-	require.NoError(t, err, "it is durable")
-	require.Equal(t, sound, back)
+	require.NoError(t, err, "the image is durable")
+	require.Equal(t, intact, back)
 	none, err := Load(fsys, "some/dir", func(name string) bool { return name == "kv" })
 	require.NoError(t, err)
 	require.Empty(t, none)
@@ -190,7 +195,7 @@ func TestImagesGoToAFileSystemAndBack(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestTalliesCount(t *testing.T) {
+func TestTally(t *testing.T) {
 	var tally Tally
 	for _, c := range []Class{Correct, Refused, Refused, Silent} {
 		tally.Add(c)

@@ -14,39 +14,39 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// Forge makes tables with valid checksums and invalid contents. It divides a sound table into
-// sites: each number and each string of bytes of the format, in the order of the file. Build joins
-// the table again, with chosen sites changed, and then sets every checksum. Positions are adjusted:
-// a longer block moves the ones after it, and their handles.
+// Forge makes tables with valid checksums and invalid contents. It divides an intact table into
+// sites: the numbers and byte strings of the format, in the order of the file. Build joins the table
+// again, with chosen sites changed, and then sets every checksum. Positions are adjusted: if a block
+// is longer, the blocks after it move, and their handles change.
 //
-// It reads and writes the format by itself, so that a fault of the store's own
-// code does not hide in it.
+// Forge has its own reader and writer of the format, so a fault of the store's code has no effect on
+// it.
 type Forge struct {
 	data    []block
 	filters []filterBlock // in the order of the file
 	props   block
 	meta    block
 	index   block
-	own     int // the metaindex entry of the properties, -1: none
+	propsAt int // the metaindex entry of the properties, -1 if there is none
 
-	// warp, if it is not nil, returns the handles that the index lists, given those of the data
-	// blocks and of the blocks after them: filters, properties, metaindex.
+	// warp, if it is not nil, returns the handles that the index lists. Its arguments are the
+	// handles of the data blocks and of the blocks after them: filters, properties, metaindex.
 	warp func(data, others [][2]uint64) [][2]uint64
 }
 
-// filterBlock is a filter of keys, in its envelope, or of ranges.
+// filterBlock is a block with a filter of keys and its envelope, or with a filter of ranges.
 type filterBlock struct {
 	raw      []byte
 	envelope bool
 	offset   uint64
-	entries  []int // of the metaindex, that list it
+	entries  []int // the metaindex entries that list it
 }
 
-// block is a block taken apart.
+// block is a decoded block.
 type block struct {
 	entries  []entry
 	restarts []uint32
-	kind     byte // as stored: 0, 1 or 2
+	kind     byte // compression: 0, 1 or 2
 }
 
 type entry struct {
@@ -60,8 +60,8 @@ const (
 	magic      = uint64(0xdb4775248b80fb57)
 )
 
-// NewForge takes a sound table apart. It knows compression kinds 0 and 1, and
-// filters and properties as the store writes them.
+// NewForge decodes an intact table. It supports compression kinds 0 and 1, and the filters and
+// properties that the store writes.
 func NewForge(table []byte) (*Forge, error) {
 	if len(table) < footerLen {
 		return nil, fmt.Errorf("a table of %d bytes", len(table))
@@ -77,14 +77,14 @@ func NewForge(table []byte) (*Forge, error) {
 	}
 	_, n := binary.Uvarint(foot)
 	_, m := binary.Uvarint(foot[n:])
-	f := &Forge{own: -1}
+	f := &Forge{propsAt: -1}
 	f.meta, f.index = get(foot), get(foot[n+m:])
 	for _, e := range f.index.entries {
 		f.data = append(f.data, get(e.value))
 	}
 	for i, e := range f.meta.entries {
 		if string(e.suffix) == "filter.sievedb.properties" {
-			f.props, f.own = get(e.value), i
+			f.props, f.propsAt = get(e.value), i
 			continue
 		}
 		off, size := handleAt(e.value)
@@ -139,11 +139,11 @@ func parseBlock(raw []byte, kind byte) (b block, err error) {
 	return b, nil
 }
 
-// forging is one table being put together.
+// forging is a table that is being built.
 type forging struct {
 	*Forge
 	out []byte
-	// site counts the sites visited; those in change are changed.
+	// site is the number of sites visited; change has the sites to change.
 	site    int
 	change  map[int]bool
 	rnd     *rand.Rand
@@ -157,15 +157,14 @@ func (f *Forge) Sites() int {
 	return g.site
 }
 
-// Sound returns the table as it was.
+// Sound returns the table without changes of sites.
 func (f *Forge) Sound() []byte {
 	g := forging{Forge: f}
 	g.table()
 	return g.out
 }
 
-// Build returns the table with one to three sites changed as rnd says, and what
-// they were.
+// Build returns the table with one to three randomly chosen sites changed, and descriptions of them.
 func (f *Forge) Build(rnd *rand.Rand, sites int) (table []byte, changed []string) {
 	g := forging{Forge: f, change: map[int]bool{}, rnd: rnd}
 	for range 1 + rnd.IntN(3) {
@@ -175,6 +174,7 @@ func (f *Forge) Build(rnd *rand.Rand, sites int) (table []byte, changed []string
 	return g.out, g.changed
 }
 
+// hit visits a site and reports whether it must be changed.
 func (g *forging) hit(what string) bool {
 	g.site++
 	if !g.change[g.site-1] {
@@ -184,13 +184,13 @@ func (g *forging) hit(what string) bool {
 	return true
 }
 
-// hostile are numbers at which arithmetic goes wrong.
+// hostile are numbers at which arithmetic overflows or a bound is exceeded.
 var hostile = []uint64{
 	0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 62, 63, 64, 0x7f, 0x80, 0xff, 0x100, 0xffff, 1 << 20, 64 << 20, 64<<20 + 1,
 	1<<31 - 1 - trailerLen, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<56 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1,
 }
 
-// num is a site that holds a number.
+// num visits a site with a number and returns the number, which may be changed.
 func (g *forging) num(what string, v uint64) uint64 {
 	if !g.hit(what) {
 		return v
@@ -206,7 +206,7 @@ func (g *forging) num(what string, v uint64) uint64 {
 	return hostile[g.rnd.IntN(len(hostile))]
 }
 
-// bytes is a site that holds a string of bytes.
+// bytes visits a site with a byte string and returns the string, which may be changed.
 func (g *forging) bytes(what string, b []byte) []byte {
 	if !g.hit(what) {
 		return b
@@ -242,7 +242,7 @@ func (g *forging) fixed32(dst []byte, what string, v uint64) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(g.num(what, v)))
 }
 
-// table writes all of the table to g.out.
+// table writes the table to g.out.
 func (g *forging) table() {
 	var handles [][2]uint64
 	for _, b := range g.data {
@@ -257,14 +257,14 @@ func (g *forging) table() {
 			values[i] = g.handle("filter", h)
 		}
 	}
-	if g.own >= 0 {
+	if g.propsAt >= 0 {
 		h := g.stored("properties", g.block("properties", g.props, nil), g.props.kind)
 		others = append(others, h)
-		_, n := binary.Uvarint(g.meta.entries[g.own].value)
-		_, m := binary.Uvarint(g.meta.entries[g.own].value[n:])
-		last, k := binary.Uvarint(g.meta.entries[g.own].value[n+m:])
+		_, n := binary.Uvarint(g.meta.entries[g.propsAt].value)
+		_, m := binary.Uvarint(g.meta.entries[g.propsAt].value[n:])
+		last, k := binary.Uvarint(g.meta.entries[g.propsAt].value[n+m:])
 		v := g.varint(g.handle("properties", h), "metaindex: last data offset", last)
-		values[g.own] = append(v, g.bytes("metaindex: bounds", g.meta.entries[g.own].value[n+m+k:])...)
+		values[g.propsAt] = append(v, g.bytes("metaindex: bounds", g.meta.entries[g.propsAt].value[n+m+k:])...)
 	}
 	meta := g.stored("metaindex", g.block("metaindex", g.meta, values), g.meta.kind)
 	values = map[int][]byte{}
@@ -284,13 +284,13 @@ func (g *forging) table() {
 	g.out = binary.LittleEndian.AppendUint64(g.out, g.num("footer: magic", magic))
 }
 
-// handle returns the handle of the named block according to h.
+// handle encodes h, the handle of the named block.
 func (g *forging) handle(of string, h [2]uint64) []byte {
 	b := g.varint(nil, "handle of the "+of+" block: offset", h[0])
 	return g.bytes("handle of the "+of+" block", g.varint(b, "handle of the "+of+" block: size", h[1]))
 }
 
-// block puts a block together. values replace those of the entries.
+// block encodes a block. values, by index, replace the values of entries.
 func (g *forging) block(part string, b block, values map[int][]byte) (raw []byte) {
 	for i, e := range b.entries {
 		value, ok := values[i]
@@ -310,8 +310,7 @@ func (g *forging) block(part string, b block, values map[int][]byte) (raw []byte
 	return g.bytes(part+": block", raw)
 }
 
-// filterBlock puts a filter block together: the filter, its offset, the
-// array's, base_lg.
+// filterBlock encodes a filter block: the filter, its offset, the offset of the array, and base_lg.
 func (g *forging) filterBlock(f filterBlock) []byte {
 	const envelopeLen = 9
 	if n := len(f.raw) - envelopeLen; f.envelope && n > 0 {
@@ -325,7 +324,7 @@ func (g *forging) filterBlock(f filterBlock) []byte {
 	return g.bytes("filter: block", f.raw)
 }
 
-// stored appends a block as kind stores it, with its trailer, and returns where.
+// stored compresses a block with kind, appends it with its trailer, and returns its handle.
 func (g *forging) stored(part string, raw []byte, kind byte) [2]uint64 {
 	switch kind {
 	case 1:
@@ -342,36 +341,36 @@ func (g *forging) stored(part string, raw []byte, kind byte) [2]uint64 {
 	return h
 }
 
-// WithProperty returns the table with another value of one of its properties.
+// WithProperty returns the table with one property set to value.
 func (f *Forge) WithProperty(name string, value uint64) []byte {
 	return f.withProperty(name, value).Sound()
 }
 
-// WithMark returns the table with another mark of its first and last key.
+// WithMark returns the table with mark as the mark of its first and last key.
 func (f *Forge) WithMark(mark [8]byte) []byte {
-	lying := *f
-	lying.meta.entries = slices.Clone(f.meta.entries)
-	value := &lying.meta.entries[f.own].value
+	changed := *f
+	changed.meta.entries = slices.Clone(f.meta.entries)
+	value := &changed.meta.entries[f.propsAt].value
 	*value = append((*value)[:len(*value)-len(mark):len(*value)-len(mark)], mark[:]...)
-	return lying.Sound()
+	return changed.Sound()
 }
 
-// WithEmptyIndex returns the table with an index that lists nothing.
+// WithEmptyIndex returns the table with an empty index.
 func (f *Forge) WithEmptyIndex() []byte {
-	lying := *f
-	lying.index = block{restarts: []uint32{0}}
-	return lying.Sound()
+	changed := *f
+	changed.index = block{restarts: []uint32{0}}
+	return changed.Sound()
 }
 
 func (f *Forge) withProperty(name string, value uint64) *Forge {
-	lying := *f
-	lying.props.entries, lying.props.restarts = slices.Clone(f.props.entries), slices.Clone(f.props.restarts)
+	changed := *f
+	changed.props.entries, changed.props.restarts = slices.Clone(f.props.entries), slices.Clone(f.props.restarts)
 	var key []byte
 	before, now := 0, 0 // where the entry was and is
-	for i := range lying.props.entries {
-		e := &lying.props.entries[i]
+	for i := range changed.props.entries {
+		e := &changed.props.entries[i]
 		if at := slices.Index(f.props.restarts, uint32(before)); at >= 0 {
-			lying.props.restarts[at] = uint32(now)
+			changed.props.restarts[at] = uint32(now)
 		}
 		before += e.size()
 		if key = append(key[:e.shared], e.suffix...); string(key) == name {
@@ -379,11 +378,14 @@ func (f *Forge) withProperty(name string, value uint64) *Forge {
 		}
 		now += e.size()
 	}
-	return &lying
+	return &changed
 }
 
-// size returns the bytes that the entry takes in a block.
+// size returns the encoded size of the entry in bytes.
 func (e *entry) size() int {
-	lengths := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, e.shared), uint64(len(e.suffix))), uint64(len(e.value)))
-	return len(lengths) + len(e.suffix) + len(e.value)
+	n := len(e.suffix) + len(e.value)
+	for _, v := range []uint64{e.shared, uint64(len(e.suffix)), uint64(len(e.value))} {
+		n += len(binary.AppendUvarint(nil, v))
+	}
+	return n
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// Restructured returns a forge of the table with one to three changes of its structure as rnd
-// says, and what they are: blocks that are empty, out of order or bombs, entries that repeat,
-// handles that overlap. Numbers and bytes stay what they are; Build changes those.
+// Restructured returns a forge of the table with one to three random changes of its structure, and
+// descriptions of them: blocks that are empty, out of order or decompression bombs, entries that are
+// repeated, handles that overlap. It leaves numbers and byte strings to Build.
 func (f *Forge) Restructured(rnd *rand.Rand) (*Forge, []string) {
 	g := *f
 	g.data, g.filters = slices.Clone(f.data), slices.Clone(f.filters)
@@ -41,7 +41,7 @@ func (f *Forge) restructure(rnd *rand.Rand) string {
 	return fmt.Sprintf("data block %d of %d: %s", i, len(f.data), f.data[i].restructure(rnd))
 }
 
-// restructureOthers changes what is not data or its index.
+// restructureOthers changes a block that is neither a data block nor the index.
 func (f *Forge) restructureOthers(rnd *rand.Rand) string {
 	switch rnd.IntN(6) {
 	case 0:
@@ -54,24 +54,27 @@ func (f *Forge) restructureOthers(rnd *rand.Rand) string {
 		f.props.kind = byte(rnd.IntN(3))
 		return "properties: " + f.props.restructure(rnd)
 	case 3:
-		if f.own >= 0 {
-			name := []string{"entries", "data-blocks", "data-bytes", "filter-keys", "largest-seq", "smallest-seq", "deletions"}[rnd.IntN(7)]
+		if f.propsAt >= 0 {
+			names := []string{
+				"entries", "data-blocks", "data-bytes", "filter-keys", "largest-seq", "smallest-seq", "deletions",
+			}
+			name := names[rnd.IntN(len(names))]
 			*f = *f.withProperty(name, hostile[rnd.IntN(len(hostile))])
-			return "properties: another number of " + name
+			return "properties: a wrong value of " + name
 		}
 	case 4:
 		if len(f.filters) > 0 {
 			i := rnd.IntN(len(f.filters))
 			f.filters[i].raw = ranges(rnd, f.filters[i].raw)
-			return "filter: many ranges of blocks"
+			return "filter: many block ranges"
 		}
 	}
 	slices.Reverse(f.filters)
-	return "filters: the other way round"
+	return "filters: in reverse order"
 }
 
-// ranges makes of a filter block, where it has the envelope of one filter, one of many filters
-// that cover 2 KiB and more each, some of them empty.
+// ranges turns a block with the envelope of one filter into a block of many filters, some of them
+// empty. Each filter covers a range of data of the same random size.
 func ranges(rnd *rand.Rand, raw []byte) []byte {
 	n := len(raw) - 9
 	if n <= 0 {
@@ -86,8 +89,10 @@ func ranges(rnd *rand.Rand, raw []byte) []byte {
 
 // warpHandles changes the handles of the data blocks in the index.
 func (f *Forge) warpHandles(rnd *rand.Rand) string {
-	ways := []string{"a handle repeats", "all handles are one", "handles go backward", "a handle reaches into the next block", "a handle leads to another part",
-		"blocks are left out", "a handle begins within a block"}
+	ways := []string{
+		"a handle is repeated", "all handles are equal", "handles go backward", "a handle includes the next block",
+		"a handle points to another part", "blocks are left out", "a handle begins inside a block",
+	}
 	way, at, by := rnd.IntN(len(ways)), rnd.Uint64(), rnd.IntN(20)
 	f.warp = func(data, others [][2]uint64) [][2]uint64 {
 		if len(data) < 2 {
@@ -138,21 +143,21 @@ func (b *block) restructure(rnd *rand.Rand) string {
 	case way == 1:
 		i := at()
 		order = slices.Insert(order, i, i)
-		what = "an entry twice"
+		what = "an entry is repeated"
 	case way == 2:
 		i, j := at(), at()
 		order[i], order[j] = order[j], order[i]
-		what = "entries change places"
+		what = "two entries are swapped"
 	case way == 3:
 		i := at()
 		order = slices.Delete(order, i, i+1)
-		what = "an entry less"
+		what = "an entry is left out"
 	case way == 4:
 		return b.unfold(rnd, keys)
 	case way == 5:
 		i := at()
 		keys[i] = trailerOf(rnd, keys[i])
-		what = "another trailer"
+		what = "a wrong trailer"
 	case way == 6:
 		b.kind = 1 + byte(rnd.IntN(2))
 		i, value := at(), make([]byte, 1<<(10+rnd.IntN(11)))
@@ -162,7 +167,7 @@ func (b *block) restructure(rnd *rand.Rand) string {
 			}
 			return b.entries[j].value
 		}
-		what = "a bomb"
+		what = "a decompression bomb"
 	case way == 7:
 		i, long := at(), slices.Repeat([]byte{byte(rnd.IntN(256))}, 1<<rnd.IntN(17))
 		keys[i] = slices.Concat(keys[i][:rnd.IntN(len(keys[i])+1)], long, keys[i])
@@ -172,8 +177,8 @@ func (b *block) restructure(rnd *rand.Rand) string {
 	return what
 }
 
-// unfold makes many entries that share a long key: up to half a megabyte of keys, which a
-// compaction or a repair writes out in full.
+// unfold makes many entries that share a long key: up to half a megabyte of keys, which a compaction
+// or a repair writes in full.
 func (b *block) unfold(rnd *rand.Rand, keys [][]byte) string {
 	long := slices.Concat(slices.Repeat([]byte{'k'}, 1<<rnd.IntN(10)), []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	var more [][]byte
@@ -189,21 +194,24 @@ func (b *block) unfold(rnd *rand.Rand, keys [][]byte) string {
 		order[i] = i
 	}
 	b.encode(order, keys, func(int) []byte { return value }, 1<<30)
-	return "a long key that many entries share"
+	return "many entries share a long key"
 }
 
-// trailerOf returns the internal key with another sequence number or kind.
+// trailerOf returns the internal key with a random trailer: a sequence number and a kind.
 func trailerOf(rnd *rand.Rand, key []byte) []byte {
 	if len(key) < 8 {
 		return key
 	}
-	trailers := []uint64{0, 1, 2, 0xff, 1<<63 | 1, 1<<64 - 1, 1<<64 - 256, 1<<64 - 255, 1<<64 - 511, 5<<8 | 1, 5 << 8, 1 << 40}
+	trailers := []uint64{
+		0, 1, 2, 0xff, 1<<63 | 1, 1<<64 - 1, 1<<64 - 256, 1<<64 - 255, 1<<64 - 511, 5<<8 | 1, 5 << 8, 1 << 40,
+	}
 	return binary.LittleEndian.AppendUint64(slices.Clone(key[:len(key)-8]), trailers[rnd.IntN(len(trailers))])
 }
 
 // addNames adds names of filters that share a long prefix.
 func (b *block) addNames(rnd *rand.Rand) {
-	prefix := append([]byte([]string{"filter.", "filter.sievedb.range.", "x"}[rnd.IntN(3)]), make([]byte, 1<<rnd.IntN(13))...)
+	begin := []string{"filter.", "filter.sievedb.range.", "x"}[rnd.IntN(3)]
+	prefix := append([]byte(begin), make([]byte, 1<<rnd.IntN(13))...)
 	keys, value := b.keys(), b.entries[0].value
 	old := slices.Clone(b.entries)
 	order := make([]int, len(keys))
@@ -223,7 +231,7 @@ func (b *block) addNames(rnd *rand.Rand) {
 	}, 1<<30)
 }
 
-// keys returns the whole keys of the block's entries.
+// keys returns the complete keys of the entries.
 func (b *block) keys() (keys [][]byte) {
 	var key []byte
 	for _, e := range b.entries {
@@ -233,8 +241,8 @@ func (b *block) keys() (keys [][]byte) {
 	return keys
 }
 
-// encode makes the entries of the block again, of those keys and values, in that order, with a
-// restart point every interval entries.
+// encode replaces the entries of the block by those keys and values, in that order, with a restart
+// point every interval entries.
 func (b *block) encode(order []int, keys [][]byte, value func(int) []byte, interval int) {
 	var entries []entry
 	b.restarts = nil

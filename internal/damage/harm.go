@@ -6,26 +6,27 @@ import (
 	"iter"
 )
 
-// Harm is one way in which an image was damaged.
+// Harm is a damaged image and a description of the damage.
 type Harm struct {
-	// What says what was done, for people.
+	// What describes the damage.
 	What string
-	// File is the damaged file, the first of two that were swapped.
+	// File is the damaged file, or the first of two swapped files.
 	File string
-	// Offset is where in File the damage begins, in bytes; 0 for a whole file.
+	// Offset is the offset in bytes in File where the damage begins, 0 for a whole file.
 	Offset int
 	// Image is the damaged image.
 	Image Image
 }
 
-// Flips yields the image with each bit of the file turned, one at a time.
+// Flips yields the image with each bit of the file flipped, one at a time.
 func Flips(im Image, name string) iter.Seq[Harm] {
 	return func(yield func(Harm) bool) {
 		for i := range im[name] {
 			for bit := range 8 {
 				b := bytes.Clone(im[name])
 				b[i] ^= 1 << bit
-				if !yield(Harm{fmt.Sprintf("%s: bit %d of byte %d turned", name, bit, i), name, i, im.With(name, b)}) {
+				what := fmt.Sprintf("%s: bit %d of byte %d flipped", name, bit, i)
+				if !yield(Harm{what, name, i, im.With(name, b)}) {
 					return
 				}
 			}
@@ -44,12 +45,12 @@ func Cuts(im Image, name string) iter.Seq[Harm] {
 	}
 }
 
-// SectorSize is the unit in which a disk writes whole or not at all, in bytes.
+// SectorSize is the unit in bytes that a disk writes completely or not at all.
 const SectorSize = 512
 
-// Sectors yields the image with each sector of the file zero, 0xFF, what an
-// older copy of the image holds there, and what its neighbours hold. Damage that
-// changes nothing is left out. older may be nil.
+// Sectors yields the image with each sector of the file replaced by zeros, by 0xFF, by the sector of
+// an older copy of the image, and by each of its neighbours. Replacements that change nothing are left
+// out. older may be nil.
 func Sectors(im, older Image, name string) iter.Seq[Harm] {
 	return func(yield func(Harm) bool) {
 		whole := im[name]
@@ -63,14 +64,15 @@ func Sectors(im, older Image, name string) iter.Seq[Harm] {
 				{"0xFF", bytes.Repeat([]byte{0xff}, n)},
 				{"an older copy", sector(older[name], at, n)},
 				{"the sector before", sector(whole, at-SectorSize, n)},
-				{"the sector after it", sector(whole, at+SectorSize, n)},
+				{"the sector after", sector(whole, at+SectorSize, n)},
 			} {
 				if fill.with == nil || bytes.Equal(fill.with, whole[at:at+n]) {
 					continue
 				}
 				b := bytes.Clone(whole)
 				copy(b[at:], fill.with)
-				if !yield(Harm{fmt.Sprintf("%s: sector at %d is %s", name, at, fill.what), name, at, im.With(name, b)}) {
+				what := fmt.Sprintf("%s: sector at %d is %s", name, at, fill.what)
+				if !yield(Harm{what, name, at, im.With(name, b)}) {
 					return
 				}
 			}
@@ -99,7 +101,7 @@ func Missing(im Image) iter.Seq[Harm] {
 	}
 }
 
-// Swaps yields the image with the contents of each two of the files exchanged.
+// Swaps yields the image with the contents of each two of the files swapped.
 func Swaps(im Image, names []string) iter.Seq[Harm] {
 	return func(yield func(Harm) bool) {
 		for i, a := range names {
@@ -113,8 +115,8 @@ func Swaps(im Image, names []string) iter.Seq[Harm] {
 	}
 }
 
-// Tails yields the image with the last n bytes of the file, for each n in steps,
-// zeroed, and with that many zeros appended.
+// Tails yields, for each n that is a multiple of step, the image with the last n bytes of the file
+// zeroed, and the image with n zeros appended to the file.
 func Tails(im Image, name string, step int) iter.Seq[Harm] {
 	return func(yield func(Harm) bool) {
 		whole := im[name]
@@ -127,7 +129,7 @@ func Tails(im Image, name string, step int) iter.Seq[Harm] {
 				return
 			}
 			b = append(bytes.Clone(whole), make([]byte, n)...)
-			if !yield(Harm{fmt.Sprintf("%s: %d zeros after it", name, n), name, len(whole), im.With(name, b)}) {
+			if !yield(Harm{fmt.Sprintf("%s: %d zeros appended", name, n), name, len(whole), im.With(name, b)}) {
 				return
 			}
 		}

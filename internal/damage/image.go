@@ -10,11 +10,10 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Image is the files of a directory: names without the directory, and bytes, which must not be
-// changed.
+// Image has the files of a directory: their bytes, which must not be changed, by name.
 type Image map[string][]byte
 
-// Load reads the files of dir, except those that skip selects; a nil skip selects none.
+// Load reads the files of dir, except those for which skip returns true. A nil skip skips none.
 func Load(fsys vfs.FS, dir string, skip func(name string) bool) (Image, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -56,7 +55,7 @@ func readFile(fsys vfs.FS, path string) ([]byte, error) {
 // Names returns the names of the files, sorted.
 func (im Image) Names() []string { return slices.Sorted(maps.Keys(im)) }
 
-// Size returns the bytes of all files together.
+// Size returns the total size of the files in bytes.
 func (im Image) Size() (n int) {
 	for _, b := range im {
 		n += len(b)
@@ -64,7 +63,8 @@ func (im Image) Size() (n int) {
 	return n
 }
 
-// With returns the image with one file's bytes replaced; nil removes the file.
+// With returns a copy of the image with the bytes of one file replaced. If b is nil, the copy does not
+// have the file.
 func (im Image) With(name string, b []byte) Image {
 	out := maps.Clone(im)
 	if b == nil {
@@ -75,7 +75,7 @@ func (im Image) With(name string, b []byte) Image {
 	return out
 }
 
-// FS returns a new file system in memory that holds the image in dir, durably.
+// FS returns a new file system in memory that has the image in dir, durably.
 func (im Image) FS(dir string) (*vfs.Mem, error) {
 	m := vfs.NewMem()
 	if err := vfs.MkdirAllSynced(m, dir); err != nil {

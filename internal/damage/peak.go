@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Peak runs fn and returns how many bytes more than before the heap held at most meanwhile,
-// about: what other goroutines hold counts too, and garbage that is not collected yet.
+// Peak runs fn and returns approximately by how many bytes the heap grew at most meanwhile. The memory
+// of other goroutines and garbage that is not collected yet are included.
 func Peak(fn func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // to leave little garbage
 	runtime.GC()
-	before := held()
-	most, done := before, make(chan struct{})
+	before := heapBytes()
+	peak, done := before, make(chan struct{})
 	var sampler sync.WaitGroup
 	sampler.Go(func() {
 		tick := time.NewTicker(200 * time.Microsecond)
@@ -24,18 +24,18 @@ func Peak(fn func()) uint64 {
 			case <-done:
 				return
 			case <-tick.C:
-				most = max(most, held())
+				peak = max(peak, heapBytes())
 			}
 		}
 	})
 	fn()
 	close(done)
 	sampler.Wait()
-	return max(most, held()) - before
+	return max(peak, heapBytes()) - before
 }
 
-// held returns the bytes of the heap's objects, garbage included.
-func held() uint64 {
+// heapBytes returns the size of the objects on the heap, including garbage.
+func heapBytes() uint64 {
 	s := [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s[:])
 	return s[0].Value.Uint64()

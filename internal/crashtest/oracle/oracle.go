@@ -197,8 +197,8 @@ func (h *History) Check(state []Entry, cut int, keepsAll bool) (int, error) {
 	low, high := h.Bounds(cut, keepsAll)
 	if n < low {
 		b := h.batches[low-1]
-		return n, fmt.Errorf("found %d batches, but the first %d were promised: batch %d of writer %d (sync %v) was acknowledged at %d",
-			n, low, b.Number, b.Writer, b.Sync, b.Acked)
+		return n, fmt.Errorf("found %d batches, but the first %d were promised: "+
+			"batch %d of writer %d (sync %v) was acknowledged at %d", n, low, b.Number, b.Writer, b.Sync, b.Acked)
 	}
 	if n > high {
 		return n, fmt.Errorf("found %d batches, but only %d had been issued", n, high)
