@@ -80,7 +80,7 @@ func plant(c *Config, fault func(d *db.DB)) {
 
 const plantKeys = 500 // of each worker
 
-func TestWhatLeaksIsFound(t *testing.T) {
+func TestLeaksAreFound(t *testing.T) {
 	c := testConfig(t, plantKeys)
 	var files []*os.File
 	var memory [][]byte
@@ -119,7 +119,7 @@ func TestAStoreLeftOpenIsFound(t *testing.T) {
 	require.ErrorContains(t, err, "goroutines of the store")
 }
 
-func TestReadAllFindsWhatNobodyWrote(t *testing.T) {
+func TestReadAllFindsForeignKeysAndValues(t *testing.T) {
 	for _, c := range []struct{ name, key, value, fault string }{
 		{"a key of no worker", "w9/000001", string(valueOf(9, 1, 1)), "follows"},
 		{"a key in another format", "w1/1", string(valueOf(1, 1, 1)), "no worker writes"},
@@ -137,7 +137,7 @@ func TestReadAllFindsWhatNobodyWrote(t *testing.T) {
 	}
 }
 
-func TestJudgeOfGrowth(t *testing.T) {
+func TestJudgeGrowth(t *testing.T) {
 	run := func(at func(i int) int64) []sample {
 		var all []sample
 		for i := range longRun + 20 {
@@ -168,7 +168,7 @@ func TestJudgeOfGrowth(t *testing.T) {
 	}
 }
 
-func TestJudgeOfStalls(t *testing.T) {
+func TestJudgeStalls(t *testing.T) {
 	var c stallCount
 	c.add(db.WriteStallInfo{Duration: time.Second})
 	c.add(db.WriteStallInfo{Duration: 2 * time.Second, Stopped: true})
@@ -178,7 +178,7 @@ func TestJudgeOfStalls(t *testing.T) {
 	require.EqualValues(t, 3, c.count.Load())
 }
 
-func TestJudgeOfSpace(t *testing.T) {
+func TestJudgeSpace(t *testing.T) {
 	var s space
 	s.add(occupancy{100, 0})
 	require.ErrorContains(t, s.judge(), "never measured")
@@ -201,7 +201,7 @@ func TestJudgeOfSpace(t *testing.T) {
 
 // What a worker had written when it was killed is what it said, or one batch
 // more; after a Close it is what it said.
-func TestOneBatchMoreIsTheMostAfterAKill(t *testing.T) {
+func TestAtMostOneMoreBatchAfterAKill(t *testing.T) {
 	const keys, said = 200, 100
 	for _, c := range []struct {
 		name    string

@@ -203,7 +203,7 @@ var brokenRules = []struct {
 	}},
 	{"a table is removed after an edit of several Writes", 0, func(s *store) {
 		s.edit(true, &manifest.Edit{
-			Deleted:         []manifest.DeletedFile{{Level: 1, Num: 1}},
+			Deleted: []manifest.DeletedFile{{Level: 1, Num: 1}},
 			CompactPointers: []manifest.CompactPointer{{
 				Level: 1, Key: base.AppendInternalKey(make([]byte, 4<<20), nil, 1, base.KindSet),
 			}},
