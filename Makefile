@@ -131,13 +131,13 @@ soak:
 	$(GO) test -timeout 12h -run TestFillsOfARealDisk ./db -fill.count 500
 	$(GO) test -timeout 12h -run 'Flip|Truncated|TornTail' ./db -damage.shapes -damage.doubles 100000
 	$(GO) test -timeout 12h -run TestMalformedTables ./sstable -malformed.tables 100000
-	$(GO) test -timeout 12h -run TestFiltersNeverDeny ./sstable -truth.keys 1000000000
+	$(GO) test -timeout 12h -run TestFiltersHaveNoFalseNegatives ./sstable -truth.keys 1000000000
 	$(GO) test -timeout 12h -v -run TestMeasuredRates ./filter/... -rates.long
-	$(GO) test -timeout 12h -run TestNoKindOf ./filter/... -rates.denials 100000000
+	$(GO) test -timeout 12h -run 'TestNo.*FilterDeniesItsKeys' ./filter/... -rates.denials 100000000
 	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
 	$(GO) test -timeout 12h -race -run TestReadersSeeWholeBatchesOnly ./db -atomicity.for 1h
 	$(GO) test -timeout 12h -count 100 ./filter/... ./internal/cache -statistics.seed=0
-	$(GO) test -timeout 12h -count 100 -run 'PointSearch|UnderTheOldName|GuessOfWhere' ./sstable -statistics.seed=0
+	$(GO) test -timeout 12h -count 100 -run 'PointSearch|UnderTheOldName|GuessedSlicePositions' ./sstable -statistics.seed=0
 	$(GO) test -timeout 12h -count 100 -run 'ThroughAFullCache|UnderTheOldFilterName' ./db -statistics.seed=0
 	$(GO) test -timeout 12h -run TestOptions ./internal/metamorphic -meta.seeds 500 -meta.ops 10000
 	$(GO) test -timeout 48h -v -run TestSoak ./internal/soak -soak.for $(SOAKTIME)

@@ -146,7 +146,8 @@ func anchors(page string) []string {
 
 var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
 
-func TestNamedTestsExist(t *testing.T) {
+// testSources returns the text of all test files.
+func testSources(t *testing.T) string {
 	var sources strings.Builder
 	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
@@ -156,9 +157,14 @@ func TestNamedTestsExist(t *testing.T) {
 		sources.Write(text)
 		return err
 	}))
+	return sources.String()
+}
+
+func TestNamedTestsExist(t *testing.T) {
+	sources := testSources(t)
 	for _, name := range documents(t) {
 		for _, m := range testName.FindAllStringSubmatch(read(t, name), -1) {
-			require.Contains(t, sources.String(), "func "+m[1]+"(", "named in %s", name)
+			require.Contains(t, sources, "func "+m[1]+"(", "named in %s", name)
 		}
 	}
 }
@@ -183,4 +189,25 @@ func TestExamplesNameTheVariableStore(t *testing.T) {
 		return err
 	}))
 	require.Greater(t, examples, 10, "calls of db.Open")
+}
+
+var runPattern = regexp.MustCompile(`go\)? test[^\n]*? -run '?([A-Za-z|.*$]+)'?`)
+
+// A -run pattern that matches no test passes and tests nothing.
+func TestRunPatternsMatchTests(t *testing.T) {
+	sources := testSources(t)
+	patterns := 0
+	for _, name := range append(documents(t), "Makefile") {
+		for _, m := range runPattern.FindAllStringSubmatch(strings.ReplaceAll(read(t, name), "$(GO)", "go"), -1) {
+			for alternative := range strings.SplitSeq(strings.ReplaceAll(m[1], "$$", "$"), "|") {
+				if strings.Trim(alternative, "^$") == "" { // no test, but benchmarks or fuzzing
+					continue
+				}
+				pattern := regexp.MustCompile(`(?m)^func (Test|Fuzz)\w*` + strings.TrimPrefix(strings.TrimSuffix(alternative, "$"), "Test") + `\w*\(`)
+				require.True(t, pattern.MatchString(sources), "%s: no test matches -run %s", name, alternative)
+				patterns++
+			}
+		}
+	}
+	require.Greater(t, patterns, 25)
 }
