@@ -217,6 +217,7 @@ func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	require.NoError(t, d.Put([]byte("a"), nil, NoSync))
 	require.NoError(t, d.Put([]byte("z"), nil, NoSync))
 	require.NoError(t, d.Flush())
+	eventually(t, d.compactor.Idle) // Flush returns a little before the flush is over
 	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("zz"), []byte("loaded")))
 	load.Store(true)
