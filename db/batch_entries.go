@@ -116,8 +116,8 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 // implements encoding.BinaryMarshaler.
 func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
 
-// UnmarshalBinary replaces the content of the batch with that of data, which AppendBinary,
-// LevelDB or goleveldb made. It copies data and ignores the sequence number in it. If data
+// UnmarshalBinary replaces the content of the batch with that of data, which AppendBinary or
+// LevelDB made. It copies data and ignores the sequence number in it. If data
 // is not a batch it returns ErrCorruption, and if the batch or an entry is above the limits
 // ErrTooLarge; the batch does not change then. It implements encoding.BinaryUnmarshaler.
 func (b *Batch) UnmarshalBinary(data []byte) error {
