@@ -39,14 +39,17 @@ func (w *wrapped) Error() string { return w.text + ": " + w.err.Error() }
 func (w *wrapped) Unwrap() error { return w.err }
 
 // Format implements fmt.Formatter: %+v also prints what CombineErrors added to the cause.
-func (w *wrapped) Format(s fmt.State, verb rune) {
+func (w *wrapped) Format(s fmt.State, verb rune) { format(s, verb, w, "%s: %+v", w.text, w.err) }
+
+// format prints err; with %+v it prints details instead.
+func format(s fmt.State, verb rune, err error, details string, args ...any) {
 	switch {
 	case verb == 'v' && s.Flag('+'):
-		fmt.Fprintf(s, "%s: %+v", w.text, w.err)
+		fmt.Fprintf(s, details, args...)
 	case verb == 'q':
-		fmt.Fprintf(s, "%q", w.Error())
+		fmt.Fprintf(s, "%q", err.Error())
 	default:
-		fmt.Fprint(s, w.Error())
+		fmt.Fprint(s, err.Error())
 	}
 }
 
@@ -71,12 +74,5 @@ func (c *combined) Unwrap() error { return c.error }
 
 // Format implements fmt.Formatter.
 func (c *combined) Format(s fmt.State, verb rune) {
-	switch {
-	case verb == 'v' && s.Flag('+'):
-		fmt.Fprintf(s, "%+v\nand then: %+v", c.error, c.other)
-	case verb == 'q':
-		fmt.Fprintf(s, "%q", c.Error())
-	default:
-		fmt.Fprint(s, c.Error())
-	}
+	format(s, verb, c, "%+v\nand then: %+v", c.error, c.other)
 }
