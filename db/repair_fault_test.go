@@ -295,7 +295,7 @@ func (d repairDir) requireHopeless(t *testing.T) bool {
 		return false
 	}
 	require.ErrorIs(t, err, ErrCorruption)
-	require.ErrorContains(t, err, "nothing can be read")
+	require.ErrorContains(t, err, "none of its tables, logs and MANIFESTs can be read")
 	require.Equal(t, d, readDir(t, mem, "db"))
 	return true
 }
