@@ -14,11 +14,11 @@ func (d *DB) openAhead() {
 
 // openAll is the work of openAhead.
 func (d *DB) openAll() {
-	s := d.refState()
-	defer s.version.Unref()
+	s := d.finder.Ref()
+	defer s.Version.Unref()
 	began := time.Now()
 	var info OpenAheadInfo
-	for _, level := range s.version.Levels {
+	for _, level := range s.Version.Levels {
 		for _, f := range level.Files {
 			if !d.tables.HasRoom() {
 				break

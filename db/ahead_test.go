@@ -88,7 +88,7 @@ func TestOpenAheadOpensTheNewestTablesUpToMaxOpenFiles(t *testing.T) {
 	d, info := openAheadAndWait(t, o)
 	require.Equal(t, 10, info.Tables)
 	require.EqualValues(t, 10, d.Metrics().Tables.Openings)
-	for i, f := range d.state.Load().version.Levels[0].Files {
+	for i, f := range d.state().Version.Levels[0].Files {
 		require.Equal(t, i < 10, tables.Of(f).Peek() != nil, "table %d of level 0", i)
 	}
 }

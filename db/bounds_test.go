@@ -29,7 +29,7 @@ func boundaryStore(t *testing.T) (d *DB, first, second uint64) {
 }
 
 func lastLevelNums(d *DB) (nums []uint64) {
-	for _, f := range d.state.Load().version.Levels[NumLevels-1].Files {
+	for _, f := range d.state().Version.Levels[NumLevels-1].Files {
 		nums = append(nums, f.Num)
 	}
 	return nums
@@ -83,7 +83,7 @@ func TestCompactOfAnEmptyRangeDoesNothing(t *testing.T) {
 
 func TestApproximateSizeExcludesItsLimit(t *testing.T) {
 	d, _, _ := boundaryStore(t)
-	files := d.state.Load().version.Levels[NumLevels-1].Files
+	files := d.state().Version.Levels[NumLevels-1].Files
 	first, second := files[0].Size, files[1].Size
 	for _, c := range []struct {
 		start, limit string // "" means no bound

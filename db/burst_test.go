@@ -36,7 +36,7 @@ func requireCompacted(t *testing.T, d *DB) {
 	t.Helper()
 	eventually(t, func() bool {
 		require.NoError(t, d.compactor.Status().Err)
-		return len(d.state.Load().version.Levels[0].Files) < d.opts.Compaction.L0Trigger && d.compactor.Idle()
+		return len(d.state().Version.Levels[0].Files) < d.opts.Compaction.L0Trigger && d.compactor.Idle()
 	})
 }
 

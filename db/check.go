@@ -35,9 +35,9 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if ctx == nil {
 		return nil, errNilContext("Check")
 	}
-	s := d.refState()
-	defer s.version.Unref()
-	report, err := check.Tables(ctx, s.version, check.Options{
+	s := d.finder.Ref()
+	defer s.Version.Unref()
+	report, err := check.Tables(ctx, s.Version, check.Options{
 		Cache: d.tables, Comparer: d.cmp, Policies: d.opts.checkPolicies(), Closed: d.closed.Load,
 	})
 	return (*CheckReport)(report), err

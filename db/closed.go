@@ -11,7 +11,7 @@ import (
 // are synced and closed. After a crash the file is complete or missing, and without it the
 // database is as before.
 func (d *DB) writeCloseMark() error {
-	log, err := manifest.MarkFile(d.fs, d.dir, base.FileLog, d.state.Load().mem.logNum)
+	log, err := manifest.MarkFile(d.fs, d.dir, base.FileLog, d.state().Mem.LogNum)
 	if err == nil && log.Size != uint64(d.log.w.Size()) {
 		err = errors.Newf("the log is %d bytes long, %d were written to it", log.Size, d.log.w.Size())
 	}

@@ -190,7 +190,7 @@ func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 			fill(t, d, 0, 50)
 			fill(t, d, 51, 100)
 			require.NoError(t, d.Flush())
-			for _, f := range d.state.Load().version.Levels[0].Files {
+			for _, f := range d.state().Version.Levels[0].Files {
 				require.NoError(t, d.tables.OpenWhole(f))
 			}
 			s := d.NewSnapshot()

@@ -222,7 +222,7 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 		return err
 	}
 	// To decode what was just encoded would take 3 % of an ascending put.
-	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
+	if !d.state().Mem.AddWith(&d.log.inserter, seq, kind, key, value) {
 		panic(batch.NoRoom)
 	}
 	d.publish(1, len(d.commit.record))
@@ -261,7 +261,7 @@ func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durabil
 	if err := d.logRecord(record, count, keep); err != nil {
 		return err
 	}
-	batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)
+	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)
 	d.publish(batches, len(record))
 	return nil
 }
@@ -280,7 +280,7 @@ func (d *DB) logRecord(record []byte, count uint64, keep durability) error {
 // publish shows readers what the last record of so many batches and bytes brought, all of
 // which is in the memtable.
 func (d *DB) publish(batches, recordBytes int) {
-	d.visibleSeq.Store(d.log.lastSeq)
+	d.finder.VisibleSeq.Store(d.log.lastSeq)
 	d.counters.writes.Add(uint64(batches))
 	d.counters.writeBytes.Add(uint64(recordBytes))
 }

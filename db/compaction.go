@@ -71,9 +71,9 @@ func (d *DB) compactionEnded(err error) {
 // compactionHost is the store as its compactions see it.
 type compactionHost DB
 
-func (h *compactionHost) RefVersion() *manifest.Version { return (*DB)(h).refState().version }
-func (h *compactionHost) OldestSnapshot() uint64        { return h.snapshots.oldest(&h.visibleSeq) }
-func (h *compactionHost) Snapshots() []uint64           { return h.snapshots.all(&h.visibleSeq) }
+func (h *compactionHost) RefVersion() *manifest.Version { return h.finder.Ref().Version }
+func (h *compactionHost) OldestSnapshot() uint64        { return h.snapshots.oldest(&h.finder.VisibleSeq) }
+func (h *compactionHost) Snapshots() []uint64           { return h.snapshots.all(&h.finder.VisibleSeq) }
 
 func (h *compactionHost) Apply(edit *manifest.Edit, written []*manifest.FileMeta) error {
 	return (*DB)(h).applyEdit(edit, written, nil)

@@ -29,7 +29,7 @@ func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 		defer s.Close()
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	v := d.state.Load().version
+	v := d.state().Version
 	require.Empty(t, v.Levels[0].Files)
 	for level := range v.Levels {
 		files := v.Levels[level].Files
@@ -50,7 +50,7 @@ func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	base := d.state.Load().version.Shape(d.compactor.PickOptions()).BaseLevel
+	base := d.state().Version.Shape(d.compactor.PickOptions()).BaseLevel
 	require.Less(t, base, NumLevels-1)
 	for range 2 { // two tables are merged, one would be moved
 		require.NoError(t, d.Delete(testKey(7), NoSync))
@@ -58,8 +58,8 @@ func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
-	require.Empty(t, d.state.Load().version.Levels[0].Files)
-	require.NotEmpty(t, d.state.Load().version.Levels[base].Files)
+	require.Empty(t, d.state().Version.Levels[0].Files)
+	require.NotEmpty(t, d.state().Version.Levels[base].Files)
 	_, err := d.Get(testKey(7))
 	require.Equal(t, ErrNotFound, err)
 	it, err := d.NewIterator(nil)
@@ -136,7 +136,7 @@ func TestACompactionBetweenTheInputsOfAnotherWaits(t *testing.T) {
 		require.NoError(t, d.Put([]byte(key), value, NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Len(t, d.state.Load().version.Levels[NumLevels-1].Files, 2)
+	require.Len(t, d.state().Version.Levels[NumLevels-1].Files, 2)
 	require.NoError(t, d.Close())
 
 	o.Tables.Size = 1 << 20 // enough for both values in one table
@@ -155,7 +155,7 @@ func TestACompactionBetweenTheInputsOfAnotherWaits(t *testing.T) {
 	key := []byte("m")
 	require.NoError(t, d.Put(key, value, NoSync))
 	require.NoError(t, d.Flush())
-	v := d.state.Load().version
+	v := d.state().Version
 	c, busy := v.PickFiles(0, NumLevels-1, v.Overlapping(0, key, key), compact.ManualStep, d.compactor.PickOptions())
 	require.Nil(t, c)
 	require.True(t, busy)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -74,7 +75,7 @@ func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 		return err == nil
 	}
 	d.uncertain = append(d.uncertain, before)
-	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, func(*readState) { d.uncertain = append(d.uncertain, meanwhile) }))
+	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.uncertain = append(d.uncertain, meanwhile) }))
 	require.False(t, there(beforePath))
 	require.True(t, there(meanwhilePath))
 	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, nil))

@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // Another program truncates a table, or a disk loses its bytes, while the database is open. With mmap
@@ -36,7 +37,7 @@ func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			requireValue(t, d, testKey(0), testValue(0)) // the table is open now
 
-			files := d.state.Load().version.Levels[NumLevels-1].Files
+			files := d.state().Version.Levels[NumLevels-1].Files
 			require.Len(t, files, 1)
 			f, err := os.OpenFile(filepath.Join(dir, base.FileName(base.FileTable, files[0].Num)), os.O_RDWR, 0)
 			require.NoError(t, err)

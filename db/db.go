@@ -10,11 +10,11 @@ import (
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/internal/tracking"
-	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -110,13 +110,8 @@ type storage struct {
 
 // reading is what lookups load and count.
 type reading struct {
-	memHash memHash
-	lookups *counters.Lookups
-	ranges  *counters.Ranges // nil: there are none
-	// state is what a reader loads; replaced under DB.mu.
-	state atomic.Pointer[readState]
-	// visibleSeq is the last sequence number that readers may see.
-	visibleSeq atomic.Uint64
+	finder lookup.Finder    // its state is replaced under DB.mu
+	ranges *counters.Ranges // nil: there are none
 }
 
 // writing is what the leader of a commit works with.
@@ -144,82 +139,30 @@ func errNilContext(method string) error {
 	return errors.Newf("sievedb: %s: the context is nil; pass context.Background()", method)
 }
 
-// readState is everything that a lookup needs, in the order in which it is consulted. It is
-// immutable, except for the content of the active memtable.
-type readState struct {
-	mem     *memBuffer
-	imm     []*memBuffer // newest first
-	version *manifest.Version
-}
-
-// memBuffer is a memtable with the log that makes it durable.
-type memBuffer struct {
-	*memtable.Memtable
-	logNum uint64
-	maxSeq uint64 // set when the memtable becomes immutable, for its flush only
-}
-
-// memory returns the number of bytes that the memtable uses.
-func (m *memBuffer) memory() uint64 { return uint64(m.Capacity() + m.FilterSize() + m.GuideSize()) }
+// state returns the current read state, nil before the recovery.
+func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 
 // installLocked makes a new read state current. d.mu is held.
-func (d *DB) installLocked(change func(*readState)) {
-	next := *d.state.Load()
+func (d *DB) installLocked(change func(*lookup.State)) {
+	next := *d.state()
 	change(&next)
-	d.state.Store(&next)
+	d.finder.State.Store(&next)
 	d.throttleFor(&next)
 	d.cond.Broadcast()
 }
 
 // installVersion returns the install function for Set.Apply: it puts the new version, and the
 // change that also makes, into one read state.
-func (d *DB) installVersion(also func(*readState)) func(*manifest.Version) {
+func (d *DB) installVersion(also func(*lookup.State)) func(*manifest.Version) {
 	return func(v *manifest.Version) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.installLocked(func(s *readState) {
-			s.version = v
+		d.installLocked(func(s *lookup.State) {
+			s.Version = v
 			if also != nil {
 				also(s)
 			}
 		})
-	}
-}
-
-// refState returns the current read state and takes a reference to its version; the caller
-// releases it with state.version.Unref.
-func (d *DB) refState() *readState {
-	for {
-		if s := d.state.Load(); s.version.TryRef() {
-			return s
-		}
-	}
-}
-
-// stateAt returns the read state and, if seq is latest, the visible sequence number of the
-// same moment. A number that is newer than the state would show a part of a batch, or writes
-// after a load without the load.
-func (d *DB) stateAt(seq uint64) (*readState, uint64) {
-	s := d.state.Load()
-	if seq != latest {
-		return s, seq
-	}
-	for {
-		seq = d.visibleSeq.Load()
-		now := d.state.Load()
-		if now == s {
-			return s, seq
-		}
-		s = now
-	}
-}
-
-// refStateAt is stateAt with a reference to the state's version taken.
-func (d *DB) refStateAt(seq uint64) (*readState, uint64) {
-	for {
-		if s, at := d.stateAt(seq); s.version.TryRef() {
-			return s, at
-		}
 	}
 }
 
@@ -306,7 +249,7 @@ func (d *DB) Flush() error {
 	}
 	d.compactor.EndBurst()
 	// Later memtables are not waited for.
-	waitFor := d.state.Load().imm
+	waitFor := d.state().Imm
 	if len(waitFor) == 0 { // else the compaction that the burst delayed includes their tables
 		d.compactor.Schedule()
 	}
@@ -314,7 +257,7 @@ func (d *DB) Flush() error {
 	defer d.mu.Unlock()
 	for {
 		pending := false
-		for _, m := range d.state.Load().imm {
+		for _, m := range d.state().Imm {
 			for _, w := range waitFor {
 				pending = pending || m == w
 			}
@@ -379,7 +322,7 @@ func (d *DB) Close() error {
 			try(d.writeCloseMark)
 		}
 	}
-	for _, m := range append([]*memBuffer{d.state.Load().mem}, d.state.Load().imm...) {
+	for _, m := range d.state().Memtables() {
 		m.Settle()
 	}
 	try(func() error { d.tables.Close(); return nil })

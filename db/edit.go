@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 )
 
@@ -9,7 +10,7 @@ import (
 // cannot be written ends the writes, unless the disk is full: then the next edit begins a new
 // one. written are the tables that were written for this edit; after an error they are
 // removed as soon as it is certain that the edit is not in force.
-func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*readState)) error {
+func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error {
 	// Before Apply: nothing is certain yet about an edit that fails after this one.
 	settled := d.takeUncertain()
 	err := d.set.Apply(edit, d.installVersion(also))

@@ -121,8 +121,8 @@ func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	if !ok {
 		return
 	}
-	if s := d.state.Load(); s != nil { // nil while Open reads tables
-		s.version.Files(func(level int, other *manifest.FileMeta) {
+	if s := d.state(); s != nil { // nil while Open reads tables
+		s.Version.Files(func(level int, other *manifest.FileMeta) {
 			if other == f {
 				info.Level = level
 			}

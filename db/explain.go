@@ -6,7 +6,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/explain"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // Explanation describes one lookup: every run that it consulted, in order. A run whose key
@@ -73,76 +72,16 @@ func (d *DB) Explain(key []byte) (*Explanation, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
-	for attempt := 0; ; attempt++ {
-		x := &Explanation{}
-		began := time.Now()
-		var lookup sstable.Lookup
-		kind, err := d.explainOnce(&lookup, key, x)
-		lookup.Release()
-		switch {
-		case err == nil:
-			x.sumUp(kind)
-			x.Duration = time.Since(began)
-			return x, nil
-		case !tableGone(err):
-			return nil, err
-		case d.closed.Load():
-			return nil, ErrClosed
-		case attempt == maxAttempts:
-			return nil, d.keptClosing(err)
-		}
+	found, err := d.finder.Explain(key, nil)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// explainOnce is findOnce for an Explanation: the same runs in the same order. It is separate
-// so that lookups pay nothing for it.
-func (d *DB) explainOnce(lookup *sstable.Lookup, key []byte, x *Explanation) (base.Kind, error) {
-	s := d.state.Load()
-	seq := d.visibleSeq.Load()
-	lookup.Init(key, seq)
-	d.memHash.set(lookup)
-	for i, m := range append([]*memBuffer{s.mem}, s.imm...) {
-		began := time.Now()
-		filtered := m.Filtered()
-		ruledOut := filtered && !m.MayHold(d.memHash.of(lookup)) || m.Empty()
-		var kind base.Kind
-		var found bool
-		if !ruledOut {
-			_, kind, found = m.Get(key, seq)
-		}
-		step := ExplainStep(explain.Memtable(i, filtered, ruledOut, found))
-		step.Duration = time.Since(began)
-		x.Steps = append(x.Steps, step)
-		if found {
-			return kind, nil
-		}
+	x := &Explanation{Duration: found.Duration, Steps: make([]ExplainStep, len(found.Steps))}
+	for i := range found.Steps {
+		x.Steps[i] = ExplainStep(found.Steps[i])
 	}
-	return d.explainTables(s, lookup, x)
-}
-
-// explainTables is findInTables for an Explanation.
-func (d *DB) explainTables(s *readState, lookup *sstable.Lookup, x *Explanation) (base.Kind, error) {
-	t := tableSearch{kind: base.KindDelete}
-	ordered := s.version.Level0InOrder()
-	for level, f := range s.version.MayHold(lookup.UserKey()) {
-		if t.found && (ordered || level > 0) {
-			break
-		}
-		step, res, err := explain.Table(d.tables, lookup, level, f)
-		if err != nil {
-			return 0, d.openError(s, err)
-		}
-		x.Steps = append(x.Steps, ExplainStep(step))
-		if res.Found {
-			if err := t.takeNewer(res.Trailer, res.Value, f); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if !ordered {
-		d.learnOrder(s.version, lookup.UserKey())
-	}
-	return t.kind, nil
+	x.sumUp(found.Kind)
+	return x, nil
 }
 
 // sumUp adds up the steps.

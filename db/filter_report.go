@@ -180,9 +180,9 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	if probes < 0 {
 		return nil, errors.Newf("sievedb: Filters: %d probes; want 0, which probes nothing, or more", probes)
 	}
-	s := d.refState()
-	defer s.version.Unref()
-	found, err := filterreport.Examine(ctx, s.version, filterreport.Options{
+	s := d.finder.Ref()
+	defer s.Version.Unref()
+	found, err := filterreport.Examine(ctx, s.Version, filterreport.Options{
 		Cache: d.tables, Comparer: d.cmp, Closed: d.closed.Load, Probes: probes,
 		Counts: filterCounts(d.lookupTotals()), SampledOneIn: counters.SampledOneIn,
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -31,7 +32,7 @@ func (d *DB) flushAll() {
 		if mem == nil {
 			return
 		}
-		size, log := mem.Capacity(), d.files.File(base.FileLog, mem.logNum)
+		size, log := mem.Capacity(), d.files.File(base.FileLog, mem.LogNum)
 		d.compactor.BeginFlush()
 		err := d.flushMemtable(mem, next)
 		d.noteFlush(err)
@@ -41,7 +42,7 @@ func (d *DB) flushAll() {
 			removal.Go(func() {
 				_ = d.guard("the removal of a log", func() error { d.files.Remove(log); return nil })
 			})
-			if len(d.state.Load().imm) == 0 {
+			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
 			collectFlushed(size)
@@ -55,20 +56,20 @@ func (d *DB) flushAll() {
 
 // nextToFlush waits for an immutable memtable. It returns the oldest one, and the number of
 // the oldest log that is needed after its flush. It returns nil when the store closes.
-func (d *DB) nextToFlush() (*memBuffer, uint64) {
+func (d *DB) nextToFlush() (*lookup.Memtable, uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
 		if d.closed.Load() || d.writeErr() != nil {
 			return nil, 0
 		}
-		s := d.state.Load()
-		if n := len(s.imm); n > 0 {
-			next := s.mem.logNum
+		s := d.state()
+		if n := len(s.Imm); n > 0 {
+			next := s.Mem.LogNum
 			if n > 1 {
-				next = s.imm[n-2].logNum
+				next = s.Imm[n-2].LogNum
 			}
-			return s.imm[n-1], next
+			return s.Imm[n-1], next
 		}
 		d.cond.Wait()
 	}
@@ -76,13 +77,13 @@ func (d *DB) nextToFlush() (*memBuffer, uint64) {
 
 // flushMemtable writes mem to a table of level 0 and records that. mem's log is not needed
 // afterwards.
-func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
+func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 	start := time.Now()
 	edit := &manifest.Edit{
 		LogNum: manifest.Num(nextLog),
 		// Not the newest sequence number assigned: goleveldb drops records of the live log
 		// whose numbers are below that of an edit.
-		LastSeq: manifest.Num(mem.maxSeq),
+		LastSeq: manifest.Num(mem.MaxSeq),
 	}
 	info := FlushInfo{}
 	file, err := d.writeMemtable(mem.Memtable)
@@ -97,9 +98,9 @@ func (d *DB) flushMemtable(mem *memBuffer, nextLog uint64) error {
 		}
 		// In a new slice: the old one's array would keep the memtable in memory.
 		took := time.Since(start)
-		err = d.applyEdit(edit, written, func(s *readState) {
+		err = d.applyEdit(edit, written, func(s *lookup.State) {
 			d.throttle.NoteFlush(mem.Size(), mem.Capacity(), took)
-			s.imm = append([]*memBuffer(nil), s.imm[:len(s.imm)-1]...)
+			s.Imm = append([]*lookup.Memtable(nil), s.Imm[:len(s.Imm)-1]...)
 			d.flushErr = nil // a write that finds room from here on must not return the old error
 		})
 	}

@@ -54,7 +54,7 @@ func (d *DB) replaceLog() error {
 func (d *DB) waitForMemtables() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.state.Load().imm) > 0 {
+	for len(d.state().Imm) > 0 {
 		switch err := d.writeErr(); {
 		case d.closed.Load():
 			return ErrClosed

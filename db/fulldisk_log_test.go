@@ -42,7 +42,7 @@ func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 	left := fsOf(t, im)
 	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.cmp, MaxTables: 100})
 	require.NoError(t, err)
-	f, err := left.Open(filepath.Join("db", base.FileName(base.FileLog, d.state.Load().mem.logNum)))
+	f, err := left.Open(filepath.Join("db", base.FileName(base.FileLog, d.state().Mem.LogNum)))
 	require.NoError(t, err)
 	defer f.Close()
 	size, err := f.Size()

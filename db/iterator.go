@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
 )
 
@@ -42,17 +43,17 @@ func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
-	return d.newIterator(o, latest)
+	return d.newIterator(o, nil)
 }
 
-func (d *DB) newIterator(o *IterOptions, seq uint64) (*Iterator, error) {
+func (d *DB) newIterator(o *IterOptions, at *lookup.At) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
 	if o == nil {
 		o = &IterOptions{}
 	}
-	s, seq := d.refStateAt(seq)
+	s, seq := d.finder.RefAt(at)
 	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}
 	it.iterParts.open(d, s, o, seq)
 	d.opened.Add(it, tracking.Iterator, d.opts.TrackOpen)
@@ -308,7 +309,7 @@ func (i *Iterator) Close() error {
 		return i.failure()
 	}
 	i.closed, i.valid = true, false
-	version := i.state.version
+	version := i.state.Version
 	if err := i.iterParts.close(); err != nil && i.err == nil {
 		i.err = err
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/memtable"
@@ -14,7 +15,7 @@ import (
 // Iterator itself is not reused: a caller that keeps a closed one must not see another's keys.
 // So everything that a closed iterator does not need is here.
 type iterParts struct {
-	state    *readState
+	state    *lookup.State
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise, called once
 	seq      uint64
@@ -38,13 +39,13 @@ const mostPooled = 64 << 10
 
 // open makes an iterator for each memtable, table of level 0 and level that may contain keys
 // within the bounds. Nothing is read before the first movement.
-func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
+func (p *iterParts) open(d *DB, s *lookup.State, o *IterOptions, seq uint64) {
 	p.state, p.cmp, p.bytewise, p.seq = s, d.cmp, d.cmp.IsBytewise(), seq
 	p.setBounds(o)
 	p.addMemtables(s)
 	options := sstable.IterOptions{NoFillCache: o.NoFillCache, Lower: p.lower, Upper: p.upper}
 	reach := reach{most: d.opts.Cache.Size / 2}
-	level0 := s.version.Levels[0].Files
+	level0 := s.Version.Levels[0].Files
 	if n := len(level0) + NumLevels; cap(p.levels) < n { // elements in use must not move
 		p.levels = make([]tables.LevelIter, 0, n)
 	}
@@ -54,7 +55,7 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		p.levels[n].Init(d.tables, d.cmp, files, options)
 		p.levels[n].AskRanges(d.ranges.ForBounds(level, p.lower, p.upper))
 		p.it.Add(&p.levels[n])
-		reach.add(&s.version.Levels[level], files)
+		reach.add(&s.Version.Levels[level], files)
 	}
 	for i, f := range level0 {
 		if p.meets(d.cmp, f) {
@@ -62,13 +63,13 @@ func (p *iterParts) open(d *DB, s *readState, o *IterOptions, seq uint64) {
 		}
 	}
 	for level := 1; level < NumLevels; level++ {
-		if len(s.version.Levels[level].Files) == 0 {
+		if len(s.Version.Levels[level].Files) == 0 {
 			continue // most levels of most stores
 		}
-		if files := s.version.Within(level, p.lower, p.upper); len(files) > 0 {
+		if files := s.Version.Within(level, p.lower, p.upper); len(files) > 0 {
 			add(level, files)
 			if p.lower == nil { // then the iterator begins where the level does
-				p.levels[len(p.levels)-1].SetLevel(&s.version.Levels[level])
+				p.levels[len(p.levels)-1].SetLevel(&s.Version.Levels[level])
 			}
 		}
 	}
@@ -110,18 +111,18 @@ func (p *iterParts) meets(cmp *base.Comparer, f *manifest.FileMeta) bool {
 
 // addMemtables adds the memtables that have entries. Later entries are not visible to this
 // iterator.
-func (p *iterParts) addMemtables(s *readState) {
-	if n := 1 + len(s.imm); cap(p.mems) < n {
+func (p *iterParts) addMemtables(s *lookup.State) {
+	if n := 1 + len(s.Imm); cap(p.mems) < n {
 		p.mems = make([]memtable.Iter, 0, n)
 	}
-	add := func(m *memBuffer) {
+	add := func(m *lookup.Memtable) {
 		if !m.Empty() {
 			p.mems = append(p.mems, *m.NewIter())
 			p.it.Add(&p.mems[len(p.mems)-1])
 		}
 	}
-	add(s.mem)
-	for _, m := range s.imm {
+	add(s.Mem)
+	for _, m := range s.Imm {
 		add(m)
 	}
 }

@@ -72,7 +72,7 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // one level
 	tables := d.Metrics().Levels[NumLevels-1].Tables
 	require.Greater(t, tables, 10)
-	files := d.state.Load().version.Levels[NumLevels-1].Files
+	files := d.state().Version.Levels[NumLevels-1].Files
 	require.NoError(t, d.Close())
 	user := func(ikey []byte) []byte { return ikey[:len(ikey)-8] }
 	cases := []struct {

@@ -109,7 +109,7 @@ func TestSearchingALevelByNumbersAgreesWithKeys(t *testing.T) {
 	defer snapshot.Close()
 	fill(t, d, 0, 4000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	levels := d.state.Load().version.Levels[:]
+	levels := d.state().Version.Levels[:]
 	searched := 0
 	for i := range levels[1:] {
 		l := &levels[1+i]

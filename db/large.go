@@ -48,7 +48,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 		return err
 	}
 	d.log.logged = seq
-	if !d.state.Load().mem.AddWith(&d.log.inserter, seq, kind, key, value) {
+	if !d.state().Mem.AddWith(&d.log.inserter, seq, kind, key, value) {
 		panic(batch.NoRoom)
 	}
 	d.publish(1, recordBytes)
@@ -62,7 +62,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 // the memtable is done. Only the leader runs it.
 func (d *DB) retireOversized() {
 	usual := memtable.ArenaSize(d.opts.Memtables.Size) * (d.opts.Memtables.MaxWaiting + 1)
-	if d.state.Load().mem.Capacity() <= usual {
+	if d.state().Mem.Capacity() <= usual {
 		return
 	}
 	d.mu.Lock()

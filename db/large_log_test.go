@@ -36,7 +36,7 @@ func writeLogs(t *testing.T, d *DB, writes [3][]byte) (logs []string) {
 		if i > 0 {
 			require.NoError(t, d.commit.run(d, &commitRequest{alone: beginLog}))
 		}
-		logs = append(logs, base.FileName(base.FileLog, d.state.Load().mem.logNum))
+		logs = append(logs, base.FileName(base.FileLog, d.state().Mem.LogNum))
 		require.NoError(t, d.Put(testKey(i), value, Sync))
 		require.Equal(t, d.log.lastSeq, d.log.logged)
 	}

@@ -16,11 +16,11 @@ import (
 func TestAnOversizedMemtableIsFlushedAutomatically(t *testing.T) {
 	d, err := Open(t.TempDir(), largeOptions())
 	require.NoError(t, err)
-	usual := d.state.Load().mem.Capacity()
+	usual := d.state().Mem.Capacity()
 	for round := range uint64(3) {
 		require.NoError(t, d.Put([]byte("large"), make([]byte, 8<<20), NoSync))
-		require.LessOrEqual(t, d.state.Load().mem.Capacity(), usual)
-		eventually(t, func() bool { return len(d.state.Load().imm) == 0 })
+		require.LessOrEqual(t, d.state().Mem.Capacity(), usual)
+		eventually(t, func() bool { return len(d.state().Imm) == 0 })
 		settle(t, d)
 		// The large memtable replaced the empty one, which was not flushed.
 		require.Equal(t, round+1, d.Metrics().Flushes.Count)

@@ -55,7 +55,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	last := d.visibleSeq.Load()
+	last := d.finder.VisibleSeq.Load()
 	ahead := min(base.LoadAhead, (base.MaxSeq-last)>>loadShareShift)
 	switch err := d.writeErr(); {
 	case d.closed.Load():

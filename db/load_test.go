@@ -300,7 +300,7 @@ func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
-	d.visibleSeq.Store(base.MaxSeq - 1<<30)
+	d.finder.VisibleSeq.Store(base.MaxSeq - 1<<30)
 	d.log.lastSeq = base.MaxSeq - 1<<30
 	l := newLoader(t, d)
 	require.Equal(t, uint64(base.MaxSeq-1<<30+1<<6), l.seq)
@@ -308,7 +308,7 @@ func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
 	require.NoError(t, l.Commit())
 	require.NoError(t, d.Put([]byte("k"), []byte("w"), NoSync))
 	requireValue(t, d, []byte("k"), []byte("w"))
-	d.visibleSeq.Store(base.MaxSeq - 10)
+	d.finder.VisibleSeq.Store(base.MaxSeq - 10)
 	_, err := d.NewLoader()
 	require.ErrorContains(t, err, "too few sequence numbers")
 	require.NoError(t, d.Put([]byte("k"), []byte("x"), NoSync))

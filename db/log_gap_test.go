@@ -29,11 +29,11 @@ func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upT
 			}
 			return nil
 		})})
-	log := d.state.Load().mem.logNum
+	log := d.state().Mem.LogNum
 	n := 0
 	for ; ; n++ {
 		require.NoError(t, d.Put(testKey(n), testValue(n), Sync))
-		if now := d.state.Load().mem.logNum; now != log {
+		if now := d.state().Mem.LogNum; now != log {
 			logs, upTo = append(logs, base.FileName(base.FileLog, log)), append(upTo, n)
 			if log = now; len(logs) == 2 {
 				break

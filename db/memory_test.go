@@ -16,7 +16,7 @@ import (
 func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
-	flushed := weak.Make(d.state.Load().mem.Memtable)
+	flushed := weak.Make(d.state().Mem.Memtable)
 	settle(t, d)
 	// A goroutine that was stopped may still have it in a register.
 	eventually(t, func() bool {

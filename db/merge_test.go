@@ -53,7 +53,7 @@ func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
 		s := d.NewSnapshot()
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 	}()
-	key, seq := testKey(rnd.IntN(keys)), d.visibleSeq.Load()+1
+	key, seq := testKey(rnd.IntN(keys)), d.finder.VisibleSeq.Load()+1
 	if rnd.IntN(5) == 0 {
 		require.NoError(t, d.Delete(key, NoSync))
 		return itertest.Entry{Key: base.AppendInternalKey(nil, key, seq, base.KindDelete)}

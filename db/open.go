@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/foreign"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/replay"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -30,7 +31,6 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{opts: opts.withDefaults(), closing: make(chan struct{})}
-	d.lookups = new(counters.Lookups)
 	d.throttle = d.newThrottle()
 	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
@@ -56,7 +56,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one for the flush
-	d.memHash = newMemHash(d.tables.Policies())
+	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: d.opts.Cache.MaxOpenFiles})
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {

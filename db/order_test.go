@@ -22,7 +22,7 @@ func TestLevelZeroIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
 		require.NoError(t, d.Put([]byte("a"), testValue(round), nil))
 		require.NoError(t, d.Put([]byte("b"), testValue(round), nil))
 		require.NoError(t, d.Flush())
-		require.True(t, d.state.Load().version.Level0InOrder(), "a flush is known to be newer")
+		require.True(t, d.state().Version.Level0InOrder(), "a flush is known to be newer")
 	}
 	require.NoError(t, d.Close())
 	d = openTest(t, o)
@@ -33,7 +33,7 @@ func TestLevelZeroIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
 		return len(x.Steps)
 	}
 	require.Equal(t, 1+5, steps(), "the memtable and all tables, whose order is unknown")
-	require.True(t, d.state.Load().version.Level0InOrder())
+	require.True(t, d.state().Version.Level0InOrder())
 	require.Equal(t, 1+1, steps())
 	requireValue(t, d, []byte("a"), testValue(4))
 }
@@ -71,7 +71,7 @@ func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := mustOpen(t, o)
 			lookup(d)
-			require.True(t, d.state.Load().version.Level0InOrder())
+			require.True(t, d.state().Version.Level0InOrder())
 			require.Equal(t, 1+1, steps(d))
 			require.NoError(t, d.Close())
 		})

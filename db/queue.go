@@ -97,7 +97,7 @@ func (q *commitQueue) lead(d *DB) {
 		}
 	}()
 	q.gather()
-	q.takeGroup(d.state.Load().mem.Available())
+	q.takeGroup(d.state().Mem.Available())
 	err := base.NoSpace(d.commitGroup(q))
 	returned = true
 	own, n := q.group[0], len(q.group)

@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/replay"
 	"github.com/sievedb/sievedb/memtable"
@@ -45,12 +46,12 @@ func (d *DB) install(r *replay.Replayer) error {
 		return err
 	}
 	d.log = logState{w: w, lastSeq: lastSeq, logged: lastSeq}
-	d.visibleSeq.Store(lastSeq)
+	d.finder.VisibleSeq.Store(lastSeq)
 	err = d.set.Begin(&manifest.Edit{
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,
 	}, func(v *manifest.Version) {
-		d.state.Store(&readState{mem: d.newMemBuffer(logNum, 0), version: v})
-		d.throttleFor(d.state.Load())
+		d.finder.State.Store(&lookup.State{Mem: d.newMemBuffer(logNum, 0), Version: v})
+		d.throttleFor(d.state())
 	})
 	if err != nil {
 		uncertain := manifest.IsUncertain(err)
@@ -68,15 +69,15 @@ func (d *DB) install(r *replay.Replayer) error {
 
 // installReadOnly keeps the content of the logs in memory.
 func (d *DB) installReadOnly(r *replay.Replayer) {
-	s := &readState{version: d.set.Current()}
+	s := &lookup.State{Version: d.set.Current()}
 	for _, m := range r.Memtables() {
-		s.imm = append(s.imm, &memBuffer{Memtable: m})
+		s.Imm = append(s.Imm, &lookup.Memtable{Memtable: m})
 	}
-	if len(s.imm) > 0 {
-		s.mem, s.imm = s.imm[0], s.imm[1:]
+	if len(s.Imm) > 0 {
+		s.Mem, s.Imm = s.Imm[0], s.Imm[1:]
 	} else {
-		s.mem = &memBuffer{Memtable: memtable.New(d.cmp, memtable.Slack)}
+		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.cmp, memtable.Slack)}
 	}
-	d.visibleSeq.Store(r.LastSeq())
-	d.state.Store(s)
+	d.finder.VisibleSeq.Store(r.LastSeq())
+	d.finder.State.Store(s)
 }

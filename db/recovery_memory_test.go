@@ -45,8 +45,8 @@ func TestAReadOnlyOpenDropsOnlyInvisibleVersions(t *testing.T) {
 
 			r := mustOpen(t, &Options{FS: copyFS(t, mem), ReadOnly: true, Memtables: MemtableOptions{Size: 4 << 10}})
 			kept, report := 0, r.OpenReport()
-			s := r.state.Load()
-			for _, m := range append(s.imm, s.mem) {
+			s := r.state()
+			for _, m := range append(s.Imm, s.Mem) {
 				kept += m.Len()
 			}
 			require.EqualValues(t, 150_002, report.Logs[0].Entries)

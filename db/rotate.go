@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -10,7 +11,7 @@ import (
 // makeRoom makes sure that the memtable has room for memSize bytes of entries. It slows the
 // writer down if compaction falls back. Only the leader runs it.
 func (d *DB) makeRoom(memSize uint64, recordBytes int) error {
-	mem := d.state.Load().mem
+	mem := d.state().Mem
 	if uint64(mem.Available()) >= memSize {
 		if err := d.writeErr(); err != nil {
 			return err
@@ -33,12 +34,12 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	if err := d.waitForFlush(); err != nil {
 		return err
 	}
-	if mem := d.state.Load().mem; mem.Len() == 0 {
+	if mem := d.state().Mem; mem.Len() == 0 {
 		if memSize == 0 {
 			return nil
 		}
 		if d.log.w.Size() == 0 {
-			d.enlargeMemtable(mem.logNum, memSize)
+			d.enlargeMemtable(mem.LogNum, memSize)
 			return nil
 		}
 	}
@@ -68,9 +69,9 @@ func (d *DB) enlargeMemtable(logNum, memSize uint64) {
 	larger := d.newMemBuffer(logNum, memSize)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.installLocked(func(s *readState) {
-		s.mem.Settle()
-		s.mem = larger
+	d.installLocked(func(s *lookup.State) {
+		s.Mem.Settle()
+		s.Mem = larger
 	})
 }
 
@@ -92,16 +93,16 @@ func (d *DB) switchLog(next *successor, full bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.installLocked(func(s *readState) {
-		s.mem.maxSeq = d.log.lastSeq
-		s.imm = append([]*memBuffer{s.mem}, s.imm...)
-		s.mem = next.mem
+	d.installLocked(func(s *lookup.State) {
+		s.Mem.MaxSeq = d.log.lastSeq
+		s.Imm = s.Memtables()
+		s.Mem = next.mem
 	})
 }
 
-func (d *DB) newMemBuffer(logNum, memSize uint64) *memBuffer {
+func (d *DB) newMemBuffer(logNum, memSize uint64) *lookup.Memtable {
 	capacity := max(uint64(memtable.ArenaSize(d.opts.Memtables.Size)), memSize+memtable.Slack)
-	return &memBuffer{Memtable: memtable.New(d.cmp, int(capacity)), logNum: logNum}
+	return &lookup.Memtable{Memtable: memtable.New(d.cmp, int(capacity)), LogNum: logNum}
 }
 
 // createLog creates a log file and makes its name durable, so that a synced

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
 )
 
@@ -12,7 +13,7 @@ import (
 // closed, the entries that it shows are kept on disk.
 type Snapshot struct {
 	db     *DB
-	seq    uint64
+	at     lookup.At // the moment that it shows
 	closed atomic.Bool
 }
 
@@ -65,7 +66,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	if d == nil {
 		return &Snapshot{}
 	}
-	s := &Snapshot{db: d, seq: d.snapshots.add(&d.visibleSeq)}
+	s := &Snapshot{db: d, at: lookup.At{Seq: d.snapshots.add(&d.finder.VisibleSeq)}}
 	d.opened.Add(s, tracking.Snapshot, d.opts.TrackOpen)
 	return s
 }
@@ -78,7 +79,7 @@ func (s *Snapshot) Get(key []byte) ([]byte, error) {
 	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
 	}
-	value, err := s.db.get(key, s.seq)
+	value, err := s.db.get(key, &s.at)
 	if s.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -90,7 +91,7 @@ func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
 	if s == nil || s.closed.Load() {
 		return dst, ErrClosed
 	}
-	extended, err := s.db.getTo(dst, key, s.seq)
+	extended, err := s.db.getTo(dst, key, &s.at)
 	if s.closed.Load() {
 		return dst, ErrClosed
 	}
@@ -102,11 +103,23 @@ func (s *Snapshot) Has(key []byte) (bool, error) {
 	if s == nil || s.closed.Load() {
 		return false, ErrClosed
 	}
-	has, err := s.db.has(key, s.seq)
+	has, err := s.db.has(key, &s.at)
 	if s.closed.Load() {
 		return false, ErrClosed
 	}
 	return has, err
+}
+
+// MultiGet is DB.MultiGet as of the snapshot.
+func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
+	if s == nil || s.closed.Load() {
+		return nil, ErrClosed
+	}
+	values, err = s.db.multiGet(keys, &s.at)
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	return values, err
 }
 
 // NewIterator is DB.NewIterator as of the snapshot. The iterator can still be used when the
@@ -115,7 +128,7 @@ func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
 	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
 	}
-	it, err := s.db.newIterator(o, s.seq)
+	it, err := s.db.newIterator(o, &s.at)
 	if err == nil && s.closed.Load() {
 		_ = it.Close()
 		return nil, ErrClosed
@@ -129,7 +142,7 @@ func (s *Snapshot) Close() error {
 	if s == nil || s.db == nil || !s.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	s.db.snapshots.remove(s.seq)
+	s.db.snapshots.remove(s.at.Seq)
 	s.db.opened.Remove(s, tracking.Snapshot)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/throttle"
 )
 
@@ -32,8 +33,8 @@ func (d *DB) stallMetrics(m *Metrics) {
 }
 
 // throttleFor limits writers as the state requires. d.mu is held, or d is not open yet.
-func (d *DB) throttleFor(s *readState) {
-	d.throttle.Update(len(s.version.Levels[0].Files), len(s.imm))
+func (d *DB) throttleFor(s *lookup.State) {
+	d.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm))
 }
 
 // waitForFlush waits while writers may not start another memtable.
@@ -79,12 +80,12 @@ func (d *DB) waitForFlush() error {
 // stallReasonLocked says why no memtable may be started now, "" if one may, and returns the
 // failure that causes it, if any.
 func (d *DB) stallReasonLocked() (reason string, cause error) {
-	s := d.state.Load()
+	s := d.state()
 	switch {
-	case len(s.imm) >= d.opts.Memtables.MaxWaiting:
+	case len(s.Imm) >= d.opts.Memtables.MaxWaiting:
 		return throttle.StopMemtables, d.flushErr
-	case len(s.version.Levels[0].Files) >= d.opts.Compaction.L0Stop:
-		return throttle.StopLevel0, d.compactor.Stuck(s.version)
+	case len(s.Version.Levels[0].Files) >= d.opts.Compaction.L0Stop:
+		return throttle.StopLevel0, d.compactor.Stuck(s.Version)
 	}
 	return "", nil
 }

@@ -21,15 +21,15 @@ func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
 	for range 2 + 2*runtime.GOMAXPROCS(0) { // more than can run, so that they are stopped anywhere
 		group.Go(func() {
 			for seen := uint64(0); stop.Load() == 0 && !t.Failed(); {
-				s, at := d.stateAt(latest)
+				s, at := d.finder.StateAt(nil)
 				load := committed.Load()
 				if load == seen || at < load {
 					continue
 				}
 				seen = load
 				newest := uint64(0)
-				for level := range s.version.Levels {
-					for _, f := range s.version.Levels[level].Files {
+				for level := range s.Version.Levels {
+					for _, f := range s.Version.Levels[level].Files {
 						newest = max(newest, f.Seqs.Load().Largest)
 					}
 				}

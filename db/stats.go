@@ -19,10 +19,10 @@ type dbCounters struct {
 // Metrics returns the store's counts and its present state. It may be called at any time. On a
 // closed DB it returns what is still known, on a nil or zero DB the zero Metrics.
 func (d *DB) Metrics() *Metrics {
-	if d == nil || d.state.Load() == nil {
+	if d == nil || d.state() == nil {
 		return &Metrics{}
 	}
-	s, c := d.state.Load(), d.compactor.Counters()
+	s, c := d.state(), d.compactor.Counters()
 	m := &Metrics{
 		Writes: WriteMetrics{
 			Batches:  d.counters.writes.Load(),
@@ -45,17 +45,17 @@ func (d *DB) Metrics() *Metrics {
 		},
 		Memtables:    MemtableMetrics{Limit: uint64(d.opts.Memtables.Size) * uint64(d.opts.Memtables.MaxWaiting+1)},
 		Tables:       TableMetrics{Obsolete: d.obsolete.Count()},
-		LastSequence: d.visibleSeq.Load(),
+		LastSequence: d.finder.VisibleSeq.Load(),
 	}
 	d.stallMetrics(m)
 	m.OpenIterators, m.OpenSnapshots = d.opened.Counts()
 	m.setLookups(d.lookupTotals())
 	m.Memtables.Bytes = d.spareMemory.Load()
-	for _, mem := range append([]*memBuffer{s.mem}, s.imm...) {
-		m.Memtables.Bytes += mem.memory()
+	for _, mem := range s.Memtables() {
+		m.Memtables.Bytes += mem.Memory()
 		m.Memtables.Count++
 	}
-	d.tableMetrics(s.version, m)
+	d.tableMetrics(s.Version, m)
 	m.Tables.Openings, m.Tables.OpeningReads, m.Tables.OpeningBytes = d.tables.Openings()
 	blocks := d.blockCache.Metrics()
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
@@ -78,7 +78,7 @@ func (d *DB) Metrics() *Metrics {
 
 // lookupTotals returns the counts of lookups, and of iterators that use range filters.
 func (d *DB) lookupTotals() *counters.Totals {
-	t := d.lookups.Total()
+	t := d.finder.Totals()
 	d.ranges.AddTo(t)
 	return t
 }
@@ -142,11 +142,11 @@ func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
 	if d == nil || d.closed.Load() {
 		return 0, ErrClosed
 	}
-	s := d.refState()
-	defer s.version.Unref()
+	s := d.finder.Ref()
+	defer s.Version.Unref()
 	var total uint64
 	var err error
-	s.version.Files(func(_ int, f *manifest.FileMeta) {
+	s.Version.Files(func(_ int, f *manifest.FileMeta) {
 		if err != nil {
 			return
 		}

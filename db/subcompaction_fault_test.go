@@ -48,7 +48,7 @@ func TestCloseEndsAllPieces(t *testing.T) {
 
 	o.Compaction.L0Trigger = 1000
 	d = openTest(t, o)
-	require.Len(t, d.state.Load().version.Levels[0].Files, 2)
+	require.Len(t, d.state().Version.Levels[0].Files, 2)
 	require.NoError(t, strayFilesWhenIdle(d, d.fs))
 	requireValue(t, d, testKey(8999), []byte("v"))
 }

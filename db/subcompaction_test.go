@@ -100,7 +100,7 @@ func TestADividedCompactionHasTheResultOfAnUndividedOne(t *testing.T) {
 				}
 			}
 			settle(t, d) // the background may compact the tables that Compact left in level 0
-			if len(d.state.Load().version.Levels[0].Files) == 0 {
+			if len(d.state().Version.Levels[0].Files) == 0 {
 				return
 			}
 			c := claimLevel0(t, d)
@@ -263,8 +263,8 @@ func TestDisjointCompactionsRunConcurrently(t *testing.T) {
 	fill(t, d, 0, 1500)
 	require.NoError(t, d.Flush()) // before the gate closes, which would block it
 	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
-	level := d.state.Load().version.Shape(d.compactor.PickOptions()).BaseLevel
-	require.Greater(t, d.state.Load().version.Score(level, d.state.Load().version.Shape(d.compactor.PickOptions()), d.compactor.PickOptions()), 2.0)
+	level := d.state().Version.Shape(d.compactor.PickOptions()).BaseLevel
+	require.Greater(t, d.state().Version.Score(level, d.state().Version.Shape(d.compactor.PickOptions()), d.compactor.PickOptions()), 2.0)
 	g.closed.Store(true)
 	release()
 	d.compactor.Schedule()

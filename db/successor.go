@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/wal"
 )
 
@@ -14,8 +15,8 @@ type successor struct {
 	done chan struct{} // closed when the fields below are set
 	num  uint64
 	w    *wal.Writer
-	mem  *memBuffer // nil: none was made; see makeSuccessor
-	err  error      // set if there is no log
+	mem  *lookup.Memtable // nil: none was made; see makeSuccessor
+	err  error            // set if there is no log
 }
 
 // successorShare is the free part of a memtable when its successor is begun, as a divisor: a
@@ -44,9 +45,9 @@ func (d *DB) prepareSuccessor() {
 // Options.Memtables.MaxWaiting allows.
 func (d *DB) makeSuccessor(s *successor, memSize uint64) {
 	s.num = d.set.NewFileNum()
-	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state.Load().imm) < d.opts.Memtables.MaxWaiting {
+	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state().Imm) < d.opts.Memtables.MaxWaiting {
 		s.mem = d.newMemBuffer(s.num, memSize)
-		d.spareMemory.Store(s.mem.memory())
+		d.spareMemory.Store(s.mem.Memory())
 	}
 }
 

@@ -24,18 +24,18 @@ func TestASuccessorIsReadyBeforeTheMemtableIsFull(t *testing.T) {
 	counting := wrap.NewCounting(vfs.NewMem())
 	d := openTest(t, testOptions(counting))
 	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
-	mem := d.state.Load().mem
+	mem := d.state().Mem
 	require.Less(t, mem.Available(), mem.Capacity()/successorShare)
 	<-d.log.next.done
 	require.NoError(t, d.log.next.err)
 	num, next := d.log.next.num, d.log.next.mem
 	require.Len(t, namesOf(t, counting, base.FileLog), 2)
-	require.Equal(t, mem.memory()+next.memory(), d.Metrics().Memtables.Bytes)
+	require.Equal(t, mem.Memory()+next.Memory(), d.Metrics().Memtables.Bytes)
 	require.LessOrEqual(t, d.Metrics().Memtables.Bytes, d.Metrics().Memtables.Limit)
 
 	n = fillUntil(t, d, n, func() bool { return d.log.next == nil })
-	require.Same(t, next, d.state.Load().mem)
-	require.Equal(t, num, next.logNum)
+	require.Same(t, next, d.state().Mem)
+	require.Equal(t, num, next.LogNum)
 	require.Zero(t, d.spareMemory.Load())
 	for i := range n {
 		value, err := d.Get(testKey(i))
@@ -72,13 +72,13 @@ func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
 	n := fillUntil(t, d, 0, func() bool { return d.log.next != nil })
 	<-d.log.next.done
 	require.ErrorIs(t, d.log.next.err, wrap.ErrInjected)
-	log := d.state.Load().mem.logNum
+	log := d.state().Mem.LogNum
 	var err error
 	for ; err == nil; n++ {
 		err = d.Put(testKey(n), testValue(n), NoSync)
 	}
 	require.ErrorIs(t, err, wrap.ErrInjected)
-	require.Equal(t, log, d.state.Load().mem.logNum)
+	require.Equal(t, log, d.state().Mem.LogNum)
 	failing.Store(false)
-	fillUntil(t, d, n, func() bool { return d.state.Load().mem.logNum != log })
+	fillUntil(t, d, n, func() bool { return d.state().Mem.LogNum != log })
 }

@@ -28,11 +28,11 @@ func (d *DB) Tables() ([]TableInfo, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
-	s := d.refState()
-	defer s.version.Unref()
+	s := d.finder.Ref()
+	defer s.Version.Unref()
 	var infos []TableInfo
 	var failed error
-	s.version.Files(func(level int, f *manifest.FileMeta) {
+	s.Version.Files(func(level int, f *manifest.FileMeta) {
 		info := TableInfo{
 			Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, Entries: -1, Deletions: -1,
 			Smallest: append([]byte{}, base.UserKey(f.Smallest)...), Largest: append([]byte{}, base.UserKey(f.Largest)...),

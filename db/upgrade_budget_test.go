@@ -25,13 +25,13 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	d := openTest(t, o)
 	settle(t, d)
 	old := map[uint64]bool{}
-	d.state.Load().version.Files(func(_ int, f *manifest.FileMeta) { old[f.Num] = true })
+	d.state().Version.Files(func(_ int, f *manifest.FileMeta) { old[f.Num] = true })
 	first, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
 	require.Greater(t, first.Upgraded, first.Tables/2)
 	require.Positive(t, first.Current, "some tables are so small that any filter is one cache line")
 	bytes := uint64(0)
-	d.state.Load().version.Files(func(_ int, f *manifest.FileMeta) {
+	d.state().Version.Files(func(_ int, f *manifest.FileMeta) {
 		if old[f.Num] {
 			return
 		}
@@ -60,7 +60,7 @@ func TestKeyCountsAreNotEstimatedFromAnUnusualTable(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Put([]byte(odd), nil))
 	require.NoError(t, l.Commit())
-	files := d.state.Load().version.Levels[NumLevels-1].Files
+	files := d.state().Version.Levels[NumLevels-1].Files
 	require.Greater(t, len(files), 3*filterplan.LearnFrom)
 	require.Equal(t, odd, string(base.UserKey(files[len(files)-1].Smallest)), "on the level of the others")
 	require.NoError(t, d.Close())

@@ -76,7 +76,7 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 // requires more tables than that, which make another step.
 func tablesOfSteps(t *testing.T, d *DB) (tables int) {
 	waitUntilIdle(d) // the last flush may still be running
-	v := d.state.Load().version
+	v := d.state().Version
 	for level := range v.Levels {
 		if level == 0 { // level 0 is one step
 			tables += len(v.Levels[0].Files)

@@ -118,7 +118,7 @@ func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 	requireRecorded := func(want uint64) {
 		t.Helper()
 		var largest uint64
-		for _, f := range d.state.Load().version.Levels[NumLevels-1].Files {
+		for _, f := range d.state().Version.Levels[NumLevels-1].Files {
 			require.Zero(t, base.Trailer(f.Smallest)>>8, "the entries lost their sequence numbers")
 			r, err := d.tables.Ref(f)
 			require.NoError(t, err)

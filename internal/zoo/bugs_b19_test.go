@@ -252,7 +252,7 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/commit.go",
 			old:  "	if err := d.appendLog(record, keep); err != nil {\n		d.logFailed(err)\n",
-			new:  "	if err := d.appendLog(record, keep); err != nil {\n		batch.Insert(d.state.Load().mem.Memtable, &d.log.inserter, record)\n		d.visibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
+			new:  "	if err := d.appendLog(record, keep); err != nil {\n		batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n		d.finder.VisibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailedWriteIsInvisibleUntilTheNextOpenDecides",
@@ -271,8 +271,8 @@ var bugsFromB19 = []bug{
 			new:  "LogNum: manifest.Num(r.KeptLog(logNum)), LastSeq: manifest.Num(lastSeq), Added: added,",
 		}, {
 			file: "db/recovery.go",
-			old:  "d.state.Store(&readState{mem: d.newMemBuffer(logNum, 0), version: v})",
-			new:  "s := &readState{mem: d.newMemBuffer(logNum, 0), version: v}\n\t\tif m := r.Memtables(); m != nil {\n\t\t\ts.mem = &memBuffer{Memtable: m[0], logNum: r.KeptLog(logNum)}\n\t\t}\n\t\td.state.Store(s)",
+			old:  "d.finder.State.Store(&lookup.State{Mem: d.newMemBuffer(logNum, 0), Version: v})",
+			new:  "s := &lookup.State{Mem: d.newMemBuffer(logNum, 0), Version: v}\n\t\tif m := r.Memtables(); m != nil {\n\t\t\ts.Mem = &lookup.Memtable{Memtable: m[0], LogNum: r.KeptLog(logNum)}\n\t\t}\n\t\td.finder.State.Store(s)",
 		}, {
 			file: "db/recovery.go",
 			old:  "	r.RemoveOld(logNum, d.set.ManifestNum())\n",

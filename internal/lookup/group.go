@@ -1,4 +1,4 @@
-package db
+package lookup
 
 import (
 	"sync"
@@ -9,42 +9,14 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// MultiGet returns the values of keys, in their order: values[i] is nil if keys[i] has none,
-// and not nil if it is empty. All values are of one moment. Keys may come in any order and
-// more than once. Ascending order costs least, because neighbours share the read of a data
-// block.
-//
-// It is faster than a Get for each key, because it waits for the memory or the disk of
-// several keys at the same time, and because it allocates only a few times. (Absent keys near
-// each other, whose filters are in the processor's cache, take as long one by one.) Values
-// belong to the caller but share memory: keeping one keeps up to 32 KiB of others.
-//
-// If one of the keys cannot be looked up, MultiGet returns that error and no values. Get
-// returns the error of a single key.
-func (d *DB) MultiGet(keys [][]byte) (values [][]byte, err error) {
-	return d.multiGet(keys, latest)
-}
-
-// MultiGet is DB.MultiGet as of the snapshot.
-func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
-	if s == nil || s.closed.Load() {
-		return nil, ErrClosed
-	}
-	values, err = s.db.multiGet(keys, s.seq)
-	if s.closed.Load() {
-		return nil, ErrClosed
-	}
-	return values, err
-}
-
 // groupSize is how many keys go through the levels together. With 16 a key costs a few per
 // cent more; no processor waits for more than about 32 loads at a time.
 const groupSize = 32
 
-// groupLookup looks up groups of keys. It is reused for the next MultiGet.
+// groupLookup looks up groups of keys. It is reused by the next FindAll.
 type groupLookup struct {
-	d      *DB
-	state  *readState
+	f      *Finder
+	state  *State
 	seq    uint64
 	c      *counters.Stripe
 	found  int // of all groups
@@ -74,41 +46,35 @@ type askedOf struct {
 
 var groupLookups = sync.Pool{New: func() any { return new(groupLookup) }}
 
-// multiGet is MultiGet as of seq. Like Get, it takes no reference until a table is closed while
-// it reads; then it starts over with the version referenced.
-func (d *DB) multiGet(keys [][]byte, seq uint64) (values [][]byte, err error) {
-	if d == nil || d.closed.Load() {
-		return nil, ErrClosed
-	}
+// FindAll returns the values of keys, in their order: nil for a key that has none. All values
+// are of one moment. Like Get, it takes no reference until a table is closed while it reads;
+// then it starts over with the version referenced.
+func (f *Finder) FindAll(keys [][]byte, at *At) (values [][]byte, err error) {
 	g := groupLookups.Get().(*groupLookup)
 	defer g.release()
-	g.d, g.c, g.used = d, d.lookups.Own(), min(len(keys), groupSize)
+	g.f, g.c, g.used = f, f.counts.Own(), min(len(keys), groupSize)
 	before := g.c.Begin(len(keys))
 	values = make([][]byte, len(keys))
-	s, at := d.stateAt(seq)
-	err = g.run(s, keys, values, at, before, false)
-	if tableGone(err) && !d.closed.Load() {
-		s, at = d.refStateAt(seq)
-		defer s.version.Unref()
+	s, seq := f.StateAt(at)
+	pinned := at != nil && at.State != nil
+	err = g.run(s, keys, values, seq, before, pinned)
+	if !pinned && tableGone(err) && !f.closed() {
+		s, seq = f.RefAt(at)
+		defer s.Version.Unref()
 		clear(values)
-		err = g.run(s, keys, values, at, before, true)
+		err = g.run(s, keys, values, seq, before, true)
 	}
-	switch {
-	case err == nil:
-		g.c.CountFound(g.found)
-		return values, nil
-	case !tableGone(err):
-		return nil, err
-	case d.closed.Load():
-		return nil, ErrClosed
+	if err != nil {
+		return nil, f.final(err)
 	}
-	return nil, d.keptClosing(err)
+	g.c.CountFound(g.found)
+	return values, nil
 }
 
 // run fills values, which are nil, from one read state as of seq; before is the number of
 // lookups counted so far. If the state is pinned, a group whose table was closed is repeated,
 // key by key.
-func (g *groupLookup) run(s *readState, keys, values [][]byte, seq, before uint64, pinned bool) error {
+func (g *groupLookup) run(s *State, keys, values [][]byte, seq, before uint64, pinned bool) error {
 	g.state, g.seq, g.found = s, seq, 0
 	for start := 0; start < len(keys); start += groupSize {
 		end := min(start+groupSize, len(keys))
@@ -137,7 +103,7 @@ func (g *groupLookup) oneByOne(keys, values [][]byte) error {
 	g.sampled = 0
 	for i := range keys {
 		err := g.lookUp(keys[i:i+1], values[i:i+1])
-		for n := 0; n < maxAttempts && tableGone(err) && !g.d.closed.Load(); n++ {
+		for n := 0; n < maxAttempts && tableGone(err) && !g.f.closed(); n++ {
 			err = g.lookUp(keys[i:i+1], values[i:i+1])
 		}
 		if err != nil {
@@ -151,17 +117,17 @@ func (g *groupLookup) oneByOne(keys, values [][]byte) error {
 func (g *groupLookup) lookUp(keys, values [][]byte) error {
 	for i, key := range keys {
 		g.lookups[i].Init(key, g.seq)
-		g.d.memHash.set(&g.lookups[i]) // of all keys first: they may be far from each other in memory
+		g.f.hash.set(&g.lookups[i]) // of all keys first: they may be far from each other in memory
 		g.open[i] = uint8(i)
 	}
 	g.opened, g.asked, g.answered, g.denials = len(keys), 0, 0, 0
-	g.inMemtable(g.state.mem, values)
-	for _, m := range g.state.imm {
+	g.inMemtable(g.state.Mem, values)
+	for _, m := range g.state.Imm {
 		g.inMemtable(m, values)
 	}
 	g.aim()
-	for level := range g.state.version.Levels {
-		l := &g.state.version.Levels[level]
+	for level := range g.state.Version.Levels {
+		l := &g.state.Version.Levels[level]
 		if len(l.Files) == 0 || g.opened == 0 {
 			continue
 		}
@@ -173,12 +139,12 @@ func (g *groupLookup) lookUp(keys, values [][]byte) error {
 }
 
 // inMemtable looks all open keys up in one memtable.
-func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
+func (g *groupLookup) inMemtable(m *Memtable, values [][]byte) {
 	if m.Empty() {
 		return
 	}
 	for _, i := range g.open[:g.opened] {
-		value, kind, ok := g.d.findInMemtable(m, g.seq, &g.lookups[i], g.c)
+		value, kind, ok := g.f.findInMemtable(m, g.seq, &g.lookups[i], g.c)
 		if ok {
 			g.answer(values, i, value, kind)
 		}
@@ -191,7 +157,7 @@ func (g *groupLookup) inMemtable(m *memBuffer, values [][]byte) {
 func (g *groupLookup) aim() {
 	for _, i := range g.open[:g.opened] {
 		var inRange bool
-		if g.targets[i], inRange = g.state.version.Target(g.lookups[i].UserKey()); !inRange {
+		if g.targets[i], inRange = g.state.Version.Target(g.lookups[i].UserKey()); !inRange {
 			g.answered |= 1 << i
 		}
 	}
@@ -200,7 +166,7 @@ func (g *groupLookup) aim() {
 
 // inLevel looks all open keys up in the tables of one level that may contain them.
 func (g *groupLookup) inLevel(level int, l *manifest.Level, values [][]byte) error {
-	if level == 0 && !g.state.version.Level0InOrder() {
+	if level == 0 && !g.state.Version.Level0InOrder() {
 		return g.inUnordered(l, values)
 	}
 	if level == 0 {
@@ -240,7 +206,7 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 	for _, i := range g.open[:g.opened] {
 		lookup := &g.lookups[i]
 		t := tableSearch{c: g.c, target: g.targets[i]}
-		err := g.d.findNewest(g.state, &t, lookup, l)
+		err := g.f.findNewest(g.state, &t, lookup, l)
 		g.c.CountNegatives(t.ruledOut)
 		lookup.Release()
 		if err != nil {
@@ -258,14 +224,14 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 // ask adds a question for key i and table number at of a level, unless the table's filter
 // answers it.
 func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
-	f := l.Files[at]
-	r, err := g.d.tables.Get(f)
+	table := l.Files[at]
+	r, err := g.f.tables.Get(table)
 	if err != nil {
-		return g.d.openError(g.state, err)
+		return g.f.openError(g.state, err)
 	}
 	if r.Denies(&g.lookups[i]) {
 		g.denials++
-		g.sample(i, f, true, false)
+		g.sample(i, table, true, false)
 		return nil
 	}
 	g.asks[g.asked] = sstable.Ask{Reader: r, Lookup: &g.lookups[i]}
@@ -307,10 +273,10 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 	return nil
 }
 
-// sample counts the result of table f for key i, if that lookup is a sample.
-func (g *groupLookup) sample(i uint8, f *manifest.FileMeta, denied, found bool) {
+// sample counts the result of a table for key i, if that lookup is a sample.
+func (g *groupLookup) sample(i uint8, table *manifest.FileMeta, denied, found bool) {
 	if g.sampled>>i&1 != 0 {
-		counters.CountSample(f, denied, found)
+		counters.CountSample(table, denied, found)
 	}
 }
 
@@ -319,7 +285,7 @@ func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][
 	lookup := &g.lookups[of.key]
 	defer lookup.Release()
 	t := tableSearch{c: g.c, target: g.targets[of.key]}
-	err := g.d.findInLevel(g.state, &t, lookup, level, l, of.at+1)
+	err := g.f.findInLevel(g.state, &t, lookup, level, l, of.at+1)
 	g.c.CountNegatives(t.ruledOut)
 	if err != nil || !t.found {
 		return err
@@ -361,33 +327,6 @@ func (g *groupLookup) release() {
 	clear(g.lookups[:g.used])
 	clear(g.targets[:g.used])
 	clear(g.asks[:g.used])
-	g.d, g.state, g.c, g.values, g.used = nil, nil, nil, valueBuffer{}, 0
+	g.f, g.state, g.c, g.values, g.used = nil, nil, nil, valueBuffer{}, 0
 	groupLookups.Put(g)
-}
-
-// valueBuffer copies values, many into one allocation.
-type valueBuffer struct {
-	free   []byte // the remainder of the last allocation
-	toCome int    // the maximum number of further values
-}
-
-// maxValuePiece bounds the memory that values share, in bytes.
-const maxValuePiece = 32 << 10
-
-func (b *valueBuffer) copy(value []byte) []byte {
-	n := len(value)
-	if n == 0 {
-		return []byte{}
-	}
-	if n > len(b.free) {
-		if n > maxValuePiece/4 { // a large value gets its own allocation
-			return append(make([]byte, 0, n), value...)
-		}
-		// As if all further values were like this one.
-		b.free = make([]byte, max(n, min(maxValuePiece, n*b.toCome)))
-	}
-	copied := b.free[:n:n]
-	b.free = b.free[n:]
-	copy(copied, value)
-	return copied
 }

@@ -1,4 +1,4 @@
-package db
+package lookup
 
 import (
 	"bytes"
@@ -28,12 +28,12 @@ type tableSearch struct {
 }
 
 // findInTables searches the tables that may contain the key, level by level.
-func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, error) {
+func (f *Finder) findInTables(s *State, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, error) {
 	t := tableSearch{c: c}
 	var inRange bool
-	if t.target, inRange = s.version.Target(lookup.UserKey()); inRange {
-		for level := range s.version.Levels {
-			l := &s.version.Levels[level]
+	if t.target, inRange = s.Version.Target(lookup.UserKey()); inRange {
+		for level := range s.Version.Levels {
+			l := &s.Version.Levels[level]
 			if len(l.Files) == 0 {
 				continue
 			}
@@ -42,21 +42,21 @@ func (d *DB) findInTables(s *readState, lookup *sstable.Lookup, c *counters.Stri
 				first = l.Seek(t.target)
 			}
 			var err error
-			if level == 0 && !s.version.Level0InOrder() {
-				err = d.findNewest(s, &t, lookup, l)
+			if level == 0 && !s.Version.Level0InOrder() {
+				err = f.findNewest(s, &t, lookup, l)
 			} else {
-				err = d.findInLevel(s, &t, lookup, level, l, first)
+				err = f.findInLevel(s, &t, lookup, level, l, first)
 			}
 			if t.found || err != nil {
 				if t.end(level, err) {
-					counters.SampleTables(s.version, lookup, t.answer)
+					counters.SampleTables(s.Version, lookup, t.answer)
 				}
 				return t.value, t.kind, err
 			}
 		}
 	}
 	if c.CountAbsent(t.ruledOut) {
-		counters.SampleTables(s.version, lookup, nil)
+		counters.SampleTables(s.Version, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
 }
@@ -77,7 +77,7 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 
 // findInLevel searches the tables of a level that may contain the key, from number i on, until
 // one does.
-func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int) error {
+func (f *Finder) findInLevel(s *State, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int) error {
 	for ; i < len(l.Files); i++ {
 		if !l.Covers(i, t.target) {
 			if level > 0 {
@@ -85,7 +85,7 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 			}
 			continue
 		}
-		if err := d.findInTable(s, t, lookup, level, l.Files[i]); t.found || err != nil {
+		if err := f.findInTable(s, t, lookup, level, l.Files[i]); t.found || err != nil {
 			return err
 		}
 		// A table may end in the middle of the key's versions (LevelDB once wrote such
@@ -99,13 +99,13 @@ func (d *DB) findInLevel(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 
 // findNewest searches all tables of a level 0 that is not known to be in the order of sequence
 // numbers, and finds the newest version in any of them.
-func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level) error {
-	for i, f := range l.Files {
+func (f *Finder) findNewest(s *State, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level) error {
+	for i, table := range l.Files {
 		if !l.Covers(i, t.target) {
 			continue
 		}
 		one := tableSearch{target: t.target, c: t.c, ruledOut: t.ruledOut}
-		err := d.findInTable(s, &one, lookup, 0, f)
+		err := f.findInTable(s, &one, lookup, 0, table)
 		t.ruledOut = one.ruledOut
 		if err != nil {
 			return err
@@ -116,11 +116,11 @@ func (d *DB) findNewest(s *readState, t *tableSearch, lookup *sstable.Lookup, l 
 		if one.plain {
 			t.c.CountPlainRead(0)
 		}
-		if err := t.takeNewer(one.trailer, one.value, f); err != nil {
+		if err := t.takeNewer(one.trailer, one.value, table); err != nil {
 			return err
 		}
 	}
-	d.learnOrder(s.version, lookup.UserKey())
+	f.learnOrder(s.Version, lookup.UserKey())
 	return nil
 }
 
@@ -139,24 +139,24 @@ func (t *tableSearch) takeNewer(trailer uint64, value []byte, f *manifest.FileMe
 }
 
 // learnOrder finds out whether level 0 is in order, after a lookup of key, if that is unknown.
-func (d *DB) learnOrder(v *manifest.Version, key []byte) {
+func (f *Finder) learnOrder(v *manifest.Version, key []byte) {
 	if !v.Level0OrderUnknown() {
 		return
 	}
-	for level, f := range v.MayHold(key) {
+	for level, table := range v.MayHold(key) {
 		if level > 0 {
 			break
 		}
-		d.tables.LearnSeqs(f)
+		f.tables.LearnSeqs(table)
 	}
 	v.LearnOrder()
 }
 
 // findInTable searches one table. If its filter excludes the key, t.ruledOut records it.
-func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, level int, f *manifest.FileMeta) error {
-	r, err := d.tables.Get(f)
+func (f *Finder) findInTable(s *State, t *tableSearch, lookup *sstable.Lookup, level int, table *manifest.FileMeta) error {
+	r, err := f.tables.Get(table)
 	if err != nil {
-		return d.openError(s, err)
+		return f.openError(s, err)
 	}
 	if r.Denies(lookup) {
 		t.denied(level)
@@ -168,7 +168,7 @@ func (d *DB) findInTable(s *readState, t *tableSearch, lookup *sstable.Lookup, l
 	}
 	if res.Found {
 		_, t.kind = base.SplitTrailer(res.Trailer)
-		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, f
+		t.found, t.trailer, t.value, t.answer = true, res.Trailer, res.Value, table
 	}
 	if t.kind == base.KindSet && counters.Plain(&res) && t.ruledOut.HasRoom(level) {
 		t.plain = true

@@ -1,0 +1,131 @@
+package lookup
+
+import (
+	"io/fs"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/counters"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Finder looks keys up. Its owner sets Current, and calls Init before the first lookup.
+type Finder struct {
+	hash   keyHash
+	tables *tables.Cache
+	counts *counters.Lookups
+	Current
+	closed       func() bool
+	maxOpenFiles int
+}
+
+// Options are what a Finder needs.
+type Options struct {
+	// Cache opens the tables of the states.
+	Cache *tables.Cache
+	// Closed reports whether the store was closed. It is called only after an error.
+	Closed func() bool
+	// MaxOpenFiles is the limit of the cache, for the text of an error.
+	MaxOpenFiles int
+}
+
+// Init prepares the Finder for lookups.
+func (f *Finder) Init(o Options) {
+	f.tables, f.closed, f.maxOpenFiles = o.Cache, o.Closed, o.MaxOpenFiles
+	f.hash = newKeyHash(o.Cache.Policies())
+	f.counts = new(counters.Lookups)
+}
+
+// Totals returns the counts of all lookups.
+func (f *Finder) Totals() *counters.Totals { return f.counts.Total() }
+
+// maxAttempts bounds how often a lookup starts over because the tables that it was about to
+// read were closed. Each time a compaction or the open-table cache was faster; so many times
+// in a row indicate a defect.
+const maxAttempts = 1000
+
+// Find returns the value of key, or ErrNotFound. The value is in a memtable's arena, in a block
+// or in the lookup's memory, and is valid until the lookup is released. The caller, which
+// declares the lookup, releases it in any case.
+func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error) {
+	c := f.counts.Own()
+	for attempt := 0; ; attempt++ {
+		value, kind, err := f.findOnce(lookup, key, at, c)
+		switch {
+		case err == nil && kind == base.KindSet:
+			return value, nil
+		case err == nil:
+			return nil, base.ErrNotFound
+		case tableGone(err) && attempt < maxAttempts && !f.closed():
+			continue
+		}
+		c.CountFailed()
+		return nil, f.final(err)
+	}
+}
+
+// tableGone reports whether err says that a table was closed or removed between
+// the loading of the read state and the reading of the table.
+func tableGone(err error) bool {
+	return err == sstable.ErrReaderClosed || err == errTableRemoved
+}
+
+// final returns the error of a lookup that does not start over after err.
+func (f *Finder) final(err error) error {
+	switch {
+	case !tableGone(err):
+		return err
+	case f.closed():
+		return base.ErrClosed
+	}
+	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.MaxOpenFiles (%d)", f.maxOpenFiles)
+}
+
+// errTableRemoved says that a table's file was removed before it was opened.
+var errTableRemoved = errors.Sentinel("sievedb: table removed")
+
+// findOnce looks key up once, and counts it in c unless there is an error. The kind is
+// base.KindDelete if there is no value.
+func (f *Finder) findOnce(lookup *sstable.Lookup, key []byte, at *At, c *counters.Stripe) ([]byte, base.Kind, error) {
+	s, seq := f.load(at)
+	lookup.Init(key, seq)
+	f.hash.set(lookup)
+	value, kind, ok := f.findInMemtable(s.Mem, seq, lookup, c)
+	for i := 0; !ok && i < len(s.Imm); i++ {
+		value, kind, ok = f.findInMemtable(s.Imm[i], seq, lookup, c)
+	}
+	if !ok {
+		return f.findInTables(s, lookup, c)
+	}
+	c.CountAnswer(0, kind)
+	return value, kind, nil
+}
+
+// findInMemtable searches one memtable: its filter, then the list.
+func (f *Finder) findInMemtable(m *Memtable, seq uint64, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, bool) {
+	if m.Filtered() && !m.MayHold(f.hash.of(lookup)) || m.Empty() {
+		return nil, 0, false
+	}
+	value, kind, ok := m.Get(lookup.UserKey(), seq)
+	c.CountMemtable(ok)
+	return value, kind, ok
+}
+
+// openError distinguishes a table that was removed meanwhile from one that is missing.
+func (f *Finder) openError(s *State, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && (f.closed() || f.State.Load() != s && released(s)) {
+		return errTableRemoved
+	}
+	return err
+}
+
+// released reports whether the tables of s may have been removed: no reference to its version is
+// left. Tables of a pinned state are not removed.
+func released(s *State) bool {
+	if !s.Version.TryRef() {
+		return true
+	}
+	s.Version.Unref()
+	return false
+}
