@@ -33,6 +33,8 @@ var (
 	// ErrTooLarge means that a key, a value or a batch exceeds a limit. The error that wraps
 	// it has the limit and the actual size.
 	ErrTooLarge = errors.Sentinel("sievedb: too large")
+	// ErrConflict means that another commit changed something that a transaction had read.
+	ErrConflict = errors.Sentinel("sievedb: conflict: another commit changed what the transaction had read; run it again")
 )
 
 // CorruptionError is sievedb.CorruptionError.

@@ -87,6 +87,9 @@ func (s *Set) RefCurrent() *Version {
 // NewFileNum returns an unused file number.
 func (s *Set) NewFileNum() uint64 { return s.nextFileNum.Add(1) - 1 }
 
+// NextFileNum returns the number that NewFileNum returns next.
+func (s *Set) NextFileNum() uint64 { return s.nextFileNum.Load() }
+
 // MarkUsed makes sure that NewFileNum never returns num, which was found in the directory.
 func (s *Set) MarkUsed(num uint64) {
 	for {

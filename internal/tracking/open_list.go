@@ -24,12 +24,13 @@ type Kind int
 const (
 	Iterator Kind = iota
 	Snapshot
+	Transaction
 	numKinds
 )
 
-func (k Kind) String() string { return [...]string{"iterator", "snapshot"}[k] }
+func (k Kind) String() string { return [...]string{"iterator", "snapshot", "transaction"}[k] }
 
-// Add records x, an iterator or a snapshot that the caller's caller opens. If track is true,
+// Add records x, an iterator, a snapshot or a transaction that the caller's caller opens. If track is true,
 // it also records where.
 func (l *OpenList) Add(x any, kind Kind, track bool) {
 	var where string
@@ -55,22 +56,25 @@ func (l *OpenList) Remove(x any, kind Kind) {
 	delete(l.tracked, x)
 }
 
-// Counts returns the numbers of open iterators and snapshots.
-func (l *OpenList) Counts() (iterators, snapshots int) {
+// Counts returns the numbers of open iterators, snapshots and transactions.
+func (l *OpenList) Counts() (iterators, snapshots, transactions int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open[Iterator], l.open[Snapshot]
+	return l.open[Iterator], l.open[Snapshot], l.open[Transaction]
 }
 
-// String lists the open iterators and snapshots. It returns "" if there are none.
+// String lists the open iterators, snapshots and transactions. It returns "" if there are none.
 func (l *OpenList) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	iterators, snapshots := l.open[Iterator], l.open[Snapshot]
-	if iterators == 0 && snapshots == 0 {
+	iterators, snapshots, transactions := l.open[Iterator], l.open[Snapshot], l.open[Transaction]
+	if iterators == 0 && snapshots == 0 && transactions == 0 {
 		return ""
 	}
 	s := fmt.Sprintf("%d iterators and %d snapshots open", iterators, snapshots)
+	if transactions > 0 {
+		s = fmt.Sprintf("%d iterators, %d snapshots and %d transactions open", iterators, snapshots, transactions)
+	}
 	var where []string
 	for _, w := range l.tracked {
 		where = append(where, w)
@@ -83,14 +87,15 @@ func (l *OpenList) String() string {
 }
 
 // Caller returns the file and line of the first stack frame, starting with the caller's caller,
-// that is not a method of db's DB or Snapshot.
+// that is not a method of db's DB, Snapshot or Transaction.
 func Caller() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
 		inside := strings.Contains(f.Function, "sievedb/db.(*DB)") ||
-			strings.Contains(f.Function, "sievedb/db.(*Snapshot)")
+			strings.Contains(f.Function, "sievedb/db.(*Snapshot)") ||
+			strings.Contains(f.Function, "sievedb/db.(*Transaction)")
 		if !inside || !more {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}

@@ -13,7 +13,7 @@ func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
 	l.Add(one, Iterator, true)
 	l.Add(other, Snapshot, false)
 	require.Regexp(t, `^1 iterators and 1 snapshots open: iterator opened at .*:\d+$`, l.String())
-	iterators, snapshots := l.Counts()
+	iterators, snapshots, _ := l.Counts()
 	require.Equal(t, []int{1, 1}, []int{iterators, snapshots})
 	l.Remove(one, Iterator)
 	require.Equal(t, "0 iterators and 1 snapshots open", l.String())
