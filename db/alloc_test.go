@@ -164,3 +164,18 @@ func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 		}), 2.0)
 	})
 }
+
+// A transaction that has written nothing reads like the DB. One that may write keeps a copy of each
+// key, in chunks of memory.
+func TestTransactionAllocations(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	fill(t, d, 0, 100)
+	settle(t, d)
+	key, buf := testKey(50), make([]byte, 0, 1000)
+	for _, readOnly := range []bool{true, false} {
+		tx := d.NewTransaction(&TransactionOptions{ReadOnly: readOnly})
+		require.Equal(t, 1.0, testing.AllocsPerRun(1000, func() { _, _ = tx.Get(key) }))
+		require.Zero(t, testing.AllocsPerRun(1000, func() { buf, _ = tx.GetTo(buf[:0], key) }))
+		require.NoError(t, tx.Close())
+	}
+}

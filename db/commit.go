@@ -122,7 +122,7 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 				"give each goroutine its own Batch")
 		}
 	}()
-	return d.apply(b, wo)
+	return d.apply(b, wo, nil)
 }
 
 // SyncLog makes all acknowledged writes durable, whatever their WriteOptions were, as the
@@ -140,8 +140,9 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 // wait for a flush. Flush makes writes durable too, but writes a table.
 func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
 
-// apply is Apply for a batch that the caller has exclusively.
-func (d *DB) apply(b *Batch, wo *WriteOptions) error {
+// apply is Apply for a batch that the caller has exclusively. It is not written if check, which
+// may be nil, returns an error; see commitRequest.
+func (d *DB) apply(b *Batch, wo *WriteOptions, check func(before []*commitRequest) error) error {
 	switch {
 	case b.refused != nil:
 		return b.refused
@@ -152,8 +153,9 @@ func (d *DB) apply(b *Batch, wo *WriteOptions) error {
 	}
 	r := commitRequests.Get().(*commitRequest)
 	r.batch, r.keep, r.alone = b, wo.durability(), nil
+	r.check = check
 	err := d.commit.run(d, r)
-	r.batch, r.err = nil, nil
+	r.batch, r.err, r.check = nil, nil, nil
 	commitRequests.Put(r)
 	return err
 }
@@ -169,6 +171,9 @@ func (d *DB) commitGroup(q *commitQueue) error {
 	}
 	var memSize uint64
 	count, batches, size, keep := uint64(0), 0, 0, inBuffer
+	if q.checked {
+		q.dropConflicts()
+	}
 	for _, r := range q.group {
 		if r.batch.Len() > 0 {
 			batches++
@@ -178,8 +183,11 @@ func (d *DB) commitGroup(q *commitQueue) error {
 		size += r.batch.Size()
 		keep = max(keep, r.keep)
 	}
-	if count == 0 { // the group has only empty batches that are to be synced
+	if count == 0 && keep == onDisk { // the group has only empty batches that are to be synced
 		return d.syncLog()
+	}
+	if count == 0 { // it had only transactions, and all have met conflicts
+		return nil
 	}
 	if err := d.prepareRecord(count, memSize, size); err != nil {
 		return err
@@ -225,7 +233,7 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 	if !d.state().Mem.AddWith(&d.log.inserter, seq, kind, key, value) {
 		panic(batch.NoRoom)
 	}
-	d.publish(1, len(d.commit.record))
+	d.publish(1, d.commit.record)
 	return nil
 }
 
@@ -262,7 +270,7 @@ func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durabil
 		return err
 	}
 	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)
-	d.publish(batches, len(record))
+	d.publish(batches, record)
 	return nil
 }
 
@@ -277,9 +285,17 @@ func (d *DB) logRecord(record []byte, count uint64, keep durability) error {
 	return nil
 }
 
-// publish shows readers what the last record of so many batches and bytes brought, all of
-// which is in the memtable.
-func (d *DB) publish(batches, recordBytes int) {
+// publish shows readers what the last record of so many batches brought, all of which is in the
+// memtable.
+func (d *DB) publish(batches int, record []byte) {
+	if d.recent.Watched() {
+		d.recent.Note(d.finder.VisibleSeq.Load(), record)
+	}
+	d.show(batches, len(record))
+}
+
+// show is publish for a record of so many bytes that was noted in d.recent.
+func (d *DB) show(batches, recordBytes int) {
 	d.finder.VisibleSeq.Store(d.log.lastSeq)
 	d.counters.writes.Add(uint64(batches))
 	d.counters.writeBytes.Add(uint64(recordBytes))

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/internal/tracking"
+	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -48,6 +49,9 @@ var (
 	// ErrTooLarge refuses a write above MaxKeySize, MaxValueSize or MaxBatchSize, which the
 	// error names.
 	ErrTooLarge = base.ErrTooLarge
+	// ErrConflict is returned by Transaction.Commit, without wrapping, if another commit
+	// changed something that the transaction had read. Nothing is written.
+	ErrConflict = base.ErrConflict
 )
 
 // CorruptionError says which bytes of which file are damaged, and how.
@@ -118,6 +122,10 @@ type reading struct {
 type writing struct {
 	commit commitQueue
 	log    logState
+	recent txn.Recent // commits
+	turns  txn.Turns  // of Updates that met conflicts
+	// firstTable is the number from which on tables were written since Open.
+	firstTable uint64
 	// spareMemory is the size of the memtable that waits until the present one is full.
 	spareMemory atomic.Uint64
 	throttle    *throttle.Throttle

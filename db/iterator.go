@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
+	"github.com/sievedb/sievedb/internal/txn"
 )
 
 // Iterator walks the keys of the database in order, as they were when it was created. It is
@@ -35,6 +36,10 @@ type Iterator struct {
 	// after the last otherwise. So the end of a movement need not record the side.
 	valid, reverse bool
 	closed         bool
+
+	// walk records what a transaction reads, txn the transaction; nil otherwise.
+	walk *txn.Walk
+	txn  *Transaction
 }
 
 // NewIterator returns an iterator over what is visible now. The caller closes it. The bounds
@@ -43,10 +48,11 @@ func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
-	return d.newIterator(o, nil)
+	return d.newIterator(o, nil, nil)
 }
 
-func (d *DB) newIterator(o *IterOptions, at *lookup.At) (*Iterator, error) {
+// newIterator is NewIterator as of at, with a transaction's own writes; both may be nil.
+func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -55,7 +61,7 @@ func (d *DB) newIterator(o *IterOptions, at *lookup.At) (*Iterator, error) {
 	}
 	s, seq := d.finder.RefAt(at)
 	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}
-	it.iterParts.open(d, s, o, seq)
+	it.iterParts.open(d, s, o, seq, own)
 	d.opened.Add(it, tracking.Iterator, d.opts.TrackOpen)
 	return it, nil
 }
@@ -78,30 +84,35 @@ func (i *Iterator) ready() bool {
 
 // First moves to the first key.
 func (i *Iterator) First() bool {
+	i.endWalk()
 	if !i.ready() {
 		return false
 	}
 	if i.lower != nil {
 		return i.SeekGE(i.lower)
 	}
+	i.beginWalk(true, nil, false)
 	i.reverse = false
 	return i.findForward(i.it.First(), false)
 }
 
 // Last moves to the last key.
 func (i *Iterator) Last() bool {
+	i.endWalk()
 	if !i.ready() {
 		return false
 	}
 	if i.upper != nil {
 		return i.SeekLT(i.upper)
 	}
+	i.beginWalk(false, nil, false)
 	i.reverse = true
 	return i.findBackward(i.it.Last())
 }
 
 // SeekGE moves to the first key that is >= key, or after the last key if none is.
 func (i *Iterator) SeekGE(key []byte) bool {
+	i.endWalk()
 	if !i.ready() {
 		return false
 	}
@@ -113,12 +124,14 @@ func (i *Iterator) SeekGE(key []byte) bool {
 		i.valid = false
 		return false
 	}
-	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, i.seq, base.KindSeek)
+	i.beginWalk(true, key, false)
+	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, max(i.seq, i.ownSeq), base.KindSeek)
 	return i.findForward(i.it.SeekGE(i.seekKey), false)
 }
 
 // SeekLT moves to the last key that is < key, or before the first key if none is.
 func (i *Iterator) SeekLT(key []byte) bool {
+	i.endWalk()
 	if !i.ready() {
 		return false
 	}
@@ -130,6 +143,7 @@ func (i *Iterator) SeekLT(key []byte) bool {
 		i.valid = false
 		return false
 	}
+	i.beginWalk(false, key, false)
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], key, base.MaxSeq, base.KindSeek)
 	return i.findBackward(i.it.SeekLT(i.seekKey))
 }
@@ -152,6 +166,7 @@ func (i *Iterator) Next() bool {
 	}
 	// The runs are before the versions of the present key. Below the lower bound some may
 	// have skipped entries, so a step forward could show others of those.
+	i.turnWalk(true)
 	i.reverse = false
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], i.key, 0, base.KindDelete)
 	return i.findForward(i.it.SeekGE(i.seekKey), true)
@@ -176,6 +191,7 @@ func (i *Iterator) Prev() bool {
 		return i.findBackward(i.it.Valid())
 	}
 	// Step back over what shadows and precedes the present entry.
+	i.turnWalk(false)
 	i.reverse = true
 	i.key = append(i.key[:0], i.shown...)
 	ok := i.it.Prev()
@@ -198,7 +214,7 @@ func (i *Iterator) findForward(ok, skipping bool) bool {
 			break
 		}
 		seq, kind := base.SplitTrailer(base.Trailer(ikey))
-		if seq > i.seq {
+		if seq > i.seq && i.hides(seq) {
 			continue
 		}
 		if kind == base.KindSet {
@@ -225,7 +241,7 @@ func (i *Iterator) findBackward(ok bool) bool {
 			break
 		}
 		seq, kind := base.SplitTrailer(base.Trailer(ikey))
-		if seq > i.seq {
+		if seq > i.seq && i.hides(seq) {
 			if found { // a further step might invalidate the value
 				i.keepValue(i.value)
 			}
@@ -308,6 +324,7 @@ func (i *Iterator) Close() error {
 	if i.closed {
 		return i.failure()
 	}
+	i.endWalk()
 	i.closed, i.valid = true, false
 	version := i.state.Version
 	if err := i.iterParts.close(); err != nil && i.err == nil {
@@ -316,6 +333,7 @@ func (i *Iterator) Close() error {
 	i.iterParts = nil
 	version.Unref()
 	i.db.opened.Remove(i, tracking.Iterator)
+	i.txn.forget(i)
 	return i.failure()
 }
 

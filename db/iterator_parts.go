@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -19,6 +20,7 @@ type iterParts struct {
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise, called once
 	seq      uint64
+	ownSeq   uint64 // the last of a transaction's own writes that is shown; 0: none
 	shown    []byte // the user key shown, while the iterator is valid
 
 	it           tables.MergingIter
@@ -38,11 +40,12 @@ var iterPartsPool = sync.Pool{New: func() any { return new(iterParts) }}
 const mostPooled = 64 << 10
 
 // open makes an iterator for each memtable, table of level 0 and level that may contain keys
-// within the bounds. Nothing is read before the first movement.
-func (p *iterParts) open(d *DB, s *lookup.State, o *IterOptions, seq uint64) {
+// within the bounds. Nothing is read before the first movement. own are the writes of a
+// transaction, nil if there are none.
+func (p *iterParts) open(d *DB, s *lookup.State, o *IterOptions, seq uint64, own *txn.Writes) {
 	p.state, p.cmp, p.bytewise, p.seq = s, d.cmp, d.cmp.IsBytewise(), seq
 	p.setBounds(o)
-	p.addMemtables(s)
+	p.addMemtables(s, own)
 	options := sstable.IterOptions{NoFillCache: o.NoFillCache, Lower: p.lower, Upper: p.upper}
 	reach := reach{most: d.opts.Cache.Size / 2}
 	level0 := s.Version.Levels[0].Files
@@ -109,10 +112,10 @@ func (p *iterParts) meets(cmp *base.Comparer, f *manifest.FileMeta) bool {
 		(p.upper == nil || cmp.Compare(base.UserKey(f.Smallest), p.upper) < 0)
 }
 
-// addMemtables adds the memtables that have entries. Later entries are not visible to this
-// iterator.
-func (p *iterParts) addMemtables(s *lookup.State) {
-	if n := 1 + len(s.Imm); cap(p.mems) < n {
+// addMemtables adds the memtables that have entries, and a transaction's own writes before them.
+// Later entries are not visible to this iterator.
+func (p *iterParts) addMemtables(s *lookup.State, own *txn.Writes) {
+	if n := 2 + len(s.Imm); cap(p.mems) < n {
 		p.mems = make([]memtable.Iter, 0, n)
 	}
 	add := func(m *lookup.Memtable) {
@@ -120,6 +123,12 @@ func (p *iterParts) addMemtables(s *lookup.State) {
 			p.mems = append(p.mems, *m.NewIter())
 			p.it.Add(&p.mems[len(p.mems)-1])
 		}
+	}
+	p.ownSeq = 0
+	if own != nil && own.Len() > 0 {
+		it, last := own.Iter()
+		p.mems, p.ownSeq = append(p.mems, *it), last
+		p.it.Add(&p.mems[0])
 	}
 	add(s.Mem)
 	for _, m := range s.Imm {

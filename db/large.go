@@ -51,7 +51,10 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	if !d.state().Mem.AddWith(&d.log.inserter, seq, kind, key, value) {
 		panic(batch.NoRoom)
 	}
-	d.publish(1, recordBytes)
+	if d.recent.Watched() {
+		d.recent.NoteKey(d.finder.VisibleSeq.Load(), key)
+	}
+	d.show(1, recordBytes)
 	d.retireOversized()
 	return nil
 }

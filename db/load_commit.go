@@ -70,6 +70,7 @@ func (l *Loader) install(info *LoadInfo) error {
 		// If the edit is in force all the same, writes from now on must be newer than the
 		// load, or the next opening would find them hidden.
 		d.log.lastSeq = l.seq
+		d.recent.Forget(l.seq)
 		d.finder.VisibleSeq.Store(l.seq)
 	}
 	if err != nil {

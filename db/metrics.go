@@ -34,8 +34,8 @@ type Metrics struct {
 
 	// LastSequence is the sequence number of the newest visible write.
 	LastSequence uint64
-	// OpenIterators and OpenSnapshots count those that were not closed yet.
-	OpenIterators, OpenSnapshots int
+	// OpenIterators, OpenSnapshots and OpenTransactions count those that were not closed yet.
+	OpenIterators, OpenSnapshots, OpenTransactions int
 
 	// BackgroundError is the error that ended writes or, if none did, that of the last flush
 	// or compaction, which is being retried, or else the corruption because of which tables

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/replay"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -30,7 +31,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{opts: opts.withDefaults(), closing: make(chan struct{})}
+	d := &DB{opts: opts.withDefaults(), closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
 	d.throttle = d.newThrottle()
 	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
@@ -170,6 +171,7 @@ func (d *DB) open(created bool) error {
 	if err := d.recover(files, state); err != nil {
 		return err
 	}
+	d.firstTable = d.set.NextFileNum()
 	if !d.opts.ReadOnly {
 		d.background.Add(2)
 		go d.flushLoop()

@@ -17,6 +17,9 @@ type commitRequest struct {
 	batch *Batch // nil for a request that is committed alone
 	keep  durability
 	alone func(*DB) error // runs instead of a write, alone
+	// check, if not nil, is run by the leader with the requests before this one in the group. If it
+	// returns an error, the batch is not written.
+	check func(before []*commitRequest) error
 	err   error
 	wake  chan bool // true: the receiver leads now; false: err is set
 }
@@ -38,6 +41,7 @@ type commitQueue struct {
 
 	// The fields below belong to the leader.
 	group    []*commitRequest
+	checked  bool // a request of the group has a check
 	record   []byte
 	expected int // the number of writers when the last group was done
 }
@@ -101,9 +105,9 @@ func (q *commitQueue) lead(d *DB) {
 	err := base.NoSpace(d.commitGroup(q))
 	returned = true
 	own, n := q.group[0], len(q.group)
-	own.err = err
+	own.end(err)
 	for _, r := range q.group[1:] {
-		r.err = err
+		r.end(err)
 		r.wake <- false
 	}
 	clear(q.group)
@@ -138,6 +142,7 @@ func (q *commitQueue) takeGroup(room int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n, size, memSize, syncs := 0, 0, uint64(0), false
+	q.checked = false
 	for _, r := range q.waiting {
 		if r.alone != nil {
 			n = max(n, 1)
@@ -149,12 +154,36 @@ func (q *commitQueue) takeGroup(room int) {
 		if n > 0 && (size > maxGroupBytes || syncs && memSize > uint64(room)) {
 			break
 		}
+		q.checked = q.checked || r.check != nil
 		n++
 	}
 	q.group = append(q.group[:0], q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
+}
+
+// dropConflicts runs the checks of the group. A request that fails stays in the group with an
+// empty batch and its error.
+func (q *commitQueue) dropConflicts() {
+	for i, r := range q.group {
+		if r.check == nil {
+			continue
+		}
+		if err := r.check(q.group[:i]); err != nil {
+			r.batch, r.keep, r.err = &noWrites, inBuffer, err
+		}
+	}
+}
+
+// noWrites is the batch of a request whose own one is not written. It is never changed.
+var noWrites Batch
+
+// end ends a request of a group whose error is err, unless its check had one.
+func (r *commitRequest) end(err error) {
+	if r.batch != &noWrites {
+		r.err = err
+	}
 }
 
 // shut refuses new requests and waits until those queued are done, which is

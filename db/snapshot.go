@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
+	"github.com/sievedb/sievedb/internal/txn"
 )
 
 // Snapshot is the database as it was at one moment. It is safe for concurrent use. Until it is
@@ -124,11 +125,14 @@ func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
 
 // NewIterator is DB.NewIterator as of the snapshot. The iterator can still be used when the
 // snapshot is closed.
-func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) {
+func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) { return s.newIterator(o, nil) }
+
+// newIterator is NewIterator with a transaction's own writes, which may be nil.
+func (s *Snapshot) newIterator(o *IterOptions, own *txn.Writes) (*Iterator, error) {
 	if s == nil || s.closed.Load() {
 		return nil, ErrClosed
 	}
-	it, err := s.db.newIterator(o, &s.at)
+	it, err := s.db.newIterator(o, &s.at, own)
 	if err == nil && s.closed.Load() {
 		_ = it.Close()
 		return nil, ErrClosed

@@ -48,7 +48,7 @@ func (d *DB) Metrics() *Metrics {
 		LastSequence: d.finder.VisibleSeq.Load(),
 	}
 	d.stallMetrics(m)
-	m.OpenIterators, m.OpenSnapshots = d.opened.Counts()
+	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
 	m.setLookups(d.lookupTotals())
 	m.Memtables.Bytes = d.spareMemory.Load()
 	for _, mem := range s.Memtables() {

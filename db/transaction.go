@@ -1,0 +1,239 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
+	"github.com/sievedb/sievedb/internal/tracking"
+	"github.com/sievedb/sievedb/internal/txn"
+)
+
+// Transaction reads the database as it was when the transaction began, with its own writes on
+// top, and writes all of them at once in Commit. It is optimistic: it takes no locks, and other
+// writers do not wait for it. Commit writes nothing and returns ErrConflict if another commit
+// has changed something that the transaction read: a key, whether it was there or not, or any
+// key in the part of a range over which one of its iterators went. So transactions that write
+// are serializable, in the order of their commits. One that only reads, and one that only
+// writes, never conflict.
+//
+// Writes outside of transactions count as commits. What Options.Compaction drops does not.
+//
+// A Transaction, with its iterators, is used by one goroutine at a time. It must be ended by
+// Commit or Close: until then the entries that it may read stay on disk. After that its methods
+// return ErrClosed, but its iterators can still be used. It holds its writes in memory, twice if
+// it reads after it has written, and a copy of each key that it reads. Its limits are those of a
+// Batch.
+type Transaction struct {
+	db       *DB
+	snapshot *Snapshot // nil once it has ended
+	readOnly bool
+	options  *WriteOptions
+	batch    Batch
+	reads    txn.Reads
+	writes   txn.Writes
+	walking  []*Iterator // its open iterators, unless it is read-only
+}
+
+// TransactionOptions are those of NewTransaction. The zero value is the default.
+type TransactionOptions struct {
+	// ReadOnly refuses writes with ErrReadOnly. Such a transaction remembers nothing of what
+	// it reads.
+	ReadOnly bool
+}
+
+// NewTransaction begins a transaction; nil options mean the defaults. The caller ends it with
+// Commit or Close. On a closed, nil or zero DB every method of the transaction returns
+// ErrClosed. Update and View are simpler where the transaction is one function.
+func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
+	if d == nil || d.closed.Load() {
+		return &Transaction{}
+	}
+	t := &Transaction{
+		db: d, snapshot: &Snapshot{db: d, at: lookup.At{Seq: d.snapshots.add(&d.finder.VisibleSeq)}}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
+		reads: txn.Reads{Comparer: d.cmp}, writes: txn.Writes{Comparer: d.cmp},
+	}
+	d.opened.Add(t, tracking.Transaction, d.opts.TrackOpen)
+	return t
+}
+
+// ended reports whether the transaction cannot be used any more.
+func (t *Transaction) ended() bool { return t == nil || t.snapshot == nil }
+
+// read records that key was read.
+func (t *Transaction) read(key []byte) {
+	if !t.readOnly {
+		t.reads.AddKey(key)
+	}
+}
+
+// own returns the transaction's own newest write of key, if there is one.
+func (t *Transaction) own(key []byte) (value []byte, kind base.Kind, ok bool) {
+	if t.batch.entries == 0 {
+		return nil, 0, false
+	}
+	t.updateIndex()
+	return t.writes.Get(key)
+}
+
+// updateIndex adds the newest writes to the index.
+func (t *Transaction) updateIndex() {
+	if t.batch.entries > 0 {
+		t.writes.Update(t.batch.data[batch.HeaderLen:], t.batch.entries)
+	}
+}
+
+// Get returns a copy of the value of key, which belongs to the caller, or ErrNotFound.
+func (t *Transaction) Get(key []byte) ([]byte, error) {
+	if t.ended() {
+		return nil, ErrClosed
+	}
+	if value, kind, ok := t.own(key); ok {
+		return ownWrite([]byte{}, value, kind)
+	}
+	t.read(key)
+	return t.snapshot.Get(key)
+}
+
+// ownWrite appends the value of an own write to dst.
+func ownWrite(dst, value []byte, kind base.Kind) ([]byte, error) {
+	if kind == base.KindDelete {
+		return nil, ErrNotFound
+	}
+	return append(dst, value...), nil
+}
+
+// GetTo appends the value of key to dst and returns the extended slice, or dst and ErrNotFound.
+func (t *Transaction) GetTo(dst, key []byte) ([]byte, error) {
+	if t.ended() {
+		return dst, ErrClosed
+	}
+	if value, kind, ok := t.own(key); ok {
+		if kind == base.KindDelete {
+			return dst, ErrNotFound
+		}
+		return append(dst, value...), nil
+	}
+	t.read(key)
+	return t.snapshot.GetTo(dst, key)
+}
+
+// Has reports whether key has a value.
+func (t *Transaction) Has(key []byte) (bool, error) {
+	if t.ended() {
+		return false, ErrClosed
+	}
+	if _, kind, ok := t.own(key); ok {
+		return kind == base.KindSet, nil
+	}
+	t.read(key)
+	return t.snapshot.Has(key)
+}
+
+// MultiGet returns the values of keys as DB.MultiGet does.
+func (t *Transaction) MultiGet(keys [][]byte) (values [][]byte, err error) {
+	if t.ended() {
+		return nil, ErrClosed
+	}
+	values, err = t.snapshot.MultiGet(keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range keys {
+		value, kind, ok := t.own(key)
+		switch {
+		case !ok:
+			t.read(key)
+		case kind == base.KindDelete:
+			values[i] = nil
+		default:
+			values[i] = append([]byte{}, value...)
+		}
+	}
+	return values, nil
+}
+
+// NewIterator returns an iterator over what the transaction sees now; it does not show later
+// writes of the transaction. The caller closes it.
+func (t *Transaction) NewIterator(o *IterOptions) (*Iterator, error) {
+	if t.ended() {
+		return nil, ErrClosed
+	}
+	t.updateIndex()
+	it, err := t.snapshot.newIterator(o, &t.writes)
+	if err != nil || t.readOnly {
+		return it, err
+	}
+	it.txn, it.walk = t, &txn.Walk{Reads: &t.reads, Lower: it.lower, Upper: it.upper}
+	t.walking = append(t.walking, it)
+	return it, nil
+}
+
+// forget stops the recording of an iterator. Nil t does nothing.
+func (t *Transaction) forget(it *Iterator) {
+	if t == nil {
+		return
+	}
+	for i, other := range t.walking {
+		if other == it {
+			last := len(t.walking) - 1
+			t.walking[i], t.walking[last] = t.walking[last], nil
+			t.walking = t.walking[:last]
+			break
+		}
+	}
+	it.walk, it.txn = nil, nil
+}
+
+// Put writes value under key. It copies both. A key above MaxKeySize, a value above
+// MaxValueSize and a transaction above MaxBatchSize are ErrTooLarge. After that error Commit
+// returns it as well, since a part of the transaction would be missing.
+func (t *Transaction) Put(key, value []byte) error { return t.write(base.KindSet, key, value) }
+
+// Delete deletes key. Deleting a key that does not exist is no error.
+func (t *Transaction) Delete(key []byte) error { return t.write(base.KindDelete, key, nil) }
+
+func (t *Transaction) write(kind base.Kind, key, value []byte) error {
+	switch {
+	case t.ended():
+		return ErrClosed
+	case t.readOnly:
+		return t.refuseWrite()
+	}
+	t.batch.add(kind, key, value)
+	if t.batch.refused != nil {
+		return t.batch.refused
+	}
+	return nil
+}
+
+// refuseWrite returns the error of a write in a read-only transaction.
+func (t *Transaction) refuseWrite() error {
+	if t.db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	return errors.Wrap(ErrReadOnly, "sievedb: a write in a read-only transaction; use Update or a transaction that is not ReadOnly")
+}
+
+// SetWriteOptions says how durable Commit makes the writes. Nil, the default, means Sync.
+func (t *Transaction) SetWriteOptions(wo *WriteOptions) {
+	if t != nil {
+		t.options = wo
+	}
+}
+
+// Close ends the transaction without writing anything. A second Close, and one after Commit,
+// does nothing and returns ErrClosed.
+func (t *Transaction) Close() error {
+	if t.ended() {
+		return ErrClosed
+	}
+	for len(t.walking) > 0 {
+		t.forget(t.walking[len(t.walking)-1])
+	}
+	t.db.snapshots.remove(t.snapshot.at.Seq)
+	t.snapshot.closed.Store(true)
+	t.snapshot = nil
+	t.db.opened.Remove(t, tracking.Transaction)
+	return nil
+}

@@ -1,0 +1,418 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// readerOf returns a transaction that has read a key and written another, and is ready to commit.
+func readerOf(t *testing.T, d *DB, key string) *Transaction {
+	t.Helper()
+	tx := d.NewTransaction(nil)
+	get(t, tx, key)
+	require.NoError(t, tx.Put([]byte("by the reader of "+key), nil))
+	tx.reads.Prepare()
+	return tx
+}
+
+// Commits between the examination and the leader's check are found there, and so are the requests
+// of the same group.
+func TestTheLeaderFindsLateConflicts(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	fill(t, d, 0, 10)
+	tx, other := readerOf(t, d, "a"), readerOf(t, d, "b")
+	d.recent.Begin()
+	defer d.recent.End()
+	require.NoError(t, d.Put([]byte("first"), nil, NoSync)) // from here on commits are recorded
+	horizon, err := tx.examine()
+	require.NoError(t, err)
+	require.NoError(t, d.Put([]byte("unrelated"), nil, NoSync))
+	require.NoError(t, tx.check(nil, horizon, false))
+	var b Batch
+	b.Put([]byte("z"), nil)
+	b.Put([]byte("a"), nil)
+	before := []*commitRequest{{batch: &noWrites}, {batch: &b}}
+	require.Equal(t, ErrConflict, tx.check(before, horizon, false), "the same group")
+	require.NoError(t, other.check(before, horizon, false))
+	require.NoError(t, d.Apply(&b, NoSync))
+	require.Equal(t, ErrConflict, tx.check(nil, horizon, false), "an earlier group")
+	require.NoError(t, other.check(nil, horizon, false))
+	require.NoError(t, tx.Close())
+	require.NoError(t, other.Close())
+}
+
+// After a load the recorded commits are not all. The transaction is examined again; the last time
+// by the leader.
+func TestATransactionIsExaminedAgain(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	fill(t, d, 0, 10)
+	tx, other := readerOf(t, d, "a"), readerOf(t, d, "b")
+	d.recent.Begin()
+	defer d.recent.End()
+	horizon, err := tx.examine()
+	require.NoError(t, err)
+	l, err := d.NewLoader()
+	require.NoError(t, err)
+	require.NoError(t, l.Put([]byte("a"), nil))
+	require.NoError(t, l.Commit())
+	require.Equal(t, errExamineAgain, tx.check(nil, horizon, false))
+	require.Equal(t, ErrConflict, tx.check(nil, horizon, true))
+	require.Equal(t, errExamineAgain, other.check(nil, horizon, false))
+	require.NoError(t, other.check(nil, horizon, true))
+	require.Equal(t, ErrConflict, tx.Commit())
+	require.NoError(t, other.Commit())
+}
+
+// A conflict in a group leaves the other writes of the group as they are.
+func TestAConflictDoesNotDisturbItsGroup(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	refused := errors.New("refused")
+	var b, c Batch
+	b.Put([]byte("b"), []byte("1"))
+	c.Put([]byte("c"), []byte("1"))
+	q := &d.commit
+	require.True(t, q.tryLead())
+	requests := []*commitRequest{
+		{batch: &b, keep: onDisk, check: func([]*commitRequest) error { return refused }},
+		{batch: &c, keep: onDisk, check: func(before []*commitRequest) error {
+			require.Len(t, before, 1)
+			require.Zero(t, before[0].batch.Len())
+			return nil
+		}},
+	}
+	var group sync.WaitGroup
+	errs := make([]error, len(requests))
+	for i, r := range requests {
+		group.Go(func() { errs[i] = q.run(d, r) })
+		eventually(t, func() bool {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			return len(q.waiting) == i+1
+		})
+	}
+	q.stepDown(0)
+	group.Wait()
+	require.Equal(t, []error{refused, nil}, errs)
+	_, err := d.Get([]byte("b"))
+	require.Equal(t, ErrNotFound, err)
+	requireValue(t, d, []byte("c"), []byte("1"))
+	require.NoError(t, d.Put([]byte("d"), nil, nil))
+}
+
+// Counters that several goroutines increment concurrently with writes, flushes and compactions lose no
+// update. The sum over all is the same in every transaction that reads them.
+func TestNoUpdateIsLost(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	const writers, each, counters = 6, 150, 5
+	var group sync.WaitGroup
+	var calls atomic.Int64
+	for w := range writers {
+		group.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), 3))
+			for range each {
+				a, b := fmt.Appendf(nil, "n%d", rnd.IntN(counters)), fmt.Appendf(nil, "n%d", rnd.IntN(counters))
+				err := d.Update(func(tx *Transaction) error {
+					calls.Add(1)
+					tx.SetWriteOptions(NoSync)
+					err := add(tx, a, 1)
+					runtime.Gosched() // so that others commit meanwhile, on one processor too
+					return errors.CombineErrors(err, add(tx, b, 1))
+				})
+				if err != nil {
+					panic(err)
+				}
+				if err := d.Put(fmt.Appendf(nil, "other %d", rnd.IntN(1000)), make([]byte, 100), NoSync); err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for range 10 {
+			if err := errors.CombineErrors(d.Flush(), d.Compact(t.Context(), nil, nil)); err != nil {
+				panic(err)
+			}
+			sum, err := sumOf(d)
+			if err != nil || sum%2 != 0 {
+				panic(fmt.Sprint(sum, err))
+			}
+		}
+	})
+	group.Wait()
+	sum, err := sumOf(d)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2*writers*each), sum)
+	t.Logf("%d calls for %d updates", calls.Load(), writers*each)
+	require.Greater(t, calls.Load(), int64(writers*each), "nothing ever conflicted")
+}
+
+func add(tx *Transaction, key []byte, n uint64) error {
+	value, err := tx.Get(key)
+	switch {
+	case err == nil:
+		n += binary.LittleEndian.Uint64(value)
+	case err != ErrNotFound:
+		return err
+	}
+	return tx.Put(key, binary.LittleEndian.AppendUint64(nil, n))
+}
+
+func sumOf(d *DB) (sum uint64, err error) {
+	err = d.View(func(tx *Transaction) error {
+		it, err := tx.NewIterator(PrefixBounds([]byte("n")))
+		if err != nil {
+			return err
+		}
+		for _, value := range it.All() {
+			sum += binary.LittleEndian.Uint64(value)
+		}
+		return it.Close()
+	})
+	return sum, err
+}
+
+// Many goroutines at one counter, each with its sync: Update takes turns and never gives up.
+func TestUpdatesOfOneKeyTakeTurns(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	const writers, each = 16, 40
+	var group sync.WaitGroup
+	for range writers {
+		group.Go(func() {
+			for range each {
+				err := d.Modify([]byte("n"), func(old []byte) ([]byte, error) {
+					n := uint64(1)
+					if old != nil {
+						n += binary.LittleEndian.Uint64(old)
+					}
+					return binary.LittleEndian.AppendUint64(nil, n), nil
+				}, nil)
+				if err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	requireValue(t, d, []byte("n"), binary.LittleEndian.AppendUint64(nil, writers*each))
+}
+
+func TestUpdateGivesUp(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	calls := 0
+	err := d.Update(func(tx *Transaction) error {
+		calls++
+		get(t, tx, "a")
+		require.NoError(t, tx.Put([]byte("b"), nil))
+		return d.Put([]byte("a"), fmt.Append(nil, calls), NoSync)
+	})
+	require.ErrorIs(t, err, ErrConflict)
+	require.ErrorContains(t, err, "gave up after 100 attempts")
+	require.Equal(t, updateAttempts, calls)
+	require.True(t, d.turns.Take(1, nil), "the next one can have its turn")
+	d.turns.End()
+	_, err = d.Get([]byte("b"))
+	require.Equal(t, ErrNotFound, err)
+}
+
+// An Update within an Update does not wait for it for ever.
+func TestUpdatesNest(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	conflictingOn := func(key string) func(tx *Transaction) error {
+		calls := 0
+		return func(tx *Transaction) error {
+			get(t, tx, key)
+			if calls++; calls < 8 {
+				require.NoError(t, d.Put([]byte(key), fmt.Append(nil, calls), NoSync))
+			}
+			return tx.Put([]byte("calls for "+key), fmt.Append(nil, calls))
+		}
+	}
+	outer := conflictingOn("outer")
+	require.NoError(t, d.Update(func(tx *Transaction) error {
+		if err := d.Update(conflictingOn("inner")); err != nil {
+			return err
+		}
+		return outer(tx)
+	}))
+	requireValue(t, d, []byte("calls for inner"), []byte("8"))
+	requireValue(t, d, []byte("calls for outer"), []byte("8"))
+}
+
+func TestAFailedUpdateWritesNothing(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	failed := errors.New("failed")
+	require.Equal(t, failed, d.Update(func(tx *Transaction) error {
+		require.NoError(t, tx.Put([]byte("a"), nil))
+		return failed
+	}))
+	require.PanicsWithValue(t, "oh", func() {
+		_ = d.Update(func(tx *Transaction) error {
+			require.NoError(t, tx.Put([]byte("a"), nil))
+			panic("oh")
+		})
+	})
+	require.Equal(t, failed, d.Modify([]byte("a"), func([]byte) ([]byte, error) { return []byte("b"), failed }, nil))
+	_, err := d.Get([]byte("a"))
+	require.Equal(t, ErrNotFound, err)
+	require.Zero(t, d.Metrics().OpenTransactions)
+}
+
+func TestCompareAndSwap(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	key := []byte("key")
+	for _, c := range []struct {
+		name       string
+		old, value []byte
+		swapped    bool
+		then       []byte // nil: absent
+	}{
+		{"an absent key has no value", []byte{}, []byte("1"), false, nil},
+		{"put", nil, []byte("1"), true, []byte("1")},
+		{"the key has a value now", nil, []byte("2"), false, []byte("1")},
+		{"another value", []byte("0"), []byte("2"), false, []byte("1")},
+		{"replace", []byte("1"), []byte("2"), true, []byte("2")},
+		{"replace by an empty value", []byte("2"), []byte{}, true, []byte{}},
+		{"an empty value is not absent", nil, []byte("3"), false, []byte{}},
+		{"delete", []byte{}, nil, true, nil},
+		{"delete what is absent", nil, nil, true, nil},
+	} {
+		swapped, err := d.CompareAndSwap(key, c.old, c.value, NoSync)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.swapped, swapped, c.name)
+		if c.then == nil {
+			_, err := d.Get(key)
+			require.Equal(t, ErrNotFound, err, c.name)
+		} else {
+			requireValue(t, d, key, c.then)
+		}
+	}
+	before := d.Metrics().Writes.Batches
+	_, err := d.CompareAndSwap(key, nil, []byte("1"), nil)
+	require.NoError(t, err)
+	require.Equal(t, before+1, d.Metrics().Writes.Batches, "one commit")
+	_, err = d.CompareAndSwap(key, nil, []byte("1"), nil)
+	require.NoError(t, err)
+	require.Equal(t, before+1, d.Metrics().Writes.Batches, "no commit")
+}
+
+func TestMisusedTransactions(t *testing.T) {
+	var none *Transaction
+	var noDB *DB
+	d := mustOpen(t, testOptions(vfs.NewMem()))
+	ended := d.NewTransaction(nil)
+	require.NoError(t, ended.Close())
+	open := d.NewTransaction(&TransactionOptions{ReadOnly: true})
+	require.ErrorIs(t, open.Put([]byte("a"), nil), ErrReadOnly)
+	require.ErrorIs(t, open.Delete([]byte("a")), ErrReadOnly)
+	require.NoError(t, open.Commit())
+	large := d.NewTransaction(nil)
+	require.ErrorIs(t, large.Put(make([]byte, MaxKeySize+1), nil), ErrTooLarge)
+	require.ErrorIs(t, large.Commit(), ErrTooLarge)
+	forgotten := d.NewTransaction(nil)
+	require.Equal(t, 1, d.Metrics().OpenTransactions)
+	require.NoError(t, forgotten.Put([]byte("a"), nil))
+	it, err := forgotten.NewIterator(nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Close(), "1 iterators, 0 snapshots and 1 transactions open")
+	require.False(t, it.First())
+	require.Equal(t, ErrClosed, it.Err())
+	for name, tx := range map[string]*Transaction{
+		"nil": none, "zero": {}, "ended": ended, "of a nil DB": noDB.NewTransaction(nil), "of a closed DB": d.NewTransaction(nil), "at Close": forgotten,
+	} {
+		_, err := tx.Get([]byte("b"))
+		require.Equal(t, ErrClosed, err, name)
+		_, err = tx.GetTo(nil, []byte("b"))
+		require.Equal(t, ErrClosed, err, name)
+		_, err = tx.Has([]byte("b"))
+		require.Equal(t, ErrClosed, err, name)
+		_, err = tx.MultiGet([][]byte{[]byte("b")})
+		require.Equal(t, ErrClosed, err, name)
+		_, err = tx.NewIterator(nil)
+		require.Equal(t, ErrClosed, err, name)
+		if tx != forgotten {
+			require.Equal(t, ErrClosed, tx.Put(nil, nil), name)
+			require.Equal(t, ErrClosed, tx.Delete(nil), name)
+		}
+		tx.SetWriteOptions(NoSync)
+		require.Equal(t, ErrClosed, tx.Commit(), name)
+		require.Equal(t, ErrClosed, tx.Close(), name)
+	}
+	require.NoError(t, it.Close())
+	fn := func(*Transaction) error { panic("called") }
+	require.Equal(t, ErrClosed, d.View(fn))
+	require.Equal(t, ErrClosed, d.Update(fn))
+	require.Equal(t, ErrClosed, noDB.Update(fn))
+	_, err = d.CompareAndSwap([]byte("a"), nil, nil, nil)
+	require.Equal(t, ErrClosed, err)
+}
+
+func TestTransactionsOfAReadOnlyDatabase(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
+	require.NoError(t, d.Close())
+	o := testOptions(mem)
+	o.ReadOnly = true
+	d = openTest(t, o)
+	require.NoError(t, d.View(func(tx *Transaction) error { get(t, tx, "a"); return nil }))
+	require.Equal(t, ErrReadOnly, d.Update(func(*Transaction) error { panic("called") }))
+	tx := d.NewTransaction(nil)
+	require.Equal(t, ErrReadOnly, tx.Put([]byte("a"), nil))
+	require.NoError(t, tx.Close())
+}
+
+func TestACommitInAListenerIsRefused(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	var d *DB
+	var tx *Transaction
+	got := make(chan error, 1)
+	o.EventListener = &EventListener{FlushEnd: func(FlushInfo) {
+		select {
+		case got <- tx.Commit():
+		default:
+		}
+	}}
+	d = openTest(t, o)
+	tx = d.NewTransaction(nil)
+	require.NoError(t, tx.Put([]byte("a"), nil))
+	require.NoError(t, d.Put([]byte("b"), nil, NoSync))
+	require.NoError(t, d.Flush())
+	require.Equal(t, ErrInListener, <-got)
+	require.NoError(t, tx.Commit(), "it has not ended")
+}
+
+// A transaction keeps what it reads on disk only until it ends.
+func TestAnEndedTransactionLetsEntriesGo(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	require.NoError(t, d.Put([]byte("a"), []byte("1"), NoSync))
+	tx := d.NewTransaction(nil)
+	require.NoError(t, d.Put([]byte("a"), []byte("2"), NoSync))
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	value, err := tx.Get([]byte("a"))
+	require.NoError(t, err)
+	require.Equal(t, "1", string(value))
+	require.Equal(t, int64(2), entriesOnDisk(t, d))
+	require.NoError(t, tx.Commit())
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Equal(t, int64(1), entriesOnDisk(t, d))
+}
+
+func entriesOnDisk(t *testing.T, d *DB) (n int64) {
+	t.Helper()
+	infos, err := d.Tables()
+	require.NoError(t, err)
+	for _, table := range infos {
+		n += table.Entries
+	}
+	return n
+}
