@@ -181,11 +181,40 @@ func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 		}
 	}
 	b.Issued = r.Len()
-	err := d.Apply(&batch, &WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered})
+	wo := &WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered}
+	var err error
+	if b.Number%3 == 0 {
+		err = applyInTransaction(d, &batch, wo)
+	} else {
+		err = d.Apply(&batch, wo)
+	}
 	if err == nil {
 		b.Acked = r.Len()
 	}
 	return err
+}
+
+// applyInTransaction writes a batch by a transaction that reads what it writes.
+func applyInTransaction(d *DB, b *Batch, wo *WriteOptions) error {
+	return d.Update(func(tx *Transaction) error {
+		tx.SetWriteOptions(wo)
+		for _, e := range b.All() {
+			if _, err := tx.Get(e.Key); err != nil && err != ErrNotFound {
+				return err
+			}
+			if err := putOrDelete(tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func putOrDelete(tx *Transaction, e BatchEntry) error {
+	if e.Kind == EntryDelete {
+		return tx.Delete(e.Key)
+	}
+	return tx.Put(e.Key, e.Value)
 }
 
 // history derives the commit order from the logs.

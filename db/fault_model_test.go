@@ -92,7 +92,11 @@ func (r *faultRun) write(d *DB, sync bool) error {
 	b.Put(pairKey(pair, "a"), []byte(value))
 	b.Put(pairKey(pair, "b"), []byte(value))
 	r.model.begun(pair, value)
-	err := d.Apply(&b, &WriteOptions{NoSync: !sync})
+	write, wo := d.Apply, &WriteOptions{NoSync: !sync}
+	if r.rnd.IntN(3) == 0 {
+		write = func(b *Batch, wo *WriteOptions) error { return applyInTransaction(d, b, wo) }
+	}
+	err := write(&b, wo)
 	if err == nil {
 		r.model.acked(pair, value)
 	} else {

@@ -132,6 +132,9 @@ func applyKillBatch(d *DB, task *killTask, writer, n int) error {
 			b.Put([]byte(w.key), []byte(w.value))
 		}
 	}
+	if n%3 == 0 {
+		return applyInTransaction(d, &b, wo)
+	}
 	return d.Apply(&b, wo)
 }
 

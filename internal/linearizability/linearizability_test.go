@@ -33,22 +33,27 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		width, count int
-		cut          bool
+		cut, txns    bool
 	}{
-		{"registers", 1, 30, false},
-		{"batches and snapshots of four keys", 4, 8, false},
-		{"registers and a power cut", 1, 30, true},
-		{"batches and a power cut", 4, 8, true},
+		{"registers", 1, 30, false, false},
+		{"batches and snapshots of four keys", 4, 8, false, false},
+		{"registers and a power cut", 1, 30, true, false},
+		{"batches and a power cut", 4, 8, true, false},
+		{"transactions", 4, 4, false, true},
+		{"transactions and a power cut", 4, 4, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Logf("seeds %d to %d", *firstSeed, *firstSeed+uint64(*histories)-1)
 			operations, overlapping, flushes, compactions := 0, 0, 0, 0
-			n := *histories
+			n, ops := *histories, *ops
+			if c.txns {
+				n, ops = 4*n, ops/5
+			}
 			if c.cut {
 				n = (n + 9) / 10
 			}
 			for i := range n {
-				w := Workload{Seed: *firstSeed + uint64(i), Clients: *clients, Ops: *ops, Width: c.width, Count: c.count, Cut: c.cut}
+				w := Workload{Seed: *firstSeed + uint64(i), Clients: *clients, Ops: ops, Width: c.width, Count: c.count, Cut: c.cut, Transactions: c.txns}
 				h, err := w.Run()
 				require.NoError(t, err, "seed %d", w.Seed)
 				check(t, w.Seed, h)
@@ -87,6 +92,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}{
 		{"snapshots that are none", Workload{Width: 4, Count: 2, Torn: true}},
 		{"writes that are not synced, and a power cut", Workload{Width: 1, Count: 10, Cut: true, Unsynced: true}},
+		{"lost updates and write skew", Workload{Width: 4, Count: 2, Transactions: true, Unchecked: true}},
+		{"phantoms", Workload{Width: 4, Count: 2, Transactions: true, Unwalked: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(50) {
@@ -112,6 +119,14 @@ func TestTheModelTellsGoodFromBad(t *testing.T) {
 	}
 	put := func(call, end int64, v int) porcupine.Operation { return op(call, end, true, 1, values{v}) }
 	get := func(call, end int64, v int) porcupine.Operation { return op(call, end, false, 1, values{v}) }
+	txn := func(call, end int64, was, v int) porcupine.Operation {
+		return porcupine.Operation{Input: input{mask: 1, reads: 1, write: true, values: values{v}}, Call: call, Return: end, Output: values{was}}
+	}
+	// skew reads 7 for both keys and deletes one of them.
+	skew := func(call, end int64, deleted, other int) porcupine.Operation {
+		in := input{mask: 1 << deleted, reads: 1<<deleted | 1<<other, write: true}
+		return porcupine.Operation{Input: in, Call: call, Return: end, Output: values{7, 7}}
+	}
 	for _, c := range []struct {
 		name    string
 		history []porcupine.Operation
@@ -127,6 +142,10 @@ func TestTheModelTellsGoodFromBad(t *testing.T) {
 		{"a write that was read is lost", []porcupine.Operation{put(1, never, 8), get(2, 3, 8), get(5, 6, 0)}, porcupine.Illegal},
 		{"a whole batch", []porcupine.Operation{op(1, 4, true, 3, values{7, 8}), op(2, 3, false, 3, values{7, 8})}, porcupine.Ok},
 		{"half a batch", []porcupine.Operation{op(1, 4, true, 3, values{7, 8}), op(2, 3, false, 3, values{7, 0})}, porcupine.Illegal},
+		{"a transaction that reads what was", []porcupine.Operation{put(1, 2, 7), txn(3, 4, 7, 8), get(5, 6, 8)}, porcupine.Ok},
+		{"a lost update", []porcupine.Operation{put(1, 2, 7), txn(3, 6, 7, 8), txn(4, 5, 7, 9)}, porcupine.Illegal},
+		{"two updates in a row", []porcupine.Operation{put(1, 2, 7), txn(3, 6, 7, 8), txn(4, 5, 8, 9)}, porcupine.Ok},
+		{"write skew", []porcupine.Operation{op(1, 2, true, 3, values{7, 7}), skew(3, 6, 0, 1), skew(4, 5, 1, 0)}, porcupine.Illegal},
 		{"a batch in two parts", []porcupine.Operation{op(1, 9, true, 3, values{7, 8}), op(2, 3, false, 1, values{7}),
 			op(4, 5, false, 2, values{0, 0})}, porcupine.Illegal},
 	} {

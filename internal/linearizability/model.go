@@ -18,12 +18,16 @@ type values [maxWidth]int
 type input struct {
 	group  int
 	mask   uint8
+	reads  uint8 // the keys that a transaction reads before it writes those of the mask
 	write  bool
 	values values // what is written; 0 deletes
 	how    string // for people
 }
 
 func (in input) has(key int) bool { return in.mask&(1<<key) != 0 }
+
+// sees reports whether the operation's output has the value that key had before it.
+func (in input) sees(key int) bool { return in.reads&(1<<key) != 0 || !in.write && in.has(key) }
 
 // groups is the model: the values of a group, a partition each. The output of a
 // read is the values that it found.
@@ -46,13 +50,11 @@ var groups = porcupine.Model{
 	Step: func(state, in, out any) (bool, any) {
 		now, op := state.(values), in.(input)
 		for key := range now {
-			if !op.has(key) {
-				continue
-			}
-			if op.write {
-				now[key] = op.values[key]
-			} else if now[key] != out.(values)[key] {
+			if op.sees(key) && now[key] != out.(values)[key] {
 				return false, state
+			}
+			if op.write && op.has(key) {
+				now[key] = op.values[key]
 			}
 		}
 		return true, now
@@ -64,6 +66,11 @@ var groups = porcupine.Model{
 			shown = out.(values)
 		}
 		text := op.how
+		for key, value := range out.(values) {
+			if op.reads&(1<<key) != 0 {
+				text += fmt.Sprintf(" %d was %d", key, value)
+			}
+		}
 		for key := range shown {
 			if op.has(key) {
 				text += fmt.Sprintf(" %d=%d", key, shown[key])

@@ -25,6 +25,11 @@ type Workload struct {
 	// Torn and Unsynced plant faults: what should come from one snapshot is read
 	// key by key; what a cut must not touch is not synced.
 	Torn, Unsynced bool
+	// Transactions makes three operations in four a transaction that reads some keys of a group,
+	// one by one or by a walk, and writes others. Unchecked and Unwalked plant faults: what the
+	// transaction reads, or over what it walks, comes from a snapshot, so that the commit does
+	// not check it.
+	Transactions, Unchecked, Unwalked bool
 }
 
 // History is what was done and seen.
@@ -94,7 +99,9 @@ func (r *run) runAndCut(disk *vfs.Mem, goal int64) ([]porcupine.Operation, *vfs.
 		case op.Return < begun:
 			kept = append(kept, op)
 		case op.Call < ended && op.Input.(input).write:
-			op.Return = math.MaxInt64
+			in := op.Input.(input)
+			in.reads = 0 // it may be lost, and then it is ordered last
+			op.Input, op.Return = in, math.MaxInt64
 			kept = append(kept, op)
 		}
 	}
@@ -163,9 +170,12 @@ type client struct {
 func (c *client) step() bool {
 	in := input{group: c.rnd.IntN(c.Count), mask: uint8(1 + c.rnd.IntN(1<<c.Width-1)), write: c.rnd.IntN(2) == 0}
 	var act func() (values, error)
-	if in.write {
+	switch {
+	case c.Transactions && c.rnd.IntN(4) > 0:
+		act = c.transaction(&in)
+	case in.write:
 		act = c.writing(&in)
-	} else {
+	default:
 		act = c.reading(&in)
 	}
 	call := c.clock.Add(1)
@@ -234,7 +244,7 @@ func (c *client) reading(in *input) func() (values, error) {
 	}
 	in.how = "scan"
 	back := c.rnd.IntN(2) == 0
-	return func() (values, error) { return c.scan(op, back) }
+	return func() (values, error) { return walkGroup(c.d, op, back) }
 }
 
 func (c *client) lookUp(in input, from interface {
@@ -255,9 +265,9 @@ func (c *client) lookUp(in input, from interface {
 	return out, nil
 }
 
-// scan reads the group with an iterator.
-func (c *client) scan(in input, back bool) (out values, err error) {
-	it, err := c.d.NewIterator(&db.IterOptions{LowerBound: keyOf(in.group, 0), UpperBound: keyOf(in.group+1, 0)})
+// walkGroup reads the group with an iterator.
+func walkGroup(from reader, in input, back bool) (out values, err error) {
+	it, err := from.NewIterator(&db.IterOptions{LowerBound: keyOf(in.group, 0), UpperBound: keyOf(in.group+1, 0)})
 	if err != nil {
 		return out, err
 	}

@@ -20,6 +20,7 @@ type Store interface {
 	Put(key, value []byte, wo *db.WriteOptions) error
 	Delete(key []byte, wo *db.WriteOptions) error
 	Apply(b *db.Batch, wo *db.WriteOptions) error
+	Update(fn func(t *db.Transaction) error) error
 	Get(key []byte) ([]byte, error)
 	Has(key []byte) (bool, error)
 	MultiGet(keys [][]byte) ([][]byte, error)
@@ -184,7 +185,40 @@ func (s *subject) apply(o *Op) error {
 			b.Put(w.Key, w.Value)
 		}
 	}
+	if n := len(o.Batch); n > 0 && n%3 == 0 {
+		return s.update(o)
+	}
 	return s.store.Apply(&b, o.writeOptions())
+}
+
+// update is apply by a transaction that walks from the first key to the last before it writes.
+func (s *subject) update(o *Op) error {
+	return s.store.Update(func(t *db.Transaction) error {
+		t.SetWriteOptions(o.writeOptions())
+		it, err := t.NewIterator(&db.IterOptions{LowerBound: o.Batch[0].Key})
+		if err != nil {
+			return err
+		}
+		for range it.All() {
+			if len(it.Key())%2 == 0 {
+				break
+			}
+		}
+		if err := it.Close(); err != nil {
+			return err
+		}
+		for _, w := range o.Batch {
+			if w.Delete {
+				err = t.Delete(w.Key)
+			} else {
+				err = t.Put(w.Key, w.Value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // load begins a load and writes all of it.

@@ -108,12 +108,36 @@ func (w *worker) write() error {
 func (w *worker) commit(b *db.Batch, writes []write, n uint64, wo *db.WriteOptions) error {
 	key := keyOf(w.worker, writes[0].key)
 	switch {
+	case len(writes) > 1 && n%4 == 0:
+		return w.d.Update(func(t *db.Transaction) error {
+			t.SetWriteOptions(wo)
+			return w.writeIn(t, b)
+		})
 	case len(writes) > 1:
 		return w.d.Apply(b, wo)
 	case writes[0].delete:
 		return w.d.Delete(key, wo)
 	}
 	return w.d.Put(key, valueOf(w.worker, writes[0].key, n), wo)
+}
+
+// writeIn writes a batch in a transaction that reads what it writes.
+func (w *worker) writeIn(t *db.Transaction, b *db.Batch) error {
+	for _, e := range b.All() {
+		if _, err := t.Has(e.Key); err != nil {
+			return err
+		}
+		var err error
+		if e.Kind == db.EntryDelete {
+			err = t.Delete(e.Key)
+		} else {
+			err = t.Put(e.Key, e.Value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lookUp gets a key, which may be absent.

@@ -10,7 +10,7 @@ import (
 
 // bug is one bug and who catches it.
 type bug struct {
-	id string // B1 to B28, and a letter where there are several
+	id string // of a row in RELIABILITY.md, and a letter where there are several
 	// what the planted code does wrong, and where that was seen.
 	what, seen string
 	plant      []patch

@@ -287,4 +287,40 @@ var bugsFromB19 = []bug{
 			sees: "then",
 		}},
 	},
+	{
+		id: "B39a", what: "write skew: a transaction's reads are not compared with the commits of the meantime", seen: "snapshot isolation, SIGMOD'95",
+		plant: []patch{{
+			file: "db/transaction_commit.go",
+			old:  "} else if recent.Conflict(&t.reads, horizon) {",
+			new:  "} else if false {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestTheLeaderFindsLateConflicts",
+			sees: "an earlier group",
+		}},
+	},
+	{
+		id: "B39b", what: "phantoms: the ranges that a transaction has walked over are not compared", seen: "snapshot isolation, SIGMOD'95",
+		plant: []patch{{
+			file: "internal/txn/reads.go",
+			old:  "	for i := range r.ranges {\n		if found",
+			new:  "	for i := range r.ranges[:0] {\n		if found",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestConflicts",
+			sees: "a_phantom_in_a_range",
+		}},
+	},
+	{
+		id: "B39c", what: "a transaction overlooks changes that were flushed before its commit", seen: "RocksDB's optimistic transactions refuse to decide then",
+		plant: []patch{{
+			file: "db/transaction_commit.go",
+			old:  "			if !d.writtenSince(f, start) {",
+			new:  "			if true {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestConflicts",
+			sees: "in_a_table",
+		}},
+	},
 }
