@@ -1,12 +1,12 @@
 package db
 
 import (
-	"sync"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/load"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tracking"
 )
 
@@ -19,26 +19,10 @@ import (
 // continue concurrently.
 type Loader struct {
 	d     *DB
+	load  *load.Loader
 	where string    // of the call of NewLoader
 	begun time.Time // when it was called
-	// seq numbers all entries. It was reserved far above the assigned numbers, and Commit
-	// jumps to it: no snapshot or iterator from before sees the load, and it wins over every
-	// earlier write. See docs/decisions/0039-loads-reserve-a-sequence-number.md.
-	seq uint64
-
-	mu      sync.Mutex // only against DB.Close
-	out     *tables.Writer
-	syncs   *tables.Syncs // of out
-	ikey    []byte        // of the last entry
-	entries uint64
-	err     error // why nothing more is accepted
 }
-
-// A load reserves a number base.LoadAhead above the last assigned one. It uses a small share
-// of the remaining numbers at most, so loads never exhaust them.
-const (
-	loadShareShift = 24
-)
 
 // NewLoader begins a load. The caller ends it with Commit or Close. There is one load at a
 // time: during another one, NewLoader does not wait but returns an error that says where that
@@ -55,8 +39,6 @@ func (d *DB) NewLoader() (*Loader, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	last := d.finder.VisibleSeq.Load()
-	ahead := min(base.LoadAhead, (base.MaxSeq-last)>>loadShareShift)
 	switch err := d.writeErr(); {
 	case d.closed.Load():
 		return nil, ErrClosed
@@ -65,74 +47,48 @@ func (d *DB) NewLoader() (*Loader, error) {
 	case d.loader != nil:
 		return nil, errors.Newf("sievedb: NewLoader: another load is in progress; it was begun at %s, %v ago. End it with Commit or Close, "+
 			"or close the database, which gives it up", d.loader.where, time.Since(d.loader.begun).Round(time.Millisecond))
-	case ahead == 0:
-		return nil, errors.Newf("sievedb: too few sequence numbers for a load: %d are used, %d are the limit of the format", last, base.MaxSeq)
 	}
-	o := d.tableWriterOptions(0)
-	o.Kind, o.Syncs = base.FileTemp, tables.NewSyncs()
-	l := &Loader{d: d, where: tracking.Caller(), begun: time.Now(), seq: last + ahead, out: tables.NewWriter(o), syncs: o.Syncs}
-	d.loader = l
-	return l, nil
+	// All entries get a number far above the assigned ones, and Commit jumps to it: no snapshot
+	// or iterator from before sees the load, and it wins over every earlier write. See
+	// docs/decisions/0039-loads-reserve-a-sequence-number.md.
+	seq, err := load.Reserve(d.finder.VisibleSeq.Load())
+	if err != nil {
+		return nil, err
+	}
+	d.loader = &Loader{d: d, load: load.New(d.loadOptions(seq), (*loadHost)(d)), where: tracking.Caller(), begun: time.Now()}
+	return d.loader, nil
+}
+
+// loadOptions returns the options of a load with sequence number seq.
+func (d *DB) loadOptions(seq uint64) load.Options {
+	return load.Options{
+		Cmp: d.cmp, Compactor: d.compactor, Writer: d.tableWriterOptions(0), TableSize: uint64(d.opts.Tables.Size),
+		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: checkEntry, InListener: d.listenerCalls.InThisGoroutine,
+		Ended: func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.loader = nil
+		},
+	}
 }
 
 // Put adds a write of value under key. Both are copied. The key must be greater than all keys
 // of the load, by Options.Comparer. A key above MaxKeySize or a value above MaxValueSize is
 // ErrTooLarge. Any error, including a wrong order or size, ends the load: its files are
 // removed, and later calls return the same error.
-func (l *Loader) Put(key, value []byte) error { return l.add(base.KindSet, key, value) }
-
-// Delete adds a deletion of key. Otherwise it is like Put.
-func (l *Loader) Delete(key []byte) error { return l.add(base.KindDelete, key, nil) }
-
-func (l *Loader) add(kind base.Kind, key, value []byte) error {
-	if l == nil || l.d == nil {
+func (l *Loader) Put(key, value []byte) error {
+	if l == nil || l.load == nil {
 		return ErrClosed
 	}
-	if err := l.lock(); err != nil {
-		return err
-	}
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
-	}
-	returned := false
-	defer func() {
-		if !returned {
-			l.panickedLocked(recover())
-		}
-	}()
-	err := l.write(kind, key, value)
-	returned = true
-	if err != nil {
-		l.endLocked(base.NoSpace(err))
-		return l.err
-	}
-	l.entries++
-	return nil
+	return l.load.Add(base.KindSet, key, value)
 }
 
-func (l *Loader) write(kind base.Kind, key, value []byte) error {
-	if err := checkEntry(key, value); err != nil {
-		return errors.Wrapf(err, "sievedb: load: entry %d", l.entries+1)
+// Delete adds a deletion of key. Otherwise it is like Put.
+func (l *Loader) Delete(key []byte) error {
+	if l == nil || l.load == nil {
+		return ErrClosed
 	}
-	if l.entries > 0 {
-		switch order := l.d.cmp.Compare(key, base.UserKey(l.ikey)); {
-		case order == 0:
-			return errors.Newf("sievedb: load: entry %d has the key of the one before it; want rising keys, each once", l.entries+1)
-		case order < 0:
-			return errors.Newf("sievedb: load: the key of entry %d sorts before that of the one before it; want rising keys by comparer %q", l.entries+1, l.d.cmp.Name)
-		}
-	}
-	l.ikey = base.AppendInternalKey(l.ikey[:0], key, l.seq, kind)
-	if l.out.Open() && l.out.Size() >= uint64(l.d.opts.Tables.Size) {
-		if err := l.out.EndTable(); err != nil {
-			return errors.Wrap(err, "sievedb: load: writing a table")
-		}
-	}
-	if !l.out.Open() && l.d.plan.ByLevel() {
-		l.out.SetFilter(l.d.plan.LoadBits(l.entries).Policies(l.d.opts.Filters.Policy))
-	}
-	return errors.Wrap(l.out.Add(l.ikey, value), "sievedb: load: writing a table")
+	return l.load.Add(base.KindDelete, key, nil)
 }
 
 // Commit makes the whole load visible at this moment, above all earlier writes, and durable
@@ -147,49 +103,32 @@ func (l *Loader) Commit() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
 	}
-	if l.d.listenerCalls.InThisGoroutine() {
+	d := l.d
+	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
-	info, err := l.commitAndEnd()
+	info, err := l.load.Commit()
 	if info == nil {
 		return err
 	}
-	notify(l.d, l.d.opts.EventListener.LoadEnd, *info) // not under l.mu: it may call Close
+	if err == nil {
+		d.counters.noteLoad(info)
+	}
+	notify(d, d.opts.EventListener.LoadEnd, LoadInfo(*info)) // the loader is not locked: it may call Close
 	if err != nil {
 		return err
 	}
-	l.d.opts.Logger.Info("loaded", "entries", info.Entries, "bytes", info.Bytes, "tables", info.Tables, "took", info.Duration)
+	d.opts.Logger.Info("loaded", "entries", info.Entries, "bytes", info.Bytes, "tables", info.Tables, "took", info.Duration)
 	return nil
 }
 
-// commitAndEnd is Commit without its event. The info is nil if there was nothing to commit.
-func (l *Loader) commitAndEnd() (*LoadInfo, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return nil, l.err
+// noteLoad counts a load that was committed.
+func (c *dbCounters) noteLoad(info *load.Info) {
+	c.loads.Add(1)
+	for _, n := range info.Tables {
+		c.loadTables.Add(uint64(n))
 	}
-	if l.entries == 0 {
-		l.endLocked(ErrClosed)
-		return nil, nil
-	}
-	returned := false
-	defer func() {
-		if !returned {
-			l.panickedLocked(recover())
-		}
-	}()
-	start := time.Now()
-	info := &LoadInfo{Entries: l.entries}
-	err := base.NoSpace(l.commit(info))
-	info.Duration, info.Err = time.Since(start), err
-	if err != nil {
-		l.endLocked(err)
-	} else {
-		l.endLocked(ErrClosed)
-	}
-	returned = true
-	return info, err
+	c.loadBytes.Add(info.Bytes)
 }
 
 // Close discards a load that was not committed and removes its files. After Commit, an error
@@ -199,48 +138,7 @@ func (l *Loader) Close() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
 	}
-	if err := l.lock(); err != nil {
-		return err
-	}
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.endLocked(ErrClosed)
-	}
-	return nil
-}
-
-// lock locks l.mu, except for a call from a listener during another call, which may be waiting
-// for that listener.
-func (l *Loader) lock() error {
-	if l.mu.TryLock() {
-		return nil
-	}
-	if l.d.listenerCalls.InThisGoroutine() {
-		return ErrInListener
-	}
-	l.mu.Lock()
-	return nil
-}
-
-// endLocked ends the load: later calls return err. l.mu is held.
-func (l *Loader) endLocked(err error) {
-	l.err = err
-	_ = l.syncs.Wait() // the files are durable or will be removed
-	l.out.Abandon()
-	l.d.mu.Lock()
-	defer l.d.mu.Unlock()
-	l.d.loader = nil
-}
-
-// panickedLocked ends a load whose call panicked with value, and continues the panic.
-func (l *Loader) panickedLocked(value any) {
-	err := base.NewPanicError(l.d.cmp, "a load", value)
-	if l.err == nil {
-		_ = base.Catch(l.d.cmp, "a load", func() error { l.endLocked(err); return nil })
-	}
-	if value != nil {
-		panic(value)
-	}
+	return l.load.Close()
 }
 
 // giveUpLoad ends the present load and returns it, or nil. The store is closed: no other load
@@ -249,14 +147,38 @@ func (d *DB) giveUpLoad() *Loader {
 	d.mu.Lock()
 	l := d.loader
 	d.mu.Unlock()
-	if l == nil {
+	if l == nil || !l.load.GiveUp() {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil { // it has just ended by itself
-		return nil
-	}
-	l.endLocked(ErrClosed)
 	return l
+}
+
+// loadHost is the store as a load sees it.
+type loadHost DB
+
+func (h *loadHost) Flush() error    { return (*DB)(h).Flush() }
+func (h *loadHost) LastSeq() uint64 { return h.log.lastSeq }
+
+func (h *loadHost) Lead(f func() error) error {
+	return h.commit.run((*DB)(h), &commitRequest{alone: func(*DB) error { return f() }})
+}
+
+func (h *loadHost) FlushLed() error {
+	if err := (*DB)(h).flushActive(); err != nil {
+		return err
+	}
+	return (*DB)(h).waitForMemtables()
+}
+
+func (h *loadHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
+	err := (*DB)(h).applyEdit(edit, written, nil)
+	if err == nil || manifest.IsUncertain(err) {
+		h.log.lastSeq = seq
+		h.recent.Forget(seq)
+		h.finder.VisibleSeq.Store(seq)
+	}
+	if err == nil {
+		h.log.logged = seq
+	}
+	return err
 }

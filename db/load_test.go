@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/load"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -277,7 +278,7 @@ func TestTooManyWritesDuringALoadEndIt(t *testing.T) {
 			o := testOptions(vfs.NewMem())
 			d := openTest(t, o)
 			l := newLoader(t, d)
-			l.seq = 3
+			l.load.Seq = 3
 			require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 			for range writes {
 				require.NoError(t, d.Put([]byte("k"), []byte("written"), NoSync))
@@ -303,7 +304,7 @@ func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
 	d.finder.VisibleSeq.Store(base.MaxSeq - 1<<30)
 	d.log.lastSeq = base.MaxSeq - 1<<30
 	l := newLoader(t, d)
-	require.Equal(t, uint64(base.MaxSeq-1<<30+1<<6), l.seq)
+	require.Equal(t, uint64(base.MaxSeq-1<<30+1<<6), l.load.Seq)
 	require.NoError(t, l.Put([]byte("k"), []byte("v")))
 	require.NoError(t, l.Commit())
 	require.NoError(t, d.Put([]byte("k"), []byte("w"), NoSync))
@@ -369,17 +370,16 @@ func TestALoadMakesNoWriterWaitForACompaction(t *testing.T) {
 	for i := range 2000 {
 		require.NoError(t, l.Put(testKey(i), testValue(i+1)))
 	}
-	require.NoError(t, l.out.EndTable())
-	require.NoError(t, l.syncs.Wait())
-	require.Greater(t, len(l.out.Files), d.opts.Compaction.L0Trigger)
+	require.NoError(t, l.load.Finish())
+	require.Greater(t, l.load.Tables(), d.opts.Compaction.L0Trigger)
 	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
 	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
 
 	release := d.compactor.HoldBackground() // a compaction in the background would not block writers
-	info, before := LoadInfo{}, d.Metrics().Compactions.Count
+	info, before := load.Info{}, d.Metrics().Compactions.Count
 	var compactions uint64
 	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(*DB) error {
-		err := l.install(&info)
+		err := l.load.Install(&info)
 		compactions = d.Metrics().Compactions.Count - before
 		return err
 	}}))

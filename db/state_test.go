@@ -44,7 +44,7 @@ func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
 		require.NoError(t, l.Put(testKey(1), testValue(1)))
 		require.NoError(t, l.Commit())
 		require.NoError(t, d.Put(testKey(2), nil, NoSync))
-		committed.Store(l.seq)
+		committed.Store(l.load.Seq)
 	}
 	stop.Store(1)
 	group.Wait()
