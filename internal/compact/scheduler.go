@@ -103,21 +103,27 @@ type Scheduler struct {
 
 	// mu guards the fields below. cond is signalled whenever one of them changes, and
 	// when wake is called.
-	mu           sync.Mutex
-	cond         *sync.Cond
-	running      []*manifest.Compaction // including manual ones
-	slots        int                    // of MaxConcurrent that are in use
-	claimers     int                    // goroutines that wait in Claim for one
-	jobs         []*mergeJob            // with pieces that have not begun
-	holds        int                    // see Hold
-	stopErr      error                  // see Stop
-	flushing     bool                   // see BeginFlush
-	err          error                  // of the last compaction; nil after a success
-	parkedErr    error                  // of the last compaction that met corruption; its inputs were set aside
-	parkedTables int                    // the number of all such inputs
-	backoff      Backoff
-	paused       int // HoldBackground calls and back-offs in effect; no background compaction starts
-	burst        burst
+	mu       sync.Mutex
+	cond     *sync.Cond
+	running  []*manifest.Compaction // including manual ones
+	slots    int                    // of MaxConcurrent that are in use
+	claimers int                    // goroutines that wait in Claim for one
+	jobs     []*mergeJob            // with pieces that have not begun
+	holds    int                    // see Hold
+	reserved int                    // reservations in effect; see Reserve
+	stopErr  error                  // see Stop
+	flushing bool                   // see BeginFlush
+	err      error                  // of the last compaction; nil after a success
+	parked   parked                 // by compactions that met corruption
+	backoff  Backoff
+	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
+	burst    burst
+}
+
+// parked are tables that were set aside because their compaction met corruption.
+type parked struct {
+	err    error // of the last such compaction
+	tables int   // the number of all its inputs, and those of the others
 }
 
 // New returns a Scheduler, which does nothing until Schedule is called.
@@ -174,7 +180,7 @@ func (s *Scheduler) Status() Status {
 	defer s.mu.Unlock()
 	return Status{
 		Running: len(s.running), Slots: s.slots, Flushing: s.flushing, Gathering: s.burst.watching, Waiting: len(s.jobs),
-		Err: s.err, ParkedErr: s.parkedErr, ParkedTables: s.parkedTables,
+		Err: s.err, ParkedErr: s.parked.err, ParkedTables: s.parked.tables,
 	}
 }
 
@@ -192,8 +198,8 @@ func (s *Scheduler) Counters() Counters {
 func (s *Scheduler) Stuck(v *manifest.Version) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil && s.parkedErr != nil && len(s.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
-		return s.parkedErr
+	if s.err == nil && s.parked.err != nil && len(s.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
+		return s.parked.err
 	}
 	return s.err
 }
@@ -243,6 +249,37 @@ func (s *Scheduler) setFlushing(flushing bool) {
 func (s *Scheduler) Hold() (release func()) {
 	s.hold(+1)
 	return sync.OnceFunc(func() { s.hold(-1) })
+}
+
+// Reserve claims the tables that pick chooses in the current version, none of which may be
+// Compacting, until release is called. It returns a reference to the version. Wait waits for the
+// release.
+func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return nil, nil, nil, base.ErrClosed
+	}
+	v = s.host.RefVersion()
+	files = pick(v)
+	s.background.Add(1)
+	s.reserved++
+	for _, f := range files {
+		f.Compacting = true
+	}
+	return v, files, sync.OnceFunc(func() { s.unreserve(files) }), nil
+}
+
+func (s *Scheduler) unreserve(files []*manifest.FileMeta) {
+	defer s.background.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range files {
+		f.Compacting = false
+	}
+	s.reserved--
+	s.cond.Broadcast()
+	s.scheduleLocked()
 }
 
 // HoldBackground is Hold for automatic compactions only: Compact and UpgradeFilters continue.
@@ -339,8 +376,8 @@ func (s *Scheduler) Done(c *manifest.Compaction, err error) {
 		f.Compacting = parked
 	}
 	if parked {
-		s.parkedErr = err
-		s.parkedTables += len(c.AllInputs())
+		s.parked.err = err
+		s.parked.tables += len(c.AllInputs())
 	}
 	s.slots--
 	s.running = slices.DeleteFunc(s.running, func(r *manifest.Compaction) bool { return r == c })
@@ -460,8 +497,8 @@ func (s *Scheduler) Claim(ctx context.Context,
 		if !busy {
 			return nil, nil
 		}
-		if len(s.running) == 0 && !s.flushing {
-			return nil, errors.Wrap(s.parkedErr,
+		if len(s.running) == 0 && s.reserved == 0 && !s.flushing {
+			return nil, errors.Wrap(s.parked.err,
 				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages their entries")
 		}
 		s.scheduleLocked() // a slot may have been kept for this call

@@ -330,9 +330,9 @@ func (u *upgrade) sumUp() {
 func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.FileMeta, busy bool) {
 	all := v.Levels[level].Files
 	for _, f := range all {
-		if f.Compacting && len(u.s.running) == 0 && u.known[f] == tableStale { // set aside because of damage
+		if f.Compacting && len(u.s.running) == 0 && u.s.reserved == 0 && u.known[f] == tableStale { // set aside because of damage
 			u.known[f] = tableDamaged
-			u.damaged(f, u.s.parkedErr)
+			u.damaged(f, u.s.parked.err)
 		}
 	}
 	if level == 0 {

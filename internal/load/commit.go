@@ -102,7 +102,7 @@ func (l *Loader) Install(info *Info) error {
 	// Meanwhile no compaction begins: one that does not know these tables might write across
 	// them. Nor does an upgrade of filters, whose copies of level 0 would get higher numbers.
 	defer l.Compactor.Hold()()
-	files, err := l.nameTables()
+	files, err := l.Name()
 	if err != nil {
 		return err
 	}
@@ -117,10 +117,13 @@ func (l *Loader) Install(info *Info) error {
 	return nil
 }
 
-// nameTables renames the tables, which have temporary names, durably. The numbers are taken
-// now because on level 0 they say which table is newer. After an error no file is left under
+// Name renames the tables, which have temporary names, durably, and returns them: they do not
+// belong to the load any more. The numbers are taken now because on level 0 they say which table is newer. After an error no file is left under
 // the new names.
-func (l *Loader) nameTables() (files []*manifest.FileMeta, err error) {
+func (l *Loader) Name() (files []*manifest.FileMeta, err error) {
+	if len(l.out.Files) == 0 {
+		return nil, nil
+	}
 	dir := l.Writer.Dir
 	files, l.out.Files = l.out.Files, nil
 	for i, f := range files {

@@ -84,11 +84,17 @@ func (c *Current) StateAt(at *At) (*State, uint64) {
 	return s, seq
 }
 
-// RefAt is StateAt with a reference to the state's version taken.
+// RefAt is StateAt with a reference to the state's version taken. If the owner of a pinned state
+// releases it concurrently, the current state may be returned: then the caller must not use what it
+// reads.
 func (c *Current) RefAt(at *At) (*State, uint64) {
 	for {
-		if s, seq := c.StateAt(at); s.Version.TryRef() {
+		s, seq := c.StateAt(at)
+		if s.Version.TryRef() {
 			return s, seq
+		}
+		if at != nil {
+			at = &At{Seq: at.Seq}
 		}
 	}
 }

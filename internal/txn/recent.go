@@ -118,22 +118,39 @@ func (r *Recent) Covers(horizon, last uint64) bool {
 
 // Conflict reports whether a commit above horizon has a key that was read. Covers must be true.
 func (r *Recent) Conflict(reads *Reads, horizon uint64) bool {
-	return r.old.conflict(reads, horizon) || r.young.conflict(reads, horizon)
+	other := func(key []byte) bool { return !reads.Covers(key) }
+	return !r.old.above(horizon, other) || !r.young.above(horizon, other)
 }
 
-func (c *commits) conflict(reads *Reads, horizon uint64) bool {
+// above calls yield for the keys of commits above horizon until it returns false, and reports whether
+// it never did.
+func (c *commits) above(horizon uint64, yield func(key []byte) bool) bool {
 	first, _ := slices.BinarySearchFunc(c.marks, horizon, func(m mark, horizon uint64) int { return cmp.Compare(m.before, horizon) })
 	if first == len(c.marks) {
-		return false
+		return true
 	}
 	for keys := c.keys[c.marks[first].at:]; len(keys) > 0; {
 		end := lengthSize + binary.LittleEndian.Uint32(keys)
-		if reads.Covers(keys[lengthSize:end]) {
-			return true
+		if !yield(keys[lengthSize:end]) {
+			return false
 		}
 		keys = keys[end:]
 	}
-	return false
+	return true
+}
+
+// AppendKeys appends copies of the keys of commits above horizon that want accepts. Covers must be
+// true.
+func (r *Recent) AppendKeys(keys [][]byte, horizon uint64, want func(key []byte) bool) [][]byte {
+	for _, c := range []*commits{&r.old, &r.young} {
+		c.above(horizon, func(key []byte) bool {
+			if want(key) {
+				keys = append(keys, slices.Clone(key))
+			}
+			return true
+		})
+	}
+	return keys
 }
 
 // BatchConflict reports whether a batch of count entries, without its header, has a key that was
