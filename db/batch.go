@@ -28,6 +28,7 @@ type Batch struct {
 	entries uint32
 	memSize uint64 // upper bound of the arena bytes that the entries need in a memtable
 	refused error  // why Apply refuses the batch: an entry was too large
+	ranges  []batchRange
 
 	// A record that does not decode would make the log unreadable. So two goroutines
 	// never change data at once, and a copy, which shares data, never does.
@@ -152,8 +153,13 @@ func tooLargeInMemory(size uint64, entries uint32) error {
 
 var emptyBatch [batch.HeaderLen]byte
 
-// Len returns the number of writes in the batch.
-func (b *Batch) Len() int { return int(b.count()) }
+// Len returns the number of writes in the batch, a DeleteRange being one.
+func (b *Batch) Len() int {
+	if b == nil {
+		return 0
+	}
+	return int(b.entries) + len(b.ranges)
+}
 
 // Size returns the number of bytes that the batch needs in the log.
 func (b *Batch) Size() int {
@@ -173,13 +179,13 @@ func (b *Batch) Reset() {
 	switch {
 	case b == nil:
 	case b.owner != b && b.owner != nil:
-		b.data, b.entries, b.memSize, b.refused, b.owner = nil, 0, 0, nil, nil
+		b.data, b.entries, b.memSize, b.refused, b.ranges, b.owner = nil, 0, 0, nil, nil, nil
 		b.use.Store(0)
 	case b.use.CompareAndSwap(0, batchInUse) || b.use.CompareAndSwap(batchMisused, batchInUse):
 		if cap(b.data) > maxKeptBatch {
 			b.data = nil
 		}
-		b.data, b.entries, b.memSize, b.refused = b.data[:0], 0, 0, nil
+		b.data, b.entries, b.memSize, b.refused, b.ranges = b.data[:0], 0, 0, nil, nil
 		b.end()
 	default:
 		b.use.Or(batchMisused)

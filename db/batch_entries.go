@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // EntryKind says what an entry of a Batch does.
@@ -15,29 +16,43 @@ type EntryKind uint8
 const (
 	EntryPut EntryKind = iota + 1
 	EntryDelete
+	EntryDeleteRange
 )
 
 // BatchEntry is one write of a Batch. Its slices are the batch's memory: they must not be
 // changed, and they are valid until the batch is reset.
 type BatchEntry struct {
 	Kind  EntryKind
-	Key   []byte
-	Value []byte // nil for a deletion
+	Key   []byte // the start of an EntryDeleteRange; nil: no bound
+	Value []byte // nil for a deletion; the limit of an EntryDeleteRange; nil: no bound
 }
 
 // All returns the entries that the batch holds now, numbered from 0 in the order in which
 // they were added. Writes that the loop adds to the batch are not among them.
 func (b *Batch) All() iter.Seq2[int, BatchEntry] {
 	return func(yield func(int, BatchEntry) bool) {
-		if b.count() == 0 {
+		if b.Len() == 0 {
 			return
 		}
-		r := batch.ReaderOf(b.data[batch.HeaderLen:], b.entries)
+		ranges := b.ranges
+		var r batch.Reader
+		if b.entries > 0 {
+			r = batch.ReaderOf(b.data[batch.HeaderLen:], b.entries)
+		}
+		points := 0
 		for i := 0; ; i++ {
+			if len(ranges) > 0 && ranges[0].after == points {
+				if !yield(i, BatchEntry{EntryDeleteRange, ranges[0].Start, ranges[0].Limit}) {
+					return
+				}
+				ranges = ranges[1:]
+				continue
+			}
 			kind, key, value, _, ok, _ := r.Next()
 			if !ok {
 				return
 			}
+			points++
 			e := BatchEntry{Kind: EntryPut, Key: key, Value: value}
 			if kind == base.KindDelete {
 				e.Kind = EntryDelete
@@ -71,6 +86,9 @@ func (b *Batch) Append(other *Batch) {
 		b.refuse(other.refused)
 		return
 	}
+	for _, r := range other.ranges {
+		b.ranges = append(b.ranges, batchRange{r.Span, r.after + int(b.entries)})
+	}
 	if other.count() == 0 {
 		return
 	}
@@ -101,6 +119,9 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, b.refused
 	case b.memSize > MaxBatchSize:
 		return dst, tooLargeInMemory(b.memSize, b.entries)
+	case len(b.ranges) > 0:
+		return dst, errors.New("sievedb: a Batch with DeleteRange has no binary form: LevelDB's batches have no entry for a range; " +
+			"apply it, or store its entries by your own means (Batch.All)")
 	}
 	from := len(dst)
 	if b.count() == 0 {
@@ -158,6 +179,6 @@ func (b *Batch) UnmarshalBinary(data []byte) error {
 	if count == 0 {
 		copied = nil
 	}
-	b.data, b.entries, b.memSize, b.refused = copied, count, memSize, nil
+	b.data, b.entries, b.memSize, b.refused, b.ranges = copied, count, memSize, nil, nil
 	return nil
 }

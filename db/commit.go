@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"encoding/binary"
 	"sync"
 
@@ -103,7 +104,12 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // the limits is ErrTooLarge. A nil batch, a copy of a Batch, and a batch that several
 // goroutines use at the same time are refused with an error, and nothing is written; see
 // Batch. An empty batch writes nothing; with Sync it syncs the log, as SyncLog does.
-func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
+func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
+	return d.applyUnder(context.Background(), b, wo)
+}
+
+// applyUnder is Apply with a context for the ranges of a batch.
+func (d *DB) applyUnder(ctx context.Context, b *Batch, wo *WriteOptions) (err error) {
 	switch {
 	case d == nil || d.closed.Load():
 		return ErrClosed
@@ -122,6 +128,12 @@ func (d *DB) Apply(b *Batch, wo *WriteOptions) (err error) {
 				"give each goroutine its own Batch")
 		}
 	}()
+	if len(b.ranges) > 0 {
+		if b.refused != nil {
+			return b.refused
+		}
+		return d.applyRanges(ctx, b, wo)
+	}
 	return d.apply(b, wo, nil)
 }
 

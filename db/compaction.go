@@ -65,6 +65,7 @@ func (d *DB) compactionEnded(err error) {
 	d.mu.Lock()
 	d.cond.Broadcast()
 	d.mu.Unlock()
+	d.deleter.Wake()
 	d.reportBackground(err)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/rangedel"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/internal/tracking"
@@ -123,7 +124,10 @@ type writing struct {
 	commit commitQueue
 	log    logState
 	recent txn.Recent // commits
-	turns  txn.Turns  // of Updates that met conflicts
+	// crowded lets the leader begin a memtable although level 0 is full.
+	crowded bool
+	deleter *rangedel.Deleter
+	turns   txn.Turns // of Updates that met conflicts
 	// firstTable is the number from which on tables were written since Open.
 	firstTable uint64
 	// spareMemory is the size of the memtable that waits until the present one is full.

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/load"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tracking"
 )
@@ -171,7 +172,12 @@ func (h *loadHost) FlushLed() error {
 }
 
 func (h *loadHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	err := (*DB)(h).applyEdit(edit, written, nil)
+	return h.install(edit, written, seq, func() {})
+}
+
+// install is Install, and calls before just before the new version becomes current.
+func (h *loadHost) install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, before func()) error {
+	err := (*DB)(h).applyEdit(edit, written, func(*lookup.State) { before() })
 	if err == nil || manifest.IsUncertain(err) {
 		h.log.lastSeq = seq
 		h.recent.Forget(seq)

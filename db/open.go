@@ -163,6 +163,7 @@ func (d *DB) open(created bool) error {
 	}
 	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
 	d.compactor = d.newCompactor()
+	d.deleter = d.newDeleter()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped
 	for _, f := range files.All {

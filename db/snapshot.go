@@ -21,26 +21,64 @@ type Snapshot struct {
 // snapshotList holds the sequence numbers of the open snapshots. A compaction reads it to know
 // which shadowed versions are still visible.
 type snapshotList struct {
-	mu   sync.Mutex
-	seqs []uint64 // ascending, with repetitions
+	mu     sync.Mutex
+	seqs   []uint64 // of snapshots that read the current state; ascending, with repetitions
+	pinned []uint64 // of those that pin a state
+	pins   int      // while above 0, new snapshots pin their state
 }
 
 // add opens a snapshot at the newest visible sequence number, which is read
 // under the lock: a compaction that misses the snapshot in the list has then
 // seen a visible sequence number no newer than the snapshot's.
-func (l *snapshotList) add(visible *atomic.Uint64) uint64 {
+func (l *snapshotList) add(current *lookup.Current) lookup.At {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seq := visible.Load()
+	if l.pins > 0 {
+		s, seq := current.RefAt(nil)
+		l.pinned = append(l.pinned, seq)
+		return lookup.At{Seq: seq, State: s}
+	}
+	seq := current.VisibleSeq.Load()
 	l.seqs = append(l.seqs, seq)
-	return seq
+	return lookup.At{Seq: seq}
 }
 
-func (l *snapshotList) remove(seq uint64) {
+// remove closes the snapshot that add opened.
+func (l *snapshotList) remove(at *lookup.At) {
+	if at.State != nil {
+		defer at.State.Version.Unref()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i, _ := slices.BinarySearch(l.seqs, seq)
-	l.seqs = slices.Delete(l.seqs, i, i+1)
+	seqs := &l.seqs
+	if at.State != nil {
+		seqs = &l.pinned
+	}
+	i, _ := slices.BinarySearch(*seqs, at.Seq)
+	*seqs = slices.Delete(*seqs, i, i+1)
+}
+
+// pin makes new snapshots pin the state that they read, until unpin is called. A change of the tables
+// that is not of the kind that compactions make is not seen by these snapshots.
+func (l *snapshotList) pin() (unpin func()) {
+	add := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.pins += n
+	}
+	add(+1)
+	return sync.OnceFunc(func() { add(-1) })
+}
+
+// oldestUnpinned returns the oldest sequence number of the snapshots that read the current state; ok
+// is false if there are none.
+func (l *snapshotList) oldestUnpinned() (seq uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.seqs) == 0 {
+		return 0, false
+	}
+	return l.seqs[0], true
 }
 
 // all returns the sequence numbers that readers may use, ascending and without repetitions,
@@ -48,17 +86,24 @@ func (l *snapshotList) remove(seq uint64) {
 func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Compact(append(slices.Clone(l.seqs), visible.Load()))
+	seqs := append(slices.Concat(l.seqs, l.pinned), visible.Load())
+	if len(l.pinned) > 0 {
+		slices.Sort(seqs)
+	}
+	return slices.Compact(seqs)
 }
 
 // oldest returns the first of what all returns.
 func (l *snapshotList) oldest(visible *atomic.Uint64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.seqs) > 0 {
-		return l.seqs[0]
+	oldest := visible.Load()
+	for _, seqs := range [][]uint64{l.seqs, l.pinned} {
+		if len(seqs) > 0 {
+			oldest = min(oldest, seqs[0])
+		}
 	}
-	return visible.Load()
+	return oldest
 }
 
 // NewSnapshot returns a snapshot of what is visible now. The caller closes it.
@@ -67,7 +112,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	if d == nil {
 		return &Snapshot{}
 	}
-	s := &Snapshot{db: d, at: lookup.At{Seq: d.snapshots.add(&d.finder.VisibleSeq)}}
+	s := &Snapshot{db: d, at: d.snapshots.add(&d.finder.Current)}
 	d.opened.Add(s, tracking.Snapshot, d.opts.TrackOpen)
 	return s
 }
@@ -146,7 +191,13 @@ func (s *Snapshot) Close() error {
 	if s == nil || s.db == nil || !s.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
-	s.db.snapshots.remove(s.at.Seq)
+	s.db.closeSnapshot(&s.at)
 	s.db.opened.Remove(s, tracking.Snapshot)
 	return nil
+}
+
+// closeSnapshot releases what an open snapshot holds.
+func (d *DB) closeSnapshot(at *lookup.At) {
+	d.snapshots.remove(at)
+	d.deleter.Wake()
 }

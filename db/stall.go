@@ -78,13 +78,13 @@ func (d *DB) waitForFlush() error {
 }
 
 // stallReasonLocked says why no memtable may be started now, "" if one may, and returns the
-// failure that causes it, if any.
+// failure that causes it, if any. Only the leader calls it.
 func (d *DB) stallReasonLocked() (reason string, cause error) {
 	s := d.state()
 	switch {
 	case len(s.Imm) >= d.opts.Memtables.MaxWaiting:
 		return throttle.StopMemtables, d.flushErr
-	case len(s.Version.Levels[0].Files) >= d.opts.Compaction.L0Stop:
+	case len(s.Version.Levels[0].Files) >= d.opts.Compaction.L0Stop && !d.crowded:
 		return throttle.StopLevel0, d.compactor.Stuck(s.Version)
 	}
 	return "", nil

@@ -4,7 +4,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/txn"
 )
@@ -50,7 +49,7 @@ func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
 		return &Transaction{}
 	}
 	t := &Transaction{
-		db: d, snapshot: &Snapshot{db: d, at: lookup.At{Seq: d.snapshots.add(&d.finder.VisibleSeq)}}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
+		db: d, snapshot: &Snapshot{db: d, at: d.snapshots.add(&d.finder.Current)}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
 		reads: txn.Reads{Comparer: d.cmp}, writes: txn.Writes{Comparer: d.cmp},
 	}
 	d.opened.Add(t, tracking.Transaction, d.opts.TrackOpen)
@@ -193,6 +192,26 @@ func (t *Transaction) Put(key, value []byte) error { return t.write(base.KindSet
 // Delete deletes key. Deleting a key that does not exist is no error.
 func (t *Transaction) Delete(key []byte) error { return t.write(base.KindDelete, key, nil) }
 
+// DeleteRange deletes all keys from start to limit, limit excluded; nil means no bound. Other than
+// DB.DeleteRange it reads the range and deletes each key that it finds, so it conflicts with commits
+// of others within the range, and it is meant for ranges of moderate size.
+func (t *Transaction) DeleteRange(start, limit []byte) error {
+	if !t.ended() && t.readOnly {
+		return t.refuseWrite()
+	}
+	it, err := t.NewIterator(&IterOptions{LowerBound: start, UpperBound: limit})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := t.Delete(it.Key()); err != nil {
+			_ = it.Close()
+			return err
+		}
+	}
+	return it.Close()
+}
+
 func (t *Transaction) write(kind base.Kind, key, value []byte) error {
 	switch {
 	case t.ended():
@@ -231,7 +250,7 @@ func (t *Transaction) Close() error {
 	for len(t.walking) > 0 {
 		t.forget(t.walking[len(t.walking)-1])
 	}
-	t.db.snapshots.remove(t.snapshot.at.Seq)
+	t.db.closeSnapshot(&t.snapshot.at)
 	t.snapshot.closed.Store(true)
 	t.snapshot = nil
 	t.db.opened.Remove(t, tracking.Transaction)

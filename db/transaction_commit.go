@@ -92,6 +92,9 @@ func (t *Transaction) check(before []*commitRequest, horizon uint64, last bool) 
 func (t *Transaction) examine() (horizon uint64, err error) {
 	d, start := t.db, t.snapshot.at.Seq
 	horizon = d.finder.VisibleSeq.Load()
+	if t.snapshot.at.State != nil && d.deleter.Dropped() >= start {
+		return 0, ErrConflict // a DeleteRange removed tables without leaving a trace of their keys
+	}
 	if horizon == start {
 		return horizon, nil
 	}

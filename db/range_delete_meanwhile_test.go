@@ -1,0 +1,227 @@
+package db
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// duringDeletion returns a store like that of twentyTables, and calls meanwhile once while a
+// deletion of a range writes its first tombstone.
+func duringDeletion(t *testing.T, meanwhile func(d *DB)) *DB {
+	t.Helper()
+	var d *DB
+	var once sync.Once
+	d = twentyTables(t, onTemp(vfs.NewMem(), func() {
+		if d != nil {
+			once.Do(func() { meanwhile(d) })
+		}
+	}))
+	return d
+}
+
+// onTemp calls f before each creation of a table with a temporary name.
+func onTemp(fs vfs.FS, f func()) vfs.FS {
+	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
+		kind, _, ok := base.ParseFileName(op.Name[strings.LastIndexByte(op.Name, '/')+1:])
+		if ok && kind == base.FileTemp && op.Kind == wrap.OpCreate {
+			f()
+		}
+		return nil
+	})
+}
+
+// What is written while a range is deleted is deleted with it: the deletion happens at its end.
+func TestWritesDuringADeletionAreDeleted(t *testing.T) {
+	for name, then := range map[string]func(d *DB) error{
+		"in the memtable": func(*DB) error { return nil },
+		"in a table":      (*DB).Flush,
+		"in a table of the range": func(d *DB) error {
+			if err := d.Flush(); err != nil {
+				return err
+			}
+			if err := d.Put(testKey(700), []byte("alone"), NoSync); err != nil {
+				return err
+			}
+			return d.Flush()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := duringDeletion(t, func(d *DB) {
+				require.NoError(t, d.Put(testKey(50), []byte("outside"), NoSync))
+				require.NoError(t, d.Put(testKey(150), []byte("inside"), NoSync))  // at the end: it has a tombstone already
+				require.NoError(t, d.Put(testKey(5000), []byte("inside"), NoSync)) // its table is removed
+				require.NoError(t, d.Put([]byte("key005000+"), []byte("inside"), NoSync))
+				require.NoError(t, then(d))
+			})
+			require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+			require.NotZero(t, d.deleter.Dropped())
+			requireValue(t, d, testKey(50), []byte("outside"))
+			it, err := d.NewIterator(&IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
+			require.NoError(t, err)
+			require.False(t, it.First())
+			require.NoError(t, it.Close())
+			for _, key := range []string{"key000150", "key005000", "key005000+", "key000700"} {
+				_, err := d.Get([]byte(key))
+				require.Equal(t, ErrNotFound, err, key)
+			}
+			require.NoError(t, d.Put(testKey(5000), []byte("after"), NoSync))
+			requireValue(t, d, testKey(5000), []byte("after"))
+		})
+	}
+}
+
+// A snapshot that is taken while a range is deleted keeps its view although tables are removed. A
+// transaction that began meanwhile and read the range conflicts.
+func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
+	var s *Snapshot
+	var tx *Transaction
+	d := duringDeletion(t, func(d *DB) {
+		s, tx = d.NewSnapshot(), d.NewTransaction(nil)
+		_, err := tx.Get(testKey(5000))
+		require.NoError(t, err)
+		require.NoError(t, tx.Put([]byte("written"), nil))
+	})
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	require.NotZero(t, d.deleter.Dropped())
+	for i := 0; i < 10_000; i += 97 {
+		value, err := s.Get(testKey(i))
+		require.NoError(t, err)
+		require.Equal(t, testValue(i), value)
+	}
+	it, err := s.NewIterator(nil)
+	require.NoError(t, err)
+	n := 0
+	for range it.All() {
+		n++
+	}
+	require.NoError(t, it.Close())
+	require.Equal(t, 10_000, n)
+	require.Equal(t, ErrConflict, tx.Commit())
+	values, err := s.MultiGet([][]byte{testKey(5000), testKey(50)})
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{testValue(5000), testValue(50)}, values)
+	require.NoError(t, s.Close())
+	_, err = s.Get(testKey(5000))
+	require.Equal(t, ErrClosed, err)
+	_, err = s.NewIterator(nil)
+	require.Equal(t, ErrClosed, err)
+}
+
+// A key of a table that stays must not come back because a newer table, which deleted or replaced it,
+// is removed.
+func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
+	d := openTest(t, o)
+	require.NoError(t, d.Put([]byte("a"), []byte("outside"), NoSync))
+	require.NoError(t, d.Put([]byte("m"), []byte("old"), NoSync))
+	require.NoError(t, d.Put([]byte("n"), []byte("old"), NoSync))
+	require.NoError(t, d.Flush()) // it has a key outside of the range
+	require.NoError(t, d.Delete([]byte("m"), NoSync))
+	require.NoError(t, d.Put([]byte("n"), []byte("new"), NoSync))
+	require.NoError(t, d.Flush()) // it has not
+	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
+	require.NotZero(t, d.deleter.Dropped())
+	for _, key := range []string{"m", "n"} {
+		_, err := d.Get([]byte(key))
+		require.Equal(t, ErrNotFound, err, key)
+	}
+	requireValue(t, d, []byte("a"), []byte("outside"))
+}
+
+// The deletion of a range does not wait for the compaction of a full level 0, whose tables it has
+// reserved.
+func TestADeletionWithAFullLevel0Ends(t *testing.T) {
+	var d *DB
+	var release func()
+	var once sync.Once
+	o := testOptions(onTemp(vfs.NewMem(), func() {
+		if d == nil {
+			return
+		}
+		once.Do(func() {
+			require.NoError(t, d.Put(testKey(6), testValue(6), NoSync))
+			require.NoError(t, d.Flush())
+			require.NoError(t, d.Put(testKey(7), testValue(7), NoSync))
+			require.Len(t, d.state().Version.Levels[0].Files, 4)
+			release()
+		})
+	}))
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
+	d = openTest(t, o)
+	release = d.compactor.HoldBackground()
+	for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
+		for _, i := range keys {
+			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(1), nil, nil))
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.True(t, it.Next() && !it.Next(), "only key 0 is left")
+	require.NoError(t, it.Close())
+	require.NoError(t, d.Put(testKey(1), nil, NoSync))
+	require.NoError(t, d.Flush())
+}
+
+// Readers see a range whole or deleted, also the keys that are deleted in different ways: some get
+// tombstones, and the tables of others are removed.
+func TestReadersSeeARangeWholeOrDeleted(t *testing.T) {
+	for range 5 {
+		d := twentyTables(t, vfs.NewMem())
+		keys := [][]byte{testKey(100), testKey(5_000), testKey(9_899)}
+		var readers sync.WaitGroup
+		var stop atomic.Bool
+		for range 3 {
+			readers.Go(func() {
+				for !stop.Load() {
+					if err := readWhole(d, keys); err != nil {
+						panic(err)
+					}
+				}
+			})
+		}
+		err := d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil)
+		stop.Store(true)
+		readers.Wait()
+		require.NoError(t, err)
+		require.NotZero(t, d.deleter.Dropped())
+	}
+}
+
+// readWhole reads keys by a MultiGet, a snapshot and one after the other, and returns an error if some
+// were there and others not.
+func readWhole(d *DB, keys [][]byte) error {
+	values, err := d.MultiGet(keys)
+	if err != nil {
+		return err
+	}
+	s := d.NewSnapshot()
+	defer s.Close()
+	gone := false
+	for i, key := range keys {
+		if (values[i] == nil) != (values[0] == nil) {
+			return fmt.Errorf("MultiGet finds %d but not 0, or the reverse", i)
+		}
+		_, first := s.Get(keys[0])
+		if _, err := s.Get(key); (err == nil) != (first == nil) {
+			return fmt.Errorf("a snapshot finds %d but not 0, or the reverse: %v, %v", i, err, first)
+		}
+		_, err := d.Get(key)
+		if gone && err == nil {
+			return fmt.Errorf("%d is there after others were gone", i)
+		}
+		gone = gone || err != nil
+	}
+	return nil
+}
