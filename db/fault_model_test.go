@@ -137,6 +137,29 @@ func (r *faultRun) load(d *DB) {
 	}
 }
 
+// deleteRange deletes a range of pairs and puts one of them, in one batch.
+func (r *faultRun) deleteRange(d *DB) {
+	from := r.rnd.IntN(numFaultPairs)
+	to := from + r.rnd.IntN(numFaultPairs-from)
+	kept, value := from, fmt.Sprintf("range-%d", r.rnd.Uint32())
+	var b Batch
+	b.DeleteRange(pairKey(from, ""), pairKey(to, ""))
+	b.Put(pairKey(kept, "a"), []byte(value))
+	b.Put(pairKey(kept, "b"), []byte(value))
+	for pair := from; pair < to; pair++ {
+		r.model.begun(pair, "")
+	}
+	r.model.begun(kept, value)
+	if err := d.Apply(&b, Sync); err != nil {
+		r.failures++
+		return
+	}
+	for pair := from; pair < to; pair++ {
+		r.model.acked(pair, "")
+	}
+	r.model.acked(kept, value)
+}
+
 // readAll compares the store's entries with the model. Errors are allowed unless reads must work.
 func (r *faultRun) readAll(d *DB) error {
 	s := d.NewSnapshot()
@@ -212,6 +235,9 @@ func (r *faultRun) use(d *DB) error {
 		}
 		if i%70 == 45 {
 			r.load(d)
+		}
+		if i%70 == 60 {
+			r.deleteRange(d)
 		}
 	}
 	for i := range 10 { // the next open finds these in the log

@@ -34,26 +34,32 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		name         string
 		width, count int
 		cut, txns    bool
+		wipes        bool
 	}{
-		{"registers", 1, 30, false, false},
-		{"batches and snapshots of four keys", 4, 8, false, false},
-		{"registers and a power cut", 1, 30, true, false},
-		{"batches and a power cut", 4, 8, true, false},
-		{"transactions", 4, 4, false, true},
-		{"transactions and a power cut", 4, 4, true, true},
+		{"registers", 1, 30, false, false, false},
+		{"batches and snapshots of four keys", 4, 8, false, false, false},
+		{"registers and a power cut", 1, 30, true, false, false},
+		{"batches and a power cut", 4, 8, true, false, false},
+		{"transactions", 4, 4, false, true, false},
+		{"transactions and a power cut", 4, 4, true, true, false},
+		{"deleted ranges", 4, 30, false, true, true},
+		{"deleted ranges and a power cut", 4, 30, true, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Logf("seeds %d to %d", *firstSeed, *firstSeed+uint64(*histories)-1)
 			operations, overlapping, flushes, compactions := 0, 0, 0, 0
 			n, ops := *histories, *ops
-			if c.txns {
+			switch {
+			case c.wipes:
+				ops /= 2
+			case c.txns:
 				n, ops = 4*n, ops/5
 			}
 			if c.cut {
 				n = (n + 9) / 10
 			}
 			for i := range n {
-				w := Workload{Seed: *firstSeed + uint64(i), Clients: *clients, Ops: ops, Width: c.width, Count: c.count, Cut: c.cut, Transactions: c.txns}
+				w := Workload{Seed: *firstSeed + uint64(i), Clients: *clients, Ops: ops, Width: c.width, Count: c.count, Cut: c.cut, Transactions: c.txns, Wipes: c.wipes}
 				h, err := w.Run()
 				require.NoError(t, err, "seed %d", w.Seed)
 				check(t, w.Seed, h)

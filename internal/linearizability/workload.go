@@ -1,6 +1,7 @@
 package linearizability
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -30,6 +31,8 @@ type Workload struct {
 	// transaction reads, or over what it walks, comes from a snapshot, so that the commit does
 	// not check it.
 	Transactions, Unchecked, Unwalked bool
+	// Wipes makes one operation in forty the deletion of a range of groups.
+	Wipes bool
 }
 
 // History is what was done and seen.
@@ -168,6 +171,9 @@ type client struct {
 
 // step does one operation, notes it, and returns whether it succeeded.
 func (c *client) step() bool {
+	if c.Wipes && c.rnd.IntN(40) == 0 {
+		return c.wipe()
+	}
 	in := input{group: c.rnd.IntN(c.Count), mask: uint8(1 + c.rnd.IntN(1<<c.Width-1)), write: c.rnd.IntN(2) == 0}
 	var act func() (values, error)
 	switch {
@@ -178,6 +184,11 @@ func (c *client) step() bool {
 	default:
 		act = c.reading(&in)
 	}
+	return c.do(act, in)
+}
+
+// do runs act, which is all of the inputs, notes them, and returns whether it succeeded.
+func (c *client) do(act func() (values, error), all ...input) bool {
 	call := c.clock.Add(1)
 	out, err := act()
 	end := c.clock.Add(1)
@@ -187,8 +198,23 @@ func (c *client) step() bool {
 		return false
 	}
 	c.answered.Add(1)
-	c.done = append(c.done, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: out, Return: end})
+	for _, in := range all {
+		c.done = append(c.done, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: out, Return: end})
+	}
 	return true
+}
+
+// wipe deletes a range of groups. The history has an operation for each of them.
+func (c *client) wipe() bool {
+	from := c.rnd.IntN(c.Count)
+	to := from + 1 + c.rnd.IntN(c.Count-from)
+	var all []input
+	for group := from; group < to; group++ {
+		all = append(all, input{group: group, mask: 1<<c.Width - 1, write: true, how: "wipe"})
+	}
+	return c.do(func() (values, error) {
+		return values{}, c.d.DeleteRange(context.Background(), keyOf(from, 0), keyOf(to, 0), nil)
+	}, all...)
 }
 
 // writing draws what is written, and returns how.

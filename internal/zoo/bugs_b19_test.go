@@ -323,4 +323,56 @@ var bugsFromB19 = []bug{
 			sees: "in_a_table",
 		}},
 	},
+	{
+		id: "B40a", what: "a deleted range is visible in part: its tables are removed before its tombstones are visible", seen: "two steps where one is needed",
+		plant: []patch{{
+			file: "db/range_delete.go",
+			old:  "func() { h.finder.VisibleSeq.Store(seq) })",
+			new:  "func() {})",
+		}, {
+			file: "db/load.go",
+			old:  "	err := (*DB)(h).applyEdit(edit, written, func(*lookup.State) { before() })\n",
+			new:  "	err := (*DB)(h).applyEdit(edit, written, func(*lookup.State) { before() })\n	time.Sleep(time.Millisecond)\n",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestReadersSeeARangeWholeOrDeleted",
+			sees: "panic:",
+		}},
+	},
+	{
+		id: "B40b", what: "what is written while a range is deleted survives in part", seen: "a walk with deletions",
+		plant: []patch{{
+			file: "internal/rangedel/deleter.go",
+			old:  "return !known[f.Num] && j.host.WrittenSince(f, j.from)",
+			new:  "return false",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestWritesDuringADeletionAreDeleted",
+			sees: "--- FAIL: TestWritesDuringADeletionAreDeleted",
+		}},
+	},
+	{
+		id: "B40c", what: "older entries come back when the table that hides them is removed", seen: "LevelDB's advice to delete files of a range",
+		plant: []patch{{
+			file: "internal/rangedel/deleter.go",
+			old:  "			if j.drop[f] || !read(f) {",
+			new:  "			if len(j.drop) > 0 || !read(f) {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestNoOlderEntryComesBackWhenATableIsRemoved",
+			sees: "--- FAIL: TestNoOlderEntryComesBackWhenATableIsRemoved",
+		}},
+	},
+	{
+		id: "B40d", what: "a snapshot loses entries because a range is deleted", seen: "RocksDB's DeleteFilesInRange, which warns of it",
+		plant: []patch{{
+			file: "db/snapshot.go",
+			old:  "	if l.pins > 0 {",
+			new:  "	if false {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestSnapshotsDuringADeletionKeepTheirView",
+			sees: "--- FAIL: TestSnapshotsDuringADeletionKeepTheirView",
+		}},
+	},
 }
