@@ -7,20 +7,6 @@ import (
 	"github.com/sievedb/sievedb/internal/check"
 )
 
-// CheckReport describes what Check read and found.
-type CheckReport struct {
-	// Tables, Entries and Bytes count what was read.
-	Tables  int
-	Entries uint64
-	Bytes   uint64
-	// Twins counts entries that another table contains as well, under the same internal
-	// key. They are garbage that goleveldb's RecoverFile and LevelDB's RepairDB leave, and
-	// that compactions drop. Twins with different values are a fault.
-	Twins uint64
-	// Faults has one message for each fault; it is empty for a sound database.
-	Faults []string
-}
-
 // Check reads every table of the database and compares it with the MANIFEST: checksums, the
 // order of keys, the range of each table. It looks each key up through the table's filter
 // and index, and through every other filter of a known policy, also those that lookups do

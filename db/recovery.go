@@ -30,7 +30,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 		r.Abandon()
 		return err
 	}
-	d.report.addReplay(r.Report())
+	addReplay(&d.report, r.Report())
 	return nil
 }
 

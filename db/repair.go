@@ -103,7 +103,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	}
 	o.Logger.Info("repaired", "healthy", report.Healthy, "tablesWritten", report.TablesWritten,
 		"entriesWritten", report.EntriesWritten, "lastSequence", report.LastSequence)
-	return newRepairReport(dir, report), nil
+	return report.Public(dir), nil
 }
 
 // repairOptions returns the options of a repair of the database in dir. o has all defaults
@@ -123,22 +123,4 @@ func (o *Options) repairOptions(dir string) repair.Options {
 		Cache: cache, BlockCacheSize: o.Cache.Size,
 		Policies: o.checkPolicies(), RangePolicies: o.Filters.RangePolicies, ManifestReadLimit: o.Limits.ManifestRead,
 	}
-}
-
-// newRepairReport returns the public form of a report.
-func newRepairReport(dir string, r *repair.Findings) *RepairReport {
-	report := &RepairReport{
-		Dir: dir, Healthy: r.Healthy, Manifest: r.Manifest, ManifestProblem: r.ManifestProblem, MayResurrect: r.MayResurrect,
-		TablesWritten: r.TablesWritten, BytesWritten: r.BytesWritten, EntriesWritten: r.EntriesWritten,
-		EntriesDuplicate: r.EntriesDuplicate, EntriesConflicting: r.EntriesConflicting,
-		EntriesShadowed: r.EntriesShadowed, EntriesTooLarge: r.EntriesTooLarge,
-		LastSequence: r.LastSequence, NewManifest: r.NewManifest,
-	}
-	for _, f := range r.Files {
-		report.Files = append(report.Files, RepairedFile{
-			Name: f.Name, Fate: FileFate(f.Fate), Level: f.Level, LostName: f.LostName, Reason: f.Reason, Damage: f.Damage,
-			Bytes: f.Bytes, BytesLost: f.BytesLost, Blocks: f.Blocks, BlocksLost: f.BlocksLost, Entries: f.Entries,
-		})
-	}
-	return report
 }

@@ -123,3 +123,6 @@ func parseFileNum(digits string) (uint64, bool) {
 	num, err := strconv.ParseUint(digits, 10, 63)
 	return num, err == nil && num <= MaxFileNum
 }
+
+// LostDir is the subdirectory of a database's directory for files that are not in use any more.
+const LostDir = "lost"

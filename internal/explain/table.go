@@ -46,7 +46,7 @@ func Table(
 	step.FilterTime = watch.lap()
 	if denied {
 		step.Filter = "absent"
-	} else if res, err = step.search(r, lookup, &watch); err != nil {
+	} else if res, err = search(&step, r, lookup, &watch); err != nil {
 		return step, res, err
 	}
 	step.Duration = time.Since(began)
@@ -55,7 +55,7 @@ func Table(
 
 // search continues the lookup if the filter of the whole table, if any, did not rule out the
 // key.
-func (step *Step) search(r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
+func search(step *Step, r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
 	if step.IndexBytes, err = r.ReadIndex(); err != nil {
 		return res, err
 	}

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,12 +39,4 @@ func TestMemtableNames(t *testing.T) {
 	require.Equal(t, Step{Run: "memtable", Level: -1, Filter: "none"}, Memtable(0, false, true, false))
 	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "absent"}, Memtable(1, true, true, false))
 	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, Memtable(2, true, false, true))
-}
-
-func TestSumIsOneLine(t *testing.T) {
-	var b strings.Builder
-	(&Sum{Found: true, DiskReads: 1, BytesRead: 70, ReadsSaved: 2, Duration: 5}).Write(&b)
-	(&Sum{Deleted: true, OpeningReads: 2, OpeningBytes: 9}).Write(&b)
-	require.Equal(t, "found: 1 disk read (70 bytes), 2 saved by filters, 0 wasted; 5ns\n"+
-		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 2 reads (9 bytes) to open tables; 0s\n", b.String())
 }

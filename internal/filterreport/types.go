@@ -1,8 +1,8 @@
 package filterreport
 
-import "github.com/sievedb/sievedb/filter"
+import "github.com/sievedb/sievedb/report"
 
-// The types here have the fields of db's reports, which document them, and the fields needed to
+// The types here have the fields of package report's, which document them, and the fields needed to
 // sum them up.
 
 // Report has all tables in the order of their levels.
@@ -11,7 +11,7 @@ type Report struct {
 	Levels []Level
 }
 
-// Table reports on one table; see db.TableFilterReport.
+// Table reports on one table; see report.TableFilterReport.
 type Table struct {
 	Level   int
 	FileNum uint64
@@ -31,7 +31,7 @@ type Table struct {
 	keys uint64 // of the table; 0 if unknown
 }
 
-// Level sums up the tables of a level; see db.LevelFilterReport.
+// Level sums up the tables of a level; see report.LevelFilterReport.
 type Level struct {
 	Level, Tables int
 	Figures
@@ -45,7 +45,7 @@ type Level struct {
 	keys uint64 // of its tables
 }
 
-// Range reports on a range filter; see db.RangeFilterReport.
+// Range reports on a range filter; see report.RangeFilterReport.
 type Range struct {
 	Policy     string
 	Bytes      uint64
@@ -56,7 +56,7 @@ type Range struct {
 	Advice     string
 }
 
-// Figures are the sizes and predicted rates of filters; see db.FilterFigures.
+// Figures are the sizes and predicted rates of filters; see report.FilterFigures.
 type Figures struct {
 	FilterBytes uint64
 	Keys        uint64
@@ -64,7 +64,7 @@ type Figures struct {
 	Predicted   float64
 }
 
-// Probes counts the keys with which a report queried filters; see db.FilterProbes.
+// Probes counts the keys with which a report queried filters; see report.FilterProbes.
 type Probes struct {
 	Absent, Passed, Stored, Denied uint64
 }
@@ -72,14 +72,10 @@ type Probes struct {
 // Rate returns the measured false-positive rate and the bounds of its 95 % confidence interval, 0
 // to 1.
 func (p Probes) Rate() (rate, low, high float64) {
-	low, high = filter.RateInterval(p.Passed, p.Absent)
-	if p.Absent == 0 {
-		return 0, low, high
-	}
-	return float64(p.Passed) / float64(p.Absent), low, high
+	return report.FilterProbes(p).Rate()
 }
 
-// Lookups counts the results of filters for lookups; see db.FilterLookups.
+// Lookups counts the results of filters for lookups; see report.FilterLookups.
 type Lookups struct {
 	Negatives, TruePositives, FalsePositives uint64
 	BytesSaved                               uint64

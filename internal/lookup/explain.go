@@ -5,10 +5,11 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/explain"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Explained describes one lookup. db.Explanation documents the steps.
+// Explained describes one lookup. report.Explanation documents the steps.
 type Explained struct {
 	Steps    []explain.Step
 	Kind     base.Kind // base.KindDelete if there is no value
@@ -32,6 +33,11 @@ func (f *Finder) Explain(key []byte, at *At) (*Explained, error) {
 			return nil, f.final(err)
 		}
 	}
+}
+
+// Explanation returns it in its public form.
+func (x *Explained) Explanation() *report.Explanation {
+	return explain.Explanation(x.Steps, x.Kind, x.Duration)
 }
 
 // find is Finder.findOnce for Explain: the same runs in the same order. It is separate so that

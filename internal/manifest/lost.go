@@ -11,7 +11,7 @@ import (
 
 // LostDir is the subdirectory of the database's directory into which a repair moves files that are no
 // longer in use. The name is LevelDB's.
-const LostDir = "lost"
+const LostDir = base.LostDir
 
 // FreeName returns name, or name with a number, such that dir has no file of that name.
 func FreeName(fsys vfs.FS, dir, name string) (string, error) {

@@ -1,10 +1,10 @@
-package db
+package report
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // RepairReport describes what a repair found and did. It contains no keys or values.
@@ -157,7 +157,7 @@ func (f *RepairedFile) String() string {
 		fmt.Fprintf(&b, "; damage: %s", f.Damage)
 	}
 	if f.LostName != "" {
-		fmt.Fprintf(&b, "; now %s/%s", manifest.LostDir, f.LostName)
+		fmt.Fprintf(&b, "; now %s/%s", base.LostDir, f.LostName)
 	}
 	return b.String()
 }

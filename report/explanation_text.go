@@ -1,4 +1,4 @@
-package explain
+package report
 
 import (
 	"fmt"
@@ -6,16 +6,8 @@ import (
 	"time"
 )
 
-// Sum is the total cost of a lookup.
-type Sum struct {
-	Found, Deleted                        bool
-	DiskReads, ReadsSaved, ReadsWasted    int
-	BytesRead, OpeningReads, OpeningBytes uint64
-	Duration                              time.Duration
-}
-
-// Write writes the last line of an explanation.
-func (s *Sum) Write(b *strings.Builder) {
+// writeSum writes the last line of an explanation.
+func (s *Explanation) writeSum(b *strings.Builder) {
 	answer := "not found"
 	switch {
 	case s.Found:
@@ -34,8 +26,8 @@ func (s *Sum) Write(b *strings.Builder) {
 // indent is the width of the runs' names.
 const indent = 24
 
-// Write writes the lines of a step.
-func (s *Step) Write(b *strings.Builder) {
+// write writes the lines of a step.
+func (s *ExplainStep) write(b *strings.Builder) {
 	where, outcome, verdict := s.Run, "not here", s.Filter
 	if s.Run == "table" {
 		where = fmt.Sprintf("level %d table %06d", s.Level, s.FileNum)
@@ -54,7 +46,7 @@ func (s *Step) Write(b *strings.Builder) {
 }
 
 // work describes the work in a table, in order.
-func (s *Step) work() []string {
+func (s *ExplainStep) work() []string {
 	var did []string
 	add := func(took time.Duration, format string, args ...any) {
 		did = append(did, fmt.Sprintf(format, args...)+" "+took.String())

@@ -1,0 +1,66 @@
+package db
+
+import "github.com/sievedb/sievedb/report"
+
+// The reports of a DB and of Repair; package report documents their fields.
+type (
+	// Explanation describes one lookup.
+	Explanation = report.Explanation
+	// ExplainStep is one run of an Explanation.
+	ExplainStep = report.ExplainStep
+	// FilterReport says how well each filter works.
+	FilterReport = report.FilterReport
+	// TableFilterReport is about the filter of one table.
+	TableFilterReport = report.TableFilterReport
+	// LevelFilterReport is about the filters of a level.
+	LevelFilterReport = report.LevelFilterReport
+	// RangeFilterReport is about one range filter of a table.
+	RangeFilterReport = report.RangeFilterReport
+	// FilterFigures are sizes and expected rates of filters.
+	FilterFigures = report.FilterFigures
+	// FilterProbes counts the keys with which a report probed filters.
+	FilterProbes = report.FilterProbes
+	// FilterLookups counts the results of filters for lookups.
+	FilterLookups = report.FilterLookups
+	// FilterVerdict says in words how well a filter works.
+	FilterVerdict = report.FilterVerdict
+	// OpenReport describes what Open found and did.
+	OpenReport = report.OpenReport
+	// LogReport describes the content of one log.
+	LogReport = report.LogReport
+	// CheckReport describes what Check read and found.
+	CheckReport = report.CheckReport
+	// RepairReport describes what a repair found and did.
+	RepairReport = report.RepairReport
+	// RepairedFile is a file as a repair found it.
+	RepairedFile = report.RepairedFile
+	// FileFate is the fate of a file in a repair.
+	FileFate = report.FileFate
+)
+
+// The verdicts on filters; package report says what they mean.
+const (
+	VerdictDamaged           = report.VerdictDamaged
+	VerdictDenies            = report.VerdictDenies
+	VerdictUnknown           = report.VerdictUnknown
+	VerdictNoFilter          = report.VerdictNoFilter
+	VerdictSaturated         = report.VerdictSaturated
+	VerdictCollisions        = report.VerdictCollisions
+	VerdictHighRate          = report.VerdictHighRate
+	VerdictNeverQueried      = report.VerdictNeverQueried
+	VerdictGood              = report.VerdictGood
+	VerdictOff               = report.VerdictOff
+	VerdictUnopened          = report.VerdictUnopened
+	VerdictRangeUnknown      = report.VerdictRangeUnknown
+	VerdictRangeMatchesEmpty = report.VerdictRangeMatchesEmpty
+	VerdictRangeNeverQueried = report.VerdictRangeNeverQueried
+	VerdictRangeNotQueried   = report.VerdictRangeNotQueried
+)
+
+// The fates of files in a repair; package report says what they mean.
+const (
+	FileKept      = report.FileKept
+	FileRewritten = report.FileRewritten
+	FileUnused    = report.FileUnused
+	FileMissing   = report.FileMissing
+)

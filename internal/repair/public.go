@@ -1,0 +1,21 @@
+package repair
+
+import "github.com/sievedb/sievedb/report"
+
+// Public returns the findings about the database in dir in their public form.
+func (r *Findings) Public(dir string) *report.RepairReport {
+	public := &report.RepairReport{
+		Dir: dir, Healthy: r.Healthy, Manifest: r.Manifest, ManifestProblem: r.ManifestProblem, MayResurrect: r.MayResurrect,
+		TablesWritten: r.TablesWritten, BytesWritten: r.BytesWritten, EntriesWritten: r.EntriesWritten,
+		EntriesDuplicate: r.EntriesDuplicate, EntriesConflicting: r.EntriesConflicting,
+		EntriesShadowed: r.EntriesShadowed, EntriesTooLarge: r.EntriesTooLarge,
+		LastSequence: r.LastSequence, NewManifest: r.NewManifest,
+	}
+	for _, f := range r.Files {
+		public.Files = append(public.Files, report.RepairedFile{
+			Name: f.Name, Fate: report.FileFate(f.Fate), Level: f.Level, LostName: f.LostName, Reason: f.Reason, Damage: f.Damage,
+			Bytes: f.Bytes, BytesLost: f.BytesLost, Blocks: f.Blocks, BlocksLost: f.BlocksLost, Entries: f.Entries,
+		})
+	}
+	return public
+}
