@@ -179,3 +179,18 @@ func TestTransactionAllocations(t *testing.T) {
 		require.NoError(t, tx.Close())
 	}
 }
+
+// A lookup in a namespace adds the prefix in memory that is reused.
+func TestNamespaceAllocations(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	n, err := d.Namespace("users")
+	require.NoError(t, err)
+	key, buf := []byte("anna"), make([]byte, 0, 100)
+	require.NoError(t, n.Put(key, []byte("value"), NoSync))
+	settle(t, d)
+	_, err = n.Get(key)
+	require.NoError(t, err)
+	require.Equal(t, 1.0, testing.AllocsPerRun(1000, func() { _, _ = n.Get(key) }))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { buf, _ = n.GetTo(buf[:0], key) }))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = n.Has(key) }))
+}

@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -40,6 +41,10 @@ type Iterator struct {
 	// walk records what a transaction reads, txn the transaction; nil otherwise.
 	walk *txn.Walk
 	txn  *Transaction
+
+	// prefix is that of the iterator's namespace, which is before each key in the runs and is
+	// not shown; nil if there is none.
+	prefix []byte
 }
 
 // NewIterator returns an iterator over what is visible now. The caller closes it. The bounds
@@ -89,7 +94,7 @@ func (i *Iterator) First() bool {
 		return false
 	}
 	if i.lower != nil {
-		return i.SeekGE(i.lower)
+		return i.seekGE(i.lower)
 	}
 	i.beginWalk(true, nil, false)
 	i.reverse = false
@@ -103,7 +108,7 @@ func (i *Iterator) Last() bool {
 		return false
 	}
 	if i.upper != nil {
-		return i.SeekLT(i.upper)
+		return i.seekLT(i.upper)
 	}
 	i.beginWalk(false, nil, false)
 	i.reverse = true
@@ -111,7 +116,10 @@ func (i *Iterator) Last() bool {
 }
 
 // SeekGE moves to the first key that is >= key, or after the last key if none is.
-func (i *Iterator) SeekGE(key []byte) bool {
+func (i *Iterator) SeekGE(key []byte) bool { return i.seekGE(i.stored(key)) }
+
+// seekGE is SeekGE for a key with the namespace's prefix.
+func (i *Iterator) seekGE(key []byte) bool {
 	i.endWalk()
 	if !i.ready() {
 		return false
@@ -130,7 +138,10 @@ func (i *Iterator) SeekGE(key []byte) bool {
 }
 
 // SeekLT moves to the last key that is < key, or before the first key if none is.
-func (i *Iterator) SeekLT(key []byte) bool {
+func (i *Iterator) SeekLT(key []byte) bool { return i.seekLT(i.stored(key)) }
+
+// seekLT is SeekLT for a key with the namespace's prefix.
+func (i *Iterator) seekLT(key []byte) bool {
 	i.endWalk()
 	if !i.ready() {
 		return false
@@ -293,7 +304,15 @@ func (i *Iterator) Key() []byte {
 	if i == nil || !i.valid {
 		return nil
 	}
-	return i.shown
+	return i.shown[len(i.prefix):]
+}
+
+// stored returns key with the namespace's prefix.
+func (i *Iterator) stored(key []byte) []byte {
+	if i == nil || i.prefix == nil {
+		return key
+	}
+	return slices.Concat(i.prefix, key)
 }
 
 // Value returns the value, nil if the iterator is not at a key. The slice belongs to the

@@ -16,7 +16,11 @@ func (i *Iterator) endWalk() {
 	if i == nil || i.walk == nil {
 		return
 	}
-	i.walk.End(i.Key())
+	if i.valid {
+		i.walk.End(i.shown)
+	} else {
+		i.walk.End(nil)
+	}
 }
 
 // turnWalk ends the present walk at the key shown, from which the iterator turns back.
