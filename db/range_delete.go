@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -97,26 +96,21 @@ func (d *DB) applyRanges(ctx context.Context, b *Batch, wo *WriteOptions) error 
 
 // foldBatch returns the last write of a batch for each key that it writes and does not delete by a
 // range, in the order of the keys.
-func (d *DB) foldBatch(b *Batch) []rangedel.Entry {
-	last := map[string]rangedel.Entry{}
+func (d *DB) foldBatch(b *Batch) (own []rangedel.Entry) {
 	for _, e := range b.All() {
 		switch e.Kind {
 		case EntryDeleteRange:
 			span := rangedel.NewSpans(d.cmp, []rangedel.Span{{Start: e.Key, Limit: e.Value}})
-			for key := range last {
-				if span.Contains([]byte(key)) {
-					delete(last, key)
-				}
-			}
+			own = slices.DeleteFunc(own, func(e rangedel.Entry) bool { return span.Contains(e.Key) })
 		case EntryDelete:
-			last[string(e.Key)] = rangedel.Entry{Kind: base.KindDelete, Key: e.Key}
+			own = append(own, rangedel.Entry{Kind: base.KindDelete, Key: e.Key})
 		default:
-			last[string(e.Key)] = rangedel.Entry{Kind: base.KindSet, Key: e.Key, Value: e.Value}
+			own = append(own, rangedel.Entry{Kind: base.KindSet, Key: e.Key, Value: e.Value})
 		}
 	}
-	own := slices.Collect(maps.Values(last))
-	slices.SortFunc(own, func(a, b rangedel.Entry) int { return d.cmp.Compare(a.Key, b.Key) })
-	return own
+	slices.Reverse(own) // the last write of a key comes first and stays
+	slices.SortStableFunc(own, func(a, b rangedel.Entry) int { return d.cmp.Compare(a.Key, b.Key) })
+	return slices.CompactFunc(own, func(a, b rangedel.Entry) bool { return d.cmp.Compare(a.Key, b.Key) == 0 })
 }
 
 // The most keys, and bytes of them, that a range may have to be deleted like a batch.

@@ -2,6 +2,7 @@ package db
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,6 +78,54 @@ func TestWritesDuringADeletionAreDeleted(t *testing.T) {
 			requireValue(t, d, testKey(5000), []byte("after"))
 		})
 	}
+}
+
+// A deletion that is overtaken by more writes than it has numbers for is repeated.
+func TestADeletionThatIsOvertakenIsRepeated(t *testing.T) {
+	d := duringDeletion(t, func(d *DB) { fill(t, d, 4_000, 4_100) })
+	d.deleter.Ahead = 16
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	it, err := d.NewIterator(&IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
+	require.NoError(t, err)
+	require.False(t, it.First())
+	require.NoError(t, it.Close())
+}
+
+// A range can be deleted while a load is in progress, which stays newer.
+func TestADeletionDuringALoad(t *testing.T) {
+	d := twentyTables(t, vfs.NewMem())
+	l, err := d.NewLoader()
+	require.NoError(t, err)
+	require.NoError(t, l.Put(testKey(150), []byte("loaded")))
+	for range 3 {
+		require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+		fill(t, d, 4_000, 4_010)
+	}
+	require.NoError(t, l.Put(testKey(4_005), []byte("loaded")))
+	require.NoError(t, l.Commit())
+	requireValue(t, d, testKey(150), []byte("loaded"))
+	requireValue(t, d, testKey(4_005), []byte("loaded"))
+	requireValue(t, d, testKey(4_006), testValue(4_006))
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	_, err = d.Get(testKey(150))
+	require.Equal(t, ErrNotFound, err)
+}
+
+// A store that closes does not wait for the keys of a range.
+func TestCloseDuringADeletion(t *testing.T) {
+	var closed sync.WaitGroup
+	var closing error
+	d := duringDeletion(t, func(d *DB) {
+		closed.Go(func() { closing = d.Close() })
+		for !d.closed.Load() {
+			runtime.Gosched()
+		}
+	})
+	s := d.NewSnapshot()
+	require.Equal(t, ErrClosed, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	closed.Wait()
+	require.ErrorContains(t, closing, "1 snapshots open")
+	require.NoError(t, s.Close())
 }
 
 // A snapshot that is taken while a range is deleted keeps its view although tables are removed. A

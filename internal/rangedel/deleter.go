@@ -71,6 +71,9 @@ type Options struct {
 	Cmp       *base.Comparer
 	Cache     *tables.Cache
 	Compactor Compactor
+	// Ahead is how many writes may happen during the first attempt of a deletion. Default: a
+	// million.
+	Ahead uint64
 }
 
 // Deleter deletes ranges of one store, one call at a time.
@@ -85,6 +88,9 @@ type Deleter struct {
 
 // New returns a Deleter.
 func New(o Options, host Host) *Deleter {
+	if o.Ahead == 0 {
+		o.Ahead = defaultAhead
+	}
 	return &Deleter{Options: o, host: host, turn: make(chan struct{}, 1), sweeper: sweeper{wake: make(chan struct{}, 1)}}
 }
 
@@ -105,9 +111,16 @@ type Info struct {
 	Tombstones                   uint64
 }
 
-// ahead is how far above the last sequence number the tombstones are numbered: less than a load, so
-// that a load in progress stays above them.
-const ahead = base.LoadAhead >> 16
+// How far above the last sequence number the tombstones are numbered, which is the number of writes
+// that may happen meanwhile. It is less than for a load, so that a load in progress stays above
+// several deletions. If more writes happen, a job is repeated with sixteen times as many.
+const (
+	defaultAhead = base.LoadAhead >> 12
+	mostAhead    = base.LoadAhead >> 4
+)
+
+// errOvertaken says that more writes happened during a job than it has numbers for.
+var errOvertaken = errors.Newf("sievedb: the deletion of a range: more than %d writes happened during it; delete less at a time", mostAhead)
 
 // Delete deletes the keys of spans and makes the writes of own, which ascend, each key once.
 func (d *Deleter) Delete(ctx context.Context, spans Spans, own []Entry) (*Info, error) {
@@ -117,19 +130,14 @@ func (d *Deleter) Delete(ctx context.Context, spans Spans, own []Entry) (*Info, 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	j := &job{Deleter: d, ctx: ctx, spans: spans, own: own, from: d.host.LastVisible(), covered: map[uint64]bool{}}
-	if err := d.host.Flush(); err != nil {
-		return nil, err
+	for ahead := d.Ahead; ; ahead <<= 4 {
+		j := &job{Deleter: d, ctx: ctx, spans: spans, own: own, ahead: ahead, covered: map[uint64]bool{}}
+		err := j.run()
+		if err == errOvertaken && ahead < mostAhead {
+			continue
+		}
+		return &j.info, err
 	}
-	defer j.end()
-	if err := j.prepare(); err != nil {
-		return nil, err
-	}
-	err := d.host.Lead(j.install)
-	if err != nil {
-		return nil, err
-	}
-	return &j.info, nil
 }
 
 // job is one call of Delete.
@@ -139,6 +147,7 @@ type job struct {
 	spans Spans
 	own   []Entry
 
+	ahead   uint64
 	from    uint64            // all entries up to this number are in tables of version
 	seq     uint64            // of the first tombstones
 	version *manifest.Version // that is read
@@ -148,6 +157,19 @@ type job struct {
 	writers []Writer
 	undo    []func()
 	info    Info
+}
+
+// run does the job.
+func (j *job) run() error {
+	defer j.end()
+	j.from = j.host.LastVisible()
+	if err := j.host.Flush(); err != nil {
+		return err
+	}
+	if err := j.prepare(); err != nil {
+		return err
+	}
+	return j.host.Lead(j.install)
 }
 
 // end releases what the job holds.
@@ -169,16 +191,16 @@ func (j *job) prepare() error {
 		return err
 	}
 	j.version = v
-	j.undo = append(j.undo, v.Unref, release)
+	j.undo = append(j.undo, release, v.Unref)
 	j.drop = make(map[*manifest.FileMeta]bool, len(reserved))
 	for _, f := range reserved {
 		j.drop[f] = true
 	}
 	last := j.host.LastVisible()
-	if last+ahead > base.MaxSeq-numbers {
+	if last+j.ahead > base.MaxSeq-numbers {
 		return errors.Newf("sievedb: too few sequence numbers for the deletion of a range: %d are used, %d are the limit of the format", last, base.MaxSeq)
 	}
-	j.seq = last + ahead
+	j.seq = last + j.ahead
 	return j.writeTombstones(j.seq, v, func(*manifest.FileMeta) bool { return true })
 }
 
@@ -254,8 +276,8 @@ func (j *job) install() error {
 	if err := j.host.FlushLed(); err != nil {
 		return err
 	}
-	if last := j.host.LastSeq(); last >= j.seq {
-		return errors.Newf("sievedb: the deletion of a range: more than %d writes happened during it; delete less at a time", ahead)
+	if j.host.LastSeq() >= j.seq {
+		return errOvertaken
 	}
 	defer j.Compactor.Hold()()
 	if err := j.lateTables(); err != nil {

@@ -25,7 +25,7 @@ func (d *Deleter) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs [
 	return runs
 }
 
-// checkEvery is how many keys are read between two looks at the context.
+// checkEvery is how many keys are read between two looks at the context and the store.
 const checkEvery = 1024
 
 // live calls emit for each key of the runs in the spans whose newest entry there is a value. It
@@ -40,7 +40,7 @@ func (d *Deleter) live(ctx context.Context, runs []base.Iterator, spans Spans, e
 			err = closing
 		}
 	}()
-	w := walk{m: m, cmp: d.Cmp, ctx: ctx, emit: emit}
+	w := walk{m: m, cmp: d.Cmp, ctx: ctx, closing: d.host.Closing(), emit: emit}
 	for _, a := range spans.list {
 		if err := w.span(a); err != nil {
 			return err
@@ -58,6 +58,18 @@ type walk struct {
 	seek []byte
 	key  []byte
 	keys int
+
+	closing <-chan struct{}
+}
+
+// ended returns why the walk must end.
+func (w *walk) ended() error {
+	select {
+	case <-w.closing:
+		return base.ErrClosed
+	default:
+		return w.ctx.Err()
+	}
 }
 
 func (w *walk) span(a Span) error {
@@ -79,8 +91,10 @@ func (w *walk) span(a Span) error {
 				return err
 			}
 		}
-		if w.keys++; w.keys%checkEvery == 0 && w.ctx.Err() != nil {
-			return w.ctx.Err()
+		if w.keys++; w.keys%checkEvery == 0 {
+			if err := w.ended(); err != nil {
+				return err
+			}
 		}
 		for ok = w.m.Next(); ok && w.cmp.Compare(base.UserKey(w.m.Key()), w.key) == 0; {
 			ok = w.m.Next()
