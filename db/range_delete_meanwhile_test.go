@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/rangedel"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -273,4 +275,81 @@ func readWhole(d *DB, keys [][]byte) error {
 		gone = gone || err != nil
 	}
 	return nil
+}
+
+// A table that hid an older entry when the range was read, and that is replaced by a copy before the
+// end, is not removed: the older entry would come back.
+func TestACopyMadeDuringADeletionStillHidesWhatItHid(t *testing.T) {
+	var d *DB
+	var deleting atomic.Bool
+	copying, deletion, copied := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var first, once sync.Once
+	fs := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpCreate || !deleting.Load() {
+			return nil
+		}
+		switch kind, _, _ := base.ParseFileName(op.Name[strings.LastIndexByte(op.Name, '/')+1:]); kind {
+		case base.FileTable: // the copy
+			first.Do(func() {
+				close(copying)
+				<-deletion
+			})
+		case base.FileTemp: // the first tombstone
+			once.Do(func() {
+				close(deletion)
+				copied <- <-copied
+			})
+		}
+		return nil
+	})
+	o := testOptions(fs)
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
+	d = openTest(t, o)
+	for _, key := range []string{"a", "m", "n"} {
+		require.NoError(t, d.Put([]byte(key), []byte("old"), NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	_, err := d.UpgradeFilters(t.Context(), filter.FusePolicy{}, nil) // so that only later tables are copied below
+	require.NoError(t, err)
+	require.NoError(t, d.Delete([]byte("m"), NoSync))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("nn"), []byte("new"), NoSync))
+	require.NoError(t, d.Put([]byte("z"), []byte("new"), NoSync))
+	require.NoError(t, d.Flush())
+	deleting.Store(true)
+	go func() {
+		_, err := d.UpgradeFilters(t.Context(), filter.FusePolicy{}, nil)
+		copied <- err
+	}()
+	<-copying
+	spans := rangedel.NewSpans(d.cmp, []rangedel.Span{{Start: []byte("k"), Limit: []byte("p")}})
+	_, err = d.deleter.Delete(t.Context(), spans, nil)
+	require.NoError(t, err)
+	require.NoError(t, <-copied)
+	for _, key := range []string{"m", "n", "nn"} {
+		_, err := d.Get([]byte(key))
+		require.Equal(t, ErrNotFound, err, key)
+	}
+}
+
+// The same for a table that stays because of a snapshot and is removed later.
+func TestATableThatIsRemovedLaterStillHidesWhatItHid(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
+	d := openTest(t, o)
+	for _, key := range []string{"a", "m", "n"} {
+		require.NoError(t, d.Put([]byte(key), []byte("old"), NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Delete([]byte("m"), NoSync))
+	require.NoError(t, d.Flush())
+	s := d.NewSnapshot()
+	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
+	require.True(t, d.deleter.Waiting())
+	require.NoError(t, s.Close())
+	eventually(t, func() bool { return !d.deleter.Waiting() })
+	for _, key := range []string{"m", "n"} {
+		_, err := d.Get([]byte(key))
+		require.Equal(t, ErrNotFound, err, key)
+	}
 }

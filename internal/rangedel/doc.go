@@ -9,8 +9,8 @@
 //  2. Tables that lie in the range with all of their keys are reserved, unless a snapshot from before
 //     needs them or a compaction merges them.
 //  3. All other tables that may have keys in the range are read, and a tombstone is written for each
-//     key whose newest entry there is a value. If no snapshot is open these are the few tables at
-//     the ends of the range.
+//     key that has a value there, a deleted one included: the table with the deletion may be removed
+//     later. If no snapshot is open these are the few tables at the ends of the range.
 //  4. As the leader of the writers (Host.Lead) the job flushes the few writes since then, deletes in
 //     the same way what they brought, and installs the edit.
 //

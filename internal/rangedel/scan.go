@@ -28,8 +28,9 @@ func (d *Deleter) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs [
 // checkEvery is how many keys are read between two looks at the context and the store.
 const checkEvery = 1024
 
-// live calls emit for each key of the runs in the spans whose newest entry there is a value. It
-// closes the runs.
+// live calls emit for each key of the runs in the spans that has a value there, even if a newer entry
+// of the runs deletes it: the table of that entry may be removed while the value's stays. It closes
+// the runs.
 func (d *Deleter) live(ctx context.Context, runs []base.Iterator, spans Spans, emit func(key []byte) error) (err error) {
 	if len(runs) == 0 {
 		return nil
@@ -86,7 +87,13 @@ func (w *walk) span(a Span) error {
 			break
 		}
 		w.key = append(w.key[:0], user...)
-		if _, kind := base.SplitTrailer(base.Trailer(w.m.Key())); kind == base.KindSet {
+		hasValue := false
+		for ok && w.cmp.Compare(base.UserKey(w.m.Key()), w.key) == 0 {
+			_, kind := base.SplitTrailer(base.Trailer(w.m.Key()))
+			hasValue = hasValue || kind == base.KindSet
+			ok = w.m.Next()
+		}
+		if hasValue {
 			if err := w.emit(w.key); err != nil {
 				return err
 			}
@@ -95,9 +102,6 @@ func (w *walk) span(a Span) error {
 			if err := w.ended(); err != nil {
 				return err
 			}
-		}
-		for ok = w.m.Next(); ok && w.cmp.Compare(base.UserKey(w.m.Key()), w.key) == 0; {
-			ok = w.m.Next()
 		}
 	}
 	return w.m.Err()
