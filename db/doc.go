@@ -27,9 +27,9 @@
 // Name the variable store: a variable named db hides the package. Nil options mean the
 // defaults. A write with nil options is on stable storage when it returns; NoSync and
 // Buffered promise less and are faster. A Batch applies several writes together, an Iterator
-// walks keys in order, a Snapshot keeps showing one moment, and a Loader writes sorted
-// entries directly as tables. Explain and Metrics show what lookups read and what filters
-// saved.
+// walks keys in order, a Snapshot keeps showing one moment, a Transaction reads and writes as
+// one step, a Namespace has keys of its own, and a Loader writes sorted entries directly as
+// tables. Explain and Metrics show what lookups read and what filters saved.
 //
 // # Errors
 //
@@ -50,9 +50,9 @@
 //
 // # Concurrency
 //
-// A DB and a Snapshot are safe for concurrent use by any number of goroutines. An
-// Iterator, a Batch and a Loader are each used by one goroutine at a time. Readers and
-// writers do not wait for each other; writers that sync share one sync. Close
+// A DB, a Snapshot and a Namespace are safe for concurrent use by any number of goroutines.
+// An Iterator, a Batch, a Transaction and a Loader are each used by one at a time. Readers
+// and writers do not wait for each other; writers that sync share one sync. Close
 // iterators and snapshots before the DB.
 //
 // # How it works

@@ -16,7 +16,7 @@ import (
 // are serializable, in the order of their commits. One that only reads, and one that only
 // writes, never conflict.
 //
-// Writes outside of transactions count as commits. What Options.Compaction drops does not.
+// Writes outside of transactions count as commits.
 //
 // A Transaction, with its iterators, is used by one goroutine at a time. It must be ended by
 // Commit or Close: until then the entries that it may read stay on disk. After that its methods
