@@ -228,7 +228,10 @@ func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 // Readers see a range whole or deleted, also the keys that are deleted in different ways: some get
 // tombstones, and the tables of others are removed.
 func TestReadersSeeARangeWholeOrDeleted(t *testing.T) {
-	for range 5 {
+	// On a busy machine a reader may keep its snapshot until the deletion does not wait for it any
+	// more; then no table is removed, and the round does not count.
+	for rounds, counted := 0, 0; counted < 3; rounds++ {
+		require.Less(t, rounds, 100, "tables were hardly ever removed")
 		d := twentyTables(t, vfs.NewMem())
 		keys := [][]byte{testKey(100), testKey(5_000), testKey(9_899)}
 		var readers sync.WaitGroup
@@ -246,7 +249,9 @@ func TestReadersSeeARangeWholeOrDeleted(t *testing.T) {
 		stop.Store(true)
 		readers.Wait()
 		require.NoError(t, err)
-		require.NotZero(t, d.deleter.Dropped())
+		if d.deleter.Dropped() > 0 {
+			counted++
+		}
 	}
 }
 
