@@ -24,6 +24,7 @@ type store struct {
 	calls   []string
 	lastSeq uint64
 	fail    string // the call that fails
+	panics  string // the call that panics
 	edit    *manifest.Edit
 	ended   int
 	nums    uint64
@@ -33,6 +34,9 @@ var errFailed = errors.New("this call fails")
 
 func (s *store) call(name string) error {
 	s.calls = append(s.calls, name)
+	if name == s.panics {
+		panic("in " + name)
+	}
 	if name == s.fail {
 		return errFailed
 	}
@@ -77,10 +81,15 @@ func (s *store) Place(files []*manifest.FileMeta) (placed []manifest.LevelFile) 
 func newLoad(t *testing.T) (*store, *Loader) {
 	s := &store{fs: vfs.NewMem()}
 	require.NoError(t, vfs.MkdirAllSynced(s.fs, "dir"))
-	return s, New(Options{
+	return s, newLoadOn(s.fs, s)
+}
+
+// newLoadOn is newLoad for a store that exists. The load's files are written through fsys.
+func newLoadOn(fsys vfs.FS, s *store) *Loader {
+	return New(Options{
 		Cmp: base.Bytewise, Compactor: s, TableSize: 1 << 10, Plan: filterplan.New(filterplan.Options{}, nil), Seq: 100,
 		Writer: tables.WriterOptions{
-			Dir:        tables.Directory{FS: s.fs, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
+			Dir:        tables.Directory{FS: fsys, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
 			NewFileNum: func() uint64 { s.nums++; return s.nums },
 			Table:      sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 256},
 			Spares:     tables.NewSpareWriters(1, 1<<20),
