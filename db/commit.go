@@ -245,7 +245,10 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 	if !d.state().Mem.AddWith(&d.log.inserter, seq, kind, key, value) {
 		panic(batch.NoRoom)
 	}
-	d.publish(1, d.commit.record)
+	if d.recent.Watched() {
+		d.recent.Note(d.finder.VisibleSeq.Load(), d.commit.record)
+	}
+	d.show(1, len(d.commit.record))
 	return nil
 }
 
@@ -282,7 +285,10 @@ func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durabil
 		return err
 	}
 	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)
-	d.publish(batches, record)
+	if d.recent.Watched() {
+		d.recent.Note(d.finder.VisibleSeq.Load(), record)
+	}
+	d.show(batches, len(record))
 	return nil
 }
 
@@ -297,16 +303,8 @@ func (d *DB) logRecord(record []byte, count uint64, keep durability) error {
 	return nil
 }
 
-// publish shows readers what the last record of so many batches brought, all of which is in the
-// memtable.
-func (d *DB) publish(batches int, record []byte) {
-	if d.recent.Watched() {
-		d.recent.Note(d.finder.VisibleSeq.Load(), record)
-	}
-	d.show(batches, len(record))
-}
-
-// show is publish for a record of so many bytes that was noted in d.recent.
+// show makes the last record of so many batches and bytes, all of which is in the memtable and
+// was noted in d.recent, visible to readers. It is small enough to be inlined.
 func (d *DB) show(batches, recordBytes int) {
 	d.finder.VisibleSeq.Store(d.log.lastSeq)
 	d.counters.writes.Add(uint64(batches))

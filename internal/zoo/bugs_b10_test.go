@@ -114,8 +114,8 @@ var bugsFromB10 = []bug{
 		id: "B14", what: "a batch is published before all of it is in the memtable", seen: "the bank tests of Badger and others",
 		plant: []patch{{
 			file: "db/commit.go",
-			old:  "	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n	d.publish(batches, record)\n",
-			new:  "	d.publish(batches, record)\n	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n",
+			old:  "	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n	if d.recent.Watched() {\n		d.recent.Note(d.finder.VisibleSeq.Load(), record)\n	}\n	d.show(batches, len(record))\n",
+			new:  "	d.show(batches, len(record))\n	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestABatchIsInvisibleUntilAllOfItIsInTheMemtable",
