@@ -34,6 +34,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 		{"Get", 1, func() { _, _ = d.Get(key) }},
 		{"Get of an absent key", 0, func() { _, _ = d.Get(absent) }},
 		{"GetTo with room", 0, func() { buf, _ = d.GetTo(buf[:0], key) }},
+		{"GetWith", 0, func() { buf, _ = d.GetWith(buf[:0], key, &GetOptions{}) }},
 		{"GetTo of an absent key", 0, func() { buf, _ = d.GetTo(buf[:0], absent) }},
 		{"Has", 0, func() { _, _ = d.Has(key) }},
 	}
@@ -141,6 +142,13 @@ func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 		{"SeekLT", func() { i = (i + 1237) % n; it.SeekLT(keys[i]) }},
 		{"Next", step(it.Next, it.First)},
 		{"Prev", step(it.Prev, it.Last)},
+		{"SetBounds", func() {
+			i = (i + 1237) % (n - 10)
+			it.SetBounds(keys[i], keys[i+10])
+			for it.Next() {
+			}
+			it.SetBounds(nil, nil)
+		}},
 		{"Next and Prev", func() { i = (i + 1237) % n; it.SeekGE(keys[i]); it.Next(); it.Prev(); it.Next() }},
 	}
 	for _, c := range cases {
@@ -151,7 +159,24 @@ func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 			require.Zero(t, testing.AllocsPerRun(2*n, c.do))
 		})
 	}
+	t.Run("a clone allocates only itself", func(t *testing.T) {
+		require.Less(t, testing.AllocsPerRun(1000, func() {
+			c, _ := it.Clone(nil)
+			c.SeekGE(keys[150])
+			_ = c.Close()
+		}), 2.0)
+	})
 	bounds := &IterOptions{LowerBound: keys[100], UpperBound: keys[200]}
+	t.Run("a loop allocates a little for itself, nothing for its rounds", func(t *testing.T) {
+		for _, o := range []*IterOptions{bounds, nil} {
+			require.Less(t, testing.AllocsPerRun(200, func() {
+				entries, failed := d.All(o)
+				for range entries {
+				}
+				_ = failed()
+			}), 8.0)
+		}
+	})
 	t.Run("a new iterator allocates only itself", func(t *testing.T) {
 		// A little above 1, because the pool of its parts is emptied now and then.
 		require.Less(t, testing.AllocsPerRun(1000, func() {

@@ -78,28 +78,31 @@ func Example_tourIterate() {
 		must(store.Put([]byte(key), []byte("…"), nil))
 	}
 
+	entries, failed := store.All(db.PrefixBounds([]byte("order/")))
+	for key, value := range entries {
+		fmt.Printf("%s: %d bytes\n", key, len(value))
+	}
+	if err := failed(); err != nil { // the loop may have ended early
+		log.Fatal(err)
+	}
+
 	it, err := store.NewIterator(db.PrefixBounds([]byte("order/")))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer it.Close()
-	for key, value := range it.All() {
-		fmt.Printf("%s: %d bytes\n", key, len(value))
+	for ok := it.SeekGE([]byte("order/17")); ok; ok = it.Next() {
+		fmt.Printf("%s: %d bytes\n", it.Key(), len(it.Value()))
 	}
-	if err := it.Err(); err != nil { // the loop may have ended early
+	if err := it.Err(); err != nil {
 		log.Fatal(err)
-	}
-
-	for ok := it.Last(); ok; ok = it.Prev() {
-		fmt.Printf("%s\n", it.Key())
 	}
 	// Output:
 	// order/1: 3 bytes
 	// order/2: 3 bytes
 	// order/3: 3 bytes
-	// order/3
-	// order/2
-	// order/1
+	// order/2: 3 bytes
+	// order/3: 3 bytes
 }
 
 func Example_tourSnapshot() {

@@ -25,16 +25,28 @@ func (d *DB) get(key []byte, at *lookup.At) ([]byte, error) {
 
 // GetTo appends the value of key to dst and returns the extended slice, or dst and
 // ErrNotFound. It allocates nothing if dst has room and the blocks needed are in the cache.
-func (d *DB) GetTo(dst, key []byte) ([]byte, error) {
-	return d.getTo(dst, key, nil)
+func (d *DB) GetTo(dst, key []byte) ([]byte, error) { return d.getTo(dst, key, nil, nil) }
+
+// GetOptions are those of GetWith. The zero value is the default. There is none for checksums: each
+// block that is read from disk is verified.
+type GetOptions struct {
+	// NoFillCache keeps the block that the lookup reads out of the block cache, for keys that will
+	// not be read again soon. Blocks that are in the cache are used.
+	NoFillCache bool
 }
 
-// getTo is GetTo as of a moment, nil for now.
-func (d *DB) getTo(dst, key []byte, at *lookup.At) ([]byte, error) {
+// GetWith is GetTo with options, which may be nil.
+func (d *DB) GetWith(dst, key []byte, o *GetOptions) ([]byte, error) {
+	return d.getTo(dst, key, nil, o)
+}
+
+// getTo is GetWith as of a moment, nil for now.
+func (d *DB) getTo(dst, key []byte, at *lookup.At, o *GetOptions) ([]byte, error) {
 	if d == nil || d.closed.Load() {
 		return dst, ErrClosed
 	}
 	var l sstable.Lookup
+	l.NoFillCache = o != nil && o.NoFillCache
 	value, err := d.finder.Find(&l, key, at)
 	dst = append(dst, value...)
 	l.Release()

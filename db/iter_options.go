@@ -1,5 +1,7 @@
 package db
 
+import "github.com/sievedb/sievedb/internal/keyspace"
+
 // IterOptions bound an iterator. If the upper bound is not after the lower one, there are no
 // keys between them. A nil *IterOptions is the zero value. With both bounds set, the iterator
 // uses the filters of Options.Filters.RangePolicies; PrefixBounds returns the bounds of a prefix.
@@ -13,19 +15,15 @@ type IterOptions struct {
 	// full, or once it has read a sixteenth of the cache's size if the tables between the
 	// bounds are larger than half of the cache.
 	NoFillCache bool
+	// KeysOnly makes Value return nil. Values are not copied then: each one, going backward, whose
+	// predecessor is in another data block, so every value that is larger than a block. A block is
+	// read, verified and decompressed as a whole, so KeysOnly does not save that.
+	KeysOnly bool
 }
 
 // PrefixBounds returns the bounds of the keys that begin with prefix, under the
 // BytewiseComparer. The upper one is the first key after them, nil if there is none because
 // prefix has no byte below ff. The slices are new.
 func PrefixBounds(prefix []byte) *IterOptions {
-	o := &IterOptions{LowerBound: append([]byte{}, prefix...)}
-	for n := len(prefix); n > 0; n-- {
-		if prefix[n-1] < 0xff {
-			o.UpperBound = append([]byte{}, prefix[:n]...)
-			o.UpperBound[n-1]++
-			break
-		}
-	}
-	return o
+	return &IterOptions{LowerBound: append([]byte{}, prefix...), UpperBound: keyspace.After(prefix)}
 }

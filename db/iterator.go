@@ -2,7 +2,6 @@ package db
 
 import (
 	"bytes"
-	"iter"
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -115,7 +114,10 @@ func (i *Iterator) Last() bool {
 	return i.findBackward(i.it.Last())
 }
 
-// SeekGE moves to the first key that is >= key, or after the last key if none is.
+// SeekGE moves to the first key that is >= key, or after the last key if none is. A seek forward
+// continues from the iterator's position: a run that is already at or after key does not move, and
+// one whose present data block reaches to key searches only there. So a seek to skip keys costs
+// less than a seek elsewhere, and from about twenty keys on less than the calls of Next.
 func (i *Iterator) SeekGE(key []byte) bool { return i.seekGE(i.stored(key)) }
 
 // seekGE is SeekGE for a key with the namespace's prefix.
@@ -253,16 +255,20 @@ func (i *Iterator) findBackward(ok bool) bool {
 		}
 		seq, kind := base.SplitTrailer(base.Trailer(ikey))
 		if seq > i.seq && i.hides(seq) {
-			if found { // a further step might invalidate the value
+			if found && !i.keysOnly { // a further step might invalidate the value
 				i.keepValue(i.value)
 			}
 			continue
 		}
-		if found = kind == base.KindSet; found {
-			i.key = append(i.key[:0], user...)
-			if i.value = i.it.Value(); !i.it.ValueStays() {
-				i.keepValue(i.value)
-			}
+		if found = kind == base.KindSet; !found {
+			continue
+		}
+		i.key = append(i.key[:0], user...)
+		if i.keysOnly {
+			continue
+		}
+		if i.value = i.it.Value(); !i.it.ValueStays() {
+			i.keepValue(i.value)
 		}
 	}
 	if !found || i.it.Err() != nil {
@@ -278,7 +284,9 @@ func (i *Iterator) keepValue(value []byte) {
 		i.valueBuf = nil // too large to keep
 	}
 	i.valueBuf = append(i.valueBuf[:0], value...)
-	i.value = i.valueBuf
+	if i.value = i.valueBuf; i.value == nil {
+		i.value = []byte{}
+	}
 }
 
 // isKey reports whether user is i.key.
@@ -315,14 +323,16 @@ func (i *Iterator) stored(key []byte) []byte {
 	return slices.Concat(i.prefix, key)
 }
 
-// Value returns the value, nil if the iterator is not at a key. The slice belongs to the
-// iterator and is valid until its next movement.
+// Value returns the value, nil if the iterator is not at a key or shows only keys; an empty value is
+// not nil. The slice belongs to the iterator and is valid until its next movement.
 func (i *Iterator) Value() []byte {
 	switch {
 	case i == nil || !i.valid:
 		return nil
 	case i.reverse:
 		return i.value
+	case i.keysOnly:
+		return nil
 	}
 	return i.it.Value()
 }
@@ -362,23 +372,4 @@ func (i *Iterator) failure() error {
 		return nil
 	}
 	return i.err
-}
-
-// All returns a sequence over all keys and values within the bounds, for a range loop. The
-// slices are valid until the loop's next round. After the loop, Err says whether the loop saw
-// everything. The caller still closes the iterator:
-//
-//	it, err := store.NewIterator(nil)
-//	if err != nil { … }
-//	defer it.Close()
-//	for key, value := range it.All() { … }
-//	return it.Err()
-func (i *Iterator) All() iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for ok := i.First(); ok; ok = i.Next() {
-			if !yield(i.Key(), i.Value()) {
-				return
-			}
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -261,8 +262,8 @@ func TestAWalkThatDoesNotFitFillsLittleOfTheCache(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, walk(t, it, backward), n)
 			require.NoError(t, it.Close())
-			require.Greater(t, d.Metrics().Cache.Bytes, int64(size/keptShare))
-			require.Less(t, d.Metrics().Cache.Bytes, int64(size/keptShare*3/2))
+			require.Greater(t, d.Metrics().Cache.Bytes, int64(size/tables.KeptShare))
+			require.Less(t, d.Metrics().Cache.Bytes, int64(size/tables.KeptShare*3/2))
 
 			it, err = d.NewIterator(&IterOptions{LowerBound: testKey(n / 4), UpperBound: testKey(n * 3 / 4)})
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,12 @@ func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 		for range it.All() {
 			require.Fail(t, "the iterator has an entry")
 		}
+		for range it.Backward() {
+			require.Fail(t, "the iterator has an entry")
+		}
+		it.SetBounds(nil, nil)
+		_, err := it.Clone(nil)
+		require.Equal(t, ErrClosed, err, name)
 		require.Nil(t, it.Key())
 		require.Nil(t, it.Value())
 		require.Equal(t, ErrClosed, it.Err(), name)
@@ -71,6 +78,8 @@ func errorsOfDB(d *DB) map[string]error {
 	_, of["Has"] = d.Has(key)
 	_, of["MultiGet"] = d.MultiGet([][]byte{key})
 	_, of["NewIterator"] = d.NewIterator(nil)
+	of["All"], of["Backward"] = errorOfLoop(d.All(nil)), errorOfLoop(d.Backward(nil))
+	_, of["GetWith"] = d.GetWith(nil, key, nil)
 	_, of["NewLoader"] = d.NewLoader()
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["Check"] = d.Check(ctx)
@@ -89,7 +98,16 @@ func errorsOfSnapshot(s *Snapshot) map[string]error {
 	_, of["Has"] = s.Has(key)
 	_, of["MultiGet"] = s.MultiGet([][]byte{key})
 	_, of["NewIterator"] = s.NewIterator(nil)
+	of["All"], of["Backward"] = errorOfLoop(s.All(nil)), errorOfLoop(s.Backward(nil))
+	_, of["GetWith"] = s.GetWith(nil, key, &GetOptions{NoFillCache: true})
 	return of
+}
+
+func errorOfLoop(entries iter.Seq2[[]byte, []byte], failed func() error) error {
+	for range entries {
+		return nil
+	}
+	return failed()
 }
 
 // The bug: a nil Batch and a nil context panicked with the runtime's nil-pointer error, and

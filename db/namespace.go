@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -25,9 +26,12 @@ type Namespace struct {
 type Reader interface {
 	Get(key []byte) ([]byte, error)
 	GetTo(dst, key []byte) ([]byte, error)
+	GetWith(dst, key []byte, o *GetOptions) ([]byte, error)
 	Has(key []byte) (bool, error)
 	MultiGet(keys [][]byte) ([][]byte, error)
 	NewIterator(o *IterOptions) (*Iterator, error)
+	All(o *IterOptions) (entries iter.Seq2[[]byte, []byte], err func() error)
+	Backward(o *IterOptions) (entries iter.Seq2[[]byte, []byte], err func() error)
 }
 
 var _ = []Reader{(*DB)(nil), (*Snapshot)(nil), (*Transaction)(nil), (*Namespace)(nil)}
@@ -139,10 +143,13 @@ func (n *Namespace) Get(key []byte) ([]byte, error) {
 }
 
 // GetTo is DB.GetTo.
-func (n *Namespace) GetTo(dst, key []byte) ([]byte, error) {
+func (n *Namespace) GetTo(dst, key []byte) ([]byte, error) { return n.GetWith(dst, key, nil) }
+
+// GetWith is DB.GetWith.
+func (n *Namespace) GetWith(dst, key []byte, o *GetOptions) ([]byte, error) {
 	k := n.stored(key)
 	defer keyBuffers.Put(k)
-	return n.db().GetTo(dst, *k)
+	return n.db().GetWith(dst, *k, o)
 }
 
 // Has is DB.Has.
@@ -199,6 +206,10 @@ func (n namespaceReader) GetTo(dst, key []byte) ([]byte, error) {
 	return n.r.GetTo(dst, n.of.Key(key))
 }
 
+func (n namespaceReader) GetWith(dst, key []byte, o *GetOptions) ([]byte, error) {
+	return n.r.GetWith(dst, n.of.Key(key), o)
+}
+
 func (n namespaceReader) Has(key []byte) (bool, error) { return n.r.Has(n.of.Key(key)) }
 
 func (n namespaceReader) MultiGet(keys [][]byte) ([][]byte, error) {
@@ -217,7 +228,7 @@ func (n namespaceReader) NewIterator(o *IterOptions) (*Iterator, error) {
 		o = &IterOptions{}
 	}
 	bounds := n.of.Bounds(o.LowerBound, o.UpperBound)
-	bounds.NoFillCache = o.NoFillCache
+	bounds.NoFillCache, bounds.KeysOnly = o.NoFillCache, o.KeysOnly
 	it, err := n.r.NewIterator(bounds)
 	if err == nil {
 		it.prefix = n.of.prefix

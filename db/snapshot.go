@@ -133,11 +133,14 @@ func (s *Snapshot) Get(key []byte) ([]byte, error) {
 }
 
 // GetTo is DB.GetTo as of the snapshot.
-func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) {
+func (s *Snapshot) GetTo(dst, key []byte) ([]byte, error) { return s.GetWith(dst, key, nil) }
+
+// GetWith is DB.GetWith as of the snapshot.
+func (s *Snapshot) GetWith(dst, key []byte, o *GetOptions) ([]byte, error) {
 	if s == nil || s.closed.Load() {
 		return dst, ErrClosed
 	}
-	extended, err := s.db.getTo(dst, key, &s.at)
+	extended, err := s.db.getTo(dst, key, &s.at, o)
 	if s.closed.Load() {
 		return dst, ErrClosed
 	}

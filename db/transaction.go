@@ -103,7 +103,10 @@ func ownWrite(dst, value []byte, kind base.Kind) ([]byte, error) {
 }
 
 // GetTo appends the value of key to dst and returns the extended slice, or dst and ErrNotFound.
-func (t *Transaction) GetTo(dst, key []byte) ([]byte, error) {
+func (t *Transaction) GetTo(dst, key []byte) ([]byte, error) { return t.GetWith(dst, key, nil) }
+
+// GetWith is GetTo with options, which may be nil.
+func (t *Transaction) GetWith(dst, key []byte, o *GetOptions) ([]byte, error) {
 	if t.ended() {
 		return dst, ErrClosed
 	}
@@ -114,7 +117,7 @@ func (t *Transaction) GetTo(dst, key []byte) ([]byte, error) {
 		return append(dst, value...), nil
 	}
 	t.read(key)
-	return t.snapshot.GetTo(dst, key)
+	return t.snapshot.GetWith(dst, key, o)
 }
 
 // Has reports whether key has a value.
@@ -160,12 +163,18 @@ func (t *Transaction) NewIterator(o *IterOptions) (*Iterator, error) {
 	}
 	t.updateIndex()
 	it, err := t.snapshot.newIterator(o, &t.writes)
-	if err != nil || t.readOnly {
-		return it, err
+	if err == nil {
+		t.follow(it)
 	}
-	it.txn, it.walk = t, &txn.Walk{Reads: &t.reads, Lower: it.lower, Upper: it.upper}
-	t.walking = append(t.walking, it)
-	return it, nil
+	return it, err
+}
+
+// follow records what a new iterator reads. Nil t does nothing.
+func (t *Transaction) follow(it *Iterator) {
+	if t != nil && !t.readOnly {
+		it.txn, it.walk = t, &txn.Walk{Reads: &t.reads, Lower: it.lower, Upper: it.upper}
+		t.walking = append(t.walking, it)
+	}
 }
 
 // forget stops the recording of an iterator. Nil t does nothing.

@@ -339,6 +339,10 @@ func TestMisusedTransactions(t *testing.T) {
 		require.Equal(t, ErrClosed, err, name)
 		_, err = tx.NewIterator(nil)
 		require.Equal(t, ErrClosed, err, name)
+		_, err = tx.GetWith(nil, []byte("b"), nil)
+		require.Equal(t, ErrClosed, err, name)
+		require.Equal(t, ErrClosed, errorOfLoop(tx.All(nil)), name)
+		require.Equal(t, ErrClosed, errorOfLoop(tx.Backward(nil)), name)
 		if tx != forgotten {
 			require.Equal(t, ErrClosed, tx.Put(nil, nil), name)
 			require.Equal(t, ErrClosed, tx.Delete(nil), name)

@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -241,10 +242,107 @@ var conflictCases = []struct {
 		t.Cleanup(func() { _ = it.Close() })
 		require.True(t, it.First() && it.Next())
 	}, "b", true},
+	{"before new bounds", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("d")}, func(it *Iterator) {
+			require.True(t, it.First() && it.Next())
+			it.SetBounds([]byte("g"), nil)
+		})
+	}, "b", true},
+	{"outside of new bounds, which are not walked", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("d")}, func(it *Iterator) {
+			require.True(t, it.First() && it.Next())
+			it.SetBounds([]byte("g"), nil)
+		})
+	}, "defgz", false},
+	{"to the end of new bounds", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
+			it.SetBounds([]byte("d"), []byte("h"))
+			require.Equal(t, 2, steps(it.Next))
+		})
+	}, "h", false},
+	{"a phantom within new bounds", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
+			it.SetBounds([]byte("d"), []byte("h"))
+			require.True(t, it.Last() && it.Prev() && !it.Prev())
+		})
+	}, "d", true},
+	{"a phantom at the end of new bounds", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
+			it.SetBounds([]byte("d"), []byte("h"))
+			require.Equal(t, 2, steps(it.Next))
+		})
+	}, "g", true},
+	{"before new bounds, of which all is walked backward", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
+			it.SetBounds([]byte("d"), []byte("h"))
+			require.True(t, it.Last() && it.Prev() && !it.Prev())
+		})
+	}, "ac", false},
+	{"by a clone", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
+			clone, err := it.Clone(&IterOptions{LowerBound: []byte("d"), KeysOnly: true})
+			require.NoError(t, err)
+			require.True(t, clone.SeekGE([]byte("d")) && clone.Next())
+			require.NoError(t, clone.Close())
+		})
+	}, "f", true},
+	{"by a clone that is still open", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, &IterOptions{LowerBound: []byte("d")}, func(it *Iterator) {
+			clone, err := it.Clone(nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = clone.Close() })
+			require.True(t, clone.Last())
+		})
+	}, "k", true},
+	{"outside of a clone's bounds", func(t *testing.T, tx *Transaction) {
+		readBy(t, tx, nil, func(it *Iterator) {
+			clone, err := it.Clone(&IterOptions{LowerBound: []byte("d"), UpperBound: []byte("f")})
+			require.NoError(t, err)
+			require.True(t, clone.Next() && !clone.Next())
+			require.NoError(t, clone.Close())
+		})
+	}, "cfz", false},
+	{"All, to its end", func(t *testing.T, tx *Transaction) {
+		require.Equal(t, 5, rounds(t, tx.All, 9))
+	}, "z", true},
+	{"All, where it was left", func(t *testing.T, tx *Transaction) {
+		require.Equal(t, 2, rounds(t, tx.All, 2))
+	}, "b", true},
+	{"All, after where it was left", func(t *testing.T, tx *Transaction) {
+		require.Equal(t, 2, rounds(t, tx.All, 2))
+	}, "defgz", false},
+	{"Backward, before where it was left", func(t *testing.T, tx *Transaction) {
+		require.Equal(t, 2, rounds(t, tx.Backward, 2))
+	}, "abef", false},
+	{"GetWith", func(t *testing.T, tx *Transaction) {
+		_, err := tx.GetWith(nil, []byte("c"), &GetOptions{NoFillCache: true})
+		require.NoError(t, err)
+	}, "c", true},
 	{"a range over a deletion of its own", func(t *testing.T, tx *Transaction) {
 		require.NoError(t, tx.Delete([]byte("c")))
 		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekGE([]byte("b"))) })
 	}, "d", true},
+}
+
+// steps returns how many steps succeed until one does not.
+func steps(step func() bool) (n int) {
+	for step() {
+		n++
+	}
+	return n
+}
+
+// rounds returns how many rounds a loop over the database goes, at most most.
+func rounds(t *testing.T, all func(*IterOptions) (iter.Seq2[[]byte, []byte], func() error), most int) (n int) {
+	t.Helper()
+	entries, failed := all(nil)
+	for range entries {
+		if n++; n == most {
+			break
+		}
+	}
+	require.NoError(t, failed())
+	return n
 }
 
 func get(t *testing.T, tx *Transaction, key string) {

@@ -380,7 +380,7 @@ func TestABlockThatFitsIsKeptDecompressedWhateverItsBuffer(t *testing.T) {
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
 	sc := &scratch{decoded: make([]byte, 0, maxScratch), stored: make([]byte, 0, maxScratch)}
-	_, _, err = r.loadData(ix, 0, sc)
+	_, _, err = r.loadData(ix, 0, sc, true)
 	require.NoError(t, err)
 	held := ix.slots[0].Peek()
 	require.NotNil(t, held)

@@ -128,7 +128,7 @@ func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) 
 	switch {
 	case b == nil:
 		var n uint32
-		if b, n, err = r.loadData(ix, i, lk.takeScratch()); err != nil {
+		if b, n, err = r.loadData(ix, i, lk.takeScratch(), !lk.NoFillCache); err != nil {
 			return nil, err
 		}
 		res.BytesRead += n

@@ -60,7 +60,7 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 				it.sliced = b
 				return Block{}, nil
 			}
-			if !forward && it.inOrder >= touchAfter && len(b.data) <= maxTouched {
+			if !forward && it.inOrder >= touchAfter && it.reads(b) {
 				it.touched += touch(b.data)
 			}
 			return it.unpack(i, b)
@@ -73,13 +73,19 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 		return it.fetchAhead(i, forward)
 	}
 	it.span = blockSpan{} // this block reuses its memory
-	b, n, err := it.r.loadData(it.ix, i, it.takeScratch())
+	b, n, err := it.r.loadData(it.ix, i, it.takeScratch(), true)
 	if err != nil {
 		return Block{}, err
 	}
 	it.count(n > 0)
 	it.stats.BytesRead += uint64(n)
 	return *b, nil
+}
+
+// reads reports whether an iteration through cached block b reads about all its cache lines. One
+// that shows only keys leaves out the values, which are most of a block with few keys.
+func (it *Iter) reads(b *Block) bool {
+	return len(b.data) <= maxTouched && (b.numRestarts > 1 || !it.opts.KeysOnly)
 }
 
 func (it *Iter) count(fromDisk bool) {

@@ -18,6 +18,9 @@ const MaxPolicies = 9
 // and the user key must not change while it is in use. Release returns the memory
 // that it borrowed, once the values that it found are no longer needed.
 type Lookup struct {
+	// NoFillCache keeps blocks that are read out of the block cache. Init does not change it.
+	NoFillCache bool
+
 	userKey []byte
 	trailer uint64
 	hashes  [MaxPolicies + 1]uint64

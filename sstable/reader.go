@@ -190,9 +190,9 @@ const dataPart = "data block"
 // Get and not inlined, so that only misses pay for its closure.
 //
 //go:noinline
-func (r *Reader) loadData(ix *index, i int, sc *scratch) (b *Block, bytesRead uint32, err error) {
+func (r *Reader) loadData(ix *index, i int, sc *scratch, fill bool) (b *Block, bytesRead uint32, err error) {
 	stored := ix.sizes[i] + blockTrailerLen
-	if r.cache == nil {
+	if r.cache == nil || !fill {
 		_, _, err = r.readInto(ix, i, sc)
 		return &sc.block, stored, err
 	}

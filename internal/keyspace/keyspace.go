@@ -59,11 +59,40 @@ func Name(key []byte) (name string, prefix int, ok bool) {
 	}
 }
 
-// After returns the first key after all keys with a prefix that AppendPrefix made.
+// After returns the first key after all keys with a prefix, nil if there is none because prefix has
+// no byte below ff.
 func After(prefix []byte) []byte {
-	next := bytes.Clone(prefix)
-	next[len(next)-1]++
-	return next
+	for n := len(prefix); n > 0; n-- {
+		if prefix[n-1] < 0xff {
+			next := bytes.Clone(prefix[:n])
+			next[n-1]++
+			return next
+		}
+	}
+	return nil
+}
+
+// CopyBounds copies bounds, which are without the prefix of a namespace, to the memory of buf. In the
+// result they have the prefix. Without a prefix a nil bound stays nil; with one it is an end of the
+// prefix. The bounds must not be in buf's memory.
+func CopyBounds(buf, prefix, lower, upper []byte) (used, start, limit []byte) {
+	if buf == nil {
+		buf = make([]byte, 0, 64) // a bound may be empty, but is then not nil
+	}
+	used = append(append(buf[:0], prefix...), lower...)
+	n := len(used)
+	if upper == nil && prefix != nil {
+		used = append(used, After(prefix)...)
+	} else if upper != nil {
+		used = append(append(used, prefix...), upper...)
+	}
+	if lower != nil || prefix != nil {
+		start = used[:n:n]
+	}
+	if upper != nil || prefix != nil {
+		limit = used[n:len(used):len(used)]
+	}
+	return used, start, limit
 }
 
 // Bounds returns the first possible key of all namespaces below prefix, and the first key after

@@ -3,6 +3,7 @@ package tracking
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -86,16 +87,20 @@ func (l *OpenList) String() string {
 	return s
 }
 
+// openers begin the names of db's functions that open an iterator, a snapshot or a transaction.
+var openers = []string{
+	"sievedb/db.(*DB)", "sievedb/db.(*Snapshot)", "sievedb/db.(*Transaction)", "sievedb/db.(*Iterator)",
+	"sievedb/db.(*Namespace)", "sievedb/db.namespaceReader", "sievedb/db.loop",
+}
+
 // Caller returns the file and line of the first stack frame, starting with the caller's caller,
-// that is not a method of db's DB, Snapshot or Transaction.
+// that is not in one of the openers.
 func Caller() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
-		inside := strings.Contains(f.Function, "sievedb/db.(*DB)") ||
-			strings.Contains(f.Function, "sievedb/db.(*Snapshot)") ||
-			strings.Contains(f.Function, "sievedb/db.(*Transaction)")
+		inside := slices.ContainsFunc(openers, func(name string) bool { return strings.Contains(f.Function, name) })
 		if !inside || !more {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}

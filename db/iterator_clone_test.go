@@ -1,0 +1,202 @@
+package db
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// With new bounds the tables and the range filters are chosen again: an iterator comes to tables that
+// its first bounds left out, and reads no table outside of the present ones.
+func TestSetBoundsChoosesTablesAndFiltersAgain(t *testing.T) {
+	const tables, groups = 8, 200
+	d, reads := openTables(t, testOptions(vfs.NewMem()), prefixOfTen)
+	fillHoles(t, d, tables, groups)
+	for i := range 100 { // a table of its own
+		require.NoError(t, d.Put(fmt.Appendf(nil, "hrp%04d", i), testValue(i), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	it, err := d.NewIterator(group(1)) // a hole
+	require.NoError(t, err)
+	scan := func(o *IterOptions) (keys, read int) {
+		it.SetBounds(o.LowerBound, o.UpperBound)
+		reads.take()
+		for it.Next() {
+			keys++
+		}
+		require.NoError(t, it.Err())
+		_, read = reads.take()
+		return keys, read
+	}
+	keys, read := scan(group(4))
+	require.Equal(t, 10*tables, keys)
+	require.GreaterOrEqual(t, read, tables)
+	keys, read = scan(group(5))
+	require.Zero(t, keys+read, "the range filters rule out all tables")
+	keys, _ = scan(PrefixBounds([]byte("hrp")))
+	require.Equal(t, 100, keys)
+	keys, _ = scan(&IterOptions{})
+	require.Equal(t, 100+10*tables*groups/2, keys)
+	keys, read = scan(PrefixBounds([]byte("i")))
+	require.Zero(t, keys+read, "after all tables")
+	require.NoError(t, it.Close())
+}
+
+// A clone shows the moment of its iterator, keeps the files of that moment by itself, and outlives the
+// iterator, the snapshot and the transaction.
+func TestAClonesMomentStays(t *testing.T) {
+	for _, of := range []string{"DB", "snapshot", "transaction"} {
+		t.Run(of, func(t *testing.T) {
+			counting := wrap.NewCounting(vfs.NewMem())
+			d := openTest(t, testOptions(counting))
+			fill(t, d, 0, 900)
+			settle(t, d)
+			var r Reader = d
+			end := func() error { return nil }
+			switch of {
+			case "snapshot":
+				s := d.NewSnapshot()
+				r, end = s, s.Close
+			case "transaction":
+				tx := d.NewTransaction(nil)
+				require.NoError(t, tx.Put(testKey(5), []byte("own")))
+				r, end = tx, tx.Close
+			}
+			it, err := r.NewIterator(nil)
+			require.NoError(t, err)
+			require.NoError(t, end())
+			fill(t, d, 900, 1000)
+			require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
+			clone, err := it.Clone(nil)
+			require.NoError(t, err)
+			require.NoError(t, it.Close())
+			_, err = it.Clone(nil)
+			require.Equal(t, ErrClosed, err)
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			require.Len(t, walk(t, clone, false), 900)
+			require.Len(t, walk(t, clone, true), 900)
+			require.True(t, clone.SeekGE(testKey(5)))
+			if of == "transaction" {
+				require.Equal(t, "own", string(clone.Value()))
+			}
+			require.NotEmpty(t, namesOf(t, counting, base.FileTable), "the clone keeps them")
+			require.NoError(t, clone.Close())
+			eventually(t, func() bool { return len(namesOf(t, counting, base.FileTable)) == 0 })
+			require.Zero(t, d.Metrics().OpenIterators)
+		})
+	}
+}
+
+// Clones are used by goroutines of their own, while others write and compact.
+func TestClonesWalkConcurrently(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(6), 10)}
+	d := openTest(t, o)
+	fill(t, d, 0, 900)
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var wrong atomic.Uint64
+	for g := range 4 {
+		clone, err := it.Clone(&IterOptions{KeysOnly: g%2 == 0})
+		require.NoError(t, err)
+		group.Go(func() {
+			for round := range 10 {
+				from := 90 * round
+				clone.SetBounds(testKey(from), testKey(from+90))
+				n := 0
+				for range clone.Backward() {
+					n++
+				}
+				if n != 90 || clone.Err() != nil {
+					wrong.Add(1)
+				}
+			}
+			if clone.Close() != nil {
+				wrong.Add(1)
+			}
+		})
+	}
+	group.Go(func() {
+		if len(walk(t, it, false)) != 900 {
+			wrong.Add(1)
+		}
+	})
+	for i := range 900 {
+		require.NoError(t, d.Delete(testKey(i), NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	group.Wait()
+	require.Zero(t, wrong.Load())
+	require.NoError(t, it.Close())
+}
+
+// An iterator that failed stays so with other bounds. A clone of it reads again.
+func TestAFailureOutlastsSetBoundsAndNotClone(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	d := mustOpen(t, o)
+	fill(t, d, 0, 900)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+	failing := false
+	o.ReadOnly, o.Cache.Size = true, 4<<10
+	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if failing && isTable(op.Name) && op.Kind == wrap.OpRead {
+			return &wrap.Fault{}
+		}
+		return nil
+	})
+	d = mustOpen(t, o)
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	failing = true
+	require.False(t, it.Next())
+	failing = false
+	it.SetBounds(nil, testKey(10))
+	require.False(t, it.First())
+	require.ErrorIs(t, it.Err(), wrap.ErrInjected)
+	clone, err := it.Clone(nil)
+	require.NoError(t, err)
+	require.Len(t, walk(t, clone, false), 900)
+	require.NoError(t, clone.Close())
+	require.ErrorIs(t, it.Close(), wrap.ErrInjected)
+
+	clone, err = it.Clone(nil)
+	require.Equal(t, ErrClosed, err)
+	require.Nil(t, clone)
+	it.SetBounds(nil, nil)
+	require.False(t, it.Next())
+	require.NoError(t, d.Close())
+}
+
+// Going backward, values are copied only for those who want them.
+func TestKeysOnlyCopiesNoValue(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	for i := range 50 {
+		require.NoError(t, d.Put(testKey(i), make([]byte, 2000), NoSync)) // larger than a block
+	}
+	settle(t, d)
+	for _, keysOnly := range []bool{false, true} {
+		it, err := d.NewIterator(&IterOptions{KeysOnly: keysOnly})
+		require.NoError(t, err)
+		it.valueBuf = nil // the pool may have given a used one
+		n := 0
+		for key, value := range it.Backward() {
+			require.Equal(t, string(testKey(49-n)), string(key))
+			require.Equal(t, keysOnly, value == nil)
+			n++
+		}
+		require.Equal(t, 50, n)
+		require.Equal(t, keysOnly, it.valueBuf == nil)
+		require.NoError(t, it.Close())
+	}
+}
