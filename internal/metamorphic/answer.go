@@ -37,6 +37,7 @@ type cursor interface {
 	Prev() bool
 	SeekGE(key []byte) bool
 	SeekLT(key []byte) bool
+	SetBounds(lower, upper []byte)
 	Valid() bool
 	Key() []byte
 	Value() []byte
@@ -59,6 +60,9 @@ func appendMoves(dst []byte, it cursor, steps []Step) []byte {
 			dst = appendPosition(dst, it, it.SeekGE(s.Key))
 		case "seeklt":
 			dst = appendPosition(dst, it, it.SeekLT(s.Key))
+		case "setbounds":
+			it.SetBounds(s.Key, s.Limit)
+			dst = appendPosition(dst, it, false)
 		case "forward":
 			for it.Next() {
 				dst = appendPosition(dst, it, true)
@@ -87,9 +91,16 @@ func appendPosition(dst []byte, it cursor, moved bool) []byte {
 	if !moved {
 		return append(dst, "[-]"...)
 	}
+	return appendEntry(dst, it.Key(), it.Value())
+}
+
+// appendEntry appends a key and its value; nil stands for a value that is not shown.
+func appendEntry(dst, key, value []byte) []byte {
 	dst = append(dst, '[')
-	dst = strconv.AppendQuote(dst, string(it.Key()))
-	dst = append(dst, '=')
-	dst = appendShown(dst, it.Value())
+	dst = strconv.AppendQuote(dst, string(key))
+	if value != nil {
+		dst = append(dst, '=')
+		dst = appendShown(dst, value)
+	}
 	return append(dst, ']')
 }

@@ -79,7 +79,7 @@ func (g *generator) step() {
 	case op < 520:
 		g.add(Op{Kind: MultiGet, Keys: g.someKeys(), Slot: g.snapshotOrNone()})
 	case op < 750:
-		g.add(Op{Kind: Get, Key: g.key(), Slot: g.snapshotOrNone()})
+		g.add(Op{Kind: Get, Key: g.key(), Slot: g.snapshotOrNone(), NoFill: g.rnd.IntN(4) == 0})
 	case op < 790:
 		g.add(Op{Kind: Has, Key: g.key(), Slot: g.snapshotOrNone()})
 	case op < 830:
@@ -173,8 +173,7 @@ func (g *generator) snapshot(slot int) {
 
 func (g *generator) iterator(slot int) {
 	if !g.iterators[slot] {
-		from, to := g.bounds(false)
-		g.add(Op{Kind: NewIterator, Slot: slot, Of: g.snapshotOrNone(), Key: from, Limit: to, NoFill: g.rnd.IntN(2) == 0})
+		g.add(g.newIterator(slot))
 		g.iterators[slot] = true
 	}
 	g.add(Op{Kind: Move, Slot: slot, Moves: g.moves()})
@@ -182,6 +181,22 @@ func (g *generator) iterator(slot int) {
 		g.add(Op{Kind: CloseIterator, Slot: slot})
 		g.iterators[slot] = false
 	}
+}
+
+// newIterator makes an iterator for a slot, often by cloning another one. Some are loops, which need
+// no slot, before it.
+func (g *generator) newIterator(slot int) Op {
+	from, to := g.bounds(false)
+	o := Op{Kind: NewIterator, Slot: slot, Of: g.snapshotOrNone(), Key: from, Limit: to, NoFill: g.rnd.IntN(2) == 0, KeysOnly: g.rnd.IntN(4) == 0}
+	if g.rnd.IntN(3) == 0 {
+		loop := o
+		loop.Kind, loop.Count = Loop, 1+g.rnd.IntN(40)
+		g.add(loop)
+	}
+	if other := g.rnd.IntN(slots); g.iterators[other] {
+		o.Kind, o.Of, o.Same = CloneIterator, other, g.rnd.IntN(2) == 0
+	}
+	return o
 }
 
 func (g *generator) moves() []Step {
@@ -193,10 +208,13 @@ func (g *generator) moves() []Step {
 		case op < 16:
 			steps[i].Move = "last"
 		case op < 32:
-			steps[i] = Step{"seekge", g.key()}
+			steps[i] = Step{Move: "seekge", Key: g.key()}
 		case op < 48:
-			steps[i] = Step{"seeklt", g.key()}
-		case op < 72:
+			steps[i] = Step{Move: "seeklt", Key: g.key()}
+		case op < 54:
+			steps[i].Move = "setbounds"
+			steps[i].Key, steps[i].Limit = g.bounds(false)
+		case op < 76:
 			steps[i].Move = "next"
 		case op < 97:
 			steps[i].Move = "prev"

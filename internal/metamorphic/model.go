@@ -60,7 +60,18 @@ func (m *model) do(dst []byte, o *Op) []byte {
 	case NewSnapshot:
 		m.snapshots[o.Slot], m.shared = m.entries, true
 	case NewIterator:
-		m.iterators[o.Slot] = m.newIterator(o)
+		m.iterators[o.Slot] = m.newIterator(m.view(o.Of), o)
+	case CloneIterator:
+		m.iterators[o.Slot] = m.iterators[o.Of].clone(o)
+	case Loop:
+		it := m.newIterator(m.view(o.Of), o)
+		for _, step := range []func() bool{it.Next, it.Prev} {
+			for n := 0; n < max(o.Count, 1) && step(); n++ {
+				dst = appendEntry(dst, it.Key(), it.Value())
+			}
+			it.at = len(it.entries)
+		}
+		return dst
 	case Move:
 		return appendMoves(dst, &m.iterators[o.Slot], o.Moves)
 	case Reopen, Crash, OpenReadOnly:
@@ -110,22 +121,38 @@ func (m *model) write(w Write) {
 
 // modelIterator is an iterator over the entries within its bounds.
 type modelIterator struct {
-	m       *model
-	entries []entry
-	at      int // -1: before the first; len(entries): after the last
+	m        *model
+	all      []entry
+	entries  []entry
+	at       int // -1: before the first; len(entries): after the last
+	keysOnly bool
 }
 
-func (m *model) newIterator(o *Op) modelIterator {
-	entries := m.view(o.Of)
+func (m *model) newIterator(entries []entry, o *Op) modelIterator {
 	m.shared = true
-	low, high := 0, len(entries)
-	if o.Key != nil {
-		low, _ = m.find(entries, o.Key)
+	it := modelIterator{m: m, all: entries, keysOnly: o.KeysOnly}
+	it.SetBounds(o.Key, o.Limit)
+	return it
+}
+
+func (it *modelIterator) clone(o *Op) modelIterator {
+	if !o.Same {
+		return it.m.newIterator(it.all, o)
 	}
-	if o.Limit != nil {
-		high, _ = m.find(entries, o.Limit)
+	c := *it
+	c.at = -1
+	return c
+}
+
+func (it *modelIterator) SetBounds(lower, upper []byte) {
+	low, high := 0, len(it.all)
+	if lower != nil {
+		low, _ = it.m.find(it.all, lower)
 	}
-	return modelIterator{m: m, entries: entries[min(low, high):high], at: -1}
+	if upper != nil {
+		high, _ = it.m.find(it.all, upper)
+	}
+	it.entries, it.at = it.all[min(low, high):high], -1
 }
 
 func (it *modelIterator) to(at int) bool {
@@ -149,6 +176,12 @@ func (it *modelIterator) SeekLT(key []byte) bool {
 	return it.to(i - 1)
 }
 
-func (it *modelIterator) Key() []byte   { return it.entries[it.at].key }
-func (it *modelIterator) Value() []byte { return it.entries[it.at].value }
-func (it *modelIterator) Err() error    { return nil }
+func (it *modelIterator) Key() []byte { return it.entries[it.at].key }
+func (it *modelIterator) Err() error  { return nil }
+
+func (it *modelIterator) Value() []byte {
+	if it.keysOnly {
+		return nil
+	}
+	return it.entries[it.at].value
+}

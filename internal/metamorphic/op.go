@@ -15,12 +15,14 @@ const (
 	Put           Kind = iota // Key, Value, Sync, Buffered
 	Delete                    // Key, Sync, Buffered
 	Apply                     // Batch, Sync, Buffered
-	Get                       // Key; of snapshot Slot, where that is >= 0
+	Get                       // Key; of snapshot Slot, where that is >= 0; NoFill
 	Has                       // Key
 	MultiGet                  // Keys
 	NewSnapshot               // Slot
 	CloseSnapshot             // Slot
-	NewIterator               // Slot; Of, a snapshot's slot or -1; Key and Limit, the bounds; NoFill
+	NewIterator               // Slot; Of, a snapshot's slot or -1; Key and Limit, the bounds; NoFill, KeysOnly
+	CloneIterator             // Slot; Of, the slot of another iterator; Same or Key, Limit, NoFill and KeysOnly
+	Loop                      // as NewIterator without a slot, by All and Backward; Count, the rounds of each
 	Move                      // Slot, Moves
 	CloseIterator             // Slot
 	Flush                     //
@@ -37,7 +39,7 @@ const (
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -50,7 +52,9 @@ type Op struct {
 	Batch             []Write
 	Moves             []Step
 	Sync, Buffered    bool // never both
-	NoFill            bool
+	NoFill, KeysOnly  bool
+	Same              bool // the options of the other iterator
+	Count             int
 }
 
 // Write is one write of a batch.
@@ -60,10 +64,11 @@ type Write struct {
 }
 
 // Step is one movement of an iterator: "first", "last", "next", "prev", "seekge"
-// and "seeklt" with a key, "forward" and "backward" until it is at no key.
+// and "seeklt" with a key, "forward" and "backward" until it is at no key,
+// "setbounds" from a key to a limit.
 type Step struct {
-	Move string
-	Key  []byte
+	Move       string
+	Key, Limit []byte
 }
 
 func (o *Op) String() string {
@@ -89,13 +94,23 @@ func (o *Op) String() string {
 	case NewSnapshot, CloseSnapshot, CloseIterator:
 		fmt.Fprintf(&b, " %d", o.Slot)
 	case NewIterator:
-		fmt.Fprintf(&b, " %d of snapshot %d from %s to %s", o.Slot, o.Of, bound(o.Key), bound(o.Limit))
+		fmt.Fprintf(&b, " %d of snapshot %d from %s to %s, only keys: %t", o.Slot, o.Of, bound(o.Key), bound(o.Limit), o.KeysOnly)
+	case CloneIterator:
+		fmt.Fprintf(&b, " %d of %d", o.Slot, o.Of)
+		if !o.Same {
+			fmt.Fprintf(&b, " from %s to %s, only keys: %t", bound(o.Key), bound(o.Limit), o.KeysOnly)
+		}
+	case Loop:
+		fmt.Fprintf(&b, " over snapshot %d from %s to %s, only keys: %t, %d rounds", o.Of, bound(o.Key), bound(o.Limit), o.KeysOnly, o.Count)
 	case Move:
 		fmt.Fprintf(&b, " %d:", o.Slot)
 		for _, s := range o.Moves {
 			fmt.Fprintf(&b, " %s", s.Move)
 			if s.Key != nil {
 				fmt.Fprintf(&b, " %q", s.Key)
+			}
+			if s.Move == "setbounds" {
+				fmt.Fprintf(&b, " to %s", bound(s.Limit))
 			}
 		}
 	case Upgrade:

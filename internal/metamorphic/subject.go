@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 
@@ -21,12 +22,9 @@ type Store interface {
 	Delete(key []byte, wo *db.WriteOptions) error
 	Apply(b *db.Batch, wo *db.WriteOptions) error
 	Update(fn func(t *db.Transaction) error) error
-	Get(key []byte) ([]byte, error)
-	Has(key []byte) (bool, error)
-	MultiGet(keys [][]byte) ([][]byte, error)
+	db.Reader
 	NewLoader() (*db.Loader, error)
 	NewSnapshot() *db.Snapshot
-	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 	Flush() error
 	SyncLog() error
 	Compact(ctx context.Context, start, limit []byte) error
@@ -116,12 +114,11 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	case CloseSnapshot:
 		err = s.snapshots[o.Slot].Close()
 	case NewIterator:
-		bounds := &db.IterOptions{LowerBound: o.Key, UpperBound: o.Limit, NoFillCache: o.NoFill}
-		if o.Of >= 0 {
-			s.iterators[o.Slot], err = s.snapshots[o.Of].NewIterator(bounds)
-		} else {
-			s.iterators[o.Slot], err = s.store.NewIterator(bounds)
-		}
+		s.iterators[o.Slot], err = s.view(o.Of).NewIterator(o.iterOptions())
+	case CloneIterator:
+		s.iterators[o.Slot], err = s.iterators[o.Of].Clone(o.iterOptions())
+	case Loop:
+		return s.loop(dst, o)
 	case Move:
 		return appendMoves(dst, s.iterators[o.Slot], o.Moves)
 	case CloseIterator:
@@ -241,15 +238,43 @@ func (s *subject) load(writes []Write) error {
 	return nil
 }
 
-func (s *subject) look(dst []byte, o *Op) []byte {
-	var from interface {
-		Get(key []byte) ([]byte, error)
-		Has(key []byte) (bool, error)
-		MultiGet(keys [][]byte) ([][]byte, error)
-	} = s.store
-	if o.Slot >= 0 {
-		from = s.snapshots[o.Slot]
+// view returns a snapshot, or the store for -1.
+func (s *subject) view(snapshot int) db.Reader {
+	if snapshot >= 0 {
+		return s.snapshots[snapshot]
 	}
+	return s.store
+}
+
+// iterOptions are nil for a clone with the options of its iterator.
+func (o *Op) iterOptions() *db.IterOptions {
+	if o.Same {
+		return nil
+	}
+	return &db.IterOptions{LowerBound: o.Key, UpperBound: o.Limit, NoFillCache: o.NoFill, KeysOnly: o.KeysOnly}
+}
+
+// loop goes through the first entries and the last ones.
+func (s *subject) loop(dst []byte, o *Op) []byte {
+	from := s.view(o.Of)
+	for _, loop := range []func(*db.IterOptions) (iter.Seq2[[]byte, []byte], func() error){from.All, from.Backward} {
+		entries, failed := loop(o.iterOptions())
+		n := 0
+		for key, value := range entries {
+			dst = appendEntry(dst, key, value)
+			if n++; n >= o.Count {
+				break
+			}
+		}
+		if err := failed(); err != nil {
+			return appendOutcome(dst, err)
+		}
+	}
+	return dst
+}
+
+func (s *subject) look(dst []byte, o *Op) []byte {
+	from := s.view(o.Slot)
 	if o.Kind == MultiGet {
 		values, err := from.MultiGet(o.Keys)
 		if err != nil {
@@ -264,7 +289,7 @@ func (s *subject) look(dst []byte, o *Op) []byte {
 		}
 		return appendBool(dst, has)
 	}
-	value, err := from.Get(o.Key)
+	value, err := from.GetWith(nil, o.Key, &db.GetOptions{NoFillCache: o.NoFill})
 	if err != nil {
 		return appendOutcome(dst, err)
 	}
