@@ -65,6 +65,24 @@ func BenchmarkGetMemtable(b *testing.B) {
 	}
 }
 
+// BenchmarkGetCached looks up the same few keys, whose blocks are cached, of tables.
+func BenchmarkGetCached(b *testing.B) {
+	d := benchStore(b, 10_000, true)
+	for _, hit := range []bool{true, false} {
+		keys := benchKeys(16, !hit)
+		b.Run(fmt.Sprintf("hit=%t", hit), func(b *testing.B) {
+			buf := make([]byte, 0, 128)
+			b.ReportAllocs()
+			for i := range b.N {
+				var err error
+				if buf, err = d.GetTo(buf[:0], keys[i%len(keys)]); (err == nil) != hit {
+					b.Fatal("wrong answer")
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkPutNoSyncDisk measures the whole write path with default options, except that writes are
 // not synced: the log is a file, and memtables that fill up are flushed and compacted concurrently.
 func BenchmarkPutNoSyncDisk(b *testing.B) {

@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/latency"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -166,7 +167,9 @@ func (d *DB) apply(b *Batch, wo *WriteOptions, check func(before []*commitReques
 	r := commitRequests.Get().(*commitRequest)
 	r.batch, r.keep, r.alone = b, wo.durability(), nil
 	r.check = check
+	began := latency.Start(r.keep == onDisk, d.finder.VisibleSeq.Load())
 	err := d.commit.run(d, r)
+	d.latency.Put.End(began, r.keep == onDisk, err)
 	r.batch, r.err, r.check = nil, nil, nil
 	commitRequests.Put(r)
 	return err
@@ -232,10 +235,12 @@ func (d *DB) syncLog() error {
 
 // commitEntry is commitGroup for one entry of a writer that leads by itself.
 func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) error {
+	began := latency.Start(keep == onDisk, d.log.lastSeq)
 	memSize := uint64(memtable.EntrySize(len(key), len(value)))
 	if err := d.prepareRecord(1, memSize, len(key)+len(value)); err != nil {
 		return err
 	}
+	prepared := began.Again()
 	seq := d.log.lastSeq + 1
 	d.commit.record = batch.AppendRecord(d.commit.record[:0], seq, kind, key, value)
 	if err := d.logRecord(d.commit.record, 1, keep); err != nil {
@@ -249,6 +254,10 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 		d.recent.Note(d.finder.VisibleSeq.Load(), d.commit.record)
 	}
 	d.show(1, len(d.commit.record))
+	if began != 0 {
+		d.latency.Put.End(began, keep == onDisk, nil)
+		d.latency.Commit.End(prepared, keep == onDisk, nil)
+	}
 	return nil
 }
 
@@ -281,6 +290,7 @@ func (d *DB) prepareRecord(count, memSize uint64, recordBytes int) error {
 // commitRecord writes a record of so many entries and batches, which is numbered from
 // the next sequence number on, to the log and the memtable. Only the leader runs it.
 func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durability) error {
+	began := latency.Start(keep == onDisk, d.log.lastSeq)
 	if err := d.logRecord(record, count, keep); err != nil {
 		return err
 	}
@@ -289,6 +299,7 @@ func (d *DB) commitRecord(record []byte, count uint64, batches int, keep durabil
 		d.recent.Note(d.finder.VisibleSeq.Load(), record)
 	}
 	d.show(batches, len(record))
+	d.latency.Commit.End(began, keep == onDisk, nil)
 	return nil
 }
 
@@ -361,10 +372,20 @@ func (d *DB) noteAppended(err error, before int64, keep durability) error {
 	case inBuffer:
 		d.noteBuffered()
 	case onDisk:
-		if err := d.log.w.Sync(); err != nil {
+		if err := d.fsyncLog(); err != nil {
 			return errors.Wrap(err, "sievedb: syncing the log")
 		}
-		d.counters.logSyncs.Add(1)
 	}
 	return nil
+}
+
+// fsyncLog syncs the log once.
+func (d *DB) fsyncLog() error {
+	began := latency.Now()
+	err := d.log.w.Sync()
+	if err == nil {
+		d.latency.Fsync.End(began)
+		d.counters.logSyncs.Add(1)
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/filterplan"
+	"github.com/sievedb/sievedb/internal/latency"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/rangedel"
@@ -134,6 +135,7 @@ type writing struct {
 	spareMemory atomic.Uint64
 	throttle    *throttle.Throttle
 	counters    dbCounters
+	latency     latency.Set
 }
 
 // closedFlag says whether a DB refuses calls. Its zero value says yes: only Open makes a DB

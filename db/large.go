@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/latency"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -21,9 +22,12 @@ func (d *DB) writeLarge(kind base.Kind, key, value []byte, keep durability) erro
 	if err := checkEntry(key, value); err != nil {
 		return err
 	}
-	return d.commit.run(d, &commitRequest{keep: keep, alone: func(d *DB) error {
+	began := latency.Start(keep == onDisk, d.finder.VisibleSeq.Load())
+	err := d.commit.run(d, &commitRequest{keep: keep, alone: func(d *DB) error {
 		return d.commitLarge(kind, key, value, keep)
 	}})
+	d.latency.Put.End(began, keep == onDisk, err)
+	return err
 }
 
 // commitLarge is commitEntry for a large entry. Only the leader runs it.
@@ -32,6 +36,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 	if err := d.prepareRecord(1, memSize, len(key)+len(value)); err != nil {
 		return err
 	}
+	began := latency.Start(keep == onDisk, d.log.lastSeq)
 	d.log.lastSeq++ // even if the write fails: its number is never used again
 	seq, before := d.log.lastSeq, d.log.w.Size()
 	record := batch.RecordParts(seq, kind, key, value)
@@ -55,6 +60,7 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 		d.recent.NoteKey(d.finder.VisibleSeq.Load(), key)
 	}
 	d.show(1, recordBytes)
+	d.latency.Commit.End(began, keep == onDisk, nil)
 	d.retireOversized()
 	return nil
 }

@@ -25,6 +25,8 @@ type Metrics struct {
 	Loads LoadMetrics
 	// Stalls counts waits of writers for flush or compaction.
 	Stalls StallMetrics
+	// Latency says how long lookups, writes and fsyncs took.
+	Latency LatencyMetrics
 	// Memtables describes the memtables.
 	Memtables MemtableMetrics
 	// Cache describes the block cache.

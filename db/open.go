@@ -57,7 +57,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one for the flush
-	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: d.opts.Cache.MaxOpenFiles})
+	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: d.opts.Cache.MaxOpenFiles, Measured: d.latency.Get.Record})
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {

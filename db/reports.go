@@ -36,7 +36,17 @@ type (
 	RepairedFile = report.RepairedFile
 	// FileFate is the fate of a file in a repair.
 	FileFate = report.FileFate
+	// LatencyMetrics says how long calls, commits and fsyncs took.
+	LatencyMetrics = report.LatencyMetrics
+	// LatencyHistogram has measured durations, and returns quantiles.
+	LatencyHistogram = report.LatencyHistogram
+	// LatencyBucket counts the durations between two bounds.
+	LatencyBucket = report.LatencyBucket
 )
+
+// LatencySample is the number of lookups, and of writes without a sync, for each one that is
+// measured.
+const LatencySample = report.LatencySample
 
 // The verdicts on filters; package report says what they mean.
 const (

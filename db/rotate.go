@@ -50,10 +50,9 @@ func (d *DB) rotateMemtable(memSize uint64) error {
 	// The old log must be durable before anything in the new one is: a power cut
 	// would otherwise leave a hole in the history (LevelDB issues 193 and 1081).
 	if d.log.w.Unsynced() > 0 {
-		if err := d.log.w.Sync(); err != nil {
+		if err := d.fsyncLog(); err != nil {
 			return d.rotationFailed(next, errors.Wrap(err, "sievedb: syncing the full log"))
 		}
-		d.counters.logSyncs.Add(1)
 	}
 	if err := d.log.w.Close(); err != nil {
 		return d.rotationFailed(next, errors.Wrap(err, "sievedb: closing the full log"))

@@ -45,6 +45,7 @@ func (d *DB) Metrics() *Metrics {
 		},
 		Memtables:    MemtableMetrics{Limit: uint64(d.opts.Memtables.Size) * uint64(d.opts.Memtables.MaxWaiting+1)},
 		Tables:       TableMetrics{Obsolete: d.obsolete.Count()},
+		Latency:      d.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
 	}
 	d.stallMetrics(m)

@@ -2,11 +2,10 @@ package counters
 
 import "unsafe"
 
-// ownLane returns a number that selects the caller's stripe of the counters. It usually differs
-// between goroutines that run at the same time: goroutines have separate stacks, so the address
-// of a local variable distinguishes them. If two goroutines get the same stripe, they only share
-// a cache line.
-func ownLane() uint64 {
+// Lane returns a number that selects the caller's stripe of counters. It usually differs between
+// goroutines that run at the same time: goroutines have separate stacks, so the address of a local
+// variable distinguishes them. If two goroutines get the same stripe, they only share a cache line.
+func Lane() uint64 {
 	var local byte
 	return laneOf(uintptr(unsafe.Pointer(&local)))
 }

@@ -13,7 +13,7 @@ import (
 type Lookups [lookupStripes]Stripe
 
 // lookupStripes limits contention: goroutines on different cores add to different stripes (see
-// ownLane), so that readers do not wait for each other.
+// Lane), so that readers do not wait for each other.
 const lookupStripes = 32
 
 // Stripe has the counters for the lookups of some goroutines. Nearly all lookups add to one
@@ -29,6 +29,8 @@ type Stripe struct {
 	absent, found [numPaths]atomic.Uint64
 
 	gets, getsFound, memtableSearches, memtableHits atomic.Uint64
+	// due is 1 if the next lookup is to be measured; see TakeDue.
+	due atomic.Uint32
 
 	levels [manifest.NumLevels]levelCounters
 	_      [64]byte
@@ -47,7 +49,7 @@ type levelCounters struct {
 }
 
 // Own returns the stripe of the calling goroutine.
-func (c *Lookups) Own() *Stripe { return &c[ownLane()%lookupStripes] }
+func (c *Lookups) Own() *Stripe { return &c[Lane()%lookupStripes] }
 
 // Total returns the sums over all stripes.
 func (c *Lookups) Total() *Totals {
@@ -137,6 +139,14 @@ func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 	c.CountNegatives(ruledOut)
 	return n
 }
+
+// SetDue makes the next lookup of the stripe one to be measured. It is called at the end of each
+// sample, so that the choice costs the other lookups one load. What is recorded at a sample does
+// not delay the lookup that is measured.
+func (c *Stripe) SetDue() { c.due.Store(1) }
+
+// TakeDue reports whether the lookup that begins is to be measured.
+func (c *Stripe) TakeDue() bool { return c.due.Load() != 0 && c.due.CompareAndSwap(1, 0) }
 
 // CountNegatives counts the tables that filters ruled out, by level.
 func (c *Stripe) CountNegatives(p Path) {

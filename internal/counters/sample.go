@@ -32,10 +32,11 @@ func SamplesAmong(before uint64, n int) (bits uint32) {
 }
 
 // SampleTables counts the filter's result for each table that the lookup consulted. answer is the
-// table that has the key, or nil.
+// table that has the key, or nil. The next lookup of the stripe is measured.
 //
 //go:noinline
-func SampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+func (c *Stripe) SampleTables(v *manifest.Version, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+	c.SetDue()
 	for _, f := range v.MayHold(lookup.UserKey()) {
 		if f == answer {
 			CountSample(answer, false, true)

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"io/fs"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/counters"
@@ -18,6 +19,7 @@ type Finder struct {
 	Current
 	closed       func() bool
 	maxOpenFiles int
+	measured     func(time.Duration)
 }
 
 // Options are what a Finder needs.
@@ -28,11 +30,13 @@ type Options struct {
 	Closed func() bool
 	// MaxOpenFiles is the limit of the cache, for the text of an error.
 	MaxOpenFiles int
+	// Measured is called with the durations of a sample of the calls of Find.
+	Measured func(time.Duration)
 }
 
 // Init prepares the Finder for lookups.
 func (f *Finder) Init(o Options) {
-	f.tables, f.closed, f.maxOpenFiles = o.Cache, o.Closed, o.MaxOpenFiles
+	f.tables, f.closed, f.maxOpenFiles, f.measured = o.Cache, o.Closed, o.MaxOpenFiles, o.Measured
 	f.hash = newKeyHash(o.Cache.Policies())
 	f.counts = new(counters.Lookups)
 }
@@ -50,6 +54,9 @@ const maxAttempts = 1000
 // declares the lookup, releases it in any case.
 func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error) {
 	c := f.counts.Own()
+	if c.TakeDue() {
+		return f.findMeasured(lookup, key, at)
+	}
 	for attempt := 0; ; attempt++ {
 		value, kind, err := f.findOnce(lookup, key, at, c)
 		switch {
@@ -63,6 +70,14 @@ func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error
 		c.CountFailed()
 		return nil, f.final(err)
 	}
+}
+
+// findMeasured is Find and reports how long it took.
+func (f *Finder) findMeasured(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error) {
+	start := time.Now()
+	value, err := f.Find(lookup, key, at)
+	f.measured(time.Since(start))
+	return value, err
 }
 
 // tableGone reports whether err says that a table was closed or removed between
@@ -98,7 +113,9 @@ func (f *Finder) findOnce(lookup *sstable.Lookup, key []byte, at *At, c *counter
 	if !ok {
 		return f.findInTables(s, lookup, c)
 	}
-	c.CountAnswer(0, kind)
+	if counters.IsSample(c.CountAnswer(0, kind)) {
+		c.SetDue()
+	}
 	return value, kind, nil
 }
 

@@ -49,14 +49,14 @@ func (f *Finder) findInTables(s *State, lookup *sstable.Lookup, c *counters.Stri
 			}
 			if t.found || err != nil {
 				if t.end(level, err) {
-					counters.SampleTables(s.Version, lookup, t.answer)
+					c.SampleTables(s.Version, lookup, t.answer)
 				}
 				return t.value, t.kind, err
 			}
 		}
 	}
 	if c.CountAbsent(t.ruledOut) {
-		counters.SampleTables(s.Version, lookup, nil)
+		c.SampleTables(s.Version, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
 }
