@@ -262,6 +262,10 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 	"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
 	"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
 	"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
+	"SetOptions": func(d *DB, rnd *rand.Rand) error {
+		o := randomTuning(d.Options(), rnd)
+		return d.SetOptions(&o)
+	},
 }
 
 // keepCalling repeats a call until it returns ErrClosed.

@@ -120,6 +120,9 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 					if err := w.apply(r, d, b); err != nil {
 						panic(err)
 					}
+					if writer == 0 && i%50 == 49 {
+						w.reshape(d, i)
+					}
 				}
 			})
 		}
@@ -132,6 +135,16 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 		w.metrics.Compactions.Count += m.Compactions.Count
 		w.metrics.Compactions.TrivialMoves += m.Compactions.TrivialMoves
 		require.NoError(t, d.Close())
+	}
+}
+
+// reshape changes the shape of the store while it is open.
+func (w *crashWorkload) reshape(d *DB, i int) {
+	o := d.Options()
+	next := crashOptions(nil, w.seed+uint64(i))
+	o.Memtables, o.Tables, o.Compaction = next.Memtables, next.Tables, next.Compaction
+	if err := d.SetOptions(&o); err != nil {
+		panic(err)
 	}
 }
 

@@ -62,8 +62,9 @@ type CorruptionError = sievedb.CorruptionError
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
-	opts Options // with all defaults filled in
-	cmp  *base.Comparer
+	opts Options // with all defaults filled in, as of Open; see options for those that can change
+	tunable
+	cmp *base.Comparer
 	home
 	storage
 	reading

@@ -101,6 +101,9 @@ func (m *modelRun) run(ops int) {
 			require.NoError(m.t, m.d.Compact(context.Background(), a, b))
 		case op == 97:
 			m.reopen()
+		case op == 98:
+			o := randomTuning(m.d.Options(), m.rnd)
+			require.NoError(m.t, m.d.SetOptions(&o))
 		}
 	}
 	m.closeSnapshots(0)

@@ -35,3 +35,25 @@ func ExampleDB_Metrics_latency() {
 	// median below a second: true
 	// 99 % below a second: true
 }
+
+// A night with many writes gets more compactions and a smaller cache than the day.
+func ExampleDB_SetOptions() {
+	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	o := store.Options()
+	o.Cache.Size = 8 << 20
+	o.Compaction.MaxConcurrent = 2
+	if err := store.SetOptions(&o); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("cache:", store.Metrics().Cache.Capacity>>20, "MiB")
+
+	o.ReadOnly = true
+	fmt.Println(store.SetOptions(&o))
+	// Output:
+	// cache: 8 MiB
+	// sievedb: SetOptions: Options.ReadOnly cannot be changed while the store is open; begin with the copy that DB.Options returns
+}

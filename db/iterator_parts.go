@@ -82,7 +82,7 @@ func (p *iterParts) openRuns(d *DB) {
 		p.it.Add(&p.mems[i])
 	}
 	p.runs.Add(&p.it, d.tables, p.state.Version, &tables.RunOptions{
-		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.keysOnly, CacheSize: d.opts.Cache.Size, Ranges: d.ranges,
+		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.keysOnly, CacheSize: d.options().Cache.Size, Ranges: d.ranges,
 	})
 	p.it.Init(d.cmp)
 	p.it.SetStrict()

@@ -70,7 +70,8 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 // for the next write. It does not wait for a flush in progress, because the write that made
 // the memtable is done. Only the leader runs it.
 func (d *DB) retireOversized() {
-	usual := memtable.ArenaSize(d.opts.Memtables.Size) * (d.opts.Memtables.MaxWaiting + 1)
+	o := &d.options().Memtables
+	usual := memtable.ArenaSize(o.Size) * (o.MaxWaiting + 1)
 	if d.state().Mem.Capacity() <= usual {
 		return
 	}

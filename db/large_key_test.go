@@ -71,7 +71,8 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 		}
 		for _, w := range d.writers.Idle {
-			require.LessOrEqual(t, w.MemoryKept(), d.opts.spareWriterMemory())
+			_, maxKept := d.opts.spareWriters()
+			require.LessOrEqual(t, w.MemoryKept(), maxKept)
 		}
 		// The bounds of the table, in the version and in the reader, and its index stay in memory.
 		require.LessOrEqual(t, heapInUse(), held+6*keyLen+largeSlack)

@@ -74,18 +74,16 @@ func TestLatencyOfStalledWrites(t *testing.T) {
 		o := testOptions(vfs.NewMem())
 		d := openTest(t, o)
 		fill(t, d, 0, 10)
-		release := d.compactor.Hold()
-		d.mu.Lock()
-		stalled := d.opts.Memtables.MaxWaiting
-		d.opts.Memtables.MaxWaiting = 0 // nothing may be flushed now
-		d.mu.Unlock()
+		full := d.present.Load()
+		stalled := *full
+		stalled.full.Memtables.MaxWaiting = 0 // no memtable may be begun now
+		d.present.Store(&stalled)
 		go func() {
 			time.Sleep(time.Minute)
+			d.present.Store(full)
 			d.mu.Lock()
-			d.opts.Memtables.MaxWaiting = stalled
 			d.cond.Broadcast()
 			d.mu.Unlock()
-			release()
 		}()
 		require.NoError(t, d.Put(testKey(1), make([]byte, o.Memtables.Size), Sync))
 		l := d.Metrics().Latency

@@ -63,7 +63,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 // loadOptions returns the options of a load with sequence number seq.
 func (d *DB) loadOptions(seq uint64) load.Options {
 	return load.Options{
-		Cmp: d.cmp, Compactor: d.compactor, Writer: d.tableWriterOptions(0), TableSize: uint64(d.opts.Tables.Size),
+		Cmp: d.cmp, Compactor: d.compactor, Writer: d.tableWriterOptions(0), TableSize: uint64(d.options().Tables.Size),
 		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: checkEntry, InListener: d.listenerCalls.InThisGoroutine,
 		Ended: func() {
 			d.mu.Lock()

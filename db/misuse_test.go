@@ -85,6 +85,8 @@ func errorsOfDB(d *DB) map[string]error {
 	_, of["Check"] = d.Check(ctx)
 	_, of["Explain"] = d.Explain(key)
 	_, of["Filters"] = d.Filters(ctx, 0)
+	o := d.Options()
+	of["SetOptions"] = d.SetOptions(&o)
 	_, of["Tables"] = d.Tables()
 	_, of["UpgradeFilters"] = d.UpgradeFilters(ctx, nil, nil)
 	of["Close"] = d.Close()

@@ -31,7 +31,9 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	d := &DB{opts: opts.withDefaults(), closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
+	now := newOptionsNow(opts)
+	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
+	d.present.Store(now)
 	d.throttle = d.newThrottle()
 	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
@@ -56,8 +58,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.lock = lock
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
-	d.writers = tables.NewSpareWriters(d.opts.Compaction.MaxConcurrent+1, d.opts.spareWriterMemory()) // one for the flush
-	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: d.opts.Cache.MaxOpenFiles, Measured: d.latency.Get.Record})
+	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
+	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {

@@ -100,7 +100,7 @@ func (d *DB) switchLog(next *successor, full bool) {
 }
 
 func (d *DB) newMemBuffer(logNum, memSize uint64) *lookup.Memtable {
-	capacity := max(uint64(memtable.ArenaSize(d.opts.Memtables.Size)), memSize+memtable.Slack)
+	capacity := max(uint64(memtable.ArenaSize(d.options().Memtables.Size)), memSize+memtable.Slack)
 	return &lookup.Memtable{Memtable: memtable.New(d.cmp, int(capacity)), LogNum: logNum}
 }
 

@@ -11,12 +11,19 @@ import (
 // newThrottle returns the throttle of the store's writers.
 func (d *DB) newThrottle() *throttle.Throttle {
 	return throttle.New(throttle.Options{
-		L0SlowdownTrigger: d.opts.Compaction.L0Slowdown, L0StopTrigger: d.opts.Compaction.L0Stop, MaxMemtables: d.opts.Memtables.MaxWaiting,
-		Pause: func(wait time.Duration) { d.pause(wait) },
+		Limits: d.opts.throttleLimits(),
+		Pause:  func(wait time.Duration) { d.pause(wait) },
 		Stalled: func(reason string, stopped bool, took time.Duration) {
 			notify(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
 		},
 	})
+}
+
+// throttleLimits returns when writers are slowed. o has all defaults filled in.
+func (o *Options) throttleLimits() throttle.Limits {
+	return throttle.Limits{
+		L0SlowdownTrigger: o.Compaction.L0Slowdown, L0StopTrigger: o.Compaction.L0Stop, MaxMemtables: o.Memtables.MaxWaiting,
+	}
 }
 
 // stallMetrics fills in the stalls of m, except for the reason of a stop.
@@ -65,8 +72,8 @@ func (d *DB) waitForFlush() error {
 		}
 		if reason == "" {
 			began, reason = time.Now(), now
-			d.stallReason = now
 		}
+		d.stallReason = now
 		d.cond.Wait()
 	}
 	d.stallReason = ""
@@ -80,11 +87,11 @@ func (d *DB) waitForFlush() error {
 // stallReasonLocked says why no memtable may be started now, "" if one may, and returns the
 // failure that causes it, if any. Only the leader calls it.
 func (d *DB) stallReasonLocked() (reason string, cause error) {
-	s := d.state()
+	s, o := d.state(), d.options()
 	switch {
-	case len(s.Imm) >= d.opts.Memtables.MaxWaiting:
+	case len(s.Imm) >= o.Memtables.MaxWaiting:
 		return throttle.StopMemtables, d.flushErr
-	case len(s.Version.Levels[0].Files) >= d.opts.Compaction.L0Stop && !d.crowded:
+	case len(s.Version.Levels[0].Files) >= o.Compaction.L0Stop && !d.crowded:
 		return throttle.StopLevel0, d.compactor.Stuck(s.Version)
 	}
 	return "", nil

@@ -22,7 +22,7 @@ func (d *DB) Metrics() *Metrics {
 	if d == nil || d.state() == nil {
 		return &Metrics{}
 	}
-	s, c := d.state(), d.compactor.Counters()
+	s, c, o := d.state(), d.compactor.Counters(), d.options()
 	m := &Metrics{
 		Writes: WriteMetrics{
 			Batches:  d.counters.writes.Load(),
@@ -43,7 +43,7 @@ func (d *DB) Metrics() *Metrics {
 			Tables: d.counters.loadTables.Load(),
 			Bytes:  d.counters.loadBytes.Load(),
 		},
-		Memtables:    MemtableMetrics{Limit: uint64(d.opts.Memtables.Size) * uint64(d.opts.Memtables.MaxWaiting+1)},
+		Memtables:    MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
 		Tables:       TableMetrics{Obsolete: d.obsolete.Count()},
 		Latency:      d.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),

@@ -45,7 +45,7 @@ func (d *DB) prepareSuccessor() {
 // Options.Memtables.MaxWaiting allows.
 func (d *DB) makeSuccessor(s *successor, memSize uint64) {
 	s.num = d.set.NewFileNum()
-	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state().Imm) < d.opts.Memtables.MaxWaiting {
+	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state().Imm) < d.options().Memtables.MaxWaiting {
 		s.mem = d.newMemBuffer(s.num, memSize)
 		d.spareMemory.Store(s.mem.Memory())
 	}

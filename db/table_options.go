@@ -30,7 +30,7 @@ func (d *DB) newTableWriter(bits filterplan.Bits) *tables.Writer {
 func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 	o := tables.WriterOptions{
 		Dir: d.files, Kind: base.FileTable, NewFileNum: d.set.NewFileNum,
-		Table: d.opts.tableOptions(), Spares: d.writers,
+		Table: d.options().tableOptions(), Spares: d.writers,
 	}
 	if d.plan.ByLevel() {
 		o.Filter = bits.Policies(o.Table.Filter)
@@ -38,9 +38,9 @@ func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 	return o
 }
 
-// spareWriterMemory is the memory that a spare table writer may keep, in bytes. For tables of
-// entries of 100 bytes it needs a twelfth of their size; long keys, or many in one batch, need
-// more.
-func (o *Options) spareWriterMemory() uint64 {
-	return 4<<20 + uint64(max(int64(o.Memtables.Size), o.Tables.Size))/4
+// spareWriters returns how many table writers are kept for reuse, one of them for the flush, and
+// the memory that each may keep, in bytes. For tables of entries of 100 bytes it needs a twelfth of
+// their size; long keys, or many in one batch, need more.
+func (o *Options) spareWriters() (maxIdle int, maxKept uint64) {
+	return o.Compaction.MaxConcurrent + 1, 4<<20 + uint64(max(int64(o.Memtables.Size), o.Tables.Size))/4
 }

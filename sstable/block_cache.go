@@ -34,6 +34,10 @@ func NewBlockCache(capacity int64) *BlockCache {
 	return c
 }
 
+// SetCapacity changes the number of bytes that the cache holds at most, and evicts blocks until
+// the rest fits. If it is not above 0, the cache holds nothing.
+func (c *BlockCache) SetCapacity(capacity int64) { c.cache.SetCapacity(capacity) }
+
 // Close evicts all blocks. The cache keeps no blocks after that.
 func (c *BlockCache) Close() { c.cache.Close() }
 

@@ -82,12 +82,7 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 	if o.Comparer == nil {
 		o.Comparer = base.Bytewise
 	}
-	if o.BlockSize <= 0 {
-		o.BlockSize = 4096
-	}
-	if o.BlockRestartInterval <= 0 {
-		o.BlockRestartInterval = 16
-	}
+	o.setBlockDefaults()
 	return &Writer{
 		w: w, cmp: o.Comparer, bytewise: o.Comparer.IsBytewise(), opts: o,
 		data:    blockWriter{interval: o.BlockRestartInterval},
@@ -96,6 +91,26 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 		ranges:  newTableRanges(o.RangeFilters),
 		out:     make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
 	}
+}
+
+// setBlockDefaults fills in the defaults of the fields that describe blocks.
+func (o *WriterOptions) setBlockDefaults() {
+	if o.BlockSize <= 0 {
+		o.BlockSize = 4096
+	}
+	if o.BlockRestartInterval <= 0 {
+		o.BlockRestartInterval = 16
+	}
+}
+
+// SetBlocks changes the options of the same names. It must be called before the first Add.
+func (w *Writer) SetBlocks(blockSize, restartInterval int, compression Compression) {
+	if w.props.Entries > 0 {
+		panic("sstable: SetBlocks after Add")
+	}
+	w.opts.BlockSize, w.opts.BlockRestartInterval, w.opts.Compression = blockSize, restartInterval, compression
+	w.opts.setBlockDefaults()
+	w.data.interval = w.opts.BlockRestartInterval
 }
 
 // Reset prepares the Writer for another table, written to to with the same options. The

@@ -22,7 +22,6 @@ var errLoadPanicked = errors.Sentinel("cache: the load of this value panicked in
 // Cache bounds the total size of the values in the slots used with it. Create one with New.
 type Cache[V any] struct {
 	// Fixed by New.
-	capacity   int64
 	shards     []shard[V]
 	shardShift uint // hash >> shardShift is the shard's index
 	onEvict    func(*V)
@@ -37,9 +36,10 @@ type Cache[V any] struct {
 	_    [64]byte // separates it from the fields above, which every miss reads
 	used atomic.Int64
 	// charged is the part of the budget used elsewhere by the owner. Right after it is
-	// raised, used may exceed the remainder.
-	charged atomic.Int64
-	_       [64]byte
+	// raised, or the capacity is reduced, used may exceed the remainder.
+	charged  atomic.Int64
+	capacity atomic.Int64 // the budget, not below 0
+	_        [64]byte
 }
 
 // New returns a cache that holds at most capacity, in the unit of the sizes that the
@@ -96,12 +96,12 @@ func NewWithForms[V any](capacity int64, large func(*V) bool, onEvict func(*V)) 
 // newSharded is New with the given number of shards, a power of two.
 func newSharded[V any](capacity int64, shards int, onEvict func(*V)) *Cache[V] {
 	c := &Cache[V]{
-		capacity:   max(capacity, 0),
 		shards:     make([]shard[V], shards),
 		shardShift: 64,
 		onEvict:    onEvict,
 		closedMark: newMark[V](stateClosed),
 	}
+	c.capacity.Store(max(capacity, 0))
 	for n := shards; n > 1; n /= 2 {
 		c.shardShift--
 	}
@@ -264,7 +264,7 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 func (c *Cache[V]) HasRoom(size int64) bool { return size <= c.room()-c.used.Load() }
 
 // room returns the part of the budget that is available for values.
-func (c *Cache[V]) room() int64 { return max(c.capacity-c.charged.Load(), 0) }
+func (c *Cache[V]) room() int64 { return max(c.capacity.Load()-c.charged.Load(), 0) }
 
 // share returns the part of room that a shard has.
 func (c *Cache[V]) share() int64 { return c.room() / int64(len(c.shards)) }
@@ -274,6 +274,19 @@ func (c *Cache[V]) share() int64 { return c.room() / int64(len(c.shards)) }
 // budget; then nothing is kept. A negative size reduces the charge.
 func (c *Cache[V]) Charge(size int64) {
 	c.charged.Add(size)
+	c.evictOverdraft()
+}
+
+// SetCapacity changes the budget, and evicts values until the rest is within it. With 0 or less
+// nothing is kept. The number of shards stays: it limits how many goroutines insert at the same time,
+// not what is kept.
+func (c *Cache[V]) SetCapacity(capacity int64) {
+	c.capacity.Store(max(capacity, 0))
+	c.evictOverdraft()
+}
+
+// evictOverdraft evicts values until the rest is within the budget.
+func (c *Cache[V]) evictOverdraft() {
 	for c.used.Load() > c.room() {
 		if !c.makeRoom(0, c.share()) {
 			return // the remainder is reserved by inserts, which will check the room again

@@ -21,7 +21,7 @@ type Metrics struct {
 // Metrics returns the counts at one instant, for which it locks all shards
 // simultaneously.
 func (c *Cache[V]) Metrics() Metrics {
-	m := Metrics{Capacity: c.capacity, Charged: c.charged.Load()}
+	m := Metrics{Capacity: c.capacity.Load(), Charged: c.charged.Load()}
 	for i := range c.shards {
 		c.shards[i].mu.Lock()
 	}

@@ -41,8 +41,8 @@ func (b *burst) left() time.Duration {
 
 // burstTrigger replaces L0Trigger during a burst. It is well below the number of tables from
 // which writes are slowed.
-func (o *Options) burstTrigger() int {
-	return max(o.L0Trigger, min(2*o.L0Trigger, o.L0SlowdownTrigger*2/3))
+func (t *Tuning) burstTrigger() int {
+	return max(t.L0Trigger, min(2*t.L0Trigger, t.L0SlowdownTrigger*2/3))
 }
 
 // NoteFull records that a memtable has become full.
@@ -85,7 +85,7 @@ func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
 		return s.pickOf(v, o)
 	}
 	later := o
-	later.L0Trigger = s.o.burstTrigger()
+	later.L0Trigger = s.tuning.Load().burstTrigger()
 	c := s.pickOf(v, later)
 	if c == nil && !s.burst.watching && s.pickOf(v, o) != nil {
 		s.burst.watching = true

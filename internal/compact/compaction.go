@@ -159,7 +159,7 @@ func (m *merger) entry(ikey, value []byte) error {
 		return nil
 	}
 	cut := m.cutter.ShouldCut(ikey, m.out.Open()) ||
-		m.out.Open() && m.out.Size() >= m.s.o.TableSize
+		m.out.Open() && m.out.Size() >= m.job.tableSize
 	if cut && newKey && m.out.Open() { // never between the versions of one key
 		if err := m.out.EndTable(); err != nil {
 			return err

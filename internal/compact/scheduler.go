@@ -46,17 +46,11 @@ type Options struct {
 	// NewWriter returns a writer of tables. If the filters' bits per key depend on the
 	// level, they are those of the argument.
 	NewWriter func(filterplan.Bits) *tables.Writer
-	// Table applies to new tables. ReadPolicies are the filter policies that the store
-	// reads.
-	Table        sstable.WriterOptions
+	// ReadPolicies are the filter policies that the store reads.
 	ReadPolicies []filter.Policy
-
-	MaxConcurrent     int // slots; see subcompaction.go
-	L0Trigger         int
-	L0SlowdownTrigger int
-	MaxLevelBase      uint64 // bytes
-	TableSize         uint64 // bytes
-	ReadOnly          bool   // nothing is compacted
+	ReadOnly     bool // nothing is compacted
+	// Tuning is what Tune can change.
+	Tuning Tuning
 
 	// Begin and End are called before and after each compaction.
 	Begin, End func(Info)
@@ -69,6 +63,17 @@ type Options struct {
 	// visible in Status.
 	Ended  func(error)
 	Logger *slog.Logger
+}
+
+// Tuning is the part of the options that can be changed while a Scheduler works.
+type Tuning struct {
+	MaxConcurrent     int // slots; see subcompaction.go
+	L0Trigger         int
+	L0SlowdownTrigger int
+	MaxLevelBase      uint64 // bytes
+	TableSize         uint64 // bytes
+	// Table applies to new tables.
+	Table sstable.WriterOptions
 }
 
 // Info describes a compaction. BytesWritten, OutputTables, Subcompactions, Duration and
@@ -95,7 +100,9 @@ type Scheduler struct {
 	o    Options
 	host Host
 
-	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten atomic.Uint64
+	tuning atomic.Pointer[Tuning] // replaced as a whole
+
+	totals
 
 	closed     atomic.Bool
 	closing    chan struct{}  // closed when Close begins
@@ -120,6 +127,11 @@ type Scheduler struct {
 	burst    burst
 }
 
+// totals are the fields of Counters.
+type totals struct {
+	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten atomic.Uint64
+}
+
 // parked are tables that were set aside because their compaction met corruption.
 type parked struct {
 	err    error // of the last such compaction
@@ -130,7 +142,18 @@ type parked struct {
 func New(o Options, host Host) *Scheduler {
 	s := &Scheduler{o: o, host: host, closing: make(chan struct{})}
 	s.cond = sync.NewCond(&s.mu)
+	s.tuning.Store(&o.Tuning)
 	return s
+}
+
+// Tune replaces the Tuning. Running compactions and upgrades keep what they began with. If there
+// are fewer slots than in use, those that become free are not used again.
+func (s *Scheduler) Tune(t Tuning) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tuning.Store(&t)
+	s.scheduleLocked()
+	s.cond.Broadcast()
 }
 
 // Close prevents new work. Running work ends soon with base.ErrClosed; Wait waits for it.
@@ -310,10 +333,11 @@ func (s *Scheduler) PickOptions() manifest.PickOptions {
 
 // pickOptions is PickOptions with mu held.
 func (s *Scheduler) pickOptions() manifest.PickOptions {
+	t := s.tuning.Load()
 	return manifest.PickOptions{
-		L0Trigger:    s.o.L0Trigger,
-		MaxLevelBase: s.o.MaxLevelBase,
-		TableSize:    s.o.TableSize,
+		L0Trigger:    t.L0Trigger,
+		MaxLevelBase: t.MaxLevelBase,
+		TableSize:    t.TableSize,
 		OldestReader: s.host.OldestSnapshot(),
 		Running:      s.running,
 	}
@@ -343,7 +367,7 @@ func (s *Scheduler) scheduleLocked() {
 	if s.o.ReadOnly || s.paused > 0 || s.holds > 0 {
 		return
 	}
-	for s.slots+s.claimers < s.o.MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
+	for s.slots+s.claimers < s.tuning.Load().MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
 		if c := s.pickLocked(); c != nil {
 			s.startLocked(c)
 			s.background.Add(1)
@@ -481,7 +505,7 @@ func (s *Scheduler) Claim(ctx context.Context,
 			s.cond.Wait()
 			continue
 		}
-		if s.slots >= s.o.MaxConcurrent {
+		if s.slots >= s.tuning.Load().MaxConcurrent {
 			s.claimers++ // the background leaves the next free slot to this call
 			s.cond.Wait()
 			s.claimers--

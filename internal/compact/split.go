@@ -20,8 +20,8 @@ const (
 // ascending order. Each is the lower bound of a piece; the first piece has none. There are at
 // most as many pieces as slots, and they have about the same number of input bytes.
 func (s *Scheduler) SplitKeys(c *manifest.Compaction) ([][]byte, error) {
-	total := c.InputBytes()
-	pieces := min(uint64(s.o.MaxConcurrent), total/(tablesPerPiece*s.o.TableSize))
+	total, t := c.InputBytes(), s.tuning.Load()
+	pieces := min(uint64(t.MaxConcurrent), total/(tablesPerPiece*t.TableSize))
 	if pieces < 2 {
 		return nil, nil
 	}

@@ -16,7 +16,7 @@ import (
 // A large compaction is divided by user keys into pieces (RocksDB: subcompactions). They are
 // merged separately, each into its own tables, and applied as one version edit.
 //
-// Options.MaxConcurrent is the number of slots. A compaction uses one slot from its beginning,
+// Tuning.MaxConcurrent is the number of slots. A compaction uses one slot from its beginning,
 // in which it merges its pieces one after another. A free slot is given first to a goroutine
 // that waits in Claim, then to another compaction that is due, and then to a piece that has
 // not begun. Pieces from level 0 come first, since writers wait for them. Such a piece frees
@@ -29,8 +29,10 @@ type mergeJob struct {
 	bits    filterplan.Bits
 	visible []uint64 // sequence numbers at which readers read, ascending
 	oldest  bool     // entries may get sequence number 0
-	pieces  []mergePiece
-	stopped atomic.Bool // a piece has failed, so others need not continue
+	// tableSize is Tuning.TableSize at the beginning.
+	tableSize uint64
+	pieces    []mergePiece
+	stopped   atomic.Bool // a piece has failed, so others need not continue
 
 	// Guarded by Scheduler.mu.
 	next   int   // the first piece that has not begun
@@ -41,7 +43,7 @@ type mergeJob struct {
 // newMergeJob returns a mergeJob without pieces.
 func (s *Scheduler) newMergeJob(c *manifest.Compaction) *mergeJob {
 	return &mergeJob{
-		s: s, c: c, bits: s.o.Plan.CompactionBits(c),
+		s: s, c: c, bits: s.o.Plan.CompactionBits(c), tableSize: s.tuning.Load().TableSize,
 		visible: s.host.Snapshots(),
 		// Inputs are removed oldest first. So inputs left by a crash have nothing older than
 		// an entry that got number 0. If the inputs' order is unknown, that is not certain.

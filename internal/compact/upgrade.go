@@ -119,14 +119,15 @@ func (l *levelRates) add(f tableFigures, n float64) {
 }
 
 func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o UpgradeOptions) (*upgrade, error) {
+	t := s.tuning.Load()
 	u := &upgrade{
-		s: s, ctx: ctx, o: o, policy: policy, tables: s.o.Table,
-		stepBytes: min(UpgradeStepTables*s.o.TableSize, upgradeStepBytes),
+		s: s, ctx: ctx, o: o, policy: policy, tables: t.Table,
+		stepBytes: min(UpgradeStepTables*t.TableSize, upgradeStepBytes),
 		known:     map[*manifest.FileMeta]tableState{}, made: map[filterSpec][]filterEstimate{},
 		figures: map[*manifest.FileMeta]tableFigures{},
 	}
 	if policy == nil {
-		u.policy = s.o.Table.Filter
+		u.policy = t.Table.Filter
 	}
 	if policy == nil && s.o.Plan.ByLevel() {
 		u.bits = s.o.Plan.LevelBits()

@@ -18,7 +18,7 @@ type Finder struct {
 	counts *counters.Lookups
 	Current
 	closed       func() bool
-	maxOpenFiles int
+	maxOpenFiles func() int
 	measured     func(time.Duration)
 }
 
@@ -28,8 +28,8 @@ type Options struct {
 	Cache *tables.Cache
 	// Closed reports whether the store was closed. It is called only after an error.
 	Closed func() bool
-	// MaxOpenFiles is the limit of the cache, for the text of an error.
-	MaxOpenFiles int
+	// MaxOpenFiles returns the limit of the cache, for the text of an error.
+	MaxOpenFiles func() int
 	// Measured is called with the durations of a sample of the calls of Find.
 	Measured func(time.Duration)
 }
@@ -94,7 +94,7 @@ func (f *Finder) final(err error) error {
 	case f.closed():
 		return base.ErrClosed
 	}
-	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.MaxOpenFiles (%d)", f.maxOpenFiles)
+	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.MaxOpenFiles (%d)", f.maxOpenFiles())
 }
 
 // errTableRemoved says that a table's file was removed before it was opened.

@@ -211,7 +211,7 @@ func TestALookupStartsOverWhenItsTableIsClosed(t *testing.T) {
 func TestATableThatIsClosedAgainAndAgainIsAnErrorThatNamesTheOption(t *testing.T) {
 	at, cache := tightStore(t, 1<<30)
 	closed := false
-	f := newFinder(Options{Cache: cache, MaxOpenFiles: 1, Closed: func() bool { return closed }}, at.State)
+	f := newFinder(Options{Cache: cache, MaxOpenFiles: func() int { return 1 }, Closed: func() bool { return closed }}, at.State)
 	look := func() []error {
 		var lookup sstable.Lookup
 		defer lookup.Release()

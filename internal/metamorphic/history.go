@@ -97,6 +97,8 @@ func (g *generator) step() {
 		g.reopen([]Kind{Reopen, Reopen, OpenReadOnly}[g.rnd.IntN(3)])
 	case op < 979 && !g.readOnly:
 		g.crash()
+	case op == 979:
+		g.add(Op{Kind: Tune, Of: 1 + g.rnd.IntN(100)})
 	case op >= 980:
 		g.load()
 	}

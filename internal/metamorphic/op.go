@@ -29,6 +29,7 @@ const (
 	SyncLog                   //
 	Compact                   // Key, Limit
 	Upgrade                   // Of, a policy's number
+	Tune                      // Of, the option set whose changeable options come into force
 	Reopen                    //
 	Crash                     // a power cut, and opening again
 	OpenReadOnly              // closing, and opening again read-only
@@ -39,7 +40,7 @@ const (
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -113,7 +114,7 @@ func (o *Op) String() string {
 				fmt.Fprintf(&b, " to %s", bound(s.Limit))
 			}
 		}
-	case Upgrade:
+	case Upgrade, Tune:
 		fmt.Fprintf(&b, " to number %d", o.Of)
 	case Compact:
 		fmt.Fprintf(&b, " from %s to %s", bound(o.Key), bound(o.Limit))

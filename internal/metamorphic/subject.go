@@ -30,6 +30,8 @@ type Store interface {
 	Compact(ctx context.Context, start, limit []byte) error
 	UpgradeFilters(ctx context.Context, policy filter.Policy, o *db.UpgradeOptions) (db.UpgradeReport, error)
 	Check(ctx context.Context) (*db.CheckReport, error)
+	Options() db.Options
+	SetOptions(o *db.Options) error
 	Close() error
 }
 
@@ -131,6 +133,8 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.store.Compact(context.Background(), o.Key, o.Limit)
 	case Upgrade:
 		_, err = s.store.UpgradeFilters(context.Background(), s.upgradeTo(o), nil)
+	case Tune:
+		err = s.tune(o)
 	case Reopen, OpenReadOnly:
 		if err = s.close(); err == nil {
 			err = s.openStore(o.Kind == OpenReadOnly)
@@ -143,6 +147,15 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		}
 	}
 	return appendOutcome(dst, err)
+}
+
+// tune changes the options to those of another set, as far as they can be changed now.
+func (s *subject) tune(op *Op) error {
+	to, _ := Set(s.history.Seed, op.Of)
+	o := s.store.Options()
+	o.Memtables, o.Tables, o.Compaction = to.Memtables, to.Tables, to.Compaction
+	o.Cache.Size, o.Cache.MaxOpenFiles = to.Cache.Size, to.Cache.MaxOpenFiles
+	return s.store.SetOptions(&o)
 }
 
 // upgrades are what filters are upgraded to; nil is Options.Filters.Policy.

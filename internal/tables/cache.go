@@ -173,6 +173,9 @@ func (t *Cache) Ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 // HasRoom reports whether a table can be opened without closing another.
 func (t *Cache) HasRoom() bool { return t.open.HasRoom(1) }
 
+// SetMaxOpen changes the largest number of tables to keep open, and closes tables above it.
+func (t *Cache) SetMaxOpen(n int) { t.open.SetCapacity(int64(n)) }
+
 // OpenWhole opens f with its filter and its index.
 func (t *Cache) OpenWhole(f *manifest.FileMeta) error {
 	r, err := t.Ref(f)

@@ -84,11 +84,10 @@ func (t *Writer) CoverSeq(seq uint64) { t.w.CoverSeq(seq) }
 // and the store that refers to it, for two garbage collections after the last use. A program
 // that opens and closes one store after another would use ever more memory.
 type SpareWriters struct {
+	mu      sync.Mutex
 	maxIdle int    // how many are kept
 	maxKept uint64 // bytes of memory that a kept writer may have
-
-	mu   sync.Mutex
-	Idle []*sstable.Writer
+	Idle    []*sstable.Writer
 }
 
 // NewSpareWriters returns an empty SpareWriters, which keeps at most maxIdle writers, with at
@@ -111,18 +110,28 @@ func (s *SpareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	s.Idle = slices.Delete(s.Idle, i, i+1)
 	w.Reset(file)
 	w.SetFilter(o.Filter)
+	w.SetBlocks(o.BlockSize, o.BlockRestartInterval, o.Compression)
 	return w
+}
+
+// Resize changes how many writers are kept, and with how much memory each. Those above the limits
+// are released.
+func (s *SpareWriters) Resize(maxIdle int, maxKept uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.maxIdle, s.maxKept = maxIdle, maxKept
+	s.Idle = slices.DeleteFunc(s.Idle, func(w *sstable.Writer) bool { return w.MemoryKept() > maxKept })
+	clear(s.Idle[min(maxIdle, len(s.Idle)):])
+	s.Idle = s.Idle[:min(maxIdle, len(s.Idle))]
 }
 
 // keep keeps a finished writer for reuse, unless there are maxIdle already or it has more than
 // maxKept bytes of memory.
 func (s *SpareWriters) keep(w *sstable.Writer) {
-	if w.MemoryKept() > s.maxKept {
-		return
-	}
+	memory := w.MemoryKept()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.Idle) < s.maxIdle {
+	if len(s.Idle) < s.maxIdle && memory <= s.maxKept {
 		s.Idle = append(s.Idle, w)
 	}
 }

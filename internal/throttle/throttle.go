@@ -31,12 +31,17 @@ type Throttle struct {
 	totals map[string]Total // by reason; mu guards it
 }
 
-// Options are the limits that the store sets, and the functions that a Throttle calls.
-type Options struct {
+// Limits say when writers are slowed.
+type Limits struct {
 	// Writes are slowed once level 0 has L0SlowdownTrigger tables, and more strongly as
 	// their number approaches L0StopTrigger. They are also slowed while MaxMemtables wait
 	// for their flush.
 	L0SlowdownTrigger, L0StopTrigger, MaxMemtables int
+}
+
+// Options are the limits that the store sets, and the functions that a Throttle calls.
+type Options struct {
+	Limits
 	// Pause waits, or returns early if the store closes.
 	Pause func(time.Duration)
 	// Stalled is called after each wait. stopped is true for a writer that could not
@@ -75,6 +80,9 @@ const (
 	// An entry of 16 + 100 bytes uses up to a quarter more space in an arena than in a log.
 	flushShare = 0.8
 )
+
+// SetLimits replaces the limits, from the next Update on. The two are not called concurrently.
+func (t *Throttle) SetLimits(l Limits) { t.o.Limits = l }
 
 // Update sets the limit for these numbers of tables in level 0 and of memtables that wait
 // for their flush.

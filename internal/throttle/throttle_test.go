@@ -28,7 +28,7 @@ func TestWriteLimitFollowsTheBacklog(t *testing.T) {
 		{"level 0 sets the slower rate", 105, 2, 50 * mib, SlowLevel0, 8 * mib},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			th := New(Options{L0SlowdownTrigger: 100, L0StopTrigger: 110, MaxMemtables: 2})
+			th := New(Options{Limits: Limits{L0SlowdownTrigger: 100, L0StopTrigger: 110, MaxMemtables: 2}})
 			if c.flushRate > 0 {
 				th.NoteFlush(int(c.flushRate), int(c.flushRate), time.Second)
 				th.NoteFlush(int(c.flushRate)/3, int(c.flushRate), time.Hour) // half empty: ignored
@@ -51,7 +51,7 @@ func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
 	var th *Throttle
 	var stalls []string
 	th = New(Options{
-		L0SlowdownTrigger: 10, L0StopTrigger: 20, MaxMemtables: 2,
+		Limits: Limits{L0SlowdownTrigger: 10, L0StopTrigger: 20, MaxMemtables: 2},
 		Pause: func(wait time.Duration) {
 			require.Equal(t, SlowLevel0, th.Now())
 			waits = append(waits, wait)
@@ -76,6 +76,10 @@ func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
 	th.Update(9, 0)
 	th.Slow(1 << 30)
 	require.Len(t, waits, 2)
+	th.SetLimits(Limits{L0SlowdownTrigger: 5, L0StopTrigger: 9, MaxMemtables: 2})
+	th.Update(9, 0)
+	th.Slow(1 << 30)
+	require.Len(t, waits, 3, "new limits count")
 }
 
 func TestWaitsAddUpByReason(t *testing.T) {

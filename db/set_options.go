@@ -1,0 +1,104 @@
+package db
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/compact"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/settings"
+)
+
+// changeable are the options that SetOptions may change; a name with a dot at its end means all of a
+// group.
+var changeable = []string{"Cache.Size", "Cache.MaxOpenFiles", "Compaction.", "Memtables.", "Tables."}
+
+// tunable are the options that a DB has now.
+type tunable struct {
+	tuneMu  sync.Mutex // held by SetOptions
+	present atomic.Pointer[optionsNow]
+}
+
+// optionsNow are the options in force, as they were passed and with the defaults filled in. They are
+// immutable.
+type optionsNow struct{ passed, full Options }
+
+// options returns the options in force with all defaults filled in. Those that SetOptions does not
+// change are in d.opts as well.
+func (d *DB) options() *Options { return &d.present.Load().full }
+
+// Options returns a copy of the options in force: those of Open or of the last SetOptions, in which
+// the zero value of a field means its default. It may be called at any time. Of a nil or zero DB it
+// returns the zero Options.
+func (d *DB) Options() Options {
+	if d == nil || d.present.Load() == nil {
+		return Options{}
+	}
+	return d.present.Load().passed
+}
+
+// SetOptions changes options while the store is open. Begin with those in force:
+//
+//	o := store.Options()
+//	o.Compaction.MaxConcurrent = 4
+//	err := store.SetOptions(&o)
+//
+// Cache.Size, Cache.MaxOpenFiles and all fields of Compaction, Memtables and Tables can be changed.
+// Defaults that depend on them follow. The options are checked as Open checks them. If one is out of
+// range, or another field than these was changed, the error names it and nothing changes. The options
+// are not stored in the database: the next Open gets its own.
+//
+// A smaller cache, and a smaller number of open tables, are in force when SetOptions returns. Limits of
+// level 0 and of waiting memtables apply to the next write, and wake writers that wait. Compactions that
+// run keep what they began with; a smaller MaxConcurrent is reached as they end. Memtables.Size applies
+// to memtables that are made from now on: the active one, and one that may be ready to replace it, keep
+// their sizes. Tables applies to tables begun from now on. The memory of filters is planned
+// (Filters.Budget) with the values of Open.
+//
+// It may be called from any goroutine, and from a function of the EventListener. Of two concurrent
+// calls, the later one counts as a whole. A closed store returns ErrClosed.
+func (d *DB) SetOptions(o *Options) error {
+	if d == nil || d.closed.Load() {
+		return ErrClosed
+	}
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	next := newOptionsNow(o)
+	if other := settings.Changed(d.Options(), next.passed, changeable...); other != nil {
+		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
+			strings.Join(other, " and Options."))
+	}
+	d.tuneMu.Lock()
+	defer d.tuneMu.Unlock()
+	full := &next.full
+	d.present.Store(next)
+	d.blockCache.SetCapacity(full.Cache.Size)
+	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
+	d.writers.Resize(full.spareWriters())
+	d.compactor.Tune(full.tuning())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.throttle.SetLimits(full.throttleLimits())
+	d.throttleFor(d.state())
+	d.cond.Broadcast()
+	return nil
+}
+
+func newOptionsNow(o *Options) *optionsNow {
+	now := &optionsNow{full: o.withDefaults()}
+	if o != nil {
+		now.passed = *o
+	}
+	now.passed.Filters.RangePolicies = now.full.Filters.RangePolicies // a copy
+	return now
+}
+
+// tuning returns the options of compactions that can change. o has all defaults filled in.
+func (o *Options) tuning() compact.Tuning {
+	return compact.Tuning{
+		MaxConcurrent: o.Compaction.MaxConcurrent, L0Trigger: o.Compaction.L0Trigger, L0SlowdownTrigger: o.Compaction.L0Slowdown,
+		MaxLevelBase: uint64(o.Compaction.MaxLevelBase), TableSize: uint64(o.Tables.Size), Table: o.tableOptions(),
+	}
+}

@@ -1,0 +1,319 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb"
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/throttle"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// randomTuning returns o with random values of all options that can be changed.
+func randomTuning(o Options, rnd *rand.Rand) Options {
+	o.Compaction = CompactionOptions{
+		MaxConcurrent: 1 + rnd.IntN(4), L0Trigger: 1 + rnd.IntN(5), L0Slowdown: 6 + rnd.IntN(3), L0Stop: 10 + rnd.IntN(5),
+		MaxLevelBase: 4<<10 + rnd.Int64N(64<<10),
+	}
+	o.Memtables = MemtableOptions{Size: 4<<10 + rnd.IntN(32<<10), MaxWaiting: 1 + rnd.IntN(4)}
+	o.Tables = TableOptions{
+		Size: 4<<10 + rnd.Int64N(16<<10), BlockSize: 64 + rnd.IntN(4<<10), RestartInterval: 1 + rnd.IntN(20),
+		Compression: Compression(rnd.IntN(4)),
+	}
+	o.Cache.Size = []int64{-1, 1, 4 << 10, 256 << 10, 8 << 20}[rnd.IntN(5)]
+	o.Cache.MaxOpenFiles = 10 + rnd.IntN(50)
+	return o
+}
+
+// tune changes options of a store with change.
+func tune(t testing.TB, d *DB, change func(*Options)) {
+	t.Helper()
+	o := d.Options()
+	change(&o)
+	require.NoError(t, d.SetOptions(&o))
+}
+
+func TestOptionsThatCannotChangeAreRefusedByName(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	before := d.Options()
+	for name, change := range map[string]func(*Options){
+		"FS":             func(o *Options) { o.FS = vfs.NewMem() },
+		"FileMode":       func(o *Options) { o.FileMode = 0o640 },
+		"Comparer":       func(o *Options) { o.Comparer = &sievedb.Comparer{Name: "other", Compare: BytewiseComparer.Compare} },
+		"Filters.Policy": func(o *Options) { o.Filters.Policy = filter.FusePolicy{} },
+		"Filters.RangePolicies": func(o *Options) {
+			o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
+		},
+		"Filters.Budget":         func(o *Options) { o.Filters.Budget = 1 << 20 },
+		"Filters.MaxWastedReads": func(o *Options) { o.Filters.MaxWastedReads = 0.1 },
+		"Filters.ForGoleveldb":   func(o *Options) { o.Filters.ForGoleveldb = true },
+		"Cache.ChargeTables":     func(o *Options) { o.Cache.ChargeTables = true },
+		"Cache.OpenAhead":        func(o *Options) { o.Cache.OpenAhead = true },
+		"Limits.ManifestSize":    func(o *Options) { o.Limits.ManifestSize = 1 << 20 },
+		"ReadOnly":               func(o *Options) { o.ReadOnly = true },
+		"ErrorIfMissing":         func(o *Options) { o.ErrorIfMissing = true },
+		"Salvage":                func(o *Options) { o.Salvage = SalvageAll },
+		"EventListener":          func(o *Options) { o.EventListener = &EventListener{} },
+		"TrackOpen":              func(o *Options) { o.TrackOpen = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := d.Options()
+			o.Cache.Size = 12345 // is not put in force alone
+			change(&o)
+			require.ErrorContains(t, d.SetOptions(&o), "Options."+name+" cannot be changed")
+			require.Equal(t, before, d.Options())
+			require.Equal(t, before.Cache.Size, d.Metrics().Cache.Capacity)
+		})
+	}
+}
+
+// SetOptions checks values as Open does, and names the field.
+func TestInvalidOptionsChangeNothing(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	before := d.Options()
+	for field, change := range map[string]func(*Options){
+		"Compaction.L0Stop":        func(o *Options) { o.Compaction.L0Stop = 1 },
+		"Compaction.MaxConcurrent": func(o *Options) { o.Compaction.MaxConcurrent = -1 },
+		"Memtables.Size":           func(o *Options) { o.Memtables.Size = 1 },
+		"Tables.BlockSize":         func(o *Options) { o.Tables.BlockSize = 1 },
+		"Tables.Compression":       func(o *Options) { o.Tables.Compression = 99 },
+		"Cache.MaxOpenFiles":       func(o *Options) { o.Cache.MaxOpenFiles = 1 },
+	} {
+		o := d.Options()
+		change(&o)
+		require.ErrorContains(t, d.SetOptions(&o), "Options."+field+" is ")
+		require.Equal(t, before, d.Options())
+	}
+	require.ErrorContains(t, d.SetOptions(nil), "cannot be changed", "the defaults have another file system")
+}
+
+// Open and SetOptions copy what they need, and Options returns the zero value of what was not set.
+func TestOptionsInForceAreThoseThatWerePassed(t *testing.T) {
+	policies := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
+	o := &Options{FS: vfs.NewMem(), Filters: FilterOptions{RangePolicies: policies}}
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	defer d.Close()
+	policies[0] = nil
+	require.NotNil(t, d.Options().Filters.RangePolicies[0])
+	require.Zero(t, d.Options().Cache.Size, "the default")
+	tune(t, d, func(o *Options) { o.Compaction.L0Trigger = 50 })
+	require.Zero(t, d.Options().Compaction.L0Slowdown)
+	require.Equal(t, 50, d.options().Compaction.L0Slowdown, "defaults follow")
+	require.Equal(t, 51, d.options().Compaction.L0Stop)
+	require.Zero(t, (*DB)(nil).Options())
+}
+
+func TestTheCacheIsResizedAtOnce(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Cache.Size = -1
+	o.Tables.Size = 4 << 10
+	d := openTest(t, o)
+	fill(t, d, 0, 2000)
+	settle(t, d)
+	read := func() CacheMetrics {
+		for i := range 2000 {
+			requireValue(t, d, testKey(i), testValue(i))
+		}
+		return d.Metrics().Cache
+	}
+	require.Zero(t, read().Bytes)
+	tune(t, d, func(o *Options) { o.Cache.Size = 1 << 20 })
+	require.EqualValues(t, 1<<20, d.Metrics().Cache.Capacity)
+	require.Greater(t, read().Bytes, int64(200<<10), "blocks are kept")
+	tune(t, d, func(o *Options) { o.Cache.Size = 64 << 10 })
+	require.LessOrEqual(t, d.Metrics().Cache.Bytes, int64(64<<10), "what does not fit was evicted")
+	require.Positive(t, read().Bytes)
+	tune(t, d, func(o *Options) { o.Cache.Size = -1 })
+	require.Zero(t, read().Bytes)
+
+	require.Greater(t, d.Metrics().Tables.Open, 10)
+	tune(t, d, func(o *Options) { o.Cache.MaxOpenFiles = 10 })
+	require.LessOrEqual(t, d.Metrics().Tables.Open, 10)
+	read()
+	require.LessOrEqual(t, d.Metrics().Tables.Open, 10)
+}
+
+func TestNewTablesHaveTheNewOptions(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Tables.Compression = NoCompression
+	d := openTest(t, o)
+	fill(t, d, 0, 4000)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	before := d.Metrics().Total()
+	readAll := func() {
+		for i := range 4000 {
+			requireValue(t, d, testKey(i), testValue(i))
+		}
+	}
+	readAll()
+	indexBytes := d.Metrics().Tables.IndexBytes
+	tune(t, d, func(o *Options) { o.Tables = TableOptions{Size: 64 << 10, BlockSize: 16 << 10, RestartInterval: 3} })
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	after := d.Metrics().Total()
+	require.Less(t, after.Tables, before.Tables/3, "tables are larger")
+	require.Less(t, after.Bytes, before.Bytes*2/3, "blocks are compressed")
+	readAll()
+	require.Less(t, d.Metrics().Tables.IndexBytes, indexBytes/8, "blocks are larger")
+}
+
+// The active memtable and the one that may be ready keep their sizes; later ones have the new one.
+func TestLaterMemtablesHaveTheNewSize(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	was := d.state().Mem.Capacity()
+	tune(t, d, func(o *Options) { o.Memtables.Size = 128 << 10 })
+	require.Equal(t, was, d.state().Mem.Capacity())
+	for range 2 {
+		require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+		require.NoError(t, d.Flush())
+	}
+	require.Greater(t, d.state().Mem.Capacity(), 4*was)
+	require.EqualValues(t, 3*128<<10, d.Metrics().Memtables.Limit)
+}
+
+// keepPutting puts one key after another and counts them, until stop is set or a Put fails.
+func keepPutting(d *DB, written *atomic.Int64, stop *atomic.Bool) {
+	for i := 0; !stop.Load() && d.Put(testKey(i), testValue(i), NoSync) == nil; i++ {
+		written.Add(1)
+	}
+}
+
+// A writer that waits because level 0 is full, or because too many memtables wait, continues if the
+// limit is raised.
+func TestRaisedLimitsWakeWriters(t *testing.T) {
+	for reason, raise := range map[string]func(*Options){
+		throttle.StopLevel0:    func(o *Options) { o.Compaction.L0Stop = 100 },
+		throttle.StopMemtables: func(o *Options) { o.Memtables.MaxWaiting = 60 },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var blocked atomic.Bool // flushes and compactions cannot create tables
+				open := make(chan struct{})
+				o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+					if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" && blocked.Load() {
+						<-open
+					}
+					return nil
+				}))
+				o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
+				d := openTest(t, o)
+				if reason == throttle.StopLevel0 {
+					defer d.compactor.Hold()()
+				} else {
+					blocked.Store(true)
+				}
+				var written atomic.Int64
+				var stop atomic.Bool
+				go keepPutting(d, &written, &stop)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Equal(t, reason, d.Metrics().Stalls.CurrentReason)
+				was := written.Load()
+				tune(t, d, raise)
+				synctest.Wait()
+				stop.Store(true)
+				require.Greater(t, written.Load(), was)
+				blocked.Store(false)
+				close(open)
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// More slots are used as soon as they are granted.
+func TestARaisedConcurrencyStartsCompactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		o := testOptions(g.fs())
+		d := openTest(t, o)
+		fill(t, d, 0, 3000)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		release := d.compactor.HoldBackground()
+		g.closed.Store(true)
+		ends := make(chan error, 2)
+		for i := range 2 { // of disjoint ranges
+			go func() { ends <- d.compactor.Compact(t.Context(), testKey(1500*i), testKey(1500*i+1000)) }()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, d.compactor.Status().Slots)
+		tune(t, d, func(o *Options) { o.Compaction.MaxConcurrent = 2 })
+		synctest.Wait()
+		require.Equal(t, 2, d.compactor.Status().Slots)
+		tune(t, d, func(o *Options) { o.Compaction.MaxConcurrent = 1 })
+		require.Equal(t, 2, d.compactor.Status().Slots, "what runs continues")
+		close(g.open)
+		require.NoError(t, <-ends)
+		require.NoError(t, <-ends)
+		release()
+	})
+}
+
+// Options change while every other method runs, and nothing is lost.
+func TestOptionsChangeDuringAllOtherCalls(t *testing.T) {
+	const writers, keys = 3, 300
+	rounds := 400
+	if raceEnabled || testing.Short() {
+		rounds = 60
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	d := openTest(t, testOptions(vfs.NewMem()))
+	var group sync.WaitGroup
+	var done atomic.Bool
+	for w := range writers {
+		group.Go(func() {
+			rnd := rand.New(rand.NewPCG(seed, uint64(w)))
+			for i := 0; !done.Load(); i++ {
+				k := w*keys + i%keys
+				if err := d.Put(testKey(k), fmt.Appendf(nil, "%d", i), []*WriteOptions{NoSync, Buffered, Sync}[rnd.IntN(3)]); err != nil {
+					t.Error(err)
+					return
+				}
+				if got, err := d.Get(testKey(k)); err != nil || string(got) != fmt.Sprint(i) {
+					t.Errorf("key %d is %q, %v; want %d", k, got, err, i)
+					return
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for !done.Load() {
+			it, err := d.NewIterator(nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range it.All() {
+			}
+			if err := it.Close(); err != nil {
+				t.Error(err)
+			}
+			d.Metrics()
+			_ = d.Options()
+		}
+	})
+	rnd := rand.New(rand.NewPCG(seed, 99))
+	for i := range rounds {
+		tune(t, d, func(o *Options) { *o = randomTuning(*o, rnd) })
+		if i%10 == 0 {
+			require.NoError(t, d.Compact(t.Context(), nil, testKey(rnd.IntN(writers*keys))))
+		}
+	}
+	done.Store(true)
+	group.Wait()
+	report, err := d.Check(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+}
