@@ -28,7 +28,7 @@ func (d *DB) openAll() {
 				return
 			default:
 			}
-			info.count(d.tables.OpenWhole(f))
+			countOpened(&info, d.tables.OpenWhole(f))
 		}
 	}
 	info.Duration = time.Since(began)
@@ -38,7 +38,7 @@ func (d *DB) openAll() {
 	notify(d, d.opts.EventListener.TablesOpenedAhead, info)
 }
 
-func (i *OpenAheadInfo) count(err error) {
+func countOpened(i *OpenAheadInfo, err error) {
 	switch {
 	case err == nil:
 		i.Tables++

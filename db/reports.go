@@ -1,9 +1,52 @@
 package db
 
-import "github.com/sievedb/sievedb/report"
+import (
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/report"
+)
 
-// The reports of a DB and of Repair; package report documents their fields.
+// NumLevels is the number of levels, LevelDB's seven.
+const NumLevels = report.NumLevels
+
+// The metrics and reports of a DB, what an EventListener gets, and the report of Repair; package
+// report documents their fields.
 type (
+	// Metrics has the store's counts since it was opened, and its present state.
+	Metrics = report.Metrics
+	// LevelMetrics describes one level.
+	LevelMetrics = report.LevelMetrics
+	// LookupMetrics count lookups and how memtables answered them.
+	LookupMetrics = report.LookupMetrics
+	// WriteMetrics count writes and their log records.
+	WriteMetrics = report.WriteMetrics
+	// FlushMetrics count memtables written as tables.
+	FlushMetrics = report.FlushMetrics
+	// CompactionMetrics count compactions.
+	CompactionMetrics = report.CompactionMetrics
+	// LoadMetrics count loads.
+	LoadMetrics = report.LoadMetrics
+	// StallMetrics count waits of writers for flush or compaction.
+	StallMetrics = report.StallMetrics
+	// StallTotal sums up the waits of writers for one reason.
+	StallTotal = report.StallTotal
+	// MemtableMetrics describe the memtables.
+	MemtableMetrics = report.MemtableMetrics
+	// CacheMetrics describe the block cache.
+	CacheMetrics = report.CacheMetrics
+	// TableMetrics describe the tables and what the open ones keep in memory.
+	TableMetrics = report.TableMetrics
+	// FlushInfo describes a flush.
+	FlushInfo = report.FlushInfo
+	// CompactionInfo describes a compaction.
+	CompactionInfo = report.CompactionInfo
+	// LoadInfo describes a load and its Commit.
+	LoadInfo = report.LoadInfo
+	// WriteStallInfo says why a write waited, and for how long.
+	WriteStallInfo = report.WriteStallInfo
+	// OpenAheadInfo describes the result of opening tables ahead.
+	OpenAheadInfo = report.OpenAheadInfo
+	// FilterInfo describes an unusable filter.
+	FilterInfo = report.FilterInfo
 	// Explanation describes one lookup.
 	Explanation = report.Explanation
 	// ExplainStep is one run of an Explanation.
@@ -74,3 +117,6 @@ const (
 	FileUnused    = report.FileUnused
 	FileMissing   = report.FileMissing
 )
+
+// The levels of the reports are those of the files.
+var _ [NumLevels]struct{} = [manifest.NumLevels]struct{}{}

@@ -50,7 +50,7 @@ func (d *DB) Metrics() *Metrics {
 	}
 	d.stallMetrics(m)
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
-	m.setLookups(d.lookupTotals())
+	d.lookupTotals().Fill(m)
 	m.Memtables.Bytes = d.spareMemory.Load()
 	for _, mem := range s.Memtables() {
 		m.Memtables.Bytes += mem.Memory()
@@ -82,22 +82,6 @@ func (d *DB) lookupTotals() *counters.Totals {
 	t := d.finder.Totals()
 	d.ranges.AddTo(t)
 	return t
-}
-
-// setLookups fills in the counts of lookups.
-func (m *Metrics) setLookups(t *counters.Totals) {
-	m.Lookups.Count, m.Lookups.Found = t.Gets, t.GetsFound
-	m.Lookups.MemtableSearches, m.Lookups.MemtableHits = t.MemtableSearches, t.MemtableHits
-	for level := range m.Levels {
-		l, from := &m.Levels[level], &t.Levels[level]
-		l.FilterNegatives, l.FilterTruePositives, l.FilterFalsePositives =
-			from.FilterNegatives, from.FilterTruePositives, from.FilterFalsePositives
-		l.FilterChecks, l.Reads, l.RangeChecks = from.FilterChecks(), from.Reads(), from.RangeChecks()
-		l.RangeNegatives, l.RangeTruePositives, l.RangeFalsePositives =
-			from.RangeNegatives, from.RangeTruePositives, from.RangeFalsePositives
-		l.IndexReads, l.BytesFromDisk = from.IndexReads, from.BytesFromDisk
-		l.BlocksFromCache, l.BlocksFromDisk = from.BlocksFromCache, from.BlocksFromDisk
-	}
 }
 
 // tableMetrics adds the figures of tables and levels.

@@ -1,9 +1,7 @@
-package db
-
-import "github.com/sievedb/sievedb/internal/manifest"
+package report
 
 // NumLevels is the number of levels, LevelDB's seven.
-const NumLevels = manifest.NumLevels
+const NumLevels = 7
 
 // Metrics has the store's counts since it was opened, and its present state. Every number is
 // counted where the event happens. The numbers of one Metrics are read one after another

@@ -1,4 +1,4 @@
-package db
+package report
 
 import "time"
 
@@ -76,8 +76,8 @@ type MemtableMetrics struct {
 	// Bytes is the memory of all memtables, including one that waits for the active one
 	// to become full: the capacity of the arenas, the filters, and the search guides.
 	Bytes uint64
-	// Limit is the maximum of Bytes: MemtableOptions.Size for the active one and for each of
-	// MemtableOptions.MaxWaiting. Only two things exceed it: a batch larger than a memtable,
+	// Limit is the maximum of Bytes: db.MemtableOptions.Size for the active one and for each of
+	// db.MemtableOptions.MaxWaiting. Only two things exceed it: a batch larger than a memtable,
 	// and the guides of searches and of insertions in random order. These are 1 % of each
 	// memtable, and for entries of 16 + 100 bytes an eighth of the active one, at most half.
 	Limit uint64
@@ -89,10 +89,10 @@ type CacheMetrics struct {
 	// number of blocks.
 	Capacity, Bytes, Blocks int64
 	// CompressedBlocks and CompressedBytes are the part of Blocks and Bytes that is held
-	// compressed, because space is short: see CacheOptions.Size.
+	// compressed, because space is short: see db.CacheOptions.Size.
 	CompressedBlocks, CompressedBytes int64
 	// TableBytes is the part of Capacity that filters and indexes of open tables use, 0
-	// without CacheOptions.ChargeTables.
+	// without db.CacheOptions.ChargeTables.
 	TableBytes int64
 }
 
@@ -110,12 +110,12 @@ type TableMetrics struct {
 	Openings, OpeningReads, OpeningBytes uint64
 
 	// FilterBytes, RangeFilterBytes and IndexBytes are the memory of open tables, in addition
-	// to the block cache unless CacheOptions.ChargeTables is set.
+	// to the block cache unless db.CacheOptions.ChargeTables is set.
 	FilterBytes, RangeFilterBytes, IndexBytes uint64
 
 	// WithoutFilter, WithUnknownFilter and WithDamagedFilter count the open tables that
 	// every lookup must read because no filter can exclude keys. The filter was not written;
-	// or its names are unknown to FilterOptions.Policy and to the store (or hash bytes that
+	// or its names are unknown to db.FilterOptions.Policy and to the store (or hash bytes that
 	// Options.Comparer does not compare); or its bytes are damaged. With filter.None no
 	// filter is used, and none is counted.
 	WithoutFilter, WithUnknownFilter, WithDamagedFilter int
