@@ -262,6 +262,14 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 	"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
 	"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
 	"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
+	"PauseCompactions": func(d *DB, _ *rand.Rand) error {
+		resume, err := d.PauseCompactions(background)
+		if err == nil {
+			runtime.Gosched()
+			resume()
+		}
+		return err
+	},
 	"SetOptions": func(d *DB, rnd *rand.Rand) error {
 		o := randomTuning(d.Options(), rnd)
 		return d.SetOptions(&o)

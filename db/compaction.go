@@ -35,10 +35,62 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 			return nil
 		}
 	}
+	if d.listenerCalls.InThisGoroutine() {
+		return ErrInListener
+	}
+	if d.fullAndPaused() { // the flush would wait for the end of the pause
+		if err := d.compactor.Compact(ctx, start, limit); err != nil {
+			return err
+		}
+		if d.fullAndPaused() {
+			return errors.New("sievedb: Compact: level 0 is full outside of the range, and compactions are paused, " +
+				"so the memtable cannot be flushed; compact everything, or resume compactions first")
+		}
+	}
 	if err := d.Flush(); err != nil {
 		return err
 	}
 	return d.compactor.Compact(ctx, start, limit)
+}
+
+// fullAndPaused reports whether writers wait, or would wait, for the end of a pause.
+func (d *DB) fullAndPaused() bool {
+	return len(d.state().Version.Levels[0].Files) >= d.options().Compaction.L0Stop && d.compactor.Paused()
+}
+
+// PauseCompactions waits for running automatic compactions to end, and prevents new ones until resume
+// is called: for a time in which the disk should be quiet, or the set of tables should not change.
+// Several pauses may be in effect at a time; compactions continue when all of them have ended.
+// CompactionMetrics.Pauses counts them, so that a forgotten one can be found. resume may be called more
+// than once and from any goroutine, and after Close, which a pause does not hinder.
+//
+// Writes and flushes continue, so level 0 grows: from CompactionOptions.L0Slowdown on writes are
+// slowed, and at L0Stop they wait for the end of the pause, with a reason of its own
+// (StallMetrics.CurrentReason). SetOptions can raise these limits for a long pause. Compact,
+// UpgradeFilters, loads and DeleteRange work as before: they run because a program called them. If level
+// 0 is full, Compact merges the tables of its range before it flushes the memtable, and returns an
+// error if that makes no room.
+//
+// If ctx is done before the running compactions have ended, there is no pause, and the error is that of
+// ctx. A call from a function of the EventListener returns ErrInListener, a read-only store
+// ErrReadOnly and a closed one ErrClosed.
+func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
+	switch {
+	case d == nil || d.closed.Load():
+		return nil, ErrClosed
+	case ctx == nil:
+		return nil, errNilContext("PauseCompactions")
+	case d.opts.ReadOnly:
+		return nil, ErrReadOnly
+	case d.listenerCalls.InThisGoroutine():
+		return nil, ErrInListener
+	}
+	if resume, err = d.compactor.Pause(ctx); err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.cond.Broadcast() // writers that wait already report the other reason
+	}
+	return resume, err
 }
 
 // newCompactor returns the scheduler of the store's compactions.

@@ -37,6 +37,8 @@ type modelRun struct {
 	d     *DB
 	model map[string]string
 	snaps []modelSnapshot
+	// resume ends the present pause of compactions; nil: there is none.
+	resume func()
 }
 
 type modelSnapshot struct {
@@ -103,7 +105,12 @@ func (m *modelRun) run(ops int) {
 			m.reopen()
 		case op == 98:
 			o := randomTuning(m.d.Options(), m.rnd)
+			if m.resume != nil {
+				o.Compaction = m.d.Options().Compaction
+			}
 			require.NoError(m.t, m.d.SetOptions(&o))
+		case op == 99:
+			m.pauseOrResume()
 		}
 	}
 	m.closeSnapshots(0)
@@ -116,6 +123,23 @@ func (m *modelRun) run(ops int) {
 		checkGet(m.t, m.d, []byte(k), m.model)
 	}
 	require.NoError(m.t, m.d.Close())
+}
+
+// pauseOrResume begins a pause of compactions or ends the present one. While it lasts, level 0 may grow
+// without a limit.
+func (m *modelRun) pauseOrResume() {
+	o := m.d.Options()
+	o.Compaction = m.opts.Compaction
+	if m.resume != nil {
+		m.resume()
+		m.resume = nil
+	} else {
+		o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1<<15, 1<<16
+		var err error
+		m.resume, err = m.d.PauseCompactions(m.t.Context())
+		require.NoError(m.t, err)
+	}
+	require.NoError(m.t, m.d.SetOptions(&o))
 }
 
 func (m *modelRun) batch() {
@@ -174,6 +198,7 @@ func (m *modelRun) bounds() *IterOptions {
 func (m *modelRun) reopen() {
 	m.closeSnapshots(0)
 	require.NoError(m.t, m.d.Close())
+	m.resume = nil // Close needs no end of the pause
 	m.d = mustOpen(m.t, m.opts)
 }
 

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"time"
@@ -56,4 +57,23 @@ func ExampleDB_SetOptions() {
 	// Output:
 	// cache: 8 MiB
 	// sievedb: SetOptions: Options.ReadOnly cannot be changed while the store is open; begin with the copy that DB.Options returns
+}
+
+// While a backup program copies the disk, no compaction should write.
+func ExampleDB_PauseCompactions() {
+	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	resume, err := store.PauseCompactions(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("pauses:", store.Metrics().Compactions.Pauses)
+	resume()
+	fmt.Println("pauses:", store.Metrics().Compactions.Pauses)
+	// Output:
+	// pauses: 1
+	// pauses: 0
 }

@@ -33,7 +33,7 @@ type listenerProbe struct {
 // waiting are the methods that wait for work that may be waiting for the listener.
 var waiting = map[string]bool{
 	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "SyncLog": true, "Flush": true, "Compact": true,
-	"UpgradeFilters": true, "Loader.Commit": true, "Close": true,
+	"UpgradeFilters": true, "PauseCompactions": true, "Loader.Commit": true, "Close": true,
 }
 
 func (p *listenerProbe) callAll(event string) {
@@ -54,6 +54,9 @@ func (p *listenerProbe) callAll(event string) {
 	_, of["Filters"] = d.Filters(background, 10)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
+	o := d.Options()
+	of["SetOptions"] = d.SetOptions(&o)
+	_, of["PauseCompactions"] = d.PauseCompactions(background)
 	_, _ = d.Metrics(), d.OpenReport()
 	s := d.NewSnapshot()
 	_, of["Snapshot.Get"] = s.Get(key)

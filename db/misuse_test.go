@@ -87,6 +87,7 @@ func errorsOfDB(d *DB) map[string]error {
 	_, of["Filters"] = d.Filters(ctx, 0)
 	o := d.Options()
 	of["SetOptions"] = d.SetOptions(&o)
+	_, of["PauseCompactions"] = d.PauseCompactions(ctx)
 	_, of["Tables"] = d.Tables()
 	_, of["UpgradeFilters"] = d.UpgradeFilters(ctx, nil, nil)
 	of["Close"] = d.Close()

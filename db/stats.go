@@ -68,7 +68,7 @@ func (d *DB) Metrics() *Metrics {
 	if d.stallReason != "" {
 		m.Stalls.CurrentReason = d.stallReason
 	}
-	m.Compactions.TablesSetAside = status.ParkedTables
+	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
 	for _, err := range []error{d.writeErr(), d.flushErr, status.Err, status.ParkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err

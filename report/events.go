@@ -41,7 +41,7 @@ type LoadInfo struct {
 type WriteStallInfo struct {
 	// Reason is "level 0 has many tables" or "the last memtable fills" for writes that
 	// were slowed, "level 0 is full" or "memtables wait for their flush" for those
-	// that were stopped.
+	// that were stopped, or "level 0 is full, and compactions are paused".
 	Reason   string
 	Stopped  bool // false: slowed on purpose; true: stopped
 	Duration time.Duration

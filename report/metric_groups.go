@@ -42,6 +42,8 @@ type CompactionMetrics struct {
 	// TablesSetAside counts the inputs of compactions that found corruption. They are read
 	// as before, but not compacted until the database is opened again.
 	TablesSetAside int
+	// Pauses counts the pauses in effect: calls of PauseCompactions whose resume was not called yet.
+	Pauses int
 }
 
 // LoadMetrics count loads.

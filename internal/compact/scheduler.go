@@ -124,6 +124,7 @@ type Scheduler struct {
 	parked   parked                 // by compactions that met corruption
 	backoff  Backoff
 	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
+	pauses   pauses
 	burst    burst
 }
 
@@ -195,6 +196,7 @@ type Status struct {
 	// compacted any more.
 	Err, ParkedErr error
 	ParkedTables   int
+	Pauses         int // calls of Pause in effect
 }
 
 // Status returns the current activity of the Scheduler.
@@ -203,7 +205,7 @@ func (s *Scheduler) Status() Status {
 	defer s.mu.Unlock()
 	return Status{
 		Running: len(s.running), Slots: s.slots, Flushing: s.flushing, Gathering: s.burst.watching, Waiting: len(s.jobs),
-		Err: s.err, ParkedErr: s.parked.err, ParkedTables: s.parked.tables,
+		Err: s.err, ParkedErr: s.parked.err, ParkedTables: s.parked.tables, Pauses: s.pauses.count,
 	}
 }
 
@@ -368,8 +370,13 @@ func (s *Scheduler) scheduleLocked() {
 		return
 	}
 	for s.slots+s.claimers < s.tuning.Load().MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
-		if c := s.pickLocked(); c != nil {
+		var c *manifest.Compaction
+		if s.pauses.count == 0 {
+			c = s.pickLocked()
+		}
+		if c != nil {
 			s.startLocked(c)
+			s.pauses.automatic++
 			s.background.Add(1)
 			go s.compactInBackground(c)
 		} else if !s.helpLocked() {
@@ -421,6 +428,7 @@ func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 	err := s.compact(c)
 	wait := s.beginBackoff(err) // before a flush can make the same inputs be picked again
 	s.Done(c, err)
+	s.automaticEnded()
 	if err == base.ErrClosed {
 		return
 	}

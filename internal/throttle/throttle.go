@@ -69,6 +69,7 @@ const (
 	SlowLevel0    = "level 0 has many tables"
 	SlowMemtables = "the last memtable fills"
 	StopLevel0    = "level 0 is full"
+	StopPaused    = "level 0 is full, and compactions are paused"
 	StopMemtables = "memtables wait for their flush"
 )
 

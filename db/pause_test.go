@@ -1,0 +1,202 @@
+package db
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/throttle"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// pausedOptions are the options of a store whose level 0 is full at four tables.
+func pausedOptions(fsys vfs.FS) *Options {
+	o := testOptions(fsys)
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
+	return o
+}
+
+// flushTables puts n tables into level 0.
+func flushTables(t *testing.T, d *DB, n int) {
+	t.Helper()
+	for range n {
+		require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+		require.NoError(t, d.Flush())
+	}
+}
+
+func mustPause(t *testing.T, d *DB) (resume func()) {
+	t.Helper()
+	resume, err := d.PauseCompactions(t.Context())
+	require.NoError(t, err)
+	return resume
+}
+
+// No compaction starts during a pause, however many are due, and it begins when the last pause ends.
+func TestPausesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openTest(t, pausedOptions(vfs.NewMem()))
+		first, second := mustPause(t, d), mustPause(t, d)
+		require.Equal(t, 2, d.Metrics().Compactions.Pauses)
+		flushTables(t, d, 3)
+		time.Sleep(time.Hour)
+		require.Equal(t, 3, d.Metrics().Levels[0].Tables)
+		first()
+		first() // again: it must not end the other pause
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, d.Metrics().Compactions.Pauses)
+		require.Equal(t, 3, d.Metrics().Levels[0].Tables)
+		second()
+		time.Sleep(time.Hour)
+		require.Zero(t, d.Metrics().Compactions.Pauses)
+		require.Less(t, d.Metrics().Levels[0].Tables, 2)
+	})
+}
+
+// A pause begins when the running compactions have ended.
+func TestAPauseWaitsForRunningCompactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		o := pausedOptions(g.fs())
+		var ended atomic.Int64
+		o.EventListener = &EventListener{CompactionEnd: func(CompactionInfo) { ended.Add(1) }}
+		d := openTest(t, o)
+		release := d.compactor.HoldBackground()
+		flushTables(t, d, 3)
+		g.closed.Store(true)
+		release()
+		d.compactor.Schedule()
+		synctest.Wait()
+		require.Equal(t, 1, d.compactor.Status().Running)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := d.PauseCompactions(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Zero(t, d.Metrics().Compactions.Pauses, "no pause is left")
+
+		var paused atomic.Bool
+		var resume func()
+		go func() { resume = mustPause(t, d); paused.Store(true) }()
+		time.Sleep(time.Hour)
+		require.False(t, paused.Load())
+		require.Zero(t, ended.Load())
+		close(g.open)
+		synctest.Wait()
+		require.True(t, paused.Load())
+		require.EqualValues(t, 1, ended.Load())
+		resume()
+	})
+}
+
+// Writers stop when level 0 is full, say why, and continue after the pause, a raised limit or Close.
+func TestWritersStopAtAFullLevel0DuringAPause(t *testing.T) {
+	for name, end := range map[string]func(d *DB, resume func()){
+		"resume":     func(_ *DB, resume func()) { resume() },
+		"SetOptions": func(d *DB, _ func()) { tune(t, d, func(o *Options) { o.Compaction.L0Stop = 1000 }) },
+		"Close":      func(d *DB, _ func()) { require.NoError(t, d.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := openTest(t, pausedOptions(vfs.NewMem()))
+				resume := mustPause(t, d)
+				defer resume() // after Close too
+				var written atomic.Int64
+				var stop atomic.Bool
+				var returned atomic.Bool
+				go func() { keepPutting(d, &written, &stop); returned.Store(true) }()
+				time.Sleep(time.Hour)
+				require.Equal(t, throttle.StopPaused, d.Metrics().Stalls.CurrentReason)
+				was := written.Load()
+				time.Sleep(time.Hour)
+				require.Equal(t, was, written.Load(), "the writer waits")
+				stop.Store(name != "Close")
+				end(d, resume)
+				time.Sleep(time.Hour)
+				require.True(t, returned.Load())
+				if name != "Close" {
+					require.Equal(t, was+1, written.Load())
+				}
+			})
+		})
+	}
+}
+
+// Compact works during a pause, also if level 0 is full and a writer waits for that.
+func TestCompactDuringAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openTest(t, pausedOptions(vfs.NewMem()))
+		resume := mustPause(t, d)
+		flushTables(t, d, 3)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		require.Zero(t, d.Metrics().Levels[0].Tables)
+
+		flushTables(t, d, 4)
+		var written atomic.Int64
+		var stop atomic.Bool
+		go keepPutting(d, &written, &stop)
+		time.Sleep(time.Hour)
+		require.Equal(t, throttle.StopPaused, d.Metrics().Stalls.CurrentReason)
+		err := d.Compact(t.Context(), []byte("x"), nil)
+		require.ErrorContains(t, err, "level 0 is full outside of the range, and compactions are paused")
+		stop.Store(true)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		require.Zero(t, d.Metrics().Levels[0].Tables)
+		require.Equal(t, 1, d.Metrics().Compactions.Pauses)
+		resume()
+	})
+}
+
+// A failed compaction that waits for its next attempt does not delay a pause, and is not tried during
+// it.
+func TestAPauseDuringABackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		var attempts atomic.Int64
+		o := pausedOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+			if op.Kind != wrap.OpCreate || filepath.Ext(op.Name) != ".ldb" || !failing.Load() {
+				return nil
+			}
+			attempts.Add(1)
+			return &wrap.Fault{Err: syscall.EIO}
+		}))
+		d := openTest(t, o)
+		hold := mustPause(t, d)
+		flushTables(t, d, 3)
+		failing.Store(true)
+		hold()
+		synctest.Wait()
+		require.EqualValues(t, 1, attempts.Load())
+		resume := mustPause(t, d)
+		require.EqualValues(t, 1, attempts.Load(), "the pause did not wait for another attempt")
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 1, attempts.Load())
+		failing.Store(false)
+		resume()
+		time.Sleep(time.Hour)
+		require.Less(t, d.Metrics().Levels[0].Tables, 3)
+		require.NoError(t, d.Metrics().BackgroundError)
+	})
+}
+
+// Only stores that compact can be paused.
+func TestPausesThatAreRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	var none context.Context
+	_, err := d.PauseCompactions(none)
+	require.ErrorContains(t, err, "PauseCompactions: the context is nil")
+	require.NoError(t, d.Close())
+	o := testOptions(mem)
+	o.ReadOnly = true
+	d = openTest(t, o)
+	_, err = d.PauseCompactions(t.Context())
+	require.ErrorIs(t, err, ErrReadOnly)
+}
