@@ -100,6 +100,12 @@ type CompactionOptions struct {
 	// tables of half a memtable each, and at least 10 MiB: rewriting a smaller level
 	// gains nothing.
 	MaxLevelBase int64
+
+	// MaxBytesPerSecond limits what compactions and filter upgrades read from tables and write
+	// to tables, together. Flushes and loads are not limited. The limit does not hold while
+	// level 0 has L0Slowdown tables or more, so writers wait at most a tenth of a second for
+	// it. Compact is limited too. SetOptions changes it, also for compactions that run. Default: 0, no limit.
+	MaxBytesPerSecond int64
 }
 
 // TableOptions describe new tables. Existing tables are read whatever these say. The zero

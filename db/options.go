@@ -191,6 +191,7 @@ func (o *Options) Validate() error {
 		{"Compaction.L0Slowdown", int64(c.Compaction.L0Slowdown), int64(c.Compaction.L0Trigger), 1 << 16},
 		{"Compaction.L0Stop", int64(c.Compaction.L0Stop), int64(c.Compaction.L0Slowdown) + 1, 1<<16 + 1},
 		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
+		{"Compaction.MaxBytesPerSecond", c.Compaction.MaxBytesPerSecond, 0, 1 << 50},
 		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},
 		{"Limits.ManifestSize", c.Limits.ManifestSize, 4 << 10, 1 << 30},
 		{"Limits.ManifestRead", c.Limits.ManifestRead, 2 * c.Limits.ManifestSize, 1 << 40},

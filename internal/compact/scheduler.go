@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -72,6 +73,7 @@ type Tuning struct {
 	L0SlowdownTrigger int
 	MaxLevelBase      uint64 // bytes
 	TableSize         uint64 // bytes
+	MaxBytesPerSecond int64  // 0: no limit; see pace.go
 	// Table applies to new tables.
 	Table sstable.WriterOptions
 }
@@ -125,6 +127,7 @@ type Scheduler struct {
 	backoff  Backoff
 	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
 	pauses   pauses
+	rate     throttle.Rate // has its own lock
 	burst    burst
 }
 

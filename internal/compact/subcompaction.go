@@ -201,7 +201,8 @@ func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*ta
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
 	p.out = s.o.NewWriter(j.bits)
-	it := s.compactionIter(j.c, p)
+	pace := pacer{s: s, out: p.out}
+	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
 	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
 	var err error
@@ -212,6 +213,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 				break // and stay there, for CheckRemainder
 			}
 		}
+		pace.passed(len(it.Key()) + len(it.Value()))
 		twin = it.TwinFollows()
 	}
 	switch {
@@ -223,14 +225,17 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	if err == nil {
 		_, err = p.out.Finish()
 	}
+	if err == nil {
+		pace.step()
+	}
 	return err
 }
 
 // compactionIter returns an iterator that merges the parts of c's inputs within p. At both
 // ends it may return entries outside of p, but only those of the same blocks. The tables of
 // level 0 may overlap, so each is a run, except that those of a load, which are disjoint, are
-// one. Each other level is one run.
-func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *tables.MergingIter {
+// one. Each other level is one run. read counts what all of them read.
+func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece, read *sstable.IterStats) *tables.MergingIter {
 	runs := [][]*manifest.FileMeta{c.Inputs}
 	if c.Level == 0 {
 		runs = c.Version.DisjointRuns(c.Inputs)
@@ -240,7 +245,7 @@ func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece) *table
 		if files = p.tables(s.o.Cmp, files); len(files) == 0 {
 			continue
 		}
-		o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead, Upper: p.upper}
+		o := sstable.IterOptions{NoFillCache: true, ReadAhead: compactionReadAhead, Upper: p.upper, Stats: read}
 		if p.lower != nil && s.o.Cmp.Compare(base.UserKey(files[0].Smallest), p.lower) < 0 {
 			o.Lower = p.lower
 		}

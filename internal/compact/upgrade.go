@@ -73,8 +73,9 @@ type upgrade struct {
 	made      map[filterSpec][]filterEstimate
 	levels    [manifest.NumLevels]levelRates
 	report    UpgradeReport
-	damage    error // the first
-	failed    error // an I/O error while inspecting a table
+	paced     uint64 // of report.Bytes: taken from the limit
+	damage    error  // the first
+	failed    error  // an I/O error while inspecting a table
 }
 
 type tableState uint8
@@ -262,7 +263,7 @@ func (u *upgrade) runLevel(level int) error {
 			next.failed.Store(true)
 		}
 		<-next.copied
-		if err != nil || level == 0 || u.o.BytesPerSecond > 0 {
+		if err != nil || level == 0 || u.limited() {
 			err = cmp.Or(err, u.end(next))
 			last = nil
 		}
@@ -275,9 +276,17 @@ func (u *upgrade) runLevel(level int) error {
 	}
 }
 
-// limitRate waits until the average rate since the beginning is within BytesPerSecond. It
-// waits between steps, while no table is claimed.
+// limited reports whether the upgrade waits between its steps.
+func (u *upgrade) limited() bool {
+	return u.o.BytesPerSecond > 0 || u.s.tuning.Load().MaxBytesPerSecond > 0
+}
+
+// limitRate waits until the average rate since the beginning is within BytesPerSecond, and that of
+// all background work within Tuning.MaxBytesPerSecond. It waits between steps, while no table is
+// claimed.
 func (u *upgrade) limitRate(since time.Duration) error {
+	u.s.pace(2 * (u.report.Bytes - u.paced)) // read and written
+	u.paced = u.report.Bytes
 	if u.o.BytesPerSecond == 0 {
 		return nil
 	}

@@ -55,6 +55,17 @@ func (t *Writer) Open() bool { return t.w != nil }
 // Size returns the bytes of the open table so far.
 func (t *Writer) Size() uint64 { return t.w.EstimatedSize() }
 
+// Written returns the bytes of all tables so far.
+func (t *Writer) Written() (total uint64) {
+	for _, f := range t.Files {
+		total += f.Size
+	}
+	if t.Open() {
+		total += t.Size()
+	}
+	return total
+}
+
 // path returns the path of table num.
 func (t *Writer) path(num uint64) string { return t.options.Dir.File(t.options.Kind, num) }
 

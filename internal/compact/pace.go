@@ -1,0 +1,71 @@
+package compact
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Tuning.MaxBytesPerSecond limits what merges and filter upgrades read and write together. It does
+// not hold while level 0 has so many tables that writers are slowed: to slow what they wait for
+// would slow them more.
+
+// paceStep is after how many bytes of entries a merge looks at what it has read and written.
+const paceStep = 64 << 10
+
+// longestPause is the time after which a paced goroutine looks whether the limit still holds.
+const longestPause = 100 * time.Millisecond
+
+// pacer keeps a piece of a merge within the limit.
+type pacer struct {
+	s       *Scheduler
+	read    sstable.IterStats // of all runs
+	out     *tables.Writer
+	entries uint64 // bytes of entries since the last step
+	taken   uint64 // of what was read and written
+}
+
+// passed is called after each entry of so many bytes.
+func (p *pacer) passed(bytes int) {
+	if p.entries += uint64(bytes); p.entries >= paceStep {
+		p.step()
+	}
+}
+
+// step takes what was read and written since the last step.
+func (p *pacer) step() {
+	p.entries = 0
+	total := p.read.BytesRead + p.out.Written()
+	if total > p.taken { // an estimate of the open table may shrink
+		p.s.pace(total - p.taken)
+		p.taken = total
+	}
+}
+
+// pace waits until n more bytes are within the limit, the limit changes, or the Scheduler closes.
+func (s *Scheduler) pace(n uint64) {
+	t := s.tuning.Load()
+	if t.MaxBytesPerSecond == 0 || s.urgent(t) {
+		return
+	}
+	wait := s.rate.Take(n, t.MaxBytesPerSecond, time.Now())
+	for wait > 0 {
+		step := min(wait, longestPause)
+		if !s.pause(step) {
+			return
+		}
+		if s.tuning.Load() != t || s.urgent(t) {
+			s.rate.Forgive()
+			return
+		}
+		wait -= step
+	}
+}
+
+// urgent reports whether writers are slowed because of level 0.
+func (s *Scheduler) urgent(t *Tuning) bool {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	return len(v.Levels[0].Files) >= t.L0SlowdownTrigger
+}
