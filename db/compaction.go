@@ -5,9 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
 )
 
 // Compact merges all tables that may contain keys from start to limit, limit excluded; nil
@@ -99,7 +97,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 	return compact.New(compact.Options{
 		Dir: d.files, Cmp: d.cmp, Cache: d.tables, Obsolete: d.obsolete, Plan: d.plan,
 		NewFileNum: d.set.NewFileNum,
-		NewWriter:  func(bits filterplan.Bits) *tables.Writer { return d.newTableWriter(bits) },
+		NewWriter:  d.newTableWriter,
 		Tuning:     o.tuning(), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
 		Begin:  func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
 		End:    func(i compact.Info) { notify(d, o.EventListener.CompactionEnd, CompactionInfo(i)) },

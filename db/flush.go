@@ -124,7 +124,7 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	if mem.Len() == 0 {
 		return nil, nil
 	}
-	out := d.newTableWriter(d.plan.FlushBits(mem.Len()))
+	out := d.newTableWriter(0, d.plan.FlushBits(mem.Len()))
 	for ikey, value := range mem.All() {
 		if err := out.Add(ikey, value); err != nil {
 			out.Abandon()

@@ -124,6 +124,12 @@ type TableOptions struct {
 
 	// Compression is how new blocks are stored. Default: Snappy.
 	Compression Compression
+
+	// LevelCompression replaces Compression for the tables that a flush or a compaction writes
+	// to a level: the first value is for level 0. Levels after its end, and zero values, have
+	// Compression, and so have the tables of a load. A table that only moves to another level
+	// stays as it is. Default: none.
+	LevelCompression []Compression
 }
 
 // CacheOptions bound the parts of tables that are kept in memory, and the number of open

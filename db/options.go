@@ -139,6 +139,7 @@ func (o *Options) withDefaults() Options {
 		c.Filters.Policy = defaultFilter
 	}
 	c.Filters.RangePolicies = slices.Clone(c.Filters.RangePolicies)
+	c.Tables.LevelCompression = slices.Clone(c.Tables.LevelCompression)
 	setDefault(&c.Cache.Size, defaultBlockCacheSize)
 	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
 	setDefault(&c.Memtables.MaxWaiting, 2)
@@ -204,6 +205,9 @@ func (o *Options) Validate() error {
 	if c.FileMode&^fs.ModePerm != 0 || c.FileMode&ownerMode != ownerMode {
 		return errors.Newf("sievedb: Options.FileMode is %#o; it must be permission bits, 0777 at most, with the owner's to read and write, 0600",
 			uint32(c.FileMode))
+	}
+	if err := c.Tables.validateLevelCompression(); err != nil {
+		return err
 	}
 	if err := c.validateComparer(); err != nil {
 		return err
@@ -274,13 +278,13 @@ func (o *Options) validateComparer() error {
 func (o *Options) tableOptions() sstable.WriterOptions {
 	return sstable.WriterOptions{
 		Comparer: o.Comparer, Filter: o.Filters.Policy, FilterAliases: o.filterAliases(), RangeFilters: o.Filters.RangePolicies,
-		BlockSize: o.Tables.BlockSize, BlockRestartInterval: o.Tables.RestartInterval, Compression: o.tableCompression(),
+		BlockSize: o.Tables.BlockSize, BlockRestartInterval: o.Tables.RestartInterval, Compression: o.Tables.Compression.inTables(),
 	}
 }
 
-// tableCompression returns the byte for c in table files.
-func (o *Options) tableCompression() sstable.Compression {
-	switch o.Tables.Compression {
+// inTables returns the byte for c in table files.
+func (c Compression) inTables() sstable.Compression {
+	switch c {
 	case NoCompression:
 		return sstable.NoCompression
 	case ZstdCompression:
@@ -288,7 +292,29 @@ func (o *Options) tableCompression() sstable.Compression {
 	case SnappyCompression:
 		return sstable.Snappy
 	}
-	panic(fmt.Sprintf("db: compression %d passed validation", o.Tables.Compression))
+	panic(fmt.Sprintf("db: compression %d passed validation", c))
+}
+
+// compressionFor returns the compression of tables that are written for a level.
+func (t *TableOptions) compressionFor(level int) sstable.Compression {
+	if level < len(t.LevelCompression) && t.LevelCompression[level] != 0 {
+		return t.LevelCompression[level].inTables()
+	}
+	return t.Compression.inTables()
+}
+
+// validateLevelCompression checks what t.compressionFor returns.
+func (t *TableOptions) validateLevelCompression() error {
+	if n := len(t.LevelCompression); n > NumLevels {
+		return errors.Newf("sievedb: Options.Tables.LevelCompression has %d values; there are %d levels", n, NumLevels)
+	}
+	for level, c := range t.LevelCompression {
+		if c != 0 && (c < SnappyCompression || c > ZstdCompression) {
+			return errors.Newf("sievedb: Options.Tables.LevelCompression is %d for level %d; it must be from %d to %d, or 0 for Options.Tables.Compression",
+				c, level, SnappyCompression, ZstdCompression)
+		}
+	}
+	return nil
 }
 
 // filterAliases are the second names that tables list filters under.

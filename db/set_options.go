@@ -91,7 +91,7 @@ func newOptionsNow(o *Options) *optionsNow {
 	if o != nil {
 		now.passed = *o
 	}
-	now.passed.Filters.RangePolicies = now.full.Filters.RangePolicies // a copy
+	now.passed.Filters.RangePolicies, now.passed.Tables.LevelCompression = now.full.Filters.RangePolicies, now.full.Tables.LevelCompression // copies
 	return now
 }
 

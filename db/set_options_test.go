@@ -1,9 +1,11 @@
 package db
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -166,6 +168,72 @@ func TestNewTablesHaveTheNewOptions(t *testing.T) {
 	require.Less(t, after.Bytes, before.Bytes*2/3, "blocks are compressed")
 	readAll()
 	require.Less(t, d.Metrics().Tables.IndexBytes, indexBytes/8, "blocks are larger")
+}
+
+// levelBytes returns the sizes of level 0 after a flush, and of the last level after a compaction, of
+// a store with the same content each time.
+func levelBytes(t *testing.T, o TableOptions) (flushed, compacted uint64) {
+	options := testOptions(vfs.NewMem())
+	options.Tables, options.Memtables.Size = o, 8<<20 // one flush
+	options.Compaction.L0Trigger = 2
+	d := openTest(t, options)
+	for range 2 {
+		flushed = d.Metrics().Levels[0].Bytes
+		for i := range 500 {
+			require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 100), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	settle(t, d)
+	require.EqualValues(t, 1, d.Metrics().Compactions.Count)
+	for i := range 500 {
+		requireValue(t, d, testKey(i), bytes.Repeat(testValue(i), 100))
+	}
+	last := slices.IndexFunc(d.Metrics().Levels[:], func(l LevelMetrics) bool { return l.Tables > 0 })
+	require.Positive(t, last)
+	return flushed, d.Metrics().Levels[last].Bytes
+}
+
+// Each level has the compression that the options say for it, as a store that has it everywhere.
+func TestLevelsHaveTheirCompression(t *testing.T) {
+	plain, plainLast := levelBytes(t, TableOptions{Compression: NoCompression})
+	snappy, snappyLast := levelBytes(t, TableOptions{})
+	_, zstdLast := levelBytes(t, TableOptions{Compression: ZstdCompression})
+	require.Greater(t, plain, 2*snappy)
+	require.Greater(t, snappyLast, zstdLast+zstdLast/10)
+	for _, c := range []struct {
+		o                  TableOptions
+		flushed, compacted uint64
+	}{
+		{TableOptions{LevelCompression: []Compression{NoCompression}}, plain, snappyLast},
+		{TableOptions{Compression: NoCompression, LevelCompression: []Compression{SnappyCompression}}, snappy, plainLast},
+		{TableOptions{LevelCompression: []Compression{NoCompression, ZstdCompression, ZstdCompression, ZstdCompression,
+			ZstdCompression, ZstdCompression, ZstdCompression}}, plain, zstdLast},
+		{TableOptions{Compression: ZstdCompression, LevelCompression: []Compression{NoCompression, 0, 0, 0, 0, 0, 0}}, plain, zstdLast},
+	} {
+		flushed, compacted := levelBytes(t, c.o)
+		require.InEpsilon(t, c.flushed, flushed, 0.02, "%+v", c.o) // merges cut tables at other keys
+		require.InEpsilon(t, c.compacted, compacted, 0.02, "%+v", c.o)
+	}
+}
+
+func TestWrongLevelCompressionIsRefused(t *testing.T) {
+	for want, list := range map[string][]Compression{
+		"Options.Tables.LevelCompression has 8 values; there are 7 levels": make([]Compression, 8),
+		"Options.Tables.LevelCompression is 99 for level 1":                {0, 99},
+	} {
+		o := testOptions(vfs.NewMem())
+		o.Tables.LevelCompression = list
+		_, err := Open("db", o)
+		require.ErrorContains(t, err, want)
+	}
+	list := []Compression{NoCompression}
+	o := testOptions(vfs.NewMem())
+	o.Tables.LevelCompression = list
+	d := openTest(t, o)
+	list[0] = 99
+	tune(t, d, func(*Options) {})
+	require.Equal(t, []Compression{NoCompression}, d.Options().Tables.LevelCompression, "Open copies the list")
 }
 
 // The active memtable and the one that may be ready keep their sizes; later ones have the new one.

@@ -21,10 +21,12 @@ func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened fu
 	}
 }
 
-// newTableWriter returns a writer of tables of the store whose filters have bits a key, if
-// that depends on the level.
-func (d *DB) newTableWriter(bits filterplan.Bits) *tables.Writer {
-	return tables.NewWriter(d.tableWriterOptions(bits))
+// newTableWriter returns a writer of tables for a level, whose filters have bits a key, if that
+// depends on the level.
+func (d *DB) newTableWriter(level int, bits filterplan.Bits) *tables.Writer {
+	o := d.tableWriterOptions(bits)
+	o.Table.Compression = d.options().Tables.compressionFor(level)
+	return tables.NewWriter(o)
 }
 
 func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {

@@ -44,9 +44,9 @@ type Options struct {
 	Plan     *filterplan.Planner
 	// NewFileNum returns the number for a new file.
 	NewFileNum func() uint64
-	// NewWriter returns a writer of tables. If the filters' bits per key depend on the
-	// level, they are those of the argument.
-	NewWriter func(filterplan.Bits) *tables.Writer
+	// NewWriter returns a writer of tables for a level. If the filters' bits per key depend on
+	// the level, they are those of the argument.
+	NewWriter func(level int, bits filterplan.Bits) *tables.Writer
 	// ReadPolicies are the filter policies that the store reads.
 	ReadPolicies []filter.Policy
 	ReadOnly     bool // nothing is compacted

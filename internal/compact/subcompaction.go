@@ -200,7 +200,7 @@ func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*ta
 // merge merges the inputs within a piece to new tables. After an error p.out must be abandoned.
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
-	p.out = s.o.NewWriter(j.bits)
+	p.out = s.o.NewWriter(j.c.OutputLevel, j.bits)
 	pace := pacer{s: s, out: p.out}
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
