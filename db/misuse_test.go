@@ -81,6 +81,8 @@ func errorsOfDB(d *DB) map[string]error {
 	of["All"], of["Backward"] = errorOfLoop(d.All(nil)), errorOfLoop(d.Backward(nil))
 	_, of["GetWith"] = d.GetWith(nil, key, nil)
 	_, of["NewLoader"] = d.NewLoader()
+	_, of["DiskUsage"] = d.DiskUsage()
+	_, of["EstimateSize"] = d.EstimateSize(nil, nil)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["Check"] = d.Check(ctx)
 	_, of["Explain"] = d.Explain(key)

@@ -79,6 +79,10 @@ type (
 	RepairedFile = report.RepairedFile
 	// FileFate is the fate of a file in a repair.
 	FileFate = report.FileFate
+	// DiskUsage has the sizes of a database's files.
+	DiskUsage = report.DiskUsage
+	// SizeEstimate says about how many bytes the entries of a range use.
+	SizeEstimate = report.SizeEstimate
 	// LatencyMetrics says how long calls, commits and fsyncs took.
 	LatencyMetrics = report.LatencyMetrics
 	// LatencyHistogram has measured durations, and returns quantiles.

@@ -119,25 +119,3 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 		}
 	})
 }
-
-// ApproximateSize returns about how many bytes on disk the tables use for keys from start to
-// limit, limit excluded; nil means no bound. It is 0 if limit is not after start. Entries that
-// are only in memory do not count.
-func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
-	if d == nil || d.closed.Load() {
-		return 0, ErrClosed
-	}
-	s := d.finder.Ref()
-	defer s.Version.Unref()
-	var total uint64
-	var err error
-	s.Version.Files(func(_ int, f *manifest.FileMeta) {
-		if err != nil {
-			return
-		}
-		var size uint64
-		size, err = d.tables.ApproximateSize(f, start, limit)
-		total += size
-	})
-	return total, err
-}

@@ -1,0 +1,58 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/usage"
+)
+
+// DiskUsage returns the sizes of the files in the database's directory, by what they are for. It
+// asks the file system for each file, about a microsecond each, and may be called at any time.
+// Files that come or go meanwhile may count or not.
+func (d *DB) DiskUsage() (DiskUsage, error) {
+	if d == nil || d.closed.Load() {
+		return DiskUsage{}, ErrClosed
+	}
+	s := d.finder.Ref()
+	defer s.Version.Unref()
+	listed := map[uint64]bool{}
+	s.Version.Files(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
+	return usage.Measure(d.opts.FS, d.dir, func(num uint64) bool { return listed[num] })
+}
+
+// ApproximateSize returns about how many bytes on disk the tables use for keys from start to
+// limit, limit excluded; nil means no bound. It is 0 if limit is not after start. Entries that
+// are only in memory do not count; EstimateSize counts them.
+func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
+	e, err := d.estimateSize(start, limit, false)
+	return e.Tables, err
+}
+
+// EstimateSize estimates the bytes of the entries with keys from start to limit, limit excluded, in
+// tables and in memtables; nil means no bound. It is zero if limit is not after start. Of each table
+// at a bound it reads the index, unless that is in memory. Ranges of a few blocks are off by a block
+// for each level; in memtables, ranges of more than 256 entries are off by about a sixteenth.
+func (d *DB) EstimateSize(start, limit []byte) (SizeEstimate, error) {
+	return d.estimateSize(start, limit, true)
+}
+
+func (d *DB) estimateSize(start, limit []byte, memtables bool) (e SizeEstimate, err error) {
+	if d == nil || d.closed.Load() {
+		return e, ErrClosed
+	}
+	s := d.finder.Ref()
+	defer s.Version.Unref()
+	s.Version.Files(func(_ int, f *manifest.FileMeta) {
+		if err == nil {
+			var size uint64
+			size, err = d.tables.ApproximateSize(f, start, limit)
+			e.Tables += size
+		}
+	})
+	if err != nil || !memtables {
+		return e, err
+	}
+	for _, m := range s.Memtables() {
+		e.Memtables += m.SizeBetween(start, limit)
+	}
+	return e, nil
+}

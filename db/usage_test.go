@@ -1,0 +1,107 @@
+package db
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Every file of the directory counts once, where it belongs.
+func TestDiskUsageCountsEachFileOnce(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	fill(t, d, 0, 2000)
+	settle(t, d)
+	snapshot, err := d.NewIterator(nil) // keeps the tables of this moment
+	require.NoError(t, err)
+	fill(t, d, 0, 500)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	fill(t, d, 0, 3)
+	require.NoError(t, d.SyncLog())
+	require.NoError(t, vfs.MkdirAllSynced(mem, filepath.Join("db", base.LostDir)))
+	writeFile(t, mem, filepath.Join("db", base.LostDir, "000007.ldb"), make([]byte, 777))
+	writeFile(t, mem, filepath.Join("db", "notes.txt"), make([]byte, 55))
+
+	u, err := d.DiskUsage()
+	require.NoError(t, err)
+	require.Equal(t, d.Metrics().Total().Bytes, u.Tables)
+	require.Positive(t, u.UnlistedTables, "of the iterator")
+	require.Positive(t, u.Logs)
+	require.Positive(t, u.Manifest)
+	require.EqualValues(t, 777, u.Lost)
+	require.Greater(t, u.Other, uint64(55))
+	total := uint64(777)
+	names, err := mem.List("db")
+	require.NoError(t, err)
+	for _, name := range names {
+		if name != base.LostDir {
+			info, err := mem.Stat(filepath.Join("db", name))
+			require.NoError(t, err)
+			total += uint64(info.Size())
+		}
+	}
+	require.Equal(t, total, u.Total)
+	require.Equal(t, u.Total, u.Tables+u.UnlistedTables+u.Logs+u.Manifest+u.Lost+u.Other)
+
+	require.NoError(t, snapshot.Close())
+	eventually(t, func() bool {
+		u, err = d.DiskUsage()
+		require.NoError(t, err)
+		return u.UnlistedTables == 0
+	})
+}
+
+func TestDiskUsageReturnsErrorsOfTheFileSystem(t *testing.T) {
+	mem := vfs.NewMem()
+	failing := false
+	fail := wrap.OpKind(0)
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if failing && op.Kind == fail {
+			return &wrap.Fault{}
+		}
+		return nil
+	}))
+	d := openTest(t, o)
+	for _, fail = range []wrap.OpKind{wrap.OpList, wrap.OpStat} {
+		failing = true
+		_, err := d.DiskUsage()
+		failing = false
+		require.ErrorIs(t, err, wrap.ErrInjected, "%v", fail)
+		require.ErrorContains(t, err, "sievedb: DiskUsage: ")
+	}
+}
+
+// What is only in memory counts in EstimateSize, and moves to the tables with the flush.
+func TestEstimatesIncludeMemtables(t *testing.T) {
+	d := openTest(t, &Options{FS: vfs.NewMem()})
+	fill(t, d, 0, 4000)
+	all, err := d.EstimateSize(nil, nil)
+	require.NoError(t, err)
+	require.Zero(t, all.Tables)
+	require.InEpsilon(t, d.state().Mem.Size(), all.Memtables, 0.3)
+	tenth, err := d.EstimateSize(testKey(1000), testKey(1400))
+	require.NoError(t, err)
+	require.InEpsilon(t, float64(all.Memtables)/10, tenth.Memtables, 0.4)
+	onDisk, err := d.ApproximateSize(nil, nil)
+	require.NoError(t, err)
+	require.Zero(t, onDisk)
+
+	require.NoError(t, d.Flush())
+	after, err := d.EstimateSize(nil, nil)
+	require.NoError(t, err)
+	require.Zero(t, after.Memtables)
+	require.InEpsilon(t, d.Metrics().Total().Bytes, after.Tables, 0.1)
+	require.NoError(t, d.Put(testKey(5000), make([]byte, 5000), NoSync))
+	one, err := d.EstimateSize(testKey(5000), nil)
+	require.NoError(t, err)
+	require.Zero(t, one.Tables)
+	require.InEpsilon(t, 5000, one.Memtables, 0.02)
+	none, err := d.EstimateSize(testKey(9), testKey(5))
+	require.NoError(t, err)
+	require.Zero(t, none)
+}
