@@ -279,7 +279,7 @@ func TestALogOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 	n := 1_500_000
 	if sampled() {
-		n = 300_000
+		n = 100_000
 	}
 	for keyLen, name := range []string{"the empty key", "keys of one byte", "keys of two bytes", "keys of three bytes"} {
 		t.Run(name, func(t *testing.T) {
