@@ -62,6 +62,10 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		}
 	}
 	o.Filters.RangePolicies = rangePolicies[rnd.IntN(len(rangePolicies))]
+	o.Compaction.MaxBytesPerSecond = []int64{0, 64 << 20}[rnd.IntN(2)]
+	for range rnd.IntN(4) {
+		o.Tables.LevelCompression = append(o.Tables.LevelCompression, db.Compression(rnd.IntN(int(db.ZstdCompression)+1)))
+	}
 	return o, describe(o)
 }
 
@@ -135,9 +139,9 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
-		"compression %d, compactions %d, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, tracking %v, mode %#o",
+		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, tracking %v, mode %#o",
 		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
-		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Compaction.MaxConcurrent,
+		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
 		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.TrackOpen, uint32(o.FileMode))
 }
 
