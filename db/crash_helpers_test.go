@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -72,8 +73,17 @@ func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	case 2:
 		o.Memtables.MaxWaiting, o.Tables.RestartInterval, o.Tables.Compression = 1, 1, ZstdCompression
 	}
+	if seed%2 == 0 {
+		o.Compaction.Filter = func(key, value []byte) ([]byte, bool) {
+			return bytes.Clone(value), !bytes.HasPrefix(key, []byte(droppedPrefix))
+		}
+	}
 	return o
 }
+
+// droppedPrefix begins the keys whose values the filter of crashOptions drops. The oracle does not
+// know them.
+const droppedPrefix = "dropped"
 
 // crashWorkload writes from several goroutines, reopens the store now and then, and records its
 // batches.
@@ -193,6 +203,7 @@ func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 			batch.Put([]byte(op.Key), []byte(op.Value))
 		}
 	}
+	batch.Put(fmt.Appendf(nil, "%s%d", droppedPrefix, b.Number%w.keys), []byte(droppedPrefix))
 	b.Issued = r.Len()
 	wo := &WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered}
 	var err error
@@ -272,6 +283,12 @@ func dump(d *DB) ([]oracle.Entry, error) {
 	}
 	var entries []oracle.Entry
 	for ok := it.First(); ok; ok = it.Next() {
+		if strings.HasPrefix(string(it.Key()), droppedPrefix) {
+			if string(it.Value()) != droppedPrefix {
+				return nil, fmt.Errorf("%s has the value %q", it.Key(), it.Value())
+			}
+			continue
+		}
 		entries = append(entries, oracle.Entry{Key: string(it.Key()), Value: string(it.Value())})
 	}
 	if err := it.Err(); err != nil {

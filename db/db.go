@@ -80,7 +80,7 @@ type DB struct {
 	_ [64]byte // keeps the fields that writers change off the cache line that lookups load
 
 	writing
-	snapshots snapshotList
+	snapshots lookup.Snapshots
 	opened    tracking.OpenList
 
 	// mu guards the fields below. cond is signalled when any of them changes.

@@ -106,6 +106,26 @@ type CompactionOptions struct {
 	// level 0 has L0Slowdown tables or more, so writers wait at most a tenth of a second for
 	// it. Compact is limited too. SetOptions changes it, also for compactions that run. Default: 0, no limit.
 	MaxBytesPerSecond int64
+
+	// Filter, if not nil, may drop or replace values while compactions merge tables. It gets
+	// a key and its newest value among the merged tables. It returns the value to keep, which
+	// may be the same or another one of at most MaxValueSize bytes, and true, or false to
+	// delete the key. Readers see the result once the compaction has ended.
+	//
+	// Filter is not called for values that an open snapshot sees, for older versions of a key,
+	// and where tables are written without a merge: by flushes, loads and UpgradeFilters, and
+	// when a table is moved. Only Compact calls it for all values in its range that were written
+	// before and that no snapshot sees. Filter may be called several times for one value, and
+	// for values that were replaced. Repair may bring back values that were dropped shortly
+	// before.
+	//
+	// The slices are valid only during the call and must not be changed. The result is copied
+	// before the next call in the same goroutine. Several goroutines call Filter at once. It may
+	// read from the store; methods that would wait return ErrInListener. A panic ends the
+	// writes; see PanicError. A result that is too large fails the compaction, which is tried
+	// again later. If SetOptions changes Filter, compactions that run keep the former one.
+	// Default: values are kept.
+	Filter func(key, value []byte) (kept []byte, keep bool)
 }
 
 // TableOptions describe new tables. Existing tables are read whatever these say. The zero

@@ -84,7 +84,10 @@ var bombs = map[string]func(o *Options, b *bomb){
 		o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault { b.tick(); return nil })
 	},
 	"listener": func(o *Options, b *bomb) { o.EventListener = bombListener(b) },
-	"logger":   func(o *Options, b *bomb) { o.Logger = slog.New(slog.NewTextHandler(bombWriter{b}, nil)) },
+	"compaction filter": func(o *Options, b *bomb) {
+		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { b.tick(); return value, true }
+	},
+	"logger": func(o *Options, b *bomb) { o.Logger = slog.New(slog.NewTextHandler(bombWriter{b}, nil)) },
 }
 
 // panicRun uses a store and recovers from the panics that reach it.

@@ -216,8 +216,8 @@ type deleteHost struct{ *loadHost }
 func (h *deleteHost) db() *DB                               { return (*DB)(h.loadHost) }
 func (h *deleteHost) LastVisible() uint64                   { return h.finder.VisibleSeq.Load() }
 func (h *deleteHost) RefVersion() *manifest.Version         { return h.finder.Ref().Version }
-func (h *deleteHost) Pin() (unpin func())                   { return h.snapshots.pin() }
-func (h *deleteHost) OldestUnpinned() (seq uint64, ok bool) { return h.snapshots.oldestUnpinned() }
+func (h *deleteHost) Pin() (unpin func())                   { return h.snapshots.Pin() }
+func (h *deleteHost) OldestUnpinned() (seq uint64, ok bool) { return h.snapshots.OldestUnpinned() }
 func (h *deleteHost) Closing() <-chan struct{}              { return h.closing }
 
 func (h *deleteHost) NewWriter(seq, size uint64) rangedel.Writer {

@@ -100,6 +100,6 @@ func (o *Options) tuning() compact.Tuning {
 	return compact.Tuning{
 		MaxConcurrent: o.Compaction.MaxConcurrent, L0Trigger: o.Compaction.L0Trigger, L0SlowdownTrigger: o.Compaction.L0Slowdown,
 		MaxLevelBase: uint64(o.Compaction.MaxLevelBase), TableSize: uint64(o.Tables.Size),
-		MaxBytesPerSecond: o.Compaction.MaxBytesPerSecond, Table: o.tableOptions(),
+		MaxBytesPerSecond: o.Compaction.MaxBytesPerSecond, Table: o.tableOptions(), Filter: o.Compaction.Filter,
 	}
 }

@@ -1,8 +1,6 @@
 package db
 
 import (
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -11,99 +9,12 @@ import (
 )
 
 // Snapshot is the database as it was at one moment. It is safe for concurrent use. Until it is
-// closed, the entries that it shows are kept on disk.
+// closed, the entries that it shows are kept on disk. A snapshot that is opened while a
+// compaction with Options.Compaction.Filter runs keeps the tables and memtables of its moment.
 type Snapshot struct {
 	db     *DB
 	at     lookup.At // the moment that it shows
 	closed atomic.Bool
-}
-
-// snapshotList holds the sequence numbers of the open snapshots. A compaction reads it to know
-// which shadowed versions are still visible.
-type snapshotList struct {
-	mu     sync.Mutex
-	seqs   []uint64 // of snapshots that read the current state; ascending, with repetitions
-	pinned []uint64 // of those that pin a state
-	pins   int      // while above 0, new snapshots pin their state
-}
-
-// add opens a snapshot at the newest visible sequence number, which is read
-// under the lock: a compaction that misses the snapshot in the list has then
-// seen a visible sequence number no newer than the snapshot's.
-func (l *snapshotList) add(current *lookup.Current) lookup.At {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pins > 0 {
-		s, seq := current.RefAt(nil)
-		l.pinned = append(l.pinned, seq)
-		return lookup.At{Seq: seq, State: s}
-	}
-	seq := current.VisibleSeq.Load()
-	l.seqs = append(l.seqs, seq)
-	return lookup.At{Seq: seq}
-}
-
-// remove closes the snapshot that add opened.
-func (l *snapshotList) remove(at *lookup.At) {
-	if at.State != nil {
-		defer at.State.Version.Unref()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seqs := &l.seqs
-	if at.State != nil {
-		seqs = &l.pinned
-	}
-	i, _ := slices.BinarySearch(*seqs, at.Seq)
-	*seqs = slices.Delete(*seqs, i, i+1)
-}
-
-// pin makes new snapshots pin the state that they read, until unpin is called. A change of the tables
-// that is not of the kind that compactions make is not seen by these snapshots.
-func (l *snapshotList) pin() (unpin func()) {
-	add := func(n int) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.pins += n
-	}
-	add(+1)
-	return sync.OnceFunc(func() { add(-1) })
-}
-
-// oldestUnpinned returns the oldest sequence number of the snapshots that read the current state; ok
-// is false if there are none.
-func (l *snapshotList) oldestUnpinned() (seq uint64, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.seqs) == 0 {
-		return 0, false
-	}
-	return l.seqs[0], true
-}
-
-// all returns the sequence numbers that readers may use, ascending and without repetitions,
-// the newest visible one last.
-func (l *snapshotList) all(visible *atomic.Uint64) []uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seqs := append(slices.Concat(l.seqs, l.pinned), visible.Load())
-	if len(l.pinned) > 0 {
-		slices.Sort(seqs)
-	}
-	return slices.Compact(seqs)
-}
-
-// oldest returns the first of what all returns.
-func (l *snapshotList) oldest(visible *atomic.Uint64) uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	oldest := visible.Load()
-	for _, seqs := range [][]uint64{l.seqs, l.pinned} {
-		if len(seqs) > 0 {
-			oldest = min(oldest, seqs[0])
-		}
-	}
-	return oldest
 }
 
 // NewSnapshot returns a snapshot of what is visible now. The caller closes it.
@@ -112,7 +23,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	if d == nil {
 		return &Snapshot{}
 	}
-	s := &Snapshot{db: d, at: d.snapshots.add(&d.finder.Current)}
+	s := &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current)}
 	d.opened.Add(s, tracking.Snapshot, d.opts.TrackOpen)
 	return s
 }
@@ -201,6 +112,6 @@ func (s *Snapshot) Close() error {
 
 // closeSnapshot releases what an open snapshot holds.
 func (d *DB) closeSnapshot(at *lookup.At) {
-	d.snapshots.remove(at)
+	d.snapshots.Close(at)
 	d.deleter.Wake()
 }

@@ -34,6 +34,7 @@ func (d *DB) Metrics() *Metrics {
 		Compactions: CompactionMetrics{
 			Count:          c.Compactions,
 			TrivialMoves:   c.TrivialMoves,
+			ValuesDropped:  c.ValuesDropped,
 			Subcompactions: c.Subcompactions,
 			BytesRead:      c.BytesRead,
 			BytesWritten:   c.BytesWritten,

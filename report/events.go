@@ -12,7 +12,7 @@ type FlushInfo struct {
 }
 
 // CompactionInfo describes a compaction. BytesWritten, OutputTables, Subcompactions,
-// Duration and Err are set at its end.
+// ValuesDropped, Duration and Err are set at its end.
 type CompactionInfo struct {
 	Reason                    string
 	InputLevel, OutputLevel   int
@@ -22,8 +22,10 @@ type CompactionInfo struct {
 	// Subcompactions is the number of pieces, divided by keys, in which the tables were
 	// merged; 0 for a TrivialMove. See Options.Compaction.MaxConcurrent.
 	Subcompactions int
-	Duration       time.Duration
-	Err            error
+	// ValuesDropped is the number of values that Options.Compaction.Filter dropped.
+	ValuesDropped uint64
+	Duration      time.Duration
+	Err           error
 }
 
 // LoadInfo describes a load and its Commit.

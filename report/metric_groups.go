@@ -44,6 +44,8 @@ type CompactionMetrics struct {
 	TablesSetAside int
 	// Pauses counts the pauses in effect: calls of PauseCompactions whose resume was not called yet.
 	Pauses int
+	// ValuesDropped counts the values that Options.Compaction.Filter dropped.
+	ValuesDropped uint64
 }
 
 // LoadMetrics count loads.

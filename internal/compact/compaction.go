@@ -67,7 +67,9 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 		s.trivialMoves.Add(1)
 		return nil
 	}
-	files, pieces, err := s.MergeTables(c)
+	job := s.newMergeJob(c)
+	defer job.end() // after Apply
+	files, pieces, err := job.mergeTables()
 	if err != nil {
 		if err == base.ErrClosed {
 			return err
@@ -79,6 +81,7 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 		info.BytesWritten += f.Size
 	}
 	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
+	info.ValuesDropped = job.filter.dropped.Load()
 	if err := s.host.Apply(edit, files); err != nil {
 		return err
 	}
@@ -86,6 +89,7 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 	s.subcompactions.Add(uint64(pieces))
 	s.bytesRead.Add(info.BytesRead)
 	s.bytesWritten.Add(info.BytesWritten)
+	s.valuesDropped.Add(info.ValuesDropped)
 	return nil
 }
 
@@ -101,9 +105,10 @@ type merger struct {
 	below  [manifest.NumLevels]int
 	count  int
 
-	ikey    []byte // of the previous entry, nil before the first
-	stratum int    // of the previous entry; see entry
-	zeros   zeroSeqs
+	ikey      []byte // of the previous entry, nil before the first
+	stratum   int    // of the previous entry; see entry
+	tombstone []byte // scratch for the internal key of an entry whose value was dropped
+	zeros     zeroSeqs
 }
 
 // entry processes the next entry of the merged order.
@@ -153,6 +158,19 @@ func (m *merger) entry(ikey, value []byte) error {
 	if shadowed {
 		return nil
 	}
+	if newKey && m.filters(kind, seq) {
+		var err error
+		if kind, value, err = m.filter(user, value); err != nil {
+			return err
+		}
+		if kind == base.KindDelete {
+			if seq == 0 { // it is the oldest entry of its key, so there is nothing to hide
+				return nil
+			}
+			m.tombstone = base.AppendInternalKey(m.tombstone[:0], user, seq, kind)
+			ikey = m.tombstone
+		}
+	}
 	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {
 		// All readers see the tombstone, and it hides no entry in a lower level. The key's
 		// older entries among the inputs are in this stratum too and are dropped.
@@ -185,10 +203,14 @@ func (m *merger) inputs() string {
 const ManualStep = 64 << 20
 
 // Compact merges all tables that may hold keys in [start, limit), nil for no bound. It
-// returns when that is done or ctx is.
+// returns when that is done or ctx is. Tuning.Filter is called for all values in the range
+// that were written before, unless a snapshot sees them.
 func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	stop := context.AfterFunc(ctx, s.wake)
 	defer stop()
+	if err := s.waitForEarlierFilters(ctx); err != nil {
+		return err
+	}
 	fresh := s.o.NewFileNum() // tables from this number on are written during or after this call
 	for level := 0; level < manifest.NumLevels-1; level++ {
 		if err := s.CompactLevel(ctx, level, start, limit); err != nil {

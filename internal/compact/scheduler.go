@@ -19,7 +19,7 @@ import (
 )
 
 // Host is the store whose tables a Scheduler compacts. Its methods may be called from any
-// goroutine. All except Apply are called with the Scheduler's lock held: they must not wait
+// goroutine. Those above Apply are called with the Scheduler's lock held: they must not wait
 // for a goroutine that calls the Scheduler.
 type Host interface {
 	// RefVersion returns the current version; the caller unrefs it.
@@ -33,6 +33,10 @@ type Host interface {
 	// Apply records an edit in the MANIFEST and makes its version the current one. If it
 	// fails, the host removes written, the tables that were written for the edit.
 	Apply(edit *manifest.Edit, written []*manifest.FileMeta) error
+	// BeginFilter is called before a merge that calls Tuning.Filter. It returns the smallest
+	// sequence number that no open snapshot sees. Until end, which is called after Apply,
+	// the tables that a new snapshot reads are those of the moment at which it was opened.
+	BeginFilter() (from uint64, end func())
 }
 
 // Options configure a Scheduler.
@@ -52,6 +56,11 @@ type Options struct {
 	ReadOnly     bool // nothing is compacted
 	// Tuning is what Tune can change.
 	Tuning Tuning
+
+	// FilterCalls runs each piece of a merge that may call Tuning.Filter: it calls work and returns
+	// its error. The filter's results have at most MaxValue bytes.
+	FilterCalls func(work func() error) error
+	MaxValue    int
 
 	// Begin and End are called before and after each compaction.
 	Begin, End func(Info)
@@ -76,17 +85,20 @@ type Tuning struct {
 	MaxBytesPerSecond int64  // 0: no limit; see pace.go
 	// Table applies to new tables.
 	Table sstable.WriterOptions
+	// Filter, if not nil, may drop or replace values that are merged; see filter.go.
+	Filter func(key, value []byte) (replacement []byte, keep bool)
 }
 
-// Info describes a compaction. BytesWritten, OutputTables, Subcompactions, Duration and
-// Err are set at its end.
+// Info describes a compaction. BytesWritten, OutputTables, Subcompactions, ValuesDropped,
+// Duration and Err are set at its end.
 type Info struct {
 	Reason                    string
 	InputLevel, OutputLevel   int
 	InputTables, OutputTables int
 	BytesRead, BytesWritten   uint64
 	TrivialMove               bool
-	Subcompactions            int // 0 for a TrivialMove
+	Subcompactions            int    // 0 for a TrivialMove
+	ValuesDropped             uint64 // by Tuning.Filter
 	Duration                  time.Duration
 	Err                       error
 }
@@ -95,6 +107,7 @@ type Info struct {
 type Counters struct {
 	Compactions, Subcompactions, TrivialMoves uint64
 	BytesRead, BytesWritten                   uint64
+	ValuesDropped                             uint64
 }
 
 // Scheduler decides when tables are compacted, and compacts them.
@@ -133,7 +146,7 @@ type Scheduler struct {
 
 // totals are the fields of Counters.
 type totals struct {
-	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten atomic.Uint64
+	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten, valuesDropped atomic.Uint64
 }
 
 // parked are tables that were set aside because their compaction met corruption.
@@ -216,7 +229,7 @@ func (s *Scheduler) Status() Status {
 func (s *Scheduler) Counters() Counters {
 	return Counters{
 		Compactions: s.compactions.Load(), Subcompactions: s.subcompactions.Load(), TrivialMoves: s.trivialMoves.Load(),
-		BytesRead: s.bytesRead.Load(), BytesWritten: s.bytesWritten.Load(),
+		BytesRead: s.bytesRead.Load(), BytesWritten: s.bytesWritten.Load(), ValuesDropped: s.valuesDropped.Load(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -31,6 +32,7 @@ type mergeJob struct {
 	oldest  bool     // entries may get sequence number 0
 	// tableSize is Tuning.TableSize at the beginning.
 	tableSize uint64
+	filter    jobFilter
 	pieces    []mergePiece
 	stopped   atomic.Bool // a piece has failed, so others need not continue
 
@@ -40,14 +42,27 @@ type mergeJob struct {
 	err    error // of the piece that failed first
 }
 
-// newMergeJob returns a mergeJob without pieces.
-func (s *Scheduler) newMergeJob(c *manifest.Compaction) *mergeJob {
-	return &mergeJob{
-		s: s, c: c, bits: s.o.Plan.CompactionBits(c), tableSize: s.tuning.Load().TableSize,
-		visible: s.host.Snapshots(),
-		// Inputs are removed oldest first. So inputs left by a crash have nothing older than
-		// an entry that got number 0. If the inputs' order is unknown, that is not certain.
-		oldest: c.HoldsOldest() && s.inputsInOrder(c),
+// newMergeJob returns a mergeJob without pieces that was not begun. The caller ends it after its
+// result is installed or abandoned.
+func (s *Scheduler) newMergeJob(c *manifest.Compaction) *mergeJob { return &mergeJob{s: s, c: c} }
+
+// begin finds out what the pieces share.
+func (j *mergeJob) begin() {
+	s, c := j.s, j.c
+	j.bits, j.tableSize, j.visible = s.o.Plan.CompactionBits(c), s.tuning.Load().TableSize, s.host.Snapshots()
+	// Inputs are removed oldest first. So inputs left by a crash have nothing older than an
+	// entry that got number 0. If the inputs' order is unknown, that is not certain.
+	j.oldest = c.HoldsOldest() && s.inputsInOrder(c)
+	j.filter.from, j.filter.user = math.MaxUint64, s.tuning.Load().Filter
+	if j.filter.user != nil {
+		j.filter.from, j.filter.end = s.host.BeginFilter()
+	}
+}
+
+// end ends the job; see newMergeJob.
+func (j *mergeJob) end() {
+	if j.filter.end != nil {
+		j.filter.end()
 	}
 }
 
@@ -72,11 +87,17 @@ type mergePiece struct {
 // MergeTables merges the inputs of c to new tables. It returns them in order, and the number
 // of pieces. The caller has a slot.
 func (s *Scheduler) MergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
-	splits, err := s.SplitKeys(c)
+	j := s.newMergeJob(c)
+	defer j.end()
+	return j.mergeTables()
+}
+
+func (j *mergeJob) mergeTables() (files []*manifest.FileMeta, pieces int, err error) {
+	splits, err := j.s.SplitKeys(j.c)
 	if err != nil {
 		return nil, 0, err
 	}
-	j := s.newMergeJob(c)
+	j.begin()
 	j.pieces = make([]mergePiece, len(splits)+1)
 	for i, key := range splits {
 		j.pieces[i].upper, j.pieces[i+1].lower = key, key
@@ -104,7 +125,7 @@ func (j *mergeJob) run() {
 		p := j.takeLocked()
 		s.scheduleLocked() // others may help
 		s.mu.Unlock()
-		err := s.o.Guard("a compaction", func() error { return j.merge(p) })
+		err := s.o.Guard("a compaction", func() error { return j.mergeFiltered(p) })
 		s.mu.Lock()
 		j.endedLocked(err)
 	}
@@ -176,7 +197,7 @@ func (s *Scheduler) helpLocked() bool {
 			s.scheduleLocked()
 			s.cond.Broadcast()
 		}()
-		err = s.o.Guard("a compaction", func() error { return j.merge(p) })
+		err = s.o.Guard("a compaction", func() error { return j.mergeFiltered(p) })
 	}()
 	return true
 }
@@ -193,7 +214,10 @@ var (
 // also after an error.
 func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*tables.Writer, error) {
 	p := mergePiece{lower: lower, upper: upper}
-	err := s.newMergeJob(c).merge(&p)
+	j := s.newMergeJob(c)
+	defer j.end()
+	j.begin()
+	err := j.mergeFiltered(&p)
 	return p.out, err
 }
 

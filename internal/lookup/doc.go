@@ -7,7 +7,8 @@
 // A lookup loads the read state first and the visible sequence number second. In the other order,
 // a compaction could drop the version that the number needs between the two loads. A lookup for a
 // snapshot has its own number. A lookup in a pinned state, whose version is referenced by the
-// caller, searches that state instead of the current one (see At).
+// caller, searches that state instead of the current one (see At). Snapshots lists the numbers of
+// the open snapshots for compactions.
 //
 // # Tables that are closed meanwhile
 //

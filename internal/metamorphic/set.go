@@ -1,6 +1,7 @@
 package metamorphic
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
@@ -65,6 +66,9 @@ func Set(seed uint64, i int) (*db.Options, string) {
 	o.Compaction.MaxBytesPerSecond = []int64{0, 64 << 20}[rnd.IntN(2)]
 	for range rnd.IntN(4) {
 		o.Tables.LevelCompression = append(o.Tables.LevelCompression, db.Compression(rnd.IntN(int(db.ZstdCompression)+1)))
+	}
+	if rnd.IntN(4) == 0 { // it changes no answer, but snapshots pin what they read
+		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { return bytes.Clone(value), true }
 	}
 	return o, describe(o)
 }
@@ -139,10 +143,10 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
-		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, tracking %v, mode %#o",
+		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, tracking %v, mode %#o",
 		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
 		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
-		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.TrackOpen, uint32(o.FileMode))
+		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.TrackOpen, uint32(o.FileMode))
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.

@@ -60,6 +60,15 @@ func Call[T any](c *ListenerCalls, f func(T), what T) {
 	f(what)
 }
 
+// During calls work, in which the calling goroutine counts as one that runs a callback of the
+// listener, and returns its error.
+func (c *ListenerCalls) During(work func() error) error {
+	id := GoroutineID()
+	c.enter(id)
+	defer c.leave(id)
+	return work()
+}
+
 // GoroutineID returns the ID of the current goroutine, which is 1 or more. The runtime reports it
 // only in the first line of a stack trace: "goroutine 7 [running]:". A call takes about a
 // microsecond. If a later runtime writes that line in another form, the result is 0. Then no call

@@ -366,7 +366,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B40d", what: "a snapshot loses entries because a range is deleted", seen: "RocksDB's DeleteFilesInRange, which warns of it",
 		plant: []patch{{
-			file: "db/snapshot.go",
+			file: "internal/lookup/snapshots.go",
 			old:  "	if l.pins > 0 {",
 			new:  "	if false {",
 		}},

@@ -1,0 +1,504 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// testFilter drops values that begin with "drop" and replaces those that begin with "raise" by
+// the same in capital letters.
+func testFilter(_, value []byte) ([]byte, bool) {
+	switch {
+	case bytes.HasPrefix(value, []byte("drop")):
+		return nil, false
+	case bytes.HasPrefix(value, []byte("raise")):
+		return bytes.ToUpper(value), true
+	}
+	return value, true
+}
+
+// filterOptions returns options whose compactions begin only when a test wants one.
+func filterOptions(filter func(key, value []byte) ([]byte, bool)) *Options {
+	o := testOptions(vfs.NewMem())
+	o.Compaction.Filter = filter
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
+	return o
+}
+
+func putAll(t testing.TB, d *DB, pairs ...string) {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		require.NoError(t, d.Put([]byte(pairs[i]), []byte(pairs[i+1]), NoSync))
+	}
+}
+
+// requireContent requires what Get, MultiGet and an iterator show, "" for an absent key.
+func requireContent(t testing.TB, r interface {
+	Get(key []byte) ([]byte, error)
+	NewIterator(o *IterOptions) (*Iterator, error)
+}, pairs ...string) {
+	t.Helper()
+	want := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		got, err := r.Get([]byte(pairs[i]))
+		if pairs[i+1] == "" {
+			require.Equal(t, ErrNotFound, err, pairs[i])
+			continue
+		}
+		require.NoError(t, err, pairs[i])
+		require.Equal(t, pairs[i+1], string(got), pairs[i])
+		want[pairs[i]] = pairs[i+1]
+	}
+	it, err := r.NewIterator(nil)
+	require.NoError(t, err)
+	defer it.Close()
+	for key, value := range it.All() {
+		if v, ok := want[string(key)]; ok {
+			require.Equal(t, v, string(value), string(key))
+			delete(want, string(key))
+		}
+	}
+	require.NoError(t, it.Err())
+	require.Empty(t, want, "the iterator shows all of them")
+}
+
+func TestACompactionFilterDropsAndReplacesValues(t *testing.T) {
+	d := openTest(t, filterOptions(testFilter))
+	putAll(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1")
+	requireContent(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1")
+	require.NoError(t, d.Flush())
+	requireContent(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1") // a flush does not call it
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, d, "a", "", "b", "RAISE 1", "c", "keep 1")
+	require.Empty(t, entriesOf(t, d, "a"), "the space is free")
+	require.EqualValues(t, 1, d.Metrics().Compactions.ValuesDropped)
+	requireNoFaults(t, d)
+}
+
+// An older version of the key below must not come back, and a snapshot keeps what it shows.
+func TestADroppedValueHidesOlderOnes(t *testing.T) {
+	d := openTest(t, filterOptions(testFilter))
+	putAll(t, d, "a", "first a", "m", "first m", "z", "first z")
+	require.NoError(t, d.Compact(t.Context(), nil, nil)) // to the last level
+	for range 2 {                                        // two tables are merged; one would be moved
+		putAll(t, d, "m", "drop it")
+		require.NoError(t, d.Flush())
+	}
+	require.Len(t, d.state().Version.Levels[0].Files, 2)
+	c := claimLevel0To(t, d, NumLevels-2)
+	require.NoError(t, d.compactor.CompactClaimed(c))
+	require.Equal(t, []string{"5 deleted", "0 first m"}, entriesOf(t, d, "m"))
+	requireContent(t, d, "a", "first a", "m", "", "z", "first z")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Empty(t, entriesOf(t, d, "m"))
+	requireContent(t, d, "a", "first a", "m", "", "z", "first z")
+}
+
+// claimLevel0To claims the compaction of level 0 into a level.
+func claimLevel0To(t testing.TB, d *DB, level int) *manifest.Compaction {
+	t.Helper()
+	c, err := d.compactor.Claim(t.Context(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		return v.PickFiles(0, level, v.Levels[0].Files, 1<<40, o)
+	})
+	require.NoError(t, err)
+	require.NotNil(t, c)
+	return c
+}
+
+func TestACompactionFilterIsNotCalledForWhatASnapshotSees(t *testing.T) {
+	d := openTest(t, filterOptions(testFilter))
+	empty := d.NewSnapshot()
+	putAll(t, d, "a", "drop 1", "b", "raise 1", "c", "drop 1")
+	s := d.NewSnapshot()
+	putAll(t, d, "b", "drop 2", "c", "raise 2", "d", "drop 2")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, s, "a", "drop 1", "b", "raise 1", "c", "drop 1", "d", "")
+	requireContent(t, empty, "a", "", "b", "", "c", "", "d", "")
+	requireContent(t, d, "a", "drop 1", "b", "", "c", "RAISE 2", "d", "")
+	require.NoError(t, s.Close())
+	require.NoError(t, empty.Close())
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, d, "a", "", "b", "", "c", "RAISE 2", "d", "")
+	for _, key := range []string{"a", "b", "d"} {
+		require.Empty(t, entriesOf(t, d, key), key)
+	}
+}
+
+// A table that is moved down is not merged. Compact rewrites it all the same.
+func TestCompactCallsTheFilterForMovedTables(t *testing.T) {
+	d := openTest(t, filterOptions(testFilter))
+	putAll(t, d, "a", "drop 1", "b", "raise 1")
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
+	require.EqualValues(t, 1, d.Metrics().Compactions.TrivialMoves)
+	requireContent(t, d, "a", "drop 1", "b", "raise 1")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, d, "a", "", "b", "RAISE 1")
+}
+
+// filterGate is a filter that stops at its first call until the test lets it continue.
+type filterGate struct {
+	begun, open chan struct{}
+	called      atomic.Bool
+}
+
+func newFilterGate() *filterGate {
+	return &filterGate{begun: make(chan struct{}), open: make(chan struct{})}
+}
+
+func (g *filterGate) filter(key, value []byte) ([]byte, bool) {
+	if !g.called.Swap(true) {
+		close(g.begun)
+		<-g.open
+	}
+	return testFilter(key, value)
+}
+
+// A snapshot that is opened while the filter runs sees the values that the filter has not seen yet,
+// or has seen already. It must keep them when the compaction ends.
+func TestASnapshotOpenedDuringAFilteringCompactionKeepsItsView(t *testing.T) {
+	g := newFilterGate()
+	d := openTest(t, filterOptions(g.filter))
+	putAll(t, d, "a", "drop 1", "b", "raise 1", "c", "drop 1")
+	require.NoError(t, d.Flush())
+	done := make(chan error)
+	go func() { done <- d.Compact(context.Background(), nil, nil) }()
+	<-g.begun
+	during := d.NewSnapshot()
+	putAll(t, d, "c", "later") // not visible to it
+	close(g.open)
+	require.NoError(t, <-done)
+	after := d.NewSnapshot()
+	defer after.Close()
+	putAll(t, d, "a", "drop 3")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, during, "a", "drop 1", "b", "raise 1", "c", "drop 1")
+	requireContent(t, after, "a", "", "b", "RAISE 1", "c", "later")
+	requireContent(t, d, "a", "", "b", "RAISE 1", "c", "later")
+	values, err := during.MultiGet([][]byte{[]byte("a"), []byte("b")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"drop 1", "raise 1"}, []string{string(values[0]), string(values[1])})
+
+	it, err := during.NewIterator(nil)
+	require.NoError(t, err)
+	require.NoError(t, during.Close())
+	require.True(t, it.First(), "an iterator of the snapshot outlives it")
+	require.Equal(t, "drop 1", string(it.Value()))
+	require.NoError(t, it.Close())
+	require.NoError(t, strayFilesWhenIdle(d, d.fs), "the tables of the snapshot are removed")
+	_, err = during.Get([]byte("a"))
+	require.Equal(t, ErrClosed, err)
+}
+
+// A transaction that is opened while the filter runs still finds that others have written what it
+// read, even if compactions drop those writes.
+func TestATransactionOpenedDuringAFilteringCompactionFindsConflicts(t *testing.T) {
+	g := newFilterGate()
+	d := openTest(t, filterOptions(g.filter))
+	putAll(t, d, "a", "raise 1", "b", "raise 1")
+	require.NoError(t, d.Flush())
+	done := make(chan error)
+	go func() { done <- d.Compact(context.Background(), nil, nil) }()
+	<-g.begun
+	dropped, kept, free := readerOf(t, d, "a"), readerOf(t, d, "b"), readerOf(t, d, "c")
+	putAll(t, d, "a", "drop 2", "b", "raise 2")
+	close(g.open)
+	require.NoError(t, <-done)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, d, "a", "", "b", "RAISE 2")
+	require.Equal(t, ErrConflict, dropped.Commit())
+	require.Equal(t, ErrConflict, kept.Commit())
+	require.NoError(t, free.Commit())
+}
+
+// Compact waits for a compaction that began before it: that one may have called the filter while a
+// snapshot was open that is closed now.
+func TestCompactCallsTheFilterForValuesThatAnEarlierCompactionKept(t *testing.T) {
+	g := newFilterGate()
+	o := filterOptions(g.filter)
+	o.Compaction.MaxConcurrent = 2
+	d := openTest(t, o)
+	putAll(t, d, "b", "drop 1")
+	s := d.NewSnapshot()
+	putAll(t, d, "a", "raise 1") // the filter stops before a table is begun
+	require.NoError(t, d.Flush())
+	done := make(chan error, 2)
+	go func() { done <- d.Compact(context.Background(), nil, nil) }()
+	<-g.begun
+	require.NoError(t, s.Close())
+	go func() { done <- d.Compact(context.Background(), nil, nil) }()
+	eventually(t, func() bool { // it waits for the first one
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		for _, stack := range bytes.Split(stacks, []byte("\n\n")) {
+			if bytes.Contains(stack, []byte("sync.(*Cond).Wait")) && bytes.Contains(stack, []byte("compact.(*Scheduler).Compact(")) {
+				return true
+			}
+		}
+		return false
+	})
+	close(g.open)
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+	requireContent(t, d, "a", "RAISE 1", "b", "")
+}
+
+// The result of the filter is not installed before the MANIFEST is synced. A snapshot that is opened
+// meanwhile sees the values as they were.
+func TestASnapshotOpenedBeforeAFilteredCompactionIsInstalledKeepsItsView(t *testing.T) {
+	g := newGate()
+	o := filterOptions(testFilter)
+	o.FS = wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest && op.Kind == wrap.OpSync && g.closed.Load() {
+			g.arrived <- struct{}{}
+			<-g.open
+		}
+		return nil
+	})
+	d := openTest(t, o)
+	putAll(t, d, "a", "drop 1", "b", "raise 1")
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil)) // moves the table
+	done := make(chan error)
+	g.closed.Store(true)
+	go func() { done <- d.Compact(context.Background(), nil, nil) }()
+	<-g.arrived
+	s := d.NewSnapshot()
+	defer s.Close()
+	close(g.open)
+	require.NoError(t, <-done)
+	requireContent(t, s, "a", "drop 1", "b", "raise 1")
+	requireContent(t, d, "a", "", "b", "RAISE 1")
+}
+
+func TestACompactionFilterThatReturnsTooMuchFailsTheCompaction(t *testing.T) {
+	d := openTest(t, filterOptions(func(_, value []byte) ([]byte, bool) { return make([]byte, MaxValueSize+1), true }))
+	putAll(t, d, "a", "short")
+	err := d.Compact(t.Context(), nil, nil)
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorContains(t, err, "Options.Compaction.Filter returned a value of 536870913 bytes, and at most 536870912 (MaxValueSize)")
+	requireContent(t, d, "a", "short")
+	putAll(t, d, "b", "writes continue")
+}
+
+func TestSetOptionsChangesTheCompactionFilter(t *testing.T) {
+	d := openTest(t, filterOptions(nil))
+	compactWith := func(filter func(key, value []byte) ([]byte, bool)) {
+		t.Helper()
+		o := d.Options()
+		o.Compaction.Filter = filter
+		require.NoError(t, d.SetOptions(&o))
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+	}
+	putAll(t, d, "a", "drop 1", "b", "raise 1")
+	compactWith(nil)
+	requireContent(t, d, "a", "drop 1", "b", "raise 1")
+	compactWith(testFilter)
+	requireContent(t, d, "a", "", "b", "RAISE 1")
+	putAll(t, d, "a", "drop 2")
+	compactWith(nil)
+	requireContent(t, d, "a", "drop 2", "b", "RAISE 1")
+}
+
+// A filter runs in the goroutine of a compaction. Calls that may wait for compactions are refused.
+func TestNoCallFromACompactionFilterHangs(t *testing.T) {
+	p := &listenerProbe{}
+	p.batch.Put(testKey(1), nil)
+	o := filterOptions(func(_, value []byte) ([]byte, bool) { p.callAll("Filter"); return value, true })
+	d := openTest(t, o)
+	p.d.Store(d)
+	within(t, "a call from the filter", func() {
+		fill(t, d, 0, 500)
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+	})
+	require.Positive(t, p.calls.Load())
+	require.Empty(t, p.wrong)
+	require.NoError(t, d.Put(testKey(1), nil, NoSync), "outside of the filter the calls work")
+}
+
+// filterModel is a map of the writes, and of the values that readers have seen filtered.
+type filterModel struct {
+	*modelRun
+	frozen []frozenView
+}
+
+// frozenView is a snapshot or iterator with what it showed when it was opened.
+type frozenView struct {
+	reader interface {
+		NewIterator(o *IterOptions) (*Iterator, error)
+		Close() error
+	}
+	content string
+}
+
+// contentOfIterator returns all entries as text.
+func contentOfIterator(t testing.TB, r interface {
+	NewIterator(o *IterOptions) (*Iterator, error)
+}) string {
+	t.Helper()
+	it, err := r.NewIterator(nil)
+	require.NoError(t, err)
+	var b strings.Builder
+	for key, value := range it.All() {
+		fmt.Fprintf(&b, "%s=%s\n", key, value)
+	}
+	require.NoError(t, it.Close())
+	return b.String()
+}
+
+// A reader of the store sees each value as it was written or as the filter left it, and once it has
+// seen the latter, never again the former. A snapshot shows the same from its opening to its closing.
+// Afterwards Compact leaves only filtered values.
+func TestACompactionFilterAgreesWithAModel(t *testing.T) {
+	rounds := 8
+	if raceEnabled {
+		rounds = 3
+	}
+	for round := range rounds {
+		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			run := newModelRun(t, seed)
+			require.NoError(t, run.d.Close())
+			run.opts.Compaction.Filter = testFilter
+			run.d = mustOpen(t, run.opts)
+			m := &filterModel{modelRun: run}
+			for i := range 3000 {
+				m.step(i)
+			}
+			m.end()
+		})
+	}
+}
+
+func (m *filterModel) step(i int) {
+	t := m.t
+	switch op := m.rnd.IntN(100); {
+	case op < 50:
+		k := m.key()
+		v := fmt.Sprintf("%s %d %s", []string{"keep", "drop", "raise"}[m.rnd.IntN(3)], i, strings.Repeat("v", m.rnd.IntN(100)))
+		require.NoError(t, m.d.Put(k, []byte(v), NoSync))
+		m.model[string(k)] = v
+	case op < 60:
+		k := m.key()
+		require.NoError(t, m.d.Delete(k, NoSync))
+		delete(m.model, string(k))
+	case op < 90:
+		m.get(m.key())
+	case op < 94:
+		s := m.d.NewSnapshot()
+		m.frozen = append(m.frozen, frozenView{reader: s, content: contentOfIterator(t, s)})
+	case op < 97 && len(m.frozen) > 0:
+		m.thaw(m.rnd.IntN(len(m.frozen)))
+	case op == 97:
+		require.NoError(t, m.d.Flush())
+	case op == 98 && m.rnd.IntN(3) == 0:
+		require.NoError(t, m.d.Compact(t.Context(), m.key(), nil))
+	case op == 99 && m.rnd.IntN(3) == 0:
+		for len(m.frozen) > 0 {
+			m.thaw(0)
+		}
+		m.reopen()
+	}
+}
+
+// get compares a value with the model, which learns of a value that the filter has changed.
+func (m *filterModel) get(key []byte) {
+	got, err := m.d.Get(key)
+	written, exists := m.model[string(key)]
+	filtered, keep := testFilter(key, []byte(written))
+	switch {
+	case err == ErrNotFound && exists && !keep:
+		delete(m.model, string(key)) // it never comes back
+	case err == ErrNotFound:
+		require.False(m.t, exists, "key %q has the value %q", key, written)
+	case err == nil && exists && string(got) != written && keep && bytes.Equal(got, filtered):
+		m.model[string(key)] = string(got)
+	default:
+		require.NoError(m.t, err)
+		require.True(m.t, exists, "key %q was deleted", key)
+		require.Equal(m.t, written, string(got))
+	}
+}
+
+// thaw compares a snapshot with what it showed first, and closes it.
+func (m *filterModel) thaw(i int) {
+	f := m.frozen[i]
+	require.Equal(m.t, f.content, contentOfIterator(m.t, f.reader))
+	require.NoError(m.t, f.reader.Close())
+	m.frozen = append(m.frozen[:i], m.frozen[i+1:]...)
+}
+
+func (m *filterModel) end() {
+	for len(m.frozen) > 0 {
+		m.thaw(0)
+	}
+	require.NoError(m.t, m.d.Compact(m.t.Context(), nil, nil))
+	want := map[string]string{}
+	for key, written := range m.model {
+		if filtered, keep := testFilter(nil, []byte(written)); keep {
+			want[key] = string(filtered)
+		}
+	}
+	it, err := m.d.NewIterator(nil)
+	require.NoError(m.t, err)
+	checkIterator(m.t, it, m.rnd, want)
+	requireNoFaults(m.t, m.d)
+	require.NoError(m.t, m.d.Close())
+}
+
+// Snapshots are opened and compared while compactions call the filter in several goroutines.
+func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
+	o := piecesOptions(vfs.NewMem(), 3)
+	o.Compaction.Filter = testFilter
+	o.Compaction.L0Trigger, o.Memtables.Size = 2, 8<<10
+	d := openTest(t, o)
+	stop := make(chan struct{})
+	done := make(chan error)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			value := fmt.Sprintf("%s %d %080d", []string{"keep", "drop", "raise"}[i%3], i, i)
+			if err := d.Put(testKey(i*7919%1000), []byte(value), NoSync); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for d.Metrics().Compactions.ValuesDropped < 2000 {
+		s := d.NewSnapshot()
+		first := contentOfIterator(t, s)
+		for i := range 20 {
+			key := testKey(i * 50)
+			value, err := s.Get(key)
+			if err != ErrNotFound {
+				require.NoError(t, err)
+				require.Contains(t, first, fmt.Sprintf("%s=%s\n", key, value))
+			}
+		}
+		require.Equal(t, first, contentOfIterator(t, s))
+		require.NoError(t, s.Close())
+	}
+	close(stop)
+	require.NoError(t, <-done)
+	requireNoFaults(t, d)
+}

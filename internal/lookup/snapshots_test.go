@@ -1,0 +1,47 @@
+package lookup
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+func TestSnapshotsOpenedDuringAFilterPinTheirState(t *testing.T) {
+	set := manifest.New(manifest.SetOptions{Cmp: base.Bytewise})
+	var c Current
+	c.State.Store(&State{Mem: emptyMemtable(), Version: set.Current()})
+	c.VisibleSeq.Store(5)
+	var l Snapshots
+	from, end := l.BeginFilter()
+	require.Zero(t, from, "no snapshot is open")
+	end()
+	early := l.Open(&c)
+	require.Equal(t, At{Seq: 5}, early)
+	from, end = l.BeginFilter()
+	require.EqualValues(t, 6, from)
+	c.VisibleSeq.Store(8)
+	pinned := l.Open(&c)
+	require.Equal(t, At{Seq: 8, State: c.State.Load()}, pinned)
+	from, other := l.BeginFilter()
+	require.EqualValues(t, 6, from, "a pinned snapshot sees no change")
+	other()
+	other()
+	require.NotNil(t, l.Open(&c).State, "the first one is running")
+	end()
+	require.Nil(t, l.Open(&c).State)
+	c.VisibleSeq.Store(10)
+	require.Equal(t, []uint64{5, 8, 10}, l.All(&c.VisibleSeq))
+	require.EqualValues(t, 5, l.Oldest(&c.VisibleSeq))
+	l.Close(&early)
+	oldest, ok := l.OldestUnpinned()
+	require.True(t, ok)
+	require.EqualValues(t, 8, oldest)
+	l.Close(&pinned)
+	l.Close(&At{Seq: 8})
+	require.Equal(t, []uint64{8, 10}, l.All(&c.VisibleSeq), "another one pins")
+	_, ok = l.OldestUnpinned()
+	require.False(t, ok)
+}
