@@ -1,0 +1,215 @@
+package expiry
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/util"
+)
+
+// Policy says which keys have values that may expire, and what time it is. A nil Policy is that
+// of a store in which nothing expires.
+type Policy struct {
+	prefixes [][]byte // ascending; none is a prefix of another
+	sum      uint64   // of prefixes
+	clock    func() time.Time
+	seen     atomic.Uint64 // the latest time, at least 1
+	hidden   atomic.Uint64
+}
+
+// New returns the policy for keys that begin with one of prefixes, or nil if there are none. A
+// nil clock is time.Now.
+func New(prefixes [][]byte, clock func() time.Time) *Policy {
+	if len(prefixes) == 0 {
+		return nil
+	}
+	if clock == nil {
+		clock = time.Now
+	}
+	p := &Policy{clock: clock}
+	p.seen.Store(1)
+	sorted := slices.Clone(prefixes)
+	slices.SortFunc(sorted, bytes.Compare)
+	var all []byte
+	for _, prefix := range sorted {
+		if n := len(p.prefixes); n == 0 || !bytes.HasPrefix(prefix, p.prefixes[n-1]) {
+			p.prefixes = append(p.prefixes, bytes.Clone(prefix))
+			all = util.AppendLengthPrefixed(all, prefix)
+		}
+	}
+	p.sum = util.XXH3(all)
+	return p
+}
+
+// Under reports whether values of key have envelopes.
+func (p *Policy) Under(key []byte) bool {
+	if p == nil {
+		return false
+	}
+	// Only the last prefix that is not above the key can begin it.
+	i := 0
+	if len(p.prefixes) > 1 {
+		i = sort.Search(len(p.prefixes), func(i int) bool { return bytes.Compare(p.prefixes[i], key) > 0 }) - 1
+	}
+	return i >= 0 && bytes.HasPrefix(key, p.prefixes[i])
+}
+
+// Now reads the clock and returns the time, in milliseconds since 1970.
+func (p *Policy) Now() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.Advance(millis(p.clock()))
+}
+
+// Advance makes at the time, unless it is later already, and returns the time.
+func (p *Policy) Advance(at uint64) uint64 {
+	if p == nil {
+		return 0
+	}
+	at = min(at, MaxTime)
+	for {
+		seen := p.seen.Load()
+		if at <= seen {
+			return seen
+		}
+		if p.seen.CompareAndSwap(seen, at) {
+			return at
+		}
+	}
+}
+
+// Seen returns the time without reading the clock. It may be called under locks.
+func (p *Policy) Seen() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.seen.Load()
+}
+
+// millis returns t in milliseconds since 1970, within the limits of an envelope.
+func millis(t time.Time) uint64 {
+	switch s := t.Unix(); {
+	case s < 0:
+		return 0
+	case s >= MaxTime/1000:
+		return MaxTime
+	}
+	return uint64(t.UnixMilli())
+}
+
+// Seal returns value with its envelope if key is under a prefix, in the memory of dst, and value
+// itself otherwise. With a ttl of 0 the value does not expire.
+func (p *Policy) Seal(dst, key, value []byte, ttl time.Duration) ([]byte, error) {
+	at := uint64(Never)
+	switch {
+	case ttl < 0:
+		return nil, CheckTTL(ttl)
+	case !p.Under(key) && ttl == 0:
+		return value, nil
+	case !p.Under(key):
+		return nil, errors.New("sievedb: PutTTL: the key is under none of Options.Expiry.Prefixes, so its value has no place " +
+			"for a time to live; add a prefix, or use Put")
+	case ttl > 0:
+		var err error
+		if at, err = p.deadline(ttl); err != nil {
+			return nil, err
+		}
+	}
+	return Append(dst[:0], at, value), nil
+}
+
+// deadline returns the first millisecond that is at least ttl from now.
+func (p *Policy) deadline(ttl time.Duration) (uint64, error) {
+	t := p.clock()
+	now, seen := millis(t), p.Advance(millis(t))
+	if t.Unix() < 0 {
+		return 0, errors.Newf("sievedb: PutTTL: Options.Expiry.Clock returned %v; it must be after 1970", t)
+	}
+	if now < seen { // the clock has gone back
+		t = time.UnixMilli(int64(seen))
+	}
+	return millis(t.Add(ttl).Add(time.Millisecond - 1)), nil
+}
+
+// Open returns the value in an envelope, or value itself if key is under no prefix. alive is
+// false if it has expired. A reader with a time of its own passes it as at, others 0.
+func (p *Policy) Open(key, value []byte, at uint64) (opened []byte, alive bool, err error) {
+	if !p.Under(key) {
+		return value, true, nil
+	}
+	deadline, ok := Decode(value)
+	switch {
+	case !ok:
+		return nil, false, ErrNoEnvelope
+	case deadline == Never:
+		return value[HeaderLen:], true, nil
+	}
+	if at == 0 {
+		at = p.Now()
+	}
+	if at >= deadline {
+		return nil, false, nil
+	}
+	return value[HeaderLen:], true, nil
+}
+
+// CountHidden counts n lookups that found an expired value.
+func (p *Policy) CountHidden(n int) { p.hidden.Add(uint64(n)) }
+
+// Hidden returns the number of lookups that found an expired value.
+func (p *Policy) Hidden() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.hidden.Load()
+}
+
+// Time returns the time of the policy as a time.Time, zero for nil.
+func (p *Policy) Time() time.Time {
+	if p == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(p.Now()))
+}
+
+// Deadline returns when a value of a table expires: ok is false if it does not.
+func (p *Policy) Deadline(key, value []byte) (at uint64, ok bool) {
+	if !p.Under(key) {
+		return 0, false
+	}
+	at, ok = Decode(value)
+	return at, ok && at != Never
+}
+
+// Sum returns a checksum of the prefixes. A table records it with the time at which its last
+// value expires: with other prefixes, some of its values may be none that expire.
+func (p *Policy) Sum() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.sum
+}
+
+// ForTables returns Deadline and Sum, for the writers of tables.
+func (p *Policy) ForTables() (deadline func(key, value []byte) (uint64, bool), keys uint64) {
+	if p == nil {
+		return nil, 0
+	}
+	return p.Deadline, p.sum
+}
+
+// CoversRange reports whether all keys from start to end, in the order of their bytes, begin with
+// the same prefix of the policy.
+func (p *Policy) CoversRange(start, end []byte) bool {
+	for _, prefix := range p.prefixes {
+		if bytes.HasPrefix(start, prefix) {
+			return bytes.HasPrefix(end, prefix)
+		}
+	}
+	return false
+}
