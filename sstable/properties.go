@@ -1,6 +1,8 @@
 package sstable
 
 import (
+	"strings"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 )
@@ -8,7 +10,8 @@ import (
 const propertiesPart = "properties block"
 
 // Properties are figures about a table that its writer stored in it. They are used
-// for metrics and for choosing compactions; no result of a lookup depends on them.
+// for metrics and for choosing compactions. No result of a lookup depends on them, except that
+// a table is removed whole when its LargestExpiry has passed.
 type Properties struct {
 	Entries       uint64 // entries, including tombstones
 	Deletions     uint64 // tombstones
@@ -19,6 +22,10 @@ type Properties struct {
 	DataBytes     uint64 // bytes of data blocks in the file, including trailers
 	SmallestSeq   uint64 // the smallest sequence number; 0 in an empty table
 	LargestSeq    uint64 // the largest sequence number before some were set to 0; see CoverSeq
+	// LargestExpiry is when the last value of the table expires, in milliseconds since 1970, and
+	// ExpiryKeys identifies the keys whose values may expire (WriterOptions). Both are 0 if a
+	// value does not expire, and if the table has no values.
+	LargestExpiry, ExpiryKeys uint64
 }
 
 // propertyNames are the keys of the properties block, which never change, with the
@@ -32,17 +39,23 @@ var propertyNames = [...]struct {
 	{"data-bytes", func(p *Properties) *uint64 { return &p.DataBytes }},
 	{"deletions", func(p *Properties) *uint64 { return &p.Deletions }},
 	{"entries", func(p *Properties) *uint64 { return &p.Entries }},
+	{"expiry-keys", func(p *Properties) *uint64 { return &p.ExpiryKeys }},
 	{"filter-keys", func(p *Properties) *uint64 { return &p.FilterKeys }},
+	{"largest-expiry", func(p *Properties) *uint64 { return &p.LargestExpiry }},
 	{"largest-seq", func(p *Properties) *uint64 { return &p.LargestSeq }},
 	{"raw-key-bytes", func(p *Properties) *uint64 { return &p.RawKeyBytes }},
 	{"raw-value-bytes", func(p *Properties) *uint64 { return &p.RawValueBytes }},
 	{"smallest-seq", func(p *Properties) *uint64 { return &p.SmallestSeq }},
 }
 
-// encodeProperties adds the properties to an empty block writer.
+// encodeProperties adds the properties to an empty block writer. Those of expiry are left out if
+// they are 0, as in most tables.
 func encodeProperties(w *blockWriter, p *Properties) {
 	var value []byte
 	for _, e := range propertyNames {
+		if p.LargestExpiry == 0 && strings.Contains(e.name, "expiry") {
+			continue
+		}
 		value = util.AppendUvarint64(value[:0], *e.field(p))
 		w.add([]byte(e.name), value)
 	}

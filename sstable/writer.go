@@ -42,6 +42,11 @@ type WriterOptions struct {
 	// Compression of the data and index blocks. A block that does not shrink by an
 	// eighth is stored uncompressed.
 	Compression Compression
+	// Expiry, if not nil, returns when a value expires, in milliseconds since 1970, or false if
+	// it does not. ExpiryKeys, not 0, identifies the set of keys whose values may expire. The
+	// properties of a table whose values all expire have both.
+	Expiry     func(key, value []byte) (at uint64, ok bool)
+	ExpiryKeys uint64
 }
 
 // Writer writes one table. Entries are added in ascending order, then Finish is
@@ -71,6 +76,7 @@ type Writer struct {
 
 	smallest   []byte
 	props      Properties
+	lasting    bool   // a value does not expire
 	filterSize uint64 // of the filter that readers consult first
 	allFilters uint64 // of all filters of keys
 	rangeSize  uint64 // of all filters of ranges
@@ -257,11 +263,20 @@ func (w *Writer) count(ikey, value []byte) {
 	p.Entries++
 	if kind == base.KindDelete {
 		p.Deletions++
+	} else if w.opts.Expiry != nil {
+		w.countExpiry(ikey, value)
 	}
 	p.RawKeyBytes += uint64(len(ikey))
 	p.RawValueBytes += uint64(len(value))
 	p.SmallestSeq = min(p.SmallestSeq, seq)
 	p.LargestSeq = max(p.LargestSeq, seq)
+}
+
+// countExpiry updates the properties of expiry.
+func (w *Writer) countExpiry(ikey, value []byte) {
+	at, ok := w.opts.Expiry(base.UserKey(ikey), value)
+	w.lasting = w.lasting || !ok
+	w.props.LargestExpiry = max(w.props.LargestExpiry, at)
 }
 
 // finishDataBlock writes the pending data block.
@@ -360,6 +375,12 @@ func (w *Writer) Finish() (Properties, error) {
 	}
 	if w.hasPending {
 		w.indexPending(nil)
+	}
+	if w.lasting {
+		w.props.LargestExpiry = 0
+	}
+	if w.props.LargestExpiry > 0 {
+		w.props.ExpiryKeys = w.opts.ExpiryKeys
 	}
 	for _, f := range w.filters {
 		w.props.FilterKeys = uint64(f.keys) // the same for each

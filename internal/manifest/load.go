@@ -17,6 +17,7 @@ type State struct {
 	LogNum       uint64 // logs with lower numbers are not needed
 	PrevLogNum   uint64 // an older log that is needed, from early versions of LevelDB; 0 if none
 	LastSeq      uint64
+	Time         uint64   // the latest that an edit recorded, in milliseconds since 1970; 0 if none did
 	Tail         wal.Tail // the end of the file after the last edit
 	Size         int64    // of the MANIFEST in bytes, including the bytes after the last edit
 	// FirstRecordSum is the checksum of the first record, as returned by Set.FirstRecordSum. It
@@ -66,6 +67,7 @@ func Load(o SetOptions) (*Set, State, error) {
 type loading struct {
 	sums           Edit // the numbers and comparer of the last edits that have them
 	maxNum         uint64
+	time           uint64 // the latest that an edit recorded
 	size           int64  // of the file
 	edits          int    // the number of edits read
 	firstRecordSum uint32 // the checksum of the first record
@@ -123,7 +125,9 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 // its additions, whatever their order.
 func (l *loading) collectNumbers() func(record []byte) error {
 	var e Edit
-	deletions := editVisitor{deleted: func(level int, num uint64) {
+	deletions := editVisitor{pointer: func(level int, key []byte) {
+		l.time = max(l.time, clockOf(level, key))
+	}, deleted: func(level int, num uint64) {
 		if bits := l.levels[num]; bits&(1<<level) != 0 {
 			l.count--
 			if bits &^= 1 << level; bits == 0 {
@@ -227,6 +231,7 @@ func (s *Set) begin(l *loading, st *State) error {
 	s.nextFileNum.Store(next)
 	s.logNum, s.lastSeq = l.sums.LogNum.Value, l.sums.LastSeq.Value
 	st.LogNum, st.PrevLogNum, st.LastSeq = s.logNum, l.sums.PrevLogNum.Value, s.lastSeq
+	s.time, st.Time = l.time, l.time
 	st.ByGoLevelDB = !l.sums.PrevLogNum.Set
 	return nil
 }

@@ -17,6 +17,10 @@ type PickOptions struct {
 	TableSize    uint64 // target size of output tables
 	OldestReader uint64 // all readers, present and later, see all entries up to this sequence number
 
+	// Expired, if not nil, reports whether all values of a table are hidden from all readers,
+	// present and later ones, because they have expired.
+	Expired func(*FileMeta) bool
+
 	Running []*Compaction // the running compactions
 }
 
@@ -44,6 +48,8 @@ type Compaction struct {
 	Overlaps           []*FileMeta // of OutputLevel
 	Grandparents       []*FileMeta // of OutputLevel+1, within the inputs' range
 	Reason             string
+	// Drop means that Inputs are removed without a merge: all their values have expired.
+	Drop bool
 
 	maxGrandparentOverlap uint64
 }
@@ -152,10 +158,15 @@ func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
 	return float64(size) / float64(s.Target[level])
 }
 
-// Pick returns the most urgent compaction whose inputs are free, or nil. If no level is too large, it
-// returns a compaction that reclaims the space of deleted keys. The caller marks the inputs as
-// Compacting.
+// Pick returns the most urgent compaction whose inputs are free, or nil. Tables whose values have
+// expired come first, since they need not be read. If no level is too large, Pick returns a compaction
+// that reclaims the space of deleted keys. The caller marks the inputs as Compacting.
 func (v *Version) Pick(o PickOptions) *Compaction {
+	if o.Expired != nil {
+		if c := v.pickExpired(o); c != nil {
+			return c
+		}
+	}
 	shape := v.Shape(o)
 	tried := [NumLevels]bool{}
 	for {

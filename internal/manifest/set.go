@@ -31,6 +31,9 @@ type SetOptions struct {
 	// of each of their keys. The goroutine that released the last reference calls Obsolete,
 	// which must not block.
 	Obsolete func([]LevelFile)
+	// Clock, if not nil, returns the time to record with each edit, in milliseconds since 1970; see
+	// clock.go. It must not wait for the Set.
+	Clock func() uint64
 	// NewHandle makes the FileMeta.Handle of a file that enters a version without one. If
 	// NewHandle is nil, there are no handles.
 	NewHandle func() any
@@ -53,6 +56,7 @@ type Set struct {
 	manifestNum    uint64
 	logNum         uint64
 	lastSeq        uint64 // as recorded
+	time           uint64 // as recorded; 0: never
 	buf            []byte
 	// full is the error of a full disk, after which the current MANIFEST accepts no edits. The
 	// next edit goes to a new MANIFEST.
@@ -249,6 +253,9 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 	edit.LastSeq = Num(max(s.lastSeq, edit.LastSeq.Value))
 	edit.PrevLogNum = Num(0)
 	edit.NextFileNum = Num(s.nextFileNum.Load())
+	if s.opts.Clock != nil {
+		s.recordTime(edit)
+	}
 	next, err := s.current.Load().Apply(edit)
 	if err == nil {
 		s.logNum, s.lastSeq = edit.LogNum.Value, edit.LastSeq.Value
@@ -300,6 +307,7 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 		Comparer: s.opts.Cmp.Name, LogNum: Num(s.logNum), PrevLogNum: Num(0),
 		NextFileNum: Num(s.nextFileNum.Load()), LastSeq: Num(s.lastSeq),
 	}
+	s.recordTime(snapshot)
 	v.Files(func(level int, f *FileMeta) {
 		snapshot.Added = append(snapshot.Added, LevelFile{Level: level, File: f})
 	})

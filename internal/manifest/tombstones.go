@@ -3,9 +3,11 @@ package manifest
 import "github.com/sievedb/sievedb/internal/base"
 
 // TableCounts has the number of a table's entries, the number of tombstones among them, and the
-// tombstones' largest sequence number.
+// tombstones' largest sequence number. Expiry is when the last value of the table expires, 0 if
+// one does not, and ExpiryKeys identifies the keys whose values could expire when it was written.
 type TableCounts struct {
 	Entries, Tombstones, LargestSeq uint64
+	Expiry, ExpiryKeys              uint64
 }
 
 // heavy reports whether at least a third of the entries are tombstones. The counts come from a file

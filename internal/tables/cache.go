@@ -120,6 +120,21 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return r, nil
 }
 
+// LearnCounts sets f.Counts if it is not set and the table's properties can be read.
+func (t *Cache) LearnCounts(f *manifest.FileMeta) {
+	if f.Counts.Load() != nil {
+		return
+	}
+	r, err := t.Ref(f)
+	if err != nil {
+		return // operations that need the table report the error
+	}
+	defer r.Unref()
+	if p, ok := r.Properties(); ok {
+		f.Counts.Store(countsOf(&p))
+	}
+}
+
 // LearnSeqs sets f.Seqs, the range of sequence numbers of f's entries, if it is not set. Opening a
 // table reads its properties only if they are in the tail, but before a large index they are not.
 func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
@@ -136,7 +151,9 @@ func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
 }
 
 func countsOf(p *sstable.Properties) *manifest.TableCounts {
-	return &manifest.TableCounts{Entries: p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq}
+	return &manifest.TableCounts{
+		Entries: p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq, Expiry: p.LargestExpiry, ExpiryKeys: p.ExpiryKeys,
+	}
 }
 
 // seqsOf returns the range of sequence numbers of a table with these properties.

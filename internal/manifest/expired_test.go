@@ -1,0 +1,118 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// expiring is file with a time at which its values expire, and the sequence number of its entries.
+func expiring(num uint64, smallest, largest string, expiry uint64) *FileMeta {
+	f := file(num, smallest, largest, 1000)
+	f.Counts.Store(&TableCounts{Entries: 10, Expiry: expiry})
+	f.Seqs.Store(&SeqRange{Smallest: num, Largest: num, Known: true})
+	return f
+}
+
+func TestPickRemovesExpiredTables(t *testing.T) {
+	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1 << 30, TableSize: 8000, Expired: func(f *FileMeta) bool {
+		c := f.Counts.Load()
+		return c != nil && c.Expiry > 0 && c.Expiry <= 100
+	}}
+	busy, doubtful := expiring(1, "a", "c", 5), expiring(3, "a", "c", 5)
+	busy.Compacting = true
+	doubtful.Seqs.Store(&SeqRange{Smallest: 0, Largest: 9, Known: true})
+	cases := []struct {
+		name   string
+		levels map[int][]*FileMeta
+		want   []uint64 // nil if nothing is picked
+		level  int
+	}{
+		{"all of a level that have expired, and no others",
+			map[int][]*FileMeta{6: {expiring(1, "a", "c", 100), expiring(2, "d", "f", 101), expiring(3, "g", "h", 7)}}, []uint64{3, 1}, 6},
+		{"nothing that does not expire, or was not counted",
+			map[int][]*FileMeta{6: {expiring(1, "a", "c", 0), file(2, "d", "f", 1000)}}, nil, 0},
+		{"the deepest level first",
+			map[int][]*FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {expiring(1, "b", "d", 5)}}, []uint64{1}, 6},
+		{"not above older entries that have not expired",
+			map[int][]*FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {expiring(1, "c", "d", 500)}}, nil, 0},
+		{"above tables of other keys",
+			map[int][]*FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {expiring(1, "d", "e", 500)}}, []uint64{2}, 5},
+		{"below newer entries",
+			map[int][]*FileMeta{0: {expiring(3, "a", "c", 500)}, 6: {expiring(1, "a", "c", 5)}}, []uint64{1}, 6},
+		{"not while it is compacted",
+			map[int][]*FileMeta{5: {expiring(2, "a", "c", 5)}, 6: {busy}}, nil, 0},
+		{"level 0: the oldest with all that follow",
+			map[int][]*FileMeta{0: {expiring(1, "a", "c", 5), expiring(2, "a", "c", 5), expiring(3, "a", "c", 500), expiring(4, "a", "c", 5)}}, []uint64{1, 2}, 0},
+		{"level 0: above other keys",
+			map[int][]*FileMeta{0: {expiring(1, "a", "c", 500), expiring(2, "d", "e", 5)}}, []uint64{2}, 0},
+		{"level 0 out of order: only if all that overlap have expired before",
+			map[int][]*FileMeta{0: {doubtful, expiring(2, "a", "c", 500), expiring(4, "x", "y", 5)}}, []uint64{4}, 0},
+		{"not next to a neighbor that may have older versions of the last key",
+			map[int][]*FileMeta{6: {expiring(1, "a", "c", 5), neighbor(2, "c", "f")}}, nil, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			picked := newVersion(t, c.levels).Pick(o)
+			if c.want == nil {
+				require.False(t, picked != nil && picked.Drop)
+				return
+			}
+			require.NotNil(t, picked)
+			require.True(t, picked.Drop)
+			require.False(t, picked.TrivialMove())
+			require.Equal(t, c.want, numsOf(picked.AllInputs()))
+			require.Equal(t, c.level, picked.OutputLevel)
+		})
+	}
+}
+
+// neighbor begins with an older version of the key that ends the table before it.
+func neighbor(num uint64, smallest, largest string) *FileMeta {
+	f := expiring(num, smallest, largest, 500)
+	f.Smallest = base.AppendInternalKey(nil, []byte(smallest), 0, base.KindSet)
+	return f
+}
+
+// The time goes through edits and new MANIFESTs, also of a store in which nothing expires.
+func TestTheTimeIsRecorded(t *testing.T) {
+	mem := vfs.NewMem()
+	o, now := testSet(mem), uint64(500)
+	o.Clock = func() uint64 { return now }
+	s := beginSet(t, o)
+	load := func(want uint64) *Set {
+		t.Helper()
+		again, st, err := Load(testSet(mem.Crash()))
+		require.NoError(t, err)
+		require.Equal(t, want, st.Time)
+		return again
+	}
+	load(500)
+	now = 1000
+	load(500)
+	require.NoError(t, s.Apply(&Edit{}, nil))
+	now = 700
+	require.NoError(t, s.Apply(&Edit{}, nil))
+	again := load(1000)
+	require.NoError(t, s.Close())
+	again.opts.FS = mem
+	require.NoError(t, again.Begin(&Edit{}, nil))
+	require.NoError(t, again.Apply(&Edit{}, nil))
+	require.NoError(t, again.Close())
+	load(1000)
+
+	for _, p := range []CompactPointer{
+		{Level: 5, Key: clockPointer(7).Key}, {Level: 6, Key: base.AppendInternalKey(nil, []byte("sievedb.time\x00"), 0, base.KindSet)},
+		{Level: 6, Key: base.AppendInternalKey(nil, []byte("other key of 21 bytes"), 0, base.KindSet)},
+	} {
+		require.Zero(t, clockOf(p.Level, p.Key), "LevelDB's own pointers")
+	}
+	o.Cmp = &base.Comparer{Name: "test.order", Compare: base.Bytewise.Compare}
+	s = New(o)
+	edit := &Edit{}
+	s.recordTime(edit)
+	require.Empty(t, edit.CompactPointers, "another order may not accept the key")
+}
