@@ -99,7 +99,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 		NewFileNum: d.set.NewFileNum,
 		NewWriter:  d.newTableWriter,
 		Tuning:     o.tuning(), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
-		MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During,
+		MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.expiry,
 		Begin:  func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
 		End:    func(i compact.Info) { notify(d, o.EventListener.CompactionEnd, CompactionInfo(i)) },
 		Guard:  d.guard,
@@ -124,8 +124,11 @@ type compactionHost DB
 func (h *compactionHost) RefVersion() *manifest.Version { return h.finder.Ref().Version }
 func (h *compactionHost) OldestSnapshot() uint64        { return h.snapshots.Oldest(&h.finder.VisibleSeq) }
 func (h *compactionHost) Snapshots() []uint64           { return h.snapshots.All(&h.finder.VisibleSeq) }
+func (h *compactionHost) OldestTime() uint64            { return h.snapshots.OldestTime(h.expiry) }
 
-func (h *compactionHost) BeginFilter() (from uint64, end func()) { return h.snapshots.BeginFilter() }
+func (h *compactionHost) BeginFilter(pin bool) (from uint64, end func()) {
+	return h.snapshots.BeginFilter(pin)
+}
 
 func (h *compactionHost) Apply(edit *manifest.Edit, written []*manifest.FileMeta) error {
 	return (*DB)(h).applyEdit(edit, written, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/latency"
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -119,6 +120,7 @@ type storage struct {
 type reading struct {
 	finder lookup.Finder    // its state is replaced under DB.mu
 	ranges *counters.Ranges // nil: there are none
+	expiry *expiry.Policy   // nil: nothing expires
 }
 
 // writing is what the leader of a commit works with.

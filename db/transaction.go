@@ -49,7 +49,7 @@ func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
 		return &Transaction{}
 	}
 	t := &Transaction{
-		db: d, snapshot: &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current)}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
+		db: d, snapshot: &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.expiry)}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
 		reads: txn.Reads{Comparer: d.cmp}, writes: txn.Writes{Comparer: d.cmp},
 	}
 	d.opened.Add(t, tracking.Transaction, d.opts.TrackOpen)

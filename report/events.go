@@ -12,7 +12,7 @@ type FlushInfo struct {
 }
 
 // CompactionInfo describes a compaction. BytesWritten, OutputTables, Subcompactions,
-// ValuesDropped, Duration and Err are set at its end.
+// ValuesDropped, ValuesExpired, Duration and Err are set at its end.
 type CompactionInfo struct {
 	Reason                    string
 	InputLevel, OutputLevel   int
@@ -22,10 +22,13 @@ type CompactionInfo struct {
 	// Subcompactions is the number of pieces, divided by keys, in which the tables were
 	// merged; 0 for a TrivialMove. See Options.Compaction.MaxConcurrent.
 	Subcompactions int
-	// ValuesDropped is the number of values that Options.Compaction.Filter dropped.
-	ValuesDropped uint64
-	Duration      time.Duration
-	Err           error
+	// ValuesDropped is the number of values that Options.Compaction.Filter dropped, and
+	// ValuesExpired that of expired ones that were dropped. Both are 0 if the tables were
+	// removed without being read, because all their values had expired.
+	ValuesDropped, ValuesExpired uint64
+
+	Duration time.Duration
+	Err      error
 }
 
 // LoadInfo describes a load and its Commit.

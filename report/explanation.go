@@ -8,8 +8,9 @@ import (
 // Explanation describes one lookup: every run that it consulted, in order. A run whose key
 // range excludes the key is not consulted and not listed.
 type Explanation struct {
-	// Found says whether the key has a value; Deleted that a tombstone answered.
-	Found, Deleted bool
+	// Found says whether the key has a value; Deleted that a tombstone answered; Expired that a
+	// value answered that has expired, so that readers do not find it.
+	Found, Deleted, Expired bool
 	// Steps are the runs consulted, the answering one last. If the tables of level 0 are not
 	// in order of age, as after another program's repair, all that cover the key are
 	// consulted, and the newest entry found answers.

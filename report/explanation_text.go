@@ -14,6 +14,8 @@ func (s *Explanation) writeSum(b *strings.Builder) {
 		answer = "found"
 	case s.Deleted:
 		answer = "deleted"
+	case s.Expired:
+		answer = "expired"
 	}
 	fmt.Fprintf(b, "%s: %s (%d bytes), %d saved by filters, %d wasted", answer,
 		counted(uint64(s.DiskReads), "disk read"), s.BytesRead, s.ReadsSaved, s.ReadsWasted)

@@ -31,7 +31,9 @@ func TestStepWorkIsInOrder(t *testing.T) {
 func TestSumIsOneLine(t *testing.T) {
 	var b strings.Builder
 	(&Explanation{Found: true, DiskReads: 1, BytesRead: 70, ReadsSaved: 2, Duration: 5}).writeSum(&b)
+	(&Explanation{Expired: true}).writeSum(&b)
 	(&Explanation{Deleted: true, OpeningReads: 2, OpeningBytes: 9}).writeSum(&b)
 	require.Equal(t, "found: 1 disk read (70 bytes), 2 saved by filters, 0 wasted; 5ns\n"+
+		"expired: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 0s\n"+
 		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 2 reads (9 bytes) to open tables; 0s\n", b.String())
 }

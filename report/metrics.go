@@ -19,6 +19,8 @@ type Metrics struct {
 	Flushes FlushMetrics
 	// Compactions counts merges and moves of tables.
 	Compactions CompactionMetrics
+	// Expiry counts values that have expired.
+	Expiry ExpiryMetrics
 	// Loads counts the committed loads.
 	Loads LoadMetrics
 	// Stalls counts waits of writers for flush or compaction.

@@ -57,6 +57,13 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 	for _, f := range c.Overlaps {
 		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.OutputLevel, Num: f.Num})
 	}
+	if c.Drop {
+		if err := s.host.Apply(edit, nil); err != nil {
+			return err
+		}
+		s.tablesExpired.Add(uint64(len(c.Inputs)))
+		return nil
+	}
 	if info.TrivialMove {
 		f := c.Inputs[0]
 		edit.Added = []manifest.LevelFile{{Level: c.OutputLevel, File: f}}
@@ -81,7 +88,7 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 		info.BytesWritten += f.Size
 	}
 	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
-	info.ValuesDropped = job.filter.dropped.Load()
+	info.ValuesDropped, info.ValuesExpired = job.filter.dropped.Load(), job.filter.expired.Load()
 	if err := s.host.Apply(edit, files); err != nil {
 		return err
 	}
@@ -90,6 +97,7 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 	s.bytesRead.Add(info.BytesRead)
 	s.bytesWritten.Add(info.BytesWritten)
 	s.valuesDropped.Add(info.ValuesDropped)
+	s.valuesExpired.Add(info.ValuesExpired)
 	return nil
 }
 
@@ -105,10 +113,10 @@ type merger struct {
 	below  [manifest.NumLevels]int
 	count  int
 
-	ikey      []byte // of the previous entry, nil before the first
-	stratum   int    // of the previous entry; see entry
-	tombstone []byte // scratch for the internal key of an entry whose value was dropped
-	zeros     zeroSeqs
+	ikey    []byte // of the previous entry, nil before the first
+	stratum int    // of the previous entry; see entry
+	filter  mergeFilter
+	zeros   zeroSeqs
 }
 
 // entry processes the next entry of the merged order.
@@ -160,15 +168,15 @@ func (m *merger) entry(ikey, value []byte) error {
 	}
 	if newKey && m.filters(kind, seq) {
 		var err error
-		if kind, value, err = m.filter(user, value); err != nil {
+		if kind, value, err = m.applyFilter(user, value, seq); err != nil {
 			return err
 		}
 		if kind == base.KindDelete {
 			if seq == 0 { // it is the oldest entry of its key, so there is nothing to hide
 				return nil
 			}
-			m.tombstone = base.AppendInternalKey(m.tombstone[:0], user, seq, kind)
-			ikey = m.tombstone
+			m.filter.tombstone = base.AppendInternalKey(m.filter.tombstone[:0], user, seq, kind)
+			ikey = m.filter.tombstone
 		}
 	}
 	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {

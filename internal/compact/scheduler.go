@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -33,10 +34,15 @@ type Host interface {
 	// Apply records an edit in the MANIFEST and makes its version the current one. If it
 	// fails, the host removes written, the tables that were written for the edit.
 	Apply(edit *manifest.Edit, written []*manifest.FileMeta) error
-	// BeginFilter is called before a merge that calls Tuning.Filter. It returns the smallest
-	// sequence number that no open snapshot sees. Until end, which is called after Apply,
-	// the tables that a new snapshot reads are those of the moment at which it was opened.
-	BeginFilter() (from uint64, end func())
+	// BeginFilter is called before a merge that may drop or replace values. It returns the
+	// smallest sequence number that no open snapshot sees. Until end, which is called after
+	// Apply, the tables that a new snapshot reads are those of the moment at which it was opened,
+	// if pin is set.
+	BeginFilter(pin bool) (from uint64, end func())
+	// OldestTime returns the oldest time, by Options.Expiry, of an open snapshot, or the present
+	// time. Present and later readers hide what has expired by then. It is called with the
+	// Scheduler's lock held.
+	OldestTime() uint64
 }
 
 // Options configure a Scheduler.
@@ -61,6 +67,8 @@ type Options struct {
 	// its error. The filter's results have at most MaxValue bytes.
 	FilterCalls func(work func() error) error
 	MaxValue    int
+	// Expiry says which values have expired. Merges drop them; see expiry.go.
+	Expiry *expiry.Policy
 
 	// Begin and End are called before and after each compaction.
 	Begin, End func(Info)
@@ -90,7 +98,7 @@ type Tuning struct {
 }
 
 // Info describes a compaction. BytesWritten, OutputTables, Subcompactions, ValuesDropped,
-// Duration and Err are set at its end.
+// ValuesExpired, Duration and Err are set at its end.
 type Info struct {
 	Reason                    string
 	InputLevel, OutputLevel   int
@@ -99,6 +107,7 @@ type Info struct {
 	TrivialMove               bool
 	Subcompactions            int    // 0 for a TrivialMove
 	ValuesDropped             uint64 // by Tuning.Filter
+	ValuesExpired             uint64
 	Duration                  time.Duration
 	Err                       error
 }
@@ -107,7 +116,8 @@ type Info struct {
 type Counters struct {
 	Compactions, Subcompactions, TrivialMoves uint64
 	BytesRead, BytesWritten                   uint64
-	ValuesDropped                             uint64
+	ValuesDropped                             uint64 // by Tuning.Filter
+	ValuesExpired, TablesExpired              uint64 // ValuesExpired without those in such tables
 }
 
 // Scheduler decides when tables are compacted, and compacts them.
@@ -146,7 +156,7 @@ type Scheduler struct {
 
 // totals are the fields of Counters.
 type totals struct {
-	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten, valuesDropped atomic.Uint64
+	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten, valuesDropped, valuesExpired, tablesExpired atomic.Uint64
 }
 
 // parked are tables that were set aside because their compaction met corruption.
@@ -230,6 +240,7 @@ func (s *Scheduler) Counters() Counters {
 	return Counters{
 		Compactions: s.compactions.Load(), Subcompactions: s.subcompactions.Load(), TrivialMoves: s.trivialMoves.Load(),
 		BytesRead: s.bytesRead.Load(), BytesWritten: s.bytesWritten.Load(), ValuesDropped: s.valuesDropped.Load(),
+		ValuesExpired: s.valuesExpired.Load(), TablesExpired: s.tablesExpired.Load(),
 	}
 }
 
@@ -357,6 +368,7 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 		MaxLevelBase: t.MaxLevelBase,
 		TableSize:    t.TableSize,
 		OldestReader: s.host.OldestSnapshot(),
+		Expired:      s.expired(),
 		Running:      s.running,
 	}
 }
@@ -374,6 +386,7 @@ func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 
 // Schedule starts compactions that are due and allowed.
 func (s *Scheduler) Schedule() {
+	s.o.Expiry.Now() // not under the lock: it calls the user's clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scheduleLocked()

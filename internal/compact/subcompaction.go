@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -53,10 +52,7 @@ func (j *mergeJob) begin() {
 	// Inputs are removed oldest first. So inputs left by a crash have nothing older than an
 	// entry that got number 0. If the inputs' order is unknown, that is not certain.
 	j.oldest = c.HoldsOldest() && s.inputsInOrder(c)
-	j.filter.from, j.filter.user = math.MaxUint64, s.tuning.Load().Filter
-	if j.filter.user != nil {
-		j.filter.from, j.filter.end = s.host.BeginFilter()
-	}
+	j.filter.begin(s)
 }
 
 // end ends the job; see newMergeJob.

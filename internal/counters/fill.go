@@ -2,9 +2,9 @@ package counters
 
 import "github.com/sievedb/sievedb/report"
 
-// Fill fills in the counts of lookups of m.
+// Fill fills in the counts of lookups of m, which has those of Expiry.
 func (t *Totals) Fill(m *report.Metrics) {
-	m.Lookups.Count, m.Lookups.Found = t.Gets, t.GetsFound
+	m.Lookups.Count, m.Lookups.Found = t.Gets, t.GetsFound-m.Expiry.Hidden
 	m.Lookups.MemtableSearches, m.Lookups.MemtableHits = t.MemtableSearches, t.MemtableHits
 	for level := range m.Levels {
 		l, from := &m.Levels[level], &t.Levels[level]

@@ -3,10 +3,12 @@ package load
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -52,6 +54,8 @@ type Options struct {
 	Seq uint64
 	// Check returns why an entry is too large, or nil.
 	Check func(key, value []byte) error
+	// Expiry says which values have envelopes.
+	Expiry *expiry.Policy
 	// InListener reports whether the caller is a function of the store's listener.
 	InListener func() bool
 	// Ended is called once, when the load ends.
@@ -81,6 +85,7 @@ type Loader struct {
 	out     *tables.Writer
 	syncs   *tables.Syncs // of out
 	ikey    []byte        // of the last entry
+	sealed  []byte        // scratch for a value with its envelope
 	entries uint64
 	err     error // why nothing more is accepted
 }
@@ -91,8 +96,40 @@ func New(o Options, host Host) *Loader {
 	return &Loader{Options: o, host: host, out: tables.NewWriter(o.Writer), syncs: o.Writer.Syncs}
 }
 
-// Add adds an entry. Any error ends the load: its files are removed, and later calls return the
-// same error.
+// Put adds a value that expires after ttl, or not if that is 0. It gets its envelope here.
+func (l *Loader) Put(key, value []byte, ttl time.Duration) error {
+	sealed, err := l.Expiry.Seal(l.sealed, key, value, ttl)
+	if err != nil {
+		return l.fail(err)
+	}
+	if l.Expiry.Under(key) {
+		l.sealed = sealed
+	}
+	return l.Add(base.KindSet, key, sealed)
+}
+
+// PutTTL is Put for a ttl that must be positive.
+func (l *Loader) PutTTL(key, value []byte, ttl time.Duration) error {
+	if err := expiry.CheckTTL(ttl); err != nil {
+		return l.fail(err)
+	}
+	return l.Put(key, value, ttl)
+}
+
+// fail ends the load because of err, which it returns, unless it has ended.
+func (l *Loader) fail(err error) error {
+	if lockErr := l.lock(); lockErr != nil {
+		return lockErr
+	}
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.endLocked(err)
+	}
+	return l.err
+}
+
+// Add adds an entry, whose value has its envelope. Any error ends the load: its files are removed,
+// and later calls return the same error.
 func (l *Loader) Add(kind base.Kind, key, value []byte) error {
 	if err := l.lock(); err != nil {
 		return err

@@ -13,7 +13,10 @@ import (
 type Explained struct {
 	Steps    []explain.Step
 	Kind     base.Kind // base.KindDelete if there is no value
+	Expired  bool      // there is a value that has expired
 	Duration time.Duration
+
+	value []byte
 }
 
 // Explain looks key up as Get does and records each step. It fills the caches in the same way,
@@ -24,6 +27,11 @@ func (f *Finder) Explain(key []byte, at *At) (*Explained, error) {
 		began := time.Now()
 		var lookup sstable.Lookup
 		err := x.find(f, &lookup, key, at)
+		if err == nil && f.expiry != nil && x.Kind == base.KindSet {
+			var alive bool
+			_, alive, err = f.expiry.Open(key, x.value, at.time())
+			x.Expired = !alive
+		}
 		lookup.Release()
 		x.Duration = time.Since(began)
 		switch {
@@ -37,7 +45,11 @@ func (f *Finder) Explain(key []byte, at *At) (*Explained, error) {
 
 // Explanation returns it in its public form.
 func (x *Explained) Explanation() *report.Explanation {
-	return explain.Explanation(x.Steps, x.Kind, x.Duration)
+	r := explain.Explanation(x.Steps, x.Kind, x.Duration)
+	if r.Expired = x.Expired; r.Expired {
+		r.Found = false
+	}
+	return r
 }
 
 // find is Finder.findOnce for Explain: the same runs in the same order. It is separate so that
@@ -52,7 +64,7 @@ func (x *Explained) find(f *Finder, lookup *sstable.Lookup, key []byte, at *At) 
 		ruledOut := filtered && !m.MayHold(f.hash.of(lookup)) || m.Empty()
 		found := false
 		if !ruledOut {
-			_, x.Kind, found = m.Get(key, seq)
+			x.value, x.Kind, found = m.Get(key, seq)
 		}
 		step := explain.Memtable(i, filtered, ruledOut, found)
 		step.Duration = time.Since(began)
@@ -86,6 +98,6 @@ func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) er
 	if !ordered {
 		f.learnOrder(s.Version, lookup.UserKey())
 	}
-	x.Kind = t.kind
+	x.Kind, x.value = t.kind, t.value
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -17,6 +18,7 @@ type Finder struct {
 	tables *tables.Cache
 	counts *counters.Lookups
 	Current
+	expiry       *expiry.Policy
 	closed       func() bool
 	maxOpenFiles func() int
 	measured     func(time.Duration)
@@ -26,6 +28,8 @@ type Finder struct {
 type Options struct {
 	// Cache opens the tables of the states.
 	Cache *tables.Cache
+	// Expiry says which values have expired. They are hidden.
+	Expiry *expiry.Policy
 	// Closed reports whether the store was closed. It is called only after an error.
 	Closed func() bool
 	// MaxOpenFiles returns the limit of the cache, for the text of an error.
@@ -36,7 +40,7 @@ type Options struct {
 
 // Init prepares the Finder for lookups.
 func (f *Finder) Init(o Options) {
-	f.tables, f.closed, f.maxOpenFiles, f.measured = o.Cache, o.Closed, o.MaxOpenFiles, o.Measured
+	f.tables, f.expiry, f.closed, f.maxOpenFiles, f.measured = o.Cache, o.Expiry, o.Closed, o.MaxOpenFiles, o.Measured
 	f.hash = newKeyHash(o.Cache.Policies())
 	f.counts = new(counters.Lookups)
 }
@@ -61,6 +65,9 @@ func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error
 		value, kind, err := f.findOnce(lookup, key, at, c)
 		switch {
 		case err == nil && kind == base.KindSet:
+			if f.expiry != nil {
+				return f.open(key, value, at)
+			}
 			return value, nil
 		case err == nil:
 			return nil, base.ErrNotFound
@@ -78,6 +85,25 @@ func (f *Finder) findMeasured(lookup *sstable.Lookup, key []byte, at *At) ([]byt
 	value, err := f.Find(lookup, key, at)
 	f.measured(time.Since(start))
 	return value, err
+}
+
+// open returns the value of key for readers, ErrNotFound if it has expired.
+func (f *Finder) open(key, value []byte, at *At) ([]byte, error) {
+	opened, alive, err := f.expiry.Open(key, value, at.time())
+	if err == nil && !alive {
+		f.expiry.CountHidden(1)
+		return nil, base.ErrNotFound
+	}
+	return opened, err
+}
+
+// Time returns the time at which a reader as of at reads, 0 if nothing expires. A reader that
+// is created now calls it after it has its state.
+func (f *Finder) Time(at *At) uint64 {
+	if at != nil && at.Time != 0 {
+		return at.Time
+	}
+	return f.expiry.Now()
 }
 
 // tableGone reports whether err says that a table was closed or removed between

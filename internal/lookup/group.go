@@ -68,6 +68,28 @@ func (f *Finder) FindAll(keys [][]byte, at *At) (values [][]byte, err error) {
 		return nil, f.final(err)
 	}
 	g.c.CountFound(g.found)
+	if f.expiry != nil {
+		return f.openAll(keys, values, at)
+	}
+	return values, nil
+}
+
+// openAll is open for many keys, at one time.
+func (f *Finder) openAll(keys, values [][]byte, at *At) ([][]byte, error) {
+	now, hidden := f.Time(at), 0
+	for i, value := range values {
+		if value == nil {
+			continue
+		}
+		opened, alive, err := f.expiry.Open(keys[i], value, now)
+		if err != nil {
+			return nil, err
+		}
+		if values[i] = opened; !alive {
+			hidden++
+		}
+	}
+	f.expiry.CountHidden(hidden)
 	return values, nil
 }
 

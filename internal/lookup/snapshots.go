@@ -4,31 +4,38 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/expiry"
 )
 
 // Snapshots holds the sequence numbers of the open snapshots. A compaction reads it to know which
 // shadowed versions are still visible, and which values its filter may change.
 type Snapshots struct {
 	mu     sync.Mutex // no other lock is acquired under it
-	seqs   []uint64   // of snapshots that read the current state; ascending, with repetitions
-	pinned []uint64   // of those that pin a state
+	open   []moment   // of snapshots that read the current state; ascending, with repetitions
+	pinned []moment   // of those that pin a state
 	pins   int        // while above 0, new snapshots pin their state
 }
 
-// Open opens a snapshot at the newest visible sequence number, which is read under the lock: a
-// compaction that misses the snapshot in the list has then seen a visible sequence number no
-// newer than the snapshot's.
-func (l *Snapshots) Open(current *Current) At {
+// moment is the sequence number and the time of a snapshot. Both rise.
+type moment struct{ seq, time uint64 }
+
+// Open opens a snapshot at the newest visible sequence number and the time of p, which are read
+// under the lock: a compaction that misses the snapshot in the list has then seen a visible
+// sequence number no newer than the snapshot's, and a time no later.
+func (l *Snapshots) Open(current *Current, p *expiry.Policy) At {
+	p.Now() // not under the lock: it calls the user's clock
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	at, list := At{Time: p.Seen()}, &l.open
 	if l.pins > 0 {
-		s, seq := current.RefAt(nil)
-		l.pinned = append(l.pinned, seq)
-		return At{Seq: seq, State: s}
+		list = &l.pinned
+		at.State, at.Seq = current.RefAt(nil)
+	} else {
+		at.Seq = current.VisibleSeq.Load()
 	}
-	seq := current.VisibleSeq.Load()
-	l.seqs = append(l.seqs, seq)
-	return At{Seq: seq}
+	*list = append(*list, moment{at.Seq, at.Time})
+	return at
 }
 
 // Close closes the snapshot that Open opened.
@@ -38,12 +45,12 @@ func (l *Snapshots) Close(at *At) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seqs := &l.seqs
+	list := &l.open
 	if at.State != nil {
-		seqs = &l.pinned
+		list = &l.pinned
 	}
-	i, _ := slices.BinarySearch(*seqs, at.Seq)
-	*seqs = slices.Delete(*seqs, i, i+1)
+	i := slices.Index(*list, moment{at.Seq, at.Time})
+	*list = slices.Delete(*list, i, i+1)
 }
 
 // Pin makes new snapshots pin the state that they read, until unpin is called. A change of the
@@ -60,16 +67,19 @@ func (l *Snapshots) pin(n int) {
 	l.pins += n
 }
 
-// BeginFilter is Pin for a compaction that calls a filter. It returns the smallest sequence
-// number that no snapshot sees which reads the current state. The compaction calls end when its
-// result is installed or abandoned.
-func (l *Snapshots) BeginFilter() (from uint64, end func()) {
+// BeginFilter is called by a compaction that may drop or replace values. It returns the smallest
+// sequence number that no snapshot sees which reads the current state. If pin is set, new
+// snapshots pin their state until end is called, when the result is installed or abandoned.
+func (l *Snapshots) BeginFilter(pin bool) (from uint64, end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pins++
-	if n := len(l.seqs); n > 0 {
-		from = l.seqs[n-1] + 1
+	if n := len(l.open); n > 0 {
+		from = l.open[n-1].seq + 1
 	}
+	if !pin {
+		return from, func() {}
+	}
+	l.pins++
 	return from, sync.OnceFunc(func() { l.pin(-1) })
 }
 
@@ -78,10 +88,24 @@ func (l *Snapshots) BeginFilter() (from uint64, end func()) {
 func (l *Snapshots) OldestUnpinned() (seq uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.seqs) == 0 {
+	if len(l.open) == 0 {
 		return 0, false
 	}
-	return l.seqs[0], true
+	return l.open[0].seq, true
+}
+
+// OldestTime returns the time of the oldest snapshot, or that of p. Snapshots that pin their state
+// count: a transaction must find entries that were written since.
+func (l *Snapshots) OldestTime(p *expiry.Policy) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	oldest := p.Seen()
+	for _, list := range [][]moment{l.open, l.pinned} {
+		if len(list) > 0 {
+			oldest = min(oldest, list[0].time)
+		}
+	}
+	return oldest
 }
 
 // All returns the sequence numbers that readers may use, ascending and without repetitions, the
@@ -89,10 +113,14 @@ func (l *Snapshots) OldestUnpinned() (seq uint64, ok bool) {
 func (l *Snapshots) All(visible *atomic.Uint64) []uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seqs := append(slices.Concat(l.seqs, l.pinned), visible.Load())
-	if len(l.pinned) > 0 {
-		slices.Sort(seqs)
+	seqs := make([]uint64, 0, len(l.open)+len(l.pinned)+1)
+	for _, list := range [][]moment{l.open, l.pinned} {
+		for _, m := range list {
+			seqs = append(seqs, m.seq)
+		}
 	}
+	seqs = append(seqs, visible.Load())
+	slices.Sort(seqs)
 	return slices.Compact(seqs)
 }
 
@@ -101,9 +129,9 @@ func (l *Snapshots) Oldest(visible *atomic.Uint64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	oldest := visible.Load()
-	for _, seqs := range [][]uint64{l.seqs, l.pinned} {
-		if len(seqs) > 0 {
-			oldest = min(oldest, seqs[0])
+	for _, list := range [][]moment{l.open, l.pinned} {
+		if len(list) > 0 {
+			oldest = min(oldest, list[0].seq)
 		}
 	}
 	return oldest

@@ -41,9 +41,19 @@ type Current struct {
 type At struct {
 	// Seq hides newer entries.
 	Seq uint64
+	// Time hides values that have expired by then, by Options.Expiry; 0 means the present time.
+	Time uint64
 	// State is a pinned state: the caller has a reference to its version until the call
 	// returns. If it is nil, the current state is searched.
 	State *State
+}
+
+// time returns the time for Policy.Open.
+func (a *At) time() uint64 {
+	if a == nil {
+		return 0
+	}
+	return a.Time
 }
 
 // load returns the state that a lookup searches and the sequence number that it uses.
