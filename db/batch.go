@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -29,6 +31,8 @@ type Batch struct {
 	memSize uint64 // upper bound of the arena bytes that the entries need in a memtable
 	refused error  // why Apply refuses the batch: an entry was too large
 	ranges  []batchRange
+	ttls    expiry.TTLs
+	sealed  bool // the values have their envelopes
 
 	// A record that does not decode would make the log unreadable. So two goroutines
 	// never change data at once, and a copy, which shares data, never does.
@@ -83,6 +87,16 @@ func (b *Batch) misuse() error {
 // value above MaxValueSize, or the batch would then be above MaxBatchSize, Apply will
 // return ErrTooLarge.
 func (b *Batch) Put(key, value []byte) { b.add(base.KindSet, key, value) }
+
+// PutTTL is Put for a value that readers see until ttl has passed, from Apply on. It must be
+// positive, and the key under one of Options.Expiry.Prefixes; otherwise Apply returns an error.
+func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
+	b.add(base.KindSet, key, value)
+	if b.begin() { // otherwise Apply returns the error
+		b.refuse(b.ttls.Add(int(b.entries)-1, ttl))
+		b.end()
+	}
+}
 
 // Delete adds a deletion of key. Deleting a key that does not exist is no error. The limits
 // are those of Put.
@@ -179,13 +193,13 @@ func (b *Batch) Reset() {
 	switch {
 	case b == nil:
 	case b.owner != b && b.owner != nil:
-		b.data, b.entries, b.memSize, b.refused, b.ranges, b.owner = nil, 0, 0, nil, nil, nil
+		b.data, b.entries, b.memSize, b.refused, b.ranges, b.ttls, b.owner = nil, 0, 0, nil, nil, nil, nil
 		b.use.Store(0)
 	case b.use.CompareAndSwap(0, batchInUse) || b.use.CompareAndSwap(batchMisused, batchInUse):
 		if cap(b.data) > maxKeptBatch {
 			b.data = nil
 		}
-		b.data, b.entries, b.memSize, b.refused, b.ranges = b.data[:0], 0, 0, nil, nil
+		b.data, b.entries, b.memSize, b.refused, b.ranges, b.ttls, b.sealed = b.data[:0], 0, 0, nil, nil, nil, false
 		b.end()
 	default:
 		b.use.Or(batchMisused)

@@ -3,6 +3,7 @@ package db
 import (
 	"encoding/binary"
 	"iter"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
@@ -23,8 +24,9 @@ const (
 // changed, and they are valid until the batch is reset.
 type BatchEntry struct {
 	Kind  EntryKind
-	Key   []byte // the start of an EntryDeleteRange; nil: no bound
-	Value []byte // nil for a deletion; the limit of an EntryDeleteRange; nil: no bound
+	Key   []byte        // the start of an EntryDeleteRange; nil: no bound
+	Value []byte        // nil for a deletion; the limit of an EntryDeleteRange; nil: no bound
+	TTL   time.Duration // of PutTTL, otherwise 0
 }
 
 // All returns the entries that the batch holds now, numbered from 0 in the order in which
@@ -34,7 +36,7 @@ func (b *Batch) All() iter.Seq2[int, BatchEntry] {
 		if b.Len() == 0 {
 			return
 		}
-		ranges := b.ranges
+		ranges, ttls := b.ranges, b.ttls
 		var r batch.Reader
 		if b.entries > 0 {
 			r = batch.ReaderOf(b.data[batch.HeaderLen:], b.entries)
@@ -42,7 +44,7 @@ func (b *Batch) All() iter.Seq2[int, BatchEntry] {
 		points := 0
 		for i := 0; ; i++ {
 			if len(ranges) > 0 && ranges[0].after == points {
-				if !yield(i, BatchEntry{EntryDeleteRange, ranges[0].Start, ranges[0].Limit}) {
+				if !yield(i, BatchEntry{Kind: EntryDeleteRange, Key: ranges[0].Start, Value: ranges[0].Limit}) {
 					return
 				}
 				ranges = ranges[1:]
@@ -52,8 +54,8 @@ func (b *Batch) All() iter.Seq2[int, BatchEntry] {
 			if !ok {
 				return
 			}
+			e := BatchEntry{Kind: EntryPut, Key: key, Value: value, TTL: ttls.Next(points)}
 			points++
-			e := BatchEntry{Kind: EntryPut, Key: key, Value: value}
 			if kind == base.KindDelete {
 				e.Kind = EntryDelete
 			}
@@ -98,6 +100,7 @@ func (b *Batch) Append(other *Batch) {
 		b.refuse(err)
 		return
 	}
+	b.ttls.Append(int(b.entries), other.ttls)
 	b.data = append(b.started(), entries...)
 	b.entries = uint32(count)
 	b.memSize += other.memSize
@@ -105,7 +108,8 @@ func (b *Batch) Append(other *Batch) {
 
 // AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the
 // sequence number 0. It implements encoding.BinaryAppender. For a batch that Apply refuses
-// it returns the same error.
+// it returns the same error. A batch with entries of PutTTL is an error, since the format has no
+// place for their times to live.
 func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	if b == nil {
 		return append(dst, emptyBatch[:]...), nil
@@ -122,6 +126,9 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	case len(b.ranges) > 0:
 		return dst, errors.New("sievedb: a Batch with DeleteRange has no binary form: LevelDB's batches have no entry for a range; " +
 			"apply it, or store its entries by your own means (Batch.All)")
+	case len(b.ttls) > 0:
+		return dst, errors.New("sievedb: the batch has entries of PutTTL, and LevelDB's format has no place for their times to live; " +
+			"encode the entries of Batch.All")
 	}
 	from := len(dst)
 	if b.count() == 0 {
@@ -179,6 +186,6 @@ func (b *Batch) UnmarshalBinary(data []byte) error {
 	if count == 0 {
 		copied = nil
 	}
-	b.data, b.entries, b.memSize, b.refused, b.ranges = copied, count, memSize, nil, nil
+	b.data, b.entries, b.memSize, b.refused, b.ranges, b.ttls = copied, count, memSize, nil, nil, nil
 	return nil
 }

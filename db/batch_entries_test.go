@@ -37,7 +37,7 @@ func someBatch() (*Batch, []BatchEntry) {
 	b.Delete([]byte("b"))
 	b.Put(nil, nil)
 	return &b, []BatchEntry{
-		{EntryPut, []byte("a"), []byte("1")}, {EntryDelete, []byte("b"), nil}, {EntryPut, []byte{}, []byte{}},
+		{Kind: EntryPut, Key: []byte("a"), Value: []byte("1")}, {Kind: EntryDelete, Key: []byte("b")}, {Kind: EntryPut, Key: []byte{}, Value: []byte{}},
 	}
 }
 

@@ -47,6 +47,9 @@ func (l *logState) close(d *DB) error {
 // above MaxValueSize is ErrTooLarge, and nothing is written. After another error the write
 // may or may not be present when the database is opened again. Put keeps neither slice.
 func (d *DB) Put(key, value []byte, wo *WriteOptions) error {
+	if d != nil && d.expiry != nil {
+		return d.seal(key, value, 0, wo)
+	}
 	return d.write(base.KindSet, key, value, wo)
 }
 
@@ -55,7 +58,7 @@ func (d *DB) Delete(key []byte, wo *WriteOptions) error {
 	return d.write(base.KindDelete, key, nil, wo)
 }
 
-// write commits one entry. A single writer needs no batch and no place in the queue.
+// write commits one entry, whose value has its envelope. A single writer needs no batch and no place in the queue.
 func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if d == nil {
 		return ErrClosed
@@ -72,11 +75,9 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	}
 	b := batches.Get().(*Batch)
 	b.add(kind, key, value)
+	b.sealed = true
 	err := d.Apply(b, wo)
-	if cap(b.data) <= maxLoneBytes { // a large value's buffer is not worth keeping
-		b.Reset()
-		batches.Put(b)
-	}
+	b.release()
 	return err
 }
 
@@ -98,6 +99,14 @@ func (d *DB) commitAlone(kind base.Kind, key, value []byte, keep durability) (er
 const maxLoneBytes = 64 << 10
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
+
+// release returns b to the pool, unless its buffer is too large to be worth keeping.
+func (b *Batch) release() {
+	if cap(b.data) <= maxLoneBytes {
+		b.Reset()
+		batches.Put(b)
+	}
+}
 
 // Apply writes the batch atomically: after a crash either all of its writes are present or
 // none, and readers see all of them or none. Otherwise it is like Put. The batch must not be
@@ -156,6 +165,9 @@ func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
 // apply is Apply for a batch that the caller has exclusively. It is not written if check, which
 // may be nil, returns an error; see commitRequest.
 func (d *DB) apply(b *Batch, wo *WriteOptions, check func(before []*commitRequest) error) error {
+	if (d.expiry != nil || b.ttls != nil) && !b.sealed && b.refused == nil {
+		return d.sealBatch(b, func(b *Batch) error { return d.apply(b, wo, check) })
+	}
 	switch {
 	case b.refused != nil:
 		return b.refused

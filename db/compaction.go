@@ -98,7 +98,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 		Dir: d.files, Cmp: d.cmp, Cache: d.tables, Obsolete: d.obsolete, Plan: d.plan,
 		NewFileNum: d.set.NewFileNum,
 		NewWriter:  d.newTableWriter,
-		Tuning:     o.tuning(), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
+		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
 		MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.expiry,
 		Begin:  func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
 		End:    func(i compact.Info) { notify(d, o.EventListener.CompactionEnd, CompactionInfo(i)) },

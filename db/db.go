@@ -330,6 +330,7 @@ func (d *DB) Close() error {
 	var loading *Loader
 	try(func() error { loading = d.giveUpLoad(); return nil })
 	if !d.opts.ReadOnly {
+		try(d.recordTime)
 		try(d.dropSuccessor)
 		try(func() error { return d.log.close(d) })
 		try(func() error { d.obsolete.Remove(); return nil })

@@ -28,8 +28,9 @@
 // defaults. A write with nil options is on stable storage when it returns; NoSync and
 // Buffered promise less and are faster. A Batch applies several writes together, an Iterator
 // walks keys in order, a Snapshot keeps showing one moment, a Transaction reads and writes as
-// one step, a Namespace has keys of its own, and a Loader writes sorted entries directly as
-// tables. Explain and Metrics show what lookups read and what filters saved.
+// one step, a Namespace has keys of its own, PutTTL writes a value that expires, and a Loader
+// writes sorted entries directly as tables. Explain and Metrics show what lookups read and what
+// filters saved.
 //
 // # Errors
 //

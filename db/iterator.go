@@ -36,6 +36,7 @@ type Iterator struct {
 	// after the last otherwise. So the end of a movement need not record the side.
 	valid, reverse bool
 	closed         bool
+	held           bool // value is what Value returns: going backward, or without an envelope
 
 	// walk records what a transaction reads, txn the transaction; nil otherwise.
 	walk *txn.Walk
@@ -66,6 +67,9 @@ func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Itera
 	s, seq := d.finder.RefAt(at)
 	it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}
 	it.iterParts.open(d, s, o, seq, own)
+	if it.expiry = d.expiry; d.expiry != nil {
+		it.now = d.finder.Time(at)
+	}
 	d.opened.Add(it, tracking.Iterator, d.opts.TrackOpen)
 	return it, nil
 }
@@ -96,7 +100,7 @@ func (i *Iterator) First() bool {
 		return i.seekGE(i.lower)
 	}
 	i.beginWalk(true, nil, false)
-	i.reverse = false
+	i.turn(false)
 	return i.findForward(i.it.First(), false)
 }
 
@@ -110,7 +114,7 @@ func (i *Iterator) Last() bool {
 		return i.seekLT(i.upper)
 	}
 	i.beginWalk(false, nil, false)
-	i.reverse = true
+	i.turn(true)
 	return i.findBackward(i.it.Last())
 }
 
@@ -129,7 +133,7 @@ func (i *Iterator) seekGE(key []byte) bool {
 	if i.lower != nil && i.cmp.Compare(key, i.lower) < 0 {
 		key = i.lower
 	}
-	i.reverse = false
+	i.turn(false)
 	if i.upper != nil && i.cmp.Compare(key, i.upper) >= 0 {
 		i.valid = false
 		return false
@@ -151,7 +155,7 @@ func (i *Iterator) seekLT(key []byte) bool {
 	if i.upper != nil && i.cmp.Compare(key, i.upper) > 0 {
 		key = i.upper
 	}
-	i.reverse = true
+	i.turn(true)
 	if i.lower != nil && i.cmp.Compare(key, i.lower) <= 0 {
 		i.valid = false
 		return false
@@ -180,10 +184,13 @@ func (i *Iterator) Next() bool {
 	// The runs are before the versions of the present key. Below the lower bound some may
 	// have skipped entries, so a step forward could show others of those.
 	i.turnWalk(true)
-	i.reverse = false
+	i.turn(false)
 	i.seekKey = base.AppendInternalKey(i.seekKey[:0], i.key, 0, base.KindDelete)
 	return i.findForward(i.it.SeekGE(i.seekKey), true)
 }
+
+// turn makes the iterator go backward or forward from here.
+func (i *Iterator) turn(reverse bool) { i.reverse, i.held = reverse, reverse || i.expiry != nil }
 
 // enterForward is Next of an iterator that is not at a key.
 func (i *Iterator) enterForward() bool { return i.ready() && i.reverse && i.First() }
@@ -205,7 +212,7 @@ func (i *Iterator) Prev() bool {
 	}
 	// Step back over what shadows and precedes the present entry.
 	i.turnWalk(false)
-	i.reverse = true
+	i.turn(true)
 	i.key = append(i.key[:0], i.shown...)
 	ok := i.it.Prev()
 	for ok && i.isKey(base.UserKey(i.it.Key())) {
@@ -232,7 +239,12 @@ func (i *Iterator) findForward(ok, skipping bool) bool {
 		}
 		if kind == base.KindSet {
 			i.valid, i.shown = true, user
-			return true
+			if !i.held || i.openValue(i.it.Value()) {
+				return true
+			}
+			if i.err != nil {
+				return false
+			}
 		}
 		i.key, skipping = append(i.key[:0], user...), true
 	}
@@ -243,39 +255,64 @@ func (i *Iterator) findForward(ok, skipping bool) bool {
 // them before its versions. Going backward, the versions of a key come oldest first, so the
 // last visible one decides.
 func (i *Iterator) findBackward(ok bool) bool {
-	found := false // key and value hold a candidate
-	for ; ok; ok = i.it.Prev() {
-		ikey := i.it.Key()
-		user := base.UserKey(ikey)
-		if found && !i.isKey(user) {
-			break
-		}
-		if i.lower != nil && i.cmp.Compare(user, i.lower) < 0 {
-			break
-		}
-		seq, kind := base.SplitTrailer(base.Trailer(ikey))
-		if seq > i.seq && i.hides(seq) {
-			if found && !i.keysOnly { // a further step might invalidate the value
+	for {
+		found := false // key and value hold a candidate
+		for ; ok; ok = i.it.Prev() {
+			ikey := i.it.Key()
+			user := base.UserKey(ikey)
+			if found && !i.isKey(user) {
+				break
+			}
+			if i.lower != nil && i.cmp.Compare(user, i.lower) < 0 {
+				break
+			}
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			if seq > i.seq && i.hides(seq) {
+				if found && !(i.keysOnly && i.expiry == nil) { // a further step might invalidate the value
+					i.keepValue(i.value)
+				}
+				continue
+			}
+			if found = kind == base.KindSet; !found {
+				continue
+			}
+			i.own, i.key = seq > i.seq, append(i.key[:0], user...)
+			if i.keysOnly && i.expiry == nil {
+				continue
+			}
+			if i.value = i.it.Value(); !i.it.ValueStays() {
 				i.keepValue(i.value)
 			}
-			continue
 		}
-		if found = kind == base.KindSet; !found {
-			continue
+		if !found || i.it.Err() != nil {
+			return i.end()
 		}
-		i.key = append(i.key[:0], user...)
-		if i.keysOnly {
-			continue
+		i.valid, i.shown = true, i.key
+		if i.expiry == nil {
+			return true
 		}
-		if i.value = i.it.Value(); !i.it.ValueStays() {
-			i.keepValue(i.value)
+		if i.openValue(i.value) || i.err != nil {
+			return i.valid
 		}
+		ok = i.it.Valid()
 	}
-	if !found || i.it.Err() != nil {
-		return i.end()
+}
+
+// openValue makes i.value the value without its envelope. If that is hidden, the iterator is not
+// valid afterwards.
+func (i *Iterator) openValue(value []byte) bool {
+	i.value = value
+	if !i.reverse {
+		seq, _ := base.SplitTrailer(base.Trailer(i.it.Key()))
+		i.own = seq > i.seq
 	}
-	i.valid, i.shown = true, i.key
-	return true
+	if !i.own { // a transaction's own write has no envelope yet
+		i.value, i.valid, i.err = i.expiry.Open(i.shown, value, i.now)
+	}
+	if i.keysOnly {
+		i.value = nil
+	}
+	return i.valid
 }
 
 // keepValue makes i.value a copy of value.
@@ -329,7 +366,7 @@ func (i *Iterator) Value() []byte {
 	switch {
 	case i == nil || !i.valid:
 		return nil
-	case i.reverse:
+	case i.held:
 		return i.value
 	case i.keysOnly:
 		return nil

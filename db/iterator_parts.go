@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -23,6 +24,10 @@ type iterParts struct {
 	seq      uint64
 	ownSeq   uint64 // the last of a transaction's own writes that is shown; 0: none
 	shown    []byte // the user key shown, while the iterator is valid
+
+	expiry *expiry.Policy // nil: nothing expires
+	now    uint64         // what has expired by then is hidden
+	own    bool           // the value is a transaction's own write
 
 	it           tables.MergingIter
 	mems         []memtable.Iter
@@ -53,7 +58,7 @@ func (p *iterParts) open(d *DB, s *lookup.State, o *IterOptions, seq uint64, own
 // those of q.
 func (p *iterParts) openLike(d *DB, q *iterParts, o *IterOptions, prefix []byte) {
 	p.state, p.cmp, p.bytewise, p.seq, p.ownSeq = q.state, q.cmp, q.bytewise, q.seq, q.ownSeq
-	p.mems = append(p.mems, q.mems...)
+	p.mems, p.expiry, p.now = append(p.mems, q.mems...), q.expiry, q.now
 	if o != nil {
 		p.noFill, p.keysOnly = o.NoFillCache, o.KeysOnly
 		p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, o.LowerBound, o.UpperBound)

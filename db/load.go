@@ -64,7 +64,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 func (d *DB) loadOptions(seq uint64) load.Options {
 	return load.Options{
 		Cmp: d.cmp, Compactor: d.compactor, Writer: d.tableWriterOptions(0), TableSize: uint64(d.options().Tables.Size),
-		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: checkEntry, InListener: d.listenerCalls.InThisGoroutine,
+		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: checkEntry, Expiry: d.expiry, InListener: d.listenerCalls.InThisGoroutine,
 		Ended: func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -81,7 +81,16 @@ func (l *Loader) Put(key, value []byte) error {
 	if l == nil || l.load == nil {
 		return ErrClosed
 	}
-	return l.load.Add(base.KindSet, key, value)
+	return l.load.Put(key, value, 0)
+}
+
+// PutTTL is Put for a value that readers see until ttl has passed, from this call on; see
+// DB.PutTTL. A wrong use of it ends the load, too.
+func (l *Loader) PutTTL(key, value []byte, ttl time.Duration) error {
+	if l == nil || l.load == nil {
+		return ErrClosed
+	}
+	return l.load.PutTTL(key, value, ttl)
 }
 
 // Delete adds a deletion of key. Otherwise it is like Put.

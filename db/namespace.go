@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/keyspace"
@@ -172,6 +173,13 @@ func (n *Namespace) Put(key, value []byte, wo *WriteOptions) error {
 	k := n.stored(key)
 	defer keyBuffers.Put(k)
 	return n.db().Put(*k, value, wo)
+}
+
+// PutTTL is DB.PutTTL.
+func (n *Namespace) PutTTL(key, value []byte, ttl time.Duration, wo *WriteOptions) error {
+	k := n.stored(key)
+	defer keyBuffers.Put(k)
+	return n.db().PutTTL(*k, value, ttl, wo)
 }
 
 // Delete is DB.Delete.

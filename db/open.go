@@ -8,8 +8,10 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/counters"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/foreign"
+	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/replay"
@@ -35,6 +37,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
 	d.present.Store(now)
 	d.throttle = d.newThrottle()
+	d.expiry = expiry.New(keyspace.Prefixes(d.opts.Expiry.Prefixes, d.opts.Expiry.Namespaces), d.opts.Expiry.Clock)
 	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
 	}
@@ -59,7 +62,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
-	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
+	d.finder.Init(lookup.Options{Cache: d.tables, Expiry: d.expiry, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
@@ -153,7 +156,7 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
-		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
+		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle, Clock: d.expiry.Seen,
 	}
 	var state manifest.State
 	if files.HasCurrent {
@@ -163,6 +166,7 @@ func (d *DB) open(created bool) error {
 	} else {
 		d.set = manifest.New(o)
 	}
+	d.expiry.Advance(state.Time)
 	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
 	d.compactor = d.newCompactor()
 	d.deleter = d.newDeleter()
@@ -180,6 +184,7 @@ func (d *DB) open(created bool) error {
 		go d.flushLoop()
 		go d.cleanLoop()
 		d.compactor.Schedule()
+		d.compactor.WatchExpiry()
 	}
 	if d.opts.Cache.OpenAhead {
 		d.background.Add(1)

@@ -84,6 +84,9 @@ var bombs = map[string]func(o *Options, b *bomb){
 		o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault { b.tick(); return nil })
 	},
 	"listener": func(o *Options, b *bomb) { o.EventListener = bombListener(b) },
+	"clock": func(o *Options, b *bomb) {
+		o.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("key00000"), []byte("load")}, Clock: func() time.Time { b.tick(); return time.Now() }}
+	},
 	"compaction filter": func(o *Options, b *bomb) {
 		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { b.tick(); return value, true }
 	},

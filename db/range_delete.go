@@ -71,6 +71,9 @@ func cloneBound(key []byte) []byte {
 
 // applyRanges is apply for a batch with ranges.
 func (d *DB) applyRanges(ctx context.Context, b *Batch, wo *WriteOptions) error {
+	if (d.expiry != nil || b.ttls != nil) && !b.sealed {
+		return d.sealBatch(b, func(b *Batch) error { return d.applyRanges(ctx, b, wo) })
+	}
 	var list []rangedel.Span
 	for _, r := range b.ranges {
 		if r.Start != nil && r.Limit != nil && d.cmp.Compare(r.Start, r.Limit) > 0 {
@@ -137,6 +140,7 @@ func (p *pointDeletes) fill() error {
 	for _, e := range p.own {
 		p.batch.add(e.Kind, e.Key, e.Value)
 	}
+	p.batch.sealed = true
 	return p.batch.refused
 }
 
@@ -192,6 +196,7 @@ func (d *DB) keysIn(ctx context.Context, spans rangedel.Spans) (keys [][]byte, o
 		if err != nil {
 			return nil, false, err
 		}
+		it.expiry = nil // values without an envelope can be deleted
 		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
 			keys, bytes = append(keys, slices.Clone(it.Key())), bytes+len(it.Key())
 			if len(keys) > mostPointDeletes || bytes > mostPointBytes {

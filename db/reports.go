@@ -23,6 +23,8 @@ type (
 	FlushMetrics = report.FlushMetrics
 	// CompactionMetrics count compactions.
 	CompactionMetrics = report.CompactionMetrics
+	// ExpiryMetrics count values that have expired.
+	ExpiryMetrics = report.ExpiryMetrics
 	// LoadMetrics count loads.
 	LoadMetrics = report.LoadMetrics
 	// StallMetrics count waits of writers for flush or compaction.

@@ -77,7 +77,7 @@ func (d *DB) SetOptions(o *Options) error {
 	d.blockCache.SetCapacity(full.Cache.Size)
 	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
 	d.writers.Resize(full.spareWriters())
-	d.compactor.Tune(full.tuning())
+	d.compactor.Tune(d.tuning(full))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.throttle.SetLimits(full.throttleLimits())
@@ -96,10 +96,10 @@ func newOptionsNow(o *Options) *optionsNow {
 }
 
 // tuning returns the options of compactions that can change. o has all defaults filled in.
-func (o *Options) tuning() compact.Tuning {
+func (d *DB) tuning(o *Options) compact.Tuning {
 	return compact.Tuning{
 		MaxConcurrent: o.Compaction.MaxConcurrent, L0Trigger: o.Compaction.L0Trigger, L0SlowdownTrigger: o.Compaction.L0Slowdown,
 		MaxLevelBase: uint64(o.Compaction.MaxLevelBase), TableSize: uint64(o.Tables.Size),
-		MaxBytesPerSecond: o.Compaction.MaxBytesPerSecond, Table: o.tableOptions(), Filter: o.Compaction.Filter,
+		MaxBytesPerSecond: o.Compaction.MaxBytesPerSecond, Table: d.tableOptions(o), Filter: o.Compaction.Filter,
 	}
 }

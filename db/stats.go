@@ -49,6 +49,7 @@ func (d *DB) Metrics() *Metrics {
 		Latency:      d.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
 	}
+	m.Expiry = ExpiryMetrics{Hidden: d.expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.expiry.Time()}
 	d.stallMetrics(m)
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
 	d.lookupTotals().Fill(m)

@@ -32,7 +32,7 @@ func (d *DB) newTableWriter(level int, bits filterplan.Bits) *tables.Writer {
 func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 	o := tables.WriterOptions{
 		Dir: d.files, Kind: base.FileTable, NewFileNum: d.set.NewFileNum,
-		Table: d.options().tableOptions(), Spares: d.writers,
+		Table: d.tableOptions(d.options()), Spares: d.writers,
 	}
 	if d.plan.ByLevel() {
 		o.Filter = bits.Policies(o.Table.Filter)

@@ -1,6 +1,8 @@
 package db
 
 import (
+	"time"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -212,6 +214,7 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 	if err != nil {
 		return err
 	}
+	it.expiry = nil // values without an envelope can be deleted
 	for ok := it.First(); ok; ok = it.Next() {
 		if err := t.Delete(it.Key()); err != nil {
 			_ = it.Close()
@@ -219,6 +222,15 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 		}
 	}
 	return it.Close()
+}
+
+// PutTTL is Put for a value that readers see until ttl has passed, from Commit on; see DB.PutTTL.
+func (t *Transaction) PutTTL(key, value []byte, ttl time.Duration) error {
+	if t.ended() || t.readOnly {
+		return t.write(base.KindSet, key, value)
+	}
+	t.batch.PutTTL(key, value, ttl)
+	return t.batch.refused
 }
 
 func (t *Transaction) write(kind base.Kind, key, value []byte) error {

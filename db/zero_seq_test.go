@@ -29,7 +29,7 @@ func entriesOf(t testing.TB, d *DB, key string) []string {
 	var out []string
 	for _, e := range all {
 		if e.kind == base.KindDelete {
-			e.value = "deleted"
+			e.value = "deleted" + e.value // which is empty
 		}
 		out = append(out, fmt.Sprintf("%d %s", e.seq, e.value))
 	}

@@ -11,6 +11,7 @@ package keyspace
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/errors"
 )
@@ -32,6 +33,15 @@ func AppendPrefix(dst []byte, name string) []byte {
 		}
 	}
 	return append(dst, mark, end)
+}
+
+// Prefixes returns a copy of prefixes with those of the namespaces with these names.
+func Prefixes(prefixes [][]byte, names []string) [][]byte {
+	all := slices.Clone(prefixes)
+	for _, name := range names {
+		all = append(all, AppendPrefix(nil, name))
+	}
+	return all
 }
 
 // Name returns the name of the namespace of a key, and the length of its prefix; ok is false if the

@@ -150,6 +150,7 @@ func TestSetsAreValidAndDiffer(t *testing.T) {
 func TestEveryOptionIsInTheLottery(t *testing.T) {
 	drawn := map[string]bool{
 		"FS": true, "Comparer": true, "ReadOnly": true, "EventListener": true, // the run and the history set them
+		"Expiry.Prefixes": true, "Expiry.Clock": true, "Expiry.Namespaces": true, // the history sets them; namespaces are prefixes
 		"Logger":         true,                        // gets the same events as EventListener
 		"ErrorIfMissing": true, "ErrorIfExists": true, // concern the opening alone
 		"Salvage": true, // concerns damaged files alone

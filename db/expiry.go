@@ -1,0 +1,98 @@
+package db
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// ExpiryOptions let values expire. The zero value of each field is its default.
+type ExpiryOptions struct {
+	// Prefixes begin the keys whose values may expire: those of PutTTL, while values of Put
+	// under the same prefixes do not. An empty prefix is for all keys. On disk each value under
+	// a prefix is 9 bytes longer (docs/format.md). So a database with values under a prefix
+	// must always be opened with it. A value that was written there without it, or by LevelDB,
+	// is ErrNoEnvelope for readers of its key. Default: none, and nothing expires.
+	Prefixes [][]byte
+
+	// Namespaces names namespaces whose values may expire, as if Prefixes had their prefixes.
+	Namespaces []string
+
+	// Clock returns the present time. The store never goes back in time: while Clock returns
+	// an earlier time than before, also before the database was opened again, the latest one
+	// counts. Clock may be called from any goroutine. It must not wait for the store. Default:
+	// time.Now.
+	Clock func() time.Time
+}
+
+// ErrNoEnvelope says that the value of a key under ExpiryOptions.Prefixes was written without
+// that option, or by another program. Reads of that key, and iterators that come to it, return
+// it. Open the database without the option to read the value; Put or Delete the key with it.
+var ErrNoEnvelope = expiry.ErrNoEnvelope
+
+// PutTTL writes value under key, for readers until ttl has passed. The key must be under one of
+// Options.Expiry.Prefixes. ttl must be positive, and is rounded up to a millisecond; values
+// expire in the year 10889 at the latest. Otherwise it is like Put. Snapshots and iterators keep
+// showing what had not expired when they were opened.
+func (d *DB) PutTTL(key, value []byte, ttl time.Duration, wo *WriteOptions) error {
+	if d == nil || d.closed.Load() {
+		return ErrClosed
+	}
+	if err := expiry.CheckTTL(ttl); err != nil {
+		return err
+	}
+	return d.seal(key, value, ttl, wo)
+}
+
+// seal writes a value with its envelope, if it needs one.
+func (d *DB) seal(key, value []byte, ttl time.Duration, wo *WriteOptions) error {
+	sealed, err := d.expiry.Seal(nil, key, value, ttl)
+	if err != nil {
+		return err
+	}
+	return d.write(base.KindSet, key, sealed, wo)
+}
+
+// sealBatch calls apply with a copy of b in which values have their envelopes.
+func (d *DB) sealBatch(b *Batch, apply func(*Batch) error) error {
+	var scratch, value []byte
+	var err error
+	sealed := batches.Get().(*Batch)
+	for _, e := range b.All() {
+		switch e.Kind {
+		case EntryDelete:
+			sealed.Delete(e.Key)
+		case EntryDeleteRange:
+			sealed.DeleteRange(e.Key, e.Value)
+		default:
+			if value, err = d.expiry.Seal(scratch, e.Key, e.Value, e.TTL); err != nil {
+				sealed.refuse(err)
+			} else if sealed.Put(e.Key, value); d.expiry.Under(e.Key) {
+				scratch = value
+			}
+		}
+	}
+	defer sealed.release()
+	if sealed.sealed = true; sealed.refused != nil {
+		return sealed.refused
+	}
+	return apply(sealed)
+}
+
+// tableOptions returns the options of new tables.
+func (d *DB) tableOptions(o *Options) sstable.WriterOptions {
+	t := o.tableOptions()
+	t.Expiry, t.ExpiryKeys = d.expiry.ForTables()
+	return t
+}
+
+// recordTime makes the MANIFEST record the time of the store when it closes.
+func (d *DB) recordTime() error {
+	if d.expiry.Now() == 0 || d.writeErr() != nil { // 0: nothing expires
+		return nil
+	}
+	return d.applyEdit(&manifest.Edit{}, nil, nil)
+}
