@@ -78,8 +78,25 @@ func crashOptions(fsys vfs.FS, seed uint64) *Options {
 			return bytes.Clone(value), !bytes.HasPrefix(key, []byte(droppedPrefix))
 		}
 	}
+	if seed%4 < 2 {
+		o.Expiry.Prefixes = [][]byte{[]byte("key00"), []byte("pair01"), []byte("pair02"), []byte(expiringPrefix)}
+		o.Expiry.Clock = crashClock
+	}
 	return o
 }
+
+// expiringPrefix begins keys whose values expire at once. The oracle does not know them.
+const expiringPrefix = "expiring"
+
+// crashTime is the time of crashClock, in milliseconds.
+var crashTime atomic.Int64
+
+// crashClock is a clock that moves by 2 ms with each reading. So what lives for 1 ms has expired at
+// the next.
+func crashClock() time.Time { return time.UnixMilli(1_700_000_000_000 + crashTime.Add(2)) }
+
+// longTTL is not over in any test that uses crashClock.
+const longTTL = 100 * 365 * 24 * time.Hour
 
 // droppedPrefix begins the keys whose values the filter of crashOptions drops. The oracle does not
 // know them.
@@ -196,14 +213,20 @@ func (w *crashWorkload) batch(rnd *rand.Rand, writer, number int) *oracle.Batch 
 
 func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 	var batch Batch
-	for _, op := range b.All() {
-		if op.Delete {
+	for i, op := range b.All() {
+		switch {
+		case op.Delete:
 			batch.Delete([]byte(op.Key))
-		} else {
+		case i%2 == 0 && d.expiry.Under([]byte(op.Key)):
+			batch.PutTTL([]byte(op.Key), []byte(op.Value), longTTL)
+		default:
 			batch.Put([]byte(op.Key), []byte(op.Value))
 		}
 	}
 	batch.Put(fmt.Appendf(nil, "%s%d", droppedPrefix, b.Number%w.keys), []byte(droppedPrefix))
+	if d.expiry != nil {
+		batch.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, b.Number%w.keys), bytes.Repeat([]byte("e"), 60), time.Millisecond)
+	}
 	b.Issued = r.Len()
 	wo := &WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered}
 	var err error
@@ -235,8 +258,11 @@ func applyInTransaction(d *DB, b *Batch, wo *WriteOptions) error {
 }
 
 func putOrDelete(tx *Transaction, e BatchEntry) error {
-	if e.Kind == EntryDelete {
+	switch {
+	case e.Kind == EntryDelete:
 		return tx.Delete(e.Key)
+	case e.TTL > 0:
+		return tx.PutTTL(e.Key, e.Value, e.TTL)
 	}
 	return tx.Put(e.Key, e.Value)
 }
@@ -283,10 +309,13 @@ func dump(d *DB) ([]oracle.Entry, error) {
 	}
 	var entries []oracle.Entry
 	for ok := it.First(); ok; ok = it.Next() {
-		if strings.HasPrefix(string(it.Key()), droppedPrefix) {
-			if string(it.Value()) != droppedPrefix {
-				return nil, fmt.Errorf("%s has the value %q", it.Key(), it.Value())
-			}
+		switch {
+		case strings.HasPrefix(string(it.Key()), expiringPrefix):
+			return nil, fmt.Errorf("%s is shown after its time", it.Key())
+		case !strings.HasPrefix(string(it.Key()), droppedPrefix):
+		case string(it.Value()) != droppedPrefix:
+			return nil, fmt.Errorf("%s has the value %q", it.Key(), it.Value())
+		default:
 			continue
 		}
 		entries = append(entries, oracle.Entry{Key: string(it.Key()), Value: string(it.Value())})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -90,7 +91,12 @@ func (r *faultRun) write(d *DB, sync bool) error {
 	pair, value := r.rnd.IntN(numFaultPairs), fmt.Sprintf("%d-%s", r.rnd.Uint32(), strings.Repeat("v", r.rnd.IntN(150)))
 	var b Batch
 	b.Put(pairKey(pair, "a"), []byte(value))
-	b.Put(pairKey(pair, "b"), []byte(value))
+	if d.expiry.Under(pairKey(pair, "b")) {
+		b.PutTTL(pairKey(pair, "b"), []byte(value), longTTL)
+		b.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, pair), []byte(value), time.Millisecond)
+	} else {
+		b.Put(pairKey(pair, "b"), []byte(value))
+	}
 	r.model.begun(pair, value)
 	write, wo := d.Apply, &WriteOptions{NoSync: !sync}
 	if r.rnd.IntN(3) == 0 {
@@ -168,6 +174,9 @@ func (r *faultRun) readAll(d *DB) error {
 	it, err := s.NewIterator(nil)
 	if err == nil {
 		for ok := it.First(); ok; ok = it.Next() {
+			if strings.HasPrefix(string(it.Key()), expiringPrefix) {
+				return fmt.Errorf("%s is shown after its time", it.Key())
+			}
 			found[string(it.Key())] = string(it.Value())
 		}
 		err = it.Err()

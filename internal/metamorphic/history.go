@@ -16,6 +16,8 @@ const slots = 3
 type History struct {
 	Seed     uint64
 	Comparer *base.Comparer
+	// Expiring are prefixes of keys whose values may expire, in all runs of the history.
+	Expiring [][]byte
 	Ops      []Op
 }
 
@@ -31,6 +33,9 @@ func NewHistory(seed uint64, n int) *History {
 	g := &generator{rnd: rand.New(rand.NewPCG(seed, 'h')), h: &History{Seed: seed, Comparer: base.Bytewise}}
 	if g.rnd.IntN(4) == 0 {
 		g.h.Comparer = reversed
+	}
+	if seed%2 == 0 {
+		g.h.Expiring = [][]byte{[]byte("k1"), []byte("prefix/"), {1}, []byte("aa")}
 	}
 	g.keys = []int{12, 150, 600, 3000}[g.rnd.IntN(4)]
 	g.shape = g.rnd.IntN(3)
@@ -69,9 +74,15 @@ func (g *generator) step() {
 		g.reopen(Reopen)
 		return
 	}
+	if g.h.Expiring != nil && g.rnd.IntN(20) == 0 {
+		g.add(Op{Kind: Tick, Of: g.rnd.IntN(100)})
+		return
+	}
 	switch op := g.rnd.IntN(1000); {
 	case op < 300:
-		g.write(Op{Kind: Put, Key: g.key(), Value: g.value()})
+		o := Op{Kind: Put, Key: g.key(), Value: g.value()}
+		o.TTL = g.ttl(o.Key)
+		g.write(o)
 	case op < 400:
 		g.write(Op{Kind: Delete, Key: g.key()})
 	case op < 480:
@@ -141,10 +152,20 @@ func (g *generator) batch() []Write {
 	for i := range writes {
 		writes[i] = Write{Key: g.key(), Delete: g.rnd.IntN(4) == 0}
 		if !writes[i].Delete {
-			writes[i].Value = g.value()
+			writes[i].Value, writes[i].TTL = g.value(), g.ttl(writes[i].Key)
 		}
 	}
 	return writes
+}
+
+// ttl is 0 for half of the keys whose values may expire, and for all others.
+func (g *generator) ttl(key []byte) int {
+	for _, prefix := range g.h.Expiring {
+		if bytes.HasPrefix(key, prefix) && g.rnd.IntN(2) == 0 {
+			return 1 + g.rnd.IntN(2000)
+		}
+	}
+	return 0
 }
 
 // someKeys may hold one more than once.

@@ -11,12 +11,24 @@ type model struct {
 	entries   []entry // ascending
 	shared    bool    // a snapshot or an iterator has entries too
 	readOnly  bool
-	load      []Write // written, but not committed
-	snapshots [slots][]entry
+	now       int     // in milliseconds
+	load      []entry // written, but not committed; a nil value is a deletion
+	snapshots [slots]moment
 	iterators [slots]modelIterator
 }
 
-type entry struct{ key, value []byte }
+type entry struct {
+	key, value []byte
+	expires    int // 0: never
+}
+
+// moment is what a reader sees.
+type moment struct {
+	entries []entry
+	now     int
+}
+
+func (m moment) alive(e *entry) bool { return e.expires == 0 || m.now < e.expires }
 
 func newModel(h *History) *model { return &model{compare: h.Comparer.Compare} }
 
@@ -28,37 +40,40 @@ func (m *model) do(dst []byte, o *Op) []byte {
 			return append(dst, answerReadOnly...)
 		}
 		for _, w := range writesOf(o) {
-			m.write(w)
+			m.write(m.entryOf(w))
 		}
 	case NewLoad:
 		if m.readOnly {
 			return append(dst, answerReadOnly...)
 		}
-		m.load = o.Batch
-	case CommitLoad:
-		for _, w := range m.load {
-			m.write(w)
+		m.load = nil
+		for _, w := range o.Batch {
+			m.load = append(m.load, m.entryOf(w))
 		}
+	case CommitLoad:
+		for _, e := range m.load {
+			m.write(e)
+		}
+	case Tick:
+		m.now += o.Of
 	case Get, Has:
-		entries := m.view(o.Slot)
-		i, found := m.find(entries, o.Key)
+		value, found := m.get(m.view(o.Slot), o.Key)
 		if o.Kind == Has {
 			return appendBool(dst, found)
 		} else if !found {
 			return append(dst, answerNotFound...)
 		}
-		return appendShown(dst, entries[i].value)
+		return appendShown(dst, value)
 	case MultiGet:
-		entries := m.view(o.Slot)
 		values := make([][]byte, len(o.Keys))
 		for i, key := range o.Keys {
-			if at, found := m.find(entries, key); found {
-				values[i] = append([]byte{}, entries[at].value...)
+			if value, found := m.get(m.view(o.Slot), key); found {
+				values[i] = append([]byte{}, value...)
 			}
 		}
 		return appendValues(dst, values)
 	case NewSnapshot:
-		m.snapshots[o.Slot], m.shared = m.entries, true
+		m.snapshots[o.Slot], m.shared = m.view(-1), true
 	case NewIterator:
 		m.iterators[o.Slot] = m.newIterator(m.view(o.Of), o)
 	case CloneIterator:
@@ -87,14 +102,35 @@ func writesOf(o *Op) []Write {
 	if o.Kind == Apply {
 		return o.Batch
 	}
-	return []Write{{Key: o.Key, Value: o.Value, Delete: o.Kind == Delete}}
+	return []Write{{Key: o.Key, Value: o.Value, Delete: o.Kind == Delete, TTL: o.TTL}}
 }
 
-func (m *model) view(snapshot int) []entry {
+// entryOf returns a write as an entry.
+func (m *model) entryOf(w Write) entry {
+	e := entry{key: w.Key}
+	if !w.Delete {
+		e.value = append([]byte{}, w.Value...)
+	}
+	if w.TTL > 0 {
+		e.expires = m.now + w.TTL
+	}
+	return e
+}
+
+func (m *model) view(snapshot int) moment {
 	if snapshot < 0 {
-		return m.entries
+		return moment{m.entries, m.now}
 	}
 	return m.snapshots[snapshot]
+}
+
+// get returns the value of key, unless it has expired.
+func (m *model) get(at moment, key []byte) (value []byte, found bool) {
+	i, found := m.find(at.entries, key)
+	if !found || !at.alive(&at.entries[i]) {
+		return nil, false
+	}
+	return at.entries[i].value, true
 }
 
 // find returns the index of the first entry that is not less than key, and whether it is equal.
@@ -103,19 +139,19 @@ func (m *model) find(entries []entry, key []byte) (int, bool) {
 	return i, i < len(entries) && m.compare(entries[i].key, key) == 0
 }
 
-func (m *model) write(w Write) {
+func (m *model) write(e entry) {
 	if m.shared {
 		m.entries, m.shared = slices.Clone(m.entries), false
 	}
-	i, found := m.find(m.entries, w.Key)
+	i, found := m.find(m.entries, e.key)
 	switch {
-	case w.Delete && found:
+	case e.value == nil && found:
 		m.entries = slices.Delete(m.entries, i, i+1)
-	case w.Delete:
+	case e.value == nil:
 	case found:
-		m.entries[i].value = w.Value
+		m.entries[i] = e
 	default:
-		m.entries = slices.Insert(m.entries, i, entry{w.Key, w.Value})
+		m.entries = slices.Insert(m.entries, i, e)
 	}
 }
 
@@ -128,16 +164,20 @@ type modelIterator struct {
 	keysOnly bool
 }
 
-func (m *model) newIterator(entries []entry, o *Op) modelIterator {
-	m.shared = true
-	it := modelIterator{m: m, all: entries, keysOnly: o.KeysOnly}
+func (m *model) newIterator(view moment, o *Op) modelIterator {
+	it := modelIterator{m: m, keysOnly: o.KeysOnly}
+	for i := range view.entries {
+		if view.alive(&view.entries[i]) {
+			it.all = append(it.all, view.entries[i])
+		}
+	}
 	it.SetBounds(o.Key, o.Limit)
 	return it
 }
 
 func (it *modelIterator) clone(o *Op) modelIterator {
 	if !o.Same {
-		return it.m.newIterator(it.all, o)
+		return it.m.newIterator(moment{entries: it.all}, o)
 	}
 	c := *it
 	c.at = -1

@@ -36,11 +36,12 @@ const (
 	NewLoad                   // Batch, in rising order of keys
 	CommitLoad                //
 	DropLoad                  //
+	Tick                      // Of, the milliseconds by which the clock moves
 	Finish                    // checking, closing, and looking for leftovers
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "tick", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -52,6 +53,7 @@ type Op struct {
 	Keys              [][]byte
 	Batch             []Write
 	Moves             []Step
+	TTL               int  // of a Put, in milliseconds; 0: none
 	Sync, Buffered    bool // never both
 	NoFill, KeysOnly  bool
 	Same              bool // the options of the other iterator
@@ -62,6 +64,7 @@ type Op struct {
 type Write struct {
 	Key, Value []byte
 	Delete     bool
+	TTL        int // in milliseconds; 0: none
 }
 
 // Step is one movement of an iterator: "first", "last", "next", "prev", "seekge"
@@ -77,7 +80,7 @@ func (o *Op) String() string {
 	b.WriteString(o.Kind.String())
 	switch o.Kind {
 	case Put:
-		fmt.Fprintf(&b, " %q = %s", o.Key, show(o.Value))
+		fmt.Fprintf(&b, " %q = %s for %d ms", o.Key, show(o.Value), o.TTL)
 	case Delete:
 		fmt.Fprintf(&b, " %q", o.Key)
 	case Apply, NewLoad:
@@ -85,7 +88,7 @@ func (o *Op) String() string {
 			if w.Delete {
 				fmt.Fprintf(&b, " delete %q", w.Key)
 			} else {
-				fmt.Fprintf(&b, " %q = %s", w.Key, show(w.Value))
+				fmt.Fprintf(&b, " %q = %s for %d ms", w.Key, show(w.Value), w.TTL)
 			}
 		}
 	case Get, Has:
@@ -114,6 +117,8 @@ func (o *Op) String() string {
 				fmt.Fprintf(&b, " to %s", bound(s.Limit))
 			}
 		}
+	case Tick:
+		fmt.Fprintf(&b, " %d ms", o.Of)
 	case Upgrade, Tune:
 		fmt.Fprintf(&b, " to number %d", o.Of)
 	case Compact:

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
@@ -19,6 +21,7 @@ import (
 // Store is the part of *db.DB that a history uses. A test may wrap it in something broken.
 type Store interface {
 	Put(key, value []byte, wo *db.WriteOptions) error
+	PutTTL(key, value []byte, ttl time.Duration, wo *db.WriteOptions) error
 	Delete(key []byte, wo *db.WriteOptions) error
 	Apply(b *db.Batch, wo *db.WriteOptions) error
 	Update(fn func(t *db.Transaction) error) error
@@ -48,6 +51,7 @@ type subject struct {
 	sets    []*db.Options // the first opening has the first set, and so on, around
 	opened  int
 
+	now      atomic.Int64 // the clock, in milliseconds
 	disk     *vfs.Mem
 	checker  *order.FS
 	counting *wrap.Counting
@@ -63,6 +67,7 @@ type subject struct {
 
 func newSubject(h *History, open OpenFunc, sets []*db.Options) *subject {
 	s := &subject{history: h, open: open, sets: sets}
+	s.now.Store(1_700_000_000_000)
 	s.plugIn(vfs.NewMem())
 	return s
 }
@@ -83,6 +88,7 @@ func (s *subject) openStore(readOnly bool) error {
 	if !o.Comparer.IsBytewise() { // they go by the order of bytes
 		o.Filters.RangePolicies = nil
 	}
+	o.Expiry = db.ExpiryOptions{Prefixes: s.history.Expiring, Clock: func() time.Time { return time.UnixMilli(s.now.Load()) }}
 	o.EventListener = &db.EventListener{BackgroundError: func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -98,11 +104,13 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	var err error
 	switch o.Kind {
 	case Put:
-		err = s.store.Put(o.Key, o.Value, o.writeOptions())
+		err = s.put(o)
 	case Delete:
 		err = s.store.Delete(o.Key, o.writeOptions())
 	case Apply:
 		err = s.apply(o)
+	case Tick:
+		s.now.Add(int64(o.Of))
 	case NewLoad:
 		err = s.load(o.Batch)
 	case CommitLoad:
@@ -186,12 +194,25 @@ func (o *Op) writeOptions() *db.WriteOptions {
 	return &db.WriteOptions{NoSync: !o.Sync, Buffered: o.Buffered}
 }
 
+func (w *Write) ttl() time.Duration { return time.Duration(w.TTL) * time.Millisecond }
+
+func (s *subject) put(o *Op) error {
+	if o.TTL == 0 {
+		return s.store.Put(o.Key, o.Value, o.writeOptions())
+	}
+	w := Write{TTL: o.TTL}
+	return s.store.PutTTL(o.Key, o.Value, w.ttl(), o.writeOptions())
+}
+
 func (s *subject) apply(o *Op) error {
 	var b db.Batch
 	for _, w := range o.Batch {
-		if w.Delete {
+		switch {
+		case w.Delete:
 			b.Delete(w.Key)
-		} else {
+		case w.TTL > 0:
+			b.PutTTL(w.Key, w.Value, w.ttl())
+		default:
 			b.Put(w.Key, w.Value)
 		}
 	}
@@ -218,9 +239,12 @@ func (s *subject) update(o *Op) error {
 			return err
 		}
 		for _, w := range o.Batch {
-			if w.Delete {
+			switch {
+			case w.Delete:
 				err = t.Delete(w.Key)
-			} else {
+			case w.TTL > 0:
+				err = t.PutTTL(w.Key, w.Value, w.ttl())
+			default:
 				err = t.Put(w.Key, w.Value)
 			}
 			if err != nil {
@@ -239,9 +263,12 @@ func (s *subject) load(writes []Write) error {
 	}
 	s.loader = l
 	for _, w := range writes {
-		if w.Delete {
+		switch {
+		case w.Delete:
 			err = l.Delete(w.Key)
-		} else {
+		case w.TTL > 0:
+			err = l.PutTTL(w.Key, w.Value, w.ttl())
+		default:
 			err = l.Put(w.Key, w.Value)
 		}
 		if err != nil {
