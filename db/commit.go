@@ -47,9 +47,6 @@ func (l *logState) close(d *DB) error {
 // above MaxValueSize is ErrTooLarge, and nothing is written. After another error the write
 // may or may not be present when the database is opened again. Put keeps neither slice.
 func (d *DB) Put(key, value []byte, wo *WriteOptions) error {
-	if d != nil && d.expiry != nil {
-		return d.seal(key, value, 0, wo)
-	}
 	return d.write(base.KindSet, key, value, wo)
 }
 
@@ -58,13 +55,19 @@ func (d *DB) Delete(key []byte, wo *WriteOptions) error {
 	return d.write(base.KindDelete, key, nil, wo)
 }
 
-// write commits one entry, whose value has its envelope. A single writer needs no batch and no place in the queue.
+// write commits one entry. A single writer needs no batch and no place in the queue.
 func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if d == nil {
 		return ErrClosed
 	}
 	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
+	}
+	if d.expiry != nil {
+		var err error
+		if kind, value, err = d.seal(kind, key, value); err != nil {
+			return err
+		}
 	}
 	keep := wo.durability()
 	if len(key)+len(value) >= largeWrite {

@@ -44,16 +44,26 @@ func (d *DB) PutTTL(key, value []byte, ttl time.Duration, wo *WriteOptions) erro
 	if err := expiry.CheckTTL(ttl); err != nil {
 		return err
 	}
-	return d.seal(key, value, ttl, wo)
-}
-
-// seal writes a value with its envelope, if it needs one.
-func (d *DB) seal(key, value []byte, ttl time.Duration, wo *WriteOptions) error {
 	sealed, err := d.expiry.Seal(nil, key, value, ttl)
 	if err != nil {
 		return err
 	}
-	return d.write(base.KindSet, key, sealed, wo)
+	return d.write(kindSealed, key, sealed, wo)
+}
+
+// kindSealed is KindSet for write, of a value that has its envelope.
+const kindSealed base.Kind = 0xff
+
+// seal returns the kind and the value, with its envelope if it needs one, of an entry for write.
+func (d *DB) seal(kind base.Kind, key, value []byte) (base.Kind, []byte, error) {
+	switch kind {
+	case kindSealed:
+		return base.KindSet, value, nil
+	case base.KindSet:
+		value, err := d.expiry.Seal(nil, key, value, 0)
+		return kind, value, err
+	}
+	return kind, value, nil
 }
 
 // sealBatch calls apply with a copy of b in which values have their envelopes.
