@@ -32,6 +32,18 @@ func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 		}
 		require.Equal(t, ErrClosed, s.Close(), name)
 	}
+	d := openTest(t, testOptions(vfs.NewMem()))
+	require.NoError(t, d.Put([]byte("key"), nil, NoSync))
+	n, err := d.Namespace("n")
+	require.NoError(t, err)
+	for name, r := range map[string]Reader{
+		"nil Transaction": (*Transaction)(nil), "zero Transaction": &Transaction{}, "nil Namespace": (*Namespace)(nil), "zero Namespace": &Namespace{},
+		"nil Namespace in a DB": (*Namespace)(nil).In(d), "Namespace in nil": n.In(nil), "Namespace in a nil DB": n.In((*DB)(nil)),
+	} {
+		for method, err := range errorsOfReader(r) {
+			require.Equal(t, ErrClosed, err, "%s: %s", name, method)
+		}
+	}
 	for name, l := range map[string]*Loader{"nil": nil, "zero": {}} {
 		for method, err := range map[string]error{
 			"Put": l.Put(nil, nil), "Delete": l.Delete(nil), "Commit": l.Commit(), "Close": l.Close(),
@@ -105,6 +117,19 @@ func errorsOfSnapshot(s *Snapshot) map[string]error {
 	_, of["NewIterator"] = s.NewIterator(nil)
 	of["All"], of["Backward"] = errorOfLoop(s.All(nil)), errorOfLoop(s.Backward(nil))
 	_, of["GetWith"] = s.GetWith(nil, key, &GetOptions{NoFillCache: true})
+	return of
+}
+
+// errorsOfReader returns what the methods of a Reader return.
+func errorsOfReader(r Reader) map[string]error {
+	key, of := []byte("key"), map[string]error{}
+	_, of["Get"] = r.Get(key)
+	_, of["GetTo"] = r.GetTo(nil, key)
+	_, of["GetWith"] = r.GetWith(nil, key, nil)
+	_, of["Has"] = r.Has(key)
+	_, of["MultiGet"] = r.MultiGet([][]byte{key})
+	_, of["NewIterator"] = r.NewIterator(nil)
+	of["All"], of["Backward"] = errorOfLoop(r.All(nil)), errorOfLoop(r.Backward(nil))
 	return of
 }
 

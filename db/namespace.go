@@ -107,8 +107,13 @@ func (n *Namespace) Bounds(start, limit []byte) *IterOptions {
 }
 
 // In returns the namespace as r shows it: r is a Snapshot or a Transaction of the same DB, whose
-// reads are remembered as usual.
-func (n *Namespace) In(r Reader) Reader { return namespaceReader{n, r} }
+// reads are remembered as usual. Without a namespace or an r, reads return ErrClosed.
+func (n *Namespace) In(r Reader) Reader {
+	if n.db() == nil || r == nil {
+		return (*DB)(nil)
+	}
+	return namespaceReader{n, r}
+}
 
 // db returns the DB, nil for a nil or zero Namespace: its methods return ErrClosed.
 func (n *Namespace) db() *DB {
@@ -229,9 +234,6 @@ func (n namespaceReader) MultiGet(keys [][]byte) ([][]byte, error) {
 }
 
 func (n namespaceReader) NewIterator(o *IterOptions) (*Iterator, error) {
-	if n.of.db() == nil {
-		return nil, ErrClosed
-	}
 	if o == nil {
 		o = &IterOptions{}
 	}
