@@ -50,22 +50,34 @@ func (d *DB) Backward(o *IterOptions) (entries iter.Seq2[[]byte, []byte], err fu
 }
 
 // All is DB.All as of the snapshot.
-func (s *Snapshot) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) { return loop(s, o, (*Iterator).All) }
+func (s *Snapshot) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+	return loop(s, o, (*Iterator).All)
+}
 
 // Backward is DB.Backward as of the snapshot.
-func (s *Snapshot) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) { return loop(s, o, (*Iterator).Backward) }
+func (s *Snapshot) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+	return loop(s, o, (*Iterator).Backward)
+}
 
 // All is DB.All of what NewIterator shows.
-func (t *Transaction) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) { return loop(t, o, (*Iterator).All) }
+func (t *Transaction) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+	return loop(t, o, (*Iterator).All)
+}
 
 // Backward is DB.Backward of what NewIterator shows.
-func (t *Transaction) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) { return loop(t, o, (*Iterator).Backward) }
+func (t *Transaction) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+	return loop(t, o, (*Iterator).Backward)
+}
 
 // All is DB.All.
-func (n *Namespace) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) { return loop(n, o, (*Iterator).All) }
+func (n *Namespace) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+	return loop(n, o, (*Iterator).All)
+}
 
 // Backward is DB.Backward.
-func (n *Namespace) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) { return loop(n, o, (*Iterator).Backward) }
+func (n *Namespace) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+	return loop(n, o, (*Iterator).Backward)
+}
 
 func (n namespaceReader) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
 	return loop(n, o, (*Iterator).All)

@@ -35,24 +35,9 @@ func (d *DB) EstimateSize(start, limit []byte) (SizeEstimate, error) {
 	return d.estimateSize(start, limit, true)
 }
 
-func (d *DB) estimateSize(start, limit []byte, memtables bool) (e SizeEstimate, err error) {
+func (d *DB) estimateSize(start, limit []byte, memtables bool) (SizeEstimate, error) {
 	if d == nil || d.closed.Load() {
-		return e, ErrClosed
+		return SizeEstimate{}, ErrClosed
 	}
-	s := d.finder.Ref()
-	defer s.Version.Unref()
-	s.Version.Files(func(_ int, f *manifest.FileMeta) {
-		if err == nil {
-			var size uint64
-			size, err = d.tables.ApproximateSize(f, start, limit)
-			e.Tables += size
-		}
-	})
-	if err != nil || !memtables {
-		return e, err
-	}
-	for _, m := range s.Memtables() {
-		e.Memtables += m.SizeBetween(start, limit)
-	}
-	return e, nil
+	return d.finder.EstimateSize(start, limit, memtables)
 }
