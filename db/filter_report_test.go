@@ -54,6 +54,7 @@ func filtersOf(t *testing.T, d *DB, probes int) *FilterReport {
 }
 
 func TestFilterReportsDistinguishGoodFiltersFromBadOnes(t *testing.T) {
+	skipInShortRace(t)
 	const n, many = 20000, 100000 // only keys that differ in several words collide in LevelDB's hash
 	cases := []struct {
 		name      string
