@@ -631,10 +631,11 @@ func TestACompactionFilterSeesValuesWithoutTheirEnvelopes(t *testing.T) {
 	c.move(time.Minute)
 	requireContent(t, d, "t/b", "", "t/d", "RAISE")
 
+	defer d.compactor.HoldBackground()()     // the tombstone stays
 	putTTL(t, d, "t/d", "drop", time.Minute) // above another value
 	putAll(t, d, "t/e", "keep")
 	require.NoError(t, d.Flush())
-	putAll(t, d, "t/f", "keep", "t/g", "keep", "t/h", "keep") // so few tombstones cause no compaction
+	putAll(t, d, "t/f", "keep", "t/g", "keep", "t/h", "keep")
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.compactor.CompactClaimed(claimLevel0To(t, d, NumLevels-2)))
 	requireContent(t, d, "t/d", "", "t/e", "keep", "t/h", "keep")
