@@ -226,7 +226,8 @@ func (j *job) waitForSnapshots() bool {
 // numbers is how many sequence numbers a job uses.
 const numbers = 3
 
-// removable returns the tables that can be removed whole.
+// removable returns the tables that can be removed whole. Only Reserve calls it, which guards
+// Compacting.
 func (j *job) removable(v *manifest.Version) (files []*manifest.FileMeta) {
 	for level := range v.Levels {
 		for _, f := range j.spans.Within(v, level) {
@@ -298,16 +299,19 @@ func (j *job) install() error {
 // lateTables deletes the keys that were written after the version was taken. They are in tables that
 // were flushed since, or merged from such tables.
 func (j *job) lateTables() error {
-	v := j.host.RefVersion()
-	defer v.Unref()
 	known := map[uint64]bool{}
 	j.version.Files(func(_ int, f *manifest.FileMeta) { known[f.Num] = true })
-	late := func(f *manifest.FileMeta) bool { return !known[f.Num] && j.host.WrittenSince(f, j.from) }
-	for _, f := range j.removable(v) {
-		if !known[f.Num] {
-			j.drop[f] = true
-		}
+	v, reserved, release, err := j.Compactor.Reserve(func(v *manifest.Version) []*manifest.FileMeta {
+		return slices.DeleteFunc(j.removable(v), func(f *manifest.FileMeta) bool { return known[f.Num] })
+	})
+	if err != nil {
+		return err
 	}
+	j.undo = append(j.undo, release, v.Unref)
+	for _, f := range reserved {
+		j.drop[f] = true
+	}
+	late := func(f *manifest.FileMeta) bool { return !known[f.Num] && j.host.WrittenSince(f, j.from) }
 	return j.writeTombstones(j.seq+1, v, late)
 }
 
