@@ -174,7 +174,7 @@ func (m *Mem) Remove(name string) error {
 	return nil
 }
 
-// Rename implements FS. It refuses directories.
+// Rename implements FS.
 func (m *Mem) Rename(oldname, newname string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +185,7 @@ func (m *Mem) Rename(oldname, newname string) error {
 }
 
 func (m *Mem) renameLocked(oldname, newname string) error {
-	oldDir, oldBase, n, err := m.fileLocked(oldname)
+	oldDir, oldBase, err := m.parentLocked(oldname)
 	if err != nil {
 		return err
 	}
@@ -193,8 +193,15 @@ func (m *Mem) renameLocked(oldname, newname string) error {
 	if err != nil {
 		return err
 	}
-	target := newDir.entries[newBase]
-	if target != nil && target.isDir() {
+	n, target := oldDir.entries[oldBase], newDir.entries[newBase]
+	switch {
+	case n == nil:
+		return fs.ErrNotExist
+	case n.isDir() && target != nil:
+		return fs.ErrExist
+	case n.isDir() && newDir.isWithin(n):
+		return fs.ErrInvalid
+	case target != nil && target.isDir():
 		return errIsDir
 	}
 	if target == n {
@@ -203,6 +210,19 @@ func (m *Mem) renameLocked(oldname, newname string) error {
 	delete(oldDir.entries, oldBase)
 	newDir.entries[newBase] = n
 	return nil
+}
+
+// isWithin reports whether n is dir or below it.
+func (n *memNode) isWithin(dir *memNode) bool {
+	if n == dir {
+		return true
+	}
+	for _, e := range dir.entries {
+		if e.isDir() && n.isWithin(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // Link implements FS.

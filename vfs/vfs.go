@@ -50,7 +50,8 @@ type FS interface {
 	// its handles; on Windows, Remove fails instead while a handle is open.
 	Remove(name string) error
 	// Rename renames a file and atomically replaces an existing file newname. On Windows it
-	// fails while either file is open. It need not support directories.
+	// fails while either file is open. It renames a directory to a name that does not exist;
+	// DB.Checkpoint needs that.
 	Rename(oldname, newname string) error
 	// Link adds a second name to a file. It fails with fs.ErrExist if newname exists.
 	Link(oldname, newname string) error

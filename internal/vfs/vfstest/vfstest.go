@@ -196,6 +196,20 @@ var claims = []struct {
 		require.Equal(t, "new", e.read(t, "b"))
 		require.Equal(t, []string{"b"}, e.list(t))
 	}},
+	{"Rename moves a directory to a free name", func(t *testing.T, e *env) {
+		require.NoError(t, e.MkdirAll(e.path("d")))
+		require.NoError(t, e.MkdirAll(e.path("taken")))
+		e.write(t, "d/a", "one")
+		e.write(t, "taken/b", "two")
+		require.NoError(t, e.Rename(e.path("d"), e.path("moved")))
+		require.Equal(t, "one", e.read(t, "moved/a"))
+		_, err := e.Stat(e.path("d"))
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.Error(t, e.Rename(e.path("moved"), e.path("taken")))
+		require.Error(t, e.Rename(e.path("moved"), e.path("moved/within")))
+		require.Equal(t, "one", e.read(t, "moved/a"))
+		require.Equal(t, "two", e.read(t, "taken/b"))
+	}},
 	{"Rename between two names of one file keeps both", func(t *testing.T, e *env) {
 		e.write(t, "a", "x")
 		require.NoError(t, e.Link(e.path("a"), e.path("b")))
