@@ -124,5 +124,9 @@ func parseFileNum(digits string) (uint64, bool) {
 	return num, err == nil && num <= MaxFileNum
 }
 
+// LogDirPrefix begins the comparer's name in the MANIFEST of a database whose logs are in another
+// directory, so that LevelDB and goleveldb do not open it without them.
+const LogDirPrefix = "sievedb.LogDir:"
+
 // LostDir is the subdirectory of a database's directory for files that are not in use any more.
 const LostDir = "lost"

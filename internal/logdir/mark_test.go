@@ -1,0 +1,41 @@
+package logdir
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+func TestDamagedMarksAreRefused(t *testing.T) {
+	for _, name := range []string{"/db/LOGDIR", "/logs/LOGS"} {
+		mem, _ := twoDirs(t)
+		begin(t, mem, "/db", "/logs")
+		whole := content(t, mem, name)
+		for _, bad := range []string{"", "x", whole + "x", whole[:len(whole)-1], strings.Replace(whole, "id ", "id g", 1), strings.Repeat("x", maxMark+1)} {
+			require.NoError(t, mem.Remove(name))
+			put(t, mem, name, bad)
+			_, err := Find(mem, "/db", "/logs")
+			require.ErrorIs(t, err, base.ErrCorruption)
+			require.ErrorContains(t, err, "this is no mark of a log directory")
+		}
+		require.NoError(t, mem.Remove(name))
+		require.NoError(t, mem.MkdirAll(name))
+		_, err := Find(mem, "/db", "/logs")
+		require.ErrorIs(t, err, base.ErrCorruption, "a directory")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(mark{strings.Repeat("0f", 16), "/a \"dir\"\n"}.encode())
+	f.Add(mark{strings.Repeat("0f", 16), ""}.encode())
+	f.Add([]byte(markFirstLine + "\nid \nother \"\"\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if m, ok := decode(data); ok {
+			require.Equal(t, string(data), string(m.encode()))
+			require.Len(t, m.id, 32)
+		}
+	})
+}
