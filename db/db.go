@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/counters"
+	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
@@ -101,7 +102,7 @@ type home struct {
 	dir   string
 	fs    vfs.FS
 	files tables.Directory // dir on fs
-	lock  interface{ Close() error }
+	place *dbdir.Dir       // its lock
 	// changed says that Open may have changed files of the directory.
 	changed bool
 }
@@ -345,7 +346,7 @@ func (d *DB) Close() error {
 	}
 	try(func() error { d.tables.Close(); return nil })
 	try(func() error { d.blockCache.Close(); return nil })
-	try(d.lock.Close)
+	try(d.place.Close)
 	if loading != nil {
 		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", loading.where))
 	}

@@ -5,38 +5,40 @@ import (
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/foreign"
-	"github.com/sievedb/sievedb/internal/manifest"
 )
 
 // Destroy removes the database in dir: the files whose names belong to the format, and the
-// directory if it is empty then. A missing directory is no error. The error is ErrLocked if
+// directory if it is empty then. The same goes for the directory of its logs (Options.LogDir), if the
+// database has one and it can be found. A missing directory is no error. The error is ErrLocked if
 // the database is open, and ErrForeign if the directory belongs to another engine. Destroy
 // uses only Options.FS; nil opts mean the operating system's file system.
 func Destroy(dir string, opts *Options) error {
 	o := opts.withDefaults()
-	dir, err := manifest.AbsoluteDir(o.FS, dir)
+	o.ReadOnly = false
+	home, err := dbdir.Open(dir, o.dirOptions())
 	if err != nil {
 		return err
 	}
+	dir = home.Path
 	if _, err := o.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err := foreign.Refuse(o.FS, dir, o.Limits.ManifestRead); err != nil {
 		return err
 	}
-	lock, err := manifest.LockDir(o.FS, dir, false)
-	if err != nil {
+	if err := home.LockToDestroy(); err != nil {
 		return err
 	}
-	names, err := o.FS.List(dir)
+	names, err := home.FS.List(dir)
 	if err != nil {
-		return errors.Join(err, lock.Abandon())
+		return errors.Join(err, home.Abandon())
 	}
 	var failed error
 	remove := func(name string) {
-		if err := o.FS.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := home.FS.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -44,7 +46,7 @@ func Destroy(dir string, opts *Options) error {
 		// CURRENT is removed first and durably, so that a crash leaves no database that looks complete.
 		if name == base.CurrentName {
 			remove(name)
-			failed = errors.Join(failed, o.FS.SyncDir(dir))
+			failed = errors.Join(failed, home.FS.SyncDir(dir))
 		}
 	}
 	for _, name := range names {
@@ -53,9 +55,9 @@ func Destroy(dir string, opts *Options) error {
 		}
 	}
 	if failed != nil {
-		return errors.Join(failed, lock.Close())
+		return errors.Join(failed, home.Close())
 	}
-	failed = lock.Remove()
+	failed = home.Remove()
 	rest, err := o.FS.List(dir)
 	if err == nil && len(rest) == 0 {
 		_ = o.FS.Remove(dir) // an empty directory that remains does no harm

@@ -48,12 +48,13 @@ func noSpaceFault(op wrap.Op) *wrap.Fault {
 
 // faultCase is one run with one or two failures.
 type faultCase struct {
-	kind   faultKind
-	sticky bool
-	at     uint64
-	then   *secondFault // may be nil
-	seed   uint64
-	scale  int // of the workload
+	kind    faultKind
+	sticky  bool
+	at      uint64
+	then    *secondFault // may be nil
+	seed    uint64
+	scale   int      // of the workload
+	logDirs []string // see faultRun
 	// wrap, if not nil, wraps the failing file system for the store.
 	wrap func(vfs.FS) vfs.FS
 }
@@ -105,6 +106,7 @@ func (c faultCase) run() error {
 	}
 	checker := order.New(fsys)
 	r := newFaultRun(c.seed, c.scale)
+	r.logDirs = c.logDirs
 	r.readsMustWork = c.kind.space && (c.then == nil || c.then.kind.space)
 	err := r.workload(checker)
 	if err == nil {
@@ -147,7 +149,7 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 		before = now
 		waitUntilIdle(d)
 		if err == nil {
-			err = strayFilesWhenIdle(d, mem)
+			err = strayFilesWhenIdle(d, d.fs)
 		}
 		if cerr := d.Close(); err == nil {
 			err = cerr

@@ -80,6 +80,8 @@ type faultRun struct {
 	failures      int // calls that returned an error
 	// scale multiplies the writes of the workload; 0 means 1.
 	scale int
+	// logDirs are the values of Options.LogDir, one for each opening; nil for two without one.
+	logDirs []string
 }
 
 func newFaultRun(seed uint64, scale int) *faultRun {
@@ -213,8 +215,13 @@ func (r *faultRun) readAll(d *DB) error {
 // workload opens, writes, reads, flushes, compacts and closes the store, twice. It continues after
 // errors, as a user may. It returns an error if an answer is wrong.
 func (r *faultRun) workload(fsys vfs.FS) error {
-	for range 2 {
+	logDirs := r.logDirs
+	if logDirs == nil {
+		logDirs = []string{"", ""}
+	}
+	for _, dir := range logDirs {
 		o := crashOptions(fsys, 0)
+		o.LogDir = dir
 		d, err := Open("db", o)
 		if err != nil {
 			r.failures++

@@ -1,12 +1,11 @@
 package db
 
 import (
-	"io/fs"
-	"path/filepath"
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/counters"
+	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
@@ -14,11 +13,9 @@ import (
 	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/replay"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // Open opens the database in the directory dir. It creates the database unless
@@ -34,7 +31,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, err
 	}
 	now := newOptionsNow(opts)
-	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
+	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns()}}
 	d.present.Store(now)
 	d.throttle = d.newThrottle()
 	d.expiry = expiry.New(keyspace.Prefixes(d.opts.Expiry.Prefixes, d.opts.Expiry.Namespaces), d.opts.Expiry.Clock)
@@ -42,23 +39,20 @@ func Open(dir string, opts *Options) (*DB, error) {
 		d.ranges = new(counters.Ranges)
 	}
 	d.closed.open.Store(true)
-	d.fs, d.cmp = d.opts.FS, d.opts.Comparer
+	d.cmp, d.cond = d.opts.Comparer, sync.NewCond(&d.mu)
 	var err error
-	if d.dir, err = manifest.AbsoluteDir(d.fs, dir); err != nil {
+	if d.place, err = dbdir.Open(dir, d.opts.dirOptions()); err != nil {
 		return nil, err
 	}
+	created, err := d.place.Prepare()
+	if err == nil {
+		err = d.place.Lock()
+	}
+	if err != nil {
+		return nil, base.NoSpace(err)
+	}
+	d.dir, d.fs = d.place.Path, d.place.FS
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
-	d.cond = sync.NewCond(&d.mu)
-
-	created, err := d.prepareDir()
-	if err != nil {
-		return nil, base.NoSpace(err)
-	}
-	lock, err := manifest.LockDir(d.fs, d.dir, d.opts.ReadOnly)
-	if err != nil {
-		return nil, base.NoSpace(err)
-	}
-	d.lock = lock
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
@@ -71,9 +65,9 @@ func Open(dir string, opts *Options) (*DB, error) {
 				err = ferr
 			}
 		}
-		unlock := lock.Abandon
+		unlock := d.place.Abandon
 		if d.changed {
-			unlock = lock.Close
+			unlock = d.place.Close
 		}
 		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); return nil })
 		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", unlock))
@@ -82,51 +76,12 @@ func Open(dir string, opts *Options) (*DB, error) {
 	return d, nil
 }
 
-// prepareDir makes sure that the directory exists, and that it contains a database if none may
-// be created. It reports whether it created the directory.
-func (d *DB) prepareDir() (created bool, err error) {
-	info, err := d.fs.Stat(d.dir)
-	switch {
-	case err == nil && !info.IsDir():
-		return false, foreign.RefuseFile(d.fs, d.dir, info)
-	case err == nil:
-		// Before the lock: not even LOCK is created in another engine's directory.
-		if err := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, true); err != nil {
-			return false, err
-		}
-		return false, d.needDatabase()
-	case !errors.Is(err, fs.ErrNotExist):
-		return false, foreign.NoDir(err)
-	case d.opts.ErrorIfMissing || d.opts.ReadOnly:
-		return false, errMissing(&d.opts, d.dir, err)
+// dirOptions returns the options of the database's directory. o has all defaults filled in.
+func (o *Options) dirOptions() dbdir.Options {
+	return dbdir.Options{
+		FS: o.FS, LogDir: o.LogDir, ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists, ReadOnly: o.ReadOnly,
+		ManifestRead: o.Limits.ManifestRead,
 	}
-	return true, vfs.MkdirAllSynced(d.fs, d.dir)
-}
-
-// needDatabase refuses a directory without a database before it is locked, if none may be
-// created: otherwise a wrong path would be left with a file LOCK in it. A program that creates
-// a database locks first, so if LOCK exists, the check is repeated under the lock.
-func (d *DB) needDatabase() error {
-	if !d.opts.ErrorIfMissing && !d.opts.ReadOnly {
-		return nil
-	}
-	_, err := d.fs.Lstat(filepath.Join(d.dir, base.LockName))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	files, err := manifest.ListDir(d.fs, d.dir)
-	if err != nil || files.HasCurrent {
-		return err
-	}
-	return d.mayCreate(files)
-}
-
-func errMissing(o *Options, dir string, cause error) error {
-	why := "Options.ErrorIfMissing"
-	if o.ReadOnly {
-		why = "Options.ReadOnly"
-	}
-	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s is set, so none is created", dir, why)
 }
 
 // readOnlyWouldDo adds to the error of a full disk that the database can be read.
@@ -144,17 +99,11 @@ func (d *DB) open(created bool) error {
 		return err
 	}
 	d.report.Created = created || !files.HasCurrent
-	if files.HasCurrent {
-		if d.opts.ErrorIfExists {
-			return errors.Wrapf(fs.ErrExist, "sievedb: there is a database in %s already, and Options.ErrorIfExists is set", d.dir)
-		}
-	} else if err := d.mayCreate(files); err != nil {
-		return err
-	} else if err := errors.CombineErrors(manifest.DropCloseMark(d.fs, d.dir, files.All), d.syncParent()); err != nil {
+	if err := d.place.Locked(files); err != nil {
 		return err
 	}
 	o := manifest.SetOptions{
-		FS: d.fs, Dir: d.dir, Cmp: d.cmp,
+		FS: d.fs, Dir: d.dir, Cmp: d.cmp, LogsElsewhere: d.place.Logs.Elsewhere(), LogsMarked: d.place.Logs.Marked(),
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
 		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle, Clock: d.expiry.Seen,
 	}
@@ -196,32 +145,3 @@ func (d *DB) open(created bool) error {
 // missingTables is how many tables more than files in the directory a MANIFEST may name and
 // still be loaded, so that checkTables names one that is missing.
 const missingTables = 1000
-
-// syncParent makes the name of the directory durable before a database is created in it: a
-// failed attempt to open, or another program, may have created the directory without doing so.
-// A parent without read permission is not synced.
-func (d *DB) syncParent() error {
-	parents := []string{filepath.Dir(filepath.Clean(d.dir))}
-	if info, err := d.fs.Lstat(d.dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		// The directory above the link contains only the link. The system finds the one above
-		// the linked directory; filepath.Join would remove the dots.
-		parents = append(parents, d.dir+string(filepath.Separator)+"..")
-	}
-	for _, parent := range parents {
-		if err := d.fs.SyncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
-		}
-	}
-	return nil
-}
-
-// mayCreate refuses to create a database over the remains of one.
-func (d *DB) mayCreate(files manifest.DirFiles) error {
-	if err := replay.RefuseRemains(d.dir, files); err != nil {
-		return err
-	}
-	if d.opts.ErrorIfMissing || d.opts.ReadOnly {
-		return errMissing(&d.opts, d.dir, fs.ErrNotExist)
-	}
-	return nil
-}

@@ -41,9 +41,12 @@ func (d *DB) install(r *replay.Replayer) error {
 		return err
 	}
 	logNum, lastSeq := d.set.NewFileNum(), r.LastSeq()
+	if err := d.place.Logs.Begin(); err != nil {
+		return err
+	}
 	w, err := d.createLog(logNum)
 	if err != nil {
-		return err
+		return errors.CombineErrors(err, d.place.Logs.Undo())
 	}
 	d.log = logState{w: w, lastSeq: lastSeq, logged: lastSeq}
 	d.finder.VisibleSeq.Store(lastSeq)
@@ -60,10 +63,14 @@ func (d *DB) install(r *replay.Replayer) error {
 			r.Keep()
 		} else {
 			d.files.Remove(d.files.File(base.FileLog, logNum))
+			err = errors.CombineErrors(err, d.place.Logs.Undo())
 		}
 		return err
 	}
 	r.RemoveOld(logNum, d.set.ManifestNum())
+	if err := d.place.Logs.Finish(); err != nil {
+		d.opts.Logger.Warn("the logs are not in another directory any more, but their marks could not be removed", "err", err)
+	}
 	return nil
 }
 

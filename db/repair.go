@@ -1,6 +1,7 @@
 package db
 
 import (
+	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -20,7 +21,8 @@ import (
 // fs.ErrNotExist if it contains no database, and ErrCorruption if nothing in its files can be
 // read; the directory does not change then. A file that cannot be read for another reason than
 // its content ends the repair with that error: copy what a failing disk still returns to
-// another one first.
+// another one first. If the logs are in another directory (Options.LogDir) that is lost, set LogDir to
+// the database's own directory to repair it without them; RepairReport.LogsAbandoned then names it.
 //
 // # What it does
 //
@@ -71,45 +73,48 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, err
 	}
 	o := opts.withDefaults()
-	dir, err := manifest.AbsoluteDir(o.FS, dir)
+	home, err := dbdir.Open(dir, o.dirOptions())
 	if err != nil {
 		return nil, err
 	}
 	if o.ReadOnly {
-		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly is set, so %s is not repaired", dir)
+		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly is set, so %s is not repaired", home.Path)
 	}
 	// Checked before locking, which would create the lock file.
-	if err := foreign.Refuse(o.FS, dir, o.Limits.ManifestRead); err != nil {
+	if err := foreign.Refuse(o.FS, home.Path, o.Limits.ManifestRead); err != nil {
 		return nil, err
 	}
-	r, err := repair.New(o.repairOptions(dir))
+	if err := home.FindOrAbandonLogs(); err != nil {
+		return nil, err
+	}
+	r, err := repair.New(o.repairOptions(home))
 	if err != nil {
 		return nil, err
 	}
-	lock, err := manifest.LockDir(o.FS, dir, false)
-	if err != nil {
+	if err := home.Lock(); err != nil {
 		return nil, err
 	}
 	report, err := r.Run()
 	if err != nil {
-		unlock := lock.Abandon
+		unlock := home.Abandon
 		if r.MovedFiles() {
-			unlock = lock.Close
+			unlock = home.Close
 		}
 		return nil, errors.CombineErrors(err, unlock())
 	}
-	if err := lock.Close(); err != nil {
+	if err := home.Close(); err != nil {
 		return nil, err
 	}
 	o.Logger.Info("repaired", "healthy", report.Healthy, "tablesWritten", report.TablesWritten,
 		"entriesWritten", report.EntriesWritten, "lastSequence", report.LastSequence)
-	return report.Public(dir), nil
+	public := report.Public(home.Path)
+	public.LogsAbandoned = home.Abandoned
+	return public, nil
 }
 
-// repairOptions returns the options of a repair of the database in dir. o has all defaults
-// filled in.
-func (o *Options) repairOptions(dir string) repair.Options {
-	cache := o.cacheOptions(dir, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+// repairOptions returns the options of a repair. o has all defaults filled in.
+func (o *Options) repairOptions(home *dbdir.Dir) repair.Options {
+	cache := o.cacheOptions(home.Path, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
 			o.logFilter(info)
 			if report := o.EventListener.FilterUnusable; report != nil {
@@ -118,9 +123,9 @@ func (o *Options) repairOptions(dir string) repair.Options {
 		}
 	})
 	return repair.Options{
-		FS: o.FS, Dir: dir, Comparer: o.Comparer, Logger: o.Logger,
+		FS: home.FS, Dir: home.Path, LogsMarked: home.Logs.Marked(), Comparer: o.Comparer, Logger: o.Logger,
 		Table: o.tableOptions(), TableSize: uint64(o.Tables.Size), WriteBufferSize: o.Memtables.Size,
 		Cache: cache, BlockCacheSize: o.Cache.Size,
-		Policies: o.checkPolicies(), RangePolicies: o.Filters.RangePolicies, ManifestReadLimit: o.Limits.ManifestRead,
+		Policies: o.checkPolicies(), RangePolicies: o.Filters.RangePolicies, ManifestReadLimit: o.Limits.ManifestRead, Now: o.Expiry.Clock,
 	}
 }

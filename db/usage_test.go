@@ -70,6 +70,19 @@ func sizeOfFiles(t *testing.T, mem *vfs.Mem) (total uint64) {
 	return total
 }
 
+// A program may have put a file where Repair makes a directory.
+func TestDiskUsageWithAFileNamedLost(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	before, err := d.DiskUsage()
+	require.NoError(t, err)
+	writeFile(t, mem, filepath.Join("db", base.LostDir), make([]byte, 5))
+	after, err := d.DiskUsage()
+	require.NoError(t, err)
+	require.Equal(t, before.Other+5, after.Other)
+	require.Zero(t, after.Lost)
+}
+
 func TestDiskUsageReturnsErrorsOfTheFileSystem(t *testing.T) {
 	mem := vfs.NewMem()
 	failing := false

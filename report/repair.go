@@ -41,6 +41,9 @@ type RepairReport struct {
 	LastSequence uint64
 	// NewManifest is the MANIFEST that was written.
 	NewManifest string
+	// LogsAbandoned is the directory whose logs were not read; see Options.LogDir. It is empty
+	// if all logs were read.
+	LogsAbandoned string
 }
 
 // FileFate is the fate of a file in a repair.

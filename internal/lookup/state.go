@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -17,6 +18,14 @@ type State struct {
 
 // Memtables returns all memtables, the newest first.
 func (s *State) Memtables() []*Memtable { return append([]*Memtable{s.Mem}, s.Imm...) }
+
+// Logs returns the numbers of the logs of the memtables, the oldest first.
+func (s *State) Logs() (nums []uint64) {
+	for _, m := range slices.Backward(s.Memtables()) {
+		nums = append(nums, m.LogNum)
+	}
+	return nums
+}
 
 // Memtable is a memtable with the log that makes it durable.
 type Memtable struct {

@@ -27,6 +27,10 @@ type FileMeta struct {
 	// here or its properties are read.
 	Seqs atomic.Pointer[SeqRange]
 
+	// CopyOf is the number of the table whose entries it has, if UpgradeFilters made it since the
+	// store was opened; 0 for others. It is set before the FileMeta is shared.
+	CopyOf uint64
+
 	// Compacting is set while the file is an input of a compaction. It is guarded by the lock
 	// of the caller that picks compactions.
 	Compacting bool
@@ -36,6 +40,14 @@ type FileMeta struct {
 	Handle any
 
 	refs atomic.Int32 // the number of versions that contain the file
+}
+
+// Origin returns the number of the table that was written with these entries.
+func (f *FileMeta) Origin() uint64 {
+	if f.CopyOf > 0 {
+		return f.CopyOf
+	}
+	return f.Num
 }
 
 // NewFileMeta returns the FileMeta of a table. It retains smallest and largest, which are internal

@@ -3,6 +3,7 @@ package manifest
 import (
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -164,6 +165,17 @@ func (l *loading) collectNumbers() func(record []byte) error {
 	}
 }
 
+// ComparerName returns the name of the comparer from what a MANIFEST records. It returns an error
+// if the logs are elsewhere, and marked is false: there is no mark that says where.
+func ComparerName(recorded string, marked bool) (string, error) {
+	name, elsewhere := strings.CutPrefix(recorded, base.LogDirPrefix)
+	if elsewhere && !marked {
+		return "", errors.New("the logs of the database are in another directory, but the file LOGDIR, which says where, is missing: " +
+			"copy LOGS from that directory, name the copy LOGDIR, and pass Options.LogDir")
+	}
+	return name, nil
+}
+
 func merge(into *OptionalNum, n OptionalNum) {
 	if n.Set {
 		*into = n
@@ -192,7 +204,11 @@ func (l *loading) check(o *SetOptions) error {
 			return base.Corruptf("MANIFEST", -1, "no edit has the %s", need.what)
 		}
 	}
-	if name := l.sums.Comparer; name != "" && name != o.Cmp.Name {
+	name, err := ComparerName(l.sums.Comparer, o.LogsMarked)
+	if err != nil {
+		return err
+	}
+	if name != "" && name != o.Cmp.Name {
 		return errors.Newf("the database was created with comparer %q, but it is opened with comparer %q: "+
 			"set Options.Comparer to a comparer of that name", name, o.Cmp.Name)
 	}

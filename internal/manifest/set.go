@@ -14,10 +14,14 @@ import (
 
 // SetOptions are the location of a Set, its limits, and its callbacks.
 type SetOptions struct {
-	FS              vfs.FS
-	Dir             string
-	Cmp             *base.Comparer
-	MaxManifestSize int64 // size in bytes at which Apply starts a new MANIFEST; see rollSize
+	FS  vfs.FS
+	Dir string
+	Cmp *base.Comparer
+	// LogsElsewhere says that the logs are in another directory: base.LogDirPrefix begins the
+	// comparer's name in new MANIFESTs, so that other engines refuse them. LogsMarked says that the
+	// comparer's name in a MANIFEST that is loaded may begin with it.
+	LogsElsewhere, LogsMarked bool
+	MaxManifestSize           int64 // size in bytes at which Apply starts a new MANIFEST; see rollSize
 	// ReadLimit is the size in bytes above which Load refuses a MANIFEST, and Begin and Apply
 	// refuse to make one; 0 means no limit.
 	ReadLimit int64
@@ -303,14 +307,13 @@ func (s *Set) newManifest(v *Version) error {
 
 // createManifest writes a MANIFEST that CURRENT does not name yet. After an error it is removed.
 func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
-	snapshot := &Edit{
-		Comparer: s.opts.Cmp.Name, LogNum: Num(s.logNum), PrevLogNum: Num(0),
-		NextFileNum: Num(s.nextFileNum.Load()), LastSeq: Num(s.lastSeq),
+	comparer := s.opts.Cmp.Name
+	if s.opts.LogsElsewhere {
+		comparer = base.LogDirPrefix + comparer
 	}
-	s.recordTime(snapshot)
-	v.Files(func(level int, f *FileMeta) {
-		snapshot.Added = append(snapshot.Added, LevelFile{Level: level, File: f})
-	})
+	s.noteTime()
+	state := Snapshot{Version: v, LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), time: s.time}
+	snapshot := state.edit(comparer)
 	f, err := s.opts.FS.Create(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -36,6 +37,9 @@ type manifestFindings struct {
 	lines map[string]*File // of the report
 }
 
+// aheadOfClock is how much the recorded time of a store may be ahead of the clock.
+const aheadOfClock = 24 * time.Hour
+
 // needsLog reports whether log num may have entries that no table has.
 func (m *manifestFindings) needsLog(num uint64) bool {
 	return num >= m.logNum || num == m.prevLogNum && num > 0
@@ -48,13 +52,16 @@ func (r *Repairer) readManifests() error {
 	m := &r.manifest
 	m.dead = map[uint64]bool{}
 	m.lines = map[string]*File{}
-	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit})
+	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit, LogsMarked: r.opts.LogsMarked})
 	switch {
 	case loadErr == nil:
 		m.inForce, m.intact = true, state.Tail.Dropped == 0
 		if !m.intact {
 			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s is cut off, %d bytes: %s",
 				state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
+		} else if ahead := time.UnixMilli(int64(state.Time)).Sub(r.opts.Now()); state.Time > 0 && ahead > aheadOfClock {
+			m.intact = false // the new MANIFEST has no time
+			r.report.ManifestProblem = fmt.Sprintf("the time of the store is %v ahead of the clock", ahead.Round(time.Second))
 		}
 		if err := r.compareCloseMark(state); err != nil {
 			return err
@@ -180,9 +187,12 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 			damage(err, int64(len(record)))
 			continue
 		}
-		if e.Comparer != "" && e.Comparer != r.cmp.Name {
+		switch name, err := manifest.ComparerName(e.Comparer, r.opts.LogsMarked); {
+		case err != nil:
+			return nil, errors.Wrap(err, path)
+		case name != "" && name != r.cmp.Name:
 			return nil, errors.Newf("%s: the database was created with comparer %q, but Repair was called with comparer %q: "+
-				"pass a Comparer named %[2]q in Options.Comparer", path, e.Comparer, r.cmp.Name)
+				"pass a Comparer named %[2]q in Options.Comparer", path, name, r.cmp.Name)
 		}
 		line.Blocks++
 		l.edits = append(l.edits, e)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
@@ -34,6 +35,8 @@ type Options struct {
 	RangePolicies []rangefilter.Policy
 
 	ManifestReadLimit int64
+	LogsMarked        bool // see manifest.SetOptions
+	Now               func() time.Time
 }
 
 // New examines the directory, which need not be locked yet. It returns fs.ErrNotExist if there is

@@ -19,13 +19,10 @@ func Measure(fsys vfs.FS, dir string, listed func(table uint64) bool) (u report.
 		return u, errors.Wrapf(err, "sievedb: DiskUsage: listing %s", dir)
 	}
 	for _, name := range names {
-		if name == base.LostDir {
-			if u.Lost, err = sizeOf(fsys, filepath.Join(dir, name)); err != nil {
-				return u, err
-			}
-			continue
+		size, isDir, err := fileSize(fsys, filepath.Join(dir, name))
+		if err == nil && isDir && name == base.LostDir {
+			u.Lost, err = sizeOf(fsys, filepath.Join(dir, name))
 		}
-		size, err := fileSize(fsys, filepath.Join(dir, name))
 		if err != nil {
 			return u, err
 		}
@@ -59,7 +56,7 @@ func sizeOf(fsys vfs.FS, dir string) (total uint64, err error) {
 		return 0, errors.Wrapf(err, "sievedb: DiskUsage: listing %s", dir)
 	}
 	for _, name := range names {
-		size, err := fileSize(fsys, filepath.Join(dir, name))
+		size, _, err := fileSize(fsys, filepath.Join(dir, name))
 		if err != nil {
 			return 0, err
 		}
@@ -69,15 +66,15 @@ func sizeOf(fsys vfs.FS, dir string) (total uint64, err error) {
 }
 
 // fileSize returns the size of a file, 0 for a directory or a file that does not exist any more.
-func fileSize(fsys vfs.FS, path string) (uint64, error) {
+func fileSize(fsys vfs.FS, path string) (size uint64, isDir bool, err error) {
 	info, err := fsys.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil
+		return 0, false, nil
 	case err != nil:
-		return 0, errors.Wrapf(err, "sievedb: DiskUsage: the size of %s", path)
+		return 0, false, errors.Wrapf(err, "sievedb: DiskUsage: the size of %s", path)
 	case info.IsDir():
-		return 0, nil
+		return 0, true, nil
 	}
-	return uint64(info.Size()), nil
+	return uint64(info.Size()), false, nil
 }

@@ -1,0 +1,65 @@
+package db
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// everyLogDir has the values of Options.LogDir: what was recorded, elsewhere, and back.
+var everyLogDir = []string{"logs", "", "db", "logs", "db", ""}
+
+// The logs move to another directory and back while the power fails at every operation, and the store
+// is opened with any value of LogDir afterwards.
+func TestCrashAtEveryOperationWhileTheLogsMove(t *testing.T) {
+	limit, states := 1500, 25
+	if sampled() {
+		limit, states = 250, 6
+	}
+	if *crashLimit > 0 {
+		limit, states = *crashLimit, *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		w := &crashWorkload{seed: seed, keys: 150, logDirs: everyLogDir}
+		r := recorder.New(recorder.Image{})
+		w.run(t, r, 1200, 3, len(everyLogDir))
+		trace := r.Trace()
+		j := &crashJudge{seed: seed, history: w.history(t, trace), logDirs: everyLogDir}
+		start := time.Now()
+		_, err := eachState(trace, crashModels(t), seed, limit, j.judge)
+		requireNoFailure(t, err)
+		_, err = eachState(trace, crashModels(t), seed, states, j.judgeNested)
+		requireNoFailure(t, err)
+		logRate(t, "crash while the logs move", j, start)
+		require.NotZero(t, j.recoveries.Load())
+	})
+}
+
+// Each operation fails, alone or with all that follow, while the logs move. Every answer is right or an
+// error, nothing acknowledged is lost, and the store opens afterwards without LogDir.
+func TestAnErrorAtEveryOperationWhileTheLogsMove(t *testing.T) {
+	step := uint64(29)
+	if sampled() {
+		step = 151
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		logDirs := []string{"logs", "", "db", "logs"}
+		counter := wrap.NewFaulty(vfs.NewMem(), nil)
+		r := newFaultRun(seed, 1)
+		r.readsMustWork, r.logDirs = true, logDirs
+		require.NoError(t, r.workload(counter))
+		require.Zero(t, r.failures)
+		for _, kind := range faultKinds {
+			for _, sticky := range []bool{false, true} {
+				require.NoError(t, runFaultCases(int(counter.Ops()/step), 10, func(i int) error {
+					return faultCase{kind: kind, sticky: sticky, at: uint64(i)*step + seed%step, seed: seed, scale: 1, logDirs: logDirs}.run()
+				}))
+			}
+		}
+	})
+}

@@ -1,0 +1,231 @@
+// Package dbdir decides whether a directory may be opened as a database, or a database created in it,
+// and locks it.
+package dbdir
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/foreign"
+	"github.com/sievedb/sievedb/internal/logdir"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/replay"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Options are those of db.Options, with defaults filled in.
+type Options struct {
+	FS                                      vfs.FS
+	ErrorIfMissing, ErrorIfExists, ReadOnly bool
+	ManifestRead                            int64
+	LogDir                                  string
+}
+
+// Dir is the directory of a database. It is for one goroutine.
+type Dir struct {
+	Path string // absolute
+	// FS shows logs that are in another directory as files of this one. It is the final one when
+	// Lock returns.
+	FS   vfs.FS
+	Logs *logdir.Place
+
+	// Abandoned is the directory whose logs FindOrAbandonLogs left out, empty for none.
+	Abandoned string
+
+	o      Options
+	logDir string // absolute, or empty
+	lock   *manifest.DirLock
+}
+
+// Open returns the directory of a path, and looks for its logs if it exists.
+func Open(path string, o Options) (*Dir, error) {
+	d := &Dir{FS: o.FS, o: o}
+	var err error
+	if d.Path, err = manifest.AbsoluteDir(o.FS, path); err != nil {
+		return nil, err
+	}
+	if o.LogDir == "" {
+		return d, nil
+	}
+	d.logDir, err = manifest.AbsoluteDir(o.FS, o.LogDir)
+	return d, err
+}
+
+// Prepare makes sure that the directory exists, and that it contains a database if none may be
+// created. It reports whether it created the directory. It is called before Lock.
+func (d *Dir) Prepare() (created bool, err error) {
+	info, err := d.FS.Stat(d.Path)
+	switch {
+	case err == nil && !info.IsDir():
+		return false, foreign.RefuseFile(d.FS, d.Path, info)
+	case err == nil:
+		// Before the lock: not even LOCK is created in another engine's directory.
+		if err := foreign.RefuseDir(d.FS, d.Path, d.o.ManifestRead, true); err != nil {
+			return false, err
+		}
+		if err := d.FindLogs(); err != nil {
+			return false, err
+		}
+		return false, d.needDatabase()
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, foreign.NoDir(err)
+	case d.o.ErrorIfMissing || d.o.ReadOnly:
+		return false, d.errMissing(err)
+	}
+	if err := d.FindLogs(); err != nil {
+		return false, err
+	}
+	return true, vfs.MkdirAllSynced(d.FS, d.Path)
+}
+
+// FindLogs finds the logs of the database, before Lock. It refuses directories that do not belong together.
+func (d *Dir) FindLogs() (err error) {
+	if d.Logs, err = logdir.Find(d.o.FS, d.Path, d.logDir); err == nil {
+		d.FS = d.Logs.FS
+	}
+	return err
+}
+
+// FindOrAbandonLogs is FindLogs for a repair. If the logs are to be in the directory itself, but cannot
+// be read where they were, they are left out, and Lock records that.
+func (d *Dir) FindOrAbandonLogs() error {
+	err := d.FindLogs()
+	if err == nil || d.logDir != d.Path {
+		return err
+	}
+	var kept error
+	if d.Abandoned, kept = logdir.Recorded(d.o.FS, d.Path); kept != nil || d.Abandoned == "" {
+		return errors.CombineErrors(err, kept)
+	}
+	d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
+	return nil
+}
+
+// Lock locks the directory, and that of the logs if there is one.
+func (d *Dir) Lock() (err error) {
+	return d.lockWith(func() error {
+		if d.Abandoned != "" {
+			if err := logdir.Abandon(d.o.FS, d.Path); err != nil {
+				return err
+			}
+		}
+		return d.FindLogs() // another process may have moved them before it closed the database
+	})
+}
+
+// LockToDestroy is Lock, but does not need the logs.
+func (d *Dir) LockToDestroy() error {
+	return d.lockWith(func() error {
+		if d.FindLogs() != nil {
+			d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
+		}
+		return nil
+	})
+}
+
+func (d *Dir) lockWith(find func() error) (err error) {
+	if d.lock, err = manifest.LockDir(d.o.FS, d.Path, d.o.ReadOnly); err != nil {
+		return err
+	}
+	found := false
+	defer func() {
+		if !found { // the file system panics
+			_ = d.lock.Close()
+		}
+	}()
+	if err = find(); err == nil {
+		err = d.Logs.Lock(d.o.ReadOnly)
+	}
+	found = true
+	if err != nil {
+		return errors.CombineErrors(err, d.lock.Abandon())
+	}
+	return nil
+}
+
+// Close releases the locks.
+func (d *Dir) Close() error { return errors.CombineErrors(d.Logs.Close(), d.lock.Close()) }
+
+// Abandon releases the locks when nothing was changed. It removes the file LOCK if Lock made it.
+func (d *Dir) Abandon() error { return errors.CombineErrors(d.Logs.Close(), d.lock.Abandon()) }
+
+// Remove releases the locks and removes the files LOCK and the marks of a directory of logs, when all
+// other files have been removed.
+func (d *Dir) Remove() error { return errors.CombineErrors(d.Logs.Destroy(), d.lock.Remove()) }
+
+// needDatabase refuses a directory without a database before it is locked, if none may be
+// created: otherwise a wrong path would be left with a file LOCK in it. A program that creates
+// a database locks first, so if LOCK exists, the check is repeated under the lock.
+func (d *Dir) needDatabase() error {
+	if !d.o.ErrorIfMissing && !d.o.ReadOnly {
+		return nil
+	}
+	_, err := d.FS.Lstat(filepath.Join(d.Path, base.LockName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	files, err := manifest.ListDir(d.FS, d.Path)
+	if err != nil || files.HasCurrent {
+		return err
+	}
+	return d.mayCreate(files)
+}
+
+func (d *Dir) errMissing(cause error) error {
+	why := "Options.ErrorIfMissing"
+	if d.o.ReadOnly {
+		why = "Options.ReadOnly"
+	}
+	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s is set, so none is created", d.Path, why)
+}
+
+// Locked is called when the directory is locked. It refuses a database that exists, or one that does
+// not, according to the options. If one is to be created, it prepares the directory: a mark of an
+// earlier database is removed, and the directory's name made durable.
+func (d *Dir) Locked(files manifest.DirFiles) error {
+	if files.HasCurrent {
+		if d.o.ErrorIfExists {
+			return errors.Wrapf(fs.ErrExist, "sievedb: there is a database in %s already, and Options.ErrorIfExists is set", d.Path)
+		}
+		return nil
+	}
+	if err := d.mayCreate(files); err != nil {
+		return err
+	}
+	return errors.CombineErrors(manifest.DropCloseMark(d.FS, d.Path, files.All), d.syncParent())
+}
+
+// mayCreate refuses to create a database over the remains of one.
+func (d *Dir) mayCreate(files manifest.DirFiles) error {
+	if err := replay.RefuseRemains(d.Path, files); err != nil {
+		return err
+	}
+	if d.o.ErrorIfMissing || d.o.ReadOnly {
+		return d.errMissing(fs.ErrNotExist)
+	}
+	return nil
+}
+
+// syncParent makes the name of the directory durable before a database is created in it: a
+// failed attempt to open, or another program, may have created the directory without doing so.
+// A parent without read permission is not synced.
+func (d *Dir) syncParent() error {
+	parents := []string{filepath.Dir(filepath.Clean(d.Path))}
+	info, err := d.FS.Lstat(d.Path)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		// The directory above the link contains only the link. The system finds the one above
+		// the linked directory; filepath.Join would remove the dots.
+		parents = append(parents, d.Path+string(filepath.Separator)+"..")
+	}
+	for _, parent := range parents {
+		if err := d.FS.SyncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
