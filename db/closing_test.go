@@ -261,7 +261,11 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 	},
 	"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
 	"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
-	"Tables":  func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
+	"Checkpoint": func(d *DB, rnd *rand.Rand) error {
+		_, err := d.Checkpoint(background, fmt.Sprintf("copies/%d", rnd.Uint64()), nil)
+		return err
+	},
+	"Tables": func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
 	"PauseCompactions": func(d *DB, _ *rand.Rand) error {
 		resume, err := d.PauseCompactions(background)
 		if err == nil {

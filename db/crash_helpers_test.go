@@ -120,6 +120,17 @@ type crashWorkload struct {
 	// upgrades keeps upgrading the filters of tables; upgraded counts the upgraded tables.
 	upgrades bool
 	upgraded int
+	// logDirs are the values of Options.LogDir, one opening after another, around; nil for none.
+	logDirs []string
+	// checkpoints makes one now and then; copies has those that were made.
+	checkpoints bool
+	copies      []crashCopy
+}
+
+// crashCopy is a checkpoint and the numbers of operations before it began and after it ended.
+type crashCopy struct {
+	dir        string
+	begun, end int
 }
 
 // run has each of the writers commit about total/writers batches, or more.
@@ -131,7 +142,11 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 	}
 	for round := 0; round < opens || r.Len() < w.fewest; round++ {
 		w.opened++
-		d, err := Open("db", crashOptions(fsys, w.seed))
+		o := crashOptions(fsys, w.seed)
+		if len(w.logDirs) > 0 {
+			o.LogDir = w.logDirs[round%len(w.logDirs)]
+		}
+		d, err := Open("db", o)
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		var mu sync.Mutex
@@ -150,6 +165,9 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 					if writer == 0 && i%50 == 49 {
 						w.reshape(d, i)
 					}
+					if w.checkpoints && writer == 0 && i%40 == 39 {
+						w.copy(r, d)
+					}
 				}
 			})
 		}
@@ -163,6 +181,16 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 		w.metrics.Compactions.TrivialMoves += m.Compactions.TrivialMoves
 		require.NoError(t, d.Close())
 	}
+}
+
+// copy makes a checkpoint.
+func (w *crashWorkload) copy(r *recorder.FS, d *DB) {
+	c := crashCopy{dir: fmt.Sprintf("copy%d", len(w.copies)), begun: r.Len()}
+	if _, err := d.Checkpoint(context.Background(), c.dir, &CheckpointOptions{Flush: len(w.copies)%3 == 2}); err != nil {
+		panic(err)
+	}
+	c.end = r.Len()
+	w.copies = append(w.copies, c)
 }
 
 // reshape changes the shape of the store while it is open.
@@ -272,6 +300,9 @@ func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.His
 	var ordered []*oracle.Batch
 	seq := uint64(0)
 	trace.FilesNamed(".log", func(name string, data []byte) {
+		if strings.Contains(name, ".checkpoint") {
+			return
+		}
 		log := wal.NewReader(strings.NewReader(string(data)), int64(len(data)), wal.ReaderOptions{})
 		for {
 			record, err := log.Next()

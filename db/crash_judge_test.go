@@ -22,6 +22,7 @@ type crashJudge struct {
 	repeats crashRepeats
 
 	recoveries atomic.Int64 // opens of a state that a cut left
+	logDirs    []string     // see crashWorkload; any may follow any
 	opens      atomic.Int64 // all opens
 	repeated   atomic.Int64 // states that were judged a moment ago
 	refused    atomic.Int64 // with M4 only: garbage before good records looks like damage
@@ -39,6 +40,9 @@ func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 	o := crashOptions(checker, j.seed)
 	if n%8 != 0 {
 		o.Compaction.L0Trigger = 100
+	}
+	if len(j.logDirs) > 0 {
+		o.LogDir = j.logDirs[n%int64(len(j.logDirs))]
 	}
 	d, err := Open("db", o)
 	return d, checker, err
@@ -115,7 +119,11 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 	if j.wrap != nil {
 		fsys = j.wrap(fsys)
 	}
-	d, err := Open("db", crashOptions(fsys, j.seed))
+	o := crashOptions(fsys, j.seed)
+	if len(j.logDirs) > 0 {
+		o.LogDir = j.logDirs[cut%len(j.logDirs)]
+	}
+	d, err := Open("db", o)
 	if err != nil {
 		if model == recorder.M4 && errors.Is(err, ErrCorruption) {
 			j.refused.Add(1)

@@ -97,6 +97,7 @@ func errorsOfDB(d *DB) map[string]error {
 	_, of["EstimateSize"] = d.EstimateSize(nil, nil)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["Check"] = d.Check(ctx)
+	_, of["Checkpoint"] = d.Checkpoint(ctx, "copy", nil)
 	_, of["Explain"] = d.Explain(key)
 	_, of["Filters"] = d.Filters(ctx, 0)
 	o := d.Options()
@@ -195,5 +196,17 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		c.o.FS = vfs.NewMem()
 		_, err := Open("db", &c.o)
 		require.ErrorContains(t, err, c.want, name)
+	}
+}
+
+func TestSnapshotsOfAZeroAndAClosedDB(t *testing.T) {
+	closed := mustOpen(t, testOptions(vfs.NewMem()))
+	require.NoError(t, closed.Close())
+	for name, d := range map[string]*DB{"nil": nil, "zero": {}, "closed": closed} {
+		s := d.NewSnapshot()
+		for method, err := range errorsOfSnapshot(s) {
+			require.Equal(t, ErrClosed, err, "%s, %s", name, method)
+		}
+		require.Equal(t, ErrClosed, s.Close(), name)
 	}
 }

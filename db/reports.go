@@ -15,6 +15,8 @@ type (
 	Metrics = report.Metrics
 	// LevelMetrics describes one level.
 	LevelMetrics = report.LevelMetrics
+	// CheckpointInfo describes a checkpoint that was made.
+	CheckpointInfo = report.Checkpoint
 	// LookupMetrics count lookups and how memtables answered them.
 	LookupMetrics = report.LookupMetrics
 	// WriteMetrics count writes and their log records.

@@ -255,6 +255,18 @@ func check(c *call) (int, error) {
 	})
 }
 
+func checkpoint(c *call) (int, error) {
+	return c.with(true, func(store *db.DB) (int, error) {
+		info, err := store.Checkpoint(c.ctx, c.args[0], nil)
+		if err != nil {
+			return exitFailed, err
+		}
+		_, err = fmt.Fprintf(c.stdout, "%d tables and %d logs; %d bytes linked, %d copied; last sequence %d\n",
+			info.Tables, info.Logs, info.BytesLinked, info.BytesCopied, info.Seq)
+		return codeOf(err), err
+	})
+}
+
 func compact(c *call) (int, error) {
 	from, to, err := c.pair()
 	if err != nil {

@@ -67,6 +67,7 @@ var commands = []command{
 	{"filters", "", "measure the filter of each table with absent keys, and say what to do about it", 0, 0, filters, false},
 	{"plan", "", "calculate what filters would use and save in a database of -keys keys, with -memory for filters", 0, 0, plan, true},
 	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without a compaction; -n only reports what that would cost and save", 0, 0, upgradeFilters, false},
+	{"checkpoint", "DEST", "make the directory DEST, which opens as a database with the present content; tables are linked, not copied", 1, 1, checkpoint, false},
 	{"check", "", "read everything and report faults", 0, 0, check, false},
 	{"compact", "[FROM [TO]]", "merge the tables that may contain keys from FROM up to TO (excluded); frees the space of deleted and shadowed entries", 0, 2, compact, false},
 	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, false},

@@ -119,6 +119,21 @@ func TestCommandsThatWrite(t *testing.T) {
 	require.Contains(t, stdout, "became 1 of")
 }
 
+func TestACheckpointOpens(t *testing.T) {
+	dir := newDatabase(t)
+	dest := filepath.Join(t.TempDir(), "copies", "today")
+	code, stdout, stderr := tool(t, "checkpoint", dir, dest)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stdout, "1 tables and 1 logs; ")
+	require.Contains(t, stdout, "last sequence 5")
+	code, stdout, _ = tool(t, "get", dest, "pear")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "value of pear\n", stdout)
+	code, _, stderr = tool(t, "checkpoint", dir, dest)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "choose a directory that does not exist")
+}
+
 func TestRepairBringsBackWhatIsThere(t *testing.T) {
 	dir := newDatabase(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))

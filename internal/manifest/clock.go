@@ -32,12 +32,17 @@ func clockOf(level int, key []byte) uint64 {
 	return binary.LittleEndian.Uint64(user[len(clockPrefix):])
 }
 
-// recordTime adds the present time to edit. A store in which nothing expires keeps the time of an
-// earlier one.
-func (s *Set) recordTime(edit *Edit) {
+// noteTime makes the present time the one to record. A store in which nothing expires keeps the time
+// of an earlier one.
+func (s *Set) noteTime() {
 	if s.opts.Clock != nil && s.opts.Cmp.IsBytewise() {
 		s.time = max(s.time, s.opts.Clock())
 	}
+}
+
+// recordTime adds the present time to edit.
+func (s *Set) recordTime(edit *Edit) {
+	s.noteTime()
 	if s.time > 0 {
 		edit.CompactPointers = append(edit.CompactPointers, clockPointer(s.time))
 	}

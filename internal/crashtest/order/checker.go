@@ -154,12 +154,17 @@ func (c *FS) Rename(oldname, newname string) error {
 	if filepath.Base(newname) == base.ClosedName {
 		c.checkClosedLocked(to, oldname, node)
 	}
+	c.checkDirLocked(oldname)
 	c.mu.Unlock()
 	if err := c.fs.Rename(oldname, newname); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if moved := c.dirs[filepath.Clean(oldname)]; moved != nil {
+		delete(c.dirs, filepath.Clean(oldname))
+		c.dirs[filepath.Clean(newname)] = moved
+	}
 	from.set(filepath.Base(oldname), nil)
 	to.set(filepath.Base(newname), node)
 	return nil

@@ -21,6 +21,10 @@
 //  6. Nothing is written to a file after its Close.
 //  7. When a file is renamed to CLOSED, its bytes are synced. The bytes and names of
 //     the log and the MANIFEST that it names are durable, and both files are closed.
+//  8. When a directory is renamed, its files are synced and closed, and their names durable.
+//
+// Rules 2 and 4 are not for directories whose names end in ".checkpoint": no writer waits for their
+// logs, and nothing reads them before they are renamed.
 //
 // The checker relies on package wal to write each edit to a MANIFEST with its own Writes. Files that a
 // directory had before its LOCK was taken count as durable. The checker reads no such files except

@@ -35,6 +35,9 @@ func (c *FS) checkEditLocked(manifestName string, edit *manifest.Edit) {
 // checkLogSyncLocked checks rule 2.
 func (c *FS) checkLogSyncLocked(log *file) {
 	dirPath := filepath.Dir(log.name)
+	if unfinished(dirPath) {
+		return
+	}
 	d := c.dirLocked(dirPath)
 	if now, durable := d.get(filepath.Base(log.name)); now != log {
 		return // the log was removed, so no write waits for it
@@ -105,6 +108,28 @@ func (c *FS) checkClosedLocked(d *dir, from string, tmp *file) {
 	}
 }
 
+// checkDirLocked checks rule 8.
+func (c *FS) checkDirLocked(path string) {
+	d := c.dirs[filepath.Clean(path)]
+	if d == nil {
+		return
+	}
+	for name := range d.entries {
+		switch now, durable := d.get(name); {
+		case now == nil:
+		case now.open:
+			c.violatedLocked(8, "%s is renamed while %s is open for writing", path, name)
+		case !now.whole():
+			c.violatedLocked(8, "%s is renamed, but only %d of the %d bytes of %s are synced", path, now.synced, now.written, name)
+		case durable != now:
+			c.violatedLocked(8, "%s is renamed with %s, whose name is not durable", path, name)
+		}
+	}
+}
+
+// unfinished reports whether a directory is one of a checkpoint that is being made.
+func unfinished(dir string) bool { return strings.HasSuffix(dir, ".checkpoint") }
+
 // checkRemoveLocked checks rule 4.
 func (c *FS) checkRemoveLocked(path string) {
 	kind, num, ok := base.ParseFileName(filepath.Base(path))
@@ -113,6 +138,9 @@ func (c *FS) checkRemoveLocked(path string) {
 	}
 	dirPath := filepath.Dir(path)
 	now, _ := c.dirLocked(dirPath).get(filepath.Base(path))
+	if unfinished(dirPath) {
+		return
+	}
 	if now == nil || now != found && now.written == 0 {
 		return
 	}

@@ -1,0 +1,74 @@
+package db
+
+import (
+	"context"
+
+	"github.com/sievedb/sievedb/internal/checkpoint"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/manifest"
+)
+
+// CheckpointOptions configure a checkpoint.
+type CheckpointOptions struct {
+	// Flush flushes the memtables first, so that no log has to be copied and the checkpoint
+	// opens faster. Without it at most the size of the memtables is copied.
+	Flush bool
+}
+
+// Checkpoint makes the directory dir, which must not exist, with the state of the store at one moment:
+// all writes that were acknowledged before the call, and none that began after it. dir opens as a
+// database, with SieveDB, LevelDB and goleveldb. It shares the bytes of tables and full logs by hard
+// links, so the time depends on the number of tables and not on their size; where the file system
+// cannot link, they are copied. Writers wait while the state is noted, which is less than a new log
+// takes.
+//
+// When it returns nil, dir is durable and complete. After an error or a crash it does not exist; a
+// directory with its name and ".checkpoint" may remain, which the next call for dir removes. nil
+// options mean the defaults. If ctx is done, it returns the error of ctx. It works on a read-only
+// store too. A closed store returns ErrClosed, and a call from a function of the EventListener
+// ErrInListener. It may be called from any goroutine, several times at once for different directories.
+func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (CheckpointInfo, error) {
+	switch {
+	case d == nil || d.closed.Load():
+		return CheckpointInfo{}, ErrClosed
+	case ctx == nil:
+		return CheckpointInfo{}, errNilContext("Checkpoint")
+	case d.listenerCalls.InThisGoroutine():
+		return CheckpointInfo{}, ErrInListener
+	}
+	dest, err := manifest.AbsoluteDir(d.opts.FS, dir)
+	if err == nil && o != nil && o.Flush && !d.opts.ReadOnly {
+		err = d.flushInPause(d.Flush)
+	}
+	if err != nil {
+		return CheckpointInfo{}, err
+	}
+	s, err := d.takeState()
+	if err != nil {
+		return CheckpointInfo{}, err
+	}
+	info, err := checkpoint.Make(ctx, checkpoint.Options{FS: d.opts.FS, Dir: d.dir, Dest: dest, Closed: d.closed.Load}, s)
+	return info, errors.CombineErrors(err, s.Release())
+}
+
+// takeState returns the present state for a checkpoint. Close waits until it is released.
+func (d *DB) takeState() (s *checkpoint.State, err error) {
+	err = d.commit.run(d, &commitRequest{alone: func(d *DB) error {
+		err := d.writeErr()
+		switch {
+		case d.opts.ReadOnly:
+			s, err = checkpoint.TakeRecovered(d.fs, d.dir, d.set)
+		case err == nil:
+			if err = d.handOver(); err == nil {
+				s, err = checkpoint.Take(d.fs, d.dir, d.set, func() []uint64 { return d.state().Logs() })
+			}
+		}
+		if err != nil {
+			return err
+		}
+		d.background.Add(1) // Close waits for the leader first
+		s.Released, s.Whole, s.Seq, s.Logged = d.background.Done, !d.opts.ReadOnly, d.finder.VisibleSeq.Load(), d.log.logged
+		return nil
+	}})
+	return s, err
+}

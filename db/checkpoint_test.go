@@ -1,0 +1,326 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+func checkpointTo(t testing.TB, d *DB, dir string) CheckpointInfo {
+	t.Helper()
+	info, err := d.Checkpoint(background, dir, nil)
+	require.NoError(t, err)
+	return info
+}
+
+// A checkpoint has the state of its moment, whatever is in tables, full logs and the newest log. Later
+// writes to either database do not change the other.
+func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
+	for name, logDir := range map[string]string{"one directory": "", "logs elsewhere": "logs"} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			o := testOptions(mem)
+			o.LogDir = logDir
+			d := openTest(t, o)
+			model := map[string]string{}
+			for round := range 6 {
+				for i := range 300 {
+					key, value := fmt.Sprintf("key%04d", (i*7+round*100)%700), fmt.Sprintf("%d-%d", round, i)
+					require.NoError(t, d.Put([]byte(key), []byte(value), &WriteOptions{NoSync: i%2 == 0, Buffered: i%3 == 0}))
+					model[key] = value
+				}
+				key := fmt.Sprintf("key%04d", round)
+				require.NoError(t, d.Delete([]byte(key), NoSync))
+				delete(model, key)
+				dir := fmt.Sprintf("copies/%d", round)
+				info := checkpointTo(t, d, dir)
+				require.Equal(t, d.finder.VisibleSeq.Load(), info.Seq)
+				require.NoError(t, d.Put([]byte("later"), nil, nil))
+				after := mem.Crash() // it is durable
+				require.NoError(t, d.Delete([]byte("later"), nil))
+				for _, fsys := range []*vfs.Mem{mem, after} {
+					c, err := Open(dir, &Options{FS: fsys})
+					require.NoError(t, err)
+					require.True(t, c.OpenReport().ClosedCleanly)
+					require.Equal(t, model, mapOf(t, c))
+					require.NoError(t, c.Put([]byte("only in the copy"), nil, nil))
+					require.NoError(t, c.Compact(background, nil, nil))
+					require.NoError(t, c.Close())
+				}
+				require.Equal(t, model, mapOf(t, d))
+			}
+		})
+	}
+}
+
+func mapOf(t testing.TB, d *DB) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	for ok := it.First(); ok; ok = it.Next() {
+		got[string(it.Key())] = string(it.Value())
+	}
+	require.NoError(t, it.Close())
+	return got
+}
+
+// With writers, flushes and compactions at the same time, each checkpoint has a prefix of each writer's
+// writes: those before the call, and none after it.
+func TestCheckpointsDuringWrites(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	o.Memtables.Size = 16 << 10
+	d := openTest(t, o)
+	var done atomic.Bool
+	var group sync.WaitGroup
+	var written [3]atomic.Int64
+	for w := range written {
+		group.Go(func() {
+			for i := int64(0); !done.Load(); i++ {
+				var b Batch
+				b.Put(fmt.Appendf(nil, "w%d/%08d", w, i), make([]byte, 100))
+				b.Put(fmt.Appendf(nil, "newest/%d", w), fmt.Appendf(nil, "%d", i))
+				if d.Apply(&b, &WriteOptions{NoSync: i%5 > 0, Buffered: i%2 == 0}) != nil {
+					return
+				}
+				written[w].Store(i + 1)
+			}
+		})
+	}
+	rounds := 60
+	if sampled() {
+		rounds = 12
+	}
+	for n := range rounds {
+		var least [3]int64
+		for w := range written {
+			least[w] = written[w].Load()
+		}
+		dir := fmt.Sprintf("copies/%d", n)
+		_, err := d.Checkpoint(background, dir, &CheckpointOptions{Flush: n%4 == 0})
+		require.NoError(t, err)
+		c, err := Open(dir, &Options{FS: mem})
+		require.NoError(t, err)
+		for w := range written {
+			most := written[w].Load() + 1
+			count := int64(0)
+			entries, failed := c.All(PrefixBounds(fmt.Appendf(nil, "w%d/", w)))
+			for range entries {
+				count++
+			}
+			require.NoError(t, failed())
+			require.GreaterOrEqual(t, count, least[w])
+			require.LessOrEqual(t, count, most)
+			newest, err := c.Get(fmt.Appendf(nil, "newest/%d", w))
+			if count > 0 {
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint(count-1), string(newest))
+			}
+		}
+		require.NoError(t, c.Close())
+		require.NoError(t, Destroy(dir, &Options{FS: mem}))
+	}
+	done.Store(true)
+	group.Wait()
+}
+
+// copyFaults counts the operations of checkpoints, and fails one, or all from one on.
+type copyFaults struct {
+	active atomic.Bool
+	next   atomic.Int64
+	at     int64 // of the first that fails
+	sticky bool
+	kind   atomic.Int64 // of that one, -1 if it was not reached
+}
+
+func (f *copyFaults) fault(op wrap.Op) *wrap.Fault {
+	own := strings.HasPrefix(op.Name, "copies") || op.Kind == wrap.OpLink || op.Kind == wrap.OpOpen
+	if !f.active.Load() || !own { // the store itself prepares a log
+		return nil
+	}
+	n := f.next.Add(1) - 1
+	if n == f.at {
+		f.kind.Store(int64(op.Kind))
+	}
+	if n == f.at || f.sticky && n > f.at {
+		return &wrap.Fault{Err: syscall.EIO}
+	}
+	return nil
+}
+
+// storeToCopy returns a store with tables and two logs.
+func storeToCopy(t *testing.T, mem *vfs.Mem, f *copyFaults) *DB {
+	t.Helper()
+	d := openTest(t, testOptions(wrap.NewFaulty(mem, f.fault)))
+	t.Cleanup(mustPause(t, d))
+	fill(t, d, 0, 200)
+	require.NoError(t, d.Flush())
+	fill(t, d, 100, 300)
+	return d
+}
+
+// A checkpoint that fails leaves nothing of it, and one that is interrupted makes way for the next.
+func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
+	counting := &copyFaults{at: -1}
+	d := storeToCopy(t, vfs.NewMem(), counting)
+	counting.active.Store(true)
+	checkpointTo(t, d, "copies/one")
+	total := counting.next.Load()
+	require.Greater(t, total, int64(20))
+	for at := range total {
+		for _, sticky := range []bool{false, true} {
+			mem := vfs.NewMem()
+			f := &copyFaults{at: at, sticky: sticky}
+			f.kind.Store(-1)
+			d := storeToCopy(t, mem, f)
+			want := mapOf(t, d)
+			f.active.Store(true)
+			_, err := d.Checkpoint(background, "copies/one", nil)
+			f.active.Store(false)
+			kind := wrap.OpKind(f.kind.Load())
+			_, there := mem.Stat("copies/one")
+			switch {
+			case f.kind.Load() < 0: // it needed fewer operations than the first one
+				require.NoError(t, err)
+			case err == nil: // it copied instead of linking, or had all it needed
+				require.Contains(t, []wrap.OpKind{wrap.OpLink, wrap.OpClose, wrap.OpStat}, kind, "operation %d", at)
+				require.NoError(t, there)
+			case there == nil: // the last sync of the directory failed
+				require.Contains(t, []wrap.OpKind{wrap.OpSyncDir, wrap.OpClose}, kind, "operation %d", at)
+			default:
+				require.ErrorIs(t, err, syscall.EIO)
+				require.ErrorIs(t, there, fs.ErrNotExist)
+				if !sticky {
+					_, left := mem.Stat("copies/one.checkpoint")
+					require.ErrorIs(t, left, fs.ErrNotExist, "operation %d, %v", at, kind)
+				}
+				checkpointTo(t, d, "copies/one")
+			}
+			c, err := Open("copies/one", &Options{FS: mem})
+			require.NoError(t, err)
+			require.Equal(t, want, mapOf(t, c))
+			require.NoError(t, c.Close())
+		}
+	}
+}
+
+func TestCheckpointsThatAreRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	fill(t, d, 0, 100)
+	var none context.Context
+	_, err := d.Checkpoint(none, "copy", nil)
+	require.ErrorContains(t, err, "Checkpoint: the context is nil")
+	_, err = d.Checkpoint(background, "db", nil)
+	require.ErrorIs(t, err, fs.ErrExist)
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	_, err = d.Checkpoint(ctx, "copy", nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, vfs.MkdirAllSynced(mem, "taken.checkpoint"))
+	writeFile(t, mem, filepath.Join("taken.checkpoint", "notes.txt"), nil)
+	_, err = d.Checkpoint(background, "taken", nil)
+	require.ErrorContains(t, err, "notes.txt that is not of a checkpoint")
+	lock, err := mem.Lock(filepath.Join("taken.checkpoint", base.LockName), false)
+	require.NoError(t, err)
+	_, err = d.Checkpoint(background, "taken", nil)
+	require.ErrorIs(t, err, ErrLocked)
+	require.NoError(t, lock.Close())
+	for _, dir := range []string{"copy", "copy.checkpoint"} {
+		_, err = mem.Stat(dir)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+}
+
+// A read-only store can be copied too. What its logs have is recovered in the copy. They are copied:
+// another program may have left them without a sync.
+func TestACheckpointOfAReadOnlyStore(t *testing.T) {
+	mem := vfs.NewMem()
+	g := newGate()
+	d := mustOpen(t, testOptions(wrap.NewFaulty(mem, g.hook)))
+	fill(t, d, 0, 200)
+	require.NoError(t, d.Flush())
+	fill(t, d, 100, 300)
+	g.closed.Store(true)
+	flushed := make(chan error)
+	go func() { flushed <- d.Flush() }()
+	<-g.arrived
+	fill(t, d, 250, 350)
+	require.NoError(t, d.SyncLog())
+	want := mapOf(t, d)
+	crashed := mem.Crash() // with two logs
+	close(g.open)
+	require.NoError(t, <-flushed)
+	require.NoError(t, d.Close())
+	for _, mem := range []*vfs.Mem{mem, crashed} {
+		o := testOptions(mem)
+		o.ReadOnly = true
+		d := openTest(t, o)
+		info := checkpointTo(t, d, "copy")
+		require.Equal(t, d.finder.VisibleSeq.Load(), info.Seq)
+		require.Equal(t, d.Metrics().Total().Bytes, info.BytesLinked, "only tables")
+		if mem == crashed {
+			require.Greater(t, info.Logs, 1)
+		}
+		c, err := Open("copy", &Options{FS: mem.Crash(), ErrorIfMissing: true})
+		require.NoError(t, err)
+		require.Equal(t, want, mapOf(t, c))
+		require.NoError(t, c.Close())
+	}
+}
+
+// Tables are linked: a checkpoint writes no more than the newest log and a few small files.
+func TestACheckpointCopiesNoTables(t *testing.T) {
+	mem := vfs.NewMem()
+	counting := wrap.NewCounting(mem)
+	o := testOptions(counting)
+	o.Memtables.Size = 64 << 10
+	d := openTest(t, o)
+	fill(t, d, 0, 20000)
+	settle(t, d)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	hold := mustPause(t, d)
+	defer hold()
+	before := counting.Snapshot()
+	info := checkpointTo(t, d, "copy")
+	moved := counting.Snapshot().Sub(before).Total
+	require.Greater(t, info.Tables, 10)
+	require.Greater(t, info.BytesLinked, uint64(500<<10))
+	require.Less(t, info.BytesCopied, uint64(100))
+	require.Less(t, moved.WriteBytes, uint64(200*info.Tables))
+	require.Less(t, moved.ReadBytes, uint64(128<<10))
+}
+
+// Where the file system cannot link, everything is copied.
+func TestACheckpointWithoutLinks(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpLink {
+			return nil
+		}
+		return &wrap.Fault{Err: syscall.EXDEV}
+	})))
+	fill(t, d, 0, 3000)
+	info := checkpointTo(t, d, "copy")
+	require.Zero(t, info.BytesLinked)
+	require.Positive(t, info.Tables)
+	want := mapOf(t, d)
+	c, err := Open("copy", &Options{FS: mem.Crash()})
+	require.NoError(t, err)
+	require.Equal(t, want, mapOf(t, c))
+	require.NoError(t, c.Close())
+}
