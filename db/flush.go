@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/collect"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -45,7 +46,7 @@ func (d *DB) flushAll() {
 			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
-			collectFlushed(size)
+			collect.Flushed(size)
 			continue
 		}
 		if d.writeErr() != nil || !d.pause(backoff.Next(err)) {
