@@ -179,14 +179,14 @@ func (d *DB) apply(b *Batch, wo *WriteOptions, check func(before []*commitReques
 	case b.Len() == 0 && wo.durability() != onDisk:
 		return nil
 	}
-	r := commitRequests.Get().(*commitRequest)
+	r := d.commit.requests.Get().(*commitRequest)
 	r.batch, r.keep, r.alone = b, wo.durability(), nil
 	r.check = check
 	began := latency.Start(r.keep == onDisk, d.finder.VisibleSeq.Load())
 	err := d.commit.run(d, r)
 	d.latency.Put.End(began, r.keep == onDisk, err)
 	r.batch, r.err, r.check = nil, nil, nil
-	commitRequests.Put(r)
+	d.commit.requests.Put(r)
 	return err
 }
 

@@ -36,24 +36,10 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
-	if d.fullAndPaused() { // the flush would wait for the end of the pause
-		if err := d.compactor.Compact(ctx, start, limit); err != nil {
-			return err
-		}
-		if d.fullAndPaused() {
-			return errors.New("sievedb: Compact: level 0 is full outside of the range, and compactions are paused, " +
-				"so the memtable cannot be flushed; compact everything, or resume compactions first")
-		}
-	}
-	if err := d.Flush(); err != nil {
+	if err := d.flushInPause(d.Flush); err != nil {
 		return err
 	}
 	return d.compactor.Compact(ctx, start, limit)
-}
-
-// fullAndPaused reports whether writers wait, or would wait, for the end of a pause.
-func (d *DB) fullAndPaused() bool {
-	return len(d.state().Version.Levels[0].Files) >= d.options().Compaction.L0Stop && d.compactor.Paused()
 }
 
 // PauseCompactions waits for running automatic compactions to end, and prevents new ones until resume
@@ -65,12 +51,11 @@ func (d *DB) fullAndPaused() bool {
 // Writes and flushes continue, so level 0 grows: from CompactionOptions.L0Slowdown on writes are
 // slowed, and at L0Stop they wait for the end of the pause, with a reason of its own
 // (StallMetrics.CurrentReason). SetOptions can raise these limits for a long pause. Compact,
-// UpgradeFilters, loads and DeleteRange work as before: they run because a program called them. If level
-// 0 is full, Compact merges the tables of its range before it flushes the memtable, and returns an
-// error if that makes no room.
+// UpgradeFilters, loads and a DeleteRange that removes tables work as before: they run because a program
+// called them, and flush memtables also if level 0 is full.
 //
 // If ctx is done before the running compactions have ended, there is no pause, and the error is that of
-// ctx. A call from a function of the EventListener returns ErrInListener, a read-only store
+// ctx. Under a low CompactionOptions.MaxBytesPerSecond they may need minutes. A call from a function of the EventListener returns ErrInListener, a read-only store
 // ErrReadOnly and a closed one ErrClosed.
 func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	switch {
@@ -83,12 +68,28 @@ func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	case d.listenerCalls.InThisGoroutine():
 		return nil, ErrInListener
 	}
-	if resume, err = d.compactor.Pause(ctx); err == nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.cond.Broadcast() // writers that wait already report the other reason
+	end, err := d.compactor.Pause(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return resume, err
+	d.wakeWriters() // they report the other reason
+	return func() { end(); d.wakeWriters() }, nil
+}
+
+// flushInPause calls a function that flushes memtables for a caller whom a pause does not stop. It
+// does not wait for room in level 0, which only a paused compaction would make.
+func (d *DB) flushInPause(flush func() error) error {
+	d.flushCallers.Add(1)
+	defer d.flushCallers.Add(-1)
+	d.wakeWriters() // one may wait already, as the leader
+	return flush()
+}
+
+// wakeWriters makes waiting writers look again whether, and why, they have to wait.
+func (d *DB) wakeWriters() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cond.Broadcast()
 }
 
 // newCompactor returns the scheduler of the store's compactions.
@@ -111,9 +112,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 
 // compactionEnded receives the result of a compaction: writers may wait for it.
 func (d *DB) compactionEnded(err error) {
-	d.mu.Lock()
-	d.cond.Broadcast()
-	d.mu.Unlock()
+	d.wakeWriters()
 	d.deleter.Wake()
 	d.reportBackground(err)
 }

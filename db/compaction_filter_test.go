@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -100,7 +101,7 @@ func TestADroppedValueHidesOlderOnes(t *testing.T) {
 	}
 	require.Len(t, d.state().Version.Levels[0].Files, 2)
 	c := claimLevel0To(t, d, NumLevels-2)
-	require.NoError(t, d.compactor.CompactClaimed(c))
+	require.NoError(t, d.compactor.CompactClaimed(background, c))
 	require.Equal(t, []string{"5 deleted", "0 first m"}, entriesOf(t, d, "m"))
 	requireContent(t, d, "a", "first a", "m", "", "z", "first z")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -501,4 +502,42 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 	close(stop)
 	require.NoError(t, <-done)
 	requireNoFaults(t, d)
+}
+
+// The bug: Compact took the copies that a filter upgrade made meanwhile for tables that it need not
+// filter.
+func TestCompactFiltersTablesThatAnUpgradeCopies(t *testing.T) {
+	arrived, open := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var active atomic.Bool
+	o := filterOptions(func(key, value []byte) ([]byte, bool) {
+		if !active.Load() {
+			return value, true
+		}
+		if string(key) == "z" {
+			once.Do(func() { close(arrived); <-open })
+		}
+		return value, string(value) != "gone"
+	})
+	o.Compaction.MaxConcurrent = 2
+	d := mustOpen(t, o)
+	putAll(t, d, "a", "gone", "b", "gone")
+	require.NoError(t, d.Compact(t.Context(), nil, nil)) // to the last level
+	require.NoError(t, d.Close())
+	active.Store(true)
+	o.Filters.Policy = constantPolicy{true} // the table needs other filters
+	d = openTest(t, o)
+	defer mustPause(t, d)()
+	putAll(t, d, "y", "1", "z", "1")
+	require.NoError(t, d.Flush())
+	putAll(t, d, "y", "2", "z", "2")
+	done := make(chan error)
+	go func() { done <- d.Compact(t.Context(), nil, nil) }()
+	<-arrived
+	report, err := d.UpgradeFilters(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Upgraded)
+	close(open)
+	require.NoError(t, <-done)
+	requireContent(t, d, "a", "", "b", "", "z", "2")
 }

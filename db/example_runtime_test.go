@@ -77,3 +77,36 @@ func ExampleDB_PauseCompactions() {
 	// pauses: 1
 	// pauses: 0
 }
+
+// The logs are on a device of their own. Later calls of Open find them without the option.
+func ExampleOptions_logDir() {
+	disks := vfs.NewMem()
+	store, err := db.Open("slow/db", &db.Options{FS: disks, LogDir: "fast/logs"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Put([]byte("key"), []byte("value"), db.Sync); err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		log.Fatal(err)
+	}
+	logs, err := disks.List("fast/logs")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(logs)
+	store, err = db.Open("slow/db", &db.Options{FS: disks})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	value, err := store.Get([]byte("key"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", value)
+	// Output:
+	// [000001.log LOCK LOGS]
+	// value
+}

@@ -166,7 +166,7 @@ func (d *DB) giveUpLoad() *Loader {
 // loadHost is the store as a load sees it.
 type loadHost DB
 
-func (h *loadHost) Flush() error    { return (*DB)(h).Flush() }
+func (h *loadHost) Flush() error    { return (*DB)(h).flushInPause((*DB)(h).Flush) }
 func (h *loadHost) LastSeq() uint64 { return h.log.lastSeq }
 
 func (h *loadHost) Lead(f func() error) error {
@@ -174,7 +174,7 @@ func (h *loadHost) Lead(f func() error) error {
 }
 
 func (h *loadHost) FlushLed() error {
-	if err := (*DB)(h).flushActive(); err != nil {
+	if err := (*DB)(h).flushInPause((*DB)(h).flushActive); err != nil {
 		return err
 	}
 	return (*DB)(h).waitForMemtables()

@@ -1,11 +1,13 @@
 package db
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
@@ -51,6 +53,15 @@ type Options struct {
 	// changes, but compactions replace old files with new ones, so eventually all tables
 	// have this mode. FileMode has no effect on Windows, or if FS is set.
 	FileMode fs.FileMode
+
+	// LogDir is a directory for the logs of the database alone, for example on another device. It is
+	// created if it does not exist. The database records it, so later calls of Open find it with an
+	// empty LogDir too, which is the default: the directory that the database recorded, or else
+	// its own. Set the database's own directory to bring the logs back.
+	//
+	// LevelDB and goleveldb refuse such a database, and Open does if the logs are not there, because
+	// without them it would be older than it was, and look sound.
+	LogDir string
 
 	// Comparer orders the keys. Default: BytewiseComparer. A database opens only
 	// under the comparer name that it was created with.
@@ -128,10 +139,7 @@ func defaultMaxOpenFiles() int { return min(max(vfs.MaxDescriptors()/4, 1000), 1
 // withDefaults returns a copy of o in which every field has its default filled in. It does not
 // check the values: validate does.
 func (o *Options) withDefaults() Options {
-	var c Options
-	if o != nil {
-		c = *o
-	}
+	c := o.copied()
 	setDefault(&c.FileMode, vfs.DefaultFileMode)
 	if c.FS == nil {
 		c.FS = vfs.NewOS(c.FileMode)
@@ -142,8 +150,6 @@ func (o *Options) withDefaults() Options {
 	if c.Filters.Policy == nil {
 		c.Filters.Policy = defaultFilter
 	}
-	c.Filters.RangePolicies = slices.Clone(c.Filters.RangePolicies)
-	c.Tables.LevelCompression = slices.Clone(c.Tables.LevelCompression)
 	setDefault(&c.Cache.Size, defaultBlockCacheSize)
 	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
 	setDefault(&c.Memtables.MaxWaiting, 2)
@@ -159,11 +165,29 @@ func (o *Options) withDefaults() Options {
 	setDefault(&c.Compaction.MaxLevelBase, max(minDefaultMaxLevelBase, int64(c.Compaction.L0Trigger)*int64(c.Memtables.Size)/2))
 	setDefault(&c.Limits.ManifestSize, defaultMaxManifestSize)
 	setDefault(&c.Limits.ManifestRead, max(defaultManifestLimit, 2*c.Limits.ManifestSize))
+	if c.Expiry.Clock == nil {
+		c.Expiry.Clock = time.Now
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.EventListener == nil {
 		c.EventListener = &EventListener{}
+	}
+	return c
+}
+
+// copied returns a copy that shares no slice with o.
+func (o *Options) copied() (c Options) {
+	if o != nil {
+		c = *o
+	}
+	c.Filters.RangePolicies = slices.Clone(c.Filters.RangePolicies)
+	c.Tables.LevelCompression = slices.Clone(c.Tables.LevelCompression)
+	c.Expiry.Namespaces = slices.Clone(c.Expiry.Namespaces)
+	c.Expiry.Prefixes = slices.Clone(c.Expiry.Prefixes)
+	for i, prefix := range c.Expiry.Prefixes {
+		c.Expiry.Prefixes[i] = bytes.Clone(prefix)
 	}
 	return c
 }

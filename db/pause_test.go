@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -129,27 +130,114 @@ func TestWritersStopAtAFullLevel0DuringAPause(t *testing.T) {
 	}
 }
 
-// Compact works during a pause, also if level 0 is full and a writer waits for that.
-func TestCompactDuringAPause(t *testing.T) {
+// Calls that a pause does not stop work also if level 0 is full and a writer waits for that.
+func TestCallsDuringAPauseWithAFullLevel0(t *testing.T) {
+	for name, call := range map[string]func(d *DB) error{
+		"Compact":            func(d *DB) error { return d.Compact(background, nil, nil) },
+		"Compact of a range": func(d *DB) error { return d.Compact(background, []byte("x"), nil) },
+		"UpgradeFilters":     func(d *DB) error { _, err := d.UpgradeFilters(background, nil, nil); return err },
+		"Loader.Commit": func(d *DB) error {
+			l, err := d.NewLoader()
+			require.NoError(t, err)
+			require.NoError(t, l.Put([]byte("z"), []byte("loaded")))
+			return l.Commit()
+		},
+		"DeleteRange": func(d *DB) error { return d.DeleteRange(background, testKey(0), testKey(5), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := openTest(t, pausedOptions(vfs.NewMem()))
+				resume := mustPause(t, d)
+				flushTables(t, d, 4)
+				var written atomic.Int64
+				var stop, done atomic.Bool
+				go keepPutting(d, &written, &stop)
+				time.Sleep(time.Hour)
+				require.Equal(t, throttle.StopPaused, d.Metrics().Stalls.CurrentReason)
+				stop.Store(true)
+				go func() { require.NoError(t, call(d)); done.Store(true) }()
+				time.Sleep(time.Hour)
+				require.True(t, done.Load(), "it waits for the end of the pause")
+				require.Equal(t, 1, d.Metrics().Compactions.Pauses)
+				require.NoError(t, d.Compact(t.Context(), nil, nil))
+				require.Zero(t, d.Metrics().Levels[0].Tables)
+				resume()
+			})
+		})
+	}
+}
+
+// The bug: Compact looked whether level 0 was full before it flushed. The memtables that were flushed
+// meanwhile filled it, and Compact waited for the end of the pause.
+func TestCompactIsNotStoppedByAFlushThatFillsLevel0(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTest(t, pausedOptions(vfs.NewMem()))
+		g := newGate()
+		d := openTest(t, pausedOptions(g.fs()))
 		resume := mustPause(t, d)
 		flushTables(t, d, 3)
-		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		require.Zero(t, d.Metrics().Levels[0].Tables)
-
-		flushTables(t, d, 4)
+		g.closed.Store(true)
 		var written atomic.Int64
-		var stop atomic.Bool
+		var stop, done atomic.Bool
 		go keepPutting(d, &written, &stop)
 		time.Sleep(time.Hour)
-		require.Equal(t, throttle.StopPaused, d.Metrics().Stalls.CurrentReason)
-		err := d.Compact(t.Context(), []byte("x"), nil)
-		require.ErrorContains(t, err, "level 0 is full outside of the range, and compactions are paused")
+		go func() { require.NoError(t, d.Compact(background, nil, nil)); done.Store(true) }()
+		time.Sleep(time.Minute)
 		stop.Store(true)
-		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		require.Zero(t, d.Metrics().Levels[0].Tables)
-		require.Equal(t, 1, d.Metrics().Compactions.Pauses)
+		g.closed.Store(false)
+		close(g.open)
+		time.Sleep(time.Hour)
+		require.True(t, done.Load())
+		resume()
+	})
+}
+
+// The bug: the end of a pause did not wake writers. If no compaction followed, for example because the
+// tables of level 0 are corrupt, they waited for ever, and not with the reason.
+func TestTheEndOfAPauseWakesWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := corruptStore(t)
+		o.Compaction.L0Slowdown, o.Compaction.L0Stop = 3, 4
+		d := openTest(t, o)
+		time.Sleep(time.Hour)
+		require.Equal(t, 2, d.Metrics().Compactions.TablesSetAside)
+		resume := mustPause(t, d)
+		var failed atomic.Value
+		go func() {
+			for i := 0; ; i++ {
+				if err := d.Put(testKey(i), testValue(i), NoSync); err != nil {
+					failed.Store(err)
+					return
+				}
+			}
+		}()
+		time.Sleep(time.Hour)
+		require.Equal(t, throttle.StopPaused, d.Metrics().Stalls.CurrentReason)
+		require.Nil(t, failed.Load())
+		resume()
+		time.Sleep(time.Second)
+		err, _ := failed.Load().(error)
+		require.ErrorIs(t, err, ErrCorruption)
+	})
+}
+
+// A compaction that runtime.Goexit ends is over, so that pauses do not wait for it.
+func TestAPauseAfterAListenerThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := pausedOptions(vfs.NewMem())
+		var exit atomic.Bool
+		o.EventListener = &EventListener{CompactionBegin: func(CompactionInfo) {
+			if exit.Swap(false) {
+				runtime.Goexit()
+			}
+		}}
+		d := openTest(t, o)
+		hold := mustPause(t, d)
+		flushTables(t, d, 3)
+		exit.Store(true)
+		hold()
+		time.Sleep(time.Hour)
+		require.False(t, exit.Load())
+		resume := mustPause(t, d)
 		resume()
 	})
 }

@@ -24,7 +24,12 @@ type commitRequest struct {
 	wake  chan bool // true: the receiver leads now; false: err is set
 }
 
-var commitRequests = sync.Pool{New: func() any { return &commitRequest{wake: make(chan bool, 1)} }}
+// newCommitRequests returns a store's pool of requests. With one for all stores, a test in a bubble of
+// testing/synctest could leave channels that only its bubble may use. It is allocated apart from the
+// DB, which the garbage collector would keep with it for a while.
+func newCommitRequests() *sync.Pool {
+	return &sync.Pool{New: func() any { return &commitRequest{wake: make(chan bool, 1)} }}
+}
 
 // commitQueue orders writers. The first one to find no leader leads: it commits
 // a group from the head of the queue, itself first, then hands the leadership to
@@ -33,7 +38,8 @@ var commitRequests = sync.Pool{New: func() any { return &commitRequest{wake: mak
 // A writer that finds the queue idle need not queue: it leads by a swap of the state, and
 // steps down by another one if no writer has come meanwhile.
 type commitQueue struct {
-	state atomic.Uint32 // one of the constants below
+	state    atomic.Uint32 // one of the constants below
+	requests *sync.Pool
 
 	mu      sync.Mutex
 	waiting []*commitRequest

@@ -332,3 +332,17 @@ func TestDeleteRangeRefusesWhatItCannotDo(t *testing.T) {
 	}
 	require.Equal(t, []EntryKind{EntryPut, EntryDeleteRange, EntryDelete, EntryDeleteRange}, slices.Clone(kinds))
 }
+
+// The bug: with a context that was done, about half of the calls deleted.
+func TestDeleteRangeWithADoneContextDeletesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		d := mustOpen(t, testOptions(vfs.NewMem()))
+		putAll(t, d, "a", "1")
+		require.NoError(t, d.Flush())
+		require.Equal(t, context.Canceled, d.DeleteRange(ctx, nil, nil, nil))
+		requireContent(t, d, "a", "1")
+		require.NoError(t, d.Close())
+	}
+}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -84,6 +85,46 @@ func TestANewLimitEndsTheWaitForTheOldOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The bug: each SetOptions ended the wait.
+func TestOtherOptionsDoNotEndTheWaitForTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := limitedStore(t)
+		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 64 << 10 })
+		before, began := moved(d), time.Now()
+		var done atomic.Bool
+		go func() { require.NoError(t, d.Compact(t.Context(), nil, nil)); done.Store(true) }()
+		for size := int64(1); !done.Load(); size++ {
+			time.Sleep(10 * time.Millisecond)
+			tune(t, d, func(o *Options) { o.Cache.Size = 1<<20 + size })
+		}
+		require.Less(t, float64(moved(d)-before), 1.5*(64<<10)*time.Since(began).Seconds())
+	})
+}
+
+// Compact returns when its context is done, also in the middle of a merge, which then changes nothing.
+func TestCompactEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := limitedStore(t)
+		defer mustPause(t, d)()
+		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 1 << 10 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.Equal(t, context.DeadlineExceeded, d.Compact(ctx, nil, nil))
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.NoError(t, d.Metrics().BackgroundError)
+		synctest.Wait()
+		usage, err := d.DiskUsage()
+		require.NoError(t, err)
+		require.Zero(t, usage.UnlistedTables, "what it had written is removed")
+		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 0 })
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, report.Faults)
+	})
 }
 
 // However small the limit is, it makes writers wait for a tenth of a second at most.

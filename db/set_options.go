@@ -18,6 +18,8 @@ var changeable = []string{"Cache.Size", "Cache.MaxOpenFiles", "Compaction.", "Me
 type tunable struct {
 	tuneMu  sync.Mutex // held by SetOptions
 	present atomic.Pointer[optionsNow]
+	// flushCallers is the number of running calls of flushInPause.
+	flushCallers atomic.Int32
 }
 
 // optionsNow are the options in force, as they were passed and with the defaults filled in. They are
@@ -35,7 +37,7 @@ func (d *DB) Options() Options {
 	if d == nil || d.present.Load() == nil {
 		return Options{}
 	}
-	return d.present.Load().passed
+	return d.present.Load().passed.copied()
 }
 
 // SetOptions changes options while the store is open. Begin with those in force:
@@ -66,7 +68,8 @@ func (d *DB) SetOptions(o *Options) error {
 		return err
 	}
 	next := newOptionsNow(o)
-	if other := settings.Changed(d.Options(), next.passed, changeable...); other != nil {
+	other := settings.Changed(d.Options(), next.passed, changeable...)
+	if other = settings.Common(other, settings.Changed(*d.options(), next.full)); other != nil { // an explicit default is no change
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
 			strings.Join(other, " and Options."))
 	}
@@ -87,12 +90,7 @@ func (d *DB) SetOptions(o *Options) error {
 }
 
 func newOptionsNow(o *Options) *optionsNow {
-	now := &optionsNow{full: o.withDefaults()}
-	if o != nil {
-		now.passed = *o
-	}
-	now.passed.Filters.RangePolicies, now.passed.Tables.LevelCompression = now.full.Filters.RangePolicies, now.full.Tables.LevelCompression // copies
-	return now
+	return &optionsNow{passed: o.copied(), full: o.withDefaults()}
 }
 
 // tuning returns the options of compactions that can change. o has all defaults filled in.

@@ -52,6 +52,7 @@ func TestOptionsThatCannotChangeAreRefusedByName(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"FS":             func(o *Options) { o.FS = vfs.NewMem() },
 		"FileMode":       func(o *Options) { o.FileMode = 0o640 },
+		"LogDir":         func(o *Options) { o.LogDir = "logs" },
 		"Comparer":       func(o *Options) { o.Comparer = &sievedb.Comparer{Name: "other", Compare: BytewiseComparer.Compare} },
 		"Filters.Policy": func(o *Options) { o.Filters.Policy = filter.FusePolicy{} },
 		"Filters.RangePolicies": func(o *Options) {
@@ -115,6 +116,44 @@ func TestOptionsInForceAreThoseThatWerePassed(t *testing.T) {
 	require.Equal(t, 50, d.options().Compaction.L0Slowdown, "defaults follow")
 	require.Equal(t, 51, d.options().Compaction.L0Stop)
 	require.Zero(t, (*DB)(nil).Options())
+}
+
+// The bug: what Open was passed, and what Options returned, shared slices with the options in force.
+func TestOptionsShareNothingWithTheStore(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	change := func(o *Options) {
+		o.Tables.LevelCompression[0] = 99
+		o.Filters.RangePolicies[0] = nil
+		o.Expiry.Prefixes[0][0] = 'z'
+		o.Expiry.Prefixes[1] = nil
+		o.Expiry.Namespaces[0] = "other"
+	}
+	o.Tables.LevelCompression = []Compression{NoCompression}
+	o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
+	o.Expiry.Prefixes, o.Expiry.Namespaces = [][]byte{[]byte("a"), []byte("b")}, []string{"sessions"}
+	d := openTest(t, o)
+	was := d.Options()
+	change(o)
+	require.Equal(t, was, d.Options())
+	got := d.Options()
+	change(&got)
+	require.Equal(t, was, d.Options())
+	next := d.Options()
+	require.NoError(t, d.SetOptions(&next))
+	change(&next)
+	require.Equal(t, was, d.Options())
+}
+
+// A default is not changed by its own value, and an empty list not by nil.
+func TestExplicitDefaultsAreNoChange(t *testing.T) {
+	d, err := Open(t.TempDir(), nil)
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, d.SetOptions(&Options{
+		FS: vfs.OS, FileMode: 0o600, Comparer: BytewiseComparer, Filters: FilterOptions{Policy: defaultFilter},
+		Limits: LimitOptions{ManifestSize: defaultMaxManifestSize}, Expiry: ExpiryOptions{Prefixes: [][]byte{}},
+	}))
+	require.NoError(t, d.SetOptions(nil))
 }
 
 func TestTheCacheIsResizedAtOnce(t *testing.T) {

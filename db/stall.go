@@ -92,10 +92,12 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 	case len(s.Imm) >= o.Memtables.MaxWaiting:
 		return throttle.StopMemtables, d.flushErr
 	case len(s.Version.Levels[0].Files) >= o.Compaction.L0Stop && !d.crowded:
-		if d.compactor.Paused() {
+		if !d.compactor.Paused() {
+			return throttle.StopLevel0, d.compactor.Stuck(s.Version)
+		}
+		if d.flushCallers.Load() == 0 {
 			return throttle.StopPaused, nil
 		}
-		return throttle.StopLevel0, d.compactor.Stuck(s.Version)
 	}
 	return "", nil
 }

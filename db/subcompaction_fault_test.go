@@ -72,7 +72,7 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 			}
 			c := claimLevel0(t, d)
 			failing.Store(true)
-			err := d.compactor.CompactClaimed(c)
+			err := d.compactor.CompactClaimed(background, c)
 			require.ErrorIs(t, err, ErrNoSpace)
 			require.NotErrorIs(t, err, compact.ErrStopped)
 			require.NoError(t, strayFilesWhenIdle(d, mem))
@@ -179,7 +179,7 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 	c := claimLevel0(t, d)
 	g.closed.Store(true)
 	done := make(chan error)
-	go func() { done <- d.compactor.CompactClaimed(c) }()
+	go func() { done <- d.compactor.CompactClaimed(background, c) }()
 	<-g.arrived
 	<-g.arrived
 	// The failed piece has released its slot.
@@ -208,7 +208,7 @@ func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
 	d = openTest(t, piecesOptions(mem, 3))
 	c := claimLevel0(t, d)
 	inputs := len(c.AllInputs())
-	require.ErrorIs(t, d.compactor.CompactClaimed(c), ErrCorruption)
+	require.ErrorIs(t, d.compactor.CompactClaimed(background, c), ErrCorruption)
 	require.Equal(t, inputs, d.Metrics().Compactions.TablesSetAside)
 	require.NoError(t, strayFilesWhenIdle(d, mem))
 	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "the inputs stay set aside")

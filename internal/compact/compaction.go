@@ -18,27 +18,27 @@ import (
 const compactionReadAhead = 256 << 10
 
 // compact runs c and installs its result. It returns a panic as an error, so that c is
-// released properly.
-func (s *Scheduler) compact(c *manifest.Compaction) (err error) {
+// released properly. If ctx is done before the result is installed, it returns the error of ctx.
+func (s *Scheduler) compact(ctx context.Context, c *manifest.Compaction) (err error) {
 	returned := false
 	defer func() {
 		if !returned { // runtime.Goexit ends the goroutine, including this function's callers
 			s.Done(c, ErrStopped)
 		}
 	}()
-	err = s.o.Guard("a compaction", func() error { return s.compactAndReport(c) })
+	err = s.o.Guard("a compaction", func() error { return s.compactAndReport(ctx, c) })
 	returned = true
 	return err
 }
 
-func (s *Scheduler) compactAndReport(c *manifest.Compaction) error {
+func (s *Scheduler) compactAndReport(ctx context.Context, c *manifest.Compaction) error {
 	info := Info{
 		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
 		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),
 	}
 	s.o.Begin(info)
 	start := time.Now()
-	err := base.NoSpace(s.runCompaction(c, &info))
+	err := base.NoSpace(s.runCompaction(ctx, c, &info))
 	info.Duration, info.Err = time.Since(start), err
 	s.o.End(info)
 	if err == nil {
@@ -49,7 +49,7 @@ func (s *Scheduler) compactAndReport(c *manifest.Compaction) error {
 	return err
 }
 
-func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
+func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, info *Info) error {
 	edit := &manifest.Edit{}
 	for _, f := range c.Inputs {
 		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
@@ -74,11 +74,11 @@ func (s *Scheduler) runCompaction(c *manifest.Compaction, info *Info) error {
 		s.trivialMoves.Add(1)
 		return nil
 	}
-	job := s.newMergeJob(c)
+	job := s.newMergeJob(ctx, c)
 	defer job.end() // after Apply
 	files, pieces, err := job.mergeTables()
 	if err != nil {
-		if err == base.ErrClosed {
+		if err == base.ErrClosed || err == ctx.Err() {
 			return err
 		}
 		return errors.Wrapf(err, "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
@@ -129,6 +129,8 @@ func (m *merger) entry(ikey, value []byte) error {
 		switch {
 		case m.s.closed.Load():
 			return base.ErrClosed
+		case m.job.ctx.Err() != nil:
+			return m.job.ctx.Err()
 		case m.job.stopped.Load():
 			return ErrStopped
 		}
@@ -211,7 +213,7 @@ func (m *merger) inputs() string {
 const ManualStep = 64 << 20
 
 // Compact merges all tables that may hold keys in [start, limit), nil for no bound. It
-// returns when that is done or ctx is. Tuning.Filter is called for all values in the range
+// returns when that is done or ctx is; a merge that ctx ends changes nothing. Tuning.Filter is called for all values in the range
 // that were written before, unless a snapshot sees them.
 func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	stop := context.AfterFunc(ctx, s.wake)
@@ -236,7 +238,7 @@ func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []
 	for {
 		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
 			files := v.Within(level, from, limit)
-			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Num < since }) {
+			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Origin() < since }) {
 				return nil, false
 			}
 			below := false
@@ -257,7 +259,7 @@ func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []
 		if level > 0 {
 			from = base.UserKey(c.Inputs[len(c.Inputs)-1].Largest)
 		}
-		if err := s.CompactClaimed(c); err != nil {
+		if err := s.CompactClaimed(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -273,7 +275,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 				if len(files) == 0 {
 					continue
 				}
-				stale := firstRun(files, func(f *manifest.FileMeta) bool { return f.Num < fresh })
+				stale := firstRun(files, func(f *manifest.FileMeta) bool { return f.Origin() < fresh })
 				if len(stale) == 0 {
 					return nil, false
 				}
@@ -284,7 +286,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 		if err != nil || c == nil {
 			return err
 		}
-		if err := s.CompactClaimed(c); err != nil {
+		if err := s.CompactClaimed(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -322,5 +324,5 @@ func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta)
 	if err != nil || c == nil {
 		return err
 	}
-	return s.CompactClaimed(c)
+	return s.CompactClaimed(ctx, c)
 }

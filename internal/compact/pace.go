@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"context"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/tables"
@@ -20,6 +21,7 @@ const longestPause = 100 * time.Millisecond
 // pacer keeps a piece of a merge within the limit.
 type pacer struct {
 	s       *Scheduler
+	ctx     context.Context
 	read    sstable.IterStats // of all runs
 	out     *tables.Writer
 	entries uint64 // bytes of entries since the last step
@@ -38,24 +40,25 @@ func (p *pacer) step() {
 	p.entries = 0
 	total := p.read.BytesRead + p.out.Written()
 	if total > p.taken { // an estimate of the open table may shrink
-		p.s.pace(total - p.taken)
+		p.s.pace(p.ctx, total-p.taken)
 		p.taken = total
 	}
 }
 
-// pace waits until n more bytes are within the limit, the limit changes, or the Scheduler closes.
-func (s *Scheduler) pace(n uint64) {
+// pace waits until n more bytes are within the limit, the limit changes, ctx is done, or the Scheduler
+// closes.
+func (s *Scheduler) pace(ctx context.Context, n uint64) {
 	t := s.tuning.Load()
 	if t.MaxBytesPerSecond == 0 || s.urgent(t) {
 		return
 	}
 	wait := s.rate.Take(n, t.MaxBytesPerSecond, time.Now())
-	for wait > 0 {
+	for wait > 0 && ctx.Err() == nil {
 		step := min(wait, longestPause)
 		if !s.pause(step) {
 			return
 		}
-		if s.tuning.Load() != t || s.urgent(t) {
+		if now := s.tuning.Load(); now.MaxBytesPerSecond != t.MaxBytesPerSecond || s.urgent(now) {
 			s.rate.Forgive()
 			return
 		}

@@ -454,10 +454,7 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 
 // compactPicked runs c. After a failure it delays the next background compaction.
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
-	err := s.compact(c)
-	wait := s.beginBackoff(err) // before a flush can make the same inputs be picked again
-	s.Done(c, err)
-	s.automaticEnded()
+	wait, err := s.compactAutomatic(c)
 	if err == base.ErrClosed {
 		return
 	}
@@ -469,6 +466,15 @@ func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 		s.pauseBackground(-1)
 	}
 	s.Schedule()
+}
+
+// compactAutomatic runs c, and begins a back-off if it fails.
+func (s *Scheduler) compactAutomatic(c *manifest.Compaction) (wait time.Duration, err error) {
+	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine
+	err = s.compact(context.Background(), c)
+	wait = s.beginBackoff(err) // before a flush can make the same inputs be picked again
+	s.Done(c, err)
+	return wait, err
 }
 
 // NoteOutcome records the result of a compaction and reports it to Options.Ended.
@@ -567,11 +573,12 @@ func (s *Scheduler) Claim(ctx context.Context,
 	}
 }
 
-// CompactClaimed runs a compaction that Claim returned.
-func (s *Scheduler) CompactClaimed(c *manifest.Compaction) error {
-	err := s.compact(c)
+// CompactClaimed runs a compaction that Claim returned. If ctx is done first, it changes nothing and
+// returns the error of ctx.
+func (s *Scheduler) CompactClaimed(ctx context.Context, c *manifest.Compaction) error {
+	err := s.compact(ctx, c)
 	s.Done(c, err)
-	if err == nil {
+	if err == nil || err == ctx.Err() {
 		s.Schedule()
 	} else if err != base.ErrClosed {
 		s.NoteOutcome(err)

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 
@@ -25,6 +26,7 @@ import (
 // mergeJob is the merging of one compaction.
 type mergeJob struct {
 	s       *Scheduler
+	ctx     context.Context // of the caller of Compact; it ends the merge
 	c       *manifest.Compaction
 	bits    filterplan.Bits
 	visible []uint64 // sequence numbers at which readers read, ascending
@@ -43,7 +45,9 @@ type mergeJob struct {
 
 // newMergeJob returns a mergeJob without pieces that was not begun. The caller ends it after its
 // result is installed or abandoned.
-func (s *Scheduler) newMergeJob(c *manifest.Compaction) *mergeJob { return &mergeJob{s: s, c: c} }
+func (s *Scheduler) newMergeJob(ctx context.Context, c *manifest.Compaction) *mergeJob {
+	return &mergeJob{s: s, ctx: ctx, c: c}
+}
 
 // begin finds out what the pieces share.
 func (j *mergeJob) begin() {
@@ -83,7 +87,7 @@ type mergePiece struct {
 // MergeTables merges the inputs of c to new tables. It returns them in order, and the number
 // of pieces. The caller has a slot.
 func (s *Scheduler) MergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
-	j := s.newMergeJob(c)
+	j := s.newMergeJob(context.Background(), c)
 	defer j.end()
 	return j.mergeTables()
 }
@@ -210,7 +214,7 @@ var (
 // also after an error.
 func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*tables.Writer, error) {
 	p := mergePiece{lower: lower, upper: upper}
-	j := s.newMergeJob(c)
+	j := s.newMergeJob(context.Background(), c)
 	defer j.end()
 	j.begin()
 	err := j.mergeFiltered(&p)
@@ -221,7 +225,7 @@ func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*ta
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
 	p.out = s.o.NewWriter(j.c.OutputLevel, j.bits)
-	pace := pacer{s: s, out: p.out}
+	pace := pacer{s: s, ctx: j.ctx, out: p.out}
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
 	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}

@@ -285,7 +285,7 @@ func (u *upgrade) limited() bool {
 // all background work within Tuning.MaxBytesPerSecond. It waits between steps, while no table is
 // claimed.
 func (u *upgrade) limitRate(since time.Duration) error {
-	u.s.pace(2 * (u.report.Bytes - u.paced)) // read and written
+	u.s.pace(u.ctx, 2*(u.report.Bytes-u.paced)) // read and written
 	u.paced = u.report.Bytes
 	if u.o.BytesPerSecond == 0 {
 		return nil

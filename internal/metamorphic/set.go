@@ -41,6 +41,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 			MaxOpenFiles: []int{10, 11, 40, 1000}[rnd.IntN(4)],
 		},
 		TrackOpen: rnd.IntN(4) == 0,
+		LogDir:    []string{"", "logs", dir}[rnd.IntN(3)],
 		FileMode:  []fs.FileMode{0, 0o640, 0o666}[rnd.IntN(3)],
 	}
 	o.Cache.OpenAhead = rnd.IntN(3) == 0
@@ -143,10 +144,10 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
-		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, tracking %v, mode %#o",
+		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, logs in %q, tracking %v, mode %#o",
 		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
 		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
-		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.TrackOpen, uint32(o.FileMode))
+		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.LogDir, o.TrackOpen, uint32(o.FileMode))
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.

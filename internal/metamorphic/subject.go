@@ -378,7 +378,7 @@ func (s *subject) finish() error {
 	}
 	names, err := s.disk.List(dir)
 	for _, name := range names {
-		if kind, _, ok := base.ParseFileName(name); !ok || kind == base.FileTemp {
+		if kind, _, ok := base.ParseFileName(name); !ok && name != "LOGDIR" || kind == base.FileTemp {
 			return fmt.Errorf("%s is left over", name)
 		}
 	}

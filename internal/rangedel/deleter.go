@@ -130,6 +130,9 @@ func (d *Deleter) Delete(ctx context.Context, spans Spans, own []Entry) (*Info, 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if err := ctx.Err(); err != nil { // select may have chosen the turn
+		return nil, err
+	}
 	for ahead := d.Ahead; ; ahead <<= 4 {
 		j := &job{Deleter: d, ctx: ctx, spans: spans, own: own, ahead: ahead, covered: map[uint64]bool{}}
 		err := j.run()
@@ -167,6 +170,9 @@ func (j *job) run() error {
 		return err
 	}
 	if err := j.prepare(); err != nil {
+		return err
+	}
+	if err := j.ctx.Err(); err != nil {
 		return err
 	}
 	return j.host.Lead(j.install)

@@ -2,13 +2,15 @@
 // ones a caller has changed.
 //
 // Structs are compared by their fields. Pointers, maps and channels are the same if they are
-// identical, functions if they have the same code, slices if they have the same elements, and
-// interfaces if they hold values of one type that are the same. So settings that were copied and
-// passed on are the same, whatever they contain, and no code of theirs is called.
+// identical, functions if they have the same code, and interfaces if they hold values of one type that
+// are the same. Slices are the same if their elements are: an empty one is the same as nil. So
+// settings that were copied and passed on are the same, whatever they contain, and no code of theirs is
+// called.
 package settings
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +20,16 @@ import (
 // is among ignored are left out.
 func Changed(a, b any, ignored ...string) []string {
 	return changed(reflect.ValueOf(a), reflect.ValueOf(b), "", ignored)
+}
+
+// Common returns the names that are in both lists, nil if there are none.
+func Common(a, b []string) (common []string) {
+	for _, name := range a {
+		if slices.Contains(b, name) {
+			common = append(common, name)
+		}
+	}
+	return common
 }
 
 func changed(a, b reflect.Value, prefix string, ignored []string) (names []string) {
@@ -55,7 +67,7 @@ func same(a, b reflect.Value) bool {
 	case reflect.Func, reflect.Map:
 		return a.UnsafePointer() == b.UnsafePointer()
 	case reflect.Slice:
-		return a.IsNil() == b.IsNil() && a.Len() == b.Len() && sameElements(a, b)
+		return a.Len() == b.Len() && sameElements(a, b)
 	case reflect.Array:
 		return sameElements(a, b)
 	case reflect.Struct:

@@ -61,6 +61,7 @@ func TestChangedFieldsAreNamed(t *testing.T) {
 		{"a policy's type", func(o *options) { o.First.Policy = plain{1} }, []string{"First.Policy"}},
 		{"a policy that was nil", func(o *options) { o.Other.Policy = plain{1} }, []string{"Other.Policy"}},
 		{"a policy removed", func(o *options) { o.First.Policy = nil }, []string{"First.Policy"}},
+		{"an empty list that was nil", func(o *options) { o.Other.Many = []policy{} }, nil},
 		{"a list", func(o *options) { o.First.Many = nil }, []string{"First.Many"}},
 		{"an element", func(o *options) { o.First.Many = []policy{hooked{nil}} }, []string{"First.Many"}},
 		{"a function", func(o *options) { o.Call = nil }, []string{"Call"}},
@@ -80,4 +81,9 @@ func TestChangedFieldsAreNamed(t *testing.T) {
 			require.Equal(t, c.want, Changed(base, o, ignored...))
 		})
 	}
+}
+
+func TestCommonNames(t *testing.T) {
+	require.Equal(t, []string{"a", "c"}, Common([]string{"a", "b", "c"}, []string{"c", "d", "a"}))
+	require.Nil(t, Common([]string{"a"}, nil))
 }
