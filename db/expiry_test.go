@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -90,7 +91,7 @@ func TestAnExpiredValueHidesOlderOnes(t *testing.T) {
 	require.NoError(t, d.Flush())
 	putAll(t, d, "t/b", "b", "t/a1", "x")
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.compactor.CompactClaimed(claimLevel0To(t, d, NumLevels-2)))
+	require.NoError(t, d.compactor.CompactClaimed(background, claimLevel0To(t, d, NumLevels-2)))
 	requireContent(t, d, "t/a", "", "t/a1", "x", "t/b", "b", "t/z", "z")
 	requireEverywhere(t, d, "t/a", "", "t/a1", "x", "t/b", "b", "t/z", "z")
 
@@ -637,7 +638,7 @@ func TestACompactionFilterSeesValuesWithoutTheirEnvelopes(t *testing.T) {
 	require.NoError(t, d.Flush())
 	putAll(t, d, "t/f", "keep", "t/g", "keep", "t/h", "keep")
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.compactor.CompactClaimed(claimLevel0To(t, d, NumLevels-2)))
+	require.NoError(t, d.compactor.CompactClaimed(background, claimLevel0To(t, d, NumLevels-2)))
 	requireContent(t, d, "t/d", "", "t/e", "keep", "t/h", "keep")
 	entries := entriesOf(t, d, "t/d")
 	require.Len(t, entries, 2)
@@ -763,4 +764,61 @@ func TestTheTimeOfTheLastEditSurvivesACrash(t *testing.T) {
 	d = mustOpen(t, o)
 	requireContent(t, d, "t/a", "")
 	require.NoError(t, d.Close())
+}
+
+// A wrong clock put the time of the store far ahead, so that times to live last for years. There is no
+// other fault.
+func TestRepairForgetsATimeThatIsFarAhead(t *testing.T) {
+	c := newTestClock()
+	o := expiryOptions(c)
+	for _, ahead := range []time.Duration{time.Hour, 1000 * 24 * time.Hour} {
+		d := mustOpen(t, o)
+		right := c.now()
+		putAll(t, d, "t/a", "1")
+		c.move(ahead)
+		d.Metrics()
+		require.NoError(t, d.Close())
+		c.move(-ahead)
+		report, err := RepairWithReport("db", o)
+		require.NoError(t, err)
+		require.Equal(t, ahead == time.Hour, report.Healthy)
+		if !report.Healthy {
+			require.Contains(t, report.ManifestProblem, "the time of the store is 24000h0m0s ahead of the clock")
+		}
+		d = mustOpen(t, o)
+		if !report.Healthy {
+			require.Equal(t, right.UnixMilli(), d.Metrics().Expiry.Time.UnixMilli())
+		}
+		requireContent(t, d, "t/a", "1")
+		require.NoError(t, d.Close())
+	}
+}
+
+// The sum of such a time and a time to live wrapped around, and the value lasted for ever.
+func TestAClockAtTheEndOfTime(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Expiry = ExpiryOptions{Prefixes: [][]byte{{}}, Clock: func() time.Time { return time.Unix(math.MaxInt64, 0) }}
+	d := openTest(t, o)
+	putTTL(t, d, "a", "v", time.Hour)
+	requireContent(t, d, "a", "")
+}
+
+// The bug: MultiGet of a transaction read what its own writes hide, and failed where that has no
+// envelope.
+func TestMultiGetOfATransactionDoesNotReadWhatItWrote(t *testing.T) {
+	o := expiryOptions(newTestClock())
+	plain := testOptions(o.FS)
+	d := mustOpen(t, plain)
+	putAll(t, d, "t/a", "raw", "t/b", "raw", "u", "1")
+	require.NoError(t, d.Close())
+	d = openTest(t, o)
+	tx := d.NewTransaction(nil)
+	defer tx.Close()
+	require.NoError(t, tx.Put([]byte("t/a"), []byte("mine")))
+	require.NoError(t, tx.Delete([]byte("t/b")))
+	values, err := tx.MultiGet([][]byte{[]byte("t/b"), []byte("t/a"), []byte("u"), []byte("v")})
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{nil, []byte("mine"), []byte("1"), nil}, values)
+	_, err = d.MultiGet([][]byte{[]byte("t/a")})
+	require.ErrorIs(t, err, ErrNoEnvelope)
 }

@@ -152,6 +152,9 @@ func (i *Iterator) seekLT(key []byte) bool {
 	if !i.ready() {
 		return false
 	}
+	if key == nil {
+		key = []byte{} // nil would be the end for the walk
+	}
 	if i.upper != nil && i.cmp.Compare(key, i.upper) > 0 {
 		key = i.upper
 	}

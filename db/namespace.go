@@ -55,13 +55,15 @@ func newNamespace(d *DB, outer []byte, name string) (*Namespace, error) {
 		return nil, ErrClosed
 	}
 	if !d.cmp.IsBytewise() {
-		return nil, errors.Newf("sievedb: Namespace: namespaces go by the order of bytes, but Options.Comparer is %q", d.cmp.Name)
+		return nil, errors.Newf(notBytewise, d.cmp.Name)
 	}
 	if err := keyspace.CheckName(name); err != nil {
 		return nil, err
 	}
 	return &Namespace{d: d, name: name, prefix: keyspace.AppendPrefix(slices.Clone(outer), name)}, nil
 }
+
+const notBytewise = "sievedb: Namespace: namespaces go by the order of bytes, but Options.Comparer is %q"
 
 // Namespaces returns the names of the namespaces that have a key, in order. It seeks once for each.
 func (d *DB) Namespaces() ([]string, error) { return namespaces(d, nil) }
@@ -75,6 +77,9 @@ func (n *Namespace) Namespaces() ([]string, error) {
 }
 
 func namespaces(d *DB, prefix []byte) (names []string, err error) {
+	if d != nil && !d.closed.Load() && !d.cmp.IsBytewise() {
+		return nil, errors.Newf(notBytewise, d.cmp.Name)
+	}
 	start, limit := keyspace.Bounds(prefix)
 	it, err := d.NewIterator(&IterOptions{LowerBound: start, UpperBound: limit})
 	if err != nil {
@@ -98,7 +103,11 @@ func (n *Namespace) Key(key []byte) []byte { return n.append(nil, key) }
 
 // Bounds returns the bounds of the namespace's keys as the DB has them, between a start and a limit
 // without the prefix; nil means no bound.
+// The bounds of a nil or zero Namespace contain no key.
 func (n *Namespace) Bounds(start, limit []byte) *IterOptions {
+	if n.db() == nil {
+		return &IterOptions{LowerBound: []byte{}, UpperBound: []byte{}}
+	}
 	o := &IterOptions{LowerBound: n.Key(start), UpperBound: keyspace.After(n.prefix)}
 	if limit != nil {
 		o.UpperBound = n.Key(limit)

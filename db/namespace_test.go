@@ -6,11 +6,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb"
+	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -227,4 +229,33 @@ func TestATransactionSpansNamespaces(t *testing.T) {
 	require.NoError(t, tx.Put(b.Key([]byte("k")), nil))
 	require.NoError(t, a.Put([]byte("phantom"), nil, NoSync))
 	require.Equal(t, ErrConflict, tx.Commit())
+}
+
+// Keys without a namespace may look as if they had one whose name no namespace can have.
+func TestNamespacesListsOnlyNamesThatCanBeUsed(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	putAll(t, d, "\x00\x00\x01x", "the empty name", "\x00"+strings.Repeat("n", keyspace.MaxName+1)+"\x00\x01x", "too long")
+	n, err := d.Namespace("n")
+	require.NoError(t, err)
+	require.NoError(t, n.Put([]byte("x"), nil, nil))
+	names, err := d.Namespaces()
+	require.NoError(t, err)
+	require.Equal(t, []string{"n"}, names)
+
+	o := testOptions(vfs.NewMem())
+	o.Comparer = &Comparer{Name: "other", Compare: BytewiseComparer.Compare}
+	_, err = openTest(t, o).Namespaces()
+	require.ErrorContains(t, err, "namespaces go by the order of bytes")
+}
+
+// The bug: the bounds of a zero Namespace were those of the whole database.
+func TestBoundsOfNoNamespaceContainNothing(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	putAll(t, d, "", "1", "a", "1")
+	for _, n := range []*Namespace{nil, {}} {
+		for _, o := range []*IterOptions{n.Bounds(nil, nil), n.Bounds([]byte("a"), nil), n.Bounds(nil, []byte("z"))} {
+			require.NoError(t, d.DeleteRange(t.Context(), o.LowerBound, o.UpperBound, nil))
+			requireContent(t, d, "", "1", "a", "1")
+		}
+	}
 }

@@ -20,7 +20,7 @@ type Snapshot struct {
 // NewSnapshot returns a snapshot of what is visible now. The caller closes it.
 // On a closed, nil or zero DB every method of the snapshot returns ErrClosed.
 func (d *DB) NewSnapshot() *Snapshot {
-	if d == nil {
+	if d == nil || d.closed.Load() {
 		return &Snapshot{}
 	}
 	s := &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.expiry)}

@@ -139,22 +139,23 @@ func (t *Transaction) MultiGet(keys [][]byte) (values [][]byte, err error) {
 	if t.ended() {
 		return nil, ErrClosed
 	}
-	values, err = t.snapshot.MultiGet(keys)
-	if err != nil {
-		return nil, err
-	}
+	values = make([][]byte, len(keys))
+	var others [][]byte // keys that it has not written
+	var places []int
 	for i, key := range keys {
 		value, kind, ok := t.own(key)
-		switch {
-		case !ok:
+		if !ok {
 			t.read(key)
-		case kind == base.KindDelete:
-			values[i] = nil
-		default:
+			others, places = append(others, key), append(places, i)
+		} else if kind != base.KindDelete {
 			values[i] = append([]byte{}, value...)
 		}
 	}
-	return values, nil
+	found, err := t.snapshot.MultiGet(others)
+	for i, value := range found {
+		values[places[i]] = value
+	}
+	return values, err
 }
 
 // NewIterator returns an iterator over what the transaction sees now; it does not show later

@@ -447,3 +447,18 @@ func TestALargeWriteConflicts(t *testing.T) {
 	require.NoError(t, d.Put([]byte("a"), make([]byte, largeWrite), NoSync))
 	require.Equal(t, ErrConflict, tx.Commit())
 }
+
+// SeekLT of nil is before all keys, and reads none.
+func TestSeekLTOfNilReadsNothing(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	putAll(t, d, "a", "1")
+	tx := d.NewTransaction(nil)
+	defer tx.Close()
+	it, err := tx.NewIterator(nil)
+	require.NoError(t, err)
+	require.False(t, it.SeekLT(nil))
+	require.NoError(t, it.Close())
+	require.NoError(t, tx.Put([]byte("x"), nil))
+	putAll(t, d, "a", "2")
+	require.NoError(t, tx.Commit())
+}

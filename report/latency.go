@@ -14,7 +14,8 @@ type LatencyMetrics struct {
 	Get LatencyHistogram
 	// Put measures Put, Delete, Apply and the commits of transactions with NoSync or Buffered: one
 	// call in LatencySample. SyncedPut measures each one that waits for a sync, and SyncLog. Both
-	// include the wait for other writers and write stalls. Calls that failed are not measured.
+	// include the wait for other writers and write stalls. Calls that failed are not measured, nor
+	// is a DeleteRange that writes tables instead of a record of the log.
 	Put, SyncedPut LatencyHistogram
 	// Commit measures what the leader of a group does for all of its writers: it writes the record
 	// to the log and the entries to the memtable. SyncedCommit measures each group that is synced,
@@ -39,7 +40,8 @@ type LatencyHistogram struct {
 }
 
 // LatencyBucket counts the durations from From, inclusive, to To, exclusive. To is at most a
-// sixteenth (6.25 %) above From. A duration above 36 minutes counts in the last bucket before that.
+// sixteenth (6.25 %), or 1 ns, above From. A duration above 36 minutes counts in the last bucket before
+// that.
 type LatencyBucket struct {
 	From, To time.Duration
 	Count    uint64
@@ -55,10 +57,14 @@ func (h *LatencyHistogram) Mean() time.Duration {
 
 // Quantile returns a duration that a fraction q of the measured durations does not exceed: 0.5 for
 // the median, 0.99 for the 99th percentile, 1 for the maximum. It is the longest duration of the
-// bucket, so it is never below the exact quantile, and above it by less than a sixteenth (6.25 %). It
-// is 0 if nothing was measured. A q below 0 counts as 0, and one above 1 as 1.
+// bucket, so up to 36 minutes it is never below the exact quantile, and above it by less than a
+// sixteenth (6.25 %). It is 0 if nothing was measured. A q below 0 counts as 0, and one above 1 as 1.
 func (h *LatencyHistogram) Quantile(q float64) time.Duration {
-	rank := max(1, uint64(math.Ceil(min(max(q, 0), 1)*float64(h.Count))))
+	if !(q > 0) { // NaN too
+		q = 0
+	}
+	const rounded = 1 - 0x1p-50 // 0.07*100 is a little more than 7
+	rank := max(1, uint64(math.Ceil(min(q, 1)*float64(h.Count)*rounded)))
 	for _, b := range h.Buckets {
 		if b.Count >= rank {
 			return b.To - 1

@@ -133,6 +133,9 @@ func (p *Policy) deadline(ttl time.Duration) (uint64, error) {
 	if now < seen { // the clock has gone back
 		t = time.UnixMilli(int64(seen))
 	}
+	if seen == MaxTime { // the sum may be too large for a Time
+		return MaxTime, nil
+	}
 	return millis(t.Add(ttl).Add(time.Millisecond - 1)), nil
 }
 

@@ -128,7 +128,7 @@ func Names(r Reader, prefix []byte, yield func(name string) bool) error {
 			break
 		}
 		name, n, ok := Name(key[len(prefix):])
-		if !ok {
+		if !ok || CheckName(name) != nil {
 			seek = append(bytes.Clone(key), 0) // the next possible key
 			continue
 		}

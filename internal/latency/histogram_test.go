@@ -1,6 +1,7 @@
 package latency
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -56,7 +57,18 @@ func TestQuantilesAgreeWithASortedList(t *testing.T) {
 			require.LessOrEqual(t, float64(got), float64(want)*(1+1.0/perDoubling), "quantile %g", q)
 		}
 		require.Equal(t, r.Quantile(0), r.Quantile(-1))
+		require.Equal(t, r.Quantile(0), r.Quantile(math.NaN()))
 		require.Equal(t, r.Quantile(1), r.Quantile(2))
+	}
+}
+
+// The bug: 0.07*100 is a little more than 7, and the quantile was that of rank 8.
+func TestRanksAreNotRoundedUp(t *testing.T) {
+	for percent := 1; percent <= 100; percent++ {
+		h := report.LatencyHistogram{Count: 100, Buckets: []report.LatencyBucket{
+			{From: 1, To: 2, Count: uint64(percent)}, {From: time.Second, To: time.Second + time.Second/16, Count: uint64(100 - percent)},
+		}}
+		require.EqualValues(t, 1, h.Quantile(float64(percent)/100))
 	}
 }
 

@@ -4,6 +4,30 @@ package zoo
 
 var bugsFromB47 = []bug{
 	{
+		id: "B41a", what: "a checkpoint lacks what a flush moved from a log to a table while it began", seen: "two looks at one state",
+		plant: []patch{{
+			file: "internal/checkpoint/state.go",
+			old:  "		flushed := set.LogNum() != s.LogNum",
+			new:  "		flushed := set.LogNum() < s.LogNum",
+		}},
+		caught: []catch{{
+			pkg: "internal/checkpoint", test: "TestAFlushDuringTakeIsNoticed",
+			sees: "before_the_logs_are_listed",
+		}},
+	},
+	{
+		id: "B41b", what: "a checkpoint shares the newest log, and later writes appear in it", seen: "copies by hard links of a whole directory",
+		plant: []patch{{
+			file: "internal/checkpoint/state.go",
+			old:  "Full: i < len(nums)-1",
+			new:  "Full: i < len(nums)",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestACheckpointHasTheStateOfItsMoment",
+			sees: "one_directory",
+		}},
+	},
+	{
 		id: "B47a", what: "a compaction filter drops what a snapshot sees that was opened meanwhile", seen: "RocksDB, by its manual",
 		plant: []patch{{
 			file: "internal/lookup/snapshots.go",
@@ -73,6 +97,42 @@ var bugsFromB47 = []bug{
 		caught: []catch{{
 			pkg: "db", test: "TestExpiredTablesAreRemovedWithoutBeingRead",
 			sees: "the snapshot sees them",
+		}},
+	},
+	{
+		id: "B49a", what: "another engine opens the database without the logs that are in another directory", seen: "RocksDB's wal_dir, and copies of it",
+		plant: []patch{{
+			file: "internal/manifest/set.go",
+			old:  "	if s.opts.LogsElsewhere {",
+			new:  "	if s.opts.LogsElsewhere && s.opts.Dir == \"\" {",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestLogsMoveAndComeBack",
+			sees: "sievedb.LogDir:leveldb.BytewiseComparator",
+		}},
+	},
+	{
+		id: "B49b", what: "a copy of a database removes the logs of the original", seen: "two directories with one wal_dir",
+		plant: []patch{{
+			file: "internal/logdir/place.go",
+			old:  "	if err != nil || !ok || m.id != p.mark.id {",
+			new:  "	if err != nil || !ok || m.id == p.mark.id {",
+		}},
+		caught: []catch{{
+			pkg: "internal/logdir", test: "TestDirectoriesThatDoNotBelongTogetherAreRefused",
+			sees: "a_copy,_recorded",
+		}},
+	},
+	{
+		id: "B49c", what: "logs that came back are found again without their mark after a power cut", seen: "the first version of our own",
+		plant: []patch{{
+			file: "internal/logdir/place.go",
+			old:  "		if err == nil {\n			err = p.plain.SyncDir(p.logs)\n		}\n		if err != nil && !errors",
+			new:  "		if err != nil && !errors",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestCrashAtEveryOperationWhileTheLogsMove", args: "-crash.states M0 -crash.seed 7 -crash.limit 3000",
+			sees: "has no LOGDIR that says that they belong to it",
 		}},
 	},
 }
