@@ -50,6 +50,9 @@ func (f *FileMeta) Origin() uint64 {
 	return f.Num
 }
 
+// InVersion reports whether a version contains the file.
+func (f *FileMeta) InVersion() bool { return f.refs.Load() > 0 }
+
 // NewFileMeta returns the FileMeta of a table. It retains smallest and largest, which are internal
 // keys.
 func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {

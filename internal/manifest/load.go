@@ -37,6 +37,19 @@ type State struct {
 // Load reads CURRENT and the MANIFEST that it names. The error is a base.CorruptionError if they do
 // not have the right format.
 func Load(o SetOptions) (*Set, State, error) {
+	s := New(o)
+	l, st, err := load(&o)
+	if err != nil {
+		return nil, st, err
+	}
+	if err := s.begin(l, &st); err != nil {
+		return nil, st, base.InFile(err, filepath.Join(o.Dir, st.ManifestName), -1)
+	}
+	return s, st, nil
+}
+
+// load reads CURRENT and the MANIFEST that it names.
+func load(o *SetOptions) (*loading, State, error) {
 	var st State
 	name, err := readCurrent(o.FS, o.Dir)
 	if err != nil {
@@ -44,22 +57,20 @@ func Load(o SetOptions) (*Set, State, error) {
 	}
 	st.ManifestName = name
 	path := filepath.Join(o.Dir, name)
-	l := loading{levels: map[uint64]uint8{}}
+	l := &loading{levels: map[uint64]uint8{}}
 	if st.Tail, err = l.read(o.FS, path, o.ReadLimit, l.collectNumbers()); err != nil {
 		return nil, st, err
 	}
 	st.Size, st.FirstRecordSum, st.Ours = l.size, l.firstRecordSum, l.ours
-	s := New(o)
-	if err := l.check(&o); err != nil {
+	if err := l.check(o); err != nil {
 		return nil, st, base.InFile(err, path, -1)
 	}
 	if _, err = l.read(o.FS, path, o.ReadLimit, l.collectTables()); err != nil {
 		return nil, st, err
 	}
-	if err := s.begin(&l, &st); err != nil {
-		return nil, st, base.InFile(err, path, -1)
-	}
-	return s, st, nil
+	st.LogNum, st.PrevLogNum, st.LastSeq = l.sums.LogNum.Value, l.sums.PrevLogNum.Value, l.sums.LastSeq.Value
+	st.Time, st.ByGoLevelDB = l.time, !l.sums.PrevLogNum.Set
+	return l, st, nil
 }
 
 // loading is the state of reading a MANIFEST. It is read twice: the decoded description of a table
@@ -99,15 +110,15 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 		return wal.Tail{}, err
 	}
 	defer f.Close()
-	size, err := f.Size()
-	if err == nil {
-		err = CheckSize(path, size, limit)
+	if l.size == 0 { // the second pass reads as much as the first: the file may grow meanwhile
+		if l.size, err = f.Size(); err == nil {
+			err = CheckSize(path, l.size, limit)
+		}
 	}
 	if err != nil {
 		return wal.Tail{}, err
 	}
-	l.size = size
-	r := wal.NewReader(f, size, wal.ReaderOptions{AllowTornEnd: true})
+	r := wal.NewReader(f, l.size, wal.ReaderOptions{AllowTornEnd: true})
 	for {
 		record, err := r.Next()
 		if err == io.EOF {
@@ -225,32 +236,33 @@ func (l *loading) check(o *SetOptions) error {
 
 // begin makes the loaded version the current version of the set.
 func (s *Set) begin(l *loading, st *State) error {
+	v, err := l.version(s.current.Load())
+	if err != nil {
+		return err
+	}
+	s.current.Store(v)
+	s.nextFileNum.Store(l.nextFileNum())
+	s.logNum, s.lastSeq, s.time = st.LogNum, st.LastSeq, st.Time
+	return nil
+}
+
+// version returns the loaded version. empty has no tables.
+func (l *loading) version(empty *Version) (*Version, error) {
 	if len(l.tables) != l.count {
-		return base.Corruptf("MANIFEST", -1,
+		return nil, base.Corruptf("MANIFEST", -1,
 			"the first pass found %d tables, the second %d: the file changed while it was read", l.count, len(l.tables))
 	}
 	added := make([]LevelFile, 0, len(l.tables))
 	for p, f := range l.tables {
 		added = append(added, LevelFile{Level: p.level, File: f})
 	}
-	v, err := s.current.Load().Apply(&Edit{Added: added})
-	if err != nil {
-		return err
-	}
-	next := l.sums.NextFileNum.Value
-	if l.maxNum >= next {
-		// This happens after a crash that followed an edit. It is harmless for us, because the
-		// numbers of all files count; assigning a number twice would not be.
-		next = l.maxNum + 1
-	}
-	s.current.Store(v)
-	s.nextFileNum.Store(next)
-	s.logNum, s.lastSeq = l.sums.LogNum.Value, l.sums.LastSeq.Value
-	st.LogNum, st.PrevLogNum, st.LastSeq = s.logNum, l.sums.PrevLogNum.Value, s.lastSeq
-	s.time, st.Time = l.time, l.time
-	st.ByGoLevelDB = !l.sums.PrevLogNum.Set
-	return nil
+	return empty.Apply(&Edit{Added: added})
 }
+
+// nextFileNum returns the next unused number. After a crash that followed an edit, the MANIFEST may
+// name a file above the recorded one. That is harmless, because the numbers of all files count;
+// assigning a number twice would not be.
+func (l *loading) nextFileNum() uint64 { return max(l.sums.NextFileNum.Value, l.maxNum+1) }
 
 // CheckSize returns an error if size, of a MANIFEST of which no byte has been read, is above limit; a
 // limit of 0 means none. The error is not a corruption, because the file may be intact.

@@ -73,6 +73,17 @@ func NewReader(r io.ReaderAt, size int64, o ReaderOptions) *Reader {
 	}
 }
 
+// Continue makes Next read on behind the last good record of a log that has grown to size bytes since, or at
+// off, if that is later: the End of another reader of the same log. It is for a log that another process
+// is writing: what was a torn end may be a record by now.
+func (r *Reader) Continue(off, size int64) {
+	r.end = max(r.end, off)
+	r.pos, r.size = r.end, max(r.end, size)
+	r.block.off = -1 // it may have been read before its end was written
+	r.asm.open, r.err, r.tail = false, nil, Tail{Resume: -1}
+	r.flipBudget = r.size - r.end + blockSize
+}
+
 // Next returns the next record. It is valid until the next call of Next or Skip and must not be
 // changed.
 //
@@ -95,6 +106,9 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 	return nil, r.err
 }
+
+// End returns the position in bytes behind the last good record.
+func (r *Reader) End() int64 { return r.end }
 
 // Offset returns the position in bytes at which the last returned record begins. It is undefined
 // before the first record.

@@ -1,0 +1,215 @@
+package manifest
+
+import (
+	"io"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Tail reads the MANIFEST of a database that another process may have open, and then each edit that is
+// added. It changes nothing. It is used by one goroutine at a time; its Set, as far as that is read
+// only, by any.
+type Tail struct {
+	set  *Set
+	name string   // of the file; empty: none is open
+	file vfs.File // name, open: it can be read when it was removed
+	log  *wal.Reader
+}
+
+// Reading is what a Tail has read: a version and what the MANIFEST records next to it.
+type Reading struct {
+	Version *Version
+	// Logs below LogNum are not needed, except PrevLogNum, if it is not 0. LastSeq is the greatest
+	// sequence number that an edit recorded or that bounds a table, Time the latest time that one
+	// recorded, in milliseconds since 1970.
+	LogNum, PrevLogNum, LastSeq, Time uint64
+	// ByGoLevelDB is as in State.
+	ByGoLevelDB bool
+
+	nextFileNum uint64
+}
+
+// NewTail returns a Tail that has read nothing yet.
+func NewTail(o SetOptions) *Tail { return &Tail{set: New(o)} }
+
+// Set returns the set of the published versions. Nothing may be applied to it.
+func (t *Tail) Set() *Set { return t.set }
+
+// Name returns the name of the MANIFEST that was read last.
+func (t *Tail) Name() string { return t.name }
+
+// Read reads the edits since have, or, if have is nil or CURRENT names another MANIFEST, the whole
+// MANIFEST. fresh says that it did that: the version then shares nothing with have. If nothing was
+// added, it returns have. A new Reading is to be published or discarded.
+//
+// The last edit may still be being written: it is left for the next call. An error, of which some
+// disappear when the writer has finished what it does, changes nothing, except that the next call reads
+// everything.
+func (t *Tail) Read(have *Reading) (r *Reading, fresh bool, err error) {
+	name, err := readCurrent(t.set.opts.FS, t.set.opts.Dir)
+	if err != nil {
+		return nil, false, err
+	}
+	if fresh = have == nil || name != t.name; fresh {
+		r, err = t.readWhole()
+	} else {
+		r, err = t.readEdits(have)
+	}
+	if err != nil {
+		_ = t.Close()
+	}
+	return r, fresh, err
+}
+
+// readWhole reads the MANIFEST that CURRENT names.
+func (t *Tail) readWhole() (*Reading, error) {
+	_ = t.Close()
+	o := &t.set.opts
+	l, st, err := load(o)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(o.Dir, st.ManifestName)
+	if t.file, err = o.FS.Open(path); err != nil {
+		return nil, err
+	}
+	t.name, t.log = st.ManifestName, wal.NewReader(t.file, 0, wal.ReaderOptions{AllowTornEnd: true})
+	t.log.Continue(st.Tail.Offset, 0)
+	v, err := l.version(New(*o).ownedBy(t.set))
+	if err != nil {
+		return nil, base.InFile(err, path, -1)
+	}
+	r := &Reading{
+		Version: v, LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq, Time: st.Time,
+		ByGoLevelDB: st.ByGoLevelDB, nextFileNum: l.nextFileNum(),
+	}
+	v.Files(func(_ int, f *FileMeta) { r.noteTable(f) })
+	return r, nil
+}
+
+// noteTable takes the sequence numbers of a table's bounds.
+func (r *Reading) noteTable(f *FileMeta) {
+	r.LastSeq = max(r.LastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
+}
+
+// ownedBy returns the empty version of s as one of another set.
+func (s *Set) ownedBy(other *Set) *Version {
+	v := s.Current()
+	v.set = other
+	return v
+}
+
+// readEdits reads what was added to the MANIFEST.
+func (t *Tail) readEdits(have *Reading) (*Reading, error) {
+	path := filepath.Join(t.set.opts.Dir, t.name)
+	size, err := t.file.Size()
+	if err == nil {
+		err = CheckSize(path, size, t.set.opts.ReadLimit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.log.Continue(0, size)
+	next := *have
+	var edits []*Edit
+	for {
+		record, err := t.log.Next()
+		if err == io.EOF {
+			break
+		}
+		var e *Edit
+		if err == nil {
+			e, err = DecodeEdit(record)
+		}
+		if err != nil {
+			return nil, base.InFile(err, path, t.log.Offset())
+		}
+		next.note(e)
+		edits = append(edits, e)
+	}
+	if len(edits) == 0 {
+		return have, nil
+	}
+	if next.Version, err = have.Version.Apply(edits...); err != nil {
+		return nil, base.InFile(err, path, -1)
+	}
+	return &next, nil
+}
+
+// note takes the numbers of an edit.
+func (r *Reading) note(e *Edit) {
+	for _, n := range []struct {
+		into *uint64
+		from OptionalNum
+	}{{&r.LogNum, e.LogNum}, {&r.PrevLogNum, e.PrevLogNum}, {&r.nextFileNum, e.NextFileNum}} {
+		if n.from.Set {
+			*n.into = n.from.Value
+		}
+	}
+	r.LastSeq = max(r.LastSeq, e.LastSeq.Value)
+	r.ByGoLevelDB = r.ByGoLevelDB && !e.PrevLogNum.Set
+	for _, a := range e.Added {
+		r.noteTable(a.File)
+	}
+	for _, p := range e.CompactPointers {
+		r.Time = max(r.Time, clockOf(p.Level, p.Key))
+	}
+}
+
+// Discard releases a reading that is not published.
+func (r *Reading) Discard() { r.Version.discard() }
+
+// Publish makes the version of r the current one of the set. install is as in Set.Apply.
+func (t *Tail) Publish(r *Reading, install func(*Version)) {
+	s := t.set
+	s.mu.Lock()
+	s.logNum, s.lastSeq, s.time = r.LogNum, r.LastSeq, r.Time
+	s.nextFileNum.Store(r.nextFileNum)
+	s.mu.Unlock()
+	s.publish(r.Version, install)
+}
+
+// Unread returns the number of bytes of whole edits that have not been read. If CURRENT names another
+// MANIFEST by now, that is the size of that one.
+func (t *Tail) Unread() (int64, error) {
+	o := &t.set.opts
+	name, err := readCurrent(o.FS, o.Dir)
+	if err != nil {
+		return 0, err
+	}
+	if name != t.name {
+		info, err := o.FS.Stat(filepath.Join(o.Dir, name))
+		if err != nil {
+			return 0, err
+		}
+		return info.Size(), nil
+	}
+	size, err := t.file.Size()
+	if err != nil {
+		return 0, err
+	}
+	log := wal.NewReader(t.file, 0, wal.ReaderOptions{AllowTornEnd: true})
+	log.Continue(t.log.End(), size)
+	for {
+		if _, err = log.Next(); err != nil {
+			break
+		}
+	}
+	if err == io.EOF || errors.Is(err, base.ErrCorruption) { // Read reports it
+		err = nil
+	}
+	return log.End() - t.log.End(), err
+}
+
+// Close closes the MANIFEST. The published version stays as it is.
+func (t *Tail) Close() (err error) {
+	if t.file != nil {
+		err = t.file.Close()
+	}
+	t.file, t.log, t.name = nil, nil, ""
+	return errors.Wrap(err, "sievedb: closing the MANIFEST of a follower")
+}
