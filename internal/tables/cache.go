@@ -208,8 +208,8 @@ func (t *Cache) Openings() (tables, reads, bytes uint64) {
 	return t.cost.tables.Load(), t.cost.reads.Load(), t.cost.bytes.Load()
 }
 
-// drop permanently closes f's reader, since the table is obsolete.
-func (t *Cache) drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
+// Drop permanently closes f's reader, since the table is obsolete.
+func (t *Cache) Drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
 
 // Close closes all tables and prevents further openings. Tables with references can still
 // be read until those are dropped.

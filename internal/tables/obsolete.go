@@ -51,7 +51,7 @@ func (o *Obsolete) Remove() {
 	o.files = nil
 	o.mu.Unlock()
 	for _, f := range files {
-		o.tables.drop(f.File)
+		o.tables.Drop(f.File)
 		o.dir.Remove(filepath.Join(o.dir.Path, f.File.Name()))
 		o.removed(f.File.Num)
 	}

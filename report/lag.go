@@ -1,0 +1,16 @@
+package report
+
+import "time"
+
+// Lag says how far a follower is behind the database that it follows.
+type Lag struct {
+	// Seq is the sequence number of the last operation that the follower shows.
+	Seq uint64
+	// Operations is the number of later operations in the logs, Bytes the size of what has not been read
+	// of logs and MANIFEST.
+	Operations uint64
+	Bytes      int64
+	// Time is 0 if nothing is missing. Otherwise it is the time since a refresh began that read everything:
+	// the follower shows all writes that were made before.
+	Time time.Duration
+}
