@@ -4,6 +4,14 @@ import (
 	"time"
 )
 
+// openTablesAhead begins openAhead if the options say so.
+func (d *DB) openTablesAhead() {
+	if d.opts.Cache.OpenAhead {
+		d.background.Add(1)
+		go d.openAhead()
+	}
+}
+
 // openAhead opens the tables that existed at Open, in the order in which lookups consult
 // them, until the limit of Options.Cache.OpenAhead is reached or the store closes. It holds
 // the version, so no table is removed meanwhile.

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
+	"github.com/sievedb/sievedb/internal/follow"
 	"github.com/sievedb/sievedb/internal/latency"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -104,7 +105,8 @@ type home struct {
 	files tables.Directory // dir on fs
 	place *dbdir.Dir       // its lock
 	// changed says that Open may have changed files of the directory.
-	changed bool
+	changed  bool
+	follower *follow.Follower // nil: the directory is locked
 }
 
 // storage is what a DB needs to read and write tables and the MANIFEST.
@@ -346,6 +348,7 @@ func (d *DB) Close() error {
 	}
 	try(func() error { d.tables.Close(); return nil })
 	try(func() error { d.blockCache.Close(); return nil })
+	try(d.endFollowing)
 	try(d.place.Close)
 	if loading != nil {
 		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", loading.where))

@@ -97,6 +97,8 @@ func errorsOfDB(d *DB) map[string]error {
 	_, of["EstimateSize"] = d.EstimateSize(nil, nil)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["Check"] = d.Check(ctx)
+	of["Refresh"] = d.Refresh(ctx)
+	_, of["Lag"] = d.Lag()
 	_, of["Checkpoint"] = d.Checkpoint(ctx, "copy", nil)
 	_, of["Explain"] = d.Explain(key)
 	_, of["Filters"] = d.Filters(ctx, 0)

@@ -26,11 +26,15 @@ import (
 // The error is ErrLocked if the directory is in use, ErrForeign if it belongs to another
 // engine, and ErrCorruption if its files are damaged; Repair salvages the content of such a
 // directory. After an error the directory is as it was before.
-func Open(dir string, opts *Options) (*DB, error) {
+func Open(dir string, opts *Options) (*DB, error) { return openAs(dir, opts, false) }
+
+// openAs is Open or OpenFollower.
+func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	now := newOptionsNow(opts)
+	now.full.ReadOnly = now.full.ReadOnly || follow
 	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns()}}
 	d.present.Store(now)
 	d.throttle = d.newThrottle()
@@ -45,16 +49,19 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, err
 	}
 	created, err := d.place.Prepare()
-	if err == nil {
+	if err == nil && !follow {
 		err = d.place.Lock()
 	}
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
 	d.dir, d.fs = d.place.Path, d.place.FS
+	if follow {
+		d.newFollower()
+	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
 	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
-	d.tables = tables.NewCache(d.opts.cacheOptions(d.dir, d.blockCache, d.reportFilter))
+	d.tables = tables.NewCache(d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
 	d.finder.Init(lookup.Options{Cache: d.tables, Expiry: d.expiry, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
@@ -94,6 +101,9 @@ func (d *DB) readOnlyWouldDo(err error) error {
 
 // open is Open once the directory is locked.
 func (d *DB) open(created bool) error {
+	if d.follower != nil {
+		return d.openFollower()
+	}
 	files, err := manifest.ListDir(d.fs, d.dir)
 	if err != nil {
 		return err
@@ -116,9 +126,7 @@ func (d *DB) open(created bool) error {
 		d.set = manifest.New(o)
 	}
 	d.expiry.Advance(state.Time)
-	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
-	d.compactor = d.newCompactor()
-	d.deleter = d.newDeleter()
+	d.newWorkers()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped
 	for _, f := range files.All {
@@ -135,11 +143,15 @@ func (d *DB) open(created bool) error {
 		d.compactor.Schedule()
 		d.compactor.WatchExpiry()
 	}
-	if d.opts.Cache.OpenAhead {
-		d.background.Add(1)
-		go d.openAhead()
-	}
+	d.openTablesAhead()
 	return nil
+}
+
+// newWorkers makes what works on the tables of d.set.
+func (d *DB) newWorkers() {
+	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
+	d.compactor = d.newCompactor()
+	d.deleter = d.newDeleter()
 }
 
 // missingTables is how many tables more than files in the directory a MANIFEST may name and

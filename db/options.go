@@ -94,6 +94,10 @@ type Options struct {
 	// read-only, but not while another one has it open for writing.
 	ReadOnly bool
 
+	// FollowInterval makes a follower call Refresh by itself, this long after the end of each call. It
+	// has an effect on OpenFollower only. Default: 0, which leaves Refresh to the program.
+	FollowInterval time.Duration
+
 	// ErrorIfMissing refuses to create a database. Default: create it.
 	ErrorIfMissing bool
 

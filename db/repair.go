@@ -114,7 +114,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 
 // repairOptions returns the options of a repair. o has all defaults filled in.
 func (o *Options) repairOptions(home *dbdir.Dir) repair.Options {
-	cache := o.cacheOptions(home.Path, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+	cache := o.cacheOptions(o.FS, home.Path, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
 			o.logFilter(info)
 			if report := o.EventListener.FilterUnusable; report != nil {

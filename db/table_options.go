@@ -6,14 +6,15 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
-// cacheOptions returns the options of the open-table cache of the database in dir. o has all
+// cacheOptions returns the options of the open-table cache of the database in dir on fsys. o has all
 // defaults filled in.
-func (o *Options) cacheOptions(dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
+func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
 	plan := o.filterPlanOptions()
 	return tables.CacheOptions{
-		FS: o.FS, Dir: dir, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
+		FS: fsys, Dir: dir, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
 		Reader: sstable.ReaderOptions{
 			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.Filters.RangePolicies,
 			Cache: blocks, ChargeCache: o.Cache.ChargeTables,

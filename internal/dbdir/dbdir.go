@@ -145,11 +145,22 @@ func (d *Dir) lockWith(find func() error) (err error) {
 	return nil
 }
 
-// Close releases the locks.
-func (d *Dir) Close() error { return errors.CombineErrors(d.Logs.Close(), d.lock.Close()) }
+// Close releases the locks, if there are any.
+func (d *Dir) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	return errors.CombineErrors(d.Logs.Close(), d.lock.Close())
+}
 
-// Abandon releases the locks when nothing was changed. It removes the file LOCK if Lock made it.
-func (d *Dir) Abandon() error { return errors.CombineErrors(d.Logs.Close(), d.lock.Abandon()) }
+// Abandon releases the locks, if there are any, when nothing was changed. It removes the file LOCK if
+// Lock made it.
+func (d *Dir) Abandon() error {
+	if d.lock == nil {
+		return nil
+	}
+	return errors.CombineErrors(d.Logs.Close(), d.lock.Abandon())
+}
 
 // Remove releases the locks and removes the files LOCK and the marks of a directory of logs, when all
 // other files have been removed.

@@ -29,6 +29,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if task := os.Getenv(followTaskEnv); task != "" {
+		writeForFollower(task)
+	}
 	os.Exit(run(m))
 }
 

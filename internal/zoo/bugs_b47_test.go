@@ -28,6 +28,54 @@ var bugsFromB47 = []bug{
 		}},
 	},
 	{
+		id: "B43a", what: "a follower shows writes after a load whose tables it has not seen", seen: "tailing a log without its gaps",
+		plant: []patch{{
+			file: "internal/follow/logs.go",
+			old:  "	case b.Seq > known+1:",
+			new:  "	case b.Seq > known+1 && known > base.MaxSeq:",
+		}},
+		caught: []catch{{
+			pkg: "internal/follow", test: "TestARecordBehindAGapIsNotUsed",
+			sees: "Should be true",
+		}},
+	},
+	{
+		id: "B43b", what: "the writer removes a table that an iterator of a follower needs", seen: "RocksDB's secondary instances with few open files",
+		plant: []patch{{
+			file: "internal/follow/pins.go",
+			old:  "	one := p.paths[name]",
+			new:  "	one := p.paths[filepath.Base(name)]",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestReadersOfRemovedTables",
+			sees: "does not exist",
+		}},
+	},
+	{
+		id: "B43c", what: "a snapshot of a follower misses what the writer's compaction dropped", seen: "sequence numbers without a version",
+		plant: []patch{{
+			file: "db/follow.go",
+			old:  "	d.snapshots.Pin() // the writer does not know them\n",
+			new:  "",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestAFollowerShowsWhatTheWriterWrote",
+			sees: "sievedb: not found",
+		}},
+	},
+	{
+		id: "B43d", what: "a reader of a follower's old version sees records of the new one", seen: "one memtable for two versions",
+		plant: []patch{{
+			file: "internal/follow/follower.go",
+			old:  "	return f.readLogs(r, logs, r != f.reading)",
+			new:  "	return f.readLogs(r, logs, false)",
+		}},
+		caught: []catch{{
+			pkg: "internal/follow", test: "TestNewRecordsAreApartFromAnOldVersion",
+			sees: "Not equal",
+		}},
+	},
+	{
 		id: "B47a", what: "a compaction filter drops what a snapshot sees that was opened meanwhile", seen: "RocksDB, by its manual",
 		plant: []patch{{
 			file: "internal/lookup/snapshots.go",

@@ -1,0 +1,137 @@
+package db
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/follow"
+	"github.com/sievedb/sievedb/internal/lookup"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// OpenFollower opens the database in dir for reading while another process, or this one, may have it
+// open for writing with SieveDB, LevelDB or goleveldb. It takes no lock and writes no byte, and it works
+// as well if nobody has the database open. Writing methods of the DB return ErrReadOnly.
+//
+// A follower shows the database as it was at one moment, and Refresh or Options.FollowInterval move that
+// moment forward. It never shows a part of a batch, and it never moves back. Reads during a Refresh see
+// the old moment or the new one. Iterators, snapshots and transactions keep theirs: the tables that they
+// need are read through open files, also when the writer has removed them. So a follower has each table
+// of the database open, whatever Options.Cache.MaxOpenFiles says, and the content of the logs in memory.
+// It does not see writes that the writer has in its own memory, as with Buffered.
+//
+// The errors are those of Open, without ErrLocked. Windows is not supported: there a reader of CURRENT
+// would keep the writer from replacing it.
+func OpenFollower(dir string, opts *Options) (*DB, error) {
+	if runtime.GOOS == "windows" {
+		return nil, errors.New("sievedb: OpenFollower: not supported on Windows, where an open file cannot be replaced by the writer")
+	}
+	return openAs(dir, opts, true)
+}
+
+// newFollower prepares the reading of another process's files.
+func (d *DB) newFollower() {
+	d.follower = follow.New(follow.Options{
+		FS: d.opts.FS, Dir: d.dir, MemtableSize: d.opts.Memtables.Size,
+		FindLogs: func() (vfs.FS, error) { err := d.place.FindLogs(); return d.place.FS, err },
+		Manifest: manifest.SetOptions{Cmp: d.cmp, ReadLimit: d.opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
+		Drop: func(files []manifest.LevelFile) {
+			for _, f := range files {
+				d.tables.Drop(f.File)
+			}
+		},
+	})
+	d.fs, d.set = d.follower.FS(), d.follower.Set()
+}
+
+// openFollower is open for a follower.
+func (d *DB) openFollower() error {
+	d.newWorkers()
+	d.snapshots.Pin() // the writer does not know them
+	err := d.follower.Refresh(context.Background(), d.showView)
+	if follow.IsGap(err) {
+		d.opts.Logger.Warn("a follower shows the database up to a gap in its logs", "err", err)
+	} else if err != nil {
+		return errors.CombineErrors(err, d.follower.Close())
+	}
+	d.report.Manifest = d.follower.ManifestName()
+	if d.opts.FollowInterval > 0 {
+		d.background.Add(1)
+		go d.followLoop()
+	}
+	d.openTablesAhead()
+	return nil
+}
+
+// showView makes a view that of the readers.
+func (d *DB) showView(v follow.View) {
+	s := &lookup.State{Version: v.Version}
+	for _, m := range v.Memtables {
+		s.Imm = append(s.Imm, &lookup.Memtable{Memtable: m.Memtable, LogNum: m.LogNum})
+	}
+	if len(s.Imm) > 0 {
+		s.Mem, s.Imm = s.Imm[0], s.Imm[1:]
+	} else {
+		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.cmp, memtable.Slack)}
+	}
+	d.expiry.Advance(v.Time)
+	d.finder.VisibleSeq.Store(v.Seq) // first: a compaction of the writer may have dropped what older numbers see
+	d.finder.State.Store(s)
+}
+
+// Refresh makes a follower show what the writer has written since. It waits for another Refresh that is
+// in progress. After an error, or if ctx is done, the DB shows what it showed before, and a later Refresh
+// may succeed. One error means that it never will: if the database was restored, repaired or replaced by
+// an older one, the follower must be opened again.
+func (d *DB) Refresh(ctx context.Context) error {
+	switch {
+	case d == nil || d.closed.Load():
+		return ErrClosed
+	case ctx == nil:
+		return errNilContext("Refresh")
+	case d.follower == nil:
+		return errNoFollower("Refresh")
+	}
+	return d.follower.Refresh(ctx, d.showView)
+}
+
+// Lag returns how far a follower is behind the files of the database. It reads what was added since the
+// last Refresh.
+func (d *DB) Lag() (Lag, error) {
+	switch {
+	case d == nil || d.closed.Load():
+		return Lag{}, ErrClosed
+	case d.follower == nil:
+		return Lag{}, errNoFollower("Lag")
+	}
+	return d.follower.Lag()
+}
+
+func errNoFollower(method string) error {
+	return errors.Newf("sievedb: %s: the DB is not a follower; OpenFollower opens one", method)
+}
+
+// followLoop refreshes at intervals, until the store closes. The first error of a series is reported.
+func (d *DB) followLoop() {
+	defer d.background.Done()
+	failing := false
+	for d.pause(d.opts.FollowInterval) {
+		err := d.guard("a refresh", func() error { return d.Refresh(context.Background()) })
+		if err != nil && !failing && !d.closed.Load() {
+			d.reportBackground(err)
+		}
+		failing = err != nil
+	}
+}
+
+// endFollowing closes the files of the writer.
+func (d *DB) endFollowing() error {
+	if d.follower == nil {
+		return nil
+	}
+	return d.follower.Close()
+}

@@ -1,0 +1,447 @@
+package db
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// mustFollow opens a follower, which the end of the test closes.
+func mustFollow(t *testing.T, o *Options) *DB {
+	t.Helper()
+	f, err := OpenFollower("db", o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			require.ErrorIs(t, err, ErrClosed)
+		}
+	})
+	return f
+}
+
+// everything returns all entries of d.
+func everything(t *testing.T, d *DB) map[string]string {
+	t.Helper()
+	content := map[string]string{}
+	all, failed := d.All(nil)
+	for k, v := range all {
+		content[string(k)] = string(v)
+	}
+	require.NoError(t, failed())
+	return content
+}
+
+func TestAFollowerShowsWhatTheWriterWrote(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := mustOpen(t, o)
+	putAll(t, d, "a", "1", "b", "1")
+	f := mustFollow(t, o)
+	requireContent(t, f, "a", "1", "b", "1")
+	putAll(t, d, "a", "2")
+	requireContent(t, f, "a", "1", "b", "1")
+	lag, err := f.Lag()
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), lag.Operations)
+	require.Positive(t, lag.Bytes)
+	require.Positive(t, lag.Time)
+	require.NoError(t, f.Refresh(t.Context()))
+	requireContent(t, f, "a", "2", "b", "1")
+	lag, err = f.Lag()
+	require.NoError(t, err)
+	require.Equal(t, Lag{Seq: 3}, lag)
+
+	snapshot := f.NewSnapshot()
+	defer snapshot.Close()
+	require.NoError(t, d.Delete([]byte("b"), nil))
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	putAll(t, d, "c", "3")
+	require.NoError(t, d.Compact(t.Context(), nil, nil)) // the tables of the snapshot are removed
+	require.NoError(t, f.Refresh(t.Context()))
+	requireContent(t, f, "a", "2", "b", "", "c", "3")
+	value, err := snapshot.Get([]byte("b"))
+	require.NoError(t, err)
+	require.Equal(t, "1", string(value))
+
+	require.NoError(t, d.Close())
+	d = openTest(t, o)
+	putAll(t, d, "d", "4")
+	require.NoError(t, f.Refresh(t.Context()))
+	requireContent(t, f, "a", "2", "b", "", "c", "3", "d", "4")
+	require.ErrorIs(t, f.Put([]byte("a"), nil, nil), ErrReadOnly)
+}
+
+// A follower is refreshed now and then while a writer does all that it can, and must equal what the
+// writer had at the follower's sequence number.
+func TestAFollowerAgreesWithAModel(t *testing.T) {
+	rounds := uint64(12)
+	if sampled() {
+		rounds = 3
+	}
+	for seed := range rounds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 18))
+			o := testOptions(vfs.NewMem())
+			o.Memtables.Size, o.Limits.ManifestSize = 8<<10, 4<<10
+			w := newFollowedWriter(t, o, rnd)
+			f := mustFollow(t, o)
+			for range 400 {
+				w.step()
+				if rnd.IntN(3) == 0 {
+					w.check(f)
+				}
+			}
+			require.NoError(t, w.d.Close())
+			w.check(f)
+		})
+	}
+}
+
+// followedWriter writes, and notes the content after each write.
+type followedWriter struct {
+	t    *testing.T
+	o    *Options
+	rnd  *rand.Rand
+	d    *DB
+	now  map[string]string
+	past map[uint64]map[string]string // by sequence number
+}
+
+func newFollowedWriter(t *testing.T, o *Options, rnd *rand.Rand) *followedWriter {
+	w := &followedWriter{t: t, o: o, rnd: rnd, now: map[string]string{}, past: map[uint64]map[string]string{}}
+	w.d = mustOpen(t, o)
+	w.note()
+	return w
+}
+
+func (w *followedWriter) note() { w.past[w.d.finder.VisibleSeq.Load()] = maps.Clone(w.now) }
+
+func (w *followedWriter) key() string { return fmt.Sprintf("%03d", w.rnd.IntN(200)) }
+
+func (w *followedWriter) step() {
+	t := w.t
+	switch w.rnd.IntN(40) {
+	case 0:
+		require.NoError(t, w.d.Compact(t.Context(), nil, nil))
+	case 1:
+		require.NoError(t, w.d.Flush())
+	case 2:
+		require.NoError(t, w.d.Close())
+		w.d = mustOpen(t, w.o)
+	case 3:
+		a, b := w.key(), w.key()
+		a, b = min(a, b), max(a, b)
+		require.NoError(t, w.d.DeleteRange(t.Context(), []byte(a), []byte(b), nil))
+		maps.DeleteFunc(w.now, func(k, _ string) bool { return k >= a && k < b })
+	case 4:
+		w.load()
+	default:
+		w.apply()
+	}
+	w.note()
+}
+
+func (w *followedWriter) load() {
+	l, err := w.d.NewLoader()
+	require.NoError(w.t, err)
+	for i := w.rnd.IntN(50); i < 200; i += 1 + w.rnd.IntN(20) {
+		key, value := fmt.Sprintf("%03d", i), fmt.Sprint("loaded", w.rnd.Uint32())
+		require.NoError(w.t, l.Put([]byte(key), []byte(value)))
+		w.now[key] = value
+	}
+	require.NoError(w.t, l.Commit())
+}
+
+func (w *followedWriter) apply() {
+	var b Batch
+	for range 1 + w.rnd.IntN(10) {
+		key, value := w.key(), fmt.Sprintf("%0*d", 1+w.rnd.IntN(300), w.rnd.Uint32())
+		if w.rnd.IntN(4) == 0 {
+			b.Delete([]byte(key))
+			delete(w.now, key)
+		} else {
+			b.Put([]byte(key), []byte(value))
+			w.now[key] = value
+		}
+	}
+	require.NoError(w.t, w.d.Apply(&b, nil))
+}
+
+// check refreshes f and compares it with what the writer had, and has.
+func (w *followedWriter) check(f *DB) {
+	require.NoError(w.t, f.Refresh(w.t.Context()))
+	lag, err := f.Lag()
+	require.NoError(w.t, err)
+	require.Zero(w.t, lag.Operations) // but a compaction may have added an edit
+	want, ok := w.past[lag.Seq]
+	require.True(w.t, ok, "%d is within a batch", lag.Seq)
+	require.Equal(w.t, want, everything(w.t, f))
+	require.Equal(w.t, w.now, want)
+}
+
+func TestAFollowerOfNothing(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	_, err := OpenFollower("db", o)
+	require.ErrorContains(t, err, "there is no database")
+	require.NoError(t, o.FS.MkdirAll("db"))
+	_, err = OpenFollower("db", o)
+	require.ErrorContains(t, err, "there is no database")
+	names, err := o.FS.List("db")
+	require.NoError(t, err)
+	require.Empty(t, names)
+	d := openTest(t, o)
+	require.ErrorContains(t, d.Refresh(t.Context()), "not a follower")
+	_, err = d.Lag()
+	require.ErrorContains(t, err, "not a follower")
+}
+
+// Readers of a follower that is refreshed all the time see whole batches and loads only, in their order,
+// while the writer flushes, compacts, loads and deletes ranges.
+func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Memtables.Size, o.Limits.ManifestSize = 16<<10, 4<<10
+	d := openTest(t, o)
+	const keys = 8
+	names := make([][]byte, keys)
+	for i := range names {
+		names[i] = fmt.Appendf(nil, "key %d", i)
+	}
+	write := func(i int) error {
+		value := fmt.Appendf(nil, "%08d%0*d", i, 1+i%500, 0)
+		if i%100 == 50 {
+			l, err := d.NewLoader()
+			for _, name := range names {
+				err = errors.Join(err, l.Put(name, value))
+			}
+			return errors.Join(err, l.Commit())
+		}
+		var b Batch
+		for _, name := range names {
+			b.Put(name, value)
+		}
+		err := d.Apply(&b, nil)
+		switch i % 100 {
+		case 20:
+			err = errors.Join(err, d.Flush())
+		case 70:
+			err = errors.Join(err, d.Compact(background, nil, nil))
+		}
+		return err
+	}
+	require.NoError(t, write(0))
+	f := mustFollow(t, o)
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	failures := make(chan error, 8)
+	try := func(what func() error) {
+		group.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := what(); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	try(func() error { return f.Refresh(background) })
+	for range 2 {
+		last := ""
+		try(func() error {
+			shown, err := wholeBatch(f, names)
+			if err == nil && shown < last {
+				err = fmt.Errorf("%s follows %s", shown, last)
+			}
+			last = shown
+			return err
+		})
+	}
+	rounds := 1200
+	if sampled() {
+		rounds = 400
+	}
+	for i := 1; i <= rounds; i++ {
+		require.NoError(t, write(i))
+	}
+	close(done)
+	group.Wait()
+	select {
+	case err := <-failures:
+		require.NoError(t, err)
+	default:
+	}
+}
+
+// wholeBatch reads all names in several ways, and returns the number of the batch that wrote them.
+func wholeBatch(f *DB, names [][]byte) (shown string, err error) {
+	note := func(how string, value []byte) {
+		if number := string(value[:min(8, len(value))]); number < shown {
+			err = errors.Join(err, fmt.Errorf("%s shows %s after %s", how, number, shown))
+		} else {
+			shown = number
+		}
+	}
+	same := func(how string, values [][]byte) {
+		for _, v := range values {
+			note(how, v)
+			if string(v) != string(values[0]) {
+				err = errors.Join(err, fmt.Errorf("%s shows %.8s and %.8s", how, values[0], v))
+			}
+		}
+	}
+	values, failed := f.MultiGet(names)
+	if failed != nil {
+		return "", failed
+	}
+	same("MultiGet", values)
+	all, failure := f.All(nil)
+	values = nil
+	for _, v := range all {
+		values = append(values, bytes.Clone(v))
+	}
+	if err := failure(); err != nil {
+		return "", err
+	}
+	same("an iterator", values)
+	if len(values) != len(names) {
+		return "", fmt.Errorf("an iterator shows %d keys", len(values))
+	}
+	s := f.NewSnapshot()
+	defer s.Close()
+	values = nil
+	for _, name := range names {
+		v, failed := s.Get(name)
+		if failed != nil {
+			return "", failed
+		}
+		values = append(values, v)
+	}
+	same("a snapshot", values)
+	for _, name := range names {
+		v, failed := f.Get(name)
+		if failed != nil {
+			return "", failed
+		}
+		note("Get", v)
+	}
+	return shown, err
+}
+
+func TestAFollowerRefreshesByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(vfs.NewMem())
+		d := openTest(t, o)
+		putAll(t, d, "a", "1")
+		failed := make(chan error, 10)
+		follow := *o
+		follow.FollowInterval = time.Second
+		follow.EventListener = &EventListener{BackgroundError: func(err error) { failed <- err }}
+		f := mustFollow(t, &follow)
+		putAll(t, d, "a", "2")
+		requireContent(t, f, "a", "1")
+		<-time.After(1100 * time.Millisecond)
+		requireContent(t, f, "a", "2")
+
+		current := filepath.Join(d.dir, base.CurrentName)
+		require.NoError(t, o.FS.Rename(current, current+".away"))
+		<-time.After(5 * time.Second)
+		require.Len(t, failed, 1, "the first error of a series")
+		requireContent(t, f, "a", "2")
+		require.NoError(t, o.FS.Rename(current+".away", current))
+		putAll(t, d, "a", "3")
+		<-time.After(2 * time.Second)
+		requireContent(t, f, "a", "3")
+		require.NoError(t, f.Close())
+		require.NoError(t, d.Close())
+	})
+}
+
+func TestClosingAFollowerWhileItIsUsed(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	putAll(t, d, "a", "1")
+	require.NoError(t, d.Flush())
+	for range 20 {
+		f := mustFollow(t, o)
+		var group sync.WaitGroup
+		for _, use := range []func() error{
+			func() error { return f.Refresh(background) },
+			func() error { _, err := f.Get([]byte("a")); return err },
+			func() error { _, err := f.Lag(); return err },
+			func() error { _, err := f.MultiGet([][]byte{[]byte("a")}); return err },
+		} {
+			group.Go(func() {
+				for {
+					if err := use(); err != nil {
+						assert.Equal(t, ErrClosed, err)
+						return
+					}
+				}
+			})
+		}
+		require.NoError(t, d.Put([]byte("a"), []byte("2"), nil))
+		require.NoError(t, d.Flush())
+		require.NoError(t, f.Close())
+		group.Wait()
+	}
+}
+
+// The logs are in another directory, and move while the follower reads.
+func TestAFollowerFindsTheLogs(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.LogDir = "logs"
+	d := mustOpen(t, o)
+	putAll(t, d, "a", "1")
+	follow := *o
+	follow.LogDir = ""
+	f := mustFollow(t, &follow)
+	requireContent(t, f, "a", "1")
+	for i, dir := range []string{"db", "other", "db"} {
+		require.NoError(t, d.Close())
+		o.LogDir = dir
+		d = mustOpen(t, o)
+		putAll(t, d, "a", dir)
+		require.NoError(t, f.Refresh(t.Context()), "%d", i)
+		requireContent(t, f, "a", dir)
+	}
+	require.NoError(t, d.Close())
+}
+
+// A table that was removed can be read by all that was begun before, in any way.
+func TestReadersOfRemovedTables(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	putAll(t, d, "a", "1", "b", "1")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	f := mustFollow(t, o)
+	it, err := f.NewIterator(nil)
+	require.NoError(t, err)
+	putAll(t, d, "a", "2")
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, f, "a", "1", "b", "1")
+	require.NoError(t, f.Refresh(t.Context()))
+	require.True(t, it.First())
+	require.Equal(t, "1", string(it.Value()))
+	require.NoError(t, it.Close())
+	requireContent(t, f, "a", "2", "b", "1")
+	requireNoFaults(t, f)
+	e, err := f.Explain([]byte("a"))
+	require.NoError(t, err)
+	require.True(t, e.Found)
+}
