@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/rangedel"
+	"github.com/sievedb/sievedb/internal/scan"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/internal/tracking"
@@ -122,6 +123,7 @@ type storage struct {
 // reading is what lookups load and count.
 type reading struct {
 	finder lookup.Finder    // its state is replaced under DB.mu
+	scans  scan.Source      // of iterators
 	ranges *counters.Ranges // nil: there are none
 	expiry *expiry.Policy   // nil: nothing expires
 }

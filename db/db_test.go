@@ -231,8 +231,9 @@ func checkGet(t *testing.T, from lookups, key []byte, model map[string]string) {
 func checkIterator(t *testing.T, it *Iterator, rnd *rand.Rand, model map[string]string) {
 	t.Helper()
 	var keys []string
+	lower, upper := it.cursor.Bounds()
 	for k := range model {
-		if (it.lower == nil || k >= string(it.lower)) && (it.upper == nil || k < string(it.upper)) {
+		if (lower == nil || k >= string(lower)) && (upper == nil || k < string(upper)) {
 			keys = append(keys, k)
 		}
 	}

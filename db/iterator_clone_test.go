@@ -177,26 +177,3 @@ func TestAFailureOutlastsSetBoundsAndNotClone(t *testing.T) {
 	require.False(t, it.Next())
 	require.NoError(t, d.Close())
 }
-
-// Going backward, values are copied only for those who want them.
-func TestKeysOnlyCopiesNoValue(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	for i := range 50 {
-		require.NoError(t, d.Put(testKey(i), make([]byte, 2000), NoSync)) // larger than a block
-	}
-	settle(t, d)
-	for _, keysOnly := range []bool{false, true} {
-		it, err := d.NewIterator(&IterOptions{KeysOnly: keysOnly})
-		require.NoError(t, err)
-		it.valueBuf = nil // the pool may have given a used one
-		n := 0
-		for key, value := range it.Backward() {
-			require.Equal(t, string(testKey(49-n)), string(key))
-			require.Equal(t, keysOnly, value == nil)
-			n++
-		}
-		require.Equal(t, 50, n)
-		require.Equal(t, keysOnly, it.valueBuf == nil)
-		require.NoError(t, it.Close())
-	}
-}

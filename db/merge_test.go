@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -19,31 +20,42 @@ func TestMergedRunsConform(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 11))
-	for tables := range 7 {
+	for runs := range 7 {
 		for _, keys := range []int{1, 20, 300} {
-			t.Run(fmt.Sprintf("%d tables, %d keys", tables, keys), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d tables, %d keys", runs, keys), func(t *testing.T) {
 				o := testOptions(vfs.NewMem())
 				o.Compaction.L0Trigger = 100
 				d := openTest(t, o)
 				var es []itertest.Entry
-				for run := range tables + 1 {
+				for run := range runs + 1 {
 					for range 1 + rnd.IntN(200) {
 						es = append(es, putVersion(t, d, rnd, keys))
 					}
-					if run < tables {
+					if run < runs {
 						require.NoError(t, d.Flush())
 					}
 				}
 				slices.SortFunc(es, func(a, b itertest.Entry) int { return base.CompareInternal(base.Bytewise, a.Key, b.Key) })
 				itertest.Run(t, base.Bytewise, es, rnd.Uint64(), func() base.Iterator {
-					it, err := d.NewIterator(nil)
-					require.NoError(t, err)
-					t.Cleanup(func() { require.NoError(t, it.Close()) })
-					return &it.it
+					return mergedRuns(t, d)
 				})
 			})
 		}
 	}
+}
+
+// mergedRuns returns an iterator over all entries of d.
+func mergedRuns(t *testing.T, d *DB) base.Iterator {
+	s := d.finder.Ref()
+	t.Cleanup(s.Version.Unref)
+	it, runs := new(tables.MergingIter), new(tables.Runs)
+	for _, m := range s.Memtables() {
+		it.Add(m.NewIter())
+	}
+	runs.Add(it, d.tables, s.Version, &tables.RunOptions{CacheSize: d.options().Cache.Size, Ranges: d.ranges})
+	it.Init(d.cmp)
+	it.SetStrict()
+	return it
 }
 
 // putVersion writes or deletes one of the given number of keys, and returns the entry. A snapshot

@@ -250,7 +250,7 @@ func (n namespaceReader) NewIterator(o *IterOptions) (*Iterator, error) {
 	bounds.NoFillCache, bounds.KeysOnly = o.NoFillCache, o.KeysOnly
 	it, err := n.r.NewIterator(bounds)
 	if err == nil {
-		it.prefix = n.of.prefix
+		it.cursor.SetPrefix(n.of.prefix)
 	}
 	return it, err
 }

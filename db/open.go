@@ -64,6 +64,7 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	d.tables = tables.NewCache(d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter))
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
 	d.finder.Init(lookup.Options{Cache: d.tables, Expiry: d.expiry, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
+	d.scans = d.scanSource()
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {

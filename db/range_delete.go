@@ -196,7 +196,7 @@ func (d *DB) keysIn(ctx context.Context, spans rangedel.Spans) (keys [][]byte, o
 		if err != nil {
 			return nil, false, err
 		}
-		it.expiry = nil // values without an envelope can be deleted
+		it.cursor.ShowExpired() // values without an envelope can be deleted
 		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
 			keys, bytes = append(keys, slices.Clone(it.Key())), bytes+len(it.Key())
 			if len(keys) > mostPointDeletes || bytes > mostPointBytes {

@@ -175,7 +175,8 @@ func (t *Transaction) NewIterator(o *IterOptions) (*Iterator, error) {
 // follow records what a new iterator reads. Nil t does nothing.
 func (t *Transaction) follow(it *Iterator) {
 	if t != nil && !t.readOnly {
-		it.txn, it.walk = t, &txn.Walk{Reads: &t.reads, Lower: it.lower, Upper: it.upper}
+		it.txn = t
+		it.cursor.Record(&t.reads)
 		t.walking = append(t.walking, it)
 	}
 }
@@ -193,7 +194,8 @@ func (t *Transaction) forget(it *Iterator) {
 			break
 		}
 	}
-	it.walk, it.txn = nil, nil
+	it.txn = nil
+	it.cursor.Forget()
 }
 
 // Put writes value under key. It copies both. A key above MaxKeySize, a value above
@@ -215,7 +217,7 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 	if err != nil {
 		return err
 	}
-	it.expiry = nil // values without an envelope can be deleted
+	it.cursor.ShowExpired() // values without an envelope can be deleted
 	for ok := it.First(); ok; ok = it.Next() {
 		if err := t.Delete(it.Key()); err != nil {
 			_ = it.Close()

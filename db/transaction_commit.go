@@ -23,7 +23,7 @@ func (t *Transaction) Commit() error {
 	}
 	defer func() { _ = t.Close() }()
 	for _, it := range t.walking {
-		it.endWalk()
+		it.cursor.EndWalk()
 	}
 	switch {
 	case t.batch.refused != nil:

@@ -94,14 +94,14 @@ var bugsFromB10 = []bug{
 		id: "B13", what: "an iterator does not keep the tables that it reads", seen: "LevelDB's IteratorPinsRef tests for it",
 		plant: []patch{{
 			file: "db/iterator.go",
-			old:  "it := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}",
-			new:  "s.Version.Unref()\n\tit := &Iterator{db: d, iterParts: iterPartsPool.Get().(*iterParts), reverse: true}",
+			old:  "it := &Iterator{db: d}",
+			new:  "s.Version.Unref()\n\tit := &Iterator{db: d}",
 		}, {
-			file: "db/iterator.go",
-			old:  "	version := i.state.Version\n",
+			file: "internal/scan/cursor.go",
+			old:  "	version := c.version\n",
 			new:  "",
 		}, {
-			file: "db/iterator.go",
+			file: "internal/scan/cursor.go",
 			old:  "	version.Unref()\n",
 			new:  "",
 		}},

@@ -1,0 +1,131 @@
+package scan
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/keyspace"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/txn"
+	"github.com/sievedb/sievedb/memtable"
+)
+
+// Source is the store that cursors read. It does not change while it has cursors.
+type Source struct {
+	Comparer *base.Comparer
+	Tables   *tables.Cache
+	// Expiry says which values have expired. They are hidden. Nil: nothing expires.
+	Expiry *expiry.Policy
+	// Ranges counts the results of range filters.
+	Ranges tables.RangeCounts
+	// CacheSize returns the present size of the block cache, in bytes.
+	CacheSize func() int64
+	// Open is false once the store is closed. Then no cursor moves.
+	Open *atomic.Bool
+}
+
+// Options bound a cursor; db.IterOptions documents them.
+type Options struct {
+	LowerBound, UpperBound []byte
+	NoFillCache            bool
+	KeysOnly               bool
+}
+
+// parts is the memory of a cursor, which the next cursor reuses after Close. The
+// Cursor itself is not reused: a caller that keeps a closed one must not see another's keys.
+// So everything that a closed cursor does not need is here.
+type parts struct {
+	src      *Source
+	open     *atomic.Bool // src.Open
+	version  *manifest.Version
+	cmp      *base.Comparer
+	bytewise bool // cmp.IsBytewise, called once
+	noFill   bool // Options.NoFillCache
+	keysOnly bool // Options.KeysOnly
+	seq      uint64
+	ownSeq   uint64 // the last of a transaction's own writes that is shown; 0: none
+	shown    []byte // the user key shown, while the cursor is valid
+
+	expiry *expiry.Policy // nil: nothing expires
+	now    uint64         // what has expired by then is hidden
+	own    bool           // the value is a transaction's own write
+
+	it           tables.MergingIter
+	mems         []memtable.Iter
+	runs         tables.Runs
+	key          []byte
+	value        []byte // going backward; in a block or a memtable, or a copy in valueBuf
+	valueBuf     []byte
+	seekKey      []byte // scratch
+	bounds       []byte // lower and upper are in it
+	lower, upper []byte
+}
+
+var pool = sync.Pool{New: func() any { return new(parts) }}
+
+// mostPooled bounds each buffer that is kept of a closed cursor, in bytes.
+const mostPooled = 64 << 10
+
+// openLike makes p show the moment of q. o are its options, which leave out the prefix; nil means
+// those of q.
+func (p *parts) openLike(q *parts, o *Options, prefix []byte) {
+	p.src, p.open, p.version, p.cmp, p.bytewise, p.seq, p.ownSeq = q.src, q.open, q.version, q.cmp, q.bytewise, q.seq, q.ownSeq
+	p.mems, p.expiry, p.now = append(p.mems, q.mems...), q.expiry, q.now
+	if o != nil {
+		p.noFill, p.keysOnly = o.NoFillCache, o.KeysOnly
+		p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, o.LowerBound, o.UpperBound)
+	} else {
+		p.noFill, p.keysOnly = q.noFill, q.keysOnly
+		p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, nil, q.lower, q.upper)
+	}
+	p.openRuns()
+}
+
+// reopen replaces the bounds, which may be in memory of the runs. After an error p can only be
+// closed.
+func (p *parts) reopen(prefix, lower, upper []byte) error {
+	p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, lower, upper)
+	err := p.it.Close()
+	p.runs.Clear()
+	p.value = nil
+	p.openRuns()
+	return err
+}
+
+// openRuns merges the memtables with the tables that may contain keys within the bounds. Nothing is
+// read before the first movement.
+func (p *parts) openRuns() {
+	for i := range p.mems {
+		p.it.Add(&p.mems[i])
+	}
+	p.runs.Add(&p.it, p.src.Tables, p.version, &tables.RunOptions{
+		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.keysOnly, CacheSize: p.src.CacheSize(), Ranges: p.src.Ranges,
+	})
+	p.it.Init(p.cmp)
+	p.it.SetStrict()
+}
+
+// hides reports whether an entry above the cursor's sequence number is not one of the
+// transaction's own writes that it shows.
+func (p *parts) hides(seq uint64) bool { return seq < txn.FirstSeq || seq > p.ownSeq }
+
+// close closes the runs and makes p available to the next cursor.
+func (p *parts) close() error {
+	err := p.it.Close()
+	clear(p.mems) // otherwise the pool would keep memtables in memory
+	p.runs.Clear()
+	p.mems = p.mems[:0]
+	p.src, p.open, p.version = nil, nil, nil
+	p.shown, p.value, p.lower, p.upper = nil, nil, nil, nil
+	for _, b := range []*[]byte{&p.key, &p.valueBuf, &p.seekKey, &p.bounds} {
+		if cap(*b) > mostPooled {
+			*b = nil
+		}
+	}
+	p.it.Trim(mostPooled)
+	pool.Put(p)
+	return err
+}
