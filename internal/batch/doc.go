@@ -1,4 +1,4 @@
-// Package batch encodes, decodes and checks batches of writes, the payload of a log record
+// Package batch fills, encodes, decodes and checks batches of writes, the payload of a log record
 // (LevelDB's db/write_batch.cc):
 //
 //	fixed64 sequence of the first entry | fixed32 count | entries

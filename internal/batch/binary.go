@@ -1,0 +1,84 @@
+package batch
+
+import (
+	"encoding/binary"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// AppendBinary appends the batch's bytes to dst, with the sequence number 0; db.Batch documents it.
+func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
+	if !b.Begin() {
+		return dst, b.Misuse()
+	}
+	defer b.End()
+	switch {
+	case b.refused != nil:
+		return dst, b.refused
+	case b.memSize > MaxBatchSize:
+		return dst, b.CheckMemory()
+	case len(b.ranges) > 0:
+		return dst, errors.New("sievedb: a Batch with DeleteRange has no binary form: LevelDB's batches have no entry for a range; " +
+			"apply it, or store its entries by your own means (Batch.All)")
+	case len(b.ttls) > 0:
+		return dst, errors.New("sievedb: the batch has entries of PutTTL, and LevelDB's format has no place for their times to live; " +
+			"encode the entries of Batch.All")
+	case b.entries == 0:
+		return AppendEmpty(dst), nil
+	}
+	from := len(dst)
+	dst = append(dst, b.data...)
+	binary.LittleEndian.PutUint64(dst[from:], 0)
+	binary.LittleEndian.PutUint32(dst[from+8:], b.entries)
+	return dst, nil
+}
+
+// AppendEmpty appends the bytes of a batch without entries.
+func AppendEmpty(dst []byte) []byte { return append(dst, empty[:]...) }
+
+// UnmarshalBinary replaces the content of the batch by that of data, which it copies; db.Batch
+// documents it. The batch does not change after an error.
+func (b *Batch) UnmarshalBinary(data []byte) error {
+	if !b.Begin() {
+		return b.Misuse()
+	}
+	defer b.End()
+	if len(data) < HeaderLen {
+		return base.Corruptf("batch", 0, "it is %d bytes long, want at least %d", len(data), HeaderLen)
+	}
+	count := binary.LittleEndian.Uint32(data[8:])
+	if err := checkBatch(uint64(len(data)), uint64(count)); err != nil {
+		return err
+	}
+	if err := checkEntries(ReaderOf(data[HeaderLen:], count)); err != nil {
+		return err
+	}
+	copied := append([]byte(nil), data...)
+	SetSeq(copied, 0)
+	_, memSize, err := Check(copied)
+	if err == nil {
+		err = checkMemory(memSize, count)
+	}
+	if err != nil {
+		return err
+	}
+	if count == 0 {
+		copied = nil
+	}
+	b.data, b.entries, b.memSize, b.refused, b.ranges, b.ttls = copied, count, memSize, nil, nil, nil
+	return nil
+}
+
+// checkEntries compares all entries with the limits.
+func checkEntries(r Reader) error {
+	for {
+		_, key, value, _, ok, err := r.Next()
+		if !ok || err != nil {
+			return err
+		}
+		if err := CheckEntry(key, value); err != nil {
+			return err
+		}
+	}
+}
