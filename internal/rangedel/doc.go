@@ -17,6 +17,12 @@
 // A table that a snapshot needs stays, covered by tombstones. Once the last such snapshot is closed,
 // Sweep removes it.
 //
+// # Few keys
+//
+// If no table lies in the range as a whole, and the range has few keys, an edit costs more than a
+// batch of tombstones. DeletePoints writes that. The keys that others write meanwhile are added by
+// the leader, as the reads of a transaction are checked by it; see package txn.
+//
 // # Sequence numbers
 //
 // The tombstones have a number that was reserved above the assigned ones, as loads do. The few
