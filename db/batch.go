@@ -1,16 +1,11 @@
 package db
 
 import (
-	"encoding/binary"
-	"math"
-	"sync/atomic"
+	"iter"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/expiry"
-	"github.com/sievedb/sievedb/memtable"
 )
 
 // Batch collects writes that Apply makes visible and durable together, all or
@@ -25,154 +20,49 @@ import (
 //
 //	fixed64 sequence of the first entry | fixed32 count | entries
 //	entry: kind (1 put, 0 delete) | length-prefixed key | length-prefixed value (put only)
-type Batch struct {
-	data    []byte // empty, or a header, which setSeq fills in, and the entries
-	entries uint32
-	memSize uint64 // upper bound of the arena bytes that the entries need in a memtable
-	refused error  // why Apply refuses the batch: an entry was too large
-	ranges  []batchRange
-	ttls    expiry.TTLs
-	sealed  bool // the values have their envelopes
+type Batch struct{ content batch.Batch }
 
-	// A record that does not decode would make the log unreadable. So two goroutines
-	// never change data at once, and a copy, which shares data, never does.
-	owner *Batch // the batch itself from its first use on; a copy's differs from it
-	use   atomic.Uint32
+// own returns the content of a batch, nil for a nil one.
+func (b *Batch) own() *batch.Batch {
+	if b == nil {
+		return nil
+	}
+	return &b.content
 }
 
-// The bits of Batch.use.
-const (
-	batchInUse   = 1 << iota // a goroutine changes the batch or applies it
-	batchMisused             // a call was refused; Reset clears it
-)
-
-// begin makes the caller the only user of b until end. It returns false, and marks b,
-// if b is a copy, another goroutine uses it, or it was marked before.
-func (b *Batch) begin() bool {
-	if b.owner != b {
-		if b.owner != nil {
-			b.use.Or(batchMisused)
-			return false
-		}
-		b.owner = b
+// writable returns the content of a batch to which something is written.
+func (b *Batch) writable() *batch.Batch {
+	if b == nil {
+		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
 	}
-	if !b.use.CompareAndSwap(0, batchInUse) {
-		b.use.Or(batchMisused)
-		return false
-	}
-	return true
-}
-
-// end ends the use that begin began. It returns false if another goroutine tried to use b
-// meanwhile.
-func (b *Batch) end() bool {
-	if b.use.CompareAndSwap(batchInUse, 0) {
-		return true
-	}
-	b.use.And(^uint32(batchInUse))
-	return false
-}
-
-// misuse returns the error for a batch that begin refuses.
-func (b *Batch) misuse() error {
-	if b.owner != b {
-		return errors.New("sievedb: the batch is a copy of another Batch and shares its bytes; " +
-			"pass a pointer to the original, or Reset the copy and fill it again")
-	}
-	return errors.New("sievedb: several goroutines used the batch at once, and some of their writes to it were refused; " +
-		"give each goroutine its own Batch; Reset this one and fill it again")
+	return &b.content
 }
 
 // Put adds a write of value under key. It copies both. If the key is above MaxKeySize, the
 // value above MaxValueSize, or the batch would then be above MaxBatchSize, Apply will
 // return ErrTooLarge.
-func (b *Batch) Put(key, value []byte) { b.add(base.KindSet, key, value) }
+func (b *Batch) Put(key, value []byte) { b.writable().Add(base.KindSet, key, value) }
 
 // PutTTL is Put for a value that readers see until ttl has passed, from Apply on. It must be
 // positive, and the key under one of Options.Expiry.Prefixes; otherwise Apply returns an error.
-func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
-	b.add(base.KindSet, key, value)
-	if b.begin() { // otherwise Apply returns the error
-		b.refuse(b.ttls.Add(int(b.entries)-1, ttl))
-		b.end()
-	}
-}
+func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) { b.writable().PutTTL(key, value, ttl) }
 
 // Delete adds a deletion of key. Deleting a key that does not exist is no error. The limits
 // are those of Put.
-func (b *Batch) Delete(key []byte) { b.add(base.KindDelete, key, nil) }
+func (b *Batch) Delete(key []byte) { b.writable().Add(base.KindDelete, key, nil) }
 
-// add adds an entry; a deletion has no value.
-func (b *Batch) add(kind base.Kind, key, value []byte) {
-	if b == nil {
-		panic("sievedb: a write to a nil *Batch; use &db.Batch{}")
-	}
-	if !b.begin() {
-		return // Apply returns the error
-	}
-	b.addEntry(kind, key, value)
-	b.end()
-}
-
-func (b *Batch) addEntry(kind base.Kind, key, value []byte) {
-	if err := b.checkSize(key, value); err != nil {
-		b.refuse(err)
-		return
-	}
-	b.data = batch.AppendEntry(b.started(), kind, key, value)
-	b.entries++
-	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
-}
-
-// started returns the batch's bytes, which begin with room for the header.
-func (b *Batch) started() []byte {
-	if len(b.data) == 0 {
-		return append(b.data, emptyBatch[:]...)
-	}
-	return b.data
-}
-
-// refuse makes Apply return err: a batch must not be applied in part.
-func (b *Batch) refuse(err error) {
-	if b.refused == nil {
-		b.refused = err
-	}
-}
-
-// checkSize returns why an entry cannot be added.
-func (b *Batch) checkSize(key, value []byte) error {
-	if err := checkEntry(key, value); err != nil {
-		return err
-	}
-	const framing = 11 // kind and lengths, at most
-	return checkBatchSize(uint64(len(b.data))+uint64(len(key))+uint64(len(value))+framing, uint64(b.count())+1)
-}
-
-// checkBatchSize returns why a batch cannot have that many bytes and entries.
-func checkBatchSize(size, entries uint64) error {
-	switch {
-	case size > MaxBatchSize:
-		return tooLargef("the batch would take %d bytes with its entry %d, and at most %d (MaxBatchSize) are supported; apply it in parts",
-			size, entries, MaxBatchSize)
-	case entries > math.MaxInt32:
-		return tooLargef("the batch has %d entries, and %d are supported; apply it in parts", entries, math.MaxInt32)
-	}
-	return nil
-}
-
-func tooLargeInMemory(size uint64, entries uint32) error {
-	return tooLargef("the %d entries of the batch take up to %d bytes in memory, and at most %d are supported; apply it in parts",
-		entries, size, MaxBatchSize)
-}
-
-var emptyBatch [batch.HeaderLen]byte
+// DeleteRange adds the deletion of all keys from start to limit, limit excluded; nil means no bound.
+// It copies both. It deletes what the store has and what the batch has written so far; later writes
+// of the batch stay. Apply then does what DB.DeleteRange says. If start is after limit, by the
+// store's comparer, Apply returns an error.
+func (b *Batch) DeleteRange(start, limit []byte) { b.writable().DeleteRange(start, limit) }
 
 // Len returns the number of writes in the batch, a DeleteRange being one.
 func (b *Batch) Len() int {
 	if b == nil {
 		return 0
 	}
-	return int(b.entries) + len(b.ranges)
+	return b.content.Len()
 }
 
 // Size returns the number of bytes that the batch needs in the log.
@@ -180,41 +70,77 @@ func (b *Batch) Size() int {
 	if b == nil {
 		return 0
 	}
-	return len(b.data)
+	return b.content.Size()
 }
-
-// maxKeptBatch bounds the memory in bytes that a Batch keeps for its next use. Without it,
-// one large value would stay in memory as long as the Batch. Pebble keeps 1 MiB.
-const maxKeptBatch = 4 << 20
 
 // Reset empties the batch. It keeps its memory, unless that is more than 4 MiB. A copy gets
 // its own memory and can be used from then on.
 func (b *Batch) Reset() {
-	switch {
-	case b == nil:
-	case b.owner != b && b.owner != nil:
-		b.data, b.entries, b.memSize, b.refused, b.ranges, b.ttls, b.owner = nil, 0, 0, nil, nil, nil, nil
-		b.use.Store(0)
-	case b.use.CompareAndSwap(0, batchInUse) || b.use.CompareAndSwap(batchMisused, batchInUse):
-		if cap(b.data) > maxKeptBatch {
-			b.data = nil
+	if b != nil {
+		b.content.Reset()
+	}
+}
+
+// EntryKind says what an entry of a Batch does.
+type EntryKind uint8
+
+// The kinds of entries. More may be added, so programs must not treat an unknown kind as one of these.
+const (
+	EntryPut EntryKind = iota + 1
+	EntryDelete
+	EntryDeleteRange
+)
+
+// BatchEntry is one write of a Batch. Its slices are the batch's memory: they must not be
+// changed, and they are valid until the batch is reset.
+type BatchEntry struct {
+	Kind  EntryKind
+	Key   []byte        // the start of an EntryDeleteRange; nil: no bound
+	Value []byte        // nil for a deletion; the limit of an EntryDeleteRange; nil: no bound
+	TTL   time.Duration // of PutTTL, otherwise 0
+}
+
+// All returns the entries that the batch holds now, numbered from 0 in the order in which
+// they were added. Writes that the loop adds to the batch are not among them.
+func (b *Batch) All() iter.Seq2[int, BatchEntry] {
+	return func(yield func(int, BatchEntry) bool) {
+		if b == nil {
+			return
 		}
-		b.data, b.entries, b.memSize, b.refused, b.ranges, b.ttls, b.sealed = b.data[:0], 0, 0, nil, nil, nil, false
-		b.end()
-	default:
-		b.use.Or(batchMisused)
+		for i, e := range b.content.All() {
+			if !yield(i, BatchEntry{EntryKind(e.Kind), e.Key, e.Value, e.TTL}) {
+				return
+			}
+		}
 	}
 }
 
-func (b *Batch) count() uint32 {
+// Append adds the entries of other, which does not change. The limits are those of Put. If
+// other is a copy of another Batch, or if one of its own writes was refused, Apply of b
+// returns that error.
+func (b *Batch) Append(other *Batch) {
+	if to := b.writable(); other != nil {
+		to.Append(&other.content)
+	}
+}
+
+// AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the
+// sequence number 0. It implements encoding.BinaryAppender. For a batch that Apply refuses
+// it returns the same error. A batch with entries of PutTTL is an error, since the format has no
+// place for their times to live.
+func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	if b == nil {
-		return 0
+		return batch.AppendEmpty(dst), nil
 	}
-	return b.entries
+	return b.content.AppendBinary(dst)
 }
 
-// setSeq fills in the header of a batch that is not empty.
-func (b *Batch) setSeq(first uint64) {
-	batch.SetSeq(b.data, first)
-	binary.LittleEndian.PutUint32(b.data[8:], b.entries)
-}
+// MarshalBinary returns a copy of the batch's bytes, as AppendBinary appends them. It
+// implements encoding.BinaryMarshaler.
+func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
+
+// UnmarshalBinary replaces the content of the batch with that of data, which AppendBinary or
+// LevelDB made. It copies data and ignores the sequence number in it. If data
+// is not a batch it returns ErrCorruption, and if the batch or an entry is above the limits
+// ErrTooLarge; the batch does not change then. It implements encoding.BinaryUnmarshaler.
+func (b *Batch) UnmarshalBinary(data []byte) error { return b.writable().UnmarshalBinary(data) }

@@ -16,7 +16,6 @@ func TestBatchBytesAreLevelDBs(t *testing.T) {
 	b.Put([]byte("k"), []byte("value"))
 	b.Delete([]byte("gone"))
 	b.Put(nil, nil)
-	b.setSeq(258)
 	text, err := os.ReadFile("testdata/batch.hex")
 	require.NoError(t, err)
 	var want []byte
@@ -27,7 +26,7 @@ func TestBatchBytesAreLevelDBs(t *testing.T) {
 			want = append(want, byte(strings.IndexByte("0123456789abcdef", field[0])<<4|strings.IndexByte("0123456789abcdef", field[1])))
 		}
 	}
-	require.Equal(t, want, b.data)
+	require.Equal(t, want, b.content.Record(258))
 	require.Equal(t, 3, b.Len())
 }
 

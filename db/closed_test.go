@@ -140,8 +140,7 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 func putBatch(seq uint64, key, value []byte) []byte {
 	var b Batch
 	b.Put(key, value)
-	b.setSeq(seq)
-	return b.data
+	return b.content.Record(seq)
 }
 
 func openAndClose(fsys vfs.FS) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/latency"
+	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -76,11 +77,11 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if keep != onDisk && !d.opts.ReadOnly && len(key) <= maxLoneBytes && len(value) <= maxLoneBytes && d.commit.tryLead() {
 		return base.NoSpace(d.commitAlone(kind, key, value, keep))
 	}
-	b := batches.Get().(*Batch)
-	b.add(kind, key, value)
-	b.sealed = true
-	err := d.Apply(b, wo)
-	b.release()
+	b := batches.Get().(*batch.Batch)
+	b.Add(kind, key, value)
+	b.MarkSealed()
+	err := d.applyUnder(context.Background(), b, wo)
+	release(b)
 	return err
 }
 
@@ -101,11 +102,11 @@ func (d *DB) commitAlone(kind base.Kind, key, value []byte, keep durability) (er
 // maxLoneBytes bounds the buffers that are kept for the entries of single writes.
 const maxLoneBytes = 64 << 10
 
-var batches = sync.Pool{New: func() any { return new(Batch) }}
+var batches = sync.Pool{New: func() any { return new(batch.Batch) }}
 
 // release returns b to the pool, unless its buffer is too large to be worth keeping.
-func (b *Batch) release() {
-	if cap(b.data) <= maxLoneBytes {
+func release(b *batch.Batch) {
+	if b.Cap() <= maxLoneBytes {
 		b.Reset()
 		batches.Put(b)
 	}
@@ -118,11 +119,11 @@ func (b *Batch) release() {
 // goroutines use at the same time are refused with an error, and nothing is written; see
 // Batch. An empty batch writes nothing; with Sync it syncs the log, as SyncLog does.
 func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
-	return d.applyUnder(context.Background(), b, wo)
+	return d.applyUnder(context.Background(), b.own(), wo)
 }
 
 // applyUnder is Apply with a context for the ranges of a batch.
-func (d *DB) applyUnder(ctx context.Context, b *Batch, wo *WriteOptions) (err error) {
+func (d *DB) applyUnder(ctx context.Context, b *batch.Batch, wo *WriteOptions) (err error) {
 	switch {
 	case d == nil || d.closed.Load():
 		return ErrClosed
@@ -132,18 +133,18 @@ func (d *DB) applyUnder(ctx context.Context, b *Batch, wo *WriteOptions) (err er
 		return ErrInListener
 	case b == nil:
 		return errors.New("sievedb: Apply: the batch is nil; pass a pointer to a Batch")
-	case !b.begin():
-		return b.misuse()
+	case !b.Begin():
+		return b.Misuse()
 	}
 	defer func() {
-		if !b.end() && err == nil {
+		if !b.End() && err == nil {
 			err = errors.New("sievedb: Apply: the batch was written, but another goroutine used it meanwhile, and its writes to it were refused; " +
 				"give each goroutine its own Batch")
 		}
 	}()
-	if len(b.ranges) > 0 {
-		if b.refused != nil {
-			return b.refused
+	if b.HasRanges() {
+		if err := b.Refused(); err != nil {
+			return err
 		}
 		return d.applyRanges(ctx, b, wo)
 	}
@@ -166,17 +167,18 @@ func (d *DB) applyUnder(ctx context.Context, b *Batch, wo *WriteOptions) (err er
 func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
 
 // apply is Apply for a batch that the caller has exclusively. It is not written if check, which
-// may be nil, returns an error; see commitRequest.
-func (d *DB) apply(b *Batch, wo *WriteOptions, check func(before []*commitRequest) error) error {
-	if (d.expiry != nil || b.ttls != nil) && !b.sealed && b.refused == nil {
-		return d.sealBatch(b, func(b *Batch) error { return d.apply(b, wo, check) })
+// may be nil, returns an error.
+func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
+	if err := b.Refused(); err != nil {
+		return err
 	}
-	switch {
-	case b.refused != nil:
-		return b.refused
-	case b.memSize > MaxBatchSize:
-		return tooLargeInMemory(b.memSize, b.count())
-	case b.Len() == 0 && wo.durability() != onDisk:
+	if b.NeedsSeal(d.expiry) {
+		return d.sealBatch(b, func(b *batch.Batch) error { return d.apply(b, wo, check) })
+	}
+	if err := b.CheckMemory(); err != nil {
+		return err
+	}
+	if b.Len() == 0 && wo.durability() != onDisk {
 		return nil
 	}
 	r := d.commit.requests.Get().(*commitRequest)
@@ -208,8 +210,8 @@ func (d *DB) commitGroup(q *commitQueue) error {
 		if r.batch.Len() > 0 {
 			batches++
 		}
-		memSize += r.batch.memSize
-		count += uint64(r.batch.count())
+		memSize += r.batch.MemSize()
+		count += uint64(r.batch.Count())
 		size += r.batch.Size()
 		keep = max(keep, r.keep)
 	}
@@ -341,16 +343,12 @@ func (d *DB) show(batches, recordBytes int) {
 // one batch made of all of them.
 func (q *commitQueue) groupRecord(seq, count uint64) []byte {
 	if len(q.group) == 1 {
-		b := q.group[0].batch
-		b.setSeq(seq)
-		return b.data
+		return q.group[0].batch.Record(seq)
 	}
 	q.record = binary.LittleEndian.AppendUint64(q.record[:0], seq)
 	q.record = binary.LittleEndian.AppendUint32(q.record, uint32(count))
 	for _, r := range q.group {
-		if r.batch.Len() > 0 {
-			q.record = append(q.record, r.batch.data[batch.HeaderLen:]...)
-		}
+		q.record = append(q.record, r.batch.Entries()...)
 	}
 	return q.record
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -67,27 +68,11 @@ func (d *DB) seal(kind base.Kind, key, value []byte) (base.Kind, []byte, error) 
 }
 
 // sealBatch calls apply with a copy of b in which values have their envelopes.
-func (d *DB) sealBatch(b *Batch, apply func(*Batch) error) error {
-	var scratch, value []byte
-	var err error
-	sealed := batches.Get().(*Batch)
-	for _, e := range b.All() {
-		switch e.Kind {
-		case EntryDelete:
-			sealed.Delete(e.Key)
-		case EntryDeleteRange:
-			sealed.DeleteRange(e.Key, e.Value)
-		default:
-			if value, err = d.expiry.Seal(scratch, e.Key, e.Value, e.TTL); err != nil {
-				sealed.refuse(err)
-			} else if sealed.Put(e.Key, value); d.expiry.Under(e.Key) {
-				scratch = value
-			}
-		}
-	}
-	defer sealed.release()
-	if sealed.sealed = true; sealed.refused != nil {
-		return sealed.refused
+func (d *DB) sealBatch(b *batch.Batch, apply func(*batch.Batch) error) error {
+	sealed := batches.Get().(*batch.Batch)
+	defer release(sealed)
+	if err := sealed.Seal(d.expiry, b); err != nil {
+		return err
 	}
 	return apply(sealed)
 }

@@ -179,7 +179,7 @@ func (m *expiryModel) batch() {
 	}
 	require.NoError(m.t, m.d.Update(func(tx *Transaction) error {
 		tx.SetWriteOptions(NoSync)
-		tx.batch.Append(&b)
+		tx.batch.Append(&b.content)
 		return nil
 	}))
 	require.NoError(m.t, m.d.Update(func(tx *Transaction) error {

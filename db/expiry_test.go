@@ -295,9 +295,9 @@ func TestWrongUsesOfPutTTLAreRefused(t *testing.T) {
 	b.Reset()
 	b.PutTTL([]byte("t/a"), nil, -time.Second)
 	refused("the time to live is -1s; it must be positive", d.Apply(&b, nil))
-	require.True(t, b.begin()) // as another goroutine
+	require.True(t, b.content.Begin()) // as another goroutine
 	b.PutTTL([]byte("t/a"), nil, time.Second)
-	b.end()
+	b.content.End()
 	refused("several goroutines used the batch", d.Apply(&b, nil))
 	for want, put := range map[string]func(l *Loader) error{
 		"must be positive":        func(l *Loader) error { return l.PutTTL([]byte("t/l3"), nil, 0) },

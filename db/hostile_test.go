@@ -60,8 +60,7 @@ func smallBatch(seq uint64, keys ...string) []byte {
 	for _, k := range keys {
 		b.Put([]byte(k), []byte("v"))
 	}
-	b.setSeq(seq)
-	return b.data
+	return b.content.Record(seq)
 }
 
 // craft returns an intact table of the entries, and its metadata.

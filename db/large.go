@@ -19,7 +19,7 @@ func (d *DB) writeLarge(kind base.Kind, key, value []byte, keep durability) erro
 	case d.opts.ReadOnly:
 		return ErrReadOnly
 	}
-	if err := checkEntry(key, value); err != nil {
+	if err := batch.CheckEntry(key, value); err != nil {
 		return err
 	}
 	began := latency.Start(keep == onDisk, d.finder.VisibleSeq.Load())

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/memtable"
 	"github.com/stretchr/testify/require"
 )
 
@@ -84,9 +82,7 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 // putUnchecked writes an entry as a program without SieveDB's limits does.
 func putUnchecked(t *testing.T, d *DB, key, value []byte) {
 	t.Helper()
-	var b Batch
-	b.data = batch.AppendEntry(append(b.data, emptyBatch[:]...), base.KindSet, key, value)
-	b.entries = 1
-	b.memSize = uint64(memtable.EntrySize(len(key), len(value)))
-	require.NoError(t, d.Apply(&b, NoSync))
+	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(d *DB) error {
+		return d.commitEntry(base.KindSet, key, value, withSystem)
+	}}))
 }

@@ -1,6 +1,6 @@
 package db
 
-import "fmt"
+import "github.com/sievedb/sievedb/internal/batch"
 
 // The limits of writes, in bytes. A write above them is ErrTooLarge and changes nothing. They
 // apply to Put, Delete, Batch and Loader. Larger entries that LevelDB or goleveldb wrote are
@@ -21,19 +21,9 @@ const (
 	MaxBatchSize = 1 << 30
 )
 
-// checkEntry compares an entry with the limits. The error does not name the entry: keys never
-// appear in errors.
-func checkEntry(key, value []byte) error {
-	switch {
-	case len(key) > MaxKeySize:
-		return tooLargef("the key is %d bytes long, and at most %d (MaxKeySize) are supported; use a hash of it as the key", len(key), MaxKeySize)
-	case len(value) > MaxValueSize:
-		return tooLargef("the value is %d bytes long, and at most %d (MaxValueSize) are supported; write it in parts under several keys", len(value), MaxValueSize)
-	}
-	return nil
-}
-
-// tooLargef returns an ErrTooLarge.
-func tooLargef(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrTooLarge, fmt.Sprintf(format, args...))
-}
+// The limits are those that batches check.
+var (
+	_ [MaxKeySize]struct{}   = [batch.MaxKeySize]struct{}{}
+	_ [MaxValueSize]struct{} = [batch.MaxValueSize]struct{}{}
+	_ [MaxBatchSize]struct{} = [batch.MaxBatchSize]struct{}{}
+)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -67,23 +66,4 @@ func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 	}
 	require.NoError(t, it.Close())
 	require.Equal(t, []string{"after", "before"}, keys)
-}
-
-// A batch of entries within their limits may exceed the limit for batches.
-func TestABatchAboveItsLimitIsRefusedWithItsName(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	b := Batch{data: make([]byte, batch.HeaderLen, MaxBatchSize)} // capacity that is never touched
-	b.data = b.data[:MaxBatchSize-100]
-	b.Put([]byte("k"), make([]byte, 89))
-	err := d.Apply(&b, nil)
-	require.ErrorIs(t, err, ErrTooLarge)
-	require.ErrorContains(t, err, fmt.Sprintf("the batch would take %d bytes with its entry 1, and at most %d (MaxBatchSize)", MaxBatchSize+1, MaxBatchSize))
-	require.ErrorContains(t, err, "apply it in parts")
-
-	b.Reset()
-	require.Zero(t, cap(b.data), "Reset does not keep that much memory")
-	b.Put([]byte("k"), []byte("v"))
-	require.NoError(t, d.Apply(&b, nil), "the batch can be used again")
-	b.memSize = MaxBatchSize + 1
-	require.ErrorContains(t, d.Apply(&b, nil), "the 1 entries of the batch take up to 1073741825 bytes in memory")
 }

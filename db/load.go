@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/load"
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -64,7 +65,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 func (d *DB) loadOptions(seq uint64) load.Options {
 	return load.Options{
 		Cmp: d.cmp, Compactor: d.compactor, Writer: d.tableWriterOptions(0), TableSize: uint64(d.options().Tables.Size),
-		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: checkEntry, Expiry: d.expiry, InListener: d.listenerCalls.InThisGoroutine,
+		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: batch.CheckEntry, Expiry: d.expiry, InListener: d.listenerCalls.InThisGoroutine,
 		Ended: func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/txn"
 )
 
 // maxGroupBytes bounds the log record that a leader writes for several batches,
@@ -14,12 +16,10 @@ const maxGroupBytes = 1 << 20
 
 // commitRequest is one writer's place in the queue.
 type commitRequest struct {
-	batch *Batch // nil for a request that is committed alone
+	batch *batch.Batch // nil for a request that is committed alone
 	keep  durability
 	alone func(*DB) error // runs instead of a write, alone
-	// check, if not nil, is run by the leader with the requests before this one in the group. If it
-	// returns an error, the batch is not written.
-	check func(before []*commitRequest) error
+	check txn.Check       // may be nil
 	err   error
 	wake  chan bool // true: the receiver leads now; false: err is set
 }
@@ -47,7 +47,8 @@ type commitQueue struct {
 
 	// The fields below belong to the leader.
 	group    []*commitRequest
-	checked  bool // a request of the group has a check
+	checked  bool           // a request of the group has a check
+	before   []*batch.Batch // scratch
 	record   []byte
 	expected int // the number of writers when the last group was done
 }
@@ -155,7 +156,7 @@ func (q *commitQueue) takeGroup(room int) {
 			break
 		}
 		size += r.batch.Size()
-		memSize += r.batch.memSize
+		memSize += r.batch.MemSize()
 		syncs = syncs || r.batch.Len() == 0
 		if n > 0 && (size > maxGroupBytes || syncs && memSize > uint64(room)) {
 			break
@@ -172,18 +173,21 @@ func (q *commitQueue) takeGroup(room int) {
 // dropConflicts runs the checks of the group. A request that fails stays in the group with an
 // empty batch and its error.
 func (q *commitQueue) dropConflicts() {
-	for i, r := range q.group {
-		if r.check == nil {
-			continue
+	before := q.before[:0]
+	for _, r := range q.group {
+		if r.check != nil {
+			if err := r.check(before); err != nil {
+				r.batch, r.keep, r.err = &noWrites, inBuffer, err
+			}
 		}
-		if err := r.check(q.group[:i]); err != nil {
-			r.batch, r.keep, r.err = &noWrites, inBuffer, err
-		}
+		before = append(before, r.batch)
 	}
+	clear(before)
+	q.before = before[:0]
 }
 
 // noWrites is the batch of a request whose own one is not written. It is never changed.
-var noWrites Batch
+var noWrites batch.Batch
 
 // end ends a request of a group whose error is err, unless its check had one.
 func (r *commitRequest) end(err error) {

@@ -205,8 +205,7 @@ func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
 	}
 	var b Batch
 	b.Put([]byte("k"), []byte("v"))
-	b.setSeq(5)
-	writeLogFile("000003.log", b.data)
+	writeLogFile("000003.log", b.content.Record(5))
 	edit := manifest.Edit{
 		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), NextFileNum: manifest.Num(4), LastSeq: manifest.Num(1000),
 	}

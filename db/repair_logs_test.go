@@ -14,8 +14,7 @@ func numbered(seq uint64, value string, keys ...string) []byte {
 	for _, key := range keys {
 		b.Put([]byte(key), []byte(value))
 	}
-	b.setSeq(seq)
-	return b.data
+	return b.content.Record(seq)
 }
 
 // The bug: a value may contain a log, for example in a backup of another database. If the record

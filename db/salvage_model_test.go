@@ -50,9 +50,8 @@ func randomLog(t *testing.T, rnd *rand.Rand, num, seq uint64) (*modelLog, uint64
 			b.Put(key, []byte(value))
 			ops = append(ops, func(c contents) { c[string(key)] = value })
 		}
-		b.setSeq(seq)
+		batches = append(batches, bytes.Clone(b.content.Record(seq)))
 		seq += uint64(len(ops))
-		batches = append(batches, bytes.Clone(b.data))
 		applies = append(applies, func(c contents) {
 			for _, op := range ops {
 				op(c)

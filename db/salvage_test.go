@@ -67,9 +67,8 @@ func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
 	_, num, _ := base.ParseFileName(log)
 	var b Batch
 	b.Put([]byte("later"), nil)
-	b.setSeq(21)
 	for i := range uint64(2) {
-		writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1+i)), logBytes(t, b.data))
+		writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1+i)), logBytes(t, b.content.Record(21)))
 	}
 	d := openTest(t, &Options{FS: fs, Salvage: SalvagePrefix})
 	_, err := d.Get([]byte("later"))
@@ -103,8 +102,7 @@ func TestAGapBetweenLogsIsReportedAndTheNewerLogApplied(t *testing.T) {
 	writeFile(t, fs, filepath.Join("db", name), data[:len(data)/2-20])
 	var b Batch
 	b.Put([]byte("later"), []byte("v"))
-	b.setSeq(21)
-	writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), logBytes(t, b.data))
+	writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), logBytes(t, b.content.Record(21)))
 	d := openTest(t, &Options{FS: fs})
 	requireValue(t, d, []byte("later"), []byte("v"))
 	requireValue(t, d, testKey(5), testValue(5))

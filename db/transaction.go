@@ -30,7 +30,7 @@ type Transaction struct {
 	snapshot *Snapshot // nil once it has ended
 	readOnly bool
 	options  *WriteOptions
-	batch    Batch
+	batch    batch.Batch
 	reads    txn.Reads
 	writes   txn.Writes
 	walking  []*Iterator // its open iterators, unless it is read-only
@@ -70,7 +70,7 @@ func (t *Transaction) read(key []byte) {
 
 // own returns the transaction's own newest write of key, if there is one.
 func (t *Transaction) own(key []byte) (value []byte, kind base.Kind, ok bool) {
-	if t.batch.entries == 0 {
+	if t.batch.Count() == 0 {
 		return nil, 0, false
 	}
 	t.updateIndex()
@@ -79,9 +79,7 @@ func (t *Transaction) own(key []byte) (value []byte, kind base.Kind, ok bool) {
 
 // updateIndex adds the newest writes to the index.
 func (t *Transaction) updateIndex() {
-	if t.batch.entries > 0 {
-		t.writes.Update(t.batch.data[batch.HeaderLen:], t.batch.entries)
-	}
+	t.writes.Update(t.batch.Entries(), t.batch.Count())
 }
 
 // Get returns a copy of the value of key, which belongs to the caller, or ErrNotFound.
@@ -233,7 +231,7 @@ func (t *Transaction) PutTTL(key, value []byte, ttl time.Duration) error {
 		return t.write(base.KindSet, key, value)
 	}
 	t.batch.PutTTL(key, value, ttl)
-	return t.batch.refused
+	return t.batch.Refused()
 }
 
 func (t *Transaction) write(kind base.Kind, key, value []byte) error {
@@ -243,11 +241,8 @@ func (t *Transaction) write(kind base.Kind, key, value []byte) error {
 	case t.readOnly:
 		return t.refuseWrite()
 	}
-	t.batch.add(kind, key, value)
-	if t.batch.refused != nil {
-		return t.batch.refused
-	}
-	return nil
+	t.batch.Add(kind, key, value)
+	return t.batch.Refused()
 }
 
 // refuseWrite returns the error of a write in a read-only transaction.

@@ -1,13 +1,9 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/txn"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // Commit writes what the transaction wrote, atomically and as durably as SetWriteOptions says,
@@ -26,8 +22,8 @@ func (t *Transaction) Commit() error {
 		it.cursor.EndWalk()
 	}
 	switch {
-	case t.batch.refused != nil:
-		return t.batch.refused
+	case t.batch.Refused() != nil:
+		return t.batch.Refused()
 	case t.batch.Len() == 0:
 		return nil
 	case t.db.closed.Load():
@@ -35,61 +31,23 @@ func (t *Transaction) Commit() error {
 	case t.reads.Empty():
 		return t.db.apply(&t.batch, t.options, nil)
 	}
-	t.reads.Prepare()
-	return t.commitChecked()
+	return t.committer().Commit()
 }
 
-// examinations bounds how often a transaction is examined outside of the commit queue. Once is
-// enough unless a load, or a great many writes, were committed meanwhile.
-const examinations = 3
+// txnStore is the store as the commit of a transaction sees it.
+type txnStore struct{ *Transaction }
 
-// errExamineAgain says that the examination of a transaction does not cover all commits.
-var errExamineAgain = errors.Sentinel("sievedb: the transaction must be examined again")
+func (t txnStore) Visible() uint64 { return t.db.finder.VisibleSeq.Load() }
 
-// commitChecked is Commit for a transaction with reads and writes; package txn describes it.
-func (t *Transaction) commitChecked() error {
-	t.db.recent.Begin()
-	defer t.db.recent.End()
-	for n := 0; ; n++ {
-		horizon, err := t.examine()
-		if err != nil {
-			return err
-		}
-		err = t.db.apply(&t.batch, t.options, func(before []*commitRequest) error {
-			return t.check(before, horizon, n == examinations)
-		})
-		if err != errExamineAgain {
-			return err
-		}
-	}
+func (t txnStore) Write(check txn.Check) error { return t.db.apply(&t.batch, t.options, check) }
+
+// committer returns what commits the transaction; package txn describes it.
+func (t *Transaction) committer() txn.Committer {
+	return txn.Committer{Store: txnStore{t}, Reads: &t.reads, Recent: &t.db.recent}
 }
 
-// check compares the reads with the commits above horizon, and with the requests that the leader
-// commits before this one. Only the leader runs it.
-func (t *Transaction) check(before []*commitRequest, horizon uint64, last bool) error {
-	recent := &t.db.recent
-	if !recent.Covers(horizon, t.db.finder.VisibleSeq.Load()) {
-		if !last {
-			return errExamineAgain
-		}
-		// Nothing is committed now, so this covers everything.
-		if _, err := t.examine(); err != nil {
-			return err
-		}
-	} else if recent.Conflict(&t.reads, horizon) {
-		return ErrConflict
-	}
-	for _, r := range before {
-		if b := r.batch; b.Len() > 0 && txn.BatchConflict(&t.reads, b.data[batch.HeaderLen:], b.entries) {
-			return ErrConflict
-		}
-	}
-	return nil
-}
-
-// examine searches the runs for changes since the transaction began of what it read, up to the
-// horizon that it returns, and perhaps beyond.
-func (t *Transaction) examine() (horizon uint64, err error) {
+// Examine searches the runs for changes since the transaction began of what it read.
+func (t txnStore) Examine() (horizon uint64, err error) {
 	d, start := t.db, t.snapshot.at.Seq
 	horizon = d.finder.VisibleSeq.Load()
 	if t.snapshot.at.State != nil && d.deleter.Dropped() >= start {
@@ -107,23 +65,11 @@ func (t *Transaction) examine() (horizon uint64, err error) {
 			}
 		}
 	}
-	for level := range s.Version.Levels {
-		for _, f := range s.Version.Levels[level].Files {
-			if !d.writtenSince(f, start) {
-				continue
-			}
-			run := tables.NewLevelIter(d.tables, d.cmp, []*manifest.FileMeta{f}, sstable.IterOptions{})
-			found, err := t.reads.Conflict(run, start)
-			err = errors.CombineErrors(err, run.Close())
-			switch {
-			case err != nil:
-				return 0, errors.Wrap(base.NoSpace(err), "sievedb: commit: looking for changes of what the transaction read")
-			case found:
-				return 0, ErrConflict
-			}
-		}
+	found, err := t.reads.ConflictInTables(d.tables, s.Version, start, d.writtenSince)
+	if found {
+		return 0, ErrConflict
 	}
-	return horizon, nil
+	return horizon, err
 }
 
 // writtenSince reports whether f may have entries above the sequence number start, which was
@@ -146,34 +92,16 @@ func (d *DB) View(fn func(t *Transaction) error) error {
 	return fn(t)
 }
 
-// updateAttempts bounds how often Update calls its function. After shyAttempts conflicts, Updates
-// take turns.
-const (
-	updateAttempts = 100
-	shyAttempts    = 2
-)
-
 // Update calls fn with a transaction and commits it. If fn returns an error, or panics, nothing
 // is written. After a conflict it calls fn again with a new transaction: fn must have no effects
 // but those on the transaction, or bear their repetition. After 100 conflicts in a row it returns
 // an error that wraps ErrConflict. The writes are on stable storage when it returns, unless fn
 // calls SetWriteOptions. fn must not call Commit or Close.
 func (d *DB) Update(fn func(t *Transaction) error) error {
-	turn := false
-	for attempt := 1; ; attempt++ {
-		err := d.updateOnce(fn)
-		if err != ErrConflict {
-			return err
-		}
-		if attempt == updateAttempts {
-			return errors.Wrapf(err, "sievedb: Update: gave up after %d attempts", attempt)
-		}
-		if attempt >= shyAttempts && !turn {
-			if turn = d.turns.Take(attempt, d.closing); turn {
-				defer d.turns.End()
-			}
-		}
+	if d == nil {
+		return ErrClosed
 	}
+	return d.turns.Retry(d.closing, func() error { return d.updateOnce(fn) })
 }
 
 func (d *DB) updateOnce(fn func(t *Transaction) error) error {

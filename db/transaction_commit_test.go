@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -34,19 +36,19 @@ func TestTheLeaderFindsLateConflicts(t *testing.T) {
 	d.recent.Begin()
 	defer d.recent.End()
 	require.NoError(t, d.Put([]byte("first"), nil, NoSync)) // from here on commits are recorded
-	horizon, err := tx.examine()
+	horizon, err := txnStore{tx}.Examine()
 	require.NoError(t, err)
 	require.NoError(t, d.Put([]byte("unrelated"), nil, NoSync))
-	require.NoError(t, tx.check(nil, horizon, false))
+	require.NoError(t, tx.committer().CheckLate(nil, horizon, false))
 	var b Batch
 	b.Put([]byte("z"), nil)
 	b.Put([]byte("a"), nil)
-	before := []*commitRequest{{batch: &noWrites}, {batch: &b}}
-	require.Equal(t, ErrConflict, tx.check(before, horizon, false), "the same group")
-	require.NoError(t, other.check(before, horizon, false))
+	before := []*batch.Batch{&noWrites, &b.content}
+	require.Equal(t, ErrConflict, tx.committer().CheckLate(before, horizon, false), "the same group")
+	require.NoError(t, other.committer().CheckLate(before, horizon, false))
 	require.NoError(t, d.Apply(&b, NoSync))
-	require.Equal(t, ErrConflict, tx.check(nil, horizon, false), "an earlier group")
-	require.NoError(t, other.check(nil, horizon, false))
+	require.Equal(t, ErrConflict, tx.committer().CheckLate(nil, horizon, false), "an earlier group")
+	require.NoError(t, other.committer().CheckLate(nil, horizon, false))
 	require.NoError(t, tx.Close())
 	require.NoError(t, other.Close())
 }
@@ -59,16 +61,16 @@ func TestATransactionIsExaminedAgain(t *testing.T) {
 	tx, other := readerOf(t, d, "a"), readerOf(t, d, "b")
 	d.recent.Begin()
 	defer d.recent.End()
-	horizon, err := tx.examine()
+	horizon, err := txnStore{tx}.Examine()
 	require.NoError(t, err)
 	l, err := d.NewLoader()
 	require.NoError(t, err)
 	require.NoError(t, l.Put([]byte("a"), nil))
 	require.NoError(t, l.Commit())
-	require.Equal(t, errExamineAgain, tx.check(nil, horizon, false))
-	require.Equal(t, ErrConflict, tx.check(nil, horizon, true))
-	require.Equal(t, errExamineAgain, other.check(nil, horizon, false))
-	require.NoError(t, other.check(nil, horizon, true))
+	require.Equal(t, txn.ErrExamineAgain, tx.committer().CheckLate(nil, horizon, false))
+	require.Equal(t, ErrConflict, tx.committer().CheckLate(nil, horizon, true))
+	require.Equal(t, txn.ErrExamineAgain, other.committer().CheckLate(nil, horizon, false))
+	require.NoError(t, other.committer().CheckLate(nil, horizon, true))
 	require.Equal(t, ErrConflict, tx.Commit())
 	require.NoError(t, other.Commit())
 }
@@ -83,10 +85,10 @@ func TestAConflictDoesNotDisturbItsGroup(t *testing.T) {
 	q := &d.commit
 	require.True(t, q.tryLead())
 	requests := []*commitRequest{
-		{batch: &b, keep: onDisk, check: func([]*commitRequest) error { return refused }},
-		{batch: &c, keep: onDisk, check: func(before []*commitRequest) error {
+		{batch: &b.content, keep: onDisk, check: func([]*batch.Batch) error { return refused }},
+		{batch: &c.content, keep: onDisk, check: func(before []*batch.Batch) error {
 			require.Len(t, before, 1)
-			require.Zero(t, before[0].batch.Len())
+			require.Zero(t, before[0].Len())
 			return nil
 		}},
 	}
@@ -217,7 +219,7 @@ func TestUpdateGivesUp(t *testing.T) {
 	})
 	require.ErrorIs(t, err, ErrConflict)
 	require.ErrorContains(t, err, "gave up after 100 attempts")
-	require.Equal(t, updateAttempts, calls)
+	require.Equal(t, 100, calls)
 	require.True(t, d.turns.Take(1, nil), "the next one can have its turn")
 	d.turns.End()
 	_, err = d.Get([]byte("b"))

@@ -290,8 +290,8 @@ var bugsFromB19 = []bug{
 	{
 		id: "B39a", what: "write skew: a transaction's reads are not compared with the commits of the meantime", seen: "snapshot isolation, SIGMOD'95",
 		plant: []patch{{
-			file: "db/transaction_commit.go",
-			old:  "} else if recent.Conflict(&t.reads, horizon) {",
+			file: "internal/txn/commit.go",
+			old:  "} else if c.Recent.Conflict(c.Reads, horizon) {",
 			new:  "} else if false {",
 		}},
 		caught: []catch{{
@@ -314,8 +314,8 @@ var bugsFromB19 = []bug{
 	{
 		id: "B39c", what: "a transaction overlooks changes that were flushed before its commit", seen: "RocksDB's optimistic transactions refuse to decide then",
 		plant: []patch{{
-			file: "db/transaction_commit.go",
-			old:  "			if !d.writtenSince(f, start) {",
+			file: "internal/txn/search.go",
+			old:  "			if !writtenSince(f, start) {",
 			new:  "			if true {",
 		}},
 		caught: []catch{{
