@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/checkpoint"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 // CheckpointOptions configure a checkpoint.
@@ -25,7 +26,8 @@ type CheckpointOptions struct {
 // When it returns nil, dir is durable and complete. After an error or a crash it does not exist; a
 // directory with its name and ".checkpoint" may remain, which the next call for dir removes. nil
 // options mean the defaults. If ctx is done, it returns the error of ctx. It works on a read-only
-// store too. A closed store returns ErrClosed, and a call from a function of the EventListener
+// store and on a follower too: they write what the logs have as tables. So a follower can copy a database
+// that LevelDB or goleveldb has open. dir must not be within the database's directories. A closed store returns ErrClosed, and a call from a function of the EventListener
 // ErrInListener. It may be called from any goroutine, several times at once for different directories.
 func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (CheckpointInfo, error) {
 	switch {
@@ -47,28 +49,42 @@ func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (
 	if err != nil {
 		return CheckpointInfo{}, err
 	}
-	info, err := checkpoint.Make(ctx, checkpoint.Options{FS: d.opts.FS, Dir: d.dir, Dest: dest, Closed: d.closed.Load}, s)
+	info, err := checkpoint.Make(ctx, checkpoint.Options{
+		FS: d.opts.FS, Dir: d.dir, LogDir: d.place.Logs.Dir(), Dest: dest, Open: d.fs.Open, Tables: d.levelWriterOptions(0, d.plan.FlushBits(s.Entries())), Closed: d.closed.Load,
+	}, s)
 	return info, errors.CombineErrors(err, s.Release())
 }
 
 // takeState returns the present state for a checkpoint. Close waits until it is released.
 func (d *DB) takeState() (s *checkpoint.State, err error) {
 	err = d.commit.run(d, &commitRequest{alone: func(d *DB) error {
-		err := d.writeErr()
-		switch {
-		case d.opts.ReadOnly:
-			s, err = checkpoint.TakeRecovered(d.fs, d.dir, d.set)
-		case err == nil:
-			if err = d.handOver(); err == nil {
-				s, err = checkpoint.Take(d.fs, d.dir, d.set, func() []uint64 { return d.state().Logs() })
-			}
+		if err := d.writeErr(); err != nil {
+			return err
+		}
+		if d.opts.ReadOnly {
+			s = d.takeView()
+		} else if err = d.handOver(); err == nil {
+			s, err = checkpoint.Take(d.fs, d.dir, d.set, func() []uint64 { return d.state().Logs() })
 		}
 		if err != nil {
 			return err
 		}
 		d.background.Add(1) // Close waits for the leader first
-		s.Released, s.Whole, s.Seq, s.Logged = d.background.Done, !d.opts.ReadOnly, d.finder.VisibleSeq.Load(), d.log.logged
+		s.Released = d.background.Done
+		if !d.opts.ReadOnly {
+			s.Whole, s.Seq, s.Logged = true, d.finder.VisibleSeq.Load(), d.log.logged
+		}
 		return nil
 	}})
 	return s, err
+}
+
+// takeView returns what a store that only reads shows.
+func (d *DB) takeView() *checkpoint.State {
+	s, seq := d.finder.RefAt(nil)
+	var mems []*memtable.Memtable
+	for _, m := range s.Memtables() {
+		mems = append(mems, m.Memtable)
+	}
+	return checkpoint.TakeView(d.set, s.Version, mems, seq)
 }

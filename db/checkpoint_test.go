@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -196,7 +198,7 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 			case f.kind.Load() < 0: // it needed fewer operations than the first one
 				require.NoError(t, err)
 			case err == nil: // it copied instead of linking, or had all it needed
-				require.Contains(t, []wrap.OpKind{wrap.OpLink, wrap.OpClose, wrap.OpStat}, kind, "operation %d", at)
+				require.Contains(t, []wrap.OpKind{wrap.OpLink, wrap.OpClose, wrap.OpStat, wrap.OpRemove}, kind, "operation %d", at)
 				require.NoError(t, there)
 			case there == nil: // the last sync of the directory failed
 				require.Contains(t, []wrap.OpKind{wrap.OpSyncDir, wrap.OpClose}, kind, "operation %d", at)
@@ -224,7 +226,12 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 	var none context.Context
 	_, err := d.Checkpoint(none, "copy", nil)
 	require.ErrorContains(t, err, "Checkpoint: the context is nil")
-	_, err = d.Checkpoint(background, "db", nil)
+	for _, dir := range []string{"db", "db/copy", "db/LOGDIR", "db/../db/000100.ldb"} {
+		_, err = d.Checkpoint(background, dir, nil)
+		require.ErrorContains(t, err, "within db, which belongs to the database; choose a directory outside", dir)
+	}
+	require.NoError(t, mem.MkdirAll("there"))
+	_, err = d.Checkpoint(background, "there", nil)
 	require.ErrorIs(t, err, fs.ErrExist)
 	ctx, cancel := context.WithCancel(background)
 	cancel()
@@ -233,7 +240,8 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 	require.NoError(t, vfs.MkdirAllSynced(mem, "taken.checkpoint"))
 	writeFile(t, mem, filepath.Join("taken.checkpoint", "notes.txt"), nil)
 	_, err = d.Checkpoint(background, "taken", nil)
-	require.ErrorContains(t, err, "notes.txt that is not of a checkpoint")
+	require.ErrorContains(t, err, "taken.checkpoint exists, and is not what an interrupted checkpoint left; move it away")
+	require.NoError(t, mem.Remove(filepath.Join("taken.checkpoint", "notes.txt")))
 	lock, err := mem.Lock(filepath.Join("taken.checkpoint", base.LockName), false)
 	require.NoError(t, err)
 	_, err = d.Checkpoint(background, "taken", nil)
@@ -245,8 +253,47 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A read-only store can be copied too. What its logs have is recovered in the copy. They are copied:
-// another program may have left them without a sync.
+// The bug: the temporary directory was emptied whatever it was.
+func TestACheckpointSparesOtherDirectories(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	fill(t, d, 0, 10)
+	checkpointTo(t, d, "copy.checkpoint")
+	_, err := d.Checkpoint(background, "copy", nil)
+	require.ErrorContains(t, err, "copy.checkpoint exists, and is not what an interrupted checkpoint left; move it away")
+	c, err := Open("copy.checkpoint", testOptions(mem))
+	require.NoError(t, err)
+	require.Equal(t, mapOf(t, d), mapOf(t, c))
+	require.NoError(t, c.Close())
+
+	require.NoError(t, mem.MkdirAll("other.checkpoint"))
+	writeFile(t, mem, filepath.Join("other.checkpoint", base.FileName(base.FileTemp, 0)), []byte("that one"))
+	writeFile(t, mem, filepath.Join("other.checkpoint", base.CurrentName), nil)
+	_, err = d.Checkpoint(background, "other", nil)
+	require.ErrorContains(t, err, "is of an interrupted checkpoint to another directory; remove it")
+
+	dir := t.TempDir()
+	o := &Options{Memtables: MemtableOptions{Size: 64 << 10}}
+	real, err := Open(filepath.Join(dir, "db"), o)
+	require.NoError(t, err)
+	defer real.Close()
+	require.NoError(t, real.Put([]byte("a"), []byte("1"), nil))
+	linked := filepath.Join(dir, "linked")
+	_, err = real.Checkpoint(background, linked, nil)
+	require.NoError(t, err)
+	if err := os.Symlink(linked, filepath.Join(dir, "new.checkpoint")); err != nil {
+		require.ErrorIs(t, err, fs.ErrPermission, "Windows does not let everybody make links")
+		return
+	}
+	_, err = real.Checkpoint(background, filepath.Join(dir, "new"), nil)
+	require.ErrorContains(t, err, "it is a symbolic link, want a directory")
+	c, err = Open(linked, &Options{ErrorIfMissing: true})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+// A read-only store can be copied too. What its logs have is in tables of the copy: the logs may be
+// damaged, or of another engine whose MANIFEST says other things about them.
 func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 	mem := vfs.NewMem()
 	g := newGate()
@@ -272,8 +319,9 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 		info := checkpointTo(t, d, "copy")
 		require.Equal(t, d.finder.VisibleSeq.Load(), info.Seq)
 		require.Equal(t, d.Metrics().Total().Bytes, info.BytesLinked, "only tables")
+		require.Zero(t, info.Logs)
 		if mem == crashed {
-			require.Greater(t, info.Logs, 1)
+			require.Positive(t, info.BytesCopied)
 		}
 		c, err := Open("copy", &Options{FS: mem.Crash(), ErrorIfMissing: true})
 		require.NoError(t, err)
@@ -323,4 +371,69 @@ func TestACheckpointWithoutLinks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, mapOf(t, c))
 	require.NoError(t, c.Close())
+}
+
+// The bugs: the copy had no log that an old LevelDB's MANIFEST needs besides its newest one, and the
+// damage that Options.Salvage had passed over.
+func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	fill(t, d, 0, 50)
+	want := mapOf(t, d)
+	require.NoError(t, d.SyncLog())
+	mem = mem.Crash()
+	require.NoError(t, d.Close())
+	_, st, err := manifest.Load(manifest.SetOptions{FS: mem, Dir: "db", Cmp: base.Bytewise})
+	require.NoError(t, err)
+	e := &manifest.Edit{
+		Comparer: base.Bytewise.Name, LogNum: manifest.Num(90), PrevLogNum: manifest.Num(st.LogNum), NextFileNum: manifest.Num(200), LastSeq: manifest.Num(0),
+	}
+	require.NoError(t, manifest.WriteFile(mem, "db", 91, e))
+	require.NoError(t, manifest.SetCurrent(mem, "db", 91))
+	writeFile(t, mem, filepath.Join("db", base.FileName(base.FileLog, 90)), nil)
+	copied := func(dir string, o *Options) map[string]string {
+		o.ReadOnly = true
+		d := openTest(t, o)
+		shown := mapOf(t, d)
+		checkpointTo(t, d, dir)
+		c, err := Open(dir, &Options{FS: mem, ErrorIfMissing: true})
+		require.NoError(t, err)
+		require.Equal(t, shown, mapOf(t, c))
+		require.NoError(t, c.Close())
+		return shown
+	}
+	require.Equal(t, want, copied("copy", testOptions(mem)))
+
+	path := filepath.Join("db", base.FileName(base.FileLog, st.LogNum))
+	log := []byte(readFile(t, mem, path))
+	log[len(log)/2]++
+	require.NoError(t, mem.Remove(path))
+	writeFile(t, mem, path, log)
+	o := testOptions(mem)
+	o.Salvage = SalvageAll
+	require.Less(t, len(copied("salvaged", o)), len(want))
+}
+
+// A follower copies what it shows, also tables that the writer has removed, and nothing that was written
+// since.
+func TestACheckpointOfAFollower(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	d := openTest(t, o)
+	fill(t, d, 0, 200)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	fill(t, d, 100, 300)
+	f := mustFollow(t, o)
+	want := mapOf(t, f)
+	fill(t, d, 0, 400)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	info := checkpointTo(t, f, "copy")
+	require.Positive(t, info.BytesCopied)
+	require.Zero(t, info.Logs)
+	c, err := Open("copy", &Options{FS: mem, ErrorIfMissing: true})
+	require.NoError(t, err)
+	require.Equal(t, want, mapOf(t, c))
+	requireNoFaults(t, c)
+	require.NoError(t, c.Close())
+	require.Equal(t, info.Seq, f.finder.VisibleSeq.Load())
 }

@@ -25,9 +25,13 @@ func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCac
 // newTableWriter returns a writer of tables for a level, whose filters have bits a key, if that
 // depends on the level.
 func (d *DB) newTableWriter(level int, bits filterplan.Bits) *tables.Writer {
+	return tables.NewWriter(d.levelWriterOptions(level, bits))
+}
+
+func (d *DB) levelWriterOptions(level int, bits filterplan.Bits) tables.WriterOptions {
 	o := d.tableWriterOptions(bits)
 	o.Table.Compression = d.options().Tables.compressionFor(level)
-	return tables.NewWriter(o)
+	return o
 }
 
 func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {

@@ -2,20 +2,25 @@
 // database.
 //
 // Tables and full logs never change, so they are linked, or copied if the file system cannot link
-// them. Only the newest log is always copied: the store continues to append to it. The directory is
+// them. Only the newest log is always copied: the store continues to append to it. A store that only
+// reads, such as a follower, writes what it has of the logs as tables. The directory is
 // made under a temporary name, synced, and renamed. A crash leaves that name at most, and the next
 // checkpoint of that directory removes it.
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -26,6 +31,12 @@ type Options struct {
 	FS   vfs.FS // of both directories, with the tables
 	Dir  string // of the store
 	Dest string // absolute; it must not exist
+	// LogDir is the directory of the store's logs, if it is another one.
+	LogDir string
+	// Open opens a table of the store that cannot be linked.
+	Open func(path string) (vfs.File, error)
+	// Tables say how tables are written; the Dir and the file numbers are those of the checkpoint.
+	Tables tables.WriterOptions
 	// Closed reports whether the store is being closed.
 	Closed func() bool
 }
@@ -52,19 +63,24 @@ func Make(ctx context.Context, o Options, s *State) (report.Checkpoint, error) {
 }
 
 func (m *maker) make() error {
+	for _, dir := range []string{m.Dir, m.LogDir} {
+		if dir != "" && within(dir, m.Dest) {
+			return errors.Newf("it is within %s, which belongs to the database; choose a directory outside", dir)
+		}
+	}
 	if _, err := m.FS.Lstat(m.Dest); !errors.Is(err, fs.ErrNotExist) {
 		return errors.CombineErrors(err, errors.Wrap(fs.ErrExist, "choose a directory that does not exist"))
 	}
-	err := vfs.MkdirAllSynced(m.FS, m.temp)
-	var lock io.Closer
-	if err == nil { // ErrLocked: another checkpoint to this directory is being made
-		lock, err = m.FS.Lock(filepath.Join(m.temp, base.LockName), false)
-	}
+	err := m.makeTemp()
 	if err != nil {
+		return err
+	}
+	lock, err := m.FS.Lock(filepath.Join(m.temp, base.LockName), false)
+	if err != nil { // ErrLocked: another checkpoint to this directory is being made
 		_ = m.FS.Remove(m.temp) // if it is empty
 		return err
 	}
-	if err = m.clear(); err == nil {
+	if err = m.begin(); err == nil {
 		err = m.fill()
 	}
 	if err == nil {
@@ -73,21 +89,105 @@ func (m *maker) make() error {
 	if err != nil {
 		return errors.CombineErrors(err, m.giveUp(lock))
 	}
-	err = m.FS.SyncDir(filepath.Dir(m.Dest))
+	if err = m.FS.SyncDir(filepath.Dir(m.Dest)); err == nil {
+		_ = m.FS.Remove(filepath.Join(m.Dest, markerName)) // if it stays, the next Open removes it
+	}
 	return errors.CombineErrors(err, lock.Close())
 }
 
-// clear removes what an interrupted checkpoint left.
-func (m *maker) clear() error {
-	names, err := m.FS.List(m.temp)
-	for _, name := range names {
-		if _, _, ok := base.ParseFileName(name); !ok {
-			return errors.Newf("%s has a file %s that is not of a checkpoint; remove the directory", m.temp, name)
+// within reports whether path is dir, or below it. Both are absolute.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// markerName is a file that is in the temporary directory before any other, with the name of the
+// directory that the checkpoint is to get. It says that what is there may be removed. Every engine
+// removes a file of this name when it opens a database.
+var markerName = base.FileName(base.FileTemp, 0)
+
+// makeTemp makes the temporary directory, or accepts the one of an interrupted checkpoint.
+func (m *maker) makeTemp() error {
+	there, err := vfs.PlainDir(m.FS, m.temp)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		if err := vfs.MkdirAllSynced(m.FS, filepath.Dir(m.temp)); err != nil {
+			return err
 		}
+		err := vfs.MkdirPlain(m.FS, m.temp)
+		if err != nil {
+			_ = m.FS.Remove(m.temp) // if it is there, it is empty
+		}
+		return err
+	}
+	names, err := m.FS.List(m.temp)
+	if err != nil {
+		return err
 	}
 	for _, name := range names {
-		if name != base.LockName && err == nil {
+		if name != base.LockName && name != markerName {
+			return m.checkMarker()
+		}
+	}
+	return nil
+}
+
+// checkMarker refuses a directory that is not of an interrupted checkpoint to Dest.
+func (m *maker) checkMarker() error {
+	path := filepath.Join(m.temp, markerName)
+	f, err := m.FS.Open(path)
+	if err != nil {
+		return errors.Wrapf(err, "%s exists, and is not what an interrupted checkpoint left; move it away", m.temp)
+	}
+	defer f.Close()
+	want := []byte(filepath.Base(m.Dest))
+	content := make([]byte, len(want))
+	size, err := f.Size()
+	if err == nil && size == int64(len(want)) {
+		_, err = vfs.ReadFull(f, content, 0)
+	}
+	if err == nil && !bytes.Equal(content, want) {
+		err = errors.Newf("%s exists, and is of an interrupted checkpoint to another directory; remove it", m.temp)
+	}
+	return err
+}
+
+// begin removes what an interrupted checkpoint left, and writes the marker.
+func (m *maker) begin() error {
+	if err := m.clear(); err != nil {
+		return err
+	}
+	f, err := m.FS.Create(filepath.Join(m.temp, markerName))
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write([]byte(filepath.Base(m.Dest))); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.CombineErrors(err, f.Close()); err == nil {
+		err = m.FS.SyncDir(m.temp)
+	}
+	return err
+}
+
+// clear removes the files of an unfinished checkpoint, the marker last.
+func (m *maker) clear() error {
+	names, err := m.FS.List(m.temp)
+	marked := false
+	for _, name := range names {
+		switch {
+		case err != nil || name == base.LockName:
+		case name == markerName:
+			marked = true
+		default:
 			err = m.FS.Remove(filepath.Join(m.temp, name))
+		}
+	}
+	if err == nil && marked {
+		if err = m.FS.SyncDir(m.temp); err == nil {
+			err = m.FS.Remove(filepath.Join(m.temp, markerName))
 		}
 	}
 	return err
@@ -114,6 +214,9 @@ func (m *maker) fill() (err error) {
 		if err == nil {
 			err = m.log(l)
 		}
+	}
+	if err == nil {
+		err = m.memtables()
 	}
 	if err == nil {
 		err = m.FS.SyncDir(m.temp)
@@ -147,13 +250,45 @@ func (m *maker) table(f *manifest.FileMeta) error {
 		m.info.BytesLinked += f.Size
 		return nil
 	}
-	src, err := m.FS.Open(from)
+	src, err := m.Open(from)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	m.info.BytesCopied += f.Size
 	return vfs.Copy(m.FS, src, int64(f.Size), to)
+}
+
+// memtables writes the memtables as tables of level 0, the oldest first.
+func (m *maker) memtables() error {
+	o := m.Tables
+	o.Dir.FS, o.Dir.Path = m.FS, m.temp
+	o.NewFileNum = func() uint64 { m.state.NextFileNum++; return m.state.NextFileNum - 1 }
+	for _, mem := range slices.Backward(m.state.Memtables) {
+		if err := m.goOn(); err != nil {
+			return err
+		}
+		out := tables.NewWriter(o)
+		for ikey, value := range mem.All() {
+			if base.Trailer(ikey)>>8 > m.state.Seq {
+				continue // written since
+			}
+			if err := out.Add(ikey, value); err != nil {
+				out.Abandon()
+				return err
+			}
+		}
+		files, err := out.Finish()
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			m.state.Added = append(m.state.Added, manifest.LevelFile{Level: 0, File: f})
+			m.info.Tables++
+			m.info.BytesCopied += f.Size
+		}
+	}
+	return nil
 }
 
 // log links or copies a log.

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -14,6 +15,8 @@ import (
 type State struct {
 	manifest.Snapshot // with a reference to the version
 	Logs              []Log
+	// Memtables are written as tables, up to Seq; the newest first.
+	Memtables []*memtable.Memtable
 	// Seq is the last sequence number, Logged that of the last write that did not fail.
 	Seq, Logged uint64
 	// Whole says that the last log is complete, so that later damage to it can be distinguished from
@@ -64,27 +67,19 @@ func Take(fsys vfs.FS, dir string, set *manifest.Set, logs func() []uint64) (*St
 	}
 }
 
-// TakeRecovered returns the state of a read-only store, whose logs are those that it has read. None
-// counts as full: they may not be durable, so a copy of each is synced.
-func TakeRecovered(fsys vfs.FS, dir string, set *manifest.Set) (*State, error) {
-	files, err := manifest.ListDir(fsys, dir)
-	if err != nil {
-		return nil, err
+// TakeView returns the state of a store that only reads: a version, to which the state has a reference,
+// and memtables, the newest first, whose entries up to seq count. They become tables, because the logs
+// may be those of another engine, damaged, or still being written.
+func TakeView(set *manifest.Set, v *manifest.Version, mems []*memtable.Memtable, seq uint64) *State {
+	return &State{Snapshot: set.SnapshotOf(v, seq), Memtables: mems, Seq: seq, Logged: seq}
+}
+
+// Entries returns the number of entries in memtables.
+func (s *State) Entries() (n int) {
+	for _, m := range s.Memtables {
+		n += m.Len()
 	}
-	s := &State{Snapshot: set.Snapshot()}
-	var nums []uint64
-	for _, f := range files.All {
-		if f.Kind == base.FileLog && f.Num >= s.LogNum {
-			nums = append(nums, f.Num)
-		}
-	}
-	if err := s.open(fsys, dir, nums); err != nil {
-		return nil, errors.CombineErrors(err, s.Release())
-	}
-	for i := range s.Logs {
-		s.Logs[i].Full = false
-	}
-	return s, nil
+	return n
 }
 
 // open opens the logs. All but the last one are full.

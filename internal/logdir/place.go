@@ -131,6 +131,14 @@ func (p *Place) refuseCopy(there mark) error {
 // Elsewhere reports whether new logs are created in another directory.
 func (p *Place) Elsewhere() bool { return p.shown != nil && !p.shown.back }
 
+// Dir returns the other directory in which new logs are created, or "".
+func (p *Place) Dir() string {
+	if !p.Elsewhere() {
+		return ""
+	}
+	return p.logs
+}
+
 // Marked reports whether the MANIFEST may record that logs are elsewhere.
 func (p *Place) Marked() bool { return p.marked }
 

@@ -18,6 +18,9 @@ type Snapshot struct {
 	// NextFileNum is above the numbers of all files.
 	NextFileNum uint64
 
+	// Added are tables in addition to those of the version.
+	Added []LevelFile
+
 	time uint64 // as recorded; 0: never
 }
 
@@ -27,6 +30,16 @@ func (s *Set) Snapshot() Snapshot {
 	defer s.mu.Unlock()
 	s.noteTime()
 	return Snapshot{Version: s.RefCurrent(), LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), time: s.time}
+}
+
+// SnapshotOf returns a state with a version of the set, and without logs. It takes no reference.
+func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteTime()
+	next := s.nextFileNum.Load()
+	v.Files(func(_ int, f *FileMeta) { next = max(next, f.Num+1) })
+	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, time: s.time}
 }
 
 // Write makes a MANIFEST for the snapshot in another directory, which has no CURRENT yet, and makes
@@ -62,6 +75,7 @@ func (s *Snapshot) edit(comparer string) *Edit {
 	if s.time > 0 {
 		e.CompactPointers = append(e.CompactPointers, clockPointer(s.time))
 	}
+	e.Added = append(e.Added, s.Added...)
 	s.Version.Files(func(level int, f *FileMeta) {
 		e.Added = append(e.Added, LevelFile{Level: level, File: f})
 	})
