@@ -25,6 +25,11 @@ func (c *call) withOptions(o *db.Options, f func(*db.DB) (int, error)) (code int
 	}
 	o.Filters.RangePolicies = ranges
 	store, err := db.Open(c.dir, o)
+	if o.ReadOnly && errors.Is(err, db.ErrLocked) { // what only reads need not wait for the other process
+		if store, err = db.OpenFollower(c.dir, o); err == nil {
+			fmt.Fprintln(c.stderr, "sievedb: another process has the database open; this is what it has written so far")
+		}
+	}
 	if err != nil {
 		return exitFailed, err
 	}

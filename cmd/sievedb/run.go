@@ -29,6 +29,7 @@ type call struct {
 	flags  options
 	stdin  io.Reader
 	stdout io.Writer
+	stderr io.Writer
 }
 
 // options are the flags of all commands; each command uses its own.
@@ -75,7 +76,7 @@ var commands = []command{
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &call{ctx: ctx, stdin: stdin, stdout: stdout}
+	c := &call{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	set := flag.NewFlagSet("sievedb", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.Usage = func() {} // its 60 lines would hide the error

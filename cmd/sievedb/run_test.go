@@ -124,7 +124,7 @@ func TestACheckpointOpens(t *testing.T) {
 	dest := filepath.Join(t.TempDir(), "copies", "today")
 	code, stdout, stderr := tool(t, "checkpoint", dir, dest)
 	require.Equal(t, exitOK, code, stderr)
-	require.Contains(t, stdout, "1 tables and 1 logs; ")
+	require.Contains(t, stdout, "1 tables and 0 logs; ")
 	require.Contains(t, stdout, "last sequence 5")
 	code, stdout, _ = tool(t, "get", dest, "pear")
 	require.Equal(t, exitOK, code)
@@ -132,6 +132,33 @@ func TestACheckpointOpens(t *testing.T) {
 	code, _, stderr = tool(t, "checkpoint", dir, dest)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "choose a directory that does not exist")
+}
+
+func TestALiveDatabaseCanBeRead(t *testing.T) {
+	dir := newDatabase(t)
+	store, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	require.NoError(t, store.Put([]byte("melon"), []byte("just written"), nil))
+	dest := filepath.Join(t.TempDir(), "copy")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", dir, "melon"}, "just written"}, {[]string{"scan", dir, "m"}, "just written"},
+		{[]string{"explain", dir, "melon"}, "memtable"}, {[]string{"stats", dir}, "MANIFEST"}, {[]string{"tables", dir}, ".ldb"},
+		{[]string{"check", dir}, "0 faults"}, {[]string{"filters", dir}, ".ldb"}, {[]string{"checkpoint", dir, dest}, "last sequence 6"},
+	} {
+		code, stdout, stderr := tool(t, c.args...)
+		require.Equal(t, exitOK, code, "%s: %s", c.args[0], stderr)
+		require.Contains(t, stdout, c.want)
+		require.Contains(t, stderr, "another process has the database open")
+	}
+	_, stdout, _ := tool(t, "get", dest, "melon")
+	require.Equal(t, "just written\n", stdout)
+	code, _, stderr := tool(t, "put", dir, "melon", "2")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "locked")
+	require.NoError(t, store.Close())
 }
 
 func TestRepairBringsBackWhatIsThere(t *testing.T) {
