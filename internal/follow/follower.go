@@ -49,6 +49,7 @@ type Follower struct {
 	complete time.Time // the beginning of the last Refresh that read everything
 	closed   bool
 	panicked bool
+	patience int // attempts without progress; maxStill, except in tests
 }
 
 // logSet are the logs of the view that was published.
@@ -59,7 +60,7 @@ type logSet struct {
 
 // New returns a Follower that has read nothing.
 func New(o Options) *Follower {
-	f := &Follower{o: o, pins: newPins(o.FS)}
+	f := &Follower{o: o, pins: newPins(o.FS), patience: maxStill}
 	m := &f.o.Manifest
 	m.FS, m.Dir, m.LogsMarked, m.Obsolete = o.FS, o.Dir, true, f.drop
 	f.tail = manifest.NewTail(*m)
@@ -129,8 +130,8 @@ func (s *step) run(ctx context.Context, publish func(View)) error {
 	start, wait := time.Now(), time.Duration(0)
 	for still := 0; ; still++ {
 		before := s.progress()
-		err := s.try(still == maxStill)
-		if err == nil || IsGap(err) && still == maxStill {
+		err := s.try(still == f.patience)
+		if err == nil || IsGap(err) && still == f.patience {
 			if err = errors.CombineErrors(s.checkOrder(), err); err == nil || IsGap(err) {
 				s.publish(publish)
 			}
@@ -141,7 +142,7 @@ func (s *step) run(ctx context.Context, publish func(View)) error {
 		}
 		if s.progress() != before {
 			still, wait = 0, 0
-		} else if still == maxStill {
+		} else if still == f.patience {
 			return errors.Wrapf(err, "sievedb: following %s", f.o.Dir)
 		}
 		select {
