@@ -95,7 +95,7 @@ type Options struct {
 	ReadOnly bool
 
 	// FollowInterval makes a follower call Refresh by itself, this long after the end of each call. It
-	// has an effect on OpenFollower only. Default: 0, which leaves Refresh to the program.
+	// has an effect on OpenFollower only. Default: 0, which leaves Refresh to the program; at most a day.
 	FollowInterval time.Duration
 
 	// ErrorIfMissing refuses to create a database. Default: create it.
@@ -224,6 +224,7 @@ func (o *Options) Validate() error {
 		{"Compaction.L0Slowdown", int64(c.Compaction.L0Slowdown), int64(c.Compaction.L0Trigger), 1 << 16},
 		{"Compaction.L0Stop", int64(c.Compaction.L0Stop), int64(c.Compaction.L0Slowdown) + 1, 1<<16 + 1},
 		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
+		{"FollowInterval", int64(c.FollowInterval), 0, int64(24 * time.Hour)},
 		{"Compaction.MaxBytesPerSecond", c.Compaction.MaxBytesPerSecond, 0, 1 << 50},
 		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},
 		{"Limits.ManifestSize", c.Limits.ManifestSize, 4 << 10, 1 << 30},

@@ -153,7 +153,8 @@ func TestEveryOptionIsInTheLottery(t *testing.T) {
 		"Expiry.Prefixes": true, "Expiry.Clock": true, "Expiry.Namespaces": true, // the history sets them; namespaces are prefixes
 		"Logger":         true,                        // gets the same events as EventListener
 		"ErrorIfMissing": true, "ErrorIfExists": true, // concern the opening alone
-		"Salvage": true, // concerns damaged files alone
+		"Salvage":        true, // concerns damaged files alone
+		"FollowInterval": true, // concerns followers alone
 	}
 	for i := range 200 {
 		o, _ := Set(2, i)
