@@ -131,6 +131,7 @@ func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
 	if err := w.writeThrough(stored[there:]); err != nil {
 		return err
 	}
+	w.content.addStored(stored)
 	w.scratch = h.append(w.scratch[:0])
 	w.index.add(separator, w.scratch)
 	w.props.DataBlocks++

@@ -26,6 +26,9 @@ type Properties struct {
 	// ExpiryKeys identifies the keys whose values may expire (WriterOptions). Both are 0 if a
 	// value does not expire, and if the table has no values.
 	LargestExpiry, ExpiryKeys uint64
+	// ContentHash is a hash of all data blocks as they are stored, in their order. Backups recognize
+	// tables by it (see Identify). It is 0 in a table without entries.
+	ContentHash uint64
 }
 
 // propertyNames are the keys of the properties block, which never change, with the
@@ -35,6 +38,7 @@ var propertyNames = [...]struct {
 	name  string
 	field func(*Properties) *uint64
 }{
+	{"content-hash", func(p *Properties) *uint64 { return &p.ContentHash }},
 	{"data-blocks", func(p *Properties) *uint64 { return &p.DataBlocks }},
 	{"data-bytes", func(p *Properties) *uint64 { return &p.DataBytes }},
 	{"deletions", func(p *Properties) *uint64 { return &p.Deletions }},
@@ -49,11 +53,11 @@ var propertyNames = [...]struct {
 }
 
 // encodeProperties adds the properties to an empty block writer. Those of expiry are left out if
-// they are 0, as in most tables.
+// they are 0, as in most tables, and so is the hash of a table without entries.
 func encodeProperties(w *blockWriter, p *Properties) {
 	var value []byte
 	for _, e := range propertyNames {
-		if p.LargestExpiry == 0 && strings.Contains(e.name, "expiry") {
+		if p.LargestExpiry == 0 && strings.Contains(e.name, "expiry") || p.ContentHash == 0 && e.name == "content-hash" {
 			continue
 		}
 		value = util.AppendUvarint64(value[:0], *e.field(p))

@@ -132,9 +132,9 @@ func TestVectorOfABinaryFuseFilterBlock(t *testing.T) {
 
 func TestFooterVectorDecodesAndEncodesBack(t *testing.T) {
 	raw := hexFile(t, "footer.hex")
-	got, err := decodeFooter(raw, 15508)
+	got, err := decodeFooter(raw, 15537)
 	require.NoError(t, err)
-	require.Equal(t, footer{metaindex: handle{15289, 94}, index: handle{15388, 67}}, got)
+	require.Equal(t, footer{metaindex: handle{15318, 94}, index: handle{15417, 67}}, got)
 	require.Equal(t, raw, got.append(nil))
 }
 
@@ -142,7 +142,7 @@ func TestMetaindexVectorDecodes(t *testing.T) {
 	got, err := decodeMetaindex(decodeStored(t, hexFile(t, "metaindex.hex")))
 	require.NoError(t, err)
 	require.Equal(t, map[string]handle{"leveldb.BuiltinBloomFilter2": {15084, 18}}, got.filters)
-	require.Equal(t, handle{15107, 177}, got.properties)
+	require.Equal(t, handle{15107, 206}, got.properties)
 	require.True(t, got.knowsLast)
 	require.EqualValues(t, 10056, got.lastDataOffset)
 	require.True(t, got.marked)

@@ -76,6 +76,7 @@ type Writer struct {
 
 	smallest   []byte
 	props      Properties
+	content    contentHash
 	lasting    bool   // a value does not expire
 	filterSize uint64 // of the filter that readers consult first
 	allFilters uint64 // of all filters of keys
@@ -285,15 +286,16 @@ func (w *Writer) finishDataBlock() error {
 		return nil
 	}
 	w.lastOffset = w.Size()
-	h, err := w.writeBlock(w.data.finish(), w.opts.Compression)
+	h, stored, err := w.appendBlock(w.data.finish(), w.opts.Compression)
 	if err != nil {
 		return err
 	}
+	w.content.addStored(stored)
 	w.data.reset()
 	w.pending, w.hasPending = h, true
 	w.props.DataBlocks++
 	w.props.DataBytes += h.size + blockTrailerLen
-	return nil
+	return w.flushIfFull()
 }
 
 // indexPending adds the index entry of the pending block. next is the key after the
@@ -312,22 +314,36 @@ func (w *Writer) indexPending(next []byte) {
 
 // writeBlock appends a block and its trailer to the file.
 func (w *Writer) writeBlock(block []byte, kind Compression) (handle, error) {
-	if len(block) > maxBlockLen {
-		return handle{}, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d are supported", len(block), maxBlockLen))
-	}
-	h := handle{offset: w.Size()}
-	start := len(w.out)
-	out, stored, err := appendCompressed(w.out, block, kind)
+	h, _, err := w.appendBlock(block, kind)
 	if err != nil {
-		return handle{}, w.fail(errors.Wrap(err, "sstable: compressing a block"))
+		return handle{}, err
+	}
+	return h, w.flushIfFull()
+}
+
+// appendBlock is writeBlock without a write. stored is the block in the buffer, with its trailer.
+func (w *Writer) appendBlock(block []byte, kind Compression) (h handle, stored []byte, err error) {
+	if len(block) > maxBlockLen {
+		return handle{}, nil, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d are supported", len(block), maxBlockLen))
+	}
+	h = handle{offset: w.Size()}
+	start := len(w.out)
+	out, kind, err := appendCompressed(w.out, block, kind)
+	if err != nil {
+		return handle{}, nil, w.fail(errors.Wrap(err, "sstable: compressing a block"))
 	}
 	h.size = uint64(len(out) - start)
-	out = append(out, byte(stored))
+	out = append(out, byte(kind))
 	w.out = util.AppendFixed32(out, util.MaskCRC(util.CRC32C(out[start:])))
+	return h, w.out[start:], nil
+}
+
+// flushIfFull writes the buffer if it is full.
+func (w *Writer) flushIfFull() error {
 	if len(w.out) < writeBufferBytes {
-		return h, nil
+		return nil
 	}
-	return h, w.flushOut()
+	return w.flushOut()
 }
 
 func (w *Writer) flushOut() error {
@@ -412,6 +428,7 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	if err := w.writeRanges(meta); err != nil {
 		return err
 	}
+	w.props.ContentHash = w.content.property()
 	props := blockWriter{interval: 1}
 	encodeProperties(&props, &w.props)
 	h, err := w.writeBlock(props.finish(), NoCompression)

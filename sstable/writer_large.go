@@ -2,6 +2,7 @@ package sstable
 
 import (
 	"bytes"
+	"hash/crc32"
 	"io"
 	"sync"
 
@@ -72,14 +73,15 @@ func (w *Writer) writeParts(block parts) (handle, error) {
 		return handle{}, w.fail(errors.Wrap(err, "sstable: compressing a block"))
 	}
 	h := handle{offset: w.Size(), size: uint64(stored.len())}
-	crc := uint32(0)
+	crc, ieee := uint32(0), uint32(0)
 	for _, b := range append(stored, []byte{byte(kind)}) {
-		crc = util.ExtendCRC32C(crc, b)
+		crc, ieee = util.ExtendCRC32C(crc, b), crc32.Update(ieee, crc32.IEEETable, b)
 		if err := w.writeThrough(b); err != nil {
 			return handle{}, err
 		}
 	}
 	w.out = util.AppendFixed32(w.out, util.MaskCRC(crc))
+	w.content.addSums(crc, ieee)
 	return h, nil
 }
 

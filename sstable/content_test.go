@@ -1,0 +1,144 @@
+package sstable
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+)
+
+func identityOf(t *testing.T, data []byte) ([32]byte, bool) {
+	t.Helper()
+	id, ok, err := Identify(&memFile{data: data})
+	require.NoError(t, err)
+	return id, ok
+}
+
+// Tables that differ in one bit of one value differ in their identities, although their sizes, keys,
+// sequence numbers, filters, indexes and properties are the same.
+func TestIdentitiesDifferWithTheValues(t *testing.T) {
+	for name, o := range map[string]WriterOptions{
+		"plain": {Filter: dual}, "snappy": {Filter: bloom, Compression: Snappy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			es := plainEntries(2000, 100)
+			first := buildTable(t, o, es)
+			id, ok := identityOf(t, first)
+			require.True(t, ok)
+			again, _ := identityOf(t, buildTable(t, o, es))
+			require.Equal(t, id, again)
+			for _, i := range []int{0, 999, 1999} {
+				changed := append(entries{}, es...)
+				changed[i].Value = bytes.Clone(changed[i].Value)
+				changed[i].Value[50] ^= 1
+				other := buildTable(t, o, changed)
+				if o.Compression == NoCompression {
+					require.Equal(t, len(first), len(other))
+				}
+				got, ok := identityOf(t, other)
+				require.True(t, ok)
+				require.NotEqual(t, id, got)
+			}
+		})
+	}
+}
+
+// A large entry is stored in parts, and a copied block as it was. The hash is the same for the
+// same stored bytes.
+func TestContentHashesDoNotDependOnHowBlocksWereWritten(t *testing.T) {
+	for _, compression := range []Compression{NoCompression, Snappy} {
+		r, _ := openTable(t, buildTable(t, WriterOptions{Compression: compression}, largeEntries()), ReaderOptions{})
+		props, _ := r.Properties()
+		data, err := copied(r, WriterOptions{Filter: bloom})
+		require.NoError(t, err)
+		c, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
+		again, _ := c.Properties()
+		require.NotZero(t, props.ContentHash)
+		require.Equal(t, props.ContentHash, again.ContentHash)
+	}
+}
+
+func TestTablesWithoutAHashHaveNoIdentity(t *testing.T) {
+	_, ok := identityOf(t, buildTable(t, WriterOptions{}, nil))
+	require.False(t, ok, "an empty table")
+
+	build := func(meta metaEntries, compression Compression, props *Properties) []byte {
+		var out bytes.Buffer
+		w := NewWriter(&out, WriterOptions{})
+		if props != nil {
+			b := blockWriter{interval: 1}
+			encodeProperties(&b, props)
+			h, err := w.writeBlock(b.finish(), NoCompression)
+			require.NoError(t, err)
+			meta[propertiesKey] = h.append(nil)
+		}
+		var foot footer
+		var err error
+		foot.metaindex, err = w.writeBlock(meta.block(), compression)
+		require.NoError(t, err)
+		foot.index, err = w.writeBlock(w.index.finish(), NoCompression)
+		require.NoError(t, err)
+		w.out = foot.append(w.out)
+		require.NoError(t, w.flushOut())
+		return out.Bytes()
+	}
+	many := metaEntries{"filter.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": make([]byte, 100)}
+	for name, data := range map[string][]byte{
+		"of LevelDB":             build(metaEntries{}, NoCompression, nil),
+		"a compressed metaindex": build(many, Snappy, &Properties{ContentHash: 1}),
+		"without the property":   build(metaEntries{}, NoCompression, &Properties{Entries: 1}),
+	} {
+		_, ok := identityOf(t, data)
+		require.False(t, ok, name)
+	}
+	_, ok = identityOf(t, build(metaEntries{}, NoCompression, &Properties{ContentHash: 1}))
+	require.True(t, ok)
+}
+
+// Damage to a part that is read is noticed. That to others is not, as they are not read.
+func TestDamageToAnIdentityIsAnError(t *testing.T) {
+	data := buildTable(t, WriterOptions{Filter: bloom}, plainEntries(500, 100))
+	id, _ := identityOf(t, data)
+	foot, err := decodeFooter(data[len(data)-footerLen:], uint64(len(data)))
+	require.NoError(t, err)
+	meta, err := decodeMetaindex(decodeStored(t, data[foot.metaindex.offset:foot.metaindex.end()]))
+	require.NoError(t, err)
+	read := func(i int) bool {
+		at := uint64(i)
+		return at >= meta.properties.offset && at < foot.metaindex.end() || at >= uint64(len(data)-footerLen)
+	}
+	for i := range data {
+		if !read(i) && i%50 > 0 {
+			continue
+		}
+		bad := bytes.Clone(data)
+		bad[i] ^= 0x10
+		got, ok, err := Identify(&memFile{data: bad})
+		if read(i) {
+			require.True(t, err != nil || !ok || got != id, "byte %d", i)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, id, got)
+		}
+	}
+	for _, n := range []int{0, footerLen - 1, footerLen, len(data) - 1} {
+		_, _, err := Identify(&memFile{data: data[:n]})
+		require.ErrorIs(t, err, base.ErrCorruption)
+	}
+}
+
+// Identify reads little, whatever the size of the table.
+func TestIdentifyReadsLittle(t *testing.T) {
+	f := &memFile{data: buildTable(t, WriterOptions{Filter: dual}, plainEntries(20000, 100))}
+	_, ok, err := Identify(f)
+	require.NoError(t, err)
+	require.True(t, ok)
+	total := uint64(0)
+	for _, r := range f.takeReads() {
+		total += uint64(r.size)
+	}
+	require.Less(t, total, uint64(1000))
+}
