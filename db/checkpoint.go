@@ -55,6 +55,15 @@ func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (
 	return info, errors.CombineErrors(err, s.Release())
 }
 
+// Dir returns the absolute path of the database's directory on Options.FS. It is the same after Close,
+// and empty for a nil DB. Any goroutine may call it.
+func (d *DB) Dir() string {
+	if d == nil {
+		return ""
+	}
+	return d.dir
+}
+
 // takeState returns the present state for a checkpoint. Close waits until it is released.
 func (d *DB) takeState() (s *checkpoint.State, err error) {
 	err = d.commit.run(d, &commitRequest{alone: func(d *DB) error {

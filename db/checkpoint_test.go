@@ -330,6 +330,18 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 	}
 }
 
+func TestDirIsTheDirectoryOfTheStore(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	d, err := Open("fruit", nil)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	require.True(t, filepath.IsAbs(d.Dir()))
+	require.Equal(t, "fruit", filepath.Base(d.Dir()))
+	require.Empty(t, (*DB)(nil).Dir())
+	require.Empty(t, new(DB).Dir())
+}
+
 // Tables are linked: a checkpoint writes no more than the newest log and a few small files.
 func TestACheckpointCopiesNoTables(t *testing.T) {
 	mem := vfs.NewMem()
