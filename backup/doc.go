@@ -1,0 +1,45 @@
+// Package backup stores backups of databases in a repository, which is a directory or a bucket, and
+// restores them.
+//
+// Backups are incremental: a table is stored once, however many backups have it. A table that is stored
+// already is recognized by its last bytes, so a backup reads and writes little more than what changed.
+// A backup can be made while the database is used, and several backups, also by several machines, may
+// use one repository at the same time, also during Prune.
+//
+//	storage, err := backup.NewDir(nil, "/mnt/backups")
+//	repo := backup.Open(storage)
+//	info, err := repo.Create(ctx, store, nil)
+//	err = repo.Restore(ctx, info.ID, "/var/lib/restored", nil)
+//
+// What a crash or an error interrupts leaves a valid repository: a backup is listed once all of its
+// objects are stored. A restored directory exists once it is complete, and every byte of it was
+// compared with a SHA-256 checksum.
+//
+// # The repository
+//
+// A repository consists of objects that are created and deleted but never changed. Their names
+// contain an ID, which begins with the time at which it was made and ends with 64 random bits.
+//
+//	FORMAT              the format's version
+//	objects/HH/SUM-ID   a file of a database; SUM is its SHA-256, HH its first two digits, ID that of
+//	                    the backup that stored it
+//	backups/ID          a backup: the names, sizes and checksums of its files
+//	running/ID          a backup that is being made
+//	condemned/ID        objects that will be deleted, see below
+//	waits/ID            the backups that ran when condemned/ID had been written
+//	tmp/...             objects of a directory that are being written
+//
+// Another top-level name, such as a later version may use, is left alone. The text of each object is
+// described in docs/backup.md.
+//
+// # Backups during Prune
+//
+// No operation of Storage locks anything, so an object is deleted in two steps. Prune first writes a
+// list of objects that no backup needs, and then the list of running backups. A backup that began
+// later sees the first list and uses none of its objects; it stores what it needs again, under its own
+// ID. Once the backups of the second list have ended, no backup can begin to need an object of the first
+// one. Prune, or a later Prune, then reads all backups again and deletes the objects that none of them
+// needs. The proof is in docs/decisions/0070-backups-without-locks.md.
+//
+// All functions may be called from any goroutine.
+package backup

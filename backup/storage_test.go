@@ -1,0 +1,79 @@
+package backup_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+func newDir(t testing.TB, fsys vfs.FS, dir string) backup.Storage {
+	t.Helper()
+	s, err := backup.NewDir(fsys, dir)
+	require.NoError(t, err)
+	return s
+}
+
+func TestStoragesConform(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		s := backuptest.NewMem()
+		backuptest.Run(t, func(*testing.T) backup.Storage { return s })
+	})
+	t.Run("a directory in memory", func(t *testing.T) {
+		mem := vfs.NewMem()
+		backuptest.Run(t, func(t *testing.T) backup.Storage { return newDir(t, mem, "a/b/repo") })
+	})
+	t.Run("a directory", func(t *testing.T) {
+		dir := t.TempDir()
+		backuptest.Run(t, func(t *testing.T) backup.Storage { return newDir(t, nil, dir) })
+	})
+	t.Run("without links", func(t *testing.T) {
+		mem := vfs.NewMem()
+		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpLink {
+				return &wrap.Fault{Err: syscall.ENOTSUP}
+			}
+			return nil
+		})
+		s := newDir(t, fsys, "repo")
+		require.NoError(t, s.Create(background, "a/b", strings.NewReader("text")))
+		require.Error(t, s.Create(background, "a/b", strings.NewReader("other")))
+		require.Equal(t, []string{"repo/a/b"}, files(t, mem, "repo"))
+	})
+}
+
+// files returns the names of all files below dir.
+func files(t testing.TB, fsys vfs.FS, dir string) (names []string) {
+	t.Helper()
+	entries, err := fsys.List(dir)
+	require.NoError(t, err)
+	for _, name := range entries {
+		name = dir + "/" + name
+		info, err := fsys.Lstat(name)
+		require.NoError(t, err)
+		if info.IsDir() {
+			names = append(names, files(t, fsys, name)...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestNamesStayInTheDirectory(t *testing.T) {
+	_, err := backup.NewDir(nil, "")
+	require.ErrorContains(t, err, "give a path")
+	s := newDir(t, vfs.NewMem(), "repo")
+	for _, name := range []string{"", "/etc/passwd", "../x", "a/../b", "a//b", `a\b`, "c:d"} {
+		require.ErrorContains(t, s.Create(background, name, strings.NewReader("")), "not the name of an object")
+		_, err := s.Open(background, name)
+		require.ErrorContains(t, err, "not the name of an object")
+		require.ErrorContains(t, s.Delete(background, name), "not the name of an object")
+	}
+}
