@@ -1,0 +1,367 @@
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// MaxDuration is how long a backup may take. Objects that were stored when it ends with an error are
+// found again by the next backup. AbandonedAfter is the age at which Prune takes a running backup for
+// abandoned, as after a crash. The difference allows for clocks that differ between machines, and for
+// a slow last write.
+const (
+	MaxDuration    = 48 * time.Hour
+	AbandonedAfter = 96 * time.Hour
+)
+
+// CreateOptions configure a backup.
+type CreateOptions struct {
+	// Database names the database if the repository has backups of several. Prune applies its policy
+	// to each name separately.
+	Database string
+	// CheckpointParent is the directory in which a checkpoint is made for the time of the backup. It
+	// must be on the file system of the database, or the checkpoint copies every table. "" means
+	// the directory that contains the database's.
+	CheckpointParent string
+	// Flush flushes the memtables first, so that the backup has no large log.
+	Flush bool
+	// ReadAll reads every table, and does not rely on the hash in a table that says that it is stored
+	// already. The hash is not cryptographic: someone who chooses values may be able to make two
+	// tables with the same one.
+	ReadAll bool
+}
+
+// creation is one call of Create.
+type creation struct {
+	*Repository
+	ctx   context.Context
+	opts  CreateOptions
+	fs    vfs.FS
+	dir   string // of the checkpoint
+	m     manifest
+	began time.Time
+	// objects are those that may be used, by checksum: only name and size matter.
+	objects map[string]Object
+	known   recognizer
+}
+
+// Create stores a backup of d and returns it. The backup has the state of the store at one moment after
+// the call: all writes that were acknowledged before the call, and none that began after Create
+// noted the state. The store can be used meanwhile, and may be read-only. nil options mean the defaults.
+//
+// The database's files are noted with a checkpoint next to its directory, with a name that begins with
+// the database's and ".backup-". It needs almost no space. After a crash, the next backup of that
+// database removes it.
+//
+// A backup that is in the repository is complete, also after an error or a crash. If the returned Info
+// has an ID despite an error, the backup is there, and only the note that it is running could not be
+// removed; Prune removes that later. If ctx is done, the error is that of ctx. A full disk is
+// db.ErrNoSpace.
+func (r *Repository) Create(ctx context.Context, d *db.DB, o *CreateOptions) (Info, error) {
+	if ctx == nil {
+		return Info{}, errors.New("sievedb: backup: Create needs a context")
+	}
+	if d.Dir() == "" {
+		return Info{}, errors.Wrap(db.ErrClosed, "sievedb: backup: Create")
+	}
+	if err := r.begin(ctx); err != nil {
+		return Info{}, err
+	}
+	c := newCreation(ctx, r, d.Options())
+	if o != nil {
+		c.opts = *o
+	}
+	c.m.Database = c.opts.Database
+	if err := c.run(d); err != nil {
+		return Info{}, errors.Wrap(base.NoSpace(err), "sievedb: backup")
+	}
+	return c.m.Info, errors.Wrapf(c.storage.Delete(ctx, runningPrefix+c.m.ID),
+		"sievedb: backup: %s is complete, but it is still listed as running", c.m.ID)
+}
+
+func newCreation(ctx context.Context, r *Repository, o db.Options) *creation {
+	c := &creation{Repository: r, ctx: ctx, fs: o.FS, began: r.now()}
+	if c.fs == nil {
+		c.fs = vfs.NewOS(cmp.Or(o.FileMode, vfs.DefaultFileMode))
+	}
+	c.m.ID, c.m.Engine, c.m.Comparer = newID(c.began), engineVersion(), db.BytewiseComparer.Name
+	if o.Comparer != nil {
+		c.m.Comparer = o.Comparer.Name
+	}
+	c.m.Time, _ = timeOf(c.m.ID)
+	return c
+}
+
+// engineVersion returns the version of SieveDB in this program.
+func engineVersion() string {
+	const module = "github.com/sievedb/sievedb"
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == module && m.Version != "" {
+				version = m.Version
+			}
+		}
+	}
+	return version
+}
+
+// run makes the backup, announced before everything else. If it fails, the announcement is removed
+// last, when nothing can begin to need an object any more.
+func (c *creation) run(d *db.DB) (err error) {
+	if err := c.create(c.ctx, runningPrefix+c.m.ID, fmt.Appendf(nil, "database %q\n", c.m.Database)); err != nil {
+		return errors.CombineErrors(err, c.giveUp())
+	}
+	if err = c.listObjects(); err == nil {
+		err = c.store(d)
+	}
+	if err == nil {
+		err = c.commit()
+	}
+	if err != nil {
+		return errors.CombineErrors(err, c.giveUp())
+	}
+	return nil
+}
+
+// giveUp removes the announcement, also if the context is done.
+func (c *creation) giveUp() error {
+	return c.storage.Delete(context.WithoutCancel(c.ctx), runningPrefix+c.m.ID)
+}
+
+// listObjects finds the objects that may be used. The condemned ones are read before the objects
+// are listed: a list of condemned objects is removed after they were deleted.
+func (c *creation) listObjects() error {
+	condemned, err := c.readCondemned(c.ctx)
+	if err != nil {
+		return err
+	}
+	lost := map[string]bool{}
+	for _, list := range condemned {
+		for _, name := range list.names {
+			lost[name] = true
+		}
+	}
+	c.objects = map[string]Object{}
+	for o, err := range c.storage.List(c.ctx, objectPrefix) {
+		if err != nil {
+			return errors.Wrap(err, "listing the objects")
+		}
+		if sum, _, ok := parseObject(o.Name); ok && !lost[o.Name] {
+			c.objects[sum] = o
+		}
+	}
+	c.known.Repository, c.known.database = c.Repository, c.m.Database
+	return nil
+}
+
+// store makes a checkpoint, stores its files, and removes it.
+func (c *creation) store(d *db.DB) (err error) {
+	parent := c.opts.CheckpointParent
+	if parent == "" {
+		parent = filepath.Dir(d.Dir())
+	}
+	prefix := filepath.Base(d.Dir()) + ".backup-"
+	if err := removeCheckpoints(c.fs, parent, prefix); err != nil {
+		return errors.Wrap(err, "removing what an interrupted backup left")
+	}
+	c.dir = filepath.Join(parent, prefix+c.m.ID)
+	if err := vfs.MkdirAllSynced(c.fs, parent); err != nil {
+		return err
+	}
+	lock, err := c.fs.Lock(c.dir+lockSuffix, false)
+	if err != nil {
+		return err
+	}
+	info, err := d.Checkpoint(c.ctx, c.dir, &db.CheckpointOptions{Flush: c.opts.Flush})
+	c.m.Sequence = info.Seq
+	if err == nil {
+		err = c.storeFiles()
+	}
+	err = errors.CombineErrors(err, removeCheckpoint(c.fs, c.dir))
+	return errors.CombineErrors(err, vfs.RemoveLock(c.fs, c.dir+lockSuffix, lock))
+}
+
+func (c *creation) storeFiles() error {
+	names, err := c.fs.List(c.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !isBackedUp(name) {
+			continue
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		f, err := c.storeFile(name)
+		if err != nil {
+			return errors.Wrapf(err, "storing %s", name)
+		}
+		c.m.files = append(c.m.files, f)
+		c.m.Files++
+		c.m.Bytes += f.size
+	}
+	return nil
+}
+
+// storeFile makes sure that a file is stored.
+func (c *creation) storeFile(name string) (f file, err error) {
+	src, err := c.fs.Open(filepath.Join(c.dir, name))
+	if err != nil {
+		return f, err
+	}
+	defer src.Close()
+	f.name = name
+	if f.size, err = src.Size(); err != nil {
+		return f, err
+	}
+	if isTable(name) {
+		id, ok, err := sstable.Identify(src)
+		if err != nil {
+			return f, base.InFile(err, name, -1)
+		}
+		if ok {
+			f.identity = hex.EncodeToString(id[:])
+		}
+		if found, err := c.recognize(&f); found || err != nil {
+			return f, err
+		}
+	}
+	return f, c.storeContent(src, &f)
+}
+
+// recognize finds out from earlier backups whether the table is stored already.
+func (c *creation) recognize(f *file) (found bool, err error) {
+	if f.identity == "" || c.opts.ReadAll {
+		return false, nil
+	}
+	sum, err := c.known.sumOf(c.ctx, f.identity)
+	if sum == "" || err != nil {
+		return false, err
+	}
+	f.sum = sum
+	return c.use(f), nil
+}
+
+// use makes f that object with its checksum which may be used, if there is one.
+func (c *creation) use(f *file) bool {
+	o, ok := c.objects[f.sum]
+	if !ok || o.Size != f.size {
+		return false
+	}
+	_, f.by, _ = parseObject(o.Name)
+	return true
+}
+
+// inMemory is the largest file, in bytes, that is read once and stored from memory. Others are read
+// twice, because an object's name is its checksum.
+const inMemory = 16 << 20
+
+// storeContent reads the file and stores it unless there is an object with its checksum.
+func (c *creation) storeContent(src vfs.File, f *file) error {
+	content := func() io.Reader { return io.NewSectionReader(src, 0, f.size) }
+	if f.size <= inMemory {
+		all := make([]byte, f.size)
+		if _, err := vfs.ReadFull(src, all, 0); err != nil {
+			return err
+		}
+		content = func() io.Reader { return bytes.NewReader(all) }
+	}
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, withContext{c.ctx, content()}, make([]byte, copyChunk)); err != nil {
+		return err
+	}
+	f.sum = hex.EncodeToString(h.Sum(nil))
+	if c.use(f) {
+		return nil
+	}
+	f.by = c.m.ID
+	o := Object{f.object(), f.size}
+	err := c.storage.Create(c.ctx, o.Name, newCheckedReader(content(), f))
+	if err == nil {
+		c.objects[f.sum] = o // another file may have the same content
+		c.m.BytesStored += f.size
+	}
+	return err
+}
+
+// checkedReader reads the content of a file of a backup. At its end it returns an error unless size and
+// checksum are those of the file.
+type checkedReader struct {
+	r    io.Reader
+	f    *file
+	hash hash.Hash
+	n    int64
+}
+
+func newCheckedReader(r io.Reader, f *file) *checkedReader {
+	return &checkedReader{r: r, f: f, hash: sha256.New()}
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.hash.Write(p[:n])
+	c.n += int64(n)
+	if err == io.EOF {
+		if sum := hex.EncodeToString(c.hash.Sum(nil)); sum != c.f.sum || c.n != c.f.size {
+			err = base.Corruptf("content", -1, "%d bytes with SHA-256 %s; want %d bytes with %s", c.n, sum, c.f.size, c.f.sum)
+		}
+	}
+	return n, err
+}
+
+// commit writes the manifest, if all that the rules of the package comment demand is true.
+func (c *creation) commit() error {
+	missing := map[string]bool{}
+	for _, f := range c.m.files {
+		missing[f.object()] = true
+	}
+	for o, err := range c.storage.List(c.ctx, objectPrefix) {
+		if err != nil {
+			return errors.Wrap(err, "listing the objects")
+		}
+		delete(missing, o.Name)
+	}
+	for name := range missing {
+		return errors.Newf("object %s was deleted during the backup; make the backup again", name)
+	}
+	if took := c.now().Sub(c.began); took > MaxDuration {
+		return errors.Newf("the backup took %v; at most %v are supported. What it stored is kept; make the backup again",
+			took, MaxDuration)
+	}
+	name := backupPrefix + c.m.ID
+	err := c.create(c.ctx, name, c.m.encode())
+	if err == nil {
+		err = c.stillAnnounced()
+	}
+	if err != nil { // also if Create failed, since it may have had its effect
+		return errors.CombineErrors(err, c.storage.Delete(context.WithoutCancel(c.ctx), name))
+	}
+	return nil
+}
+
+// stillAnnounced returns an error if Prune took the backup for abandoned.
+func (c *creation) stillAnnounced() error {
+	running, err := c.ids(c.ctx, runningPrefix)
+	if err == nil && !slices.Contains(running, c.m.ID) {
+		err = errors.New("the backup was taken for abandoned, and removed; compare the clocks, and make the backup again")
+	}
+	return err
+}
