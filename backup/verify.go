@@ -1,0 +1,114 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// Fault is an object that is damaged, missing or unreadable.
+type Fault struct {
+	Object string
+	// Backups are the IDs of the backups that need the object, the oldest first. They cannot be
+	// restored.
+	Backups []string
+	Err     error
+}
+
+// String describes the fault in a line.
+func (f Fault) String() string {
+	return fmt.Sprintf("%s: %v; needed by %s", f.Object, f.Err, strings.Join(f.Backups, ", "))
+}
+
+// VerifyReport is what Verify found.
+type VerifyReport struct {
+	Backups, Objects int   // that were read
+	Bytes            int64 // of the objects
+	Faults           []Fault
+}
+
+// Verify reads all backups and every byte that they need, and compares sizes and checksums. The faults
+// are in the report, sorted by object; the error is about reading the repository itself, or that of ctx.
+// An object that several backups need is read once. Backups may be created and pruned meanwhile.
+func (r *Repository) Verify(ctx context.Context) (VerifyReport, error) {
+	var report VerifyReport
+	if ctx == nil {
+		return report, errors.New("sievedb: backup: Verify needs a context")
+	}
+	if err := r.check(ctx); err != nil {
+		return report, err
+	}
+	ids, err := r.ids(ctx, backupPrefix)
+	if err != nil {
+		return report, err
+	}
+	files, users := map[string]*file{}, map[string][]string{}
+	for _, id := range ids {
+		m, err := r.manifest(ctx, id)
+		if gone := errors.Is(err, fs.ErrNotExist); err != nil && ctx.Err() == nil && !gone {
+			report.Faults = append(report.Faults, Fault{backupPrefix + id, []string{id}, err})
+		}
+		if err != nil {
+			continue
+		}
+		report.Backups++
+		for i := range m.files {
+			f := &m.files[i]
+			if own := users[f.object()]; len(own) > 0 && own[len(own)-1] == id {
+				continue // two of its files are the same
+			}
+			if old := files[f.object()]; old != nil && old.size != f.size {
+				err := base.Corruptf("backup manifest", -1, "two backups differ about the size of %s", f.object())
+				report.Faults = append(report.Faults, Fault{backupPrefix + id, []string{id}, err})
+			}
+			files[f.object()] = f
+			users[f.object()] = append(users[f.object()], id)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		n, err := r.verify(ctx, files[name])
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
+		report.Objects++
+		report.Bytes += n
+		if err == nil {
+			continue
+		}
+		needed, lerr := r.remaining(ctx, users[name])
+		if lerr != nil {
+			return report, lerr
+		}
+		if len(needed) > 0 {
+			report.Faults = append(report.Faults, Fault{name, needed, err})
+		}
+	}
+	slices.SortStableFunc(report.Faults, func(a, b Fault) int { return cmp.Compare(a.Object, b.Object) })
+	return report, ctx.Err()
+}
+
+// verify reads an object.
+func (r *Repository) verify(ctx context.Context, f *file) (n int64, err error) {
+	o, err := r.storage.Open(ctx, f.object())
+	if err != nil {
+		return 0, err
+	}
+	defer o.Close()
+	c := newCheckedReader(atMost(o, f.size), f)
+	_, err = io.CopyBuffer(io.Discard, struct{ io.Reader }{withContext{ctx, c}}, make([]byte, copyChunk))
+	return c.n, err
+}
+
+// remaining returns those of the backups that were not removed meanwhile.
+func (r *Repository) remaining(ctx context.Context, ids []string) ([]string, error) {
+	now, err := r.ids(ctx, backupPrefix)
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !slices.Contains(now, id) }), err
+}
