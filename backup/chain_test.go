@@ -1,0 +1,214 @@
+package backup_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// change writes, deletes and compacts at random, in the store and in a model.
+func change(t *testing.T, d *db.DB, rnd *rand.Rand, model map[string]string) {
+	t.Helper()
+	key := func() string { return fmt.Sprintf("key%04d", rnd.IntN(800)) }
+	for range rnd.IntN(300) {
+		switch k := key(); rnd.IntN(40) {
+		case 0:
+			start, limit := k, key()
+			if start > limit {
+				start, limit = limit, start
+			}
+			require.NoError(t, d.DeleteRange(background, []byte(start), []byte(limit), nil))
+			maps.DeleteFunc(model, func(k, _ string) bool { return k >= start && k < limit })
+		case 1, 2, 3, 4, 5:
+			require.NoError(t, d.Delete([]byte(k), db.NoSync))
+			delete(model, k)
+		default:
+			model[k] = fmt.Sprintf("%x%090d", rnd.Uint64(), rnd.IntN(9))
+			put(t, d, k, model[k])
+		}
+	}
+	switch rnd.IntN(4) {
+	case 0:
+		require.NoError(t, d.Flush())
+	case 1:
+		require.NoError(t, d.Compact(background, nil, nil))
+	}
+}
+
+// Each backup of a chain has the state of its moment, whatever was written, deleted, compacted, backed
+// up and pruned later. Restored databases continue chains of their own.
+func TestChainsOfBackupsAgreeWithAModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	repo := backup.Open(backuptest.NewMem())
+	models := map[string]map[string]string{}
+	ids := []string{}
+	mem := vfs.NewMem()
+	d, model := open(t, "db", smallOptions(mem)), map[string]string{}
+	rounds := 40
+	if testing.Short() {
+		rounds = 12
+	}
+	for round := range rounds {
+		change(t, d, rnd, model)
+		info := create(t, repo, d, &backup.CreateOptions{Flush: rnd.IntN(3) == 0})
+		models[info.ID], ids = maps.Clone(model), append(ids, info.ID)
+		require.Equal(t, d.Metrics().LastSequence, info.Sequence)
+		switch rnd.IntN(5) {
+		case 0:
+			report, err := repo.Prune(background, backup.Policy{KeepLast: 1 + rnd.IntN(8)})
+			require.NoError(t, err)
+			require.Zero(t, report.Waiting)
+			ids = ids[len(ids)-len(report.Kept):]
+		case 1: // continue from an older one
+			require.NoError(t, d.Close())
+			dir, id := fmt.Sprint("db", round), ids[rnd.IntN(len(ids))]
+			_, err := repo.Restore(background, id, dir, &backup.RestoreOptions{FS: mem})
+			require.NoError(t, err)
+			d, model = open(t, dir, smallOptions(mem)), maps.Clone(models[id])
+		}
+	}
+	all, err := repo.List(background)
+	require.NoError(t, err)
+	require.Len(t, all, len(ids))
+	for i, id := range ids {
+		require.Equal(t, id, all[i].ID)
+		require.Equal(t, models[id], restored(t, repo, id))
+	}
+	verifyClean(t, repo)
+}
+
+// Badger's issue 521: a key that was deleted before the last backup of a chain came back in a restored
+// database, since the chain's backups were merged. Here deletions, before and after they are compacted
+// away, stay.
+func TestADeletedKeyDoesNotComeBack(t *testing.T) {
+	mem := vfs.NewMem()
+	repo := backup.Open(backuptest.NewMem())
+	d := open(t, "db", smallOptions(mem))
+	fill(t, d, 0, 500, "first")
+	first := create(t, repo, d, nil)
+	require.NoError(t, d.Delete([]byte("key000100"), nil))
+	require.NoError(t, d.DeleteRange(background, []byte("key000200"), []byte("key000300"), nil))
+	deleted := create(t, repo, d, nil)
+	require.NoError(t, d.Compact(background, nil, nil))
+	compacted := create(t, repo, d, nil)
+	put(t, d, "key000100", "written again")
+	again := create(t, repo, d, nil)
+
+	require.Len(t, restored(t, repo, first.ID), 500)
+	for _, id := range []string{deleted.ID, compacted.ID} {
+		got := restored(t, repo, id)
+		require.Len(t, got, 399)
+		require.NotContains(t, got, "key000100")
+		require.NotContains(t, got, "key000250")
+	}
+	require.Equal(t, "written again", restored(t, repo, again.ID)["key000100"])
+
+	// Nor does it after a restored database was written to, compacted, and backed up.
+	_, err := repo.Restore(background, deleted.ID, "other", &backup.RestoreOptions{FS: mem})
+	require.NoError(t, err)
+	other := open(t, "other", smallOptions(mem))
+	fill(t, other, 1000, 1500, "more")
+	require.NoError(t, other.Compact(background, nil, nil))
+	got := restored(t, repo, create(t, repo, other, nil).ID)
+	require.Len(t, got, 899)
+	require.NotContains(t, got, "key000100")
+}
+
+// tableFiles returns the sizes of the tables of a directory, by name.
+func tableFiles(t *testing.T, d *db.DB) map[string]string {
+	t.Helper()
+	infos, err := d.Tables()
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, i := range infos {
+		files[i.Name] = fmt.Sprint(i.Level, i.Bytes, " ", string(i.Smallest), string(i.Largest), i.Entries, i.Deletions)
+	}
+	return files
+}
+
+// After an older backup was restored over a database, other values of the same sizes are written
+// under the same keys. The tables then have the numbers, names, sizes, keys, sequence numbers, filters and
+// indexes of tables that the repository has. They must not be taken for these.
+func TestTablesThatDifferOnlyInValuesAreNotConfused(t *testing.T) {
+	storage := backuptest.NewMem()
+	repo := backup.Open(storage)
+	mem := vfs.NewMem()
+	o := smallOptions(mem)
+	d := open(t, "db", o)
+	fill(t, d, 0, 50, "base")
+	base := create(t, repo, d, &backup.CreateOptions{Flush: true})
+	require.NoError(t, d.Close())
+
+	// history continues from the first backup.
+	history := func(value string) (files map[string]string, want map[string]string, info backup.Info) {
+		require.NoError(t, db.Destroy("db", o))
+		_, err := repo.Restore(background, base.ID, "db", &backup.RestoreOptions{FS: mem})
+		require.NoError(t, err)
+		d := open(t, "db", o)
+		fill(t, d, 0, 50, value)
+		require.NoError(t, d.Flush())
+		files, want = tableFiles(t, d), contents(t, d)
+		info = create(t, repo, d, nil)
+		require.NoError(t, d.Close())
+		return files, want, info
+	}
+	filesA, wantA, a := history("AAAA")
+	filesB, wantB, b := history("BBBB")
+	filesC, wantC, c := history("AAAA")
+	require.Equal(t, filesA, filesB, "the test needs tables that look the same")
+	require.NotEqual(t, wantA, wantB)
+	require.Equal(t, filesA, filesC)
+	require.Equal(t, a.Sequence, b.Sequence)
+	require.Equal(t, wantA, restored(t, repo, a.ID))
+	require.Equal(t, wantB, restored(t, repo, b.ID))
+	require.Equal(t, wantC, restored(t, repo, c.ID))
+	require.Less(t, c.BytesStored, a.BytesStored/2, "its tables are stored already")
+
+	// Reading everything finds the same objects.
+	d = open(t, "db", o)
+	all := create(t, repo, d, &backup.CreateOptions{ReadAll: true})
+	require.Less(t, all.BytesStored, a.BytesStored/2)
+	require.Equal(t, wantC, restored(t, repo, all.ID))
+}
+
+// Several databases share a repository, and the newest backup is that of the named one.
+func TestDatabasesShareARepository(t *testing.T) {
+	storage := backuptest.NewMem()
+	repo := backup.Open(storage)
+	mem := vfs.NewMem()
+	a, b := open(t, "a", smallOptions(mem)), open(t, "b", smallOptions(mem))
+	put(t, a, "who", "a")
+	put(t, b, "who", "b")
+	infoA := create(t, repo, a, &backup.CreateOptions{Database: "orders"})
+	infoB := create(t, repo, b, &backup.CreateOptions{Database: "a name with \"quotes\"\n"})
+	require.Equal(t, "orders", infoA.Database)
+	for name, want := range map[string]backup.Info{infoA.Database: infoA, infoB.Database: infoB} {
+		dir := "restored " + want.ID
+		got, err := repo.Restore(background, "", dir, &backup.RestoreOptions{FS: mem, Database: name})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err := repo.Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, `no backup of a database named ""`)
+	all, err := repo.List(background)
+	require.NoError(t, err)
+	require.Equal(t, []backup.Info{infoA, infoB}, all)
+
+	// Each of them keeps its newest backup.
+	report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
+	require.NoError(t, err)
+	require.Equal(t, all, report.Kept)
+}
