@@ -1,0 +1,223 @@
+package backup_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// made is a backup or a restored directory of a recorded history.
+type made struct {
+	id, dest string
+	want     map[string]string
+	end      int // the operation after it was acknowledged
+	pruned   int // the operation at which a Prune that removes it began; 0 for none
+}
+
+// history makes backups, prunes and restores on a recording file system.
+type history struct {
+	t     *testing.T
+	fs    *recorder.FS
+	repo  *backup.Repository
+	d     *db.DB
+	model map[string]string
+	made  []made
+}
+
+func (h *history) write(from, to int, value string) {
+	var b db.Batch
+	for i := from; i < to; i++ {
+		b.Put(fmt.Appendf(nil, "key%06d", i), fmt.Appendf(nil, "%s%06d%090d", value, i, i))
+	}
+	require.NoError(h.t, h.d.Apply(&b, db.Sync))
+	require.NoError(h.t, h.d.Delete(fmt.Appendf(nil, "key%06d", from), nil))
+	h.model = contents(h.t, h.d)
+}
+
+func (h *history) backup() string {
+	info := create(h.t, h.repo, h.d, nil)
+	h.made = append(h.made, made{id: info.ID, want: maps.Clone(h.model), end: h.fs.Len()})
+	return info.ID
+}
+
+func (h *history) restore(id, dest string) {
+	i := slices.IndexFunc(h.made, func(m made) bool { return m.id == id })
+	_, err := h.repo.Restore(background, id, dest, &backup.RestoreOptions{FS: h.fs})
+	require.NoError(h.t, err)
+	h.made = append(h.made, made{dest: dest, want: h.made[i].want, end: h.fs.Len()})
+}
+
+// record returns a history with all calls that change a repository or restore from it.
+func record(t *testing.T) *history {
+	r := recorder.New(recorder.Image{})
+	h := &history{t: t, fs: r, repo: backup.Open(newDir(t, r, "repo"))}
+	h.d = open(t, "db", smallOptions(r))
+	h.write(0, 150, "first")
+	one := h.backup()
+	h.write(100, 200, "second")
+	h.backup()
+	h.restore(one, "restored")
+	h.write(150, 160, "third")
+	last := h.backup()
+	begin := h.fs.Len()
+	_, err := h.repo.Prune(background, backup.Policy{KeepLast: 1})
+	require.NoError(t, err)
+	for i := range h.made {
+		if id := h.made[i].id; id != "" && id != last {
+			h.made[i].pruned = begin
+		}
+	}
+	h.backup()
+	h.restore(last, "again")
+	return h
+}
+
+// judge checks what a power cut left.
+func (h *history) judge(s recorder.State, cut int) error {
+	mem := s.Mem()
+	storage, err := backup.NewDir(mem, "repo")
+	if err != nil {
+		return err
+	}
+	repo := backup.Open(storage)
+	all, err := repo.List(background)
+	if err != nil && (!errors.Is(err, fs.ErrNotExist) || cut >= h.made[0].end) {
+		return err
+	}
+	if err == nil {
+		report, err := repo.Verify(background)
+		if err != nil || len(report.Faults) > 0 {
+			return errors.Join(err, fmt.Errorf("faults %v", report.Faults))
+		}
+	}
+	err = nil
+	for _, m := range h.made {
+		if m.dest != "" {
+			err = judgeRestored(mem, m, cut)
+		} else if m.end <= cut && (m.pruned == 0 || cut <= m.pruned) &&
+			!slices.ContainsFunc(all, func(i backup.Info) bool { return i.ID == m.id }) {
+			err = errors.New("a backup is not there")
+		}
+		if err != nil {
+			return fmt.Errorf("%s%s: %w", m.id, m.dest, err)
+		}
+	}
+	return h.goOn(mem, repo)
+}
+
+// judgeRestored checks that a restored directory is complete or not there.
+func judgeRestored(mem *vfs.Mem, m made, cut int) error {
+	for _, dir := range []string{m.dest, m.dest + ".restore"} {
+		if _, err := mem.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			if dir == m.dest && cut >= m.end {
+				return errors.New("a restored directory is not there")
+			}
+			continue
+		}
+		got, err := read(mem, dir)
+		switch {
+		case err != nil && dir == m.dest:
+			return err
+		case err == nil && !maps.Equal(got, m.want):
+			return fmt.Errorf("%s opens with %d keys, want %d or none", dir, len(got), len(m.want))
+		}
+	}
+	return nil
+}
+
+// read returns the content of a database, which it does not change.
+func read(fsys vfs.FS, dir string) (map[string]string, error) {
+	d, err := db.Open(dir, &db.Options{FS: fsys, ErrorIfMissing: true, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	got := map[string]string{}
+	entries, failed := d.All(nil)
+	for key, value := range entries {
+		got[string(key)] = string(value)
+	}
+	return got, errors.Join(failed(), d.Close())
+}
+
+// goOn makes a backup after the power cut, restores it and prunes.
+func (h *history) goOn(mem *vfs.Mem, repo *backup.Repository) error {
+	d, err := db.Open("db", &db.Options{FS: mem})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	info, err := repo.Create(background, d, nil)
+	if err != nil {
+		return err
+	}
+	for _, m := range h.made {
+		if _, err := mem.Stat(m.dest); m.dest == "" || err == nil {
+			continue
+		}
+		if _, err := repo.Restore(background, info.ID, m.dest, &backup.RestoreOptions{FS: mem}); err != nil {
+			return err
+		}
+		if _, err := read(mem, m.dest); err != nil {
+			return err
+		}
+	}
+	repo.SetNow(func() time.Time { return time.Now().Add(2 * backup.AbandonedAfter) })
+	if _, err = repo.Prune(background, backup.Policy{KeepLast: 1}); err != nil {
+		return err
+	}
+	report, err := repo.Verify(background)
+	if err == nil && (len(report.Faults) > 0 || report.Backups != 1) {
+		err = fmt.Errorf("%d backups, faults %v", report.Backups, report.Faults)
+	}
+	names, lerr := mem.List(".")
+	for _, name := range names {
+		if len(name) > len("db.") && name[:len("db.")] == "db." {
+			err = errors.Join(err, fmt.Errorf("%s remains", name))
+		}
+	}
+	temps, terr := mem.List("repo/tmp")
+	if terr == nil && len(temps) > 0 {
+		err = errors.Join(err, fmt.Errorf("%v remains", temps))
+	}
+	return errors.Join(err, lerr)
+}
+
+// The power fails at every operation of backups, prunes and restores. The repository is valid, with all
+// backups that were acknowledged; a restored directory is complete or not there; and everything
+// continues.
+func TestCrashAtEveryOperation(t *testing.T) {
+	h := record(t)
+	require.NoError(t, h.d.Close())
+	trace := h.fs.Trace()
+	limit := 350
+	if testing.Short() {
+		limit = 15
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %d operations", seed, len(trace.Ops))
+	stride := max(1, uint64(len(trace.Ops)*int(recorder.NumModels)/limit))
+	c := trace.Cursor()
+	n := uint64(0)
+	for cut := 0; cut <= len(trace.Ops); cut++ {
+		c.Seek(cut)
+		for m := range recorder.NumModels {
+			if n++; n%stride != seed%stride {
+				continue
+			}
+			for s := range c.States(m, seed) {
+				require.NoError(t, h.judge(s, cut), "cut %d (%s), %v, %s", cut, trace.At(cut), m, s.Detail)
+			}
+		}
+	}
+}
