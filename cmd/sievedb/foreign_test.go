@@ -18,7 +18,7 @@ func TestEveryCommandRefusesOtherEnginesDirectories(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "db")
 		require.NoError(t, d.Files.Write(vfs.OS, dir))
 		for _, cmd := range commands {
-			if cmd.noDir {
+			if cmd.dir != "DIR" {
 				continue
 			}
 			args := append([]string{cmd.name, dir}, []string{"key", "value"}[:cmd.min]...)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -18,7 +19,7 @@ const (
 	exitFailed   = 1 // the command could not be done
 	exitUsage    = 2 // the words are wrong
 	exitNotFound = 3 // get and explain: the key has no value
-	exitFaults   = 4 // check: the database has faults
+	exitFaults   = 4 // check, verify: there are faults
 )
 
 // call is one run of a command.
@@ -45,6 +46,9 @@ type options struct {
 	rate   float64
 	dryRun bool
 
+	id, database string        // for backup and restore
+	keep         backup.Policy // for prune
+
 	keys, keySize, valueSize, memory string // for plan
 }
 
@@ -53,25 +57,30 @@ type command struct {
 	name, args, help string
 	min, max         int // arguments after the directory
 	run              func(*call) (int, error)
-	noDir            bool
+	dir              string // what the first argument is called; "" if there is none
 }
 
 var commands = []command{
-	{"get", "KEY", "print the value of KEY", 1, 1, get, false},
-	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put, false},
-	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey, false},
-	{"load", "", "read sorted lines of KEY, a tab and VALUE from standard input, as scan prints them, and write all or none", 0, 0, load, false},
-	{"scan", "[FROM [TO]]", "print keys and values from FROM up to TO (excluded)", 0, 2, scan, false},
-	{"explain", "KEY", "show each run that a lookup of KEY consults, its filter's answer, and what is read", 1, 1, explain, false},
-	{"stats", "", "print the tables of each level and how the directory opened", 0, 0, stats, false},
-	{"tables", "", "list the tables with their filters", 0, 0, tables, false},
-	{"filters", "", "measure the filter of each table with absent keys, and say what to do about it", 0, 0, filters, false},
-	{"plan", "", "calculate what filters would use and save in a database of -keys keys, with -memory for filters", 0, 0, plan, true},
-	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without a compaction; -n only reports what that would cost and save", 0, 0, upgradeFilters, false},
-	{"checkpoint", "DEST", "make the directory DEST, which opens as a database with the present content; tables are linked, not copied", 1, 1, checkpoint, false},
-	{"check", "", "read everything and report faults", 0, 0, check, false},
-	{"compact", "[FROM [TO]]", "merge the tables that may contain keys from FROM up to TO (excluded); frees the space of deleted and shadowed entries", 0, 2, compact, false},
-	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, false},
+	{"get", "KEY", "print the value of KEY", 1, 1, get, "DIR"},
+	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put, "DIR"},
+	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey, "DIR"},
+	{"load", "", "read sorted lines of KEY, a tab and VALUE from standard input, as scan prints them, and write all or none", 0, 0, load, "DIR"},
+	{"scan", "[FROM [TO]]", "print keys and values from FROM up to TO (excluded)", 0, 2, scan, "DIR"},
+	{"explain", "KEY", "show each run that a lookup of KEY consults, its filter's answer, and what is read", 1, 1, explain, "DIR"},
+	{"stats", "", "print the tables of each level and how the directory opened", 0, 0, stats, "DIR"},
+	{"tables", "", "list the tables with their filters", 0, 0, tables, "DIR"},
+	{"filters", "", "measure the filter of each table with absent keys, and say what to do about it", 0, 0, filters, "DIR"},
+	{"plan", "", "calculate what filters would use and save in a database of -keys keys, with -memory for filters", 0, 0, plan, ""},
+	{"upgrade-filters", "", "give every table new filters (-filter, -bits) without a compaction; -n only reports what that would cost and save", 0, 0, upgradeFilters, "DIR"},
+	{"checkpoint", "DEST", "make the directory DEST, which opens as a database with the present content; tables are linked, not copied", 1, 1, checkpoint, "DIR"},
+	{"backup", "REPO", "store a backup in the repository REPO, a directory, which the first backup makes; what is stored already is not copied again", 1, 1, makeBackup, "DIR"},
+	{"backups", "", "list the backups of a repository, the oldest first", 0, 0, listBackups, "REPO"},
+	{"restore", "DEST", "make the directory DEST, which opens as a database, from a backup (-id, or the newest)", 1, 1, restore, "REPO"},
+	{"verify", "", "read every byte that the backups of a repository need, and report faults", 0, 0, verify, "REPO"},
+	{"prune", "", "remove the backups that -keep-last, -keep-daily and -keep-weekly do not keep; -n only reports them", 0, 0, prune, "REPO"},
+	{"check", "", "read everything and report faults", 0, 0, check, "DIR"},
+	{"compact", "[FROM [TO]]", "merge the tables that may contain keys from FROM up to TO (excluded); frees the space of deleted and shadowed entries", 0, 2, compact, "DIR"},
+	{"repair", "", "rebuild a damaged database from its tables and logs; nothing is deleted", 0, 0, repair, "DIR"},
 }
 
 // run is main without the process: it returns the exit code.
@@ -87,9 +96,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	set.StringVar(&c.flags.filter, "filter", "both", "upgrade-filters: both (cacheline and leveldb), cacheline, leveldb or fuse")
 	set.IntVar(&c.flags.bits, "bits", 10, "upgrade-filters, and -ranges: filter bits for each key or prefix; fuse ignores it")
 	set.Float64Var(&c.flags.rate, "rate", 0, "upgrade-filters: copy at most this many MiB a second (0: no limit)")
-	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters: change nothing, and report what would be done")
-	set.BoolVar(&c.flags.dryRun, "dry-run", false, "upgrade-filters: the same as -n")
+	set.BoolVar(&c.flags.dryRun, "n", false, "upgrade-filters, prune: change nothing, and report what would be done")
+	set.BoolVar(&c.flags.dryRun, "dry-run", false, "upgrade-filters, prune: the same as -n")
 	set.IntVar(&c.flags.probes, "probes", 4000, "filters: probe each table's filter with this many absent keys")
+	set.StringVar(&c.flags.id, "id", "", "restore: the backup to restore, as backups lists it (default: the newest)")
+	set.StringVar(&c.flags.database, "database", "", "backup, restore: the name of the database, if the repository has several")
+	set.IntVar(&c.flags.keep.KeepLast, "keep-last", 0, "prune: keep so many newest backups of each database")
+	set.IntVar(&c.flags.keep.KeepDaily, "keep-daily", 0, "prune: keep the newest backup of so many days")
+	set.IntVar(&c.flags.keep.KeepWeekly, "keep-weekly", 0, "prune: keep the newest backup of so many weeks")
 	set.StringVar(&c.flags.keys, "keys", "1e9", "plan: the number of keys")
 	set.StringVar(&c.flags.keySize, "key-size", "16", "plan: bytes of a key")
 	set.StringVar(&c.flags.valueSize, "value-size", "100", "plan: bytes of a value")
@@ -111,10 +125,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			continue
 		}
 		words = words[1:]
-		if !cmd.noDir && len(words) > 0 {
+		if cmd.dir != "" && len(words) > 0 {
 			c.dir, words = words[0], words[1:]
 		}
-		if n := len(words); n < cmd.min || n > cmd.max || c.dir == "" && !cmd.noDir {
+		if n := len(words); n < cmd.min || n > cmd.max || c.dir == "" && cmd.dir != "" {
 			fmt.Fprintf(stderr, "sievedb: usage: %s\n", cmd.usage())
 			return exitUsage
 		}
@@ -128,7 +142,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			fmt.Fprintln(stderr, "sievedb: interrupted")
 		} else if err != nil {
 			fmt.Fprintf(stderr, "%v\n", err)
-			if errors.Is(err, db.ErrCorruption) && cmd.name != "repair" {
+			if errors.Is(err, db.ErrCorruption) && cmd.name != "repair" && cmd.dir != "REPO" {
 				fmt.Fprintf(stderr, "sievedb: to rebuild the database from its readable parts, copy the directory, then run 'sievedb repair %s'\n", c.dir)
 			}
 		}
@@ -149,13 +163,16 @@ func parseFlags(set *flag.FlagSet, args []string) (words []string, err error) {
 	return append([]string{name}, set.Args()...), err
 }
 
-// stray returns the first given flag that belongs to another command, by the first word of
+// stray returns the first given flag that belongs to other commands, by the words before the colon of
 // its help: 'repair -n', meant as a dry run, must not repair.
 func (c command) stray(set *flag.FlagSet) (name string) {
 	set.Visit(func(f *flag.Flag) {
 		owner, _, _ := strings.Cut(f.Usage, ": ")
-		others := slices.ContainsFunc(commands, func(c command) bool { return c.name == owner })
-		if name == "" && owner != c.name && (others || c.noDir) {
+		owners := strings.Split(owner, ", ")
+		others := !slices.ContainsFunc(owners, func(owner string) bool {
+			return !slices.ContainsFunc(commands, func(c command) bool { return c.name == owner })
+		})
+		if name == "" && !slices.Contains(owners, c.name) && (others || c.dir == "") {
 			name = f.Name
 		}
 	})
@@ -163,10 +180,7 @@ func (c command) stray(set *flag.FlagSet) (name string) {
 }
 
 func (c command) usage() string {
-	if c.noDir {
-		return "sievedb [flags] " + c.name
-	}
-	return strings.TrimSpace("sievedb [flags] " + c.name + " DIR " + c.args)
+	return strings.Join(strings.Fields("sievedb [flags] "+c.name+" "+c.dir+" "+c.args), " ")
 }
 
 func usage(w io.Writer, set *flag.FlagSet) {
