@@ -4,7 +4,7 @@
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROSE       ?= github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
-MODULES     := . $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod internal/*/go.mod))
+MODULES     := . $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod internal/*/go.mod backup/*/go.mod))
 TARGETS     := linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 # These compile too. The first three have no directories that can be locked, but a store in
 # memory; the others are built by make platforms.
@@ -28,7 +28,7 @@ SHIPPED     := ./... ./cmd/sievedb/...
 # What the store is made of. Tests must reach LEAST % of the statements of each.
 CORE        := util filter filter/rangefilter filter/standalone internal/errors internal/base internal/expiry internal/keyspace internal/collect internal/wal internal/manifest \
                internal/foreign internal/logdir report vfs internal/cache memtable sstable internal/batch internal/tables internal/filterplan internal/counters \
-               internal/throttle internal/settings internal/tracking internal/check internal/explain internal/filterreport internal/compact internal/repair internal/replay internal/dbdir internal/checkpoint internal/follow internal/lookup internal/latency internal/load internal/rangedel internal/txn internal/usage db internal/scan
+               internal/throttle internal/settings internal/tracking internal/check internal/explain internal/filterreport internal/compact internal/repair internal/replay internal/dbdir internal/checkpoint internal/follow internal/lookup internal/latency internal/load internal/rangedel internal/txn internal/usage db internal/scan backup
 LEAST       ?= 90
 
 # The tests of db that a browser's machine runs.

@@ -26,6 +26,7 @@
 // # Packages
 //
 //   - [github.com/sievedb/sievedb/db] is the store, and all that most programs need.
+//   - [github.com/sievedb/sievedb/backup] stores incremental backups of databases and restores them.
 //   - [github.com/sievedb/sievedb/filter] has the filter policies to choose from, and
 //     filters for use without a store.
 //   - [github.com/sievedb/sievedb/sstable] reads and writes tables, the sorted files on disk.

@@ -49,7 +49,7 @@ var importable = map[string]string{
 	"slog": "log/slog", "time": "time",
 	"sievedb": "github.com/sievedb/sievedb", "db": module + "db", "filter": module + "filter",
 	"rangefilter": module + "filter/rangefilter", "standalone": module + "filter/standalone",
-	"sstable": module + "sstable", "vfs": module + "vfs",
+	"sstable": module + "sstable", "vfs": module + "vfs", "backup": module + "backup",
 }
 
 // exportData returns an importer that reads the export data of these packages from the build cache.
