@@ -200,7 +200,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	h := record(t)
 	require.NoError(t, h.d.Close())
 	trace := h.fs.Trace()
-	limit := 350
+	limit := 180
 	if testing.Short() {
 		limit = 15
 	}

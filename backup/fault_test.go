@@ -59,6 +59,16 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
+// clone returns an independent copy.
+func (p *place) clone() *place {
+	c := *p
+	c.storage, c.mem = backuptest.NewMem(), p.mem.Kill()
+	for name, content := range p.storage.Objects() {
+		c.storage.Replace(name, content)
+	}
+	return &c
+}
+
 // calls are what can fail. They use the file system for the store or the restored directory.
 var calls = map[string]func(p *place, r *backup.Repository, fsys vfs.FS) error{
 	"Create": func(p *place, r *backup.Repository, fsys vfs.FS) error {
@@ -100,9 +110,8 @@ func (p *place) requireSound(t *testing.T, name, what string) {
 	require.NoError(t, err, what)
 	require.NotEmpty(t, all)
 	for _, i := range all {
-		got := restored(t, repo, i.ID)
-		if i.ID != p.ids[0] && i.ID != p.ids[1] {
-			require.Equal(t, p.want, got)
+		if i.ID != p.ids[0] && i.ID != p.ids[1] { // the failed call has made it nevertheless
+			require.Equal(t, p.want, restored(t, repo, i.ID))
 		}
 	}
 	if _, there := p.mem.Stat("restored"); there == nil {
@@ -117,6 +126,7 @@ func (p *place) requireSound(t *testing.T, name, what string) {
 
 // After an error at any operation of the storage, the repository is valid and the call can be repeated.
 func TestAnErrorAtEveryOperationOfAStorage(t *testing.T) {
+	original := newPlace(t)
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
 			for at := int64(0); ; at++ {
@@ -124,7 +134,7 @@ func TestAnErrorAtEveryOperationOfAStorage(t *testing.T) {
 					continue
 				}
 				f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
-				p := newPlace(t)
+				p := original.clone()
 				before, after := func(backuptest.Op) error { return nil }, func(backuptest.Op) error { return nil }
 				hook := func(backuptest.Op) error {
 					if f.next() {
@@ -156,6 +166,7 @@ func TestAnErrorAtEveryOperationOfAStorage(t *testing.T) {
 // After an error at any operation of the file system of a store or a restored directory, there is the
 // same, and no file remains that the next call does not remove.
 func TestAnErrorAtEveryFileOperation(t *testing.T) {
+	original := newPlace(t)
 	for _, name := range []string{"Create", "Restore"} {
 		t.Run(name, func(t *testing.T) {
 			for at := int64(0); ; at++ {
@@ -166,7 +177,7 @@ func TestAnErrorAtEveryFileOperation(t *testing.T) {
 				if at%3 == 0 {
 					f.err = syscall.ENOSPC
 				}
-				p := newPlace(t)
+				p := original.clone()
 				err := calls[name](p, backup.Open(p.storage), wrap.NewFaulty(p.mem, func(wrap.Op) *wrap.Fault {
 					if f.next() {
 						return &wrap.Fault{Err: f.err}

@@ -119,7 +119,7 @@ func (a *actor) errorless(t *testing.T, err error) {
 // each that was made and not pruned is there. Once all have ended, nothing unneeded remains.
 func TestBackupsAndPrunesInAnyOrder(t *testing.T) {
 	first := uint64(time.Now().UnixNano())
-	rounds := 300
+	rounds := 100
 	if testing.Short() {
 		rounds = 15
 	}
