@@ -30,9 +30,25 @@ type BlockCache struct {
 // above 0, it holds nothing.
 func NewBlockCache(capacity int64) *BlockCache {
 	c := new(BlockCache)
-	c.cache = cache.NewWithForms(capacity, func(b *Block) bool { return b.packable }, func(b *Block) { c.count(b, -1) })
+	c.cache = cache.NewWithForms(capacity, packable, c.discount)
 	return c
 }
+
+// NewBlockCacheInPool returns a cache that holds at most capacity bytes, and has a part of a budget
+// that several caches share, until it is closed. A nil p is NewBlockCache.
+func NewBlockCacheInPool(p *cache.Pool, capacity int64) *BlockCache {
+	if p == nil {
+		return NewBlockCache(capacity)
+	}
+	c := new(BlockCache)
+	c.cache = cache.NewInPool(p, capacity, packable, c.discount)
+	return c
+}
+
+func packable(b *Block) bool { return b.packable }
+
+// discount is called for each block that leaves the cache.
+func (c *BlockCache) discount(b *Block) { c.count(b, -1) }
 
 // SetCapacity changes the number of bytes that the cache holds at most, and evicts blocks until
 // the rest fits. If it is not above 0, the cache holds nothing.

@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -27,8 +28,14 @@ type Cache[V any] struct {
 	onEvict    func(*V)
 	large      func(*V) bool // nil if values have one form
 	closedMark *entry[V]
+	pool       *Pool // nil: the budget is the cache's own
 
 	shut atomic.Bool // Close was called
+
+	// For a cache in a Pool.
+	turn     atomic.Uint32  // chooses the shard for the Pool's hand
+	leaving  sync.WaitGroup // values that leave in the background
+	chargeMu sync.Mutex     // guards charged against Close
 
 	// used is the size of the values held and of those about to be inserted. Before an
 	// insert, a compare-and-swap raises it, within the available room; after a removal
@@ -51,8 +58,10 @@ type Cache[V any] struct {
 // goroutine that made the value leave, possibly while readers still use the value. So
 // values that must be closed need a reference count; see the example.
 func New[V any](capacity int64, onEvict func(*V)) *Cache[V] {
-	return newSharded(capacity, shardsFor(capacity, runtime.GOMAXPROCS(0)), onEvict)
+	return newSharded(capacity, shardsFor(capacity, processors()), onEvict)
 }
+
+func processors() int { return runtime.GOMAXPROCS(0) }
 
 // Two forms of a value:
 //
@@ -219,7 +228,7 @@ func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 		close(done)
 	}
 	if reserved && !kept {
-		c.used.Add(-e.size)
+		c.release(e.size)
 	}
 	if e != nil && !kept {
 		c.left(e)
@@ -261,19 +270,32 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 
 // HasRoom reports whether a value of the given size would fit at this moment without
 // an eviction.
-func (c *Cache[V]) HasRoom(size int64) bool { return size <= c.room()-c.used.Load() }
+func (c *Cache[V]) HasRoom(size int64) bool {
+	return size <= c.room()-c.used.Load() && (c.pool == nil || size <= c.pool.free())
+}
 
 // room returns the part of the budget that is available for values.
 func (c *Cache[V]) room() int64 { return max(c.capacity.Load()-c.charged.Load(), 0) }
 
-// share returns the part of room that a shard has.
-func (c *Cache[V]) share() int64 { return c.room() / int64(len(c.shards)) }
+// share returns the part of room that a shard has. In a Pool, the cache may count on what it has and
+// what is free, and on an equal share.
+func (c *Cache[V]) share() int64 {
+	room := c.room()
+	if c.pool != nil {
+		room = min(room, max(c.usage()+c.pool.free(), c.pool.fair())-c.charged.Load())
+	}
+	return max(room, 0) / int64(len(c.shards))
+}
 
 // Charge reserves size of the budget for memory that the owner uses elsewhere, and evicts
 // values until both together are within the budget. The total charge may exceed the
 // budget; then nothing is kept. A negative size reduces the charge.
 func (c *Cache[V]) Charge(size int64) {
-	c.charged.Add(size)
+	if c.pool == nil {
+		c.charged.Add(size)
+	} else {
+		c.chargeShared(size)
+	}
 	c.evictOverdraft()
 }
 
@@ -291,6 +313,8 @@ func (c *Cache[V]) evictOverdraft() {
 		if !c.makeRoom(0, c.share()) {
 			return // the remainder is reserved by inserts, which will check the room again
 		}
+	}
+	for c.pool != nil && c.pool.free() < 0 && c.pool.makeRoom(c) {
 	}
 }
 
@@ -336,11 +360,11 @@ func (c *Cache[V]) Replace(s *Slot[V], old *V, value V, size int64) bool {
 	sh.mu.Unlock()
 	switch {
 	case replaced:
-		c.used.Add(size - was.size - more)
+		c.release(was.size + more - size)
 		c.left(was)
 		return true
 	case reserved:
-		c.used.Add(-more)
+		c.release(more)
 	}
 	c.left(e)
 	return false
@@ -360,7 +384,7 @@ func (c *Cache[V]) reserve(home int, size int64) bool {
 		}
 		if used <= room-size {
 			if c.used.CompareAndSwap(used, used+size) {
-				return true
+				return c.pool == nil || c.reserveShared(home, size)
 			}
 		} else if !c.makeRoom(home, size) {
 			return false
@@ -397,7 +421,7 @@ func (c *Cache[V]) evictAbove(sh *shard[V], limit int64) bool {
 	if e == nil {
 		return false
 	}
-	c.used.Add(-e.size)
+	c.release(e.size)
 	c.left(e)
 	return true
 }
@@ -424,7 +448,7 @@ func (c *Cache[V]) DropOne(s *Slot[V]) {
 	s.p.Store(c.closedMark)
 	sh.mu.Unlock()
 	if e != nil {
-		c.used.Add(-e.size)
+		c.release(e.size)
 		c.left(e)
 	}
 }
@@ -438,7 +462,7 @@ func (c *Cache[V]) DropAll() {
 		all := sh.removeAllLocked()
 		sh.mu.Unlock()
 		for _, e := range all {
-			c.used.Add(-e.size)
+			c.release(e.size)
 			c.left(e)
 		}
 	}
@@ -448,8 +472,11 @@ func (c *Cache[V]) DropAll() {
 // with a capacity of 0. When Close returns, onEvict has run, or is running in another
 // goroutine, for all values that were ever kept. Closing twice is harmless.
 func (c *Cache[V]) Close() {
-	c.shut.Store(true)
+	closed := c.shut.Swap(true)
 	c.DropAll()
+	if c.pool != nil && !closed {
+		c.leavePool()
+	}
 }
 
 // left notifies the owner that the cache no longer holds the entry's value.

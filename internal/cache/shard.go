@@ -229,17 +229,27 @@ func (sh *shard[V]) idleLocked() bool {
 // and returns it, or nil if there is none.
 func (sh *shard[V]) victimLocked(share int64) *entry[V] {
 	if sh.main.count == 0 || sh.probation.size > share/probationDivisor {
-		e := sh.probation.tail
-		if e == nil {
-			return nil
-		}
-		sh.removeLocked(e, sh.ghostLocked())
-		sh.evictions++
-		return e
+		return sh.evictProbationLocked()
 	}
 	// The number of turns bounds the search if hits race with the hand.
 	for turns := clockHits * sh.main.count; turns > 0 && !sh.idleLocked(); turns-- {
 	}
+	return sh.evictMainLocked()
+}
+
+// evictProbationLocked evicts the oldest value in probation and returns it, or nil if there is none.
+func (sh *shard[V]) evictProbationLocked() *entry[V] {
+	e := sh.probation.tail
+	if e == nil {
+		return nil
+	}
+	sh.removeLocked(e, sh.ghostLocked())
+	sh.evictions++
+	return e
+}
+
+// evictMainLocked evicts the value at the hand of main, which must not be empty, and returns it.
+func (sh *shard[V]) evictMainLocked() *entry[V] {
 	e := sh.main.tail
 	hits := e.state.Load()
 	sh.warmLocked(hits)

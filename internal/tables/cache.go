@@ -19,6 +19,11 @@ type CacheOptions struct {
 	Dir string
 	// MaxOpen is the largest number of tables to keep open.
 	MaxOpen int
+	// Pool, if not nil, is a budget of open tables that several stores share. If a table is closed
+	// because of another store, Guard is called with the closing, in a goroutine of its own, and
+	// must return although that may panic. In a Pool, Guard must be set.
+	Pool  *cache.Pool
+	Guard func(during string, f func() error) error
 	// Reader applies to all tables; Name, Smallest and Largest are set for each.
 	Reader sstable.ReaderOptions
 	// Opened, if not nil, is called after each opening of a table, without a lock, by
@@ -44,13 +49,21 @@ type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 // NewCache returns a cache without open tables.
 func NewCache(o CacheOptions) *Cache {
 	o.Reader.Tail = new(sstable.TailGuess)
-	return &Cache{
-		options: o,
-		open: cache.New(int64(o.MaxOpen), func(r **sstable.Reader) {
-			(*r).DropBlocks() // the table's next reader has its own slots
-			_ = (*r).Close()  // closing a file that was only read cannot lose data
-		}),
+	t := &Cache{options: o}
+	if o.Pool == nil {
+		t.open = cache.New(int64(o.MaxOpen), closeReader)
+	} else {
+		t.open = cache.NewInPool(o.Pool, int64(o.MaxOpen), nil, func(r **sstable.Reader) {
+			_ = o.Guard("the closing of a table", func() error { closeReader(r); return nil })
+		})
 	}
+	return t
+}
+
+// closeReader is called for each table that leaves the cache.
+func closeReader(r **sstable.Reader) {
+	(*r).DropBlocks() // the table's next reader has its own slots
+	_ = (*r).Close()  // closing a file that was only read cannot lose data
 }
 
 // Policies returns the filter policies with which tables are read, in the order of their
