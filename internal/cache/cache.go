@@ -303,6 +303,9 @@ func (c *Cache[V]) Charge(size int64) {
 // nothing is kept. The number of shards stays: it limits how many goroutines insert at the same time,
 // not what is kept.
 func (c *Cache[V]) SetCapacity(capacity int64) {
+	if c.pool != nil {
+		capacity = min(capacity, c.pool.capacity)
+	}
 	c.capacity.Store(max(capacity, 0))
 	c.evictOverdraft()
 }

@@ -19,12 +19,14 @@ import (
 // 200 ms that the flush and compaction of the memtable take.
 const collectFraction = 4
 
-// Flushed frees a flushed memtable of memtableBytes, which only running lookups refer
-// to, if that is cheap.
-func Flushed(memtableBytes int) {
-	if worthCollecting(uint64(memtableBytes), readMetric("/gc/scan/heap:bytes"), readMetric("/gc/gogc:percent")) {
-		runtime.GC()
+// Flushed frees flushed memtables of memtableBytes together, which only running lookups refer
+// to, if that is cheap. It reports whether it was.
+func Flushed(memtableBytes int) bool {
+	if !worthCollecting(uint64(memtableBytes), readMetric("/gc/scan/heap:bytes"), readMetric("/gc/gogc:percent")) {
+		return false
 	}
+	runtime.GC()
+	return true
 }
 
 // worthCollecting decides: scannable is the number of heap bytes with pointers, percent the

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/sstable"
@@ -67,6 +68,9 @@ type Options struct {
 	// its error. The filter's results have at most MaxValue bytes.
 	FilterCalls func(work func() error) error
 	MaxValue    int
+	// Slots, if not nil, is the store's part of slots that several stores share: those of
+	// MaxConcurrent are only the most that this store uses. See slots.go.
+	Slots *share.Slots
 	// Expiry says which values have expired. Merges drop them; see expiry.go.
 	Expiry *expiry.Policy
 
@@ -395,23 +399,39 @@ func (s *Scheduler) Schedule() {
 // scheduleLocked gives free slots to compactions that are due, and remaining ones to pieces
 // of running compactions.
 func (s *Scheduler) scheduleLocked() {
+	if !s.startDueLocked() && s.claimers == 0 {
+		s.o.Slots.Forgo()
+	}
+}
+
+// startDueLocked is the work of scheduleLocked. It reports whether it waits for a slot that stores share.
+func (s *Scheduler) startDueLocked() (waits bool) {
 	if s.o.ReadOnly || s.paused > 0 || s.holds > 0 {
-		return
+		return false
 	}
 	for s.slots+s.claimers < s.tuning.Load().MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
+		if s.o.Slots != nil && s.claimers > 0 {
+			return false // the next shared slot is theirs
+		}
 		var c *manifest.Compaction
 		if s.pauses.count == 0 {
 			c = s.pickLocked()
 		}
-		if c != nil {
+		switch {
+		case c == nil && len(s.jobs) == 0:
+			return false
+		case !s.wantSlotLocked(c):
+			return true
+		case c != nil:
 			s.startLocked(c)
 			s.pauses.automatic++
 			s.background.Add(1)
 			go s.compactInBackground(c)
-		} else if !s.helpLocked() {
-			return
+		default:
+			s.helpLocked()
 		}
 	}
+	return false
 }
 
 // startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
@@ -421,7 +441,7 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	for _, f := range c.AllInputs() {
 		f.Compacting = true
 	}
-	s.slots++
+	s.takeSlotLocked()
 	s.running = append(s.running, c)
 }
 
@@ -439,7 +459,7 @@ func (s *Scheduler) Done(c *manifest.Compaction, err error) {
 		s.parked.err = err
 		s.parked.tables += len(c.AllInputs())
 	}
-	s.slots--
+	s.freeSlotLocked()
 	s.running = slices.DeleteFunc(s.running, func(r *manifest.Compaction) bool { return r == c })
 	s.cond.Broadcast()
 	s.mu.Unlock()
@@ -545,10 +565,11 @@ func (s *Scheduler) Claim(ctx context.Context,
 			return nil, s.stopErr
 		}
 		if s.holds > 0 {
+			s.o.Slots.Forgo()
 			s.cond.Wait()
 			continue
 		}
-		if s.slots >= s.tuning.Load().MaxConcurrent {
+		if !s.slotFreeLocked() {
 			s.claimers++ // the background leaves the next free slot to this call
 			s.cond.Wait()
 			s.claimers--

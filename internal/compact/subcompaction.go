@@ -135,13 +135,13 @@ func (j *mergeJob) run() {
 	}
 	// Waiting is not merging, so another goroutine may use the slot meanwhile. It is counted
 	// as used again for the version edit, even if all are in use, since that is no merge.
-	s.slots--
+	s.freeSlotLocked()
 	s.scheduleLocked()
 	s.cond.Broadcast()
 	for j.helped > 0 {
 		s.cond.Wait()
 	}
-	s.slots++
+	s.takeSlotLocked()
 	s.mu.Unlock()
 }
 
@@ -169,12 +169,8 @@ func (j *mergeJob) endedLocked(err error) {
 	j.forgetLocked()
 }
 
-// helpLocked gives a free slot to a piece that has not begun, and reports whether there was
-// one.
-func (s *Scheduler) helpLocked() bool {
-	if len(s.jobs) == 0 {
-		return false
-	}
+// helpLocked gives a free slot to a piece that has not begun, of which there is one at least.
+func (s *Scheduler) helpLocked() {
 	j := s.jobs[0]
 	for _, other := range s.jobs {
 		if other.c.Level < j.c.Level {
@@ -182,7 +178,7 @@ func (s *Scheduler) helpLocked() bool {
 		}
 	}
 	p := j.takeLocked()
-	s.slots++
+	s.takeSlotLocked()
 	j.helped++
 	s.background.Add(1)
 	go func() {
@@ -193,13 +189,12 @@ func (s *Scheduler) helpLocked() bool {
 			defer s.mu.Unlock()
 			j.endedLocked(err)
 			j.helped--
-			s.slots--
+			s.freeSlotLocked()
 			s.scheduleLocked()
 			s.cond.Broadcast()
 		}()
 		err = s.o.Guard("a compaction", func() error { return j.mergeFiltered(p) })
 	}()
-	return true
 }
 
 // errPieceEnds means that an entry is after the piece. ErrStopped means that another piece of

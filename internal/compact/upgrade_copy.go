@@ -109,13 +109,13 @@ func (s *upgradeStep) run() {
 	close(s.copied)
 	// The remaining work is not a merge, so others, including the next step, may use the slot.
 	c.mu.Lock()
-	c.slots--
+	c.freeSlotLocked()
 	c.scheduleLocked()
 	c.cond.Broadcast()
 	c.mu.Unlock()
 	s.err = c.o.Guard("an upgrade of filters", func() error { return s.place(err) })
 	c.mu.Lock()
-	c.slots++
+	c.takeSlotLocked()
 	c.mu.Unlock()
 	if err = s.err; errors.Is(err, base.ErrCorruption) {
 		err = nil // the tables are not set aside; compactions will find the damage themselves

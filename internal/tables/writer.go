@@ -136,6 +136,13 @@ func (s *SpareWriters) Resize(maxIdle int, maxKept uint64) {
 	s.Idle = s.Idle[:min(maxIdle, len(s.Idle))]
 }
 
+// Trim releases all idle writers.
+func (s *SpareWriters) Trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Idle = nil
+}
+
 // keep keeps a finished writer for reuse, unless there are maxIdle already or it has more than
 // maxKept bytes of memory.
 func (s *SpareWriters) keep(w *sstable.Writer) {

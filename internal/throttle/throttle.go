@@ -71,6 +71,7 @@ const (
 	StopLevel0    = "level 0 is full"
 	StopPaused    = "level 0 is full, and compactions are paused"
 	StopMemtables = "memtables wait for their flush"
+	StopMemory    = "the store's part of the shared memory waits for its flush"
 )
 
 const (

@@ -1,0 +1,188 @@
+package share
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/report"
+)
+
+// Urgency says how soon a compaction should have a slot.
+type Urgency int
+
+const (
+	// Ordinary work makes reads cheaper and frees space.
+	Ordinary Urgency = iota
+	// Level0 is a compaction of level 0, which grows with each flush.
+	Level0
+	// Stalled is one that slowed writers wait for.
+	Stalled
+)
+
+// patience is the number of slots after which one goes to the store that has waited longest, whatever
+// it wants to do: so level 0 of busy stores does not starve the deeper levels of others.
+const patience = 4
+
+// slotPool is a number of slots. A free slot goes to the store with the most urgent work and, of equal
+// ones, to the one that has waited longest. A store waits for one slot at a time and then goes to the
+// end, so stores take turns.
+//
+// A slot is reserved for the chosen store at once, which then gets a signal. It uses the slot or gives
+// it up. So stores that come later cannot overtake it.
+type slotPool struct {
+	limit int
+
+	// mu guards the fields below, and those of all Slots.
+	mu      sync.Mutex
+	used    int      // slots in use or reserved
+	waiting []*Slots // in the order of their beginning; none while a slot is free
+	granted int
+	waits   uint64
+	waited  time.Duration
+}
+
+// Slots is a store's part of the slots. A nil Slots always has one.
+type Slots struct {
+	pool   *slotPool
+	signal chan struct{}
+
+	used     int
+	reserved bool
+	waiting  bool
+	urgency  Urgency
+	since    time.Time
+	gone     bool
+}
+
+func (p *slotPool) join() *Slots { return &Slots{pool: p, signal: make(chan struct{}, 1)} }
+
+// Signal returns the channel on which the store learns that a slot is reserved for it. For a nil Slots
+// it is nil.
+func (s *Slots) Signal() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.signal
+}
+
+// Want reports whether a slot is reserved for the store. If none is, it will be, and Signal says so;
+// a later call may change the urgency. The store calls Use or Forgo.
+func (s *Slots) Want(u Urgency) bool {
+	if s == nil {
+		return true
+	}
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case s.gone || s.reserved:
+		return s.reserved
+	case p.used < p.limit:
+		s.reserved = true
+		p.used++
+		return true
+	case !s.waiting:
+		s.waiting, s.since = true, time.Now()
+		p.waiting = append(p.waiting, s)
+	}
+	s.urgency = u
+	return false
+}
+
+// Use begins to use the slot that is reserved, or one more than there are: for the end of work that
+// has begun.
+func (s *Slots) Use() {
+	if s == nil {
+		return
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	if s.gone {
+		return
+	}
+	if !s.reserved {
+		s.pool.used++
+	}
+	s.reserved = false
+	s.used++
+}
+
+// Free ends the use of a slot.
+func (s *Slots) Free() {
+	if s == nil {
+		return
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	if s.used > 0 {
+		s.used--
+		s.pool.used--
+		s.pool.grantLocked()
+	}
+}
+
+// Forgo gives up a reserved slot, and the wait for one.
+func (s *Slots) Forgo() {
+	if s == nil {
+		return
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	s.forgoLocked()
+}
+
+func (s *Slots) forgoLocked() {
+	p := s.pool
+	if s.waiting {
+		s.waiting = false
+		p.waiting = slices.DeleteFunc(p.waiting, func(other *Slots) bool { return other == s })
+	}
+	if s.reserved {
+		s.reserved = false
+		p.used--
+		p.grantLocked()
+	}
+}
+
+// leave returns all slots of the store.
+func (s *Slots) leave() {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.forgoLocked()
+	s.gone = true
+	p.used -= s.used
+	s.used = 0
+	p.grantLocked()
+}
+
+// grantLocked reserves free slots for stores that wait.
+func (p *slotPool) grantLocked() {
+	for p.used < p.limit && len(p.waiting) > 0 {
+		next := 0
+		if p.granted++; p.granted%patience != 0 {
+			for i, s := range p.waiting {
+				if s.urgency > p.waiting[next].urgency {
+					next = i
+				}
+			}
+		}
+		s := p.waiting[next]
+		p.waiting = slices.Delete(p.waiting, next, next+1)
+		s.waiting, s.reserved = false, true
+		p.used++
+		p.waits++
+		p.waited += time.Since(s.since)
+		select {
+		case s.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (p *slotPool) metrics() report.SharedSlots {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return report.SharedSlots{Limit: p.limit, Used: p.used, Waiting: len(p.waiting), Waits: p.waits, Waited: p.waited}
+}
