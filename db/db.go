@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/rangedel"
 	"github.com/sievedb/sievedb/internal/scan"
+	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/throttle"
 	"github.com/sievedb/sievedb/internal/tracking"
@@ -117,6 +118,7 @@ type storage struct {
 	blockCache *sstable.BlockCache
 	writers    *tables.SpareWriters
 	plan       *filterplan.Planner // of filters
+	share      *share.Store        // nil: nothing is shared
 	obsolete   *tables.Obsolete
 }
 
@@ -352,6 +354,7 @@ func (d *DB) Close() error {
 	try(func() error { d.blockCache.Close(); return nil })
 	try(d.endFollowing)
 	try(d.place.Close)
+	d.share.Leave()
 	if loading != nil {
 		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", loading.where))
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/collect"
 	"github.com/sievedb/sievedb/internal/compact"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -46,7 +45,7 @@ func (d *DB) flushAll() {
 			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
-			collect.Flushed(size)
+			d.flushed(size)
 			continue
 		}
 		if d.writeErr() != nil || !d.pause(backoff.Next(err)) {
@@ -101,6 +100,7 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 		took := time.Since(start)
 		err = d.applyEdit(edit, written, func(s *lookup.State) {
 			d.throttle.NoteFlush(mem.Size(), mem.Capacity(), took)
+			mem.Grant.Release()
 			s.Imm = append([]*lookup.Memtable(nil), s.Imm[:len(s.Imm)-1]...)
 			d.flushErr = nil // a write that finds room from here on must not return the old error
 		})
@@ -137,6 +137,20 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 		return nil, err
 	}
 	return files[0], nil
+}
+
+// flushed has the memory of a flush freed.
+func (d *DB) flushed(memtableBytes int) {
+	d.trimWriters()
+	d.share.Memory().Flushed(memtableBytes)
+}
+
+// trimWriters frees the memory of table writers, unless the store shares nothing: the memory of many
+// idle stores would add up.
+func (d *DB) trimWriters() {
+	if d.share != nil {
+		d.writers.Trim()
+	}
 }
 
 // noteFlush records the result of a flush, for Metrics and for callers that wait for it.

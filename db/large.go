@@ -72,13 +72,10 @@ func (d *DB) commitLarge(kind base.Kind, key, value []byte, keep durability) err
 func (d *DB) retireOversized() {
 	o := &d.options().Memtables
 	usual := memtable.ArenaSize(o.Size) * (o.MaxWaiting + 1)
-	if d.state().Mem.Capacity() <= usual {
+	if mem := d.state().Mem; mem.Capacity() <= usual && !mem.Grant.Overdraft() {
 		return
 	}
-	d.mu.Lock()
-	stalled, _ := d.stallReasonLocked()
-	d.mu.Unlock()
-	if stalled != "" || d.closed.Load() {
+	if d.stalled() || d.closed.Load() {
 		return
 	}
 	if err := d.flushActive(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/sstable"
@@ -35,8 +36,22 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	}
 	now := newOptionsNow(opts)
 	now.full.ReadOnly = now.full.ReadOnly || follow
+	part, err := now.full.Resources.join()
+	if err != nil {
+		return nil, err
+	}
+	d, err := openPart(dir, now, part, follow)
+	if err != nil {
+		part.Leave()
+	}
+	return d, err
+}
+
+// openPart is Open with checked options, and with part of what stores share, nil for nothing.
+func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB, error) {
 	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns()}}
 	d.present.Store(now)
+	d.share = part
 	d.throttle = d.newThrottle()
 	d.expiry = expiry.New(keyspace.Prefixes(d.opts.Expiry.Prefixes, d.opts.Expiry.Namespaces), d.opts.Expiry.Clock)
 	if len(d.opts.Filters.RangePolicies) > 0 {
@@ -60,8 +75,10 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 		d.newFollower()
 	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
-	d.blockCache = sstable.NewBlockCache(d.opts.Cache.Size)
-	d.tables = tables.NewCache(d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter))
+	d.blockCache = sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
+	cached := d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter)
+	cached.Pool, cached.Guard = part.Tables(), d.guard
+	d.tables = tables.NewCache(cached)
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
 	d.finder.Init(lookup.Options{Cache: d.tables, Expiry: d.expiry, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
 	d.scans = d.scanSource()
@@ -77,7 +94,7 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 		if d.changed {
 			unlock = d.place.Close
 		}
-		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); return nil })
+		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); d.blockCache.Close(); return nil })
 		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", unlock))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
@@ -143,6 +160,11 @@ func (d *DB) open(created bool) error {
 		go d.cleanLoop()
 		d.compactor.Schedule()
 		d.compactor.WatchExpiry()
+		d.compactor.WatchSlots()
+		if d.share != nil {
+			d.background.Add(1)
+			go d.yieldLoop()
+		}
 	}
 	d.openTablesAhead()
 	return nil

@@ -88,6 +88,12 @@ type Options struct {
 	// Limits bounds the size of the MANIFEST.
 	Limits LimitOptions
 
+	// Resources, if not nil, are shared with other databases of the process. Cache.Size,
+	// Cache.MaxOpenFiles, Memtables and Compaction.MaxConcurrent then are upper limits for this
+	// one; by default the first, the second and the last are as large as the Resources. Default:
+	// the database shares nothing.
+	Resources *Resources
+
 	// ReadOnly opens without changing anything: no file is created, written or removed,
 	// except that an empty LOCK is created if there is none and the directory is writable.
 	// The content of the logs is kept in memory. Several processes may have a database open
@@ -154,6 +160,7 @@ func (o *Options) withDefaults() Options {
 	if c.Filters.Policy == nil {
 		c.Filters.Policy = defaultFilter
 	}
+	c.Resources.setDefaults(&c)
 	setDefault(&c.Cache.Size, defaultBlockCacheSize)
 	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
 	setDefault(&c.Memtables.MaxWaiting, 2)
@@ -234,6 +241,9 @@ func (o *Options) Validate() error {
 		if r.value < r.low || r.value > r.high {
 			return errors.Newf("sievedb: Options.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
 		}
+	}
+	if c.Resources != nil && c.Resources.shared == nil {
+		return errors.New("sievedb: Options.Resources is a zero Resources; make one with NewResources")
 	}
 	if c.FileMode&^fs.ModePerm != 0 || c.FileMode&ownerMode != ownerMode {
 		return errors.Newf("sievedb: Options.FileMode is %#o; it must be permission bits, 0777 at most, with the owner's to read and write, 0600",

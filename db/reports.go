@@ -41,6 +41,14 @@ type (
 	CacheMetrics = report.CacheMetrics
 	// TableMetrics describe the tables and what the open ones keep in memory.
 	TableMetrics = report.TableMetrics
+	// ResourcesMetrics describe what the stores of a Resources use together.
+	ResourcesMetrics = report.ResourcesMetrics
+	// SharedBudget describes an amount that stores share.
+	SharedBudget = report.SharedBudget
+	// SharedMemtables describe the memory for memtables that stores share.
+	SharedMemtables = report.SharedMemtables
+	// SharedSlots describe the slots of compactions that stores share.
+	SharedSlots = report.SharedSlots
 	// FlushInfo describes a flush.
 	FlushInfo = report.FlushInfo
 	// CompactionInfo describes a compaction.

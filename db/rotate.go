@@ -31,6 +31,9 @@ func (d *DB) flushActive() error { return d.rotateMemtable(0) }
 // rotateMemtable makes the memtable immutable, for the background to flush, and starts a new
 // one with a new log and room for at least memSize bytes. Only the leader runs it.
 func (d *DB) rotateMemtable(memSize uint64) error {
+	if d.share != nil && d.log.next != nil {
+		<-d.log.next.done // whether it has memory decides whether to wait for a flush
+	}
 	if err := d.waitForFlush(); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (d *DB) enlargeMemtable(logNum, memSize uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.installLocked(func(s *lookup.State) {
-		s.Mem.Settle()
+		s.Mem.Free()
 		s.Mem = larger
 	})
 }
@@ -77,7 +80,7 @@ func (d *DB) enlargeMemtable(logNum, memSize uint64) {
 // rotationFailed discards the new log, because the old one has failed.
 func (d *DB) rotationFailed(next *successor, err error) error {
 	d.logFailed(err)
-	next.mem.Settle()
+	next.mem.Free()
 	err = errors.CombineErrors(err, next.w.Close())
 	d.files.Remove(d.files.File(base.FileLog, next.num))
 	return err
@@ -94,14 +97,17 @@ func (d *DB) switchLog(next *successor, full bool) {
 	defer d.mu.Unlock()
 	d.installLocked(func(s *lookup.State) {
 		s.Mem.MaxSeq = d.log.lastSeq
+		s.Mem.Grant.Retire()
 		s.Imm = s.Memtables()
 		s.Mem = next.mem
 	})
 }
 
 func (d *DB) newMemBuffer(logNum, memSize uint64) *lookup.Memtable {
-	capacity := max(uint64(memtable.ArenaSize(d.options().Memtables.Size)), memSize+memtable.Slack)
-	return &lookup.Memtable{Memtable: memtable.New(d.cmp, int(capacity)), LogNum: logNum}
+	usual, least := d.options().Memtables.Size, memSize+memtable.Slack
+	grant := d.share.Memory().Take(usual, totalFor(least), d.state() == nil)
+	capacity := max(uint64(memtable.ArenaSize(grant.Size(usual))), least)
+	return &lookup.Memtable{Memtable: memtable.New(d.cmp, int(capacity)), LogNum: logNum, Grant: grant}
 }
 
 // createLog creates a log file and makes its name durable, so that a synced

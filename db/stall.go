@@ -91,6 +91,8 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 	switch {
 	case len(s.Imm) >= o.Memtables.MaxWaiting:
 		return throttle.StopMemtables, d.flushErr
+	case d.lacksMemory(s):
+		return throttle.StopMemory, d.flushErr
 	case len(s.Version.Levels[0].Files) >= o.Compaction.L0Stop && !d.crowded:
 		if !d.compactor.Paused() {
 			return throttle.StopLevel0, d.compactor.Stuck(s.Version)

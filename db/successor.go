@@ -45,7 +45,7 @@ func (d *DB) prepareSuccessor() {
 // Options.Memtables.MaxWaiting allows.
 func (d *DB) makeSuccessor(s *successor, memSize uint64) {
 	s.num = d.set.NewFileNum()
-	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state().Imm) < d.options().Memtables.MaxWaiting {
+	if s.w, s.err = d.createLog(s.num); s.err == nil && len(d.state().Imm) < d.options().Memtables.MaxWaiting && d.share.Memory().Room(0) {
 		s.mem = d.newMemBuffer(s.num, memSize)
 		d.spareMemory.Store(s.mem.Memory())
 	}
@@ -69,7 +69,7 @@ func (d *DB) takeSuccessor(memSize uint64) (*successor, error) {
 		d.spareMemory.Store(0)
 	}
 	if s.mem != nil && uint64(s.mem.Available()) < memSize {
-		s.mem.Settle()
+		s.mem.Free()
 		s.mem = nil
 	}
 	if s.mem == nil {
@@ -89,7 +89,7 @@ func (d *DB) dropSuccessor() error {
 	<-s.done
 	d.spareMemory.Store(0)
 	if s.mem != nil {
-		s.mem.Settle()
+		s.mem.Free()
 	}
 	if s.err != nil {
 		return nil // there is nothing

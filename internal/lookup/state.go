@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -31,7 +32,14 @@ func (s *State) Logs() (nums []uint64) {
 type Memtable struct {
 	*memtable.Memtable
 	LogNum uint64
-	MaxSeq uint64 // set when the memtable becomes immutable, for its flush only
+	MaxSeq uint64       // set when the memtable becomes immutable, for its flush only
+	Grant  *share.Grant // its memory; nil if stores share none
+}
+
+// Free releases the memory of a memtable that will never be flushed.
+func (m *Memtable) Free() {
+	m.Settle()
+	m.Grant.Release()
 }
 
 // Memory returns the number of bytes that the memtable uses.

@@ -37,7 +37,8 @@ func newDatabase(t *testing.T) *database {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("dir"))
 	r := &database{dir: tables.Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}}
-	r.opts = Options{Dir: r.dir, Comparer: base.Bytewise, WriteBufferSize: 64 << 10, WriteTable: r.writeTable}
+	r.opts = Options{Dir: r.dir, Comparer: base.Bytewise, WriteBufferSize: 64 << 10, WriteTable: r.writeTable,
+		NewMemtable: func(_, usual uint64) *memtable.Memtable { return memtable.New(r.opts.Comparer, int(usual)) }}
 	r.set = manifest.New(r.setOptions())
 	edit := &manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}
 	require.NoError(t, r.set.Begin(edit, func(*manifest.Version) {}))

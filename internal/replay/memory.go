@@ -87,7 +87,7 @@ func (r *Replayer) makeRoom(memSize uint64) error {
 	}
 	needed := max(memSize, r.replayBuffer()) + memtable.Slack
 	capacity := max(uint64(memtable.ArenaSize(r.opts.WriteBufferSize)), needed)
-	r.mem = memtable.New(r.opts.Comparer, int(capacity))
+	r.mem = r.opts.NewMemtable(needed, capacity)
 	return nil
 }
 
