@@ -28,6 +28,8 @@ const patience = 4
 // ones, to the one that has waited longest. A store waits for one slot at a time and then goes to the
 // end, so stores take turns.
 //
+// One store never has all slots while others are open: its compactions may take long, or hang.
+//
 // A slot is reserved for the chosen store at once, which then gets a signal. It uses the slot or gives
 // it up. So stores that come later cannot overtake it.
 type slotPool struct {
@@ -35,8 +37,9 @@ type slotPool struct {
 
 	// mu guards the fields below, and those of all Slots.
 	mu      sync.Mutex
+	stores  int
 	used    int      // slots in use or reserved
-	waiting []*Slots // in the order of their beginning; none while a slot is free
+	waiting []*Slots // in the order of their beginning; none that could have a free slot
 	granted int
 	waits   uint64
 	waited  time.Duration
@@ -55,7 +58,17 @@ type Slots struct {
 	gone     bool
 }
 
-func (p *slotPool) join() *Slots { return &Slots{pool: p, signal: make(chan struct{}, 1)} }
+func (p *slotPool) join() *Slots {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stores++
+	return &Slots{pool: p, signal: make(chan struct{}, 1)}
+}
+
+// allowsLocked reports whether a store may have one more slot.
+func (p *slotPool) allowsLocked(s *Slots) bool {
+	return p.used < p.limit && (p.limit == 1 || p.stores == 1 || s.used < p.limit-1)
+}
 
 // Signal returns the channel on which the store learns that a slot is reserved for it. For a nil Slots
 // it is nil.
@@ -78,7 +91,7 @@ func (s *Slots) Want(u Urgency) bool {
 	switch {
 	case s.gone || s.reserved:
 		return s.reserved
-	case p.used < p.limit:
+	case p.allowsLocked(s):
 		s.reserved = true
 		p.used++
 		return true
@@ -154,24 +167,17 @@ func (s *Slots) leave() {
 	s.gone = true
 	p.used -= s.used
 	s.used = 0
+	p.stores--
 	p.grantLocked()
 }
 
 // grantLocked reserves free slots for stores that wait.
 func (p *slotPool) grantLocked() {
-	for p.used < p.limit && len(p.waiting) > 0 {
-		next := 0
-		if p.granted++; p.granted%patience != 0 {
-			for i, s := range p.waiting {
-				if s.urgency > p.waiting[next].urgency {
-					next = i
-				}
-			}
-		}
-		s := p.waiting[next]
-		p.waiting = slices.Delete(p.waiting, next, next+1)
+	for s := p.nextLocked(); s != nil; s = p.nextLocked() {
+		p.waiting = slices.DeleteFunc(p.waiting, func(other *Slots) bool { return other == s })
 		s.waiting, s.reserved = false, true
 		p.used++
+		p.granted++
 		p.waits++
 		p.waited += time.Since(s.since)
 		select {
@@ -179,6 +185,17 @@ func (p *slotPool) grantLocked() {
 		default:
 		}
 	}
+}
+
+// nextLocked returns the store that gets the next free slot, nil if none can.
+func (p *slotPool) nextLocked() (next *Slots) {
+	byAge := p.granted%patience == patience-1
+	for _, s := range p.waiting {
+		if p.allowsLocked(s) && (next == nil || !byAge && s.urgency > next.urgency) {
+			next = s
+		}
+	}
+	return next
 }
 
 func (p *slotPool) metrics() report.SharedSlots {

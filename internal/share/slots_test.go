@@ -99,6 +99,20 @@ func TestAStoreThatLeavesReturnsItsSlots(t *testing.T) {
 	require.Equal(t, 1, p.used)
 }
 
+func TestNoStoreHasAllSlotsOfSeveral(t *testing.T) {
+	p, s := slotsOf(2, 2)
+	greedy, other := s[0], s[1]
+	require.True(t, greedy.Want(Stalled))
+	greedy.Use()
+	require.False(t, greedy.Want(Stalled))
+	require.True(t, other.Want(Ordinary))
+	other.Forgo()
+	require.False(t, signalled(greedy.Signal()))
+	other.leave()
+	require.True(t, signalled(greedy.Signal()), "it is the only one now")
+	require.Equal(t, 2, p.used)
+}
+
 func TestSlotsUnderLoad(t *testing.T) {
 	p, s := slotsOf(3, 10)
 	var working, most atomic.Int32

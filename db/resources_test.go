@@ -1,0 +1,569 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// smallResources are sized for stores with testOptions.
+func smallResources(t testing.TB, stores int) *Resources {
+	r, err := NewResources(ResourcesOptions{
+		MaxStores: stores, CacheSize: int64(stores) * 32 << 10, MaxOpenFiles: 10 * stores,
+		MemtableSize: int64(stores) * 64 << 10, MaxConcurrent: 2,
+	})
+	require.NoError(t, err)
+	return r
+}
+
+// sharing returns testOptions for a store that has a part of r. It can have memtables larger than r
+// reserves for it.
+func sharing(r *Resources, fs vfs.FS) *Options {
+	o := testOptions(fs)
+	o.Resources, o.Memtables.Size = r, 64<<10
+	return o
+}
+
+// requireWithin checks that the stores of r use no more than it allows.
+func requireWithin(t testing.TB, r *Resources) {
+	t.Helper()
+	m := r.Metrics()
+	if m.Memtables.Used > m.Memtables.Limit || m.OpenFiles.Used > m.OpenFiles.Limit || m.Stores > m.MaxStores {
+		t.Errorf("the stores use %+v", *m)
+	}
+}
+
+// requireUnused checks that nothing of r is in use once all stores are closed.
+func requireUnused(t testing.TB, r *Resources) {
+	t.Helper()
+	m := r.Metrics()
+	require.Zero(t, m.Stores)
+	require.Zero(t, m.Cache.Used+m.OpenFiles.Used+m.Memtables.Used+int64(m.Compactions.Used+m.Compactions.Waiting), "%+v", *m)
+}
+
+func TestInvalidResourcesAreRefused(t *testing.T) {
+	for field, o := range map[string]ResourcesOptions{
+		"MaxStores": {MaxStores: -1}, "MaxOpenFiles": {MaxOpenFiles: 639}, "MemtableSize": {MemtableSize: 64<<16 - 1}, "MaxConcurrent": {MaxConcurrent: 65},
+	} {
+		r, err := NewResources(o)
+		require.ErrorContains(t, err, "sievedb: ResourcesOptions."+field+" is ")
+		require.Nil(t, r)
+	}
+	o := testOptions(vfs.NewMem())
+	o.Resources = new(Resources)
+	_, err := Open("db", o)
+	require.EqualError(t, err, "sievedb: Options.Resources is a zero Resources; make one with NewResources")
+	require.Zero(t, *o.Resources.Metrics())
+	require.Zero(t, *(*Resources)(nil).Metrics())
+}
+
+func TestDefaultsOfSharedResources(t *testing.T) {
+	r, err := NewResources(ResourcesOptions{})
+	require.NoError(t, err)
+	m := r.Metrics()
+	require.Equal(t, 64, m.MaxStores)
+	require.EqualValues(t, 256<<20, m.Cache.Limit)
+	require.EqualValues(t, 256<<20, m.Memtables.Limit)
+	require.GreaterOrEqual(t, m.OpenFiles.Limit, int64(1000))
+	full := (&Options{Resources: r}).withDefaults()
+	require.EqualValues(t, 256<<20, full.Cache.Size)
+	require.EqualValues(t, m.OpenFiles.Limit, full.Cache.MaxOpenFiles)
+	require.Equal(t, m.Compactions.Limit, full.Compaction.MaxConcurrent)
+	require.True(t, full.Cache.ChargeTables)
+}
+
+func TestAFailedOpenReturnsItsPart(t *testing.T) {
+	r := smallResources(t, 1)
+	o := sharing(r, vfs.NewMem())
+	o.ErrorIfMissing = true
+	_, err := Open("db", o)
+	require.Error(t, err)
+	requireUnused(t, r)
+	o.ErrorIfMissing = false
+	d := openTest(t, o)
+	fill(t, d, 0, 10)
+	o.FS = vfs.NewMem()
+	_, err = Open("other", o)
+	require.ErrorContains(t, err, "1 stores are open with these Resources")
+	require.NoError(t, d.Close())
+	requireUnused(t, r)
+	o.FS = wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest {
+			return &wrap.Fault{}
+		}
+		return nil
+	})
+	_, err = Open("db", o)
+	require.ErrorIs(t, err, wrap.ErrInjected)
+	requireUnused(t, r)
+}
+
+// Stores that write, read, flush, compact, load and upgrade filters at the same time agree with their
+// models, and stay within the bounds.
+func TestStoresWithSharedResourcesAgreeWithMaps(t *testing.T) {
+	const stores = 6
+	r := smallResources(t, stores)
+	rounds := 1500
+	if testing.Short() {
+		rounds = 400
+	}
+	var wg sync.WaitGroup
+	for i := range stores {
+		fs := vfs.NewMem()
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 3))
+			model := map[string]string{}
+			d, err := Open("db", sharing(r, fs))
+			for n := 0; n < rounds && err == nil; n++ {
+				key, value := testKey(rnd.IntN(500)), testValue(rnd.IntN(1e6))
+				switch rnd.IntN(200) {
+				case 0:
+					err = d.Flush()
+				case 1:
+					err = d.Compact(background, nil, nil)
+				case 2:
+					_, err = d.UpgradeFilters(background, nil, nil)
+				case 3:
+					if err = d.Close(); err == nil {
+						d, err = Open("db", sharing(r, fs))
+					}
+				case 4:
+					value = []byte(strings.Repeat("large", 10_000))
+					fallthrough
+				default:
+					model[string(key)] = string(value)
+					err = d.Put(key, value, NoSync)
+				}
+				if got, gerr := d.Get(key); err == nil && (string(got) != model[string(key)] || gerr != nil && !errors.Is(gerr, ErrNotFound)) {
+					err = fmt.Errorf("store %d: Get returns %d bytes and %w", i, len(got), gerr)
+				}
+			}
+			if err == nil {
+				got := map[string]string{}
+				err = readAll(d, got)
+				if len(got) != len(model) {
+					t.Errorf("store %d has %d keys; want %d", i, len(got), len(model))
+				}
+				for key, value := range model {
+					if got[key] != value {
+						t.Errorf("store %d: a wrong value", i)
+					}
+				}
+			}
+			if err == nil {
+				err = d.Close()
+			}
+			if err != nil {
+				t.Errorf("store %d: %v", i, err)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	for running := true; running; {
+		m := r.Metrics() // single large writes are allowed in addition
+		if m.Memtables.Used-m.Memtables.Overdrawn > m.Memtables.Limit || m.OpenFiles.Used > m.OpenFiles.Limit {
+			t.Errorf("the stores use %+v", *m)
+		}
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+	}
+	requireUnused(t, r)
+}
+
+// readAll copies the content of d.
+func readAll(d *DB, to map[string]string) error {
+	it, err := d.NewIterator(nil)
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		to[string(it.Key())] = string(it.Value())
+	}
+	return it.Close()
+}
+
+// An idle store keeps a large memtable only until a busy one needs the memory.
+func TestAnIdleStoreGivesUpItsMemtable(t *testing.T) {
+	r := smallResources(t, 8) // 16 KiB for each small memtable, 256 KiB in common
+	var idle []*DB
+	for range 4 {
+		d := openTest(t, sharing(r, vfs.NewMem()))
+		for i := 0; d.state().Mem.Grant.Small(); i++ { // until it has a large one
+			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		}
+		settle(t, d)
+		idle = append(idle, d)
+		for i := 0; d.state().Mem.Grant.Small(); i++ {
+			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		}
+	}
+	require.Greater(t, r.Metrics().Memtables.Used, int64(192<<10), "of 256 KiB")
+	busy := openTest(t, sharing(r, vfs.NewMem()))
+	for i := 0; busy.state().Mem.Capacity() < 60<<10; i++ {
+		require.Less(t, i, 500_000, "%+v", *r.Metrics())
+		require.NoError(t, busy.Put(testKey(i%1000), testValue(i), NoSync))
+		requireWithin(t, r)
+	}
+	require.Positive(t, r.Metrics().Memtables.EarlyFlushes)
+	flushed := 0
+	for _, d := range idle {
+		if d.state().Mem.Grant.Small() {
+			flushed++
+		}
+		requireValue(t, d, testKey(5), testValue(5))
+	}
+	require.Positive(t, flushed)
+}
+
+// merging counts the merges of all stores.
+type merging struct{ now, most, all atomic.Int64 }
+
+func (m *merging) listener() *EventListener {
+	return &EventListener{
+		CompactionBegin: func(i CompactionInfo) {
+			if !i.TrivialMove {
+				m.all.Add(1)
+				for n := m.now.Add(1); ; {
+					most := m.most.Load()
+					if n <= most || m.most.CompareAndSwap(most, n) {
+						return
+					}
+				}
+			}
+		},
+		CompactionEnd: func(i CompactionInfo) {
+			if !i.TrivialMove {
+				m.now.Add(-1)
+			}
+		},
+	}
+}
+
+// The slots bound the concurrent merges of all stores, and each store gets its turn.
+func TestStoresShareCompactionSlots(t *testing.T) {
+	r := smallResources(t, 6)
+	var m merging
+	var stores []*DB
+	for range 6 {
+		o := sharing(r, vfs.NewMem())
+		o.EventListener = m.listener()
+		d := openTest(t, o)
+		require.Equal(t, 2, d.options().Compaction.MaxConcurrent)
+		stores = append(stores, d)
+	}
+	var wg sync.WaitGroup
+	for i, d := range stores {
+		wg.Go(func() {
+			for n := range 4000 {
+				if err := d.Put(testKey(n*7919%2000), testValue(n), NoSync); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := d.Flush(); err != nil {
+				t.Error(err)
+			}
+			if i%2 == 0 {
+				if err := d.Compact(background, nil, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range stores {
+		settle(t, d)
+		require.Positive(t, d.Metrics().Compactions.Count)
+	}
+	require.LessOrEqual(t, m.most.Load(), int64(2))
+	require.Greater(t, m.all.Load(), int64(6))
+	require.Zero(t, r.Metrics().Compactions.Used)
+}
+
+// While one store's compactions hold all slots, others write until level 0 is full and wait. When
+// a slot is free, they go on.
+func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
+	r, err := NewResources(ResourcesOptions{MaxStores: 2, MaxConcurrent: 1, MemtableSize: 256 << 10})
+	require.NoError(t, err)
+	hold, held := make(chan struct{}), make(chan struct{})
+	o := sharing(r, vfs.NewMem())
+	o.Compaction.Filter = func(_, value []byte) ([]byte, bool) {
+		select {
+		case held <- struct{}{}:
+		default:
+		}
+		<-hold
+		return value, true
+	}
+	holder := openTest(t, o)
+	fill(t, holder, 0, 100)
+	require.NoError(t, holder.Flush())
+	compacted := make(chan error, 1)
+	go func() { compacted <- holder.Compact(background, nil, nil) }()
+	<-held
+	o = sharing(r, vfs.NewMem())
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1, 2, 3
+	waiting := openTest(t, o)
+	for i := range 2 {
+		fill(t, waiting, i, 100)
+		require.NoError(t, waiting.Flush())
+	}
+	require.NoError(t, waiting.Put(testKey(1), testValue(1), NoSync))
+	eventually(t, func() bool { return r.Metrics().Compactions.Waiting == 1 })
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() { ended <- waiting.Compact(ctx, nil, nil) }()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled, "Compact waits for a slot, but not for ever")
+	close(hold)
+	require.NoError(t, <-compacted)
+	settle(t, waiting)
+	require.Positive(t, waiting.Metrics().Compactions.Count)
+	require.Positive(t, r.Metrics().Compactions.Waits)
+}
+
+// disturbances are what may happen to one of several stores. Each returns the options of the store, and
+// a function that ends the disturbance.
+var disturbances = map[string]func(o *Options) (end func()){
+	"its disk fails": func(o *Options) func() {
+		var ops atomic.Int64
+		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
+			if ops.Add(1) > 200 {
+				return &wrap.Fault{}
+			}
+			return nil
+		})
+		return func() {}
+	},
+	"its tables cannot be written": func(o *Options) func() {
+		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
+			if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileTable {
+				return &wrap.Fault{}
+			}
+			return nil
+		})
+		return func() {}
+	},
+	"its tables cannot be read": func(o *Options) func() {
+		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
+			if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileTable && op.Kind == wrap.OpRead {
+				return &wrap.Fault{}
+			}
+			return nil
+		})
+		return func() {}
+	},
+	"its comparer panics": func(o *Options) func() {
+		b := &bomb{}
+		b.at.Store(3000)
+		o.Comparer = bombComparer(b)
+		return b.disarm
+	},
+	"its file system panics when a table closes": func(o *Options) func() {
+		var disarmed atomic.Bool
+		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
+			kind, _, ok := base.ParseFileName(filepath.Base(op.Name))
+			if ok && kind == base.FileTable && op.Kind == wrap.OpClose && !disarmed.Load() {
+				panic(boom)
+			}
+			return nil
+		})
+		return func() { disarmed.Store(true) }
+	},
+	"its file system hangs": func(o *Options) func() {
+		hang := make(chan struct{})
+		var ops atomic.Int64
+		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
+			if ops.Add(1) > 300 {
+				<-hang
+			}
+			return nil
+		})
+		return func() { close(hang) }
+	},
+	"its compaction filter hangs": func(o *Options) func() {
+		hang := make(chan struct{})
+		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { <-hang; return value, true }
+		return func() { close(hang) }
+	},
+	"it is opened and closed": nil,
+}
+
+// disturb writes to a store and reads from it until stop is closed, whatever happens to it.
+func disturb(o *Options, again bool, stop <-chan struct{}) (last *DB) {
+	d, _ := Open("db", o)
+	for i := 0; d != nil; i++ {
+		select {
+		case <-stop:
+			return d
+		default:
+		}
+		_ = base.Catch(base.Bytewise, "a test", func() error {
+			_ = d.Put(testKey(i*7919%3000), testValue(i), NoSync)
+			_, _ = d.Get(testKey(i % 3000))
+			return nil
+		})
+		if again && i%500 == 499 {
+			_ = d.Close()
+			d, _ = Open("db", o)
+		}
+	}
+	return nil
+}
+
+// Whatever happens to one store, the others read and write what they did.
+func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
+	for name, disturbance := range disturbances {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := NewResources(ResourcesOptions{
+				MaxStores: 3, CacheSize: 96 << 10, MaxOpenFiles: 30, MemtableSize: 192 << 10, MaxConcurrent: 2,
+			})
+			require.NoError(t, err)
+			o, end := sharing(r, vfs.NewMem()), func() {}
+			o.FS = vfs.NewMem() // the operations of a store that fails are in no order
+			if disturbance != nil {
+				end = disturbance(o)
+			}
+			stop, disturbed := make(chan struct{}), make(chan *DB, 1)
+			go func() { disturbed <- disturb(o, disturbance == nil, stop) }()
+			var wg sync.WaitGroup
+			for range 2 {
+				d := openTest(t, sharing(r, vfs.NewMem()))
+				wg.Go(func() {
+					for i := range 4000 {
+						if err := d.Put(testKey(i*7919%3000), testValue(i*7919%3000), NoSync); err != nil {
+							t.Error(err)
+							return
+						}
+						if i%10 == 0 && i > 3000 {
+							got, err := d.Get(testKey(i % 3000))
+							if err != nil || string(got) != string(testValue(i%3000)) {
+								t.Errorf("Get returns %d bytes, %v", len(got), err)
+							}
+						}
+					}
+				})
+				t.Cleanup(func() {
+					require.NoError(t, d.Flush())
+					settle(t, d)
+					require.NoError(t, d.Metrics().BackgroundError)
+					require.NoError(t, d.Close())
+				})
+			}
+			wg.Wait()
+			close(stop)
+			end()
+			if d := <-disturbed; d != nil {
+				_ = base.Catch(base.Bytewise, "a test", d.Close)
+			}
+		})
+	}
+}
+
+func TestStoresOpenAndCloseConcurrently(t *testing.T) {
+	r := smallResources(t, 4)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		fs := vfs.NewMem()
+		wg.Go(func() {
+			for n := 0; n < 6; {
+				d, err := Open("db", sharing(r, fs))
+				if err != nil {
+					if !strings.Contains(err.Error(), "MaxStores") {
+						t.Errorf("store %d: %v", i, err)
+						return
+					}
+					continue // all parts are in use
+				}
+				n++
+				for k := range 100 * n {
+					if err := d.Put(testKey(k), testValue(k), NoSync); err != nil {
+						t.Error(err)
+					}
+				}
+				if got, err := d.Get(testKey(7)); err != nil || string(got) != string(testValue(7)) {
+					t.Error(err)
+				}
+				requireWithin(t, r)
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	requireUnused(t, r)
+}
+
+// A store that a program forgot keeps what it has. Iterators that were left open keep nothing.
+func TestWhatIsLeftOpen(t *testing.T) {
+	r := smallResources(t, 2)
+	o := sharing(r, vfs.NewMem())
+	forgotten := mustOpen(t, o)
+	fill(t, forgotten, 0, 1000)
+	d := openTest(t, sharing(r, vfs.NewMem()))
+	fill(t, d, 0, 3000)
+	settle(t, d)
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.True(t, it.First())
+	require.ErrorContains(t, d.Close(), "iterator")
+	require.Equal(t, 1, r.Metrics().Stores)
+	require.NoError(t, forgotten.Close())
+	requireUnused(t, r)
+}
+
+func TestSetOptionsWithSharedResources(t *testing.T) {
+	r := smallResources(t, 2)
+	d := openTest(t, sharing(r, vfs.NewMem()))
+	fill(t, d, 0, 3000)
+	settle(t, d)
+	for i := range 3000 {
+		requireValue(t, d, testKey(i), testValue(i))
+	}
+	require.Greater(t, r.Metrics().Cache.Used, int64(16<<10))
+	o := d.Options()
+	o.Cache.Size, o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent = 8<<10, 10, 1
+	require.NoError(t, d.SetOptions(&o))
+	require.LessOrEqual(t, d.blockCache.Metrics().Size, int64(8<<10))
+	require.LessOrEqual(t, r.Metrics().OpenFiles.Used, int64(10))
+	o.Cache.Size = 1 << 30
+	require.NoError(t, d.SetOptions(&o))
+	require.Equal(t, r.Metrics().Cache.Limit, d.Metrics().Cache.Capacity, "no more than there is")
+	o.Resources = smallResources(t, 2)
+	require.ErrorContains(t, d.SetOptions(&o), "Options.Resources cannot be changed")
+}
+
+// The logs of a store that crashed need memory in addition only if nothing is free, and return it.
+func TestRecoveryUsesSharedMemory(t *testing.T) {
+	fs := vfs.NewMem()
+	o := testOptions(fs)
+	o.Memtables.Size = 1 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, 5000)
+	require.NoError(t, d.SyncLog())
+	crashed := fs.Crash()
+	r := smallResources(t, 2)
+	recovered := openTest(t, sharing(r, crashed))
+	for i := range 5000 {
+		requireValue(t, recovered, testKey(i), testValue(i))
+	}
+	require.Zero(t, r.Metrics().Memtables.Overdrawn)
+	requireWithin(t, r)
+}
