@@ -101,8 +101,11 @@ func (d *DB) newCompactor() *compact.Scheduler {
 		NewWriter:  d.newTableWriter,
 		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
 		Slots: d.share.Slots(), MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.expiry,
-		Begin:  func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
-		End:    func(i compact.Info) { d.trimWriters(); notify(d, o.EventListener.CompactionEnd, CompactionInfo(i)) },
+		Begin: func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
+		End: func(i compact.Info) {
+			d.share.Trim(d.writers)
+			notify(d, o.EventListener.CompactionEnd, CompactionInfo(i))
+		},
 		Guard:  d.guard,
 		Fail:   d.endWrites,
 		Ended:  d.compactionEnded,

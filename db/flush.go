@@ -45,7 +45,8 @@ func (d *DB) flushAll() {
 			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
-			d.flushed(size)
+			d.share.Trim(d.writers)
+			d.share.Memory().Flushed(size)
 			continue
 		}
 		if d.writeErr() != nil || !d.pause(backoff.Next(err)) {
@@ -137,20 +138,6 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 		return nil, err
 	}
 	return files[0], nil
-}
-
-// flushed has the memory of a flush freed.
-func (d *DB) flushed(memtableBytes int) {
-	d.trimWriters()
-	d.share.Memory().Flushed(memtableBytes)
-}
-
-// trimWriters frees the memory of table writers, unless the store shares nothing: the memory of many
-// idle stores would add up.
-func (d *DB) trimWriters() {
-	if d.share != nil {
-		d.writers.Trim()
-	}
 }
 
 // noteFlush records the result of a flush, for Metrics and for callers that wait for it.

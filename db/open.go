@@ -36,7 +36,7 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	}
 	now := newOptionsNow(opts)
 	now.full.ReadOnly = now.full.ReadOnly || follow
-	part, err := now.full.Resources.join()
+	part, err := now.full.Resources.Join()
 	if err != nil {
 		return nil, err
 	}

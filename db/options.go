@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/keyspace"
+	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -141,11 +142,6 @@ const (
 	defaultManifestLimit   = 256 << 20
 )
 
-// defaultMaxOpenFiles keeps all tables of 20 GB open if the system allows it, and never fewer
-// than LevelDB. A quarter of the descriptors leaves the others to other stores and to the rest
-// of the program.
-func defaultMaxOpenFiles() int { return min(max(vfs.MaxDescriptors()/4, 1000), 10_000) }
-
 // withDefaults returns a copy of o in which every field has its default filled in. It does not
 // check the values: validate does.
 func (o *Options) withDefaults() Options {
@@ -160,7 +156,11 @@ func (o *Options) withDefaults() Options {
 	if c.Filters.Policy == nil {
 		c.Filters.Policy = defaultFilter
 	}
-	c.Resources.setDefaults(&c)
+	shared := c.Resources.Limits()
+	c.Cache.ChargeTables = c.Cache.ChargeTables || shared.MaxStores > 0
+	setDefault(&c.Cache.Size, shared.CacheBytes)
+	setDefault(&c.Cache.MaxOpenFiles, shared.MaxOpenFiles)
+	setDefault(&c.Compaction.MaxConcurrent, shared.MaxMerges)
 	setDefault(&c.Cache.Size, defaultBlockCacheSize)
 	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
 	setDefault(&c.Memtables.MaxWaiting, 2)
@@ -168,7 +168,7 @@ func (o *Options) withDefaults() Options {
 	setDefault(&c.Tables.RestartInterval, defaultRestartInterval)
 	setDefault(&c.Tables.Size, defaultTableSize)
 	setDefault(&c.Tables.Compression, SnappyCompression)
-	setDefault(&c.Cache.MaxOpenFiles, defaultMaxOpenFiles())
+	setDefault(&c.Cache.MaxOpenFiles, share.DefaultMaxOpenFiles())
 	setDefault(&c.Compaction.MaxConcurrent, 1)
 	setDefault(&c.Compaction.L0Trigger, 4)
 	setDefault(&c.Compaction.L0Slowdown, max(12, c.Compaction.L0Trigger))
@@ -241,9 +241,6 @@ func (o *Options) Validate() error {
 		if r.value < r.low || r.value > r.high {
 			return errors.Newf("sievedb: Options.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
 		}
-	}
-	if c.Resources != nil && c.Resources.shared == nil {
-		return errors.New("sievedb: Options.Resources is a zero Resources; make one with NewResources")
 	}
 	if c.FileMode&^fs.ModePerm != 0 || c.FileMode&ownerMode != ownerMode {
 		return errors.Newf("sievedb: Options.FileMode is %#o; it must be permission bits, 0777 at most, with the owner's to read and write, 0600",

@@ -6,7 +6,6 @@ import (
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/replay"
-	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -16,11 +15,11 @@ import (
 // and a new MANIFEST begin, and the old files are removed only when CURRENT names the new one.
 // A crash at any moment leaves the old state or the new one.
 func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
-	var grant *share.Grant
-	defer func() { grant.Release() }()
+	newMemtable, release := d.share.Memory().ForRecovery(d.cmp)
+	defer release()
 	r := replay.New(replay.Options{
 		Dir: d.files, Comparer: d.cmp, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
-		WriteBufferSize: d.opts.Memtables.Size, WriteTable: d.writeMemtable, NewMemtable: d.newRecoveryMemtable(&grant),
+		WriteBufferSize: d.opts.Memtables.Size, WriteTable: d.writeMemtable, NewMemtable: newMemtable,
 	}, files, state, d.set.Current())
 	err := r.Run()
 	if err == nil && d.opts.ReadOnly {

@@ -43,12 +43,6 @@ type (
 	TableMetrics = report.TableMetrics
 	// ResourcesMetrics describe what the stores of a Resources use together.
 	ResourcesMetrics = report.ResourcesMetrics
-	// SharedBudget describes an amount that stores share.
-	SharedBudget = report.SharedBudget
-	// SharedMemtables describe the memory for memtables that stores share.
-	SharedMemtables = report.SharedMemtables
-	// SharedSlots describe the slots of compactions that stores share.
-	SharedSlots = report.SharedSlots
 	// FlushInfo describes a flush.
 	FlushInfo = report.FlushInfo
 	// CompactionInfo describes a compaction.

@@ -46,7 +46,7 @@ func TestManyStoresStayWithinOneMemoryBound(t *testing.T) {
 				require.NoError(t, d.Put(key, testValue(n), NoSync))
 				written += int64(len(key)) + 100
 			}
-			_, err := d.Get(testKey(round * 7919 % 1_000_000))
+			_, err := d.Get(testKey(round * 200 * 7919 % 1_000_000))
 			require.NoError(t, err)
 			requireWithin(t, r)
 		}

@@ -31,9 +31,6 @@ func (d *DB) flushActive() error { return d.rotateMemtable(0) }
 // rotateMemtable makes the memtable immutable, for the background to flush, and starts a new
 // one with a new log and room for at least memSize bytes. Only the leader runs it.
 func (d *DB) rotateMemtable(memSize uint64) error {
-	if d.share != nil && d.log.next != nil {
-		<-d.log.next.done // whether it has memory decides whether to wait for a flush
-	}
 	if err := d.waitForFlush(); err != nil {
 		return err
 	}
@@ -104,10 +101,8 @@ func (d *DB) switchLog(next *successor, full bool) {
 }
 
 func (d *DB) newMemBuffer(logNum, memSize uint64) *lookup.Memtable {
-	usual, least := d.options().Memtables.Size, memSize+memtable.Slack
-	grant := d.share.Memory().Take(usual, totalFor(least), d.state() == nil)
-	capacity := max(uint64(memtable.ArenaSize(grant.Size(usual))), least)
-	return &lookup.Memtable{Memtable: memtable.New(d.cmp, int(capacity)), LogNum: logNum, Grant: grant}
+	mem, grant := d.share.Memory().NewMemtable(d.cmp, d.options().Memtables.Size, memSize+memtable.Slack, d.state() == nil)
+	return &lookup.Memtable{Memtable: mem, LogNum: logNum, Grant: grant}
 }
 
 // createLog creates a log file and makes its name durable, so that a synced

@@ -48,6 +48,7 @@ func (d *DB) throttleFor(s *lookup.State) {
 func (d *DB) waitForFlush() error {
 	var began time.Time
 	var reason string
+	d.awaitSuccessor()
 	d.mu.Lock()
 	for {
 		if d.closed.Load() {
@@ -82,6 +83,15 @@ func (d *DB) waitForFlush() error {
 		d.throttle.Record(reason, true, time.Since(began))
 	}
 	return nil
+}
+
+// stalled reports whether a new memtable would have to wait. Only the leader calls it.
+func (d *DB) stalled() bool {
+	d.awaitSuccessor()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	reason, _ := d.stallReasonLocked()
+	return reason != ""
 }
 
 // stallReasonLocked says why no memtable may be started now, "" if one may, and returns the

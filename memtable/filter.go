@@ -100,3 +100,9 @@ const Slack = 4 << 10
 // ArenaSize returns the greatest capacity of a memtable whose arena and filter
 // together use at most total bytes; total is 4096 or more.
 func ArenaSize(total int) int { return total / (arenaPerFilterByte + 1) * arenaPerFilterByte }
+
+// TotalSize returns how many bytes are enough for a memtable with an arena of that size: the reverse of
+// ArenaSize.
+func TotalSize(arena uint64) int {
+	return int((arena/arenaPerFilterByte + 1) * (arenaPerFilterByte + 1))
+}

@@ -134,34 +134,14 @@ func TestAnOwnerThatHangsDoesNotDelayOthers(t *testing.T) {
 
 func TestCachesOfAPoolAgreeWithItUnderLoad(t *testing.T) {
 	p := NewPool(4<<20, 256<<10, true)
-	var evicted, loaded atomic.Int64
+	var loaded, evicted atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(g), 1))
 			for range 3 {
 				c := NewInPool(p, 2<<20, func(v *int) bool { return *v%2 == 0 }, func(*int) { evicted.Add(1) })
-				slots := make([]Slot[int], 500)
-				for range 500 {
-					s := &slots[rnd.IntN(len(slots))]
-					_, _ = c.GetOrLoad(s, func() (int, int64, error) {
-						if c.Pass(s, 10<<10) {
-							return 0, Passed, nil
-						}
-						loaded.Add(1)
-						return rnd.IntN(100), 1 + rnd.Int64N(20<<10), nil
-					})
-					if used := p.used.Load(); used < 0 || used > p.capacity {
-						t.Errorf("%d are used, of %d", used, p.capacity)
-					}
-					switch v := s.Get(); {
-					case rnd.IntN(50) == 0:
-						c.DropOne(s)
-					case v != nil && rnd.IntN(20) == 0:
-						loaded.Add(1)
-						c.Replace(s, v, 1, 1+rnd.Int64N(20<<10))
-					}
-				}
+				useRandomly(t, c, rnd, &loaded)
 				c.Close()
 			}
 		})
@@ -170,4 +150,29 @@ func TestCachesOfAPoolAgreeWithItUnderLoad(t *testing.T) {
 	require.Zero(t, p.used.Load())
 	require.Equal(t, loaded.Load(), evicted.Load())
 	require.Zero(t, p.Metrics().Members)
+}
+
+// useRandomly loads, replaces and drops values, and counts those that c gets.
+func useRandomly(t *testing.T, c *Cache[int], rnd *rand.Rand, loaded *atomic.Int64) {
+	slots := make([]Slot[int], 500)
+	for range 500 {
+		s := &slots[rnd.IntN(len(slots))]
+		_, _ = c.GetOrLoad(s, func() (int, int64, error) {
+			if c.Pass(s, 10<<10) {
+				return 0, Passed, nil
+			}
+			loaded.Add(1)
+			return rnd.IntN(100), 1 + rnd.Int64N(20<<10), nil
+		})
+		if used := c.pool.used.Load(); used < 0 || used > c.pool.capacity {
+			t.Errorf("%d are used, of %d", used, c.pool.capacity)
+		}
+		switch v := s.Get(); {
+		case rnd.IntN(50) == 0:
+			c.DropOne(s)
+		case v != nil && rnd.IntN(20) == 0:
+			loaded.Add(1)
+			c.Replace(s, v, 1, 1+rnd.Int64N(20<<10))
+		}
+	}
 }

@@ -114,13 +114,18 @@ func (p *memoryPool) now() time.Time {
 	return time.Now()
 }
 
-// Wanted returns the channel on which the store is asked to flush a memtable from the common memory,
-// and then to call Answered. For a nil Memory it is nil.
-func (m *Memory) Wanted() <-chan struct{} {
-	if m == nil {
-		return nil
+// Serve calls yield when the store is asked to flush a memtable from the common memory, until closing is
+// closed. yield reports whether the memory is, or will soon be, released.
+func (m *Memory) Serve(closing <-chan struct{}, yield func() (bool, error)) {
+	for {
+		select {
+		case <-m.wanted:
+			yielded, err := yield()
+			m.answered(yielded && err == nil)
+		case <-closing:
+			return
+		}
 	}
-	return m.wanted
 }
 
 // Room reports whether to call Take for a memtable of need bytes. It is false if a small memtable is
@@ -254,8 +259,8 @@ func (g *Grant) pace(now time.Time) float64 {
 	return max(float64(now.Sub(g.since)), 1) / float64(max(g.size, 1))
 }
 
-// Answered ends a request for memory. fulfilled says whether the memory is, or will soon be, released.
-func (m *Memory) Answered(fulfilled bool) {
+// answered ends a request for memory.
+func (m *Memory) answered(fulfilled bool) {
 	m.pool.mu.Lock()
 	defer m.pool.mu.Unlock()
 	m.asked = time.Time{}

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/cache"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/report"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Options are the totals of a Resources. All must be set.
@@ -16,6 +17,11 @@ type Options struct {
 	MemtableSize int64 // bytes of all memtables
 	MaxMerges    int   // slots
 }
+
+// DefaultMaxOpenFiles keeps all tables of 20 GB open if the system allows it, and never fewer
+// than LevelDB. A quarter of the descriptors leaves the others to other stores and to the rest
+// of the program.
+func DefaultMaxOpenFiles() int { return min(max(vfs.MaxDescriptors()/4, 1000), 10_000) }
 
 // Resources are what stores share. Its methods may be called from any goroutine.
 type Resources struct {
@@ -112,6 +118,13 @@ func (s *Store) Slots() *Slots {
 		return nil
 	}
 	return s.slots
+}
+
+// Trim releases the memory of idle table writers, unless s is nil: that of many idle stores would add up.
+func (s *Store) Trim(writers interface{ Trim() }) {
+	if s != nil {
+		writers.Trim()
+	}
 }
 
 // Metrics returns the present state.

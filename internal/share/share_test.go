@@ -1,6 +1,7 @@
 package share
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 func newResources(stores int) *Resources {
@@ -56,7 +59,6 @@ func TestAStoreThatSharesNothing(t *testing.T) {
 	require.Nil(t, s)
 	require.Nil(t, s.Blocks())
 	require.Nil(t, s.Tables())
-	require.Nil(t, s.Memory().Wanted())
 	require.True(t, s.Memory().Room(1<<40))
 	g := s.Memory().Take(100, 10, false)
 	require.Equal(t, 100, g.Size(100))
@@ -175,20 +177,20 @@ func TestTheSlowestStoreIsAskedToFlush(t *testing.T) {
 		return g.Size(0)
 	}
 	require.Equal(t, 100, take())
-	require.True(t, signalled(idle.Wanted()))
-	require.False(t, signalled(slow.Wanted()))
+	require.True(t, signalled(idle.wanted))
+	require.False(t, signalled(slow.wanted))
 	require.True(t, idle.Take(200, 10, false).Small(), "modest until it has answered")
 	take()
-	require.False(t, signalled(slow.Wanted()), "enough memory will soon be free")
+	require.False(t, signalled(slow.wanted), "enough memory will soon be free")
 	*now = now.Add(askFor)
 	take()
-	require.True(t, signalled(slow.Wanted()), "the first did not answer")
-	require.False(t, signalled(idle.Wanted()))
+	require.True(t, signalled(slow.wanted), "the first did not answer")
+	require.False(t, signalled(idle.wanted))
 	idleGrant.Retire()
-	idle.Answered(true)
-	slow.Answered(false)
+	idle.answered(true)
+	slow.answered(false)
 	take()
-	require.False(t, signalled(slow.Wanted()) || signalled(idle.Wanted()))
+	require.False(t, signalled(slow.wanted) || signalled(idle.wanted))
 	idleGrant.Release()
 	first.Retire()
 	require.Equal(t, 200, take())
@@ -210,7 +212,7 @@ func TestBusyStoresLeaveEachOtherInPeace(t *testing.T) {
 	late.grants[0].since = late.grants[0].since.Add(-time.Millisecond)
 	late.pool.mu.Unlock()
 	stores[0].Take(200, 10, false)
-	require.True(t, signalled(late.Wanted()))
+	require.True(t, signalled(late.wanted))
 	late.pool.garbage.Store(1)
 	late.Flushed(1)
 }
@@ -223,36 +225,96 @@ func TestTheMemoryBoundHoldsUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(i), 2))
 			for range 20 {
-				s, err := r.Join()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				m := s.Memory()
-				var held []*Grant
-				for range 100 {
-					if len(held) < 3 && m.Room(10) {
-						g := m.Take(1+rnd.IntN(400), 10, rnd.IntN(4) == 0)
-						if g.Overdraft() || g.Size(0) < 10 {
-							t.Errorf("overdraft %v, %d bytes", g.Overdraft(), g.Size(0))
-						}
-						held = append(held, g)
-					} else if len(held) > 0 {
-						held[0].Retire()
-						held[0].Release()
-						held = held[1:]
-					}
-					if signalled(m.Wanted()) {
-						m.Answered(rnd.IntN(2) == 0)
-					}
-					if used := r.Metrics().Memtables.Used; used > 1600 {
-						t.Errorf("%d bytes are in use", used)
-					}
-				}
-				s.Leave()
+				useMemory(t, r, rnd)
 			}
 		})
 	}
 	wg.Wait()
 	require.Zero(t, r.Metrics().Memtables.Used)
 }
+
+// useMemory takes and releases memory as one store.
+func useMemory(t *testing.T, r *Resources, rnd *rand.Rand) {
+	s, err := r.Join()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.Leave()
+	m := s.Memory()
+	var held []*Grant
+	for range 100 {
+		if len(held) < 3 && m.Room(10) {
+			g := m.Take(1+rnd.IntN(400), 10, rnd.IntN(4) == 0)
+			if g.Overdraft() || g.Size(0) < 10 {
+				t.Errorf("overdraft %v, %d bytes", g.Overdraft(), g.Size(0))
+			}
+			held = append(held, g)
+		} else if len(held) > 0 {
+			held[0].Retire()
+			held[0].Release()
+			held = held[1:]
+		}
+		if signalled(m.wanted) {
+			m.answered(rnd.IntN(2) == 0)
+		}
+		if used := r.Metrics().Memtables.Used; used > 1600 {
+			t.Errorf("%d bytes are in use", used)
+		}
+	}
+}
+
+func TestAStoreIsServedUntilItCloses(t *testing.T) {
+	r, now := clocked()
+	m := mustJoin(t, r).Memory()
+	closing, done := make(chan struct{}), make(chan struct{})
+	answers := []bool{true, false}
+	go func() {
+		defer close(done)
+		m.Serve(closing, func() (bool, error) {
+			yielded := answers[0]
+			if answers = answers[1:]; len(answers) == 0 {
+				close(closing)
+			}
+			return yielded, nil
+		})
+	}()
+	m.wanted <- struct{}{}
+	m.wanted <- struct{}{}
+	<-done
+	require.Equal(t, *now, m.refused)
+	require.True(t, m.asked.IsZero())
+}
+
+func TestMemtablesHaveTheSizeOfTheirGrant(t *testing.T) {
+	r := New(Options{MaxStores: 1, MaxOpenFiles: 10, MemtableSize: 1 << 20, MaxMerges: 1})
+	m := mustJoin(t, r).Memory()
+	small, g := m.NewMemtable(&sievedb.Comparer{Compare: bytes.Compare}, 1<<20, 100, true)
+	require.LessOrEqual(t, small.Capacity()+small.FilterSize(), 256<<10)
+	require.Greater(t, small.Capacity(), 250<<10)
+	require.True(t, g.Small())
+	alone, none := (*Memory)(nil).NewMemtable(sievedb.Bytewise, 1<<20, 100, true)
+	require.Equal(t, memtable.ArenaSize(1<<20), alone.Capacity())
+	require.Nil(t, none)
+	large, _ := (*Memory)(nil).NewMemtable(sievedb.Bytewise, 1<<10, 1<<20, true)
+	require.Equal(t, 1<<20, large.Capacity())
+	for _, memory := range []*Memory{nil, m} {
+		newMemtable, release := memory.ForRecovery(sievedb.Bytewise)
+		for range 5 {
+			require.GreaterOrEqual(t, newMemtable(1000, 100_000).Capacity(), 100_000)
+			require.Less(t, r.Metrics().Memtables.Used, int64(600<<10))
+		}
+		require.GreaterOrEqual(t, newMemtable(2<<20, 2<<20).Capacity(), 2<<20)
+		release()
+		require.Zero(t, r.Metrics().Memtables.Overdrawn)
+	}
+	writers := tables(0)
+	(&Store{r: r}).Trim(&writers)
+	(*Store)(nil).Trim(&writers)
+	require.EqualValues(t, 1, writers)
+}
+
+// tables counts calls of Trim.
+type tables int
+
+func (t *tables) Trim() { *t++ }
