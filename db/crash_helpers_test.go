@@ -78,6 +78,9 @@ func crashOptions(fsys vfs.FS, seed uint64) *Options {
 			return bytes.Clone(value), !bytes.HasPrefix(key, []byte(droppedPrefix))
 		}
 	}
+	if seed%2 == 1 { // the least memory, so that memtables are small and yield
+		o.Resources, _ = NewResources(ResourcesOptions{MaxStores: 1, MemtableSize: 64 << 10, MaxConcurrent: 1})
+	}
 	if seed%4 < 2 {
 		o.Expiry.Prefixes = [][]byte{[]byte("key00"), []byte("pair01"), []byte("pair02"), []byte(expiringPrefix)}
 		o.Expiry.Clock = crashClock

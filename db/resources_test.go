@@ -562,3 +562,77 @@ func TestRecoveryUsesSharedMemory(t *testing.T) {
 	require.Zero(t, r.Metrics().Memtables.Overdrawn)
 	requireWithin(t, r)
 }
+
+// An error, or a power cut, at any operation while a store gives up its memory loses nothing that was
+// acknowledged with Sync.
+func TestAnErrorAtEveryOperationOfAFlushForAnotherStore(t *testing.T) {
+	step := uint64(1)
+	if testing.Short() {
+		step = 5
+	}
+	for n, ended := uint64(0), false; !ended; n += step {
+		for _, later := range []bool{false, true} {
+			mem := vfs.NewMem()
+			hook, failed := wrap.FailNth(n, nil), new(atomic.Bool)
+			if later {
+				hook = wrap.FailFrom(n, nil)
+			}
+			o := crashOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				fault := hook(op)
+				if fault != nil {
+					failed.Store(true)
+				}
+				return fault
+			}), 3)
+			kept := yieldOften(t, o)
+			if later {
+				mem = mem.Crash()
+			}
+			requireKept(t, mem, kept, fmt.Sprintf("operation %d fails, and later ones: %v", n, later))
+			ended = !failed.Load()
+		}
+	}
+}
+
+// yieldOften writes to a store that gives up its memory again and again, and returns how many writes
+// were acknowledged.
+func yieldOften(t *testing.T, o *Options) (kept int) {
+	d, err := Open("db", o)
+	if err != nil {
+		return 0
+	}
+	for i := range 60 {
+		if d.Put(testKey(i), testValue(i), Sync) != nil {
+			break
+		}
+		kept++
+		if i%10 != 9 {
+			continue
+		}
+		_ = d.commit.run(d, &commitRequest{alone: func(d *DB) error {
+			if next := d.state().Mem.Grant; i%20 == 9 {
+				next.Release()
+				d.state().Mem.Grant = d.share.Memory().Take(40<<10, 5<<10, false) // no small one
+			} else {
+				d.prepareSuccessor()
+			}
+			_, err := d.yieldMemory()
+			return err
+		}})
+	}
+	_ = d.Close()
+	return kept
+}
+
+// requireKept opens the database and looks for the writes.
+func requireKept(t *testing.T, mem *vfs.Mem, kept int, during string) {
+	t.Helper()
+	d, err := Open("db", testOptions(mem))
+	require.NoError(t, err, during)
+	for i := range kept {
+		v, err := d.Get(testKey(i))
+		require.NoError(t, err, during)
+		require.Equal(t, testValue(i), v, during)
+	}
+	require.NoError(t, d.Close())
+}

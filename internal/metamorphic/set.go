@@ -44,6 +44,9 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		LogDir:    []string{"", "logs", dir}[rnd.IntN(3)],
 		FileMode:  []fs.FileMode{0, 0o640, 0o666}[rnd.IntN(3)],
 	}
+	if rnd.IntN(3) == 0 {
+		o.Resources = sharedBy(rnd)
+	}
 	o.Cache.OpenAhead = rnd.IntN(3) == 0
 	o.Limits.ManifestRead = max(1<<20, 2*o.Limits.ManifestSize)
 	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
@@ -72,6 +75,18 @@ func Set(seed uint64, i int) (*db.Options, string) {
 		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { return bytes.Clone(value), true }
 	}
 	return o, describe(o)
+}
+
+// sharedBy returns resources for a few stores.
+func sharedBy(rnd *rand.Rand) *db.Resources {
+	r, err := db.NewResources(db.ResourcesOptions{
+		MaxStores: 4, CacheSize: between(rnd, 4<<10, 1<<20), MaxOpenFiles: 40 + rnd.IntN(100),
+		MemtableSize: between(rnd, 256<<10, 8<<20), MaxConcurrent: 1 + rnd.IntN(3),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 // between draws evenly by magnitude, both ends included.
@@ -144,10 +159,17 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
-		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, logs in %q, tracking %v, mode %#o",
+		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, logs in %q, tracking %v, mode %#o, resources %v",
 		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
 		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
-		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.LogDir, o.TrackOpen, uint32(o.FileMode))
+		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.LogDir, o.TrackOpen, uint32(o.FileMode), describeResources(o.Resources))
+}
+
+// describeResources returns the limits of r.
+func describeResources(r *db.Resources) string {
+	m := r.Metrics()
+	return fmt.Sprintf("%d bytes for %d stores, cache %d, files %d, compactions %d",
+		m.Memtables.Limit, m.MaxStores, m.Cache.Limit, m.OpenFiles.Limit, m.Compactions.Limit)
 }
 
 // describeFilter names the filters of a table, and their bits where that varies.
