@@ -1,3 +1,5 @@
+//go:build !race
+
 package db
 
 import (
@@ -12,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-var sharedBytes = flag.Int64("resources.bytes", 24<<20, "bytes that the test of shared memory writes")
+var sharedBytes = flag.Int64("resources.bytes", 12<<20, "bytes that the test of shared memory writes")
 
 // 64 stores that are written to and read at the same time use no more memory than the Resources allow.
 // Some are written to all the time and some seldom, so that idle ones have memory to give up.

@@ -474,17 +474,18 @@ func writeAndRead(t *testing.T, d *DB) {
 func TestStoresOpenAndCloseConcurrently(t *testing.T) {
 	r := smallResources(t, 4)
 	var wg sync.WaitGroup
-	for i := range 8 {
+	for i := range 6 {
 		fs := vfs.NewMem()
 		wg.Go(func() {
-			for n := 0; n < 6; {
+			for n := 0; n < 4; {
 				d, err := Open("db", sharing(r, fs))
 				if err != nil {
 					if !strings.Contains(err.Error(), "MaxStores") {
 						t.Errorf("store %d: %v", i, err)
 						return
 					}
-					continue // all parts are in use
+					runtime.Gosched() // all parts are in use
+					continue
 				}
 				n++
 				for k := range 100 * n {
