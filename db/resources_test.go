@@ -283,7 +283,7 @@ func TestStoresShareCompactionSlots(t *testing.T) {
 }
 
 // While one store's compactions hold all slots, others write until level 0 is full and wait. When
-// a slot is free, they go on.
+// a slot is free, they continue.
 func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
 	r, err := NewResources(ResourcesOptions{MaxStores: 2, MaxConcurrent: 1, MemtableSize: 256 << 10})
 	require.NoError(t, err)
@@ -431,7 +431,9 @@ func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
 			go func() { disturbed <- disturb(o, disturbance == nil, stop) }()
 			var wg sync.WaitGroup
 			for range 2 {
-				d := openTest(t, sharing(r, vfs.NewMem()))
+				o := sharing(r, vfs.NewMem())
+				o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 4, 5 // compactions must work
+				d := openTest(t, o)
 				wg.Go(func() { writeAndRead(t, d) })
 				t.Cleanup(func() {
 					settle(t, d)

@@ -2,7 +2,7 @@
 // Package db has its names as well: db.NewResources and db.Options.Resources.
 //
 // What each database has at least is kept for it, whatever the others do. One that fails, hangs,
-// panics or is never closed keeps what it has at that moment, and the others go on with the rest.
+// panics or is never closed keeps what it has at that moment, and the others continue with the rest.
 package resources
 
 import (
@@ -40,7 +40,7 @@ type Options struct {
 	// MemtableSize bounds the memtables of all databases, in bytes, with those that wait for their
 	// flush. A database begins with a memtable of a quarter of an equal share, and has two of those
 	// in any case. Once it fills them it gets larger ones, up to Memtables.Size of its options and an
-	// eighth of MemtableSize. If too little is left, it goes on with smaller ones, and a database
+	// eighth of MemtableSize. If too little is left, it continues with smaller ones, and a database
 	// that has filled its memtable more slowly flushes that early. Writers never wait for other
 	// databases.
 	//

@@ -254,7 +254,7 @@ func (c *Cache[V]) evictScanned(sh *shard[V]) bool {
 	return true
 }
 
-// release gives back a part of the budget that was reserved.
+// release returns a part of the budget that was reserved.
 func (c *Cache[V]) release(size int64) {
 	c.used.Add(-size)
 	if c.pool != nil {

@@ -83,7 +83,7 @@ func (s *Scheduler) WatchSlots() {
 	go func() {
 		defer s.background.Done()
 		_ = s.o.Guard("the start of a compaction", func() error { s.watchSlots(); return nil })
-		s.o.Slots.Forgo() // also if the user's clock panics: the others go on
+		s.o.Slots.Forgo() // also if the user's clock panics: the others continue
 	}()
 }
 

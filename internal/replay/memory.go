@@ -28,17 +28,19 @@ const (
 
 // A log may have been written with a larger Options.Memtables.Size, or by another program. One table
 // for every few KiB of it would put more tables on level 0 than a compaction or lookup should read.
-// So the memtables of an opening for writing have room for a 16th of the logs, and for
-// minReplayBuffer unless the logs are small.
+// So the memtables of an opening for writing have room for a 16th of the logs. If memory is not scarce,
+// they also have room for minReplayBuffer unless the logs are small.
 const (
 	replayTables    = 16
 	maxReplayBuffer = 64 << 20
 )
 
-// replayBuffer returns the minimum size in bytes of a memtable of an opening for writing.
-func (r *Replayer) replayBuffer() uint64 {
+// replayBuffer returns the minimum size in bytes of a memtable of an opening for writing, and the usual
+// minimum.
+func (r *Replayer) replayBuffer() (least, usual uint64) {
 	logBytes := r.logBytes()
-	return max(min(logBytes/replayTables, maxReplayBuffer), min(2*logBytes, minReplayBuffer))
+	least = min(logBytes/replayTables, maxReplayBuffer)
+	return least, max(least, min(2*logBytes, minReplayBuffer))
 }
 
 func (r *Replayer) logBytes() (n uint64) {
@@ -85,9 +87,9 @@ func (r *Replayer) makeRoom(memSize uint64) error {
 			return err
 		}
 	}
-	needed := max(memSize, r.replayBuffer()) + memtable.Slack
-	capacity := max(uint64(memtable.ArenaSize(r.opts.WriteBufferSize)), needed)
-	r.mem = r.opts.NewMemtable(needed, capacity)
+	least, usual := r.replayBuffer()
+	usual = max(uint64(memtable.ArenaSize(r.opts.WriteBufferSize)), max(memSize, usual)+memtable.Slack)
+	r.mem = r.opts.NewMemtable(max(memSize, least)+memtable.Slack, usual)
 	return nil
 }
 

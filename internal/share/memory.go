@@ -16,7 +16,7 @@ import (
 // other half is common: stores that fill their memtables get large ones from it as long as there is
 // room.
 //
-// A store that finds too little common memory gets a smaller memtable and goes on. It also asks
+// A store that finds too little common memory gets a smaller memtable and continues. It also asks
 // another store to flush a common memtable early: the one that fills it the most slowly, in time per
 // byte, and only if that is slower than the asking store fills its own. So an idle store gives up its
 // memtable as soon as another one can use the memory, and busy stores leave each other in peace.
@@ -178,7 +178,7 @@ func (m *Memory) Take(usual, need int, modest bool) *Grant {
 }
 
 // free returns the common memory that is not granted. Overdrafts count: until they are paid back,
-// nobody gets more.
+// no store gets more.
 func (p *memoryPool) free() int64 { return p.common - p.used - p.overdrawn }
 
 // takeCommonLocked reduces g.size, which is above a small memtable's, to what the common memory has.

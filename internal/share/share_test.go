@@ -59,7 +59,7 @@ func TestAStoreThatSharesNothing(t *testing.T) {
 	require.Nil(t, s)
 	require.Nil(t, s.Blocks())
 	require.Nil(t, s.Tables())
-	require.True(t, s.Memory().Room(1<<40))
+	require.True(t, s.Memory().Room(1<<30))
 	g := s.Memory().Take(100, 10, false)
 	require.Equal(t, 100, g.Size(100))
 	require.True(t, g.Small())
