@@ -51,7 +51,7 @@ func requireWithin(t testing.TB, r *Resources) {
 func requireUnused(t testing.TB, r *Resources) {
 	t.Helper()
 	m := r.Metrics()
-	require.Zero(t, m.Stores)
+	require.Zero(t, m.Stores+m.Cache.Stores+m.OpenFiles.Stores)
 	require.Zero(t, m.Cache.Used+m.OpenFiles.Used+m.Memtables.Used+int64(m.Compactions.Used+m.Compactions.Waiting), "%+v", *m)
 }
 
@@ -363,14 +363,17 @@ var disturbances = map[string]func(o *Options) (end func()){
 	},
 	"its file system panics when a table closes": func(o *Options) func() {
 		var disarmed atomic.Bool
-		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
-			kind, _, ok := base.ParseFileName(filepath.Base(op.Name))
-			if ok && kind == base.FileTable && op.Kind == wrap.OpClose && !disarmed.Load() {
+		o.FS = whenReadTablesClose(o.FS, func() {
+			if !disarmed.Load() {
 				panic(boom)
 			}
-			return nil
 		})
 		return func() { disarmed.Store(true) }
+	},
+	"its file system hangs when a table closes": func(o *Options) func() {
+		hang := make(chan struct{})
+		o.FS = whenReadTablesClose(o.FS, func() { <-hang })
+		return func() { close(hang) }
 	},
 	"its file system hangs": func(o *Options) func() {
 		hang := make(chan struct{})
@@ -389,6 +392,22 @@ var disturbances = map[string]func(o *Options) (end func()){
 		return func() { close(hang) }
 	},
 	"it is opened and closed": nil,
+}
+
+// whenReadTablesClose calls f before a table that was opened for reading is closed.
+func whenReadTablesClose(fs vfs.FS, f func()) vfs.FS {
+	var read sync.Map
+	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
+		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); !ok || kind != base.FileTable {
+			return nil
+		}
+		if op.Kind == wrap.OpOpen {
+			read.Store(op.Name, true)
+		} else if _, ok := read.Load(op.Name); ok && op.Kind == wrap.OpClose {
+			f()
+		}
+		return nil
+	})
 }
 
 // disturb writes to a store and reads from it until stop is closed, whatever happens to it.

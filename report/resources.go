@@ -21,6 +21,8 @@ type ResourcesMetrics struct {
 type SharedBudget struct {
 	// Limit is the largest amount, Used the present one.
 	Limit, Used int64
+	// Stores is the number of stores that have a part of it.
+	Stores int
 	// TakenFromOthers counts how often a store took something from another one: blocks, or open
 	// tables.
 	TakenFromOthers uint64

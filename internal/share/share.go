@@ -131,8 +131,8 @@ func (s *Store) Trim(writers interface{ Trim() }) {
 func (r *Resources) Metrics() *report.ResourcesMetrics {
 	blocks, tables := r.blocks.Metrics(), r.tables.Metrics()
 	m := &report.ResourcesMetrics{
-		Cache:     report.SharedBudget{Limit: blocks.Capacity, Used: blocks.Used, TakenFromOthers: blocks.Evictions},
-		OpenFiles: report.SharedBudget{Limit: tables.Capacity, Used: tables.Used, TakenFromOthers: tables.Evictions},
+		Cache:     report.SharedBudget{Limit: blocks.Capacity, Used: blocks.Used, Stores: blocks.Members, TakenFromOthers: blocks.Evictions},
+		OpenFiles: report.SharedBudget{Limit: tables.Capacity, Used: tables.Used, Stores: tables.Members, TakenFromOthers: tables.Evictions},
 	}
 	m.Memtables = r.memory.metrics()
 	m.Compactions = r.slots.metrics()
