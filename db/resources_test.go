@@ -132,7 +132,7 @@ func TestStoresWithSharedResourcesAgreeWithMaps(t *testing.T) {
 func agreeWithAMap(o *Options, seed uint64) error {
 	rounds := 3000
 	if testing.Short() {
-		rounds = 800
+		rounds = 500
 	}
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	model, got := map[string]string{}, map[string]string{}
@@ -257,8 +257,8 @@ func TestStoresShareCompactionSlots(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, d := range stores {
 		wg.Go(func() {
-			for n := range 2000 {
-				if err := d.Put(testKey(n*7919%1000), testValue(n), NoSync); err != nil {
+			for n := range 1200 {
+				if err := d.Put(testKey(n*7919%600), testValue(n), NoSync); err != nil {
 					t.Error(err)
 				}
 			}
@@ -474,7 +474,7 @@ func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
 func writeAndRead(t *testing.T, d *DB) {
 	writes := 4000
 	if testing.Short() {
-		writes = 1500
+		writes = 900
 	}
 	for i := range writes {
 		n := i * 7919 % 3000
