@@ -148,6 +148,25 @@ func TestTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	require.ErrorContains(t, err, "sequence number 2")
 }
 
+// The bug: a step of an iterator forward that met unequal twins panicked, and so did
+// Transaction.DeleteRange.
+func TestStepsToUnequalTwinsAreCorruption(t *testing.T) {
+	d := openTest(t, testOptions(foreignLevel0(t, map[uint64][]craftedEntry{
+		3: {put("a", 1, "1"), put("aa", 2, "2"), put("ab", 3, "3"), put("b", 4, "4"), put("c", 5, "5")},
+		4: {put("b", 4, "another"), put("d", 6, "6")},
+	}).fs(t)))
+	it, err := d.NewIterator(nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, steps(it.Next))
+	require.False(t, it.Valid())
+	require.False(t, it.Next())
+	require.False(t, it.Prev())
+	require.ErrorIs(t, it.Close(), ErrCorruption)
+	err = d.Update(func(tx *Transaction) error { return tx.DeleteRange(nil, nil) })
+	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, d.DeleteRange(t.Context(), []byte("aa"), []byte("bb"), nil), ErrCorruption)
+}
+
 // The bug: Repair called tables healthy that have different values of one internal key, because
 // each of them is intact by itself. Check reported them, and compactions failed.
 func TestRepairKeepsOneOfTwoUnequalTwins(t *testing.T) {

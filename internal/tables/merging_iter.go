@@ -163,7 +163,7 @@ func (m *MergingIter) moveUp(i int) {
 
 func (m *MergingIter) fail(err error) bool {
 	m.err = err
-	m.order = m.order[:0]
+	m.order, m.tied = m.order[:0], true // NextDistinct does not move then
 	return false
 }
 
@@ -384,7 +384,10 @@ func (m *MergingIter) SeekLT(ikey []byte) bool {
 }
 
 func (m *MergingIter) Next() bool {
-	if m.reverse {
+	switch {
+	case len(m.order) == 0: // NextDistinct has failed
+		return false
+	case m.reverse:
 		return m.turn(false)
 	}
 	m.isSought = false
@@ -392,7 +395,7 @@ func (m *MergingIter) Next() bool {
 }
 
 // NextDistinct is Next if the next entry has a different user key and this is quickly known, as
-// it commonly is. Otherwise it returns false and the iterator does not move.
+// it commonly is. Otherwise it returns false and the iterator does not move, or has failed.
 func (m *MergingIter) NextDistinct() bool {
 	if m.reverse || m.tied || !m.bytewise {
 		return false
@@ -407,7 +410,10 @@ func (m *MergingIter) NextDistinct() bool {
 }
 
 func (m *MergingIter) Prev() bool {
-	if !m.reverse {
+	switch {
+	case len(m.order) == 0:
+		return false
+	case !m.reverse:
 		return m.turn(true)
 	}
 	return m.moved(m.order[0].prev())

@@ -105,6 +105,33 @@ func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
 		n++
 	}
 	require.LessOrEqual(t, n, 6)
+	require.ErrorIs(t, it.Err(), base.ErrCorruption)
+	require.False(t, it.Next(), "also without a look at the last result")
+	require.False(t, it.Prev())
+	require.ErrorIs(t, it.Close(), base.ErrCorruption)
+}
+
+// A step to another key that meets differing twins moves the iterator to its end: the caller, which
+// takes that for a step that was not possible, calls Next.
+func TestNextAfterNextDistinctHasFailed(t *testing.T) {
+	s := newShelf(t, 100)
+	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
+	b[0].Value = []byte("another")
+	it := new(MergingIter)
+	for _, entries := range [][]itertest.Entry{a, b} {
+		it.Add(NewLevelIter(s.cache, base.Bytewise, s.write(t, entries, 100), sstable.IterOptions{}))
+	}
+	it.Init(base.Bytewise)
+	it.SetStrict()
+	require.True(t, it.First() && it.Next())
+	quick := 0
+	for it.NextDistinct() {
+		quick++
+	}
+	require.NotZero(t, quick)
+	require.ErrorIs(t, it.Err(), base.ErrCorruption)
+	require.False(t, it.Next())
+	require.False(t, it.NextDistinct())
 	require.ErrorIs(t, it.Close(), base.ErrCorruption)
 }
 
