@@ -182,12 +182,12 @@ func (h *loadHost) FlushLed() error {
 }
 
 func (h *loadHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	return h.install(edit, written, seq, func() {})
+	return h.install(edit, written, seq, nil)
 }
 
-// install is Install, and calls before just before the new version becomes current.
-func (h *loadHost) install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, before func()) error {
-	err := (*DB)(h).applyEdit(edit, written, func(*lookup.State) { before() })
+// install is Install with the last argument of applyEdit.
+func (h *loadHost) install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, also func(*lookup.State)) error {
+	err := (*DB)(h).applyEdit(edit, written, also)
 	if err == nil || manifest.IsUncertain(err) {
 		h.log.lastSeq = seq
 		h.recent.Forget(seq)

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/load"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/rangedel"
 	"github.com/sievedb/sievedb/internal/txn"
@@ -128,9 +129,8 @@ func (h *deleteHost) FlushLed() error {
 	return h.loadHost.FlushLed()
 }
 
-// Install makes the edit visible at one moment: the number before the version, because lookups load
-// the version first. A lookup with the new version, which lacks tables, thus never sees
-// an old number, which would hide the tombstones.
+// Install makes the edit visible at one moment. A lookup with the new version, which lacks tables,
+// never sees an old number, which would hide the tombstones.
 func (h *deleteHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	return h.install(edit, written, seq, func() { h.finder.VisibleSeq.Store(seq) })
+	return h.install(edit, written, seq, func(s *lookup.State) { h.snapshots.Show(&h.finder.Current, s, seq) })
 }

@@ -50,7 +50,7 @@ func (t *Transaction) committer() txn.Committer {
 func (t txnStore) Examine() (horizon uint64, err error) {
 	d, start := t.db, t.snapshot.at.Seq
 	horizon = d.finder.VisibleSeq.Load()
-	if t.snapshot.at.State != nil && d.deleter.Dropped() >= start {
+	if t.snapshot.at.State != nil && d.deleter.Dropped() > start {
 		return 0, ErrConflict // a DeleteRange removed tables without leaving a trace of their keys
 	}
 	if horizon == start {

@@ -38,6 +38,16 @@ func (l *Snapshots) Open(current *Current, p *expiry.Policy) At {
 	return at
 }
 
+// Show makes a state and a sequence number current at one moment for snapshots that pin what they
+// read: none has the new number and the old state, nor the reverse. Other readers load the state
+// first, so for them the number is replaced first. The caller owns the state of current.
+func (l *Snapshots) Show(current *Current, s *State, seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	current.VisibleSeq.Store(seq)
+	current.State.Store(s)
+}
+
 // Close closes the snapshot that Open opened.
 func (l *Snapshots) Close(at *At) {
 	if at.State != nil {

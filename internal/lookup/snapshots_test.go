@@ -45,3 +45,30 @@ func TestSnapshotsOpenedDuringAFilterPinTheirState(t *testing.T) {
 	_, ok = l.OldestUnpinned()
 	require.False(t, ok)
 }
+
+// The bug: a snapshot that was opened while a range was deleted could get the new number and the old
+// state, and a transaction with it found no conflict with the deletion.
+func TestAPinnedSnapshotIsOfOneMoment(t *testing.T) {
+	version := manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current()
+	states := []*State{{Version: version}, {Version: version}}
+	var c Current
+	var l Snapshots
+	l.Show(&c, states[0], 0)
+	defer l.Pin()()
+	const changes = 50_000
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		for seq := uint64(1); seq <= changes; seq++ {
+			l.Show(&c, states[seq%2], seq)
+		}
+	}()
+	for last := uint64(0); last < changes; {
+		at := l.Open(&c, nil)
+		require.GreaterOrEqual(t, at.Seq, last)
+		require.Same(t, states[at.Seq%2], at.State, "at %d", at.Seq)
+		last = at.Seq
+		l.Close(&at)
+	}
+	<-changed
+}

@@ -25,7 +25,8 @@ type Host interface {
 	// LastSeq returns the last sequence number assigned.
 	LastSeq() uint64
 	// Install applies an edit with the tables that were written for it, and advances the last
-	// sequence number to seq, and the visible one before the version is replaced.
+	// sequence number to seq. For snapshots the visible number and the version are replaced at one
+	// moment, for other readers the number first.
 	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error
 	// NewWriter returns a writer of tables whose entries have a sequence number, each of at least
 	// size bytes.
@@ -94,8 +95,8 @@ func New(o Options, host Host) *Deleter {
 	return &Deleter{Options: o, host: host, turn: make(chan struct{}, 1), sweeper: sweeper{wake: make(chan struct{}, 1)}}
 }
 
-// Dropped returns the sequence number of the last deletion that removed tables, perhaps of one that
-// failed.
+// Dropped returns the sequence number of the last deletion that removed tables, or of one that is
+// about to. It does not see what began at that number or above.
 func (d *Deleter) Dropped() uint64 { return d.dropped.Load() }
 
 // Entry is another write of the batch.
@@ -337,10 +338,12 @@ func (j *job) apply() error {
 	})
 	v.Unref()
 	j.info.TablesDropped, j.info.TablesCovered = len(edit.Deleted), len(j.covered)
-	if len(edit.Deleted) > 0 {
+	before := j.dropped.Load()
+	if len(edit.Deleted) > 0 { // before Install: a commit that sees the new version must know it
 		j.dropped.Store(edit.LastSeq.Value)
 	}
 	if err := j.host.Install(edit, named, edit.LastSeq.Value); err != nil {
+		j.dropped.Store(before)
 		return errors.Wrap(err, "sievedb: the deletion of a range")
 	}
 	if len(j.covered) > 0 {

@@ -326,13 +326,13 @@ var bugsFromB19 = []bug{
 	{
 		id: "B40a", what: "a deleted range is visible in part: its tables are removed before its tombstones are visible", seen: "two steps where one is needed",
 		plant: []patch{{
-			file: "db/range_delete.go",
-			old:  "func() { h.finder.VisibleSeq.Store(seq) })",
-			new:  "func() {})",
+			file: "internal/lookup/snapshots.go",
+			old:  "	current.VisibleSeq.Store(seq)\n	current.State",
+			new:  "	current.State",
 		}, {
 			file: "db/load.go",
-			old:  "	err := (*DB)(h).applyEdit(edit, written, func(*lookup.State) { before() })\n",
-			new:  "	err := (*DB)(h).applyEdit(edit, written, func(*lookup.State) { before() })\n	time.Sleep(time.Millisecond)\n",
+			old:  "	err := (*DB)(h).applyEdit(edit, written, also)\n",
+			new:  "	err := (*DB)(h).applyEdit(edit, written, also)\n	time.Sleep(time.Millisecond)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestReadersSeeARangeWholeOrDeleted",
@@ -373,6 +373,25 @@ var bugsFromB19 = []bug{
 		caught: []catch{{
 			pkg: "db", test: "TestSnapshotsDuringADeletionKeepTheirView",
 			sees: "--- FAIL: TestSnapshotsDuringADeletionKeepTheirView",
+		}},
+	},
+	{
+		id: "B40e", what: "a transaction that begins while a deletion becomes visible misses it and brings a key back", seen: "this store, in a review",
+		plant: []patch{{
+			file: "internal/lookup/snapshots.go",
+			old:  "	l.mu.Lock()\n	defer l.mu.Unlock()\n	current.VisibleSeq.Store(seq)\n",
+			new:  "	current.VisibleSeq.Store(seq)\n	time.Sleep(time.Millisecond)\n",
+		}, {
+			file: "internal/lookup/snapshots.go",
+			old:  "	\"sync/atomic\"\n",
+			new:  "	\"sync/atomic\"\n	\"time\"\n",
+		}},
+		caught: []catch{{
+			pkg: "db", test: "TestNoTransactionBringsADeletedKeyBack",
+			sees: "--- FAIL: TestNoTransactionBringsADeletedKeyBack",
+		}, {
+			pkg: "internal/lookup", test: "TestAPinnedSnapshotIsOfOneMoment",
+			sees: "--- FAIL: TestAPinnedSnapshotIsOfOneMoment",
 		}},
 	},
 }

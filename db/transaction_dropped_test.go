@@ -1,0 +1,101 @@
+package db
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// increment is a transaction that reads and writes.
+func increment(d *DB) (calls int, err error) {
+	err = d.Update(func(tx *Transaction) error {
+		calls++
+		old, err := tx.Get([]byte("counter"))
+		if err != nil && err != ErrNotFound {
+			return err
+		}
+		return tx.Put([]byte("counter"), append(old, '|'))
+	})
+	return calls, err
+}
+
+// The bug: a transaction that began just after a deletion of a range counted as one from before it
+// while snapshots pinned their state, as they do for a compaction filter. So every Update failed until
+// some other write.
+func TestTransactionsAfterADeletionDoNotConflictWithIt(t *testing.T) {
+	d := twentyTables(t, vfs.NewMem())
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	require.Equal(t, d.finder.VisibleSeq.Load(), d.deleter.Dropped())
+	defer d.snapshots.Pin()()
+	calls, err := increment(d)
+	require.NoError(t, err)
+	require.Equal(t, 1, calls)
+}
+
+// The bug: so did a deletion that failed, and then for a million writes.
+func TestTransactionsAfterAFailedDeletionDoNotConflictWithIt(t *testing.T) {
+	var full atomic.Bool
+	d := twentyTables(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if full.Load() && op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") {
+			return &wrap.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	}))
+	before := d.deleter.Dropped()
+	full.Store(true)
+	require.ErrorIs(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil), ErrNoSpace)
+	full.Store(false)
+	require.Equal(t, before, d.deleter.Dropped())
+	requireValue(t, d, testKey(5_000), testValue(5_000))
+	defer d.snapshots.Pin()()
+	calls, err := increment(d)
+	require.NoError(t, err)
+	require.Equal(t, 1, calls)
+}
+
+// The bug: a transaction that began at the moment of a deletion could read a key as it was before, at
+// the number of the deletion. Its commit found no conflict and brought the key back.
+func TestNoTransactionBringsADeletedKeyBack(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	require.NoError(t, d.Flush())
+	s := d.NewSnapshot() // so that no table is removed
+	defer func() { require.NoError(t, s.Close()) }()
+	first, began := make(chan struct{}), make(chan []*Transaction)
+	go func() { began <- rewriters(d, testKey(1), first) }()
+	<-first
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(0), testKey(9), nil))
+	for _, tx := range <-began {
+		require.Equal(t, ErrConflict, tx.Commit())
+	}
+	_, err := d.Get(testKey(1))
+	require.Equal(t, ErrNotFound, err)
+}
+
+// rewriters begins transactions that write the value of key again, until it has none. It returns the
+// last of them, and closes first when one has begun.
+func rewriters(d *DB, key []byte, first chan<- struct{}) (last []*Transaction) {
+	once := sync.OnceFunc(func() { close(first) })
+	defer once()
+	for {
+		tx := d.NewTransaction(nil)
+		value, err := tx.Get(key)
+		if err != nil {
+			_ = tx.Close()
+			return last
+		}
+		_ = tx.Put(key, value)
+		if last = append(last, tx); len(last) > 3 {
+			_ = last[0].Close()
+			last = last[1:]
+		}
+		once()
+	}
+}
