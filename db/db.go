@@ -136,7 +136,7 @@ type writing struct {
 	log    logState
 	recent txn.Recent // commits
 	// crowded lets the leader begin a memtable although level 0 is full.
-	crowded bool
+	crowded atomic.Bool
 	deleter *rangedel.Deleter
 	turns   txn.Turns // of Updates that met conflicts
 	// firstTable is the number from which on tables were written since Open.

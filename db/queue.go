@@ -1,7 +1,9 @@
 package db
 
 import (
+	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +22,7 @@ type commitRequest struct {
 	keep  durability
 	alone func(*DB) error // runs instead of a write, alone
 	check txn.Check       // may be nil
+	ctx   context.Context // ends the wait for the request's turn; may be nil
 	err   error
 	wake  chan bool // true: the receiver leads now; false: err is set
 }
@@ -73,11 +76,39 @@ func (q *commitQueue) run(d *DB, r *commitRequest) error {
 	q.waiting = append(q.waiting, r)
 	lead := q.state.Swap(commitCrowded) == commitIdle
 	q.mu.Unlock()
-	if !lead && !<-r.wake {
+	if !lead && !q.await(r) {
 		return r.err
 	}
 	q.lead(d)
 	return r.err
+}
+
+// await waits until r leads, and returns true, or has ended.
+func (q *commitQueue) await(r *commitRequest) (lead bool) {
+	if r.ctx != nil {
+		select {
+		case lead := <-r.wake:
+			return lead
+		case <-r.ctx.Done():
+			if q.leave(r) {
+				return false
+			}
+		}
+	}
+	return <-r.wake
+}
+
+// leave ends r with the error of its context, unless it leads or is in a group.
+func (q *commitQueue) leave(r *commitRequest) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, r)
+	if i < 0 || len(r.wake) > 0 {
+		return false
+	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	r.err = r.ctx.Err()
+	return true
 }
 
 // tryLead makes the caller the leader if there is none. It is not in the queue then.

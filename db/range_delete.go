@@ -25,7 +25,8 @@ import (
 //
 // It is durable when it returns, unless wo says otherwise and it was written like a batch. A
 // start after limit is refused with an error; an empty range does nothing. ctx ends the search for
-// keys; then nothing is deleted, and DeleteRange returns the error of ctx.
+// keys and the wait for other deletions and writers; then nothing is deleted, and DeleteRange
+// returns the error of ctx.
 func (d *DB) DeleteRange(ctx context.Context, start, limit []byte, wo *WriteOptions) error {
 	if ctx == nil {
 		return errNilContext("DeleteRange")
@@ -96,7 +97,7 @@ func (h *deleteHost) Closing() <-chan struct{}              { return h.closing }
 func (h *deleteHost) NewWriter(seq, size uint64) rangedel.Writer {
 	o := h.db().loadOptions(seq)
 	o.TableSize, o.Ended = max(o.TableSize, size), func() {}
-	return load.New(o, h)
+	return load.New(o, h.loadHost)
 }
 
 func (h *deleteHost) Remove(f *manifest.FileMeta) { h.db().removeTables([]*manifest.FileMeta{f}) }
@@ -121,12 +122,11 @@ func (h *deleteHost) Background(f func()) {
 	}()
 }
 
-// FlushLed flushes even if level 0 is full: the deletion may have reserved tables there, and the
-// compaction that would make room waits for it.
-func (h *deleteHost) FlushLed() error {
-	h.crowded = true
-	defer func() { h.crowded = false }()
-	return h.loadHost.FlushLed()
+func (h *deleteHost) Lead(ctx context.Context, f func() error) error {
+	h.crowded.Store(true)
+	defer h.crowded.Store(false)
+	h.db().wakeWriters()
+	return h.commit.run(h.db(), &commitRequest{ctx: ctx, alone: func(*DB) error { return f() }})
 }
 
 // Install makes the edit visible at one moment. A lookup with the new version, which lacks tables,

@@ -103,7 +103,7 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 		return throttle.StopMemtables, d.flushErr
 	case d.lacksMemory(s):
 		return throttle.StopMemory, d.flushErr
-	case len(s.Version.Levels[0].Files) >= o.Compaction.L0Stop && !d.crowded:
+	case len(s.Version.Levels[0].Files) >= o.Compaction.L0Stop && !d.crowded.Load():
 		if !d.compactor.Paused() {
 			return throttle.StopLevel0, d.compactor.Stuck(s.Version)
 		}

@@ -17,10 +17,12 @@ import (
 type Host interface {
 	// Flush writes the memtables to tables.
 	Flush() error
-	// Lead runs f while no writer writes. FlushLed, LastSeq, Install and Background are only
-	// called by f.
-	Lead(f func() error) error
-	// FlushLed is Flush for the leader. It does not wait for room in level 0.
+	// Lead runs f while no writer writes. If ctx is done while it waits for other writers, it
+	// returns the error of ctx. FlushLed, LastSeq, Install and Background are only called by f. From the call of Lead
+	// to its end no writer waits for room in level 0: the compaction that would make it may wait
+	// for tables that are reserved, and the deletion waits for the writer.
+	Lead(ctx context.Context, f func() error) error
+	// FlushLed is Flush for the leader.
 	FlushLed() error
 	// LastSeq returns the last sequence number assigned.
 	LastSeq() uint64
@@ -176,7 +178,7 @@ func (j *job) run() error {
 	if err := j.ctx.Err(); err != nil {
 		return err
 	}
-	return j.host.Lead(j.install)
+	return j.host.Lead(j.ctx, j.install)
 }
 
 // end releases what the job holds.

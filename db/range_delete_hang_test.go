@@ -1,0 +1,124 @@
+package db
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// stalledFor returns why a writer waits, "" if none does.
+func stalledFor(d *DB) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stallReason
+}
+
+// The bug: a writer that waited for room in level 0 led the queue, and the deletion, which had reserved
+// the tables there, waited behind it. Both hung until Close.
+func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
+	var d *DB
+	var release func()
+	var once sync.Once
+	wrote := make(chan error, 1)
+	o := testOptions(onTemp(vfs.NewMem(), func() {
+		if d == nil {
+			return
+		}
+		once.Do(func() {
+			require.NoError(t, d.Put(testKey(6), testValue(6), NoSync))
+			require.NoError(t, d.Flush())
+			require.Len(t, d.state().Version.Levels[0].Files, 4)
+			go func() { wrote <- putUntilDone(d, 100, 1_100) }()
+			eventually(t, func() bool { return stalledFor(d) != "" })
+			release()
+			d.compactor.Schedule()
+		})
+	}))
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
+	d = openTest(t, o)
+	release = d.compactor.HoldBackground()
+	for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
+		for _, i := range keys {
+			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		}
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(1), testKey(50), nil))
+	require.NoError(t, <-wrote)
+	for i := range 7 {
+		if i == 0 {
+			requireValue(t, d, testKey(i), testValue(i))
+			continue
+		}
+		_, err := d.Get(testKey(i))
+		require.Equal(t, ErrNotFound, err)
+	}
+	requireValue(t, d, testKey(1_099), testValue(1_099))
+	require.Empty(t, stalledFor(d))
+	require.False(t, d.crowded.Load(), "later writers wait for level 0 again")
+}
+
+func putUntilDone(d *DB, from, to int) error {
+	for i := from; i < to; i++ {
+		if err := d.Put(testKey(i), testValue(i), NoSync); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A deletion that waits for other writers leaves the queue when its context ends, and deletes nothing.
+func TestAContextEndsADeletionThatWaitsForWriters(t *testing.T) {
+	leads, proceed, led := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d := duringDeletion(t, func(d *DB) {
+		go func() {
+			led <- d.commit.run(d, &commitRequest{alone: func(*DB) error {
+				close(leads)
+				<-proceed
+				return nil
+			}})
+		}()
+		<-leads
+		go func() {
+			eventually(t, func() bool { return queued(d) == 1 })
+			cancel()
+		}()
+	})
+	require.ErrorIs(t, d.DeleteRange(ctx, testKey(100), testKey(9_900), nil), context.Canceled)
+	require.Zero(t, queued(d))
+	close(proceed)
+	require.NoError(t, <-led)
+	requireValue(t, d, testKey(5_000), testValue(5_000))
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	_, err := d.Get(testKey(5_000))
+	require.Equal(t, ErrNotFound, err)
+}
+
+// queued returns how many requests wait for their turn.
+func queued(d *DB) int {
+	d.commit.mu.Lock()
+	defer d.commit.mu.Unlock()
+	return len(d.commit.waiting)
+}
+
+// A request leaves the queue only while nobody has begun with it.
+func TestOnlyAWaitingRequestLeavesTheQueue(t *testing.T) {
+	q := &commitQueue{requests: newCommitRequests()}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	request := func() *commitRequest { return &commitRequest{wake: make(chan bool, 1), ctx: ctx} }
+	first, second := request(), request()
+	q.waiting = []*commitRequest{first, second}
+	first.wake <- true
+	require.False(t, q.leave(first), "it leads")
+	require.True(t, q.leave(second))
+	require.Equal(t, context.Canceled, second.err)
+	require.Equal(t, []*commitRequest{first}, q.waiting)
+	require.False(t, q.leave(second), "it is not in the queue")
+}
