@@ -105,7 +105,8 @@ func (l *Loader) Delete(key []byte) error {
 // Commit makes the whole load visible at this moment, above all earlier writes, and durable
 // when it returns. It also makes every write acknowledged before durable, whatever its
 // WriteOptions were. Writers wait while Commit flushes the few writes since it began and
-// records the tables in the MANIFEST. A load without entries commits nothing.
+// records the tables in the MANIFEST. Commit waits for a DeleteRange that runs. A load without
+// entries commits nothing.
 //
 // After an error nothing is visible, the load is discarded and its files are removed. The
 // database continues unless that error ended its writes. As with a failed write, the whole
@@ -171,6 +172,11 @@ func (h *loadHost) Flush() error    { return (*DB)(h).flushInPause((*DB)(h).Flus
 func (h *loadHost) LastSeq() uint64 { return h.log.lastSeq }
 
 func (h *loadHost) Lead(f func() error) error {
+	end, err := h.deleter.Exclude()
+	if err != nil {
+		return err
+	}
+	defer end()
 	return h.commit.run((*DB)(h), &commitRequest{alone: func(*DB) error { return f() }})
 }
 

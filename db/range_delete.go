@@ -21,7 +21,8 @@ import (
 // as tables. So the time does not depend on the size of the range, unless a snapshot is open:
 // then each key is read. Other writers wait for a short time at the end, in which the store flushes
 // the few writes of the meantime and records the change in the MANIFEST. If no table lies in the
-// range as a whole, and it has few keys, the tombstones are written like a batch instead.
+// range as a whole, and it has few keys, the tombstones are written like a batch instead. Calls that do
+// not write like a batch run one after another, and take turns with Loader.Commit.
 //
 // It is durable when it returns, unless wo says otherwise and it was written like a batch. A
 // start after limit is refused with an error; an empty range does nothing. ctx ends the search for

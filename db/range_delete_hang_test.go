@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -121,4 +122,66 @@ func TestOnlyAWaitingRequestLeavesTheQueue(t *testing.T) {
 	require.Equal(t, context.Canceled, second.err)
 	require.Equal(t, []*commitRequest{first}, q.waiting)
 	require.False(t, q.leave(second), "it is not in the queue")
+}
+
+// The bug: the commit of a load is a jump of sequence numbers, which a deletion took for hundreds of
+// millions of writes. With loads in a loop most deletions failed.
+func TestLoadsDoNotOvertakeDeletions(t *testing.T) {
+	d := twentyTables(t, vfs.NewMem())
+	s := d.NewSnapshot() // so that all keys are read
+	defer s.Close()
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- loadUntil(d, stop) }()
+	for range 2 {
+		require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+		fill(t, d, 3_000, 3_010)
+	}
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	close(stop)
+	require.NoError(t, <-ended)
+	it, err := d.NewIterator(&IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
+	require.NoError(t, err)
+	require.False(t, it.First())
+	require.NoError(t, it.Close())
+	requireValue(t, d, []byte("loaded000000"), nil)
+}
+
+// loadUntil commits loads of one key until stop is closed, one at least.
+func loadUntil(d *DB, stop <-chan struct{}) error {
+	for i := 0; ; i++ {
+		l, err := d.NewLoader()
+		if err != nil {
+			return err
+		}
+		if err := l.Put(fmt.Appendf(nil, "loaded%06d", i), nil); err != nil {
+			return err
+		}
+		if err := l.Commit(); err != nil {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+	}
+}
+
+// A load whose Commit waits for a deletion does not keep the store from closing.
+func TestCloseEndsALoadThatWaitsForADeletion(t *testing.T) {
+	d := twentyTables(t, vfs.NewMem())
+	end, err := d.deleter.Exclude()
+	require.NoError(t, err)
+	l, err := d.NewLoader()
+	require.NoError(t, err)
+	require.NoError(t, l.Put([]byte("loaded"), nil))
+	committed := make(chan error, 1)
+	go func() { committed <- l.Commit() }()
+	if err := d.Close(); err != nil {
+		require.ErrorContains(t, err, "not committed", "Commit had not begun")
+	}
+	require.Equal(t, ErrClosed, <-committed)
+	_, err = d.deleter.Exclude()
+	require.Equal(t, ErrClosed, err)
+	end()
 }

@@ -101,6 +101,18 @@ func New(o Options, host Host) *Deleter {
 // about to. It does not see what began at that number or above.
 func (d *Deleter) Dropped() uint64 { return d.dropped.Load() }
 
+// Exclude waits until no deletion runs, and lets none begin until end is called. A load is installed
+// so: its jump of sequence numbers would overtake a deletion, and it may wait, as the leader, for
+// tables that a deletion has reserved. If the store closes, Exclude returns base.ErrClosed.
+func (d *Deleter) Exclude() (end func(), err error) {
+	select {
+	case d.turn <- struct{}{}:
+		return func() { <-d.turn }, nil
+	case <-d.host.Closing():
+		return nil, base.ErrClosed
+	}
+}
+
 // Entry is another write of the batch.
 type Entry struct {
 	Kind       base.Kind
