@@ -9,19 +9,19 @@ import (
 // Commit writes what the transaction wrote, atomically and as durably as SetWriteOptions says,
 // and ends it. If another commit has changed something that it read, Commit returns ErrConflict
 // and nothing is written: begin a new transaction and do the same again. Other errors are those
-// of Apply. The transaction has ended in any case. One without writes commits nothing.
+// of Apply. The transaction has ended in any case, after ErrInListener too. One without writes
+// commits nothing.
 func (t *Transaction) Commit() error {
 	if t.ended() {
 		return ErrClosed
-	}
-	if t.db.listenerCalls.InThisGoroutine() {
-		return ErrInListener
 	}
 	defer func() { _ = t.Close() }()
 	for _, it := range t.walking {
 		it.cursor.EndWalk()
 	}
 	switch {
+	case t.db.listenerCalls.InThisGoroutine():
+		return ErrInListener
 	case t.batch.Refused() != nil:
 		return t.batch.Refused()
 	case t.batch.Len() == 0:

@@ -377,26 +377,6 @@ func TestTransactionsOfAReadOnlyDatabase(t *testing.T) {
 	require.NoError(t, tx.Close())
 }
 
-func TestACommitInAListenerIsRefused(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	var d *DB
-	var tx *Transaction
-	got := make(chan error, 1)
-	o.EventListener = &EventListener{FlushEnd: func(FlushInfo) {
-		select {
-		case got <- tx.Commit():
-		default:
-		}
-	}}
-	d = openTest(t, o)
-	tx = d.NewTransaction(nil)
-	require.NoError(t, tx.Put([]byte("a"), nil))
-	require.NoError(t, d.Put([]byte("b"), nil, NoSync))
-	require.NoError(t, d.Flush())
-	require.Equal(t, ErrInListener, <-got)
-	require.NoError(t, tx.Commit(), "it has not ended")
-}
-
 // A transaction keeps what it reads on disk only until it ends.
 func TestAnEndedTransactionLetsEntriesGo(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))

@@ -99,3 +99,29 @@ func rewriters(d *DB, key []byte, first chan<- struct{}) (last []*Transaction) {
 		once()
 	}
 }
+
+// The bug: a transaction whose Commit a listener called was refused, but it went on.
+func TestACommitInAListenerIsRefusedAndEndsTheTransaction(t *testing.T) {
+	var tx *Transaction
+	var once sync.Once
+	results := make(chan error, 3)
+	o := testOptions(vfs.NewMem())
+	o.EventListener = &EventListener{FlushEnd: func(FlushInfo) {
+		once.Do(func() {
+			results <- tx.Commit()
+			results <- tx.Commit()
+			_, err := tx.Get([]byte("a"))
+			results <- err
+		})
+	}}
+	d := openTest(t, o)
+	tx = d.NewTransaction(nil)
+	require.NoError(t, tx.Put([]byte("a"), nil))
+	require.NoError(t, d.Put([]byte("b"), nil, nil))
+	require.NoError(t, d.Flush())
+	require.Equal(t, []error{ErrInListener, ErrClosed, ErrClosed}, []error{<-results, <-results, <-results})
+	require.Equal(t, ErrClosed, tx.Close())
+	require.Zero(t, d.Metrics().OpenTransactions)
+	_, err := d.Get([]byte("a"))
+	require.Equal(t, ErrNotFound, err)
+}
