@@ -102,12 +102,10 @@ type DB struct {
 
 // home is the directory that a DB has locked.
 type home struct {
-	dir   string
-	fs    vfs.FS
-	files tables.Directory // dir on fs
-	place *dbdir.Dir       // its lock
-	// changed says that Open may have changed files of the directory.
-	changed  bool
+	dir      string
+	fs       vfs.FS
+	files    tables.Directory // dir on fs
+	place    *dbdir.Dir       // its lock
 	follower *follow.Follower // nil: the directory is locked
 }
 

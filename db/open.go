@@ -90,12 +90,8 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB,
 				err = ferr
 			}
 		}
-		unlock := d.place.Abandon
-		if d.changed {
-			unlock = d.place.Close
-		}
 		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); d.blockCache.Close(); return nil })
-		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", unlock))
+		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", d.place.Abandon))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
 	return d, nil

@@ -91,7 +91,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := home.Lock(); err != nil {
+	if err := home.LockToRepair(); err != nil {
 		return nil, err
 	}
 	report, err := r.Run()
@@ -102,13 +102,14 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		}
 		return nil, errors.CombineErrors(err, unlock())
 	}
-	if err := home.Close(); err != nil {
+	abandoned, err := home.Repaired(report.LogsElsewhere)
+	if err = errors.CombineErrors(err, home.Close()); err != nil {
 		return nil, err
 	}
 	o.Logger.Info("repaired", "healthy", report.Healthy, "tablesWritten", report.TablesWritten,
 		"entriesWritten", report.EntriesWritten, "lastSequence", report.LastSequence)
 	public := report.Public(home.Path)
-	public.LogsAbandoned = home.Abandoned
+	public.LogsAbandoned = abandoned
 	return public, nil
 }
 

@@ -42,7 +42,7 @@ type RepairReport struct {
 	// NewManifest is the MANIFEST that was written.
 	NewManifest string
 	// LogsAbandoned is the directory whose logs were not read; see Options.LogDir. It is empty
-	// if all logs were read.
+	// if all logs were read, and "unknown" if nothing says where they were.
 	LogsAbandoned string
 }
 

@@ -31,12 +31,12 @@ type Dir struct {
 	FS   vfs.FS
 	Logs *logdir.Place
 
-	// Abandoned is the directory whose logs FindOrAbandonLogs left out, empty for none.
-	Abandoned string
-
 	o      Options
-	logDir string // absolute, or empty
+	logDir string   // absolute, or empty
+	made   []string // directories that Prepare made, the deepest first
 	lock   *manifest.DirLock
+	// FindOrAbandonLogs left out the logs because they are lost, or because there is no LOGDIR.
+	lost, unmarked bool
 }
 
 // Open returns the directory of a path, and looks for its logs if it exists.
@@ -65,6 +65,9 @@ func (d *Dir) Prepare() (created bool, err error) {
 		if err := foreign.RefuseDir(d.FS, d.Path, d.o.ManifestRead, true); err != nil {
 			return false, err
 		}
+		if err := logdir.Refuse(d.FS, d.Path); err != nil {
+			return false, err
+		}
 		if err := d.FindLogs(); err != nil {
 			return false, err
 		}
@@ -77,7 +80,8 @@ func (d *Dir) Prepare() (created bool, err error) {
 	if err := d.FindLogs(); err != nil {
 		return false, err
 	}
-	return true, vfs.MkdirAllSynced(d.FS, d.Path)
+	d.made, err = logdir.MakeDirs(d.FS, d.Path)
+	return true, err
 }
 
 // FindLogs finds the logs of the database, before Lock. It refuses directories that do not belong together.
@@ -88,45 +92,65 @@ func (d *Dir) FindLogs() (err error) {
 	return err
 }
 
-// FindOrAbandonLogs is FindLogs for a repair. If the logs are to be in the directory itself, but cannot
-// be read where they were, they are left out, and Lock records that.
+// FindOrAbandonLogs is FindLogs for a repair. If the logs are to be in the directory itself, but are lost
+// or nobody knows where they are, they are left out. A directory that cannot be read is not lost.
 func (d *Dir) FindOrAbandonLogs() error {
 	err := d.FindLogs()
-	if err == nil || d.logDir != d.Path {
+	if d.logDir == "" || !logdir.Same(d.o.FS, d.logDir, d.Path) || err != nil && !logdir.IsLost(err) {
 		return err
 	}
-	var kept error
-	if d.Abandoned, kept = logdir.Recorded(d.o.FS, d.Path); kept != nil || d.Abandoned == "" {
-		return errors.CombineErrors(err, kept)
+	d.lost = err != nil
+	if d.unmarked = !d.lost && !d.Logs.Marked(); d.lost || d.unmarked {
+		d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
 	}
-	d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
 	return nil
 }
 
-// Lock locks the directory, and that of the logs if there is one.
-func (d *Dir) Lock() (err error) {
-	return d.lockWith(func() error {
-		if d.Abandoned != "" {
-			if err := logdir.Abandon(d.o.FS, d.Path); err != nil {
-				return err
-			}
-		}
-		return d.FindLogs() // another process may have moved them before it closed the database
-	})
+// Repaired is called after a successful repair. elsewhere says that a MANIFEST had recorded that the logs
+// are elsewhere. If they were left out, Repaired records that, and returns their directory, or "unknown".
+// Before, the database is not opened without them.
+func (d *Dir) Repaired(elsewhere bool) (abandoned string, err error) {
+	if !d.lost && (!d.unmarked || !elsewhere) {
+		return "", nil
+	}
+	abandoned, err = logdir.Recorded(d.o.FS, d.Path)
+	if err != nil || abandoned == "" {
+		abandoned = "unknown"
+	}
+	return abandoned, logdir.Abandon(d.o.FS, d.Path)
 }
 
-// LockToDestroy is Lock, but does not need the logs.
+// Lock locks the directory, and that of the logs if there is one.
+func (d *Dir) Lock() error {
+	return d.lockWith(d.FindLogs) // another process may have moved them before it closed the database
+}
+
+// LockToRepair is Lock after FindOrAbandonLogs.
+func (d *Dir) LockToRepair() error { return d.lockWith(d.FindOrAbandonLogs) }
+
+// LockToDestroy is Lock, but does not need the logs. If they are not in the given directory, it looks for
+// them where the database recorded them.
 func (d *Dir) LockToDestroy() error {
 	return d.lockWith(func() error {
-		if d.FindLogs() != nil {
-			d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
+		err := d.FindLogs()
+		if err != nil && d.logDir != "" {
+			d.logDir = ""
+			err = d.FindLogs()
 		}
-		return nil
+		if err == nil {
+			return d.Logs.RefuseToDestroy()
+		}
+		if logdir.IsLost(err) {
+			d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
+			return nil
+		}
+		return err
 	})
 }
 
 func (d *Dir) lockWith(find func() error) (err error) {
 	if d.lock, err = manifest.LockDir(d.o.FS, d.Path, d.o.ReadOnly); err != nil {
+		logdir.RemoveDirs(d.o.FS, d.made)
 		return err
 	}
 	found := false
@@ -135,14 +159,24 @@ func (d *Dir) lockWith(find func() error) (err error) {
 			_ = d.lock.Close()
 		}
 	}()
-	if err = find(); err == nil {
+	if err = logdir.Refuse(d.o.FS, d.Path); err == nil { // another process may have put logs here
+		err = find()
+	}
+	if err == nil {
 		err = d.Logs.Lock(d.o.ReadOnly)
 	}
 	found = true
 	if err != nil {
-		return errors.CombineErrors(err, d.lock.Abandon())
+		return errors.CombineErrors(err, d.abandonLock())
 	}
 	return nil
+}
+
+// abandonLock releases the lock, and removes what Prepare and Lock made.
+func (d *Dir) abandonLock() error {
+	err := d.lock.Abandon()
+	logdir.RemoveDirs(d.o.FS, d.made)
+	return err
 }
 
 // Close releases the locks, if there are any.
@@ -153,13 +187,13 @@ func (d *Dir) Close() error {
 	return errors.CombineErrors(d.Logs.Close(), d.lock.Close())
 }
 
-// Abandon releases the locks, if there are any, when nothing was changed. It removes the file LOCK if
-// Lock made it.
+// Abandon releases the locks, if there are any, when opening has failed. It removes the file LOCK if
+// Lock made it, and empty directories that Prepare made.
 func (d *Dir) Abandon() error {
 	if d.lock == nil {
 		return nil
 	}
-	return errors.CombineErrors(d.Logs.Close(), d.lock.Abandon())
+	return errors.CombineErrors(d.Logs.Close(), d.abandonLock())
 }
 
 // Remove releases the locks and removes the files LOCK and the marks of a directory of logs, when all

@@ -57,13 +57,13 @@ func read(fsys vfs.FS, path string) (m mark, ok bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return mark{}, false, nil
 	case err != nil:
-		return mark{}, false, err
+		return mark{}, false, errors.Wrapf(err, "sievedb: reading %s", path)
 	case !info.Mode().IsRegular() || info.Size() > maxMark:
 		return mark{}, false, damaged(path)
 	}
 	f, err := fsys.Open(path)
 	if err != nil {
-		return mark{}, false, err
+		return mark{}, false, errors.Wrapf(err, "sievedb: reading %s", path)
 	}
 	data := make([]byte, info.Size())
 	_, err = vfs.ReadFull(f, data, 0)
@@ -78,7 +78,8 @@ func read(fsys vfs.FS, path string) (m mark, ok bool, err error) {
 
 func damaged(path string) error {
 	return base.Corruptf(path, -1, "this is no mark of a log directory; LOGDIR in the directory of the database and LOGS in that of its logs "+
-		"have the same content except for the name of the other directory, so write it again from the one that is whole")
+		"have the same content except for the name of the other directory, so write it again from the one that is whole; if the logs are lost as well, "+
+		"repair the database with its own directory as Options.LogDir")
 }
 
 // write installs a mark durably.

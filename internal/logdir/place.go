@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -22,110 +21,61 @@ type Place struct {
 	dir, logs string
 	shown     *FS       // FS, nil if the logs are in dir
 	marked    bool      // dir has a LOGDIR, perhaps of an abandoned directory
-	begun     bool      // the marks are those of this Place
 	mark      mark      // its id is empty if there is none yet
+	recorded  string    // the directory that LOGDIR names, empty for none
+	given     bool      // the caller has named the directory of the logs
+	owner     string    // the directory of the database according to LOGS
 	lock      io.Closer // of logs
+
+	begun     bool     // Begin has made FS show the other directory
+	madeDirs  []string // by Begin
+	madeMark  bool     // LOGS is that of this Begin
+	abandoned mark     // what LOGDIR was before Begin; its id is empty for none
 }
 
 // Find finds out where the logs of the database in dir are. wanted is the directory of the logs: empty
 // for what the database recorded, and dir itself to bring the logs back. It refuses directories that
 // do not belong together, and writes nothing. Both paths are absolute.
 func Find(fsys vfs.FS, dir, wanted string) (*Place, error) {
-	if dir = filepath.Clean(dir); wanted != "" {
-		wanted = filepath.Clean(wanted)
-	}
-	p := &Place{FS: fsys, plain: fsys, dir: dir, logs: wanted}
+	dir = filepath.Clean(dir)
+	back := wanted != "" && Same(fsys, dir, wanted)
+	p := &Place{FS: fsys, plain: fsys, dir: dir, given: wanted != "" && !back}
 	m, ok, err := read(fsys, filepath.Join(dir, markInDir))
+	if errors.Is(err, base.ErrCorruption) {
+		err = &lostError{err}
+	}
 	if err != nil {
 		return nil, err
 	}
 	p.marked = ok
-	elsewhere := ok && m.other != ""
-	if elsewhere {
+	if p.recorded = m.other; p.recorded != "" {
 		p.mark = m
+	} else {
+		p.abandoned = m
 	}
-	back := wanted == dir
-	if wanted == "" || back {
-		if !elsewhere {
-			return p, nil
-		}
-		p.logs = m.other
+	switch {
+	case p.given:
+		p.logs = filepath.Clean(wanted)
+	case p.recorded == "":
+		return p, nil
+	default:
+		p.logs = p.recorded
 	}
 	if abs, err := fsys.Abs(p.logs); err != nil || filepath.Clean(abs) != p.logs {
-		return nil, errors.CombineErrors(err, damaged(filepath.Join(dir, markInDir)))
+		return nil, errors.CombineErrors(err, &lostError{damaged(filepath.Join(dir, markInDir))})
 	}
-	if sameDir(fsys, dir, p.logs) {
-		return nil, errors.Newf("sievedb: %s and %s, the directory of the logs, are the same; pass Options.LogDir", dir, p.logs)
+	if Same(fsys, dir, p.logs) {
+		return nil, &lostError{errors.Newf("sievedb: %s and %s, the directory of the logs, are the same; pass Options.LogDir", dir, p.logs)}
 	}
-	if err := p.compare(elsewhere); err != nil {
+	if err := p.compare(); err != nil {
 		return nil, err
 	}
 	p.shown = &FS{FS: fsys, dir: dir, logs: p.logs, back: back}
 	p.FS = p.shown
-	if elsewhere {
+	if p.recorded != "" {
 		p.shown.active.Store(true)
 	}
 	return p, nil
-}
-
-// sameDir reports whether both paths lead to one directory.
-func sameDir(fsys vfs.FS, a, b string) bool {
-	if a == b {
-		return true
-	}
-	first, err := fsys.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := fsys.Stat(b)
-	return err == nil && os.SameFile(first, second)
-}
-
-// compare returns an error unless the directory of the logs belongs to the database, or to none.
-// elsewhere says that the database has recorded one.
-func (p *Place) compare(elsewhere bool) error {
-	there, found, err := read(p.plain, filepath.Join(p.logs, markInLogs))
-	if err != nil {
-		return err
-	}
-	if elsewhere {
-		if !found || there.id != p.mark.id {
-			return errors.Newf("sievedb: %s does not have the logs of the database in %s, which were in %s; pass the directory that has them as "+
-				"Options.LogDir, or, if they are lost, repair the database with its own directory as Options.LogDir", p.logs, p.dir, p.mark.other)
-		}
-		return p.refuseCopy(there)
-	}
-	if found && there.other != p.dir {
-		return errors.Newf("sievedb: Options.LogDir, %s, has the logs of another database, that in %s; choose a directory for each", p.logs, there.other)
-	}
-	// There is no log yet if a crash came between the marks.
-	logs, err := logsIn(p.plain, p.logs)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if len(logs) > 0 {
-		return errors.Newf("sievedb: Options.LogDir, %s, has logs already, for example %s, and %s has no LOGDIR that says that they belong to it; "+
-			"choose an empty directory, or write LOGDIR again as a copy of LOGS", p.logs, logs[0], p.dir)
-	}
-	p.mark.id = there.id
-	return nil
-}
-
-// refuseCopy returns an error if the database is a copy of the one that the directory of the logs
-// belongs to.
-func (p *Place) refuseCopy(there mark) error {
-	if there.other == "" || sameDir(p.plain, there.other, p.dir) {
-		return nil
-	}
-	m, ok, err := read(p.plain, filepath.Join(there.other, markInDir))
-	if err != nil || !ok || m.id != p.mark.id {
-		return err // it was moved
-	}
-	if !sameDir(p.plain, m.other, p.logs) {
-		return nil // it was copied with its logs
-	}
-	return errors.Newf("sievedb: %s is a copy of the database in %s, to which the logs in %s belong; copy the directory of the logs "+
-		"as well, and pass its copy as Options.LogDir", p.dir, there.other, p.logs)
 }
 
 // Elsewhere reports whether new logs are created in another directory.
@@ -142,10 +92,19 @@ func (p *Place) Dir() string {
 // Marked reports whether the MANIFEST may record that logs are elsewhere.
 func (p *Place) Marked() bool { return p.marked }
 
+// Found reports whether there are logs in another directory now.
+func (p *Place) Found() bool { return p.shown != nil && p.shown.active.Load() }
+
 // Lock locks the directory of the logs, if the database has one. The caller has the lock of the database.
 func (p *Place) Lock(shared bool) (err error) {
-	if p.shown != nil && p.shown.active.Load() && p.lock == nil {
-		p.lock, err = p.plain.Lock(filepath.Join(p.logs, base.LockName), shared)
+	if !p.Found() || p.lock != nil {
+		return nil
+	}
+	if p.lock, err = p.plain.Lock(filepath.Join(p.logs, base.LockName), shared); err != nil {
+		return err
+	}
+	if err = p.compare(); err != nil { // a copy of the database may have used the logs since
+		err = errors.CombineErrors(err, p.Close())
 	}
 	return err
 }
@@ -173,24 +132,23 @@ func (p *Place) Begin() error {
 	return err
 }
 
-func (p *Place) begin() error {
-	if err := vfs.MkdirAllSynced(p.plain, p.logs); err != nil {
+func (p *Place) begin() (err error) {
+	if p.madeDirs, err = MakeDirs(p.plain, p.logs); err != nil {
 		return err
 	}
 	if p.lock == nil {
-		lock, err := p.plain.Lock(filepath.Join(p.logs, base.LockName), false)
-		if err != nil {
+		if p.lock, err = p.plain.Lock(filepath.Join(p.logs, base.LockName), false); err != nil {
 			return err
 		}
-		p.lock = lock
-	}
-	if p.mark.id == "" {
-		var id [16]byte
-		_, _ = rand.Read(id[:]) // it never fails
-		p.mark.id = hex.EncodeToString(id[:])
+		if err := p.compare(); err != nil { // another database may have begun since
+			return err
+		}
 	}
 	begun := !p.shown.active.Load()
 	p.begun = begun
+	if p.madeMark = p.mark.id == ""; p.madeMark {
+		p.mark.id = newID()
+	}
 	if err := p.write(p.logs, markInLogs, p.dir); err != nil {
 		return err
 	}
@@ -220,14 +178,18 @@ func (p *Place) write(dir, name, other string) error {
 	return m.write(p.plain, path)
 }
 
-// Undo removes the marks that Begin wrote, if there were none before. The caller has removed its log.
-func (p *Place) Undo() error {
-	if !p.begun {
-		return nil
+// Undo removes what Begin made. The caller has removed its log.
+func (p *Place) Undo() (err error) {
+	if p.begun {
+		p.begun, p.marked = false, p.abandoned.id != ""
+		p.shown.active.Store(false)
+		err = p.unmark(p.madeMark, p.abandoned)
+	} else if len(p.madeDirs) > 0 {
+		err = p.removeLock()
 	}
-	p.begun = false
-	p.shown.active.Store(false)
-	return p.unmark()
+	RemoveDirs(p.plain, p.madeDirs)
+	p.madeDirs = nil
+	return err
 }
 
 // Finish is called when a MANIFEST is in force that needs no earlier log. If the logs are not to be
@@ -240,12 +202,13 @@ func (p *Place) Finish() error {
 		p.shown.active.Store(false)
 	}
 	p.marked = false
-	return p.unmark()
+	return p.unmark(true, mark{})
 }
 
 // unmark removes the marks and the lock, if there is no log left. That is durable before, or a log
-// could come back without a mark.
-func (p *Place) unmark() error {
+// could come back without a mark. LOGDIR becomes instead, if that is a mark, and LOGS stays if it is not
+// ours.
+func (p *Place) unmark(ours bool, instead mark) error {
 	if p.shown != nil {
 		logs, err := logsIn(p.plain, p.logs)
 		if err == nil && len(logs) > 0 {
@@ -258,22 +221,34 @@ func (p *Place) unmark() error {
 			return err
 		}
 	}
-	err := remove(p.plain, filepath.Join(p.dir, markInDir))
-	if err == nil {
+	path := filepath.Join(p.dir, markInDir)
+	var err error
+	if instead.id != "" {
+		err = instead.write(p.plain, path)
+	} else if err = remove(p.plain, path); err == nil {
 		err = p.plain.SyncDir(p.dir)
 	}
 	if err != nil || p.shown == nil {
 		return err
 	}
-	err = remove(p.plain, filepath.Join(p.logs, markInLogs))
-	if lock := p.lock; lock != nil {
-		p.lock = nil
-		err = errors.CombineErrors(err, vfs.RemoveLock(p.plain, filepath.Join(p.logs, base.LockName), lock))
+	if ours {
+		err = remove(p.plain, filepath.Join(p.logs, markInLogs))
 	}
+	err = errors.CombineErrors(err, p.removeLock())
 	if err == nil {
 		err = p.plain.SyncDir(p.logs)
 	}
 	return err
+}
+
+// removeLock releases the lock, if there is one, and removes its file.
+func (p *Place) removeLock() error {
+	lock := p.lock
+	if lock == nil {
+		return nil
+	}
+	p.lock = nil
+	return vfs.RemoveLock(p.plain, filepath.Join(p.logs, base.LockName), lock)
 }
 
 // Destroy removes the marks when all files of the database have been removed, and the directory of the
@@ -285,7 +260,7 @@ func (p *Place) Destroy() error {
 	if p.shown != nil {
 		p.shown.active.Store(false)
 	}
-	err := p.unmark()
+	err := p.unmark(true, mark{})
 	if p.shown != nil {
 		if rest, lerr := p.plain.List(p.logs); lerr == nil && len(rest) == 0 {
 			_ = p.plain.Remove(p.logs) // an empty directory that remains does no harm
@@ -294,12 +269,7 @@ func (p *Place) Destroy() error {
 	return err
 }
 
-func remove(fsys vfs.FS, path string) error {
-	if err := fsys.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func remove(fsys vfs.FS, path string) error { return ignoreMissing(fsys.Remove(path)) }
 
 // None returns a Place for logs in the directory of the database, whatever a mark in it says.
 func None(fsys vfs.FS, dir string) *Place {
@@ -312,12 +282,23 @@ func Recorded(fsys vfs.FS, dir string) (logs string, err error) {
 	return m.other, err
 }
 
-// Abandon records that the logs in the other directory are lost.
+// Abandon records that the logs in the other directory are lost, or that there is none, whatever LOGDIR
+// says.
 func Abandon(fsys vfs.FS, dir string) error {
 	path := filepath.Join(dir, markInDir)
 	m, ok, err := read(fsys, path)
-	if err != nil || !ok {
+	if err != nil && !errors.Is(err, base.ErrCorruption) {
 		return err
 	}
+	if !ok {
+		m.id = newID()
+	}
 	return mark{m.id, ""}.write(fsys, path)
+}
+
+// newID returns a random identity.
+func newID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
 }

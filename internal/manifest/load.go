@@ -25,6 +25,8 @@ type State struct {
 	// distinguishes this MANIFEST from another one with the same number.
 	FirstRecordSum uint32
 
+	// LogsElsewhere means that the logs were in another directory when this MANIFEST was begun.
+	LogsElsewhere bool
 	// ByGoLevelDB means that no edit has a previous log number. LevelDB and this package write
 	// one in each edit, goleveldb in none.
 	ByGoLevelDB bool
@@ -70,6 +72,7 @@ func load(o *SetOptions) (*loading, State, error) {
 	}
 	st.LogNum, st.PrevLogNum, st.LastSeq = l.sums.LogNum.Value, l.sums.PrevLogNum.Value, l.sums.LastSeq.Value
 	st.Time, st.ByGoLevelDB = l.time, !l.sums.PrevLogNum.Set
+	st.LogsElsewhere = strings.HasPrefix(l.sums.Comparer, base.LogDirPrefix)
 	return l, st, nil
 }
 
@@ -182,7 +185,8 @@ func ComparerName(recorded string, marked bool) (string, error) {
 	name, elsewhere := strings.CutPrefix(recorded, base.LogDirPrefix)
 	if elsewhere && !marked {
 		return "", errors.New("the logs of the database are in another directory, but the file LOGDIR, which says where, is missing: " +
-			"copy LOGS from that directory, name the copy LOGDIR, and pass Options.LogDir")
+			"copy LOGS from that directory, name the copy LOGDIR, and pass Options.LogDir; if the logs are lost as well, " +
+			"repair the database with its own directory as Options.LogDir")
 	}
 	return name, nil
 }

@@ -19,6 +19,8 @@ type Findings struct {
 
 	LastSequence uint64
 	NewManifest  string
+
+	LogsElsewhere bool // a MANIFEST records that the logs are in another directory
 }
 
 // Fate is the fate of a file in a repair. The values are those of db.FileFate.

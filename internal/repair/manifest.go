@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -194,6 +195,7 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 			return nil, errors.Newf("%s: the database was created with comparer %q, but Repair was called with comparer %q: "+
 				"pass a Comparer named %[2]q in Options.Comparer", path, name, r.cmp.Name)
 		}
+		r.report.LogsElsewhere = r.report.LogsElsewhere || strings.HasPrefix(e.Comparer, base.LogDirPrefix)
 		line.Blocks++
 		l.edits = append(l.edits, e)
 	}

@@ -162,7 +162,7 @@ var bugsFromB47 = []bug{
 	{
 		id: "B49b", what: "a copy of a database removes the logs of the original", seen: "two directories with one wal_dir",
 		plant: []patch{{
-			file: "internal/logdir/place.go",
+			file: "internal/logdir/refuse.go",
 			old:  "	if err != nil || !ok || m.id != p.mark.id {",
 			new:  "	if err != nil || !ok || m.id == p.mark.id {",
 		}},

@@ -1,0 +1,303 @@
+package db
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// putIn opens the database in dir with its logs in logDir, puts keys, and closes it.
+func putIn(t *testing.T, fsys vfs.FS, dir, logDir string, keys ...string) {
+	t.Helper()
+	o := testOptions(fsys)
+	o.LogDir = logDir
+	d, err := Open(dir, o)
+	require.NoError(t, err)
+	for _, key := range keys {
+		require.NoError(t, d.Put([]byte(key), []byte(dir), Sync))
+	}
+	require.NoError(t, d.Close())
+}
+
+// requireKeys opens the database in dir where it recorded its logs. It has exactly those keys.
+func requireKeys(t *testing.T, fsys vfs.FS, dir string, keys ...string) {
+	t.Helper()
+	d, err := Open(dir, testOptions(fsys))
+	require.NoError(t, err)
+	have := everything(t, d)
+	require.NoError(t, d.Close())
+	for _, key := range keys {
+		require.Contains(t, have, key)
+	}
+	require.Len(t, have, len(keys))
+}
+
+// copyFiles copies the files of a directory to another one, durably.
+func copyFiles(t *testing.T, fsys vfs.FS, from, to string) {
+	t.Helper()
+	require.NoError(t, vfs.MkdirAllSynced(fsys, to))
+	for name, data := range treeOf(t, fsys, from) {
+		writeFile(t, fsys, filepath.Join(to, name), []byte(data))
+	}
+	require.NoError(t, fsys.SyncDir(to))
+}
+
+// removeDir removes a directory of files.
+func removeDir(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
+	names, err := fsys.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		require.NoError(t, fsys.Remove(filepath.Join(dir, name)))
+	}
+	require.NoError(t, fsys.Remove(dir))
+}
+
+// withOwnLogDir returns options that bring the logs of the database in "db" back.
+func withOwnLogDir(fsys vfs.FS) *Options {
+	o := testOptions(fsys)
+	o.LogDir = "db"
+	return o
+}
+
+// The bug: a database whose own logs were elsewhere had no log and no LOGS in its directory, so another
+// database put its logs there. The next opening replayed and removed them.
+func TestADatabaseIsNoLogDirectory(t *testing.T) {
+	mem := vfs.NewMem()
+	putIn(t, mem, "second", "second logs", "b")
+	before := treeOf(t, mem, "second")
+	o := testOptions(mem)
+	o.LogDir = "second"
+	_, err := Open("db", o)
+	require.ErrorContains(t, err, "sievedb: Options.LogDir, second, has a database of its own")
+	require.Equal(t, before, treeOf(t, mem, "second"))
+	_, err = mem.Stat("db")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	requireKeys(t, mem, "second", "b")
+}
+
+// The bug: a database that opened and closed between the check and the lock of another one lost its mark,
+// and then its log.
+func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
+	for name, earlier := range map[string][]string{"new": nil, "existing": {"b1", "b2"}} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			if earlier != nil {
+				putIn(t, mem, "second", "", earlier...)
+			}
+			var once sync.Once
+			var first map[string]string
+			hook := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				if op.Kind == wrap.OpLock && op.Name == filepath.Join("logs", base.LockName) {
+					once.Do(func() {
+						putIn(t, mem, "db", "logs", "a1", "a2")
+						first = treeOf(t, mem, "logs")
+					})
+				}
+				return nil
+			})
+			_, err := Open("second", withLogDir(hook))
+			require.ErrorContains(t, err, "logs, has the logs of another database, that in db")
+			require.Equal(t, first, treeOf(t, mem, "logs"))
+			requireKeys(t, mem, "db", "a1", "a2")
+			requireKeys(t, mem, "second", earlier...)
+		})
+	}
+}
+
+// The bug: Repair made the log directory a database, and Destroy removed the logs.
+func TestALogDirectoryIsNoDatabase(t *testing.T) {
+	mem := vfs.NewMem()
+	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	before := treeOf(t, mem, "logs")
+	for name, use := range map[string]func(o *Options) error{
+		"Open":         func(o *Options) error { _, err := Open("logs", o); return err },
+		"OpenFollower": func(o *Options) error { _, err := OpenFollower("logs", o); return err },
+		"Repair":       func(o *Options) error { return Repair("logs", o) },
+		"Destroy":      func(o *Options) error { return Destroy("logs", o) },
+		"with LogDir":  func(o *Options) error { o.LogDir = "elsewhere"; _, err := Open("logs", o); return err },
+		"read-only":    func(o *Options) error { o.ReadOnly = true; _, err := Open("logs", o); return err },
+	} {
+		require.ErrorContains(t, use(testOptions(mem)), "sievedb: logs has the logs of the database in db, as its file LOGS says", name)
+		require.Equal(t, before, treeOf(t, mem, "logs"), name)
+	}
+	requireKeys(t, mem, "db", "a")
+}
+
+// The bug: a repair without the logs that failed had abandoned them already, and a directory that could
+// not be read counted as lost.
+func TestAFailedRepairAbandonsNoLogs(t *testing.T) {
+	start := vfs.NewMem()
+	start = putAndCrash(t, withLogDir(start), start, "a")
+	for name, away := range map[string]error{"unreadable": syscall.EIO, "missing": fs.ErrNotExist} {
+		t.Run(name, func(t *testing.T) {
+			mem := start.Crash()
+			before := treeOf(t, mem, "db")
+			full := true
+			fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				switch {
+				case strings.HasPrefix(op.Name, "logs"):
+					return &wrap.Fault{Err: away}
+				case full && op.Kind == wrap.OpCreate && op.Name != filepath.Join("db", base.LockName) && !strings.Contains(op.Name, "LOGDIR"):
+					return &wrap.Fault{Err: syscall.ENOSPC}
+				}
+				return nil
+			})
+			require.Error(t, Repair("db", withOwnLogDir(fsys)))
+			require.Equal(t, before, treeOf(t, mem, "db"))
+			if name == "unreadable" {
+				full = false
+				require.ErrorIs(t, Repair("db", withOwnLogDir(fsys)), syscall.EIO)
+			}
+			requireKeys(t, mem, "db", "a") // the device is back
+		})
+	}
+}
+
+// The bug: without LOGDIR and LOGS, Open and Repair refused the database, whatever LogDir was.
+func TestRepairWithoutMarks(t *testing.T) {
+	start := vfs.NewMem()
+	d := mustOpen(t, withLogDir(start))
+	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), Sync))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), Sync))
+	start = start.Crash()
+	require.NoError(t, d.Close())
+	for name, prepare := range map[string]func(t *testing.T, mem *vfs.Mem){
+		"missing": func(*testing.T, *vfs.Mem) {},
+		"damaged": func(t *testing.T, mem *vfs.Mem) { writeFile(t, mem, filepath.Join("db", "LOGDIR"), []byte("x")) },
+		"logs moved by hand": func(t *testing.T, mem *vfs.Mem) {
+			for _, log := range logsOf(t, start, "logs") {
+				writeFile(t, mem, filepath.Join("db", log), readFile(t, start, filepath.Join("logs", log)))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := start.Crash()
+			removeDir(t, mem, "logs")
+			require.NoError(t, mem.Remove(filepath.Join("db", "LOGDIR")))
+			prepare(t, mem)
+			for _, logDir := range []string{"", "db", "logs"} {
+				o := testOptions(mem)
+				o.LogDir = logDir
+				_, err := Open("db", o)
+				require.ErrorContains(t, err, "repair the database with its own directory as Options.LogDir")
+			}
+			report, err := RepairWithReport("db", withOwnLogDir(mem))
+			require.NoError(t, err)
+			require.Equal(t, "unknown", report.LogsAbandoned)
+			if name == "logs moved by hand" {
+				requireKeys(t, mem, "db", "old", "new")
+			} else {
+				requireKeys(t, mem, "db", "old")
+			}
+			require.NotContains(t, treeOf(t, mem, "db"), "LOGDIR")
+			putIn(t, mem, "db", "logs")
+		})
+	}
+	plain := vfs.NewMem()
+	putIn(t, plain, "db", "", "a")
+	before := treeOf(t, plain, "db")
+	report, err := RepairWithReport("db", withOwnLogDir(plain))
+	require.NoError(t, err)
+	require.Empty(t, report.LogsAbandoned)
+	require.Equal(t, before, treeOf(t, plain, "db"), "a sound database does not change")
+}
+
+// The bug: Destroy with another LogDir than the recorded one left the logs.
+func TestDestroyFindsTheRecordedLogs(t *testing.T) {
+	mem := vfs.NewMem()
+	putIn(t, mem, "db", "logs", "a")
+	putIn(t, mem, "second", "second logs", "b")
+	unreadable := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if strings.HasPrefix(op.Name, "logs") {
+			return &wrap.Fault{Err: syscall.EIO}
+		}
+		return nil
+	})
+	require.ErrorIs(t, Destroy("db", testOptions(unreadable)), syscall.EIO)
+	requireKeys(t, mem, "db", "a")
+
+	o := testOptions(mem)
+	o.LogDir = "second logs"
+	require.NoError(t, Destroy("db", o))
+	for _, dir := range []string{"db", "logs"} {
+		_, err := mem.Stat(dir)
+		require.ErrorIs(t, err, fs.ErrNotExist, dir)
+	}
+	requireKeys(t, mem, "second", "b")
+	putIn(t, mem, "db", "logs")
+	requireKeys(t, mem, "db")
+}
+
+// The bug: a database was moved and then copied. Destroying the copy removed the logs of the moved one.
+func TestDestroyKeepsTheLogsOfAMovedDatabase(t *testing.T) {
+	mem := vfs.NewMem()
+	putIn(t, mem, "first", "logs", "a")
+	copyFiles(t, mem, "first", "moved")
+	removeDir(t, mem, "first")
+	copyFiles(t, mem, "moved", "copy")
+	before := treeOf(t, mem, "copy")
+	for _, logDir := range []string{"", "copy", "none"} {
+		o := testOptions(mem)
+		o.LogDir = logDir
+		require.ErrorContains(t, Destroy("copy", o), "nothing was removed")
+		require.Equal(t, before, treeOf(t, mem, "copy"))
+	}
+	undecided := mem.Crash()
+	require.NoError(t, undecided.Remove(filepath.Join("copy", "LOGDIR")))
+	require.NoError(t, Destroy("copy", testOptions(undecided)))
+	requireKeys(t, undecided, "moved", "a")
+	require.NoError(t, Destroy("moved", testOptions(undecided)), "it was opened there")
+
+	require.NoError(t, Destroy("copy", withLogDir(mem)))
+	_, err := mem.Stat("logs")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// The bug: an opening that failed left the directories that it had made.
+func TestAFailedOpenLeavesNoDirectories(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, vfs.MkdirAllSynced(mem, "there"))
+	writeFile(t, mem, "file", nil)
+	for name, c := range map[string]struct {
+		logDir string
+		fail   func(op wrap.Op) bool
+	}{
+		"a file":       {logDir: "file"},
+		"under a file": {logDir: filepath.Join("file", "logs")},
+		"logs":         {logDir: filepath.Join("there", "new", "logs"), fail: func(op wrap.Op) bool { return strings.HasSuffix(op.Name, "LOGS.copying") }},
+		"the lock":     {logDir: filepath.Join("there", "logs"), fail: func(op wrap.Op) bool { return op.Kind == wrap.OpLock && strings.Contains(op.Name, "logs") }},
+		"own lock":     {fail: func(op wrap.Op) bool { return op.Kind == wrap.OpLock }},
+		"the MANIFEST": {fail: func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && strings.Contains(op.Name, "MANIFEST") }},
+		"CURRENT":      {logDir: "logs", fail: func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".dbtmp") }},
+	} {
+		o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if c.fail == nil || !c.fail(op) {
+				return nil
+			}
+			return &wrap.Fault{Err: syscall.EIO}
+		}))
+		o.LogDir = c.logDir
+		_, err := Open(filepath.Join("new", "deep"), o)
+		require.Error(t, err, name)
+		if c.fail == nil {
+			require.ErrorContains(t, err, "sievedb: ", name)
+		}
+		names, err := mem.List(".")
+		require.NoError(t, err)
+		require.Equal(t, []string{"file", "there"}, names, name)
+		names, err = mem.List("there")
+		require.NoError(t, err)
+		require.Empty(t, names, name)
+	}
+}

@@ -1,0 +1,53 @@
+//go:build unix
+
+package db
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// The bug: the own directory under another name was refused as LogDir.
+func TestALinkToTheOwnDirectoryBringsTheLogsBack(t *testing.T) {
+	root := t.TempDir()
+	dir, link, logs := filepath.Join(root, "db"), filepath.Join(root, "link"), filepath.Join(root, "logs")
+	putIn(t, vfs.OS, dir, logs, "a")
+	require.NoError(t, os.Symlink(dir, link))
+	o := testOptions(nil)
+	o.LogDir = link
+	require.NoError(t, Repair(dir, o))
+	putIn(t, vfs.OS, dir, link, "b")
+	require.NotEmpty(t, logsOf(t, vfs.OS, dir))
+	requireKeys(t, vfs.OS, link, "a", "b")
+
+	putIn(t, vfs.OS, dir, logs)
+	removeDir(t, vfs.OS, logs)
+	report, err := RepairWithReport(dir, o)
+	require.NoError(t, err)
+	require.Equal(t, logs, report.LogsAbandoned)
+
+	later := filepath.Join(root, "later")
+	require.NoError(t, os.Symlink(later, later+" link"))
+	putIn(t, vfs.OS, later, later+" link", "c")
+	requireKeys(t, vfs.OS, later, "c")
+}
+
+// The bug: a link that leads nowhere as LogDir left the new directory of the database, and the error had no
+// "sievedb: ".
+func TestALinkThatLeadsNowhereIsNoLogDirectory(t *testing.T) {
+	root := t.TempDir()
+	link := filepath.Join(root, "link")
+	require.NoError(t, os.Symlink(filepath.Join(root, "nowhere"), link))
+	o := testOptions(nil)
+	o.LogDir = link
+	_, err := Open(filepath.Join(root, "new", "deep"), o)
+	require.ErrorContains(t, err, "sievedb: creating the directory "+link)
+	names, err := vfs.OS.List(root)
+	require.NoError(t, err)
+	require.Equal(t, []string{"link"}, names)
+}
