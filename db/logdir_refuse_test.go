@@ -301,3 +301,39 @@ func TestAFailedOpenLeavesNoDirectories(t *testing.T) {
 		require.Empty(t, names, name)
 	}
 }
+
+// The bug: with an older copy of the log directory, a database opened without its newest writes, and
+// without an error.
+func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	putIn(t, mem, "db", "logs", "a1")
+	copyFiles(t, mem, "logs", "old")
+	mem = putAndCrash(t, withLogDir(mem), mem, "a2")
+	o := testOptions(mem)
+	o.LogDir = "old"
+	before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")}
+	for _, readOnly := range []bool{false, true} {
+		o.ReadOnly = readOnly
+		_, err := Open("db", o)
+		require.ErrorIs(t, err, ErrCorruption)
+		require.ErrorContains(t, err, "it has an older copy of them; pass the directory with the newest logs")
+		require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")})
+	}
+	lost, salvaged := mem.Crash(), mem.Crash()
+	requireKeys(t, mem, "db", "a1", "a2")
+
+	o = testOptions(salvaged)
+	o.LogDir, o.Salvage = "old", SalvageAll
+	d := mustOpen(t, o)
+	requireContent(t, d, "a1", "db")
+	require.NotEmpty(t, d.OpenReport().MissingLog)
+	require.NoError(t, d.Close())
+
+	o = testOptions(lost)
+	o.LogDir = "old"
+	report, err := RepairWithReport("db", o)
+	require.NoError(t, err)
+	require.False(t, report.Healthy)
+	putIn(t, lost, "db", "old")
+	requireKeys(t, lost, "db", "a1")
+}

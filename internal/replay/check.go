@@ -69,7 +69,8 @@ func (r *Replayer) checkTables() error {
 // force. That edit made a log superfluous, so the log that the earlier edits name is gone. A cut in
 // the middle of an edit proves the loss. A cut between two edits proves it only if there is a later
 // log. A complete MANIFEST may name a missing log if there is no other, as LevelDB allows; that is
-// reported.
+// reported. A MANIFEST of a database whose logs are elsewhere is SieveDB's, whose logs are durable before
+// an edit names them. So there a missing log proves that the directory has an older copy of the logs.
 //
 // goleveldb's MANIFEST proves no such loss. When goleveldb flushes an empty memtable, as in a
 // compaction of a whole database that was just flushed, it starts a new log and removes the old one
@@ -99,6 +100,11 @@ func (r *Replayer) checkLog() error {
 	case later != "":
 		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is missing, although %s exists: "+
 			"a later edit is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
+	}
+	if state.LogsElsewhere && r.opts.Salvage == SalvageNothing {
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is missing in the directory of the logs: "+
+			"it has an older copy of them; pass the directory with the newest logs as Options.LogDir, or, if they are lost, "+
+			"use Repair to continue without them", name), path, -1)
 	}
 	r.report.MissingLog = name
 	r.dir.Logger.Warn("the log that the MANIFEST names is missing; entries that only it contained are lost",
