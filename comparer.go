@@ -6,7 +6,8 @@ import "bytes"
 // and safe for concurrent use; the database's files depend on them for ever.
 type Comparer struct {
 	// Name identifies the order and is stored in every MANIFEST; a database
-	// opens only under the name that it was created with. At most 1 KiB.
+	// opens only under the name that it was created with. At most 1 KiB. It must
+	// not begin with "sievedb.LogDir:".
 	Name string
 
 	// Compare returns a negative number, zero or a positive number as a sorts

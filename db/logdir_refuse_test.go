@@ -337,3 +337,14 @@ func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
 	putIn(t, lost, "db", "old")
 	requireKeys(t, lost, "db", "a1")
 }
+
+// The bug: a database with such a comparer was created, and never opened again.
+func TestAComparerIsNotNamedLikeTheMark(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	o.Comparer = &Comparer{Name: base.LogDirPrefix + "mine", Compare: BytewiseComparer.Compare}
+	_, err := Open("db", o)
+	require.ErrorContains(t, err, `that does not begin with "sievedb.LogDir:"`)
+	_, err = mem.Stat("db")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/share"
@@ -297,8 +299,8 @@ const ownerMode fs.FileMode = 0o600
 const maxComparerName = 1 << 10
 
 func (o *Options) validateComparer() error {
-	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName {
-		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes", maxComparerName)
+	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName || strings.HasPrefix(o.Comparer.Name, base.LogDirPrefix) {
+		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes that does not begin with %q", maxComparerName, base.LogDirPrefix)
 	}
 	if o.Comparer.InexactEqual && slices.ContainsFunc(filter.Kinds(o.Filters.Policy), hashesBytes) {
 		return errors.Newf("sievedb: comparer %q treats keys with different bytes as equal, so filter policy %q, which hashes bytes, "+
