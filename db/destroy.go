@@ -11,10 +11,10 @@ import (
 )
 
 // Destroy removes the database in dir: the files whose names belong to the format, and the
-// directory if it is empty then. The same goes for the directory of its logs (Options.LogDir), if the
-// database has one and it can be found. A missing directory is no error. The error is ErrLocked if
-// the database is open, and ErrForeign if the directory belongs to another engine. Destroy
-// uses only Options.FS; nil opts mean the operating system's file system.
+// directory if it is empty then. The same goes for the directory of its logs (Options.LogDir), if it is
+// not lost. A missing directory is no error. The error is ErrLocked if the database is open, and ErrForeign
+// if the directory belongs to another engine. A database that was moved needs LogDir until it has been opened.
+// Destroy uses only Options.FS and LogDir; nil opts mean the operating system's file system.
 func Destroy(dir string, opts *Options) error {
 	o := opts.withDefaults()
 	o.ReadOnly = false

@@ -21,7 +21,7 @@ import (
 // fs.ErrNotExist if it contains no database, and ErrCorruption if nothing in its files can be
 // read; the directory does not change then. A file that cannot be read for another reason than
 // its content ends the repair with that error: copy what a failing disk still returns to
-// another one first. If the logs are in another directory (Options.LogDir) that is lost, set LogDir to
+// another one first. If the logs are in another directory (Options.LogDir) that is missing, set LogDir to
 // the database's own directory to repair it without them; RepairReport.LogsAbandoned then names it.
 //
 // # What it does
