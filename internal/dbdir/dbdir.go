@@ -125,8 +125,18 @@ func (d *Dir) Lock() error {
 	return d.lockWith(d.FindLogs) // another process may have moved them before it closed the database
 }
 
-// LockToRepair is Lock after FindOrAbandonLogs.
-func (d *Dir) LockToRepair() error { return d.lockWith(d.FindOrAbandonLogs) }
+// LockToRepair is Lock after FindOrAbandonLogs. The repair uses the FS of before, so the logs must not have
+// moved since.
+func (d *Dir) LockToRepair() error {
+	before := d.Logs
+	return d.lockWith(func() error {
+		err := d.FindOrAbandonLogs()
+		if err == nil && !d.Logs.Same(before) {
+			err = errors.Newf("sievedb: another process moved the logs of %s when the repair began; repair it again", d.Path)
+		}
+		return err
+	})
+}
 
 // LockToDestroy is Lock, but does not need the logs. If they are not in the given directory, it looks for
 // them where the database recorded them.

@@ -105,6 +105,23 @@ func TestARepairLeavesOutLostLogs(t *testing.T) {
 	require.ErrorContains(t, d.FindOrAbandonLogs(), "does not have the logs", "only if it is asked to")
 }
 
+// A repair has listed the logs before the lock. If they move in between, it would miss those of the new
+// directory.
+func TestLogsMoveBeforeARepair(t *testing.T) {
+	mem := elsewhere(t)
+	d := open(t, "db", Options{FS: mem})
+	require.NoError(t, d.FindOrAbandonLogs())
+	other := open(t, "db", Options{FS: mem, LogDir: "db"})
+	require.NoError(t, other.Lock())
+	require.NoError(t, other.FS.Remove("db/000003.log"))
+	require.NoError(t, other.Logs.Finish())
+	require.NoError(t, other.Close())
+	require.ErrorContains(t, d.LockToRepair(), "another process moved the logs of db when the repair began")
+	require.NoError(t, d.FindOrAbandonLogs())
+	require.NoError(t, d.LockToRepair())
+	require.NoError(t, d.Close())
+}
+
 func withoutMark(t *testing.T, mem *vfs.Mem) vfs.FS {
 	t.Helper()
 	require.NoError(t, mem.Remove("db/LOGDIR"))

@@ -95,6 +95,11 @@ func (p *Place) Marked() bool { return p.marked }
 // Found reports whether there are logs in another directory now.
 func (p *Place) Found() bool { return p.shown != nil && p.shown.active.Load() }
 
+// Same reports whether both Places of one database have found its logs in the same directories.
+func (p *Place) Same(q *Place) bool {
+	return q != nil && p.Found() == q.Found() && p.logs == q.logs && p.marked == q.marked
+}
+
 // Lock locks the directory of the logs, if the database has one. The caller has the lock of the database.
 func (p *Place) Lock(shared bool) (err error) {
 	if !p.Found() || p.lock != nil {
