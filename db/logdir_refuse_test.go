@@ -2,9 +2,9 @@ package db
 
 import (
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -86,31 +86,47 @@ func TestADatabaseIsNoLogDirectory(t *testing.T) {
 }
 
 // The bug: a database that opened and closed between the check and the lock of another one lost its mark,
-// and then its log.
+// and then its log. Here it does so at every operation of the other one.
 func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
-	for name, earlier := range map[string][]string{"new": nil, "existing": {"b1", "b2"}} {
-		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			if earlier != nil {
-				putIn(t, mem, "second", "", earlier...)
-			}
-			var once sync.Once
-			var first map[string]string
-			hook := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-				if op.Kind == wrap.OpLock && op.Name == filepath.Join("logs", base.LockName) {
-					once.Do(func() {
-						putIn(t, mem, "db", "logs", "a1", "a2")
-						first = treeOf(t, mem, "logs")
-					})
-				}
+	step := uint64(1)
+	if sampled() {
+		step = 3
+	}
+	race := func(at uint64, earlier ...string) (ops uint64) {
+		mem := vfs.NewMem()
+		if earlier != nil {
+			putIn(t, mem, "second", "", earlier...)
+		}
+		intruded := false
+		hook := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Index != at {
 				return nil
-			})
-			_, err := Open("second", withLogDir(hook))
-			require.ErrorContains(t, err, "logs, has the logs of another database, that in db")
-			require.Equal(t, first, treeOf(t, mem, "logs"))
-			requireKeys(t, mem, "db", "a1", "a2")
-			requireKeys(t, mem, "second", earlier...)
+			}
+			d, err := Open("db", withLogDir(mem))
+			if err == nil {
+				intruded = true
+				require.NoError(t, d.Put([]byte("a"), nil, Sync))
+				require.NoError(t, d.Close())
+			}
+			return nil
 		})
+		d, err := Open("second", withLogDir(hook))
+		if intruded {
+			require.ErrorContains(t, err, "sievedb: Options.LogDir, logs, has ", "operation %d", at)
+			requireKeys(t, mem, "db", "a")
+		} else {
+			require.NoError(t, err, "operation %d", at)
+			require.NoError(t, d.Put([]byte("b"), nil, Sync))
+			require.NoError(t, d.Close())
+			earlier = append(earlier, "b")
+		}
+		requireKeys(t, mem, "second", earlier...)
+		return hook.Ops()
+	}
+	for _, earlier := range [][]string{nil, {"b1", "b2"}} {
+		for at := range race(1<<40, earlier...) / step {
+			race(at*step, earlier...)
+		}
 	}
 }
 
@@ -211,6 +227,52 @@ func TestRepairWithoutMarks(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.LogsAbandoned)
 	require.Equal(t, before, treeOf(t, plain, "db"), "a sound database does not change")
+}
+
+// A repair without the logs fails at any operation. Either it has no effect, or a second one completes it.
+func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
+	start := vfs.NewMem()
+	d := mustOpen(t, withLogDir(start))
+	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), Sync))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), Sync))
+	start = start.Crash()
+	require.NoError(t, d.Close())
+	repair := func(mem *vfs.Mem, fault func(wrap.Op) *wrap.Fault) (uint64, error) {
+		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Name == "logs" || filepath.Dir(op.Name) == "logs" {
+				return &wrap.Fault{Err: fs.ErrNotExist}
+			}
+			return fault(op)
+		})
+		err := Repair("db", withOwnLogDir(fsys))
+		return fsys.Ops(), err
+	}
+	ops, err := repair(start.Crash(), func(wrap.Op) *wrap.Fault { return nil })
+	require.NoError(t, err)
+	before := treeOf(t, start, "db")
+	unchanged := 0
+	for n := range ops {
+		mem := start.Crash()
+		if _, err := repair(mem, wrap.FailFrom(n, syscall.EIO)); err == nil {
+			continue // closing what was only read
+		}
+		for _, after := range []*vfs.Mem{mem, mem.Crash()} {
+			files := treeOf(t, after, "db")
+			if maps.Equal(before, files) {
+				unchanged++
+				requireKeys(t, after.Crash(), "db", "old", "new") // the device is back
+			}
+			if files["LOGDIR"] != before["LOGDIR"] {
+				require.NotEqual(t, before[base.CurrentName], files[base.CurrentName], "operation %d: abandoned too early", n)
+			}
+			_, err := repair(after, func(wrap.Op) *wrap.Fault { return nil })
+			require.NoError(t, err, "operation %d", n)
+			removeDir(t, after, "logs")
+			requireKeys(t, after, "db", "old")
+		}
+	}
+	require.NotZero(t, unchanged)
 }
 
 // The bug: Destroy with another LogDir than the recorded one left the logs.
