@@ -11,6 +11,7 @@ import (
 	"github.com/golang/snappy"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -487,7 +488,7 @@ func FuzzDecompress(f *testing.F) {
 			require.ErrorIs(t, err, base.ErrCorruption)
 			return
 		}
-		require.LessOrEqual(t, uint64(len(out)), decodedCap(len(raw)))
+		require.LessOrEqual(t, uint64(len(out)), codec.DecodedCap(len(raw)))
 		stored, storedKind := deflateStream(t, out), deflateKind
 		if Compression(kind) != deflateKind {
 			stored, storedKind, err = appendCompressed(nil, out, Compression(kind))

@@ -3,6 +3,7 @@ package sstable
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/codec"
 )
 
 // loadIndex returns the index. It reads and decodes it if that has not been done yet.
@@ -41,7 +42,7 @@ func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
 }
 
 func (r *Reader) readStoredIndex() ([]byte, error) {
-	stored := sized(nil, int(r.foot.index.size)+blockTrailerLen)
+	stored := codec.Sized(nil, int(r.foot.index.size)+blockTrailerLen)
 	return stored, r.readAt(stored, r.foot.index.offset, indexPart)
 }
 

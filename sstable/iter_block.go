@@ -1,6 +1,9 @@
 package sstable
 
-import "github.com/sievedb/sievedb/internal/base"
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
+)
 
 // An iteration that has come to readAheadAfter consecutive blocks reads blocks that are
 // not in the cache several at a time: firstReadAhead bytes, then twice as many each time,
@@ -203,7 +206,7 @@ func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 
 // readInto reads s and makes it it.span.
 func (it *Iter) readInto(s blockSpan) error {
-	it.scratch.stored = sized(it.scratch.stored, int(s.size))
+	it.scratch.stored = codec.Sized(it.scratch.stored, int(s.size))
 	if err := it.r.readAt(it.scratch.stored, s.offset, dataPart); err != nil {
 		return err
 	}

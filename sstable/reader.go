@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -140,7 +141,7 @@ func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 // readBlock reads, checks and decompresses the block at h, whose handle was checked,
 // into new memory.
 func (r *Reader) readBlock(h handle, part string) ([]byte, error) {
-	return r.readBlockInto(sized(nil, int(h.size)+blockTrailerLen), h, part)
+	return r.readBlockInto(codec.Sized(nil, int(h.size)+blockTrailerLen), h, part)
 }
 
 // readBlockInto is readBlock with memory for the stored block and its trailer,
@@ -212,7 +213,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 	}
 	defer r.Unref()
 	h := ix.block(i)
-	sc.stored = sized(sc.stored, int(h.size)+blockTrailerLen)
+	sc.stored = codec.Sized(sc.stored, int(h.size)+blockTrailerLen)
 	if err := r.readAt(sc.stored, h.offset, dataPart); err != nil {
 		return nil, 0, err
 	}

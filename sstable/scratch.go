@@ -1,11 +1,15 @@
 package sstable
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/codec"
+)
 
 // maxScratch bounds the stored blocks that go through a scratch, and the memory of
 // an idle scratch, in bytes. Larger blocks are rare, and copying one would cost more
 // than allocating it.
-const maxScratch = 256 << 10
+const maxScratch = codec.MaxScratch
 
 // scratch is memory for one data block at a time, stored and decompressed. Each
 // belongs to one goroutine. Its contents are valid until its next use.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/golang/snappy"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -41,7 +42,7 @@ func appendSliced(dst []byte, b *Block, sc *scratch) (_ []byte, ok bool) {
 	dst = append(dst, make([]byte, 4*n)...)
 	for i := range n {
 		interval := b.data[b.restart(i):b.restartLimit(i)]
-		sc.joined = sized(sc.joined, snappy.MaxEncodedLen(len(interval)))
+		sc.joined = codec.Sized(sc.joined, snappy.MaxEncodedLen(len(interval)))
 		dst = append(dst, snappy.Encode(sc.joined, interval)...)
 		util.PutFixed32(dst[ends+4*i:], uint32(len(dst)))
 	}

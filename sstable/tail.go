@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -91,7 +92,7 @@ var tailMemory = sync.Pool{New: func() any { return new([]byte) }}
 func (o *opening) readTail(f vfs.File, size, n uint64) {
 	o.size = size
 	o.memory = tailMemory.Get().(*[]byte)
-	*o.memory = sized(*o.memory, int(n))
+	*o.memory = codec.Sized(*o.memory, int(n))
 	o.cost.add(n)
 	if _, err := vfs.ReadFull(f, *o.memory, int64(size-n)); err == nil {
 		o.tail, o.from = *o.memory, size-n

@@ -9,6 +9,7 @@ import (
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
 )
@@ -111,7 +112,7 @@ func (w *Writer) writeThrough(b []byte) error {
 // the kind. The result may be block itself.
 func compressParts(block parts, kind Compression) (parts, Compression, error) {
 	n := block.len()
-	if kind == NoCompression || n > maxDecoded {
+	if kind == NoCompression || n > codec.MaxDecoded {
 		return block, NoCompression, nil
 	}
 	stored := pieces{most: n - n/8 - 1}
@@ -122,7 +123,7 @@ func compressParts(block parts, kind Compression) (parts, Compression, error) {
 	case Zstd:
 		err = stored.writeZstd(block)
 	default:
-		_, err = appendCodec(nil, nil, kind) // for its error
+		_, _, err = codec.Append(nil, nil, uint8(kind)) // for its error
 	}
 	switch {
 	case err == nil:
@@ -196,7 +197,7 @@ func (p *pieces) writeZstd(block parts) error {
 	if enc == nil {
 		var err error
 		enc, err = zstd.NewWriter(nil,
-			zstd.WithEncoderLevel(zstdLevel),
+			zstd.WithEncoderLevel(codec.ZstdLevel),
 			zstd.WithEncoderCRC(false),
 			zstd.WithEncoderConcurrency(1)) // no background goroutine
 		if err != nil {

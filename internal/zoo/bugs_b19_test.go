@@ -30,7 +30,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B20a", what: "the claimed decoded size of a Snappy block is allocated unchecked", seen: "LevelDB, goleveldb",
 		plant: []patch{{
-			file: "sstable/compress.go",
+			file: "internal/codec/codec.go",
 			old:  "err != nil || uint64(n) > most {",
 			new:  "err != nil {",
 		}},
@@ -43,17 +43,17 @@ var bugsFromB19 = []bug{
 	{
 		id: "B20b", what: "a deflate bomb is inflated to its end", seen: "LevelDB, goleveldb, of their own codecs",
 		plant: []patch{{
-			file: "sstable/deflate.go",
+			file: "internal/codec/deflate.go",
 			old:  "for len(f.out) <= most {",
 			new:  "for {",
 		}, {
-			file: "sstable/deflate.go",
+			file: "internal/codec/deflate.go",
 			old:  "min(max(len(f.out), minInflated), most+1-len(f.out))",
 			new:  "max(len(f.out), minInflated)",
 		}},
 		caught: []catch{{
 			// The stream's end, which is wrong, is never reached otherwise.
-			pkg: "sstable", test: "TestInflatingIsBounded", part: "decoding_stops_where_it_is_told_to",
+			pkg: "internal/codec", test: "TestInflatingIsBounded", part: "decoding_stops_at_the_limit",
 			sees: "zlib: invalid checksum",
 		}},
 	},

@@ -1,4 +1,4 @@
-package sstable
+package codec
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// deflateRatio is the largest number of bytes to which deflate decodes one: a
+	// DeflateRatio is the largest number of bytes to which deflate decodes one: a
 	// match of 258 bytes uses two bits (RFC 1951, section 3.2.5).
-	deflateRatio = 1032
+	DeflateRatio = 1032
 	// minInflated is a decoder's initial memory: the size of a usual block.
 	minInflated = 8 << 10
 	// keptInflated is how much of it an idle decoder keeps.
@@ -45,13 +45,13 @@ type inflater struct {
 	out  []byte        // the last stream's bytes
 }
 
-// decodeDeflate decodes a block stored as deflateKind or zlibKind; see decompress.
+// decodeDeflate decodes a block stored as Deflate or Zlib; see Decode.
 // The streams do not state their decoded size, so they are decoded into memory that
 // grows with the decoded bytes, up to a bound.
-func decodeDeflate(raw, buf []byte, kind Compression, part string) ([]byte, error) {
+func decodeDeflate(raw, buf []byte, kind uint8, part string) ([]byte, error) {
 	f := inflaters.Get().(*inflater)
 	defer f.release()
-	most := min(decodedCap(len(raw)), deflateRatio*uint64(len(raw))+64, maxBlockLen-1)
+	most := min(DecodedCap(len(raw)), DeflateRatio*uint64(len(raw))+64, maxBlockLen-1)
 	if err := f.inflate(raw, kind, int(most)); err != nil {
 		return nil, base.Corruptf(part, -1, "%s cannot decode %d bytes: %v; want a complete stream",
 			kindName(kind), len(raw), err)
@@ -63,20 +63,20 @@ func decodeDeflate(raw, buf []byte, kind Compression, part string) ([]byte, erro
 		return nil, base.Corruptf(part, -1, "%d of %d bytes follow the end of the %s stream; want none",
 			f.src.Len(), len(raw), kindName(kind))
 	}
-	buf = sized(buf, len(f.out))
+	buf = Sized(buf, len(f.out))
 	copy(buf, f.out)
 	return buf, nil
 }
 
-func kindName(kind Compression) string {
-	if kind == deflateKind {
+func kindName(kind uint8) string {
+	if kind == Deflate {
 		return "deflate"
 	}
 	return "zlib"
 }
 
 // inflate decodes src into f.out, and stops once f.out has more than most bytes.
-func (f *inflater) inflate(src []byte, kind Compression, most int) error {
+func (f *inflater) inflate(src []byte, kind uint8, most int) error {
 	stream, err := f.open(src, kind)
 	if err != nil {
 		return err
@@ -99,19 +99,19 @@ func (f *inflater) inflate(src []byte, kind Compression, most int) error {
 }
 
 // open returns the decoder of that kind, which reads src.
-func (f *inflater) open(src []byte, kind Compression) (stream io.Reader, err error) {
+func (f *inflater) open(src []byte, kind uint8) (stream io.Reader, err error) {
 	f.src.Reset(src)
 	switch {
-	case kind == deflateKind && f.raw == nil:
+	case kind == Deflate && f.raw == nil:
 		f.raw = flate.NewReader(&f.src)
-	case kind == deflateKind:
+	case kind == Deflate:
 		err = f.raw.(flate.Resetter).Reset(&f.src, nil)
 	case f.zlib == nil:
 		f.zlib, err = zlib.NewReader(&f.src)
 	default:
 		err = f.zlib.(zlib.Resetter).Reset(&f.src, nil)
 	}
-	if kind == deflateKind {
+	if kind == Deflate {
 		return f.raw, err
 	}
 	return f.zlib, err

@@ -1,0 +1,105 @@
+package codec
+
+import (
+	"bytes"
+	"compress/flate"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bomb returns a deflate stream, or a zlib stream with a wrong checksum, of n
+// bytes of zeros or somewhat more.
+func bomb(t testing.TB, kind uint8, n int) []byte {
+	var out bytes.Buffer
+	if kind == Zlib {
+		out.Write([]byte{0x78, 0x9c})
+	}
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	require.NoError(t, err)
+	const step = 1 << 16
+	start := out.Len()
+	_, err = w.Write(make([]byte, step))
+	require.NoError(t, err)
+	require.NoError(t, w.Flush())
+	// A flushed chunk begins and ends with whole bytes, and can be repeated.
+	chunk := bytes.Clone(out.Bytes()[start:])
+	for made := step; made < n; made += step {
+		out.Write(chunk)
+	}
+	out.Write([]byte{3, 0, 0, 0, 0, 0}) // a last block, empty, and four bytes for zlib
+	if kind == Deflate {
+		return out.Bytes()[:out.Len()-4]
+	}
+	return out.Bytes()
+}
+
+func TestInflatingIsBounded(t *testing.T) {
+	t.Run("decoding stops at the limit", func(t *testing.T) {
+		for _, kind := range []uint8{Zlib, Deflate} {
+			for _, most := range []int{0, 1, minInflated - 1, minInflated, minInflated + 1, 100_000} {
+				f := inflater{}
+				require.NoError(t, f.inflate(bomb(t, kind, 10*most+1<<20), kind, most))
+				require.Greater(t, len(f.out), most, "the caller can detect it")
+				require.LessOrEqual(t, cap(f.out), most+most/2+2*minInflated, "memory is bounded too")
+			}
+		}
+	})
+	t.Run("an idle decoder keeps little", func(t *testing.T) {
+		f := &inflater{out: make([]byte, 2*keptInflated)}
+		f.src.Reset([]byte("raw"))
+		f.release()
+		require.Nil(t, f.out)
+		require.Zero(t, f.src.Len())
+	})
+}
+
+func TestZlibIsRecognized(t *testing.T) {
+	require.False(t, hasZlibHeader([]byte{0x28, 0xb5, 0x2f, 0xfd}), "Zstandard's magic number")
+	for _, c := range []struct {
+		name string
+		head []byte
+		want bool
+	}{
+		{"the smallest window", []byte{0x18, 0x19}, true},
+		{"the usual header", []byte{0x78, 0x9c}, true},
+		{"another method", []byte{0x79, 0x1a}, false},
+		{"a window above 32 KiB", []byte{0x88, 0x1c}, false},
+		{"a dictionary", []byte{0x78, 0xbb}, false},
+		{"not a multiple of 31", []byte{0x78, 0x9d}, false},
+		{"one byte", []byte{0x78}, false},
+		{"nothing", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, hasZlibHeader(c.head))
+		})
+	}
+}
+
+func TestBlocksAreStoredAndRead(t *testing.T) {
+	block := bytes.Repeat([]byte("a block of a table "), 300)
+	for _, kind := range []uint8{None, Snappy, Zstd} {
+		stored, as, err := Append([]byte("before"), block, kind)
+		require.NoError(t, err)
+		require.Equal(t, kind, as)
+		got, err := Decode(kind, stored[len("before"):], nil, "block")
+		require.NoError(t, err)
+		require.Equal(t, block, got)
+	}
+	_, _, err := Append(nil, block, Deflate)
+	require.ErrorContains(t, err, "compression kind 4 cannot be written")
+	_, err = Decode(77, block, nil, "block")
+	require.ErrorContains(t, err, "compression kind 77 is unknown")
+	stored, as, err := Append(nil, []byte{1, 2, 3}, Snappy)
+	require.NoError(t, err)
+	require.Equal(t, None, as, "it saves nothing")
+	require.Equal(t, []byte{1, 2, 3}, stored)
+}
+
+func TestSizedKeepsMemoryOfItsSize(t *testing.T) {
+	small, large := make([]byte, 10, 100), make([]byte, 4*MaxScratch)
+	require.Same(t, &small[0], &Sized(small, 100)[0])
+	require.Len(t, Sized(small, 101), 101)
+	require.NotSame(t, &large[0], &Sized(large, MaxScratch)[0], "a quarter of it")
+	require.Same(t, &large[0], &Sized(large, MaxScratch+1)[0])
+}
