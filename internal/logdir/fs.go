@@ -83,6 +83,9 @@ func (f *FS) Link(oldname, newname string) error {
 	return f.copy(from, to)
 }
 
+// SyncFile implements vfs.FileSyncer.
+func (f *FS) SyncFile(name string) error { return vfs.SyncFile(f.FS, f.where(name)) }
+
 // Rename implements vfs.FS. Between the directories it makes a copy, which appears at once, and
 // removes the original: after a crash both may be there.
 func (f *FS) Rename(oldname, newname string) error {

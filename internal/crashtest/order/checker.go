@@ -182,6 +182,26 @@ func (c *FS) Link(oldname, newname string) error {
 	return nil
 }
 
+// SyncFile implements vfs.FileSyncer.
+func (c *FS) SyncFile(name string) error {
+	c.mu.Lock()
+	node, _ := c.dirLocked(filepath.Dir(name)).get(filepath.Base(name))
+	covered := int64(0)
+	if node != nil {
+		covered = node.written
+	}
+	c.mu.Unlock()
+	if err := vfs.SyncFile(c.fs, name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if node != nil && node != found {
+		node.synced = max(node.synced, covered)
+	}
+	return nil
+}
+
 // SyncDir implements vfs.FS.
 func (c *FS) SyncDir(path string) error {
 	c.mu.Lock()

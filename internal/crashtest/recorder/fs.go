@@ -27,8 +27,11 @@ type Op struct {
 	// Offset and Length are those of a write, in bytes.
 	Offset, Length int
 
-	file int // of a create, write or sync: the index of the file created
+	file int // of a create, write or sync: the index of the file created, or byName
 }
+
+// byName says that a sync is of the file that has the name.
+const byName = -1
 
 // recordedFile has all bytes written to a created file. It only grows, so states may share its bytes.
 type recordedFile struct{ data []byte }
@@ -123,6 +126,11 @@ func (r *FS) MkdirAll(dir string) error {
 // SyncDir implements vfs.FS.
 func (r *FS) SyncDir(dir string) error {
 	return r.record(Op{Kind: wrap.OpSyncDir, Name: dir}, func() error { return r.mem.SyncDir(dir) })
+}
+
+// SyncFile implements vfs.FileSyncer.
+func (r *FS) SyncFile(name string) error {
+	return r.record(Op{Kind: wrap.OpSync, Name: name, file: byName}, func() error { return r.mem.SyncFile(name) })
 }
 
 // Lock implements vfs.FS. If it creates the file, the trace has that creation. The lock itself leaves

@@ -157,7 +157,7 @@ func (c *Cursor) Next() bool {
 		n := c.files[op.file]
 		n.lastWrite, n.lastOffset, n.written = c.cut-1, op.Offset, op.Offset+op.Length
 	case wrap.OpSync:
-		n := c.files[op.file]
+		n := c.synced(op)
 		n.synced = n.written
 	case wrap.OpRemove:
 		dir, name := c.parent(op.Name)
@@ -166,6 +166,15 @@ func (c *Cursor) Next() bool {
 		c.rename(op)
 	}
 	return true
+}
+
+// synced returns the file of a sync.
+func (c *Cursor) synced(op Op) *node {
+	if op.file != byName {
+		return c.files[op.file]
+	}
+	dir, name := c.parent(op.Name)
+	return dir.entries[name]
 }
 
 func (c *Cursor) rename(op Op) {

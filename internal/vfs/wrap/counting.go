@@ -158,6 +158,13 @@ func (c *Counting) SyncDir(dir string) error {
 	return err
 }
 
+// SyncFile implements vfs.FileSyncer. It is observed, but counts for no kind of file.
+func (c *Counting) SyncFile(name string) error {
+	err := vfs.SyncFile(c.fs, name)
+	c.observe(Op{Kind: OpSync, Name: name, Err: err})
+	return err
+}
+
 // Lock implements FS.
 func (c *Counting) Lock(name string, shared bool) (io.Closer, error) {
 	l, err := c.fs.Lock(name, shared)

@@ -171,6 +171,14 @@ func (y *Faulty) SyncDir(dir string) error {
 	return y.fs.SyncDir(dir)
 }
 
+// SyncFile implements vfs.FileSyncer.
+func (y *Faulty) SyncFile(name string) error {
+	if _, err := y.begin(Op{Kind: OpSync, Name: name}); err != nil {
+		return err
+	}
+	return vfs.SyncFile(y.fs, name)
+}
+
 // Lock implements FS.
 func (y *Faulty) Lock(name string, shared bool) (io.Closer, error) {
 	if _, err := y.begin(Op{Kind: OpLock, Name: name}); err != nil {
