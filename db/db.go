@@ -92,7 +92,7 @@ type DB struct {
 	mu          sync.Mutex
 	cond        *sync.Cond
 	flushErr    error                // of the last flush; nil after a success
-	loader      *Loader              // the present load, or nil
+	loaders     []*Loader            // the present loads
 	uncertain   []*manifest.FileMeta // tables to remove once a later edit is in force
 	stallReason string
 	report      OpenReport
@@ -332,8 +332,8 @@ func (d *DB) Close() error {
 	}
 	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
 	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
-	var loading *Loader
-	try(func() error { loading = d.giveUpLoad(); return nil })
+	var loading []*Loader
+	try(func() error { loading = d.giveUpLoads(); return nil })
 	if !d.opts.ReadOnly {
 		try(d.recordTime)
 		try(d.dropSuccessor)
@@ -353,8 +353,8 @@ func (d *DB) Close() error {
 	try(d.endFollowing)
 	try(d.place.Close)
 	d.share.Leave()
-	if loading != nil {
-		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", loading.where))
+	for _, l := range loading {
+		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", l.where))
 	}
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))

@@ -1,11 +1,12 @@
 package db
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/load"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -22,13 +23,16 @@ import (
 type Loader struct {
 	d     *DB
 	load  *load.Loader
-	where string    // of the call of NewLoader
-	begun time.Time // when it was called
+	where string // of the call of NewLoader
 }
 
-// NewLoader begins a load. The caller ends it with Commit or Close. There is one load at a
-// time: during another one, NewLoader does not wait but returns an error that says where that
-// one was begun, so that a forgotten one is found.
+// NewLoader begins a load. The caller ends it with Commit or Close. Any number of loads may be in
+// progress at once. If several have a key, the one that is committed last has precedence. Commits
+// in the order in which the loads were begun are fastest. In another order, tables that overlap
+// what was committed meanwhile are rewritten, as by Ingest.
+//
+// A load keeps the index and the filter's hashes of the table that it writes in memory, and blocks
+// that wait for the disk: a few MB with the default Options.Tables.Size, however large the load is.
 //
 // The tables are written with Options.Tables and Options.Filters, as compactions write them.
 // They use disk space during the load; the next Open removes what a crash leaves of them.
@@ -46,19 +50,28 @@ func (d *DB) NewLoader() (*Loader, error) {
 		return nil, ErrClosed
 	case err != nil:
 		return nil, err
-	case d.loader != nil:
-		return nil, errors.Newf("sievedb: NewLoader: another load is in progress; it was begun at %s, %v ago. End it with Commit or Close, "+
-			"or close the database, which gives it up", d.loader.where, time.Since(d.loader.begun).Round(time.Millisecond))
 	}
-	// All entries get a number far above the assigned ones, and Commit jumps to it: no snapshot
-	// or iterator from before sees the load, and it wins over every earlier write. See
-	// docs/decisions/0039-loads-reserve-a-sequence-number.md.
-	seq, err := load.Reserve(d.finder.VisibleSeq.Load())
+	// All entries get a number far above the assigned ones and above those of other loads, and
+	// Commit jumps to it: no snapshot or iterator from before sees the load, and it wins over every
+	// earlier write. See docs/decisions/0039-loads-reserve-a-sequence-number.md.
+	last := d.finder.VisibleSeq.Load()
+	for _, other := range d.loaders {
+		last = max(last, other.load.Seq)
+	}
+	seq, err := load.Reserve(last)
 	if err != nil {
 		return nil, err
 	}
-	d.loader = &Loader{d: d, load: load.New(d.loadOptions(seq), (*loadHost)(d)), where: tracking.Caller(), begun: time.Now()}
-	return d.loader, nil
+	l := &Loader{d: d, where: tracking.Caller()}
+	o := d.loadOptions(seq)
+	o.Ended = func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.loaders = slices.DeleteFunc(d.loaders, func(other *Loader) bool { return other == l })
+	}
+	l.load = load.New(o, (*loadHost)(d))
+	d.loaders = append(d.loaders, l)
+	return l, nil
 }
 
 // loadOptions returns the options of a load with sequence number seq.
@@ -66,12 +79,15 @@ func (d *DB) loadOptions(seq uint64) load.Options {
 	return load.Options{
 		Cmp: d.cmp, Compactor: d.compactor, Writer: d.tableWriterOptions(0), TableSize: uint64(d.options().Tables.Size),
 		Plan: d.plan, Policy: d.opts.Filters.Policy, Seq: seq, Check: batch.CheckEntry, Expiry: d.expiry, InListener: d.listenerCalls.InThisGoroutine,
-		Ended: func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.loader = nil
-		},
+		Overtaken: d.commitOvertaken,
 	}
+}
+
+// commitOvertaken commits the tables of a load whose number is too low by now, as tables made elsewhere.
+func (d *DB) commitOvertaken(files []*manifest.FileMeta, info *load.Info) error {
+	got, err := d.newIngester(false).Adopt(context.Background(), files)
+	info.Tables, info.Bytes = got.Tables, got.BytesCopied+got.BytesRewritten
+	return err
 }
 
 // Put adds a write of value under key. Both are copied. The key must be greater than all keys
@@ -153,16 +169,12 @@ func (l *Loader) Close() error {
 	return l.load.Close()
 }
 
-// giveUpLoad ends the present load and returns it, or nil. The store is closed: no other load
-// begins.
-func (d *DB) giveUpLoad() *Loader {
+// giveUpLoads ends the present loads and returns them. The store is closed: no other load begins.
+func (d *DB) giveUpLoads() []*Loader {
 	d.mu.Lock()
-	l := d.loader
+	loaders := slices.Clone(d.loaders)
 	d.mu.Unlock()
-	if l == nil || !l.load.GiveUp() {
-		return nil
-	}
-	return l
+	return slices.DeleteFunc(loaders, func(l *Loader) bool { return !l.load.GiveUp() })
 }
 
 // loadHost is the store as a load sees it.
@@ -172,7 +184,7 @@ func (h *loadHost) Flush() error    { return (*DB)(h).flushInPause((*DB)(h).Flus
 func (h *loadHost) LastSeq() uint64 { return h.log.lastSeq }
 
 func (h *loadHost) Lead(f func() error) error {
-	end, err := h.deleter.Exclude()
+	end, err := h.deleter.Exclude(context.Background())
 	if err != nil {
 		return err
 	}

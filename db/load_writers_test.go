@@ -79,12 +79,11 @@ func (w *loadWriter) batch(d *DB) error {
 	return w.do(op, func() error { return d.Apply(b, NoSync) })
 }
 
-// load loads some keys and writes to the same ones meanwhile. It does nothing if another load is in
-// progress.
+// load loads some keys and writes to the same ones meanwhile.
 func (w *loadWriter) load(d *DB) error {
 	l, err := d.NewLoader()
 	if err != nil {
-		return nil
+		return err
 	}
 	defer l.Close()
 	op := map[int]string{}

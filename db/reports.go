@@ -17,6 +17,8 @@ type (
 	LevelMetrics = report.LevelMetrics
 	// CheckpointInfo describes a checkpoint that was made.
 	CheckpointInfo = report.Checkpoint
+	// IngestInfo describes tables that were ingested.
+	IngestInfo = report.Ingest
 	// Lag says how far a follower is behind.
 	Lag = report.Lag
 	// LookupMetrics count lookups and how memtables answered them.

@@ -311,27 +311,39 @@ func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 // none, as in tables of other programs, or if they cannot be read. Once they have been
 // read, by Open or by a call, they are kept in memory.
 func (r *Reader) Properties() (p Properties, ok bool) {
+	p, ok, _ = r.CheckProperties()
+	return p, ok
+}
+
+// CheckProperties is Properties, and says why they cannot be read; err is nil if there are none.
+func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 	if p, ok := r.KnownProperties(); ok {
-		return p, true
+		return p, true, nil
 	}
 	r.loadMu.Lock()
 	defer r.loadMu.Unlock()
 	if p := r.loadedProps.Load(); p != nil {
-		return *p, true
+		return *p, true, nil
 	}
-	if r.props.size == 0 || r.props.check(r.limit, "metaindex block", propertiesPart) != nil || !r.Ref() {
-		return Properties{}, false
+	if r.props.size == 0 {
+		return Properties{}, false, nil
+	}
+	if err := r.props.check(r.limit, "metaindex block", propertiesPart); err != nil {
+		return Properties{}, false, base.InFile(err, r.name, -1)
+	}
+	if !r.Ref() {
+		return Properties{}, false, ErrReaderClosed
 	}
 	defer r.Unref()
 	data, err := r.readBlock(r.props, propertiesPart)
 	if err != nil {
-		return Properties{}, false
+		return Properties{}, false, err
 	}
 	if p, err = decodeProperties(data); err != nil {
-		return Properties{}, false
+		return Properties{}, false, base.InFile(err, r.name, int64(r.props.offset))
 	}
 	r.loadedProps.Store(&p)
-	return p, true
+	return p, true, nil
 }
 
 // KnownProperties returns the table's properties if they were read already, which Open

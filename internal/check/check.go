@@ -81,7 +81,20 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 		return err
 	}
 	defer r.Unref()
-	filters, err := r.FiltersToCheck(c.Policies)
+	return Reader(ctx, r, c.Options, func(ikey, _ []byte) error {
+		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
+			return errors.New("it has a key outside its range in the MANIFEST")
+		}
+		c.report.Entries++
+		return nil
+	})
+}
+
+// Reader reads all entries of a table, looks each key up, and calls fn for each entry. The slices are
+// valid during the call. It uses the Comparer and the Policies of o, and returns the first fault, the
+// first error of fn, or that of ctx.
+func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, value []byte) error) error {
+	filters, err := r.FiltersToCheck(o.Policies)
 	if err != nil {
 		return err
 	}
@@ -91,21 +104,20 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	}
 	defer it.Close()
 	var prev []byte
-	for ok := it.First(); ok; ok = it.Next() {
+	for n, ok := 1, it.First(); ok; n, ok = n+1, it.Next() {
 		ikey := it.Key()
-		if prev != nil && base.CompareInternal(c.Comparer, prev, ikey) >= 0 {
+		if prev != nil && base.CompareInternal(o.Comparer, prev, ikey) >= 0 {
 			return errors.New("the keys are not in ascending order")
 		}
-		if prev != nil && base.SameVersion(c.Comparer, prev, ikey) {
+		if prev != nil && base.SameVersion(o.Comparer, prev, ikey) {
 			return errors.New("it has two entries of a key with the same sequence number")
 		}
-		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
-			return errors.New("it has a key outside its range in the MANIFEST")
-		}
 		prev = append(prev[:0], ikey...)
-		c.report.Entries++
-		if c.report.Entries%4096 == 0 && ctx.Err() != nil {
+		if n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if err := fn(ikey, it.Value()); err != nil {
+			return err
 		}
 		if err := checkLookup(r, ikey); err != nil {
 			return err

@@ -60,8 +60,17 @@ func (l *Loader) commit(info *Info) error {
 	}
 	err := l.host.Lead(func() error { return l.Install(info) })
 	l.Compactor.Schedule() // compactions that are due were held back
+	if err == errOvertaken && l.Overtaken != nil {
+		files := l.out.Files
+		l.out.Files = nil
+		err = l.Overtaken(files, info)
+	}
 	return err
 }
+
+// errOvertaken says that the store is above the load's sequence number: another load was committed
+// that began later, or more writes happened than there were numbers for.
+var errOvertaken = errors.Newf("sievedb: load: more than %d writes happened during it; load less at a time", base.LoadAhead)
 
 // Finish ends the last table and waits until all tables are durable. Commit calls it first.
 func (l *Loader) Finish() error {
@@ -92,7 +101,7 @@ func (l *Loader) Install(info *Info) error {
 		return err
 	}
 	if l.host.LastSeq() >= l.Seq {
-		return errors.Newf("sievedb: load: more than %d writes happened during it; load less at a time", base.LoadAhead)
+		return errOvertaken
 	}
 	if len(l.out.Files) > maxCrowd {
 		if err := l.Compactor.ClearLevel0(context.Background(), l.out.Files); err != nil {

@@ -58,6 +58,9 @@ type Options struct {
 	Expiry *expiry.Policy
 	// InListener reports whether the caller is a function of the store's listener.
 	InListener func() bool
+	// Overtaken, if not nil, commits the load if the store is above its sequence number. It gets
+	// the tables, under their temporary names, and they belong to it. It sets Bytes and Tables.
+	Overtaken func(files []*manifest.FileMeta, info *Info) error
 	// Ended is called once, when the load ends.
 	Ended func()
 }

@@ -97,17 +97,27 @@ func New(o Options, host Host) *Deleter {
 	return &Deleter{Options: o, host: host, turn: make(chan struct{}, 1), sweeper: sweeper{wake: make(chan struct{}, 1)}}
 }
 
-// Dropped returns the sequence number of the last deletion that removed tables, or of one that is
-// about to. It does not see what began at that number or above.
+// Dropped returns the sequence number of the last change whose keys cannot be found by their sequence
+// numbers, or of one that is about to be made: a deletion that removed tables, or what NoteDropped was
+// told. The change does not see what began at that number or above.
 func (d *Deleter) Dropped() uint64 { return d.dropped.Load() }
 
-// Exclude waits until no deletion runs, and lets none begin until end is called. A load is installed
-// so: its jump of sequence numbers would overtake a deletion, and it may wait, as the leader, for
-// tables that a deletion has reserved. If the store closes, Exclude returns base.ErrClosed.
-func (d *Deleter) Exclude() (end func(), err error) {
+// NoteDropped records the sequence number of a change for Dropped. undo takes it back. The caller has
+// excluded deletions.
+func (d *Deleter) NoteDropped(seq uint64) (undo func()) {
+	before := d.dropped.Swap(seq)
+	return func() { d.dropped.Store(before) }
+}
+
+// Exclude waits until no deletion runs, and lets none begin until end is called. A load or an ingest is
+// installed so: its jump of sequence numbers would overtake a deletion, and it may wait, as the leader,
+// for tables that a deletion has reserved. If the store closes, Exclude returns base.ErrClosed.
+func (d *Deleter) Exclude(ctx context.Context) (end func(), err error) {
 	select {
 	case d.turn <- struct{}{}:
 		return func() { <-d.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	case <-d.host.Closing():
 		return nil, base.ErrClosed
 	}
@@ -139,12 +149,11 @@ var errOvertaken = errors.Newf("sievedb: the deletion of a range: more than %d w
 
 // Delete deletes the keys of spans and makes the writes of own, which ascend, each key once.
 func (d *Deleter) Delete(ctx context.Context, spans Spans, own []Entry) (*Info, error) {
-	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := d.Exclude(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	if err := ctx.Err(); err != nil { // select may have chosen the turn
 		return nil, err
 	}

@@ -1,0 +1,106 @@
+package db
+
+import (
+	"context"
+
+	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/ingest"
+	"github.com/sievedb/sievedb/internal/load"
+)
+
+// IngestOptions configure an ingest.
+type IngestOptions struct {
+	// Copy copies the tables instead of linking them. Use it if another program may write to
+	// the files later: a link shares their bytes.
+	Copy bool
+}
+
+// Ingest adds tables that were made elsewhere: by sstable.Writer, by LevelDB or goleveldb, or by SieveDB
+// on another machine. Their entries, deletions included, become visible all at one moment, above all
+// earlier writes. If several tables have a key, the last one in paths has precedence, and within a
+// table the entry with the greatest sequence number.
+//
+// Nothing counts before every table has been read completely: the checksum of each block, the order of
+// the keys by Options.Comparer, the index and each filter of a known policy against each key. The keys
+// and values have the limits of Put, and values under Options.Expiry.Prefixes need their envelopes,
+// which tables of a store with that option have. Errors name the file, and one that is damaged is
+// ErrCorruption. A table does not record its comparer, so only a wrong order is found.
+//
+// A table that overlaps nothing in the store is linked: its time depends on reading it once. So is one
+// whose sequence numbers are all above the store's. Tables that overlap others of the call, or the
+// store, or that an open snapshot or transaction would see, are rewritten. Tables of another file
+// system are copied. IngestInfo says what was done.
+//
+// Ingest is atomic and durable when it returns, and it makes every write acknowledged before durable,
+// as Loader.Commit does. After an error or a crash nothing of it is there; as with a failed write,
+// all of it may be there if the MANIFEST failed. The given files are not changed or removed. They must
+// not change afterwards, unless they were copied. Symbolic links and files of the database's own
+// directory are refused.
+//
+// It may be called from any goroutine, several times at once; a transaction that read a key of the
+// tables conflicts. nil options mean the defaults. If ctx is done, it returns the error of ctx.
+func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (IngestInfo, error) {
+	switch {
+	case d == nil || d.closed.Load():
+		return IngestInfo{}, ErrClosed
+	case ctx == nil:
+		return IngestInfo{}, errNilContext("Ingest")
+	case d.listenerCalls.InThisGoroutine():
+		return IngestInfo{}, ErrInListener
+	case d.opts.ReadOnly:
+		return IngestInfo{}, ErrReadOnly
+	}
+	err := d.commit.run(d, &commitRequest{alone: func(d *DB) error {
+		err := d.writeErr()
+		if err == nil {
+			d.background.Add(1) // Close waits for the leader first
+		}
+		return err
+	}})
+	if err != nil {
+		return IngestInfo{}, err
+	}
+	defer d.background.Done()
+	info, err := d.newIngester(o != nil && o.Copy).Run(ctx, paths)
+	if errors.Is(err, ErrClosed) {
+		return IngestInfo{}, ErrClosed
+	}
+	if err == nil {
+		d.opts.Logger.Info("ingested", "entries", info.Entries, "linked", info.Linked, "copied", info.Copied,
+			"rewritten", info.Rewritten, "tables", info.Tables, "took", info.Duration)
+	}
+	return info, err
+}
+
+// newIngester returns what adds tables.
+func (d *DB) newIngester(mustCopy bool) *ingest.Ingester {
+	return ingest.New(ingest.Options{
+		Cmp: d.cmp, Compactor: d.compactor, Dir: d.files, NewFileNum: d.set.NewFileNum, Policies: d.opts.checkPolicies(),
+		Check: batch.CheckEntry, Expiry: d.expiry, Copy: mustCopy,
+	}, &ingestHost{&deleteHost{(*loadHost)(d)}, d.deleter})
+}
+
+// deleter is the part of rangedel.Deleter that keeps deletions from running.
+type deleter interface {
+	Exclude(ctx context.Context) (release func(), err error)
+	NoteDropped(seq uint64) (undo func())
+}
+
+// ingestHost is the store as an ingest sees it.
+type ingestHost struct {
+	*deleteHost
+	deleter
+}
+
+func (h *ingestHost) FlushLed() error { return h.loadHost.FlushLed() } // no deletion has reserved tables
+
+func (h *ingestHost) NewWriter(seq uint64) ingest.Writer {
+	o := h.db().loadOptions(seq)
+	o.Ended = func() {}
+	return load.New(o, h)
+}
+
+func (h *ingestHost) Lead(f func() error) error {
+	return h.commit.run(h.db(), &commitRequest{alone: func(*DB) error { return f() }})
+}
