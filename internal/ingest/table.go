@@ -171,8 +171,11 @@ func (j *job) checkTable(ctx context.Context, t *table) error {
 	defer r.Close()
 	e := examiner{job: j, table: t, meta: manifest.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
 	err = check.Reader(ctx, r, check.Options{Comparer: j.Cmp, Policies: j.Policies}, e.note)
-	if err == nil && e.err == nil {
+	switch {
+	case err == nil:
 		err = e.end(r)
+	case err != e.err && !errors.Is(err, base.ErrCorruption):
+		err = errors.Wrapf(err, "reading it by comparer %q", j.Cmp.Name)
 	}
 	if err != nil || e.entries == 0 {
 		return err
@@ -191,7 +194,7 @@ type examiner struct {
 	*job
 	table *table
 	meta  *manifest.FileMeta
-	err   error
+	err   error // of an entry
 
 	minSeq, maxSeq      uint64
 	entries, tombstones uint64
@@ -201,6 +204,11 @@ type examiner struct {
 
 // note is called for each entry.
 func (e *examiner) note(ikey, value []byte) error {
+	e.err = e.examine(ikey, value)
+	return e.err
+}
+
+func (e *examiner) examine(ikey, value []byte) error {
 	seq, kind := base.SplitTrailer(base.Trailer(ikey))
 	key := base.UserKey(ikey)
 	if err := e.Check(key, value); err != nil {

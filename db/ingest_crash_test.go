@@ -1,0 +1,195 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/crashtest/oracle"
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// ingestWorkload writes batches and ingests tables one after the other.
+type ingestWorkload struct {
+	crashWorkload
+	order             []*oracle.Batch
+	linked, rewritten int
+}
+
+func (w *ingestWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
+	w.batches = map[[2]int]*oracle.Batch{}
+	rnd := rand.New(rand.NewPCG(w.seed, 11))
+	for range opens {
+		d, err := Open("db", crashOptions(r, w.seed))
+		require.NoError(t, err)
+		for end := len(w.order) + total/opens; len(w.order) < end; {
+			for range rnd.IntN(30) {
+				b := w.batch(rnd, 0, len(w.order)+1)
+				w.order = append(w.order, b)
+				require.NoError(t, w.apply(r, d, b))
+			}
+			w.ingest(t, r, d, rnd)
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
+// ingest ingests what would be a batch as a few tables. One of them overlaps nothing. Sometimes the
+// tables overlap each other, and the last one has the entries that count.
+func (w *ingestWorkload) ingest(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
+	b := w.batch(rnd, 0, len(w.order)+1)
+	b.Sync, b.Buffered = true, false
+	b.Ops = append(b.Ops, oracle.Op{Key: fmt.Sprintf("zz%06d", b.Number), Value: "alone"})
+	var entries []madeEntry
+	for _, op := range b.All() {
+		value, err := d.expiry.Seal(nil, []byte(op.Key), []byte(op.Value), 0)
+		require.NoError(t, err)
+		e := madeEntry{op.Key, uint64(rnd.IntN(100)), string(value)}
+		if op.Delete {
+			e.value = ""
+		}
+		entries = slices.DeleteFunc(entries, func(o madeEntry) bool { return o.key == e.key })
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b madeEntry) int { return base.Bytewise.Compare([]byte(a.key), []byte(b.key)) })
+	last := len(entries) - 1
+	cut := rnd.IntN(last)
+	parts := [][]madeEntry{entries[:cut], entries[cut:last], entries[last:]}
+	if rnd.IntN(3) == 0 {
+		old := slices.Clone(entries[:last])
+		for i := range old {
+			if old[i].value != "" { // it may have an envelope
+				old[i].value += "is overwritten"
+			}
+		}
+		parts = [][]madeEntry{old, entries[:last], entries[last:]}
+	}
+	var paths []string
+	for i, part := range parts {
+		paths = append(paths, makeTable(t, r, fmt.Sprintf("in/%d-%d", b.Number, i), part))
+	}
+	w.order = append(w.order, b)
+	b.Issued = r.Len()
+	info := mustIngest(t, d, paths...)
+	b.Acked = r.Len()
+	w.linked, w.rewritten = w.linked+info.Linked, w.rewritten+info.Rewritten
+	for _, path := range paths {
+		require.NoError(t, r.Remove(path))
+	}
+}
+
+// The power fails at every operation of a run that ingests tables. All tables of a call are there, with
+// all earlier writes, or none of them. What a crash leaves of an ingest is removed by the next Open.
+func TestCrashAtEveryOperationOfIngests(t *testing.T) {
+	total, limit := 600, 2000
+	if sampled() {
+		total, limit = 300, 200
+	}
+	if *crashLimit > 0 {
+		limit = *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		start := time.Now()
+		w := &ingestWorkload{crashWorkload: crashWorkload{seed: seed, keys: 150}}
+		r := recorder.New(recorder.Image{})
+		w.run(t, r, total, 2)
+		trace := r.Trace()
+		j := &crashJudge{seed: seed, history: oracle.New(w.order)}
+		t.Logf("seed %d: %d operations, %d batches, %d tables linked, %d rewritten", seed, len(trace.Ops), len(w.order), w.linked, w.rewritten)
+		require.Positive(t, w.linked)
+		require.Positive(t, w.rewritten)
+		_, err := eachState(trace, crashModels(t), seed, limit, func(s recorder.State, cut int, m recorder.Model) error {
+			if err := j.judge(s, cut, m); err != nil {
+				return err
+			}
+			return noLeftovers(s, seed)
+		})
+		requireNoFailure(t, err)
+		logRate(t, "crash of ingests", j, start)
+	})
+}
+
+// noLeftovers opens a store and compares its files with its tables.
+func noLeftovers(s recorder.State, seed uint64) error {
+	mem := s.Mem()
+	d, err := Open("db", crashOptions(mem, seed))
+	if err != nil {
+		return nil // judged elsewhere
+	}
+	defer d.Close()
+	names, err := mem.List("db")
+	for _, name := range names {
+		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileTemp {
+			return fmt.Errorf("%s is left", name)
+		}
+	}
+	return err
+}
+
+// Each operation fails once. After an error nothing is there, unless the MANIFEST failed; without one
+// everything is. No temporary file is left, and what was given is unchanged.
+func TestAnErrorAtEveryOperationOfAnIngest(t *testing.T) {
+	want := map[string]string{}
+	for i := range 40 {
+		want[string(testKey(i))] = "new"
+	}
+	ingestOn := func(fail func(op wrap.Op) bool) (mem *vfs.Mem, ops uint64, failed wrap.OpKind, err error) {
+		mem = vfs.NewMem()
+		armed, n := false, uint64(0)
+		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if !armed || !fail(op) {
+				return nil
+			}
+			failed = op.Kind
+			return &wrap.Fault{Err: wrap.ErrInjected}
+		})
+		o := testOptions(fsys)
+		d := mustOpen(t, o)
+		require.NoError(t, d.Put(testKey(15), []byte("old"), NoSync))
+		var paths []string
+		for i := range 4 {
+			paths = append(paths, makeTable(t, mem, fmt.Sprint("in/", i), keysFrom(10*i, 10*i+10, 3, "new")))
+		}
+		armed, n = true, fsys.Ops()
+		_, err = d.Ingest(background, paths, nil)
+		ops, armed = fsys.Ops()-n, false
+		_ = d.Close()
+		for _, path := range paths {
+			require.NotEmpty(t, readFile(t, mem, path))
+		}
+		return mem, ops, failed, err
+	}
+	_, ops, _, err := ingestOn(func(wrap.Op) bool { return false })
+	require.NoError(t, err)
+	require.Greater(t, ops, uint64(20))
+	for n := range ops {
+		at := uint64(0)
+		mem, _, failed, err := ingestOn(func(wrap.Op) bool { at++; return at == n+1 })
+		d := openTest(t, testOptions(mem.Kill()))
+		got := map[string]string{}
+		it, ierr := d.NewIterator(nil)
+		require.NoError(t, ierr)
+		for k, v := range it.All() {
+			got[string(k)] = string(v)
+		}
+		require.NoError(t, it.Close())
+		if len(got) == 1 {
+			require.Error(t, err, "operation %d, %v", n, failed)
+			require.Equal(t, map[string]string{string(testKey(15)): "old"}, got, "operation %d, %v", n, failed)
+		} else {
+			require.Equal(t, want, got, "operation %d, %v: %v", n, failed, err)
+		}
+		require.Zero(t, filesOf(t, mem, base.FileTemp), "operation %d, %v", n, failed)
+		report, cerr := d.Check(background)
+		require.NoError(t, cerr)
+		require.Empty(t, report.Faults)
+		require.NoError(t, d.Close())
+	}
+}

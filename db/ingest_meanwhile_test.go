@@ -1,0 +1,215 @@
+package db
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+func TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest(t *testing.T) {
+	for _, open := range []string{"snapshot", "iterator", "transaction"} {
+		t.Run(open, func(t *testing.T) {
+			o := testOptions(vfs.NewMem())
+			d := openTest(t, o)
+			fill(t, d, 0, 10)
+			s, tx := &Snapshot{}, &Transaction{}
+			it, err := d.NewIterator(nil)
+			require.NoError(t, err)
+			defer it.Close()
+			switch open {
+			case "snapshot":
+				s = d.NewSnapshot()
+			case "transaction":
+				tx = d.NewTransaction(nil)
+				_, err := tx.Get(testKey(105))
+				require.Equal(t, ErrNotFound, err)
+			}
+			info := mustIngest(t, d, makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "a")))
+			require.Equal(t, open == "iterator", info.Linked == 1, "an iterator pins what it reads")
+			requireValue(t, d, testKey(105), []byte("a"))
+			require.False(t, it.SeekGE(testKey(100)))
+			switch open {
+			case "snapshot":
+				_, err := s.Get(testKey(105))
+				require.Equal(t, ErrNotFound, err)
+				require.NoError(t, s.Close())
+			case "transaction":
+				_, err := tx.Get(testKey(106))
+				require.Equal(t, ErrNotFound, err)
+				require.NoError(t, tx.Put([]byte("x"), nil))
+				require.Equal(t, ErrConflict, tx.Commit())
+			}
+			require.NoError(t, d.Update(func(tx *Transaction) error {
+				value, err := tx.Get(testKey(105))
+				if err == nil {
+					err = tx.Put([]byte("x"), value)
+				}
+				return err
+			}))
+		})
+	}
+}
+
+// Snapshots and transactions that begin while tables are installed read the state of their beginning, and
+// such a transaction conflicts: its read found nothing, and the sequence numbers of the tables are old.
+func TestTransactionsThatBeginDuringAnIngestConflict(t *testing.T) {
+	var d *DB
+	var s *Snapshot
+	var tx *Transaction
+	var armed atomic.Bool
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") && armed.CompareAndSwap(true, false) {
+			s, tx = d.NewSnapshot(), d.NewTransaction(nil)
+			if _, err := tx.Get(testKey(105)); err != ErrNotFound {
+				t.Error(err)
+			}
+		}
+		return nil
+	}))
+	d = openTest(t, o)
+	fill(t, d, 0, 10)
+	require.NoError(t, d.Flush())
+	path := makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "a"))
+	armed.Store(true)
+	require.Equal(t, 1, mustIngest(t, d, path).Linked)
+	require.NotNil(t, tx)
+	requireValue(t, d, testKey(105), []byte("a"))
+	_, err := s.Get(testKey(105))
+	require.Equal(t, ErrNotFound, err)
+	_, err = tx.Get(testKey(106))
+	require.Equal(t, ErrNotFound, err)
+	require.NoError(t, tx.Put([]byte("x"), nil))
+	require.Equal(t, ErrConflict, tx.Commit())
+	require.NoError(t, s.Close())
+
+	// After the ingest, transactions that pin their state commit, although nothing was written since.
+	defer d.snapshots.Pin()()
+	_, err = d.CompareAndSwap([]byte("y"), nil, []byte("v"), NoSync)
+	require.NoError(t, err)
+}
+
+// Writes into the range of a table during its ingest are older than the table: before it is checked,
+// while the memtables are flushed, and while it is rewritten because of such a write.
+func TestWritesDuringAnIngestAreOlder(t *testing.T) {
+	var d *DB
+	var armed atomic.Pointer[string] // what the names of files have at whose creation or link a write happens
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpCreate && op.Kind != wrap.OpLink {
+			return nil
+		}
+		suffix := armed.Load()
+		if suffix != nil && strings.HasSuffix(op.Name, *suffix) && armed.CompareAndSwap(suffix, nil) {
+			if err := d.Put(testKey(105), []byte("late"), NoSync); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}))
+	for _, suffix := range []string{"in/a", ".ldb", ".dbtmp"} {
+		d = mustOpen(t, o)
+		require.NoError(t, d.Put([]byte("a"), nil, NoSync))
+		if suffix == ".dbtmp" {
+			require.NoError(t, d.Put(testKey(105), []byte("early"), NoSync))
+		}
+		path := makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "new "+suffix))
+		armed.Store(&suffix)
+		info := mustIngest(t, d, path)
+		require.Nil(t, armed.Load())
+		require.Equal(t, 1, info.Rewritten)
+		requireValue(t, d, testKey(105), []byte("new "+suffix))
+		require.NoError(t, d.Close())
+	}
+}
+
+// A deletion of a range and an ingest at the same time: the ingest is there as a whole or not at all.
+func TestRangeDeletionsAndIngestsAtTheSameTime(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	for round := range 20 {
+		var paths []string
+		for i := range 6 { // half of them lie in the store's range
+			paths = append(paths, makeTable(t, o.FS, fmt.Sprint("in/", i), keysFrom(100*i, 100*i+60, uint64(i), fmt.Sprint(round))))
+		}
+		fill(t, d, 0, 300)
+		require.NoError(t, d.Flush())
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := d.Ingest(background, paths, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			if err := d.DeleteRange(background, nil, nil, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+		found := 0
+		for i := range 6 {
+			if value, err := d.Get(testKey(100*i + 30)); err == nil && string(value) == fmt.Sprint(round) {
+				found++
+			}
+		}
+		require.Contains(t, []int{0, 6}, found)
+		require.NoError(t, d.DeleteRange(background, nil, nil, nil))
+		requireEntries(t, d.NewIterator, map[string]string{})
+	}
+}
+
+// Several loads at once, committed in any order: the later Commit has precedence.
+func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 5))
+	for round := range 12 {
+		o := testOptions(vfs.NewMem())
+		d := openTest(t, o)
+		fill(t, d, 0, 50)
+		want := map[string]string{}
+		for i := range 50 {
+			want[string(testKey(i))] = string(testValue(i))
+		}
+		loads := make([]*Loader, 4)
+		content := make([]map[string]string, len(loads))
+		for i := range loads {
+			loads[i], content[i] = newLoader(t, d), map[string]string{}
+			from := rnd.IntN(2) * 1000 * i // overlapping or apart
+			for n := from; n < from+200; n += 1 + rnd.IntN(5) {
+				value := fmt.Sprint("load ", i, " ", n)
+				require.NoError(t, loads[i].Put(testKey(n), []byte(value)))
+				content[i][string(testKey(n))] = value
+			}
+		}
+		var s *Snapshot
+		if round%3 == 0 {
+			s = d.NewSnapshot()
+		}
+		earlier := maps.Clone(want)
+		for _, i := range rnd.Perm(len(loads)) {
+			require.NoError(t, loads[i].Commit())
+			maps.Copy(want, content[i])
+			requireEntries(t, d.NewIterator, want)
+			require.NoError(t, d.Put(testKey(3), []byte(fmt.Sprint("after ", i)), NoSync))
+			want[string(testKey(3))] = fmt.Sprint("after ", i)
+		}
+		if s != nil {
+			requireEntries(t, s.NewIterator, earlier)
+			require.NoError(t, s.Close())
+		}
+		require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+		require.EqualValues(t, len(loads), d.Metrics().Loads.Count)
+		require.NoError(t, d.Compact(background, nil, nil))
+		requireEntries(t, d.NewIterator, want)
+		require.NoError(t, d.Close())
+		d = openTest(t, o)
+		requireEntries(t, d.NewIterator, want)
+	}
+}

@@ -1,0 +1,378 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// madeEntry is an entry of a table that a test makes. An empty value is a deletion.
+type madeEntry struct {
+	key   string
+	seq   uint64
+	value string
+}
+
+// makeTable writes a table, as another machine would. The entries are in the order of internal keys.
+func makeTable(t testing.TB, fsys vfs.FS, path string, entries []madeEntry, also ...func(*sstable.WriterOptions)) string {
+	t.Helper()
+	require.NoError(t, fsys.MkdirAll(filepath.Dir(path)))
+	file, err := vfs.Replace(fsys, path)
+	require.NoError(t, err)
+	o := sstable.WriterOptions{BlockSize: 256, Filter: filter.NewCacheLineBloomPolicy(10)}
+	for _, f := range also {
+		f(&o)
+	}
+	w := sstable.NewWriter(file, o)
+	for _, e := range entries {
+		k := sstable.Key{User: []byte(e.key), Seq: e.seq, Deletion: e.value == ""}
+		require.NoError(t, w.Add(k.Append(nil), []byte(e.value)))
+	}
+	_, err = w.Finish()
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	return path
+}
+
+// keysFrom returns entries with one sequence number for keys [from, to).
+func keysFrom(from, to int, seq uint64, value string) (entries []madeEntry) {
+	for i := from; i < to; i++ {
+		entries = append(entries, madeEntry{string(testKey(i)), seq, value})
+	}
+	return entries
+}
+
+func mustIngest(t testing.TB, d *DB, paths ...string) IngestInfo {
+	t.Helper()
+	info, err := d.Ingest(background, paths, nil)
+	require.NoError(t, err)
+	return info
+}
+
+// requireEntries compares the keys of a store with those of a model.
+func requireEntries(t testing.TB, newIterator func(*IterOptions) (*Iterator, error), want map[string]string) {
+	t.Helper()
+	it, err := newIterator(nil)
+	require.NoError(t, err)
+	got := map[string]string{}
+	for k, v := range it.All() {
+		got[string(k)] = string(v)
+	}
+	require.NoError(t, it.Err())
+	require.NoError(t, it.Close())
+	require.Equal(t, want, got)
+}
+
+func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	fill(t, d, 500, 600)
+	last := d.Metrics().LastSequence
+	a := makeTable(t, o.FS, "in/a.ldb", keysFrom(0, 100, 0, "a"))
+	b := makeTable(t, o.FS, "in/b.sst", keysFrom(700, 800, 7, "b"))
+	c := makeTable(t, o.FS, "in/c", keysFrom(900, 950, last+1000, "c"))
+	before := readFile(t, o.FS, a)
+	info := mustIngest(t, d, a, b, c)
+	require.Equal(t, 3, info.Linked)
+	require.Zero(t, info.Copied+info.Rewritten)
+	require.EqualValues(t, 250, info.Entries)
+	require.Positive(t, info.BytesLinked)
+	require.Equal(t, last+1001, info.Seq)
+	require.Equal(t, info.Seq, d.Metrics().LastSequence)
+	for i, want := range map[int]string{0: "a", 99: "a", 700: "b", 949: "c"} {
+		requireValue(t, d, testKey(i), []byte(want))
+	}
+	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+	require.Equal(t, before, readFile(t, o.FS, a))
+
+	// The store does not depend on the given names, and later writes are newer.
+	require.NoError(t, d.Put(testKey(920), []byte("later"), NoSync))
+	require.NoError(t, o.FS.Remove(a))
+	require.NoError(t, d.Compact(background, nil, nil))
+	require.NoError(t, d.Close())
+	d = openTest(t, o)
+	requireValue(t, d, testKey(920), []byte("later"))
+	requireValue(t, d, testKey(5), []byte("a"))
+	report, err := d.Check(background)
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+	_, err = o.FS.Stat(b)
+	require.NoError(t, err)
+}
+
+func TestTablesThatOverlapAreRewrittenAndTheLastOneHasPrecedence(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	fill(t, d, 0, 300)
+	require.NoError(t, d.Flush())
+	fill(t, d, 300, 320) // in the memtable
+	older := makeTable(t, o.FS, "in/1", append([]madeEntry{{string(testKey(10)), 90, "newest"}, {string(testKey(10)), 80, "old"}},
+		keysFrom(11, 50, 1<<40, "first")...))
+	newer := makeTable(t, o.FS, "in/2", []madeEntry{{string(testKey(20)), 1, "second"}, {string(testKey(21)), 1, ""}})
+	memory := makeTable(t, o.FS, "in/3", keysFrom(310, 311, 0, "third"))
+	alone := makeTable(t, o.FS, "in/4", keysFrom(400, 401, 0, "fourth"))
+	info := mustIngest(t, d, older, newer, memory, alone)
+	require.Equal(t, 3, info.Rewritten)
+	require.Equal(t, 1, info.Linked)
+	requireValue(t, d, testKey(10), []byte("newest"))
+	requireValue(t, d, testKey(20), []byte("second"))
+	requireValue(t, d, testKey(22), []byte("first"))
+	requireValue(t, d, testKey(310), []byte("third"))
+	requireValue(t, d, testKey(400), []byte("fourth"))
+	_, err := d.Get(testKey(21))
+	require.Equal(t, ErrNotFound, err)
+	require.Less(t, info.Seq, uint64(1<<33), "the number of a table that was rewritten does not count")
+
+	require.Equal(t, 2, mustIngest(t, d, newer, older).Rewritten)
+	requireValue(t, d, testKey(20), []byte("first"))
+	require.NoError(t, d.Put(testKey(20), []byte("later"), NoSync))
+	requireValue(t, d, testKey(20), []byte("later"))
+	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+}
+
+// A linked table lies between two rewritten ones, which therefore must not be in one table.
+func TestALinkedTableBetweenRewrittenOnes(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	for _, i := range []int{0, 20} {
+		require.NoError(t, d.Put(testKey(i), []byte("old"), NoSync))
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Compact(background, nil, testKey(10)))
+	var paths []string
+	for i := range 3 {
+		paths = append(paths, makeTable(t, o.FS, fmt.Sprint("in/", i), keysFrom(10*i, 10*i+5, 0, fmt.Sprint("new", i))))
+	}
+	info := mustIngest(t, d, paths...)
+	require.Equal(t, 1, info.Linked)
+	require.Equal(t, 2, info.Rewritten)
+	for i := range 3 {
+		requireValue(t, d, testKey(10*i), fmt.Append(nil, "new", i))
+	}
+	require.NoError(t, d.Compact(background, nil, nil))
+	for i := range 3 {
+		requireValue(t, d, testKey(10*i), fmt.Append(nil, "new", i))
+	}
+}
+
+func TestTablesThatCannotBeIngested(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	d := openTest(t, o)
+	fill(t, d, 0, 10)
+	require.NoError(t, d.Flush())
+	good := makeTable(t, mem, "in/good", keysFrom(20, 200, 5, "good"))
+	spoiled := func(name string, spoil func([]byte) []byte) string {
+		data := spoil(slices.Clone(readFile(t, mem, good)))
+		writeFile(t, mem, name, data)
+		return name
+	}
+	own, err := mem.List("db")
+	require.NoError(t, err)
+	own = slices.DeleteFunc(own, func(name string) bool { return !strings.HasSuffix(name, ".ldb") })
+	before := filesOf(t, mem, base.FileTable)
+	seq := d.Metrics().LastSequence
+	for name, c := range map[string]struct {
+		paths []string
+		want  string
+		is    error
+	}{
+		"missing":   {[]string{good, "in/none"}, "in/none", fs.ErrNotExist},
+		"directory": {[]string{"in"}, "want a table", nil},
+		"twice":     {[]string{good, "./in/../in/good"}, "is given twice", nil},
+		"own":       {[]string{"db/" + own[0]}, "in the directory of this database", nil},
+		"empty":     {[]string{spoiled("in/empty", func([]byte) []byte { return nil })}, "in/empty", ErrCorruption},
+		"cut":       {[]string{good, spoiled("in/cut", func(b []byte) []byte { return b[:len(b)-1] })}, "in/cut", ErrCorruption},
+		"flipped":   {[]string{spoiled("in/flipped", func(b []byte) []byte { b[len(b)/4] ^= 1; return b })}, "in/flipped", ErrCorruption},
+		"order": {[]string{makeTable(t, mem, "in/order", []madeEntry{{"b", 1, "v"}, {"a", 1, "v"}}, func(o *sstable.WriterOptions) {
+			o.Comparer, o.Filter = &Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}, nil
+		})}, `by comparer "leveldb.BytewiseComparator"`, nil},
+		"filter": {[]string{makeTable(t, mem, "in/filter", keysFrom(20, 30, 1, "v"), func(o *sstable.WriterOptions) { o.Filter = lying{} })}, "denies a key", nil},
+		"key":    {[]string{makeTable(t, mem, "in/key", []madeEntry{{strings.Repeat("k", MaxKeySize+1), 1, "v"}})}, "MaxKeySize", ErrTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := d.Ingest(background, c.paths, nil)
+			require.ErrorContains(t, err, "sievedb: Ingest: ")
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "in")
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+			require.Zero(t, filesOf(t, mem, base.FileTemp))
+			require.Equal(t, before, filesOf(t, mem, base.FileTable))
+			require.Equal(t, seq, d.Metrics().LastSequence)
+		})
+	}
+	require.Equal(t, 1, mustIngest(t, d, good).Linked)
+	require.Zero(t, mustIngest(t, d).Seq)
+	require.Zero(t, mustIngest(t, d, makeTable(t, mem, "in/none", nil)).Entries)
+}
+
+// lying is the policy of a store's filters whose filter denies every key.
+type lying struct{ constantPolicy }
+
+func (lying) Name() string                   { return filter.NewCacheLineBloomPolicy(10).Name() }
+func (lying) NewGenerator() filter.Generator { return &lyingGenerator{} }
+func (lying) KeyMayMatch(key, f []byte) bool { return true }
+func (l lying) CreateFilter(dst []byte, keys [][]byte) []byte {
+	return filter.NewCacheLineBloomPolicy(10).CreateFilter(dst, [][]byte{[]byte("another key")})
+}
+
+type lyingGenerator struct{ constantGenerator }
+
+func (g *lyingGenerator) AppendFilter(dst []byte) []byte { return lying{}.CreateFilter(dst, nil) }
+func (g *lyingGenerator) AppendChecked(dst []byte) ([]byte, int) {
+	return g.AppendFilter(dst), 0
+}
+
+func TestSymbolicLinksAndOtherFileSystems(t *testing.T) {
+	dir := t.TempDir()
+	o := testOptions(nil)
+	d, err := Open(filepath.Join(dir, "db"), o)
+	require.NoError(t, err)
+	defer d.Close()
+	a := makeTable(t, vfs.OS, filepath.Join(dir, "in", "a"), keysFrom(0, 10, 1, "a"))
+	b := makeTable(t, vfs.OS, filepath.Join(dir, "in", "b"), keysFrom(20, 30, 1, "b"))
+	link := filepath.Join(dir, "in", "link")
+	if os.Symlink(a, link) == nil {
+		_, err = d.Ingest(background, []string{link}, nil)
+		require.ErrorContains(t, err, "it is a symbolic link; name the file that it points to")
+	}
+	info, err := d.Ingest(background, []string{a}, &IngestOptions{Copy: true})
+	require.NoError(t, err)
+	require.Equal(t, 1, info.Copied)
+	require.NoError(t, os.WriteFile(a, []byte("changed"), 0o600))
+	require.Equal(t, 1, mustIngest(t, d, b).Linked)
+	requireValue(t, d, testKey(5), []byte("a"))
+	requireValue(t, d, testKey(25), []byte("b"))
+	require.NoError(t, d.Compact(background, nil, nil))
+}
+
+// A file that another program writes to while it is checked is refused.
+func TestATableThatChangesIsRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	path := ""
+	var other vfs.File
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpSyncDir && other != nil {
+			if _, err := other.Write([]byte("more")); err != nil {
+				t.Error(err)
+			}
+			other = nil
+		}
+		return nil
+	}))
+	d := openTest(t, o)
+	require.NoError(t, d.Put([]byte("a"), nil, NoSync)) // so that a flush syncs the directory
+	path = makeTable(t, mem, "in/a", keysFrom(0, 10, 1, "a"))
+	data := readFile(t, mem, path)
+	require.NoError(t, mem.Remove(path))
+	f, err := mem.Create(path)
+	require.NoError(t, err)
+	_, err = f.Write(data)
+	require.NoError(t, err)
+	other = f
+	_, err = d.Ingest(background, []string{path}, nil)
+	require.ErrorContains(t, err, "in/a: it was changed while it was checked")
+	require.Nil(t, other)
+	require.Zero(t, filesOf(t, mem, base.FileTemp))
+}
+
+func TestSequenceNumbersOfTablesNeverUseUpTheStores(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	high := makeTable(t, o.FS, "in/high", keysFrom(0, 10, base.MaxSeq, "high"))
+	require.Equal(t, 1, mustIngest(t, d, high).Rewritten)
+	requireValue(t, d, testKey(5), []byte("high"))
+	require.Less(t, d.Metrics().LastSequence, uint64(1<<33))
+	require.Equal(t, 1, mustIngest(t, d, makeTable(t, o.FS, "in/2", keysFrom(20, 30, 1<<47, "2"))).Linked)
+	require.NoError(t, d.Put(testKey(5), []byte("later"), NoSync))
+	requireValue(t, d, testKey(5), []byte("later"))
+
+	for _, left := range []uint64{1 << 30, 1, 0} {
+		d.finder.VisibleSeq.Store(base.MaxSeq - left)
+		d.log.lastSeq = base.MaxSeq - left
+		info, err := d.Ingest(background, []string{high}, nil)
+		if left == 1<<30 {
+			require.NoError(t, err)
+			require.Equal(t, 1, info.Rewritten)
+			requireValue(t, d, testKey(5), []byte("high"))
+			require.NoError(t, d.Flush())
+			continue
+		}
+		require.ErrorContains(t, err, "too few sequence numbers")
+		_, err = d.Ingest(background, []string{makeTable(t, o.FS, "in/3", keysFrom(50, 60, 0, "3"))}, nil)
+		require.ErrorContains(t, err, "too few sequence numbers")
+	}
+}
+
+func TestIngestedValuesUnderExpiryHaveEnvelopes(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	o := testOptions(vfs.NewMem())
+	o.Expiry.Prefixes = [][]byte{[]byte("s/")}
+	o.Expiry.Clock = func() time.Time { return now }
+	d := openTest(t, o)
+	_, err := d.Ingest(background, []string{makeTable(t, o.FS, "in/plain", []madeEntry{{"s/a", 1, "plain"}})}, nil)
+	require.ErrorIs(t, err, ErrNoEnvelope)
+	require.ErrorContains(t, err, "in/plain")
+	seal := func(at uint64, value string) string { return string(expiry.Append(nil, at, []byte(value))) }
+	mustIngest(t, d, makeTable(t, o.FS, "in/sealed", []madeEntry{{"r", 1, "plain"}, {"s/a", 1, seal(0, "kept")}, {"s/b", 1, seal(999_999, "gone")}}))
+	requireValue(t, d, []byte("r"), []byte("plain"))
+	requireValue(t, d, []byte("s/a"), []byte("kept"))
+	_, err = d.Get([]byte("s/b"))
+	require.Equal(t, ErrNotFound, err)
+
+	// Properties that say that a table has expired as a whole are compared with the values.
+	lie := func(o *sstable.WriterOptions) {
+		o.ExpiryKeys, o.Expiry = d.expiry.Sum(), func([]byte, []byte) (uint64, bool) { return 5, true }
+	}
+	for i, value := range []string{seal(0, "v"), seal(6, "v"), "plain"} {
+		_, err = d.Ingest(background, []string{makeTable(t, o.FS, fmt.Sprint("in/lie", i), []madeEntry{{"q", 1, value}}, lie)}, nil)
+		require.ErrorContains(t, err, "its properties say")
+	}
+}
+
+func TestIngestEndsWithItsContextAndTheStore(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := openTest(t, o)
+	path := makeTable(t, o.FS, "in/a", keysFrom(0, 10, 1, "a"))
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	_, err := d.Ingest(ctx, []string{path}, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+
+	var once sync.Once
+	closed := make(chan error, 1)
+	slow := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpLink {
+			once.Do(func() {
+				go func() { closed <- d.Close() }()
+				<-d.closing
+			})
+		}
+		return nil
+	}))
+	d = mustOpen(t, slow)
+	_, err = d.Ingest(background, []string{makeTable(t, slow.FS, "in/a", keysFrom(0, 10, 1, "a"))}, nil)
+	require.Equal(t, ErrClosed, err)
+	require.NoError(t, <-closed)
+	require.Zero(t, filesOf(t, slow.FS, base.FileTemp), "Close waits for it")
+}
