@@ -88,7 +88,7 @@ func (w *ingestWorkload) ingest(t testing.TB, r *recorder.FS, d *DB, rnd *rand.R
 // The power fails at every operation of a run that ingests tables. All tables of a call are there, with
 // all earlier writes, or none of them. What a crash leaves of an ingest is removed by the next Open.
 func TestCrashAtEveryOperationOfIngests(t *testing.T) {
-	total, limit := 600, 2000
+	total, limit := 600, 600
 	if sampled() {
 		total, limit = 300, 200
 	}
