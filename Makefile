@@ -28,7 +28,7 @@ SHIPPED     := ./... ./cmd/sievedb/...
 # What the store is made of. Tests must reach LEAST % of the statements of each.
 CORE        := util filter filter/rangefilter filter/standalone internal/errors internal/base internal/expiry internal/keyspace internal/collect internal/wal internal/manifest \
                internal/foreign internal/logdir report vfs internal/cache internal/codec memtable sstable internal/batch internal/tables internal/filterplan internal/counters \
-               internal/throttle internal/settings internal/tracking internal/check internal/explain internal/filterreport internal/compact internal/repair internal/replay internal/dbdir internal/checkpoint internal/follow internal/lookup internal/latency internal/load internal/rangedel internal/txn internal/usage db internal/scan backup internal/share resources
+               internal/throttle internal/settings internal/tracking internal/check internal/explain internal/filterreport internal/compact internal/repair internal/replay internal/dbdir internal/checkpoint internal/follow internal/lookup internal/latency internal/load internal/rangedel internal/txn internal/usage db internal/scan backup internal/share resources internal/ingest
 LEAST       ?= 90
 
 # The tests of db that a browser's machine runs.

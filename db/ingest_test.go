@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -49,6 +50,25 @@ func makeTable(t testing.TB, fsys vfs.FS, path string, entries []madeEntry, also
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	return path
+}
+
+// tableOfKeys writes a table of the test's values for keys [from, to).
+func tableOfKeys(fsys vfs.FS, path string, from, to int, seq uint64) error {
+	if err := fsys.MkdirAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	file, err := fsys.Create(path)
+	if err != nil {
+		return err
+	}
+	w := sstable.NewWriter(file, sstable.WriterOptions{})
+	for i := from; i < to && err == nil; i++ {
+		err = w.Add(sstable.Key{User: testKey(i), Seq: seq}.Append(nil), testValue(i))
+	}
+	if err == nil {
+		_, err = w.Finish()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // keysFrom returns entries with one sequence number for keys [from, to).

@@ -33,7 +33,7 @@ type listenerProbe struct {
 // waiting are the methods that wait for work that may be waiting for the listener.
 var waiting = map[string]bool{
 	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "SyncLog": true, "Flush": true, "Compact": true,
-	"UpgradeFilters": true, "PauseCompactions": true, "Checkpoint": true, "Loader.Commit": true, "Close": true,
+	"UpgradeFilters": true, "PauseCompactions": true, "Checkpoint": true, "Ingest": true, "Loader.Commit": true, "Close": true,
 }
 
 func (p *listenerProbe) callAll(event string) {
@@ -52,6 +52,7 @@ func (p *listenerProbe) callAll(event string) {
 	_, of["Tables"] = d.Tables()
 	_, of["Check"] = d.Check(background)
 	_, of["Checkpoint"] = d.Checkpoint(background, "copy", nil)
+	_, of["Ingest"] = d.Ingest(background, nil, nil)
 	_, of["Filters"] = d.Filters(background, 10)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})

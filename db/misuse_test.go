@@ -100,6 +100,7 @@ func errorsOfDB(d *DB) map[string]error {
 	of["Refresh"] = d.Refresh(ctx)
 	_, of["Lag"] = d.Lag()
 	_, of["Checkpoint"] = d.Checkpoint(ctx, "copy", nil)
+	_, of["Ingest"] = d.Ingest(ctx, []string{"table"}, nil)
 	_, of["Explain"] = d.Explain(key)
 	_, of["Filters"] = d.Filters(ctx, 0)
 	o := d.Options()

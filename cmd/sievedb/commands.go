@@ -272,6 +272,18 @@ func checkpoint(c *call) (int, error) {
 	})
 }
 
+func ingest(c *call) (int, error) {
+	return c.withOptions(&db.Options{}, func(store *db.DB) (int, error) {
+		info, err := store.Ingest(c.ctx, c.args, nil)
+		if err != nil {
+			return exitFailed, err
+		}
+		_, err = fmt.Fprintf(c.stdout, "%d entries; %d tables linked, %d copied, %d rewritten; last sequence %d\n",
+			info.Entries, info.Linked, info.Copied, info.Rewritten, info.Seq)
+		return codeOf(err), err
+	})
+}
+
 func compact(c *call) (int, error) {
 	from, to, err := c.pair()
 	if err != nil {

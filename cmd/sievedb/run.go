@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -65,6 +66,7 @@ var commands = []command{
 	{"put", "KEY VALUE", "write VALUE under KEY, synced", 2, 2, put, "DIR"},
 	{"delete", "KEY", "delete KEY, synced", 1, 1, deleteKey, "DIR"},
 	{"load", "", "read sorted lines of KEY, a tab and VALUE from standard input, as scan prints them, and write all or none", 0, 0, load, "DIR"},
+	{"ingest", "TABLE...", "add tables made elsewhere, all or none; they are checked as a whole, and linked if nothing overlaps them", 1, math.MaxInt, ingest, "DIR"},
 	{"scan", "[FROM [TO]]", "print keys and values from FROM up to TO (excluded)", 0, 2, scan, "DIR"},
 	{"explain", "KEY", "show each run that a lookup of KEY consults, its filter's answer, and what is read", 1, 1, explain, "DIR"},
 	{"stats", "", "print the tables of each level and how the directory opened", 0, 0, stats, "DIR"},

@@ -273,3 +273,24 @@ func TestNumbers(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+func TestIngestAddsTablesOrNone(t *testing.T) {
+	from, to := newDatabase(t), filepath.Join(t.TempDir(), "new")
+	tables, err := filepath.Glob(filepath.Join(from, "*.ldb"))
+	require.NoError(t, err)
+	require.Len(t, tables, 1)
+	for _, want := range []string{"1 tables linked, 0 copied, 0 rewritten", "0 tables linked, 0 copied, 1 rewritten"} {
+		code, stdout, stderr := tool(t, "ingest", to, tables[0])
+		require.Equal(t, exitOK, code, stderr)
+		require.Contains(t, stdout, "5 entries; "+want)
+	}
+	code, stdout, _ := tool(t, "get", to, "pear")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "value of pear\n", stdout)
+	bad := filepath.Join(from, "CURRENT")
+	code, _, stderr := tool(t, "ingest", to, tables[0], bad)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, bad)
+	code, _, _ = tool(t, "ingest", to)
+	require.Equal(t, exitUsage, code)
+}
