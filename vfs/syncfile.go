@@ -37,7 +37,7 @@ func (osFS) SyncFile(name string) error {
 	if err != nil {
 		return err
 	}
-	return renamed("sync", errors.Join(f.Sync(), f.Close()))
+	return renamed("sync", errors.Join(syncData(f), f.Close()))
 }
 
 // SyncFile implements FileSyncer.

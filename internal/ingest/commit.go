@@ -187,8 +187,14 @@ func (j *job) outdated(last uint64, seen bool) bool {
 	v := j.host.RefVersion()
 	defer v.Unref()
 	again := j.demote(v, last, seen)
+	return j.overtaken(last) || again
+}
+
+// overtaken reports whether the number of the rewritten entries is not above the store's any more. Then
+// they must be written again.
+func (j *job) overtaken(last uint64) bool {
 	if j.seq == 0 || last < j.seq {
-		return again
+		return false
 	}
 	j.seq = 0
 	j.closeWriters()

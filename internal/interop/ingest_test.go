@@ -1,0 +1,75 @@
+package interop
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// Tables of another engine are ingested, over entries of the store and over each other. The other engine
+// then opens the store and continues.
+func TestTheOthersReadIngestedTables(t *testing.T) {
+	forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
+		options := Options{WriteBufferSize: 32 << 10, TableSize: 16 << 10, BloomBits: 10, ReuseLogs: reuse}
+		s := newSession(t, SieveDB{}, options)
+		for i := range 500 {
+			s.put(fmt.Sprintf("key%05d", 3*i), "of the store")
+		}
+		s.close()
+
+		var paths []string
+		var says [][]Op
+		for n, from := range []int{1000, 1400, 5000} { // the first two overlap each other and the store
+			dir := filepath.Join(t.TempDir(), "from")
+			from := s.fillElsewhere(t, other, dir, options, n, from)
+			found, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+			require.NoError(t, err)
+			require.NotEmpty(t, found)
+			paths, says = append(paths, found...), append(says, from)
+		}
+		d, err := db.Open(s.dir, &db.Options{Tables: db.TableOptions{Size: 16 << 10}})
+		require.NoError(t, err)
+		info, err := d.Ingest(t.Context(), paths, nil)
+		require.NoError(t, err)
+		require.Positive(t, info.Linked)
+		require.Positive(t, info.Rewritten)
+		s.model.Apply(slices.Concat(says...))
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, report.Faults)
+		require.NoError(t, d.Put([]byte("key01000"), []byte("later"), nil))
+		s.model.Apply([]Op{Put([]byte("key01000"), []byte("later"))})
+		require.NoError(t, d.Close())
+
+		s.openExisting(other)
+		s.verify()
+		s.put("key05001", "of the other")
+		s.delete("key01001")
+		s.verify()
+		s.compact()
+		s.verify()
+		s.close()
+		s.openExisting(SieveDB{})
+		s.verify()
+		s.close()
+	})
+}
+
+// fillElsewhere makes a database of another engine whose tables do not overlap, and returns its entries.
+func (s *session) fillElsewhere(t *testing.T, e Engine, dir string, o Options, n, from int) (ops []Op) {
+	d, err := e.Open(dir, o)
+	require.NoError(t, err)
+	for i := from; i < from+600; i++ {
+		ops = append(ops, Put(fmt.Appendf(nil, "key%05d", i), fmt.Appendf(nil, "of database %d: %x", n, s.bytes(60))))
+	}
+	require.NoError(t, d.Write(ops, true))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Compact(nil, nil))
+	require.NoError(t, d.Close())
+	return ops
+}
