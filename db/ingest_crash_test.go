@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func (w *ingestWorkload) ingest(t testing.TB, r *recorder.FS, d *DB, rnd *rand.R
 func TestCrashAtEveryOperationOfIngests(t *testing.T) {
 	total, limit := 600, 600
 	if sampled() {
-		total, limit = 300, 200
+		total, limit = 300, 80
 	}
 	if *crashLimit > 0 {
 		limit = *crashLimit
@@ -140,14 +141,17 @@ func TestAnErrorAtEveryOperationOfAnIngest(t *testing.T) {
 	for i := range 40 {
 		want[string(testKey(i))] = "new"
 	}
-	ingestOn := func(fail func(op wrap.Op) bool) (mem *vfs.Mem, ops uint64, failed wrap.OpKind, err error) {
+	// Operation number failAt of the ingest fails.
+	ingestOn := func(failAt uint64) (mem *vfs.Mem, ops uint64, failed wrap.OpKind, err error) {
 		mem = vfs.NewMem()
-		armed, n := false, uint64(0)
+		var armed atomic.Bool
+		var at atomic.Uint64
+		var kind atomic.Uint64
 		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if !armed || !fail(op) {
+			if !armed.Load() || at.Add(1) != failAt {
 				return nil
 			}
-			failed = op.Kind
+			kind.Store(uint64(op.Kind))
 			return &wrap.Fault{Err: wrap.ErrInjected}
 		})
 		o := testOptions(fsys)
@@ -157,21 +161,20 @@ func TestAnErrorAtEveryOperationOfAnIngest(t *testing.T) {
 		for i := range 4 {
 			paths = append(paths, makeTable(t, mem, fmt.Sprint("in/", i), keysFrom(10*i, 10*i+10, 3, "new")))
 		}
-		armed, n = true, fsys.Ops()
+		armed.Store(true)
 		_, err = d.Ingest(background, paths, nil)
-		ops, armed = fsys.Ops()-n, false
+		armed.Store(false)
 		_ = d.Close()
 		for _, path := range paths {
 			require.NotEmpty(t, readFile(t, mem, path))
 		}
-		return mem, ops, failed, err
+		return mem, at.Load(), wrap.OpKind(kind.Load()), err
 	}
-	_, ops, _, err := ingestOn(func(wrap.Op) bool { return false })
+	_, ops, _, err := ingestOn(0)
 	require.NoError(t, err)
 	require.Greater(t, ops, uint64(20))
-	for n := range ops {
-		at := uint64(0)
-		mem, _, failed, err := ingestOn(func(wrap.Op) bool { at++; return at == n+1 })
+	for n := uint64(1); n <= ops; n++ {
+		mem, _, failed, err := ingestOn(n)
 		d := openTest(t, testOptions(mem.Kill()))
 		got := map[string]string{}
 		it, ierr := d.NewIterator(nil)

@@ -24,7 +24,7 @@ func FuzzIngest(f *testing.F) {
 		path := makeTable(f, mem, string(rune('a'+i)), entries)
 		table := readFile(f, mem, path)
 		f.Add(table)
-		for at := 5; at < len(table); at += 1 + len(table)/15 {
+		for at := 5; at < len(table); at += 1 + len(table)/5 {
 			flipped := bytes.Clone(table)
 			flipped[at] ^= 0x11
 			f.Add(flipped)
