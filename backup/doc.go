@@ -39,7 +39,7 @@
 // later sees the first list and uses none of its objects; it stores what it needs again, under its own
 // ID. Once the backups of the second list have ended, no backup can begin to need an object of the first
 // one. Prune, or a later Prune, then reads all backups again and deletes the objects that none of them
-// needs. The proof is in docs/decisions/0070-backups-without-locks.md.
+// needs. The proof is in docs/decisions/0069-backups-without-locks.md.
 //
 // All functions may be called from any goroutine.
 package backup
