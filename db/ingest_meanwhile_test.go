@@ -1,6 +1,8 @@
 package db
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -8,10 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -212,4 +216,62 @@ func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
 		d = openTest(t, o)
 		requireEntries(t, d.NewIterator, want)
 	}
+}
+
+// Between the new version and the new sequence number nothing may be visible that was never the newest
+// entry: an old entry of a key whose newest one has a new number.
+func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
+	var d *DB
+	var got atomic.Pointer[string]
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		// The store removes this table when the version is in force.
+		if op.Kind == wrap.OpRemove && strings.HasSuffix(op.Name, "999999.ldb") {
+			value, err := d.Get(testKey(105))
+			if err != nil {
+				t.Error(err)
+			}
+			got.Store(new(string))
+			*got.Load() = string(value)
+		}
+		return nil
+	}))
+	d = openTest(t, o)
+	fill(t, d, 0, 10)
+	require.NoError(t, d.Flush())
+	d.mu.Lock()
+	d.uncertain = append(d.uncertain, manifest.NewFileMeta(999_999, 1, nil, nil))
+	d.mu.Unlock()
+	key := string(testKey(105))
+	mustIngest(t, d, makeTable(t, o.FS, "in/a", []madeEntry{{key, 1000, "new"}, {key, 1, "old"}}))
+	require.NotNil(t, got.Load())
+	require.Equal(t, "new", *got.Load())
+}
+
+// A deletion of a range finds entries that arrive meanwhile by their numbers, which a linked table does
+// not have. So the ingest waits.
+func TestAnIngestWaitsForTheDeletionOfARange(t *testing.T) {
+	var d *DB
+	var path string
+	var armed atomic.Bool
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".dbtmp") && armed.CompareAndSwap(true, false) {
+			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+			defer cancel()
+			if _, err := d.Ingest(ctx, []string{path}, nil); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error("it did not wait: ", err)
+			}
+		}
+		return nil
+	}))
+	d = openTest(t, o)
+	fill(t, d, 0, 300)
+	require.NoError(t, d.Compact(background, nil, nil))
+	path = makeTable(t, o.FS, "in/a", keysFrom(500, 510, 0, "a"))
+	armed.Store(true)
+	require.NoError(t, d.DeleteRange(background, testKey(10), nil, nil))
+	require.False(t, armed.Load())
+	_, err := d.Get(testKey(505))
+	require.Equal(t, ErrNotFound, err)
+	require.Equal(t, 1, mustIngest(t, d, path).Linked)
+	requireValue(t, d, testKey(505), []byte("a"))
 }

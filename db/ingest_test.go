@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,7 @@ import (
 	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -183,6 +185,11 @@ func TestALinkedTableBetweenRewrittenOnes(t *testing.T) {
 	info := mustIngest(t, d, paths...)
 	require.Equal(t, 1, info.Linked)
 	require.Equal(t, 2, info.Rewritten)
+	added := 0
+	for _, n := range info.Tables {
+		added += n
+	}
+	require.Equal(t, 3, added)
 	for i := range 3 {
 		requireValue(t, d, testKey(10*i), fmt.Append(nil, "new", i))
 	}
@@ -246,7 +253,7 @@ func TestTablesThatCannotBeIngested(t *testing.T) {
 }
 
 // lying is the policy of a store's filters whose filter denies every key.
-type lying struct{ constantPolicy }
+type lying struct{}
 
 func (lying) Name() string                   { return filter.NewCacheLineBloomPolicy(10).Name() }
 func (lying) NewGenerator() filter.Generator { return &lyingGenerator{} }
@@ -395,4 +402,43 @@ func TestIngestEndsWithItsContextAndTheStore(t *testing.T) {
 	require.Equal(t, ErrClosed, err)
 	require.NoError(t, <-closed)
 	require.Zero(t, filesOf(t, slow.FS, base.FileTemp), "Close waits for it")
+}
+
+// changeByte changes one byte of a small table, and the checksum of its block.
+func changeByte(t testing.TB, data []byte, at int, to byte) {
+	t.Helper()
+	for start := range at + 1 {
+		for end := at; end+5 <= len(data); end++ { // end is where the compression byte is
+			if util.Fixed32(data[end+1:]) == util.MaskCRC(util.CRC32C(data[start:end+1])) {
+				data[at] = to
+				binary.LittleEndian.PutUint32(data[end+1:], util.MaskCRC(util.CRC32C(data[start:end+1])))
+				return
+			}
+		}
+	}
+	require.Fail(t, "no block has that byte")
+}
+
+// The store finds new entries by the sequence numbers in the properties, and counts by the others.
+func TestPropertiesThatLieAreRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, testOptions(mem))
+	path := makeTable(t, mem, "in/a", keysFrom(0, 3, 5, "v"))
+	table := readFile(t, mem, path)
+	for _, name := range []string{"smallest-seq", "largest-seq", "entries", "deletions"} {
+		for _, to := range []byte{4, 6} {
+			lie := bytes.Clone(table)
+			// The first bytes of a name may be shared with the property before.
+			at := bytes.LastIndex(lie, []byte(name[2:])) + len(name) - 2
+			changeByte(t, lie, at, to)
+			writeFile(t, mem, path, lie)
+			_, err := d.Ingest(background, []string{path}, nil)
+			if name == "largest-seq" && to == 6 {
+				require.NoError(t, err, "some entries may have lost their numbers")
+				require.EqualValues(t, 7, d.Metrics().LastSequence)
+				continue
+			}
+			require.ErrorContains(t, err, "in/a: its properties say that")
+		}
+	}
 }

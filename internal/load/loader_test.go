@@ -228,3 +228,25 @@ func TestReserveLeavesNumbersForOtherLoads(t *testing.T) {
 	_, err := Reserve(base.MaxSeq - 1<<24 + 1)
 	require.ErrorContains(t, err, "too few sequence numbers")
 }
+
+// A load that is too low at its Commit gives its tables away, once.
+func TestAnOvertakenLoadHandsItsTablesOver(t *testing.T) {
+	for _, fails := range []error{nil, errFailed} {
+		s, l := newLoad(t)
+		var got []*manifest.FileMeta
+		l.Overtaken = func(files []*manifest.FileMeta, info *Info) error {
+			got, info.Bytes = files, 5
+			return fails
+		}
+		add(t, l, 300)
+		s.lastSeq = 100
+		info, err := l.Commit()
+		require.Equal(t, fails, err)
+		require.Equal(t, fails, info.Err)
+		require.EqualValues(t, 5, info.Bytes)
+		require.Nil(t, s.edit)
+		require.NotEmpty(t, got)
+		require.Len(t, files(t, s.fs, ".dbtmp"), len(got), "they are not the load's any more")
+		require.Equal(t, 1, s.ended)
+	}
+}
