@@ -734,8 +734,8 @@ func readUntil(d *DB, key func(int) []byte, missed []atomic.Bool, stop chan stru
 		case err != nil:
 			return err
 		}
+		was = missed[i].Load() // before the snapshot: what is hidden later, the snapshot may show
 		s := d.NewSnapshot()
-		was = missed[i].Load()
 		_, first := s.Get(key(i))
 		_, second := s.Get(key(i))
 		_ = s.Close()
