@@ -143,6 +143,8 @@ soak:
 	$(GO) test -timeout 48h -v -run TestSoak ./internal/soak -soak.for $(SOAKTIME)
 	cd internal/linearizability && $(GO) test -timeout 12h . -lin.histories 1000
 	cd internal/interop && $(GO) test -timeout 12h -run Random . -interop.random 1000
+	cd internal/interop && $(GO) test -timeout 12h -run TestFollowersOfKilledWriters . -follow.rounds 1000
+	$(GO) test -timeout 12h -run TestChainsOfBackupsAgreeWithAModel ./backup -chain.rounds 2000
 	$(GO) test -timeout 12h ./internal/zoo -zoo.all
 	$(MAKE) fuzz FUZZTIME=10m
 

@@ -1,12 +1,12 @@
 package backup_test
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +14,11 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/backuptest"
 	"github.com/sievedb/sievedb/vfs"
+)
+
+var (
+	chainRounds = flag.Int("chain.rounds", 50, "backups of TestChainsOfBackupsAgreeWithAModel")
+	chainSeed   = flag.Uint64("chain.seed", 0, "its seed; 0: choose one")
 )
 
 // change writes, deletes and compacts at random, in the store and in a model.
@@ -48,18 +53,20 @@ func change(t *testing.T, d *db.DB, rnd *rand.Rand, model map[string]string) {
 // Each backup of a chain has the state of its moment, whatever was written, deleted, compacted, backed
 // up and pruned later. Restored databases continue chains of their own.
 func TestChainsOfBackupsAgreeWithAModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed, rounds := *chainSeed, *chainRounds
+	if seed == 0 {
+		seed = rand.Uint64() >> 1
+	}
+	if testing.Short() {
+		rounds = min(rounds, 12)
+	}
+	t.Logf("-chain.seed=%d -chain.rounds=%d", seed, rounds)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	repo := backup.Open(backuptest.NewMem())
 	models := map[string]map[string]string{}
 	ids := []string{}
 	mem := vfs.NewMem()
 	d, model := open(t, "db", smallOptions(mem)), map[string]string{}
-	rounds := 40
-	if testing.Short() {
-		rounds = 12
-	}
 	for round := range rounds {
 		change(t, d, rnd, model)
 		info := create(t, repo, d, &backup.CreateOptions{Flush: rnd.IntN(3) == 0})
