@@ -25,6 +25,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	if err == nil && d.opts.ReadOnly {
 		d.installReadOnly(r)
 	} else if err == nil {
+		d.place.Changed()
 		err = d.install(r) // A panic in here does not abandon: the new MANIFEST may be in force.
 	}
 	if err != nil {

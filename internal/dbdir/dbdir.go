@@ -35,6 +35,8 @@ type Dir struct {
 	logDir string   // absolute, or empty
 	made   []string // directories that Prepare made, the deepest first
 	lock   *manifest.DirLock
+	// changed says that Abandon must not remove LOCK.
+	changed bool
 	// FindOrAbandonLogs left out the logs because they are lost, or because there is no LOGDIR.
 	lost, unmarked bool
 }
@@ -182,8 +184,15 @@ func (d *Dir) lockWith(find func() error) (err error) {
 	return nil
 }
 
+// Changed is called before files of the database are changed: Abandon then leaves LOCK, because a database
+// may exist.
+func (d *Dir) Changed() { d.changed = true }
+
 // abandonLock releases the lock, and removes what Prepare and Lock made.
 func (d *Dir) abandonLock() error {
+	if d.changed {
+		return d.lock.Close()
+	}
 	err := d.lock.Abandon()
 	logdir.RemoveDirs(d.o.FS, d.made)
 	return err
