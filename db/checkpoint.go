@@ -49,9 +49,20 @@ func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (
 	if err != nil {
 		return CheckpointInfo{}, err
 	}
-	info, err := checkpoint.Make(ctx, checkpoint.Options{
+	returned := false
+	defer func() {
+		if !returned { // the file system panics
+			_ = s.Release()
+		}
+	}()
+	from := checkpoint.Options{
 		FS: d.opts.FS, Dir: d.dir, LogDir: d.place.Logs.Dir(), Dest: dest, Open: d.fs.Open, Tables: d.levelWriterOptions(0, d.plan.FlushBits(s.Entries())), Closed: d.closed.Load,
-	}, s)
+	}
+	if d.follower != nil {
+		from.Linked = d.follower.Pinned
+	}
+	info, err := checkpoint.Make(ctx, from, s)
+	returned = true
 	return info, errors.CombineErrors(err, s.Release())
 }
 

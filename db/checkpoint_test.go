@@ -449,3 +449,24 @@ func TestACheckpointOfAFollower(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Equal(t, info.Seq, f.finder.VisibleSeq.Load())
 }
+
+// The directory was replaced under the follower: files of the same names are of another database.
+func TestACheckpointOfAFollowerHasItsOwnTables(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	fillWith := func(value string) {
+		d := mustOpen(t, o)
+		putAll(t, d, "a", value)
+		require.NoError(t, d.Flush())
+		require.NoError(t, d.Close())
+	}
+	fillWith("old")
+	f := mustFollow(t, o)
+	require.NoError(t, Destroy("db", o))
+	fillWith("new")
+	checkpointTo(t, f, "copy")
+	c, err := Open("copy", &Options{FS: mem, ErrorIfMissing: true})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "old"}, mapOf(t, c))
+	require.NoError(t, c.Close())
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/follow"
 	"github.com/sievedb/sievedb/internal/lookup"
@@ -37,7 +38,7 @@ func OpenFollower(dir string, opts *Options) (*DB, error) {
 func (d *DB) newFollower() {
 	d.follower = follow.New(follow.Options{
 		FS: d.opts.FS, Dir: d.dir, MemtableSize: d.opts.Memtables.Size,
-		FindLogs: func() (vfs.FS, error) { err := d.place.FindLogs(); return d.place.FS, err },
+		FindLogs: d.findLogs, Closing: d.closing,
 		Manifest: manifest.SetOptions{Cmp: d.cmp, ReadLimit: d.opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
 		Drop: func(files []manifest.LevelFile) {
 			for _, f := range files {
@@ -46,6 +47,18 @@ func (d *DB) newFollower() {
 		},
 	})
 	d.fs, d.set = d.follower.FS(), d.follower.Set()
+}
+
+// findLogs returns the file system that shows the logs, which may have moved.
+func (d *DB) findLogs() (vfs.FS, error) {
+	place, err := dbdir.Open(d.dir, d.opts.dirOptions())
+	if err == nil {
+		err = place.FindLogs()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return place.FS, nil
 }
 
 // openFollower is open for a follower.

@@ -89,11 +89,11 @@ func (n *memNode) bytes() []byte {
 
 func (n *memNode) info(name string) fs.FileInfo {
 	if n.isDir() {
-		return memInfo{name: name, mode: fs.ModeDir | dirMode(DefaultFileMode), modTime: n.modTime}
+		return memInfo{name: name, mode: fs.ModeDir | dirMode(DefaultFileMode), modTime: n.modTime, node: n}
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return memInfo{name: name, mode: DefaultFileMode, size: int64(len(n.data)), modTime: n.modTime}
+	return memInfo{name: name, mode: DefaultFileMode, size: int64(len(n.data)), modTime: n.modTime, node: n}
 }
 
 // memFile is an open file of a Mem.
@@ -178,6 +178,7 @@ type memInfo struct {
 	size    int64
 	mode    fs.FileMode
 	modTime time.Time
+	node    *memNode
 }
 
 func (i memInfo) Name() string       { return i.name }

@@ -35,6 +35,9 @@ type Options struct {
 	LogDir string
 	// Open opens a table of the store that cannot be linked.
 	Open func(path string) (vfs.File, error)
+	// Linked, if not nil, reports whether info, of a link to a path, is that of the store's table: another
+	// process may have replaced the file.
+	Linked func(path string, info fs.FileInfo) bool
 	// Tables say how tables are written; the Dir and the file numbers are those of the checkpoint.
 	Tables tables.WriterOptions
 	// Closed reports whether the store is being closed.
@@ -89,10 +92,14 @@ func (m *maker) make() error {
 	if err != nil {
 		return errors.CombineErrors(err, m.giveUp(lock))
 	}
-	if err = m.FS.SyncDir(filepath.Dir(m.Dest)); err == nil {
-		_ = m.FS.Remove(filepath.Join(m.Dest, markerName)) // if it stays, the next Open removes it
+	if err = m.FS.SyncDir(filepath.Dir(m.Dest)); err != nil {
+		if m.FS.Rename(m.Dest, m.temp) == nil {
+			return errors.CombineErrors(err, m.giveUp(lock))
+		}
+		return errors.CombineErrors(err, lock.Close())
 	}
-	return errors.CombineErrors(err, lock.Close())
+	_ = m.FS.Remove(filepath.Join(m.Dest, markerName)) // if it stays, the next Open removes it
+	return lock.Close()
 }
 
 // within reports whether path is dir, or below it. Both are absolute.
@@ -246,9 +253,9 @@ func (m *maker) table(f *manifest.FileMeta) error {
 	}
 	from, to := filepath.Join(m.Dir, f.Name()), filepath.Join(m.temp, f.Name())
 	m.info.Tables++
-	if m.FS.Link(from, to) == nil {
+	if linked, err := m.link(from, to); linked || err != nil {
 		m.info.BytesLinked += f.Size
-		return nil
+		return err
 	}
 	src, err := m.Open(from)
 	if err != nil {
@@ -257,6 +264,21 @@ func (m *maker) table(f *manifest.FileMeta) error {
 	defer src.Close()
 	m.info.BytesCopied += f.Size
 	return vfs.Copy(m.FS, src, int64(f.Size), to)
+}
+
+// link links a table if it can.
+func (m *maker) link(from, to string) (linked bool, err error) {
+	if m.FS.Link(from, to) != nil {
+		return false, nil
+	}
+	if m.Linked == nil {
+		return true, nil
+	}
+	info, err := m.FS.Lstat(to)
+	if err != nil || m.Linked(from, info) {
+		return err == nil, err
+	}
+	return false, m.FS.Remove(to)
 }
 
 // memtables writes the memtables as tables of level 0, the oldest first.

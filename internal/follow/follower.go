@@ -22,6 +22,8 @@ type Options struct {
 	FindLogs func() (vfs.FS, error)
 	// Manifest are the options of the versions. The Follower sets FS, Dir and Obsolete.
 	Manifest manifest.SetOptions
+	// Closing is closed when the store closes: a Refresh then ends soon.
+	Closing <-chan struct{}
 	// Drop is called with tables that no version contains any more. It must not block.
 	Drop func([]manifest.LevelFile)
 	// MemtableSize bounds the usual memory of one memtable, in bytes.
@@ -70,6 +72,9 @@ func New(o Options) *Follower {
 // FS returns the file system in which tables can be opened while a version has them.
 func (f *Follower) FS() vfs.FS { return f.pins }
 
+// Pinned reports whether info describes the table that versions have under a path.
+func (f *Follower) Pinned(path string, info fs.FileInfo) bool { return f.pins.has(path, info) }
+
 // Set returns the set of the versions. It is only for reading.
 func (f *Follower) Set() *manifest.Set { return f.tail.Set() }
 
@@ -91,10 +96,12 @@ func (f *Follower) drop(files []manifest.LevelFile) {
 }
 
 // Attempts without progress: what a writer does between the two steps of a change takes microseconds,
-// on a loaded machine some milliseconds. Together they wait for about a quarter of a second.
+// on a loaded machine some milliseconds. Together they wait for about an eighth of a second. If a writer
+// is so busy that each attempt meets another change, a Refresh ends after maxTime.
 const (
 	maxStill  = 8
 	firstWait = time.Millisecond
+	maxTime   = time.Second
 )
 
 // IsGap reports whether err says that operations are missing between two records of the logs. What is
@@ -130,8 +137,9 @@ func (s *step) run(ctx context.Context, publish func(View)) error {
 	start, wait := time.Now(), time.Duration(0)
 	for still := 0; ; still++ {
 		before := s.progress()
-		err := s.try(still == f.patience)
-		if err == nil || IsGap(err) && still == f.patience {
+		final := still == f.patience || time.Since(start) > maxTime
+		err := s.try()
+		if err == nil || IsGap(err) && final {
 			if err = errors.CombineErrors(s.checkOrder(), err); err == nil || IsGap(err) {
 				s.publish(publish)
 			}
@@ -140,14 +148,16 @@ func (s *step) run(ctx context.Context, publish func(View)) error {
 			}
 			return err
 		}
-		if s.progress() != before {
+		if s.progress() != before && !final {
 			still, wait = 0, 0
-		} else if still == f.patience {
+		} else if final {
 			return errors.Wrapf(err, "sievedb: following %s", f.o.Dir)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-f.o.Closing:
+			return base.ErrClosed
 		case <-time.After(wait):
 			wait = max(2*wait, firstWait)
 		}
@@ -185,39 +195,70 @@ func (s *step) last() (seq uint64) {
 	return seq
 }
 
-// try reads the MANIFEST, the tables and the logs once. final says that there is no other attempt.
-func (s *step) try(final bool) error {
+// try reads the MANIFEST, the tables and the logs once.
+func (s *step) try() error {
 	f := s.f
-	r, fresh, err := f.tail.Read(s.reading)
-	if err != nil {
+	if _, err := s.readManifest(); err != nil {
 		return err
 	}
-	if fresh {
-		s.forgetLogs()
-		if s.logs.fs, err = f.o.FindLogs(); err != nil {
-			return err
-		}
-	}
-	s.take(r)
-	if r != f.reading {
-		pinned, err := f.pins.add(f.o.Dir, r.Version)
+	if s.reading != f.reading {
+		pinned, err := f.pins.add(f.o.Dir, s.reading.Version)
 		s.pinned = append(s.pinned, pinned...)
 		if err != nil {
 			return missingTable(err)
 		}
 	}
-	logs, missing, err := f.neededLogs(s.logs, r)
+	logs, missing, err := f.neededLogs(s.logs, s.reading)
 	if err != nil {
 		return err
 	}
 	closeLogs(s.logs.open, logs, f.logs.open)
 	s.logs.open = logs
-	if missing && !(final && (r.ByGoLevelDB || len(logs) == 0)) { // see replay.checkLog
-		path := filepath.Join(f.o.Dir, f.tail.Name())
-		return base.InFile(base.Corruptf("version edit", -1, "the edits need %s, which is missing",
-			base.FileName(base.FileLog, r.LogNum)), path, -1)
+	if missing {
+		if err := s.checkMissing(); err != nil {
+			return err
+		}
 	}
-	return f.readLogs(r, logs, r != f.reading)
+	return f.readLogs(s.reading, logs, s.reading != f.reading)
+}
+
+// readManifest reads what was added to the MANIFEST, and finds the logs if it is another one.
+func (s *step) readManifest() (added bool, err error) {
+	r, fresh, err := s.f.tail.Read(s.reading)
+	if err != nil {
+		return false, err
+	}
+	added = r != s.reading
+	s.take(r)
+	if fresh {
+		s.forgetLogs()
+		s.logs.fs = nil
+	}
+	if s.logs.fs == nil {
+		s.logs.fs, err = s.f.o.FindLogs()
+	}
+	return added, err
+}
+
+// errAgain says that the writer has made a change meanwhile.
+var errAgain = errors.Sentinel("sievedb: the writer has changed the database meanwhile")
+
+// checkMissing decides whether the log that the edits name may be missing. If a later edit makes it
+// superfluous, it was written before the log was removed. Without one, goleveldb has flushed an empty
+// memtable, or the log is lost; see replay.checkLog.
+func (s *step) checkMissing() error {
+	added, err := s.readManifest()
+	switch {
+	case err != nil:
+		return err
+	case added:
+		return errAgain
+	case s.reading.ByGoLevelDB || len(s.logs.open) == 0:
+		return nil
+	}
+	path := filepath.Join(s.f.o.Dir, s.f.tail.Name())
+	return base.InFile(base.Corruptf("version edit", -1, "the edits need %s, which is missing",
+		base.FileName(base.FileLog, s.reading.LogNum)), path, -1)
 }
 
 // missingTable makes the error of a missing table that of a damaged database.

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -301,7 +302,7 @@ func TestALargeBatchIsWhole(t *testing.T) {
 		require.Len(t, got, 203)
 		old.Seq = 203
 		_, got = contentOf(old)
-		require.Len(t, got, 201, "what was before the large one, which has a memtable of its own")
+		require.Contains(t, []int{1, 101, 201}, len(got), "whole batches, and not the large one, which has a memtable of its own")
 	})
 }
 
@@ -392,5 +393,162 @@ func TestTheTimeOfTheWriterIsShown(t *testing.T) {
 		require.NoError(t, d.set.Begin(&manifest.Edit{}, nil))
 		d.mustRefresh()
 		require.Equal(t, uint64(12345), d.view.Time)
+	})
+}
+
+// The bug: the edits of the new MANIFEST were applied to the old version afterwards.
+func TestLogsThatAreNotFoundAtOnce(t *testing.T) {
+	run(t, func(d *database) {
+		d.write(10, 1)
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+		failures, failure := 0, errors.New("no more files")
+		d.o.FindLogs = func() (vfs.FS, error) {
+			if failures--; failures >= 0 {
+				return nil, failure
+			}
+			return d.fs, nil
+		}
+		d.mustRefresh()
+		for _, failing := range []int{1, 100} {
+			d.newLog(uint64(11 + failing))
+			d.begin(&manifest.Edit{
+				LogNum: manifest.Num(uint64(11 + failing)), Deleted: []manifest.DeletedFile{deleted(20)}, Added: []manifest.LevelFile{d.added(uint64(30+failing), 1)},
+			})
+			failures = failing
+			if failing > 1 {
+				require.ErrorIs(t, d.refresh(), failure)
+				failures = 0
+			}
+			d.mustRefresh()
+			tables, _ := contentOf(d.view)
+			require.NotContains(t, tables, uint64(20))
+			require.Contains(t, tables, uint64(30+failing))
+		}
+	})
+}
+
+// A new database in the directory of an old one has files of the same names.
+func TestAReplacedDatabaseIsNotMixedWithTheOldOne(t *testing.T) {
+	run(t, func(d *database) {
+		d.write(10, 1)
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
+		d.mustRefresh()
+		names, err := d.fs.List(dir)
+		require.NoError(t, err)
+		for _, name := range names {
+			require.NoError(t, d.fs.Remove(filepath.Join(dir, name)))
+		}
+		require.NoError(t, d.set.Close())
+		d.set = nil
+		d.newLog(10)
+		d.begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(4), Added: []manifest.LevelFile{d.added(20, 4), d.added(21, 4)}})
+		require.Positive(t, d.lag().Bytes)
+		d.write(10, 5)
+		d.mustRefresh()
+		d.requireView(5, []uint64{20, 21}, []uint64{5})
+		info, err := d.fs.Lstat(filepath.Join(dir, "000020.ldb"))
+		require.NoError(t, err)
+		require.True(t, d.Pinned(filepath.Join(dir, "000020.ldb"), info))
+		require.False(t, d.Pinned(filepath.Join(dir, "000021.ldb"), info))
+		require.NoError(t, d.fs.Rename(filepath.Join(dir, "000021.ldb"), filepath.Join(dir, "000020.ldb")))
+		info, err = d.fs.Lstat(filepath.Join(dir, "000020.ldb"))
+		require.NoError(t, err)
+		require.False(t, d.Pinned(filepath.Join(dir, "000020.ldb"), info))
+	})
+}
+
+func TestANewManifestNeedsNoOtherFiles(t *testing.T) {
+	run(t, func(d *database) {
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0), d.added(21, 0)}})
+		opened := map[string]int{}
+		require.NoError(t, d.Close())
+		d.Follower = d.newFollower(wrap.NewFaulty(d.fs, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpOpen {
+				opened[filepath.Base(op.Name)]++
+			}
+			return nil
+		}))
+		d.mustRefresh()
+		d.begin(&manifest.Edit{Deleted: []manifest.DeletedFile{deleted(20)}, Added: []manifest.LevelFile{d.added(22, 0)}})
+		d.mustRefresh()
+		d.requireView(0, []uint64{21, 22}, nil)
+		require.Equal(t, 1, opened["000021.ldb"])
+		require.Equal(t, 2, d.pins.count())
+	})
+}
+
+// goleveldb removes an empty log without an edit.
+func TestALogOfGoleveldbMayBeMissing(t *testing.T) {
+	run(t, func(d *database) {
+		record := (&manifest.Edit{
+			Comparer: base.Bytewise.Name, LogNum: manifest.Num(10), NextFileNum: manifest.Num(50), LastSeq: manifest.Num(0),
+		}).Encode(nil)
+		f, err := d.fs.Create(filepath.Join(dir, base.FileName(base.FileManifest, 60)))
+		require.NoError(t, err)
+		w := wal.NewWriter(f)
+		require.NoError(t, w.WriteRecord(record))
+		require.NoError(t, w.Close())
+		require.NoError(t, manifest.SetCurrent(d.fs, dir, 60))
+		d.remove(base.FileLog, 10)
+		d.newLog(12)
+		d.write(12, 1)
+		start := time.Now()
+		d.mustRefresh()
+		d.requireView(1, nil, []uint64{1})
+		require.Zero(t, time.Since(start), "without waiting")
+	})
+}
+
+func TestMemtablesOfALogAreMerged(t *testing.T) {
+	run(t, func(d *database) {
+		var want []uint64
+		for i := range uint64(100) {
+			d.write(10, 2*i+1)
+			d.apply(&manifest.Edit{LastSeq: manifest.Num(2*i + 2), Added: []manifest.LevelFile{d.added(20+i, 2*i+2)}})
+			old := d.view
+			d.mustRefresh()
+			want = append(want, 2*i+1)
+			require.LessOrEqual(t, len(d.view.Memtables), maxMemtables+1)
+			_, seqs := contentOf(d.view)
+			require.Equal(t, want, seqs)
+			if i > 0 {
+				old.Seq = d.view.Seq
+				_, seqs = contentOf(old)
+				require.Equal(t, want[:i], seqs)
+			}
+		}
+	})
+}
+
+func TestHiddenVersionsOfALogUseNoMemory(t *testing.T) {
+	run(t, func(d *database) {
+		const writes = 60_000
+		for seq := uint64(1); seq <= writes; seq++ {
+			require.NoError(t, d.logs[10].BufferRecord(batch.AppendRecord(nil, seq, base.KindDelete, []byte{byte(seq % 3)}, nil)))
+		}
+		require.NoError(t, d.logs[10].Flush())
+		d.mustRefresh()
+		total := 0
+		for _, m := range d.view.Memtables {
+			total += m.Capacity()
+		}
+		require.Less(t, total, 1<<20)
+		require.Equal(t, uint64(writes), d.view.Seq)
+		for key := range 3 {
+			_, kind, ok := d.view.Memtables[0].Get([]byte{byte(key)}, writes)
+			require.True(t, ok || len(d.view.Memtables) > 1)
+			require.Equal(t, base.KindDelete, kind)
+		}
+	})
+}
+
+func TestARefreshEndsWhenTheStoreCloses(t *testing.T) {
+	run(t, func(d *database) {
+		closing := make(chan struct{})
+		close(closing)
+		d.o.Closing = closing
+		d.newLog(12)
+		d.apply(&manifest.Edit{LogNum: manifest.Num(11)}) // which does not exist
+		require.ErrorIs(t, d.refresh(), base.ErrClosed)
 	})
 }

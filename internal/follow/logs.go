@@ -115,7 +115,7 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 				break
 			}
 			if err == nil {
-				err = f.add(l, record, max(last, r.LastSeq), last, apart)
+				err = f.add(l, record, max(last, r.LastSeq), last, apart, size)
 			}
 			if err != nil {
 				l.rewind(before)
@@ -128,8 +128,9 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 }
 
 // add adds a record of a log to its memtables. known is the last operation that the version or a log
-// has, last the last one of a log.
-func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool) error {
+// has, last the last one of a log, which has size bytes.
+func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool, size int64) error {
+	unread := uint64(size-l.log.End()) + uint64(len(record))
 	next, memSize, err := batch.Check(record)
 	if err != nil {
 		return err
@@ -145,7 +146,10 @@ func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool
 			"The follower continues when the writer has flushed this log", b.Seq, last)
 	}
 	if apart = apart || b.Seq <= f.seq; !l.hasRoom(memSize, apart) {
-		l.begin(f, memSize)
+		l.thin(f)
+		if !l.hasRoom(memSize, apart) {
+			l.begin(f, memSize, unread)
+		}
 	}
 	for {
 		kind, key, value, seq, ok, err := b.Next()
@@ -155,7 +159,7 @@ func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool
 		if l.newest().AddWith(&l.inserter, seq, kind, key, value) {
 			continue
 		}
-		l.begin(f, uint64(memtable.EntrySize(len(key), len(value))))
+		l.begin(f, uint64(memtable.EntrySize(len(key), len(value))), unread)
 		l.newest().AddWith(&l.inserter, seq, kind, key, value)
 	}
 	l.last = next - 1
@@ -170,20 +174,91 @@ func (l *logTail) hasRoom(memSize uint64, apart bool) bool {
 	return len(l.mems) > 0 && !(apart && len(l.mems) == l.published) && uint64(l.newest().Available()) >= memSize
 }
 
-// minMemtable is the size of a memtable, in bytes, that begins a log or follows a published one. One that
-// follows a full one is twice as large as that, so that a small log needs little memory, and a large one
-// few memtables. A batch above maxMemtable is divided: no reader sees it before all of it is there.
+// The size of a memtable, in bytes. One that begins a log, or follows a published one, is small: it has
+// room for what remains of the log. One that follows a full one is twice as large as that. A batch above
+// maxMemtable is divided: no reader sees it before all of it is there.
 const (
-	minMemtable = 256 << 10
+	minMemtable = 4 << 10
+	maxBegin    = 256 << 10
 	maxMemtable = 64 << 20
+	// maxMemtables is the number of memtables of a log from which on they are merged into one, when the
+	// next one would have to be apart from the published ones.
+	maxMemtables = 8
+	entryGrowth  = 4 // an entry in a memtable and in a log, usually much less
+	// minHidden is the divisor of the part of a full memtable that must be hidden before thin copies the
+	// rest.
+	minHidden = 8
 )
 
-// begin begins a memtable for a batch of memSize bytes.
-func (l *logTail) begin(f *Follower, memSize uint64) {
-	size := uint64(minMemtable)
-	if n := len(l.mems); n > l.published {
+// begin begins a memtable for a batch of memSize bytes. unread is the number of bytes of the log behind it.
+func (l *logTail) begin(f *Follower, memSize, unread uint64) {
+	size := min(max(minMemtable, entryGrowth*unread), maxBegin)
+	switch n := len(l.mems); {
+	case n > l.published:
 		size = max(size, min(2*uint64(l.newest().Capacity()), uint64(f.o.MemtableSize)))
+	case n >= maxMemtables:
+		size = max(size, l.merge(f, memSize))
+		if uint64(l.newest().Available()) >= memSize {
+			return
+		}
 	}
 	size = max(size, min(memSize, maxMemtable)+memtable.Slack)
 	l.mems = append(l.mems, memtable.New(f.o.Manifest.Cmp, int(size)))
+}
+
+// merge copies all entries of the log to one memtable, which is not published, and has room for more. It
+// returns the size of that.
+func (l *logTail) merge(f *Follower, more uint64) (size uint64) {
+	size = more + memtable.Slack
+	for _, m := range l.mems {
+		size += uint64(m.Size())
+	}
+	size += size / 4
+	to := memtable.New(f.o.Manifest.Cmp, int(size))
+	var inserter memtable.Inserter
+	for _, m := range l.mems {
+		for ikey, value := range m.All() {
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			if !to.AddWith(&inserter, seq, kind, base.UserKey(ikey), value) {
+				return size // towers have random heights; the next attempt has another chance
+			}
+		}
+	}
+	l.mems, l.published = []*memtable.Memtable{to}, 0
+	l.inserter.Reset()
+	return size
+}
+
+// thin removes versions that no reader will see from the newest memtable, which is full and not
+// published, if they use enough of it: a log may have very many short entries for few keys.
+func (l *logTail) thin(f *Follower) {
+	if len(l.mems) == l.published {
+		return
+	}
+	from, hidden := l.newest(), 0
+	each := func(do func(ikey, value []byte)) {
+		var before []byte
+		for ikey, value := range from.All() {
+			if before == nil || f.o.Manifest.Cmp.Compare(base.UserKey(before), base.UserKey(ikey)) != 0 {
+				do(ikey, value)
+			}
+			before = ikey // in the arena
+		}
+	}
+	hidden = from.Size()
+	each(func(ikey, value []byte) { hidden -= memtable.EntrySize(len(base.UserKey(ikey)), len(value)) })
+	if hidden < from.Capacity()/minHidden {
+		return
+	}
+	to := memtable.New(f.o.Manifest.Cmp, from.Capacity())
+	var inserter memtable.Inserter
+	fits := true
+	each(func(ikey, value []byte) {
+		seq, kind := base.SplitTrailer(base.Trailer(ikey))
+		fits = fits && to.AddWith(&inserter, seq, kind, base.UserKey(ikey), value)
+	})
+	if fits {
+		l.mems[len(l.mems)-1] = to
+		l.inserter.Reset()
+	}
 }

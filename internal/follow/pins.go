@@ -24,8 +24,11 @@ type pins struct {
 // pin is an open table.
 type pin struct {
 	vfs.File
-	path  string
-	users int // the pin itself, and each File that Open returned; guarded by pins.mu
+	path string
+	info fs.FileInfo
+	// tables is the number of descriptions of the table in versions, users the same and the number of
+	// Files that Open returned. Both are guarded by pins.mu.
+	tables, users int
 }
 
 func newPins(fsys vfs.FS) *pins {
@@ -42,16 +45,60 @@ func (p *pins) add(dir string, v *manifest.Version) (added []*manifest.FileMeta,
 	})
 	p.mu.Unlock()
 	for i, f := range added {
-		one := &pin{users: 1}
+		if p.share(dir, f) {
+			continue
+		}
+		one := &pin{tables: 1, users: 1}
 		if one.File, err = p.openTable(dir, f); err != nil {
 			return added[:i], err
 		}
 		one.path = filepath.Join(dir, f.Name())
+		if one.info, err = p.Lstat(one.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return added[:i], errors.CombineErrors(err, one.File.Close())
+		}
 		p.mu.Lock()
 		p.files[f], p.paths[one.path] = one, one
 		p.mu.Unlock()
 	}
 	return added, nil
+}
+
+// share uses the open file of a table for another description of the same table, from a new MANIFEST.
+func (p *pins) share(dir string, f *manifest.FileMeta) bool {
+	for _, old := range []bool{false, true} {
+		f.OldSuffix = old
+		path := filepath.Join(dir, f.Name())
+		p.mu.Lock()
+		one := p.paths[path]
+		p.mu.Unlock()
+		if one == nil {
+			continue
+		}
+		if info, err := p.Lstat(path); err != nil || !one.is(info) {
+			continue
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.paths[path] == one {
+			one.tables++
+			one.users++
+			p.files[f] = one
+			return true
+		}
+	}
+	f.OldSuffix = false
+	return false
+}
+
+// is reports whether info describes the file.
+func (p *pin) is(info fs.FileInfo) bool { return p.info != nil && vfs.SameFile(p.info, info) }
+
+// has reports whether info describes the table that is open under a path.
+func (p *pins) has(path string, info fs.FileInfo) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.paths[path]
+	return one != nil && one.is(info)
 }
 
 // openTable opens a table, and finds out which suffix its file has.
@@ -75,8 +122,10 @@ func (p *pins) drop(files []*manifest.FileMeta) {
 		p.mu.Lock()
 		one := p.files[f]
 		delete(p.files, f)
-		if one != nil && p.paths[one.path] == one {
-			delete(p.paths, one.path)
+		if one != nil {
+			if one.tables--; one.tables == 0 && p.paths[one.path] == one {
+				delete(p.paths, one.path)
+			}
 		}
 		p.mu.Unlock()
 		if one != nil {
@@ -140,7 +189,7 @@ func (f *pinned) Close() error {
 	return f.pins.leave(f.pin)
 }
 
-// count returns the number of open tables.
+// count returns the number of tables that versions have.
 func (p *pins) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

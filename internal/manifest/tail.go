@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -17,6 +18,7 @@ type Tail struct {
 	set  *Set
 	name string   // of the file; empty: none is open
 	file vfs.File // name, open: it can be read when it was removed
+	info fs.FileInfo
 	log  *wal.Reader
 }
 
@@ -42,7 +44,7 @@ func (t *Tail) Set() *Set { return t.set }
 // Name returns the name of the MANIFEST that was read last.
 func (t *Tail) Name() string { return t.name }
 
-// Read reads the edits since have, or, if have is nil or CURRENT names another MANIFEST, the whole
+// Read reads the edits since have, or, if have is nil or CURRENT leads to another MANIFEST, the whole
 // MANIFEST. fresh says that it did that: the version then shares nothing with have. If nothing was
 // added, it returns have. A new Reading is to be published or discarded.
 //
@@ -54,15 +56,27 @@ func (t *Tail) Read(have *Reading) (r *Reading, fresh bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if fresh = have == nil || name != t.name; fresh {
+	if fresh = have == nil || name != t.name; !fresh {
+		fresh, err = t.replaced()
+	}
+	switch {
+	case err != nil:
+	case fresh:
 		r, err = t.readWhole()
-	} else {
-		r, err = t.readEdits(have)
+	default:
+		r, fresh, err = t.readEdits(have)
 	}
 	if err != nil {
 		_ = t.Close()
 	}
 	return r, fresh, err
+}
+
+// replaced reports whether another file has the MANIFEST's name by now, as after a database was created
+// anew, or the directory replaced.
+func (t *Tail) replaced() (bool, error) {
+	info, err := t.set.opts.FS.Lstat(filepath.Join(t.set.opts.Dir, t.name))
+	return err == nil && !vfs.SameFile(info, t.info), err
 }
 
 // readWhole reads the MANIFEST that CURRENT names.
@@ -75,6 +89,9 @@ func (t *Tail) readWhole() (*Reading, error) {
 	}
 	path := filepath.Join(o.Dir, st.ManifestName)
 	if t.file, err = o.FS.Open(path); err != nil {
+		return nil, err
+	}
+	if t.info, err = o.FS.Lstat(path); err != nil {
 		return nil, err
 	}
 	t.name, t.log = st.ManifestName, wal.NewReader(t.file, 0, wal.ReaderOptions{AllowTornEnd: true})
@@ -103,15 +120,23 @@ func (s *Set) ownedBy(other *Set) *Version {
 	return v
 }
 
-// readEdits reads what was added to the MANIFEST.
-func (t *Tail) readEdits(have *Reading) (*Reading, error) {
+// maxEdits is the number of bytes from which on new edits are read with the whole MANIFEST, in two
+// passes: decoded edits may need far more memory than their bytes.
+const maxEdits = 1 << 20
+
+// readEdits reads what was added to the MANIFEST. fresh is as in Read.
+func (t *Tail) readEdits(have *Reading) (r *Reading, fresh bool, err error) {
 	path := filepath.Join(t.set.opts.Dir, t.name)
 	size, err := t.file.Size()
 	if err == nil {
 		err = CheckSize(path, size, t.set.opts.ReadLimit)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if size-t.log.End() > maxEdits {
+		r, err = t.readWhole()
+		return r, true, err
 	}
 	t.log.Continue(0, size)
 	next := *have
@@ -126,18 +151,18 @@ func (t *Tail) readEdits(have *Reading) (*Reading, error) {
 			e, err = DecodeEdit(record)
 		}
 		if err != nil {
-			return nil, base.InFile(err, path, t.log.Offset())
+			return nil, false, base.InFile(err, path, t.log.Offset())
 		}
 		next.note(e)
 		edits = append(edits, e)
 	}
 	if len(edits) == 0 {
-		return have, nil
+		return have, false, nil
 	}
 	if next.Version, err = have.Version.Apply(edits...); err != nil {
-		return nil, base.InFile(err, path, -1)
+		return nil, false, base.InFile(err, path, -1)
 	}
-	return &next, nil
+	return &next, false, nil
 }
 
 // note takes the numbers of an edit.
@@ -173,7 +198,7 @@ func (t *Tail) Publish(r *Reading, install func(*Version)) {
 	s.publish(r.Version, install)
 }
 
-// Unread returns the number of bytes of whole edits that have not been read. If CURRENT names another
+// Unread returns the number of bytes of whole edits that have not been read. If CURRENT leads to another
 // MANIFEST by now, that is the size of that one.
 func (t *Tail) Unread() (int64, error) {
 	o := &t.set.opts
@@ -181,7 +206,13 @@ func (t *Tail) Unread() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if name != t.name {
+	replaced := name != t.name
+	if !replaced {
+		if replaced, err = t.replaced(); err != nil {
+			return 0, err
+		}
+	}
+	if replaced {
 		info, err := o.FS.Stat(filepath.Join(o.Dir, name))
 		if err != nil {
 			return 0, err

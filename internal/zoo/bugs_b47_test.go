@@ -67,8 +67,8 @@ var bugsFromB47 = []bug{
 		id: "B43d", what: "a reader of a follower's old version sees records of the new one", seen: "one memtable for two versions",
 		plant: []patch{{
 			file: "internal/follow/follower.go",
-			old:  "	return f.readLogs(r, logs, r != f.reading)",
-			new:  "	return f.readLogs(r, logs, false)",
+			old:  "	return f.readLogs(s.reading, logs, s.reading != f.reading)",
+			new:  "	return f.readLogs(s.reading, logs, false)",
 		}},
 		caught: []catch{{
 			pkg: "internal/follow", test: "TestNewRecordsAreApartFromAnOldVersion",
