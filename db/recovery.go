@@ -25,7 +25,6 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	if err == nil && d.opts.ReadOnly {
 		d.installReadOnly(r)
 	} else if err == nil {
-		d.place.Changed()
 		err = d.install(r) // A panic in here does not abandon: the new MANIFEST may be in force.
 	}
 	if err != nil {
@@ -52,6 +51,7 @@ func (d *DB) install(r *replay.Replayer) error {
 	}
 	d.log = logState{w: w, lastSeq: lastSeq, logged: lastSeq}
 	d.finder.VisibleSeq.Store(lastSeq)
+	d.place.SetChanged(true) // also if it panics
 	err = d.set.Begin(&manifest.Edit{
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,
 	}, func(v *manifest.Version) {
@@ -64,6 +64,7 @@ func (d *DB) install(r *replay.Replayer) error {
 		if uncertain { // CURRENT may name the new MANIFEST, which names log and tables
 			r.Keep()
 		} else {
+			d.place.SetChanged(false)
 			d.files.Remove(d.files.File(base.FileLog, logNum))
 			err = errors.CombineErrors(err, d.place.Logs.Undo())
 		}

@@ -184,9 +184,8 @@ func (d *Dir) lockWith(find func() error) (err error) {
 	return nil
 }
 
-// Changed is called before files of the database are changed: Abandon then leaves LOCK, because a database
-// may exist.
-func (d *Dir) Changed() { d.changed = true }
+// SetChanged says whether a database may have been made: Abandon then leaves LOCK.
+func (d *Dir) SetChanged(changed bool) { d.changed = changed }
 
 // abandonLock releases the lock, and removes what Prepare and Lock made.
 func (d *Dir) abandonLock() error {
