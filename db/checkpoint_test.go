@@ -386,7 +386,7 @@ func TestACheckpointWithoutLinks(t *testing.T) {
 }
 
 // The bugs: the copy had no log that an old LevelDB's MANIFEST needs besides its newest one, and the
-// damage that Options.Salvage had passed over.
+// damage that Options.Salvage had skipped.
 func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))

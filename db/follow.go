@@ -16,7 +16,7 @@ import (
 
 // OpenFollower opens the database in dir for reading while another process, or this one, may have it
 // open for writing with SieveDB, LevelDB or goleveldb. It takes no lock and writes no byte, and it works
-// as well if nobody has the database open. Writing methods of the DB return ErrReadOnly.
+// as well if no process has the database open. Writing methods of the DB return ErrReadOnly.
 //
 // A follower shows the database as it was at one moment, and Refresh or Options.FollowInterval move that
 // moment forward. It never shows a part of a batch, and it never moves back. Reads during a Refresh see
@@ -112,7 +112,7 @@ func (d *DB) Refresh(ctx context.Context) error {
 	return d.follower.Refresh(ctx, d.showView)
 }
 
-// Lag returns how far a follower is behind the files of the database. It reads what was added since the
+// Lag returns what a follower lacks of what the files of the database have. It reads what was added since the
 // last Refresh.
 func (d *DB) Lag() (Lag, error) {
 	switch {

@@ -19,7 +19,7 @@ func stalledFor(d *DB) string {
 }
 
 // The bug: a writer that waited for room in level 0 led the queue, and the deletion, which had reserved
-// the tables there, waited behind it. Both hung until Close.
+// the tables there, waited after it. Both hung until Close.
 func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
 	var d *DB
 	var release func()
@@ -108,7 +108,7 @@ func queued(d *DB) int {
 	return len(d.commit.waiting)
 }
 
-// A request leaves the queue only while nobody has begun with it.
+// A request leaves the queue only while no leader has begun with it.
 func TestOnlyAWaitingRequestLeavesTheQueue(t *testing.T) {
 	q := &commitQueue{requests: newCommitRequests()}
 	ctx, cancel := context.WithCancel(t.Context())

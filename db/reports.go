@@ -19,7 +19,7 @@ type (
 	CheckpointInfo = report.Checkpoint
 	// IngestInfo describes tables that were ingested.
 	IngestInfo = report.Ingest
-	// Lag says how far a follower is behind.
+	// Lag says what a follower lacks.
 	Lag = report.Lag
 	// LookupMetrics count lookups and how memtables answered them.
 	LookupMetrics = report.LookupMetrics

@@ -100,7 +100,7 @@ func rewriters(d *DB, key []byte, first chan<- struct{}) (last []*Transaction) {
 	}
 }
 
-// The bug: a transaction whose Commit a listener called was refused, but it went on.
+// The bug: a transaction whose Commit a listener called was refused, but it continued.
 func TestACommitInAListenerIsRefusedAndEndsTheTransaction(t *testing.T) {
 	var tx *Transaction
 	var once sync.Once

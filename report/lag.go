@@ -2,7 +2,7 @@ package report
 
 import "time"
 
-// Lag says how far a follower is behind the database that it follows.
+// Lag says what a follower lacks of the database that it follows.
 type Lag struct {
 	// Seq is the sequence number of the last operation that the follower shows.
 	Seq uint64

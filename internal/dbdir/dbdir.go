@@ -95,7 +95,7 @@ func (d *Dir) FindLogs() (err error) {
 }
 
 // FindOrAbandonLogs is FindLogs for a repair. If the logs are to be in the directory itself, but are lost
-// or nobody knows where they are, they are left out. A directory that cannot be read is not lost.
+// or it is unknown where they are, they are left out. A directory that cannot be read is not lost.
 func (d *Dir) FindOrAbandonLogs() error {
 	err := d.FindLogs()
 	if d.logDir == "" || !logdir.Same(d.o.FS, d.logDir, d.Path) || err != nil && !logdir.IsLost(err) {

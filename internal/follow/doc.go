@@ -16,7 +16,7 @@
 //
 // Step 3 comes after step 1, so the logs may be ahead of the version. Some writes are not in a log: a
 // load, an ingest, a deleted range, or a transaction of goleveldb adds tables by an edit. A log that
-// continues after such an edit has a gap in its sequence numbers. No record behind a gap is used until
+// continues after such an edit has a gap in its sequence numbers. No record after a gap is used until
 // an edit that reaches to the gap's end has been read.
 //
 // The result is published without a lock for readers, as Publish says. A reader that still has the old

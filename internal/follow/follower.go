@@ -18,7 +18,7 @@ type Options struct {
 	FS  vfs.FS // with the tables and the MANIFEST
 	Dir string
 	// FindLogs returns the file system that shows the logs as files of Dir. It is called again when the
-	// writer has opened the database anew.
+	// writer has opened the database again.
 	FindLogs func() (vfs.FS, error)
 	// Manifest are the options of the versions. The Follower sets FS, Dir and Obsolete.
 	Manifest manifest.SetOptions
@@ -325,7 +325,7 @@ func (s *step) end() {
 	}
 	s.forgetLogs()
 	if s.reading != s.f.reading {
-		_ = s.f.tail.Close() // it is behind the edits that are discarded: the next Refresh reads everything
+		_ = s.f.tail.Close() // it has passed the edits that are discarded: the next Refresh reads everything
 	}
 	s.take(s.f.reading)
 	s.unpin()

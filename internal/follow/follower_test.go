@@ -155,7 +155,7 @@ func TestRemovedTablesCanBeReadWhileAVersionHasThem(t *testing.T) {
 	})
 }
 
-// While the follower opens tables and logs, the writer goes on and removes them.
+// While the follower opens tables and logs, the writer continues and removes them.
 func TestFilesThatVanishMeanwhile(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Lag returns how far the published view is behind the files. It reads what was added, but does not
+// Lag returns what the published view lacks of what the files have. It reads what was added, but does not
 // apply it.
 func (f *Follower) Lag() (lag report.Lag, err error) {
 	f.mu.Lock()

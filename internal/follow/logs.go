@@ -34,7 +34,7 @@ type logTail struct {
 	inserter  memtable.Inserter
 }
 
-// gapError says that a log continues behind operations that were not read.
+// gapError says that a log continues after operations that were not read.
 type gapError struct {
 	path       string
 	last, next uint64 // the last operation that was read, the one that follows
@@ -190,7 +190,7 @@ const (
 	minHidden = 8
 )
 
-// begin begins a memtable for a batch of memSize bytes. unread is the number of bytes of the log behind it.
+// begin begins a memtable for a batch of memSize bytes. unread is the number of bytes of the log after it.
 func (l *logTail) begin(f *Follower, memSize, unread uint64) {
 	size := min(max(minMemtable, entryGrowth*unread), maxBegin)
 	switch n := len(l.mems); {

@@ -204,7 +204,7 @@ func (j *job) overtaken(last uint64) bool {
 	return true
 }
 
-// unchanged checks that nobody has written to a table under its other name.
+// unchanged checks that no program has written to a table under its other name.
 func (j *job) unchanged() error {
 	for _, t := range j.tables {
 		if t.ours || t.rewrite {

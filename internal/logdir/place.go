@@ -287,7 +287,7 @@ func Recorded(fsys vfs.FS, dir string) (logs string, err error) {
 	return m.other, err
 }
 
-// Abandon records that the logs in the other directory are lost, or that there is none, whatever LOGDIR
+// Abandon records that the logs in the other directory are lost, or that it is unknown, whatever LOGDIR
 // says.
 func Abandon(fsys vfs.FS, dir string) error {
 	path := filepath.Join(dir, markInDir)

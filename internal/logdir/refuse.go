@@ -119,7 +119,7 @@ func (p *Place) RefuseToDestroy() error {
 		"both; if it is a copy, remove its file LOGDIR first, and the logs stay; nothing was removed", p.logs, p.owner, p.dir)
 }
 
-// ignoreMissing returns err, or nil if it says that there is no such file.
+// ignoreMissing returns err, or nil if it says that the file is missing.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -73,7 +73,7 @@ func (t *Tail) Read(have *Reading) (r *Reading, fresh bool, err error) {
 }
 
 // replaced reports whether another file has the MANIFEST's name by now, as after a database was created
-// anew, or the directory replaced.
+// again, or the directory replaced.
 func (t *Tail) replaced() (bool, error) {
 	info, err := t.set.opts.FS.Lstat(filepath.Join(t.set.opts.Dir, t.name))
 	return err == nil && !vfs.SameFile(info, t.info), err

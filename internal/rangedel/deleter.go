@@ -98,8 +98,8 @@ func New(o Options, host Host) *Deleter {
 }
 
 // Dropped returns the sequence number of the last change whose keys cannot be found by their sequence
-// numbers, or of one that is about to be made: a deletion that removed tables, or what NoteDropped was
-// told. The change does not see what began at that number or above.
+// numbers, or of one that is about to be made: a deletion that removed tables, or what NoteDropped
+// recorded. The change does not see what began at that number or above.
 func (d *Deleter) Dropped() uint64 { return d.dropped.Load() }
 
 // NoteDropped records the sequence number of a change for Dropped. undo takes it back. The caller has

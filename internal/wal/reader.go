@@ -73,7 +73,7 @@ func NewReader(r io.ReaderAt, size int64, o ReaderOptions) *Reader {
 	}
 }
 
-// Continue makes Next read on behind the last good record of a log that has grown to size bytes since, or at
+// Continue makes Next continue after the last good record of a log that has grown to size bytes since, or at
 // off, if that is later: the End of another reader of the same log. It is for a log that another process
 // is writing: what was a torn end may be a record by now.
 func (r *Reader) Continue(off, size int64) {
@@ -107,7 +107,7 @@ func (r *Reader) Next() ([]byte, error) {
 	return nil, r.err
 }
 
-// End returns the position in bytes behind the last good record.
+// End returns the position in bytes after the last good record.
 func (r *Reader) End() int64 { return r.end }
 
 // Offset returns the position in bytes at which the last returned record begins. It is undefined
