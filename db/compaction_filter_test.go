@@ -93,6 +93,7 @@ func TestACompactionFilterDropsAndReplacesValues(t *testing.T) {
 // An older version of the key below must not come back, and a snapshot keeps what it shows.
 func TestADroppedValueHidesOlderOnes(t *testing.T) {
 	d := openTest(t, filterOptions(testFilter))
+	defer d.compactor.HoldBackground()() // the tombstone stays
 	putAll(t, d, "a", "first a", "m", "first m", "z", "first z")
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // to the last level
 	for range 2 {                                        // two tables are merged; one would be moved
