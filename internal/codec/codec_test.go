@@ -3,9 +3,12 @@ package codec
 import (
 	"bytes"
 	"compress/flate"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // bomb returns a deflate stream, or a zlib stream with a wrong checksum, of n
@@ -44,6 +47,13 @@ func TestInflatingIsBounded(t *testing.T) {
 				require.LessOrEqual(t, cap(f.out), most+most/2+2*minInflated, "memory is bounded too")
 			}
 		}
+	})
+	t.Run("a bomb stops at 64 MiB", func(t *testing.T) {
+		raw := bomb(t, Deflate, MaxDecoded+1)
+		require.Less(t, len(raw), 100<<10)
+		_, err := Decode(Deflate, raw, nil, "block")
+		require.ErrorIs(t, err, base.ErrCorruption)
+		require.ErrorContains(t, err, fmt.Sprintf("want at most %d", MaxDecoded))
 	})
 	t.Run("an idle decoder keeps little", func(t *testing.T) {
 		f := &inflater{out: make([]byte, 2*keptInflated)}

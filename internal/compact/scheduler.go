@@ -507,44 +507,6 @@ func (s *Scheduler) NoteOutcome(err error) {
 	s.o.Ended(err)
 }
 
-// beginBackoff handles the result of a background compaction. After a failure it pauses
-// background compactions and returns for how long; the caller ends the pause. Corruption
-// needs no pause, since the inputs stay claimed and the next choice is another one.
-func (s *Scheduler) beginBackoff(err error) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case err == nil && s.paused == 0:
-		s.backoff = Backoff{}
-		return 0
-	case err == nil || err == base.ErrClosed || errors.Is(err, base.ErrCorruption):
-		return 0
-	}
-	if s.paused++; s.paused > 1 { // concurrent failures count once
-		return s.backoff.wait
-	}
-	return s.backoff.Next(err)
-}
-
-// SetBackoff makes the next back-off after a failure twice as long as wait, up to the maximum.
-func (s *Scheduler) SetBackoff(wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.backoff.wait = wait
-}
-
-// pause waits and reports whether the Scheduler is still open afterwards.
-func (s *Scheduler) pause(wait time.Duration) bool {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.closing:
-		return false
-	}
-}
-
 // Claim waits for a free slot, calls pick and claims the compaction that pick returns. While
 // pick returns nil and busy, because the inputs are in use, Claim waits and calls it again. If
 // pick returns nil and not busy, there is nothing to do, and Claim returns nil. pick is called
@@ -605,18 +567,4 @@ func (s *Scheduler) CompactClaimed(ctx context.Context, c *manifest.Compaction) 
 		s.NoteOutcome(err)
 	}
 	return err
-}
-
-// Backoff spaces out retries after failures. The zero Backoff begins with 50 ms.
-type Backoff struct{ wait time.Duration }
-
-// Next returns how long to wait after err: twice as long as the last time, up to 30
-// seconds. With a full disk it is up to one second: a retry is cheap, and writers wait for it.
-func (b *Backoff) Next(err error) time.Duration {
-	longest := 30 * time.Second
-	if base.IsNoSpace(err) {
-		longest = time.Second
-	}
-	b.wait = min(max(2*b.wait, 50*time.Millisecond), longest)
-	return b.wait
 }
