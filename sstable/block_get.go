@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/hugepages"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -141,7 +142,9 @@ func (b *Block) getBytewise(pv *pivots, u []byte, trailer uint64) (f found, bad 
 }
 
 // touch loads the interval's cache lines, up to prefetchBytes bytes.
-func (s *start) touch(b *Block) byte { return touch(b.data[s.p : s.p+min(s.limit-s.p, prefetchBytes)]) }
+func (s *start) touch(b *Block) byte {
+	return hugepages.Touch(b.data[s.p : s.p+min(s.limit-s.p, prefetchBytes)])
+}
 
 // getInInterval searches the interval of restart point r, which begins at p and
 // ends at limit.

@@ -2,7 +2,6 @@ package sstable
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
@@ -59,10 +58,10 @@ func (r *Reader) checkBounds(smallest, largest []byte) error {
 	if r.bounds == want {
 		return nil
 	}
-	return r.wrongTable("metaindex block", int64(r.foot.metaindex.offset),
+	return r.wrongTable("metaindex block", int64(r.foot.Metaindex.Offset),
 		"the checksums of its first and last key differ (first: %v, last: %v); "+
 			"want those of the keys in the MANIFEST, %s and %s",
-		r.bounds.smallest != want.smallest, r.bounds.largest != want.largest, describeKey(smallest), describeKey(largest))
+		r.bounds.smallest != want.smallest, r.bounds.largest != want.largest, base.DescribeKey(smallest), base.DescribeKey(largest))
 }
 
 // checkBoundsByData is checkBounds for a table without a mark. Data blocks at its ends may
@@ -77,29 +76,20 @@ func (r *Reader) checkBoundsByData(smallest, largest []byte) error {
 		if it.Err() != nil {
 			return it.Err()
 		}
-		return r.wrongTable(indexPart, int64(r.foot.index.offset), "it is empty; want entries")
+		return r.wrongTable(indexPart, int64(r.foot.Index.Offset), "it is empty; want entries")
 	}
 	if !bytes.Equal(it.Key(), smallest) {
 		return r.wrongTable(dataPart, int64(it.BlockOffset()),
-			"its first key, %s, differs; want the one in the MANIFEST, %s", describeKey(it.Key()), describeKey(smallest))
+			"its first key, %s, differs; want the one in the MANIFEST, %s", base.DescribeKey(it.Key()), base.DescribeKey(smallest))
 	}
 	if !it.Last() {
 		return it.Err()
 	}
 	if !bytes.Equal(it.Key(), largest) {
 		return r.wrongTable(dataPart, int64(it.BlockOffset()),
-			"its last key, %s, differs; want the one in the MANIFEST, %s", describeKey(it.Key()), describeKey(largest))
+			"its last key, %s, differs; want the one in the MANIFEST, %s", base.DescribeKey(it.Key()), base.DescribeKey(largest))
 	}
 	return nil
-}
-
-// describeKey describes an internal key for an error text. It reveals no byte of the
-// user key, and no checksum, from which a short key could be found.
-func describeKey(ikey []byte) string {
-	if len(ikey) < base.TrailerLen {
-		return "none"
-	}
-	return fmt.Sprintf("of %d bytes with trailer %#x", len(ikey), base.Trailer(ikey))
 }
 
 func (r *Reader) wrongTable(part string, offset int64, format string, args ...any) error {

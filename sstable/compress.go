@@ -29,3 +29,14 @@ func appendCompressed(dst, block []byte, kind Compression) ([]byte, Compression,
 func decompress(kind Compression, raw, buf []byte, part string) ([]byte, error) {
 	return codec.Decode(uint8(kind), raw, buf, part)
 }
+
+// The footer and the positions of blocks.
+type (
+	handle = codec.Handle
+	footer = codec.Footer
+)
+
+const (
+	blockTrailerLen = codec.BlockTrailerLen
+	footerLen       = codec.FooterLen
+)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 )
 
 func identityOf(t *testing.T, data []byte) ([32]byte, bool) {
@@ -73,15 +74,15 @@ func TestTablesWithoutAHashHaveNoIdentity(t *testing.T) {
 			encodeProperties(&b, props)
 			h, err := w.writeBlock(b.finish(), NoCompression)
 			require.NoError(t, err)
-			meta[propertiesKey] = h.append(nil)
+			meta[propertiesKey] = h.Append(nil)
 		}
 		var foot footer
 		var err error
-		foot.metaindex, err = w.writeBlock(meta.block(), compression)
+		foot.Metaindex, err = w.writeBlock(meta.block(), compression)
 		require.NoError(t, err)
-		foot.index, err = w.writeBlock(w.index.finish(), NoCompression)
+		foot.Index, err = w.writeBlock(w.index.finish(), NoCompression)
 		require.NoError(t, err)
-		w.out = foot.append(w.out)
+		w.out = foot.Append(w.out)
 		require.NoError(t, w.flushOut())
 		return out.Bytes()
 	}
@@ -102,13 +103,13 @@ func TestTablesWithoutAHashHaveNoIdentity(t *testing.T) {
 func TestDamageToAnIdentityIsAnError(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, plainEntries(500, 100))
 	id, _ := identityOf(t, data)
-	foot, err := decodeFooter(data[len(data)-footerLen:], uint64(len(data)))
+	foot, err := codec.DecodeFooter(data[len(data)-footerLen:], uint64(len(data)))
 	require.NoError(t, err)
-	meta, err := decodeMetaindex(decodeStored(t, data[foot.metaindex.offset:foot.metaindex.end()]))
+	meta, err := decodeMetaindex(decodeStored(t, data[foot.Metaindex.Offset:foot.Metaindex.End()]))
 	require.NoError(t, err)
 	read := func(i int) bool {
 		at := uint64(i)
-		return at >= meta.properties.offset && at < foot.metaindex.end() || at >= uint64(len(data)-footerLen)
+		return at >= meta.properties.Offset && at < foot.Metaindex.End() || at >= uint64(len(data)-footerLen)
 	}
 	for i := range data {
 		if !read(i) && i%50 > 0 {
@@ -141,4 +142,28 @@ func TestIdentifyReadsLittle(t *testing.T) {
 		total += uint64(r.size)
 	}
 	require.Less(t, total, uint64(1000))
+}
+
+// Every flipped bit that changes what a reader of the table may see is found.
+func TestVerifyContentFindsEveryDamage(t *testing.T) {
+	for _, compression := range []Compression{NoCompression, Snappy} {
+		data := buildTable(t, WriterOptions{Filter: bloom, Compression: compression, BlockSize: 512}, plainEntries(100, 40))
+		require.NoError(t, VerifyContent(&memFile{data: data}, nil))
+		for i := range len(data) - footerLen {
+			bad := bytes.Clone(data)
+			bad[i] ^= 0x10
+			require.ErrorIs(t, VerifyContent(&memFile{data: bad}, nil), base.ErrCorruption, "byte %d of %d", i, len(data))
+		}
+	}
+	// Blocks with good checksums, but those of another table.
+	es := plainEntries(100, 40)
+	first := buildTable(t, WriterOptions{}, es)
+	es[50].Value = bytes.Repeat([]byte("x"), 40)
+	other := buildTable(t, WriterOptions{}, es)
+	require.Equal(t, len(first), len(other))
+	r, _ := openTable(t, first, ReaderOptions{})
+	_, end, err := r.DataBlocks()
+	require.NoError(t, err)
+	mixed := append(bytes.Clone(other[:end]), first[end:]...)
+	require.ErrorContains(t, VerifyContent(&memFile{data: mixed}, nil), "the hash of the data blocks is")
 }

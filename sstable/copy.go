@@ -108,8 +108,8 @@ func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
 	}
 	end := uint64(0)
 	for i := range ix.n {
-		if h := ix.block(i); h.offset == end {
-			end = h.end()
+		if h := ix.block(i); h.Offset == end {
+			end = h.End()
 		} else {
 			return 0, nil
 		}
@@ -123,7 +123,7 @@ func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
 // those of its bytes that are among the first shared bytes of the file.
 func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
 	w.lastOffset = w.props.DataBytes
-	h := handle{offset: w.lastOffset, size: uint64(len(stored) - blockTrailerLen)}
+	h := handle{Offset: w.lastOffset, Size: uint64(len(stored) - blockTrailerLen)}
 	there := uint64(0)
 	if shared > w.lastOffset {
 		there = min(shared-w.lastOffset, uint64(len(stored)))
@@ -131,8 +131,8 @@ func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
 	if err := w.writeThrough(stored[there:]); err != nil {
 		return err
 	}
-	w.content.addStored(stored)
-	w.scratch = h.append(w.scratch[:0])
+	w.content.AddStored(stored)
+	w.scratch = h.Append(w.scratch[:0])
 	w.index.add(separator, w.scratch)
 	w.props.DataBlocks++
 	w.props.DataBytes += uint64(len(stored))

@@ -113,7 +113,7 @@ func TestBlocksOutOfOrderAreNotCopied(t *testing.T) {
 				}
 				h, err := w.writeBlock(b.finish(), NoCompression)
 				require.NoError(t, err)
-				w.index.add(key(tc.separators[i]), h.append(nil))
+				w.index.add(key(tc.separators[i]), h.Append(nil))
 			}
 			_, err := w.Finish()
 			require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestBlocksWithGapsAreNotShared(t *testing.T) {
 		b.add(ikey(user, 1, base.KindSet), nil)
 		h, err := w.writeBlock(b.finish(), NoCompression)
 		require.NoError(t, err)
-		w.index.add(ikey(user, 1, base.KindSet), h.append(nil))
+		w.index.add(ikey(user, 1, base.KindSet), h.Append(nil))
 		_, err = w.writeBlock([]byte("something else"), NoCompression)
 		require.NoError(t, err)
 	}

@@ -200,7 +200,7 @@ func rawTable(t testing.TB, kind Compression, data []byte) []byte {
 	w.out = append(w.out, data...)
 	w.out = append(w.out, byte(kind))
 	w.out = util.AppendFixed32(w.out, util.MaskCRC(util.CRC32C(w.out)))
-	w.index.add(ikey("z", 1, base.KindSet), handle{0, uint64(len(data))}.append(nil))
+	w.index.add(ikey("z", 1, base.KindSet), handle{Offset: 0, Size: uint64(len(data))}.Append(nil))
 	require.NoError(t, w.finishTail(nil))
 	return file.Bytes()
 }
@@ -239,7 +239,7 @@ func TestHostileDataBlocksAreRejected(t *testing.T) {
 }
 
 func TestHostileIndexesAreRejected(t *testing.T) {
-	sound := handle{0, 100}.append(nil)
+	sound := handle{Offset: 0, Size: 100}.Append(nil)
 	build := func(interval int, es ...[]byte) []byte {
 		w := blockWriter{interval: interval}
 		for i := 0; i < len(es); i += 2 {
@@ -248,7 +248,7 @@ func TestHostileIndexesAreRejected(t *testing.T) {
 		return w.finish()
 	}
 	a, b := ikey("a", 1, base.KindSet), ikey("b", 1, base.KindSet)
-	_, err := decodeIndex(build(1, a, sound, b, handle{105, 100}.append(nil)), base.Bytewise, 1000)
+	_, err := decodeIndex(build(1, a, sound, b, handle{Offset: 105, Size: 100}.Append(nil)), base.Bytewise, 1000)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name string
@@ -256,9 +256,9 @@ func TestHostileIndexesAreRejected(t *testing.T) {
 	}{
 		{"separators that descend", build(1, b, sound, a, sound)},
 		{"a separator without a trailer", build(1, []byte("abc"), sound)},
-		{"a handle beyond the file", build(1, a, handle{900, 100}.append(nil))},
-		{"a handle that overflows 64 bits", build(1, a, handle{math.MaxUint64 - 50, 100}.append(nil))},
-		{"a size of 2^64-1", build(1, a, handle{0, math.MaxUint64}.append(nil))},
+		{"a handle beyond the file", build(1, a, handle{Offset: 900, Size: 100}.Append(nil))},
+		{"a handle that overflows 64 bits", build(1, a, handle{Offset: math.MaxUint64 - 50, Size: 100}.Append(nil))},
+		{"a size of 2^64-1", build(1, a, handle{Offset: 0, Size: math.MaxUint64}.Append(nil))},
 		{"half a handle", build(1, a, []byte{0x80})},
 		{"more blocks than the file can hold", func() []byte {
 			w := blockWriter{interval: 16}
@@ -307,8 +307,8 @@ func TestReadErrorsAreReportedAndNotRemembered(t *testing.T) {
 // tested.
 func sealBlocks(data []byte, hs []handle) {
 	for _, h := range hs {
-		end := h.offset + h.size + 1
-		util.PutFixed32(data[end:], util.MaskCRC(util.CRC32C(data[h.offset:end])))
+		end := h.Offset + h.Size + 1
+		util.PutFixed32(data[end:], util.MaskCRC(util.CRC32C(data[h.Offset:end])))
 	}
 }
 
@@ -317,12 +317,12 @@ func tableBlocks(t testing.TB, data []byte) []handle {
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
-	hs := []handle{r.foot.index, r.foot.metaindex, r.props}
+	hs := []handle{r.foot.Index, r.foot.Metaindex, r.props}
 	for i := range ix.n {
 		hs = append(hs, ix.block(i))
 	}
 	end := ix.endOfData()
-	return append(hs, handle{end, uint64(len(r.filter.data))})
+	return append(hs, handle{Offset: end, Size: uint64(len(r.filter.data))})
 }
 
 // useHostile reads a table of any bytes: all errors must be corruption, and nothing may
@@ -396,16 +396,16 @@ func FuzzTable(f *testing.F) {
 }
 
 func FuzzFooterAndHandle(f *testing.F) {
-	f.Add(footer{handle{1, 2}, handle{3, 4}}.append(nil), uint64(1000))
+	f.Add(footer{Metaindex: handle{Offset: 1, Size: 2}, Index: handle{Offset: 3, Size: 4}}.Append(nil), uint64(1000))
 	f.Fuzz(func(t *testing.T, b []byte, size uint64) {
-		foot, err := decodeFooter(b, size)
+		foot, err := codec.DecodeFooter(b, size)
 		if err != nil {
 			require.ErrorIs(t, err, base.ErrCorruption)
 			return
 		}
-		require.LessOrEqual(t, foot.index.end(), size)
-		require.LessOrEqual(t, foot.metaindex.end(), size)
-		again, err := decodeFooter(foot.append(nil), size)
+		require.LessOrEqual(t, foot.Index.End(), size)
+		require.LessOrEqual(t, foot.Metaindex.End(), size)
+		again, err := codec.DecodeFooter(foot.Append(nil), size)
 		require.NoError(t, err)
 		require.Equal(t, foot, again)
 	})
@@ -451,8 +451,8 @@ func FuzzProperties(f *testing.F) {
 func FuzzMetaindexAndIndex(f *testing.F) {
 	_, sound := smallTable(f)
 	r, _ := openTable(f, sound, ReaderOptions{})
-	for _, h := range []handle{r.foot.metaindex, r.foot.index} {
-		f.Add(sound[h.offset : h.offset+h.size])
+	for _, h := range []handle{r.foot.Metaindex, r.foot.Index} {
+		f.Add(sound[h.Offset : h.Offset+h.Size])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := decodeMetaindex(data); err != nil {

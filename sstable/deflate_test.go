@@ -202,21 +202,21 @@ func recompressed(t testing.TB, table []byte, kind Compression) []byte {
 	}
 	var file []byte
 	put := func(block []byte) handle {
-		h := handle{offset: uint64(len(file))}
+		h := handle{Offset: uint64(len(file))}
 		file = append(file, stream(t, block)...)
-		h.size = uint64(len(file)) - h.offset
+		h.Size = uint64(len(file)) - h.Offset
 		file = append(file, byte(kind))
-		file = util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.offset:])))
+		file = util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.Offset:])))
 		return h
 	}
 	index := blockWriter{interval: 1}
 	for i := range ix.n {
 		data, err := r.readBlock(ix.block(i), dataPart)
 		require.NoError(t, err)
-		index.add(ix.separator(i), put(data).append(nil))
+		index.add(ix.separator(i), put(data).Append(nil))
 	}
 	meta := blockWriter{interval: 1}
-	return footer{metaindex: put(meta.finish()), index: put(index.finish())}.append(file)
+	return footer{Metaindex: put(meta.finish()), Index: put(index.finish())}.Append(file)
 }
 
 func TestMinecraftTablesAreRead(t *testing.T) {

@@ -50,12 +50,12 @@ func (r *Reader) openFilter() error {
 }
 
 func (r *Reader) readMetaindex() (metaindex, error) {
-	data, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	data, err := r.readBlock(r.foot.Metaindex, "metaindex block")
 	if err != nil {
 		return metaindex{}, err
 	}
 	m, err := decodeMetaindex(data)
-	return m, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+	return m, base.InFile(err, r.name, int64(r.foot.Metaindex.Offset))
 }
 
 // withoutFilter returns the status of a table of which no filter is used.
@@ -111,22 +111,22 @@ func hashSlot(policies []filter.Policy, i int) int {
 // readFilter reads the filter block at h, of policy p, whose hash is in that slot.
 func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (*filterBlock, error) {
 	const part = "filter block"
-	if err := h.check(r.limit, "metaindex block", part); err != nil {
-		return nil, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+	if err := h.Check(r.limit, "metaindex block", part); err != nil {
+		return nil, base.InFile(err, r.name, int64(r.foot.Metaindex.Offset))
 	}
 	r.opening.need(h)
-	data, err := r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)
+	data, err := r.readBlockInto(alignedBytes(int(h.Size)+blockTrailerLen), h, part)
 	if err != nil {
 		return nil, err
 	}
 	// Writers put the filters after the data blocks. If the properties say that a data
 	// block follows this filter, the filter is not used for the whole table.
-	endOfData := h.offset
+	endOfData := h.Offset
 	if m.knowsLast && m.lastDataOffset < endOfData {
 		endOfData = m.lastDataOffset + 1
 	}
 	f, err := newFilterBlock(data, p, slot, endOfData)
-	return f, base.InFile(err, r.name, int64(h.offset))
+	return f, base.InFile(err, r.name, int64(h.Offset))
 }
 
 // cacheLineBytes is the cache line size of all known processors, or a multiple of

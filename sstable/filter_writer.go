@@ -41,7 +41,7 @@ func (w *Writer) writeFilters(filters []namedFilter, meta metaEntries) error {
 		if err != nil {
 			return err
 		}
-		meta[filterKeyPrefix+f.name] = h.append(nil)
+		meta[filterKeyPrefix+f.name] = h.Append(nil)
 	}
 	for _, f := range filters {
 		alias := w.opts.FilterAliases[f.name]

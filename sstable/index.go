@@ -7,6 +7,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/hugepages"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -108,29 +110,29 @@ func (ix *index) add(cmp *base.Comparer, key, value []byte, limit uint64) error 
 	if prev := ix.last(); prev != nil && base.CompareInternal(cmp, prev, key) > 0 {
 		return base.Corruptf(indexPart, -1, "separator %d sorts before separator %d; want ascending order", ix.n, ix.n-1)
 	}
-	h, _, err := decodeHandle(value, indexPart)
+	h, _, err := codec.DecodeHandle(value, indexPart)
 	if err != nil {
 		return err
 	}
-	if err := h.check(limit, indexPart, dataPart); err != nil {
+	if err := h.Check(limit, indexPart, dataPart); err != nil {
 		return err
 	}
 	// Every writer appends data blocks in the order of their keys. An index that lists a block
 	// twice would make an iteration read and decompress more than the file holds.
-	if end := ix.endOfData(); h.offset < end {
+	if end := ix.endOfData(); h.Offset < end {
 		return base.Corruptf(indexPart, -1, "data block %d begins at offset %d, within or before data block %d; "+
-			"want offset %d or above", ix.n, h.offset, ix.n-1, end)
+			"want offset %d or above", ix.n, h.Offset, ix.n-1, end)
 	}
 	ix.n++
 	ix.keys = append(ix.keys, key...)
 	ix.keyStarts = append(ix.keyStarts, uint32(len(ix.keys)))
-	ix.offsets = append(ix.offsets, h.offset)
-	ix.sizes = append(ix.sizes, uint32(h.size))
+	ix.offsets = append(ix.offsets, h.Offset)
+	ix.sizes = append(ix.sizes, uint32(h.Size))
 	return nil
 }
 
 // groupLen is how many prefixes, or slots, a cache line holds.
-const groupLen = cacheLine / 8
+const groupLen = hugepages.CacheLine / 8
 
 func (ix *index) makePrefixes() {
 	if ix.n == 0 {
@@ -162,7 +164,7 @@ func (ix *index) last() []byte {
 	return ix.separator(ix.n - 1)
 }
 
-func (ix *index) block(i int) handle { return handle{offset: ix.offsets[i], size: uint64(ix.sizes[i])} }
+func (ix *index) block(i int) handle { return handle{Offset: ix.offsets[i], Size: uint64(ix.sizes[i])} }
 
 // find returns the first entry whose separator is at or after the internal key
 // (userKey, trailer), or n if there is none. Its block is the only one that can
@@ -239,7 +241,7 @@ func (ix *index) endOfData() uint64 {
 	if ix.n == 0 {
 		return 0
 	}
-	return ix.block(ix.n - 1).end()
+	return ix.block(ix.n - 1).End()
 }
 
 // blockSpan is a range of blocks that are contiguous in the file.
@@ -253,22 +255,22 @@ type blockSpan struct {
 // bytes can cover. Blocks other than i are within [lo, hi).
 func (ix *index) span(i int, forward bool, most uint64, lo, hi int) blockSpan {
 	h := ix.block(i)
-	s := blockSpan{first: i, end: i + 1, offset: h.offset, size: h.size + blockTrailerLen}
+	s := blockSpan{first: i, end: i + 1, offset: h.Offset, size: h.Size + blockTrailerLen}
 	for forward && s.end < hi {
 		next := ix.block(s.end)
-		if next.offset != s.offset+s.size || s.size+next.size+blockTrailerLen > most {
+		if next.Offset != s.offset+s.size || s.size+next.Size+blockTrailerLen > most {
 			break
 		}
-		s.size += next.size + blockTrailerLen
+		s.size += next.Size + blockTrailerLen
 		s.end++
 	}
 	for !forward && s.first > lo {
 		prev := ix.block(s.first - 1)
-		if prev.end() != s.offset || s.size+prev.size+blockTrailerLen > most {
+		if prev.End() != s.offset || s.size+prev.Size+blockTrailerLen > most {
 			break
 		}
-		s.size += prev.size + blockTrailerLen
-		s.offset = prev.offset
+		s.size += prev.Size + blockTrailerLen
+		s.offset = prev.Offset
 		s.first--
 	}
 	return s

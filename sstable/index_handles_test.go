@@ -28,7 +28,7 @@ func laidOut(t *testing.T, es entries, kind Compression, list func(blocks []hand
 	}
 	for i, h := range list(blocks) {
 		key := ikey(fmt.Sprintf("%s%04d", base.UserKey(es[min(i, len(es)-1)].Key), i), 1, base.KindSet)
-		w.index.add(key, h.append(nil))
+		w.index.add(key, h.Append(nil))
 	}
 	blocksOfFilters, err := w.filterBlocks()
 	require.NoError(t, err)
@@ -48,17 +48,19 @@ func TestAnIndexMustListEachByteOnce(t *testing.T) {
 			return list
 		}
 	}
-	whole := func(b []handle) handle { return handle{b[0].offset, b[2].offset + b[2].size - b[0].offset} }
+	whole := func(b []handle) handle {
+		return handle{Offset: b[0].Offset, Size: b[2].Offset + b[2].Size - b[0].Offset}
+	}
 	for name, list := range map[string]func([]handle) []handle{
 		"a block twice":                   listed(0, 0),
 		"a block twice, not adjacent":     listed(0, 1, 0),
 		"blocks backward":                 listed(1, 0),
 		"a block within the previous one": func(b []handle) []handle { return []handle{whole(b), b[1]} },
 		"a block that begins in the last trailer": func(b []handle) []handle {
-			return []handle{b[0], {b[0].offset + b[0].size + 4, b[1].size}}
+			return []handle{b[0], {Offset: b[0].Offset + b[0].Size + 4, Size: b[1].Size}}
 		},
 		"a block within the next one": func(b []handle) []handle { return []handle{b[1], whole(b)} },
-		"empty handles at one place":  func(b []handle) []handle { return []handle{{0, 0}, {0, 0}} },
+		"empty handles at one place":  func(b []handle) []handle { return []handle{{Offset: 0, Size: 0}, {Offset: 0, Size: 0}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := laidOut(t, es, NoCompression, list)
@@ -102,8 +104,8 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 	m, err := r.readMetaindex()
 	require.NoError(t, err)
 	others := map[string]handle{
-		"the filter": m.filters[bloom.Name()], "the properties": r.props, "the metaindex": r.foot.metaindex,
-		"from the filter to the properties": {m.filters[bloom.Name()].offset, r.props.end() - m.filters[bloom.Name()].offset - blockTrailerLen},
+		"the filter": m.filters[bloom.Name()], "the properties": r.props, "the metaindex": r.foot.Metaindex,
+		"from the filter to the properties": {Offset: m.filters[bloom.Name()].Offset, Size: r.props.End() - m.filters[bloom.Name()].Offset - blockTrailerLen},
 	}
 	for name, h := range others {
 		t.Run(name, func(t *testing.T) {
@@ -114,9 +116,9 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 		})
 	}
 	t.Run("a footer whose index is the first data block's place", func(t *testing.T) {
-		foot := footer{metaindex: r.foot.metaindex, index: handle{offset: 0, size: r.foot.index.size}}
-		data := foot.append(bytes.Clone(sound[:len(sound)-footerLen]))
-		stored := sound[r.foot.index.offset:r.foot.index.end()]
+		foot := footer{Metaindex: r.foot.Metaindex, Index: handle{Offset: 0, Size: r.foot.Index.Size}}
+		data := foot.Append(bytes.Clone(sound[:len(sound)-footerLen]))
+		stored := sound[r.foot.Index.Offset:r.foot.Index.End()]
 		copy(data, stored)
 		r, _ := openTable(t, data, ReaderOptions{})
 		require.ErrorContains(t, r.LoadIndex(), "its data blocks end at offset")
@@ -133,7 +135,7 @@ func TestMetaindexNamesAreBounded(t *testing.T) {
 			if !known {
 				key = append([]byte("x"), long...)
 			}
-			value := handle{}.append(nil)
+			value := handle{}.Append(nil)
 			raw := util.AppendUvarint32(util.AppendUvarint32(util.AppendUvarint32(nil, 0), uint32(len(key))), uint32(len(value)))
 			raw = append(append(raw, key...), value...)
 			for range 200_000 {

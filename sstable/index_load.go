@@ -42,8 +42,8 @@ func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
 }
 
 func (r *Reader) readStoredIndex() ([]byte, error) {
-	stored := codec.Sized(nil, int(r.foot.index.size)+blockTrailerLen)
-	return stored, r.readAt(stored, r.foot.index.offset, indexPart)
+	stored := codec.Sized(nil, int(r.foot.Index.Size)+blockTrailerLen)
+	return stored, r.readAt(stored, r.foot.Index.Offset, indexPart)
 }
 
 // LoadIndex loads the index, which lookups otherwise do when they first need it.
@@ -57,7 +57,7 @@ func (r *Reader) LoadIndex() error {
 func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 	data, _, err := openBlock(stored, nil, indexPart)
 	if err != nil {
-		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
+		return nil, base.InFile(err, r.name, int64(r.foot.Index.Offset))
 	}
 	ix, err := decodeIndex(data, r.cmp, r.limit)
 	if err == nil && ix.endOfData() > r.metaStart {
@@ -68,7 +68,7 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 		err = base.Corruptf(indexPart, -1, "it lists no data block; want at least one, since the table has a first and a last key")
 	}
 	if err != nil {
-		return nil, base.InFile(err, r.name, int64(r.foot.index.offset))
+		return nil, base.InFile(err, r.name, int64(r.foot.Index.Offset))
 	}
 	return ix, nil
 }

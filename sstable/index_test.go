@@ -15,7 +15,7 @@ import (
 func indexOf(t *testing.T, separators [][]byte) *index {
 	ix := &index{keyStarts: []uint32{0}}
 	for i, sep := range separators {
-		value := handle{offset: uint64(i) * 10, size: 5}.append(nil)
+		value := handle{Offset: uint64(i) * 10, Size: 5}.Append(nil)
 		require.NoError(t, ix.add(base.Bytewise, sep, value, 1<<20))
 	}
 	ix.makePrefixes()

@@ -1,6 +1,9 @@
 package sstable
 
-import "github.com/sievedb/sievedb/internal/base"
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/hugepages"
+)
 
 // aim is where a seek will begin: data block i, and its cached form.
 type aim struct {
@@ -47,7 +50,7 @@ func (it *Iter) touchFirst(userKey []byte) byte {
 	case b.kind == slicedKind:
 		return b.data[0] ^ it.touchGuessed(b, userKey)
 	case b.kind != NoCompression:
-		return touch(b.data) ^ touch(restBytes(b.rest))
+		return hugepages.Touch(b.data) ^ hugepages.Touch(restBytes(b.rest))
 	case it.ix.pivots != nil:
 		if s, ok := it.ix.pivots[it.aim.i].find(b, userKey); ok {
 			return s.touch(b)
@@ -86,17 +89,17 @@ func (b *Block) guessSlice(s start) (from, to int) {
 	n := int64(b.stored())
 	head := n / 64 // approximate size of the slices' prefixes and ends
 	place := func(p int) int { return int(head + (n-head)*int64(p)/int64(b.entriesEnd)) }
-	return max(place(s.p)-cacheLine/2, 0), min(place(s.limit)+cacheLine/2, int(n))
+	return max(place(s.p)-hugepages.CacheLine/2, 0), min(place(s.limit)+hugepages.CacheLine/2, int(n))
 }
 
 // touchStored loads the stored bytes [start, end) of b.
 func (b *Block) touchStored(start, end int) (all byte) {
 	n := len(b.data)
 	if start < n {
-		all = touch(b.data[start:min(end, n)])
+		all = hugepages.Touch(b.data[start:min(end, n)])
 	}
 	if end > n {
-		all ^= touch(restBytes(b.rest)[max(start-n, 0) : end-n])
+		all ^= hugepages.Touch(restBytes(b.rest)[max(start-n, 0) : end-n])
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package sstable
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
 // An iteration that has come to readAheadAfter consecutive blocks reads blocks that are
@@ -64,7 +65,7 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 				return Block{}, nil
 			}
 			if !forward && it.inOrder >= touchAfter && it.reads(b) {
-				it.touched += touch(b.data)
+				it.touched += hugepages.Touch(b.data)
 			}
 			return it.unpack(i, b)
 		}
@@ -240,7 +241,7 @@ func (it *Iter) cutAtCached(s *blockSpan, i int) {
 	}
 	if first > s.first || end < s.end {
 		offset := it.ix.offsets[first]
-		*s = blockSpan{first: first, end: end, offset: offset, size: it.ix.block(end-1).end() - offset}
+		*s = blockSpan{first: first, end: end, offset: offset, size: it.ix.block(end-1).End() - offset}
 	}
 }
 
@@ -248,8 +249,8 @@ func (it *Iter) cutAtCached(s *blockSpan, i int) {
 // sc.block. It returns the block as it is stored.
 func (it *Iter) openInSpan(i int, sc *scratch) (raw []byte, kind Compression, err error) {
 	h := it.ix.block(i)
-	start := h.offset - it.span.offset
-	stored := sc.stored[start : start+h.size+blockTrailerLen]
+	start := h.Offset - it.span.offset
+	stored := sc.stored[start : start+h.Size+blockTrailerLen]
 	sc.block = Block{}
 	data, kind, err := openBlock(stored, sc.decoded, dataPart)
 	if err == nil {
@@ -258,5 +259,5 @@ func (it *Iter) openInSpan(i int, sc *scratch) (raw []byte, kind Compression, er
 		}
 		sc.block, err = newBlock(data, dataPart)
 	}
-	return stored[:h.size], kind, it.r.located(err, it.ix, i)
+	return stored[:h.Size], kind, it.r.located(err, it.ix, i)
 }

@@ -249,7 +249,7 @@ func TestAFilterCanBeListedUnderTwoNames(t *testing.T) {
 	}
 
 	r, _ := openTable(t, table, ReaderOptions{})
-	data, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	data, err := r.readBlock(r.foot.Metaindex, "metaindex block")
 	require.NoError(t, err)
 	b, err := newBlock(data, "metaindex block")
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
 )
@@ -121,7 +122,7 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 		if names += len(key); names > maxMetaNames {
 			return base.Corruptf(part, -1, "its %d bytes expand to too many bytes of names; want at most %d", len(data), maxMetaNames)
 		}
-		h, rest, err := decodeHandle(value, part)
+		h, rest, err := codec.DecodeHandle(value, part)
 		if err != nil {
 			return err
 		}
@@ -148,8 +149,8 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 // never read.
 func (m *metaindex) start(limit, before uint64) uint64 {
 	count := func(h handle) {
-		if h.check(limit, "", "") == nil {
-			before = min(before, h.offset)
+		if h.Check(limit, "", "") == nil {
+			before = min(before, h.Offset)
 		}
 	}
 	for _, h := range m.filters {
@@ -158,7 +159,7 @@ func (m *metaindex) start(limit, before uint64) uint64 {
 	for _, h := range m.ranges {
 		count(h)
 	}
-	if m.properties.size > 0 {
+	if m.properties.Size > 0 {
 		count(m.properties)
 	}
 	return before

@@ -15,7 +15,7 @@ import (
 func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (table []byte, keys []string) {
 	t.Helper()
 	r, _ := openTable(t, data, ReaderOptions{})
-	old, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	old, err := r.readBlock(r.foot.Metaindex, "metaindex block")
 	require.NoError(t, err)
 	b, err := newBlock(old, "metaindex block")
 	require.NoError(t, err)
@@ -25,19 +25,19 @@ func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (t
 		meta[rename(string(key))] = append([]byte(nil), value...)
 		return nil
 	}))
-	table = append(table, data[:r.foot.metaindex.offset]...)
+	table = append(table, data[:r.foot.Metaindex.Offset]...)
 	add := func(stored []byte) (h handle) {
-		h = handle{uint64(len(table)), uint64(len(stored))}
+		h = handle{Offset: uint64(len(table)), Size: uint64(len(stored))}
 		table = append(append(table, stored...), byte(NoCompression))
-		table = util.AppendFixed32(table, util.MaskCRC(util.CRC32C(table[h.offset:])))
+		table = util.AppendFixed32(table, util.MaskCRC(util.CRC32C(table[h.Offset:])))
 		return h
 	}
 	var foot footer
-	foot.metaindex = add(meta.block())
-	index, err := r.readBlock(r.foot.index, indexPart)
+	foot.Metaindex = add(meta.block())
+	index, err := r.readBlock(r.foot.Index, indexPart)
 	require.NoError(t, err)
-	foot.index = add(index)
-	return foot.append(table), keys
+	foot.Index = add(index)
+	return foot.Append(table), keys
 }
 
 // RocksDB's sst_dump --command=verify aborted at the keys "sievedb.properties" and

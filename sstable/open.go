@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -68,18 +69,18 @@ func (r *Reader) open(guess *TailGuess) error {
 	if err := r.readAt(buf[:], r.limit, "footer"); err != nil {
 		return err
 	}
-	if r.foot, err = decodeFooter(buf[:], uint64(size)); err != nil {
+	if r.foot, err = codec.DecodeFooter(buf[:], uint64(size)); err != nil {
 		return base.InFile(err, r.name, int64(r.limit))
 	}
-	r.metaStart = min(r.foot.index.offset, r.foot.metaindex.offset)
-	r.opening.need(r.foot.index)
-	r.opening.need(r.foot.metaindex)
+	r.metaStart = min(r.foot.Index.Offset, r.foot.Metaindex.Offset)
+	r.opening.need(r.foot.Index)
+	r.opening.need(r.foot.Metaindex)
 	return r.openFilter()
 }
 
 // takeProperties loads the properties, if they were read with the tail.
 func (r *Reader) takeProperties() {
-	if r.props.size > 0 && r.props.check(r.limit, "metaindex block", propertiesPart) == nil &&
+	if r.props.Size > 0 && r.props.Check(r.limit, "metaindex block", propertiesPart) == nil &&
 		r.opening.has(r.props) != nil {
 		r.Properties()
 	}
@@ -88,7 +89,7 @@ func (r *Reader) takeProperties() {
 // takeIndex keeps the index block for later, if it was read with the tail. It is kept as
 // it is stored, since many lookups need only the filter.
 func (r *Reader) takeIndex() {
-	if stored := r.opening.has(r.foot.index); stored != nil {
+	if stored := r.opening.has(r.foot.Index); stored != nil {
 		kept := owned(stored)
 		r.storedIndex.Store(&kept)
 		r.charge(int64(cap(kept)))

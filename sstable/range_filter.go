@@ -54,8 +54,8 @@ func (w *Writer) writeRanges(meta metaEntries) error {
 		if err != nil {
 			return err
 		}
-		meta[rangeKeyPrefix+f.policy.Name()] = h.append(nil)
-		w.rangeSize += h.size + blockTrailerLen
+		meta[rangeKeyPrefix+f.policy.Name()] = h.Append(nil)
+		w.rangeSize += h.Size + blockTrailerLen
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (r *Reader) readRanges(m *metaindex, policies []rangefilter.Policy) (ranges
 		if !ok {
 			continue
 		}
-		f := rangeFilter{RangeFilter: RangeFilter{Policy: p.Name(), Bytes: h.size}}
+		f := rangeFilter{RangeFilter: RangeFilter{Policy: p.Name(), Bytes: h.Size}}
 		b, err := r.readRange(h)
 		switch {
 		case err == nil:
@@ -106,7 +106,7 @@ func (r *Reader) readRanges(m *metaindex, policies []rangefilter.Policy) (ranges
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.ranges)) {
 		if !slices.ContainsFunc(ranges, func(f rangeFilter) bool { return f.Policy == name }) {
-			ranges = append(ranges, rangeFilter{RangeFilter: RangeFilter{name, m.ranges[name].size, ErrRangeUnknown}})
+			ranges = append(ranges, rangeFilter{RangeFilter: RangeFilter{name, m.ranges[name].Size, ErrRangeUnknown}})
 		}
 	}
 	return ranges, nil
@@ -139,7 +139,7 @@ func (r *Reader) rangesToCheck(m *metaindex) (policies []rangefilter.Policy, err
 		if len(policies) == MaxRangePolicies {
 			err := base.Corruptf("metaindex block", -1, "it lists too many range filters of known policies; want at most %d",
 				MaxRangePolicies)
-			return policies, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+			return policies, base.InFile(err, r.name, int64(r.foot.Metaindex.Offset))
 		}
 		policies = append(policies, p)
 	}
@@ -148,11 +148,11 @@ func (r *Reader) rangesToCheck(m *metaindex) (policies []rangefilter.Policy, err
 
 func (r *Reader) readRange(h handle) ([]byte, error) {
 	const part = "range filter block"
-	if err := h.check(r.limit, "metaindex block", part); err != nil {
-		return nil, base.InFile(err, r.name, int64(r.foot.metaindex.offset))
+	if err := h.Check(r.limit, "metaindex block", part); err != nil {
+		return nil, base.InFile(err, r.name, int64(r.foot.Metaindex.Offset))
 	}
 	r.opening.need(h)
-	return r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)
+	return r.readBlockInto(alignedBytes(int(h.Size)+blockTrailerLen), h, part)
 }
 
 // RangeMayMatch reports whether the table may hold an entry, possibly a tombstone, of a user

@@ -79,7 +79,7 @@ func TestADamagedRangeFilterRulesNothingOut(t *testing.T) {
 	es := plainEntries(500, 50)
 	o := ReaderOptions{Policies: ourKind, RangePolicies: []rangefilter.Policy{ofEight, ofTen}}
 	data := buildTable(t, WriterOptions{Filter: dual, RangeFilters: []rangefilter.Policy{ofTen, ofEight}}, es)
-	data[rangeHandles(t, data)[ofEight.Name()].offset] ^= 1
+	data[rangeHandles(t, data)[ofEight.Name()].Offset] ^= 1
 	r, _ := openTable(t, data, o)
 	may, consulted := asksRange(r, "key00011", "key00012")
 	require.True(t, may && consulted)

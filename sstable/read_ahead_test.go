@@ -44,7 +44,7 @@ func TestBlocksBeyondTheBoundsAreNotReadAhead(t *testing.T) {
 				require.Less(t, len(reads), 40, "several blocks per read")
 				for _, s := range reads {
 					require.GreaterOrEqual(t, s.offset, ix.offsets[ix.find(r.cmp, lower, seek)])
-					require.LessOrEqual(t, s.offset+s.size, ix.block(ix.find(r.cmp, upper, seek)).end())
+					require.LessOrEqual(t, s.offset+s.size, ix.block(ix.find(r.cmp, upper, seek)).End())
 				}
 			})
 		}

@@ -141,17 +141,17 @@ func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 // readBlock reads, checks and decompresses the block at h, whose handle was checked,
 // into new memory.
 func (r *Reader) readBlock(h handle, part string) ([]byte, error) {
-	return r.readBlockInto(codec.Sized(nil, int(h.size)+blockTrailerLen), h, part)
+	return r.readBlockInto(codec.Sized(nil, int(h.Size)+blockTrailerLen), h, part)
 }
 
 // readBlockInto is readBlock with memory for the stored block and its trailer,
 // which the result may be part of.
 func (r *Reader) readBlockInto(buf []byte, h handle, part string) ([]byte, error) {
-	if err := r.readAt(buf, h.offset, part); err != nil {
+	if err := r.readAt(buf, h.Offset, part); err != nil {
 		return nil, err
 	}
 	data, _, err := openBlock(buf, nil, part)
-	return data, base.InFile(err, r.name, int64(h.offset))
+	return data, base.InFile(err, r.name, int64(h.Offset))
 }
 
 // openBlock checks the trailer of a stored block, and returns the block decompressed:
@@ -181,7 +181,7 @@ func (r *Reader) readData(ix *index, i int) (Block, error) {
 		return Block{}, err
 	}
 	b, err := newBlock(data, dataPart)
-	return b, base.InFile(err, r.name, int64(h.offset))
+	return b, base.InFile(err, r.name, int64(h.Offset))
 }
 
 const dataPart = "data block"
@@ -213,8 +213,8 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 	}
 	defer r.Unref()
 	h := ix.block(i)
-	sc.stored = codec.Sized(sc.stored, int(h.size)+blockTrailerLen)
-	if err := r.readAt(sc.stored, h.offset, dataPart); err != nil {
+	sc.stored = codec.Sized(sc.stored, int(h.Size)+blockTrailerLen)
+	if err := r.readAt(sc.stored, h.Offset, dataPart); err != nil {
 		return nil, 0, err
 	}
 	data, kind, err := openBlock(sc.stored, sc.decoded, dataPart)
@@ -224,7 +224,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 		}
 		sc.block, err = newBlock(data, dataPart)
 	}
-	return sc.stored[:h.size], kind, base.InFile(err, r.name, int64(h.offset))
+	return sc.stored[:h.Size], kind, base.InFile(err, r.name, int64(h.Offset))
 }
 
 // Ref takes a reference that keeps the file open. It returns false if that is closed already.
@@ -325,10 +325,10 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 	if p := r.loadedProps.Load(); p != nil {
 		return *p, true, nil
 	}
-	if r.props.size == 0 {
+	if r.props.Size == 0 {
 		return Properties{}, false, nil
 	}
-	if err := r.props.check(r.limit, "metaindex block", propertiesPart); err != nil {
+	if err := r.props.Check(r.limit, "metaindex block", propertiesPart); err != nil {
 		return Properties{}, false, base.InFile(err, r.name, -1)
 	}
 	if !r.Ref() {
@@ -340,7 +340,7 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 		return Properties{}, false, err
 	}
 	if p, err = decodeProperties(data); err != nil {
-		return Properties{}, false, base.InFile(err, r.name, int64(r.props.offset))
+		return Properties{}, false, base.InFile(err, r.name, int64(r.props.Offset))
 	}
 	r.loadedProps.Store(&p)
 	return p, true, nil

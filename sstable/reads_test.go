@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,9 +24,9 @@ func dataEnd(t *testing.T, data []byte) uint64 {
 }
 
 func indexRange(t *testing.T, data []byte) (start, end uint64) {
-	foot, err := decodeFooter(data[len(data)-footerLen:], uint64(len(data)))
+	foot, err := codec.DecodeFooter(data[len(data)-footerLen:], uint64(len(data)))
 	require.NoError(t, err)
-	return foot.index.offset, foot.index.end()
+	return foot.Index.Offset, foot.Index.End()
 }
 
 // touches reports whether a read has a byte of [start, end).

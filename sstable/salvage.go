@@ -188,13 +188,13 @@ func (s *salvager) block(it *Iter, i int) error {
 }
 
 func (s *salvager) located(h handle, detail string) error {
-	return base.InFile(base.Corruptf(dataPart, int64(h.offset), "%s", detail), s.r.name, -1)
+	return base.InFile(base.Corruptf(dataPart, int64(h.Offset), "%s", detail), s.r.name, -1)
 }
 
 func (s *salvager) loseBlock(h handle, err error) {
 	s.rep.note(err)
 	s.rep.BlocksLost++
-	s.rep.BytesLost += h.size + blockTrailerLen
+	s.rep.BytesLost += h.Size + blockTrailerLen
 }
 
 // check checks the facts about an entry of block i that lookups rely on.
@@ -209,7 +209,7 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	case first && i > 0 && base.CompareInternal(cmp, ix.separator(i-1), ikey) >= 0:
 		s.rep.note(s.located(h, "its first entry does not sort after the separator of the previous block"))
 	default:
-		if name, denied := s.filters.Denies(base.UserKey(ikey), h.offset); denied {
+		if name, denied := s.filters.Denies(base.UserKey(ikey), h.Offset); denied {
 			s.rep.note(s.located(h, "the filter "+strconv.Quote(name)+" denies a key that the block holds"))
 		}
 	}
@@ -248,7 +248,7 @@ func (s *salvager) byChecksum(size uint64) error {
 		if !isData || err != nil {
 			return err
 		}
-		off = h.end()
+		off = h.End()
 	}
 	return nil
 }
@@ -268,8 +268,8 @@ func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool
 			crc = castagnoli[byte(crc)^c] ^ crc>>8
 			// c may be the byte of compression, which has few values.
 			if c <= maxCompressionByte && util.Fixed32(buf[i+1:]) == util.MaskCRC(^crc) {
-				h = handle{offset: off, size: at + uint64(i) - off}
-				return h, h.size <= math.MaxInt32-blockTrailerLen, nil
+				h = handle{Offset: off, Size: at + uint64(i) - off}
+				return h, h.Size <= math.MaxInt32-blockTrailerLen, nil
 			}
 		}
 		at += uint64(n - after)

@@ -95,12 +95,12 @@ func TestSalvageContinuesAfterADamagedBlock(t *testing.T) {
 			r, handles := blocksOf(t, data)
 			for _, i := range []int{0, 1, len(handles) / 2, len(handles) - 1} {
 				bad := bytes.Clone(data)
-				bad[handles[i].offset+handles[i].size/2] ^= 0x20
+				bad[handles[i].Offset+handles[i].Size/2] ^= 0x20
 				got, rep := salvageAll(t, bad, k.read)
 				require.Equal(t, withoutBlock(t, r, i), got)
 				require.ErrorIs(t, rep.Err, base.ErrCorruption)
 				require.Equal(t, uint64(1), rep.BlocksLost)
-				require.Equal(t, handles[i].size+blockTrailerLen, rep.BytesLost)
+				require.Equal(t, handles[i].Size+blockTrailerLen, rep.BytesLost)
 				require.False(t, rep.IndexLost)
 			}
 		})
@@ -117,10 +117,10 @@ func TestSalvageFindsTheBlocksWithoutAnIndex(t *testing.T) {
 			es := sortEntries(cmp, plainEntries(400, 20))
 			data := buildTable(t, k.write, es)
 			r, _ := openTable(t, data, ReaderOptions{Comparer: cmp})
-			index := r.foot.index
+			index := r.foot.Index
 
 			bad := bytes.Clone(data)
-			bad[index.offset] ^= 1
+			bad[index.Offset] ^= 1
 			got, rep := salvageAll(t, bad, k.read)
 			require.Equal(t, es, got, "index damaged")
 			require.True(t, rep.IndexLost)
@@ -130,7 +130,7 @@ func TestSalvageFindsTheBlocksWithoutAnIndex(t *testing.T) {
 			require.Equal(t, es, got, "footer cut")
 			require.True(t, rep.IndexLost)
 
-			got, rep = salvageAll(t, append(bytes.Clone(data[:index.offset]), make([]byte, 4096)...), k.read)
+			got, rep = salvageAll(t, append(bytes.Clone(data[:index.Offset]), make([]byte, 4096)...), k.read)
 			require.Equal(t, es, got, "zeros from the index on")
 			require.True(t, rep.IndexLost)
 		})
@@ -145,7 +145,7 @@ func TestSalvageOfATruncatedTableReturnsItsWholeBlocks(t *testing.T) {
 		got, rep := salvageAll(t, data[:n], ReaderOptions{})
 		whole := uint64(0)
 		for _, h := range handles {
-			if h.end() <= uint64(n) {
+			if h.End() <= uint64(n) {
 				whole++
 			}
 		}
@@ -167,12 +167,12 @@ func TestSalvageNeverReadsAnIndexAsData(t *testing.T) {
 
 		// LevelDB writes an empty metaindex if there is no filter.
 		r, handles := blocksOf(t, data)
-		end := handles[len(handles)-1].end()
+		end := handles[len(handles)-1].End()
 		var w Writer
 		meta := blockWriter{interval: 1}
 		_, err := w.writeBlock(meta.finish(), NoCompression)
 		require.NoError(t, err)
-		foreign := append(append(bytes.Clone(data[:end]), w.out...), data[r.foot.index.offset:len(data)-footerLen]...)
+		foreign := append(append(bytes.Clone(data[:end]), w.out...), data[r.foot.Index.Offset:len(data)-footerLen]...)
 		got, _ = salvageAll(t, foreign, ReaderOptions{})
 		require.Equal(t, es, got)
 	}
@@ -190,12 +190,12 @@ func TestSalvageFindsFaultsThatMisleadLookups(t *testing.T) {
 	t.Run("a damaged filter", func(t *testing.T) {
 		data := buildTable(t, WriterOptions{Filter: bloom}, es)
 		r, _ := openTable(t, data, ReaderOptions{})
-		m := make([]byte, r.foot.metaindex.size+blockTrailerLen)
-		require.NoError(t, r.readAt(m, r.foot.metaindex.offset, "metaindex"))
-		meta, err := decodeMetaindex(m[:r.foot.metaindex.size])
+		m := make([]byte, r.foot.Metaindex.Size+blockTrailerLen)
+		require.NoError(t, r.readAt(m, r.foot.Metaindex.Offset, "metaindex"))
+		meta, err := decodeMetaindex(m[:r.foot.Metaindex.Size])
 		require.NoError(t, err)
 		bad := bytes.Clone(data)
-		bad[meta.filters[bloom.Name()].offset] ^= 1
+		bad[meta.filters[bloom.Name()].Offset] ^= 1
 		got, rep := salvageAll(t, bad, ReaderOptions{Policies: []filter.Policy{bloom}})
 		require.ErrorIs(t, rep.Err, base.ErrCorruption)
 		require.Zero(t, rep.BlocksLost)
@@ -234,7 +234,7 @@ func tableOfBlocks(t *testing.T, blocks [][]int, separators []int, es entries) [
 		}
 		h, err := w.writeBlock(b.finish(), NoCompression)
 		require.NoError(t, err)
-		w.index.add(es[separators[i]].Key, h.append(nil))
+		w.index.add(es[separators[i]].Key, h.Append(nil))
 	}
 	require.NoError(t, w.finishTail(nil))
 	return file.Bytes()
@@ -248,8 +248,8 @@ func TestSalvageReadsABlockListedTwiceOnce(t *testing.T) {
 	b.add(es[1].Key, es[1].Value)
 	h, err := w.writeBlock(b.finish(), NoCompression)
 	require.NoError(t, err)
-	w.index.add(es[1].Key, h.append(nil))
-	w.index.add(es[2].Key, h.append(nil))
+	w.index.add(es[1].Key, h.Append(nil))
+	w.index.add(es[2].Key, h.Append(nil))
 	require.NoError(t, w.finishTail(nil))
 	got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
 	require.Len(t, got, 1)
@@ -302,8 +302,8 @@ func TestSalvageBoundsRebuiltKeys(t *testing.T) {
 	w := NewWriter(&file, WriterOptions{Compression: Snappy})
 	h, err := w.writeBlock(raw, Snappy)
 	require.NoError(t, err)
-	require.Less(t, h.size, uint64(100<<10))
-	w.index.add(key, h.append(nil))
+	require.Less(t, h.Size, uint64(100<<10))
+	w.index.add(key, h.Append(nil))
 	require.NoError(t, w.finishTail(nil))
 	n := 0
 	rep, err := Salvage(&memFile{data: file.Bytes()}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil })

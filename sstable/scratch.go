@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
 // maxScratch bounds the stored blocks that go through a scratch, and the memory of
@@ -58,11 +59,11 @@ func (sc *scratch) join(b *Block, start, end int) []byte {
 	n := len(b.data)
 	switch {
 	case end <= n:
-		touch(b.data[start:end])
+		hugepages.Touch(b.data[start:end])
 		return b.data[start:end]
 	case start >= n:
 		stored := restBytes(b.rest)[start-n : end-n]
-		touch(stored)
+		hugepages.Touch(stored)
 		return stored
 	}
 	sc.joined = append(append(sc.joined[:0], b.data[start:]...), b.rest[:end-n]...)

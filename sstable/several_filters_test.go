@@ -26,7 +26,7 @@ func filterHandles(t testing.TB, data []byte) map[string]handle {
 
 func requireSortedMetaindex(t *testing.T, r *Reader) {
 	t.Helper()
-	block, err := r.readBlock(r.foot.metaindex, "metaindex block")
+	block, err := r.readBlock(r.foot.Metaindex, "metaindex block")
 	require.NoError(t, err)
 	b, err := newBlock(block, "metaindex block")
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestATableHasAFilterOfEachPolicy(t *testing.T) {
 	for _, p := range []filter.Policy{lines, own, bloom} {
 		alone := buildTable(t, WriterOptions{Filter: p}, es)
 		h, only := handles[p.Name()], filterHandles(t, alone)[p.Name()]
-		require.Equal(t, alone[only.offset:only.end()], data[h.offset:h.end()], "%s is the same as it would be alone", p.Name())
+		require.Equal(t, alone[only.Offset:only.End()], data[h.Offset:h.End()], "%s is the same as it would be alone", p.Name())
 	}
 	require.Equal(t, buildTable(t, WriterOptions{Filter: filter.Several(lines, bloom)}, es), buildTable(t, WriterOptions{Filter: dual}, es))
 
@@ -80,11 +80,11 @@ func TestOnlyTheBestFilterIsRead(t *testing.T) {
 			r, f := openInPieces(t, data, ReaderOptions{Policies: c.policies})
 			require.Equal(t, FilterStatus{State: FilterWholeTable, Policy: c.want}, r.FilterStatus())
 			h := handles[c.want]
-			require.EqualValues(t, h.size+blockTrailerLen, r.FilterSize())
+			require.EqualValues(t, h.Size+blockTrailerLen, r.FilterSize())
 			for _, read := range f.takeReads() {
 				for name, other := range handles {
 					if name != c.want {
-						require.False(t, read.offset < other.end() && other.offset < read.offset+read.size, "%s was read", name)
+						require.False(t, read.offset < other.End() && other.Offset < read.offset+read.size, "%s was read", name)
 					}
 				}
 			}
@@ -103,7 +103,7 @@ func TestADamagedFilterIsReplacedByTheNextOne(t *testing.T) {
 	damage := func(names ...string) []byte {
 		data := bytes.Clone(sound)
 		for _, name := range names {
-			data[handles[name].offset+7] ^= 4
+			data[handles[name].Offset+7] ^= 4
 		}
 		return data
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/hugepages"
 	"github.com/sievedb/sievedb/internal/itertest"
 	"github.com/sievedb/sievedb/internal/testseed"
 	"github.com/stretchr/testify/require"
@@ -233,8 +234,8 @@ func TestGuessedSlicePositionsFitUniformValues(t *testing.T) {
 	sliced.entriesEnd = plain.entriesEnd
 	for i := range sliced.slices() {
 		from, to := sliced.guessSlice(start{p: plain.restart(i), limit: plain.restartLimit(i)})
-		require.Less(t, from, sliced.sliceStart(i)+cacheLine)
-		require.Greater(t, to, sliced.sliceEnd(i)-cacheLine)
+		require.Less(t, from, sliced.sliceStart(i)+hugepages.CacheLine)
+		require.Greater(t, to, sliced.sliceEnd(i)-hugepages.CacheLine)
 		require.GreaterOrEqual(t, from, 0)
 		require.LessOrEqual(t, to, sliced.stored())
 	}

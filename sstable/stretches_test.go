@@ -90,7 +90,7 @@ func TestTheRemainderOfABlockIsChecked(t *testing.T) {
 			}
 			h, err := w.writeBlock(b.finish(), NoCompression)
 			require.NoError(t, err)
-			w.index.add(key("e"), h.append(nil))
+			w.index.add(key("e"), h.Append(nil))
 			_, err = w.Finish()
 			require.NoError(t, err)
 			r, _ := openTable(t, out.Bytes(), ReaderOptions{})

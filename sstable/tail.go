@@ -128,10 +128,10 @@ func (o *opening) take(buf []byte, offset uint64) (rest []byte) {
 // has returns the stored block at h, whose handle was checked, with its trailer, or nil
 // unless all of it is in the tail.
 func (o *opening) has(h handle) []byte {
-	if o.tail == nil || h.offset < o.from {
+	if o.tail == nil || h.Offset < o.from {
 		return nil
 	}
-	return o.tail[h.offset-o.from : h.end()-o.from]
+	return o.tail[h.Offset-o.from : h.End()-o.from]
 }
 
 // need records that the block at h was needed, so that the next table's tail includes it,
@@ -140,7 +140,7 @@ func (o *opening) need(h handle) {
 	if o == nil {
 		return
 	}
-	needed, tail := o.needed+h.size+blockTrailerLen, o.size-h.offset
+	needed, tail := o.needed+h.Size+blockTrailerLen, o.size-h.Offset
 	if tail <= 2*needed+tailFixed {
 		o.needed, o.neededTail = needed, max(o.neededTail, tail)
 	}

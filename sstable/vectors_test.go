@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -81,28 +82,28 @@ func insectsAndCat() entries {
 
 func TestTheWriterWritesTheTailVectors(t *testing.T) {
 	file := buildTable(t, WriterOptions{Filter: bloom}, insectsAndCat())
-	foot, err := decodeFooter(file[len(file)-footerLen:], uint64(len(file)))
+	foot, err := codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file)))
 	require.NoError(t, err)
-	stored := func(h handle) []byte { return file[h.offset:h.end()] }
-	meta, err := decodeMetaindex(decodeStored(t, stored(foot.metaindex)))
+	stored := func(h handle) []byte { return file[h.Offset:h.End()] }
+	meta, err := decodeMetaindex(decodeStored(t, stored(foot.Metaindex)))
 	require.NoError(t, err)
 
 	require.Equal(t, hex.Dump(hexFile(t, "filter_block.hex")), hex.Dump(stored(meta.filters[bloom.Name()])))
-	require.Equal(t, hex.Dump(hexFile(t, "metaindex.hex")), hex.Dump(stored(foot.metaindex)))
+	require.Equal(t, hex.Dump(hexFile(t, "metaindex.hex")), hex.Dump(stored(foot.Metaindex)))
 	require.Equal(t, hex.Dump(hexFile(t, "footer.hex")), hex.Dump(file[len(file)-footerLen:]))
 }
 
 // The same table with both filters.
 func TestVectorsOfATableWithTwoFilters(t *testing.T) {
 	file := buildTable(t, WriterOptions{Filter: dual}, insectsAndCat())
-	foot, err := decodeFooter(file[len(file)-footerLen:], uint64(len(file)))
+	foot, err := codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file)))
 	require.NoError(t, err)
-	stored := func(h handle) []byte { return file[h.offset:h.end()] }
-	meta, err := decodeMetaindex(decodeStored(t, stored(foot.metaindex)))
+	stored := func(h handle) []byte { return file[h.Offset:h.End()] }
+	meta, err := decodeMetaindex(decodeStored(t, stored(foot.Metaindex)))
 	require.NoError(t, err)
 	require.Equal(t, hex.Dump(hexFile(t, "filter_block_lines.hex")), hex.Dump(stored(meta.filters[lines.Name()])))
 	require.Equal(t, hex.Dump(hexFile(t, "filter_block.hex")), hex.Dump(stored(meta.filters[bloom.Name()])))
-	require.Equal(t, hex.Dump(hexFile(t, "metaindex_two_filters.hex")), hex.Dump(stored(foot.metaindex)))
+	require.Equal(t, hex.Dump(hexFile(t, "metaindex_two_filters.hex")), hex.Dump(stored(foot.Metaindex)))
 
 	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_lines.hex")), lines, 0, 10057)
 	require.NoError(t, err)
@@ -119,7 +120,7 @@ func TestVectorOfABinaryFuseFilterBlock(t *testing.T) {
 	fuse := filter.FusePolicy{}
 	file := buildTable(t, WriterOptions{Filter: fuse}, insectsAndCat())
 	h := filterHandles(t, file)[fuse.Name()]
-	require.Equal(t, hex.Dump(hexFile(t, "filter_block_fuse.hex")), hex.Dump(file[h.offset:h.end()]))
+	require.Equal(t, hex.Dump(hexFile(t, "filter_block_fuse.hex")), hex.Dump(file[h.Offset:h.End()]))
 	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_fuse.hex")), fuse, 0, 10057)
 	require.NoError(t, err)
 	require.True(t, f.whole && f.understood())
@@ -132,17 +133,17 @@ func TestVectorOfABinaryFuseFilterBlock(t *testing.T) {
 
 func TestFooterVectorDecodesAndEncodesBack(t *testing.T) {
 	raw := hexFile(t, "footer.hex")
-	got, err := decodeFooter(raw, 15537)
+	got, err := codec.DecodeFooter(raw, 15537)
 	require.NoError(t, err)
-	require.Equal(t, footer{metaindex: handle{15318, 94}, index: handle{15417, 67}}, got)
-	require.Equal(t, raw, got.append(nil))
+	require.Equal(t, footer{Metaindex: handle{Offset: 15318, Size: 94}, Index: handle{Offset: 15417, Size: 67}}, got)
+	require.Equal(t, raw, got.Append(nil))
 }
 
 func TestMetaindexVectorDecodes(t *testing.T) {
 	got, err := decodeMetaindex(decodeStored(t, hexFile(t, "metaindex.hex")))
 	require.NoError(t, err)
-	require.Equal(t, map[string]handle{"leveldb.BuiltinBloomFilter2": {15084, 18}}, got.filters)
-	require.Equal(t, handle{15107, 206}, got.properties)
+	require.Equal(t, map[string]handle{"leveldb.BuiltinBloomFilter2": {Offset: 15084, Size: 18}}, got.filters)
+	require.Equal(t, handle{Offset: 15107, Size: 206}, got.properties)
 	require.True(t, got.knowsLast)
 	require.EqualValues(t, 10056, got.lastDataOffset)
 	require.True(t, got.marked)

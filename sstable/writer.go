@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/codec"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
 )
@@ -76,7 +77,7 @@ type Writer struct {
 
 	smallest   []byte
 	props      Properties
-	content    contentHash
+	content    codec.ContentHash
 	lasting    bool   // a value does not expire
 	filterSize uint64 // of the filter that readers consult first
 	allFilters uint64 // of all filters of keys
@@ -290,11 +291,11 @@ func (w *Writer) finishDataBlock() error {
 	if err != nil {
 		return err
 	}
-	w.content.addStored(stored)
+	w.content.AddStored(stored)
 	w.data.reset()
 	w.pending, w.hasPending = h, true
 	w.props.DataBlocks++
-	w.props.DataBytes += h.size + blockTrailerLen
+	w.props.DataBytes += h.Size + blockTrailerLen
 	return w.flushIfFull()
 }
 
@@ -307,7 +308,7 @@ func (w *Writer) indexPending(next []byte) {
 		w.scratch = base.InternalSuccessor(w.cmp, w.scratch[:0], w.lastKey)
 	}
 	n := len(w.scratch)
-	w.scratch = w.pending.append(w.scratch)
+	w.scratch = w.pending.Append(w.scratch)
 	w.index.add(w.scratch[:n], w.scratch[n:])
 	w.hasPending = false
 }
@@ -326,13 +327,13 @@ func (w *Writer) appendBlock(block []byte, kind Compression) (h handle, stored [
 	if len(block) > maxBlockLen {
 		return handle{}, nil, w.fail(errors.Newf("sstable: a block of %d bytes; at most %d are supported", len(block), maxBlockLen))
 	}
-	h = handle{offset: w.Size()}
+	h = handle{Offset: w.Size()}
 	start := len(w.out)
 	out, kind, err := appendCompressed(w.out, block, kind)
 	if err != nil {
 		return handle{}, nil, w.fail(errors.Wrap(err, "sstable: compressing a block"))
 	}
-	h.size = uint64(len(out) - start)
+	h.Size = uint64(len(out) - start)
 	out = append(out, byte(kind))
 	w.out = util.AppendFixed32(out, util.MaskCRC(util.CRC32C(out[start:])))
 	return h, w.out[start:], nil
@@ -428,7 +429,7 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	if err := w.writeRanges(meta); err != nil {
 		return err
 	}
-	w.props.ContentHash = w.content.property()
+	w.props.ContentHash = w.content.Property()
 	props := blockWriter{interval: 1}
 	encodeProperties(&props, &w.props)
 	h, err := w.writeBlock(props.finish(), NoCompression)
@@ -437,19 +438,19 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 	}
 	meta[propertiesKey] = w.propertiesValue(h)
 	// Uncompressed as well: tools of other stores cannot read a compressed metaindex.
-	if foot.metaindex, err = w.writeBlock(meta.block(), NoCompression); err != nil {
+	if foot.Metaindex, err = w.writeBlock(meta.block(), NoCompression); err != nil {
 		return err
 	}
-	if foot.index, err = w.writeBlock(w.index.finish(), w.opts.Compression); err != nil {
+	if foot.Index, err = w.writeBlock(w.index.finish(), w.opts.Compression); err != nil {
 		return err
 	}
-	w.out = foot.append(w.out)
+	w.out = foot.Append(w.out)
 	return w.flushOut()
 }
 
 // propertiesValue returns the metaindex value of the properties block at h.
 func (w *Writer) propertiesValue(h handle) []byte {
-	value := util.AppendUvarint64(h.append(nil), w.lastOffset)
+	value := util.AppendUvarint64(h.Append(nil), w.lastOffset)
 	if w.props.Entries == 0 {
 		return value
 	}

@@ -41,7 +41,7 @@ func (w *Writer) addLarge(ikey, value []byte) error {
 	}
 	w.pending, w.hasPending = h, true
 	w.props.DataBlocks++
-	w.props.DataBytes += h.size + blockTrailerLen
+	w.props.DataBytes += h.Size + blockTrailerLen
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (w *Writer) writeParts(block parts) (handle, error) {
 	if err != nil {
 		return handle{}, w.fail(errors.Wrap(err, "sstable: compressing a block"))
 	}
-	h := handle{offset: w.Size(), size: uint64(stored.len())}
+	h := handle{Offset: w.Size(), Size: uint64(stored.len())}
 	crc, ieee := uint32(0), uint32(0)
 	for _, b := range append(stored, []byte{byte(kind)}) {
 		crc, ieee = util.ExtendCRC32C(crc, b), crc32.Update(ieee, crc32.IEEETable, b)
@@ -82,7 +82,7 @@ func (w *Writer) writeParts(block parts) (handle, error) {
 		}
 	}
 	w.out = util.AppendFixed32(w.out, util.MaskCRC(crc))
-	w.content.addSums(crc, ieee)
+	w.content.AddSums(crc, ieee)
 	return h, nil
 }
 

@@ -1,6 +1,9 @@
 package base
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Kind is the kind of an internal key's entry. The values reach the disk and never change.
 // (LevelDB calls it the value type.)
@@ -57,4 +60,13 @@ func Trailer(ikey []byte) uint64 {
 // kind.
 func ValidInternalKey(ikey []byte) bool {
 	return len(ikey) >= TrailerLen && Kind(ikey[len(ikey)-TrailerLen]) <= KindSet
+}
+
+// DescribeKey describes an internal key for an error text. It reveals no byte of the user key, and
+// no checksum, from which a short key could be found.
+func DescribeKey(ikey []byte) string {
+	if len(ikey) < TrailerLen {
+		return "none"
+	}
+	return fmt.Sprintf("of %d bytes with trailer %#x", len(ikey), Trailer(ikey))
 }
