@@ -17,4 +17,6 @@ type Ingest struct {
 	Tables [NumLevels]int
 	// Duration is the time that the call took.
 	Duration time.Duration
+	// Err is only set for EventListener.IngestEnd; then all but Duration is 0.
+	Err error
 }

@@ -26,6 +26,20 @@ type LatencyMetrics struct {
 	Fsync LatencyHistogram
 }
 
+// Named returns the histograms with their names, in the order of their fields.
+func (l *LatencyMetrics) Named() []NamedLatency {
+	return []NamedLatency{
+		{"get", &l.Get}, {"put", &l.Put}, {"synced put", &l.SyncedPut}, {"commit", &l.Commit},
+		{"synced commit", &l.SyncedCommit}, {"fsync", &l.Fsync},
+	}
+}
+
+// NamedLatency is a histogram of LatencyMetrics with a name for people.
+type NamedLatency struct {
+	Name string
+	*LatencyHistogram
+}
+
 // LatencySample is the number of events without a sync for each one that is measured: reading the
 // clock for all of them would make the fastest ones slower by half.
 const LatencySample = 128

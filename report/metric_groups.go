@@ -46,12 +46,37 @@ type CompactionMetrics struct {
 	Pauses int
 	// ValuesDropped counts the values that Options.Compaction.Filter dropped.
 	ValuesDropped uint64
+	// Running describes the compactions that are running, in the order in which they began.
+	Running []RunningCompaction
+}
+
+// RunningCompaction describes a compaction that has begun and not ended.
+type RunningCompaction struct {
+	Reason                  string
+	InputLevel, OutputLevel int
+	InputTables             int
+	InputBytes              uint64
+	// BytesRead and BytesWritten are the progress so far, counted after each 64 KiB of entries. The
+	// end is near when BytesRead reaches InputBytes.
+	BytesRead, BytesWritten uint64
+	// Duration is the time since the beginning.
+	Duration time.Duration
 }
 
 // LoadMetrics count loads.
 type LoadMetrics struct {
 	// Count is the number of loads committed, Tables and Bytes that of their tables.
 	Count, Tables, Bytes uint64
+}
+
+// IngestMetrics count calls of Ingest that added tables.
+type IngestMetrics struct {
+	// Count is the number of calls. Linked, Copied and Rewritten count the tables that were given, by what
+	// became of them.
+	Count, Linked, Copied, Rewritten uint64
+	// BytesLinked counts the bytes that the store got without writing them, BytesWritten those of copies
+	// and of new tables.
+	BytesLinked, BytesWritten uint64
 }
 
 // StallMetrics count waits of writers for flush or compaction.

@@ -23,6 +23,8 @@ type Metrics struct {
 	Expiry ExpiryMetrics
 	// Loads counts the committed loads.
 	Loads LoadMetrics
+	// Ingests counts the ingests.
+	Ingests IngestMetrics
 	// Stalls counts waits of writers for flush or compaction.
 	Stalls StallMetrics
 	// Latency says how long lookups, writes and fsyncs took.

@@ -21,7 +21,7 @@ type RepairReport struct {
 	ManifestProblem string
 	// MayResurrect says that the tables in use could not be determined. A table that a
 	// compaction had replaced may have brought back deleted keys and older values, and a part
-	// of a load may be present whose Commit a crash interrupted.
+	// of a load or an ingest may be present that a crash interrupted.
 	MayResurrect bool
 
 	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are

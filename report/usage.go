@@ -14,6 +14,9 @@ type DiskUsage struct {
 	Manifest uint64
 	// Lost are the files that Repair has set aside. They are not used any more.
 	Lost uint64
+	// Changes are what is kept for DB.Changes. A table of a load may count here and in Tables, although it is
+	// one file with two names.
+	Changes uint64
 	// Other are small files: CURRENT, LOCK, CLOSED, LOG, and files of other programs.
 	Other uint64
 	// Total is the sum.

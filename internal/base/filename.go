@@ -130,3 +130,6 @@ const LogDirPrefix = "sievedb.LogDir:"
 
 // LostDir is the subdirectory of a database's directory for files that are not in use any more.
 const LostDir = "lost"
+
+// ChangesDir is the subdirectory of a database's directory for the logs that are kept for DB.Changes.
+const ChangesDir = "changes"

@@ -45,6 +45,19 @@ func TestMemoryMovesToTheCacheThatIsUsed(t *testing.T) {
 	require.Greater(t, p.evictions.Load(), uint64(700))
 }
 
+func TestABusyCacheLeavesOthersTheirFloor(t *testing.T) {
+	p := NewPool(1000, 100, false)
+	idle, busy := join(p, 1000), join(p, 2000)
+	idle.use(t, 0, 1000)
+	for n := 800; n < 1000; n += 20 { // all of this would fit without the other
+		for range 40 {
+			busy.use(t, 0, n)
+			require.GreaterOrEqual(t, idle.usage(), int64(100))
+		}
+	}
+	require.Less(t, idle.usage(), int64(200), "all else moved")
+}
+
 func TestTheFloorIsAnEqualShareAtMost(t *testing.T) {
 	p := NewPool(100, 1000, false)
 	a, b := join(p, 200), join(p, 200)

@@ -24,8 +24,10 @@ type pacer struct {
 	ctx     context.Context
 	read    sstable.IterStats // of all runs
 	out     *tables.Writer
-	entries uint64 // bytes of entries since the last step
-	taken   uint64 // of what was read and written
+	done    *progress // of the whole merge
+	entries uint64    // bytes of entries since the last step
+	// taken and given are the bytes read and written until the last step.
+	taken, given uint64
 }
 
 // passed is called after each entry of so many bytes.
@@ -38,10 +40,13 @@ func (p *pacer) passed(bytes int) {
 // step takes what was read and written since the last step.
 func (p *pacer) step() {
 	p.entries = 0
-	total := p.read.BytesRead + p.out.Written()
-	if total > p.taken { // an estimate of the open table may shrink
-		p.s.pace(p.ctx, total-p.taken)
-		p.taken = total
+	taken, given := p.read.BytesRead, max(p.out.Written(), p.given) // an estimate of the open table may shrink
+	read, written := taken-p.taken, given-p.given
+	p.taken, p.given = taken, given
+	p.done.read.Add(read)
+	p.done.written.Add(written)
+	if read+written > 0 {
+		p.s.pace(p.ctx, read+written)
 	}
 }
 

@@ -141,16 +141,17 @@ type Scheduler struct {
 	// when wake is called.
 	mu       sync.Mutex
 	cond     *sync.Cond
-	running  []*manifest.Compaction // including manual ones
-	slots    int                    // of MaxConcurrent that are in use
-	claimers int                    // goroutines that wait in Claim for one
-	jobs     []*mergeJob            // with pieces that have not begun
-	holds    int                    // see Hold
-	reserved int                    // reservations in effect; see Reserve
-	stopErr  error                  // see Stop
-	flushing bool                   // see BeginFlush
-	err      error                  // of the last compaction; nil after a success
-	parked   parked                 // by compactions that met corruption
+	running  []*manifest.Compaction             // including manual ones
+	progress map[*manifest.Compaction]*progress // of running
+	slots    int                                // of MaxConcurrent that are in use
+	claimers int                                // goroutines that wait in Claim for one
+	jobs     []*mergeJob                        // with pieces that have not begun
+	holds    int                                // see Hold
+	reserved int                                // reservations in effect; see Reserve
+	stopErr  error                              // see Stop
+	flushing bool                               // see BeginFlush
+	err      error                              // of the last compaction; nil after a success
+	parked   parked                             // by compactions that met corruption
 	backoff  Backoff
 	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
 	pauses   pauses
@@ -171,7 +172,7 @@ type parked struct {
 
 // New returns a Scheduler, which does nothing until Schedule is called.
 func New(o Options, host Host) *Scheduler {
-	s := &Scheduler{o: o, host: host, closing: make(chan struct{})}
+	s := &Scheduler{o: o, host: host, closing: make(chan struct{}), progress: map[*manifest.Compaction]*progress{}}
 	s.cond = sync.NewCond(&s.mu)
 	s.tuning.Store(&o.Tuning)
 	return s
@@ -443,6 +444,7 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	}
 	s.takeSlotLocked()
 	s.running = append(s.running, c)
+	s.progress[c] = &progress{began: time.Now()}
 }
 
 // Done releases the inputs and the slot of c, and removes obsolete files. The inputs of a
@@ -461,6 +463,7 @@ func (s *Scheduler) Done(c *manifest.Compaction, err error) {
 	}
 	s.freeSlotLocked()
 	s.running = slices.DeleteFunc(s.running, func(r *manifest.Compaction) bool { return r == c })
+	delete(s.progress, c)
 	s.cond.Broadcast()
 	s.mu.Unlock()
 	c.Version.Unref()

@@ -28,6 +28,7 @@ type mergeJob struct {
 	s       *Scheduler
 	ctx     context.Context // of the caller of Compact; it ends the merge
 	c       *manifest.Compaction
+	done    *progress
 	bits    filterplan.Bits
 	visible []uint64 // sequence numbers at which readers read, ascending
 	oldest  bool     // entries may get sequence number 0
@@ -46,7 +47,7 @@ type mergeJob struct {
 // newMergeJob returns a mergeJob without pieces that was not begun. The caller ends it after its
 // result is installed or abandoned.
 func (s *Scheduler) newMergeJob(ctx context.Context, c *manifest.Compaction) *mergeJob {
-	return &mergeJob{s: s, ctx: ctx, c: c}
+	return &mergeJob{s: s, ctx: ctx, c: c, done: s.progressOf(c)}
 }
 
 // begin finds out what the pieces share.
@@ -220,7 +221,7 @@ func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*ta
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
 	p.out = s.o.NewWriter(j.c.OutputLevel, j.bits)
-	pace := pacer{s: s, ctx: j.ctx, out: p.out}
+	pace := pacer{s: s, ctx: j.ctx, out: p.out, done: j.done}
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
 	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}

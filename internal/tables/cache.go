@@ -86,7 +86,10 @@ func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 		r, err := t.openTable(f)
 		return r, 1, err
 	})
-	if err != nil {
+	switch {
+	case err != nil && t.closed.Load(): // who opened the directory since may have removed the table
+		return nil, base.ErrClosed
+	case err != nil:
 		return nil, err
 	}
 	if t.options.Opened != nil { // not within the load, since it may get the same table

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/itertest"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -218,4 +219,19 @@ func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
 	names, err := s.dir.FS.List("dir")
 	require.NoError(t, err)
 	require.Equal(t, []string{files[1].Name()}, names)
+}
+
+// The cache closes while a table is about to be opened, and who opens the directory next removes the table.
+func TestATableThatIsGoneAfterClose(t *testing.T) {
+	s := newShelf(t, 4)
+	file := s.write(t, numbered(0, 10, 1), 100)[0]
+	s.cache.options.FS = wrap.NewFaulty(s.dir.FS, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpOpen {
+			s.cache.Close()
+			require.NoError(t, s.dir.FS.Remove(op.Name))
+		}
+		return nil
+	})
+	_, err := s.cache.Get(file)
+	require.ErrorIs(t, err, base.ErrClosed)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Measure adds up the sizes of the files in dir and its directory of lost files. listed reports
+// Measure adds up the sizes of the files in dir and its directories of lost files and of changes. listed reports
 // whether the present version has a table. Files that are removed meanwhile do not count.
 func Measure(fsys vfs.FS, dir string, listed func(table uint64) bool) (u report.DiskUsage, err error) {
 	names, err := fsys.List(dir)
@@ -23,12 +23,15 @@ func Measure(fsys vfs.FS, dir string, listed func(table uint64) bool) (u report.
 		if err == nil && isDir && name == base.LostDir {
 			u.Lost, err = sizeOf(fsys, filepath.Join(dir, name))
 		}
+		if err == nil && isDir && name == base.ChangesDir {
+			u.Changes, err = sizeOf(fsys, filepath.Join(dir, name))
+		}
 		if err != nil {
 			return u, err
 		}
 		*field(&u, name, listed) += size
 	}
-	u.Total = u.Tables + u.UnlistedTables + u.Logs + u.Manifest + u.Lost + u.Other
+	u.Total = u.Tables + u.UnlistedTables + u.Logs + u.Manifest + u.Lost + u.Changes + u.Other
 	return u, nil
 }
 

@@ -16,9 +16,11 @@ import (
 func directory(t *testing.T) *vfs.Mem {
 	mem := vfs.NewMem()
 	require.NoError(t, vfs.MkdirAllSynced(mem, filepath.Join("db", base.LostDir, "deep")))
+	require.NoError(t, vfs.MkdirAllSynced(mem, filepath.Join("db", base.ChangesDir)))
 	for i, name := range []string{
 		"000001.ldb", "000002.ldb", "000003.sst", "000004.log", "MANIFEST-000005", "CURRENT", "LOCK", "CLOSED", "LOG",
 		"000006.dbtmp", "unknown", filepath.Join(base.LostDir, "000007.ldb"), filepath.Join(base.LostDir, "000008.log"),
+		filepath.Join(base.ChangesDir, "1-2.log"),
 	} {
 		f, err := mem.Create(filepath.Join("db", name))
 		require.NoError(t, err)
@@ -35,8 +37,8 @@ func TestMeasureSortsFilesByWhatTheyAreFor(t *testing.T) {
 	u, err := Measure(directory(t), "db", listed)
 	require.NoError(t, err)
 	require.Equal(t, report.DiskUsage{
-		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, Manifest: 1 << 4, Lost: 1<<11 + 1<<12,
-		Other: 1<<5 + 1<<6 + 1<<7 + 1<<8 + 1<<10, Total: 1<<13 - 1,
+		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, Manifest: 1 << 4, Lost: 1<<11 + 1<<12, Changes: 1 << 13,
+		Other: 1<<5 + 1<<6 + 1<<7 + 1<<8 + 1<<10, Total: 1<<14 - 1,
 	}, u)
 }
 
