@@ -38,6 +38,9 @@ func readCurrent(fsys vfs.FS, dir string) (string, error) {
 	return name, base.InFile(err, path, 0)
 }
 
+// ParseCurrent returns the name of the MANIFEST in the content of CURRENT.
+func ParseCurrent(b []byte) (string, error) { return parseCurrent(b) }
+
 func parseCurrent(b []byte) (string, error) {
 	if len(b) == 0 {
 		return "", base.Corruptf("CURRENT", 0,

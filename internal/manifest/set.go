@@ -170,6 +170,13 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	return s.failOnPanic(func() error { return s.applyLocked(edit, install) })
 }
 
+// Between calls f while no edit is being written. f must not use the Set, except for NewFileNum.
+func (s *Set) Between(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
 func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
 	before := [2]uint64{s.logNum, s.lastSeq}
 	next, err := s.prepare(edit)

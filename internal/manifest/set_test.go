@@ -52,6 +52,17 @@ func TestAppliedEditsAreLoaded(t *testing.T) {
 	require.ErrorIs(t, s.Apply(&Edit{}, nil), base.ErrClosed)
 }
 
+func TestNoEditIsWrittenDuringBetween(t *testing.T) {
+	s := beginSet(t, testSet(vfs.NewMem()))
+	require.NoError(t, s.Between(func() error {
+		require.False(t, s.mu.TryLock(), "Apply has to wait")
+		require.Positive(t, s.NewFileNum())
+		return nil
+	}))
+	require.ErrorIs(t, s.Between(func() error { return base.ErrReadOnly }), base.ErrReadOnly)
+	require.NoError(t, s.Apply(&Edit{}, nil))
+}
+
 func TestFullManifestIsReplaced(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testSet(mem)

@@ -28,8 +28,8 @@ type Host interface {
 	LastSeq() uint64
 	// Install applies an edit with the tables that were written for it, and advances the last
 	// sequence number to seq. For snapshots the visible number and the version are replaced at one
-	// moment, for other readers the number first.
-	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error
+	// moment, for other readers the number first. spans and own are those of the call of Delete.
+	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans Spans, own []Entry) error
 	// NewWriter returns a writer of tables whose entries have a sequence number, each of at least
 	// size bytes.
 	NewWriter(seq, size uint64) Writer
@@ -365,7 +365,7 @@ func (j *job) apply() error {
 	if len(edit.Deleted) > 0 { // before Install: a commit that sees the new version must know it
 		j.dropped.Store(edit.LastSeq.Value)
 	}
-	if err := j.host.Install(edit, named, edit.LastSeq.Value); err != nil {
+	if err := j.host.Install(edit, named, edit.LastSeq.Value, j.spans, j.own); err != nil {
 		j.dropped.Store(before)
 		return errors.Wrap(err, "sievedb: the deletion of a range")
 	}

@@ -28,5 +28,10 @@ type logFindings struct {
 	bySieveDB bool // it begins with SieveDB's preamble
 }
 
+// Salvaged reports whether something damaged was skipped, or a log was missing.
+func (r *Replayer) Salvaged() bool {
+	return r.salvaged || r.ended || r.report.MissingLog != "" || r.shift > 0
+}
+
 // Report returns what the replay has found and done so far.
 func (r *Replayer) Report() Report { return r.report }
