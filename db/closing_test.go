@@ -26,6 +26,7 @@ var closingRounds = flag.Int("closing.rounds", 20, "how often a store is closed 
 func closingOptions(fsys vfs.FS) *Options {
 	o := testOptions(fsys)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1001, 1002
+	o.Changes.Bytes = 1 << 20
 	return o
 }
 
@@ -266,6 +267,14 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 		_, err := d.Checkpoint(background, fmt.Sprintf("copies/%d", rnd.Uint64()), nil)
 		return err
 	},
+	"Changes": func(d *DB, _ *rand.Rand) error {
+		return firstError(d.Changes(background, 0, &ChangeOptions{Unsynced: true}))
+	},
+	"WaitForChange":   func(d *DB, _ *rand.Rand) error { return d.WaitForChange(background, 0) },
+	"ChangePositions": func(d *DB, _ *rand.Rand) error { _, _, err := d.ChangePositions(); return err },
+	"SetCursor":       func(d *DB, rnd *rand.Rand) error { return d.SetCursor(fmt.Sprint("cursor", rnd.IntN(5)), 0) },
+	"DropCursor":      func(d *DB, rnd *rand.Rand) error { return d.DropCursor(fmt.Sprint("cursor", rnd.IntN(5))) },
+	"Cursors":         func(d *DB, _ *rand.Rand) error { _, err := d.Cursors(); return err },
 	"Ingest": func(d *DB, rnd *rand.Rand) error {
 		from, last := rnd.IntN(closingKeys), d.Metrics().LastSequence
 		path := fmt.Sprintf("in/%d", rnd.Uint64())
@@ -311,12 +320,12 @@ func TestCloseDuringAllOtherCalls(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	mem := vfs.NewMem()
-	d := mustOpen(t, testOptions(mem))
+	d := mustOpen(t, changesOptions(mem))
 	fill(t, d, 0, closingKeys)
 	require.NoError(t, d.Close())
 	for round := range *closingRounds {
 		var over atomic.Bool
-		o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		o := changesOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			given := strings.HasPrefix(op.Name, "in") && op.NewName == "" // the test makes tables to ingest there
 			if over.Load() && changesFiles(op.Kind) && !given {
 				t.Errorf("%v of %s after Close", op.Kind, op.Name)
@@ -340,11 +349,11 @@ func TestCloseDuringAllOtherCalls(t *testing.T) {
 			require.Regexp(t, "closed (with|during a load)", err.Error())
 		}
 		over.Store(true)
-		next := mustOpen(t, testOptions(mem)) // while the last calls return
+		next := mustOpen(t, changesOptions(mem)) // while the last calls return
 		require.NoError(t, next.Close())
 		group.Wait()
 	}
-	d = openTest(t, testOptions(mem))
+	d = openTest(t, changesOptions(mem))
 	for k := range closingKeys {
 		requireValue(t, d, testKey(k), testValue(k))
 	}

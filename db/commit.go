@@ -332,9 +332,12 @@ func (d *DB) logRecord(record []byte, count uint64, keep durability) error {
 }
 
 // show makes the last record of so many batches and bytes, all of which is in the memtable and
-// was noted in d.recent, visible to readers. It is small enough to be inlined.
+// was noted in d.recent, visible to readers.
 func (d *DB) show(batches, recordBytes int) {
 	d.finder.VisibleSeq.Store(d.log.lastSeq)
+	if d.changes != nil {
+		d.wakeReaders()
+	}
 	d.counters.writes.Add(uint64(batches))
 	d.counters.writeBytes.Add(uint64(recordBytes))
 }
@@ -397,6 +400,10 @@ func (d *DB) fsyncLog() error {
 	began := latency.Now()
 	err := d.log.w.Sync()
 	if err == nil {
+		d.synced.Store(d.log.lastSeq)
+		if d.changes != nil {
+			d.wakeReaders()
+		}
 		d.latency.Fsync.End(began)
 		d.counters.logSyncs.Add(1)
 	}

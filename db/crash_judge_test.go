@@ -96,8 +96,12 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 
 // judgeOnly recovers one state and checks nothing more.
 func (j *crashJudge) judgeOnly(s recorder.State, cut int, keepsAll bool) error {
+	return j.judgeDisk(s.Mem(), cut, keepsAll)
+}
+
+func (j *crashJudge) judgeDisk(mem *vfs.Mem, cut int, keepsAll bool) error {
 	j.recoveries.Add(1)
-	d, _, err := j.open(s.Mem())
+	d, _, err := j.open(mem)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/follow"
 	"github.com/sievedb/sievedb/internal/latency"
@@ -107,6 +108,8 @@ type home struct {
 	files    tables.Directory // dir on fs
 	place    *dbdir.Dir       // its lock
 	follower *follow.Follower // nil: the directory is locked
+	// directory finds the changes of a database that is not open for writing here.
+	directory *feed.Directory
 }
 
 // storage is what a DB needs to read and write tables and the MANIFEST.
@@ -136,7 +139,11 @@ type writing struct {
 	// crowded lets the leader begin a memtable although level 0 is full.
 	crowded atomic.Bool
 	deleter *rangedel.Deleter
-	turns   txn.Turns // of Updates that met conflicts
+	// changes keeps logs for Changes; nil if Options.Changes does not ask for that.
+	changes *feed.Archive
+	// synced is the last sequence number that is durable.
+	synced atomic.Uint64
+	turns  txn.Turns // of Updates that met conflicts
 	// firstTable is the number from which on tables were written since Open.
 	firstTable uint64
 	// spareMemory is the size of the memtable that waits until the present one is full.
@@ -323,6 +330,9 @@ func (d *DB) Close() error {
 	d.commit.shut()
 	d.background.Wait()
 	d.compactor.Wait()
+	if d.changes != nil {
+		d.changes.Close()
+	}
 
 	var err error
 	keep := func(e error) { err = errors.CombineErrors(err, e) }

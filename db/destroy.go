@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/foreign"
 )
 
@@ -54,6 +55,7 @@ func Destroy(dir string, opts *Options) error {
 			remove(name)
 		}
 	}
+	failed = errors.Join(failed, feed.Destroy(home.FS, dir))
 	if failed != nil {
 		return errors.Join(failed, home.Close())
 	}

@@ -14,8 +14,8 @@ import (
 // slow function delays that work and everything that waits for it.
 //
 // The functions may read: every method of the DB, of iterators and of snapshots works, except
-// those that may wait for such work. Put, Delete, Apply, SyncLog, Flush, Compact,
-// UpgradeFilters without DryRun, Loader.Commit and Close do nothing and return ErrInListener,
+// those that may wait for such work. Put, Delete, Apply, DeleteRange, SyncLog, Flush, Compact,
+// UpgradeFilters without DryRun, Loader.Commit, Ingest and Close do nothing and return ErrInListener,
 // as do the other methods of a Loader while one of its calls is running. A function that
 // needs one of these starts a goroutine that calls it, and does not wait for that goroutine.
 // A panic in one of them ends the writes; see PanicError.
@@ -27,6 +27,8 @@ type EventListener struct {
 	CompactionEnd   func(CompactionInfo)
 	// LoadEnd is called after each Commit of a Loader with entries; Err is set if it failed.
 	LoadEnd func(LoadInfo)
+	// IngestEnd is called after each Ingest of one table or more; Err is set if it failed.
+	IngestEnd func(IngestInfo)
 	// WriteStall is called after a write was slowed or stopped.
 	WriteStall func(WriteStallInfo)
 	// TableRemoved is called after a table file was deleted.

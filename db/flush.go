@@ -32,7 +32,7 @@ func (d *DB) flushAll() {
 		if mem == nil {
 			return
 		}
-		size, log := mem.Capacity(), d.files.File(base.FileLog, mem.LogNum)
+		size, log := mem.Capacity(), mem.LogNum
 		d.compactor.BeginFlush()
 		err := d.flushMemtable(mem, next)
 		d.noteFlush(err)
@@ -40,7 +40,7 @@ func (d *DB) flushAll() {
 			backoff = compact.Backoff{}
 			removal.Wait()
 			removal.Go(func() {
-				_ = d.guard("the removal of a log", func() error { d.files.Remove(log); return nil })
+				_ = d.guard("the removal of a log", func() error { d.retireLog(log); return nil })
 			})
 			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/follow"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -47,6 +48,7 @@ func (d *DB) newFollower() {
 		},
 	})
 	d.fs, d.set = d.follower.FS(), d.follower.Set()
+	d.directory = feed.NewDirectory(d.fs, d.dir, d.findLogs)
 }
 
 // findLogs returns the file system that shows the logs, which may have moved.

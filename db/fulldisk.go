@@ -32,6 +32,11 @@ func (d *DB) replaceLog() error {
 		if err := d.waitForMemtables(); err != nil {
 			return err
 		}
+		if d.changes != nil {
+			if err := d.changes.NoteFailed(d.log.logged, d.log.lastSeq, d.set.ManifestNum()); err != nil {
+				return err
+			}
+		}
 		next, err := d.takeSuccessor(0)
 		if err != nil {
 			return err
@@ -44,6 +49,7 @@ func (d *DB) replaceLog() error {
 		return err
 	}
 	d.log.full, d.log.replaced = nil, false
+	d.synced.Store(d.log.lastSeq)
 	d.log.logged = d.log.lastSeq // the MANIFEST has that number now, and a preamble must not be below it
 	d.opts.Logger.Info("there is space again; writes continue")
 	return nil

@@ -2,11 +2,14 @@ package db
 
 import (
 	"context"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/ingest"
 	"github.com/sievedb/sievedb/internal/load"
+	"github.com/sievedb/sievedb/internal/manifest"
 )
 
 // IngestOptions configure an ingest.
@@ -25,7 +28,8 @@ type IngestOptions struct {
 // the keys by Options.Comparer, the index and each filter of a known policy against each key. The keys
 // and values have the limits of Put, and values under Options.Expiry.Prefixes need their envelopes,
 // which tables of a store with that option have. Errors name the file, and one that is damaged is
-// ErrCorruption. A table does not record its comparer, so only a wrong order is found.
+// ErrCorruption. LevelDB's format does not record the comparer, so only a wrong order is found. Tables in
+// this format by Pebble or RocksDB record it, and it is compared; those with deletions of ranges are refused.
 //
 // A table that overlaps nothing in the store is linked: its time depends on reading it once. So is one
 // whose sequence numbers are all above the store's. Tables that overlap others of the call, or the
@@ -62,23 +66,43 @@ func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (Inge
 		return IngestInfo{}, err
 	}
 	defer d.background.Done()
-	info, err := d.newIngester(o != nil && o.Copy).Run(ctx, paths)
+	start := time.Now()
+	info, err := d.newIngester(feed.Ingest, o != nil && o.Copy).Run(ctx, paths)
 	if errors.Is(err, ErrClosed) {
 		return IngestInfo{}, ErrClosed
 	}
+	if len(paths) > 0 {
+		event := info
+		event.Duration, event.Err = time.Since(start), err
+		notify(d, d.opts.EventListener.IngestEnd, event)
+	}
 	if err == nil {
+		d.counters.noteIngest(&info)
 		d.opts.Logger.Info("ingested", "entries", info.Entries, "linked", info.Linked, "copied", info.Copied,
 			"rewritten", info.Rewritten, "tables", info.Tables, "took", info.Duration)
 	}
 	return info, err
 }
 
-// newIngester returns what adds tables.
-func (d *DB) newIngester(mustCopy bool) *ingest.Ingester {
+// noteIngest counts an ingest, unless it had no entries.
+func (c *dbCounters) noteIngest(info *IngestInfo) {
+	if info.Entries == 0 {
+		return
+	}
+	c.ingests.Add(1)
+	c.linked.Add(uint64(info.Linked))
+	c.copied.Add(uint64(info.Copied))
+	c.rewritten.Add(uint64(info.Rewritten))
+	c.bytesLinked.Add(info.BytesLinked)
+	c.bytesIngested.Add(info.BytesCopied + info.BytesRewritten)
+}
+
+// newIngester returns what adds tables by a change of a kind.
+func (d *DB) newIngester(kind feed.Kind, mustCopy bool) *ingest.Ingester {
 	return ingest.New(ingest.Options{
 		Cmp: d.cmp, Compactor: d.compactor, Dir: d.files, NewFileNum: d.set.NewFileNum, Policies: d.opts.checkPolicies(),
 		Check: batch.CheckEntry, Expiry: d.expiry, Copy: mustCopy,
-	}, &ingestHost{&deleteHost{(*loadHost)(d)}, d.deleter})
+	}, &ingestHost{&deleteHost{(*loadHost)(d)}, d.deleter, kind})
 }
 
 // deleter is the part of rangedel.Deleter that keeps deletions from running.
@@ -91,6 +115,7 @@ type deleter interface {
 type ingestHost struct {
 	*deleteHost
 	deleter
+	kind feed.Kind
 }
 
 func (h *ingestHost) FlushLed() error { return h.loadHost.FlushLed() } // no deletion has reserved tables
@@ -99,6 +124,10 @@ func (h *ingestHost) NewWriter(seq uint64) ingest.Writer {
 	o := h.db().loadOptions(seq)
 	o.Ended = func() {}
 	return load.New(o, h)
+}
+
+func (h *ingestHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
+	return h.installAtOnce(h.kind, feed.Event{}, edit, written, seq)
 }
 
 func (h *ingestHost) Lead(f func() error) error {

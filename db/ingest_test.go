@@ -104,6 +104,8 @@ func requireEntries(t testing.TB, newIterator func(*IterOptions) (*Iterator, err
 
 func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	o := testOptions(vfs.NewMem())
+	var events []IngestInfo
+	o.EventListener = &EventListener{IngestEnd: func(i IngestInfo) { events = append(events, i) }}
 	d := openTest(t, o)
 	fill(t, d, 500, 600)
 	last := d.Metrics().LastSequence
@@ -118,6 +120,13 @@ func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	require.Positive(t, info.BytesLinked)
 	require.Equal(t, last+1001, info.Seq)
 	require.Equal(t, info.Seq, d.Metrics().LastSequence)
+	require.Equal(t, IngestMetrics{Count: 1, Linked: 3, BytesLinked: info.BytesLinked}, d.Metrics().Ingests)
+	require.Len(t, events, 1)
+	require.Equal(t, info.Tables, events[0].Tables)
+	_, err := d.Ingest(background, []string{"in/none"}, nil)
+	require.Equal(t, err, events[1].Err)
+	require.Positive(t, events[1].Duration)
+	require.EqualValues(t, 1, d.Metrics().Ingests.Count)
 	for i, want := range map[int]string{0: "a", 99: "a", 700: "b", 949: "c"} {
 		requireValue(t, d, testKey(i), []byte(want))
 	}
@@ -162,6 +171,9 @@ func TestTablesThatOverlapAreRewrittenAndTheLastOneHasPrecedence(t *testing.T) {
 	require.Equal(t, ErrNotFound, err)
 	require.Less(t, info.Seq, uint64(1<<33), "the number of a table that was rewritten does not count")
 
+	metrics := d.Metrics().Ingests
+	require.Equal(t, IngestMetrics{Count: 1, Linked: 1, Rewritten: 3, BytesLinked: info.BytesLinked, BytesWritten: info.BytesRewritten}, metrics)
+	require.Positive(t, metrics.BytesWritten)
 	require.Equal(t, 2, mustIngest(t, d, newer, older).Rewritten)
 	requireValue(t, d, testKey(20), []byte("first"))
 	require.NoError(t, d.Put(testKey(20), []byte("later"), NoSync))
@@ -322,6 +334,30 @@ func TestATableThatChangesIsRefused(t *testing.T) {
 	require.Zero(t, filesOf(t, mem, base.FileTemp))
 }
 
+// The bug: a table that was replaced in place between its check and its rewriting was added unchecked.
+func TestATableThatChangesBeforeItIsRewrittenIsRefused(t *testing.T) {
+	dir, opened := t.TempDir(), 0
+	path := makeTable(t, vfs.OS, filepath.Join(dir, "in", "a"), keysFrom(0, 10, 1, "a"))
+	other := readFile(t, vfs.OS, makeTable(t, vfs.OS, filepath.Join(dir, "in", "b"), keysFrom(0, 20, 1, "b")))
+	d, err := Open(filepath.Join(dir, "db"), testOptions(wrap.NewFaulty(vfs.OS, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpOpen && strings.HasSuffix(op.Name, ".dbtmp") {
+			if opened++; opened == 3 { // after those of the check
+				if err := os.WriteFile(path, other, 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return nil
+	})))
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, d.Put(testKey(5), []byte("old"), NoSync))
+	_, err = d.Ingest(background, []string{path}, nil)
+	require.ErrorContains(t, err, "it was changed while it was checked")
+	require.GreaterOrEqual(t, opened, 3)
+	requireEntries(t, d.NewIterator, map[string]string{string(testKey(5)): "old"})
+}
+
 func TestSequenceNumbersOfTablesNeverUseUpTheStores(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
@@ -370,7 +406,7 @@ func TestIngestedValuesUnderExpiryHaveEnvelopes(t *testing.T) {
 	lie := func(o *sstable.WriterOptions) {
 		o.ExpiryKeys, o.Expiry = d.expiry.Sum(), func([]byte, []byte) (uint64, bool) { return 5, true }
 	}
-	for i, value := range []string{seal(0, "v"), seal(6, "v"), "plain"} {
+	for i, value := range []string{seal(0, "v"), seal(6, "v"), "plain", seal(5, "looks like an envelope, but the key has none")} {
 		_, err = d.Ingest(background, []string{makeTable(t, o.FS, fmt.Sprint("in/lie", i), []madeEntry{{"q", 1, value}}, lie)}, nil)
 		require.ErrorContains(t, err, "its properties say")
 	}

@@ -33,7 +33,7 @@ type listenerProbe struct {
 // waiting are the methods that wait for work that may be waiting for the listener.
 var waiting = map[string]bool{
 	"Put": true, "Put with Sync": true, "Delete": true, "Apply": true, "SyncLog": true, "Flush": true, "Compact": true,
-	"UpgradeFilters": true, "PauseCompactions": true, "Checkpoint": true, "Ingest": true, "Loader.Commit": true, "Close": true,
+	"UpgradeFilters": true, "PauseCompactions": true, "Checkpoint": true, "Ingest": true, "Changes": true, "WaitForChange": true, "Loader.Commit": true, "Close": true,
 }
 
 func (p *listenerProbe) callAll(event string) {
@@ -53,6 +53,8 @@ func (p *listenerProbe) callAll(event string) {
 	_, of["Check"] = d.Check(background)
 	_, of["Checkpoint"] = d.Checkpoint(background, "copy", nil)
 	_, of["Ingest"] = d.Ingest(background, nil, nil)
+	of["Changes"] = firstError(d.Changes(background, 0, nil))
+	of["WaitForChange"] = d.WaitForChange(background, 0)
 	_, of["Filters"] = d.Filters(background, 10)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
 	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
@@ -169,6 +171,7 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	if err := loader.Put([]byte("load"), nil); err == nil {
 		_ = loader.Commit() // unless the listener ended it
 	}
+	mustIngest(t, d, makeTable(t, mem, "in/a", keysFrom(9000, 9001, 0, "a")))
 	eventually(t, func() bool { return d.Flush() == nil })
 	_ = d.Compact(background, nil, nil)
 	requireValue(t, d, testKey(1), testValue(1))

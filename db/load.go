@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/load"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -85,7 +86,7 @@ func (d *DB) loadOptions(seq uint64) load.Options {
 
 // commitOvertaken commits the tables of a load whose number is too low by now, as tables made elsewhere.
 func (d *DB) commitOvertaken(files []*manifest.FileMeta, info *load.Info) error {
-	got, err := d.newIngester(false).Adopt(context.Background(), files)
+	got, err := d.newIngester(feed.Load, false).Adopt(context.Background(), files)
 	info.Tables, info.Bytes = got.Tables, got.BytesCopied+got.BytesRewritten
 	return err
 }
@@ -199,13 +200,27 @@ func (h *loadHost) FlushLed() error {
 	return (*DB)(h).waitForMemtables()
 }
 
+func (h *loadHost) Between(f func() error) error { return h.set.Between(f) }
+
 func (h *loadHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	return h.install(edit, written, seq, nil)
+	return h.install(feed.Load, feed.Event{}, edit, written, seq, nil)
 }
 
-// install is Install with the last argument of applyEdit.
-func (h *loadHost) install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, also func(*lookup.State)) error {
-	err := (*DB)(h).applyEdit(edit, written, also)
+// install is Install for a change of a kind, with the last argument of applyEdit.
+func (h *loadHost) install(
+	kind feed.Kind, e feed.Event, edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, also func(*lookup.State),
+) error {
+	change, err := (*DB)(h).beginChange(kind, e, edit, seq)
+	if err != nil {
+		(*DB)(h).removeTables(written)
+		return err
+	}
+	err = (*DB)(h).applyEdit(edit, written, also)
+	if err == nil {
+		change.Commit()
+	} else {
+		change.Abandon(manifest.IsUncertain(err), seq)
+	}
 	if err == nil || manifest.IsUncertain(err) {
 		h.log.lastSeq = seq
 		h.recent.Forget(seq)
@@ -213,6 +228,10 @@ func (h *loadHost) install(edit *manifest.Edit, written []*manifest.FileMeta, se
 	}
 	if err == nil {
 		h.log.logged = seq
+		h.synced.Store(seq)
+		if h.changes != nil {
+			(*DB)(h).wakeReaders()
+		}
 	}
 	return err
 }

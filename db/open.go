@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/keyspace"
@@ -40,10 +41,13 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := openPart(dir, now, part, follow)
-	if err != nil {
-		part.Leave()
-	}
+	var d *DB
+	defer func() {
+		if d == nil { // also if the file system panics
+			part.Leave()
+		}
+	}()
+	d, err = openPart(dir, now, part, follow)
 	return d, err
 }
 
@@ -73,6 +77,9 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB,
 	d.dir, d.fs = d.place.Path, d.place.FS
 	if follow {
 		d.newFollower()
+	}
+	if d.opts.ReadOnly && !follow {
+		d.directory = feed.NewDirectory(d.fs, d.dir, nil)
 	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
 	d.blockCache = sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)

@@ -79,6 +79,9 @@ type Options struct {
 	// Expiry lets values expire.
 	Expiry ExpiryOptions
 
+	// Changes says which changes of the past DB.Changes can read.
+	Changes ChangeRetention
+
 	// Tables describes new tables.
 	Tables TableOptions
 
@@ -233,6 +236,8 @@ func (o *Options) Validate() error {
 		{"Compaction.L0Slowdown", int64(c.Compaction.L0Slowdown), int64(c.Compaction.L0Trigger), 1 << 16},
 		{"Compaction.L0Stop", int64(c.Compaction.L0Stop), int64(c.Compaction.L0Slowdown) + 1, 1<<16 + 1},
 		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
+		{"Changes.Bytes", c.Changes.Bytes, 0, 1 << 60},
+		{"Changes.Age", int64(c.Changes.Age), 0, math.MaxInt64},
 		{"FollowInterval", int64(c.FollowInterval), 0, int64(24 * time.Hour)},
 		{"Compaction.MaxBytesPerSecond", c.Compaction.MaxBytesPerSecond, 0, 1 << 50},
 		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},

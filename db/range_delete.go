@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/load"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -55,7 +56,7 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 		return base.NoSpace(err)
 	}
 	d.opts.Logger.Info("deleted a range", "tables", info.TablesDropped, "bytes", info.BytesDropped,
-		"tombstones", info.Tombstones, "tables kept for now", info.TablesCovered)
+		"tombstones", info.Tombstones, "kept", info.TablesCovered)
 	return nil
 }
 
@@ -130,8 +131,12 @@ func (h *deleteHost) Lead(ctx context.Context, f func() error) error {
 	return h.commit.run(h.db(), &commitRequest{ctx: ctx, alone: func(*DB) error { return f() }})
 }
 
-// Install makes the edit visible at one moment. A lookup with the new version, which lacks tables,
+func (h *deleteHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans rangedel.Spans, own []rangedel.Entry) error {
+	return h.installAtOnce(feed.DeleteRange, feed.DeletionEvent(spans, own), edit, written, seq)
+}
+
+// installAtOnce makes the edit visible at one moment. A lookup with the new version, which lacks tables,
 // never sees an old number, which would hide the tombstones.
-func (h *deleteHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	return h.install(edit, written, seq, func(s *lookup.State) { h.snapshots.Show(&h.finder.Current, s, seq) })
+func (h *deleteHost) installAtOnce(kind feed.Kind, e feed.Event, edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
+	return h.install(kind, e, edit, written, seq, func(s *lookup.State) { h.snapshots.Show(&h.finder.Current, s, seq) })
 }

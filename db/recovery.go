@@ -25,7 +25,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	if err == nil && d.opts.ReadOnly {
 		d.installReadOnly(r)
 	} else if err == nil {
-		err = d.install(r) // A panic in here does not abandon: the new MANIFEST may be in force.
+		err = d.install(r, files, state) // A panic in here does not abandon: the new MANIFEST may be in force.
 	}
 	if err != nil {
 		r.Abandon()
@@ -36,8 +36,12 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 }
 
 // install makes the recovered state that of the store, durably.
-func (d *DB) install(r *replay.Replayer) error {
+func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest.State) error {
 	added, err := r.Finish()
+	if err != nil {
+		return err
+	}
+	plan, err := d.planChanges(r, files, state)
 	if err != nil {
 		return err
 	}
@@ -51,6 +55,7 @@ func (d *DB) install(r *replay.Replayer) error {
 	}
 	d.log = logState{w: w, lastSeq: lastSeq, logged: lastSeq}
 	d.finder.VisibleSeq.Store(lastSeq)
+	d.synced.Store(lastSeq)
 	d.place.SetChanged(true) // also if it panics
 	err = d.set.Begin(&manifest.Edit{
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,
@@ -70,6 +75,7 @@ func (d *DB) install(r *replay.Replayer) error {
 		}
 		return err
 	}
+	d.keepChanges(plan, logNum)
 	r.RemoveOld(logNum, d.set.ManifestNum())
 	if err := d.place.Logs.Finish(); err != nil {
 		d.opts.Logger.Warn("the logs are not in another directory any more, but their marks could not be removed", "err", err)

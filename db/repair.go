@@ -38,9 +38,10 @@ import (
 //   - A merge keeps shadowed versions and tombstones. Of two entries with one key and sequence
 //     number, as an interrupted compaction leaves them, it keeps one. If the number is 0, as
 //     compactions write it when nothing is older, it keeps that of the newer file.
-//   - Tables of a load (Loader) that a complete MANIFEST does not list as committed go to
-//     dir/lost: a crash may have left a part of them. If no MANIFEST can be read completely,
-//     or its last edit is cut off, they look like other tables and are used.
+//   - Tables that a complete MANIFEST does not list go to dir/lost if the logs are complete as well.
+//     A crash may have left a part of a load (Loader) or of an ingest. If the last edit of the
+//     MANIFEST is cut off, all of them are used. If no MANIFEST can be read completely, they look
+//     like other tables and are used.
 //
 // # What is lost, and what may come back
 //
@@ -52,8 +53,8 @@ import (
 // says so; if it cannot be read, RepairReport.MayResurrect is set: with such a table, a
 // deleted key comes back whose tombstone the compaction had dropped, or an older value of a
 // key whose sequence number it had dropped. (Inputs of one compaction are removed in an order
-// in which the remaining ones do no such harm.) A part of a load may appear as well, if a
-// crash interrupted its Commit. The loss of a table or block also brings back older versions
+// in which the remaining ones do no such harm.) A part of a load or an ingest may appear as
+// well, if a crash interrupted it. The loss of a table or block also brings back older versions
 // and deleted keys, if the newer version or the tombstone was in it.
 //
 // # Crashes

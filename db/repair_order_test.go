@@ -164,6 +164,7 @@ func TestRepairRestoresATableThatIsNewerThanTheManifest(t *testing.T) {
 		"000007.ldb": craftTable(t, put("a", 3, "old")),
 	}
 	d.addManifest(t, 2, d.edit(t, 6, 3, map[uint64]int{5: 2}))
+	delete(d, "000006.log")
 	got, rep, after := d.repaired(t)
 	require.Equal(t, contents{"a": "new"}, got)
 	require.Equal(t, 2, after.live(t)["000005.ldb"])

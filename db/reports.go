@@ -41,6 +41,8 @@ type (
 	MemtableMetrics = report.MemtableMetrics
 	// CacheMetrics describe the block cache.
 	CacheMetrics = report.CacheMetrics
+	// RunningCompaction describes a compaction that has begun and not ended.
+	RunningCompaction = report.RunningCompaction
 	// TableMetrics describe the tables and what the open ones keep in memory.
 	TableMetrics = report.TableMetrics
 	// ResourcesMetrics describe what the stores of a Resources use together.
@@ -51,6 +53,8 @@ type (
 	CompactionInfo = report.CompactionInfo
 	// LoadInfo describes a load and its Commit.
 	LoadInfo = report.LoadInfo
+	// IngestMetrics count ingests.
+	IngestMetrics = report.IngestMetrics
 	// WriteStallInfo says why a write waited, and for how long.
 	WriteStallInfo = report.WriteStallInfo
 	// OpenAheadInfo describes the result of opening tables ahead.

@@ -287,7 +287,7 @@ func TestStoresShareCompactionSlots(t *testing.T) {
 func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
 	r, err := NewResources(ResourcesOptions{MaxStores: 2, MaxConcurrent: 1, MemtableSize: 256 << 10})
 	require.NoError(t, err)
-	hold, held := make(chan struct{}), make(chan struct{})
+	hold, held := make(chan struct{}), make(chan struct{}, 1)
 	o := sharing(r, vfs.NewMem())
 	o.Compaction.Filter = func(_, value []byte) ([]byte, bool) {
 		select {

@@ -85,6 +85,9 @@ func (d *DB) rotationFailed(next *successor, err error) error {
 
 // switchLog continues with next, and makes the memtable immutable with the old log.
 func (d *DB) switchLog(next *successor, full bool) {
+	if d.changes != nil {
+		d.changes.SwitchLog(d.log.logged, d.log.lastSeq, next.num)
+	}
 	d.log.w = next.w
 	d.log.inserter.Reset() // it would keep the old memtable in memory
 	if full {

@@ -14,6 +14,8 @@ type dbCounters struct {
 	writes, writeBytes, logBytes, logSyncs atomic.Uint64
 	flushes, flushBytes                    atomic.Uint64
 	loads, loadTables, loadBytes           atomic.Uint64
+	ingests, linked, copied, rewritten     atomic.Uint64 // calls, and tables that were given
+	bytesLinked, bytesIngested             atomic.Uint64 // the latter were written
 }
 
 // Metrics returns the store's counts and its present state. It may be called at any time. On a
@@ -44,6 +46,14 @@ func (d *DB) Metrics() *Metrics {
 			Tables: d.counters.loadTables.Load(),
 			Bytes:  d.counters.loadBytes.Load(),
 		},
+		Ingests: IngestMetrics{
+			Count:        d.counters.ingests.Load(),
+			Linked:       d.counters.linked.Load(),
+			Copied:       d.counters.copied.Load(),
+			Rewritten:    d.counters.rewritten.Load(),
+			BytesLinked:  d.counters.bytesLinked.Load(),
+			BytesWritten: d.counters.bytesIngested.Load(),
+		},
 		Memtables:    MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
 		Tables:       TableMetrics{Obsolete: d.obsolete.Count()},
 		Latency:      d.latency.Report(),
@@ -64,13 +74,14 @@ func (d *DB) Metrics() *Metrics {
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
 	m.Cache.TableBytes = blocks.Charged
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
-	status := d.compactor.Status()
+	status, running := d.compactor.Status(), d.runningCompactions()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stallReason != "" {
 		m.Stalls.CurrentReason = d.stallReason
 	}
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
+	m.Compactions.Running = running
 	for _, err := range []error{d.writeErr(), d.flushErr, status.Err, status.ParkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
@@ -120,4 +131,12 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			}
 		}
 	})
+}
+
+// runningCompactions returns the compactions that are running.
+func (d *DB) runningCompactions() (all []RunningCompaction) {
+	for _, c := range d.compactor.Running() {
+		all = append(all, RunningCompaction(c))
+	}
+	return all
 }

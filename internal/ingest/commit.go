@@ -207,7 +207,7 @@ func (j *job) overtaken(last uint64) bool {
 // unchanged checks that no program has written to a table under its other name.
 func (j *job) unchanged() error {
 	for _, t := range j.tables {
-		if t.ours || t.rewrite {
+		if t.ours {
 			continue
 		}
 		info, err := j.Dir.FS.Lstat(j.Dir.File(base.FileTemp, t.temp))
@@ -225,7 +225,8 @@ func (j *job) unchanged() error {
 // after the installation have the next number; transactions that pin an older state conflict.
 func (j *job) apply(seq uint64) error {
 	info := report.Ingest{Seq: seq + 1}
-	files, err := j.name(&info)
+	var files []*manifest.FileMeta
+	err := j.host.Between(func() (err error) { files, err = j.name(&info); return err })
 	if err != nil {
 		return err
 	}

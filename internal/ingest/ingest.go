@@ -18,12 +18,14 @@ import (
 type Host interface {
 	// Flush writes the memtables to tables.
 	Flush() error
-	// Lead runs f while no writer writes. FlushLed, LastSeq and Install are only called by f.
+	// Lead runs f while no writer writes. FlushLed, LastSeq, Between and Install are only called by f.
 	Lead(f func() error) error
 	// FlushLed is Flush for the leader.
 	FlushLed() error
 	// LastSeq returns the last sequence number assigned.
 	LastSeq() uint64
+	// Between runs f while no edit is written; see load.Host.
+	Between(f func() error) error
 	// Install applies an edit with the tables that were written for it, and advances the last and the
 	// visible sequence number to seq. Snapshots that pin their state get the number and the version at
 	// one moment, other readers the number first.

@@ -169,6 +169,9 @@ func (j *job) checkTable(ctx context.Context, t *table) error {
 		return err
 	}
 	defer r.Close()
+	if err := r.CheckForeign(); err != nil {
+		return err
+	}
 	e := examiner{job: j, table: t, meta: manifest.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
 	err = check.Reader(ctx, r, check.Options{Comparer: j.Cmp, Policies: j.Policies}, e.note)
 	switch {
@@ -200,6 +203,7 @@ type examiner struct {
 	entries, tombstones uint64
 	lastExpiry          uint64
 	stays               bool // a value does not expire
+	outside             bool // a key is not under the prefixes
 }
 
 // note is called for each entry.
@@ -225,9 +229,11 @@ func (e *examiner) examine(ikey, value []byte) error {
 		return nil
 	}
 	at, sealed := expiry.Decode(value)
-	if !sealed && e.Expiry.Under(key) {
+	under := e.Expiry.Under(key)
+	if !sealed && under {
 		return errors.Wrapf(expiry.ErrNoEnvelope, "entry %d", e.entries)
 	}
+	e.outside = e.outside || !under
 	e.stays = e.stays || !sealed || at == expiry.Never
 	e.lastExpiry = max(e.lastExpiry, at)
 	if e.entries%checkEvery == 0 {
@@ -255,7 +261,7 @@ func (e *examiner) end(r *sstable.Reader) error {
 		case p.SmallestSeq != e.minSeq || p.LargestSeq < e.maxSeq || p.LargestSeq > base.MaxSeq:
 			return errors.Newf("its properties say that its sequence numbers are %d to %d, but they are %d to %d",
 				p.SmallestSeq, p.LargestSeq, e.minSeq, e.maxSeq)
-		case p.LargestExpiry != 0 && (e.stays || p.LargestExpiry < e.lastExpiry):
+		case p.LargestExpiry != 0 && (e.stays || p.LargestExpiry < e.lastExpiry || e.outside && e.Expiry != nil && p.ExpiryKeys == e.Expiry.Sum()):
 			return errors.Newf("its properties say that all values have expired at %d, but some have not", p.LargestExpiry)
 		}
 		e.maxSeq = p.LargestSeq // some entries may have lost their numbers; see sstable.Properties

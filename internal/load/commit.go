@@ -111,7 +111,8 @@ func (l *Loader) Install(info *Info) error {
 	// Meanwhile no compaction begins: one that does not know these tables might write across
 	// them. Nor does an upgrade of filters, whose copies of level 0 would get higher numbers.
 	defer l.Compactor.Hold()()
-	files, err := l.Name()
+	var files []*manifest.FileMeta
+	err := l.host.Between(func() (err error) { files, err = l.Name(); return err })
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ type Host interface {
 	FlushLed() error
 	// LastSeq returns the last sequence number assigned.
 	LastSeq() uint64
+	// Between runs f while no edit is written. A crash during an edit leaves its record cut off, and a
+	// repair then uses all tables that the edit may have added. So none may be half-way to its name.
+	Between(f func() error) error
 	// Install applies an edit with the tables that were written for it, and advances the
 	// last and the visible sequence number to seq. If the edit fails but may be in force,
 	// it advances them too: otherwise the next opening would find later writes hidden.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,25 @@ func (s *store) Lead(f func() error) error {
 		return err
 	}
 	return f()
+}
+
+// Between checks that no table has its name before, and that all have it afterwards.
+func (s *store) Between(f func() error) error {
+	if err := s.call("between edits"); err != nil {
+		return err
+	}
+	if s.fs == nil {
+		return f()
+	}
+	before, _ := s.fs.List("dir")
+	err := f()
+	after, _ := s.fs.List("dir")
+	for _, name := range before {
+		if err == nil && (!strings.HasSuffix(name, ".dbtmp") || slices.Contains(after, name)) {
+			return errors.Newf("%s was renamed at another time", name)
+		}
+	}
+	return err
 }
 
 func (s *store) Install(edit *manifest.Edit, _ []*manifest.FileMeta, seq uint64) error {
@@ -132,7 +152,7 @@ func TestACommitInstallsDurableTablesWhileNoWriterWrites(t *testing.T) {
 	info, err := l.Commit()
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"flush", "clear level 0", "lead", "flush the rest", "hold", "place", "install", "release", "schedule",
+		"flush", "clear level 0", "lead", "flush the rest", "hold", "between edits", "place", "install", "release", "schedule",
 	}, s.calls)
 	require.EqualValues(t, 300, info.Entries)
 	require.Greater(t, info.Tables[3], 2)

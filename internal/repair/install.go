@@ -30,6 +30,9 @@ func (r *Repairer) install(p *plan) error {
 		return err
 	}
 	r.made = nil // from here on, all files that the repair made are needed
+	if err := r.moveChanges(); err != nil {
+		return err
+	}
 	if err := r.moveAway(p); err != nil {
 		return err
 	}
@@ -84,6 +87,30 @@ func (r *Repairer) writeEmptyLog(name string) error {
 	}
 	r.made[name] = true
 	return errors.CombineErrors(f.Sync(), f.Close())
+}
+
+// moveChanges moves the logs that were kept for DB.Changes to lost/: the repaired database may differ from what
+// its history leads to.
+func (r *Repairer) moveChanges() error {
+	there, err := vfs.PlainDir(r.fs, r.path(base.ChangesDir))
+	if !there || err != nil {
+		return err
+	}
+	lost := r.path(manifest.LostDir)
+	if err := vfs.MkdirPlain(r.fs, lost); err != nil {
+		return err
+	}
+	name, err := manifest.FreeName(r.fs, lost, base.ChangesDir)
+	if err == nil {
+		err = r.fs.Rename(r.path(base.ChangesDir), filepath.Join(lost, name))
+	}
+	if err == nil {
+		err = r.fs.SyncDir(lost)
+	}
+	if err == nil {
+		err = r.fs.SyncDir(r.dir)
+	}
+	return err
 }
 
 // moveAway moves the unused files to lost/.

@@ -221,9 +221,9 @@ func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 //
 // A table that the MANIFEST does not name is left out if the MANIFEST names all needed tables: such a
 // table awaits its removal, or was being written. It is used if its entries are newer than those of
-// all live tables, which happens if the end of the MANIFEST is lost, or during a flush. It is also
-// used if a live table is missing or damaged, because it may have the same entries. A part of an
-// uncommitted load is always left out.
+// all live tables and the end of the MANIFEST or a part of a log may be lost. It is also used if a live
+// table is missing or damaged, because it may have the same entries. A part of an uncommitted load is
+// always left out.
 func (r *Repairer) planTables(p *plan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
@@ -244,8 +244,13 @@ func (r *Repairer) planTables(p *plan) {
 			r.use(p, t, "level 0 was not in the order of sequence numbers")
 		case t.dead:
 			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
+		case r.ofLostEdit(p, t):
+			r.use(p, t, "it was on no level, and the last edit of the MANIFEST is cut off")
 		case p.complete && (t.Num < r.manifest.logNum || t.maxSeq <= newest && !t.seqsLost):
 			p.leaveOut(t, "not in use: the MANIFEST does not name it, and the tables that it names all exist and have later entries")
+		case p.complete && r.knowsAll():
+			p.healthy = false // move it to lost/ before the next Open removes it
+			p.leaveOut(t, "not in use: it was written for an edit that the MANIFEST does not have, and the logs have the latest entries")
 		case r.ofOpenLoad(t):
 			p.healthy = false // move it to lost/ before the next Open removes it
 			p.leaveOut(t, "part of a load that was not committed according to the MANIFEST")
@@ -262,19 +267,47 @@ func (r *Repairer) planTables(p *plan) {
 // ofOpenLoad reports whether a table that the MANIFEST does not name belongs to a load whose Commit
 // was interrupted while it renamed the tables, perhaps not all of them. All entries of a load have the
 // same sequence number, far above all others; the edit that commits the load records it. The distance
-// distinguishes a table of one loaded entry from one of a flush.
-//
-// A MANIFEST that has lost its end proves nothing: the log that it names is missing, its last edit is
-// cut off, or CLOSED records more edits.
+// distinguishes a table of one loaded entry from one of a flush. An ingest uses a 16th of that of a load.
 func (r *Repairer) ofOpenLoad(t *foundTable) bool {
+	if !r.endsWhole() || t.minSeq != t.maxSeq || t.maxSeq <= r.manifest.lastSeq {
+		return false
+	}
+	return t.entries > 1 || t.maxSeq-r.manifest.lastSeq > base.LoadAhead>>5
+}
+
+// endsWhole reports whether the MANIFEST has all edits that were ever in force. It may have lost its end
+// if the log that it names is missing, its last edit is cut off, or CLOSED records more edits.
+func (r *Repairer) endsWhole() bool {
 	m := &r.manifest
-	if m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || !r.hasLog(m.logNum) {
+	return m.version != nil && !m.lostEnd && m.lines[m.name].BytesLost == 0 && r.hasLog(m.logNum)
+}
+
+// knowsAll reports whether tables that the MANIFEST does not name have nothing that is not elsewhere: a
+// crash interrupted the flush of a log that is still there, or an ingest or a load, perhaps before all of
+// its tables had their names. The tables of an ingest have any sequence numbers, so they do not show it.
+func (r *Repairer) knowsAll() bool {
+	return r.endsWhole() && !slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.needed && !l.clean })
+}
+
+// ofLostEdit reports whether the edit that is cut off at the end of the MANIFEST may have added a table
+// of an ingest, whose sequence numbers may be old. All tables of that edit are used, or none. Other tables
+// that are as new as the MANIFEST and that it does not name were replaced, which the MANIFEST says, or
+// overlap those from which they were merged.
+func (r *Repairer) ofLostEdit(p *plan, t *foundTable) bool {
+	m := &r.manifest
+	if !p.complete || m.lines[m.name].BytesLost == 0 || !t.intact() {
 		return false
 	}
-	if t.minSeq != t.maxSeq || t.maxSeq <= m.lastSeq {
+	if _, num, ok := base.ParseFileName(m.name); !ok || t.Num <= max(num, m.logNum) {
 		return false
 	}
-	return t.entries > 1 || t.maxSeq-m.lastSeq > base.LoadAhead/2
+	for live := range p.live {
+		if r.cmp.Compare(base.UserKey(t.smallest), base.UserKey(live.largest)) <= 0 &&
+			r.cmp.Compare(base.UserKey(live.smallest), base.UserKey(t.largest)) <= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // use makes the entries of a table part of the result.

@@ -1,0 +1,310 @@
+package db
+
+import (
+	"context"
+	"iter"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/feed"
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/replay"
+)
+
+// ChangeRetention says how much of the past is kept for DB.Changes: logs after their flush, and the tables of
+// loads and ingests, in the subdirectory "changes" of the database. The zero value keeps nothing, and Changes
+// is refused. What a cursor needs is kept in any case; see DB.SetCursor.
+type ChangeRetention struct {
+	// Bytes bounds what is kept. The oldest logs are removed first, one at a time. 0: no limit but
+	// Age.
+	Bytes int64
+
+	// Age is how long a log is kept after its flush, or after its last write if the database was opened again since.
+	// It is looked at when another log is flushed.
+	// 0: no limit but Bytes.
+	Age time.Duration
+}
+
+// ChangeKind says what a Change is.
+type ChangeKind uint8
+
+// The kinds of changes. More may be added.
+const (
+	ChangeBatch       = ChangeKind(feed.Batch)       // a batch, or several that were logged together
+	ChangeLoad        = ChangeKind(feed.Load)        // a load
+	ChangeIngest      = ChangeKind(feed.Ingest)      // an ingest
+	ChangeDeleteRange = ChangeKind(feed.DeleteRange) // a batch that deletes ranges; one that deletes few keys is a ChangeBatch
+	ChangeSkipped     = ChangeKind(feed.Skipped)     // changes without an entry under ChangeOptions.Prefix
+)
+
+// Change is an atomic change of the database. It is valid until the loop over DB.Changes continues.
+type Change struct {
+	Kind ChangeKind
+	// First and Last are its sequence numbers. Last is the position to continue from.
+	First, Last uint64
+
+	change *feed.Change
+	prefix []byte
+}
+
+// Entries yields the writes of the change: deleted ranges first, then puts and deletions, for a batch in its
+// order, for a load or an ingest in the order of the keys. Applied in this order they have the effect of the
+// change. TTL is what remains of the time to live at this moment; a value that has expired is an EntryDelete.
+// ChangeOptions.Prefix applies to puts and deletions. The slices are valid until the next entry. An error, which
+// comes last, says that the files of the change cannot be read.
+func (c Change) Entries() iter.Seq2[BatchEntry, error] {
+	return func(yield func(BatchEntry, error) bool) {
+		if c.change == nil {
+			return
+		}
+		for e, err := range c.change.Entries(c.prefix) {
+			if !yield(BatchEntry{EntryKind(e.Kind), e.Key, e.Value, e.TTL}, err) {
+				return
+			}
+		}
+	}
+}
+
+// Tables returns the paths of the tables with the entries of a load or an ingest, in the order of their keys.
+// They stay as long as the change is kept.
+func (c Change) Tables() []string {
+	if c.change == nil {
+		return nil
+	}
+	return slices.Clone(c.change.Tables)
+}
+
+// AppendRecord appends the puts and deletions of a batch as they are stored, with the envelopes of values that
+// expire, for Batch.UnmarshalBinary. It appends nothing for a load, an ingest, or a batch that only deletes ranges.
+func (c Change) AppendRecord(dst []byte) []byte {
+	if c.change == nil {
+		return dst
+	}
+	return append(dst, c.change.Record...)
+}
+
+// ChangeOptions configure DB.Changes. The zero value of each field is its default.
+type ChangeOptions struct {
+	// Prefix leaves out entries whose keys do not begin with it, and batches without other entries. When
+	// the loop has reached the end, or waits there, a ChangeSkipped says how far it came. Default: all.
+	Prefix []byte
+
+	// Unsynced yields changes once readers of the database see them. Default: once they are durable, so
+	// that no power cut can take back what was yielded.
+	Unsynced bool
+
+	// Wait waits at the end for further changes, until the context is done. Default: the loop ends.
+	Wait bool
+}
+
+// Changes yields the changes after the position since, which is the sequence number of a change, in the order
+// in which they were made. If since is in the middle of a change, that change comes first. ChangePositions returns the positions there are; 0 is that of an empty database.
+// nil options mean the defaults. The loop ends at the last change, with an error, or when its body breaks.
+//
+// An error is yielded with an empty Change. It is ErrChangesGone, a *ChangesGoneError, if changes after since
+// are not kept any more: no change is left out without it. It is ErrChangesAhead if the database has not come as
+// far as since. If ctx is done the error is that of ctx, ErrClosed if the database is closed, and ErrInListener as EventListener says.
+//
+// A database that is open for writing needs Options.Changes. A follower and a database that was opened read-only
+// yield what the directory has: with a writer that keeps nothing, such as LevelDB, that is the logs that were not
+// flushed yet, and a load, an ingest or a deleted range is a gap. Such a feed yields what the follower shows: each
+// round begins with a call of Refresh.
+//
+// What is no change for readers is not yielded: compactions, values that expire, and what
+// Compaction.Filter does. Any number of goroutines may read changes at once; they do not delay writers.
+func (d *DB) Changes(ctx context.Context, since uint64, o *ChangeOptions) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		if o == nil {
+			o = &ChangeOptions{}
+		}
+		err := d.changesUsable(ctx, "Changes")
+		if d != nil && d.listenerCalls.InThisGoroutine() {
+			err = ErrInListener // it would wait for the writer that called the listener
+		}
+		if err == nil {
+			err = d.changeLoop(since, o).Run(ctx, (*changeHost)(d), func(c *feed.Change) bool {
+				return yield(Change{ChangeKind(c.Kind), c.First, c.Last, c, o.Prefix}, nil)
+			})
+		}
+		if err != nil {
+			yield(Change{}, err)
+		}
+	}
+}
+
+func (d *DB) changeLoop(since uint64, o *ChangeOptions) *feed.Loop {
+	l := &feed.Loop{Source: d.directory, Since: since, Unsynced: o.Unsynced, Wait: o.Wait}
+	if d.changes != nil {
+		l.Source = d.changes
+	}
+	l.ReaderOptions = feed.ReaderOptions{FS: d.fs, Cmp: d.cmp, Expiry: d.expiry, Prefix: o.Prefix}
+	return l
+}
+
+// changesUsable returns why the changes cannot be read at all.
+func (d *DB) changesUsable(ctx context.Context, method string) error {
+	switch {
+	case d == nil || d.closed.Load():
+		return ErrClosed
+	case ctx == nil:
+		return errNilContext(method)
+	case d.changes == nil && !d.opts.ReadOnly:
+		return errors.Newf("sievedb: %s: the database keeps no changes; set Options.Changes", method)
+	}
+	return nil
+}
+
+// changeHost is the store as a reader of its changes sees it.
+type changeHost DB
+
+func (h *changeHost) LastVisible() uint64      { return h.finder.VisibleSeq.Load() }
+func (h *changeHost) Closing() <-chan struct{} { return h.closing }
+
+func (h *changeHost) Limit(ctx context.Context, unsynced bool) (limit uint64, err error) {
+	switch {
+	case h.follower != nil:
+		err = (*DB)(h).Refresh(ctx)
+	case h.changes != nil && !unsynced:
+		return min(h.synced.Load(), h.LastVisible()), nil
+	case h.changes != nil && (*DB)(h).writeErr() == nil:
+		limit = h.LastVisible()
+		return limit, h.commit.run((*DB)(h), &commitRequest{alone: (*DB).handOver})
+	}
+	return h.LastVisible(), err
+}
+
+// WaitForChange waits until Changes with the default options would yield something after the position since, or
+// an error, which it returns.
+func (d *DB) WaitForChange(ctx context.Context, since uint64) error {
+	for _, err := range d.Changes(ctx, since, &ChangeOptions{Wait: true}) {
+		return err
+	}
+	return nil
+}
+
+// ChangePositions returns the oldest position from which Changes can yield, and that of the last durable change.
+// A copy of the database, such as a checkpoint, continues from its own last position.
+func (d *DB) ChangePositions() (oldest, last uint64, err error) {
+	if err := d.changesUsable(context.Background(), "ChangePositions"); err != nil {
+		return 0, 0, err
+	}
+	if d.changes == nil {
+		last = d.finder.VisibleSeq.Load()
+		oldest, err = d.directory.Oldest(last)
+		return min(oldest, last), last, err
+	}
+	last = min(d.synced.Load(), d.finder.VisibleSeq.Load())
+	oldest, err = d.changes.Oldest()
+	return min(oldest, last), last, err
+}
+
+// SetCursor records, durably, that a reader of the given name has come to a position: what is after it is kept, whatever
+// Options.Changes says, until the cursor is set again or dropped. A cursor that is not moved fills the disk. The name
+// has 1 to 1000 bytes. The errors are those of Changes, and ErrReadOnly. It needs Options.Changes, and cursors do not
+// outlive an opening for writing without it.
+func (d *DB) SetCursor(name string, position uint64) error {
+	if err := d.cursorsUsable("SetCursor"); err != nil {
+		return err
+	}
+	return d.changes.SetCursor(name, position, d.finder.VisibleSeq.Load())
+}
+
+// DropCursor forgets a cursor. It does nothing if there is none of that name.
+func (d *DB) DropCursor(name string) error {
+	if err := d.cursorsUsable("DropCursor"); err != nil {
+		return err
+	}
+	return d.changes.DropCursor(name)
+}
+
+// Cursors returns the positions of all cursors by name.
+func (d *DB) Cursors() (map[string]uint64, error) {
+	if err := d.cursorsUsable("Cursors"); err != nil {
+		return nil, err
+	}
+	return d.changes.Cursors(), nil
+}
+
+func (d *DB) cursorsUsable(method string) error {
+	if d != nil && !d.closed.Load() && d.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	return d.changesUsable(context.Background(), method)
+}
+
+// wakeReaders wakes the readers of changes that wait. There is an archive.
+func (d *DB) wakeReaders() {
+	if d.changes.Watched() {
+		d.changes.Wake()
+	}
+}
+
+// retireLog removes a log that is not needed any more, or keeps it for Changes.
+func (d *DB) retireLog(num uint64) {
+	if d.changes == nil {
+		d.files.Remove(d.files.File(base.FileLog, num))
+		return
+	}
+	if err := d.changes.Keep(num); err != nil {
+		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next opening tries again", "log", num, "err", err)
+	}
+}
+
+// beginChange records a change that edit is about to make.
+func (d *DB) beginChange(kind feed.Kind, e feed.Event, edit *manifest.Edit, seq uint64) (*feed.Pending, error) {
+	if d.changes == nil {
+		return nil, nil
+	}
+	e.Manifest = d.set.ManifestNum()
+	var added []string
+	if kind != feed.DeleteRange {
+		files := slices.Clone(edit.Added)
+		slices.SortFunc(files, func(a, b manifest.LevelFile) int {
+			return d.cmp.Compare(base.UserKey(a.File.Smallest), base.UserKey(b.File.Smallest))
+		})
+		for _, f := range files {
+			added = append(added, filepath.Join(d.dir, f.File.Name()))
+		}
+	}
+	return d.changes.Begin(kind, e, seq, added)
+}
+
+// planChanges compares the kept changes with what was recovered.
+func (d *DB) planChanges(r *replay.Replayer, files manifest.DirFiles, state manifest.State) (*feed.Plan, error) {
+	keep := d.opts.Changes
+	if keep == (ChangeRetention{}) {
+		return nil, nil
+	}
+	var err error
+	d.changes, err = feed.New(feed.Options{FS: d.fs, Dir: d.dir, Logger: d.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
+	if err != nil {
+		return nil, err
+	}
+	return d.changes.Examine(feed.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
+}
+
+// keepChanges moves the recovered logs to the kept ones. The history continues in log num.
+func (d *DB) keepChanges(plan *feed.Plan, num uint64) {
+	if plan == nil {
+		return
+	}
+	if err := d.changes.Start(plan, num); err != nil {
+		d.opts.Logger.Error("changes are not kept", "err", err)
+		d.reportBackground(err)
+	}
+}
+
+// The errors of Changes.
+var (
+	// ErrChangesGone says that changes after a position are not kept any more. The error is a
+	// *ChangesGoneError, which has the oldest position.
+	ErrChangesGone = feed.ErrGone
+	// ErrChangesAhead says that a position is beyond the last change of the database.
+	ErrChangesAhead = feed.ErrAhead
+)
+
+// ChangesGoneError says which position is the oldest one, and why.
+type ChangesGoneError = feed.GoneError

@@ -1,0 +1,251 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// groupWorkload writes groups of keys in many ways. All keys of a group always have the same value.
+type groupWorkload struct {
+	d    *DB
+	fs   vfs.FS
+	made atomic.Uint64 // values
+
+	linked, rewritten, cancelled atomic.Int64
+}
+
+const (
+	groups    = 3
+	groupKeys = 12
+)
+
+func groupKey(g, i int) []byte { return fmt.Appendf(nil, "g%d/%02d", g, i) }
+
+// table writes a table of some keys of a group.
+func (w *groupWorkload) table(path string, g, from, to int, value []byte, seq uint64) error {
+	file, err := w.fs.Create(path)
+	if err != nil {
+		return err
+	}
+	table := sstable.NewWriter(file, sstable.WriterOptions{})
+	for i := from; i < to && err == nil; i++ {
+		err = table.Add(sstable.Key{User: groupKey(g, i), Seq: seq}.Append(nil), value)
+	}
+	if err == nil {
+		_, err = table.Finish()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (w *groupWorkload) value() []byte { return fmt.Appendf(nil, "value %d", w.made.Add(1)) }
+
+// ingest ingests a group as one to four tables.
+func (w *groupWorkload) ingest(ctx context.Context, rnd *rand.Rand) error {
+	g, value, parts := rnd.IntN(groups), w.value(), 1+rnd.IntN(4)
+	last := w.d.finder.VisibleSeq.Load()
+	seq := []uint64{0, last / 2, last + 1, last + 100}[rnd.IntN(4)]
+	var paths []string
+	for p := range parts {
+		path := fmt.Sprintf("in/%s-%d", value, p)
+		if err := w.table(path, g, p*groupKeys/parts, (p+1)*groupKeys/parts, value, seq); err != nil {
+			return err
+		}
+		paths = append(paths, path)
+	}
+	info, err := w.d.Ingest(ctx, paths, &IngestOptions{Copy: rnd.IntN(5) == 0})
+	w.linked.Add(int64(info.Linked))
+	w.rewritten.Add(int64(info.Rewritten))
+	return err
+}
+
+func (w *groupWorkload) ingestHastily(rnd *rand.Rand) error {
+	ctx, cancel := context.WithTimeout(background, time.Duration(rnd.IntN(int(20*time.Millisecond))))
+	defer cancel()
+	err := w.ingest(ctx, rnd)
+	if errors.Is(err, context.DeadlineExceeded) {
+		w.cancelled.Add(1)
+		return nil
+	}
+	return err
+}
+
+func (w *groupWorkload) load(rnd *rand.Rand) error {
+	l, err := w.d.NewLoader()
+	if err != nil {
+		return err
+	}
+	g, value := rnd.IntN(groups), w.value()
+	for i := 0; i < groupKeys && err == nil; i++ {
+		err = l.Put(groupKey(g, i), value)
+	}
+	if err == nil {
+		err = l.Commit()
+	}
+	return errors.Join(err, l.Close())
+}
+
+func (w *groupWorkload) apply(rnd *rand.Rand) error {
+	var b Batch
+	g, value := rnd.IntN(groups), w.value()
+	for i := range groupKeys {
+		b.Put(groupKey(g, i), value)
+	}
+	return w.d.Apply(&b, NoSync)
+}
+
+func (w *groupWorkload) deleteRange(rnd *rand.Rand) error {
+	g := rnd.IntN(groups)
+	return w.d.DeleteRange(background, groupKey(g, 0), groupKey(g+1, 0), NoSync)
+}
+
+func (w *groupWorkload) transact(rnd *rand.Rand) error {
+	tx := w.d.NewTransaction(nil)
+	defer tx.Close()
+	err := wholeGroups(tx)
+	g, value := rnd.IntN(groups), w.value()
+	for i := 0; i < groupKeys && err == nil; i++ {
+		err = tx.Put(groupKey(g, i), value)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err == ErrConflict {
+		return nil
+	}
+	return err
+}
+
+func (w *groupWorkload) compact(rnd *rand.Rand) error {
+	if rnd.IntN(2) == 0 {
+		return w.d.Flush()
+	}
+	return w.d.Compact(background, nil, nil)
+}
+
+func (w *groupWorkload) checkpoint(*rand.Rand) error {
+	to := fmt.Sprintf("checkpoint %s", w.value())
+	if _, err := w.d.Checkpoint(background, to, nil); err != nil {
+		return err
+	}
+	c, err := Open(to, testOptions(w.fs))
+	if err != nil {
+		return err
+	}
+	return errors.Join(wholeGroups(c), c.Close())
+}
+
+// wholeGroups returns an error if the keys of a group have different values, by lookups or by an iterator.
+func wholeGroups(r interface {
+	Get(key []byte) ([]byte, error)
+	NewIterator(*IterOptions) (*Iterator, error)
+},
+) error {
+	var values [groups][]byte
+	for g := range groups {
+		for i := range groupKeys {
+			v, err := r.Get(groupKey(g, i))
+			if err != nil && err != ErrNotFound {
+				return err
+			}
+			if i > 0 && string(v) != string(values[g]) {
+				return fmt.Errorf("group %d: key %d has %q, those before it %q", g, i, v, values[g])
+			}
+			values[g] = v
+		}
+	}
+	it, err := r.NewIterator(nil)
+	if err != nil {
+		return err
+	}
+	for g := range groups {
+		for i := 0; i < groupKeys && values[g] != nil; i++ {
+			if !it.Next() || string(it.Key()) != string(groupKey(g, i)) || string(it.Value()) != string(values[g]) {
+				return fmt.Errorf("group %d: the iterator is at %q with %q, %v; want key %d with %q", g, it.Key(), it.Value(), it.Err(), i, values[g])
+			}
+		}
+	}
+	if it.Next() {
+		return fmt.Errorf("%q is in the iterator, but not found", it.Key())
+	}
+	return it.Close()
+}
+
+// Ingests, some of them cancelled, loads, batches, deleted ranges, transactions, compactions and
+// checkpoints happen at the same time. Snapshots, transactions, checkpoints and a follower see whole groups.
+func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("in"))
+	d := openTest(t, testOptions(mem))
+	follower, err := OpenFollower("db", testOptions(mem))
+	require.NoError(t, err)
+	defer follower.Close()
+	w := &groupWorkload{d: d, fs: mem}
+	var writers, readers sync.WaitGroup
+	ended := make(chan struct{})
+	for i, job := range []struct {
+		rounds int
+		do     func(*rand.Rand) error
+	}{
+		{20, func(rnd *rand.Rand) error { return w.ingest(background, rnd) }},
+		{20, func(rnd *rand.Rand) error { return w.ingest(background, rnd) }},
+		{20, w.ingestHastily}, {15, w.load}, {15, w.load}, {60, w.apply}, {40, w.deleteRange}, {40, w.transact}, {15, w.compact}, {5, w.checkpoint},
+	} {
+		rnd := rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))
+		writers.Go(func() {
+			rounds := job.rounds
+			if testing.Short() {
+				rounds /= 4
+			}
+			for round := range rounds {
+				if err := job.do(rnd); err != nil {
+					t.Errorf("writer %d, round %d: %v", i, round, err)
+				}
+			}
+		})
+	}
+	for i, from := range []*DB{d, d, follower} {
+		readers.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				s := from.NewSnapshot()
+				if from == follower {
+					if err := follower.Refresh(background); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := errors.Join(wholeGroups(s), s.Close()); err != nil {
+					t.Errorf("reader %d: %v", i, err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(ended)
+	readers.Wait()
+	t.Logf("%d tables linked, %d rewritten, %d ingests cancelled", w.linked.Load(), w.rewritten.Load(), w.cancelled.Load())
+	_, err = follower.Ingest(background, []string{"in/none"}, nil)
+	require.Equal(t, ErrReadOnly, err)
+	require.NoError(t, follower.Refresh(background))
+	require.NoError(t, wholeGroups(follower))
+	require.NoError(t, wholeGroups(d))
+	report, err := d.Check(background)
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+	require.Zero(t, filesOf(t, mem, base.FileTemp))
+}
