@@ -1,0 +1,191 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// changesCrashOptions has the smallest sizes, and the logs elsewhere for every third seed.
+func changesCrashOptions(fsys vfs.FS, seed uint64) *Options {
+	o := &Options{
+		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}, Tables: TableOptions{Size: 4 << 10, BlockSize: 512},
+		Compaction: CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 2}, Limits: LimitOptions{ManifestSize: 4 << 10},
+		Changes: ChangeRetention{Bytes: 1 << 40},
+	}
+	if seed%3 == 0 {
+		o.LogDir = "logs"
+	}
+	return o
+}
+
+// seen is a copy that a reader of the feed had once so many operations were done.
+type seen struct {
+	ops  int
+	copy *replica
+}
+
+// The power fails at every operation, with a reader that has followed the feed to some point. What it has seen is not
+// taken back, and from where it is the feed leads to what was recovered. It is only refused where a load, an ingest or a
+// deleted range was being recorded.
+func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
+	skipInShortRace(t)
+	total, limit := 300, 300
+	if sampled() {
+		total, limit = 200, 60
+	}
+	if *crashLimit > 0 {
+		limit = *crashLimit
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		r := recorder.New(recorder.Image{})
+		c := &changer{fsys: r, rnd: rand.New(rand.NewPCG(seed, 18))}
+		var history []seen
+		copied := newReplica()
+		for range 2 {
+			d, err := Open("db", changesCrashOptions(r, seed))
+			require.NoError(t, err)
+			for range total / 2 {
+				c.change(t, d)
+				require.NoError(t, copied.follow(d, nil))
+				history = append(history, seen{r.Len(), copied.clone()})
+			}
+			require.NoError(t, d.Close())
+		}
+		trace := r.Trace()
+		var followed, gone atomic.Int64
+		_, err := eachState(trace, crashModels(t), seed, limit, func(s recorder.State, cut int, m recorder.Model) error {
+			at, _ := slices.BinarySearchFunc(history, cut+1, func(h seen, n int) int { return h.ops - n })
+			from := newReplica()
+			if at > 0 {
+				from = history[at-1].copy.clone()
+			}
+			err := followAfterCrash(s.Mem(), seed, from)
+			if errors.Is(err, ErrChangesGone) {
+				gone.Add(1)
+				return nil
+			}
+			followed.Add(1)
+			return err
+		})
+		requireNoFailure(t, err)
+		t.Logf("seed %d: %d operations, %d feeds continued, %d refused", seed, len(trace.Ops), followed.Load(), gone.Load())
+		require.Less(t, 20*gone.Load(), followed.Load()+20)
+	})
+}
+
+// followAfterCrash opens a store and compares it with a copy that follows its feed, now and after a few more changes.
+func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
+	d, err := Open("db", changesCrashOptions(mem, seed))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for range 2 {
+		if err := from.follow(d, nil); err != nil {
+			return fmt.Errorf("from position %d: %w", from.position, err)
+		}
+		entries, err := dump(d)
+		if err != nil {
+			return err
+		}
+		if len(entries) != len(from.content) {
+			return fmt.Errorf("the copy has %d entries, the store %d", len(from.content), len(entries))
+		}
+		for _, e := range entries {
+			if from.content[e.Key] != e.Value {
+				return fmt.Errorf("the copy has a different value of %q", e.Key)
+			}
+		}
+		for i := range 20 {
+			if err := d.Put(testKey(i), testValue(int(seed%1000)), nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Each operation of a run fails once, or from there on. What the feed yields then leads to the content of the store, now
+// and after it was opened again, or the feed says that it is not there any more.
+func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
+	skipInShortRace(t)
+	run := func(failAt uint64, forGood, full bool) (ops uint64, restart bool) {
+		mem := vfs.NewMem()
+		var armed atomic.Bool
+		var at atomic.Uint64
+		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if !armed.Load() {
+				return nil
+			}
+			if n := at.Add(1); n == failAt || forGood && n > failAt && failAt > 0 {
+				if full {
+					return &wrap.Fault{Err: syscall.ENOSPC}
+				}
+				return &wrap.Fault{Err: wrap.ErrInjected}
+			}
+			return nil
+		})
+		o := changesCrashOptions(fsys, 1)
+		d, err := Open("db", o)
+		require.NoError(t, err)
+		for i := range 200 {
+			require.NoError(t, d.Put(testKey(i), testValue(i), nil))
+		}
+		copied := newReplica()
+		require.NoError(t, copied.follow(d, nil))
+		copied.failed = true
+		armed.Store(true)
+		_ = d.DeleteRange(background, testKey(20), testKey(150), nil)
+		if l, err := d.NewLoader(); err == nil {
+			_ = l.Put(testKey(30), []byte("loaded"))
+			_ = l.Commit()
+		}
+		for i := range 30 {
+			_ = d.Put(testKey(i), testValue(1000+i), nil)
+		}
+		_ = d.Flush()
+		armed.Store(false)
+		_ = copied.follow(d, nil)
+		for i := range 30 {
+			_ = d.Put(testKey(i), testValue(2000+i), nil)
+		}
+		live := copied.clone()
+		if err := live.follow(d, nil); err == nil && d.writeErr() == nil {
+			require.Equal(t, string(contentText(live.content)), contentOfIterator(t, d), "operation %d", failAt)
+		} else if err != nil {
+			require.ErrorIs(t, err, ErrChangesGone, "operation %d", failAt)
+			restart = true
+		}
+		_ = d.Close()
+		err = followAfterCrash(mem.Kill(), 1, copied)
+		if errors.Is(err, ErrChangesGone) {
+			return at.Load(), true
+		}
+		require.NoError(t, err, "operation %d, permanently %v", failAt, forGood)
+		return at.Load(), restart
+	}
+	ops, _ := run(0, false, false)
+	require.Greater(t, ops, uint64(40))
+	runs, restart := 0, 0
+	for n := uint64(1); n <= ops; n++ {
+		for i, forGood := range []bool{false, true} { // each operation with both errors, in turns
+			runs++
+			if _, again := run(n, forGood, (n+uint64(i))%2 == 0); again {
+				restart++
+			}
+		}
+	}
+	t.Logf("%d runs, in %d of them the history restarted", runs, restart)
+	require.Less(t, restart, runs/4)
+}

@@ -1,0 +1,236 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// firstError runs a loop and returns its error.
+func firstError(changes iter.Seq2[Change, error]) error {
+	for _, err := range changes {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replica is a copy of a database that only changes by its feed.
+type replica struct {
+	position uint64
+	content  map[string]string
+	kinds    map[ChangeKind]int
+	// failed says that writes failed, so that some numbers are used by no change.
+	failed bool
+}
+
+func newReplica() *replica {
+	return &replica{content: map[string]string{}, kinds: map[ChangeKind]int{}}
+}
+
+func (r *replica) clone() *replica {
+	return &replica{r.position, maps.Clone(r.content), map[ChangeKind]int{}, r.failed}
+}
+
+// follow applies the changes since the replica's position.
+func (r *replica) follow(d *DB, o *ChangeOptions) error {
+	for c, err := range d.Changes(context.Background(), r.position, o) {
+		if err != nil {
+			return err
+		}
+		if c.First <= r.position || c.First > r.position+1 && !r.failed || c.Last < c.First {
+			return fmt.Errorf("a change with numbers %d to %d at position %d", c.First, c.Last, r.position)
+		}
+		if err := r.apply(c); err != nil {
+			return err
+		}
+		r.position = c.Last
+	}
+	return nil
+}
+
+func (r *replica) apply(c Change) error {
+	r.kinds[c.Kind]++
+	for e, err := range c.Entries() {
+		if err != nil {
+			return err
+		}
+		switch e.Kind {
+		case EntryPut:
+			r.content[string(e.Key)] = string(e.Value)
+		case EntryDelete:
+			delete(r.content, string(e.Key))
+		case EntryDeleteRange:
+			maps.DeleteFunc(r.content, func(key, _ string) bool {
+				return (e.Key == nil || key >= string(e.Key)) && (e.Value == nil || key < string(e.Value))
+			})
+		}
+	}
+	return nil
+}
+
+func requireFollows(t testing.TB, r *replica, d *DB, o *ChangeOptions) {
+	t.Helper()
+	require.NoError(t, r.follow(d, o))
+	require.Equal(t, string(contentText(r.content)), contentOfIterator(t, d))
+}
+
+func contentText(content map[string]string) (text []byte) {
+	for _, key := range slices.Sorted(maps.Keys(content)) {
+		text = fmt.Appendf(text, "%s=%s\n", key, content[key])
+	}
+	return text
+}
+
+func changesOptions(fsys vfs.FS) *Options {
+	o := testOptions(fsys)
+	o.Changes.Bytes = 1 << 40
+	return o
+}
+
+// changer changes a database in every way there is.
+type changer struct {
+	fsys   vfs.FS
+	rnd    *rand.Rand
+	n      int
+	tables int
+}
+
+func (c *changer) key() []byte { return fmt.Appendf(nil, "key%03d", c.rnd.IntN(600)) }
+func (c *changer) value() []byte {
+	c.n++
+	return fmt.Appendf(nil, "%d %s", c.n, strings.Repeat("v", c.rnd.IntN(300)))
+}
+
+func (c *changer) durability() *WriteOptions {
+	return []*WriteOptions{nil, NoSync, Buffered}[c.rnd.IntN(3)]
+}
+
+// sorted returns ascending keys, each once.
+func (c *changer) sorted() (keys []string) {
+	for range 1 + c.rnd.IntN(100) {
+		keys = append(keys, string(c.key()))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func (c *changer) change(t testing.TB, d *DB) {
+	switch c.rnd.IntN(60) {
+	case 0:
+		require.NoError(t, d.Flush())
+	case 1:
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+	case 2: // tables are removed, or few keys are deleted like a batch
+		from, to := c.key(), c.key()
+		if bytes.Compare(from, to) > 0 {
+			from, to = to, from
+		}
+		var b Batch
+		b.Put(c.key(), c.value())
+		b.DeleteRange(from, to)
+		if c.rnd.IntN(4) == 0 {
+			b.DeleteRange([]byte("key59"), nil)
+		}
+		b.Put(c.key(), c.value())
+		b.Delete(c.key())
+		require.NoError(t, d.Apply(&b, c.durability()))
+	case 3:
+		l, err := d.NewLoader()
+		require.NoError(t, err)
+		for _, key := range c.sorted() {
+			if c.rnd.IntN(5) == 0 {
+				require.NoError(t, l.Delete([]byte(key)))
+			} else {
+				require.NoError(t, l.Put([]byte(key), c.value()))
+			}
+		}
+		if c.rnd.IntN(3) == 0 {
+			require.NoError(t, d.Put(c.key(), c.value(), NoSync))
+		}
+		require.NoError(t, l.Commit())
+	case 4:
+		var paths []string
+		for range 1 + c.rnd.IntN(3) {
+			var entries []madeEntry
+			for _, key := range c.sorted() {
+				for seq := uint64(1 + c.rnd.IntN(2)); seq > 0; seq-- {
+					entries = append(entries, madeEntry{key, seq, string(c.value())})
+				}
+			}
+			c.tables++
+			paths = append(paths, makeTable(t, c.fsys, fmt.Sprintf("in/%d", c.tables), entries))
+		}
+		mustIngest(t, d, paths...)
+	case 5:
+		require.NoError(t, d.Put([]byte("large"), bytes.Repeat([]byte{byte(c.n)}, largeWrite), c.durability()))
+	case 6, 7, 8:
+		var b Batch
+		for range c.rnd.IntN(50) {
+			if c.rnd.IntN(4) == 0 {
+				b.Delete(c.key())
+			} else {
+				b.Put(c.key(), c.value())
+			}
+		}
+		require.NoError(t, d.Apply(&b, c.durability()))
+	case 9, 10:
+		require.NoError(t, d.Delete(c.key(), c.durability()))
+	default:
+		require.NoError(t, d.Put(c.key(), c.value(), c.durability()))
+	}
+}
+
+// A copy that follows the feed is equal to the database at each moment, and so is one that begins at an earlier
+// position: across flushes, loads, ingests, deleted ranges and reopenings.
+func TestACopyThatFollowsTheFeedIsEqual(t *testing.T) {
+	fsys := vfs.NewMem()
+	c := &changer{fsys: fsys, rnd: rand.New(rand.NewPCG(18, 4))}
+	r := newReplica()
+	var earlier []*replica
+	d := mustOpen(t, changesOptions(fsys))
+	for i := range 1500 {
+		c.change(t, d)
+		if c.rnd.IntN(20) == 0 {
+			requireFollows(t, r, d, &ChangeOptions{Unsynced: true})
+			earlier = append(earlier, r.clone())
+		}
+		if c.rnd.IntN(300) == 0 || i == 700 {
+			require.NoError(t, d.Close())
+			d = mustOpen(t, changesOptions(fsys))
+		}
+	}
+	require.NoError(t, d.SyncLog())
+	for _, r := range append(earlier, newReplica()) {
+		requireFollows(t, r, d, nil)
+	}
+	for _, kind := range []ChangeKind{ChangeBatch, ChangeLoad, ChangeIngest, ChangeDeleteRange} {
+		require.Positive(t, r.kinds[kind], kind)
+	}
+	require.Zero(t, r.kinds[ChangeSkipped])
+	oldest, last, err := d.ChangePositions()
+	require.NoError(t, err)
+	require.Zero(t, oldest)
+	require.Equal(t, d.finder.VisibleSeq.Load(), last)
+	require.NoError(t, d.Close())
+
+	// The same from a database that is not open for writing.
+	o := testOptions(fsys)
+	o.ReadOnly = true
+	d = openTest(t, o)
+	for _, r := range []*replica{newReplica(), earlier[len(earlier)/2]} {
+		r.position, r.content = 0, map[string]string{}
+		requireFollows(t, r, d, nil)
+	}
+}

@@ -1,0 +1,303 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// A loop's body may do what it likes: write, begin other loops, use an earlier change, close the database, or panic.
+func TestTheBodyOfALoopOverChanges(t *testing.T) {
+	d := openTest(t, changesOptions(vfs.NewMem()))
+	putAll(t, d, "a", "1", "b", "2", "c", "3")
+	require.NoError(t, d.SyncLog())
+	var keys []string
+	var earlier Change
+	for c, err := range d.Changes(background, 0, nil) {
+		require.NoError(t, err)
+		keys = append(keys, changedKeys(t, c)...)
+		require.Equal(t, []string{"a", "b", "c"}, keysOf(t, d, 0, nil)[:3])
+		putAll(t, d, "in the loop", "4")
+		require.NoError(t, d.Flush())
+		for range earlier.Entries() { // not valid any more: anything but a panic
+			_ = earlier.Tables()
+		}
+		earlier = c
+	}
+	require.Equal(t, []string{"a", "b", "c"}, keys, "the loop ends at the last change of its beginning")
+	for range d.Changes(background, 0, nil) {
+		break
+	}
+	require.Panics(t, func() {
+		for range d.Changes(background, 0, &ChangeOptions{Wait: true}) {
+			panic("in the body")
+		}
+	})
+	require.Empty(t, Change{}.Tables())
+	for range (Change{}).Entries() {
+		t.Fatal("an empty change has entries")
+	}
+	count := 0
+	var err error
+	for _, err = range d.Changes(background, 0, &ChangeOptions{Wait: true}) {
+		if count++; count == 1 {
+			require.NoError(t, d.Close())
+		}
+	}
+	require.ErrorIs(t, err, ErrClosed)
+	require.Equal(t, 2, count)
+}
+
+func TestPositionsOfCarelessUsers(t *testing.T) {
+	d := openTest(t, changesOptions(vfs.NewMem()))
+	var b Batch
+	for i := range 5 {
+		b.Put(testKey(i), nil)
+	}
+	require.NoError(t, d.Apply(&b, Sync))
+	require.Len(t, keysOf(t, d, 3, nil), 5, "a position in the middle of a batch is followed by the whole batch")
+	for _, since := range []uint64{6, 1 << 56, math.MaxUint64} {
+		require.ErrorIs(t, firstError(d.Changes(background, since, nil)), ErrChangesAhead)
+		require.ErrorIs(t, d.WaitForChange(background, since), ErrChangesAhead)
+		require.ErrorIs(t, d.SetCursor("c", since), ErrChangesAhead)
+	}
+	require.Error(t, d.SetCursor("", 0))
+	require.Error(t, d.SetCursor(strings.Repeat("x", 1001), 0))
+	require.ErrorContains(t, firstError(openTest(t, testOptions(vfs.NewMem())).Changes(background, 0, nil)), "set Options.Changes")
+}
+
+// Prefixes and times to live, from the log and from tables.
+func TestChangesUnderAPrefixWithTimesToLive(t *testing.T) {
+	fsys := vfs.NewMem()
+	o := changesOptions(fsys)
+	o.Expiry.Prefixes = [][]byte{[]byte("t/")}
+	var now atomic.Int64
+	now.Store(1e9)
+	o.Expiry.Clock = func() time.Time { return time.Unix(now.Load(), 0) }
+	d := openTest(t, o)
+	require.NoError(t, d.Put([]byte("t/ever"), []byte("v"), Sync))
+	require.NoError(t, d.PutTTL([]byte("t/short"), []byte("v"), time.Minute, Sync))
+	require.NoError(t, d.Put([]byte("other"), []byte("v"), Sync))
+	l, err := d.NewLoader()
+	require.NoError(t, err)
+	require.NoError(t, l.PutTTL([]byte("t/loaded"), []byte("v"), time.Minute))
+	require.NoError(t, l.Commit())
+	require.NoError(t, d.Flush())
+	prefix := &ChangeOptions{Prefix: []byte("t/")}
+	ttls := map[string]time.Duration{}
+	for c, err := range d.Changes(background, 0, prefix) {
+		require.NoError(t, err)
+		for e, err := range c.Entries() {
+			require.NoError(t, err)
+			require.Equal(t, "v", string(e.Value))
+			ttls[string(e.Key)] = e.TTL
+		}
+	}
+	require.Equal(t, map[string]time.Duration{"t/ever": 0, "t/short": time.Minute, "t/loaded": time.Minute}, ttls)
+	now.Add(120)
+	require.Equal(t, []string{"t/ever", "-t/short", "-t/loaded"}, keysOf(t, d, 0, prefix))
+	require.Equal(t, []string{"t/ever", "-t/short", "other", "-t/loaded"}, keysOf(t, d, 0, nil))
+}
+
+// A copy begins with a checkpoint and continues with the changes after its number.
+func TestACheckpointIsTheBeginningOfACopy(t *testing.T) {
+	fsys := vfs.NewMem()
+	d := openTest(t, changesOptions(fsys))
+	fill(t, d, 0, 300)
+	require.NoError(t, d.Flush()) // otherwise the copy may have all logs, and so the whole history
+	require.NoError(t, d.SetCursor("copy", 0))
+	info, err := d.Checkpoint(background, "copy", nil)
+	require.NoError(t, err)
+	fill(t, d, 200, 500)
+	require.NoError(t, d.DeleteRange(background, testKey(100), testKey(150), nil))
+	require.NoError(t, d.SyncLog())
+
+	_, err = fsys.Stat("copy/changes")
+	require.Error(t, err, "a checkpoint has no history")
+	copied, err := Open("copy", changesOptions(fsys))
+	require.NoError(t, err)
+	defer copied.Close()
+	require.ErrorIs(t, firstError(copied.Changes(background, 0, nil)), ErrChangesGone)
+	cursors, err := copied.Cursors()
+	require.NoError(t, err)
+	require.Empty(t, cursors)
+	r := newReplica()
+	r.position, r.content = info.Seq, everything(t, copied)
+	requireFollows(t, r, d, nil)
+}
+
+// A reader of unsynced changes is ahead of what a power cut leaves.
+func TestAPowerCutLeavesAReaderAhead(t *testing.T) {
+	mem := vfs.NewMem()
+	d := openTest(t, changesOptions(mem))
+	require.NoError(t, d.Put([]byte("a"), nil, Sync))
+	require.NoError(t, d.Put([]byte("b"), nil, NoSync))
+	require.NoError(t, d.Put([]byte("c"), nil, Buffered))
+	require.Equal(t, []string{"a"}, keysOf(t, d, 0, nil))
+	require.Equal(t, []string{"a", "b", "c"}, keysOf(t, d, 0, &ChangeOptions{Unsynced: true}))
+	oldest, last, err := d.ChangePositions()
+	require.NoError(t, err)
+	require.Equal(t, [2]uint64{0, 1}, [2]uint64{oldest, last})
+	crashed := openTest(t, changesOptions(mem.Crash()))
+	require.ErrorIs(t, firstError(crashed.Changes(background, 3, nil)), ErrChangesAhead)
+	require.Equal(t, []string{"a"}, keysOf(t, crashed, 0, nil))
+	require.Empty(t, keysOf(t, d, 3, nil), "a position that is visible but not durable is not ahead")
+}
+
+// An opening without the option, and one that salvages, end the history, unless nothing was written.
+func TestOpeningsThatEndTheHistory(t *testing.T) {
+	for name, c := range map[string]struct {
+		between func(*testing.T, *vfs.Mem)
+		gone    bool
+	}{
+		"nothing written": {func(t *testing.T, mem *vfs.Mem) {
+			d := mustOpen(t, testOptions(mem))
+			require.NoError(t, d.Compact(background, nil, nil))
+			require.NoError(t, d.Close())
+		}, false},
+		"written": {func(t *testing.T, mem *vfs.Mem) {
+			d := mustOpen(t, testOptions(mem))
+			putAll(t, d, "x", "1")
+			require.NoError(t, d.Flush())
+			putAll(t, d, "y", "1")
+			require.NoError(t, d.Close())
+		}, true},
+		"written, in one log": {func(t *testing.T, mem *vfs.Mem) { // its log continues where the history ends
+			d := mustOpen(t, testOptions(mem))
+			putAll(t, d, "x", "1")
+			require.NoError(t, d.Close())
+		}, false},
+		"repaired": {func(t *testing.T, mem *vfs.Mem) {
+			removeAll(t, mem, "db", func(name string) bool { return strings.HasPrefix(name, "MANIFEST") })
+			require.NoError(t, Repair("db", testOptions(mem)))
+		}, true},
+		"repaired, without need": {func(t *testing.T, mem *vfs.Mem) { require.NoError(t, Repair("db", testOptions(mem))) }, false},
+		"directory removed":      {func(t *testing.T, mem *vfs.Mem) { removeAll(t, mem, "db/changes", func(string) bool { return true }) }, true},
+		"logs removed": {func(t *testing.T, mem *vfs.Mem) {
+			removeAll(t, mem, "db/changes", func(name string) bool { return strings.HasSuffix(name, ".log") })
+		}, true},
+		"cursors damaged": {func(t *testing.T, mem *vfs.Mem) {
+			f, err := vfs.Replace(mem, "db/changes/CURSORS")
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			d := mustOpen(t, changesOptions(mem))
+			fill(t, d, 0, 300)
+			require.NoError(t, d.SetCursor("c", 0))
+			require.NoError(t, d.Flush())
+			require.NoError(t, d.Close())
+			c.between(t, mem)
+			d = openTest(t, changesOptions(mem))
+			r := newReplica()
+			err := r.follow(d, nil)
+			if c.gone {
+				var gone *ChangesGoneError
+				require.ErrorAs(t, err, &gone)
+				require.Equal(t, uint64(0), gone.Since)
+				require.NoError(t, firstError(d.Changes(background, gone.Oldest, nil)))
+				require.ErrorIs(t, d.SetCursor("c", 0), ErrChangesGone)
+			} else {
+				require.NoError(t, err)
+				requireFollows(t, r, d, nil)
+			}
+			require.NoError(t, d.Close())
+			require.NoError(t, Destroy("db", testOptions(mem)))
+			_, err = mem.Stat("db/changes")
+			require.Error(t, err)
+		})
+	}
+}
+
+func removeAll(t *testing.T, mem *vfs.Mem, dir string, which func(string) bool) {
+	t.Helper()
+	names, err := mem.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		if which(name) {
+			require.NoError(t, mem.Remove(filepath.Join(dir, name)))
+		}
+	}
+}
+
+// Many readers of each kind follow while everything happens at once, until the database is closed. What each of
+// them got leads to the same content.
+func TestManyReadersAtOnce(t *testing.T) {
+	o := changesOptions(vfs.NewMem())
+	o.Changes.Bytes = 40 << 10
+	d := mustOpen(t, o)
+	require.NoError(t, d.SetCursor("all", 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var readers, writers sync.WaitGroup
+	copies := make([]*replica, 6)
+	errs := make([]error, len(copies))
+	var ended atomic.Int64
+	for i := range copies {
+		copies[i] = newReplica()
+		readers.Go(func() { errs[i] = copies[i].follow(d, &ChangeOptions{Wait: i%3 < 2, Unsynced: i%2 == 0}) })
+	}
+	for i := range 2 { // that are slow, or begin anywhere
+		readers.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 1))
+			for ctx.Err() == nil {
+				_, last, err := d.ChangePositions()
+				if err != nil {
+					return
+				}
+				for c, err := range d.Changes(ctx, rnd.Uint64N(last+1), &ChangeOptions{Prefix: []byte("key1")}) {
+					if err == nil {
+						_ = changedKeys(t, c)
+					}
+					ended.Add(1)
+				}
+				name := fmt.Sprint("cursor", rnd.IntN(3))
+				_ = d.SetCursor(name, last-rnd.Uint64N(last/2+1))
+				_ = d.DropCursor(fmt.Sprint("cursor", rnd.IntN(3)))
+				_, _ = d.Cursors()
+				_ = d.WaitForChange(ctx, rnd.Uint64N(last+1))
+			}
+		})
+	}
+	for i := range 3 {
+		c := &changer{fsys: o.FS, rnd: rand.New(rand.NewPCG(uint64(i), 2)), tables: 1000 * i}
+		writers.Go(func() {
+			for range 150 {
+				c.change(t, d)
+			}
+		})
+	}
+	writers.Wait()
+	require.NoError(t, d.SyncLog())
+	want := contentOfIterator(t, d)
+	last := d.finder.VisibleSeq.Load()
+	all := newReplica()
+	requireFollows(t, all, d, nil)
+	cancel()
+	require.NoError(t, d.Close())
+	readers.Wait()
+	for i, r := range copies {
+		if i%3 == 2 {
+			require.NoError(t, errs[i])
+			continue
+		}
+		require.ErrorIs(t, errs[i], ErrClosed)
+		if r.position == last {
+			require.Equal(t, want, string(contentText(r.content)))
+		}
+	}
+	require.Positive(t, ended.Load())
+}
