@@ -6,6 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	pebbletable "github.com/cockroachdb/pebble/v2/sstable"
+	pebblefs "github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
@@ -58,6 +62,48 @@ func TestTheOthersReadIngestedTables(t *testing.T) {
 		s.verify()
 		s.close()
 	})
+}
+
+// The bug: deletions of ranges were ignored, and the comparer that the table records.
+func TestPebblesTablesAreIngestedOnlyIfTheyMeanTheSame(t *testing.T) {
+	dir := t.TempDir()
+	other := *pebble.DefaultComparer
+	other.Name = "another"
+	write := func(name string, comparer *pebble.Comparer, fill func(w *pebbletable.Writer) error) string {
+		path := filepath.Join(dir, name)
+		file, err := pebblefs.Default.Create(path, pebblefs.WriteCategoryUnspecified)
+		require.NoError(t, err)
+		w := pebbletable.NewWriter(objstorageprovider.NewFileWritable(file), pebbletable.WriterOptions{
+			TableFormat: pebbletable.TableFormatLevelDB, Comparer: comparer,
+		})
+		require.NoError(t, fill(w))
+		require.NoError(t, w.Close())
+		return path
+	}
+	set := func(w *pebbletable.Writer) error { return w.Set([]byte("a"), []byte("by Pebble")) }
+	d, err := db.Open(filepath.Join(dir, "db"), nil)
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, d.Put([]byte("m"), []byte("of the store"), nil))
+	for want, path := range map[string]string{
+		"deletions of ranges": write("deletions", pebble.DefaultComparer, func(w *pebbletable.Writer) error {
+			require.NoError(t, set(w))
+			return w.DeleteRange([]byte("k"), []byte("n"))
+		}),
+		`comparer "another"`: write("order", &other, set),
+		"not an internal key": write("merge", pebble.DefaultComparer, func(w *pebbletable.Writer) error {
+			return w.Merge([]byte("a"), []byte("more"))
+		}),
+	} {
+		_, err := d.Ingest(t.Context(), []string{path}, nil)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, path)
+	}
+	_, err = d.Ingest(t.Context(), []string{write("points", pebble.DefaultComparer, set)}, nil)
+	require.NoError(t, err)
+	value, err := d.Get([]byte("a"))
+	require.NoError(t, err)
+	require.Equal(t, "by Pebble", string(value))
 }
 
 // fillElsewhere makes a database of another engine whose tables do not overlap, and returns its entries.

@@ -15,7 +15,7 @@
 //
 // # What a history holds
 //
-// Puts, deletions and batches, synced or not; in every other history values that expire, and a clock
+// Puts, deletions of keys and ranges, batches, loads and ingests, synced or not; in every other history values that expire, and a clock
 // that moves on; lookups; snapshots and iterators, several at a time and kept over later writes, with
 // bounds and all movements; flushes and compactions; changes of options; closing and opening again,
 // for writing or read-only; and power cuts. A power cut comes only after a synced

@@ -54,6 +54,7 @@ type generator struct {
 	keys      int // about how many different ones
 	shape     int // what most of them look like
 	values    int
+	ingests   int
 	snapshots [slots]bool
 	iterators [slots]bool
 	loading   bool
@@ -89,6 +90,11 @@ func (g *generator) step() {
 		g.write(Op{Kind: Apply, Batch: g.batch()})
 	case op < 520:
 		g.add(Op{Kind: MultiGet, Keys: g.someKeys(), Slot: g.snapshotOrNone()})
+	case op < 530:
+		g.ingest()
+	case op < 533:
+		from, to := g.bounds(true)
+		g.write(Op{Kind: DeleteRange, Key: from, Limit: to})
 	case op < 750:
 		g.add(Op{Kind: Get, Key: g.key(), Slot: g.snapshotOrNone(), NoFill: g.rnd.IntN(4) == 0})
 	case op < 790:
@@ -134,6 +140,19 @@ func (g *generator) endLoad() {
 		g.add(Op{Kind: DropLoad})
 	}
 	g.loading = false
+}
+
+// ingest makes tables whose sequence numbers are old, or above all others so far.
+func (g *generator) ingest() {
+	if slices.Contains(g.snapshots[:], true) && g.rnd.IntN(8) > 0 {
+		return // it would wait for the snapshot, which takes time in each run
+	}
+	g.ingests++
+	o := Op{Kind: Ingest, Batch: g.sortedBatch(), Count: 1 + g.rnd.IntN(3), Same: g.rnd.IntN(3) == 0, NoFill: g.rnd.IntN(4) == 0}
+	if g.rnd.IntN(2) == 0 {
+		o.Of = g.ingests
+	}
+	g.add(o)
 }
 
 // sortedBatch is empty now and then. Some are larger than a table.

@@ -42,6 +42,18 @@ func (m *model) do(dst []byte, o *Op) []byte {
 		for _, w := range writesOf(o) {
 			m.write(m.entryOf(w))
 		}
+	case Ingest:
+		if m.readOnly {
+			return append(dst, answerReadOnly...)
+		}
+		for _, w := range o.Batch {
+			m.write(m.entryOf(w))
+		}
+	case DeleteRange:
+		if m.readOnly {
+			return append(dst, answerReadOnly...)
+		}
+		m.deleteRange(o.Key, o.Limit)
 	case NewLoad:
 		if m.readOnly {
 			return append(dst, answerReadOnly...)
@@ -152,6 +164,21 @@ func (m *model) write(e entry) {
 		m.entries[i] = e
 	default:
 		m.entries = slices.Insert(m.entries, i, e)
+	}
+}
+
+// deleteRange deletes the keys from lower to upper, without upper; nil means no bound.
+func (m *model) deleteRange(lower, upper []byte) {
+	low, high := 0, len(m.entries)
+	if lower != nil {
+		low, _ = m.find(m.entries, lower)
+	}
+	if upper != nil {
+		high, _ = m.find(m.entries, upper)
+	}
+	if low < high {
+		m.entries = slices.Concat(m.entries[:low], m.entries[high:]) // a copy: readers may have the old ones
+		m.shared = false
 	}
 }
 

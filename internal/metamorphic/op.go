@@ -36,12 +36,14 @@ const (
 	NewLoad                   // Batch, in rising order of keys
 	CommitLoad                //
 	DropLoad                  //
+	Ingest                    // Batch, in rising order of keys; Count, the tables; Of, the number of their sequence number; Same, NoFill
+	DeleteRange               // Key, Limit, Sync, Buffered
 	Tick                      // Of, the milliseconds by which the clock moves
 	Finish                    // checking, closing, and looking for leftovers
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "tick", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "tick", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -55,8 +57,8 @@ type Op struct {
 	Moves             []Step
 	TTL               int  // of a Put, in milliseconds; 0: none
 	Sync, Buffered    bool // never both
-	NoFill, KeysOnly  bool
-	Same              bool // the options of the other iterator
+	NoFill, KeysOnly  bool // NoFill of an Ingest: tables are copied
+	Same              bool // the options of the other iterator; of an Ingest: a table of older deletions comes before
 	Count             int
 }
 
@@ -83,7 +85,7 @@ func (o *Op) String() string {
 		fmt.Fprintf(&b, " %q = %s for %d ms", o.Key, show(o.Value), o.TTL)
 	case Delete:
 		fmt.Fprintf(&b, " %q", o.Key)
-	case Apply, NewLoad:
+	case Apply, NewLoad, Ingest:
 		for _, w := range o.Batch {
 			if w.Delete {
 				fmt.Fprintf(&b, " delete %q", w.Key)
@@ -121,7 +123,7 @@ func (o *Op) String() string {
 		fmt.Fprintf(&b, " %d ms", o.Of)
 	case Upgrade, Tune:
 		fmt.Fprintf(&b, " to number %d", o.Of)
-	case Compact:
+	case Compact, DeleteRange:
 		fmt.Fprintf(&b, " from %s to %s", bound(o.Key), bound(o.Limit))
 	}
 	if o.Sync {

@@ -1,6 +1,7 @@
 package metamorphic
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,6 +55,20 @@ func (s staleSnapshots) NewSnapshot() *db.Snapshot {
 	return (*s.last)[max(0, len(*s.last)-2)]
 }
 
+// losesATable ingests all tables but the last.
+type losesATable struct{ *db.DB }
+
+func (s losesATable) Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (db.IngestInfo, error) {
+	return s.DB.Ingest(ctx, paths[:len(paths)-1], o)
+}
+
+// deletesNoRange acknowledges deletions of ranges only.
+type deletesNoRange struct{ *db.DB }
+
+func (deletesNoRange) DeleteRange(context.Context, []byte, []byte, *db.WriteOptions) error {
+	return nil
+}
+
 // deniesAll is a filter that lies, except to the writer: its filters are longer than those that the
 // writer checks.
 type deniesAll struct{ admitsAll }
@@ -87,6 +102,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		{"synced writes are not synced", wrap(func(d *db.DB) Store { return neverSyncs{d} })},
 		{"an upper bound is ignored", wrap(func(d *db.DB) Store { return ignoresUpperBounds{d} })},
 		{"a snapshot is stale", wrap(func(d *db.DB) Store { return staleSnapshots{d, &[]*db.Snapshot{}} })},
+		{"an ingest loses a table", wrap(func(d *db.DB) Store { return losesATable{d} })},
+		{"ranges are not deleted", wrap(func(d *db.DB) Store { return deletesNoRange{d} })},
 		{"one kind of filter denies stored keys", func(dir string, o *db.Options) (Store, error) {
 			if o.Filters.Policy == filter.None {
 				o.Filters.Policy = deniesAll{}

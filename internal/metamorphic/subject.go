@@ -27,6 +27,8 @@ type Store interface {
 	Update(fn func(t *db.Transaction) error) error
 	db.Reader
 	NewLoader() (*db.Loader, error)
+	Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (db.IngestInfo, error)
+	DeleteRange(ctx context.Context, start, limit []byte, wo *db.WriteOptions) error
 	NewSnapshot() *db.Snapshot
 	Flush() error
 	SyncLog() error
@@ -117,6 +119,10 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.loader.Commit()
 	case DropLoad:
 		err = s.loader.Close()
+	case Ingest:
+		err = s.ingest(o)
+	case DeleteRange:
+		err = s.store.DeleteRange(context.Background(), o.Key, o.Limit, o.writeOptions())
 	case Get, Has, MultiGet:
 		return s.look(dst, o)
 	case NewSnapshot:

@@ -6,9 +6,9 @@ var bugsFromB19 = []bug{
 	{
 		id: "B19a", what: "offset and size of a block are added before they are checked, and wrap", seen: "LevelDB 1310, 1313; RocksDB 14993",
 		plant: []patch{{
-			file: "sstable/handle.go",
-			old:  "h.size <= most && h.offset <= most-h.size &&",
-			new:  "h.offset+h.size <= most &&",
+			file: "internal/codec/handle.go",
+			old:  "h.Size <= most && h.Offset <= most-h.Size &&",
+			new:  "h.Offset+h.Size <= most &&",
 		}},
 		caught: []catch{{
 			pkg: "sstable", test: "TestHostileIndexesAreRejected",
@@ -18,9 +18,9 @@ var bugsFromB19 = []bug{
 	{
 		id: "B19b", what: "a block's size is not compared with the file's before it is allocated", seen: "LevelDB 1314, 1318; RocksDB 15208",
 		plant: []patch{{
-			file: "sstable/handle.go",
-			old:  "h.size <= most && h.offset <= most-h.size &&",
-			new:  "h.offset <= most &&",
+			file: "internal/codec/handle.go",
+			old:  "h.Size <= most && h.Offset <= most-h.Size &&",
+			new:  "h.Offset <= most &&",
 		}},
 		caught: []catch{{
 			pkg: "sstable", test: "TestMalformedTablesWithGoodChecksums", args: "-malformed.seed 1",
@@ -61,8 +61,8 @@ var bugsFromB19 = []bug{
 		id: "B21a", what: "a filter is used although its checksum is wrong", seen: "LevelDB's default",
 		plant: []patch{{
 			file: "sstable/filter_open.go",
-			old:  "data, err := r.readBlockInto(alignedBytes(int(h.size)+blockTrailerLen), h, part)",
-			new:  "data := alignedBytes(int(h.size))\n	err := r.readAt(data, h.offset, part)",
+			old:  "data, err := r.readBlockInto(alignedBytes(int(h.Size)+blockTrailerLen), h, part)",
+			new:  "data := alignedBytes(int(h.Size))\n	err := r.readAt(data, h.Offset, part)",
 		}},
 		caught: []catch{{
 			pkg: "sstable", test: "TestADamagedFilterRulesNothingOut",
@@ -207,7 +207,7 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/recovery.go",
 			old:  "err = d.set.Begin(&manifest.Edit{",
-			new: "files, _ := manifest.ListDir(d.fs, d.dir)\n\tfor _, f := range files.All {\n\t\tif f.Kind == base.FileLog && f.Num < logNum {\n\t\t\t" +
+			new: "files, _ = manifest.ListDir(d.fs, d.dir)\n\tfor _, f := range files.All {\n\t\tif f.Kind == base.FileLog && f.Num < logNum {\n\t\t\t" +
 				"d.files.Remove(d.files.File(f.Kind, f.Num))\n\t\t}\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
 		}},
 		caught: []catch{{
@@ -331,8 +331,8 @@ var bugsFromB19 = []bug{
 			new:  "	current.State",
 		}, {
 			file: "db/load.go",
-			old:  "	err := (*DB)(h).applyEdit(edit, written, also)\n",
-			new:  "	err := (*DB)(h).applyEdit(edit, written, also)\n	time.Sleep(time.Millisecond)\n",
+			old:  "	err = (*DB)(h).applyEdit(edit, written, also)\n",
+			new:  "	err = (*DB)(h).applyEdit(edit, written, also)\n	time.Sleep(time.Millisecond)\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestReadersSeeARangeWholeOrDeleted",
