@@ -33,7 +33,7 @@ const (
 // CreateOptions configure a backup.
 type CreateOptions struct {
 	// Database names the database if the repository has backups of several. Prune applies its policy
-	// to each name separately.
+	// to each name separately. It has at most 4 KiB.
 	Database string
 	// CheckpointParent is the directory in which a checkpoint is made for the time of the backup. It
 	// must be on the file system of the database, or the checkpoint copies every table. "" means
@@ -50,12 +50,15 @@ type CreateOptions struct {
 // creation is one call of Create.
 type creation struct {
 	*Repository
-	ctx   context.Context
-	opts  CreateOptions
-	fs    vfs.FS
-	dir   string // of the checkpoint
-	m     manifest
-	began time.Time
+	ctx  context.Context
+	opts CreateOptions
+	fs   vfs.FS
+	// parent is the directory in which the checkpoint is made, in dir.
+	parent, dir string
+	m           manifest
+	began       time.Time
+	// comparer is that of the database; nil means the default.
+	comparer *db.Comparer
 	// objects are those that may be used, by checksum: only name and size matter.
 	objects map[string]Object
 	known   recognizer
@@ -74,38 +77,88 @@ type creation struct {
 // removed; Prune removes that later. If ctx is done, the error is that of ctx. A full disk is
 // db.ErrNoSpace.
 func (r *Repository) Create(ctx context.Context, d *db.DB, o *CreateOptions) (Info, error) {
+	return r.createIn(ctx, d, o, "")
+}
+
+// createIn makes a backup, with which a stream begins if its ID is given.
+func (r *Repository) createIn(ctx context.Context, d *db.DB, o *CreateOptions, stream string) (Info, error) {
 	if ctx == nil {
 		return Info{}, errors.New("sievedb: backup: Create needs a context")
 	}
 	if d.Dir() == "" {
 		return Info{}, errors.Wrap(db.ErrClosed, "sievedb: backup: Create")
 	}
-	if err := r.begin(ctx); err != nil {
-		return Info{}, err
-	}
 	c := newCreation(ctx, r, d.Options())
 	if o != nil {
 		c.opts = *o
 	}
-	c.m.Database = c.opts.Database
+	c.m.Database, c.m.Stream = c.opts.Database, stream
+	if n := len(c.m.Database); n > maxDatabaseName {
+		return Info{}, errors.Newf("sievedb: backup: the name of the database has %d bytes; at most %d are supported",
+			n, maxDatabaseName)
+	}
+	err := c.findPlace(d)
+	if err == nil {
+		err = r.begin(ctx)
+	}
+	if err != nil {
+		return Info{}, err
+	}
 	if err := c.run(d); err != nil {
 		return Info{}, errors.Wrap(base.NoSpace(err), "sievedb: backup")
 	}
-	return c.m.Info, errors.Wrapf(c.storage.Delete(ctx, runningPrefix+c.m.ID),
-		"sievedb: backup: %s is complete, but it is still listed as running", c.m.ID)
+	return c.m.Info, errors.Wrapf(c.giveUp(), "sievedb: backup: %s is complete, but it is still listed as running", c.m.ID)
 }
 
 func newCreation(ctx context.Context, r *Repository, o db.Options) *creation {
-	c := &creation{Repository: r, ctx: ctx, fs: o.FS, began: r.now()}
+	c := &creation{Repository: r, ctx: ctx, fs: o.FS, began: r.now(), comparer: o.Comparer}
 	if c.fs == nil {
 		c.fs = vfs.NewOS(cmp.Or(o.FileMode, vfs.DefaultFileMode))
 	}
-	c.m.ID, c.m.Engine, c.m.Comparer = newID(c.began), engineVersion(), db.BytewiseComparer.Name
+	c.m.Engine, c.m.Comparer = engineVersion(), db.BytewiseComparer.Name
 	if o.Comparer != nil {
 		c.m.Comparer = o.Comparer.Name
 	}
-	c.m.Time, _ = timeOf(c.m.ID)
 	return c
+}
+
+// findPlace chooses the directory of the checkpoint, and refuses a repository in the database's directories.
+func (c *creation) findPlace(d *db.DB) (err error) {
+	for _, dir := range []string{d.Dir(), d.Options().LogDir} {
+		if dir != "" && err == nil {
+			err = errors.Wrap(apart(c.storage, c.fs, dir), "sievedb: backup")
+		}
+	}
+	switch {
+	case err != nil:
+	case c.opts.CheckpointParent == "":
+		c.parent = filepath.Dir(d.Dir())
+	default: // absolute, since the working directory may change
+		c.parent, err = c.fs.Abs(c.opts.CheckpointParent)
+	}
+	return err
+}
+
+// chooseID chooses the ID. Backups are sorted by it, so it is later than those of all backups that are
+// there, also if the clock was set back or is late.
+func (c *creation) chooseID() error {
+	ids, err := c.ids(c.ctx, backupPrefix)
+	if err != nil {
+		return err
+	}
+	c.m.ID = newID(c.later(c.began, ids))
+	c.m.Time, _ = timeOf(c.m.ID)
+	return nil
+}
+
+// later returns a time for an ID that is later than all others, unless they are wrong.
+func (r *Repository) later(at time.Time, ids []string) time.Time {
+	for _, id := range ids {
+		if t, _ := timeOf(id); !t.Before(at) && !r.isFuture(t) {
+			at = t.Add(1)
+		}
+	}
+	return at
 }
 
 // engineVersion returns the version of SieveDB in this program.
@@ -125,11 +178,17 @@ func engineVersion() string {
 // run makes the backup, announced before everything else. If it fails, the announcement is removed
 // last, when nothing can begin to need an object any more.
 func (c *creation) run(d *db.DB) (err error) {
-	if err := c.create(c.ctx, runningPrefix+c.m.ID, fmt.Appendf(nil, "database %q\n", c.m.Database)); err != nil {
+	if err := c.chooseID(); err != nil {
+		return err
+	}
+	if err := c.announce(); err != nil {
 		return errors.CombineErrors(err, c.giveUp())
 	}
 	if err = c.listObjects(); err == nil {
 		err = c.store(d)
+	}
+	if err == nil {
+		err = c.joinStream(d)
 	}
 	if err == nil {
 		err = c.commit()
@@ -140,9 +199,21 @@ func (c *creation) run(d *db.DB) (err error) {
 	return nil
 }
 
+func (c *creation) announce() error {
+	return c.create(c.ctx, runningPrefix+c.m.ID, fmt.Appendf(nil, "database %q\n", c.m.Database))
+}
+
 // giveUp removes the announcement, also if the context is done.
-func (c *creation) giveUp() error {
-	return c.storage.Delete(context.WithoutCancel(c.ctx), runningPrefix+c.m.ID)
+func (c *creation) giveUp() error { return c.remove(runningPrefix + c.m.ID) }
+
+// removeWithin is how long a call waits for a storage that may not be reachable.
+const removeWithin = time.Minute
+
+// remove deletes an object of this call, also if the context is done.
+func (c *creation) remove(name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), removeWithin)
+	defer cancel()
+	return c.storage.Delete(ctx, name)
 }
 
 // listObjects finds the objects that may be used. The condemned ones are read before the objects
@@ -173,29 +244,32 @@ func (c *creation) listObjects() error {
 
 // store makes a checkpoint, stores its files, and removes it.
 func (c *creation) store(d *db.DB) (err error) {
-	parent := c.opts.CheckpointParent
-	if parent == "" {
-		parent = filepath.Dir(d.Dir())
-	}
 	prefix := filepath.Base(d.Dir()) + ".backup-"
-	if err := removeCheckpoints(c.fs, parent, prefix); err != nil {
+	if err := removeCheckpoints(c.fs, c.parent, prefix); err != nil {
 		return errors.Wrap(err, "removing what an interrupted backup left")
 	}
-	c.dir = filepath.Join(parent, prefix+c.m.ID)
-	if err := vfs.MkdirAllSynced(c.fs, parent); err != nil {
+	if err := vfs.MkdirAllSynced(c.fs, c.parent); err != nil {
 		return err
 	}
+	c.dir = filepath.Join(c.parent, prefix+c.m.ID)
 	lock, err := c.fs.Lock(c.dir+lockSuffix, false)
+	for n := 0; errors.Is(err, base.ErrLocked) && n < lockAttempts; n++ {
+		// Another backup has found the file, not locked yet, and is about to remove it.
+		c.dir = filepath.Join(c.parent, prefix+newID(c.began))
+		lock, err = c.fs.Lock(c.dir+lockSuffix, false)
+	}
 	if err != nil {
 		return err
 	}
-	info, err := d.Checkpoint(c.ctx, c.dir, &db.CheckpointOptions{Flush: c.opts.Flush})
-	c.m.Sequence = info.Seq
+	if err = c.fs.SyncDir(c.parent); err == nil {
+		var info db.CheckpointInfo
+		info, err = d.Checkpoint(c.ctx, c.dir, &db.CheckpointOptions{Flush: c.opts.Flush})
+		c.m.Sequence = info.Seq
+	}
 	if err == nil {
 		err = c.storeFiles()
 	}
-	err = errors.CombineErrors(err, removeCheckpoint(c.fs, c.dir))
-	return errors.CombineErrors(err, vfs.RemoveLock(c.fs, c.dir+lockSuffix, lock))
+	return errors.CombineErrors(err, removeCheckpoint(c.fs, c.dir, lock))
 }
 
 func (c *creation) storeFiles() error {
@@ -276,30 +350,62 @@ const inMemory = 16 << 20
 
 // storeContent reads the file and stores it unless there is an object with its checksum.
 func (c *creation) storeContent(src vfs.File, f *file) error {
-	content := func() io.Reader { return io.NewSectionReader(src, 0, f.size) }
+	content, table := func() io.Reader { return io.NewSectionReader(src, 0, f.size) }, src
 	if f.size <= inMemory {
 		all := make([]byte, f.size)
 		if _, err := vfs.ReadFull(src, all, 0); err != nil {
 			return err
 		}
-		content = func() io.Reader { return bytes.NewReader(all) }
+		content, table = func() io.Reader { return bytes.NewReader(all) }, inMemoryFile{src, bytes.NewReader(all)}
 	}
-	h := sha256.New()
-	if _, err := io.CopyBuffer(h, withContext{c.ctx, content()}, make([]byte, copyChunk)); err != nil {
+	var err error
+	if f.sum, err = sumOf(c.ctx, content()); err != nil {
 		return err
 	}
-	f.sum = hex.EncodeToString(h.Sum(nil))
+	if err := c.checkIdentity(table, f); err != nil {
+		return err
+	}
 	if c.use(f) {
 		return nil
 	}
 	f.by = c.m.ID
 	o := Object{f.object(), f.size}
-	err := c.storage.Create(c.ctx, o.Name, newCheckedReader(content(), f))
+	err = c.storage.Create(c.ctx, o.Name, newCheckedReader(content(), f))
 	if err == nil {
 		c.objects[f.sum] = o // another file may have the same content
 		c.m.BytesStored += f.size
 	}
 	return err
+}
+
+// checkIdentity drops the identity of a table whose content is damaged. Otherwise the same table, undamaged
+// in a restored database or on another machine, would be recognized by it, and never be stored.
+func (c *creation) checkIdentity(table vfs.File, f *file) error {
+	if f.identity == "" {
+		return nil
+	}
+	err := sstable.VerifyContent(table, c.comparer)
+	if errors.Is(err, base.ErrCorruption) {
+		f.identity, err = "", nil
+	}
+	return err
+}
+
+// inMemoryFile is a file that was read completely.
+type inMemoryFile struct {
+	vfs.File
+	content *bytes.Reader
+}
+
+func (f inMemoryFile) ReadAt(p []byte, off int64) (int, error) { return f.content.ReadAt(p, off) }
+
+func (f inMemoryFile) Size() (int64, error) { return f.content.Size(), nil }
+
+// sumOf returns the checksum of what r has.
+func sumOf(ctx context.Context, r io.Reader) (string, error) {
+	h := sha256.New()
+	_, err := io.CopyBuffer(h, struct{ io.Reader }{withContext{ctx, r}}, make([]byte, copyChunk))
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // checkedReader reads the content of a file of a backup. At its end it returns an error unless size and
@@ -327,8 +433,8 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// commit writes the manifest, if all that the rules of the package comment demand is true.
-func (c *creation) commit() error {
+// checkObjects checks that all objects are there, and that the backup has not taken too long.
+func (c *creation) checkObjects() error {
 	missing := map[string]bool{}
 	for _, f := range c.m.files {
 		missing[f.object()] = true
@@ -346,13 +452,21 @@ func (c *creation) commit() error {
 		return errors.Newf("the backup took %v; at most %v are supported. What it stored is kept; make the backup again",
 			took, MaxDuration)
 	}
+	return nil
+}
+
+// commit writes the manifest, if all that the rules of the package comment demand is true.
+func (c *creation) commit() error {
+	if err := c.checkObjects(); err != nil {
+		return err
+	}
 	name := backupPrefix + c.m.ID
 	err := c.create(c.ctx, name, c.m.encode())
 	if err == nil {
 		err = c.stillAnnounced()
 	}
 	if err != nil { // also if Create failed, since it may have had its effect
-		return errors.CombineErrors(err, c.storage.Delete(context.WithoutCancel(c.ctx), name))
+		return errors.CombineErrors(err, c.remove(name))
 	}
 	return nil
 }

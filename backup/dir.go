@@ -52,6 +52,25 @@ func checkName(name string) error {
 	return nil
 }
 
+// mkdirs makes the directories of an object.
+func (d *dirStorage) mkdirs(name string) error {
+	if err := d.checkDirs(name); err != nil {
+		return err
+	}
+	return vfs.MkdirAllSynced(d.fs, d.path(path.Dir(name)))
+}
+
+// checkDirs returns an error if a directory of an object is a symbolic link: the object would be somewhere
+// else. The repository itself may be one.
+func (d *dirStorage) checkDirs(name string) error {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, err := vfs.PlainDir(d.fs, d.path(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Create implements Storage.
 func (d *dirStorage) Create(ctx context.Context, name string, r io.Reader) error {
 	if err := checkName(name); err != nil {
@@ -61,9 +80,9 @@ func (d *dirStorage) Create(ctx context.Context, name string, r io.Reader) error
 		return &fs.PathError{Op: "create", Path: d.path(name), Err: fs.ErrExist}
 	}
 	temp := d.path(tempName(name))
-	err := vfs.MkdirAllSynced(d.fs, filepath.Dir(temp))
+	err := d.mkdirs(tempPrefix)
 	if err == nil {
-		err = vfs.MkdirAllSynced(d.fs, filepath.Dir(d.path(name)))
+		err = d.mkdirs(name)
 	}
 	if err != nil {
 		return base.NoSpace(err)
@@ -71,25 +90,63 @@ func (d *dirStorage) Create(ctx context.Context, name string, r io.Reader) error
 	if err = writeFile(ctx, d.fs, temp, r); err != nil {
 		return base.NoSpace(err)
 	}
-	if err = d.install(temp, d.path(name)); err == nil {
+	if err = d.install(ctx, temp, name); err == nil {
 		err = d.fs.SyncDir(filepath.Dir(d.path(name)))
 	}
 	return base.NoSpace(err)
 }
 
-// install gives a complete file its name, and removes the temporary one.
-func (d *dirStorage) install(temp, name string) error {
+// install gives a complete file the name of an object, and removes the temporary one.
+func (d *dirStorage) install(ctx context.Context, temp, object string) error {
+	name := d.path(object)
 	err := d.fs.Link(temp, name)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// The file system cannot link. All names but FORMAT, whose text is the same for all, contain
-		// random bits, so that nothing can be replaced.
-		if _, there := d.fs.Lstat(name); errors.Is(there, fs.ErrNotExist) {
-			if err = d.fs.Rename(temp, name); err == nil {
-				return nil
-			}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system cannot link
+		var renamed bool
+		if renamed, err = d.rename(ctx, temp, object, err); renamed {
+			return nil
 		}
 	}
 	return errors.CombineErrors(err, d.fs.Remove(temp))
+}
+
+// rename gives a file a name that no file has, without a link, which failed with err. All names but those of segments
+// contain random bits, or their content is the same for all writers, so that nothing is replaced. Writers of segments lock
+// a file first.
+func (d *dirStorage) rename(ctx context.Context, temp, object string, err error) (renamed bool, _ error) {
+	if strings.HasPrefix(object, segmentPrefix) {
+		lock, lockErr := d.lock(ctx)
+		if lockErr != nil {
+			return false, lockErr
+		}
+		defer lock.Close()
+	}
+	name := d.path(object)
+	switch _, there := d.fs.Lstat(name); {
+	case there == nil:
+		return false, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	case !errors.Is(there, fs.ErrNotExist):
+		return false, err
+	}
+	err = d.fs.Rename(temp, name)
+	return err == nil, err
+}
+
+// lockWait is how long a writer waits before it tries again to lock the file.
+const lockWait = 10 * time.Millisecond
+
+// lock locks a file of the repository, or waits until it can.
+func (d *dirStorage) lock(ctx context.Context) (io.Closer, error) {
+	for {
+		lock, err := d.fs.Lock(d.path(tempPrefix+base.LockName), false)
+		if !errors.Is(err, base.ErrLocked) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lockWait):
+		}
+	}
 }
 
 // tempName returns a name for an object that is being written. It ends with an ID, from which Prune
@@ -133,6 +190,9 @@ func (d *dirStorage) Open(_ context.Context, name string) (io.ReadCloser, error)
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
+	if err := d.checkDirs(name); err != nil {
+		return nil, err
+	}
 	f, err := d.fs.Open(d.path(name))
 	if err != nil {
 		return nil, err
@@ -154,15 +214,32 @@ func readFile(f vfs.File) (fileReader, error) {
 	return fileReader{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-// List implements Storage.
+// List implements Storage. It syncs the directories: an object may have been created or deleted by a process
+// that was killed before it did so.
 func (d *dirStorage) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		dir := path.Dir(prefix + "x") // the directory of all names with the prefix
 		if dir == "." {
 			dir = ""
 		}
+		err := d.checkDirs(prefix + "x")
+		if err == nil && dir != "" {
+			err = d.syncRoot()
+		}
+		if err != nil {
+			yield(Object{}, base.NoSpace(err))
+			return
+		}
 		d.walk(ctx, dir, prefix, yield)
 	}
+}
+
+// syncRoot makes the directories in the repository durable, if there is one.
+func (d *dirStorage) syncRoot() error {
+	if _, err := d.fs.Stat(d.root); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return d.fs.SyncDir(d.root)
 }
 
 // walk yields the files in and below dir whose names begin with prefix. It reports whether to continue.
@@ -172,10 +249,13 @@ func (d *dirStorage) walk(ctx context.Context, dir, prefix string, yield func(Ob
 		return true
 	}
 	if err == nil {
+		err = d.fs.SyncDir(d.path(dir))
+	}
+	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		yield(Object{}, err)
+		yield(Object{}, base.NoSpace(err))
 		return false
 	}
 	for _, name := range names {
@@ -192,7 +272,7 @@ func (d *dirStorage) walk(ctx context.Context, dir, prefix string, yield func(Ob
 			return false
 		case info.IsDir():
 			goOn = d.walk(ctx, name, prefix, yield)
-		default:
+		case info.Mode().IsRegular():
 			goOn = yield(Object{name, info.Size()}, nil)
 		}
 		if !goOn {
@@ -208,12 +288,15 @@ func (d *dirStorage) Delete(_ context.Context, name string) error {
 		return err
 	}
 	file := d.path(name)
-	err := d.fs.Remove(file)
+	err := d.checkDirs(name)
+	if err == nil {
+		err = d.fs.Remove(file)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
 		err = d.fs.SyncDir(filepath.Dir(file))
 	}
-	return err
+	return base.NoSpace(err)
 }

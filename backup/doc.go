@@ -11,6 +11,9 @@
 //	info, err := repo.Create(ctx, store, nil)
 //	err = repo.Restore(ctx, info.ID, "/var/lib/restored", nil)
 //
+// Archive and KeepArchiving store the changes between backups as well, for databases with Options.Changes.
+// RestoreAt then restores the state after any change.
+//
 // What a crash or an error interrupts leaves a valid repository: a backup is listed once all of its
 // objects are stored. A restored directory exists once it is complete, and every byte of it was
 // compared with a SHA-256 checksum.
@@ -27,6 +30,9 @@
 //	running/ID          a backup that is being made
 //	condemned/ID        objects that will be deleted, see below
 //	waits/ID            the backups that ran when condemned/ID had been written
+//	identity/ID         a name of the repository, for the cursors of databases
+//	streams/ID          a history of a database of which segments are stored
+//	segments/ID/NUMBER  a segment of a history: changes, and where they are in time
 //	tmp/...             objects of a directory that are being written
 //
 // Another top-level name, such as a later version may use, is left alone. The text of each object is
@@ -40,6 +46,14 @@
 // ID. Once the backups of the second list have ended, no backup can begin to need an object of the first
 // one. Prune, or a later Prune, then reads all backups again and deletes the objects that none of them
 // needs. The proof is in docs/decisions/0069-backups-without-locks.md.
+//
+// # Segments
+//
+// A stream is the history of one database, from its first backup on. Its segments are numbered, and an object
+// is created only if its name is free, so a stream is a chain, also if several programs write to it. A program continues the stream
+// for which the database has a cursor, after it has compared the newest segment with the changes of the
+// database. So two copies of a directory, or a database whose numbers were used before, do not get into one
+// stream. A segment that needs tables is stored as a backup is, and Prune keeps these tables in the same way.
 //
 // All functions may be called from any goroutine.
 package backup

@@ -15,6 +15,9 @@ const (
 	runningPrefix   = "running/"
 	condemnedPrefix = "condemned/"
 	waitsPrefix     = "waits/"
+	identityPrefix  = "identity/"
+	streamPrefix    = "streams/"
+	segmentPrefix   = "segments/"
 	tempPrefix      = "tmp/"
 )
 
@@ -46,6 +49,13 @@ func timeOf(id string) (time.Time, bool) {
 	t, err := time.Parse(idLayout, id[:len(idLayout)])
 	return t, err == nil
 }
+
+// maxSkew is how much later than now a backup's time may be, since clocks of machines differ. One that is
+// later was made while a clock was wrong.
+const maxSkew = 24 * time.Hour
+
+// isFuture reports whether a backup's time is too late to be true.
+func (r *Repository) isFuture(t time.Time) bool { return t.Sub(r.now()) > maxSkew }
 
 // objectName returns the name of an object with that checksum, stored by the backup of that ID.
 func objectName(sum, id string) string { return objectPrefix + sum[:2] + "/" + sum + "-" + id }

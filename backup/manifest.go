@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -22,6 +23,10 @@ type Info struct {
 	Time time.Time
 	// Sequence is the last sequence number that the backup contains.
 	Sequence uint64
+	// Stream is the ID of the stream of segments that continues the backup, empty if none does. Noted is
+	// a time at which all of the backup, and perhaps more, had been written.
+	Stream string
+	Noted  time.Time
 	// Comparer is the name of the database's comparer, Engine the version of SieveDB that made it.
 	Comparer, Engine string
 	// Files and Bytes count what the backup consists of. BytesStored are in the objects that it
@@ -48,16 +53,30 @@ type manifest struct {
 	files []file
 }
 
-// manifestHead begins the text of version 1. A later version has another number.
-const manifestHead = "sievedb backup 1"
+// manifestHead begins the text of version 1, and streamHead that of version 2, which has a line about a stream.
+// Versions of SieveDB that do not know streams refuse it, and do not prune the repository.
+const (
+	manifestHead = "sievedb backup 1"
+	streamHead   = "sievedb backup 2"
+)
+
+// maxBytes is the largest size of a file and of all files of a backup that is believed.
+const maxBytes = math.MaxInt64 / 2
 
 // maxManifest is the largest manifest that is read, in bytes: ten million files.
 const maxManifest = 2 << 30
 
 func (m *manifest) encode() []byte {
 	var b strings.Builder
+	head := manifestHead
+	if m.Stream != "" {
+		head = streamHead
+	}
 	fmt.Fprintf(&b, "%s\nid %s\ndatabase %q\nengine %q\ncomparer %q\nsequence %d\nstored %d\n",
-		manifestHead, m.ID, m.Database, m.Engine, m.Comparer, m.Sequence, m.BytesStored)
+		head, m.ID, m.Database, m.Engine, m.Comparer, m.Sequence, m.BytesStored)
+	if m.Stream != "" {
+		fmt.Fprintf(&b, "stream %s %s\n", m.Stream, m.Noted.Format(idLayout))
+	}
 	for _, f := range m.files {
 		fmt.Fprintf(&b, "file %s %d %s %s %s\n", f.name, f.size, f.sum, f.by, orDash(f.identity))
 	}
@@ -75,13 +94,14 @@ func orDash(s string) string {
 
 // fieldReader reads the lines of a manifest. The first error sticks.
 type fieldReader struct {
+	what string // is read; empty for a manifest
 	rest string
 	err  error
 }
 
 func (r *fieldReader) fail(format string, args ...any) {
 	if r.err == nil {
-		r.err = base.Corruptf("backup manifest", -1, format, args...)
+		r.err = base.Corruptf(cmp.Or(r.what, "backup manifest"), -1, format, args...)
 	}
 }
 
@@ -116,7 +136,7 @@ func (r *fieldReader) number(word, value string) uint64 {
 
 func (r *fieldReader) size(word, value string) int64 {
 	n := r.number(word, value)
-	if n > math.MaxInt64/2 {
+	if n > maxBytes {
 		r.fail("the value of %q is %d bytes", word, n)
 		return 0
 	}
@@ -134,7 +154,7 @@ func decodeManifest(text []byte, id string) (*manifest, error) {
 
 func parseManifest(text string) (*manifest, error) {
 	head, _, _ := strings.Cut(text, "\n")
-	if head != manifestHead {
+	if head != manifestHead && head != streamHead {
 		return nil, errors.Newf("the backup's first line is %q; want %q: "+
 			"it is damaged, or a later version of SieveDB made it", head[:min(len(head), 40)], manifestHead)
 	}
@@ -142,7 +162,7 @@ func parseManifest(text string) (*manifest, error) {
 	if got := sha256.Sum256([]byte(body)); !ok || hex.EncodeToString(got[:]) != sum {
 		return nil, base.Corruptf("backup manifest", -1, "its last line is not the checksum of the others")
 	}
-	r := fieldReader{rest: body[len(manifestHead)+1:]}
+	r := fieldReader{rest: body[len(head)+1:]}
 	m := &manifest{Info: Info{
 		ID: r.line("id"), Database: r.quoted("database"), Engine: r.quoted("engine"), Comparer: r.quoted("comparer"),
 		Sequence:    r.number("sequence", r.line("sequence")),
@@ -150,6 +170,9 @@ func parseManifest(text string) (*manifest, error) {
 	}}
 	if m.Time, ok = timeOf(m.ID); !ok {
 		r.fail("%q is not an ID", m.ID)
+	}
+	if head == streamHead {
+		m.Stream, m.Noted = r.stream()
 	}
 	seen := map[string]bool{}
 	for r.err == nil && r.rest != "" {
@@ -160,7 +183,12 @@ func parseManifest(text string) (*manifest, error) {
 		seen[f.name] = true
 		m.files = append(m.files, f)
 		m.Files++
-		m.Bytes += f.size
+		if m.Bytes += f.size; m.Bytes > maxBytes {
+			r.fail("its files have %d bytes; at most %d are supported", m.Bytes, int64(maxBytes))
+		}
+	}
+	if !seen[base.CurrentName] {
+		r.fail("it has no file CURRENT")
 	}
 	return m, r.err
 }

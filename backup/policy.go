@@ -7,8 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
-// Policy says which backups Prune keeps, for each CreateOptions.Database separately. A backup that one of
-// the rules keeps is kept. At least one number must be above 0.
+// Policy says which backups Prune keeps, for each CreateOptions.Database separately. Backups that a stream of segments
+// continues are counted apart from the others, so that the others do not end the stream. A backup that one of the rules
+// keeps is kept. At least one number must be above 0.
 type Policy struct {
 	// KeepLast is the number of newest backups to keep.
 	KeepLast int
@@ -25,11 +26,17 @@ func (p Policy) check() error {
 			return errors.Newf("sievedb: backup: Policy.%s is %d; want 0 or more", name, n)
 		}
 	}
-	if p.KeepLast+p.KeepDaily+p.KeepWeekly == 0 {
+	if max(p.KeepLast, p.KeepDaily, p.KeepWeekly) == 0 {
 		return errors.New("sievedb: backup: the policy would remove every backup; keep at least one with " +
 			"KeepLast, KeepDaily or KeepWeekly")
 	}
 	return nil
+}
+
+// series are the backups among which the rules count.
+type series struct {
+	database string
+	streamed bool
 }
 
 // divide returns which of the backups, sorted from the oldest, to keep and to remove, in the same order.
@@ -44,12 +51,13 @@ func (p Policy) divide(all []Info) (keep, remove []Info) {
 		{p.KeepWeekly, func(i Info) string { return week(i.Time) }},
 	}
 	for _, rule := range rules {
-		periods := map[string]map[string]bool{} // by database
+		periods := map[series]map[string]bool{}
 		for n := len(all) - 1; n >= 0; n-- {
-			seen := periods[all[n].Database]
+			of := series{all[n].Database, all[n].Stream != ""}
+			seen := periods[of]
 			if seen == nil {
 				seen = map[string]bool{}
-				periods[all[n].Database] = seen
+				periods[of] = seen
 			}
 			if period := rule.period(all[n]); len(seen) < rule.n && !seen[period] {
 				seen[period] = true

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"io/fs"
 	"slices"
@@ -16,6 +17,9 @@ type PruneReport struct {
 	// Objects and Bytes count the objects that were deleted.
 	Objects int
 	Bytes   int64
+	// Segments counts the log segments that were deleted, since they end before the oldest backup of their
+	// history that is kept.
+	Segments int
 	// Waiting counts objects that no backup needs and a later Prune will delete, because a backup
 	// was running.
 	Waiting int
@@ -24,7 +28,8 @@ type PruneReport struct {
 // Prune removes the backups that the policy does not keep, and then the objects that no backup needs. It
 // never removes an object of a backup that is kept or being made. Objects that a running backup might
 // use are deleted by a later Prune. Several calls, and calls of Create, may run at once. A
-// backup that was running for AbandonedAfter is taken for abandoned.
+// backup that was running for AbandonedAfter is taken for abandoned. A backup that is dated more than a day
+// after now is kept and does not count: one wrong clock would otherwise make all later backups the oldest.
 //
 // After an error or a crash some of the backups are removed completely and others not at all; the next
 // call removes the rest. If the description of a backup is damaged, nothing is removed: which objects
@@ -39,7 +44,7 @@ func (r *Repository) Prune(ctx context.Context, p Policy) (PruneReport, error) {
 	if err := r.check(ctx); err != nil {
 		return PruneReport{}, err
 	}
-	u := pruning{Repository: r, ctx: ctx, known: map[string]*manifest{}}
+	u := pruning{Repository: r, ctx: ctx, known: map[string]*manifest{}, heads: map[string]*segmentHead{}, dryRun: p.DryRun}
 	err := u.run(p)
 	return u.report, errors.Wrap(err, "sievedb: backup: Prune")
 }
@@ -48,8 +53,10 @@ func (r *Repository) Prune(ctx context.Context, p Policy) (PruneReport, error) {
 type pruning struct {
 	*Repository
 	ctx    context.Context
-	known  map[string]*manifest // by ID; manifests never change
-	sizes  map[string]int64     // of the objects
+	dryRun bool
+	known  map[string]*manifest    // by ID; manifests never change
+	heads  map[string]*segmentHead // by name; segments never change
+	sizes  map[string]int64        // of the objects
 	report PruneReport
 }
 
@@ -58,11 +65,16 @@ func (u *pruning) run(p Policy) error {
 	if err != nil {
 		return errors.Wrap(err, "nothing was removed; if you can do without a damaged backup, delete its object")
 	}
-	infos := make([]Info, len(all))
-	for i, m := range all {
-		infos[i] = m.Info
+	var infos, future []Info
+	for _, m := range all {
+		if u.isFuture(m.Time) {
+			future = append(future, m.Info)
+		} else {
+			infos = append(infos, m.Info)
+		}
 	}
 	u.report.Kept, u.report.Removed = p.divide(infos)
+	u.report.Kept = append(u.report.Kept, future...)
 	if p.DryRun {
 		return u.estimate()
 	}
@@ -70,6 +82,9 @@ func (u *pruning) run(p Policy) error {
 		if err := u.storage.Delete(u.ctx, backupPrefix+i.ID); err != nil {
 			return err
 		}
+	}
+	if err := u.dropSegments(); err != nil {
+		return err
 	}
 	if err := u.dropAbandoned(); err != nil {
 		return err
@@ -86,8 +101,19 @@ func (u *pruning) estimate() error {
 		return err
 	}
 	needed := map[string]bool{}
+	var kept []*manifest
 	for _, i := range u.report.Kept {
 		needs(u.known[i.ID], needed)
+		kept = append(kept, u.known[i.ID])
+	}
+	segments, err := u.unneededSegments(kept)
+	if err != nil {
+		return err
+	}
+	u.report.Segments = len(segments)
+	slices.Sort(segments)
+	if err := u.neededBySegments(needed, segments); err != nil {
+		return err
 	}
 	running, err := u.ids(u.ctx, runningPrefix)
 	if err != nil {
@@ -154,10 +180,10 @@ func (u *pruning) dropAbandoned() error {
 	return nil
 }
 
-// isOld reports whether an ID is older than any running backup.
+// isOld reports whether an ID cannot be that of a running backup: it is too old, or as much in the future.
 func (u *pruning) isOld(id string) bool {
 	t, _ := timeOf(id)
-	return u.now().Sub(t) > AbandonedAfter
+	return u.now().Sub(t).Abs() > AbandonedAfter
 }
 
 // lastID returns the last ID in a name.
@@ -184,7 +210,10 @@ func (r *Repository) readCondemned(ctx context.Context) (all []condemnedList, er
 			return nil, err
 		}
 		var names []string
-		names, err = r.readLines(ctx, condemnedPrefix+id)
+		names, err = r.readLines(ctx, condemnedPrefix+id, "object", func(line string) bool {
+			_, _, ok := parseObject(line)
+			return ok
+		})
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // all of its objects were deleted
 			err = nil
@@ -192,28 +221,34 @@ func (r *Repository) readCondemned(ctx context.Context) (all []condemnedList, er
 		case err != nil:
 			return nil, err
 		}
-		for _, name := range names {
-			if _, _, ok := parseObject(name); !ok {
-				return nil, base.InFile(base.Corruptf("list", -1, "%q is not the name of an object", name), condemnedPrefix+id, -1)
-			}
-		}
 		all = append(all, condemnedList{id, names})
 	}
 	return all, err
 }
 
-// readLines reads a list, whose last line is "end".
-func (r *Repository) readLines(ctx context.Context, name string) ([]string, error) {
+// readLines reads a list of valid lines, after which is "end".
+func (r *Repository) readLines(ctx context.Context, name, what string, valid func(string) bool) (lines []string, err error) {
 	text, err := r.read(ctx, name, maxManifest)
 	if err != nil {
 		return nil, err
 	}
-	body, ok := strings.CutSuffix(string(text), "end\n")
+	body, ok := bytes.CutSuffix(text, []byte("end\n"))
 	if !ok {
 		return nil, base.InFile(base.Corruptf("list", -1, "its last line is not \"end\""), name, -1)
 	}
-	return strings.Fields(body), nil
+	for line := range bytes.Lines(body) {
+		line, ended := bytes.CutSuffix(line, []byte("\n"))
+		if !ended || len(line) > maxLine || !valid(string(line)) {
+			err := base.Corruptf("list", -1, "%q is not the name of an %s", line[:min(len(line), maxLine)], what)
+			return nil, base.InFile(err, name, -1)
+		}
+		lines = append(lines, string(line))
+	}
+	return lines, nil
 }
+
+// maxLine is larger than every line of a list, in bytes.
+const maxLine = 200
 
 func listText(lines []string) []byte {
 	return []byte(strings.Join(append(slices.Clone(lines), "end\n"), "\n"))
@@ -256,12 +291,15 @@ func (u *pruning) condemn() error {
 	return u.create(u.ctx, condemnedPrefix+newID(u.now()), listText(names))
 }
 
-// neededNow returns the objects of all backups that are there now.
+// neededNow returns the objects of all backups and segments that are there now.
 func (u *pruning) neededNow() (map[string]bool, error) {
 	all, err := u.manifests(u.ctx, u.known)
 	needed := map[string]bool{}
 	for _, m := range all {
 		needs(m, needed)
+	}
+	if err == nil {
+		err = u.neededBySegments(needed, nil)
 	}
 	return needed, err
 }
@@ -324,7 +362,7 @@ func (u *pruning) deleteList(l condemnedList) error {
 // waitsOf returns the IDs of the backups that ran when the list had been written. Any later time
 // will do, so a list whose Prune ended in between gets them now.
 func (u *pruning) waitsOf(id string) ([]string, error) {
-	waits, err := u.readLines(u.ctx, waitsPrefix+id)
+	waits, err := u.readLines(u.ctx, waitsPrefix+id, "ID", validID)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return waits, err
 	}

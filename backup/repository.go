@@ -52,13 +52,15 @@ func (r *Repository) begin(ctx context.Context) error {
 		if err != nil {
 			return errors.Wrap(err, "sievedb: backup: looking for a repository")
 		}
-		if o.Name == formatName { // another backup has just made it
-			return r.check(ctx)
+		if strings.HasPrefix(o.Name, tempPrefix) {
+			continue
 		}
-		if !strings.HasPrefix(o.Name, tempPrefix) {
-			return errors.Newf("sievedb: backup: the storage has %q and no FORMAT, so it is not a repository; choose an empty one",
+		// Another backup may have made the repository just now: FORMAT is its first object.
+		if err = r.check(ctx); errors.Is(err, fs.ErrNotExist) {
+			err = errors.Newf("sievedb: backup: the storage has %q and no FORMAT, so it is not a repository; choose an empty one",
 				o.Name)
 		}
+		return err
 	}
 	err = r.storage.Create(ctx, formatName, strings.NewReader(formatText))
 	if errors.Is(err, fs.ErrExist) {
@@ -74,11 +76,38 @@ func (r *Repository) read(ctx context.Context, name string, limit int64) ([]byte
 		return nil, err
 	}
 	defer o.Close()
-	text, err := io.ReadAll(io.LimitReader(withContext{ctx, o}, limit+1))
+	text, err := io.ReadAll(&lineReader{r: io.LimitReader(withContext{ctx, o}, limit+1), name: name})
 	if err == nil && int64(len(text)) > limit {
 		err = base.Corruptf(name, -1, "it is larger than %d bytes", limit)
 	}
 	return text, err
+}
+
+// maxTextLine is the longest line of a text, in bytes. The longest has the name of a database.
+const (
+	maxTextLine     = 64 << 10
+	maxDatabaseName = 4 << 10
+)
+
+// lineReader returns an error if a line is too long. A file with a hole, which needs no space on disk, would
+// otherwise be read into memory up to the limit.
+type lineReader struct {
+	r    io.Reader
+	name string
+	n    int // bytes since the last end of a line
+}
+
+func (l *lineReader) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p[:min(len(p), maxTextLine)])
+	if end := bytes.LastIndexByte(p[:n], '\n'); end < 0 {
+		l.n += n
+	} else {
+		l.n = n - end - 1
+	}
+	if l.n > maxTextLine {
+		err = base.Corruptf(l.name, -1, "it has a line of more than %d bytes", maxTextLine)
+	}
+	return n, err
 }
 
 // create makes a small object.
@@ -114,7 +143,8 @@ func (r *Repository) manifest(ctx context.Context, id string) (*manifest, error)
 }
 
 // manifests reads the manifests of all backups, the oldest first. A backup that is removed meanwhile
-// is left out. known has those that were read before, by their IDs, and gets the others.
+// is left out. known has those that were read before, by their IDs, and gets the others. If some cannot be
+// read, it returns the others and the errors.
 func (r *Repository) manifests(ctx context.Context, known map[string]*manifest) (all []*manifest, err error) {
 	ids, err := r.ids(ctx, backupPrefix)
 	if err != nil {
@@ -123,23 +153,30 @@ func (r *Repository) manifests(ctx context.Context, known map[string]*manifest) 
 	for _, id := range ids {
 		m := known[id]
 		if m == nil {
-			m, err = r.manifest(ctx, id)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-			continue
-		}
-		if err != nil {
-			return nil, err
+			var merr error
+			m, merr = r.manifest(ctx, id)
+			switch {
+			case errors.Is(merr, fs.ErrNotExist):
+				continue
+			case ctx.Err() != nil:
+				return all, ctx.Err()
+			case merr != nil:
+				err = errors.CombineErrors(err, merr)
+				continue
+			}
 		}
 		known[id] = m
 		all = append(all, m)
 	}
-	return all, nil
+	return all, err
 }
 
-// List returns the backups, the oldest first. A backup whose description is damaged is an error.
+// List returns the backups, the oldest first. If the descriptions of some are damaged or cannot be read, it
+// returns the others and an error.
 func (r *Repository) List(ctx context.Context) ([]Info, error) {
+	if ctx == nil {
+		return nil, errors.New("sievedb: backup: List needs a context")
+	}
 	if err := r.check(ctx); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/vfs"
@@ -17,47 +19,58 @@ type RestoreOptions struct {
 	FS vfs.FS
 	// Database is the name of the database whose newest backup is restored if no ID is given.
 	Database string
+	// Comparer is that of the database. RestoreAt needs it, unless the database has the default one.
+	Comparer *db.Comparer
 }
 
 // restoreSuffix ends the name of a directory that is being restored.
 const restoreSuffix = ".restore"
 
 // Restore makes the directory dest with the content of a backup, the newest one if id is empty. dest must
-// not exist or be empty. It then opens as a database of its own; the backup does not change. Restore
-// returns the backup that it restored.
+// not exist or be empty, and not be in the repository. It then opens as a database of its own; the backup does not change. Restore
+// returns the backup that it restored. If the newest backup is dated more than a day after now, an ID must
+// be given.
 //
 // The directory is made with the name of dest and ".restore", synced, and renamed, so that dest is
-// complete or does not exist. After an error or a crash a directory with that suffix may
-// remain, which the next call for dest replaces. Size and checksum of every file are compared; a
+// complete, empty as it was, or does not exist. After an error or a crash a directory with that suffix may
+// remain, which the next call for dest replaces. Any other directory of that name is an error. Size and checksum of every file are compared; a
 // difference matches db.ErrCorruption. A full disk is db.ErrNoSpace. If ctx is done, the error is that of
 // ctx. nil options mean the defaults.
 func (r *Repository) Restore(ctx context.Context, id, dest string, o *RestoreOptions) (Info, error) {
+	s, err := r.newRestoring(ctx, dest, o)
+	if err != nil {
+		return Info{}, err
+	}
+	if s.m, err = r.find(ctx, id, s.o.Database); err != nil {
+		return Info{}, err
+	}
+	if err := s.run(); err != nil {
+		return Info{}, s.failed(err)
+	}
+	return s.m.Info, nil
+}
+
+func (r *Repository) newRestoring(ctx context.Context, dest string, o *RestoreOptions) (*restoring, error) {
 	if ctx == nil || dest == "" {
-		return Info{}, errors.New("sievedb: backup: Restore needs a context and a directory")
+		return nil, errors.New("sievedb: backup: Restore needs a context and a directory")
 	}
-	if o == nil {
-		o = &RestoreOptions{}
+	s := &restoring{Repository: r, ctx: ctx}
+	if o != nil {
+		s.o = *o
 	}
-	fsys := o.FS
-	if fsys == nil {
-		fsys = vfs.OS
+	if s.fs = s.o.FS; s.fs == nil {
+		s.fs = vfs.OS
 	}
-	dest, err := fsys.Abs(filepath.Clean(dest))
-	if err == nil {
+	var err error
+	if s.dest, err = s.fs.Abs(filepath.Clean(dest)); err == nil {
 		err = r.check(ctx)
 	}
-	if err != nil {
-		return Info{}, err
-	}
-	m, err := r.find(ctx, id, o.Database)
-	if err != nil {
-		return Info{}, err
-	}
-	s := restoring{Repository: r, ctx: ctx, fs: fsys, m: m, dest: dest, temp: dest + restoreSuffix}
-	if err := s.run(); err != nil {
-		return Info{}, errors.Wrapf(base.NoSpace(err), "sievedb: backup: restoring %s to %s", m.ID, dest)
-	}
-	return m.Info, nil
+	s.temp = s.dest + restoreSuffix
+	return s, err
+}
+
+func (s *restoring) failed(err error) error {
+	return errors.Wrapf(base.NoSpace(err), "sievedb: backup: restoring %s to %s", s.m.ID, s.dest)
 }
 
 // find returns the manifest of a backup, of the newest of the database if id is empty.
@@ -70,8 +83,15 @@ func (r *Repository) find(ctx context.Context, id, database string) (*manifest, 
 	}
 	ids, err := r.ids(ctx, backupPrefix)
 	for i := len(ids) - 1; i >= 0 && err == nil; i-- {
-		var m *manifest
-		if m, err = r.manifest(ctx, ids[i]); err == nil && m.Database == database {
+		m, merr := r.manifest(ctx, ids[i])
+		switch {
+		case errors.Is(merr, fs.ErrNotExist): // Prune has just removed it
+		case merr != nil:
+			err = merr
+		case m.Database == database && r.isFuture(m.Time):
+			return nil, errors.Newf("sievedb: backup: %s, the newest backup, is dated after now; "+
+				"compare the clocks, and give the ID of the backup to restore", m.ID)
+		case m.Database == database:
 			return m, nil
 		}
 	}
@@ -85,28 +105,27 @@ func (r *Repository) find(ctx context.Context, id, database string) (*manifest, 
 type restoring struct {
 	*Repository
 	ctx        context.Context
+	o          RestoreOptions
 	fs         vfs.FS
 	m          *manifest
 	dest, temp string
+	replay     *replay // nil: the backup as it is
+	empty      bool    // dest was there
 }
 
 func (s *restoring) run() error {
+	if err := apart(s.storage, s.fs, s.dest); err != nil {
+		return err
+	}
 	if err := s.checkDest(); err != nil {
 		return err
 	}
-	if err := vfs.MkdirAllSynced(s.fs, s.temp); err != nil {
-		return err
-	}
-	lockName := filepath.Join(s.temp, base.LockName)
-	lock, err := s.fs.Lock(lockName, false)
+	lock, err := s.makeTemp()
 	if err != nil {
 		return err
 	}
-	if err = s.clear(); err == nil {
+	if err = s.begin(); err == nil {
 		err = s.fill()
-	}
-	if err == nil {
-		err = s.removeEmptyDest()
 	}
 	if err == nil {
 		err = s.fs.Rename(s.temp, s.dest)
@@ -114,37 +133,34 @@ func (s *restoring) run() error {
 	if err != nil {
 		// CURRENT goes first, so that what cannot be removed does not open.
 		err = errors.CombineErrors(err, s.clear())
-		err = errors.CombineErrors(err, vfs.RemoveLock(s.fs, lockName, lock))
-		return errors.CombineErrors(err, s.fs.Remove(s.temp))
+		err = errors.CombineErrors(err, s.removeFile(markerName))
+		return errors.CombineErrors(err, s.giveBack(lock))
 	}
-	return errors.CombineErrors(s.fs.SyncDir(filepath.Dir(s.dest)), lock.Close())
+	err = s.fs.SyncDir(filepath.Dir(s.dest))
+	if err == nil {
+		_ = s.fs.Remove(filepath.Join(s.dest, markerName)) // if it stays, the next Open removes it
+	}
+	return errors.CombineErrors(err, lock.Close())
 }
 
-// checkDest refuses a destination that has files.
-func (s *restoring) checkDest() error {
-	there, err := vfs.PlainDir(s.fs, s.dest)
-	if err != nil || !there {
+// checkDest refuses a destination that has files, other than the one that is locked.
+func (s *restoring) checkDest() (err error) {
+	if s.empty, err = vfs.PlainDir(s.fs, s.dest); err != nil || !s.empty {
 		return err
 	}
 	names, err := s.fs.List(s.dest)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == base.LockName })
 	if err == nil && len(names) > 0 {
 		err = errors.Wrapf(fs.ErrExist, "it has %s; choose a directory that does not exist or is empty", names[0])
 	}
 	return err
 }
 
-func (s *restoring) removeEmptyDest() error {
-	if err := s.fs.Remove(s.dest); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // clear removes what an interrupted call left.
 func (s *restoring) clear() error {
 	names, err := s.fs.List(s.temp)
 	for _, name := range names {
-		if !isBackedUp(name) && name != base.LockName {
+		if !isBackedUp(name) && name != base.LockName && name != markerName && !isOfReplay(name) {
 			return errors.Newf("%s has a file %s that no backup has; remove the directory", s.temp, name)
 		}
 	}
@@ -152,7 +168,9 @@ func (s *restoring) clear() error {
 		err = s.removeFile(base.CurrentName)
 	}
 	for _, name := range names {
-		if err == nil && name != base.LockName {
+		if err == nil && name == replayTables {
+			err = s.removeTables()
+		} else if err == nil && name != base.LockName && name != markerName {
 			err = s.removeFile(name)
 		}
 	}
@@ -180,10 +198,10 @@ func (s *restoring) fill() error {
 			return err
 		}
 	}
-	if current == nil {
-		return base.Corruptf("backup manifest", -1, "it has no file CURRENT")
-	}
 	err := s.fs.SyncDir(s.temp)
+	if err == nil && s.replay != nil {
+		return s.applyChanges(*current)
+	}
 	if err == nil {
 		err = s.copy(current)
 	}

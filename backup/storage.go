@@ -21,7 +21,8 @@ type Storage interface {
 	// fs.ErrNotExist. The caller closes the reader.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// List yields all objects whose names begin with prefix, in any order. An error ends the
-	// loop. Objects that are created or deleted meanwhile may be missing.
+	// loop. Objects that are created or deleted meanwhile may be missing. What the others show
+	// survives a power cut too, also if the call that created or deleted an object never returned.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 	// Delete removes an object. A missing object is no error.
 	Delete(ctx context.Context, name string) error

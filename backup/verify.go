@@ -20,18 +20,26 @@ type Fault struct {
 	// Backups are the IDs of the backups that need the object, the oldest first. They cannot be
 	// restored.
 	Backups []string
-	Err     error
+	// Segments are the log segments that need the object, or the damaged segment itself. Points in or after
+	// them cannot be restored from backups before them. A damaged stream has neither: it is only needed to archive.
+	Segments []string
+	Err      error
 }
 
 // String describes the fault in a line.
 func (f Fault) String() string {
-	return fmt.Sprintf("%s: %v; needed by %s", f.Object, f.Err, strings.Join(f.Backups, ", "))
+	text := fmt.Sprintf("%s: %v", f.Object, f.Err)
+	if users := append(slices.Clone(f.Backups), f.Segments...); len(users) > 0 {
+		text += "; needed by " + strings.Join(users, ", ")
+	}
+	return text
 }
 
 // VerifyReport is what Verify found.
 type VerifyReport struct {
-	Backups, Objects int   // that were read
-	Bytes            int64 // of the objects
+	Backups, Objects int // that were read
+	Segments         int
+	Bytes            int64 // of the objects and segments
 	Faults           []Fault
 }
 
@@ -51,15 +59,17 @@ func (r *Repository) Verify(ctx context.Context) (VerifyReport, error) {
 		return report, err
 	}
 	files, users := map[string]*file{}, map[string][]string{}
+	var read []*manifest
 	for _, id := range ids {
 		m, err := r.manifest(ctx, id)
 		if gone := errors.Is(err, fs.ErrNotExist); err != nil && ctx.Err() == nil && !gone {
-			report.Faults = append(report.Faults, Fault{backupPrefix + id, []string{id}, err})
+			report.Faults = append(report.Faults, Fault{Object: backupPrefix + id, Backups: []string{id}, Err: err})
 		}
 		if err != nil {
 			continue
 		}
 		report.Backups++
+		read = append(read, m)
 		for i := range m.files {
 			f := &m.files[i]
 			if own := users[f.object()]; len(own) > 0 && own[len(own)-1] == id {
@@ -67,10 +77,19 @@ func (r *Repository) Verify(ctx context.Context) (VerifyReport, error) {
 			}
 			if old := files[f.object()]; old != nil && old.size != f.size {
 				err := base.Corruptf("backup manifest", -1, "two backups differ about the size of %s", f.object())
-				report.Faults = append(report.Faults, Fault{backupPrefix + id, []string{id}, err})
+				report.Faults = append(report.Faults, Fault{Object: backupPrefix + id, Backups: []string{id}, Err: err})
 			}
 			files[f.object()] = f
 			users[f.object()] = append(users[f.object()], id)
+		}
+	}
+	tables, segments, err := r.verifySegments(ctx, byStream(read), &report)
+	if err != nil {
+		return report, err
+	}
+	for name, f := range tables {
+		if files[name] == nil {
+			files[name] = f
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -87,8 +106,12 @@ func (r *Repository) Verify(ctx context.Context) (VerifyReport, error) {
 		if lerr != nil {
 			return report, lerr
 		}
-		if len(needed) > 0 {
-			report.Faults = append(report.Faults, Fault{name, needed, err})
+		there, serr := r.existing(ctx, segments[name])
+		if serr != nil {
+			return report, serr
+		}
+		if len(needed)+len(there) > 0 {
+			report.Faults = append(report.Faults, Fault{Object: name, Backups: needed, Segments: there, Err: err})
 		}
 	}
 	slices.SortStableFunc(report.Faults, func(a, b Fault) int { return cmp.Compare(a.Object, b.Object) })

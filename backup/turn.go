@@ -1,0 +1,47 @@
+package backup
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// turns lets one call at a time archive a database, whatever repository it uses: only one process has the database
+// open for writing. Without it two calls would be right too, but each would make a backup at the beginning.
+var turns = struct {
+	mu sync.Mutex
+	of map[*db.DB]*turn
+}{of: map[*db.DB]*turn{}}
+
+type turn struct {
+	free  chan struct{} // has an element if no call archives
+	users int
+}
+
+// takeTurn waits until no other call archives the database. release must be called afterwards.
+func takeTurn(ctx context.Context, d *db.DB) (release func(), err error) {
+	turns.mu.Lock()
+	t := turns.of[d]
+	if t == nil {
+		t = &turn{free: make(chan struct{}, 1)}
+		t.free <- struct{}{}
+		turns.of[d] = t
+	}
+	t.users++
+	turns.mu.Unlock()
+	leave := func() {
+		turns.mu.Lock()
+		defer turns.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(turns.of, d)
+		}
+	}
+	select {
+	case <-t.free:
+		return func() { t.free <- struct{}{}; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
