@@ -1,0 +1,232 @@
+package backup
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// change is a change in a segment. Its slices share the bytes of the segment.
+type change struct {
+	kind        db.ChangeKind
+	first, last uint64
+	record      []byte // of a batch, as it is stored
+	// Ranges that are deleted before the record is applied: their number, and the ranges as they are stored. A range may
+	// have one byte, so a list of them could need many times the memory of the segment.
+	ranges     uint64
+	rangeBytes []byte
+	tables     []int // their numbers in the head of the segment
+}
+
+// span is the keys from start to limit; nil means no bound.
+type span struct{ start, limit []byte }
+
+const (
+	hasStart = 1 << iota
+	hasLimit
+)
+
+// append appends the change to the content of a segment.
+func (c *change) append(b []byte) []byte {
+	b = append(b, byte(c.kind))
+	b = util.AppendUvarint64(b, c.first)
+	b = util.AppendUvarint64(b, c.last)
+	b = util.AppendUvarint64(b, c.ranges)
+	b = append(b, c.rangeBytes...)
+	b = util.AppendLengthPrefixed(b, c.record)
+	b = util.AppendUvarint64(b, uint64(len(c.tables)))
+	for _, t := range c.tables {
+		b = util.AppendUvarint64(b, uint64(t))
+	}
+	return b
+}
+
+// addRange adds a range that is deleted.
+func (c *change) addRange(r span) {
+	b := c.rangeBytes
+	at := len(b)
+	b = append(b, 0)
+	if r.start != nil {
+		b[at] |= hasStart
+		b = util.AppendLengthPrefixed(b, r.start)
+	}
+	if r.limit != nil {
+		b[at] |= hasLimit
+		b = util.AppendLengthPrefixed(b, r.limit)
+	}
+	c.rangeBytes = b
+	c.ranges++
+}
+
+// spans yields the ranges of a change that was decoded. Their slices share the bytes of the segment.
+func (c *change) spans() iter.Seq[span] {
+	return func(yield func(span) bool) {
+		d := decoder{rest: c.rangeBytes}
+		for n := c.ranges; n > 0 && yield(d.span()); n-- {
+		}
+	}
+}
+
+// take copies a change of a feed. The tables get the numbers from tables on.
+func take(from db.Change, tables int) (c change, err error) {
+	c = change{kind: from.Kind, first: from.First, last: from.Last, record: from.AppendRecord(nil)}
+	if from.Kind == db.ChangeDeleteRange {
+		for e, err := range from.Entries() {
+			if err != nil {
+				return c, err
+			}
+			if e.Kind != db.EntryDeleteRange { // they are in the record
+				break
+			}
+			c.addRange(span{e.Key, e.Value})
+		}
+	}
+	for i := range from.Tables() {
+		c.tables = append(c.tables, tables+i)
+	}
+	return c, nil
+}
+
+// decoder reads numbers and strings. After a failure all of them are empty.
+type decoder struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *decoder) number() uint64 {
+	v, n := util.Uvarint64(d.rest)
+	if n <= 0 || d.failed {
+		d.failed = true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) bytes() []byte {
+	s, rest, ok := util.LengthPrefixed(d.rest)
+	if !ok || d.failed {
+		d.failed = true
+		return nil
+	}
+	d.rest = rest
+	return s
+}
+
+func (d *decoder) byte() byte {
+	if len(d.rest) == 0 || d.failed {
+		d.failed = true
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+// span reads a deleted range. Its bounds are not nil if they exist, also if they are empty.
+func (d *decoder) span() (s span) {
+	flags := d.byte()
+	if flags > hasStart|hasLimit {
+		d.failed = true
+	}
+	if flags&hasStart != 0 {
+		s.start = d.bytes()
+	}
+	if flags&hasLimit != 0 {
+		s.limit = d.bytes()
+	}
+	return s
+}
+
+// change reads a change. Its tables have the numbers from table on, and end before all: each table is used once.
+func (d *decoder) change(table, all int) (c change) {
+	c.kind = db.ChangeKind(d.byte())
+	c.first, c.last = d.number(), d.number()
+	c.ranges = d.number()
+	ranges := d.rest
+	for n := c.ranges; n > 0 && !d.failed; n-- {
+		d.span()
+	}
+	c.rangeBytes = ranges[:len(ranges)-len(d.rest)]
+	c.record = d.bytes()
+	for n := d.number(); n > 0 && !d.failed; n-- {
+		if d.number() != uint64(table) || table >= all {
+			d.failed = true
+			return c
+		}
+		c.tables = append(c.tables, table)
+		table++
+	}
+	return c
+}
+
+// changeReader reads the changes of a segment whose checksums are right, one after the other: together they may need
+// many times the memory of the segment.
+type changeReader struct {
+	*segment
+	d      decoder
+	last   uint64
+	count  uint64
+	tables int // of the changes so far
+}
+
+func (s *segment) reader() *changeReader {
+	return &changeReader{segment: s, d: decoder{rest: s.content}, last: s.after}
+}
+
+// next returns the next change. ok is false at the end, when all of the segment was found valid, and after an error.
+func (r *changeReader) next() (c change, ok bool, err error) {
+	if len(r.d.rest) == 0 {
+		if r.count != r.changes || r.last != r.segmentHead.last || r.tables != len(r.segmentHead.tables) {
+			err = base.Corruptf("segment", -1, "it has %d changes up to %d with %d tables; want %d up to %d with %d", r.count,
+				r.last, r.tables, r.changes, r.segmentHead.last, len(r.segmentHead.tables))
+		}
+		return c, false, err
+	}
+	at := int64(len(r.content) - len(r.d.rest))
+	c = r.d.change(r.tables, len(r.segmentHead.tables))
+	switch {
+	case r.d.failed:
+		err = base.Corruptf("segment", at, "a change does not decode")
+	case c.kind > db.ChangeDeleteRange:
+		err = base.Corruptf("segment", at, "a change has the unknown kind %d", c.kind)
+	case len(c.tables) > 0 && (c.ranges > 0 || len(c.record) > 0):
+		err = base.Corruptf("segment", at, "a change has tables and other writes")
+	case c.first <= r.last || c.last < c.first || c.last > r.segmentHead.last:
+		err = base.Corruptf("segment", at, "a change has the numbers %d to %d after %d", c.first, c.last, r.last)
+	}
+	if err != nil {
+		return c, false, err
+	}
+	r.last = c.last
+	r.count++
+	r.tables += len(c.tables)
+	return c, true, nil
+}
+
+// validate decodes all changes.
+func (s *segment) validate() error {
+	r := s.reader()
+	for {
+		if _, ok, err := r.next(); !ok {
+			return err
+		}
+	}
+}
+
+// same reports whether two changes are the same except for their tables.
+func (c *change) same(o *change) bool {
+	return c.kind == o.kind && c.first == o.first && c.last == o.last && bytes.Equal(c.record, o.record) &&
+		len(c.tables) == len(o.tables) && c.ranges == o.ranges && bytes.Equal(c.rangeBytes, o.rangeBytes)
+}
+
+// hexSum returns a checksum as the objects have it.
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
