@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	chainRounds = flag.Int("chain.rounds", 50, "backups of TestChainsOfBackupsAgreeWithAModel")
-	chainSeed   = flag.Uint64("chain.seed", 0, "its seed; 0: choose one")
+	chainRounds = flag.Int("chain.rounds", 50, "backups of the tests of chains")
+	chainSeed   = flag.Uint64("chain.seed", 0, "their seed; 0: choose one")
 )
 
 // change writes, deletes and compacts at random, in the store and in a model.

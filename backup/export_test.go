@@ -1,6 +1,11 @@
 package backup
 
-import "time"
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"time"
+)
 
 // SetNow replaces the clock.
 func (r *Repository) SetNow(now func() time.Time) { r.now = now }
@@ -18,3 +23,33 @@ var (
 	TimeOf  = timeOf
 	ValidID = validID
 )
+
+// SegmentAgain decodes a segment and encodes it again.
+func SegmentAgain(text []byte) ([]byte, error) {
+	rest := bufio.NewReader(bytes.NewReader(text))
+	h, err := readHead(rest)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(rest)
+	if err != nil {
+		return nil, err
+	}
+	again := h.encode()
+	for r := (&segment{h, content}).reader(); ; {
+		c, ok, err := r.next()
+		if !ok {
+			return again, err
+		}
+		again = c.append(again)
+	}
+}
+
+// StreamAgain decodes a stream and encodes it again.
+func StreamAgain(text []byte, id string) ([]byte, error) {
+	s, err := decodeStream(text, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.encode(), nil
+}

@@ -24,6 +24,9 @@ func example(t testing.TB) string {
 	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
+// sha returns the checksum of an object.
+func sha(b []byte) [32]byte { return sha256.Sum256(b) }
+
 // withSum returns the lines with a correct checksum.
 func withSum(body string) string { return fmt.Sprintf("%ssum %x\n", body, sha256.Sum256([]byte(body))) }
 

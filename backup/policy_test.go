@@ -13,14 +13,20 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// infosAt returns backups at those times, given as "day hour" of 2026, optionally with a database.
+// infosAt returns backups at those times, given as "day hour" of 2026, optionally with a database. A plus means that a stream
+// continues it.
 func infosAt(t *testing.T, times ...string) (infos []backup.Info) {
 	t.Helper()
 	for i, text := range times {
 		at, database, _ := strings.Cut(text, "/")
 		when, err := time.Parse("2006-01-02 15", "2026-"+at)
 		require.NoError(t, err)
-		infos = append(infos, backup.Info{ID: fmt.Sprintf("%02d", i), Time: when, Database: database})
+		database, streamed := strings.CutSuffix(database, "+")
+		info := backup.Info{ID: fmt.Sprintf("%02d", i), Time: when, Database: database}
+		if streamed {
+			info.Stream = "stream"
+		}
+		infos = append(infos, info)
 	}
 	return infos
 }
@@ -44,6 +50,8 @@ func TestPoliciesKeepTheNewestOfEachPeriod(t *testing.T) {
 		{backup.Policy{KeepLast: 2, KeepDaily: 2, KeepWeekly: 3}, times, "02 05 06 07"},
 		{backup.Policy{KeepLast: 1}, []string{"01-01 10/a", "01-01 11/b", "01-01 12/a"}, "01 02"},
 		{backup.Policy{KeepDaily: 1}, []string{"01-01 10/a", "01-02 11/b", "01-03 12/a"}, "01 02"},
+		{backup.Policy{KeepLast: 1}, []string{"01-01 10/+", "01-01 11/+", "01-01 12/", "01-01 13/"}, "01 03"},
+		{backup.Policy{KeepDaily: 1}, []string{"01-01 10/a+", "01-01 11/a", "01-02 12/a", "01-02 13/b"}, "00 02 03"},
 		{backup.Policy{KeepLast: 1}, nil, ""},
 	} {
 		infos := infosAt(t, c.times...)

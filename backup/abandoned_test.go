@@ -1,0 +1,85 @@
+package backup_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// A backup takes so long that Prune has removed the segments after its state: it joins no stream, so none are missing.
+func TestASlowBackupJoinsNoStream(t *testing.T) {
+	storage := backuptest.NewMem()
+	l := newTimeline(t, vfs.NewMem(), storage)
+	l.put("key", "value")
+	l.archive()
+	slow := false
+	s := &backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
+		if op.Kind != backuptest.OpCreate || !strings.HasPrefix(op.Name, "objects/") || slow {
+			return nil
+		}
+		slow = true
+		for range 2 {
+			l.put("key", "changed")
+			l.put("key", "again")
+			l.archive()
+			l.create()
+		}
+		return second(l.repo.Prune(background, backup.Policy{KeepLast: 1}))
+	}}
+	l.put("other", "value")
+	info := create(t, backup.Open(s), l.d, nil)
+	require.Empty(t, info.Stream)
+	verifyClean(t, l.repo)
+	require.Len(t, l.windows(), 1)
+	require.Equal(t, l.states[info.Sequence], restored(t, l.repo, info.ID))
+}
+
+// A Prune whose clock is wrong takes a writer for abandoned and deletes its tables just before the segment is made.
+// Nothing continues after that segment.
+func TestASegmentOfAnAbandonedWriter(t *testing.T) {
+	storage := backuptest.NewMem()
+	l := newTimeline(t, vfs.NewMem(), storage)
+	l.put("key", "value")
+	l.archive()
+	l.load([]string{"loaded"}, "value")
+	wrong := backup.Open(storage)
+	wrong.SetNow(func() time.Time { return time.Now().Add(2 * backup.AbandonedAfter) })
+	pruned := false
+	s := &backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
+		if op.Kind != backuptest.OpCreate || !strings.HasPrefix(op.Name, "segments/") || pruned {
+			return nil
+		}
+		pruned = true
+		return second(wrong.Prune(background, backup.Policy{KeepLast: 1}))
+	}}
+	info, err := backup.Open(s).Archive(background, l.d, nil)
+	require.NoError(t, err)
+	require.NotNil(t, info.Backup, "another stream")
+	l.put("key", "after")
+	require.Nil(t, l.archive().Backup)
+	l.requireAll(info.Backup.Sequence, l.d.Metrics().LastSequence)
+	report, err := l.repo.Verify(background)
+	require.NoError(t, err)
+	require.Len(t, report.Faults, 1, "the segment has no tables")
+}
+
+// A stream that began while the clock was wrong by years and was pruned does not keep changes of the database.
+func TestTheCursorOfAFutureStreamIsDropped(t *testing.T) {
+	storage := backuptest.NewMem()
+	l := newTimeline(t, vfs.NewMem(), storage)
+	l.put("key", "value")
+	l.repo.SetNow(func() time.Time { return time.Now().AddDate(10, 0, 0) })
+	stream := l.archive().Stream
+	l.repo.SetNow(time.Now)
+	require.NoError(t, storage.Delete(background, "streams/"+stream))
+	require.NotNil(t, l.archive().Backup)
+	cursors, err := l.d.Cursors()
+	require.NoError(t, err)
+	require.Len(t, cursors, 1)
+}

@@ -1,0 +1,358 @@
+package backup_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// database makes a database with one key.
+func database(t *testing.T, dir string, o *db.Options) *db.DB {
+	t.Helper()
+	d := open(t, dir, o)
+	put(t, d, "key", dir)
+	return d
+}
+
+// A restore to x needs a directory x.restore. Once, it removed all files of a database that was there.
+func TestADatabaseWithTheNameOfAnUnfinishedRestoreStays(t *testing.T) {
+	mem := vfs.NewMem()
+	repo := backup.Open(backuptest.NewMem())
+	o := &backup.RestoreOptions{FS: mem}
+	create(t, repo, database(t, "db", smallOptions(mem)), nil)
+	require.NoError(t, database(t, "x.restore", smallOptions(mem)).Close())
+	_, err := repo.Restore(background, "", "x", o)
+	require.ErrorContains(t, err, "is not what an interrupted call left; move it away")
+	require.Equal(t, "x.restore", contents(t, open(t, "x.restore", smallOptions(mem)))["key"])
+
+	// That of another directory stays as well. An interrupted one is replaced, also if the directory is there.
+	unfinished := func(dir, marker string) {
+		require.NoError(t, mem.MkdirAll(dir))
+		for name, text := range map[string]string{"000000.dbtmp": marker, "CURRENT": "text", "LOCK": ""} {
+			f, err := mem.Create(dir + "/" + name)
+			require.NoError(t, err)
+			_, err = f.Write([]byte(text))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		}
+	}
+	unfinished("y.restore", "zzz")
+	_, err = repo.Restore(background, "", "y", o)
+	require.ErrorContains(t, err, "is of an interrupted call for another directory; remove it")
+	for dir, make := range map[string]func(string) error{"z": nil, "e": mem.MkdirAll} {
+		unfinished(dir+".restore", dir)
+		if make != nil {
+			require.NoError(t, make(dir))
+		}
+		_, err = repo.Restore(background, "", dir, o)
+		require.NoError(t, err)
+		names, err := mem.List(dir)
+		require.NoError(t, err)
+		require.NotContains(t, names, "000000.dbtmp")
+		require.Equal(t, "db", contents(t, open(t, dir, smallOptions(mem)))["key"])
+	}
+}
+
+// A database that was restored as db.backup-ID, a natural name, looked like the checkpoint of an interrupted
+// backup of db, and was removed.
+func TestADatabaseWithTheNameOfACheckpointStays(t *testing.T) {
+	mem := vfs.NewMem()
+	repo := backup.Open(backuptest.NewMem())
+	d := database(t, "db", smallOptions(mem))
+	info := create(t, repo, d, nil)
+	dir := "db.backup-" + info.ID
+	_, err := repo.Restore(background, "", dir, &backup.RestoreOptions{FS: mem})
+	require.NoError(t, err)
+	create(t, repo, d, nil)
+	require.Equal(t, "db", contents(t, open(t, dir, &db.Options{FS: mem, ErrorIfMissing: true}))["key"])
+}
+
+// An empty directory is filled and not replaced: it may be the working directory, and it keeps its mode.
+func TestAnEmptyDirectoryIsFilled(t *testing.T) {
+	dir := t.TempDir()
+	repo := backup.Open(newDir(t, nil, dir+"/repo"))
+	d := database(t, dir+"/db", nil)
+	info := create(t, repo, d, nil)
+	require.NoError(t, os.Mkdir(dir+"/here", 0o711))
+	t.Chdir(dir + "/here")
+	before, err := os.Stat(".")
+	require.NoError(t, err)
+
+	// After an error it is there, and empty.
+	objects, err := filepath.Glob(dir + "/repo/objects/*/*")
+	require.NoError(t, err)
+	text, err := os.ReadFile(objects[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(objects[0], []byte("damage"), 0o600))
+	_, err = repo.Restore(background, info.ID, ".", nil)
+	require.ErrorIs(t, err, db.ErrCorruption)
+	names, err := os.ReadDir(dir + "/here")
+	require.NoError(t, err)
+	require.Empty(t, names)
+	require.NoError(t, os.WriteFile(objects[0], text, 0o600))
+
+	_, err = repo.Restore(background, info.ID, ".", nil)
+	require.NoError(t, err)
+	after, err := os.Stat(dir + "/here")
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.Equal(t, before.Mode(), after.Mode())
+	require.NoError(t, open(t, ".", &db.Options{ErrorIfMissing: true}).Close())
+}
+
+// unmovable is a file system with a directory that cannot be renamed, as a mount point cannot.
+type unmovable struct {
+	*vfs.Mem
+	copied bool // a file was made
+}
+
+func (u *unmovable) Rename(string, string) error {
+	return &fs.PathError{Op: "rename", Path: "mounted", Err: fs.ErrPermission}
+}
+
+func (u *unmovable) Create(name string) (vfs.File, error) {
+	u.copied = true
+	return u.Mem.Create(name)
+}
+
+// That a mount point cannot be replaced was noticed when all files were copied to the file system above it.
+func TestAMountPointIsRefusedBeforeFilesAreCopied(t *testing.T) {
+	repo := backup.Open(backuptest.NewMem())
+	create(t, repo, database(t, "db", smallOptions(vfs.NewMem())), nil)
+	u := &unmovable{Mem: vfs.NewMem()}
+	require.NoError(t, u.MkdirAll("mounted"))
+	_, err := repo.Restore(background, "", "mounted", &backup.RestoreOptions{FS: u})
+	require.ErrorContains(t, err, "choose a directory that does not exist")
+	require.False(t, u.copied)
+	names, err := u.List(".")
+	require.NoError(t, err)
+	require.Equal(t, []string{"mounted"}, names)
+}
+
+// late is a file system in which another process makes a database in a directory just before it is locked.
+type late struct {
+	*vfs.Mem
+	make func()
+}
+
+func (l *late) Lock(name string, shared bool) (io.Closer, error) {
+	if l.make != nil {
+		made := l.make
+		l.make = nil
+		made()
+	}
+	return l.Mem.Lock(name, shared)
+}
+
+// A database that appears in the empty directory when it has been checked stays there.
+func TestADirectoryThatIsFilledMeanwhileIsNotReplaced(t *testing.T) {
+	repo := backup.Open(backuptest.NewMem())
+	create(t, repo, database(t, "db", smallOptions(vfs.NewMem())), nil)
+	for _, open := range []bool{false, true} {
+		l := &late{Mem: vfs.NewMem()}
+		require.NoError(t, l.MkdirAll("x"))
+		l.make = func() {
+			d := database(t, "x", smallOptions(l.Mem))
+			if !open {
+				require.NoError(t, d.Close())
+			}
+		}
+		_, err := repo.Restore(background, "", "x", &backup.RestoreOptions{FS: l})
+		require.Error(t, err)
+		_, err = l.Stat("x.restore")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		got, err := read(l.Kill(), "x")
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"key": "x"}, got)
+	}
+}
+
+// Several calls restore to one directory, which is there or not. One of them at most succeeds, and the directory
+// is complete, or empty or missing.
+func TestRestoresToOneDirectoryAtTheSameTime(t *testing.T) {
+	dir := t.TempDir()
+	d := database(t, dir+"/db", nil)
+	fill(t, d, 0, 300, "value")
+	want := contents(t, d)
+	repo := backup.Open(backuptest.NewMem())
+	create(t, repo, d, nil)
+	for i := range 20 {
+		dest := fmt.Sprint(dir, "/restored", i)
+		if i%2 == 0 {
+			require.NoError(t, os.Mkdir(dest, 0o700))
+		}
+		var group sync.WaitGroup
+		var succeeded atomic.Int32
+		for range 4 {
+			group.Go(func() {
+				if second(repo.Restore(background, "", dest, nil)) == nil {
+					succeeded.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.LessOrEqual(t, succeeded.Load(), int32(1))
+		if succeeded.Load() == 0 { // each of them was in the way of another one
+			require.NoError(t, second(repo.Restore(background, "", dest, nil)))
+		}
+		got, err := read(vfs.OS, dest)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		_, err = os.Stat(dest + ".restore")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+}
+
+// The repository and a database are apart.
+func TestARepositoryInADatabaseIsRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	o := smallOptions(mem)
+	o.LogDir = "logs"
+	d := database(t, "a/db", o)
+	for _, dir := range []string{"a/db", "a/db/repo", "a/db/x/../y/repo", "logs/repo", "a", "."} {
+		_, err := backup.Open(newDir(t, mem, dir)).Create(background, d, nil)
+		require.Error(t, err, dir)
+		if dir != "a/db" && dir != "." {
+			require.ErrorContains(t, err, "choose directories apart", dir)
+		}
+		_, err = mem.Stat(dir + "/FORMAT")
+		require.ErrorIs(t, err, fs.ErrNotExist, dir)
+	}
+	repo := backup.Open(newDir(t, mem, "repo"))
+	info := create(t, repo, d, nil)
+	for _, dir := range []string{"repo", "repo/x", "repo/objects/x/y", "db/../repo/running"} {
+		_, err := repo.Restore(background, info.ID, dir, &backup.RestoreOptions{FS: mem})
+		require.ErrorContains(t, err, "choose directories apart", dir)
+	}
+	_, err := repo.Restore(background, info.ID, "repo2", &backup.RestoreOptions{FS: mem})
+	require.NoError(t, err)
+}
+
+// The first backups of several machines are made at the same moment. A listing may show their objects in
+// any order, FORMAT last.
+func TestFirstBackupsAtTheSameTime(t *testing.T) {
+	for range 60 {
+		s := backuptest.NewMem()
+		var group sync.WaitGroup
+		errs := make([]error, 3)
+		for i := range errs {
+			d := open(t, "db", smallOptions(vfs.NewMem()))
+			group.Go(func() { errs[i] = second(backup.Open(s).Create(background, d, nil)) })
+		}
+		group.Wait()
+		require.Equal(t, make([]error, 3), errs)
+	}
+}
+
+// contended is a file system in which another backup finds the file of a lock before it is locked.
+type contended struct {
+	*vfs.Mem
+	left int
+}
+
+func (c *contended) Lock(name string, shared bool) (io.Closer, error) {
+	if strings.HasSuffix(name, ".lock") && c.left > 0 {
+		c.left--
+		return nil, base.ErrLocked
+	}
+	return c.Mem.Lock(name, shared)
+}
+
+func TestBackupsThatCleanUpAtTheSameTime(t *testing.T) {
+	fsys := &contended{Mem: vfs.NewMem()}
+	d := database(t, "db", smallOptions(fsys))
+	repo := backup.Open(backuptest.NewMem())
+	fsys.left = 3
+	create(t, repo, d, nil)
+	fsys.left = 1000
+	require.ErrorIs(t, second(repo.Create(background, d, nil)), base.ErrLocked)
+	fsys.left = 0
+	names, err := fsys.List(".")
+	require.NoError(t, err)
+	require.Equal(t, []string{"db"}, names)
+}
+
+// The newest backup is that which is there when it is opened.
+func TestRestoreDuringPrune(t *testing.T) {
+	storage := backuptest.NewMem()
+	repo := backup.Open(storage)
+	d := database(t, "db", smallOptions(vfs.NewMem()))
+	want := create(t, repo, d, nil)
+	other := create(t, repo, d, &backup.CreateOptions{Database: "other"})
+	r := backup.Open(&backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
+		if op.Kind == backuptest.OpOpen && op.Name == "backups/"+other.ID {
+			storage.Replace(op.Name, nil)
+		}
+		return nil
+	}})
+	got, err := r.Restore(background, "", "x", &backup.RestoreOptions{FS: vfs.NewMem()})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// The working directory may change during a backup.
+func TestARelativeCheckpointParent(t *testing.T) {
+	dir := t.TempDir()
+	d := database(t, dir+"/db", nil)
+	require.NoError(t, os.MkdirAll(dir+"/elsewhere", 0o700))
+	t.Chdir(dir)
+	repo := backup.Open(&backuptest.Hooked{Storage: backuptest.NewMem(), Before: func(op backuptest.Op) error {
+		if strings.HasPrefix(op.Name, "objects/") {
+			return os.Chdir(dir + "/elsewhere")
+		}
+		return nil
+	}})
+	create(t, repo, d, &backup.CreateOptions{CheckpointParent: "here"})
+	for _, parent := range []string{dir + "/here", dir + "/elsewhere"} {
+		names, err := os.ReadDir(parent)
+		require.NoError(t, err)
+		require.Empty(t, names)
+	}
+}
+
+// A backup that is cancelled does not remain announced, also if the storage heeds contexts.
+func TestACancelledBackupIsNotAnnounced(t *testing.T) {
+	storage := backuptest.NewMem()
+	d := database(t, "db", smallOptions(vfs.NewMem()))
+	for _, at := range []string{"objects/", "backups/", "running/"} {
+		ctx, cancel := context.WithCancel(background)
+		seen := 0
+		repo := backup.Open(heeding{&backuptest.Hooked{Storage: storage, After: func(op backuptest.Op) error {
+			if seen++; op.Kind != backuptest.OpOpen && strings.HasPrefix(op.Name, at) && seen > 2 {
+				cancel()
+			}
+			return nil
+		}}})
+		_, err := repo.Create(ctx, d, nil)
+		cancel()
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		require.Empty(t, storage.Names("running/"))
+	}
+}
+
+// heeding is a storage that does nothing if the context is done.
+type heeding struct{ *backuptest.Hooked }
+
+func (h heeding) Delete(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return h.Hooked.Delete(ctx, name)
+}

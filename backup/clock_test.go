@@ -1,0 +1,55 @@
+package backup_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// at sets the clock of a repository.
+func at(repo *backup.Repository, d time.Duration) {
+	repo.SetNow(func() time.Time { return time.Now().Add(d) })
+}
+
+// After the clock was set back, the next backup was the older one: Prune removed it, and Restore chose the
+// other one.
+func TestABackupIsNewerThanThoseBeforeIt(t *testing.T) {
+	repo := backup.Open(backuptest.NewMem())
+	d := open(t, "db", smallOptions(vfs.NewMem()))
+	for i, hours := range []int{0, 20, 3, 3, 22, 1} {
+		at(repo, time.Duration(hours)*time.Hour)
+		put(t, d, "key", string(rune('a'+i)))
+		create(t, repo, d, nil)
+		require.Equal(t, string(rune('a'+i)), restored(t, repo, "")["key"])
+		report, err := repo.Prune(background, backup.Policy{KeepLast: 2})
+		require.NoError(t, err)
+		require.Equal(t, string(rune('a'+i)), restored(t, repo, report.Kept[len(report.Kept)-1].ID)["key"])
+	}
+}
+
+// A backup that was made while a clock was years ahead would stay the newest one, and each later one would
+// be pruned.
+func TestABackupOfTheFutureDoesNotCount(t *testing.T) {
+	storage := backuptest.NewMem()
+	repo := backup.Open(storage)
+	d := open(t, "db", smallOptions(vfs.NewMem()))
+	at(repo, 40*365*24*time.Hour)
+	future := create(t, repo, d, nil)
+	storage.Replace("running/"+future.ID, []byte("it died")) // and one that died
+	repo.SetNow(time.Now)
+	put(t, d, "key", "later")
+	info := create(t, repo, d, nil)
+	require.Less(t, info.ID, future.ID)
+	_, err := repo.Restore(background, "", "x", &backup.RestoreOptions{FS: vfs.NewMem()})
+	require.ErrorContains(t, err, future.ID+", the newest backup, is dated after now; compare the clocks")
+	report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
+	require.NoError(t, err)
+	require.Equal(t, []backup.Info{info, future}, report.Kept)
+	require.Empty(t, storage.Names("running/"))
+	require.Equal(t, "later", restored(t, repo, info.ID)["key"])
+}

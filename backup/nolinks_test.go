@@ -1,0 +1,76 @@
+package backup_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// noLinks is a file system that cannot link files, such as FAT.
+type noLinks struct {
+	vfs.FS
+	beforeRename func()
+}
+
+func (n *noLinks) Link(string, string) error { return syscall.EPERM }
+
+func (n *noLinks) Rename(from, to string) error {
+	if n.beforeRename != nil {
+		n.beforeRename()
+	}
+	return n.FS.Rename(from, to)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// Without links, of several writers of one segment exactly one succeeds: the name is the same for all.
+func TestASegmentIsNotReplacedWithoutLinks(t *testing.T) {
+	mem := vfs.NewMem()
+	const name = "segments/20260301T120000.000000000Z-0123456789abcdef/000000000001"
+	open := func(beforeRename func()) backup.Storage {
+		s, err := backup.NewDir(&noLinks{mem, beforeRename}, "repo")
+		require.NoError(t, err)
+		return s
+	}
+	var group sync.WaitGroup
+	var other error
+	group.Add(1)
+	late := open(nil)
+	s := open(func() {
+		go func() {
+			defer group.Done()
+			other = late.Create(background, name, strings.NewReader("other"))
+		}()
+		ctx, cancel := context.WithCancel(background)
+		end := readerFunc(func([]byte) (int, error) { // it waits for the lock then
+			cancel()
+			return 0, io.EOF
+		})
+		require.ErrorIs(t, open(nil).Create(ctx, name, end), context.Canceled)
+	})
+	require.NoError(t, s.Create(background, name, strings.NewReader("first")))
+	group.Wait()
+	require.ErrorIs(t, other, fs.ErrExist)
+	file, err := s.Open(background, name)
+	require.NoError(t, err)
+	defer file.Close()
+	var text string
+	_, err = fmt.Fscan(file, &text)
+	require.NoError(t, err)
+	require.Equal(t, "first", text)
+	names, err := mem.List("repo/tmp")
+	require.NoError(t, err)
+	require.Equal(t, []string{"LOCK"}, names)
+}
