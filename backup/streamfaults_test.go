@@ -1,0 +1,65 @@
+package backup_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Every flipped bit of a stream's object is found, since Archive could not continue the stream.
+func TestDamagedStreamsAreFound(t *testing.T) {
+	storage := backuptest.NewMem()
+	l := newTimeline(t, vfs.NewMem(), storage)
+	l.put("key", "value")
+	info := l.archive()
+	name := "streams/" + info.Stream
+	content := storage.Objects()[name]
+	for at := range content {
+		flipped := append([]byte{}, content...)
+		flipped[at] ^= 1 << (at % 8)
+		storage.Replace(name, flipped)
+		report, err := l.repo.Verify(background)
+		require.NoError(t, err)
+		require.Len(t, report.Faults, 1, at)
+		require.Equal(t, name, report.Faults[0].Object)
+	}
+	_, err := l.repo.Archive(background, l.d, nil)
+	require.Error(t, err)
+	report, err := l.repo.Verify(background)
+	require.NoError(t, err)
+	require.Contains(t, report.Faults[0].String(), "delete the object, and Archive begins another stream")
+	require.NotContains(t, report.Faults[0].String(), "needed by")
+	storage.Replace(name, nil)
+	require.NotNil(t, l.archive().Backup)
+	verifyClean(t, l.repo)
+}
+
+// Segments that are missing before a backup are a fault, also if no segment follows.
+func TestMissingSegmentsBeforeABackupAreFound(t *testing.T) {
+	storage := backuptest.NewMem()
+	l := newTimeline(t, vfs.NewMem(), storage)
+	l.put("key", "value")
+	l.archive()
+	for _, value := range []string{"second", "third"} {
+		l.put("key", value)
+		l.archive()
+	}
+	newest := l.create()
+	verifyClean(t, l.repo)
+	names := storage.Names("segments/")
+	require.Len(t, names, 2)
+	for i := range names {
+		storage.Replace(names[len(names)-1-i], nil)
+		report, err := l.repo.Verify(background)
+		require.NoError(t, err)
+		require.Len(t, report.Faults, 1)
+		require.Contains(t, report.Faults[0].String(), newest.ID)
+		require.Contains(t, report.Faults[0].String(), "are missing")
+	}
+	_, err := l.tryAt("", backup.Point{Sequence: 2})
+	require.ErrorContains(t, err, "what can be is stream")
+}
