@@ -1,0 +1,140 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// DefaultAddress is the address on which Serve listens.
+const DefaultAddress = "127.0.0.1:7433"
+
+// ServeOptions configure Serve. The zero ServeOptions follow the directory and serve on DefaultAddress.
+type ServeOptions struct {
+	// Address is the host and port to listen on. Default: DefaultAddress. Port 0 chooses a free one.
+	Address string
+	// AllowRemote permits an Address that other machines can reach. Anyone who can connect sees the page.
+	AllowRemote bool
+	// AllowWrite opens the database for writing, so that no other program may have it open. Serve
+	// prints a new random token, without which the page changes nothing.
+	AllowWrite bool
+	// ShowKeys and Hosts are those of Options.
+	ShowKeys bool
+	Hosts    []string
+	// Refresh is the interval at which a database of another process is read. Default: half a second.
+	Refresh time.Duration
+	// DB has options for opening the database, such as a comparer. Nil means the defaults.
+	DB *db.Options
+	// Out receives the address of the page and the token. Default: nothing is printed.
+	Out io.Writer
+}
+
+// Serve opens the database in dir, which must exist, and serves its page until ctx is done. Unless
+// AllowWrite is set it follows the database: it takes no lock and writes no byte, so another program
+// may have it open. Where followers are not supported, no other program may have it open.
+//
+// A page of a follower shows what the files say: levels, tables, filters, the age of what is shown. The
+// lookups and writes of the other program are counted there, not here.
+func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
+	if o == nil {
+		o = &ServeOptions{}
+	}
+	out := o.Out
+	if out == nil {
+		out = io.Discard
+	}
+	store, follower, err := o.open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.CombineErrors(err, store.Close()) }()
+	listener, err := listen(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer listener.Close() // again, after serve
+	page := &Options{Title: dir, Hosts: o.Hosts, ShowKeys: o.ShowKeys, Follower: follower}
+	if o.AllowWrite {
+		page.WriteToken = rand.Text()
+	}
+	if _, err := fmt.Fprintf(out, "the console of %s is at http://%s/\n", dir, listener.Addr()); err != nil {
+		return err
+	}
+	if page.WriteToken != "" {
+		if _, err := fmt.Fprintf(out, "the token for changes is %s\n", page.WriteToken); err != nil {
+			return err
+		}
+	}
+	return serve(ctx, listener, Handler(store, page))
+}
+
+// open opens the database as the options say.
+func (o *ServeOptions) open(dir string) (store *db.DB, follower bool, err error) {
+	options := db.Options{}
+	if o.DB != nil {
+		options = *o.DB
+	}
+	options.ErrorIfMissing = true
+	if o.AllowWrite {
+		store, err = db.Open(dir, &options)
+		return store, false, err
+	}
+	if options.FollowInterval = o.Refresh; o.Refresh <= 0 {
+		options.FollowInterval = time.Second / 2
+	}
+	if runtime.GOOS != "windows" { // where followers are not supported
+		store, err = db.OpenFollower(dir, &options)
+		return store, true, err
+	}
+	options.ReadOnly, options.FollowInterval = true, 0
+	store, err = db.Open(dir, &options)
+	return store, false, err
+}
+
+// listen listens on the address, if it is a loopback address or others are allowed.
+func listen(ctx context.Context, o *ServeOptions) (net.Listener, error) {
+	address := o.Address
+	if address == "" {
+		address = DefaultAddress
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, errors.Wrapf(err, "sievedb: the console cannot listen on %s; choose another address or port", address)
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() && !o.AllowRemote {
+		return nil, errors.CombineErrors(
+			errors.Newf("sievedb: other machines could reach %s; use a loopback address such as 127.0.0.1, or allow remote access", address),
+			listener.Close())
+	}
+	return listener, nil
+}
+
+// serve serves until ctx is done. Requests that are running then have a second to end.
+func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return errors.Wrap(err, "sievedb: the console cannot serve")
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return errors.CombineErrors(server.Close(), nil)
+	}
+	return nil
+}
