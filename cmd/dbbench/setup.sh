@@ -1,10 +1,10 @@
 #!/bin/sh
-# Prints the missing packages that the tests of this folder need: a headless browser, with which they
-# check filtersweep's page. See .ci/setup.
+# Prints the missing packages that tests of pages need: a headless browser, with which they check
+# filtersweep's page and the console. See .ci/setup.
 set -u
 
 [ -n "${SIEVEDB_BROWSER:-}" ] && exit 0
-# The names are those of browser_test.go.
+# The names are those of internal/browsertest.
 for name in chromium-headless-shell chromium chromium-browser google-chrome chrome; do
     command -v "$name" >/dev/null 2>&1 && exit 0
 done
@@ -13,5 +13,5 @@ package=chromium-headless-shell
 if command -v apt-cache >/dev/null 2>&1 && ! apt-cache show "$package" >/dev/null 2>&1 && apt-cache show chromium >/dev/null 2>&1; then
     package=chromium
 fi
-echo "$package (cmd/dbbench: tests of its page)"
-echo "fonts-dejavu-core (cmd/dbbench: tests of its page)"
+echo "$package (cmd/dbbench, console: tests of their pages)"
+echo "fonts-dejavu-core (cmd/dbbench, console: tests of their pages)"

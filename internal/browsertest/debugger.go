@@ -1,4 +1,6 @@
-package main
+// Package browsertest controls a headless Chromium or Chrome over its debugging protocol, for tests that
+// look at pages. Only tests import it.
+package browsertest
 
 import (
 	"bufio"

@@ -1,0 +1,321 @@
+package console
+
+import (
+	"fmt"
+	"image"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/browsertest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// look is what a look at the page finds.
+type look struct {
+	Width, Inner, Height float64
+	Sections             []string
+	Overlapping, Outside []string // elements that cover each other, or extend beyond the window
+	Unnamed, Faint       []string // controls without a name, and texts with a low contrast
+	Headings             []int
+	Boxes, Tiles, Charts int
+}
+
+// lookScript returns a look. Contrast is that of WCAG 2: 4.5 to 1, and 3 to 1 for large texts.
+const lookScript = `(() => {
+const box = e => e.getBoundingClientRect(), seen = e => box(e).width > 0 && box(e).height > 0 && getComputedStyle(e).visibility != "hidden";
+const say = e => e.tagName + "#" + e.id + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.trim().slice(0, 50);
+const all = q => [...document.querySelectorAll(q)].filter(seen);
+const sections = all("main > section"), outside = [], overlapping = [], unnamed = [], faint = [];
+for (const e of all("body *")) {
+  if (e.closest("nav, .scroll, .skip, table") || e.closest("svg") && e.tagName != "svg" && e.tagName != "text") continue;
+  if (box(e).right > innerWidth + 1 || box(e).left < -1) outside.push(say(e));
+}
+for (const svg of all("svg")) {
+  const texts = [...svg.querySelectorAll("text")], b = box(svg);
+  texts.forEach((t, i) => {
+    const p = box(t);
+    if (p.left < b.left - 2 || p.right > b.right + 2 || p.top < b.top - 2 || p.bottom > b.bottom + 2) outside.push(t.textContent);
+    for (const o of texts.slice(i + 1)) {
+      const q = box(o), wide = Math.min(p.right, q.right) - Math.max(p.left, q.left), high = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+      if (wide > 1 && high > .45 * Math.min(p.height, q.height)) overlapping.push(t.textContent + " / " + o.textContent);
+    }
+  });
+}
+sections.forEach((s, i) => { if (i && box(s).top < box(sections[i - 1]).bottom) overlapping.push(s.id); });
+for (const e of all("button, input, select, a, [role=img], [role=region], [tabindex='0'], img")) {
+  const label = e.labels?.length ? e.labels[0].textContent : e.getAttribute("aria-label") ?? e.getAttribute("alt") ?? e.textContent;
+  if (!label.trim() && e.getAttribute("alt") !== "") unnamed.push(say(e));
+}
+const parse = c => (c.match(/[\d.]+/g) ?? []).map(Number);
+const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
+const back = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length == 3 || c[3] > .99) return c; } return [255, 255, 255]; };
+for (const e of all("body *")) {
+  const svg = e.tagName == "text";
+  if (e.closest("svg") && !svg || ![...e.childNodes].some(n => n.nodeType == 3 && n.textContent.trim()) || e.closest("option, .skip")) continue;
+  const style = getComputedStyle(e), a = light(parse(svg ? style.fill : style.color)), b = light(back(e));
+  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05), size = parseFloat(style.fontSize);
+  if (ratio < (size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5)) faint.push(ratio.toFixed(2) + " " + say(e));
+}
+return {Width: document.documentElement.scrollWidth, Inner: innerWidth, Height: document.documentElement.scrollHeight, Sections: sections.map(s => s.id), Outside: outside,
+  Overlapping: overlapping, Unnamed: unnamed, Faint: faint, Headings: all("h1, h2, h3, h4").map(h => Number(h.tagName[1])),
+  Boxes: all(".boxes rect").length, Tiles: all(".tiles li").length, Charts: all("figure svg").length};
+})()`
+
+// until waits in the page until a condition holds.
+const until = `const until = async f => { for (let i = 0; i < 1000 && !f(); i++) await new Promise(r => setTimeout(r, 20)); return Boolean(f()); };`
+
+func do(p *browsertest.Tab, body string, into any) {
+	p.Run("(async () => { "+until+body+" })()", into)
+}
+
+// openPage shows the page of a used store in a browser, with all its parts filled.
+func openPage(t *testing.T) (*browsertest.Tab, *db.DB, string) {
+	binary := browsertest.Find(t)
+	store := openUsed(t)
+	server := httptest.NewServer(Handler(store, &Options{ShowKeys: true, WriteToken: testToken}))
+	t.Cleanup(server.Close)
+	p := browsertest.Open(t, binary, 1280, 900, false)
+	p.Visit(server.URL + "/")
+	var filled bool
+	do(p, `
+const form = (id, field, value) => { if (field) document.querySelector(field).value = value; document.querySelector(id).requestSubmit(); };
+form("#explain-form", "#explain-key", "key0150"); form("#card-form"); form("#keys-form", "#keys-prefix", "key0");
+return await until(() => document.querySelector(".step:nth-child(2)") && document.querySelector("#report table") && document.querySelector("#entries td") &&
+  document.querySelector("#curve svg") && document.querySelectorAll(".tiles .line").length == 8)`, &filled)
+	require.True(t, filled, "the page shows all its parts; complaints: %v", p.Console)
+	return p, store, server.URL
+}
+
+// The page is legible and complete in both schemes, on a screen and on a phone; controls have names, and
+// it requests nothing from elsewhere.
+func TestPageInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for the page's seconds")
+	}
+	t.Parallel()
+	p, _, url := openPage(t)
+	for _, c := range []struct {
+		name          string
+		width, height int
+		dark          bool
+	}{{"light screen", 1280, 900, false}, {"dark screen", 1280, 900, true}, {"dark phone", 390, 844, true}, {"light phone", 320, 600, false}} {
+		p.SetDark(c.dark)
+		p.Resize(c.width, c.height)
+		var drawn bool
+		do(p, `return await until(() => { const s = document.querySelector(".boxes"); return s && s.getBoundingClientRect().right <= innerWidth && document.querySelector("#curve svg").getBoundingClientRect().right <= innerWidth; })`, &drawn)
+		require.True(t, drawn, c.name)
+		var l look
+		p.Run(lookScript, &l)
+		require.Equal(t, []string{"now", "levels", "filters", "work", "memory", "latency", "explain", "card", "budget", "keys", "change"}, l.Sections, c.name)
+		require.LessOrEqual(t, l.Width, l.Inner, "%s: the page scrolls sideways", c.name)
+		require.Empty(t, l.Outside, "%s: outside of the window or of its drawing", c.name)
+		require.Empty(t, l.Overlapping, c.name)
+		require.Empty(t, l.Unnamed, "%s: without a name", c.name)
+		require.Empty(t, l.Faint, "%s: low contrast", c.name)
+		require.Equal(t, 2, l.Boxes, c.name)
+		require.Equal(t, 8, l.Tiles, c.name)
+		require.Positive(t, l.Charts, c.name)
+		for i := 1; i < len(l.Headings); i++ {
+			require.LessOrEqual(t, l.Headings[i], l.Headings[i-1]+1, "%s: heading %d skips a rank", c.name, i)
+		}
+		brightness := meanBrightness(p.Screenshot())
+		require.Equal(t, c.dark, brightness < 0.35, "%s: mean brightness %.2f", c.name, brightness)
+	}
+	require.Empty(t, p.Console, "the browser has no complaints about the page")
+	for _, r := range p.Requests {
+		require.True(t, strings.HasPrefix(r, url+"/"), "a request to %s", r)
+		require.NotContains(t, r, "key0150", "keys are not in addresses, which are logged")
+	}
+}
+
+func meanBrightness(m image.Image) float64 {
+	var sum, n float64
+	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y += 4 {
+		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x += 4 {
+			r, g, b, _ := m.At(x, y).RGBA()
+			sum += float64(r+g+b) / 3 / 0xffff
+			n++
+		}
+	}
+	return sum / n
+}
+
+// The page of an empty store says what is missing.
+func TestPageOfAnEmptyStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it needs a browser")
+	}
+	t.Parallel()
+	binary := browsertest.Find(t)
+	store, err := db.Open("dir", &db.Options{FS: vfs.NewMem()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	server := httptest.NewServer(Handler(store, nil))
+	defer server.Close()
+	p := browsertest.Open(t, binary, 1280, 900, true)
+	p.Visit(server.URL + "/")
+	var text string
+	do(p, `document.querySelector("#card-form").requestSubmit();
+await until(() => document.querySelector("#report .empty")?.textContent.includes("no table") && document.querySelector("#curve .empty") && document.querySelector("#tables .empty"));
+document.querySelector("#explain-form").requestSubmit();
+await until(() => document.querySelector("#explanation .verdict"));
+return ["#alerts", "#tables", "#sieve", "#running", "#histograms", "#explanation .verdict", "#report", "#curve"].map(q => document.querySelector(q).textContent).join("|")`, &text)
+	require.Regexp(t, `^\|There is no table yet.*\|No lookup has met.*\|None at the moment.\|Nothing has been measured yet.\|Not found in .*\|There is no table yet.*\|No open table`, text)
+	require.Empty(t, p.Console)
+
+	// A failed request for the tables is repeated although nothing has changed since. Time passes faster here.
+	p.Run(`(() => { const began = Date.now(), now = Date.now.bind(Date), ask = window.fetch, wait = window.setTimeout; let failed = 0;
+window.setTimeout = (f, ms) => wait(f, ms < 1000 ? ms : ms / 20);
+Date.now = () => began + 20 * (now() - began);
+window.fetch = (path, request) => path == "api/tables" && !failed++ ? Promise.reject(new Error("once")) : ask(path, request); return true })()`, new(bool))
+	require.NoError(t, store.Put([]byte("key"), nil, db.NoSync))
+	require.NoError(t, store.Flush())
+	_, err = store.Has([]byte("key"))
+	require.NoError(t, err)
+	var drawn bool
+	do(p, `return await until(() => document.querySelector(".boxes rect") && document.querySelector("#curve svg"))`, &drawn)
+	require.True(t, drawn)
+
+	// If the program hangs, old figures are not shown as if they were new.
+	do(p, `const whole = AbortSignal.timeout.bind(AbortSignal);
+AbortSignal.timeout = ms => whole(ms / 100);
+window.fetch = (path, request) => new Promise((_, fail) => request.signal.addEventListener("abort", () => fail(request.signal.reason))); // no answer
+await until(() => document.querySelector("#alerts .bad")); return document.querySelector("#mode").textContent + ": " + document.querySelector("#alerts").textContent`, &text)
+	require.Regexp(t, "^not connected: The store does not answer: .*timed out", text)
+}
+
+// Many tables share boxes, the worst verdict of which is shown; and numbers read well.
+func TestDrawingManyTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it needs a browser")
+	}
+	t.Parallel()
+	p, _, _ := openPage(t)
+	var drawn struct {
+		Boxes, Bad int
+		Legend     string
+		Detail     string
+		Wide       bool
+	}
+	do(p, `document.querySelector("#pause").click();
+const m = await import("./levels.js");
+const tables = Array.from({length: 10000}, (_, i) => ({level: 6, fileNum: i, name: i + ".ldb", bytes: 2e6, verdict: i == 5000 ? "damaged" : "good", lookups: {}}));
+m.drawLevels({tables}, {Levels: [{}, {}, {}, {}, {}, {}, {Bytes: 2e10}]});
+const boxes = [...document.querySelectorAll(".boxes rect")], bad = boxes.findIndex(b => b.classList.contains("hatched"));
+m.choose(bad);
+return {Boxes: boxes.length, Bad: bad, Legend: document.querySelector("#legend").textContent, Detail: document.querySelector("#table-detail").textContent,
+  Wide: boxes.every(b => b.getBoundingClientRect().width >= 3)}`, &drawn)
+	require.Equal(t, 3334, drawn.Boxes)
+	require.Equal(t, 5000/3, drawn.Bad)
+	require.Equal(t, "good (9,999)damaged (1)one box is 3 tables", drawn.Legend)
+	require.Equal(t, "Level 6, tables 4998.ldb to 5000.ldb: 5.7 MiB. The worst verdict is: damaged.", drawn.Detail)
+	require.True(t, drawn.Wide)
+
+	var texts []string
+	do(p, `const f = await import("./format.js");
+return [f.bytes(0), f.bytes(1023), f.bytes(1536), f.bytes(5e9), f.count(999999), f.count(1234567), f.rate(0.5), f.rate(12345), f.duration(999), f.duration(1500), f.duration(2.5e9),
+  f.percent(0), f.percent(.0000123), f.percent(.0123), f.percent(.5), f.percent(1), f.percent(NaN), f.counted(1, "key"), f.counted(2, "key")]`, &texts)
+	require.Equal(t, []string{"0 B", "1023 B", "1.5 KiB", "4.7 GiB", "999,999", "1.23 M", "0.5", "12,345", "999 ns", "1.50 µs", "2.50 s",
+		"0 %", "0.0012 %", "1.2 %", "50.0 %", "100 %", "unknown", "1 key", "2 keys"}, texts)
+}
+
+// The page can be used with the keyboard, shows what happens, pauses, and says when the store is gone.
+func TestUsingThePage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for the page's seconds")
+	}
+	t.Parallel()
+	p, store, _ := openPage(t)
+	var text string
+	p.Run(`document.querySelector(".boxes").focus(), document.activeElement.getAttribute("aria-label")`, &text)
+	require.Contains(t, text, "Level 0: 1 table")
+	p.Run(`document.querySelector("#table-detail").textContent`, &text)
+	require.Contains(t, text, "Verdict: good")
+	for range 2 { // from level 0 to level 6, and to its only table
+		p.Press("Tab", 9)
+	}
+	p.Run(`document.querySelectorAll(".boxes")[1].focus(), document.querySelector("#table-detail").textContent`, &text)
+	require.Contains(t, text, "Level 6")
+	p.Press("ArrowLeft", 37)
+	p.Press("End", 35)
+	p.Run(`document.querySelector(".box.chosen").closest("svg").getAttribute("aria-label")`, &text)
+	require.Contains(t, text, "Level 6", "arrow keys stay on the level")
+
+	// A new table appears, and the chosen one stays chosen with its level in focus.
+	for i := range 50 {
+		require.NoError(t, store.Put(fmt.Appendf(nil, "new%d", i), nil, db.NoSync))
+	}
+	require.NoError(t, store.Flush())
+	var ok bool
+	do(p, `return await until(() => document.querySelectorAll(".boxes rect").length == 3)`, &ok)
+	require.True(t, ok, "the new table is drawn")
+	p.Run(`document.activeElement.getAttribute("aria-label") + document.querySelector("#table-detail").textContent`, &text)
+	require.Regexp(t, `^Level 6.*Level 6, `, text)
+
+	do(p, `document.querySelector("#pause").click();
+let before = -1, asked = 0; // what it has asked for may still be under way
+for (let i = 0; i < 10 && before != asked; i++) {
+  before = asked;
+  await new Promise(r => setTimeout(r, 1300));
+  asked = performance.getEntriesByType("resource").length;
+}
+return before == asked`, &ok)
+	require.True(t, ok, "a paused page asks nothing")
+	p.Resize(390, 844)
+	do(p, `return await until(() => [...document.querySelectorAll(".boxes")].every(b => b.viewBox.baseVal.width <= innerWidth))`, &ok)
+	require.True(t, ok, "a paused page follows the size of the window")
+
+	// A key that is HTML is shown as text, and a wrong token changes nothing.
+	require.NoError(t, store.Put([]byte("<img src=x onerror=alert(1)>"), []byte("</td><b>"), db.NoSync))
+	do(p, `document.querySelector("#keys-prefix").value = "<"; document.querySelector("#keys-form").requestSubmit();
+return await until(() => document.querySelector("#entries td")?.textContent.startsWith("<img"))`, &ok)
+	require.True(t, ok)
+	p.Run(`document.querySelectorAll("#entries img, #entries b").length == 0`, &ok)
+	require.True(t, ok)
+	require.Empty(t, p.Console)
+	do(p, `const f = document.querySelector("#change-form"); f.token.value = "wrong"; f.key.value = "k"; f.requestSubmit();
+await until(() => document.querySelector("#changed").textContent); return document.querySelector("#changed").textContent`, &text)
+	require.Contains(t, text, "token is wrong")
+	do(p, `const f = document.querySelector("#change-form"); f.token.value = "`+testToken+`"; f.requestSubmit();
+await until(() => document.querySelector("#changed").textContent.includes("synced")); return document.querySelector("#changed").textContent`, &text)
+	require.Equal(t, "written and synced", text)
+	found, err := store.Has([]byte("k"))
+	require.NoError(t, err)
+	require.True(t, found)
+
+	useKeys(t, p)
+	require.NoError(t, store.Close())
+	seeClosed(t, p)
+}
+
+// useKeys turns to the second page of keys.
+func useKeys(t *testing.T, p *browsertest.Tab) {
+	t.Helper()
+	var text string
+	do(p, `document.querySelector("#keys-prefix").value = "key"; document.querySelector("#keys-form").requestSubmit();
+const next = () => document.querySelector("#entries > button"), first = () => document.querySelector("#entries td")?.textContent;
+await until(() => first() == "key0000" && next());
+next().click();
+await until(() => first() == "key0050");
+return first() + " " + document.activeElement.getAttribute("aria-label")`, &text)
+	require.Equal(t, "key0050 List of keys", text)
+}
+
+// seeClosed looks at the page, which was paused and shows keys, after the store was closed.
+func seeClosed(t *testing.T, p *browsertest.Tab) {
+	t.Helper()
+	var text string
+	do(p, `document.querySelector("#entries > button").click();
+await until(() => document.querySelector("#entries .alert")); return document.querySelector("#entries").textContent`, &text)
+	require.Contains(t, text, "closed")
+	do(p, `document.querySelector("#pause").click();
+await until(() => document.querySelector("#alerts .bad")); return document.querySelector("#mode").textContent + document.querySelector("#alerts").textContent`, &text)
+	require.Regexp(t, "^not connected.*closed", text)
+	do(p, `document.querySelector("#explain-form").requestSubmit();
+await until(() => document.querySelector("#explanation .alert")); return document.querySelector("#explanation").textContent`, &text)
+	require.Contains(t, text, "closed")
+}
