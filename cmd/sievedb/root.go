@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+// app is one run of the tool. A shell makes one for each line.
+type app struct {
+	ctx            context.Context
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	out            *output
+	now            func() time.Time
+
+	flags   globals
+	session *session // the database that a shell has open, or nil
+
+	dir     string // the database of the verb, once it is known; for advice
+	copies  bool   // the verb can read a copy of a database with a custom comparer
+	helpErr error  // of printing the help
+	started bool   // the words were right and the verb has begun
+}
+
+// globals are the flags of all verbs.
+type globals struct {
+	json, hex, base64, raw bool
+	color                  string
+	quiet                  bool
+	comparer               string
+	expiry                 []string
+}
+
+// verb is one word of the tool.
+type verb struct {
+	use, short, long string
+	example          string
+	group            string
+	min, max         int // arguments; max -1: any number
+	flags            func(*pflag.FlagSet)
+	run              func(args []string) error
+	noDir            bool // the first argument is not a database
+	notInShell       string
+}
+
+// The groups of verbs in the help.
+const (
+	groupKeys     = "keys"
+	groupInspect  = "inspect"
+	groupMaintain = "maintain"
+	groupCopies   = "copies"
+	groupMove     = "move"
+	groupOther    = "other"
+)
+
+var groups = []*cobra.Group{
+	{ID: groupKeys, Title: "Keys and values:"},
+	{ID: groupInspect, Title: "Look into a database:"},
+	{ID: groupMaintain, Title: "Maintain a database:"},
+	{ID: groupCopies, Title: "Copies and backups:"},
+	{ID: groupMove, Title: "Move data in and out:"},
+	{ID: groupOther, Title: "Other:"},
+}
+
+const rootLong = `sievedb inspects and changes a database directory of SieveDB, LevelDB or goleveldb.
+
+Verbs that only read change nothing. If another process has the database open, they
+show what it has written so far.
+
+Keys and values are arguments as they are, or encoded with --hex or --base64. A key that
+begins with a dash follows "--". The word "-" stands for standard input. Output shows
+bytes as they are if they are text, otherwise quoted as in Go; --hex and --base64 encode
+all of them, and --raw prints the bytes themselves.
+
+Tables are aligned on a terminal, and separated by tabs in a pipe. --json prints JSON:
+one object, or one for each line for verbs that print many. Colour and progress appear
+only on a terminal.`
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	return a.run(args)
+}
+
+func (a *app) run(args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(a.ctx)
+	if a.out != nil {
+		// A result such as "there are differences" counts only if the output has it.
+		if ferr := a.out.w.Flush(); err == nil || isBrokenPipe(ferr) || ferr != nil && isResult(err) {
+			err = ferr
+		}
+	}
+	if a.helpErr != nil {
+		return a.report(a.helpErr)
+	}
+	if err != nil && !a.started {
+		err = &failure{exitUsage, err}
+	}
+	return a.report(err)
+}
+
+// helpOutput is where cobra prints the help. It keeps the first error, which cobra would print or ignore.
+type helpOutput struct{ a *app }
+
+// Write implements io.Writer.
+func (h *helpOutput) Write(p []byte) (int, error) {
+	if h.a.helpErr == nil {
+		_, h.a.helpErr = h.a.stdout.Write(p)
+	}
+	return len(p), nil
+}
+
+// report prints an error with advice, and returns the exit code.
+func (a *app) report(err error) int {
+	code := codeOf(err)
+	switch {
+	case err == nil || code == exitBrokenPipe || isResult(err):
+	case a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()):
+		code = exitInterrupted
+		a.say("interrupted")
+	default:
+		fmt.Fprintln(a.stderr, withName(err.Error()))
+		a.advise(err, code)
+	}
+	return code
+}
+
+// withName begins every message with the name of the tool.
+func withName(text string) string {
+	text = strings.ReplaceAll(text, ": sievedb: ", ": ") // of an error that another one wraps
+	if strings.HasPrefix(text, "sievedb: ") {
+		return text
+	}
+	return "sievedb: " + text
+}
+
+// say prints a message for people on standard error.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "sievedb: "+format+"\n", args...)
+}
+
+// advise prints what to do about an error.
+func (a *app) advise(err error, code int) {
+	switch {
+	case code == exitUsage && !a.started:
+		a.say("'sievedb help' lists the verbs, and 'sievedb VERB --help' explains one")
+	case a.dir == "":
+	case a.isDamaged(err):
+		a.say("to rebuild the database from its readable parts, copy the directory, then run 'sievedb repair %s'", a.dir)
+	case errors.Is(err, db.ErrLocked):
+		a.say("another process has the database open; end it, or use a verb that only reads")
+	}
+}
+
+// isDamaged reports whether err is damage in the verb's database, and not in another file.
+func (a *app) isDamaged(err error) bool {
+	var c *db.CorruptionError
+	if !errors.As(err, &c) {
+		return errors.Is(err, db.ErrCorruption)
+	}
+	dir, derr := filepath.Abs(a.dir)
+	file, ferr := filepath.Abs(c.File)
+	if derr != nil || ferr != nil || c.File == "" {
+		return true
+	}
+	rest, err := filepath.Rel(dir, file)
+	return err == nil && filepath.IsLocal(rest)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sievedb",
+		Short: "Inspect and change a database of SieveDB, LevelDB or goleveldb",
+		Long:  rootLong,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown verb %q", args[0])
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { a.started = true; return cmd.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Version:           buildInfo().Version,
+		DisableAutoGenTag: true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(&helpOutput{a})
+	root.SetErr(a.stderr)
+	root.SetVersionTemplate("sievedb {{.Version}}\n")
+	root.SetHelpTemplate("{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}\n\n{{end}}{{.UsageString}}")
+	root.AddGroup(groups...)
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	f := root.PersistentFlags()
+	f.BoolVar(&a.flags.json, "json", false, "print JSON")
+	f.BoolVar(&a.flags.hex, "hex", false, "read and print keys and values in hexadecimal")
+	f.BoolVar(&a.flags.base64, "base64", false, "read and print keys and values in base64")
+	f.BoolVar(&a.flags.raw, "raw", false, "print keys and values as the bytes that they are")
+	f.StringVar(&a.flags.color, "color", "auto", "use colour: auto, always or never")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print no progress and no notices")
+	f.StringVar(&a.flags.comparer, "comparer", "", "bytes: read a database of a custom comparer in the order of its keys' bytes")
+	f.StringArrayVar(&a.flags.expiry, "expiry", nil, "prefix of keys whose values may expire, as in Options.Expiry.Prefixes; repeatable")
+	for _, v := range a.verbs() {
+		root.AddCommand(a.command(v))
+	}
+	completeFlags(root)
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = knownVerb(root)
+		}
+	}
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "The exit codes", Long: "The exit codes:\n\n" + exitTopic})
+	return root
+}
+
+// knownVerb refuses words that name no verb. Without it, the help of such a word is that of the tool.
+func knownVerb(root *cobra.Command) cobra.PositionalArgs {
+	return func(_ *cobra.Command, words []string) error {
+		if c, _, err := root.Find(words); len(words) > 0 && (err != nil || c == root) {
+			return fmt.Errorf("unknown verb %q", words[0])
+		}
+		return nil
+	}
+}
+
+// verbs are all verbs, in the order of the groups.
+func (a *app) verbs() (all []*verb) {
+	for _, group := range [][]*verb{
+		a.keyVerbs(), a.inspectVerbs(), a.filterVerbs(), a.maintainVerbs(), a.copyVerbs(), a.moveVerbs(), a.otherVerbs(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+func (a *app) command(v *verb) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: v.use + " [flags]", DisableFlagsInUseLine: true,
+		Short: v.short, Long: v.long, Example: v.example, GroupID: v.group,
+		ValidArgsFunction: completePaths,
+	}
+	if v.long == "" {
+		cmd.Long = v.short + "."
+	}
+	if v.flags != nil {
+		v.flags(cmd.Flags())
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if n := len(args); n < v.min || v.max >= 0 && n > v.max {
+			return fmt.Errorf("usage: sievedb %s", v.use)
+		}
+		return nil
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "shorthand") {
+			return fmt.Errorf("%w (flags have two dashes, such as --hex; a key that begins with a dash follows \"--\")", err)
+		}
+		return err
+	})
+	completeFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.inShell(v, cmd.Flags()); err != nil {
+			return err
+		}
+		if err := a.begin(v, args); err != nil {
+			return err
+		}
+		a.started = true
+		return v.run(args)
+	}
+	return cmd
+}
+
+// begin checks the flags of all verbs and makes the output.
+func (a *app) begin(v *verb, args []string) error {
+	enc := encText
+	for _, e := range []struct {
+		set bool
+		enc encoding
+	}{{a.flags.hex, encHex}, {a.flags.base64, encBase64}, {a.flags.raw, encRaw}} {
+		if e.set && enc != encText {
+			return errors.New("only one of --hex, --base64 and --raw can be used")
+		}
+		if e.set {
+			enc = e.enc
+		}
+	}
+	if a.flags.raw && a.flags.json {
+		return errors.New("--raw and --json cannot be used together; JSON shows bytes with --hex or --base64")
+	}
+	if a.flags.comparer != "" && a.flags.comparer != "bytes" {
+		return fmt.Errorf("--comparer %q; want bytes", a.flags.comparer)
+	}
+	people := isTerminal(a.stdout)
+	color := people
+	switch a.flags.color {
+	case "auto":
+		color = color && !noColor()
+	case "always":
+		color = true
+	case "never":
+		color = false
+	default:
+		return fmt.Errorf("--color %q; want auto, always or never", a.flags.color)
+	}
+	a.out = &output{w: bufio.NewWriterSize(a.stdout, 64<<10), enc: enc, json: a.flags.json, people: people, color: color}
+	if !v.noDir && len(args) > 0 {
+		a.dir = args[0]
+	}
+	return nil
+}
+
+// flagWords are the values of flags that have few.
+var flagWords = map[string][]string{
+	"color": {"auto", "always", "never"}, "comparer": {"bytes"}, "filter": slices.Sorted(maps.Keys(filterKinds)),
+	"format": {formAuto, formJSON, formBinary, formLines}, "type": {"table", "log", "manifest", "current", "closed"},
+}
+
+func completeFlags(cmd *cobra.Command) {
+	for name, words := range flagWords {
+		if cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it exists
+		}
+	}
+}
+
+// completePaths completes file names: the first argument of most verbs is a directory.
+func completePaths(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}
