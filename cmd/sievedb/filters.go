@@ -1,85 +1,102 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"text/tabwriter"
+	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
 )
 
-// filters prints the report card of each table's filter, and their sums by level.
-func filters(c *call) (int, error) {
-	if c.flags.probes < 1 {
-		return exitUsage, errors.New("sievedb: -probes must be 1 or more")
+func (a *app) filterVerbs() []*verb {
+	var ranges tableFlags
+	var probes int
+	var plan planFlags
+	var upgrade upgradeFlags
+	return []*verb{
+		{use: "filters DIR", group: groupInspect, min: 1, max: 1, short: "Measure the filter of each table, and say what to do about it",
+			long: "Measure the filter of each table with absent keys, compare the rate of false positives with the\nexpected one, and say what to do about it.",
+			flags: func(f *pflag.FlagSet) {
+				ranges.add(f)
+				f.Lookup("ranges").Usage = "use these range filters, by name, separated by commas"
+				f.IntVar(&probes, "probes", 4000, "probe each table's filter with this many absent keys")
+			},
+			run: func(args []string) error { return a.filters(args, probes, &ranges) }},
+		{use: "plan", group: groupInspect, noDir: true, flags: plan.add, short: "Calculate what filters would use and save",
+			long: "Calculate what filters would use and save in a database of a given size, before there is any data.",
+			run:  func([]string) error { return a.plan(&plan) }},
+		{use: "upgrade-filters DIR", group: groupMaintain, min: 1, max: 1, flags: upgrade.add, short: "Give every table new filters without a compaction",
+			long:       "Give every table new filters without a compaction. --dry-run only reports what that would cost and save.",
+			notInShell: "it needs the database opened with the new filters",
+			run:        func(args []string) error { return a.upgradeFilters(args, &upgrade) }},
 	}
-	return c.with(true, func(store *db.DB) (int, error) {
-		r, err := store.Filters(c.ctx, c.flags.probes)
-		switch {
-		case err != nil:
-		case c.flags.json:
-			enc := json.NewEncoder(c.stdout)
-			enc.SetIndent("", "  ")
-			err = enc.Encode(r)
-		default:
-			err = printFilters(c.stdout, r)
+}
+
+// filters prints the report card of each table's filter, and their sums by level.
+func (a *app) filters(args []string, probes int, flags *tableFlags) error {
+	if probes < 1 {
+		return misuse("--probes is %d; want 1 or more", probes)
+	}
+	policies, err := flags.policies()
+	if err != nil {
+		return err
+	}
+	o := &db.Options{ReadOnly: true, ErrorIfMissing: true, Filters: db.FilterOptions{RangePolicies: policies}}
+	return a.open(args[0], o, func(store *db.DB) error {
+		stop := a.waiting("probing filters")
+		r, err := store.Filters(a.ctx, probes)
+		stop()
+		if err != nil {
+			return err
 		}
-		return codeOf(err), err
+		return a.out.result(r, func() { a.printFilters(r) })
 	})
 }
 
-func printFilters(w io.Writer, r *db.FilterReport) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "level\ttable\tfilter\tfilter bytes\tbits a key\tpredicted\tmeasured\tfrom\tto\tpays after\tverdict")
+func (a *app) printFilters(r *db.FilterReport) {
+	t := a.out.table("level", "table", "filter", "filter bytes", "bits a key", "predicted", "measured", "from", "to", "pays after", "verdict")
 	for i := range r.Tables {
 		f := &r.Tables[i]
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", f.Level, f.Name, policyName(f), figures(&f.FilterFigures, f.Probes), repayment(f), withDetail(f.Verdict, f.Detail))
+		t.row(append(append([]any{f.Level, f.Name, policyName(f)}, figures(&f.FilterFigures, f.Probes)...),
+			repayment(f), withDetail(f.Verdict, f.Detail))...)
 	}
 	for _, l := range r.Levels {
-		fmt.Fprintf(t, "%d\tall %d\t\t%s\t\t%s\n", l.Level, l.Tables, figures(&l.FilterFigures, l.Probes), counts(l.Verdicts))
+		t.row(append(append([]any{l.Level, fmt.Sprintf("all %d", l.Tables), ""}, figures(&l.FilterFigures, l.Probes)...),
+			"", verdictCounts(l.Verdicts))...)
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	t.print()
+	a.printRanges(r)
+	if a.out.people {
+		a.printAdvice(r)
 	}
-	if err := printRanges(w, r); err != nil {
-		return err
-	}
-	if err := printAdvice(w, r); err != nil || len(r.Tables) == 0 {
-		return err
-	}
-	_, err := fmt.Fprint(w, "\npredicted, measured: false-positive rate of the table's filter; each false positive wastes a block read\n"+
-		"from, to: interval of the true rate with 95 % confidence; ?: unknown, as with few keys\n"+
-		"pays after: lookups of absent keys that save reading as many bytes as the filter has\n")
-	return err
 }
 
 // printRanges prints the range filters, if there are any, and their results for iterators.
-func printRanges(w io.Writer, r *db.FilterReport) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head := "level\ttable\trange filter\tbytes\tbits a key\tverdict\n"
+func (a *app) printRanges(r *db.FilterReport) {
+	t := a.out.table("level", "table", "range filter", "bytes", "bits a key", "verdict")
 	for i := range r.Tables {
 		for _, f := range r.Tables[i].Ranges {
-			fmt.Fprintf(t, "%s%d\t%s\t%s\t%d\t%s\t%s\n", head, r.Tables[i].Level, r.Tables[i].Name, quoted(f.Policy), f.Bytes, number(f.BitsPerKey),
-				withDetail(f.Verdict, f.Detail))
-			head = ""
+			t.row(r.Tables[i].Level, r.Tables[i].Name, plainName(f.Policy), size(f.Bytes), figure(f.BitsPerKey), withDetail(f.Verdict, f.Detail))
 		}
 	}
 	for _, l := range r.Levels {
 		if l.RangeBytes > 0 {
-			fmt.Fprintf(t, "%d\tall %d\t\t%d\t%s\t\n", l.Level, l.Tables, l.RangeBytes, number(l.RangeBitsPerKey))
+			t.row(l.Level, fmt.Sprintf("all %d", l.Tables), "", size(l.RangeBytes), figure(l.RangeBitsPerKey), "")
 		}
 	}
-	return t.Flush()
+	if len(t.rows) > 1 {
+		a.out.printf("\n")
+		t.print()
+	}
 }
 
-// number is "?" for figures that are not known, which are 0.
-func number(n float64) string {
+// figure is "?" for figures that are not known, which are 0.
+func figure(n float64) string {
 	if n == 0 {
 		return "?"
 	}
@@ -93,16 +110,15 @@ func withDetail(v db.FilterVerdict, detail string) string {
 	return string(v) + ": " + detail
 }
 
-// policyName is quoted where a terminal could not show it: it stands in the file.
 func policyName(f *db.TableFilterReport) string {
 	if f.Policy == "" {
 		return f.Layout
 	}
-	return quoted(f.Policy) + ", " + f.Layout
+	return plainName(f.Policy) + ", " + f.Layout
 }
 
-// quoted returns a name from a file as it is, if a terminal can show it.
-func quoted(name string) string {
+// plainName returns a name from a file as it is, if a terminal can show it, otherwise quoted.
+func plainName(name string) string {
 	if q := strconv.Quote(name); q[1:len(q)-1] != name {
 		return q
 	}
@@ -110,12 +126,13 @@ func quoted(name string) string {
 }
 
 // figures are the columns from the bytes to the measured rate's bounds.
-func figures(f *db.FilterFigures, p db.FilterProbes) string {
-	rate, low, high := p.Rate()
+func figures(f *db.FilterFigures, p db.FilterProbes) []any {
+	columns := []any{size(f.FilterBytes), f.BitsPerKey, percent(f.Predicted)}
 	if p.Absent == 0 {
-		return fmt.Sprintf("%d\t%.1f\t%s\t?\t?\t?", f.FilterBytes, f.BitsPerKey, percent(f.Predicted))
+		return append(columns, "?", "?", "?")
 	}
-	return fmt.Sprintf("%d\t%.1f\t%s\t%s\t%s\t%s", f.FilterBytes, f.BitsPerKey, percent(f.Predicted), percent(rate), percent(low), percent(high))
+	rate, low, high := p.Rate()
+	return append(columns, percent(rate), percent(low), percent(high))
 }
 
 // percent is "?" for rates that are not known, which are negative.
@@ -126,7 +143,7 @@ func percent(rate float64) string {
 	return fmt.Sprintf("%.3f %%", 100*rate)
 }
 
-// repayment says after how many lookups the filter has saved what it takes.
+// repayment says after how many lookups the filter has saved what it uses.
 func repayment(f *db.TableFilterReport) string {
 	n := f.LookupsToRepay()
 	if f.FilterBytes == 0 || math.IsInf(n, 1) {
@@ -135,18 +152,16 @@ func repayment(f *db.TableFilterReport) string {
 	return fmt.Sprintf("%.1f lookups", n)
 }
 
-func counts(verdicts map[db.FilterVerdict]int) (s string) {
+func verdictCounts(verdicts map[db.FilterVerdict]int) string {
+	var parts []string
 	for _, v := range slices.Sorted(maps.Keys(verdicts)) {
-		if s != "" {
-			s += ", "
-		}
-		s += fmt.Sprintf("%d %s", verdicts[v], v)
+		parts = append(parts, fmt.Sprintf("%d %s", verdicts[v], v))
 	}
-	return s
+	return strings.Join(parts, ", ")
 }
 
-// printAdvice says what to do about each verdict in the report.
-func printAdvice(w io.Writer, r *db.FilterReport) error {
+// printAdvice says what to do about each verdict in the report, and what the columns mean.
+func (a *app) printAdvice(r *db.FilterReport) {
 	all := map[db.FilterVerdict]int{}
 	for _, f := range r.Tables {
 		all[f.Verdict]++
@@ -156,10 +171,13 @@ func printAdvice(w io.Writer, r *db.FilterReport) error {
 			}
 		}
 	}
+	a.out.printf("\n")
 	for _, v := range slices.Sorted(maps.Keys(all)) {
-		if _, err := fmt.Fprintf(w, "%s (%d): %s\n", v, all[v], v.Advice()); err != nil {
-			return err
-		}
+		a.out.printf("%s (%d): %s\n", v, all[v], v.Advice())
 	}
-	return nil
+	if len(r.Tables) > 0 {
+		a.out.printf("\npredicted, measured: false-positive rate of the table's filter; each false positive wastes a block read\n" +
+			"from, to: interval of the true rate with 95 %% confidence; ?: unknown, as with few keys\n" +
+			"pays after: lookups of absent keys that save reading as many bytes as the filter has\n")
+	}
 }

@@ -2,77 +2,78 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/spf13/pflag"
+
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
-// plan prints what filters would take and save in a database of some size.
-func plan(c *call) (int, error) {
-	keys, err := parseCount("keys", c.flags.keys)
+type planFlags struct{ keys, keySize, valueSize, memory string }
+
+func (p *planFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&p.keys, "keys", "1e9", "the number of keys")
+	f.StringVar(&p.keySize, "key-size", "16", "bytes of a key")
+	f.StringVar(&p.valueSize, "value-size", "100", "bytes of a value")
+	f.StringVar(&p.memory, "memory", "", "bytes for filters, such as 512M (default: 10 bits a key)")
+}
+
+// plan prints what filters would use and save in a database of some size.
+func (a *app) plan(flags *planFlags) error {
+	keys, err := parseCount("keys", flags.keys)
 	if err != nil {
-		return exitUsage, err
+		return err
 	}
-	keySize, err := parseSize("key-size", c.flags.keySize)
+	keySize, err := parseSize("key-size", flags.keySize)
 	if err != nil {
-		return exitUsage, err
+		return err
 	}
-	valueSize, err := parseSize("value-size", c.flags.valueSize)
+	valueSize, err := parseSize("value-size", flags.valueSize)
 	if err != nil {
-		return exitUsage, err
+		return err
 	}
 	memory := keys * 10 / 8
-	if c.flags.memory != "" {
-		if memory, err = parseSize("memory", c.flags.memory); err != nil {
-			return exitUsage, err
+	if flags.memory != "" {
+		if memory, err = parseSize("memory", flags.memory); err != nil {
+			return err
 		}
 	}
 	p, err := (&db.Options{}).PlanFilters(keys, keySize+valueSize, memory)
 	if err != nil {
-		return exitUsage, err
+		return &failure{exitUsage, err}
 	}
-	fmt.Fprintf(c.stdout, "%d keys of %d bytes with values of %d: %s before compression\n\n",
-		keys, keySize, valueSize, bytesText(float64(keys)*float64(keySize+valueSize)))
-	err = printPlan(c.stdout, p)
-	return codeOf(err), err
+	return a.out.result(p, func() {
+		a.out.printf("%d keys of %d bytes with values of %d: %s before compression\n\n",
+			keys, keySize, valueSize, bytesText(float64(keys)*float64(keySize+valueSize)))
+		a.printPlan(p)
+	})
 }
 
-func printPlan(w io.Writer, p *db.FilterPlan) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "blocks read by 1,000 lookups of absent or present keys, with the same bits on every level, or divided by the budget:")
-	fmt.Fprintln(t, "filters\tbits a key\tabsent, same\tabsent, budget\tpresent, same\tpresent, budget\t")
-	row := func(m db.PlannedMemory) {
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", bytesText(m.Bytes), m.BitsPerKey,
-			1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
-	}
+func (a *app) printPlan(p *db.FilterPlan) {
+	a.out.printf("blocks read by 1,000 lookups of absent or present keys, with the same bits on every level, or divided by the budget:\n")
+	t := a.out.table("filters", "bits a key", "absent, same", "absent, budget", "present, same", "present, budget")
 	for _, m := range p.Curve {
-		row(m)
+		t.row(bytesText(m.Bytes), m.BitsPerKey, 1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\nwith %s of filters, by level:\n\n", bytesText(p.At.Bytes))
-	fmt.Fprintln(t, "level\tkeys\truns\tsame bits\tfalse positives\tbudget bits\tfalse positives\t")
+	t.print()
+	a.out.printf("\nwith %s of filters, by level:\n\n", bytesText(p.At.Bytes))
+	t = a.out.table("level", "keys", "runs", "same bits", "false positives", "budget bits", "false positives")
 	for _, l := range p.Levels {
-		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.1f\t%.4f %%\t%.1f\t%.4f %%\t\n", l.Level, l.Keys, l.Runs,
-			l.UniformBits, 100*l.UniformRate, l.SolvedBits, 100*l.SolvedRate)
+		t.row(l.Level, fmt.Sprintf("%.0f", l.Keys), fmt.Sprintf("%.0f", l.Runs),
+			l.UniformBits, fmt.Sprintf("%.4f %%", 100*l.UniformRate), l.SolvedBits, fmt.Sprintf("%.4f %%", 100*l.SolvedRate))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.print()
 	m := p.At
 	if m.Bytes < 1 {
-		_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks; Options.Filters.Policy: filter.None\n", 1000*m.Uniform.Miss)
-		return err
+		a.out.printf("\n1,000 absent keys read %.1f blocks; Options.Filters.Policy: filter.None\n", 1000*m.Uniform.Miss)
+		return
 	}
-	_, err := fmt.Fprintf(w, "\n1,000 absent keys read %.1f blocks with the same bits, %.1f with the budget; 1,000 present keys read %.1f and %.1f\n"+
+	a.out.printf("\n1,000 absent keys read %.1f blocks with the same bits, %.1f with the budget; 1,000 present keys read %.1f and %.1f\n"+
 		"Options.Filters.Budget: %.0f (bytes) or Options.Filters.MaxWastedReads: %.3g (for each absent key) makes the store do this\n",
 		1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit, m.Bytes, m.Solved.Miss)
-	return err
 }
 
 // parseCount reads a whole number, also as 1e9 or with a suffix of 1000s: 200k, 1M, 5G, 1T.
@@ -96,17 +97,20 @@ func parseNumber(name, text, bare string, unit float64) (uint64, error) {
 	}
 	n, err := strconv.ParseFloat(bare, 64)
 	if n *= scale; err != nil || !(n >= 0) || n > 1<<60 {
-		return 0, fmt.Errorf("sievedb: -%s is %q; want a number such as 200, 1e9 or 16M", name, text)
+		return 0, misuse("--%s is %q; want a number such as 200, 1e9 or 16M", name, text)
 	}
 	return uint64(n), nil
 }
 
-// bytesText is a size as people read it.
+// bytesText is a size as people read it. Unlike bench.SizeText, it covers estimates of any size.
 func bytesText(n float64) string {
-	unit := 0
-	for n >= 1024 && unit < 5 {
+	if n < 1<<30 {
+		return bench.SizeText(uint64(n))
+	}
+	unit := -1
+	for n >= 1024 && unit < 4 {
 		n /= 1024
 		unit++
 	}
-	return fmt.Sprintf("%.4g %s", n, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}[unit])
+	return fmt.Sprintf("%.1f %s", n, []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit])
 }

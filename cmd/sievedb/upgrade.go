@@ -7,13 +7,15 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 )
 
-// filterKinds are the words for -filter.
+// filterKinds are the words for --filter.
 var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"both":      func(bits int) filter.Policy { return filter.NewDualBloomPolicy(bits) },
 	"cacheline": func(bits int) filter.Policy { return filter.NewCacheLineBloomPolicy(bits) },
@@ -21,50 +23,81 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
 }
 
-// upgradeFilters gives all tables new filters, or reports what that would cost and save.
-func upgradeFilters(c *call) (int, error) {
-	kind, ok := filterKinds[c.flags.filter]
+type upgradeFlags struct {
+	tableFlags
+	filter string
+	rate   float64
+	dryRun bool
+}
+
+func (u *upgradeFlags) add(f *pflag.FlagSet) {
+	u.tableFlags.add(f)
+	f.StringVar(&u.filter, "filter", "both", "both (cacheline and leveldb), cacheline, leveldb, or fuse, which ignores --bits")
+	f.Float64Var(&u.rate, "rate", 0, "copy at most this many MiB a second (0: no limit)")
+	f.BoolVarP(&u.dryRun, "dry-run", "n", false, "change nothing, and report what would be done")
+}
+
+// options checks the flags.
+func (u *upgradeFlags) options() (open *db.Options, o *db.UpgradeOptions, err error) {
+	kind, ok := filterKinds[u.filter]
 	if !ok {
-		return exitUsage, fmt.Errorf("sievedb: -filter %q; want one of %s", c.flags.filter, strings.Join(slices.Sorted(maps.Keys(filterKinds)), ", "))
+		return nil, nil, misuse("--filter %q; want one of %s", u.filter, strings.Join(slices.Sorted(maps.Keys(filterKinds)), ", "))
 	}
-	if c.flags.bits < 1 || c.flags.bits > 64 {
-		return exitUsage, errors.New("sievedb: -bits must be 1 to 64")
+	policies, err := u.policies()
+	if err != nil {
+		return nil, nil, err
 	}
-	if !(c.flags.rate >= 0 && c.flags.rate <= 1<<30) { // false for NaN, too
-		return exitUsage, fmt.Errorf("sievedb: -rate is %v; want MiB a second, or 0 for no limit", c.flags.rate)
+	if !(u.rate >= 0 && u.rate <= 1<<30) { // false for NaN, too
+		return nil, nil, misuse("--rate is %v; want MiB a second, or 0 for no limit", u.rate)
 	}
-	o := &db.UpgradeOptions{DryRun: c.flags.dryRun, BytesPerSecond: int64(math.Ceil(c.flags.rate * (1 << 20)))}
+	o = &db.UpgradeOptions{DryRun: u.dryRun, BytesPerSecond: int64(math.Ceil(u.rate * (1 << 20)))}
 	// Tables that compactions write meanwhile get the same filters.
-	open := &db.Options{Filters: db.FilterOptions{Policy: kind(c.flags.bits)}, ReadOnly: c.flags.dryRun, ErrorIfMissing: true}
-	return c.withOptions(open, func(store *db.DB) (int, error) {
-		r, err := store.UpgradeFilters(c.ctx, nil, o)
-		if perr := printUpgrade(c, &r, err); err == nil {
+	open = &db.Options{
+		Filters:  db.FilterOptions{Policy: kind(u.bits), RangePolicies: policies},
+		ReadOnly: u.dryRun, ErrorIfMissing: true,
+	}
+	return open, o, nil
+}
+
+// upgradeFilters gives all tables new filters, or reports what that would cost and save.
+func (a *app) upgradeFilters(args []string, flags *upgradeFlags) error {
+	open, o, err := flags.options()
+	if err != nil {
+		return err
+	}
+	return a.open(args[0], open, func(store *db.DB) error {
+		p := a.progress("upgrading filters", "table", uint64(store.Metrics().Total().Tables))
+		o.Progress = func(r db.UpgradeReport) {
+			p.done, p.bytes = uint64(r.Upgraded+r.Current+r.Damaged), r.Bytes
+			p.add(0, 0)
+		}
+		r, err := store.UpgradeFilters(a.ctx, nil, o)
+		p.close()
+		perr := a.out.result(r, func() { a.printUpgrade(&r, flags.dryRun, err) })
+		if err == nil {
 			err = perr
 		}
-		return codeOf(err), err
+		return err
 	})
 }
 
-func printUpgrade(c *call, r *db.UpgradeReport, err error) error {
+func (a *app) printUpgrade(r *db.UpgradeReport, dryRun bool, err error) {
 	did, copied := "upgraded", "copied"
-	if c.flags.dryRun {
+	if dryRun {
 		did, copied = "to upgrade", "to be copied"
 	}
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "tables\t%d: %d %s, %d have these filters, %d damaged", r.Tables, r.Upgraded, did, r.Current, r.Damaged)
+	tables := fmt.Sprintf("%d: %d %s, %d have these filters, %d damaged", r.Tables, r.Upgraded, did, r.Current, r.Damaged)
 	switch rest := r.Tables - r.Upgraded - r.Current - r.Damaged; {
 	case rest > 0 && (err == nil || errors.Is(err, db.ErrCorruption)):
-		fmt.Fprintf(w, ", %d compacted meanwhile", rest)
+		tables += fmt.Sprintf(", %d compacted meanwhile", rest)
 	case rest > 0:
-		fmt.Fprintf(w, ", %d not done", rest)
+		tables += fmt.Sprintf(", %d not done", rest)
 	}
-	fmt.Fprintln(w)
-	fmt.Fprintf(w, "%s\t%d bytes\n", copied, r.Bytes)
-	fmt.Fprintf(w, "their filters\t%d bytes before, %d after\n", r.FilterBytesBefore, r.FilterBytesAfter)
-	fmt.Fprintf(w, "expected wasted disk reads for 1,000 absent keys\t%.1f before, %.1f after\n", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter)
-	fmt.Fprintf(w, "time\t%v\n", r.Duration.Round(1e6))
-	if c.flags.dryRun && r.Upgraded > 0 {
-		fmt.Fprintln(w, "nothing was changed; run the same command without -n to do it")
+	a.out.pairs("tables", tables, copied, size(r.Bytes),
+		"their filters before", size(r.FilterBytesBefore), "their filters after", size(r.FilterBytesAfter),
+		"expected wasted disk reads for 1,000 absent keys", fmt.Sprintf("%.1f before, %.1f after", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter),
+		"time", r.Duration.Round(time.Millisecond))
+	if dryRun && r.Upgraded > 0 {
+		a.out.printf("nothing was changed; run the same command without --dry-run to do it\n")
 	}
-	return w.Flush()
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/dump"
+)
+
+func (a *app) maintainVerbs() []*verb {
+	var compact, repair tableFlags
+	var ranges rangeFlags
+	var yes bool
+	return []*verb{
+		{use: "create DIR", group: groupMaintain, min: 1, max: 1, run: a.create, short: "Make an empty database",
+			notInShell: "the shell has another database open"},
+		{use: "compact DIR [FROM [TO]]", group: groupMaintain, min: 1, max: 3, short: "Merge tables, which frees the space of deleted entries",
+			long:  "Merge the tables that may contain keys from FROM up to TO (excluded). It frees the space of deleted and\nshadowed entries.",
+			flags: func(f *pflag.FlagSet) { ranges.add(f); compact.add(f) },
+			run:   func(args []string) error { return a.compact(args, &ranges, &compact) }},
+		{use: "flush DIR", group: groupMaintain, min: 1, max: 1, run: a.flush, short: "Write the content of the logs as tables"},
+		{use: "repair DIR", group: groupMaintain, min: 1, max: 1, short: "Rebuild a damaged database from its tables and logs",
+			long:       "Rebuild a damaged database from its tables and logs. Nothing is deleted: files that are not used any more go to\nlost/. Copy the directory first.",
+			notInShell: "it needs the database closed", flags: repair.add,
+			run: func(args []string) error { return a.repair(args, &repair) }},
+		{use: "destroy DIR", group: groupMaintain, min: 1, max: 1, short: "Remove a database",
+			long:       "Remove the files of a database, and the directory if it is empty then. Without --yes, the name of the directory must\nbe typed on a terminal.",
+			notInShell: "it needs the database closed",
+			flags:      func(f *pflag.FlagSet) { f.BoolVar(&yes, "yes", false, "do not ask") },
+			run:        func(args []string) error { return a.destroy(args, yes) }},
+	}
+}
+
+type dirResult struct{ Dir string }
+
+func (a *app) create(args []string) error {
+	err := a.open(args[0], &db.Options{ErrorIfExists: true}, func(*db.DB) error {
+		return a.out.result(dirResult{args[0]}, func() { a.out.printf("created %s\n", args[0]) })
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("sievedb: there is a database in %s already; nothing was changed", args[0])
+	}
+	return err
+}
+
+func (a *app) compact(args []string, r *rangeFlags, flags *tableFlags) error {
+	policies, err := flags.policies()
+	if err != nil {
+		return err
+	}
+	o := &db.Options{ErrorIfMissing: true, Filters: db.FilterOptions{RangePolicies: policies}}
+	return a.open(args[0], o, func(store *db.DB) error {
+		bounds, err := r.bounds(a, args)
+		if err != nil {
+			return err
+		}
+		before := store.Metrics().Total()
+		stop := a.watch("compacting", "compaction", func() (uint64, uint64) {
+			c := store.Metrics().Compactions
+			return c.Count + c.TrivialMoves, c.BytesWritten
+		})
+		err = store.Compact(a.ctx, bounds.LowerBound, bounds.UpperBound)
+		stop()
+		if err != nil {
+			return err
+		}
+		after := store.Metrics().Total()
+		value := struct {
+			TablesBefore, TablesAfter int
+			BytesBefore, BytesAfter   size
+		}{before.Tables, after.Tables, size(before.Bytes), size(after.Bytes)}
+		return a.out.result(value, func() {
+			a.out.printf("%d tables of %d bytes became %d of %d\n", before.Tables, before.Bytes, after.Tables, after.Bytes)
+		})
+	})
+}
+
+func (a *app) flush(args []string) error {
+	return a.write(args[0], func(store *db.DB) error {
+		stop := a.waiting("flushing")
+		err := store.Flush()
+		stop()
+		if err != nil {
+			return err
+		}
+		total := store.Metrics().Total()
+		return a.out.result(struct {
+			Tables int
+			Bytes  size
+		}{total.Tables, size(total.Bytes)}, func() {
+			a.out.printf("everything is in %d tables of %d bytes\n", total.Tables, total.Bytes)
+		})
+	})
+}
+
+func (a *app) repair(args []string, flags *tableFlags) error {
+	policies, err := flags.policies()
+	if err != nil {
+		return err
+	}
+	a.dir = "" // the advice to repair would lead in a circle
+	stop := a.waiting("repairing")
+	report, err := db.RepairWithReport(args[0], &db.Options{Filters: db.FilterOptions{RangePolicies: policies}})
+	stop()
+	if name := customComparer(args[0]); err != nil && report == nil && name != "" {
+		return fmt.Errorf("sievedb: %s has the custom comparer %q, which this tool does not have; "+
+			"a program with that comparer can call Repair", args[0], name)
+	}
+	if report != nil {
+		perr := a.out.result(report, func() { a.out.printf("%s", report.String()) })
+		err = errors.Join(err, perr)
+	}
+	return err
+}
+
+// destroy removes a database. A wrong path must not cost one, so it asks for the name.
+func (a *app) destroy(args []string, yes bool) error {
+	if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sievedb: there is no database in %s: the directory does not exist", args[0])
+	} else if err != nil {
+		return fmt.Errorf("sievedb: looking for a database: %w", err)
+	}
+	// An empty directory or one of other files would be reported as removed.
+	if entries, err := os.ReadDir(args[0]); err == nil && !slices.ContainsFunc(entries, ofDatabase) {
+		err, none := explainMissing(args[0], fs.ErrNotExist), (*noDatabase)(nil)
+		if errors.As(err, &none) {
+			err = fmt.Errorf("sievedb: there is no database in %s: it has no file of one; nothing was removed", args[0])
+		}
+		return err // it may have the files of another engine
+	}
+	if !yes {
+		if err := a.confirm(filepath.Base(filepath.Clean(args[0]))); err != nil {
+			return err
+		}
+	}
+	if err := db.Destroy(args[0], nil); err != nil {
+		return err
+	}
+	return a.out.result(dirResult{args[0]}, func() { a.out.printf("removed %s\n", args[0]) })
+}
+
+// ofDatabase reports whether a database has a file of that name.
+func ofDatabase(e fs.DirEntry) bool {
+	return e.Name() == "LOCK" || dump.KindOf(e.Name()) != dump.Unknown
+}
+
+// confirm asks for a name on a terminal.
+func (a *app) confirm(name string) error {
+	if !isTerminal(a.stdin) {
+		return misuse("nothing was removed: without a terminal to ask on, --yes is needed")
+	}
+	fmt.Fprintf(a.stderr, "This removes the database. Type its name, %s: ", name)
+	for line, err := range a.lines() {
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(string(line.text)) == name {
+			return nil
+		}
+		break
+	}
+	return misuse("nothing was removed: the answer was not %q", name)
+}
