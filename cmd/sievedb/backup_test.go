@@ -41,7 +41,7 @@ func TestBackupsAreMadeRestoredAndPruned(t *testing.T) {
 	code, dry, stderr := tool(t, "prune", "--keep-last", "1", "--dry-run", repo)
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, dry, "1 backups kept; the 2 above")
-	require.Contains(t, dry, "without -n to do it")
+	require.Contains(t, dry, "without --dry-run to do it")
 	_, stdout, _ := tool(t, "backups", repo)
 	require.Contains(t, stdout, ids[0])
 	code, stdout, stderr = tool(t, "prune", "--keep-last", "1", repo)
@@ -67,6 +67,14 @@ func TestBackupsAreMadeRestoredAndPruned(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, filepath.Base(objects[0]))
 	require.NotContains(t, stderr, "sievedb repair")
+
+	// A damaged description does not hide the other backups.
+	damaged := filepath.Join(repo, "backups", ids[0])
+	require.NoError(t, os.WriteFile(damaged, []byte("damage\n"), 0o644))
+	code, stdout, stderr = tool(t, "backups", repo)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, ids[0])
+	require.Contains(t, stdout, ids[2])
 }
 
 func TestBackupCommandsExplainMistakes(t *testing.T) {
@@ -76,15 +84,15 @@ func TestBackupCommandsExplainMistakes(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"backup", dir}, exitUsage, "sievedb [flags] backup DIR REPO"},
-		{[]string{"restore", none}, exitUsage, "sievedb [flags] restore REPO DEST"},
+		{[]string{"backup", dir}, exitUsage, "usage: sievedb backup DIR REPO"},
+		{[]string{"restore", none}, exitUsage, "usage: sievedb restore REPO DEST"},
 		{[]string{"backups", none}, exitFailed, "the first backup makes one"},
 		{[]string{"verify", none}, exitFailed, "the first backup makes one"},
 		{[]string{"prune", "--keep-last", "1", none}, exitFailed, "the first backup makes one"},
 		{[]string{"prune", none}, exitFailed, "would remove every backup"},
-		{[]string{"backup", "-n", dir, none}, exitUsage, "backup has no flag -n"},
-		{[]string{"backups", "--keep-last", "1", none}, exitUsage, "backups has no flag -keep-last"},
-		{[]string{"verify", "--id", "x", none}, exitUsage, "verify has no flag -id"},
+		{[]string{"backup", "-n", dir, none}, exitUsage, "unknown shorthand flag: 'n'"},
+		{[]string{"backups", "--keep-last", "1", none}, exitUsage, "unknown flag: --keep-last"},
+		{[]string{"verify", "--id", "x", none}, exitUsage, "unknown flag: --id"},
 		{[]string{"backup", none, none}, exitFailed, "there is no database"},
 	} {
 		code, _, stderr := tool(t, c.args...)

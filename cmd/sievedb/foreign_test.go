@@ -17,13 +17,12 @@ func TestEveryCommandRefusesOtherEnginesDirectories(t *testing.T) {
 	for _, d := range foreigntest.Directories() {
 		dir := filepath.Join(t.TempDir(), "db")
 		require.NoError(t, d.Files.Write(vfs.OS, dir))
-		for _, cmd := range commands {
-			if cmd.dir != "DIR" {
+		for _, v := range verbsOf(t) {
+			if v.noDir || v.name() == "create" { // which refuses every directory with a database
 				continue
 			}
-			args := append([]string{cmd.name, dir}, []string{"key", "value"}[:cmd.min]...)
-			code, stdout, stderr := tool(t, args...)
-			require.Equal(t, exitFailed, code, "%s %s", cmd.name, d.Name)
+			code, stdout, stderr := tool(t, v.onDir(dir)...)
+			require.Equal(t, exitFailed, code, "%s %s", v.name(), d.Name)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, "holds a database of "+d.Engine)
 			require.NotContains(t, stderr, "sievedb repair")

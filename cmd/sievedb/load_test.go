@@ -20,7 +20,7 @@ func loadTool(t *testing.T, input string, args ...string) (code int, stdout, std
 
 func TestLoadTakesWhatScanPrints(t *testing.T) {
 	from := newDatabase(t)
-	for _, flags := range [][]string{nil, {"-hex"}} {
+	for _, flags := range [][]string{nil, {"--hex"}} {
 		code, lines, stderr := tool(t, append(flags, "scan", from)...)
 		require.Equal(t, exitOK, code, stderr)
 		to := filepath.Join(t.TempDir(), "new")
@@ -44,7 +44,7 @@ func TestALoadThatWaitsForInputCanBeInterrupted(t *testing.T) {
 		cancel()
 	}()
 	var out, errs bytes.Buffer
-	require.Equal(t, exitFailed, run(ctx, []string{"load", dir}, stdin, &out, &errs))
+	require.Equal(t, exitInterrupted, run(ctx, []string{"load", dir}, stdin, &out, &errs))
 	require.Equal(t, "sievedb: interrupted\n", errs.String())
 	require.Empty(t, out.String())
 	code, scan, _ := tool(t, "scan", dir)
@@ -65,8 +65,8 @@ func TestLoadTakesAllLinesOrNone(t *testing.T) {
 		{"quoted parts", "\"a\\tb\"\t\"\\x00\"\n", nil, exitOK, "", "\"a\\tb\"\t\"\\x00\"\n"},
 		{"a line without a tab", "a\t1\nb\n", nil, exitFailed, "line 2: want a key, a tab and a value", ""},
 		{"a quote that does not end", "\"a\t1\n", nil, exitFailed, "line 1: want", ""},
-		{"no hexadecimal", "6x\t61\n", []string{"-hex"}, exitFailed, "line 1: want", ""},
-		{"keys that do not rise", "b\t1\nc\t1\na\t1\n", nil, exitFailed, "line 3: sievedb: load: the key of entry 3 sorts before", ""},
+		{"no hexadecimal", "6x\t61\n", []string{"--hex"}, exitFailed, "line 1: want", ""},
+		{"keys that do not rise", "b\t1\nc\t1\na\t1\n", nil, exitFailed, "line 3: load: the key of entry 3 sorts before", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,10 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// makers are the verbs that make a database where there is none.
+var makers = []string{"create", "load", "ingest", "import"}
 
 // Of a path below a file, and 'repair' of one that does not exist, the user saw only what
 // the operating system had said of it.
@@ -21,15 +25,14 @@ func TestEveryCommandExplainsAWrongPath(t *testing.T) {
 		filepath.Join(home, "a\x00b"): "looking for a database",
 	}
 	for path, want := range paths {
-		for _, cmd := range commands {
-			if cmd.dir != "DIR" || (cmd.name == "load" || cmd.name == "ingest") && want == "database" { // which create it
+		for _, v := range verbsOf(t) {
+			if v.noDir || slices.Contains(makers, v.name()) && want == "database" {
 				continue
 			}
-			args := append([]string{cmd.name, path}, []string{"key", "value"}[:cmd.min]...)
-			code, stdout, stderr := tool(t, args...)
-			require.Equal(t, exitFailed, code, "%s %q", cmd.name, path)
+			code, stdout, stderr := tool(t, v.onDir(path)...)
+			require.Equal(t, exitFailed, code, "%s %q", v.name(), path)
 			require.Empty(t, stdout)
-			require.Regexp(t, "^sievedb: .*"+want, stderr, "%s %q", cmd.name, path)
+			require.Regexp(t, "^sievedb: .*"+want, stderr, "%s %q", v.name(), path)
 		}
 	}
 	entries, err := os.ReadDir(home)
