@@ -36,6 +36,7 @@ type config struct {
 	Histogram     bool     `json:"histogram"`
 	Filters       []string `json:"filters"`
 	Bits          []int    `json:"bits"`
+	Repeat        int      `json:"repeat"`
 	outputFiles
 
 	// showcase is set if no flag changes what the default run measures, so its promises are checked.
@@ -167,6 +168,7 @@ func (c *config) validate() error {
 		{"value_size", int64(c.ValueSize), 0, 64 << 20},
 		{"batch_size", int64(c.BatchSize), 1, 1_000_000},
 		{"seek_nexts", int64(c.SeekNexts), 0, anyInt},
+		{"repeat", int64(c.Repeat), 1, 1000},
 		{"bloom_bits", int64(c.BloomBits), 0, filter.MaxBitsPerKey},
 		{"cache_size", c.CacheSize, -1, 1 << 50},
 		{"write_buffer_size", int64(c.WriteBufferSize), 0, anyInt},

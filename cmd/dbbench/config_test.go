@@ -17,7 +17,7 @@ func TestFlagsHaveTheirDefaults(t *testing.T) {
 		Num: 1_000_000, Reads: -1, Threads: 1, Seed: 301, KeySize: 16, ValueSize: 100, CompressionRatio: 0.5,
 		BatchSize: 100, showcase: true,
 		storeConfig: storeConfig{BloomBits: 10, FilterKind: "both", CacheSize: -1, Compression: "snappy"},
-		Filters:     []string{"none", "bloom", "cacheline", "fuse"}, Bits: []int{4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20},
+		Filters:     []string{"none", "bloom", "cacheline", "fuse"}, Bits: []int{4, 6, 8, 10, 12, 14, 16, 18, 20}, Repeat: 5,
 	}, c)
 }
 

@@ -83,10 +83,17 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		Words: s.keys.list != nil && s.cfg.Keys == "",
 	}
 	r.setShape(s.store.Metrics())
+	var tables []db.TableInfo
+	last := 0
+	if s.comparePeers { // not for an existing database, which may have many tables
+		if tables, last, err = storeTables(s.store); err != nil {
+			return err
+		}
+	}
 	if err := s.closeDB(); err != nil {
 		return err
 	}
-	reads, err := readLayouts(vfs.OS, s.dir)
+	here, err := s.lookupsIn(s.dir)
 	if err != nil {
 		return err
 	}
@@ -97,10 +104,12 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		{filter.None, &r.Stored.Off, &r.Absent.Off},
 		{s.cfg.filter(), &r.Stored.On, &r.Absent.On},
 	} {
-		if err := s.pass(ctx, "stored keys", p.policy, reads, stored, p.stored); err != nil {
+		if err := s.passes(ctx, "filter "+onOrOff(p.policy), p.policy, here, stored, absent, p.stored, p.absent); err != nil {
 			return err
 		}
-		if err := s.pass(ctx, "absent keys", p.policy, reads, absent, p.absent); err != nil {
+	}
+	if s.comparePeers {
+		if err := r.measurePeers(ctx, s, tables, last, stored, absent); err != nil {
 			return err
 		}
 	}
@@ -120,6 +129,32 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 	return nil
 }
 
+func onOrOff(policy filter.Policy) string {
+	if policy == filter.None {
+		return "off"
+	}
+	return "on"
+}
+
+// countedDir is a database whose reads are counted by kind.
+type countedDir struct {
+	dir   string
+	reads *tableReads
+}
+
+func (s *session) lookupsIn(dir string) (*countedDir, error) {
+	reads, err := readLayouts(vfs.OS, dir)
+	return &countedDir{dir, reads}, err
+}
+
+// passes looks up all stored keys, then all absent ones.
+func (s *session) passes(ctx context.Context, what string, policy filter.Policy, in *countedDir, stored, absent *keyList, ls, la *lookups) error {
+	if err := s.pass(ctx, what+", stored keys", policy, in, stored, ls); err != nil {
+		return err
+	}
+	return s.pass(ctx, what+", absent keys", policy, in, absent, la)
+}
+
 func (s *session) reportCache() int64 {
 	if s.cfg.CacheSize < 0 {
 		return smallCache
@@ -129,27 +164,23 @@ func (s *session) reportCache() int64 {
 
 // pass reopens the store, looks up all keys in an order that depends only on the seed, and
 // fills in l.
-func (s *session) pass(ctx context.Context, what string, policy filter.Policy, reads *tableReads, keys *keyList, l *lookups) error {
-	s.fs.Observe(reads.observe)
+func (s *session) pass(ctx context.Context, name string, policy filter.Policy, in *countedDir, keys *keyList, l *lookups) error {
+	s.fs.Observe(in.reads.observe)
 	defer s.fs.Observe(nil)
-	reads.reset()
+	in.reads.reset()
 	before := s.fs.Snapshot()
 	o := s.cfg.options()
 	o.FS, o.ReadOnly, o.Filters.Policy, o.Cache.Size = s.fs, true, policy, cacheOption(s.reportCache())
-	store, err := db.Open(s.dir, o)
+	store, err := db.Open(in.dir, o)
 	if err != nil {
 		return err
-	}
-	name := "filter off, " + what
-	if policy != filter.None {
-		name = "filter on, " + what
 	}
 	elapsed, err := s.lookUp(ctx, name, store, keys, l)
 	if err == nil {
 		l.setStore(store.Metrics())
 		l.MicrosPerOp = float64(elapsed.Nanoseconds()) / 1e3 / float64(max(l.Gets, 1))
 		all := s.fs.Snapshot().Sub(before).Of(base.FileTable, base.FileOldTable)
-		err = l.setReads(reads.counts(), all)
+		err = l.setReads(in.reads.counts(), all)
 	}
 	if err == nil { // after the reads have been counted, since this may read properties
 		var filters *db.FilterReport

@@ -11,8 +11,9 @@
 // Reading the source: run.go has the run from the command line to the end, config.go the flags,
 // workload.go the list of workloads, session.go the database that they share, and thread.go the
 // loop that measures them. The report is in filterreads.go (the lookups), tablereads.go (how reads are
-// counted), report.go (its text) and readschart.go (its chart). The comparison of filters is in
-// sweep.go: sweeprates.go and sweepstore.go measure, sweeptext.go writes the findings,
+// counted), report.go (its text) and readschart.go (its chart). peerlayouts.go copies tables with the
+// filters of other stores, and peerreads.go compares them. The comparison of filters is in sweep.go:
+// sweeprates.go, sweepstore.go and sweeprounds.go measure, sweeptext.go writes the findings,
 // sweepcharts.go draws the charts, and sweephtml.go writes the page.
 package main
 

@@ -26,6 +26,8 @@ type report struct {
 
 	Stored comparison `json:"stored_keys"`
 	Absent comparison `json:"absent_keys"`
+	// Peers has the same lookups with the filters of other stores. It ends with the store's own.
+	Peers []*peerReads `json:"peers,omitempty"`
 
 	Checks []check `json:"checks"`
 }
@@ -64,6 +66,9 @@ func (r *report) finish(promises bool) {
 	r.Absent.summarize()
 	r.checkAnswers()
 	r.checkCounts()
+	if len(r.Peers) > 0 {
+		r.checkPeers()
+	}
 	if promises {
 		r.checkPromises()
 	}
@@ -168,18 +173,14 @@ func (r *report) write(w io.Writer) error {
 	if r.CacheBytes == 0 {
 		cache = "no block cache"
 	}
-	filters := fmt.Sprintf("filters of %d bits per key", r.Bits)
-	switch {
-	case r.FilterKind == "fuse":
-		filters = "binary fuse filters"
-	case r.FilterKind == "both" && r.Bits == 10: // the store's default
-		filters += ", 15 above the last level"
-	}
-	fmt.Fprintf(w, "\nDISK READS SAVED by %s\n\n", filters)
+	fmt.Fprintf(w, "\nDISK READS SAVED by %s\n\n", r.filters())
 	fmt.Fprintf(w, "The data: %s.\n", r.Shape)
 	fmt.Fprintf(w, "For each column the store is reopened with %s, and every key is looked up once,\n", cache)
 	fmt.Fprint(w, "in the same random order. Disk reads are reads of table files, counted at the file system.\n\n")
 	if err := r.writeTable(w); err != nil {
+		return err
+	}
+	if err := r.writePeers(w); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -192,6 +193,18 @@ func (r *report) write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", r.inWords())
 	return err
+}
+
+// filters describes the store's filters.
+func (r *report) filters() string {
+	filters := fmt.Sprintf("filters of %d bits per key", r.Bits)
+	switch {
+	case r.FilterKind == "fuse":
+		return "binary fuse filters"
+	case r.FilterKind == "both" && r.Bits == 10: // the store's default
+		filters += ", 15 above the last level"
+	}
+	return filters
 }
 
 func (r *report) writeTable(w io.Writer) error {

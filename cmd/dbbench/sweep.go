@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
@@ -21,6 +23,8 @@ type sweep struct {
 	ValueSize  int           `json:"value_size"`
 	Levels     []levelShape  `json:"levels"`
 	Stores     []*storeRun   `json:"stores"`
+	Peers      []*storeRun   `json:"peers"` // without filters, with those of other stores, and with the default
+	Repeat     int           `json:"repeat"`
 	Took       time.Duration `json:"-"`
 
 	words bool // the keys are the shipped words
@@ -32,7 +36,7 @@ const sweepKeysDefault = 400_000
 
 // filterSweep measures every kind of filter with every number of bits: its false-positive rate
 // on keys of each shape, and the disk reads and times of lookups in a store of the real keys.
-func filterSweep(ctx context.Context, s *session, name string) error {
+func filterSweep(ctx context.Context, s *session, name string) (err error) {
 	began := time.Now()
 	stored, absent, err := s.sweepKeys()
 	if err != nil {
@@ -41,14 +45,22 @@ func filterSweep(ctx context.Context, s *session, name string) error {
 	points := sweepPoints(s.cfg.Filters, s.cfg.Bits)
 	out := &sweep{
 		Filters: s.cfg.Filters, Bits: s.cfg.Bits,
-		CacheBytes: s.sweepCache(), ValueSize: s.cfg.ValueSize, words: s.cfg.Keys == "",
+		CacheBytes: s.sweepCache(), ValueSize: s.cfg.ValueSize, Repeat: s.cfg.Repeat, words: s.cfg.Keys == "",
 	}
 	fmt.Fprintf(s.stdout, "%-17s: %s, on %s and %s of generated keys\n", name, bench.Counted(uint64(len(points)), "filter"),
 		bench.Counted(uint64(stored.len()), s.sweepNoun()), bench.Counted(uint64(len(keyShapes)), "shape"))
+	root, err := s.scratchDir("sweep")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
+	fmt.Fprintf(s.stdout, "It takes about %s if %s idle, and has %s in %s until it ends.\n\n",
+		durationText(s.sweepEstimate(stored, absent, len(points))), processorsAre(),
+		bench.Counted(uint64(len(points)+len(peerLayouts)+1), "store"), root)
 	if err := out.measureShapes(ctx, s, stored, absent, points); err != nil {
 		return err
 	}
-	if err := out.measureStores(ctx, s, stored, absent, points); err != nil {
+	if err := out.measureStores(ctx, s, root, stored, absent, points); err != nil {
 		return err
 	}
 	out.Took = time.Since(began)
@@ -64,6 +76,31 @@ func filterSweep(ctx context.Context, s *session, name string) error {
 	}
 	// Later workloads must not find filtersweep's stores.
 	return s.freshDB()
+}
+
+func processorsAre() string {
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		return fmt.Sprintf("%d processors are", n)
+	}
+	return "the processor is"
+}
+
+// sweepEstimate returns about how long the sweep takes. The costs were measured on two virtual processors;
+// other machines differ, and the progress shows how much.
+func (s *session) sweepEstimate(stored, absent *keyList, points int) time.Duration {
+	const (
+		perQuery  = 45 * time.Nanosecond // or per key of a filter that is built
+		perStore  = 200 * time.Millisecond
+		perPut    = 1500 * time.Nanosecond
+		perLookup = 1200 * time.Nanosecond
+		perMaking = 75 * time.Nanosecond
+	)
+	n := func(d time.Duration, times int) time.Duration { return d * time.Duration(times) }
+	keys := stored.len() + absent.len() + 2*len(keyShapes)*s.shapeKeys()
+	rates := n(n(perQuery, keys), 2*points) / time.Duration(runtime.GOMAXPROCS(0))
+	stores := n(perStore+n(perPut, stored.len()), points+len(peerLayouts)+1)
+	lookups := min(stored.len(), sweepLookups) + min(absent.len(), 2*sweepLookups)
+	return rates + stores + n(n(perLookup, lookups)*time.Duration(points+4)+n(perMaking, stored.len()*points), s.cfg.Repeat)
 }
 
 func (s *session) sweepNoun() string {
@@ -112,27 +149,6 @@ func (out *sweep) measureShapes(ctx context.Context, s *session, stored, absent 
 		out.Shapes = append(out.Shapes, rates)
 	}
 	return err
-}
-
-func (out *sweep) measureStores(ctx context.Context, s *session, stored, absent *keyList, points []sweepPoint) error {
-	bar := s.newProgress("lookups", len(points), 0)
-	defer bar.close()
-	st := newSweepStore(s, stored.sorted(), absent.sorted())
-	for _, p := range points {
-		run, err := st.measure(ctx, p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p, err)
-		}
-		if err := run.check(); err != nil {
-			return fmt.Errorf("%s: %w", p, err)
-		}
-		if out.Levels == nil {
-			out.Levels = st.shape
-		}
-		out.Stores = append(out.Stores, run)
-		bar.done.Add(1)
-	}
-	return nil
 }
 
 // check verifies that lookups found what they should, which no filter may change.

@@ -105,6 +105,7 @@ func rateText(rate float64) string {
 // ratesChart draws the rates of one key shape in tables of one size. With floor, it shows the
 // share of absent keys that no number of bits can exclude.
 func (out *sweep) ratesChart(c *chart.Chart, t *tableRates, floor bool) {
+	c.Left = 84 // for "0.001 %" next to the name of the axis, also in the larger texts on a phone
 	x, y := out.rateAxes()
 	c.SetAxes(x, y)
 	if floor && t.SameHash >= y.Low {
@@ -189,6 +190,7 @@ func (out *sweep) shapeFigures() (figures []figure) {
 	x.Name, y.Name = "", ""
 	for i, s := range out.Shapes {
 		c := chart.NewSmall(fmt.Sprintf("shape-%d", i), s.Shape, out.describeRates(&s.Large))
+		c.Left = 52 // for "0.001 %"
 		c.SetAxes(x, y)
 		for _, k := range out.measuredKinds() {
 			if k.name == "bloom" && s.Large.SameHash >= y.Low {
@@ -246,6 +248,7 @@ func storeChart(c *chart.Chart, all, expected []series, x, y chart.Axis) {
 		last := s.value[len(s.value)-1]
 		switch {
 		case s.kind.policy == nil:
+			c.LevelBand(s.kind.series, last.Low, last.High)
 			c.Level(s.kind.series, "dashed", last.Y)
 			c.End(s.kind.series, last.Y, s.kind.noun)
 		case s.kind.fixed:
@@ -253,12 +256,22 @@ func storeChart(c *chart.Chart, all, expected []series, x, y chart.Axis) {
 			c.Name(s.kind.series, last, s.kind.noun)
 		default:
 			if expected == nil {
+				c.Band(s.kind.series, s.value)
 				c.Line(s.kind.series, "", s.value)
 			}
-			c.Marks(s.kind.series, 2.6, s.value)
+			c.Marks(s.kind.series, 2.6, withoutIntervals(s.value))
 			c.End(s.kind.series, last.Y, s.kind.noun)
 		}
 	}
+}
+
+// withoutIntervals returns the points alone, for lines whose band shows the intervals.
+func withoutIntervals(points []chart.Point) []chart.Point {
+	bare := slices.Clone(points)
+	for i := range bare {
+		bare[i].Low, bare[i].High = 0, 0
+	}
+	return bare
 }
 
 // seriesValues returns all x and y of the series, with the ends of the intervals. The store
@@ -293,8 +306,11 @@ func readsPoint(r *storeRun, reads float64) chart.Point {
 
 func (out *sweep) readFigures() []figure {
 	figures := []figure{
-		out.levelFigure("levels-absent", "Disk reads per absent key, by level", func(r *storeRun) *passRun { return &r.Absent }),
-		out.levelFigure("levels-stored", "Disk reads per stored key, by level", func(r *storeRun) *passRun { return &r.Present }),
+		out.levelFigure("levels-absent", "Disk reads per absent key, by level and kind of filter", out.referenceRuns(), absentPass),
+		out.levelFigure("levels-stored", "Disk reads per stored key, by level and kind of filter", out.referenceRuns(), presentPass),
+	}
+	for i := range figures {
+		figures[i].Caption = fmt.Sprintf("Bloom filters of %d bits per key. ", out.reference()) + figures[i].Caption
 	}
 	all := out.storeSeries(bitsOf, absentReads)
 	xs, ys := seriesValues(all)
@@ -327,10 +343,34 @@ func describeSeries(all []series, unit string) string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// levelFigure shows the disk reads of a lookup on each level, for each kind at the reference bits.
-func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) figure {
-	const rowHeight = 14
-	runs := out.referenceRuns()
+func absentPass(r *storeRun) *passRun { return &r.Absent }
+
+func presentPass(r *storeRun) *passRun { return &r.Present }
+
+// peerFigures compare the default with no filter and with the filters of other stores.
+func (out *sweep) peerFigures() []figure {
+	return []figure{
+		out.levelFigure("peers-absent", "Disk reads per absent key, by level", out.Peers, absentPass),
+		out.levelFigure("peers-stored", "Disk reads per stored key, by level", out.Peers, presentPass),
+	}
+}
+
+// drawn returns the series and the name of a store in charts.
+func (p sweepPoint) drawn() (chart.Series, string) {
+	if k, ok := findSweepKind(p.Kind); ok {
+		return k.series, k.noun
+	}
+	for i, l := range peerLayouts {
+		if l.name == p.Kind {
+			return peerSeries[1+i], l.noun
+		}
+	}
+	return peerSeries[len(peerSeries)-1], p.named()
+}
+
+// levelFigure shows the disk reads of a lookup on each level, for each of the stores.
+func (out *sweep) levelFigure(id, title string, runs []*storeRun, pass func(*storeRun) *passRun) figure {
+	const rowHeight = 16
 	rows := len(out.Levels) + 1
 	c := chart.New(id, title, "")
 	c.Height = float64(rows*(len(runs)*rowHeight+12)) + c.Bottom + 16
@@ -342,8 +382,13 @@ func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) f
 		}
 		values = append(values, p.readsPerGet())
 	}
-	c.Right, c.Left = 178, 78
-	c.SetAxes(chart.LogAxis("disk reads per lookup", values, digitsTick), chart.Axis{Low: 0, High: 1})
+	c.Right, c.Left = 178, 86
+	x := chart.LogAxis("disk reads per lookup", values, digitsTick)
+	if len(x.Ticks) > 5 { // their texts would touch on a phone
+		n := 0
+		x.Ticks = slices.DeleteFunc(x.Ticks, func(chart.Tick) bool { n++; return n%2 == 0 })
+	}
+	c.SetAxes(x, chart.Axis{Low: 0, High: 1})
 	var parts []string
 	y := c.Top + 4
 	for row := range rows {
@@ -358,16 +403,16 @@ func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) f
 			if row < len(out.Levels) {
 				value = p.readsOf(out.Levels[row].Level)
 			}
-			k, _ := findSweepKind(r.Kind)
-			c.Lollipop(k.series, value, y+float64(i*rowHeight)+7, k.noun+" "+digits3(value))
+			series, noun := r.drawn()
+			c.Lollipop(series, value, y+float64(i*rowHeight)+7, noun+" "+digits3(value))
 			if row == rows-1 {
-				parts = append(parts, fmt.Sprintf("%s: %s", k.noun, digits3(value)))
+				parts = append(parts, fmt.Sprintf("%s: %s", noun, digits3(value)))
 			}
 		}
 		y += float64(len(runs)*rowHeight) + 12
 	}
 	c.Desc = "Disk reads per lookup on all levels. " + strings.Join(parts, "; ") + "."
-	caption := fmt.Sprintf("Bloom filters of %d bits per key. The axis is logarithmic.", out.reference())
+	caption := "The axis is logarithmic."
 	if out.CacheBytes == 0 {
 		caption += " There is no block cache, so every access to a block is a read."
 	}
@@ -380,17 +425,28 @@ func (out *sweep) timeFigures() []figure {
 		id, title string
 		pass      func(*storeRun) *passRun
 	}{
-		{"time-absent", "Time per lookup, absent keys", func(r *storeRun) *passRun { return &r.Absent }},
-		{"time-stored", "Time per lookup, stored keys", func(r *storeRun) *passRun { return &r.Present }},
+		{"time-absent", "Time per lookup, absent keys", absentPass},
+		{"time-stored", "Time per lookup, stored keys", presentPass},
 	} {
-		all := out.storeSeries(bitsOf, func(r *storeRun) chart.Point { return chart.Point{Y: f.pass(r).P10} })
+		all := out.storeSeries(bitsOf, func(r *storeRun) chart.Point {
+			p := f.pass(r)
+			return chart.Point{Y: p.P10, Low: p.Low, High: p.High}
+		})
 		xs, ys := seriesValues(all)
 		c := chart.New(f.id, f.title, describeSeries(all, "µs"))
 		storeChart(c, all, nil, bitsAxis(xs), timeAxis(ys))
-		figures = append(figures, newFigure(c, fmt.Sprintf("The tenth percentile of slices of %d lookups. "+
-			"The operating system's cache serves these reads; reads from a device take far longer.", sliceLookups)))
+		figures = append(figures, newFigure(c, out.spreadCaption()+
+			" The operating system's cache serves these reads; reads from a device take far longer."))
 	}
 	return figures
+}
+
+// spreadCaption explains marks and bands.
+func (out *sweep) spreadCaption() string {
+	if out.Repeat == 1 {
+		return "One measurement of each time, so the spread is unknown."
+	}
+	return fmt.Sprintf("Marks: the median of %d repetitions. Bands: from the least to the greatest.", out.Repeat)
 }
 
 // timeAxis is logarithmic if the times differ by a factor of 8 or more.
@@ -404,7 +460,7 @@ func timeAxis(micros []float64) chart.Axis {
 
 func (out *sweep) memoryFigures() []figure {
 	withFilters := slices.DeleteFunc(slices.Clone(out.Filters), func(name string) bool { return name == "none" })
-	filtered := &sweep{Filters: withFilters, Stores: out.Stores}
+	filtered := &sweep{Filters: withFilters, Stores: out.Stores, Repeat: out.Repeat}
 	all := filtered.storeSeries(func(r *storeRun) float64 { return float64(requestedBits(r)) },
 		func(r *storeRun) chart.Point { return chart.Point{Y: float64(r.FilterBytes) / (1 << 10)} })
 	xs, ys := seriesValues(all)
@@ -412,12 +468,14 @@ func (out *sweep) memoryFigures() []figure {
 	c.Rising = true
 	storeChart(c, all, nil, bitsAxis(xs), chart.LinearAxis("KiB", ys, true, digitsTick))
 	figures := []figure{newFigure(c, fmt.Sprintf("Of all tables of the store, %s keys.", bench.Grouped(uint64(out.Shapes[0].Stored))))}
-	all = filtered.storeSeries(bitsOf, func(r *storeRun) chart.Point { return chart.Point{Y: r.MakeNanosPerKey} })
+	all = filtered.storeSeries(bitsOf, func(r *storeRun) chart.Point {
+		return chart.Point{Y: r.MakeNanosPerKey, Low: r.MakeNanosLow, High: r.MakeNanosHigh}
+	})
 	xs, ys = seriesValues(all)
 	c = chart.New("making-bits", "Time to build a filter, against bits per key", describeSeries(all, "ns per key"))
 	storeChart(c, all, nil, bitsAxis(xs), chart.LinearAxis("ns per key", ys, true, digitsTick))
-	return append(figures, newFigure(c, fmt.Sprintf("Filters of %s keys, hashing included; the best of several runs. "+
-		"Every flush and compaction pays it.", bench.Grouped(sweepTableKeys))))
+	return append(figures, newFigure(c, fmt.Sprintf("Filters of %s keys, hashing included. "+
+		"Every flush and compaction pays it. ", bench.Grouped(sweepTableKeys))+out.spreadCaption()))
 }
 
 // requestedBits returns the bits per key that were requested, or those that a kind without a choice uses.

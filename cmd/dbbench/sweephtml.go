@@ -21,7 +21,7 @@ import (
 //go:embed sweep.html.tmpl
 var sweepPageText string
 
-var sweepPage = template.Must(template.New("sweep").Parse(sweepPageText))
+var sweepPage = template.Must(template.New("sweep").Funcs(template.FuncMap{"stores": newStoreTable}).Parse(sweepPageText))
 
 // page is the data of the template.
 type page struct {
@@ -34,6 +34,8 @@ type page struct {
 	Kinds      []string
 	Choices    []choice
 	Sections   []section
+	PeerFigs   []figure
+	PeerRows   []storeRow
 	StoreRows  []storeRow
 	RateHeads  []string
 	RateRows   []rateRow
@@ -42,8 +44,11 @@ type page struct {
 	ChartCSS   template.CSS
 }
 
-// tile is a figure in large print.
-type tile struct{ Value, Text string }
+// tile is a figure in large print, with what it counts and for which filters.
+type tile struct {
+	Name, Value, Text, What string
+	Own                     bool // SieveDB's default
+}
 
 // legend is the mark and the name of a kind.
 type legend struct {
@@ -63,6 +68,17 @@ type section struct {
 type storeRow struct {
 	Name                                                          string
 	Bits, Memory, Absent, AbsentPredicted, Stored, TA, TS, Making string
+}
+
+// storeTable is a table of stores; Making adds the column of the time to build.
+type storeTable struct {
+	Label  string
+	Rows   []storeRow
+	Making bool
+}
+
+func newStoreTable(label string, rows []storeRow, making bool) storeTable {
+	return storeTable{label, rows, making}
 }
 
 type rateRow struct {
@@ -116,6 +132,7 @@ func (out *sweep) page(cfg *config, now time.Time) *page {
 		bench.Counted(uint64(len(out.Shapes)-1), "shape"), bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Stored)),
 		bench.Counted(uint64(len(out.Stores)), "store"), now.UTC().Format("2 January 2006"))
 	p.Tiles = out.tiles()
+	p.PeerFigs = out.peerFigures()
 	p.Sections = out.sections()
 	p.addTables()
 	for i := range p.Findings {
@@ -130,14 +147,17 @@ var numberAndUnit = regexp.MustCompile(`(\d) (%|µs|ns|B|KiB|MiB|bits)`)
 // unbroken joins numbers and their units with non-breaking spaces.
 func unbroken(text string) string { return numberAndUnit.ReplaceAllString(text, "$1\u00a0$2") }
 
+// tiles has a card for each store of Peers.
 func (out *sweep) tiles() (tiles []tile) {
-	none, best := out.runOf("none"), out.bestRun()
-	if none != nil {
-		tiles = append(tiles, tile{digits3(none.Absent.readsPerGet()), "disk reads to learn that a key is absent, without filters"})
-	}
-	if best != nil {
-		tiles = append(tiles, tile{digits3(best.Absent.readsPerGet()), "with " + best.named()},
-			tile{fmt.Sprintf("%.1f bits", best.BitsPerKey), "of memory per key, " + bench.SizeText(best.FilterBytes) + " in total"})
+	for _, r := range out.Peers {
+		l := r.peer()
+		t := tile{Name: upperFirst(l.noun), Value: digits3(r.Absent.readsPerGet()), Own: l.name == ownName}
+		t.Text = "disk reads to learn that a key is absent"
+		t.What = l.what
+		if r.FilterBytes > 0 {
+			t.What += fmt.Sprintf(": %s in memory", bench.SizeText(r.FilterBytes))
+		}
+		tiles = append(tiles, t)
 	}
 	return tiles
 }
@@ -177,18 +197,11 @@ func (out *sweep) storeText() string {
 }
 
 func (p *page) addTables() {
+	for _, r := range p.Peers {
+		p.PeerRows = append(p.PeerRows, newStoreRow(r))
+	}
 	for _, r := range p.Stores {
-		row := storeRow{
-			Name: r.named(), Bits: fmt.Sprintf("%.2f", r.BitsPerKey), Memory: bench.SizeText(r.FilterBytes),
-			Absent:          digits3(r.Absent.readsPerGet()),
-			AbsentPredicted: digits3(r.Absent.Predicted / float64(max(r.Absent.Gets, 1))),
-			Stored:          digits3(r.Present.readsPerGet()),
-			TA:              digits3(r.Absent.P10), TS: digits3(r.Present.P10), Making: digits3(r.MakeNanosPerKey),
-		}
-		if r.Kind == "none" {
-			row.Memory, row.Making = "–", "–"
-		}
-		p.StoreRows = append(p.StoreRows, row)
+		p.StoreRows = append(p.StoreRows, newStoreRow(r))
 	}
 	for _, s := range p.Shapes {
 		p.RateHeads = append(p.RateHeads, s.Shape)
@@ -205,6 +218,35 @@ func (p *page) addTables() {
 	}
 }
 
+func newStoreRow(r *storeRun) storeRow {
+	row := storeRow{
+		Name: r.named(), Bits: fmt.Sprintf("%.2f", r.BitsPerKey), Memory: bench.SizeText(r.FilterBytes),
+		Absent:          digits3(r.Absent.readsPerGet()),
+		AbsentPredicted: digits3(r.Absent.Predicted / float64(max(r.Absent.Gets, 1))),
+		Stored:          digits3(r.Present.readsPerGet()),
+		TA:              r.Absent.timeText(), TS: r.Present.timeText(),
+		Making: spreadText(r.MakeNanosPerKey, r.MakeNanosLow, r.MakeNanosHigh),
+	}
+	if r.MakeNanosPerKey == 0 {
+		row.Making = "–"
+	}
+	if r.FilterBytes == 0 {
+		row.Memory = "–"
+	}
+	return row
+}
+
+// timeText formats the time per lookup with its spread.
+func (p *passRun) timeText() string { return spreadText(p.P10, p.Low, p.High) }
+
+// spreadText formats a median, with the least and greatest value if they differ.
+func spreadText(median, low, high float64) string {
+	if low == high {
+		return digits3(median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", digits3(median), digits3(low), digits3(high))
+}
+
 // conditions returns everything that is needed to repeat the run.
 func (out *sweep) conditions(cfg *config, now time.Time) []finding {
 	machine := fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "processor"))
@@ -216,6 +258,8 @@ func (out *sweep) conditions(cfg *config, now time.Time) []finding {
 		{"Date", now.UTC().Format("2006-01-02 15:04 MST") + fmt.Sprintf("; the run took %.0f s", out.Took.Seconds())},
 		{"Machine", machine},
 		{"Versions", "SieveDB " + sieveVersion() + ", " + runtime.Version()},
+		{"Times", fmt.Sprintf("the median of %s, in turns with the other stores; in brackets and as bands, the least and the greatest. "+
+			"Each is the tenth percentile of slices of %d lookups, or the least time to build a filter", bench.Counted(uint64(out.Repeat), "repetition"), sliceLookups)},
 		{"Seed", fmt.Sprintf("%d; keys, levels and rates are the same in each run, times are not", cfg.Seed)},
 	}
 }
@@ -274,6 +318,10 @@ func (out *sweep) write(w io.Writer) error {
 			rate, predicted = rateText(f.Rate), rateText(f.Predicted)
 		}
 		fmt.Fprintf(t, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.sweepPoint, r.BitsPerKey, bench.SizeText(r.FilterBytes), rate, predicted,
+			digits3(r.Absent.readsPerGet()), digits3(r.Present.readsPerGet()), digits3(r.Absent.P10), digits3(r.Present.P10))
+	}
+	for _, r := range out.Peers {
+		fmt.Fprintf(t, "%s\t%.2f\t%s\t-\t-\t%s\t%s\t%s\t%s\t\n", r.named(), r.BitsPerKey, bench.SizeText(r.FilterBytes),
 			digits3(r.Absent.readsPerGet()), digits3(r.Present.readsPerGet()), digits3(r.Absent.P10), digits3(r.Present.P10))
 	}
 	err := t.Flush()

@@ -34,7 +34,8 @@ var sweepKinds = []sweepKind{
 const (
 	sweepName         = "filtersweep"
 	defaultSweepKinds = "none,bloom,cacheline,fuse"
-	defaultSweepBits  = "4..20"
+	defaultSweepBits  = "4,6,8,10,12,14,16,18,20"
+	defaultRepeat     = 5
 )
 
 // sweepFlags declares the flags of filtersweep.
@@ -49,6 +50,7 @@ func (c *config) sweepFlags(fs *flag.FlagSet) {
 		c.Bits, err = parseBits(s)
 		return err
 	})
+	fs.IntVar(&c.Repeat, "repeat", defaultRepeat, "`times` to measure each time of filtersweep; charts show the median and the spread")
 	fs.StringVar(&c.HTML, "html", "", "write filtersweep's report with charts to this `file`, a self-contained page")
 }
 

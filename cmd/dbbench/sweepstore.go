@@ -18,10 +18,14 @@ import (
 type storeRun struct {
 	sweepPoint
 	BitsPerKey      float64 `json:"bits_per_key"`
-	FilterBytes     uint64  `json:"filter_bytes"` // in memory
-	MakeNanosPerKey float64 `json:"make_nanos_per_key"`
+	FilterBytes     uint64  `json:"filter_bytes"`       // in memory
+	MakeNanosPerKey float64 `json:"make_nanos_per_key"` // median of the repetitions
+	MakeNanosLow    float64 `json:"make_nanos_per_key_low"`
+	MakeNanosHigh   float64 `json:"make_nanos_per_key_high"`
 	Absent          passRun `json:"absent_keys"`
 	Present         passRun `json:"stored_keys"`
+
+	making []float64 // of each repetition
 }
 
 // passRun has the results of one pass of lookups of stored or absent keys, in random order.
@@ -33,9 +37,14 @@ type passRun struct {
 	// Predicted is the number of disk reads that theory predicts.
 	Predicted float64 `json:"predicted_disk_reads"`
 	// P10 and P50 are percentiles of the time per lookup in microseconds, over slices of
-	// sliceLookups lookups. P10 is the time without disturbances.
-	P10 float64 `json:"micros_p10"`
-	P50 float64 `json:"micros_p50"`
+	// sliceLookups lookups: the medians of the repetitions. P10 is the time without disturbances;
+	// its least and greatest values are Low and High.
+	P10  float64 `json:"micros_p10"`
+	Low  float64 `json:"micros_p10_low"`
+	High float64 `json:"micros_p10_high"`
+	P50  float64 `json:"micros_p50"`
+
+	p10s, p50s []float64 // of each repetition
 }
 
 // levelReads is the number of disk reads from tables of a level.
@@ -60,24 +69,27 @@ const (
 	// sliceLookups are timed together, since reading the clock takes a good part of the time of
 	// a lookup that a filter ends.
 	sliceLookups = 500
-	// sweepLookups bounds each pass, so that a sweep takes a minute.
-	sweepLookups = 50_000
+	// sweepLookups bounds each pass of stored keys, and half of those of absent keys, so that a sweep
+	// takes a minute.
+	sweepLookups = 20_000
 )
 
 // runShares are the levels' shares of the keys, the last level first. They are somewhat below the
 // limits of levels that grow tenfold, so no level is compacted. Level 0 gets the remainder.
 var runShares = []float64{0.93, 0.055, 0.01}
 
-// sweepStore builds a store for each point and looks up keys in it. All stores have the same
-// entries on the same levels.
+// sweepStore builds a store for each filter and looks up keys in all of them, in turns. All stores
+// have the same entries on the same levels.
 type sweepStore struct {
 	*session
+	root            string // the folder of the stores
+	targets         []*sweepTarget
 	runs            [][]int // key numbers, ascending by key, for each load and then for level 0
 	stored, present [][]byte
 	absent          [][]byte
 	values          [][]byte
 	base            int64
-	shape           []levelShape // of the last store
+	shape           []levelShape // of the first store
 }
 
 // newSweepStore chooses a level for each key at random.
@@ -108,55 +120,23 @@ func drawKeys(rng *rand.Rand, keys [][]byte, n int) [][]byte {
 	return keys[:min(n, len(keys))]
 }
 
-// measure builds the store with the filter of p and looks up all keys.
-func (st *sweepStore) measure(ctx context.Context, p sweepPoint) (*storeRun, error) {
-	r := &storeRun{sweepPoint: p}
-	if err := st.build(ctx, p); err != nil {
-		return nil, err
-	}
-	o := st.options(p)
-	o.ReadOnly, o.Cache.Size = true, cacheOption(st.cache())
-	store, err := db.Open(st.dir, o)
-	if err != nil {
-		return nil, err
-	}
-	st.store = store
-	levels := newLevelCounts()
-	if err = levels.learn(store, st.dir); err == nil { // opens all tables
-		st.fs.Observe(levels.observe)
-		defer st.fs.Observe(nil)
-		m := store.Metrics()
-		st.shape, r.FilterBytes = levelShapes(m), m.Tables.FilterBytes
-		r.BitsPerKey = 8 * float64(r.FilterBytes) / float64(len(st.stored))
-		err = st.pass(ctx, store, levels, st.absent, &r.Absent)
-	}
-	if err == nil {
-		err = st.pass(ctx, store, levels, st.present, &r.Present)
-	}
-	r.MakeNanosPerKey = st.makingCost(p)
-	return r, errors.Join(err, st.closeDB())
-}
-
 func (s *session) sweepCache() int64 { return max(s.cfg.CacheSize, 0) }
 
 func (st *sweepStore) cache() int64 { return st.sweepCache() }
 
-func (st *sweepStore) options(p sweepPoint) *db.Options {
+func (st *sweepStore) options(p filter.Policy) *db.Options {
 	o := st.cfg.options()
-	o.FS, o.Filters.Policy, o.Compaction.MaxLevelBase, o.EventListener = st.fs, p.policy(), st.base, st.events.listener()
+	o.FS, o.Filters.Policy, o.Compaction.MaxLevelBase, o.EventListener = st.fs, p, st.base, st.events.listener()
 	return o
 }
 
 // build loads the runs, starting with the last level: each load goes to a level above those that it
 // overlaps.
-func (st *sweepStore) build(ctx context.Context, p sweepPoint) error {
+func (st *sweepStore) build(ctx context.Context, dir string, p filter.Policy) error {
 	if err := st.closeDB(); err != nil {
 		return err
 	}
-	if err := db.Destroy(st.dir, &db.Options{FS: st.fs}); err != nil {
-		return err
-	}
-	store, err := db.Open(st.dir, st.options(p))
+	store, err := db.Open(dir, st.options(p))
 	if err != nil {
 		return err
 	}
@@ -194,19 +174,19 @@ func (st *sweepStore) loadRun(store *db.DB, run []int) error {
 	return errors.Join(err, l.Close())
 }
 
-// pass looks up keys and fills in p.
+// pass looks up keys and adds a repetition to p.
 func (st *sweepStore) pass(ctx context.Context, store *db.DB, levels *levelCounts, keys [][]byte, p *passRun) error {
 	before := store.Metrics()
 	levels.reset()
 	var value []byte
 	var slice []float64
-	for len(keys) > 0 {
+	p.Gets, p.Found = uint64(len(keys)), 0
+	for part := range slices.Chunk(keys, sliceLookups) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n := min(sliceLookups, len(keys))
 		began := time.Now()
-		for _, key := range keys[:n] {
+		for _, key := range part {
 			var err error
 			if value, err = store.GetTo(value[:0], key); err == nil {
 				p.Found++
@@ -214,11 +194,13 @@ func (st *sweepStore) pass(ctx context.Context, store *db.DB, levels *levelCount
 				return err
 			}
 		}
-		slice = append(slice, float64(time.Since(began).Nanoseconds())/1e3/float64(n))
-		p.Gets += uint64(n)
-		keys = keys[n:]
+		slice = append(slice, float64(time.Since(began).Nanoseconds())/1e3/float64(len(part)))
 	}
-	p.P10, p.P50 = percentiles(slice)
+	p10, p50 := percentiles(slice)
+	p.p10s, p.p50s = append(p.p10s, p10), append(p.p50s, p50)
+	if len(p.p10s) > 1 {
+		return nil // the reads are the same each time
+	}
 	for level, reads := range levels.read() {
 		if levels.tables[level] > 0 {
 			p.Levels = append(p.Levels, levelReads{Level: level, Reads: reads})
@@ -261,28 +243,6 @@ func percentiles(values []float64) (p10, p50 float64) {
 	slices.Sort(values)
 	at := func(q float64) float64 { return values[int(q*float64(len(values)-1)+0.5)] }
 	return at(0.1), at(0.5)
-}
-
-// makingCost returns the time to build filters for all keys, in nanoseconds per key. It uses the
-// least of many times of each filter, since disturbances can only add to it.
-func (st *sweepStore) makingCost(p sweepPoint) float64 {
-	if p.policy() == filter.None {
-		return 0
-	}
-	var sum time.Duration
-	var built []byte
-	for keys := range slices.Chunk(st.stored, sweepTableKeys) {
-		var best time.Duration
-		for range 15 {
-			began := time.Now()
-			built = p.policy().CreateFilter(built[:0], keys)
-			if took := time.Since(began); best == 0 || took < best {
-				best = took
-			}
-		}
-		sum += best
-	}
-	return float64(sum.Nanoseconds()) / float64(max(len(st.stored), 1))
 }
 
 // levelCounts counts reads of tables by level, at the file system.

@@ -43,11 +43,36 @@ func (out *sweep) runOf(kind string) *storeRun {
 
 // named returns a kind with its bits, for text.
 func (p sweepPoint) named() string {
-	k, _ := findSweepKind(p.Kind)
-	if p.Bits == 0 {
+	k, ok := findSweepKind(p.Kind)
+	switch {
+	case !ok:
+		l := p.peer()
+		return l.noun
+	case p.Bits == 0:
 		return k.noun
 	}
 	return fmt.Sprintf("%s of %d bits", k.noun, p.Bits)
+}
+
+// with returns what the lookups of a peer had, as part of a sentence.
+func (p sweepPoint) with() string {
+	switch p.Kind {
+	case noFilters.name:
+		return "blocks without filters"
+	case "pebble":
+		return "as in Pebble, without filters of the last level"
+	}
+	return "with " + p.peer().noun
+}
+
+// peer returns the layout of a store of Peers.
+func (p sweepPoint) peer() filterLayout {
+	for _, l := range append([]filterLayout{noFilters}, peerLayouts...) {
+		if l.name == p.Kind {
+			return l
+		}
+	}
+	return filterLayout{name: ownName, noun: ownNoun + "'s default", what: ownWhat}
 }
 
 // finding is one conclusion from the data.
@@ -63,32 +88,28 @@ func (out *sweep) findings() (all []finding) {
 	return all
 }
 
-// bestRun returns the store with filters at the reference bits that has the fewest disk reads for
-// absent keys.
-func (out *sweep) bestRun() *storeRun {
-	var best *storeRun
-	for _, r := range out.referenceRuns() {
-		if r.Kind != "none" && (best == nil || r.Absent.Reads < best.Absent.Reads) {
-			best = r
-		}
-	}
-	return best
-}
-
+// findReads compares the default with no filter and with the filters of other stores.
 func (out *sweep) findReads() (finding, bool) {
-	none, best := out.runOf("none"), out.bestRun()
-	if none == nil || best == nil {
+	if len(out.Peers) == 0 {
 		return finding{}, false
 	}
-	fewer := "none at all"
-	if best.Absent.Reads > 0 {
-		fewer = fmt.Sprintf("%s (%s times fewer)", digits3(best.Absent.readsPerGet()),
-			digits3(none.Absent.readsPerGet()/best.Absent.readsPerGet()))
+	var absent, stored []string
+	for _, r := range out.Peers {
+		absent = append(absent, digits3(r.Absent.readsPerGet())+" "+r.with())
+		stored = append(stored, digits3(r.Present.readsPerGet()))
 	}
-	return finding{"Reads", fmt.Sprintf("On %s, a lookup of an absent key reads %s blocks without filters and %s with %s. "+
-		"For a stored key, which must be read once, the number falls from %s to %s.",
-		bench.Counted(uint64(len(out.Levels)), "level"), digits3(none.Absent.readsPerGet()), fewer, best.named(),
-		digits3(none.Present.readsPerGet()), digits3(best.Present.readsPerGet()))}, true
+	return finding{"Reads", fmt.Sprintf("On %s, a lookup of an absent key reads %s. "+
+		"For a stored key, which must be read once, the numbers are %s.",
+		bench.Counted(uint64(len(out.Levels)), "level"), listed(absent), listed(stored))}, true
+}
+
+// listed joins parts with commas and a final "and".
+func listed(parts []string) string {
+	last := len(parts) - 1
+	if last < 1 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:last], ", ") + " and " + parts[last]
 }
 
 // findTheory compares the rates in small tables with the predictions.
@@ -191,14 +212,14 @@ func (out *sweep) findTime() (finding, bool) {
 	var parts []string
 	for _, r := range out.referenceRuns() {
 		if r.Kind != "none" {
-			parts = append(parts, fmt.Sprintf("%s µs with %s", digits3(r.Absent.P10), r.named()))
+			parts = append(parts, fmt.Sprintf("%s µs with %s", r.Absent.timeText(), r.named()))
 		}
 	}
 	if none == nil || len(parts) == 0 {
 		return finding{}, false
 	}
 	return finding{"Time", fmt.Sprintf("Learning that a key is absent takes %s µs without filters, %s. The operating system's cache serves these reads.",
-		digits3(none.Absent.P10), strings.Join(parts, ", "))}, true
+		none.Absent.timeText(), strings.Join(parts, ", "))}, true
 }
 
 func (out *sweep) findMaking() (finding, bool) {

@@ -14,6 +14,7 @@ type Bars struct {
 	Series    []Series // the colour of each row
 	Strong    int      // the row whose text is bold; -1: none
 	Columns   int      // panels side by side
+	Width     float64  // of the drawing; 0: 900. A phone shows at most 480 without making texts too small
 	Panels    []Panel
 }
 
@@ -57,12 +58,15 @@ func (b *Bars) Desc() string {
 
 // File returns the drawing as an SVG file.
 func (b *Bars) File() []byte {
-	names := 0.0
+	names, whole := 0.0, b.Width
+	if whole == 0 {
+		whole = barsWidth
+	}
 	for _, row := range b.Rows {
 		names = max(names, unitsPerRun*float64(len([]rune(row))))
 	}
 	first := barsMargin + names + 8
-	width := (barsWidth - barsMargin - first - panelGap*float64(b.Columns-1)) / float64(b.Columns)
+	width := (whole - barsMargin - first - panelGap*float64(b.Columns-1)) / float64(b.Columns)
 	height := panelHead + float64(len(b.Rows))*barPitch + panelGap
 	var body strings.Builder
 	body.WriteString(text(barsMargin, headingHeight-10, "heading", b.Title))
@@ -76,9 +80,9 @@ func (b *Bars) File() []byte {
 		}
 		y += height
 	}
-	notes, used := remarks(b.Remarks, barsMargin, y-panelGap+10, barsWidth)
+	notes, used := remarks(b.Remarks, barsMargin, y-panelGap+10, whole)
 	body.WriteString(notes)
-	return file(b.ID, barsWidth, y-panelGap+10+used+barsMargin/2, b.Title, b.Desc(), body.String())
+	return file(b.ID, whole, y-panelGap+10+used+barsMargin/2, b.Title, b.Desc(), body.String())
 }
 
 func (b *Bars) weight(row int) string {

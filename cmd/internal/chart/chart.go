@@ -82,6 +82,26 @@ func (c *Chart) Line(s Series, style string, points []Point) {
 	c.body.WriteString(`"/>`)
 }
 
+// Band fills the area between the lows and the highs of points: the spread of repeated measurements.
+func (c *Chart) Band(s Series, points []Point) {
+	if len(points) < 2 {
+		return
+	}
+	fmt.Fprintf(&c.body, `<polygon class="band %s" points="`, s.Class())
+	for _, p := range points {
+		fmt.Fprintf(&c.body, "%.1f,%.1f ", c.x.at(p.X), c.y.at(p.High))
+	}
+	for _, p := range slices.Backward(points) {
+		fmt.Fprintf(&c.body, "%.1f,%.1f ", c.x.at(p.X), c.y.at(p.Low))
+	}
+	c.body.WriteString(`"/>`)
+}
+
+// LevelBand is Band for a Level.
+func (c *Chart) LevelBand(s Series, low, high float64) {
+	c.Band(s, []Point{{X: c.x.Low, Low: low, High: high}, {X: c.x.High, Low: low, High: high}})
+}
+
 // Level draws a horizontal line at a value. style is as in Line.
 func (c *Chart) Level(s Series, style string, y float64) {
 	c.segment("line "+style+" "+s.Class(), c.x.from, c.x.to, c.y.at(y), c.y.at(y))

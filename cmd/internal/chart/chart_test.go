@@ -99,6 +99,21 @@ func TestBarsShareTheScaleOfTheirPanel(t *testing.T) {
 	require.InDelta(t, width(b, 0)/2, width(b, 4), 0.2, "half of Max")
 }
 
+func TestBarsFitTheirWidth(t *testing.T) {
+	b := sampleBars()
+	require.Contains(t, string(b.File()), `width="900"`)
+	b.Width, b.Columns = 480, 1
+	text := string(b.File())
+	require.Contains(t, text, `width="480"`)
+	for _, bar := range strings.Split(text, `<rect class="bar`)[1:] {
+		var series int
+		var x, y, width float64
+		_, err := fmt.Sscanf(bar, ` s%d" x="%f" y="%f" width="%f"`, &series, &x, &y, &width)
+		require.NoError(t, err)
+		require.Less(t, x+width, 480.0-valueRunes*unitsPerRun, "a text at its end has room")
+	}
+}
+
 func sampleChart() *Chart {
 	c := New("sample", "A & B", "what it shows")
 	square := func(v float64) string { return fmt.Sprintf("%g²", v) }
@@ -110,6 +125,8 @@ func sampleChart() *Chart {
 		c.End(s, 1000, fmt.Sprintf("series %d", s))
 	}
 	c.Level(1, "floor", 2)
+	c.Band(1, []Point{{X: 0, Low: 2, High: 4}, {X: 10, Low: 3, High: 9}})
+	c.LevelBand(1, 2, 4)
 	c.Note(1, 2, "a note")
 	c.Name(2, Point{X: 5, Y: 10}, "a point")
 	c.RowName(30, "a row")
@@ -122,6 +139,7 @@ func TestAChartIsAFileOfItsOwn(t *testing.T) {
 	requireStandsAlone(t, d)
 	require.Equal(t, "what it shows", d.desc)
 	require.Equal(t, NumSeries, d.elements["polyline"])
+	require.Equal(t, 2, d.elements["polygon"])
 	for _, text := range []string{"A & B", "across", "up", "10²", "100²", "series 0", "series 7", "a note", "a point", "a row", "a value", "a remark"} {
 		require.Contains(t, d.texts, text)
 	}

@@ -42,6 +42,7 @@ const CSS = `:root {
 .plot .predicted { stroke-width: 1.4; opacity: .6; }
 .plot .dashed, .plot .dash1 { stroke-dasharray: 6 4; } .plot .floor { stroke-dasharray: 1.5 3.5; stroke-width: 1.8; }
 .plot .dash2 { stroke-dasharray: 2 3; } .plot .dash3 { stroke-dasharray: 9 3 2 3; } .plot .dash4 { stroke-dasharray: 12 5; }
+.plot .band { fill: var(--c); opacity: .22; }
 .plot .interval { stroke: var(--c); stroke-width: 1.5; } .plot .stem { stroke: var(--c); stroke-width: 1.5; opacity: .4; }
 .plot .mark { fill: var(--c); } .plot .hollow { fill: none; stroke: var(--c); stroke-width: 1; }
 `
