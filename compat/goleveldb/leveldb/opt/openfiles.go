@@ -1,0 +1,5 @@
+//go:build !darwin
+
+package opt
+
+const defaultOpenFiles = 500

@@ -1,0 +1,3 @@
+package opt
+
+const defaultOpenFiles = 200
