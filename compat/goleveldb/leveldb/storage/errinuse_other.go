@@ -1,0 +1,5 @@
+//go:build !unix && !windows
+
+package storage
+
+var errInUse = ErrLocked
