@@ -127,6 +127,9 @@ func (c *comparison) process(ctx context.Context, q request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d, ok := findDriver(allDrivers, q.Engine); ok && d.Program != "" {
+		program = d.Program
+	}
 	input, err := json.Marshal(q)
 	if err != nil {
 		return nil, err

@@ -81,11 +81,13 @@ type Driver struct {
 	Open          func(dir string, o Options) (Engine, error)
 	// LeftOut is the reason why the engine is not in this program. Open is nil then.
 	LeftOut string
+	// Program is the program to measure the engine with, if it cannot be in this one.
+	Program string
 }
 
 // Go returns the drivers of the engines written in Go, SieveDB first.
 func Go() []Driver {
-	return []Driver{sieveDriver(), bufferedDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver()}
+	return []Driver{sieveDriver(), bufferedDriver(), asGoleveldbDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver()}
 }
 
 // moduleVersion returns the version of a module in this program.
