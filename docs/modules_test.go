@@ -69,10 +69,22 @@ func TestNoModuleHasAReplaceDirective(t *testing.T) {
 	}
 }
 
-// go.work lists every module, and its replace directive gives the nested modules the root module of
+// standIn is the module that has goleveldb's path. It is in a workspace of its own, because other modules
+// need goleveldb.
+const standIn = "compat/goleveldb"
+
+// s3Test is the module whose test needs Amazon's SDK. It is in a workspace of its own, because no other
+// module needs that.
+const s3Test = "backup/blob/s3test"
+
+// go.work lists every module but these two, and its replace directive gives the nested modules the root module of
 // this checkout. Without that directive, the go command looks for the required version on the network.
 func TestWorkspaceListsEveryModule(t *testing.T) {
 	all := modules(t)
+	require.Equal(t, "github.com/syndtr/goleveldb", all[standIn].Module.Path)
+	delete(all, standIn)
+	require.Contains(t, all, s3Test)
+	delete(all, s3Test)
 	var work struct {
 		Use     []struct{ DiskPath string }
 		Replace []replacement

@@ -20,6 +20,12 @@ var (
 	tag        = regexp.MustCompile(`<[^>]+>`)
 )
 
+// columns are the places of a floor.
+var columns = []string{
+	"translate(48 0)", "translate(160 0)", "translate(272 0)", "translate(384 0)", "translate(496 0)", "translate(608 0)",
+	"translate(720 0)", "translate(832 0)",
+}
+
 // The picture shows each room of the table once, on its floor, and no two rooms overlap.
 func TestRoomsPictureMatchesTheTable(t *testing.T) {
 	drawn := map[string]int{}
@@ -32,6 +38,7 @@ func TestRoomsPictureMatchesTheTable(t *testing.T) {
 			require.NotContains(t, drawn, name, "drawn twice")
 			require.NotContains(t, places, box[1], "%s covers another room of floor %d", name, n)
 			places[box[1]] = name
+			require.Contains(t, columns, box[1], "%s is not in a column of the picture", name)
 			drawn[name] = n
 		}
 	}

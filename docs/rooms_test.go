@@ -37,6 +37,7 @@ func rooms(t *testing.T) map[string]room {
 			}
 		}
 		slices.Sort(r.imports)
+		require.NotContains(t, all, m[2], "two rows for one room")
 		all[m[2]] = r
 	}
 	require.Greater(t, len(all), 10, "rows of the table of rooms")

@@ -45,11 +45,12 @@ func snippets(t *testing.T) map[string][]string {
 
 // importable has the packages that snippets use, by their names in the code.
 var importable = map[string]string{
-	"bytes": "bytes", "context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "os": "os",
+	"bytes": "bytes", "context": "context", "errors": "errors", "expvar": "expvar", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os",
 	"slog": "log/slog", "time": "time",
 	"sievedb": "github.com/sievedb/sievedb", "db": module + "db", "filter": module + "filter",
 	"rangefilter": module + "filter/rangefilter", "standalone": module + "filter/standalone",
 	"sstable": module + "sstable", "vfs": module + "vfs", "backup": module + "backup",
+	"metrics": module + "metrics", "console": module + "console",
 }
 
 // exportData returns an importer that reads the export data of these packages from the build cache.
