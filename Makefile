@@ -7,13 +7,14 @@ PROSE       ?= github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 # The module that has goleveldb's path. It is in a workspace of its own, because others need goleveldb.
 STANDIN     := compat/goleveldb
 MODULES     := . $(patsubst %/go.mod,%,$(filter-out $(STANDIN)/go.mod,$(wildcard cmd/*/go.mod internal/*/go.mod backup/*/go.mod compat/*/go.mod metrics/*/go.mod)))
-TARGETS     := linux/arm64 linux/386 darwin/arm64 windows/amd64
+# A word size, an architecture and a system more with each; make platforms builds the others.
+TARGETS     := linux/386 darwin/arm64 windows/amd64
 # It has little code of its own for systems.
-STANDIN_TARGETS := linux/386 windows/amd64
-# These compile too. The first three have no directories that can be locked, but a store in
-# memory; the others are built by make platforms.
-ODD_TARGETS := plan9/amd64 js/wasm wasip1/wasm
-MORE_TARGETS := aix/ppc64 android/arm64 darwin/amd64 dragonfly/amd64 freebsd/amd64 illumos/amd64 linux/arm linux/loong64 \
+STANDIN_TARGETS := windows/386
+# These compile too. They have no directories that can be locked, but a store in memory; so has
+# js/wasm, which make wasm tests.
+ODD_TARGETS := plan9/amd64 wasip1/wasm
+MORE_TARGETS := linux/arm64 js/wasm aix/ppc64 android/arm64 darwin/amd64 dragonfly/amd64 freebsd/amd64 illumos/amd64 linux/arm linux/loong64 \
                linux/ppc64le linux/riscv64 linux/s390x netbsd/amd64 openbsd/amd64 solaris/amd64 windows/386 windows/arm64
 FUZZTIME    ?= 10s
 SOAKTIME    ?= 24h
