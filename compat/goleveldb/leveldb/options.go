@@ -43,6 +43,11 @@ func nativeOptions(o *opt.Options) *db.Options {
 	}
 	n.Cache = db.CacheOptions{Size: blockCache(o), MaxOpenFiles: max(o.GetOpenFilesCacheCapacity(), minOpenFiles)}
 	n.Filters.Policy, n.Filters.ForGoleveldb = nativeFilter(o.GetFilter())
+	if n.Comparer != db.BytewiseComparer && !n.Filters.ForGoleveldb {
+		// The comparer may call keys equal whose bytes differ, as goleveldb allows. A filter of
+		// NewBloomFilter denies such keys there too.
+		n.Comparer.InexactEqual = true
+	}
 	if !o.GetStrict(opt.StrictJournal) {
 		n.Salvage = db.SalvageAll
 	}
