@@ -239,10 +239,7 @@ func (db *DB) Write(batch *Batch, wo *opt.WriteOptions) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	if batch.b.Size() > db.o.GetWriteBuffer() && !db.o.GetDisableLargeBatchTransaction() {
-		wo = &opt.WriteOptions{Sync: true}
-	}
-	return convert(batch.apply(db.store, db.durability(wo)))
+	return convert(batch.apply(db, wo))
 }
 
 // getter is what Get of SieveDB has in common.

@@ -109,8 +109,11 @@ func (tr *Transaction) Write(b *Batch, wo *opt.WriteOptions) error {
 		return err
 	}
 	defer tr.mu.Unlock()
-	for _, e := range b.b.All() {
-		var err error
+	w, err := b.complete()
+	if err != nil {
+		return err
+	}
+	for _, e := range w.b.All() {
 		if e.Kind == db.EntryDelete {
 			err = tr.t.Delete(e.Key)
 		} else {
