@@ -25,6 +25,9 @@ var suites = []suite{
 	{"github.com/ava-labs/avalanchego", "v1.15.0", []string{"/database/leveldb"}},
 	{"github.com/libp2p/go-libp2p", "v0.51.0", []string{"/p2p/host/peerstore/pstoreds"}},
 	{"github.com/btcsuite/btcd", "v0.24.2", []string{"/database/ffldb"}},
+	{"github.com/cometbft/cometbft-db", "v0.14.1", []string{""}},
+	{"github.com/tendermint/tm-db", "v0.6.7", []string{""}},
+	{"github.com/syncthing/syncthing", "v1.29.7", []string{"/lib/db/backend", "/lib/db"}},
 }
 
 // The test suites of modules that use goleveldb pass, with one replace line in a module that requires them.

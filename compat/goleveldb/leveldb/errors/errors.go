@@ -48,7 +48,8 @@ func IsCorrupted(err error) bool {
 	return false
 }
 
-// ErrMissingFiles says that a database lacks files.
+// ErrMissingFiles is goleveldb's error for a database that lacks files. Open does not return it here: the Err
+// of its *ErrCorrupted is a *sievedb.CorruptionError with the name of the file.
 type ErrMissingFiles struct {
 	Fds []storage.FileDesc
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -118,8 +119,9 @@ func (r *Reader) readRaw(h blockHandle, kind string) ([]byte, error) {
 		return nil, err
 	}
 	content := stored[:h.size+1]
-	if util.NewCRC(content).Value() != binary.LittleEndian.Uint32(stored[h.size+1:]) {
-		return nil, r.corrupted(int64(h.offset), int64(h.size), kind, "checksum mismatch")
+	want, got := binary.LittleEndian.Uint32(stored[h.size+1:]), util.NewCRC(content).Value()
+	if got != want {
+		return nil, r.corrupted(int64(h.offset), int64(h.size), kind, fmt.Sprintf("checksum mismatch, want=%#x got=%#x", want, got))
 	}
 	switch content[h.size] {
 	case storedPlain:
