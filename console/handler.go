@@ -60,7 +60,8 @@ type handler struct {
 func Handler(store *db.DB, o *Options) http.Handler {
 	h := &handler{
 		store: store, opened: time.Now(),
-		status: shared{lasts: 250 * time.Millisecond}, tables: shared{lasts: time.Second}, curve: shared{lasts: time.Second},
+		status: shared{lasts: 250 * time.Millisecond, most: 3 * time.Second},
+		tables: shared{lasts: time.Second, most: time.Minute}, curve: shared{lasts: time.Second, most: time.Minute},
 	}
 	if o != nil {
 		h.o = *o
@@ -195,11 +196,13 @@ func read(r *http.Request, into any) error {
 
 // restFactor bounds what making shared answers costs: an answer is used for at least so many times the
 // time that it took. There are three of them, so that less than one percent of one processor makes them.
+// The time is that of the clock, not of the processor: an answer that waited for a disk or a lock would
+// be used for minutes. So shared.most bounds it.
 const restFactor = 300
 
 // shared is an answer that all requests within some time share.
 type shared struct {
-	lasts time.Duration // at least
+	lasts, most time.Duration // it is used for at least lasts, and at most most
 
 	mu    sync.Mutex // guards the fields below, also while the answer is made
 	until time.Time
@@ -244,7 +247,7 @@ func (s *shared) get(make func() (any, error)) ([]byte, error) {
 		return nil, err
 	}
 	now := time.Now()
-	s.text, s.until = text, now.Add(max(s.lasts, restFactor*now.Sub(begin)))
+	s.text, s.until = text, now.Add(min(s.most, max(s.lasts, restFactor*now.Sub(begin))))
 	return text, nil
 }
 

@@ -140,7 +140,7 @@ func TestStatusHasTheMetrics(t *testing.T) {
 
 // Any number of pages costs one reading of the store.
 func TestAnswersAreShared(t *testing.T) {
-	s, made := shared{lasts: time.Hour}, 0
+	s, made := shared{lasts: time.Hour, most: time.Hour}, 0
 	make := func() (any, error) { made++; return made, nil }
 	for range 3 {
 		text, err := s.get(make)
@@ -162,7 +162,7 @@ func TestAnswersAreShared(t *testing.T) {
 // An answer that takes long is made seldom.
 func TestSlowAnswersLastLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, made := shared{lasts: time.Second}, 0
+		s, made := shared{lasts: time.Second, most: time.Minute}, 0
 		make := func() (any, error) { made++; time.Sleep(30 * time.Millisecond); return made, nil }
 		for range 100 {
 			_, err := s.get(make)
@@ -170,6 +170,24 @@ func TestSlowAnswersLastLonger(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 		}
 		require.Equal(t, 6, made, "once in 9 seconds, of 50")
+	})
+}
+
+// The page of a follower whose directory was away for a moment showed the error for 41 seconds after the
+// directory was back: an answer that had waited 0.14 s was used for 300 times as long.
+func TestAnswersThatWaitedAreNotKeptForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, made := shared{lasts: time.Second, most: 3 * time.Second}, 0
+		make := func() (any, error) { made++; time.Sleep(140 * time.Millisecond); return made, nil }
+		for _, step := range []struct {
+			after time.Duration
+			want  string
+		}{{0, "1"}, {3*time.Second - 1, "1"}, {1, "2"}} {
+			time.Sleep(step.after)
+			text, err := s.get(make)
+			require.NoError(t, err)
+			require.Equal(t, step.want, string(text))
+		}
 	})
 }
 
