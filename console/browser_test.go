@@ -20,6 +20,7 @@ type look struct {
 	Sections             []string
 	Overlapping, Outside []string // elements that cover each other, or extend beyond the window
 	Unnamed, Faint       []string // controls without a name, and texts with a low contrast
+	Tiny                 []string // texts of drawings that are too small to read
 	Headings             []int
 	Boxes, Tiles, Charts int
 }
@@ -29,7 +30,7 @@ const lookScript = `(() => {
 const box = e => e.getBoundingClientRect(), seen = e => box(e).width > 0 && box(e).height > 0 && getComputedStyle(e).visibility != "hidden";
 const say = e => e.tagName + "#" + e.id + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.trim().slice(0, 50);
 const all = q => [...document.querySelectorAll(q)].filter(seen);
-const sections = all("main > section"), outside = [], overlapping = [], unnamed = [], faint = [];
+const sections = all("main > section"), outside = [], overlapping = [], unnamed = [], faint = [], tiny = [];
 for (const e of all("body *")) {
   if (e.closest("nav, .scroll, .skip, table") || e.closest("svg") && e.tagName != "svg" && e.tagName != "text") continue;
   if (box(e).right > innerWidth + 1 || box(e).left < -1) outside.push(say(e));
@@ -38,6 +39,7 @@ for (const svg of all("svg")) {
   const texts = [...svg.querySelectorAll("text")], b = box(svg);
   texts.forEach((t, i) => {
     const p = box(t);
+    if (p.height < 10) tiny.push(t.textContent);
     if (p.left < b.left - 2 || p.right > b.right + 2 || p.top < b.top - 2 || p.bottom > b.bottom + 2) outside.push(t.textContent);
     for (const o of texts.slice(i + 1)) {
       const q = box(o), wide = Math.min(p.right, q.right) - Math.max(p.left, q.left), high = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
@@ -61,7 +63,7 @@ for (const e of all("body *")) {
   if (ratio < (size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5)) faint.push(ratio.toFixed(2) + " " + say(e));
 }
 return {Width: document.documentElement.scrollWidth, Inner: innerWidth, Height: document.documentElement.scrollHeight, Sections: sections.map(s => s.id), Outside: outside,
-  Overlapping: overlapping, Unnamed: unnamed, Faint: faint, Headings: all("h1, h2, h3, h4").map(h => Number(h.tagName[1])),
+  Overlapping: overlapping, Unnamed: unnamed, Faint: faint, Tiny: tiny, Headings: all("h1, h2, h3, h4").map(h => Number(h.tagName[1])),
   Boxes: all(".boxes rect").length, Tiles: all(".tiles li").length, Charts: all("figure svg").length};
 })()`
 
@@ -116,6 +118,7 @@ func TestPageInABrowser(t *testing.T) {
 		require.Empty(t, l.Overlapping, c.name)
 		require.Empty(t, l.Unnamed, "%s: without a name", c.name)
 		require.Empty(t, l.Faint, "%s: low contrast", c.name)
+		require.Empty(t, l.Tiny, "%s: too small", c.name)
 		require.Equal(t, 2, l.Boxes, c.name)
 		require.Equal(t, 8, l.Tiles, c.name)
 		require.Positive(t, l.Charts, c.name)
@@ -125,6 +128,9 @@ func TestPageInABrowser(t *testing.T) {
 		brightness := meanBrightness(p.Screenshot())
 		require.Equal(t, c.dark, brightness < 0.35, "%s: mean brightness %.2f", c.name, brightness)
 	}
+	var space float64
+	p.Run(`document.querySelector("#entries button").getBoundingClientRect().top - document.querySelector("#entries .scroll").getBoundingClientRect().bottom`, &space)
+	require.GreaterOrEqual(t, space, 8.0, "the button for the next keys covers the list")
 	require.Empty(t, p.Console, "the browser has no complaints about the page")
 	for _, r := range p.Requests {
 		require.True(t, strings.HasPrefix(r, url+"/"), "a request to %s", r)
@@ -218,8 +224,10 @@ return {Boxes: boxes.length, Bad: bad, Legend: document.querySelector("#legend")
 	var texts []string
 	do(p, `const f = await import("./format.js");
 return [f.bytes(0), f.bytes(1023), f.bytes(1536), f.bytes(5e9), f.count(999999), f.count(1234567), f.rate(0.5), f.rate(12345), f.duration(999), f.duration(1500), f.duration(2.5e9),
+  f.bytes(2 ** 20 - 1), f.duration(999.9), f.duration(999999), f.duration(119e9), f.duration(12e10), f.duration(7e12), f.duration(5e14),
   f.percent(0), f.percent(.0000123), f.percent(.0123), f.percent(.5), f.percent(1), f.percent(NaN), f.counted(1, "key"), f.counted(2, "key")]`, &texts)
 	require.Equal(t, []string{"0 B", "1023 B", "1.5 KiB", "4.7 GiB", "999,999", "1.23 M", "0.5", "12,345", "999 ns", "1.50 µs", "2.50 s",
+		"1.0 MiB", "1.00 µs", "1.00 ms", "119 s", "2.00 min", "117 min", "5.79 days",
 		"0 %", "0.0012 %", "1.2 %", "50.0 %", "100 %", "unknown", "1 key", "2 keys"}, texts)
 }
 
@@ -231,6 +239,8 @@ func TestUsingThePage(t *testing.T) {
 	t.Parallel()
 	p, store, _ := openPage(t)
 	var text string
+	p.Run(`document.querySelector("#sequence").textContent`, &text)
+	require.Equal(t, "sequence number 3,100", text, "it is not the number of operations: a load into an empty store ends with 4,294,967,295")
 	p.Run(`document.querySelector(".boxes").focus(), document.activeElement.getAttribute("aria-label")`, &text)
 	require.Contains(t, text, "Level 0: 1 table")
 	p.Run(`document.querySelector("#table-detail").textContent`, &text)
@@ -297,7 +307,7 @@ func useKeys(t *testing.T, p *browsertest.Tab) {
 	t.Helper()
 	var text string
 	do(p, `document.querySelector("#keys-prefix").value = "key"; document.querySelector("#keys-form").requestSubmit();
-const next = () => document.querySelector("#entries > button"), first = () => document.querySelector("#entries td")?.textContent;
+const next = () => document.querySelector("#entries button"), first = () => document.querySelector("#entries td")?.textContent;
 await until(() => first() == "key0000" && next());
 next().click();
 await until(() => first() == "key0050");
@@ -309,7 +319,7 @@ return first() + " " + document.activeElement.getAttribute("aria-label")`, &text
 func seeClosed(t *testing.T, p *browsertest.Tab) {
 	t.Helper()
 	var text string
-	do(p, `document.querySelector("#entries > button").click();
+	do(p, `document.querySelector("#entries button").click();
 await until(() => document.querySelector("#entries .alert")); return document.querySelector("#entries").textContent`, &text)
 	require.Contains(t, text, "closed")
 	do(p, `document.querySelector("#pause").click();

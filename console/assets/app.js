@@ -5,7 +5,7 @@ import {find, make} from "./draw.js";
 import {drawLatency, drawMemory, drawRates, drawSieve, drawWork, noteChanges} from "./live.js";
 import {drawLevels} from "./levels.js";
 import {drawExplanation} from "./explain.js";
-import {drawCurve, drawReport} from "./card.js";
+import {drawCurve, drawReport, redrawReport} from "./card.js";
 
 const every = 1000, tablesEvery = 2000, curveEvery = 10000, patience = 10000; // milliseconds
 let last = null, paused = false, timer = 0, tables = null, levels = null, seen = "", tablesAt = 0, curveSeen = "", curveAt = 0;
@@ -34,7 +34,7 @@ function drawHead(s) {
   find("mode").textContent = text;
   find("mode").className = `chip ${look}`;
   const lag = s.Lag ? s.Lag.Operations ? `, ${counted(s.Lag.Operations, "operation")} and ${duration(s.Lag.Time)} late` : ", up to date" : "";
-  find("sequence").textContent = `${counted(s.Metrics.LastSequence, "operation")}${lag}`;
+  find("sequence").textContent = `sequence number ${s.Metrics.LastSequence.toLocaleString("en")}${lag}`; // no count: loads skip numbers
   find("sequence").hidden = false;
   const following = s.Mode === "follower";
   find("now-hint").textContent = following ? "What the files say. Lookups, writes and compactions are counted in the program that does them; it can mount this page itself." : "";
@@ -131,6 +131,7 @@ addEventListener("resize", async () => { // also while the page is paused
   if (innerWidth === width || !tables) return;
   width = innerWidth;
   drawLevels(tables, levels);
+  redrawReport();
   await refreshCurve().catch(() => {}); // the next second shows what is wrong
 });
 
@@ -177,7 +178,7 @@ async function list(prefix, after) {
     find("entries").querySelector(".scroll, button")?.focus(); // the button is gone
   }));
   find("entries").replaceChildren(rows.length ? make("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "List of keys"}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)))
-    : make("p", {class: "empty"}, page.Stopped ? "None so far: the search stopped after two seconds." : "There is no such key."), page.Next ? next : "");
+    : make("p", {class: "empty"}, page.Stopped ? "None so far: the search stopped after two seconds." : "There is no such key."), page.Next ? make("p", {class: "space"}, next) : "");
 }
 
 onSubmit("change-form", "changed", async form => {

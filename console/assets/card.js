@@ -36,6 +36,16 @@ function rates(levels) {
   return svg;
 }
 
+let drawn = null; // the last report and its drawing, which depends on the width of the window
+
+// redrawReport draws the rates of the last report again.
+export function redrawReport() {
+  if (!drawn?.svg.isConnected) return;
+  const svg = rates(drawn.levels);
+  drawn.svg.replaceWith(svg);
+  drawn.svg = svg;
+}
+
 export function drawReport(r) {
   if (!r.tables.length) {
     find("report").replaceChildren(make("p", {class: "empty"}, "There is no table yet, so there is no filter."));
@@ -44,11 +54,12 @@ export function drawReport(r) {
   const verdicts = new Map();
   for (const t of r.tables) verdicts.set(t.verdict, [(verdicts.get(t.verdict)?.[0] ?? 0) + 1, t.advice]);
   const known = v => v >= 0 ? percent(v) : "unknown";
+  drawn = {levels: r.levels, svg: rates(r.levels)};
   find("report").replaceChildren(
     make("ul", {class: "legend"}, make("li", {}, make("svg", {viewBox: "0 0 16 12", class: "ink-accent", "aria-hidden": "true"},
       make("line", {class: "range", x1: 0, x2: 16, y1: 6, y2: 6}), make("circle", {class: "swatch", cx: 8, cy: 6, r: 4})), "measured, with 95 % confidence"),
     make("li", {}, make("svg", {viewBox: "0 0 16 12", "aria-hidden": "true"}, make("line", {class: "predicted", x1: 8, x2: 8, y1: 0, y2: 12})), "predicted")),
-    rates(r.levels),
+    drawn.svg,
     make("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "Report card by level"}, table([["Level"], ["Tables"], ["Filters"], ["Bits a key"], ["Predicted"], ["Measured"], ["Probes"], ["Reads saved by a byte"]],
       r.levels.map(l => [l.level, count(l.tables), bytes(l.filterBytes), l.bitsPerKey ? l.bitsPerKey.toFixed(1) : "–", known(l.predicted),
         l.probes.absent ? percent(l.probes.rate) : "–", count(l.probes.absent), l.lookups.readsPerByte ? l.lookups.readsPerByte.toPrecision(2) : "–"]), "False-positive rates by level")),

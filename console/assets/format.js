@@ -4,7 +4,7 @@ const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(n) {
   let unit = 0;
-  while (n >= 1024 && unit < units.length - 1) { n /= 1024; unit++; }
+  while (Math.round(n) >= 1024 && unit < units.length - 1) { n /= 1024; unit++; }
   return `${unit === 0 || n >= 100 ? Math.round(n) : n.toFixed(1)} ${units[unit]}`;
 }
 
@@ -22,12 +22,10 @@ export function rate(n) {
 
 // duration is that of nanoseconds.
 export function duration(ns) {
-  if (ns < 1000) return `${Math.round(ns)} ns`;
-  for (const [size, suffix] of [[1e3, "µs"], [1e6, "ms"], [1e9, "s"]]) {
-    if (ns < size * 1000 || suffix === "s") {
-      const n = ns / size;
-      return `${n < 10 ? n.toFixed(2) : n < 100 ? n.toFixed(1) : Math.round(n)} ${suffix}`;
-    }
+  if (ns < 999.5) return `${Math.round(ns)} ns`;
+  for (const [size, suffix, next] of [[1e3, "µs", 1e6], [1e6, "ms", 1e9], [1e9, "s", 12e10], [6e10, "min", 72e11], [36e11, "h", 1728e11], [864e11, "days", Infinity]]) {
+    const n = ns / size;
+    if (Math.round(n) * size < next) return `${n < 10 ? n.toFixed(2) : n < 100 ? n.toFixed(1) : Math.round(n)} ${suffix}`;
   }
 }
 
