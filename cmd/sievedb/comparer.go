@@ -28,9 +28,9 @@ var knownComparers = map[string]string{
 
 // customComparer returns the name of the database's comparer if it is not the bytewise one.
 func customComparer(dir string) string {
-	s, err := dump.ReadState(vfs.OS, dir)
+	s, _ := dump.ReadState(vfs.OS, dir) // the name is known before a missing table is
 	name := strings.TrimPrefix(s.Comparer, logsElsewhere)
-	if err != nil || name == bytewise {
+	if name == bytewise {
 		return ""
 	}
 	return name
@@ -85,7 +85,7 @@ func (a *app) byBytes(dir, name string) error {
 // readableOnly is the error of verbs that need the comparer.
 func readableOnly(dir, name string) error {
 	return fmt.Errorf("sievedb: %s has the custom comparer %q, which this tool does not have; "+
-		"get, has, scan, count, export, diff and dump can read it", dir, name)
+		"get, has, scan, count, export, diff, properties and dump can read it", dir, name)
 }
 
 // copyByBytes copies the newest versions of all keys to a database in temp.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -50,6 +51,7 @@ type differ struct {
 	a     *app
 	flags *diffFlags
 	count map[string]int
+	ended bool // by --limit
 }
 
 // note prints a difference. It returns false after the last one that is wanted.
@@ -74,7 +76,8 @@ func (d *differ) note(c change) (more bool, err error) {
 		out.printf("%s\n", out.style(style, line))
 	})
 	n := d.count[added] + d.count[removed] + d.count[changed]
-	return d.flags.limit == 0 || n < d.flags.limit, err
+	d.ended = d.flags.limit > 0 && n >= d.flags.limit
+	return !d.ended, err
 }
 
 func (a *app) diff(args []string, flags *diffFlags) error {
@@ -103,7 +106,11 @@ func (a *app) diff(args []string, flags *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	a.notice("%d added, %d removed, %d changed", d.count[added], d.count[removed], d.count[changed])
+	end := ""
+	if d.ended {
+		end = fmt.Sprintf("; there may be more: --limit is %d", flags.limit)
+	}
+	a.notice("%d added, %d removed, %d changed%s", d.count[added], d.count[removed], d.count[changed], end)
 	if len(d.count) > 0 {
 		return ended(exitDifferent)
 	}

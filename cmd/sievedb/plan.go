@@ -56,7 +56,11 @@ func (a *app) printPlan(p *db.FilterPlan) {
 	a.out.printf("blocks read by 1,000 lookups of absent or present keys, with the same bits on every level, or divided by the budget:\n")
 	t := a.out.table("filters", "bits a key", "absent, same", "absent, budget", "present, same", "present, budget")
 	for _, m := range p.Curve {
-		t.row(bytesText(m.Bytes), m.BitsPerKey, 1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
+		memory := bytesText(m.Bytes)
+		if !a.out.people {
+			memory = fmt.Sprintf("%.0f", m.Bytes)
+		}
+		t.row(memory, m.BitsPerKey, 1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
 	}
 	t.print()
 	a.out.printf("\nwith %s of filters, by level:\n\n", bytesText(p.At.Bytes))

@@ -187,9 +187,9 @@ func (a *app) root() *cobra.Command {
 		Use:   "sievedb",
 		Short: "Inspect and change a database of SieveDB, LevelDB or goleveldb",
 		Long:  rootLong,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(root *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown verb %q", args[0])
+				return unknownVerb(root, args[0])
 			}
 			return nil
 		},
@@ -198,6 +198,8 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:      true,
 		Version:           buildInfo().Version,
 		DisableAutoGenTag: true,
+
+		SuggestionsMinimumDistance: 2, // transposed or missing letters
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(&helpOutput{a})
@@ -234,10 +236,19 @@ func (a *app) root() *cobra.Command {
 func knownVerb(root *cobra.Command) cobra.PositionalArgs {
 	return func(_ *cobra.Command, words []string) error {
 		if c, _, err := root.Find(words); len(words) > 0 && (err != nil || c == root) {
-			return fmt.Errorf("unknown verb %q", words[0])
+			return unknownVerb(root, words[0])
 		}
 		return nil
 	}
+}
+
+// unknownVerb is the error of a word that names no verb. It names verbs that look like it.
+func unknownVerb(root *cobra.Command, word string) error {
+	err := fmt.Errorf("unknown verb %q", word)
+	if like := root.SuggestionsFor(word); len(like) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(like, " or "))
+	}
+	return err
 }
 
 // verbs are all verbs, in the order of the groups.

@@ -18,6 +18,8 @@ func TestWrongWordsAreRefused(t *testing.T) {
 		{[]string{"changes", dir, "--count", "-1"}, "--count is -1"},
 		{[]string{"changes", dir, "--since", "-5"}, "--since is -5"},
 		{[]string{"help", "nope"}, `unknown verb "nope"`},
+		{[]string{"gte", dir, "key"}, `unknown verb "gte"; did you mean get?`},
+		{[]string{"help", "chekpoint"}, `unknown verb "chekpoint"; did you mean checkpoint?`},
 		{[]string{"dump", os.Args[0]}, "--type says which of them it is"},
 		{[]string{"import", dir, os.DevNull, "--resume"}, "--resume needs a plain file"},
 	} {

@@ -67,7 +67,8 @@ func ReadState(fsys vfs.FS, dir string) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
-	return s, s.list(fsys, dir, tables, func(num uint64) bool { return num >= logNum.Value || num == prevLog && num != 0 })
+	err = s.list(fsys, dir, tables, func(num uint64) bool { return num >= logNum.Value || num == prevLog && num != 0 })
+	return s, err
 }
 
 func currentManifest(fsys vfs.FS, dir string) (string, error) {
