@@ -11,7 +11,7 @@ import (
 // order of keys, the range of each table. It looks each key up through the table's filter
 // and index, and through every other filter of a known policy, also those that lookups do
 // not use: second filters, filters of block ranges, range filters. A filter that is damaged,
-// or that denies a key of its table, is a fault. Check continues after a damaged table. Then
+// or that denies a key of its table, is a fault, and so are damaged properties. Check continues after a damaged table. Then
 // it merges all sound tables to find entries that several of them contain with different
 // values. The error says what kept Check from reading; faults are not errors.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {

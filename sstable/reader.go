@@ -326,7 +326,10 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 		return *p, true, nil
 	}
 	if r.props.Size == 0 {
-		return Properties{}, false, nil
+		if r.status.Damaged == "" { // otherwise Err is of a filter
+			err = r.status.Err // the metaindex, which would list the properties, is damaged
+		}
+		return Properties{}, false, err
 	}
 	if err := r.props.Check(r.limit, "metaindex block", propertiesPart); err != nil {
 		return Properties{}, false, base.InFile(err, r.name, -1)

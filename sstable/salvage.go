@@ -25,8 +25,8 @@ type SalvageReport struct {
 	// IndexLost is set if the footer or the index could not be read, so that the data
 	// blocks were found by their checksums.
 	IndexLost bool
-	// Err is the first fault of the table, including a damaged filter, or nil if it is
-	// sound. It is a sievedb.CorruptionError.
+	// Err is the first fault of the table, including a damaged filter and damaged
+	// properties, or nil if it is sound. It is a sievedb.CorruptionError.
 	Err error
 }
 
@@ -41,7 +41,7 @@ func (s *SalvageReport) note(err error) {
 // without the index if that is lost. For a sound table it checks everything that a
 // lookup relies on: every block, the order of all entries, the separators of the
 // index, that every filter of a known policy admits every key, and the mark of the
-// first and last key that Open checks.
+// first and last key that Open checks. It reads the properties too.
 //
 // The slices are valid only during the call of fn. Keys are internal keys that
 // ParseKey accepts. They are strictly ascending unless the report has an Err. f
@@ -117,6 +117,13 @@ func (s *salvager) open() (*index, error) {
 		s.rep.note(err)
 	}
 	s.filters = filters
+	_, _, err = r.CheckProperties()
+	if ioErr := onlyIO(err); ioErr != nil {
+		return nil, ioErr
+	}
+	if err != nil {
+		s.rep.note(err)
+	}
 	stored, err := r.readStoredIndex()
 	if err != nil {
 		return nil, err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +47,18 @@ func TestPropertiesOfDamagedTablesFail(t *testing.T) {
 	code, stdout, stderr := tool(t, "properties", os.Args[0])
 	require.Equal(t, exitFaults, code, stderr)
 	require.Contains(t, stdout, "magic number")
+
+	// Of a table whose metaindex is damaged they were unknown, as of a table that has none.
+	tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+	require.NoError(t, err)
+	require.NotEmpty(t, tables)
+	table, err := os.ReadFile(tables[0])
+	require.NoError(t, err)
+	table[bytes.LastIndex(table, []byte("filter.sievedb.properties"))] ^= 1
+	require.NoError(t, os.WriteFile(tables[0], table, 0o600))
+	code, stdout, stderr = tool(t, "properties", dir)
+	require.Equal(t, exitFaults, code, stderr)
+	require.Contains(t, stdout, "metaindex block")
 }
 
 // destroy reported a directory without a database as removed, put --ttl named an option, and a state after the

@@ -90,12 +90,15 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	})
 }
 
-// Reader reads all entries of a table, looks each key up, and calls fn for each entry. The slices are
+// Reader reads the properties and all entries of a table, looks each key up, and calls fn for each entry. The slices are
 // valid during the call. It uses the Comparer and the Policies of o, and returns the first fault, the
 // first error of fn, or that of ctx.
 func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, value []byte) error) error {
 	filters, err := r.FiltersToCheck(o.Policies)
 	if err != nil {
+		return err
+	}
+	if _, _, err := r.CheckProperties(); err != nil {
 		return err
 	}
 	it, err := r.NewIter(sstable.IterOptions{NoFillCache: true, ReadAhead: readAhead})

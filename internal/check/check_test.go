@@ -70,3 +70,22 @@ func TestCheckStopsWithItsContextOrTheStore(t *testing.T) {
 	require.ErrorIs(t, err, base.ErrClosed)
 	require.Empty(t, report.Faults, "a closed store proves nothing")
 }
+
+// Damaged properties were no fault, although backups refuse such a table. Of the footer, the bytes after the two
+// handles have no meaning.
+func TestEveryFlippedByteOfATableIsAFault(t *testing.T) {
+	size := int(tabletest.New(t, filter.NewBloomPolicy(10)).Add(0, 9, "value", 2, 3).Size)
+	footer, meaningless := size-48, 0
+	for i := range size {
+		s := tabletest.New(t, filter.NewBloomPolicy(10))
+		s.Flip(s.Add(0, 9, "value", 2, 3), i)
+		report, err := Tables(t.Context(), s.Version(), optionsOf(s))
+		require.NoError(t, err)
+		if len(report.Faults) == 0 && i > footer+4 && i < size-8 {
+			meaningless++
+			continue
+		}
+		require.Len(t, report.Faults, 1, "byte %d of %d", i, size)
+	}
+	require.Less(t, meaningless, 36)
+}
