@@ -249,7 +249,7 @@ func (d *DB) retireLog(num uint64) {
 		return
 	}
 	if err := d.changes.Keep(num); err != nil {
-		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next opening tries again", "log", num, "err", err)
+		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next flush tries again", "log", num, "err", err)
 	}
 }
 

@@ -44,6 +44,7 @@ type Archive struct {
 	cursorMu sync.Mutex // held while the cursors are written
 	closed   bool       // guarded by cursorMu
 	moving   sync.Mutex // held while files are moved or removed
+	left     []uint64   // the logs that Keep has not moved yet, ascending; guarded by moving
 	signal   signal
 }
 
@@ -115,13 +116,36 @@ func (a *Archive) beginLocked(first, num uint64) {
 }
 
 // Keep moves a log that the database does not need any more to the archive, and removes what is
-// older than it must be. A log that cannot be moved stays where it is until the next opening.
+// older than it must be. A log that cannot be moved stays where it is, as do later ones, until the next
+// call or the next opening.
 func (a *Archive) Keep(num uint64) error {
-	a.moving.Lock()
-	err := a.keepMoving(num)
-	a.moving.Unlock()
+	err := a.keepLeft(num)
 	a.trim()
 	return err
+}
+
+// keepLeft moves a log, after those that could not be moved before: trim stops at a log that was not moved.
+func (a *Archive) keepLeft(num uint64) error {
+	a.moving.Lock()
+	defer a.moving.Unlock()
+	a.left = append(a.left, num)
+	for len(a.left) > 0 {
+		err := a.keepMoving(a.left[0])
+		if err != nil && a.broken == nil && a.isLive(a.left[0]) {
+			return err
+		}
+		if a.left = a.left[1:]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLive reports whether a log is in the directory of the database.
+func (a *Archive) isLive(num uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.segments, func(s *segment) bool { return s.live == num })
 }
 
 func (a *Archive) keepMoving(num uint64) error {
@@ -200,8 +224,7 @@ func (a *Archive) takeOldest() *segment {
 	}
 	s := a.segments[0]
 	tooMuch := a.o.Bytes > 0 && total > a.o.Bytes
-	tooOld := a.o.Age > 0 && a.o.Now().Sub(s.at) > a.o.Age
-	if s.live > 0 || !tooMuch && !tooOld {
+	if s.live > 0 || !tooMuch && !a.tooOldLocked() {
 		return nil
 	}
 	for _, at := range a.cursors {
@@ -214,6 +237,18 @@ func (a *Archive) takeOldest() *segment {
 	}
 	a.segments = slices.Delete(a.segments, 0, 1)
 	return s
+}
+
+// tooOldLocked reports whether the oldest segment is older than Options.Age. If its time is in the future, because the
+// clock was wrong then, it is too old when a later segment is.
+func (a *Archive) tooOldLocked() bool {
+	if a.o.Age == 0 {
+		return false
+	}
+	now := a.o.Now()
+	tooOld := func(s *segment) bool { return s.live == 0 && now.Sub(s.at) > a.o.Age }
+	oldest := a.segments[0]
+	return tooOld(oldest) || oldest.at.After(now) && slices.ContainsFunc(a.segments, tooOld)
 }
 
 // keptFor reports whether the oldest segment is kept for a cursor. A cursor whose changes are gone keeps nothing.

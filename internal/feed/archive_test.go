@@ -2,6 +2,7 @@ package feed
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -81,6 +82,59 @@ func TestRetentionByAge(t *testing.T) {
 	require.NoError(t, s.flush())
 	s.requireGone(1, 2)
 	s.requireRead(2, "a", ".delete ..", "b")
+}
+
+// A log that is flushed while the clock is ahead does not keep all later ones until that time.
+func TestRetentionByAgeAfterAWrongClock(t *testing.T) {
+	s := newStore(t, vfs.NewMem())
+	s.o.Age = time.Hour
+	require.NoError(t, s.open())
+	const wrong = 1000 * time.Hour
+	for i := range 8 {
+		if s.put("a"); i == 2 {
+			s.now = s.now.Add(wrong)
+		}
+		require.NoError(t, s.flush())
+		if i == 2 {
+			s.now = s.now.Add(-wrong)
+		}
+		s.now = s.now.Add(25 * time.Minute)
+	}
+	oldest, err := s.a.Oldest()
+	require.NoError(t, err)
+	require.Equal(t, uint64(5), oldest)
+	s.now = time.Unix(0, 0) // a clock that is behind removes nothing, also when it is right again
+	s.put("a")
+	require.NoError(t, s.flush())
+	s.now = time.Unix(1e9, 0).Add(8 * 25 * time.Minute)
+	require.NoError(t, s.load(DeleteRange, Event{Ranges: []Range{{}}}))
+	s.requireRead(6, "a", "a", "a", ".delete ..")
+}
+
+// The move of a log fails once, for lack of space or because of a network. The next flush moves it too, and what is
+// kept does not grow from then on.
+func TestALogThatCannotBeMovedIsMovedLater(t *testing.T) {
+	stuck := false
+	s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if stuck && op.Kind == wrap.OpRename {
+			return &wrap.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	}))
+	s.o.Bytes = 250
+	require.NoError(t, s.open())
+	for i := range 8 {
+		s.put(fmt.Sprint(i) + strings.Repeat("k", 50))
+		if stuck = i == 2 || i == 3; stuck {
+			require.ErrorIs(t, s.flush(), syscall.ENOSPC)
+			continue
+		}
+		require.NoError(t, s.flush())
+		_, size := s.a.Kept()
+		require.LessOrEqual(t, size, s.o.Bytes)
+		require.Len(t, s.names(), 1)
+		s.requireRead(uint64(i), fmt.Sprint(i)+strings.Repeat("k", 50))
+	}
 }
 
 // A cursor keeps what comes after it, and no more.
