@@ -212,7 +212,8 @@ func (d *DB) SetCursor(name string, position uint64) error {
 	return d.changes.SetCursor(name, position, d.finder.VisibleSeq.Load())
 }
 
-// DropCursor forgets a cursor. It does nothing if there is none of that name.
+// DropCursor forgets a cursor. It does nothing if there is none of that name. On a full disk it removes what only that
+// cursor keeps before it records that the cursor is gone.
 func (d *DB) DropCursor(name string) error {
 	if err := d.cursorsUsable("DropCursor"); err != nil {
 		return err

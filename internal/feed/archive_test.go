@@ -200,6 +200,41 @@ func TestACursorHoldsWhileItIsWritten(t *testing.T) {
 	s.requireGone(0, 1)
 }
 
+// A cursor has filled the disk, so that the file of the cursors cannot be written either. It can be dropped.
+func TestACursorThatFilledTheDiskCanBeDropped(t *testing.T) {
+	const room = 1000 // bytes that the archive can use
+	var s *store
+	s = newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpWrite || !strings.Contains(op.Name, cursorsName) {
+			return nil
+		}
+		if _, size := s.a.Kept(); size > room {
+			return &wrap.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	}))
+	s.o.Bytes = 1
+	require.NoError(t, s.open())
+	require.NoError(t, s.a.SetCursor("idle", 0, s.seq))
+	for range 20 {
+		s.put(strings.Repeat("k", 50))
+		require.NoError(t, s.flush())
+		if s.seq == 5 {
+			require.NoError(t, s.a.SetCursor("other", s.seq, s.seq))
+		}
+	}
+	require.ErrorIs(t, s.a.DropCursor("other"), base.ErrNoSpace, "idle needs everything")
+	require.Equal(t, []string{"idle 0", "other 5"}, sorted(s.a.Cursors()))
+	require.ErrorIs(t, s.a.DropCursor("idle"), base.ErrNoSpace, "other needs too much")
+	require.Equal(t, []string{"idle 0", "other 5"}, sorted(s.a.Cursors()))
+	s.requireGone(0, 5)
+	require.NoError(t, s.a.DropCursor("other"))
+	require.Equal(t, []string{"idle 0"}, sorted(s.a.Cursors()))
+	require.Equal(t, []string{"CURSORS"}, s.names())
+	require.NoError(t, s.open())
+	require.Equal(t, []string{"idle 0"}, sorted(s.a.Cursors()))
+}
+
 // A cursor whose changes are gone is refused, so it keeps nothing.
 func TestACursorFromBeforeARestartKeepsNothing(t *testing.T) {
 	s := newStore(t, vfs.NewMem())

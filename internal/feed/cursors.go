@@ -130,16 +130,25 @@ func (a *Archive) hold(position *uint64) {
 	a.setting = position
 }
 
-// DropCursor forgets a cursor. It does nothing if there is none of that name.
+// DropCursor forgets a cursor. It does nothing if there is none of that name. On a full disk, what only this cursor
+// keeps is removed first: it may be what fills the disk. A crash then leaves a cursor whose changes are gone.
 func (a *Archive) DropCursor(name string) error {
 	a.cursorMu.Lock()
 	defer a.cursorMu.Unlock()
-	next := a.Cursors()
+	old := a.Cursors()
+	next := maps.Clone(old)
 	if _, ok := next[name]; !ok {
 		return nil
 	}
 	delete(next, name)
-	return a.replaceCursors(next)
+	err := a.replaceCursors(next)
+	if base.IsNoSpace(err) {
+		a.setCursors(next)
+		if err = a.replaceCursors(next); err != nil {
+			a.setCursors(old) // the file has it
+		}
+	}
+	return err
 }
 
 // Cursors returns a copy of the cursors.
@@ -164,9 +173,14 @@ func (a *Archive) replaceCursors(next map[string]uint64) error {
 	if err := writeCursors(a.o.FS, a.dir, next); err != nil {
 		return errors.Wrap(base.NoSpace(err), "sievedb: writing the cursors")
 	}
+	a.setCursors(next)
+	return nil
+}
+
+// setCursors removes what next does not keep.
+func (a *Archive) setCursors(next map[string]uint64) {
 	a.mu.Lock()
 	a.cursors = next
 	a.mu.Unlock()
 	a.trim()
-	return nil
 }
